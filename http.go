@@ -81,7 +81,7 @@ func (o *options) watch(tasks ...spec.Task) (*watched, error) {
 	}
 	var err error
 	w.endpoint, err = observe.Listen(observe.Config{Address: o.http.address, Tasks: w.tasks, Hosts: hosts, Pprof: o.http.pprof, Queues: o.http.queues,
-		Credentials: o.credentials, Guard: guard, UI: ui.Handler(w.tasks.See, ui.WithGraph(w.tasks.Graph), ui.WithTrace(w.tasks.Trace)), Log: o.log})
+		Credentials: o.credentials, Guard: guard, UI: ui.Handler(w.tasks.See, ui.WithGraph(w.tasks.Graph), ui.WithTrace(w.tasks.Trace), ui.WithActs(w.tasks)), Log: o.log})
 	return w, err
 }
 

@@ -59,7 +59,7 @@ func (s *Server) Reset(ctx context.Context, containers ...string) error {
 	if err != nil {
 		return err
 	}
-	return status.InContext(ctx, node.Task().Reset(ctx, containers))
+	return status.InContext(ctx, node.Task().Reset(ctx, containers, "the program"))
 }
 
 // local is a session on a server of this process.

@@ -449,13 +449,13 @@ func (t *Task) ListDevices(ctx context.Context, handle string) (own, others []De
 
 // Reset closes all of this master's sessions and empties containers on all tasks (without names
 // the default ones). Tasks that were never seen have nothing to empty; the error names those that
-// were lost.
-func (t *Task) Reset(ctx context.Context, names []string) error {
+// were lost. by names who asks for it.
+func (t *Task) Reset(ctx context.Context, names []string, by string) error {
 	all, err := t.askMaster(ctx, &wire.RemoveSessions{}, nil)
 	if err != nil {
 		return err
 	}
-	t.Events.Add("reset", strings.Join(names, ", "), fmt.Sprintf("%d sessions were closed", len(all)))
+	t.Events.Add("reset", strings.Join(names, ", "), fmt.Sprintf("by %s; %d sessions were closed", by, len(all)))
 	failures := make(chan error, len(t.Cluster.Tasks()))
 	var wg sync.WaitGroup
 	for _, s := range all {

@@ -277,7 +277,7 @@ func TestDirectory(t *testing.T) {
 	if other := second.session.graph.Load().Lookup("v").Assigned; home != other || home != first.node.device.Name() {
 		t.Errorf("the variable lives on %s and on %s", home, other)
 	}
-	if err := net.node(taskName("c")).task.Reset(t.Context(), []string{"box"}); err != nil {
+	if err := net.node(taskName("c")).task.Reset(t.Context(), []string{"box"}, "a test"); err != nil {
 		t.Fatal(err)
 	}
 	_, err := first.try(t.Context(), request(nil, "read:0"))
@@ -290,7 +290,7 @@ func TestDirectory(t *testing.T) {
 	third.run(request(map[string]int64{"x:0": 6}, "!init"))
 	third.run(request(nil, "read:0"), 6)
 
-	if err := third.node.task.Reset(t.Context(), nil); err != nil {
+	if err := third.node.task.Reset(t.Context(), nil, "a test"); err != nil {
 		t.Fatal(err)
 	}
 	_, err = third.try(t.Context(), request(nil, "read:0"))

@@ -58,27 +58,52 @@ func (n *Node) CancelStep(ctx context.Context, q *wire.CancelStepRequest) (*wire
 	if err != nil {
 		return nil, err
 	}
-	by := caller.NameOf(ctx)
+	return n.cancelAs(ctx, &caller, caller.NameOf(ctx), q.GetStep())
+}
+
+// Cancel is CancelStep for a caller that does not come over the task's port. It gives the name of the step's session and the task that is
+// its master.
+func (n *Node) Cancel(ctx context.Context, by access.Peer, step uint64) (session, master string, err error) {
+	caller, err := gateway.CallerAt(by, n.config.Guard)
+	if err != nil {
+		return "", "", err
+	}
+	a, err := n.cancelAs(ctx, &caller, caller.NameAt(by.Address), step)
+	return a.GetSession(), a.GetMaster(), err
+}
+
+// Reset closes all sessions of the task and empties containers on all tasks of its cluster, without names the default ones, for a caller
+// that does not come over the task's port. Errors: PERMISSION_DENIED, UNAUTHENTICATED, and those of tasks that cannot be reset.
+func (n *Node) Reset(ctx context.Context, by access.Peer, containers []string) error {
+	caller, err := gateway.CallerAt(by, n.config.Guard)
+	if err != nil {
+		return err
+	}
+	return n.gateway.Reset(ctx, &caller, caller.NameAt(by.Address), containers)
+}
+
+// cancelAs cancels a step for a caller, whom by names to the step's client.
+func (n *Node) cancelAs(ctx context.Context, caller *gateway.Caller, by string, step uint64) (*wire.CancelStepAnswer, error) {
 	owner, others, err := caller.MayCancel()
 	if err != nil {
 		return nil, err
 	}
-	detail := fmt.Sprintf("step %d", q.GetStep())
+	detail := fmt.Sprintf("step %d", step)
 	asked, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	a, known, failures := n.cancelStep(asked, q.GetStep(), by, owner)
+	a, known, failures := n.cancelStep(asked, step, by, owner)
 	switch {
 	case a != nil:
-		n.log.Info("a step was cancelled by an operator", "step", q.GetStep(), "session", a.Session, "task", a.Master, "by", by)
+		n.log.Info("a step was cancelled by an operator", "step", step, "session", a.Session, "task", a.Master, "by", by)
 		caller.Cancelled(fmt.Sprintf("%s of session %s on %s", detail, a.Session, a.Master), nil)
 		return a, nil
 	case known:
 		caller.Cancelled(detail, others)
 		return nil, others
 	case len(failures) > 0:
-		return nil, status.Errorf(status.Unavailable, "step %d runs on no task that answers, and these do not: %s", q.GetStep(), strings.Join(failures, "; "))
+		return nil, status.Errorf(status.Unavailable, "step %d runs on no task that answers, and these do not: %s", step, strings.Join(failures, "; "))
 	}
-	return nil, status.Errorf(status.NotFound, "step %d runs on no task: it has ended, or never began", q.GetStep())
+	return nil, status.Errorf(status.NotFound, "step %d runs on no task: it has ended, or never began", step)
 }
 
 // cancelStep asks all tasks to cancel a step. The answer is nil if none has: the step may be known and somebody else's, or its master may be

@@ -55,6 +55,9 @@ func (g *Guard) ForPort() *Guard {
 	return &Guard{tokens: g.tokens, policy: g.policy, audit: g.audit, used: g.used}
 }
 
+// Decides tells whether there are tokens or a policy: a guard without them lets everybody do everything, and records it.
+func (g *Guard) Decides() bool { return g != nil && (g.tokens != nil || g.policy != nil) }
+
 // HasPolicy tells whether a policy decides. Without one, everybody who is let in may do everything.
 func (g *Guard) HasPolicy() bool { return g.policy != nil }
 

@@ -7,7 +7,8 @@
 //	/api/see      GET: a view.Query in the query's parameters, a view.Cluster as JSON
 //	/debug/pprof  profiles of the process, if they are asked for
 //	/             the pages, if there are any
+//	/ui/api       what they ask for; POST has steps cancelled and containers reset
 //
-// All of it reads; nothing that can be called changes anything. Where the tasks demand certificates or tokens, or have a policy,
+// All but the acts of the pages reads. Acts are refused as the calls of the task's port are that do the same. Where the tasks demand certificates or tokens, or have a policy,
 // so does the endpoint, but for the probes.
 package observe

@@ -46,13 +46,15 @@ type Config struct {
 	Credentials *access.Credentials
 	// Guard, if set, decides who may see what.
 	Guard *access.Guard
-	// UI, if set, serves what has no other path.
+	// UI, if set, serves what has no other path. The contexts of its requests are what Tasks wants of an act.
 	UI  http.Handler
 	Log *slog.Logger // nil: slog.Default()
+
+	local bool // the endpoint listens on the loopback interface
 }
 
 // open tells whether nothing says who may see what.
-func (c *Config) open() bool { return c.Credentials == nil && c.Guard == nil }
+func (c *Config) open() bool { return c.Credentials == nil && !c.Guard.Decides() }
 
 // Endpoint is a listening HTTP endpoint.
 type Endpoint struct {
@@ -77,15 +79,15 @@ func Listen(c Config) (*Endpoint, error) {
 	if err != nil {
 		return nil, status.InvalidArgumentf("the HTTP endpoint cannot listen at %s: %v", c.Address, err)
 	}
-	e := &Endpoint{config: c, listener: listener, log: c.Log}
-	local := listener.Addr().(*net.TCPAddr).IP.IsLoopback()
-	if c.open() && !local {
+	c.local = listener.Addr().(*net.TCPAddr).IP.IsLoopback()
+	if c.open() && !c.local {
 		if c.Pprof {
 			return nil, errors.Join(status.InvalidArgumentf("profiles at %s would be everybody's who reaches it: give the server certificates, tokens or a policy, or let the HTTP endpoint listen on the loopback interface", c.Address),
 				listener.Close())
 		}
 		c.Log.Warn("whoever reaches the HTTP endpoint sees the state of the cluster: there are no certificates, tokens or policy", "address", listener.Addr().String())
 	}
+	e := &Endpoint{config: c, listener: listener, log: c.Log}
 	if host != "" {
 		c.Hosts = append([]string{host}, c.Hosts...)
 	}

@@ -26,9 +26,9 @@ func (h *handler) protected(next http.Handler) http.Handler {
 		head.Set("Cross-Origin-Opener-Policy", "same-origin")
 		head.Set("Cache-Control", "no-store")
 		switch {
-		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		case r.Method != http.MethodGet && r.Method != http.MethodHead && !h.isAct(r):
 			head.Set("Allow", "GET, HEAD")
-			http.Error(w, "the endpoint only reads: GET and HEAD are its methods", http.StatusMethodNotAllowed)
+			http.Error(w, "the path is only read: GET and HEAD are its methods", http.StatusMethodNotAllowed)
 		case !probe(r.URL.Path) && !h.named(r.Host):
 			http.Error(w, "the endpoint does not answer under the name "+quoted(r.Host)+": call it by its address, or start the server with --http-host", http.StatusMisdirectedRequest)
 		case foreign(r):
@@ -57,7 +57,8 @@ func hostName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
 }
 
-// foreign tells whether a page of another origin has made a browser send the request. Following a link to a page is allowed.
+// foreign tells whether a page of another origin has made a browser send the request. Following a link to a page is allowed, but not with
+// a form.
 func foreign(r *http.Request) bool {
 	if origin := r.Header.Get("Origin"); origin != "" {
 		_, host, ok := strings.Cut(origin, "://")
@@ -67,7 +68,7 @@ func foreign(r *http.Request) bool {
 	case "", "same-origin", "none":
 		return false
 	}
-	return r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document"
+	return r.Method == http.MethodPost || r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document"
 }
 
 // guarded lets in only who may do an action.
@@ -83,36 +84,41 @@ func (h *handler) guarded(a access.Action, next http.Handler) http.Handler {
 
 // may tells whether the caller may do an action: UNAUTHENTICATED, PERMISSION_DENIED.
 func (h *handler) may(r *http.Request, a access.Action) error {
-	if h.config.open() {
-		return nil
+	rights, err := h.rights(r)
+	if err != nil {
+		return err
 	}
+	if err = rights.May(a); err != nil {
+		h.config.Guard.Record(access.Event{What: a.String(), Who: rights.Who(), From: peerOf(r).From(), Refused: err})
+	}
+	return err
+}
+
+// rights are those of the caller: UNAUTHENTICATED. Only a guard's are bounded.
+func (h *handler) rights(r *http.Request) (*access.Rights, error) {
 	peer := peerOf(r)
+	if h.config.open() {
+		return access.Unrestricted(identity(peer)), nil
+	}
 	if k := h.config.Credentials; k != nil {
 		if r.TLS == nil { // not behind a listener of Listen's
-			return status.Internalf("the endpoint has certificates, and the connection is not encrypted")
+			return nil, status.Internalf("the endpoint has certificates, and the connection is not encrypted")
 		}
 		if len(r.TLS.PeerCertificates) == 0 && peer.Authorization == "" {
-			return status.Errorf(status.Unauthenticated, "the endpoint wants a client's certificate or a token")
+			return nil, status.Errorf(status.Unauthenticated, "the endpoint wants a client's certificate or a token")
 		}
 		// The connection may be older than the authorities that are trusted now.
 		forget, err := k.Watch(noCloser{}, *r.TLS)
 		forget()
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if h.config.Guard == nil {
-		_, err := access.Identify(peer, nil)
-		return err
+		who, err := access.Identify(peer, nil)
+		return access.Unrestricted(who), err
 	}
-	rights, err := h.config.Guard.Admit(0, peer)
-	if err != nil {
-		return err
-	}
-	if err = rights.May(a); err != nil {
-		h.config.Guard.Record(access.Event{What: a.String(), Who: rights.Who(), From: peer.From(), Refused: err})
-	}
-	return err
+	return h.config.Guard.Admit(0, peer)
 }
 
 // noCloser stands for a connection that is not watched for long.

@@ -10,10 +10,12 @@ import (
 	"github.com/troupe-run/troupe/remote/access"
 )
 
-// maxLooks and maxProfiles bound the requests that look at tasks, and at the process, at a time; others are told to come again.
+// maxLooks, maxProfiles and maxActs bound the requests that look at tasks, at the process, and that act, at a time; others are told to come
+// again.
 const (
 	maxLooks    = 8
 	maxProfiles = 4
+	maxActs     = 4
 )
 
 // handler answers the requests.
@@ -42,7 +44,12 @@ func Handler(c Config) http.Handler {
 		}
 	}
 	if c.UI != nil {
-		mux.Handle("/", h.guarded(access.ListState, c.UI))
+		pages := h.called(c.UI)
+		mux.Handle("/", h.guarded(access.ListState, pages))
+		room := make(chan struct{}, maxActs)
+		for path, action := range acts {
+			mux.Handle("POST "+path, h.acting(action, bounded(room, pages)))
+		}
 	} else {
 		mux.Handle("/{$}", h.guarded(access.ListState, http.HandlerFunc(h.index)))
 	}

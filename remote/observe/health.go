@@ -47,7 +47,7 @@ func (h *handler) ready(w http.ResponseWriter, r *http.Request) {
 // mayKnow tells whether the caller of a probe may know tasks by name. Most show nothing, which is no refusal to record.
 func (h *handler) mayKnow(r *http.Request) bool {
 	if h.config.open() {
-		return true
+		return h.named(r.Host) // and no page whose name leads here
 	}
 	shows := r.Header.Get("Authorization") != "" || r.TLS != nil && len(r.TLS.PeerCertificates) > 0
 	return shows && h.may(r, access.ListState) == nil

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -30,6 +31,18 @@ type seen struct {
 	cluster *view.Cluster
 	asked   chan *view.Query
 	refused []access.Event
+	done    []string // acts
+	refuses error    // acts
+}
+
+func (s *seen) Cancel(_ context.Context, by access.Peer, step uint64) (session, master string, err error) {
+	s.done = append(s.done, fmt.Sprintf("cancel %d by %s", step, by.From()))
+	return "cafe", "/job:w/replica:0/task:0", s.refuses
+}
+
+func (s *seen) Reset(_ context.Context, by access.Peer, containers []string) error {
+	s.done = append(s.done, fmt.Sprintf("reset %q by %s", containers, by.From()))
+	return s.refuses
 }
 
 func (s *seen) Refused(e access.Event) { s.refused = append(s.refused, e) }
@@ -397,6 +410,10 @@ func TestWhereItListens(t *testing.T) {
 		t.Errorf("without a host it listens at %s", e.Address())
 	}
 	listen(t, Config{Address: "0.0.0.0:0", Tasks: tasks, Pprof: true, Guard: g})
+	audited := Config{Address: "0.0.0.0:0", Tasks: tasks, Pprof: true, Guard: access.NewGuard(nil, nil, nil), Log: quiet}
+	if _, err := Listen(audited); status.CodeOf(err) != status.InvalidArgument || !strings.Contains(err.Error(), "everybody's") {
+		t.Errorf("a guard that decides nothing: %v", err)
+	}
 	for address, text := range map[string]string{"0.0.0.0:0": "everybody's", e.Address(): "cannot listen", "9090": "not host:port", "127.0.0.1:http-of-nobody": "cannot listen"} {
 		_, err := Listen(Config{Address: address, Tasks: tasks, Pprof: true, Log: quiet})
 		if status.CodeOf(err) != status.InvalidArgument || !strings.Contains(err.Error(), text) {
@@ -411,6 +428,12 @@ type stuck struct {
 }
 
 func (s *stuck) Refused(access.Event) {}
+
+func (s *stuck) Cancel(context.Context, access.Peer, uint64) (session, master string, err error) {
+	return "", "", nil
+}
+
+func (s *stuck) Reset(context.Context, access.Peer, []string) error { return nil }
 
 func (s *stuck) Graph(context.Context, *view.GraphQuery) (*view.Graph, error) {
 	return &view.Graph{}, nil

@@ -296,18 +296,25 @@ func attributes(devices []actors.DeviceInfo) []*devicepb.DeviceAttributes {
 
 func (g *Gateway) reset(ctx context.Context, q *corepb.ResetRequest) (*corepb.ResetResponse, error) {
 	caller, err := CallerOf(ctx, g.guard)
-	if err == nil {
-		err = caller.mayReset(q.Container)
-	}
 	if err != nil {
 		return nil, err
 	}
-	caller.record("reset", "", strings.Join(q.Container, " "), nil)
-	err = g.task.Reset(ctx, q.Container)
-	for _, t := range g.declared.Tasks() {
-		err = cmp.Or(err, t.Reset(ctx, q.Container))
+	return &corepb.ResetResponse{}, g.Reset(ctx, &caller, caller.NameOf(ctx), q.Container)
+}
+
+// Reset closes all sessions of the task and empties containers on all tasks of its cluster, without names the default ones, if the caller
+// may. by names the caller to other people.
+func (g *Gateway) Reset(ctx context.Context, caller *Caller, by string, containers []string) error {
+	err := caller.mayReset(containers)
+	if err != nil {
+		return err
 	}
-	return &corepb.ResetResponse{}, err
+	caller.record("reset", "", strings.Join(containers, " "), nil)
+	err = g.task.Reset(ctx, containers, by)
+	for _, t := range g.declared.Tasks() {
+		err = cmp.Or(err, t.Reset(ctx, containers, by))
+	}
+	return err
 }
 
 func (g *Gateway) makeCallable(ctx context.Context, q *corepb.MakeCallableRequest) (*corepb.MakeCallableResponse, error) {

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"net"
 	"sync"
 
 	"github.com/troupe-run/troupe/actors"
@@ -25,9 +26,21 @@ func CallerOf(ctx context.Context, guard *access.Guard) (Caller, error) {
 		return Caller{}, nil
 	}
 	p, _ := http2.PeerOf(ctx)
-	c := Caller{guard: guard, peer: access.Peer{Address: p.Address, TLS: p.TLS, Authorization: http2.AuthorizationOf(ctx)}}
+	return callerAt(p.Connection, access.Peer{Address: p.Address, TLS: p.TLS, Authorization: http2.AuthorizationOf(ctx)}, guard)
+}
+
+// CallerAt is CallerOf for a peer that does not come over the task's port.
+func CallerAt(p access.Peer, guard *access.Guard) (Caller, error) {
+	if guard == nil {
+		return Caller{}, nil
+	}
+	return callerAt(0, p, guard)
+}
+
+func callerAt(connection uint64, p access.Peer, guard *access.Guard) (Caller, error) {
+	c := Caller{guard: guard, peer: p}
 	var err error
-	c.rights, err = guard.Admit(p.Connection, c.peer)
+	c.rights, err = guard.Admit(connection, p)
 	return c, err
 }
 
@@ -75,10 +88,16 @@ func (c *Caller) Cancelled(detail string, refused error) { c.record("cancel", ""
 
 // NameOf is the caller who makes the call that ctx is of, for other people: an identity that has a name, and the address.
 func (c *Caller) NameOf(ctx context.Context) string {
+	p, _ := http2.PeerOf(ctx)
+	return c.NameAt(p.Address)
+}
+
+// NameAt is NameOf for a caller at an address, which is nil within the process.
+func (c *Caller) NameAt(address net.Addr) string {
 	if c.guard != nil && c.rights.Who().Name != (access.Name{}) {
 		return fmt.Sprintf("%s at %s", c.rights.Who(), c.peer.From())
 	}
-	return rightsOf(ctx).Who
+	return rightsOfPeer(http2.Peer{Address: address}).Who
 }
 
 // mayUse refuses a session of somebody else, unless the caller may use others'. One that is not there is left to the

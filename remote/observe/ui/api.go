@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -38,15 +39,14 @@ const (
 
 // server serves the endpoints.
 type server struct {
-	see    See
-	graph  Graph
-	trace  Trace
-	cancel func(ctx context.Context, step uint64) error
-	reset  func(ctx context.Context, containers []string) error
-	looks  looks
+	see   See
+	graph Graph
+	trace Trace
+	acts  Acts // nil: none
+	looks looks
 }
 
-// about is what the server can do.
+// about is what the server can do, of that what the caller may ask for.
 type about struct {
 	Graph    bool `json:"graph"`
 	Timeline bool `json:"timeline"`
@@ -55,7 +55,11 @@ type about struct {
 }
 
 func (s *server) serveAbout(w http.ResponseWriter, r *http.Request) {
-	answer(w, r, about{s.graph != nil, s.trace != nil, s.cancel != nil, s.reset != nil}, nil)
+	a := about{Graph: s.graph != nil, Timeline: s.trace != nil}
+	if s.acts != nil {
+		a.Cancel, a.Reset = s.acts.MayAct(r.Context())
+	}
+	answer(w, r, a, nil)
 }
 
 func (s *server) serveSee(w http.ResponseWriter, r *http.Request) {
@@ -226,15 +230,22 @@ func (s *server) serveTimeline(w http.ResponseWriter, r *http.Request) {
 	answer(w, r, json.RawMessage(text.Bytes()), err)
 }
 
+// cancelled is what became of a step.
+type cancelled struct {
+	Session string `json:"session"`
+	Master  string `json:"master"`
+}
+
 func (s *server) serveCancel(w http.ResponseWriter, r *http.Request) {
 	act(w, r, func(ctx context.Context, q struct {
 		Step uint64 `json:"step"`
 	},
-	) error {
+	) (any, error) {
 		if q.Step == 0 {
-			return status.InvalidArgumentf("no step is named")
+			return nil, status.InvalidArgumentf("no step is named")
 		}
-		return s.cancel(ctx, q.Step)
+		session, master, err := s.acts.CancelStep(ctx, q.Step)
+		return cancelled{session, master}, err
 	})
 }
 
@@ -242,27 +253,45 @@ func (s *server) serveReset(w http.ResponseWriter, r *http.Request) {
 	act(w, r, func(ctx context.Context, q struct {
 		Containers []string `json:"containers"`
 	},
-	) error {
-		return s.reset(ctx, q.Containers)
+	) (any, error) {
+		if q.Containers == nil { // not to be taken for the default ones
+			return nil, status.InvalidArgumentf("no containers are named: an empty list stands for the default ones")
+		}
+		return struct{}{}, s.acts.Reset(ctx, q.Containers)
 	})
 }
 
 // act does what a request with a body of JSON asks for.
-func act[Q any](w http.ResponseWriter, r *http.Request, do func(context.Context, Q) error) {
+func act[Q any](w http.ResponseWriter, r *http.Request, do func(context.Context, Q) (any, error)) {
 	ctx, cancel := context.WithTimeout(r.Context(), apiTime)
 	defer cancel()
 	var q Q
+	if err := readBody(w, r, &q); err != nil {
+		answer(w, r, nil, err)
+		return
+	}
+	done, err := do(ctx, q)
+	answer(w, r, done, err)
+}
+
+// readBody decodes a body that is one value of JSON and nothing else.
+func readBody(w http.ResponseWriter, r *http.Request, q any) error {
 	if kind := r.Header.Get("Content-Type"); kind != "application/json" { // which no form of another page can send
-		answer(w, r, nil, status.InvalidArgumentf("the request is application/json, not %q", view.Line(kind)))
-		return
+		return status.InvalidArgumentf("the request is application/json, not %q", view.Line(kind))
 	}
-	d := json.NewDecoder(io.LimitReader(r.Body, maxBody))
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		return status.InvalidArgumentf("the request cannot be read, or has more than %d bytes: %v", maxBody, err)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&q); err != nil {
-		answer(w, r, nil, status.InvalidArgumentf("the request cannot be read: %v", err))
-		return
+	if err := d.Decode(q); err != nil {
+		return status.InvalidArgumentf("the request cannot be read: %v", err)
 	}
-	answer(w, r, struct{}{}, do(ctx, q))
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return status.InvalidArgumentf("the request has more than one value")
+	}
+	return nil
 }
 
 // failure is an error as JSON.

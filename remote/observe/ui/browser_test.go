@@ -311,6 +311,23 @@ func (p *page) shows(texts ...string) {
 	p.until(strings.Join(texts, ", "), fmt.Sprintf(`((all) => %s.every((t) => all.includes(t)))(document.getElementById("main").innerText)`, quoted))
 }
 
+// keyCodes are those of keys that the browser itself answers to.
+var keyCodes = map[string]int{"Tab": 9, "Enter": 13, "Escape": 27}
+
+// press presses a key and releases it.
+func (p *page) press(key string) {
+	p.t.Helper()
+	text := ""
+	switch {
+	case len(key) == 1:
+		text = key
+	case key == "Enter":
+		text = "\r"
+	}
+	p.b.call(p, "Input.dispatchKeyEvent", object{"type": "keyDown", "key": key, "code": key, "text": text, "windowsVirtualKeyCode": keyCodes[key]}, nil)
+	p.b.call(p, "Input.dispatchKeyEvent", object{"type": "keyUp", "key": key, "code": key, "windowsVirtualKeyCode": keyCodes[key]}, nil)
+}
+
 // picture writes a screenshot.
 func (p *page) picture(path string) {
 	p.t.Helper()

@@ -8,9 +8,9 @@
 //	/ui/api/why       the steps that have run for some time, and why they do not end: view.Reasons
 //	/ui/api/graph     a session's placed graph
 //	/ui/api/timeline  what the next steps do on all tasks, in Chrome's trace format
-//	/ui/api/cancel    POST: ends a step, where the server lets the page do so
+//	/ui/api/cancel    POST: ends a step, if there are Acts
 //	/ui/api/reset     POST: empties containers, the same
 //
-// Who may call them is decided by who mounts the handler. Looks at the cluster that several pages ask for at about the
+// Who may call them is decided by what mounts the handler, and by Acts for each caller. Looks at the cluster that several pages ask for at about the
 // same time are one look.
 package ui

@@ -157,6 +157,90 @@ func (p *page) shot(name string) {
 	}
 }
 
+// TestGraphColours records steps, and colours the graph by device, time and memory: the nodes then have those of the legend, and not all the same.
+func TestGraphColours(t *testing.T) {
+	b := startBrowser(t)
+	base := busy(t)
+	p := b.open(t, 1440, 900)
+	const choice = `[...document.querySelectorAll("main select")].find((s) => [...s.options].some((o) => o.value === "memory"))`
+	colour := func(by string) {
+		t.Helper()
+		p.eval(fmt.Sprintf(`(() => { const s = %s; s.value = %q; s.dispatchEvent(new Event("change")); })()`, choice, by), nil)
+	}
+	// filled waits until that many of the colours are on the graph as those of nodes are, in stripes that are as wide as a node.
+	filled := func(by string, least int, colours ...string) {
+		t.Helper()
+		p.until("nodes in colours by "+by, fmt.Sprintf(`(() => {
+			const style = getComputedStyle(document.documentElement);
+			const rgb = (name) => { const n = parseInt(style.getPropertyValue("--" + name).trim().slice(1), 16); return n >> 16 | n & 0xff00 | (n & 0xff) << 16; };
+			const c = document.querySelector("canvas[role=application]");
+			const copy = new OffscreenCanvas(c.width, c.height).getContext("2d", { willReadFrequently: true });
+			copy.drawImage(c, 0, 0);
+			const pixels = new Uint32Array(copy.getImageData(0, 0, c.width, c.height).data.buffer);
+			const has = (value) => {
+				for (let i = 0, run = 0; i < pixels.length; i++) {
+					run = (pixels[i] & 0xffffff) === value ? run + 1 : 0;
+					if (run === 20) return true;
+				}
+				return false;
+			};
+			const wanted = "%s".split(" ");
+			globalThis.found = wanted.filter((name) => has(rgb(name)));
+			return found.length >= %d;
+		})()`, strings.Join(colours, " "), least))
+		var found []string
+		p.eval(`found`, &found)
+		t.Logf("by %s, nodes are %v", by, found)
+	}
+	legend := func(texts ...string) {
+		t.Helper()
+		for _, text := range texts {
+			p.until("the legend "+text, fmt.Sprintf(`[...document.querySelectorAll("ul.legend li")].some((l) => l.innerText === %q)`, text))
+		}
+	}
+	p.goTo(base + "#/graph")
+	p.until("the graph", `troupe.graphTook > 0`)
+	colour("time")
+	legend("open a trace on the page Timeline first")
+
+	p.goTo(base + "#/timeline")
+	p.until("the number of steps", `document.querySelector("main input[type=number]")`)
+	p.eval(`(() => { document.querySelector("main input[type=number]").value = "100"; troupe.graphTook = 0; })()`, nil)
+	p.click(`[...document.querySelectorAll("main button")].find((b) => b.innerText === "Record")`)
+	p.shows("the next steps:", "events in")
+	p.goTo(base + "#/graph")
+	p.until("the graph", `troupe.graphTook > 0`)
+	legend("ps:0 CPU:0", "worker:0 CPU:0", "between tasks")
+	filled("device", 2, "c0", "c1")
+	p.shot("graph-device")
+	for _, by := range []string{"time", "memory"} {
+		colour(by)
+		legend("most", "more", "some", "none")
+		filled(by, 2, "bad", "c1", "c2")
+		p.shot("graph-" + by)
+	}
+	// The trace has steps of both training sessions, whose nodes have the same names; those of the shown one count.
+	var apart bool
+	p.eval(`import("/ui/trace.js").then((m) => {
+		const of = (session) => m.costsOf(session).get("layer1_1/MatMul")?.time ?? 0;
+		const training = troupe.state.tasks.flatMap((t) => t.sessions ?? []).filter((s) => s.nodes > 100).map((s) => of(s.name));
+		return training.length === 2 && training.every((t) => t > 0) && Math.abs(training[0] + training[1] - of("another")) < 1e-3;
+	})`, &apart)
+	if !apart {
+		t.Error("the costs of two sessions are not apart")
+	}
+	// What a node took is told beside it, and goes with its name.
+	p.eval(`(() => { const s = document.querySelector("input[type=search]"); s.value = "MatMul"; s.dispatchEvent(new Event("input")); })()`, nil)
+	p.click(`[...document.querySelectorAll("main button.link")].find((b) => b.innerText === "layer1_1/MatMul")`)
+	p.until("what it took", `/MatMul on worker:\d CPU:0\s+[\d.]+\s(ns|µs|ms|s) in the trace, [\d.]+\s(B|KiB|MiB) put out/.test(document.getElementById("main").innerText)`)
+	colour("")
+	legend("ps:0 CPU:0")
+	filled("device", 1, "c0", "c1")
+	if wrong := p.errors(); len(wrong) > 0 {
+		t.Errorf("the page had errors: %s", strings.Join(wrong, "\n"))
+	}
+}
+
 // TestPagesByKeyboard uses the dashboard without a pointer.
 func TestPagesByKeyboard(t *testing.T) {
 	b := startBrowser(t)
@@ -165,15 +249,7 @@ func TestPagesByKeyboard(t *testing.T) {
 	p := b.open(t, 1200, 800)
 	p.goTo(server.URL + "/#/queues")
 	p.shows("queue-0-1")
-	press := func(key string) {
-		t.Helper()
-		text := ""
-		if len(key) == 1 {
-			text = key
-		}
-		b.call(p, "Input.dispatchKeyEvent", object{"type": "keyDown", "key": key, "text": text}, nil)
-		b.call(p, "Input.dispatchKeyEvent", object{"type": "keyUp", "key": key}, nil)
-	}
+	press := p.press
 	press("/")
 	p.until("the focus in the filter", `document.activeElement.type === "search"`)
 	b.call(p, "Input.insertText", object{"text": "queue-7-11 full"}, nil)

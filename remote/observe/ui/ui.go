@@ -33,15 +33,18 @@ func WithGraph(graph Graph) Option { return func(s *server) { s.graph = graph } 
 // WithTrace lets the pages record steps.
 func WithTrace(trace Trace) Option { return func(s *server) { s.trace = trace } }
 
-// WithCancel lets the pages cancel steps.
-func WithCancel(cancel func(ctx context.Context, step uint64) error) Option {
-	return func(s *server) { s.cancel = cancel }
+// Acts does what a page asks for, for the caller of the request that a context is of. All methods may be called concurrently.
+type Acts interface {
+	// MayAct tells which acts the caller may ask for at all.
+	MayAct(ctx context.Context) (cancel, reset bool)
+	// CancelStep cancels a step, and gives the name of its session and the task that is its master.
+	CancelStep(ctx context.Context, step uint64) (session, master string, err error)
+	// Reset empties containers on all tasks; without names the default ones.
+	Reset(ctx context.Context, containers []string) error
 }
 
-// WithReset lets the pages empty containers on all tasks; without names the default ones.
-func WithReset(reset func(ctx context.Context, containers []string) error) Option {
-	return func(s *server) { s.reset = reset }
-}
+// WithActs lets the pages act.
+func WithActs(acts Acts) Option { return func(s *server) { s.acts = acts } }
 
 // Handler serves the pages at / and what they ask for below /ui/api/. see must allow concurrent calls, as must the options' functions.
 func Handler(see See, opts ...Option) http.Handler {
@@ -59,10 +62,8 @@ func Handler(see See, opts ...Option) http.Handler {
 	if s.trace != nil {
 		mux.HandleFunc("GET /ui/api/timeline", s.serveTimeline)
 	}
-	if s.cancel != nil {
+	if s.acts != nil {
 		mux.HandleFunc("POST /ui/api/cancel", s.serveCancel)
-	}
-	if s.reset != nil {
 		mux.HandleFunc("POST /ui/api/reset", s.serveReset)
 	}
 	mux.HandleFunc("/", serveAsset)

@@ -219,18 +219,27 @@ func TestGraphsAreGivenWhole(t *testing.T) {
 	}
 }
 
+// acts notes what it is asked for. It may not reset.
+type acts struct{ done []string }
+
+func (a *acts) MayAct(context.Context) (cancel, reset bool) { return true, false }
+
+func (a *acts) CancelStep(_ context.Context, step uint64) (session, master string, err error) {
+	a.done = append(a.done, fmt.Sprint("cancel ", step))
+	return "cafe", "m", nil
+}
+
+func (a *acts) Reset(_ context.Context, containers []string) error {
+	a.done = append(a.done, fmt.Sprint("reset ", containers))
+	return status.Errorf(status.PermissionDenied, "not you")
+}
+
 func TestActions(t *testing.T) {
-	var done []string
-	h := Handler(nothing, WithCancel(func(_ context.Context, step uint64) error {
-		done = append(done, fmt.Sprint("cancel ", step))
-		return nil
-	}), WithReset(func(_ context.Context, containers []string) error {
-		done = append(done, fmt.Sprint("reset ", containers))
-		return status.Errorf(status.PermissionDenied, "not you")
-	}), WithTrace(func(_ context.Context, q *view.TraceQuery) (*view.Trace, error) {
+	var done acts
+	h := Handler(nothing, WithActs(&done), WithTrace(func(_ context.Context, q *view.TraceQuery) (*view.Trace, error) {
 		return &view.Trace{Task: "a", Tasks: []*view.TaskTrace{{Task: "a", Events: []*view.TraceEvent{{Kind: view.KernelEvent, Name: "n", Op: "Mul", Device: "/job:a/replica:0/task:0/device:CPU:0", Step: uint64(q.Steps), Duration: 1000}}}}}, nil
 	}))
-	if w := get(h, "/ui/api/about"); w.Body.String() != `{"graph":false,"timeline":true,"cancel":true,"reset":true}` {
+	if w := get(h, "/ui/api/about"); w.Body.String() != `{"graph":false,"timeline":true,"cancel":true,"reset":false}` {
 		t.Errorf("it can %s", w.Body)
 	}
 	if w := get(h, "/ui/api/timeline?steps=7"); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"node":"n","op":"Mul","step":"7"`) {
@@ -249,6 +258,11 @@ func TestActions(t *testing.T) {
 	}{
 		{http.MethodPost, "/ui/api/cancel", `{"step":7}`, asJSON, http.StatusOK},
 		{http.MethodPost, "/ui/api/reset", `{"containers":["a"]}`, asJSON, http.StatusForbidden},
+		{http.MethodPost, "/ui/api/reset", `{"containers":[]}`, asJSON, http.StatusForbidden},
+		{http.MethodPost, "/ui/api/reset", `{}`, asJSON, http.StatusBadRequest},
+		{http.MethodPost, "/ui/api/reset", `{"containers":null}`, asJSON, http.StatusBadRequest},
+		{http.MethodPost, "/ui/api/cancel", `{"step":7}{"step":8}`, asJSON, http.StatusBadRequest},
+		{http.MethodPost, "/ui/api/cancel", ``, asJSON, http.StatusBadRequest},
 		{http.MethodPost, "/ui/api/cancel", `{}`, asJSON, http.StatusBadRequest},
 		{http.MethodPost, "/ui/api/cancel", `{"step":-1}`, asJSON, http.StatusBadRequest},
 		{http.MethodPost, "/ui/api/cancel", `{"step":7,"more":1}`, asJSON, http.StatusBadRequest},
@@ -262,8 +276,8 @@ func TestActions(t *testing.T) {
 			t.Errorf("%s %s %.40q %v: %d %s, want %d", c.method, c.target, c.body, c.header, w.Code, w.Body, c.code)
 		}
 	}
-	if want := []string{"cancel 7", "reset [a]"}; !slices.Equal(done, want) {
-		t.Errorf("done was %q, want %q", done, want)
+	if want := []string{"cancel 7", "reset [a]", "reset []"}; !slices.Equal(done.done, want) {
+		t.Errorf("done was %q, want %q", done.done, want)
 	}
 }
 

@@ -101,14 +101,42 @@ export const tip = {
   },
 };
 
-/** ask opens a dialog and tells whether its action was chosen. */
-export function ask(question, action) {
+let dialogs = 0;
+
+/**
+ * ask opens a dialog that tells what an act does, in lines, and has it done if its button is chosen. The dialog stays open with the error of
+ * an act that failed. ask gives what act gave, a line about what was done, or null if the act was not chosen or failed.
+ */
+export function ask({ title, lines, action, act }) {
   return new Promise((resolve) => {
-    const d = h("dialog", { "aria-label": action, close: () => { d.remove(); resolve(d.returnValue === "yes"); } },
-      h("p", {}, question),
-      h("div", { class: "bar" },
-        h("button", { type: "button", click: () => d.close("no") }, "Leave it"),
-        h("button", { type: "button", class: "danger", click: () => d.close("yes") }, action)));
+    const id = `dialog-${++dialogs}`;
+    let doing = null, done = null;
+    const failure = h("p", { class: "note bad", role: "alert", hidden: true });
+    const go = h("button", { type: "button", class: "danger", click: () => {
+      doing ??= (async () => {
+        attr(go, "aria-disabled", "true");
+        failure.hidden = true;
+        try {
+          done = await act();
+          d.close();
+        } catch (e) {
+          failure.hidden = false;
+          text(failure, e.message);
+        }
+        attr(go, "aria-disabled", null);
+        doing = null;
+      })();
+    } }, action);
+    const d = h("dialog", { "aria-labelledby": `${id}-title`, "aria-describedby": `${id}-lines`, cancel: (e) => doing && e.preventDefault(), close: async () => {
+      removeEventListener("hashchange", leave);
+      await doing; // where the page was left meanwhile
+      d.remove();
+      resolve(done);
+    } },
+    h("h2", { id: `${id}-title` }, title), h("div", { id: `${id}-lines` }, lines.map((line) => h("p", {}, line))), failure,
+    h("div", { class: "bar" }, h("button", { type: "button", autofocus: true, click: () => doing || d.close() }, "Leave it"), go));
+    const leave = () => d.close();
+    addEventListener("hashchange", leave);
     document.body.append(d);
     d.showModal();
   });

@@ -1,6 +1,6 @@
 // What several pages have.
 
-import { h, fill, panel, List, text, ask } from "./dom.js";
+import { h, fill, panel, List, text, attr, ask } from "./dom.js";
 import * as f from "./format.js";
 
 /** searchField filters what a page lists, by the parameter q. */
@@ -73,11 +73,16 @@ export class Held {
     this.list = h("ul", { class: "held" });
     this.none = h("p", { class: "empty" }, "No step has run for more than a second.");
     this.more = h("span", { class: "muted" });
-    this.el = panel("Steps that do not end, and why", h("div", { class: "body-held" }, this.list, this.none), { more: this.more });
+    this.said = said();
+    this.el = panel("Steps that do not end, and why", h("div", { class: "body-held" }, this.list, this.none), { more: [this.more, this.said] });
     this.items = new List(this.list, (r) => r.step, () => {
       const time = h("span", { class: "for" }), why = h("p"), id = h("a"), s = h("a"), dead = h("span", { class: "badge bad" }, "deadlock");
-      const el = h("li", {}, time, h("div", {}, why, h("p", { class: "muted" }, "step ", id, " of session ", s, " ", dead)));
+      let shown;
+      const cancel = app.state.about.cancel && h("button", { type: "button", class: "danger", click: () => cancelStep(app, this.said, shown) }, "Cancel");
+      const el = h("li", {}, time, h("div", {}, why, h("p", { class: "muted" }, "step ", id, " of session ", s, " ", dead)), cancel);
       return { el, update: (r) => {
+        shown = r.step;
+        if (cancel) attr(cancel, "aria-label", `Cancel step ${r.step}`);
         text(time, f.span(r.seconds));
         reason(why, r.text);
         text(id, r.step);
@@ -139,16 +144,73 @@ export function omitted(tasks, section) {
 /** stateBadge is the class of a state of a task or a link. */
 export const stateBadge = (state) => ({ up: "good", down: "bad", silent: "warn", "never seen": "warn" })[state] ?? "";
 
-/** actButton asks the server to do something, after a question. */
-export function actButton(app, label, question, name, body) {
-  const said = h("span", { role: "status", class: "muted" });
-  return h("span", { class: "bar" }, h("button", { type: "button", class: "danger", click: async () => {
-    if (!await ask(question, label)) return;
-    try {
-      await app.act(name, body());
-      text(said, "Done");
-    } catch (e) {
-      text(said, e.message);
+/** said is where a page tells what became of an act. */
+export const said = () => h("span", { role: "status", class: "muted said" });
+
+/** cancelStep cancels a step if that is what is wanted, and says so. */
+export async function cancelStep(app, place, id) {
+  const why = app.state.reasons.find((r) => r.step === Number(id));
+  const done = await ask({ title: `Cancel step ${id}?`, action: "Cancel the step", lines: [why && plain(why.text), "Its client gets the error CANCELLED. The session goes on."].filter(Boolean), act: async () => {
+    const a = await app.act("cancel", { step: Number(id) });
+    return `Step ${id} of session ${a.session} on ${f.taskName(a.master)} is cancelled.`;
+  } });
+  if (done) text(place, done);
+}
+
+const kindWords = { Var: "variable", Variable: "variable", Queue: "queue", LookupTable: "table" };
+
+/** isDefault tells whether a resource is in the default container of its task, which is named after the job. */
+export const isDefault = (r, t) => !r.container || r.container === /^\/job:([^/]*)/.exec(t.task)?.[1];
+
+
+/** some is a number of things. */
+const some = (n, word) => `${f.count(n)} ${word}${n === 1 ? "" : /(?:s|x|ch)$/.test(word) ? "es" : "s"}`;
+
+/** lost says what emptying a container loses, of all that is known of it; without a name the default ones. */
+export function lost(state, container) {
+  const kinds = new Map(), tasks = new Set();
+  let bytes = 0;
+  for (const t of state.tasks) {
+    for (const r of t.resources ?? []) {
+      if (container ? r.container !== container : !isDefault(r, t)) continue;
+      const word = kindWords[r.kind] ?? r.kind;
+      kinds.set(word, (kinds.get(word) ?? 0) + 1);
+      tasks.add(t.task);
+      bytes += r.bytes ?? 0;
     }
-  } }, label), said);
+  }
+  if (!kinds.size) return "Nothing is known to be in it.";
+  const more = state.tasks.some((t) => t.omitted?.resources) ? "At least " : "";
+  return `${more}${[...kinds].sort((a, b) => b[1] - a[1]).map(([word, n]) => some(n, word)).join(", ")}, ${f.bytes(bytes)} on ${some(tasks.size, "task")} are lost.`;
+}
+
+/** Resets is a choice of containers, and what empties the chosen one. */
+export class Resets {
+  constructor(app) {
+    this.choice = h("select");
+    this.said = said();
+    this.el = h("span", { class: "bar" }, h("label", {}, "Container ", this.choice), h("button", { type: "button", class: "danger", click: () => this.reset(app) }, "Empty…"), this.said);
+  }
+
+  update(state) {
+    this.state = state;
+    const all = [...new Set(state.tasks.flatMap((t) => (t.resources ?? []).filter((r) => !isDefault(r, t)).map((r) => r.container)))].sort();
+    const known = all.join("\n");
+    if (known === this.known || document.activeElement === this.choice) return;
+    const chosen = this.choice.value;
+    this.known = known;
+    fill(this.choice, h("option", { value: "" }, "the default ones"), all.map((c) => h("option", { value: c, selected: c === chosen }, c)));
+  }
+
+  async reset(app) {
+    const container = this.choice.value, s = this.state;
+    const what = container ? `the container ${container}` : "the default containers";
+    const at = s.tasks.find((t) => t.task === s.cluster.task);
+    const done = await ask({ title: `Empty ${what} on all tasks?`, action: container ? "Empty the container" : "Empty the containers", lines: [lost(s, container),
+      `${some(at?.open ?? 0, "session")} of ${f.taskName(s.cluster.task)}, all that it has, ${at?.open === 1 ? "is" : "are"} closed.`], act: async () => {
+      await app.act("reset", { containers: container ? [container] : [] });
+      return `${what[0].toUpperCase()}${what.slice(1)} ${container ? "is" : "are"} empty, and the sessions of ${f.taskName(s.cluster.task)} are closed.`;
+    } });
+    if (done) text(this.said, done);
+  }
 }

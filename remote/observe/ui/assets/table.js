@@ -6,7 +6,7 @@ const rowHeight = 24;
 const around = 6; // rows that are made beyond those in sight
 
 /**
- * Table shows rows. A column has an id, a label, and cell(row): a text, or {text, href, cls, title, badge, meter, spark, button}. sort(row)
+ * Table shows rows. A column has an id, a label, and cell(row): a text, or {text, href, cls, title, badge, meter, spark, button, label}. sort(row)
  * gives what it is sorted by, where that is not the cell's text; num puts it to the right; width is in pixels.
  */
 export class Table {
@@ -117,6 +117,7 @@ export function paint(td, v) {
       break;
     case "button":
       el.onclick = v.button;
+      attr(el, "aria-label", v.label);
       break;
     case "badge":
       attr(el, "class", `badge ${v.badge}`);

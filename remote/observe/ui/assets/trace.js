@@ -148,15 +148,27 @@ function tensorArrows(spans) {
 
 /** remember keeps a trace for all pages. */
 export function remember(trace, from) {
-  const costs = new Map();
-  for (const s of trace.spans) {
+  const all = new Map(), sessions = new Map();
+  const of = new Map(trace.spans.filter((s) => s.args.session && s.args.step).map((s) => [s.args.step, s.args.session])); // by step
+  const add = (costs, s) => {
     const c = costs.get(s.node) ?? { time: 0, memory: 0 };
     c.time += s.took;
     c.memory += Number(s.args.bytes ?? s.args.memory ?? 0) || 0;
     costs.set(s.node, c);
+  };
+  for (const s of trace.spans) {
+    if (s.around) continue; // a step may be called like its target
+    add(all, s);
+    const session = s.args.session ?? of.get(s.args.step);
+    if (!session) continue;
+    if (!sessions.has(session)) sessions.set(session, new Map());
+    add(sessions.get(session), s);
   }
-  Object.assign(loaded, { trace, costs, from });
+  Object.assign(loaded, { trace, costs: { all, sessions }, from });
 }
+
+/** costsOf is what the nodes of a session cost, by name; where the trace is not about the session, what nodes of the same names did. Null without a trace. */
+export const costsOf = (session) => loaded.costs && (loaded.costs.sessions.get(session) ?? loaded.costs.all);
 
 /** hottest sums the spans by op. */
 export function hottest(spans) {

@@ -1,7 +1,7 @@
 import { h, fill, text, colour, series, tip } from "../dom.js";
 import { Folded, place, walk } from "../layout.js";
 import { Stage } from "../stage.js";
-import { loaded } from "../trace.js";
+import { costsOf } from "../trace.js";
 import * as f from "../format.js";
 
 const found = 60; // search results that are listed
@@ -184,12 +184,13 @@ class GraphPage {
   /** hot finds what the things of the view cost in the loaded trace. */
   hot() {
     this.most = { time: 0, memory: 0 };
-    if (!loaded.costs) return;
+    const costs = costsOf(this.params.session);
+    if (!costs) return;
     for (const i of this.view.items) {
       i.time = i.memory = 0;
       if (i.outside) continue;
       for (const leaf of walk(i.thing)) {
-        const c = loaded.costs.get(this.graph.names[leaf.node]);
+        const c = costs.get(this.graph.names[leaf.node]);
         i.time += c?.time ?? 0;
         i.memory += c?.memory ?? 0;
       }
@@ -223,7 +224,7 @@ class GraphPage {
     const swatch = (c, label) => h("li", {}, h("i", { style: { background: c } }), label);
     const cut = h("li", {}, h("i", { style: { background: colour("bad"), height: "2px", width: "14px" } }), "between tasks");
     let list;
-    if (by === "time" || by === "memory") list = loaded.costs ? [swatch(colour("bad"), "most"), swatch(colour("c1"), "more"), swatch(colour("c2"), "some"), swatch(colour("line"), "none")] : [h("li", {}, "open a trace on the page Timeline first")];
+    if (by === "time" || by === "memory") list = costsOf(this.params.session) ? [swatch(colour("bad"), "most"), swatch(colour("c1"), "more"), swatch(colour("c2"), "some"), swatch(colour("line"), "none")] : [h("li", {}, "open a trace on the page Timeline first")];
     else if (by === "op") list = [...new Set(this.view.items.filter((i) => i.thing.node >= 0).map((i) => this.graph.op[i.thing.node]))].slice(0, 8).map((o) => swatch(series(o), this.graph.ops[o]));
     else list = (by === "task" ? this.taskNames : this.graph.devices).slice(0, 8).map((d, i) => swatch(series(i), f.taskName(d)));
     const key = by + list.map((l) => l.textContent).join() + colour("c0");
@@ -336,8 +337,8 @@ class GraphPage {
     if (t.node >= 0) {
       const users = [];
       g.inputs.forEach((ins, i) => { if (ins.includes(t.node)) users.push(i); });
-      const cost = loaded.costs?.get(g.names[t.node]);
-      lines.push(h("p", {}, `${g.ops[g.op[t.node]]} on ${f.taskName(g.devices[g.device[t.node]])}`), cost && h("p", {}, `${f.span(cost.time / 1e6)} in the trace`),
+      const cost = costsOf(this.params.session)?.get(g.names[t.node]);
+      lines.push(h("p", {}, `${g.ops[g.op[t.node]]} on ${f.taskName(g.devices[g.device[t.node]])}`), cost && h("p", {}, `${f.span(cost.time / 1e6)} in the trace, ${f.bytes(cost.memory)} put out`),
         list("Inputs", g.inputs[t.node]), list("Runs after", g.control[t.node]), list("Taken by", users));
     } else {
       lines.push(h("p", {}, `${f.count(t.nodes)} nodes`), h("ul", { class: "plain" }, [...t.devices].sort((a, b) => b[1] - a[1]).slice(0, 30).map(([d, n]) => h("li", {}, h("span", { class: "swatch", style: { background: series(d) } }), ` ${f.taskName(g.devices[d])}  ${f.count(n)}`))),

@@ -1,6 +1,6 @@
 import { h, panel, text } from "../dom.js";
 import { Table } from "../table.js";
-import { searchField, Kinds, matcher, task, omitted } from "../parts.js";
+import { searchField, Kinds, Resets, matcher, task, omitted } from "../parts.js";
 import * as f from "../format.js";
 
 export default {
@@ -9,6 +9,7 @@ export default {
   show(main, app, params) {
     const note = h("span", { class: "muted" });
     const kinds = new Kinds(app, "Kind");
+    const resets = app.state.about.reset ? new Resets(app) : null;
     const devices = new Table({ label: "Memory of devices", sorted: "-part", key: (d) => d.name, empty: "No task has told of a device.",
       columns: [
         { id: "name", label: "Device", width: 140, cell: (d) => ({ text: f.taskName(d.name), title: d.name }) },
@@ -41,7 +42,7 @@ export default {
       ] });
     main.append(
       panel("Memory of devices", limit(devices.el)),
-      panel("By container", limit(containers.el)),
+      panel("By container", limit(containers.el), { more: resets && [h("span", { class: "grow" }), resets.el] }),
       h("div", { class: "bar" }, searchField(app, params), kinds.el, note),
       h("section", { class: "panel fill", "aria-label": "Resources" }, table.el));
     return {
@@ -56,6 +57,7 @@ export default {
         text(note, `${f.count(shown.length)} resources, ${f.bytes(shown.reduce((n, x) => n + (x.r.bytes ?? 0), 0))}${left ? `; ${left}` : ""}`);
         table.update(shown);
         containers.update(grouped(all));
+        resets?.update(state);
         const listed = state.tasks.flatMap((t) => t.devices ?? []);
         const peak = listed.reduce((m, d) => Math.max(m, d.memory_peak ?? 0), 1);
         devices.update(listed.map((d) => ({ ...d, part: (d.memory_in_use ?? 0) / (d.memory_limit || peak) })));

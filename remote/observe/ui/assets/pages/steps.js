@@ -1,6 +1,6 @@
 import { h, panel, text, List } from "../dom.js";
 import { Table } from "../table.js";
-import { Facts, plain, reason, searchField, matcher, task, session, step, omitted, actButton } from "../parts.js";
+import { Facts, plain, reason, searchField, matcher, task, session, step, omitted, said, cancelStep } from "../parts.js";
 import * as f from "../format.js";
 
 export default {
@@ -11,11 +11,12 @@ export default {
 };
 
 function all(main, app, params) {
-  const note = h("span", { class: "muted" });
+  const note = h("span", { class: "muted" }), done = said();
   const table = new Table({ label: "Steps", sorted: params.sort ?? "-for", onSort: (sort) => app.set({ sort }), key: (s) => s.id, empty: "No step runs at this moment.",
     columns: [
       { id: "for", label: "Runs for", num: true, width: 90, cell: (s) => f.span(s.seconds), sort: (s) => s.seconds },
       { id: "step", label: "Step", width: 150, cell: (s) => step(app, s.id) },
+      ...(app.state.about.cancel ? [{ id: "cancel", label: "Cancel", width: 70, cell: (s) => ({ text: "Cancel", label: `Cancel step ${s.id}`, button: () => cancelStep(app, done, s.id) }), sort: () => 0 }] : []),
       { id: "session", label: "Session", width: 90, cell: (s) => session(app, s.session) },
       { id: "master", label: "Master", width: 90, cell: (s) => task(app, s.master) },
       { id: "parts", label: "Parts", num: true, width: 60, title: "tasks that run a part of it", cell: (s) => f.count(s.parts), sort: (s) => s.parts },
@@ -23,7 +24,7 @@ function all(main, app, params) {
       { id: "what", label: "Fetches and targets", width: 180, cell: (s) => ({ text: s.what, title: s.what }) },
       { id: "why", label: "Why it does not end", min: 320, cell: (s) => ({ text: s.why, title: s.why, cls: s.deadlock ? "bad" : "" }) },
     ] });
-  main.append(h("div", { class: "bar" }, searchField(app, params), note), h("section", { class: "panel fill", "aria-label": "Steps" }, table.el));
+  main.append(h("div", { class: "bar" }, searchField(app, params), note, done), h("section", { class: "panel fill", "aria-label": "Steps" }, table.el));
   return {
     update(state, p) {
       const matches = matcher(p.q);
@@ -57,6 +58,7 @@ function one(main, app, params) {
   const facts = new Facts();
   const why = h("p", { class: "body" });
   const gone = h("p", { class: "note", hidden: true }, "The step has ended.");
+  const done = said(), cancel = h("button", { type: "button", class: "danger", click: () => cancelStep(app, done, params.id) }, "Cancel the step");
   const parts = h("div");
   const lists = new List(parts, (p) => p.task, () => {
     const table = new Table({ label: "Nodes that have begun and not ended", sorted: "-for", key: (w) => w.node, empty: "None of its nodes waits here: it computes, or its part has ended.",
@@ -75,14 +77,15 @@ function one(main, app, params) {
       table.update(p.waits);
     } };
   });
-  main.append(h("div", { class: "bar" }, h("h2", {}, `Step ${params.id}`), h("a", { href: app.link("steps") }, "all steps"), h("span", { class: "grow" }),
-    app.state.about.cancel && actButton(app, "Cancel the step", `Cancel step ${params.id}? Its client gets CANCELLED.`, "cancel", () => ({ step: Number(params.id) }))),
+  main.append(h("div", { class: "bar" }, h("h2", {}, `Step ${params.id}`), h("a", { href: app.link("steps") }, "all steps"), done, h("span", { class: "grow" }),
+    app.state.about.cancel && cancel),
   gone, panel("What it is", h("div", {}, facts.el)), panel("Why it does not end", why), parts);
   return {
     update(state) {
       const id = Number(params.id);
       const told = state.tasks.flatMap((t) => (t.steps ?? []).filter((s) => s.id === id).map((s) => ({ t, s })));
       gone.hidden = told.length > 0;
+      cancel.hidden = told.length === 0;
       if (!told.length) {
         reason(why, "");
         return;

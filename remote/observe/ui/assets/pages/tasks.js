@@ -1,7 +1,7 @@
 import { h, panel, text } from "../dom.js";
 import { Chart } from "../chart.js";
 import { Table } from "../table.js";
-import { Facts, searchField, matcher, stateBadge, actButton } from "../parts.js";
+import { Facts, searchField, matcher, stateBadge } from "../parts.js";
 import * as f from "../format.js";
 
 export default {
