@@ -1,17 +1,23 @@
 package remote
 
 import (
+	"net"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
+	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/troupe-run/troupe/graph/op"
+	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/view"
+	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
@@ -48,7 +54,16 @@ func TestWhoMayCancel(t *testing.T) {
 		t.Fatal("no step began")
 		return 0, nil
 	}
-	for _, who := range []string{"alice", "ops"} {
+	// Over the port, and for callers of the HTTP endpoint.
+	port := cancel
+	page := func(as string, step uint64) error {
+		_, _, err := g.node.Cancel(t.Context(), g.peer(as), step)
+		return grpcError(err)
+	}
+	for i, who := range []string{"alice", "ops", "alice", "ops"} {
+		if cancel = port; i >= 2 {
+			cancel = page
+		}
 		step, ended := blocked()
 		refusedBy(t, "a stranger", cancel("", step), codes.PermissionDenied, "loopback may not cancel steps of sessions that somebody else opened: no rule allows it")
 		refusedBy(t, "another client", cancel("bob", step), codes.PermissionDenied, "client:bob may not cancel steps of sessions that somebody else opened: the rule at policy.yaml:3")
@@ -80,4 +95,72 @@ func TestWhoMayCancel(t *testing.T) {
 			t.Errorf("the audit log lacks %s:\n%s", want, log)
 		}
 	}
+}
+
+// TestWhoMayReset has containers reset over the port, and for callers of the HTTP endpoint.
+func TestWhoMayReset(t *testing.T) {
+	g := guard(t, `rules:
+  - {who: "client:alice", may: open}
+  - {who: "client:ops", may: [list, reset], containers: ["", "a*"]}
+`, "alice", "ops")
+	reset := map[string]func(as string, containers ...string) error{
+		"over the port": func(as string, containers ...string) error {
+			return g.master(as, "Reset", &corepb.ResetRequest{Container: containers}, &corepb.ResetResponse{})
+		},
+		"over HTTP": func(as string, containers ...string) error {
+			return grpcError(g.node.Reset(t.Context(), g.peer(as), containers))
+		},
+	}
+	for how, reset := range reset {
+		handle := g.mustOpen("alice", graphOf(&nodepb.NodeDef{Name: "n", Op: "NoOp"}))
+		refusedBy(t, how+", a stranger", reset("", "a"), codes.PermissionDenied, "loopback may not reset containers: no rule allows it")
+		refusedBy(t, how+", another client", reset("alice"), codes.PermissionDenied, "client:alice may not reset containers: the rule at policy.yaml:2")
+		refusedBy(t, how+", another container", reset("ops", "a1", "b"), codes.PermissionDenied, "client:ops may not use the container b: the rule at policy.yaml:3")
+		refusedBy(t, how+", a token that does not hold", reset("Bearer x"), codes.Unauthenticated, "")
+		if err := g.run("alice", handle, "n"); err != nil {
+			t.Fatalf("%s: the session has ended: %v", how, err)
+		}
+		for _, containers := range [][]string{{"a1", "a2"}, nil} {
+			if err := reset("ops", containers...); err != nil {
+				t.Errorf("%s: %v", how, err)
+			}
+		}
+		refusedBy(t, how+", the session", g.run("alice", handle, "n"), codes.Aborted, "")
+	}
+	seen := &view.Cluster{}
+	if err := g.call("ops", wire.OperatorSee, &view.Query{Sections: []string{"events"}}, seen); err != nil {
+		t.Fatal(err)
+	}
+	counts := map[string]int{}
+	for _, e := range seen.Tasks[0].Events {
+		counts[e.Kind+" "+e.Subject]++
+		if e.Kind == "reset" && !strings.HasPrefix(e.Text, "by client:ops at 127.0.0.1:") {
+			t.Errorf("the event does not say who: %q", e.Text)
+		}
+	}
+	for event, n := range map[string]int{"reset ": 2, "reset a1, a2": 2, "reset refused loopback": 2, "reset refused client:alice": 2, "reset refused client:ops": 2} {
+		if counts[event] != n {
+			t.Errorf("%d events %q, not %d: %v", counts[event], event, n, counts)
+		}
+	}
+}
+
+// grpcError is an error of the node's as its port answers it.
+func grpcError(err error) error {
+	if err == nil {
+		return nil
+	}
+	e := status.From(err)
+	return grpcstatus.Error(codes.Code(e.Code), e.Message)
+}
+
+// peer is a client of the HTTP endpoint, with a token as that of call.
+func (g *guarded) peer(as string) access.Peer {
+	p := access.Peer{Address: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 40000}}
+	if token := g.tokens[as]; token != "" {
+		p.Authorization = "Bearer " + token
+	} else if as != "" {
+		p.Authorization = as
+	}
+	return p
 }

@@ -31,9 +31,7 @@ function all(main, app, params) {
       { id: "goroutines", label: "Goroutines", num: true, width: 90, cell: (t) => f.count(t.process?.goroutines), sort: (t) => t.process?.goroutines ?? NaN },
       { id: "host", label: "Process", min: 150, cell: (t) => (t.process ? `${t.process.host ?? ""} pid ${t.process.pid}` : t.reason ?? "") },
     ] });
-  main.append(h("div", { class: "bar" }, searchField(app, params), h("span", { class: "grow" }),
-    app.state.about.reset && actButton(app, "Reset the default container", "Close the sessions of the task that serves this page and empty the default containers on all tasks? Variables and queues in them are lost.", "reset", () => ({ containers: [] }))),
-  h("section", { class: "panel fill", "aria-label": "Tasks" }, table.el));
+  main.append(h("div", { class: "bar" }, searchField(app, params)), h("section", { class: "panel fill", "aria-label": "Tasks" }, table.el));
   return {
     update(s, p) {
       const matches = matcher(p.q);
