@@ -50,8 +50,8 @@ func TestArgumentsAreNotWrittenTo(t *testing.T) {
 
 func TestFlagsThatAreNoJobs(t *testing.T) {
 	for line, want := range map[string]string{
-		"serve --taks=1":     `unknown flag: --taks (and it does not declare a job: Could not interpret "1" as a host-port pair: it has no port.`,
-		"serve --taks":       "unknown flag: --taks (a job is declared by --taks=host:port,host:port)",
+		"serve --tasc=1":     `unknown flag: --tasc (and it does not declare a job: Could not interpret "1" as a host-port pair: it has no port.`,
+		"serve --tasc":       "unknown flag: --tasc (a job is declared by --tasc=host:port,host:port)",
 		"serve --ps=h":       `unknown flag: --ps (and it does not declare a job: Could not interpret "h"`,
 		"serve --ps=":        "unknown flag: --ps (a job is declared by --ps=host:port,host:port)",
 		"serve --1ps=h:1":    `"1ps" is not a job name`,

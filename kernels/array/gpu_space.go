@@ -72,11 +72,11 @@ func mirrorPadGradOn(ctx *kernels.Context, out, in *tensor.Tensor, before []int6
 	}
 	words := make([]uint64, 2+5*layout.SpaceLimit)
 	words[0], words[1] = uint64(out.Rank()), uint64(offset)
-	dims, padded, befores, strides := words[2:], words[2+2*layout.SpaceLimit:], words[2+3*layout.SpaceLimit:], words[2+4*layout.SpaceLimit:]
+	dims, padded, starts, strides := words[2:], words[2+2*layout.SpaceLimit:], words[2+3*layout.SpaceLimit:], words[2+4*layout.SpaceLimit:]
 	for i, s := range shapes.StridesOf(in.Shape()) {
 		by := launch.Divisor(out.Dim(i), out.Len())
 		dims[2*i], dims[2*i+1] = by[0], by[1]
-		padded[i], befores[i], strides[i] = uint64(in.Dim(i)), uint64(before[i]), uint64(s)
+		padded[i], starts[i], strides[i] = uint64(in.Dim(i)), uint64(before[i]), uint64(s)
 	}
 	args := append([]uint64{in.Address(), out.Address()}, words...)
 	a := kernels.AcceleratorOf(ctx.Device)

@@ -44,8 +44,8 @@ func castFloats[S element.Floating]() elementwise.UnaryRows {
 	}
 }
 
-// castHalfs makes rows from halves by way of float.
-func castHalfs[H element.HalfFloat]() elementwise.UnaryRows {
+// castHalves makes rows from halves by way of float.
+func castHalves[H element.HalfFloat]() elementwise.UnaryRows {
 	return elementwise.UnaryRows{
 		elementwise.On1(fromHalf[H](truncSmall[int8])), elementwise.On1(fromHalf[H](truncSmall[int16])),
 		elementwise.On1(fromHalf[H](simd.Truncate)), elementwise.On1(fromHalf[H](truncInt64[float32])),

@@ -21,7 +21,7 @@ func castRows() []kernels.Def {
 	for _, rows := range []elementwise.UnaryRows{
 		castInts[int8](), castInts[int16](), castInts[int32](), castInts[int64](),
 		castInts[uint8](), castInts[uint16](), castInts[uint32](), castInts[uint64](),
-		castFloat32(), castFloat64(), castHalfs[element.Float16](), castHalfs[element.BFloat16](),
+		castFloat32(), castFloat64(), castHalves[element.Float16](), castHalves[element.BFloat16](),
 		castBools(), castComplex64(), castComplex128(),
 	} {
 		for _, row := range rows {

@@ -1,0 +1,34 @@
+//go:build unix
+
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// The words of code, comments and documents are spelled as typos knows them; .ci/spelling/typos.toml lists those that it does not.
+func TestSpelling(t *testing.T) {
+	typos := filepath.Join(filepath.Dir(needPython(t)), "typos") // a program, which pip installs beside the interpreter
+	if _, err := os.Stat(typos); err != nil && os.Getenv("CI") != "true" {
+		t.Skip("the Python of the tests has no typos")
+	}
+	check := func(path string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), typos, "--config", ".ci/spelling/typos.toml", "--format", "brief", "--color", "never", path)
+		cmd.Dir = ".."
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	if found, err := check("."); err != nil {
+		t.Errorf("%v\n%s", err, found)
+	}
+	wrong := filepath.Join(t.TempDir(), "wrong.md")
+	if err := os.WriteFile(wrong, []byte("Recie" + "ved.\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := check(wrong); err == nil {
+		t.Error("a misspelled word is not found")
+	}
+}
