@@ -25,7 +25,7 @@ func TestSpelling(t *testing.T) {
 		t.Errorf("%v\n%s", err, found)
 	}
 	wrong := filepath.Join(t.TempDir(), "wrong.md")
-	if err := os.WriteFile(wrong, []byte("Recie" + "ved.\n"), 0o600); err != nil {
+	if err := os.WriteFile(wrong, []byte("Recie"+"ved.\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := check(wrong); err == nil {

@@ -11,14 +11,15 @@
 //	troupe steps       lists the steps that run, and what holds them up
 //	troupe why         tells why a step does not end
 //	troupe cancel      cancels a step
+//	troupe timeline    records what runs on all tasks, for Perfetto
 //	troupe queues      lists the queues of a cluster
 //	troupe containers  lists what the containers of a cluster hold
 //	troupe links       lists the connections between the tasks of a cluster
 //	troupe events      shows what has happened on a cluster lately
 //	troupe top         watches a cluster at work
 //	troupe reset       closes a server's sessions and empties containers
-//	troupe doctor   finds what is wrong with a cluster or this machine
-//	troupe bench    measures the links of a cluster
+//	troupe doctor      finds what is wrong with a cluster or this machine
+//	troupe bench       measures the links of a cluster
 //	troupe context     names clusters, and chooses one
 //	troupe proxy       carries a client's plain connections to a server with TLS
 //	troupe certs       makes and shows the certificates of a cluster

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+//go:generate go test -run TestCommandsPage -update .
+
+var update = flag.Bool("update", false, "write docs/commands.md")
+
+// TestCommandsPage holds that docs/commands.md is what the commands' help says. With -update it writes the page.
+func TestCommandsPage(t *testing.T) {
+	const path = "../../docs/commands.md"
+	b := &strings.Builder{}
+	b.WriteString("# Commands\n\nWhat `troupe help` says of each command. `go generate ./cmd/troupe` writes this page.\n\n")
+	b.WriteString(literal(rootHelp) + "\n| command | what it does |\n| --- | --- |\n")
+	root := newRoot(os.Stdin)
+	commands := leaves(root)
+	for _, cmd := range commands {
+		fmt.Fprintf(b, "| [`%s`](#%s) | %s |\n", cmd.CommandPath(), strings.ReplaceAll(cmd.CommandPath(), " ", "-"), cmd.Short)
+	}
+	for _, cmd := range commands {
+		fmt.Fprintf(b, "\n## %s\n\n%s", cmd.CommandPath(), literal(cmd.UseLine()))
+		if cmd.Long != "" {
+			b.WriteString("\n" + literal(cmd.Long))
+		} else {
+			b.WriteString("\n" + cmd.Short + ".\n")
+		}
+		if cmd.Example != "" {
+			b.WriteString("\n" + literal(cmd.Example))
+		}
+		if flags := flagTable(cmd); flags != "" {
+			b.WriteString("\n| flag | default | what it is |\n| --- | --- | --- |\n" + flags)
+		}
+	}
+	if *update {
+		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(page) != b.String() {
+		t.Error("docs/commands.md is not what the code says: go generate ./cmd/troupe")
+	}
+}
+
+// leaves are the commands that do something, in the order of their names.
+func leaves(cmd *cobra.Command) []*cobra.Command {
+	var all []*cobra.Command
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			all = append(all, leaves(c)...)
+		}
+	}
+	if len(all) == 0 {
+		all = append(all, cmd)
+	}
+	return all
+}
+
+// literal is a text as a block that keeps its lines.
+func literal(text string) string {
+	return "```text\n" + strings.Trim(text, "\n") + "\n```\n"
+}
+
+// flagTable has a row for each flag that the help shows.
+func flagTable(cmd *cobra.Command) string {
+	b := &strings.Builder{}
+	cell := strings.NewReplacer("|", `\|`, "<", `\<`, "*", `\*`)
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Name == "help" {
+			return
+		}
+		kind, usage := pflag.UnquoteUsage(f)
+		name := strings.TrimSpace("--" + f.Name + " " + kind)
+		if f.Shorthand != "" {
+			name = "-" + f.Shorthand + ", " + name
+		}
+		value := f.DefValue
+		if value != "" && value != "[]" {
+			value = "`" + value + "`"
+		} else {
+			value = ""
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", name, value, cell.Replace(usage))
+	})
+	return b.String()
+}
