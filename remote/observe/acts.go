@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"net/http"
+	"net/netip"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/access"
@@ -24,12 +25,13 @@ type callerKey struct{}
 type caller struct {
 	h    *handler
 	peer access.Peer
+	host string // of the request
 }
 
 // called tells the pages who makes a request.
 func (h *handler) called(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, &caller{h, peerOf(r)})))
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, &caller{h, peerOf(r), r.Host})))
 	})
 }
 
@@ -38,7 +40,7 @@ func (h *handler) acting(a access.Action, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rights, err := h.rights(r)
 		if err == nil {
-			if err = h.config.exposed(); err != nil {
+			if err = h.config.exposed(r.Host); err != nil {
 				h.record(access.Event{What: a.String(), Who: rights.Who(), From: peerOf(r).From(), Refused: err})
 			}
 		}
@@ -59,12 +61,21 @@ func (h *handler) record(e access.Event) {
 	}
 }
 
-// exposed refuses acts where everybody on a network could ask for them.
-func (c *Config) exposed() error {
-	if !c.open() || c.local {
+// exposed refuses acts where everybody on a network could ask for them: beyond the loopback interface, and under a name that something has
+// which forwards to it.
+func (c *Config) exposed(host string) error {
+	if !c.open() {
 		return nil
 	}
-	return status.Errorf(status.PermissionDenied, "the pages may not act: the server has no certificates, tokens or policy, and its HTTP endpoint does not listen on the loopback interface")
+	const why = "the pages may not act: the server has no certificates, tokens or policy, and "
+	if !c.local {
+		return status.Errorf(status.PermissionDenied, why+"its HTTP endpoint does not listen on the loopback interface")
+	}
+	name := hostName(host)
+	if at, err := netip.ParseAddr(name); name != "localhost" && (err != nil || !at.IsLoopback()) {
+		return status.Errorf(status.PermissionDenied, why+"%s is not the name of its loopback interface: call it as localhost", quoted(host))
+	}
+	return nil
 }
 
 // identity is who an unnamed peer is.
@@ -79,7 +90,7 @@ func identity(p access.Peer) access.Identity {
 
 // mayAct tells whether the caller may ask for an act at all. It records nothing.
 func (c *caller) mayAct(actions ...access.Action) bool {
-	if c.h.config.exposed() != nil {
+	if c.h.config.exposed(c.host) != nil {
 		return false
 	}
 	g := c.h.config.Guard

@@ -187,7 +187,8 @@ func TestOtherSitesCannotAct(t *testing.T) {
 		"what is no page of a site": {"/ui/api/cancel", step, []string{"Origin", "", "Sec-Fetch-Site", ""}, 200},
 		"our name":                  {"/ui/api/cancel", step, []string{"Host", "localhost:9090", "Origin", "http://localhost:9090"}, 200},
 		"our IPv6 address":          {"/ui/api/cancel", step, []string{"Host", "[::1]:9090", "Origin", "http://[::1]:9090"}, 200},
-		"a name that is configured": {"/ui/api/cancel", step, []string{"Host", "cluster.example", "Origin", "https://cluster.example"}, 200},
+		"a name of a proxy":         {"/ui/api/cancel", step, []string{"Host", "cluster.example", "Origin", "https://cluster.example"}, 403},
+		"an address of a proxy":     {"/ui/api/cancel", step, []string{"Host", "192.0.2.7:9090", "Origin", "http://192.0.2.7:9090"}, 403},
 	} {
 		task.done = nil
 		w := post(h, near, c.path, c.body, c.header...)
@@ -197,6 +198,16 @@ func TestOtherSitesCannotAct(t *testing.T) {
 		if len(w.Header().Values("Set-Cookie")) > 0 || w.Header().Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%s: %v", name, w.Header())
 		}
+	}
+	for host, want := range map[string]bool{"localhost": true, "127.0.0.1:9090": true, "127.8.8.8": true, "[::1]:9090": true, "cluster.example": false, "192.0.2.7:9090": false} {
+		if cancel, reset := can(t, get(h, near, "/ui/api/about", "Host", host)); cancel != want || reset != want {
+			t.Errorf("as %s, the pages may cancel %v, reset %v", host, cancel, reset)
+		}
+	}
+	g, token := guard(t, "")
+	guarded, _ := pages(Config{Hosts: []string{"cluster.example"}, Guard: g}) // with tokens, a proxy is as good as any way
+	if w := post(guarded, near, "/ui/api/cancel", step, "Host", "cluster.example", "Origin", "https://cluster.example", "Authorization", "Bearer "+token); w.Code != 200 {
+		t.Errorf("through a proxy: %d %s", w.Code, w.Body)
 	}
 	task.done = nil
 	for _, target := range []string{"/ui/api/cancel?step=7", "/ui/api/reset?containers="} {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -283,4 +286,94 @@ func TestPagesOfWhoMayNotAct(t *testing.T) {
 		t.Errorf("the step ended with %v", err)
 	default:
 	}
+}
+
+// TestOtherSitesInABrowser has a page of another site try to act in the browser of somebody who may, and then have its own name lead to
+// the endpoint.
+func TestOtherSitesInABrowser(t *testing.T) {
+	b := startBrowser(t, "--host-resolver-rules=MAP evil.example 127.0.0.1")
+	c := hold(t, nil)
+	base := c.cluster.Servers()[0].HTTP()
+	endpoint := strings.Trim(strings.TrimPrefix(base, "http://"), "/")
+	_, port, err := net.SplitHostPort(endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := c.blocked()
+	own := b.open(t, 1440, 900)
+	own.goTo(base + "#/steps")
+	own.shows("has waited")
+	var id uint64
+	own.eval(`troupe.state.tasks.flatMap((t) => t.steps ?? [])[0].id`, &id)
+
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, "<!doctype html><title>another site</title><iframe name=hidden></iframe>")
+	}))
+	t.Cleanup(site.Close)
+	_, at, err := net.SplitHostPort(site.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := b.open(t, 1440, 900)
+	p.goTo("http://evil.example:" + at + "/")
+	p.until("the other site", `document.title === "another site"`)
+	// What of the answers the page gets to see, if any.
+	var seen []string
+	p.eval(fmt.Sprintf(`(async () => {
+		const seen = [];
+		const bodies = { cancel: JSON.stringify({ step: %d }), reset: JSON.stringify({ containers: [] }) };
+		for (const host of [%q, "evil.example:%s"]) {
+			for (const [act, body] of Object.entries(bodies)) {
+				for (const how of [{ headers: { "Content-Type": "application/json" } }, { mode: "no-cors" }, { mode: "no-cors", headers: { "Content-Type": "text/plain" } }, { credentials: "include" }]) {
+					try {
+						seen.push(await (await fetch("http://" + host + "/ui/api/" + act, { method: "POST", body, ...how })).text());
+					} catch { /* the browser tells nothing */ }
+				}
+				const form = document.createElement("form");
+				form.method = "POST"; form.enctype = "text/plain"; form.target = "hidden"; form.action = "http://" + host + "/ui/api/" + act;
+				const field = document.createElement("input");
+				[field.name, field.value] = [body.slice(0, -1) + ',"x":"', '"}'];
+				form.append(field);
+				document.body.append(form);
+				const loaded = new Promise((r) => document.querySelector("iframe").addEventListener("load", r, { once: true }));
+				form.submit();
+				await loaded;
+			}
+			for (const path of ["/ui/api/see", "/api/see", "/metrics"]) {
+				try {
+					seen.push(await (await fetch("http://" + host + path)).text());
+				} catch { /* the same */ }
+			}
+		}
+		return seen.filter(Boolean);
+	})()`, id, endpoint, port), &seen)
+	if len(seen) > 0 {
+		t.Errorf("another site reads %q", seen)
+	}
+	// Its name leads to the endpoint, so that the browser takes both for one site.
+	p.goTo("http://evil.example:" + port + "/")
+	p.until("the refusal", `location.port === "`+port+`" && document.body.innerText.includes("does not answer under the name")`)
+	p.eval(fmt.Sprintf(`(async () => {
+		const seen = [];
+		for (const path of ["/", "/ui/app.js", "/ui/api/about", "/ui/api/see", "/api/see", "/metrics"]) seen.push((await fetch(path)).status);
+		for (const [act, body] of [["cancel", { step: %d }], ["reset", { containers: [] }]]) {
+			seen.push((await fetch("/ui/api/" + act, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) })).status);
+		}
+		return seen.map(String);
+	})()`, id), &seen)
+	for _, code := range seen {
+		if code != "421" {
+			t.Errorf("under another name, the endpoint answers %v", seen)
+			break
+		}
+	}
+	select {
+	case err := <-step:
+		t.Errorf("the step ended with %v", err)
+	default:
+	}
+	own.goTo(base + "#/events")
+	own.shows("session opened")
+	own.until("no act", `!/\b(reset|step cancelled)\b/.test([...document.querySelectorAll("main tbody tr:not([hidden])")].map((r) => r.innerText).join())`)
 }

@@ -57,8 +57,8 @@ func chromium(t testing.TB) string {
 	return ""
 }
 
-// startBrowser starts a browser that ends with the test.
-func startBrowser(t testing.TB) *browser {
+// startBrowser starts a browser that ends with the test, with further flags.
+func startBrowser(t testing.TB, flags ...string) *browser {
 	t.Helper()
 	path := chromium(t)
 	theirIn, in, err := os.Pipe()
@@ -70,8 +70,8 @@ func startBrowser(t testing.TB) *browser {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, path, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-		"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "about:blank")
+	cmd := exec.CommandContext(ctx, path, append([]string{"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+		"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe", "--user-data-dir=" + t.TempDir()}, append(flags, "about:blank")...)...)
 	cmd.ExtraFiles = []*os.File{theirIn, theirOut} // 3 and 4, as Chromium has it
 	var said bytes.Buffer
 	cmd.Stderr = &said
