@@ -45,9 +45,10 @@ cluster has one job, and --task if the job has one task. In a cluster of one tas
 free port. The server binds the address that the cluster gives it, or the one of --bind.
 
 With --server_def, another program embeds the task. The server prints "TARGET grpc://host:port" to
-standard output when the port is bound, or "ERROR code message". It answers the line "start" on
-standard input with "STARTED". The end of standard input ends the process at once (unless it is a
-terminal or /dev/null).`
+standard output when the port is bound, or "ERROR code message"; with --http, "HTTP http://host:port"
+comes before. On standard input, it answers the line "start" with "STARTED", and ends like on SIGTERM
+at "stop", or at "stop 2s" with that time in place of --drain. The end of standard input ends the
+process at once (unless it is a terminal or /dev/null).`
 
 type serveFlags struct {
 	declaration
@@ -137,14 +138,18 @@ func newServe(stdin *os.File) *cobra.Command {
 		if at := server.HTTP(); at != "" {
 			log.Info("serving HTTP", "url", at)
 		}
+		stops := make(chan time.Duration, 1)
 		if f.serverDef != "" {
+			if at := server.HTTP(); at != "" {
+				fmt.Fprintf(cmd.OutOrStdout(), "HTTP %s\n", at)
+			}
 			fmt.Fprintf(cmd.OutOrStdout(), "TARGET %s\n", server.Target())
 			if listens(stdin) {
 				// Ends with the process: a read from standard input cannot be called off.
-				go obey(stdin, cmd.OutOrStdout(), func() { os.Exit(exitOK) })
+				go obey(stdin, cmd.OutOrStdout(), f.run.drain, stops, func() { os.Exit(exitOK) })
 			}
 		}
-		runUntil(cmd.Context(), signals, log, f.run.drain, server)
+		runUntil(cmd.Context(), signals, stops, log, f.run.drain, server)
 		return nil
 	}
 	return cmd
@@ -213,13 +218,39 @@ func listens(stdin *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice == 0
 }
 
-// obey reads what the embedding program says until its end.
-func obey(stdin io.Reader, stdout io.Writer, ended func()) {
+// obey does what the embedding program says, a line for each, until the end of what it says.
+func obey(stdin io.Reader, stdout io.Writer, drain time.Duration, stops chan<- time.Duration, ended func()) {
 	defer ended()
 	lines := bufio.NewScanner(stdin)
 	for lines.Scan() {
-		if strings.TrimSpace(lines.Text()) == "start" {
+		command, rest, _ := strings.Cut(strings.TrimSpace(lines.Text()), " ")
+		switch {
+		case command == "start" && rest == "":
 			fmt.Fprintln(stdout, "STARTED")
+		case command == "stop":
+			within, err := drainTime(rest, drain)
+			if err != nil {
+				announceError(stdout, err)
+				continue
+			}
+			select {
+			case stops <- within:
+			default: // it stops already
+			}
+		default:
+			announceError(stdout, status.InvalidArgumentf("the commands are start, stop and stop DURATION, not %q", lines.Text()))
 		}
 	}
+}
+
+// drainTime reads how long running steps may continue, or gives that of the flags.
+func drainTime(text string, otherwise time.Duration) (time.Duration, error) {
+	if text == "" {
+		return otherwise, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, status.InvalidArgumentf("stop takes a duration, such as 5s, not %q", text)
+	}
+	return d, nil
 }

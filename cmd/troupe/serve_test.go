@@ -144,6 +144,38 @@ func TestEmbeddedServer(t *testing.T) {
 	}
 }
 
+// A program that embeds a server hears where its pages are, and stops it with a time of its own for steps that run.
+func TestEmbeddedServerStops(t *testing.T) {
+	def := filepath.Join(t.TempDir(), "def")
+	text := `cluster { job { name: "localhost" tasks { key: 0 value: "localhost:0" } } } job_name: "localhost" protocol: "grpc"`
+	if err := os.WriteFile(def, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for command, logged := range map[string]string{"stop": "drain=1m0s", "stop 20ms": "drain=20ms"} {
+		p := start(t, nil, "serve", "--server_def="+def, "--http=127.0.0.1:0", "--drain=1m")
+		if at := p.line(p.stdout); !regexp.MustCompile(`^HTTP http://127\.0\.0\.1:[1-9]\d*$`).MatchString(at) {
+			t.Errorf("announced %q", at)
+		}
+		if at := p.line(p.stdout); !strings.HasPrefix(at, "TARGET ") {
+			t.Errorf("announced %q", at)
+		}
+		for line, want := range map[string]string{"stop soon": `ERROR 3 stop takes a duration, such as 5s, not "soon"`, "stop -1s": `ERROR 3 stop takes a duration, such as 5s, not "-1s"`, "halt": `ERROR 3 the commands are start, stop and stop DURATION, not "halt"`} {
+			if _, err := io.WriteString(p.stdin, line+"\n"); err != nil {
+				t.Fatal(err)
+			}
+			if got := p.line(p.stdout); got != want {
+				t.Errorf("%s was answered with %q", line, got)
+			}
+		}
+		if _, err := io.WriteString(p.stdin, command+"\n"+command+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		if code, log := p.ends(); code != exitOK || !strings.Contains(log, "msg=stopping "+logged) {
+			t.Errorf("%s: exit code %d: %s", command, code, log)
+		}
+	}
+}
+
 func TestStopsOnSignal(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		p := start(t, nil, "serve", "--local=localhost:0", "--drain=2s")

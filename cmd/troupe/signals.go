@@ -48,8 +48,8 @@ func reloadOnHangup(log *slog.Logger, reload func() error) (stop func()) {
 }
 
 // runUntil keeps servers running until a signal or the end of ctx, and then drains them for at most
-// the given time. A second signal ends the process at once.
-func runUntil(ctx context.Context, signals chan os.Signal, log *slog.Logger, drain time.Duration, servers ...*troupe.Server) {
+// the given time, or until stops has a time to drain them for. A signal after that ends the process at once.
+func runUntil(ctx context.Context, signals chan os.Signal, stops <-chan time.Duration, log *slog.Logger, drain time.Duration, servers ...*troupe.Server) {
 	defer signal.Stop(signals)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -64,6 +64,8 @@ func runUntil(ctx context.Context, signals chan os.Signal, log *slog.Logger, dra
 	select {
 	case s := <-signals:
 		log.Info("stopping", "signal", s.String(), "drain", drain.String())
+	case drain = <-stops:
+		log.Info("stopping", "drain", drain.String())
 	case <-ctx.Done():
 	}
 	cancel()

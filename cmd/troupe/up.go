@@ -72,7 +72,7 @@ func newUp() *cobra.Command {
 		defer reloadOnHangup(log, guards.reload)()
 		printCluster(cmd.OutOrStdout(), cluster)
 		web.show(cmd.Context(), cmd, cluster.Servers()[0].HTTP())
-		runUntil(cmd.Context(), signals, log, run.drain, cluster.Servers()...)
+		runUntil(cmd.Context(), signals, nil, log, run.drain, cluster.Servers()...)
 		return nil
 	}
 	return cmd

@@ -3,13 +3,16 @@
 import importlib.util
 import json
 import os
+import queue
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import types
 import unittest
+import urllib.request
 from unittest import mock
 
 import troupe
@@ -79,6 +82,46 @@ class Cluster(unittest.TestCase):
             given = json.loads(cluster.tf_config("c", 1))
             self.assertEqual(given, {"cluster": cluster.spec, "task": {"type": "c", "index": 1}})
             self.assertRaises(KeyError, cluster.task, "c:2")
+
+    def test_dashboard(self):
+        with troupe.LocalCluster(a=2) as cluster:
+            before = cluster.dashboard
+            with urllib.request.urlopen(before) as page:
+                self.assertIn(b"Troupe", page.read())
+            self.assertIn(f'href="{before}"', cluster._repr_html_())
+            cluster.task("a").kill()
+            self.assertNotEqual(cluster.dashboard, before)
+            with urllib.request.urlopen(cluster.dashboard) as page:
+                self.assertIn(b"Troupe", page.read())
+        self.assertEqual(cluster.dashboard, "")
+
+    def test_notebook(self):
+        shown = queue.Queue()  # what a notebook's table has had
+
+        class Handle:
+            def update(self, page):
+                shown.put(page)
+
+        def display(page, display_id):
+            self.assertTrue(display_id)
+            shown.put(page)
+            return Handle()
+
+        notebook = types.SimpleNamespace(HTML=str, display=display)
+        with mock.patch.dict(sys.modules, {"IPython.display": notebook}):
+            with troupe.LocalCluster(a=2) as cluster:
+                cluster._ipython_display_()
+                self.assertRegex(
+                    shown.get(timeout=20),
+                    r"running</td><td>\d+</td><td>0</td><td>0</td><td>[\d.]+ MiB",
+                )
+                cluster.task("a:1").kill()
+                while "not running" not in shown.get(timeout=20):
+                    pass
+            while shown.qsize() > 1:
+                shown.get()
+            self.assertEqual(shown.get(timeout=20).count("not running"), 2)
+            self.assertNotIn("troupe-table", [thread.name for thread in threading.enumerate()])
 
     def test_refusals(self):
         self.assertRaises(ValueError, troupe.LocalCluster, ps=0)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -77,6 +78,9 @@ class Arguments(unittest.TestCase):
                 "two tasks": (({"a": ["127.0.0.1:0", "127.0.0.1:1"]},), {}),
                 "tasks are text": (({"w": "127.0.0.1:0"},), {}),
                 "addresses are numbers": (({"w": [3]},), {}),
+                "empty ServerDef": ((tf.train.ServerDef(),), {}),
+                "ServerDef with a protocol": ((tf.train.ServerDef(protocol="grpc"),), {}),
+                "ServerDef with a job's name": ((tf.train.ServerDef(), "w", 0, "grpc"), {}),
                 "empty cluster": (({},), {}),
                 "empty job": (({"w": []},), {}),
                 "config is a number": ((FREE,), {"config": 3}),
@@ -118,11 +122,18 @@ class Life(unittest.TestCase):
         self.assertFalse(ended.is_alive())
 
     def test_stop_cancels_a_waiting_step(self):
+        self.stop_cancels(quiet(FREE, flags=["--drain=200ms"]), None)
+
+    def test_stop_with_a_grace_of_its_own(self):
+        began = time.monotonic()
+        self.stop_cancels(quiet(FREE, flags=["--drain=1h"]), 0.2)
+        self.assertLess(time.monotonic() - began, 20)
+
+    def stop_cancels(self, server, grace):
         with tf.Graph().as_default() as graph:
             take = tf.FIFOQueue(1, tf.float32, shapes=[[]]).dequeue()
             one = tf.constant(1.0)
         limits = tf.ConfigProto(operation_timeout_in_ms=4000)
-        server = quiet(FREE, flags=["--drain=200ms"])
         self.addCleanup(server.stop, 0)
         failures = []
         session = tf.Session(server.target, graph=graph, config=limits)
@@ -138,7 +149,8 @@ class Life(unittest.TestCase):
         step = threading.Thread(target=run, daemon=True)
         step.start()
         step.join(0.5)  # the step waits for the queue
-        server.stop()
+        server.stop(grace)
+        self.assertEqual(server._process.exit_code, 0)
         step.join(15)
         self.assertFalse(step.is_alive())
         self.assertEqual(len(failures), 1)

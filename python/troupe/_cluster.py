@@ -7,6 +7,9 @@ import importlib
 import json
 import socket
 import sys
+import threading
+import urllib.error
+import urllib.request
 from types import TracebackType
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Type
 
@@ -14,6 +17,7 @@ from troupe import _process
 
 _TRIES = 5  # how often a cluster is started where ports cannot be held until they are bound
 _PORT_TAKEN = 2  # the code of a port that cannot be bound: UNKNOWN
+_REFRESH = 1.0  # seconds between looks at the cluster, for a notebook's table
 
 
 class Task:
@@ -111,6 +115,8 @@ class LocalCluster:
             cluster.task("worker:1").kill()
             print(cluster.task("worker:0").log)
 
+    A notebook shows it as a table that is kept up to date, with a link to the dashboard.
+
     On Linux the ports are held from before the processes start until the cluster is stopped, so no other
     program gets one in between. Elsewhere a start that lost a port is tried again with other ports.
     """
@@ -129,7 +135,8 @@ class LocalCluster:
             tasks: how many tasks each job has, such as ``{"ps": 1, "worker": 2}``. Jobs may be given as
                 keyword arguments instead. Without any, there are one ps and two workers.
             flags: flags of ``troupe serve`` for all tasks. The default leaves GPUs alone, which the tasks
-                would have to share.
+                would have to share. Without ``--http`` among them, the tasks serve `dashboard` on free
+                ports of the loopback interface.
             host: the address that the tasks bind.
             **jobs: as `tasks`.
 
@@ -143,7 +150,10 @@ class LocalCluster:
             if not isinstance(count, int) or count < 1:
                 raise ValueError(f"the job {job} has {count!r} tasks; a job has at least one")
         self._flags = list(flags)
+        if "http" not in (flag.partition("=")[0].lstrip("-") for flag in self._flags):
+            self._flags.append("--http=127.0.0.1:0")
         self._held: List[socket.socket] = []
+        self._tables = _Tables(self)
         self._tasks: List[Task] = []
         for attempt in range(_TRIES):
             self._declare(counts, host)
@@ -211,6 +221,17 @@ class LocalCluster:
             spec.setdefault(task.job, []).append(task.address)
         return spec
 
+    @property
+    def dashboard(self) -> str:
+        """The address of the dashboard, ``http://host:port``, or an empty text if no task serves one.
+
+        Each task serves one of the whole cluster; this is the first one's that runs.
+        """
+        for task in self._tasks:
+            if task._process is not None and task.running and task._process.http:
+                return task._process.http
+        return ""
+
     def session(self, task: Optional[str] = None, graph: Any = None, config: Any = None) -> Any:
         """Opens a ``tf.compat.v1.Session``.
 
@@ -263,10 +284,11 @@ class LocalCluster:
         """Stops all tasks side by side, as `Server.stop` does. It may be called again."""
         for task in self._tasks:
             if task._process is not None:
-                task._process.terminate()
+                task._process.terminate(grace)
         for task in self._tasks:
             task.stop(grace)
         self._let_go()
+        self._tables.stop()
 
     def __enter__(self) -> "LocalCluster":
         return self
@@ -283,16 +305,97 @@ class LocalCluster:
         return f"<troupe.LocalCluster {', '.join(f'{n} {t}' for n, t in self.targets.items())}>"
 
     def _repr_html_(self) -> str:
-        """The table of tasks that notebooks show."""
-        rows = "".join(
-            f"<tr><td>{html.escape(task.name)}</td><td>{html.escape(task.target)}</td>"
-            f"<td>{'running' if task.running else 'not running'}</td><td>{task.pid or ''}</td></tr>"
-            for task in self._tasks
-        )
+        """The table of tasks, as it is now."""
+        seen = self._look()
+        heads = ("task", "target", "state", "process", "steps", "sessions", "memory")
+        rows = []
+        for task in self._tasks:
+            cells = [
+                task.name,
+                task.target,
+                "running" if task.running else "not running",
+                task.pid or "",
+            ]
+            totals, memory = seen.get(task.name, ({}, 0)) if task.running else ({}, 0)
+            if totals:
+                opened, closed = totals.get("sessions_opened", 0), totals.get("sessions_closed", 0)
+                cells += [totals.get("steps_done", 0), opened - closed, f"{memory / 2**20:.1f} MiB"]
+            cells += [""] * (len(heads) - len(cells))
+            rows.append("".join(f"<td>{html.escape(str(cell))}</td>" for cell in cells))
+        link = html.escape(self.dashboard, quote=True)
         return (
-            "<table><thead><tr><th>task</th><th>target</th><th>state</th><th>process</th></tr></thead>"
-            f"<tbody>{rows}</tbody></table>"
+            f"<table><thead><tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr></thead>"
+            f"<tbody>{''.join(f'<tr>{row}</tr>' for row in rows)}</tbody></table>"
+            + (f'<p><a href="{link}" target="_blank">the dashboard: {link}</a></p>' if link else "")
         )
+
+    def _look(self) -> Dict[str, Any]:
+        """Returns the totals and the memory in use of each task that answers, by name."""
+        address = self.dashboard
+        if not address:
+            return {}
+        try:
+            with urllib.request.urlopen(
+                f"{address}/ui/api/see?sections=totals", timeout=5
+            ) as answer:
+                tasks = json.load(answer)["tasks"]
+        except (OSError, ValueError, urllib.error.URLError):
+            return {}  # the task has ended, or asks for a token
+        seen = {}
+        for task in tasks:
+            if task.get("totals") and task.get("process"):
+                names = dict(part.split(":") for part in task["task"].split("/") if part)
+                seen[f"{names['job']}:{names['task']}"] = (
+                    task["totals"],
+                    task["process"].get("memory_in_use", 0),
+                )
+        return seen
+
+    def _ipython_display_(self) -> None:
+        """Shows the table in a notebook, and keeps it up to date until the cluster is stopped."""
+        self._tables.show()
+
+
+class _Tables:
+    """The tables of a cluster that a notebook shows."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
+        self._handles: List[Any] = []
+        self._stopped = threading.Event()
+        self._thread: Optional[threading.Thread] = None
+        self._lock = threading.Lock()
+
+    def show(self) -> None:
+        display = importlib.import_module("IPython.display")
+        handle = display.display(display.HTML(self._cluster._repr_html_()), display_id=True)
+        with self._lock:
+            if handle is None or self._stopped.is_set():
+                return
+            self._handles = [*self._handles[-7:], handle]  # a cell that is run again has a new one
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._refresh, args=(display.HTML,), name="troupe-table", daemon=True
+                )
+                self._thread.start()
+
+    def _refresh(self, page: Any) -> None:
+        last = ""
+        while True:
+            ended = self._stopped.wait(_REFRESH)
+            text = self._cluster._repr_html_()
+            if text != last:
+                for handle in self._handles:
+                    handle.update(page(text))
+            last = text
+            if ended:
+                return
+
+    def stop(self) -> None:
+        """Writes the tables for the last time."""
+        self._stopped.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(10)
 
 
 def _server_def(spec: Mapping[str, Sequence[str]], job: str, index: int) -> str:

@@ -1,8 +1,8 @@
 """Runs one task of a cluster as a child process, without TensorFlow.
 
 The protocol is in ``troupe serve --help``: the child prints ``TARGET grpc://…`` or ``ERROR code
-message``, and ends at once at the end of its standard input. This process holds the other end of that
-pipe, so the child also ends when this process is killed.
+message``, stops at the line ``stop``, and ends at once at the end of its standard input. This process
+holds the other end of that pipe, so the child also ends when this process is killed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import collections
 import json
 import os
 import queue
-import signal
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,9 @@ from troupe._binary import find_binary
 
 START_TIMEOUT = 60.0
 """Seconds within which a child has to say whether it has bound its port."""
+
+STOP_TIMEOUT = 5.0
+"""Seconds within which a child has to end when the time of its running steps is over."""
 
 LOG_LINES = 10_000
 """How many of the last lines of a server's log are kept."""
@@ -87,6 +89,8 @@ class Process:
             raise
         self.pid: int = self._child.pid
         self.target: str = ""
+        self.http: str = ""
+        """The address of the child's pages and metrics, if its flags have ``--http``."""
         self.stopped = False
         """Whether the child was asked to end."""
         self._mine = True  # False in forks of this process
@@ -126,7 +130,10 @@ class Process:
             ServerError: the child refused to start, ended, or did not answer in time. It has ended then.
         """
         try:
-            answer = self._answer(timeout)
+            kind, _, rest = self._answer(timeout).partition(" ")
+            if kind == "HTTP":
+                self.http = rest
+                kind, _, rest = self._answer(timeout).partition(" ")
         except BaseException:
             self.kill()
             raise
@@ -135,7 +142,6 @@ class Process:
                 os.unlink(self._file)
             except FileNotFoundError:
                 pass
-        kind, _, rest = answer.partition(" ")
         if kind == "TARGET":
             self.target = rest
             return rest
@@ -144,7 +150,7 @@ class Process:
         if kind == "ERROR" and code.isdigit():
             raise ServerError(int(code), message)
         raise ServerError(
-            _UNKNOWN, f"the server answered {answer!r}, which is no part of the protocol"
+            _UNKNOWN, f"the server answered {kind + ' ' + rest!r}, which is no part of the protocol"
         )
 
     def start(self, timeout: float = START_TIMEOUT) -> None:
@@ -154,17 +160,23 @@ class Process:
             ServerError: it has ended.
         """
         with self._writing:
-            try:
-                stdin = self._child.stdin
-                assert stdin is not None
-                stdin.write(b"start\n")
-                stdin.flush()
-            except (OSError, ValueError):  # ValueError: the pipe is closed
+            if not self._write("start"):
                 self._wait(5)
-                raise ServerError(_UNKNOWN, self._ended()) from None
+                raise ServerError(_UNKNOWN, self._ended())
             answer = self._answer(timeout)
         if answer != "STARTED":
             raise ServerError(_UNKNOWN, f"the server answered {answer!r} to start")
+
+    def _write(self, line: str) -> bool:
+        """Writes a line to the child, under the lock, and returns whether it could be written."""
+        stdin = self._child.stdin
+        assert stdin is not None
+        try:
+            stdin.write(line.encode() + b"\n")
+            stdin.flush()
+        except (OSError, ValueError):  # ValueError: the pipe is closed
+            return False
+        return True
 
     def _answer(self, timeout: float) -> str:
         try:
@@ -216,22 +228,23 @@ class Process:
             return False
         return True
 
-    def terminate(self) -> None:
-        """Asks the child to stop: it lets running steps end, for at most its --drain."""
+    def terminate(self, grace: Optional[float] = None) -> None:
+        """Asks the child to stop: it lets running steps end, for at most `grace` seconds or its --drain."""
         self.stopped = True
         if not self._mine or not self.running:
             return
-        if os.name == "nt":
-            self._close()
-        else:
-            self._child.send_signal(signal.SIGTERM)
+        with self._writing:
+            self._write("stop" if grace is None else f"stop {grace:f}s")  # or it has ended
 
     def stop(self, grace: Optional[float]) -> None:
-        """Stops the child, as its --drain says, or ends it when `grace` seconds are over."""
-        self.terminate()
+        """Stops the child, as `terminate` does, and waits for its end; a `grace` of 0 ends it at once."""
+        if grace is not None and grace <= 0:
+            self.kill()
+            return
+        self.terminate(grace)
         if not self._mine:
             return
-        if not self._wait(grace):
+        if not self._wait(None if grace is None else grace + STOP_TIMEOUT):
             self.kill()
         self._release()
 
@@ -313,9 +326,11 @@ def status(target: str, timeout: float = 15.0) -> Dict[str, Any]:
         timeout=timeout + 10,
         check=False,
     )
-    if result.returncode != 0 and not result.stdout:  # with an output, the code only says that a declared task is not up
+    # With an output, the code only says that a declared task is not up.
+    if result.returncode != 0 and not result.stdout:
         raise ServerError(14, result.stderr.decode(errors="replace").strip())
-    return json.loads(result.stdout)
+    seen: Dict[str, Any] = json.loads(result.stdout)
+    return seen
 
 
 def wait_ready(target: str, timeout: float) -> None:

@@ -31,6 +31,19 @@ def _server_def(
         for field, value in given.items():
             if value is not None:
                 setattr(server_def, field, value)
+        if not server_def.protocol:
+            raise tf.errors.NotFoundError(
+                None,
+                None,
+                "No server factory registered for the given ServerDef: it has no protocol. "
+                'The available server factories are: [ GRPC_SERVER ], whose protocol is "grpc"',
+            )
+        if not server_def.cluster.job:
+            raise tf.errors.InternalError(
+                None,
+                None,
+                f'Job "{server_def.job_name}" was not defined in cluster: it has no jobs',
+            )
     else:
         try:
             cluster = tf.train.ClusterSpec(server_or_cluster_def)
@@ -158,9 +171,9 @@ class Server:
         """Stops the server, and returns when it has ended. It may be called again.
 
         Args:
-            grace: after how many seconds the process is ended if it still runs; 0 ends it at once. Clients see
-                a lost connection then. None: the server lets steps run for at most 5 s, or what
-                `flags` say with ``--drain``, and cancels those that still run.
+            grace: how many seconds running steps may continue; those that still run then are cancelled. None:
+                5 s, or what `flags` say with ``--drain``. 0 ends the process at once, and clients see a lost
+                connection.
         """
         self._process.stop(grace)
 
@@ -189,6 +202,14 @@ class Server:
     def target(self) -> str:
         """The target for sessions, ``grpc://host:port``."""
         return self._process.target
+
+    @property
+    def http(self) -> str:
+        """The address of the server's dashboard and metrics, ``http://host:port``, or an empty text.
+
+        The server has one if `flags` have ``--http``, such as ``--http=127.0.0.1:0`` for a free port.
+        """
+        return self._process.http
 
     @property
     def server_def(self) -> Any:
