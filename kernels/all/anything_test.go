@@ -21,7 +21,7 @@ import (
 // that the op declares.
 func TestNoOpPanics(t *testing.T) {
 	rounds := 60
-	if testing.Short() {
+	if testing.Short() || raceEnabled { // what panics does so without the detector, too
 		rounds = 10
 	}
 	for _, name := range kernels.Ops() {
