@@ -206,7 +206,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 			Description: d.Description()})
 	}
 	sink := newSink(all)
-	n.links = link.New(link.Config{Spec: n.spec, Self: n.self, Boot: n.boot, Devices: described, Call: n.port.Call, Open: n.openStream,
+	n.links = link.New(link.Config{Spec: n.spec, Self: n.self, Boot: n.boot, Version: Version(), Devices: described, Call: n.port.Call, Open: n.openStream,
 		System: n.port.System(), Reachable: actors.Reachable, Secret: n.secret, Identify: n.identify(), Confirm: n.confirms(),
 		Programs: programs{n}, Outsiders: c.Outsiders, AdmitOutsider: n.mayUseActors, Pool: sink.pool, Sink: sink, InUse: n.uses, Stalled: n.stalled, NoLending: c.NoLending, Logger: c.Log})
 	n.linked.Store(n.links)

@@ -17,6 +17,26 @@ func Describe(id *wire.Identity) string {
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
+// Protocol is the form of the messages between tasks. Whoever changes it so that a task of the version before would misunderstand or
+// refuse what this one sends, or the other way round, counts it up, and then tasks of both cannot be in one cluster.
+const Protocol = 1
+
+// checkProtocol refuses a process that speaks another protocol. The message names both sides. FAILED_PRECONDITION.
+func checkProtocol(self, other *wire.Identity) error {
+	if self.GetProtocol() == other.GetProtocol() {
+		return nil
+	}
+	return status.Errorf(status.FailedPrecondition, "%s runs %s, whose tasks speak protocol %d, and %s runs %s with protocol %d: they cannot be in one cluster. Start all tasks with versions of the same protocol.",
+		Describe(self), versionOf(self), self.GetProtocol(), Describe(other), versionOf(other), other.GetProtocol())
+}
+
+func versionOf(id *wire.Identity) string {
+	if id.GetVersion() == "" {
+		return "an unknown version of Troupe"
+	}
+	return "Troupe " + id.GetVersion()
+}
+
 // checkSpec refuses a process whose cluster spec is another one, or that is not at the address
 // that the spec gives its task. The message names both sides. FAILED_PRECONDITION.
 func checkSpec(self *wire.Identity, own *spec.Spec, other *wire.Identity) error {
@@ -40,6 +60,9 @@ func checkGreeting(self *wire.Identity, own *spec.Spec, g *wire.Greeting) error 
 	if g.GetFrom() == nil {
 		return status.InvalidArgumentf("The greeting does not identify its sender.")
 	}
+	if err := checkProtocol(self, g.GetFrom()); err != nil {
+		return err
+	}
 	if err := checkSpec(self, own, g.GetFrom()); err != nil {
 		return err
 	}
@@ -54,6 +77,9 @@ func checkGreeting(self *wire.Identity, own *spec.Spec, g *wire.Greeting) error 
 
 // checkWelcome is what the greeting process checks of the answer.
 func checkWelcome(self *wire.Identity, own *spec.Spec, want spec.Task, met *wire.Identity) error {
+	if err := checkProtocol(self, met); err != nil {
+		return err
+	}
 	if err := checkSpec(self, own, met); err != nil {
 		return err
 	}

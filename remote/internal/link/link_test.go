@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -188,6 +189,25 @@ func TestAnotherSpecIsRefusedOnBothSides(t *testing.T) {
 	b.stop()
 	if !strings.Contains(log.String(), "a process was refused") || !strings.Contains(log.String(), a.self.Address) {
 		t.Errorf("log: %s", log.String())
+	}
+}
+
+// Tasks whose versions speak different protocols refuse each other, whichever greets, with an error that names both.
+func TestOtherProtocol(t *testing.T) {
+	s := testSpec(t, 2)
+	for name, there := range map[string]uint32{"an older one": 0, "a newer one": Protocol + 1} {
+		t.Run(name, func(t *testing.T) {
+			b := startNode(t, s, 1, "", func(c *Config) { c.Version = "v0.2.0" })
+			b.self.Protocol = there
+			a := startNode(t, s, 0, "", func(c *Config) { c.Version = "v0.1.0" })
+			for _, from := range []struct {
+				links *node
+				to    string
+			}{{a, task1}, {b, task0}} {
+				_, err := from.links.Ensure(within(t, patience), from.to)
+				wantError(t, err, status.FailedPrecondition, "they cannot be in one cluster", "runs Troupe v0.1.0", "runs Troupe v0.2.0", fmt.Sprintf("protocol %d", Protocol), fmt.Sprintf("protocol %d", there))
+			}
+		})
 	}
 }
 

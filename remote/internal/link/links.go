@@ -29,6 +29,7 @@ type Config struct {
 	Spec    *spec.Spec
 	Self    spec.Task
 	Boot    uint64 // random, of this process's start
+	Version string // of Troupe, for messages to people
 	Devices []*wire.Device
 	// Call makes a unary call.
 	Call Caller
@@ -123,7 +124,8 @@ func New(config Config) *Links {
 	l := &Links{config: config, timing: config.Timing.withDefaults(), log: config.Logger, tasks: map[string]*link{}, addresses: map[string]*link{},
 		ending: make(chan struct{}), watchers: map[int]func(string, error){}, callers: map[process]*accepted{}, outsiders: map[string]*Outsider{},
 		self: &wire.Identity{Task: config.Self.Name(), Address: config.Self.Address, Spec: config.Spec.String(), Boot: config.Boot,
-			Pid: int64(os.Getpid()), Host: host, Started: time.Now().UnixNano(), Devices: config.Devices}}
+			Pid: int64(os.Getpid()), Host: host, Started: time.Now().UnixNano(), Devices: config.Devices,
+			Protocol: Protocol, Version: config.Version}}
 	l.clock.links, l.attach = l, attach
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	for _, t := range config.Spec.Tasks() {

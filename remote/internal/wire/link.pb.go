@@ -124,6 +124,8 @@ type Identity struct {
 	Host          string                 `protobuf:"bytes,6,opt,name=host,proto3" json:"host,omitempty"`
 	Started       int64                  `protobuf:"varint,7,opt,name=started,proto3" json:"started,omitempty"` // nanoseconds since 1970
 	Devices       []*Device              `protobuf:"bytes,8,rep,name=devices,proto3" json:"devices,omitempty"`
+	Protocol      uint32                 `protobuf:"varint,9,opt,name=protocol,proto3" json:"protocol,omitempty"` // the form of the messages between tasks
+	Version       string                 `protobuf:"bytes,10,opt,name=version,proto3" json:"version,omitempty"`   // of Troupe, for people
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -212,6 +214,20 @@ func (x *Identity) GetDevices() []*Device {
 		return x.Devices
 	}
 	return nil
+}
+
+func (x *Identity) GetProtocol() uint32 {
+	if x != nil {
+		return x.Protocol
+	}
+	return 0
+}
+
+func (x *Identity) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
 }
 
 // Greeting is what a caller says first.
@@ -740,7 +756,7 @@ const file_remote_internal_wire_link_proto_rawDesc = "" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12!\n" +
 	"\fmemory_limit\x18\x03 \x01(\x03R\vmemoryLimit\x12 \n" +
 	"\vincarnation\x18\x04 \x01(\x06R\vincarnation\x12 \n" +
-	"\vdescription\x18\x05 \x01(\tR\vdescription\"\xcd\x01\n" +
+	"\vdescription\x18\x05 \x01(\tR\vdescription\"\x83\x02\n" +
 	"\bIdentity\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x12\n" +
@@ -749,7 +765,10 @@ const file_remote_internal_wire_link_proto_rawDesc = "" +
 	"\x03pid\x18\x05 \x01(\x03R\x03pid\x12\x12\n" +
 	"\x04host\x18\x06 \x01(\tR\x04host\x12\x18\n" +
 	"\astarted\x18\a \x01(\x03R\astarted\x12+\n" +
-	"\adevices\x18\b \x03(\v2\x11.troupe.v1.DeviceR\adevices\"u\n" +
+	"\adevices\x18\b \x03(\v2\x11.troupe.v1.DeviceR\adevices\x12\x1a\n" +
+	"\bprotocol\x18\t \x01(\rR\bprotocol\x12\x18\n" +
+	"\aversion\x18\n" +
+	" \x01(\tR\aversion\"u\n" +
 	"\bGreeting\x12'\n" +
 	"\x04from\x18\x01 \x01(\v2\x13.troupe.v1.IdentityR\x04from\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x12\x18\n" +
