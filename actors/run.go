@@ -256,7 +256,7 @@ func (s *Session) run(st *step, c stepCall, p *plan, names []string, fetched []*
 	}
 	st.run()
 	err := st.await()
-	s.stepEnded(st.id, st.own.Origin.Began, st.own.inline && len(p.remote) == 0, err)
+	s.stepEnded(st.id, st.own.Origin.Began, st.own.inline.Load() && len(p.remote) == 0, err)
 	if st.stopWatching != nil {
 		st.stopWatching()
 	}

@@ -121,7 +121,8 @@ func (s *Session) beginStep(st *step, p *plan, feeds kernels.Feeds, out kernels.
 
 // run starts all parts; the own one works on the caller's goroutine until it has to wait.
 func (st *step) run() {
-	if st.own.inline = st.plan.local.light(); !st.own.inline {
+	light := st.plan.local.light()
+	if st.own.inline.Store(light); !light {
 		st.detach()
 	}
 	if len(st.plan.remote) > 0 {
@@ -135,7 +136,7 @@ func (st *step) run() {
 			st.owed = append(st.owed, part)
 		}
 		st.mu.Unlock()
-		if st.own.inline {
+		if light {
 			st.runFirst()
 			return
 		}
@@ -187,9 +188,7 @@ func (st *step) runFirst() {
 
 // proceed lets the goroutine that waits for the step go on with the own part, if it waits.
 func (st *step) proceed(work func()) {
-	if st.own.inline { // it may not be the call's goroutine that works
-		st.own.inline = false
-	}
+	st.own.leaveGoroutine() // it may not be the call's goroutine that works
 	st.mu.Lock()
 	st.shared = true
 	resumed := st.resumed

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/containers"
@@ -24,7 +25,7 @@ type taskStep struct {
 	rendezvous *devices.Rendezvous
 	cancel     kernels.Cancellation
 	tabled     bool
-	inline     bool // the part runs on the goroutine that brought it, which must not be kept for long
+	inline     atomic.Bool // the part runs on the goroutine that brought it, which must not be kept for long
 	work       processors.Work
 	outbox     outbox
 	done       func(error)
@@ -270,15 +271,11 @@ func (st *taskStep) receive(transfers []*wire.Transfer, tensors []*tensor.Tensor
 }
 
 // PartMoved notes that the part runs on a goroutine that may be kept for long.
-func (st *taskStep) PartMoved() { st.inline = false }
+func (st *taskStep) PartMoved() { st.inline.Store(false) }
 
 // leaveGoroutine tells, once, that the part has to go on elsewhere before it computes for long.
 func (st *taskStep) leaveGoroutine() bool {
-	if !st.inline {
-		return false
-	}
-	st.inline = false
-	return true
+	return st.inline.CompareAndSwap(true, false)
 }
 
 func (st *taskStep) deposit(key kernels.Key, t *tensor.Tensor, dead bool) {

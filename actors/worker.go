@@ -127,7 +127,9 @@ type startPart taskStep
 // Do runs the part.
 func (p *startPart) Do(here bool) {
 	st := (*taskStep)(p)
-	st.inline = st.inline && here
+	if !here {
+		st.inline.Store(false)
+	}
 	defer contain.Recover(st.task.Log, "The beginning of a part", st.crashed)
 	st.run()
 }
@@ -244,7 +246,7 @@ func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, send
 			(*startPart)(st).Do(true)
 		})
 	case plan.light():
-		st.inline = true
+		st.inline.Store(true)
 		t.worker.After((*startPart)(st))
 	default:
 		t.pool.Schedule(func() { (*startPart)(st).Do(true) })
