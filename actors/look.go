@@ -309,13 +309,21 @@ func (l *look) wait(w devices.Wait) *view.Wait {
 	case devices.AwaitsResource:
 		v.Kind, v.Text, v.Verb, v.Amount = view.Operation, w.Awaited.Text, w.Awaited.Verb, w.Awaited.Amount
 		if r := w.Awaited.Resource; r != nil {
-			found := l.ids[r]
-			if found == nil { // of a step, or deleted
-				found = l.add(w.Device, "", "unlisted", devices.UserName(w.Node), r)
-			}
-			l.needed[found] = true
-			v.Kind, v.Resource = view.OnResource, found.Id
+			v.Kind, v.Resource = view.OnResource, l.need(w, r)
+		}
+		if r := w.Awaited.Source; r != nil {
+			v.Source = l.need(w, r)
 		}
 	}
 	return v
+}
+
+// need gives the id of a resource that a kernel waits for, and has it listed.
+func (l *look) need(w devices.Wait, r containers.Resource) (id string) {
+	found := l.ids[r]
+	if found == nil { // of a step, or deleted
+		found = l.add(w.Device, "", "unlisted", devices.UserName(w.Node), r)
+	}
+	l.needed[found] = true
+	return found.Id
 }

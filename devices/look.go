@@ -181,9 +181,9 @@ func (s *sight) ahead(l *Look) {
 			edge, to := n.graph.Attrs["tensor_name"], n.graph.Attrs["recv_device"]
 			l.Sends = append(l.Sends, Outgoing{string(edge.GetS()), string(to.GetS()), waits})
 		}
-		if verb := kernels.VerbOf(n.graph.Op); verb != "" {
-			if kind, container, name, ok := p.resourceOf(n.graph); ok {
-				l.Uses = append(l.Uses, Use{n.graph, verb, p.device.Name(), container, kind, name, waits})
+		if u, ok := kernels.UseOf(n.graph.Op); ok {
+			if kind, container, name, ok := p.resourceOf(n, u.Input); ok {
+				l.Uses = append(l.Uses, Use{n.graph, u.Verb, p.device.Name(), container, kind, name, waits})
 			}
 		}
 	}
@@ -223,19 +223,29 @@ func (p *Program) reach(n *node, i int, after map[*node][]int) {
 	}
 }
 
-// named is a kernel that yields the handle of a resource under a name.
+// named is a kernel that yields the handle of a resource under a name, or uses one itself.
 type named interface {
 	ResourceName() (kind, container, name string)
 }
 
-// resourceOf finds the name of the resource whose handle a node's first input is, where the program makes it.
-func (p *Program) resourceOf(g *graph.Node) (kind, container, name string, ok bool) {
-	const passed = 8 // identities on the way
-	for range passed {
-		if len(g.Inputs) == 0 {
+// resourceOf finds the name of the resource whose handle a node's input is, where the program makes it; of that which the node names
+// itself for kernels.OwnName.
+func (p *Program) resourceOf(n *node, input int) (kind, container, name string, ok bool) {
+	if input == kernels.OwnName {
+		k, ok := n.async.(named)
+		if !ok {
 			return "", "", "", false
 		}
-		g = g.Inputs[0].Node
+		kind, container, name = k.ResourceName()
+		return kind, container, name, true
+	}
+	g := n.graph
+	const passed = 8 // identities on the way
+	for range passed {
+		if input >= len(g.Inputs) {
+			return "", "", "", false
+		}
+		g, input = g.Inputs[input].Node, 0
 		if n := p.nodeOf(g); n != nil {
 			if k, yes := n.sync.(named); yes {
 				kind, container, name = k.ResourceName()

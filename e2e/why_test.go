@@ -6,7 +6,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"github.com/troupe-run/troupe/graph/op"
 	"github.com/troupe-run/troupe/graph/op/attr"
 	"github.com/troupe-run/troupe/graph/shape"
+	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
@@ -176,23 +179,101 @@ var causes = []struct {
 		s := b.graph()
 		a := op.ConditionalAccumulator(s, tensor.Float32, shape.Of(), attr.SharedName(b.name))
 		b.start(s, op.AccumulatorTakeGradient(s.WithName("mean"), a, op.Const(s, int32(4)), tensor.Float32))
-	}, []string{"{{node mean}} (AccumulatorTakeGradient)", "to take 4 of 'accumulator'", "no running step inserts into it"}, false},
+	}, []string{"{{node mean}} (AccumulatorTakeGradient)", "to take 4 of 'accumulator'", "no running step inserts into it", "nobody has ever brought a gradient"}, false},
+	{"accumulator_whose_worker_closed", func(b *blocked) {
+		p := b.graph()
+		b.run(p, op.AccumulatorApplyGradient(p, op.ConditionalAccumulator(p, tensor.Float32, shape.Of(), attr.SharedName(b.name)), op.Const(p, int64(0)), oneNumber(p, 1)))
+		s := b.graph()
+		a := op.ConditionalAccumulator(s, tensor.Float32, shape.Of(), attr.SharedName(b.name))
+		b.start(s, op.AccumulatorTakeGradient(s.WithName("mean"), a, op.Const(s, int32(2)), tensor.Float32))
+	}, []string{"{{node mean}}", "an accumulator that has 1 gradients", "the last step that brought a gradient was of session", "which was closed"}, false},
 	{"barrier", func(b *blocked) {
 		s := b.graph()
 		a := op.Barrier(s, []tensor.DType{tensor.Float32}, attr.Shapes([]shape.Shape{shape.Of()}), attr.SharedName(b.name))
 		_, keys, _ := op.BarrierTakeMany(s.WithName("some"), a, op.Const(s, int32(3)), []tensor.DType{tensor.Float32})
 		b.start(s, keys)
-	}, []string{"{{node some}} (BarrierTakeMany)", "to take 3 of 'barrier'"}, false},
+	}, []string{"{{node some}} (BarrierTakeMany)", "to take 3 of 'barrier'", "a barrier that is empty", "nobody has ever inserted"}, false},
+	{"barrier_of_incomplete_tuples", func(b *blocked) {
+		barrier := func(s *op.Scope) op.Output {
+			return op.Barrier(s, []tensor.DType{tensor.Float32, tensor.Float32}, attr.Shapes([]shape.Shape{shape.Of(), shape.Of()}), attr.SharedName(b.name))
+		}
+		p := b.graph()
+		b.run(p, op.BarrierInsertMany(p, barrier(p), op.Const(p, []string{"a", "b"}), op.Const(p, []float32{1, 2}), 0))
+		s := b.graph()
+		_, keys, _ := op.BarrierTakeMany(s.WithName("some"), barrier(s), op.Const(s, int32(1)), []tensor.DType{tensor.Float32, tensor.Float32})
+		b.start(s, keys)
+	}, []string{"{{node some}}", "a barrier that has 0 complete tuples and 2 incomplete ones", "the last step that inserted was of session", "which was closed"}, false},
 	{"staging_area", func(b *blocked) {
 		s := b.graph()
 		b.start(s, op.Unstage(s.WithName("next"), []tensor.DType{tensor.Float32}, attr.SharedName(b.name))[0])
-	}, []string{"{{node next}} (Unstage)", "to unstage 'staging_area'"}, false},
+	}, []string{"{{node next}} (Unstage)", "to unstage 'staging_area' on /job:ps/replica:0/task:0, a staging area that is empty (no limit)", "no running step stages into it, and nobody has ever staged"}, false},
+	{"staging_area_whose_producer_closed", func(b *blocked) {
+		p := b.graph()
+		b.run(p, op.Stage(p, []op.Output{oneNumber(p, 1)}, attr.SharedName(b.name)))
+		s := b.graph()
+		first := op.Unstage(s, []tensor.DType{tensor.Float32}, attr.SharedName(b.name))[0]
+		b.start(s, op.Unstage(s.WithControlDependencies(first.Op).WithName("next"), []tensor.DType{tensor.Float32}, attr.SharedName(b.name))[0])
+	}, []string{"{{node next}} (Unstage)", "the last step that staged was of session", "which was closed"}, false},
+	{"staging_area_that_is_full", func(b *blocked) {
+		s := b.graph()
+		first := op.Stage(s, []op.Output{oneNumber(s, 1)}, attr.SharedName(b.name), attr.Capacity(1))
+		b.start(s, op.Stage(s.WithControlDependencies(first).WithName("more"), []op.Output{oneNumber(s, 1)}, attr.SharedName(b.name), attr.Capacity(1)))
+	}, []string{"{{node more}} (Stage)", "to stage into 'staging_area_that_is_full'", "is full (1 tuples, capacity 1)", "no running step unstages from it", "nobody has ever unstaged"}, false},
+	{"staging_map_of_a_producer_that_waits", func(b *blocked) {
+		p := b.graph()
+		x := b.dequeue(p.WithName("take"), b.queue(p, "q", 10))
+		b.start(p, op.MapStage(p.WithName("put"), op.Const(p, int64(7)), op.Const(p, []int32{0}), []op.Output{x}, []tensor.DType{tensor.Float32}, attr.SharedName(b.name)))
+		s := b.graph()
+		b.start(s, op.MapUnstage(s.WithName("next"), op.Const(s, int64(7)), op.Const(s, []int32{0}), []tensor.DType{tensor.Float32}, attr.SharedName(b.name))[0])
+	}, []string{"{{node next}} (MapUnstage)", "to unstage key 7 of 'staging_map_of_a_producer_that_waits'", "stages into it by {{node put}} after this: {{node take}}", "which is empty"}, false},
 	{"reader_without_work", func(b *blocked) {
 		s := b.graph()
 		q := op.FIFOQueueV2(s, []tensor.DType{tensor.String}, attr.Shapes([]shape.Shape{shape.Of()}), attr.SharedName(b.name))
 		_, line := op.ReaderReadV2(s.WithName("read"), op.TextLineReaderV2(s), q)
 		b.start(s, line)
-	}, []string{"{{node read}} (ReaderReadV2)", "to dequeue from the FIFOQueue 'reader_without_work'", "which is empty"}, false},
+	}, []string{"{{node read}} (ReaderReadV2)", "which has read nothing yet", "to dequeue from the FIFOQueue 'reader_without_work'", "which is empty", "nobody has ever enqueued"}, false},
+	{"reader_at_the_end_of_its_files", func(b *blocked) {
+		file := filepath.Join(b.TempDir(), "lines.txt")
+		if err := os.WriteFile(file, []byte("one\ntwo\n"), 0o600); err != nil {
+			b.Fatal(err)
+		}
+		names := func(s *op.Scope) op.Output {
+			return op.FIFOQueueV2(s, []tensor.DType{tensor.String}, attr.Shapes([]shape.Shape{shape.Of()}), attr.SharedName(b.name))
+		}
+		p := b.graph()
+		b.run(p, op.QueueEnqueueV2(p, names(p), []op.Output{op.Const(p, file)}))
+		s := b.graph()
+		reader := op.TextLineReaderV2(s.WithName("lines"))
+		_, first := op.ReaderReadV2(s, reader, names(s))
+		_, second := op.ReaderReadV2(s.WithControlDependencies(first.Op), reader, names(s))
+		_, third := op.ReaderReadV2(s.WithControlDependencies(second.Op).WithName("read"), reader, names(s))
+		b.start(s, third)
+	}, []string{"{{node read}} (ReaderReadV2)", "to read from the TextLineReader", "lines.txt' to its end (2 records so far)", "to dequeue from the FIFOQueue 'reader_at_the_end_of_its_files'",
+		"the last step that brought an element was of session", "which was closed"}, false},
+	{"reader_of_another_step", func(b *blocked) {
+		read := func(name string) {
+			s := b.graph()
+			q := op.FIFOQueueV2(s, []tensor.DType{tensor.String}, attr.Shapes([]shape.Shape{shape.Of()}), attr.SharedName(b.name))
+			_, line := op.ReaderReadV2(s.WithName(name), op.TextLineReaderV2(s, attr.SharedName(b.name)), q)
+			b.start(s, line)
+		}
+		read("before")
+		b.says("{{node before}}")
+		read("behind")
+	}, []string{"{{node behind}} (ReaderReadV2)", "it is the turn of step", "{{node before}} (ReaderReadV2)", "which is empty"}, false},
+	{"queue_full_before_a_reader", func(b *blocked) {
+		names := func(s *op.Scope) op.Output {
+			return op.FIFOQueueV2(s, []tensor.DType{tensor.String}, attr.Shapes([]shape.Shape{shape.Of()}), attr.SharedName(b.name), attr.Capacity(1))
+		}
+		r := b.graph()
+		first := b.dequeue(r.WithName("take"), b.queue(r, "q", 10))
+		_, line := op.ReaderReadV2(r.WithControlDependencies(first.Op).WithName("read"), op.TextLineReaderV2(r), names(r))
+		b.start(r, line)
+		b.says("{{node take}}")
+		s := b.graph()
+		put := op.QueueEnqueueV2(s, names(s), []op.Output{op.Const(s, "a")})
+		b.start(s, op.QueueEnqueueV2(s.WithControlDependencies(put).WithName("more"), names(s), []op.Output{op.Const(s, "b")}))
+	}, []string{"{{node more}} (QueueEnqueueV2)", "which is full (1 elements, capacity 1)", "dequeues from it by {{node read}} after this: {{node take}}"}, false},
 	{"endless_loop", func(b *blocked) {
 		s := b.graph()
 		out := op.While(s.WithName("loop"), []op.Output{op.Const(s, int32(0))},
@@ -275,6 +356,7 @@ func TestWhy(t *testing.T) {
 			if deadlock != cause.deadlock {
 				t.Errorf("deadlock: %v, want %v", deadlock, cause.deadlock)
 			}
+			t.Logf("it took %v", took)
 			// A task that is frozen is waited for.
 			limit := time.Second
 			if cause.name == "frozen_task" {
@@ -284,5 +366,41 @@ func TestWhy(t *testing.T) {
 				t.Errorf("it took %v, more than %v", took, limit)
 			}
 		})
+	}
+}
+
+// TestOverdueStepsSayWhy has steps end since their time is over: the errors say what `troupe why` does.
+func TestOverdueStepsSayWhy(t *testing.T) {
+	b := &blocked{T: t, cluster: newCluster(t, "ps=1,worker=2", "--insecure"), ctx: t.Context(), name: "overdue"}
+	p := b.graph()
+	b.run(p, op.Stage(p, []op.Output{oneNumber(p, 1)}, attr.SharedName(b.name)))
+	b.run(p, op.Unstage(p, []tensor.DType{tensor.Float32}, attr.SharedName(b.name))[0])
+	for _, overdue := range []struct {
+		step func(s *op.Scope) op.Output
+		says []string
+	}{
+		{func(s *op.Scope) op.Output {
+			return op.Unstage(s.WithName("next"), []tensor.DType{tensor.Float32}, attr.SharedName(b.name))[0]
+		}, []string{"to unstage 'overdue' on /job:ps/replica:0/task:0, a staging area that is empty (no limit)", "the last step that staged was of session", "which was closed"}},
+		{func(s *op.Scope) op.Output {
+			q := op.FIFOQueueV2(s, []tensor.DType{tensor.String}, attr.Shapes([]shape.Shape{shape.Of()}), attr.SharedName("names"))
+			_, line := op.ReaderReadV2(s.WithName("read"), op.TextLineReaderV2(s.WithName("lines")), q)
+			return line
+		}, []string{"to read from the TextLineReader", "which has read nothing yet, and waits to dequeue from the FIFOQueue 'names' on /job:ps/replica:0/task:0", "nobody has ever enqueued"}},
+	} {
+		s := b.graph()
+		step := overdue.step(s)
+		session := b.session(s)
+		ctx, cancel := context.WithTimeout(b.ctx, 500*time.Millisecond*time.Duration(slackFactor))
+		_, err := session.Eval(ctx, nil, step)
+		cancel()
+		if status.CodeOf(err) != status.DeadlineExceeded {
+			t.Fatalf("the step ended with %v", err)
+		}
+		for _, text := range overdue.says {
+			if !strings.Contains(err.Error(), text) {
+				t.Errorf("the error does not say %q: %v", text, err)
+			}
+		}
 	}
 }

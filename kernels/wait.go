@@ -15,22 +15,43 @@ type Awaited struct {
 	Verb string
 	// Amount is how much it asks for, such as a dequeue's elements; 0 where that says nothing.
 	Amount int64
+	// Source is the queue from which an operation of a reader takes the names of files; nil for none.
+	Source containers.Resource
 	// Text says in words what is awaited, where there is no resource or more to say.
 	Text string
 }
 
-// verbs are what ops do with the resource that their first input names, where others may wait for it.
-var verbs = map[string]string{
-	"QueueEnqueue": "enqueue", "QueueEnqueueV2": "enqueue", "QueueEnqueueMany": "enqueue", "QueueEnqueueManyV2": "enqueue",
-	"QueueDequeue": "dequeue", "QueueDequeueV2": "dequeue", "QueueDequeueMany": "dequeue", "QueueDequeueManyV2": "dequeue",
-	"QueueDequeueUpTo": "dequeue", "QueueDequeueUpToV2": "dequeue", "QueueClose": "close", "QueueCloseV2": "close",
-	"BarrierInsertMany": "insert", "BarrierTakeMany": "take", "BarrierClose": "close",
-	"AccumulatorApplyGradient": "insert", "SparseAccumulatorApplyGradient": "insert", "ResourceAccumulatorApplyGradient": "insert",
-	"AccumulatorTakeGradient": "take", "SparseAccumulatorTakeGradient": "take", "ResourceAccumulatorTakeGradient": "take",
+// Use is what an op does with a resource, where others may wait for that.
+type Use struct {
+	// Verb says what: enqueue, dequeue, close, insert, take, stage, unstage.
+	Verb string
+	// Input is the input that has the resource's handle; OwnName for an op that names the resource itself.
+	Input int
 }
 
-// VerbOf tells what an op does with the resource that its first input names; empty where nobody waits for that.
-func VerbOf(op string) string { return verbs[op] }
+// OwnName is the Use.Input of ops whose attributes name the resource.
+const OwnName = -1
+
+var uses = map[string]Use{
+	"QueueEnqueue": {"enqueue", 0}, "QueueEnqueueV2": {"enqueue", 0}, "QueueEnqueueMany": {"enqueue", 0}, "QueueEnqueueManyV2": {"enqueue", 0},
+	"QueueDequeue": {"dequeue", 0}, "QueueDequeueV2": {"dequeue", 0}, "QueueDequeueMany": {"dequeue", 0}, "QueueDequeueManyV2": {"dequeue", 0},
+	"QueueDequeueUpTo": {"dequeue", 0}, "QueueDequeueUpToV2": {"dequeue", 0}, "QueueClose": {"close", 0}, "QueueCloseV2": {"close", 0},
+	"ReaderRead": {"dequeue", 1}, "ReaderReadV2": {"dequeue", 1}, "ReaderReadUpTo": {"dequeue", 1}, "ReaderReadUpToV2": {"dequeue", 1},
+	"BarrierInsertMany": {"insert", 0}, "BarrierTakeMany": {"take", 0}, "BarrierClose": {"close", 0},
+	"AccumulatorApplyGradient": {"insert", 0}, "SparseAccumulatorApplyGradient": {"insert", 0}, "ResourceAccumulatorApplyGradient": {"insert", 0},
+	"AccumulatorTakeGradient": {"take", 0}, "SparseAccumulatorTakeGradient": {"take", 0}, "ResourceAccumulatorTakeGradient": {"take", 0},
+	"Stage": {"stage", OwnName}, "MapStage": {"stage", OwnName}, "OrderedMapStage": {"stage", OwnName},
+	"Unstage": {"unstage", OwnName}, "MapUnstage": {"unstage", OwnName}, "OrderedMapUnstage": {"unstage", OwnName},
+	"MapUnstageNoKey": {"unstage", OwnName}, "OrderedMapUnstageNoKey": {"unstage", OwnName},
+	"StageClear": {"unstage", OwnName}, "MapClear": {"unstage", OwnName}, "OrderedMapClear": {"unstage", OwnName},
+	"StagePeek": {"peek at", OwnName}, "MapPeek": {"peek at", OwnName}, "OrderedMapPeek": {"peek at", OwnName},
+}
+
+// UseOf tells what an op does with a resource; ok is false where nobody waits for that.
+func UseOf(op string) (u Use, ok bool) {
+	u, ok = uses[op]
+	return u, ok
+}
 
 // Caller is what runs a kernel away from its run's goroutine.
 type Caller interface {

@@ -11,7 +11,7 @@ func (q *Queue) Show(r *view.Resource) {
 		Kind: q.options.Kind.String(), Size: int64(s.order.len()), Capacity: int64(q.options.Capacity), MinAfterDequeue: int64(q.options.MinAfterDequeue),
 		Closed: s.closed, Enqueued: s.enqueued, Dequeued: s.dequeued,
 		EnqueuesWaiting: int64(s.enqueues.len), DequeuesWaiting: int64(s.dequeues.len),
-		LastEnqueue: s.lastEnqueue.proto(), LastDequeue: s.lastDequeue.proto(),
+		LastEnqueue: s.lastEnqueue.Proto(), LastDequeue: s.lastDequeue.Proto(),
 	}
 	if q.options.Capacity >= unbounded {
 		v.Capacity = -1
@@ -25,12 +25,4 @@ func (q *Queue) Show(r *view.Resource) {
 		v.WaitingSince = first.since.UnixNano()
 	}
 	r.Queue = v
-}
-
-// proto is the origin as a message; nil if it says nothing.
-func (o Origin) proto() *view.Origin {
-	if o == (Origin{}) {
-		return nil
-	}
-	return &view.Origin{Step: o.Step, Session: o.Session, Master: o.Master, At: o.Began}
 }

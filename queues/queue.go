@@ -8,6 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/queues/internal/wire"
 	"google.golang.org/protobuf/proto"
 )
@@ -61,13 +62,7 @@ func Spawn(system *actor.ActorSystem, opts Options) (*Queue, error) {
 }
 
 // Origin tells which step did something with a queue.
-type Origin struct {
-	Step uint64
-	// Session is the name of the step's session, Master the task that it is open on.
-	Session, Master string
-	// Began is when the step began, in nanoseconds since 1970.
-	Began int64
-}
+type Origin = view.StepOrigin
 
 // User is a queue as a step uses it, which the queue remembers.
 type User struct {

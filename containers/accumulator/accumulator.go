@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-run/troupe/containers/internal/waiting"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/view"
 )
 
 // Arithmetic is what the element type's numbers can do; slices are the memory of elements.
@@ -36,6 +37,7 @@ type Options struct {
 
 // Accumulator is a conditional accumulator, dense or sparse. All methods may be called concurrently; none waits.
 type Accumulator struct {
+	waiting.Users
 	options Options
 	room    waiting.Room
 	takes   *waiting.Line
@@ -43,6 +45,7 @@ type Accumulator struct {
 	// What the room guards.
 	count int
 	step  int64 // gradients of an earlier step are stale
+	stale int64 // gradients that were dropped
 	sum   sum
 }
 
@@ -83,6 +86,7 @@ func (a *Accumulator) DType() tensor.DType { return a.options.DType }
 func (a *Accumulator) apply(localStep int64, add func() error) error {
 	return a.room.Do(func() error {
 		if localStep < a.step {
+			a.stale++
 			return nil
 		}
 		err := add()
@@ -141,6 +145,14 @@ func (a *Accumulator) Deleted() bool { return a.room.Closed() }
 // Describe is the accumulator for listings.
 func (a *Accumulator) Describe() string {
 	return fmt.Sprintf("accumulator of %v %s, %d gradients", a.options.DType, a.options.shape(), a.NumAccumulated())
+}
+
+// Show adds the accumulator's state to a listing.
+func (a *Accumulator) Show(r *view.Resource) {
+	s := &view.Store{Kind: "accumulator"}
+	a.room.Look(func() { s.Size, s.Dropped = int64(a.count), a.stale })
+	a.Tell(s)
+	r.Store = s
 }
 
 // shape is the declared shape as TensorFlow prints it.

@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-run/troupe/containers/internal/waiting"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/view"
 )
 
 // Options are what a barrier is made from: the attributes of its op.
@@ -26,6 +27,7 @@ type Options struct {
 
 // Barrier is a barrier. All methods may be called concurrently; none waits.
 type Barrier struct {
+	waiting.Users
 	options Options
 	room    waiting.Room
 	takes   *waiting.Line
@@ -140,4 +142,12 @@ func (b *Barrier) Deleted() bool { return b.room.Closed() }
 // Describe is the barrier for listings.
 func (b *Barrier) Describe() string {
 	return fmt.Sprintf("barrier of (%s), %d tuples ready, %d incomplete", list(b.options.DTypes, ", "), b.ReadySize(), b.IncompleteSize())
+}
+
+// Show adds the barrier's state to a listing.
+func (b *Barrier) Show(r *view.Resource) {
+	s := &view.Store{Kind: "barrier"}
+	b.room.Look(func() { s.Size, s.Incomplete, s.Closed = int64(len(b.ready)), int64(len(b.incomplete)), b.closed })
+	b.Tell(s)
+	r.Store = s
 }

@@ -17,7 +17,7 @@ type Mutex struct {
 	asked *waiting.Line
 	// Guarded by room.
 	held   bool
-	holder int64 // the step that holds it
+	holder view.StepOrigin
 }
 
 // New makes a mutex that nobody holds.
@@ -27,14 +27,14 @@ func New(name string) *Mutex {
 	return m
 }
 
-// Lock passes the mutex to done when it is the turn of this caller, a step, as a lock with one reference, which done owns.
+// Lock passes the mutex to done when it is the turn of this step, as a lock with one reference, which done owns.
 // The error is CANCELLED if cancel was called before, ABORTED if the mutex was deleted.
-func (m *Mutex) Lock(step int64, done func(*Lock, error)) (cancel func(cause error)) {
+func (m *Mutex) Lock(by view.StepOrigin, done func(*Lock, error)) (cancel func(cause error)) {
 	return m.asked.Ask(func() (bool, error) {
 		if m.held {
 			return false, nil
 		}
-		m.held, m.holder = true, step
+		m.held, m.holder = true, by
 		return true, nil
 	}, "Lock acquisition cancelled.", func(err error) {
 		if err != nil {
@@ -70,7 +70,7 @@ func (m *Mutex) Describe() string {
 func (m *Mutex) Show(r *view.Resource) {
 	m.room.Look(func() {
 		if m.held {
-			r.HeldBy = []uint64{uint64(m.holder)}
+			r.HeldBy, r.Holder = []uint64{m.holder.Step}, m.holder.Proto()
 		}
 	})
 }
@@ -92,7 +92,7 @@ func (l *Lock) Release() {
 	}
 	// Where the mutex was deleted nobody waits for it.
 	_ = l.mutex.room.Do(func() error {
-		l.mutex.held, l.mutex.holder = false, 0
+		l.mutex.held, l.mutex.holder = false, view.StepOrigin{}
 		return nil
 	})
 }

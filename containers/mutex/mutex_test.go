@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/view"
 )
 
 func TestLocksInOrder(t *testing.T) {
@@ -13,7 +14,7 @@ func TestLocksInOrder(t *testing.T) {
 	var got []string
 	locks := map[string]*Lock{}
 	lock := func(name string) func(error) {
-		return m.Lock(1, func(l *Lock, err error) {
+		return m.Lock(view.StepOrigin{Step: 1}, func(l *Lock, err error) {
 			if err != nil {
 				name += ": " + err.Error()
 			}
@@ -53,9 +54,9 @@ func TestLocksInOrder(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	m := New("m")
 	var held *Lock
-	m.Lock(1, func(l *Lock, _ error) { held = l })
+	m.Lock(view.StepOrigin{Step: 1}, func(l *Lock, _ error) { held = l })
 	var err error
-	m.Lock(1, func(_ *Lock, e error) { err = e })(errors.New("the step failed"))
+	m.Lock(view.StepOrigin{Step: 1}, func(_ *Lock, e error) { err = e })(errors.New("the step failed"))
 	if e := status.From(err); e == nil || e.Code != status.Cancelled || !e.Derived {
 		t.Errorf("got %#v", err)
 	}

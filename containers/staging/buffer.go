@@ -5,6 +5,7 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/view"
 )
 
 // Buffer is a staging area whose tuples leave in the order in which they came. All methods may be called
@@ -97,3 +98,8 @@ func (b *Buffer) Close() { b.close(b.drop) }
 
 // Describe is the buffer for listings.
 func (b *Buffer) Describe() string { return fmt.Sprintf("staging area, %d tuples", b.Size()) }
+
+// Show adds the buffer's state to a listing.
+func (b *Buffer) Show(r *view.Resource) {
+	b.show(r, "staging area", func() (int, int) { return len(b.tuples), 0 })
+}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/view"
 )
 
 // Map is a staging area whose tuples have keys. A tuple may be inserted and removed in parts, by the indices of
@@ -255,4 +256,9 @@ func (m *Map) Close() { m.close(m.drop) }
 // Describe is the map for listings.
 func (m *Map) Describe() string {
 	return fmt.Sprintf("staging map of %d components, %d tuples, %d incomplete", m.width, m.Size(), m.IncompleteSize())
+}
+
+// Show adds the map's state to a listing.
+func (m *Map) Show(r *view.Resource) {
+	m.show(r, "staging map", func() (int, int) { return len(m.complete), len(m.incomplete) })
 }

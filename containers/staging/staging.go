@@ -7,6 +7,7 @@ import (
 	"github.com/troupe-run/troupe/containers/internal/waiting"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/view"
 )
 
 // Limits bound what an area holds; 0 stands for no limit.
@@ -17,6 +18,7 @@ type Limits struct {
 
 // area is what buffers and maps have in common: those who wait, and the bytes that are there.
 type area struct {
+	waiting.Users
 	name    string
 	limits  Limits
 	room    waiting.Room
@@ -65,6 +67,17 @@ func (a *area) take(attempt waiting.Attempt, done func(error)) (cancel func(erro
 
 func (a *area) close(drop func()) {
 	a.room.Close(status.Errorf(status.Aborted, "Staging area '%s' was deleted.", a.name), drop)
+}
+
+// show adds the area's state to a listing. count gives, under the lock, its tuples and those that are incomplete.
+func (a *area) show(r *view.Resource, kind string, count func() (complete, incomplete int)) {
+	s := &view.Store{Kind: kind, Capacity: max(0, a.limits.Capacity), BytesLimit: max(0, a.limits.Bytes)}
+	a.room.Look(func() {
+		complete, incomplete := count()
+		s.Size, s.Incomplete, s.Bytes = int64(complete), int64(incomplete), a.bytes
+	})
+	a.Tell(s)
+	r.Store = s
 }
 
 // Deleted tells whether the area was deleted.

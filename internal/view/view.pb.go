@@ -1133,6 +1133,7 @@ type Wait struct {
 	Verb          string `protobuf:"bytes,11,opt,name=verb,proto3" json:"verb,omitempty"`         // resource: enqueue, dequeue, lock, take, ...
 	Amount        int64  `protobuf:"varint,12,opt,name=amount,proto3" json:"amount,omitempty"`    // resource: how much it asks for, such as a dequeue's elements
 	Text          string `protobuf:"bytes,13,opt,name=text,proto3" json:"text,omitempty"`         // more, for people
+	Source        string `protobuf:"bytes,14,opt,name=source,proto3" json:"source,omitempty"`     // resource: of a reader's operation, the id of the queue that it takes the names of files from
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1254,6 +1255,13 @@ func (x *Wait) GetAmount() int64 {
 func (x *Wait) GetText() string {
 	if x != nil {
 		return x.Text
+	}
+	return ""
+}
+
+func (x *Wait) GetSource() string {
+	if x != nil {
+		return x.Source
 	}
 	return ""
 }
@@ -1402,6 +1410,9 @@ type Resource struct {
 	// Of a lock: the steps that hold it.
 	HeldBy        []uint64 `protobuf:"fixed64,9,rep,packed,name=held_by,json=heldBy,proto3" json:"held_by,omitempty"`
 	Stages        []*Stage `protobuf:"bytes,10,rep,name=stages,proto3" json:"stages,omitempty"` // of an iterator's pipeline
+	Store         *Store   `protobuf:"bytes,11,opt,name=store,proto3" json:"store,omitempty"`
+	Reader        *Reader  `protobuf:"bytes,12,opt,name=reader,proto3" json:"reader,omitempty"`
+	Holder        *Origin  `protobuf:"bytes,13,opt,name=holder,proto3" json:"holder,omitempty"` // of a lock: the step that holds it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1502,6 +1513,27 @@ func (x *Resource) GetHeldBy() []uint64 {
 func (x *Resource) GetStages() []*Stage {
 	if x != nil {
 		return x.Stages
+	}
+	return nil
+}
+
+func (x *Resource) GetStore() *Store {
+	if x != nil {
+		return x.Store
+	}
+	return nil
+}
+
+func (x *Resource) GetReader() *Reader {
+	if x != nil {
+		return x.Reader
+	}
+	return nil
+}
+
+func (x *Resource) GetHolder() *Origin {
+	if x != nil {
+		return x.Holder
 	}
 	return nil
 }
@@ -1655,6 +1687,225 @@ func (x *Queue) GetLastDequeue() *Origin {
 	return nil
 }
 
+// Store is the state of what steps put elements into and take them out of that is no queue: a staging area, a barrier, an
+// accumulator.
+type Store struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`                                // staging area, staging map, barrier, accumulator
+	Size          int64                  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`                               // tuples that can be taken, or gradients
+	Incomplete    int64                  `protobuf:"varint,3,opt,name=incomplete,proto3" json:"incomplete,omitempty"`                   // tuples that lack components
+	Capacity      int64                  `protobuf:"varint,4,opt,name=capacity,proto3" json:"capacity,omitempty"`                       // the most tuples; 0 for no limit
+	Bytes         int64                  `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`                             // of the tuples, as the limit counts them
+	BytesLimit    int64                  `protobuf:"varint,6,opt,name=bytes_limit,json=bytesLimit,proto3" json:"bytes_limit,omitempty"` // 0 for none
+	Closed        bool                   `protobuf:"varint,7,opt,name=closed,proto3" json:"closed,omitempty"`
+	Dropped       int64                  `protobuf:"varint,8,opt,name=dropped,proto3" json:"dropped,omitempty"` // gradients that were stale
+	LastPut       *Origin                `protobuf:"bytes,9,opt,name=last_put,json=lastPut,proto3" json:"last_put,omitempty"`
+	LastTaken     *Origin                `protobuf:"bytes,10,opt,name=last_taken,json=lastTaken,proto3" json:"last_taken,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Store) Reset() {
+	*x = Store{}
+	mi := &file_internal_view_view_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Store) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Store) ProtoMessage() {}
+
+func (x *Store) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_view_view_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Store.ProtoReflect.Descriptor instead.
+func (*Store) Descriptor() ([]byte, []int) {
+	return file_internal_view_view_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Store) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Store) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *Store) GetIncomplete() int64 {
+	if x != nil {
+		return x.Incomplete
+	}
+	return 0
+}
+
+func (x *Store) GetCapacity() int64 {
+	if x != nil {
+		return x.Capacity
+	}
+	return 0
+}
+
+func (x *Store) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Store) GetBytesLimit() int64 {
+	if x != nil {
+		return x.BytesLimit
+	}
+	return 0
+}
+
+func (x *Store) GetClosed() bool {
+	if x != nil {
+		return x.Closed
+	}
+	return false
+}
+
+func (x *Store) GetDropped() int64 {
+	if x != nil {
+		return x.Dropped
+	}
+	return 0
+}
+
+func (x *Store) GetLastPut() *Origin {
+	if x != nil {
+		return x.LastPut
+	}
+	return nil
+}
+
+func (x *Store) GetLastTaken() *Origin {
+	if x != nil {
+		return x.LastTaken
+	}
+	return nil
+}
+
+// Reader is the state of a reader, whose operations take turns.
+type Reader struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`          // TextLineReader, ...
+	Work          string                 `protobuf:"bytes,2,opt,name=work,proto3" json:"work,omitempty"`          // the file that it is in, or has read last
+	Started       int64                  `protobuf:"varint,3,opt,name=started,proto3" json:"started,omitempty"`   // files
+	Finished      int64                  `protobuf:"varint,4,opt,name=finished,proto3" json:"finished,omitempty"` // files that it has come to the end of
+	Produced      int64                  `protobuf:"varint,5,opt,name=produced,proto3" json:"produced,omitempty"` // records
+	Asks          bool                   `protobuf:"varint,6,opt,name=asks,proto3" json:"asks,omitempty"`         // the operation whose turn it is waits for the name of the next file
+	Waiting       int64                  `protobuf:"varint,7,opt,name=waiting,proto3" json:"waiting,omitempty"`   // operations that wait for their turn
+	Turn          *Origin                `protobuf:"bytes,8,opt,name=turn,proto3" json:"turn,omitempty"`          // whose turn it is
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reader) Reset() {
+	*x = Reader{}
+	mi := &file_internal_view_view_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reader) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reader) ProtoMessage() {}
+
+func (x *Reader) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_view_view_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reader.ProtoReflect.Descriptor instead.
+func (*Reader) Descriptor() ([]byte, []int) {
+	return file_internal_view_view_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Reader) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Reader) GetWork() string {
+	if x != nil {
+		return x.Work
+	}
+	return ""
+}
+
+func (x *Reader) GetStarted() int64 {
+	if x != nil {
+		return x.Started
+	}
+	return 0
+}
+
+func (x *Reader) GetFinished() int64 {
+	if x != nil {
+		return x.Finished
+	}
+	return 0
+}
+
+func (x *Reader) GetProduced() int64 {
+	if x != nil {
+		return x.Produced
+	}
+	return 0
+}
+
+func (x *Reader) GetAsks() bool {
+	if x != nil {
+		return x.Asks
+	}
+	return false
+}
+
+func (x *Reader) GetWaiting() int64 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *Reader) GetTurn() *Origin {
+	if x != nil {
+		return x.Turn
+	}
+	return nil
+}
+
 // Origin tells which step did something last.
 type Origin struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1668,7 +1919,7 @@ type Origin struct {
 
 func (x *Origin) Reset() {
 	*x = Origin{}
-	mi := &file_internal_view_view_proto_msgTypes[14]
+	mi := &file_internal_view_view_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1680,7 +1931,7 @@ func (x *Origin) String() string {
 func (*Origin) ProtoMessage() {}
 
 func (x *Origin) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[14]
+	mi := &file_internal_view_view_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1693,7 +1944,7 @@ func (x *Origin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Origin.ProtoReflect.Descriptor instead.
 func (*Origin) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{14}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Origin) GetStep() uint64 {
@@ -1745,7 +1996,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_internal_view_view_proto_msgTypes[15]
+	mi := &file_internal_view_view_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1757,7 +2008,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[15]
+	mi := &file_internal_view_view_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1770,7 +2021,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{15}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Stage) GetName() string {
@@ -1881,7 +2132,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_internal_view_view_proto_msgTypes[16]
+	mi := &file_internal_view_view_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1893,7 +2144,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[16]
+	mi := &file_internal_view_view_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1906,7 +2157,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{16}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Device) GetName() string {
@@ -2034,7 +2285,7 @@ type Link struct {
 
 func (x *Link) Reset() {
 	*x = Link{}
-	mi := &file_internal_view_view_proto_msgTypes[17]
+	mi := &file_internal_view_view_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2046,7 +2297,7 @@ func (x *Link) String() string {
 func (*Link) ProtoMessage() {}
 
 func (x *Link) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[17]
+	mi := &file_internal_view_view_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2059,7 +2310,7 @@ func (x *Link) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Link.ProtoReflect.Descriptor instead.
 func (*Link) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{17}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Link) GetTask() string {
@@ -2155,7 +2406,7 @@ type Actor struct {
 
 func (x *Actor) Reset() {
 	*x = Actor{}
-	mi := &file_internal_view_view_proto_msgTypes[18]
+	mi := &file_internal_view_view_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2167,7 +2418,7 @@ func (x *Actor) String() string {
 func (*Actor) ProtoMessage() {}
 
 func (x *Actor) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[18]
+	mi := &file_internal_view_view_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2180,7 +2431,7 @@ func (x *Actor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Actor.ProtoReflect.Descriptor instead.
 func (*Actor) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{18}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Actor) GetName() string {
@@ -2246,7 +2497,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_internal_view_view_proto_msgTypes[19]
+	mi := &file_internal_view_view_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2258,7 +2509,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[19]
+	mi := &file_internal_view_view_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2271,7 +2522,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{19}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Event) GetNumber() uint64 {
@@ -2322,7 +2573,7 @@ type GraphQuery struct {
 
 func (x *GraphQuery) Reset() {
 	*x = GraphQuery{}
-	mi := &file_internal_view_view_proto_msgTypes[20]
+	mi := &file_internal_view_view_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2334,7 +2585,7 @@ func (x *GraphQuery) String() string {
 func (*GraphQuery) ProtoMessage() {}
 
 func (x *GraphQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[20]
+	mi := &file_internal_view_view_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2347,7 +2598,7 @@ func (x *GraphQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GraphQuery.ProtoReflect.Descriptor instead.
 func (*GraphQuery) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{20}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GraphQuery) GetTask() string {
@@ -2395,7 +2646,7 @@ type Graph struct {
 
 func (x *Graph) Reset() {
 	*x = Graph{}
-	mi := &file_internal_view_view_proto_msgTypes[21]
+	mi := &file_internal_view_view_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2407,7 +2658,7 @@ func (x *Graph) String() string {
 func (*Graph) ProtoMessage() {}
 
 func (x *Graph) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[21]
+	mi := &file_internal_view_view_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2420,7 +2671,7 @@ func (x *Graph) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Graph.ProtoReflect.Descriptor instead.
 func (*Graph) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{21}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Graph) GetKnown() bool {
@@ -2487,7 +2738,7 @@ type GraphNode struct {
 
 func (x *GraphNode) Reset() {
 	*x = GraphNode{}
-	mi := &file_internal_view_view_proto_msgTypes[22]
+	mi := &file_internal_view_view_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2499,7 +2750,7 @@ func (x *GraphNode) String() string {
 func (*GraphNode) ProtoMessage() {}
 
 func (x *GraphNode) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[22]
+	mi := &file_internal_view_view_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2512,7 +2763,7 @@ func (x *GraphNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GraphNode.ProtoReflect.Descriptor instead.
 func (*GraphNode) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{22}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GraphNode) GetName() string {
@@ -2691,7 +2942,7 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\tcompiling\x18\v \x01(\bR\tcompiling\x12*\n" +
 	"\x05waits\x18\f \x03(\v2\x14.troupe.view.v1.WaitR\x05waits\x12'\n" +
 	"\x04uses\x18\r \x03(\v2\x13.troupe.view.v1.UseR\x04uses\x12*\n" +
-	"\x05sends\x18\x0e \x03(\v2\x14.troupe.view.v1.EdgeR\x05sends\"\xa0\x02\n" +
+	"\x05sends\x18\x0e \x03(\v2\x14.troupe.view.v1.EdgeR\x05sends\"\xb8\x02\n" +
 	"\x04Wait\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x0e\n" +
 	"\x02op\x18\x02 \x01(\tR\x02op\x12\x16\n" +
@@ -2706,7 +2957,8 @@ const file_internal_view_view_proto_rawDesc = "" +
 	" \x01(\tR\bresource\x12\x12\n" +
 	"\x04verb\x18\v \x01(\tR\x04verb\x12\x16\n" +
 	"\x06amount\x18\f \x01(\x03R\x06amount\x12\x12\n" +
-	"\x04text\x18\r \x01(\tR\x04text\"_\n" +
+	"\x04text\x18\r \x01(\tR\x04text\x12\x16\n" +
+	"\x06source\x18\x0e \x01(\tR\x06source\"_\n" +
 	"\x03Use\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1a\n" +
 	"\bresource\x18\x02 \x01(\tR\bresource\x12\x12\n" +
@@ -2715,7 +2967,7 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\x04Edge\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x14\n" +
-	"\x05waits\x18\x03 \x03(\x05R\x05waits\"\xa5\x02\n" +
+	"\x05waits\x18\x03 \x03(\x05R\x05waits\"\xb2\x03\n" +
 	"\bResource\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x1c\n" +
@@ -2727,7 +2979,10 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\x05queue\x18\b \x01(\v2\x15.troupe.view.v1.QueueR\x05queue\x12\x17\n" +
 	"\aheld_by\x18\t \x03(\x06R\x06heldBy\x12-\n" +
 	"\x06stages\x18\n" +
-	" \x03(\v2\x15.troupe.view.v1.StageR\x06stages\"\xf9\x03\n" +
+	" \x03(\v2\x15.troupe.view.v1.StageR\x06stages\x12+\n" +
+	"\x05store\x18\v \x01(\v2\x15.troupe.view.v1.StoreR\x05store\x12.\n" +
+	"\x06reader\x18\f \x01(\v2\x16.troupe.view.v1.ReaderR\x06reader\x12.\n" +
+	"\x06holder\x18\r \x01(\v2\x16.troupe.view.v1.OriginR\x06holder\"\xf9\x03\n" +
 	"\x05Queue\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x1a\n" +
@@ -2743,7 +2998,32 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\alacking\x18\v \x01(\x03R\alacking\x12#\n" +
 	"\rwaiting_since\x18\f \x01(\x03R\fwaitingSince\x129\n" +
 	"\flast_enqueue\x18\r \x01(\v2\x16.troupe.view.v1.OriginR\vlastEnqueue\x129\n" +
-	"\flast_dequeue\x18\x0e \x01(\v2\x16.troupe.view.v1.OriginR\vlastDequeue\"^\n" +
+	"\flast_dequeue\x18\x0e \x01(\v2\x16.troupe.view.v1.OriginR\vlastDequeue\"\xbe\x02\n" +
+	"\x05Store\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x1e\n" +
+	"\n" +
+	"incomplete\x18\x03 \x01(\x03R\n" +
+	"incomplete\x12\x1a\n" +
+	"\bcapacity\x18\x04 \x01(\x03R\bcapacity\x12\x14\n" +
+	"\x05bytes\x18\x05 \x01(\x03R\x05bytes\x12\x1f\n" +
+	"\vbytes_limit\x18\x06 \x01(\x03R\n" +
+	"bytesLimit\x12\x16\n" +
+	"\x06closed\x18\a \x01(\bR\x06closed\x12\x18\n" +
+	"\adropped\x18\b \x01(\x03R\adropped\x121\n" +
+	"\blast_put\x18\t \x01(\v2\x16.troupe.view.v1.OriginR\alastPut\x125\n" +
+	"\n" +
+	"last_taken\x18\n" +
+	" \x01(\v2\x16.troupe.view.v1.OriginR\tlastTaken\"\xdc\x01\n" +
+	"\x06Reader\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04work\x18\x02 \x01(\tR\x04work\x12\x18\n" +
+	"\astarted\x18\x03 \x01(\x03R\astarted\x12\x1a\n" +
+	"\bfinished\x18\x04 \x01(\x03R\bfinished\x12\x1a\n" +
+	"\bproduced\x18\x05 \x01(\x03R\bproduced\x12\x12\n" +
+	"\x04asks\x18\x06 \x01(\bR\x04asks\x12\x18\n" +
+	"\awaiting\x18\a \x01(\x03R\awaiting\x12*\n" +
+	"\x04turn\x18\b \x01(\v2\x16.troupe.view.v1.OriginR\x04turn\"^\n" +
 	"\x06Origin\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x06R\x04step\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x16\n" +
@@ -2846,7 +3126,7 @@ func file_internal_view_view_proto_rawDescGZIP() []byte {
 	return file_internal_view_view_proto_rawDescData
 }
 
-var file_internal_view_view_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_internal_view_view_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_internal_view_view_proto_goTypes = []any{
 	(*Query)(nil),      // 0: troupe.view.v1.Query
 	(*Cluster)(nil),    // 1: troupe.view.v1.Cluster
@@ -2862,33 +3142,35 @@ var file_internal_view_view_proto_goTypes = []any{
 	(*Edge)(nil),       // 11: troupe.view.v1.Edge
 	(*Resource)(nil),   // 12: troupe.view.v1.Resource
 	(*Queue)(nil),      // 13: troupe.view.v1.Queue
-	(*Origin)(nil),     // 14: troupe.view.v1.Origin
-	(*Stage)(nil),      // 15: troupe.view.v1.Stage
-	(*Device)(nil),     // 16: troupe.view.v1.Device
-	(*Link)(nil),       // 17: troupe.view.v1.Link
-	(*Actor)(nil),      // 18: troupe.view.v1.Actor
-	(*Event)(nil),      // 19: troupe.view.v1.Event
-	(*GraphQuery)(nil), // 20: troupe.view.v1.GraphQuery
-	(*Graph)(nil),      // 21: troupe.view.v1.Graph
-	(*GraphNode)(nil),  // 22: troupe.view.v1.GraphNode
-	nil,                // 23: troupe.view.v1.Query.EventsAfterOfEntry
-	nil,                // 24: troupe.view.v1.Task.OmittedEntry
-	nil,                // 25: troupe.view.v1.Totals.StepsFailedEntry
+	(*Store)(nil),      // 14: troupe.view.v1.Store
+	(*Reader)(nil),     // 15: troupe.view.v1.Reader
+	(*Origin)(nil),     // 16: troupe.view.v1.Origin
+	(*Stage)(nil),      // 17: troupe.view.v1.Stage
+	(*Device)(nil),     // 18: troupe.view.v1.Device
+	(*Link)(nil),       // 19: troupe.view.v1.Link
+	(*Actor)(nil),      // 20: troupe.view.v1.Actor
+	(*Event)(nil),      // 21: troupe.view.v1.Event
+	(*GraphQuery)(nil), // 22: troupe.view.v1.GraphQuery
+	(*Graph)(nil),      // 23: troupe.view.v1.Graph
+	(*GraphNode)(nil),  // 24: troupe.view.v1.GraphNode
+	nil,                // 25: troupe.view.v1.Query.EventsAfterOfEntry
+	nil,                // 26: troupe.view.v1.Task.OmittedEntry
+	nil,                // 27: troupe.view.v1.Totals.StepsFailedEntry
 }
 var file_internal_view_view_proto_depIdxs = []int32{
-	23, // 0: troupe.view.v1.Query.events_after_of:type_name -> troupe.view.v1.Query.EventsAfterOfEntry
+	25, // 0: troupe.view.v1.Query.events_after_of:type_name -> troupe.view.v1.Query.EventsAfterOfEntry
 	2,  // 1: troupe.view.v1.Cluster.tasks:type_name -> troupe.view.v1.Task
 	3,  // 2: troupe.view.v1.Task.process:type_name -> troupe.view.v1.Process
 	4,  // 3: troupe.view.v1.Task.totals:type_name -> troupe.view.v1.Totals
 	7,  // 4: troupe.view.v1.Task.sessions:type_name -> troupe.view.v1.Session
 	8,  // 5: troupe.view.v1.Task.steps:type_name -> troupe.view.v1.Step
 	12, // 6: troupe.view.v1.Task.resources:type_name -> troupe.view.v1.Resource
-	16, // 7: troupe.view.v1.Task.devices:type_name -> troupe.view.v1.Device
-	17, // 8: troupe.view.v1.Task.links:type_name -> troupe.view.v1.Link
-	18, // 9: troupe.view.v1.Task.actors:type_name -> troupe.view.v1.Actor
-	19, // 10: troupe.view.v1.Task.events:type_name -> troupe.view.v1.Event
-	24, // 11: troupe.view.v1.Task.omitted:type_name -> troupe.view.v1.Task.OmittedEntry
-	25, // 12: troupe.view.v1.Totals.steps_failed:type_name -> troupe.view.v1.Totals.StepsFailedEntry
+	18, // 7: troupe.view.v1.Task.devices:type_name -> troupe.view.v1.Device
+	19, // 8: troupe.view.v1.Task.links:type_name -> troupe.view.v1.Link
+	20, // 9: troupe.view.v1.Task.actors:type_name -> troupe.view.v1.Actor
+	21, // 10: troupe.view.v1.Task.events:type_name -> troupe.view.v1.Event
+	26, // 11: troupe.view.v1.Task.omitted:type_name -> troupe.view.v1.Task.OmittedEntry
+	27, // 12: troupe.view.v1.Totals.steps_failed:type_name -> troupe.view.v1.Totals.StepsFailedEntry
 	6,  // 13: troupe.view.v1.Totals.step_seconds:type_name -> troupe.view.v1.Histogram
 	6,  // 14: troupe.view.v1.Totals.plan_seconds:type_name -> troupe.view.v1.Histogram
 	5,  // 15: troupe.view.v1.Totals.actors:type_name -> troupe.view.v1.ActorKind
@@ -2897,15 +3179,21 @@ var file_internal_view_view_proto_depIdxs = []int32{
 	10, // 18: troupe.view.v1.Step.uses:type_name -> troupe.view.v1.Use
 	11, // 19: troupe.view.v1.Step.sends:type_name -> troupe.view.v1.Edge
 	13, // 20: troupe.view.v1.Resource.queue:type_name -> troupe.view.v1.Queue
-	15, // 21: troupe.view.v1.Resource.stages:type_name -> troupe.view.v1.Stage
-	14, // 22: troupe.view.v1.Queue.last_enqueue:type_name -> troupe.view.v1.Origin
-	14, // 23: troupe.view.v1.Queue.last_dequeue:type_name -> troupe.view.v1.Origin
-	22, // 24: troupe.view.v1.Graph.page:type_name -> troupe.view.v1.GraphNode
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	17, // 21: troupe.view.v1.Resource.stages:type_name -> troupe.view.v1.Stage
+	14, // 22: troupe.view.v1.Resource.store:type_name -> troupe.view.v1.Store
+	15, // 23: troupe.view.v1.Resource.reader:type_name -> troupe.view.v1.Reader
+	16, // 24: troupe.view.v1.Resource.holder:type_name -> troupe.view.v1.Origin
+	16, // 25: troupe.view.v1.Queue.last_enqueue:type_name -> troupe.view.v1.Origin
+	16, // 26: troupe.view.v1.Queue.last_dequeue:type_name -> troupe.view.v1.Origin
+	16, // 27: troupe.view.v1.Store.last_put:type_name -> troupe.view.v1.Origin
+	16, // 28: troupe.view.v1.Store.last_taken:type_name -> troupe.view.v1.Origin
+	16, // 29: troupe.view.v1.Reader.turn:type_name -> troupe.view.v1.Origin
+	24, // 30: troupe.view.v1.Graph.page:type_name -> troupe.view.v1.GraphNode
+	31, // [31:31] is the sub-list for method output_type
+	31, // [31:31] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_internal_view_view_proto_init() }
@@ -2919,7 +3207,7 @@ func file_internal_view_view_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_view_view_proto_rawDesc), len(file_internal_view_view_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

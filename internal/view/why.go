@@ -297,23 +297,15 @@ func (w *inquiry) resource(at waiter, r *Resource, from *path) finding {
 	v := at.wait
 	where := place{at.task.Task, r.Id}
 	name := fmt.Sprintf("'%s' on %s", r.Name, at.task.Task)
-	if q := r.Queue; q != nil {
-		return w.queue(at, where, q, name, from)
-	}
-	switch v.Verb {
-	case "lock":
-		if len(r.HeldBy) > 0 {
-			holder := r.HeldBy[0]
-			if len(w.parts[holder]) == 0 {
-				return finding{fmt.Sprintf("lock %s, which step %d holds, which no task knows any more", name, holder), waits}
-			}
-			f := w.step(holder, from)
-			return finding{fmt.Sprintf("lock %s, which step %d of session %s holds: %s", name, holder, w.parts[holder][0].step.Session, f.text), max(f.rank, waits)}
-		}
-		return finding{fmt.Sprintf("lock %s, which nobody holds now", name), unclear}
-	case "take":
-		what := fmt.Sprintf("take %d of %s (%s)", v.Amount, name, r.Description)
-		return w.others(at, where, "insert", what, "inserts into it", from)
+	switch {
+	case r.Queue != nil:
+		return w.queue(at, where, r.Queue, name, from)
+	case r.Store != nil:
+		return w.store(at, where, r.Store, name, from)
+	case r.Reader != nil:
+		return w.reader(at, where, r.Reader, name, from)
+	case v.Verb == "lock":
+		return w.lock(r, name, from)
 	}
 	text := fmt.Sprintf("%s %s (%s)", v.Verb, name, cmp.Or(r.Description, r.Kind))
 	text += slowest(r.Stages)
@@ -380,6 +372,161 @@ func (w *inquiry) queue(at waiter, where place, q *Queue, name string, from *pat
 	return f
 }
 
+// lock explains why a lock is not free.
+func (w *inquiry) lock(r *Resource, name string, from *path) finding {
+	if len(r.HeldBy) == 0 {
+		return finding{fmt.Sprintf("lock %s, which nobody holds now", name), unclear}
+	}
+	holder := r.HeldBy[0]
+	if len(w.parts[holder]) > 0 {
+		f := w.step(holder, from)
+		return finding{fmt.Sprintf("lock %s, which step %d of session %s holds: %s", name, holder, w.parts[holder][0].step.Session, f.text), max(f.rank, waits)}
+	}
+	text := fmt.Sprintf("lock %s, which step %d holds, which no task knows any more", name, holder)
+	if r.Holder.GetStep() != 0 {
+		text += fmt.Sprintf("; it was of session %s%s", r.Holder.Session, w.fate(r.Holder))
+	}
+	return finding{text, waits}
+}
+
+// storeWords are how a kind of Store is spoken of.
+type storeWords struct {
+	put, take           string // the verbs of uses
+	puts, takes         string // what somebody does
+	did, took           string
+	neverPut, neverTook string
+	unit                string
+	limited             bool // there may be limits
+}
+
+var storesWords = map[string]storeWords{
+	"barrier": {put: "insert", take: "take", puts: "inserts into it", takes: "takes from it", did: "inserted", took: "took",
+		neverPut: "nobody has ever inserted", neverTook: "nobody has ever taken", unit: "complete tuples"},
+	"accumulator": {put: "insert", take: "take", puts: "inserts into it", takes: "takes from it", did: "brought a gradient", took: "took the gradients",
+		neverPut: "nobody has ever brought a gradient", neverTook: "nobody has ever taken", unit: "gradients"},
+}
+
+// stagingWords are those of staging areas of all kinds.
+var stagingWords = storeWords{put: "stage", take: "unstage", puts: "stages into it", takes: "unstages from it", did: "staged", took: "unstaged",
+	neverPut: "nobody has ever staged", neverTook: "nobody has ever unstaged", unit: "tuples", limited: true}
+
+// store explains why an operation on a staging area, a barrier or an accumulator waits.
+func (w *inquiry) store(at waiter, where place, s *Store, name string, from *path) finding {
+	v, now := at.wait, at.task.clock(w.cluster)
+	words, other := storesWords[s.Kind]
+	if !other {
+		words = stagingWords
+	}
+	if v.Verb == "stage" {
+		what := fmt.Sprintf("stage into %s, a %s that %s", name, s.Kind, s.fullness())
+		f := w.others(at, where, words.take, what, words.takes, from)
+		if f.rank == waits && len(w.users(where, words.take)) == 0 {
+			f.text += w.last(s.LastTaken, words.took, words.neverTook, now)
+		}
+		return f
+	}
+	verb := v.Verb
+	if v.Amount > 0 {
+		verb += fmt.Sprintf(" %d of", v.Amount)
+	}
+	if v.Text != "" {
+		verb += " " + v.Text + " of"
+	}
+	article := "a"
+	if s.Kind == "accumulator" {
+		article = "an"
+	}
+	what := fmt.Sprintf("%s %s, %s %s that %s", verb, name, article, s.Kind, s.contents(words))
+	f := w.others(at, where, words.put, what, words.puts, from)
+	if f.rank == waits && len(w.users(where, words.put)) == 0 {
+		f.text += w.last(s.LastPut, words.did, words.neverPut, now)
+	}
+	return f
+}
+
+// bounds tells of the limits.
+func (s *Store) bounds() string {
+	var all []string
+	if s.Capacity > 0 {
+		all = append(all, fmt.Sprintf("capacity %d", s.Capacity))
+	}
+	if s.BytesLimit > 0 {
+		all = append(all, fmt.Sprintf("%d of %d bytes", s.Bytes, s.BytesLimit))
+	}
+	if len(all) == 0 {
+		return "no limit"
+	}
+	return strings.Join(all, ", ")
+}
+
+// fullness tells why there is no room for more.
+func (s *Store) fullness() string {
+	is := "has no room for it"
+	if s.Capacity > 0 && s.Size >= s.Capacity {
+		is = "is full"
+	}
+	return fmt.Sprintf("%s (%d tuples, %s)", is, s.Size, s.bounds())
+}
+
+// contents tells what there is to take.
+func (s *Store) contents(words storeWords) string {
+	text := fmt.Sprintf("has %d %s", s.Size, words.unit)
+	if s.Size == 0 && s.Incomplete == 0 {
+		text = "is empty"
+	}
+	if s.Incomplete > 0 {
+		text += fmt.Sprintf(" and %d incomplete ones", s.Incomplete)
+	}
+	if words.limited {
+		text += " (" + s.bounds() + ")"
+	}
+	if s.Dropped > 0 {
+		text += fmt.Sprintf(" and has dropped %d that were stale", s.Dropped)
+	}
+	if s.Closed {
+		text += " and is closed to new keys"
+	}
+	return text
+}
+
+// reader explains why an operation of a reader waits: for its turn, for the name of a file, or for the file.
+func (w *inquiry) reader(at waiter, where place, r *Reader, name string, from *path) finding {
+	v := at.wait
+	what := fmt.Sprintf("%s the %s %s, which ", v.Verb, r.Kind, name)
+	switch {
+	case r.Started == 0:
+		what += "has read nothing yet"
+	case r.Finished < r.Started:
+		what += fmt.Sprintf("is in '%s' (%d records so far)", r.Work, r.Produced)
+	default:
+		what += fmt.Sprintf("has read '%s' to its end (%d records so far)", r.Work, r.Produced)
+	}
+	turn := r.Turn
+	if turn == nil {
+		return finding{what + "; it is about to have its turn", unclear}
+	}
+	if turn.Step != at.step.Id {
+		what += fmt.Sprintf("; it is the turn of step %d of session %s", turn.Step, turn.Session)
+		for _, other := range w.waits[where] {
+			if other.step.Id == turn.Step {
+				f := w.wait(other, from)
+				return finding{what + ": " + f.text, f.rank}
+			}
+		}
+		return finding{what, waits}
+	}
+	if !r.Asks {
+		return finding{what + ", and waits for a file operation", waits}
+	}
+	source := w.resources[place{at.task.Task, v.Source}]
+	if source.GetQueue() == nil {
+		return finding{what + ", and waits for the name of the next file", waits}
+	}
+	asks := waiter{at.part, &Wait{Node: v.Node, Verb: "dequeue", Amount: 1}}
+	f := w.queue(asks, place{at.task.Task, v.Source}, source.Queue, fmt.Sprintf("'%s' on %s", source.Name, at.task.Task), from)
+	return finding{what + ", and waits to " + f.text, f.rank}
+}
+
 // users are those who would do something with a resource.
 func (w *inquiry) users(where place, verb string) []user {
 	return slices.DeleteFunc(slices.Clone(w.uses[where]), func(u user) bool { return u.use.Verb != verb })
@@ -412,10 +559,14 @@ func (w *inquiry) last(o *Origin, did, never string, now int64) string {
 	if o.GetStep() == 0 {
 		return ", and " + never
 	}
-	text := fmt.Sprintf("; the last step that %s was of session %s, %s ago", did, o.Session, Ago(now-o.At))
+	return fmt.Sprintf("; the last step that %s was of session %s, %s ago", did, o.Session, Ago(now-o.At)) + w.fate(o)
+}
+
+// fate tells what has become of the session of a step.
+func (w *inquiry) fate(o *Origin) (text string) {
 	master := w.tasks[o.Master]
 	if master == nil || master.State != "up" {
-		return text + fmt.Sprintf(", whose master %s is gone", o.Master)
+		return fmt.Sprintf(", whose master %s is gone", o.Master)
 	}
 	for _, s := range master.Sessions {
 		if s.Name != o.Session {
@@ -440,10 +591,10 @@ func (w *inquiry) last(o *Origin, did, never string, now int64) string {
 			if e.Kind == "session expired" {
 				how = "ended, since its client was gone,"
 			}
-			return text + fmt.Sprintf(", which %s %s ago%s", how, Ago(master.clock(w.cluster)-e.At), w.failure(master, o.Session))
+			return fmt.Sprintf(", which %s %s ago%s", how, Ago(master.clock(w.cluster)-e.At), w.failure(master, o.Session))
 		}
 	}
-	return text + ", which is closed"
+	return ", which is closed"
 }
 
 // failure tells of the last step of a session that failed.

@@ -93,7 +93,11 @@ func applyGradient(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.Apply(step, ctx.Take(2))
+	if err := a.Apply(step, ctx.Take(2)); err != nil {
+		return err
+	}
+	a.HasPut(ctx.Step.Origin)
+	return nil
 }
 
 func newApplySparseGradient(c *kernels.Construction) (any, error) {
@@ -117,7 +121,11 @@ func newApplySparseGradient(c *kernels.Construction) (any, error) {
 		if knownShape {
 			g.Shape = ctx.Input(4)
 		}
-		return a.ApplySparse(step, g)
+		if err := a.ApplySparse(step, g); err != nil {
+			return err
+		}
+		a.HasPut(ctx.Step.Origin)
+		return nil
 	}), nil
 }
 
@@ -129,6 +137,7 @@ func newTakeGradient(c *kernels.Construction) (any, error) {
 			return
 		}
 		kernels.Wait(ctx, kernels.Awaited{Resource: a, Verb: "take", Amount: int64(required)}, done, func(end func(error)) func(error) {
+			end = noting(ctx, a.HasTaken, end)
 			return a.Take(required, func(out []*tensor.Tensor, err error) {
 				for i, t := range out {
 					ctx.SetOutput(i, t)

@@ -68,7 +68,11 @@ func newBarrierInsert(c *kernels.Construction) (any, error) {
 		if err := matchSignature(ctx, []tensor.DType{handleType(ctx), tensor.String, dtypes[index]}, nil); err != nil {
 			return err
 		}
-		return b.InsertMany(int(index), ctx.Input(1).Strings(), ctx.Input(2))
+		if err := b.InsertMany(int(index), ctx.Input(1).Strings(), ctx.Input(2)); err != nil {
+			return err
+		}
+		b.HasPut(ctx.Step.Origin)
+		return nil
 	}), nil
 }
 
@@ -91,6 +95,7 @@ func newBarrierTake(c *kernels.Construction) (any, error) {
 			return
 		}
 		kernels.Wait(ctx, kernels.Awaited{Resource: b, Verb: "take", Amount: int64(n)}, done, func(end func(error)) func(error) {
+			end = noting(ctx, b.HasTaken, end)
 			return b.TakeMany(n, smallBatch, func(taken *barrier.Taken, err error) {
 				if err == nil {
 					for i, t := range taken.All() {

@@ -22,7 +22,7 @@ func lockMutex(ctx *kernels.Context, done func(error)) {
 		return
 	}
 	kernels.Wait(ctx, kernels.Awaited{Resource: m, Verb: "lock"}, done, func(end func(error)) func(error) {
-		return m.Lock(ctx.Step.ID, func(l *mutex.Lock, err error) {
+		return m.Lock(ctx.Step.Origin, func(l *mutex.Lock, err error) {
 			if err == nil {
 				err = setLock(ctx, l)
 			}

@@ -2,6 +2,8 @@ package dataflow
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/containers/staging"
@@ -46,13 +48,42 @@ func (s *stagingArea[R]) find(ctx *kernels.Context) (R, error) {
 	return found, nil
 }
 
-// stagingVerb is what a staging op does with its area.
-func stagingVerb(ctx *kernels.Context) string {
-	switch ctx.Node.Op {
-	case "Stage", "MapStage", "OrderedMapStage":
-		return "stage"
+// stagingOp is the kernel of an op on a staging area that may have to wait.
+type stagingOp[R kernels.Deletable] struct {
+	area  *stagingArea[R]
+	use   kernels.Use
+	keyed bool // the first input is the key of a tuple to take
+	start func(ctx *kernels.Context, r R, end func(error)) (cancel func(error))
+}
+
+// newStagingOp makes the kernel of a node.
+func newStagingOp[R kernels.Deletable](c *kernels.Construction, area *stagingArea[R], keyed bool, start func(*kernels.Context, R, func(error)) func(error)) *stagingOp[R] {
+	use, _ := kernels.UseOf(c.Node.Op) // those of other ops do not wait
+	if area.container == "" {
+		area.container = c.Device.Resources().DefaultContainer()
 	}
-	return "unstage"
+	return &stagingOp[R]{area: area, use: use, keyed: keyed, start: start}
+}
+
+// ComputeAsync finds the area and waits for what the op wants of it.
+func (k *stagingOp[R]) ComputeAsync(ctx *kernels.Context, done func(error)) {
+	r, err := k.area.find(ctx)
+	if err != nil {
+		done(err)
+		return
+	}
+	on := kernels.Awaited{Resource: r, Verb: k.use.Verb}
+	if k.keyed {
+		if key := ctx.Input(0); key.DType() == tensor.Int64 && key.Len() == 1 {
+			on.Text = "key " + strconv.FormatInt(tensor.Of[int64](key)[0], 10)
+		}
+	}
+	kernels.Wait(ctx, on, done, func(end func(error)) func(error) { return k.start(ctx, r, end) })
+}
+
+// ResourceName is the name under which the area lives.
+func (k *stagingOp[R]) ResourceName() (kind, container, name string) {
+	return k.area.kind, k.area.container, k.area.name
 }
 
 // bufferOp makes the constructor of an op on a buffer that may have to wait.
@@ -62,14 +93,18 @@ func bufferOp(start func(ctx *kernels.Context, b *staging.Buffer, end func(error
 		if err != nil {
 			return nil, err
 		}
-		return kernels.AsyncFunc(func(ctx *kernels.Context, done func(error)) {
-			b, err := area.find(ctx)
-			if err != nil {
-				done(err)
-				return
-			}
-			kernels.Wait(ctx, kernels.Awaited{Resource: b, Verb: stagingVerb(ctx)}, done, func(end func(error)) func(error) { return start(ctx, b, end) })
-		}), nil
+		return newStagingOp(c, area, false, start), nil
+	}
+}
+
+// noting ends an operation, and notes before which step did it, unless it failed.
+func noting(ctx *kernels.Context, note func(by kernels.Origin), end func(error)) func(error) {
+	by := ctx.Step.Origin
+	return func(err error) {
+		if err == nil {
+			note(by)
+		}
+		end(err)
 	}
 }
 
@@ -86,11 +121,11 @@ func stage(ctx *kernels.Context, b *staging.Buffer, end func(error)) func(error)
 	for i := range tuple {
 		tuple[i] = ctx.Take(i)
 	}
-	return b.Put(tuple, end)
+	return b.Put(tuple, noting(ctx, b.HasPut, end))
 }
 
 func unstage(ctx *kernels.Context, b *staging.Buffer, end func(error)) func(error) {
-	return b.Get(staged(ctx, end))
+	return b.Get(staged(ctx, noting(ctx, b.HasTaken, end)))
 }
 
 func stagePeek(ctx *kernels.Context, b *staging.Buffer, end func(error)) func(error) {
@@ -159,14 +194,8 @@ func mapOp(ordered bool, start func(ctx *kernels.Context, m *staging.Map, end fu
 		if err != nil {
 			return nil, err
 		}
-		return kernels.AsyncFunc(func(ctx *kernels.Context, done func(error)) {
-			m, err := area.find(ctx)
-			if err != nil {
-				done(err)
-				return
-			}
-			kernels.Wait(ctx, kernels.Awaited{Resource: m, Verb: stagingVerb(ctx)}, done, func(end func(error)) func(error) { return start(ctx, m, end) })
-		}), nil
+		keyed := strings.HasSuffix(c.Node.Op, "MapUnstage") || strings.HasSuffix(c.Node.Op, "MapPeek")
+		return newStagingOp(c, area, keyed, start), nil
 	}
 }
 
@@ -210,11 +239,11 @@ func mapStage(ctx *kernels.Context, m *staging.Map, end func(error)) func(error)
 	for i := range values {
 		values[i] = ctx.Take(i + 2)
 	}
-	return m.Put(ctx.Take(0), indices, values, end)
+	return m.Put(ctx.Take(0), indices, values, noting(ctx, m.HasPut, end))
 }
 
 func mapUnstage(ctx *kernels.Context, m *staging.Map, end func(error)) func(error) {
-	return mapTake(ctx, m.Take, end)
+	return mapTake(ctx, m.Take, noting(ctx, m.HasTaken, end))
 }
 
 func mapPeek(ctx *kernels.Context, m *staging.Map, end func(error)) func(error) {
@@ -234,6 +263,7 @@ func mapTake(ctx *kernels.Context, take func(int64, []int32, func([]*tensor.Tens
 }
 
 func mapUnstageNoKey(ctx *kernels.Context, m *staging.Map, end func(error)) func(error) {
+	end = noting(ctx, m.HasTaken, end)
 	_, indices, err := mapInputs(ctx, false)
 	if err == nil {
 		err = asManyOutputs(indices, len(ctx.Outputs)-1)

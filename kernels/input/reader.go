@@ -90,14 +90,23 @@ func onReader(start func(ctx *kernels.Context, r *reader.Reader, end func(error)
 	}
 }
 
-// awaitedOf is what an operation on a reader waits for: work, where it takes some from a queue and there is none, or its turn.
+// awaitedOf is what an operation on a reader waits for: its turn, and work, which it takes from a queue where it has one.
 func awaitedOf(ctx *kernels.Context, r *reader.Reader) kernels.Awaited {
-	if ctx.NumInputs() > 1 {
-		if q, err := kernels.ResourceAt[*queues.Queue](ctx, 1, kernels.KindQueue); err == nil {
-			return kernels.Awaited{Resource: q, Verb: "dequeue", Amount: 1}
+	on := kernels.Awaited{Resource: r, Verb: readerVerbs[ctx.Node.Op]}
+	if u, ok := kernels.UseOf(ctx.Node.Op); ok && u.Input < ctx.NumInputs() {
+		if q, err := kernels.ResourceAt[*queues.Queue](ctx, u.Input, kernels.KindQueue); err == nil { // of another one, the operation tells
+			on.Source = q
 		}
 	}
-	return kernels.Awaited{Resource: r, Verb: "read"}
+	return on
+}
+
+// readerVerbs are what operations do with a reader.
+var readerVerbs = map[string]string{
+	"ReaderRead": "read from", "ReaderReadV2": "read from", "ReaderReadUpTo": "read from", "ReaderReadUpToV2": "read from",
+	"ReaderReset": "reset", "ReaderResetV2": "reset",
+	"ReaderSerializeState": "save the state of", "ReaderSerializeStateV2": "save the state of",
+	"ReaderRestoreState": "restore the state of", "ReaderRestoreStateV2": "restore the state of",
 }
 
 // workOf takes units of work from a queue.
@@ -130,7 +139,7 @@ func readerRead(ctx *kernels.Context, r *reader.Reader, end func(error)) (cancel
 		end(err)
 		return noCancel
 	}
-	return r.Read(ctx.Files(), workOf(q), func(record reader.Record, err error) {
+	return r.Read(ctx.Step.Origin, ctx.Files(), workOf(q), func(record reader.Record, err error) {
 		if err == nil {
 			err = args.FirstError(outputStringAt(ctx, 0, record.Key), outputStringAt(ctx, 1, record.Value))
 		}
@@ -155,7 +164,7 @@ func readerReadUpTo(ctx *kernels.Context, r *reader.Reader, end func(error)) (ca
 		end(err)
 		return noCancel
 	}
-	return r.ReadUpTo(ctx.Files(), workOf(q), tensor.Of[int64](ctx.Input(2))[0], func(records []reader.Record, err error) {
+	return r.ReadUpTo(ctx.Step.Origin, ctx.Files(), workOf(q), tensor.Of[int64](ctx.Input(2))[0], func(records []reader.Record, err error) {
 		if err == nil {
 			err = outputRecords(ctx, records)
 		}
@@ -191,7 +200,7 @@ func readerCount(count func(*reader.Reader) int64) kernels.Func {
 }
 
 func readerSerializeState(ctx *kernels.Context, r *reader.Reader, end func(error)) (cancel func(error)) {
-	return r.SerializeState(func(state string, err error) {
+	return r.SerializeState(ctx.Step.Origin, func(state string, err error) {
 		if err == nil {
 			err = args.OutputString(ctx, state)
 		}
@@ -204,9 +213,9 @@ func readerRestoreState(ctx *kernels.Context, r *reader.Reader, end func(error))
 		end(err)
 		return noCancel
 	}
-	return r.RestoreState(ctx.Input(1).Strings()[0], end)
+	return r.RestoreState(ctx.Step.Origin, ctx.Input(1).Strings()[0], end)
 }
 
-func readerReset(_ *kernels.Context, r *reader.Reader, end func(error)) (cancel func(error)) {
-	return r.Reset(end)
+func readerReset(ctx *kernels.Context, r *reader.Reader, end func(error)) (cancel func(error)) {
+	return r.Reset(ctx.Step.Origin, end)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/kernels/files"
+	"github.com/troupe-run/troupe/queues"
 )
 
 // maxRecords bounds what one operation may read.
@@ -22,11 +23,11 @@ type reading struct {
 	done    func([]Record, error)
 }
 
-// Read reads one record. It asks work for a new unit whenever it has come to the end of one. The files are those that
+// Read reads one record, for a step. It asks work for a new unit whenever it has come to the end of one. The files are those that
 // the caller may use, which the reader does not keep: a reader serves all sessions that know its name, and must not
 // read for one what another one may.
-func (r *Reader) Read(fsys files.FS, work Work, done func(Record, error)) (cancel func(error)) {
-	return r.read(fsys, work, 0, func(records []Record, err error) {
+func (r *Reader) Read(by queues.Origin, fsys files.FS, work Work, done func(Record, error)) (cancel func(error)) {
+	return r.read(by, fsys, work, 0, func(records []Record, err error) {
 		if err != nil {
 			done(Record{}, err)
 			return
@@ -37,21 +38,21 @@ func (r *Reader) Read(fsys files.FS, work Work, done func(Record, error)) (cance
 
 // ReadUpTo reads n records, or what is left of a unit of work, if that is one or more. INVALID_ARGUMENT for
 // a negative n.
-func (r *Reader) ReadUpTo(fsys files.FS, work Work, n int64, done func([]Record, error)) (cancel func(error)) {
+func (r *Reader) ReadUpTo(by queues.Origin, fsys files.FS, work Work, n int64, done func([]Record, error)) (cancel func(error)) {
 	switch {
 	case n < 0:
 		done(nil, status.InvalidArgumentf("num_records must be >= 0 not %d", n))
 	case n == 0:
 		done(nil, nil)
 	default:
-		return r.read(fsys, work, n, done)
+		return r.read(by, fsys, work, n, done)
 	}
 	return func(error) {}
 }
 
-func (r *Reader) read(fsys files.FS, work Work, most int64, done func([]Record, error)) (cancel func(error)) {
+func (r *Reader) read(by queues.Origin, fsys files.FS, work Work, most int64, done func([]Record, error)) (cancel func(error)) {
 	o := &reading{Reader: r, fsys: fsys, work: work, most: most, done: done}
-	o.run = o.goOn
+	o.by, o.run = by, o.goOn
 	o.fail = func(err error) { done(nil, err) }
 	return r.enter(&o.operation)
 }
@@ -125,6 +126,7 @@ func (o *reading) await() {
 	o.mu.Lock()
 	o.waits++
 	turn := o.waits
+	o.asks = true
 	o.mu.Unlock()
 	cancel := o.work(func(name string, err error) { o.start(&o.operation, func() { o.begin(name, err) }) })
 	o.mu.Lock()
@@ -142,13 +144,14 @@ func (o *reading) await() {
 func (o *reading) begin(name string, err error) {
 	o.mu.Lock()
 	o.waits++
-	o.wait = nil
+	o.wait, o.asks = nil, false
 	if o.deleted && err != nil {
 		err = o.gone()
 	}
 	o.mu.Unlock()
 	if err == nil {
-		o.Reader.work, o.opener = name, o.fsys
+		o.begins(name)
+		o.opener = o.fsys
 		if err = o.source.Open(o.fsys, name); err == nil {
 			o.started.Add(1)
 		} else {

@@ -7,8 +7,10 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/contain"
+	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/kernels/files"
 	"github.com/troupe-run/troupe/kernels/internal/disk"
+	"github.com/troupe-run/troupe/queues"
 )
 
 // Source makes records of units of work. Its methods are called one at a time. What the names of a unit of work and of
@@ -41,10 +43,10 @@ type Reader struct {
 	source     Source
 
 	started, finished, produced atomic.Int64
-	work                        string   // of whose turn it is
 	opener                      files.FS // of the one who began the unit of work, or was admitted to it last
 
 	mu      sync.Mutex
+	work    string       // the unit of work, also when it has ended; only whose turn it is changes it
 	busy    *operation   // whose turn it is
 	waiting []*operation // for their turn
 	deleted bool
@@ -55,6 +57,8 @@ type Reader struct {
 type operation struct {
 	run  func()      // on a goroutine of its own; ends with leave
 	fail func(error) // instead of run
+	by   queues.Origin
+	asks bool // it waits for a unit of work
 	// cancelled is why the operation is to end, once it is; wait gives up what it waits for, if it does.
 	cancelled error
 	wait      func(error)
@@ -183,6 +187,23 @@ func (r *Reader) Deleted() bool {
 // Done is closed when the reader was deleted and does nothing any more.
 func (r *Reader) Done() <-chan struct{} { return r.ended }
 
+// begins notes the unit of work.
+func (r *Reader) begins(work string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.work = work
+}
+
+// Show adds the reader's state to a listing.
+func (r *Reader) Show(v *view.Resource) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	v.Reader = &view.Reader{Kind: r.kind, Work: view.Line(r.work), Started: r.started.Load(), Finished: r.finished.Load(), Produced: r.produced.Load(), Waiting: int64(len(r.waiting))}
+	if o := r.busy; o != nil {
+		v.Reader.Asks, v.Reader.Turn = o.asks, o.by.Proto()
+	}
+}
+
 // Describe is the reader for listings.
 func (r *Reader) Describe() string { return r.kind }
 
@@ -192,9 +213,10 @@ func (r *Reader) Produced() int64 { return r.produced.Load() }
 // Finished is the number of units of work that it has come to the end of.
 func (r *Reader) Finished() int64 { return r.finished.Load() }
 
-// now runs a short action when its turn has come.
-func (r *Reader) now(action func() error, done func(error)) (cancel func(error)) {
+// now runs a short action for a step when its turn has come.
+func (r *Reader) now(by queues.Origin, action func() error, done func(error)) (cancel func(error)) {
 	return r.enter(&operation{
+		by: by,
 		run: func() {
 			err := action()
 			r.leave()
@@ -204,9 +226,9 @@ func (r *Reader) now(action func() error, done func(error)) (cancel func(error))
 	})
 }
 
-// Reset makes the reader what it was at first.
-func (r *Reader) Reset(done func(error)) (cancel func(error)) {
-	return r.now(func() error {
+// Reset makes the reader what it was at first, for a step.
+func (r *Reader) Reset(by queues.Origin, done func(error)) (cancel func(error)) {
+	return r.now(by, func() error {
 		r.reset()
 		return nil
 	}, done)
@@ -217,5 +239,5 @@ func (r *Reader) reset() {
 	r.started.Store(0)
 	r.finished.Store(0)
 	r.produced.Store(0)
-	r.work = ""
+	r.begins("")
 }

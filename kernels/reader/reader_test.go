@@ -16,6 +16,7 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/kernels/internal/tfrecord"
+	"github.com/troupe-run/troupe/queues"
 	"go.uber.org/goleak"
 )
 
@@ -56,7 +57,7 @@ type result struct {
 
 func readOne(r *Reader, work Work) (<-chan result, func(error)) {
 	got := make(chan result, 1)
-	cancel := r.Read(files.All, work, func(record Record, err error) { got <- result{[]Record{record}, err} })
+	cancel := r.Read(queues.Origin{}, files.All, work, func(record Record, err error) { got <- result{[]Record{record}, err} })
 	return got, cancel
 }
 
@@ -213,7 +214,7 @@ func TestReadUpToEndsWithTheFile(t *testing.T) {
 	var sizes []int
 	for _, n := range []int64{2, 2, 5, 0} {
 		got := make(chan result, 1)
-		r.ReadUpTo(files.All, work.next, n, func(records []Record, err error) { got <- result{records, err} })
+		r.ReadUpTo(queues.Origin{}, files.All, work.next, n, func(records []Record, err error) { got <- result{records, err} })
 		g := receive(t, got)
 		if g.err != nil {
 			t.Fatal(g.err)
@@ -224,7 +225,7 @@ func TestReadUpToEndsWithTheFile(t *testing.T) {
 		t.Errorf("reads gave %v records", sizes)
 	}
 	got := make(chan error, 1)
-	r.ReadUpTo(files.All, work.next, -1, func(_ []Record, err error) { got <- err })
+	r.ReadUpTo(queues.Origin{}, files.All, work.next, -1, func(_ []Record, err error) { got <- err })
 	if err := receive(t, got); status.CodeOf(err) != status.InvalidArgument {
 		t.Errorf("of -1 records: %v", err)
 	}
@@ -253,7 +254,7 @@ func TestState(t *testing.T) {
 		receive(t, got)
 	}
 	state := make(chan string, 1)
-	r.SerializeState(func(s string, err error) {
+	r.SerializeState(queues.Origin{}, func(s string, err error) {
 		if err != nil {
 			t.Error(err)
 		}
@@ -265,11 +266,11 @@ func TestState(t *testing.T) {
 	}
 	errs := make(chan error, 1)
 	end := func(err error) { errs <- err }
-	r.Reset(end)
+	r.Reset(queues.Origin{}, end)
 	if err := receive(t, errs); err != nil || r.Produced() != 0 || r.Finished() != 0 {
 		t.Errorf("after Reset: %v, %d records", err, r.Produced())
 	}
-	r.RestoreState(s, end)
+	r.RestoreState(queues.Origin{}, s, end)
 	if err := receive(t, errs); err != nil || r.Produced() != 2 || r.Finished() != 2 {
 		t.Errorf("restored: %v, %d records", err, r.Produced())
 	}
@@ -278,7 +279,7 @@ func TestState(t *testing.T) {
 		{"\x08\x03\x10\x02", "Inconsistent work started vs. finished when restoring in IdentityReader 'n'"},
 		{"\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "Unexpected negative value when restoring in IdentityReader 'n'"},
 	} {
-		r.RestoreState(c.state, end)
+		r.RestoreState(queues.Origin{}, c.state, end)
 		err := receive(t, errs)
 		if status.CodeOf(err) != status.InvalidArgument || !strings.Contains(err.Error(), c.want) || r.Produced() != 0 {
 			t.Errorf("%q: %v", c.state, err)
@@ -286,7 +287,7 @@ func TestState(t *testing.T) {
 	}
 	closed(t, r)
 	r = New("TextLineReader", "n", TextLines(0))
-	r.RestoreState(s, end)
+	r.RestoreState(queues.Origin{}, s, end)
 	if err := receive(t, errs); status.CodeOf(err) != status.Unimplemented {
 		t.Errorf("of a reader of lines: %v", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/queues"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -16,11 +17,11 @@ const (
 	fieldWork     = 4
 )
 
-// SerializeState gives the state for RestoreState: a tensorflow.ReaderBaseState. UNIMPLEMENTED for readers that may
+// SerializeState gives the state for RestoreState to a step: a tensorflow.ReaderBaseState. UNIMPLEMENTED for readers that may
 // be in the midst of a file.
-func (r *Reader) SerializeState(done func(state string, err error)) (cancel func(error)) {
+func (r *Reader) SerializeState(by queues.Origin, done func(state string, err error)) (cancel func(error)) {
 	state := ""
-	return r.now(func() error {
+	return r.now(by, func() error {
 		if !r.source.Whole() {
 			return status.Unimplementedf("Reader SerializeState")
 		}
@@ -42,8 +43,8 @@ func (r *Reader) SerializeState(done func(state string, err error)) (cancel func
 
 // RestoreState makes the state one that SerializeState gave, of a reader of the same kind. After an error the reader
 // is what it was at first.
-func (r *Reader) RestoreState(state string, done func(error)) (cancel func(error)) {
-	return r.now(func() error {
+func (r *Reader) RestoreState(by queues.Origin, state string, done func(error)) (cancel func(error)) {
+	return r.now(by, func() error {
 		err := r.restore(state)
 		if err != nil {
 			r.reset()
@@ -90,7 +91,7 @@ func (r *Reader) restore(state string) error {
 	r.started.Store(counts[0])
 	r.finished.Store(counts[1])
 	r.produced.Store(counts[2])
-	r.work = work
+	r.begins(work)
 	return nil
 }
 
