@@ -23,6 +23,7 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/loader"
 	compose "github.com/compose-spec/compose-go/v2/types"
+	kubeflow "github.com/kubeflow/training-operator/pkg/apis/kubeflow.org/v1"
 	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	apps "k8s.io/api/apps/v1"
 	batch "k8s.io/api/batch/v1"
@@ -321,34 +322,19 @@ func declared(t *testing.T, tasks []task) {
 	}
 }
 
-// tfJob is what the checks need of a TFJob, whose other fields are Kubeflow's. Pod templates are Kubernetes'.
-type tfJob struct {
-	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata"`
-	Spec              struct {
-		RunPolicy struct {
-			CleanPodPolicy string `json:"cleanPodPolicy"`
-		} `json:"runPolicy"`
-		TFReplicaSpecs map[string]struct {
-			Replicas      int                  `json:"replicas"`
-			RestartPolicy string               `json:"restartPolicy"`
-			Template      core.PodTemplateSpec `json:"template"`
-		} `json:"tfReplicaSpecs"`
-	} `json:"spec"`
-}
-
 func TestKubeflow(t *testing.T) {
 	text, err := os.ReadFile(root + "deploy/kubeflow/tfjob.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var job tfJob
+	var job kubeflow.TFJob
 	if err := yaml.UnmarshalStrict(text, &job); err != nil {
 		t.Fatal(err)
 	}
-	if job.APIVersion != "kubeflow.org/v1" || job.Kind != "TFJob" || job.Spec.RunPolicy.CleanPodPolicy != "All" {
+	if job.APIVersion != kubeflow.SchemeGroupVersion.String() || job.Kind != kubeflow.TFJobKind || job.Spec.RunPolicy.CleanPodPolicy == nil || *job.Spec.RunPolicy.CleanPodPolicy != kubeflow.CleanPodPolicyAll {
 		t.Errorf("%+v", job)
 	}
+	known := []kubeflow.ReplicaType{kubeflow.TFJobReplicaTypeChief, kubeflow.TFJobReplicaTypePS, kubeflow.TFJobReplicaTypeWorker}
 	// What the operator sets in each pod.
 	type self struct {
 		Type  string `json:"type"`
@@ -360,19 +346,19 @@ func TestKubeflow(t *testing.T) {
 		Environment string              `json:"environment"`
 	}{Cluster: map[string][]string{}, Environment: "cloud"}
 	for kind, r := range job.Spec.TFReplicaSpecs {
-		if !slices.Contains([]string{"Chief", "PS", "Worker"}, kind) || r.RestartPolicy != "OnFailure" {
+		if !slices.Contains(known, kind) || r.RestartPolicy != kubeflow.RestartPolicyOnFailure {
 			t.Errorf("replicas %s, restarted %s", kind, r.RestartPolicy)
 		}
-		name := strings.ToLower(kind)
-		for i := range r.Replicas {
-			config.Cluster[name] = append(config.Cluster[name], fmt.Sprintf("%s-%s-%d.default.svc:%d", job.Name, name, i, port(&r.Template.Spec.Containers[0], "tfjob-port")))
+		name := strings.ToLower(string(kind))
+		for i := range int(*r.Replicas) {
+			config.Cluster[name] = append(config.Cluster[name], fmt.Sprintf("%s-%s-%d.default.svc:%d", job.Name, name, i, port(&r.Template.Spec.Containers[0], kubeflow.TFJobDefaultPortName)))
 		}
 	}
 	var tasks []task
 	for kind, r := range job.Spec.TFReplicaSpecs {
-		name := strings.ToLower(kind)
-		c := checkPod(t, kind, &r.Template.Spec, "tensorflow")
-		for i := range r.Replicas {
+		name := strings.ToLower(string(kind))
+		c := checkPod(t, string(kind), &r.Template.Spec, kubeflow.TFJobDefaultContainerName)
+		for i := range int(*r.Replicas) {
 			address := config.Cluster[name][i]
 			config.Task = self{name, i}
 			env, err := json.Marshal(config)
