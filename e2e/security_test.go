@@ -69,8 +69,10 @@ func TestSecuredCluster(t *testing.T) {
 		return exec.Command(binary(t), "status", listen).Run()
 	})
 	got := program(t, drivers.borrow(t), "secured.py", "grpc://"+listen, at("policy.yaml"))
-	answer, refused, _ := strings.Cut(got, ";")
+	answer, rest, _ := strings.Cut(got, "; ")
 	expect(t, "a variable of the other task", answer, "42.0")
+	profiled, refused, _ := strings.Cut(rest, "; ")
+	expect(t, "TensorFlow's profiler", profiled, "2 tasks traced, 2 monitored")
 	for _, want := range []string{`may not use the op MatrixInverse: denied by "MatrixInverse" at policy.yaml:4`, "ReadFile", "client:alice"} {
 		if !strings.Contains(refused, want) {
 			t.Errorf("the refusals %q do not say %q", refused, want)

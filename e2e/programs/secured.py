@@ -1,5 +1,10 @@
-# usage: secured.py TARGET FILE     uses a variable of the ps, and prints the result and why an op and a file are refused
+# usage: secured.py TARGET FILE     uses a variable of the ps, and prints the result, why an op and a file are refused, and how many
+#                                   tasks a profile has
+import glob
+import os
 import sys
+import tempfile
+import threading
 
 import tensorflow as tf
 
@@ -25,4 +30,21 @@ with tf.Session(target) as session:
     session.run(x.initializer)
     result = session.run(y)
     refusals = [refusal(denied), refusal(reads)]
-print("; ".join([str(result)] + [" ".join(r.split()) for r in refusals]))
+    enough = threading.Event()
+
+    def steps():
+        while not enough.is_set():
+            session.run(y)
+
+    busy = threading.Thread(target=steps)
+    busy.start()
+    try:
+        profiler = tf.compat.v2.profiler.experimental.client
+        with tempfile.TemporaryDirectory() as logdir:
+            profiler.trace(target, logdir, 500)
+            profiles = glob.glob(os.path.join(logdir, "plugins", "profile", "*", "*.xplane.pb"))
+        monitored = profiler.monitor(target.removeprefix("grpc://"), 500).count(": busy ")
+    finally:
+        enough.set()
+        busy.join()
+print("; ".join([str(result), "%d tasks traced, %d monitored" % (len(profiles), monitored)] + [" ".join(r.split()) for r in refusals]))
