@@ -81,7 +81,7 @@ def main():
     parser.add_argument("versions", nargs="+", help="of TensorFlow")
     args = parser.parse_args()
     os.environ["TROUPE_BINARY"] = os.path.abspath(args.troupe)
-    every = programs.marked(os.path.join(ROOT, "docs", "tutorial.md")) + [(name, False, text) for name, text in MORE.items()]
+    every = programs.marked(os.path.join(ROOT, "docs", "tutorial.md"), os.environ) + [programs.Program(name, text) for name, text in MORE.items()]
     rows, failed = {}, False
     for version in args.versions:
         python = installed(version, args.cache)
