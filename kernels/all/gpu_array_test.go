@@ -39,6 +39,9 @@ func TestMovesOnAcceleratorLikeCPU(t *testing.T) {
 		add("DynamicPartition", kt.Attrs{"num_partitions": 3}, quarters(d, 6, 50), axes(2, 0, 2, 2, 0, 2))
 		add("TensorScatterUpdate", nil, quarters(d, 9, 40), kt.I32(kt.S(3, 1), 8, 0, 4), quarters(d, 3, 40))
 	}
+	add("Concat", nil, int1(0), axes(1, 2), axes(3, 4)) // integers that tell of shapes stay in the host's memory
+	add("SplitV", kt.Attrs{"num_split": 2}, axes(1, 2, 3), axes(1, 2), int1(0))
+	add("Reverse", nil, axes(1, 2, 3), kt.Bool(kt.S(1), true))
 	many := []*tensor.Tensor{}
 	for i := range int64(40) {
 		many = append(many, quarters(tensor.Float32, 3, i%4))

@@ -19,6 +19,9 @@ func TestMixedProductsAndPlaces(t *testing.T) {
 		kt.Case{Name: "half", Op: "BatchMatMulV3", Attrs: same(tensor.Float16),
 			Inputs: []any{kt.Of[uint16](tensor.Float16, kt.S(1, 2), one, two), kt.Of[uint16](tensor.Float16, kt.S(2, 1), one, one)},
 			Want:   []*tensor.Tensor{kt.Of[uint16](tensor.Float16, kt.S(1, 1), three)}},
+		kt.Case{Name: "bfloat16", Op: "BatchMatMulV3", Attrs: same(tensor.BFloat16), // whose bits are the upper half of float's
+			Inputs: []any{kt.Of[uint16](tensor.BFloat16, kt.S(1, 2), 0x3f80, 0x4000), kt.Of[uint16](tensor.BFloat16, kt.S(2, 1), 0x3f80, 0x3f80)},
+			Want:   []*tensor.Tensor{kt.Of[uint16](tensor.BFloat16, kt.S(1, 1), 0x4040)}},
 		kt.Case{Op: "Where", Inputs: []any{kt.I32(kt.S(2, 2), 0, 1, 2, 0)}, Want: []*tensor.Tensor{kt.I64(kt.S(2, 2), 0, 1, 1, 0)}},
 	)
 }
