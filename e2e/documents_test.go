@@ -25,6 +25,7 @@ func TestProgramsOfDocuments(t *testing.T) {
 	}
 	for _, name := range documents {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c := newCluster(t, "data=1,ps=1,worker=2", "--process-memory", "256MiB") // of which troubleshooting.md speaks
 			data, logs := t.TempDir(), t.TempDir()
 			if err := os.WriteFile(filepath.Join(data, "part-0"), bytes.Repeat([]byte("1 2\n"), 100), 0o600); err != nil {
