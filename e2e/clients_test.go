@@ -14,6 +14,7 @@ import (
 
 // Old clients work: the oldest that the Python of the tests can have, and one between.
 func TestClientVersions(t *testing.T) {
+	t.Parallel() // with the others that wait more than they compute
 	if testing.Short() {
 		t.Skip("it installs other versions of TensorFlow")
 	}

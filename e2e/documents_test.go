@@ -14,6 +14,7 @@ import (
 
 // The marked Python programs of the documents run on a cluster, and print what the comments beside their prints say.
 func TestProgramsOfDocuments(t *testing.T) {
+	t.Parallel() // with the others that wait more than they compute
 	python := needPython(t)
 	modules, err := filepath.Abs("../python")
 	if err != nil {

@@ -37,6 +37,7 @@ func TestFrozenReceiver(t *testing.T) {
 // The same for a connection that carries tensors and stops to, while the task itself is well: its
 // heartbeats go on.
 func TestStalledConnection(t *testing.T) {
+	t.Parallel() // with the others that wait more than they compute
 	withoutRace(t)
 	if testing.Short() {
 		t.Skip("it takes half a minute until the connection is given up")

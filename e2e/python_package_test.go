@@ -13,6 +13,7 @@ import (
 
 // The Python package troupe passes its own tests, with this tree's binary and beside TensorFlow's own servers.
 func TestPythonPackage(t *testing.T) {
+	t.Parallel() // with the others that wait more than they compute
 	python := needPython(t)
 	dir, err := filepath.Abs("../python")
 	if err != nil {
