@@ -37,6 +37,7 @@ type options struct {
 	bind          string
 	noLending     bool
 	outsiders     bool
+	end           func(time.Duration)
 	credentials   *access.Credentials
 	secretFile    string
 	policy        *access.PolicyFile
@@ -223,6 +224,13 @@ func (o *options) withTask(job string, task int) *options {
 	c := *o
 	c.job, c.task, c.given = &job, &task, slices.Clone(o.given)
 	return &c
+}
+
+// WithDrainRequests lets operators who may (troupe drain, the dashboard) have the task end. end is called for each request, and must not block: it has
+// the program call Server.Stop with a context of that time for running steps, or with the program's own where within is 0. Without the option such
+// requests are FAILED_PRECONDITION.
+func WithDrainRequests(end func(within time.Duration)) Option {
+	return option("WithDrainRequests", func(o *options) { o.end = end })
 }
 
 // WithOutsiders with true lets processes that are no tasks of the cluster, but speak the remote protocol of

@@ -134,7 +134,7 @@ func newServer(def *corepb.ServerDef, cluster *spec.Spec, o *options) (*Server, 
 			return nil, err
 		}
 	}
-	s.node, err = remote.Listen(remote.Config{Spec: cluster, Job: def.JobName, Task: int(def.TaskIndex), Bind: o.bind, Claimed: o.claim, NoLending: o.noLending, Outsiders: o.outsiders, CPUs: cpus,
+	s.node, err = remote.Listen(remote.Config{Spec: cluster, Job: def.JobName, Task: int(def.TaskIndex), Bind: o.bind, Claimed: o.claim, NoLending: o.noLending, Outsiders: o.outsiders, End: o.end, CPUs: cpus,
 		Files: o.files, Credentials: o.credentials, SecretFile: o.secretFile, Traces: o.traces, Guard: o.guard(),
 		MemoryLimit: o.memoryLimit, Threads: int(def.DefaultSessionConfig.GetIntraOpParallelismThreads()), StepMemory: o.stepMemory, SessionMemory: o.sessionMemory, ClientMemory: o.clientMemory, GPUConfig: gpus, Lease: o.lease, Defaults: defaults, Actors: s.kinds(o.actors), Log: o.log})
 	if err != nil {

@@ -128,6 +128,10 @@ func (m *master) Receive(c actor.Context) {
 		if sender := c.Sender(); sender != nil {
 			m.task.System.Root.Send(sender, m.task.cancelStep(msg))
 		}
+	case *wire.Drain:
+		if sender := c.Sender(); sender != nil {
+			m.task.System.Root.Send(sender, &wire.Done{Failure: failure(m.task.drain(msg))})
+		}
 	case *wire.LeaseExpired:
 		m.leaseExpired(msg.Session)
 	case *peerLost:

@@ -59,7 +59,9 @@ type Config struct {
 	Events *view.Events
 	// Complete, if not nil, adds to what other tasks see of this one what only the caller of NewTask knows.
 	Complete func(q *view.Query, seen *view.Task)
-	Log      *slog.Logger
+	// End, if not nil, has the program end the task, with some time for running steps, or its own where that is 0. It does not block.
+	End func(within time.Duration)
+	Log *slog.Logger
 }
 
 // SessionDefaults are the parts of a server's ConfigProto that sessions inherit.

@@ -145,6 +145,62 @@ func TestWhoMayReset(t *testing.T) {
 	}
 }
 
+// TestWhoMayDrain has the task drained over the port, and for callers of the HTTP endpoint.
+func TestWhoMayDrain(t *testing.T) {
+	const task = "/job:w/replica:0/task:0"
+	g := guard(t, `rules:
+  - {who: "client:alice", may: [open, list, reset, cancel]}
+  - {who: "client:ops", may: [list, drain]}
+`, "alice", "ops")
+	drain := map[string]func(as, task string, within time.Duration) error{
+		"over the port": func(as, task string, within time.Duration) error {
+			return g.call(as, wire.OperatorDrain, &wire.DrainRequest{Task: task, Within: int64(within)}, &wire.DrainAnswer{})
+		},
+		"over HTTP": func(as, task string, within time.Duration) error {
+			return grpcError(g.node.Drain(t.Context(), g.peer(as), task, within))
+		},
+	}
+	for how, drain := range drain {
+		refusedBy(t, how+", a stranger", drain("", task, 0), codes.PermissionDenied, "loopback may not drain tasks: no rule allows it")
+		refusedBy(t, how+", another client", drain("alice", task, 0), codes.PermissionDenied, "client:alice may not drain tasks: the rule at policy.yaml:2")
+		refusedBy(t, how+", a token that does not hold", drain("Bearer x", task, 0), codes.Unauthenticated, "")
+		refusedBy(t, how+", another task", drain("ops", "/job:w/replica:0/task:1", 0), codes.NotFound, "the cluster has no task /job:w/replica:0/task:1")
+		for _, d := range []time.Duration{-1, time.Hour + 1} {
+			refusedBy(t, how+", too long", drain("ops", task, d), codes.InvalidArgument, "A task drains for at most 1h0m0s")
+		}
+		if len(g.drains) > 0 {
+			t.Fatalf("%s: the task drains", how)
+		}
+		for _, d := range []time.Duration{0, 3 * time.Second} {
+			if err := drain("ops", task, d); err != nil {
+				t.Errorf("%s: %v", how, err)
+			} else if got := <-g.drains; got != d {
+				t.Errorf("%s: the task drains for %v, not %v", how, got, d)
+			}
+		}
+	}
+	seen := &view.Cluster{}
+	if err := g.call("ops", wire.OperatorSee, &view.Query{Sections: []string{"events"}}, seen); err != nil {
+		t.Fatal(err)
+	}
+	counts := map[string]int{}
+	for _, e := range seen.Tasks[0].Events {
+		counts[e.Kind+" "+e.Subject]++
+		if e.Kind == "drain" && !strings.HasPrefix(e.Text, "by client:ops at 127.0.0.1:") {
+			t.Errorf("the event does not say who: %q", e.Text)
+		}
+	}
+	for event, n := range map[string]int{"drain ": 4, "drain refused loopback": 2, "drain refused client:alice": 2} {
+		if counts[event] != n {
+			t.Errorf("%d events %q, not %d: %v", counts[event], event, n, counts)
+		}
+	}
+	log, err := os.ReadFile(g.audit)
+	if err != nil || strings.Count(string(log), `"event":"drain","who":"client:ops"`) != 4 {
+		t.Errorf("%v: the audit log is\n%s", err, log)
+	}
+}
+
 // grpcError is an error of the node's as its port answers it.
 func grpcError(err error) error {
 	if err == nil {

@@ -37,6 +37,7 @@ import (
 
 // guarded is a server with a policy, tokens and an audit log, and a connection to it.
 type guarded struct {
+	drains chan time.Duration // what the task was asked for
 	t      *testing.T
 	node   *Node
 	conn   *grpc.ClientConn
@@ -50,7 +51,7 @@ func guard(t *testing.T, policy string, clients ...string) *guarded {
 	t.Helper()
 	dir := t.TempDir()
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	g := &guarded{t: t, tokens: map[string]string{}, path: filepath.Join(dir, "policy.yaml"), audit: filepath.Join(dir, "audit.jsonl")}
+	g := &guarded{t: t, drains: make(chan time.Duration, 8), tokens: map[string]string{}, path: filepath.Join(dir, "policy.yaml"), audit: filepath.Join(dir, "audit.jsonl")}
 	var lines []string
 	for _, c := range clients {
 		token, line, err := access.NewToken(c, time.Time{})
@@ -81,7 +82,8 @@ func guard(t *testing.T, policy string, clients ...string) *guarded {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if g.node, err = Start(t.Context(), Config{Spec: s, Job: "w", CPUs: 2, Guard: access.NewGuard(tokens, g.policy, audit), Log: log}); err != nil {
+	if g.node, err = Start(t.Context(), Config{Spec: s, Job: "w", CPUs: 2, Guard: access.NewGuard(tokens, g.policy, audit), Log: log,
+		End: func(within time.Duration) { g.drains <- within }}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -86,7 +86,10 @@ type Config struct {
 	Files actors.FileAccess
 	// Outsiders lets processes that are no tasks of the cluster exchange messages with them.
 	Outsiders bool
-	Log       *slog.Logger // nil: slog.Default()
+	// End, if set, has the program end the task, with some time for running steps, or its own where that is 0. It does not block. Without it,
+	// the task does not end on request.
+	End func(within time.Duration)
+	Log *slog.Logger // nil: slog.Default()
 
 	lent []devices.Device // of the node whose guest this one is
 }
@@ -212,7 +215,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	n.linked.Store(n.links)
 	task, err := actors.NewTask(actors.Config{System: n.port.System(), Cluster: newCluster(n), Devices: all, Boot: n.boot,
 		Lease: c.Lease, StepMemory: c.StepMemory, SessionMemory: c.SessionMemory, ClientMemory: c.ClientMemory, Defaults: c.Defaults, ParseCompression: ParseCompression, Lent: c.lent != nil, Files: c.Files, Log: c.Log,
-		Tracer: tracing.New(c.Traces), Events: &n.events, Complete: n.complete})
+		Tracer: tracing.New(c.Traces), Events: &n.events, Complete: n.complete, End: c.End})
 	if err != nil {
 		if c.lent == nil {
 			err = errors.Join(err, closeAll(all))

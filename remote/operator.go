@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/roles"
+	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/internal/gateway"
 	"github.com/troupe-run/troupe/remote/internal/wire"
@@ -80,6 +82,47 @@ func (n *Node) Reset(ctx context.Context, by access.Peer, containers []string) e
 		return err
 	}
 	return n.gateway.Reset(ctx, &caller, caller.NameAt(by.Address), containers)
+}
+
+// maxDrain bounds how long a task that drains may let its steps run.
+const maxDrain = time.Hour
+
+// DrainTask has a task of the cluster end. It waits for the task's answer for 2 s at most, and not for its end.
+func (n *Node) DrainTask(ctx context.Context, q *wire.DrainRequest) (*wire.DrainAnswer, error) {
+	caller, err := gateway.CallerOf(ctx, n.config.Guard)
+	if err != nil {
+		return nil, err
+	}
+	return &wire.DrainAnswer{}, n.drainAs(ctx, &caller, caller.NameOf(ctx), q.GetTask(), time.Duration(q.GetWithin()))
+}
+
+// Drain is DrainTask for a caller that does not come over the task's port.
+func (n *Node) Drain(ctx context.Context, by access.Peer, task string, within time.Duration) error {
+	caller, err := gateway.CallerAt(by, n.config.Guard)
+	if err != nil {
+		return err
+	}
+	return n.drainAs(ctx, &caller, caller.NameAt(by.Address), task, within)
+}
+
+// drainAs has a task end for a caller, whom by names to people.
+func (n *Node) drainAs(ctx context.Context, caller *gateway.Caller, by, task string, within time.Duration) error {
+	if err := caller.May(access.DrainTasks); err != nil {
+		return err
+	}
+	if within < 0 || within > maxDrain {
+		return status.InvalidArgumentf("A task drains for at most %v, not %v", maxDrain, within)
+	}
+	if _, known := n.spec.ByName(task); !known {
+		return status.Errorf(status.NotFound, "the cluster has no task %s: it is %v", view.Line(task), n.spec)
+	}
+	asked, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	if err := n.task.Drain(asked, task, within, by); err != nil {
+		return err
+	}
+	caller.Drained(task)
+	return nil
 }
 
 // cancelAs cancels a step for a caller, whom by names to the step's client.

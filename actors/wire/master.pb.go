@@ -384,6 +384,59 @@ func (x *StepCancelled) GetSession() string {
 	return ""
 }
 
+// Drain asks a task to end. The answer is Done.
+type Drain struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	By            string                 `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`          // who asks, for people
+	Within        int64                  `protobuf:"varint,2,opt,name=within,proto3" json:"within,omitempty"` // how long running steps may continue, in nanoseconds; 0 where the task's program decides
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Drain) Reset() {
+	*x = Drain{}
+	mi := &file_actors_wire_master_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Drain) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Drain) ProtoMessage() {}
+
+func (x *Drain) ProtoReflect() protoreflect.Message {
+	mi := &file_actors_wire_master_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Drain.ProtoReflect.Descriptor instead.
+func (*Drain) Descriptor() ([]byte, []int) {
+	return file_actors_wire_master_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Drain) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Drain) GetWithin() int64 {
+	if x != nil {
+		return x.Within
+	}
+	return 0
+}
+
 // LeaseExpired is the master's own message: the lease of a session without a client is over.
 type LeaseExpired struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -394,7 +447,7 @@ type LeaseExpired struct {
 
 func (x *LeaseExpired) Reset() {
 	*x = LeaseExpired{}
-	mi := &file_actors_wire_master_proto_msgTypes[7]
+	mi := &file_actors_wire_master_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -406,7 +459,7 @@ func (x *LeaseExpired) String() string {
 func (*LeaseExpired) ProtoMessage() {}
 
 func (x *LeaseExpired) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_master_proto_msgTypes[7]
+	mi := &file_actors_wire_master_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -419,7 +472,7 @@ func (x *LeaseExpired) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseExpired.ProtoReflect.Descriptor instead.
 func (*LeaseExpired) Descriptor() ([]byte, []int) {
-	return file_actors_wire_master_proto_rawDescGZIP(), []int{7}
+	return file_actors_wire_master_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *LeaseExpired) GetSession() string {
@@ -459,7 +512,10 @@ const file_actors_wire_master_proto_rawDesc = "" +
 	"\rStepCancelled\x12\x14\n" +
 	"\x05known\x18\x01 \x01(\bR\x05known\x12\x1c\n" +
 	"\tcancelled\x18\x02 \x01(\bR\tcancelled\x12\x18\n" +
-	"\asession\x18\x03 \x01(\tR\asession\"(\n" +
+	"\asession\x18\x03 \x01(\tR\asession\"/\n" +
+	"\x05Drain\x12\x0e\n" +
+	"\x02by\x18\x01 \x01(\tR\x02by\x12\x16\n" +
+	"\x06within\x18\x02 \x01(\x03R\x06within\"(\n" +
 	"\fLeaseExpired\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asessionB*Z(github.com/troupe-run/troupe/actors/wireb\x06proto3"
 
@@ -475,7 +531,7 @@ func file_actors_wire_master_proto_rawDescGZIP() []byte {
 	return file_actors_wire_master_proto_rawDescData
 }
 
-var file_actors_wire_master_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_actors_wire_master_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_actors_wire_master_proto_goTypes = []any{
 	(*AdmitSession)(nil),     // 0: troupe.actors.v1.AdmitSession
 	(*RemoveSession)(nil),    // 1: troupe.actors.v1.RemoveSession
@@ -484,7 +540,8 @@ var file_actors_wire_master_proto_goTypes = []any{
 	(*ConnectionClosed)(nil), // 4: troupe.actors.v1.ConnectionClosed
 	(*CancelStep)(nil),       // 5: troupe.actors.v1.CancelStep
 	(*StepCancelled)(nil),    // 6: troupe.actors.v1.StepCancelled
-	(*LeaseExpired)(nil),     // 7: troupe.actors.v1.LeaseExpired
+	(*Drain)(nil),            // 7: troupe.actors.v1.Drain
+	(*LeaseExpired)(nil),     // 8: troupe.actors.v1.LeaseExpired
 }
 var file_actors_wire_master_proto_depIdxs = []int32{
 	0, // [0:0] is the sub-list for method output_type
@@ -505,7 +562,7 @@ func file_actors_wire_master_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_actors_wire_master_proto_rawDesc), len(file_actors_wire_master_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -18,6 +18,7 @@
 //	troupe events      shows what has happened on a cluster lately
 //	troupe top         watches a cluster at work
 //	troupe reset       closes a server's sessions and empties containers
+//	troupe drain       has a task end
 //	troupe doctor      finds what is wrong with a cluster or this machine
 //	troupe bench       measures the links of a cluster
 //	troupe context     names clusters, and chooses one

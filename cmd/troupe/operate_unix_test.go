@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
 	"github.com/troupe-run/troupe"
 	"github.com/troupe-run/troupe/graph/op"
 	"github.com/troupe-run/troupe/graph/op/attr"
@@ -141,6 +142,102 @@ func overfill(s *op.Scope) *op.Operation {
 func drain(s *op.Scope) *op.Operation {
 	x := queueOn(s, "empty").Dequeue(s.WithDevice("/job:ps/task:0"))[0]
 	return op.AddV2(s.WithDevice("/job:worker/task:1").WithName("sum"), x, x).Op
+}
+
+// give brings the element that drain takes.
+func give(s *op.Scope) *op.Operation {
+	return queueOn(s, "empty").Enqueue(s.WithName("given"), op.Const(s, float32(1)))
+}
+
+// opens opens and closes a session.
+func (o *operated) opens(target string) error {
+	o.t.Helper()
+	c, err := troupe.Dial(o.t.Context(), target)
+	if err != nil {
+		return err
+	}
+	session, err := c.NewSession(o.t.Context(), &graphpb.GraphDef{}, nil)
+	if err == nil {
+		_ = session.Close(o.t.Context()) // the server may have stopped meanwhile
+	}
+	_ = c.Close(o.t.Context())
+	return err
+}
+
+// A task that is drained lets its steps end, takes no new ones, and its process exits.
+func TestDrain(t *testing.T) {
+	o := operate(t)
+	ps := o.targets[0]
+	if code, out := o.troupe("wait", "--ready", ps, "--timeout", "20s"); code != exitOK {
+		t.Fatalf("wait ended with %d: %s", code, out)
+	}
+	running := o.runs(o.targets[2], drain)
+	o.shows(`/job:worker/task:1 .* blocked`, "steps", ps)
+	type answer struct {
+		code int
+		out  string
+	}
+	drained := make(chan answer, 1)
+	go func() {
+		code, out := o.troupe("drain", ps, "worker:1", "--within", "1m", "--yes")
+		drained <- answer{code, out}
+	}()
+	for line := ""; !strings.Contains(line, "msg=stopping drain=1m0s"); line = o.tasks[2].line(o.tasks[2].stderr) {
+	}
+	tick := time.NewTicker(20 * time.Millisecond) // it begins to stop after it has said so
+	defer tick.Stop()
+	for end := time.Now().Add(patience); ; <-tick.C {
+		err := o.opens(o.targets[2])
+		if status.CodeOf(err) == status.Unavailable {
+			break
+		}
+		if err != nil || time.Now().After(end) {
+			t.Fatalf("a new session ended with %v", err)
+		}
+	}
+	select {
+	case err := <-running.ended:
+		t.Fatalf("the running step ended before its element came: %v", err)
+	case a := <-drained:
+		t.Fatalf("drain ended with %d before the task had: %s", a.code, a.out)
+	default:
+	}
+	if err := o.runs(o.targets[1], give).error(t); err != nil {
+		t.Fatal(err)
+	}
+	if err := running.error(t); err != nil {
+		t.Errorf("the running step ended with %v", err)
+	}
+	select {
+	case a := <-drained:
+		if a.code != exitOK || a.out != "/job:worker/replica:0/task:1 has ended\n" {
+			t.Errorf("drain ended with %d: %s", a.code, a.out)
+		}
+	case <-time.After(patience):
+		t.Fatal("drain did not end")
+	}
+	if code, log := o.tasks[2].ends(); code != exitOK {
+		t.Errorf("the drained task ended with %d: %s", code, log)
+	}
+
+	if code, out := o.troupe("drain", ps, "worker:1", "--yes"); code == exitOK || !strings.Contains(out, "/job:worker/replica:0/task:1") {
+		t.Errorf("draining a task that is gone: %d: %s", code, out)
+	}
+	if code, out := o.troupe("drain", ps, "worker:7", "--yes"); code != exitFailed || !strings.Contains(out, "the cluster has no task /job:worker/replica:0/task:7") {
+		t.Errorf("draining a task that there is not: %d: %s", code, out)
+	}
+	// The task that is asked.
+	if code, out := o.troupe("drain", ps, "/job:ps/task:0", "--yes"); code != exitOK || out != "/job:ps/replica:0/task:0 has ended\n" {
+		t.Errorf("drain ended with %d: %s", code, out)
+	}
+	if code, log := o.tasks[0].ends(); code != exitOK || !strings.Contains(log, `the task drains, as an operator asks" by="the client at 127.0.0.1:`) || !strings.Contains(log, "msg=stopping drain=5s") {
+		t.Errorf("the drained task ended with %d: %s", code, log)
+	}
+
+	up := start(t, nil, "up", "--tasks", "w=1")
+	if code, out := o.troupe("drain", regexp.MustCompile(`grpc://\S+`).FindString(up.line(up.stdout)), "w:0", "--yes"); code != exitFailed || !strings.Contains(out, "does not end when it is asked to") {
+		t.Errorf("draining a task of up: %d: %s", code, out)
+	}
 }
 
 // count counts on a worker until the step is cancelled.

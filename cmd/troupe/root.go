@@ -34,7 +34,7 @@ func newRoot(stdin *os.File) *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	root.AddCommand(newServe(stdin), newUp(), newDemo())
 	root.AddCommand(newDevices(), newStatus(), newWait(), newActors(), newSessions(), newSteps(), newWhy(), newTimeline(), newQueues(), newContainers(), newLinks(), newEvents(), newTop(stdin))
-	root.AddCommand(newCancel(), newReset(stdin))
+	root.AddCommand(newCancel(), newReset(stdin), newDrain(stdin))
 	root.AddCommand(newDoctor(), newBench())
 	root.AddCommand(newProxy(), newCerts(), newSecret(), newToken(), newPolicy(), newVersion())
 	root.AddCommand(newContext())

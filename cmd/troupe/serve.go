@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
@@ -123,7 +124,14 @@ func newServe(stdin *os.File) *cobra.Command {
 			return refused(err)
 		}
 		defer security.close()
-		server, err := f.server(cmd.Context(), log, append(f.options(security, log), troupe.WithTraces(traces))...)
+		stops := make(chan time.Duration, 1)
+		stop := func(within time.Duration) {
+			select {
+			case stops <- cmp.Or(within, f.run.drain):
+			default: // it stops already
+			}
+		}
+		server, err := f.server(cmd.Context(), log, append(f.options(security, log), troupe.WithTraces(traces), troupe.WithDrainRequests(stop))...)
 		if err != nil {
 			if f.serverDef != "" {
 				announceError(cmd.OutOrStdout(), err)
@@ -138,7 +146,6 @@ func newServe(stdin *os.File) *cobra.Command {
 		if at := server.HTTP(); at != "" {
 			log.Info("serving HTTP", "url", at)
 		}
-		stops := make(chan time.Duration, 1)
 		if f.serverDef != "" {
 			if at := server.HTTP(); at != "" {
 				fmt.Fprintf(cmd.OutOrStdout(), "HTTP %s\n", at)
@@ -146,7 +153,7 @@ func newServe(stdin *os.File) *cobra.Command {
 			fmt.Fprintf(cmd.OutOrStdout(), "TARGET %s\n", server.Target())
 			if listens(stdin) {
 				// Ends with the process: a read from standard input cannot be called off.
-				go obey(stdin, cmd.OutOrStdout(), f.run.drain, stops, func() { os.Exit(exitOK) })
+				go obey(stdin, cmd.OutOrStdout(), f.run.drain, stop, func() { os.Exit(exitOK) })
 			}
 		}
 		runUntil(cmd.Context(), signals, stops, log, f.run.drain, server)
@@ -219,7 +226,7 @@ func listens(stdin *os.File) bool {
 }
 
 // obey does what the embedding program says, a line for each, until the end of what it says.
-func obey(stdin io.Reader, stdout io.Writer, drain time.Duration, stops chan<- time.Duration, ended func()) {
+func obey(stdin io.Reader, stdout io.Writer, drain time.Duration, stop func(within time.Duration), ended func()) {
 	defer ended()
 	lines := bufio.NewScanner(stdin)
 	for lines.Scan() {
@@ -233,10 +240,7 @@ func obey(stdin io.Reader, stdout io.Writer, drain time.Duration, stops chan<- t
 				announceError(stdout, err)
 				continue
 			}
-			select {
-			case stops <- within:
-			default: // it stops already
-			}
+			stop(within)
 		default:
 			announceError(stdout, status.InvalidArgumentf("the commands are start, stop and stop DURATION, not %q", lines.Text()))
 		}

@@ -21,14 +21,16 @@ const (
 	DeclareCluster               // declare a cluster with a session
 	ProfileServer                // read profiles of the server's process
 	CancelSteps                  // cancel steps of sessions that others opened
+	DrainTasks                   // have tasks end
 	actionCount
 )
 
 // actionNames are the words of policies, actionTexts those of refusals.
 var (
-	actionNames = [actionCount]string{"open", "others", "reset", "list", "actors", "declare", "profile", "cancel"}
+	actionNames = [actionCount]string{"open", "others", "reset", "list", "actors", "declare", "profile", "cancel", "drain"}
 	actionTexts = [actionCount]string{"open sessions", "use a session that somebody else opened", "reset containers", "list devices, tasks and actors",
-		"exchange messages with actors", "declare clusters", "read profiles of the server's process", "cancel steps of sessions that somebody else opened"}
+		"exchange messages with actors", "declare clusters", "read profiles of the server's process", "cancel steps of sessions that somebody else opened",
+		"drain tasks"}
 )
 
 // actionSet has a bit for each Action.

@@ -170,6 +170,20 @@ func (c *Client) CancelStep(ctx context.Context, step uint64) (session, master s
 	return a.GetSession(), a.GetMaster(), err
 }
 
+// Drain has a task of the server's cluster end, such as /job:worker/replica:0/task:1: its running steps may continue for the time within, or
+// for the task's own where that is 0, and new ones are UNAVAILABLE. It does not wait for the task's end. Errors: NOT_FOUND for a task that
+// the cluster does not have, UNAVAILABLE for one that is not up, FAILED_PRECONDITION for one whose program does not end on request,
+// PERMISSION_DENIED.
+func (c *Client) Drain(ctx context.Context, task string, within time.Duration) error {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	err := c.call(ctx, wire.OperatorDrain, &wire.DrainRequest{Task: task, Within: int64(within)}, &wire.DrainAnswer{})
+	if status.CodeOf(err) == status.Unimplemented {
+		err = status.Unimplementedf("The server at %s does not drain tasks: it is not a Troupe server, or an older one", c.target)
+	}
+	return err
+}
+
 // Messages that tell what has run on a cluster; internal/view/trace.proto describes their fields.
 type (
 	// TraceQuery says what is recorded, and for how long.

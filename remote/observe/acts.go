@@ -4,13 +4,14 @@ import (
 	"context"
 	"net/http"
 	"net/netip"
+	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/access"
 )
 
 // acts are the paths where the pages act, with what the caller needs the right to.
-var acts = map[string]access.Action{"/ui/api/cancel": access.CancelSteps, "/ui/api/reset": access.ResetCluster}
+var acts = map[string]access.Action{"/ui/api/cancel": access.CancelSteps, "/ui/api/reset": access.ResetCluster, "/ui/api/drain": access.DrainTasks}
 
 // isAct tells whether a request asks for an act.
 func (h *handler) isAct(r *http.Request) bool {
@@ -109,14 +110,14 @@ func (c *caller) mayAct(actions ...access.Action) bool {
 	return false
 }
 
-// MayAct tells whether the caller of the request to the pages that ctx is of may cancel steps, if only those of its own sessions, and reset
-// containers, if only some.
-func (t *Tasks) MayAct(ctx context.Context) (cancel, reset bool) {
+// MayAct tells whether the caller of the request to the pages that ctx is of may cancel steps, if only those of its own sessions, reset
+// containers, if only some, and drain tasks.
+func (t *Tasks) MayAct(ctx context.Context) (cancel, reset, drain bool) {
 	c, ok := ctx.Value(callerKey{}).(*caller)
 	if !ok {
-		return false, false
+		return false, false, false
 	}
-	return c.mayAct(access.CancelSteps, access.OpenSessions), c.mayAct(access.ResetCluster)
+	return c.mayAct(access.CancelSteps, access.OpenSessions), c.mayAct(access.ResetCluster), c.mayAct(access.DrainTasks)
 }
 
 // CancelStep has the first task that serves cancel a step, on whichever task of the cluster it runs, for the caller of the request to the
@@ -137,6 +138,15 @@ func (t *Tasks) Reset(ctx context.Context, containers []string) error {
 		return err
 	}
 	return first.Reset(ctx, peer, containers)
+}
+
+// Drain has the first task that serves have a task of the cluster end, for the caller of the request to the pages that ctx is of.
+func (t *Tasks) Drain(ctx context.Context, task string, within time.Duration) error {
+	first, peer, err := t.actor(ctx)
+	if err != nil {
+		return err
+	}
+	return first.Drain(ctx, peer, task, within)
 }
 
 // actor is the task that acts, and for whom.

@@ -46,14 +46,16 @@ func pages(c Config) (http.Handler, *seen) {
 	return Handler(c), task
 }
 
-// can is what the pages are told that they may do.
-func can(t *testing.T, w *httptest.ResponseRecorder) (cancel, reset bool) {
+// may is what the pages are told that they may do.
+type may struct{ Cancel, Reset, Drain bool }
+
+func can(t *testing.T, w *httptest.ResponseRecorder) may {
 	t.Helper()
-	var about struct{ Cancel, Reset bool }
+	var about may
 	if err := json.Unmarshal(w.Body.Bytes(), &about); err != nil {
 		t.Fatalf("%v: %d %s", err, w.Code, w.Body)
 	}
-	return about.Cancel, about.Reset
+	return about
 }
 
 // Without certificates, tokens and a policy, the pages act on a loopback interface alone, and a refusal is an event.
@@ -64,8 +66,8 @@ func TestActsWithoutSecurity(t *testing.T) {
 	}
 	for name, g := range map[string]*access.Guard{"no guard": nil, "an audit log alone": access.NewGuard(nil, nil, audit)} {
 		h, task := pages(Config{local: true, Guard: g})
-		if cancel, reset := can(t, get(h, near, "/ui/api/about")); !cancel || !reset {
-			t.Errorf("%s: on the loopback interface, the pages may cancel %v, reset %v", name, cancel, reset)
+		if got := can(t, get(h, near, "/ui/api/about")); got != (may{true, true, true}) {
+			t.Errorf("%s: on the loopback interface, the pages may %+v", name, got)
 		}
 		if w := post(h, near, "/ui/api/cancel", `{"step":7}`); w.Code != 200 || w.Body.String() != `{"session":"cafe","master":"/job:w/replica:0/task:0"}` {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
@@ -75,20 +77,23 @@ func TestActsWithoutSecurity(t *testing.T) {
 				t.Errorf("%s: %d %s", name, w.Code, w.Body)
 			}
 		}
-		if want := []string{"cancel 7 by " + near, `reset [] by ` + near, `reset ["a" "b"] by ` + near}; !slices.Equal(task.done, want) {
+		if w := post(h, near, "/ui/api/drain", `{"task":"/job:w/replica:0/task:1","seconds":2}`); w.Code != 200 || w.Body.String() != "{}" {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+		if want := []string{"cancel 7 by " + near, `reset [] by ` + near, `reset ["a" "b"] by ` + near, "drain /job:w/replica:0/task:1 within 2s by " + near}; !slices.Equal(task.done, want) {
 			t.Errorf("%s: done was %q, not %q", name, task.done, want)
 		}
 
 		h, task = pages(Config{Guard: g})
-		if cancel, reset := can(t, get(h, near, "/ui/api/about")); cancel || reset {
-			t.Errorf("%s: beyond the loopback interface, the pages may cancel %v, reset %v", name, cancel, reset)
+		if got := can(t, get(h, near, "/ui/api/about")); got != (may{}) {
+			t.Errorf("%s: beyond the loopback interface, the pages may %+v", name, got)
 		}
-		for path, body := range map[string]string{"/ui/api/cancel": `{"step":7}`, "/ui/api/reset": `{"containers":[]}`} {
+		for path, body := range map[string]string{"/ui/api/cancel": `{"step":7}`, "/ui/api/reset": `{"containers":[]}`, "/ui/api/drain": `{"task":"w"}`} {
 			if w := post(h, far, path, body); w.Code != 403 || !strings.Contains(w.Body.String(), "does not listen on the loopback interface") {
 				t.Errorf("%s: %d %s", name, w.Code, w.Body)
 			}
 		}
-		if len(task.done) != 0 || len(task.refused) != 2 || task.refused[0].Who.String() != "network" || task.refused[0].From != far {
+		if len(task.done) != 0 || len(task.refused) != 3 || task.refused[0].Who.String() != "network" || task.refused[0].From != far {
 			t.Errorf("%s: done was %q, refused %+v", name, task.done, task.refused)
 		}
 	}
@@ -98,23 +103,24 @@ func TestActsWithoutSecurity(t *testing.T) {
 func TestWhoMayAct(t *testing.T) {
 	const rule = "rules: [{who: client:alice, may: "
 	for name, c := range map[string]struct {
-		policy        string
-		token         bool
-		code          int // of POST
-		about         int // of GET
-		cancel, reset bool
+		policy string
+		token  bool
+		code   int // of POST
+		about  int // of GET
+		may    may
 	}{
-		"tokens alone":              {"", true, 200, 200, true, true},
-		"no token":                  {"", false, 401, 401, false, false},
-		"may all":                   {rule + "all}]", true, 200, 200, true, true},
-		"may list":                  {rule + "list}]", true, 200, 200, false, false},
-		"may cancel":                {rule + "[list, cancel]}]", true, 200, 200, true, false},
-		"may cancel its own":        {rule + "[list, open]}]", true, 200, 200, true, false},
-		"may reset":                 {rule + "[list, reset]}]", true, 200, 200, false, true},
-		"may reset and not look":    {rule + "reset}]", true, 200, 403, false, false},
-		"a stranger with a rule":    {"rules: [{who: loopback, may: list}]", false, 200, 200, false, false},
-		"a stranger with no rule":   {rule + "all}]", false, 200, 403, false, false},
-		"a stranger who may cancel": {"rules: [{who: loopback, may: [list, cancel]}]", false, 200, 200, true, false},
+		"tokens alone":              {"", true, 200, 200, may{true, true, true}},
+		"no token":                  {"", false, 401, 401, may{false, false, false}},
+		"may all":                   {rule + "all}]", true, 200, 200, may{true, true, true}},
+		"may list":                  {rule + "list}]", true, 200, 200, may{false, false, false}},
+		"may cancel":                {rule + "[list, cancel]}]", true, 200, 200, may{true, false, false}},
+		"may cancel its own":        {rule + "[list, open]}]", true, 200, 200, may{true, false, false}},
+		"may reset":                 {rule + "[list, reset]}]", true, 200, 200, may{false, true, false}},
+		"may reset and not look":    {rule + "reset}]", true, 200, 403, may{false, false, false}},
+		"a stranger with a rule":    {"rules: [{who: loopback, may: list}]", false, 200, 200, may{false, false, false}},
+		"a stranger with no rule":   {rule + "all}]", false, 200, 403, may{false, false, false}},
+		"a stranger who may cancel": {"rules: [{who: loopback, may: [list, cancel]}]", false, 200, 200, may{true, false, false}},
+		"may drain":                 {rule + "[list, drain]}]", true, 200, 200, may{false, false, true}},
 	} {
 		g, token := guard(t, c.policy)
 		h, task := pages(Config{Guard: g})
@@ -126,8 +132,8 @@ func TestWhoMayAct(t *testing.T) {
 		if w.Code != c.about {
 			t.Errorf("%s: about is %d %s", name, w.Code, w.Body)
 		} else if w.Code == 200 {
-			if cancel, reset := can(t, w); cancel != c.cancel || reset != c.reset {
-				t.Errorf("%s: may cancel %v, reset %v", name, cancel, reset)
+			if got := can(t, w); got != c.may {
+				t.Errorf("%s: may %+v", name, got)
 			}
 		}
 		// What the task refuses, the page is told.
@@ -180,6 +186,7 @@ func TestOtherSitesCannotAct(t *testing.T) {
 		"a large body":              {"/ui/api/cancel", strings.Repeat(" ", 1<<17) + step, nil, 400},
 		"no step":                   {"/ui/api/cancel", "{}", nil, 400},
 		"no containers":             {"/ui/api/reset", "{}", nil, 400},
+		"no task":                   {"/ui/api/drain", "{}", nil, 400},
 		"a path that reads":         {"/ui/api/see", "{}", nil, 405},
 		"a page":                    {"/", "{}", nil, 405},
 		"an act below it":           {"/ui/api/cancel/7", step, nil, 405},
@@ -200,8 +207,8 @@ func TestOtherSitesCannotAct(t *testing.T) {
 		}
 	}
 	for host, want := range map[string]bool{"localhost": true, "127.0.0.1:9090": true, "127.8.8.8": true, "[::1]:9090": true, "cluster.example": false, "192.0.2.7:9090": false} {
-		if cancel, reset := can(t, get(h, near, "/ui/api/about", "Host", host)); cancel != want || reset != want {
-			t.Errorf("as %s, the pages may cancel %v, reset %v", host, cancel, reset)
+		if got := can(t, get(h, near, "/ui/api/about", "Host", host)); got != (may{want, want, want}) {
+			t.Errorf("as %s, the pages may %+v", host, got)
 		}
 	}
 	g, token := guard(t, "")
@@ -228,7 +235,7 @@ func TestOtherSitesCannotAct(t *testing.T) {
 		}
 	}
 	var tasks Tasks
-	if cancel, reset := tasks.MayAct(t.Context()); cancel || reset {
+	if cancel, reset, drain := tasks.MayAct(t.Context()); cancel || reset || drain {
 		t.Error("nobody may act")
 	}
 	if _, _, err := tasks.CancelStep(t.Context(), 7); status.CodeOf(err) != status.Internal {

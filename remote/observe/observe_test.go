@@ -45,6 +45,11 @@ func (s *seen) Reset(_ context.Context, by access.Peer, containers []string) err
 	return s.refuses
 }
 
+func (s *seen) Drain(_ context.Context, by access.Peer, task string, within time.Duration) error {
+	s.done = append(s.done, fmt.Sprintf("drain %s within %v by %s", task, within, by.From()))
+	return s.refuses
+}
+
 func (s *seen) Refused(e access.Event) { s.refused = append(s.refused, e) }
 
 func (s *seen) Graph(_ context.Context, q *view.GraphQuery) (*view.Graph, error) {
@@ -434,6 +439,8 @@ func (s *stuck) Cancel(context.Context, access.Peer, uint64) (session, master st
 }
 
 func (s *stuck) Reset(context.Context, access.Peer, []string) error { return nil }
+
+func (s *stuck) Drain(context.Context, access.Peer, string, time.Duration) error { return nil }
 
 func (s *stuck) Graph(context.Context, *view.GraphQuery) (*view.Graph, error) {
 	return &view.Graph{}, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/view"
@@ -18,10 +19,11 @@ type Task interface {
 	Graph(ctx context.Context, q *view.GraphQuery) (*view.Graph, error)
 	// Trace records what runs on the task or its cluster, for as long as the query says.
 	Trace(ctx context.Context, q *view.TraceQuery) (*view.Trace, error)
-	// Cancel cancels a step of any task of the cluster, and Reset empties containers on all of them, in bounded time. by is who asks for
-	// it: PERMISSION_DENIED, UNAUTHENTICATED.
+	// Cancel cancels a step of any task of the cluster, Reset empties containers on all of them, and Drain has one of them end, in
+	// bounded time. by is who asks for it: PERMISSION_DENIED, UNAUTHENTICATED.
 	Cancel(ctx context.Context, by access.Peer, step uint64) (session, master string, err error)
 	Reset(ctx context.Context, by access.Peer, containers []string) error
+	Drain(ctx context.Context, by access.Peer, task string, within time.Duration) error
 	// Refused notes an event: a request that was refused. It does not block.
 	Refused(e access.Event)
 }

@@ -86,6 +86,9 @@ func (c *Caller) MayCancel() (owner string, others, err error) {
 // Cancelled records that the caller has cancelled a step, or was refused to.
 func (c *Caller) Cancelled(detail string, refused error) { c.record("cancel", "", detail, refused) }
 
+// Drained records that the caller has had a task end.
+func (c *Caller) Drained(task string) { c.record("drain", "", task, nil) }
+
 // NameOf is the caller who makes the call that ctx is of, for other people: an identity that has a name, and the address.
 func (c *Caller) NameOf(ctx context.Context) string {
 	p, _ := http2.PeerOf(ctx)

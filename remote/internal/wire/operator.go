@@ -15,6 +15,7 @@ const (
 	OperatorGraph      = "/troupe.v1.Operator/Graph"
 	OperatorTrace      = "/troupe.v1.Operator/Trace"
 	OperatorCancelStep = "/troupe.v1.Operator/CancelStep"
+	OperatorDrain      = "/troupe.v1.Operator/Drain"
 )
 
 // OperatorServer is what the service troupe.v1.Operator asks.
@@ -33,6 +34,8 @@ type OperatorServer interface {
 	// CancelStep cancels a step of any task, until ctx ends at most. It decides itself whether the caller may: the owner of the
 	// step's session may, too.
 	CancelStep(ctx context.Context, q *CancelStepRequest) (*CancelStepAnswer, error)
+	// DrainTask has a task of the cluster end. It decides itself whether the caller may.
+	DrainTask(ctx context.Context, q *DrainRequest) (*DrainAnswer, error)
 }
 
 // RegisterOperator adds the service troupe.v1.Operator to a port's services. admit refuses callers that may not ask.
@@ -49,6 +52,7 @@ func RegisterOperator(services grpc.ServiceRegistrar, server OperatorServer, adm
 			{MethodName: "CancelStep", Handler: failing(nil, func(ctx context.Context, s OperatorServer, q *CancelStepRequest) (any, error) {
 				return s.CancelStep(ctx, q)
 			})},
+			{MethodName: "Drain", Handler: failing(nil, func(ctx context.Context, s OperatorServer, q *DrainRequest) (any, error) { return s.DrainTask(ctx, q) })},
 		},
 		Metadata: "remote/internal/wire/operator.proto",
 	}, server)

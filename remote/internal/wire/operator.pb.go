@@ -6,6 +6,7 @@
 //   See (troupe.view.v1.Query) returns (troupe.view.v1.Cluster), of internal/view/view.proto
 //   Graph (troupe.view.v1.GraphQuery) returns (troupe.view.v1.Graph), of the same
 //   CancelStep (CancelStepRequest) returns (CancelStepAnswer)
+//   Drain (DrainRequest) returns (DrainAnswer)
 //
 // Regenerate from the repository's root with
 //   protoc --go_out=. --go_opt=paths=source_relative remote/internal/wire/operator.proto
@@ -601,6 +602,98 @@ func (x *CancelStepRequest) GetStep() uint64 {
 	return 0
 }
 
+// DrainRequest asks any task to have a task end: running steps may continue for some time, new ones and new sessions are UNAVAILABLE.
+// Errors: NOT_FOUND for a task that the cluster does not have, UNAVAILABLE for one that is not up, FAILED_PRECONDITION for one that does not
+// end on request, PERMISSION_DENIED for a caller who may not drain tasks.
+type DrainRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`      // full name
+	Within        int64                  `protobuf:"varint,2,opt,name=within,proto3" json:"within,omitempty"` // nanoseconds, at most an hour; 0 for the task's own --drain
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainRequest) Reset() {
+	*x = DrainRequest{}
+	mi := &file_remote_internal_wire_operator_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainRequest) ProtoMessage() {}
+
+func (x *DrainRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_remote_internal_wire_operator_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
+func (*DrainRequest) Descriptor() ([]byte, []int) {
+	return file_remote_internal_wire_operator_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *DrainRequest) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *DrainRequest) GetWithin() int64 {
+	if x != nil {
+		return x.Within
+	}
+	return 0
+}
+
+// DrainAnswer tells that the task is going to end.
+type DrainAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainAnswer) Reset() {
+	*x = DrainAnswer{}
+	mi := &file_remote_internal_wire_operator_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainAnswer) ProtoMessage() {}
+
+func (x *DrainAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_remote_internal_wire_operator_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainAnswer.ProtoReflect.Descriptor instead.
+func (*DrainAnswer) Descriptor() ([]byte, []int) {
+	return file_remote_internal_wire_operator_proto_rawDescGZIP(), []int{9}
+}
+
 // CancelStepAnswer tells which step it was.
 type CancelStepAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -612,7 +705,7 @@ type CancelStepAnswer struct {
 
 func (x *CancelStepAnswer) Reset() {
 	*x = CancelStepAnswer{}
-	mi := &file_remote_internal_wire_operator_proto_msgTypes[8]
+	mi := &file_remote_internal_wire_operator_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -624,7 +717,7 @@ func (x *CancelStepAnswer) String() string {
 func (*CancelStepAnswer) ProtoMessage() {}
 
 func (x *CancelStepAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_remote_internal_wire_operator_proto_msgTypes[8]
+	mi := &file_remote_internal_wire_operator_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -637,7 +730,7 @@ func (x *CancelStepAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelStepAnswer.ProtoReflect.Descriptor instead.
 func (*CancelStepAnswer) Descriptor() ([]byte, []int) {
-	return file_remote_internal_wire_operator_proto_rawDescGZIP(), []int{8}
+	return file_remote_internal_wire_operator_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CancelStepAnswer) GetSession() string {
@@ -706,7 +799,11 @@ const file_remote_internal_wire_operator_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12.\n" +
 	"\x06actors\x18\x02 \x03(\v2\x16.troupe.v1.ActorStatusR\x06actors\"'\n" +
 	"\x11CancelStepRequest\x12\x12\n" +
-	"\x04step\x18\x01 \x01(\x06R\x04step\"D\n" +
+	"\x04step\x18\x01 \x01(\x06R\x04step\":\n" +
+	"\fDrainRequest\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12\x16\n" +
+	"\x06within\x18\x02 \x01(\x03R\x06within\"\r\n" +
+	"\vDrainAnswer\"D\n" +
 	"\x10CancelStepAnswer\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x16\n" +
 	"\x06master\x18\x02 \x01(\tR\x06masterB3Z1github.com/troupe-run/troupe/remote/internal/wireb\x06proto3"
@@ -723,7 +820,7 @@ func file_remote_internal_wire_operator_proto_rawDescGZIP() []byte {
 	return file_remote_internal_wire_operator_proto_rawDescData
 }
 
-var file_remote_internal_wire_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_remote_internal_wire_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_remote_internal_wire_operator_proto_goTypes = []any{
 	(*StatusRequest)(nil),     // 0: troupe.v1.StatusRequest
 	(*TaskStatus)(nil),        // 1: troupe.v1.TaskStatus
@@ -733,19 +830,21 @@ var file_remote_internal_wire_operator_proto_goTypes = []any{
 	(*DeviceState)(nil),       // 5: troupe.v1.DeviceState
 	(*TaskActors)(nil),        // 6: troupe.v1.TaskActors
 	(*CancelStepRequest)(nil), // 7: troupe.v1.CancelStepRequest
-	(*CancelStepAnswer)(nil),  // 8: troupe.v1.CancelStepAnswer
-	(*Device)(nil),            // 9: troupe.v1.Device
+	(*DrainRequest)(nil),      // 8: troupe.v1.DrainRequest
+	(*DrainAnswer)(nil),       // 9: troupe.v1.DrainAnswer
+	(*CancelStepAnswer)(nil),  // 10: troupe.v1.CancelStepAnswer
+	(*Device)(nil),            // 11: troupe.v1.Device
 }
 var file_remote_internal_wire_operator_proto_depIdxs = []int32{
-	9, // 0: troupe.v1.TaskStatus.devices:type_name -> troupe.v1.Device
-	1, // 1: troupe.v1.ClusterStatus.tasks:type_name -> troupe.v1.TaskStatus
-	5, // 2: troupe.v1.ActorStatus.device:type_name -> troupe.v1.DeviceState
-	4, // 3: troupe.v1.TaskActors.actors:type_name -> troupe.v1.ActorStatus
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	11, // 0: troupe.v1.TaskStatus.devices:type_name -> troupe.v1.Device
+	1,  // 1: troupe.v1.ClusterStatus.tasks:type_name -> troupe.v1.TaskStatus
+	5,  // 2: troupe.v1.ActorStatus.device:type_name -> troupe.v1.DeviceState
+	4,  // 3: troupe.v1.TaskActors.actors:type_name -> troupe.v1.ActorStatus
+	4,  // [4:4] is the sub-list for method output_type
+	4,  // [4:4] is the sub-list for method input_type
+	4,  // [4:4] is the sub-list for extension type_name
+	4,  // [4:4] is the sub-list for extension extendee
+	0,  // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_remote_internal_wire_operator_proto_init() }
@@ -760,7 +859,7 @@ func file_remote_internal_wire_operator_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_remote_internal_wire_operator_proto_rawDesc), len(file_remote_internal_wire_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -21,6 +21,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/client"
+	"github.com/troupe-run/troupe/remote/spec/spectest"
 )
 
 // held is a cluster of which steps can be held up.
@@ -218,6 +219,50 @@ func TestResetsOfPages(t *testing.T) {
 	p.shows("The default containers are empty", "There is no such resource.")
 	p.goTo(base + "#/events")
 	p.shows("reset", "by the client at 127.0.0.1:")
+	if wrong := p.errors(); len(wrong) > 0 {
+		t.Errorf("the page had errors: %s", strings.Join(wrong, "\n"))
+	}
+}
+
+// TestDrainOfPages has a task of two end, and sees it go.
+func TestDrainOfPages(t *testing.T) {
+	b := startBrowser(t)
+	a := spectest.Addresses(t, 2)
+	log := slog.New(slog.DiscardHandler)
+	drained := make(chan time.Duration, 1)
+	servers := make([]*troupe.Server, 2)
+	for i := range servers {
+		var err error
+		if servers[i], err = troupe.NewServer(t.Context(), troupe.ClusterSpec{"w": a}, troupe.WithTask(i), troupe.WithHTTP("127.0.0.1:0"), troupe.WithLogger(log),
+			troupe.WithDrainRequests(func(within time.Duration) { drained <- within })); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := servers[i].Stop(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	p := b.open(t, 1440, 900)
+	rules := axe(t)
+	p.goTo(servers[0].HTTP() + "#/tasks?id=/job:w/replica:0/task:1")
+	button := `[...document.querySelectorAll("main button.danger")].find((b) => b.innerText === "Drain…" && !b.hidden)`
+	p.click(button)
+	p.until("what is lost", `((s) => s.includes("Drain w:1?") && s.includes("0 running steps may continue") && s.includes("0 sessions of it") && !s.includes("These pages"))(`+dialog+`.innerText)`)
+	p.accessible(rules)
+	p.shot("drain")
+	p.click(chosen)
+	p.shows("w:1 drains.")
+	if within := <-drained; within != 0 {
+		t.Errorf("the task is to drain for %v", within)
+	}
+	if err := servers[1].Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.until("that the task is gone", `/State\s+(down|silent)/.test(document.querySelector("main").innerText) && !`+button)
+	p.goTo(servers[0].HTTP() + "#/tasks?id=/job:w/replica:0/task:0")
+	p.click(button)
+	p.until("that the pages end, too", dialog+`.innerText.includes("These pages are its own")`)
 	if wrong := p.errors(); len(wrong) > 0 {
 		t.Errorf("the page had errors: %s", strings.Join(wrong, "\n"))
 	}

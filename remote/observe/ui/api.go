@@ -52,12 +52,13 @@ type about struct {
 	Timeline bool `json:"timeline"`
 	Cancel   bool `json:"cancel"`
 	Reset    bool `json:"reset"`
+	Drain    bool `json:"drain"`
 }
 
 func (s *server) serveAbout(w http.ResponseWriter, r *http.Request) {
 	a := about{Graph: s.graph != nil, Timeline: s.trace != nil}
 	if s.acts != nil {
-		a.Cancel, a.Reset = s.acts.MayAct(r.Context())
+		a.Cancel, a.Reset, a.Drain = s.acts.MayAct(r.Context())
 	}
 	answer(w, r, a, nil)
 }
@@ -258,6 +259,19 @@ func (s *server) serveReset(w http.ResponseWriter, r *http.Request) {
 			return nil, status.InvalidArgumentf("no containers are named: an empty list stands for the default ones")
 		}
 		return struct{}{}, s.acts.Reset(ctx, q.Containers)
+	})
+}
+
+func (s *server) serveDrain(w http.ResponseWriter, r *http.Request) {
+	act(w, r, func(ctx context.Context, q struct {
+		Task    string  `json:"task"`
+		Seconds float64 `json:"seconds"`
+	},
+	) (any, error) {
+		if q.Task == "" {
+			return nil, status.InvalidArgumentf("no task is named")
+		}
+		return struct{}{}, s.acts.Drain(ctx, q.Task, time.Duration(q.Seconds*float64(time.Second)))
 	})
 }
 

@@ -36,11 +36,13 @@ func WithTrace(trace Trace) Option { return func(s *server) { s.trace = trace } 
 // Acts does what a page asks for, for the caller of the request that a context is of. All methods may be called concurrently.
 type Acts interface {
 	// MayAct tells which acts the caller may ask for at all.
-	MayAct(ctx context.Context) (cancel, reset bool)
+	MayAct(ctx context.Context) (cancel, reset, drain bool)
 	// CancelStep cancels a step, and gives the name of its session and the task that is its master.
 	CancelStep(ctx context.Context, step uint64) (session, master string, err error)
 	// Reset empties containers on all tasks; without names the default ones.
 	Reset(ctx context.Context, containers []string) error
+	// Drain has a task end. Its running steps may continue for the time within, or for the task's own where that is 0.
+	Drain(ctx context.Context, task string, within time.Duration) error
 }
 
 // WithActs lets the pages act.
@@ -65,6 +67,7 @@ func Handler(see See, opts ...Option) http.Handler {
 	if s.acts != nil {
 		mux.HandleFunc("POST /ui/api/cancel", s.serveCancel)
 		mux.HandleFunc("POST /ui/api/reset", s.serveReset)
+		mux.HandleFunc("POST /ui/api/drain", s.serveDrain)
 	}
 	mux.HandleFunc("/", serveAsset)
 	return protect(http.NewCrossOriginProtection().Handler(mux))

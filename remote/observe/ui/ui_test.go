@@ -222,7 +222,7 @@ func TestGraphsAreGivenWhole(t *testing.T) {
 // acts notes what it is asked for. It may not reset.
 type acts struct{ done []string }
 
-func (a *acts) MayAct(context.Context) (cancel, reset bool) { return true, false }
+func (a *acts) MayAct(context.Context) (cancel, reset, drain bool) { return true, false, true }
 
 func (a *acts) CancelStep(_ context.Context, step uint64) (session, master string, err error) {
 	a.done = append(a.done, fmt.Sprint("cancel ", step))
@@ -234,12 +234,17 @@ func (a *acts) Reset(_ context.Context, containers []string) error {
 	return status.Errorf(status.PermissionDenied, "not you")
 }
 
+func (a *acts) Drain(_ context.Context, task string, within time.Duration) error {
+	a.done = append(a.done, fmt.Sprint("drain ", task, " ", within))
+	return nil
+}
+
 func TestActions(t *testing.T) {
 	var done acts
 	h := Handler(nothing, WithActs(&done), WithTrace(func(_ context.Context, q *view.TraceQuery) (*view.Trace, error) {
 		return &view.Trace{Task: "a", Tasks: []*view.TaskTrace{{Task: "a", Events: []*view.TraceEvent{{Kind: view.KernelEvent, Name: "n", Op: "Mul", Device: "/job:a/replica:0/task:0/device:CPU:0", Step: uint64(q.Steps), Duration: 1000}}}}}, nil
 	}))
-	if w := get(h, "/ui/api/about"); w.Body.String() != `{"graph":false,"timeline":true,"cancel":true,"reset":false}` {
+	if w := get(h, "/ui/api/about"); w.Body.String() != `{"graph":false,"timeline":true,"cancel":true,"reset":false,"drain":true}` {
 		t.Errorf("it can %s", w.Body)
 	}
 	if w := get(h, "/ui/api/timeline?steps=7"); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"node":"n","op":"Mul","step":"7"`) {
@@ -261,6 +266,9 @@ func TestActions(t *testing.T) {
 		{http.MethodPost, "/ui/api/reset", `{"containers":[]}`, asJSON, http.StatusForbidden},
 		{http.MethodPost, "/ui/api/reset", `{}`, asJSON, http.StatusBadRequest},
 		{http.MethodPost, "/ui/api/reset", `{"containers":null}`, asJSON, http.StatusBadRequest},
+		{http.MethodPost, "/ui/api/drain", `{"task":"w"}`, asJSON, http.StatusOK},
+		{http.MethodPost, "/ui/api/drain", `{"task":"w","seconds":1.5}`, asJSON, http.StatusOK},
+		{http.MethodPost, "/ui/api/drain", `{"seconds":1}`, asJSON, http.StatusBadRequest},
 		{http.MethodPost, "/ui/api/cancel", `{"step":7}{"step":8}`, asJSON, http.StatusBadRequest},
 		{http.MethodPost, "/ui/api/cancel", ``, asJSON, http.StatusBadRequest},
 		{http.MethodPost, "/ui/api/cancel", `{}`, asJSON, http.StatusBadRequest},
@@ -276,7 +284,7 @@ func TestActions(t *testing.T) {
 			t.Errorf("%s %s %.40q %v: %d %s, want %d", c.method, c.target, c.body, c.header, w.Code, w.Body, c.code)
 		}
 	}
-	if want := []string{"cancel 7", "reset [a]", "reset []"}; !slices.Equal(done.done, want) {
+	if want := []string{"cancel 7", "reset [a]", "reset []", "drain w 0s", "drain w 1.5s"}; !slices.Equal(done.done, want) {
 		t.Errorf("done was %q, want %q", done.done, want)
 	}
 }

@@ -184,6 +184,20 @@ export function lost(state, container) {
   return `${more}${[...kinds].sort((a, b) => b[1] - a[1]).map(([word, n]) => some(n, word)).join(", ")}, ${f.bytes(bytes)} on ${some(tasks.size, "task")} are lost.`;
 }
 
+/** drainTask has a task end if that is what is wanted, and says so. */
+export async function drainTask(app, place, name) {
+  const s = app.state, t = s.tasks.find((x) => x.task === name), short = f.taskName(name);
+  const held = t?.process?.memory_in_use ?? 0;
+  const done = await ask({ title: `Drain ${short}?`, action: "Have the task end", lines: [
+    `${some(t?.running ?? 0, "running step")} may continue for as long as the task's --drain says. New steps and sessions are UNAVAILABLE, and then its process ends.`,
+    `${some(t?.open ?? 0, "session")} of it and what its containers hold, ${f.bytes(held)} of tensors, are lost.`,
+    name === s.cluster.task ? "These pages are its own: they end with it." : ""].filter(Boolean), act: async () => {
+    await app.act("drain", { task: name });
+    return `${short} drains.`;
+  } });
+  if (done) text(place, done);
+}
+
 /** Resets is a choice of containers, and what empties the chosen one. */
 export class Resets {
   constructor(app) {

@@ -1,7 +1,7 @@
 import { h, panel, text } from "../dom.js";
 import { Chart } from "../chart.js";
 import { Table } from "../table.js";
-import { Facts, searchField, matcher, stateBadge } from "../parts.js";
+import { Facts, drainTask, said, searchField, matcher, stateBadge } from "../parts.js";
 import * as f from "../format.js";
 
 export default {
@@ -67,7 +67,9 @@ function one(main, app, params) {
     ] });
   const failures = new Table({ label: "Failed steps by code", sorted: "-n", key: (x) => x.code, empty: "No step of its sessions has failed.",
     columns: [{ id: "code", label: "Code", width: 220, cell: (x) => x.code }, { id: "n", label: "Steps", num: true, width: 100, cell: (x) => f.count(x.n), sort: (x) => x.n }, { id: "_", label: "", cell: () => "" }] });
-  main.append(h("div", { class: "bar" }, h("h2", {}, params.id), h("a", { href: app.link("tasks") }, "all tasks")), panel("What it is", facts.el), chart.el,
+  const told = said();
+  const drain = app.state.about.drain && h("button", { type: "button", class: "danger", hidden: true, click: () => drainTask(app, told, params.id) }, "Drain…");
+  main.append(h("div", { class: "bar" }, h("h2", {}, params.id), h("a", { href: app.link("tasks") }, "all tasks"), drain, told), panel("What it is", facts.el), chart.el,
     panel("Devices", table.el), panel("Failed steps, by code", failures.el));
   return {
     update(s) {
@@ -76,6 +78,7 @@ function one(main, app, params) {
         facts.update([["State", "the cluster has no such task"]]);
         return;
       }
+      if (drain) drain.hidden = t.state !== "up";
       const p = t.process ?? {}, n = t.totals ?? {};
       facts.update([
         ["State", `${t.state}${t.since ? ` for ${f.ago(t.since, t.clock)}` : ""}${t.reason ? `: ${t.reason}` : ""}`], ["Address", t.address ?? "–"],

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/client"
+	"github.com/troupe-run/troupe/remote/spec"
+)
+
+func newDrain(stdin *os.File) *cobra.Command {
+	var yes bool
+	var within time.Duration
+	cmd := &cobra.Command{
+		Use:   "drain TARGET[,TARGET…] TASK",
+		Short: "Have a task end",
+		Long: `Drain asks TASK, such as worker:1, of the cluster at TARGET to end, as SIGTERM does: its running steps may
+continue for --within, or for the --drain that it was started with, while new steps and sessions are UNAVAILABLE;
+then its process exits. What its containers hold is lost. Drain waits for the end. It asks before it
+does all this, unless --yes is given; where standard input is no terminal, --yes is needed.
+
+Where a policy says who may do what, the action is drain. A process with several tasks, such as troupe up's, does
+not end on request.`,
+		Example: "  troupe drain grpc://10.0.0.2:2222 worker:1\n  troupe drain 10.0.0.2:2222 /job:worker/task:1 --within 1m --yes",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return usage(fmt.Errorf("a target and a task are expected; %d arguments are given", len(args)))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().DurationVar(&within, "within", 0, "how long running steps may continue, at most 1h (0: as long as the task's own --drain says)")
+	watch(cmd, func(ctx context.Context, c *client.Client, timeout time.Duration, args []string) error {
+		task, err := parseTask(args[0])
+		if err != nil {
+			return err
+		}
+		d := &drained{task: task, timeout: timeout}
+		before, server, err := d.look(ctx, c)
+		if err != nil {
+			return err
+		}
+		d.boot, d.asked = before.Boot, server == task
+		if err := c.Drain(ctx, task, within); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, cmp.Or(within, time.Hour)+timeout)
+		defer cancel()
+		if err := d.gone(ctx, c); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s has ended\n", task)
+		return err
+	})
+	drain := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if _, err := parseTask(args[1]); err != nil {
+			return err
+		}
+		if within < 0 || within > time.Hour {
+			return usage(fmt.Errorf("--within is from 0 to 1h, not %v", within))
+		}
+		if !yes {
+			if err := confirm(cmd, stdin, fmt.Sprintf("The task %s ends, and what its containers hold is lost.", args[1])); err != nil {
+				return err
+			}
+		}
+		return drain(cmd, args)
+	}
+	return cmd
+}
+
+// parseTask reads worker:1, or a task's full name.
+func parseTask(text string) (string, error) {
+	job, index, short := strings.Cut(text, ":")
+	i, err := strconv.Atoi(index)
+	if strings.HasPrefix(text, "/") {
+		job, i, err = spec.ParseTaskName(text)
+	} else if !short {
+		err = errors.New("it has no index")
+	}
+	if err != nil {
+		return "", usage(fmt.Errorf("a task is worker:1 or /job:worker/task:1, not %q: %w", text, err))
+	}
+	return spec.TaskName(job, i), nil
+}
+
+// drained is a task that was asked to end.
+type drained struct {
+	task    string
+	boot    uint64 // of the process
+	asked   bool   // the server that is asked is the task itself
+	timeout time.Duration
+}
+
+// look asks the server for the task's state.
+func (d *drained) look(ctx context.Context, c *client.Client) (now client.TaskStatus, server string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	s, err := c.Status(ctx)
+	if err != nil {
+		return client.TaskStatus{}, "", err
+	}
+	at := slices.IndexFunc(s.Tasks, func(t client.TaskStatus) bool { return t.Task == d.task })
+	if at < 0 {
+		return client.TaskStatus{}, "", status.Errorf(status.NotFound, "the cluster has no task %s: it is %s", d.task, s.Spec)
+	}
+	return s.Tasks[at], s.Task, nil
+}
+
+// gone waits until the task's process has ended. If the server is the task, its silence is its end.
+func (d *drained) gone(ctx context.Context, c *client.Client) error {
+	tick := time.NewTicker(waitInterval)
+	defer tick.Stop()
+	for {
+		now, _, err := d.look(ctx, c)
+		switch {
+		case err != nil && d.asked && status.CodeOf(err) == status.Unavailable:
+			return nil
+		case err != nil:
+			return err
+		case now.State != "up" || now.Boot != d.boot:
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return status.From(ctx.Err())
+		}
+	}
+}
