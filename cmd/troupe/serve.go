@@ -46,7 +46,7 @@ cluster has one job, and --task if the job has one task. In a cluster of one tas
 free port. The server binds the address that the cluster gives it, or the one of --bind.
 
 With --server_def, another program embeds the task. The server prints "TARGET grpc://host:port" to
-standard output when the port is bound, or "ERROR code message"; with --http, "HTTP http://host:port"
+standard output when the port is bound, or "ERROR code message"; with --http, "HTTP http://host:port/"
 comes before. On standard input, it answers the line "start" with "STARTED", and ends like on SIGTERM
 at "stop", or at "stop 2s" with that time in place of --drain. The end of standard input ends the
 process at once (unless it is a terminal or /dev/null).`

@@ -153,7 +153,7 @@ func TestEmbeddedServerStops(t *testing.T) {
 	}
 	for command, logged := range map[string]string{"stop": "drain=1m0s", "stop 20ms": "drain=20ms"} {
 		p := start(t, nil, "serve", "--server_def="+def, "--http=127.0.0.1:0", "--drain=1m")
-		if at := p.line(p.stdout); !regexp.MustCompile(`^HTTP http://127\.0\.0\.1:[1-9]\d*$`).MatchString(at) {
+		if at := p.line(p.stdout); !regexp.MustCompile(`^HTTP http://127\.0\.0\.1:[1-9]\d*/$`).MatchString(at) {
 			t.Errorf("announced %q", at)
 		}
 		if at := p.line(p.stdout); !strings.HasPrefix(at, "TARGET ") {

@@ -132,7 +132,7 @@ class Process:
         try:
             kind, _, rest = self._answer(timeout).partition(" ")
             if kind == "HTTP":
-                self.http = rest
+                self.http = rest.rstrip("/")
                 kind, _, rest = self._answer(timeout).partition(" ")
         except BaseException:
             self.kill()
