@@ -127,22 +127,7 @@ func TestWhoMayReset(t *testing.T) {
 		}
 		refusedBy(t, how+", the session", g.run("alice", handle, "n"), codes.Aborted, "")
 	}
-	seen := &view.Cluster{}
-	if err := g.call("ops", wire.OperatorSee, &view.Query{Sections: []string{"events"}}, seen); err != nil {
-		t.Fatal(err)
-	}
-	counts := map[string]int{}
-	for _, e := range seen.Tasks[0].Events {
-		counts[e.Kind+" "+e.Subject]++
-		if e.Kind == "reset" && !strings.HasPrefix(e.Text, "by client:ops at 127.0.0.1:") {
-			t.Errorf("the event does not say who: %q", e.Text)
-		}
-	}
-	for event, n := range map[string]int{"reset ": 2, "reset a1, a2": 2, "reset refused loopback": 2, "reset refused client:alice": 2, "reset refused client:ops": 2} {
-		if counts[event] != n {
-			t.Errorf("%d events %q, not %d: %v", counts[event], event, n, counts)
-		}
-	}
+	g.told("reset", map[string]int{"reset ": 2, "reset a1, a2": 2, "reset refused loopback": 2, "reset refused client:alice": 2, "reset refused client:ops": 2})
 }
 
 // TestWhoMayDrain has the task drained over the port, and for callers of the HTTP endpoint.
@@ -179,25 +164,31 @@ func TestWhoMayDrain(t *testing.T) {
 			}
 		}
 	}
+	g.told("drain", map[string]int{"drain ": 4, "drain refused loopback": 2, "drain refused client:alice": 2})
+	log, err := os.ReadFile(g.audit)
+	if err != nil || strings.Count(string(log), `"event":"drain","who":"client:ops"`) != 4 {
+		t.Errorf("%v: the audit log is\n%s", err, log)
+	}
+}
+
+// told holds how often the task has had events, by kind and subject, and that those of an act say that ops asked for it.
+func (g *guarded) told(act string, want map[string]int) {
+	g.t.Helper()
 	seen := &view.Cluster{}
 	if err := g.call("ops", wire.OperatorSee, &view.Query{Sections: []string{"events"}}, seen); err != nil {
-		t.Fatal(err)
+		g.t.Fatal(err)
 	}
 	counts := map[string]int{}
 	for _, e := range seen.Tasks[0].Events {
 		counts[e.Kind+" "+e.Subject]++
-		if e.Kind == "drain" && !strings.HasPrefix(e.Text, "by client:ops at 127.0.0.1:") {
-			t.Errorf("the event does not say who: %q", e.Text)
+		if e.Kind == act && !strings.HasPrefix(e.Text, "by client:ops at 127.0.0.1:") {
+			g.t.Errorf("the event does not say who: %q", e.Text)
 		}
 	}
-	for event, n := range map[string]int{"drain ": 4, "drain refused loopback": 2, "drain refused client:alice": 2} {
+	for event, n := range want {
 		if counts[event] != n {
-			t.Errorf("%d events %q, not %d: %v", counts[event], event, n, counts)
+			g.t.Errorf("%d events %q, not %d: %v", counts[event], event, n, counts)
 		}
-	}
-	log, err := os.ReadFile(g.audit)
-	if err != nil || strings.Count(string(log), `"event":"drain","who":"client:ops"`) != 4 {
-		t.Errorf("%v: the audit log is\n%s", err, log)
 	}
 }
 
