@@ -323,7 +323,7 @@ func (p *goProgram) failures() {
 	p.tell("a closed session: %v", status.CodeOf(err))
 }
 
-// cancelled gives up steps that wait: they take no element afterwards.
+// cancelled gives up steps that wait: once the server has heard of it, they take no element.
 func (p *goProgram) cancelled() {
 	s := op.NewScope()
 	queue := op.FIFOQueueV2(s.WithName("queue"), []tensor.DType{tensor.Float32}, attr.Shapes([]shape.Shape{shape.Of()}))
@@ -342,9 +342,15 @@ func (p *goProgram) cancelled() {
 		_, err = p.session.Eval(ctx, nil, take)
 		p.tell("too late: %v", status.CodeOf(err))
 		cancel()
-		p.do(troupe.Feeds{x: float32(i)}, put)
-		n, err := troupe.Fetch[int32](p.ctx, p.session, nil, size)
-		p.must(err)
+		// On a busy machine, the server may bring the element before it has cancelled the steps: then one of them takes it.
+		n := int32(0)
+		for range 3 {
+			if n == 0 {
+				p.do(troupe.Feeds{x: float32(i)}, put)
+				n, err = troupe.Fetch[int32](p.ctx, p.session, nil, size)
+				p.must(err)
+			}
+		}
 		p.tell("%d elements", n)
 		element, err := troupe.Fetch[float32](p.ctx, p.session, nil, take)
 		p.tell("element %v %v", element, err)

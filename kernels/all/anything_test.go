@@ -20,6 +20,7 @@ import (
 // No op panics, whatever attributes and inputs a client gives it, as long as they are of the types
 // that the op declares.
 func TestNoOpPanics(t *testing.T) {
+	t.Parallel()
 	rounds := 60
 	if testing.Short() || raceEnabled { // what panics does so without the detector, too
 		rounds = 10

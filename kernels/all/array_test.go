@@ -34,6 +34,7 @@ func aboutIndices(c *kt.Case) bool {
 // Whatever the inputs hold, ops answer with an error or a result, leave alone what others can see
 // and keep nothing.
 func TestArrayOpsNeverPanic(t *testing.T) {
+	t.Parallel()
 	rounds := 12
 	if testing.Short() || raceEnabled { // what panics does so without the detector, too
 		rounds = 2

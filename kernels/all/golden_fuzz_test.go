@@ -13,6 +13,7 @@ import (
 // TestStrangeInputs gives each op of the goldens inputs of other shapes and values. It may refuse
 // them; it must not panic, nor write to what others can see, nor keep memory.
 func TestStrangeInputs(t *testing.T) {
+	t.Parallel()
 	rounds, every := 3, 1
 	if testing.Short() {
 		rounds = 1
