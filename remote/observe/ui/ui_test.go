@@ -134,7 +134,7 @@ func TestEndpoints(t *testing.T) {
 	}
 	h := Handler(see)
 	for target, want := range map[string]string{
-		"/ui/api/about":                         `{"graph":false,"timeline":false,"cancel":false,"reset":false}`,
+		"/ui/api/about":                         `{"graph":false,"timeline":false,"cancel":false,"reset":false,"drain":false}`,
 		"/ui/api/see?sections=steps":            `"id":9007199254740991`,
 		"/ui/api/see?step=404":                  `{"code":"NOT_FOUND","message":"nothing is there"}`,
 		"/ui/api/see?step=500":                  `"code":"DATA_LOSS"`,

@@ -6,11 +6,31 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/troupe-run/troupe"
 )
+
+// see waits until all tasks of a cluster see all.
+func see(t *testing.T, cluster *troupe.LocalCluster) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(20 * time.Second); ; <-tick.C {
+		down := slices.IndexFunc(cluster.Servers(), func(s *troupe.Server) bool {
+			return slices.ContainsFunc(s.Status(), func(task troupe.TaskStatus) bool { return task.State != "up" })
+		})
+		if down < 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s does not see all tasks: %+v", cluster.Servers()[down].Task(), cluster.Servers()[down].Status())
+		}
+	}
+}
 
 // TestCollect looks at a cluster whose tasks are up, then at one spec with a server of something else and a port that
 // nothing listens at.
@@ -27,6 +47,7 @@ func TestCollect(t *testing.T) {
 	if err := closed.Close(); err != nil {
 		t.Fatal(err)
 	}
+	see(t, cluster)
 	// Nothing listens at the first target: the second one answers.
 	f := Collect(t.Context(), Config{Target: closed.Addr().String() + ", " + cluster.Servers()[0].Target()})
 	if len(f.Tasks) != 2 {
