@@ -28,8 +28,8 @@ continue for --within, or for the --drain that it was started with, while new st
 then its process exits. What its containers hold is lost. Drain waits for the end. It asks before it
 does all this, unless --yes is given; where standard input is no terminal, --yes is needed.
 
-Where a policy says who may do what, the action is drain. A process with several tasks, such as troupe up's, does
-not end on request.`,
+Where a policy says who may do what, the actions are drain, and list to see the end. A process with several
+tasks, such as troupe up's, does not end on request.`,
 		Example: "  troupe drain grpc://10.0.0.2:2222 worker:1\n  troupe drain 10.0.0.2:2222 /job:worker/task:1 --within 1m --yes",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
