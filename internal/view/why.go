@@ -333,15 +333,10 @@ func (w *inquiry) queue(at waiter, where place, q *Queue, name string, from *pat
 	if q.Capacity >= 0 {
 		capacity = fmt.Sprintf("%d", q.Capacity)
 	}
-	now := at.task.clock(w.cluster)
 	switch v.Verb {
 	case "enqueue":
 		what := fmt.Sprintf("enqueue into the %s %s, which is full (%d elements, capacity %s)", q.Kind, name, q.Size, capacity)
-		f := w.others(at, where, "dequeue", what, "dequeues from it", from)
-		if f.rank == waits && len(w.users(where, "dequeue")) == 0 {
-			f.text += w.last(q.LastDequeue, "took an element", "nobody has ever taken one", now)
-		}
-		return f
+		return w.others(at, where, takers, q.LastDequeue, what, from)
 	case "close":
 		for _, other := range w.waits[where] {
 			if other.wait.Verb == "enqueue" {
@@ -365,11 +360,7 @@ func (w *inquiry) queue(at waiter, where place, q *Queue, name string, from *pat
 			what += fmt.Sprintf("; it lacks %d", q.Lacking)
 		}
 	}
-	f := w.others(at, where, "enqueue", what, "enqueues into it", from)
-	if f.rank == waits && len(w.users(where, "enqueue")) == 0 {
-		f.text += w.last(q.LastEnqueue, "brought an element", "nobody has ever enqueued", now)
-	}
-	return f
+	return w.others(at, where, bringers, q.LastEnqueue, what, from)
 }
 
 // lock explains why a lock is not free.
@@ -391,39 +382,33 @@ func (w *inquiry) lock(r *Resource, name string, from *path) finding {
 
 // storeWords are how a kind of Store is spoken of.
 type storeWords struct {
-	put, take           string // the verbs of uses
-	puts, takes         string // what somebody does
-	did, took           string
-	neverPut, neverTook string
-	unit                string
-	limited             bool // there may be limits
+	article string
+	unit    string
+	limited bool      // there may be limits
+	putters providers // of what others wait to take
 }
 
 var storesWords = map[string]storeWords{
-	"barrier": {put: "insert", take: "take", puts: "inserts into it", takes: "takes from it", did: "inserted", took: "took",
-		neverPut: "nobody has ever inserted", neverTook: "nobody has ever taken", unit: "complete tuples"},
-	"accumulator": {put: "insert", take: "take", puts: "inserts into it", takes: "takes from it", did: "brought a gradient", took: "took the gradients",
-		neverPut: "nobody has ever brought a gradient", neverTook: "nobody has ever taken", unit: "gradients"},
+	"barrier":     {"a", "complete tuples", false, providers{"insert", "inserts into it", "inserted", "nobody has ever inserted"}},
+	"accumulator": {"an", "gradients", false, providers{"insert", "inserts into it", "brought a gradient", "nobody has ever brought a gradient"}},
 }
 
-// stagingWords are those of staging areas of all kinds.
-var stagingWords = storeWords{put: "stage", take: "unstage", puts: "stages into it", takes: "unstages from it", did: "staged", took: "unstaged",
-	neverPut: "nobody has ever staged", neverTook: "nobody has ever unstaged", unit: "tuples", limited: true}
+// stagingWords are those of staging areas of all kinds, and unstagers those for whom one waits who finds no room.
+var (
+	stagingWords = storeWords{"a", "tuples", true, providers{"stage", "stages into it", "staged", "nobody has ever staged"}}
+	unstagers    = providers{"unstage", "unstages from it", "unstaged", "nobody has ever unstaged"}
+)
 
 // store explains why an operation on a staging area, a barrier or an accumulator waits.
 func (w *inquiry) store(at waiter, where place, s *Store, name string, from *path) finding {
-	v, now := at.wait, at.task.clock(w.cluster)
-	words, other := storesWords[s.Kind]
-	if !other {
+	v := at.wait
+	words, known := storesWords[s.Kind]
+	if !known {
 		words = stagingWords
 	}
 	if v.Verb == "stage" {
-		what := fmt.Sprintf("stage into %s, a %s that %s", name, s.Kind, s.fullness())
-		f := w.others(at, where, words.take, what, words.takes, from)
-		if f.rank == waits && len(w.users(where, words.take)) == 0 {
-			f.text += w.last(s.LastTaken, words.took, words.neverTook, now)
-		}
-		return f
+		what := fmt.Sprintf("stage into %s, %s %s that %s", name, words.article, s.Kind, s.fullness())
+		return w.others(at, where, unstagers, s.LastTaken, what, from)
 	}
 	verb := v.Verb
 	if v.Amount > 0 {
@@ -432,16 +417,8 @@ func (w *inquiry) store(at waiter, where place, s *Store, name string, from *pat
 	if v.Text != "" {
 		verb += " " + v.Text + " of"
 	}
-	article := "a"
-	if s.Kind == "accumulator" {
-		article = "an"
-	}
-	what := fmt.Sprintf("%s %s, %s %s that %s", verb, name, article, s.Kind, s.contents(words))
-	f := w.others(at, where, words.put, what, words.puts, from)
-	if f.rank == waits && len(w.users(where, words.put)) == 0 {
-		f.text += w.last(s.LastPut, words.did, words.neverPut, now)
-	}
-	return f
+	what := fmt.Sprintf("%s %s, %s %s that %s", verb, name, words.article, s.Kind, s.contents(words))
+	return w.others(at, where, words.putters, s.LastPut, what, from)
 }
 
 // bounds tells of the limits.
@@ -532,11 +509,26 @@ func (w *inquiry) users(where place, verb string) []user {
 	return slices.DeleteFunc(slices.Clone(w.uses[where]), func(u user) bool { return u.use.Verb != verb })
 }
 
-// others explains why those do not come who would end a wait for a resource. what says who waits for what, does what they do.
-func (w *inquiry) others(at waiter, where place, verb, what, does string, from *path) finding {
-	users := w.users(where, verb)
+// providers are those who would end a wait for a resource.
+type providers struct {
+	verb  string // of their uses
+	does  string // what they do
+	did   string
+	never string // that nobody has
+}
+
+// Who would end the wait for an element of a queue, and for room in it.
+var (
+	bringers = providers{"enqueue", "enqueues into it", "brought an element", "nobody has ever enqueued"}
+	takers   = providers{"dequeue", "dequeues from it", "took an element", "nobody has ever taken one"}
+)
+
+// others explains why those do not come who would end a wait for a resource; where there are none, it tells of the last who did. what says
+// who waits for what.
+func (w *inquiry) others(at waiter, where place, p providers, last *Origin, what string, from *path) finding {
+	users := w.users(where, p.verb)
 	if len(users) == 0 {
-		return finding{fmt.Sprintf("%s; no running step %s", what, does), waits}
+		return finding{fmt.Sprintf("%s; no running step %s", what, p.does) + w.last(last, p, at.task.clock(w.cluster)), waits}
 	}
 	// Any of them would do: the one that is held up the least counts.
 	var best finding
@@ -546,7 +538,7 @@ func (w *inquiry) others(at waiter, where place, verb, what, does string, from *
 		if u.step.Id == at.step.Id {
 			who = "the step itself"
 		}
-		f.text = fmt.Sprintf("%s; %s %s by {{node %s}} after this: %s", what, who, does, u.use.Node, f.text)
+		f.text = fmt.Sprintf("%s; %s %s by {{node %s}} after this: %s", what, who, p.does, u.use.Node, f.text)
 		if i == 0 || f.rank < best.rank {
 			best = f
 		}
@@ -555,11 +547,11 @@ func (w *inquiry) others(at waiter, where place, verb, what, does string, from *
 }
 
 // last tells of the step that did something with a resource last, and what has become of its session.
-func (w *inquiry) last(o *Origin, did, never string, now int64) string {
+func (w *inquiry) last(o *Origin, p providers, now int64) string {
 	if o.GetStep() == 0 {
-		return ", and " + never
+		return ", and " + p.never
 	}
-	return fmt.Sprintf("; the last step that %s was of session %s, %s ago", did, o.Session, Ago(now-o.At)) + w.fate(o)
+	return fmt.Sprintf("; the last step that %s was of session %s, %s ago", p.did, o.Session, Ago(now-o.At)) + w.fate(o)
 }
 
 // fate tells what has become of the session of a step.
