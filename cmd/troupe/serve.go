@@ -125,13 +125,14 @@ func newServe(stdin *os.File) *cobra.Command {
 		}
 		defer security.close()
 		stops := make(chan time.Duration, 1)
-		stop := func(within time.Duration) {
+		stop := func(drain time.Duration) {
 			select {
-			case stops <- cmp.Or(within, f.run.drain):
+			case stops <- drain:
 			default: // it stops already
 			}
 		}
-		server, err := f.server(cmd.Context(), log, append(f.options(security, log), troupe.WithTraces(traces), troupe.WithDrainRequests(stop))...)
+		drained := func(within time.Duration) { stop(cmp.Or(within, f.run.drain)) }
+		server, err := f.server(cmd.Context(), log, append(f.options(security, log), troupe.WithTraces(traces), troupe.WithDrainRequests(drained))...)
 		if err != nil {
 			if f.serverDef != "" {
 				announceError(cmd.OutOrStdout(), err)
@@ -226,7 +227,7 @@ func listens(stdin *os.File) bool {
 }
 
 // obey does what the embedding program says, a line for each, until the end of what it says.
-func obey(stdin io.Reader, stdout io.Writer, drain time.Duration, stop func(within time.Duration), ended func()) {
+func obey(stdin io.Reader, stdout io.Writer, drain time.Duration, stop func(drain time.Duration), ended func()) {
 	defer ended()
 	lines := bufio.NewScanner(stdin)
 	for lines.Scan() {

@@ -112,13 +112,19 @@ func (p *process) ends() (code int, log string) {
 	return p.cmd.ProcessState.ExitCode(), string(out) + string(errs)
 }
 
-func TestEmbeddedServer(t *testing.T) {
-	def := filepath.Join(t.TempDir(), "def")
+// localDef is a file with the ServerDef of a cluster of one task.
+func localDef(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "def")
 	text := `cluster { job { name: "localhost" tasks { key: 0 value: "localhost:0" } } } job_name: "localhost" protocol: "grpc"`
-	if err := os.WriteFile(def, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, nil, "serve", "--server_def="+def)
+	return path
+}
+
+func TestEmbeddedServer(t *testing.T) {
+	p := start(t, nil, "serve", "--server_def="+localDef(t))
 	announced, ok := strings.CutPrefix(p.line(p.stdout), "TARGET ")
 	if !ok || !regexp.MustCompile(`^grpc://localhost:[1-9]\d*$`).MatchString(announced) {
 		t.Fatalf("announced %q", announced)
@@ -146,12 +152,8 @@ func TestEmbeddedServer(t *testing.T) {
 
 // A program that embeds a server hears where its pages are, and stops it with a time of its own for steps that run.
 func TestEmbeddedServerStops(t *testing.T) {
-	def := filepath.Join(t.TempDir(), "def")
-	text := `cluster { job { name: "localhost" tasks { key: 0 value: "localhost:0" } } } job_name: "localhost" protocol: "grpc"`
-	if err := os.WriteFile(def, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for command, logged := range map[string]string{"stop": "drain=1m0s", "stop 20ms": "drain=20ms"} {
+	def := localDef(t)
+	for command, logged := range map[string]string{"stop": "drain=1m0s", "stop 20ms": "drain=20ms", "stop 0s": "drain=0s"} {
 		p := start(t, nil, "serve", "--server_def="+def, "--http=127.0.0.1:0", "--drain=1m")
 		if at := p.line(p.stdout); !regexp.MustCompile(`^HTTP http://127\.0\.0\.1:[1-9]\d*/$`).MatchString(at) {
 			t.Errorf("announced %q", at)
