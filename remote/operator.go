@@ -84,8 +84,8 @@ func (n *Node) Reset(ctx context.Context, by access.Peer, containers []string) e
 	return n.gateway.Reset(ctx, &caller, caller.NameAt(by.Address), containers)
 }
 
-// maxDrain bounds how long a task that drains may let its steps run.
-const maxDrain = time.Hour
+// MaxDrain bounds how long a task that drains may let its steps run.
+const MaxDrain = time.Hour
 
 // DrainTask has a task of the cluster end. It waits for the task's answer for 2 s at most, and not for its end.
 func (n *Node) DrainTask(ctx context.Context, q *wire.DrainRequest) (*wire.DrainAnswer, error) {
@@ -110,8 +110,8 @@ func (n *Node) drainAs(ctx context.Context, caller *gateway.Caller, by, task str
 	if err := caller.May(access.DrainTasks); err != nil {
 		return err
 	}
-	if within < 0 || within > maxDrain {
-		return status.InvalidArgumentf("A task drains for at most %v, not %v", maxDrain, within)
+	if within < 0 || within > MaxDrain {
+		return status.InvalidArgumentf("A task drains for at most %v, not %v", MaxDrain, within)
 	}
 	if _, known := n.spec.ByName(task); !known {
 		return status.Errorf(status.NotFound, "the cluster has no task %s: it is %v", view.Line(task), n.spec)

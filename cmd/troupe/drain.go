@@ -7,14 +7,13 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote"
 	"github.com/troupe-run/troupe/remote/client"
-	"github.com/troupe-run/troupe/remote/spec"
 )
 
 func newDrain(stdin *os.File) *cobra.Command {
@@ -54,7 +53,7 @@ tasks, such as troupe up's, does not end on request.`,
 		if err := c.Drain(ctx, task, within); err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(ctx, cmp.Or(within, time.Hour)+timeout)
+		ctx, cancel := context.WithTimeout(ctx, cmp.Or(within, remote.MaxDrain)+timeout)
 		defer cancel()
 		if err := d.gone(ctx, c); err != nil {
 			return err
@@ -67,7 +66,7 @@ tasks, such as troupe up's, does not end on request.`,
 		if _, err := parseTask(args[1]); err != nil {
 			return err
 		}
-		if within < 0 || within > time.Hour {
+		if within < 0 || within > remote.MaxDrain {
 			return usage(fmt.Errorf("--within is from 0 to 1h, not %v", within))
 		}
 		if !yes {
@@ -82,17 +81,20 @@ tasks, such as troupe up's, does not end on request.`,
 
 // parseTask reads worker:1, or a task's full name.
 func parseTask(text string) (string, error) {
-	job, index, short := strings.Cut(text, ":")
-	i, err := strconv.Atoi(index)
-	if strings.HasPrefix(text, "/") {
-		job, i, err = spec.ParseTaskName(text)
-	} else if !short {
-		err = errors.New("it has no index")
+	full, err := text, error(nil)
+	if !strings.HasPrefix(text, "/") {
+		job, index, ok := strings.Cut(text, ":")
+		if full = "/job:" + job + "/task:" + index; !ok {
+			err = errors.New("it has no index")
+		}
+	}
+	if err == nil {
+		full, err = fullTaskName(full)
 	}
 	if err != nil {
 		return "", usage(fmt.Errorf("a task is worker:1 or /job:worker/task:1, not %q: %w", text, err))
 	}
-	return spec.TaskName(job, i), nil
+	return full, nil
 }
 
 // drained is a task that was asked to end.

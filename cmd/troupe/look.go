@@ -40,13 +40,22 @@ func (l *look) check() error {
 	}
 	l.tasks = l.tasks[:0]
 	for _, name := range l.only {
-		job, index, err := spec.ParseTaskName(name)
+		full, err := fullTaskName(name)
 		if err != nil {
 			return usage(fmt.Errorf("--task: %w", err))
 		}
-		l.tasks = append(l.tasks, spec.TaskName(job, index))
+		l.tasks = append(l.tasks, full)
 	}
 	return nil
+}
+
+// fullTaskName is the full name of a task, of one in which the replica may be left out.
+func fullTaskName(name string) (string, error) {
+	job, index, err := spec.ParseTaskName(name)
+	if err != nil {
+		return "", err
+	}
+	return spec.TaskName(job, index), nil
 }
 
 // see asks for sections of the tasks.

@@ -63,11 +63,11 @@ func (w *waiting) check() error {
 			w.jobs = append(w.jobs, name)
 			continue
 		}
-		job, index, err := spec.ParseTaskName(name)
+		full, err := fullTaskName(name)
 		if err != nil {
 			return usage(fmt.Errorf("--tasks: %w", err))
 		}
-		w.tasks = append(w.tasks, spec.TaskName(job, index))
+		w.tasks = append(w.tasks, full)
 	}
 	return nil
 }
