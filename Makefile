@@ -3,7 +3,7 @@
 TROUPE = troupe
 WITH_CUDA = flags=$$(devices/cuda/headers.sh) && compiler=$$(devices/cuda/compiler.sh) && CGO_ENABLED=1 CC="$$compiler" CGO_CFLAGS="$$flags" CGO_LDFLAGS=-Wl,--as-needed
 
-.PHONY: troupe cuda test lint test-plain test-race test-cuda test-rules test-arm64 wheel wheels site compare kernel-report gpu-report release release-dry-run release-wheels release-check test-release
+.PHONY: troupe cuda test faults check lint test-plain test-race test-cuda test-rules test-arm64 wheel wheels site compare kernel-report gpu-report release release-dry-run release-wheels release-check test-release
 
 troupe:
 	CGO_ENABLED=0 go build -o $(TROUPE) ./cmd/troupe
@@ -11,21 +11,36 @@ troupe:
 cuda:
 	$(WITH_CUDA) go build -tags cuda -o $(TROUPE) ./cmd/troupe
 
-# Everything that a change has to pass. Each package's tests run once, where they tell most, and those of GATED twice.
-test: lint test-plain test-race test-cuda test-rules test-release
+# All packages, the end-to-end programs and the documents, in about ten minutes on two processors. go test prints packages in this order,
+# each when it and those before it are done; what takes long comes last.
+test:
+	@echo "This takes about ten minutes on two processors that do nothing else. Each package is shown when it is done, the end-to-end programs last."
+	CGO_ENABLED=0 go test -p 3 -parallel 4 -timeout 20m ./graph/... ./internal/... ./queues/... ./containers/... ./examples/... ./kernels/... ./devices/... \
+		./actors/... ./remote/... ./serve/... ./troupetest ./cmd/... . ./e2e/...
+
+# Tasks that are killed, frozen, absent, cut off or far away, with TensorFlow's client: part of make check too. Far tasks need Linux, and the right to make
+# network namespaces.
+faults:
+	TROUPE_TESTS=check CGO_ENABLED=0 go test -v -timeout 20m ./e2e -run '^(TestFaults|TestAbsentTask|TestVanishedClient|TestBrokenConnections|TestAbandonedSessions|TestFarTasks)$$'
+
+# What takes long, before each change is merged; .ci/run runs both. Tests run at greater length (internal/extent). Each package's tests run once, where
+# they tell most, and those of GATED twice.
+check test-plain test-race test-cuda test-rules test-release: export TROUPE_TESTS ?= check
+
+check: lint test-plain test-race test-cuda test-rules test-release
 
 # The version is in .ci/tools/go.mod, with its checksums. The first run builds it.
 lint:
 	CGO_ENABLED=0 go tool -modfile=.ci/tools/go.mod golangci-lint run ./...
 
 # What starts goroutines runs under the race detector, which needs a C compiler.
-RACED = . ./actors/... ./cmd/... ./containers/... ./internal/... ./queues/... ./remote/...
+RACED = . ./actors/... ./cmd/... ./containers/... ./internal/... ./queues/... ./remote/... ./serve/... ./troupetest
 # These have tests that count allocations, limit memory or compare numbers in bulk, and leave them out under the race
 # detector.
 GATED = ./cmd/troupe ./kernels/all ./kernels/internal/simd ./remote/compress
 
 test-plain:
-	CGO_ENABLED=0 go test -timeout 30m ./e2e/... ./examples/... ./graph/... $(GATED)
+	CGO_ENABLED=0 go test -parallel 4 -timeout 30m ./e2e/... ./examples/... ./graph/... $(GATED)
 
 test-race:
 	CGO_ENABLED=1 go test -race -timeout 20m $(RACED)

@@ -1,11 +1,14 @@
 package troupe
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/troupe-run/troupe/actors/cast"
 	"github.com/troupe-run/troupe/graph/status"
@@ -13,24 +16,30 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Bounds of a program's own actors. A message or actor beyond them is RESOURCE_EXHAUSTED; Send and Ask wait for
-// room in a queue instead.
+// Limits of a program's own actors. A message or actor that exceeds one fails with RESOURCE_EXHAUSTED, but Send and Ask
+// wait for room in a full queue.
 const (
-	// MaxActorMessage is the most bytes of a message, encoded.
+	// MaxActorMessage is the maximum size of an encoded message, in bytes.
 	MaxActorMessage = cast.MaxMessage
-	// MaxActorQueue is the most messages that may wait for an actor, from its own task and from each other one,
-	// and MaxActorQueueBytes the most bytes of them.
+	// MaxActorQueue is the maximum number of messages from one task, its own or another, that may wait for an actor.
+	// MaxActorQueueBytes is the maximum number of their bytes.
 	MaxActorQueue      = cast.MaxQueued
 	MaxActorQueueBytes = cast.MaxQueuedBytes
-	// MaxActors is the most actors of a task.
+	// MaxActors is the maximum number of actors on a task.
 	MaxActors = cast.MaxActors
+	// MaxActorStash is the maximum number of messages that an actor may have put aside with ActorContext.Stash, of MaxActorQueueBytes together.
+	MaxActorStash = cast.MaxQueued
+	// MaxTopics is the maximum number of topics that the actors of a task may subscribe to.
+	MaxTopics = cast.MaxTopics
+	// MaxActorAsks is the maximum number of answers that an actor may wait for after ActorContext.Ask.
+	MaxActorAsks = cast.MaxAsks
 )
 
-// Actor is an actor of the program's own, which lives beside the runtime's masters and workers on a task of the
-// cluster. It has a name there, and receives messages, which are the program's own protocol buffers, from all
-// tasks:
+// Actor is an actor of the program's own. It lives on a task of the cluster, beside the runtime's masters and workers,
+// and has a name there. It receives messages from all tasks, which are protocol buffers or values of types that RegisterMessage was
+// called for:
 //
-//	counter := troupe.WithActor("counter", func(*troupe.ActorContext, proto.Message) (troupe.Actor, error) {
+//	counter := troupe.WithActor("counter", func(*troupe.ActorContext, any) (troupe.Actor, error) {
 //		var total int64
 //		return troupe.ActorFunc(func(c *troupe.ActorContext, message any) {
 //			switch m := message.(type) {
@@ -41,27 +50,28 @@ const (
 //		}), nil
 //	})
 //
-// Code does not travel: each task that is to have actors of a kind needs this option in its own program.
+// Code is not sent between tasks: each task that hosts actors of a kind needs this option in its own program.
 // Server.Spawn then makes an actor on any of these tasks, and Server.Send and Ask reach it.
 //
 // Guarantees:
-//   - A message arrives once or never. Messages from one sender to one actor arrive in the order in which
-//     they were sent. Messages that are in flight when a link breaks or a task ends are lost, and so are messages that
-//     wait for an actor when it ends. Ask reports all of these: it always returns the answer or an error.
-//   - An actor handles one message at a time. It may block in Receive; its further messages then wait, and where
-//     too many wait, so do their senders.
-//   - A panic in Receive ends that actor alone. Its state is lost. Its watchers, and callers of Ask, are told.
-//   - A watcher is told once that an actor ended, or that its task is out of reach, after which the
-//     actor may live on.
+//   - A message arrives at most once. Messages from one sender to one actor arrive in the order in which they were
+//     sent. Messages that are in flight when a link breaks or a task ends are lost, and so are messages that wait for
+//     an actor when it ends. Ask reports all of these: it always returns the answer or an error.
+//   - An actor handles one message at a time. It may block in Receive. Its other messages then wait, and so do their
+//     senders when its queue is full.
+//   - A panic in Receive ends only that actor. Its state is lost. Its watchers, and callers of Ask, are notified. With the
+//     option Restart of its kind, the actor is made afresh instead, and handles the messages that wait for it.
+//   - A watcher is notified once: that an actor ended, or that its task is unreachable. An unreachable actor may live
+//     on.
 type Actor interface {
-	// Receive handles a message: a proto.Message that was sent, an ActorEnded of an actor that this one watches,
-	// or a TaskStatus after ActorContext.WatchTasks. The receiver may read a message, but not change it: if the
-	// sender is on the same task, it is the same value. An actor that is also an io.Closer is closed after its
-	// last message, even after a panic.
+	// Receive handles a message: a proto.Message or a value of a registered type that was sent, an ActorEnded of an actor that this one watches, a
+	// TaskStatus after ActorContext.WatchTasks, an ActorAnswer after ActorContext.Ask, or what was given to
+	// ActorContext.After or Every. The receiver must not change a proto.Message: a sender on the same task shares it.
+	// An actor that is also an io.Closer is closed after its last message, even after a panic.
 	Receive(c *ActorContext, message any)
 }
 
-// ActorFunc is an Actor that is a function.
+// ActorFunc is a function that serves as an Actor.
 type ActorFunc func(c *ActorContext, message any)
 
 // Receive calls f.
@@ -69,76 +79,132 @@ func (f ActorFunc) Receive(c *ActorContext, message any) { f(c, message) }
 
 // ActorMaker makes an actor with the arguments of Server.Spawn, which may be nil. It runs on the actor's
 // goroutine, and may already send and watch.
-type ActorMaker func(c *ActorContext, arguments proto.Message) (Actor, error)
+type ActorMaker func(c *ActorContext, arguments any) (Actor, error)
 
 // WithActor registers a kind of actor on the server; all tasks of the cluster may then spawn actors of this
-// kind there. A second option of the same kind replaces the first.
-func WithActor(kind string, create ActorMaker) Option {
+// kind there. A second WithActor of the same kind replaces the first. Without options, actors end with their first failure;
+// see Restart.
+func WithActor(kind string, create ActorMaker, opts ...ActorOption) Option {
 	return option("WithActor", func(o *options) {
-		if o.actors == nil {
-			o.actors = map[string]ActorMaker{}
+		k := actorKind{create: create}
+		for _, opt := range opts {
+			if err := opt.apply(&k); err != nil && o.err == nil {
+				o.err = err
+			}
 		}
-		o.actors[kind] = create
+		if o.actors == nil {
+			o.actors = map[string]actorKind{}
+		}
+		o.actors[kind] = k
 	})
 }
 
-// ActorRef addresses an actor by its task, such as /job:worker/task:1, and its name there. It is a plain value:
-// it may be written by hand, compared, and sent as text. A name can be used again after its actor has ended;
-// then it refers to the new one.
+// ActorRef addresses an actor by its task and its name there. The task is written as /job:worker/replica:0/task:1, /job:worker/task:1 or
+// worker:1; Equal compares references however they are written. A reference is a plain value: it may be written by hand, and sent as text.
+// Spawn and ActorEnded return references as they were given to Spawn and Watch: a program that always writes tasks in the same way can
+// compare them with ==, and use them as keys of a map. References that the runtime makes (Self, Sender) have the full name of the task. A
+// name can be reused after its actor has ended; it then refers to the new actor.
 //
-// With WithOutsiders, the task may also be the host:port of a process outside the cluster that speaks
-// protoactor-go's remote protocol, and the name that of an actor there.
+// With WithOutsiders, the task may also be the host:port of a process outside the cluster that speaks protoactor-go's
+// remote protocol, and the name that of an actor there. If it also names a task of the cluster, that task is meant.
 type ActorRef struct{ Task, Name string }
 
-// actorPart is what stands between the task and the name in the text of a reference.
+// Equal reports whether two references mean the same actor, however their tasks are written.
+func (r ActorRef) Equal(other ActorRef) bool {
+	return r.Name == other.Name && fullTask(r.Task) == fullTask(other.Task)
+}
+
+// fullTask returns the full name of a task, or task unchanged if it is not a task's name.
+func fullTask(task string) string {
+	if job, index, err := spec.ParseTaskName(task); err == nil {
+		return spec.TaskName(job, index)
+	}
+	return task
+}
+
+// actorPart separates the task from the name in the text of a reference.
 const actorPart = "/actor:"
 
-// String is the reference as text, such as /job:worker/replica:0/task:1/actor:counter.
+// String returns the reference as text, such as /job:worker/replica:0/task:1/actor:counter.
 func (r ActorRef) String() string { return r.Task + actorPart + r.Name }
 
-// ParseActorRef parses the text that String returns.
+// ParseActorRef parses the text that String returns. The task stays as it is written.
 func ParseActorRef(text string) (ActorRef, error) {
 	task, name, ok := strings.Cut(text, actorPart)
 	if !ok || task == "" || name == "" {
 		return ActorRef{}, status.InvalidArgumentf("%q does not address an actor, as /job:worker/replica:0/task:1/actor:counter does", text)
 	}
-	r, err := ActorRef{task, name}.resolve()
-	return ActorRef(r), err
+	if _, _, err := spec.ParseTaskName(task); err != nil && !cast.Outside(task) && !cast.IsVirtual(task) {
+		return ActorRef{}, err
+	}
+	return ActorRef{task, name}, nil
 }
 
-// resolve gives the task its full name; an empty one stays empty.
-func (r ActorRef) resolve() (cast.Ref, error) {
-	if r.Task == "" || cast.Outside(r.Task) {
+// resolve returns a reference with the full name of its task. An empty task stays empty.
+func (s *Server) resolve(r ActorRef) (cast.Ref, error) {
+	if cast.IsVirtual(r.Task) {
+		return cast.Ref(r), nil
+	}
+	cluster := s.node.Spec()
+	if _, known := cluster.ByName(r.Task); known || r.Task == "" {
 		return cast.Ref(r), nil
 	}
 	job, index, err := spec.ParseTaskName(r.Task)
-	return cast.Ref{Task: spec.TaskName(job, index), Name: r.Name}, err
+	outside := cast.Outside(r.Task)
+	switch {
+	case err == nil && (!outside || slices.Contains(cluster.Jobs(), job)):
+		return cast.Ref{Task: spec.TaskName(job, index), Name: r.Name}, nil
+	case outside:
+		return cast.Ref(r), nil
+	}
+	return cast.Ref{}, err
 }
 
-// ActorEnded reports an actor's end. Err is nil if it was ended on purpose, or ended itself. Otherwise it says
-// that the actor panicked (INTERNAL), that its task was lost (UNAVAILABLE) or stops (CANCELLED), or that there
-// was no such actor (NOT_FOUND).
+// ActorEnded reports an actor's end. Actor is the reference that was given to Watch. Err is nil if the actor was ended on purpose or ended
+// itself. Otherwise it is the error given to ActorContext.Crash, or says that the actor panicked (INTERNAL), that its task was lost (UNAVAILABLE) or is stopping (CANCELLED), or that
+// there was no such actor (NOT_FOUND).
 type ActorEnded struct {
 	Actor ActorRef
 	Err   error
 }
 
-// Spawn makes an actor of a kind on a task and under a name, and waits until it is there. An empty task is the
-// server's own; with an empty name, the actor gets a unique one. arguments, which may be nil, are for the
-// kind's ActorMaker, whose error Spawn returns. Other errors: ALREADY_EXISTS if the name is taken, NOT_FOUND if
-// the program of that task has no such kind, UNAVAILABLE if the task cannot be reached. After UNAVAILABLE or
-// the end of ctx, the actor may be there or not: a second Spawn returns ALREADY_EXISTS if it is.
-func (s *Server) Spawn(ctx context.Context, kind string, at ActorRef, arguments proto.Message) (ActorRef, error) {
+// Spawn makes an actor of a kind, with the task and the name of at, and waits until it exists. An empty task means the
+// server's own; with an empty name, the actor gets a unique one. arguments, which may be nil, are passed to the kind's
+// ActorMaker, whose error Spawn returns. Other errors are ALREADY_EXISTS if the name is taken, NOT_FOUND if the program
+// of that task has no such kind, and UNAVAILABLE if the task cannot be reached. After UNAVAILABLE or the end of ctx,
+// the actor may or may not exist: if it does, a second Spawn returns ALREADY_EXISTS. See Ensure.
+func (s *Server) Spawn(ctx context.Context, kind string, at ActorRef, arguments any) (ActorRef, error) {
+	return s.spawn(ctx, kind, at, arguments, (*cast.Cast).Spawn)
+}
+
+// Ensure returns the actor of a kind that has a name on a task, and makes it, as Spawn does, if there is none. Of several calls at a time, on any
+// tasks, one makes the actor, and all return once it exists; the arguments are those of that call. An actor that is ending is replaced when
+// it has ended. One that restarts is there.
+//
+// The errors are those of Spawn: ALREADY_EXISTS means that an actor of another kind has the name, and INVALID_ARGUMENT that at has no name. If the maker
+// fails, all callers that wait for it get its error. Ensure may be called again after any error.
+func (s *Server) Ensure(ctx context.Context, kind string, at ActorRef, arguments any) (ActorRef, error) {
+	return s.spawn(ctx, kind, at, arguments, (*cast.Cast).Ensure)
+}
+
+func (s *Server) spawn(ctx context.Context, kind string, at ActorRef, arguments any,
+	spawn func(*cast.Cast, context.Context, string, cast.Ref, proto.Message) (cast.Ref, error)) (ActorRef, error) {
 	c, ref, err := s.stage(at)
 	if err != nil {
 		return ActorRef{}, err
 	}
-	ref, err = c.Spawn(ctx, kind, ref, arguments)
-	return ActorRef(ref), err
+	enclosed, err := cast.Enclose(arguments)
+	if err != nil {
+		return ActorRef{}, err
+	}
+	if ref, err = spawn(c, ctx, kind, ref, enclosed); err != nil {
+		return ActorRef{}, err
+	}
+	return ActorRef{cmp.Or(at.Task, ref.Task), ref.Name}, nil
 }
 
-// EndActor lets an actor handle the messages that wait for it, ends it, and waits until it has ended. It is
-// NOT_FOUND if there is none.
+// EndActor ends an actor after it has handled the messages that wait for it, and waits until it has ended. It returns
+// NOT_FOUND if there is no such actor.
 func (s *Server) EndActor(ctx context.Context, ref ActorRef) error {
 	c, to, err := s.stage(ref)
 	if err != nil {
@@ -147,39 +213,41 @@ func (s *Server) EndActor(ctx context.Context, ref ActorRef) error {
 	return c.End(ctx, to)
 }
 
-// Send sends a message to an actor; the message has no sender. While too much waits for the actor, Send waits
-// until ctx ends. No error means that the message is on its way: as long as the link to the actor's task holds,
-// it arrives, if the actor is there. If there is no such actor, Send returns NOT_FOUND on the same task, and
-// another task logs it.
-func (s *Server) Send(ctx context.Context, to ActorRef, message proto.Message) error {
-	c, ref, err := s.stage(to)
+// Send sends a message to an actor. The message has no sender. While the actor's queue is full, Send waits until ctx
+// ends. A nil error means that the message is in flight: it arrives if the link to the actor's task holds and the actor
+// exists. If there is no such actor, Send returns NOT_FOUND for an actor of the same task; another task logs it.
+func (s *Server) Send(ctx context.Context, to ActorRef, message any) error {
+	c, ref, m, err := s.stageMessage(to, message)
 	if err != nil {
 		return err
 	}
-	return c.Send(ctx, cast.Ref{}, ref, message)
+	return c.Send(ctx, cast.Ref{}, ref, m)
 }
 
-// TrySend is Send that does not wait for room: it is RESOURCE_EXHAUSTED if too much waits for the actor. It
-// only waits for a link to the actor's task, until ctx ends.
-func (s *Server) TrySend(ctx context.Context, to ActorRef, message proto.Message) error {
-	c, ref, err := s.stage(to)
+// TrySend is Send that does not wait for room: it returns RESOURCE_EXHAUSTED if the actor's queue is full. It waits
+// only for a link to the actor's task, until ctx ends.
+func (s *Server) TrySend(ctx context.Context, to ActorRef, message any) error {
+	c, ref, m, err := s.stageMessage(to, message)
 	if err != nil {
 		return err
 	}
-	return c.TrySend(ctx, cast.Ref{}, ref, message)
+	return c.TrySend(ctx, cast.Ref{}, ref, m)
 }
 
-// Ask sends a message to an actor and waits for its answer, which is what the actor sends to the message's
-// sender. It waits until ctx ends, the actor ends or its task is lost. The error may be the actor's own (see
-// ActorContext.Fail), or INVALID_ARGUMENT if the answer has another type. An actor that asks itself waits until
-// ctx ends.
-func Ask[A proto.Message](ctx context.Context, s *Server, to ActorRef, message proto.Message) (A, error) {
+// Ask sends a message to an actor and waits for its answer: the message that the actor sends to the sender. Ask fails when ctx ends, the
+// actor ends or its task is lost. The error may be the actor's own (see ActorContext.Fail), UNIMPLEMENTED if the actor neither answers nor
+// keeps the message, or INVALID_ARGUMENT if the answer has another type. An actor that asks itself waits until ctx ends.
+func Ask[A any](ctx context.Context, s *Server, to ActorRef, message any) (A, error) {
 	var none A
-	c, ref, err := s.stage(to)
+	c, ref, m, err := s.stageMessage(to, message)
 	if err != nil {
 		return none, err
 	}
-	answer, err := c.Ask(ctx, ref, message)
+	got, err := c.Ask(ctx, ref, m)
+	if err != nil {
+		return none, err
+	}
+	answer, err := cast.Disclose(got)
 	if err != nil {
 		return none, err
 	}
@@ -208,7 +276,7 @@ func (s *Server) WatchActor(ctx context.Context, ref ActorRef) (<-chan ActorEnde
 	}
 	told, stop := context.WithCancel(ctx)
 	set, cancel, err := c.Watch(to, func(e cast.Ended) {
-		finish(func() { ended <- ActorEnded{ActorRef(e.Ref), e.Err} })
+		finish(func() { ended <- ActorEnded{ref, e.Err} })
 		stop()
 	})
 	if err != nil {
@@ -226,10 +294,10 @@ func (s *Server) WatchActor(ctx context.Context, ref ActorRef) (<-chan ActorEnde
 	return ended, nil
 }
 
-// WatchTasks yields the state of the cluster's tasks: first of each task that has been seen, including its own,
-// then of each that comes, goes, or is another process than before (TaskStatus.Boot). A slow reader misses
-// intermediate states, but never the latest one. It ends when ctx ends or the server stops. The source is
-// gossip: a task that leaves is reported at once, one that crashed after some seconds.
+// WatchTasks yields the state of the cluster's tasks: first of each task that has been seen, including the server's own, then of each that
+// comes, goes, or is a different process than before (TaskStatus.Boot). A slow reader misses intermediate states, but never the latest one.
+// The sequence ends when ctx ends or the server stops. It reports the same as Server.Status. In clusters of up to 64 tasks, links to all
+// tasks are kept meanwhile, and a crash is reported at once; in larger ones it takes some seconds.
 func (s *Server) WatchTasks(ctx context.Context) iter.Seq[TaskStatus] {
 	return func(yield func(TaskStatus) bool) {
 		node, err := s.running()
@@ -237,7 +305,7 @@ func (s *Server) WatchTasks(ctx context.Context) iter.Seq[TaskStatus] {
 			return
 		}
 		changed := make(chan struct{}, 1)
-		subscription := node.Cast().Subscribe(func(*cast.Subscription) { changed <- struct{}{} }) // at most one is not taken
+		subscription := node.Cast().Subscribe(func(*cast.Subscription) { changed <- struct{}{} }) // does not block: at most one notification is pending
 		defer subscription.Cancel()
 		for {
 			select {
@@ -256,50 +324,83 @@ func (s *Server) WatchTasks(ctx context.Context) iter.Seq[TaskStatus] {
 	}
 }
 
-// stage gives what runs the program's actors, and checks a reference.
+// stage returns the runtime of the program's actors, and the resolved reference.
 func (s *Server) stage(ref ActorRef) (*cast.Cast, cast.Ref, error) {
 	node, err := s.running()
 	if err != nil {
 		return nil, cast.Ref{}, err
 	}
-	c := node.Cast()
-	if ref.Task == "" || c.Knows(ref.Task) { // the full name, as references have it that the server gave
-		return c, cast.Ref(ref), nil
-	}
-	to, err := ref.resolve()
-	return c, to, err
+	to, err := s.resolve(ref)
+	return node.Cast(), to, err
 }
 
-// kinds are the program's makers as the runtime calls them.
-func (s *Server) kinds(makers map[string]ActorMaker) map[string]cast.Make {
-	all := map[string]cast.Make{}
-	for kind, create := range makers {
-		all[kind] = func(c *cast.Context, arguments proto.Message) (cast.Actor, error) {
+// stageMessage is stage for a message, which it returns as it is sent.
+func (s *Server) stageMessage(to ActorRef, message any) (*cast.Cast, cast.Ref, proto.Message, error) {
+	c, ref, err := s.stage(to)
+	if err != nil {
+		return nil, cast.Ref{}, nil, err
+	}
+	m, err := cast.Enclose(message)
+	return c, ref, m, err
+}
+
+// kinds adapts the program's makers to the runtime.
+func (s *Server) kinds(makers map[string]actorKind) map[string]cast.Maker {
+	all := map[string]cast.Maker{}
+	for kind, k := range makers {
+		all[kind] = cast.Maker{Restart: k.restart, Decide: k.decide, Virtual: k.virtual, Make: func(c *cast.Context, arguments proto.Message) (cast.Actor, error) {
 			r := &role{context: ActorContext{c, s}}
-			var err error
-			if r.actor, err = create(&r.context, arguments); err != nil {
+			given, err := cast.Disclose(arguments)
+			if err != nil {
+				return nil, err
+			}
+			if r.actor, err = k.create(&r.context, given); err != nil {
 				return nil, err
 			}
 			if r.actor == nil {
 				return nil, status.Internalf("The program made no actor of kind %q", kind)
 			}
+			r.behaviour = r.actor
 			return r, nil
-		}
+		}}
 	}
 	return all
 }
 
-// role is an actor of the program's as the runtime calls it.
+// role adapts an actor of the program to the runtime.
 type role struct {
-	actor   Actor
-	context ActorContext
+	actor     Actor        // as it was made
+	behaviour Actor        // receives the messages
+	context   ActorContext // for messages without a sender
 }
 
-func (r *role) Receive(_ *cast.Context, message any) {
-	if e, ok := message.(cast.Ended); ok {
-		message = ActorEnded{ActorRef(e.Ref), e.Err}
+func (r *role) Receive(c *cast.Context, message any) {
+	switch message.(type) {
+	case cast.Ended, cast.Answer:
+		message = noticeOf(message) // a call, since its variables would take stack for each message
 	}
-	r.actor.Receive(&r.context, message)
+	if c == r.context.context {
+		r.behaviour.Receive(&r.context, message)
+		return
+	}
+	r.behaviour.Receive(&ActorContext{c, r.context.server}, message)
+}
+
+// noticeOf converts a notice of the runtime to the program's type.
+//
+//go:noinline
+func noticeOf(notice any) any {
+	switch n := notice.(type) {
+	case cast.Ended:
+		return ActorEnded{ActorRef(n.Ref), n.Err}
+	case cast.Answer:
+		a := ActorAnswer{From: ActorRef(n.From), Tag: n.Tag, Err: n.Err, own: n.Own, notBegun: n.NotBegun}
+		if a.Err == nil {
+			a.Message, a.Err = cast.Disclose(n.Message)
+		}
+		return a
+	}
+	return notice
 }
 
 func (r *role) Close() error {
@@ -309,70 +410,187 @@ func (r *role) Close() error {
 	return nil
 }
 
-// ActorContext is an actor's view of itself and its server. Its methods may only be called on the actor's own
-// goroutine, in its ActorMaker and in Receive, except for Self, Server and Context.
+// ActorContext is an actor's view of itself, its server and the message that it handles. Its methods may only be called on the actor's own
+// goroutine, in its ActorMaker and in Receive. Self, Server, Context, Reply and Fail may be called from any goroutine.
+//
+// Timers, watches, asks and children end with the actor, and when it restarts (see Restart).
 type ActorContext struct {
 	context *cast.Context
 	server  *Server
 }
 
-// Self is the actor's own address.
+// Self returns the actor's own address.
 func (c *ActorContext) Self() ActorRef { return ActorRef(c.context.Self()) }
 
-// Server is the server that the actor lives on.
+// Server returns the server that the actor lives on.
 func (c *ActorContext) Server() *Server { return c.server }
 
-// Context ends when the actor ends or its server stops. An actor that waits must use it: the error of
-// Server.Stop names actors that do not return.
+// Context returns a context that ends when the actor ends or restarts, or its server stops. An actor that waits must use it: the
+// error of Server.Stop names actors that do not return.
 func (c *ActorContext) Context() context.Context { return c.context.Life() }
 
-// Sender is the sender of the message that is being handled: an actor, a caller of Ask, or the zero ActorRef if
-// there is none. To answer later, keep it and send to it.
+// Sender returns the sender of the message that is being handled: an actor, a caller of Ask, or the zero ActorRef if
+// there is none. To answer a caller of Ask later, use Keep.
 func (c *ActorContext) Sender() ActorRef { return ActorRef(c.context.Sender()) }
 
 // Send is Server.Send with this actor as the sender.
 //
-// An actor that waits here handles nothing meanwhile: two actors that send each other more than their queues
-// hold wait until one of them ends. Such actors should use TrySend. To itself, an actor sends as with TrySend.
-func (c *ActorContext) Send(to ActorRef, message proto.Message) error {
-	ref, err := c.resolve(to)
+// An actor that waits in Send handles no messages meanwhile: two actors that send each other more than their queues
+// hold wait until one of them ends. Such actors should use TrySend. Send to the actor itself does not wait either: it
+// is TrySend.
+func (c *ActorContext) Send(to ActorRef, message any) error {
+	ref, m, err := c.resolve(to, message)
 	if err != nil {
 		return err
 	}
-	return c.context.Send(ref, message)
+	return c.context.Send(ref, m)
 }
 
-// TrySend is Send that does not wait for room: it is RESOURCE_EXHAUSTED if there is none.
-func (c *ActorContext) TrySend(to ActorRef, message proto.Message) error {
-	ref, err := c.resolve(to)
+// TrySend is Send that does not wait for room: it returns RESOURCE_EXHAUSTED if there is none.
+func (c *ActorContext) TrySend(to ActorRef, message any) error {
+	ref, m, err := c.resolve(to, message)
 	if err != nil {
 		return err
 	}
-	return c.context.TrySend(ref, message)
+	return c.context.TrySend(ref, m)
 }
 
-func (c *ActorContext) resolve(r ActorRef) (cast.Ref, error) {
-	if c.context.Cast().Knows(r.Task) {
-		return cast.Ref(r), nil
+// resolve returns a reference with the full name of its task, and a message as it is sent.
+func (c *ActorContext) resolve(to ActorRef, message any) (cast.Ref, proto.Message, error) {
+	ref, err := c.server.resolve(to)
+	if err != nil {
+		return ref, nil, err
 	}
-	return r.resolve()
+	m, err := cast.Enclose(message)
+	return ref, m, err
 }
 
-// Reply sends a message to the sender of the one that is being handled. It is FAILED_PRECONDITION if there is
-// no sender.
-func (c *ActorContext) Reply(message proto.Message) error { return c.context.Reply(message) }
+// Reply sends a message to the sender of the message that this context is for. To a caller of Ask it is the answer. It returns
+// FAILED_PRECONDITION if there is no sender, if the request has been answered, or if Receive has returned without answering or keeping it.
+// It may be called from any goroutine.
+func (c *ActorContext) Reply(message any) error {
+	m, err := cast.Enclose(message)
+	if err != nil {
+		return err
+	}
+	return c.context.Reply(m)
+}
 
-// Fail answers a caller of Ask with an error, including its code. It is FAILED_PRECONDITION if the message was
-// not asked.
+// Fail answers a caller of Ask with an error, including its code. It returns FAILED_PRECONDITION if the message was not
+// sent by Ask, and whenever Reply does. It may be called from any goroutine.
 func (c *ActorContext) Fail(err error) error { return c.context.Fail(err) }
 
-// Watch sends the actor an ActorEnded when another one ends, at once if there is none.
-func (c *ActorContext) Watch(ref ActorRef) error {
-	to, err := ref.resolve()
+// Keep returns the request that is being handled, which may then be answered at any time, from any goroutine, even after Receive has
+// returned. It returns nil if the message was not sent by Ask. A request that Receive neither answers nor keeps fails with UNIMPLEMENTED:
+// no caller of Ask waits for an actor that does not know its message.
+func (c *ActorContext) Keep() *ActorRequest {
+	if r := c.context.Keep(); r != nil {
+		return &ActorRequest{r}
+	}
+	return nil
+}
+
+// ActorRequest is a message of a caller of Ask, which waits for the answer. It fails when the actor that kept it ends or restarts. All methods may be
+// called concurrently; the first answer counts.
+type ActorRequest struct{ request *cast.Request }
+
+// Reply answers the request. It returns FAILED_PRECONDITION if it has been answered.
+func (r *ActorRequest) Reply(message any) error {
+	m, err := cast.Enclose(message)
 	if err != nil {
 		return err
 	}
-	return c.context.Watch(to)
+	return r.request.Reply(m)
+}
+
+// Fail answers the request with an error, including its code. It returns FAILED_PRECONDITION if it has been answered.
+func (r *ActorRequest) Fail(err error) error { return r.request.Fail(err) }
+
+// Forward passes the request that is being handled on to another actor: it receives the message, and its answer, or its error, goes to the
+// caller of Ask. If its task is lost, Ask fails with UNAVAILABLE. This actor can no longer answer the request, and its own end does
+// not end it, but the answer passes through this task if the other actor is on another one.
+//
+// Like Send, Forward waits while the other actor's queue is full, unless that is this actor's own. After an error, the request is still to be
+// answered. The error is FAILED_PRECONDITION if the message was not sent by Ask, if it has been answered, or after Receive has returned.
+func (c *ActorContext) Forward(to ActorRef) error {
+	ref, err := c.server.resolve(to)
+	if err != nil {
+		return err
+	}
+	return c.context.Forward(ref)
+}
+
+// Ask sends a message to an actor, as the function Ask does, and does not wait: the actor itself receives the answer or the error as
+// an ActorAnswer with the tag, which may be any value. It receives exactly one for each Ask, after timeout at the latest, unless it ends or
+// restarts before. If the other actor's queue is full, the error is RESOURCE_EXHAUSTED, as with TrySend. An actor may wait for
+// MaxActorAsks answers.
+func (c *ActorContext) Ask(to ActorRef, message any, timeout time.Duration, tag any) {
+	ref, m, err := c.resolve(to, message)
+	if err != nil {
+		c.context.FailAsk(cast.Ref(to), tag, err)
+		return
+	}
+	c.context.Ask(ref, cast.Ref(to), m, timeout, tag)
+}
+
+// ActorAnswer is the answer to an ActorContext.Ask, or the error that the function Ask would have returned.
+type ActorAnswer struct {
+	From     ActorRef // the actor that was asked, as it was given to Ask
+	Tag      any
+	Message  any // as Receive would get it; nil if Err is set
+	Err      error
+	own      bool // the actor itself answered with Err, and lives on
+	notBegun bool // no actor has begun to handle the message
+}
+
+// After sends the actor a message once, after d. The message, which may be any value, arrives in Receive in its turn, after those that wait
+// already, and without a sender. It takes no room in the actor's queue.
+//
+// stop cancels it, and may be called from any goroutine, at any time and repeatedly. If the actor calls it, the message does not arrive any
+// more, even if it waits in the queue.
+func (c *ActorContext) After(d time.Duration, message any) (stop func()) {
+	return c.context.After(d, message)
+}
+
+// Every is After that sends the message again and again, every d, until stop is called. At most one of them waits: while the actor is busy,
+// the times that pass are skipped. It panics if d is not positive, as time.NewTicker does.
+func (c *ActorContext) Every(d time.Duration, message any) (stop func()) {
+	return c.context.Every(d, message)
+}
+
+// Spawn makes an actor of a kind on this actor's task, as its child, and waits until it exists. With an empty name, it gets a unique one.
+// The errors are those of Server.Spawn.
+//
+// A child ends when its parent ends or restarts: at once, after the message that it is handling, as with Stop. Its watchers get the
+// reason for the parent's end. The parent waits for that before it is closed, and before its own end is reported. An actor that is to live on,
+// or to live on another task, is made by Server.Spawn.
+func (c *ActorContext) Spawn(kind, name string, arguments any) (ActorRef, error) {
+	enclosed, err := cast.Enclose(arguments)
+	if err != nil {
+		return ActorRef{}, err
+	}
+	ref, err := c.context.Spawn(kind, name, enclosed)
+	return ActorRef(ref), err
+}
+
+// Watch sends the actor an ActorEnded when another one ends, or at once if there is no such actor. It does nothing if the actor watches
+// the other one already.
+func (c *ActorContext) Watch(ref ActorRef) error {
+	to, err := c.server.resolve(ref)
+	if err != nil {
+		return err
+	}
+	return c.context.Watch(to, cast.Ref(ref))
+}
+
+// Unwatch ends a watch: the actor receives no ActorEnded of the other one, even if one waits in the queue. It does nothing if there is no
+// such watch. Its error is that of Watch for an invalid reference.
+func (c *ActorContext) Unwatch(ref ActorRef) error {
+	to, err := c.server.resolve(ref)
+	if err != nil {
+		return err
+	}
+	return c.context.Unwatch(to)
 }
 
 // WatchTasks sends the actor a TaskStatus of each task, as Server.WatchTasks yields them.
@@ -380,3 +598,8 @@ func (c *ActorContext) WatchTasks() { c.context.WatchTasks() }
 
 // Stop ends the actor after the message that is being handled. Messages that wait for it are lost.
 func (c *ActorContext) Stop() { c.context.Stop() }
+
+// Crash makes the actor fail after the message that is being handled, as a panic does, but with the code of err: callers of Ask and watchers
+// receive it as the reason for the actor's end, unless the actor restarts. A nil err is INTERNAL. In an ActorMaker, return
+// the error instead.
+func (c *ActorContext) Crash(err error) { c.context.Crash(err) }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/extent"
 	"github.com/troupe-run/troupe/remote/client"
 	"github.com/troupe-run/troupe/remote/spec/spectest"
 	"google.golang.org/protobuf/proto"
@@ -17,13 +18,19 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// company starts so many tasks of the job w in this process, all with the same options.
+// company starts n tasks of the job w in this process, all with the same options.
 func company(t *testing.T, tasks int, opts ...Option) []*Server {
+	t.Helper()
+	return companyEach(t, tasks, func(int) []Option { return opts })
+}
+
+// companyEach is company with options for each task.
+func companyEach(t *testing.T, tasks int, opts func(task int) []Option) []*Server {
 	t.Helper()
 	cluster := ClusterSpec{"w": spectest.Addresses(t, tasks)}
 	var all []*Server
 	for i := range tasks {
-		s, err := NewServer(t.Context(), cluster, append([]Option{WithTask(i), WithStart(false), silent}, opts...)...)
+		s, err := NewServer(t.Context(), cluster, append([]Option{WithTask(i), WithStart(false), silent}, opts(i)...)...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,14 +46,14 @@ func company(t *testing.T, tasks int, opts ...Option) []*Server {
 }
 
 func deadline(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), extent.Slack(30*time.Second))
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// counters add up numbers and answers each request with the sum so far. Text it does not like: "panic",
-// "stop" and "fail" do that.
-var counters = WithActor("counter", func(c *ActorContext, arguments proto.Message) (Actor, error) {
+// counters add up numbers and answers each request with the sum so far. The texts "panic", "stop" and "fail" make it do
+// that.
+var counters = WithActor("counter", func(c *ActorContext, arguments any) (Actor, error) {
 	var sum int64
 	if start, ok := arguments.(*wrapperspb.Int64Value); ok {
 		if sum = start.Value; sum < 0 {
@@ -85,7 +92,7 @@ func sum(t *testing.T, s *Server, ref ActorRef) int64 {
 	return v.Value
 }
 
-// From each task an actor on each task is made, gets messages in order, and answers.
+// Each task spawns an actor on each task, which receives messages in order and answers.
 func TestActorsOfTheProgram(t *testing.T) {
 	all := company(t, 3, counters)
 	for i, from := range all {
@@ -98,7 +105,7 @@ func TestActorsOfTheProgram(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if ref.Task != on.Task() {
+			if !ref.Equal(ActorRef{on.Task(), ref.Name}) {
 				t.Errorf("it is %v", ref)
 			}
 			for n := range 100 {
@@ -186,7 +193,7 @@ func TestActorsThatCannotBe(t *testing.T) {
 	}
 }
 
-// told waits for what a watch tells.
+// told waits for the report of a watch.
 func told(t *testing.T, ended <-chan ActorEnded) ActorEnded {
 	t.Helper()
 	select {
@@ -245,7 +252,7 @@ func TestWatchingActors(t *testing.T) {
 			t.Errorf("an actor that is not there: %v", e)
 		}
 	}
-	// A watch that is given up says nothing.
+	// A watch that is given up reports nothing.
 	ctx, cancel := context.WithCancel(t.Context())
 	ref, err := all[0].Spawn(deadline(t), "counter", ActorRef{all[1].Task(), "a"}, nil)
 	if err != nil {
@@ -259,7 +266,7 @@ func TestWatchingActors(t *testing.T) {
 	if e, more := <-w; more {
 		t.Errorf("%v", e)
 	}
-	// A task that stops takes its actors along.
+	// A task's actors end when it stops.
 	if w, err = all[0].WatchActor(deadline(t), ref); err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +285,7 @@ func TestWatchingActors(t *testing.T) {
 
 // gate is an actor that waits until it may go on, or ends.
 func gate(entered chan<- string, pass <-chan struct{}) Option {
-	return WithActor("gate", func(c *ActorContext, _ proto.Message) (Actor, error) {
+	return WithActor("gate", func(c *ActorContext, _ any) (Actor, error) {
 		return ActorFunc(func(c *ActorContext, message any) {
 			entered <- c.Self().Name
 			select {
@@ -292,7 +299,7 @@ func gate(entered chan<- string, pass <-chan struct{}) Option {
 	})
 }
 
-// What waits for an actor is bounded; an actor that is busy keeps nobody else from anything.
+// The messages that wait for an actor are bounded, and a busy actor does not delay others.
 func TestFullQueues(t *testing.T) {
 	for index := range 2 {
 		entered, pass := make(chan string, 2*MaxActorQueue), make(chan struct{})
@@ -336,7 +343,7 @@ func TestFullQueues(t *testing.T) {
 				t.Errorf("who waited for room: %v", err)
 			}
 		}
-		// The same of bytes.
+		// The same for bytes.
 		bytes, err := all[0].Spawn(deadline(t), "gate", ActorRef{on.Task(), "b"}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -382,11 +389,11 @@ func TestFullQueues(t *testing.T) {
 	}
 }
 
-// A server that stops ends its actors: their contexts end, they are closed, who waits for them is told.
+// A server that stops ends its actors: their contexts end, they are closed, and those that wait for them are notified.
 func TestStopEndsActors(t *testing.T) {
 	closed := make(chan string, 10)
 	entered := make(chan string, 10)
-	all := company(t, 2, gate(entered, nil), WithActor("closer", func(c *ActorContext, _ proto.Message) (Actor, error) {
+	all := company(t, 2, gate(entered, nil), WithActor("closer", func(c *ActorContext, _ any) (Actor, error) {
 		return &closer{c.Self().Name, closed}, nil
 	}))
 	ref, err := all[0].Spawn(deadline(t), "gate", ActorRef{all[1].Task(), "g"}, nil)
@@ -416,7 +423,7 @@ func TestStopEndsActors(t *testing.T) {
 	}
 }
 
-// closer panics at every message, and tells that it was closed.
+// closer panics at every message, and reports that it was closed.
 type closer struct {
 	name   string
 	closed chan<- string
@@ -430,13 +437,13 @@ func (c *closer) Close() error {
 
 // An actor watches others and the cluster's tasks, and answers later than it is asked.
 func TestActorsThatWatch(t *testing.T) {
-	supervisor := WithActor("supervisor", func(c *ActorContext, arguments proto.Message) (Actor, error) {
+	supervisor := WithActor("supervisor", func(c *ActorContext, arguments any) (Actor, error) {
 		ward, err := ParseActorRef(arguments.(*wrapperspb.StringValue).Value)
 		if err != nil {
 			return nil, err
 		}
 		c.WatchTasks()
-		var asker ActorRef
+		var asked *ActorRequest
 		tasks := map[string]string{}
 		ended := ""
 		return ActorFunc(func(c *ActorContext, message any) {
@@ -446,13 +453,13 @@ func TestActorsThatWatch(t *testing.T) {
 			case ActorEnded:
 				ended = m.Actor.String() + ": " + m.Err.Error()
 			case *emptypb.Empty:
-				asker = c.Sender()
+				asked = c.Keep()
 			}
-			if asker != (ActorRef{}) && ended != "" && len(tasks) == 2 {
-				if err := c.Send(asker, wrapperspb.String(ended)); err != nil {
+			if asked != nil && ended != "" && len(tasks) == 2 {
+				if err := asked.Reply(wrapperspb.String(ended)); err != nil {
 					panic(err)
 				}
-				asker = ActorRef{}
+				asked = nil
 			}
 		}), c.Watch(ward)
 	})
@@ -465,7 +472,7 @@ func TestActorsThatWatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A task watches an actor once for all of its own: when this returns the boss's watch is there, too.
+	// A task watches an actor once for all of its own: when this returns, the boss's watch is set too.
 	if _, err := all[0].WatchActor(deadline(t), ward); err != nil {
 		t.Fatal(err)
 	}
@@ -486,7 +493,118 @@ func TestActorsThatWatch(t *testing.T) {
 	}
 }
 
-// A program is told of the tasks as they come, go and come back.
+// An actor asks, forwards, waits, watches and has children on its own behalf.
+func TestActorsOnTheirOwn(t *testing.T) {
+	type tick struct{}
+	// A boss does what the text of a request says, with the actor that it names.
+	bosses := WithActor("boss", func(c *ActorContext, _ any) (Actor, error) {
+		var kept *ActorRequest
+		var stop func()
+		done := func(message any, err error) {
+			if err != nil {
+				kept.Fail(err)
+				return
+			}
+			kept.Reply(message)
+		}
+		return ActorFunc(func(c *ActorContext, message any) {
+			switch m := message.(type) {
+			case *wrapperspb.StringValue:
+				what, text, _ := strings.Cut(m.Value, " ")
+				task, name, _ := strings.Cut(text, "/actor:")
+				ref := ActorRef{task, name}
+				if what == "forward" {
+					if err := c.Forward(ref); err != nil {
+						c.Fail(err)
+					}
+					return
+				}
+				kept = c.Keep()
+				switch what {
+				case "ask":
+					c.Ask(ref, &emptypb.Empty{}, 20*time.Second, what)
+				case "after":
+					c.After(time.Millisecond, tick{})
+				case "every":
+					left := 3
+					stop = c.Every(time.Millisecond, &left)
+				case "watch":
+					if err := c.Watch(ref); err != nil {
+						done(nil, err)
+					}
+				case "unwatch":
+					done(&emptypb.Empty{}, c.Unwatch(ref))
+				case "spawn":
+					child, err := c.Spawn("counter", name, wrapperspb.Int64(7))
+					done(wrapperspb.String(child.String()), err)
+				}
+			case ActorAnswer:
+				if m.Tag != "ask" || strings.HasPrefix(m.From.Task, "w:") == strings.HasPrefix(m.From.Task, "/job") {
+					m.Err = status.Internalf("%+v", m)
+				}
+				done(m.Message, m.Err)
+			case tick:
+				done(&emptypb.Empty{}, nil)
+			case *int:
+				if *m--; *m == 0 {
+					stop()
+					done(&emptypb.Empty{}, nil)
+				}
+			case ActorEnded:
+				done(wrapperspb.String(m.Actor.String()), m.Err)
+			}
+		}), nil
+	})
+	all := company(t, 2, counters, bosses)
+	boss, err := all[1].Spawn(deadline(t), "boss", ActorRef{all[0].Task(), "boss"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	do := func(text string) (proto.Message, error) {
+		return Ask[proto.Message](deadline(t), all[1], boss, wrapperspb.String(text))
+	}
+	check := func(text string, want proto.Message, code status.Code) {
+		t.Helper()
+		if got, err := do(text); status.CodeOf(err) != code || code == status.OK && !proto.Equal(got, want) {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	for i := range all {
+		task := fmt.Sprintf("w:%d", i)
+		if _, err := all[0].Spawn(deadline(t), "counter", ActorRef{task, "c"}, wrapperspb.Int64(5)); err != nil {
+			t.Fatal(err)
+		}
+		check("ask "+task+"/actor:c", wrapperspb.Int64(5), status.OK)
+		check("ask "+task+"/actor:nobody", nil, status.NotFound)
+		check("forward "+task+"/actor:c", nil, status.Unimplemented) // the counter does not know the message
+		check("forward "+task+"/actor:nobody", nil, status.NotFound)
+		check("watch "+task+"/actor:nobody", nil, status.NotFound)
+		check("unwatch "+task+"/actor:c", &emptypb.Empty{}, status.OK)
+	}
+	for _, what := range []string{"ask", "forward", "watch", "unwatch"} {
+		check(what+" /job:x/task:7/actor:c", nil, status.InvalidArgument)
+	}
+	check("after", &emptypb.Empty{}, status.OK)
+	check("every", &emptypb.Empty{}, status.OK)
+	child := ActorRef{all[0].Task(), "child"}
+	check("spawn /actor:child", wrapperspb.String(child.String()), status.OK)
+	check("spawn /actor:child", nil, status.AlreadyExists)
+	if got := sum(t, all[1], child); got != 7 {
+		t.Errorf("the child has %d", got)
+	}
+	ended, err := all[1].WatchActor(deadline(t), child)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := all[1].EndActor(deadline(t), boss); err != nil {
+		t.Fatal(err)
+	}
+	if e := told(t, ended); e.Err != nil || e.Actor != child {
+		t.Errorf("%+v", e)
+	}
+}
+
+// A program learns of the tasks as they come, go and come back.
 func TestWatchTasks(t *testing.T) {
 	cluster := ClusterSpec{"w": spectest.Addresses(t, 2)}
 	start := func(task int) *Server {
@@ -535,6 +653,32 @@ func TestWatchTasks(t *testing.T) {
 	watching.Wait()
 }
 
+// MeasureActor measures Ask of a counter, and Send to it.
+func MeasureActor(b *testing.B, s *Server, name string, ref ActorRef) {
+	b.Run("Ask/"+name, func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := Ask[*wrapperspb.Int64Value](b.Context(), s, ref, &emptypb.Empty{}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("Send/"+name, func(b *testing.B) { // with an answer to every 500th
+		b.ReportAllocs()
+		one := wrapperspb.Int64(1)
+		for i := 0; b.Loop(); i++ {
+			if err := s.Send(b.Context(), ref, one); err != nil {
+				b.Fatal(err)
+			}
+			if i%500 == 0 {
+				if _, err := Ask[*wrapperspb.Int64Value](b.Context(), s, ref, &emptypb.Empty{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	})
+}
+
 func BenchmarkActors(b *testing.B) {
 	cluster := ClusterSpec{"w": spectest.Addresses(b, 2)}
 	var all []*Server
@@ -556,39 +700,27 @@ func BenchmarkActors(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		b.Run("Ask/"+name, func(b *testing.B) {
+		MeasureActor(b, all[0], name, ref)
+		b.Run("Ask of a client/"+name, func(b *testing.B) {
+			c, err := client.Dial(b.Context(), all[0].Target())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer c.Close(context.Background())
+			actor := c.Actor(ref.Task, ref.Name)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := Ask[*wrapperspb.Int64Value](b.Context(), all[0], ref, &emptypb.Empty{}); err != nil {
+				if _, err := client.Ask[*wrapperspb.Int64Value](b.Context(), actor, &emptypb.Empty{}); err != nil {
 					b.Fatal(err)
-				}
-			}
-		})
-		b.Run("Send/"+name, func(b *testing.B) { // with an answer to every 500th
-			b.ReportAllocs()
-			one := wrapperspb.Int64(1)
-			for i := 0; b.Loop(); i++ {
-				if err := all[0].Send(b.Context(), ref, one); err != nil {
-					b.Fatal(err)
-				}
-				if i%500 == 0 {
-					if _, err := Ask[*wrapperspb.Int64Value](b.Context(), all[0], ref, &emptypb.Empty{}); err != nil {
-						b.Fatal(err)
-					}
 				}
 			}
 		})
 	}
 }
 
-// The list of a task's actors has the program's, and the state of each device with its executor.
-func TestActorsAreListed(t *testing.T) {
-	s := company(t, 1, counters)[0]
-	ref, err := s.Spawn(deadline(t), "counter", ActorRef{Name: "sum"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum(t, s, ref)
+// actorsOf returns the list of a task's actors, as a client gets it.
+func actorsOf(t *testing.T, s *Server) *client.TaskActors {
+	t.Helper()
 	c, err := client.Dial(t.Context(), s.Target())
 	if err != nil {
 		t.Fatal(err)
@@ -598,6 +730,18 @@ func TestActorsAreListed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return list
+}
+
+// The list of a task's actors includes the program's, and the state of each device with its executor.
+func TestActorsAreListed(t *testing.T) {
+	s := company(t, 1, counters)[0]
+	ref, err := s.Spawn(deadline(t), "counter", ActorRef{Name: "sum"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum(t, s, ref)
+	list := actorsOf(t, s)
 	program, device := 0, 0
 	for _, a := range list.Actors {
 		switch a.Kind {
@@ -613,5 +757,154 @@ func TestActorsAreListed(t *testing.T) {
 	}
 	if program != 1 || device != 1 {
 		t.Errorf("%+v", list.Actors)
+	}
+}
+
+// References to the same actor are equal, and are returned as they were given.
+func TestReferencesAreEqualHoweverTheyAreWritten(t *testing.T) {
+	all := company(t, 2, counters)
+	full := ActorRef{all[1].Task(), "c"}
+	for i, task := range []string{"/job:w/replica:0/task:1", "/job:w/task:1", "w:1"} {
+		ref := ActorRef{task, fmt.Sprintf("c%d", i)}
+		if !ref.Equal(ActorRef{all[1].Task(), ref.Name}) || ref.Equal(full) || ref.Equal(ActorRef{all[0].Task(), ref.Name}) {
+			t.Errorf("%v is equal to the wrong ones", ref)
+		}
+		for _, s := range all {
+			ended, err := s.WatchActor(deadline(t), ref) // which does not exist yet
+			if e := <-ended; err != nil || e.Actor != ref || status.CodeOf(e.Err) != status.NotFound {
+				t.Errorf("%v: the end of %v: %v, %v", ref, e.Actor, e.Err, err)
+			}
+		}
+		if got, err := all[0].Spawn(deadline(t), "counter", ref, nil); err != nil || got != ref {
+			t.Errorf("%v became %v: %v", ref, got, err)
+		}
+		if got, err := ParseActorRef(ref.String()); err != nil || got != ref {
+			t.Errorf("%v became %v: %v", ref, got, err)
+		}
+		if err := all[0].Send(deadline(t), ref, wrapperspb.Int64(7)); err != nil {
+			t.Error(err)
+		}
+		if got := sum(t, all[0], ref); got != 7 {
+			t.Errorf("the sum of %v is %d", ref, got)
+		}
+	}
+}
+
+// A request fails when its handler has neither answered nor kept it. A kept request may be answered once, from any goroutine.
+func TestEveryRequestEnds(t *testing.T) {
+	kept := make(chan *ActorRequest, 4)
+	context := make(chan *ActorContext, 4)
+	waiter := WithActor("waiter", func(*ActorContext, any) (Actor, error) {
+		return ActorFunc(func(c *ActorContext, message any) {
+			switch m := message.(type) {
+			case *wrapperspb.StringValue:
+				kept <- c.Keep()
+			case *wrapperspb.BoolValue: // answers from another goroutine, which has no right to
+				context <- c
+			case *wrapperspb.Int64Value:
+				if err := c.Reply(m); err != nil {
+					t.Error(err)
+				}
+				if err := c.Reply(m); status.CodeOf(err) != status.FailedPrecondition || !strings.Contains(err.Error(), "answered already") {
+					t.Errorf("a second answer: %v", err)
+				}
+			}
+		}), nil
+	})
+	all := company(t, 2, waiter)
+	for i, on := range all {
+		ref, err := all[0].Spawn(deadline(t), "waiter", ActorRef{on.Task(), "w"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Ask[*emptypb.Empty](t.Context(), all[0], ref, &emptypb.Empty{})
+		if status.CodeOf(err) != status.Unimplemented || !strings.Contains(err.Error(), `of kind "waiter", neither answered nor kept a request of type google.protobuf.Empty`) {
+			t.Errorf("task %d: a message that the actor ignores: %v", i, err)
+		}
+		if v, err := Ask[*wrapperspb.Int64Value](t.Context(), all[0], ref, wrapperspb.Int64(3)); err != nil || v.Value != 3 {
+			t.Errorf("task %d: %v, %v", i, v, err)
+		}
+		if _, err = Ask[*emptypb.Empty](t.Context(), all[0], ref, wrapperspb.Bool(true)); status.CodeOf(err) != status.Unimplemented {
+			t.Errorf("task %d: a request whose context was kept, but not itself: %v", i, err)
+		}
+		if err := (<-context).Reply(&emptypb.Empty{}); status.CodeOf(err) != status.FailedPrecondition || !strings.Contains(err.Error(), "has to be kept") {
+			t.Errorf("task %d: an answer that is too late: %v", i, err)
+		}
+		got := make(chan string, 2)
+		for _, text := range []string{"a", "b"} {
+			go func() {
+				v, err := Ask[*wrapperspb.StringValue](t.Context(), all[0], ref, wrapperspb.String(text))
+				got <- fmt.Sprintf("%v %v", v.GetValue(), status.CodeOf(err))
+			}()
+		}
+		first, second := <-kept, <-kept
+		if err := first.Reply(wrapperspb.String("answer")); err != nil {
+			t.Error(err)
+		}
+		if v := <-got; v != "answer OK" {
+			t.Errorf("task %d: %s", i, v)
+		}
+		if err := first.Fail(status.Errorf(status.Aborted, "no")); status.CodeOf(err) != status.FailedPrecondition {
+			t.Errorf("task %d: a second answer: %v", i, err)
+		}
+		if err := all[0].EndActor(deadline(t), ref); err != nil {
+			t.Error(err)
+		}
+		if v := <-got; v != " NOT_FOUND" {
+			t.Errorf("task %d: a request that its actor kept when it ended: %s", i, v)
+		}
+		if err := second.Reply(wrapperspb.String("late")); err != nil && status.CodeOf(err) != status.Cancelled {
+			t.Errorf("task %d: an answer of an actor that has ended: %v", i, err)
+		}
+	}
+}
+
+// A message that ends an actor does not overtake the watch that its sender set before.
+func TestWatchBeforeEnd(t *testing.T) {
+	kinds := []Option{
+		WithActor("mortal", func(*ActorContext, any) (Actor, error) {
+			return Handlers(Handle(func(c *ActorContext, _ *emptypb.Empty) { c.Stop() })), nil
+		}),
+		WithActor("watcher", func(c *ActorContext, arguments any) (Actor, error) {
+			ref, err := ParseActorRef(arguments.(*wrapperspb.StringValue).Value)
+			if err != nil {
+				return nil, err
+			}
+			var asked *ActorRequest
+			return Handlers(
+				Handle(func(c *ActorContext, _ *emptypb.Empty) {
+					asked = c.Keep()
+					if err := errors.Join(c.Watch(ref), c.Send(ref, &emptypb.Empty{})); err != nil {
+						t.Error(err)
+					}
+				}),
+				Handle(func(_ *ActorContext, e ActorEnded) {
+					text := "nil"
+					if e.Err != nil {
+						text = e.Err.Error()
+					}
+					if err := asked.Reply(wrapperspb.String(text)); err != nil {
+						t.Error(err)
+					}
+				}),
+			), nil
+		}),
+	}
+	servers := company(t, 2, kinds...)
+	for range 100 {
+		for _, s := range servers {
+			mortal, err := s.Spawn(deadline(t), "mortal", ActorRef{}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			watcher, err := servers[0].Spawn(deadline(t), "watcher", ActorRef{}, wrapperspb.String(mortal.String()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			why, err := Ask[*wrapperspb.StringValue](deadline(t), servers[0], watcher, &emptypb.Empty{})
+			if err != nil || why.Value != "nil" {
+				t.Fatalf("the actor on %s ended with %v, %v", s.Task(), why, err)
+			}
+		}
 	}
 }

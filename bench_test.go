@@ -10,7 +10,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// BenchmarkSteps is what small steps cost, in the process and over the loopback interface, and what large tensors do.
+// BenchmarkSteps measures small steps and large tensors, in the process and over the loopback interface.
 func BenchmarkSteps(b *testing.B) {
 	server, err := NewLocalServer(b.Context(), silent)
 	if err != nil {
@@ -111,7 +111,7 @@ func BenchmarkSteps(b *testing.B) {
 	}
 }
 
-// BenchmarkTraces is what a step of two tasks costs, without traces, with traces of other steps, and with its own.
+// BenchmarkTraces measures a step of two tasks without traces, with traces of other steps, and with its own.
 func BenchmarkTraces(b *testing.B) {
 	provider := sdk.NewTracerProvider(sdk.WithSampler(sdk.NeverSample()))
 	recording := sdk.NewTracerProvider()

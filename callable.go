@@ -10,9 +10,9 @@ import (
 	"github.com/troupe-run/troupe/remote/closing"
 )
 
-// Callable is a step that was prepared once, to be run often: its feeds, fetches and targets are fixed, and
-// tensors go in and come out by position. A callable of a server in this process holds its compiled plan, so a
-// run looks nothing up. Its methods may be called concurrently.
+// Callable is a step that was prepared once, to be run often: its feeds, fetches and targets are fixed, and tensors go
+// in and come out by position. A callable of a server in this process holds its compiled plan, so a run needs no
+// lookup. Its methods may be called concurrently.
 type Callable struct {
 	p       prepared
 	fetches int
@@ -25,8 +25,8 @@ type prepared interface {
 	release(ctx context.Context) error
 }
 
-// Prepare prepares a step over a graph that package graph/op built: it is fed the outputs of feeds, in order, and
-// asked for what Eval could be asked for.
+// Prepare prepares a step over a graph that package graph/op built. The step is fed the outputs in feeds, in order;
+// what is as for Eval.
 func (s *Session) Prepare(ctx context.Context, feeds []op.Output, what ...op.Runnable) (*Callable, error) {
 	fed, err := outputNames(feeds)
 	if err != nil {
@@ -39,9 +39,9 @@ func (s *Session) Prepare(ctx context.Context, feeds []op.Output, what ...op.Run
 	return s.PrepareStep(ctx, &corepb.CallableOptions{Feed: fed, Fetch: fetches, Target: targets})
 }
 
-// PrepareStep prepares a step by names, with all that TensorFlow's message says, such as RunOptions. Servers
-// refuse options that they do not support: Troupe's refuse the fields feed_devices, fetch_devices and
-// tensor_connection. Mistakes in the names are errors of PrepareStep, not of the runs.
+// PrepareStep prepares a step by names, with everything that TensorFlow's message can have, such as RunOptions. Servers
+// reject options that they do not support: Troupe's reject the fields feed_devices, fetch_devices and
+// tensor_connection. Invalid names are errors of PrepareStep, not of the runs.
 func (s *Session) PrepareStep(ctx context.Context, options *corepb.CallableOptions) (*Callable, error) {
 	p, err := s.b.prepare(ctx, options)
 	if err != nil {
@@ -50,9 +50,9 @@ func (s *Session) PrepareStep(ctx context.Context, options *corepb.CallableOptio
 	return &Callable{p, len(options.GetFetch()), closing.New()}, nil
 }
 
-// Run runs the step with a tensor for each feed, which stay the caller's. It returns a tensor for each fetch,
-// which are the caller's to release. INVALID_ARGUMENT if the number, types or shapes of the fed tensors are not
-// those of the graph.
+// Run runs the step with a tensor for each feed, which the caller keeps. It returns a tensor for each fetch, which the
+// caller must release. It returns INVALID_ARGUMENT if the number, types or shapes of the fed tensors do not match the
+// graph.
 func (c *Callable) Run(ctx context.Context, feeds ...*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if c.fetches == 0 {
 		return nil, c.RunInto(ctx, nil, feeds)
@@ -64,8 +64,8 @@ func (c *Callable) Run(ctx context.Context, feeds ...*tensor.Tensor) ([]*tensor.
 	return fetched, nil
 }
 
-// RunInto is Run with a slice of the caller's: the fetched tensors are put into fetched, which has a place for
-// each. After an error nothing in it is to be released.
+// RunInto is Run with a slice that the caller provides: it stores the fetched tensors in fetched, which has an element
+// for each. After an error the caller must not release anything in it.
 func (c *Callable) RunInto(ctx context.Context, fetched, feeds []*tensor.Tensor) error {
 	if err := c.p.run(ctx, feeds, fetched); err != nil {
 		return status.InContext(ctx, err)
@@ -73,13 +73,12 @@ func (c *Callable) RunInto(ctx context.Context, fetched, feeds []*tensor.Tensor)
 	return nil
 }
 
-// Close lets the server forget the step; running it is INVALID_ARGUMENT afterwards. Further calls of Close
-// return nil once one has succeeded.
+// Close releases the step on the server. Running it afterwards is INVALID_ARGUMENT. Further calls of Close return nil
+// once one has succeeded.
 func (c *Callable) Close(ctx context.Context) error { return c.closed.Do(ctx, c.p.release) }
 
-// PartialRun is one step whose feeds come, and whose fetches go, over several calls: stateful operations run once.
-// It ends after its last feed and fetch, with its first error, or with its session. Its methods may be called
-// concurrently.
+// PartialRun is a single step that is fed and fetched from in several calls. Its stateful operations run once. It ends
+// after its last feed and fetch, with its first error, or with its session. Its methods may be called concurrently.
 type PartialRun struct{ p partial }
 
 // partial is a partial run in this process or on another server.
@@ -87,7 +86,7 @@ type partial interface {
 	run(ctx context.Context, feeds map[string]*tensor.Tensor, fetches []string) ([]*tensor.Tensor, error)
 }
 
-// PartialRun begins a partial run of all that will be fed, fetched and run.
+// PartialRun begins a partial run. The arguments are everything that will be fed, fetched and run.
 func (s *Session) PartialRun(ctx context.Context, feeds, fetches, targets []string) (*PartialRun, error) {
 	p, err := s.b.setup(ctx, feeds, fetches, targets)
 	if err != nil {
@@ -96,8 +95,8 @@ func (s *Session) PartialRun(ctx context.Context, feeds, fetches, targets []stri
 	return &PartialRun{p}, nil
 }
 
-// Run feeds some of the step's feeds and waits for some of its fetches, each of which can be had once. A fetch
-// that needs what has not been fed is INVALID_ARGUMENT. When ctx ends, so does the whole step.
+// Run feeds some of the step's feeds and waits for some of its fetches, each of which can be fetched once. A fetch that
+// needs a feed that has not been fed is INVALID_ARGUMENT. When ctx ends, so does the whole step.
 func (p *PartialRun) Run(ctx context.Context, feeds map[string]*tensor.Tensor, fetches []string) ([]*tensor.Tensor, error) {
 	fetched, err := p.p.run(ctx, feeds, fetches)
 	return fetched, status.InContext(ctx, err)

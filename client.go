@@ -7,20 +7,21 @@ import (
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/remote/client"
+	"google.golang.org/protobuf/proto"
 )
 
-// Master opens sessions: a Server of this process, or a Client of another one. A program that takes a Master runs
-// on both.
+// Master opens sessions: a Server of this process, or a Client of another one. Code that takes a Master works with
+// both.
 type Master interface {
 	// NewSession opens a session over a graph, which may be nil or grow later. A nil config means the
 	// server's own.
 	NewSession(ctx context.Context, graph *graphpb.GraphDef, config *corepb.ConfigProto) (*Session, error)
 	// Devices lists the devices of all tasks that the server reaches, its own first.
 	Devices(ctx context.Context) ([]Device, error)
-	// Reset closes all sessions of the server and empties containers on all tasks: without names, the
-	// default ones.
+	// Reset closes all sessions of the server and empties the given containers, or else the default ones, on all
+	// tasks.
 	Reset(ctx context.Context, containers ...string) error
-	// Target is the server's target, grpc://host:port.
+	// Target returns the server's target, grpc://host:port.
 	Target() string
 }
 
@@ -33,13 +34,13 @@ var (
 // package remote/client, which is the same without the servers. All methods may be called concurrently.
 type Client struct{ c *client.Client }
 
-// DialOption changes how Dial reaches its server. Package remote/client makes them: client.WithTLS,
+// DialOption configures how Dial reaches its server. Package remote/client has the options: client.WithTLS,
 // client.WithDialer, client.WithTimeout, client.WithInterceptor and client.WithLogger.
 type DialOption = client.Option
 
-// Dial makes a client of a server. target is grpc://host:port, or several of those separated by commas: then the
-// client is of the first that answers. A single server is not asked: the first call connects, and returns
-// UNAVAILABLE if no server is there. ctx bounds Dial alone.
+// Dial returns a client of a server. target is grpc://host:port, or several of those separated by commas: the client is
+// then of the first that answers. Dial does not connect to a single target: the first call does, and returns
+// UNAVAILABLE if there is no server. ctx bounds only Dial.
 func Dial(ctx context.Context, target string, opts ...DialOption) (*Client, error) {
 	c, err := client.Dial(ctx, target, opts...)
 	if err != nil {
@@ -48,9 +49,8 @@ func Dial(ctx context.Context, target string, opts ...DialOption) (*Client, erro
 	return &Client{c}, nil
 }
 
-// NewSession opens a session over a graph, which may be nil or grow later. A nil config means the server's
-// defaults. Troupe's servers close a session after its lease, which begins when the client's connection ends;
-// TensorFlow's keep it until it is closed.
+// NewSession opens a session over a graph, which may be nil or grow later. A nil config means the server's defaults. Troupe's servers close
+// a session when its lease is over, which begins when the client's connection ends; TensorFlow's keep it until it is closed.
 func (c *Client) NewSession(ctx context.Context, graph *graphpb.GraphDef, config *corepb.ConfigProto) (*Session, error) {
 	s, err := c.c.NewSession(ctx, graph, config)
 	if err != nil {
@@ -62,17 +62,34 @@ func (c *Client) NewSession(ctx context.Context, graph *graphpb.GraphDef, config
 // Devices lists the devices of all tasks that the server reaches, its own first.
 func (c *Client) Devices(ctx context.Context) ([]Device, error) { return c.c.Devices(ctx) }
 
-// Reset closes all sessions of the server and empties containers on all tasks: without names, the default
-// ones.
+// Reset closes all sessions of the server and empties the given containers, or else the default ones, on all tasks.
 func (c *Client) Reset(ctx context.Context, containers ...string) error {
 	return c.c.Reset(ctx, containers...)
 }
 
-// Target is the server's target, grpc://host:port.
+// Actor returns the actor of a task with a name; see client.Client.Actor. client.Ask asks it.
+func (c *Client) Actor(task, name string) *client.Actor { return c.c.Actor(task, name) }
+
+// SpawnActor makes an actor of a kind on a task, as Server.Spawn does; see client.Client.SpawnActor.
+func (c *Client) SpawnActor(ctx context.Context, kind, task, name string, arguments proto.Message) (*client.Actor, error) {
+	return c.c.SpawnActor(ctx, kind, task, name, arguments)
+}
+
+// EnsureActor returns the actor of a kind that has a name on a task, or makes it if there is none, as Server.Ensure does.
+func (c *Client) EnsureActor(ctx context.Context, kind, task, name string, arguments proto.Message) (*client.Actor, error) {
+	return c.c.EnsureActor(ctx, kind, task, name, arguments)
+}
+
+// Publish sends a message to all actors of the cluster that subscribe to a topic, as Server.Publish of the server does.
+func (c *Client) Publish(ctx context.Context, topic string, message proto.Message) error {
+	return c.c.Publish(ctx, topic, message)
+}
+
+// Target returns the server's target, grpc://host:port.
 func (c *Client) Target() string { return c.c.Target() }
 
-// Close ends the connection, and with CANCELLED the calls that wait for answers. The connection is released even
-// if ctx has ended; ctx bounds how long Close waits for a call that is connecting. Further calls of Close are allowed.
+// Close ends the connection. Calls that wait for answers fail with CANCELLED. The connection is released even if ctx
+// has ended; ctx bounds how long Close waits for a call that is connecting. Further calls of Close are allowed.
 func (c *Client) Close(ctx context.Context) error { return c.c.Close(ctx) }
 
 // distant is a session on another server.

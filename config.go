@@ -15,10 +15,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// maxCPUs bounds device_count's CPU: each device has memory and containers of its own.
+// maxCPUs bounds the CPUs of device_count: each device has its own memory and containers.
 const maxCPUs = 256
 
-// cpusOf reads how many CPU devices a server shall have.
+// cpusOf returns the number of CPU devices that a server's config asks for.
 func cpusOf(config *corepb.ConfigProto) (int, error) {
 	n, ok := config.GetDeviceCount()["CPU"]
 	switch {
@@ -32,7 +32,8 @@ func cpusOf(config *corepb.ConfigProto) (int, error) {
 	return int(n), nil
 }
 
-// defaultsOf reads what sessions inherit. What a whole server cannot have is an error.
+// defaultsOf returns what sessions inherit from a server's config. A field that cannot apply to a whole server is an
+// error.
 func defaultsOf(config *corepb.ConfigProto) (actors.SessionDefaults, error) {
 	d := actors.SessionDefaults{
 		SoftPlacement:    config.GetAllowSoftPlacement(),
@@ -54,10 +55,10 @@ func defaultsOf(config *corepb.ConfigProto) (actors.SessionDefaults, error) {
 	return d, nil
 }
 
-// forceGrowth is TensorFlow's environment variable that holds over gpu_options.allow_growth.
+// forceGrowth is TensorFlow's environment variable that overrides gpu_options.allow_growth.
 const forceGrowth = "TF_FORCE_GPU_ALLOW_GROWTH"
 
-// gpusOf is what a server's config says of GPUs, with what the environment does.
+// gpusOf returns the GPU settings of a server's config, with those of the environment applied.
 func gpusOf(config *corepb.ConfigProto, log *slog.Logger) (*corepb.ConfigProto, error) {
 	c := &corepb.ConfigProto{DeviceCount: config.GetDeviceCount(), GpuOptions: config.GetGpuOptions()}
 	switch force := os.Getenv(forceGrowth); force {
@@ -72,7 +73,7 @@ func gpusOf(config *corepb.ConfigProto, log *slog.Logger) (*corepb.ConfigProto, 
 	return c, cards.Check(c)
 }
 
-// tellUnused logs, once a server, what its config asks for and nothing here can give.
+// tellUnused logs the parts of a server's config that have no effect. It is called once for each server.
 func tellUnused(config *corepb.ConfigProto, log *slog.Logger) {
 	for _, kind := range slices.Sorted(maps.Keys(config.GetDeviceCount())) {
 		if n := config.GetDeviceCount()[kind]; kind != "CPU" && kind != "GPU" && n > 0 {
@@ -96,6 +97,6 @@ func tellUnused(config *corepb.ConfigProto, log *slog.Logger) {
 	}
 	if len(unused) > 0 {
 		slices.Sort(unused)
-		log.Info("the server's config has fields that are accepted and change nothing here", "fields", unused)
+		log.Info("the server's config has fields that have no effect here", "fields", unused)
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/troupe-run/troupe/remote/client"
 )
 
-// waiting is a session with an operation that waits for ever.
+// waiting returns a session with an operation that never ends by itself.
 func waiting(t *testing.T, m Master) (*Session, op.Output) {
 	t.Helper()
 	s := op.NewScope()
@@ -70,7 +70,7 @@ func TestErrorsOfContexts(t *testing.T) {
 	})
 }
 
-// A step that somebody else's Close cancels is no cancelled context.
+// The error of a step that another goroutine's Close cancels is not context.Canceled.
 func TestErrorsOfClosedSessions(t *testing.T) {
 	onBoth(t, func(t *testing.T, m Master) {
 		session, element := waiting(t, m)
@@ -134,7 +134,7 @@ func TestOptionsThatDoNotApply(t *testing.T) {
 	}
 }
 
-// Constructors do nothing in a context that has ended.
+// Constructors do nothing if their context has ended.
 func TestConstructorsInEndedContexts(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -153,7 +153,7 @@ func TestConstructorsInEndedContexts(t *testing.T) {
 	}
 }
 
-// A second Stop waits for the first within its own context.
+// A second Stop waits for the first until its own context ends.
 func TestStopTwice(t *testing.T) {
 	s, err := NewLocalServer(t.Context(), silent)
 	if err != nil {
@@ -197,7 +197,7 @@ func TestGraphsLogToTheServersLogger(t *testing.T) {
 	}
 }
 
-// logged is text that several goroutines write.
+// logged is a buffer that several goroutines write.
 type logged struct {
 	mu sync.Mutex
 	b  strings.Builder
@@ -215,8 +215,8 @@ func (l *logged) String() string {
 	return l.b.String()
 }
 
-// TestLibrariesLogToTheirLogger holds that no package writes to the process's default logger, but where a
-// configuration has none.
+// TestLibrariesLogToTheirLogger checks that packages write to the process's default logger only if their configuration
+// has no logger.
 func TestLibrariesLogToTheirLogger(t *testing.T) {
 	allowed := regexp.MustCompile(`\b\w+(\.\w+)* = slog\.Default\(\)|log: +slog\.Default\(\)|cmp\.Or\(\w+(\.\w+)*, slog\.Default\(\)\)|\{level: slog\.LevelError, log: slog\.Default\(\)\}`)
 	global := regexp.MustCompile(`\bslog\.(Default|Debug|Info|Warn|Error|Log|DebugContext|InfoContext|WarnContext|ErrorContext|LogAttrs)\(|\blog\.(Print|Fatal|Panic)(f|ln)?\(`)

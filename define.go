@@ -13,13 +13,12 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// protocol is the one that Troupe speaks.
+// protocol is the only protocol that Troupe speaks.
 const protocol = "grpc"
 
-// define gives the ServerDef that a declaration and the options come to, as tf.train.Server does:
-// options hold over the declaration; with one job its name may be left out, and with one task in
-// the job its index. A ServerDef's own task_index is taken as it is, since 0 cannot be told from
-// none.
+// define returns the ServerDef of a declaration with the options applied, by the rules of tf.train.Server. Options
+// override the declaration. The job may be omitted if there is only one, and the task index if the job has only one
+// task. A ServerDef's own task_index is used as it is, since 0 cannot be distinguished from unset.
 func define(declaration any, o *options) (*corepb.ServerDef, *spec.Spec, error) {
 	def := &corepb.ServerDef{}
 	var cluster *spec.Spec
@@ -51,7 +50,7 @@ func define(declaration any, o *options) (*corepb.ServerDef, *spec.Spec, error) 
 	return def, cluster, configure(def, o)
 }
 
-// configure merges what the options say into the ServerDef's config.
+// configure merges the options into the ServerDef's config.
 func configure(def *corepb.ServerDef, o *options) error {
 	if o.config == nil && o.gpus == nil && o.gpuOptions == nil {
 		return nil
@@ -73,8 +72,8 @@ func configure(def *corepb.ServerDef, o *options) error {
 	return nil
 }
 
-// pickTask fills in which task the server is. The codes of what is not in the cluster are
-// TensorFlow's, whose servers answer INTERNAL.
+// pickTask sets the job and the task of def. For those that are not in the cluster it returns INTERNAL, as TensorFlow's
+// servers do.
 func pickTask(def *corepb.ServerDef, cluster *spec.Spec, o *options, fixed bool) error {
 	jobs := cluster.Jobs()
 	switch {
@@ -128,7 +127,7 @@ func jobTasks(cluster *corepb.ClusterDef, job string) []int32 {
 	return nil
 }
 
-// describe tells people which tasks a job has.
+// describe returns a job's tasks in words, for error texts.
 func describe(tasks []int32) string {
 	if len(tasks) == 1 {
 		return fmt.Sprintf("task %d only", tasks[0])

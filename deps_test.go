@@ -15,11 +15,12 @@ import (
 
 const module = "github.com/troupe-run/troupe"
 
-// layers are the folders from the lowest to the highest. A package may import packages of its own
-// folder and of lower layers; folders of one layer do not know each other.
+// layers are the folders from the lowest to the highest. A package may import packages of its own folder and of lower
+// layers. Folders of one layer do not import each other.
 var layers = [][]string{
-	{"graph"},
-	{"view"},
+	{"graph", "network", "extent", "bytesize", "recent"},
+	{"harness"},
+	{"view", "rights"},
 	{"contain"},
 	{"processors"},
 	{"roles"},
@@ -29,14 +30,20 @@ var layers = [][]string{
 	{"actors"},
 	{"remote"},
 	{""}, // the root package
+	{"troupetest"},
+	{"command"},
+	{"serve"},
 	{"cmd", "examples"},
 	{"e2e"},
 }
 
-// bans are imports that are refused beyond the layers, each with its reason.
+// libraries, as the from of a ban, are what can be embedded, apart from package serve and what it shares with the command.
+const libraries = "libraries"
+
+// bans are imports that are refused in addition to the layers, each with its reason.
 var bans = []struct {
 	from, to   string // a package or folder of the module, and a prefix of import paths
-	transitive bool   // whatever is imported must not import it either
+	transitive bool   // imported packages must not import it either
 	except     []string
 	reason     string
 }{
@@ -54,15 +61,18 @@ var bans = []struct {
 	{"devices", "google.golang.org/grpc", false, nil, "only remote knows the wire"},
 	{"actors", "google.golang.org/grpc", false, nil, "only remote knows the wire"},
 	{"actors", "go.opentelemetry.io", false, nil, "actors tell of spans through an interface of their own"},
-	{"", "go.opentelemetry.io/otel/exporters/otlp", true, nil, "who embeds a server brings the exporter of its traces along"},
+	{libraries, "go.opentelemetry.io/otel/exporters/otlp", true, nil, "who embeds a server brings the exporter of its traces along; package serve has one for the operator"},
 	{"remote/client", module + "/actors", true, nil, "a client does not carry a server along"},
 	{"remote/client", module + "/kernels", true, nil, "a client does not carry a server along"},
 	{"queues/pipeline", "github.com/asynkron", true, nil, "who produces or consumes does not carry a server along"},
 	{"", "github.com/asynkron/protoactor-go/remote", true, nil, "links speak protoactor's remote protocol themselves, at the one port, and check who says what"},
-	{"", "github.com/spf13", true, nil, "who embeds a server does not get a command line with it"},
+	{libraries, "github.com/spf13", true, nil, "who embeds a server does not get a command line with it, unless the program imports package serve"},
 	{"", "github.com/asynkron/protoactor-go/cluster", true, nil, "memberlist and links of our own say who is there"},
 	{"", "C", true, []string{"net", "os/user", "runtime/cgo"}, "Troupe is one static binary, built without C"},
-	{"", "testing", true, nil, "programs do not carry tests along"},
+	// Package troupetest is itself for tests: its functions take the testing.TB of a program's tests, and only test files import it.
+	{"", "testing", true, []string{module + "/troupetest"}, "programs do not carry tests along"},
+	{"cmd", module + "/troupetest", true, nil, "it is for tests, and carries package testing along"},
+	{"examples", module + "/troupetest", true, nil, "it is for tests, and carries package testing along"},
 }
 
 type listed struct {
@@ -101,8 +111,8 @@ func goList(t *testing.T, args ...string) []listed {
 	}
 }
 
-// plain is the path of a package without the folder internal that hides it from other modules: the layers and bans
-// are about what lies there, too.
+// plain returns the path of a package without the folder internal that hides it from other modules: the layers and bans
+// apply to such packages too.
 func plain(path string) string {
 	if rest, ok := strings.CutPrefix(path, module+"/internal/"); ok {
 		return module + "/" + rest
@@ -110,7 +120,7 @@ func plain(path string) string {
 	return path
 }
 
-// folderOf is the first folder of a package of the module; ok is false for one of others.
+// folderOf returns the first folder of a package of the module; ok is false for packages of other modules.
 func folderOf(path string) (folder string, ok bool) {
 	rest, ok := strings.CutPrefix(path, module)
 	if !ok || rest != "" && rest[0] != '/' {
@@ -168,8 +178,8 @@ func TestBannedImports(t *testing.T) {
 	}
 }
 
-// TestFamiliesOfKernels holds that a family of kernels knows no other one: what several of them need has a package
-// under kernels/internal. The families are what package all imports, and they are all that may register ops.
+// TestFamiliesOfKernels checks that no family of kernels imports another one: code that several of them need has a
+// package under kernels/internal. The families are the packages that package all imports. Only they may register ops.
 func TestFamiliesOfKernels(t *testing.T) {
 	var families []string
 	packages := goList(t, "./kernels/...")
@@ -195,19 +205,25 @@ func TestFamiliesOfKernels(t *testing.T) {
 	}
 }
 
-// bannedFrom tells whether a ban is about a package. A ban from the root is about what can be
-// embedded: everything but the command and the end-to-end tests.
+// bannedFrom reports whether a ban applies to a package. A ban from the root applies to what can be embedded:
+// everything except the command, the end-to-end tests and the helpers of the repository's own tests.
 func bannedFrom(path, from string) bool {
-	if from != "" {
+	folder, _ := folderOf(path)
+	switch from {
+	case "":
+	case libraries:
+		if folder == "serve" || folder == "command" {
+			return false
+		}
+	default:
 		return within(path, module+"/"+from)
 	}
-	folder, _ := folderOf(path)
-	return folder != "cmd" && folder != "e2e" && folder != "examples" && !strings.HasSuffix(path, "test")
+	return folder != "cmd" && folder != "e2e" && folder != "examples" && (folder == "troupetest" || !strings.HasSuffix(path, "test"))
 }
 
 func within(path, prefix string) bool { return path == prefix || strings.HasPrefix(path, prefix+"/") }
 
-// importers are those of the packages that import path themselves.
+// importers returns the packages that import path directly.
 func importers(byPath map[string]listed, paths []string, path string) []string {
 	var via []string
 	for _, p := range paths {
@@ -227,7 +243,7 @@ func allIn(paths, prefixes []string) bool {
 	return true
 }
 
-// TestPackageComments holds that each package says in one place what it is.
+// TestPackageComments checks that each package has exactly one package comment.
 func TestPackageComments(t *testing.T) {
 	for _, p := range goList(t, "./...") {
 		files := p.GoFiles

@@ -10,16 +10,17 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Elements yields what a step gives again and again, until it says OUT_OF_RANGE: the elements of a dataset, where what
-// is the outputs of op.IteratorGetNext, or the batches of a queue, until that is closed and empty. Each of an
-// element's tensors is the value of an op.Output of what, in order; operations are run for each element. The tensors are
-// released after the loop's iteration: Retain one that has to outlive it.
+// Elements runs a step again and again and yields its results, until the step returns OUT_OF_RANGE: the elements of a
+// dataset, if what is the outputs of op.IteratorGetNext, or the batches of a queue, until that is closed and empty. The
+// tensors of an element are the values of the op.Outputs in what, in order; operations run for each element. The
+// tensors are released after the loop's iteration: Retain one that must outlive it.
 //
-// The sequence ends after an error, which it yields without tensors. The end of ctx is one. It may be ranged over
-// again: an iterator then goes on where it stands, also after OUT_OF_RANGE if it was initialized anew.
+// The sequence ends after an error, which it yields without tensors. The end of ctx is such an error. The sequence may
+// be ranged over again: an iterator then continues where it was, even after OUT_OF_RANGE if it has been initialized
+// again.
 //
-// An element is asked for when the loop wants it. A dataset that should work ahead has op.PrefetchDataset as its last
-// stage.
+// An element is requested when the loop needs it. For a dataset that works ahead of the loop, make op.PrefetchDataset
+// its last stage.
 func (s *Session) Elements(ctx context.Context, what ...op.Runnable) iter.Seq2[[]*tensor.Tensor, error] {
 	return func(yield func([]*tensor.Tensor, error) bool) {
 		step, err := s.Prepare(ctx, nil, what...)
@@ -30,13 +31,14 @@ func (s *Session) Elements(ctx context.Context, what ...op.Runnable) iter.Seq2[[
 		defer func() {
 			closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), forgetTime)
 			defer cancel()
-			// What matters of the steps has been said; what the server cannot forget now ends with the session.
+			// The loop has already seen the step's errors, and a step that is not released now is released with the
+			// session.
 			_ = step.Close(closing)
 		}()
 		element := make([]*tensor.Tensor, step.fetches)
-		for {
+		for begun := false; ; begun = true {
 			if err := step.RunInto(ctx, element, nil); err != nil {
-				if status.CodeOf(err) != status.OutOfRange || ctx.Err() != nil {
+				if status.CodeOf(err) != status.OutOfRange || ctx.Err() != nil || !begun && status.From(err).AfterEnd() {
 					yield(nil, err)
 				}
 				return
@@ -48,10 +50,10 @@ func (s *Session) Elements(ctx context.Context, what ...op.Runnable) iter.Seq2[[
 	}
 }
 
-// forgetTime bounds how long a sequence that has ended asks its server to forget the step.
+// forgetTime bounds how long a sequence that has ended waits for its server to release the step.
 const forgetTime = 10 * time.Second
 
-// deliver gives an element to the loop and releases it, also where the loop panics.
+// deliver yields an element to the loop and releases it, even if the loop panics.
 func deliver(element []*tensor.Tensor, yield func([]*tensor.Tensor, error) bool) bool {
 	defer func() {
 		for _, t := range element {

@@ -8,12 +8,12 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Feeds are values for outputs of a graph that package graph/op built: each is a *tensor.Tensor, which stays the
-// caller's, or a Go value that tensor.From takes, such as [][]float32.
+// Feeds are values for outputs of a graph that package graph/op built: each is a *tensor.Tensor, which the caller
+// keeps, or a Go value that tensor.From takes, such as [][]float32.
 type Feeds map[op.Output]any
 
-// Eval runs a step over a graph that package graph/op built: it returns the value of each op.Output, in order,
-// which are the caller's to release, and runs each *op.Operation, for which it returns nothing:
+// Eval runs a step over a graph that package graph/op built. It returns the value of each op.Output, in order, which
+// the caller must release. It also runs each *op.Operation, for which it returns nothing:
 //
 //	_, err := session.Eval(ctx, nil, initialize)
 //	out, err := session.Eval(ctx, troupe.Feeds{x: batch}, loss, train) // out[0] is the loss
@@ -53,7 +53,7 @@ func Fetch[V any](ctx context.Context, s *Session, feeds Feeds, fetch op.Output)
 	return tensor.To[V](fetched[0])
 }
 
-// names tells outputs, which are fetched, and operations, which are targets, apart.
+// names returns the names of the outputs, which are fetched, and of the operations, which are targets.
 func names(what []op.Runnable) (fetches, targets []string, err error) {
 	for _, w := range what {
 		switch w := w.(type) {

@@ -11,25 +11,25 @@ import (
 	"github.com/troupe-run/troupe/remote/spec"
 )
 
-// httpOptions are those of the HTTP endpoint.
+// httpOptions are the options of the HTTP endpoint.
 type httpOptions struct {
 	address string
 	hosts   []string
 	pprof   bool
 	queues  int
-	shared  *watched // of several servers; nil where the server has one of its own
+	shared  *watched // the endpoint of several servers; nil if the server has its own
 }
 
-// WithHTTP serves metrics, probes and the state of the cluster over HTTP, at host:port; an empty host is the loopback interface, and
-// port 0 a free one. A LocalCluster has one endpoint for all of its tasks. Where the server has certificates, tokens or a policy,
-// callers have to show who they are, and need the right to list; see docs/observability.md.
+// WithHTTP serves metrics, probes and the state of the cluster over HTTP, at host:port. An empty host means the loopback interface, and
+// port 0 a free port. A LocalCluster has one endpoint for all of its tasks. If the server has certificates, tokens or a policy, callers
+// must authenticate and need the right to list; see docs/observability.md.
 func WithHTTP(address string) Option {
 	return option("WithHTTP", func(o *options) { o.http.address = address })
 }
 
-// WithHTTPHosts adds names under which the HTTP endpoint may be called. It always answers under addresses, localhost, the
-// name of the machine, and the hosts of its own and the task's addresses. It refuses other names, since a page in a browser could have them
-// resolve to the endpoint.
+// WithHTTPHosts adds host names that requests to the HTTP endpoint may use. IP addresses, localhost, the machine's name, and the hosts of
+// the endpoint's and the task's addresses are always allowed. Other names are refused, since a page in a browser could make them resolve to
+// the endpoint.
 func WithHTTPHosts(names ...string) Option {
 	return option("WithHTTPHosts", func(o *options) { o.http.hosts = append(o.http.hosts, names...) })
 }
@@ -40,7 +40,7 @@ func WithHTTPPprof(pprof bool) Option {
 	return option("WithHTTPPprof", func(o *options) { o.http.pprof = pprof })
 }
 
-// WithHTTPQueues bounds the queues of each task that have metrics of their own: those with the most elements. The default is 100.
+// WithHTTPQueues limits how many queues of each task have metrics of their own: those with the most elements do. The default is 100.
 func WithHTTPQueues(n int) Option {
 	return option("WithHTTPQueues", func(o *options) {
 		if n < 1 && o.err == nil {
@@ -50,13 +50,15 @@ func WithHTTPQueues(n int) Option {
 	})
 }
 
-// watched are the servers of an HTTP endpoint; nil for none. It ends with the last server that was declared.
+// watched is an HTTP endpoint and its servers; nil if there is no endpoint. It ends with the last of the declared
+// servers.
 type watched struct {
 	tasks    *observe.Tasks
 	endpoint *observe.Endpoint
 }
 
-// watch opens the endpoint of the options for tasks that are declared later; nil if there is none.
+// watch opens the endpoint of the options and declares its tasks, which serve later. It returns nil if there is no
+// endpoint.
 func (o *options) watch(tasks ...spec.Task) (*watched, error) {
 	if o.http.address == "" {
 		if o.http.pprof || o.http.hosts != nil || o.http.queues != 0 {
@@ -85,29 +87,29 @@ func (o *options) watch(tasks ...spec.Task) (*watched, error) {
 	return w, err
 }
 
-// serve tells that a server serves.
+// serve records that a server serves.
 func (w *watched) serve(s *Server) {
 	if w != nil {
 		w.tasks.Serve(s.Task(), s.node)
 	}
 }
 
-// leave tells that a server begins to stop.
+// leave records that a server begins to stop.
 func (w *watched) leave(s *Server) {
 	if w != nil {
 		w.tasks.Leave(s.Task())
 	}
 }
 
-// remove tells that a server has stopped. The last one ends the endpoint.
+// remove records that a server has stopped. The last one ends the endpoint.
 func (w *watched) remove(task string) error {
 	if w == nil || !w.tasks.Remove(task) {
 		return nil
 	}
-	return w.endpoint.Stop(context.Background()) // which bounds it
+	return w.endpoint.Stop(context.Background()) // Stop has a time limit of its own
 }
 
-// abandon ends the endpoint of servers that did not come up, and gives the error to report.
+// abandon stops the endpoint of servers that failed to start, and returns the error to report.
 func (w *watched) abandon(err error) error {
 	if w == nil {
 		return err
@@ -118,7 +120,7 @@ func (w *watched) abandon(err error) error {
 	return err
 }
 
-// HTTP is where the server's HTTP endpoint is found, such as http://127.0.0.1:9090/; empty without WithHTTP.
+// HTTP returns the URL of the server's HTTP endpoint, such as http://127.0.0.1:9090/. It is empty without WithHTTP.
 func (s *Server) HTTP() string {
 	if s.watched == nil {
 		return ""

@@ -96,7 +96,7 @@ func TestHTTPEndpointOfACluster(t *testing.T) {
 	for _, line := range []string{
 		`troupe_steps_total{code="OK",outcome="ok",task="/job:w/replica:0/task:0"} 3`,
 		`troupe_steps_total{code="OK",outcome="ok",task="/job:ps/replica:0/task:0"} 0`,
-		`troupe_step_duration_seconds_count{task="/job:w/replica:0/task:0"} 16`, // the first stands for others like it
+		`troupe_step_duration_seconds_count{task="/job:w/replica:0/task:0"} 16`, // the first stands for similar steps
 		`troupe_steps_running{task="/job:w/replica:0/task:0"} 0`,
 		`troupe_sessions{task="/job:w/replica:0/task:0"} 0`,
 		`troupe_sessions_opened_total{task="/job:w/replica:0/task:0"} 1`,
@@ -149,13 +149,13 @@ func TestHTTPOptions(t *testing.T) {
 	if code, _ := fetch(t, s.HTTP()+"debug/pprof/cmdline"); code != 200 {
 		t.Errorf("profiles: %d", code)
 	}
-	// Of a server that cannot listen, no endpoint is left.
+	// A server that cannot listen leaves no endpoint.
 	if _, err := NewServer(t.Context(), ClusterSpec{"local": {s.Address()}}, silent, WithHTTP(":0")); err == nil {
 		t.Error("two servers have one address")
 	}
 }
 
-// BenchmarkScrape is one scrape of a task, over HTTP.
+// BenchmarkScrape measures one scrape of a task over HTTP.
 func BenchmarkScrape(b *testing.B) {
 	server, err := NewLocalServer(b.Context(), silent, WithHTTP(":0"))
 	if err != nil {
@@ -169,8 +169,8 @@ func BenchmarkScrape(b *testing.B) {
 	}
 }
 
-// BenchmarkScraped is empty steps in the process for seconds of which every other one has a scrape. It tells how many steps the
-// best second of each kind had, and how many percent fewer those with a scrape did.
+// BenchmarkScraped runs empty steps in the process for some seconds, with a scrape in every other second. It reports the steps of the best
+// second of each kind, and how many percent fewer the one with a scrape has.
 func BenchmarkScraped(b *testing.B) {
 	server, err := NewLocalServer(b.Context(), silent, WithHTTP(":0"))
 	if err != nil {

@@ -15,29 +15,29 @@ import (
 const (
 	// joinTime bounds JoinCluster if its context has no deadline.
 	joinTime = time.Minute
-	// seedPatience is how long JoinCluster asks seeds that do not answer: they may be starting too.
+	// seedPatience is how long JoinCluster retries seeds that do not answer: they may still be starting.
 	seedPatience = 5 * time.Second
 )
 
-// Discover asks a server of a cluster without certificates (for others, see client.Discover) for all declared tasks, in order: where each is (TaskStatus.Target), and whether
-// it is up. seeds are addresses (host:port) or targets of tasks, and the first that answers is enough. If none answers,
-// the error is UNAVAILABLE and lists each seed with its reason.
+// Discover returns the status of all declared tasks of a cluster, in order: where each is (TaskStatus.Target), and whether it is up. The
+// cluster must have no certificates; for others, see client.Discover. seeds are addresses (host:port) or targets of tasks, of which one
+// must answer. If none answers, the error is UNAVAILABLE and lists each seed with its reason.
 func Discover(ctx context.Context, seeds ...string) ([]TaskStatus, error) {
 	_, all, err := remote.Discover(ctx, nil, 0, seeds...)
 	return all, err
 }
 
 // JoinCluster makes this process a task of a running cluster and starts it. seeds are addresses (host:port) or targets
-// of any of the cluster's tasks; the first that answers within 5 s tells the cluster's spec. ctx bounds the start; it
-// takes at most a minute if ctx has no deadline.
+// of any of the cluster's tasks; the first that answers within 5 s provides the cluster's spec. ctx bounds the start,
+// which takes at most a minute if ctx has no deadline.
 //
 // WithJob sets the job, which may be omitted if the cluster has one. WithTask sets the task. Without it JoinCluster
 // claims the first free task of the job whose address is local, or, with WithBind, the first whose address leads to
 // this process.
 //
 // Binding a task's address claims the task. If several processes race for a task, only one can bind its port, and it
-// serves only after other tasks have found it there. So no two processes are the same task. A process that loses goes
-// on to the next free task.
+// serves only after other tasks have found it there. So no two processes are the same task. A process that loses tries
+// the next free task.
 //
 // If no task is free, the error is RESOURCE_EXHAUSTED. It lists the tasks of the job: which process has each and since
 // when, or why its address is not local. A cluster has the tasks that its spec declares and does not grow. UNAVAILABLE
@@ -81,7 +81,7 @@ func JoinCluster(ctx context.Context, seeds []string, opts ...Option) (*Server, 
 		tasks[0].Job, strings.Join(seeds, ", "), strings.Join(taken, "\n  "))
 }
 
-// candidates are the tasks that a process which joins may become, in order.
+// candidates returns the tasks that a joining process may claim, in order.
 func candidates(cluster *spec.Spec, o *options) ([]spec.Task, error) {
 	jobs := cluster.Jobs()
 	if o.job == nil {
@@ -105,16 +105,16 @@ func candidates(cluster *spec.Spec, o *options) ([]spec.Task, error) {
 	return nil, noTask(*o.task, *o.job, jobTasks(cluster.Proto(), *o.job))
 }
 
-// claimant is a process that looks for a task to be.
+// claimant is a process that tries to claim a task.
 type claimant struct {
 	options options
 	cluster *spec.Spec
-	known   []TaskStatus // by who told of the cluster
+	known   []TaskStatus // as the seed reported them
 	machine remote.Machine
 }
 
-// claim tries to become a task; why tells who has it, or what else is in the way. An error is one
-// that every other task would meet too.
+// claim tries to claim a task. If it cannot, why says which process has the task, or what else prevents it. An error is
+// one that would occur for every other task too.
 func (c *claimant) claim(ctx context.Context, task spec.Task) (s *Server, why string, err error) {
 	if c.options.bind == "" {
 		if why := c.machine.Refuses(ctx, task.Address); why != "" {
@@ -134,7 +134,7 @@ func (c *claimant) claim(ctx context.Context, task spec.Task) (s *Server, why st
 	return nil, "", err
 }
 
-// lastSeen is what the cluster knows of a task.
+// lastSeen returns what the cluster knows about a task, as text.
 func (c *claimant) lastSeen(task spec.Task) string {
 	for _, k := range c.known {
 		if k.Task == task.Name() {

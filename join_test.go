@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/extent"
 	"github.com/troupe-run/troupe/remote/client"
 	"github.com/troupe-run/troupe/remote/spec/spectest"
 )
 
-// seeded is a cluster of one ps, which runs, and so many workers, which do not.
+// seeded returns a cluster of one ps, which runs, and of workers that do not run.
 func seeded(t *testing.T, workers int) (ps *Server, cluster ClusterSpec) {
 	t.Helper()
 	addresses := spectest.Addresses(t, 1+workers)
@@ -39,10 +40,10 @@ func join(t *testing.T, seed string, opts ...Option) *Server {
 	return s
 }
 
-// Of many processes that join at the same moment each task gets exactly one, and the others are told
-// who has them.
+// If many processes join at the same moment, each task gets exactly one. The errors of the others name the processes
+// that have the tasks.
 func TestManyJoinAtOnce(t *testing.T) {
-	if raceDetector {
+	if extent.RaceDetector {
 		// The actor library writes gRPC's logger when it binds a port, which servers of the same process
 		// read. e2e joins with processes.
 		t.Skip("several servers start in one process")
@@ -88,7 +89,7 @@ func TestManyJoinAtOnce(t *testing.T) {
 	}
 }
 
-// A task that is over is free again; who wants a taken one is told who has it and since when.
+// A task that has ended is free again. The error for a taken task says which process has it and since when.
 func TestFreedTaskIsClaimed(t *testing.T) {
 	ps, cluster := seeded(t, 2)
 	first, second := join(t, ps.Target()), join(t, ps.Address())
@@ -133,7 +134,7 @@ func TestJoinsThatAreRefused(t *testing.T) {
 		{[]string{dead, "grpc://127.0.0.1:1"}, []Option{WithJob("worker")}, status.Unavailable,
 			[]string{"None of 2 servers answers", "grpc://" + dead + ": ", "grpc://127.0.0.1:1: ", "connection refused"}},
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), extent.Slack(10*time.Second))
 		s, err := JoinCluster(ctx, c.seeds, append(c.opts, silent)...)
 		cancel()
 		if err == nil {
@@ -151,7 +152,7 @@ func TestJoinsThatAreRefused(t *testing.T) {
 	}
 }
 
-// A task whose address is of another machine is none for this one.
+// A process cannot claim a task whose address is on another machine.
 func TestTasksOfOtherMachines(t *testing.T) {
 	addresses := spectest.Addresses(t, 2)
 	cluster := ClusterSpec{"ps": addresses[:1], "worker": {"192.0.2.1:2222", "no.such.host.invalid:2222", addresses[1]}}
@@ -171,7 +172,7 @@ func TestTasksOfOtherMachines(t *testing.T) {
 	}
 }
 
-// forward passes connections to an address on to another one, until the test ends.
+// forward forwards connections from one address to another until the test ends.
 func forward(t *testing.T, from, to string) {
 	t.Helper()
 	l, err := net.Listen("tcp", from)
@@ -206,8 +207,7 @@ func forward(t *testing.T, from, to string) {
 	})
 }
 
-// Where forwarded ports stand for tasks, a process is the one whose address leads to it, and none
-// where no address does.
+// With forwarded ports, a process claims the task whose address leads to it. It claims no task if no address does.
 func TestBoundElsewhere(t *testing.T) {
 	ps, cluster := seeded(t, 2)
 	inside := spectest.Addresses(t, 2)
@@ -241,7 +241,7 @@ func TestClientOfManyTargets(t *testing.T) {
 	}
 }
 
-// A server that takes connections and says nothing is given up in bounded time.
+// Clients give up on a server that accepts connections and does not answer, in bounded time.
 func TestFrozenSeed(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

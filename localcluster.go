@@ -2,6 +2,7 @@ package troupe
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"net"
 	"slices"
@@ -23,16 +24,17 @@ type LocalCluster struct {
 // maxTasks bounds the tasks of one process: each has a port, goroutines and memory of its own.
 const maxTasks = 256
 
-// tries is how often free ports are looked for: between being found and being bound a port may be
-// taken by somebody else.
+// tries is how often free ports are looked for: another process may take a port after it is found and before it is
+// bound.
 const tries = 5
 
 // NewLocalCluster starts a cluster with the given number of tasks for each job:
 //
 //	cluster, err := troupe.NewLocalCluster(ctx, map[string]int{"ps": 1, "worker": 2})
 //
-// The options are for all tasks. WithLocalPorts says where the tasks listen; without it they get free ports of
-// 127.0.0.1. ctx bounds the start, not the cluster's life. After an error no task is left.
+// The options apply to all tasks. WithLocalPorts sets where the tasks listen; without it they get free ports of 127.0.0.1. Without
+// WithLogger, only warnings and errors go to the default logger: a program that tries something out is not interested in each task's start
+// and end. ctx bounds the start, not the cluster's life. After an error no task remains.
 func NewLocalCluster(ctx context.Context, jobs map[string]int, opts ...Option) (*LocalCluster, error) {
 	const each = "NewLocalCluster gives each task its own"
 	o, err := collect("NewLocalCluster", opts, map[string]string{
@@ -42,6 +44,9 @@ func NewLocalCluster(ctx context.Context, jobs map[string]int, opts ...Option) (
 		return nil, err
 	}
 	o.start = false
+	if !o.ownLog {
+		o.log = slog.New(warnings{o.log.Handler()})
+	}
 	for try := 1; ; try++ {
 		c, err := startLocal(ctx, jobs, o)
 		// UNKNOWN is the code of a port that cannot be bound.
@@ -50,6 +55,19 @@ func NewLocalCluster(ctx context.Context, jobs map[string]int, opts ...Option) (
 		}
 	}
 }
+
+// warnings is a handler that drops records below the level of warnings.
+type warnings struct{ slog.Handler }
+
+func (w warnings) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && w.Handler.Enabled(ctx, level)
+}
+
+func (w warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return warnings{w.Handler.WithAttrs(attrs)}
+}
+
+func (w warnings) WithGroup(name string) slog.Handler { return warnings{w.Handler.WithGroup(name)} }
 
 func startLocal(ctx context.Context, jobs map[string]int, o *options) (*LocalCluster, error) {
 	declared, err := o.declareLocal(jobs)
@@ -62,8 +80,8 @@ func startLocal(ctx context.Context, jobs map[string]int, o *options) (*LocalClu
 		return nil, err
 	}
 	c.watched, o.http.shared = shared, shared
-	// All ports are bound before the first task serves: none misses another, and no connection
-	// of one takes the port of the next.
+	// All ports are bound before the first task serves: every task finds the others, and no outgoing connection takes
+	// the port of a later task.
 	for _, t := range declared.Tasks() {
 		s, err := start(ctx, declared.Proto(), o.withTask(t.Job, t.Index))
 		if err != nil {
@@ -77,7 +95,7 @@ func startLocal(ctx context.Context, jobs map[string]int, o *options) (*LocalClu
 	return c, nil
 }
 
-// abandon stops a cluster that did not come up and gives the error to report.
+// abandon stops a cluster that failed to start and returns the error to report.
 func (c *LocalCluster) abandon(ctx context.Context, err error) error {
 	err = c.watched.abandon(err)
 	if e := c.Stop(context.WithoutCancel(ctx)); e != nil {
@@ -86,12 +104,12 @@ func (c *LocalCluster) abandon(ctx context.Context, err error) error {
 	return err
 }
 
-// Stop stops all tasks, as Server.Stop does; the error is the first task's that has one.
+// Stop stops all tasks, as Server.Stop does, and returns the first error in the order of the tasks.
 func (c *LocalCluster) Stop(ctx context.Context) error {
 	return c.each(func(s *Server) error { return s.Stop(ctx) })
 }
 
-// each does the same with all servers at once; the error is the first one's.
+// each calls do for all servers concurrently and returns the first error in their order.
 func (c *LocalCluster) each(do func(*Server) error) error {
 	errs := make([]error, len(c.servers))
 	var wg sync.WaitGroup
@@ -121,10 +139,10 @@ func (c *LocalCluster) Server(job string, task int) *Server {
 	return nil
 }
 
-// String is the cluster in the form of the flag --cluster: ps=127.0.0.1:2222;worker=127.0.0.1:2223.
+// String returns the cluster in the form of the flag --cluster: ps=127.0.0.1:2222;worker=127.0.0.1:2223.
 func (c *LocalCluster) String() string { return c.spec.String() }
 
-// declareLocal gives each task its address.
+// declareLocal returns the cluster's spec, with an address for each task.
 func (o *options) declareLocal(jobs map[string]int) (*spec.Spec, error) {
 	count := 0
 	for job, n := range jobs {
@@ -154,8 +172,7 @@ func (o *options) declareLocal(jobs map[string]int) (*spec.Spec, error) {
 	return spec.New(declared)
 }
 
-// freePorts finds ports of an address that nobody listens on. They are held until all are found,
-// so that they differ.
+// freePorts returns n free ports of a host. They are held until all are found, so they differ.
 func freePorts(host string, n int) ([]int, error) {
 	var ports []int
 	for range n {

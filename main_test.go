@@ -13,6 +13,6 @@ func TestMain(m *testing.M) {
 		runOutsider(task)
 		return
 	}
-	// A probe of memberlist that is under way at the stop ends with its own timeout, some seconds later.
+	// A memberlist probe in flight when a server stops ends with its own timeout, some seconds later.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
 }

@@ -8,6 +8,7 @@ import (
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/network"
 	"github.com/troupe-run/troupe/remote"
 	"github.com/troupe-run/troupe/remote/access"
 	"go.opentelemetry.io/otel/trace"
@@ -17,48 +18,54 @@ import (
 // otherwise.
 const DefaultLease = remote.DefaultLease
 
-// Option changes how a server is made. Options override what a ServerDef says. An option that does not apply to
-// a constructor is an INVALID_ARGUMENT error that names it.
+// Option configures a server. Options override the ServerDef. An option that does not apply to a constructor is an
+// INVALID_ARGUMENT error that names it.
 type Option func(*options)
 
 type options struct {
-	job, protocol *string
-	task          *int
-	config        *corepb.ConfigProto
-	gpus          *int
-	gpuOptions    *corepb.GPUOptions
-	start         bool
-	lease         time.Duration
-	memoryLimit   int64
-	processMemory int64
-	stepMemory    int64
-	sessionMemory int64
-	clientMemory  int64
-	bind          string
-	noLending     bool
-	outsiders     bool
-	end           func(time.Duration)
-	credentials   *access.Credentials
-	secretFile    string
-	policy        *access.PolicyFile
-	tokens        *access.Tokens
-	audit         *access.Audit
-	files         actors.FileAccess
-	actors        map[string]ActorMaker
-	http          httpOptions
-	traces        trace.TracerProvider
-	log           *slog.Logger
+	job, protocol  *string
+	task           *int
+	config         *corepb.ConfigProto
+	gpus           *int
+	gpuOptions     *corepb.GPUOptions
+	start          bool
+	lease          time.Duration
+	own            bool
+	memoryLimit    int64
+	processMemory  int64
+	stepMemory     int64
+	sessionMemory  int64
+	clientMemory   int64
+	bind           string
+	noLending      bool
+	outsiders      bool
+	end            func(time.Duration)
+	credentials    *access.Credentials
+	secretFile     string
+	policy         *access.PolicyFile
+	tokens         *access.Tokens
+	audit          *access.Audit
+	files          actors.FileAccess
+	actors         map[string]actorKind
+	functions      map[string]Function
+	otherFunctions Function
+	http           httpOptions
+	traces         trace.TracerProvider
+	network        network.Network // nil for the machine's own
+	private        bool            // only this process reaches the network
+	log            *slog.Logger
+	ownLog         bool // log was set by WithLogger
 
-	claim bool // the task was chosen as a free one
+	claim bool // the process joins a running cluster and claims the task
 
-	localHost string // where the tasks of a LocalCluster are
+	localHost string // the host of a LocalCluster's tasks
 	firstPort int
 
-	given []string // the options' names
-	err   error    // of the first option that cannot be
+	given []string // the names of the options
+	err   error    // of the first invalid option
 }
 
-// option is an option that tells its name.
+// option returns an Option that records its name.
 func option(name string, set func(*options)) Option {
 	return func(o *options) {
 		o.given = append(o.given, name)
@@ -66,7 +73,7 @@ func option(name string, set func(*options)) Option {
 	}
 }
 
-// collect reads the options of a constructor. refused are those that do not apply to it, each with what to do
+// collect applies the options of a constructor. refused are those that do not apply to it, each with what to do
 // instead.
 func collect(constructor string, opts []Option, refused map[string]string) (*options, error) {
 	o := &options{start: true, lease: DefaultLease, log: slog.Default(), localHost: "127.0.0.1"}
@@ -95,7 +102,7 @@ func WithProtocol(name string) Option {
 	return option("WithProtocol", func(o *options) { o.protocol = &name })
 }
 
-// WithConfig sets what sessions on the server inherit; it is merged into the ServerDef's own configuration.
+// WithConfig sets the configuration that sessions on the server inherit. It is merged into the ServerDef's own.
 // device_count and gpu_options determine the server's devices; allow_soft_placement, log_device_placement,
 // operation_timeout_in_ms and the compression of rpc_options apply unless the client asks for something else.
 func WithConfig(config *corepb.ConfigProto) Option {
@@ -106,58 +113,65 @@ func WithConfig(config *corepb.ConfigProto) Option {
 // otherwise, the server uses all GPUs that it finds. A build without CUDA finds none.
 func WithGPUs(count int) Option { return option("WithGPUs", func(o *options) { o.gpus = &count }) }
 
-// WithGPUOptions says which GPUs the server uses, and how much of their memory. It is merged into the
-// configuration's gpu_options. A field that cannot be honoured is an error that names it.
+// WithGPUOptions sets which GPUs the server uses, and how much of their memory. It is merged into the configuration's
+// gpu_options. A field that cannot be honoured is an error that names it.
 func WithGPUOptions(gpu *corepb.GPUOptions) Option {
 	return option("WithGPUOptions", func(o *options) { o.gpuOptions = gpu })
 }
 
-// WithStart tells whether the server serves at once, as it does by default. With false it has bound its port but
-// does not serve until Start is called.
+// WithStart sets whether the server serves at once, as it does by default. With false it binds its port but does not
+// serve until Start is called.
 func WithStart(start bool) Option { return option("WithStart", func(o *options) { o.start = start }) }
+
+// WithOwnResources sets the owner of resources, such as variables and queues, that ask for no device. With true, it is the task that the
+// session was opened on, as with TensorFlow's servers. With false, the default, it is the whole cluster: clients of all tasks share these
+// resources by name. A session's config may override this: see docs/clusters.md.
+func WithOwnResources(own bool) Option {
+	return option("WithOwnResources", func(o *options) { o.own = own })
+}
 
 // WithLease sets how long a session lives on after its client's last connection ended.
 func WithLease(lease time.Duration) Option {
 	return option("WithLease", func(o *options) { o.lease = lease })
 }
 
-// WithMemoryLimit limits the bytes that the tensors on each of the server's devices may take; 0 means no limit
-// but the machine's memory.
+// WithMemoryLimit limits the bytes that the tensors on each of the server's devices may take. 0 means no limit other
+// than the machine's memory.
 func WithMemoryLimit(bytes int64) Option {
 	return option("WithMemoryLimit", func(o *options) { o.memoryLimit = bytes })
 }
 
-// WithProcessMemory limits the bytes that may be alive in the process: the tensors of all its servers, and everything
-// else on its heap. What does not fit fails with RESOURCE_EXHAUSTED before it is allocated. 0, the default, means four
-// fifths of what the process may use, which is the machine's memory or the limit of its control group. The limit is the
-// process's: the server that is made last sets it.
+// WithProcessMemory limits the live bytes of the process: the tensors of all its servers, and everything else on its
+// heap. An allocation that would exceed it fails with RESOURCE_EXHAUSTED before it is made. 0, the default, means four
+// fifths of the memory that the process may use, which is the machine's or the limit of its control group. All servers
+// of the process share the limit: the last one made with a positive value sets it.
 func WithProcessMemory(bytes int64) Option {
 	return option("WithProcessMemory", func(o *options) { o.processMemory = bytes })
 }
 
-// WithStepMemory limits the bytes of host memory that a step may take on the server: tensors, and what kernels need
-// beside them. What the step has assigned to a variable or enqueued counts as long as it is alive. 0 means no limit
-// but the session's, the device's and the process's.
+// WithStepMemory limits the bytes of host memory that a step may take on the server: tensors, and the working memory of
+// kernels. Tensors that the step has assigned to a variable or enqueued count as long as they are alive. 0 means no
+// limit other than the session's, the device's and the process's.
 func WithStepMemory(bytes int64) Option {
 	return option("WithStepMemory", func(o *options) { o.stepMemory = bytes })
 }
 
-// WithSessionMemory limits the bytes of host memory that a client's session may take on the server: its constants, what
-// is fed to it, and what its steps take and leave in variables and queues, as long as that is alive. 0 means no limit
-// but the device's and the process's.
+// WithSessionMemory limits the bytes of host memory that a client's session may take on the server: its constants, its
+// feeds, what its steps take, and what they leave in variables and queues, as long as that is alive. 0 means no limit
+// other than the device's and the process's.
 func WithSessionMemory(bytes int64) Option {
 	return option("WithSessionMemory", func(o *options) { o.sessionMemory = bytes })
 }
 
-// WithClientMemory limits the bytes of host memory that all sessions of a client may take on the server together, and
-// what they leave in variables and queues. A client is who shows the same certificate or token, or else comes from the
-// same address; those on the loopback interface that show neither are not told apart, and have no such limit. 0, the
-// default, means three quarters of the process's memory.
+// WithClientMemory limits the bytes of host memory that all sessions of a client together may take on the server, and
+// leave in variables and queues. Sessions belong to the same client if they present the same certificate or token, or
+// else come from the same address. Clients on the loopback interface that present neither cannot be distinguished, and
+// have no such limit. 0, the default, means three quarters of the process's memory.
 func WithClientMemory(bytes int64) Option {
 	return option("WithClientMemory", func(o *options) { o.clientMemory = bytes })
 }
 
-// checkMemory refuses limits that cannot be.
+// checkMemory rejects negative limits.
 func (o *options) checkMemory() error {
 	for _, l := range []struct {
 		name  string
@@ -170,73 +184,75 @@ func (o *options) checkMemory() error {
 	return nil
 }
 
-// WithBind sets the host:port to bind, for a server that others reach at its address of the cluster through a
-// forwarded port. Without it the server binds that address.
+// WithBind sets the host:port to bind, for a server that others reach at its address in the cluster through a forwarded
+// port. Without it the server binds that address.
 func WithBind(address string) Option {
 	return option("WithBind", func(o *options) { o.bind = address })
 }
 
-// WithLocalPorts sets the host that the tasks of a LocalCluster bind and the port of the first task, which the
-// ports of the others follow; 0 means free ports.
+// WithLocalPorts sets the host that the tasks of a LocalCluster bind and the port of the first task. The other tasks
+// have the ports that follow. 0 means free ports.
 func WithLocalPorts(host string, first int) Option {
 	return option("WithLocalPorts", func(o *options) { o.localHost, o.firstPort = host, first })
 }
 
-// WithLending turns shared memory on, as it is by default, or off: with false, processes of one machine do not read
-// large tensors out of each other's memory, and servers of one process do not share tensors. Tensors then take the
+// WithLending turns shared memory on, which is the default, or off. With false, processes of one machine do not read
+// large tensors out of each other's memory, and servers of one process do not share tensors. Tensors then go over the
 // connection, as between machines.
 func WithLending(lending bool) Option {
 	return option("WithLending", func(o *options) { o.noLending = !lending })
 }
 
-// WithLogger sets the logger of the server and all of its parts; slog.Default() is the default.
+// WithLogger sets the logger of the server and all of its parts. The default is slog.Default(), to which NewLocalCluster then logs only
+// warnings and errors.
 func WithLogger(log *slog.Logger) Option {
 	return option("WithLogger", func(o *options) {
 		if log == nil && o.err == nil {
 			o.err = status.InvalidArgumentf("WithLogger needs a logger: it is nil")
 		}
-		o.log = log
+		o.log, o.ownLog = log, true
 	})
 }
 
-// WithTraces tells OpenTelemetry of the steps whose master the server is, and of its parts of others': a span for each run, and below it
-// for building a plan, for each part on another task and for the tensors that these and the master receive. A client's call brings the
-// context of its trace in the headers traceparent and tracestate; of a session in the process, it is in the context. The program shuts the provider down after the server has stopped.
+// WithTraces records OpenTelemetry spans of the steps whose master the server is, and of its parts of other masters' steps. Each run has a
+// span. Below it are spans for building a plan, for each part on another task, and for the tensors that these parts and the master receive.
+// A client's call carries its trace context in the headers traceparent and tracestate; for a session in the process, it is in the context.
+// The program shuts the provider down after the server has stopped.
 func WithTraces(provider trace.TracerProvider) Option {
 	return option("WithTraces", func(o *options) { o.traces = provider })
 }
 
-// WithFiles confines the ops of all sessions that use files (checkpoints, readers, event files, tables from files) to
-// what lies below some folders of the server's machine. Without it, clients that come over the loopback interface, and
-// the program itself, may use all files that the process may, and other clients none; see docs/files.md.
+// WithFiles restricts the ops that use files (checkpoints, readers, event files, tables from files), in all sessions,
+// to the given folders of the server's machine and what is below them. Without it, clients on the loopback interface
+// and the program itself may use all files that the process may use, and other clients none; see docs/files.md.
 func WithFiles(folders ...string) Option {
 	return option("WithFiles", func(o *options) { o.files.Folders = slices.Concat(o.files.Folders, folders) })
 }
 
-// WithInsecure with true gives everybody who reaches the server's port all that TensorFlow's server allows: the use of all
-// files that the process may use, unless WithFiles confines them.
+// WithInsecure with true gives everybody who can reach the server's port the rights that TensorFlow's server gives: the use of all files
+// that the process may use, unless WithFiles restricts them.
 func WithInsecure(insecure bool) Option {
 	return option("WithInsecure", func(o *options) { o.files.Insecure = insecure })
 }
 
-// withTask is a copy of the options for one task.
+// withTask returns a copy of the options for one task.
 func (o *options) withTask(job string, task int) *options {
 	c := *o
 	c.job, c.task, c.given = &job, &task, slices.Clone(o.given)
 	return &c
 }
 
-// WithDrainRequests lets operators who may (troupe drain, the dashboard) have the task end. end is called for each request, and must not block: it has
-// the program call Server.Stop with a context of that time for running steps, or with the program's own where within is 0. Without the option such
-// requests are FAILED_PRECONDITION.
+// WithDrainRequests allows authorized operators (troupe drain, the dashboard) to end the task. end is called for each request, and must not
+// block. It makes the program call Server.Stop with a context that gives running steps the time within, or the program's own time if within
+// is 0. Without the option such requests fail with FAILED_PRECONDITION.
 func WithDrainRequests(end func(within time.Duration)) Option {
 	return option("WithDrainRequests", func(o *options) { o.end = end })
 }
 
-// WithOutsiders with true lets processes that are no tasks of the cluster, but speak the remote protocol of
-// protoactor-go, exchange messages with the program's actors, and these with theirs: see docs/actors.md. Without it
-// they are turned away. They reach nothing else. Whoever reaches the port is let in, so give it to servers on
-// networks of which that holds.
+// WithOutsiders with true allows processes outside the cluster that speak protoactor-go's remote protocol to exchange
+// messages with the program's actors, in both directions: see docs/actors.md. Without it they are refused. They can
+// reach nothing else. Any such process that can reach the port is accepted, so use it only on networks where that is
+// acceptable.
 func WithOutsiders(let bool) Option {
 	return option("WithOutsiders", func(o *options) { o.outsiders = let })
 }

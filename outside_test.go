@@ -23,12 +23,13 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// outsiderEnv makes the test binary a program that knows nothing but protoactor-go: it has the address of a task.
+// outsiderEnv, set to the address of a task, makes the test binary a program that only knows protoactor-go.
 const outsiderEnv = "TROUPE_TEST_OUTSIDER"
 
-// runOutsider obeys the lines of its input, and prints a line for each, and what its watcher hears.
+// runOutsider executes the commands on the lines of its input. It prints a line for each, and what its watcher
+// receives.
 func runOutsider(task string) {
-	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
+	system := actor.NewActorSystem(actor.WithDeadLetterThrottleInterval(time.Millisecond), actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
 	remote.NewRemote(system, remote.Configure("127.0.0.1", 0)).Start()
 	props := actor.PropsFromFunc(func(c actor.Context) {
 		switch m := c.Message().(type) {
@@ -76,7 +77,7 @@ func runOutsider(task string) {
 	}
 }
 
-// outsider is such a process.
+// outsider is a process that runs runOutsider.
 type outsider struct {
 	t       *testing.T
 	address string
@@ -154,8 +155,8 @@ func (o *outsider) expect(say, want string) {
 	}
 }
 
-// A program that knows nothing but protoactor-go's remoting exchanges messages with the program's actors where it
-// is let in, and with nothing else.
+// A program that only knows protoactor-go's remoting exchanges messages with the program's actors if outsiders are
+// allowed, and with nothing else.
 func TestOutsidersMeetActors(t *testing.T) {
 	s := company(t, 1, counters, WithOutsiders(true))[0]
 	ref := spawnTest(t, s, "counter", "counter")
@@ -166,7 +167,7 @@ func TestOutsidersMeetActors(t *testing.T) {
 	if got := sum(t, s, ref); got != 5000 {
 		t.Errorf("%d is counted", got)
 	}
-	// The runtime's own actors are not there for it, nor the actor system's or those that are not there.
+	// It reaches neither the runtime's own actors nor the actor system's, nor actors that do not exist.
 	for _, name := range []string{"nobody", "master", "worker", "directory", "cast", "cast/1", "eventstream"} {
 		o.expect("ask "+name, "answer <nil> future: dead letter")
 	}
@@ -175,9 +176,9 @@ func TestOutsidersMeetActors(t *testing.T) {
 	o.expect("ask counter", "answer 5000 <nil>")
 	// Watching, in both directions.
 	o.expect("watch nobody", "watching")
-	o.expect("", "terminated nobody Stopped") // the library's watcher has one reason for all that is told
+	o.expect("", "terminated nobody Stopped") // the library's watcher always gets the same reason
 	o.expect("watch counter", "watching")
-	o.expect("ask counter", "answer 5000 <nil>") // behind the watch
+	o.expect("ask counter", "answer 5000 <nil>") // it arrives after the watch
 	if err := s.EndActor(deadline(t), ref); err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +213,7 @@ func TestOutsidersMeetActors(t *testing.T) {
 	}
 }
 
-// Who asks or watches a process outside is told when it is gone.
+// Actors that ask or watch a process outside are notified when it is gone.
 func TestOutsidersThatDie(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	s := company(t, 1, counters, WithOutsiders(true))[0]
@@ -239,7 +240,7 @@ func TestOutsidersThatDie(t *testing.T) {
 	if err := <-failed; status.CodeOf(err) != status.Unavailable {
 		t.Errorf("%v", err)
 	}
-	// A message may still be accepted by a connection of which nobody has heard yet that it is broken.
+	// A connection that is broken may still accept a message until the break is noticed.
 	ctx := deadline(t)
 	for err = nil; err == nil; {
 		err = s.Send(ctx, there, wrapperspb.Int64(1))
@@ -249,7 +250,7 @@ func TestOutsidersThatDie(t *testing.T) {
 	}
 }
 
-// Without the option nobody from outside is let in, and nothing is sent there.
+// Without the option outsiders are refused, and nothing is sent to them.
 func TestOutsidersAreTurnedAway(t *testing.T) {
 	s := company(t, 1, counters)[0]
 	ref := spawnTest(t, s, "counter", "counter")
@@ -267,7 +268,7 @@ func TestOutsidersAreTurnedAway(t *testing.T) {
 	}
 }
 
-// With a policy, a process outside exchanges messages with actors if its rule has the action, and as long as it has.
+// With a policy, an outside process exchanges messages with actors only while its rule has the action.
 func TestPolicyDecidesAboutOutsiders(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "policy.yaml")
 	write := func(may string) {

@@ -7,9 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/troupe-run/troupe/internal/extent"
 )
 
-// protoModule is the module of TensorFlow's messages, protoFiles the part of it that a second copy is made of.
+// protoModule is the module of TensorFlow's messages. protoFiles is the part of it that is copied.
 const (
 	protoModule = "github.com/galeone/tensorflow/tensorflow/go"
 	protoFiles  = "core/framework"
@@ -18,10 +20,10 @@ const (
 // conflictPolicy is the linker's flag that docs/embedding.md gives to programs with two packages of messages.
 const conflictPolicy = "-X google.golang.org/protobuf/reflect/protoregistry.conflictPolicy=ignore"
 
-// TestOtherPackagesOfTensorFlowsMessages builds a program that has TensorFlow's messages twice: those that Troupe
-// uses, and a copy under another import path, as other modules publish it. What docs/embedding.md says of it holds.
+// TestOtherPackagesOfTensorFlowsMessages builds a program that has TensorFlow's messages twice: those that Troupe uses,
+// and a copy under another import path, as other modules publish it. It checks what docs/embedding.md says about this.
 func TestOtherPackagesOfTensorFlowsMessages(t *testing.T) {
-	if testing.Short() {
+	if !extent.Check() {
 		t.Skip("it links a program")
 	}
 	dir := otherProtos(t)
@@ -61,7 +63,7 @@ func TestOtherPackagesOfTensorFlowsMessages(t *testing.T) {
 	}
 }
 
-// otherProtos makes the module of testdata/otherprotos, with the copy of the messages.
+// otherProtos creates the module of testdata/otherprotos with the copy of the messages.
 func otherProtos(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -100,7 +102,7 @@ func otherProtos(t *testing.T) (dir string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The import paths alone change: the messages are embedded with lengths.
+		// Only the import paths change: the messages are embedded with lengths.
 		content = bytes.ReplaceAll(content, []byte(` "`+protoModule+"/"+protoFiles+"/"), []byte(` "otherprotos/framework/`))
 		write(t, filepath.Join(dir, "framework", filepath.Base(filepath.Dir(file)), filepath.Base(file)), content)
 	}

@@ -17,13 +17,13 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Runner runs steps. It is a Session of this package or of remote/client.
+// Runner runs steps: a Session of this package or of remote/client.
 type Runner interface {
 	// Run feeds tensors by name, runs targets, and returns the fetched tensors, which are the caller's to release.
 	Run(ctx context.Context, feeds map[string]*tensor.Tensor, fetches, targets []string) ([]*tensor.Tensor, error)
 }
 
-// Model is a SavedModel as TensorFlow exports it: a graph, its variables' values, and named functions of it.
+// Model is a SavedModel as TensorFlow exports it: a graph, the values of its variables, and its signatures.
 type Model struct {
 	dir        string
 	meta       *corepb.MetaGraphDef
@@ -46,7 +46,7 @@ type SignatureTensor struct {
 	Shape shape.Shape
 }
 
-// The names of TensorFlow's format that the library of messages does not have.
+// Names of TensorFlow's format for which the protobuf packages have no constants.
 const (
 	modelFile      = "saved_model.pb"
 	initSignature  = "__saved_model_init_op"
@@ -173,13 +173,13 @@ func (m *Model) Restore(ctx context.Context, session Runner) error {
 	return nil
 }
 
-// hasVariables tells whether values were saved: a model without variables still names a saver.
+// hasVariables reports whether values were saved: a model without variables still names a saver.
 func (m *Model) hasVariables() bool {
 	_, err := os.Stat(filepath.Join(m.dir, "variables", "variables.index"))
 	return err == nil
 }
 
-// initializer is the operation that is to run once, "" if there is none. Newer models have a signature for it, older ones a
+// initializer returns the name of the operation to run once, or "" if there is none. Newer models have a signature for it, older ones a
 // collection.
 func (m *Model) initializer() string {
 	for _, out := range m.meta.GetSignatureDef()[initSignature].GetOutputs() {
@@ -193,9 +193,9 @@ func (m *Model) initializer() string {
 	return ""
 }
 
-// Run calls a signature in a session over the model's graph. inputs has a tensor for each input, which stay the
-// caller's; the result has one for each output, which are the caller's to release. INVALID_ARGUMENT names an input that
-// is missing, unknown, or of another type or shape.
+// Run calls a signature in a session over the model's graph. inputs has a tensor for each input, which the caller
+// keeps. The result has one for each output, which the caller must release. If an input is missing, unknown, or of
+// another type or shape, the error is INVALID_ARGUMENT and names it.
 func (m *Model) Run(ctx context.Context, session Runner, signature string, inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	s, ok := m.signatures[signature]
 	if !ok {

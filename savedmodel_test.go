@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// flowers is a model that TensorFlow 2 has saved, with variables and a table.
+// flowers is a model saved by TensorFlow 2, with variables and a table.
 const flowers = "examples/serving/model"
 
 func TestModel(t *testing.T) {

@@ -18,14 +18,14 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Saver saves variables in checkpoints and restores them: files in TensorFlow's format, which tf.train.Saver and Saver read
-// from each other. The task on which the Saver's operations run, that of the scope's device, reads and writes them.
+// Saver saves variables in checkpoints and restores them. Checkpoints are files in TensorFlow's format: tf.train.Saver and Saver can read
+// each other's. They are read and written by the task on which the Saver's operations run, which is that of the scope's device.
 type Saver struct {
 	path          op.Output
 	save, restore *op.Operation
 }
 
-// NewSaver adds to a graph the operations that save and restore variables: those given, or all that the graph has so
+// NewSaver adds to a graph the operations that save and restore variables: the given ones, or all that the graph has so
 // far. Variables are saved under their names.
 func NewSaver(s *op.Scope, variables ...*op.Variable) *Saver {
 	if len(variables) == 0 {
@@ -62,7 +62,8 @@ func (v *Saver) Save(ctx context.Context, session *Session, prefix string) error
 	return err
 }
 
-// Restore sets the variables to the values of a checkpoint. NOT_FOUND names a variable that is not in it.
+// Restore sets the variables to the values of a checkpoint. If a variable is not in it, the error is NOT_FOUND and
+// names the variable.
 func (v *Saver) Restore(ctx context.Context, session *Session, prefix string) error {
 	_, err := session.Eval(ctx, Feeds{v.path: prefix}, v.restore)
 	return err
@@ -76,7 +77,7 @@ const stateFile = "checkpoint"
 // reach the files too.
 type Checkpoints struct {
 	Prefix string
-	// Keep is how many of the latest checkpoints are kept; 0 means 5.
+	// Keep is the number of latest checkpoints to keep; 0 means 5.
 	Keep int
 }
 
@@ -92,7 +93,7 @@ func (c Checkpoints) Latest() (prefix string, step int64, ok bool, err error) {
 
 func (c Checkpoints) at(step int64) string { return fmt.Sprintf("%s-%d", c.Prefix, step) }
 
-// steps are those that have a whole checkpoint, in order: its index is written last.
+// steps returns the steps that have a complete checkpoint, in order. A checkpoint's index is written last.
 func (c Checkpoints) steps() ([]int64, error) {
 	dir, base := filepath.Split(c.Prefix)
 	entries, err := os.ReadDir(filepath.Clean(dir))
@@ -148,7 +149,7 @@ func (c Checkpoints) Save(ctx context.Context, session *Session, saver *Saver, s
 	return nil
 }
 
-// list writes the state file, whole or not at all.
+// list writes the state file atomically.
 func (c Checkpoints) list(steps []int64) error {
 	base := filepath.Base(c.Prefix)
 	var b strings.Builder
@@ -163,7 +164,7 @@ func (c Checkpoints) list(steps []int64) error {
 	return os.Rename(path+".tmp", path)
 }
 
-// escapeGlob writes a path as a pattern that only it matches.
+// escapeGlob returns a pattern that matches only path.
 func escapeGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-run/troupe/remote/access"
 )
 
-// A server does not start with the certificate of somebody else: peers would refuse it one by one.
+// A server does not start with a certificate that is not its own: each peer would refuse it.
 func TestServersNeedTheirOwnCertificate(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, text []byte) string {

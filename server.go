@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
@@ -20,40 +21,39 @@ import (
 // stopTime bounds Stop if its context has no deadline.
 const stopTime = 5 * time.Second
 
-// state is how far a server's life has gone.
-type state int
-
+// The states of a server.
 const (
-	bound state = iota
+	bound int32 = iota
 	serving
 	ended
 )
 
-// Server is one task of a cluster, in this process. Several servers, of one cluster or of many, can
-// live in a process. All methods may be called concurrently.
+// Server is a task of a cluster that runs in this process. A process may have several servers, of one cluster or of
+// several. All methods may be called concurrently.
 type Server struct {
 	def     *corepb.ServerDef
 	self    spec.Task
 	log     *slog.Logger
 	stopped chan struct{} // closed when the server has stopped
-	stopErr error         // set before that
+	stopErr error         // set before stopped is closed
 
-	node    *remote.Node // whose port is bound
-	watched *watched     // nil without an HTTP endpoint
+	node      *remote.Node // its port is bound
+	watched   *watched     // nil without an HTTP endpoint
+	functions *functions   // nil if the program has none
 
-	mu    sync.Mutex
-	state state
+	mu    sync.Mutex // held by Start, so that Stop waits for it
+	state atomic.Int32
 }
 
-// localOnly are the options for local clusters alone.
+// localOnly are the options that only local clusters take.
 var localOnly = map[string]string{"WithLocalPorts": "it is for NewLocalCluster; the cluster's declaration has the ports"}
 
 // NewServer makes a task of the declared cluster, binds its port, and starts it unless WithStart(false) is among
 // the options. ctx bounds the start, not the server's life.
 //
-// The errors are those of TensorFlow's servers: INVALID_ARGUMENT for a malformed cluster, INTERNAL for a job or
-// task that the cluster does not have, NOT_FOUND for a protocol other than grpc, UNKNOWN if the port cannot be
-// bound. After an error nothing of the server is left.
+// The errors are those of TensorFlow's servers: INVALID_ARGUMENT for a malformed cluster, INTERNAL for a job or task
+// that the cluster does not have, NOT_FOUND for a protocol other than grpc, UNKNOWN if the port cannot be bound. After
+// an error nothing remains of the server.
 func NewServer[D Declaration](ctx context.Context, declaration D, opts ...Option) (*Server, error) {
 	o, err := collect("NewServer", opts, localOnly)
 	if err != nil {
@@ -62,8 +62,8 @@ func NewServer[D Declaration](ctx context.Context, declaration D, opts ...Option
 	return start(ctx, declaration, o)
 }
 
-// Resolve returns the ServerDef of the server that [NewServer] makes of a declaration and options: the cluster, the job and the
-// task, the protocol and the config. It binds nothing. The errors are those of NewServer for what cannot be.
+// Resolve returns the ServerDef that [NewServer] would use for a declaration and options: the cluster, the job, the task, the protocol and
+// the config. It binds nothing. It returns NewServer's errors for an invalid declaration or option.
 func Resolve[D Declaration](declaration D, opts ...Option) (*corepb.ServerDef, error) {
 	o, err := collect("Resolve", opts, localOnly)
 	if err != nil {
@@ -125,10 +125,11 @@ func newServer(def *corepb.ServerDef, cluster *spec.Spec, o *options) (*Server, 
 	if err != nil {
 		return nil, err
 	}
+	defaults.Own = o.own
 	if o.processMemory > 0 || tensor.Process.Limit() == 0 {
 		tensor.Process.SetLimit(cmp.Or(o.processMemory, tensor.DefaultProcessMemory()))
 	}
-	s := &Server{def: def, self: self, log: o.log, stopped: make(chan struct{}), watched: o.http.shared}
+	s := &Server{def: def, self: self, log: o.log, stopped: make(chan struct{}), watched: o.http.shared, functions: newFunctions(o)}
 	if s.watched == nil {
 		if s.watched, err = o.watch(self); err != nil {
 			return nil, err
@@ -136,7 +137,7 @@ func newServer(def *corepb.ServerDef, cluster *spec.Spec, o *options) (*Server, 
 	}
 	s.node, err = remote.Listen(remote.Config{Spec: cluster, Job: def.JobName, Task: int(def.TaskIndex), Bind: o.bind, Claimed: o.claim, NoLending: o.noLending, Outsiders: o.outsiders, End: o.end, CPUs: cpus,
 		Files: o.files, Credentials: o.credentials, SecretFile: o.secretFile, Traces: o.traces, Guard: o.guard(),
-		MemoryLimit: o.memoryLimit, Threads: int(def.DefaultSessionConfig.GetIntraOpParallelismThreads()), StepMemory: o.stepMemory, SessionMemory: o.sessionMemory, ClientMemory: o.clientMemory, GPUConfig: gpus, Lease: o.lease, Defaults: defaults, Actors: s.kinds(o.actors), Log: o.log})
+		MemoryLimit: o.memoryLimit, Threads: o.threads(def.DefaultSessionConfig), StepMemory: o.stepMemory, SessionMemory: o.sessionMemory, ClientMemory: o.clientMemory, GPUConfig: gpus, Lease: o.lease, Defaults: defaults, Program: s.functions.program(), Actors: s.kinds(o.actors), Network: o.network, Private: o.private, Log: o.log})
 	if err != nil {
 		if o.http.shared == nil {
 			err = s.watched.abandon(err)
@@ -146,19 +147,19 @@ func newServer(def *corepb.ServerDef, cluster *spec.Spec, o *options) (*Server, 
 	return s, nil
 }
 
-// Start begins to serve. It does nothing for a server that serves already, and returns FAILED_PRECONDITION for
-// one that was stopped. ctx bounds the start alone. A server that fails to start is stopped.
+// Start begins to serve. It does nothing if the server already serves, and returns FAILED_PRECONDITION if it was
+// stopped. ctx bounds only the start. A server that fails to start is stopped.
 func (s *Server) Start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch s.state {
+	switch s.state.Load() {
 	case serving:
 		return nil
 	case ended:
 		return status.Errorf(status.FailedPrecondition, "Server has stopped.")
 	}
 	if err := s.node.Serve(ctx); err != nil {
-		s.state = ended
+		s.state.Store(ended)
 		close(s.stopped)
 		if e := s.watched.remove(s.Task()); e != nil {
 			s.log.Warn("the HTTP endpoint did not end in order", "error", e)
@@ -167,12 +168,12 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	s.watched.serve(s)
 	tellUnused(s.def.DefaultSessionConfig, s.log)
-	s.state = serving
+	s.state.Store(serving)
 	return nil
 }
 
-// startError gives an address that cannot be bound the code and the first words of TensorFlow's servers, and
-// keeps which port it is and what to do.
+// startError gives the error of an address that cannot be bound the code and the first words that TensorFlow's servers
+// use. The rest of the message, which names the port and says what to do, stays.
 func startError(err error) error {
 	e := status.From(err)
 	if e.Code != status.FailedPrecondition && e.Code != status.PermissionDenied {
@@ -191,13 +192,12 @@ func (s *Server) Join(ctx context.Context) error {
 	}
 }
 
-// Stop stops the server: it takes no new calls, and running steps are cancelled when ctx ends, or after 5 s if
-// ctx has no deadline. The port is free afterwards. A further call of Stop waits for the first until its own
-// context ends, and returns the first one's result.
+// Stop stops the server. It accepts no new calls, and running steps are cancelled when ctx ends, or after 5 s if ctx
+// has no deadline. The port is free afterwards. A later call of Stop waits for the first until its own context ends,
+// and returns the first one's result.
 func (s *Server) Stop(ctx context.Context) error {
 	s.mu.Lock()
-	before := s.state
-	s.state = ended
+	before := s.state.Swap(ended)
 	s.mu.Unlock()
 	if before == ended {
 		select {
@@ -219,15 +219,13 @@ func (s *Server) Stop(ctx context.Context) error {
 	}
 	defer close(s.stopped)
 	s.watched.leave(s)
-	s.stopErr = cmp.Or(s.node.Stop(ctx), s.watched.remove(s.Task()))
+	s.stopErr = cmp.Or(s.node.Stop(ctx), s.functions.stop(ctx), s.watched.remove(s.Task()))
 	return s.stopErr
 }
 
-// running returns the node, or an error if it does not serve.
+// running returns the node, or an error if it does not serve. It does not wait for Start.
 func (s *Server) running() (*remote.Node, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch s.state {
+	switch s.state.Load() {
 	case ended:
 		return nil, status.Errorf(status.FailedPrecondition, "Server has stopped.")
 	case bound:
@@ -236,19 +234,21 @@ func (s *Server) running() (*remote.Node, error) {
 	return s.node, nil
 }
 
-// Target is what clients dial: grpc://host:port, with the port that is bound.
+// Target returns the target that clients dial: grpc://host:port, with the port that is bound.
 func (s *Server) Target() string { return s.node.Target() }
 
-// Address is the host:port at which others reach the server.
+// Address returns the host:port at which others reach the server.
 func (s *Server) Address() string { return s.node.Address() }
 
-// Task is the server's task name, such as /job:worker/replica:0/task:1.
+// Task returns the server's task name, such as /job:worker/replica:0/task:1.
 func (s *Server) Task() string { return s.self.Name() }
 
-// ServerDef returns what the declaration and the options came to. The caller owns it.
+// ServerDef returns a copy of the declaration with the options applied. The caller owns it.
 func (s *Server) ServerDef() *corepb.ServerDef { return proto.Clone(s.def).(*corepb.ServerDef) }
 
-// Status returns what this task knows of all declared tasks, in order; nil for a server that does not serve.
+// Status returns what this task knows about all declared tasks, in order, without asking them. It returns nil if the server does not serve.
+// While a cluster starts, this task may not know yet of tasks that are already up: WatchTasks reports them, and a client's Status asks
+// them.
 func (s *Server) Status() []TaskStatus {
 	node, err := s.running()
 	if err != nil {
@@ -257,8 +257,8 @@ func (s *Server) Status() []TaskStatus {
 	return node.Status()
 }
 
-// Trim releases tensor memory that was idle since the last call to the Go runtime, and returns how many bytes
-// those were. A program that keeps servers for long calls it now and then.
+// Trim returns to the Go runtime the tensor memory that has been idle since the last call of Trim, and reports the
+// number of bytes. A long-running program should call it now and then.
 func (s *Server) Trim() int64 {
 	node, err := s.running()
 	if err != nil {

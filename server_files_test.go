@@ -29,7 +29,7 @@ func networkAddress(t *testing.T) string {
 	return ""
 }
 
-// readFileAt runs ReadFile on a task in a session of a client that dials an address.
+// readFileAt runs ReadFile on a task, in a session of a client that dials an address.
 func readFileAt(t *testing.T, target, device, name string) (string, error) {
 	t.Helper()
 	c, err := Dial(t.Context(), target)
@@ -101,7 +101,7 @@ func TestFilesOfClientsOverANetwork(t *testing.T) {
 	}
 }
 
-// freePort is an address whose port nobody has.
+// freePort returns an address with a free port.
 func freePort(t *testing.T, host string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
@@ -112,7 +112,7 @@ func freePort(t *testing.T, host string) string {
 	return l.Addr().String()
 }
 
-// TestFilesThatCannotBeOpened holds that a server does not start with a folder that is not there.
+// TestFilesThatCannotBeOpened checks that a server does not start with a folder that does not exist.
 func TestFilesThatCannotBeOpened(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	_, err := NewLocalServer(t.Context(), silent, WithFiles(missing))

@@ -12,7 +12,8 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// TestThousandsOfPipes has a step read more named pipes, which nobody writes to, than the process may have threads.
+// TestThousandsOfPipes runs a step that reads more named pipes than the process may have threads. Nothing writes to the
+// pipes.
 func TestThousandsOfPipes(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

@@ -21,6 +21,7 @@ import (
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/extent"
 	"github.com/troupe-run/troupe/remote/client"
 	"google.golang.org/protobuf/proto"
 )
@@ -242,7 +243,7 @@ func TestClientOfAServerThatIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop(t, s)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), extent.Slack(10*time.Second))
 	defer cancel()
 	if _, err := session.Run(ctx, nil, nil, []string{"init"}); status.CodeOf(err) != status.Unavailable || !strings.Contains(err.Error(), s.Target()) {
 		t.Errorf("%v: %v", status.CodeOf(err), err)

@@ -11,17 +11,17 @@ import (
 	"github.com/troupe-run/troupe/remote/closing"
 )
 
-// Session is a graph, which may grow, and steps over it. It is the same on a Server of this process, where a step
-// begins without a network, and on any server that Dial reaches; in both cases the graph may span the whole
+// Session is a graph, which may grow, and the steps that run over it. It works alike on a Server of this process, where
+// a step begins without a network, and on any server that Dial reaches. In both cases the graph may span the whole
 // cluster. All methods may be called concurrently.
 //
-// Of a graph that package graph/op built, what is fed and asked for is given as op.Output and *op.Operation:
+// These take op.Output and *op.Operation values of a graph that package graph/op built:
 //
 //	Eval     runs a step and returns tensors; Fetch is Eval for one output, as a Go value
-//	Elements runs a step until the dataset or the queue that it reads is at its end: a sequence
+//	Elements runs a step until its dataset or queue is at its end, as a sequence
 //	Prepare  prepares a step that is run often: a Callable
 //
-// Of any graph, it is named as in the graph ("x:0", "init"):
+// These take the names of any graph's outputs and operations ("x:0", "init"):
 //
 //	Run          runs a step and returns tensors
 //	RunStep      is Run with options, and returns the metadata that they ask for
@@ -30,12 +30,12 @@ import (
 //
 // Extend adds to the graph, Devices lists devices, and Close ends the session.
 //
-// Fetched tensors are the caller's to release, fed ones stay the caller's. A fetched tensor may share its memory
+// The caller must release fetched tensors, and keeps the tensors that it feeds. A fetched tensor may share its memory
 // with others, such as a variable's value: do not write to it.
 //
-// When the context of a call ends, so does the call, and the step ends on all tasks. TensorFlow's servers end a step
-// as soon as their kernels check for cancellation, and do not tell when that was. A server learns the deadline of
-// the context, so that its answer says what the step waited for.
+// When the context of a call ends, so does the call, and the step ends on all tasks. TensorFlow's servers end a step as
+// soon as their kernels check for cancellation, and do not report when that was. The server knows the context's
+// deadline: its error then says what the step was waiting for.
 type Session struct {
 	b      backend
 	closed *closing.Once
@@ -73,8 +73,8 @@ func (s *Session) Run(ctx context.Context, feeds map[string]*tensor.Tensor, fetc
 	return r.Tensors, nil
 }
 
-// RunStep is Run with RunOptions, and returns the RunMetadata that they ask for: with FULL_TRACE what each device
-// ran when, with output_partition_graphs the graph of each device.
+// RunStep is Run with RunOptions, and returns the RunMetadata that they ask for. With FULL_TRACE it says what each
+// device ran, and when; with output_partition_graphs it has the graph of each device.
 func (s *Session) RunStep(ctx context.Context, step Step) (*Result, error) {
 	r, err := s.b.run(ctx, step)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *Session) RunStep(ctx context.Context, step Step) (*Result, error) {
 	return r, nil
 }
 
-// Extend adds the nodes and functions of more to the graph. After an error the session is as before.
+// Extend adds the nodes and functions of more to the graph. After an error the session is unchanged.
 func (s *Session) Extend(ctx context.Context, more *graphpb.GraphDef) error {
 	return status.InContext(ctx, s.b.extend(ctx, more))
 }
@@ -94,7 +94,7 @@ func (s *Session) Devices(ctx context.Context) ([]Device, error) {
 	return devices, status.InContext(ctx, err)
 }
 
-// Close ends the session. Running steps are cancelled; variables and other named resources stay. Further calls of
+// Close ends the session. Running steps are cancelled; variables and other named resources outlive it. Later calls of
 // Close wait for the first, each until its own context ends, and return nil once one has succeeded.
 func (s *Session) Close(ctx context.Context) error {
 	return status.InContext(ctx, s.closed.Do(ctx, s.b.close))

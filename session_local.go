@@ -30,7 +30,7 @@ func (s *Server) NewSession(ctx context.Context, graph *graphpb.GraphDef, config
 	if config == nil {
 		config = &corepb.ConfigProto{}
 	}
-	// Connection 0: no client's connection keeps the session alive, its owner closes it.
+	// Connection 0 means that no client's connection keeps the session alive: its owner closes it.
 	handle, err := node.Task().CreateSession(ctx, 0, inProcess, graph, config)
 	if err != nil {
 		return nil, status.InContext(ctx, err)
@@ -48,18 +48,17 @@ func (s *Server) Devices(ctx context.Context) ([]Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	devices, err := listDevices(ctx, node.Task(), "")
+	devices, err := node.Task().ListDevices(ctx, "")
 	return devices, status.InContext(ctx, err)
 }
 
-// Reset closes all sessions of the server and empties containers on all tasks: without names, the default
-// ones.
+// Reset closes all sessions of the server and empties the given containers, or else the default ones, on all tasks.
 func (s *Server) Reset(ctx context.Context, containers ...string) error {
 	node, err := s.running()
 	if err != nil {
 		return err
 	}
-	return status.InContext(ctx, node.Task().Reset(ctx, containers, "the program"))
+	return status.InContext(ctx, node.Task().Reset(ctx, containers, "the program", nil))
 }
 
 // local is a session on a server of this process.
@@ -83,7 +82,7 @@ func (l *local) extend(ctx context.Context, more *graphpb.GraphDef) error {
 	return nil
 }
 
-// told gives the error of a session that is gone as servers tell it over the network: ABORTED.
+// told returns err, or ABORTED if the session is gone, as servers return it over the network.
 func (l *local) told(err error) error {
 	if status.CodeOf(err) == status.FailedPrecondition && !l.task.Has(l.handle) {
 		_, err = l.task.Session(l.handle, 0)
@@ -93,7 +92,7 @@ func (l *local) told(err error) error {
 
 func (l *local) run(ctx context.Context, step Step) (*Result, error) { return l.step(ctx, step, "") }
 
-// step runs a step, or goes on with a partial run.
+// step runs a step, or continues a partial run.
 func (l *local) step(ctx context.Context, step Step, partial string) (*Result, error) {
 	req := &actors.StepRequest{Fetches: step.Fetches, Targets: step.Targets, Options: step.Options, Partial: partial}
 	if len(step.Feeds) > 0 {
@@ -104,7 +103,7 @@ func (l *local) step(ctx context.Context, step Step, partial string) (*Result, e
 			}
 			req.Feeds = append(req.Feeds, actors.Feed{Name: name, Tensor: t})
 		}
-		// Steps are told apart by their feeds' order too.
+		// The order of the feeds is part of a step's identity.
 		slices.SortFunc(req.Feeds, func(a, b actors.Feed) int { return strings.Compare(a.Name, b.Name) })
 	}
 	r, err := l.session.Run(ctx, req)
@@ -131,23 +130,10 @@ func (l *local) setup(ctx context.Context, feeds, fetches, targets []string) (pa
 }
 
 func (l *local) devices(ctx context.Context) ([]Device, error) {
-	return listDevices(ctx, l.task, l.handle)
+	return l.task.ListDevices(ctx, l.handle)
 }
 
 func (l *local) close(ctx context.Context) error { return l.task.CloseSession(ctx, l.handle) }
-
-func listDevices(ctx context.Context, task *actors.Task, session string) ([]Device, error) {
-	own, others, err := task.ListDevices(ctx, session)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]Device, 0, len(own)+len(others))
-	for i, d := range slices.Concat(own, others) {
-		all = append(all, Device{Name: d.Name, Type: d.Type, MemoryLimit: d.MemoryLimit, Incarnation: d.Incarnation,
-			Description: d.Description, Local: i < len(own)})
-	}
-	return all, nil
-}
 
 type localCallable struct {
 	session  *local

@@ -2,6 +2,7 @@ package troupe
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,14 +13,25 @@ import (
 	"github.com/troupe-run/troupe/graph/shape"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/extent"
 )
 
 // onBoth runs a test against a session in the process and against one over the network, on a server of its own
 // each: the same program, and the same results.
 func onBoth(t *testing.T, test func(t *testing.T, m Master)) {
 	t.Run("in the process", func(t *testing.T) { test(t, localServer(t)) })
+	overNetwork(t, localServer(t), test)
+}
+
+// onBothOf is onBoth on an existing server.
+func onBothOf(t *testing.T, server *Server, test func(t *testing.T, m Master)) {
+	t.Run("in the process", func(t *testing.T) { test(t, server) })
+	overNetwork(t, server, test)
+}
+
+func overNetwork(t *testing.T, server *Server, test func(t *testing.T, m Master)) {
 	t.Run("over the network", func(t *testing.T) {
-		c, err := Dial(t.Context(), localServer(t).Target())
+		c, err := Dial(t.Context(), server.Target())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +44,7 @@ func onBoth(t *testing.T, test func(t *testing.T, m Master)) {
 	})
 }
 
-// sessionOf opens a session over what was built.
+// sessionOf opens a session over the graph that was built.
 func sessionOf(t *testing.T, m Master, s *op.Scope) *Session {
 	t.Helper()
 	def, err := s.GraphDef()
@@ -157,7 +169,7 @@ func TestCallables(t *testing.T) {
 			FeedDevices: map[string]string{"x:0": "/device:GPU:0"}}); status.CodeOf(err) != status.Unimplemented {
 			t.Error(err)
 		}
-		// The graph may grow: what is prepared stays so.
+		// The graph may grow: prepared steps stay prepared.
 		more := op.NewScope()
 		op.Placeholder(more.WithName("z"), tensor.Float32)
 		def, err := more.GraphDef()
@@ -216,7 +228,7 @@ func TestPartialRuns(t *testing.T) {
 			t.Errorf("a fetch that lacks a feed: %v", err)
 		}
 		second, err := p.Run(t.Context(), map[string]*tensor.Tensor{"y:0": two}, []string{product.Name()})
-		if err != nil || floatOf(t, second[0]) != 4 { // the counter was counted once
+		if err != nil || floatOf(t, second[0]) != 4 { // the counter was incremented once
 			t.Errorf("%v, %v", second, err)
 		}
 		if _, err := p.Run(t.Context(), nil, []string{"next:0"}); status.CodeOf(err) != status.InvalidArgument {
@@ -240,7 +252,7 @@ func TestContextsCancelSteps(t *testing.T) {
 			"step":     func(ctx context.Context) error { _, err := session.Eval(ctx, nil, element); return err },
 			"callable": func(ctx context.Context) error { _, err := c.Run(ctx); return err },
 		} {
-			// Once with an element, so that the steps below wait for one and for nothing else.
+			// First with an element: the steps below then wait for an element and for nothing else.
 			if _, err := session.Eval(t.Context(), nil, put); err != nil {
 				t.Fatal(err)
 			}
@@ -260,6 +272,51 @@ func TestContextsCancelSteps(t *testing.T) {
 			if err := run(ctx); status.CodeOf(err) != status.DeadlineExceeded && status.CodeOf(err) != status.Cancelled {
 				t.Errorf("%s: with a context that has ended: %v", name, err)
 			}
+		}
+	})
+}
+
+// A cancelled step takes no elements that its client enqueues afterwards, wherever the queue is.
+func TestCancelledStepsTakeNothing(t *testing.T) {
+	tries := 400
+	if extent.Check() && !extent.RaceDetector {
+		tries = 10_000
+	}
+	cluster, err := NewLocalCluster(t.Context(), map[string]int{"worker": 2}, silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	onBothOf(t, cluster.Server("worker", 0), func(t *testing.T, m Master) {
+		for task := range 2 {
+			t.Run(fmt.Sprintf("the queue of task %d", task), func(t *testing.T) {
+				s := op.NewScope().WithDevice(fmt.Sprintf("/job:worker/task:%d", task))
+				queue := op.FIFOQueueV2(s, []tensor.DType{tensor.Float32})
+				element := op.QueueDequeueV2(s, queue, []tensor.DType{tensor.Float32})[0]
+				put := op.QueueEnqueueV2(s, queue, []op.Output{op.Const(s, float32(1))})
+				session := sessionOf(t, m, s)
+				for try := range tries {
+					ctx, cancel := context.WithCancel(t.Context())
+					give := time.AfterFunc(time.Duration(try%40)*20*time.Microsecond, cancel)
+					if _, err := session.Eval(ctx, nil, element); status.CodeOf(err) != status.Cancelled {
+						t.Fatalf("cancelled: %v", err)
+					}
+					give.Stop()
+					cancel()
+					if _, err := session.Eval(t.Context(), nil, put); err != nil {
+						t.Fatal(err)
+					}
+					ctx, cancel = context.WithTimeout(t.Context(), extent.Slack(10*time.Second))
+					if _, err := session.Eval(ctx, nil, element); err != nil {
+						t.Fatalf("the element of try %d is lost: %v", try, err)
+					}
+					cancel()
+				}
+			})
 		}
 	})
 }

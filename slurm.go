@@ -8,21 +8,21 @@ import (
 	"github.com/troupe-run/troupe/remote/spec"
 )
 
-// SlurmRest as the number of tasks of a job in [SlurmCluster] stands for all tasks that no other job has.
+// SlurmRest as a job's number of tasks in [SlurmCluster] means all tasks that no other job has.
 const SlurmRest = spec.SlurmRest
 
 // SlurmCluster declares a cluster from the environment of a Slurm job step, in which each process that srun starts is a task,
 // as TensorFlow's SlurmClusterResolver does. The zero value makes all of them tasks of the job worker.
 type SlurmCluster struct {
-	// Jobs are the jobs with their numbers of tasks, which together are all of the step. One job may have SlurmRest. Without jobs,
-	// there is the job worker alone.
+	// Jobs maps each job to its number of tasks, which must add up to those of the step. One job may have SlurmRest. Without jobs, all
+	// tasks are of the job worker.
 	Jobs map[string]int
-	// Port is the port of the first task of each node, and those of the node's other tasks follow it; 0 means 8888.
+	// Port is the port of the first task of each node. The node's other tasks have the ports that follow. 0 means 8888.
 	Port int
 }
 
-// ServerDef reads the environment: the cluster, and which of its tasks this process is, for [NewServer]. Every error is
-// INVALID_ARGUMENT, and names the environment variable and its value.
+// ServerDef returns the cluster and this process's task, read from the environment, for [NewServer]. Every error is
+// INVALID_ARGUMENT and names the environment variable and its value.
 func (c SlurmCluster) ServerDef() (*corepb.ServerDef, error) {
 	cluster, self, err := spec.FromSlurm(os.LookupEnv, c.Jobs, cmp.Or(c.Port, spec.SlurmPort))
 	if err != nil {

@@ -29,17 +29,17 @@ func soakLoop(t *testing.T) *graphpb.GraphDef {
 	return graph
 }
 
-// memory is what the process holds: what is reachable on the heap, and the stacks of its goroutines.
+// memory returns the memory in use, which is the live heap and the goroutines' stacks, and the number of goroutines.
 func memory() (bytes, goroutines int) {
 	runtime.GC()
-	runtime.GC() // what was only in a sync.Pool is gone after the second
+	runtime.GC() // the second frees what was only in a sync.Pool
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int(m.HeapAlloc + m.StackInuse), runtime.NumGoroutine()
 }
 
-// steady runs f for a warm-up and then n times, and wants no more memory at the end than there was after
-// the warm-up and a tenth of that.
+// steady runs f for a warm-up and then n times. The test fails if the memory in use has then grown by more than a tenth
+// since the warm-up.
 func steady(t *testing.T, warm, n int, f func(i int)) {
 	t.Helper()
 	for i := range warm {
@@ -66,7 +66,7 @@ func soakSize(short, full int) int {
 	return short
 }
 
-// soakRun runs a step of soakLoop and checks what comes of it.
+// soakRun runs a step of soakLoop and checks its results.
 func soakRun(t *testing.T, session *client.Session, i int) {
 	t.Helper()
 	x, err := tensor.New(tensor.Host, tensor.Float32, tensor.Shape{16})

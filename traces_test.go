@@ -20,6 +20,7 @@ import (
 	"github.com/troupe-run/troupe/graph/op/attr"
 	"github.com/troupe-run/troupe/graph/shape"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/extent"
 	"go.opentelemetry.io/otel/codes"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -54,7 +55,7 @@ func (l *lines) records(t *testing.T) (all []map[string]any) {
 	return all
 }
 
-// tracedCluster is a cluster of a ps and a worker whose spans an exporter gets, and a client of the worker's with a session.
+// tracedCluster is a cluster of a ps and a worker that exports its spans, and a client of the worker with a session.
 type tracedCluster struct {
 	*testing.T
 	exporter *tracetest.InMemoryExporter
@@ -64,7 +65,8 @@ type tracedCluster struct {
 	cluster  *LocalCluster
 }
 
-// newTracedCluster records the traces that clients record, and those that begin here as the sampler says.
+// newTracedCluster records the traces that clients sample, and of those that begin here the ones that the sampler
+// selects.
 func newTracedCluster(t *testing.T, begins sdk.Sampler, build func(s *op.Scope)) *tracedCluster {
 	c := &tracedCluster{T: t, exporter: tracetest.NewInMemoryExporter(), log: &lines{}}
 	provider := sdk.NewTracerProvider(sdk.WithSyncer(c.exporter), sdk.WithSampler(sdk.ParentBased(begins)))
@@ -95,9 +97,9 @@ func newTracedCluster(t *testing.T, begins sdk.Sampler, build func(s *op.Scope))
 	return c
 }
 
-// call calls the worker's master, with headers as names and values in turn.
+// call calls the worker's master. headers are alternating names and values.
 func (c *tracedCluster) call(method string, q, a any, headers ...string) error {
-	ctx, cancel := context.WithTimeout(c.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(c.Context(), extent.Slack(20*time.Second))
 	defer cancel()
 	return c.conn.Invoke(metadata.AppendToOutgoingContext(ctx, headers...), "/tensorflow.MasterService/"+method, q, a)
 }
@@ -122,7 +124,7 @@ func vector(t *testing.T) *tensorpb.TensorProto {
 	return p
 }
 
-// spans are those of a name, once there are n of them.
+// spans returns the spans of a name, once there are n of them.
 func (c *tracedCluster) spans(name string, n int) (all tracetest.SpanStubs) {
 	c.Helper()
 	for deadline := time.Now().Add(20 * time.Second); len(all) < n; runtime.Gosched() {
@@ -137,12 +139,12 @@ func (c *tracedCluster) spans(name string, n int) (all tracetest.SpanStubs) {
 	return all
 }
 
-// below tells whether a span's parent is another one.
+// below reports whether parent is the span's parent.
 func below(s, parent tracetest.SpanStub) bool {
 	return s.Parent.SpanID() == parent.SpanContext.SpanID() && s.SpanContext.TraceID() == parent.SpanContext.TraceID()
 }
 
-// attributeOf is an attribute of a span's, nil if it has none.
+// attributeOf returns an attribute of a span, or nil if the span does not have it.
 func attributeOf(s tracetest.SpanStub, key string) any {
 	for _, a := range s.Attributes {
 		if string(a.Key) == key {
@@ -159,7 +161,7 @@ const (
 	traceparent = "00-" + traceID + "-" + clientSpan + "-01"
 )
 
-// onTwoTasks is a graph whose y is computed on the ps out of x, which is fed on the worker.
+// onTwoTasks builds a graph whose y is computed on the ps from x, which is fed on the worker.
 func onTwoTasks(s *op.Scope) {
 	there := s.WithDevice("/job:ps/task:0")
 	x := op.Placeholder(s.WithDevice("/job:w/task:0").WithName("x"), tensor.Float32)
@@ -169,7 +171,7 @@ func onTwoTasks(s *op.Scope) {
 	op.VariableV2(s.WithName("unset"), shape.Of(1), tensor.Float32)
 }
 
-// A run is a span of the client's trace, and so are its parts on other tasks.
+// A run has a span in the client's trace, and so do its parts on other tasks.
 func TestTraces(t *testing.T) {
 	c := newTracedCluster(t, sdk.NeverSample(), onTwoTasks)
 	for _, untraced := range []string{"", "00-" + traceID + "-" + clientSpan + "-00", "nonsense", strings.Repeat("0", 1000)} {
@@ -212,7 +214,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// Spans of what fails have the error: its code, and the beginning of its message.
+// The span of a failure has the error: its code, and the beginning of its message.
 func TestTracesOfFailedRuns(t *testing.T) {
 	c := newTracedCluster(t, sdk.AlwaysSample(), onTwoTasks)
 	for _, failing := range []struct{ fetch, code string }{{"unset:0", "FAILED_PRECONDITION"}, {"numbers:0", "INVALID_ARGUMENT"}, {"missing:0", "NOT_FOUND"}} {
@@ -241,7 +243,7 @@ func TestTracesOfFailedRuns(t *testing.T) {
 	}
 }
 
-// What a part receives from other tasks are spans below it.
+// Receives from other tasks have spans below that of the part.
 func TestTracesOfTransfers(t *testing.T) {
 	c := newTracedCluster(t, sdk.AlwaysSample(), onTwoTasks)
 	if err := c.step([]string{"y:0"}, nil); err != nil {
@@ -281,7 +283,7 @@ func TestTracesOfTransfers(t *testing.T) {
 	}
 }
 
-// A part that receives much has spans of some of it, and tells how many are left out.
+// A part that receives many tensors has spans for some of them, and says how many it leaves out.
 func TestTracesOfManyTransfers(t *testing.T) {
 	const many = 200
 	c := newTracedCluster(t, sdk.AlwaysSample(), func(s *op.Scope) {
@@ -308,7 +310,7 @@ func TestTracesOfManyTransfers(t *testing.T) {
 	}
 }
 
-// The state of a client's trace goes with it to all tasks. One that is malformed costs nothing but itself.
+// A client's tracestate is passed to all tasks. A malformed one is dropped, and the trace continues.
 func TestTracestate(t *testing.T) {
 	c := newTracedCluster(t, sdk.NeverSample(), onTwoTasks)
 	for _, sent := range []struct {
@@ -341,7 +343,7 @@ func TestTracestate(t *testing.T) {
 	}
 }
 
-// A partial run is a span from its setup to its end, and each call that feeds and fetches of it is one of its own.
+// A partial run has a span from its setup to its end, and each call that feeds or fetches has a span of its own.
 func TestTracesOfPartialRuns(t *testing.T) {
 	c := newTracedCluster(t, sdk.NeverSample(), onTwoTasks)
 	setup := func(fetch string, headers ...string) string {
@@ -376,7 +378,7 @@ func TestTracesOfPartialRuns(t *testing.T) {
 	c.spans("troupe.part", 2)
 	c.spans("troupe.transfer", 2)
 
-	// One of another trace is in that one, and links the run's.
+	// A call in another trace has its span there, with a link to the run's.
 	c.exporter.Reset()
 	const another = "4bf92f3577b34da6a3ce929d0e0e4736"
 	if err := part(setup("numbers:0", "traceparent", traceparent), "numbers:0", "traceparent", "00-"+another+"-"+clientSpan+"-01"); err == nil {

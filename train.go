@@ -20,7 +20,7 @@ type Training struct {
 	Loss op.Output
 	// Init runs first if no checkpoint is restored: op.Initialize of the graph, in the chief of a cluster.
 	Init *op.Operation
-	// Batches are what the steps are fed. Training ends after the last batch, or with the first error. If Batches is
+	// Batches are the feeds of the steps. Training ends after the last batch, or with the first error. If Batches is
 	// nil, steps are fed nothing.
 	Batches iter.Seq2[Feeds, error]
 	// Steps is the number of the last step; 0 means no limit.
@@ -32,8 +32,8 @@ type Training struct {
 	Checkpoints Checkpoints
 	SaveEvery   time.Duration
 
-	// Each, if not nil, is called after each step. An error that it returns ends the training: ErrStop without an error,
-	// any other with that error.
+	// Each, if not nil, is called after each step. An error that it returns ends the training. Train returns that error
+	// unless it is ErrStop.
 	Each func(Progress) error
 }
 
@@ -49,7 +49,7 @@ type Progress struct {
 }
 
 // ErrStop ends a training without an error.
-var ErrStop = errors.New("troupe: training is to stop")
+var ErrStop = errors.New("troupe: stop training")
 
 // EarlyStop returns a function for Training.Each that ends the training when the loss has not fallen by at least delta
 // below its lowest value for patience steps. A loss that is NaN is INVALID_ARGUMENT. It calls the others first.
@@ -74,7 +74,7 @@ func EarlyStop(patience int64, delta float64, others ...func(Progress) error) fu
 }
 
 // Train runs a training until its batches end, its number of steps is reached, Each returns ErrStop, ctx ends, or an
-// error occurs. It always returns how far it came. The last checkpoint is saved unless there was an error.
+// error occurs. It always returns the progress that it made. The last checkpoint is saved unless there was an error.
 func Train(ctx context.Context, session *Session, t Training) (p Progress, err error) {
 	p.Loss = math.NaN()
 	if p.Step, err = t.begin(ctx, session); err != nil {
@@ -128,7 +128,7 @@ func Train(ctx context.Context, session *Session, t Training) (p Progress, err e
 	return p, save()
 }
 
-// begin restores the latest checkpoint and gives its step, or else initializes.
+// begin restores the latest checkpoint and returns its step, or runs Init if there is none.
 func (t *Training) begin(ctx context.Context, session *Session) (step int64, err error) {
 	if t.Step == nil {
 		return 0, status.InvalidArgumentf("A training needs a step to run: its graph has an error, or Step is not set")
@@ -149,7 +149,8 @@ func (t *Training) begin(ctx context.Context, session *Session) (step int64, err
 	return 0, err
 }
 
-// batches are those of the training, or empty ones for ever; none where all steps have been run.
+// batches returns the training's batches, or endless empty ones if it has none. There are no more if all steps have
+// been run.
 func (t *Training) batches(done int64) iter.Seq2[Feeds, error] {
 	if t.Batches != nil && (t.Steps == 0 || done < t.Steps) {
 		return t.Batches
@@ -160,7 +161,7 @@ func (t *Training) batches(done int64) iter.Seq2[Feeds, error] {
 	}
 }
 
-// step runs one step and gives its loss.
+// step runs one step and returns its loss.
 func step(ctx context.Context, session *Session, feeds Feeds, what []op.Runnable) (loss float64, err error) {
 	fetched, err := session.Eval(ctx, feeds, what...)
 	if err != nil || len(fetched) == 0 {

@@ -17,7 +17,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// countdown is a graph whose step takes a fed number off a variable that begins with 100, its loss.
+// countdown is a graph whose step subtracts a fed number from a variable. The variable begins at 100, and is the loss.
 type countdown struct {
 	session *Session
 	left    *op.Variable
@@ -59,7 +59,8 @@ func (c *countdown) ones(n int, end error) iter.Seq2[Feeds, error] {
 	}
 }
 
-// A training goes on from its last checkpoint, whatever the variables held, and keeps as many as it should.
+// A training resumes from its last checkpoint, whatever values the variables have, and keeps the right number of
+// checkpoints.
 func TestTrainingGoesOn(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run[1]")
 	for run, want := range []Progress{{Step: 10, Loss: 90}, {Step: 20, Loss: 80}, {Step: 25, Loss: 75}, {Step: 25, Loss: math.NaN()}} {

@@ -7,6 +7,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/devices"
+	"github.com/troupe-run/troupe/graph/device"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels/kernelstest"
@@ -15,16 +16,18 @@ import (
 // alone is a cluster of one task.
 type alone struct{}
 
-func (alone) Self() string              { return "/job:local/replica:0/task:0" }
-func (a alone) Tasks() []string         { return []string{a.Self()} }
-func (alone) Known(string) []DeviceInfo { return nil }
+func (alone) Self() string                                     { return "/job:local/replica:0/task:0" }
+func (a alone) Tasks() []string                                { return []string{a.Self()} }
+func (alone) Known(string) []device.Attributes                 { return nil }
+func (alone) Find(context.Context, string) []device.Attributes { return nil }
 func (alone) Peer(_ context.Context, task string) (Peer, error) {
 	return nil, status.Internalf("no %s", task)
 }
 func (alone) Reached(string) Peer       { return nil }
+func (alone) Down(string) bool          { return false }
 func (alone) Watch(func(string, error)) {}
 
-// task starts a task that is alone.
+// task starts the cluster's only task.
 func (alone) task(b *testing.B) *Task {
 	system := actor.NewActorSystem()
 	device := devices.NewCPU(system, alone{}.Self()+"/device:CPU:0", "local", 0)
@@ -53,8 +56,7 @@ var smallSteps = []struct {
 	{"fed_add", "x = Placeholder()\ny = AddV2(x, x)", true, "y:0", ""},
 }
 
-// BenchmarkRun is a step that stays on its task, from the session on: what Troupe itself adds to
-// the cost of a RunStep.
+// BenchmarkRun runs a step that stays on its task, from the session on: what Troupe itself adds to the cost of a RunStep.
 func BenchmarkRun(b *testing.B) {
 	for _, c := range smallSteps {
 		b.Run(c.name, func(b *testing.B) {
@@ -92,20 +94,22 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// pair is a cluster of two tasks of which one is played by the benchmark.
+// pair is a cluster of two tasks, one of which is played by the benchmark.
 type pair struct {
 	self, other string
 	peer        Peer
 }
 
-func (p *pair) Self() string                               { return p.self }
-func (p *pair) Tasks() []string                            { return []string{p.self, p.other} }
-func (p *pair) Known(string) []DeviceInfo                  { return nil }
-func (p *pair) Peer(context.Context, string) (Peer, error) { return p.peer, nil }
-func (p *pair) Reached(string) Peer                        { return p.peer }
-func (p *pair) Watch(func(string, error))                  {}
+func (p *pair) Self() string                                     { return p.self }
+func (p *pair) Tasks() []string                                  { return []string{p.self, p.other} }
+func (p *pair) Known(string) []device.Attributes                 { return nil }
+func (p *pair) Find(context.Context, string) []device.Attributes { return nil }
+func (p *pair) Peer(context.Context, string) (Peer, error)       { return p.peer, nil }
+func (p *pair) Reached(string) Peer                              { return p.peer }
+func (p *pair) Down(string) bool                                 { return false }
+func (p *pair) Watch(func(string, error))                        {}
 
-// played is a peer that takes messages only.
+// played is a peer that only receives messages.
 type played struct {
 	name  string
 	takes func(m *wire.Parcel, sender *actor.PID)
@@ -114,7 +118,7 @@ type played struct {
 func (p *played) Task() string                    { return p.name }
 func (p *played) Address() string                 { return p.name }
 func (p *played) Boot() uint64                    { return 1 }
-func (p *played) Devices() []DeviceInfo           { return nil }
+func (p *played) Devices() []device.Attributes    { return nil }
 func (p *played) Hold() func()                    { return func() {} }
 func (p *played) Push(Push) error                 { return status.Internalf("not in this benchmark") }
 func (p *played) Room(int, func()) bool           { return true }
@@ -128,7 +132,7 @@ func (p *played) SendUserMessage(_ *actor.PID, message any) {
 	}
 }
 
-// of starts the task of a job, whose peer is of another job and played by takes.
+// start starts the task of a job. Its peer is a task of another job, played by takes.
 func (p *pair) start(b *testing.B, job, other string, takes func(m *wire.Parcel, sender *actor.PID)) *Task {
 	p.self, p.other = taskName(job), taskName(other)
 	peer := &played{p.other, takes}
@@ -150,8 +154,7 @@ func (p *pair) start(b *testing.B, job, other string, takes func(m *wire.Parcel,
 	return task
 }
 
-// BenchmarkAcross is the two ends of a step that sends a small tensor to another task, without the way
-// between them.
+// BenchmarkAcross runs the two ends of a step that sends a small tensor to another task, without the transport between them.
 func BenchmarkAcross(b *testing.B) {
 	var first *wire.RunPartition // with the plan
 	var edge []*wire.Transfer
@@ -243,5 +246,25 @@ func BenchmarkLookup(b *testing.B) {
 		}
 		var room [256]byte
 		s.ready(req.appendKey(room[:0])).local.release()
+	}
+}
+
+// BenchmarkEagerOp runs an op of an eager context on two of its tensors, and releases the result: what Troupe itself adds to the cost of an
+// Enqueue.
+func BenchmarkEagerOp(b *testing.B) {
+	c, err := alone{}.task(b).CreateEagerContext(b.Context(), 0, everything, EagerSpec{ID: 1, Task: eagerTask})
+	if err != nil {
+		b.Fatal(err)
+	}
+	client := &eagerClient{EagerContext: c, t: b}
+	client.send(1, 1, 2)
+	add := op(2, "AddV2", attr("T", "type: DT_FLOAT"), "1:0", "1:0")
+	sum := handle("2:0")
+	b.ReportAllocs()
+	for b.Loop() {
+		client.run(add)
+		if err := c.Decref(sum); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -17,11 +17,11 @@ type Callable struct {
 	sig     graph.Signature
 	key     []byte
 	options *corepb.RunOptions
-	plan    atomic.Pointer[plan] // which the session may have dropped meanwhile
+	plan    atomic.Pointer[plan] // may have been dropped by the session since
 	over    atomic.Bool
 }
 
-// Prepare makes a callable. It costs nothing once nobody uses it any more.
+// Prepare returns a callable for a step. A callable that is no longer referenced costs nothing, released or not.
 func (s *Session) Prepare(ctx context.Context, o *corepb.CallableOptions) (*Callable, error) {
 	if s.closed.Load() {
 		return nil, errClosed()
@@ -49,9 +49,9 @@ func (s *Session) Prepare(ctx context.Context, o *corepb.CallableOptions) (*Call
 	return c, nil
 }
 
-// Run runs the step with the signature's feeds in order, which stay the caller's, and puts the fetched tensors,
-// which are the caller's to release, into fetched, in order too. Of detach see StepRequest.
-func (c *Callable) Run(ctx context.Context, feeds, fetched []*tensor.Tensor, detach func(context.Context)) (md *corepb.RunMetadata, err error) {
+// Run runs the step with the given feeds and stores the fetched tensors in fetched, both in the order of the signature. The caller keeps
+// its feeds and must release the fetched tensors. For detach, see StepRequest.
+func (c *Callable) Run(ctx context.Context, feeds, fetched []*tensor.Tensor, detach Detach) (md *corepb.RunMetadata, err error) {
 	s := c.session
 	if s.closed.Load() {
 		return nil, errClosed()
@@ -71,7 +71,7 @@ func (c *Callable) Run(ctx context.Context, feeds, fetched []*tensor.Tensor, det
 		defer func() { call.span.End(err) }()
 	}
 	p := c.plan.Load()
-	if !s.take(p) {
+	if !s.claim(p) {
 		if p, err = s.planOf(&call, c.key, func() graph.Signature { return c.sig }, nil); err != nil {
 			return nil, err
 		}
@@ -82,7 +82,7 @@ func (c *Callable) Run(ctx context.Context, feeds, fetched []*tensor.Tensor, det
 	return s.run(st, call, p, c.sig.Fetches, fetched, c.options)
 }
 
-// Release ends the use of the callable. Runs that have begun go on.
+// Release releases the callable. Runs in progress continue.
 func (c *Callable) Release() {
 	c.over.Store(true)
 	c.plan.Store(nil)
@@ -104,8 +104,8 @@ func (s *Session) MakeCallable(ctx context.Context, o *corepb.CallableOptions) (
 	return s.counter, nil
 }
 
-// RunCallable runs a prepared step. The fed tensors stay the caller's. Of detach see StepRequest.
-func (s *Session) RunCallable(ctx context.Context, handle int64, feeds []*tensor.Tensor, detach func(context.Context)) (*StepResult, error) {
+// RunCallable runs a prepared step. The caller keeps the fed tensors. For detach, see StepRequest.
+func (s *Session) RunCallable(ctx context.Context, handle int64, feeds []*tensor.Tensor, detach Detach) (*StepResult, error) {
 	if s.closed.Load() {
 		return nil, errClosed()
 	}
@@ -123,7 +123,7 @@ func (s *Session) RunCallable(ctx context.Context, handle int64, feeds []*tensor
 	return r, nil
 }
 
-// ReleaseCallable forgets a prepared step; an unknown handle is none.
+// ReleaseCallable releases a prepared step. Unknown handles are ignored.
 func (s *Session) ReleaseCallable(handle int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

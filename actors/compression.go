@@ -5,13 +5,12 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Compression tells how the bytes of tensors that are pushed to other tasks are made smaller. It is
-// a number of the transport's; 0 leaves them as they are.
+// Compression is how the bytes of tensors that are pushed to other tasks are compressed. It is
+// a number that the transport defines; 0 means not at all.
 type Compression byte
 
-// compression reads what a session's ConfigProto asks for in rpc_options; where it names no
-// algorithm, the server's default holds. A name or level that the transport does not know is
-// INVALID_ARGUMENT.
+// compression returns the compression that a session's ConfigProto requests in rpc_options, or the server's default if it names no
+// algorithm. A name or level that the transport does not know is INVALID_ARGUMENT.
 func (t *Task) compression(c *corepb.ConfigProto) (Compression, error) {
 	name, level := c.GetRpcOptions().GetCompressionAlgorithm(), c.GetRpcOptions().GetCompressionLevel()
 	switch {

@@ -9,22 +9,22 @@ import (
 	"github.com/troupe-run/troupe/graph"
 )
 
-// costSchedule tells in which runs of a plan a session wants to know what nodes cost: GraphOptions.build_cost_model, every
-// so many runs, the first ones of which do not count. 0 is never.
+// costSchedule selects the runs of a plan in which a session measures what nodes cost: every build_cost_model-th run, counted from run
+// build_cost_model_after on (GraphOptions). 0 means never.
 type costSchedule struct{ every, after int64 }
 
 func costsOf(o *corepb.GraphOptions) costSchedule {
 	return costSchedule{o.GetBuildCostModel(), o.GetBuildCostModelAfter()}
 }
 
-// due tells whether a plan's next run is one of them, and counts it.
+// due counts a plan's next run and reports whether its costs are measured.
 func (c costSchedule) due(p *plan) bool {
 	return c.every > 0 && (p.runs.Add(1)-c.after)%c.every == 0
 }
 
-// costGraph is what the nodes of a plan's graphs cost in a step: the time of each, and the sizes of its outputs. Nodes that did
-// not run, since what they compute was known before or is part of another node, have no cost. See
-// core/graph/costmodel.cc (AddToCostGraphDef).
+// costGraph returns what the nodes of a plan's graphs cost in a step: the time of each, and the sizes of its outputs. Nodes that did not
+// run, because their results were known before or another node computes them, have no cost. See core/graph/costmodel.cc
+// (AddToCostGraphDef).
 func (p *plan) costGraph(stats *steppb.StepStats) *costpb.CostGraphDef {
 	type key struct{ device, node string }
 	ran := map[key]*steppb.NodeExecStats{}

@@ -7,8 +7,8 @@ import (
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 )
 
-// TestCostGraph: a session that asks what nodes cost every third run gets the nodes of all tasks with
-// their times and sizes then, and nothing in between.
+// TestCostGraph: a session that requests the costs of nodes every third run gets the nodes of all tasks with their times and sizes in those
+// runs, and nothing in between.
 func TestCostGraph(t *testing.T) {
 	net := newNetwork(t, "a", "b", "c")
 	c := openWith(t, net.node(taskName("a")), chain, &corepb.ConfigProto{GraphOptions: &corepb.GraphOptions{BuildCostModel: 3, BuildCostModelAfter: 1}})

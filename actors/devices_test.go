@@ -10,8 +10,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// A task's part on two devices is two programs. The one that ends first leaves nothing behind for which other tasks wait,
-// while the other one waits for what they make of it.
+// A task's part on two devices is two programs. The one that ends first leaves other tasks nothing to wait for, while the other one waits
+// for their results.
 func TestProgramThatEndsFirst(t *testing.T) {
 	net := newNetwork(t)
 	net.more = func(n *node, job string) []devices.Device {

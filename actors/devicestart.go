@@ -7,9 +7,8 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// deviceStart is one start of a device. A device with memory of its own may be lost and started anew while the
-// process starts: what was made for the former start is refused then with ABORTED, as after a restart of the
-// task.
+// deviceStart is one start of a device. A device with its own memory may be lost and restarted while the process runs. What was made for
+// the former start is then refused with ABORTED, as after a restart of the task.
 type deviceStart struct {
 	executor *devices.Executor
 	number   uint64 // the device's incarnation
@@ -19,7 +18,7 @@ func (l deviceStart) device() string { return l.executor.Attributes().Name }
 
 func (l deviceStart) lost() bool { return l.executor.Attributes().Incarnation != l.number }
 
-// startsOf are the present starts of those devices that may be lost, as their executors know them.
+// startsOf returns the current starts of those devices that can be lost, as their executors know them.
 func (t *Task) startsOf(all []devices.Device) []deviceStart {
 	var starts []deviceStart
 	for _, d := range all {
@@ -30,8 +29,8 @@ func (t *Task) startsOf(all []devices.Device) []deviceStart {
 	return starts
 }
 
-// restarted names a device of the plan that was started anew since the plan was compiled; "" if there is none.
-func (p *taskPlan) restarted() string {
+// restarted returns the name of a device of the plan that was restarted since the plan was compiled; "" if there is none.
+func (p *compiledPlan) restarted() string {
 	for _, l := range p.starts {
 		if l.lost() {
 			return l.device()
@@ -40,12 +39,16 @@ func (p *taskPlan) restarted() string {
 	return ""
 }
 
-func (p *taskPlan) uses(device string) bool {
+func (p *compiledPlan) uses(device string) bool {
 	return slices.ContainsFunc(p.starts, func(l deviceStart) bool { return l.device() == device })
 }
 
-// stale tells whether a plan is restarted and the session has been told so: another one has to be compiled.
-func (s *workerSession) stale(p *taskPlan) bool {
+// stale reports whether the session needs another plan: what it may use has changed, or a device of the plan was restarted and the session
+// has been notified of that.
+func (s *workerSession) stale(p *compiledPlan) bool {
+	if p.scope != s.rights.Scope() {
+		return true
+	}
 	if len(p.starts) == 0 {
 		return false
 	}
@@ -54,13 +57,13 @@ func (s *workerSession) stale(p *taskPlan) bool {
 	return s.staleLocked(p)
 }
 
-func (s *workerSession) staleLocked(p *taskPlan) bool {
-	return p.restarted() != "" && !slices.ContainsFunc(s.starts, func(l deviceStart) bool { return l.lost() && p.uses(l.device()) })
+func (s *workerSession) staleLocked(p *compiledPlan) bool {
+	return p.scope != s.rights.Scope() || p.restarted() != "" && !slices.ContainsFunc(s.starts, func(l deviceStart) bool { return l.lost() && p.uses(l.device()) })
 }
 
-// checkDevices refuses to run a plan on a device that was started anew since the session began: the session is told
-// once of each loss, like its plans that were compiled before.
-func (s *workerSession) checkDevices(p *taskPlan) error {
+// checkDevices fails if a device of the plan was restarted since the session began or since the plan was compiled. The session gets this
+// error once for each loss.
+func (s *workerSession) checkDevices(p *compiledPlan) error {
 	if len(p.starts) == 0 {
 		return nil
 	}
@@ -79,8 +82,8 @@ func (s *workerSession) checkDevices(p *taskPlan) error {
 	return status.Errorf(status.Aborted, "%s was lost and started anew: its variables and queues are gone, and have to be made again", lost)
 }
 
-// retireLocked has the shared kernels of a device made anew when they are wanted again. Steps may still
-// run the old ones: they are closed with the session.
+// retireLocked drops the shared kernels of a device; they are made anew when needed. Steps may still run the old ones, which are closed
+// with the session.
 func (s *workerSession) retireLocked(device string) {
 	for name, k := range s.kernels {
 		if k.device == device {

@@ -14,8 +14,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// invented is the type of a device with a memory of its own, as the passes over graphs see it. Its kernels
-// are the CPU's.
+// invented is the type of a device with its own memory, as the passes over graphs see it. Its kernels are the CPU's.
 const invented = "INVENTED"
 
 func init() {
@@ -61,7 +60,7 @@ func (d losable) lose() {
 	(*d.watcher).DeviceLost(status.Errorf(status.Unavailable, "%s was lost and is started anew: it fell off the bus", d.Name()))
 }
 
-// start starts the device anew.
+// start restarts the device.
 func (d losable) start(t *testing.T) {
 	t.Helper()
 	for _, m := range *d.all {
@@ -80,7 +79,7 @@ func (d losable) WithResources(r *containers.Manager) devices.Device {
 	return losable{d.CPU.WithResources(r).(*devices.CPU), d.life, d.all, d.watcher}
 }
 
-// losableNetwork starts tasks that have an invented device each, and gives these by job.
+// losableNetwork starts tasks with an invented device each and returns the devices by job.
 func losableNetwork(t *testing.T, jobs ...string) (*network, map[string]losable) {
 	net := newNetwork(t)
 	all := map[string]losable{}
@@ -174,7 +173,7 @@ func TestLostDevice(t *testing.T) {
 			}
 			all["a"].start(t)
 			for _, c := range []*client{c, idle, private} {
-				// Told once, of whatever signature: the variable is gone, and that of the CPU is not.
+				// The loss is reported once, whatever the signature: the variable on the device is gone, that of the CPU is not.
 				_, err := c.try(t.Context(), request(nil, "iread:0", "read:0"))
 				wantError(t, err, status.Aborted, "/job:a/replica:0/task:0/device:INVENTED:0 was lost and started anew")
 				_, err = c.try(t.Context(), request(nil, "ineg:0"))
@@ -191,8 +190,7 @@ func TestLostDevice(t *testing.T) {
 	}
 }
 
-// TestDeviceLostUnderSteps: a loss ends the steps that run on the device, of whatever master, with the reason. Steps
-// elsewhere go on.
+// TestDeviceLostUnderSteps: a loss ends the steps of all masters that run on the device, with the reason. Steps elsewhere continue.
 func TestDeviceLostUnderSteps(t *testing.T) {
 	for _, master := range []string{"a", "b"} {
 		t.Run("master "+master, func(t *testing.T) {

@@ -1,57 +1,93 @@
 package actors
 
 import (
+	"cmp"
 	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/place"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/roles"
 )
 
-// directory is the actor that keeps this task's share of where named resources live that nothing
-// pins to a task. The home of a name is decided once, by the task that the name's hash and the
-// declared cluster give: it is the default device of who asks first.
+// directory is the actor that keeps this task's part of the homes of named resources that request no device. A name's home is decided once:
+// it is what the first claimer proposes. The name chooses the task that decides, among the cluster's stable tasks or, if there are none,
+// among all that are not down.
+//
+// If the task of a home is down, another home is decided, unless the task is a stable one, which comes back. The decisions of a directory
+// outlive its process: the claimer's task and the home know them too (Note), and a directory asks the others (Known) before it decides a
+// name that is new to it.
 type directory struct {
 	task  *Task
-	homes map[resourceName]string
+	homes map[resourceName]home
+	// asking are the claims that wait for other directories' answers; the first of them is the one being asked about.
+	asking []*asking
+	// passed counts the claims that were passed on to other directories and are not answered yet.
+	passed atomic.Int64
 }
 
 type resourceName struct{ container, kind, name string }
 
-// maxHomes bounds a directory's share.
-const maxHomes = 1 << 20
+func nameOf(r *wire.Resource) resourceName { return resourceName{r.Container, r.Kind, r.Name} }
+
+// home is where a resource lives, and the task whose session claimed it first.
+type home struct{ device, claimer string }
+
+// asking is a claim that waits for what other directories know.
+type asking struct {
+	claim  *wire.Claim
+	sender *actor.PID
+}
+
+// known holds their answers about the resources of a claim. The directory sends it to itself.
+type known struct{ homes map[resourceName]home }
+
+const (
+	// maxHomes bounds the homes that a directory keeps.
+	maxHomes = 1 << 20
+	// maxAsking bounds the waiting claims.
+	maxAsking = 1 << 10
+	// maxAsked bounds the directories that are asked; if there are more, none is. askedTime bounds the wait for them.
+	maxAsked  = 64
+	askedTime = time.Second
+)
 
 // startDirectory spawns the directory.
 func (t *Task) startDirectory() (err error) {
-	d := &directory{task: t, homes: map[resourceName]string{}}
+	d := &directory{task: t, homes: map[resourceName]home{}}
 	t.directory, err = t.spawn(roles.Spec{Name: directoryName, Kind: "directory", Receive: d.Receive})
 	return err
 }
 
-// Receive answers claims and forgets containers. See wire/directory.proto.
+// Receive answers claims and keeps notes. See wire/directory.proto.
 func (d *directory) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *wire.Note:
+		d.note(m)
+		return
+	case *known:
+		d.settle(m)
+		return
+	}
 	if c.Sender() == nil { // nobody waits for the answer
 		return
 	}
 	switch m := c.Message().(type) {
 	case *wire.Claim:
-		homes := &wire.Homes{Devices: make([]string, len(m.Resources))}
-		for i, r := range m.Resources {
-			name := resourceName{r.Container, r.Kind, r.Name}
-			home, ok := d.homes[name]
-			if !ok {
-				if len(d.homes) >= maxHomes {
-					c.Respond(&wire.Homes{Failure: failure(status.Errorf(status.ResourceExhausted,
-						"The directory of %s holds %d names, its limit: reset containers that are not used any more", d.task.name, maxHomes))})
-					return
-				}
-				home = r.Device
-				d.homes[name] = home
+		d.claim(&asking{m, c.Sender()})
+	case *wire.Known:
+		homes := &wire.Homes{}
+		for _, r := range m.Resources {
+			if h, ok := d.lives(nameOf(r)); ok {
+				homes.Resources = append(homes.Resources, resourceAt(nameOf(r), h))
 			}
-			homes.Devices[i] = home
 		}
 		c.Respond(homes)
 	case *wire.Forget:
@@ -60,68 +96,356 @@ func (d *directory) Receive(c actor.Context) {
 			containers = []string{""}
 		}
 		for name := range d.homes {
-			for _, container := range containers {
-				if name.container == container {
-					delete(d.homes, name)
-				}
+			if slices.Contains(containers, name.container) {
+				delete(d.homes, name)
+				d.task.shared.forget(name)
 			}
 		}
 		c.Respond(&wire.Done{})
 	}
 }
 
-// answerTime bounds the wait for an answer of another task's actor that computes nothing.
+func resourceAt(n resourceName, h home) *wire.Resource {
+	return &wire.Resource{Container: n.container, Kind: n.kind, Name: n.name, Device: h.device, Claimer: h.claimer}
+}
+
+// lives returns the home of a resource, unless its task is down and may not come back.
+func (d *directory) lives(n resourceName) (home, bool) {
+	h, ok := d.homes[n]
+	if !ok {
+		return h, false
+	}
+	task := taskOf(h.device)
+	if task != d.task.name && !slices.Contains(d.task.stable(), task) && d.task.Cluster.Down(task) {
+		return h, false
+	}
+	return h, true
+}
+
+// note records what another directory has decided, or what has moved.
+func (d *directory) note(m *wire.Note) {
+	for _, r := range m.Resources {
+		n := nameOf(r)
+		if _, old := d.homes[n]; !old && len(d.homes) >= maxHomes {
+			continue // the deciding directory refuses names beyond that
+		}
+		d.keep(n, home{r.Device, r.Claimer})
+	}
+}
+
+func (d *directory) keep(n resourceName, h home) {
+	d.homes[n] = h
+	if taskOf(h.device) == d.task.name {
+		d.task.shared.add(n, h)
+	} else {
+		d.task.shared.forget(n)
+	}
+}
+
+// claim answers a claim, at once if all of its resources are known or there is no other directory to ask.
+func (d *directory) claim(a *asking) {
+	if d.elsewhere(a.claim) {
+		d.pass(a)
+		return
+	}
+	fresh := slices.ContainsFunc(a.claim.Resources, func(r *wire.Resource) bool {
+		_, ok := d.lives(nameOf(r))
+		return !ok
+	})
+	switch others := d.others(); {
+	case len(d.asking) == 0 && (!fresh || len(others) == 0):
+		d.decide(a, nil)
+	case len(d.asking) >= maxAsking:
+		d.task.System.Root.Send(a.sender, &wire.Homes{Failure: failure(tooMany("claims that wait", "The directory of "+d.task.name, maxAsking, "try again"))})
+	default:
+		if d.asking = append(d.asking, a); len(d.asking) == 1 {
+			d.ask(a, others)
+		}
+	}
+}
+
+// elsewhere reports whether another stable task decides a resource of the claim. That happens if the claimer declares only some of the
+// stable tasks: it asks the one that a name chooses among those. Each directory that a claim is passed on to ranks higher for the name, so
+// the claim ends at the directory that all claimers that declare it ask.
+func (d *directory) elsewhere(m *wire.Claim) bool {
+	return len(d.task.stable()) > 0 && slices.ContainsFunc(m.Resources, func(r *wire.Resource) bool {
+		return d.task.decider(r.Container, r.Name) != d.task.name
+	})
+}
+
+// pass has the deciding directories answer a claim, outside the actor.
+func (d *directory) pass(a *asking) {
+	t := d.task
+	if d.passed.Add(1) > maxAsking {
+		d.passed.Add(-1)
+		t.System.Root.Send(a.sender, &wire.Homes{Failure: failure(tooMany("claims that wait", "The directory of "+t.name, maxAsking, "try again"))})
+		return
+	}
+	t.background(func(ctx context.Context) {
+		defer d.passed.Add(-1)
+		ctx, cancel := context.WithTimeout(ctx, answerTime)
+		defer cancel()
+		resources, err := t.claim(ctx, a.claim.Resources)
+		if err != nil {
+			t.System.Root.Send(a.sender, &wire.Homes{Failure: failure(err)})
+			return
+		}
+		t.System.Root.Send(a.sender, &wire.Homes{Resources: resources})
+	})
+}
+
+// others returns the tasks whose directories may know names that are new to this one: all that are up, in clusters without stable tasks,
+// where any directory may end. Large clusters do without.
+func (d *directory) others() []string {
+	t := d.task
+	if len(t.stable()) > 0 {
+		return nil
+	}
+	var all []string
+	for _, task := range t.Cluster.Tasks() {
+		if task != t.name && t.Cluster.Known(task) != nil && !t.Cluster.Down(task) {
+			all = append(all, task)
+		}
+	}
+	if len(all) > maxAsked {
+		return nil
+	}
+	return all
+}
+
+// ask asks other directories for the resources of a claim, outside the actor.
+func (d *directory) ask(a *asking, others []string) {
+	t := d.task
+	q := &wire.Known{}
+	for _, r := range a.claim.Resources {
+		q.Resources = append(q.Resources, &wire.Resource{Container: r.Container, Kind: r.Kind, Name: r.Name})
+	}
+	self := t.directory
+	t.background(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, askedTime)
+		defer cancel()
+		k := &known{map[resourceName]home{}}
+		defer func() { self.Send(k) }()
+		var mu sync.Mutex // guards k between the goroutines of this question, which end with it
+		var all sync.WaitGroup
+		for _, task := range others {
+			all.Go(contain.Func(t.Log, "A question to a directory", func() {
+				answer, err := ask[*wire.Homes](ctx, t, task, directoryName, q)
+				if err != nil {
+					t.Log.Debug("a directory did not answer", "task", task, "error", err)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				for _, r := range answer.Resources {
+					k.homes[nameOf(r)] = home{r.Device, r.Claimer}
+				}
+			}, nil))
+		}
+		all.Wait()
+	})
+}
+
+// settle decides the claim that others were asked about and handles the claims behind it again, up to the next that others must be asked
+// about.
+func (d *directory) settle(k *known) {
+	first := d.asking[0]
+	waiting := d.asking[1:]
+	d.asking = nil
+	d.decide(first, k.homes)
+	for _, a := range waiting {
+		d.claim(a)
+	}
+}
+
+// decide answers a claim; others is what other directories know.
+func (d *directory) decide(a *asking, others map[resourceName]home) {
+	homes := &wire.Homes{Resources: make([]*wire.Resource, len(a.claim.Resources))}
+	for i, r := range a.claim.Resources {
+		n := nameOf(r)
+		h, ok := d.lives(n)
+		if !ok {
+			was := h.device
+			if h, ok = others[n]; !ok {
+				h = home{r.Device, r.Claimer}
+			}
+			if len(d.homes) >= maxHomes {
+				d.task.System.Root.Send(a.sender, &wire.Homes{Failure: failure(status.Errorf(status.ResourceExhausted,
+					"The directory of %s holds %d names, its limit: reset containers that are not used any more", d.task.name, maxHomes))})
+				return
+			}
+			if was != "" && was != h.device {
+				d.task.Log.Warn("a resource whose home is down has another home now, without its value", "resource", n.name, "container", n.container, "was", was, "is", h.device)
+			}
+			d.keep(n, h)
+		}
+		homes.Resources[i] = resourceAt(n, h)
+	}
+	d.task.System.Root.Send(a.sender, homes)
+	d.notifyHomes(homes.Resources)
+}
+
+// notifyHomes notifies the homes of what was decided; they answer for this directory when it is gone.
+func (d *directory) notifyHomes(all []*wire.Resource) {
+	at := map[string]*wire.Note{}
+	for _, r := range all {
+		if task := taskOf(r.Device); task != d.task.name {
+			if at[task] == nil {
+				at[task] = &wire.Note{}
+			}
+			at[task].Resources = append(at[task].Resources, r)
+		}
+	}
+	d.task.noteTo(at)
+}
+
+// noteTo sends notes to directories of tasks that are reached. Other directories ask when they need to.
+func (t *Task) noteTo(at map[string]*wire.Note) {
+	for task, note := range at {
+		if p := t.Cluster.Reached(task); p != nil {
+			t.System.Root.Send(actor.NewPID(p.Address(), directoryName), note)
+		}
+	}
+}
+
+// stableJob is the job whose tasks are permanent, by TensorFlow's convention: workers come and go, parameter servers serve until they are
+// stopped.
+const stableJob = "/job:ps/"
+
+// stable returns the cluster's permanent tasks; none if it has no such job.
+func (t *Task) stable() []string {
+	t.stableOnce.Do(func() {
+		for _, task := range t.Cluster.Tasks() {
+			if strings.HasPrefix(task, stableJob) {
+				t.stableTasks = append(t.stableTasks, task)
+			}
+		}
+	})
+	return t.stableTasks
+}
+
+// decider returns the task whose directory decides a name's home: a stable one, or else the first in the name's order that is not down.
+func (t *Task) decider(container, name string) string {
+	if stable := t.stable(); len(stable) > 0 {
+		return place.First(stable, container, name, func(string) bool { return true })
+	}
+	return cmp.Or(place.First(t.Cluster.Tasks(), container, name, func(task string) bool { return task == t.name || !t.Cluster.Down(task) }), t.name)
+}
+
+// answerTime bounds the wait for an answer from another task's actor that computes nothing.
 const answerTime = 4 * time.Second
 
-// homes asks the directory for the devices of resources: one message to each task that has a
-// share in the answer, and all at the same time.
+// homes returns the devices of resources, as the directories decide.
 func (t *Task) homes(ctx context.Context, resources []place.Resource) ([]string, error) {
-	tasks := t.Cluster.Tasks()
-	shares := map[string][]int{}
+	wanted := make([]*wire.Resource, len(resources))
 	for i, r := range resources {
-		shard := tasks[hash(r.Container, r.Name)%uint64(len(tasks))]
-		shares[shard] = append(shares[shard], i)
+		wanted[i] = &wire.Resource{Container: r.Container, Kind: r.Kind, Name: r.Name, Device: r.Default, Claimer: t.name}
 	}
-	homes := make([]string, len(resources))
-	err := parallel(ctx, sortedKeys(shares), func(ctx context.Context, shard string) error {
-		claim := &wire.Claim{}
-		for _, i := range shares[shard] {
-			r := resources[i]
-			claim.Resources = append(claim.Resources, &wire.Resource{Container: r.Container, Kind: r.Kind, Name: r.Name, Device: r.Default})
+	claimed, err := t.claim(ctx, wanted)
+	if err != nil {
+		return nil, err
+	}
+	t.shared.logSharing(t, claimed)
+	homes := make([]string, len(claimed))
+	told := &wire.Note{}
+	for i, r := range claimed {
+		homes[i] = r.GetDevice()
+		if t.decider(r.GetContainer(), r.GetName()) != t.name {
+			told.Resources = append(told.Resources, r)
 		}
-		answer, err := ask[*wire.Homes](ctx, t, shard, directoryName, claim)
+	}
+	if len(told.Resources) > 0 {
+		t.directory.Send(told)
+	}
+	return homes, nil
+}
+
+// claim asks the directories for the homes of resources: one message to each task that decides some of them, all concurrently.
+func (t *Task) claim(ctx context.Context, resources []*wire.Resource) ([]*wire.Resource, error) {
+	deciders := map[string][]int{}
+	for i, r := range resources {
+		task := t.decider(r.Container, r.Name)
+		deciders[task] = append(deciders[task], i)
+	}
+	claimed := make([]*wire.Resource, len(resources))
+	err := parallel(ctx, sortedKeys(deciders), func(ctx context.Context, task string) error {
+		claim := &wire.Claim{}
+		for _, i := range deciders[task] {
+			claim.Resources = append(claim.Resources, resources[i])
+		}
+		answer, err := ask[*wire.Homes](ctx, t, task, directoryName, claim)
 		if err == nil {
 			err = failed(answer.Failure)
 		}
 		if err != nil {
 			return err
 		}
-		if len(answer.Devices) != len(shares[shard]) {
-			return status.Internalf("The directory of %s answered %d of %d names", shard, len(answer.Devices), len(shares[shard]))
+		if len(answer.Resources) != len(deciders[task]) {
+			return status.Internalf("The directory of %s answered %d of %d names", task, len(answer.Resources), len(deciders[task]))
 		}
-		for k, i := range shares[shard] {
-			homes[i] = answer.Devices[k]
+		for k, i := range deciders[task] {
+			claimed[i] = answer.Resources[k]
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return homes, nil
+	return claimed, err
 }
 
-func hash(parts ...string) uint64 {
-	h := uint64(14695981039346656037)
-	for _, p := range parts {
-		for i := range len(p) {
-			h = (h ^ uint64(p[i])) * 1099511628211
+// shared are the resources that sessions of all masters share and that live on a task or are used by its sessions.
+type shared struct {
+	mu   sync.Mutex // guards here and told: steps of all sessions look them up on their own goroutines
+	here map[resourceName]home
+	told map[resourceName]bool // whose sharing with another master's session was logged
+}
+
+func (s *shared) add(n resourceName, h home) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.here == nil {
+		s.here = map[resourceName]home{}
+	}
+	s.here[n] = h
+}
+
+func (s *shared) forget(n resourceName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.here, n)
+	delete(s.told, n)
+}
+
+// all returns the shared resources that live on the task.
+func (s *shared) all() []*wire.Resource {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []*wire.Resource
+	for n, h := range s.here {
+		out = append(out, resourceAt(n, h))
+	}
+	return out
+}
+
+// logSharing logs, once for each, that sessions of this master share a resource that another master's session has claimed.
+func (s *shared) logSharing(t *Task, all []*wire.Resource) {
+	for _, r := range all {
+		n := nameOf(r)
+		s.mu.Lock()
+		known := s.told[n]
+		if !known && len(s.told) < maxHomes {
+			if s.told == nil {
+				s.told = map[resourceName]bool{}
+			}
+			s.told[n] = true
 		}
-		h = (h ^ 0xff) * 1099511628211
+		s.mu.Unlock()
+		if r.Claimer != "" && r.Claimer != t.name && !known {
+			t.Log.Info("a resource without a device is shared with sessions of another master; --unpinned task gives each master its own",
+				"kind", r.Kind, "name", r.Name, "container", r.Container, "device", r.Device, "master", r.Claimer)
+		}
 	}
-	return h ^ h>>32
 }
 
-// ask sends a request to an actor of a task, the own one or another, and waits for its answer.
+// ask sends a request to an actor of a task, which may be this one, and waits for its answer.
 func ask[A any](ctx context.Context, t *Task, task, name string, request any) (A, error) {
 	var none A
 	pid := actor.NewPID(t.System.Address(), name)

@@ -1,13 +1,12 @@
 package actors
 
-// event is something that happens once. The channel that tells of it is made when somebody waits.
-// Whoever owns it guards it with a lock.
+// event is something that happens once. Its channel is created when a goroutine first waits. The owner guards it with a lock.
 type event struct {
 	happened bool
-	told     chan struct{} // nil while nobody waits
+	told     chan struct{} // nil until a goroutine waits
 }
 
-// wait gives a channel that is closed when the event has happened.
+// wait returns a channel that is closed when the event has happened.
 func (e *event) wait() <-chan struct{} {
 	if e.told == nil {
 		e.told = make(chan struct{})
@@ -18,7 +17,7 @@ func (e *event) wait() <-chan struct{} {
 	return e.told
 }
 
-func (e *event) happen() {
+func (e *event) set() {
 	e.happened = true
 	if e.told != nil {
 		close(e.told)

@@ -5,44 +5,43 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/recent"
 )
 
-// rememberedSessions is how many sessions are remembered that ended with their lease: the oldest of more are forgotten.
+// rememberedSessions bounds the remembered sessions that ended with their lease; beyond it, the oldest are forgotten.
 const rememberedSessions = 1 << 10
 
-// expiredSessions remembers which sessions ended with their lease, and when, for clients that come back too late: such as
-// one that was suspended. Its methods may be called concurrently.
+// expiredSessions remembers which sessions ended with their lease, and when, for clients that return too late, such as one that was
+// suspended. Its methods may be called concurrently.
 type expiredSessions struct {
-	mu      sync.Mutex
-	since   map[string]time.Time
-	handles [rememberedSessions]string // in the order of their ends, from next on
-	next    int
+	mu    sync.Mutex // guards since: calls with the handle of an ended session are answered on their own goroutines
+	since *recent.Map[string, expiry]
 }
 
-func (e *expiredSessions) add(handle string) {
+// expiry is when a session ended with its lease, and why.
+type expiry struct {
+	at  time.Time
+	why string
+}
+
+func (e *expiredSessions) add(handle, why string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.since == nil {
-		e.since = map[string]time.Time{}
-	}
-	delete(e.since, e.handles[e.next])
-	e.since[handle], e.handles[e.next] = time.Now(), handle
-	e.next = (e.next + 1) % rememberedSessions
+	e.since.Add(handle, expiry{time.Now(), why})
 }
 
-func (e *expiredSessions) at(handle string) (time.Time, bool) {
+func (e *expiredSessions) at(handle string) (expiry, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	t, ok := e.since[handle]
-	return t, ok
+	return e.since.Get(handle)
 }
 
-// notFound is the error of a handle that is not that of an open session: in TensorFlow's words, where the master does not
-// know better.
+// notFound returns the error for a handle of no open session, in TensorFlow's words unless the master knows that the session ended with its
+// lease.
 func (t *Task) notFound(code status.Code, handle string) error {
-	if at, ok := t.sessionsOf.expired.at(handle); ok {
-		return status.Errorf(code, "Session %s is not found: it was closed %v ago, after its client had had no connection to %s for %v, which is the lease of a session. Was the client suspended, or its network down? Open a new session, or start the server with a longer lease.",
-			handle, time.Since(at).Round(time.Second), t.name, t.Lease)
+	if e, ok := t.sessionsOf.expired.at(handle); ok {
+		return status.Errorf(code, "Session %s is not found: it was closed %v ago, since its client had no connection to %s, and %s: without a client, a session lives for %v, or %v where memory is short. Was the client suspended, or its network down? Open a new session, or start the server with a longer lease (--lease).",
+			handle, time.Since(e.at).Round(time.Second), t.name, e.why, t.Lease, min(t.Lease, ShortLease))
 	}
 	return status.Errorf(code, "Session %s is not found. Possibly, this master has restarted.", handle)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// TestGraphsForGPUs takes graphs the way of a session's on tasks with GPUs, with the kernels that there are: every
-// node gets a device that has a kernel for it, and what it takes lies in the memory that the kernel wants.
+// TestGraphsForGPUs takes graphs through a session's passes on tasks with GPUs, with the kernels that exist: every node gets a device that
+// has a kernel for it, and its inputs are in the memory that the kernel wants.
 func TestGraphsForGPUs(t *testing.T) {
 	for name, c := range map[string]struct {
 		text   string
@@ -118,7 +118,7 @@ func TestGraphsForGPUs(t *testing.T) {
 	}
 }
 
-// checkMemory holds a node of a GPU's part against its kernel.
+// checkMemory checks a node of a GPU's part against its kernel.
 func checkMemory(t *testing.T, n *graph.Node) {
 	t.Helper()
 	if _, err := kernels.Find(n, "GPU"); err != nil {
@@ -131,7 +131,7 @@ func checkMemory(t *testing.T, n *graph.Node) {
 			t.Errorf("input %d of %s (%s) comes from %s (%s) in the other memory", i, n.Name, n.Op, in.Node.Name, in.Node.Op)
 		}
 	}
-	// What stands for control edges and iterations costs the device nothing.
+	// Nodes that stand for control edges and iterations cost the device nothing.
 	if strings.Contains(n.Name, "/_") && n.Op != "_Send" && n.Op != "_Recv" {
 		for _, given := range n.OutTypes {
 			if _, host := kernels.MemoryTypes(n, "GPU"); host == nil {

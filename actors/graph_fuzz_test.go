@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// FuzzGraph opens a session with any graph on one of two tasks, and runs a step that fetches its last node with a
-// vector for its first one. Whatever comes of it comes in bounded time, and nothing of it stays.
+// FuzzGraph opens a session with an arbitrary graph on one of two tasks and runs a step that feeds its first node a vector and fetches its
+// last node. Any outcome must come in bounded time and leave nothing behind.
 func FuzzGraph(f *testing.F) {
 	for _, text := range []string{
 		"x = Placeholder() dtype=int64\ny = Neg(x) @b0\nz = Add(x, y)",

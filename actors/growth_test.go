@@ -16,8 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// BenchmarkOpenAndClose opens and closes a session beside many others, each with a client's
-// connection of its own, which ends too.
+// BenchmarkOpenAndClose opens and closes a session beside many others. Each has its own client connection, which is closed too.
 func BenchmarkOpenAndClose(b *testing.B) {
 	for _, beside := range []int{0, 1000, 10_000} {
 		b.Run(fmt.Sprint(beside), func(b *testing.B) {
@@ -53,7 +52,7 @@ func BenchmarkOpenAndClose(b *testing.B) {
 	}
 }
 
-// What is asked of many tasks is asked of all at the same time, up to a bound; one failure ends it.
+// Many tasks are asked concurrently, up to a bound; one failure cancels the others.
 func TestParallel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		items := make([]int, 3*sideBySide)
@@ -98,8 +97,8 @@ func TestParallel(t *testing.T) {
 	})
 }
 
-// A step costs one message to each other task that has a part and one back, however large the
-// cluster and the session are; a task is watched over as long as a session has parts on it.
+// A step costs one message to each other task that has a part and one back, however large the cluster and the session are. A task is
+// watched as long as a session has parts on it.
 func TestMessagesOfAStep(t *testing.T) {
 	for _, tasks := range []int{4, 16, 64} {
 		t.Run(fmt.Sprint(tasks), func(t *testing.T) {

@@ -27,7 +27,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// panicCounter is a log that counts the panics of actors and of what they leave to be done.
+// panicCounter is a log that counts the panics of actors and of their background work.
 type panicCounter struct{ n atomic.Int64 }
 
 func (c *panicCounter) Enabled(context.Context, slog.Level) bool { return true }
@@ -43,18 +43,18 @@ func (c *panicCounter) WithAttrs([]slog.Attr) slog.Handler { return c }
 
 func (c *panicCounter) WithGroup(string) slog.Handler { return c }
 
-// messages are all that links bring to the roles of a task, with nothing in them.
+// messages returns an empty message of each type that links deliver to a task's roles.
 func messages() []proto.Message {
 	return []proto.Message{&wire.RunPartition{}, &wire.PartitionDone{}, &wire.Tensors{}, &wire.AbortStep{}, &wire.DropSession{}, &wire.ClearContainers{},
-		&view.Query{}, &view.Task{}, &view.GraphQuery{}, &view.Graph{}, &wire.Claim{}, &wire.Homes{}, &wire.Forget{}, &wire.Done{}, &wire.AttachConnection{}, &wire.ConnectionClosed{},
+		&view.Query{}, &view.Task{}, &view.GraphQuery{}, &view.Graph{}, &wire.Claim{}, &wire.Homes{}, &wire.Note{}, &wire.Known{}, &wire.Adopt{}, &wire.Forget{}, &wire.Done{}, &wire.AttachConnection{}, &wire.ConnectionClosed{},
 		&wire.CancelStep{}, &wire.StepCancelled{}, &wire.LeaseExpired{}, &wire.RemoveSession{}, &wire.RemoveSessions{}, &wire.AdmitSession{}, &wire.PeerLost{}}
 }
 
-// tell sends a message as links do: with tensors or without, from an actor or from nobody.
+// tell sends a message as links do: with or without tensors, with or without a sender.
 func tell(n *node, m proto.Message, sender *actor.PID, tensors int) {
 	var message any = m
 	switch m.(type) {
-	case *wire.RunPartition, *wire.PartitionDone, *wire.Tensors:
+	case *wire.RunPartition, *wire.PartitionDone, *wire.Tensors, *wire.Adopt:
 		p := &wire.Parcel{Message: m}
 		for range tensors {
 			p.Tensors = append(p.Tensors, kernelstest.I64(nil, 1))
@@ -102,7 +102,7 @@ func TestFailureOfUnknownCode(t *testing.T) {
 	}
 }
 
-// FuzzMessages sends a task's roles messages of any content. The actors go on, and nothing of the messages stays.
+// FuzzMessages sends a task's roles messages with arbitrary content. The actors keep running, and nothing of the messages remains.
 func FuzzMessages(f *testing.F) {
 	for i, m := range messages() {
 		b, err := proto.Marshal(m)
@@ -138,14 +138,13 @@ func FuzzMessages(f *testing.F) {
 		if n := log.n.Load(); n != 0 {
 			t.Errorf("%d panics", n)
 		}
-		for _, st := range a.task.steps.all() {
+		for _, st := range a.task.steps.parts() {
 			st.fail(errStray)
 		}
 	})
 }
 
-// TestGradientOfForgedArguments sends a task a part with the gradient of a function whose body has an argument that
-// its signature has not.
+// TestGradientOfForgedArguments sends a task a part with the gradient of a function whose body has an argument that its signature lacks.
 func TestGradientOfForgedArguments(t *testing.T) {
 	net := newNetwork(t, "a", "b")
 	def := chainOfFunctions(1, "")
@@ -176,7 +175,7 @@ func TestGradientOfForgedArguments(t *testing.T) {
 	}
 }
 
-// TestLimits holds that what clients may pile up ends with RESOURCE_EXHAUSTED.
+// TestLimits checks that everything that clients can accumulate is bounded, with RESOURCE_EXHAUSTED beyond the bound.
 func TestLimits(t *testing.T) {
 	net := newNetwork(t, "a")
 	a := net.nodes[taskName("a")]
@@ -197,8 +196,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestLongGraphs holds that functions which call each other deeply, over two tasks, become nodes in time in proportion,
-// and that the work ends with the call that asked for it.
+// TestLongGraphs checks that deeply nested function calls, over two tasks, are expanded in time proportional to their number, and that the
+// work ends with the call that asked for it.
 func TestLongGraphs(t *testing.T) {
 	net := newNetwork(t, "a", "b")
 	a := net.nodes[taskName("a")]
@@ -225,8 +224,8 @@ func TestLongGraphs(t *testing.T) {
 	}
 }
 
-// TestStepsUnderWayAreBounded holds that steps beyond a session's and a task's limit are refused, and that what was refused
-// is not counted.
+// TestStepsUnderWayAreBounded checks that steps beyond the limits of a session and of a task are refused, and that refused steps are not
+// counted.
 func TestStepsUnderWayAreBounded(t *testing.T) {
 	net := newNetwork(t, "a", "b")
 	a, b := net.nodes[taskName("a")], net.nodes[taskName("b")]
@@ -242,36 +241,55 @@ func TestStepsUnderWayAreBounded(t *testing.T) {
 	}
 	defer near.done()
 	defer far.done()
-	c.session.mu.Lock()
-	for i := range uint64(maxSessionSteps) {
-		c.session.steps[1<<63|i] = &step{}
+	id := uint64(1 << 63)
+	fill := func(s *Session, n int) (empty func()) {
+		all := make([]*step, n)
+		for i := range all {
+			id++
+			all[i] = a.task.takeStep()
+			all[i].own.entry.ID = id
+			if err := a.task.steps.enter(s, all[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return func() {
+			for _, st := range all {
+				a.task.steps.leave(st)
+			}
+		}
 	}
-	c.session.mu.Unlock()
+	empty := fill(c.session, maxSessionSteps)
 	refused(near, "Session "+c.session.handle+" has 16384")
-	c.session.mu.Lock()
-	clear(c.session.steps)
-	c.session.mu.Unlock()
-	a.task.inflight.Store(maxSteps)
-	refused(near, a.name+" has 65536")
-	a.task.inflight.Store(0)
-	b.task.steps.mu.Lock()
-	for i := range uint64(maxSteps) {
-		b.task.steps.live[1<<63|i] = &taskStep{}
+	empty()
+	var more []func()
+	for range maxSteps / maxSessionSteps {
+		more = append(more, fill(&Session{}, maxSessionSteps))
 	}
-	b.task.steps.mu.Unlock()
+	refused(near, a.name+" has 65536")
+	for _, empty := range more {
+		empty()
+	}
+	parts := make([]*stepPart, maxSteps)
+	for i := range parts {
+		parts[i] = b.task.makeStep(nil)
+		parts[i].entry.ID = 1<<63 | uint64(i)
+		if err := b.task.steps.begin(parts[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
 	refused(far, b.name+" has 65536")
-	b.task.steps.mu.Lock()
-	clear(b.task.steps.live)
-	b.task.steps.mu.Unlock()
+	for _, st := range parts {
+		b.task.steps.end(st)
+	}
 	c.run(request(map[string]int64{"x:0": 2}, "y:0"), -2)
 	c.run(request(map[string]int64{"x:0": 2}, "z:0"), 2)
 	c.idle()
-	if n := a.task.inflight.Load(); n != 0 {
+	if n := a.task.steps.masters(); n != 0 {
 		t.Errorf("%d steps are counted as under way", n)
 	}
 }
 
-// TestChangesThatWaitAreBounded holds that a session's changes do not pile up behind one that takes long.
+// TestChangesThatWaitAreBounded checks that a session's changes do not pile up behind a slow one.
 func TestChangesThatWaitAreBounded(t *testing.T) {
 	net := newNetwork(t, "a")
 	c := open(t, net.nodes[taskName("a")], `x = Placeholder() dtype=int64`)
@@ -308,7 +326,7 @@ func TestChangesThatWaitAreBounded(t *testing.T) {
 	c.close()
 }
 
-// TestAbortWithoutFailure sends a task that waits in a part of a step an abort that does not say why.
+// TestAbortWithoutFailure sends an abort without a reason to a task that waits in a part of a step.
 func TestAbortWithoutFailure(t *testing.T) {
 	net := newNetwork(t, "a", "b", "c")
 	a, b := net.nodes[taskName("a")], net.nodes[taskName("b")]
@@ -316,7 +334,7 @@ func TestAbortWithoutFailure(t *testing.T) {
 	for _, failure := range []*wire.Failure{nil, {}, {Code: 1 << 30}} {
 		ended := c.begin(t.Context(), request(nil, "z:0"))
 		b.awaits("take")
-		for _, st := range b.task.steps.all() {
+		for _, st := range b.task.steps.parts() {
 			b.task.worker.Send(&wire.AbortStep{Step: uint64(st.ID), Failure: failure})
 			b.task.worker.Send(&wire.AbortStep{Step: uint64(st.ID) + 1, Failure: failure})
 		}
@@ -334,7 +352,7 @@ func TestAbortWithoutFailure(t *testing.T) {
 	}
 }
 
-// TestTextFileColumnsOutOfRange initializes tables from columns that no line has, on the master's task and another one.
+// TestTextFileColumnsOutOfRange initializes tables from columns that no line has, on the master's task and on another one.
 func TestTextFileColumnsOutOfRange(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "vocabulary")
 	if err := os.WriteFile(path, []byte("a b\nc d\n"), 0o600); err != nil {

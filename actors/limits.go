@@ -7,16 +7,16 @@ import (
 	"github.com/troupe-run/troupe/internal/processors"
 )
 
-// What clients may make a task keep, each with RESOURCE_EXHAUSTED beyond. Graphs have limits of their own: see
-// graph.MaxNodes. The plans of a session need none: the one that was used the longest ago makes room (maxPlans).
+// Limits on what clients may make a task keep; requests beyond them fail with RESOURCE_EXHAUSTED. Graphs have limits of their own: see
+// graph.MaxNodes. The plans of a session need none: the least recently used one makes room (maxPlans).
 const (
-	// maxSessions bounds the sessions that a task keeps something of: its clients' and other masters'.
+	// maxSessions bounds the sessions for which a task keeps state: those of its clients and of other masters.
 	maxSessions = 1 << 14
-	// maxCallables and maxPartials bound what a session's clients have prepared, and begun and not ended.
+	// maxCallables and maxPartials bound a session's prepared callables and unfinished partial runs.
 	maxCallables = 1 << 14
 	maxPartials  = 1 << 12
-	// maxSessionSteps and maxSteps bound the steps under way of a session, and of a task: those of its clients, and the
-	// parts of steps that it shares with other tasks. maxChanges bounds a session's extensions and plans that wait for turns.
+	// maxSessionSteps and maxSteps bound the steps in progress of a session and of a task; a task counts its clients' steps and its parts
+	// of other masters' steps. maxChanges bounds a session's pending extensions and plans.
 	maxSessionSteps = 1 << 14
 	maxSteps        = 1 << 16
 	maxChanges      = 1 << 14
@@ -37,8 +37,8 @@ func (t *Task) tooManySessions() error {
 // heavyNodes is the number of a graph's nodes from which work on it takes turns with other clients' steps.
 const heavyNodes = 1 << 14
 
-// inTurn does work on a graph of so many nodes. The work calls check now and then, which waits while others have their
-// turn on the processors, and fails when ctx has ended.
+// inTurn does work on a graph of the given number of nodes. The work calls check periodically; check waits while others have their turn on
+// the processors and fails when ctx has ended.
 func (s *workerSession) inTurn(ctx context.Context, nodes int, work func(check func() error) error) error {
 	if nodes < heavyNodes {
 		return work(ctx.Err)

@@ -8,30 +8,36 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/internal/view"
 )
 
-// What a look at a task lists at most.
+// Limits on what a look at a task lists.
 const (
-	maxListed     = 1000 // entries of a section, where the query does not say
-	mostListed    = 1 << 14
+	maxListed     = 1000 // entries of a section, if the query sets no limit
+	MostListed    = 1 << 14
 	maxStepWaits  = 64 // kernels of a step on one task
 	maxStepNames  = 32 // fetches and targets of a step
 	maxAheadNodes = 64 // uses and edges of a step on one task
 )
 
-// Look tells what can be seen of the task, but for its process, its links and the state of the cluster. It asks the containers,
-// which answer in bounded time, and takes no lock for long.
+// Look returns what can be seen of the task, except for its process, its links and the state of the cluster. It asks the containers,
+// which answer in bounded time, and holds no lock for long.
 func (t *Task) Look(q *view.Query) *view.Task {
 	l := &look{task: t, query: q, limit: int(q.GetLimit()), out: &view.Task{Task: t.name,
 		Process: &view.Process{Boot: strconv.FormatUint(t.Boot, 16), Clock: time.Now().UnixNano()}, Totals: t.tally.totals(), Omitted: map[string]int64{}}}
-	l.out.Totals.StepsBegun += t.inflight.Load()
+	l.out.Totals.StepsBegun += int64(t.steps.masters())
+	for _, c := range t.eager.all() {
+		l.out.Totals.EagerContexts++
+		l.out.Totals.EagerHandles += int64(c.handles.count())
+		l.out.Totals.EagerFunctions += int64(c.library.count())
+	}
 	if l.limit <= 0 {
 		l.limit = maxListed
 	}
-	l.limit = min(l.limit, mostListed)
+	l.limit = min(l.limit, MostListed)
 	if l.wants("resources") || l.wants("steps") {
 		l.findResources()
 	}
@@ -53,7 +59,7 @@ func (t *Task) Look(q *view.Query) *view.Task {
 	return l.out
 }
 
-// See is Look with all that is known of the task in its process.
+// See is Look plus everything else that the process knows of the task.
 func (t *Task) See(q *view.Query) *view.Task {
 	seen := t.Look(q)
 	if t.Complete != nil {
@@ -62,7 +68,7 @@ func (t *Task) See(q *view.Query) *view.Task {
 	return seen
 }
 
-// Ask has another task See, which it answers within ctx.
+// Ask has another task answer See; it must answer within ctx.
 func (t *Task) Ask(ctx context.Context, task string, q *view.Query) (*view.Task, error) {
 	return ask[*view.Task](ctx, t, task, workerName, q)
 }
@@ -77,7 +83,7 @@ type look struct {
 	found  []*view.Resource
 	ids    map[containers.Resource]*view.Resource
 	byID   map[string]*view.Resource
-	needed map[*view.Resource]bool // that steps wait for
+	needed map[*view.Resource]bool // resources that steps wait for
 }
 
 func (l *look) wants(section string) bool {
@@ -90,7 +96,7 @@ func (l *look) omit(section string, n int) {
 	}
 }
 
-// capped gives the first entries of a section, and counts the others.
+// capped returns the first entries of a section and counts the others as omitted.
 func capped[E any](l *look, section string, all []E) []E {
 	if len(all) > l.limit {
 		l.omit(section, len(all)-l.limit)
@@ -103,7 +109,12 @@ func capped[E any](l *look, section string, all []E) []E {
 func (l *look) findResources() {
 	l.ids, l.byID, l.needed = map[containers.Resource]*view.Resource{}, map[string]*view.Resource{}, map[*view.Resource]bool{}
 	for _, d := range l.task.Devices {
-		l.list(d, "")
+		l.list(d, "", "")
+	}
+	for _, r := range l.task.shared.all() {
+		if v := l.byID[l.idOf(r)]; v != nil {
+			v.Shared = true
+		}
 	}
 	l.task.mu.Lock()
 	sessions := slices.Collect(maps.Values(l.task.sessions))
@@ -111,20 +122,46 @@ func (l *look) findResources() {
 	for _, s := range sessions {
 		if s.isolated {
 			for _, d := range s.devices {
-				l.list(d, "session "+view.SessionName(s.handle)+" ")
+				l.list(d, "session "+view.SessionName(s.handle)+" ", s.who)
 			}
 		}
 	}
 }
 
-func (l *look) list(d devices.Device, owner string) {
+// list lists the containers of a device. Those of a session with its own state belong to its client, who.
+func (l *look) list(d devices.Device, owner, who string) {
 	entries, err := d.Resources().List()
 	if err != nil {
-		l.task.Log.Warn("some containers did not tell what they hold", "device", d.Name(), "error", err)
+		l.task.Log.Warn("some containers did not list their contents", "device", d.Name(), "error", err)
 	}
 	for _, e := range entries {
-		l.add(d.Name(), owner+e.Container, e.Kind, e.Name, e.Resource)
+		v := l.add(d.Name(), owner+e.Container, e.Kind, e.Name, e.Resource)
+		v.Who = who
+		if handle := view.PrivateTo(e.Name); who == "" && handle != "" {
+			v.Who = l.task.clientOf(handle)
+		}
 	}
+}
+
+// clientOf returns the client of a session, for display; a dash if the task no longer has the session.
+func (t *Task) clientOf(handle string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := t.sessions[handle]; s != nil {
+		return s.who
+	}
+	return "-"
+}
+
+// idOf returns the id of a resource that has its home on the task.
+func (l *look) idOf(r *wire.Resource) string {
+	container := r.Container
+	for _, d := range l.task.Devices {
+		if d.Name() == r.Device {
+			container = cmp.Or(container, d.Resources().DefaultContainer())
+		}
+	}
+	return view.ResourceID(r.Device, container, cmp.Or(variableKinds[r.Kind], r.Kind), r.Name)
 }
 
 func (l *look) add(device, container, kind, name string, r containers.Resource) *view.Resource {
@@ -134,7 +171,7 @@ func (l *look) add(device, container, kind, name string, r containers.Resource) 
 	return v
 }
 
-// resources describes those that were listed and are not left out, and all that steps wait for.
+// resources describes the listed resources that are not omitted, and all that steps wait for.
 func (l *look) resources() {
 	if l.ids == nil {
 		return
@@ -183,7 +220,7 @@ func (l *look) devices() {
 	}
 }
 
-// sessions lists the open sessions, the one that was opened first first.
+// sessions lists the open sessions, oldest first.
 func (l *look) sessions() {
 	all := l.task.sessionsOf.all()
 	slices.SortFunc(all, func(a, b *Session) int {
@@ -194,7 +231,7 @@ func (l *look) sessions() {
 	}
 }
 
-// look tells of a session.
+// look describes a session.
 func (s *Session) look() *view.Session {
 	v := &view.Session{Name: s.name(), Who: s.rights.Who, Opened: s.opened, Used: s.used.Load(), LeaseEnds: s.leaseEnds.Load(),
 		Plans: int64(len(*s.plans.Load())), StepsDone: s.stepsDone.Load(), StepsFailed: s.stepsFailed.Load()}
@@ -207,30 +244,34 @@ func (s *Session) look() *view.Session {
 	if w := s.working.Load(); w != nil {
 		v.Working, v.WorkingSince = w.what, w.since
 	}
-	v.ChangesWaiting = s.changesWaiting.Load()
+	if c := s.eager; c != nil {
+		v.Eager = &view.EagerContext{Id: c.id, Handles: int64(c.handles.count()), Functions: int64(c.library.count()), Task: c.names.client}
+		v.Eager.KeepAlive = int64(c.keep)
+	}
+	v.ChangesWaiting, v.Steps = s.changesWaiting.Load(), int64(s.task.steps.count(s))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v.Callables, v.PartialRuns, v.Steps = int64(len(s.callables)), int64(len(s.partials)), int64(len(s.steps))
+	v.Callables, v.PartialRuns = int64(len(s.callables)), int64(len(s.partials))
 	v.Tasks = sortedKeys(s.reached)
 	return v
 }
 
-// steps lists the steps of the task's sessions, and the parts of other masters'; the one that began first first.
+// steps lists the steps of the task's sessions and the parts of other masters' steps, oldest first.
 func (l *look) steps() {
 	var all []*view.Step
 	describe := map[*view.Step]func(*view.Step){}
 	wanted := func(id uint64) bool { return l.query.GetStep() == 0 || l.query.GetStep() == id }
 	for _, s := range l.task.sessionsOf.all() {
-		for _, st := range s.running() {
+		for _, st := range l.task.steps.running(s) {
 			if wanted(st.id) {
-				v := &view.Step{Id: st.id, Session: s.name(), Master: l.task.name, Began: st.own.Origin.Began}
+				v := &view.Step{Id: st.id, Session: s.name(), Who: s.rights.Who, Master: l.task.name, Began: st.own.Origin.Began}
 				all, describe[v] = append(all, v), func(v *view.Step) { st.look(l, v) }
 			}
 		}
 	}
-	for _, st := range l.task.steps.all() {
+	for _, st := range l.task.steps.parts() {
 		if st.master != l.task.name && wanted(uint64(st.ID)) {
-			v := &view.Step{Id: uint64(st.ID), Session: view.SessionName(st.session.handle), Master: st.master, Began: st.Origin.Began, Runs: true}
+			v := &view.Step{Id: uint64(st.ID), Session: view.SessionName(st.session.handle), Who: st.session.who, Master: st.master, Began: st.Origin.Began, Runs: true}
 			all, describe[v] = append(all, v), func(v *view.Step) { st.look(l, v) }
 		}
 	}
@@ -241,13 +282,13 @@ func (l *look) steps() {
 	}
 }
 
-// look tells of a step what its master knows, and of its part here.
+// look describes what the master knows of a step, and the step's part here.
 func (st *step) look(l *look, v *view.Step) {
 	v.Owed = st.owing()
 	st.mu.Lock()
-	v.Runs = st.local
-	if st.err != nil {
-		v.Error = view.Line(st.err.Error())
+	v.Runs = st.core.Local()
+	if err := st.core.Err(); err != nil {
+		v.Error = view.Line(err.Error())
 	}
 	st.mu.Unlock()
 	sig := st.plan.pruned.Signature
@@ -258,12 +299,12 @@ func (st *step) look(l *look, v *view.Step) {
 	}
 }
 
-// look tells of a step's part on this task.
-func (st *taskStep) look(l *look, v *view.Step) {
+// look describes a step's part on this task.
+func (st *stepPart) look(l *look, v *view.Step) {
 	st.mu.Lock()
-	v.Compiling = st.plan == nil
-	if st.err != nil && v.Error == "" {
-		v.Error = view.Line(st.err.Error())
+	v.Compiling = !st.core.Known()
+	if err := st.core.Err(); err != nil && v.Error == "" {
+		v.Error = view.Line(err.Error())
 	}
 	st.mu.Unlock()
 	seen := devices.LookAt(&st.runs, maxStepWaits, l.query.GetDetail())
@@ -290,7 +331,7 @@ func indices(in []int) []int32 {
 	return out
 }
 
-// wait tells of a kernel that has begun and not ended.
+// wait describes a kernel that has begun and not ended.
 func (l *look) wait(w devices.Wait) *view.Wait {
 	v := &view.Wait{Node: devices.UserName(w.Node), Op: w.Node.Op, Device: w.Device, Function: w.Function}
 	if !w.Since.IsZero() {
@@ -318,7 +359,7 @@ func (l *look) wait(w devices.Wait) *view.Wait {
 	return v
 }
 
-// need gives the id of a resource that a kernel waits for, and has it listed.
+// need returns the id of a resource that a kernel waits for, and marks the resource to be listed.
 func (l *look) need(w devices.Wait, r containers.Resource) (id string) {
 	found := l.ids[r]
 	if found == nil { // of a step, or deleted

@@ -2,12 +2,11 @@ package actors
 
 import (
 	"context"
-	"strings"
 
 	"github.com/troupe-run/troupe/internal/view"
 )
 
-// What a page of a graph has at most. A page may have one node more than fit the bytes.
+// Limits of a page of a graph. A page may have one node more than pageBytes allows.
 const (
 	pageNodes    = 1 << 13
 	pageBytes    = 1 << 20
@@ -15,7 +14,7 @@ const (
 	maxNodeEdges = 1 << 12 // inputs and controls of a node; further ones are counted
 )
 
-// Graph gives a page of the graph of a session whose master the task is. It takes no lock.
+// Graph returns a page of the graph of a session whose master is the task. It takes no lock.
 func (t *Task) Graph(q *view.GraphQuery) *view.Graph {
 	for _, s := range t.sessionsOf.all() {
 		if s.name() == q.GetSession() {
@@ -25,14 +24,14 @@ func (t *Task) Graph(q *view.GraphQuery) *view.Graph {
 	return &view.Graph{Session: q.GetSession()}
 }
 
-// AskGraph has another task give a Graph, which it answers within ctx.
+// AskGraph has another task answer Graph; it must answer within ctx.
 func (t *Task) AskGraph(ctx context.Context, q *view.GraphQuery) (*view.Graph, error) {
 	return ask[*view.Graph](ctx, t, q.GetTask(), workerName, q)
 }
 
-// page is the nodes from number first on, limit at most.
+// page returns the nodes from number first on, at most limit of them.
 func (s *Session) page(first, limit int64) *view.Graph {
-	out := &view.Graph{Known: true, Session: s.name(), First: max(first, 0)}
+	out := &view.Graph{Known: true, Session: s.name(), Who: s.rights.Who, First: max(first, 0)}
 	g := s.graph.Load()
 	if g == nil {
 		return out
@@ -50,10 +49,7 @@ func (s *Session) page(first, limit int64) *view.Graph {
 		if size > pageBytes {
 			break
 		}
-		v := &view.GraphNode{Name: n.Name, Op: ops.index(n.Op), Device: devices.index(n.Assigned)}
-		if len(v.Name) > maxNodeName {
-			v.Name = strings.ToValidUTF8(v.Name[:maxNodeName], "") + "…"
-		}
+		v := &view.GraphNode{Name: view.Clip(n.Name, maxNodeName), Op: ops.index(n.Op), Device: devices.index(n.Assigned)}
 		for _, in := range n.Inputs[:min(len(n.Inputs), maxNodeEdges)] {
 			v.Inputs = append(v.Inputs, uint32(in.Node.ID))
 		}
@@ -68,7 +64,7 @@ func (s *Session) page(first, limit int64) *view.Graph {
 	return out
 }
 
-// interned numbers strings in the order in which they come.
+// interned numbers strings in the order of their first appearance.
 type interned struct {
 	of *[]string
 	at map[string]uint32

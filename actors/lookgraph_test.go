@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/internal/view"
 )
 
-// shown is a graph as text, a line a node, put together of pages of limit nodes.
+// shown returns a graph as text, one line per node, assembled from pages of limit nodes.
 func shown(t *testing.T, give func(*view.GraphQuery) *view.Graph, session string, limit int64) string {
 	t.Helper()
 	var names, lines []string

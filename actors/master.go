@@ -12,44 +12,45 @@ import (
 	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/actors/wire"
+	"github.com/troupe-run/troupe/graph/device"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/contain"
+	"github.com/troupe-run/troupe/internal/recent"
 	"github.com/troupe-run/troupe/internal/roles"
 	"google.golang.org/protobuf/proto"
 )
 
-// master is the actor that keeps a task's sessions and knows whose client is still there; workers of other tasks answer
-// it. It publishes the sessions for reading, so that a step finds its own without a message.
+// master is the actor that owns a task's sessions and knows which of their clients are connected. Workers of other tasks
+// send it their answers. It publishes the sessions for reading, so that a step finds its session without a message.
 type master struct {
 	task  *Task
 	state *masterState
-	// users are the connections that use a session, uses the same by connection, leases the timers of
-	// the sessions that none uses.
+	// users holds the connections that use each session, uses the sessions of each connection, and leases the timers of
+	// sessions without connections.
 	users    map[*Session]map[Connection]struct{}
 	uses     map[Connection]map[*Session]struct{}
 	leases   map[*Session]*time.Timer
 	draining bool
-	// gone are the connections that ended last, in the order of ended from next on: the news of a
-	// call over one may come later than that of its end.
-	gone  map[Connection]struct{}
-	ended [rememberedConnections]Connection
-	next  int
+	// gone holds the connections that ended most recently. The message about a call may arrive after the one about the end of its
+	// connection.
+	gone *recent.Map[Connection, struct{}]
 }
 
-// rememberedConnections is how many connections that ended are remembered.
+// rememberedConnections is how many ended connections are remembered.
 const rememberedConnections = 1 << 12
 
-// masterState is what the master publishes.
+// masterState is the state that the master publishes.
 type masterState struct {
 	task     *Task
 	sessions sync.Map // *Session by handle
 	expired  expiredSessions
 
-	mu   sync.Mutex
+	mu   sync.Mutex     // guards used: links ask before they close, on their own goroutines
 	used map[string]int // how many sessions have parts of their plans on another task
 }
 
-// use counts a session that has parts on a task, or has no more.
+// use counts a session that begins or ceases to have parts on a task.
 func (m *masterState) use(task string, by int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -58,8 +59,8 @@ func (m *masterState) use(task string, by int) {
 	}
 }
 
-// Uses tells whether a session of this master has parts on another task, which the master then
-// watches over. It takes no lock that is held while anything is called.
+// Uses reports whether a session of this master has parts on another task. The master then
+// watches that task. Uses takes no lock that is held during calls.
 func (t *Task) Uses(task string) bool {
 	m := t.sessionsOf
 	m.mu.Lock()
@@ -67,7 +68,7 @@ func (t *Task) Uses(task string) bool {
 	return m.used[task] > 0
 }
 
-// session finds an open session; nil if there is none.
+// session returns an open session, or nil.
 func (m *masterState) session(handle string) *Session {
 	if s, ok := m.sessions.Load(handle); ok {
 		return s.(*Session)
@@ -75,7 +76,7 @@ func (m *masterState) session(handle string) *Session {
 	return nil
 }
 
-// all are the open sessions.
+// all returns the open sessions.
 func (m *masterState) all() (all []*Session) {
 	m.sessions.Range(func(_, s any) bool {
 		all = append(all, s.(*Session))
@@ -84,18 +85,19 @@ func (m *masterState) all() (all []*Session) {
 	return all
 }
 
-// Connection names a client's connection; zero for clients in the process, whose sessions have no
+// Connection identifies a client's connection. It is zero for clients in the process, whose sessions have no
 // lease.
 type Connection uint64
 
-// masterCall is a message to the master with what lies beside it.
+// masterCall is a message to the master, with the values that are passed beside it.
 type masterCall struct {
 	message proto.Message
-	session *Session         // of AdmitSession
-	reply   chan masterReply // has room for the one answer
+	session *Session            // of AdmitSession
+	ends    func(*Session) bool // of RemoveSessions: selects the sessions to remove; nil means all
+	reply   chan masterReply    // has room for the one answer
 }
 
-// masterReply answers a masterCall: with the sessions that were taken off, or an error.
+// masterReply is the reply to a masterCall: the sessions that were removed, or an error.
 type masterReply struct {
 	sessions []*Session
 	err      error
@@ -103,15 +105,15 @@ type masterReply struct {
 
 // startMaster spawns the master.
 func (t *Task) startMaster() error {
-	t.sessionsOf = &masterState{task: t, used: map[string]int{}}
+	t.sessionsOf = &masterState{task: t, used: map[string]int{}, expired: expiredSessions{since: recent.NewMap[string, expiry](rememberedSessions)}}
 	m := &master{task: t, state: t.sessionsOf, users: map[*Session]map[Connection]struct{}{}, uses: map[Connection]map[*Session]struct{}{},
-		leases: map[*Session]*time.Timer{}, gone: map[Connection]struct{}{}}
+		leases: map[*Session]*time.Timer{}, gone: recent.NewMap[Connection, struct{}](rememberedConnections)}
 	var err error
 	t.master, err = t.spawn(roles.Spec{Name: masterName, Kind: "master", Receive: m.Receive, Refuse: m.refuse})
 	return err
 }
 
-// Receive handles the coming and going of sessions and connections, and the answers of workers. See wire/master.proto.
+// Receive handles new and ended sessions and connections, and the answers of workers. See wire/master.proto.
 func (m *master) Receive(c actor.Context) {
 	switch msg := c.Message().(type) {
 	case *masterCall:
@@ -133,7 +135,7 @@ func (m *master) Receive(c actor.Context) {
 			m.task.System.Root.Send(sender, &wire.Done{Failure: failure(m.task.drain(msg))})
 		}
 	case *wire.LeaseExpired:
-		m.leaseExpired(msg.Session)
+		m.leaseLooked(msg.Session)
 	case *peerLost:
 		err := failed(msg.message.Failure)
 		for _, st := range msg.steps {
@@ -142,7 +144,7 @@ func (m *master) Receive(c actor.Context) {
 	}
 }
 
-// answer handles a message that is answered.
+// answer handles a message that expects a reply.
 func (m *master) answer(c *masterCall) (r masterReply) {
 	switch msg := c.message.(type) {
 	case *wire.AdmitSession:
@@ -152,9 +154,13 @@ func (m *master) answer(c *masterCall) (r masterReply) {
 		}
 		m.state.sessions.Store(c.session.handle, c.session)
 		m.users[c.session] = map[Connection]struct{}{}
-		m.attach(c.session, Connection(msg.Connection))
+		if keep := c.session.keepAlive(); keep > 0 {
+			m.lookAtLease(c.session, keep)
+		} else {
+			m.attach(c.session, Connection(msg.Connection))
+		}
 		m.task.tally.opened.Add(1)
-		m.task.Events.Add("session opened", c.session.name(), c.session.rights.Who)
+		m.task.Events.AddOf(c.session.rights.Who, "session opened", c.session.name(), c.session.rights.Who)
 	case *wire.RemoveSession:
 		if s := m.state.session(msg.Session); s != nil {
 			m.drop(s)
@@ -162,15 +168,17 @@ func (m *master) answer(c *masterCall) (r masterReply) {
 		}
 	case *wire.RemoveSessions:
 		m.draining = m.draining || msg.Stop
-		r.sessions = m.state.all()
-		for _, s := range r.sessions {
-			m.drop(s)
+		for _, s := range m.state.all() {
+			if (msg.Stop || s.eager == nil) && (c.ends == nil || c.ends(s)) {
+				m.drop(s)
+				r.sessions = append(r.sessions, s)
+			}
 		}
 	}
 	return r
 }
 
-// refuse ends a message that the master did not handle.
+// refuse replies to a message that the master did not handle.
 func (m *master) refuse(message any, cause error) {
 	switch msg := message.(type) {
 	case *masterCall:
@@ -186,14 +194,14 @@ func (m *master) refuse(message any, cause error) {
 	}
 }
 
-// workerAnswered takes the end of another task's part of a step.
+// workerAnswered handles the end of another task's part of a step.
 func (m *master) workerAnswered(p *wire.Parcel) {
 	done, ok := p.Message.(*wire.PartitionDone)
 	if !ok {
 		p.Release()
 		return
 	}
-	if st := m.task.distributed.find(done.Step); st != nil {
+	if st := m.task.steps.master(done.Step); st != nil {
 		st.partDone(done, p.Tensors)
 	} else {
 		p.Release()
@@ -201,9 +209,7 @@ func (m *master) workerAnswered(p *wire.Parcel) {
 }
 
 func (m *master) connectionClosed(conn Connection) {
-	delete(m.gone, m.ended[m.next])
-	m.gone[conn], m.ended[m.next] = struct{}{}, conn
-	m.next = (m.next + 1) % rememberedConnections
+	m.gone.Add(conn, struct{}{})
 	for s := range m.uses[conn] {
 		delete(m.users[s], conn)
 		if len(m.users[s]) == 0 {
@@ -213,16 +219,31 @@ func (m *master) connectionClosed(conn Connection) {
 	delete(m.uses, conn)
 }
 
-func (m *master) leaseExpired(handle string) {
+// leaseLooked ends a session whose client is gone, if its lease is over or memory is short. Otherwise it checks again later.
+func (m *master) leaseLooked(handle string) {
 	s := m.state.session(handle)
 	if s == nil || m.leases[s] == nil {
 		return // used again meanwhile
 	}
-	m.state.expired.add(handle)
+	why := "its lease is over"
+	if keep := s.keepAlive(); keep > 0 {
+		if left := keep - time.Since(time.Unix(0, s.used.Load())); left > 0 {
+			m.lookAtLease(s, left)
+			return
+		}
+		why = "it was not used for " + keep.String()
+	} else if left := time.Until(time.Unix(0, s.leaseEnds.Load())); left > 0 {
+		if !tensor.Process.Short() {
+			m.lookAtLease(s, min(left, leaseLook))
+			return
+		}
+		why = "memory is short"
+	}
+	m.state.expired.add(handle, why)
 	m.task.tally.expired.Add(1)
-	m.task.Events.Add("session expired", s.name(), "its client is gone, and its lease is over")
+	m.task.Events.AddOf(s.rights.Who, "session expired", s.name(), "its client is gone, and "+why)
 	m.drop(s)
-	m.task.Log.Info("a session's client is gone, its lease is over", "session", handle)
+	m.task.Log.Info("a session ends, since its client is gone", "session", handle, "reason", why)
 	m.task.background(func(context.Context) { // bounded by closeTime
 		if err := m.task.close(s, status.Errorf(status.Cancelled, "The session's client is gone")); err != nil {
 			m.task.Log.Warn("a session did not end in time", "error", err)
@@ -235,7 +256,7 @@ func (m *master) attach(s *Session, conn Connection) {
 	if conns == nil || conn == 0 {
 		return
 	}
-	if _, over := m.gone[conn]; over {
+	if _, over := m.gone.Get(conn); over {
 		if len(conns) == 0 && m.leases[s] == nil {
 			m.lease(s)
 		}
@@ -253,17 +274,29 @@ func (m *master) attach(s *Session, conn Connection) {
 	}
 }
 
+const (
+	// ShortLease is how long a session lives without a client, at most the task's lease, where memory is short.
+	ShortLease = 30 * time.Second
+	// leaseLook is how often a longer lease is checked against the remaining memory.
+	leaseLook = 5 * time.Second
+)
+
 // lease starts the time after which a session without a client is closed.
 func (m *master) lease(s *Session) {
 	s.leaseEnds.Store(time.Now().Add(m.task.Lease).UnixNano())
-	m.leases[s] = time.AfterFunc(m.task.Lease, contain.Func(m.task.Log, "The end of a lease",
+	m.lookAtLease(s, min(m.task.Lease, ShortLease))
+}
+
+// lookAtLease has the master check later whether a session without a client must end.
+func (m *master) lookAtLease(s *Session, after time.Duration) {
+	m.leases[s] = time.AfterFunc(after, contain.Func(m.task.Log, "The look at a lease",
 		func() { m.task.master.Send(&wire.LeaseExpired{Session: s.handle}) }, nil))
 }
 
 func (m *master) drop(s *Session) {
 	m.state.sessions.Delete(s.handle)
 	m.task.tally.closed.Add(1)
-	m.task.Events.Add("session closed", s.name(), fmt.Sprintf("after %d steps, of which %d failed", s.stepsDone.Load()+s.stepsFailed.Load(), s.stepsFailed.Load()))
+	m.task.Events.AddOf(s.rights.Who, "session closed", s.name(), fmt.Sprintf("after %d steps, of which %d failed", s.stepsDone.Load()+s.stepsFailed.Load(), s.stepsFailed.Load()))
 	for conn := range m.users[s] {
 		if delete(m.uses[conn], s); len(m.uses[conn]) == 0 {
 			delete(m.uses, conn)
@@ -276,18 +309,18 @@ func (m *master) drop(s *Session) {
 	}
 }
 
-// running are the steps that run now, of all sessions.
+// running returns the running steps of all sessions.
 func (m *masterState) running() (all []*step) {
 	for _, s := range m.all() {
-		all = append(all, s.running()...)
+		all = append(all, m.task.steps.running(s)...)
 	}
 	return all
 }
 
-// drain closes all sessions; their running steps may end until ctx does.
+// drain closes all sessions. Their running steps may continue until ctx ends.
 func (m *masterState) drain(ctx context.Context) {
-	// Sessions are closed also when there is no time left for their steps.
-	all, err := m.task.askMaster(context.WithoutCancel(ctx), &wire.RemoveSessions{Stop: true}, nil)
+	// Sessions are closed even if no time is left for their steps.
+	all, err := m.task.askMaster(context.WithoutCancel(ctx), &masterCall{message: &wire.RemoveSessions{Stop: true}})
 	if err != nil {
 		m.task.Log.Warn("the master did not answer while stopping", "error", err)
 	}
@@ -303,7 +336,7 @@ func (m *masterState) drain(ctx context.Context) {
 
 // quiesce waits until the session runs no step, or ctx ends.
 func (s *Session) quiesce(ctx context.Context) {
-	for _, st := range s.running() {
+	for _, st := range s.task.steps.running(s) {
 		select {
 		case <-st.isDone():
 		case <-ctx.Done():
@@ -312,14 +345,14 @@ func (s *Session) quiesce(ctx context.Context) {
 	}
 }
 
-// askMaster sends a message to the task's own master and waits for the answer.
-func (t *Task) askMaster(ctx context.Context, message proto.Message, s *Session) ([]*Session, error) {
-	c := &masterCall{message: message, session: s, reply: make(chan masterReply, 1)}
+// askMaster sends a message to the task's own master and waits for the reply.
+func (t *Task) askMaster(ctx context.Context, c *masterCall) ([]*Session, error) {
+	c.reply = make(chan masterReply, 1)
 	t.master.Send(c)
 	select {
 	case r := <-c.reply:
 		return r.sessions, r.err
-	default: // others are served first
+	default: // other messages are handled first
 	}
 	limit := time.NewTimer(answerTime)
 	defer limit.Stop()
@@ -333,8 +366,8 @@ func (t *Task) askMaster(ctx context.Context, message proto.Message, s *Session)
 	}
 }
 
-// closeTime bounds the end of a session: cancelled kernels return at once, and only a computation
-// in the middle takes its time.
+// closeTime bounds the end of a session: cancelled kernels return at once, except those in the middle of a
+// computation.
 const closeTime = 10 * time.Second
 
 func (t *Task) close(s *Session, reason error) error {
@@ -343,8 +376,8 @@ func (t *Task) close(s *Session, reason error) error {
 	return s.Close(ctx, reason)
 }
 
-// CreateSession opens a session over a client's graph and returns its handle. The client's
-// connection keeps it alive; its steps have the client's rights.
+// CreateSession opens a session for a client's graph and returns its handle. The client's
+// connection keeps it alive. Its steps have the client's rights.
 func (t *Task) CreateSession(ctx context.Context, conn Connection, rights Rights, def *graphpb.GraphDef, config *corepb.ConfigProto) (string, error) {
 	if t.life.Err() != nil {
 		return "", status.Errorf(status.Unavailable, "The server of %s is shutting down", t.name)
@@ -352,87 +385,110 @@ func (t *Task) CreateSession(ctx context.Context, conn Connection, rights Rights
 	if err := ctx.Err(); err != nil {
 		return "", status.From(err)
 	}
-	s, err := newSession(t, rights, config)
+	s, err := t.openSession(ctx, conn, rights, def, config, nil)
 	if err != nil {
-		t.refused("session refused", rights.Who, err)
-		return "", err
-	}
-	c := s.callOf(ctx, nil, nil)
-	ctx, cancel := c.bound()
-	defer cancel()
-	if err = s.create(ctx, def); err == nil {
-		_, err = t.askMaster(ctx, &wire.AdmitSession{Connection: uint64(conn)}, s)
-	}
-	if err != nil {
-		if e := t.close(s, err); e != nil {
-			t.Log.Warn("a session that failed to open was not closed", "error", e)
-		}
-		t.refused("session refused", rights.Who, err)
 		return "", err
 	}
 	return s.handle, nil
 }
 
-// Has tells whether a handle is that of an open session.
+// openSession creates a session and has the master admit it. If it is that of an eager context, which is nil otherwise, it becomes the
+// context's before that.
+func (t *Task) openSession(ctx context.Context, conn Connection, rights Rights, def *graphpb.GraphDef, config *corepb.ConfigProto, eager *EagerContext) (*Session, error) {
+	s, err := newSession(ctx, t, rights, config, eager)
+	if err != nil {
+		t.refused(rights.Who, "session refused", rights.Who, err)
+		return nil, err
+	}
+	if eager != nil {
+		eager.session = s
+	}
+	c := s.callOf(ctx, nil, nil)
+	ctx, cancel := c.bound(func() {})
+	defer cancel()
+	if err = s.create(ctx, def); err == nil {
+		_, err = t.askMaster(ctx, &masterCall{message: &wire.AdmitSession{Connection: uint64(conn)}, session: s})
+	}
+	if err != nil {
+		if e := t.close(s, err); e != nil {
+			t.Log.Warn("a session that failed to open was not closed", "error", e)
+		}
+		t.refused(rights.Who, "session refused", rights.Who, err)
+		return nil, err
+	}
+	return s, nil
+}
+
+// Has reports whether a handle belongs to an open session.
 func (t *Task) Has(handle string) bool { return t.sessionsOf.session(handle) != nil }
 
-// Knows tells whether a handle is that of an open session, or of one whose lease ended lately.
+// Knows reports whether a handle belongs to an open session, or to one whose lease ended recently.
 func (t *Task) Knows(handle string) bool {
 	_, expired := t.sessionsOf.expired.at(handle)
 	return expired || t.Has(handle)
 }
 
-// OpenSession finds an open session by its handle, for one that does not use it yet; nil if there is none.
+// OpenSession returns the open session with a handle, for a caller that does not use it yet; nil if there is none.
 func (t *Task) OpenSession(handle string) *Session { return t.sessionsOf.session(handle) }
 
-// Session finds a session by its handle, for a call over a client's connection. The error of an
-// unknown one is ABORTED, in TensorFlow's words, and tells of a lease that ended.
+// Session returns the session with a handle, for a call over a client's connection. The error for an
+// unknown handle is ABORTED, in TensorFlow's words, and mentions a lease that ended.
 func (t *Task) Session(handle string, conn Connection) (*Session, error) {
 	s := t.sessionsOf.session(handle)
 	if s == nil {
 		return nil, t.notFound(status.Aborted, handle)
 	}
+	s.usedOver(conn)
+	return s, nil
+}
+
+// usedOver has a client's connection keep the session alive.
+func (s *Session) usedOver(conn Connection) {
 	if conn != 0 && Connection(s.lastConn.Load()) != conn {
 		s.lastConn.Store(uint64(conn))
-		t.master.Send(&wire.AttachConnection{Session: handle, Connection: uint64(conn)})
+		s.task.master.Send(&wire.AttachConnection{Session: s.handle, Connection: uint64(conn)})
 	}
-	return s, nil
 }
 
 // CloseSession ends a session: running steps are cancelled, resources stay.
 func (t *Task) CloseSession(ctx context.Context, handle string) error {
-	removed, err := t.askMaster(ctx, &wire.RemoveSession{Session: handle}, nil)
+	return t.endSession(ctx, handle, status.Errorf(status.Cancelled, "Step was cancelled by an explicit call to `Session::Close()`."))
+}
+
+// endSession removes a session from the open ones and closes it.
+func (t *Task) endSession(ctx context.Context, handle string, reason error) error {
+	removed, err := t.askMaster(ctx, &masterCall{message: &wire.RemoveSession{Session: handle}})
 	if err != nil {
 		return err
 	}
 	if len(removed) == 0 {
 		return t.notFound(status.Aborted, handle)
 	}
-	return t.close(removed[0], status.Errorf(status.Cancelled, "Step was cancelled by an explicit call to `Session::Close()`."))
+	return t.close(removed[0], reason)
 }
 
-// ConnectionClosed tells that a client's connection ended: sessions that nobody else uses end
+// ConnectionClosed reports that a client's connection ended: sessions that no other connection uses end
 // after the lease.
 func (t *Task) ConnectionClosed(conn Connection) {
 	t.master.Send(&wire.ConnectionClosed{Connection: uint64(conn)})
 }
 
-// Sessions is the number of open sessions.
+// Sessions returns the number of open sessions.
 func (t *Task) Sessions() int { return len(t.sessionsOf.all()) }
 
-// ListDevices lists the devices of all tasks that can be reached, the own task's apart. A handle
-// that is not empty must be a session's.
-func (t *Task) ListDevices(ctx context.Context, handle string) (own, others []DeviceInfo, err error) {
+// ListDevices returns the devices of all reachable tasks, the own task's first. A non-empty handle must belong
+// to a session.
+func (t *Task) ListDevices(ctx context.Context, handle string) ([]device.Attributes, error) {
 	s := t.sessionsOf.session(handle)
 	if handle != "" && s == nil {
-		return nil, nil, t.notFound(status.InvalidArgument, handle)
+		return nil, t.notFound(status.InvalidArgument, handle)
 	}
 	tasks := t.Cluster.Tasks()
 	if s != nil {
 		allowed := s.allowed()
 		tasks = slices.DeleteFunc(slices.Clone(tasks), func(task string) bool { return !allowed[task] })
 	}
-	found := make([][]DeviceInfo, len(tasks))
+	found := make([][]device.Attributes, len(tasks))
 	var wg sync.WaitGroup
 	for i, task := range tasks {
 		if task == t.name {
@@ -448,18 +504,18 @@ func (t *Task) ListDevices(ctx context.Context, handle string) (own, others []De
 		}, nil))
 	}
 	wg.Wait()
-	return t.Describe(), slices.Concat(found...), nil
+	return append(t.Describe(), slices.Concat(found...)...), nil
 }
 
-// Reset closes all of this master's sessions and empties containers on all tasks (without names
-// the default ones). Tasks that were never seen have nothing to empty; the error names those that
-// were lost. by names who asks for it.
-func (t *Task) Reset(ctx context.Context, names []string, by string) error {
-	all, err := t.askMaster(ctx, &wire.RemoveSessions{}, nil)
+// Reset closes this master's sessions that ends selects, or all if it is nil, but no eager contexts, and empties containers on all tasks: the default
+// ones if there are no names. Tasks that were never seen and are not up have nothing to empty; the error names those that
+// were lost. by names the requester.
+func (t *Task) Reset(ctx context.Context, names []string, by string, ends func(*Session) bool) error {
+	all, err := t.askMaster(ctx, &masterCall{message: &wire.RemoveSessions{}, ends: ends})
 	if err != nil {
 		return err
 	}
-	t.Events.Add("reset", strings.Join(names, ", "), fmt.Sprintf("by %s; %d sessions were closed", by, len(all)))
+	t.Events.AddOf(by, "reset", strings.Join(names, ", "), fmt.Sprintf("by %s; %d sessions were closed", by, len(all)))
 	failures := make(chan error, len(t.Cluster.Tasks()))
 	var wg sync.WaitGroup
 	for _, s := range all {
@@ -471,10 +527,10 @@ func (t *Task) Reset(ctx context.Context, names []string, by string) error {
 		}, nil))
 	}
 	for _, task := range t.Cluster.Tasks() {
-		if task != t.name && t.Cluster.Known(task) == nil {
-			continue
-		}
 		wg.Go(contain.Func(t.Log, "A reset", func() {
+			if task != t.name && t.Cluster.Find(ctx, task) == nil {
+				return
+			}
 			_, err := ask[*wire.Done](ctx, t, task, directoryName, &wire.Forget{Containers: names})
 			var done *wire.Done
 			if err == nil {

@@ -7,10 +7,10 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// clientMemory is what the sessions of each client take on a task. A client's quota stays as long as something of it is
-// alive, such as a variable, so that closing sessions does not make room for more.
+// clientMemory holds the memory quotas of clients on a task. A client's quota stays as long as any of its memory is in use, such as a
+// variable, so closing sessions does not make room for more.
 type clientMemory struct {
-	mu  sync.Mutex
+	mu  sync.Mutex // guards all: sessions open and end on the goroutines of their calls
 	all map[string]*clientQuota
 }
 
@@ -19,11 +19,10 @@ type clientQuota struct {
 	sessions int
 }
 
-// clientPart is which part of the process's memory a client may have, unless the operator sets another limit: three
-// quarters.
+// clientPart returns the part of the process's memory that a client may use, unless the operator sets another limit: three quarters.
 func clientPart(limit int64) int64 { return limit / 4 * 3 }
 
-// open gives the quota of a client that opens a session.
+// open returns the quota of a client that opens a session.
 func (m *clientMemory) open(client string, limit int64) *tensor.Quota {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -44,14 +43,14 @@ func (m *clientMemory) open(client string, limit int64) *tensor.Quota {
 	return c.Quota
 }
 
-// close ends a session of a client.
+// close records the end of a client's session.
 func (m *clientMemory) close(client string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.all[client].sessions--
 }
 
-// least is the smaller of two limits, of which 0 is none.
+// least returns the smaller of two limits; 0 means no limit.
 func least(a, b int64) int64 {
 	if a == 0 || b == 0 {
 		return cmp.Or(a, b)
@@ -59,7 +58,7 @@ func least(a, b int64) int64 {
 	return min(a, b)
 }
 
-// limitMemory bounds what a session takes on this task, by quotas of its client's and its own.
+// limitMemory bounds the memory of a session on this task, by its client's quota and its own.
 func (s *workerSession) limitMemory(r Rights) {
 	t := s.task
 	own := tensor.NewQuota(least(t.SessionMemory, r.SessionBytes), "session", "--session-memory, WithSessionMemory or session_bytes in a policy raises it")
@@ -78,7 +77,7 @@ func (s *workerSession) limitMemory(r Rights) {
 	}
 }
 
-// endMemory ends what limitMemory began. What is alive still counts.
+// endMemory undoes limitMemory. Memory that is still in use continues to count.
 func (s *workerSession) endMemory() {
 	s.memory.Leave()
 	if s.client != "" {

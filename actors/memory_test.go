@@ -9,8 +9,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// TestRightsBoundMemory holds that the bytes of a client's rights bound its steps, sessions and all of them together, on
-// the master and on a worker of another task.
+// TestRightsBoundMemory checks that the byte limits in a client's rights bound its steps, its sessions and all its sessions together, on
+// the master and on another task's worker.
 func TestRightsBoundMemory(t *testing.T) {
 	for _, c := range []struct {
 		what   string
@@ -40,8 +40,8 @@ func TestRightsBoundMemory(t *testing.T) {
 	}
 }
 
-// TestClientMemory holds that what a client has left counts after its sessions are closed, and that nothing is kept of
-// those that have left nothing.
+// TestClientMemory checks that a client's remaining memory counts after its sessions are closed, and that nothing is kept for clients
+// without any.
 func TestClientMemory(t *testing.T) {
 	var m clientMemory
 	pool := tensor.NewPool("test", 0).Under(m.open("10.0.0.7", 1<<20))

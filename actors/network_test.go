@@ -13,31 +13,33 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/devices"
+	"github.com/troupe-run/troupe/graph/device"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 )
 
-// network is a cluster in the test's process: tasks with actor systems of their own, whose messages
-// pass through it as bytes and are handled by the goroutine that reads them. It can break links, stop tasks, and hold or lose messages.
+// network is a cluster in the test's process: tasks with their own actor systems. Messages between them pass through it as bytes and are
+// handled by the goroutine that reads them. It can break links, stop tasks, and hold or lose messages.
 type network struct {
 	t     testing.TB
 	lease time.Duration
 
 	mu    sync.Mutex
 	tasks []string
-	nodes map[string]*node // that are up
-	ended []*node          // of whose memory nothing may be in use at the end of the test
-	seen  map[string][]DeviceInfo
+	nodes map[string]*node // the tasks that are up
+	ended []*node          // ended tasks; none of their memory may be in use at the end of the test
+	seen  map[string][]device.Attributes
 	boots uint64
 	cut   map[[2]string]bool
 	files func(job string) FileAccess                // of a task; nil for none
 	more  func(n *node, job string) []devices.Device // devices of a task beside its CPU; nil for none
 	pipes map[[2]string]*pipe
 	jams  map[[2]string]*jam
-	// pass decides whether a message is delivered; nil for all. It may keep it and deliver later.
-	pass func(from, to string, m proto.Message, deliver func()) bool
+	// pass decides whether a message is delivered; nil delivers all. It may keep a message and deliver it later.
+	pass    func(from, to string, m proto.Message, deliver func()) bool
+	sending func(m proto.Message) // may be nil
 
 	readers sync.WaitGroup
 	over    chan struct{}
@@ -55,16 +57,15 @@ type node struct {
 	mu    sync.Mutex
 	down  func(task string, err error)
 	held  int
-	large int // tensors that were pushed
+	large int // number of pushed tensors
 }
 
-// newNetwork starts the tasks 0 of jobs. When the test ends they are stopped, and nothing of them
-// may be left: no goroutine, no tensor.
+// newNetwork starts task 0 of each job. At the end of the test they are stopped, and no goroutine and no tensor may be left.
 func newNetwork(t testing.TB, jobs ...string) *network { return newNetworkWith(t, nil, jobs...) }
 
 // newNetworkWith gives the tasks access to files.
 func newNetworkWith(t testing.TB, files func(job string) FileAccess, jobs ...string) *network {
-	net := &network{t: t, files: files, lease: time.Hour, nodes: map[string]*node{}, seen: map[string][]DeviceInfo{}, cut: map[[2]string]bool{},
+	net := &network{t: t, files: files, lease: time.Hour, nodes: map[string]*node{}, seen: map[string][]device.Attributes{}, cut: map[[2]string]bool{},
 		pipes: map[[2]string]*pipe{}, jams: map[[2]string]*jam{}, over: make(chan struct{})}
 	leaks := goleak.IgnoreCurrent()
 	host := tensor.Host.Stats().InUse
@@ -77,7 +78,7 @@ func newNetworkWith(t testing.TB, files func(job string) FileAccess, jobs ...str
 		}
 		close(net.over)
 		net.readers.Wait()
-		// First: goroutines that end release what they hold.
+		// This comes first: goroutines release what they hold when they end.
 		if err := goleak.Find(leaks); err != nil {
 			t.Error(err)
 		}
@@ -109,7 +110,8 @@ func (net *network) start(job string) *node {
 	net.boots++
 	n := &node{net: net, name: name, boot: net.boots}
 	net.mu.Unlock()
-	n.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
+	// A message to an actor that has stopped is a dead letter. The library throttles dead letters with a goroutine that lives for an interval.
+	n.system = actor.NewActorSystem(actor.WithDeadLetterThrottleInterval(time.Millisecond), actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
 	n.system.ProcessRegistry.Address = name
 	n.system.ProcessRegistry.RegisterAddressResolver(func(pid *actor.PID) (actor.Process, bool) {
 		return wireTo{n, pid.Address}, true
@@ -135,7 +137,7 @@ func (net *network) start(job string) *node {
 	return n
 }
 
-// stop ends a task in order, as its server does when it is told to. Steps may end until ctx does.
+// stop ends a task in order, as its server does on request. Steps may run until ctx ends.
 func (n *node) stop(ctx context.Context) {
 	n.net.t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
@@ -143,7 +145,7 @@ func (n *node) stop(ctx context.Context) {
 	if err := n.task.Stop(ctx); err != nil {
 		n.net.t.Errorf("%s did not stop: %v", n.name, err)
 	}
-	if n.net.remove(n) { // its peers hear a goodbye
+	if n.net.remove(n) { // its peers get a goodbye
 		for _, other := range n.net.tasks {
 			if other != n.name {
 				n.net.tell(other, n.name)
@@ -159,7 +161,7 @@ func (n *node) stop(ctx context.Context) {
 	}
 }
 
-// kill ends a task as when its process dies: the others lose it before it knows.
+// kill ends a task as if its process died: the others lose it before it knows.
 func (n *node) kill() {
 	n.net.remove(n)
 	for _, other := range n.net.tasks {
@@ -188,7 +190,7 @@ func (net *network) node(name string) *node {
 	return net.nodes[name]
 }
 
-// tell tells a task that it lost another one, after what came from that.
+// tell notifies a task that it lost another one, after all messages from that one.
 func (net *network) tell(task, lost string) {
 	net.lose(lost, task)
 	if n := net.node(task); n != nil {
@@ -200,7 +202,7 @@ func (net *network) lost(task string) error {
 	return status.Errorf(status.Unavailable, "worker %s was lost: the test says so", task)
 }
 
-// part breaks the link between two tasks; join lets it come up again.
+// part breaks the link between two tasks; join restores it.
 func (net *network) part(a, b string) {
 	net.mu.Lock()
 	net.cut[[2]string{a, b}], net.cut[[2]string{b, a}] = true, true
@@ -216,11 +218,18 @@ func (net *network) join(a, b string) {
 	delete(net.cut, [2]string{b, a})
 }
 
-// filter sets what decides about messages.
+// filter sets the function that decides about messages.
 func (net *network) filter(pass func(from, to string, m proto.Message, deliver func()) bool) {
 	net.mu.Lock()
 	defer net.mu.Unlock()
 	net.pass = pass
+}
+
+// onSend sets a function that is called on the sender's goroutine before a message is sent.
+func (net *network) onSend(f func(m proto.Message)) {
+	net.mu.Lock()
+	defer net.mu.Unlock()
+	net.sending = f
 }
 
 // wireTo carries messages from a task to an address.
@@ -229,10 +238,16 @@ type wireTo struct {
 	to   string
 }
 
-// SendUserMessage puts a message on its way, as bytes.
+// SendUserMessage sends a message, as bytes.
 func (w wireTo) SendUserMessage(pid *actor.PID, message any) {
 	_, content, sender := actor.UnwrapEnvelope(message)
 	net := w.from.net
+	net.mu.Lock()
+	sending := net.sending
+	net.mu.Unlock()
+	if sending != nil {
+		sending(messageOf(content))
+	}
 	q := &letter{kind: content, id: pid.Id}
 	if sender != nil {
 		q.sender = actor.NewPID(sender.Address, sender.Id)
@@ -252,7 +267,7 @@ func (w wireTo) SendUserMessage(pid *actor.PID, message any) {
 
 // letter is a message as bytes.
 type letter struct {
-	kind    any // of what type it is
+	kind    any // its type
 	message []byte
 	tensors [][]byte
 	id      string
@@ -317,17 +332,17 @@ func (q *letter) deliver() {
 	process.SendUserMessage(actor.NewPID(q.to.name, q.id), &actor.MessageEnvelope{Message: m, Sender: q.sender})
 }
 
-// pipe is the way from one task to another: a goroutine reads messages from it and handles them.
+// pipe carries messages from one task to another: a goroutine reads and handles them.
 type pipe struct {
 	net      *network
 	from, to string
-	mu       sync.Mutex // of queue
+	mu       sync.Mutex // guards queue
 	queue    []*letter
 	more     chan struct{}
 	handling sync.Mutex // held while a message is being handled
 }
 
-// pipe gives the way between two tasks; the caller holds the lock.
+// pipe returns the pipe between two tasks; the caller holds the lock.
 func (net *network) pipe(from, to string) *pipe {
 	key := [2]string{from, to}
 	p := net.pipes[key]
@@ -350,7 +365,7 @@ func (p *pipe) put(q *letter, to *node) {
 	}
 }
 
-// read handles what comes until the network ends.
+// read handles incoming messages until the network ends.
 func (p *pipe) read() {
 	for {
 		select {
@@ -383,7 +398,7 @@ func (p *pipe) next() bool {
 	return true
 }
 
-// empty loses what is under way, and returns when nothing is being handled any more.
+// empty drops what is in transit and returns when no message is being handled any more.
 func (p *pipe) empty() {
 	p.mu.Lock()
 	p.queue = nil
@@ -392,7 +407,7 @@ func (p *pipe) empty() {
 	defer p.handling.Unlock()
 }
 
-// lose loses what is under way from one task to another.
+// lose drops what is in transit from one task to another.
 func (net *network) lose(from, to string) {
 	net.mu.Lock()
 	p := net.pipes[[2]string{from, to}]
@@ -408,10 +423,19 @@ func (wireTo) Stop(*actor.PID)                   {}
 func (n *node) Self() string    { return n.name }
 func (n *node) Tasks() []string { return n.net.tasks }
 
-func (n *node) Known(task string) []DeviceInfo {
+func (n *node) Known(task string) []device.Attributes {
 	n.net.mu.Lock()
 	defer n.net.mu.Unlock()
 	return n.net.seen[task]
+}
+
+func (n *node) Find(_ context.Context, task string) []device.Attributes {
+	if p := n.Reached(task); p != nil {
+		n.net.mu.Lock()
+		n.net.seen[task] = p.Devices()
+		n.net.mu.Unlock()
+	}
+	return n.Known(task)
 }
 
 func (n *node) Peer(ctx context.Context, task string) (Peer, error) {
@@ -431,15 +455,21 @@ func (n *node) Reached(task string) Peer {
 	return reached{n, p}
 }
 
+func (n *node) Down(task string) bool {
+	n.net.mu.Lock()
+	defer n.net.mu.Unlock()
+	return n.net.seen[task] != nil && (n.net.nodes[task] == nil || n.net.cut[[2]string{n.name, task}])
+}
+
 func (n *node) Watch(down func(task string, err error)) { n.down = down }
 
-// reached is a peer as another one sees it.
+// reached is a peer as another task sees it.
 type reached struct{ by, peer *node }
 
-func (r reached) Task() string          { return r.peer.name }
-func (r reached) Address() string       { return r.peer.name }
-func (r reached) Boot() uint64          { return r.peer.boot }
-func (r reached) Devices() []DeviceInfo { return r.peer.task.Describe() }
+func (r reached) Task() string                 { return r.peer.name }
+func (r reached) Address() string              { return r.peer.name }
+func (r reached) Boot() uint64                 { return r.peer.boot }
+func (r reached) Devices() []device.Attributes { return r.peer.task.Describe() }
 
 func (r reached) Hold() func() {
 	r.by.mu.Lock()
@@ -479,10 +509,10 @@ func (r reached) jam() *jam {
 	return r.by.net.jams[[2]string{r.by.name, r.peer.name}]
 }
 
-// jam is a way on which large tensors do not get on, until it is cleared.
+// jam stops large tensors between two tasks until it is cleared.
 type jam struct {
 	mu      sync.Mutex
-	limit   int // bytes that wait
+	limit   int // bytes that may wait
 	queued  int
 	peak    int64 // of the sender's memory when it asked for room
 	waiting []func()
@@ -490,7 +520,7 @@ type jam struct {
 	cleared bool
 }
 
-// jam stops the large tensors from one task to another; limit bytes of them may wait.
+// jam stops the large tensors from one task to another; at most limit bytes of them may wait.
 func (net *network) jam(from, to string, limit int) *jam {
 	net.mu.Lock()
 	defer net.mu.Unlock()
@@ -521,7 +551,7 @@ func (j *jam) room(by *node, n int, ready func()) bool {
 	return false
 }
 
-// clear lets everything get on.
+// clear lets all tensors pass.
 func (j *jam) clear() {
 	j.mu.Lock()
 	held, waiting := j.held, j.waiting
@@ -532,7 +562,7 @@ func (j *jam) clear() {
 	}
 }
 
-// wantError complains unless err has the code and its message all of the parts.
+// wantError fails the test unless err has the code and its message contains all parts.
 func wantError(t testing.TB, err error, code status.Code, parts ...string) {
 	t.Helper()
 	if err == nil {

@@ -12,27 +12,27 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// outbox gathers the small tensors that a step's part sends to other tasks, so that those which
-// are ready together share a message: the one that begins the receiver's part, the one that ends
-// the sender's, or one of their own when the part has to wait.
+// outbox collects the small tensors that a step's part sends to other tasks, so that tensors which
+// are ready together share a message: the one that starts the receiver's part, the one that ends
+// the sender's, or a separate one when the part must wait.
 type outbox struct {
-	mu   sync.Mutex
-	held bool // until the parts that receive have begun
+	mu   sync.Mutex // guards the rest: kernels on several goroutines send, and a message for each tensor would cost more than the tensor
+	held bool       // true until the receiving parts have begun
 	all  []addressed
 }
 
-// addressed is what waits for one task.
+// addressed is the mail for one task.
 type addressed struct {
 	task string
 	mail
 }
 
-// maxMail is the size in bytes at which a task's mail does not wait for more.
+// maxMail is the size in bytes at which a task's mail is sent without waiting for more.
 const maxMail = 256 << 10
 
-// forward sends a tensor to a device of another task, taking over the reference. Large tensors
-// leave at once, beside the actors' messages.
-func (st *taskStep) forward(key kernels.Key, dst string, v *tensor.Tensor, dead bool) error {
+// forward sends a tensor to a device of another task and takes over the reference. Large tensors
+// are sent at once, on a stream separate from the actors' messages.
+func (st *stepPart) forward(key kernels.Key, dst string, v *tensor.Tensor, dead bool) error {
 	task := taskOf(dst)
 	st.task.traces.transferred(view.PushEvent, uint64(st.ID), key, task, v)
 	if v != nil && len(v.Data()) > largeTensor {
@@ -40,8 +40,8 @@ func (st *taskStep) forward(key kernels.Key, dst string, v *tensor.Tensor, dead 
 			return p.Push(Push{Step: uint64(st.ID), Key: key, Tensor: v, Device: dst, Compression: st.plan.compression})
 		}, v.Release)
 	}
-	if v != nil {
-		if err := v.Leaves(); err != nil {
+	if v != nil && v.DType() == tensor.Variant {
+		if err := v.Leaves(st.Ended); err != nil {
 			v.Release()
 			return err
 		}
@@ -52,7 +52,7 @@ func (st *taskStep) forward(key kernels.Key, dst string, v *tensor.Tensor, dead 
 	return nil
 }
 
-// add puts a value with the others for its task; full tells that they should leave.
+// add adds a value to its task's mail; full reports that the mail should be sent.
 func (o *outbox) add(task string, key kernels.Key, v *tensor.Tensor, dead bool) (full bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -67,8 +67,8 @@ func (o *outbox) add(task string, key kernels.Key, v *tensor.Tensor, dead bool) 
 	return o.all[i].bytes > maxMail && !o.held
 }
 
-// take hands over what waits for a task.
-func (o *outbox) take(task string) mail {
+// remove removes and returns the mail for a task.
+func (o *outbox) remove(task string) mail {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i := range o.all {
@@ -81,7 +81,7 @@ func (o *outbox) take(task string) mail {
 	return mail{}
 }
 
-// drop gives up what nobody took.
+// drop releases the remaining mail.
 func (o *outbox) drop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -90,7 +90,7 @@ func (o *outbox) drop() {
 	}
 }
 
-// hold keeps everything until release.
+// hold keeps all mail until release.
 func (o *outbox) hold() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -103,7 +103,7 @@ func (o *outbox) release() {
 	o.held = false
 }
 
-// ready hands over all that waits, but for one task; nothing while it is held.
+// ready removes and returns all mail except that for one task; nothing while the mail is held.
 func (o *outbox) ready(but string) []addressed {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -120,11 +120,15 @@ func (o *outbox) ready(but string) []addressed {
 	return out
 }
 
-// flush sends what waits.
-func (st *taskStep) flush() { st.flushBut("") }
+// Flush sends all mail. It implements kernels.Runner.
+func (st *stepPart) Flush() {
+	if st.sends {
+		st.flushBut("")
+	}
+}
 
-// flushBut sends what waits for other tasks than one. A step that has failed sends nothing more.
-func (st *taskStep) flushBut(task string) {
+// flushBut sends all mail except that for one task. A failed step sends nothing more.
+func (st *stepPart) flushBut(task string) {
 	if st.cancel.Err() != nil {
 		return
 	}
@@ -140,14 +144,14 @@ func (st *taskStep) flushBut(task string) {
 	}
 }
 
-// reach calls send with the peer of a task, or drop where it cannot be reached, which fails the
-// step. It does not wait: a peer that is not reached yet is waited for beside the part, which does
-// not end before.
-func (st *taskStep) reach(task string, send func(Peer) error, drop func()) error {
+// reach calls send with the peer of a task, or drop if it cannot be reached, which fails the
+// step. It does not block: a goroutine waits for a peer that is not reached yet, and the part does
+// not end before that.
+func (st *stepPart) reach(task string, send func(Peer) error, drop func()) error {
 	if p := st.task.Cluster.Reached(task); p != nil {
 		return send(p)
 	}
-	st.retain()                                                 // or the part would have ended when the peer is not reached, and nobody learn of it
+	st.retain()                                                 // otherwise the part could end before the peer turns out to be unreachable, and the error be lost
 	contain.Go(st.task.Log, "A tensor's way to "+task, func() { // ends with the step, or Peer's bound
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()

@@ -8,18 +8,18 @@ import (
 	"github.com/troupe-run/troupe/internal/contain"
 )
 
-// sideBySide bounds how many tasks are spoken to at the same time for one purpose.
+// sideBySide bounds the tasks that are contacted concurrently for one purpose.
 const sideBySide = 64
 
-// parallel runs f for each of items, several at a time, and waits for all. Its error is the first
-// one, which ends the context of the others. A panic of f is the caller's.
+// parallel runs f for each item, at most sideBySide concurrently, and waits for all. It returns the first error, which cancels the context
+// of the others. A panic in f is raised in the caller.
 func parallel[T any](ctx context.Context, items []T, f func(ctx context.Context, item T) error) error {
 	if len(items) == 1 {
 		return f(ctx, items[0])
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var mu sync.Mutex
+	var mu sync.Mutex // guards first between the goroutines of this call, which end with it
 	var first error
 	fail := func(err error) {
 		mu.Lock()

@@ -14,21 +14,20 @@ import (
 	"github.com/troupe-run/troupe/internal/contain"
 )
 
-// partialRun is a step whose feeds come, and whose fetches go, over several calls. All calls are
-// one execution: stateful ops run once.
+// partialRun is a step whose feeds and fetches are spread over several calls. All calls are one execution: stateful ops run once.
 type partialRun struct {
 	step    *step
 	plan    *plan
 	feeds   *lateFeeds
 	out     *fetches
-	mu      sync.Mutex
-	news    chan struct{} // closed and replaced when a fetched tensor arrived
+	mu      sync.Mutex    // guards news and fetched: calls and kernels meet here, each on its own goroutine
+	news    chan struct{} // closed and replaced when a fetched tensor arrives
 	fetched []bool
-	// feedAt and fetchAt are the positions of names.
+	// feedAt and fetchAt map names to positions.
 	feedAt, fetchAt map[string]int
 }
 
-// positions are where names are first.
+// positions maps each name to its first position.
 func positions(names []string) map[string]int {
 	at := make(map[string]int, len(names))
 	for i, name := range names {
@@ -39,8 +38,8 @@ func positions(names []string) map[string]int {
 	return at
 }
 
-// PartialSetup begins a partial run and returns its handle. It ends after its last feed and fetch,
-// with its first error, or with its session.
+// PartialSetup begins a partial run and returns its handle. The run ends after its last feed and fetch, at its first error, or with its
+// session.
 func (s *Session) PartialSetup(ctx context.Context, feeds, fetchNames, targets []string) (string, error) {
 	if s.closed.Load() {
 		return "", errClosed()
@@ -54,7 +53,7 @@ func (s *Session) PartialSetup(ctx context.Context, feeds, fetchNames, targets [
 	return handle, err
 }
 
-// beginPartial begins a partial run, which ends the span unless it fails; nil for none.
+// beginPartial begins a partial run. The run ends span, which may be nil, unless beginPartial fails.
 func (s *Session) beginPartial(ctx context.Context, span Span, sig graph.Signature) (string, error) {
 	s.mu.Lock()
 	begun := len(s.partials)
@@ -99,7 +98,7 @@ func (s *Session) beginPartial(ctx context.Context, span Span, sig graph.Signatu
 	return handle, nil
 }
 
-// dropPartial forgets a partial run, once its client knows how it ended.
+// dropPartial forgets a partial run once its client has learned how it ended.
 func (s *Session) dropPartial(handle string) {
 	s.mu.Lock()
 	pr := s.partials[handle]
@@ -127,7 +126,7 @@ func (pr *partialRun) wake() {
 	pr.news = make(chan struct{})
 }
 
-// runPartial feeds and fetches one call's part of a partial run.
+// runPartial handles the feeds and fetches of one call of a partial run.
 func (s *Session) runPartial(ctx context.Context, req *StepRequest) (r *StepResult, err error) {
 	s.mu.Lock()
 	pr := s.partials[req.Partial]
@@ -142,13 +141,13 @@ func (s *Session) runPartial(ctx context.Context, req *StepRequest) (r *StepResu
 		return nil, status.InvalidArgumentf("Must run PartialRunSetup before performing partial runs")
 	}
 	c := s.callOf(ctx, req.Detach, req.Options)
-	ctx, cancel := c.bound()
+	ctx, cancel := c.bound(contain.Func(s.task.Log, "The end of a step", pr.step.cancelled, nil))
 	defer cancel()
 	if err := pr.step.cause(); err != nil {
 		s.dropPartial(req.Partial)
 		return nil, err
 	}
-	want, err := pr.admit(s, req)
+	want, err := pr.admit(req)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +170,7 @@ func (s *Session) runPartial(ctx context.Context, req *StepRequest) (r *StepResu
 
 // admit checks a call against the run so far and feeds its tensors. It returns the positions of
 // the fetches.
-func (pr *partialRun) admit(s *Session, req *StepRequest) ([]int, error) {
+func (pr *partialRun) admit(req *StepRequest) ([]int, error) {
 	pr.mu.Lock()
 	defer pr.mu.Unlock()
 	sig := pr.plan.pruned.Signature
@@ -186,9 +185,6 @@ func (pr *partialRun) admit(s *Session, req *StepRequest) ([]int, error) {
 			return nil, status.InvalidArgumentf("The feed %s has already been fed.", f.Name)
 		}
 		if err := pr.plan.feeds[at].check(f.Tensor); err != nil {
-			return nil, err
-		}
-		if err := s.admitFeed(&pr.plan.feeds[at], f.Tensor); err != nil {
 			return nil, err
 		}
 		feeds[i], fed[at] = at, true
@@ -216,7 +212,7 @@ func (pr *partialRun) admit(s *Session, req *StepRequest) ([]int, error) {
 	return want, nil
 }
 
-// collect waits for fetches and hands them over.
+// collect waits for fetched tensors and hands them over.
 func (pr *partialRun) collect(want []int, names []string) (*StepResult, error) {
 	result := &StepResult{Tensors: make([]*tensor.Tensor, 0, len(want))}
 	for i, at := range want {
@@ -255,14 +251,14 @@ func (pr *partialRun) await(at int, name string) (*tensor.Tensor, error) {
 	}
 }
 
-// finished tells whether nothing is left to feed or to fetch.
+// finished reports whether nothing remains to be fed or fetched.
 func (pr *partialRun) finished() bool {
 	pr.mu.Lock()
 	defer pr.mu.Unlock()
 	return !slices.Contains(pr.fetched, false) && pr.feeds.complete()
 }
 
-// claim hands over one fetched tensor when it is there.
+// claim hands over a fetched tensor if it has arrived.
 func (f *fetches) claim(index int) (t *tensor.Tensor, dead bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -274,30 +270,34 @@ func (f *fetches) claim(index int) (t *tensor.Tensor, dead bool) {
 	return t, f.dead[index]
 }
 
-// lateFeeds are feeds that come after their step began.
+// lateFeeds are feeds that arrive after their step has begun.
 type lateFeeds struct {
-	mu      sync.Mutex
+	mu      sync.Mutex // guards the rest: calls and kernels meet here, each on its own goroutine
 	tensors devices.Feeds
 	fed     []bool
-	waiting map[int]func(*tensor.Tensor, error)
+	waiting map[int][]func(*tensor.Tensor, error)
 	err     error
 }
 
 func newLateFeeds(n int) *lateFeeds {
-	return &lateFeeds{tensors: make(devices.Feeds, n), fed: make([]bool, n), waiting: map[int]func(*tensor.Tensor, error){}}
+	return &lateFeeds{tensors: make(devices.Feeds, n), fed: make([]bool, n), waiting: map[int][]func(*tensor.Tensor, error){}}
 }
 
-// Feed calls done when the tensor is fed, or the step ends.
+// Feed calls done when the tensor is fed or the step ends. A client's graph may have an _Arg with any index, and several with the same one.
 func (l *lateFeeds) Feed(index int, done func(*tensor.Tensor, error)) {
+	if index < 0 || index >= len(l.tensors) {
+		l.tensors.Feed(index, done) // which fails
+		return
+	}
 	l.mu.Lock()
 	t, err := l.tensors[index], l.err
 	switch {
 	case err != nil:
-		t = nil // it may still be here, but who gets an error releases nothing
+		t = nil // it may still be here, but a receiver of an error releases nothing
 	case t != nil:
 		t.Retain()
 	default:
-		l.waiting[index] = done
+		l.waiting[index] = append(l.waiting[index], done)
 		l.mu.Unlock()
 		return
 	}
@@ -326,28 +326,30 @@ func (l *lateFeeds) set(index int, t *tensor.Tensor) {
 		return
 	}
 	l.tensors[index], l.fed[index] = t, true
-	done := l.waiting[index]
+	waiting := l.waiting[index]
 	delete(l.waiting, index)
-	if done != nil {
+	for range waiting {
 		t.Retain()
 	}
 	l.mu.Unlock()
-	if done != nil {
+	for _, done := range waiting {
 		done(t, nil)
 	}
 }
 
-// abort fails who waits, and who will.
+// abort fails all current and future waiters.
 func (l *lateFeeds) abort(err error) {
 	l.mu.Lock()
 	if l.err == nil {
 		l.err = err
 	}
 	waiting := l.waiting
-	l.waiting = map[int]func(*tensor.Tensor, error){}
+	l.waiting = map[int][]func(*tensor.Tensor, error){}
 	l.mu.Unlock()
-	for _, done := range waiting {
-		done(nil, err)
+	for _, of := range waiting {
+		for _, done := range of {
+			done(nil, err)
+		}
 	}
 }
 

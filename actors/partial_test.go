@@ -3,12 +3,15 @@ package actors
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/recent"
 	"github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
@@ -73,11 +76,7 @@ func TestPartialRun(t *testing.T) {
 			wantError(t, err, status.InvalidArgument, "{{node bad}}")
 			return
 		}
-		until(t, "the step fails", func() bool {
-			c.session.mu.Lock()
-			defer c.session.mu.Unlock()
-			return len(c.session.steps) == 0
-		})
+		until(t, "the step fails", func() bool { return c.node.task.steps.count(c.session) == 0 })
 		_, err := c.part(h, request(nil, "bad:0"))
 		wantError(t, err, status.InvalidArgument, "{{node bad}}")
 		_, err = c.part(h, request(nil, "ab:0"))
@@ -104,11 +103,44 @@ func TestPartialRun(t *testing.T) {
 		if _, err := c.part(h, request(map[string]int64{"a:0": 1, "b:0": 2, "c:0": 5})); err != nil {
 			t.Fatal(err)
 		}
-		c.setup(feeds, fetches) // is never fed
+		c.setup(feeds, fetches) // never fed
 	})
 	c.close()
 	_, err = c.part(h, request(nil, "abc:0"))
 	wantError(t, err, status.FailedPrecondition, "Session is closed.")
+}
+
+// A client's graph has the nodes that feed a step and return its results, with arbitrary indices: steps end, and the error says what is
+// wrong.
+func TestArgumentsOfClients(t *testing.T) {
+	n := newNetwork(t, "a").node(taskName("a"))
+	const unfed = "No tensor was fed for argument"
+	for _, own := range []struct {
+		node, fetch string
+		want        int64
+		says        string
+	}{
+		{"own = _Arg() index=0\nsum = AddV2(own, a)", "sum:0", 4, ""},
+		{"own = _Arg() index=1\nsum = AddV2(own, a)", "sum:0", 0, unfed},
+		{"own = _Arg() index=1000000000000\nsum = AddV2(own, a)", "sum:0", 0, unfed},
+		{"own = _Retval(a) index=1000000000000\nsum = AddV2(a, a, ^own)", "sum:0", 4, ""},
+	} {
+		c := open(t, n, "a = Placeholder()\n"+own.node)
+		feed := func() *StepRequest { return request(map[string]int64{"a:0": 2}, own.fetch) }
+		for name, run := range map[string]func() ([]int64, error){
+			"a step":        func() ([]int64, error) { return c.try(t.Context(), feed()) },
+			"a partial run": func() ([]int64, error) { return c.part(c.setup([]string{"a:0"}, []string{own.fetch}), feed()) },
+		} {
+			got, err := run()
+			switch {
+			case own.says != "":
+				wantError(t, err, status.Internal, own.says)
+			case err != nil || got[0] != own.want:
+				t.Errorf("%s with %s: %v, %v", name, own.node, got, err)
+			}
+		}
+		c.close()
+	}
 }
 
 func TestCallable(t *testing.T) {
@@ -146,7 +178,7 @@ func TestCallable(t *testing.T) {
 	wantError(t, err, status.NotFound, "nobody")
 }
 
-// TestManyPlans runs more signatures than a session keeps plans for.
+// TestManyPlans runs more signatures than the number of plans that a session keeps.
 func TestManyPlans(t *testing.T) {
 	net := newNetwork(t, "a", "b")
 	a, b := net.node(taskName("a")), net.node(taskName("b"))
@@ -158,7 +190,7 @@ func TestManyPlans(t *testing.T) {
 	c := open(t, a, text)
 	for i := range maxPlans + extra {
 		c.run(request(map[string]int64{"x:0": int64(i)}, fmt.Sprintf("n%d:0", i)), int64(-i))
-		c.run(request(map[string]int64{"x:0": 1}, "n0:0"), -1) // stays, since it is used
+		c.run(request(map[string]int64{"x:0": 1}, "n0:0"), -1) // stays, because it is used
 	}
 	plans := *c.session.plans.Load()
 	if len(plans) != maxPlans {
@@ -180,7 +212,7 @@ func TestManyPlans(t *testing.T) {
 	}
 }
 
-// planned finds the plan for feeding x:0 and one fetch.
+// planned returns the plan for feeding x:0 and one fetch.
 func (s *Session) planned(fetch string) *plan {
 	req := request(map[string]int64{"x:0": 0}, fetch)
 	defer req.done()
@@ -207,13 +239,13 @@ func TestLease(t *testing.T) {
 		a.task.ConnectionClosed(8)
 		if lease == 0 {
 			until(t, "the session is closed", func() bool { return a.task.Sessions() == 0 })
-			// A client that comes back is told why, whatever it wants.
-			const why = "after its client had had no connection to /job:a/replica:0/task:0 for 0s, which is the lease"
+			// A client that returns learns the reason from every call.
+			const why = "since its client had no connection to /job:a/replica:0/task:0, and its lease is over"
 			_, err := a.task.Session(handle, 9)
 			wantError(t, err, status.Aborted, "Session "+handle+" is not found: it was closed ")
 			wantError(t, err, status.Aborted, why)
 			wantError(t, a.task.CloseSession(t.Context(), handle), status.Aborted, why)
-			_, _, err = a.task.ListDevices(t.Context(), handle)
+			_, err = a.task.ListDevices(t.Context(), handle)
 			wantError(t, err, status.InvalidArgument, why)
 			continue
 		}
@@ -223,25 +255,66 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// TestExpiredSessions: the oldest of too many are forgotten.
+// TestLeaseWhereMemoryIsShort: a session without a client lives as long as its lease, or less if memory is short.
+func TestLeaseWhereMemoryIsShort(t *testing.T) {
+	defer tensor.Process.SetLimit(tensor.Process.Limit())
+	for _, short := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			net := newNetwork(t, "a")
+			net.lease = 10 * time.Minute
+			net.node(taskName("a")).stop(context.Background())
+			a := net.start("a")
+			handle, err := a.task.CreateSession(t.Context(), 7, everything, kernelstest.GraphDef(t, arithmetic), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.task.ConnectionClosed(7)
+			limit := int64(1 << 40)
+			if short {
+				runtime.GC() // so that live memory is known
+				limit = 1
+			}
+			tensor.Process.SetLimit(limit)
+			left := net.lease
+			if short {
+				left = ShortLease
+			}
+			time.Sleep(left - time.Millisecond)
+			if a.task.Sessions() != 1 {
+				t.Errorf("memory is short: %v; the session has ended before %v", short, left)
+			}
+			time.Sleep(2 * time.Millisecond)
+			synctest.Wait()
+			if a.task.Sessions() != 0 {
+				t.Errorf("memory is short: %v; the session lives after %v", short, left)
+			}
+			tensor.Process.SetLimit(0)
+			_, err = a.task.Session(handle, 9)
+			wantError(t, err, status.Aborted, map[bool]string{false: "its lease is over", true: "memory is short"}[short])
+			a.stop(context.Background())
+		})
+	}
+}
+
+// TestExpiredSessions: beyond the bound, the oldest are forgotten.
 func TestExpiredSessions(t *testing.T) {
-	var e expiredSessions
+	e := expiredSessions{since: recent.NewMap[string, expiry](rememberedSessions)}
 	const beyond = 10
 	for i := range rememberedSessions + beyond {
-		e.add(fmt.Sprint(i))
+		e.add(fmt.Sprint(i), "")
 	}
 	for i := range rememberedSessions + beyond {
 		if _, known := e.at(fmt.Sprint(i)); known != (i >= beyond) {
 			t.Fatalf("session %d of %d: %v", i, rememberedSessions+beyond, known)
 		}
 	}
-	if len(e.since) != rememberedSessions {
-		t.Errorf("%d are remembered", len(e.since))
+	if n := e.since.Len(); n != rememberedSessions {
+		t.Errorf("%d are remembered", n)
 	}
 }
 
-// TestLateNewsOfAConnection: a session whose client's connection ended before the session was there,
-// or before the last call over it was noted, ends with its lease all the same.
+// TestLateNewsOfAConnection: a session whose client's connection ended before the session existed, or before the last call over it was
+// noted, still ends with its lease.
 func TestLateNewsOfAConnection(t *testing.T) {
 	net := newNetwork(t, "a")
 	net.lease = 0
@@ -277,12 +350,12 @@ func TestDirectory(t *testing.T) {
 	if other := second.session.graph.Load().Lookup("v").Assigned; home != other || home != first.node.device.Name() {
 		t.Errorf("the variable lives on %s and on %s", home, other)
 	}
-	if err := net.node(taskName("c")).task.Reset(t.Context(), []string{"box"}, "a test"); err != nil {
+	if err := net.node(taskName("c")).task.Reset(t.Context(), []string{"box"}, "a test", nil); err != nil {
 		t.Fatal(err)
 	}
 	_, err := first.try(t.Context(), request(nil, "read:0"))
 	wantError(t, err, status.FailedPrecondition, "{{node read}}")
-	// The name is free again: the next one who claims it is its home.
+	// The name is free again: the next claimer's device becomes its home.
 	third := on("c")
 	if home := third.session.graph.Load().Lookup("v").Assigned; home != third.node.device.Name() {
 		t.Errorf("after a reset the variable lives on %s", home)
@@ -290,7 +363,7 @@ func TestDirectory(t *testing.T) {
 	third.run(request(map[string]int64{"x:0": 6}, "!init"))
 	third.run(request(nil, "read:0"), 6)
 
-	if err := third.node.task.Reset(t.Context(), nil, "a test"); err != nil {
+	if err := third.node.task.Reset(t.Context(), nil, "a test", nil); err != nil {
 		t.Fatal(err)
 	}
 	_, err = third.try(t.Context(), request(nil, "read:0"))
@@ -298,5 +371,5 @@ func TestDirectory(t *testing.T) {
 	if n := third.node.task.Sessions(); n != 0 {
 		t.Errorf("%d sessions after a reset", n)
 	}
-	on("a").run(request(nil, "read:0"), 6) // the container has a name, so it was left alone
+	on("a").run(request(nil, "read:0"), 6) // its container is a named one, which the reset left alone
 }

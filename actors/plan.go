@@ -17,48 +17,48 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// plan is what a session runs for one signature: the pruned graph, cut by task. It is immutable
-// but for what it knows of the workers that have it.
+// plan is what a session runs for one signature: the pruned graph, partitioned by task. It is immutable,
+// except for the record of which workers have it.
 type plan struct {
 	id     uint64
 	pruned *graph.Pruned
-	local  *taskPlan
-	remote map[string]*taskPart // by task
+	local  *compiledPlan
+	remote map[string]*planPart // by task
+	others []string             // the keys of remote
 	feeds  []feedSpec
 	graphs []*graph.Graph // of every device, for RunOptions.output_partition_graphs
 	used   atomic.Int64   // unix nanoseconds of the last use
-	// dropped tells that the session has forgotten the plan: no step begins with it any more.
+	main   *eagerMain     // the parts of an eager context's function on other tasks; nil if it has none
+	// dropped means that the session has forgotten the plan, so that no further step begins with it.
 	dropped atomic.Bool
-	// runs counts the runs of a session that asks what nodes cost now and then.
+	// runs counts the runs, for sessions that build cost models every few runs.
 	runs atomic.Int64
 	// watched counts the runs that a debugger has watched.
 	watched atomic.Int64
-	// admitted are the rules that the session's policy has let the plan pass under; nil for none.
-	admitted atomic.Pointer[Rules]
 }
 
-// taskPart is a plan's part on another task.
-type taskPart struct {
+// planPart is a plan's part on another task.
+type planPart struct {
 	task string
 	boot uint64
 	plan *wire.Plan
-	// sent tells that the worker has been sent the plan over the link that it is reached by.
-	mu   sync.Mutex
+	// sent means that the plan has been sent to the worker over the current link.
+	mu   sync.Mutex // guards sent: steps that start on several goroutines send the plan once
 	sent bool
 }
 
-// feedSpec is what a fed tensor must be.
+// feedSpec is the required type and shape of a fed tensor.
 type feedSpec struct {
 	name  string
 	dtype tensor.DType
-	shape tensor.Shape // -1 for sizes that may be anything
+	shape tensor.Shape // -1 for arbitrary sizes
 	known bool
 }
 
 var planIDs atomic.Uint64
 
-// buildPlan prunes, cuts and compiles. Every task that has a part is reached for it, since the
-// plan is for this start of its process. watches are what a debugger watches; nil for nothing.
+// buildPlan prunes, partitions and compiles. It reaches every task that has a part, since the
+// plan is only valid for the present start of its process. watches are what a debugger watches, if anything.
 func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signature, watches []byte) (*plan, error) {
 	client := s.worker.devices[0].Name()
 	var pruned *graph.Pruned
@@ -74,10 +74,7 @@ func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signa
 			return nil, status.Internalf("The node %s was not placed", n.Name)
 		}
 	}
-	p := &plan{id: planIDs.Add(1), pruned: pruned, remote: map[string]*taskPart{}, feeds: feedSpecs(g, pruned)}
-	if err := s.admit(p); err != nil {
-		return nil, err
-	}
+	p := &plan{id: planIDs.Add(1), pruned: pruned, remote: map[string]*planPart{}, feeds: feedSpecs(g, pruned)}
 	var parts *partition.Parts
 	err = s.worker.inTurn(ctx, len(pruned.Nodes), func(check func() error) (err error) {
 		parts, err = partition.Split(pruned.Graph, partition.Options{Narrow: s.options.narrow, MemoryTypes: kernels.MemoryTypes, Supports: supports, Check: check})
@@ -101,9 +98,9 @@ func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signa
 			own[d] = parts.ByDevice[d]
 		}
 	}
-	var mu sync.Mutex
+	var mu sync.Mutex // guards p.remote between the goroutines of this call, which end with it
 	err = parallel(ctx, others, func(ctx context.Context, tp partition.TaskParts) error {
-		sh, err := s.taskPart(ctx, tp, parts, dumpTo)
+		sh, err := s.planPart(ctx, tp, parts, dumpTo)
 		mu.Lock()
 		defer mu.Unlock()
 		p.remote[tp.Task] = sh
@@ -112,6 +109,7 @@ func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signa
 	if err != nil {
 		return nil, err
 	}
+	p.others = sortedKeys(p.remote)
 	for _, d := range parts.Devices {
 		p.graphs = append(p.graphs, parts.ByDevice[d])
 	}
@@ -131,8 +129,8 @@ func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signa
 	return p, nil
 }
 
-// taskPart prepares another task's part, whose graphs the task writes to debug URLs, if there are any.
-func (s *Session) taskPart(ctx context.Context, tp partition.TaskParts, parts *partition.Parts, dumpTo []string) (*taskPart, error) {
+// planPart prepares another task's part. The other task writes the part's graphs to the debug URLs, if there are any.
+func (s *Session) planPart(ctx context.Context, tp partition.TaskParts, parts *partition.Parts, dumpTo []string) (*planPart, error) {
 	peer, err := s.task.Cluster.Peer(ctx, tp.Task)
 	if err != nil {
 		return nil, err
@@ -140,7 +138,7 @@ func (s *Session) taskPart(ctx context.Context, tp partition.TaskParts, parts *p
 	if err := s.reach(tp.Task); err != nil {
 		return nil, err
 	}
-	sh := &taskPart{task: tp.Task, boot: peer.Boot(), plan: &wire.Plan{Isolated: s.options.isolated, Literal: s.options.literal, Compression: uint32(s.options.compression), Rights: s.rights.proto(),
+	sh := &planPart{task: tp.Task, boot: peer.Boot(), plan: &wire.Plan{Isolated: s.options.isolated, Literal: s.options.literal, Compression: uint32(s.options.compression), Rights: s.rights.proto(),
 		Watched: dumpTo != nil, DumpTo: dumpTo}}
 	for _, d := range tp.Devices {
 		part := parts.ByDevice[d]
@@ -155,14 +153,14 @@ func (s *Session) taskPart(ctx context.Context, tp partition.TaskParts, parts *p
 	return sh, nil
 }
 
-// feedSpecs reads what may be fed: a placeholder's shape binds the client.
+// feedSpecs returns the required type and shape of each feed: a placeholder's shape binds the client.
 func feedSpecs(g *graph.Graph, pruned *graph.Pruned) []feedSpec {
 	specs := make([]feedSpec, len(pruned.Feeds))
 	for i, arg := range pruned.Feeds {
 		spec := feedSpec{name: pruned.Signature.Feeds[i], dtype: arg.OutTypes[0].Base()}
 		if n := g.Lookup(nodeOf(spec.name)); n != nil && (n.Op == "Placeholder" || n.Op == "PlaceholderV2") {
 			shape, known, err := n.Attrs.Shape("shape")
-			// Before GraphDef version 24 a scalar's shape stood for any.
+			// Before GraphDef version 24, a scalar's shape meant any shape.
 			spec.shape, spec.known = shape, err == nil && known && (len(shape) > 0 || g.Producer >= 24)
 		}
 		specs[i] = spec
@@ -170,7 +168,7 @@ func feedSpecs(g *graph.Graph, pruned *graph.Pruned) []feedSpec {
 	return specs
 }
 
-// nodeOf is the node of a tensor's name.
+// nodeOf returns the node in a tensor's name.
 func nodeOf(name string) string {
 	for i := len(name) - 1; i >= 0; i-- {
 		if name[i] == ':' {
@@ -180,7 +178,7 @@ func nodeOf(name string) string {
 	return name
 }
 
-// check refuses a fed tensor of another type or shape than the graph declares.
+// check rejects a fed tensor whose type or shape differs from the graph's.
 func (f *feedSpec) check(t *tensor.Tensor) error {
 	if t == nil {
 		return status.InvalidArgumentf("Nothing was fed for %s", f.name)
@@ -196,19 +194,19 @@ func (f *feedSpec) check(t *tensor.Tensor) error {
 	return nil
 }
 
-// partitionGraphs is the plan's graphs as messages.
+// partitionGraphs returns the plan's graphs as messages.
 func (p *plan) partitionGraphs(md *corepb.RunMetadata) {
 	for _, g := range p.graphs {
 		md.PartitionGraphs = append(md.PartitionGraphs, g.Def())
 	}
 }
 
-// fetches is where a step's fetched tensors are gathered.
+// fetches collects a step's fetched tensors.
 type fetches struct {
-	mu      sync.Mutex
+	mu      sync.Mutex // guards tensors and dead: kernels on several goroutines fetch, and a message for each tensor would cost more than a small step
 	tensors []*tensor.Tensor
 	dead    []bool
-	changed func(index int) // told of every arrival, without the lock; nil for plain runs
+	changed func(index int) // called at every arrival, without the lock; nil for plain runs
 }
 
 var _ kernels.Fetches = (*fetches)(nil)
@@ -219,16 +217,16 @@ func (f *fetches) expect(n int) {
 	f.dead = slices.Grow(f.dead[:0], n)[:n]
 }
 
-// reset makes f ready for another step, after the tensors were taken.
+// reset prepares f for another step, after its tensors have been taken.
 func (f *fetches) reset() {
 	clear(f.dead)
 	f.tensors, f.dead = f.tensors[:0], f.dead[:0]
 }
 
-// Fetch takes a tensor, or the news that there is none.
+// Fetch stores a tensor, or records that it is dead.
 func (f *fetches) Fetch(index int, t *tensor.Tensor, dead bool) {
 	f.mu.Lock()
-	if index >= len(f.tensors) || f.tensors[index] != nil {
+	if index < 0 || index >= len(f.tensors) || f.tensors[index] != nil {
 		f.mu.Unlock()
 		if t != nil {
 			t.Release()
@@ -242,9 +240,9 @@ func (f *fetches) Fetch(index int, t *tensor.Tensor, dead bool) {
 	}
 }
 
-// take hands the gathered tensors over to dst. One that is missing, since its branch was not taken, is
-// an error that names it.
-func (f *fetches) take(names []string, dst []*tensor.Tensor) error {
+// moveTo moves the collected tensors to dst. A tensor that is missing, because its branch was not taken, is an
+// error that names it.
+func (f *fetches) moveTo(names []string, dst []*tensor.Tensor) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i, t := range f.tensors {

@@ -4,10 +4,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/rights"
+	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
@@ -26,8 +29,7 @@ func readOn(t *testing.T, net *network, job string, rights Rights, name string) 
 	return r.Tensors[0].Strings()[0], nil
 }
 
-// TestFileRights has clients of task a read a file in a folder and one beside it, on a and on another task b, which
-// applies its own rules.
+// TestFileRights has clients of task a read a file in a folder and one beside it, on a and on task b, which applies its own rules.
 func TestFileRights(t *testing.T) {
 	base := t.TempDir()
 	inside, beside := filepath.Join(base, "in", "f"), filepath.Join(base, "f")
@@ -85,7 +87,7 @@ func TestFileRights(t *testing.T) {
 	}
 }
 
-// TestEachTaskHasItsOwnFolders has one task with folders and one without.
+// TestEachTaskHasItsOwnFolders runs one task with folders and one without.
 func TestEachTaskHasItsOwnFolders(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "f")
@@ -110,8 +112,8 @@ func TestEachTaskHasItsOwnFolders(t *testing.T) {
 	}
 }
 
-// TestRefusedFilesLeaveTheGraph holds that a graph with ops on files, as Savers put into it, is created and runs for those
-// who may not use files, as long as the ops do not run.
+// TestRefusedFilesLeaveTheGraph checks that a graph with file ops, as Savers add them, can be created and run by clients without rights to
+// files as long as those ops do not run.
 func TestRefusedFilesLeaveTheGraph(t *testing.T) {
 	net := newNetwork(t, "a")
 	c := openAs(t, net.node(taskName("a")), Rights{Who: "a client", Files: SharedFiles}, "x = Placeholder() dtype=string\nread = ReadFile(x)\ny = Const() value=7", nil)
@@ -122,7 +124,7 @@ func TestRefusedFilesLeaveTheGraph(t *testing.T) {
 	}
 }
 
-// TestUnknownRights holds that a worker refuses rights that it does not know, and takes absent ones for none.
+// TestUnknownRights checks that a worker refuses rights that it does not know, and takes absent ones for the zero Rights.
 func TestUnknownRights(t *testing.T) {
 	if _, err := rightsFrom(&wire.Rights{Files: uint32(AllFiles) + 1}); status.CodeOf(err) != status.InvalidArgument {
 		t.Errorf("got %v", err)
@@ -144,10 +146,85 @@ func TestUnknownRights(t *testing.T) {
 	}
 }
 
-// TestFoldersThatCannotBeOpened holds that a server with a wrong --files does not start.
+// TestFoldersThatCannotBeOpened checks that a server with a wrong --files does not start.
 func TestFoldersThatCannotBeOpened(t *testing.T) {
 	_, err := FileAccess{Folders: []string{filepath.Join(t.TempDir(), "none")}}.open("/job:a")
 	if status.CodeOf(err) != status.NotFound || !strings.Contains(err.Error(), "none") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// bounded is a policy whose only scope can be replaced.
+type bounded struct{ now atomic.Pointer[rights.Scope] }
+
+func (b *bounded) Scope() *rights.Scope { return b.now.Load() }
+func (b *bounded) BeginStep() error     { return nil }
+
+func (b *bounded) Show(c *view.Cluster) *view.Cluster { return c }
+func (b *bounded) EndStep()                           {}
+func (b *bounded) Close()                             {}
+
+// denying is a scope that denies an op and a container.
+func denying(op, container string) *rights.Scope {
+	return &rights.Scope{Who: "client:x", File: "policy.yaml", Line: 1, Revision: rights.Next(), Ops: rights.Patterns{Deny: []rights.Pattern{{Text: op, Line: 1}}},
+		Containers: rights.Patterns{Deny: []rights.Pattern{{Text: container, Line: 1}}}}
+}
+
+// TestRightsOnOtherTasks checks that a session's scope holds on other tasks than its master, and that a reload grants and denies there from
+// the next step on, also for existing plans, functions and kernels with state.
+func TestRightsOnOtherTasks(t *testing.T) {
+	net := newNetwork(t, "a", "b")
+	policy := &bounded{}
+	policy.now.Store(denying("Neg", "vault"))
+	def := kernelstest.GraphDef(t, `
+x = Const() value=7 @b0
+neg = Neg(x) @b0
+sum = AddV2(x, x) @b0
+q = FIFOQueueV2() @b0 container="vault"
+size = QueueSizeV2(q) @b0
+default = FIFOQueueV2() @b0 container="b"
+defaultsize = QueueSizeV2(default) @b0
+`)
+	handle, err := net.node(taskName("a")).task.CreateSession(t.Context(), 0, Rights{Who: "client:x", Policy: policy}, def, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := net.node(taskName("a")).task.Session(handle, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &client{t, net.node(taskName("a")), s}
+	defer c.close()
+	try := func(fetch, refused string) {
+		t.Helper()
+		req := &StepRequest{Fetches: []string{fetch + ":0"}}
+		defer req.done()
+		r, err := s.Run(t.Context(), req)
+		if err == nil {
+			r.Release()
+		}
+		if refused == "" && err != nil {
+			t.Errorf("%s: %v", fetch, err)
+		}
+		if refused != "" && (status.CodeOf(err) != status.PermissionDenied || !strings.Contains(err.Error(), refused)) {
+			t.Errorf("%s: %v, want %q", fetch, err, refused)
+		}
+	}
+	try("neg", "client:x may not use the op Neg: denied by \"Neg\" at policy.yaml:1")
+	try("size", "may not use the container vault")
+	for range 2 {
+		try("sum", "")
+		try("defaultsize", "")
+	}
+	policy.now.Store(denying("AddV2", ""))
+	try("neg", "")
+	try("size", "")
+	try("sum", "may not use the op AddV2")
+	try("defaultsize", "may not use the container b") // the default container of b
+	policy.now.Store(denying("FIFOQueueV2", ""))
+	try("size", "may not use the op FIFOQueueV2") // an existing kernel with state
+	policy.now.Store(denying("Exp", "none"))
+	for _, fetch := range []string{"neg", "size", "sum", "defaultsize"} {
+		try(fetch, "")
 	}
 }

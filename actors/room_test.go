@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// TestRoom sends many large tensors to a task that takes none for a while: those that make them wait.
+// TestRoom sends many large tensors to a task that takes none for a while: their senders wait.
 func TestRoom(t *testing.T) {
 	net := newNetwork(t, "a", "b")
 	a, b := net.node(taskName("a")), net.node(taskName("b"))

@@ -13,35 +13,39 @@ import (
 	"github.com/troupe-run/troupe/internal/contain"
 )
 
-// Feed is a tensor for a name of the graph ("x:0").
+// Feed is a tensor for a name in the graph, such as "x:0".
 type Feed struct {
 	Name   string
 	Tensor *tensor.Tensor
 }
 
-// StepRequest is what a client asks for in a step.
+// StepRequest is a client's request to run a step.
 type StepRequest struct {
 	Feeds   []Feed
 	Fetches []string
 	Targets []string
-	Options *corepb.RunOptions // nil for none
-	// Partial is the handle of a partial run that the step goes on with; empty for a whole run.
+	Options *corepb.RunOptions // may be nil
+	// Partial is the handle of a partial run that the step continues; empty for a whole run.
 	Partial string
-	// Detach, if not nil, is called with the context of the call before the step waits or computes for
-	// long, maybe several times, on the goroutine of the call. A small step that does not wait does
-	// without.
-	Detach func(ctx context.Context)
+	// Detach may be nil.
+	Detach Detach
 }
 
-// StepResult is what a step gave: the fetched tensors as asked for, which are the receiver's to
-// release, and metadata where options asked for it.
+// Detach is called on the call's goroutine, with the call's context, before its step waits or computes for long. It may be called several times, or
+// not at all for a small step that does not wait. The callee must call cancelled, which does not block, when the caller cancels the call, and before
+// it handles any later request of that caller: otherwise an element that a later request enqueues could go to the cancelled step. stop withdraws
+// cancelled, unless it has begun.
+type Detach func(ctx context.Context, cancelled func()) (stop func())
+
+// StepResult is the result of a step: the fetched tensors in the order of the request, which the receiver must
+// release, and metadata if the options asked for it.
 type StepResult struct {
 	Tensors  []*tensor.Tensor
 	Metadata *corepb.RunMetadata
-	few      [2]*tensor.Tensor // where Tensors often lie
+	few      [2]*tensor.Tensor // backs Tensors in the common case
 }
 
-// newResult makes room for n tensors.
+// newResult returns a result with room for n tensors.
 func newResult(n int) *StepResult {
 	r := &StepResult{}
 	if r.Tensors = r.few[:]; n > len(r.few) {
@@ -51,14 +55,14 @@ func newResult(n int) *StepResult {
 	return r
 }
 
-// Release gives up the result's tensors.
+// Release releases the result's tensors.
 func (r *StepResult) Release() {
 	for _, t := range r.Tensors {
 		t.Release()
 	}
 }
 
-// signature is a copy of the request's names, which may be longer-lived than the request.
+// signature is a copy of the request's names, which may outlive the request.
 func (r *StepRequest) signature() graph.Signature {
 	sig := graph.Signature{Fetches: slices.Clone(r.Fetches), Targets: slices.Clone(r.Targets)}
 	for _, f := range r.Feeds {
@@ -67,7 +71,7 @@ func (r *StepRequest) signature() graph.Signature {
 	return sig
 }
 
-// appendKey appends what appendSignature does.
+// appendKey appends what appendSignature appends.
 func (r *StepRequest) appendKey(key []byte) []byte {
 	for i := range r.Feeds {
 		key = append(append(key, r.Feeds[i].Name...), 0)
@@ -75,13 +79,13 @@ func (r *StepRequest) appendKey(key []byte) []byte {
 	return appendNames(appendNames(append(key, 1), r.Fetches, 1), r.Targets, 0)
 }
 
-// appendSignature appends what tells signatures apart. Lengths are not needed: names hold no control
+// appendSignature appends a key that is unique to the signature. It needs no lengths, since names contain no control
 // characters.
 func appendSignature(key []byte, sig graph.Signature) []byte {
 	return appendNames(appendNames(appendNames(key, sig.Feeds, 1), sig.Fetches, 1), sig.Targets, 0)
 }
 
-// appendNames appends names, and the byte that divides them from others unless it is 0.
+// appendNames appends names, and the byte that separates them from others unless it is 0.
 func appendNames(key []byte, names []string, divide byte) []byte {
 	for _, name := range names {
 		key = append(append(key, name...), 0)
@@ -92,8 +96,8 @@ func appendNames(key []byte, names []string, divide byte) []byte {
 	return key
 }
 
-// Run runs a step. The fed tensors stay the caller's; the step holds references of its own as long
-// as it needs them. When ctx ends, so does the step, on all tasks.
+// Run runs a step. The caller keeps its references to the fed tensors; the step retains them for as long
+// as it needs them. When ctx ends, the step ends on all tasks.
 func (s *Session) Run(ctx context.Context, req *StepRequest) (r *StepResult, err error) {
 	if s.closed.Load() {
 		return nil, errClosed()
@@ -121,7 +125,7 @@ func (s *Session) Run(ctx context.Context, req *StepRequest) (r *StepResult, err
 		return nil, err
 	}
 	if watches != nil {
-		if err := s.tellRun(req, p); err != nil {
+		if err := s.writeRun(req, p); err != nil {
 			p.local.release()
 			return nil, err
 		}
@@ -137,13 +141,13 @@ func (s *Session) Run(ctx context.Context, req *StepRequest) (r *StepResult, err
 	return r, nil
 }
 
-// planOf gives the plan of a key, claimed for the caller. sig is called where it has to be built, for what a debugger watches,
-// which the call waits for.
+// planOf returns the plan of a key, with a reference for the caller. If the plan must be built, sig is called for the signature,
+// a debugger's watches included, and the call waits for the plan.
 func (s *Session) planOf(c *stepCall, key []byte, sig func() graph.Signature, watches []byte) (p *plan, err error) {
 	if p := s.ready(key); p != nil {
 		return p, nil
 	}
-	ctx, cancel := c.bound()
+	ctx, cancel := c.bound(func() {})
 	defer cancel()
 	p, err = s.tracedPlan(ctx, c.span, sig(), watches)
 	if err != nil {
@@ -152,7 +156,7 @@ func (s *Session) planOf(c *stepCall, key []byte, sig func() graph.Signature, wa
 	return p, nil
 }
 
-// tracedPlan is plan, with a span below that of the run, which is nil where the call is not traced.
+// tracedPlan is plan, with a child span of run, which is nil if the call is not traced.
 func (s *Session) tracedPlan(ctx context.Context, run Span, sig graph.Signature, watches []byte) (p *plan, err error) {
 	if run != nil {
 		span := run.Begin("troupe.plan")
@@ -161,7 +165,7 @@ func (s *Session) tracedPlan(ctx context.Context, run Span, sig graph.Signature,
 	return s.plan(ctx, sig, watches)
 }
 
-// tooLate tells an error that is only the end of the time limit apart.
+// tooLate reports whether an error only means that the time limit has passed.
 func tooLate(ctx context.Context, err error, limit time.Duration) error {
 	if code := status.CodeOf(err); ctx.Err() == context.DeadlineExceeded && (code == status.DeadlineExceeded || code == status.Unavailable) {
 		return status.Errorf(status.DeadlineExceeded, "The step was not ready to run within %v: %s", limit, err.Error())
@@ -169,7 +173,7 @@ func tooLate(ctx context.Context, err error, limit time.Duration) error {
 	return err
 }
 
-// checkOptions refuses run options that callables and partial runs do not have.
+// checkOptions rejects run options that callables and partial runs do not support.
 func checkOptions(o *corepb.RunOptions) error {
 	if len(o.GetDebugOptions().GetDebugTensorWatchOpts()) > 0 {
 		return status.Unimplementedf("RunOptions.debug_options is not supported for callables and partial runs")
@@ -184,7 +188,7 @@ func checkTimeout(o *corepb.RunOptions) error {
 	return nil
 }
 
-// milliseconds is a client's time limit; one beyond what a Duration holds is the longest.
+// milliseconds returns a client's time limit, at most the longest Duration.
 func milliseconds(ms int64) time.Duration {
 	return time.Duration(min(ms, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }
@@ -192,15 +196,17 @@ func milliseconds(ms int64) time.Duration {
 // stepCall is a client's call that runs a step.
 type stepCall struct {
 	ctx    context.Context
-	detach func(context.Context)
+	detach Detach
 	span   Span          // nil: the call is not traced
 	limit  time.Duration // of the step; 0 for none
-	until  time.Time     // when the step is given up; zero for never
+	until  time.Time     // the step's deadline; zero for none
+	// detached is set once the connection's reader continues with other requests.
+	detached bool
 }
 
-// callOf finds the step's time limit, if it has one. It is a little shorter than the client's own, so
-// that the client gets an answer that says why.
-func (s *Session) callOf(ctx context.Context, detach func(context.Context), o *corepb.RunOptions) stepCall {
+// callOf determines the step's time limit, if it has one. It is slightly shorter than the client's own, so that the
+// client receives an answer that says why.
+func (s *Session) callOf(ctx context.Context, detach Detach, o *corepb.RunOptions) stepCall {
 	c := stepCall{ctx: ctx, detach: detach, limit: s.options.timeout}
 	if ms := o.GetTimeoutInMs(); ms > 0 {
 		c.limit = milliseconds(ms)
@@ -217,27 +223,29 @@ func (s *Session) callOf(ctx context.Context, detach func(context.Context), o *c
 	return c
 }
 
-// bound makes the call one that waits or takes long: others are read beside it. The context ends with
-// the client's, or when its time is over.
-func (c *stepCall) bound() (context.Context, context.CancelFunc) {
+// bound prepares the call for waiting or computing for long: it detaches the call. The returned context ends with
+// the client's, or at the deadline. For cancelled, see Detach; release withdraws it at the end.
+func (c *stepCall) bound(cancelled func()) (ctx context.Context, release func()) {
+	stop := func() {}
 	if c.detach != nil {
-		c.detach(c.ctx)
+		stop = c.detach(c.ctx, cancelled)
+		c.detached = true
 	}
 	if c.until.IsZero() {
-		return c.ctx, func() {}
+		return c.ctx, stop
 	}
-	return context.WithDeadline(c.ctx, c.until)
+	ctx, cancel := context.WithDeadline(c.ctx, c.until)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
 }
 
-// run runs a step of a plan, whose feeds are set and whose claim it takes over, waits for its end, and puts the
-// fetched tensors into fetched.
+// run runs a step whose feeds are set, waits for its end, and stores the fetched tensors in fetched. It takes over the
+// caller's reference to the plan.
 func (s *Session) run(st *step, c stepCall, p *plan, names []string, fetched []*tensor.Tensor, o *corepb.RunOptions) (*corepb.RunMetadata, error) {
 	for i := range p.feeds {
 		if err := p.feeds[i].check(st.feeds[i]); err != nil {
-			p.local.release()
-			return nil, err
-		}
-		if err := s.admitFeed(&p.feeds[i], st.feeds[i]); err != nil {
 			p.local.release()
 			return nil, err
 		}
@@ -245,7 +253,7 @@ func (s *Session) run(st *step, c stepCall, p *plan, names []string, fetched []*
 	p.used.Store(s.used.Load())
 	st.call = c
 	st.out.expect(len(names))
-	// The step's receives may outlive this call where it fails: they hold feeds of their own.
+	// If the step fails, its receives may outlive this call: they retain their own feeds.
 	for _, t := range st.feeds {
 		t.Retain()
 	}
@@ -268,7 +276,7 @@ func (s *Session) run(st *step, c stepCall, p *plan, names []string, fetched []*
 		return nil, err
 	}
 	var md *corepb.RunMetadata
-	if err = st.out.take(names, fetched); err == nil {
+	if err = st.out.moveTo(names, fetched); err == nil {
 		md = st.metadata(o)
 	}
 	st.releaseFeeds()
@@ -276,7 +284,7 @@ func (s *Session) run(st *step, c stepCall, p *plan, names []string, fetched []*
 	return md, err
 }
 
-// afterEnd calls f when the step's last part has ended, which may be now.
+// afterEnd calls f when the step's last part has ended, possibly at once.
 func (st *step) afterEnd(f func()) {
 	done := st.isDone()
 	select {
@@ -297,19 +305,41 @@ func (st *step) releaseFeeds() {
 	}
 }
 
-// expire ends a step whose time is over or whose client is gone.
+// expire ends a step whose deadline has passed or whose client is gone.
 func (st *step) expire(ctx context.Context, limit time.Duration) {
 	if ctx.Err() == context.DeadlineExceeded {
 		st.fail(st.overdue(limit))
 		return
 	}
-	st.fail(status.Errorf(status.Cancelled, "The client cancelled the step"))
+	st.cancelled()
 }
 
-// traced tells whether a step's options ask for its statistics.
+// cancelled ends a step that its client has cancelled. When it returns, the aborts of all parts have been sent, even if another goroutine, such
+// as that of a deadline, was the first to end the step.
+func (st *step) cancelled() {
+	st.fail(status.Errorf(status.Cancelled, "The client cancelled the step"))
+	st.mu.Lock()
+	if !st.broken.happened { // the step was over
+		st.mu.Unlock()
+		return
+	}
+	aborted := st.aborted.wait()
+	st.mu.Unlock()
+	limit := time.NewTimer(abortPatience)
+	defer limit.Stop()
+	select {
+	case <-aborted: // usually at once: do does not block
+	case <-limit.C:
+	}
+}
+
+// abortPatience bounds how long the connection of a client that cancels a step waits for another goroutine to abort the step's parts.
+const abortPatience = time.Second
+
+// traced reports whether a step's options ask for its statistics.
 func traced(o *corepb.RunOptions) bool { return o.GetTraceLevel() > corepb.RunOptions_NO_TRACE }
 
-// metadata is what options and the session asked for; nil without that.
+// metadata returns the metadata that the options and the session request; nil if they request none.
 func (st *step) metadata(o *corepb.RunOptions) *corepb.RunMetadata {
 	if !st.trace && !o.GetOutputPartitionGraphs() {
 		return nil

@@ -11,8 +11,7 @@ import (
 	typespb "github.com/galeone/tensorflow/tensorflow/go/core/framework/types_go_proto"
 )
 
-// chainOfFunctions is a graph that calls the first of n functions, of which each calls the next one. The last one asks
-// for a device.
+// chainOfFunctions returns a graph that calls the first of n functions, each of which calls the next. The last one requests a device.
 func chainOfFunctions(n int, device string) *graphpb.GraphDef {
 	int64Type := map[string]*attrpb.AttrValue{"T": {Value: &attrpb.AttrValue_Type{Type: typespb.DataType_DT_INT64}}}
 	library := &functionpb.FunctionDefLibrary{}

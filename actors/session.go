@@ -15,6 +15,7 @@ import (
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/device"
 	"github.com/troupe-run/troupe/graph/place"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/contain"
@@ -24,9 +25,9 @@ import (
 )
 
 // Session is a client's session on this task's master. An actor owns its graph and its plans:
-// extensions, plans that are built and the end of the session pass through its mailbox, one at a
-// time and in order, and the work of each is done on a goroutine of its own while further ones
-// wait. What steps need to begin is published for reading.
+// extensions, finished plans and the end of the session pass through its mailbox, one at a
+// time and in order. The work of each runs on its own goroutine while further changes
+// wait. Whatever steps need to begin is published for reading.
 type Session struct {
 	task    *Task
 	handle  string
@@ -36,36 +37,38 @@ type Session struct {
 	worker  *workerSession
 	devices *place.Prepared
 	self    *roles.Ref
+	eager   *EagerContext // whose session it is; nil for a client's own session
 
 	// Published by the actor.
 	plans  atomic.Pointer[map[string]*plan]
 	graph  atomic.Pointer[graph.Graph]
 	closed atomic.Bool
 
-	// The actor's own.
+	// Owned by the actor.
 	version     int64
 	colocations place.Colocations
 	busy        bool
 	stopping    bool
 	waiting     []*change
 
-	life context.Context // ends with the session, and with it the work of its changes
+	life context.Context // ends with the session, and ends the work of its changes
 	die  context.CancelFunc
 	gone chan struct{} // closed when the actor has stopped
 
-	mu        sync.Mutex
-	lost      map[string][]uint64 // by task, the steps whose part there could not be told to end
+	mu        sync.Mutex          // guards the fields up to counter: steps use them on the goroutines of their calls, and must not wait behind a plan that is built
+	lost      map[string][]uint64 // by task, the steps whose parts there could not be aborted
 	reached   map[string]bool     // the other tasks that have been sent a part of a plan; nil after the end
-	steps     map[uint64]*step
 	partials  map[string]*partialRun
 	callables map[int64]*Callable
 	counter   int64
-	idle      chan struct{} // closed when the session is closed and its last step is over
-	used      atomic.Int64  // unix nanoseconds of the last call
-	watched   atomic.Int64  // the runs that a debugger has watched
+	steps     sessionSteps  // guarded by the task's table of steps
+	idle      chan struct{} // closed by ended when the session is closed and its last step is over
+	ended     sync.Once
+	used      atomic.Int64 // unix nanoseconds of the last call
+	watched   atomic.Int64 // the runs that a debugger has watched
 	lastConn  atomic.Uint64
 
-	// For those who look at the session.
+	// For observers of the session.
 	opened         int64        // unix nanoseconds
 	leaseEnds      atomic.Int64 // the same; 0 while a client is connected
 	stepsDone      atomic.Int64
@@ -75,54 +78,58 @@ type Session struct {
 	changesWaiting atomic.Int64
 }
 
-// workingOn is the change of a session that is under way.
+// workingOn is the change of a session that is in progress.
 type workingOn struct {
 	what  string
 	since int64 // unix nanoseconds
 }
 
-// sessionOptions are what a ConfigProto and the server's defaults come to.
+// sessionOptions are the options that follow from a ConfigProto and the server's defaults.
 type sessionOptions struct {
 	sessionTraits
 	soft, log   bool
+	own         bool // unpinned resources belong to this master alone
 	timeout     time.Duration
 	filters     []string
+	branches    bool // conditionals call their branches instead of being lowered
 	narrow      bool // float values cross tasks as bfloat16
 	costs       costSchedule
 	compression Compression
 }
 
-// change is a message that changes the session, with what lies beside it, and what comes of it. Its work runs on a
+// change is a message that changes the session, with what is passed beside it, and its result. Its work runs on a
 // goroutine; then the actor publishes the result, or discards it where the session ended meanwhile.
 type change struct {
 	message proto.Message // of wire/session.proto
 	ctx     context.Context
-	def     *graphpb.GraphDef // of Create and Extend
+	def     *graphpb.GraphDef // of Create, Extend and BuildInstance
 	reply   chan error        // has room for the one answer
 
 	graph   *graph.Graph
 	version int64
 	key     string
 	plan    *plan
+	main    *mainSpec // of BuildInstance; nil if the instance runs on this task only
 }
 
-// changeDone tells the actor what the work of a change came to.
+// changeDone is the actor's message with the result of a change's work.
 type changeDone struct {
 	message *wire.ChangeDone
 	change  *change
 	err     error
 }
 
-// newSession makes a session over a client's first graph.
-func newSession(t *Task, rights Rights, config *corepb.ConfigProto) (*Session, error) {
-	s := &Session{task: t, handle: newHandle(), rights: rights, config: config, steps: map[uint64]*step{}, partials: map[string]*partialRun{},
+// newSession creates a session for a client's first graph, or for an eager context, which is nil otherwise. ctx bounds the search for unknown tasks.
+func newSession(ctx context.Context, t *Task, rights Rights, config *corepb.ConfigProto, eager *EagerContext) (*Session, error) {
+	s := &Session{task: t, handle: newHandle(), rights: rights, config: config, eager: eager, partials: map[string]*partialRun{},
 		callables: map[int64]*Callable{}, idle: make(chan struct{}), gone: make(chan struct{}), reached: map[string]bool{}, opened: time.Now().UnixNano()}
 	if err := s.configure(config); err != nil {
 		return nil, err
 	}
+	s.options.unshared = eager != nil
 	s.plans.Store(&map[string]*plan{})
 	var err error
-	if s.devices, err = t.prepare(s.options.filters); err != nil {
+	if s.devices, err = t.prepare(ctx, s.options.filters); err != nil {
 		return nil, err
 	}
 	s.life, s.die = context.WithCancel(context.Background())
@@ -139,23 +146,34 @@ func newSession(t *Task, rights Rights, config *corepb.ConfigProto) (*Session, e
 	return s, nil
 }
 
-// newHandle makes a session's name, which nobody guesses: who has it uses the session, where nothing else tells clients
-// apart.
+// newHandle creates an unguessable session name: without client identities, whoever has the name may use the
+// session.
 func newHandle() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
 }
 
-// configure reads what the client asks for, over the server's defaults, and refuses by name what
-// is not there.
+// singleThreaded is TensorFlow's executor that does not support Switch and Merge. The same restriction applies here.
+const singleThreaded = "SINGLE_THREADED_EXECUTOR"
+
+// isolated reports whether a session has resources of its own. A client that declares a cluster may request the opposite.
+func isolated(c *corepb.ConfigProto) bool {
+	return c.GetIsolateSessionState() && !c.GetExperimental().GetShareSessionStateInClusterspecPropagation()
+}
+
+// configure combines the client's options with the server's defaults, and rejects unsupported options
+// by name.
 func (s *Session) configure(c *corepb.ConfigProto) error {
 	d := s.task.Defaults
 	s.options = sessionOptions{soft: d.SoftPlacement || c.GetAllowSoftPlacement(), log: d.LogPlacement || c.GetLogDevicePlacement(),
-		sessionTraits: sessionTraits{isolated: c.GetIsolateSessionState(), literal: literal(c)}, timeout: d.OperationTimeout, filters: c.GetDeviceFilters(),
-		narrow: c.GetGraphOptions().GetEnableBfloat16Sendrecv(), costs: costsOf(c.GetGraphOptions())}
+		sessionTraits: sessionTraits{isolated: isolated(c), literal: literal(c)}, timeout: d.OperationTimeout, filters: c.GetDeviceFilters(),
+		branches: c.GetExperimental().GetExecutorType() == singleThreaded, narrow: c.GetGraphOptions().GetEnableBfloat16Sendrecv(), costs: costsOf(c.GetGraphOptions())}
 	var err error
 	if s.options.compression, err = s.task.compression(c); err != nil {
+		return err
+	}
+	if s.options.own, err = ownOf(c, d.Own); err != nil {
 		return err
 	}
 	if ms := c.GetOperationTimeoutInMs(); ms > 0 {
@@ -172,15 +190,54 @@ func (s *Session) configure(c *corepb.ConfigProto) error {
 	return nil
 }
 
-// literal tells whether a session's config turns optimizations off, in one of TensorFlow's two ways.
+// Troupe's own session options are parameters of a custom optimizer with this name in graph_options.rewrite_options, the one place in a
+// ConfigProto that takes arbitrary names and values.
+const (
+	ownOptions     = "troupe"
+	unpinnedOption = "unpinned"
+)
+
+// ParseUnpinned parses the owner of unpinned resources: "task" for the master's own task, "cluster" for
+// all masters together.
+func ParseUnpinned(text string) (own bool, err error) {
+	switch text {
+	case "task":
+		return true, nil
+	case "cluster":
+		return false, nil
+	}
+	return false, status.InvalidArgumentf("unpinned is task or cluster, not %q", text)
+}
+
+// ownOf returns whether a session has unpinned resources of its own: as its config says, or else the server's default.
+func ownOf(c *corepb.ConfigProto, server bool) (bool, error) {
+	own := server
+	for _, o := range c.GetGraphOptions().GetRewriteOptions().GetCustomOptimizers() {
+		if o.GetName() != ownOptions {
+			continue
+		}
+		for name, value := range o.GetParameterMap() {
+			if name != unpinnedOption {
+				return false, status.InvalidArgumentf("a session's config has an option %q of Troupe's, which has only %q", name, unpinnedOption)
+			}
+			var err error
+			if own, err = ParseUnpinned(string(value.GetS())); err != nil {
+				return false, err
+			}
+		}
+	}
+	return own, nil
+}
+
+// literal reports whether a session's config turns optimizations off, in one of TensorFlow's two ways.
 func literal(c *corepb.ConfigProto) bool {
 	options := c.GetGraphOptions()
 	return options.GetOptimizerOptions().GetOptLevel() == corepb.OptimizerOptions_L0 || options.GetRewriteOptions().GetDisableMetaOptimizer()
 }
 
-// placeable are the devices of the declared cluster that a session with filters may use. A task
-// that was never reached counts with one CPU, which every server has: a graph that does not need
-// it does not wait for it.
+// placeable returns the devices of the declared cluster that a session with filters may use. A task
+// that was never reached counts as one CPU, which every server has, so that a graph that does not need
+// the task does not wait for it.
 func (t *Task) placeable(filters []string) ([]place.Device, error) {
 	var all []place.Device
 	for _, task := range t.Cluster.Tasks() {
@@ -188,7 +245,7 @@ func (t *Task) placeable(filters []string) ([]place.Device, error) {
 		if task == t.name {
 			known = t.Describe()
 		} else if known == nil {
-			known = []DeviceInfo{{Name: task + "/device:CPU:0", Type: "CPU"}}
+			known = []device.Attributes{{Name: task + "/device:CPU:0", Type: "CPU"}}
 		}
 		for _, d := range known {
 			pd, err := place.NewDevice(d.Name, task == t.name)
@@ -201,10 +258,27 @@ func (t *Task) placeable(filters []string) ([]place.Device, error) {
 	return place.FilterDevices(all, filters, t.name)
 }
 
-// prepare is placeable, made ready for a session to place nodes. Sessions without filters share
-// what does not change: a large cluster has many devices.
-func (t *Task) prepare(filters []string) (*place.Prepared, error) {
+// find looks for the tasks of unknown devices, and reports whether there were any.
+func (t *Task) find(ctx context.Context, devices []place.Device) bool {
+	looked := map[string]bool{}
+	var asked sync.WaitGroup
+	for _, d := range devices {
+		if task := taskOf(d.Name); task != t.name && !looked[task] && t.Cluster.Known(task) == nil {
+			looked[task] = true
+			asked.Go(contain.Func(t.Log, "The look for "+task, func() { t.Cluster.Find(ctx, task) }, nil))
+		}
+	}
+	asked.Wait()
+	return len(looked) > 0
+}
+
+// prepare returns the placeable devices, prepared for placing a session's nodes, after looking for tasks that may be up by now. The session has
+// the devices that are known at this moment. Sessions without filters share the result, since a large cluster has many devices.
+func (t *Task) prepare(ctx context.Context, filters []string) (*place.Prepared, error) {
 	devices, err := t.placeable(filters)
+	if err == nil && t.find(ctx, devices) {
+		devices, err = t.placeable(filters)
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -221,7 +295,7 @@ func (t *Task) prepare(filters []string) (*place.Prepared, error) {
 	return t.placing.Share(), nil
 }
 
-// allowed are the tasks of which the session's device filters leave it a device.
+// allowed returns the tasks with at least one device that passes the session's device filters.
 func (s *Session) allowed() map[string]bool {
 	tasks := map[string]bool{}
 	for _, d := range s.devices.Devices() {
@@ -231,19 +305,22 @@ func (s *Session) allowed() map[string]bool {
 }
 
 // Describe lists the task's own devices, as their executors know them.
-func (t *Task) Describe() []DeviceInfo {
-	out := make([]DeviceInfo, len(t.Devices))
+func (t *Task) Describe() []device.Attributes {
+	out := make([]device.Attributes, len(t.Devices))
 	for i, d := range t.Devices {
-		a := t.executors[d.Name()].Attributes()
-		out[i] = DeviceInfo{Name: a.Name, Type: a.Type, MemoryLimit: a.MemoryLimit, Incarnation: a.Incarnation, Description: a.Description}
+		out[i] = *t.executors[d.Name()].Attributes()
 	}
 	return out
 }
 
-// name is what people call the session.
+// name returns the session's name for people.
 func (s *Session) name() string { return view.SessionName(s.handle) }
 
-func (s *Session) touch() { s.used.Store(time.Now().UnixNano()) }
+// touch records a call of the client.
+func (s *Session) touch() {
+	s.used.Store(time.Now().UnixNano())
+	s.updateRights()
+}
 
 // Receive handles the session's changes. See wire/session.proto.
 func (s *Session) Receive(c actor.Context) {
@@ -288,7 +365,7 @@ func (s *Session) Receive(c actor.Context) {
 	}
 }
 
-// refuse answers a change that the actor did not handle.
+// refuse replies to a change that the actor did not handle.
 func (s *Session) refuse(message any, cause error) {
 	m, ok := message.(*change)
 	switch {
@@ -300,7 +377,7 @@ func (s *Session) refuse(message any, cause error) {
 	}
 }
 
-// finish publishes what the work of a change came to.
+// finish publishes the result of a change's work.
 func (s *Session) finish(m *changeDone) {
 	if m.err == nil && s.stopping {
 		m.err = errClosed()
@@ -318,7 +395,7 @@ func (s *Session) begin(m *change) {
 	s.busy = true
 	begun := time.Now()
 	s.working.Store(&workingOn{changeName(m.message), begun.UnixNano()})
-	if err := m.ctx.Err(); err != nil { // it has waited for others too long: nobody asks for it any more
+	if err := m.ctx.Err(); err != nil { // it waited too long behind others, and its caller has given up
 		s.self.Send(&changeDone{&wire.ChangeDone{}, m, status.From(err)})
 		return
 	}
@@ -330,20 +407,20 @@ func (s *Session) begin(m *change) {
 		err := contain.Run(s.task.Log, what, func() error { return s.work(ctx, m) })
 		if m.plan != nil {
 			s.task.tally.plans.Add(time.Since(begun), 1)
-			s.task.traces.took(view.PlanEvent, "building a plan", 0, s.handle, begun.UnixNano())
+			s.task.traces.took(view.PlanEvent, "building a plan", 0, s.handle, s.rights.Who, begun.UnixNano())
 		}
 		s.self.Send(&changeDone{&wire.ChangeDone{}, m, err})
 	}, nil)
 }
 
-// changeName is what people call a change.
+// changeName returns a change's name for people.
 func changeName(message proto.Message) string {
 	switch message.(type) {
 	case *wire.Create:
 		return "create"
 	case *wire.Extend:
 		return "extend"
-	case *wire.BuildPlan:
+	case *wire.BuildPlan, *wire.BuildInstance:
 		return "plan"
 	}
 	return "other"
@@ -351,11 +428,11 @@ func changeName(message proto.Message) string {
 
 func errClosed() error { return status.Errorf(status.FailedPrecondition, "Session is closed.") }
 
-// finalAnswer is how long work whose time is over may take to say what it waited for.
+// finalAnswer is how long work whose deadline has passed may take to report what it waited for.
 const finalAnswer = 5 * time.Millisecond
 
-// apply has the actor make a change, and waits for it or for ctx. After an error the work
-// may still be under way: what it makes must not be looked at.
+// apply has the actor make a change, and waits for it or for ctx. After an error, the work
+// may still be in progress, and its results must not be read.
 func (s *Session) apply(ctx context.Context, m *change) error {
 	m.ctx, m.reply = ctx, make(chan error, 1)
 	s.self.Send(m)
@@ -371,84 +448,37 @@ func (s *Session) apply(ctx context.Context, m *change) error {
 		case <-last.C:
 			return status.From(ctx.Err())
 		}
-	case <-s.idle: // the work may go on for a while
+	case <-s.idle: // the work may continue for a while
 		return errClosed()
 	}
-}
-
-// enter makes a step part of the session, unless that is closed or too much is under way.
-func (s *Session) enter(st *step) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.closed.Load():
-		return errClosed()
-	case len(s.steps) >= maxSessionSteps:
-		return tooManySteps("Session "+s.handle, maxSessionSteps)
-	}
-	if s.task.inflight.Add(1) > maxSteps {
-		s.task.inflight.Add(-1)
-		return tooManySteps(s.task.name, maxSteps)
-	}
-	s.steps[st.id] = st
-	return nil
-}
-
-// running are the steps that run now, whose memory is not used again.
-func (s *Session) running() []*step {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.runningLocked()
-}
-
-func (s *Session) runningLocked() []*step {
-	all := make([]*step, 0, len(s.steps))
-	for _, st := range s.steps {
-		st.mu.Lock()
-		st.shared = true
-		st.mu.Unlock()
-		all = append(all, st)
-	}
-	return all
 }
 
 // leave removes a step whose parts have all ended.
 func (s *Session) leave(st *step) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.steps[st.id] == st {
-		delete(s.steps, st.id)
-		s.task.inflight.Add(-1)
+	gone, idle := s.task.steps.leave(st)
+	if gone {
 		s.stepOver()
 	}
-	if s.closed.Load() && len(s.steps) == 0 {
+	if idle {
 		s.end()
 	}
 }
 
-// end marks the closed session idle; the caller holds the lock.
-func (s *Session) end() {
-	select {
-	case <-s.idle:
-	default:
-		close(s.idle)
-	}
-}
+// end marks the closed session idle.
+func (s *Session) end() { s.ended.Do(func() { close(s.idle) }) }
 
-// Close ends the session: no step begins any more, running ones are cancelled and waited for, and
-// everything that the cluster's tasks keep for it is dropped. Variables and other named resources stay.
+// Close ends the session: no further step begins, running ones are cancelled and awaited, and
+// all tasks drop their state of the session. Variables and other named resources stay.
 func (s *Session) Close(ctx context.Context, reason error) error {
-	s.mu.Lock()
-	if s.closed.Swap(true) {
-		s.mu.Unlock()
+	s.closed.Store(true)
+	first, running := s.task.steps.close(s)
+	if !first {
 		<-s.idle
 		return nil
 	}
-	running := s.runningLocked()
 	if len(running) == 0 {
 		s.end()
 	}
-	s.mu.Unlock()
 	for _, st := range running {
 		st.fail(reason)
 	}
@@ -467,6 +497,9 @@ func (s *Session) Close(ctx context.Context, reason error) error {
 	}
 	s.dropRemote()
 	s.dropPartials()
+	if s.eager != nil {
+		s.eager.ended()
+	}
 	s.task.forgetSession(s.handle)
 	if s.rights.Policy != nil {
 		s.rights.Policy.Close()
@@ -474,15 +507,13 @@ func (s *Session) Close(ctx context.Context, reason error) error {
 	return err
 }
 
-// Policy is what bounds the session; nil if nothing does.
+// Policy returns the limits of the session; nil if it has none.
 func (s *Session) Policy() Policy { return s.rights.Policy }
 
-// abandon gives up the parts that other tasks still owe to a session that has to end.
+// abandon ends the steps of a session that must end, without waiting for other tasks' parts.
 func (s *Session) abandon() error {
-	s.mu.Lock()
-	steps := s.runningLocked()
+	steps := s.task.steps.running(s)
 	s.end()
-	s.mu.Unlock()
 	err := status.Errorf(status.DeadlineExceeded, "%d steps of session %s did not end in time", len(steps), s.handle)
 	for _, st := range steps {
 		st.abandon(err)
@@ -490,7 +521,7 @@ func (s *Session) abandon() error {
 	return err
 }
 
-// reach notes that another task will have a part of the session's plans.
+// reach records that another task will have a part of the session's plans.
 func (s *Session) reach(task string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -504,7 +535,7 @@ func (s *Session) reach(task string) error {
 	return nil
 }
 
-// dropRemote tells the other tasks to forget the session.
+// dropRemote asks the other tasks to forget the session.
 func (s *Session) dropRemote() {
 	s.mu.Lock()
 	tasks := sortedKeys(s.reached)

@@ -14,13 +14,13 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// create takes in the session's first graph.
+// create sets the session's first graph.
 func (s *Session) create(ctx context.Context, def *graphpb.GraphDef) error {
 	return s.apply(ctx, &change{message: &wire.Create{}, def: def})
 }
 
-// Extend adds nodes to the graph of version from and returns the new version. A repetition of the
-// last extension, from a client that did not get the answer, is answered like the first time.
+// Extend adds nodes to the graph of version from and returns the new version. If a client that did not get the answer repeats the last
+// extension, it gets the same answer.
 func (s *Session) Extend(ctx context.Context, def *graphpb.GraphDef, from int64) (int64, error) {
 	if s.closed.Load() {
 		return 0, errClosed()
@@ -33,7 +33,7 @@ func (s *Session) Extend(ctx context.Context, def *graphpb.GraphDef, from int64)
 	return m.version, nil
 }
 
-// work does what a change takes, beside the actor, which lets no other change pass meanwhile.
+// work does the work of a change, outside the actor, which holds back other changes meanwhile.
 func (s *Session) work(ctx context.Context, m *change) (err error) {
 	switch msg := m.message.(type) {
 	case *wire.Create:
@@ -65,26 +65,40 @@ func (s *Session) work(ctx context.Context, m *change) (err error) {
 		sig := graph.Signature{Feeds: msg.Feeds, Fetches: msg.Fetches, Targets: msg.Targets}
 		m.key = string(append(appendSignature(nil, sig), msg.Watches...))
 		if have := (*s.plans.Load())[m.key]; have != nil && !s.worker.stale(have.local) {
-			return nil // somebody else was first
+			return nil // another caller was first
 		}
 		m.plan, err = s.buildPlan(ctx, s.graph.Load(), sig, msg.Watches)
+	case *wire.BuildInstance:
+		m.key = string(msg.Key)
+		if have := (*s.plans.Load())[m.key]; have != nil && !s.worker.stale(have.local) {
+			return nil // another caller was first
+		}
+		if m.main != nil {
+			m.plan, err = s.eager.buildMain(ctx, m.def, msg.Node, m.main)
+		} else {
+			m.plan, err = s.buildInstance(ctx, m.def, msg.Node)
+		}
 	}
 	return err
 }
 
-// size is about how many nodes a graph takes to build.
+// size returns about how many nodes' work a graph takes to build.
 func size(def *graphpb.GraphDef) int { return len(def.GetNode()) + len(def.GetLibrary().GetFunction()) }
 
-// publish lets steps see a change whose work is done; in the actor.
+// publish makes a change whose work is done visible to steps. It runs in the actor.
 func (s *Session) publish(m *change) {
 	switch msg := m.message.(type) {
 	case *wire.Create, *wire.Extend:
 		s.graph.Store(m.graph)
 		s.version = m.version
-	case *wire.BuildPlan:
+	case *wire.BuildPlan, *wire.BuildInstance:
 		if m.plan != nil {
 			s.publishPlans(func(all map[string]*plan) { all[m.key] = m.plan })
 		}
+	case *wire.DropInstances:
+		s.publishPlans(func(all map[string]*plan) {
+			maps.DeleteFunc(all, func(_ string, p *plan) bool { return msg.Function == "" || p.calls(msg.Function) })
+		})
 	case *wire.ForgetPlans:
 		s.publishPlans(func(all map[string]*plan) {
 			maps.DeleteFunc(all, func(_ string, p *plan) bool { return p.remote[msg.Task] != nil })
@@ -92,14 +106,14 @@ func (s *Session) publish(m *change) {
 	}
 }
 
-// place puts the nodes of functions that need it in the place of their callers, and assigns devices to the
-// new nodes, those from number from on. The result is the graph with all of them.
+// place replaces calls of functions that need it by the functions' nodes, and assigns devices to the new nodes, those from number from on.
+// It returns the graph with all of them.
 //
-// Where the new nodes do not go with the places of old ones (an old node without a device, to which a new one with
-// another device is colocated) all nodes are placed anew but for those with state, which stay where it is: as
-// TensorFlow does at each extension. Plans made before keep the nodes that they were made of.
+// If the new nodes do not fit the placement of old ones (a new node with a device is colocated with an old node that requested none and is
+// on another), all nodes are placed anew except those with state, which stay where it is. TensorFlow does that at each extension. Plans
+// made before keep the nodes that they were made of.
 func (s *Session) place(ctx context.Context, g *graph.Graph, from int, check func() error) (*graph.Graph, error) {
-	g, err := lower.Functions(g, from, lower.Options{Devices: s.devices.Devices(), Supports: supports, Check: check})
+	g, err := lower.Functions(g, from, lower.Options{Devices: s.devices.Devices(), Supports: supports, KeepConditionals: s.options.branches, Check: check})
 	if err != nil {
 		return nil, err
 	}
@@ -109,10 +123,11 @@ func (s *Session) place(ctx context.Context, g *graph.Graph, from int, check fun
 		Supports:      supports,
 		Colocations:   &s.colocations,
 		Check:         check,
-		Warn:          func(m string) { s.task.Log.Debug("placement", "session", s.handle, "warning", m) },
+		Warn:          s.warnOfPlacement,
 	}
-	if !s.options.isolated {
-		o.Home = func(r []place.Resource) ([]string, error) { return s.task.homes(ctx, r) }
+	if !s.options.isolated && !s.options.own {
+		o.Stable, o.Filtered = s.task.stable(), len(s.options.filters) > 0
+		o.Home = func(r []place.Resource) ([]string, error) { return s.homes(ctx, r) }
 	}
 	if s.options.log {
 		o.Log = func(n *graph.Node) { s.task.Log.Info(fmt.Sprintf("%s: (%s): %s", n.Name, n.Op, n.Assigned)) }
@@ -135,7 +150,30 @@ func (s *Session) place(ctx context.Context, g *graph.Graph, from int, check fun
 	return anew, nil
 }
 
-// supports tells whether a node can run on a type of device. The library's functions run on CPUs.
+// homes returns the devices of resources that request none. It claims nothing in a container that the session may not use: its steps are
+// refused there, and other sessions decide where such names live.
+func (s *Session) homes(ctx context.Context, resources []place.Resource) ([]string, error) {
+	homes := make([]string, len(resources))
+	var asked []place.Resource
+	var at []int
+	for i, r := range resources {
+		homes[i] = r.Default
+		device, err := place.Parse(r.Default)
+		if err != nil {
+			return nil, err
+		}
+		if s.rights.scope().Container(r.Container, device.Job) == nil { // a default container has the name of its task's job
+			asked, at = append(asked, r), append(at, i)
+		}
+	}
+	found, err := s.task.homes(ctx, asked)
+	for i, home := range found {
+		homes[at[i]] = home
+	}
+	return homes, err
+}
+
+// supports reports whether a node can run on a type of device. The library's functions run on CPUs.
 func supports(n *graph.Node, deviceType string) bool {
 	if kernels.Supports(n, deviceType) {
 		return true
@@ -147,21 +185,21 @@ func supports(n *graph.Node, deviceType string) bool {
 	return err != nil
 }
 
-// ready gives the plan of a signature, claimed for the caller, where it is built.
+// ready returns the plan of a signature, claimed for the caller; nil if it is not built.
 func (s *Session) ready(key []byte) *plan {
-	if p := (*s.plans.Load())[string(key)]; s.take(p) {
+	if p := (*s.plans.Load())[string(key)]; s.claim(p) {
 		return p
 	}
 	return nil
 }
 
-// take claims a plan for the caller, unless there is none or it is of no use any more.
-func (s *Session) take(p *plan) bool {
+// claim claims a plan for the caller. It reports false if p is nil or is no longer of use.
+func (s *Session) claim(p *plan) bool {
 	return p != nil && !p.dropped.Load() && !s.worker.stale(p.local) && p.local.claim()
 }
 
-// plan gives the plan of a signature and of what a debugger watches, building it at the first step that needs it, and claims
-// it for the caller. Failures are not kept.
+// plan returns the plan of a signature and of what a debugger watches, claimed for the caller. The first step that needs it builds it.
+// Failures are not kept.
 func (s *Session) plan(ctx context.Context, sig graph.Signature, watches []byte) (*plan, error) {
 	key := append(appendSignature(nil, sig), watches...)
 	for {
@@ -175,11 +213,11 @@ func (s *Session) plan(ctx context.Context, sig graph.Signature, watches []byte)
 	}
 }
 
-// maxPlans bounds the plans of a session; the one that was used the longest ago makes room.
+// maxPlans bounds the plans of a session; the least recently used one makes room.
 const maxPlans = 512
 
-// publishPlans replaces the published plans by changed ones; in the actor. Plans that are not published
-// any more lose the table's claim.
+// publishPlans replaces the published plans by changed ones. It runs in the actor. Plans that are no longer published lose the table's
+// claim.
 func (s *Session) publishPlans(change func(map[string]*plan)) {
 	old := *s.plans.Load()
 	m := maps.Clone(old)
@@ -207,7 +245,7 @@ func (s *Session) publishPlans(change func(map[string]*plan)) {
 	}
 }
 
-// forgetDropped has callables let go of plans that were dropped, which they would keep in memory until they run again.
+// forgetDropped makes callables release dropped plans, which they would keep in memory until their next run.
 func (s *Session) forgetDropped() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,7 +256,7 @@ func (s *Session) forgetDropped() {
 	}
 }
 
-// forgetPlans drops the plans that have a part on a task, whose process is another one now.
+// forgetPlans drops the plans that have a part on a task whose process was replaced.
 func (s *Session) forgetPlans(ctx context.Context, task string) error {
 	return s.apply(ctx, &change{message: &wire.ForgetPlans{Task: task}})
 }

@@ -2,11 +2,13 @@ package actors
 
 import (
 	"context"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
 	steppb "github.com/galeone/tensorflow/tensorflow/go/core/framework/step_stats_go_proto"
+	"github.com/troupe-run/troupe/actors/internal/lifecycle"
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph/status"
@@ -15,91 +17,96 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// step is a run as its master sees it: which tasks still owe the end of their part, and the error
-// that the client gets. The part on the master's own task is a taskStep like any other.
+// step is the master's side of a run. Its life is a lifecycle.Master; step does what that asks for. The part on the master's own task is
+// a stepPart like any other.
 type step struct {
 	id      uint64
 	session *Session
 	plan    *plan
-	own     *taskStep
-	call    stepCall // the client's that runs it; that of a partial run is nobody's
+	own     *stepPart
+	call    stepCall // the client's call that runs it; empty for a partial run
 	feeds   devices.Feeds
 	out     fetches
+	eager   *eagerCall // nil outside of eager contexts
 
-	// Of a call that is detached, on its goroutine.
+	// Set once the call is detached. Owned by the call's goroutine.
 	bounds       context.Context
 	stopWatching func()
 
-	mu      sync.Mutex
-	owed    []*taskPart // by other tasks, whose part has not ended
-	local   bool        // the own part has not ended
-	alone   time.Time   // when the own part ended, of a step with parts on other tasks
-	ending  bool        // the last part has ended
-	done    event       // and the session knows
+	shared atomic.Bool // other goroutines than the one that runs the step may reference it
+
+	mu      sync.Mutex // guards the rest: the step is fed by its call, its own part, the master actor and timers; a mailbox would cost more than a small step
+	core    lifecycle.Master
+	alone   time.Time   // when the local part ended, if other tasks have parts
+	done    event       // the last part has ended and the session knows
 	broken  event       // the first failure
-	shared  bool        // others than the goroutine that runs the step may know it
-	err     error
-	resumed chan func() // work of the own part, for the goroutine that waits for the step; made when one does
+	aborted event       // the parts have been aborted because of it
+	resumed chan func() // work of the local part, for the goroutine that awaits the step; created when one does
 	stats   []*steppb.StepStats
 	partial bool // of a partial run
 	trace   bool
-	costs   bool // its cost graph is wanted
+	costs   bool // the client requested its cost graph
 	holds   []func()
 	spans   map[string]Span // of other tasks' parts, of a traced call
 }
 
-// takeStep gives a step, whose memory may be that of one before.
+// takeStep returns an unused step, which may be a recycled one.
 func (t *Task) takeStep() *step {
 	if st, _ := t.spare.Get().(*step); st != nil {
 		return st
 	}
 	st := &step{}
-	st.own = t.makeStep(func(err error) { st.partEnded("", err) })
-	st.own.Continue, st.own.Yield = st.proceed, st.yield
+	st.own = t.makeStep(st.ownEnded)
+	st.own.Runner = st
+	st.own.entry.Master = st
 	return st
 }
 
-// recycle lets the memory of a step be used again where nobody else can know the step: it began and
-// ended on the goroutine of its call, without an error.
+// recycle makes a step available for reuse if nothing else can reference it: it began and ended on the goroutine
+// of its call, without an error.
 func (st *step) recycle() {
 	st.mu.Lock()
-	known := st.shared || st.err != nil || st.stopWatching != nil || st.done.told != nil || st.broken.told != nil || st.resumed != nil || len(st.plan.remote) > 0
+	known := st.shared.Load() || st.core.Err() != nil || st.stopWatching != nil || st.done.told != nil || st.broken.told != nil || st.resumed != nil || len(st.plan.remote) > 0
 	st.mu.Unlock()
 	if known {
 		return
 	}
 	task := st.session.task
 	st.own.reset()
-	st.feeds, st.session, st.plan, st.call = st.feeds[:0], nil, nil, stepCall{}
-	st.ending, st.done = false, event{}
+	st.feeds, st.session, st.plan, st.call, st.eager = st.feeds[:0], nil, nil, stepCall{}, nil
+	st.done = event{} // the others have not happened
 	st.out.reset()
 	task.spare.Put(st)
 }
 
-// isDone is closed when every part has ended, and the session knows.
+// isDone returns a channel that is closed when every part has ended and the session knows.
 func (st *step) isDone() <-chan struct{} {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.done.wait()
 }
 
-// isBroken is closed at the first failure.
+// isBroken returns a channel that is closed at the first failure.
 func (st *step) isBroken() <-chan struct{} {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.broken.wait()
 }
 
-// beginStep makes st a step of a plan in its session. The caller runs it. It takes over the caller's claim
-// to the plan, also when it fails.
+// beginStep makes st a step of a plan in its session; the caller then runs it. It takes over the caller's reference
+// to the plan, even if it fails.
 func (s *Session) beginStep(st *step, p *plan, feeds kernels.Feeds, out kernels.Fetches, trace bool) error {
-	if err := s.admitStep(p); err != nil {
+	if err := s.admitStep(); err != nil {
 		p.local.release()
-		s.task.refused("step refused", s.name(), err)
+		s.task.refused(s.rights.Who, "step refused", s.name(), err)
 		return err
 	}
-	st.id, st.session, st.plan, st.local, st.trace = newStepID(), s, p, true, trace
+	st.id, st.session, st.plan, st.trace = newStepID(), s, p, trace
+	st.core.Begin(s.task.name, p.others...)
 	st.own.begin(st.id, s.worker, p.local, feeds, out, s.used.Load())
+	if st.eager != nil {
+		st.eager.attach(st)
+	}
 	if span := st.call.span; span != nil {
 		span.Set(stepAttribute(st.id))
 		st.own.Log = span.Log(st.own.Log)
@@ -110,19 +117,19 @@ func (s *Session) beginStep(st *step, p *plan, feeds kernels.Feeds, out kernels.
 	if trace {
 		st.own.trace()
 	}
-	if err := s.enter(st); err != nil {
+	if err := s.task.steps.enter(s, st); err != nil {
 		s.stepOver()
 		p.local.release()
-		s.task.refused("step refused", s.name(), err)
+		s.task.refused(s.rights.Who, "step refused", s.name(), err)
 		return err
 	}
 	return nil
 }
 
-// run starts all parts; the own one works on the caller's goroutine until it has to wait.
+// run starts all parts. The local one runs on the caller's goroutine until it must wait.
 func (st *step) run() {
 	light := st.plan.local.light()
-	if st.own.inline.Store(light); !light {
+	if st.own.inline.Store(light); !light || st.call.detached {
 		st.detach()
 	}
 	if len(st.plan.remote) > 0 {
@@ -130,12 +137,6 @@ func (st *step) run() {
 			st.own.refuse(err)
 			return
 		}
-		st.session.task.distributed.enter(st)
-		st.mu.Lock()
-		for _, part := range st.plan.remote {
-			st.owed = append(st.owed, part)
-		}
-		st.mu.Unlock()
 		if light {
 			st.runFirst()
 			return
@@ -147,14 +148,14 @@ func (st *step) run() {
 	st.own.run()
 }
 
-// detach detaches the call from the reader of its connection, since it waits or computes for long, and watches its
-// deadline from now on. It gives the context that ends then. The goroutine of the call calls it.
+// detach detaches the call from its connection's reader, because it is about to wait or to compute for long, and starts
+// watching its deadline. It returns the context that ends then. Only the call's goroutine may call it.
 func (st *step) detach() context.Context {
 	if st.call.ctx == nil {
 		return context.Background()
 	}
 	if st.stopWatching == nil {
-		ctx, cancel := st.call.bound()
+		ctx, cancel := st.call.bound(contain.Func(st.session.task.Log, "The end of a step", st.cancelled, nil))
 		stop := context.AfterFunc(ctx, contain.Func(st.session.task.Log, "The end of a step", func() { st.expire(ctx, st.call.limit) }, nil))
 		st.bounds, st.stopWatching = ctx, func() {
 			stop()
@@ -164,56 +165,64 @@ func (st *step) detach() context.Context {
 	return st.bounds
 }
 
-// yield is called by the own part before it computes for long: it does so on the goroutine of the call.
-func (st *step) yield() bool {
+// Flush, Yield, Continue and Room make the step the kernels.Runner of its local part.
+func (st *step) Flush() { st.own.Flush() }
+
+// Room is that of other parts.
+func (st *step) Room(device string, size int, ready func()) bool {
+	return st.own.Room(device, size, ready)
+}
+
+// Yield is called by the local part before it computes for long, which it does on the call's goroutine.
+func (st *step) Yield() bool {
 	if st.own.leaveGoroutine() {
 		st.detach()
 	}
 	return false
 }
 
-// runFirst runs the own part as far as it goes before the others begin: what it sends them travels
-// with the message that starts them. It must not take long.
+// runFirst runs the local part as far as possible before the others begin, so that the tensors it sends them travel
+// with the messages that start them. The part must be short.
 func (st *step) runFirst() {
 	st.own.outbox.hold()
-	st.own.retain() // it does not end before what it has sent is on its way
+	st.own.retain() // it does not end before its messages have been sent
 	st.own.run()
 	for _, part := range st.plan.remote {
 		st.dispatch(part, false)
 	}
 	st.own.outbox.release()
-	st.own.flush()
+	st.own.Flush()
 	st.own.ended(nil)
 }
 
-// proceed lets the goroutine that waits for the step go on with the own part, if it waits.
-func (st *step) proceed(work func()) {
-	st.own.leaveGoroutine() // it may not be the call's goroutine that works
+// Continue continues the local part on the goroutine that awaits the step, or on the pool if there is none.
+func (st *step) Continue(work func()) {
+	st.own.leaveGoroutine() // the work may run on another goroutine than the call's
+	st.shared.Store(true)
 	st.mu.Lock()
-	st.shared = true
 	resumed := st.resumed
 	st.mu.Unlock()
 	select {
-	case resumed <- work: // nobody waits where there is no channel
+	case resumed <- work: // a nil channel means that no goroutine waits
 	default:
 		st.session.task.pool.Schedule(work)
 	}
 }
 
-// partDone takes the answer of another task.
+// partDone handles another task's answer.
 func (st *step) partDone(m *wire.PartitionDone, tensors []*tensor.Tensor) {
+	part := st.plan.remote[m.Task]
+	if part == nil || m.UnknownPlan {
+		kernels.ReleaseTensors(tensors)
+	}
+	if part == nil {
+		return
+	}
 	if m.UnknownPlan {
-		for _, t := range tensors {
-			t.Release()
-		}
 		st.mu.Lock()
-		i := st.owes(m.Task)
-		var part *taskPart
-		if i >= 0 {
-			part = st.owed[i]
-		}
+		owes := st.core.Unknown(m.Task)
 		st.mu.Unlock()
-		if part == nil {
+		if !owes {
 			return
 		}
 		contain.Go(st.session.task.Log, "The start of a part on "+part.task, func() { // bounded by the wait for the peer
@@ -235,70 +244,114 @@ func (st *step) partDone(m *wire.PartitionDone, tensors []*tensor.Tensor) {
 	st.partEnded(m.Task, failed(m.Failure))
 }
 
-// partEnded notes the end of a task's part ("" for the own one), and ends the step with the last.
-// The first failure is spread to the other parts.
+// partEnded handles the end of another task's part.
 func (st *step) partEnded(task string, err error) {
+	st.endPart(task, err)
 	st.mu.Lock()
-	if task == "" {
-		if !st.local {
-			st.mu.Unlock()
-			return
-		}
-		st.local = false
-		if len(st.plan.remote) > 0 {
-			st.alone = time.Now()
-		}
-		task = st.session.task.name
-	} else {
-		i := st.owes(task)
-		if i < 0 {
-			st.mu.Unlock()
-			return
-		}
-		st.owed = slices.Delete(st.owed, i, i+1)
-		if st.spans != nil {
-			defer st.endPart(task, err)
-		}
+	st.do(st.core.Ended(task, err))
+}
+
+// ownEnded handles the end of the local part.
+func (st *step) ownEnded(err error) {
+	st.mu.Lock()
+	if len(st.plan.remote) > 0 {
+		st.alone = time.Now()
 	}
-	if err != nil {
-		st.err = status.Worse(st.err, atTask(err, task))
+	st.do(st.core.EndedOwn(err))
+}
+
+// do does what the core has answered to an event. mu is held; do unlocks it.
+func (st *step) do(e lifecycle.Effects) {
+	if e.Failed {
+		st.broken.set()
+		defer func() { // even if something panics
+			st.mu.Lock()
+			defer st.mu.Unlock()
+			st.aborted.set()
+		}()
 	}
-	abort := st.abortLocked()
-	last := !st.local && len(st.owed) == 0 && !st.ending
-	st.ending = st.ending || last
-	failure := st.err
+	holds := st.holds
 	st.mu.Unlock()
-	if abort != nil {
-		st.spread(abort, failure)
+	if e.Err != nil {
+		derived := status.Derive(e.Err)
+		if e.AbortOwn {
+			st.own.fail(derived)
+		}
+		for _, task := range e.Abort {
+			st.abort(task, derived)
+		}
 	}
-	if !last {
-		return
+	if e.Over {
+		for _, release := range holds {
+			release()
+		}
+		st.over()
 	}
-	for _, release := range st.holds {
-		release()
-	}
+}
+
+// over ends the step after its last part.
+func (st *step) over() {
 	if len(st.plan.remote) > 0 {
 		st.session.task.tally.remote.Add(time.Since(st.alone), 1)
-		st.session.task.distributed.leave(st)
 	}
 	st.session.leave(st)
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.done.happen()
+	st.done.set()
 }
 
-// cause is the step's error.
+// owing returns the other tasks whose parts have not ended, in order.
+func (st *step) owing() []string {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.core.Owing()
+}
+
+// abort asks a task to end its part.
+func (st *step) abort(task string, err error) {
+	if p := st.session.task.Cluster.Reached(task); p != nil {
+		st.session.task.System.Root.Send(actor.NewPID(p.Address(), workerName), &wire.AbortStep{Step: st.id, Failure: failure(err)})
+	}
+}
+
+// fail ends the step with err, unless it has already failed.
+func (st *step) fail(err error) {
+	st.mu.Lock()
+	st.do(st.core.Fail(err))
+}
+
+// lost ends the part of a lost task. If only the connection was lost, the part may still run.
+func (st *step) lost(task string, err error) {
+	st.endPart(task, err)
+	st.mu.Lock()
+	e := st.core.Lost(task, err)
+	if e.Stray { // remembered before the step is over
+		st.session.stray(task, st.id)
+	}
+	st.do(e)
+}
+
+// abandon ends the parts of all other tasks.
+func (st *step) abandon(err error) {
+	for _, task := range st.owing() {
+		st.endPart(task, err)
+	}
+	st.mu.Lock()
+	st.do(st.core.Abandon(err))
+}
+
+// cause returns the step's error.
 func (st *step) cause() error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	return st.err
+	return st.core.Err()
 }
 
-// afterFailure is how long the client of a failed step waits for the other parts to end, so that
-// what it does next finds nothing of the step.
+// afterFailure is how long a failed step's client waits for the other parts to end, so that its next request finds
+// nothing left of the step.
 const afterFailure = time.Second
 
-// await waits for the step's end. A failed step is given up soon after its failure; its parts end
+// await waits for the step's end. It gives up a failed step soon after the failure; the remaining parts end
 // by themselves.
 func (st *step) await() error {
 	st.mu.Lock()

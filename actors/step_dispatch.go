@@ -2,34 +2,33 @@ package actors
 
 import (
 	"context"
-	"sync"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// dispatch starts another task's part, unless the step has failed meanwhile: its parts have been
-// told to end then, and nobody would tell one that begins later.
-func (st *step) dispatch(part *taskPart, again bool) {
-	if st.cause() != nil {
-		st.partEnded(part.task, nil)
+// dispatch starts another task's part, unless the core has reasons not to.
+func (st *step) dispatch(part *planPart, again bool) {
+	st.mu.Lock()
+	start, e := st.core.Start(part.task)
+	st.do(e)
+	if !start {
 		return
 	}
 	if err := st.send(part, again); err != nil {
 		st.partEnded(part.task, err)
 		return
 	}
-	if err := st.cause(); err != nil {
-		st.abort(part, status.Derive(err))
-	}
+	st.mu.Lock()
+	st.do(st.core.Started(part.task))
 }
 
-// send asks a task to run its part, with the plan when it is not known to have it.
-func (st *step) send(part *taskPart, again bool) error {
+// send asks a task to run its part. It includes the plan if the task may lack it.
+func (st *step) send(part *planPart, again bool) error {
 	s := st.session
 	patience := st.detach
-	if again { // on a goroutine of its own
+	if again { // runs on its own goroutine
 		patience = context.Background
 	}
 	peer := s.task.Cluster.Reached(part.task)
@@ -64,7 +63,7 @@ func (st *step) send(part *taskPart, again bool) error {
 		part.sent = true
 	}
 	part.mu.Unlock()
-	along := st.own.outbox.take(part.task)
+	along := st.own.outbox.remove(part.task)
 	m.Transfers = along.transfers
 	s.task.System.Root.RequestWithCustomSender(worker, &wire.Parcel{Message: m, Tensors: along.tensors}, s.task.master.PID())
 	return nil
@@ -72,10 +71,10 @@ func (st *step) send(part *taskPart, again bool) error {
 
 var errStray = &status.Error{Code: status.Cancelled, Message: "The connection to the step's master was lost", Derived: true}
 
-// maxStrays bounds the steps of a session that are remembered for a task.
+// maxStrays bounds the steps that a session remembers for a task.
 const maxStrays = 1 << 10
 
-// stray remembers a step whose part on a task could not be told to end.
+// stray remembers a step whose part on a task could not be aborted.
 func (s *Session) stray(task string, step uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +86,7 @@ func (s *Session) stray(task string, step uint64) {
 	}
 }
 
-// strays hands over the steps that a task has to be told about.
+// strays returns and forgets the steps to abort on a task.
 func (s *Session) strays(task string) []uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,36 +98,16 @@ func (s *Session) strays(task string) []uint64 {
 	return steps
 }
 
-// hold keeps the link to a peer open as long as the step runs.
+// hold keeps the link to a peer open as long as the step runs. The step may have ended while its part was being started.
 func (st *step) hold(p Peer) {
+	release := p.Hold()
 	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.holds = append(st.holds, p.Hold())
-}
-
-// distributedSteps finds the steps that a task's sessions run on other tasks too.
-type distributedSteps struct {
-	mu   sync.Mutex
-	byID map[uint64]*step
-}
-
-func (d *distributedSteps) enter(st *step) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.byID == nil {
-		d.byID = map[uint64]*step{}
+	over := st.core.Over()
+	if !over {
+		st.holds = append(st.holds, release)
 	}
-	d.byID[st.id] = st
-}
-
-func (d *distributedSteps) leave(st *step) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.byID, st.id)
-}
-
-func (d *distributedSteps) find(id uint64) *step {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.byID[id]
+	st.mu.Unlock()
+	if over {
+		release()
+	}
 }

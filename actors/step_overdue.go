@@ -10,22 +10,27 @@ import (
 	"github.com/troupe-run/troupe/internal/view"
 )
 
-// overdue is the error of a step that did not end in time: it says what the step waits for, and why.
+// overdue returns the error of a step that did not end in time: it says what the step waits for, and why.
 func (st *step) overdue(limit time.Duration) error {
 	return status.Errorf(status.DeadlineExceeded, "The step did not end within %v: %s", limit, st.why())
 }
 
-// why is what a step waits for that is about to be given up, in a sentence. It asks the other tasks, within the little time that is left.
+// why says in a sentence what an overdue step waits for, as far as its client may see it. It asks the other tasks, within the little time
+// that is left.
 func (st *step) why() string {
 	ctx, cancel := context.WithTimeout(context.Background(), askMargin)
 	defer cancel()
-	if r, ok := view.Why(st.session.task.lookAround(ctx), st.id); ok {
+	seen := st.session.task.lookAround(ctx)
+	if p := st.session.rights.Policy; p != nil {
+		seen = p.Show(seen)
+	}
+	if r, ok := view.Why(seen, st.id); ok {
 		return r.Text
 	}
-	return "its parts have ended, and the news is on its way"
+	return "its parts have ended, and their results are in flight"
 }
 
-// lookAround looks at the steps of all tasks that are reached, in detail.
+// lookAround returns the steps of all tasks that are reached, in detail.
 func (t *Task) lookAround(ctx context.Context) *view.Cluster {
 	tasks := t.Cluster.Tasks()
 	c := &view.Cluster{Task: t.name, Tasks: make([]*view.Task, len(tasks))}
@@ -50,7 +55,7 @@ func (t *Task) lookAround(ctx context.Context) *view.Cluster {
 		}, nil))
 	}
 	own := t.lookLately()
-	asked.Wait() // until ctx ends at most
+	asked.Wait() // at most until ctx ends
 	for i, task := range tasks {
 		if task == t.name {
 			c.Tasks[i] = own
@@ -60,18 +65,17 @@ func (t *Task) lookAround(ctx context.Context) *view.Cluster {
 	return c
 }
 
-// stepsInDetail is the query whose answers tell why steps are blocked, to one task.
+// stepsInDetail is the query to one task whose answer shows why steps are blocked.
 var stepsInDetail = view.ForWhy()
 
-// lately keeps the answer to stepsInDetail, for others who ask within a moment: a thousand steps that are overdue at the same
-// time ask for the same.
+// lately caches the answer to stepsInDetail for a moment: a thousand steps that are overdue at the same time ask for the same.
 type lately struct {
-	mu   sync.Mutex
+	mu   sync.Mutex // guards the rest: overdue steps ask on their own goroutines
 	at   time.Time
 	seen *view.Task
 }
 
-// lookLately answers stepsInDetail, with what was seen a moment ago at most. It must not be changed.
+// lookLately answers stepsInDetail with what was seen at most a moment ago. The answer must not be changed.
 func (t *Task) lookLately() *view.Task {
 	const moment = 20 * time.Millisecond
 	t.lately.mu.Lock()
@@ -84,8 +88,8 @@ func (t *Task) lookLately() *view.Task {
 	return t.lately.seen
 }
 
-// A step's own deadline comes before the client's, by answerMargin of it at most, so that the
-// answer with the reason arrives in time; asking the other tasks what it waits for takes askMargin.
+// A step's own deadline is before the client's, by at most answerMargin, so that the answer with the reason arrives in time. Asking the
+// other tasks what the step waits for takes up to askMargin.
 const (
 	answerMargin = 100 * time.Millisecond
 	askMargin    = 40 * time.Millisecond

@@ -11,24 +11,24 @@ import (
 // tally counts what a task has done since its start.
 type tally struct {
 	opened, closed, expired atomic.Int64 // sessions
-	done, parts             atomic.Int64 // steps without an error, and parts of other masters'
+	done, parts             atomic.Int64 // steps without an error, and parts of other masters' steps
 	failed                  [codes]atomic.Int64
 	steps, plans            view.Durations
-	remote                  view.Durations // from the end of a step's own part to that of the last other task's
+	remote                  view.Durations // from the end of a step's own part to that of its last part on another task
 }
 
-// codes is how many codes errors have.
+// codes is the number of status codes.
 const codes = int(status.Unauthenticated) + 1
 
-// timedSteps is of how many steps that run through on the goroutine of their call one is timed, and counts for all: reading the
-// clock takes a tenth of the time of such a step.
+// timedSteps is the sampling interval of steps that run through on their caller's goroutine: one in timedSteps is timed and counts for all.
+// Reading the clock takes a tenth of the time of such a step.
 const timedSteps = 16
 
-// stepEnded counts the end of a step of the session that began at a time in nanoseconds since 1970; quick tells of one that ran
-// through without waiting. An error that a client meets as a matter of course, the end of its input, is no event.
+// stepEnded counts the end of a step of the session. began is in nanoseconds since 1970; quick marks a step that ran through without
+// waiting. An error that clients expect, the end of their input, is no event.
 func (s *Session) stepEnded(id uint64, began int64, quick bool, err error) {
 	t := s.task
-	t.traces.took(view.StepEvent, "step", id, s.handle, began)
+	t.traces.took(view.StepEvent, "", id, s.handle, s.rights.Who, began)
 	if err == nil {
 		t.tally.done.Add(1)
 		times := int64(1)
@@ -49,18 +49,18 @@ func (s *Session) stepEnded(id uint64, began int64, quick bool, err error) {
 	}
 	s.lastError.Store(&e.Message)
 	if e.Code != status.OutOfRange {
-		t.Events.Add("step failed", view.StepName(id), s.name()+": "+view.Line(err.Error()))
+		t.Events.AddOf(s.rights.Who, "step failed", view.StepName(id), s.name()+": "+view.Line(err.Error()))
 	}
 }
 
-// refused notes that something was refused to a client because of a limit. What a policy refuses is noted where it is asked.
-func (t *Task) refused(kind, subject string, err error) {
+// refused records that a limit refused something to a client. What a policy refuses is recorded where the policy is asked.
+func (t *Task) refused(who, kind, subject string, err error) {
 	if status.CodeOf(err) == status.ResourceExhausted {
-		t.Events.AddSome(kind, subject, view.Line(err.Error()))
+		t.Events.AddSomeOf(who, kind, subject, view.Line(err.Error()))
 	}
 }
 
-// totals is the tally as a message.
+// totals returns the tally as a message.
 func (t *tally) totals() *view.Totals {
 	out := &view.Totals{SessionsOpened: t.opened.Load(), SessionsClosed: t.closed.Load(), SessionsExpired: t.expired.Load(),
 		StepsDone: t.done.Load(), PartsBegun: t.parts.Load(),

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -22,62 +21,71 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// The names under which a task's actors are reached.
+// The names by which a task's actors are addressed.
 const (
 	workerName    = "worker"
 	masterName    = "master"
 	directoryName = "directory"
 )
 
-// Config is what a task is made of.
+// Config holds the parts that a task is made of.
 type Config struct {
 	System  *actor.ActorSystem
 	Cluster Cluster
-	// Devices are the task's, CPU:0 first: clients' tensors lie in its memory. They become their executors', which close
+	// Devices are the task's devices, CPU:0 first; clients' tensors are in its memory. Their executors take ownership and close
 	// them, unless they are Lent by another task.
 	Devices []devices.Device
 	Lent    bool
-	// Boot is this process's random number, as its peers see it.
+	// Ceiling, if not nil, bounds the rights of all sessions on this task, whatever other tasks say.
+	Ceiling *Rights
+	// Boot is this process's random number, by which its peers recognize it.
 	Boot uint64
-	// Lease is how long a session lives on after its client's last connection ended.
+	// Lease is how long a session outlives its client's last connection.
 	Lease time.Duration
-	// StepMemory and SessionMemory bound the host memory, in bytes, that what a step and a session made on this task
-	// may take there as long as it is alive; 0 is no bound.
+	// StepMemory and SessionMemory bound the host memory, in bytes, of everything that a step and a session allocate on this
+	// task; 0 means no bound.
 	StepMemory, SessionMemory int64
-	// ClientMemory bounds the host memory of all sessions of a client, of those that are told apart; 0 is three quarters of
+	// ClientMemory bounds the host memory of all sessions of one client, where clients can be told apart; 0 means three quarters of
 	// the process's.
 	ClientMemory int64
-	// Defaults tells how sessions are configured where the client says nothing.
+	// Defaults is the configuration of sessions where the client specifies none.
 	Defaults SessionDefaults
-	// ParseCompression gives the transport's number of an algorithm and a level; nil where there are none.
+	// ParseCompression returns the transport's number of an algorithm and a level; nil if the transport does not compress.
 	ParseCompression func(name string, level int) (Compression, error)
-	// Files are those that the ops of sessions may use on this task.
+	// Files are the files that the ops of sessions may use on this task.
 	Files FileAccess
 	// Tracer, if not nil, records the steps of traced calls.
 	Tracer Tracer
-	// Events, if not nil, takes what happens on the task.
+	// Events, if not nil, receives the task's events.
 	Events *view.Events
-	// Complete, if not nil, adds to what other tasks see of this one what only the caller of NewTask knows.
+	// Pull, if not nil, fetches the tensors that devices of other tasks send to eager contexts.
+	Pull Puller
+	// EagerService, if not nil, runs the parts on other tasks of the functions that clients of eager contexts call here.
+	EagerService EagerService
+	// Complete, if not nil, adds what only the caller of NewTask knows to the view that other tasks get of this one.
 	Complete func(q *view.Query, seen *view.Task)
-	// End, if not nil, has the program end the task, with some time for running steps, or its own where that is 0. It does not block.
+	// End, if not nil, has the program end the task, with the given time for running steps, or the program's default if that is 0. It does not block.
 	End func(within time.Duration)
 	Log *slog.Logger
 }
 
 // SessionDefaults are the parts of a server's ConfigProto that sessions inherit.
 type SessionDefaults struct {
-	// SoftPlacement moves ops to a device that can run them where the requested one cannot.
+	// SoftPlacement moves an op to a device that can run it if the requested one cannot.
 	SoftPlacement bool
-	// LogPlacement writes where each node was placed.
+	// LogPlacement logs where each node was placed.
 	LogPlacement bool
-	// OperationTimeout bounds every call that brings no timeout of its own; 0 is no bound.
+	// OperationTimeout bounds every call that has no timeout of its own; 0 means no bound.
 	OperationTimeout time.Duration
-	// Compression is that of the tensors that the sessions' steps push to other tasks.
+	// Compression is used for tensors that the sessions' steps push to other tasks.
 	Compression Compression
+	// Own gives each master its own unpinned resources, as in TensorFlow. Otherwise the whole cluster shares
+	// them by name.
+	Own bool
 }
 
-// Reachable tells whether actors of other tasks send messages to the actor of that name: to the three roles that serve
-// other tasks, and to what waits for an answer.
+// Reachable reports whether actors of other tasks may send messages to the actor with that name: the three roles that serve
+// other tasks, and futures that wait for an answer.
 func Reachable(name string) bool {
 	switch name {
 	case masterName, workerName, directoryName:
@@ -91,31 +99,30 @@ type Task struct {
 	Config
 	name  string
 	steps stepTable
-	// inflight counts the steps of the task's sessions.
-	inflight atomic.Int64
+	eager eagerTable
 
-	mu       sync.Mutex
+	mu       sync.Mutex // guards the three below: sessions open and end, and parts find theirs, on the goroutines of their calls and links
 	sessions map[string]*workerSession
-	clients  clientMemory    // of the sessions that are bound to one
-	placing  *place.Prepared // the devices of all tasks, as they were known when a session was made
+	clients  clientMemory    // of sessions that are bound to a client
+	placing  *place.Prepared // the devices of all tasks that were known when a session was created
 
 	master, worker, directory *roles.Ref
 	executors                 map[string]*devices.Executor // by the device's name; not changed
 	files                     *fileServer
 	sessionsOf                *masterState
-	distributed               distributedSteps
 	tally                     tally
 	lately                    lately
 	traces                    traces
 	spare                     sync.Pool // of *step
+	shared                    shared
+	stableOnce                sync.Once
+	stableTasks               []string
 
-	life context.Context // ends when the task stops
-	die  context.CancelFunc
-	work sync.WaitGroup // what goes on in the background
-	pool *roles.Pool
-	// Functions of the task's, made once for its steps.
-	schedule func(work func())
-	isLocal  func(device string) bool
+	life    context.Context // ends when the task stops
+	die     context.CancelFunc
+	work    sync.WaitGroup // background work
+	pool    *roles.Pool
+	isLocal func(device string) bool // local, made once for all steps
 }
 
 // NewTask starts the actors of a task.
@@ -129,8 +136,9 @@ func NewTask(c Config) (*Task, error) {
 		return nil, err
 	}
 	t.life, t.die = context.WithCancel(context.Background())
-	t.steps.init()
-	t.schedule, t.isLocal = t.pool.Schedule, t.local
+	t.steps.init(t.name)
+	t.eager.init(t.name)
+	t.isLocal = t.local
 	for _, start := range []func() error{t.startMaster, t.startDirectory, t.startWorker} {
 		if err := start(); err != nil {
 			return nil, err
@@ -147,17 +155,17 @@ func NewTask(c Config) (*Task, error) {
 	return t, nil
 }
 
-// spawn starts one of the task's actors. Where the goroutine that brings a message has done its turn, they run on the
-// task's pool.
+// spawn starts one of the task's actors. When the goroutine that delivered a message has done its share, the actor continues
+// on the task's pool.
 func (t *Task) spawn(spec roles.Spec) (*roles.Ref, error) {
 	spec.Dispatcher, spec.Log = t.pool, t.Log
 	return roles.Spawn(t.System, spec)
 }
 
-// Name is the task's name, such as /job:worker/replica:0/task:1.
+// Name returns the task's name, such as /job:worker/replica:0/task:1.
 func (t *Task) Name() string { return t.name }
 
-// taskOf is the task part of a full device name.
+// taskOf returns the task part of a full device name.
 func taskOf(device string) string {
 	if i := strings.Index(device, "/device:"); i >= 0 {
 		return device[:i]
@@ -165,40 +173,40 @@ func taskOf(device string) string {
 	return device
 }
 
-// newStepID is a random number for a step, never 0, that fits an int64 of TensorFlow's, and a number of JSON.
+// newStepID returns a random step id, never 0, that fits TensorFlow's int64 and a JSON number.
 func newStepID() uint64 { return rand.Uint64()>>11 | 1 }
 
-// largeTensor is the size in bytes from which a tensor travels beside the actors' messages, so
-// that these never wait behind it.
+// largeTensor is the size in bytes from which a tensor travels on a stream of its own, so
+// that actors' messages never wait behind it.
 const largeTensor = 64 << 10
 
-// Deliver takes in a large tensor that a peer pushed for a step, with the caller's reference. It is no message: see
-// stepTable.
+// Deliver accepts a large tensor that a peer pushed for a step, and takes over the caller's reference. It is a call rather than
+// a message: see stepTable.
 func (t *Task) Deliver(step uint64, key kernels.Key, v *tensor.Tensor) {
 	t.traces.transferred(view.ArrivalEvent, step, key, "", v)
 	t.steps.deposit(step, key, v, false)
 }
 
-// Refuse fails a step for which a peer pushes a tensor that cannot be taken in, now or when it comes.
+// Refuse fails a step because a tensor that a peer pushes for it cannot be accepted: now, or when the step starts.
 func (t *Task) Refuse(step uint64, err error) { t.steps.refuse(step, err) }
 
-// peerLost tells the actors that a task is lost which has parts in steps, as worker or as master. They hear of it after
-// the last message that it sent.
+// peerLost notifies the actors of the loss of a task that has parts in steps, as worker or as master. They learn of it after
+// the last message that the task sent.
 func (t *Task) peerLost(task string, err error) {
 	m := &wire.PeerLost{Task: task, Failure: failure(err)}
 	t.worker.Send(&peerLost{message: m, parts: t.steps.own()})
 	t.master.Send(&peerLost{message: m, steps: t.sessionsOf.running()})
 }
 
-// peerLost is a PeerLost message with the steps of the task's own sessions that ran when the link broke: those that begin
-// before an actor comes to the message may go over the next link.
+// peerLost is a PeerLost message with the steps of the task's own sessions that ran when the link broke. Steps that begin
+// before an actor handles the message may use the next link.
 type peerLost struct {
 	message *wire.PeerLost
 	steps   []*step     // for the master
-	parts   []*taskStep // for the worker
+	parts   []*stepPart // for the worker
 }
 
-// stopActors ends actors after the messages that they have been sent, and waits for that for a bounded time.
+// stopActors stops actors after their pending messages, and waits for that for a bounded time.
 func (t *Task) stopActors(all ...*roles.Ref) (err error) {
 	for _, r := range all {
 		if e := t.System.Root.PoisonFuture(r.PID()).Wait(); e != nil && err == nil {
@@ -208,16 +216,17 @@ func (t *Task) stopActors(all ...*roles.Ref) (err error) {
 	return err
 }
 
-// background runs f on a goroutine that Stop waits for, with a context that ends then.
+// background runs f on a goroutine that Stop waits for, with a context that ends at Stop.
 func (t *Task) background(f func(ctx context.Context)) {
 	t.work.Go(contain.Func(t.Log, "Work in the background", func() { f(t.life) }, nil))
 }
 
-// Stop ends the task: sessions are closed, running steps get until ctx ends and are then
-// cancelled, and the actors stop.
+// Stop ends the task: it closes the sessions, gives running steps until ctx ends before it
+// cancels them, and stops the actors.
 func (t *Task) Stop(ctx context.Context) error {
 	t.sessionsOf.drain(ctx)
 	err := t.steps.drain(ctx)
+	t.handOver(ctx)
 	err = cmp.Or(err, t.stopActors(t.worker, t.master, t.directory))
 	t.die()
 	t.traces.stop()
@@ -234,7 +243,7 @@ func (t *Task) Stop(ctx context.Context) error {
 	return err
 }
 
-// DeviceState asks the executor of one of the task's devices how it does: nil for an actor that is none, or has stopped.
+// DeviceState returns the state of one of the task's devices, from its executor; nil if the actor is not an executor or has stopped.
 func (t *Task) DeviceState(executor string) *devices.State {
 	for _, e := range t.executors {
 		if e.Role().Name() == executor {
@@ -244,7 +253,7 @@ func (t *Task) DeviceState(executor string) *devices.State {
 	return nil
 }
 
-// Trim releases memory of the task's devices that was idle since the last Trim, and tells the bytes.
+// Trim releases memory of the task's devices that has been idle since the last Trim, and returns the number of bytes.
 func (t *Task) Trim() (bytes int64) {
 	for _, d := range t.Devices {
 		bytes += t.executors[d.Name()].Trim()
@@ -252,7 +261,7 @@ func (t *Task) Trim() (bytes int64) {
 	return bytes + tensor.Host.Trim()
 }
 
-// FeedMemory is where tensors are made that a client feeds to a session's steps; nil if there is no such session.
+// FeedMemory returns the pool for tensors that a client feeds to a session's steps; nil if there is no such session.
 func (t *Task) FeedMemory(handle string) *tensor.Pool {
 	s := t.sessionsOf.session(handle)
 	if s == nil {

@@ -16,22 +16,23 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// allocatorName is what TensorFlow calls the allocator of host memory.
+// allocatorName is TensorFlow's name for the allocator of host memory.
 const allocatorName = "cpu"
 
-// trace makes the step record when its kernels ran, and what they put out.
-func (st *taskStep) trace() {
+// trace makes the step record when its kernels ran and what they produced.
+func (st *stepPart) trace() {
 	st.stats = &stepStats{devices: map[string]*steppb.DeviceStepStats{}}
-	st.Trace = st.stats.record
+	st.Tracer = st.stats
 }
 
-// stepStats collects a step's RunMetadata.
+// stepStats collects the StepStats of a step's RunMetadata.
 type stepStats struct {
-	mu      sync.Mutex
+	mu      sync.Mutex // guards devices: kernels record on the goroutines that run them
 	devices map[string]*steppb.DeviceStepStats
 }
 
-func (s *stepStats) record(n *graph.Node, device string, outputs []kernels.Value, begun, ended time.Time) {
+// Ran records a kernel.
+func (s *stepStats) Ran(n *graph.Node, device string, outputs []kernels.Value, begun, ended time.Time) {
 	took := ended.Sub(begun)
 	ns := &steppb.NodeExecStats{
 		NodeName: n.Name, TimelineLabel: timelineLabel(n),
@@ -51,7 +52,7 @@ func (s *stepStats) record(n *graph.Node, device string, outputs []kernels.Value
 			continue
 		}
 		size := int64(t.ByteSize())
-		if v.Ref == nil && t.Exclusive() { // others hold what was only passed on
+		if v.Ref == nil && t.Exclusive() { // a tensor that was only passed on has other holders
 			made += size
 		}
 		ns.Output = append(ns.Output, &steppb.NodeOutput{Slot: int32(i), TensorDescription: &descpb.TensorDescription{
@@ -72,8 +73,8 @@ func (s *stepStats) record(n *graph.Node, device string, outputs []kernels.Value
 	d.NodeStats = append(d.NodeStats, ns)
 }
 
-// timelineLabel is a node in the form that TensorFlow's timeline takes apart: "name = op(input, input)", of a
-// transfer the edge and the device at its other end.
+// timelineLabel returns a node in the form that TensorFlow's timeline parses: "name = op(input, input)"; for a transfer, the edge and the
+// device at its other end are in place of the inputs.
 func timelineLabel(n *graph.Node) string {
 	var b strings.Builder
 	b.WriteString(n.Name + " = " + n.Op + "(")
@@ -99,7 +100,7 @@ func timelineLabel(n *graph.Node) string {
 	return b.String()
 }
 
-// proto is what was collected, in the order of the devices' names and of the times at which nodes began.
+// proto returns what was collected, in the order of the devices' names and of the times at which nodes began.
 func (s *stepStats) proto() *steppb.StepStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,41 +11,40 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// Tracer records which steps, and which parts of them, take part in traces. All methods may be called concurrently. Spans that
-// are not recorded are nil.
+// Tracer begins the spans of steps and of their parts. All methods may be called concurrently. Spans that are not recorded are nil.
 type Tracer interface {
-	// Run begins the span of a step of the call that ctx is of.
+	// Run begins the span of a step; ctx is that of the step's call.
 	Run(ctx context.Context, attributes ...slog.Attr) Span
-	// PartialCall begins the span of a call that feeds and fetches of a partial run, whose span is run, nil where it has none. The
-	// span is in the call's trace, with a link to run; below run where the call is in none.
+	// PartialCall begins the span of a call of a partial run. run is the span of the partial run, or nil. The call's span belongs to the
+	// call's trace and links to run; if the call has no trace, it is below run.
 	PartialCall(ctx context.Context, run Span, attributes ...slog.Attr) Span
-	// Part begins the span of a part of another task's step.
+	// Part begins the span of this task's part of another task's step.
 	Part(below TraceContext, attributes ...slog.Attr) Span
 }
 
-// TraceContext names a span to other processes, as the headers traceparent and tracestate do (W3C Trace Context).
+// TraceContext identifies a span to other processes, as the headers traceparent and tracestate do (W3C Trace Context).
 type TraceContext struct{ Parent, State string }
 
 // Span is a piece of work in a trace. All methods may be called concurrently; End is called once.
 type Span interface {
 	// Begin begins a span below this one.
 	Begin(name string, attributes ...slog.Attr) Span
-	// Add records a span below this one that has ended, with the error of what it is about.
+	// Add records a finished span below this one, with the error of its operation.
 	Add(name string, began, ended time.Time, err error, attributes ...slog.Attr)
 	// Set adds attributes.
 	Set(attributes ...slog.Attr)
-	// Context names the span to other processes.
+	// Context returns what identifies the span to other processes.
 	Context() TraceContext
-	// Log is a logger whose records tell the trace.
+	// Log returns a logger whose records name the trace.
 	Log(log *slog.Logger) *slog.Logger
-	// End ends the span, with the error of what it is about.
+	// End ends the span, with the error of its operation.
 	End(err error)
 }
 
-// stepAttribute is the number of a step.
+// stepAttribute returns the attribute with the number of a step.
 func stepAttribute(id uint64) slog.Attr { return slog.String("troupe.step", view.StepName(id)) }
 
-// beginRun begins the span of a step; nil where it is not recorded.
+// beginRun begins the span of a step. It returns nil if the span is not recorded.
 func (s *Session) beginRun(ctx context.Context, more ...slog.Attr) Span {
 	if s.task.Tracer == nil {
 		return nil
@@ -53,7 +52,8 @@ func (s *Session) beginRun(ctx context.Context, more ...slog.Attr) Span {
 	return s.task.Tracer.Run(ctx, s.attributes(more...)...)
 }
 
-// beginPartialCall begins the span of a call of a partial run, which is nil where the call names none; nil where it is not recorded.
+// beginPartialCall begins the span of a call of pr, which is nil if the call names no partial run. It returns nil if the span is not
+// recorded.
 func (s *Session) beginPartialCall(ctx context.Context, pr *partialRun) Span {
 	if s.task.Tracer == nil {
 		return nil
@@ -64,12 +64,12 @@ func (s *Session) beginPartialCall(ctx context.Context, pr *partialRun) Span {
 	return s.task.Tracer.PartialCall(ctx, pr.step.call.span, s.attributes(stepAttribute(pr.step.id))...)
 }
 
-// attributes are those of the spans of a session's calls.
+// attributes returns the attributes of the spans of a session's calls.
 func (s *Session) attributes(more ...slog.Attr) []slog.Attr {
 	return append([]slog.Attr{slog.String("troupe.task", s.task.name), slog.String("troupe.session", s.name())}, more...)
 }
 
-// beginPart begins the span of another task's part, of a step whose call is traced.
+// beginPart begins the span of another task's part of a step whose call is traced.
 func (st *step) beginPart(task string) TraceContext {
 	span := st.call.span.Begin("troupe.part", slog.String("troupe.peer", task))
 	st.mu.Lock()
@@ -77,7 +77,7 @@ func (st *step) beginPart(task string) TraceContext {
 	if st.spans == nil {
 		st.spans = map[string]Span{}
 	}
-	if again := st.spans[task]; again != nil { // it did not have the plan
+	if again := st.spans[task]; again != nil { // the task lacked the plan, and the part is sent again
 		defer again.End(nil)
 	}
 	st.spans[task] = span
@@ -95,24 +95,24 @@ func (st *step) endPart(task string, err error) {
 	}
 }
 
-// maxTransferSpans is how many of the tensors that a step receives on a task have spans.
+// maxTransferSpans bounds the spans of tensors that a step receives on a task.
 const maxTransferSpans = 128
 
 // transferSpans records the tensors that a part of a traced step receives from other tasks.
 type transferSpans struct {
 	task  *Task
-	span  Span // of the part; at the step's master that of the run
+	span  Span // of the part; on the step's master, of the run
 	count atomic.Int64
 }
 
-// traceTransfers gives the tensors that the part receives spans below that one.
-func (st *taskStep) traceTransfers(below Span) {
+// traceTransfers records spans below the given one for the tensors that the part receives.
+func (st *stepPart) traceTransfers(below Span) {
 	st.transfers = &transferSpans{task: st.task, span: below}
-	st.Received = st.transfers.received
+	st.Receiver = st.transfers
 }
 
-// received records a receive from another task, from when its node asked for the tensor until it had it.
-func (s *transferSpans) received(x kernels.Execution, t *tensor.Tensor, err error) {
+// Received records a receive from another task, from its node's request for the tensor to the tensor's arrival.
+func (s *transferSpans) Received(x kernels.Execution, t *tensor.Tensor, err error) {
 	from := text(x.Node, "send_device")
 	if s.task.local(from) || s.count.Add(1) > maxTransferSpans {
 		return
@@ -131,7 +131,7 @@ func (s *transferSpans) received(x kernels.Execution, t *tensor.Tensor, err erro
 	s.span.Add("troupe.transfer", x.Began, x.Ended, err, attributes...)
 }
 
-// end tells how many transfers have no spans.
+// end records the number of transfers without spans.
 func (s *transferSpans) end() {
 	if n := s.count.Load() - maxTransferSpans; n > 0 {
 		s.span.Set(slog.Int64("troupe.transfers_omitted", n))

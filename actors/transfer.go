@@ -7,15 +7,15 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// mail is the values of edges that travel with a message: the transfers are part of it, the
-// tensors of those that are not dead go beside it, in the same order.
+// mail is the values of edges that travel with a message. The transfers are part of the message; the tensors of those that are not dead
+// travel beside it, in the same order.
 type mail struct {
 	transfers []*wire.Transfer
 	tensors   []*tensor.Tensor
 	bytes     int
 }
 
-// add puts in the value of one edge, with the caller's reference to t, which is nil when dead.
+// add adds the value of one edge. It takes over the caller's reference to t, which is nil if dead is true.
 func (m *mail) add(key kernels.Key, t *tensor.Tensor, dead bool) {
 	m.transfers = append(m.transfers, &wire.Transfer{Edge: key.Edge, Frame: key.Tag.Frame, Iter: key.Tag.Iter, Dead: dead})
 	m.bytes += len(key.Edge)
@@ -25,11 +25,9 @@ func (m *mail) add(key kernels.Key, t *tensor.Tensor, dead bool) {
 	}
 }
 
-// release gives up the tensors.
+// release releases the tensors.
 func (m *mail) release() {
-	for _, t := range m.tensors {
-		t.Release()
-	}
+	kernels.ReleaseTensors(m.tensors)
 	*m = mail{}
 }
 
@@ -44,9 +42,7 @@ func deliver(transfers []*wire.Transfer, tensors []*tensor.Tensor, deposit func(
 		}
 	}
 	if live != len(tensors) {
-		for _, t := range tensors {
-			t.Release()
-		}
+		kernels.ReleaseTensors(tensors)
 		return errMail
 	}
 	for _, m := range transfers {

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// watchesOf is what a debugger watches in a run, as plans are told apart by it; nil for nothing.
+// watchesOf returns what a debugger watches in a run, as a part of the plan's key; nil for nothing.
 func watchesOf(o *corepb.RunOptions) ([]byte, error) {
 	watches := o.GetDebugOptions().GetDebugTensorWatchOpts()
 	if len(watches) == 0 {
@@ -30,7 +30,7 @@ func watchesOf(o *corepb.RunOptions) ([]byte, error) {
 	return b, nil
 }
 
-// watch puts what watches tensors into the graphs of the devices, and gives the debug URLs that the graphs are written to.
+// watch adds the debugger's nodes to the graphs of the devices and returns the debug URLs that the graphs are written to.
 func (s *Session) watch(parts *partition.Parts, watches []byte) ([]string, error) {
 	if watches == nil {
 		return nil, nil
@@ -67,7 +67,7 @@ func (s *workerSession) dump(parts map[string]*graph.Graph, urls []string) error
 			if err != nil {
 				return status.Internalf("The graph of %s cannot be written: %v", device, err)
 			}
-			if err := debug.WriteGraph(s.files, root, device, def); err != nil {
+			if err := debug.WriteGraph(s.files.For(debug.IdentityOp), root, device, def); err != nil {
 				return err
 			}
 		}
@@ -75,8 +75,8 @@ func (s *workerSession) dump(parts map[string]*graph.Graph, urls []string) error
 	return nil
 }
 
-// tellRun writes what a run that is watched is.
-func (s *Session) tellRun(req *StepRequest, p *plan) error {
+// writeRun writes the description of a watched run to its debug URLs.
+func (s *Session) writeRun(req *StepRequest, p *plan) error {
 	o := req.Options.GetDebugOptions()
 	run := debug.Run{
 		GlobalStep: o.GetGlobalStep(), SessionRunIndex: s.watched.Add(1) - 1, ExecutorStepIndex: p.watched.Add(1) - 1,
@@ -90,7 +90,7 @@ func (s *Session) tellRun(req *StepRequest, p *plan) error {
 		if err != nil {
 			return err
 		}
-		if err := debug.WriteRun(s.worker.files, root, run); err != nil {
+		if err := debug.WriteRun(s.worker.files.For(debug.IdentityOp), root, run); err != nil {
 			return err
 		}
 	}

@@ -21,23 +21,22 @@ import (
 const (
 	// MaxTraceTime is the longest window.
 	MaxTraceTime = 60 * time.Second
-	// MaxTraceEvents is how many events a window records at most, and MaxTraceBytes what they take at most, about.
+	// MaxTraceEvents bounds the events that a window records, MaxTraceBytes their approximate size.
 	MaxTraceEvents = 1 << 20
 	MaxTraceBytes  = 128 << 20
 
-	maxWindows   = 8                // that a task has open at a time
-	readingTime  = 30 * time.Second // after which a window is closed that nobody has
-	traceChunk   = 8 << 10          // events of an answer
-	eventBytes   = 160              // of an event, but for its texts, which are shared with the graph
+	maxWindows   = 8                // open windows of a task
+	readingTime  = 30 * time.Second // how long a window stays open for readers after its end
+	traceChunk   = 8 << 10          // events in an answer
+	eventBytes   = 160              // size of an event, but for its texts, which are shared with the graph
 	defaultBytes = 64 << 20
 )
 
-// traces are the windows that are open on a task. While there is none, a run of kernels costs no more than the
-// reading of a pointer.
+// traces are the open windows of a task. While there are none, they cost a kernel only the reading of a pointer.
 type traces struct {
 	kernels kernels.Observation
 	open    atomic.Pointer[[]*traceWindow]
-	mu      sync.Mutex // of those who open and close
+	mu      sync.Mutex // guards changes of open: kernels read it without a lock
 	stopped bool
 }
 
@@ -49,20 +48,24 @@ type traceWindow struct {
 	step   uint64
 	expiry *time.Timer
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards the rest: kernels record on the goroutines that run them
 	events []*view.TraceEvent
-	left   int64 // events that it has room for
-	bytes  int64 // that it has room for
+	left   int64 // remaining room, in events
+	bytes  int64 // remaining room, in bytes
 	missed int64
+	over   bool // only unfinished events are still recorded
 }
 
-// Trace answers a query of the task that collects: it opens a window, takes out what was recorded, or closes it.
+// Trace answers a query of the collecting task: it opens a window, takes out what was recorded, or closes it.
 func (t *Task) Trace(q *view.TraceQuery) *view.TaskTrace {
 	a := &view.TaskTrace{Task: t.name}
 	var err error
 	switch {
 	case q.GetRead() || q.GetClose():
 		if w := t.traces.find(q.GetWindow()); w != nil {
+			if q.GetLast() {
+				t.recordUnfinished(w)
+			}
 			w.read(a)
 			if q.GetClose() {
 				t.traces.remove(w)
@@ -80,7 +83,7 @@ func (t *Task) Trace(q *view.TraceQuery) *view.TaskTrace {
 	return a
 }
 
-// AskTrace has a task, which may be this one, answer a query by Trace, within ctx.
+// AskTrace has a task, which may be this one, answer Trace; it must answer within ctx.
 func (t *Task) AskTrace(ctx context.Context, task string, q *view.TraceQuery) (*view.TaskTrace, error) {
 	return ask[*view.TaskTrace](ctx, t, task, workerName, q)
 }
@@ -114,6 +117,62 @@ func (ts *traces) add(q *view.TraceQuery) error {
 	return nil
 }
 
+// maxUnfinished bounds the unfinished steps that a window records.
+const maxUnfinished = 1000
+
+// recordUnfinished records in a window the running steps of the task, their parts, and the kernels that have begun.
+func (t *Task) recordUnfinished(w *traceWindow) {
+	seen := t.Look(&view.Query{Sections: []string{"steps"}, Step: w.step, Limit: maxUnfinished})
+	now := time.Now().UnixNano()
+	ended := w.finish()
+	for _, st := range seen.Steps {
+		record := func(e *view.TraceEvent) {
+			if e.Begin == 0 {
+				e.Begin = st.Began
+			}
+			e.Step, e.Duration, e.Unfinished = st.Id, max(0, now-e.Begin), true
+			w.record(e)
+		}
+		if st.Master == t.name && !ended[stepText(st.Id)] {
+			record(&view.TraceEvent{Kind: view.StepEvent, Name: stepText(st.Id), Session: st.Session, Who: st.Who})
+		}
+		if !st.Runs || ended[partText(st.Id)] {
+			continue
+		}
+		record(&view.TraceEvent{Kind: view.PartEvent, Name: partText(st.Id), Session: st.Session, Who: st.Who})
+		for _, wait := range st.Waits {
+			e := &view.TraceEvent{Kind: view.WaitEvent, Name: wait.Node, Op: wait.Op, Device: wait.Device, Begin: wait.Since}
+			switch wait.Kind {
+			case view.Computing:
+				e.Kind = view.KernelEvent
+			case view.Input:
+				e.Kind, e.Edge, e.Peer = view.ReceiveEvent, wait.Edge, wait.From
+			}
+			record(e)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.missed += seen.Omitted["steps"]
+}
+
+// finish stops the recording of what ends. It returns the names of the steps and parts that ended and are still in the window.
+func (w *traceWindow) finish() map[string]bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over = true
+	ended := map[string]bool{}
+	for _, e := range w.events {
+		if e.Kind == view.StepEvent || e.Kind == view.PartEvent {
+			ended[e.Name] = true
+		}
+	}
+	return ended
+}
+
+func stepText(step uint64) string { return "step " + view.StepName(step) }
+func partText(step uint64) string { return "part of step " + view.StepName(step) }
+
 func (ts *traces) all() []*traceWindow {
 	if all := ts.open.Load(); all != nil {
 		return *all
@@ -121,7 +180,7 @@ func (ts *traces) all() []*traceWindow {
 	return nil
 }
 
-// set makes windows the open ones; the caller holds the lock.
+// set replaces the open windows; the caller holds the lock.
 func (ts *traces) set(all []*traceWindow) {
 	if len(all) == 0 {
 		ts.open.Store(nil)
@@ -160,20 +219,23 @@ func (ts *traces) stop() {
 	ts.set(nil)
 }
 
-// record puts an event into the windows that want it. They share it: nobody changes it but a collector, which gets copies.
+// record adds an event to the windows that want it. They share the event, which must not be changed: a collector gets copies.
 func (ts *traces) record(e *view.TraceEvent) {
 	for _, w := range ts.all() {
 		w.record(e)
 	}
 }
 
-// record puts an event in if it is wanted and there is room.
+// record adds an event if it is wanted and there is room.
 func (w *traceWindow) record(e *view.TraceEvent) {
 	if w.step != 0 && w.step != e.Step || e.Begin > w.until || e.Begin+e.Duration < w.began {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.over && !e.Unfinished {
+		return
+	}
 	size := int64(eventBytes + len(e.Name) + len(e.Op) + len(e.Device) + len(e.Edge) + len(e.Peer) + len(e.Session))
 	if w.left <= 0 || w.bytes < size {
 		w.missed++
@@ -184,7 +246,7 @@ func (w *traceWindow) record(e *view.TraceEvent) {
 	w.events = append(w.events, e)
 }
 
-// read takes events out.
+// read moves up to traceChunk events to a.
 func (w *traceWindow) read(a *view.TaskTrace) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -232,16 +294,19 @@ func (ts *traces) transferred(kind string, step uint64, key kernels.Key, peer st
 	ts.record(e)
 }
 
-// took records what has taken from a time in nanoseconds since 1970 until now.
-func (ts *traces) took(kind, name string, step uint64, session string, began int64) {
+// took records what has taken from began, in nanoseconds since 1970, until now. A step or part is named by its number, a plan by name.
+func (ts *traces) took(kind, name string, step uint64, session, who string, began int64) {
 	if ts.open.Load() == nil {
 		return
 	}
-	if step != 0 {
-		name += " " + view.StepName(step)
+	switch kind {
+	case view.StepEvent:
+		name = stepText(step)
+	case view.PartEvent:
+		name = partText(step)
 	}
-	ts.record(&view.TraceEvent{Kind: kind, Name: name, Step: step, Session: view.SessionName(session), Begin: began, Duration: max(0, time.Now().UnixNano()-began)})
+	ts.record(&view.TraceEvent{Kind: kind, Name: name, Step: step, Session: view.SessionName(session), Who: who, Begin: began, Duration: max(0, time.Now().UnixNano()-began)})
 }
 
-// TraceWindows is how many windows are open on the task.
+// TraceWindows returns the number of windows that are open on the task.
 func (t *Task) TraceWindows() int { return len(t.traces.all()) }

@@ -17,12 +17,12 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// worker is the actor that runs a task's parts of the steps of all masters: partitions that they send, the tensors that
-// these receive, and what ends them. Several masters' messages are handled one after the other, which takes next to no
-// time. The parts run beside the actor: small ones on the goroutine that brought the message, the others on the pool.
+// worker is the actor that runs a task's parts of the steps of all masters. Its messages start parts, bring tensors for them, and end them. Messages
+// of all masters are handled one after the other, each in very little time. The parts themselves run outside the actor: small
+// ones on the goroutine that delivered the message, others on the pool.
 type worker struct {
 	task    *Task
-	refused atomic.Int64 // messages that no worker of ours sends
+	refused atomic.Int64 // messages that no task of this program sends
 }
 
 // startWorker spawns the worker.
@@ -47,14 +47,19 @@ func (w *worker) Receive(c actor.Context) {
 			t.runPartition(content, m.Tensors, c.Sender())
 		case *wire.Tensors:
 			t.receive(content.Step, content.Transfers, m.Tensors)
+		case *wire.Adopt:
+			if c.Sender() == nil {
+				m.Release()
+				w.drop(content, "it has no sender")
+				return
+			}
+			w.adopt(content, m.Tensors, c.Sender())
 		default:
 			m.Release()
 			w.drop(content, "it is none of a worker's")
 		}
 	case *wire.AbortStep:
-		if st := t.steps.find(m.Step); st != nil {
-			st.fail(cmp.Or(failed(m.Failure), error(errStray)))
-		}
+		t.steps.refuse(m.Step, cmp.Or(failed(m.Failure), error(errStray))) // it may be overtaking the step's start
 	case *wire.DropSession:
 		t.pool.Schedule(func() { t.forgetSession(m.Session) })
 	case *wire.ClearContainers:
@@ -101,7 +106,7 @@ func (w *worker) Receive(c actor.Context) {
 	}
 }
 
-// drop refuses a message that no task of ours sends. The first of them are logged.
+// drop rejects a message that no task of this program sends. The first few are logged.
 func (w *worker) drop(m any, reason string) {
 	if n := w.refused.Add(1); n <= loggedRefusals {
 		w.task.Log.Warn("a message to the worker was refused", "message", typeName(m), "reason", reason, "refused", n)
@@ -111,22 +116,22 @@ func (w *worker) drop(m any, reason string) {
 // loggedRefusals is how many refused messages are logged.
 const loggedRefusals = 100
 
-// refuse drops what comes when the worker has stopped.
+// refuse drops messages that arrive after the worker has stopped.
 func (w *worker) refuse(message any, cause error) {
 	if p, ok := message.(*wire.Parcel); ok && cause == nil {
 		p.Release()
 	}
 }
 
-// nodeBytes is about how many bytes a node of a plan takes in its message.
+// nodeBytes is the approximate size in bytes of a plan's node in a message.
 const nodeBytes = 100
 
-// startPart begins a part of a step, as what its message leaves to be done.
-type startPart taskStep
+// startPart starts a part of a step, as the work that its message leaves.
+type startPart stepPart
 
 // Do runs the part.
 func (p *startPart) Do(here bool) {
-	st := (*taskStep)(p)
+	st := (*stepPart)(p)
 	if !here {
 		st.inline.Store(false)
 	}
@@ -134,7 +139,7 @@ func (p *startPart) Do(here bool) {
 	st.run()
 }
 
-// receive takes in the tensors of a step, which may not have begun.
+// receive deposits tensors for a step that may not have begun.
 func (t *Task) receive(step uint64, transfers []*wire.Transfer, tensors []*tensor.Tensor) {
 	err := deliver(transfers, tensors, func(key kernels.Key, v *tensor.Tensor, dead bool) {
 		t.traces.transferred(view.ArrivalEvent, step, key, "", v)
@@ -145,7 +150,7 @@ func (t *Task) receive(step uint64, transfers []*wire.Transfer, tensors []*tenso
 	}
 }
 
-// clearContainers empties containers on all devices of the task; without names the default ones.
+// clearContainers empties containers on all devices of the task: the default ones if there are no names.
 func (t *Task) clearContainers(names []string) error {
 	if len(names) == 0 {
 		names = []string{""}
@@ -161,35 +166,31 @@ func (t *Task) clearContainers(names []string) error {
 	return first
 }
 
-// runPartition runs this task's part of a step whose master is elsewhere, and answers when it has
-// ended. A part that takes long or is new runs on the pool.
+// runPartition runs this task's part of a step whose master is another task, and answers when it has
+// ended. Long and new parts run on the pool.
 func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, sender *actor.PID) {
 	reply := func(done *wire.PartitionDone, with mail) {
 		done.Step, done.Task, done.Transfers = m.Step, t.name, with.transfers
 		t.System.Root.Send(sender, &wire.Parcel{Message: done, Tensors: with.tensors})
 	}
 	if m.Boot != t.Boot {
-		for _, v := range tensors {
-			v.Release()
-		}
+		kernels.ReleaseTensors(tensors)
 		reply(&wire.PartitionDone{Failure: failure(status.Errorf(status.Aborted,
 			"%s was restarted: the step was planned for another start of it", t.name))}, mail{})
 		return
 	}
 	s, plan, err := t.planOf(m)
 	if err != nil {
-		for _, v := range tensors {
-			v.Release()
-		}
+		kernels.ReleaseTensors(tensors)
 		reply(&wire.PartitionDone{Failure: failure(err)}, mail{})
 		return
 	}
 	if plan == nil && m.Plan == nil {
-		t.receive(m.Step, m.Transfers, tensors) // they wait for the step to come again
+		t.receive(m.Step, m.Transfers, tensors) // parked until the step is sent again
 		reply(&wire.PartitionDone{UnknownPlan: true}, mail{})
 		return
 	}
-	var st *taskStep
+	var st *stepPart
 	t.tally.parts.Add(1)
 	var span Span
 	if t.Tracer != nil && m.Traceparent != "" {
@@ -207,7 +208,7 @@ func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, send
 			}
 			done.StepStats = b
 		}
-		reply(done, st.outbox.take(m.Master))
+		reply(done, st.outbox.remove(m.Master))
 	})
 	if span != nil {
 		st.Log = span.Log(st.Log)
@@ -217,9 +218,7 @@ func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, send
 		st.trace()
 	}
 	if err = st.table(); err != nil {
-		for _, v := range tensors {
-			v.Release()
-		}
+		kernels.ReleaseTensors(tensors)
 		st.refuse(err)
 		return
 	}
@@ -227,7 +226,7 @@ func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, send
 	switch {
 	case plan == nil:
 		t.pool.Schedule(func() {
-			var plan *taskPlan
+			var plan *compiledPlan
 			err := contain.Run(t.Log, "Compiling a plan of session "+m.Session, func() (err error) {
 				bytes := 0
 				for _, part := range m.Plan.Parts {
@@ -253,9 +252,9 @@ func (t *Task) runPartition(m *wire.RunPartition, tensors []*tensor.Tensor, send
 	}
 }
 
-// planOf finds the session and the plan of a request, and claims the plan. A session that is not
-// there is made only with a plan, which tells what it is like.
-func (t *Task) planOf(m *wire.RunPartition) (*workerSession, *taskPlan, error) {
+// planOf returns the session and the plan of a request, with a reference to the plan. An unknown session is
+// created only if the request contains a plan, which describes it.
+func (t *Task) planOf(m *wire.RunPartition) (*workerSession, *compiledPlan, error) {
 	if m.Plan == nil {
 		s := t.session(m.Session)
 		if s == nil {
@@ -267,17 +266,18 @@ func (t *Task) planOf(m *wire.RunPartition) (*workerSession, *taskPlan, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s := t.sessionFor(m.Session, m.Master, sessionTraits{m.Plan.Isolated, m.Plan.Literal}, rights)
+	rights = rights.within(t.Ceiling)
+	s := t.sessionFor(m.Session, m.Master, sessionTraits{isolated: m.Plan.Isolated, literal: m.Plan.Literal}, rights)
 	if s == nil {
 		return nil, nil, t.tooManySessions()
 	}
 	return s, s.plan(m.PlanId), nil
 }
 
-// noFetches is for parts that fetch nothing: only the client's own task does.
+// noFetches is used by parts of other tasks than the master's, which fetch nothing.
 type noFetches struct{}
 
-// Fetch drops what no plan sends here.
+// Fetch drops a tensor. No plan fetches one here.
 func (noFetches) Fetch(_ int, t *tensor.Tensor, _ bool) {
 	if t != nil {
 		t.Release()

@@ -15,43 +15,47 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/processors"
+	"github.com/troupe-run/troupe/internal/rights"
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/files"
 )
 
-// workerSession is what a task keeps of a session of some master: compiled plans, the stateful
-// kernels that its plans share, and its devices (the task's own, or with containers of the
-// session's where its state is isolated).
+// workerSession is a task's state of a session of some master: compiled plans, the stateful
+// kernels that the plans share, and the session's devices. These are the task's own or, if the session's state is isolated,
+// have containers of their own.
 type workerSession struct {
 	task    *Task
 	handle  string
 	master  string
 	devices []devices.Device
 	sessionTraits
-	files      files.FS
+	files      *files.Door
+	rights     *rights.Session // nil means no restrictions
 	processors *processors.Client
-	client     string        // whose session it is, if that is known
+	client     string        // the owner, if known
+	who        string        // the same, for people: see Rights
 	memory     *tensor.Quota // of the session
-	// stepMemory bounds what each step takes; 0 is no bound.
+	// stepMemory bounds the memory of each step, in bytes; 0 means no bound.
 	stepMemory int64
-	orphaned   *time.Timer // runs while nothing is heard of a master that was lost; under the task's lock
+	orphaned   *time.Timer // runs while a lost master is silent; under the task's lock
 
-	mu        sync.Mutex
+	mu        sync.Mutex // guards the rest: parts find their plans on the goroutines of their links
 	forgotten bool
 	kernels   map[string]sharedKernel
-	retired   []any                // kernels of devices that were lost
-	starts    []deviceStart        // of the devices that may be lost, as the session knows them
-	plans     map[uint64]*taskPlan // that other tasks' masters sent
+	retired   []any                    // kernels of lost devices
+	starts    []deviceStart            // the starts that the session knows, of devices that can be lost
+	plans     map[uint64]*compiledPlan // that other tasks' masters sent
 	uses      int64
 	library   *graph.Library // the latest one
 	functions *functionSet   // of library
 }
 
-// sessionTraits are what each task has to know of how a session's plans are run.
+// sessionTraits describe how all tasks run a session's plans.
 type sessionTraits struct {
 	isolated bool // the session's resources are its own
 	literal  bool // programs are not optimized
+	unshared bool // plans share no kernels: their nodes are different ones, whatever their names
 }
 
 // sharedKernel is a kernel with state, which the session's plans share.
@@ -60,8 +64,8 @@ type sharedKernel struct {
 	device string
 }
 
-// sessionFor finds or makes what the task keeps of a session; nil beyond maxSessions.
-func (t *Task) sessionFor(handle, master string, traits sessionTraits, rights Rights) *workerSession {
+// sessionFor returns the task's state of a session, which it creates if necessary; nil beyond maxSessions.
+func (t *Task) sessionFor(handle, master string, traits sessionTraits, client Rights) *workerSession {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.sessions[handle]
@@ -69,48 +73,55 @@ func (t *Task) sessionFor(handle, master string, traits sessionTraits, rights Ri
 		return nil
 	}
 	if s == nil {
-		s = &workerSession{task: t, handle: handle, master: master, sessionTraits: traits, files: t.files.of(rights),
-			kernels: map[string]sharedKernel{}, plans: map[uint64]*taskPlan{}, starts: t.startsOf(t.Devices)}
+		mayUse := rights.New(client.scope())
+		s = &workerSession{task: t, handle: handle, master: master, who: client.Who, sessionTraits: traits, rights: mayUse, files: files.NewDoor(t.files.of(client), mayUse),
+			kernels: map[string]sharedKernel{}, plans: map[uint64]*compiledPlan{}, starts: t.startsOf(t.Devices)}
 		s.devices = slices.Clone(t.Devices)
 		if traits.isolated {
 			for i, d := range s.devices {
 				s.devices[i] = d.WithResources(containers.NewManager(t.System, d.Name(), d.Resources().DefaultContainer()))
 			}
 		}
-		s.limitMemory(rights)
-		s.processors = processors.Default.Open(cmp.Or(rights.Client, rights.Who))
+		if mayUse != nil {
+			for i, d := range s.devices {
+				s.devices[i] = d.For(mayUse)
+			}
+		}
+		s.limitMemory(client)
+		s.processors = processors.Default.Open(cmp.Or(client.Client, client.Who))
 		t.sessions[handle] = s
 	}
-	s.heard()
+	s.rights.Update(client.scope())
+	s.masterIsAlive()
 	return s
 }
 
-// session finds what the task keeps of a session; nil when that is nothing.
+// session returns the task's state of a session, or nil.
 func (t *Task) session(handle string) *workerSession {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.sessions[handle]
 	if s != nil {
-		s.heard()
+		s.masterIsAlive()
 	}
 	return s
 }
 
-// heard notes that the session's master is there; the caller holds the task's lock.
-func (s *workerSession) heard() {
+// masterIsAlive records that the session's master is alive. The caller holds the task's lock.
+func (s *workerSession) masterIsAlive() {
 	if s.orphaned != nil {
 		s.orphaned.Stop()
 		s.orphaned = nil
 	}
 }
 
-// forgetSession drops what the task keeps of a session, and ends its steps that still run here.
+// forgetSession drops the task's state of a session, and ends the session's steps that still run here.
 func (t *Task) forgetSession(handle string) {
 	t.mu.Lock()
 	s := t.sessions[handle]
 	delete(t.sessions, handle)
 	if s != nil {
-		s.heard()
+		s.masterIsAlive()
 	}
 	t.mu.Unlock()
 	if s == nil {
@@ -118,7 +129,7 @@ func (t *Task) forgetSession(handle string) {
 	}
 	defer s.endMemory()
 	defer s.processors.Close()
-	for _, st := range t.steps.all() {
+	for _, st := range t.steps.parts() {
 		if st.session == s {
 			st.fail(&status.Error{Code: status.Cancelled, Message: "Session " + handle + " was closed", Derived: true})
 		}
@@ -153,8 +164,8 @@ func (s *workerSession) forget() {
 	functions.release()
 }
 
-// orphanSessionsOf drops the sessions of a master that was lost, unless it is heard of again within
-// the lease: a connection that breaks costs the running steps, but not the sessions' state.
+// orphanSessionsOf drops the sessions of a lost master, unless it reappears within
+// the lease: a broken connection costs the running steps, but not the sessions' state.
 func (t *Task) orphanSessionsOf(master string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -176,7 +187,7 @@ func (t *Task) orphanSessionsOf(master string) {
 	}
 }
 
-// forgetSessions drops what the task keeps of all sessions.
+// forgetSessions drops the task's state of all sessions.
 func (t *Task) forgetSessions() {
 	t.mu.Lock()
 	handles := sortedKeys(t.sessions)
@@ -186,8 +197,8 @@ func (t *Task) forgetSessions() {
 	}
 }
 
-// plan finds and claims a compiled plan; nil when the task does not have it.
-func (s *workerSession) plan(id uint64) *taskPlan {
+// plan returns a compiled plan, with a reference for the caller; nil if the task does not have it.
+func (s *workerSession) plan(id uint64) *compiledPlan {
 	s.mu.Lock()
 	p := s.plans[id]
 	if p != nil && s.staleLocked(p) {
@@ -205,11 +216,11 @@ func (s *workerSession) plan(id uint64) *taskPlan {
 	return p
 }
 
-// register compiles and keeps a plan that a master sent, and claims it for the caller. Of two that
-// come at once the first one stays. Beyond maxPlans the one that was used the longest ago goes:
-// its master sends it again.
-func (s *workerSession) register(id uint64, m *wire.Plan, check func() error) (*taskPlan, error) {
-	defer s.task.traces.took(view.PlanEvent, "compiling a plan", 0, s.handle, time.Now().UnixNano())
+// register compiles and keeps a plan that a master sent, with a reference for the caller. If two requests bring the same
+// plan at once, the first one is kept. Beyond maxPlans, the least recently used plan is dropped;
+// its master sends it again when needed.
+func (s *workerSession) register(id uint64, m *wire.Plan, check func() error) (*compiledPlan, error) {
+	defer s.task.traces.took(view.PlanEvent, "compiling a plan", 0, s.handle, s.who, time.Now().UnixNano())
 	parts := map[string]*graph.Graph{}
 	for _, part := range m.Parts {
 		var def graphpb.GraphDef
@@ -254,8 +265,8 @@ func (s *workerSession) register(id uint64, m *wire.Plan, check func() error) (*
 	return p, nil
 }
 
-// oldestLocked takes the plan off that has to make room for another one, if one has to.
-func (s *workerSession) oldestLocked() *taskPlan {
+// oldestLocked removes and returns the plan that must make room for another one, if any.
+func (s *workerSession) oldestLocked() *compiledPlan {
 	if len(s.plans) < maxPlans {
 		return nil
 	}
@@ -270,9 +281,9 @@ func (s *workerSession) oldestLocked() *taskPlan {
 	return p
 }
 
-// kernel makes a node's kernel, or gives the one that another plan of the session made for the same node where it has
-// state: TensorFlow's OpSegment. It is a devices.KernelSource.
-func (s *workerSession) kernel(n *graph.Node, stateful bool, make func() (any, error)) (kernel any, shared bool, err error) {
+// kernel creates a node's kernel. If the kernel has state, it returns the one that another plan of the session created for the same
+// node, as TensorFlow's OpSegment does. It is a devices.KernelSource.
+func (s *workerSession) kernel(n *graph.Node, device kernels.Device, stateful bool, make func() (any, error)) (kernel any, shared bool, err error) {
 	if !stateful {
 		kernel, err = make()
 		return kernel, false, err
@@ -280,7 +291,7 @@ func (s *workerSession) kernel(n *graph.Node, stateful bool, make func() (any, e
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if k, ok := s.kernels[n.Name]; ok {
-		return k.kernel, true, nil
+		return k.kernel, true, kernels.Admit(n, device)
 	}
 	if kernel, err = make(); err != nil || s.forgotten {
 		return kernel, false, err

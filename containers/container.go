@@ -13,44 +13,42 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// errEnded says that a container was cleared before it took a request, which then belongs to
-// the container of that name that comes after it.
+// errEnded means that a container was cleared before it accepted a request. The request then belongs to the next container of that name.
 var errEnded = errors.New("the container was cleared")
 
-// container runs a store's messages one after the other.
+// container runs a store's messages one at a time.
 type container interface {
-	// ask gives the store's answer, waiting for at most that long.
+	// ask returns the store's answer. It waits up to the given time.
 	ask(r *request, wait time.Duration) answer
-	// end closes all resources and refuses what comes later with errEnded.
+	// end closes all resources and refuses later requests with errEnded.
 	end(wait time.Duration) ([]Resource, error)
 }
 
-// request is a message of a container's protocol with what lies beside it. The one who asks takes it from
-// newRequest.
+// request is a message of a container's protocol with the values that accompany it. newRequest returns one.
 type request struct {
 	message proto.Message
 	create  create
-	reply   chan answer // has room for the one answer: the container never waits for the one who asked
+	reply   chan answer // for an actor; buffered for its one answer, so the container never waits for the caller
 
-	// What message points to where the message is small and frequent.
+	// Storage for small and frequent messages; message then points to one of these.
 	lookupOrCreate wire.LookupOrCreate
 	lookup         wire.Lookup
 }
 
-var requests = sync.Pool{New: func() any { return &request{reply: make(chan answer, 1)} }}
+var requests = sync.Pool{New: func() any { return new(request) }}
 
 func newRequest() *request { return requests.Get().(*request) }
 
-// free lets a request be used again. Its answer has been received, if it was sent.
+// free returns a request for reuse. If it was sent, its answer must have been received.
 func (r *request) free() {
-	r.message, r.create = nil, nil
+	r.message, r.create, r.reply = nil, nil, nil
 	r.lookupOrCreate.Kind, r.lookupOrCreate.Name = "", ""
 	r.lookup.Kind, r.lookup.Name = "", ""
 	requests.Put(r)
 }
 
-// plain is the container of a step, which is part of that step and has no name that others know, and that of managers
-// without an actor system: a mutex, nothing to start or stop.
+// plain is a container behind a mutex, with nothing to start or stop. It serves steps, whose containers are part of the step and have no
+// public name, and managers without an actor system.
 type plain struct {
 	mu    sync.Mutex
 	ended bool
@@ -69,38 +67,38 @@ func (p *plain) ask(r *request, _ time.Duration) answer {
 
 func (p *plain) end(time.Duration) ([]Resource, error) {
 	p.mu.Lock()
-	p.ended = true // the store is this goroutine's alone now
+	p.ended = true // from here on only this goroutine uses the store
 	p.mu.Unlock()
 	return p.store.drain()
 }
 
-// role is a container that clients name: an actor. It stops at a panic, where going on with what is left of its state
-// would look as if nothing was lost.
+// role is a container that clients can name: an actor. It stops after a panic, since continuing with the remaining state would hide the
+// loss.
 type role struct {
-	self  *roles.Ref
-	store *store // the actor's own
-	// gone is closed when the actor has stopped. What stands next is written by the actor
-	// alone until then and read by others only after it.
+	self    *roles.Ref
+	store   *store    // used by the actor only
+	replies sync.Pool // of reply channels
+	// gone is closed when the actor has stopped. Until then only the actor writes the next two fields; others read them only afterwards.
 	gone   chan struct{}
 	closed []Resource
-	err    error // of closing them
-	// failed is why the actor stopped when nobody asked it to.
+	err    error // from closing them
+	// failed is why the actor stopped without a request.
 	failed error
 }
 
-// spawned numbers the containers of the process: one of a name may be cleared while the next one is there.
+// spawned numbers the containers of the process: a new container may start while one of the same name is being cleared.
 var spawned atomic.Uint64
 
 // spawn starts the actor of a container on a device.
 func spawn(system *actor.ActorSystem, device string, s *store) (*role, error) {
-	a := &role{store: s, gone: make(chan struct{})}
+	a := &role{store: s, gone: make(chan struct{}), replies: sync.Pool{New: func() any { return make(chan answer, 1) }}}
 	var err error
 	a.self, err = roles.Spawn(system, roles.Spec{Name: containerName(device, s.container, spawned.Add(1)), Kind: "container",
 		Receive: a.Receive, Refuse: a.refuse, FailClosed: true})
 	return a, err
 }
 
-// Receive is the container's behaviour.
+// Receive handles the actor's messages.
 func (a *role) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *request:
@@ -112,7 +110,7 @@ func (a *role) Receive(c actor.Context) {
 	}
 }
 
-// refuse answers a request whose handling panicked, or that came when the actor had stopped.
+// refuse answers a request whose handling panicked, or that arrived after the actor had stopped.
 func (a *role) refuse(message any, cause error) {
 	r, ok := message.(*request)
 	var p *roles.Panic
@@ -129,19 +127,24 @@ func (a *role) refuse(message any, cause error) {
 }
 
 func (a *role) ask(r *request, wait time.Duration) answer {
+	reply := a.replies.Get().(chan answer)
+	r.reply = reply
+	answered := func(got answer) answer {
+		r.free()
+		a.replies.Put(reply)
+		return got
+	}
 	a.self.Send(r)
 	select {
-	case got := <-r.reply:
-		r.free()
-		return got
-	default: // others are served first
+	case got := <-reply:
+		return answered(got)
+	default: // other requests are served first
 	}
 	limit := time.NewTimer(wait)
 	defer limit.Stop()
 	select {
-	case got := <-r.reply:
-		r.free()
-		return got
+	case got := <-reply:
+		return answered(got)
 	case <-limit.C:
 		return answer{err: status.Errorf(status.DeadlineExceeded, "The container %s did not answer within %v.", a.store.container, wait)}
 	}

@@ -6,28 +6,35 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/containers/internal/wire"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/rights"
 	"google.golang.org/protobuf/proto"
 )
 
-// Resource is anything that lives in a container. It may have a method Describe() string, for listings. If work
-// continues after Close has returned, it has a method Done() <-chan struct{}: Clear and the manager's Close
-// wait for that channel.
+// Resource is anything that is held in a container. It may have a method Describe() string, for listings. If work continues after Close has
+// returned, it has a method Done() <-chan struct{}: Clear and the manager's Close wait for that channel.
 type Resource interface {
-	// Close ends the resource when it leaves its container; what waits on it fails. It is called
-	// once, and does not block.
+	// Close ends the resource when it leaves its container; pending operations on it fail. It is called once and must not block.
 	Close()
 }
 
-// patience bounds every wait for a container. Its answer takes microseconds; only a create
-// function that blocks, which none may, brings it near.
+// patience bounds every wait for a container. An answer takes microseconds. Only a create function that blocks, which is forbidden, comes
+// near the bound.
 const patience = 10 * time.Second
 
-// Manager holds the containers of one device. All methods may be called concurrently.
+// Manager holds the containers of one device, with the rights of one caller. All methods may be called concurrently.
 type Manager struct {
+	*held
+	rights *rights.Session // nil allows everything
+	of     *Manager        // the Manager that For was called on, kept alive by this one
+}
+
+// held is the state that all Managers of the same containers share.
+type held struct {
 	system                   *actor.ActorSystem
 	device, defaultContainer string
 
@@ -36,25 +43,42 @@ type Manager struct {
 	closed     bool
 }
 
-// NewManager makes the containers of a device, as actors of system. defaultContainer is what the
-// empty container name stands for. Without a system (nil) the containers are maps behind a mutex,
-// which is all that tests and the evaluation of constant subgraphs need.
+// NewManager makes the containers of a device, as actors of system. The empty container name stands for defaultContainer. If system is nil,
+// the containers are maps behind a mutex, which suffices for tests and the evaluation of constant subgraphs.
 func NewManager(system *actor.ActorSystem, device, defaultContainer string) *Manager {
-	return &Manager{system: system, device: device, defaultContainer: defaultContainer, containers: map[string]container{}}
+	return &Manager{held: &held{system: system, device: device, defaultContainer: defaultContainer, containers: map[string]container{}}}
 }
 
-// System is the actor system that the containers live in, nil if there is none. Resources that are actors are
-// spawned there.
+// For returns the same containers with the rights of a session. Its Lookup, LookupOrCreate and Delete refuse containers that the session
+// may not use.
+func (m *Manager) For(r *rights.Session) *Manager { return &Manager{m.held, r, m} }
+
+// Admit returns an error if a container may not be used; the empty name stands for the default container. Containers of steps are always
+// admitted: a session can reach only those of its own steps.
+func (m *Manager) Admit(container string) error {
+	if m.rights == nil || IsStepName(container) {
+		return nil
+	}
+	return m.rights.Container(container, m.defaultContainer)
+}
+
+// Restricted reports whether Admit may refuse a container.
+func (m *Manager) Restricted() bool { return m.rights != nil }
+
+// System returns the actor system of the containers, or nil. Resources that are actors are spawned there.
 func (m *Manager) System() *actor.ActorSystem { return m.system }
 
-// DefaultContainer is the name that the empty container name stands for.
+// DefaultContainer returns the name that the empty container name stands for.
 func (m *Manager) DefaultContainer() string { return m.defaultContainer }
 
-// LookupOrCreate returns the resource of that container, kind and name, and makes it with create if there is
-// none. Names are separate for each kind, as in TensorFlow. create runs once even if many callers ask at the
-// same time. It must not block, nor call this manager. If it panics, the error is INTERNAL. A container whose
-// actor has failed answers ABORTED until it is cleared.
+// LookupOrCreate returns the resource of that container, kind and name. If there is none, it makes one with create. Each kind has its own
+// names, as in TensorFlow. create runs once even if many callers ask at the same time. It must not block, nor call this manager. If it
+// panics, the error is INTERNAL. A container whose actor has failed answers ABORTED until it is cleared. Names must be UTF-8, as handles
+// and messages between tasks require.
 func (m *Manager) LookupOrCreate(container, kind, name string, create func() (Resource, error)) (Resource, error) {
+	if !utf8.ValidString(name) {
+		return nil, status.InvalidArgumentf("the resource %q of the container %q cannot be made: names are UTF-8", name, m.resolve(container))
+	}
 	a := m.ask(container, func(r *request) {
 		r.lookupOrCreate.Kind, r.lookupOrCreate.Name = kind, name
 		r.message, r.create = &r.lookupOrCreate, create
@@ -71,7 +95,7 @@ func (m *Manager) Lookup(container, kind, name string) (Resource, error) {
 	return a.resource, a.err
 }
 
-// Delete closes and removes a resource; NOT_FOUND if there is none.
+// Delete closes and removes a resource. It returns NOT_FOUND if there is none.
 func (m *Manager) Delete(container, kind, name string) error {
 	a := m.ask(container, func(r *request) { r.message = &wire.Remove{Kind: kind, Name: name} })
 	if a.err != nil {
@@ -80,9 +104,9 @@ func (m *Manager) Delete(container, kind, name string) error {
 	return closeGuarded(id{kind, name}, a.resource)
 }
 
-// Clear closes and removes everything in a container, and ends its actor. The next use starts with an empty
-// container. The container of a step is cleared when all of the step's kernels are done. Clear waits, for a
-// bounded time (then DEADLINE_EXCEEDED), until all resources of the container have ended.
+// Clear closes and removes everything in a container, and ends its actor. The next use starts with an empty container. The container of a
+// step is cleared when all of the step's kernels are done. Clear waits until all resources of the container have ended, or fails with
+// DEADLINE_EXCEEDED after a bounded time.
 func (m *Manager) Clear(container string) error {
 	container = m.resolve(container)
 	m.mu.Lock()
@@ -95,12 +119,12 @@ func (m *Manager) Clear(container string) error {
 	return end(c, time.Now().Add(patience))
 }
 
-// Empty is Clear for all containers except those of steps, which end with their step.
+// Empty clears all containers except those of steps, which end with their step.
 func (m *Manager) Empty() error {
 	m.mu.Lock()
 	var names []string
 	for name := range m.containers {
-		if !isStepName(name) {
+		if !IsStepName(name) {
 			names = append(names, name)
 		}
 	}
@@ -146,7 +170,7 @@ func end(c container, deadline time.Time) error {
 	return err
 }
 
-// Entry is a resource in a listing, which may be deleted meanwhile.
+// Entry is a resource in a listing. The resource may have been deleted since.
 type Entry struct {
 	Container, Kind, Name string
 	Resource              Resource
@@ -166,7 +190,7 @@ func (m *Manager) List() ([]Entry, error) {
 	var errs []error
 	for _, n := range names {
 		a := m.ask(n, func(r *request) { r.message = &wire.List{} })
-		if status.CodeOf(a.err) == status.NotFound { // cleared meanwhile
+		if status.CodeOf(a.err) == status.NotFound { // cleared in the meantime
 			continue
 		}
 		errs = append(errs, a.err)
@@ -181,8 +205,11 @@ func (m *Manager) resolve(container string) string {
 	return cmp.Or(container, m.defaultContainer)
 }
 
-// ask sends a container the request that fill makes.
+// ask sends a container the request that fill prepares.
 func (m *Manager) ask(container string, fill func(r *request)) answer {
+	if err := m.Admit(container); err != nil {
+		return answer{err: err}
+	}
 	container = m.resolve(container)
 	for {
 		r := newRequest()
@@ -199,7 +226,7 @@ func (m *Manager) ask(container string, fill func(r *request)) answer {
 	}
 }
 
-// find gives the container for a message, started where the message may create something.
+// find returns the container for a message, starting it if the message may create something.
 func (m *Manager) find(name string, message proto.Message) (container, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -218,7 +245,7 @@ func (m *Manager) find(name string, message proto.Message) (container, error) {
 		return nil, status.Errorf(status.Aborted, "The resources of device %s are closed.", m.device)
 	}
 	s := newStore(name)
-	if m.system == nil || isStepName(name) {
+	if m.system == nil || IsStepName(name) {
 		c := &plain{store: s}
 		m.containers[name] = c
 		return c, nil

@@ -19,8 +19,8 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newSystem(t *testing.T) *actor.ActorSystem {
-	// A request that meets an ended container is a dead letter, whose throttle is a goroutine of
-	// the library's that lives for an interval.
+	// A request sent to an ended container is a dead letter. The library throttles dead letters with a goroutine that lives for an
+	// interval.
 	system := actor.NewActorSystem(actor.WithDeadLetterThrottleInterval(time.Millisecond),
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
 	t.Cleanup(system.Shutdown)
@@ -182,7 +182,7 @@ func TestClosePanics(t *testing.T) {
 	})
 }
 
-// TestFailedContainer drives a panic in the actor itself, past the guard of create.
+// TestFailedContainer causes a panic in the actor itself, outside the guard of create.
 func TestFailedContainer(t *testing.T) {
 	m := NewManager(newSystem(t), "dev", "local")
 	x := get(t, m, "c", "Var", "x")
@@ -234,8 +234,8 @@ func TestClosedManager(t *testing.T) {
 	})
 }
 
-// TestClearRace has creators race with clearers: every creation succeeds, and in the end
-// everything that was made has been closed exactly once.
+// TestClearRace races creators against clearers. Every creation must succeed, and in the end every resource must have been closed exactly
+// once.
 func TestClearRace(t *testing.T) {
 	onBoth(t, func(t *testing.T, m *Manager) {
 		var mu sync.Mutex
@@ -275,7 +275,7 @@ func TestClearRace(t *testing.T) {
 	})
 }
 
-// TestSlowContainer: who asks a container that is stuck waits for a bounded time.
+// TestSlowContainer checks that a request to a stuck container waits for a bounded time.
 func TestSlowContainer(t *testing.T) {
 	m := NewManager(newSystem(t), "dev", "local")
 	get(t, m, "c", "Var", "x")
@@ -302,7 +302,7 @@ func TestSlowContainer(t *testing.T) {
 	wantCode(t, m.Close(), status.OK, "")
 }
 
-// TestCloseCallsManager: what a resource's end sets off may use the manager.
+// TestCloseCallsManager checks that a resource's Close may use the manager.
 func TestCloseCallsManager(t *testing.T) {
 	m := NewManager(nil, "dev", "local")
 	get(t, m, "c", "Var", "x").onClose = func() { get(t, m, "c", "Var", "y") }
@@ -352,7 +352,7 @@ func TestValidName(t *testing.T) {
 }
 
 func BenchmarkLookup(b *testing.B) {
-	system := actor.NewActorSystem()
+	system := actor.NewActorSystem(actor.WithDeadLetterThrottleInterval(time.Millisecond))
 	defer system.Shutdown()
 	m := NewManager(system, "dev", "local")
 	for b.Loop() {

@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// plus is add as a rewrite: it writes next without looking at what is there.
+// plus is add as a rewrite: it writes next without reading what next holds.
 func plus(n int64) func(next, old *tensor.Tensor) error {
 	return func(next, old *tensor.Tensor) error {
 		for i, v := range tensor.Of[int64](old) {
@@ -19,7 +19,7 @@ func plus(n int64) func(next, old *tensor.Tensor) error {
 	}
 }
 
-// sees fails the test where the variable has another value, and gives the value's memory.
+// sees checks the variable's value, and returns the value's memory.
 func sees(t *testing.T, v *Variable, want int64) (memory *byte) {
 	t.Helper()
 	x := v.Read()
@@ -39,16 +39,16 @@ func TestVariableRewrite(t *testing.T) {
 	spare := filled(t, pool, 100)
 	own := sees(t, v, 1)
 
-	// Nobody reads: in place, whatever spare there is.
+	// Without readers: in place, whatever the spare.
 	if err := v.Rewrite(pool, spare, plus(1)); err != nil || sees(t, v, 2) != own {
 		t.Error("a rewrite without readers moved the value", err)
 	}
-	// Somebody reads: into the spare, of which nothing is new.
+	// With a reader: into the spare, without new memory.
 	before := v.Read()
 	if err := v.Rewrite(pool, spare, plus(1)); err != nil || sees(t, v, 3) != &spare.Data()[0] || pool.Stats().InUse != 2*one {
 		t.Error("the spare was not taken over", err)
 	}
-	// The spare is the value now, and the caller's reference to it that of a reader.
+	// The spare is now the value, and the caller's reference to it counts as a reader's.
 	if err := v.Rewrite(pool, spare, plus(1)); err != nil || whole(t, spare) != 3 {
 		t.Error("a reader's value changed", err)
 	}
@@ -60,7 +60,7 @@ func TestVariableRewrite(t *testing.T) {
 	}
 }
 
-// TestVariableRewriteSpares: a spare that others see, or that does not fit, is left alone.
+// TestVariableRewriteSpares checks that a spare that is shared or does not fit is left alone.
 func TestVariableRewriteSpares(t *testing.T) {
 	v, pool := newVariable(t)
 	v.Assign(filled(t, pool, 1))
@@ -82,7 +82,7 @@ func TestVariableRewriteSpares(t *testing.T) {
 	alias.Release()
 }
 
-// TestVariableRewriteFails: a rewrite elsewhere that fails leaves no trace.
+// TestVariableRewriteFails checks that a rewrite into other memory that fails leaves no trace.
 func TestVariableRewriteFails(t *testing.T) {
 	v, pool := newVariable(t)
 	v.Assign(filled(t, pool, 1))
@@ -105,7 +105,7 @@ func TestVariableRewriteFails(t *testing.T) {
 	v.Close()
 }
 
-// TestVariablesSideBySide: each of two variables' updates ends only when the other has begun.
+// TestVariablesSideBySide checks that two variables update concurrently: each update ends only after the other has begun.
 func TestVariablesSideBySide(t *testing.T) {
 	v, pool := newVariable(t)
 	w := NewVariable("w", tensor.Int64)
@@ -129,7 +129,7 @@ func TestVariablesSideBySide(t *testing.T) {
 	w.Close()
 }
 
-// TestVariableView: two looks overlap, a writer waits for both rather than copying.
+// TestVariableView checks that two views overlap, and that a writer waits for both instead of copying.
 func TestVariableView(t *testing.T) {
 	v, pool := newVariable(t)
 	wantCode(t, v.View(func(*tensor.Tensor) error { return nil }), status.FailedPrecondition, "uninitialized")

@@ -14,7 +14,7 @@ import (
 // id names a resource within its container. Resources of different kinds may share a name.
 type id struct{ kind, name string }
 
-// store is what a container holds. It knows nothing of concurrency: a shell calls it serially.
+// store is the contents of a container. It is not safe for concurrent use: a shell calls it serially.
 type store struct {
 	container string
 	resources map[id]Resource
@@ -27,7 +27,7 @@ func newStore(container string) *store {
 // create makes a resource.
 type create func() (Resource, error)
 
-// answer is a container's reply: a resource, or a listing with the resources beside it, or an error.
+// answer is a container's reply: a resource, a listing with its resources, or an error.
 type answer struct {
 	resource Resource
 	found    *wire.Found
@@ -35,7 +35,7 @@ type answer struct {
 	err      error
 }
 
-// serve answers a message. What makes a resource lies beside a LookupOrCreate.
+// serve answers a message. make belongs to a LookupOrCreate.
 func (s *store) serve(message proto.Message, make create) answer {
 	switch m := message.(type) {
 	case *wire.LookupOrCreate:
@@ -68,8 +68,8 @@ func (s *store) lookupOrCreate(i id, make create) answer {
 	return answer{resource: r}
 }
 
-// guarded makes the resource. The container is as it was when create panics, so the panic
-// costs the one who asked an error and nobody else anything.
+// guarded makes the resource. A panic of create leaves the container unchanged, so it becomes an error for the caller and has no other
+// effect.
 func (c create) guarded(i id) (r Resource, err error) {
 	defer contain.Recover(nil, "Making the "+i.kind+" "+i.name, func(e error) { r, err = nil, e })
 	return c()
@@ -98,8 +98,8 @@ func (s *store) list() answer {
 	return a
 }
 
-// drain closes everything and gives what it closed. A resource whose Close panics does not keep
-// the others open; the first such panic is the error.
+// drain closes all resources and returns them. A resource whose Close panics does not keep the others open; the error is the first such
+// panic.
 func (s *store) drain() (closed []Resource, err error) {
 	for k, r := range s.resources {
 		delete(s.resources, k)
@@ -117,7 +117,7 @@ func closeGuarded(k id, r Resource) (err error) {
 	return nil
 }
 
-// Describe tells of a resource for people: dtype and shape of a variable, the state of a queue.
+// Describe returns a description of a resource for people, such as the dtype and shape of a variable or the state of a queue.
 func Describe(r Resource) string {
 	if d, ok := r.(interface{ Describe() string }); ok {
 		return d.Describe()

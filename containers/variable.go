@@ -10,23 +10,22 @@ import (
 	"github.com/troupe-run/troupe/internal/view"
 )
 
-// Variable is a named tensor that outlives sessions: both TensorFlow's reference variables and its resource
-// variables. All methods may be called concurrently. Readers share the tensor's memory. A writer copies it only
-// while someone still reads, so that what a reader holds never changes. A variable that has left its container
-// keeps working for those that still hold it, without a value and without keeping one.
+// Variable is a named tensor that outlives sessions: it implements both TensorFlow's reference variables and its resource variables. All
+// methods may be called concurrently. Readers share the tensor's memory. A writer copies it only if it has readers, so a value never
+// changes under a reader. A variable that has left its container keeps working for those that still hold it, without a value and without
+// keeping one.
 type Variable struct {
-	// Name is what error messages call it.
+	// Name is the variable's name in error messages.
 	Name string
-	// Shape is what a reference variable's op declares, and its first value is checked against;
-	// KnownShape is false for unknown rank. Both are set before anybody else sees the variable.
+	// Shape is declared by a reference variable's op, and its first value is checked against it; KnownShape is false for unknown rank. Both
+	// are set before the variable is shared.
 	Shape      tensor.Shape
 	KnownShape bool
 	dtype      tensor.DType
 	dead       atomic.Bool
 
-	// mu guards value, and the moment at which dead is set: under mu, a dead variable has no
-	// value. References are added to it only under mu or by who holds one already, so
-	// a value that is exclusive under mu stays so until mu is unlocked.
+	// mu guards value, and the setting of dead: under mu, a dead variable has no value. References are added to value only under mu or by a
+	// holder of one, so a value that is exclusive under mu stays so until mu is unlocked.
 	mu    sync.RWMutex
 	value *tensor.Tensor
 }
@@ -39,7 +38,7 @@ func NewVariable(name string, dtype tensor.DType) *Variable {
 // DType is the element type of the variable's values.
 func (v *Variable) DType() tensor.DType { return v.dtype }
 
-// Close drops the value and marks the variable deleted: it is the container's part of deleting it.
+// Close drops the value and marks the variable as deleted. The container calls it when it deletes the variable.
 func (v *Variable) Close() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -47,11 +46,10 @@ func (v *Variable) Close() {
 	v.dead.Store(true)
 }
 
-// Deleted tells whether the variable was deleted from its container, so that a cached pointer to it has to be
-// looked up again.
+// Deleted reports whether the variable was deleted from its container, so that a cached pointer to it must be looked up again.
 func (v *Variable) Deleted() bool { return v.dead.Load() }
 
-// set takes over t; a deleted variable holds nothing.
+// set takes over t. A deleted variable holds no value.
 func (v *Variable) set(t *tensor.Tensor) {
 	if v.dead.Load() && t != nil {
 		t.Release()
@@ -63,7 +61,7 @@ func (v *Variable) set(t *tensor.Tensor) {
 	v.value = t
 }
 
-// Read returns the value with a reference for the caller, nil if there is none.
+// Read returns the value with a reference for the caller, or nil if there is none.
 func (v *Variable) Read() *tensor.Tensor {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -73,9 +71,9 @@ func (v *Variable) Read() *tensor.Tensor {
 	return v.value.Retain()
 }
 
-// View calls look with the value, which it borrows. If there is none, it fails like Update without calling
-// look. While look runs, writers wait: they need not copy a large value that is read in some places, such as by
-// a gather. look must not call the variable's methods, nor keep t.
+// View calls look with the value, which it borrows. If there is none, it fails like Update without calling look. Writers wait while look
+// runs, so they need not copy a large value of which only a part is read, such as by a gather. look must not call the variable's methods,
+// nor keep t.
 func (v *Variable) View(look func(t *tensor.Tensor) error) error {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -85,23 +83,22 @@ func (v *Variable) View(look func(t *tensor.Tensor) error) error {
 	return look(v.value)
 }
 
-// Initialized tells whether the variable holds a value.
+// Initialized reports whether the variable holds a value.
 func (v *Variable) Initialized() bool {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.value != nil
 }
 
-// Assign makes t the value and takes over the caller's reference. The caller checks that t has the variable's
-// dtype and a valid shape.
+// Assign makes t the value and takes over the caller's reference. The caller must check that t has the variable's dtype and a valid shape.
 func (v *Variable) Assign(t *tensor.Tensor) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.set(t)
 }
 
-// Update calls change with the value, writable in place: memory that others can still see is copied to memory
-// of pool first. It is Rewrite for changes of parts of a value on the host.
+// Update calls change with the value, which it may write in place: memory that is shared is first copied to memory of pool. It is Rewrite
+// for changes to parts of a value on the host.
 func (v *Variable) Update(pool *tensor.Pool, change func(t *tensor.Tensor) error) error {
 	return v.Rewrite(pool, nil, func(next, old *tensor.Tensor) error {
 		if next != old {
@@ -111,15 +108,14 @@ func (v *Variable) Update(pool *tensor.Pool, change func(t *tensor.Tensor) error
 	})
 }
 
-// Rewrite calls change with the current value, old, and the tensor to fill with the new one, next. next is old
-// itself if nobody else can see its memory, so that the change is in place. Otherwise next is spare, if that is
-// not nil, exclusive to the caller, in memory and of the value's type and shape, or else new memory. A change
-// of all elements is then one pass over memory, not a copy and a change.
+// Rewrite calls change with the current value, old, and the tensor to fill with the new one, next. If the value's memory is not shared,
+// next is old itself and the change is in place. Otherwise next is spare, if that is not nil, is exclusive to the caller, belongs to memory
+// and has the value's type and shape; or else it is new memory. A change of all elements is then one pass over memory, not a copy and a
+// change.
 //
-// While change runs, no other update runs, and reads wait. It must not call the variable's methods, and keeps
-// nothing. It checks before it writes: what it has written in place stays when it fails. Without a value, the
-// error is FAILED_PRECONDITION in TensorFlow's words, and without memory RESOURCE_EXHAUSTED; the value is
-// unchanged then. The elements have a fixed size.
+// While change runs, other updates and reads wait. It must not call the variable's methods, nor keep the tensors. It must check before it
+// writes, since writes in place stay when it fails. Without a value, the error is FAILED_PRECONDITION in TensorFlow's words; without
+// memory, it is RESOURCE_EXHAUSTED and the value is unchanged. The elements must have a fixed size.
 func (v *Variable) Rewrite(memory tensor.Memory, spare *tensor.Tensor, change func(next, old *tensor.Tensor) error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -147,10 +143,9 @@ func (v *Variable) Rewrite(memory tensor.Memory, spare *tensor.Tensor, change fu
 	return nil
 }
 
-// Replace calls change with the value (borrowed, nil if there is none) and atomically makes its result the
-// value: for updates that keep the dtype but change the shape, or start from nothing. change hands over a
-// reference, even if it returns the old value (retained). If it returns nil or an error, the value stays. If
-// the variable was deleted, change does not run, and the error is ABORTED.
+// Replace calls change with the value (borrowed, nil if there is none) and atomically makes its result the value. Use it for updates that
+// keep the dtype but change the shape, or that start without a value. change passes on a reference, even if it returns the old value
+// (retained). If it returns nil or an error, the value stays. If the variable was deleted, change does not run, and the error is ABORTED.
 func (v *Variable) Replace(change func(old *tensor.Tensor) (*tensor.Tensor, error)) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -165,7 +160,7 @@ func (v *Variable) Replace(change func(old *tensor.Tensor) (*tensor.Tensor, erro
 	return nil
 }
 
-// Uninitialized is the error of reading or updating a variable without a value.
+// Uninitialized returns the error for reading or updating a variable without a value.
 func (v *Variable) Uninitialized() error {
 	return status.Errorf(status.FailedPrecondition, "Attempting to use uninitialized value %s", v.Name)
 }
@@ -178,7 +173,7 @@ func (v *Variable) Show(r *view.Resource) {
 	}
 }
 
-// Describe is the variable for listings: dtype, shape and bytes of its value.
+// Describe describes the variable for listings: dtype, shape and bytes of its value.
 func (v *Variable) Describe() string {
 	t := v.Read()
 	if t == nil {

@@ -11,7 +11,7 @@ import (
 
 const elems = 64 // enough for a buffer that the pool counts
 
-// filled is a tensor of elems int64, all v.
+// filled returns a tensor of elems int64, all v.
 func filled(t *testing.T, pool *tensor.Pool, v int64) *tensor.Tensor {
 	t.Helper()
 	x, err := tensor.New(pool, tensor.Int64, tensor.Shape{elems})
@@ -24,7 +24,7 @@ func filled(t *testing.T, pool *tensor.Pool, v int64) *tensor.Tensor {
 	return x
 }
 
-// whole is the value that all elements have; a torn tensor fails the test.
+// whole returns the value that all elements have; a torn tensor fails the test.
 func whole(t *testing.T, x *tensor.Tensor) int64 {
 	t.Helper()
 	values := tensor.Of[int64](x)
@@ -67,7 +67,7 @@ func TestVariableWithoutValue(t *testing.T) {
 	}
 }
 
-// TestVariableInPlace: without readers an update writes in place; what a reader holds it copies.
+// TestVariableInPlace checks that an update writes in place if there are no readers, and otherwise copies.
 func TestVariableInPlace(t *testing.T) {
 	v, pool := newVariable(t)
 	v.Assign(filled(t, pool, 1))
@@ -84,7 +84,7 @@ func TestVariableInPlace(t *testing.T) {
 		t.Error("a reader's value changed, or was copied twice")
 	}
 	before.Release()
-	// Somebody who holds only the memory counts as a reader too.
+	// A holder of only part of the memory counts as a reader, too.
 	row := after.Rows(0, 1)
 	after.Release()
 	if err := v.Update(pool, add(1)); err != nil || tensor.Of[int64](row)[0] != 3 {
@@ -141,8 +141,8 @@ func TestVariableDeleted(t *testing.T) {
 	wantCode(t, v.Update(pool, add(1)), status.FailedPrecondition, "uninitialized")
 }
 
-// TestVariableRace has readers, writers and the container's deletion meet. Readers see only
-// whole values that grow, no update is lost, and every buffer returns to the pool.
+// TestVariableRace races readers and writers against the container's deletion. Readers must see only whole, growing values, no update may
+// be lost, and every buffer must return to the pool.
 func TestVariableRace(t *testing.T) {
 	const writers, readers, rounds = 4, 4, 300
 	v, pool := newVariable(t)

@@ -15,18 +15,18 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// invented is an accelerator without functions: its memory is the test's, and work is done when it is
-// given. The tests put kernels in the place of those that would launch something.
+// invented is an accelerator without functions: the test holds its memory, and work is done as soon as it is issued. The tests substitute
+// kernels for those that would launch something.
 type invented struct {
 	*CPU
 	t     testing.TB
 	name  string
-	peers map[string]*invented // of the task, this one among them
+	peers map[string]*invented // of the task, including this one
 
 	mu     sync.Mutex
 	next   uint64
 	memory map[uint64][]byte
-	broken error // what Downloads and Settle give, if it is not nil
+	broken error // error of Downloads and Settle, or nil
 	moves  map[string]int
 }
 
@@ -62,7 +62,7 @@ func (d *invented) Free(b *tensor.Buffer) {
 	delete(d.memory, b.Address())
 }
 
-// bytes are the elements of a tensor on the device.
+// bytes returns the elements of a tensor on the device.
 func (d *invented) bytes(t *tensor.Tensor) []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -165,7 +165,7 @@ func newMachine(t testing.TB) *machine {
 	return m
 }
 
-// run cuts a graph and runs its parts: nodes whose names begin with g_ or h_ are on an accelerator.
+// run partitions a graph and runs its parts: nodes whose names begin with g_ or h_ are on an accelerator.
 func (m *machine) run(t *testing.T, text string, s substitutes) outcome {
 	t.Helper()
 	g := graphOf(t, text)
@@ -223,7 +223,7 @@ var sum = kernels.Func(func(ctx *kernels.Context) error {
 	return nil
 })
 
-// The loop of countdown whose sum is an accelerator's.
+// deviceCountdown is the loop of countdown with the sum on an accelerator.
 var deviceCountdown = func() string {
 	pairs := []string{}
 	for _, name := range []string{"step", "zeros", "sum0", "stp", "summ", "ss", "sadd", "sumnext", "sexit"} {
@@ -232,7 +232,7 @@ var deviceCountdown = func() string {
 	return strings.NewReplacer(pairs...).Replace(countdown)
 }()
 
-// TestAcceleratorParts runs graphs whose values go from the host to accelerators and back.
+// TestAcceleratorParts runs graphs whose values move from the host to accelerators and back.
 func TestAcceleratorParts(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
@@ -314,7 +314,7 @@ func TestAcceleratorParts(t *testing.T) {
 	}
 }
 
-// only leaves the substitutes of those nodes of a graph that add.
+// only returns the substitutes for those nodes of a graph that add.
 func (s substitutes) only(text string) substitutes {
 	kept := substitutes{}
 	for name, k := range s {
@@ -325,8 +325,8 @@ func (s substitutes) only(text string) substitutes {
 	return kept
 }
 
-// TestAcceleratorFailures: what fails on an accelerator, before or after its kernel has ended, is the
-// step's error on all its devices, and nothing is left.
+// TestAcceleratorFailures checks that a failure on an accelerator, before or after its kernel has ended, becomes the step's error on all
+// its devices, and that nothing leaks.
 func TestAcceleratorFailures(t *testing.T) {
 	const text = `
 		a = Const() value=3 wide=true

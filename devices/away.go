@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// report is what a kernel that ran elsewhere leaves for the owner.
+// report is the result of a kernel that ran elsewhere, for the owner.
 type report struct {
 	call *asyncCall
 	err  error
@@ -23,21 +23,21 @@ type asyncCall struct {
 	outs  [4]kernels.Value
 	begun time.Time
 	run   *run
-	since time.Duration   // when the run began to wait for it, by sinceStart; 0 while it does not; under the run's lock
-	on    kernels.Awaited // under the run's lock
+	since time.Duration   // when the run began to wait for it, by sinceStart; 0 if it does not; guarded by run.mu
+	on    kernels.Awaited // guarded by run.mu
 	stall bool            // a send that waits for room
-	size  int64           // of what a send sends, for who observes the step
-	// reported lets only the first report count.
+	size  int64           // bytes that a send sends, for observers of the step
+	// reported makes only the first report count.
 	reported atomic.Bool
 }
 
-// depart makes the record of an execution away from the owner, with inputs of its own.
+// depart makes the record of an execution away from the owner, with its own inputs.
 func (r *run) depart(t task, ins []kernels.Value) *asyncCall {
 	n := t.n
 	call := &asyncCall{task: t, run: r}
 	c := &call.ctx
 	c.Node, c.Device, c.Step, c.Dead, c.Caller = n.graph, r.ctx.Device, r.step, t.dead, call
-	c.Tag = kernels.Tag{Frame: t.it.frame.id, Iter: t.it.num}
+	c.Tag = kernels.Tag{Frame: t.it.frame.tag, Iter: t.it.num}
 	c.Inputs, c.HostOutputs = append(call.ins[:0], ins...), n.hostOut
 	clear(ins)
 	if int(n.numOut) <= len(call.outs) {
@@ -45,7 +45,7 @@ func (r *run) depart(t task, ins []kernels.Value) *asyncCall {
 	} else {
 		c.Outputs = make([]kernels.Value, n.numOut)
 	}
-	if r.observe != nil || r.step.Trace != nil || n.recv && r.step.Received != nil {
+	if r.observe != nil || r.step.Tracer != nil || n.recv && r.step.Receiver != nil {
 		call.begun = time.Now()
 		if n.send {
 			call.size = bytesOf(c.Inputs)
@@ -58,7 +58,7 @@ func (r *run) depart(t task, ins []kernels.Value) *asyncCall {
 	return call
 }
 
-// Awaits notes what the kernel waits for.
+// Awaits records what the kernel waits for.
 func (call *asyncCall) Awaits(a kernels.Awaited) {
 	call.run.mu.Lock()
 	defer call.run.mu.Unlock()
@@ -70,7 +70,7 @@ func (r *run) start(t task, ins []kernels.Value) {
 	r.setOff(r.depart(t, ins))
 }
 
-// setOff runs the asynchronous kernel of a call that nobody has reported yet.
+// setOff runs the asynchronous kernel of a call that has not been reported yet.
 func (r *run) setOff(call *asyncCall) {
 	done := func(err error) {
 		if !call.reported.Swap(true) {
@@ -85,7 +85,7 @@ func (r *run) setOff(call *asyncCall) {
 	call.n.async.ComputeAsync(&call.ctx, done)
 }
 
-// handOver gives a costly kernel to another core, if one is free.
+// handOver moves a costly kernel to another core, if one is free. It reports whether it did.
 func (r *run) handOver(t task, ins []kernels.Value) bool {
 	if processors.Default.Contended() {
 		return false
@@ -111,33 +111,32 @@ func (r *run) handOver(t task, ins []kernels.Value) bool {
 	return true
 }
 
-// compute runs the call's kernel; a panic is an error.
+// compute runs the call's kernel and turns a panic into an error.
 func (call *asyncCall) compute() (err error) {
 	defer contain.Recover(call.ctx.Step.Log, "The kernel of op "+call.n.graph.Op, func(e error) { err = e })
-	return call.n.sync.Compute(&call.ctx)
+	return call.n.compute(&call.ctx)
 }
 
-// report leaves a result for the owner. Without an owner a new one takes over: the reporting
-// goroutine itself where it has nothing else to do (inline), else one of its own, since who
-// completes an asynchronous kernel may be an actor or hold a peer's stream.
+// report delivers a result to the owner. If there is none, a new one takes over: the reporting goroutine itself if inline is set, otherwise
+// a new goroutine, since a caller that completes an asynchronous kernel may be an actor or hold a peer's stream.
 func (r *run) report(call *asyncCall, err error, inline bool) {
-	if r.step.Trace != nil {
-		r.step.Trace(call.n.graph, r.p.device.Name(), call.ctx.Outputs, call.begun, time.Now())
+	if r.step.Tracer != nil {
+		r.step.Tracer.Ran(call.n.graph, r.p.device.Name(), call.ctx.Outputs, call.begun, time.Now())
 	}
 	if observe := r.step.Observed.Told(); observe != nil {
-		r.mu.Lock() // the owner may stamp the call meanwhile
+		r.mu.Lock() // the owner may be stamping the call
 		since := call.since
 		r.mu.Unlock()
 		begun := call.begun
-		if begun.IsZero() { // it began before somebody wanted to know
+		if begun.IsZero() { // it began before the step was observed
 			begun = began.Add(since)
 		}
 		if since > 0 || !call.begun.IsZero() {
 			observe(r.execution(call.task, begun, time.Now(), call.size+bytesOf(call.ctx.Outputs)))
 		}
 	}
-	if received := r.step.Received; received != nil && call.n.recv {
-		received(r.execution(call.task, call.begun, time.Now(), bytesOf(call.ctx.Outputs)), call.ctx.Outputs[0].Tensor, err)
+	if receiver := r.step.Receiver; receiver != nil && call.n.recv {
+		receiver.Received(r.execution(call.task, call.begun, time.Now(), bytesOf(call.ctx.Outputs)), call.ctx.Outputs[0].Tensor, err)
 	}
 	r.mu.Lock()
 	delete(r.waits, call)
@@ -154,8 +153,8 @@ func (r *run) report(call *asyncCall, err error, inline bool) {
 	}
 }
 
-// take deals with a report. The outputs of a kernel that left them unfit are a bug like a panic.
-func (r *run) take(rep report) {
+// handleReport handles a report. Invalid outputs of a kernel are a bug, handled like a panic.
+func (r *run) handleReport(rep report) {
 	r.away--
 	if rep.call.stall {
 		r.stalls--

@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// drop is for runs whose results nobody looks at.
+// drop discards the results of a run.
 type drop struct{}
 
 func (drop) Fetch(_ int, t *tensor.Tensor, _ bool) {
@@ -33,7 +33,7 @@ func benchmark(b *testing.B, ops int, text string) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(ops), "ns/node")
 }
 
-// BenchmarkChain adds 2,000 times, one after the other.
+// BenchmarkChain runs 2,000 consecutive additions.
 func BenchmarkChain(b *testing.B) {
 	var text strings.Builder
 	text.WriteString("k = Const() value=1\nx0 = Identity(k)\n")
@@ -44,7 +44,7 @@ func BenchmarkChain(b *testing.B) {
 	benchmark(b, 2000, text.String())
 }
 
-// BenchmarkWide adds 2,000 times side by side.
+// BenchmarkWide runs 2,000 independent additions.
 func BenchmarkWide(b *testing.B) {
 	var text strings.Builder
 	text.WriteString("k = Const() value=1\n")
@@ -54,12 +54,12 @@ func BenchmarkWide(b *testing.B) {
 	benchmark(b, 2000, text.String())
 }
 
-// BenchmarkLoop runs a loop of 10,000 iterations, in each of which twelve nodes fire.
+// BenchmarkLoop runs a loop of 10,000 iterations, each of which fires twelve nodes.
 func BenchmarkLoop(b *testing.B) {
 	benchmark(b, 10_000*12, strings.ReplaceAll(fmt.Sprintf(countdown, 32, 10_000), " wide=true", ""))
 }
 
-// BenchmarkSmall runs programs of steps that compute next to nothing, in memory that is used again.
+// BenchmarkSmall runs programs of steps that compute next to nothing, in reused memory.
 func BenchmarkSmall(b *testing.B) {
 	for _, c := range []struct{ name, text string }{
 		{"no_op", "n = NoOp()"},

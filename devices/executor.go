@@ -8,6 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/devices/internal/wire"
 	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/device"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/roles"
@@ -15,61 +16,60 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Executor is the actor that owns a device: what a task does with the device is a message to it. It admits and counts
-// parts of steps, compiles their programs, is told by the device when that is lost and started anew, knows its
-// statistics, and closes it. All methods may be called concurrently.
+// Executor is the actor that owns a device: a task uses the device through messages to it. It admits and counts parts of steps, compiles
+// their programs, learns when the device is lost and restarted, keeps its statistics, and closes it. All methods may be called
+// concurrently.
 //
-// A part runs beside the actor, so that parts of several steps run at the same time: on the goroutine that brings the
-// message, or on the task's pool. A program that runs allocates tensors by calls of the device's memory, which the
-// executor handed to it with the device when it compiled it: tensors are many to a part, and a message for each would
-// take the actor's turn from the parts. The memory's own counters and limit hold for all programs; the executor asks them.
+// A part runs beside the actor, so parts of several steps run at the same time: on the goroutine that delivers the message, or on the
+// task's pool. A running program allocates tensors by calling the device's memory, which it got with the device when the executor compiled
+// it. A part makes many tensors; a message for each would take the actor's time from other parts. The memory's own counters and limit hold
+// for all programs; the executor reads them.
 type Executor struct {
 	device  Device
-	losable Losable // the device, where it may be lost; else nil
+	losable Losable // the device if it may be lost, else nil
 	lent    bool
 	self    *roles.Ref
 	pool    *roles.Pool
 	log     *slog.Logger
 	events  *view.Events
 
-	attributes atomic.Pointer[wire.Attributes] // published by the actor, not changed
+	attributes atomic.Pointer[device.Attributes] // published by the actor, never modified
 
-	// The actor's own.
+	// Used by the actor only.
 	state     wire.State
-	running   partList // of a device that may be lost
-	refusal   error    // what begins fails with: the device is lost or closed; nil while it serves
+	running   partList // only if the device may be lost
+	refusal   error    // why new work fails: the device is lost or closed; nil while it serves
 	closed    bool
 	stopWatch func()
 }
 
 // State is an executor's answer to GetState: see device.proto.
-type State = wire.State
-
-// Attributes are what an executor publishes of its device: see device.proto.
-type Attributes = wire.Attributes
+type State struct {
+	*wire.State
+	Attributes *device.Attributes // as of the same moment; they must not be modified
+}
 
 // ExecutorKind is the kind of executors among a system's roles.
 const ExecutorKind = "device"
 
-// ExecutorConfig says what an executor is made of.
+// ExecutorConfig configures an executor.
 type ExecutorConfig struct {
 	System *actor.ActorSystem
-	// Device becomes the executor's, which closes it with its containers, unless it is Lent by another task.
+	// The executor owns Device, and closes it with its containers, unless it is Lent by another task.
 	Device Device
 	Lent   bool
-	// Pool is for work that no caller's goroutine does.
+	// Pool runs work that does not run on a caller's goroutine.
 	Pool *roles.Pool
 	Log  *slog.Logger
-	// Events is told when the device is lost and when it has started anew; nil for nobody.
+	// Events receives the device's losses and restarts, if not nil.
 	Events *view.Events
 }
 
-// StartExecutor spawns the executor of a device. After an error the device is the caller's still.
+// StartExecutor spawns the executor of a device. If it fails, the caller still owns the device.
 func StartExecutor(c ExecutorConfig) (*Executor, error) {
 	d := c.Device
 	e := &Executor{device: d, lent: c.Lent, pool: c.Pool, log: c.Log, events: c.Events}
-	e.attributes.Store(&wire.Attributes{Name: d.Name(), Type: d.Type(), MemoryLimit: d.MemoryLimit(), Incarnation: d.Incarnation(),
-		Description: d.Description()})
+	e.attributes.Store(new(AttributesOf(d)))
 	e.losable, _ = d.(Losable)
 	var err error
 	e.self, err = roles.Spawn(c.System, roles.Spec{Name: ExecutorKind + d.Name(), Kind: ExecutorKind, Receive: e.Receive, Refuse: e.refuse,
@@ -83,17 +83,17 @@ func StartExecutor(c ExecutorConfig) (*Executor, error) {
 	return e, nil
 }
 
-// Role is the executor's actor.
+// Role returns the executor's actor.
 func (e *Executor) Role() *roles.Ref { return e.self }
 
-// Attributes are what others see of the device, as the executor knows it. They must not be changed. It sends no message:
-// what a step reads the executor publishes.
-func (e *Executor) Attributes() *wire.Attributes { return e.attributes.Load() }
+// Attributes returns the public attributes of the device, as the executor knows them. They must not be modified. It sends no message: a
+// step reads what the executor has published.
+func (e *Executor) Attributes() *device.Attributes { return e.attributes.Load() }
 
-// Losable tells whether the device may be lost and started anew, with another incarnation.
+// Losable reports whether the device may be lost and restarted with another incarnation.
 func (e *Executor) Losable() bool { return e.losable != nil }
 
-// deviceWatcher makes messages of what a device tells.
+// deviceWatcher turns a device's notifications into messages.
 type deviceWatcher struct{ executor *roles.Ref }
 
 // DeviceStarted sends a DeviceStarted message.
@@ -106,7 +106,7 @@ func (w deviceWatcher) DeviceLost(why error) {
 	w.executor.Send(&wire.DeviceLost{Reason: status.From(why).Message})
 }
 
-// Messages without fields of their own, which are not changed.
+// Messages without their own fields; never modified.
 var (
 	runHere       = &wire.RunPart{}
 	runElsewhere  = &wire.RunPart{Elsewhere: true}
@@ -114,8 +114,8 @@ var (
 	partFailed    = &wire.PartDone{Failed: true}
 )
 
-// Run runs a part on the goroutine of the caller as far as it goes without waiting, unless the executor is busy. It
-// panics for a program that another executor compiled.
+// Run runs a part on the caller's goroutine until it must wait, unless the executor is busy. It panics for a program that another executor
+// compiled.
 func (e *Executor) Run(p *Part) { e.send(p, runHere) }
 
 // RunElsewhere runs a part on the task's pool.
@@ -132,14 +132,14 @@ func (e *Executor) send(p *Part, message *wire.RunPart) {
 	e.self.Send(p)
 }
 
-// compilation is a Compile message with what lies beside it.
+// compilation is a Compile message with the values that accompany it.
 type compilation struct {
 	message *wire.Compile
-	device  Device // the executor's, maybe with containers of the session's own
+	device  Device // the executor's, possibly with containers of the session
 	graph   *graph.Graph
 	opts    CompileOptions
 	log     *slog.Logger
-	reply   chan compiled // has room for the one answer
+	reply   chan compiled // buffered for the one answer
 }
 
 type compiled struct {
@@ -147,18 +147,18 @@ type compiled struct {
 	err     error
 }
 
-// Compile makes a program of a graph for the device, or for the same device with other containers. It waits for it.
+// Compile makes a program of a graph for the device, or for the same device with other containers. It waits for the result.
 func (e *Executor) Compile(g *graph.Graph, d Device, opts CompileOptions) (*Program, error) {
 	c := &compilation{message: &wire.Compile{Session: opts.Session}, device: d, graph: g, opts: opts, log: e.log, reply: make(chan compiled, 1)}
 	e.self.Send(c)
-	r := <-c.reply // compiling is bounded by the graph
+	r := <-c.reply // compile time is bounded by the graph
 	if r.err == nil {
 		r.program.executor = e
 	}
 	return r.program, r.err
 }
 
-// Do compiles.
+// Do compiles the program.
 func (c *compilation) Do(bool) {
 	defer contain.Recover(c.log, "Compiling for "+c.device.Name(), func(err error) { c.reply <- compiled{err: err} })
 	p, err := Compile(c.graph, c.device, c.opts)
@@ -174,25 +174,25 @@ type closing struct {
 // Do closes the program.
 func (c *closing) Do(bool) { c.program.Close() }
 
-// CloseProgram gives up what the kernels of a program hold. It must not run any more, nor be run again.
+// CloseProgram releases what the kernels of a program hold. The program must not be running, nor be run again.
 func (e *Executor) CloseProgram(p *Program) { e.self.Send(&closing{&wire.CloseProgram{}, p}) }
 
 // stateCall is a GetState message with the channel for the answer.
 type stateCall struct {
 	message *wire.GetState
 	device  Device
-	state   *wire.State
-	reply   chan *wire.State // has room for the one answer
+	state   *State
+	reply   chan *State // buffered for the one answer
 }
 
-// State tells what the executor has counted; nil when it has stopped.
-func (e *Executor) State() *wire.State {
-	c := &stateCall{message: &wire.GetState{}, device: e.device, reply: make(chan *wire.State, 1)}
+// State returns the executor's counters, or nil if it has stopped.
+func (e *Executor) State() *State {
+	c := &stateCall{message: &wire.GetState{}, device: e.device, reply: make(chan *State, 1)}
 	e.self.Send(c)
 	return <-c.reply
 }
 
-// Do asks the memory, whose lock may be held while a driver is asked for more.
+// Do reads the memory's counters. Their lock may be held while a driver allocates memory, so this does not run in the actor.
 func (c *stateCall) Do(bool) {
 	m := c.device.MemoryStats()
 	c.state.Memory = &wire.Memory{InUse: m.InUse, Peak: m.Peak, Idle: m.Idle}
@@ -203,28 +203,28 @@ func (c *stateCall) Do(bool) {
 type trimming struct {
 	message *wire.Trim
 	device  Device
-	reply   chan *wire.Trimmed // has room for the one answer
+	reply   chan *wire.Trimmed // buffered for the one answer
 }
 
-// Trim releases memory of the device that was idle since the last Trim, and tells the bytes.
+// Trim releases memory of the device that has been idle since the last Trim, and returns the number of bytes.
 func (e *Executor) Trim() int64 {
 	t := &trimming{&wire.Trim{}, e.device, make(chan *wire.Trimmed, 1)}
 	e.self.Send(t)
 	return (<-t.reply).GetBytes()
 }
 
-// Do trims.
+// Do trims the memory.
 func (t *trimming) Do(bool) { t.reply <- &wire.Trimmed{Bytes: t.device.Trim()} }
 
 // deviceEnd is a CloseDevice message with the channel for the answer.
 type deviceEnd struct {
 	message  *wire.CloseDevice
 	executor *Executor
-	reply    chan error // has room for the one answer
+	reply    chan error // buffered for the one answer
 }
 
-// Close refuses what comes from now on and closes the device with its containers, unless it is lent. Parts that run must
-// have ended, or are given up. It waits for the device. Then only the actor is left to be stopped.
+// Close refuses further work and closes the device with its containers, unless it is lent. Running parts must have ended, or are abandoned.
+// Close waits for the device. It does not stop the actor.
 func (e *Executor) Close() error {
 	c := &deviceEnd{&wire.CloseDevice{}, e, make(chan error, 1)}
 	e.self.Send(c)
@@ -245,7 +245,7 @@ func (c *deviceEnd) Do(bool) {
 	c.reply <- cmp.Or(err, e.device.Close())
 }
 
-// Receive is the executor's behaviour. See wire/device.proto.
+// Receive handles the actor's messages. See wire/device.proto.
 func (e *Executor) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *Part:
@@ -275,8 +275,7 @@ func (e *Executor) Receive(c actor.Context) {
 	case *wire.DeviceStarted:
 		e.deviceStarted(m)
 	case *stateCall:
-		m.state = proto.CloneOf(&e.state)
-		m.state.Attributes = e.attributes.Load()
+		m.state = &State{proto.CloneOf(&e.state), e.attributes.Load()}
 		e.self.After(m)
 	case *trimming:
 		e.self.After(m)
@@ -311,14 +310,14 @@ func (e *Executor) begin(p *Part) {
 	}
 }
 
-// revive tells a device that is out of service that it is wanted.
+// revive asks a device that is out of service to try to restart.
 func (e *Executor) revive() {
 	if !e.closed {
 		e.losable.Revive()
 	}
 }
 
-// deviceLost fails what runs, and refuses what comes.
+// deviceLost fails running parts, and refuses new ones.
 func (e *Executor) deviceLost(m *wire.DeviceLost) {
 	if e.closed {
 		return
@@ -332,14 +331,14 @@ func (e *Executor) deviceLost(m *wire.DeviceLost) {
 	e.running.lose(e.refusal)
 }
 
-// deviceStarted publishes the incarnation of a device that serves.
+// deviceStarted publishes the incarnation of a device that serves again.
 func (e *Executor) deviceStarted(m *wire.DeviceStarted) {
 	if e.closed {
 		return
 	}
-	a := proto.CloneOf(e.attributes.Load())
+	a := *e.attributes.Load()
 	a.Incarnation = m.Incarnation
-	e.attributes.Store(a)
+	e.attributes.Store(&a)
 	e.state.Lost, e.refusal = "", nil
 	e.events.Add("device started", e.device.Name(), "")
 }
@@ -348,7 +347,7 @@ func (e *Executor) errClosed() error {
 	return status.Errorf(status.Unavailable, "%s is closed", e.device.Name())
 }
 
-// refuse ends what comes when the executor has stopped.
+// refuse ends work that arrives after the executor has stopped.
 func (e *Executor) refuse(message any, cause error) {
 	err := e.errClosed()
 	if cause != nil {

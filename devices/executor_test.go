@@ -17,7 +17,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// startTestExecutor spawns the executor of a device. The function that it gives stops it.
+// startTestExecutor spawns the executor of a device. It returns a function that stops it.
 func startTestExecutor(t testing.TB, d Device) (e *Executor, stop func()) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -42,14 +42,14 @@ func startTestExecutor(t testing.TB, d Device) (e *Executor, stop func()) {
 	}
 }
 
-// ended is told of the end of a part.
+// ended is a PartOwner that sends the part's error.
 type ended chan<- error
 
 func (ended) PartMoved()            {}
 func (ended) PartLost(error)        {}
 func (e ended) PartEnded(err error) { e <- err }
 
-// TestExecutor runs parts from many goroutines, here and elsewhere, and counts them.
+// TestExecutor runs parts from many goroutines, here and elsewhere, and checks the counters.
 func TestExecutor(t *testing.T) {
 	d := newTestDevice(t)
 	e, stop := startTestExecutor(t, d)
@@ -99,23 +99,23 @@ func TestExecutor(t *testing.T) {
 	wantError(t, err, status.Unavailable, "is closed")
 }
 
-// TestExecutorCompilePanics: a panic of a constructor is an error of who asked.
+// TestExecutorCompilePanics checks that a panic of a constructor becomes an error for the caller.
 func TestExecutorCompilePanics(t *testing.T) {
 	d := newTestDevice(t)
 	e, stop := startTestExecutor(t, d)
 	defer stop()
 	_, err := e.Compile(graphOf(t, "a = Const() value=3\nr = _Retval(a) index=0"), d,
-		CompileOptions{Kernels: func(*graph.Node, bool, func() (any, error)) (any, bool, error) { panic("a bug") }})
+		CompileOptions{Kernels: func(*graph.Node, kernels.Device, bool, func() (any, error)) (any, bool, error) { panic("a bug") }})
 	wantError(t, err, status.Internal, "a bug")
 	if s := e.State(); s == nil {
 		t.Error("the executor has stopped")
 	}
 }
 
-// losable is a device that the test loses and starts.
+// losable is a device that the test loses and restarts.
 type losable struct {
 	*CPU
-	watcher Watcher // nil: it is not watched
+	watcher Watcher // nil if it is not watched
 	wanted  int     // calls of Revive
 }
 
@@ -143,7 +143,7 @@ func (w waits) PartLost(err error) {
 	go w.cancel.Cancel(status.Derive(err))
 }
 
-// TestExecutorLosesDevice: a loss fails what runs and refuses what comes, with the reason, until the device is there again.
+// TestExecutorLosesDevice checks that a loss fails running parts and refuses new ones, with the reason, until the device has restarted.
 func TestExecutorLosesDevice(t *testing.T) {
 	d := &losable{CPU: newTestDevice(t)}
 	e, stop := startTestExecutor(t, d)
@@ -164,7 +164,7 @@ func TestExecutorLosesDevice(t *testing.T) {
 		e.Run(&Part{Program: quick, Step: newTestStep(newResults()), Owner: ended(done)})
 		return <-done
 	}
-	// One part that has ended, and whose memory is in use again, and two that wait.
+	// One part has ended, and its memory is in use again; two parts wait.
 	again, done := &Part{Program: quick, Step: newTestStep(newResults())}, make(chan error, 1)
 	again.Owner = ended(done)
 	var waiting [2]waits
@@ -218,7 +218,7 @@ func TestExecutorLosesDevice(t *testing.T) {
 	}
 }
 
-// closable is a device that notes its end.
+// closable is a device that counts its Close calls.
 type closable struct {
 	*CPU
 	closed error
@@ -227,11 +227,11 @@ type closable struct {
 
 func (d *closable) Close() error { d.ends++; return d.closed }
 
-// TestExecutorOwnsDevice: the executor trims and closes its device, once; what comes later is refused.
+// TestExecutorOwnsDevice checks that the executor trims its device, closes it once, and refuses later work.
 func TestExecutorOwnsDevice(t *testing.T) {
 	for _, lent := range []bool{false, true} {
 		log := slog.New(slog.DiscardHandler)
-		system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return log }))
+		system := actor.NewActorSystem(actor.WithDeadLetterThrottleInterval(time.Millisecond), actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return log }))
 		pool := roles.NewPool()
 		d := &closable{CPU: NewCPU(system, testDevice, "test", 1<<24), closed: status.Internalf("it does not close")}
 		e, err := StartExecutor(ExecutorConfig{System: system, Device: d, Lent: lent, Pool: pool, Log: log})

@@ -3,12 +3,15 @@ package devices
 import (
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
 	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/lower"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -38,7 +41,7 @@ func (g gate) ComputeAsync(ctx *kernels.Context, done func(error)) {
 
 func fails(err error) kernels.Func { return func(*kernels.Context) error { return err } }
 
-// wide is the text of a graph whose values take memory of the pool's, with room for nodes.
+// wide is the text of a graph whose values use memory of the pool, with room for further nodes.
 const wide = `
 	a = Const() value=3 wide=true
 	b = AddV2(a, a)
@@ -65,6 +68,9 @@ func TestErrors(t *testing.T) {
 		{"the node is the user's", wide + `
 			x_1 = Neg(c) _user_node="x"
 			r0 = _Retval(x_1) index=0`, substitutes{"x_1": fails(boom)}, status.OutOfRange, []string{"boom", "{{node x}}"}},
+		{"what a kernel runs fails", wide + `
+			x = Neg(c) _user_node="user"
+			r0 = _Retval(x) index=0`, substitutes{"x": fails(status.AtNode(boom, "inner"))}, status.OutOfRange, []string{"boom\n\t [[{{node inner}}]]\n\t [[user]]"}},
 		{"a kernel panics", wide + `
 			x = Neg(c)
 			y = Neg(c)
@@ -107,7 +113,7 @@ func TestErrors(t *testing.T) {
 			p := program(t, d, c.text, c.kernels)
 			feed := kernelstest.F32(kernelstest.S(8), 1, 2, 3, 4, 5, 6, 7, 8)
 			defer feed.Release()
-			for range 3 { // a run's memory is used again
+			for range 3 { // a run's memory is reused
 				step := newTestStep(newResults(), feed)
 				if c.name[:7] == "an edge" {
 					step.Cancellation.OnCancel(step.Rendezvous.(*Rendezvous).Abort)
@@ -127,8 +133,48 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestStaleOutputs runs a program whose first run panics with outputs set: the second run does not
-// see them.
+// TestCallersAreNamed checks which callers' names follow the name of a failed node: the same as in TensorFlow.
+func TestCallersAreNamed(t *testing.T) {
+	lowered := graph.Attrs{lower.Attr: {Value: &attrpb.AttrValue_B{B: true}}}
+	kept := graph.Attrs{lower.Attr: {Value: &attrpb.AttrValue_B{B: false}}}
+	for _, c := range []struct {
+		op             string
+		attrs          graph.Attrs
+		step, function bool // whether it is named in a part of a step, and in a function's body
+	}{
+		{"IteratorGetNext", nil, true, true},
+		{"ReduceDataset", nil, true, true},
+		{"MapDefun", nil, true, true},
+		{"RemoteCall", nil, true, true},
+		{"For", nil, true, true},
+		{"PartitionedCall", nil, true, false},
+		{"StatefulPartitionedCall", nil, true, false},
+		{"some_function", nil, true, false},
+		{"If", kept, true, true},
+		{"StatelessWhile", nil, true, true},
+		{"If", lowered, false, false},
+		{"StatelessIf", lowered, false, false},
+		{"Case", lowered, false, false},
+		{"While", lowered, false, false},
+		{"StatelessWhile", lowered, false, false},
+		{"_Recv", nil, false, false},
+		{"_HostRecv", nil, false, false},
+	} {
+		g := &graph.Node{Op: c.op, Attrs: c.attrs}
+		g.Def, _ = graph.LookupOp(c.op) // nil for a function's op
+		n := &node{graph: g, recv: strings.HasSuffix(c.op, "Recv"), calls: callsFunctions(g)}
+		for function, want := range map[string]bool{"": c.step, "f": c.function} {
+			if got := (&Program{function: function}).calledBy(n); got != want {
+				t.Errorf("%s with %v in function %q: %v, want %v", c.op, c.attrs, function, got, want)
+			}
+		}
+		if (&Program{originals: map[*graph.Node]any{g: 0}}).calledBy(n) {
+			t.Errorf("%s is named though its kernel was replaced, whose ops name themselves", c.op)
+		}
+	}
+}
+
+// TestStaleOutputs runs a program whose first run panics with outputs set. The second run must not see them.
 func TestStaleOutputs(t *testing.T) {
 	d := newTestDevice(t)
 	var runs atomic.Int32
@@ -147,7 +193,7 @@ func TestStaleOutputs(t *testing.T) {
 	}
 }
 
-// TestPanicAlone runs a program that panics beside others of the same device, which it leaves alone.
+// TestPanicAlone checks that a program that panics does not affect other programs of the same device.
 func TestPanicAlone(t *testing.T) {
 	d := newTestDevice(t)
 	bad := program(t, d, wide+`x = Neg(c)`, substitutes{"x": kernels.Func(func(*kernels.Context) error { panic("ouch") })})
@@ -204,7 +250,7 @@ func TestAsync(t *testing.T) {
 	}
 }
 
-// waiting names the nodes that the runs of a step wait for.
+// waiting returns the names of the nodes that the runs of a step wait for.
 func waiting(runs *kernels.Runs, limit int) (names []string) {
 	for _, w := range LookAt(runs, limit, true).Waits {
 		names = append(names, w.Node.Name)
@@ -283,14 +329,14 @@ func TestCancellation(t *testing.T) {
 	})
 }
 
-// TestHandOver runs costly kernels: while one waits on another goroutine, the owner runs the next.
+// TestHandOver checks that the owner runs the next costly kernel while one waits on another goroutine.
 func TestHandOver(t *testing.T) {
 	if cap(helpers) == 0 {
 		t.Skip("there are no helpers on one processor")
 	}
 	d := newTestDevice(t)
 	met := make(chan struct{})
-	// Two of them have to run at the same time for either to end.
+	// Two of them must run at the same time for either to end.
 	meet := kernels.Func(func(ctx *kernels.Context) error {
 		select {
 		case met <- struct{}{}:
@@ -322,7 +368,7 @@ func TestHandOver(t *testing.T) {
 	wantError(t, (<-ended).err, status.Internal)
 }
 
-// TestManyRuns runs one program thousands of times at once, with values that wait in between.
+// TestManyRuns runs one program thousands of times concurrently, with values that wait in between.
 func TestManyRuns(t *testing.T) {
 	d := newTestDevice(t)
 	g := make(gate, 64)
@@ -367,7 +413,7 @@ func TestManyRuns(t *testing.T) {
 	ended.Wait()
 }
 
-// TestPanicBesideKernels holds that a panic of the run itself, or of what its step brings, fails the run, which ends.
+// TestPanicBesideKernels checks that a panic of the run itself, or in a callback of its step, fails and ends the run.
 func TestPanicBesideKernels(t *testing.T) {
 	const text = "c = Const() value=1\nhold = Neg(c)\nr = _Retval(hold) index=0"
 	hold := substitutes{"hold": kernels.AsyncFunc(func(c *kernels.Context, done func(error)) {
@@ -376,9 +422,9 @@ func TestPanicBesideKernels(t *testing.T) {
 		}
 	})}
 	for name, prepare := range map[string]func(*kernels.Step){
-		"flush": func(s *kernels.Step) { s.Flush = func() { panic("at fault") } },
+		"flush": func(s *kernels.Step) { s.Runner = &runner{flush: func() { panic("at fault") }} },
 		"trace": func(s *kernels.Step) {
-			s.Trace = func(*graph.Node, string, []kernels.Value, time.Time, time.Time) { panic("at fault") }
+			s.Tracer = tracer(func(*graph.Node, []kernels.Value) { panic("at fault") })
 		},
 	} {
 		p := program(t, newTestDevice(t), text, hold)
@@ -388,7 +434,7 @@ func TestPanicBesideKernels(t *testing.T) {
 		ended := start(p, step)
 		out := <-ended
 		wantError(t, out.err, status.Internal, "The run of a step panicked: at fault")
-		if name == "flush" { // the program is as it was
+		if name == "flush" { // the program is undamaged
 			step = newTestStep(newResults())
 			ended = start(p, step)
 			step.Cancellation.Cancel(status.Errorf(status.Cancelled, "enough"))

@@ -5,11 +5,11 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// foldedBytes bounds the outputs of a node that is computed when the program is compiled, and the inputs of it: a program
-// keeps the outputs as long as it lives, and is not to take long to compile.
+// foldedBytes bounds the inputs and the outputs of a node that is computed when the program is compiled: a program keeps the outputs for
+// its lifetime, and compiling must not take long.
 const foldedBytes = 1 << 20
 
-// fold computes the nodes that have the same inputs in each run. One that fails does so again when it runs.
+// fold computes the nodes that have the same inputs in each run. A node that fails stays, and fails again when it runs.
 func (w *wiring) fold() {
 	var queue []*node
 	for i := range w.nodes {
@@ -47,7 +47,7 @@ func (w *wiring) foldable(n *node) bool {
 	return size <= foldedBytes && w.fixable(n)
 }
 
-// compute gives the outputs of a node whose inputs are known; nil if it fails.
+// compute returns the outputs of a node whose inputs are known, or nil if it fails.
 func (w *wiring) compute(n *node) []*tensor.Tensor {
 	l, p := w.of(n), w.program
 	quota := tensor.NewQuota(foldedBytes, "constant", "the step computes it")
@@ -56,7 +56,7 @@ func (w *wiring) compute(n *node) []*tensor.Tensor {
 	for i, in := range l.inputs {
 		ctx.Inputs[i].Tensor = in.value.Retain()
 	}
-	err := n.sync.Compute(ctx)
+	err := n.compute(ctx)
 	for _, in := range ctx.Inputs {
 		in.Release()
 	}

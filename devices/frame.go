@@ -5,14 +5,15 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// frame is one running instance of a loop: a static frame, entered from one iteration of its parent.
+// frame is a running instance of a loop: a static frame, entered from one iteration of its parent.
 type frame struct {
 	info       *frameInfo
 	id         uint64
+	tag        uint64 // the frame's number in the keys of what its nodes send and receive
 	parent     *frame
 	parentIter *iteration
-	// window holds the live iterations at their number modulo its length; count is the number of
-	// the last one that began, oldest that of the first one that lives.
+	// window holds the live iterations at their number modulo its length. count is the number of the last iteration that began, oldest that
+	// of the first live one.
 	window        []*iteration
 	oldest, count int64
 	live          int
@@ -34,7 +35,7 @@ type iteration struct {
 	num    int64
 	state  []nodeState
 	inputs []kernels.Value
-	// ops counts the nodes that are ready or run, frames the child frames that live.
+	// ops is the number of nodes that are ready or running, frames the number of live child frames.
 	ops, frames int
 }
 
@@ -45,7 +46,7 @@ func (f *frame) at(num int64) *iteration {
 	return f.window[num%int64(len(f.window))]
 }
 
-// begin makes iteration num of f the newest.
+// begin creates iteration num of f, the newest one.
 func (r *run) begin(f *frame, num int64) *iteration {
 	it := r.newIteration(f.info)
 	it.frame, it.num = f, num
@@ -55,14 +56,14 @@ func (r *run) begin(f *frame, num int64) *iteration {
 	return it
 }
 
-// maxFrames bounds the instances of loops that a run has at a time, and maxWindows the iterations that they have room for:
-// loops within loops multiply their parallel iterations.
+// maxFrames bounds the loop instances that a run may have at once, and maxWindows the iterations that they have room for: nested loops
+// multiply their parallel iterations.
 const (
 	maxFrames  = 1 << 16
 	maxWindows = 1 << 22
 )
 
-// admit refuses a frame beyond the limits: the run fails, and fires no more.
+// admit fails the run if a frame exceeds the limits. The run then fires no more nodes.
 func (r *run) admit(n *node) {
 	r.windows += n.child.parallel + 1
 	if len(r.frames) >= maxFrames || r.windows > maxWindows {
@@ -71,15 +72,18 @@ func (r *run) admit(n *node) {
 	}
 }
 
-// enter gives the instance of n's child frame for this iteration of n's own frame.
+// enter returns the instance of n's child frame for this iteration of n's own frame, creating it if necessary.
 func (r *run) enter(n *node, it *iteration) *frame {
 	id := mix(it.frame.id, it.num, n.child.hash)
 	if f := r.frames[id]; f != nil {
 		return f
 	}
 	r.admit(n)
-	f := &frame{info: n.child, id: id, parent: it.frame, parentIter: it, pendingEnters: n.child.enters,
+	f := &frame{info: n.child, id: id, tag: id, parent: it.frame, parentIter: it, pendingEnters: n.child.enters,
 		window: make([]*iteration, n.child.parallel+1)}
+	if r.step.Foreign {
+		f.tag = foreignTag(it.frame.tag, it.num, n.child.name)
+	}
 	if r.frames == nil {
 		r.frames = map[uint64]*frame{}
 	}
@@ -89,8 +93,7 @@ func (r *run) enter(n *node, it *iteration) *frame {
 	return f
 }
 
-// propagate hands a finished node's outputs on. The outputs' references go over to their
-// receivers; what nobody takes is released.
+// propagate passes on a finished node's outputs. The references move to the receivers; outputs without a receiver are released.
 func (r *run) propagate(n *node, it *iteration, outs []kernels.Value, dead bool) {
 	f := it.frame
 	switch n.kind {
@@ -102,7 +105,7 @@ func (r *run) propagate(n *node, it *iteration, outs []kernels.Value, dead bool)
 			r.activate(n, child.at(0), outs, dead)
 		}
 		child.pendingEnters--
-		r.settle(child, child.at(child.oldest))
+		r.removeFinished(child, child.at(child.oldest))
 	case kindExit:
 		if !dead {
 			r.activate(n, f.parentIter, outs, false)
@@ -125,15 +128,15 @@ func (r *run) propagate(n *node, it *iteration, outs []kernels.Value, dead bool)
 	}
 	it.ops--
 	if it.ops == 0 && f.parent != nil {
-		r.settle(f, it)
+		r.removeFinished(f, it)
 	}
 }
 
-// iterate begins the next iteration of f with the loop invariants and the values that waited.
+// iterate begins the next iteration of f with the loop invariants and the waiting values.
 func (r *run) iterate(f *frame) {
 	f.deadExits = f.deadExits[:0]
 	it := r.begin(f, f.count+1)
-	it.ops++ // keeps the iteration alive until everything for it is handed over
+	it.ops++ // keeps the iteration alive until all its values are delivered
 	for _, h := range f.waiting {
 		r.activate(h.from, it, []kernels.Value{h.value}, false)
 	}
@@ -145,7 +148,7 @@ func (r *run) iterate(f *frame) {
 	it.ops--
 }
 
-// invariant keeps the value of a constant Enter and gives it to every iteration that lives.
+// invariant keeps the value of a constant Enter and delivers it to every live iteration.
 func (r *run) invariant(f *frame, n *node, outs []kernels.Value, dead bool) {
 	h := held{from: n}
 	if !dead {
@@ -159,7 +162,7 @@ func (r *run) invariant(f *frame, n *node, outs []kernels.Value, dead bool) {
 	}
 }
 
-// repeat gives a loop invariant to one more iteration.
+// repeat delivers a loop invariant to one more iteration.
 func (r *run) repeat(h held, it *iteration) {
 	v := h.value
 	if v.Tensor != nil {
@@ -168,9 +171,8 @@ func (r *run) repeat(h held, it *iteration) {
 	r.activate(h.from, it, []kernels.Value{v}, v == kernels.Value{})
 }
 
-// settle removes the iterations of f that are over, from it on, and f itself with the last one,
-// and so on outwards.
-func (r *run) settle(f *frame, it *iteration) {
+// removeFinished removes the finished iterations of f, starting with it. With the last one it removes f itself, and continues outwards.
+func (r *run) removeFinished(f *frame, it *iteration) {
 	for f.parent != nil {
 		for it != nil && it.num == f.oldest && it.ops == 0 && it.frames == 0 && (it.num > 0 || f.pendingEnters == 0) {
 			f.window[it.num%int64(len(f.window))] = nil
@@ -204,8 +206,8 @@ func (r *run) settle(f *frame, it *iteration) {
 	}
 }
 
-// activate delivers a node's outputs to its consumers in iteration it and makes those ready that
-// have everything. An output that is empty is dead, whatever dead says.
+// activate delivers a node's outputs to its consumers in iteration it and makes those ready that have all their inputs. An empty output is
+// dead, even if dead is false.
 func (r *run) activate(n *node, it *iteration, outs []kernels.Value, dead bool) {
 	if !dead {
 		for o, v := range outs {
@@ -259,9 +261,8 @@ func (r *run) activate(n *node, it *iteration, outs []kernels.Value, dead bool) 
 	}
 }
 
-// merge delivers to a Merge, which fires on its first live input, or dead when all are dead. A
-// dead Enter alone makes it dead too: the loop lies on a branch that was not taken, and the other
-// input comes from inside.
+// merge delivers to a Merge, which fires on its first live input, or dead if all inputs are dead. A dead Enter alone also makes it dead:
+// the loop is on a branch that was not taken, and the other input comes from inside the loop.
 func (r *run) merge(from *node, e *edge, it *iteration, state *nodeState, v kernels.Value, lost bool) {
 	if lost {
 		state.dead++
@@ -274,7 +275,7 @@ func (r *run) merge(from *node, e *edge, it *iteration, state *nodeState, v kern
 		}
 		return
 	}
-	if state.pending&1 == 0 { // a live one came before
+	if state.pending&1 == 0 { // a live input has already arrived
 		v.Release()
 		return
 	}
@@ -294,10 +295,10 @@ func (r *run) push(n *node, it *iteration, dead bool) {
 	r.ready = append(r.ready, task{n, it, dead})
 }
 
-// deliver hands a result over at once, where its kernel would do no more; false where it would.
+// deliver passes on a result directly if its kernel would do nothing else. Otherwise it returns false.
 func (r *run) deliver(n *node, it *iteration, dead bool) bool {
 	v := &it.inputs[n.base]
-	if !n.handed || r.step.Trace != nil || len(n.ctrl) > 0 || !dead && (v.Ref != nil || v.Tensor.DType() != n.graph.InTypes[0]) {
+	if !n.handed || r.step.Tracer != nil || len(n.ctrl) > 0 || !dead && (v.Ref != nil || v.Tensor.DType() != n.graph.InTypes[0]) {
 		return false
 	}
 	t := v.Tensor

@@ -13,11 +13,18 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// maxDepth bounds the nesting of function calls, so that endless recursion is an error.
+// maxDepth bounds the nesting of function calls; endless recursion becomes an error.
 const maxDepth = 500
 
-// Functions compiles and runs the functions of a library on one device. Each instantiation (name
-// and attribute values) is compiled once. It is safe for concurrent use.
+// maxFound bounds the function instances that Find visits.
+const maxFound = 1 << 14
+
+func nestedTooDeep(name string) error {
+	return status.Errorf(status.ResourceExhausted, "Function %s: calls are nested more than %d deep", name, maxDepth)
+}
+
+// Functions compiles and runs the functions of a library on one device. Each instantiation (name and attribute values) is compiled once. It
+// is safe for concurrent use.
 type Functions struct {
 	library  *graph.Library
 	device   kernels.Device
@@ -30,84 +37,105 @@ type Functions struct {
 
 var _ kernels.Functions = (*Functions)(nil)
 
-// NewFunctions makes the functions of a library callable on a device, for kernels of a session. optimize is that of
-// CompileOptions, for their bodies.
+// NewFunctions makes the functions of a library callable on a device, for kernels of a session. optimize is CompileOptions.Optimize for
+// their bodies.
 func NewFunctions(library *graph.Library, device kernels.Device, session string, optimize bool) *Functions {
 	return &Functions{library: library, device: device, session: session, optimize: optimize, ready: map[string]*function{}}
 }
 
-// library is what Functions are of, as kernels hold on to it.
+// library is the part of a Functions that kernels retain.
 type library struct {
 	graph    *graph.Library
 	device   kernels.Device
 	optimize bool
 }
 
-// Library is the functions' library and device.
+// Library returns the functions' library and device.
 func (f *Functions) Library() kernels.Library { return library{f.library, f.device, f.optimize} }
 
-// Open makes Functions that belong to no session.
+// Open makes Functions that do not belong to a session.
 func (l library) Open() kernels.OpenLibrary {
 	return NewFunctions(l.graph, l.device, "", l.optimize)
 }
 
-// Find looks at each function once, however often it is called.
-func (l library) Find(fn *graph.FunctionRef, holds func(*graph.Node) bool) (*graph.Node, error) {
-	return l.find(fn, holds, map[string]bool{})
-}
-
-func (l library) find(fn *graph.FunctionRef, holds func(*graph.Node) bool, seen map[string]bool) (*graph.Node, error) {
-	id := instanceID(fn)
-	if seen[id] {
-		return nil, nil
-	}
-	seen[id] = true
-	body, err := l.graph.Instantiate(fn.Name, fn.Attrs)
+// With merges the libraries. One that has nothing new is l itself.
+func (l library) With(more *functionpb.FunctionDefLibrary) (kernels.Library, error) {
+	merged, err := l.graph.Merge(more)
 	if err != nil {
 		return nil, err
 	}
-	for _, n := range body.Nodes {
-		if holds(n) {
-			return n, nil
+	l.graph = merged
+	return l, nil
+}
+
+// Find visits each function once, however often it is called.
+func (l library) Find(fn *graph.FunctionRef, holds func(*graph.Node) bool) (*graph.Node, error) {
+	// A client's functions may call one another in a chain of any length. A function that calls itself with growing attributes is another
+	// instance each time.
+	type reached struct {
+		fn    *graph.FunctionRef
+		depth int
+	}
+	from, seen := fn.Name, map[string]bool{}
+	for left := []reached{{fn, 1}}; len(left) > 0; {
+		at := left[0]
+		fn, left = at.fn, left[1:]
+		if at.depth > maxDepth {
+			return nil, nestedTooDeep(fn.Name)
 		}
-		called := n.Attrs.Funcs()
-		if n.Def == nil || l.graph.Functions[n.Op] != nil {
-			called = append(called, &graph.FunctionRef{Name: n.Op, Attrs: n.Attrs})
+		id := instanceID(fn)
+		if seen[id] {
+			continue
 		}
-		for _, f := range called {
-			if found, err := l.find(f, holds, seen); found != nil || err != nil {
-				return found, err
+		if len(seen) == maxFound {
+			return nil, status.Errorf(status.ResourceExhausted, "Function %s calls more than %d functions, or the same with other attributes", from, maxFound)
+		}
+		seen[id] = true
+		body, err := l.graph.Instantiate(fn.Name, fn.Attrs)
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range body.Nodes {
+			if holds(n) {
+				return n, nil
+			}
+			for _, f := range n.Attrs.Funcs() {
+				left = append(left, reached{f, at.depth + 1})
+			}
+			if n.Def == nil || l.graph.Functions[n.Op] != nil {
+				left = append(left, reached{&graph.FunctionRef{Name: n.Op, Attrs: n.Attrs}, at.depth + 1})
 			}
 		}
 	}
 	return nil, nil
 }
 
-// Defs goes through the bodies as they were declared.
+// Defs visits the bodies as they were declared.
 func (l library) Defs(fn *graph.FunctionRef, defs map[string]*functionpb.FunctionDef) error {
-	f := l.graph.Functions[fn.Name]
-	if f == nil {
-		return status.Errorf(status.NotFound, "Function %s is not defined.", fn.Name)
-	}
-	if defs[fn.Name] != nil {
-		return nil
-	}
-	defs[fn.Name] = f
-	for _, n := range f.NodeDef {
-		called := graph.Attrs(n.Attr).Funcs()
-		if l.graph.Functions[n.Op] != nil {
-			called = append(called, &graph.FunctionRef{Name: n.Op})
+	for left := []string{fn.Name}; len(left) > 0; {
+		name := left[len(left)-1]
+		left = left[:len(left)-1]
+		f := l.graph.Functions[name]
+		if f == nil {
+			return status.Errorf(status.NotFound, "Function %s is not defined.", name)
 		}
-		for _, c := range called {
-			if err := l.Defs(c, defs); err != nil {
-				return err
+		if defs[name] != nil {
+			continue
+		}
+		defs[name] = f
+		for _, n := range f.NodeDef {
+			for _, called := range graph.Attrs(n.Attr).Funcs() {
+				left = append(left, called.Name)
+			}
+			if l.graph.Functions[n.Op] != nil {
+				left = append(left, n.Op)
 			}
 		}
 	}
 	return nil
 }
 
-// function is one instantiation. It is compiled at its first call: a body may call itself.
+// function is one instantiation. It is compiled at its first call, since a body may call itself.
 type function struct {
 	name    string
 	body    *graph.FunctionGraph
@@ -135,7 +163,7 @@ func (f *Functions) Instantiate(ref *graph.FunctionRef) (kernels.Function, error
 	return fn, nil
 }
 
-// Close closes the programs of the functions. None of them must run any more, nor be called again.
+// Close closes the programs of the functions. They must not be running, nor be called again.
 func (f *Functions) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -147,7 +175,7 @@ func (f *Functions) Close() {
 	clear(f.ready)
 }
 
-// instanceID is the function's name with its attribute values, in a fixed order.
+// instanceID returns the function's name with its attribute values, in a fixed order.
 func instanceID(ref *graph.FunctionRef) string {
 	if len(ref.Attrs) == 0 {
 		return ref.Name
@@ -160,10 +188,10 @@ func instanceID(ref *graph.FunctionRef) string {
 	return string(id)
 }
 
-// NumArgs is the number of arguments.
+// NumArgs returns the number of arguments.
 func (fn *function) NumArgs() int { return len(fn.body.Args) }
 
-// NumResults is the number of results.
+// NumResults returns the number of results.
 func (fn *function) NumResults() int { return len(fn.body.Rets) }
 
 func (fn *function) compile() {
@@ -173,7 +201,7 @@ func (fn *function) compile() {
 	}
 }
 
-// Call runs the function within the caller's step. It takes over args, the slice included.
+// Call runs the function within the caller's step. It takes over args, including the slice.
 func (fn *function) Call(step *kernels.Step, args []kernels.Value, done func([]kernels.Value, error)) {
 	fn.once.Do(fn.compile)
 	err := fn.err
@@ -182,7 +210,7 @@ func (fn *function) Call(step *kernels.Step, args []kernels.Value, done func([]k
 	case len(args) != len(fn.body.Args):
 		err = status.InvalidArgumentf("Function %s takes %d arguments, not %d", fn.name, len(fn.body.Args), len(args))
 	case step.Depth >= maxDepth:
-		err = status.Errorf(status.ResourceExhausted, "Function %s: calls are nested more than %d deep", fn.name, maxDepth)
+		err = nestedTooDeep(fn.name)
 	}
 	if err != nil {
 		arguments(args).release()
@@ -201,11 +229,10 @@ func (fn *function) Call(step *kernels.Step, args []kernels.Value, done func([]k
 	fn.program.Run(&c.step, c.ended)
 }
 
-// arguments are the values that a call hands over: each goes to its _Arg node, which then holds
-// the only reference and may be overwritten.
+// arguments are the values that a call passes on: each moves to its _Arg node, which then holds the only reference and may be overwritten.
 type arguments []kernels.Value
 
-// take hands over an argument, once; nil for one that is not there.
+// take passes on an argument, once; nil if it does not exist.
 func (a arguments) take(index int) *tensor.Tensor {
 	if index < 0 || index >= len(a) {
 		return nil
@@ -215,7 +242,7 @@ func (a arguments) take(index int) *tensor.Tensor {
 	return t
 }
 
-// Feed hands over an argument, once.
+// Feed passes on an argument, once.
 func (a arguments) Feed(index int, done func(*tensor.Tensor, error)) {
 	t := a.take(index)
 	if t == nil {
@@ -225,7 +252,7 @@ func (a arguments) Feed(index int, done func(*tensor.Tensor, error)) {
 	done(t, nil)
 }
 
-// release gives up the arguments that no node took.
+// release releases the arguments that no node has taken.
 func (a arguments) release() {
 	for i := range a {
 		a[i].Release()
@@ -233,20 +260,20 @@ func (a arguments) release() {
 	}
 }
 
-// call is one call under way. Its memory is used again.
+// call is a call in flight. Its memory is reused.
 type call struct {
 	fn    *function
 	step  kernels.Step
 	args  arguments
 	done  func([]kernels.Value, error)
 	ended func(error)     // end, made once
-	spare []kernels.Value // of the arguments before
+	spare []kernels.Value // memory of earlier arguments
 
 	mu      sync.Mutex
 	results []kernels.Value
 }
 
-// values makes room for n empty values: the results of one call lie where the arguments of the one before did.
+// values returns n empty values. The results of one call reuse the memory of the arguments of the one before.
 func (c *call) values(n int) []kernels.Value {
 	room := c.spare
 	c.spare = nil
@@ -258,7 +285,7 @@ func (c *call) values(n int) []kernels.Value {
 	return room
 }
 
-// end hands the results on when the function has run.
+// end delivers the results when the function has run.
 func (c *call) end(err error) {
 	c.args.release()
 	c.spare = c.args
@@ -275,17 +302,16 @@ func (c *call) end(err error) {
 		}
 		results = nil
 	}
-	fn.tell(log, done, results, err)
+	fn.deliver(log, done, results, err)
 }
 
-// tell reports the end of a call. Where the caller panics at that it is told again, of the panic, so that its kernel
-// ends.
-func (fn *function) tell(log *slog.Logger, done func([]kernels.Value, error), results []kernels.Value, err error) {
+// deliver reports the end of a call. If the caller's callback panics, it is called again with the panic as the error, so that its kernel ends.
+func (fn *function) deliver(log *slog.Logger, done func([]kernels.Value, error), results []kernels.Value, err error) {
 	defer contain.Recover(log, "The caller of function "+fn.name, func(err error) { done(nil, err) })
 	done(results, err)
 }
 
-// Fetch takes a result.
+// Fetch accepts a result.
 func (c *call) Fetch(index int, t *tensor.Tensor, dead bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -296,7 +322,7 @@ func (c *call) Fetch(index int, t *tensor.Tensor, dead bool) {
 	}
 }
 
-// dead is the error of a result whose branch was not taken.
+// dead returns the error for a result whose branch was not taken.
 func (c *call) dead() error {
 	for i, v := range c.results {
 		if v.Tensor == nil {

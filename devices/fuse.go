@@ -6,12 +6,12 @@ import (
 	"github.com/troupe-run/troupe/kernels/chain"
 )
 
-// fuse makes one kernel of elementwise nodes that follow each other: of a node, and of those that nothing else takes a
-// result of. It comes last, since it leaves the lists of users as they were.
+// fuse combines consecutive elementwise nodes into one kernel: a node, and the nodes whose results only it or other nodes of the kernel
+// use. It must run last, since it leaves the lists of users unchanged.
 func (w *wiring) fuse() {
 	of := map[*node]*cluster{}
 	var all []*cluster
-	for _, n := range w.elementwise() { // users come before what they use
+	for _, n := range w.elementwise() { // users come before their inputs
 		c := w.joins(n, of)
 		if c == nil {
 			c = &cluster{}
@@ -27,12 +27,12 @@ func (w *wiring) fuse() {
 	}
 }
 
-// cluster is a chain to be: its nodes, the one that has the result first.
+// cluster is a future chain: its nodes, the one with the result first.
 type cluster struct{ nodes []*node }
 
-// elementwise are the nodes that may be part of chains, in an order in which users come before what they use.
+// elementwise returns the nodes that may be part of chains, with users before their inputs.
 func (w *wiring) elementwise() []*node {
-	open := map[*node]int{} // how many users that may be part of chains have not been listed
+	open := map[*node]int{} // by node, the number of users that may be part of chains and have not been listed
 	var candidates, order []*node
 	for i := range w.nodes {
 		if n := &w.program.nodes[i]; w.pure(n) && chain.Takes(n.sync) {
@@ -65,7 +65,7 @@ func (w *wiring) elementwise() []*node {
 	return order
 }
 
-// joins is the cluster that a node may be added to: the one that all its users are in. nil if there is none.
+// joins returns the cluster that a node may be added to: the one that contains all its users. It returns nil if there is none.
 func (w *wiring) joins(n *node, of map[*node]*cluster) *cluster {
 	l := w.of(n)
 	if slices.ContainsFunc(l.waiters, func(x *node) bool { return !w.gone(x) }) {
@@ -89,7 +89,7 @@ func (w *wiring) joins(n *node, of map[*node]*cluster) *cluster {
 	return c
 }
 
-// chain makes one node of a cluster.
+// chain turns a cluster into one node.
 func (w *wiring) chain(c *cluster) {
 	slices.Reverse(c.nodes)
 	number := map[*node]int{}

@@ -3,6 +3,7 @@ package devices
 import (
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
@@ -23,7 +24,7 @@ func graphOf(t testing.TB, text string) *graph.Graph {
 	return g
 }
 
-// newTestDevice makes a device that must have all its memory back at the test's end.
+// newTestDevice makes a device. At the test's end all its memory must be free.
 func newTestDevice(t testing.TB) *CPU {
 	d := NewCPU(nil, testDevice, "test", 0)
 	host := tensor.Host.Stats().InUse
@@ -41,10 +42,10 @@ func newTestDevice(t testing.TB) *CPU {
 	return d
 }
 
-// substitutes are kernels for nodes by name, instead of those of their ops.
+// substitutes are kernels for nodes, by name, that replace those of their ops.
 type substitutes map[string]any
 
-func (s substitutes) source(n *graph.Node, _ bool, make func() (any, error)) (any, bool, error) {
+func (s substitutes) source(n *graph.Node, _ kernels.Device, _ bool, make func() (any, error)) (any, bool, error) {
 	if k, ok := s[n.Name]; ok {
 		return k, false, nil
 	}
@@ -63,7 +64,7 @@ func program(t testing.TB, d *CPU, text string, s substitutes) *Program {
 	return p
 }
 
-// results take what a run fetches.
+// results receives what a run fetches.
 type results struct {
 	mu   sync.Mutex
 	got  map[int]int64 // the first elements of int64 tensors
@@ -101,13 +102,43 @@ func newTestStep(r kernels.Fetches, feeds ...*tensor.Tensor) *kernels.Step {
 		Cancellation: &kernels.Cancellation{}, Container: "__per_step_1"}
 }
 
-// outcome is what a run gave.
+// runner is a kernels.Runner made of functions; without one, it does what a step without a runner does.
+type runner struct {
+	flush   func()
+	yield   func() bool
+	proceed func(work func())
+}
+
+func (r *runner) Flush() {
+	if r.flush != nil {
+		r.flush()
+	}
+}
+
+func (r *runner) Yield() bool { return r.yield != nil && r.yield() }
+
+func (r *runner) Continue(work func()) {
+	if r.proceed == nil {
+		go work()
+		return
+	}
+	r.proceed(work)
+}
+
+func (r *runner) Room(string, int, func()) bool { return true }
+
+// tracer is a kernels.Tracer made of a function.
+type tracer func(n *graph.Node, outputs []kernels.Value)
+
+func (f tracer) Ran(n *graph.Node, _ string, outputs []kernels.Value, _, _ time.Time) { f(n, outputs) }
+
+// outcome is the result of a run.
 type outcome struct {
 	*results
 	err error
 }
 
-// start begins a run; its outcome comes on the channel.
+// start begins a run and returns a channel for its outcome.
 func start(p *Program, step *kernels.Step) <-chan outcome {
 	ended := make(chan outcome, 1)
 	r, _ := step.Fetches.(*results)
@@ -115,7 +146,7 @@ func start(p *Program, step *kernels.Step) <-chan outcome {
 	return ended
 }
 
-// runText runs the text of a graph to its end.
+// runText runs the text of a graph to completion.
 func runText(t testing.TB, text string, s substitutes, feeds ...*tensor.Tensor) outcome {
 	t.Helper()
 	d := newTestDevice(t)
@@ -124,7 +155,7 @@ func runText(t testing.TB, text string, s substitutes, feeds ...*tensor.Tensor) 
 	return <-ended
 }
 
-// wantError complains unless err has the code and its message all of the parts.
+// wantError fails the test unless err has the code and its message contains all parts.
 func wantError(t testing.TB, err error, code status.Code, parts ...string) {
 	t.Helper()
 	if err == nil {

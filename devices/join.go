@@ -10,14 +10,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// join has nodes that compute the same of the same inputs replaced by the first of them.
+// join replaces nodes that compute the same from the same inputs by the first of them.
 func (w *wiring) join() {
 	j := &joiner{w: w, same: map[string][]*node{}, values: map[*tensor.Tensor]uint64{}, contents: map[string]uint64{}}
 	visited := make([]bool, len(w.nodes))
 	var stack []*node
 	for i := range w.nodes {
 		stack = append(stack, &w.program.nodes[i])
-		for len(stack) > 0 { // inputs come before the nodes that take them
+		for len(stack) > 0 { // inputs come before their users
 			n := stack[len(stack)-1]
 			if visited[n.place] || !w.pure(n) {
 				stack = stack[:len(stack)-1]
@@ -38,11 +38,11 @@ func (w *wiring) join() {
 	}
 }
 
-// joiner finds nodes that are the same.
+// joiner finds equal nodes.
 type joiner struct {
 	w    *wiring
 	same map[string][]*node // by op, frame, inputs and controls
-	// values number the constants, those of the same content alike: by contents for small ones.
+	// values numbers the constants. Small constants of equal content have the same number, by contents.
 	values   map[*tensor.Tensor]uint64
 	contents map[string]uint64
 	key      []byte
@@ -76,7 +76,7 @@ func (j *joiner) visit(n *node) {
 
 func (j *joiner) number(v uint64) { j.key = binary.AppendUvarint(j.key, v) }
 
-// comparedBytes bounds the constants that are compared by what they hold.
+// comparedBytes bounds the constants that are compared by content.
 const comparedBytes = 1 << 10
 
 func (j *joiner) constant(t *tensor.Tensor) uint64 {
@@ -100,13 +100,13 @@ func (j *joiner) constant(t *tensor.Tensor) uint64 {
 	return id
 }
 
-// replace gives a node's users the outputs of another one, and has what waits for the node wait for that.
+// replace gives the outputs of first to the users of n. Nodes that wait for n then wait for first.
 func (j *joiner) replace(n, first *node) {
 	l := j.w.of(n)
 	l.gone = true
 	for _, u := range l.users {
 		if in := j.w.of(u.node).inputs[u.slot]; !j.w.gone(u.node) && in.node == n {
-			j.w.take(u, source{node: first, out: in.out})
+			j.w.connect(u, source{node: first, out: in.out})
 		}
 	}
 	for _, x := range l.waiters {
@@ -116,7 +116,7 @@ func (j *joiner) replace(n, first *node) {
 	}
 }
 
-// sameAttrs compares attributes but for those whose names begin with _, which say nothing about what is computed.
+// sameAttrs compares attributes, except those whose names begin with _, which do not affect the computation.
 func sameAttrs(a, b *graph.Node) bool {
 	plain := 0
 	for name, v := range a.Attrs {

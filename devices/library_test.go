@@ -10,9 +10,9 @@ import (
 	"github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// functionLibrary makes functions of int64 tensors from their heads, "name(argument, ...) -> result",
-// and the texts of their bodies. The result is named y, as is the node that yields it: Mul, FloorDiv,
-// whose output is z, or a call of another function. Ops have capital letters, functions none.
+// functionLibrary makes functions of int64 tensors from their signatures, "name(argument, ...) -> result", and the texts of their bodies.
+// The result is named y, as is the node that yields it: Mul, FloorDiv, whose output is z, or a call of another function. Ops have capital
+// letters, functions do not.
 func functionLibrary(t testing.TB, bodies map[string]string) *functionpb.FunctionDefLibrary {
 	t.Helper()
 	library := &functionpb.FunctionDefLibrary{}

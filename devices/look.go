@@ -9,36 +9,36 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// began is when the process did, so that a moment is one cheap reading of the clock.
+// began is when the process began. Times are kept relative to it, so taking one is a single cheap clock reading.
 var began = time.Now()
 
-// sinceStart is the present moment, as the time since the process began.
+// sinceStart returns the time since the process began.
 func sinceStart() time.Duration { return time.Since(began) }
 
-// Wait is a kernel that has begun and not ended, as somebody sees it who looks at a running step.
+// Wait describes a running, unfinished kernel of a step.
 type Wait struct {
 	Node *graph.Node
 	// Device is where it runs.
 	Device string
-	// Function is the name of the function whose body has the node, empty for a node of the program itself.
+	// Function is the name of the function whose body has the node; empty for a node of the program itself.
 	Function string
-	// Since is when it began; zero where that is not known.
+	// Since is when it began; zero if unknown.
 	Since time.Time
-	// Kind tells what it waits for.
+	// Kind is the kind of what it waits for.
 	Kind WaitKind
-	// Awaited is what the kernel says that it waits for, of kind AwaitsResource.
+	// Awaited is what the kernel says that it waits for, if Kind is AwaitsResource.
 	Awaited kernels.Awaited
 }
 
-// WaitKind is the kinds of what kernels wait for.
+// WaitKind is the kind of what a kernel waits for.
 type WaitKind int8
 
 const (
-	// Computes is a kernel that waits for nothing but its own end.
+	// Computes is a kernel that is computing and waits for nothing.
 	Computes WaitKind = iota
-	// AwaitsInput is a receive: the tensor that it wants has not been sent or not arrived.
+	// AwaitsInput is a receive whose tensor has not been sent or has not arrived.
 	AwaitsInput
-	// AwaitsRoom is a send of a large tensor that waits for room on its way.
+	// AwaitsRoom is a send of a large tensor that waits for room in the send queue.
 	AwaitsRoom
 	// AwaitsFeed is an argument that has not been fed.
 	AwaitsFeed
@@ -46,13 +46,13 @@ const (
 	AwaitsResource
 )
 
-// Use is a node that has not run, and may do something with a named resource when it does.
+// Use is a node that has not run, and that may use a named resource when it does.
 type Use struct {
 	Node *graph.Node
 	Verb string
-	// Device has the container, in which the resource of the kind has the name.
+	// Device has the container that holds the resource of this kind and name.
 	Device, Container, Kind, Name string
-	// Waits are those of Look.Waits that it comes after, by index.
+	// Waits are the indexes of those Look.Waits that it comes after.
 	Waits []int
 }
 
@@ -62,14 +62,14 @@ type Outgoing struct {
 	Waits    []int
 }
 
-// Look is what is seen of a run, and of the functions within it, at a moment.
+// Look is a snapshot of a run and of the functions within it.
 type Look struct {
 	Waits []Wait
 	Uses  []Use
 	Sends []Outgoing
 }
 
-// list puts the run on its step's list, once. Its owner calls it.
+// list adds the run to its step's list, once. Its owner calls it.
 func (r *run) list() {
 	if !r.listed && r.step.Runs != nil {
 		r.listed = true
@@ -77,7 +77,7 @@ func (r *run) list() {
 	}
 }
 
-// stamp notes since when the run waits for the calls that it waits for; its owner calls it with the lock.
+// stamp records since when the run waits for each of its calls. Its owner calls it with the lock held.
 func (r *run) stamp() {
 	now := sinceStart()
 	for c := range r.waits {
@@ -87,8 +87,8 @@ func (r *run) stamp() {
 	}
 }
 
-// LookAt tells what the listed runs of a step on one task wait for, at most limit kernels, and with detail also what they have
-// still to do with resources, and to send. It may be called at any time, by any goroutine.
+// LookAt returns what the listed runs of a step on one task wait for, at most limit kernels. With detail, it also returns their remaining
+// uses of resources and their remaining sends. It may be called at any time, by any goroutine.
 func LookAt(runs *kernels.Runs, limit int, detail bool) Look {
 	var l Look
 	var found []*sight
@@ -108,14 +108,14 @@ func LookAt(runs *kernels.Runs, limit int, detail bool) Look {
 	return l
 }
 
-// sight is a run that was looked at.
+// sight is a run that has been inspected.
 type sight struct {
 	program     *Program
 	first, last int     // its own part of Look.Waits
-	calls       []*node // of functions, which wait for what other runs of the step wait for
+	calls       []*node // calls of functions, which wait for what other runs of the step wait for
 }
 
-// look adds the kernels of the run of that number that have begun and not ended; nil where that run is over.
+// look adds the run's kernels that have begun and not ended. It returns nil if the run with this number is over.
 func (r *run) look(number uint64, l *Look, limit int) *sight {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,7 +156,7 @@ func (r *run) look(number uint64, l *Look, limit int) *sight {
 	return s
 }
 
-// ahead adds what nodes of the program do that come after its kernels that wait, or after calls of functions that do.
+// ahead adds the uses and sends of nodes that come after the program's waiting kernels, or after calls of functions with waiting kernels.
 func (s *sight) ahead(l *Look) {
 	p := s.program
 	after := map[*node][]int{} // by node, the waits that it comes after
@@ -189,7 +189,7 @@ func (s *sight) ahead(l *Look) {
 	}
 }
 
-// nodeOf finds the program's node of a graph's.
+// nodeOf returns the program's node for a graph node.
 func (p *Program) nodeOf(g *graph.Node) *node {
 	for i := range p.nodes {
 		if p.nodes[i].graph == g {
@@ -199,7 +199,7 @@ func (p *Program) nodeOf(g *graph.Node) *node {
 	return nil
 }
 
-// reach notes that the nodes behind n come after wait i.
+// reach records that the nodes behind n come after wait i.
 func (p *Program) reach(n *node, i int, after map[*node][]int) {
 	seen := map[*node]bool{n: true}
 	for next := []*node{n}; len(next) > 0; {
@@ -223,13 +223,13 @@ func (p *Program) reach(n *node, i int, after map[*node][]int) {
 	}
 }
 
-// named is a kernel that yields the handle of a resource under a name, or uses one itself.
+// named is a kernel that returns the handle of a named resource, or uses one itself.
 type named interface {
 	ResourceName() (kind, container, name string)
 }
 
-// resourceOf finds the name of the resource whose handle a node's input is, where the program makes it; of that which the node names
-// itself for kernels.OwnName.
+// resourceOf returns the name of the resource whose handle is an input of a node, if the program makes the handle. For kernels.OwnName it
+// returns the resource that the node itself names.
 func (p *Program) resourceOf(n *node, input int) (kind, container, name string, ok bool) {
 	if input == kernels.OwnName {
 		k, ok := n.async.(named)
@@ -240,7 +240,7 @@ func (p *Program) resourceOf(n *node, input int) (kind, container, name string, 
 		return kind, container, name, true
 	}
 	g := n.graph
-	const passed = 8 // identities on the way
+	const passed = 8 // identities to look through
 	for range passed {
 		if input >= len(g.Inputs) {
 			return "", "", "", false

@@ -8,11 +8,10 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// optimize is the compiler's work on a program beyond simplify: what is the same in each run is computed once, what
-// several nodes compute alike one node does, transpositions become part of the products that take them, and elementwise
-// ops that follow each other go over memory together. Fetches, targets, errors and side effects stay as they are, and so
-// do results, to the bit but for products, whose sums may be taken in another order. A traced run shows the nodes of the
-// graph: it has a program of its own that is not optimized (Program.literal).
+// optimize is the compiler's work on a program beyond simplify. It computes once what is the same in each run, replaces equal nodes by one,
+// merges transpositions into the products that use them, and fuses consecutive elementwise ops into one pass over memory. Fetches, targets,
+// errors and side effects stay the same. So do results, to the bit, except products, whose sums may be taken in another order. A traced run
+// shows the nodes of the graph: it has its own program that is not optimized (Program.literal).
 func (w *wiring) optimize() {
 	w.fold()
 	w.join()
@@ -20,11 +19,11 @@ func (w *wiring) optimize() {
 	w.fuse()
 }
 
-// readsOutside are ops without state, by their declaration, that read what is neither in their inputs nor attributes.
+// readsOutside are ops declared as stateless that read more than their inputs and attributes.
 var readsOutside = map[string]bool{"ReadFile": true, "MatchingFiles": true}
 
-// pure tells whether a node's outputs depend on its inputs and attributes alone, and running it does nothing else.
-// Handles and variants stand for what lies elsewhere, and references for what changes.
+// pure reports whether a node's outputs depend only on its inputs and attributes, and running it has no side effects. Handles and variants
+// stand for state elsewhere, and references for state that changes.
 func (w *wiring) pure(n *node) bool {
 	l := w.of(n)
 	return !l.gone && n.kind == kindPlain && n.sync != nil && !n.calls && n.refIn == nil && n.hostOut == nil && n.graph.Def != nil &&
@@ -36,7 +35,7 @@ func opaque(t tensor.DType) bool { return t.IsRef() || t == tensor.Resource || t
 
 func (s source) opaque() bool { return s.node != nil && opaque(s.node.graph.OutTypes[s.out]) }
 
-// replace has a node computed by another kernel, as another node of the graph or as itself.
+// replace makes another kernel compute a node, as another node of the graph or as itself.
 func (w *wiring) replace(n *node, g *graph.Node, k kernels.Kernel) {
 	p := w.program
 	if p.originals == nil {
@@ -45,10 +44,10 @@ func (w *wiring) replace(n *node, g *graph.Node, k kernels.Kernel) {
 	if _, known := p.originals[n.graph]; !known {
 		p.originals[n.graph] = n.sync
 	}
-	n.graph, n.sync = g, k
+	n.graph, n.sync, n.subnormals = g, k, max(n.subnormals, subnormalsOf(g))
 }
 
-// drop takes out a node that something else has replaced, and what was there for it alone.
+// drop removes a node that has been replaced, and the nodes that existed only for it.
 func (w *wiring) drop(n *node) {
 	for stack := []*node{n}; len(stack) > 0; {
 		n, stack = stack[len(stack)-1], stack[:len(stack)-1]
@@ -65,27 +64,27 @@ func (w *wiring) drop(n *node) {
 	}
 }
 
-// uses tells of a user whether it still takes an output of n.
+// uses returns a function that reports whether a user still takes an output of n.
 func (w *wiring) uses(n *node) func(u user) bool {
 	return func(u user) bool { return !w.gone(u.node) && w.of(u.node).inputs[u.slot].node == n }
 }
 
-// take has a node's input come from elsewhere.
-func (w *wiring) take(u user, from source) {
+// connect connects a node's input to another source.
+func (w *wiring) connect(u user, from source) {
 	w.of(u.node).inputs[u.slot] = from
 	if from.node != nil {
 		w.of(from.node).users = append(w.of(from.node).users, u)
 	}
 }
 
-// literal compiles the program's graph once more, with the same kernels and without optimizations.
+// literal compiles the program's graph again, with the same kernels and without optimizations.
 func (p *Program) literal(g *graph.Graph, opts CompileOptions) (*Program, error) {
 	index := make(map[*graph.Node]int, len(g.Nodes))
 	for i, n := range g.Nodes {
 		index[n] = i
 	}
 	opts.Optimize, opts.Check = false, nil
-	opts.Kernels = func(n *graph.Node, _ bool, _ func() (any, error)) (any, bool, error) {
+	opts.Kernels = func(n *graph.Node, _ kernels.Device, _ bool, _ func() (any, error)) (any, bool, error) {
 		if k, ok := p.originals[n]; ok {
 			return k, true, nil
 		}

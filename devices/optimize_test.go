@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -26,7 +25,7 @@ func optimized(t testing.TB, d *CPU, text string, optimize bool) *Program {
 	return p
 }
 
-// running tells which nodes of a program run, by name, but for arguments and results.
+// running returns the names of the program's nodes that run, except arguments and results.
 func (p *Program) running() string {
 	var names []string
 	seen := map[*node]bool{}
@@ -53,7 +52,7 @@ func (p *Program) running() string {
 	return strings.Join(names, " ")
 }
 
-// TestOptimize: which nodes are left. What they compute, and what a trace shows, is that of all nodes.
+// TestOptimize checks which nodes are left. Their results, and a trace, must be those of all nodes.
 func TestOptimize(t *testing.T) {
 	for _, c := range []struct{ name, text, left string }{
 		{name: "constants are folded", left: "d", text: `
@@ -152,18 +151,18 @@ func TestOptimize(t *testing.T) {
 	}
 }
 
-// traceOf are the names in a run's trace.
+// traceOf returns the names in a run's trace.
 func traceOf(p *Program, x *tensor.Tensor) string {
 	var names []string
 	step := newTestStep(newResults(), x)
-	step.Trace = func(n *graph.Node, _ string, _ []kernels.Value, _, _ time.Time) { names = append(names, n.Name) }
+	step.Tracer = tracer(func(n *graph.Node, _ []kernels.Value) { names = append(names, n.Name) })
 	ended := start(p, step)
 	<-ended
 	slices.Sort(names)
 	return strings.Join(names, " ")
 }
 
-// fetched takes what a run fetches.
+// fetched receives what a run fetches.
 type fetched struct {
 	mu   sync.Mutex
 	text []string
@@ -176,7 +175,7 @@ func (f *fetched) Fetch(index int, t *tensor.Tensor, dead bool) {
 	t.Release()
 }
 
-// lines is the text of a graph, of which only what its result needs is kept.
+// lines is the text of a graph, reduced to what its result needs.
 type lines struct {
 	needs map[string][]string
 	lines map[string]string
@@ -203,7 +202,7 @@ func (l *lines) keep(name string) {
 	fmt.Fprintln(&l.text, line)
 }
 
-// TestChainsOracle compares random graphs of elementwise ops with and without chains, to the bit, errors included.
+// TestChainsOracle compares random graphs of elementwise ops with and without chains, to the bit, including errors.
 func TestChainsOracle(t *testing.T) {
 	shapes := []tensor.Shape{{}, {1}, {1500}, {3, 1500}, {3, 1}, {1, 1500}, {40, 7}, {7}, {40, 1}, {4, 10, 7}, {10, 1}, {4, 1, 7}, {2, 40000}, {40000}, {0, 7}, {60, 1100}, {1100}}
 	unary := []string{"Neg", "Square", "Tanh", "Relu", "Abs", "Sigmoid", "Rsqrt", "Exp"}
@@ -261,7 +260,7 @@ func TestChainsOracle(t *testing.T) {
 					p.Run(newTestStep(f, feeds...), func(e error) { err <- e })
 					outcomes[i] = strings.Join(f.text, "")
 					if e := <-err; e != nil {
-						outcomes[i] = "an error" // of any of the ops that fail
+						outcomes[i] = "an error" // of any op that fails
 						failed++
 					}
 				}
@@ -277,7 +276,7 @@ func TestChainsOracle(t *testing.T) {
 	}
 }
 
-// BenchmarkElementwise runs ten elementwise ops, one after the other and as a chain.
+// BenchmarkElementwise runs ten consecutive elementwise ops, separately and as a chain.
 func BenchmarkElementwise(b *testing.B) {
 	const text = `
 		x = _Arg() index=0 T=float

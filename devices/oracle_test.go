@@ -9,12 +9,12 @@ import (
 
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/extent"
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// expr is an expression of a small language of numbers, conditionals and loops. It can be
-// evaluated, and it can be written as a dataflow graph in the form in which TensorFlow's client
-// writes such programs.
+// expr is an expression of a small language of numbers, conditionals and loops. It can be evaluated, and it can be written as a dataflow
+// graph in the form in which TensorFlow's client writes such programs.
 type expr interface {
 	eval(vars []int64) int64
 	write(c *scope, vars []place) place
@@ -26,13 +26,13 @@ type (
 	binaryExpr struct {
 		op    string
 		a, b  expr
-		async bool // goes through a kernel that ends on another goroutine
+		async bool // computed by a kernel that ends on another goroutine
 	}
 	conditional struct{ a, b, less, more expr } // less if a < b, else more
 	loop        struct {
 		times    int64
 		start    []expr
-		body     []expr // of the variables outside, the loop's own and the count
+		body     []expr // of the outer variables, the loop's own and the count
 		result   int
 		parallel int
 	}
@@ -79,7 +79,7 @@ func (e loop) eval(vars []int64) int64 {
 type scope struct {
 	*writer
 	parent *scope
-	// enter brings a value of the parent here; anchor is a node that runs when the scope does.
+	// enter makes a value of the parent available here; anchor is a node that runs when the scope does.
 	enter    func(name string) string
 	anchor   string
 	imported map[string]string
@@ -109,7 +109,7 @@ func (w *writer) add(prefix, op string, inputs ...string) string {
 	return name
 }
 
-// here is the value's name in c, which is its own scope or lies within that.
+// here returns the value's name in c, which is the value's own scope or within it.
 func (c *scope) here(p place) string {
 	if p.in == c {
 		return p.name
@@ -123,7 +123,7 @@ func (c *scope) here(p place) string {
 	return name
 }
 
-// number writes a constant: a vector, so that it takes memory of a pool.
+// number writes a constant: a vector, so it uses memory of a pool.
 func (c *scope) number(n int64, attrs string) string {
 	var controls []string
 	if c.anchor != "" {
@@ -145,7 +145,7 @@ func (k constant) write(c *scope, _ []place) place {
 
 func (e binaryExpr) write(c *scope, vars []place) place {
 	inputs := []string{c.here(e.a.write(c, vars)), c.here(e.b.write(c, vars))}
-	if len(vars) > 0 && c.rng.IntN(3) == 0 { // a control edge that changes nothing
+	if len(vars) > 0 && c.rng.IntN(3) == 0 { // a control edge without effect
 		node, _, _ := strings.Cut(c.here(vars[c.rng.IntN(len(vars))]), ":")
 		if other, _, _ := strings.Cut(inputs[0], ":"); node != other && !strings.HasPrefix(node, "s") {
 			inputs = append(inputs, "^"+node)
@@ -198,7 +198,7 @@ func (e loop) write(c *scope, vars []place) place {
 	}
 	values := []string{c.add("b", "AddV2", in.anchor, in.number(1, " wide=true"))}
 	for _, b := range e.body {
-		// A loop invariant alone would start one iteration after the other, whatever the condition says.
+		// A loop invariant alone would start iteration after iteration, whatever the condition.
 		values = append(values, in.add("id", "Identity", in.here(b.write(in, inner)), "^"+in.anchor))
 	}
 	for i, v := range values {
@@ -207,7 +207,7 @@ func (e loop) write(c *scope, vars []place) place {
 	return place{c, c.add("exit", "Exit", switches[e.result+1])}
 }
 
-// random makes an expression over a number of variables.
+// random makes an expression over the given number of variables.
 func random(rng *rand.Rand, vars, depth int) expr {
 	if depth == 0 || rng.IntN(8) == 0 {
 		if vars > 0 && rng.IntN(4) > 0 {
@@ -234,7 +234,7 @@ func random(rng *rand.Rand, vars, depth int) expr {
 }
 
 // elsewhere ends the nodes called async on other goroutines.
-func elsewhere(n *graph.Node, _ bool, make func() (any, error)) (any, bool, error) {
+func elsewhere(n *graph.Node, _ kernels.Device, _ bool, make func() (any, error)) (any, bool, error) {
 	if strings.HasPrefix(n.Name, "async") {
 		return kernels.AsyncFunc(func(ctx *kernels.Context, done func(error)) {
 			go func() {
@@ -247,10 +247,10 @@ func elsewhere(n *graph.Node, _ bool, make func() (any, error)) (any, bool, erro
 	return k, false, err
 }
 
-// TestOracle compares random programs with what evaluating them gives.
+// TestOracle compares the results of random programs with those of evaluating them.
 func TestOracle(t *testing.T) {
 	count := 600
-	if testing.Short() {
+	if !extent.Check() {
 		count = 60
 	}
 	for seed := range count {

@@ -6,25 +6,24 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/troupe-run/troupe/devices/internal/subnormal"
 	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/processors"
 )
 
-// helpers is the process's budget of goroutines that work on a kernel with its step's owner, or on another kernel
-// beside it: one for each processor but the one that asks, whatever the number of servers,
-// devices and steps.
+// helpers is the process's budget of goroutines that help the owner of a step with a kernel, or run another kernel beside it: one per
+// processor, minus one for the owner, whatever the number of servers, devices and steps.
 var helpers = make(chan struct{}, runtime.GOMAXPROCS(0)-1)
 
-// longestPart is how many elements a kernel computes at once at most: it may do so in assembly, which Go cannot interrupt for a
+// longestPart is the maximum number of elements that a kernel computes at once. It may do so in assembly, which Go cannot interrupt for a
 // garbage collection.
 const longestPart = 1 << 20
 
-// Parallel calls body on parts of [0,n), each at least grain long, and returns when they cover it.
-// Parts are taken from a shared counter, so that a slow helper holds nobody up. Where others want all processors it has
-// no helpers.
+// Parallel calls body on parts of [0,n), each at least grain long, and returns when they cover it. Parts are taken from a shared counter,
+// so a slow helper does not delay the others. If other steps compete for the processors, it uses no helpers.
 func Parallel(n, grain int, body func(lo, hi int)) { parallel(cap(helpers)+1, n, grain, body) }
 
-// parallel is Parallel on so many processors at most.
+// parallel is Parallel on at most the given number of processors.
 func parallel(most, n, grain int, body func(lo, hi int)) {
 	grain = max(grain, 1)
 	if n < 2*grain {
@@ -43,7 +42,7 @@ func parallel(most, n, grain int, body func(lo, hi int)) {
 		return
 	}
 	j := jobs.Get().(*job)
-	j.n, j.size, j.body = n, size, body
+	j.n, j.size, j.body, j.flushes = n, size, body, subnormal.Flushing()
 	j.next.Store(0)
 	running.Add(1)
 	defer running.Add(-1)
@@ -59,10 +58,12 @@ func parallel(most, n, grain int, body func(lo, hi int)) {
 		break
 	}
 	j.work()
+	resume := subnormal.Pause()
 	for start := time.Now(); j.left.Load() > 0 && time.Since(start) < patience; {
 		runtime.Gosched()
 	}
 	j.done.Wait()
+	resume()
 	failure := j.failure.Swap(nil)
 	j.body = nil
 	jobs.Put(j)
@@ -71,11 +72,12 @@ func parallel(most, n, grain int, body func(lo, hi int)) {
 	}
 }
 
-// job is a loop that its owner and helpers share. Jobs are used again, so that dividing a kernel makes no garbage.
+// job is a loop shared by its owner and helpers. Jobs are reused, so dividing a kernel allocates nothing.
 type job struct {
 	n, size int
 	body    func(lo, hi int)
-	next    atomic.Int64 // the first element that nobody has taken
+	flushes bool         // as the divided kernel does
+	next    atomic.Int64 // the first element not taken
 	failure atomic.Pointer[any]
 	left    atomic.Int32 // helpers that have not ended
 	done    sync.WaitGroup
@@ -88,6 +90,9 @@ var jobs = sync.Pool{New: func() any {
 		defer j.done.Done()
 		defer j.left.Add(-1)
 		defer func() { <-helpers }()
+		if j.flushes {
+			defer subnormal.Flush().End()
+		}
 		j.work()
 	}
 	return j
@@ -108,14 +113,13 @@ func (j *job) work() {
 // fail keeps the panic of a part for the owner.
 func (j *job) fail() {
 	if p := recover(); p != nil {
-		kept := p // of its own, so that a part that does not fail makes no garbage
+		kept := p // a separate variable, so a part that does not fail allocates nothing
 		j.failure.CompareAndSwap(nil, &kept)
 	}
 }
 
-// To wake a sleeping processor takes longer than many kernels. So a helper that has nothing to do looks for the next
-// kernel for so long before it ends, and while other kernels run for so long at most; and who waits for helpers looks
-// for so long whether they are done before he sleeps.
+// Waking a sleeping processor takes longer than many kernels. So an idle helper looks for the next kernel for linger before it ends, or up
+// to lingerMost while other kernels run. A goroutine that waits for helpers polls them for patience before it sleeps.
 const (
 	linger     = 50 * time.Microsecond
 	lingerMost = 500 * time.Microsecond
@@ -123,14 +127,14 @@ const (
 )
 
 var (
-	// running are the kernels that are divided now.
+	// running is the number of kernels that are being divided.
 	running atomic.Int32
-	// idle are the helpers that look for work, each of which takes one function from offers.
+	// idle is the number of helpers that look for work. Each of them takes one function from offers.
 	idle   atomic.Int32
 	offers = make(chan func(), cap(helpers))
 )
 
-// claim takes one of the idle helpers, if there is one.
+// claim claims one of the idle helpers, if any.
 func claim() bool {
 	for {
 		n := idle.Load()
@@ -143,7 +147,7 @@ func claim() bool {
 	}
 }
 
-// help has a helper run f: one that is idle, or a new one.
+// help runs f on a helper: an idle one, or a new one.
 func help(f func()) {
 	if claim() {
 		offers <- f
@@ -156,7 +160,7 @@ func help(f func()) {
 	}, nil)
 }
 
-// nextOffer gives an idle helper its next function, or nil when there is none for long.
+// nextOffer returns the next function for an idle helper, or nil if none arrives in time.
 func nextOffer() func() {
 	idle.Add(1)
 	start := time.Now()
@@ -178,5 +182,5 @@ func nextOffer() func() {
 	if claim() {
 		return nil
 	}
-	return <-offers // somebody has claimed this helper
+	return <-offers // another goroutine has claimed this helper
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// Part is a part of a step for a device: a RunPart message with what lies beside it. Its memory may be used again when
-// the part has ended.
+// Part is a part of a step for a device: a RunPart message with the values that accompany it. Its memory may be reused when the part has
+// ended.
 type Part struct {
-	// Program is what runs, as part of Step.
+	// Program runs as part of Step.
 	Program *Program
 	Step    *kernels.Step
 	Owner   PartOwner
@@ -22,30 +22,29 @@ type Part struct {
 	ended    func(error) // made once, as is elsewhere
 	// elsewhere runs the part on the task's pool.
 	elsewhere func()
-	refusal   error // of a part that the executor did not begin
+	refusal   error // why the executor did not begin the part
 
-	// Of a device that may be lost. The list is the executor's own. It may still hold a part that has ended, and that is
-	// in use again: until the executor comes to partDone, which is before it comes to the part's next run.
+	// For a device that may be lost. Only the executor uses the list. The list may still hold a part that has ended and is in use again,
+	// until the executor handles partDone, which is before it handles the part's next run.
 	prev, next *Part
 	mu         sync.Mutex
-	live       bool // between the executor's look at the part and its end
+	live       bool // from the executor's admission of the part until its end
 }
 
-// PartOwner is told how a part gets on.
+// PartOwner is notified of a part's progress.
 type PartOwner interface {
-	// PartMoved is called before a part runs elsewhere that was to run on the goroutine of the caller of Run.
+	// PartMoved is called before a part that was to run on the goroutine of the caller of Run runs elsewhere.
 	PartMoved()
-	// PartLost is called when the device of a part that has not ended was lost. The step has to fail with the error;
-	// the part ends as it does when its step is cancelled, and not before PartLost returns. PartLost must neither
-	// wait nor end the part itself.
+	// PartLost is called when the device of a part that has not ended was lost. The owner must fail the step with the error. The part ends
+	// as it does when its step is cancelled, and not before PartLost returns. PartLost must neither wait nor end the part itself.
 	PartLost(error)
-	// PartEnded is called once, as by Program.Run, or where the executor refused the part.
+	// PartEnded is called once: as by Program.Run, or when the executor has refused the part.
 	PartEnded(error)
 }
 
 var _ roles.Work = (*Part)(nil)
 
-// Do runs the part. It is the executor that calls it.
+// Do runs the part. Only the executor calls it.
 func (p *Part) Do(here bool) {
 	if !here {
 		p.Owner.PartMoved()
@@ -55,7 +54,7 @@ func (p *Part) Do(here bool) {
 
 func (p *Part) run() { p.Program.Run(p.Step, p.ended) }
 
-// end tells the executor first: the memory of the part may be used again once its step knows.
+// end notifies the executor first: the memory of the part may be reused as soon as its step knows.
 func (p *Part) end(err error) {
 	p.done = partSucceeded
 	if err != nil {
@@ -74,7 +73,7 @@ func (p *Part) setLive(live bool) {
 	p.mu.Unlock()
 }
 
-// lose tells the owner of a part that has not ended that its device was lost.
+// lose notifies the owner of a part that has not ended that its device was lost.
 func (p *Part) lose(why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,13 +85,13 @@ func (p *Part) lose(why error) {
 // partDone is a PartDone message with the part.
 type partDone Part
 
-// refusedPart is what a part leaves to do that was not begun.
+// refusedPart is a part that was not begun; it must still be ended.
 type refusedPart Part
 
 // Do ends the part.
 func (p *refusedPart) Do(bool) { p.Owner.PartEnded(p.refusal) }
 
-// partList is the parts that run on a device that may be lost.
+// partList is the list of parts that run on a device that may be lost.
 type partList struct{ first *Part }
 
 func (l *partList) add(p *Part) {
@@ -115,7 +114,7 @@ func (l *partList) remove(p *Part) {
 	p.prev, p.next = nil, nil
 }
 
-// lose tells the owners of all parts that have not ended.
+// lose notifies the owners of all parts that have not ended.
 func (l *partList) lose(why error) {
 	for p := l.first; p != nil; p = p.next {
 		p.lose(why)

@@ -53,7 +53,7 @@ func TestRendezvous(t *testing.T) {
 	}
 	must(r.Send(key("a", 0), "here", wide(), false)) // before its receiver
 	r.Recv(key("a", 0), wait("a0"))
-	r.Recv(key("a", 2), wait("a2")) // after it, and in another order
+	r.Recv(key("a", 2), wait("a2")) // after it, and out of order
 	r.Recv(key("a", 1), wait("a1"))
 	must(r.Send(key("a", 1), "here", nil, true))
 	must(r.Send(key("a", 2), "here", wide(), false))
@@ -164,7 +164,7 @@ func functionsOf(t *testing.T, d *CPU, bodies map[string]string) *Functions {
 	return f
 }
 
-// call3 calls a function with vectors of three.
+// call3 calls a function with vectors of three elements.
 func call3(t *testing.T, f *Functions, name string, args ...int64) ([]int64, error) {
 	t.Helper()
 	fn, err := f.Instantiate(&graph.FunctionRef{Name: name})
@@ -213,6 +213,9 @@ func TestFunctions(t *testing.T) {
 		wantError(t, err, status.ResourceExhausted, "endless", fmt.Sprint(maxDepth))
 		_, err = call3(t, f, "deep_bad", 5)
 		wantError(t, err, status.InvalidArgument, "{{node y}}")
+		if strings.Count(err.Error(), "[[") != 1 {
+			t.Errorf("a call in a function's body is named: %v", err)
+		}
 		_, err = call3(t, f, "double", 5, 6)
 		wantError(t, err, status.InvalidArgument, "double takes 1 arguments, not 2")
 	}

@@ -2,6 +2,8 @@ package devices
 
 import (
 	"fmt"
+	"hash/fnv"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -9,6 +11,7 @@ import (
 
 	oppb "github.com/galeone/tensorflow/tensorflow/go/core/framework/op_def_go_proto"
 	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/lower"
 	"github.com/troupe-run/troupe/graph/partition"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -17,25 +20,24 @@ import (
 	"github.com/troupe-run/troupe/kernels/control"
 )
 
-// Program is a graph compiled for one device. It is immutable; any number of runs may use it at
-// the same time.
+// Program is a graph compiled for one device. It is immutable; any number of runs may use it at the same time.
 type Program struct {
-	executor *Executor // that compiled it; nil for those of functions
+	executor *Executor // that compiled it; nil for functions
 	device   kernels.Device
 	nodes    []node
 	frames   []*frameInfo // 0 is the root
 	roots    []*node      // nodes that wait for nothing
-	// constants are the nodes that are inputs of others without ever running.
+	// constants are nodes that never run; their values are fixed inputs of others.
 	constants []constantNode
 	runs      runPool
 	owned     []kernels.Closer
 	light     bool
-	function  string // whose body it is; empty for a part of a step
-	// accelerator is the device where its work goes on after a run has given it, else nil.
+	function  string // the function whose body it is; empty for a part of a step
+	// accelerator is the device if work continues there after a run has issued it, else nil.
 	accelerator kernels.Accelerator
-	// originals are the kernels that optimizations have replaced, by the nodes of the graph.
+	// originals are the kernels that optimizations have replaced, keyed by graph node.
 	originals map[*graph.Node]any
-	// untouched is the program without optimizations, for runs that are traced; nil for one that has none.
+	// untouched returns the program without optimizations, for traced runs; nil if there is none.
 	untouched func() (*Program, error)
 }
 
@@ -49,7 +51,7 @@ const (
 	kindExit
 	kindNextIteration
 	kindControlTrigger
-	kindTransfer // _Send and _Recv: they also run when dead
+	kindTransfer // _Send and _Recv, which also run when dead
 	kindArg
 	kindRetval
 )
@@ -62,7 +64,7 @@ var kinds = map[string]kind{
 	"_Arg": kindArg, "_Retval": kindRetval,
 }
 
-// node is a node of a program, with all that firing it needs at hand.
+// node is a node of a program, with everything needed to fire it.
 type node struct {
 	graph *graph.Node
 	sync  kernels.Kernel
@@ -70,31 +72,31 @@ type node struct {
 	kind  kind
 	send  bool   // to another device
 	recv  bool   // its outputs may be missing, which makes it dead
-	edge  string // that a receive receives
-	// handed tells that what is fed or received is the output as it is; elsewhere the kernel has to move
-	// it to another memory.
-	handed  bool
-	hostOut []bool // outputs in host memory, see kernels.MemoryTypes
-	costly  bool
-	calls   bool // functions
-	strings bool // outputs of strings, whose bytes are counted
-	// initializer tells that references to variables without a value may come in.
+	edge  string // the edge that a receive receives
+	// handed means that the fed or received tensor is the output as it is. Otherwise the kernel must move it to other memory.
+	handed     bool
+	hostOut    []bool // outputs in host memory, see kernels.MemoryTypes
+	costly     bool
+	calls      bool // calls functions
+	strings    bool // has string outputs, whose bytes are counted
+	subnormals subnormals
+	// initializer means that inputs may be references to variables without a value.
 	initializer bool
-	refIn       []bool // inputs that are not read where they are references; nil for none
-	readsRefs   bool   // reads such an input all the same, see passReferences
+	refIn       []bool // inputs that are not read if they are references; nil for none
+	readsRefs   bool   // reads such an input anyway, see passReferences
 	numIn       int32
 	numOut      int32
-	place       int // in the program
-	// frame is where the node lives, local its index there and base its first input slot.
+	place       int // index in the program
+	// frame is the node's frame, local its index there and base its first input slot.
 	frame *frameInfo
 	local int32
 	base  int32
-	// edges leave the node, ctrl are the nodes that only wait for it; fanout counts the edges of
+	// edges are the node's outgoing edges, and ctrl the nodes that wait for it without taking an output. fanout is the number of edges of
 	// each output.
 	edges  []edge
 	ctrl   []*node
 	fanout []int32
-	// child is the frame that an Enter opens; constant marks the value of a loop invariant.
+	// child is the frame that an Enter opens. constant marks the value of a loop invariant.
 	child    *frameInfo
 	constant bool
 	index    int // of an _Arg or _Retval
@@ -106,8 +108,8 @@ type edge struct {
 	slot int32 // in dst's frame
 }
 
-// nodeState is what a node still waits for in one iteration. For a Merge pending is 1 (until a
-// live input came) plus twice the control inputs that are missing.
+// nodeState is what a node still waits for in one iteration. For a Merge, pending is 1 (until a live input arrives) plus twice the number
+// of missing control inputs.
 type nodeState struct {
 	pending int32
 	dead    int32
@@ -120,9 +122,9 @@ type frameInfo struct {
 	hash     uint64
 	parallel int
 	enters   int
-	template []nodeState // the state of an iteration's beginning
+	template []nodeState // the initial state of an iteration
 	slots    int
-	fixed    []fixed // inputs that are there from an iteration's beginning
+	fixed    []fixed // inputs that are present from an iteration's beginning
 }
 
 // fixed is an input that is the same in all iterations.
@@ -131,29 +133,29 @@ type fixed struct {
 	value *tensor.Tensor
 }
 
-// KernelSource makes or finds the kernel of a node. That of a stateful node (a private queue, a random generator) can
-// be shared by the programs of a session: the node is the client's, and its name stands for the same node in all of
-// them. shared tells that the kernel outlives the program: the source closes it.
-type KernelSource func(n *graph.Node, stateful bool, make func() (any, error)) (kernel any, shared bool, err error)
+// KernelSource makes or finds the kernel of a node. The kernel of a stateful node (a private queue, a random generator) can be shared by
+// the programs of a session: the node is the client's, and its name stands for the same node in all of them. shared means that the kernel
+// outlives the program and the source closes it.
+type KernelSource func(n *graph.Node, device kernels.Device, stateful bool, make func() (any, error)) (kernel any, shared bool, err error)
 
-// CompileOptions tell what a program is compiled for.
+// CompileOptions configure the compilation of a program.
 type CompileOptions struct {
-	// Session names the session; resources private to a kernel carry it in their names.
+	// Session is the name of the session. Resources private to a kernel have it in their names.
 	Session string
-	// Kernels shares kernels between programs; nil makes each anew.
+	// Kernels shares kernels between programs; if nil, each kernel is new.
 	Kernels KernelSource
-	// Functions runs the graph's functions; nil where it has none.
+	// Functions runs the graph's functions; nil if it has none.
 	Functions kernels.Functions
-	// Check, if not nil, is called now and then. Its error ends Compile.
+	// Check, if not nil, is called periodically. Its error ends Compile.
 	Check func() error
-	// Optimize has the program compute the same in fewer nodes.
+	// Optimize makes the program compute the same with fewer nodes.
 	Optimize bool
-	// Function names the function whose body is compiled; empty for a part of a step.
+	// Function is the name of the function whose body is compiled; empty for a part of a step.
 	Function string
 }
 
-// Compile makes a graph's program for a device: it finds and constructs every node's kernel and
-// lays out the frames. Errors name the node. The program has to be closed.
+// Compile makes a program of a graph for a device: it finds and constructs every node's kernel and lays out the frames. Errors name the
+// node. The caller must close the program.
 func Compile(g *graph.Graph, dev kernels.Device, opts CompileOptions) (*Program, error) {
 	p := &Program{device: dev, function: opts.Function, nodes: make([]node, len(g.Nodes))}
 	p.accelerator, _ = dev.(kernels.Accelerator)
@@ -197,7 +199,7 @@ func (p *Program) compile(g *graph.Graph, opts CompileOptions) error {
 	return nil
 }
 
-// Close gives up what the program's kernels hold. It must not run any more, nor be run again.
+// Close releases what the program's kernels hold. The program must not be running, nor be run again.
 func (p *Program) Close() {
 	for _, k := range p.owned {
 		k.Close()
@@ -205,8 +207,7 @@ func (p *Program) Close() {
 	p.owned = nil
 }
 
-// UserName is the name of the node that the client wrote: for a node that a pass put in, the
-// one that it stands for.
+// UserName returns the name of the node that the client wrote. For a node that a pass inserted, it is the node that it stands for.
 func UserName(n *graph.Node) string {
 	if v, ok := n.Attrs[partition.UserNode]; ok {
 		return string(v.GetS())
@@ -270,12 +271,12 @@ func (p *Program) construct(n *node, g *graph.Node, opts CompileOptions) error {
 	var k any
 	shared := false
 	if opts.Kernels != nil {
-		k, shared, err = opts.Kernels(g, hasState(g), build)
+		k, shared, err = opts.Kernels(g, dev, hasState(g), build)
 	} else {
 		k, err = build()
 	}
 	if err != nil {
-		return err
+		return err // the source keeps a shared kernel
 	}
 	if c, ok := k.(kernels.Closer); ok && !shared {
 		p.owned = append(p.owned, c)
@@ -283,6 +284,9 @@ func (p *Program) construct(n *node, g *graph.Node, opts CompileOptions) error {
 	switch k := k.(type) {
 	case kernels.Kernel:
 		n.sync = k
+		if p.accelerator == nil && !n.send {
+			n.subnormals = subnormalsOf(g)
+		}
 	case kernels.AsyncKernel:
 		n.async = k
 	default:
@@ -291,23 +295,32 @@ func (p *Program) construct(n *node, g *graph.Node, opts CompileOptions) error {
 	return nil
 }
 
-// hasState tells whether a node's kernel keeps something from one run to the next that other programs of the session
-// must see. Nodes that passes put in (transfers, arguments, results) are of one program: another one may use their names
-// for something else. Calls keep nothing themselves, and belong to the program's own version of the library.
+// hasState reports whether a node's kernel keeps state between runs that other programs of the session must see. Nodes inserted by passes
+// (transfers, arguments, results) belong to one program: another one may use their names for something else. Calls keep no state
+// themselves, and belong to the program's own version of the library.
 func hasState(n *graph.Node) bool {
 	return n.Def != nil && n.Def.IsStateful && n.Attrs[partition.UserNode] == nil && n.Attrs[graph.EndpointAttr] == nil && (!callsFunctions(n) || n.Op == oneShotIterator)
 }
 
-// oneShotIterator is the one op that calls a function and keeps what comes of it.
+// oneShotIterator is the only op that calls a function and keeps its result.
 const oneShotIterator = "OneShotIterator"
 
-// isFunction tells whether the node's op is a function of the library rather than a registered op.
+// isFunction reports whether the node's op is a function of the library rather than a registered op.
 func isFunction(n *graph.Node) bool {
 	_, err := graph.LookupOp(n.Op)
 	return err != nil
 }
 
-// layFrames finds the frame that each node lives in.
+// calledBy reports whether an error that names another node than n comes from a call by n, and must also name n, as in TensorFlow. There,
+// conditionals and loops that ask to be lowered, and calls in a function's body, are replaced by their functions' nodes before anything
+// runs. Two further kinds do not add their names here: a receive passes on another node's error, and an optimized kernel names the node
+// that it stands for.
+func (p *Program) calledBy(n *node) bool {
+	call := isFunction(n.graph) || n.graph.Op == "PartitionedCall" || n.graph.Op == "StatefulPartitionedCall"
+	return !n.recv && p.originals[n.graph] == nil && !(n.calls && n.graph.Attrs[lower.Attr].GetB()) && !(call && p.function != "")
+}
+
+// layFrames assigns each node to its frame.
 func (p *Program) layFrames(g *graph.Graph) error {
 	info, err := partition.Frames(g)
 	if err != nil {
@@ -330,10 +343,10 @@ func (p *Program) layFrames(g *graph.Graph) error {
 	return nil
 }
 
-// maxParallelIterations bounds the memory of a frame, which has room for as many iterations.
+// maxParallelIterations bounds the memory of a frame, which has room for this number of iterations.
 const maxParallelIterations = 1 << 12
 
-// link numbers the nodes and their input slots within their frames and joins outputs to slots.
+// link numbers the nodes and their input slots within their frames and connects outputs to slots.
 func (p *Program) link(w *wiring) {
 	for i := range w.nodes {
 		l, n := &w.nodes[i], &p.nodes[i]
@@ -378,16 +391,14 @@ func (p *Program) link(w *wiring) {
 	p.constants = w.constants
 }
 
-// hashName is the 64-bit FNV-1a hash: every task gives a frame the same number.
+// hashName returns the 64-bit FNV-1a hash: every task assigns a frame the same number.
 func hashName(s string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(s) {
-		h = (h ^ uint64(s[i])) * 1099511628211
-	}
-	return h
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, s) // does not fail
+	return h.Sum64()
 }
 
-// mix gives the number of a frame from its parent's, the parent's iteration and its own name's hash.
+// mix returns the number of a frame, computed from its parent's number, the parent's iteration and the hash of its name.
 func mix(parent uint64, iter int64, name uint64) uint64 {
 	h := parent ^ (uint64(iter) * 0x9E3779B97F4A7C15) ^ name
 	h = (h ^ h>>30) * 0xBF58476D1CE4E5B9
@@ -398,7 +409,7 @@ func mix(parent uint64, iter int64, name uint64) uint64 {
 	return h
 }
 
-// Device is the device that the program was compiled for.
+// Device returns the device that the program was compiled for.
 func (p *Program) Device() kernels.Device { return p.device }
 
 // String describes the program for debugging.
@@ -406,20 +417,19 @@ func (p *Program) String() string {
 	return fmt.Sprintf("program of %d nodes in %d frames for %s", len(p.nodes), len(p.frames), p.device.Name())
 }
 
-// callsFunctions tells whether a node runs functions of the library.
+// callsFunctions reports whether a node runs functions of the library.
 func callsFunctions(n *graph.Node) bool {
 	return isFunction(n) || slices.ContainsFunc(n.Def.GetAttr(), func(a *oppb.OpDef_AttrDef) bool { return strings.HasSuffix(strings.TrimSuffix(a.Type, ")"), "func") })
 }
 
-// lightNodes bounds a light program.
+// lightNodes bounds the number of nodes of a light program.
 const lightNodes = 256
 
-// Executor is the executor that the program was compiled by, and runs on.
+// Executor returns the executor that compiled the program and runs it.
 func (p *Program) Executor() *Executor { return p.executor }
 
-// Light tells that the program is small and has no loop, no function and no kernel that
-// is costly whatever its inputs.
+// Light reports whether the program is small and has no loops, no functions and no kernels that are costly for all inputs.
 func (p *Program) Light() bool { return p.light }
 
-// sortedKeys are a map's keys in order.
+// sortedKeys returns a map's keys in order.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

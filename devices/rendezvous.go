@@ -8,17 +8,16 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// Rendezvous is where the parts of a step meet on one task: what a part sends to a device of the
-// task waits here for its receiver, and a receiver waits here for what is sent, by another device
-// of the task or, through Deposit, by another task. It is safe for concurrent use.
+// Rendezvous is where the parts of a step exchange tensors on one task. A tensor sent to a device of the task waits here for its receiver,
+// and a receiver waits here for its sender: another device of the task or, through Deposit, another task. It is safe for concurrent use.
 type Rendezvous struct {
-	// forward takes what is sent to a device of another task.
+	// forward passes on what is sent to a device of another task.
 	forward func(key kernels.Key, dst string, t *tensor.Tensor, dead bool) error
-	// local tells whether a device is this task's.
+	// local reports whether a device belongs to this task.
 	local func(device string) bool
 
 	mu    sync.Mutex
-	few   []meeting // while there are at most fewMeetings of them, else table
+	few   []meeting // used while there are at most fewMeetings, else table
 	table map[kernels.Key]*meeting
 	err   error
 }
@@ -31,10 +30,10 @@ type meeting struct {
 	waiting func(*tensor.Tensor, bool, error)
 }
 
-// fewMeetings is how many meetings are looked through one after the other.
+// fewMeetings is the maximum number of meetings that are searched linearly.
 const fewMeetings = 8
 
-// findLocked gives the meeting of a key, nil where there is none, valid until the next change.
+// findLocked returns the meeting of a key, or nil. It is valid until the next change.
 func (r *Rendezvous) findLocked(key kernels.Key) *meeting {
 	for i := range r.few {
 		if r.few[i].key == key {
@@ -55,7 +54,7 @@ func (r *Rendezvous) addLocked(m meeting) {
 	r.table[m.key] = &m
 }
 
-// removeLocked takes a meeting out that findLocked gave.
+// removeLocked removes a meeting returned by findLocked.
 func (r *Rendezvous) removeLocked(m *meeting) meeting {
 	out := *m
 	for i := range r.few {
@@ -72,13 +71,12 @@ func (r *Rendezvous) removeLocked(m *meeting) meeting {
 
 var _ kernels.Rendezvous = (*Rendezvous)(nil)
 
-// NewRendezvous makes the meeting place of a step on a task. A step that stays on its task needs
-// neither function.
+// NewRendezvous makes the rendezvous of a step on a task. A step that stays on its task needs neither function.
 func NewRendezvous(local func(device string) bool, forward func(key kernels.Key, dst string, t *tensor.Tensor, dead bool) error) *Rendezvous {
 	return &Rendezvous{local: local, forward: forward}
 }
 
-// Send hands t to the receiver of key on device dst, taking over the caller's reference.
+// Send passes t to the receiver of key on device dst and takes over the caller's reference.
 func (r *Rendezvous) Send(key kernels.Key, dst string, t *tensor.Tensor, dead bool) error {
 	if r.local != nil && !r.local(dst) {
 		return r.forward(key, dst, t, dead)
@@ -86,7 +84,7 @@ func (r *Rendezvous) Send(key kernels.Key, dst string, t *tensor.Tensor, dead bo
 	return r.Deposit(key, t, dead)
 }
 
-// Deposit is Send for a receiver on this task. After Abort it gives the step's error.
+// Deposit is Send for a receiver on this task. After Abort it returns the step's error.
 func (r *Rendezvous) Deposit(key kernels.Key, t *tensor.Tensor, dead bool) error {
 	dead = dead || t == nil
 	r.mu.Lock()
@@ -116,8 +114,8 @@ func (r *Rendezvous) Deposit(key kernels.Key, t *tensor.Tensor, dead bool) error
 	return nil
 }
 
-// take gives what was sent under key, if it is there, of the type and on the host.
-func (r *Rendezvous) take(key kernels.Key, dtype tensor.DType) (t *tensor.Tensor, dead, ok bool) {
+// takeArrived returns what was sent under key if it has arrived, has the type, and is on the host.
+func (r *Rendezvous) takeArrived(key kernels.Key, dtype tensor.DType) (t *tensor.Tensor, dead, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.err != nil {
@@ -131,7 +129,7 @@ func (r *Rendezvous) take(key kernels.Key, dtype tensor.DType) (t *tensor.Tensor
 	return met.t, met.dead, true
 }
 
-// Recv calls done with what is sent under key, now or later, or with the error that ends the step.
+// Recv calls done with what is sent under key, now or later, or with the error that ended the step.
 func (r *Rendezvous) Recv(key kernels.Key, done func(*tensor.Tensor, bool, error)) {
 	r.mu.Lock()
 	if r.err != nil {
@@ -155,8 +153,8 @@ func (r *Rendezvous) Recv(key kernels.Key, done func(*tensor.Tensor, bool, error
 	}
 }
 
-// Abort ends the step here: who waits gets err, what waits is released, and later calls fail
-// with err. Only the first call has an effect.
+// Abort ends the step here: waiting receivers get err, waiting values are released, and later calls fail with err. Only the first call has
+// an effect.
 func (r *Rendezvous) Abort(err error) {
 	r.mu.Lock()
 	if r.err != nil {
@@ -183,14 +181,14 @@ func (m *meeting) abort(err error) {
 	}
 }
 
-// Reset makes an aborted rendezvous ready for another step. Nobody uses it any more.
+// Reset makes an aborted rendezvous ready for another step. It must no longer be in use.
 func (r *Rendezvous) Reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.err = nil
 }
 
-// Expected names the edges that somebody waits for here, at most limit of them.
+// Expected returns the names of edges that receivers wait for here, at most limit of them.
 func (r *Rendezvous) Expected(limit int) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

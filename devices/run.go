@@ -5,14 +5,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/troupe-run/troupe/devices/internal/subnormal"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// run is one execution of a program. Its owner, one goroutine at a time, is whoever found owned
-// false under mu and set it; everything but the fields under mu is the owner's.
+// run is one execution of a program. Its owner is the goroutine that found owned false under mu and set it. Everything except the fields
+// under mu belongs to the owner.
 type run struct {
 	p    *Program
 	step *kernels.Step
@@ -20,29 +21,30 @@ type run struct {
 
 	ready  []task
 	frames map[uint64]*frame
-	// windows counts the iterations that frames have room for.
+	// windows is the number of iterations that frames have room for.
 	windows int
 	root    frame
 	away    int // kernels that have been started and have not reported
-	stalls  int // of those, sends that wait for room: nothing more is fired meanwhile
+	stalls  int // of those, sends that wait for room: no more nodes fire meanwhile
 	err     error
 	ctx     kernels.Context
 	outs    [8]kernels.Value
-	spare   [][]*iteration // by the frame's index
-	cur     task           // what the owner runs, for the message of a panic
-	// computing tells that a kernel runs with ctx, so that a panic is its own.
+	spare   [][]*iteration // by frame index
+	cur     task           // what the owner is running, for the message of a panic
+	// computing means that a kernel runs with ctx, so a panic is the kernel's.
 	computing bool
-	// fresh tells that nothing of the run has begun, and firing that a panic is that of cur.
+	// fresh means that the run has not begun, and firing that a panic belongs to cur.
 	fresh, firing bool
-	// yielded tells that the run goes on by its step's Continue.
+	scope         subnormal.Scope // begun by flush
+	// yielded means that the run continues through its step's Continue.
 	yielded bool
 	turns   turns
-	// observe is told of kernels that have run; nil for none. It is read anew at each turn.
+	// observe is called with kernels that have run; nil if the step is not observed. It is reloaded at each turn.
 	observe func(kernels.Execution)
 
-	// listed tells that the run is on its step's list of those that wait or compute for long.
+	// listed means that the run is on its step's list of runs that wait or compute for long.
 	listed bool
-	// at is the costly node that the owner computes, for those who look at the run, since when by sinceStart; nil for none.
+	// at is the costly node that the owner is computing, or nil, for observers of the run; atSince is when that began, by sinceStart.
 	at      atomic.Pointer[node]
 	atSince atomic.Int64
 
@@ -50,7 +52,7 @@ type run struct {
 	owned bool
 	inbox []report
 	waits map[*asyncCall]struct{}
-	num   uint64 // of the run, since a run's memory is used again
+	num   uint64 // number of the run, since a run's memory is reused
 }
 
 type task struct {
@@ -61,15 +63,14 @@ type task struct {
 
 type runPool struct{ pool sync.Pool }
 
-// Run begins a run and works on it until nothing more can fire without waiting; done is called
-// once, with the run's error, when all kernels have ended: on the caller's goroutine, or on the
-// one that reports the last result. The caller must not hold a lock that done takes.
+// Run begins a run and works on it until nothing more can fire without waiting. When all kernels have ended, done is called once with the
+// run's error, on the caller's goroutine or on the one that reports the last result. The caller must not hold a lock that done takes.
 //
-// On an accelerator that is after all work of the run has been done there.
+// On an accelerator, done is called after all work of the run has completed there.
 //
-// The first error cancels step's Cancellation, so that what waits gives up.
+// The first error cancels step's Cancellation, which ends waiting kernels.
 func (p *Program) Run(step *kernels.Step, done func(error)) {
-	if step.Trace != nil && p.untouched != nil {
+	if step.Tracer != nil && p.untouched != nil {
 		q, err := p.untouched()
 		if err != nil {
 			done(err)
@@ -95,10 +96,10 @@ func (p *Program) Run(step *kernels.Step, done func(error)) {
 	r.work()
 }
 
-// enterRoot begins the one iteration of the root frame.
+// enterRoot begins the only iteration of the root frame.
 func (r *run) enterRoot() {
 	r.fresh = false
-	if r.step.Trace != nil {
+	if r.step.Tracer != nil {
 		r.p.traceConstants(r.step)
 	}
 	it := r.begin(&r.root, 0)
@@ -110,28 +111,28 @@ func (r *run) enterRoot() {
 	}
 }
 
-// bounded is a device as the kernels of a step with a quota see it.
+// bounded is a device as seen by the kernels of a step with a quota.
 type bounded struct {
 	kernels.Device
 	pool *tensor.Pool
 }
 
-// Pool is the device's memory under the step's quota.
+// Pool returns the device's memory under the step's quota.
 func (b *bounded) Pool() *tensor.Pool { return b.pool }
 
-// Memory is the pool: host memory.
+// Memory returns the pool: host memory.
 func (b *bounded) Memory() tensor.Memory { return b.pool }
 
-// traceConstants tells of the constants as if they had run.
+// traceConstants reports the constants as if they had run.
 func (p *Program) traceConstants(step *kernels.Step) {
 	now := time.Now()
 	for _, c := range p.constants {
-		step.Trace(c.graph, p.device.Name(), []kernels.Value{{Tensor: c.value}}, now, now)
+		step.Tracer.Ran(c.graph, p.device.Name(), []kernels.Value{{Tensor: c.value}}, now, now)
 	}
 }
 
-// work is the owner's loop: fire what is ready, take in what was reported, and give up ownership
-// when there is nothing of either. Ending the run is the last owner's part.
+// work is the owner's loop: it fires ready nodes, takes in reports, and gives up ownership when there are neither. The last owner also ends
+// the run.
 func (r *run) work() {
 	work := r.enterTurn()
 	r.observe = r.step.Observed.Told()
@@ -142,11 +143,11 @@ func (r *run) work() {
 	}
 }
 
-// turn is work until something panics, which fails the run, and has to be worked on again: a panic is a bug, and other runs
-// have no part in it. It has the one recover of a run, since each costs an empty step a percent.
+// turn does the work until something panics, which fails the run; work must then call it again. A panic is a bug, and must not affect other
+// runs. This is the only recover of a run, since each costs an empty step one percent.
 func (r *run) turn() (again bool) {
 	log, released := r.step.Log, false
-	var done func(error) // tells of a run that ends, if that panics
+	var done func(error) // called if ending the run panics
 	defer func() {
 		if p := recover(); p == nil {
 			return
@@ -171,7 +172,7 @@ func (r *run) turn() (again bool) {
 				return false
 			}
 		}
-		if r.away > 0 && r.err == nil && r.step.Flush != nil { // what a failed run has to send goes at its end
+		if r.away > 0 && r.err == nil { // a failed run sends its remaining values at its end
 			r.step.Flush()
 		}
 		r.leaveTurn()
@@ -196,14 +197,15 @@ func (r *run) turn() (again bool) {
 		r.inbox = nil
 		r.mu.Unlock()
 		for i := range inbox {
-			r.take(inbox[i])
+			r.handleReport(inbox[i])
 		}
 		r.recycleInbox(inbox)
 	}
 }
 
-// recovered fails the run for what panicked in its owner's hands.
+// recovered fails the run for a panic on its owner's goroutine.
 func (r *run) recovered(p any) {
+	r.keep()
 	if r.firing {
 		r.firing = false
 		r.abandon(r.cur, p)
@@ -222,7 +224,7 @@ func (r *run) recycleInbox(inbox []report) {
 	r.mu.Unlock()
 }
 
-// burst fires ready nodes until none is left.
+// burst fires ready nodes until there are none.
 func (r *run) burst() {
 	r.firing = true
 	for len(r.ready) > 0 && r.stalls == 0 {
@@ -247,20 +249,16 @@ func (r *run) burst() {
 			break
 		}
 	}
+	r.keep()
 	r.firing = false
 }
 
-// proceed lets the run go on, still owned, on another goroutine.
+// proceed continues the run, still owned, on another goroutine.
 func (r *run) proceed() {
-	if r.step.Continue != nil {
-		r.step.Continue(r.work)
-	} else {
-		contain.Go(r.step.Log, "The run of a step", r.work, nil)
-	}
+	r.step.Continue("The run of a step", r.work)
 }
 
-// abandon fails the run for a panic at a task. What the kernel has set of its outputs is released;
-// its inputs are at the run's end.
+// abandon fails the run for a panic in a task. Outputs that the kernel has set are released now, its inputs at the run's end.
 func (r *run) abandon(t task, p any) {
 	err := r.panicked(t.n, p)
 	if r.computing {
@@ -274,12 +272,12 @@ func (r *run) abandon(t task, p any) {
 	r.fail(t.n, err)
 }
 
-// panicked is the error of a node whose kernel panicked. The stack goes to the log.
+// panicked returns the error of a node whose kernel panicked. The stack goes to the log.
 func (r *run) panicked(n *node, p any) error {
 	return contain.Error(r.step.Log, "The kernel of op "+n.graph.Op, p)
 }
 
-// fire runs one node, or passes deadness on.
+// fire runs one node, or propagates its deadness.
 func (r *run) fire(t task) {
 	n, it := t.n, t.it
 	ins := it.inputs[n.base : n.base+n.numIn : n.base+n.numIn]
@@ -299,17 +297,17 @@ func (r *run) fire(t task) {
 		it.ops--
 		return
 	}
-	if n.recv && n.handed && !t.dead && r.step.Trace == nil {
+	if n.recv && n.handed && !t.dead && r.step.Tracer == nil {
 		if v, dead, ok := r.received(n, it); ok {
 			r.outs[0] = kernels.Value{Tensor: v}
-			if r.observe != nil || r.step.Received != nil {
+			if r.observe != nil || r.step.Receiver != nil {
 				now := time.Now()
 				x := r.execution(t, now, now, bytesOf(r.outs[:1]))
 				if r.observe != nil {
 					r.observe(x)
 				}
-				if r.step.Received != nil {
-					r.step.Received(x, v, nil)
+				if r.step.Receiver != nil {
+					r.step.Receiver.Received(x, v, nil)
 				}
 			}
 			r.propagate(n, it, r.outs[:1], dead)
@@ -321,6 +319,7 @@ func (r *run) fire(t task) {
 		return
 	}
 	if n.async != nil {
+		r.keep()
 		if n.calls {
 			r.joinTurn()
 		}
@@ -328,24 +327,22 @@ func (r *run) fire(t task) {
 		return
 	}
 	if n.costly || long(ins) {
-		if r.step.Yield != nil && r.step.Yield() {
-			r.ready = append(r.ready, t) // it is still counted as ready
+		if r.step.Yield() {
+			r.ready = append(r.ready, t) // it still counts as ready
 			r.yielded = true
 			return
 		}
 		r.awaitTurn()
 	}
 	if n.costly {
-		if r.step.Flush != nil {
-			r.step.Flush()
-		}
+		r.step.Flush()
 		if len(r.ready) > 0 && r.handOver(t, ins) {
 			return
 		}
 	}
 	c := &r.ctx
 	c.Node, c.Dead = n.graph, t.dead
-	c.Tag = kernels.Tag{Frame: it.frame.id, Iter: it.num}
+	c.Tag = kernels.Tag{Frame: it.frame.tag, Iter: it.num}
 	c.Inputs, c.HostOutputs = ins, n.hostOut
 	if int(n.numOut) <= len(r.outs) {
 		c.Outputs = r.outs[:n.numOut]
@@ -357,7 +354,7 @@ func (r *run) fire(t task) {
 	if observe != nil && n.send {
 		size = bytesOf(ins)
 	}
-	if observe != nil || r.step.Trace != nil {
+	if observe != nil || r.step.Tracer != nil {
 		begun = time.Now()
 	}
 	if n.costly {
@@ -366,13 +363,14 @@ func (r *run) fire(t task) {
 		r.at.Store(n)
 	}
 	r.computing = true
+	r.flush(n)
 	err := n.sync.Compute(c)
 	r.computing = false
 	if n.costly {
 		r.at.Store(nil)
 	}
-	if r.step.Trace != nil {
-		r.step.Trace(n.graph, r.p.device.Name(), c.Outputs, begun, time.Now())
+	if r.step.Tracer != nil {
+		r.step.Tracer.Ran(n.graph, r.p.device.Name(), c.Outputs, begun, time.Now())
 	}
 	if observe != nil {
 		observe(r.execution(t, begun, time.Now(), size+bytesOf(c.Outputs)))
@@ -383,7 +381,7 @@ func (r *run) fire(t task) {
 // longInput is the size in bytes of inputs from which any kernel may take long.
 const longInput = 256 << 10
 
-// long tells whether inputs are large. Elements that are no plain bytes count as longElement each.
+// long reports whether inputs are large. Elements that are not plain bytes count as longElement each.
 func long(ins []kernels.Value) bool {
 	const longElement = 16
 	size := 0
@@ -399,7 +397,7 @@ func long(ins []kernels.Value) bool {
 	return size > longInput
 }
 
-// pass hands on what an _Arg was fed with, where that is there already; false where it is not.
+// pass delivers the value fed to an _Arg if it has already arrived. Otherwise it returns false.
 func (r *run) pass(n *node, it *iteration) bool {
 	fed := r.fed(n)
 	if fed == nil {
@@ -411,8 +409,8 @@ func (r *run) pass(n *node, it *iteration) bool {
 	return true
 }
 
-// fed gives a reference to the tensor of an _Arg where it is there already, without the detour of
-// an asynchronous kernel; else nil, also for a tensor that the kernel will refuse.
+// fed returns a reference to the tensor of an _Arg if it has already arrived, which avoids an asynchronous kernel. Otherwise it returns
+// nil, also for a tensor that the kernel will refuse.
 func (r *run) fed(n *node) *tensor.Tensor {
 	switch feeds := r.step.Feeds.(type) {
 	case *Feeds:
@@ -427,18 +425,18 @@ func (r *run) fed(n *node) *tensor.Tensor {
 	return nil
 }
 
-// received takes what a receive waits for where it is there already, like fed.
+// received returns what a receive waits for if it has already arrived, like fed.
 func (r *run) received(n *node, it *iteration) (v *tensor.Tensor, dead, ok bool) {
 	if meet, _ := r.step.Rendezvous.(*Rendezvous); meet != nil {
-		return meet.take(kernels.Key{Edge: n.edge, Tag: kernels.Tag{Frame: it.frame.id, Iter: it.num}}, n.graph.OutTypes[0])
+		return meet.takeArrived(kernels.Key{Edge: n.edge, Tag: kernels.Tag{Frame: it.frame.tag, Iter: it.num}}, n.graph.OutTypes[0])
 	}
 	return nil, false, false
 }
 
-// takes tells whether an _Arg node may yield t.
+// takes reports whether an _Arg node may yield t.
 func (n *node) takes(t *tensor.Tensor) bool { return t != nil && t.DType() == n.graph.OutTypes[0] }
 
-// finish takes a kernel's outputs over, releases what it left of its inputs and hands on.
+// finish takes over a kernel's outputs, releases its remaining inputs and propagates.
 func (r *run) finish(t task, c *kernels.Context, err error) {
 	for i := range c.Inputs {
 		if in := &c.Inputs[i]; in.Tensor != nil {
@@ -447,21 +445,26 @@ func (r *run) finish(t task, c *kernels.Context, err error) {
 		}
 		c.Inputs[i].Ref = nil
 	}
-	dead := t.dead
+	dead, failed := t.dead, t.n
+	if err == nil {
+		if err = r.step.Ended(); err != nil {
+			failed = nil // not the kernel's fault: it may have skipped computations
+		}
+	}
 	if err == nil {
 		dead, err = checkOutputs(t.n, c.Outputs, dead)
 	}
 	if err == nil && t.n.strings {
 		err = countStrings(c)
 	}
-	if err != nil || dead { // a receive that is dead here may have got a value that is not
+	if err != nil || dead { // a receive that is dead here may have got a live value
 		for i := range c.Outputs {
 			c.Outputs[i].Release()
 			c.Outputs[i] = kernels.Value{}
 		}
 	}
 	if err != nil {
-		r.fail(t.n, err)
+		r.fail(failed, err)
 		t.it.ops--
 		return
 	}
@@ -469,7 +472,7 @@ func (r *run) finish(t task, c *kernels.Context, err error) {
 	clear(c.Outputs)
 }
 
-// countStrings counts the bytes of strings that a kernel has made, in its device's memory.
+// countStrings counts the bytes of strings that a kernel has made against its device's memory.
 func countStrings(c *kernels.Context) error {
 	for i := range c.Outputs {
 		if t := c.Outputs[i].Tensor; t != nil {
@@ -481,7 +484,7 @@ func countStrings(c *kernels.Context) error {
 	return nil
 }
 
-// checkOutputs finds outputs that a kernel did not make. A receive without one received a dead value.
+// checkOutputs finds missing outputs. A receive without an output has received a dead value.
 func checkOutputs(n *node, outs []kernels.Value, dead bool) (bool, error) {
 	for i := range outs {
 		if outs[i].Tensor != nil || outs[i].Ref != nil {
@@ -497,9 +500,13 @@ func checkOutputs(n *node, outs []kernels.Value, dead bool) (bool, error) {
 	return dead, nil
 }
 
-// fail records an error and cancels the step. A root error displaces one that is only a consequence.
+// fail records an error and cancels the step. A root error replaces an error that is only a consequence.
 func (r *run) fail(n *node, err error) {
-	if n != nil {
+	switch {
+	case n == nil:
+	case r.p.calledBy(n):
+		err = status.AtCaller(err, UserName(n.graph))
+	default:
 		err = status.AtNode(err, UserName(n.graph))
 	}
 	first := r.err == nil
@@ -509,7 +516,7 @@ func (r *run) fail(n *node, err error) {
 	}
 }
 
-// end releases what a failed run left, recycles the run, and gives what has to be told to whom.
+// end releases what a failed run has left, recycles the run, and returns the callback and its error.
 func (r *run) end() (done func(error), err error) {
 	r.sweep(&r.root)
 	for id, f := range r.frames {
@@ -531,7 +538,7 @@ func (r *run) end() (done func(error), err error) {
 	return done, err
 }
 
-// sweep releases the values that lie in a frame and recycles its iterations.
+// sweep releases the values in a frame and recycles its iterations.
 func (r *run) sweep(f *frame) {
 	for i, it := range f.window {
 		if it != nil {
@@ -549,7 +556,7 @@ func (r *run) sweep(f *frame) {
 	f.invariants, f.waiting, f.deadExits = nil, nil, nil
 }
 
-// newIteration gives a fresh iteration of a frame, reusing one that is over.
+// newIteration returns a fresh iteration of a frame, reusing a finished one if possible.
 func (r *run) newIteration(info *frameInfo) *iteration {
 	var it *iteration
 	if list := r.spare[info.index]; len(list) > 0 {
@@ -565,8 +572,7 @@ func (r *run) newIteration(info *frameInfo) *iteration {
 	return it
 }
 
-// freeIteration recycles an iteration that is over, and releases what came for nodes that never
-// got all their inputs.
+// freeIteration recycles a finished iteration and releases the inputs of nodes that never got all of them.
 func (r *run) freeIteration(it *iteration) {
 	for i := range it.inputs {
 		if it.inputs[i] != (kernels.Value{}) {
@@ -579,10 +585,10 @@ func (r *run) freeIteration(it *iteration) {
 	r.spare[index] = append(r.spare[index], it)
 }
 
-// Feeds is a step's fed tensors, all there from the beginning.
+// Feeds are a step's fed tensors, all available from the beginning.
 type Feeds []*tensor.Tensor
 
-// Feed hands out one more reference to the tensor.
+// Feed passes on a new reference to the tensor.
 func (f *Feeds) Feed(index int, done func(*tensor.Tensor, error)) {
 	if index < 0 || index >= len(*f) || (*f)[index] == nil {
 		done(nil, status.Internalf("No tensor was fed for argument %d", index))

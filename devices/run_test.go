@@ -17,7 +17,7 @@ func contains(s, part string) bool { return strings.Contains(s, part) }
 
 var intConst = regexp.MustCompile(`value=\d+`)
 
-// TestDataflow runs graphs whose results tell which of the executor's rules were kept.
+// TestDataflow runs graphs whose results show whether the executor's rules were kept.
 func TestDataflow(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
@@ -242,8 +242,8 @@ func TestNestedLoops(t *testing.T) {
 	}
 }
 
-// TestNestedLoopsAreBounded runs loops within a loop, whose iterations all begin before the loops within them go on: each has
-// as much room for iterations as it asks for.
+// TestNestedLoopsAreBounded runs loops within a loop whose iterations all begin before the inner loops continue. Each inner loop has as
+// much room for iterations as it asks for.
 func TestNestedLoopsAreBounded(t *testing.T) {
 	apart := strings.ReplaceAll(nested, "t0 = Enter(ss:1)", "t0 = Enter(hold)")
 	apart = strings.ReplaceAll(apart, "snext = NextIteration(texit)", "snext = NextIteration(ss:1)") // no iteration waits for the one before
@@ -290,8 +290,8 @@ func TestLoopNotTaken(t *testing.T) {
 	}
 }
 
-// TestStarvedIteration runs a loop with a node that never gets all its inputs: the Merge beside it
-// gets another value in the first iteration alone. What came for the node is released.
+// TestStarvedIteration runs a loop with a node that never gets all its inputs: the Merge beside it gets another value in the first
+// iteration only. The inputs that the node did get must be released.
 func TestStarvedIteration(t *testing.T) {
 	d := newTestDevice(t)
 	feed := kernelstest.Iota[int64](tensor.Int64, kernelstest.S(100))
@@ -324,8 +324,7 @@ func TestStarvedIteration(t *testing.T) {
 	}
 }
 
-// TestYield: a run leaves a goroutine that must not be kept before it computes on large inputs, and not
-// otherwise.
+// TestYield checks that a run releases a goroutine that must not be blocked before it computes on large inputs, and not otherwise.
 func TestYield(t *testing.T) {
 	const text = `
 		x = _Arg() index=0
@@ -343,11 +342,13 @@ func TestYield(t *testing.T) {
 		step := newTestStep(newResults(), x)
 		var later func()
 		keep := false
-		step.Yield = func() bool {
-			keep = !keep
-			return keep
+		step.Runner = &runner{
+			yield: func() bool {
+				keep = !keep
+				return keep
+			},
+			proceed: func(work func()) { later = work },
 		}
-		step.Continue = func(work func()) { later = work }
 		ended := start(p, step)
 		if (later != nil) != large {
 			t.Errorf("large %v: the run yielded: %v", large, later != nil)

@@ -6,26 +6,25 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// stallable is the size in bytes from which a tensor that is sent has to wait for room.
+// stallable is the size in bytes above which a tensor must wait for room before it is sent.
 const stallable = 64 << 10
 
-// waitingSend is a send that waits for room on its way.
+// waitingSend is a send that waits for room.
 type waitingSend struct {
 	run  *run
 	dst  string
 	size int
 	room func(device string, size int, ready func()) bool
 
-	mu       sync.Mutex // held until the call is there
+	mu       sync.Mutex // held until call is set
 	call     *asyncCall
 	withdraw func() bool
 }
 
-// stall tells whether a send has to wait, and lets it. The run fires nothing meanwhile: what makes
-// more to be sent would only fill memory. Room comes as the network takes what lies before it, and so
-// does not depend on the run.
+// stall makes a send wait if there is no room for it, and reports whether it waits. The run fires nothing meanwhile, since further sends
+// would only fill memory. Room becomes free as the network takes earlier sends, so it does not depend on the run.
 func (r *run) stall(t task, ins []kernels.Value) bool {
-	if r.step.Room == nil || t.dead || len(ins) == 0 || ins[0].Tensor == nil {
+	if r.step.Runner == nil || t.dead || len(ins) == 0 || ins[0].Tensor == nil {
 		return false
 	}
 	size := ins[0].Tensor.DataSize()
@@ -34,9 +33,9 @@ func (r *run) stall(t task, ins []kernels.Value) bool {
 	}
 	dst, err := t.n.graph.Attrs.Str("recv_device")
 	if err != nil {
-		return false // the kernel says so
+		return false // the kernel reports the error
 	}
-	w := &waitingSend{run: r, dst: dst, size: size, room: r.step.Room}
+	w := &waitingSend{run: r, dst: dst, size: size, room: r.step.Runner.Room}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.room(dst, size, w.retry) {
@@ -52,7 +51,7 @@ func (r *run) stall(t task, ins []kernels.Value) bool {
 	return true
 }
 
-// retry sends where there is room now.
+// retry sends if there is room now.
 func (w *waitingSend) retry() {
 	w.mu.Lock()
 	call, withdraw := w.call, w.withdraw
@@ -75,7 +74,7 @@ func (w *waitingSend) retry() {
 	w.run.report(call, call.compute(), false)
 }
 
-// cancel gives the send up.
+// cancel ends a waiting send with an error.
 func (w *waitingSend) cancel(err error) {
 	if !w.call.reported.Swap(true) {
 		w.run.report(w.call, err, false)

@@ -8,14 +8,14 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// products are the ops that can take a matrix transposed, with the attributes that say so for each of their inputs.
+// products are the ops that can take a transposed matrix, with the attributes for each of their inputs.
 var products = map[string][2]string{
 	"MatMul":        {"transpose_a", "transpose_b"},
 	"BatchMatMulV2": {"adj_x", "adj_y"},
 	"BatchMatMulV3": {"adj_x", "adj_y"},
 }
 
-// transposeProducts has products read a matrix that is transposed for them as it was before.
+// transposeProducts makes products read the original of a matrix that is only transposed for them.
 func (w *wiring) transposeProducts() {
 	for i := range w.nodes {
 		n := &w.program.nodes[i]
@@ -31,8 +31,8 @@ func (w *wiring) transposeProducts() {
 	}
 }
 
-// transposes tells whether a node exchanges the last two dimensions of what a product takes. Batched products take
-// complex matrices conjugated as well.
+// transposes reports whether a node exchanges the last two dimensions of a product's input. Batched products also conjugate complex
+// matrices, so these are excluded.
 func (w *wiring) transposes(t, product *node) bool {
 	if t.graph.Op != "Transpose" || !w.pure(t) || t.frame != product.frame || len(w.controls(t)) > 0 ||
 		product.graph.Op != "MatMul" && t.graph.OutTypes[0].IsComplex() {
@@ -61,7 +61,7 @@ func (w *wiring) transposes(t, product *node) bool {
 	return true
 }
 
-// takeTransposed has input slot of a product come from what t transposes. A product that cannot be made so stays.
+// takeTransposed connects an input slot of a product to the input of t. A product that cannot be changed so stays.
 func (w *wiring) takeTransposed(n *node, slot int, attr string, t *node) {
 	already, err := n.graph.Attrs.Bool(attr)
 	if err != nil {
@@ -83,6 +83,6 @@ func (w *wiring) takeTransposed(n *node, slot int, attr string, t *node) {
 		return
 	}
 	w.replace(n, &changed, product)
-	w.take(user{n, slot}, w.of(t).inputs[0])
+	w.connect(user{n, slot}, w.of(t).inputs[0])
 	w.drop(t)
 }

@@ -2,18 +2,18 @@ package devices
 
 import "github.com/troupe-run/troupe/internal/processors"
 
-// turnNodes is how many nodes a run fires, and how many functions it calls, before it looks whether it is others' turn to
+// turnNodes is the number of nodes that a run fires, or functions that it calls, before it checks whether other steps have a turn to
 // compute.
 const turnNodes = 64
 
-// turns is what a run knows of its step's turns on the processors, which the parts and functions of the step have together.
+// turns is a run's view of its step's turns on the processors, which the parts and functions of the step share.
 type turns struct {
-	left   int  // nodes until the next look
-	joined bool // the run of a part is at work; a function's run is as long as a goroutine works on it
+	left   int  // nodes until the next check
+	joined bool // the run of a part is working; a function's run is while a goroutine works on it
 }
 
-// enterTurn is called by a goroutine that begins to work on the run. What it gives is left when the goroutine is done: that of
-// a function's run, which may go on with the function's caller.
+// enterTurn is called by a goroutine that begins to work on the run. If the run is a function's, the result must be left when the goroutine
+// is done; the run may go on with the function's caller.
 func (r *run) enterTurn() *processors.Work {
 	w := r.step.Work
 	if w == nil || r.step.Depth == 0 {
@@ -25,8 +25,8 @@ func (r *run) enterTurn() *processors.Work {
 	return w
 }
 
-// joinTurn makes the owner of a part's run one of those that are at work for its step, if it is not yet. Short runs never
-// do. It must be called before functions run on the owner's goroutine, which so share its turn.
+// joinTurn enters the owner of a part's run into its step's turn, if it has not joined yet. Short runs never join. It must be called before
+// functions run on the owner's goroutine, so that they share its turn.
 func (r *run) joinTurn() {
 	if w := r.step.Work; w != nil && r.step.Depth == 0 && !r.turns.joined {
 		r.turns.joined = true
@@ -42,7 +42,7 @@ func (r *run) leaveTurn() {
 	}
 }
 
-// pause lets others compute if it is their turn. It tells that the run has to go on elsewhere first.
+// pause lets other steps compute if it is their turn. It reports whether the run must first continue elsewhere.
 func (r *run) pause() (elsewhere bool) {
 	r.turns.left = turnNodes
 	r.observe = r.step.Observed.Told()
@@ -51,7 +51,7 @@ func (r *run) pause() (elsewhere bool) {
 	if w == nil || !w.Due() {
 		return false
 	}
-	if r.step.Yield != nil && r.step.Yield() {
+	if r.step.Yield() {
 		r.yielded = true
 		return true
 	}
@@ -61,11 +61,12 @@ func (r *run) pause() (elsewhere bool) {
 
 // awaitTurn waits for the step's turn before the run computes for long.
 func (r *run) awaitTurn() {
+	r.keep()
 	if r.step.Work == nil {
 		return
 	}
 	r.joinTurn()
-	if r.step.Flush != nil && processors.Default.Contended() { // what others wait for does not wait for the turn
+	if processors.Default.Contended() { // values that others wait for must not wait for the turn
 		r.step.Flush()
 	}
 	r.step.Work.Wait()

@@ -8,43 +8,43 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// wiring is what the nodes of a program get and wait for, while it is compiled: as the graph has it, and then without
-// the nodes that need not run.
+// wiring holds the inputs and dependencies of a program's nodes during compilation: at first as in the graph, then without the nodes that
+// need not run.
 type wiring struct {
 	program   *Program
-	nodes     []wires // those of the program's nodes
+	nodes     []wires // indexed like the program's nodes
 	constants []constantNode
 }
 
-// wires lead to a node, and away from it. What leads to a node that is gone, or comes from one, does not count.
+// wires are a node's incoming and outgoing connections. Connections to or from a node that is gone do not count.
 type wires struct {
 	inputs   []source
-	controls []*node // what it only waits for
+	controls []*node // nodes that it waits for without an input
 	users    []user
-	waiters  []*node // what only waits for it
+	waiters  []*node // nodes that wait for it without an input
 	gone     bool
 }
 
-// source is where an input comes from: a node's output, or a value that is always the same.
+// source is the source of an input: a node's output, or a constant value.
 type source struct {
 	node  *node
 	out   int32
 	value *tensor.Tensor
 }
 
-// user is an input that a node's output goes to.
+// user is an input that takes a node's output.
 type user struct {
 	node *node
 	slot int
 }
 
-// constantNode is a node that does not run, and what its output is.
+// constantNode is a node that does not run, with its output.
 type constantNode struct {
 	graph *graph.Node
 	value *tensor.Tensor
 }
 
-// wire takes the wiring from the graph.
+// wire builds the wiring from the graph.
 func (p *Program) wire(byID map[*graph.Node]*node) (*wiring, error) {
 	w := &wiring{program: p, nodes: make([]wires, len(p.nodes))}
 	for i := range p.nodes {
@@ -71,22 +71,22 @@ func (w *wiring) of(n *node) *wires { return &w.nodes[n.place] }
 
 func (w *wiring) gone(n *node) bool { return w.nodes[n.place].gone }
 
-// await lets a node wait for another one.
+// await makes a node wait for another one.
 func (w *wiring) await(n, other *node) {
 	w.of(n).controls = append(w.of(n).controls, other)
 	w.of(other).waiters = append(w.of(other).waiters, n)
 }
 
-// controls are what a node only waits for, each once.
+// controls returns the nodes that n waits for without an input, each once.
 func (w *wiring) controls(n *node) []*node {
 	live := slices.DeleteFunc(slices.Clone(w.of(n).controls), w.gone)
 	slices.SortFunc(live, func(a, b *node) int { return a.place - b.place })
 	return slices.Compact(live)
 }
 
-// simplify takes out the nodes whose results are known without running them: identities, whose users get the input
-// instead, and constants, which lie in their users' inputs from the beginning. It also takes out arguments that nobody
-// uses, such as those that a loop's condition does not look at.
+// simplify removes the nodes whose results are known without running them: identities, whose users get the input instead, and constants,
+// which are in their users' inputs from the beginning. It also removes unused arguments, such as those that a loop's condition does not
+// read.
 func (w *wiring) simplify() {
 	for i := range w.nodes {
 		switch n := &w.program.nodes[i]; {
@@ -105,12 +105,12 @@ func (w *wiring) simplify() {
 	}
 }
 
-// identities are the ops whose output is their input, and that nothing else is to be said of.
+// identities are the ops that only return their input and have no other effect.
 var identities = map[string]bool{"Identity": true, "StopGradient": true, "PreventGradient": true}
 
-// identity tells whether the users of a node may as well have its input. Where something waits for the node that is
-// not so: it is dead when its input is, which may be one of several outputs. An input that is a reference is read
-// where the node runs. What enters and leaves frames stays as it is, since it tells of more than values.
+// identity reports whether the users of a node may take its input instead. They may not if other nodes wait for the node: it is dead when
+// its input is, which may be one of several outputs. An input that is a reference is read where the node runs. Nodes that enter and leave
+// frames stay, since they carry more than values.
 func (w *wiring) identity(n *node) bool {
 	l := w.of(n)
 	if !identities[n.graph.Op] || len(l.controls) > 0 || len(l.waiters) > 0 || len(l.users) == 0 {
@@ -124,7 +124,7 @@ func (w *wiring) identity(n *node) bool {
 	}
 }
 
-// bypass gives a node's only input to its users.
+// bypass connects a node's users to its only input.
 func (w *wiring) bypass(n *node) {
 	l := w.of(n)
 	l.gone = true
@@ -137,16 +137,16 @@ func (w *wiring) bypass(n *node) {
 	}
 }
 
-// fixable tells whether the users of a constant may have it from the beginning and wait for what it waits for. A
-// Merge tells by what comes, and when, which branch was taken. A constant that waits for several nodes and is used by
-// several would make more edges than it spares.
+// fixable reports whether the users of a constant may have it from the beginning and wait for what it waits for. They may not if one of
+// them is a Merge, which learns from what arrives, and when, which branch was taken. Nor may they if the constant waits for several nodes
+// and has several users, since that would add more edges than it saves.
 func (w *wiring) fixable(n *node) bool {
 	l := w.of(n)
 	return (len(l.controls) <= 1 || len(l.users)+len(l.waiters) <= 1) &&
 		!slices.ContainsFunc(l.users, func(u user) bool { return u.node.kind == kindMerge || u.node.frame != n.frame })
 }
 
-// fix gives a node's outputs, which are always the same, to its users.
+// fix gives a node's constant outputs to its users.
 func (w *wiring) fix(n *node, values []*tensor.Tensor) {
 	l := w.of(n)
 	l.gone = true

@@ -4,14 +4,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// What need not run does not, and what tells of more than its value does. A trace has the constants all the same.
+// TestSimplification checks that nodes that need not run do not, and that nodes with effects beyond their value do. A trace includes the
+// constants anyway.
 func TestSimplification(t *testing.T) {
 	const branch = `
 		p = Const() value=true
@@ -20,7 +20,7 @@ func TestSimplification(t *testing.T) {
 		`
 	for _, c := range []struct {
 		name, text string
-		traced     string // by name, in order of names, but for _Retval
+		traced     string // names in order, except _Retval
 		constants  string
 		want       map[int]int64
 		dead       []int
@@ -90,11 +90,11 @@ func TestSimplification(t *testing.T) {
 			x := tensor.FromScalar(int64(2))
 			defer x.Release()
 			step := newTestStep(newResults(), x)
-			step.Trace = func(n *graph.Node, _ string, _ []kernels.Value, _, _ time.Time) {
+			step.Tracer = tracer(func(n *graph.Node, _ []kernels.Value) {
 				if n.Op != "_Retval" {
 					traced = append(traced, n.Name)
 				}
-			}
+			})
 			ended := start(p, step)
 			got := <-ended
 			if got.err != nil {

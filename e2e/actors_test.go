@@ -17,23 +17,23 @@ import (
 
 	"github.com/troupe-run/troupe"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/extent"
 	"github.com/troupe-run/troupe/remote/spec/spectest"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 const (
-	roleActors = "actors" // a worker with actors of the program, which joins the cluster of roleSeeds
+	roleActors = "actors" // a worker with the program's actors, which joins the cluster of roleSeeds
 	roleSeeds  = "TROUPE_E2E_SEEDS"
 )
 
-// players are actors that add numbers up, keep text to watch whom it names, and answer whoever asks
-// (Empty) with the sum, or (BoolValue) when the actor that they watch has ended.
+// players are actors that add up the numbers they receive. Text names an actor to watch. They answer Empty with the sum, and BoolValue when
+// the actor that they watch has ended. UInt64Value stops them.
 func players() troupe.Option {
-	return troupe.WithActor("player", func(*troupe.ActorContext, proto.Message) (troupe.Actor, error) {
+	return troupe.WithActor("player", func(*troupe.ActorContext, any) (troupe.Actor, error) {
 		var sum int64
-		var asker troupe.ActorRef
+		var asked *troupe.ActorRequest
 		return troupe.ActorFunc(func(c *troupe.ActorContext, message any) {
 			switch m := message.(type) {
 			case *wrapperspb.Int64Value:
@@ -53,9 +53,11 @@ func players() troupe.Option {
 				}
 				c.Reply(&emptypb.Empty{})
 			case *wrapperspb.BoolValue:
-				asker = c.Sender()
+				asked = c.Keep()
+			case *wrapperspb.UInt64Value:
+				c.Stop()
 			case troupe.ActorEnded:
-				c.Send(asker, wrapperspb.String(fmt.Sprint(m.Actor.Name, ": ", m.Err)))
+				asked.Reply(wrapperspb.String(fmt.Sprint(m.Actor.Name, ": ", m.Err)))
 			}
 		}), nil
 	})
@@ -72,7 +74,7 @@ func playActors() error {
 	return s.Join(context.Background())
 }
 
-// player starts a worker with actors and gives its process and task.
+// player starts a worker with actors and returns its process and task.
 func player(t *testing.T, seed string) (*process, string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -104,8 +106,10 @@ func player(t *testing.T, seed string) (*process, string) {
 	return p, strings.TrimSpace(task)
 }
 
-// Programs' actors live in processes of their own, which are killed, frozen and replaced.
-func TestActorsAcrossProcesses(t *testing.T) {
+// playingServer returns a server in this process, in a cluster whose two workers have not started yet, and a function that spawns players
+// on its tasks.
+func playingServer(t *testing.T) (ps *troupe.Server, spawn func(task, name string) troupe.ActorRef) {
+	t.Helper()
 	addresses := spectest.Addresses(t, 3)
 	ps, err := troupe.NewServer(t.Context(), troupe.ClusterSpec{"ps": addresses[:1], "worker": addresses[1:]}, troupe.WithJob("ps"), players(),
 		troupe.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
@@ -113,13 +117,11 @@ func TestActorsAcrossProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := ps.Stop(context.Background()); err != nil {
+		if err := ps.Stop(patient(t)); err != nil {
 			t.Error(err)
 		}
 	})
-	first, firstTask := player(t, ps.Address())
-	second, secondTask := player(t, ps.Address())
-	spawn := func(task, name string) troupe.ActorRef {
+	return ps, func(task, name string) troupe.ActorRef {
 		t.Helper()
 		ref, err := ps.Spawn(patient(t), "player", troupe.ActorRef{Task: task, Name: name}, nil)
 		if err != nil {
@@ -127,6 +129,14 @@ func TestActorsAcrossProcesses(t *testing.T) {
 		}
 		return ref
 	}
+}
+
+// TestActorsAcrossProcesses runs programs' actors in separate processes, which are killed, frozen and replaced.
+func TestActorsAcrossProcesses(t *testing.T) {
+	t.Parallel()
+	ps, spawn := playingServer(t)
+	first, firstTask := player(t, ps.Address())
+	second, secondTask := player(t, ps.Address())
 	watch := func(ref troupe.ActorRef) <-chan troupe.ActorEnded {
 		t.Helper()
 		ended, err := ps.WatchActor(patient(t), ref)
@@ -144,7 +154,7 @@ func TestActorsAcrossProcesses(t *testing.T) {
 			}
 			asked <- err
 		}()
-		// What follows from here comes after it, so that the question is there.
+		// Later messages arrive after this one, so the question is pending by then.
 		if _, err := troupe.Ask[*wrapperspb.Int64Value](patient(t), ps, ref, &emptypb.Empty{}); err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +167,7 @@ func TestActorsAcrossProcesses(t *testing.T) {
 		if err := ps.Send(patient(t), a, wrapperspb.Int64(int64(i))); err != nil {
 			t.Fatal(err)
 		}
-		if i%500 == 499 { // no more wait for it than may
+		if i%500 == 499 { // keep the queue within its bound
 			sum, err := troupe.Ask[*wrapperspb.Int64Value](patient(t), ps, a, &emptypb.Empty{})
 			if err != nil || sum.Value != int64(i)*int64(i+1)/2 {
 				t.Fatalf("after %d messages: %v, %v", i+1, sum, err)
@@ -181,11 +191,11 @@ func TestActorsAcrossProcesses(t *testing.T) {
 	if err := <-toldB; err == nil || !strings.HasPrefix(err.Error(), "told of a: worker "+firstTask) {
 		t.Errorf("the actor that watches: %v", err)
 	}
-	if d := time.Since(began); d > slack(5*time.Second) {
+	if d := time.Since(began); d > extent.Slack(5*time.Second) {
 		t.Errorf("it took %v to tell of the loss", d)
 	}
 
-	// Another process claims the task, and its actors begin anew.
+	// Another process claims the task, with fresh actors.
 	_, again := player(t, ps.Address())
 	if again != firstTask {
 		t.Fatalf("the next worker is %s", again)
@@ -210,7 +220,7 @@ func TestActorsAcrossProcesses(t *testing.T) {
 	second.signal(syscall.SIGCONT)
 }
 
-// However much programs' actors are sent, steps go on.
+// TestActorsLeaveRoomToSteps checks that steps go on however many messages are sent to programs' actors.
 func TestActorsLeaveRoomToSteps(t *testing.T) {
 	addresses := spectest.Addresses(t, 2)
 	ps, err := troupe.NewServer(t.Context(), troupe.ClusterSpec{"ps": addresses[:1], "worker": addresses[1:]}, troupe.WithJob("ps"),
@@ -219,7 +229,7 @@ func TestActorsLeaveRoomToSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := ps.Stop(context.Background()); err != nil {
+		if err := ps.Stop(patient(t)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -261,7 +271,7 @@ func TestActorsLeaveRoomToSteps(t *testing.T) {
 	cancel()
 	n := <-sent
 	t.Logf("the slowest of 200 steps took %v, and %v beside %d messages of 512 KiB", before, beside, n)
-	if beside > slack(time.Second) || n == 0 {
+	if beside > extent.Slack(time.Second) || n == 0 {
 		t.Errorf("a step took %v beside %d messages", beside, n)
 	}
 }

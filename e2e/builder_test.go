@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// drawn is a graph of most that package op has beyond single ops, with what to run and fetch.
+// drawn returns a graph with most of what package op has beyond single ops, and what to run and fetch.
 func drawn() (s *op.Scope, inits []*op.Operation, targets []*op.Operation, fetches []op.Output) {
 	s = op.NewScope()
 	zero, one, n := op.Const(s, int32(0)), op.Const(s, int32(1)), op.Identity(s, op.Const(s, int32(5)))
@@ -51,7 +51,7 @@ func drawn() (s *op.Scope, inits []*op.Operation, targets []*op.Operation, fetch
 	inits = []*op.Operation{op.Initialize(s)}
 	targets = []*op.Operation{put}
 	taken := q.DequeueMany(s.WithControlDependencies(put), op.Const(s, int32(2)))
-	// What waits for a conditional or loop itself waits, with TensorFlow, only for its effects.
+	// In TensorFlow, a control dependency on a conditional or loop only waits for its effects.
 	last := op.Identity(s, chosen)
 	grown := w.Read(s.WithControlDependencies(w.AssignAdd(s.WithControlDependencies(taken[0].Op, last.Op), x)))
 	return s, inits, targets, []op.Output{loop[1], a.WithFlow(loop[2]).Stack(s), chosen, found, taken[0], grown}
@@ -65,8 +65,10 @@ func opNames(ops []*op.Operation) []string {
 	return out
 }
 
-// A graph that was drawn in Go gives on TensorFlow's own servers, sent by its own client, what it gives on Troupe.
+// TestDrawnGraphOnTensorFlow checks that a graph built in Go has the same results on TensorFlow's own servers, sent by its own client, as
+// on Troupe.
 func TestDrawnGraphOnTensorFlow(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	s, inits, targets, fetches := drawn()
 	def, err := s.GraphDef()
@@ -96,9 +98,10 @@ func TestDrawnGraphOnTensorFlow(t *testing.T) {
 	expect(t, "graph", program(t, drivers.borrow(t), "random_graphs.py", dir, c.tasks[0].target()), "same: 1 of 1")
 }
 
-// A graph that Python froze, with loops and conditionals of both kinds and functions, runs from Go, its input replaced by
-// a tensor of the graph around it.
+// TestFrozenGraph runs from Go a graph that Python froze, with loops and conditionals of both kinds and functions. Its input is replaced by
+// a tensor of the surrounding graph.
 func TestFrozenGraph(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	dir := t.TempDir()
 	file, values := filepath.Join(dir, "frozen.pb"), filepath.Join(dir, "values.txt")

@@ -10,12 +10,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/troupe-run/troupe/internal/extent"
 )
 
-// Old clients work: the oldest that the Python of the tests can have, and one between.
+// TestClientVersions checks that old clients work: the oldest that the tests' Python can install, and one in between.
 func TestClientVersions(t *testing.T) {
-	t.Parallel() // with the others that wait more than they compute
-	if testing.Short() {
+	t.Parallel() // it waits more than it computes
+	if !extent.Check() {
 		t.Skip("it installs other versions of TensorFlow")
 	}
 	python := needPython(t)
@@ -31,7 +33,7 @@ func TestClientVersions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), slack(8*time.Minute))
+	ctx, cancel := context.WithTimeout(t.Context(), extent.Slack(8*time.Minute))
 	defer cancel()
 	args := append([]string{"clients/versions.py", "--troupe", binary(t), "--cache", filepath.Join(cache, "troupe", "clients")}, versions...)
 	out, err := exec.CommandContext(ctx, python, args...).CombinedOutput()

@@ -14,15 +14,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-run/troupe/internal/extent"
 	"github.com/troupe-run/troupe/remote/spec/spectest"
 )
 
 // cluster is a cluster of real processes on this machine.
 type cluster struct {
-	spec  string // as --cluster takes it
+	spec  string // the value of --cluster
 	flags []string
 	tasks []*task
-	// binary is what the tasks run, built() where it is empty, and env what their environment has more.
+	// binary is the program that the tasks run, built() if it is empty. env adds to their environment.
 	binary string
 	env    []string
 }
@@ -32,17 +33,19 @@ type task struct {
 	job   string
 	index int
 	addr  string
-	proc  *process // the one that runs now, nil if none was started
-	flags []string // beside the cluster's
+	proc  *process // the current process, nil if none was started
+	flags []string // in addition to the cluster's
 	env   []string // likewise
+	// at is a command line that runs the task's command on another host of the network; empty for the test's own.
+	at []string
 }
 
 func (k *task) key() string    { return fmt.Sprintf("%s:%d", k.job, k.index) }
 func (k *task) target() string { return "grpc://" + k.addr }
 func (k *task) name() string   { return fmt.Sprintf("/job:%s/replica:0/task:%d", k.job, k.index) }
 
-// newCluster starts a cluster such as "ps=1,worker=2" and waits until every task knows every
-// other's devices. It is stopped at the test's end, with a check that each task stops as it should.
+// newCluster starts a cluster such as "ps=1,worker=2" and waits until every task knows every other's devices. The test's cleanup stops it
+// and checks that each task stops properly.
 func newCluster(t testing.TB, jobs string, flags ...string) *cluster {
 	t.Helper()
 	c := declare(t, jobs, flags...)
@@ -65,7 +68,7 @@ func (c *cluster) startAll(t testing.TB) {
 	c.ready(t)
 }
 
-// declare makes a cluster of which no task runs.
+// declare makes a cluster without starting its tasks.
 func declare(t testing.TB, jobs string, flags ...string) *cluster {
 	t.Helper()
 	c := &cluster{flags: flags}
@@ -105,7 +108,8 @@ func (c *cluster) launch(k *task) error {
 		}
 	}
 	args := append([]string{"serve", "--cluster", c.spec, "--job", k.job, "--task", fmt.Sprint(k.index)}, append(k.flags, c.flags...)...)
-	cmd := exec.Command(path, args...)
+	args = slices.Concat(k.at, []string{path}, args)
+	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = slices.Concat(os.Environ(), c.env, k.env)
 	var err error
 	k.proc, err = launch(k.name(), cmd)
@@ -121,7 +125,7 @@ func (c *cluster) task(job string, index int) *task {
 	panic(fmt.Sprintf("the test's cluster has no task %s:%d", job, index))
 }
 
-// targets are the running tasks, for the Python side.
+// targets returns the targets of the running tasks, for the Python side.
 func (c *cluster) targets() map[string]string {
 	m := map[string]string{}
 	for _, k := range c.tasks {
@@ -137,7 +141,7 @@ func (c *cluster) answers(t testing.TB, k *task) {
 		if !k.proc.running() {
 			t.Fatalf("%s ended: %v\n%s", k.name(), k.proc.err, k.proc.log.tail())
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), slack(5*time.Second))
+		ctx, cancel := context.WithTimeout(context.Background(), extent.Slack(5*time.Second))
 		defer cancel()
 		return lists(ctx, k.addr, k.name()+"/device:CPU:0")
 	})
@@ -153,7 +157,7 @@ func (c *cluster) ready(t testing.TB) {
 			all = append(all, k.name()+"/device:CPU:0")
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), slack(20*time.Second))
+	ctx, cancel := context.WithTimeout(context.Background(), extent.Slack(20*time.Second))
 	defer cancel()
 	for _, k := range c.tasks {
 		if k.proc != nil {
@@ -176,7 +180,7 @@ func lists(ctx context.Context, addr string, want ...string) error {
 	for {
 		filters := []string{}
 		for _, d := range want {
-			filters = append(filters, strings.TrimSuffix(d, "/device:CPU:0")) // others may be away
+			filters = append(filters, strings.TrimSuffix(d, "/device:CPU:0")) // others may be down
 		}
 		s, err := m.createSession(ctx, nil, filters...)
 		if err != nil {
@@ -198,7 +202,7 @@ func lists(ctx context.Context, addr string, want ...string) error {
 	}
 }
 
-// stop ends all tasks with SIGTERM at once and tells which did not stop as they should.
+// stop ends all tasks at once with SIGTERM. Its error names those that did not stop properly.
 func (c *cluster) stop() error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(c.tasks))
@@ -224,8 +228,7 @@ func (c *cluster) attachLogs(t testing.TB) {
 	}
 }
 
-// The cluster that most tests share: one ps and two workers. Tests that reset containers of their
-// own, stop or kill tasks use one of their own.
+// shared is the cluster for tests that do not affect its tasks: one ps and two workers.
 var shared struct {
 	sync.Mutex
 	c *cluster
@@ -235,7 +238,7 @@ func sharedCluster(t testing.TB) *cluster {
 	t.Helper()
 	shared.Lock()
 	defer shared.Unlock()
-	if shared.c != nil && shared.c.ended() != nil { // told by the test during which it ended
+	if shared.c != nil && shared.c.ended() != nil { // the test during which it ended reports it
 		for _, k := range shared.c.tasks {
 			k.proc.kill()
 		}
@@ -243,7 +246,7 @@ func sharedCluster(t testing.TB) *cluster {
 	}
 	if shared.c == nil {
 		c := declare(t, "ps=1,worker=2")
-		shared.c = c // first, so that a failure below leaves no process behind
+		shared.c = c // before startAll, so that a failure leaves no process behind
 		for _, k := range c.tasks {
 			c.start(t, k)
 		}
@@ -259,7 +262,7 @@ func sharedCluster(t testing.TB) *cluster {
 	return c
 }
 
-// ended is a task whose process is over, nil if all run.
+// ended returns a task whose process has ended, or nil if all are running.
 func (c *cluster) ended() *task {
 	for _, k := range c.tasks {
 		if k.proc == nil || !k.proc.running() {

@@ -11,10 +11,12 @@ import (
 	"time"
 
 	tensorpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_go_proto"
+	"github.com/troupe-run/troupe/internal/extent"
 )
 
-// TestBrokenConnections runs the functions of faults/connection.py with a connection that breaks.
+// TestBrokenConnections runs the functions of faults/connection.py, during which the connection breaks.
 func TestBrokenConnections(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	c := newCluster(t, "ps=1,worker=1")
 	for _, function := range functionsOf(t, "faults/connection.py") {
@@ -34,14 +36,14 @@ func TestBrokenConnections(t *testing.T) {
 				}
 				return nil
 			}
-			d.must(t, request{Case: "faults/connection.py", Function: function, Name: function, Targets: targets, Slack: slackFactor}, caseTime)
+			d.must(t, request{Case: "faults/connection.py", Function: function, Name: function, Targets: targets}, caseTime)
 		})
 	}
 }
 
-// A client dies in the middle of a step: the step ends, its session with the lease, and the memory
-// comes back.
+// TestVanishedClient kills a client in the middle of a step: the step ends, its session ends with the lease, and the memory is returned.
 func TestVanishedClient(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	c := newCluster(t, "ps=1,worker=1", "--lease", "1s")
 	ps := c.task("ps", 0)
@@ -52,7 +54,7 @@ func TestVanishedClient(t *testing.T) {
 		d.proc.kill()
 		return nil
 	}
-	q := request{Case: "faults/vanishing.py", Function: "test_vanish", Name: "vanishing", Targets: c.targets(), Slack: slackFactor}
+	q := request{Case: "faults/vanishing.py", Function: "test_vanish", Name: "vanishing", Targets: c.targets()}
 	if a, err := d.do(q, caseTime); err == nil {
 		t.Fatalf("the client lives: %v", a.err())
 	} else if d.proc.running() {
@@ -72,14 +74,18 @@ func TestVanishedClient(t *testing.T) {
 	drivers.borrow(t).must(t, q, caseTime)
 }
 
-// Many sessions whose clients went without a word leave memory where it was.
+// TestAbandonedSessions checks that many sessions whose clients vanished leave memory use unchanged.
 func TestAbandonedSessions(t *testing.T) {
-	if raceDetector {
+	t.Parallel()
+	if extent.RaceDetector {
 		t.Skip("memory under the race detector says nothing about memory without it")
 	}
-	sessions, first := 300, 300
-	if full() {
+	sessions, first := 100, 100
+	switch {
+	case extent.Full():
 		sessions, first = 10_000, 1000
+	case extent.Check():
+		sessions, first = 300, 300
 	}
 	c := newCluster(t, "ps=1,worker=1", "--lease", "1s")
 	k := c.task("worker", 0)
@@ -94,7 +100,7 @@ func TestAbandonedSessions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), slack(10*time.Second))
+			ctx, cancel := context.WithTimeout(t.Context(), extent.Slack(10*time.Second))
 			s, err := m.createSession(ctx, g)
 			if err == nil {
 				_, err = m.step(ctx, s, map[string]*tensorpb.TensorProto{"x:0": floats(nil, 3)}, "end:0")
@@ -108,7 +114,7 @@ func TestAbandonedSessions(t *testing.T) {
 	}
 	memory := func() float64 { return k.proc.residentMiB(t) + c.task("ps", 0).proc.residentMiB(t) }
 
-	abandon(first) // what the first ones leave behind is not theirs: pools, code, connections
+	abandon(first) // the first round fills pools and loads code, and opens connections
 	settled := settle(t, memory)
 	abandon(sessions)
 	peak := memory()
@@ -123,7 +129,7 @@ func TestAbandonedSessions(t *testing.T) {
 	works(t, masterOf(t, k))
 }
 
-// settle waits until a figure has not fallen for a while and gives it.
+// settle waits until a figure has not fallen for a while, and returns it.
 func settle(t *testing.T, figure func() float64) float64 {
 	t.Helper()
 	least, since := figure(), time.Now()

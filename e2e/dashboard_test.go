@@ -16,14 +16,16 @@ import (
 	"github.com/troupe-run/troupe/graph/op"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/extent"
 	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/client"
 	"github.com/troupe-run/troupe/remote/spec/spectest"
 )
 
-// TestDashboardActs: the dashboard of one task cancels a step of another one and empties a container, for callers whose token and policy
-// allow it; others are told which rule does not, and all of it is in the audit log.
+// TestDashboardActs checks that the dashboard of one task cancels a step of another and empties a container for callers whose token and
+// policy allow it. Refusals name the rule, and the audit log has all of it.
 func TestDashboardActs(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	tokens, lines := map[string]string{}, ""
@@ -52,7 +54,7 @@ func TestDashboardActs(t *testing.T) {
 	for _, k := range c.tasks {
 		c.start(t, k)
 	}
-	// ask asks the endpoint, with a body to act.
+	// ask queries the endpoint, or posts a body if there is one.
 	ask := func(who, path, body string) (code int, answer string, err error) {
 		method := http.MethodGet
 		if body != "" {
@@ -106,13 +108,13 @@ func TestDashboardActs(t *testing.T) {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { // ends with the step, or the test's context
+	go func() { // ends with the step or the test's context
 		_, err := session.Eval(t.Context(), nil, take)
 		ended <- err
 	}()
 	var step uint64
 	eventually(t, 20*time.Second, "the step", func() error {
-		_, answer, err := ask("viewer", "/ui/api/see?sections=steps", "")
+		_, answer, err := ask("operator", "/ui/api/see?sections=steps", "")
 		if err != nil {
 			return err
 		}
@@ -155,7 +157,7 @@ func TestDashboardActs(t *testing.T) {
 		if status.CodeOf(err) != status.Cancelled || !strings.Contains(err.Error(), "client:operator at 127.0.0.1:") {
 			t.Errorf("the step ended with %v", err)
 		}
-	case <-time.After(slack(20 * time.Second)):
+	case <-time.After(extent.Slack(20 * time.Second)):
 		t.Fatal("the step did not end")
 	}
 	wants("operator", "/ui/api/cancel", cancel, 404, "it has ended")

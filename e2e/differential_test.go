@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/troupe-run/troupe/internal/extent"
 )
 
 var (
@@ -18,12 +20,18 @@ var (
 	differentialPrograms = cmdline.Int("differential-programs", 0, "how many random programs of each area; 0: a share that fits into the time of a test")
 )
 
-// differentialTime bounds the default share of one area, without what it takes to make a finding small.
-const differentialTime = 6 * time.Second
+// differentialTime bounds the default run of one area, without the time to shrink a finding.
+func differentialTime() time.Duration {
+	if extent.Check() {
+		return 6 * time.Second
+	}
+	return 2 * time.Second
+}
 
-// Random programs give on Troupe what they give on TensorFlow's own servers: values, state and errors. What differs is made
-// small and printed with its seed.
+// TestProgramsOnTensorFlow compares random programs on Troupe with TensorFlow's own servers: values, state and errors. A program that
+// differs is shrunk and printed with its seed.
 func TestProgramsOnTensorFlow(t *testing.T) {
+	t.Parallel()
 	python := needPython(t)
 	c := newCluster(t, "ps=1,worker=2")
 	var targets []string
@@ -33,14 +41,14 @@ func TestProgramsOnTensorFlow(t *testing.T) {
 	args := []string{"differential/run.py", "--area", *differentialArea, "--seed", fmt.Sprint(*differentialSeed), "--ours", strings.Join(targets, ",")}
 	limit := 3 * time.Minute
 	programs := *differentialPrograms
-	if programs == 0 && full() {
+	if programs == 0 && extent.Full() {
 		programs = 500
 	}
 	if programs > 0 {
 		args = append(args, "--programs", fmt.Sprint(programs))
 		limit += time.Duration(3*programs) * time.Second
 	} else {
-		args = append(args, "--programs", "60", "--time", fmt.Sprint(differentialTime.Seconds()), "--findings", "1", "--shrink", "30")
+		args = append(args, "--programs", "60", "--time", fmt.Sprint(differentialTime().Seconds()), "--findings", "1", "--shrink", "30")
 	}
 	cmd := exec.Command(python, args...)
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
@@ -49,7 +57,7 @@ func TestProgramsOnTensorFlow(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.kill)
-	code, err := p.wait(slack(limit))
+	code, err := p.wait(extent.Slack(limit))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, p.log.tail())
 	}

@@ -12,13 +12,15 @@
 //   - metamorphic/ makes random programs, runs them in many ways and compares them with an interpreter;
 //     here a sample of them is sent to TensorFlow's own servers.
 //   - differential/ compares random programs, and single ops, on Troupe and on TensorFlow's own servers;
-//     differential_test.go runs some of the programs, and `python differential/run.py --help` tells how to run more.
+//     differential_test.go runs some of the programs, and `python differential/run.py --help` shows how to run more.
 //   - The other tests are in Go: faults, membership, hostile bytes, retries, and the limits and rates
 //     that docs/wire.md states.
 //
+// Long tests that do not measure, and have a cluster of their own, run in parallel (t.Parallel): their clients wait most of the time.
+//
 // On first use, the tests make a Python virtual environment with the packages of requirements.txt in the user's
 // cache directory. TROUPE_PYTHON names an interpreter to use instead. Without Python or a package index they
-// are skipped; with CI=true they fail. TROUPE_E2E_BINARY names a binary to test instead of the one built from
-// this tree, TROUPE_E2E_FULL=1 asks for all repetitions and the largest tensors, and TROUPE_E2E_GROWTH names a
-// file for the tables of docs/growth.md.
+// are skipped; with CI=true they fail. TROUPE_E2E_BINARY names a binary to test instead of the one built from this tree, and
+// TROUPE_E2E_GROWTH names a file for the tables of docs/growth.md. TROUPE_TESTS sets the number of repetitions and the size of tensors: see
+// package internal/extent.
 package e2e

@@ -13,6 +13,11 @@ A case may ask the test for something to be done to a task before it goes on:
   -> {"do": "kill", "task": "ps:0"}
   {"ok": true}
 
+With the argument --fork each request runs in a process of its own, a copy of this one that has imported TensorFlow and done nothing
+else, which ends with it and may be killed. The test is told its number first:
+
+  -> {"do": "started", "task": "4711"}
+
 A program gets `import tensorflow` as tensorflow.compat.v1 in graph mode, as it was written for
 TensorFlow 1; whatever is run starts with an empty default graph.
 """
@@ -89,15 +94,36 @@ def answer(request):
     return reply
 
 
+def in_a_process(request):
+    """Runs a request in a process of its own. What that says of its end comes from there."""
+    known, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(tell)
+        os.read(known, 1)  # until the test knows the process
+        print(json.dumps(answer(request), default=str), file=answers, flush=True)
+        os._exit(0)
+    os.close(known)
+    ask("started", str(child))
+    os.close(tell)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status != 0:
+        print(json.dumps({"ok": False, "error": "Killed", "message": "exit code %d" % status}), file=answers, flush=True)
+
+
 answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)  # what TensorFlow prints goes to the log
 
 
 def main():
+    faulthandler.enable()  # SIGABRT
     faulthandler.register(signal.SIGUSR1, all_threads=True)  # how a test asks where it hangs
     print(json.dumps({"ok": True}), file=answers, flush=True)
-    for line in sys.stdin:
-        print(json.dumps(answer(json.loads(line)), default=str), file=answers, flush=True)
+    while line := sys.stdin.readline():  # not a loop over its lines, which reads ahead
+        if "--fork" in sys.argv:
+            in_a_process(json.loads(line))
+        else:
+            print(json.dumps(answer(json.loads(line)), default=str), file=answers, flush=True)
 
 
 if __name__ == "__main__":

@@ -10,16 +10,17 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe"
+	"github.com/troupe-run/troupe/internal/extent"
 	"github.com/troupe-run/troupe/remote/spec/spectest"
 	"go.uber.org/goleak"
 )
 
-// embedded is a cluster whose tasks all live in this process.
+// embedded is a cluster whose tasks all run in this process.
 type embedded struct {
 	servers []*troupe.Server
 }
 
-// embed starts so many tasks of one job, and stops them at the test's end.
+// embed starts the given number of tasks of one job, and stops them when the test ends.
 func embed(t *testing.T, job string, tasks int) *embedded {
 	t.Helper()
 	spec := troupe.ClusterSpec{}
@@ -53,8 +54,9 @@ func (e *embedded) stop(t *testing.T) {
 	e.servers = nil
 }
 
-// TensorFlow's client drives servers that live in a Go program.
+// TestEmbeddedServers has TensorFlow's client drive servers embedded in a Go program.
 func TestEmbeddedServers(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	e := embed(t, "task", 3)
 	d := drivers.borrow(t)
@@ -66,8 +68,8 @@ func TestEmbeddedServers(t *testing.T) {
 	expect(t, "departments", program(t, d, "departments.py", third, first), "done")
 }
 
-// Nothing of a cluster is left running when its servers have stopped, also where sessions were
-// open, steps waited and clients were connected.
+// TestStoppedServersLeaveNoGoroutine checks that nothing of a cluster keeps running when its servers have stopped, even with open sessions,
+// waiting steps and connected clients.
 func TestStoppedServersLeaveNoGoroutine(t *testing.T) {
 	here := goleak.IgnoreCurrent()
 	e := embed(t, "task", 3)
@@ -96,7 +98,7 @@ func TestStoppedServersLeaveNoGoroutine(t *testing.T) {
 		v.Release()
 	}
 
-	// A step that waits for an element of a queue on another task while the servers stop.
+	// This step waits for an element of a queue on another task while the servers stop.
 	waiting := graphOf(on(queueNode("queue"), "/job:task/task:2"), on(dequeueNode("take", "queue"), "/job:task/task:2"))
 	if err := local.Extend(t.Context(), waiting); err != nil {
 		t.Fatal(err)
@@ -112,14 +114,14 @@ func TestStoppedServersLeaveNoGoroutine(t *testing.T) {
 		if err == nil {
 			t.Error("a step got an element that nobody gave")
 		}
-	case <-time.After(slack(10 * time.Second)):
+	case <-time.After(extent.Slack(10 * time.Second)):
 		t.Error("a step outlived its servers")
 	}
 	m.close()
 	goleak.VerifyNone(t, here)
 }
 
-// The same process runs cluster after cluster.
+// TestServersComeAndGo runs one cluster after another in the same process.
 func TestServersComeAndGo(t *testing.T) {
 	for range 5 {
 		e := embed(t, "task", 2)

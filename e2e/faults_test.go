@@ -11,9 +11,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/troupe-run/troupe/internal/extent"
 )
 
-// functionsOf are the names of a file's test functions.
+// functionsOf returns the names of a file's test functions.
 func functionsOf(t *testing.T, path string) []string {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -32,6 +34,7 @@ func functionsOf(t *testing.T, path string) []string {
 
 // TestFaults runs every function of faults/lost.py several times, each on a cluster of its own.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	for _, function := range functionsOf(t, "faults/lost.py") {
 		t.Run(strings.TrimPrefix(function, "test_"), func(t *testing.T) {
 			needPython(t)
@@ -40,14 +43,15 @@ func TestFaults(t *testing.T) {
 			d.act = c.act
 			for i := range repetitions() {
 				d.must(t, request{Case: "faults/lost.py", Function: function, Name: fmt.Sprintf("%s_%d", function, i),
-					Targets: c.targets(), Slack: slackFactor}, caseTime)
+					Targets: c.targets()}, caseTime)
 			}
 		})
 	}
 }
 
-// TestAbsentTask runs the functions of faults/absent.py on a cluster one of whose tasks is not there.
+// TestAbsentTask runs the functions of faults/absent.py on a cluster with one task that is not running.
 func TestAbsentTask(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join("faults", "absent.py")
 	for _, function := range functionsOf(t, path) {
 		t.Run(strings.TrimPrefix(function, "test_"), func(t *testing.T) {
@@ -64,12 +68,12 @@ func TestAbsentTask(t *testing.T) {
 			c.ready(t)
 			d := drivers.borrow(t)
 			d.act = c.act
-			d.must(t, request{Case: path, Function: function, Name: function, Targets: c.targets(), Slack: slackFactor}, caseTime)
+			d.must(t, request{Case: path, Function: function, Name: function, Targets: c.targets()}, caseTime)
 		})
 	}
 }
 
-// act does to a task what a case asks for.
+// act performs an action of a case on a task.
 func (c *cluster) act(what, key string) error {
 	for _, k := range c.tasks {
 		if k.key() != key {
@@ -94,13 +98,12 @@ func (c *cluster) act(what, key string) error {
 	return fmt.Errorf("no task %s", key)
 }
 
-// comeBack starts a task and waits until it answers, and until the others reach it: a restarted
-// task is known within a second.
+// comeBack starts a task and waits until it answers and the others reach it, which must take less than a second for a restarted task.
 func (c *cluster) comeBack(k *task) error {
 	if err := c.launch(k); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), slack(10*time.Second))
+	ctx, cancel := context.WithTimeout(context.Background(), extent.Slack(10*time.Second))
 	defer cancel()
 	for _, other := range c.tasks {
 		if other.proc == nil || !other.proc.running() {

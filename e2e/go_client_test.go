@@ -24,11 +24,10 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// tensorflowServers starts a process with TensorFlow's own servers, the tasks of one job "worker", and gives their
-// targets.
+// tensorflowServers starts a process with TensorFlow's own servers, the tasks of one job "worker", and returns their targets.
 func tensorflowServers(t *testing.T, tasks int) (targets []string, p *process) {
 	t.Helper()
-	// The ports are chosen when all else is ready, since nobody holds them meanwhile.
+	// The ports are chosen last, since nothing reserves them until they are bound.
 	const program = `
 import os, socket, sys
 import tensorflow as tf
@@ -84,9 +83,10 @@ func dialTarget(t *testing.T, target string) *troupe.Client {
 	return c
 }
 
-// The same Go program gives the same on a server of its own process, on one of Troupe's elsewhere, and on
-// TensorFlow's own.
+// TestGoProgramOnAllServers checks that a Go program prints the same with a server in its own process, with a separate Troupe server, and
+// with TensorFlow's own.
 func TestGoProgramOnAllServers(t *testing.T) {
+	t.Parallel()
 	targets, _ := tensorflowServers(t, 2)
 	c := newCluster(t, "worker=2")
 	masters := []struct {
@@ -115,7 +115,7 @@ func TestGoProgramOnAllServers(t *testing.T) {
 	}
 }
 
-// goProgram is a program in Go that tells what it sees.
+// goProgram is a Go program that prints its results.
 type goProgram struct {
 	t       *testing.T
 	ctx     context.Context
@@ -142,7 +142,7 @@ func (p *goProgram) do(feeds troupe.Feeds, what *op.Operation) {
 	p.must(err)
 }
 
-// open opens a session over what was built.
+// open opens a session with the graph that was built.
 func (p *goProgram) open(s *op.Scope) {
 	p.t.Helper()
 	def, err := s.GraphDef()
@@ -162,7 +162,7 @@ func (p *goProgram) run() {
 	p.resets()
 }
 
-// training moves variables of the second task.
+// training trains variables of the second task.
 func (p *goProgram) training() {
 	s := op.NewScope()
 	x := op.Placeholder(s.WithName("x"), tensor.Float32, attr.Shape(shape.Of(-1, 2)))
@@ -209,7 +209,7 @@ func echoed[V any](p *goProgram, s *troupe.Session, through op.Output, fetch op.
 	p.tell("%T %v", back, back)
 }
 
-// values passes values of all types.
+// values feeds and fetches values of all types.
 func (p *goProgram) values() {
 	s := op.NewScope()
 	of := func(d tensor.DType) (in, out op.Output) {
@@ -296,7 +296,7 @@ func values(tensors []*tensor.Tensor) (all []float32) {
 	return all
 }
 
-// failures have the same classes.
+// failures runs steps that fail, and prints the classes of their errors.
 func (p *goProgram) failures() {
 	s := op.NewScope()
 	x := op.Placeholder(s.WithName("x"), tensor.Float32)
@@ -323,7 +323,7 @@ func (p *goProgram) failures() {
 	p.tell("a closed session: %v", status.CodeOf(err))
 }
 
-// cancelled gives up steps that wait: once the server has heard of it, they take no element.
+// cancelled cancels waiting steps. Once the server has learned of it, they take no element.
 func (p *goProgram) cancelled() {
 	s := op.NewScope()
 	queue := op.FIFOQueueV2(s.WithName("queue"), []tensor.DType{tensor.Float32}, attr.Shapes([]shape.Shape{shape.Of()}))
@@ -342,7 +342,7 @@ func (p *goProgram) cancelled() {
 		_, err = p.session.Eval(ctx, nil, take)
 		p.tell("too late: %v", status.CodeOf(err))
 		cancel()
-		// On a busy machine, the server may bring the element before it has cancelled the steps: then one of them takes it.
+		// On a busy machine, the element may arrive before the server has cancelled the steps. One of them then takes it.
 		n := int32(0)
 		for range 3 {
 			if n == 0 {
@@ -357,7 +357,7 @@ func (p *goProgram) cancelled() {
 	}
 }
 
-// large passes tensors that have to be cut into frames.
+// large passes tensors that must be split into frames.
 func (p *goProgram) large() {
 	s := op.NewScope()
 	x := op.Placeholder(s.WithName("x"), tensor.Float32)
@@ -376,7 +376,7 @@ func (p *goProgram) large() {
 	out, err := p.session.Eval(p.ctx, troupe.Feeds{x: t}, negative)
 	t.Release()
 	p.must(err)
-	<-done // nobody has the numbers any more
+	<-done // the numbers are no longer in use
 	back, err := tensor.Values[float32](out[0])
 	p.must(err)
 	wrong := 0
@@ -393,7 +393,7 @@ func (p *goProgram) large() {
 	p.tell("long strings are the same: %v", slices.Equal(text, long))
 }
 
-// many runs steps of many goroutines on one connection.
+// many runs steps from many goroutines on one connection.
 func (p *goProgram) many() {
 	s := op.NewScope()
 	x := op.Placeholder(s.WithName("x"), tensor.Float32)

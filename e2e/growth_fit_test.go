@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// worstExponent is the growth from which a measure needs an explanation: 1 is linear, and the rest
-// leaves room for noise and for logarithms.
+// worstExponent is the growth above which a measure needs an explanation: 1 is linear, and the rest leaves room for noise and for
+// logarithms.
 const worstExponent = 1.2
 
 // growth is a table of measures over sizes, such as the number of tasks.
@@ -27,7 +27,7 @@ type growthRow struct {
 	values     []float64
 }
 
-// add notes a measure at a size, which is added to the table's if it is new.
+// add records a measure at a size, and adds the size to the table if it is new.
 func (g *growth) add(size int, name, unit string, value float64) {
 	at := slices.Index(g.sizes, size)
 	if at < 0 {
@@ -58,9 +58,8 @@ func (g *growth) row(t testing.TB, name string) *growthRow {
 	return nil
 }
 
-// exponent is the slope of the measure over the sizes, both as logarithms, by least squares: 0 for
-// what stays, 1 for what grows in proportion, 2 for its square. NaN where fewer than two values are
-// above 0.
+// exponent returns the slope of the measure over the sizes, both as logarithms, by least squares: 0 for constant, 1 for linear, 2 for
+// quadratic growth. It is NaN if fewer than two values are above 0.
 func exponent(sizes []int, values []float64) float64 {
 	var n, x, y, xx, xy float64
 	for i, v := range values {
@@ -76,8 +75,7 @@ func exponent(sizes []int, values []float64) float64 {
 	return (n*xy - x*y) / (n*xx - x*x)
 }
 
-// last is the exponent between the two largest sizes, where a cost that is there at every size does
-// not hide growth.
+// last returns the exponent between the two largest sizes, where a constant cost hides growth least.
 func (r *growthRow) last(sizes []int) float64 {
 	n := len(r.values)
 	if n < 2 {
@@ -86,7 +84,7 @@ func (r *growthRow) last(sizes []int) float64 {
 	return exponent(sizes[n-2:n], r.values[n-2:])
 }
 
-// markdown is the table with the exponents; those that need an explanation are marked.
+// markdown returns the table with the exponents; those that need an explanation are bold.
 func (g *growth) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n| measure | unit |", g.title)
@@ -118,7 +116,7 @@ func (g *growth) markdown() string {
 	return b.String()
 }
 
-// figure prints three digits, and no more than a person reads.
+// figure prints a value with about three digits.
 func figure(v float64) string {
 	switch {
 	case v >= 100 || v == math.Trunc(v):

@@ -20,8 +20,8 @@ func sumOf(name string, inputs ...string) *nodepb.NodeDef {
 	return n
 }
 
-// wideGraph has for each task the NoOp stay_i and the constant part_i; the sum of all parts on task
-// 0, and pair, the sum of those of tasks 0 and 1.
+// wideGraph returns a graph with the NoOp stay_i and the constant part_i for each task, the sum of all parts on task 0, and pair, the sum
+// of those of tasks 0 and 1.
 func wideGraph(job string, tasks int) (g *graphpb.GraphDef, everywhere []string) {
 	var nodes []*nodepb.NodeDef
 	var parts []string
@@ -34,8 +34,7 @@ func wideGraph(job string, tasks int) (g *graphpb.GraphDef, everywhere []string)
 	return graphOf(nodes...), everywhere
 }
 
-// chains is a graph of so many nodes or a few more: one chain on each task, whose ends are summed
-// on task 0.
+// chains returns a graph of at least the given number of nodes, and a few more: one chain on each task, whose ends are summed on task 0.
 func chains(job string, tasks, nodes int) *graphpb.GraphDef {
 	all := make([]*nodepb.NodeDef, 0, nodes+tasks+1)
 	var ends []string
@@ -52,8 +51,8 @@ func chains(job string, tasks, nodes int) *graphpb.GraphDef {
 	return graphOf(append(all, onTask(sumOf("sum", ends...), job, 0))...)
 }
 
-// woven is a graph of so many nodes in layers, each of which runs on the tasks in turn, so that
-// nearly every edge joins two tasks; a group at the end waits for all of them.
+// woven returns a graph of the given number of nodes in layers, whose nodes are on the tasks in turn, so that nearly every edge joins two
+// tasks. A group at the end waits for all of them.
 func woven(job string, tasks, nodes int) *graphpb.GraphDef {
 	const width = 64
 	all := make([]*nodepb.NodeDef, 0, nodes+1)
@@ -70,8 +69,8 @@ func woven(job string, tasks, nodes int) *graphpb.GraphDef {
 	return graphOf(append(all, onTask(group, job, 0))...)
 }
 
-// model is a graph of about so many nodes as a training program has: named variables, some of which
-// nothing pins, their initial values and updates, a group of all initializers.
+// model returns a graph of about the given number of nodes, as in a training program: named variables, some of them unpinned, their initial
+// values and updates, and a group of all initializers.
 func model(job string, tasks, nodes int) *graphpb.GraphDef {
 	all := make([]*nodepb.NodeDef, 0, nodes+8)
 	group := node("init", "NoOp", 0)

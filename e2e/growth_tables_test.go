@@ -13,8 +13,8 @@ import (
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 )
 
-// TestGrowthTables takes the curves of docs/growth.md, which takes some minutes, and writes them to
-// the file that TROUPE_E2E_GROWTH names.
+// TestGrowthTables measures the curves of docs/growth.md, which takes some minutes, and writes them to the file that TROUPE_E2E_GROWTH
+// names.
 func TestGrowthTables(t *testing.T) {
 	if growthFile() == "" {
 		t.Skip("TROUPE_E2E_GROWTH names no file")

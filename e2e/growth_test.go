@@ -17,18 +17,19 @@ import (
 
 	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
 	"github.com/troupe-run/troupe"
+	"github.com/troupe-run/troupe/internal/extent"
 	"github.com/troupe-run/troupe/remote/spec/spectest"
 )
 
-// growthFile is where TestGrowthTables writes, which is skipped without it.
+// growthFile returns the file that TestGrowthTables writes; without it, the test is skipped.
 func growthFile() string { return os.Getenv("TROUPE_E2E_GROWTH") }
 
-// startedAtOnce is how many tasks start at the same time: all of a large cluster share this machine's
-// cores, which each task of a real one has to itself.
+// startedAtOnce is how many tasks start at the same time. All tasks of a simulated cluster share this machine's cores, while each task of a
+// real one has cores of its own.
 const startedAtOnce = 8
 
-// simulate starts so many tasks of the job "task" in this process and waits until each of them has
-// heard by gossip of all others. It tells how long both took.
+// simulate starts the given number of tasks of the job "task" in this process and waits until each of them has learned of all others by
+// gossip. It returns how long both took.
 func simulate(t *testing.T, tasks int) (e *embedded, started, known took) {
 	t.Helper()
 	spec := troupe.ClusterSpec{}
@@ -43,10 +44,10 @@ func simulate(t *testing.T, tasks int) (e *embedded, started, known took) {
 	var starting sync.WaitGroup
 	turns := make(chan struct{}, startedAtOnce)
 	begin := func(i int) (err error) {
-		e.servers[i], err = troupe.NewServer(t.Context(), spec, troupe.WithTask(i), troupe.WithStart(!raceDetector), quiet)
+		e.servers[i], err = troupe.NewServer(t.Context(), spec, troupe.WithTask(i), troupe.WithStart(!extent.RaceDetector), quiet)
 		return err
 	}
-	if raceDetector { // see remote.Listen; it takes longer, since tasks that are not served yet are waited for
+	if extent.RaceDetector { // see remote.Listen; this takes longer, since tasks wait for others that do not serve yet
 		for i := range tasks {
 			if err := begin(i); err != nil {
 				t.Fatal(err)
@@ -82,7 +83,7 @@ func simulate(t *testing.T, tasks int) (e *embedded, started, known took) {
 	return e, started, since()
 }
 
-// usage is what this process holds at a moment.
+// usage is what this process holds at one moment.
 type usage struct {
 	heap, goroutines, sockets float64 // bytes, and numbers
 }
@@ -90,12 +91,12 @@ type usage struct {
 // use measures the process after collecting its garbage.
 func use() usage {
 	var m runtime.MemStats
-	for range 2 { // what rests in a sync.Pool survives one collection
+	for range 2 { // the contents of a sync.Pool survive one collection
 		runtime.GC()
 	}
 	runtime.ReadMemStats(&m)
 	u := usage{heap: float64(m.HeapAlloc) + float64(m.StackInuse), goroutines: float64(runtime.NumGoroutine())}
-	links, _ := os.ReadDir("/proc/self/fd") // where there is no such folder, nothing is counted
+	links, _ := os.ReadDir("/proc/self/fd") // without such a folder, nothing is counted
 	for _, l := range links {
 		if to, err := os.Readlink("/proc/self/fd/" + l.Name()); err == nil && strings.HasPrefix(to, "socket:") {
 			u.sockets++
@@ -110,7 +111,7 @@ func (u usage) minus(v usage) usage {
 
 const mib = 1 << 20
 
-// note adds what a part of the simulation holds to a table.
+// note adds the usage of a part of the simulation to a table.
 func (u usage) note(g *growth, size int, of string) {
 	g.add(size, of+": heap and stacks", "MiB", u.heap/mib)
 	g.add(size, of+": goroutines", "", u.goroutines)
@@ -119,7 +120,7 @@ func (u usage) note(g *growth, size int, of string) {
 	}
 }
 
-// processorTime is what this process has used of all cores.
+// processorTime returns the processor time of this process, over all cores.
 func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
@@ -129,11 +130,11 @@ func processorTime(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// took is the time that something has taken, and that of all cores which this process has used for
-// it. The second one is what to compare on a machine that others use too.
+// took is the wall time of an operation, and the processor time that this process used for it on all cores. On a shared machine, compare
+// the latter.
 type took struct{ wall, processor time.Duration }
 
-// timed is what f takes.
+// timed returns the time that f takes.
 func timed(t *testing.T, f func()) took {
 	t.Helper()
 	begun, used := time.Now(), processorTime(t)
@@ -159,7 +160,7 @@ func openOn(t *testing.T, s *troupe.Server, g *graphpb.GraphDef) *troupe.Session
 	return session
 }
 
-// runOn runs a step of a session, whose results nobody wants.
+// runOn runs a step of a session and discards its results.
 func runOn(t *testing.T, s *troupe.Session, fetches, targets []string) {
 	t.Helper()
 	out, err := s.Run(t.Context(), nil, fetches, targets)
@@ -171,35 +172,41 @@ func runOn(t *testing.T, s *troupe.Session, fetches, targets []string) {
 	}
 }
 
-// cost is what a step takes: the first one, the median time of the others, and on average what they
-// use of the processor and allocate, in the whole process.
+// cost is the cost of a step: the time of the first one, the median time of the others, and their average processor time and allocations,
+// in the whole process.
 type cost struct {
 	first             took
 	median, processor time.Duration
 	allocs, bytes     float64
 }
 
-// steps repeats a step for about limit, and at least five times after the first one, which builds
-// its plan.
+// steps repeats a step for about limit, and at least five times after the first one, which builds the plan.
 func steps(t *testing.T, limit time.Duration, step func()) cost {
 	t.Helper()
 	c := cost{first: timed(t, step)}
 	step()
 	var times []time.Duration
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	c.processor = timed(t, func() {
-		for begun := time.Now(); len(times) < 5 || len(times) < 2000 && time.Since(begun) < limit; {
-			one := time.Now()
-			step()
-			times = append(times, time.Since(one))
-		}
-	}).processor / time.Duration(len(times))
-	runtime.ReadMemStats(&after)
+	var allocs, bytes []float64
+	const parts = 5
+	for range parts {
+		var before, after runtime.MemStats
+		n := 0
+		runtime.ReadMemStats(&before)
+		c.processor += timed(t, func() {
+			for begun := time.Now(); n == 0 || n < 2000/parts && time.Since(begun) < limit/parts; n++ {
+				one := time.Now()
+				step()
+				times = append(times, time.Since(one))
+			}
+		}).processor
+		runtime.ReadMemStats(&after)
+		allocs = append(allocs, float64(after.Mallocs-before.Mallocs)/float64(n))
+		bytes = append(bytes, float64(after.TotalAlloc-before.TotalAlloc)/float64(n))
+	}
+	c.processor /= time.Duration(len(times))
 	slices.Sort(times)
 	c.median = times[len(times)/2]
-	c.allocs = float64(after.Mallocs-before.Mallocs) / float64(len(times))
-	c.bytes = float64(after.TotalAlloc-before.TotalAlloc) / float64(len(times))
+	c.allocs, c.bytes = slices.Min(allocs), slices.Min(bytes) // what else runs, such as gossip, only adds to them
 	return c
 }
 
@@ -211,8 +218,7 @@ func (c cost) note(g *growth, size int, of string) {
 	g.add(size, of+": allocated", "KiB", c.bytes/1024)
 }
 
-// growWithTasks measures a cluster of so many tasks: at rest, one master's steps, and steps of many
-// masters.
+// growWithTasks measures a cluster of the given number of tasks: at rest, steps of one master, and steps of many masters.
 func growWithTasks(t *testing.T, g *growth, tasks int, rest, stepTime time.Duration) {
 	before := use()
 	e, started, known := simulate(t, tasks)
@@ -221,9 +227,9 @@ func growWithTasks(t *testing.T, g *growth, tasks int, rest, stepTime time.Durat
 	idle := use()
 	idle.minus(before).note(g, tasks, "at rest")
 	if rest > 0 {
-		time.Sleep(rest) // the gossip tells the last news some times more
+		time.Sleep(rest) // the gossip repeats the latest updates a few times
 		used := processorTime(t)
-		time.Sleep(rest) // the measure is of what happens while nobody does anything
+		time.Sleep(rest) // measures an idle cluster
 		g.add(tasks, "at rest: processor", "ms/s", milliseconds(processorTime(t)-used)/rest.Seconds())
 	}
 
@@ -282,7 +288,7 @@ func closeSession(t *testing.T, s *troupe.Session) {
 	}
 }
 
-// stopAtOnce stops all servers at the same time.
+// stopAtOnce stops all servers concurrently.
 func (e *embedded) stopAtOnce(t *testing.T) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -300,7 +306,7 @@ func (e *embedded) stopAtOnce(t *testing.T) {
 	e.servers = nil
 }
 
-// growWithSessions measures so many sessions on one master of a cluster of four.
+// growWithSessions measures the given number of sessions on one master of a cluster of four tasks.
 func growWithSessions(t *testing.T, g *growth, e *embedded, sessions int, stepTime time.Duration) {
 	def, everywhere := wideGraph("task", len(e.servers))
 	before := use()
@@ -325,7 +331,7 @@ func growWithSessions(t *testing.T, g *growth, e *embedded, sessions int, stepTi
 	}).note(g, sessions, "close all")
 }
 
-// growWithGraph measures sessions with a graph of so many nodes.
+// growWithGraph measures sessions with a graph of the given number of nodes.
 func growWithGraph(t *testing.T, g *growth, e *embedded, def *graphpb.GraphDef, nodes int, fetches, targets []string, stepTime time.Duration) {
 	before := use()
 	var s *troupe.Session
@@ -343,15 +349,15 @@ func growWithGraph(t *testing.T, g *growth, e *embedded, def *graphpb.GraphDef, 
 	timed(t, func() { closeSession(t, s) }).note(g, nodes, "close")
 }
 
-// What a task costs does not depend on how many others there are, nor a step on tasks, sessions and
-// nodes that it does not touch. The sizes are small: TestGrowthTables takes the whole curves.
+// TestGrowth checks that the cost of a task does not depend on the number of others, and that of a step not on tasks, sessions and nodes
+// that it does not touch. The sizes are small: TestGrowthTables measures the whole curves.
 func TestGrowth(t *testing.T) {
 	const stepTime = 100 * time.Millisecond
 	atMost := func(t *testing.T, g *growth, name string, most float64) {
 		t.Helper()
 		r := g.row(t, name)
-		if raceDetector && strings.HasSuffix(name, "allocations") {
-			return // under it a sync.Pool forgets at random
+		if extent.RaceDetector && strings.HasSuffix(name, "allocations") {
+			return // under the race detector, a sync.Pool drops values at random
 		}
 		if e := exponent(g.sizes, r.values); e > most {
 			t.Errorf("%s grows with the power %.2f: %v for %v", name, e, r.values, g.sizes)
@@ -363,8 +369,8 @@ func TestGrowth(t *testing.T) {
 			growWithTasks(t, g, n, 0, stepTime)
 		}
 		t.Log("\n" + g.markdown())
-		// One task of each cluster is not another one: what is done once for each other task has the power
-		// 1.16 at these sizes. What grows with the square has 2.
+		// Work that is done once for each other task has the exponent 1.16 at these sizes, since a cluster of n tasks has n-1 others.
+		// Quadratic growth has 2.
 		const worst = 1.5
 		for name, most := range map[string]float64{
 			"at rest: goroutines": worst, "at rest: heap and stacks": worst, "2 tasks: allocations": 0.3, "no_op on all: allocations": worst,
@@ -374,7 +380,7 @@ func TestGrowth(t *testing.T) {
 		}
 		most := map[string]float64{"at rest: goroutines": 40, "links of a master to all: goroutines": 16} // for each task
 		if runtime.GOOS == "linux" {
-			most["links of a master to all: sockets"] = 4 // of two connections, which have both ends here
+			most["links of a master to all: sockets"] = 4 // two connections, with both ends in this process
 		}
 		for name, each := range most {
 			for i, v := range g.row(t, name).values {
@@ -387,7 +393,7 @@ func TestGrowth(t *testing.T) {
 	e, _, _ := simulate(t, 4)
 	t.Run("sessions", func(t *testing.T) {
 		g := &growth{title: "Sessions"}
-		growWithSessions(t, &growth{}, e, 1, stepTime) // the links are opened
+		growWithSessions(t, &growth{}, e, 1, stepTime) // opens the links
 		for _, n := range []int{10, 30, 100} {
 			growWithSessions(t, g, e, n, stepTime)
 		}

@@ -32,11 +32,10 @@ import (
 	"github.com/troupe-run/troupe/remote/client"
 )
 
-// attack is what a hostile client does until its time is over. An error of one attempt is what it expects; the next
-// one follows.
+// attack is what a hostile client does until its time is over. Errors of single attempts are expected; the next attempt follows.
 type attack func(ctx context.Context, a *attacker) error
 
-// attacker counts what an attack has tried.
+// attacker counts the attempts of an attack.
 type attacker struct {
 	address  string
 	attempts atomic.Int64
@@ -70,7 +69,7 @@ var hostileAttacks = map[string]attack{
 	"strangers' links":     strangersLinks,
 }
 
-// hostileNames are the attacks in the order in which they come.
+// hostileNames returns the attacks in the order in which they run.
 func hostileNames() []string {
 	names := slices.Sorted(maps.Keys(hostileAttacks))
 	return slices.DeleteFunc(names, func(n string) bool { return n == "nothing" })
@@ -116,7 +115,7 @@ func either(a, b error) error {
 	return b
 }
 
-// hostileConn is a connection on which anything can be written; what comes is read and forgotten.
+// hostileConn opens a connection on which anything can be written; input is read and discarded.
 func (a *attacker) hostileConn(ctx context.Context) (net.Conn, *http2.Framer, error) {
 	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", a.address)
 	if err != nil {
@@ -145,7 +144,7 @@ func (a *attacker) hostileConn(ctx context.Context) (net.Conn, *http2.Framer, er
 	return c, f, nil
 }
 
-// requestHeaders is the header block of a call, which is the first of its connection or uses no table.
+// requestHeaders returns the header block of a call that is the first on its connection, or does not use the dynamic table.
 func requestHeaders(method string, more ...hpack.HeaderField) []byte {
 	var b bytes.Buffer
 	e := hpack.NewEncoder(&b)
@@ -163,7 +162,7 @@ func headers(f *http2.Framer, stream uint32, block []byte) error {
 	return f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block, EndHeaders: true})
 }
 
-// frames floods a connection with frames, until the server ends it.
+// frames floods a connection with frames until the server closes it.
 func frames(write func(f *http2.Framer, stream uint32, block []byte) error) attack {
 	return func(ctx context.Context, a *attacker) error {
 		c, f, err := a.hostileConn(ctx)
@@ -254,7 +253,7 @@ func largeHeaders(ctx context.Context, a *attacker) error {
 	return nil
 }
 
-// drip keeps calls open by a byte now and then.
+// drip keeps calls open by sending a byte now and then.
 func drip(ctx context.Context, a *attacker) error {
 	c, f, err := a.hostileConn(ctx)
 	if err != nil {
@@ -282,7 +281,7 @@ func drip(ctx context.Context, a *attacker) error {
 	}
 }
 
-// connections opens as many as it may, and keeps them.
+// connections opens as many connections as it may, and keeps them open.
 func connections(ctx context.Context, a *attacker) error {
 	var open []net.Conn
 	defer func() {
@@ -303,7 +302,7 @@ func connections(ctx context.Context, a *attacker) error {
 	return nil
 }
 
-// halfOpen begins calls and says nothing more.
+// halfOpen begins calls and sends nothing more.
 func halfOpen(ctx context.Context, a *attacker) error {
 	var open []net.Conn
 	defer func() {
@@ -337,7 +336,7 @@ func shapeOf(dims ...int64) *shapepb.TensorShapeProto {
 	return s
 }
 
-// claims are small messages that stand for large tensors.
+// claims returns small messages that claim to be large tensors.
 func claims() []*tensorpb.TensorProto {
 	return []*tensorpb.TensorProto{
 		{Dtype: typespb.DataType_DT_STRING, TensorShape: shapeOf(1 << 31)},
@@ -349,7 +348,7 @@ func claims() []*tensorpb.TensorProto {
 	}
 }
 
-// tensorClaims feeds them, to a session that is and to one that is not.
+// tensorClaims feeds them to a session that exists and to one that does not.
 func tensorClaims(ctx context.Context, a *attacker) error {
 	c, err := client.Dial(ctx, "grpc://"+a.address)
 	if err != nil {
@@ -443,7 +442,7 @@ func constantClaims() (all []*graphpb.GraphDef, err error) {
 	return all, nil
 }
 
-// memoryBombs are small graphs with large results.
+// memoryBombs returns small graphs with large results.
 func memoryBombs() (all []*graphpb.GraphDef, err error) {
 	for _, bomb := range []func(s *op.Scope) op.Output{
 		func(s *op.Scope) op.Output { return op.Fill(s, op.Const(s, []int64{1 << 33}), op.Const(s, float32(1))) },
@@ -501,7 +500,7 @@ func memoryBombs() (all []*graphpb.GraphDef, err error) {
 	return all, nil
 }
 
-// functionChain is a graph with functions each of which calls the next one.
+// functionChain returns a graph with functions each of which calls the next one.
 func functionChain() ([]*graphpb.GraphDef, error) {
 	const length = 20_000
 	identity := func(name, op string) *nodepb.NodeDef {
@@ -541,7 +540,7 @@ func wideNodes() ([]*graphpb.GraphDef, error) {
 	return []*graphpb.GraphDef{g}, nil
 }
 
-// endlessLoops runs loops that do not end, in several sessions, until they are cancelled.
+// endlessLoops runs endless loops in several sessions until they are cancelled.
 func endlessLoops(ctx context.Context, a *attacker) error {
 	s := op.NewScope()
 	out := op.While(s, []op.Output{op.Const(s, float32(0))},
@@ -556,7 +555,7 @@ func endlessLoops(ctx context.Context, a *attacker) error {
 	return a.together(ctx, 8, g, out[0].Op.Name(), 3*time.Second)
 }
 
-// together runs steps of one graph side by side, each for a while.
+// together runs steps of one graph concurrently, each for a while.
 func (a *attacker) together(ctx context.Context, n int, g *graphpb.GraphDef, target string, d time.Duration) error {
 	c, err := client.Dial(ctx, "grpc://"+a.address)
 	if err != nil {
@@ -613,7 +612,7 @@ func sessionsThatStay(ctx context.Context, a *attacker) error {
 	return nil
 }
 
-// strangersLinks opens streams of links that begin with anything.
+// strangersLinks opens streams of links that begin with arbitrary messages.
 func strangersLinks(ctx context.Context, a *attacker) error {
 	for _, method := range []string{"/remote.Remoting/Receive", "/troupe.v1.Link/Bulk"} {
 		for _, first := range [][]byte{nil, []byte("hello"), make([]byte, 100), bytes.Repeat([]byte{0xff}, 1000)} {

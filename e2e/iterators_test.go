@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// Clients of different masters share an iterator by its name, and one goes on in the middle of a shuffle after its task
-// was killed and started again.
+// TestIteratorsOutliveSessionsAndTasks checks that clients of different masters share an iterator by name, and that an iterator goes on in
+// the middle of a shuffle after its task was killed and restarted.
 func TestIteratorsOutliveSessionsAndTasks(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	c := newCluster(t, "ps=1,worker=2")
 	d := drivers.borrow(t)
@@ -27,8 +28,9 @@ func TestIteratorsOutliveSessionsAndTasks(t *testing.T) {
 	expect(t, "restore, on a task that was started again", program(t, d, "iterator.py", "restore", second, path), rest)
 }
 
-// A task that is killed under a pipeline ends the steps that wait for its elements. Started again, it has a new iterator.
+// TestIteratorOfAKilledTask kills the task of a pipeline: the steps that wait for its elements end. The restarted task has a new iterator.
 func TestIteratorOfAKilledTask(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	c := newCluster(t, "ps=1,worker=2")
 	d, other := drivers.borrow(t), drivers.borrow(t)
@@ -50,8 +52,9 @@ func TestIteratorOfAKilledTask(t *testing.T) {
 	expect(t, "begin, on a task that was started again", program(t, d, "iterator.py", "begin", c.task("worker", 1).target(), path), "[[5, 2], [0, 6]]")
 }
 
-// A client that is killed while it waits for an element leaves the iterator to others.
+// TestIteratorOfAKilledClient kills a client that waits for an element: others can go on using the iterator.
 func TestIteratorOfAKilledClient(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	c := newCluster(t, "ps=1,worker=2")
 	d, killed := drivers.borrow(t), drivers.borrow(t)

@@ -11,9 +11,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/troupe-run/troupe/internal/extent"
 )
 
-// served is the line with which a task tells that it serves.
+// served matches the line with which a task reports that it serves.
 var served = regexp.MustCompile(`msg=serving task=(\S+)`)
 
 // joins starts a process that joins a cluster as a worker.
@@ -37,7 +39,7 @@ func joins(t *testing.T, name, seeds string) *process {
 	return p
 }
 
-// becomes waits until a process serves a task or has ended, and gives the task, or nothing.
+// becomes waits until a process serves a task or has ended, and returns the task, or "".
 func becomes(t *testing.T, p *process) string {
 	t.Helper()
 	task := ""
@@ -54,10 +56,10 @@ func becomes(t *testing.T, p *process) string {
 	return task
 }
 
-// A cluster of which one task is declared on the command line and the others join by seeds: those who
-// come at the same moment share out the tasks, one too many is told who has them, and a task whose
-// process was killed is claimed by another one.
+// TestJoiningBySeeds starts one declared task, which the others join by seeds. Processes that join at the same moment divide the tasks
+// among themselves. A surplus one is told which processes have them, and a task whose process was killed is claimed by another.
 func TestJoiningBySeeds(t *testing.T) {
+	t.Parallel()
 	c := declare(t, "ps=1,worker=2")
 	t.Cleanup(func() {
 		if err := c.stop(); err != nil {
@@ -69,7 +71,7 @@ func TestJoiningBySeeds(t *testing.T) {
 	c.start(t, ps)
 	c.answers(t, ps)
 
-	seeds := "127.0.0.1:1," + ps.addr // the first is nobody
+	seeds := "127.0.0.1:1," + ps.addr // nothing listens at the first
 	var all []*process
 	for i := range 4 {
 		all = append(all, joins(t, fmt.Sprintf("joiner %d", i), seeds))
@@ -83,7 +85,7 @@ func TestJoiningBySeeds(t *testing.T) {
 			tasks[task] = p
 			continue
 		}
-		if code, err := p.wait(slack(stopTime)); err != nil || code != 3 {
+		if code, err := p.wait(extent.Slack(stopTime)); err != nil || code != 3 {
 			t.Errorf("%s: exit code %d, %v", p.name, code, err)
 		}
 	}
@@ -92,7 +94,7 @@ func TestJoiningBySeeds(t *testing.T) {
 		t.Fatalf("%d tasks were claimed: %v", len(tasks), tasks)
 	}
 
-	// Any one of them tells of all, and what one does another computes.
+	// Each of them reports all tasks, and computes for sessions of another.
 	_, text := command(t, "status", "--json", "127.0.0.1:1,"+second.addr)
 	var status struct{ Tasks []struct{ Address string } }
 	if err := json.Unmarshal([]byte(text), &status); err != nil || len(status.Tasks) != 3 || status.Tasks[0].Address != ps.addr {
@@ -102,7 +104,7 @@ func TestJoiningBySeeds(t *testing.T) {
 		t.Error(err)
 	}
 
-	// There is none for a third one, which is told who has them.
+	// There is no task for a third process, which is told which processes have them.
 	code, text := command(t, "serve", "--join", second.addr, "--job", "worker")
 	if code != 3 {
 		t.Errorf("exit code %d: %s", code, text)
@@ -126,7 +128,7 @@ func TestJoiningBySeeds(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, text)
 	}
 
-	// A frozen process still has its task: its address answers nobody, but nobody else can bind it.
+	// A frozen process keeps its task: its address does not answer, but no other process can bind it.
 	next.freeze()
 	code, text = command(t, "serve", "--join", second.addr, "--job", "worker", "--task", "0")
 	next.signal(syscall.SIGCONT)

@@ -13,22 +13,23 @@ import (
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/extent"
 	"github.com/troupe-run/troupe/remote/client"
 )
 
 const (
-	slowBytes = 64 * mebibyte // what slow clients fetch or feed
-	// slowClient bounds the MiB of the server's memory that one slow client takes beyond the tensor,
-	// which all of those below share.
+	slowBytes = 64 * mebibyte // the size that slow clients fetch or feed
+	// slowClient bounds the MiB of the server's memory that one slow client takes beyond the tensor, which all slow clients share.
 	slowClient = 1
-	// beside bounds how much longer a step of another client takes, at the median, while clients are
-	// slow: as a factor, and as what two cores need to come round.
+	// besideFactor and besideMore bound the median time of another client's step while clients are slow: a factor, and the time that two
+	// cores need for a scheduling round.
 	besideFactor, besideMore = 3, 2 * time.Millisecond
 )
 
-// Clients that take what they asked for at a byte a second, or send it so, hold nobody else up and cost
-// little memory, one of them or a hundred. When they go on at full speed they get what they asked for.
+// TestSlowClients checks that clients that read or send a byte a second, one of them or a hundred, do not delay others and cost little
+// memory. When they go on at full speed, they are served.
 func TestSlowClients(t *testing.T) {
+	t.Parallel()
 	withoutRace(t)
 	c := newCluster(t, "ps=1,worker=1")
 	k, ctx := c.task("worker", 0), patient(t)
@@ -41,13 +42,13 @@ func TestSlowClients(t *testing.T) {
 	before := latencies(ctx, t, s)
 
 	counts := []int{1, 100}
-	if testing.Short() {
+	if !extent.Check() {
 		counts = counts[1:]
 	}
 	for _, row := range []struct {
 		name    string
 		window  uint32
-		receive int // bytes that the kernel keeps for the client
+		receive int // the client's receive buffer in the kernel, in bytes
 		begin   func(r *rawClient, session string) error
 		slowly  func(r *rawClient) error // each second
 		finish  func(r *rawClient) error
@@ -96,8 +97,9 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
-// An answer that a client does not take holds up no other one on the same connection.
+// TestSlowStream checks that an answer that a client does not read does not delay others on the same connection.
 func TestSlowStream(t *testing.T) {
+	t.Parallel()
 	const size = 4 * mebibyte
 	c := newCluster(t, "worker=1")
 	k, ctx := c.task("worker", 0), patient(t)
@@ -113,7 +115,7 @@ func TestSlowStream(t *testing.T) {
 		if _, err := r.call("RunStep", &corepb.RunStepRequest{SessionHandle: s.Handle(), Fetch: []string{"two:0"}}); err != nil {
 			t.Fatal(err)
 		}
-		err := r.answers(1, slack(5*time.Second), func(message []byte) error {
+		err := r.answers(1, extent.Slack(5*time.Second), func(message []byte) error {
 			if len(message) > 100 {
 				return fmt.Errorf("%d bytes came", len(message))
 			}
@@ -131,8 +133,9 @@ func TestSlowStream(t *testing.T) {
 	}
 }
 
-// What clients claim to send, and do not, leaves room for those who do.
+// TestClaimedFeeds checks that feeds that clients announce but do not send leave room for those of other clients.
 func TestClaimedFeeds(t *testing.T) {
+	t.Parallel()
 	withoutRace(t)
 	c := newCluster(t, "worker=1")
 	k, ctx := c.task("worker", 0), patient(t)
@@ -175,13 +178,13 @@ func eachSecond(end <-chan struct{}, do func() error) error {
 	}
 }
 
-// askForV asks for the variable.
+// askForV requests the variable.
 func (r *rawClient) askForV(session string) error {
 	_, err := r.call("RunStep", &corepb.RunStepRequest{SessionHandle: session, Fetch: []string{"v_read:0"}})
 	return err
 }
 
-// widen reads all that has come, which keeps the connection alive, and lets one byte more come.
+// widen reads all input, which keeps the connection alive, and allows the server to send one more byte.
 func (r *rawClient) widen() error {
 	if err := r.whatCame(); err != nil {
 		return err
@@ -189,7 +192,7 @@ func (r *rawClient) widen() error {
 	return r.framer.WriteWindowUpdate(1, 1)
 }
 
-// whatCame reads what has come, which must not be the end of the call.
+// whatCame reads all input, which must not end the call.
 func (r *rawClient) whatCame() error {
 	for {
 		if err := r.conn.SetReadDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
@@ -213,7 +216,7 @@ func (r *rawClient) trickle() error {
 	return err
 }
 
-// takeV takes the rest of the variable at full speed. It must be long: what came before was little.
+// takeV reads the rest of the variable at full speed. The rest must be long, since little was read before.
 func (r *rawClient) takeV() error { return r.takeRest(slowBytes) }
 
 func (r *rawClient) takeRest(bytes int) error {
@@ -223,7 +226,7 @@ func (r *rawClient) takeRest(bytes int) error {
 	if err := errors.Join(r.framer.WriteWindowUpdate(1, 1<<30), r.conn.(*net.TCPConn).SetReadBuffer(1<<20)); err != nil {
 		return err
 	}
-	return r.answers(1, slack(limitTime), func(message []byte) error {
+	return r.answers(1, extent.Slack(limitTime), func(message []byte) error {
 		if len(message) < bytes {
 			return fmt.Errorf("%d bytes came", len(message))
 		}
@@ -234,7 +237,7 @@ func (r *rawClient) takeRest(bytes int) error {
 // claimX begins a feed of slowBytes.
 func (r *rawClient) claimX(session string) error { return r.claim(session, slowBytes) }
 
-// claim begins a feed of so many bytes.
+// claim begins a feed of the given size.
 func (r *rawClient) claim(session string, bytes uint32) error {
 	message, err := claimedFeed(session, bytes)
 	if err == nil {
@@ -252,8 +255,7 @@ func (r *rawClient) drip() error { return r.framer.WriteData(1, false, []byte{1}
 // unanswered checks that the call is still open.
 func (r *rawClient) unanswered() error { return r.whatCame() }
 
-// latencies are the medians of steps that do nothing on the master's task and on another, taken for
-// two seconds.
+// latencies returns the median times of no-op steps on the master's task and on another, measured for two seconds.
 func latencies(ctx context.Context, t testing.TB, s *client.Session) map[string]time.Duration {
 	t.Helper()
 	took := map[string][]time.Duration{}
@@ -288,7 +290,7 @@ func feeds(ctx context.Context, t testing.TB, s *client.Session) {
 	}
 }
 
-// whole checks that a client that reads gets what the slow ones do not take.
+// whole checks that a client that reads is served beside the slow ones.
 func whole(ctx context.Context, t testing.TB, s *client.Session) {
 	t.Helper()
 	out, err := s.Run(ctx, nil, []string{"v_read:0"}, nil)

@@ -11,13 +11,14 @@ import (
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/extent"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 )
 
-// What does not fit into one message of TensorFlow's protocol is refused with what to do, before
-// memory is taken for it, and the session goes on.
+// TestMessagesBeyondTheProtocol checks that a message too large for TensorFlow's protocol is refused with advice, before memory is taken
+// for it, and that the session goes on.
 func TestMessagesBeyondTheProtocol(t *testing.T) {
 	withoutRace(t)
 	const size, times = 64 * mebibyte, 33 // 2 GiB and 64 MiB together
@@ -59,7 +60,7 @@ func TestMessagesBeyondTheProtocol(t *testing.T) {
 		err := m.conn.Invoke(ctx, "/tensorflow.MasterService/RunStep", make([]byte, mebibyte), &corepb.RunStepResponse{},
 			grpc.ForceCodecV2(repeating(size*times/mebibyte)), grpc.MaxCallSendMsgSize(math.MaxUint32))
 		refused(t, err, codes.ResourceExhausted, append(advice, fmt.Sprint(math.MaxInt32))...)
-		if took := time.Since(begun); took > slack(5*time.Second) {
+		if took := time.Since(begun); took > extent.Slack(5*time.Second) {
 			t.Errorf("it was refused after %v", took)
 		}
 	})
@@ -80,7 +81,7 @@ func exhausted(t *testing.T, err error, texts ...string) {
 	contains(t, "the message", err.Error(), texts...)
 }
 
-// repeating is a codec of requests that are so many times the same bytes; answers are protobuf.
+// repeating is a codec whose requests repeat the same bytes that many times; answers are protobuf.
 type repeating int
 
 func (n repeating) Name() string { return "proto" }

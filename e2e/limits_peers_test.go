@@ -10,22 +10,24 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/extent"
 	"github.com/troupe-run/troupe/remote/client"
 	"github.com/troupe-run/troupe/remote/spec/spectest"
 )
 
 const (
-	// A task that freezes is noticed by its silence, one that lives but does not take what is sent to it
-	// when that has not moved for much longer: it may only be busy.
+	// A frozen task is noticed by its silence. A live task that does not read is noticed only after its input has not moved for much
+	// longer, since it may just be busy.
 	silent, stuck = 7 * time.Second, 40 * time.Second
-	// senders is how many steps send a tensor to that task at once.
+	// senders is how many steps send a tensor to that task concurrently.
 	senders = 4
 	sent    = 64 * mebibyte // by each
 )
 
-// A task that freezes while tensors are on their way to it costs the steps that send them, within a
-// bounded time and memory, and nobody else anything.
+// TestFrozenReceiver freezes a task to which tensors are in flight. The steps that send them fail within a bounded time and memory, and
+// other steps are not affected.
 func TestFrozenReceiver(t *testing.T) {
+	t.Parallel()
 	withoutRace(t)
 	c := newCluster(t, "ps=1,worker=2")
 	ps := c.task("ps", 0)
@@ -34,12 +36,11 @@ func TestFrozenReceiver(t *testing.T) {
 	sendsAgain(t, s)
 }
 
-// The same for a connection that carries tensors and stops to, while the task itself is well: its
-// heartbeats go on.
+// TestStalledConnection does the same with a connection for tensors that stalls while the task is well: its heartbeats go on.
 func TestStalledConnection(t *testing.T) {
-	t.Parallel() // with the others that wait more than they compute
+	t.Parallel() // it waits more than it computes
 	withoutRace(t)
-	if testing.Short() {
+	if !extent.Check() {
 		t.Skip("it takes half a minute until the connection is given up")
 	}
 	c := declare(t, "ps=1,worker=2")
@@ -65,8 +66,8 @@ func TestStalledConnection(t *testing.T) {
 	sendsAgain(t, s)
 }
 
-// stalled runs steps of the first worker that send to the ps, and lets that stop reading in the middle,
-// which is to be noticed within the time.
+// stalled runs steps of the first worker that send to the ps, which stops reading in the middle. The steps must fail within the time
+// noticed.
 func stalled(t *testing.T, c *cluster, noticed time.Duration, stop func()) *client.Session {
 	t.Helper()
 	const here = "/job:worker/task:0"
@@ -132,7 +133,7 @@ func stalled(t *testing.T, c *cluster, noticed time.Duration, stop func()) *clie
 func sendsAgain(t *testing.T, s *client.Session) {
 	t.Helper()
 	eventually(t, 10*time.Second, "a step sends to the task again", func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), slack(5*time.Second))
+		ctx, cancel := context.WithTimeout(context.Background(), extent.Slack(5*time.Second))
 		defer cancel()
 		n, err := runInt64(ctx, s, nil, "size:0")
 		if err == nil && n != sent/4 {

@@ -15,19 +15,20 @@ import (
 	tensorpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_go_proto"
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/extent"
 	"google.golang.org/protobuf/proto"
 )
 
-// inFlight is how many steps wait at once in the tests below.
+// inFlight returns how many steps wait at once in the tests below.
 func inFlight() int {
-	if testing.Short() {
+	if !extent.Check() {
 		return 2000
 	}
 	return 10_000
 }
 
-// waitingSteps is the graph of steps that wait for an element of a queue on a device: take gives
-// it, begun tells how many steps have come so far, give puts in as many elements as x has.
+// waitingSteps returns the graph of steps that wait for an element of a queue on a device: take dequeues it, begun is how many steps have
+// begun so far, give enqueues the elements of x.
 func waitingSteps(device string) []*nodepb.NodeDef {
 	typed := func(name, op string, inputs ...string) *nodepb.NodeDef {
 		return with(node(name, op, 0, inputs...), "dtype", dtypeAttr(float))
@@ -46,13 +47,13 @@ func waitingSteps(device string) []*nodepb.NodeDef {
 	return nodes
 }
 
-// stepsBytes bounds what a waiting step takes of the memory of its master, and of another task that it
-// waits on.
+// stepsBytes bounds the memory of a waiting step on its master, and on another task that it waits on.
 const stepsBytes = 24 << 10
 
-// Ten thousand steps of a session wait for elements of a queue, over a few connections. Each gets one
-// when they come, and the memory that they took is given back.
+// TestManyStepsInFlight has ten thousand steps of a session wait for elements of a queue, over a few connections. Each gets one element,
+// and the memory that they took is returned.
 func TestManyStepsInFlight(t *testing.T) {
+	t.Parallel()
 	withoutRace(t)
 	const connections = 4
 	n := inFlight()
@@ -104,7 +105,7 @@ func TestManyStepsInFlight(t *testing.T) {
 				}
 				return sum
 			}
-			wave(n/10, func() {}) // what the first steps leave behind is not theirs: code, pools
+			wave(n/10, func() {}) // the first steps fill pools and load code
 			before := map[*task]float64{}
 			settle(t, memory)
 			for _, k := range c.tasks {
@@ -132,7 +133,7 @@ func TestManyStepsInFlight(t *testing.T) {
 	}
 }
 
-// wholeOf is the one number that a step gave.
+// wholeOf returns the single number that a step fetched.
 func wholeOf(out []*tensorpb.TensorProto) (int, error) {
 	if len(out) != 1 {
 		return 0, fmt.Errorf("%d tensors came", len(out))
@@ -148,12 +149,12 @@ func wholeOf(out []*tensorpb.TensorProto) (int, error) {
 	return int(tensor.Of[float32](v)[0]), nil
 }
 
-// runner is a session: one of a client, or of a server in this process.
+// runner is a session of a client, or of a server in this process.
 type runner interface {
 	Run(ctx context.Context, feeds map[string]*tensor.Tensor, fetches, targets []string) ([]*tensor.Tensor, error)
 }
 
-// begun is how many steps of waitingSteps have come.
+// begun returns how many steps of waitingSteps have begun.
 func begun(ctx context.Context, t testing.TB, s runner) int {
 	t.Helper()
 	out, err := s.Run(ctx, nil, []string{"begun_read:0"}, nil)
@@ -164,7 +165,7 @@ func begun(ctx context.Context, t testing.TB, s runner) int {
 	return int(tensor.Of[float32](out[0])[0])
 }
 
-// give lets n waiting steps go on, with the numbers from 0 on.
+// give unblocks n waiting steps with the numbers from 0 on.
 func give(ctx context.Context, t testing.TB, s runner, n int) {
 	t.Helper()
 	values := make([]float32, n)
@@ -181,7 +182,7 @@ func give(ctx context.Context, t testing.TB, s runner, n int) {
 	}
 }
 
-// eachOnce checks that every number from 0 on is there once.
+// eachOnce checks that every number from 0 on occurs once.
 func eachOnce(t testing.TB, got []int) {
 	t.Helper()
 	seen := make([]bool, len(got))
@@ -196,12 +197,12 @@ func eachOnce(t testing.TB, got []int) {
 // goroutinesEach bounds the goroutines that a step keeps while it waits.
 const goroutinesEach = 2
 
-// A step that waits keeps few goroutines, and none when it is over: the servers live in this process
-// for once, and the client, which takes one goroutine, as well.
+// TestGoroutinesOfStepsInFlight checks that a waiting step keeps few goroutines, and none when it has ended. Here the servers run in this
+// process, and so does the client, which takes one goroutine for each step.
 func TestGoroutinesOfStepsInFlight(t *testing.T) {
 	n := inFlight()
-	if raceDetector {
-		n = 1000 // the detector knows 8,128 goroutines
+	if extent.RaceDetector {
+		n = 1000 // the detector supports 8,128 goroutines
 	}
 	for _, row := range []struct{ name, device string }{{"on one task", "/job:task/task:0"}, {"on two tasks", "/job:task/task:1"}} {
 		t.Run(row.name, func(t *testing.T) {
@@ -240,7 +241,7 @@ func TestGoroutinesOfStepsInFlight(t *testing.T) {
 				with = runtime.NumGoroutine()
 				give(ctx, t, s, n)
 				var got []int
-				err := r.answers(n, slack(limitTime), func(message []byte) error {
+				err := r.answers(n, extent.Slack(limitTime), func(message []byte) error {
 					a := &corepb.RunStepResponse{}
 					if err := proto.Unmarshal(message, a); err != nil {
 						return err

@@ -9,20 +9,24 @@ import (
 
 	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/extent"
 )
 
-// allowance is what a process may take beyond the tensors that a step needs to have there: the
-// program itself, what a transport holds, garbage.
+// allowance is the memory that a process may take beyond the tensors that a step needs there: for the program itself, the transport's
+// buffers, and garbage.
 const allowance = 200 // MiB
 
-// Large tensors are fed, fetched and sent between tasks, and arrive as they were. A task takes
-// memory for the tensors that it computes with, once, and little more: nothing on the way keeps a
-// copy, but for the message of a feed, which lies beside the tensor until it has been read.
+// TestLargeTensors feeds, fetches and sends large tensors between tasks, which must arrive unchanged. A task takes memory once for the
+// tensors that it computes with, and little more: the transport keeps no copy, except for the message of a feed, which exists beside the
+// tensor until it has been read.
 func TestLargeTensors(t *testing.T) {
 	withoutRace(t)
-	size := int64(256 * mebibyte)
-	if full() {
+	size := int64(64 * mebibyte)
+	switch {
+	case extent.Full():
 		size = 1024 * mebibyte
+	case extent.Check():
+		size = 256 * mebibyte
 	}
 	const ps, worker, step = "/job:ps", "/job:worker", 0x1E3779B97F4A7C15 // odd: the values are all different
 	n, mib := size/8, float64(size/mebibyte)
@@ -46,7 +50,7 @@ func TestLargeTensors(t *testing.T) {
 		feeds map[string]*tensor.Tensor
 		fetch string
 		want  func(i int64) int64
-		// how many such tensors each task has to hold at once
+		// how many such tensors each task must hold at once
 		ps, worker float64
 	}{
 		{"fed", append(total("sum", worker, "x"), placeholder("x", worker, int64T)), feeds, "sum:0",
@@ -80,11 +84,11 @@ func TestLargeTensors(t *testing.T) {
 	}
 }
 
-// A hundred thousand tensors cross tasks in one step, as edges of a graph.
+// TestManyTensorsInAGraph sends a hundred thousand tensors across tasks in one step, as edges of a graph.
 func TestManyTensorsInAGraph(t *testing.T) {
 	withoutRace(t)
 	n := int64(100_000)
-	if testing.Short() {
+	if !extent.Check() {
 		n = 10_000
 	}
 	const ps, worker = "/job:ps", "/job:worker"
@@ -96,18 +100,18 @@ func TestManyTensorsInAGraph(t *testing.T) {
 	manyTensors(t, n, append(counting("count", ps, n), on(unpack, ps), on(pack, worker)), "together:0", allowance+manyBytes*float64(n)/mebibyte, func(i int64) int64 { return i })
 }
 
-// A hundred thousand tensors cross tasks in one step, one in each iteration of a loop. Their number
-// takes no memory.
+// TestManyTensorsInALoop sends a hundred thousand tensors across tasks in one step, one in each iteration of a loop. The memory does not
+// depend on their number.
 func TestManyTensorsInALoop(t *testing.T) {
 	withoutRace(t)
 	n := int64(100_000)
-	if testing.Short() {
+	if !extent.Check() {
 		n = 10_000
 	}
 	manyTensors(t, n, sumInLoop(n, "/job:worker", "/job:ps"), "result:0", allowance, func(int64) int64 { return n * (n - 1) / 2 })
 }
 
-// sumInLoop counts to n on one device and adds the numbers up on another.
+// sumInLoop returns a loop that counts to n on one device and adds the numbers up on another.
 func sumInLoop(n int64, counts, adds string) []*nodepb.NodeDef {
 	enter := func(name, device, input string, constant bool) *nodepb.NodeDef {
 		e := with(with(node(name, "Enter", int64T, input), "frame_name", text("loop")), "is_constant", flag(constant))
@@ -137,8 +141,8 @@ func sumInLoop(n int64, counts, adds string) []*nodepb.NodeDef {
 	}
 }
 
-// manyBytes bounds what each task takes for an edge of the graph between tasks: names and nodes, in the
-// graph, the parts and the programs, and the tensor on its way.
+// manyBytes bounds the memory of each task for an edge between tasks: names and nodes, in the graph, the parts and the programs, and the
+// tensor in flight.
 const manyBytes = 6000
 
 func manyTensors(t *testing.T, n int64, nodes []*nodepb.NodeDef, fetch string, most float64, want func(i int64) int64) {

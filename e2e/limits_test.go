@@ -17,11 +17,12 @@ import (
 	shapepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_shape_go_proto"
 	typespb "github.com/galeone/tensorflow/tensorflow/go/core/framework/types_go_proto"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/extent"
 	"github.com/troupe-run/troupe/remote/client"
 )
 
-// What the tests of limits share: of large tensors, many tensors and steps, clients and tasks that do not
-// read. Each states what a process may take, and holds the processes to that.
+// Helpers of the tests of limits: large tensors, many tensors and steps, clients and tasks that do not read. Each test states what a
+// process may take, and checks the processes against that.
 
 const (
 	mebibyte = 1 << 20
@@ -34,15 +35,24 @@ const limitTime = time.Minute
 // withoutRace skips a test of memory or speed under the race detector, which multiplies both.
 func withoutRace(t testing.TB) {
 	t.Helper()
-	if raceDetector {
+	if extent.RaceDetector {
 		t.Skip("memory and speed under the race detector say nothing about those without it")
 	}
 }
 
-// patient bounds what a whole test does.
+// measures skips a test of speed on a machine that may do other work.
+func measures(t testing.TB) {
+	t.Helper()
+	withoutRace(t)
+	if !extent.Check() {
+		t.Skip("make check runs it: it measures speed")
+	}
+}
+
+// patient returns a context that bounds a whole test.
 func patient(t testing.TB) context.Context {
-	limit := slack(limitTime)
-	if full() {
+	limit := extent.Slack(limitTime)
+	if extent.Full() {
 		limit *= 4
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -50,7 +60,7 @@ func patient(t testing.TB) context.Context {
 	return ctx
 }
 
-// clientOf is a client in Go of a task's master.
+// clientOf returns a Go client of a task's master.
 func clientOf(t testing.TB, k *task) *client.Client {
 	t.Helper()
 	c, err := client.Dial(t.Context(), k.target())
@@ -61,7 +71,7 @@ func clientOf(t testing.TB, k *task) *client.Client {
 	return c
 }
 
-// openSession opens a session of a client in Go.
+// openSession opens a session of a Go client.
 func openSession(t testing.TB, c *client.Client, g *graphpb.GraphDef) *client.Session {
 	t.Helper()
 	s, err := c.NewSession(patient(t), g, nil)
@@ -71,13 +81,13 @@ func openSession(t testing.TB, c *client.Client, g *graphpb.GraphDef) *client.Se
 	return s
 }
 
-// peakMiB is the most memory that a process has held since it was started, or since forgetPeak.
+// peakMiB returns the most memory that a process has held since its start, or since forgetPeak.
 func (p *process) peakMiB(t testing.TB) float64 {
 	t.Helper()
 	return p.memory(t, "VmHWM")
 }
 
-// forgetPeak begins the measure of peakMiB anew.
+// forgetPeak resets the measure of peakMiB.
 func (p *process) forgetPeak(t testing.TB) {
 	t.Helper()
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.cmd.Process.Pid), []byte("5"), 0); err != nil {
@@ -95,7 +105,7 @@ func (k *task) within(t testing.TB, most float64) {
 	}
 }
 
-// median is the middle one of durations.
+// median returns the median of durations.
 func median(d []time.Duration) time.Duration {
 	if len(d) == 0 {
 		return 0
@@ -115,7 +125,7 @@ func scalarOf(t typespb.DataType, v int64) *tensorpb.TensorProto {
 	return p
 }
 
-// counting is the nodes of an int64 tensor 0, 1, … on a device.
+// counting returns the nodes of an int64 tensor 0, 1, … on a device.
 func counting(name, device string, n int64) []*nodepb.NodeDef {
 	c := func(part string, v int64) *nodepb.NodeDef {
 		return on(constant(name+"_"+part, int64T, scalarOf(int64T, v)), device)
@@ -124,7 +134,7 @@ func counting(name, device string, n int64) []*nodepb.NodeDef {
 	return []*nodepb.NodeDef{c("start", 0), c("limit", n), c("delta", 1), on(r, device)}
 }
 
-// total is the nodes of the sum of a vector of int64 on a device.
+// total returns the nodes of the sum of an int64 vector on a device.
 func total(name, device, input string) []*nodepb.NodeDef {
 	axes := &tensorpb.TensorProto{Dtype: typespb.DataType_DT_INT32, IntVal: []int32{0}, TensorShape: floats([]int64{1}, 0).TensorShape}
 	sum := with(with(node(name, "Sum", int64T, input, name+"_axes"), "Tidx", dtypeAttr(axes.Dtype)), "keep_dims", flag(false))
@@ -135,8 +145,7 @@ func placeholder(name, device string, t typespb.DataType) *nodepb.NodeDef {
 	return on(with(node(name, "Placeholder", 0), "dtype", dtypeAttr(t)), device)
 }
 
-// variableOf is the nodes of a variable of floats on a device: NAME is its handle, NAME_read reads
-// it, NAME_set fills it with ones.
+// variableOf returns the nodes of a variable of floats on a device: NAME is its handle, NAME_read reads it, NAME_set fills it with ones.
 func variableOf(name, device string, n int64) []*nodepb.NodeDef {
 	shape := floats([]int64{n}).TensorShape
 	handle := with(with(with(node(name, "VarHandleOp", 0), "dtype", dtypeAttr(float)), "shape",
@@ -153,7 +162,7 @@ func variableOf(name, device string, n int64) []*nodepb.NodeDef {
 	return nodes
 }
 
-// runInt64 runs a step and gives its one result.
+// runInt64 runs a step and returns its single result.
 func runInt64(ctx context.Context, s *client.Session, feeds map[string]*tensor.Tensor, fetch string) (int64, error) {
 	out, err := s.Run(ctx, feeds, []string{fetch}, nil)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// putMany puts numbers in as one batch.
+// putMany enqueues numbers as one batch.
 func (s sharer) putMany(values []int64) error {
 	batch, err := tensor.FromSlice(tensor.Int64, tensor.Shape{int64(len(values))}, values)
 	if err != nil {
@@ -25,7 +25,7 @@ func (s sharer) putMany(values []int64) error {
 	return err
 }
 
-// getMany takes a batch out with the given node.
+// getMany dequeues a batch with the given node.
 func (s sharer) getMany(node string, n int) ([]int64, error) {
 	count := tensor.Scalar(tensor.Int32, int32(n))
 	defer count.Release()
@@ -37,9 +37,10 @@ func (s sharer) getMany(node string, n int) ([]int64, error) {
 	return slices.Clone(tensor.Of[int64](out[0])), nil
 }
 
-// TestBatchesThroughQueues: what clients put into a queue of any kind in batches leaves it in other batches, each
+// TestBatchesThroughQueues checks that elements that clients enqueue in batches, in a queue of any kind, leave it in other batches, each
 // element once.
 func TestBatchesThroughQueues(t *testing.T) {
+	t.Parallel()
 	e := embed(t, "worker", 2)
 	const producers, consumers, puts = 3, 4, 15
 	for _, kind := range []string{"FIFOQueueV2", "PaddingFIFOQueueV2", "RandomShuffleQueueV2", "PriorityQueueV2"} {
@@ -93,7 +94,7 @@ func TestBatchesThroughQueues(t *testing.T) {
 	}
 }
 
-// consume takes batches until the queue is closed and empty, and checks that each is sorted where it must be.
+// consume dequeues batches until the queue is closed and empty, and checks that each is sorted if sorted is set.
 func (s sharer) consume(r *rand.Rand, sorted bool) (all []int64, err error) {
 	for {
 		node, n := "get_many", 1+r.IntN(8)
@@ -114,7 +115,7 @@ func (s sharer) consume(r *rand.Rand, sorted bool) (all []int64, err error) {
 	}
 }
 
-// difference names the first elements that two sorted lists do not share.
+// difference describes the first difference between two sorted lists.
 func difference(in, out []int64) string {
 	for i := range min(len(in), len(out)) {
 		if in[i] != out[i] {

@@ -16,11 +16,12 @@ import (
 	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/extent"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 	"github.com/troupe-run/troupe/remote/client"
 )
 
-// call is an operation of a history, and answer what came of it.
+// call is an operation of a history, and answer its result.
 type (
 	call struct {
 		op    string // put, get, size, close; add, read
@@ -32,7 +33,7 @@ type (
 	}
 )
 
-// history is what concurrent clients did and saw.
+// history is the operations of concurrent clients and their results.
 type history struct {
 	begun time.Time
 	mu    sync.Mutex
@@ -55,8 +56,7 @@ type queueState struct {
 	closed bool
 }
 
-// queueModel is what a FIFOQueue of a capacity does when one operation comes after the other: those that would
-// wait are not possible yet.
+// queueModel returns the sequential behaviour of a FIFOQueue of a capacity: operations that would wait are not possible yet.
 func queueModel(capacity int) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return queueState{} },
@@ -88,7 +88,7 @@ func queueModel(capacity int) porcupine.Model {
 	}
 }
 
-// sumModel is a variable that is added to and read.
+// sumModel returns the model of a variable that is added to and read.
 func sumModel() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return int64(0) },
@@ -102,10 +102,10 @@ func sumModel() porcupine.Model {
 	}
 }
 
-// linearizable fails the test where no order of a history's operations explains it.
+// linearizable fails the test if no order of a history's operations explains it.
 func linearizable(t *testing.T, m porcupine.Model, ops []porcupine.Operation) {
 	t.Helper()
-	if r := porcupine.CheckOperationsTimeout(m, ops, slack(20*time.Second)); r != porcupine.Ok {
+	if r := porcupine.CheckOperationsTimeout(m, ops, extent.Slack(20*time.Second)); r != porcupine.Ok {
 		t.Errorf("%s: %d operations", r, len(ops))
 		slices.SortFunc(ops, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
 		for _, op := range ops {
@@ -114,10 +114,10 @@ func linearizable(t *testing.T, m porcupine.Model, ops []porcupine.Operation) {
 	}
 }
 
-// refuses fails the test where a history that was tampered with passes: then the check checks nothing.
+// refuses fails the test if a history that was tampered with passes, since the check would then be useless.
 func refuses(t *testing.T, m porcupine.Model, ops []porcupine.Operation, how string) {
 	t.Helper()
-	if r := porcupine.CheckOperationsTimeout(m, ops, slack(20*time.Second)); r == porcupine.Ok {
+	if r := porcupine.CheckOperationsTimeout(m, ops, extent.Slack(20*time.Second)); r == porcupine.Ok {
 		t.Errorf("a history passes in which %s", how)
 	}
 }
@@ -129,10 +129,10 @@ type sharer struct {
 	id  int
 }
 
-// share connects so many clients to the tasks of e in turn, each with a session of the same graph.
+// share connects the given number of clients to the tasks of e in turn, each with a session of the same graph.
 func share(t *testing.T, e *embedded, clients int, nodes ...*nodepb.NodeDef) []sharer {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), slack(30*time.Second))
+	ctx, cancel := context.WithTimeout(context.Background(), extent.Slack(30*time.Second))
 	t.Cleanup(cancel)
 	var all []sharer
 	for i := range clients {
@@ -151,7 +151,7 @@ func share(t *testing.T, e *embedded, clients int, nodes ...*nodepb.NodeDef) []s
 	return all
 }
 
-// run runs a step that is fed at most one number and gives at most one.
+// run runs a step that is fed at most one number and fetches at most one.
 func (s sharer) run(feed string, value int64, fetch, target string) answer64 {
 	feeds := map[string]*tensor.Tensor{}
 	if feed != "" {
@@ -182,7 +182,7 @@ func nodeWith(name, op string, task int, attrs kt.Attrs, inputs ...string) *node
 	return onTask(&nodepb.NodeDef{Name: name, Op: op, Input: inputs, Attr: attrs.Proto()}, "worker", task)
 }
 
-// queueNodes is a graph with a queue of int64 on task 1, shared by name, and the ops on it.
+// queueNodes returns a graph with a queue of int64 on task 1, shared by name, and the ops on it.
 func queueNodes(kind, name string, capacity int) []*nodepb.NodeDef {
 	ints := []tensor.DType{tensor.Int64}
 	attrs := kt.Attrs{"component_types": ints, "shapes": []tensor.Shape{{}}, "capacity": capacity, "shared_name": name}
@@ -207,9 +207,10 @@ func queueNodes(kind, name string, capacity int) []*nodepb.NodeDef {
 	}
 }
 
-// TestQueueIsLinearizable: to clients of two masters that put into, get from, look at and close a queue at the same
-// time, it is one queue.
+// TestQueueIsLinearizable checks that a queue is linearizable to clients of two masters that concurrently enqueue, dequeue, read its size
+// and close it.
 func TestQueueIsLinearizable(t *testing.T) {
+	t.Parallel()
 	e := embed(t, "worker", 2)
 	const capacity, rounds, producers, consumers, puts = 3, 12, 4, 3, 8
 	tampered := 0
@@ -229,7 +230,7 @@ func TestQueueIsLinearizable(t *testing.T) {
 				for i := int64(0); s.id < producers && i < puts; i++ {
 					value := int64(s.id)*puts + i
 					h.record(s.id, call{"put", value}, func() answer64 { return s.run("x:0", value, "", "put") })
-					// Whoever is told of this one closes the queue, while others still put.
+					// The client that enqueues this element closes the queue while others still enqueue.
 					if put.Add(1) == producers*puts*3/4 {
 						h.record(s.id, call{op: "close"}, func() answer64 { return s.run("", 0, "", closing) })
 					}
@@ -265,8 +266,8 @@ func TestQueueIsLinearizable(t *testing.T) {
 	}
 }
 
-// early is a history with the answers of two gets exchanged so that one gives an element that nobody has put in yet; nil
-// where none can be made.
+// early returns a history in which the answers of two gets are exchanged, so that one returns an element before it was put. It is nil if
+// that is not possible.
 func early(ops []porcupine.Operation) []porcupine.Operation {
 	came := map[int64]int64{}
 	var gets []int
@@ -291,9 +292,10 @@ func early(ops []porcupine.Operation) []porcupine.Operation {
 	return nil
 }
 
-// TestAssignAddIsLinearizable: additions to a shared variable are not lost, and are seen in one order, for
-// variables by reference with locking and for resource variables.
+// TestAssignAddIsLinearizable checks that additions to a shared variable are not lost and are seen in one order, for reference variables
+// with locking and for resource variables.
 func TestAssignAddIsLinearizable(t *testing.T) {
+	t.Parallel()
 	e := embed(t, "worker", 2)
 	zero := kt.Attrs{"dtype": tensor.Int64, "value": tensor.Scalar(tensor.Int64, int64(0))}
 	fed := nodeWith("x", "Placeholder", 0, kt.Attrs{"dtype": tensor.Int64, "shape": tensor.Shape{}})

@@ -10,15 +10,24 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/troupe-run/troupe/internal/extent"
 )
 
-// scratch is a folder for this run of the tests: the binary, logs.
+// scratch is a folder for this run of the tests, with the binary and logs.
 var scratch string
 
 func TestMain(m *testing.M) {
 	if role := os.Getenv(roleVariable); role != "" {
 		fmt.Fprintln(os.Stderr, playRole(role))
 		os.Exit(1)
+	}
+	if was, err := runHost(); was {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
 	}
 	var err error
 	if scratch, err = os.MkdirTemp("", "troupe-e2e-"); err != nil {
@@ -27,6 +36,7 @@ func TestMain(m *testing.M) {
 	}
 	code := m.Run()
 	drivers.end()
+	forks.end()
 	if err := endShared(); err != nil {
 		fmt.Fprintln(os.Stderr, "FAIL: the shared cluster:", err)
 		code = 1
@@ -35,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// built is the troupe binary, built once from this tree, under the race detector when the tests are.
+// built returns the troupe binary, which is built once from this tree, with the race detector if the tests use it.
 var built = sync.OnceValues(func() (string, error) {
 	if given := os.Getenv("TROUPE_E2E_BINARY"); given != "" {
 		return filepath.Abs(given)
@@ -47,7 +57,7 @@ var built = sync.OnceValues(func() (string, error) {
 // build builds the program of this tree, with further flags.
 func build(path string, flags ...string) error {
 	args, cgo := append([]string{"build", "-o", path}, flags...), "CGO_ENABLED=0"
-	if raceDetector {
+	if extent.RaceDetector {
 		args, cgo = append(args, "-race"), "CGO_ENABLED=1"
 	}
 	cmd := exec.Command("go", append(args, "../cmd/troupe")...)
@@ -67,24 +77,21 @@ func binary(t testing.TB) string {
 	return path
 }
 
-// repetitions is how often a test of a fault repeats it.
+// repetitions returns how many times a test repeats a fault.
 func repetitions() int {
-	if full() {
+	switch {
+	case extent.Full():
 		return 10
+	case extent.Check():
+		return 2
 	}
-	return 2
+	return 1
 }
 
-// full says that everything was asked for, however long it takes.
-func full() bool { return os.Getenv("TROUPE_E2E_FULL") == "1" }
-
-// slack widens the bounds of times that the race detector stretches.
-func slack(d time.Duration) time.Duration { return time.Duration(slackFactor * float64(d)) }
-
-// eventually asks until the condition gives nil, and fails with its last error when the time is over.
+// eventually polls until the condition returns nil, and fails with its last error after limit.
 func eventually(t testing.TB, limit time.Duration, what string, condition func() error) {
 	t.Helper()
-	end := time.NewTimer(slack(limit))
+	end := time.NewTimer(extent.Slack(limit))
 	defer end.Stop()
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
@@ -95,7 +102,7 @@ func eventually(t testing.TB, limit time.Duration, what string, condition func()
 		}
 		select {
 		case <-end.C:
-			t.Fatalf("%s: not within %v: %v", what, slack(limit), err)
+			t.Fatalf("%s: not within %v: %v", what, extent.Slack(limit), err)
 		case <-again.C:
 		}
 	}

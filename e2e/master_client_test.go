@@ -13,10 +13,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// master is a bare client of tensorflow.MasterService: the messages as they are on the wire.
+// master is a bare client of tensorflow.MasterService, which sends raw messages.
 type master struct{ conn *grpc.ClientConn }
 
-// dial prepares a connection; calls wait until it is there, or for their context.
+// dial prepares a connection; calls wait until it is open or their context ends.
 func dial(addr string) (*master, error) {
 	conn, err := grpc.NewClient("passthrough:///"+addr,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -62,7 +62,7 @@ func (m *master) listDevices(ctx context.Context, handle string) ([]string, erro
 	return names, nil
 }
 
-// runStep runs a step; an error in the body comes back as one of gRPC.
+// runStep runs a step; an error in the body is returned as a gRPC error.
 func (m *master) runStep(ctx context.Context, q *corepb.RunStepRequest) (*corepb.RunStepResponse, error) {
 	a := &corepb.RunStepResponse{}
 	err := m.call(ctx, "RunStep", q, a)

@@ -12,13 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-run/troupe/internal/extent"
 	"github.com/troupe-run/troupe/remote/spec/spectest"
 )
 
-// command runs a troupe command to its end and gives its exit code and all that it printed.
+// command runs a troupe command to its end and returns its exit code and output.
 func command(t *testing.T, args ...string) (int, string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), slack(20*time.Second))
+	ctx, cancel := context.WithTimeout(context.Background(), extent.Slack(20*time.Second))
 	defer cancel()
 	out, err := exec.CommandContext(ctx, binary(t), args...).CombinedOutput()
 	var exit *exec.ExitError
@@ -44,9 +45,10 @@ func contains(t *testing.T, what, text string, parts ...string) {
 	}
 }
 
-// Processes that do not belong to the cluster are refused, both sides are named, and the cluster
+// TestStrangersAreRefused checks that processes that do not belong to the cluster are refused, with both sides named, and that the cluster
 // goes on.
 func TestStrangersAreRefused(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "ps=1,worker=2")
 	ps, first, second := c.task("ps", 0), c.task("worker", 0), c.task("worker", 1)
 	elsewhere := spectest.Address(t)
@@ -56,9 +58,9 @@ func TestStrangersAreRefused(t *testing.T) {
 		task            int
 		want            []string
 	}{
-		{"a task that the cluster does not have", c.spec + "," + elsewhere, "worker", 2,
+		{"a task of another cluster", strings.Replace(c.spec, ","+second.addr, ",2@"+elsewhere, 1), "worker", 2,
 			[]string{"/job:worker/replica:0/task:2", elsewhere, "different cluster specs"}},
-		{"a job that the cluster does not have", c.spec + ";judge=" + elsewhere, "judge", 0,
+		{"a job of another cluster", strings.Replace(c.spec, ","+second.addr, "", 1) + ";judge=" + elsewhere, "judge", 0,
 			[]string{"/job:judge/replica:0/task:0", elsewhere, "different cluster specs"}},
 		{"a second process for a task, elsewhere", strings.Replace(c.spec, second.addr, elsewhere, 1), "worker", 1,
 			[]string{second.name(), second.addr, elsewhere}},
@@ -80,8 +82,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	c.attachLogs(t)
 }
 
-// holder is the pid of one of the cluster's processes that a refusal must name: which of them
-// answers first is open, but for a taken port.
+// holder returns the pid of one of the cluster's processes that a refusal must name. Any of them may answer first, except for a taken port.
 func holder(c *cluster, want []string) any {
 	for _, k := range c.tasks {
 		for i, w := range want {
@@ -93,8 +94,9 @@ func holder(c *cluster, want []string) any {
 	return ""
 }
 
-// What troupe status tells as a task comes, dies and comes back.
+// TestStatusOfATask checks the output of troupe status as a task starts, dies and comes back.
 func TestStatusOfATask(t *testing.T) {
+	t.Parallel()
 	c := declare(t, "ps=1,worker=1")
 	t.Cleanup(func() {
 		if err := c.stop(); err != nil {
@@ -147,7 +149,7 @@ func TestStatusOfATask(t *testing.T) {
 	becomes("up", 10*time.Second)
 	_, _, first := state()
 	worker.proc.kill()
-	becomes("down", 15*time.Second) // nobody used it: the gossip has to find out
+	becomes("down", 15*time.Second) // no link was in use: the gossip must find out
 	if _, reason, _ := state(); reason == "" {
 		t.Error("no reason for a task that is down")
 	}

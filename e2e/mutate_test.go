@@ -8,8 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// mutate changes a message's bytes at a few places, as a broken or hostile client would. Most of
-// the results are no messages at all.
+// mutate changes a message's bytes at a few places, as a broken or hostile client would. Most results are not valid messages.
 func mutate(r *rand.Rand, message []byte) []byte {
 	b := append([]byte(nil), message...)
 	for range 1 + r.IntN(3) {
@@ -40,7 +39,7 @@ func mutate(r *rand.Rand, message []byte) []byte {
 	return b
 }
 
-// distort changes a few fields of a message, which stays one: names, numbers, lists, dtypes.
+// distort changes a few fields of a message, which stays valid: names, numbers, lists, dtypes.
 func distort(r *rand.Rand, seed proto.Message) proto.Message {
 	m := proto.Clone(seed)
 	for range 1 + r.IntN(3) {
@@ -57,12 +56,12 @@ func distortOne(r *rand.Rand, m protoreflect.Message) {
 		return true
 	})
 	all := m.Descriptor().Fields()
-	if len(set) == 0 || r.IntN(12) == 0 { // one that is not set, perhaps
+	if len(set) == 0 || r.IntN(12) == 0 { // perhaps a field that is not set
 		if all.Len() == 0 {
 			return
 		}
 		set = []protoreflect.FieldDescriptor{all.Get(r.IntN(all.Len()))}
-	} else { // Range has no order of its own
+	} else { // Range has no defined order
 		sortFields(set)
 	}
 	f := set[r.IntN(len(set))]
@@ -154,7 +153,7 @@ func distortMap(r *rand.Rand, m protoreflect.Map, f protoreflect.FieldDescriptor
 	distortOne(r, m.Mutable(key).Message())
 }
 
-// texts are what names, devices and ops are replaced by.
+// texts replace names, devices and ops.
 var texts = []string{"", "two", "two:0", "two:1", "two:-1", "^two", "^", ":", "end", "end:0", "x", "x:0", "sum", "switch:1", "gone", "a b", "_x", "/",
 	"/job:ps", "/job:worker/task:9", "/job:ps/device:GPU:0", "/device:CPU:*", "NoOp", "Neg", "Merge", "Enter", "Exit", "NextIteration", "LoopCond", "Switch",
 	"VariableV2", "Assign", "VarHandleOp", "ReadVariableOp", "Const", "Fill", "Reshape", "Concat", "While", "If", "PartitionedCall", "negative",

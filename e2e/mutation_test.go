@@ -17,9 +17,11 @@ import (
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/troupe-run/troupe/internal/extent"
 )
 
-// bytesCodec sends and receives messages as they are.
+// bytesCodec sends and receives raw messages.
 type bytesCodec struct{}
 
 func (bytesCodec) Name() string { return "proto" }
@@ -31,9 +33,10 @@ func (bytesCodec) Unmarshal(data []byte, v any) error {
 	return nil
 }
 
-// Ten thousand random and mutated messages, the same in every run: the server answers each within
-// seconds and goes on.
+// TestMutatedMessages sends ten thousand random and mutated messages, the same in every run: the server answers each within seconds and
+// goes on.
 func TestMutatedMessages(t *testing.T) {
+	t.Parallel()
 	const messages, clients = 10_000, 4
 	c := newCluster(t, "ps=1,worker=1", "--memory-limit", "256MiB", "--log-level", "error")
 	k := c.task("worker", 0)
@@ -78,7 +81,7 @@ func TestMutatedMessages(t *testing.T) {
 			}
 			defer own.close()
 			for i := next.Add(1); i <= messages && !t.Failed(); i = next.Add(1) {
-				r := rand.New(rand.NewPCG(uint64(i), 20260)) // of the message's number: a failure can be repeated
+				r := rand.New(rand.NewPCG(uint64(i), 20260)) // seeded by the message's number, so that a failure can be reproduced
 				seed := seeds[r.IntN(len(seeds))]
 				if r.IntN(8) < 6 {
 					seed = seeds[r.IntN(3)]
@@ -105,8 +108,7 @@ func TestMutatedMessages(t *testing.T) {
 	works(t, m)
 }
 
-// hostile makes a message that no client should send: mostly a request with fields that do not fit
-// together, sometimes bytes that are none.
+// hostile makes a message that no client should send: mostly a request with inconsistent fields, sometimes bytes that are not a message.
 func hostile(r *rand.Rand, request proto.Message) ([]byte, error) {
 	if r.IntN(4) > 0 {
 		request = distort(r, request)
@@ -123,9 +125,9 @@ func hostile(r *rand.Rand, request proto.Message) ([]byte, error) {
 	return message, err
 }
 
-// send sends one message, closes a session that came of it, and gives the answer's code.
+// send sends one message, closes a session that it opened, and returns the answer's code.
 func send(t *testing.T, m *master, method string, message []byte, number int64) codes.Code {
-	ctx, cancel := context.WithTimeout(t.Context(), slack(5*time.Second))
+	ctx, cancel := context.WithTimeout(t.Context(), extent.Slack(5*time.Second))
 	defer cancel()
 	var reply []byte
 	err := m.conn.Invoke(ctx, "/tensorflow.MasterService/"+method, message, &reply, grpc.ForceCodec(bytesCodec{}))

@@ -25,14 +25,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// collector is a receiver of OTLP that keeps the spans by the name of the service that sent them.
+// collector is an OTLP receiver that keeps the spans by the name of the service that sent them.
 type collector struct {
 	collectorpb.UnimplementedTraceServiceServer
 	mu    sync.Mutex
 	spans map[string][]*tracepb.Span
 }
 
-// Export takes spans, over gRPC or from ServeHTTP.
+// Export receives spans, over gRPC or from ServeHTTP.
 func (c *collector) Export(_ context.Context, q *collectorpb.ExportTraceServiceRequest) (*collectorpb.ExportTraceServiceResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,7 +88,7 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// named is a service's span of a name whose parent is below, which is empty for any.
+// named returns a service's span of a name whose parent is below; an empty below stands for any.
 func (c *collector) named(service, name, below string) *tracepb.Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,9 +100,11 @@ func (c *collector) named(service, name, below string) *tracepb.Span {
 	return nil
 }
 
-// TestTracesAreExported has two tasks send their spans by each of OTLP's protocols: the part on the other task is below the span that its
-// master's task has of it, and that below the run, which is in the client's trace. Transfers are below what receives them.
+// TestTracesAreExported has two tasks export their spans with each of OTLP's protocols. The span of a part on the other task is a child of
+// the master's span of that part, which is a child of the run, which is in the client's trace. Transfers are children of the span that
+// receives them.
 func TestTracesAreExported(t *testing.T) {
+	t.Parallel()
 	for _, protocol := range []string{"grpc", "http/protobuf"} {
 		t.Run(strings.ReplaceAll(protocol, "/", "_"), func(t *testing.T) {
 			receiver := &collector{spans: map[string][]*tracepb.Span{}}
@@ -191,7 +193,7 @@ func TestTracesAreExported(t *testing.T) {
 	}
 }
 
-// names are those of the spans, by service.
+// names returns the names of the spans, by service.
 func (c *collector) names() map[string][]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

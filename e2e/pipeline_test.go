@@ -8,8 +8,10 @@ import (
 	"iter"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/extent"
 	"github.com/troupe-run/troupe/queues/pipeline"
 	"github.com/troupe-run/troupe/remote/client"
 )
@@ -35,7 +37,7 @@ func rows(n int64, end error) iter.Seq2[row, error] {
 	}
 }
 
-// goSide is a queue of rows and a Go client's session on a task.
+// goSide returns a queue of rows and a Go client's session on a task.
 func goSide(t *testing.T, k *task, name string) (*pipeline.Of[row], *client.Session) {
 	t.Helper()
 	queue, err := pipeline.Declare[row](pipeline.Queue{Name: name, Device: "/job:ps/task:0", Capacity: 8192})
@@ -55,7 +57,7 @@ func goSide(t *testing.T, k *task, name string) (*pipeline.Of[row], *client.Sess
 	return queue, session
 }
 
-// take reads all rows, each of which must be the next one.
+// take reads all rows, which must come in order.
 func take(t *testing.T, queue *pipeline.Of[row], session *client.Session) (n int64, end error) {
 	t.Helper()
 	consumer, err := queue.Consumer(t.Context(), session, pipeline.ConsumerOptions{Batch: 1000, Prefetch: 2})
@@ -84,14 +86,16 @@ func put(t *testing.T, queue *pipeline.Of[row], session *client.Session, n int64
 	return producer.Range(t.Context(), rows(n, end))
 }
 
-// A million rows go from Python to Go and from Go to Python, through different masters: all, once and in order.
+// TestPipelineOfTwoLanguages sends a million rows from Python to Go and from Go to Python, through different masters. Each must arrive
+// once, in order.
 func TestPipelineOfTwoLanguages(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	c := newCluster(t, "ps=1,worker=2")
 	d := drivers.borrow(t)
 	a, b := c.task("worker", 0), c.task("worker", 1)
 	n := int64(1_000_000)
-	if raceDetector {
+	if extent.RaceDetector {
 		n /= 10
 	}
 	t.Run("python to go", func(t *testing.T) {
@@ -127,5 +131,40 @@ func TestPipelineOfTwoLanguages(t *testing.T) {
 		if !strings.HasPrefix(got, "took 0 DataLossError") || !strings.Contains(got, "was closed by its producer: shard 3 is torn") {
 			t.Errorf("Python says %s", got)
 		}
+	})
+}
+
+// TestLeaseOnTensorFlow checks that TensorFlow's server, which has no leases, refuses the two ends that need its ops, and names the op.
+func TestLeaseOnTensorFlow(t *testing.T) {
+	t.Parallel()
+	needPython(t)
+	targets, _ := tensorflowServers(t, 1)
+	c, err := client.Dial(t.Context(), targets[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	queue, err := pipeline.Declare[row](pipeline.Queue{Name: "leased", Device: "/job:worker/task:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := func(op string, begin func(*client.Session) error) {
+		t.Helper()
+		session, err := c.NewSession(t.Context(), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer session.Close(context.Background())
+		if err := begin(session); status.CodeOf(err) != status.NotFound || !strings.Contains(err.Error(), op) {
+			t.Errorf("%s: %v", op, err)
+		}
+	}
+	refused("TroupeQueueLease", func(s *client.Session) error {
+		_, err := queue.Consumer(t.Context(), s, pipeline.ConsumerOptions{Lease: time.Minute})
+		return err
+	})
+	refused("TroupeQueueEnqueueManyOnce", func(s *client.Session) error {
+		_, err := queue.Producer(t.Context(), s, pipeline.ProducerOptions{Retry: time.Minute})
+		return err
 	})
 }

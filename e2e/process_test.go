@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/troupe-run/troupe/internal/extent"
 )
 
 // process is a program that runs beside the tests, in a process group of its own.
@@ -21,8 +24,8 @@ type process struct {
 	name string
 	cmd  *exec.Cmd
 	log  *logBuffer
-	done chan struct{} // closed when it has ended
-	err  error         // of the end, readable afterwards
+	done chan struct{} // closed when the process has ended
+	err  error         // the result of Wait, set before done is closed
 }
 
 // logBuffer keeps what a process prints.
@@ -43,7 +46,7 @@ func (l *logBuffer) String() string {
 	return l.data.String()
 }
 
-// tail is the log's last lines.
+// tail returns the log's last lines.
 func (l *logBuffer) tail() string {
 	const most = 60
 	lines := strings.Split(strings.TrimRight(l.String(), "\n"), "\n")
@@ -90,24 +93,23 @@ func launch(name string, cmd *exec.Cmd) (*process, error) {
 // signal sends a signal to the process alone.
 func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
 
-// freeze stops the process, and returns when all its threads have: after the signal alone some may go on for a while on a
-// machine that is busy.
+// freeze stops the process, and returns when all its threads have stopped: on a busy machine, some may run on for a while after the signal.
 func (p *process) freeze() {
 	p.signal(syscall.SIGSTOP)
 	for {
 		if _, err := syscall.Wait4(p.cmd.Process.Pid, nil, syscall.WUNTRACED, nil); err != syscall.EINTR {
-			return // it has stopped, or is gone
+			return // it has stopped or ended
 		}
 	}
 }
 
-// kill ends the whole process group, and returns when the process is gone.
+// kill kills the whole process group, and returns when the process has ended.
 func (p *process) kill() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 	<-p.done
 }
 
-// wait waits for the end of the process and gives its exit code.
+// wait waits for the end of the process and returns its exit code.
 func (p *process) wait(limit time.Duration) (int, error) {
 	over := time.NewTimer(limit)
 	defer over.Stop()
@@ -131,16 +133,16 @@ func (p *process) running() bool {
 // stopTime bounds how long a task may take from SIGTERM to its end.
 const stopTime = 10 * time.Second
 
-// terminate asks the process to stop, as a service manager does, and tells when it does not do so
-// in time with exit code 0. A report of the race detector makes another code.
+// terminate asks the process to stop, as a service manager does, and returns an error if it does not do so in time with exit code 0. A
+// report of the race detector changes the code.
 func (p *process) terminate() error {
 	if !p.running() {
 		return fmt.Errorf("%s had ended before: %w", p.name, p.err)
 	}
 	p.signal(syscall.SIGTERM)
-	code, err := p.wait(slack(stopTime))
+	code, err := p.wait(extent.Slack(stopTime))
 	if err != nil {
-		p.signal(syscall.SIGQUIT) // its goroutines into the log
+		p.signal(syscall.SIGQUIT) // dumps its goroutines into the log
 		_, quit := p.wait(5 * time.Second)
 		p.kill()
 		return errors.Join(err, quit)
@@ -151,13 +153,13 @@ func (p *process) terminate() error {
 	return nil
 }
 
-// residentMiB is the memory that a process holds.
+// residentMiB returns the resident memory of a process.
 func (p *process) residentMiB(t testing.TB) float64 {
 	t.Helper()
 	return p.memory(t, "VmRSS")
 }
 
-// memory is one of the kernel's figures of a process's memory, in MiB.
+// memory returns one of the kernel's figures of a process's memory, in MiB.
 func (p *process) memory(t testing.TB, figure string) float64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
@@ -172,4 +174,23 @@ func (p *process) memory(t testing.TB, figure string) float64 {
 	}
 	t.Fatalf("no %s of %s", figure, p.name)
 	return 0
+}
+
+// converse starts a program and returns its standard input and output; its standard error goes to its log.
+func converse(t testing.TB, name string, cmd *exec.Cmd) (p *process, stdin io.WriteCloser, lines *bufio.Scanner) {
+	t.Helper()
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w := io.Pipe()
+	cmd.Stdout = w
+	if p, err = launch(name, cmd); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		<-p.done
+		_ = w.Close()
+	}()
+	return p, stdin, bufio.NewScanner(r)
 }

@@ -13,16 +13,17 @@ import (
 	"testing"
 )
 
-// TestProfileOpens has TensorFlow's client take a profile, and the profile plugin of TensorBoard open it: the process of each task has the
-// op that ran there. TROUPE_XPROF_PYTHON names a Python with the package xprof.
+// TestProfileOpens has TensorFlow's client take a profile, and TensorBoard's profile plugin open it: the process of each task has the op
+// that ran there. TROUPE_XPROF_PYTHON names a Python with the package xprof.
 func TestProfileOpens(t *testing.T) {
+	t.Parallel()
 	xprof := os.Getenv("TROUPE_XPROF_PYTHON")
 	if xprof == "" {
 		t.Skip("TROUPE_XPROF_PYTHON does not name a Python with xprof, so the profile plugin is not tried")
 	}
 	needPython(t)
 	c := sharedCluster(t)
-	a := drivers.borrow(t).must(t, request{Case: filepath.Join("cases", "profiler.py"), Function: "profile", Name: "profile", Targets: c.targets(), Slack: slackFactor}, caseTime)
+	a := drivers.borrow(t).must(t, request{Case: filepath.Join("cases", "profiler.py"), Function: "profile", Name: "profile", Targets: c.targets()}, caseTime)
 	var logdir string
 	if err := json.Unmarshal(a.Result, &logdir); err != nil {
 		t.Fatal(err)

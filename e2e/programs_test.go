@@ -13,8 +13,7 @@ import (
 // programTime bounds a whole program.
 const programTime = 60 * time.Second
 
-// program runs one of programs/ in a Python process and gives the last line that it printed. It may
-// be called from any goroutine.
+// program runs one of programs/ in a Python process and returns the last line that it printed. It may be called from any goroutine.
 func program(t testing.TB, d *driver, name string, args ...string) string {
 	t.Helper()
 	a, err := d.do(request{Program: "programs/" + name, Args: args}, programTime)
@@ -36,7 +35,7 @@ func expect(t testing.TB, what, got, want string) {
 	}
 }
 
-// eachMaster runs a test on a cluster of its own for every task, which the test takes as master.
+// eachMaster runs a test with every task as master, each on a cluster of its own.
 func eachMaster(t *testing.T, test func(t *testing.T, c *cluster, master *task, others []*task)) {
 	for i, name := range []string{"ps0", "worker0", "worker1"} {
 		t.Run("master="+name, func(t *testing.T) {
@@ -54,6 +53,7 @@ func eachMaster(t *testing.T, test func(t *testing.T, c *cluster, master *task, 
 }
 
 func TestPrograms(t *testing.T) {
+	t.Parallel()
 	eachMaster(t, func(t *testing.T, c *cluster, master *task, others []*task) {
 		d := drivers.borrow(t)
 		expect(t, "arithmetic", program(t, d, "arithmetic.py", master.target()), "9.0")
@@ -65,15 +65,17 @@ func TestPrograms(t *testing.T) {
 	})
 }
 
-// TensorFlow's debugger finds what each tensor was in the files that two tasks write.
+// TestDebugger checks that TensorFlow's debugger finds the value of each tensor in the files that two tasks write.
 func TestDebugger(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	c := newCluster(t, "worker=2")
 	expect(t, "watched", program(t, drivers.borrow(t), "watched.py", c.tasks[0].target(), t.TempDir()), "done")
 }
 
-// A producer and a consumer in processes of their own, through different masters.
+// TestPipelineProgram runs a producer and a consumer in separate processes, through different masters.
 func TestPipelineProgram(t *testing.T) {
+	t.Parallel()
 	eachMaster(t, func(t *testing.T, c *cluster, master *task, others []*task) {
 		load, learn := drivers.borrow(t), drivers.borrow(t)
 		const rows = 200
@@ -87,8 +89,9 @@ func TestPipelineProgram(t *testing.T) {
 	})
 }
 
-// Two workers train at once, each through its own task.
+// TestTrainingProgram has two workers train at once, each through its own task.
 func TestTrainingProgram(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	trainTwo(t, newCluster(t, "ps=1,worker=2"))
 }
@@ -107,7 +110,27 @@ func trainTwo(t *testing.T, c *cluster) {
 	together(func() { train(chief, "0") }, func() { train(second, "1") })
 }
 
-// together runs functions at the same time and waits for all.
+// TestWhoseResourcesAre checks that resources that ask for no task belong to the cluster or to each master, as the flag says. A device such
+// as /cpu:0 is always the master's own, as with TensorFlow's servers, which are the last row.
+func TestWhoseResourcesAre(t *testing.T) {
+	t.Parallel()
+	needPython(t)
+	for _, c := range []struct {
+		flag, want string
+		more       []string
+	}{
+		{"--unpinned=cluster", "1+101 101+102 own own", nil},
+		{"--unpinned=task", "1+101 1+101 own own own own", []string{"anywhere"}},
+	} {
+		t.Run(c.flag, func(t *testing.T) {
+			two := newCluster(t, "worker=2", c.flag)
+			got := program(t, drivers.borrow(t), "whose.py", append([]string{two.tasks[0].target(), two.tasks[1].target(), t.TempDir()}, c.more...)...)
+			expect(t, "whose", got, c.want)
+		})
+	}
+}
+
+// together runs functions concurrently and waits for all.
 func together(fs ...func()) {
 	var wg sync.WaitGroup
 	for _, f := range fs {

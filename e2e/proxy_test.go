@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// proxy stands between a server and those who connect to it. It can lose the server's answers, stop
-// forwarding a connection, and break all of them.
+// proxy stands between a server and its clients. It can lose the server's answers, stop forwarding a connection, and break all connections.
 type proxy struct {
 	listener net.Listener
 	server   string
@@ -17,7 +16,8 @@ type proxy struct {
 	mu      sync.Mutex
 	changed sync.Cond // a connection has ended
 	links   map[*forwarded]struct{}
-	held    bool // the server's answers are dropped
+	held    bool        // the server's answers are dropped
+	sends   func(n int) // called with the number of bytes that a client sends, before they are forwarded; may be nil
 	done    bool
 	wg      sync.WaitGroup
 }
@@ -85,7 +85,7 @@ func (f *forwarded) close() {
 	_ = f.server.Close()
 }
 
-// forward copies until either end breaks, and breaks the other then.
+// forward copies until either end breaks, and then breaks the other.
 func (p *proxy) forward(f *forwarded, to, from net.Conn, answers bool) {
 	defer func() {
 		f.close()
@@ -114,21 +114,23 @@ func (p *proxy) forward(f *forwarded, to, from net.Conn, answers bool) {
 		if answers && held {
 			continue
 		}
+		if !answers && p.sends != nil {
+			p.sends(n)
+		}
 		if _, err := to.Write(buffer[:n]); err != nil && !errors.Is(err, io.ErrShortWrite) {
 			return
 		}
 	}
 }
 
-// hold loses all of the server's answers from now on, until cut.
+// hold drops all of the server's answers until cut.
 func (p *proxy) hold() {
 	p.mu.Lock()
 	p.held = true
 	p.mu.Unlock()
 }
 
-// freeze stops forwarding the connection that has carried most, and tells how much that is. Neither
-// end learns of it.
+// freeze stops forwarding on the connection that has carried most, and returns how many bytes it has carried. Neither end notices.
 func (p *proxy) freeze() (bytes int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,7 +146,7 @@ func (p *proxy) freeze() (bytes int) {
 	return bytes
 }
 
-// cut breaks all connections. New ones are whole.
+// cut breaks all connections. New ones work.
 func (p *proxy) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,18 +15,21 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/troupe-run/troupe/internal/extent"
 )
 
 //go:embed requirements.txt
 var requirements string
 
-// interpreter is a Python with TensorFlow: TROUPE_PYTHON, or the one of a virtual environment that
-// is made on first use and kept in the user's cache directory, under the requirements' hash.
+// interpreter returns a Python with TensorFlow: TROUPE_PYTHON, or that of a virtual environment that is made on first use and kept in the
+// user's cache directory, under the hash of its requirements.
 var interpreter = sync.OnceValues(func() (string, error) {
 	if given := os.Getenv("TROUPE_PYTHON"); given != "" {
 		return given, nil
@@ -41,7 +44,7 @@ var interpreter = sync.OnceValues(func() (string, error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return "", err
 	}
-	// Several packages' tests may come here at once: one makes it, the others wait.
+	// Tests of several packages may need it at once: one makes it, the others wait.
 	lock, err := os.OpenFile(dir+".lock", os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return "", err
@@ -77,7 +80,53 @@ func makeEnvironment(dir, python string) error {
 	return nil
 }
 
-// needPython gives the interpreter. Where there is none the test is skipped, in CI it fails.
+// legacyKeras returns a folder with Keras 2 (tf_keras) of TensorFlow's version. It is not among the requirements, since it depends on the
+// distribution tensorflow, and pip does not accept tensorflow-cpu in its place.
+func legacyKeras(t testing.TB) string {
+	t.Helper()
+	version := regexp.MustCompile(`(?m)^tensorflow-cpu==(.*)$`).FindStringSubmatch(requirements)
+	if version == nil {
+		t.Fatal("requirements.txt has no tensorflow-cpu")
+	}
+	dir := t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	pip := exec.CommandContext(ctx, needPython(t), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--target", dir, "tf_keras=="+version[1])
+	pip.WaitDelay = 5 * time.Second
+	if out, err := pip.CombinedOutput(); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("CI needs tf_keras: %v\n%s", err, out)
+		}
+		t.Skipf("no tf_keras can be installed: %v\n%s", err, out)
+	}
+	return dir
+}
+
+// packageEnv returns the environment of Python programs that use the package troupe, with this tree's binary. Modules in folders take
+// precedence.
+func packageEnv(t testing.TB, folders ...string) []string {
+	t.Helper()
+	modules, err := filepath.Abs("../python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := append(folders, modules, os.Getenv("PYTHONPATH"))
+	return []string{"PYTHONPATH=" + strings.Join(path, string(filepath.ListSeparator)), "PYTHONDONTWRITEBYTECODE=1", "TROUPE_BINARY=" + binary(t), "TF_CPP_MIN_LOG_LEVEL=3"}
+}
+
+// documentEnv returns the environment of a document's programs.
+func documentEnv(t testing.TB, document string) []string {
+	t.Helper()
+	switch {
+	case filepath.Base(document) == "moving.md":
+		return packageEnv(t, legacyKeras(t))
+	case strings.HasSuffix(document, "docs/actors.md"), strings.HasSuffix(document, "docs/python.md"):
+		return append(packageEnv(t), "ACTORS="+clusterWithActors(t))
+	}
+	return packageEnv(t)
+}
+
+// needPython returns the interpreter. Without one, the test is skipped; in CI it fails.
 func needPython(t testing.TB) string {
 	t.Helper()
 	python, err := interpreter()
@@ -96,10 +145,10 @@ type driver struct {
 	proc  *process
 	stdin io.WriteCloser
 	lines *bufio.Scanner
-	act   func(what, task string) error // does what a case asks for
+	act   func(what, task string) error // performs the actions that cases ask for
 }
 
-// answer is what driver.py tells of one request.
+// answer is driver.py's answer to one request.
 type answer struct {
 	OK      bool            `json:"ok"`
 	Error   string          `json:"error"`
@@ -110,11 +159,11 @@ type answer struct {
 	Seconds float64         `json:"seconds"`
 	Result  json.RawMessage `json:"result"`
 
-	Do   string `json:"do"` // what a case asks for, and to which Task
+	Do   string `json:"do"` // the action that a case asks for, on Task
 	Task string `json:"task"`
 }
 
-// err is what the Python side raised, nil if nothing.
+// err returns the error that the Python side raised, or nil.
 func (a *answer) err() error {
 	if a.OK {
 		return nil
@@ -122,18 +171,18 @@ func (a *answer) err() error {
 	return fmt.Errorf("%s: %s\n%s%s", a.Error, a.Message, a.Output, a.Trace)
 }
 
-// request is what driver.py takes.
+// request is a request to driver.py.
 type request struct {
 	Case     string            `json:"case,omitempty"`
 	Function string            `json:"function,omitempty"`
 	Name     string            `json:"name,omitempty"`
 	Targets  map[string]string `json:"targets,omitempty"`
-	Slack    float64           `json:"slack,omitempty"`
+	Slack    float64           `json:"slack,omitempty"` // extent.SlackFactor when it is sent
 	Program  string            `json:"program,omitempty"`
 	Args     []string          `json:"args,omitempty"`
 }
 
-// driverPool keeps the drivers that run and lends each to one test at a time.
+// driverPool keeps running drivers and lends each to one test at a time.
 type driverPool struct {
 	mu   sync.Mutex
 	idle []*driver
@@ -142,7 +191,7 @@ type driverPool struct {
 
 var drivers driverPool
 
-// borrow gives a driver, which goes back at the test's end if it is still well.
+// borrow returns a driver, which goes back to the pool when the test ends if it is still usable.
 func (p *driverPool) borrow(t testing.TB) *driver {
 	t.Helper()
 	python := needPython(t)
@@ -180,8 +229,8 @@ func (p *driverPool) end() {
 	}
 }
 
-func newDriver(python string) (*driver, error) {
-	cmd := exec.Command(python, "-u", "driver.py")
+func newDriver(python string, args ...string) (*driver, error) {
+	cmd := exec.Command(python, append([]string{"-u", "driver.py"}, args...)...)
 	cmd.Env = append(os.Environ(), "TF_CPP_MIN_LOG_LEVEL=2", "TF_ENABLE_ONEDNN_OPTS=0", "CUDA_VISIBLE_DEVICES=-1",
 		"GRPC_VERBOSITY=ERROR", "PYTHONDONTWRITEBYTECODE=1")
 	stdin, err := cmd.StdinPipe()
@@ -199,14 +248,14 @@ func newDriver(python string) (*driver, error) {
 		<-d.proc.done
 		_ = w.Close()
 	}()
-	if _, err := d.next(slack(90 * time.Second)); err != nil { // the first import from a cold disk is slow
+	if _, err := d.next(extent.Slack(90 * time.Second)); err != nil { // the first import from a cold disk is slow
 		d.proc.kill()
 		return nil, fmt.Errorf("%s driver.py: %w\n%s", python, err, d.proc.log.tail())
 	}
 	return d, nil
 }
 
-// next waits for an answer. A driver that gives none in time is killed, and where it hung is told.
+// next waits for an answer. A driver that does not answer in time is killed, after it has logged where it hangs.
 func (d *driver) next(limit time.Duration) (*answer, error) {
 	type read struct {
 		a   *answer
@@ -229,7 +278,7 @@ func (d *driver) next(limit time.Duration) (*answer, error) {
 	case r := <-got:
 		return r.a, r.err
 	case <-over.C:
-		d.proc.signal(syscall.SIGUSR1)             // where it hangs, into the log
+		d.proc.signal(syscall.SIGUSR1)             // logs where it hangs
 		_, _ = d.proc.wait(500 * time.Millisecond) // it is killed next in any case
 		d.proc.kill()
 		<-got
@@ -239,6 +288,7 @@ func (d *driver) next(limit time.Duration) (*answer, error) {
 
 // do runs a request to its end.
 func (d *driver) do(q request, limit time.Duration) (*answer, error) {
+	q.Slack = extent.SlackFactor()
 	line, err := json.Marshal(q)
 	if err != nil {
 		return nil, err
@@ -247,7 +297,7 @@ func (d *driver) do(q request, limit time.Duration) (*answer, error) {
 		return nil, fmt.Errorf("the Python process is gone: %w\n%s", err, d.proc.log.tail())
 	}
 	for {
-		a, err := d.next(slack(limit))
+		a, err := d.next(extent.Slack(limit))
 		if err != nil || a.Do == "" {
 			return a, err
 		}
@@ -264,7 +314,7 @@ func (d *driver) do(q request, limit time.Duration) (*answer, error) {
 	}
 }
 
-// must is do for what has to succeed.
+// must is do for a request that must succeed.
 func (d *driver) must(t testing.TB, q request, limit time.Duration) *answer {
 	t.Helper()
 	a, err := d.do(q, limit)

@@ -3,15 +3,11 @@
 package e2e
 
 import (
-	"encoding/json"
 	cmdline "flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
-	"github.com/troupe-run/troupe/e2e/internal/metamorphic"
-	"google.golang.org/protobuf/proto"
+	"github.com/troupe-run/troupe/internal/extent"
 )
 
 var (
@@ -19,36 +15,23 @@ var (
 	graphSeed  = cmdline.Uint64("graph-seed", 0, "the seed of the first random program")
 )
 
-// A sample of the random programs, sent by TensorFlow's own client, gives on two tasks what TensorFlow's own servers give,
-// and both give what the interpreter of package metamorphic does.
+// TestRandomProgramsOnTensorFlow sends a sample of the random programs with TensorFlow's own client. On two tasks they must have the same
+// results as on TensorFlow's own servers, and as in the interpreter of package metamorphic.
 func TestRandomProgramsOnTensorFlow(t *testing.T) {
+	t.Parallel()
 	needPython(t)
-	graphs := uint64(25)
-	if full() {
+	graphs := uint64(5)
+	switch {
+	case extent.Full():
 		graphs = 200
+	case extent.Check():
+		graphs = 25
 	}
 	if *graphCount > 0 {
 		graphs = uint64(*graphCount)
 	}
 	dir := t.TempDir()
-	for seed := *graphSeed; seed < *graphSeed+graphs; seed++ {
-		p := metamorphic.Of(seed)
-		e := metamorphic.Export(p, fmt.Sprintf("program%d_", seed), []string{"/job:worker/task:0", "/job:worker/task:1"})
-		def, err := proto.Marshal(e.Graph)
-		if err != nil {
-			t.Fatal(err)
-		}
-		about, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		name := filepath.Join(dir, fmt.Sprintf("graph%06d", seed))
-		for suffix, content := range map[string][]byte{".pb": def, ".json": about, ".txt": []byte(p.String())} {
-			if err := os.WriteFile(name+suffix, content, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	writeRandomGraphs(t, dir, *graphSeed, graphs)
 	c := newCluster(t, "worker=2")
 	d := drivers.borrow(t)
 	expect(t, "graphs", program(t, d, "random_graphs.py", dir, c.tasks[0].target()), fmt.Sprintf("same: %d of %d", graphs, graphs))

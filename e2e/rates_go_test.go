@@ -21,8 +21,8 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// timesInPython runs steps with TensorFlow's client: each line that it reads names a step and how often it is
-// run, and each that it prints is the time in nanoseconds that the fastest quarter took at most.
+// timesInPython runs steps with TensorFlow's client. Each line that it reads names a step and how many times to run it. Each line that it
+// prints is the first quartile of the times, in nanoseconds.
 const timesInPython = `
 import os, sys, time
 import tensorflow.compat.v1 as tf
@@ -56,7 +56,7 @@ type pythonTimes struct {
 	lines *bufio.Scanner
 }
 
-// runPython starts such a program, which says TIME 0 when it is ready.
+// runPython starts such a program, which prints TIME 0 when it is ready.
 func runPython(t *testing.T, program string, args ...string) *pythonTimes {
 	t.Helper()
 	cmd := exec.Command(needPython(t), append([]string{"-c", program}, args...)...)
@@ -81,7 +81,7 @@ func runPython(t *testing.T, program string, args ...string) *pythonTimes {
 	return py
 }
 
-// ask sends a line and gives the time that the program answers with.
+// ask sends a line and returns the time that the program answers with.
 func (p *pythonTimes) ask(line ...any) time.Duration {
 	if _, err := fmt.Fprintln(p.stdin, line...); err != nil {
 		p.t.Fatal(err)
@@ -103,10 +103,10 @@ func (p *pythonTimes) next() time.Duration {
 	return 0
 }
 
-// TestGoClientRates measures small steps from Go beside the same from Python, in turn and in the same run, and prints a
-// table. What it demands is below what docs/latency.md states, since the machine may be busy with something else.
+// TestGoClientRates measures small steps from Go and the same steps from Python, in turn and in the same run, and prints a table. It
+// demands less than docs/latency.md states, since the machine may be busy with something else.
 func TestGoClientRates(t *testing.T) {
-	withoutRace(t)
+	measures(t)
 	c := newCluster(t, "worker=1")
 	python := runPython(t, timesInPython, c.tasks[0].target())
 
@@ -179,7 +179,7 @@ func TestGoClientRates(t *testing.T) {
 	}
 }
 
-// quarter is the time that the fastest quarter of so many runs took at most.
+// quarter returns the first quartile of the times of that many runs.
 func quarter(t *testing.T, step func() error, times int) time.Duration {
 	t.Helper()
 	took := make([]time.Duration, times)

@@ -54,7 +54,7 @@ for line in sys.stdin:
 os._exit(0)
 `
 
-// processorOf is what a process has used; 0 where the system does not tell.
+// processorOf returns the processor time of a process, or 0 if the system does not report it.
 func processorOf(pid int) time.Duration {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -70,7 +70,7 @@ func processorOf(pid int) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond // clock ticks
 }
 
-// pipelineRate moves n rows from a session on one master to a session on another, and gives the time that it took.
+// pipelineRate moves n rows from a session on one master to a session on another, and returns the time that it took.
 func pipelineRate(t *testing.T, name string, from, to troupe.Master, n int) time.Duration {
 	t.Helper()
 	type row struct{ Numbers [784]float32 }
@@ -116,10 +116,10 @@ func pipelineRate(t *testing.T, name string, from, to troupe.Master, n int) time
 	return time.Since(begun)
 }
 
-// TestPipelineRates measures rows of 784 numbers through a queue from Go to Go across two tasks, beside the same in Python
-// on TensorFlow's own servers, and prints a table with the processor time of clients and servers together.
+// TestPipelineRates measures rows of 784 numbers through a queue from Go to Go across two tasks, and the same in Python on TensorFlow's own
+// servers. It prints a table with the processor time of clients and servers together.
 func TestPipelineRates(t *testing.T) {
-	withoutRace(t)
+	measures(t)
 	targets, servers := tensorflowServers(t, 2)
 	python := runPython(t, rowsInPython, targets...)
 	c := newCluster(t, "worker=2")

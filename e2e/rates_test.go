@@ -21,11 +21,10 @@ import (
 	"google.golang.org/grpc"
 )
 
-// TestWireRates measures tensors and steps beside what the machine itself can do, in turn and in the
-// same run, and prints a table. What it demands is far below what docs/wire.md states, since the machine
-// may be busy with something else.
+// TestWireRates compares tensors and steps with what the machine itself can do, in turn and in the same run, and prints a table. It demands
+// far less than docs/wire.md states, since the machine may be busy with something else.
 func TestWireRates(t *testing.T) {
-	withoutRace(t)
+	measures(t)
 	const size = 64 * mebibyte
 	raw, bare := rawPeer(t, size), barePeer(t)
 
@@ -77,15 +76,15 @@ func TestWireRates(t *testing.T) {
 	}
 }
 
-// measured is something to do, so often before the others' turn comes.
+// measured is something to do a number of times before it is the others' turn.
 type measured struct {
 	name  string
 	times int
 	do    func() error
 }
 
-// inTurn measures several things in turn, so that a busy moment meets all of them, and gives the time
-// that the fastest quarter of each took at most, which a machine that is busy half of the time leaves alone.
+// inTurn measures several things in turn, so that busy moments affect all of them. It returns the first quartile of the times of each,
+// which a machine that is busy half of the time does not affect.
 func inTurn(t *testing.T, rounds int, what ...measured) map[string]time.Duration {
 	t.Helper()
 	took := map[string][]time.Duration{}
@@ -108,7 +107,7 @@ func inTurn(t *testing.T, rounds int, what ...measured) map[string]time.Duration
 	return quarter
 }
 
-// during gives the median of something done over and over while something else is.
+// during returns the median time of what, which is repeated while beside is repeated.
 func during(t *testing.T, long time.Duration, what, beside func() error) time.Duration {
 	t.Helper()
 	var failed error
@@ -145,8 +144,7 @@ func rate(bytes int, took time.Duration) string {
 	return fmt.Sprintf("%.0f MiB/s", float64(bytes)/mebibyte/took.Seconds())
 }
 
-// The other process of a measurement without Troupe is this program in another role, which the
-// environment names.
+// The peer process of a measurement without Troupe is this program in another role, which the environment names.
 const (
 	roleVariable = "TROUPE_E2E_ROLE"
 	roleRaw      = "raw"  // reads messages of rawSize from TCP, and answers each with a byte
@@ -154,7 +152,7 @@ const (
 	rawSize      = "TROUPE_E2E_RAW_SIZE"
 )
 
-// playRole is another process of a measurement: it prints its address and serves until it is killed.
+// playRole runs the peer process of a measurement: it prints its address and serves until it is killed.
 func playRole(role string) error {
 	switch role {
 	case roleActors:
@@ -197,7 +195,7 @@ func playRole(role string) error {
 	return fmt.Errorf("nobody knows the role %q", role)
 }
 
-// startRole starts this program in a role and gives its address.
+// startRole starts this program in a role and returns its address.
 func startRole(t *testing.T, role string, env ...string) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -224,7 +222,7 @@ func startRole(t *testing.T, role string, env ...string) string {
 	return strings.TrimSpace(addr)
 }
 
-// rawPeer gives the sending of a message over TCP to another process, until that has read it.
+// rawPeer returns a function that sends a message over TCP to another process and waits until that has read it.
 func rawPeer(t *testing.T, size int) func() error {
 	t.Helper()
 	conn, err := net.Dial("tcp", startRole(t, roleRaw, fmt.Sprintf("%s=%d", rawSize, size)))
@@ -244,7 +242,7 @@ func rawPeer(t *testing.T, size int) func() error {
 	}
 }
 
-// barePeer gives a RunStep that another process answers with nothing.
+// barePeer returns a function that calls RunStep in another process, whose answer is empty.
 func barePeer(t *testing.T) func() error {
 	t.Helper()
 	m, err := dial(startRole(t, roleBare))

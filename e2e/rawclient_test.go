@@ -19,22 +19,22 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// rawClient speaks HTTP/2 by hand, so that a test decides what it reads, and when, and what its windows
-// let the server send. One goroutine reads.
+// rawClient is a minimal HTTP/2 client with which a test controls what it reads, and when, and how much its windows allow the server to
+// send. One goroutine reads.
 type rawClient struct {
 	conn   net.Conn
 	framer *http2.Framer
 	stream uint32 // of the next request
 	early  bytes.Buffer
-	open   map[uint32][]byte // what came of answers that are not complete
+	open   map[uint32][]byte // the received parts of incomplete answers
 
-	mu      sync.Mutex // of what is written
+	mu      sync.Mutex // guards writes
 	headers bytes.Buffer
 	encoder *hpack.Encoder
 }
 
-// rawDial connects to a server, with so many bytes as the window of each stream and about 2 GiB as
-// that of the connection. receive, if it is not 0, is the size of the kernel's buffer for what comes.
+// rawDial connects to a server, with the given window for each stream and one of about 2 GiB for the connection. receive, if it is not 0,
+// is the size of the kernel's receive buffer.
 func rawDial(t testing.TB, addr string, window uint32, receive int) *rawClient {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
@@ -74,12 +74,12 @@ func (r *rawClient) begin(method string) (stream uint32, err error) {
 	return stream, r.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: r.headers.Bytes(), EndHeaders: true})
 }
 
-// prefix is what stands before a message of so many bytes.
+// prefix returns the gRPC prefix of a message of the given size.
 func prefix(size uint32) []byte {
 	return []byte{0, byte(size >> 24), byte(size >> 16), byte(size >> 8), byte(size)}
 }
 
-// call sends a whole request, of a size that every server's first window lets through.
+// call sends a whole request, which must fit into any server's initial window.
 func (r *rawClient) call(method string, q proto.Message) (stream uint32, err error) {
 	b, err := proto.Marshal(q)
 	if err != nil {
@@ -93,7 +93,7 @@ func (r *rawClient) call(method string, q proto.Message) (stream uint32, err err
 	return stream, r.framer.WriteData(stream, true, append(prefix(uint32(len(b))), b...))
 }
 
-// Read reads what came from the server, for the framer: first what the test has read itself.
+// Read reads from the server, for the framer: first what the test has already read itself.
 func (r *rawClient) Read(p []byte) (int, error) {
 	if r.early.Len() > 0 {
 		return r.early.Read(p)
@@ -101,7 +101,7 @@ func (r *rawClient) Read(p []byte) (int, error) {
 	return r.conn.Read(p)
 }
 
-// next reads a frame. When it ends a call, it gives the call's stream and message.
+// next reads a frame. If the frame ends a call, next returns the call's stream and message.
 func (r *rawClient) next() (stream uint32, message []byte, ended bool, err error) {
 	f, err := r.framer.ReadFrame()
 	if err != nil {
@@ -139,7 +139,7 @@ func (r *rawClient) next() (stream uint32, message []byte, ended bool, err error
 	return 0, nil, false, err
 }
 
-// answers reads the answers of n calls and hands each over as it is complete.
+// answers reads the answers of n calls and passes each to take when it is complete.
 func (r *rawClient) answers(n int, limit time.Duration, take func(message []byte) error) error {
 	if err := r.conn.SetReadDeadline(time.Now().Add(limit)); err != nil {
 		return err
@@ -160,8 +160,8 @@ func (r *rawClient) answers(n int, limit time.Duration, take func(message []byte
 	return nil
 }
 
-// claimedFeed is the beginning of a RunStepRequest in its frame, which says that a feed of so many
-// bytes of floats for x follows, for a step that fetches y.
+// claimedFeed returns the beginning of a framed RunStepRequest, which announces a feed of the given number of bytes of floats for x, for a
+// step that fetches y.
 func claimedFeed(session string, bytes uint32) ([]byte, error) {
 	head, err := proto.Marshal(&corepb.RunStepRequest{SessionHandle: session, Fetch: []string{"y:0"}})
 	if err != nil {

@@ -16,9 +16,10 @@ import (
 	"github.com/troupe-run/troupe/remote/spec/spectest"
 )
 
-// TestSecuredCluster: certificates, a secret and a policy, made and used by the command. TensorFlow's client comes in over
-// a proxy, does what its rule allows, and is told which rule refuses the rest; whoever shows nothing does not come in.
+// TestSecuredCluster has the command make and use certificates, a secret and a policy. TensorFlow's client connects through a proxy and
+// does what its rule allows; other requests are refused with the rule. Clients without credentials are refused.
 func TestSecuredCluster(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -55,20 +56,7 @@ func TestSecuredCluster(t *testing.T) {
 	worker := c.task("worker", 0)
 	waitSecured(t, worker.target(), access.CredentialFiles{Cert: at("certs/client-alice.pem"), Key: at("certs/client-alice-key.pem"), CA: at("certs/ca.pem")})
 
-	listen := spectest.Address(t)
-	proxied, err := launch("proxy", exec.Command(binary(t), append([]string{"proxy", "--listen", listen, "--target", worker.addr}, identity("client-alice")...)...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := proxied.terminate(); err != nil {
-			t.Error(err)
-		}
-	})
-	eventually(t, 10*time.Second, "the proxy", func() error {
-		return exec.Command(binary(t), "status", listen).Run()
-	})
-	got := program(t, drivers.borrow(t), "secured.py", "grpc://"+listen, at("policy.yaml"))
+	got := program(t, drivers.borrow(t), "secured.py", launchProxy(t, worker.addr, identity("client-alice")), at("policy.yaml"))
 	answer, rest, _ := strings.Cut(got, "; ")
 	expect(t, "a variable of the other task", answer, "42.0")
 	profiled, refused, _ := strings.Cut(rest, "; ")
@@ -79,7 +67,7 @@ func TestSecuredCluster(t *testing.T) {
 		}
 	}
 
-	// Without a certificate nobody gets further than a line that says what to do.
+	// A client without a certificate only receives a line that says what to do.
 	out, err := exec.Command(binary(t), "devices", worker.addr).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "troupe proxy") {
 		t.Errorf("without a certificate: %v, %s", err, out)
@@ -95,7 +83,7 @@ func TestSecuredCluster(t *testing.T) {
 	}
 }
 
-// waitSecured waits until a task knows that all of its cluster are up.
+// waitSecured waits until a task knows that all tasks of its cluster are up.
 func waitSecured(t *testing.T, target string, files access.CredentialFiles) {
 	t.Helper()
 	credentials, err := access.LoadCredentials(access.CredentialConfig{CredentialFiles: files})
@@ -120,4 +108,21 @@ func waitSecured(t *testing.T, target string, files access.CredentialFiles) {
 		}
 		return nil
 	})
+}
+
+// launchProxy runs troupe proxy for a task, with flags for its identity, and returns its target for clients.
+func launchProxy(t testing.TB, task string, identity []string) (target string) {
+	t.Helper()
+	listen := spectest.Address(t)
+	proxied, err := launch("proxy", exec.Command(binary(t), append([]string{"proxy", "--listen", listen, "--target", task}, identity...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := proxied.terminate(); err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, 10*time.Second, "the proxy", func() error { return exec.Command(binary(t), "status", listen).Run() })
+	return "grpc://" + listen
 }

@@ -15,20 +15,24 @@ import (
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/troupe-run/troupe/internal/extent"
 )
 
-// With log_device_placement the master prints where it put each node.
+// TestPlacementIsLogged checks that with log_device_placement, the master prints the placement of each node.
 func TestPlacementIsLogged(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	c := newCluster(t, "ps=1,worker=1")
 	d := drivers.borrow(t)
-	d.must(t, request{Case: "cases/placement.py", Function: "test_log_device_placement", Name: "logging", Targets: c.targets(), Slack: slackFactor}, caseTime)
+	d.must(t, request{Case: "cases/placement.py", Function: "test_log_device_placement", Name: "logging", Targets: c.targets()}, caseTime)
 	contains(t, "the master's output", c.task("worker", 0).proc.log.String(),
 		"sum: (AddV2): /job:ps/replica:0/task:0/device:CPU:0", "product: (Mul): /job:worker/replica:0/task:0/device:CPU:0")
 }
 
-// Every form in which a cluster is declared makes the same task.
+// TestDeclarations checks that every form of declaring a cluster makes the same task.
 func TestDeclarations(t *testing.T) {
+	t.Parallel()
 	for _, form := range []struct {
 		name string
 		args func(spec string, ps, worker string) []string
@@ -68,9 +72,10 @@ func TestDeclarations(t *testing.T) {
 	}
 }
 
-// A ServerDef makes a task that another program embeds: it tells its target, and ends with its
-// standard input.
+// TestServerDef starts a task from a ServerDef, as a program does that embeds one: the task prints its target, and ends with its standard
+// input.
 func TestServerDef(t *testing.T) {
+	t.Parallel()
 	def := &corepb.ServerDef{JobName: "lone", Protocol: "grpc",
 		Cluster: &corepb.ClusterDef{Job: []*corepb.JobDef{{Name: "lone", Tasks: map[int32]string{0: "localhost:0"}}}}}
 	embedTask := func(def *corepb.ServerDef) (*process, io.WriteCloser, *bufio.Scanner) {
@@ -83,22 +88,7 @@ func TestServerDef(t *testing.T) {
 		if err := os.WriteFile(path, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.Command(binary(t), "serve", "--server_def="+path)
-		stdin, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, w := io.Pipe()
-		cmd.Stdout = w
-		p, err := launch("serve --server_def", cmd)
-		if err != nil {
-			t.Fatal(err)
-		}
-		go func() {
-			<-p.done
-			_ = w.Close()
-		}()
-		return p, stdin, bufio.NewScanner(r)
+		return converse(t, "serve --server_def", exec.Command(binary(t), "serve", "--server_def="+path))
 	}
 
 	p, stdin, lines := embedTask(def)
@@ -117,7 +107,7 @@ func TestServerDef(t *testing.T) {
 	for lines.Scan() {
 		continue
 	}
-	if _, err := p.wait(slack(5 * time.Second)); err != nil {
+	if _, err := p.wait(extent.Slack(5 * time.Second)); err != nil {
 		p.kill()
 		t.Error(err)
 	}
@@ -131,14 +121,15 @@ func TestServerDef(t *testing.T) {
 	for lines.Scan() {
 		continue
 	}
-	if code, err := p.wait(slack(5 * time.Second)); err != nil || code == 0 {
+	if code, err := p.wait(extent.Slack(5 * time.Second)); err != nil || code == 0 {
 		p.kill()
 		t.Errorf("exit code %d, %v", code, err)
 	}
 }
 
-// What is no cluster is refused before anything is bound, with what is wrong.
+// TestBadDeclarations checks that an invalid cluster is refused before anything is bound, with the reason.
 func TestBadDeclarations(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		args []string
 		want string
@@ -168,16 +159,18 @@ func TestBadDeclarations(t *testing.T) {
 	}
 }
 
-// The demo does the project's main job and ends by itself.
+// TestDemo checks that the demo does the project's main job and ends by itself.
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	code, text := command(t, "demo")
 	if code != 0 {
 		t.Errorf("exit code %d\n%s", code, text)
 	}
 }
 
-// A whole cluster in one process.
+// TestUp runs a whole cluster in one process.
 func TestUp(t *testing.T) {
+	t.Parallel()
 	p, err := launch("troupe up", exec.Command(binary(t), "up", "--tasks", "ps=1,worker=2"))
 	if err != nil {
 		t.Fatal(err)

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// The documentation site is built without a warning: no page is left out, and no link leads nowhere.
+// TestSite checks that the documentation site builds without warnings: no page is omitted, and no link is broken.
 func TestSite(t *testing.T) {
+	t.Parallel()
 	python := needPython(t)
 	if err := exec.CommandContext(t.Context(), python, "-c", "import material").Run(); err != nil && os.Getenv("CI") != "true" {
 		t.Skip("the Python of the tests has no mkdocs-material")

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// starts are commands to start on the one thread that never ends: the kernel kills a process with
-// PR_SET_PDEATHSIG when the *thread* that started it is gone.
+// starts receives functions that start commands, for a single thread that never ends: the kernel kills a process with PR_SET_PDEATHSIG when
+// the *thread* that started it ends.
 var starts = func() chan func() {
 	c := make(chan func())
 	go func() {
@@ -19,7 +19,7 @@ var starts = func() chan func() {
 	return c
 }()
 
-// spawn starts a command in a process group of its own, which dies with this process.
+// spawn starts a command in a process group of its own. The command is killed when this process ends.
 func spawn(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	done := make(chan error)

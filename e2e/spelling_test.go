@@ -9,9 +9,10 @@ import (
 	"testing"
 )
 
-// The words of code, comments and documents are spelled as typos knows them; .ci/spelling/typos.toml lists those that it does not.
+// TestSpelling checks the spelling of code, comments and documents with typos; .ci/spelling/typos.toml lists words that it does not know.
 func TestSpelling(t *testing.T) {
-	typos := filepath.Join(filepath.Dir(needPython(t)), "typos") // a program, which pip installs beside the interpreter
+	t.Parallel()
+	typos := filepath.Join(filepath.Dir(needPython(t)), "typos") // a program that pip installs beside the interpreter
 	if _, err := os.Stat(typos); err != nil && os.Getenv("CI") != "true" {
 		t.Skip("the Python of the tests has no typos")
 	}

@@ -146,6 +146,14 @@ class Background(threading.Thread):
         return self._value
 
 
+def begins(cluster, make):
+    """The op that `make` returns, and one that waits until a step with that op has begun on the server."""
+    begun = tf.FIFOQueue(1, tf.bool, shapes=[[]], shared_name=cluster.name + "_begun")
+    with tf.control_dependencies([begun.enqueue(True)]):
+        op = make()
+    return begun.dequeue(), op
+
+
 def control_flow_v2(case):
     """Runs a case with functional control flow and resource variables, as TensorFlow 2 has them."""
 

@@ -15,7 +15,7 @@ import (
 	"github.com/troupe-run/troupe/graph/train"
 )
 
-// sines are the values that programs/optimizers.py begins with.
+// sines returns the initial values of programs/optimizers.py.
 func sines(seed float64, sizes ...int64) *tensor.Tensor {
 	shape := tensor.Shape(sizes)
 	v := make([]float32, shape.Elements())
@@ -29,7 +29,7 @@ func sines(seed float64, sizes ...int64) *tensor.Tensor {
 	return t
 }
 
-// trained is what a training gave: the loss before each step, and the moving average of a variable.
+// trained is the result of a training: the loss before each step, and the moving average of a variable.
 type trained struct{ Losses, Average []float32 }
 
 // trainInGo trains the model of programs/optimizers.py.
@@ -152,9 +152,10 @@ func trainInGo(t *testing.T, target, which string, steps int) (out trained) {
 	return out
 }
 
-// TestOptimizers trains the same model by the same optimizer in Go and in Python, on the same servers: the losses and
-// the moving average are the same.
+// TestOptimizers trains the same model with the same optimizer in Go and in Python, on the same servers: the losses and the moving average
+// are the same.
 func TestOptimizers(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	c := newCluster(t, "ps=1,worker=1")
 	d := drivers.borrow(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// troupeSays runs the command, and holds its exit code and that it prints all of the parts, on standard output or error.
+// troupeSays runs the command, and checks its exit code and that it prints all of the parts, on standard output or error.
 func troupeSays(t *testing.T, code int, args []string, parts ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary(t), args...)
@@ -39,11 +39,11 @@ func troupeSays(t *testing.T, code int, args []string, parts ...string) {
 	}
 }
 
-// TestTroubleshooting reproduces what docs/troubleshooting.md tells of, and holds that the commands that the page names
-// find it.
+// TestTroubleshooting reproduces the problems in docs/troubleshooting.md, and checks that the commands that the page names find them.
 func TestTroubleshooting(t *testing.T) {
+	t.Parallel()
 	t.Run("wrong_address", func(t *testing.T) {
-		// 192.0.2.7 is of a network that is for documentation: no machine has it.
+		// 192.0.2.7 is reserved for documentation: no machine has it.
 		const cluster = "ps=127.0.0.1:1;worker=192.0.2.7:2222"
 		troupeSays(t, 3, []string{"serve", "--cluster", cluster, "--job", "worker"}, "192.0.2.7 is not an address of this machine")
 		troupeSays(t, 1, []string{"doctor", "--cluster", cluster, "--job", "worker"},
@@ -101,7 +101,7 @@ func TestTroubleshooting(t *testing.T) {
 	})
 }
 
-// sqlDataset is the node rows, an op that TensorFlow has and Troupe lacks. Its three inputs are the text.
+// sqlDataset returns the node rows, of an op that TensorFlow has and Troupe lacks. Its three inputs are text.
 func sqlDataset(text string) *nodepb.NodeDef {
 	types := &attrpb.AttrValue_ListValue{Type: []typespb.DataType{typespb.DataType_DT_FLOAT}}
 	shapes := &attrpb.AttrValue_ListValue{Shape: []*shapepb.TensorShapeProto{{}}}
@@ -111,7 +111,7 @@ func sqlDataset(text string) *nodepb.NodeDef {
 	}}
 }
 
-// saysError holds an error's code and parts of its message.
+// saysError checks an error's code and parts of its message.
 func saysError(t *testing.T, err error, code status.Code, parts ...string) {
 	t.Helper()
 	if status.CodeOf(err) != code {

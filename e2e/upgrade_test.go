@@ -11,13 +11,15 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/troupe-run/troupe/internal/extent"
 )
 
-// previousVariable names a binary of the version before, to upgrade from. Without it, the old binary has the sources of the new one, and
+// previousVariable names a binary of the previous version, to upgrade from. Without it, the old binary is built from the same sources with
 // another version.
 const previousVariable = "TROUPE_E2E_PREVIOUS"
 
-// variant builds a binary that says it has a version.
+// variant builds a binary that reports the given version.
 func variant(t *testing.T, version string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "troupe-"+version)
@@ -29,7 +31,7 @@ func variant(t *testing.T, version string) string {
 
 // asJSON runs a command of a binary, and reads what it prints.
 func asJSON(binary string, into any, args ...string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), slack(20*time.Second))
+	ctx, cancel := context.WithTimeout(context.Background(), extent.Slack(20*time.Second))
 	defer cancel()
 	out, err := exec.CommandContext(ctx, binary, append(args, "--json")...).Output()
 	if err != nil {
@@ -38,7 +40,7 @@ func asJSON(binary string, into any, args ...string) error {
 	return json.Unmarshal(out, into)
 }
 
-// versions is what a binary's status shows of a cluster, asked of one task: the version of each task.
+// versions returns the version of each task, from a binary's status command for one task.
 func (c *cluster) versions(binary string, of *task) (map[string]string, error) {
 	var s struct {
 		Tasks []struct{ Task, Version string }
@@ -53,9 +55,10 @@ func (c *cluster) versions(binary string, of *task) (map[string]string, error) {
 	return all, nil
 }
 
-// TestRollingUpgrade trains while each task is replaced in turn by one of another version: faults/upgrade.py says what clients may
-// notice. Meanwhile, each task tells which version each of them has.
+// TestRollingUpgrade trains while each task is replaced in turn by one of another version; faults/upgrade.py says what clients may notice.
+// Meanwhile, each task reports every task's version.
 func TestRollingUpgrade(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	next := variant(t, "v0.90.1")
 	previous := os.Getenv(previousVariable)
@@ -84,7 +87,7 @@ func TestRollingUpgrade(t *testing.T) {
 		if err := c.act("terminate", key); err != nil {
 			return err
 		}
-		c.binary = next // of those that are started from now on
+		c.binary = next // for tasks that are started from now on
 		if err := c.act("start", key); err != nil {
 			return err
 		}
@@ -107,6 +110,6 @@ func TestRollingUpgrade(t *testing.T) {
 		return nil
 	}
 	for _, function := range functionsOf(t, "faults/upgrade.py") {
-		d.must(t, request{Case: "faults/upgrade.py", Function: function, Name: function, Targets: c.targets(), Slack: slackFactor}, caseTime)
+		d.must(t, request{Case: "faults/upgrade.py", Function: function, Name: function, Targets: c.targets()}, caseTime)
 	}
 }

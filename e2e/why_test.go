@@ -20,9 +20,10 @@ import (
 	"github.com/troupe-run/troupe/graph/shape"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/extent"
 )
 
-// Devices of the cluster that blocked steps run on.
+// Devices of the cluster on which blocked steps run.
 const (
 	onPS      = "/job:ps/task:0"
 	onWorker  = "/job:worker/task:0"
@@ -40,7 +41,7 @@ type blocked struct {
 // graph begins a graph.
 func (b *blocked) graph() *op.Scope { return op.NewScope().WithDevice(onPS) }
 
-// queue is a queue of float32 scalars on the ps.
+// queue adds a queue of float32 scalars on the ps.
 func (b *blocked) queue(s *op.Scope, name string, capacity int64) op.Output {
 	return op.FIFOQueueV2(s.WithName(name), []tensor.DType{tensor.Float32}, attr.Shapes([]shape.Shape{shape.Of()}),
 		attr.Capacity(capacity), attr.SharedName(b.name+"_"+name))
@@ -64,7 +65,7 @@ func (b *blocked) session(s *op.Scope) *troupe.Session {
 	return session
 }
 
-// start runs steps of one session that end with the case.
+// start runs steps of one session until the case ends.
 func (b *blocked) start(s *op.Scope, steps ...op.Runnable) {
 	session := b.session(s)
 	for _, step := range steps {
@@ -79,7 +80,7 @@ func (b *blocked) start(s *op.Scope, steps ...op.Runnable) {
 	}
 }
 
-// run runs a step that ends, in a session of its own, which is closed.
+// run runs a step to its end, in a session of its own, which it closes.
 func (b *blocked) run(s *op.Scope, steps ...op.Runnable) {
 	b.Helper()
 	session := b.session(s)
@@ -93,7 +94,7 @@ func (b *blocked) run(s *op.Scope, steps ...op.Runnable) {
 
 func oneNumber(s *op.Scope, x float32) op.Output { return op.Const(s, x) }
 
-// causes are what holds up a step, and what is said of it.
+// causes are ways to block a step, with what troupe why must say.
 var causes = []struct {
 	name     string
 	block    func(b *blocked)
@@ -309,8 +310,8 @@ var causes = []struct {
 	}, []string{"for a tensor of /job:ps/replica:0/task:0: /job:ps/replica:0/task:0 is silent"}, false},
 }
 
-// says waits until `troupe why` says all of that of one step, and gives whether it calls that a deadlock, and how long
-// the last answer took.
+// says waits until `troupe why` says all parts about one step. It returns whether `troupe why` reports a deadlock, and how long the last
+// answer took.
 func (b *blocked) says(parts ...string) (deadlock bool, took time.Duration) {
 	b.Helper()
 	eventually(b.T, time.Minute, "why says "+strings.Join(parts, ", "), func() error {
@@ -343,8 +344,9 @@ func (b *blocked) says(parts ...string) (deadlock bool, took time.Duration) {
 	return deadlock, took
 }
 
-// TestWhy blocks steps in many ways, and has `troupe why` say what holds them up.
+// TestWhy blocks steps in many ways, and checks that `troupe why` says what holds them up.
 func TestWhy(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "ps=1,worker=2", "--insecure")
 	for _, cause := range causes {
 		t.Run(cause.name, func(t *testing.T) {
@@ -357,20 +359,21 @@ func TestWhy(t *testing.T) {
 				t.Errorf("deadlock: %v, want %v", deadlock, cause.deadlock)
 			}
 			t.Logf("it took %v", took)
-			// A task that is frozen is waited for.
+			// The command waits for a frozen task.
 			limit := time.Second
 			if cause.name == "frozen_task" {
 				limit = 3 * time.Second
 			}
-			if limit *= time.Duration(slackFactor); took > limit {
+			if limit = extent.Slack(limit); took > limit {
 				t.Errorf("it took %v, more than %v", took, limit)
 			}
 		})
 	}
 }
 
-// TestOverdueStepsSayWhy has steps end since their time is over: the errors say what `troupe why` does.
+// TestOverdueStepsSayWhy has steps exceed their deadlines: the errors say what `troupe why` does.
 func TestOverdueStepsSayWhy(t *testing.T) {
+	t.Parallel()
 	b := &blocked{T: t, cluster: newCluster(t, "ps=1,worker=2", "--insecure"), ctx: t.Context(), name: "overdue"}
 	p := b.graph()
 	b.run(p, op.Stage(p, []op.Output{oneNumber(p, 1)}, attr.SharedName(b.name)))
@@ -391,7 +394,7 @@ func TestOverdueStepsSayWhy(t *testing.T) {
 		s := b.graph()
 		step := overdue.step(s)
 		session := b.session(s)
-		ctx, cancel := context.WithTimeout(b.ctx, 500*time.Millisecond*time.Duration(slackFactor))
+		ctx, cancel := context.WithTimeout(b.ctx, extent.Slack(500*time.Millisecond))
 		_, err := session.Eval(ctx, nil, step)
 		cancel()
 		if status.CodeOf(err) != status.DeadlineExceeded {

@@ -26,7 +26,7 @@ func dtypeAttr(t typespb.DataType) *attrpb.AttrValue {
 	return &attrpb.AttrValue{Value: &attrpb.AttrValue_Type{Type: t}}
 }
 
-// constant makes a Const of dtype t from a tensor whose dtype may be another.
+// constant makes a Const of dtype t from a tensor, whose dtype may differ.
 func constant(name string, t typespb.DataType, value *tensorpb.TensorProto) *nodepb.NodeDef {
 	n := node(name, "Const", 0)
 	n.Attr["dtype"] = dtypeAttr(t)
@@ -46,7 +46,7 @@ func graphOf(nodes ...*nodepb.NodeDef) *graphpb.GraphDef {
 	return &graphpb.GraphDef{Node: nodes, Versions: &versionspb.VersionDef{Producer: 1882}}
 }
 
-// two is a scalar constant that later nodes may use.
+// two returns a scalar constant that later nodes may use.
 func two() *nodepb.NodeDef { return constant("two", float, floats(nil, 2)) }
 
 func flag(v bool) *attrpb.AttrValue { return &attrpb.AttrValue{Value: &attrpb.AttrValue_B{B: v}} }
@@ -67,7 +67,7 @@ func on(n *nodepb.NodeDef, device string) *nodepb.NodeDef {
 	return n
 }
 
-// signature declares a function of one float that gives one.
+// signature declares a function from one float to one float.
 func signature(name string) *opdefpb.OpDef {
 	arg := func(n string) []*opdefpb.OpDef_ArgDef {
 		return []*opdefpb.OpDef_ArgDef{{Name: n, Type: typespb.DataType_DT_FLOAT}}
@@ -84,7 +84,7 @@ func seedTensors() []*tensorpb.TensorProto {
 		TensorShape: &shapepb.TensorShapeProto{Dim: []*shapepb.TensorShapeProto_Dim{{Size: 1}}}}}
 }
 
-// queueNode is a FIFOQueueV2 of scalars, dequeueNode takes from it.
+// queueNode returns a FIFOQueueV2 of scalars, and dequeueNode a node that dequeues from it.
 func queueNode(name string) *nodepb.NodeDef {
 	n := node(name, "FIFOQueueV2", 0)
 	n.Attr["component_types"] = &attrpb.AttrValue{Value: &attrpb.AttrValue_List{List: &attrpb.AttrValue_ListValue{Type: []typespb.DataType{float}}}}

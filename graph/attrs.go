@@ -10,8 +10,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Attrs are a node's attributes by name. The typed getters return INVALID_ARGUMENT if the attribute is missing
-// or of another kind.
+// Attrs holds a node's attributes by name. The typed getters return INVALID_ARGUMENT if the attribute is missing or has another type.
 type Attrs map[string]*attrpb.AttrValue
 
 func attr[T attrKind](a Attrs, name, kind string) (T, error) {
@@ -32,7 +31,7 @@ type attrKind interface {
 		*attrpb.AttrValue_Shape | *attrpb.AttrValue_Tensor | *attrpb.AttrValue_List | *attrpb.AttrValue_Func
 }
 
-// Str is a string attribute.
+// Str returns a string attribute.
 func (a Attrs) Str(name string) (string, error) {
 	v, err := attr[*attrpb.AttrValue_S](a, name, "string")
 	if err != nil {
@@ -41,7 +40,7 @@ func (a Attrs) Str(name string) (string, error) {
 	return string(v.S), nil
 }
 
-// Int is an int attribute.
+// Int returns an int attribute.
 func (a Attrs) Int(name string) (int64, error) {
 	v, err := attr[*attrpb.AttrValue_I](a, name, "int")
 	if err != nil {
@@ -50,7 +49,7 @@ func (a Attrs) Int(name string) (int64, error) {
 	return v.I, nil
 }
 
-// Float is a float attribute.
+// Float returns a float attribute.
 func (a Attrs) Float(name string) (float32, error) {
 	v, err := attr[*attrpb.AttrValue_F](a, name, "float")
 	if err != nil {
@@ -59,7 +58,7 @@ func (a Attrs) Float(name string) (float32, error) {
 	return v.F, nil
 }
 
-// Bool is a bool attribute.
+// Bool returns a bool attribute.
 func (a Attrs) Bool(name string) (bool, error) {
 	v, err := attr[*attrpb.AttrValue_B](a, name, "bool")
 	if err != nil {
@@ -68,7 +67,7 @@ func (a Attrs) Bool(name string) (bool, error) {
 	return v.B, nil
 }
 
-// Type is a type attribute.
+// Type returns a type attribute.
 func (a Attrs) Type(name string) (tensor.DType, error) {
 	v, err := attr[*attrpb.AttrValue_Type](a, name, "type")
 	if err != nil {
@@ -77,7 +76,7 @@ func (a Attrs) Type(name string) (tensor.DType, error) {
 	return tensor.FromProto(v.Type), nil
 }
 
-// Shape is a shape attribute; known is false for unknown rank, and unknown sizes are -1.
+// Shape returns a shape attribute. If the rank is unknown, known is false; unknown sizes are -1.
 func (a Attrs) Shape(name string) (s tensor.Shape, known bool, err error) {
 	v, err := attr[*attrpb.AttrValue_Shape](a, name, "shape")
 	if err != nil {
@@ -87,7 +86,7 @@ func (a Attrs) Shape(name string) (s tensor.Shape, known bool, err error) {
 	return s, known, nil
 }
 
-// Tensor is a tensor attribute as the message that it came in.
+// Tensor returns a tensor attribute in its original message.
 func (a Attrs) Tensor(name string) (*tensorpb.TensorProto, error) {
 	v, err := attr[*attrpb.AttrValue_Tensor](a, name, "tensor")
 	if err != nil {
@@ -96,7 +95,7 @@ func (a Attrs) Tensor(name string) (*tensorpb.TensorProto, error) {
 	return v.Tensor, nil
 }
 
-// List is a list attribute as the message that it came in.
+// List returns a list attribute in its original message.
 func (a Attrs) List(name string) (*attrpb.AttrValue_ListValue, error) {
 	v, err := attr[*attrpb.AttrValue_List](a, name, "list")
 	if err != nil {
@@ -105,7 +104,7 @@ func (a Attrs) List(name string) (*attrpb.AttrValue_ListValue, error) {
 	return v.List, nil
 }
 
-// TypeList is a list(type) attribute.
+// TypeList returns a list(type) attribute.
 func (a Attrs) TypeList(name string) ([]tensor.DType, error) {
 	l, err := a.List(name)
 	if err != nil {
@@ -118,7 +117,7 @@ func (a Attrs) TypeList(name string) ([]tensor.DType, error) {
 	return out, nil
 }
 
-// IntList is a list(int) attribute.
+// IntList returns a list(int) attribute.
 func (a Attrs) IntList(name string) ([]int64, error) {
 	l, err := a.List(name)
 	if err != nil {
@@ -127,7 +126,7 @@ func (a Attrs) IntList(name string) ([]int64, error) {
 	return l.GetI(), nil
 }
 
-// FloatList is a list(float) attribute.
+// FloatList returns a list(float) attribute.
 func (a Attrs) FloatList(name string) ([]float32, error) {
 	l, err := a.List(name)
 	if err != nil {
@@ -136,13 +135,26 @@ func (a Attrs) FloatList(name string) ([]float32, error) {
 	return l.GetF(), nil
 }
 
-// FunctionRef names a function of the library and the attribute values to instantiate it with.
+// StrList returns a list(string) attribute.
+func (a Attrs) StrList(name string) ([]string, error) {
+	l, err := a.List(name)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]string, len(l.GetS()))
+	for i, s := range l.GetS() {
+		out[i] = string(s)
+	}
+	return out, nil
+}
+
+// FunctionRef names a library function and the attribute values to instantiate it with.
 type FunctionRef struct {
 	Name  string
 	Attrs Attrs
 }
 
-// Func is a function attribute.
+// Func returns a function attribute.
 func (a Attrs) Func(name string) (*FunctionRef, error) {
 	v, err := attr[*attrpb.AttrValue_Func](a, name, "func")
 	if err != nil {
@@ -151,7 +163,7 @@ func (a Attrs) Func(name string) (*FunctionRef, error) {
 	return &FunctionRef{Name: v.Func.GetName(), Attrs: v.Func.GetAttr()}, nil
 }
 
-// Funcs are the functions that the attributes name, in the order of the attributes' names.
+// Funcs returns the functions named in the attributes, ordered by attribute name.
 func (a Attrs) Funcs() []*FunctionRef {
 	var refs []*FunctionRef
 	for _, name := range slices.Sorted(maps.Keys(a)) {
@@ -167,9 +179,14 @@ func (a Attrs) Funcs() []*FunctionRef {
 	return refs
 }
 
-// Attributes by which a QueueClose tells why its producer gives up: a text and an error code. The op does not
-// declare them, so that servers that do not know them ignore them.
+// Attributes of a QueueClose that say why its producer gives up: a message and an error code. The op does not declare them, so servers
+// that do not know them ignore them.
 const (
 	CloseReasonAttr = "_close_reason"
 	CloseCodeAttr   = "_close_code"
 )
+
+// OpenWaitAttr makes a QueueIsClosed reopen its queue if it is closed, and makes a dequeue that finds its queue closed and empty wait for
+// it to be reopened. The value is how long the op waits, in milliseconds, for the queue to be drained or reopened. Servers that do not
+// know the attribute ignore it: QueueIsClosed then reports that the queue is closed.
+const OpenWaitAttr = "_open_wait_ms"

@@ -11,8 +11,8 @@ import (
 	versionspb "github.com/galeone/tensorflow/tensorflow/go/core/framework/versions_go_proto"
 )
 
-// layered is a GraphDef of n nodes or a few less: rounds of MatMul, Add and Relu with a control
-// edge, as Python's client would send it.
+// layered returns a GraphDef of at most n nodes, or a few fewer: rounds of MatMul, Add and Relu with a control edge, as the Python client
+// would send it.
 func layered(n int, prefix string) *graphpb.GraphDef {
 	float := func() *attrpb.AttrValue {
 		return &attrpb.AttrValue{Value: &attrpb.AttrValue_Type{Type: typespb.DataType_DT_FLOAT}}

@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// What a session's graph may have at most. A graph that large takes about 1 KB a node, and a process has many sessions.
+// Limits on a session's graph. A graph of that size takes about 1 KB per node, and a process has many sessions.
 const (
 	MaxNodes     = 1 << 23
 	MaxFunctions = 1 << 22
@@ -21,18 +21,18 @@ const (
 // graphVersion is the version of GraphDef that TensorFlow 2.21 reads and writes.
 const graphVersion = 2474
 
-// Build makes a graph of a client's GraphDef. The graph keeps parts of the message, which must not be changed
-// afterwards. Errors have TensorFlow's codes and name the node: INVALID_ARGUMENT for a malformed message,
-// NOT_FOUND for an op that does not exist, UNIMPLEMENTED for one that was removed.
+// Build returns the graph of a client's GraphDef. The graph keeps parts of the message, which must not be changed afterwards. Errors have
+// TensorFlow's codes and name the node: INVALID_ARGUMENT for a malformed message, NOT_FOUND for an op that does not exist, UNIMPLEMENTED
+// for one that was removed.
 func Build(def *graphpb.GraphDef) (*Graph, error) { return BuildChecked(def, nil) }
 
-// BuildChecked is Build with a check that is called now and then, whose error ends it.
+// BuildChecked is like Build, but calls check from time to time and stops if it returns an error.
 func BuildChecked(def *graphpb.GraphDef, check func() error) (*Graph, error) {
 	return buildChecked(&Graph{Library: &Library{}}, def, false, check)
 }
 
-// Rebuild makes a graph of a GraphDef that Graph.Def made: nodes may have the names of the
-// runtime's own, and their devices are those that placement assigned.
+// Rebuild returns the graph of a GraphDef made by Graph.Def. Its nodes may have names reserved for the runtime, and their devices are
+// those that placement assigned.
 func Rebuild(def *graphpb.GraphDef) (*Graph, error) {
 	g, err := build(&Graph{Library: &Library{}}, def)
 	if err != nil {
@@ -44,16 +44,16 @@ func Rebuild(def *graphpb.GraphDef) (*Graph, error) {
 	return g, nil
 }
 
-// Extend is g with the nodes and functions of def added, at a cost that depends only on def. It shares g's
-// nodes; g stays as it is, even after an error. A node that g has already is INVALID_ARGUMENT.
+// Extend returns g with the nodes and functions of def added, at a cost that depends only on def. The new graph shares g's nodes. g does
+// not change, even on an error. Adding a node that g already has is INVALID_ARGUMENT.
 func (g *Graph) Extend(def *graphpb.GraphDef) (*Graph, error) { return g.ExtendChecked(def, nil) }
 
-// ExtendChecked is Extend with a check that is called now and then, whose error ends it.
+// ExtendChecked is like Extend, but calls check from time to time and stops if it returns an error.
 func (g *Graph) ExtendChecked(def *graphpb.GraphDef, check func() error) (*Graph, error) {
 	return buildChecked(g, def, false, check)
 }
 
-// builder turns one GraphDef into nodes behind those of base.
+// builder turns one GraphDef into nodes that follow those of base.
 type builder struct {
 	base     *Graph
 	library  *Library
@@ -64,8 +64,7 @@ type builder struct {
 	nodes  []Node
 	sigs   []*signature
 	byName map[string]*Node
-	// cyclic tells that a node has an input from itself or behind it, which a graph without
-	// loops and in order does not have.
+	// cyclic is whether a node has itself or a later node as an input, which never happens in an ordered graph without loops.
 	cyclic bool
 
 	ops      map[string]*signature
@@ -77,7 +76,7 @@ type builder struct {
 	controls []*Node
 }
 
-// build makes a graph of nodes that may be the runtime's own.
+// build is like Build, but accepts the runtime's own nodes.
 func build(base *Graph, def *graphpb.GraphDef) (*Graph, error) {
 	return buildChecked(base, def, true, nil)
 }
@@ -88,6 +87,15 @@ func buildChecked(base *Graph, def *graphpb.GraphDef, internal bool, check func(
 	}
 	if n := len(base.Library.Functions) + len(def.GetLibrary().GetFunction()); n > MaxFunctions {
 		return nil, status.Errorf(status.ResourceExhausted, "The graph has %d functions, which is above the limit of %d", n, MaxFunctions)
+	}
+	if !internal {
+		for _, f := range def.GetLibrary().GetFunction() {
+			for _, n := range f.GetNodeDef() {
+				if err := checkOwn(f.GetSignature().GetName()+"/"+n.GetName(), n.GetAttr()); err != nil {
+					return nil, err
+				}
+			}
+		}
 	}
 	b := &builder{check: Now(check), base: base, internal: internal, defs: def.GetNode(), producer: def.GetVersions().GetProducer(),
 		ops: map[string]*signature{}, devices: map[string]string{"": ""}}
@@ -161,6 +169,11 @@ func (b *builder) describe() error {
 			return err
 		}
 		n := &b.nodes[i]
+		if !b.internal {
+			if err := checkOwn(n.Name, def.GetAttr()); err != nil {
+				return err
+			}
+		}
 		if def.GetOp() == "" {
 			return status.AtNode(status.InvalidArgumentf("Node '%s' does not specify an operation", n.Name), n.Name)
 		}
@@ -207,7 +220,7 @@ func (b *builder) describe() error {
 	return nil
 }
 
-// op finds an op or function, and that this graph's version still has it.
+// op looks up an op or function and checks that it still exists in this graph's version.
 func (b *builder) op(name string) (*signature, error) {
 	if s, ok := b.ops[name]; ok {
 		return s, nil
@@ -223,7 +236,7 @@ func (b *builder) op(name string) (*signature, error) {
 	return s, nil
 }
 
-// device checks a device name and gives the one string that all nodes on it share.
+// device checks a device name and returns the one string shared by all nodes on that device.
 func (b *builder) device(name string) (string, error) {
 	if d, ok := b.devices[name]; ok {
 		return d, nil
@@ -235,7 +248,7 @@ func (b *builder) device(name string) (string, error) {
 	return name, nil
 }
 
-// countData is the number of a node's data inputs, which must come before the control inputs.
+// countData returns the number of a node's data inputs, which must precede its control inputs.
 func countData(def *nodepb.NodeDef) (int, error) {
 	n := 0
 	for i, in := range def.GetInput() {
@@ -250,7 +263,7 @@ func countData(def *nodepb.NodeDef) (int, error) {
 	return n, nil
 }
 
-// inTypes are the types of a node's inputs, which must be as many as the node has.
+// inTypes returns the types of a node's inputs and checks that there are count of them.
 func (b *builder) inTypes(sig *signature, vals []*attrpb.AttrValue, count int, node string) ([]tensor.DType, error) {
 	types, err := b.types.types(sig.inputs, sig.inFix, vals, count)
 	var many *tooManyArgs
@@ -263,7 +276,7 @@ func (b *builder) inTypes(sig *signature, vals []*attrpb.AttrValue, count int, n
 	want := summarizeTypes(types)
 	if many != nil {
 		want = plural(many.n, "tensor") + " for " + many.arg
-		// The list is shown where it is short enough to be read.
+		// Show the list if it is short enough to read.
 		if all, err := b.types.types(sig.inputs, sig.inFix, vals, count+2*maxShown); err == nil {
 			want = summarizeTypes(all)
 		}
@@ -301,7 +314,7 @@ func (b *builder) connect() error {
 	return nil
 }
 
-// split takes the first n elements off a slice.
+// split cuts the first n elements off s.
 func split[T any](s []T, n int) (head, rest []T) {
 	if n == 0 {
 		return nil, s
@@ -309,7 +322,7 @@ func split[T any](s []T, n int) (head, rest []T) {
 	return s[:n:n], s[n:]
 }
 
-// source is the node that an input string names.
+// source returns the node named by an input string.
 func (b *builder) source(n *Node, input string) (endpoint, *Node, error) {
 	e, ok := parseInput(input, b.internal)
 	if ok {
@@ -338,8 +351,8 @@ func (b *builder) checkEdge(n *Node, k int, src *Node, index int) error {
 	return nil
 }
 
-// compatible tells whether an output of type have may feed an input of type want: a reference
-// is read where a value is wanted, but a value is no reference.
+// compatible reports whether an output of type have may feed an input of type want: a reference may be read as a value, but a value is not
+// a reference.
 func compatible(want, have tensor.DType) bool { return want == have || want == have.Base() }
 
 func wrongType(n *Node, k int, src string, index int, have tensor.DType) error {
@@ -349,7 +362,7 @@ func wrongType(n *Node, k int, src string, index int, have tensor.DType) error {
 // manyControls is the number of control inputs above which duplicates are found with a map.
 const manyControls = 16
 
-// connectControls sets the nodes that must run before n, each once.
+// connectControls sets n.Controls, without duplicates.
 func (b *builder) connectControls(n *Node, inputs []string) error {
 	var controls []*Node
 	controls, b.controls = split(b.controls, len(inputs))
@@ -388,7 +401,7 @@ func contains(nodes []*Node, n *Node) bool {
 	return false
 }
 
-// graph is the result.
+// graph returns the finished graph.
 func (b *builder) graph(versioned bool) *Graph {
 	g := &Graph{Library: b.library, Producer: b.base.Producer, versioned: b.base.versioned, tail: b.base.tail}
 	if !g.versioned {

@@ -9,22 +9,20 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Call is an op, or a function, applied to arguments: what a node of it needs.
+// Call describes a node that applies an op or a function to arguments.
 type Call struct {
 	Def *OpDef
-	// Attrs are all attributes: given ones, those that follow from the arguments, and defaults.
+	// Attrs are all attributes: those given, those inferred from the arguments, and defaults.
 	Attrs Attrs
 	// Outputs are the types of the tensors of each output argument of the op.
 	Outputs [][]tensor.DType
 }
 
-// Call works out what a node has whose author wrote down the arguments, and of the attributes only those that do
-// not follow from them. args are the types of the tensors for each of the op's input arguments: one type, or
-// a list for an argument that stands for several tensors. An argument that the op takes by reference must be a
-// reference; any other may be one.
+// Call completes a node for which only the arguments and the attributes that cannot be inferred from them are given. args holds the types
+// of the tensors for each of the op's input arguments: one type, or a list for an argument that stands for several tensors. An argument
+// that the op takes by reference must be a reference; any other may be one.
 //
-// Errors: NOT_FOUND for an op that there is not, INVALID_ARGUMENT for arguments that contradict each other, the
-// op or the attributes.
+// Errors: NOT_FOUND for an op that does not exist, INVALID_ARGUMENT for arguments that contradict each other, the op or the attributes.
 func (l *Library) Call(op string, args [][]tensor.DType, attrs Attrs) (*Call, error) {
 	sig, err := l.lookup(op)
 	if err != nil {
@@ -62,11 +60,11 @@ func (l *Library) Call(op string, args [][]tensor.DType, attrs Attrs) (*Call, er
 	return out, nil
 }
 
-// caller gathers attributes from arguments.
+// caller infers attributes from arguments.
 type caller struct {
 	sig   *signature
 	attrs Attrs
-	from  map[int]string // which argument an attribute follows from
+	from  map[int]string // the argument that an attribute was inferred from
 }
 
 func (c *caller) argument(arg *argSpec, types []tensor.DType) error {
@@ -93,7 +91,7 @@ func (c *caller) argument(arg *argSpec, types []tensor.DType) error {
 		return c.follows(arg, arg.listAttr, &attrpb.AttrValue{Value: &attrpb.AttrValue_List{List: list}})
 	}
 	if len(base) == 0 {
-		return nil // the type has to be given
+		return nil // the type must be given
 	}
 	if arg.typeAttr != none {
 		if err := c.follows(arg, arg.typeAttr, &attrpb.AttrValue{Value: &attrpb.AttrValue_Type{Type: base[0].Proto()}}); err != nil {
@@ -110,7 +108,7 @@ func (c *caller) argument(arg *argSpec, types []tensor.DType) error {
 	return nil
 }
 
-// follows sets an attribute to what an argument says, or checks that it is that.
+// follows sets an attribute to the value inferred from an argument, or checks that it already has that value.
 func (c *caller) follows(arg *argSpec, at int, v *attrpb.AttrValue) error {
 	name := c.sig.def.Attr[at].Name
 	have, ok := c.attrs[name]

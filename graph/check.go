@@ -1,9 +1,9 @@
 package graph
 
-// checkEvery is how many steps of a pass lie between two looks at whether it is to go on.
+// checkEvery is the number of steps between two calls of a check.
 const checkEvery = 1 << 10
 
-// Now makes of a check one that passes may call at each step: it is asked now and then. nil is no check.
+// Now wraps check so that a pass can call it at every step: only one call in checkEvery reaches check. A nil check never fails.
 func Now(check func() error) func() error {
 	if check == nil {
 		return func() error { return nil }

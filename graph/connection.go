@@ -42,8 +42,8 @@ func (p *pruner) join() error {
 	return nil
 }
 
-// hostOf is a device whose memory is the host's, and which has a kernel for an Identity of every type: the
-// device itself, or the first CPU of its task.
+// hostOf returns a device that uses host memory and has an Identity kernel for every type: the device itself, or the first CPU of its
+// task.
 func hostOf(device string) string {
 	task, kind, full := strings.Cut(device, "/device:")
 	if !full || strings.HasPrefix(kind, "CPU:") {
@@ -52,7 +52,7 @@ func hostOf(device string) string {
 	return task + "/device:CPU:0"
 }
 
-// use tells that something needs a node that stands for a fed output.
+// use returns n. If n stands for a fed output and is used for the first time, use connects its input.
 func (p *pruner) use(n *Node) *Node {
 	from, ok := p.joins[n]
 	if !ok || n.Inputs != nil {
@@ -67,7 +67,7 @@ func (p *pruner) use(n *Node) *Node {
 	return n
 }
 
-// dependsOn tells whether computing an output takes node n, with what has been replaced so far.
+// dependsOn reports whether computing an output requires n, given what has been replaced so far.
 func (p *pruner) dependsOn(from Output, n *Node) bool {
 	seen := map[*Node]bool{}
 	queue := []*Node{from.Node}

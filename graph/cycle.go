@@ -6,14 +6,14 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// isBackEdge tells whether an edge closes a loop, the only kind of cycle that is legal.
+// isBackEdge reports whether an edge closes a loop, the only legal kind of cycle.
 func (b *builder) isBackEdge(src, dst *Node) bool {
 	s, d := b.signatureOf(src), b.signatureOf(dst)
 	return s != nil && d != nil && s.next && d.merge
 }
 
-// signatureOf is nil for the nodes of the graph that is extended: they have no input among the
-// new nodes, and so no part in cycles.
+// signatureOf returns nil for nodes of the graph being extended: they have no inputs among the new nodes, so they are never part of a new
+// cycle.
 func (b *builder) signatureOf(n *Node) *signature {
 	if i := n.ID - len(b.base.Nodes); i >= 0 {
 		return b.sigs[i]
@@ -21,8 +21,8 @@ func (b *builder) signatureOf(n *Node) *signature {
 	return nil
 }
 
-// checkCycles looks for a cycle other than a loop's, which can only run through new nodes. The
-// error is INVALID_ARGUMENT and names nodes of the cycle.
+// checkCycles looks for a cycle that is not a loop; it can only run through new nodes. The error is INVALID_ARGUMENT and names nodes of
+// the cycle.
 func (b *builder) checkCycles() error {
 	if !b.cyclic {
 		return nil
@@ -31,7 +31,7 @@ func (b *builder) checkCycles() error {
 		onPath = 1 + iota
 		done
 	)
-	// A walk against the edges, with its path kept here since graphs are deeper than stacks.
+	// Walk against the edges with an explicit stack, since graphs may be deeper than the call stack.
 	type step struct{ node, next int }
 	first := len(b.base.Nodes)
 	state := make([]uint8, len(b.nodes))
@@ -80,7 +80,7 @@ func (b *builder) checkCycles() error {
 	return nil
 }
 
-// before is the i-th of the nodes that n waits for: first its data inputs, then its controls.
+// before returns the i-th node that n waits for: first the data inputs, then the controls.
 func (n *Node) before(i int) *Node {
 	if i < len(n.Inputs) {
 		return n.Inputs[i].Node

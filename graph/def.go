@@ -10,9 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Def is the graph as TensorFlow's message, without its functions (Library.Proto returns them). Nodes carry the
-// device that they were assigned to, or else the one that they asked for. The message shares the nodes'
-// attributes, and must not be changed.
+// Def returns the graph as a GraphDef without its functions, which Library.Proto returns. A node's device is the assigned one, or else the
+// requested one. The message shares the nodes' attributes and must not be changed.
 func (g *Graph) Def() *graphpb.GraphDef {
 	def := &graphpb.GraphDef{Node: make([]*nodepb.NodeDef, len(g.Nodes)), Versions: &versionspb.VersionDef{Producer: g.Producer}}
 	nodes := make([]nodepb.NodeDef, len(g.Nodes))
@@ -23,7 +22,7 @@ func (g *Graph) Def() *graphpb.GraphDef {
 	return def
 }
 
-// Proto is the node as TensorFlow's message, which shares the attributes.
+// Proto returns the node as a NodeDef, which shares its attributes.
 func (n *Node) Proto() *nodepb.NodeDef {
 	def := &nodepb.NodeDef{}
 	n.fill(def)
@@ -47,7 +46,7 @@ func (n *Node) fill(def *nodepb.NodeDef) {
 	}
 }
 
-// String is the output as a node's input names it: "name" or "name:index".
+// String returns the output as a node's input names it: "name" or "name:index".
 func (o Output) String() string {
 	if o.Index == 0 {
 		return o.Node.Name
@@ -55,8 +54,8 @@ func (o Output) String() string {
 	return o.Node.Name + ":" + strconv.Itoa(o.Index)
 }
 
-// Contains tells whether all nodes and functions of def are in g already, and equal: whether def was used for
-// an Extend before. A client repeats a request if the reply was lost.
+// Contains reports whether g already has equal copies of all nodes and functions of def, that is, whether def was used for an Extend
+// before. A client repeats a request if the reply was lost.
 func (g *Graph) Contains(def *graphpb.GraphDef) bool {
 	for _, d := range def.GetNode() {
 		if n := g.Lookup(d.GetName()); n == nil || !n.equals(d) {
@@ -76,7 +75,7 @@ func (g *Graph) Contains(def *graphpb.GraphDef) bool {
 	return true
 }
 
-// equals tells whether def would build to n.
+// equals reports whether building def would yield n.
 func (n *Node) equals(def *nodepb.NodeDef) bool {
 	if n.Lowered != nil {
 		n = n.Lowered
@@ -87,7 +86,7 @@ func (n *Node) equals(def *nodepb.NodeDef) bool {
 	given := 0
 	for name, v := range def.GetAttr() {
 		have, ok := n.Attrs[name]
-		// A list that was left out became an empty one.
+		// An omitted list became an empty one.
 		if !ok || !proto.Equal(have, v) && (v.GetValue() != nil || have.GetList() == nil || proto.Size(have.GetList()) > 0) {
 			return false
 		}
@@ -104,7 +103,7 @@ func (n *Node) equals(def *nodepb.NodeDef) bool {
 	return given == len(n.Attrs)
 }
 
-// equalInputs compares the inputs in order, and the controls as sets.
+// equalInputs reports whether the inputs are equal in order, and the controls as sets.
 func (n *Node) equalInputs(inputs []string) bool {
 	if len(inputs) < len(n.Inputs)+len(n.Controls) {
 		return false
@@ -125,7 +124,7 @@ func (n *Node) equalInputs(inputs []string) bool {
 	return slices.Equal(have, slices.Compact(want))
 }
 
-// equalNodes compares two messages for nodes but for what only describes them.
+// equalNodes reports whether two NodeDefs are equal, apart from purely descriptive fields.
 func equalNodes(a, b *nodepb.NodeDef) bool {
 	if a.GetName() != b.GetName() || a.GetOp() != b.GetOp() || a.GetDevice() != b.GetDevice() ||
 		!slices.Equal(a.GetInput(), b.GetInput()) || len(a.GetAttr()) != len(b.GetAttr()) {

@@ -2,9 +2,8 @@ package graph
 
 import "strings"
 
-// validDevice tells whether s is a device name, full or partial: any number of /job:J,
-// /replica:R, /task:T, /device:TYPE:I and the old forms /cpu:I and /gpu:I, with * for a part that
-// is left open. Empty names no device, which is legal.
+// validDevice reports whether s is a full or partial device name: any number of /job:J, /replica:R, /task:T, /device:TYPE:I and the old
+// forms /cpu:I and /gpu:I, with * for an unspecified part. The empty string is legal and names no device.
 func validDevice(s string) bool {
 	if s == "/" {
 		return true
@@ -31,7 +30,7 @@ func take(s *string, prefix string) (ok bool) {
 	return ok
 }
 
-// takeWord takes a letter and letters, digits or underscores up to one of the ends.
+// takeWord consumes a word up to one of ends: a letter followed by letters, digits or underscores.
 func takeWord(s *string, ends string) bool {
 	n := strings.IndexAny(*s, ends)
 	if n < 0 {
@@ -47,7 +46,7 @@ func takeWord(s *string, ends string) bool {
 	return n > 0
 }
 
-// takeNumber takes digits, of a number below 2^31.
+// takeNumber consumes the digits of a number below 2^31.
 func takeNumber(s *string) bool {
 	n, v := 0, 0
 	for n < len(*s) && (*s)[n] >= '0' && (*s)[n] <= '9' {

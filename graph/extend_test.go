@@ -162,7 +162,7 @@ func TestPruneKeepsPlacement(t *testing.T) {
 	}
 }
 
-// TestLibraryFor takes only what is called, through attributes and other functions.
+// TestLibraryFor checks that For keeps only what is called, through attributes and other functions.
 func TestLibraryFor(t *testing.T) {
 	def := parseGraph(t, "x = PartitionedCall[Tin=[]; Tout=[]; f=&a]")
 	def.Library = parseLibrary(t, `

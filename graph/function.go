@@ -14,22 +14,23 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// FunctionGraph is a function's body for certain values of its attributes.
+// FunctionGraph is a function's body for particular values of its attributes.
 type FunctionGraph struct {
 	*Graph
 	// Signature is the function's declaration.
 	Signature *OpDef
-	// Args are the _Arg nodes and Rets the _Retval nodes, by index: an argument of the signature that stands for
-	// several tensors has a node for each. ControlRets are nodes that must have run when the function returns.
+	// Args are the _Arg nodes and Rets the _Retval nodes, by index; an argument of the signature that stands for several tensors has one
+	// node for each. ControlRets are nodes that must have run when the function returns.
 	Args, Rets, ControlRets []*Node
 }
 
-// Instantiate makes the graph of a function for the attribute values of a call: arguments
-// become _Arg nodes, results _Retval nodes, and placeholders in attributes the call's values or
-// the signature's defaults. Nodes that neither have effects nor are needed for a result are
-// left out. NOT_FOUND for a function or op that does not exist, INVALID_ARGUMENT for a body that
-// is no graph; errors name the function. The name SymbolicGradient stands for the gradient of the function
-// that the attribute f names.
+// Instantiate returns the graph of a function for a call's attribute values. Arguments become _Arg nodes and results _Retval nodes.
+// Placeholders in attributes are replaced by the call's values or the signature's defaults. Nodes that have no effect and that no result
+// needs are dropped.
+//
+// The name SymbolicGradient stands for the gradient of the function named by the attribute f.
+//
+// Errors name the function: NOT_FOUND for a function or op that does not exist, INVALID_ARGUMENT for a body that is not a valid graph.
 func (l *Library) Instantiate(name string, attrs Attrs) (*FunctionGraph, error) {
 	if name == gradientOp {
 		f, err := attrs.Func("f")
@@ -72,36 +73,37 @@ func (l *Library) instantiate(f *functionpb.FunctionDef, attrs Attrs) (*Function
 	return in.finish(g)
 }
 
-// instance is a function that is being instantiated.
+// instance is a function being instantiated.
 type instance struct {
 	library *Library
 	def     *functionpb.FunctionDef
 	sig     *signature
 	attrs   Attrs                // the call's values and the signature's defaults
-	vals    []*attrpb.AttrValue  // those of the signature, by position
+	vals    []*attrpb.AttrValue  // the signature's attribute values, by position
 	args    map[string][]string  // an argument's _Arg nodes
 	body    map[string]*bodyNode // by name
 	nodes   []*nodepb.NodeDef
 	numArgs int
 	numRets int
 	inputs  int // of the body's nodes
+	handed  int // bytes of attributes; see admit
 }
 
-// A short body can stand for a long graph, since one name may mean many tensors. These limits
-// keep what a client can make of a small message bounded.
+// A short body can stand for a long graph, since one name may stand for many tensors. These limits bound what a client can build from a
+// small message.
 const (
 	maxFunctionArgs   = 1 << 16
 	maxFunctionInputs = 1 << 22
 )
 
-// bodyNode is a node of the body: its op, its attributes, and where its output arguments start.
+// bodyNode is a node of the body: its op, its attributes and the offset of each output argument.
 type bodyNode struct {
 	sig    *signature
 	attrs  Attrs
-	starts []int // one more than outputs: the last one is the number of tensors
+	starts []int // one more than outputs: the last is the number of tensors
 }
 
-// bind checks the call's attributes. Those that the signature does not have are left alone.
+// bind checks the call's attributes. Those that the signature does not declare are kept unchanged.
 func (in *instance) bind(attrs Attrs) error {
 	in.vals = make([]*attrpb.AttrValue, len(in.sig.attrs))
 	in.attrs = make(Attrs, len(attrs)+len(in.sig.attrs))
@@ -123,8 +125,8 @@ func (in *instance) bind(attrs Attrs) error {
 	return nil
 }
 
-// makeArgs adds the _Arg nodes. Where a function says that its int32 arguments lie in device
-// memory the nodes are the same: where tensors lie is the kernels' affair here.
+// makeArgs adds the _Arg nodes. A function may declare that its int32 arguments are in device memory, but that makes no difference here:
+// the kernels decide where tensors are.
 func (in *instance) makeArgs() error {
 	for i := range in.sig.inputs {
 		arg := &in.sig.inputs[i]
@@ -158,7 +160,7 @@ func (in *instance) makeArgs() error {
 	return nil
 }
 
-// argTypes are the types of the tensors that an argument of the signature stands for.
+// argTypes returns the types of the tensors that an argument of the signature stands for.
 func (in *instance) argTypes(arg *argSpec) ([]tensor.DType, error) {
 	if arg.ref {
 		return nil, status.Unimplementedf("Argument '%s' is a reference, which functions cannot pass", arg.name)
@@ -170,7 +172,7 @@ func (in *instance) argTypes(arg *argSpec) ([]tensor.DType, error) {
 	return arg.appendTypes(make([]tensor.DType, 0, n), in.vals), nil
 }
 
-// isBoundary tells whether an op stands for an argument or result of a function.
+// isBoundary reports whether an op stands for an argument or result of a function.
 func isBoundary(op string) bool {
 	switch op {
 	case "_Arg", "_DeviceArg", "_Retval", "_DeviceRetval":
@@ -186,7 +188,7 @@ func boundaryDef(op, name string, t tensor.DType, index int) *nodepb.NodeDef {
 	}}
 }
 
-// readBody finds what the body's nodes put out, which inputs refer to by argument names.
+// readBody finds the outputs of the body's nodes, which inputs refer to by argument name.
 func (in *instance) readBody() error {
 	for _, def := range in.def.GetNodeDef() {
 		if isBoundary(def.GetOp()) {
@@ -237,8 +239,8 @@ func (in *instance) makeBody() error {
 	return nil
 }
 
-// resolve turns an input as function bodies write it into inputs as graphs write them: an
-// argument ("arg", "arg:i"), an output argument of a node ("node:out", "node:out:i"), or "^node".
+// resolve converts an input from the form used in function bodies to the form used in graphs: an argument ("arg", "arg:i"), an output
+// argument of a node ("node:out", "node:out:i") or "^node".
 func (in *instance) resolve(input string) ([]string, bool) {
 	if name, ok := strings.CutPrefix(input, "^"); ok {
 		if nodes, ok := in.args[name]; ok {
@@ -286,7 +288,7 @@ func (in *instance) resolve(input string) ([]string, bool) {
 	return out, true
 }
 
-// position reads an index below n.
+// position parses an index below n.
 func position(s string, n int) (int, bool) {
 	i, err := strconv.Atoi(s)
 	return i, err == nil && i >= 0 && i < n
@@ -325,7 +327,7 @@ func (in *instance) makeRets() error {
 	return nil
 }
 
-// finish picks the nodes that the function's callers speak of, and drops those without a use.
+// finish selects the nodes that callers refer to and drops unused ones.
 func (in *instance) finish(g *Graph) (*FunctionGraph, error) {
 	out := &FunctionGraph{Signature: in.sig.def, Args: slices.Clone(g.Nodes[:in.numArgs]), Rets: slices.Clone(g.Nodes[len(g.Nodes)-in.numRets:])}
 	rets := in.def.GetControlRet()
@@ -350,7 +352,7 @@ func (in *instance) finish(g *Graph) (*FunctionGraph, error) {
 	return out, nil
 }
 
-// needed are the nodes of a body that may have an effect, and what they and the results depend on.
+// needed returns the nodes of a body that may have an effect, and everything that they and the results depend on.
 func needed(g *Graph, f *FunctionGraph) []*Node {
 	keep := make([]bool, len(g.Nodes))
 	var queue []*Node
@@ -380,8 +382,8 @@ func needed(g *Graph, f *FunctionGraph) []*Node {
 	return slices.DeleteFunc(slices.Clone(g.Nodes), func(n *Node) bool { return !keep[n.ID] })
 }
 
-// HasEffect tells whether a node of a body must run even if nothing depends on it: it is stateful (except for
-// reads that are only declared so), or part of a loop or conditional.
+// HasEffect reports whether a node of a body must run even if nothing depends on it: it is stateful (except for reads that are merely
+// declared so), or part of a loop or conditional.
 func HasEffect(n *Node) bool {
 	switch n.Op {
 	case "ResourceGather", "ResourceGatherNd":

@@ -8,11 +8,11 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// maxFuzzed bounds the messages that are tried: time and memory go with a message's size.
+// maxFuzzed bounds the size of the messages tried: time and memory grow with it.
 const maxFuzzed = 64 << 10
 
-// FuzzBuild takes any bytes that are a GraphDef through every pass. None may panic or answer
-// with an error without a code, and a graph must survive the way to a worker.
+// FuzzBuild takes any bytes that decode to a GraphDef through every pass. No pass may panic or return an error without a code, and a graph
+// must survive the trip to a worker.
 func FuzzBuild(f *testing.F) {
 	for _, text := range []string{
 		"a = Placeholder[dtype=float]\nb = Identity[T=float](a:0)\nc = NoOp(^b, ^a)",
@@ -83,7 +83,7 @@ func FuzzBuild(f *testing.F) {
 	})
 }
 
-// fuzzPrune prunes for the last node with the first one fed.
+// fuzzPrune prunes to the last node, also with the first one fed.
 func fuzzPrune(t *testing.T, g *Graph) {
 	first, last := g.Nodes[0].Name, g.Nodes[len(g.Nodes)-1].Name
 	for _, sig := range []Signature{{Targets: []string{last}}, {Fetches: []string{last}}, {Feeds: []string{first}, Fetches: []string{last}}} {

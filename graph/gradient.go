@@ -11,15 +11,15 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// gradientOp names the gradient of a function: a node of it has the function in its attribute f, and takes the
-// function's arguments and the gradients of its results.
+// gradientOp is the op that computes a function's gradient. A node of it names the function in its attribute f, and takes the function's
+// arguments and the gradients of its results.
 const gradientOp = "SymbolicGradient"
 
-// gradient makes the function that computes the gradients of the arguments of f from the arguments and the
-// gradients of the results: the one that the library names, or else one that goes back through the body of f, or
-// through f itself where that is an op. Those of arguments that no result depends on are zeros.
+// gradient returns the function that computes the gradients of f's arguments from the arguments and the gradients of the results. That is
+// the gradient function registered in the library, or else one built by backpropagation through the body of f, or through f itself if it
+// is an op. Arguments that no result depends on get zeros.
 //
-// NOT_FOUND tells that an op has no gradient here: gradientsOf names those that have.
+// NOT_FOUND means that an op has no gradient here; gradientsOf lists the ops that have one.
 func (l *Library) gradient(f *FunctionRef) (*FunctionGraph, error) {
 	if own, ok := l.Gradients[f.Name]; ok {
 		return l.Instantiate(own, f.Attrs)
@@ -38,7 +38,7 @@ func (l *Library) gradient(f *FunctionRef) (*FunctionGraph, error) {
 	return b.run()
 }
 
-// primitive is an op as a function.
+// primitive wraps an op in a function.
 func (l *Library) primitive(f *FunctionRef) (*FunctionGraph, error) {
 	sig, err := l.lookup(f.Name)
 	if err != nil {
@@ -84,21 +84,21 @@ func (l *Library) primitive(f *FunctionRef) (*FunctionGraph, error) {
 	return &FunctionGraph{Graph: g, Signature: sig.def, Args: g.Nodes[:in.numArgs], Rets: g.Nodes[len(g.Nodes)-in.numRets:]}, nil
 }
 
-// value is a tensor of the graph that is being made, as a node's input names it.
+// value names a tensor of the graph under construction, in the form of a node's input.
 type value string
 
-// backprop goes back through a function's body, as TensorFlow's common_runtime/gradients.cc does: a node is
-// differentiated when all that reads it has been.
+// backprop builds the gradient of a function's body, as TensorFlow's common_runtime/gradients.cc does: a node is differentiated once all
+// its readers have been.
 type backprop struct {
 	library *Library
 	body    *FunctionGraph
-	// pending counts the edges to each node of the body whose gradients have not come.
+	// pending counts, for each node of the body, the edges whose gradients are outstanding.
 	pending []int
-	// grads are the gradients of each output that a result depends on; there is an entry for each.
+	// grads holds the gradients of each output that a result depends on; every such output has an entry.
 	grads map[Output][]value
 	ready []*Node
 	nodes []*nodepb.NodeDef
-	names int // the next number that a name may have
+	names int // the next number to use in a name
 }
 
 func (b *backprop) run() (*FunctionGraph, error) {
@@ -114,7 +114,7 @@ func (b *backprop) run() (*FunctionGraph, error) {
 	for i, ret := range b.body.Rets {
 		dy := boundaryDef("_Arg", b.newName("dy"), ret.InTypes[0].Base(), args+i)
 		b.nodes = append(b.nodes, dy)
-		b.give(ret.Inputs[0], value(dy.Name))
+		b.addGradient(ret.Inputs[0], value(dy.Name))
 	}
 	isArg := make(map[*Node]bool, args)
 	for _, a := range b.body.Args {
@@ -157,7 +157,7 @@ func (b *backprop) run() (*FunctionGraph, error) {
 	return out, nil
 }
 
-// setAt puts an argument or result at its index.
+// setAt stores an argument or result at its index.
 func setAt(nodes []*Node, at int64, n *Node) error {
 	if at < 0 || at >= int64(len(nodes)) || nodes[at] != nil {
 		return status.AtNode(status.InvalidArgumentf("%s has index %d, which is not one of the %d of the function or is there twice", n.Op, at, len(nodes)), n.Name)
@@ -166,7 +166,7 @@ func setAt(nodes []*Node, at int64, n *Node) error {
 	return nil
 }
 
-// reach finds the outputs that results depend on, and how many edges each node's gradients come over.
+// reach finds the outputs that results depend on, and counts the edges over which each node receives gradients.
 func (b *backprop) reach() {
 	seen := make([]bool, len(b.body.Nodes))
 	queue := slices.Clone(b.body.Rets)
@@ -186,8 +186,8 @@ func (b *backprop) reach() {
 	}
 }
 
-// give adds a gradient to an output's, or no gradient with "", over one of the edges that are pending.
-func (b *backprop) give(to Output, v value) {
+// addGradient delivers a gradient for an output over one of its pending edges; "" means no gradient.
+func (b *backprop) addGradient(to Output, v value) {
 	if v != "" {
 		b.grads[to] = append(b.grads[to], v)
 	}
@@ -196,7 +196,7 @@ func (b *backprop) give(to Output, v value) {
 	}
 }
 
-// sum is an output's gradient and its type: the sum of what came back, or zeros.
+// sum returns an output's gradient and its type: the sum of the gradients received, or zeros.
 func (b *backprop) sum(o Output) (value, tensor.DType) {
 	t := o.Node.OutTypes[o.Index].Base()
 	grads := b.grads[o]
@@ -216,7 +216,7 @@ func (b *backprop) sum(o Output) (value, tensor.DType) {
 	return b.node("AddN", Attrs{"T": typeOf(t), "N": intOf(int64(len(grads)))}, grads...), t
 }
 
-// differentiate hands the gradients of a node's outputs on to its inputs.
+// differentiate propagates the gradients of a node's outputs to its inputs.
 func (b *backprop) differentiate(n *Node) error {
 	make, known := gradientsOf[n.Op]
 	function := b.library.Functions[n.Op] != nil
@@ -226,7 +226,7 @@ func (b *backprop) differentiate(n *Node) error {
 	}
 	if known && make == nil {
 		for _, in := range n.Inputs {
-			b.give(in, "")
+			b.addGradient(in, "")
 		}
 		return nil
 	}
@@ -255,12 +255,12 @@ func (b *backprop) differentiate(n *Node) error {
 		return status.Internalf("The gradient of %s has %d values for %d inputs", n.Op, len(dx), len(n.Inputs))
 	}
 	for i, in := range n.Inputs {
-		b.give(in, dx[i])
+		b.addGradient(in, dx[i])
 	}
 	return nil
 }
 
-// newName makes a name that the body's nodes do not have.
+// newName returns a name that no node of the body has.
 func (b *backprop) newName(what string) string {
 	for b.names = max(b.names, len(b.nodes)); ; b.names++ {
 		if name := "_gradient/" + what + "_" + strconv.Itoa(b.names); b.body.Lookup(name) == nil {
@@ -270,7 +270,7 @@ func (b *backprop) newName(what string) string {
 	}
 }
 
-// node adds a node; its name is its first output.
+// node adds a node and returns its first output.
 func (b *backprop) node(op string, attrs Attrs, inputs ...value) value {
 	n := &nodepb.NodeDef{Name: b.newName(op), Op: op, Attr: attrs}
 	for _, in := range inputs {
@@ -280,7 +280,7 @@ func (b *backprop) node(op string, attrs Attrs, inputs ...value) value {
 	return value(n.Name)
 }
 
-// output is another output of a node that was added.
+// output returns output i of an added node.
 func (v value) output(i int) value { return value(string(v) + ":" + strconv.Itoa(i)) }
 
 func typeOf(t tensor.DType) *attrpb.AttrValue {

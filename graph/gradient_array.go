@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// otherGradients are those of ops with inputs of several kinds.
+// otherGradients holds the gradients of ops whose inputs are of several kinds.
 var otherGradients = map[string]func(g *grad) ([]value, error){
 	"Reshape":    reshapeGradient,
 	"ExpandDims": reshapeGradient,
@@ -113,7 +113,7 @@ func reshapeGradient(g *grad) ([]value, error) {
 	return []value{g.op("Reshape", g.dy[0], g.op("Shape", g.x[0])), g.zeros(1)}, nil
 }
 
-// slices are the parts of dy that concatenated inputs gave.
+// slices returns the part of dy that belongs to each of the concatenated inputs.
 func (g *grad) slices(axis value, x []value) []value {
 	n := len(x)
 	shapes := g.backprop.node("ShapeN", Attrs{"T": g.t, "N": intOf(int64(n))}, x...)
@@ -125,7 +125,7 @@ func (g *grad) slices(axis value, x []value) []value {
 	return out
 }
 
-// joined is all dy in one.
+// joined returns all of dy concatenated.
 func (g *grad) joined(axis value) value {
 	return g.backprop.node("Concat", Attrs{"T": g.t, "N": intOf(int64(len(g.dy)))}, append([]value{axis}, g.dy...)...)
 }
@@ -147,18 +147,18 @@ func sliceGradient(g *grad) ([]value, error) {
 	return []value{g.op("Pad", g.dy[0], paddings), g.zeros(1), g.zeros(2)}, nil
 }
 
-// stride are the attributes that a StridedSlice and its gradient share.
+// stride returns the attributes that a StridedSlice and its gradient share.
 func (g *grad) stride() Attrs {
 	return g.attrs("T", "Index", "begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
 }
 
-// pool are the attributes that a pooling and its gradient share.
+// pool returns the attributes that a pooling op and its gradient share.
 func (g *grad) pool() Attrs {
 	return g.attrs("T", "ksize", "strides", "padding", "data_format")
 }
 
-// reduced gives, for a reduction, the shape of its input with ones for the reduced axes, and how often each
-// axis of the result has to be repeated.
+// reduced returns, for a reduction, the shape of its input with the reduced axes set to one, and how often each axis of the result must be
+// repeated.
 func (g *grad) reduced() (kept, scale value) {
 	shape, rank := g.op("Shape", g.x[0]), g.op("Rank", g.x[0])
 	axes := g.ints("FloorMod", g.ints("AddV2", g.toInt32(1), rank), rank)
@@ -168,7 +168,7 @@ func (g *grad) reduced() (kept, scale value) {
 	return kept, g.ints("Div", shape, g.ints("Maximum", kept, g.int(1, false)))
 }
 
-// extreme gives the gradient to all elements that are equal to the greatest or least one.
+// extreme divides the gradient among all elements that are equal to the maximum or minimum.
 func (g *grad) extreme(op string) []value {
 	index := g.node.Attrs["Tidx"]
 	y := g.backprop.node(op, Attrs{"T": g.t, "Tidx": index, "keep_dims": boolOf(true)}, g.x[0], g.x[1])
@@ -178,7 +178,7 @@ func (g *grad) extreme(op string) []value {
 	return []value{g.op("Mul", mask, each), g.zeros(1)}
 }
 
-// product is the gradient of products of matrices, either of which may be transposed.
+// product returns the gradients of a matrix product in which either matrix may be transposed.
 func (g *grad) product(op, attrX, attrY string, broadcasts bool) ([]value, error) {
 	if tensor.FromProto(g.t.GetType()).IsComplex() {
 		return nil, status.Unimplementedf("MatMul gradient for complex is not supported yet.")

@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// grad is a node that is being differentiated: its inputs x, and the gradients dy of its outputs.
+// grad is a node being differentiated, with its inputs x and the gradients dy of its outputs.
 type grad struct {
 	*backprop
 	node  *Node
@@ -18,8 +18,8 @@ type grad struct {
 	t     *attrpb.AttrValue // its attribute T
 }
 
-// gradientsOf are the gradients of ops: what each gives for its inputs. They are those that TensorFlow's runtime has
-// (core/ops/*_grad.cc; the client has others, and more). nil stands for ops that no gradient passes.
+// gradientsOf maps an op to the function that computes the gradients of its inputs. The ops are those for which TensorFlow's runtime has
+// gradients (core/ops/*_grad.cc; the client has its own, and more). nil marks ops through which no gradient flows.
 var gradientsOf = map[string]func(g *grad) ([]value, error){}
 
 func init() {
@@ -41,7 +41,7 @@ func init() {
 	}
 }
 
-// op adds a node whose attribute T is that of the node that is differentiated.
+// op adds a node whose attribute T is that of the node being differentiated.
 func (g *grad) op(op string, inputs ...value) value {
 	return g.backprop.node(op, Attrs{"T": g.t}, inputs...)
 }
@@ -51,7 +51,7 @@ func (g *grad) ints(op string, inputs ...value) value {
 	return g.backprop.node(op, Attrs{"T": typeOf(tensor.Int32)}, inputs...)
 }
 
-// attrs are some of the node's own attributes.
+// attrs returns some of the node's own attributes.
 func (g *grad) attrs(names ...string) Attrs {
 	a := Attrs{}
 	for _, n := range names {
@@ -62,20 +62,20 @@ func (g *grad) attrs(names ...string) Attrs {
 	return a
 }
 
-// with is a with one attribute more.
+// with sets one more attribute in a and returns a.
 func (a Attrs) with(name string, v *attrpb.AttrValue) Attrs {
 	a[name] = v
 	return a
 }
 
-// number is a constant of the node's type.
+// number returns a constant of the node's type.
 func (g *grad) number(v float32) value {
 	c := g.backprop.node("Const", Attrs{"dtype": typeOf(tensor.Float32), "value": {Value: &attrpb.AttrValue_Tensor{Tensor: &tensorpb.TensorProto{
 		Dtype: tensor.Float32.Proto(), TensorShape: &shapepb.TensorShapeProto{}, FloatVal: []float32{v}}}}})
 	return g.cast(c, typeOf(tensor.Float32), g.t)
 }
 
-// int is a constant scalar, or a vector of one element.
+// int returns a constant scalar, or a vector of one element.
 func (g *grad) int(v int32, vector bool) value {
 	shape := &shapepb.TensorShapeProto{}
 	if vector {
@@ -92,20 +92,20 @@ func (g *grad) cast(v value, from, to *attrpb.AttrValue) value {
 	return g.backprop.node("Cast", Attrs{"SrcT": from, "DstT": to}, v)
 }
 
-// mask is a bool as the node's type.
+// mask converts a bool to the node's type.
 func (g *grad) mask(v value) value { return g.cast(v, typeOf(tensor.Bool), g.t) }
 
-// zeros are those of input i, which no gradient passes.
+// zeros returns zeros for input i, which receives no gradient.
 func (g *grad) zeros(i int) value {
 	return g.backprop.node("ZerosLike", Attrs{"T": typeOf(g.node.InTypes[i].Base())}, g.x[i])
 }
 
-// toInt32 is input i, of either type of index, as int32.
+// toInt32 returns input i, an index of either type, as int32.
 func (g *grad) toInt32(i int) value {
 	return g.cast(g.x[i], typeOf(g.node.InTypes[i].Base()), typeOf(tensor.Int32))
 }
 
-// call is the gradient of a call of the library's function.
+// call returns the gradients of a call of a library function.
 func (g *grad) call() []value {
 	var in, out []*attrpb.AttrValue
 	for _, t := range g.node.InTypes {
@@ -131,7 +131,7 @@ func (g *grad) call() []value {
 	return outputs(v, len(g.x))
 }
 
-// outputs are the first n outputs of a node.
+// outputs returns the first n outputs of a node.
 func outputs(v value, n int) []value {
 	list := make([]value, n)
 	for i := range list {
@@ -218,12 +218,12 @@ func angleGradient(g *grad, x, dy value) value {
 	return g.op("Mul", z, complexOf(dy, g.realOf("ZerosLike", dy)))
 }
 
-// last sums over the last axis, and keeps it.
+// last sums over the last axis and keeps it as size one.
 func (g *grad) last(v value) value {
 	return g.backprop.node("Sum", Attrs{"T": g.t, "keep_dims": boolOf(true)}, v, g.int(-1, true))
 }
 
-// realOf adds a node of the real type that belongs to the complex one of a node such as Real.
+// realOf adds a node of the real type that corresponds to the complex type of a node such as Real.
 func (g *grad) realOf(op string, v value) value {
 	return g.backprop.node(op, Attrs{"T": g.node.Attrs["Tout"]}, v)
 }
@@ -232,7 +232,7 @@ func (g *grad) complex(re, im value) value {
 	return g.backprop.node("Complex", Attrs{"T": g.node.Attrs["Tout"], "Tout": g.t}, re, im)
 }
 
-// binaryGradients are those of ops that broadcast two inputs, before what was broadcast is summed up.
+// binaryGradients holds the gradients of ops that broadcast two inputs, before the sum over broadcast axes.
 var binaryGradients = map[string]func(g *grad, x, y, dz value) (dx, dy value){
 	"Add":   func(g *grad, x, y, dz value) (value, value) { return dz, dz },
 	"AddV2": func(g *grad, x, y, dz value) (value, value) { return dz, dz },
@@ -267,13 +267,13 @@ var binaryGradients = map[string]func(g *grad, x, y, dz value) (dx, dy value){
 	},
 }
 
-// broadcast sums the gradients of two inputs up over the axes that they were broadcast along.
+// broadcast sums the gradients of two inputs over the axes along which they were broadcast.
 func (g *grad) broadcast(f func(g *grad, x, y, dz value) (dx, dy value)) []value {
 	dx, dy := f(g, g.x[0], g.x[1], g.dy[0])
 	return g.unbroadcast(dx, dy, g.op("Shape", g.x[0]), g.op("Shape", g.x[1]), nil)
 }
 
-// unbroadcast does so for shapes sx and sy, or the parts of them that broadcast cuts out.
+// unbroadcast sums dx and dy for shapes sx and sy, or for the parts of the shapes that cut selects.
 func (g *grad) unbroadcast(dx, dy, sx, sy value, cut func(shape value) value) []value {
 	bx, by := sx, sy
 	if cut != nil {
@@ -309,7 +309,7 @@ func (g *grad) chosen(compare string, x, y, dz value) (value, value) {
 	return dx, g.op("Sub", dz, dx)
 }
 
-// onlyInt32 refuses indexes of another type, as TensorFlow does.
+// onlyInt32 rejects indices of another type, as TensorFlow does.
 func (g *grad) onlyInt32(attr, what string) error {
 	if t, ok := g.node.Attrs[attr]; ok && tensor.FromProto(t.GetType()) != tensor.Int32 {
 		return status.Unimplementedf("%s for int64 index are not supported.", what)

@@ -8,7 +8,8 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Every elementwise op of the table has a gradient that is a graph: the ops in it exist, and take what they are given.
+// TestGradientsAreGraphs checks that the gradient of every elementwise op in the table is a valid graph: its ops exist and accept their
+// inputs.
 func TestGradientsAreGraphs(t *testing.T) {
 	l := &Library{}
 	gradient := func(op string, attrs Attrs) (*FunctionGraph, error) {

@@ -1,9 +1,8 @@
-// Package graph holds the pure part of Troupe's master: graphs and the passes over them.
+// Package graph is the pure part of Troupe's master: graphs and the passes over them.
 //
-// A client's GraphDef becomes a Graph (Build, Extend). Functions that cannot run on one device are inlined
-// (package lower), nodes are placed on the cluster's devices (package place), the graph is pruned to what a
-// step needs (Prune) and divided into one part for each device (package partition). Nothing here does I/O or
-// starts a goroutine, so that every pass can be tested as a function.
+// A client's GraphDef becomes a Graph (Build, Extend). Functions that cannot run on one device are inlined (package lower), nodes are
+// placed on the cluster's devices (package place), and the graph is pruned to what a step needs (Prune) and split into one part per device
+// (package partition). Nothing here does I/O or starts a goroutine, so every pass can be tested as a function.
 package graph
 
 import (
@@ -15,8 +14,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Node is one operation of a graph. After its graph is built, only fields that passes fill in (Assigned)
-// change.
+// Node is one operation of a graph. Once its graph is built, only the fields that passes fill in (Assigned) change.
 type Node struct {
 	// ID is the node's index in Graph.Nodes.
 	ID   int
@@ -25,31 +23,31 @@ type Node struct {
 	Op string
 	// Def is the op's declaration: arguments, attributes, statefulness.
 	Def *oppb.OpDef
-	// Attrs are the node's attributes, the op's defaults filled in.
+	// Attrs are the node's attributes, including the op's defaults.
 	Attrs Attrs
-	// Requested is the device that the client asked for (possibly partial or empty), Assigned
-	// the full name of the device that placement chose.
+	// Requested is the device that the client asked for, possibly partial or empty. Assigned is the full name of the device that placement
+	// chose.
 	Requested, Assigned string
-	// Inputs are the data inputs in order, Controls the nodes that must run before.
+	// Inputs are the data inputs in order. Controls are the nodes that must run first.
 	Inputs   []Output
 	Controls []*Node
-	// InTypes are the declared types of the inputs, OutTypes those of the outputs; reference
-	// types where the op takes or yields a reference.
+	// InTypes are the declared types of the inputs, OutTypes those of the outputs. They are reference types where the op takes or yields a
+	// reference.
 	InTypes, OutTypes []tensor.DType
-	// Lowered is the node as the client wrote it, if package lower has replaced it by the nodes of its functions.
-	// The node itself then passes on their results, which are its inputs: a reader of one of its outputs reads the
-	// input of that number (Prune), and what waits for the node waits for all of them and its Controls.
+	// Lowered is the node as the client wrote it, if package lower has replaced it with the nodes of its functions. The node itself then
+	// forwards their results, which are its inputs: a reader of output i reads input i instead (Prune), and whatever waits for the node
+	// waits for all its inputs and its Controls.
 	Lowered *Node
 }
 
-// Output is one output of a node: the tensor that TensorFlow writes "name:index".
+// Output is one output of a node, the tensor that TensorFlow writes as "name:index".
 type Output struct {
 	Node  *Node
 	Index int
 }
 
-// Passed is the output that readers of o read: o itself, or the input that a lowered node passes on as o. known keeps
-// what it finds on longer ways, so that many readers of calls that are nested deeply do not each go all the way.
+// Passed returns the output that readers of o actually read: o itself, or the input that a lowered node forwards as o. known caches the
+// results of longer chains, so that many readers of deeply nested calls do not each follow the whole chain.
 func (o Output) Passed(known map[Output]Output) Output {
 	const short = 4
 	from := o
@@ -74,32 +72,30 @@ func (o Output) Passed(known map[Output]Output) Output {
 	return o
 }
 
-// Graph is a set of nodes whose inputs all lie in the set, with the functions that they may call. It is
-// immutable, except for fields that passes fill in: a graph that grows is a new one that shares the nodes of
-// the old one (Extend). It may be read concurrently.
+// Graph is a set of nodes whose inputs are all in the set, with the functions that they may call. It is immutable except for the fields
+// that passes fill in: extending a graph (Extend) returns a new one that shares the nodes of the old one. It may be read concurrently.
 type Graph struct {
 	Nodes []*Node
-	// Library are the functions that nodes may call; never nil in a graph that this package made.
+	// Library holds the functions that nodes may call. It is never nil in a graph made by this package.
 	Library *Library
 	// Producer is GraphDef.versions.producer.
 	Producer int32
 
-	versioned bool // whether a GraphDef said which version it is
+	versioned bool // whether a GraphDef specified the version
 	index     func() *names
 	tail      *tail
 }
 
-// tail tells which part of an array of nodes is in use by any of the graphs that share it, so
-// that the first one to grow may do so in place.
+// tail records how much of an array of nodes is used by the graphs that share it, so that the first of them to grow can grow in place.
 type tail struct{ used atomic.Int64 }
 
-// claim tells whether the caller, who uses the first from elements, may have those up to to.
+// claim reports whether the caller, which uses the first from elements, may use the elements up to to.
 func (t *tail) claim(from, to int) bool {
 	return t != nil && t.used.CompareAndSwap(int64(from), int64(to))
 }
 
-// New makes a graph of complete nodes: their inputs lie among them, and their types are known. It numbers them.
-// Passes that divide or change a valid graph use it; nothing is checked.
+// New returns a graph of complete nodes: their inputs are among them and their types are known. It numbers them and checks nothing. It is
+// for passes that split or change a valid graph.
 func New(nodes []*Node, library *Library, producer int32) *Graph {
 	if library == nil {
 		library = &Library{}
@@ -118,7 +114,7 @@ func New(nodes []*Node, library *Library, producer int32) *Graph {
 	return g
 }
 
-// With is g with additional nodes that are complete, as for New, and have names of their own. g stays as it is.
+// With returns g with additional nodes, which are complete as for New and have unused names. g does not change.
 func (g *Graph) With(nodes []*Node) *Graph {
 	if len(nodes) == 0 {
 		return g
@@ -141,8 +137,7 @@ func (g *Graph) With(nodes []*Node) *Graph {
 	return &out
 }
 
-// Copy is g with nodes of its own, none of which is placed yet, so that a graph can be placed anew while steps
-// run nodes of g.
+// Copy returns a copy of g with its own nodes, none of them placed yet. The copy can be placed again while steps run nodes of g.
 func (g *Graph) Copy() *Graph {
 	copies := make(map[*Node]*Node, len(g.Nodes))
 	for _, n := range g.Nodes {
@@ -175,7 +170,7 @@ func (g *Graph) Copy() *Graph {
 	return out
 }
 
-// Lookup finds a node by name; nil if there is none.
+// Lookup returns the node with the given name, or nil.
 func (g *Graph) Lookup(name string) *Node {
 	if g.index == nil {
 		return nil

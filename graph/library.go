@@ -15,12 +15,12 @@ import (
 type Library struct {
 	Functions map[string]*functionpb.FunctionDef
 	Gradients map[string]string
-	// compiled holds the functions' signatures where Merge made the library.
+	// compiled holds the functions' signatures if Merge made the library.
 	compiled map[string]*signature
 }
 
-// Merge is the library with the functions of more added; l itself if there is nothing new. A function with the
-// name of a different one, or of an op, is INVALID_ARGUMENT, as is a second gradient.
+// Merge returns the library with the functions of more added, or l itself if nothing is new. INVALID_ARGUMENT: a function with the name of
+// an op or of a different function, or a second gradient of a function.
 func (l *Library) Merge(more *functionpb.FunctionDefLibrary) (*Library, error) {
 	out := l
 	own := func() {
@@ -71,8 +71,7 @@ func put[V any](m *map[string]V, name string, v V) {
 	(*m)[name] = v
 }
 
-// equalFunctions compares what functions do: like TensorFlow it leaves aside what only
-// describes them.
+// equalFunctions reports whether two functions are equal. Like TensorFlow, it ignores purely descriptive fields.
 func equalFunctions(a, b *functionpb.FunctionDef) bool {
 	if !proto.Equal(a.GetSignature(), b.GetSignature()) || !maps.Equal(a.GetRet(), b.GetRet()) || !maps.Equal(a.GetControlRet(), b.GetControlRet()) ||
 		!slices.EqualFunc(a.GetNodeDef(), b.GetNodeDef(), equalNodes) {
@@ -96,7 +95,7 @@ func equalFunctions(a, b *functionpb.FunctionDef) bool {
 	return set == 0
 }
 
-// lookup finds the signature of an op or a function, NOT_FOUND if there is neither.
+// lookup returns the signature of an op or a function, or NOT_FOUND if neither exists.
 func (l *Library) lookup(op string) (*signature, error) {
 	if s, ok := l.compiled[op]; ok {
 		return s, nil
@@ -107,7 +106,7 @@ func (l *Library) lookup(op string) (*signature, error) {
 	return lookupSignature(op)
 }
 
-// Proto is the library as a message that shares the functions.
+// Proto returns the library as a message that shares the functions.
 func (l *Library) Proto() *functionpb.FunctionDefLibrary {
 	p := &functionpb.FunctionDefLibrary{}
 	for _, name := range slices.Sorted(maps.Keys(l.Functions)) {
@@ -119,10 +118,10 @@ func (l *Library) Proto() *functionpb.FunctionDefLibrary {
 	return p
 }
 
-// For is the part of the library that the nodes of g may call, directly or through other functions.
+// For returns the part of the library that the nodes of g may call, directly or through other functions.
 func (l *Library) For(g *Graph) *Library {
 	out := &Library{}
-	var left []string // functions to visit: they call each other deeper than a stack reaches
+	var left []string // functions to visit; no recursion, since calls may nest deeper than the stack allows
 	visit := func(name string) {
 		if _, ok := l.Functions[name]; ok && out.Functions[name] == nil {
 			left = append(left, name)
@@ -150,7 +149,7 @@ func (l *Library) For(g *Graph) *Library {
 		}
 		for _, n := range f.GetNodeDef() {
 			visit(n.GetOp())
-			// An op that is not known fails where the function is instantiated.
+			// An unknown op fails when the function is instantiated.
 			if s, err := l.lookup(n.GetOp()); err == nil {
 				attrs(s.def, n.GetAttr())
 			}
@@ -168,7 +167,7 @@ func (l *Library) For(g *Graph) *Library {
 	return out
 }
 
-// calls visits the names of the functions that an attribute holds.
+// calls calls visit with the names of the functions in an attribute.
 func calls(v *attrpb.AttrValue, visit func(name string)) {
 	fns := v.GetList().GetFunc()
 	if f := v.GetFunc(); f != nil {

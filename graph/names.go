@@ -7,9 +7,8 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// names finds nodes by name. It is immutable, and shares what it can with the one that it was
-// extended from: a few maps whose sizes at least double from the last to the first, so that
-// adding n names costs O(n) maps entries, times a logarithm at worst, however many there are.
+// names finds nodes by name. It is immutable and shares what it can with the one that it was extended from: it is a few maps, each at
+// least twice as large as the next. Adding n names one by one thus costs O(n log n) map entries at worst.
 type names struct{ layers []map[string]*Node }
 
 func (x *names) get(name string) *Node {
@@ -24,7 +23,7 @@ func (x *names) get(name string) *Node {
 	return nil
 }
 
-// with is x and the nodes of m, none of which is in x. It takes m over.
+// with returns x with the nodes of m, none of which is in x. It takes ownership of m.
 func (x *names) with(m map[string]*Node) *names {
 	if len(m) == 0 {
 		return x
@@ -44,7 +43,7 @@ func (x *names) with(m map[string]*Node) *names {
 	return &names{append(layers[:len(layers):len(layers)], m)}
 }
 
-// Classes of the bytes that names are made of.
+// Classes of bytes in names.
 const (
 	nameStart byte = 1 << iota // a letter, digit or dot
 	namePart                   // that or one of -/_
@@ -65,8 +64,8 @@ var nameBytes = func() (t [256]byte) {
 	return t
 }()
 
-// validName tells whether s may name a node: parts joined by '>', each of letters, digits and
-// ._-/ with a letter, digit or dot first. The runtime's own nodes may start with '_' too.
+// validName reports whether s is a valid node name: parts joined by '>', each of letters, digits and ._-/ with a letter, digit or dot
+// first. The runtime's own nodes may also start with '_'.
 func validName(s string, internal bool) bool {
 	first := true
 	for i := range len(s) {
@@ -79,7 +78,7 @@ func validName(s string, internal bool) bool {
 			first = false
 		case c == '>':
 			first = true
-		case internal && c == ':': // the debugger's nodes are called by the tensors that they watch
+		case internal && c == ':': // the debugger's nodes are named after the tensors that they watch
 		case nameBytes[c]&namePart == 0:
 			return false
 		}
@@ -87,19 +86,18 @@ func validName(s string, internal bool) bool {
 	return !first
 }
 
-// endpoint is what a node's input string says: an output of a node, or that the node must run
-// before.
+// endpoint is a parsed node input: an output of a node, or a node that must run first.
 type endpoint struct {
 	node    string
 	index   int // clipped to maxIndex
 	control bool
 }
 
-// maxIndex stands for all output indexes that no node has.
+// maxIndex stands for all output indices that no node has.
 const maxIndex = 1 << 30
 
-// parseInput reads "name", "name:index" or "^name". The name itself is not checked here: one
-// that is not valid names no node. Only the names of the runtime's own nodes may have colons.
+// parseInput parses "name", "name:index" or "^name". It does not check the name: an invalid one names no node. Only names of the runtime's
+// own nodes may contain colons.
 func parseInput(s string, internal bool) (e endpoint, ok bool) {
 	if name, is := strings.CutPrefix(s, "^"); is {
 		return endpoint{name, 0, true}, name != "" && (internal || strings.IndexByte(name, ':') < 0)
@@ -119,7 +117,7 @@ func parseInput(s string, internal bool) (e endpoint, ok bool) {
 	return e, e.node != "" && strings.IndexByte(e.node, ':') < 0
 }
 
-// parseIndex reads decimal digits, clipped to maxIndex.
+// parseIndex parses decimal digits, clipped to maxIndex.
 func parseIndex(digits string) int {
 	n := 0
 	for _, c := range []byte(digits) {
@@ -130,8 +128,8 @@ func parseIndex(digits string) int {
 	return n
 }
 
-// ParseTensorName splits "name:index"; a name without an index means output 0. It accepts what
-// clients write in feeds, fetches and targets; a control input ("^name") is INVALID_ARGUMENT.
+// ParseTensorName splits "name:index"; a name without an index means output 0. It accepts the forms that clients use in feeds, fetches and
+// targets. A control input ("^name") is INVALID_ARGUMENT.
 func ParseTensorName(s string) (node string, index int, err error) {
 	i := len(s)
 	for i > 0 && nameBytes[s[i-1]]&nameDigit != 0 {

@@ -32,8 +32,8 @@ var declarations = sync.OnceValue(func() map[string]string {
 	return index
 })
 
-// bytesField takes the first field, which must be number 1 and a string or message, off a
-// message of opList. The list is part of the program, so that a malformed one is a bug.
+// bytesField cuts the first field, which must be number 1 and a string or message, off a message of opList. The list is embedded in the
+// program, so a malformed one is a bug.
 func bytesField(msg string) (field, rest string) {
 	head := []byte(msg[:min(len(msg), 16)])
 	num, typ, n := protowire.ConsumeTag(head)
@@ -48,10 +48,10 @@ func bytesField(msg string) (field, rest string) {
 	return msg[n+m : end], msg[end:]
 }
 
-// signatures holds the *signature of each op that was asked for, by op name.
+// signatures caches the *signature of each op looked up, by op name.
 var signatures sync.Map
 
-// LookupOp returns the declaration of one of TensorFlow's ops, or NOT_FOUND for an unknown name. The message is
+// LookupOp returns the declaration of one of TensorFlow's ops or of Troupe's own, or NOT_FOUND for an unknown name. The message is
 // shared and must not be changed. It may be called concurrently.
 func LookupOp(name string) (*OpDef, error) {
 	s, err := lookupSignature(name)
@@ -65,25 +65,31 @@ func lookupSignature(name string) (*signature, error) {
 	if s, ok := signatures.Load(name); ok {
 		return s.(*signature), nil
 	}
-	encoded, ok := declarations()[name]
-	if !ok {
-		return nil, opNotFound(name)
-	}
-	def := &OpDef{}
-	if err := proto.Unmarshal([]byte(encoded), def); err != nil {
-		return nil, status.Internalf("The declaration of op '%s' cannot be read: %v", name, err)
+	def := ownOps()[name]
+	if def == nil {
+		encoded, ok := declarations()[name]
+		if !ok {
+			return nil, opNotFound(name)
+		}
+		def = &OpDef{}
+		if err := proto.Unmarshal([]byte(encoded), def); err != nil {
+			return nil, status.Internalf("The declaration of op '%s' cannot be read: %v", name, err)
+		}
 	}
 	s, err := compile(def)
 	if err != nil {
 		return nil, err
 	}
-	// Two goroutines may get here with the same op: both have to return the same OpDef.
+	// Two goroutines may get here with the same op, and both must return the same OpDef.
 	shared, _ := signatures.LoadOrStore(def.Name, s)
 	return shared.(*signature), nil
 }
 
-// isOp tells whether TensorFlow has an op of that name.
-func isOp(name string) bool { _, ok := declarations()[name]; return ok }
+// isOp reports whether there is an op of that name.
+func isOp(name string) bool {
+	_, ok := declarations()[name]
+	return ok || ownOps()[name] != nil
+}
 
 var hostname = sync.OnceValue(func() string {
 	name, err := os.Hostname()

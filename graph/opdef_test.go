@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// TestAllOps compiles every declaration: none may use something that signatures do not know.
+// TestAllOps compiles every declaration: none may use a feature that signatures do not support.
 func TestAllOps(t *testing.T) {
 	if n := len(declarations()); n < 1800 {
 		t.Fatalf("%d ops, want TensorFlow's 1,900 or so", n)
@@ -37,7 +37,7 @@ func TestUnknownOp(t *testing.T) {
 	}
 }
 
-// TestLookupConcurrently wants one and the same message for everybody.
+// TestLookupConcurrently checks that every goroutine gets the same message.
 func TestLookupConcurrently(t *testing.T) {
 	var wg sync.WaitGroup
 	got := make([]*OpDef, 8)

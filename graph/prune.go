@@ -10,45 +10,60 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Signature is what one kind of step is given and asked for.
+// Signature is the feeds, fetches and targets of one kind of step.
 type Signature struct {
 	// Feeds and Fetches are tensors, as "name:index" or "name"; Targets are nodes.
 	Feeds, Fetches, Targets []string
-	// Connections replace tensors by others of the graph.
+	// Connections replace tensors with other tensors of the graph.
 	Connections []Connection
 }
 
-// Connection has the consumers of tensor To take tensor From instead.
+// Connection makes the consumers of tensor To read tensor From instead.
 type Connection struct{ From, To string }
 
 // Pruned is the part of a graph that a step runs.
 type Pruned struct {
 	*Graph
 	Signature Signature
-	// Feeds are the _Arg nodes and Fetches the _Retval nodes, as the Signature lists them. Attribute
-	// index is the position there, T the type (never a reference), EndpointAttr the tensor's name.
+	// Feeds are the _Arg nodes and Fetches the _Retval nodes, in the order of the Signature. Their attribute index is that position, T the
+	// type (never a reference) and EndpointAttr the tensor's name.
 	Feeds, Fetches []*Node
-	// Targets are the nodes that run for their effect, each once.
+	// Targets are the nodes that run for their effect, without duplicates.
 	Targets []*Node
 }
 
-// EndpointAttr is the attribute of a pruned graph's _Arg and _Retval nodes that holds the name
-// under which the client feeds or fetches the tensor.
+// EndpointAttr is the attribute of a pruned graph's _Arg and _Retval nodes that holds the name under which the client feeds or fetches the
+// tensor.
 const EndpointAttr = "_endpoint"
 
-// Prune returns what a step of that signature needs of g: copies of the nodes that the fetches and targets
-// depend on through data and control inputs, with an _Arg node in place of each fed tensor and a _Retval node
-// for each fetched one, both assigned to clientDevice. A fed tensor's node is kept if something else needs it:
-// another output of it, or a control edge from it, unless it is a placeholder. The cost depends on the nodes
-// that are kept; g stays as it is.
+// UserNodeAttr is the attribute of nodes inserted by package partition: the name of the user's node on whose behalf the node was inserted.
+const UserNodeAttr = "_user_node"
+
+// IsInserted reports whether a node was inserted by Prune or by package partition. Clients' nodes cannot claim to be (see checkOwn).
+func IsInserted(n *Node) bool { return n.Attrs[EndpointAttr] != nil || n.Attrs[UserNodeAttr] != nil }
+
+// checkOwn rejects a client's node that claims to be one of the runtime's own.
+func checkOwn(name string, attrs map[string]*attrpb.AttrValue) error {
+	for _, attr := range []string{EndpointAttr, UserNodeAttr} {
+		if attrs[attr] != nil {
+			return status.AtNode(status.InvalidArgumentf("The attribute %s is the runtime's own, and no client's node has it", attr), name)
+		}
+	}
+	return nil
+}
+
+// Prune returns what a step with signature sig needs of g: copies of the nodes that the fetches and targets depend on through data and
+// control inputs, with an _Arg node in place of each fed tensor and a _Retval node for each fetched one, both assigned to clientDevice. A
+// fed tensor's node is kept only if something else needs it: another of its outputs, or a control edge from it, unless it is a
+// placeholder. The cost depends on the nodes that are kept. g does not change.
 //
-// INVALID_ARGUMENT: nothing to run, a tensor that is fed twice or both fed and fetched, an output that the node
-// does not have. NOT_FOUND: no such node.
+// INVALID_ARGUMENT: nothing to run, a tensor that is fed twice or both fed and fetched, an output that the node does not have. NOT_FOUND:
+// no such node.
 func Prune(g *Graph, sig Signature, clientDevice string) (*Pruned, error) {
 	return PruneChecked(g, sig, clientDevice, nil)
 }
 
-// PruneChecked is Prune with a check that is called now and then, whose error ends it.
+// PruneChecked is like Prune, but calls check from time to time and stops if it returns an error.
 func PruneChecked(g *Graph, sig Signature, clientDevice string, check func() error) (*Pruned, error) {
 	p := &pruner{goOn: Now(check), passed: map[Output]Output{}, graph: g, sig: sig, device: clientDevice, out: &Pruned{Signature: sig},
 		copies: map[*Node]*Node{}, fed: map[Output]*Node{}, stands: map[*Node][]*Node{}, joins: map[*Node]Output{}}
@@ -67,19 +82,19 @@ type pruner struct {
 	device string
 	out    *Pruned
 
-	// copies maps nodes to the ones that stand for them, fed outputs to the _Arg nodes, and
-	// placeholders that are fed to the _Arg nodes that their control edges leave from.
+	// copies maps nodes to their copies, fed maps fed outputs to their _Arg nodes, and stands maps fed placeholders to the _Arg nodes that
+	// take over their control edges.
 	copies map[*Node]*Node
 	fed    map[Output]*Node
 	stands map[*Node][]*Node
-	// joins maps the Identity nodes that connections put into fed to what they are to read.
+	// joins maps the Identity nodes that connections put into fed to the outputs they read.
 	joins map[*Node]Output
 
 	kept  []*Node // originals of copies
 	slab  []Node
 	queue []*Node // originals whose copies lack their inputs
 	used  []*Node // the keys of joins that something needs
-	// passed is what read found behind lowered nodes, on longer ways.
+	// passed caches what read found behind longer chains of lowered nodes.
 	passed map[Output]Output
 	goOn   func() error
 }
@@ -111,7 +126,7 @@ func (p *pruner) feed() error {
 	return nil
 }
 
-// replaced finds the output that something else is to stand for.
+// replaced finds the output that is to be replaced.
 func (p *pruner) replaced(name string) (Output, error) {
 	src, err := p.endpoint(name, "FeedInputs: unable to find feed output %s")
 	if err != nil {
@@ -126,7 +141,7 @@ func (p *pruner) replaced(name string) (Output, error) {
 	return src, nil
 }
 
-// replace has by stand for src.
+// replace makes by stand for src.
 func (p *pruner) replace(src Output, by *Node) {
 	clear(p.passed)
 	p.fed[src] = by
@@ -135,7 +150,7 @@ func (p *pruner) replace(src Output, by *Node) {
 	}
 }
 
-// fetch makes the _Retval nodes and takes in what they need.
+// fetch makes the _Retval nodes and keeps what they need.
 func (p *pruner) fetch() error {
 	p.out.Fetches = make([]*Node, len(p.sig.Fetches))
 	for i, name := range p.sig.Fetches {
@@ -162,7 +177,7 @@ func (p *pruner) fetch() error {
 	return nil
 }
 
-// target takes in what the targets need, and all that was found to be needed needs.
+// target keeps what the targets need, and everything that the kept nodes need.
 func (p *pruner) target() error {
 	var missing []string
 	seen := map[*Node]bool{}
@@ -219,16 +234,16 @@ func (p *pruner) boundary(op, prefix string, src Output, index int, t tensor.DTy
 	}
 }
 
-// mustOp is the declaration of an op that the runtime itself uses.
+// mustOp returns the declaration of an op that the runtime itself uses.
 func mustOp(name string) *OpDef {
 	def, err := LookupOp(name)
 	if err != nil {
-		panic(err) // the embedded list of ops lacks it
+		panic(err) // missing from the embedded list of ops
 	}
 	return def
 }
 
-// keep gives the copy of a node, whose inputs are set later.
+// keep returns the copy of a node; its inputs are set later.
 func (p *pruner) keep(n *Node) *Node {
 	if c := p.copies[n]; c != nil {
 		return c
@@ -270,11 +285,10 @@ func (p *pruner) connect(n, c *Node) {
 	}
 }
 
-// read is the copy of an output that something reads: the one that stands for it where it is fed, and
-// what a lowered node passes on.
+// read returns the copy of an output for its reader: the replacement if the output is fed, and what a lowered node forwards.
 func (p *pruner) read(in Output) Output {
 	const short = 4
-	var long []Output // the outputs on a long way
+	var long []Output // the outputs along a long chain
 	for hops := 0; in.Node.Lowered != nil && p.fed[in] == nil; hops++ {
 		if hops >= short {
 			if end, ok := p.passed[in]; ok {
@@ -294,8 +308,8 @@ func (p *pruner) read(in Output) Output {
 	return Output{p.keep(in.Node), in.Index}
 }
 
-// wait makes of a lowered node, which is kept since something waits for it and not for what it passes
-// on, one that only waits: its inputs need not come to where it is.
+// wait turns a lowered node into one that only waits. It is for lowered nodes that are kept because something waits for them, not for the
+// outputs that they forward: their inputs need not be sent to their device.
 func wait(c *Node) {
 	before := make(map[*Node]bool, len(c.Inputs)+len(c.Controls))
 	for _, n := range c.Controls {
@@ -311,9 +325,9 @@ func wait(c *Node) {
 	c.Inputs, c.InTypes, c.OutTypes = nil, nil, nil
 }
 
-// checkRefs refuses fed tensors where a node needs a reference to a variable.
+// checkRefs rejects fed tensors where a node needs a reference to a variable.
 func (p *pruner) checkRefs() error {
-	if len(p.fed) == 0 { // else the graph's own edges, which were checked when it was built
+	if len(p.fed) == 0 { // only the graph's own edges, which were checked when it was built
 		return nil
 	}
 	for _, n := range p.kept {
@@ -327,8 +341,7 @@ func (p *pruner) checkRefs() error {
 	return nil
 }
 
-// finish puts the graph together: feeds first, then the kept nodes in their old order, then
-// the fetches.
+// finish assembles the graph: feeds first, then the kept nodes in their old order, then the fetches.
 func (p *pruner) finish() {
 	slices.SortFunc(p.kept, func(a, b *Node) int { return a.ID - b.ID })
 	nodes := make([]*Node, 0, len(p.kept)+len(p.out.Feeds)+len(p.used)+len(p.out.Fetches))
@@ -341,8 +354,8 @@ func (p *pruner) finish() {
 	p.out.Graph = New(nodes, p.graph.Library, p.graph.Producer)
 }
 
-// Missing gives the first of fetches, by their positions, that depends on a feed which is not there yet; -1 for none.
-// It takes time in proportion to the graph, whatever the number of fetches.
+// Missing returns the first of fetches (positions) that depends on a feed that is not fed yet, or -1. It takes time linear in the size of
+// the graph, whatever the number of fetches.
 func (p *Pruned) Missing(fetches []int, fed func(feed int) bool) int {
 	feed := make(map[*Node]int, len(p.Feeds))
 	for i, n := range p.Feeds {
@@ -369,8 +382,7 @@ func (p *Pruned) Missing(fetches []int, fed func(feed int) bool) int {
 	return -1
 }
 
-// FeedsOf gives the positions of the feeds that a fetch, by position, depends on, in
-// ascending order: what must be fed before it can be computed.
+// FeedsOf returns the positions of the feeds that a fetch depends on, in ascending order: what must be fed before it can be computed.
 func (p *Pruned) FeedsOf(fetch int) []int {
 	feed := make(map[*Node]int, len(p.Feeds))
 	for i, n := range p.Feeds {

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// load reads a GraphDef that TensorFlow's Python client made.
+// load reads a GraphDef made by TensorFlow's Python client.
 func load(t testing.TB, file string) *graphpb.GraphDef {
 	t.Helper()
 	data, err := os.ReadFile("testdata/" + file)
@@ -59,7 +59,7 @@ func TestPythonGraphs(t *testing.T) {
 	}
 }
 
-// pruneEach prunes for each output and for each node of g, and rebuilds what a worker would get.
+// pruneEach prunes to each output and each node of g, and rebuilds what a worker would receive.
 func pruneEach(t *testing.T, g *Graph) {
 	for _, n := range g.Nodes {
 		sig := Signature{Targets: []string{n.Name}}

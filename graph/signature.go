@@ -9,25 +9,24 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// signature is an OpDef made ready for checking nodes against it: names are resolved to
-// positions and sets to bit masks, once for each op instead of once for each node.
+// signature is an OpDef prepared for checking nodes against it: names are resolved to positions and sets to bit masks, once per op instead
+// of once per node.
 type signature struct {
 	def           *OpDef
 	attrs         []attrSpec
 	inputs        []argSpec
 	outputs       []argSpec
-	inFix, outFix []tensor.DType // the types, where no attribute has a say in them
+	inFix, outFix []tensor.DType // the types, if they depend on no attribute
 	merge, next   bool           // the two ends of a loop's back edge
-	// attrAt and outputAt find attributes and outputs by name in declarations that are too long
-	// for looking at each; nil in others.
+	// attrAt and outputAt index attributes and outputs by name in declarations too long for linear search; otherwise they are nil.
 	attrAt, outputAt map[string]int
 }
 
-// long is the length above which looking through a list is slower than a map, and could be made
-// to take for ever by a client's own declarations.
+// long is the length above which a linear search is slower than a map, and above which a client's own declarations could make it
+// prohibitively slow.
 const long = 16
 
-// positions maps the names to their positions, nil for short lists.
+// positions maps names to their positions; it returns nil for short lists.
 func positions(n int, name func(i int) string) map[string]int {
 	if n <= long {
 		return nil
@@ -65,8 +64,7 @@ type attrSpec struct {
 	strings []string // allowed strings, nil for all
 }
 
-// argSpec is an argument of an op; the attributes that shape it are positions in
-// signature.attrs, or none.
+// argSpec is an argument of an op. The attributes that determine its type and number are positions in signature.attrs, or none.
 type argSpec struct {
 	name                           string
 	dtype                          tensor.DType
@@ -76,8 +74,7 @@ type argSpec struct {
 
 const none = -1
 
-// compile checks a declaration, which may come from a client's function library, and
-// prepares it. Errors are INVALID_ARGUMENT and name the op.
+// compile checks and prepares a declaration, which may come from a client's function library. Errors are INVALID_ARGUMENT and name the op.
 func compile(def *OpDef) (*signature, error) {
 	s := &signature{def: def, attrs: make([]attrSpec, len(def.Attr))}
 	s.attrAt = positions(len(def.Attr), func(i int) string { return def.Attr[i].GetName() })
@@ -143,7 +140,7 @@ func (a *attrSpec) set(def *oppb.OpDef_AttrDef) error {
 	return nil
 }
 
-// attr is the position of the attribute of that name, or none.
+// attr returns the position of the attribute of that name, or none.
 func (s *signature) attr(name string) int {
 	if s.attrAt != nil {
 		if i, ok := s.attrAt[name]; ok {
@@ -159,7 +156,7 @@ func (s *signature) attr(name string) int {
 	return none
 }
 
-// output is the position of the output argument of that name, or none.
+// output returns the position of the output argument of that name, or none.
 func (s *signature) output(name string) int {
 	if s.outputAt != nil {
 		if i, ok := s.outputAt[name]; ok {
@@ -175,7 +172,7 @@ func (s *signature) output(name string) int {
 	return none
 }
 
-// args resolves arguments; fixed are their types when no attribute is needed for them.
+// args resolves arguments. fixed holds their types if these depend on no attribute.
 func (s *signature) args(defs []*oppb.OpDef_ArgDef) (specs []argSpec, fixed []tensor.DType, err error) {
 	specs = make([]argSpec, len(defs))
 	fixed = make([]tensor.DType, 0, len(defs))
@@ -233,12 +230,11 @@ func (s *signature) badArg(d *oppb.OpDef_ArgDef, format string, args ...any) err
 // lastType is the highest number of TensorFlow 2.21's element types (DT_UINT2).
 const lastType = 32
 
-// knownType tells whether TensorFlow has t as an element type, no reference. There are more of
-// them than tensors can have here: a graph may carry them as long as no kernel is asked to run them.
+// knownType reports whether t is one of TensorFlow's element types and not a reference. There are more of these than tensors can have
+// here: a graph may contain any of them as long as no kernel has to run on them.
 func knownType(t tensor.DType) bool { return t > tensor.Invalid && t <= lastType }
 
-// holds tells whether v holds the spec's kind of value; got is what it holds instead,
-// "" for nothing.
+// holds reports whether v holds the spec's kind of value. got is the kind it holds instead, or "" for none.
 func (a *attrSpec) holds(v *attrpb.AttrValue) (ok bool, got string) {
 	if a.list {
 		if l, is := v.GetValue().(*attrpb.AttrValue_List); is {
@@ -272,7 +268,7 @@ func (a *attrSpec) holds(v *attrpb.AttrValue) (ok bool, got string) {
 	return false, valueKind(v)
 }
 
-// valueKind names the kind of value that v holds, "" for none.
+// valueKind returns the kind of value that v holds, or "" for none.
 func valueKind(v *attrpb.AttrValue) string {
 	switch v := v.GetValue().(type) {
 	case *attrpb.AttrValue_S:
@@ -294,13 +290,13 @@ func valueKind(v *attrpb.AttrValue) string {
 	case *attrpb.AttrValue_Placeholder:
 		return "placeholder"
 	case *attrpb.AttrValue_List:
-		// No element kind matches, so that the first one that is there is named.
+		// No element kind matches, so the first one present is named.
 		return listKind(v.List, kind(len(kindNames)))
 	}
 	return ""
 }
 
-// listLen counts the elements of one kind.
+// listLen returns the number of elements of one kind.
 func listLen(l *attrpb.AttrValue_ListValue, k kind) int {
 	switch k {
 	case kindString:
@@ -321,7 +317,7 @@ func listLen(l *attrpb.AttrValue_ListValue, k kind) int {
 	return len(l.GetFunc())
 }
 
-// listKind names a kind other than want that l has elements of, "" for none.
+// listKind returns a kind other than want that l has elements of, or "".
 func listKind(l *attrpb.AttrValue_ListValue, want kind) string {
 	for k := range kind(len(kindNames)) {
 		if k != want && listLen(l, k) > 0 {

@@ -141,7 +141,7 @@ func summarizeList(l *attrpb.AttrValue_ListValue) (out []string) {
 	return out
 }
 
-// listElement is an element of a list as a value of its own.
+// listElement returns element i of a list as a value.
 func listElement(l *attrpb.AttrValue_ListValue, k kind, i int) *attrpb.AttrValue {
 	v := &attrpb.AttrValue{}
 	switch k {
@@ -165,7 +165,7 @@ func listElement(l *attrpb.AttrValue_ListValue, k kind, i int) *attrpb.AttrValue
 	return v
 }
 
-// summarizeTypes is a list of types as messages show it: float, int32.
+// summarizeTypes formats a list of types as messages show it: float, int32.
 func summarizeTypes(types []tensor.DType) string {
 	out := make([]string, min(len(types), 2*maxShown))
 	for i := range out {
@@ -177,7 +177,7 @@ func summarizeTypes(types []tensor.DType) string {
 	return strings.Join(out, ", ")
 }
 
-// plural is a number and what it counts.
+// plural formats a number and what it counts.
 func plural(n int64, what string) string {
 	if n == 1 {
 		return "1 " + what

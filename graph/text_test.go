@@ -18,15 +18,15 @@ import (
 	"google.golang.org/protobuf/encoding/prototext"
 )
 
-// The notation in which tests write graphs, a node a line:
+// The notation in which tests write graphs, one node per line:
 //
 //	name = Op[attr=value; attr=value](input, input, ^control) @device
 //
-// A value is a type (float, int32_ref), true or false, a number with or without a point, a
-// "string", $placeholder, &function, shape(2,-1), none, or a list of one kind in [...].
+// A value is a type (float, int32_ref), true or false, a number with or without a point, a "string", $placeholder, &function, shape(2,-1),
+// none, or a list of one kind in [...].
 
-// parseGraph reads nodes. A line "producer N" sets the version, which is the current one
-// otherwise; "minconsumer N" and "badconsumer N" set those.
+// parseGraph parses nodes. A line "producer N" sets the version, which defaults to the current one; "minconsumer N" and "badconsumer N"
+// set those fields.
 func parseGraph(t testing.TB, text string) *graphpb.GraphDef {
 	t.Helper()
 	def := &graphpb.GraphDef{Versions: &versionspb.VersionDef{Producer: graphVersion}}
@@ -168,7 +168,7 @@ func parseType(t testing.TB, s string) typespb.DataType {
 	return 0
 }
 
-// parseLibrary reads a FunctionDefLibrary in protobuf's text form.
+// parseLibrary parses a FunctionDefLibrary in protobuf's text format.
 func parseLibrary(t testing.TB, text string) *functionpb.FunctionDefLibrary {
 	t.Helper()
 	l := &functionpb.FunctionDefLibrary{}
@@ -178,8 +178,7 @@ func parseLibrary(t testing.TB, text string) *functionpb.FunctionDefLibrary {
 	return l
 }
 
-// show writes a graph in the notation, with the types of each node's inputs and outputs, and
-// the device it is assigned to behind its requested one.
+// show formats a graph in the notation, with the types of each node's inputs and outputs, and the assigned device after the requested one.
 func show(g *Graph) string {
 	var b strings.Builder
 	for _, n := range g.Nodes {
@@ -206,7 +205,7 @@ func show(g *Graph) string {
 	return b.String()
 }
 
-// mustBuild builds a graph that is known to be right.
+// mustBuild builds a graph that is known to be valid.
 func mustBuild(t testing.TB, text string) *Graph {
 	t.Helper()
 	g, err := Build(parseGraph(t, text))

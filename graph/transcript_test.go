@@ -13,8 +13,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what the passes give into the transcripts")
 
-// TestTranscripts runs the commands of testdata/*.txt and compares what they say. A
-// transcript is a sequence of
+// TestTranscripts runs the commands of testdata/*.txt and compares their output. A transcript is a sequence of
 //
 //	command arguments
 //	lines of input
@@ -22,11 +21,11 @@ var rewrite = flag.Bool("rewrite", false, "write what the passes give into the t
 //	lines of output
 //	<empty line>
 //
-// where input and output have no empty lines. The commands work on one graph for each file:
+// where input and output have no empty lines. The commands of a file share one graph:
 //
-//	build, extend   replace the graph by one made of the input, unless there is an error
-//	library         adds functions, in protobuf's text form, to what the next build or extend takes
-//	contains        tells whether the input is in the graph
+//	build, extend   replace the graph with one made of the input, unless there is an error
+//	library         adds functions, in protobuf's text format, to what the next build or extend takes
+//	contains        reports whether the input is in the graph
 //	prune           feed=a,b fetch=c target=d join=from->to; shows the pruned graph
 //	instantiate     a function and its attributes; shows its graph
 //	show            shows the graph
@@ -67,7 +66,7 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// transcript is a graph that commands are run on.
+// transcript is the graph that commands operate on.
 type transcript struct {
 	t       *testing.T
 	graph   *Graph

@@ -8,24 +8,23 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// maxArgs is the most tensors that one node may take or yield. TensorFlow has no limit of its
-// own but int32; without one a small message could claim gigabytes.
+// maxArgs is the most tensors that one node may take or yield. TensorFlow's only limit is int32; without a lower one, a small message
+// could claim gigabytes.
 const maxArgs = 1 << 20
 
-// maxOutputs is how many outputs a graph may have besides some for each node. Each costs memory
-// in every step, and a few bytes of a message can declare a million.
+// maxOutputs limits a graph's outputs, besides a few for each node. Each costs memory in every step, and a few bytes of a message can
+// declare a million.
 const maxOutputs = 1 << 22
 
-// typer computes the types of nodes' inputs and outputs. It keeps them in common memory,
-// since most graphs have few different lists of types but many nodes.
+// typer computes the types of nodes' inputs and outputs. It shares their memory, since most graphs have many nodes but few distinct lists
+// of types.
 type typer struct {
 	slab []tensor.DType
-	// runs holds, for each type, a list of that type alone whose starts serve as the types of
-	// arguments that are repeated.
+	// runs holds, for each type, a list of only that type; its prefixes serve as the types of repeated arguments.
 	runs map[tensor.DType][]tensor.DType
 }
 
-// types are those of args, given the node's attribute values by position. limit bounds how many.
+// types returns the types of args, given the node's attribute values by position. limit bounds their number.
 func (t *typer) types(args []argSpec, fixed []tensor.DType, vals []*attrpb.AttrValue, limit int) ([]tensor.DType, error) {
 	if fixed != nil {
 		return fixed, nil
@@ -52,7 +51,7 @@ func (t *typer) types(args []argSpec, fixed []tensor.DType, vals []*attrpb.AttrV
 	return out, nil
 }
 
-// count is the number of tensors that an argument stands for.
+// count returns the number of tensors that an argument stands for.
 func (a *argSpec) count(vals []*attrpb.AttrValue, limit int) (int, error) {
 	n := int64(1)
 	switch {
@@ -70,8 +69,8 @@ func (a *argSpec) count(vals []*attrpb.AttrValue, limit int) (int, error) {
 	return int(n), nil
 }
 
-// tooManyArgs is how types and count say that an argument stands for more tensors than the caller
-// allowed; the caller says it in the words of its own limit.
+// tooManyArgs is the error of types and count for an argument that stands for more tensors than the limit. The caller turns it into an
+// error about its own limit.
 type tooManyArgs struct {
 	arg string
 	n   int64
@@ -81,7 +80,7 @@ func (e *tooManyArgs) Error() string {
 	return "Argument '" + e.arg + "' stands for " + plural(e.n, "tensor") + ", which is too many"
 }
 
-// elem is the type of an argument that has only one.
+// elem returns the type of an argument that has only one.
 func (a *argSpec) elem(vals []*attrpb.AttrValue) tensor.DType {
 	t := a.dtype
 	if a.typeAttr != none {
@@ -116,7 +115,7 @@ func (a *argSpec) appendTypes(out []tensor.DType, vals []*attrpb.AttrValue) []te
 	return out
 }
 
-// run is a list of n times the type.
+// run returns a list of n times the type elem.
 func (t *typer) run(elem tensor.DType, n int) []tensor.DType {
 	have := t.runs[elem]
 	if len(have) < n {
@@ -132,7 +131,7 @@ func (t *typer) run(elem tensor.DType, n int) []tensor.DType {
 	return have[:n:n]
 }
 
-// take is fresh memory for n types.
+// take allocates memory for n types.
 func (t *typer) take(n int) []tensor.DType {
 	if n > len(t.slab) {
 		t.slab = make([]tensor.DType, max(n, 512))

@@ -11,9 +11,8 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// checkAttrs checks a node's attributes against its op and gives them with the op's defaults
-// filled in: the map that came in when it was complete. vals, of the length of s.attrs,
-// receives the values by position.
+// checkAttrs checks a node's attributes against its op and returns them with the op's defaults filled in; a complete map is returned as
+// is. vals, of length len(s.attrs), receives the values by position.
 func (s *signature) checkAttrs(attrs Attrs, vals []*attrpb.AttrValue, node string) (Attrs, error) {
 	complete := attrs
 	own := false
@@ -27,7 +26,7 @@ func (s *signature) checkAttrs(attrs Attrs, vals []*attrpb.AttrValue, node strin
 				return nil, status.InvalidArgumentf("%v\n\t; NodeDef: {{node %s}}; %s", err, node, summarizeOp(s.def))
 			}
 			if spec.list && v.GetValue() == nil {
-				// Old producers leave an empty list out of its message.
+				// Old producers omit an empty list from the message.
 				v, ok = &attrpb.AttrValue{Value: &attrpb.AttrValue_List{List: &attrpb.AttrValue_ListValue{}}}, false
 			}
 		} else if v = spec.def.DefaultValue; v == nil {
@@ -36,7 +35,7 @@ func (s *signature) checkAttrs(attrs Attrs, vals []*attrpb.AttrValue, node strin
 		}
 		if !ok {
 			if !own {
-				// The map that came in is the client's message, which is not ours to change.
+				// The map belongs to the client's message, which must not be changed.
 				complete = make(Attrs, len(s.attrs))
 				maps.Copy(complete, attrs)
 				own = true
@@ -54,11 +53,11 @@ func (s *signature) checkAttrs(attrs Attrs, vals []*attrpb.AttrValue, node strin
 		return nil, status.InvalidArgumentf("NodeDef missing attr%s '%s' from %s; NodeDef: {{node %s}}",
 			suffix, strings.Join(missing, "', '"), summarizeOp(s.def), node)
 	}
-	// Like TensorFlow, a graph made by a newer client may bear attributes that this version does not know.
+	// As in TensorFlow, a graph made by a newer client may have attributes unknown to this version.
 	return complete, nil
 }
 
-// check tells whether v is a value that the attribute may have.
+// check checks that v is a legal value of the attribute.
 func (a *attrSpec) check(v *attrpb.AttrValue) error {
 	ok, got := a.holds(v)
 	switch {

@@ -6,11 +6,11 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// WireType is the attribute that makes a node's float32 outputs cross from task to task as another type. The
-// only one is DT_BFLOAT16, which halves the bytes and keeps 8 of the 24 bits of precision.
+// WireType is the attribute that makes a node's float32 outputs travel between tasks as another type. The only one is DT_BFLOAT16, which
+// halves the bytes and keeps 8 of the 24 bits of precision.
 const WireType = "_wire_dtype"
 
-// checkWireType refuses a WireType that could not be heeded.
+// checkWireType rejects a WireType that cannot be honoured.
 func checkWireType(n *Node) error {
 	v, ok := n.Attrs[WireType]
 	if !ok {

@@ -4,7 +4,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Constant yields one tensor, which it holds until its session ends.
+// Constant outputs one tensor, which it holds until its session ends.
 type Constant struct{ Value *tensor.Tensor }
 
 // Compute implements Kernel.
@@ -13,7 +13,7 @@ func (k *Constant) Compute(ctx *Context) error {
 	return nil
 }
 
-// Constant is what the kernel yields whenever it runs, for who would rather not run it.
+// Constant returns the tensor that every run outputs, for callers that do not need to run the kernel.
 func (k *Constant) Constant() *tensor.Tensor { return k.Value }
 
 // Close implements Closer.

@@ -1,31 +1,74 @@
 package kernels
 
 import (
+	"runtime"
 	"sync/atomic"
 
 	"github.com/troupe-run/troupe/containers"
+	"github.com/troupe-run/troupe/containers/table"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// The kinds under which kernels keep resources in containers.
+// Resource kinds of kernels in containers.
 const (
 	KindVariable    = "Var"       // of resource handles
-	KindRefVariable = "LegacyVar" // of references; a namespace of its own, as in TensorFlow
+	KindRefVariable = "LegacyVar" // of references; a separate namespace, as in TensorFlow
 	KindTemporary   = "TmpVar"
 	KindQueue       = "Queue"
 	KindSparseMap   = "SparseTensorsMap"
 )
 
-// VariableSlot is what a variable's handle refers to locally: the variable, once it was found
-// or made. All users of one handle share it, so that only the first of them asks the container.
+// VariableSlot is the local part of a variable's handle: the variable, once it has been found or created. All users of a handle share the
+// slot, so only the first of them looks it up in the container.
 type VariableSlot struct {
 	Resources Resources
 	variable  atomic.Pointer[containers.Variable]
+	// anonymous holds a variable that is in no container; it is nil for all others.
+	anonymous *anonymousVariable
 }
 
-// Handle is the resource handle at input i, a scalar. The resource must live on the device that
-// the kernel runs on, as in TensorFlow.
+// AnonymousContainer is the container named by the handles of anonymous resources. It is always empty.
+const AnonymousContainer = "Anonymous"
+
+// anonymousVariable is a variable that is reachable only through its handle.
+type anonymousVariable struct {
+	atomic.Pointer[containers.Variable]
+}
+
+func (a *anonymousVariable) get(create func() *containers.Variable) *containers.Variable {
+	if v := a.Load(); v != nil || create == nil {
+		return v
+	}
+	a.CompareAndSwap(nil, create())
+	return a.Load()
+}
+
+// AnonymousSlot returns the slot of a variable that no container holds. The first assignment creates the variable. Its value is released
+// when the garbage collector finds the slot unreachable.
+func AnonymousSlot(r Resources) *VariableSlot {
+	s := &VariableSlot{Resources: r, anonymous: &anonymousVariable{}}
+	runtime.AddCleanup(s, func(a *anonymousVariable) {
+		if v := a.Load(); v != nil {
+			v.Close()
+		}
+	}, s.anonymous)
+	return s
+}
+
+// IsAnonymous reports whether local, the local part of a handle, is a resource that is in no container and ends with its handles.
+func IsAnonymous(local any) bool {
+	switch l := local.(type) {
+	case *table.Anonymous:
+		return true
+	case *VariableSlot:
+		return l.anonymous != nil
+	}
+	return false
+}
+
+// Handle returns the resource handle at input i, a scalar. The resource must be on the device that the kernel runs on, as in TensorFlow,
+// and in a container that the session may use.
 func (c *Context) Handle(i int) (*tensor.Handle, error) {
 	t := c.Input(i)
 	if t.DType() != tensor.Resource {
@@ -38,16 +81,19 @@ func (c *Context) Handle(i int) (*tensor.Handle, error) {
 	if here := c.Device.Name(); h.Device != here {
 		return nil, status.InvalidArgumentf("Trying to access resource %s located in device %s from device %s", h.Name, h.Device, here)
 	}
+	if err := c.admitContainer(h.Container, h.Local); err != nil {
+		return nil, err
+	}
 	return h, nil
 }
 
-// Variable is the variable that the resource handle at input i names; NOT_FOUND where it was
-// not assigned yet or was deleted.
+// Variable returns the variable named by the resource handle at input i. It fails with NOT_FOUND if the variable has not been assigned yet
+// or was deleted.
 func (c *Context) Variable(i int) (*containers.Variable, error) {
 	return c.variable(i, nil)
 }
 
-// VariableOrNew is Variable, but makes the variable, without a value, where there is none.
+// VariableOrNew is like Variable, but creates a missing variable, without a value.
 func (c *Context) VariableOrNew(i int, dtype tensor.DType) (*containers.Variable, error) {
 	return c.variable(i, func(h *tensor.Handle) *containers.Variable { return containers.NewVariable(h.Name, dtype) })
 }
@@ -59,6 +105,16 @@ func (c *Context) variable(i int, create func(*tensor.Handle) *containers.Variab
 	}
 	resources := c.Device.Resources()
 	slot, _ := h.Local.(*VariableSlot)
+	if slot != nil && slot.anonymous != nil {
+		var fresh func() *containers.Variable
+		if create != nil {
+			fresh = func() *containers.Variable { return create(h) }
+		}
+		if v := slot.anonymous.get(fresh); v != nil {
+			return v, nil
+		}
+		return nil, status.Errorf(status.NotFound, "Resource %s/%s/%s does not exist.", h.Container, h.Name, h.Type)
+	}
 	if slot != nil && slot.Resources == resources {
 		if v := slot.variable.Load(); v != nil && !v.Deleted() {
 			return v, nil
@@ -83,8 +139,8 @@ func (c *Context) variable(i int, create func(*tensor.Handle) *containers.Variab
 	return v, nil
 }
 
-// Named reads the attributes that name a resource: the container, "" for the device's default
-// one, and the name, which is the node's where no shared_name is given.
+// Named reads the attributes that name a resource: the container, "" for the device's default one, and the name, which is the node's name
+// if shared_name is empty.
 func Named(c *Construction) (container, name string, err error) {
 	if container, err = c.Attrs().Str("container"); err != nil {
 		return "", "", err
@@ -101,7 +157,7 @@ func Named(c *Construction) (container, name string, err error) {
 	return container, name, nil
 }
 
-// ErrNotFound is what reading a variable that is not there ends with.
+// ErrNotFound returns the error for reading a variable that does not exist.
 func ErrNotFound(h *tensor.Handle, cause error) error {
 	return status.Errorf(status.FailedPrecondition, "Could not find variable %s. This could mean that the variable has been deleted. "+
 		"In TF1, it can also mean the variable is uninitialized. Debug info: container=%s, status error message=%v", h.Name, h.Container, cause)

@@ -9,55 +9,53 @@ import (
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/rights"
 )
 
-// Kernel computes a node's outputs from its inputs. It does not wait: it may compute for long
-// (then its row says Expensive), but not block on another node, a lock held over I/O, or a peer.
-// A returned error gets the node's name appended by the executor.
+// Kernel computes a node's outputs from its inputs. It must not block on another node, a lock held during I/O, or a peer. It may compute
+// for long; its row then says Expensive. The executor appends the node's name to a returned error.
 type Kernel interface {
 	Compute(ctx *Context) error
 }
 
-// Func is a function as a Kernel.
+// Func adapts a function to a Kernel.
 type Func func(ctx *Context) error
 
 // Compute calls f.
 func (f Func) Compute(ctx *Context) error { return f(ctx) }
 
-// AsyncKernel is a kernel that may have to wait (for a queue, a peer, a function it calls). It
-// returns at once and calls done exactly once, from any goroutine, possibly before it returns.
-// The context stays valid until done is called. A kernel that waits registers with the step's
-// Cancellation and ends with CANCELLED when that fires.
+// AsyncKernel is a kernel that may wait, for a queue, a peer or a function that it calls. It returns at once and calls done exactly once,
+// from any goroutine, possibly before it returns. The context stays valid until done is called. A kernel that waits registers with the
+// step's Cancellation and ends with CANCELLED when that fires.
 type AsyncKernel interface {
 	ComputeAsync(ctx *Context, done func(error))
 }
 
-// AsyncFunc is a function as an AsyncKernel.
+// AsyncFunc adapts a function to an AsyncKernel.
 type AsyncFunc func(ctx *Context, done func(error))
 
 // ComputeAsync calls f.
 func (f AsyncFunc) ComputeAsync(ctx *Context, done func(error)) { f(ctx, done) }
 
-// Closer is implemented by kernels that hold something until the session that they belong to
-// ends: constants their tensor, queues without a shared name the queue.
+// Closer is implemented by kernels that hold something until their session ends: a constant its tensor, a queue without a shared name the
+// queue.
 type Closer interface {
-	// Close gives up what the kernel holds. The kernel does not run any more.
+	// Close releases what the kernel holds. The kernel no longer runs.
 	Close()
 }
 
 // Def is a row of the kernel table: an op on a kind of device, for some element types.
 type Def struct {
-	// Op is the op type; Device the device type, CPU where it is empty.
+	// Op is the op type. Device is the device type; empty means CPU.
 	Op, Device string
-	// Types restricts type attributes: the attribute's name to the element types that this row
-	// serves. An attribute that is not named may have every type that the op declares.
+	// Types restricts type attributes: it maps an attribute's name to the element types that this row serves. An attribute that is not
+	// listed may have any type that the op declares.
 	Types map[string][]tensor.DType
-	// HostInputs and HostOutputs name the arguments that lie in host memory on devices that
-	// have memory of their own. "*" stands for all.
+	// HostInputs and HostOutputs name the arguments that are in host memory on devices with their own memory. "*" stands for all.
 	HostInputs, HostOutputs []string
-	// Expensive kernels are worth handing to another core; others run where they became ready.
+	// Expensive kernels are worth handing to another core; others run where they become ready.
 	Expensive bool
-	// UninitializedOK kernels take references to variables that hold no value.
+	// UninitializedOK kernels accept references to variables without a value.
 	UninitializedOK bool
 	// New checks and decodes a node's attributes and returns its kernel: a Kernel or an AsyncKernel.
 	New func(c *Construction) (any, error)
@@ -67,49 +65,51 @@ type Def struct {
 type Construction struct {
 	Node   *graph.Node
 	Device Device
-	// Session names the session that the kernel is for; resources that are private to a kernel
-	// get names that hold it. Empty in functions and tests.
+	// Session names the kernel's session; it is part of the names of resources that are private to a kernel. It is empty in functions and
+	// tests.
 	Session string
-	// Functions gives access to the graph's functions; nil where the graph has none.
+	// Functions gives access to the graph's functions; it is nil if the graph has none.
 	Functions Functions
 }
 
-// Attrs are the node's attributes.
+// Attrs returns the node's attributes.
 func (c *Construction) Attrs() graph.Attrs { return c.Node.Attrs }
 
-// Device is what kernels see of the device that they run on.
+// Device is the device of a kernel, as the kernel sees it.
 type Device interface {
-	// Name is the full name, such as /job:worker/replica:0/task:1/device:CPU:0.
+	// Name returns the full name, such as /job:worker/replica:0/task:1/device:CPU:0.
 	Name() string
-	// Type is CPU or GPU.
+	// Type returns CPU or GPU.
 	Type() string
-	// Pool is where the device's tensors in host memory come from.
+	// Pool returns the pool for the device's tensors in host memory.
 	Pool() *tensor.Pool
-	// Memory is the device's own memory: the Pool for a CPU.
+	// Memory returns the device's own memory, which for a CPU is the Pool.
 	Memory() tensor.Memory
-	// Parallel calls body on parts of [0,n) that cover it, each of grain or more, on as many of
-	// the process's workers as are free, and returns when all parts are done.
+	// Parallel calls body on parts of [0,n) that cover it, each of at least grain, on as many of the process's workers as are free. It
+	// returns when all parts are done.
 	Parallel(n, grain int, body func(lo, hi int))
-	// Resources are the containers on the device.
+	// Resources returns the device's containers, as far as the device's session may reach them.
 	Resources() Resources
+	// Rights returns the rights of the device's session, or nil if it may do everything. They are checked for every kernel (Admit) and
+	// travel with the device to whatever outlives the session's steps.
+	Rights() *rights.Session
 }
 
-// Ops are the names of all ops that have a row, sorted. It panics, as Find does, in a process that does
-// not import package kernels/all.
+// Ops returns the names of all ops that have a row, sorted. Like Find, it panics in a process that does not import package kernels/all.
 func Ops() []string {
 	mustBeRegistered()
 	return slices.Sorted(maps.Keys(registry))
 }
 
-// mustBeRegistered panics where no table was registered: else each op would be reported as one without a kernel.
+// mustBeRegistered panics if no table was registered; otherwise every op would be reported as having no kernel.
 func mustBeRegistered() {
 	if len(registry) == 0 {
 		panic("kernels: no kernels are registered; import _ \"github.com/troupe-run/troupe/kernels/all\"")
 	}
 }
 
-// Find gives the row that serves the node on a type of device. The error is INVALID_ARGUMENT, as TensorFlow's
-// placer gives it, and names the op, the node and its types, and the types that have kernels.
+// Find returns the row that serves the node on a type of device. The error is INVALID_ARGUMENT, as from TensorFlow's placer, and names the
+// op, the node and its types, and the types that have kernels.
 func Find(n *graph.Node, deviceType string) (*Def, error) {
 	for _, r := range registry[n.Op][deviceType] {
 		if r.serves(n) {
@@ -147,7 +147,7 @@ func typesOf(n *graph.Node) string {
 	return strings.Join(list, ", ")
 }
 
-// protoNames are the names of dtypes in TensorFlow's messages: "[DT_FLOAT, DT_INT32]".
+// protoNames formats the names of dtypes as in TensorFlow's messages: "[DT_FLOAT, DT_INT32]".
 func protoNames(types []tensor.DType) string {
 	names := make([]string, len(types))
 	for i, t := range types {
@@ -156,7 +156,7 @@ func protoNames(types []tensor.DType) string {
 	return "[" + strings.Join(names, ", ") + "]"
 }
 
-// serves tells whether the row serves the node's types.
+// serves reports whether the row serves the node's types.
 func (r *Def) serves(n *graph.Node) bool {
 	for attr, want := range r.Types {
 		types, err := n.Attrs.TypeList(attr)
@@ -176,7 +176,7 @@ func (r *Def) serves(n *graph.Node) bool {
 	return true
 }
 
-// Supports tells whether any row serves the node on a type of device.
+// Supports reports whether any row serves the node on a type of device.
 func Supports(n *graph.Node, deviceType string) bool {
 	for _, r := range registry[n.Op][deviceType] {
 		if r.serves(n) {

@@ -11,11 +11,10 @@ import (
 // Everything stands for all arguments in HostInputs and HostOutputs.
 const Everything = "*"
 
-// MemoryTypes tells which inputs and outputs of a node lie in host memory on a type of device that
-// has memory of its own, as its row declares: nil where none does, else one entry for each. On such
-// a device strings, resources and variants always do; references lie nowhere, since a variable is
-// what they refer to. A node without a row has none of its own memory's: all are the host's. For CPU
-// devices, whose memory is the host's, both are nil.
+// MemoryTypes reports which inputs and outputs of a node are in host memory on a type of device with its own memory, as its row declares.
+// Each list has one entry per argument, or is nil if no argument is in host memory. Strings, resources and variants always are; references
+// are in neither memory, since they refer to a variable. All arguments of a node without a row are in host memory. For CPU devices, both
+// lists are nil.
 func MemoryTypes(n *graph.Node, deviceType string) (hostInputs, hostOutputs []bool) {
 	if deviceType == "CPU" {
 		return nil, nil
@@ -25,13 +24,13 @@ func MemoryTypes(n *graph.Node, deviceType string) (hostInputs, hostOutputs []bo
 		def = &Def{HostInputs: []string{Everything}, HostOutputs: []string{Everything}}
 	}
 	var ins, outs []*oppb.OpDef_ArgDef
-	if n.Def != nil { // nodes that passes add have none, and rows that name no argument
+	if n.Def != nil { // nodes added by passes have no Def, and their rows name no arguments
 		ins, outs = n.Def.InputArg, n.Def.OutputArg
 	}
 	return hostArgs(n, n.InTypes, ins, def.HostInputs), hostArgs(n, n.OutTypes, outs, def.HostOutputs)
 }
 
-// hostArgs marks the arguments that are named, and those of types that are always the host's.
+// hostArgs marks the named arguments and those whose types are always in host memory.
 func hostArgs(n *graph.Node, types []tensor.DType, args []*oppb.OpDef_ArgDef, names []string) []bool {
 	host := make([]bool, len(types))
 	all := slices.Contains(names, Everything)
@@ -51,8 +50,7 @@ func hostArgs(n *graph.Node, types []tensor.DType, args []*oppb.OpDef_ArgDef, na
 	return host
 }
 
-// width is the number of tensors that an argument of a node stands for. The node has been checked
-// against its declaration.
+// width returns the number of tensors that an argument of a node stands for. The node has already been checked against its declaration.
 func width(n *graph.Node, a *oppb.OpDef_ArgDef) int {
 	switch {
 	case a.NumberAttr != "":

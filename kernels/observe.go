@@ -7,27 +7,27 @@ import (
 	"github.com/troupe-run/troupe/graph"
 )
 
-// Execution is a kernel that has run.
+// Execution describes a completed kernel.
 type Execution struct {
 	// Step is the number of the step.
 	Step int64
 	Node *graph.Node
-	// Device is where it ran. On an accelerator the times are those at which the host gave it the work.
+	// Device is where the kernel ran. On an accelerator, Began and Ended are the times at which the host queued the work.
 	Device       string
 	Began, Ended time.Time
-	// Tag is the iteration of the loop that the kernel ran in.
+	// Tag is the loop iteration that the kernel ran in.
 	Tag Tag
-	// Bytes is the size of what it put out, of a send that of the tensor sent.
+	// Bytes is the size of the outputs or, for a send, of the tensor sent.
 	Bytes int64
 }
 
-// Observation is who is told of kernels that run. The zero value is nobody. All methods may be called concurrently.
+// Observation holds the function that is notified of kernels that run. The zero value has none. All methods may be called concurrently.
 type Observation struct {
 	told atomic.Pointer[func(Execution)]
 }
 
-// Tell sets the function that is told of each kernel from now on; nil for none. It is called on the goroutines that run
-// steps, and must not wait.
+// Tell sets the function that is called for each kernel from now on, or removes it if f is nil. The function is called on the goroutines
+// that run steps and must not wait.
 func (o *Observation) Tell(f func(Execution)) {
 	if f == nil {
 		o.told.Store(nil)
@@ -36,7 +36,7 @@ func (o *Observation) Tell(f func(Execution)) {
 	o.told.Store(&f)
 }
 
-// Told is the function that is told now, nil for none. A nil Observation has none.
+// Told returns the current function, or nil if there is none. A nil Observation has none.
 func (o *Observation) Told() func(Execution) {
 	if o == nil {
 		return nil

@@ -11,28 +11,28 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Deletable is a resource of a container that tells when it was deleted from it.
+// Deletable is a resource of a container that reports whether it was deleted.
 type Deletable interface {
 	containers.Resource
-	// Deleted tells whether Close was called.
+	// Deleted reports whether Close was called.
 	Deleted() bool
 }
 
-// naming tells what a resource is called whose node has no shared_name.
+// naming determines the name of a resource whose node has no shared_name.
 type naming int
 
 const (
-	// NamedBySession makes it the session's own: it ends with the session.
+	// NamedBySession makes the resource private to the session: it ends with the session.
 	NamedBySession naming = iota
-	// NamedByNode calls it by the node's name, so that sessions share it.
+	// NamedByNode uses the node's name, which lets sessions share the resource.
 	NamedByNode
 )
 
 // privateNames numbers the resources of kernels that belong to no session.
 var privateNames atomic.Int64
 
-// namedSource yields the handle of a resource that lives under a name in a container (TensorFlow's
-// ResourceOpKernel). It makes the resource at its first run, and again after it was deleted.
+// namedSource outputs the handle of a resource that has a name in a container (TensorFlow's ResourceOpKernel). It creates the resource at
+// its first run, and again if the resource has been deleted.
 type namedSource[R Deletable] struct {
 	kind, container, name, device string
 	private                       bool
@@ -47,10 +47,9 @@ type namedSource[R Deletable] struct {
 	value Value
 }
 
-// NewSource makes the kernel of an op that yields a resource's handle: a resource handle, or a reference
-// to the two strings that name it where the op's output is one. create makes the resource where there is
-// none; it must not block. matches tells with INVALID_ARGUMENT that a resource made by another node
-// cannot serve this one; nil takes all.
+// NewSource returns the kernel of an op that outputs a resource's handle. The handle is a resource handle or, if the op's output is a
+// reference, a reference to the two strings that name the resource. create creates a missing resource; it must not block. matches returns
+// INVALID_ARGUMENT if a resource made by another node cannot serve this one; a nil matches accepts all.
 func NewSource[R Deletable](c *Construction, kind string, unnamed naming, create func(name string) (R, error), matches func(R) error) (any, error) {
 	container, name, err := Named(c)
 	if err != nil {
@@ -80,7 +79,7 @@ func NewSource[R Deletable](c *Construction, kind string, unnamed naming, create
 	return k, nil
 }
 
-// Compute yields the handle.
+// Compute outputs the handle.
 func (k *namedSource[R]) Compute(ctx *Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -97,7 +96,7 @@ func (k *namedSource[R]) Compute(ctx *Context) error {
 	return nil
 }
 
-// ResourceName is the name under which the resource lives.
+// ResourceName returns the resource's kind, container and name.
 func (k *namedSource[R]) ResourceName() (kind, container, name string) {
 	return k.kind, k.container, k.name
 }
@@ -136,12 +135,12 @@ func (k *namedSource[R]) drop() {
 	k.have, k.value = false, Value{}
 }
 
-// Close ends a private resource.
+// Close deletes a private resource.
 func (k *namedSource[R]) Close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.private && k.have {
-		// The session's other steps may have had a kernel for the same node, which deleted it.
+		// Another step of the session may have had a kernel for the same node, which deleted the resource.
 		if err := k.resources.Delete(k.container, k.kind, k.name); status.CodeOf(err) == status.Aborted {
 			k.found.Close()
 		}
@@ -149,19 +148,19 @@ func (k *namedSource[R]) Close() {
 	k.drop()
 }
 
-// NameVariable is what a reference to a named resource refers to: the strings that name it.
+// NameVariable returns a variable for a reference to a named resource to refer to. It holds the two strings that name it.
 func NameVariable(container, name string) *containers.Variable {
 	t, err := tensor.FromStrings(tensor.Shape{2}, []string{container, name})
 	if err != nil {
-		panic(err) // two strings fill a vector of two
+		panic(err) // cannot happen: two strings fill a vector of two
 	}
 	v := containers.NewVariable(name, tensor.String)
 	v.Assign(t)
 	return v
 }
 
-// ResourceAt is the resource of a kind that the handle at input i names: a resource handle, or a reference to
-// the two strings of an older op. NOT_FOUND where it was deleted.
+// ResourceAt returns the resource of a kind that input i names: by a resource handle, or by a reference to the two strings of an older op.
+// It fails with NOT_FOUND if the resource was deleted.
 func ResourceAt[R containers.Resource](ctx *Context, i int, kind string) (R, error) {
 	var found R
 	var container, name string
@@ -175,6 +174,9 @@ func ResourceAt[R containers.Resource](ctx *Context, i int, kind string) (R, err
 			return found, status.InvalidArgumentf("A reference that names a resource must hold 2 strings, got %v%v", t.DType(), t.Shape())
 		}
 		container, name = t.Strings()[0], t.Strings()[1]
+		if err := ctx.admitContainer(container, nil); err != nil {
+			return found, err
+		}
 	} else {
 		h, err := ctx.Handle(i)
 		if err != nil {
@@ -196,7 +198,7 @@ func ResourceAt[R containers.Resource](ctx *Context, i int, kind string) (R, err
 	return found, nil
 }
 
-// WrongResource is the error for a name that another kind of resource has.
+// WrongResource returns the error for a name that belongs to another kind of resource.
 func WrongResource(container, name string, have containers.Resource, want any) error {
 	return status.InvalidArgumentf("Resource %s/%s is a %T and not a %T", container, name, have, want)
 }

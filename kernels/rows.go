@@ -1,12 +1,12 @@
 package kernels
 
-// PassInput makes input 0 output 0, as it is.
+// PassInput passes input 0 to output 0 unchanged.
 func PassInput(ctx *Context) error {
 	ctx.Pass(0, 0)
 	return nil
 }
 
-// Always is the constructor of ops without attributes that matter when they run.
+// Always returns a constructor for ops whose attributes do not matter at run time.
 func Always(f Func) func(*Construction) (any, error) {
 	return func(*Construction) (any, error) { return f, nil }
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/processors"
 	"github.com/troupe-run/troupe/kernels/files"
 	"github.com/troupe-run/troupe/queues"
@@ -19,77 +20,114 @@ import (
 type Step struct {
 	// ID is the same on all tasks of the run.
 	ID int64
-	// Feeds are the values of the part's _Arg nodes and Fetches takes those of its _Retval nodes.
+	// Feeds are the values of the part's _Arg nodes; Fetches receives those of its _Retval nodes.
 	Feeds   Feeds
 	Fetches Fetches
-	// Rendezvous is where the step's parts meet.
+	// Rendezvous is where the step's parts exchange tensors.
 	Rendezvous Rendezvous
+	// Foreign is whether the step exchanges tensors with TensorFlow's own executors: loops then have their numbers.
+	Foreign bool
 	// Cancellation fires when the step fails or is cancelled.
 	Cancellation *Cancellation
-	// Container is the name of the container for what ends with the step (TensorArrays, stacks,
-	// temporary variables). The task clears it after the step.
+	// Container names the container for everything that ends with the step (TensorArrays, stacks, temporary variables). The task clears it
+	// after the step.
 	Container string
-	// Trace, if not nil, is told of every kernel that ran: where, what it put out, and when it began and
-	// ended. The outputs are borrowed for the call; those of a kernel that failed may be missing.
-	Trace func(n *graph.Node, device string, outputs []Value, begun, ended time.Time)
-	// Observed, if not nil, says who is told of the kernels that run from now on, as the optimized program runs them: unlike
-	// Trace, it changes nothing of how the step runs.
+	// Tracer, if not nil, records the kernels of the step, which then runs without optimizations.
+	Tracer Tracer
+	// Observed, if not nil, holds the function that is notified of the kernels that run from now on, as the optimized program runs them.
 	Observed *Observation
-	// Received, if not nil, is told of each receive that has ended: of the tensor, which is borrowed for the call and nil where none
-	// came, and of the error. It is called on the goroutines that run the step and must not wait.
-	Received func(x Execution, t *tensor.Tensor, err error)
-	// Flush, if not nil, is called when the run has fired all that was ready and has to wait: what
-	// its kernels have sent meanwhile should be on its way.
-	Flush func()
-	// Continue, if not nil, runs work on a goroutine other than the caller's: the run goes on there
-	// after a kernel that it waited for has reported. nil starts a goroutine.
-	Continue func(work func())
-	// Yield, if not nil, is called before a kernel that may take long. When it gives true, the caller
-	// gives its goroutine back, and the run goes on by Continue.
-	Yield func() bool
-	// Room, if not nil, is asked before size bytes are sent to a device. Where it tells that they have to
-	// wait, ready is called once when they may have room, on another goroutine, and the caller asks again.
-	Room func(device string, size int, ready func()) bool
-	// Quota, if not nil, bounds the host memory that the step's kernels take on CPU devices.
+	// Receiver, if not nil, is notified of the tensors that the step receives.
+	Receiver Receiver
+	// Runner, if not nil, runs the step. Without one, a step keeps the goroutine that began it until it waits, and sends whenever it can.
+	Runner Runner
+	// Quota, if not nil, limits the host memory that the step's kernels use on CPU devices.
 	Quota *tensor.Quota
-	// Work, if not nil, waits for a processor where other clients' steps want them, too.
+	// Work, if not nil, waits for a processor when other clients' steps also need one.
 	Work *processors.Work
-	// Log is where kernels log, such as a PrintV2 to a log; nil discards what they log.
+	// Log is the logger for kernels, such as for a PrintV2 to a log; if nil, their messages are discarded.
 	Log *slog.Logger
-	// Files are those that the step's ops may use; kernels get them from Context.Files.
-	Files files.FS
-	// Depth is how many function calls this step is nested in.
+	// Files is the source of the step's files; kernels use Context.Files. nil gives access to none.
+	Files *files.Door
+	// Depth is the number of function calls that this step is nested in.
 	Depth int
-	// Origin says whose step it is, to those who look at what it has left behind.
+	// Origin identifies the step's source, for inspecting what the step has left behind.
 	Origin Origin
 	// Runs, if not nil, lists the runs of the step's parts and functions that wait or compute for long.
 	Runs *Runs
 }
 
-// Origin tells where a step comes from: it is what a queue remembers of who used it last.
+// Tracer records what a step does. Its method is called on the goroutines that run the step, and must not wait.
+type Tracer interface {
+	// Ran is called for every kernel that has run, with its device, its outputs and its begin and end times. The outputs are borrowed for
+	// the call; those of a failed kernel may be missing.
+	Ran(n *graph.Node, device string, outputs []Value, begun, ended time.Time)
+}
+
+// Receiver is notified of what a step receives. Its method is called on the goroutines that run the step, and must not wait.
+type Receiver interface {
+	// Received is called for each completed receive, with its error and its tensor. The tensor is borrowed for the call and nil if none
+	// arrived.
+	Received(x Execution, t *tensor.Tensor, err error)
+}
+
+// Runner is what runs a part of a step: its task. Its methods are called on the goroutines that run the step, and must not wait.
+type Runner interface {
+	// Flush is called when the run has started everything that was ready and must wait. It should send what the kernels have queued
+	// meanwhile.
+	Flush()
+	// Continue runs work on a goroutine other than the caller's: the run continues there once a kernel that it waited for has completed.
+	Continue(work func())
+	// Yield is called before a kernel that may take long. If it returns true, the caller gives up its goroutine and the run continues
+	// through Continue.
+	Yield() bool
+	// Room reports whether size bytes may be sent to a device now. If not, ready is called once, on another goroutine, when there may be
+	// room, and the caller asks again.
+	Room(device string, size int, ready func()) bool
+}
+
+// Continue runs work of the step, which what names in the log, on a goroutine other than the caller's.
+func (s *Step) Continue(what string, work func()) {
+	if s.Runner != nil {
+		s.Runner.Continue(work)
+		return
+	}
+	contain.Go(s.Log, what, work, nil)
+}
+
+// Yield reports whether the caller must give up its goroutine, and go on through Continue.
+func (s *Step) Yield() bool { return s.Runner != nil && s.Runner.Yield() }
+
+// Flush sends what the step's kernels have queued.
+func (s *Step) Flush() {
+	if s.Runner != nil {
+		s.Runner.Flush()
+	}
+}
+
+// Origin identifies where a step comes from; a queue remembers it for its last user.
 type Origin = queues.Origin
 
-// Runs lists the runs of a step that wait or compute for long, for those who look at the step. The zero value is an empty
-// list; all methods may be called concurrently. What a run is only the executor knows.
+// Runs lists the runs of a step that wait or compute for long, for inspection of the step. The zero value is an empty list; all methods may
+// be called concurrently. Only the executor knows what a run is.
 type Runs struct {
 	mu   sync.Mutex
 	list []ListedRun
 }
 
-// ListedRun is a run, whose memory is used again for others, with its number.
+// ListedRun is a run and its number. The run's memory may be reused for other runs.
 type ListedRun struct {
 	Run    any
 	Number uint64
 }
 
-// Add lists a run.
+// Add adds a run to the list.
 func (l *Runs) Add(run ListedRun) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.list = append(l.list, run)
 }
 
-// Remove takes a run off the list.
+// Remove removes a run from the list.
 func (l *Runs) Remove(run ListedRun) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,27 +138,26 @@ func (l *Runs) Remove(run ListedRun) {
 	}
 }
 
-// All are the runs that are listed now.
+// All returns the runs that are listed now.
 func (l *Runs) All() []ListedRun {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.list)
 }
 
-// Feeds gives the fed tensors by index.
+// Feeds provides the fed tensors by index.
 type Feeds interface {
-	// Feed calls done with the tensor of _Arg node index, at once or when it is fed. The
-	// receiver owns a reference.
+	// Feed calls done with the tensor of _Arg node index, at once or when it is fed. The receiver owns a reference.
 	Feed(index int, done func(*tensor.Tensor, error))
 }
 
-// Fetches takes the fetched tensors by index.
+// Fetches receives the fetched tensors by index.
 type Fetches interface {
-	// Fetch hands over the value of _Retval node index; dead tells that its branch was not taken.
+	// Fetch hands over the value of _Retval node index; dead reports that its branch was not taken.
 	Fetch(index int, t *tensor.Tensor, dead bool)
 }
 
-// Key names a transfer within a step: an edge, and the iteration of the loop it lies in.
+// Key names a transfer within a step: an edge and the loop iteration that it belongs to.
 type Key struct {
 	Edge string
 	Tag  Tag
@@ -128,15 +165,15 @@ type Key struct {
 
 // Rendezvous is where a step's parts exchange tensors.
 type Rendezvous interface {
-	// Send hands over t (nil when dead) to whoever receives key on the device dst; it does not wait.
+	// Send hands over t, which is nil if dead, to the receiver of key on the device dst. It does not wait.
 	Send(key Key, dst string, t *tensor.Tensor, dead bool) error
 	// Recv calls done once with the tensor sent under key, or with the error that ended the step.
 	// The receiver owns a reference to the tensor.
 	Recv(key Key, done func(t *tensor.Tensor, dead bool, err error))
 }
 
-// Cancellation tells the kernels of a step that it is over. The zero value is ready for use;
-// all methods may be called concurrently.
+// Cancellation notifies the kernels of a step that the step is over. The zero value is ready for use; all methods may be called
+// concurrently.
 type Cancellation struct {
 	fired atomic.Bool
 	mu    sync.Mutex
@@ -146,12 +183,12 @@ type Cancellation struct {
 	calls map[int64]func(error)
 }
 
-// Bind sets the function that runs first when it fires, for this step and all later ones that the
-// Cancellation is used for. It is called before any of them begins.
+// Bind sets the function that runs first when the Cancellation fires, for this step and all later ones that use the Cancellation. It must
+// be called before any of them begins.
 func (c *Cancellation) Bind(f func(error)) { c.first = f }
 
-// Cancel fires with err: later registrations are refused and the registered functions run, on
-// the caller's goroutine. Only the first call has an effect.
+// Cancel fires with err: it refuses later registrations and runs the registered functions on the caller's goroutine. Only the first call
+// has an effect.
 func (c *Cancellation) Cancel(err error) {
 	c.mu.Lock()
 	if c.err != nil {
@@ -171,7 +208,7 @@ func (c *Cancellation) Cancel(err error) {
 	}
 }
 
-// Err is the error that it fired with, nil before.
+// Err returns the error that the Cancellation fired with, or nil if it has not fired.
 func (c *Cancellation) Err() error {
 	if !c.fired.Load() {
 		return nil
@@ -181,9 +218,8 @@ func (c *Cancellation) Err() error {
 	return c.err
 }
 
-// OnCancel registers f to run when the step is cancelled. ok is false when it has been
-// already: f will not run. The returned function withdraws the registration; it tells whether
-// f can no longer run.
+// OnCancel registers f to run when the step is cancelled. If the step has already been cancelled, ok is false and f does not run. withdraw
+// removes the registration and reports whether f can no longer run.
 func (c *Cancellation) OnCancel(f func(error)) (withdraw func() bool, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -205,5 +241,5 @@ func (c *Cancellation) OnCancel(f func(error)) (withdraw func() bool, ok bool) {
 	}, true
 }
 
-// ErrStepCancelled is what waiting kernels end with where the cause is not known.
+// ErrStepCancelled is the error of waiting kernels when the cause of the cancellation is unknown.
 var ErrStepCancelled = &status.Error{Code: status.Cancelled, Message: "Step was cancelled", Derived: true}

@@ -5,37 +5,38 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels/internal/dtypes"
 )
 
-// Table is the rows of a family of ops, in the order in which they were added. The zero Table is
-// empty. It is made by one goroutine, and not changed after it was registered.
+// Table holds the rows of a family of ops, in the order in which they were added. The zero Table is empty. It is filled by one goroutine
+// and must not change after it is registered.
 type Table struct {
 	rows   []Def
 	shared []sharedRows
 }
 
-// sharedRows are ops whose CPU rows serve GPUs, too.
+// sharedRows are ops whose CPU rows also serve GPUs.
 type sharedRows struct {
 	Sharing
 	ops []string
 }
 
-// Sharing is what a GPU's row has of its own where it takes the CPU's kernel as it is: for ops whose
-// operands lie in host memory, and for those that look at no element.
+// Sharing is what differs in a GPU's row that reuses the CPU's kernel. This suits ops whose operands are in host memory and ops that read
+// no elements.
 type Sharing struct {
-	// Types restricts attributes, in addition to what the CPU's row does.
+	// Types restricts attributes, in addition to the restrictions of the CPU's row.
 	Types map[string][]tensor.DType
-	// HostInputs and HostOutputs are those of the row.
+	// HostInputs and HostOutputs are those of the GPU's row.
 	HostInputs, HostOutputs []string
 }
 
-// Add adds rows. A row without a Device is the CPU's.
+// Add adds rows. A row without a Device is for the CPU.
 func (t *Table) Add(rows ...Def) { t.rows = append(t.rows, rows...) }
 
-// Op adds the rows of one op, in which its name is left out. With it a table has a line for an op that has rows of
-// different kernels for different types.
+// Op adds the rows of one op, which omit its name. It keeps an op on one line of the table when its rows have different kernels for
+// different types.
 func (t *Table) Op(op string, sets ...[]Def) {
 	for _, rows := range sets {
 		for _, row := range rows {
@@ -45,7 +46,7 @@ func (t *Table) Op(op string, sets ...[]Def) {
 	}
 }
 
-// Ops are the names of the ops that the table has rows for, sorted.
+// Ops returns the sorted names of the ops that the table has rows for.
 func (t *Table) Ops() []string {
 	var ops []string
 	for _, row := range t.rows {
@@ -55,19 +56,27 @@ func (t *Table) Ops() []string {
 	return slices.Compact(ops)
 }
 
-// ForType is an op's row for one type of an attribute, without the op's name.
+// ForType returns an op's row for one type of an attribute, without the op's name.
 func ForType(attr string, dtype tensor.DType, construct func(*Construction) (any, error)) []Def {
 	return []Def{{Types: dtypes.Only(attr, dtype), New: construct}}
 }
 
-// Share gives GPUs the CPU's rows of some ops of the same table.
+// FromAttrs returns the constructor of a kernel that depends on the node's attributes only.
+func FromAttrs(make func(*graph.AttrReader) Kernel) func(*Construction) (any, error) {
+	return func(c *Construction) (any, error) {
+		a := c.Attrs().Reader()
+		return make(&a), a.Err()
+	}
+}
+
+// Share adds GPU rows that reuse the CPU rows of ops of the same table.
 func (t *Table) Share(s Sharing, ops ...string) {
 	t.shared = append(t.shared, sharedRows{s, ops})
 }
 
-// OnHost gives GPUs the rows of ops that compute in host memory, for these types of an attribute
-// or, without types, for all that the CPU has. Which operands TensorFlow keeps on the host is what
-// its own GPU kernels declare: most of all tensors of int32, since they are shapes, sizes and axes.
+// OnHost adds GPU rows for ops that compute in host memory, for the given types of an attribute or, if types is nil, for all types that the
+// CPU has. TensorFlow's own GPU kernels declare which operands stay on the host: mostly int32 tensors, since they are shapes, sizes and
+// axes.
 func (t *Table) OnHost(attr string, types []tensor.DType, ops ...string) {
 	s := Sharing{HostInputs: []string{Everything}, HostOutputs: []string{Everything}}
 	if types != nil {
@@ -76,25 +85,24 @@ func (t *Table) OnHost(attr string, types []tensor.DType, ops ...string) {
 	t.Share(s, ops...)
 }
 
-// Passing gives GPUs the rows of ops that look at no element of the device's memory: with int32 in
-// attr all is on the host, with other types what is named.
+// Passing adds GPU rows for ops that read no elements in the device's memory. If attr is int32, all arguments are on the host; for other
+// types, only the named ones are.
 func (t *Table) Passing(attr string, hostInputs, hostOutputs []string, ops ...string) {
 	t.Share(Sharing{Types: map[string][]tensor.DType{attr: dtypes.BesideInt32}, HostInputs: hostInputs, HostOutputs: hostOutputs}, ops...)
 	t.OnHost(attr, dtypes.Int32, ops...)
 }
 
-// Moving gives GPUs the rows of ops that say what goes where and leave the moving to package layout,
-// which knows where tensors lie: for these types, with inputs that lie on the host.
+// Moving adds GPU rows, for the given types, for ops that compute where elements go and leave the moving to package layout, which knows
+// which memory tensors are in. The inputs in hostInputs are on the host.
 func (t *Table) Moving(attr string, types []tensor.DType, hostInputs []string, ops ...string) {
 	t.Share(Sharing{Types: map[string][]tensor.DType{attr: types}, HostInputs: hostInputs}, ops...)
 }
 
-// registry maps op, then device type, to the rows in order of registration.
+// registry maps an op and a device type to its rows in order of registration.
 var registry = map[string]map[string][]*Def{}
 
-// Register adds tables to the registry. It is called before the first server of the process starts,
-// by package kernels/all, and by tests that replace rows: never concurrently with anything else of
-// this package. It panics where a table shares rows that it does not have.
+// Register adds tables to the registry. It is called before the process's first server starts, by package kernels/all, and by tests that
+// replace rows. It must not run concurrently with anything else in this package. It panics if a table shares rows that do not exist.
 func Register(tables ...*Table) {
 	for _, t := range tables {
 		for _, row := range t.rows {
@@ -104,7 +112,7 @@ func Register(tables ...*Table) {
 			for _, op := range s.ops {
 				cpu := registry[op]["CPU"]
 				if len(cpu) == 0 {
-					panic(fmt.Sprintf("kernels: a GPU's row shares that of %s, which a CPU has none of", op))
+					panic(fmt.Sprintf("kernels: cannot share the CPU rows of %s with GPUs: there are none", op))
 				}
 				for _, row := range cpu {
 					if row, ok := s.row(*row); ok {
@@ -123,10 +131,11 @@ func enter(r Def) {
 	if registry[r.Op] == nil {
 		registry[r.Op] = map[string][]*Def{}
 	}
+	r.New = admitted(r.New)
 	registry[r.Op][r.Device] = append(registry[r.Op][r.Device], &r)
 }
 
-// row is the GPU's row that a CPU's row leads to; false where no type is left.
+// row returns the GPU's row derived from a CPU's row, or false if no types are left.
 func (s Sharing) row(cpu Def) (Def, bool) {
 	types := map[string][]tensor.DType{}
 	maps.Copy(types, cpu.Types)
@@ -146,5 +155,5 @@ func (s Sharing) row(cpu Def) (Def, bool) {
 	return cpu, true
 }
 
-// Rows are an op's rows for a type of device, in order of registration; the caller does not change them.
+// Rows returns an op's rows for a type of device, in order of registration. The caller must not change them.
 func Rows(op, deviceType string) []*Def { return registry[op][deviceType] }

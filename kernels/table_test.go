@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// TestSharedRows: what is said to be shared is, whatever the order in a table, and for the types of both.
+// TestSharedRows checks that declared rows are shared, regardless of their order in the table, for the types of both.
 func TestSharedRows(t *testing.T) {
 	types := func(list ...tensor.DType) map[string][]tensor.DType { return map[string][]tensor.DType{"T": list} }
 	before, after := Def{Op: "test before", Types: types(tensor.Int8, tensor.Int32), UninitializedOK: true}, Def{Op: "test after"}
@@ -29,7 +29,7 @@ func TestSharedRows(t *testing.T) {
 	}
 }
 
-// TestSharingNeedsRows: a table that shares what it does not have is a mistake of who wrote it.
+// TestSharingNeedsRows checks that sharing rows that do not exist panics.
 func TestSharingNeedsRows(t *testing.T) {
 	forget(t, "test nothing")
 	defer func() {
@@ -43,7 +43,7 @@ func TestSharingNeedsRows(t *testing.T) {
 	t.Error("Register takes a table that shares a row that is not there")
 }
 
-// TestNothingRegistered: a process that registers no kernels is told so.
+// TestNothingRegistered checks the panic of a process that registers no kernels.
 func TestNothingRegistered(t *testing.T) {
 	defer func() {
 		if text, ok := recover().(string); !ok || !strings.Contains(text, "kernels/all") {
@@ -54,7 +54,7 @@ func TestNothingRegistered(t *testing.T) {
 	t.Error("Ops answers without any kernels")
 }
 
-// forget takes rows out of the registry when the test ends.
+// forget removes rows from the registry when the test ends.
 func forget(t *testing.T, ops ...string) {
 	t.Cleanup(func() {
 		for _, op := range ops {

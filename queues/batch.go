@@ -2,8 +2,7 @@ package queues
 
 import "github.com/troupe-run/troupe/graph/tensor"
 
-// batch is what one enqueue brought: an element, or many as the rows of the tensors. It holds
-// the tensors until all its elements have left.
+// batch is the input of one enqueue: an element, or many as the rows of the tensors. It holds the tensors until all its elements have left.
 type batch struct {
 	tensors []*tensor.Tensor
 	many    bool
@@ -11,37 +10,43 @@ type batch struct {
 }
 
 func one(tuple []*tensor.Tensor) run {
-	return run{&batch{tensors: tuple, live: 1}, 0, 1}
+	return run{batch: &batch{tensors: tuple, live: 1}, to: 1}
 }
 
 func rows(tuple []*tensor.Tensor) run {
 	n := tuple[0].Dim(0)
-	return run{&batch{tensors: tuple, many: true, live: n}, 0, n}
+	return run{batch: &batch{tensors: tuple, many: true, live: n}, to: n}
 }
 
-// run is consecutive elements of a batch, from (inclusive) to to (exclusive).
+// run is consecutive elements of a batch, from (inclusive) to to (exclusive), which have been delivered equally often.
 type run struct {
 	*batch
-	from, to int
+	from, to  int
+	delivered int // how often the elements have been leased and returned
 }
 
 func (r run) len() int { return r.to - r.from }
 
 // split cuts off the first n elements.
 func (r run) split(n int) (first, rest run) {
-	return run{r.batch, r.from, r.from + n}, run{r.batch, r.from + n, r.to}
+	first, rest = r, r
+	first.to = r.from + n
+	rest.from = first.to
+	return first, rest
 }
 
-// join is a and b as one run where b follows on a in the same batch.
+// join returns a and b as one run, and whether they are one: b follows a in the same batch, and was delivered as often.
 func join(a, b run) (run, bool) {
-	return run{a.batch, a.from, b.to}, a.batch == b.batch && a.to == b.from
+	joined := a
+	joined.to = b.to
+	return joined, a.batch == b.batch && a.to == b.from && a.delivered == b.delivered
 }
 
-// whole tells whether the run is all that the batch was.
+// whole reports whether the run covers its whole batch.
 func (r run) whole() bool { return !r.many || r.len() == r.tensors[0].Dim(0) }
 
-// leave gives up the run's elements.
-func (r run) leave() {
+// release releases the run's elements.
+func (r run) release() {
 	r.live -= r.len()
 	if r.live == 0 {
 		release(r.tensors)
@@ -55,8 +60,7 @@ func release(tuple []*tensor.Tensor) {
 	}
 }
 
-// element is the run's one element as a tuple. The run stays as it is; on an error (no memory)
-// nothing is made.
+// element returns the run's one element as a tuple. It does not change the run. It fails only for lack of memory.
 func (r run) element(pool *tensor.Pool) ([]*tensor.Tensor, error) {
 	return r.each(func(t *tensor.Tensor) (*tensor.Tensor, error) {
 		if !r.many {
@@ -66,7 +70,7 @@ func (r run) element(pool *tensor.Pool) ([]*tensor.Tensor, error) {
 	})
 }
 
-// copied is the run's one element in memory of its own.
+// copied returns a copy of the run's one element.
 func (r run) copied(pool *tensor.Pool) ([]*tensor.Tensor, error) {
 	return r.each(func(t *tensor.Tensor) (*tensor.Tensor, error) {
 		out, err := tensor.New(pool, t.DType(), r.shape(t))
@@ -77,7 +81,7 @@ func (r run) copied(pool *tensor.Pool) ([]*tensor.Tensor, error) {
 	})
 }
 
-// shape is the shape of the run's elements in t, a tensor of its batch.
+// shape returns the shape of the run's elements in t, a tensor of its batch.
 func (r run) shape(t *tensor.Tensor) tensor.Shape {
 	if r.many {
 		return t.Shape()[1:]
@@ -85,9 +89,9 @@ func (r run) shape(t *tensor.Tensor) tensor.Shape {
 	return t.Shape()
 }
 
-// gather is the runs' elements, in order, as a tuple of their rows: in the memory that they lie
-// in where that is one piece, else copied to one from pool. shapes are the elements' shapes; a size
-// that is not known is the largest of all, and smaller elements are padded with zeros.
+// gather returns the runs' elements, in order, as a tuple whose tensors have one row per element. It shares the elements' memory if they
+// are contiguous, and otherwise copies them to memory from pool. shapes are the elements' shapes. An unknown size becomes the largest size
+// among the elements, and smaller elements are padded with zeros.
 func gather(runs []run, shapes []tensor.Shape, pool *tensor.Pool) ([]*tensor.Tensor, error) {
 	n := 0
 	for _, r := range runs {
@@ -116,7 +120,7 @@ func gather(runs []run, shapes []tensor.Shape, pool *tensor.Pool) ([]*tensor.Ten
 	})
 }
 
-// each makes a tuple of what f makes of the batch's tensors; all or, on an error, none.
+// each applies f to the batch's tensors and returns the results. After an error it releases them and returns the error.
 func (b *batch) each(f func(*tensor.Tensor) (*tensor.Tensor, error)) ([]*tensor.Tensor, error) {
 	tuple := make([]*tensor.Tensor, 0, len(b.tensors))
 	for _, t := range b.tensors {
@@ -130,8 +134,8 @@ func (b *batch) each(f func(*tensor.Tensor) (*tensor.Tensor, error)) ([]*tensor.
 	return tuple, nil
 }
 
-// rowOf is the elements that run r has in t, as a tensor of that shape. It shares t's memory,
-// except for elements that are Go values: those know no owner that could tell who may write.
+// rowOf returns the elements of run r in t, as a tensor of the given shape. It shares t's memory, unless the elements are Go values, which
+// have no owner that tracks who may write.
 func rowOf(t *tensor.Tensor, r run, shape tensor.Shape, pool *tensor.Pool) (*tensor.Tensor, error) {
 	if r.whole() && t.Shape().Equal(shape) {
 		return t.Retain(), nil
@@ -154,8 +158,7 @@ func rowOf(t *tensor.Tensor, r run, shape tensor.Shape, pool *tensor.Pool) (*ten
 	return part.Reshaped(shape), nil
 }
 
-// copyRows copies the elements that run r has in src to dst, from element position at on, and
-// gives the position after them.
+// copyRows copies the elements of run r in src to dst, starting at element at, and returns the position after them.
 func copyRows(dst *tensor.Tensor, at int, src *tensor.Tensor, r run) int {
 	per := src.Len()
 	if r.many {
@@ -166,7 +169,7 @@ func copyRows(dst *tensor.Tensor, at int, src *tensor.Tensor, r run) int {
 	return at + n
 }
 
-// collected is runs that left the order together, for a waiter that wants more.
+// collected holds runs that have left the order, for a waiter that needs more.
 type collected []run
 
 func (c collected) add(r run) collected {
@@ -179,7 +182,7 @@ func (c collected) add(r run) collected {
 	return append(c, r)
 }
 
-// len is the number of elements.
+// len returns the number of elements.
 func (c collected) len() (n int) {
 	for _, r := range c {
 		n += r.len()
@@ -187,8 +190,8 @@ func (c collected) len() (n int) {
 	return n
 }
 
-func (c collected) leave() {
+func (c collected) release() {
 	for _, r := range c {
-		r.leave()
+		r.release()
 	}
 }

@@ -6,23 +6,23 @@ type Kind int8
 const (
 	// FIFO is first in, first out.
 	FIFO Kind = iota
-	// PaddingFIFO is FIFO with components whose shapes are partly known. Components of a batch are padded with
-	// zeros to the size of the largest when it is dequeued.
+	// PaddingFIFO is FIFO with components whose shapes are partly known. When a batch is dequeued, its components are padded with zeros to
+	// the size of the largest.
 	PaddingFIFO
-	// RandomShuffle returns a random element, and keeps a number of elements to choose from while it is open.
+	// RandomShuffle returns a random element. While it is open, it keeps a minimum number of elements to choose from.
 	RandomShuffle
-	// Priority returns the element with the lowest first component, an int64 scalar. A batch is dequeued when the
-	// queue has all of it, so that it is sorted.
+	// Priority returns the element with the lowest first component, an int64 scalar. It serves a batch only once it holds all of the
+	// batch's elements, so the batch is sorted.
 	Priority
 )
 
-// String is the name of the op that makes such a queue.
+// String returns the name of the op that makes such a queue.
 func (k Kind) String() string {
 	return [...]string{"FIFOQueue", "PaddingFIFOQueue", "RandomShuffleQueue", "PriorityQueue"}[k]
 }
 
-// says is the kind's name in messages about an action. TensorFlow's PaddingFIFOQueue is a FIFOQueue but for
-// dequeuing batches, and says so.
+// says returns the kind's name in messages about an action. TensorFlow's PaddingFIFOQueue is a FIFOQueue except for dequeuing batches, and
+// its messages say so.
 func (k Kind) says(a action) string {
 	if k == PaddingFIFO && a != dequeueMany && a != dequeueUpTo {
 		return FIFO.String()
@@ -30,7 +30,7 @@ func (k Kind) says(a action) string {
 	return k.String()
 }
 
-// scatters tells whether elements that came together leave one by one.
+// scatters reports whether elements that were enqueued together leave one by one.
 func (k Kind) scatters() bool { return k == RandomShuffle || k == Priority }
 
 func (o *Options) order() order {

@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// take runs a dequeue of an inline queue, which must have what is asked for.
+// take dequeues from an inline queue, which must already hold what is requested.
 func take(t *testing.T, ask func(func([]*tensor.Tensor, error)) func(error)) []*tensor.Tensor {
 	t.Helper()
 	var got []*tensor.Tensor
@@ -29,7 +29,7 @@ func (b *bench) takeMany(t *testing.T, n int) *tensor.Tensor {
 	return take(t, func(f func([]*tensor.Tensor, error)) func(error) { return b.DequeueMany(n, f) })[0]
 }
 
-// TestRowsShareMemory: rows that leave together as they came are a view of what came.
+// TestRowsShareMemory checks that rows that leave together in their original order are a view of the enqueued tensors.
 func TestRowsShareMemory(t *testing.T) {
 	b := newBench(t, nil, -1)
 	in := b.many(1, 2, 3, 4, 5, 6)
@@ -61,7 +61,7 @@ func TestRowsShareMemory(t *testing.T) {
 	b.finish()
 }
 
-// TestShareThroughNarrowQueue: a batch that went in and out piece by piece is one piece still.
+// TestShareThroughNarrowQueue checks that a batch that passed through the queue in parts comes out as one piece.
 func TestShareThroughNarrowQueue(t *testing.T) {
 	b := newBench(t, nil, 1)
 	in := b.many(1, 2, 3)
@@ -73,7 +73,7 @@ func TestShareThroughNarrowQueue(t *testing.T) {
 	b.finish()
 }
 
-// TestGoValuesAreCopied: strings have no owner to tell whether they may be written in place.
+// TestGoValuesAreCopied checks elements such as strings, which have no owner that tracks whether they may be written in place.
 func TestGoValuesAreCopied(t *testing.T) {
 	q, err := Spawn(nil, Options{Name: "q", DTypes: []tensor.DType{tensor.String, tensor.Resource, tensor.Variant}, Shapes: []tensor.Shape{{2}, {2}, {2}}, Capacity: -1})
 	if err != nil {
@@ -97,7 +97,7 @@ func TestGoValuesAreCopied(t *testing.T) {
 	q.Close()
 }
 
-// TestNoMemory: a batch that gets no memory leaves its elements in the queue.
+// TestNoMemory checks that a failed allocation of a batch leaves its elements in the queue.
 func TestNoMemory(t *testing.T) {
 	pool := tensor.NewPool("small", 64)
 	q, err := Spawn(nil, Options{Name: "q", DTypes: []tensor.DType{tensor.Int64}, Shapes: []tensor.Shape{{8}}, Capacity: -1, Pool: pool})
@@ -120,7 +120,7 @@ func TestNoMemory(t *testing.T) {
 	q.Close()
 }
 
-// TestEndlessBatch: elements without memory cost none, however many a batch says there are.
+// TestEndlessBatch checks that elements without memory cost none, however many a batch claims to have.
 func TestEndlessBatch(t *testing.T) {
 	q, err := Spawn(nil, Options{Name: "q", DTypes: []tensor.DType{tensor.Int64}, Shapes: []tensor.Shape{{0}}, Capacity: -1})
 	if err != nil {

@@ -4,39 +4,38 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// unbounded is the capacity of a queue without one (QueueBase::kUnbounded).
+// unbounded is the capacity of a queue without a limit (QueueBase::kUnbounded).
 const unbounded = math.MaxInt32
 
-// Options are what a queue is made from: the attributes of its op.
+// Options configure a queue. They are the attributes of its op.
 type Options struct {
 	Kind Kind
-	// Name is what error messages call the queue.
+	// Name is the queue's name in error messages.
 	Name string
 	// DTypes are the types of an element's components.
 	DTypes []tensor.DType
-	// Shapes are the components' shapes, fully known, one for each. If there are none, elements may differ in
-	// shape and cannot be dequeued in batches. A PaddingFIFO must have shapes; negative sizes in them are unknown.
+	// Shapes are the components' shapes, one for each, and must be fully known. If there are none, elements may differ in shape and cannot
+	// be dequeued in batches. A PaddingFIFO requires shapes; in them, a negative size is unknown.
 	Shapes []tensor.Shape
-	// Capacity is the most elements that the queue holds; negative for no limit.
+	// Capacity is the maximum number of elements in the queue; negative means no limit.
 	Capacity int
-	// MinAfterDequeue is how many elements a RandomShuffle keeps back while it is open.
+	// MinAfterDequeue is the number of elements that a RandomShuffle keeps back while it is open.
 	MinAfterDequeue int
-	// Random is the source of a RandomShuffle's random numbers. It is called for each element that leaves, never
-	// concurrently.
+	// Random is the source of a RandomShuffle's random numbers. It is called for each element that leaves, never concurrently.
 	Random func() uint32
-	// Seed and Seed2 are what Random was asked to be made from; both zero for any numbers.
+	// Seed and Seed2 are the seeds requested for Random; if both are zero, any seed will do.
 	Seed, Seed2 int64
 	// Pool is the memory in which batches are assembled; tensor.Host when nil.
 	Pool *tensor.Pool
 }
 
-// checked is o with its defaults filled in and nothing shared with the caller, or
-// INVALID_ARGUMENT.
+// checked returns o with its defaults filled in, sharing nothing with the caller. Invalid options are INVALID_ARGUMENT.
 func (o Options) checked() (Options, error) {
 	if len(o.DTypes) == 0 {
 		return o, status.InvalidArgumentf("Empty component types for queue %s", o.Name)
@@ -84,7 +83,7 @@ func (o Options) checked() (Options, error) {
 	return o, nil
 }
 
-// checkKind checks what a queue of the kind needs.
+// checkKind checks the requirements of the kind.
 func (o *Options) checkKind() error {
 	switch {
 	case o.Kind == PaddingFIFO && len(o.Shapes) == 0:
@@ -101,8 +100,8 @@ func (o *Options) checkKind() error {
 	return nil
 }
 
-// matches is nil where a queue made from o may serve a node of that op with the options asked for, which
-// shares its name; else INVALID_ARGUMENT in TensorFlow's words (the MatchesNodeDef of each kind).
+// matches returns nil if a queue made from o can serve a node of the given op that asks for these options under the same name. Otherwise it
+// returns INVALID_ARGUMENT in TensorFlow's words (the MatchesNodeDef of each kind).
 func (o *Options) matches(op string, asked Options) error {
 	same := tensor.Shape.Equal
 	if o.Kind == PaddingFIFO {
@@ -133,12 +132,12 @@ func (o *Options) matches(op string, asked Options) error {
 	return nil
 }
 
-// mayBeSame tells whether shapes with unknown sizes can be those of the same tensor.
+// mayBeSame reports whether two shapes with unknown sizes can describe the same tensor.
 func mayBeSame(a, b tensor.Shape) bool {
 	return slices.EqualFunc(a, b, func(x, y int64) bool { return x < 0 || y < 0 || x == y })
 }
 
-// checkTypes checks an element's, or a batch's, number of components and their types.
+// checkTypes checks the number and the types of the components of an element or a batch.
 func (o *Options) checkTypes(tuple []*tensor.Tensor) error {
 	if len(tuple) != len(o.DTypes) {
 		return status.InvalidArgumentf("Wrong number of components in tuple. Expected %d, got %d", len(o.DTypes), len(tuple))
@@ -167,7 +166,7 @@ func (o *Options) checkOne(tuple []*tensor.Tensor) error {
 	return nil
 }
 
-// checkMany checks a batch: components with as many rows each, every row an element's.
+// checkMany checks a batch: its components must have the same number of rows, each row a valid element.
 func (o *Options) checkMany(tuple []*tensor.Tensor) error {
 	if err := o.checkTypes(tuple); err != nil {
 		return err
@@ -198,6 +197,26 @@ func (o *Options) checkMany(tuple []*tensor.Tensor) error {
 	return nil
 }
 
+// maxLease is the longest duration of a lease.
+const maxLease = 24 * time.Hour
+
+// checkTerms checks a lease of n elements.
+func (o *Options) checkTerms(n int, t Terms) error {
+	switch {
+	case n < 1:
+		return status.InvalidArgumentf("A lease of %d elements of queue '%s': it must have at least one", n, o.Name)
+	case t.Duration < time.Millisecond || t.Duration > maxLease:
+		return status.InvalidArgumentf("A lease of elements of queue '%s' lasts %v, and must last from %v to %v", o.Name, t.Duration, time.Millisecond, maxLease)
+	case t.MaxDeliveries < 0:
+		return status.InvalidArgumentf("Elements of queue '%s' are delivered up to %d times", o.Name, t.MaxDeliveries)
+	case t.DeadLetters != nil && t.MaxDeliveries == 0:
+		return status.InvalidArgumentf("Queue '%s' has a queue for dead letters, '%s', and no limit of deliveries", o.Name, t.DeadLetters.options.Name)
+	case len(o.Shapes) == 0:
+		return status.InvalidArgumentf("Leases of elements of queue '%s' require the components to have specified shapes.", o.Name)
+	}
+	return nil
+}
+
 func badPriority(shape tensor.Shape) error {
 	return status.InvalidArgumentf("Expected the priority element to be a scalar, but received shape: %v", shape)
 }
@@ -206,7 +225,7 @@ func shapeMismatch(component int, want, got tensor.Shape) error {
 	return status.InvalidArgumentf("Shape mismatch in tuple component %d. Expected %v, got %v", component, want, got)
 }
 
-// rowsOf is the shape of n elements of that shape.
+// rowsOf returns the shape of n elements of shape s.
 func rowsOf(s tensor.Shape, n int64) tensor.Shape {
 	return append(append(make(tensor.Shape, 0, len(s)+1), n), s...)
 }

@@ -6,37 +6,40 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// naive is the oracle: a queue of numbers that looks at everything anew after each request and
-// moves one element at a time. By priority it is a number's own value that counts.
+// naive is the oracle: a queue of numbers that re-evaluates everything after each request and moves one element at a time. A number is its
+// own priority.
 type naive struct {
 	kind     Kind
-	least    int // kept back while it is open
+	least    int // elements kept back while it is open
 	random   func() uint32
 	capacity int
 	closed   bool
 	elems    []int
 	enqueues []*asked
 	dequeues []*asked
+	opens    []*asked // requests that wait for the queue to be reopened, or to be emptied before that
 	log      []string
 }
 
 // asked is a request to the oracle.
 type asked struct {
 	name  string
-	op    string // enqueue, close, dequeue, many, upto
-	todo  []int  // values to put in
-	n     int    // elements asked for
+	op    string // enqueue, close, dequeue, many, upto, open
+	late  bool   // a dequeue that waits for a closed, empty queue to be reopened
+	todo  []int  // values to enqueue
+	n     int    // elements requested
 	taken []int
 }
 
 func (q *naive) tell(a *asked, outcome string) { q.log = append(q.log, a.name+" "+outcome) }
 
-// put lets the first enqueue put in one element, or end, and tells whether it could.
+// put lets the first enqueue add one element, or end, and reports whether it could.
 func (q *naive) put() bool {
 	if len(q.enqueues) == 0 {
 		return false
@@ -62,7 +65,7 @@ func (q *naive) put() bool {
 	return true
 }
 
-// get lets the first dequeue take one element, or end, and tells whether it could.
+// get lets the first dequeue take one element, or end, and reports whether it could.
 func (q *naive) get() bool {
 	if len(q.dequeues) == 0 {
 		return false
@@ -87,7 +90,7 @@ func (q *naive) get() bool {
 	case ready > 0 && (q.kind != Priority || have >= a.n):
 		i := 0
 		switch q.kind {
-		case RandomShuffle: // the last one comes to where the chosen one was
+		case RandomShuffle: // the last element moves to the place of the chosen one
 			i = int(q.random()) % len(q.elems)
 			last := len(q.elems) - 1
 			a.taken = append(a.taken, q.elems[i])
@@ -105,7 +108,39 @@ func (q *naive) get() bool {
 	return true
 }
 
-// giveBack puts back what a dequeue has collected.
+// open lets one request that waits for the queue to be reopened or emptied continue, and reports whether it could.
+func (q *naive) open() bool {
+	closes := slices.ContainsFunc(q.enqueues, func(e *asked) bool { return e.op == "close" })
+	i := slices.IndexFunc(q.opens, func(a *asked) bool {
+		if a.op == "open" {
+			return !closes && (!q.closed || len(q.elems) == 0)
+		}
+		return !q.closed
+	})
+	if i < 0 {
+		return false
+	}
+	a := q.opens[i]
+	q.opens = slices.Delete(q.opens, i, i+1)
+	if a.op == "open" {
+		q.closed = false
+		q.tell(a, "OK")
+	} else {
+		q.dequeues = append(q.dequeues, a)
+	}
+	return true
+}
+
+// takes adds a dequeue or an open to the list in which it waits.
+func (q *naive) takes(a *asked) {
+	if a.op == "open" || a.late && q.closed && len(q.elems) == 0 {
+		q.opens = append(q.opens, a)
+	} else {
+		q.dequeues = append(q.dequeues, a)
+	}
+}
+
+// giveBack puts back the elements that a dequeue has collected.
 func (q *naive) giveBack(a *asked) {
 	if q.kind == RandomShuffle {
 		slices.Reverse(a.taken)
@@ -116,7 +151,8 @@ func (q *naive) giveBack(a *asked) {
 	a.taken = nil
 }
 
-// settle serves the enqueues as far as it goes, then the dequeues, until nothing changes.
+// settle serves the enqueues as far as possible, then the dequeues and the requests that wait for the queue to be reopened, until nothing
+// changes.
 func (q *naive) settle() {
 	for changed := true; changed; {
 		changed = false
@@ -124,6 +160,9 @@ func (q *naive) settle() {
 			changed = true
 		}
 		for q.get() {
+			changed = true
+		}
+		for q.open() {
 			changed = true
 		}
 	}
@@ -145,6 +184,13 @@ func (q *naive) cancel(name string) {
 			break
 		}
 	}
+	for i, a := range q.opens {
+		if a.name == name {
+			q.opens = slices.Delete(q.opens, i, i+1)
+			q.tell(a, "CANCELLED")
+			break
+		}
+	}
 	q.settle()
 }
 
@@ -158,8 +204,8 @@ func (q *naive) closeAndCancel(a *asked) {
 	q.tell(a, "OK")
 }
 
-// TestOracle drives random requests through queues of all kinds and the oracle: each request must bring
-// about the same completions and leave as many elements.
+// TestOracle sends random requests to queues of all kinds and to the oracle. Each request must produce the same completions and leave the
+// same number of elements.
 func TestOracle(t *testing.T) {
 	for kind := FIFO; kind <= Priority; kind++ {
 		t.Run(kind.String(), func(t *testing.T) {
@@ -221,7 +267,7 @@ func runOracle(t *testing.T, kind Kind, r *rand.Rand, pool *tensor.Pool) {
 		}
 	}
 	count := 0
-	next := func() int { // each value once, in no order
+	next := func() int { // each value once, in scrambled order
 		count++
 		return count * 7919 % 100003
 	}
@@ -230,6 +276,10 @@ func runOracle(t *testing.T, kind Kind, r *rand.Rand, pool *tensor.Pool) {
 		a := &asked{name: name, n: 1 + r.IntN(8)}
 		var cancel func(error)
 		what := r.IntN(100)
+		user := q.For(Origin{}, nil)
+		if a.late = r.IntN(2) == 0; a.late {
+			user = user.AwaitingOpen(time.Hour)
+		}
 		switch {
 		case what < 30:
 			a.op, a.todo = "enqueue", []int{next()}
@@ -242,21 +292,24 @@ func runOracle(t *testing.T, kind Kind, r *rand.Rand, pool *tensor.Pool) {
 			cancel = q.EnqueueMany(tupleOf(t, &q.options, pool, true, a.todo...), done(name))
 		case what < 66:
 			a.op, a.n = "dequeue", 1
-			cancel = q.Dequeue(given(name))
+			cancel = user.Dequeue(given(name))
 		case what < 76:
 			a.op = "many"
-			cancel = q.DequeueMany(a.n, given(name))
+			cancel = user.DequeueMany(a.n, given(name))
 		case what < 84:
 			a.op = "upto"
-			cancel = q.DequeueUpTo(a.n, given(name))
-		case what < 98 && len(names) > 0:
+			cancel = user.DequeueUpTo(a.n, given(name))
+		case what < 96 && len(names) > 0:
 			victim := names[r.IntN(len(names))]
 			cancels[victim](nil)
 			oracle.cancel(victim)
-		case i > 60 && what == 98:
+		case what < 98:
+			a.op = "open"
+			cancel = user.Open(time.Hour, done(name))
+		case i > 30 && what == 98:
 			a.op = "close"
 			q.CloseQueue(false, nil, done(name))
-		case i > 60:
+		case i > 30:
 			q.CloseQueue(true, nil, done(name))
 			oracle.closeAndCancel(a)
 		}
@@ -268,10 +321,10 @@ func runOracle(t *testing.T, kind Kind, r *rand.Rand, pool *tensor.Pool) {
 		case "enqueue", "close":
 			oracle.enqueues = append(oracle.enqueues, a)
 		default:
-			oracle.dequeues = append(oracle.dequeues, a)
+			oracle.takes(a)
 		}
 		oracle.settle()
-		slices.Sort(log) // between the two lines the order is nobody's business
+		slices.Sort(log) // the order between lines is unspecified
 		slices.Sort(oracle.log)
 		if got, want := strings.Join(log, "\n"), strings.Join(oracle.log, "\n"); got != want {
 			t.Errorf("request %d: got\n%s\nwant\n%s", i, got, want)

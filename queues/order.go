@@ -1,15 +1,15 @@
 package queues
 
-// order is the elements of a queue, and decides which of them leaves next: the seam at which
-// queues of different kinds differ. Runs of length zero do not occur.
+// order holds the elements of a queue and decides which of them leaves next. It is where the kinds of queues differ. Runs of length zero do
+// not occur.
 type order interface {
-	// len is how many elements there are.
+	// len returns the number of elements.
 	len() int
-	// push takes in elements.
+	// push adds elements.
 	push(r run)
-	// take gives the elements that leave next, between one and n of them; n is at most len.
+	// take removes the elements that leave next, between one and n of them; n is at most len.
 	take(n int) run
-	// restore puts back what was taken last, to leave next again.
+	// restore puts back the run that take returned last; it is the next to leave.
 	restore(r run)
 }
 

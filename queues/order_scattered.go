@@ -2,11 +2,10 @@ package queues
 
 import "github.com/troupe-run/troupe/graph/tensor"
 
-// The orders of this file take elements apart: each run that they are given is one element and all of its batch.
+// The orders in this file separate elements: each run that they receive is one element and its whole batch.
 
-// shuffle gives any of its elements next: which, a number says, of a source that a seed determines. How the
-// others lie after that is TensorFlow's (RandomShuffleQueue::DequeueLocked), so that the same seed gives
-// the same order.
+// shuffle returns a random element, chosen by a seeded source. The remaining elements are arranged as in TensorFlow
+// (RandomShuffleQueue::DequeueLocked), so the same seed yields the same order.
 type shuffle struct {
 	elems  []run
 	random func() uint32
@@ -20,7 +19,7 @@ func (s *shuffle) restore(r run) { s.push(r) }
 
 func (s *shuffle) take(int) run {
 	last := len(s.elems) - 1
-	// The remainder is the lower's share by a little too often, as in TensorFlow.
+	// The remainder is slightly biased towards low indexes, as in TensorFlow.
 	i := int(int64(s.random()) % int64(len(s.elems)))
 	r := s.elems[i]
 	s.elems[i], s.elems[last] = s.elems[last], run{}
@@ -31,9 +30,8 @@ func (s *shuffle) take(int) run {
 	return r
 }
 
-// heap gives the element of the least priority next. Elements of equal priority leave in the order in which
-// C++'s heap functions bring them up, which TensorFlow's queue is made of: no promise of the op's, but what
-// a program sees that runs on both.
+// heap returns the element with the lowest priority next. Elements of equal priority leave in the order of C++'s heap functions, which
+// TensorFlow's queue uses. The op does not promise that order, but a program that runs on both sees the same.
 type heap struct{ elems []prior }
 
 // prior is an element and its priority.
@@ -66,7 +64,7 @@ func (h *heap) take(int) run {
 	return top
 }
 
-// sink moves the hole at the top down to a leaf, the lesser child of each pair up, and gives the leaf.
+// sink moves the hole at the top down to a leaf, moving up the lesser child of each pair, and returns the leaf.
 func (h *heap) sink() (hole int) {
 	n := len(h.elems)
 	for hole < (n-1)/2 {
@@ -84,7 +82,7 @@ func (h *heap) sink() (hole int) {
 	return hole
 }
 
-// rise puts p into the hole, or above it where it goes before its parents.
+// rise moves the hole up past parents with a higher priority value, and puts p into it.
 func (h *heap) rise(hole int, p prior) {
 	for hole > 0 {
 		parent := (hole - 1) / 2

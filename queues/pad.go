@@ -6,8 +6,8 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// largest is the shape that a component's elements are padded to: the known sizes, and of the others the
-// largest. padded tells whether an element is smaller.
+// largest returns the shape that a component's elements are padded to: its known sizes, and the largest of each unknown size. padded
+// reports whether any element is smaller.
 func largest(runs []run, component int, known tensor.Shape) (shape tensor.Shape, padded bool) {
 	if !partial(known) {
 		return known, false
@@ -23,12 +23,12 @@ func largest(runs []run, component int, known tensor.Shape) (shape tensor.Shape,
 	return shape, padded
 }
 
-// partial tells whether sizes of a shape are not known.
+// partial reports whether any size of a shape is unknown.
 func partial(s tensor.Shape) bool {
 	return slices.ContainsFunc(s, func(size int64) bool { return size < 0 })
 }
 
-// zeroUnknown is a shape with zero for what is not known of it.
+// zeroUnknown returns the shape with zero for each unknown size.
 func zeroUnknown(known tensor.Shape) tensor.Shape {
 	shape := known.Clone()
 	for d, size := range shape {
@@ -37,7 +37,7 @@ func zeroUnknown(known tensor.Shape) tensor.Shape {
 	return shape
 }
 
-// pad is a component of the runs' elements as the rows of one tensor of that shape, each in the corner of its row.
+// pad returns a component of the runs' elements as the rows of one tensor of the given shape, each element in the corner of its row.
 func pad(runs []run, component int, shape tensor.Shape, pool *tensor.Pool) (*tensor.Tensor, error) {
 	out, err := tensor.Zeros(pool, runs[0].tensors[component].DType(), shape)
 	if err != nil || out.Len() == 0 {

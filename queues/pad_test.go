@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// TestPadding compares batches of elements of random shapes with what each position must hold.
+// TestPadding compares batches of elements of random shapes with the expected value at each position.
 func TestPadding(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -26,7 +26,7 @@ func TestPadding(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Each enqueue brings an element, or rows of the same shape, of numbers of its own.
+		// Each enqueue adds an element, or rows of the same shape, with distinct numbers.
 		var shapes []tensor.Shape
 		var first []int
 		count := 1
@@ -37,7 +37,7 @@ func TestPadding(t *testing.T) {
 					shape[d] = int64(r.IntN(4))
 				}
 			}
-			n := r.IntN(4) // none for a single element
+			n := r.IntN(4) // 0 for a single element
 			whole := shape
 			if n > 0 {
 				whole = rowsOf(shape, int64(n))
@@ -64,7 +64,7 @@ func TestPadding(t *testing.T) {
 	}
 }
 
-// numbered is a tuple of a number tensor and a string one, that count up.
+// numbered returns a tuple of a number tensor and a string tensor, both counting up.
 func numbered(t *testing.T, pool *tensor.Pool, shape tensor.Shape, from int) []*tensor.Tensor {
 	numbers, err := tensor.New(pool, tensor.Int64, shape)
 	if err != nil {
@@ -81,7 +81,7 @@ func numbered(t *testing.T, pool *tensor.Pool, shape tensor.Shape, from int) []*
 	return []*tensor.Tensor{numbers, texts}
 }
 
-// checkPadded checks each position of a batch: the element's number there, or nothing.
+// checkPadded checks each position of a batch: it holds the element's number, or zero.
 func checkPadded(t *testing.T, known tensor.Shape, shapes []tensor.Shape, first []int, got []*tensor.Tensor) {
 	t.Helper()
 	want := zeroUnknown(known)
@@ -95,7 +95,7 @@ func checkPadded(t *testing.T, known tensor.Shape, shapes []tensor.Shape, first 
 		t.Fatalf("%v of %v: %v and %v, want %v", known, shapes, got[0].Shape(), got[1].Shape(), want)
 	}
 	for at := range got[0].Len() {
-		// The position's coordinates, from the last dimension to the first, and what they come to in the element.
+		// The position's coordinates, from the last dimension to the first, and the corresponding index in the element.
 		rest, inside, number, step := at, true, 0, 1
 		row := at / want[1:].Elements()
 		for d, size := range slices.Backward(want[1:]) {
@@ -116,7 +116,7 @@ func checkPadded(t *testing.T, known tensor.Shape, shapes []tensor.Shape, first 
 	}
 }
 
-// TestPaddingWithoutMemory: elements stay where memory for the batch cannot be had.
+// TestPaddingWithoutMemory checks that elements stay in the queue if memory for the batch cannot be allocated.
 func TestPaddingWithoutMemory(t *testing.T) {
 	pool := tensor.NewPool("small", 1<<20)
 	q, err := Spawn(nil, Options{
@@ -149,7 +149,7 @@ func TestPaddingWithoutMemory(t *testing.T) {
 	}
 }
 
-// TestScatteredRowsDoNotShareMemory: an element that stays behind does not keep the batch that it came in.
+// TestScatteredRowsDoNotShareMemory checks that an element left in the queue does not keep its whole batch alive.
 func TestScatteredRowsDoNotShareMemory(t *testing.T) {
 	pool := tensor.NewPool("test", 0)
 	q, err := Spawn(nil, Options{

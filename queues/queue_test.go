@@ -19,15 +19,15 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newSystem(t testing.TB) *actor.ActorSystem {
-	// A cancellation that meets a queue that has just ended is a dead letter, whose throttle is a
-	// goroutine of the library's that lives for an interval.
+	// A cancellation sent to a queue that has just ended is a dead letter. The library throttles dead letters with a goroutine that lives
+	// for an interval.
 	system := actor.NewActorSystem(actor.WithDeadLetterThrottleInterval(time.Millisecond),
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
 	t.Cleanup(system.Shutdown)
 	return system
 }
 
-// bench is a queue of int64[8] and its pool, which must be empty at the end of the test.
+// bench is a queue of int64[8] with its pool, which must be empty at the end of the test.
 type bench struct {
 	*Queue
 	t    testing.TB
@@ -59,7 +59,7 @@ func (b *bench) many(v ...int) []*tensor.Tensor {
 	return tupleOf(b.t, &b.options, b.pool, true, v...)
 }
 
-// onBoth runs a test with a queue that is an actor and with one on its callers' goroutines.
+// onBoth runs a test with a queue that is an actor and with one that runs on its callers' goroutines.
 func onBoth(t *testing.T, test func(t *testing.T, system *actor.ActorSystem)) {
 	t.Run("actor", func(t *testing.T) { test(t, newSystem(t)) })
 	t.Run("inline", func(t *testing.T) { test(t, nil) })
@@ -77,7 +77,7 @@ func newPromise(t testing.TB) *promise { return &promise{t: t, done: make(chan s
 
 func (p *promise) end(err error) {
 	p.err = err
-	close(p.done) // panics when told twice
+	close(p.done) // panics if called twice
 }
 
 func (p *promise) take(tuple []*tensor.Tensor, err error) {
@@ -105,7 +105,7 @@ func (p *promise) want(code status.Code, text string) {
 	}
 }
 
-// settle waits until the queue has handled what this goroutine asked for so far.
+// settle waits until the queue has handled all earlier requests of this goroutine.
 func (b *bench) settle() {
 	done := make(chan struct{})
 	b.Size(func(int, error) { close(done) })
@@ -158,7 +158,7 @@ func TestDescribe(t *testing.T) {
 	b.finish()
 }
 
-// TestDeleted: what waits fails, what comes later fails, nothing stays.
+// TestDeleted checks that pending and later operations fail and that nothing leaks.
 func TestDeleted(t *testing.T) {
 	onBoth(t, func(t *testing.T, system *actor.ActorSystem) {
 		b := newBench(t, system, 1)
@@ -200,7 +200,7 @@ func TestPanicFailsWaiters(t *testing.T) {
 	})
 }
 
-// TestCompletionPanics: one who panics when told costs the others their queue, not their answer.
+// TestCompletionPanics checks that a panic in a completion ends the queue for the others but does not cost them their answers.
 func TestCompletionPanics(t *testing.T) {
 	b := newBench(t, newSystem(t), 1)
 	d, e := newPromise(t), newPromise(t)
@@ -230,7 +230,7 @@ func TestStoppedFromOutside(t *testing.T) {
 	b.finish()
 }
 
-// TestReentrant: who is told may call the queue, and delete it.
+// TestReentrant checks that a completion may call the queue, and delete it.
 func TestReentrant(t *testing.T) {
 	onBoth(t, func(t *testing.T, system *actor.ActorSystem) {
 		b := newBench(t, system, 1)
@@ -244,14 +244,13 @@ func TestReentrant(t *testing.T) {
 		})
 		b.Enqueue(b.one(7), newPromise(t).end)
 		e.want(status.OK, "")
-		<-d.done // given, or aborted by Close: which one depends on the runner
+		<-d.done // completed, or aborted by Close, depending on the runner
 		b.finish()
 	})
 }
 
-// TestLinear has producers and consumers meet. Each value arrives once, a consumer sees the
-// values of a producer in the order that it put them in, and no more than the capacity is ever
-// in the queue.
+// TestLinear runs producers and consumers concurrently. Each value must arrive once, a consumer must see a producer's values in order, and
+// the queue must never exceed its capacity.
 func TestLinear(t *testing.T) {
 	onBoth(t, func(t *testing.T, system *actor.ActorSystem) {
 		const producers, consumers, each, capacity = 4, 3, 400, 7
@@ -339,8 +338,7 @@ func TestLinear(t *testing.T) {
 	})
 }
 
-// TestEndRace has operations, cancellations and the queue's deletion meet: every operation is
-// told exactly once.
+// TestEndRace runs operations and cancellations concurrently with the queue's deletion. Every operation must complete exactly once.
 func TestEndRace(t *testing.T) {
 	onBoth(t, func(t *testing.T, system *actor.ActorSystem) {
 		for round := range 30 {
@@ -383,4 +381,32 @@ func TestEndRace(t *testing.T) {
 			b.finish()
 		}
 	})
+}
+
+// TestWaitsToOpenEnd checks that an operation that waits for its queue to be reopened or emptied ends when its time is over, and not
+// before.
+func TestWaitsToOpenEnd(t *testing.T) {
+	for _, system := range []*actor.ActorSystem{nil, newSystem(t)} {
+		q, err := Spawn(system, Options{Kind: FIFO, Name: "rows", DTypes: []tensor.DType{tensor.Int64}, Capacity: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const wait = 50 * time.Millisecond
+		waits := func(what string, start func(done func(error)) func(error)) {
+			began, ended := time.Now(), make(chan error, 1)
+			start(func(err error) { ended <- err })
+			if err := <-ended; status.CodeOf(err) != status.FailedPrecondition || !strings.Contains(err.Error(), wait.String()) || time.Since(began) < wait {
+				t.Errorf("%s ended after %v with %v", what, time.Since(began), err)
+			}
+		}
+		q.CloseQueue(false, nil, func(error) {})
+		waits("the dequeue", func(done func(error)) func(error) {
+			return q.For(Origin{}, nil).AwaitingOpen(wait).Dequeue(func(_ []*tensor.Tensor, err error) { done(err) })
+		})
+		q.For(Origin{}, nil).Open(0, func(error) {})
+		q.Enqueue([]*tensor.Tensor{tensor.Scalar(tensor.Int64, int64(1))}, func(error) {})
+		q.CloseQueue(false, nil, func(error) {})
+		waits("the opening", func(done func(error)) func(error) { return q.For(Origin{}, nil).Open(wait, done) })
+		q.Close()
+	}
 }

@@ -2,9 +2,7 @@ package queues
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -12,17 +10,30 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/roles"
 	"github.com/troupe-run/troupe/queues/internal/wire"
 )
 
-// The envelopes of a queue's messages are *waiter, and these.
+// The envelopes of a queue's messages are *waiter and the following.
 type (
 	// cancellation cancels an operation for a cause.
 	cancellation struct {
 		message *wire.Cancel
 		waiter  *waiter
 		cause   error
+	}
+	// expiry ends an operation whose wait for the queue to be reopened has timed out.
+	expiry struct {
+		message *wire.Expire
+		waiter  *waiter
+	}
+	// tick returns the elements of the leases that have expired.
+	tick struct{ message *wire.Tick }
+	// buried frees the room of dead letters.
+	buried struct {
+		message *wire.Buried
+		burial  *burial
 	}
 	// deletion ends the queue: operations fail with err.
 	deletion struct {
@@ -33,28 +44,33 @@ type (
 
 var (
 	cancelOne   = &wire.Cancel{}
+	expireOne   = &wire.Expire{}
 	deleteQueue = &wire.Delete{}
+	tickOnce    = &tick{&wire.Tick{}}
+	buriedOnes  = &wire.Buried{}
 )
 
-// core is the machine and what it takes to end well when it fails.
+// core is the state machine and what is needed to complete all requests when it fails.
 type core struct {
 	state   *state
-	pending map[*waiter]struct{} // taken and not completed, wherever the machine keeps them
-	over    error                // why everything is refused
+	pending map[*waiter]struct{} // accepted and not completed, wherever the machine keeps them
+	over    error                // why all requests are refused
+	timer   *time.Timer          // sends a tick at wake; nil before the first lease
+	wake    time.Time            // zero while the timer is stopped
 }
 
 func newCore(o Options) core {
 	return core{state: newState(o), pending: map[*waiter]struct{}{}}
 }
 
-// handle runs a message through the machine. When that panics the queue is over: err is the
-// panic, and all requests end with ABORTED.
+// handle runs a message through the machine. If the machine panics, the queue has failed: err is the panic, and all requests end with
+// ABORTED.
 func (q *Queue) handle(message any) (effects []completion, err error) {
 	q.mu.Lock()
 	defer func() {
 		defer q.mu.Unlock()
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			err = contain.Error(nil, "A queue", p)
 			effects = q.fail(q.failure(p))
 		}
 	}()
@@ -69,9 +85,24 @@ func (q *Queue) handle(message any) (effects []completion, err error) {
 		if m.list != nil {
 			m.since = time.Now()
 		}
+		if c.state.waitsToOpen(m) {
+			m.expiry = time.AfterFunc(m.openWait(), contain.Func(nil, "The end of a wait for a queue", func() { q.runner.send(&expiry{expireOne, m}) }, nil))
+		}
 	case *cancellation:
 		if c.over == nil {
 			effects = c.state.cancel(m.waiter, m.cause)
+		}
+	case *expiry:
+		if c.over == nil {
+			effects = c.state.expire(m.waiter)
+		}
+	case *tick:
+		if c.wake = (time.Time{}); c.over == nil {
+			effects = c.state.tick()
+		}
+	case *buried:
+		if c.over == nil {
+			effects = c.state.buried(m.burial)
 		}
 	case *deletion:
 		if c.over == nil {
@@ -79,14 +110,45 @@ func (q *Queue) handle(message any) (effects []completion, err error) {
 			effects = c.state.abort(m.err)
 		}
 	}
+	q.setTimer()
 	for _, e := range effects {
+		if e.burial != nil {
+			e.burial.from = q
+			continue
+		}
 		delete(c.pending, e.waiter)
+		if e.expiry != nil {
+			e.expiry.Stop()
+		}
 	}
 	return effects, nil
 }
 
-// fail ends a queue whose machine is in no known state, and with it the requests; the caller holds the lock. The elements
-// are left to the garbage collector, since nothing tells whose they are.
+// setTimer makes the queue's timer fire when the next lease expires. It may fire earlier, for a lease that has been renewed or has ended.
+// The caller holds the lock.
+func (q *Queue) setTimer() {
+	c := &q.core
+	if c.over != nil {
+		if c.timer != nil {
+			c.timer.Stop()
+		}
+		return
+	}
+	next, leased := c.state.leases.next()
+	if !leased || !c.wake.IsZero() && !next.Before(c.wake) {
+		return
+	}
+	c.wake = next
+	wait := next.Sub(c.state.now())
+	if c.timer != nil {
+		c.timer.Reset(wait)
+		return
+	}
+	c.timer = time.AfterFunc(wait, contain.Func(nil, "The expiry of a queue's leases", func() { q.runner.send(tickOnce) }, nil))
+}
+
+// fail ends a queue whose machine is in an unknown state, together with all its requests. The caller holds the lock. The elements are left
+// to the garbage collector, since their owners are unknown.
 func (q *Queue) fail(err error) []completion {
 	c := &q.core
 	c.over = err
@@ -96,6 +158,7 @@ func (q *Queue) fail(err error) []completion {
 		effects = append(effects, completion{waiter: w, err: err})
 	}
 	clear(c.pending)
+	q.setTimer()
 	return effects
 }
 
@@ -118,7 +181,7 @@ func (l *locked) send(message any) {
 func (l *locked) handle(message any) []completion {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	effects, _ := l.q.handle(message) // all requests, and those that come, get the failure
+	effects, _ := l.q.handle(message) // all requests, pending and future, receive the failure
 	return effects
 }
 
@@ -127,14 +190,14 @@ func (l *locked) end() {
 	close(l.q.done)
 }
 
-// role runs a queue as an actor. It stops at a panic: the elements would be lost without a word otherwise.
+// role runs a queue as an actor. It stops after a panic; otherwise the elements would be lost silently.
 type role struct {
 	q    *Queue
 	self *roles.Ref
 	log  *slog.Logger
 }
 
-// spawned numbers the queues of the process, whose names need not be unique.
+// spawned numbers the queues of the process, since their names need not be unique.
 var spawned atomic.Uint64
 
 func start(system *actor.ActorSystem, q *Queue) (*role, error) {
@@ -152,14 +215,13 @@ func (a *role) end() {
 	a.self.Stop()
 }
 
-// Receive is the queue's behaviour.
+// Receive handles the actor's messages.
 func (a *role) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
-	case *waiter, *cancellation, *deletion:
+	case *waiter, *cancellation, *expiry, *tick, *buried, *deletion:
 		a.serve(m)
 	case *actor.Stopping:
-		// Only the queue itself stops the actor, and then it is over already; but nothing may wait
-		// for ever on one that something else has stopped.
+		// Only the queue itself stops the actor, and has then refused all requests. If something else stopped it, no request may hang.
 		if a.q.core.over == nil {
 			err := a.q.failure("its actor was stopped")
 			a.q.refuse(err)
@@ -170,21 +232,21 @@ func (a *role) Receive(ctx actor.Context) {
 	}
 }
 
-// refuse completes an operation that came when the actor had stopped.
+// refuse completes an operation that was sent after the actor had stopped.
 func (a *role) refuse(message any, cause error) {
 	if w, ok := message.(*waiter); ok && cause == nil {
 		w.refused(*a.q.ended.Load()).run()
 	}
 }
 
-// serve handles a message and tells those whose requests it completed. After a panic, of the
-// machine or of one that was told, all are told that the queue is over.
+// serve handles a message and runs the completions. After a panic in the machine or in a completion, all requests learn that the queue has
+// failed.
 func (a *role) serve(message any) {
 	effects, err := a.q.handle(message)
 	for len(effects) > 0 {
 		c := effects[0]
 		effects = effects[1:]
-		if e := tell(c); e != nil {
+		if e := a.tell(c); e != nil {
 			err = errors.Join(err, e)
 			more, e := a.q.handle(&deletion{deleteQueue, a.q.failure(e)})
 			effects, err = append(effects, more...), errors.Join(err, e)
@@ -199,12 +261,9 @@ func (a *role) serve(message any) {
 	}
 }
 
-func tell(c completion) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic in the completion of an operation: %v\n%s", p, debug.Stack())
-		}
-	}()
-	c.run()
-	return nil
+func (a *role) tell(c completion) error {
+	return contain.Run(a.log, "The completion of a queue's operation", func() error {
+		c.run()
+		return nil
+	})
 }

@@ -1,6 +1,7 @@
 package queues
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -15,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "write what the transcripts' commands give into testdata")
 
-// TestTranscripts runs testdata/*.txt: blocks of commands, a line of dashes, and what came of
-// them: completions in their order, then the queue. The commands are
+// TestTranscripts runs testdata/*.txt: blocks of commands, a line of dashes, and the results: completions in order, then the queue. The
+// commands are
 //
 //	queue [kind=KIND] capacity=N types=T,… [shapes=S;…] [name=NAME] [min=N] [seeds=N,N] [random=N,…]
 //	enqueue ID VALUE | (TYPE SHAPE, …)     a tuple whose components are full of VALUE, or zero
@@ -24,12 +26,16 @@ var update = flag.Bool("update", false, "write what the transcripts' commands gi
 //	dequeue ID
 //	dequeue_many ID N
 //	dequeue_up_to ID N
+//	late ID MS | late_many ID N MS         a dequeue that waits up to MS for a closed, empty queue to be reopened
+//	open ID MS                             reopens the queue, waiting up to MS until its elements have been taken
+//	expire                                 ends the wait of the first of these
 //	close ID [cancel]
 //	cancel ID
+//	end ID                                 ends the operation's step; the operation is not cancelled yet
 //	size | is_closed | delete
 //	matches OP [kind=KIND] capacity=N types=T,… [shapes=S;…] …
 //
-// A queue that shuffles uses the numbers given as random, again and again.
+// A queue that shuffles cycles through the numbers given as random.
 //
 // At the end of each file all memory must be back in the pool.
 func TestTranscripts(t *testing.T) {
@@ -43,7 +49,7 @@ func TestTranscripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := &script{t: t, pool: tensor.NewPool("test", 0), cancels: map[string]func(error){}}
+			s := &script{t: t, pool: tensor.NewPool("test", 0), now: noon, tokens: map[string]string{}, cancels: map[string]func(error){}, steps: map[string]*step{}}
 			var out []string
 			for block := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
 				commands, _, _ := strings.Cut(block, "\n----")
@@ -62,14 +68,28 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// script is a transcript's run. The queue works inline, so that completions come in the order
-// of the machine.
+// script is the run of a transcript. The queue works inline, so completions arrive in the machine's order.
 type script struct {
 	t       *testing.T
 	pool    *tensor.Pool
 	queue   *Queue
+	dead    *Queue // for dead letters
+	now     time.Time
+	tokens  map[string]string // of leases
 	cancels map[string]func(error)
+	steps   map[string]*step // of the operations
 	out     []string
+}
+
+// step is the step of one operation.
+type step struct{ err error }
+
+func (s *step) Err() error { return s.err }
+
+// step returns the step of a new operation.
+func (s *script) step(name string) Step {
+	s.steps[name] = &step{}
+	return s.steps[name]
 }
 
 func (s *script) block(commands string) string {
@@ -87,9 +107,12 @@ func (s *script) block(commands string) string {
 }
 
 func (s *script) end() {
-	if s.queue != nil {
-		s.queue.Close()
+	for _, q := range []*Queue{s.queue, s.dead} {
+		if q != nil {
+			q.Close()
+		}
 	}
+	s.dead = nil
 	if n := s.pool.Stats().InUse; n != 0 {
 		s.t.Errorf("%d bytes still in use", n)
 	}
@@ -102,22 +125,55 @@ func (s *script) command(f []string) {
 	switch f[0] {
 	case "queue":
 		s.spawn(s.options(f[1:]))
+	case "dead_letters":
+		dead, err := Spawn(nil, s.options(f[1:]))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.dead = dead
+	case "dead_dequeue":
+		s.cancels[f[1]] = s.dead.Dequeue(s.given(f[1], false))
+	case "dead_delete":
+		s.dead.Close()
+	case "enqueue_once":
+		s.cancels[f[1]] = q.For(Origin{}, s.step(f[1])).EnqueueManyOnce(f[2], int64(s.number(f[3])), s.tuple(true, f[4:]), s.done(f[1]))
+	case "lease":
+		s.cancels[f[1]] = q.For(first, s.step(f[1])).Lease(s.number(f[2]), s.terms(f[3:]), s.lent(f[1]))
+	case "acknowledge":
+		q.Acknowledge(s.named(f[1:]), s.held(f))
+	case "return":
+		q.Return(s.named(f[1:]), s.held(f))
+	case "renew":
+		q.Renew(s.named(f[1:]), s.held(f))
+	case "wait":
+		s.now = s.now.Add(s.milliseconds(f[1]))
+		q.runner.send(tickOnce)
 	case "matches":
 		s.say("%s", outcome(q.Matches(f[1], s.options(f[2:]))))
 	case "enqueue":
-		s.cancels[f[1]] = q.Enqueue(s.tuple(false, f[2:]), s.done(f[1]))
+		s.cancels[f[1]] = q.For(Origin{}, s.step(f[1])).Enqueue(s.tuple(false, f[2:]), s.done(f[1]))
 	case "enqueue_many":
-		s.cancels[f[1]] = q.EnqueueMany(s.tuple(true, f[2:]), s.done(f[1]))
+		s.cancels[f[1]] = q.For(Origin{}, s.step(f[1])).EnqueueMany(s.tuple(true, f[2:]), s.done(f[1]))
 	case "dequeue":
-		s.cancels[f[1]] = q.Dequeue(s.given(f[1], false))
+		s.cancels[f[1]] = q.For(Origin{}, s.step(f[1])).Dequeue(s.given(f[1], false))
 	case "dequeue_many":
-		s.cancels[f[1]] = q.DequeueMany(s.number(f[2]), s.given(f[1], true))
+		s.cancels[f[1]] = q.For(Origin{}, s.step(f[1])).DequeueMany(s.number(f[2]), s.given(f[1], true))
 	case "dequeue_up_to":
-		s.cancels[f[1]] = q.DequeueUpTo(s.number(f[2]), s.given(f[1], true))
+		s.cancels[f[1]] = q.For(Origin{}, s.step(f[1])).DequeueUpTo(s.number(f[2]), s.given(f[1], true))
+	case "late":
+		s.cancels[f[1]] = q.For(second, s.step(f[1])).AwaitingOpen(s.milliseconds(f[2])).Dequeue(s.given(f[1], false))
+	case "late_many":
+		s.cancels[f[1]] = q.For(second, s.step(f[1])).AwaitingOpen(s.milliseconds(f[3])).DequeueMany(s.number(f[2]), s.given(f[1], true))
+	case "open":
+		s.cancels[f[1]] = q.For(second, s.step(f[1])).Open(s.milliseconds(f[2]), s.done(f[1]))
+	case "expire":
+		q.runner.send(&expiry{expireOne, cmp.Or(q.core.state.opens.first, q.core.state.late.first)})
 	case "close":
-		q.CloseQueue(len(f) > 2, nil, s.done(f[1]))
+		q.For(first, s.step(f[1])).CloseQueue(len(f) > 2, nil, s.done(f[1]))
 	case "give_up":
-		q.CloseQueue(false, status.New(status.DataLoss, strings.Join(f[2:], " ")), s.done(f[1]))
+		q.For(first, s.step(f[1])).CloseQueue(false, status.New(status.DataLoss, strings.Join(f[2:], " ")), s.done(f[1]))
+	case "end":
+		s.steps[f[1]].err = status.New(status.Cancelled, "the step has ended")
 	case "cancel":
 		s.cancels[f[1]](nil)
 	case "size":
@@ -139,6 +195,47 @@ func (s *script) spawn(o Options) {
 	}
 	s.end()
 	s.queue = q
+	q.core.state.now = func() time.Time { return s.now }
+}
+
+// terms reads the terms of a lease: its milliseconds, and the number of deliveries.
+func (s *script) terms(f []string) Terms {
+	t := Terms{Duration: s.milliseconds(f[0])}
+	if len(f) > 1 {
+		t.MaxDeliveries, t.DeadLetters = s.number(f[1]), s.dead
+	}
+	return t
+}
+
+// named returns the tokens of named leases; a name without a lease is a token.
+func (s *script) named(names []string) []string {
+	var tokens []string
+	for _, name := range names {
+		tokens = append(tokens, cmp.Or(s.tokens[name], name))
+	}
+	return tokens
+}
+
+func (s *script) held(f []string) func([]bool, error) {
+	return func(held []bool, err error) { s.say("%s: %v %s", strings.Join(f, " "), held, outcome(err)) }
+}
+
+func (s *script) lent(name string) func(string, []*tensor.Tensor, error) {
+	return func(token string, tuple []*tensor.Tensor, err error) {
+		s.tokens[name] = token
+		s.given(name, true)(tuple, err)
+	}
+}
+
+// The time at which the transcripts' queues are closed, and the origins of that and of later operations.
+var (
+	noon   = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+	first  = Origin{Step: 1, Session: "a", Master: "/job:worker/replica:0/task:0"}
+	second = Origin{Step: 2, Session: "b", Master: "/job:worker/replica:0/task:1"}
+)
+
+func (s *script) milliseconds(text string) time.Duration {
+	return time.Duration(s.number(text)) * time.Millisecond
 }
 
 func outcome(err error) string {
@@ -163,7 +260,7 @@ func (s *script) given(name string, many bool) func([]*tensor.Tensor, error) {
 	}
 }
 
-// values is the values that the elements of a tuple are full of; a mixed one fails the test.
+// values returns the values that fill the elements of a tuple. An element of mixed values fails the test.
 func values(t *testing.T, tuple []*tensor.Tensor, many bool) string {
 	t.Helper()
 	var want string
@@ -223,7 +320,7 @@ func fill(c *tensor.Tensor, from, to int, v int) {
 	}
 }
 
-// tupleOf makes a tuple for a queue: an element full of the one value, or a row for each value.
+// tupleOf makes a tuple for a queue: an element filled with the one value, or a row for each value.
 func tupleOf(t testing.TB, o *Options, pool *tensor.Pool, many bool, vs ...int) []*tensor.Tensor {
 	t.Helper()
 	var tuple []*tensor.Tensor
@@ -347,7 +444,7 @@ func (s *script) shape(text string) tensor.Shape {
 	return shape
 }
 
-// picture is the queue: its values, and who waits.
+// picture shows the queue: its values, and what waits.
 func (s *script) picture() string {
 	st := s.queue.core.state
 	var b strings.Builder
@@ -362,6 +459,9 @@ func (s *script) picture() string {
 	}
 	if st.closed {
 		b.WriteString(" closed")
+	}
+	if l := st.leases; l.elems+int(l.stored+l.dropped) > 0 {
+		fmt.Fprintf(&b, " | %d leased, %d dead letters stored, %d dropped", l.elems, l.stored, l.dropped)
 	}
 	for w := st.enqueues.first; w != nil; w = w.next {
 		if w.action == enqueue {
@@ -380,7 +480,7 @@ func (s *script) picture() string {
 	return b.String()
 }
 
-// elements is what is in an order, as it lies there, one by one.
+// elements returns the elements of an order one by one, as it stores them.
 func elements(o order) []run {
 	var all []run
 	switch o := o.(type) {

@@ -13,45 +13,56 @@ type action int8
 
 const (
 	enqueue        action = iota // one element or a batch
-	closeGently                  // close after the enqueues that came before
-	closeAndCancel               // close at once; waiting enqueues are cancelled
+	closeGently                  // close after earlier enqueues
+	closeAndCancel               // close at once and cancel waiting enqueues
 	dequeue                      // one element
-	dequeueMany                  // n elements or none
+	dequeueMany                  // n elements or an error
 	dequeueUpTo                  // n elements, fewer from a closed queue
-	look                         // tell the size and whether the queue is closed
+	open                         // reopen a closed queue once its elements have been taken
+	settle                       // end leases, or renew them
+	look                         // return the size and whether the queue is closed
 )
 
-// waiter is an operation from the moment it is asked for until its completion: a message of the queue's protocol with
-// what lies beside it, and how far the queue has come with it.
+// waiter is an operation from its request until its completion: a message of the queue's protocol with the values that accompany it, and
+// its progress.
 type waiter struct {
-	message proto.Message // as in wire/queue.proto; not changed, so that operations share those without fields
-	action  action        // what the message asks for
-	in      run           // what an enqueue has still to put in
-	want    int           // how many elements a dequeue still lacks, from the message's count down
-	got     collected     // what it has taken
-	reason  error         // why a closing closes, nil where all went well
-	few     [1]run        // got's memory where one run is all
-	by      Origin        // who asked
+	message proto.Message // as in wire/queue.proto; never modified, so operations share those without fields
+	action  action        // what the message requests
+	in      run           // what an enqueue has not added yet
+	first   int64         // its producer's number of the first of these
+	want    int           // elements that a dequeue still lacks, counted down from the message's count
+	late    bool          // a dequeue that arrived when the queue was closed
+	awaits  bool          // waits up to openWait for the queue to be reopened or emptied
+	got     collected     // elements collected so far
+	terms   *Terms        // of a dequeue that leases its elements; otherwise nil
+	reason  error         // why the queue is closed; nil if there was no failure
+	few     [1]run        // memory for got if one run suffices
+	by      Origin        // origin of the operation
+	step    Step          // the operation ends with it; nil if it belongs to no step
 	since   time.Time     // when it began to wait
-	// Who asked is told through one of these, once: enqueues and closing, dequeues, looking.
-	done  func(error)
-	given func([]*tensor.Tensor, error)
-	seen  func(*wire.State, error)
-	over  atomic.Bool // told
+	expiry  *time.Timer   // ends its wait for the queue to be reopened
+	// One of these is called, once: done for enqueues, opens and closes, given and lent for dequeues, settled for what ends or renews
+	// leases, seen for looks.
+	done    func(error)
+	given   func([]*tensor.Tensor, error)
+	lent    func(token string, elems []*tensor.Tensor, err error)
+	settled func(held []bool, err error)
+	seen    func(*wire.State, error)
+	over    atomic.Bool // completed
 
-	// Where it waits; list is nil while it does not.
+	// Position in its line; list is nil if it is in none.
 	list       *line
 	prev, next *waiter
 }
 
-// newWaiter is the envelope of a message.
+// newWaiter returns the envelope of a message.
 func newWaiter(message proto.Message) *waiter {
 	w := &waiter{message: message}
 	switch m := message.(type) {
 	case *wire.Enqueue:
-		w.action = enqueue
+		w.action, w.first = enqueue, m.First
 	case *wire.Dequeue:
-		w.want = int(m.Count)
+		w.want, w.awaits = int(m.Count), m.OpenWaitMs != nil
 		switch {
 		case !m.Batch:
 			w.action = dequeue
@@ -60,6 +71,10 @@ func newWaiter(message proto.Message) *waiter {
 		default:
 			w.action = dequeueMany
 		}
+	case *wire.Open:
+		w.action, w.awaits = open, true
+	case *wire.Settle:
+		w.action = settle
 	case *wire.Close:
 		if w.action = closeGently; m.CancelPending {
 			w.action = closeAndCancel
@@ -70,7 +85,7 @@ func newWaiter(message proto.Message) *waiter {
 	return w
 }
 
-// Messages that all operations of their kind share.
+// Messages shared by all operations of their kind.
 var (
 	enqueueOne  = &wire.Enqueue{}
 	enqueueMany = &wire.Enqueue{Many: true}
@@ -78,37 +93,81 @@ var (
 	getState    = &wire.GetState{}
 )
 
-// completion is the end of a request. The receiver owns the tensors.
+// producer returns the id of an enqueue's producer, if it numbers its elements.
+func (w *waiter) producer() string { return w.message.(*wire.Enqueue).Producer }
+
+// skip drops the first n of the elements that an enqueue has not added.
+func (w *waiter) skip(n int) {
+	if n == 0 {
+		return
+	}
+	stored, rest := w.in.split(n)
+	stored.release()
+	w.in, w.first = rest, w.first+int64(n)
+}
+
+// stepErr returns the error that the operation's step has ended with, or nil if it goes on.
+func (w *waiter) stepErr() error {
+	if w.step == nil {
+		return nil
+	}
+	return w.step.Err()
+}
+
+// openWait returns how long an operation waits for the queue to be reopened, or to be emptied before that.
+func (w *waiter) openWait() time.Duration {
+	ms := int64(0)
+	switch m := w.message.(type) {
+	case *wire.Dequeue:
+		ms = m.GetOpenWaitMs()
+	case *wire.Open:
+		ms = m.WaitMs
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+// completion is the result of a request, or a burial. The receiver owns the tensors.
 type completion struct {
 	*waiter
+	burial  *burial // dead letters to store elsewhere; there is no request then
 	tensors []*tensor.Tensor
+	token   string // of the lease, if they are leased
+	held    []bool // for each lease of a settle, whether it had not ended before
 	state   *wire.State
 	err     error
 }
 
-// run tells who asked.
+// run calls the operation's completion function.
 func (c completion) run() {
+	if c.burial != nil {
+		c.burial.run()
+		return
+	}
 	c.over.Store(true)
 	switch {
 	case c.done != nil:
 		c.done(c.err)
 	case c.given != nil:
 		c.given(c.tensors, c.err)
+	case c.lent != nil:
+		c.lent(c.token, c.tensors, c.err)
+	case c.settled != nil:
+		c.settled(c.held, c.err)
 	default:
 		c.seen(c.state, c.err)
 	}
 }
 
-// refused is the end of a request that no queue has taken.
+// refused completes a request that no queue has accepted. It drops elements that were not added.
 func (w *waiter) refused(err error) completion {
 	if w.in.len() > 0 {
-		w.in.leave()
+		w.in.release()
 		w.in = run{}
 	}
 	return completion{waiter: w, err: err}
 }
 
-// line is waiters in the order that they came.
+// line is a list of waiters in order of arrival.
 type line struct {
 	first, last *waiter
 	len         int

@@ -21,7 +21,7 @@ import (
 	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
-// TestWhoMayCancel has a client's step cancelled by another client, who may not, by itself, and by an operator.
+// TestWhoMayCancel tries to cancel a client's step as another client, which may not, as the client itself, and as an operator.
 func TestWhoMayCancel(t *testing.T) {
 	g := guard(t, `rules:
   - {who: "client:alice", may: open}
@@ -38,10 +38,10 @@ func TestWhoMayCancel(t *testing.T) {
 	cancel := func(as string, step uint64) error {
 		return g.call(as, wire.OperatorCancelStep, &wire.CancelStepRequest{Step: step}, &wire.CancelStepAnswer{})
 	}
-	// blocked runs a step that waits for ever, and gives its number.
+	// blocked runs a step that waits forever, and returns its number.
 	blocked := func() (uint64, <-chan error) {
 		ended := make(chan error, 1)
-		go func() { ended <- g.run("alice", handle, take.Name()) }() // ends with the cancellation, or the server
+		go func() { ended <- g.run("alice", handle, take.Name()) }() // ends with the cancellation, or with the server
 		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
 			seen := &view.Cluster{}
 			if err := g.call("ops", wire.OperatorSee, &view.Query{Sections: []string{"steps"}}, seen); err != nil {
@@ -54,7 +54,7 @@ func TestWhoMayCancel(t *testing.T) {
 		t.Fatal("no step began")
 		return 0, nil
 	}
-	// Over the port, and for callers of the HTTP endpoint.
+	// Over the port, and as a caller of the HTTP endpoint.
 	port := cancel
 	page := func(as string, step uint64) error {
 		_, _, err := g.node.Cancel(t.Context(), g.peer(as), step)
@@ -97,11 +97,11 @@ func TestWhoMayCancel(t *testing.T) {
 	}
 }
 
-// TestWhoMayReset has containers reset over the port, and for callers of the HTTP endpoint.
+// TestWhoMayReset resets containers over the port, and as callers of the HTTP endpoint.
 func TestWhoMayReset(t *testing.T) {
 	g := guard(t, `rules:
   - {who: "client:alice", may: open}
-  - {who: "client:ops", may: [list, reset], containers: ["", "a*"]}
+  - {who: "client:ops", may: [list, reset, others], containers: ["", "a*"]}
 `, "alice", "ops")
 	reset := map[string]func(as string, containers ...string) error{
 		"over the port": func(as string, containers ...string) error {
@@ -130,12 +130,12 @@ func TestWhoMayReset(t *testing.T) {
 	g.told("reset", map[string]int{"reset ": 2, "reset a1, a2": 2, "reset refused loopback": 2, "reset refused client:alice": 2, "reset refused client:ops": 2})
 }
 
-// TestWhoMayDrain has the task drained over the port, and for callers of the HTTP endpoint.
+// TestWhoMayDrain drains the task over the port, and as callers of the HTTP endpoint.
 func TestWhoMayDrain(t *testing.T) {
 	const task = "/job:w/replica:0/task:0"
 	g := guard(t, `rules:
   - {who: "client:alice", may: [open, list, reset, cancel]}
-  - {who: "client:ops", may: [list, drain]}
+  - {who: "client:ops", may: [list, drain, others]}
 `, "alice", "ops")
 	drain := map[string]func(as, task string, within time.Duration) error{
 		"over the port": func(as, task string, within time.Duration) error {
@@ -171,7 +171,7 @@ func TestWhoMayDrain(t *testing.T) {
 	}
 }
 
-// told holds how often the task has had events, by kind and subject, and that those of an act say that ops asked for it.
+// told checks how many events the task has had, by kind and subject, and that those of an act name ops as the requester.
 func (g *guarded) told(act string, want map[string]int) {
 	g.t.Helper()
 	seen := &view.Cluster{}
@@ -192,7 +192,7 @@ func (g *guarded) told(act string, want map[string]int) {
 	}
 }
 
-// grpcError is an error of the node's as its port answers it.
+// grpcError returns an error of the node as its port answers it.
 func grpcError(err error) error {
 	if err == nil {
 		return nil
@@ -201,7 +201,7 @@ func grpcError(err error) error {
 	return grpcstatus.Error(codes.Code(e.Code), e.Message)
 }
 
-// peer is a client of the HTTP endpoint, with a token as that of call.
+// peer is a client of the HTTP endpoint, with the token that call uses for it.
 func (g *guarded) peer(as string) access.Peer {
 	p := access.Peer{Address: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 40000}}
 	if token := g.tokens[as]; token != "" {
@@ -210,4 +210,21 @@ func (g *guarded) peer(as string) access.Peer {
 		p.Authorization = as
 	}
 	return p
+}
+
+// TestResetEndsOneSOwn checks that a reset ends the sessions that its caller may close, and nobody else's.
+func TestResetEndsOneSOwn(t *testing.T) {
+	g := guard(t, `rules:
+  - {who: "client:alice", may: open}
+  - {who: "client:bob", may: [open, reset], containers: ["bob"]}
+`, "alice", "bob")
+	graph := graphOf(&nodepb.NodeDef{Name: "n", Op: "NoOp"})
+	others, own := g.mustOpen("alice", graph), g.mustOpen("bob", graph)
+	if err := g.master("bob", "Reset", &corepb.ResetRequest{Container: []string{"bob"}}, &corepb.ResetResponse{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.run("alice", others, "n"); err != nil {
+		t.Errorf("somebody else's session has ended: %v", err)
+	}
+	refusedBy(t, "one's own session", g.run("bob", own, "n"), codes.Aborted, "")
 }

@@ -4,11 +4,12 @@ import (
 	"context"
 
 	"github.com/troupe-run/troupe/actors/cast"
+	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/internal/link"
 	"github.com/troupe-run/troupe/remote/internal/membership"
 )
 
-// ways takes the mail of programs' actors over the node's links.
+// ways carries messages between programs' actors over the node's links.
 type ways struct{ node *Node }
 
 var _ cast.Transport = ways{}
@@ -29,37 +30,46 @@ func (w ways) Reach(ctx context.Context, task string) (cast.Way, error) {
 	return p, nil
 }
 
-// Watch tells of lost tasks as long as the links live.
+// Watch reports lost tasks for as long as the links live.
 func (w ways) Watch(down func(task string, err error)) { w.node.links.Watch(down) }
 
-// programs gives what others send to the program's actors to the cast, once it is there.
+// Break breaks the links that a task has opened.
+func (w ways) Break(task, why string) { w.node.links.Break(task, why) }
+
+// programs passes messages for the program's actors to the cast once the cast exists.
 type programs struct{ node *Node }
 
 var _ link.Programs = programs{}
 
-// Receive takes messages of a task.
+// Receive takes messages from a task.
 func (p programs) Receive(task string, boot uint64, letters []cast.Letter) {
 	if c := p.node.performing.Load(); c != nil {
 		c.Receive(task, boot, letters)
 	}
 }
 
-// ReceiveOutside takes messages of a process outside the cluster.
+// ReceiveOutside takes messages from a process outside the cluster.
 func (p programs) ReceiveOutside(ctx context.Context, address string, letters []cast.Letter) {
 	if c := p.node.performing.Load(); c != nil {
 		c.ReceiveOutside(ctx, address, letters)
 	}
 }
 
-// newCast makes the program's actors' place on this task. A guest has none: programs know the clusters
-// that they are started for.
+// newCast creates the place of the program's actors on this task. A guest gets no actor kinds: programs know only the clusters that they
+// are started for.
 func (n *Node) newCast() *cast.Cast {
 	kinds := n.config.Actors
 	if n.config.lent != nil {
 		kinds = nil
 	}
 	return cast.New(cast.Config{System: n.port.System(), Self: n.self.Name(), Tasks: n.taskNames(), Boot: n.boot, Transport: ways{n},
-		Kinds: kinds, Present: n.present, Outsiders: n.config.Outsiders, Address: n.self.Address, Refused: n.links.RefuseSystem, Log: n.log})
+		Kinds: kinds, Present: n.present, Watched: n.presence.watch, Outsiders: n.config.Outsiders, Address: n.self.Address, Refused: n.links.RefuseSystem,
+		Panicked: n.actorPanicked, Log: n.log})
+}
+
+// actorPanicked records an event for a panic of one of the program's actors.
+func (n *Node) actorPanicked(name, kind string, err error) {
+	n.events.AddSome("actor panicked", name, cast.KindPrefix+kind+": "+view.Line(err.Error()))
 }
 
 func (n *Node) taskNames() []string {
@@ -70,22 +80,16 @@ func (n *Node) taskNames() []string {
 	return names
 }
 
-// present is what is known of the tasks that were seen; while the node starts those are none.
+// present returns what is known of the tasks that have been seen; none while the node starts.
 func (n *Node) present() []cast.TaskChange {
 	var all []cast.TaskChange
-	gossip := n.gossiping.Load()
-	if gossip == nil {
-		return nil
-	}
-	for _, m := range gossip.View() {
-		if m.Health != membership.NeverSeen {
-			all = append(all, taskChange(n.gossipStatus(m)))
+	for _, s := range n.Status() {
+		if s.State != membership.NeverSeen.String() {
+			all = append(all, cast.TaskChange{Task: s.Task, Up: s.State == stateUp, What: s})
 		}
 	}
 	return all
 }
 
-func taskChange(s TaskStatus) cast.TaskChange { return cast.TaskChange{Task: s.Task, What: s} }
-
-// Cast is the place of the program's actors.
+// Cast returns the place of the program's actors.
 func (n *Node) Cast() *cast.Cast { return n.cast }

@@ -7,22 +7,23 @@ import (
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/actors/cast"
 	"github.com/troupe-run/troupe/devices"
+	"github.com/troupe-run/troupe/graph/device"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/remote/compress"
 	"github.com/troupe-run/troupe/remote/internal/link"
-	"github.com/troupe-run/troupe/remote/internal/wire"
+	"github.com/troupe-run/troupe/remote/internal/membership"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// cluster shows the actors the declared cluster through this node's links.
+// cluster presents the declared cluster to the actors through this node's links.
 type cluster struct {
 	node  *Node
 	tasks []string
 
 	mu    sync.Mutex
-	known map[string][]actors.DeviceInfo
+	known map[string][]device.Attributes
 }
 
 var _ actors.Cluster = (*cluster)(nil)
@@ -35,23 +36,37 @@ func newCluster(n *Node) *cluster {
 	return c
 }
 
-// Self is the own task's name.
+// Self returns this task's name.
 func (c *cluster) Self() string { return c.node.self.Name() }
 
-// Tasks are the declared tasks' names, in order.
+// Tasks returns the declared tasks' names, in order.
 func (c *cluster) Tasks() []string { return c.tasks }
 
-// Known are the devices of a task when it was reached the last time, or else what gossip tells.
-func (c *cluster) Known(task string) []actors.DeviceInfo {
+// Known returns a task's devices as of the last time it was reached, or else as gossip describes them.
+func (c *cluster) Known(task string) []device.Attributes {
 	c.mu.Lock()
 	known := c.known[task]
 	c.mu.Unlock()
 	if known == nil && c.node.gossip != nil {
 		if m, ok := c.node.gossip.Member(task); ok && len(m.Devices) > 0 {
-			return deviceInfos(m.Devices)
+			return m.Devices
 		}
 	}
 	return known
+}
+
+// Find is like Known, but first asks a task of which nothing is known.
+func (c *cluster) Find(ctx context.Context, task string) []device.Attributes {
+	if known := c.Known(task); known != nil {
+		return known
+	}
+	if s, ok := c.node.statusOf(task); !ok || c.node.presence.find(ctx, s).State != stateUp {
+		return nil
+	}
+	if _, err := c.Peer(ctx, task); err != nil {
+		c.node.log.Debug("a task was found but could not be reached", "task", task, "error", err)
+	}
+	return c.Known(task)
 }
 
 // Peer reaches a task.
@@ -64,13 +79,13 @@ func (c *cluster) Peer(ctx context.Context, task string) (actors.Peer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.known == nil {
-		c.known = map[string][]actors.DeviceInfo{}
+		c.known = map[string][]device.Attributes{}
 	}
 	c.known[task] = found.Devices()
 	return found, nil
 }
 
-// Reached is a task's peer if the link is up.
+// Reached returns a task's peer, or nil if the link is not up.
 func (c *cluster) Reached(task string) actors.Peer {
 	if p := c.node.links.Reached(task); p != nil {
 		return peer{p}
@@ -78,32 +93,26 @@ func (c *cluster) Reached(task string) actors.Peer {
 	return nil
 }
 
-// Watch tells of lost tasks as long as the links live.
+// Down reports whether a task that was once up is gone, as far as the node knows.
+func (c *cluster) Down(task string) bool {
+	gossiped, linked, ok := c.node.sightings(task)
+	return ok && merge(gossiped, linked).State == membership.Down.String()
+}
+
+// Watch reports lost tasks for as long as the links live.
 func (c *cluster) Watch(down func(task string, err error)) {
 	c.node.links.Watch(func(task string, err error) {
-		if !cast.Outside(task) { // those are no tasks
+		if !cast.Outside(task) { // outside processes are not tasks
 			down(task, err)
 		}
 	})
 }
 
-// peer is a link's peer as the actors see it.
+// peer adapts a link's peer to the actors' interface.
 type peer struct{ *link.Peer }
 
-// Devices are the peer's devices.
-func (p peer) Devices() []actors.DeviceInfo { return deviceInfos(p.Peer.Devices()) }
-
-func deviceInfos(list []*wire.Device) []actors.DeviceInfo {
-	out := make([]actors.DeviceInfo, len(list))
-	for i, d := range list {
-		out[i] = actors.DeviceInfo{Name: d.Name, Type: d.Type, MemoryLimit: d.MemoryLimit, Incarnation: d.Incarnation,
-			Description: d.Description}
-	}
-	return out
-}
-
-// Push sends a large tensor from its own memory; a task of this process takes over the tensor itself.
-// Who asks for compression wants it sent.
+// Push sends a large tensor from its own memory; a task of the same process takes over the tensor itself. With compression, the tensor is
+// always sent.
 func (p peer) Push(q actors.Push) error {
 	if compress.Algorithm(q.Compression) == compress.None {
 		if taken, err := p.Hand(q.Step, q.Key, q.Tensor); taken {
@@ -113,7 +122,7 @@ func (p peer) Push(q actors.Push) error {
 	return p.PushCompressed(q.Step, pushHeader(q), q.Tensor.Data(), compress.Algorithm(q.Compression), q.Tensor.DType().Size(), q.Tensor.Release)
 }
 
-// pushHeader tells the receiver which edge a tensor is the value of, its type and its shape, and which device wants it.
+// pushHeader tells the receiver which edge the tensor is a value of, its type and shape, and which device needs it.
 func pushHeader(q actors.Push) []byte {
 	t := q.Tensor
 	b := make([]byte, 0, len(q.Key.Edge)+len(q.Device)+48)
@@ -130,7 +139,7 @@ func pushHeader(q actors.Push) []byte {
 
 var errHeader = status.New(status.DataLoss, "The header of a pushed tensor is malformed")
 
-// readPushHeader reads it. The device is what is left at the end: nothing, of a sender that does not tell it.
+// readPushHeader decodes what pushHeader encodes. The device is what remains at the end; it is empty if the sender does not send it.
 func readPushHeader(b []byte) (key kernels.Key, dtype tensor.DType, shape tensor.Shape, device []byte, err error) {
 	next := func() uint64 {
 		v, n := protowire.ConsumeVarint(b)
@@ -168,7 +177,7 @@ func readPushHeader(b []byte) (key kernels.Key, dtype tensor.DType, shape tensor
 	return key, dtype, shape, device, err
 }
 
-// sink takes the tensors that peers push, straight into the memory that kernels or cards read them from.
+// sink receives the tensors that peers push, directly into the memory from which kernels or cards read them.
 type sink struct {
 	pool    *tensor.Pool
 	landing map[string]devices.Landing // by the devices' names
@@ -178,7 +187,7 @@ type sink struct {
 
 var _ link.Sink = (*sink)(nil)
 
-// newSink makes one for a task's devices, the first of which is its processor.
+// newSink returns a sink for a task's devices, the first of which is its CPU.
 func newSink(all []devices.Device) *sink {
 	s := &sink{pool: all[0].Pool(), landing: map[string]devices.Landing{}}
 	for _, d := range all {
@@ -189,7 +198,7 @@ func newSink(all []devices.Device) *sink {
 	return s
 }
 
-// Begin makes room for a tensor.
+// Begin allocates memory for a tensor.
 func (s *sink) Begin(_ string, _ uint64, step uint64, header []byte, size int) ([]byte, func(error), error) {
 	key, dtype, shape, device, err := readPushHeader(header)
 	if err != nil {
@@ -216,7 +225,7 @@ func (s *sink) Begin(_ string, _ uint64, step uint64, header []byte, size int) (
 	}, nil
 }
 
-// room is memory for a tensor on its way to a device.
+// room allocates memory for a tensor bound for a device.
 func (s *sink) room(device []byte, dtype tensor.DType, shape tensor.Shape) (*tensor.Tensor, error) {
 	if l := s.landing[string(device)]; l != nil {
 		return l.Land(dtype, shape)
@@ -224,6 +233,5 @@ func (s *sink) room(device []byte, dtype tensor.DType, shape tensor.Shape) (*ten
 	return tensor.New(s.pool, dtype, shape)
 }
 
-// Take gives a tensor of another task of this process to its step. It stays in the account of the
-// device's memory that it came from.
+// Take delivers a tensor from another task of this process to its step. The tensor stays charged to the device memory that it came from.
 func (s *sink) Take(step uint64, key kernels.Key, t *tensor.Tensor) { s.deliver(step, key, t) }

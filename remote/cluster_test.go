@@ -21,7 +21,7 @@ func (d landingDevice) Land(dtype tensor.DType, shape tensor.Shape) (*tensor.Ten
 	return tensor.New(d.memory, dtype, shape)
 }
 
-// A pushed tensor lies in the memory of the device that it is for, if that gives any, and in the task's otherwise.
+// TestSinkOfDevices checks that a pushed tensor is in the memory of its device if the device provides memory, and otherwise in the task's.
 func TestSinkOfDevices(t *testing.T) {
 	const cpu, card = "/job:w/replica:0/task:0/device:CPU:0", "/job:w/replica:0/task:0/device:GPU:0"
 	d := landingDevice{devices.NewCPU(nil, card, "w", 0), tensor.NewPool("pinned", 0)}
@@ -56,7 +56,7 @@ func TestSinkOfDevices(t *testing.T) {
 	}
 }
 
-// Headers of a sender that does not tell the device are read; what is cut off within it is refused.
+// TestPushHeaders checks that headers without a device are read, and that truncated ones are rejected.
 func TestPushHeaders(t *testing.T) {
 	v, err := tensor.New(tensor.NewPool("test", 0), tensor.Int64, tensor.Shape{2})
 	if err != nil {

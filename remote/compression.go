@@ -5,8 +5,7 @@ import (
 	"github.com/troupe-run/troupe/remote/compress"
 )
 
-// ParseCompression reads an algorithm's name and level for what is pushed between tasks, as
-// compress.Parse does.
+// ParseCompression parses the name and level of the algorithm for tensors pushed between tasks, as compress.Parse does.
 func ParseCompression(name string, level int) (actors.Compression, error) {
 	a, err := compress.Parse(name, level)
 	return actors.Compression(a), err

@@ -11,8 +11,8 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// openGPUs makes the GPU devices that the server's config asks for, and logs once which, or why there are
-// none. host is the memory of the task's CPU. A card that cannot be opened is an error: the others are closed again then.
+// openGPUs opens the GPU devices that the server's config asks for, and logs them, or why there are none. host is the memory of the task's
+// CPU. If a card cannot be opened, openGPUs closes the others and returns an error.
 func (n *Node) openGPUs(c Config, host *tensor.Pool) ([]devices.Device, error) {
 	if !cards.Wanted(c.GPUConfig) {
 		return nil, cards.Check(c.GPUConfig)
@@ -39,6 +39,9 @@ func (n *Node) openGPUs(c Config, host *tensor.Pool) ([]devices.Device, error) {
 		n.log.Info("a GPU is used", "device", name, "memory", d.MemoryLimit(), "card", d.Description())
 	}
 	switch {
+	case errors.Is(why, cuda.ErrWithout) && c.GPUConfig.GetDeviceCount()["GPU"] == 0:
+		// Most builds have no CUDA, and most of their users ask for no GPU.
+		n.log.Debug("no GPU is used", "reason", why)
 	case len(found) == 0:
 		n.log.Info("no GPU is used", "reason", why)
 	case len(plans) == 0:

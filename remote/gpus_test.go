@@ -13,17 +13,17 @@ import (
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/devices/cards"
+	"github.com/troupe-run/troupe/devices/cuda"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/client"
 	"github.com/troupe-run/troupe/remote/spec"
 	"github.com/troupe-run/troupe/remote/spec/spectest"
 )
 
-// rig is an invented machine with cards.
+// rig is a fake machine with cards.
 type rig struct {
 	cards  []cards.Card
 	why    error
@@ -31,7 +31,7 @@ type rig struct {
 	open   int
 }
 
-// inventedGPU is a device of a rig, whose memory is the host's.
+// inventedGPU is a device of a rig whose memory is the host's.
 type inventedGPU struct {
 	*devices.CPU
 	rig  *rig
@@ -58,7 +58,7 @@ func (g inventedGPU) WithResources(r *containers.Manager) devices.Device {
 var twoCards = []cards.Card{{Name: "A", PCI: "0000:01:00.0", Memory: 8 << 30, Compute: 90, Processors: 100},
 	{Name: "B", PCI: "0000:02:00.0", Memory: 16 << 30, Compute: 80, Processors: 100}}
 
-// serve runs a task with a rig, and gives what it logged.
+// serve runs a task with a rig, and returns what it logged.
 func serve(t *testing.T, gpus devices.GPUs, config *corepb.ConfigProto) (*Node, *bytes.Buffer, error) {
 	t.Helper()
 	log := &bytes.Buffer{}
@@ -90,19 +90,22 @@ func TestGPUsOfATask(t *testing.T) {
 		name   string
 		rig    *rig
 		config *corepb.ConfigProto
-		want   []actors.DeviceInfo
+		want   []client.Device
 		log    string // a part of it
 		silent bool
 		code   status.Code
 		err    string
 	}{
 		{name: "no driver", rig: &rig{why: errors.New("there is no libcuda.so.1")}, log: `level=INFO msg="no GPU is used" reason="there is no libcuda.so.1"`},
+		{name: "without CUDA", rig: &rig{why: cuda.ErrWithout}, silent: true},
+		{name: "asked without CUDA", rig: &rig{why: cuda.ErrWithout}, config: &corepb.ConfigProto{DeviceCount: map[string]int32{"GPU": 1}},
+			log: `level=INFO msg="no GPU is used" reason="this binary was built without CUDA`},
 		{name: "none wanted", rig: &rig{cards: twoCards}, config: none, silent: true},
 		{name: "two", rig: &rig{cards: twoCards, broken: -1}, config: list, log: `msg="a GPU is used" device=/job:w/replica:0/task:0/device:GPU:1`,
-			want: []actors.DeviceInfo{
-				{Name: "/job:w/replica:0/task:0/device:GPU:0", Type: "GPU", MemoryLimit: 8 << 30,
+			want: []client.Device{
+				{Name: "/job:w/replica:0/task:0/device:GPU:0", Type: "GPU", MemoryLimit: 8 << 30, Local: true,
 					Description: "device: 1, name: B, pci bus id: 0000:02:00.0, compute capability: 8.0"},
-				{Name: "/job:w/replica:0/task:0/device:GPU:1", Type: "GPU", MemoryLimit: 4 << 30,
+				{Name: "/job:w/replica:0/task:0/device:GPU:1", Type: "GPU", MemoryLimit: 4 << 30, Local: true,
 					Description: "device: 0, name: A, pci bus id: 0000:01:00.0, compute capability: 9.0"}}},
 		{name: "a bad list", rig: &rig{cards: twoCards[:1], broken: -1}, config: list, code: status.InvalidArgument, err: "'visible_device_list' listed an invalid Device id '1'"},
 		{name: "a broken card", rig: &rig{cards: twoCards, broken: 1}, code: status.Internal, err: "/job:w/replica:0/task:0/device:GPU:1 is broken"},
@@ -134,8 +137,8 @@ func TestGPUsOfATask(t *testing.T) {
 	}
 }
 
-// checkDevices asks a task for its devices as clients do, and holds the GPUs against want.
-func checkDevices(t *testing.T, n *Node, want []actors.DeviceInfo) {
+// checkDevices asks a task for its devices as a client does, and compares the GPUs with want.
+func checkDevices(t *testing.T, n *Node, want []client.Device) {
 	t.Helper()
 	c, err := client.Dial(t.Context(), n.Target())
 	if err != nil {
@@ -149,12 +152,13 @@ func checkDevices(t *testing.T, n *Node, want []actors.DeviceInfo) {
 	if len(all) == 0 || all[0].Name != n.Task().Name()+"/device:CPU:0" || all[0].Description != "" {
 		t.Fatalf("the first device is none of a CPU: %v", all)
 	}
-	var got []actors.DeviceInfo
+	var got []client.Device
 	for i, d := range all[1:] {
-		got = append(got, actors.DeviceInfo{Name: d.Name, Type: d.Type, MemoryLimit: d.MemoryLimit, Description: d.Description})
 		if d.Incarnation == 0 || d.Incarnation == all[i].Incarnation {
 			t.Errorf("the incarnation of %s is %d", d.Name, d.Incarnation)
 		}
+		d.Incarnation = 0
+		got = append(got, d)
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %s\nwant %s", fmt.Sprint(got), fmt.Sprint(want))

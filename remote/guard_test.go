@@ -49,6 +49,12 @@ type guarded struct {
 
 func guard(t *testing.T, policy string, clients ...string) *guarded {
 	t.Helper()
+	return guardTasks(t, 1, Config{CPUs: 2}, policy, clients...)
+}
+
+// guardTasks is guard for a cluster of several tasks with the same policy and tokens. node is the first.
+func guardTasks(t *testing.T, tasks int, c Config, policy string, clients ...string) *guarded {
+	t.Helper()
 	dir := t.TempDir()
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	g := &guarded{t: t, drains: make(chan time.Duration, 8), tokens: map[string]string{}, path: filepath.Join(dir, "policy.yaml"), audit: filepath.Join(dir, "audit.jsonl")}
@@ -78,24 +84,36 @@ func guard(t *testing.T, policy string, clients ...string) *guarded {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := spec.New(map[string]map[int]string{"w": {0: spectest.Addresses(t, 1)[0]}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if g.node, err = Start(t.Context(), Config{Spec: s, Job: "w", CPUs: 2, Guard: access.NewGuard(tokens, g.policy, audit), Log: log,
-		End: func(within time.Duration) { g.drains <- within }}); err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		defer cancel()
-		if err := g.node.Stop(ctx); err != nil {
-			t.Error(err)
-		}
 		if err := audit.Close(); err != nil {
 			t.Error(err)
 		}
 	})
+	addresses := map[int]string{}
+	for i, address := range spectest.Addresses(t, tasks) {
+		addresses[i] = address
+	}
+	if c.Spec, err = spec.New(map[string]map[int]string{"w": addresses}); err != nil {
+		t.Fatal(err)
+	}
+	c.Job, c.Log, c.End = "w", log, func(within time.Duration) { g.drains <- within }
+	for c.Task = range tasks {
+		c.Guard = access.NewGuard(tokens, g.policy, audit)
+		n, err := Start(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			defer cancel()
+			if err := n.Stop(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		if c.Task == 0 {
+			g.node = n
+		}
+	}
 	if g.conn, err = grpc.NewClient("passthrough:///"+g.node.Address(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy()); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +136,7 @@ func (g *guarded) reload(policy string) {
 	}
 }
 
-// call makes a call as a client with a token; as "" without one.
+// call makes a call with a client's token, or without a token for "".
 func (g *guarded) call(as, method string, q, a proto.Message) error {
 	ctx, cancel := context.WithTimeout(g.t.Context(), 20*time.Second)
 	defer cancel()
@@ -177,8 +195,8 @@ func graphOf(nodes ...*nodepb.NodeDef) *graphpb.GraphDef {
 	return &graphpb.GraphDef{Versions: &versionspb.VersionDef{Producer: 1395}, Node: nodes}
 }
 
-// TestEveryCallIsGuarded is the table of who calls what: strangers, a client without rights, and one that uses the session
-// of another client. None of the calls gets through, and each refusal is in the audit log.
+// TestEveryCallIsGuarded makes each call as a stranger, as a client without rights, and as a client that uses another client's session.
+// None of the calls may succeed, and each refusal must be in the audit log.
 func TestEveryCallIsGuarded(t *testing.T) {
 	g := guard(t, `rules:
   - {who: "client:alice", may: open}
@@ -219,35 +237,41 @@ func TestEveryCallIsGuarded(t *testing.T) {
 	config := &corepb.ConfigProto{ClusterDef: &corepb.ClusterDef{Job: []*corepb.JobDef{{Name: "w", Tasks: map[int32]string{0: g.node.Address()}}}}}
 	refusedBy(t, "a declared cluster", g.master("alice", "CreateSession", &corepb.CreateSessionRequest{GraphDef: def, Config: config}, &corepb.CreateSessionResponse{}), denied, "declare clusters")
 
-	// Nothing of that has touched the session.
+	// None of that has touched the session.
 	if err := g.run("alice", handle, "n"); err != nil {
 		t.Error(err)
 	}
 	if err := g.master("alice", "CloseSession", &corepb.CloseSessionRequest{SessionHandle: handle}, &corepb.CloseSessionResponse{}); err != nil {
 		t.Error(err)
 	}
+	g.audits(map[string]int{"open client:alice ": 1, "close client:alice ": 1, "login  UNAUTHENTICATED": 10,
+		"use client:bob PERMISSION_DENIED": 8, "reset client:bob PERMISSION_DENIED": 1, "list client:alice PERMISSION_DENIED": 9})
+}
+
+// audits checks how often the audit log has each event: its name, who it was and its code.
+func (g *guarded) audits(all map[string]int) {
+	g.t.Helper()
 	b, err := os.ReadFile(g.audit)
 	if err != nil {
-		t.Fatal(err)
+		g.t.Fatal(err)
 	}
 	count := map[string]int{}
 	for line := range strings.Lines(string(b)) {
 		var e struct{ Event, Who, Session, Code string }
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatal(err)
+			g.t.Fatal(err)
 		}
 		count[e.Event+" "+e.Who+" "+e.Code]++
 	}
-	for what, want := range map[string]int{"open client:alice ": 1, "close client:alice ": 1, "login  UNAUTHENTICATED": 10,
-		"use client:bob PERMISSION_DENIED": 8, "reset client:bob PERMISSION_DENIED": 1, "list client:alice PERMISSION_DENIED": 9} {
+	for what, want := range all {
 		if count[what] != want {
-			t.Errorf("the audit log has %d of %q, want %d: %v", count[what], what, want, count)
+			g.t.Errorf("the audit log has %d of %q, want %d: %v", count[what], what, want, count)
 		}
 	}
 }
 
-// TestPolicyOfGraphs holds that ops, devices and containers that a policy denies do not run, wherever in a graph they
-// are, and that nodes which a step does not need are nobody's business.
+// TestPolicyOfGraphs checks that denied ops, devices and containers do not run, wherever in a graph they are, and that nodes which a step
+// does not need are not checked.
 func TestPolicyOfGraphs(t *testing.T) {
 	g := guard(t, `rules:
   - who: "client:alice"
@@ -278,7 +302,7 @@ func TestPolicyOfGraphs(t *testing.T) {
 	}
 	def := graphOf(constant("name", out), writer, &nodepb.NodeDef{Name: "ok", Op: "Identity", Input: []string{"name"}, Attr: map[string]*attrpb.AttrValue{"T": dtype(typespb.DataType_DT_STRING)}},
 		variable("mine", "alice_1", ""), variable("default", "", ""), variable("bobs", "bob", ""), variable("elsewhere", "", "/job:w/task:0/device:CPU:1"),
-		handle("forged"), call("outer", "Outer"), call("harmless", "Harmless"), &nodepb.NodeDef{Name: "direct", Op: "Inner"})
+		handle("forged"), &nodepb.NodeDef{Name: "uses", Op: "VarIsInitializedOp", Input: []string{"forged"}}, call("outer", "Outer"), call("harmless", "Harmless"), &nodepb.NodeDef{Name: "direct", Op: "Inner"})
 	inner := function("Inner", constant("name", out), &nodepb.NodeDef{Name: "w", Op: "WriteFile", Input: []string{"name:output:0", "name:output:0"}})
 	def.Library = &functionpb.FunctionDefLibrary{Function: []*functionpb.FunctionDef{inner, function("Outer", call("inner", "Inner")),
 		function("Harmless", &nodepb.NodeDef{Name: "n", Op: "NoOp"})}}
@@ -288,13 +312,18 @@ func TestPolicyOfGraphs(t *testing.T) {
 			t.Errorf("%s: %v", node, err)
 		}
 	}
+	// The kernels of functions are created where they are called.
+	for node, want := range map[string]string{
+		"outer":  "{{node w}}",
+		"direct": "may not use the op WriteFile",
+		"uses":   "client:alice may not use the container bob: the rule at policy.yaml:2",
+	} {
+		refusedBy(t, node, g.run("alice", session, node), codes.PermissionDenied, want)
+	}
 	for node, want := range map[string]string{
 		"w":         `client:alice may not use the op WriteFile: denied by "@files" at policy.yaml:6`,
-		"outer":     "{{node Inner/w}}",
-		"direct":    "may not use the op WriteFile",
 		"bobs":      "client:alice may not use the container bob: the rule at policy.yaml:2",
 		"elsewhere": "may not use the device /job:w/replica:0/task:0/device:CPU:1",
-		"forged":    "Const of resource handles",
 	} {
 		refusedBy(t, node, g.run("alice", session, node), codes.PermissionDenied, want)
 		a := &corepb.MakeCallableResponse{}
@@ -305,7 +334,7 @@ func TestPolicyOfGraphs(t *testing.T) {
 		t.Error("a file was written")
 	}
 
-	// A fed handle names any container, too.
+	// A fed handle can name any container, too.
 	fed := proto.Clone(handle("x").Attr["value"].GetTensor()).(*tensorpb.TensorProto)
 	feed := &corepb.RunStepRequest{SessionHandle: session, Target: []string{"read"}, Feed: []*corepb.NamedTensorProto{{Name: "mine:0", Tensor: fed}}}
 	more := graphOf(&nodepb.NodeDef{Name: "read", Op: "VarIsInitializedOp", Input: []string{"mine"}})
@@ -318,7 +347,7 @@ func TestPolicyOfGraphs(t *testing.T) {
 		t.Errorf("a fed handle of an own container: %v", err)
 	}
 
-	// What a reload takes away ends with the next step, of plans that are there as well.
+	// What a reload takes away ends with the next step, for existing plans as well.
 	g.reload(`rules: [{who: "client:alice", may: open, files: all, ops: {deny: Identity}}]`)
 	refusedBy(t, "after a reload", g.run("alice", session, "ok"), codes.PermissionDenied, `denied by "Identity" at policy.yaml:1`)
 	if err := g.run("alice", session, "w"); err != nil {
@@ -367,7 +396,7 @@ func TestPolicyOfCounts(t *testing.T) {
 			t.Errorf("steps that ended count: %v", err)
 		}
 	}
-	// A graph that is refused leaves no session.
+	// A rejected graph leaves no session.
 	for range 3 {
 		if _, err := g.open("alice", graphOf(&nodepb.NodeDef{Name: "n", Op: "NoSuchOp"})); status.Code(err) == codes.OK || status.Code(err) == codes.PermissionDenied {
 			t.Errorf("a graph with an unknown op: %v", err)
@@ -378,7 +407,7 @@ func TestPolicyOfCounts(t *testing.T) {
 	g.mustOpen("alice", def)
 }
 
-// TestTokensAreDemanded holds that a server with tokens and no policy lets in those who show one.
+// TestTokensAreDemanded checks that a server with tokens but no policy admits only callers with a token.
 func TestTokensAreDemanded(t *testing.T) {
 	g := guard(t, "", "alice")
 	def := graphOf(&nodepb.NodeDef{Name: "n", Op: "NoOp"})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,28 +14,25 @@ import (
 	"github.com/troupe-run/troupe/remote/spec"
 )
 
-// A client may declare the cluster itself (ConfigProto.cluster_def), over servers that were started without
-// knowing of each other. Each of them then runs a guest: a second node in its process, at a port of its own, which
-// is the task that the client says, on the devices and with the containers of its host. To itself a guest is a task
-// of an ordinary cluster; the host only starts it and ends it.
+// A client may declare the cluster itself (ConfigProto.cluster_def), over servers that were started without knowing of each other. Each
+// server then runs a guest: a second node in its process, on a port of its own, which acts as the task that the client names, with the
+// devices and the containers of its host. The guest itself behaves like a task of an ordinary cluster; the host only starts and stops it.
 
 const (
-	// maxGuests bounds the clusters that a process is part of at one time.
-	maxGuests = 64
-	// guestLease is how long a guest lives without hearing from its cluster's master, and a cluster without
-	// sessions; its master is heard guestPulse apart.
+	// guestLease is how long a guest lives without a renewal from its cluster's master, and how long a cluster lives without sessions. The
+	// master renews leases every guestPulse.
 	guestLease = 30 * time.Second
 	guestPulse = 10 * time.Second
 )
 
-// guests are the tasks of other clusters in this process.
+// guests holds the tasks of other clusters in this process.
 type guests struct {
 	host *Node
 
 	mu      sync.Mutex
 	all     map[uint64]*guest // by cluster
 	closed  bool
-	endings sync.WaitGroup // the guests that are being stopped
+	endings sync.WaitGroup // the guests that are stopping
 }
 
 var _ wire.GuestServer = (*guests)(nil)
@@ -42,6 +40,7 @@ var _ wire.GuestServer = (*guests)(nil)
 type guest struct {
 	node   *Node
 	master clusterMaster
+	tasks  int // of the cluster
 	lease  *time.Timer
 
 	joining sync.Once
@@ -50,10 +49,19 @@ type guest struct {
 
 // Lend binds a port for a guest.
 func (g *guests) Lend(ctx context.Context, q *wire.LendRequest) (*wire.LendReply, error) {
-	if err := g.host.admitMaster(ctx, q); err != nil {
+	if g.host.guest() {
+		return nil, g.host.guestsOfGuests()
+	}
+	owner, ceiling, err := g.host.admitMaster(ctx, q)
+	if err != nil {
 		return nil, err
 	}
-	declared, err := spec.Parse(q.GetSpec())
+	return g.lend(q, owner, ceiling)
+}
+
+// lend is Lend for a known owner; the guest's rights are bounded by ceiling.
+func (g *guests) lend(q *wire.LendRequest, owner string, ceiling *actors.Rights) (*wire.LendReply, error) {
+	declared, err := parseDeclared(q.GetSpec())
 	if err != nil {
 		return nil, err
 	}
@@ -65,28 +73,35 @@ func (g *guests) Lend(ctx context.Context, q *wire.LendRequest) (*wire.LendReply
 	if !ok {
 		return nil, status.InvalidArgumentf("The master %q is not a task of the cluster %v", q.GetMaster(), declared)
 	}
-	node, err := g.listen(task)
+	node, err := g.listen(task, ceiling)
 	if err != nil {
 		return nil, err
 	}
 	id := q.GetCluster()
-	held := &guest{node: node, master: clusterMaster{Task: master, boot: q.GetBoot()}}
+	held := &guest{node: node, master: clusterMaster{Task: master, boot: q.GetBoot(), owner: owner}, tasks: declared.Len()}
 	told := &sync.WaitGroup{}
 	g.mu.Lock()
 	older := g.supersededLocked(held.master)
+	used := newDeclaredUse(owner)
+	for other, h := range g.all {
+		if !slices.Contains(older, other) {
+			used.add(h.master.owner, h.tasks)
+		}
+	}
 	switch {
 	case g.closed:
 		err = g.host.shuttingDown()
 	case g.all[id] != nil:
 		err = status.Errorf(status.AlreadyExists, "%s is part of that cluster already, as %s", g.host.self.Name(), g.all[id].node.self.Name())
-	case len(g.all)-len(older) >= maxGuests:
-		err = status.Errorf(status.ResourceExhausted, "%s is part of %d clusters that clients declared, which is the limit", g.host.self.Name(), maxGuests)
 	default:
+		if err = used.admit(g.host.self.Name(), held.tasks); err != nil {
+			break
+		}
 		for _, other := range older {
 			told.Add(1)
 			g.endLocked(other, func(old *guest) {
 				defer told.Done()
-				g.tell(other, old, master)
+				g.notifyReplaced(other, old, master)
 			})
 		}
 		held.lease = time.AfterFunc(guestLease, func() { g.end(id) })
@@ -96,19 +111,28 @@ func (g *guests) Lend(ctx context.Context, q *wire.LendRequest) (*wire.LendReply
 	if err != nil {
 		return nil, errors.Join(err, node.Stop(context.Background()))
 	}
-	told.Wait() // for supersedeTime at most: the new session opens when the old ones cannot run any more
+	told.Wait() // for supersedeTime at most: the new session opens once the old ones cannot run
 	return &wire.LendReply{Address: node.Address()}, nil
 }
 
-// listen binds a free port of the host's address for the guest that is to be the task. It is a cluster of its own
-// until it joins the others, whose ports are not known yet.
-func (g *guests) listen(task spec.Task) (*Node, error) {
+// lentHost returns the address whose host a guest uses: the server's own. If the server's own host is local, such as localhost, which means
+// another machine elsewhere, and the declared one is not, lentHost returns the declared one.
+func lentHost(own, declared string) string {
+	if spec.Local(own) && !spec.Local(declared) {
+		return declared
+	}
+	return own
+}
+
+// listen binds a free port on the host's address for the guest that will be the task. The guest is a cluster of one until it joins the
+// others, whose ports are not known yet.
+func (g *guests) listen(task spec.Task, ceiling *actors.Rights) (*Node, error) {
 	c := g.host.config
 	at := func(address string) (string, error) {
 		host, _, err := net.SplitHostPort(address)
 		return net.JoinHostPort(host, "0"), err
 	}
-	address, err := at(g.host.self.Address)
+	address, err := at(lentHost(g.host.self.Address, task.Address))
 	if err == nil && c.Bind != "" {
 		c.Bind, err = at(c.Bind)
 	}
@@ -119,12 +143,12 @@ func (g *guests) listen(task spec.Task) (*Node, error) {
 	if c.Spec, err = spec.New(map[string]map[int]string{task.Job: {task.Index: address}}); err != nil {
 		return nil, err
 	}
-	c.lent = g.host.task.Devices
+	c.lent, c.ceiling = g.host.task.Devices, ceiling
 	c.Log = c.Log.With("guest", task.Name())
 	return Listen(c)
 }
 
-// Join lets a guest serve.
+// Join makes a guest serve.
 func (g *guests) Join(ctx context.Context, q *wire.JoinRequest) (*wire.GuestDone, error) {
 	held, err := g.find(q.GetCluster())
 	if err != nil {
@@ -134,9 +158,9 @@ func (g *guests) Join(ctx context.Context, q *wire.JoinRequest) (*wire.GuestDone
 	return &wire.GuestDone{}, held.joined
 }
 
-// join makes a bound node a serving task of the cluster with the addresses that all its tasks have now.
+// join makes a bound node serve as a task of the cluster, whose spec now has the addresses of all its tasks.
 func (n *Node) join(ctx context.Context, text string) error {
-	s, err := spec.Parse(text)
+	s, err := parseDeclared(text)
 	if err != nil {
 		return err
 	}
@@ -147,7 +171,7 @@ func (n *Node) join(ctx context.Context, text string) error {
 	return n.Serve(ctx)
 }
 
-// Renew keeps a guest for another lease.
+// Renew extends a guest's lease.
 func (g *guests) Renew(_ context.Context, q *wire.RenewRequest) (*wire.GuestDone, error) {
 	held, err := g.find(q.GetCluster())
 	if err != nil {
@@ -157,7 +181,7 @@ func (g *guests) Renew(_ context.Context, q *wire.RenewRequest) (*wire.GuestDone
 	return &wire.GuestDone{}, nil
 }
 
-// Leave ends a guest. It returns before the guest has stopped.
+// Leave stops a guest. It returns before the guest has stopped.
 func (g *guests) Leave(_ context.Context, q *wire.LeaveRequest) (*wire.GuestDone, error) {
 	g.end(q.GetCluster())
 	return &wire.GuestDone{}, nil
@@ -182,7 +206,7 @@ func (g *guests) end(cluster uint64) {
 	g.endLocked(cluster, func(*guest) {})
 }
 
-// endLocked stops a guest, if it is there, after a call of before, on a goroutine that close waits for.
+// endLocked stops a guest, if it exists, after calling before, on a goroutine that close waits for.
 func (g *guests) endLocked(cluster uint64, before func(*guest)) {
 	held := g.all[cluster]
 	if held == nil {
@@ -199,7 +223,7 @@ func (g *guests) endLocked(cluster uint64, before func(*guest)) {
 	})
 }
 
-// task is the guest of a cluster as a task that serves.
+// task returns the guest of a cluster as a serving task.
 func (g *guests) task(cluster uint64) (*actors.Task, error) {
 	held, err := g.find(cluster)
 	if err != nil {
@@ -208,7 +232,7 @@ func (g *guests) task(cluster uint64) (*actors.Task, error) {
 	return held.node.task, nil
 }
 
-// close ends all guests and lets none in any more.
+// close stops all guests and admits no more.
 func (g *guests) close() {
 	g.mu.Lock()
 	g.closed = true

@@ -31,11 +31,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// A probe of memberlist that is under way at the stop ends with its own timeout, some seconds later.
+	// A probe of memberlist that is in flight at the stop ends with its own timeout, some seconds later.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
 }
 
-// twoNodes are the two tasks of a cluster, both in this process.
+// twoNodes returns the two tasks of a cluster, both in this process.
 func twoNodes(t *testing.T, noLending bool) [2]*Node {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -65,13 +65,13 @@ func twoNodes(t *testing.T, noLending bool) [2]*Node {
 	return nodes
 }
 
-// Probes learn whether a task serves.
+// TestHealth checks that health probes learn whether a task serves.
 func TestHealth(t *testing.T) {
 	n := twoNodes(t, false)[0]
 	state := func(service string) healthpb.HealthCheckResponse_ServingStatus {
 		t.Helper()
 		a := &healthpb.HealthCheckResponse{}
-		if err := port.Caller(nil)(t.Context(), n.Address(), healthpb.Health_Check_FullMethodName, &healthpb.HealthCheckRequest{Service: service}, a); err != nil {
+		if err := port.Caller(nil, nil)(t.Context(), n.Address(), healthpb.Health_Check_FullMethodName, &healthpb.HealthCheckRequest{Service: service}, a); err != nil {
 			t.Fatal(err)
 		}
 		return a.Status
@@ -81,7 +81,7 @@ func TestHealth(t *testing.T) {
 			t.Errorf("%q is %v", service, st)
 		}
 	}
-	// A node that stops tells those that watch first that it drains, and then that it ends.
+	// A node that stops first reports to watchers that it drains, and then that it ends.
 	c, err := grpc.NewClient("passthrough:///"+n.Address(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// there is a graph of which all but what is fed is on the second task.
+// there is a graph of which everything but the feeds is on the second task.
 func there() *graphpb.GraphDef {
 	float := &attrpb.AttrValue{Value: &attrpb.AttrValue_Type{Type: typespb.DataType_DT_FLOAT}}
 	shape := &attrpb.AttrValue{Value: &attrpb.AttrValue_Shape{Shape: &shapepb.TensorShapeProto{UnknownRank: true}}}
@@ -124,8 +124,8 @@ func there() *graphpb.GraphDef {
 	}}
 }
 
-// What goes to another task of the process and comes back is the tensor that was fed, whatever its
-// size, and variables that share memory with it do not change it. With lending off all of it is sent.
+// TestTasksOfAProcess checks that a tensor that goes to another task of the process and comes back is the one that was fed, whatever its
+// size, and that variables that share its memory do not change it. With lending off, everything is sent.
 func TestTasksOfAProcess(t *testing.T) {
 	for _, sent := range []bool{false, true} {
 		t.Run(fmt.Sprintf("sent=%v", sent), func(t *testing.T) {

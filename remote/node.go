@@ -1,5 +1,5 @@
-// Package remote makes a task of the cluster out of its parts: one port for everything, links to the other
-// tasks, gossip about who is alive, the task's actors, and the service for TensorFlow's clients.
+// Package remote assembles a task of the cluster from its parts: one port for everything, links to the other tasks, gossip about which of
+// them are alive, the task's actors, and the service for TensorFlow's clients.
 package remote
 
 import (
@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,9 +21,14 @@ import (
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/actors/cast"
 	"github.com/troupe-run/troupe/devices"
+	"github.com/troupe-run/troupe/graph/device"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/network"
 	"github.com/troupe-run/troupe/internal/view"
+	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/remote/access"
+	"github.com/troupe-run/troupe/remote/internal/actorservice"
+	"github.com/troupe-run/troupe/remote/internal/eager"
 	"github.com/troupe-run/troupe/remote/internal/gateway"
 	"github.com/troupe-run/troupe/remote/internal/http2"
 	"github.com/troupe-run/troupe/remote/internal/link"
@@ -32,75 +39,77 @@ import (
 	"github.com/troupe-run/troupe/remote/internal/tracing"
 	"github.com/troupe-run/troupe/remote/internal/trust"
 	"github.com/troupe-run/troupe/remote/internal/wire"
+	"github.com/troupe-run/troupe/remote/internal/workerservice"
 	"github.com/troupe-run/troupe/remote/spec"
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Config says which task of which cluster to be.
+// Config describes a task: which one of which cluster, and how it runs.
 type Config struct {
-	// Spec is the declared cluster; Job and Task say which of it this is.
+	// Spec is the declared cluster; Job and Task say which of its tasks this is.
 	Spec *spec.Spec
 	Job  string
 	Task int
-	// Bind, if set, is the host:port to bind in place of the task's address, for one that is reached
-	// through a forwarded port.
+	// Bind, if set, is the host:port to bind instead of the task's address, for a task that is reached through a forwarded port.
 	Bind string
-	// Claimed says that the process has chosen the task itself, as a free one: it serves only if tasks
-	// that are there find it at the task's address.
+	// Claimed means that the process itself has chosen the task, as a free one. It serves only if running tasks find it at the task's address.
 	Claimed bool
-	// NoLending keeps processes of the same machine from reading large tensors out of each other's
-	// memory, and tasks of the same process from taking tensors over as they are: they go over the
-	// connection then.
+	// NoLending keeps processes of the same machine from reading large tensors out of each other's memory, and tasks of the same process from
+	// taking over each other's tensors. Such tensors then go over the connection.
 	NoLending bool
-	// StepMemory and SessionMemory bound the host memory of a step and of a session on this task, in bytes; 0 is no bound.
+	// StepMemory and SessionMemory bound the host memory of a step and of a session on this task, in bytes; 0 means no bound.
 	StepMemory, SessionMemory int64
-	// ClientMemory bounds that of all sessions of a client, of those that are told apart; 0 is three quarters of the
+	// ClientMemory bounds the host memory of all sessions of one client, where clients can be told apart; 0 means three quarters of the
 	// process's.
 	ClientMemory int64
-	// CPUs is the number of CPU devices, 1 where it is 0. MemoryLimit bounds the bytes of the
-	// tensors on each; 0 means no bound but the machine's.
+	// CPUs is the number of CPU devices; 0 means 1. MemoryLimit bounds the bytes of the tensors on each; 0 means no bound but the machine's.
 	CPUs        int
 	MemoryLimit int64
-	// Threads are the processors that a kernel is divided between at most, 0 for all.
+	// Threads is the maximum number of processors that a kernel is divided among; 0 means all.
 	Threads int
-	// GPUs lists and opens GPUs; nil stands for CUDA's, of which there are none in a build without it. GPUConfig says which of them the server uses and
-	// how, in its device_count and gpu_options; nil for all.
+	// GPUs lists and opens GPUs; nil means CUDA's, of which a build without CUDA has none. The device_count and gpu_options of GPUConfig say
+	// which of them the server uses and how; nil means all.
 	GPUs      devices.GPUs
 	GPUConfig *corepb.ConfigProto
-	// Lease is how long a session lives on after its client's last connection ended; 0 means
-	// DefaultLease.
+	// Lease is how long a session outlives its client's last connection; 0 means DefaultLease.
 	Lease    time.Duration
 	Defaults actors.SessionDefaults
+	// Program has the functions, of the program that owns the node, that graphs call by name; nil means none.
+	Program kernels.Program
 	// Actors are the kinds of the program's own actors, by name.
-	Actors map[string]cast.Make
-	// Credentials, if set, encrypt all connections, and tell tasks and clients by their certificates. Their
-	// owner closes them after the node has stopped.
+	Actors map[string]cast.Maker
+	// Credentials, if set, encrypt all connections and identify tasks and clients by their certificates. Their owner closes them after the
+	// node has stopped.
 	Credentials *access.Credentials
 	// Guard, if set, decides who may call the node and what callers may do.
 	Guard *access.Guard
-	// Traces, if set, is told of the spans of steps.
+	// Traces, if set, receives the spans of steps.
 	Traces trace.TracerProvider
-	// SecretFile, if set, names the file with the secret that the cluster's tasks share; see package trust.
+	// SecretFile, if set, is the file with the secret that the cluster's tasks share; see package trust.
 	SecretFile string
-	// Files are those that the ops of clients' sessions may use.
+	// Files are the files that the ops of clients' sessions may use.
 	Files actors.FileAccess
-	// Outsiders lets processes that are no tasks of the cluster exchange messages with them.
+	// Outsiders allows processes that are not tasks of the cluster to exchange messages with the program's actors.
 	Outsiders bool
-	// End, if set, has the program end the task, with some time for running steps, or its own where that is 0. It does not block. Without it,
-	// the task does not end on request.
-	End func(within time.Duration)
-	Log *slog.Logger // nil: slog.Default()
+	// End, if set, makes the program end the task and allows running steps the given time, or the program's default if it is 0. End does not
+	// block. If it is nil, the task does not end on request.
+	End     func(within time.Duration)
+	Network network.Network // nil: the machine's
+	Private bool            // only this process reaches the network, so an open port needs no warning
+	Log     *slog.Logger    // nil: slog.Default()
 
-	lent []devices.Device // of the node whose guest this one is
+	lent    []devices.Device // for a guest: the devices of its host
+	ceiling *actors.Rights   // on the rights of a guest's sessions; nil means none
 }
 
-// DefaultLease is long enough for a client to come back after its connection broke.
-const DefaultLease = 30 * time.Second
+// DefaultLease is long enough for an outage: a client that was suspended, or whose network was down, can resume. When memory is short,
+// sessions without a client end sooner, after actors.ShortLease.
+const DefaultLease = 10 * time.Minute
 
 // maxCPUs bounds the CPU devices of a task: each has containers of its own.
 const maxCPUs = 1024
 
-// Node is a running task. All methods may be called concurrently.
+// Node is a running task. Its methods are safe for concurrent use.
 type Node struct {
 	config  Config
 	spec    *spec.Spec
@@ -108,28 +117,32 @@ type Node struct {
 	boot    uint64
 	started time.Time
 	log     *slog.Logger
-	secret  *trust.Secret // nil: none
-	events  view.Events
-	port    *port.Port
-	links   *link.Links
-	task    *actors.Task
-	cast    *cast.Cast
-	gateway *gateway.Gateway
-	gossip  *membership.Membership
-	declare *propagation
-	serving atomic.Pointer[actors.Task] // task, for connections that end while the node starts
-	linked  atomic.Pointer[link.Links]  // links, for messages that are sent while the node starts
-	// cast, for what is asked and heard while the node starts
+	secret  *trust.Secret // nil if there is none
+	// everywhere is why the port is bound on all interfaces although the spec names another host; empty if it is not.
+	everywhere string
+	events     view.Events
+	presence   *presence
+	port       *port.Port
+	links      *link.Links
+	task       *actors.Task
+	cast       *cast.Cast
+	gateway    *gateway.Gateway
+	puller     *workerservice.Puller // nil for a guest
+	gossip     *membership.Membership
+	declare    *propagation
+	serving    atomic.Pointer[actors.Task] // task, for connections that end while the node starts
+	linked     atomic.Pointer[link.Links]  // links, for messages that are sent while the node starts
+	// cast, for queries and messages that arrive while the node starts
 	performing atomic.Pointer[cast.Cast]
-	gossiping  atomic.Pointer[membership.Membership] // gossip, the same
+	gossiping  atomic.Pointer[membership.Membership] // gossip, likewise
 
-	traces atomic.Int32 // that are being collected
+	traces atomic.Int32 // traces being collected
 
 	stop    sync.Once
 	stopErr error
 }
 
-// Start is Listen and Serve in one.
+// Start calls Listen and Serve.
 func Start(ctx context.Context, c Config) (*Node, error) {
 	n, err := Listen(c)
 	if err == nil {
@@ -141,14 +154,13 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	return n, nil
 }
 
-// Listen binds the task's port; calls that come wait for Serve, for a bounded time. Errors:
-// INVALID_ARGUMENT for a task that the cluster does not have, FAILED_PRECONDITION for a port that
-// is taken.
+// Listen binds the task's port. Calls that arrive wait for Serve, for a bounded time. Errors: INVALID_ARGUMENT for a task that the cluster
+// does not have, FAILED_PRECONDITION for a port that is taken.
 func Listen(c Config) (*Node, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	c.Log = slog.New(logs.Limit(c.Log.Handler())) // peers can make any of its lines be written
+	c.Log = slog.New(logs.Limit(c.Log.Handler())) // peers can cause any of its lines
 	if c.Lease == 0 {
 		c.Lease = DefaultLease
 	}
@@ -169,52 +181,86 @@ func Listen(c Config) (*Node, error) {
 		return nil, err
 	}
 	credentials := n.credentials()
-	n.port, err = port.Listen(port.Config{Address: self.Address, Bind: c.Bind, Credentials: credentials, Logger: c.Log, Closed: n.connectionClosed,
-		RequestMemory: requestMemory(), AnswerMemory: answerMemory(),
-		Holder: link.Holder(port.Caller(credentials)), Resolve: n.resolve})
+	bound, err := n.bind()
 	if err != nil {
 		return nil, err
 	}
-	// Port 0 has become a real one.
+	n.port, err = port.Listen(port.Config{Address: self.Address, Bind: bound, Credentials: credentials, Logger: c.Log, Closed: n.connectionClosed,
+		RequestMemory: requestMemory(), AnswerMemory: answerMemory(),
+		Holder: link.Holder(port.Caller(c.Network, credentials)), Resolve: n.resolve, Network: c.Network})
+	if err != nil {
+		return nil, err
+	}
+	// Port 0 has become a real port.
 	if n.spec, err = c.Spec.WithAddress(c.Job, c.Task, n.port.Addr()); err == nil {
 		n.self, err = n.spec.Task(c.Job, c.Task)
 	}
 	if err != nil {
 		return nil, errors.Join(err, n.port.Stop(context.Background()))
 	}
+	if n.everywhere != "" {
+		c.Log.Info("the port is bound on all interfaces: "+n.everywhere, "task", n.self.Name(), "address", n.self.Address)
+	}
 	return n, nil
 }
 
-// Serve begins to serve; a node that fails to is stopped. It is called once. ALREADY_EXISTS is the
-// error for a task that another process is already.
+// bind returns the host:port to bind.
+func (n *Node) bind() (string, error) {
+	c := &n.config
+	if c.Bind != "" {
+		return c.Bind, nil
+	}
+	// A claim is made by binding the task's own address.
+	open := !c.Claimed && (c.Credentials != nil || c.SecretFile != "" || c.Files.Insecure)
+	b, err := Bind(context.Background(), c.Network, n.spec, n.self, open)
+	if err != nil {
+		return "", err
+	}
+	if b.Warning != "" {
+		c.Log.Warn(b.Warning)
+	}
+	if n.everywhere = b.Everywhere; n.everywhere != "" {
+		c.Bind = b.Address // guests do the same
+	}
+	return b.Address, nil
+}
+
+// Serve starts serving. If it fails, it stops the node. It must be called once. ALREADY_EXISTS means that another process is already this
+// task.
 func (n *Node) Serve(ctx context.Context) error {
 	err := n.assemble(ctx, n.config)
 	if err != nil {
 		if e := n.Stop(ctx); e != nil {
-			n.log.Warn("a server that failed to start was not taken down in order", "error", e)
+			n.log.Warn("a server that failed to start did not shut down cleanly", "error", e)
 		}
 	}
 	return err
 }
 
-// assemble builds the task on its port; Stop takes down what is there when it fails.
+// assemble builds the task on its port. If it fails, Stop takes down what was built.
 func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	all, err := n.devices(c)
 	if err != nil {
 		return err
 	}
-	var described []*wire.Device
+	var described []device.Attributes
 	for _, d := range all {
-		described = append(described, &wire.Device{Name: d.Name(), Type: d.Type(), MemoryLimit: d.MemoryLimit(), Incarnation: d.Incarnation(),
-			Description: d.Description()})
+		described = append(described, devices.AttributesOf(d))
 	}
 	sink := newSink(all)
+	n.presence = newPresence(n)
 	n.links = link.New(link.Config{Spec: n.spec, Self: n.self, Boot: n.boot, Version: Version(), Devices: described, Call: n.port.Call, Open: n.openStream,
-		System: n.port.System(), Reachable: actors.Reachable, Secret: n.secret, Identify: n.identify(), Confirm: n.confirms(),
-		Programs: programs{n}, Outsiders: c.Outsiders, AdmitOutsider: n.mayUseActors, Pool: sink.pool, Sink: sink, InUse: n.uses, Stalled: n.stalled, NoLending: c.NoLending, Logger: c.Log})
+		System: n.port.System(), Reachable: actors.Reachable, Secret: n.secret, Identify: n.identify(), Confirm: n.confirms(), Strangers: n.strangers(),
+		Programs: programs{n}, Outsiders: c.Outsiders, AdmitOutsider: n.mayUseActors, Pool: sink.pool, Sink: sink, InUse: n.uses, Changed: n.presence.changed, Stalled: n.stalled, NoLending: c.NoLending, Logger: c.Log})
 	n.linked.Store(n.links)
-	task, err := actors.NewTask(actors.Config{System: n.port.System(), Cluster: newCluster(n), Devices: all, Boot: n.boot,
-		Lease: c.Lease, StepMemory: c.StepMemory, SessionMemory: c.SessionMemory, ClientMemory: c.ClientMemory, Defaults: c.Defaults, ParseCompression: ParseCompression, Lent: c.lent != nil, Files: c.Files, Log: c.Log,
+	var pull actors.Puller
+	var eagerService actors.EagerService
+	if c.lent == nil {
+		n.puller = workerservice.NewPuller(n.port.Connect, sink.pool)
+		pull, eagerService = n.puller.Pull, n.puller
+	}
+	task, err := actors.NewTask(actors.Config{Pull: pull, EagerService: eagerService, System: n.port.System(), Cluster: newCluster(n), Devices: all, Boot: n.boot,
+		Lease: c.Lease, StepMemory: c.StepMemory, SessionMemory: c.SessionMemory, ClientMemory: c.ClientMemory, Defaults: c.Defaults, ParseCompression: ParseCompression, Lent: c.lent != nil, Ceiling: c.ceiling, Files: c.Files, Log: c.Log,
 		Tracer: tracing.New(c.Traces), Events: &n.events, Complete: n.complete, End: c.End})
 	if err != nil {
 		if c.lent == nil {
@@ -232,8 +278,16 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	services := n.port.Services()
 	services.RegisterService(gateway.Desc, n.gateway)
 	services.Inline(gateway.Inline...)
+	if c.lent == nil { // eager contexts declare clusters, which is for servers themselves
+		workerservice.Register(services, workerservice.Config{Task: n.task, Guard: c.Guard, Log: c.Log})
+		eager.Register(services, eager.Config{Contexts: eager.Of(n.task), Guard: c.Guard, RequestMemory: requestMemory(), Log: c.Log,
+			Reset: func(ctx context.Context, caller *gateway.Caller, by string) error {
+				return n.gateway.Reset(ctx, caller, by, nil)
+			}})
+	}
 	wire.RegisterOperator(services, n, n.mayList)
 	profiler.Register(services, n, n.mayList)
+	actorservice.Register(services, n.cast, n.mayUseActors)
 	wire.RegisterGuests(services, n.declare.guests)
 	n.links.Register(services.Early())
 	n.links.Handle(func(method string, serve func(context.Context, link.Stream) error) {
@@ -245,6 +299,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	n.gossiping.Store(n.gossip)
+	n.presence.start()
 	n.events.Add("server started", n.self.Name(), n.self.Address)
 	services.Open()
 	services.Serving(true)
@@ -254,7 +309,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	return nil
 }
 
-// devices are the node's CPUs and GPUs; a guest's are those of its host.
+// devices returns the node's CPUs and GPUs; a guest's are those of its host.
 func (n *Node) devices(c Config) (all []devices.Device, err error) {
 	if c.lent != nil {
 		for _, d := range c.lent {
@@ -264,7 +319,7 @@ func (n *Node) devices(c Config) (all []devices.Device, err error) {
 		return all, nil
 	}
 	for i := range c.CPUs {
-		all = append(all, devices.NewCPU(n.port.System(), fmt.Sprintf("%s/device:CPU:%d", n.self.Name(), i), c.Job, c.MemoryLimit).WithThreads(c.Threads))
+		all = append(all, devices.NewCPU(n.port.System(), fmt.Sprintf("%s/device:CPU:%d", n.self.Name(), i), c.Job, c.MemoryLimit).WithThreads(c.Threads).WithProgram(c.Program))
 	}
 	gpus, err := n.openGPUs(c, all[0].Pool())
 	if err != nil {
@@ -273,10 +328,10 @@ func (n *Node) devices(c Config) (all []devices.Device, err error) {
 	return append(all, gpus...), nil
 }
 
-// uses tells whether the link to a task is needed though nothing passes over it.
+// uses reports whether the link to a task is needed even when nothing passes over it.
 func (n *Node) uses(task string) bool {
 	t, c := n.serving.Load(), n.performing.Load()
-	return t == nil || t.Uses(task) || c != nil && c.Uses(task)
+	return t == nil || t.Uses(task) || c != nil && c.Uses(task) || n.presence.holds()
 }
 
 func (n *Node) connectionClosed(number uint64) {
@@ -290,7 +345,7 @@ func (n *Node) connectionClosed(number uint64) {
 	}
 }
 
-// resolve finds what sends to actors of other tasks.
+// resolve returns the process that sends to an actor of another task.
 func (n *Node) resolve(pid *actor.PID) (actor.Process, bool) {
 	if l := n.linked.Load(); l != nil {
 		return l.Resolve(pid)
@@ -306,57 +361,56 @@ func (n *Node) openStream(ctx context.Context, address, method string) (link.Str
 	return s, nil
 }
 
-// Refused notes as an event what a policy or a limit of it has refused, or who was not let in. It does not block.
+// Refused records an event for a call that a policy or one of its limits refused, or for a failed login. It does not block.
 func (n *Node) Refused(e access.Event) {
 	who := e.From
 	if e.What != "login" {
 		who = e.Who.String()
 	}
-	n.events.AddSome(e.What+" refused", who, view.Line(e.Refused.Error()))
+	n.events.AddSomeOf(who, e.What+" refused", who, view.Line(e.Refused.Error()))
 }
 
-// stalled notes that a task takes no tensors.
+// stalled records that a task does not accept tensors.
 func (n *Node) stalled(task string, bytes int64) {
-	n.events.AddSome("link stalled", task, fmt.Sprintf("it takes none of the %d bytes of tensors that wait for it", bytes))
+	n.events.AddSome("link stalled", task, fmt.Sprintf("it accepts none of the %d bytes of tensors queued for it", bytes))
 }
 
-// heard logs what gossip tells of the cluster.
+// heard handles an event of gossip.
 func (n *Node) heard(e membership.Event) {
 	switch {
 	case e.Refused != nil:
 		n.log.Warn("a process was refused", "task", e.Member.Task.Name(), "reason", e.Refused)
 		n.events.Add("process refused", e.Member.Task.Name(), e.Refused.Error())
-		return
-	case e.Restarted:
-		n.log.Info("a task was restarted", "task", e.Member.Task.Name(), "address", e.Member.Task.Address)
-		n.events.Add("task restarted", e.Member.Task.Name(), e.Member.Task.Address)
 	default:
-		n.log.Info("a task is "+e.Member.Health.String(), "task", e.Member.Task.Name(), "address", e.Member.Task.Address, "reason", e.Member.Reason)
-		n.events.Add("task "+e.Member.Health.String(), e.Member.Task.Name(), e.Member.Reason)
-	}
-	if c := n.performing.Load(); c != nil {
-		c.TaskChanged(taskChange(n.gossipStatus(e.Member)))
+		n.presence.changed(e.Member.Task.Name())
 	}
 }
 
-// Target is what clients connect to.
-func (n *Node) Target() string { return "grpc://" + n.self.Address }
+// Target returns the target for clients. Without certificates, if the port is bound on all interfaces, it names localhost.
+func (n *Node) Target() string {
+	if n.everywhere != "" && n.config.Credentials == nil {
+		_, number, err := spec.SplitAddress(n.self.Address)
+		if err == nil {
+			return "grpc://" + net.JoinHostPort("localhost", strconv.Itoa(number))
+		}
+	}
+	return "grpc://" + n.self.Address
+}
 
-// Address is the task's host:port, as declared, but with the real port.
+// Address returns the task's host:port as declared, but with the real port.
 func (n *Node) Address() string { return n.self.Address }
 
-// Spec is the cluster, with the real port of this task.
+// Spec returns the cluster spec, with the real port of this task.
 func (n *Node) Spec() *spec.Spec { return n.spec }
 
-// Task is the task's actors and devices.
+// Task returns the task's actors and devices.
 func (n *Node) Task() *actors.Task { return n.task }
 
-// stopTime bounds Stop where its context has no deadline.
+// stopTime bounds Stop if its context has no deadline.
 const stopTime = 10 * time.Second
 
-// Stop ends the task: no session begins any more, steps that run may end until ctx does and are
-// then cancelled, peers are told, and the port is free again. Further calls give the first one's
-// result.
+// Stop ends the task. No session begins anymore, running steps may finish until ctx ends and are then cancelled, peers are notified, and
+// the port is released. Further calls return the first one's result.
 func (n *Node) Stop(ctx context.Context) error {
 	n.stop.Do(func() {
 		if _, ok := ctx.Deadline(); !ok {
@@ -372,11 +426,17 @@ func (n *Node) Stop(ctx context.Context) error {
 func (n *Node) takeDown(ctx context.Context) error {
 	var errs []error
 	n.events.Add("server stopping", n.self.Name(), "")
-	n.port.Services().Serving(false) // first, so that load balancers send nobody here any more
+	n.port.Services().Serving(false) // first, so that load balancers send no more calls
 	if n.declare != nil {
 		n.declare.close()
 	}
-	if n.gossip != nil { // first, so that peers know that the end is on purpose
+	if n.presence != nil {
+		n.presence.stop()
+	}
+	if n.cast != nil { // first, while other tasks still talk to this one
+		n.cast.HandOver(ctx)
+	}
+	if n.gossip != nil { // early, so that peers know that the end is on purpose
 		errs = append(errs, n.gossip.Leave(ctx))
 	}
 	if n.cast != nil { // before the task, whose sessions its actors may use
@@ -388,7 +448,10 @@ func (n *Node) takeDown(ctx context.Context) error {
 	if n.gateway != nil {
 		n.gateway.Close()
 	}
-	// What is left must end even where the steps took all of the time.
+	if n.puller != nil {
+		n.puller.Close()
+	}
+	// The rest must end even if the steps used all of the time.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime/2)
 	defer cancel()
 	if n.links != nil {

@@ -22,10 +22,16 @@ import (
 
 var _ wire.OperatorServer = (*Node)(nil)
 
-// mayList refuses callers that may not see what the server has.
-func (n *Node) mayList(ctx context.Context) error { return n.may(ctx, access.ListState) }
+// mayList rejects callers that may not see the server's state. In the returned context, they see only what they may use.
+func (n *Node) mayList(ctx context.Context) (context.Context, error) {
+	caller, err := gateway.CallerOf(ctx, n.config.Guard)
+	if err == nil {
+		err = caller.May(access.ListState)
+	}
+	return access.WithRights(ctx, caller.Rights()), err
+}
 
-// mayUseActors refuses processes outside the cluster that may not exchange messages with the program's actors.
+// mayUseActors rejects callers outside the cluster that may not use the program's actors.
 func (n *Node) mayUseActors(ctx context.Context) error { return n.may(ctx, access.UseActors) }
 
 func (n *Node) may(ctx context.Context, a access.Action) error {
@@ -36,25 +42,27 @@ func (n *Node) may(ctx context.Context, a access.Action) error {
 	return err
 }
 
-// ClusterStatus is Status as a message, for who looks after the cluster from elsewhere.
-func (n *Node) ClusterStatus() *wire.ClusterStatus {
-	out := &wire.ClusterStatus{Task: n.self.Name(), Spec: n.spec.String(), Exposed: n.exposed()}
-	for _, s := range n.Status() {
+// ClusterStatus returns Status as a message, after looking for tasks that this one has not learned of yet, for at most 2 s.
+func (n *Node) ClusterStatus(ctx context.Context) *wire.ClusterStatus {
+	by := access.Looker(ctx)
+	out := &wire.ClusterStatus{Task: n.self.Name(), Spec: n.specForOthers().String(), Exposed: n.exposed()}
+	for _, s := range n.presence.findAll(ctx) {
 		t := &wire.TaskStatus{Task: s.Task, Address: s.Address, State: s.State, Reason: s.Reason, Boot: s.Boot}
 		if !s.Since.IsZero() {
 			t.Since = s.Since.UnixNano()
 		}
 		for _, d := range s.Devices {
-			t.Devices = append(t.Devices, &wire.Device{Name: d.Name, Type: d.Type, MemoryLimit: d.MemoryLimit, Incarnation: d.Incarnation,
-				Description: d.Description})
+			if by.ShowsDevice(d.Name) {
+				t.Devices = append(t.Devices, wire.DeviceOf(d))
+			}
 		}
 		out.Tasks = append(out.Tasks, t)
 	}
 	return out
 }
 
-// CancelStep cancels a step, wherever its master is: all tasks that are up are asked. A caller who may not cancel the steps of others may
-// cancel those of its own sessions. It waits for 2 s at most.
+// CancelStep cancels a step, wherever its master is: it asks all tasks that can be reached. A caller that may not cancel others' steps may
+// cancel those of its own sessions. It waits for at most 2 s.
 func (n *Node) CancelStep(ctx context.Context, q *wire.CancelStepRequest) (*wire.CancelStepAnswer, error) {
 	caller, err := gateway.CallerOf(ctx, n.config.Guard)
 	if err != nil {
@@ -63,7 +71,7 @@ func (n *Node) CancelStep(ctx context.Context, q *wire.CancelStepRequest) (*wire
 	return n.cancelAs(ctx, &caller, caller.NameOf(ctx), q.GetStep())
 }
 
-// Cancel is CancelStep for a caller that does not come over the task's port. It gives the name of the step's session and the task that is
+// Cancel is CancelStep for a caller that does not come over the task's port. It returns the name of the step's session and the task that is
 // its master.
 func (n *Node) Cancel(ctx context.Context, by access.Peer, step uint64) (session, master string, err error) {
 	caller, err := gateway.CallerAt(by, n.config.Guard)
@@ -74,8 +82,8 @@ func (n *Node) Cancel(ctx context.Context, by access.Peer, step uint64) (session
 	return a.GetSession(), a.GetMaster(), err
 }
 
-// Reset closes all sessions of the task and empties containers on all tasks of its cluster, without names the default ones, for a caller
-// that does not come over the task's port. Errors: PERMISSION_DENIED, UNAUTHENTICATED, and those of tasks that cannot be reset.
+// Reset closes all sessions of the task and empties containers on all tasks of its cluster, the default ones if no names are given, for a
+// caller that does not come over the task's port. Errors: PERMISSION_DENIED, UNAUTHENTICATED, and those of tasks that cannot be reset.
 func (n *Node) Reset(ctx context.Context, by access.Peer, containers []string) error {
 	caller, err := gateway.CallerAt(by, n.config.Guard)
 	if err != nil {
@@ -84,10 +92,10 @@ func (n *Node) Reset(ctx context.Context, by access.Peer, containers []string) e
 	return n.gateway.Reset(ctx, &caller, caller.NameAt(by.Address), containers)
 }
 
-// MaxDrain bounds how long a task that drains may let its steps run.
+// MaxDrain bounds how long a draining task may allow its steps to run.
 const MaxDrain = time.Hour
 
-// DrainTask has a task of the cluster end. It waits for the task's answer for 2 s at most, and not for its end.
+// DrainTask makes a task of the cluster end. It waits at most 2 s for the task's answer, and does not wait for its end.
 func (n *Node) DrainTask(ctx context.Context, q *wire.DrainRequest) (*wire.DrainAnswer, error) {
 	caller, err := gateway.CallerOf(ctx, n.config.Guard)
 	if err != nil {
@@ -105,7 +113,7 @@ func (n *Node) Drain(ctx context.Context, by access.Peer, task string, within ti
 	return n.drainAs(ctx, &caller, caller.NameAt(by.Address), task, within)
 }
 
-// drainAs has a task end for a caller, whom by names to people.
+// drainAs makes a task end for a caller, which by names for people.
 func (n *Node) drainAs(ctx context.Context, caller *gateway.Caller, by, task string, within time.Duration) error {
 	if err := caller.May(access.DrainTasks); err != nil {
 		return err
@@ -125,16 +133,14 @@ func (n *Node) drainAs(ctx context.Context, caller *gateway.Caller, by, task str
 	return nil
 }
 
-// cancelAs cancels a step for a caller, whom by names to the step's client.
+// cancelAs cancels a step for a caller, which by names for the step's client.
 func (n *Node) cancelAs(ctx context.Context, caller *gateway.Caller, by string, step uint64) (*wire.CancelStepAnswer, error) {
 	owner, others, err := caller.MayCancel()
 	if err != nil {
 		return nil, err
 	}
 	detail := fmt.Sprintf("step %d", step)
-	asked, cancel := context.WithTimeout(ctx, lookTime)
-	defer cancel()
-	a, known, failures := n.cancelStep(asked, step, by, owner)
+	a, known, missed, failures := n.cancelStep(ctx, step, by, owner)
 	switch {
 	case a != nil:
 		n.log.Info("a step was cancelled by an operator", "step", step, "session", a.Session, "task", a.Master, "by", by)
@@ -144,50 +150,69 @@ func (n *Node) cancelAs(ctx context.Context, caller *gateway.Caller, by string, 
 		caller.Cancelled(detail, others)
 		return nil, others
 	case len(failures) > 0:
-		return nil, status.Errorf(status.Unavailable, "step %d runs on no task that answers, and these do not: %s", step, strings.Join(failures, "; "))
+		return nil, status.Errorf(status.Unavailable, "step %d does not run on any task that answered; these did not answer: %s", step, strings.Join(failures, "; "))
 	}
-	return nil, status.Errorf(status.NotFound, "step %d runs on no task: it has ended, or never began", step)
+	where := "on no task"
+	if len(missed) > 0 {
+		where = "on no task that can be reached (" + strings.Join(missed, "; ") + ")"
+	}
+	return nil, status.Errorf(status.NotFound, "step %d runs %s: it has ended, or never began", step, where)
 }
 
-// cancelStep asks all tasks to cancel a step. The answer is nil if none has: the step may be known and somebody else's, or its master may be
-// among those that do not answer.
-func (n *Node) cancelStep(ctx context.Context, step uint64, by, owner string) (a *wire.CancelStepAnswer, known bool, failures []string) {
+// cancelStep asks all tasks to cancel a step, until ctx ends and for at most lookTime. It returns a nil answer if none did: the step may be
+// known but belong to somebody else, or its master may be among the tasks that are missed because they are not up, or that fail.
+func (n *Node) cancelStep(ctx context.Context, step uint64, by, owner string) (a *wire.CancelStepAnswer, known bool, missed, failures []string) {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
 	var mu sync.Mutex
 	var asked sync.WaitGroup
 	ask := func(name string, of *actors.Task) {
-		asked.Go(contain.Func(n.log, "The end of a step on "+name, func() {
-			session, knows, cancelled, err := of.CancelStep(ctx, name, step, by, owner)
-			mu.Lock()
-			defer mu.Unlock()
-			switch known = known || knows; {
-			case err != nil:
-				failures = append(failures, err.Error())
-			case cancelled:
-				a = &wire.CancelStepAnswer{Session: session, Master: name}
+		session, knows, cancelled, err := of.CancelStep(ctx, name, step, by, owner)
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err != nil:
+			failures = append(failures, err.Error())
+		case cancelled:
+			a = &wire.CancelStepAnswer{Session: session, Master: name}
+		}
+		if known = known || knows; known {
+			cancel() // stop looking for the others
+		}
+	}
+	what := "The end of a step on "
+	for _, guest := range n.declare.Tasks() {
+		asked.Go(contain.Func(n.log, what+guest.Name(), func() { ask(guest.Name(), guest) }, nil))
+	}
+	for _, s := range n.Status() {
+		asked.Go(contain.Func(n.log, what+s.Task, func() {
+			if s := n.presence.find(ctx, s); s.State == stateUp {
+				ask(s.Task, n.task)
+			} else {
+				mu.Lock()
+				defer mu.Unlock()
+				missed = append(missed, fmt.Sprintf("%s is %s: %s", s.Task, s.State, s.Reason))
 			}
 		}, nil))
 	}
-	for _, guest := range n.declare.Tasks() {
-		ask(guest.Name(), guest)
-	}
-	for _, s := range n.Status() {
-		if s.State == "up" {
-			ask(s.Task, n.task)
-		}
-	}
 	asked.Wait()
+	slices.Sort(missed)
 	slices.Sort(failures)
-	return a, known, failures
+	return a, known, missed, failures
 }
 
-// TaskActors lists the task's actors, the runtime's and the program's, for who looks after it from elsewhere.
-func (n *Node) TaskActors() *wire.TaskActors {
+// TaskActors lists the actors of the runtime and of the program on this task, for remote operators.
+func (n *Node) TaskActors(ctx context.Context) *wire.TaskActors {
+	by := access.Looker(ctx)
 	out := &wire.TaskActors{Task: n.self.Name()}
 	list := append(roles.List(n.port.System()), n.cast.List()...)
 	slices.SortFunc(list, func(a, b roles.Status) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
 	for _, a := range list {
+		if !by.ShowsActor(a.Kind, a.Name) {
+			continue
+		}
 		s := &wire.ActorStatus{Name: publicActor(a.Name), Kind: a.Kind, State: a.State, Handled: a.Handled, Waiting: int64(a.Waiting),
-			Panics: a.Panics, Since: a.Since.UnixNano()}
+			Panics: a.Panics, Restarts: a.Restarts, Since: a.Since.UnixNano()}
 		if a.Kind == devices.ExecutorKind {
 			s.Device = deviceState(n.task.DeviceState(a.Name))
 		}
@@ -196,7 +221,7 @@ func (n *Node) TaskActors() *wire.TaskActors {
 	return out
 }
 
-// deviceState is an executor's state as a message for the operator; nil of one that has stopped.
+// deviceState returns an executor's state as a message for operators; nil for an executor that has stopped.
 func deviceState(s *devices.State) *wire.DeviceState {
 	if s == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 // maxCountedFiles bounds how many open files are counted one by one.
 const maxCountedFiles = 1 << 16
 
-// askSystem adds what the system knows of the process. What it does not tell stays 0.
+// askSystem adds what the system knows of the process. Unknown values stay 0.
 func askSystem(p *view.Process) {
 	var used syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &used) == nil {
@@ -29,7 +29,7 @@ func askSystem(p *view.Process) {
 	p.OpenFiles = openFiles()
 }
 
-// openFiles counts the process's open files: since Linux 6.2, that is the size of a folder.
+// openFiles counts the process's open files. Since Linux 6.2, the size of the directory is their number.
 func openFiles() int64 {
 	const folder = "/proc/self/fd"
 	if info, err := os.Stat(folder); err == nil && info.Size() > 0 {
@@ -44,5 +44,5 @@ func openFiles() int64 {
 	if err != nil {
 		return 0
 	}
-	return int64(len(names)) - 1 // without the folder's own
+	return int64(len(names)) - 1 // without the directory itself
 }

@@ -4,5 +4,5 @@ package remote
 
 import "github.com/troupe-run/troupe/internal/view"
 
-// askSystem adds nothing where the system is not asked.
+// askSystem adds nothing on this system.
 func askSystem(*view.Process) {}

@@ -9,10 +9,10 @@ import (
 	"github.com/troupe-run/troupe/internal/view"
 )
 
-// TestAskSystem holds that the system's numbers are those of this process: they grow with what it uses.
+// TestAskSystem checks that the system's numbers are those of this process: they grow with what it uses.
 func TestAskSystem(t *testing.T) {
 	var before, after view.Process
-	debug.FreeOSMemory() // or what is used below may be resident already
+	debug.FreeOSMemory() // otherwise, what is used below may be resident already
 	askSystem(&before)
 	if runtime.GOOS != "linux" {
 		if before.CpuSeconds != 0 || before.Resident != 0 || before.OpenFiles != 0 {

@@ -21,8 +21,8 @@ import (
 	pb "github.com/troupe-run/troupe/remote/internal/profiler/profilerpb"
 )
 
-// TensorFlow's profiler service is behind what guards the port: whoever shows nothing is told so, whoever may not list is refused, and a
-// certificate or a token of somebody who may has the profile of all tasks.
+// TestProfilesOfASecuredCluster checks that TensorFlow's profiler service is guarded like the port: callers without credentials are told
+// so, callers that may not list are refused, and a certificate or a token with the right gets the profile of all tasks.
 func TestProfilesOfASecuredCluster(t *testing.T) {
 	a := newAuthority(t)
 	var lines, shown []string

@@ -16,15 +16,16 @@ import (
 	clusterpb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/internal/gateway"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 	"github.com/troupe-run/troupe/remote/spec"
 )
 
-// propagateTime bounds the start of a cluster that a client declares, where the client sets no earlier end.
+// propagateTime bounds the start of a cluster that a client declares, unless the client's deadline is earlier.
 const propagateTime = 10 * time.Second
 
-// propagation is this server as master of the clusters that its clients declare. A cluster is started for its
-// first session, shared by those that declare the same, and ends when it had none for a lease.
+// propagation is this server's part as master of the clusters that its clients declare. A cluster is started for its first session, shared
+// by the sessions that declare the same one, and ends when it has had none for a lease.
 type propagation struct {
 	host   *Node
 	guests *guests
@@ -32,7 +33,7 @@ type propagation struct {
 	die    context.CancelFunc
 	work   sync.WaitGroup // the clusters' pulses
 
-	// serving are the masters that sessions may be with; the list is replaced and never changed.
+	// serving holds the masters that sessions may use. The list is replaced, never modified.
 	serving atomic.Pointer[[]*actors.Task]
 
 	mu       sync.Mutex
@@ -42,20 +43,21 @@ type propagation struct {
 	ended endedSessions
 }
 
-// declaredCluster is a cluster of guests with its master in this process.
+// declaredCluster is a cluster of guests whose master is in this process.
 type declaredCluster struct {
-	hosts *spec.Spec // where the hosts of its tasks are
+	by    gateway.Declarer
+	hosts *spec.Spec // addresses of the hosts of its tasks
 	self  spec.Task  // the master
 	life  context.Context
 	die   context.CancelFunc
 
-	starting sync.Mutex // held while it starts or is looked after
+	starting sync.Mutex // held while it starts or is renewed
 
 	// The propagation's lock guards what follows. id and task change only while starting is held, too.
 	id         uint64
 	task       *actors.Task        // while it serves
 	opening    int                 // sessions that are being opened
-	sessions   map[string]struct{} // the handles of those that were opened, and may be closed since
+	sessions   map[string]struct{} // handles of opened sessions, which may be closed by now
 	superseded string              // the address of the master that has replaced this one
 }
 
@@ -65,12 +67,12 @@ func newPropagation(n *Node) *propagation {
 	return p
 }
 
-// Open gives the task that is the master of a session whose client declares the cluster, and a function that is told
-// the session's handle once it is open, or "" if it does not open. target is the address by which the client calls
-// this server. Errors: INVALID_ARGUMENT for a malformed cluster or one without this server, UNAVAILABLE and others,
-// with the task's name, for servers that cannot be part of it, ABORTED for a master that is replaced meanwhile.
-func (p *propagation) Open(ctx context.Context, def *clusterpb.ClusterDef, target string) (*actors.Task, func(handle string), error) {
-	hosts, err := spec.FromProto(def)
+// Open returns the task that is the master of a session whose client declares the cluster, and a function to call with the session's handle
+// once it is open, or with "" if it does not open. target is the address by which the client calls this server. Errors: INVALID_ARGUMENT
+// for a malformed cluster or one without this server, UNAVAILABLE and others, with the task's name, for servers that cannot be part of it,
+// ABORTED for a master that is replaced meanwhile.
+func (p *propagation) Open(ctx context.Context, by gateway.Declarer, def *clusterpb.ClusterDef, target string) (*actors.Task, func(handle string), error) {
+	hosts, err := declaredSpec(def)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -78,25 +80,26 @@ func (p *propagation) Open(ctx context.Context, def *clusterpb.ClusterDef, targe
 	if err != nil {
 		return nil, nil, err
 	}
-	if self == p.host.self && hosts.Equal(p.host.spec) {
+	// The client may write this server's address as its own machine knows it.
+	if self.Name() == p.host.self.Name() && hosts.Len() == p.host.spec.Len() && hosts.Clash(self.Name(), p.host.spec, self.Name()) == "" {
 		return p.host.task, func(string) {}, nil // it is the cluster that the servers were started with
 	}
 	ctx, cancel := context.WithTimeout(ctx, propagateTime)
 	defer cancel()
-	c, err := p.enter(hosts, self)
+	c, err := p.enter(by, hosts, self)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer context.AfterFunc(c.life, cancel)()
 	task, err := p.ready(ctx, c)
 	if err = p.refusal(c, err); err != nil {
-		p.leave(c, "")
+		p.sessionOpened(c, "")
 		return nil, nil, err
 	}
-	return task, func(handle string) { p.leave(c, handle) }, nil
+	return task, func(handle string) { p.sessionOpened(c, handle) }, nil
 }
 
-// own finds this server in a cluster, by the address that the client called or by its own.
+// own returns this server's task in a cluster, found by the address that the client called or by the server's own.
 func (p *propagation) own(hosts *spec.Spec, target string) (spec.Task, error) {
 	for _, address := range []string{target, p.host.self.Address} {
 		if t, ok := hosts.ByAddress(address); ok {
@@ -107,9 +110,17 @@ func (p *propagation) own(hosts *spec.Spec, target string) (spec.Task, error) {
 		hosts, target, p.host.self.Address)
 }
 
-// enter finds or makes the cluster, for a session that is to be opened.
-func (p *propagation) enter(hosts *spec.Spec, self spec.Task) (*declaredCluster, error) {
-	key := self.Name() + " " + hosts.String()
+// enter finds or creates the cluster for a session to be opened.
+func (p *propagation) enter(by gateway.Declarer, hosts *spec.Spec, self spec.Task) (*declaredCluster, error) {
+	if p.host.guest() {
+		return nil, p.host.guestsOfGuests()
+	}
+	if hosts.Len() > 1 {
+		if err := p.host.boundable(); err != nil {
+			return nil, err
+		}
+	}
+	key := self.Name() + " " + hosts.String() + " " + by.Owner
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -117,7 +128,14 @@ func (p *propagation) enter(hosts *spec.Spec, self spec.Task) (*declaredCluster,
 	}
 	c := p.declared[key]
 	if c == nil {
-		c = &declaredCluster{id: newClusterID(), hosts: hosts, self: self, sessions: map[string]struct{}{}}
+		used := newDeclaredUse(by.Owner)
+		for _, other := range p.declared {
+			used.add(other.by.Owner, other.hosts.Len())
+		}
+		if err := used.admit(p.host.self.Name(), hosts.Len()); err != nil {
+			return nil, err
+		}
+		c = &declaredCluster{by: by, id: newClusterID(), hosts: hosts, self: self, sessions: map[string]struct{}{}}
 		c.life, c.die = context.WithCancel(p.life)
 		p.declared[key] = c
 		p.work.Go(func() { p.pulse(key, c) })
@@ -126,8 +144,8 @@ func (p *propagation) enter(hosts *spec.Spec, self spec.Task) (*declaredCluster,
 	return c, nil
 }
 
-// refusal is the error of a session that cannot be opened on a cluster: it says why the start was cut short, or else
-// is what the start led to.
+// refusal returns the error of a session that cannot be opened on a cluster: why the start was cut short, or else err, the result of the
+// start.
 func (p *propagation) refusal(c *declaredCluster, err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,8 +158,8 @@ func (p *propagation) refusal(c *declaredCluster, err error) error {
 	return err
 }
 
-// leave notes that a session is open, or that it is not to be where there is no handle.
-func (p *propagation) leave(c *declaredCluster, handle string) {
+// sessionOpened records that a session has opened, or, without a handle, that it did not.
+func (p *propagation) sessionOpened(c *declaredCluster, handle string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c.opening--
@@ -154,8 +172,8 @@ func (p *propagation) leave(c *declaredCluster, handle string) {
 	}
 }
 
-// ready gives the cluster's master. It starts the cluster if it has not started, or anew if a server has forgotten
-// its guest, since it was restarted: the sessions of before end then.
+// ready returns the cluster's master. It starts the cluster if it has not started, or again if a server has restarted and so lost its
+// guest; earlier sessions end then.
 func (p *propagation) ready(ctx context.Context, c *declaredCluster) (*actors.Task, error) {
 	c.starting.Lock()
 	defer c.starting.Unlock()
@@ -164,7 +182,7 @@ func (p *propagation) ready(ctx context.Context, c *declaredCluster) (*actors.Ta
 	}
 	if c.task != nil {
 		if err := p.each(ctx, c, p.renew); status.CodeOf(err) != status.NotFound {
-			return c.task, nil // who is not reached now may be when it is needed
+			return c.task, nil // a task that is unreachable now may be reachable when it is needed
 		}
 		p.end(c)
 		p.mu.Lock()
@@ -182,17 +200,18 @@ func (p *propagation) ready(ctx context.Context, c *declaredCluster) (*actors.Ta
 	return task, nil
 }
 
-// start makes all hosts lend a guest, tells these of each other, learns their devices, and gives the master.
+// start makes all hosts lend a guest, introduces the guests to each other, learns their devices, and returns the master.
 func (p *propagation) start(ctx context.Context, c *declaredCluster) (*actors.Task, error) {
 	var mu sync.Mutex
-	joined := c.hosts
+	joined, text := c.hosts, c.hosts.String()
 	err := p.each(ctx, c, func(ctx context.Context, c *declaredCluster, t spec.Task) error {
-		lent := &wire.LendReply{}
-		q := &wire.LendRequest{Cluster: c.id, Spec: c.hosts.String(), Task: t.Name(), Master: c.self.Name(), Boot: p.host.boot}
+		q := &wire.LendRequest{Cluster: c.id, Spec: text, Task: t.Name(), Master: c.self.Name(), Boot: p.host.boot,
+			Owner: c.by.Owner, Who: c.by.Rights.Who, Files: uint32(c.by.Rights.Files)}
 		if p.host.secret != nil {
 			q.Proof = p.host.secret.SignGuest(lendParts(q)...)
 		}
-		if err := p.host.call(ctx, t, wire.GuestLend, q, lent); err != nil {
+		lent, err := p.hostOf(c, t).Lend(ctx, q)
+		if err != nil {
 			return err
 		}
 		mu.Lock()
@@ -206,8 +225,10 @@ func (p *propagation) start(ctx context.Context, c *declaredCluster) (*actors.Ta
 	if err != nil {
 		return nil, err
 	}
+	text = joined.String()
 	err = p.each(ctx, c, func(ctx context.Context, c *declaredCluster, t spec.Task) error {
-		return p.host.call(ctx, t, wire.GuestJoin, &wire.JoinRequest{Cluster: c.id, Spec: joined.String()}, &wire.GuestDone{})
+		_, err := p.hostOf(c, t).Join(ctx, &wire.JoinRequest{Cluster: c.id, Spec: text})
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -225,7 +246,7 @@ func (p *propagation) start(ctx context.Context, c *declaredCluster) (*actors.Ta
 	})
 }
 
-// publish lets a cluster's master serve, unless it was superseded while it started.
+// publish makes a cluster's master serve, unless the cluster was superseded while it started.
 func (p *propagation) publish(c *declaredCluster, task *actors.Task) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -238,13 +259,13 @@ func (p *propagation) publish(c *declaredCluster, task *actors.Task) error {
 	return nil
 }
 
-// hideLocked takes a master away from those that serve.
+// hideLocked removes a master from those that serve.
 func (p *propagation) hideLocked(task *actors.Task) {
 	next := slices.DeleteFunc(slices.Clone(p.Tasks()), func(t *actors.Task) bool { return t == task })
 	p.serving.Store(&next)
 }
 
-// Tasks are the masters of declared clusters; the list must not be changed.
+// Tasks returns the masters of declared clusters; callers must not modify the list.
 func (p *propagation) Tasks() []*actors.Task {
 	if l := p.serving.Load(); l != nil {
 		return *l
@@ -252,7 +273,7 @@ func (p *propagation) Tasks() []*actors.Task {
 	return nil
 }
 
-// each calls f for all tasks of the cluster at the same time, and gives the first error in their order.
+// each calls f for all tasks of the cluster concurrently, and returns the first error in their order.
 func (p *propagation) each(ctx context.Context, c *declaredCluster, f func(context.Context, *declaredCluster, spec.Task) error) error {
 	tasks := c.hosts.Tasks()
 	errs := make([]error, len(tasks))
@@ -274,7 +295,7 @@ func (p *propagation) each(ctx context.Context, c *declaredCluster, f func(conte
 	return nil
 }
 
-// newClusterID makes the number by which guests know their cluster. Nobody guesses it.
+// newClusterID returns the number by which guests know their cluster. It cannot be guessed.
 func newClusterID() uint64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -285,16 +306,17 @@ func (n *Node) shuttingDown() error {
 	return status.Errorf(status.Unavailable, "The server of %s is shutting down", n.self.Name())
 }
 
-// call asks the server that hosts a task.
+// call calls a method of the server that hosts a task.
 func (n *Node) call(ctx context.Context, t spec.Task, method string, request, answer proto.Message) error {
 	return n.port.Call(ctx, t.Address, method, request, answer)
 }
 
 func (p *propagation) renew(ctx context.Context, c *declaredCluster, t spec.Task) error {
-	return p.host.call(ctx, t, wire.GuestRenew, &wire.RenewRequest{Cluster: c.id}, &wire.GuestDone{})
+	_, err := p.hostOf(c, t).Renew(ctx, &wire.RenewRequest{Cluster: c.id})
+	return err
 }
 
-// pulse keeps the guests of a cluster as long as it has sessions, and then ends it.
+// pulse keeps the guests of a cluster alive while it has sessions, and then ends the cluster.
 func (p *propagation) pulse(key string, c *declaredCluster) {
 	beat := time.NewTicker(guestPulse)
 	defer beat.Stop()
@@ -314,7 +336,7 @@ func (p *propagation) pulse(key string, c *declaredCluster) {
 		case c.opening > 0:
 			idle = 0
 		case idle >= guestLease && c.superseded == "":
-			delete(p.declared, key) // under the lock that sessions enter by
+			delete(p.declared, key) // under the lock that enter holds
 		}
 		p.mu.Unlock()
 	}
@@ -325,7 +347,7 @@ func (p *propagation) pulse(key string, c *declaredCluster) {
 	p.end(c)
 }
 
-// beat renews the guests' leases and tells whether the cluster has sessions.
+// beat renews the guests' leases and reports whether the cluster has sessions.
 func (p *propagation) beat(c *declaredCluster) bool {
 	c.starting.Lock()
 	defer c.starting.Unlock()
@@ -343,7 +365,7 @@ func (p *propagation) beat(c *declaredCluster) bool {
 	return c.task.Sessions() > 0
 }
 
-// end takes down what there is of a cluster; the caller holds starting.
+// end takes down whatever exists of a cluster; the caller holds starting.
 func (p *propagation) end(c *declaredCluster) {
 	p.mu.Lock()
 	p.hideLocked(c.task)
@@ -353,14 +375,15 @@ func (p *propagation) end(c *declaredCluster) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	err := p.each(ctx, c, func(ctx context.Context, c *declaredCluster, t spec.Task) error {
-		return p.host.call(ctx, t, wire.GuestLeave, &wire.LeaveRequest{Cluster: c.id}, &wire.GuestDone{})
+		_, err := p.hostOf(c, t).Leave(ctx, &wire.LeaveRequest{Cluster: c.id})
+		return err
 	})
 	if err != nil {
-		p.host.log.Info("a declared cluster ended without a word to all its tasks; those end by their lease", "error", err)
+		p.host.log.Info("a declared cluster ended without notifying all of its tasks; those end with their lease", "error", err)
 	}
 }
 
-// close ends the clusters, and the guests of others' clusters.
+// close ends the clusters, and the guests of other masters' clusters.
 func (p *propagation) close() {
 	p.mu.Lock()
 	p.closed = true

@@ -3,10 +3,12 @@ package remote
 import (
 	"context"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/network"
 	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/client"
 	"github.com/troupe-run/troupe/remote/internal/link"
@@ -15,17 +17,17 @@ import (
 )
 
 const (
-	// seedPause is between two rounds of asking seeds.
+	// seedPause is the time between two rounds of asking seeds.
 	seedPause = 250 * time.Millisecond
-	// holderTime bounds the question who serves an address.
+	// holderTime bounds the question which process serves an address.
 	holderTime = time.Second
-	// lookupTime bounds the look-up of a host's addresses.
+	// lookupTime bounds the lookup of a host's addresses.
 	lookupTime = 2 * time.Second
 )
 
-// Discover learns the cluster from any one of seeds (host:port or grpc://host:port): the tasks that it
-// declares, and what the one that answered knows of each. Seeds of which none answers are asked again
-// for patience; the error is then UNAVAILABLE and lists each with its reason. The credentials may be nil.
+// Discover learns the cluster from any one of seeds (host:port or grpc://host:port): the tasks that it declares, and what the answering
+// task knows of each. If no seed answers, Discover retries until patience is over; the error is then UNAVAILABLE and lists each seed with
+// its reason. The credentials may be nil.
 func Discover(ctx context.Context, credentials *access.Credentials, patience time.Duration, seeds ...string) (*spec.Spec, []TaskStatus, error) {
 	if len(seeds) == 0 {
 		return nil, nil, status.InvalidArgumentf("No seed is given: a seed reads host:port")
@@ -56,12 +58,12 @@ func Discover(ctx context.Context, credentials *access.Credentials, patience tim
 		case <-pause.C:
 		case <-ctx.Done():
 			pause.Stop()
-			return nil, nil, err // which says more than that the time is over
+			return nil, nil, err // more specific than ctx's error
 		}
 	}
 }
 
-// Target is an address as a target: grpc://host:port. What is a target stays as it is.
+// Target returns an address as a target: grpc://host:port. A target is returned unchanged.
 func Target(address string) string {
 	if strings.Contains(address, "://") {
 		return address
@@ -69,8 +71,8 @@ func Target(address string) string {
 	return "grpc://" + address
 }
 
-// Holder asks the process at an address who it is, and gives the answer in words; it is empty when
-// nobody answers. The credentials may be nil.
+// Holder asks the process at an address for its identity and returns the answer in words; it is empty if nobody answers. The credentials
+// may be nil.
 func Holder(ctx context.Context, credentials *access.Credentials, address string) string {
 	ctx, cancel := context.WithTimeout(ctx, holderTime)
 	defer cancel()
@@ -78,15 +80,13 @@ func Holder(ctx context.Context, credentials *access.Credentials, address string
 	if credentials != nil {
 		c = &taskCredentials{Credentials: credentials}
 	}
-	return link.Holder(port.Caller(c))(ctx, address)
+	return link.Holder(port.Caller(nil, c))(ctx, address)
 }
 
-// Machine tells which addresses are of this machine. It remembers what it has found out, and is for
-// one goroutine.
+// Machine knows which addresses belong to this machine. It caches its findings and is not safe for concurrent use.
 type Machine struct{ hosts map[string]string }
 
-// Refuses tells why a process of this machine cannot bind an address, or nothing if it can as far as
-// the machine is concerned.
+// Refuses returns why a process of this machine cannot bind an address, or "" if nothing about the machine prevents it.
 func (m *Machine) Refuses(ctx context.Context, address string) string {
 	host, _, err := spec.SplitAddress(address)
 	if err != nil {
@@ -103,19 +103,16 @@ func (m *Machine) Refuses(ctx context.Context, address string) string {
 	return why
 }
 
-// foreign is why a host is not this machine; empty if it is. Who can bind a port of an address has it.
+// foreign returns why a host is not this machine; empty if it is. An address whose ports can be bound belongs to the machine.
 func foreign(ctx context.Context, host string) string {
 	ctx, cancel := context.WithTimeout(ctx, lookupTime)
 	defer cancel()
-	ips, err := net.DefaultResolver.LookupIPAddr(ctx, host)
+	ips, err := hostIPs(ctx, network.System, host)
 	if err != nil {
 		return "the address of " + host + " is not known here"
 	}
-	for _, ip := range ips {
-		if c, err := net.ListenUDP("udp", &net.UDPAddr{IP: ip.IP, Zone: ip.Zone}); err == nil {
-			_ = c.Close() // it was never used
-			return ""
-		}
+	if slices.ContainsFunc(ips, func(ip net.IP) bool { return isLocal(network.System, ip) }) {
+		return ""
 	}
 	return host + " is not this machine"
 }

@@ -1,60 +1,58 @@
 package remote
 
 import (
-	"github.com/troupe-run/troupe/actors"
+	"slices"
+
 	"github.com/troupe-run/troupe/remote/client"
-	"github.com/troupe-run/troupe/remote/internal/link"
 	"github.com/troupe-run/troupe/remote/internal/membership"
+	"github.com/troupe-run/troupe/remote/spec"
 )
 
-// TaskStatus is what this task knows of one of the cluster's.
+// TaskStatus is what this task knows of a task of the cluster.
 type TaskStatus = client.TaskStatus
 
-// devicesOf lists a task's devices; local are those of this one.
-func devicesOf(infos []actors.DeviceInfo, local bool) []client.Device {
-	var devices []client.Device
-	for _, d := range infos {
-		devices = append(devices, client.Device{Name: d.Name, Type: d.Type, MemoryLimit: d.MemoryLimit, Incarnation: d.Incarnation,
-			Description: d.Description, Local: local})
+// specForOthers returns the cluster spec for others. Once another task has been met, this task's address in it is the one by which others reach it.
+func (n *Node) specForOthers() *spec.Spec {
+	if l := n.linked.Load(); l != nil && l.Called() != n.self.Address {
+		if s, err := n.spec.WithAddress(n.self.Job, n.self.Index, l.Called()); err == nil {
+			return s
+		}
 	}
-	return devices
+	return n.spec
 }
 
-// Status tells what this task knows of all declared tasks, in order. A task's link knows best
-// while there is one, since it notices a loss at once; gossip knows of all.
+// Status returns what this task knows of all declared tasks, in order, without asking them: at the start of a cluster, tasks may be up that
+// it has not learned of yet.
 func (n *Node) Status() []TaskStatus {
 	var out []TaskStatus
-	for _, m := range n.gossip.View() {
-		s := n.gossipStatus(m)
-		if st, err := n.links.State(s.Task); err == nil { // not the own task
-			merge(&s, st)
-			if known := n.task.Cluster.Known(s.Task); known != nil {
-				s.Devices = devicesOf(known, false)
-			}
+	for _, t := range n.spec.Tasks() {
+		if s, ok := n.statusOf(t.Name()); ok {
+			out = append(out, s)
 		}
-		out = append(out, s)
 	}
 	return out
 }
 
-// gossipStatus is what gossip tells of a task.
-func (n *Node) gossipStatus(m membership.Member) TaskStatus {
-	s := TaskStatus{Task: m.Task.Name(), Address: m.Task.Address, State: m.Health.String(), Since: m.Since, Reason: m.Reason,
-		Boot: m.Boot, Devices: devicesOf(deviceInfos(m.Devices), false)}
-	if m.Task == n.self {
-		s.Devices = devicesOf(n.task.Describe(), true)
+// statusOf returns what this task knows of a declared task; false while the node starts.
+func (n *Node) statusOf(task string) (TaskStatus, bool) {
+	gossiped, linked, ok := n.sightings(task)
+	if !ok {
+		return TaskStatus{}, false
 	}
-	return s
+	s := merge(gossiped, linked)
+	if known := n.task.Cluster.Known(task); known != nil && task != n.self.Name() {
+		s.Devices = slices.Clone(known)
+	}
+	return s, true
 }
 
-// merge takes over what a link knows better than gossip.
-func merge(s *TaskStatus, st link.State) {
-	switch {
-	case st.Health == link.Up && s.State != "up":
-		s.State, s.Since, s.Boot, s.Reason = "up", st.Since, st.Boot, ""
-	case st.Health == link.Down && st.Reason != "" && st.Since.After(s.Since) && (s.Boot == st.Boot || s.Boot == 0):
-		s.State, s.Since, s.Boot, s.Reason = "down", st.Since, st.Boot, st.Reason
-	case st.Health == link.NeverSeen && s.State == membership.NeverSeen.String():
-		s.Reason = st.Reason
+// gossipStatus returns what gossip knows of a task.
+func (n *Node) gossipStatus(m membership.Member) TaskStatus {
+	s := TaskStatus{Task: m.Task.Name(), Address: m.Task.Address, State: m.Health.String(), Since: m.Since, Reason: m.Reason,
+		Boot: m.Boot, Devices: slices.Clone(m.Devices)}
+	if m.Task == n.self {
+		s.Address = n.links.Called()
+		s.Devices = n.task.Describe()
 	}
+	return s
 }

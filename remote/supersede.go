@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/recent"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 	"github.com/troupe-run/troupe/remote/spec"
 )
 
-// Two clusters that clients declare may have masters of the same name in different processes. As in TensorFlow, the
-// older of these processes counts as replaced: a host that is part of both clusters ends its guest of the older one,
-// and tells its master, which ends the cluster's sessions. A client that still has one gets ABORTED.
+// Two clusters that clients declare may have masters of the same name in different processes. As in TensorFlow, the older of these
+// processes counts as replaced: a host that is part of both clusters ends its guest of the older one and notifies that cluster's master,
+// which ends the cluster's sessions. A client that still has a session gets ABORTED.
 
 const (
-	// supersedeTime bounds how long a host waits for an older master, which is usually dead, to take note of the younger.
+	// supersedeTime bounds how long a host waits for an older master, which is usually dead, to acknowledge that it is superseded.
 	supersedeTime = time.Second
 	// maxEnded bounds the ended sessions that a server remembers until their clients close them.
 	maxEnded = 1024
@@ -27,39 +28,41 @@ const (
 // clusterMaster is the master of a cluster that a client declares.
 type clusterMaster struct {
 	spec.Task
-	boot uint64 // of its process
+	boot  uint64 // of its process
+	owner string // of the client that declared the cluster
 }
 
-// supersededLocked lists the clusters whose master has the same name but is another process.
+// supersededLocked lists the clusters of the same owner whose master has the same name but is another process. Names belong to owners:
+// nobody can end another owner's sessions by a name.
 func (g *guests) supersededLocked(by clusterMaster) (older []uint64) {
 	for cluster, held := range g.all {
-		if held.master.Name() == by.Name() && held.master.boot != by.boot {
+		if held.master.Name() == by.Name() && held.master.owner == by.owner && held.master.boot != by.boot {
 			older = append(older, cluster)
 		}
 	}
 	return older
 }
 
-// tell lets the older master of a guest's cluster know by which one it is replaced.
-func (g *guests) tell(cluster uint64, old *guest, by spec.Task) {
+// notifyReplaced notifies the older master of a guest's cluster that it is replaced, and by which master.
+func (g *guests) notifyReplaced(cluster uint64, old *guest, by spec.Task) {
 	log := g.host.log.With("master", by.Name(), "older", old.master.Address, "younger", by.Address)
 	log.Info("a guest ends, since another process has its master's name")
 	ctx, cancel := context.WithTimeout(context.Background(), supersedeTime)
 	defer cancel()
 	q := &wire.SupersedeRequest{Cluster: cluster, Address: by.Address}
 	if err := g.host.call(ctx, old.master.Task, wire.GuestSupersede, q, &wire.GuestDone{}); err != nil {
-		log.Info("the older master was not told", "reason", err)
+		log.Info("the older master was not notified", "reason", err)
 	}
 }
 
-// Supersede ends a cluster of which this server is the master. When it returns no session of the cluster runs a
-// further step; those that run end soon after.
+// Supersede ends a cluster of which this server is the master. Once it returns, no session of the cluster runs another step; running steps
+// end soon after.
 func (g *guests) Supersede(_ context.Context, q *wire.SupersedeRequest) (*wire.GuestDone, error) {
 	g.host.declare.supersede(q.GetCluster(), q.GetAddress())
 	return &wire.GuestDone{}, nil
 }
 
-// supersede gives a cluster up; its pulse takes it down. One that is not known has ended before.
+// supersede gives up a cluster, which its pulse then takes down. An unknown cluster has already ended.
 func (p *propagation) supersede(cluster uint64, by string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,8 +80,8 @@ func (p *propagation) supersede(cluster uint64, by string) {
 	}
 }
 
-// endSessions ends the sessions of a superseded cluster at once; its guests would let their steps run for a while.
-// The caller holds starting.
+// endSessions ends the sessions of a superseded cluster at once; its guests would allow their steps to run for a while. The caller holds
+// starting.
 func (p *propagation) endSessions(c *declaredCluster) {
 	p.mu.Lock()
 	by, handles := c.superseded, slices.Collect(maps.Keys(c.sessions))
@@ -93,7 +96,7 @@ func (p *propagation) endSessions(c *declaredCluster) {
 	for _, handle := range handles {
 		session, err := c.task.Session(handle, 0)
 		if err != nil {
-			continue // it was closed before
+			continue // already closed
 		}
 		all.Go(func() {
 			if err := session.Close(ctx, c.lost(handle)); err != nil {
@@ -104,54 +107,52 @@ func (p *propagation) endSessions(c *declaredCluster) {
 	all.Wait()
 }
 
-// replaced is the error of a session that is not opened, as its cluster was superseded meanwhile.
+// replaced is the error of a session that is not opened because its cluster was superseded meanwhile.
 func (c *declaredCluster) replaced() error {
 	return status.Errorf(status.Aborted, "The master %v was replaced by the one at %s, which opened a session with tasks of the same cluster.", c.self, c.superseded)
 }
 
-// lost is the error of a session that was ended with its cluster, in TensorFlow's words and ours.
+// lost is the error of a session that ended with its cluster, in TensorFlow's words and ours.
 func (c *declaredCluster) lost(handle string) error {
 	return status.Errorf(status.Aborted, "Session handle is not found: %s. Its master %v was replaced by the one at %s, which opened a session with tasks of the same cluster.",
 		handle, c.self, c.superseded)
 }
 
-// Explain gives why a session was ended, or else err.
+// Explain returns why a session was ended, or else err.
 func (p *propagation) Explain(handle string, err error) error {
 	return cmp.Or(p.ended.why(handle), err)
 }
 
-// Forget gives up why a session was ended, and tells whether it was.
+// Forget forgets why a session was ended, and reports whether it knew.
 func (p *propagation) Forget(handle string) bool { return p.ended.forget(handle) }
 
-// endedSessions remembers why sessions were ended; the oldest of more than maxEnded are forgotten.
+// endedSessions remembers why sessions were ended. Beyond maxEnded, it forgets the oldest.
 type endedSessions struct {
 	mu      sync.Mutex
-	reasons map[string]error
-	handles [maxEnded]string // in the order of their ends, from next on; some may be forgotten already
-	next    int
+	reasons *recent.Map[string, error] // nil until the first one
 }
 
 func (e *endedSessions) add(handle string, why error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.reasons == nil {
-		e.reasons = map[string]error{}
+		e.reasons = recent.NewMap[string, error](maxEnded)
 	}
-	delete(e.reasons, e.handles[e.next])
-	e.reasons[handle], e.handles[e.next] = why, handle
-	e.next = (e.next + 1) % len(e.handles)
+	e.reasons.Add(handle, why)
 }
 
 func (e *endedSessions) why(handle string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.reasons[handle]
+	if e.reasons == nil {
+		return nil
+	}
+	why, _ := e.reasons.Get(handle)
+	return why
 }
 
 func (e *endedSessions) forget(handle string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	_, ok := e.reasons[handle]
-	delete(e.reasons, handle)
-	return ok
+	return e.reasons != nil && e.reasons.Delete(handle)
 }

@@ -26,10 +26,10 @@ import (
 	"github.com/troupe-run/troupe/remote/spec"
 )
 
-// patience bounds what a test waits for.
+// patience bounds every wait of a test.
 const patience = 20 * time.Second
 
-// servers are n servers that do not know of each other.
+// servers returns n servers that do not know of each other.
 func servers(t *testing.T, n int) []*Node {
 	t.Helper()
 	alone, err := spec.New(map[string]map[int]string{"alone": {0: "127.0.0.1:0"}})
@@ -57,16 +57,17 @@ func servers(t *testing.T, n int) []*Node {
 	return nodes
 }
 
-// declared is a config that declares a cluster with jobs of one task.
+// declared returns a config that declares a cluster with jobs of one task.
 func declared(isolated bool, jobs map[string]*Node) *corepb.ConfigProto {
-	c := &corepb.ConfigProto{IsolateSessionState: isolated, ClusterDef: &corepb.ClusterDef{}}
+	c := &corepb.ConfigProto{ClusterDef: &corepb.ClusterDef{},
+		Experimental: &corepb.ConfigProto_Experimental{ShareSessionStateInClusterspecPropagation: !isolated}}
 	for name, n := range jobs {
 		c.ClusterDef.Job = append(c.ClusterDef.Job, &corepb.JobDef{Name: name, Tasks: map[int32]string{0: n.Address()}})
 	}
 	return c
 }
 
-// dial gives a client's way to open sessions over the graph on a server.
+// dial returns a function that opens sessions with the graph on a server.
 func dial(t *testing.T, n *Node, def *graphpb.GraphDef) func(*corepb.ConfigProto) (*client.Session, error) {
 	t.Helper()
 	c, err := client.Dial(t.Context(), n.Target())
@@ -81,8 +82,8 @@ func dial(t *testing.T, n *Node, def *graphpb.GraphDef) func(*corepb.ConfigProto
 	}
 }
 
-// waiting is a graph with a constant "here" on the task of the job worker. On the task of another job it has a dequeue
-// "never" of an empty queue, and an enqueue "begun" into the queue that "started" takes from.
+// waiting is a graph with a constant "here" on the task of the job worker. On the task of another job it has a dequeue "never" of an empty
+// queue, and an enqueue "begun" into the queue from which "started" takes.
 func waiting(t *testing.T, job string) *graphpb.GraphDef {
 	t.Helper()
 	s := op.NewScope()
@@ -188,7 +189,7 @@ func TestMastersOfOneNameReplaceEachOther(t *testing.T) {
 				t.Errorf("closing a session again: %v", err)
 			}
 
-			// A session that its client opens again is the younger one now.
+			// A session that its client opens again is now the younger one.
 			again := session(onOlder(config))
 			if err := fetch(t, again, "here"); err != nil {
 				t.Error(err)
@@ -198,7 +199,7 @@ func TestMastersOfOneNameReplaceEachOther(t *testing.T) {
 	}
 }
 
-// When a host has lent a guest to the younger master, the older one serves no more.
+// TestOlderMasterEndsBeforeTheYoungerBegins checks that once a host has lent a guest to the younger master, the older one no longer serves.
 func TestOlderMasterEndsBeforeTheYoungerBegins(t *testing.T) {
 	nodes := servers(t, 2)
 	older, worker := nodes[0], nodes[1]
@@ -215,7 +216,7 @@ func TestOlderMasterEndsBeforeTheYoungerBegins(t *testing.T) {
 	clusters[0].starting.Lock() // the cluster is not taken down yet
 	defer clusters[0].starting.Unlock()
 	_, err := worker.declare.guests.Lend(t.Context(), &wire.LendRequest{Cluster: 2, Spec: "master=localhost:1;worker=" + worker.Address(),
-		Task: spec.TaskName("worker", 0), Master: spec.TaskName("master", 0), Boot: older.boot + 1})
+		Task: spec.TaskName("worker", 0), Master: spec.TaskName("master", 0), Boot: older.boot + 1, Owner: "loopback"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +228,7 @@ func TestOlderMasterEndsBeforeTheYoungerBegins(t *testing.T) {
 	}
 }
 
-// A process has one master of a name in several clusters.
+// TestMastersOfOneNameInOneProcess checks that a process can be the master of the same name in several clusters.
 func TestMastersOfOneNameInOneProcess(t *testing.T) {
 	nodes := servers(t, 3)
 	open, session := dial(t, nodes[0], waiting(t, "master")), must[*client.Session](t)
@@ -240,7 +241,7 @@ func TestMastersOfOneNameInOneProcess(t *testing.T) {
 	}
 }
 
-// Masters of one name that open sessions at the same time end each other's, and nothing worse happens.
+// TestMastersOfOneNameAtOneTime checks that masters of one name that open sessions at the same time end each other's, and nothing worse.
 func TestMastersOfOneNameAtOneTime(t *testing.T) {
 	const rounds = 8
 	nodes := servers(t, 4)
@@ -264,14 +265,14 @@ func TestMastersOfOneNameAtOneTime(t *testing.T) {
 		})
 	}
 	all.Wait()
-	// In peace the one that comes last has its session.
+	// Without races, the last one has its session.
 	s := must[*client.Session](t)(dial(t, nodes[0], def)(declared(false, map[string]*Node{"master": nodes[0], "worker": nodes[2], "more": nodes[3]})))
 	if err := fetch(t, s, "here"); err != nil {
 		t.Error(err)
 	}
 }
 
-// An older master that is dead or silent does not keep a host from lending to the younger.
+// TestOlderMasterThatDoesNotAnswer checks that a dead or silent older master does not keep a host from lending to the younger one.
 func TestOlderMasterThatDoesNotAnswer(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -329,7 +330,7 @@ func TestEndedSessionsAreForgotten(t *testing.T) {
 			t.Errorf("session %d: known is %v", i, known)
 		}
 	}
-	if ended.forget(name(0)) || len(ended.reasons) > maxEnded {
-		t.Errorf("%d sessions are remembered", len(ended.reasons))
+	if ended.forget(name(0)) || ended.reasons.Len() > maxEnded {
+		t.Errorf("%d sessions are remembered", ended.reasons.Len())
 	}
 }

@@ -3,6 +3,7 @@ package remote
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -12,30 +13,31 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/view"
+	"github.com/troupe-run/troupe/remote/access"
 )
 
-// Bounds of a trace, and how it is collected.
+// Limits of a trace and intervals of its collection.
 const (
-	maxTraces    = 4                      // that a task collects at a time
+	maxTraces    = 4                      // that a task collects at the same time
 	maxSteps     = 10000                  // of a trace
-	defaultTrace = 1 << 17                // events of a task
-	readEvery    = 250 * time.Millisecond // what tasks have recorded
-	readTime     = 10 * time.Second       // for what is left when the window is over
+	defaultTrace = 1 << 17                // events per task
+	readEvery    = 250 * time.Millisecond // interval of reading what tasks have recorded
+	readTime     = 10 * time.Second       // for the remainder, once the window is over
 )
 
-// Trace records what runs on this task, or on all tasks of the cluster that are up, and gives it by this task's clock. It takes as
-// long as the query says, or until its steps have ended, and ends early with ctx, which is no error. Errors: INVALID_ARGUMENT,
-// and RESOURCE_EXHAUSTED if the task collects too many traces already. Tasks that could not be traced say so in their part.
+// Trace records what runs on this task, or on all tasks of the cluster that can be reached within 2 s, and returns it by this task's clock.
+// It runs for the query's duration or until its steps have ended. It ends early with ctx, which is not an error. Errors: INVALID_ARGUMENT,
+// and RESOURCE_EXHAUSTED if the task already collects too many traces. The part of a task that could not be traced has the reason.
 func (n *Node) Trace(ctx context.Context, q *view.TraceQuery) (*view.Trace, error) {
 	switch long := time.Duration(q.GetDuration()); {
 	case long <= 0 || long > actors.MaxTraceTime:
-		return nil, status.InvalidArgumentf("A trace of %v is asked for; it takes more than 0 s and up to %v", long, actors.MaxTraceTime)
+		return nil, status.InvalidArgumentf("A trace of %v was requested; it must take more than 0 s and at most %v", long, actors.MaxTraceTime)
 	case q.GetSteps() < 0 || q.GetSteps() > maxSteps:
-		return nil, status.InvalidArgumentf("A trace of %d steps is asked for; it has up to %d", q.GetSteps(), maxSteps)
+		return nil, status.InvalidArgumentf("A trace of %d steps was requested; the limit is %d", q.GetSteps(), maxSteps)
 	case q.GetSteps() > 0 && q.GetStep() != 0:
 		return nil, status.InvalidArgumentf("A trace is of one named step or of a number of steps, not of both")
 	case q.GetMaxEvents() < 0 || q.GetMaxEvents() > actors.MaxTraceEvents:
-		return nil, status.InvalidArgumentf("A trace of %d events of each task is asked for; it has up to %d", q.GetMaxEvents(), actors.MaxTraceEvents)
+		return nil, status.InvalidArgumentf("A trace of %d events per task was requested; the limit is %d", q.GetMaxEvents(), actors.MaxTraceEvents)
 	}
 	if n.traces.Add(1) > maxTraces {
 		n.traces.Add(-1)
@@ -43,22 +45,26 @@ func (n *Node) Trace(ctx context.Context, q *view.TraceQuery) (*view.Trace, erro
 	}
 	defer n.traces.Add(-1)
 
-	var tasks []string
-	for _, s := range n.Status() {
-		if s.Task == n.self.Name() || q.GetCluster() && s.State == "up" {
-			tasks = append(tasks, s.Task)
+	out := &view.Trace{Task: n.self.Name()}
+	var reached []*view.TaskTrace
+	for _, s := range n.traced(ctx, q) {
+		t := &view.TaskTrace{Task: s.Task}
+		out.Tasks = append(out.Tasks, t)
+		if s.State == stateUp {
+			reached = append(reached, t)
+		} else {
+			t.Reason = fmt.Sprintf("it was not reached: it is %s: %s", s.State, s.Reason)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(q.GetDuration()))
 	defer cancel()
-	c := &collection{node: n, steps: q.GetSteps(), step: q.GetStep(), stop: cancel, ask: &view.TraceQuery{Window: rand.Uint64(), Duration: q.GetDuration(),
-		Step: q.GetStep(), MaxEvents: cmp.Or(q.GetMaxEvents(), defaultTrace), MaxBytes: int64(actors.MaxTraceBytes / len(tasks))}}
-	out := &view.Trace{Task: n.self.Name(), Began: time.Now().UnixNano(), Tasks: make([]*view.TaskTrace, len(tasks))}
-	c.opening.Add(len(tasks))
+	c := &collection{node: n, by: access.Looker(ctx), steps: q.GetSteps(), step: q.GetStep(), stop: cancel, ask: &view.TraceQuery{Window: rand.Uint64(), Duration: q.GetDuration(),
+		Step: q.GetStep(), MaxEvents: cmp.Or(q.GetMaxEvents(), defaultTrace), MaxBytes: int64(actors.MaxTraceBytes / len(reached))}}
+	out.Began = time.Now().UnixNano()
+	c.opening.Add(len(reached))
 	var work sync.WaitGroup
-	for i, task := range tasks {
-		out.Tasks[i] = &view.TaskTrace{Task: task}
-		work.Go(contain.Func(n.log, "A trace of "+task, func() { c.collect(ctx, out.Tasks[i]) }, nil))
+	for _, t := range reached {
+		work.Go(contain.Func(n.log, "A trace of "+t.Task, func() { c.collect(ctx, t) }, nil))
 	}
 	work.Go(func() {
 		c.opening.Wait()
@@ -70,12 +76,23 @@ func (n *Node) Trace(ctx context.Context, q *view.TraceQuery) (*view.Trace, erro
 	work.Wait()
 	out.Ended = time.Now().UnixNano()
 	c.choose(out)
+	c.by.ShowTrace(out)
 	return out, nil
 }
 
-// collection is a trace that is being collected.
+// traced returns the tasks to trace: this one, or all tasks of the cluster, after looking for them.
+func (n *Node) traced(ctx context.Context, q *view.TraceQuery) []TaskStatus {
+	if q.GetCluster() {
+		return n.presence.findAll(ctx)
+	}
+	s, _ := n.statusOf(n.self.Name())
+	return []TaskStatus{s}
+}
+
+// collection is a trace being collected.
 type collection struct {
 	node    *Node
+	by      *access.Rights // whose steps count
 	ask     *view.TraceQuery
 	step    uint64
 	steps   int64
@@ -83,17 +100,17 @@ type collection struct {
 	opening sync.WaitGroup // of the tasks' windows
 
 	mu    sync.Mutex
-	began int64 // when all windows were open; 0 while they are not
+	began int64 // when all windows were open; 0 before that
 	ended []endedStep
 }
 
-// endedStep is a step that has ended, and when it began by the collecting task's clock.
+// endedStep is a step that has ended, with its start by the collecting task's clock.
 type endedStep struct {
 	step  uint64
 	began int64
 }
 
-// collect opens a window on a task, reads what it records until ctx ends, and closes it.
+// collect opens a window on a task, reads what the task records until ctx ends, and closes the window.
 func (c *collection) collect(ctx context.Context, t *view.TaskTrace) {
 	opened := sync.OnceFunc(c.opening.Done)
 	defer opened()
@@ -107,23 +124,21 @@ func (c *collection) collect(ctx context.Context, t *view.TaskTrace) {
 		select {
 		case <-ctx.Done():
 		case <-every.C:
-			answers = c.query(ctx, t, &view.TraceQuery{Read: true}) // it fails, too, for a ctx that is about to end
+			answers = c.query(ctx, t, &view.TraceQuery{Read: true}) // it also fails if ctx is about to end
 		}
 	}
-	// What is left is read though ctx has ended, the asking client's too: the task shall not keep it.
+	// The rest is read even if ctx, the asking client's included, has ended: the task must not keep it.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTime)
 	defer cancel()
 	t.Reason = ""
-	for more := true; more; more = t.More {
-		if !c.query(last, t, &view.TraceQuery{Read: true}) {
-			break
-		}
+	for q := (&view.TraceQuery{Read: true, Last: true}); c.query(last, t, q) && t.More; {
+		q = &view.TraceQuery{Read: true}
 	}
 	t.More = false
 	c.query(last, t, &view.TraceQuery{Close: true})
 }
 
-// query asks the task, takes over what it answers, and tells whether it did.
+// query queries the task, stores its answer, and reports whether it answered.
 func (c *collection) query(ctx context.Context, t *view.TaskTrace, q *view.TraceQuery) bool {
 	open := !q.Read && !q.Close
 	q.Window = c.ask.Window
@@ -157,7 +172,7 @@ func (c *collection) query(ctx context.Context, t *view.TaskTrace, q *view.Trace
 	return true
 }
 
-// count notes the steps that have ended, and ends the window when they are those that are wanted.
+// count records the steps that have ended, and ends the window once all wanted steps have.
 func (c *collection) count(events []*view.TraceEvent, offset int64) {
 	if c.steps == 0 && c.step == 0 {
 		return
@@ -165,7 +180,7 @@ func (c *collection) count(events []*view.TraceEvent, offset int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, e := range events {
-		if e.Kind == view.StepEvent {
+		if e.Kind == view.StepEvent && !e.Unfinished && c.by.ShowsStep(e) {
 			c.ended = append(c.ended, endedStep{e.Step, e.Begin - offset})
 		}
 	}
@@ -178,13 +193,13 @@ func (c *collection) countLocked() {
 	}
 }
 
-// wantedLocked are the first steps, as many as are wanted, that began when all windows were open and have ended.
+// wantedLocked returns the first c.steps ended steps that began after all windows were open.
 func (c *collection) wantedLocked() map[uint64]bool {
+	wanted := map[uint64]bool{}
 	if c.began == 0 {
-		return nil
+		return wanted
 	}
 	slices.SortFunc(c.ended, func(a, b endedStep) int { return cmp.Compare(a.began, b.began) })
-	wanted := map[uint64]bool{}
 	for _, e := range c.ended {
 		if e.began >= c.began && int64(len(wanted)) < c.steps {
 			wanted[e.step] = true
@@ -193,11 +208,21 @@ func (c *collection) wantedLocked() map[uint64]bool {
 	return wanted
 }
 
-// choose leaves the events of the steps that are wanted, with times by the collecting task's clock, in order.
+// choose keeps the events of the wanted steps, in order, with times by the collecting task's clock. If fewer steps have ended than are
+// wanted, it keeps the running ones as well.
 func (c *collection) choose(out *view.Trace) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	wanted := c.wantedLocked()
+	if int64(len(wanted)) < c.steps {
+		for _, t := range out.Tasks {
+			for _, e := range t.Events {
+				if e.Kind == view.StepEvent && e.Unfinished {
+					wanted[e.Step] = true
+				}
+			}
+		}
+	}
 	for _, t := range out.Tasks {
 		if c.steps > 0 && len(wanted) > 0 {
 			t.Events = slices.DeleteFunc(t.Events, func(e *view.TraceEvent) bool { return e.Step != 0 && !wanted[e.Step] })

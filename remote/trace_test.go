@@ -6,16 +6,19 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/graph/op"
+	"github.com/troupe-run/troupe/graph/op/attr"
 	troupestatus "github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/view"
 )
 
-// working runs steps on the first of two nodes, over both, until stop is called.
+// working runs steps on the first of two nodes, across both, until stop is called.
 func working(t *testing.T, n *Node) (stop func()) {
 	t.Helper()
 	handle, err := n.Task().CreateSession(t.Context(), 0, actors.Rights{}, there(), &corepb.ConfigProto{})
@@ -51,7 +54,7 @@ func working(t *testing.T, n *Node) (stop func()) {
 	}
 }
 
-// A trace of three steps has these steps alone, on both tasks, with an arrow for each tensor that crosses.
+// TestTraceOfSteps checks that a trace of three steps has only these steps, on both tasks, with an arrow for each tensor that crosses.
 func TestTraceOfSteps(t *testing.T) {
 	nodes := twoNodes(t, true)
 	stop := working(t, nodes[0])
@@ -138,7 +141,7 @@ func TestTraceOfSteps(t *testing.T) {
 	}
 }
 
-// A window that has ended leaves nothing, and limits hold.
+// TestTraceOfTime checks that a window that has ended leaves nothing behind, and that limits hold.
 func TestTraceOfTime(t *testing.T) {
 	nodes := twoNodes(t, true)
 	stop := working(t, nodes[0])
@@ -167,3 +170,110 @@ func TestTraceOfTime(t *testing.T) {
 		}
 	}
 }
+
+// TestTraceOfWhatWaits checks that waiting work is traced, too: the step, its parts, and the kernels that have started. A trace of steps
+// has them if its time is over before the wanted number has ended.
+func TestTraceOfWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startStrangers(t)
+		s.connect()
+		handle := s.open(0, func(g *op.Scope) {
+			q := op.NewFIFOQueue(g.WithDevice("/job:w/task:1"), []tensor.DType{tensor.Float32}, attr.SharedName("q"))
+			taken := q.Dequeue(g.WithDevice("/job:w/task:1").WithName("take"))[0]
+			op.Identity(g.WithDevice("/job:w/task:0").WithName("here"), taken)
+			op.NoOp(g.WithDevice("/job:w/task:0").WithName("nothing"))
+		})
+		run := func(target string) error {
+			return s.call(0, masterService+"RunStep", &corepb.RunStepRequest{SessionHandle: handle, Target: []string{target}}, &corepb.RunStepResponse{})
+		}
+		for range 2 { // then the links are open, and the plan exists
+			if err := run("nothing"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- run("here") }()
+		pass := func(d time.Duration) { <-time.After(d) }
+		pass(10 * time.Second)
+		find := func(trace *view.Trace, task int, kind, name string) *view.TraceEvent {
+			t.Helper()
+			for _, e := range trace.Tasks[task].Events {
+				if e.Kind == kind && (e.Name == name || name == "") {
+					return e
+				}
+			}
+			t.Fatalf("%s has no %s %q: %v", trace.Tasks[task].Task, kind, name, trace.Tasks[task].Events)
+			return nil
+		}
+		waiting := func(trace *view.Trace) {
+			t.Helper()
+			step := find(trace, 0, view.StepEvent, "").Step
+			for _, e := range []*view.TraceEvent{find(trace, 0, view.StepEvent, stepName(step)), find(trace, 0, view.PartEvent, ""), find(trace, 0, view.ReceiveEvent, ""),
+				find(trace, 1, view.PartEvent, ""), find(trace, 1, view.WaitEvent, "take")} {
+				if !e.Unfinished || e.Step != step || e.Duration < int64(9*time.Second) || e.Begin+e.Duration > trace.Ended+int64(time.Second) {
+					t.Errorf("%v", e)
+				}
+			}
+			if e := find(trace, 0, view.ReceiveEvent, ""); !strings.HasPrefix(e.Peer, s.nodes[1].self.Name()) || e.Edge == "" {
+				t.Errorf("%v", e)
+			}
+			if e := find(trace, 1, view.WaitEvent, "take"); e.Op != "QueueDequeueV2" || !strings.HasPrefix(e.Device, s.nodes[1].self.Name()) {
+				t.Errorf("%v", e)
+			}
+		}
+		trace := func(q *view.TraceQuery) *view.Trace {
+			t.Helper()
+			q.Cluster, q.Duration = true, int64(2*time.Second)
+			trace, err := s.nodes[1].Trace(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return trace
+		}
+		waiting(trace(&view.TraceQuery{}))
+
+		// One of two steps ends: the other is in the trace as it is.
+		go func() {
+			pass(time.Second)
+			if err := run("nothing"); err != nil {
+				t.Error(err)
+			}
+		}()
+		both := trace(&view.TraceQuery{Steps: 2})
+		steps := map[bool]int{}
+		for _, e := range both.Tasks[0].Events {
+			if e.Kind == view.StepEvent {
+				steps[e.Unfinished]++
+			}
+		}
+		if steps[true] != 1 || steps[false] != 1 {
+			t.Errorf("there are %v", both.Tasks[0].Events)
+		}
+
+		// If as many steps have ended as are wanted, running ones are left out.
+		go func() {
+			pass(time.Second)
+			if err := run("nothing"); err != nil {
+				t.Error(err)
+			}
+		}()
+		for _, task := range trace(&view.TraceQuery{Steps: 1}).Tasks {
+			for _, e := range task.Events {
+				if e.Unfinished {
+					t.Errorf("%s: %v", task.Task, e)
+				}
+			}
+		}
+
+		var text bytes.Buffer
+		if err := view.WriteTimeline(&text, both); err != nil || !strings.Contains(text.String(), `"name":"CPU:0 waits"`) || !strings.Contains(text.String(), `"unfinished":true`) {
+			t.Errorf("the timeline is %s, %v", text.String(), err)
+		}
+		s.must(0, masterService+"CloseSession", &corepb.CloseSessionRequest{SessionHandle: handle}, &corepb.CloseSessionResponse{})
+		if err := <-ended; err == nil {
+			t.Error("the step ended in order")
+		}
+	})
+}
+
+func stepName(step uint64) string { return "step " + view.StepName(step) }

@@ -52,13 +52,13 @@ func write(t *testing.T, path string, text []byte) {
 	}
 }
 
-// issue makes credentials with a certificate that says so.
+// issue issues credentials with a certificate for name and hosts.
 func (a *authority) issue(t *testing.T, name access.Name, hosts ...string) *access.Credentials {
 	t.Helper()
 	return a.issueTrusting(t, a.ca, name, hosts...)
 }
 
-// issueTrusting is issue for somebody who trusts another authority.
+// issueTrusting is issue for a holder that trusts another authority.
 func (a *authority) issueTrusting(t *testing.T, ca string, name access.Name, hosts ...string) *access.Credentials {
 	t.Helper()
 	return a.load(t, ca, name, false, hosts...)
@@ -90,8 +90,8 @@ func secretFile(t *testing.T, fill string) string {
 	return path
 }
 
-// secured are the tasks /job:ps/task:0 and /job:worker/task:0 of a cluster with certificates of an authority. Both sent
-// tensors take the network.
+// secured returns the tasks /job:ps/task:0 and /job:worker/task:0 of a cluster with certificates of an authority. Tensors between them take
+// the network.
 func secured(t *testing.T, a *authority, change func(*Config)) (ps, worker *Node) {
 	t.Helper()
 	addresses := spectest.Addresses(t, 2)
@@ -122,7 +122,7 @@ func secured(t *testing.T, a *authority, change func(*Config)) (ps, worker *Node
 	return nodes[0], nodes[1]
 }
 
-// addOver runs 1+2 with the sum on another task, through a client.
+// addOver computes 1+2 with the sum on another task, through a client.
 func addOver(ctx context.Context, target string, opts ...client.Option) error {
 	c, err := client.Dial(ctx, target, opts...)
 	if err != nil {
@@ -153,7 +153,7 @@ func addOver(ctx context.Context, target string, opts ...client.Option) error {
 	return nil
 }
 
-// A cluster with certificates and a secret does all that one without does, and its tasks gossip.
+// TestSecuredCluster checks that a cluster with certificates and a secret does all that one without does, and that its tasks gossip.
 func TestSecuredCluster(t *testing.T) {
 	a := newAuthority(t)
 	ps, worker := secured(t, a, nil)
@@ -173,39 +173,39 @@ func TestSecuredCluster(t *testing.T) {
 	}
 }
 
-// attempt is what somebody tries on a task of a secured cluster.
+// attempt is one thing to try on a task of a secured cluster.
 type attempt struct {
 	name string
 	try  func(ctx context.Context, target *Node, as port.Credentials, who *wire.Identity) error
-	// by whom it succeeds
+	// which roles succeed
 	client, task bool
 }
 
 // attempts are the ways in: calls of each service, links, gossip.
 var attempts = []attempt{
 	{"open a session", func(ctx context.Context, n *Node, as port.Credentials, _ *wire.Identity) error {
-		return port.Caller(as)(ctx, n.Address(), "/tensorflow.MasterService/CreateSession", &corepb.CreateSessionRequest{}, &corepb.CreateSessionResponse{})
+		return port.Caller(nil, as)(ctx, n.Address(), "/tensorflow.MasterService/CreateSession", &corepb.CreateSessionRequest{}, &corepb.CreateSessionResponse{})
 	}, true, true},
 	{"reset", func(ctx context.Context, n *Node, as port.Credentials, _ *wire.Identity) error {
-		return port.Caller(as)(ctx, n.Address(), "/tensorflow.MasterService/Reset", &corepb.ResetRequest{}, &corepb.ResetResponse{})
+		return port.Caller(nil, as)(ctx, n.Address(), "/tensorflow.MasterService/Reset", &corepb.ResetRequest{}, &corepb.ResetResponse{})
 	}, true, true},
 	{"list devices", func(ctx context.Context, n *Node, as port.Credentials, _ *wire.Identity) error {
-		return port.Caller(as)(ctx, n.Address(), "/tensorflow.MasterService/ListDevices", &corepb.ListDevicesRequest{}, &corepb.ListDevicesResponse{})
+		return port.Caller(nil, as)(ctx, n.Address(), "/tensorflow.MasterService/ListDevices", &corepb.ListDevicesRequest{}, &corepb.ListDevicesResponse{})
 	}, true, true},
 	{"ask for the health", func(ctx context.Context, n *Node, as port.Credentials, _ *wire.Identity) error {
-		return port.Caller(as)(ctx, n.Address(), healthpb.Health_Check_FullMethodName, &healthpb.HealthCheckRequest{}, &healthpb.HealthCheckResponse{})
+		return port.Caller(nil, as)(ctx, n.Address(), healthpb.Health_Check_FullMethodName, &healthpb.HealthCheckRequest{}, &healthpb.HealthCheckResponse{})
 	}, true, true},
 	{"ask who is there", func(ctx context.Context, n *Node, as port.Credentials, _ *wire.Identity) error {
-		_, err := link.Who(ctx, port.Caller(as), n.Address())
+		_, err := link.Who(ctx, port.Caller(nil, as), n.Address())
 		return err
 	}, true, true},
 	{"make it a guest", func(ctx context.Context, n *Node, as port.Credentials, who *wire.Identity) error {
-		return port.Caller(as)(ctx, n.Address(), wire.GuestLend, &wire.LendRequest{Cluster: 7, Spec: "a=127.0.0.1:1", Task: "/job:a/replica:0/task:0", Master: "/job:a/replica:0/task:0"}, &wire.LendReply{})
+		return port.Caller(nil, as)(ctx, n.Address(), wire.GuestLend, &wire.LendRequest{Cluster: 7, Spec: "a=127.0.0.1:1", Task: "/job:a/replica:0/task:0", Master: "/job:a/replica:0/task:0"}, &wire.LendReply{})
 	}, false, false}, // nobody without the secret
 }
 
-// Whoever tries to get in without a certificate of the cluster's authority is told why not, on each way in, and those
-// with one get as far as it says.
+// TestWhoGetsIn checks that callers without a certificate of the cluster's authority get the reason on each way in, and that callers with
+// one get as far as it allows.
 func TestWhoGetsIn(t *testing.T) {
 	a, foreign := newAuthority(t), newAuthority(t)
 	ps, worker := secured(t, a, nil)
@@ -214,7 +214,7 @@ func TestWhoGetsIn(t *testing.T) {
 		as     *access.Credentials // nil: without TLS
 		client bool
 		task   bool
-		code   status.Code // of those who get nowhere
+		code   status.Code // for those that get nowhere
 	}{
 		{"an outsider", nil, false, false, status.Unauthenticated},
 		{"a client of another authority", foreign.issueTrusting(t, a.ca2(t, foreign), access.ClientName("alice")), false, false, status.Unavailable},
@@ -242,8 +242,8 @@ func TestWhoGetsIn(t *testing.T) {
 	}
 }
 
-// With tokens, clients need no certificate. Whoever shows neither is told so on each way in, and a client's token makes
-// nobody a task.
+// TestTokensOverTLS checks that clients with a token need no certificate. Callers with neither get the reason on each way in, and a
+// client's token makes nobody a task.
 func TestTokensOverTLS(t *testing.T) {
 	a := newAuthority(t)
 	token, line, err := access.NewToken("alice", time.Time{})
@@ -292,7 +292,7 @@ func TestTokensOverTLS(t *testing.T) {
 	if err := addOver(t.Context(), ps.Target(), client.WithCredentials(a.issue(t, access.ClientName("bob")))); err != nil {
 		t.Errorf("bob with a certificate: %v", err)
 	}
-	// A token that takes the place of one that was withdrawn is used by the next call, on the same connection.
+	// The next call, on the same connection, uses the token that replaces a withdrawn one.
 	c, err := client.Dial(t.Context(), ps.Target(), client.WithCredentials(nameless), client.WithTokenFile(file))
 	if err != nil {
 		t.Fatal(err)
@@ -318,7 +318,7 @@ func TestTokensOverTLS(t *testing.T) {
 	}
 }
 
-// ca2 is a file of authorities with this one and another one's, whose clients trust the server therefore.
+// ca2 returns a file with this authority and another one, so that the clients of the other trust the server.
 func (a *authority) ca2(t *testing.T, other *authority) string {
 	t.Helper()
 	own, err := os.ReadFile(a.ca)
@@ -334,8 +334,8 @@ func (a *authority) ca2(t *testing.T, other *authority) string {
 	return path
 }
 
-// A certificate names its task: with that of the worker nobody becomes the ps, neither by opening links nor by being at
-// its address; without the secret nobody becomes anything.
+// TestTasksNeedTheirOwnCertificate checks that a certificate names its task: with the worker's nobody becomes the ps, neither by opening
+// links nor by being at its address. Without the secret nobody becomes anything.
 func TestTasksNeedTheirOwnCertificate(t *testing.T) {
 	for name, c := range map[string]struct {
 		claim  access.Name
@@ -372,7 +372,7 @@ func TestTasksNeedTheirOwnCertificate(t *testing.T) {
 	}
 }
 
-// Only tasks gossip.
+// TestClientsDoNotGossip checks that only tasks gossip.
 func TestClientsDoNotGossip(t *testing.T) {
 	a := newAuthority(t)
 	ps, _ := secured(t, a, nil)
@@ -404,7 +404,7 @@ func withHost(c *tls.Config) *tls.Config {
 	return c
 }
 
-// Certificates without a secret would leave the gossip's packets as they are.
+// TestCertificatesNeedASecret: certificates without a secret would leave gossip's packets unprotected.
 func TestCertificatesNeedASecret(t *testing.T) {
 	a := newAuthority(t)
 	s, err := spec.Parse("worker=127.0.0.1:1,127.0.0.1:2")
@@ -417,7 +417,7 @@ func TestCertificatesNeedASecret(t *testing.T) {
 	}
 }
 
-// A server that others can reach, and that asks nobody who they are, says so.
+// TestExposedServersSaySo checks that a server that others can reach, and that does not identify its callers, says so.
 func TestExposedServersSaySo(t *testing.T) {
 	a := newAuthority(t)
 	for name, c := range map[string]struct {
@@ -428,6 +428,7 @@ func TestExposedServersSaySo(t *testing.T) {
 		"beyond it":                 {func(c *Config) { c.Bind = "0.0.0.0:0" }, "whoever reaches it may run any graph on it. "},
 		"with a policy":             {func(c *Config) { c.Bind, c.Guard = "0.0.0.0:0", access.NewGuard(nil, nil, nil) }, ""},
 		"meant so":                  {func(c *Config) { c.Bind, c.Files.Insecure = "0.0.0.0:0", true }, ""},
+		"on a private network":      {func(c *Config) { c.Bind, c.Private = "0.0.0.0:0", true }, ""},
 		"with certificates": {func(c *Config) {
 			c.Bind, c.Credentials = "0.0.0.0:0", a.issue(t, access.TaskName("worker", 0), "127.0.0.1")
 		}, ""},
@@ -439,7 +440,7 @@ func TestExposedServersSaySo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		told := n.ClusterStatus().Exposed
+		told := n.ClusterStatus(t.Context()).Exposed
 		if err := n.Stop(context.Background()); err != nil {
 			t.Error(err)
 		}

@@ -9,31 +9,31 @@ import (
 
 const modulePath = "github.com/troupe-run/troupe"
 
-// Releases set these with the linker's -X. What is empty comes from what the go command has written into the binary.
+// Releases set these with the linker's -X. Empty ones come from what the go command wrote into the binary.
 var (
 	version string // such as v0.1.0
 	commit  string // the full hash
 	date    string // of the commit, as in RFC 3339
 )
 
-// Build tells which sources the process was built from, and how.
+// Build describes the sources that the process was built from, and how.
 type Build struct {
-	// Version is that of Troupe's module: a release such as v0.1.0, a version that the go command made of a commit, "(devel)" where
-	// the go command was told none, or "(unknown)" if the binary says nothing at all.
+	// Version is that of Troupe's module: a release such as v0.1.0, a version that the go command derived from a commit, "(devel)" if the go
+	// command knew none, or "(unknown)" if the binary has no build information.
 	Version string
-	// Commit is the full hash of the commit, and Date when it was made; empty and the zero Time where the build did not see a
-	// repository. Modified tells that the work tree had changes beyond it.
+	// Commit is the full hash of the commit and Date its time; empty and the zero Time if the build did not see a repository. Modified reports
+	// whether the work tree had uncommitted changes.
 	Commit   string
 	Date     time.Time
 	Modified bool
-	// Go is the version of Go, Platform such as linux/amd64.
+	// Go is the version of Go, Platform is GOOS/GOARCH, such as linux/amd64.
 	Go, Platform string
 }
 
-// Version is the version that this task tells other tasks, clients and operators; see Build.
+// Version returns the version that this task reports to other tasks, clients and operators; see Build.
 func Version() string { return ReadBuild().Version }
 
-// ReadBuild reads what is known of the build of the process.
+// ReadBuild returns what is known about the build of the process.
 func ReadBuild() Build {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -42,7 +42,7 @@ func ReadBuild() Build {
 	return buildOf(info, version, commit, date)
 }
 
-// buildOf puts together what the linker was told and what the go command has written; info may be nil.
+// buildOf combines the linker's values with what the go command wrote; info may be nil.
 func buildOf(info *debug.BuildInfo, version, commit, date string) Build {
 	b := Build{Version: version, Commit: commit, Date: parseDate(date), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info == nil {
@@ -71,7 +71,7 @@ func buildOf(info *debug.BuildInfo, version, commit, date string) Build {
 	return b
 }
 
-// dependency is the version of Troupe's module that a program was built with; empty if it is not told.
+// dependency returns the version of Troupe's module that a program was built with; empty if unknown.
 func dependency(info *debug.BuildInfo) string {
 	for _, d := range info.Deps {
 		if d.Path != modulePath {
@@ -88,7 +88,7 @@ func dependency(info *debug.BuildInfo) string {
 func parseDate(text string) time.Time {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{} // not told
+		return time.Time{} // unknown
 	}
 	return t.UTC()
 }

@@ -495,16 +495,23 @@ func runCluster(t *testing.T, tasks []task, files map[string]string) {
 				scheme = "http"
 			}
 			url := fmt.Sprintf("%s://127.0.1.%d:%s%s", scheme, i+1, web, p.HTTPGet.Path)
-			answer, err := kubelet.Get(url)
-			if err != nil {
-				t.Errorf("%s: %v", one.name, err)
-				continue
-			}
-			if answer.StatusCode != http.StatusOK {
-				t.Errorf("%s: %s answers %s", one.name, url, answer.Status)
-			}
-			if err := answer.Body.Close(); err != nil {
-				t.Error(err)
+			// A task is up for others a moment before it is ready: as the kubelet, this asks again.
+			for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+				answer, err := kubelet.Get(url)
+				if err != nil {
+					t.Errorf("%s: %v", one.name, err)
+					break
+				}
+				if err := answer.Body.Close(); err != nil {
+					t.Error(err)
+				}
+				if answer.StatusCode == http.StatusOK {
+					break
+				}
+				if time.Now().After(end) {
+					t.Errorf("%s: %s answers %s", one.name, url, answer.Status)
+					break
+				}
 			}
 		}
 		if len(one.health) > 0 {

@@ -12,15 +12,20 @@ import (
 
 // ask is a request that waits for its answer.
 type ask struct {
-	task string // where the answer comes from
-	done chan struct{}
-
-	content content // readable when done is closed
+	task string // the task that answers
+	// tell, if set, gets the answer. It must not block. Otherwise done is closed when content and err can be read.
+	tell    func(content, error)
+	done    chan struct{}
+	content content
 	err     error
 }
 
-// settle ends the wait; it is called once, by whoever takes the ask off Cast.asks.
+// settle ends the wait. It is called once, by the goroutine that removed the ask from Cast.asks.
 func (a *ask) settle(c content, err error) {
+	if a.tell != nil {
+		a.tell(c, err)
+		return
+	}
 	a.content, a.err = c, err
 	close(a.done)
 }
@@ -28,14 +33,23 @@ func (a *ask) settle(c content, err error) {
 // Ask sends a message to an actor and waits for its answer, until ctx ends, the actor ends or its task is
 // lost. A nil answer is one without a message.
 func (s *Cast) Ask(ctx context.Context, to Ref, message proto.Message) (proto.Message, error) {
-	to, err := s.resolve(to)
-	if err != nil {
-		return nil, err
+	if IsVirtual(to.Task) {
+		return s.askVirtual(ctx, to, message)
 	}
-	if err := s.checkRef(to); err != nil {
-		return nil, err
-	}
-	size, err := measure(message)
+	answer, err := s.askOnce(ctx, to, message)
+	return answer, plain(err)
+}
+
+func (s *Cast) askVirtual(ctx context.Context, to Ref, message proto.Message) (answer proto.Message, err error) {
+	err = s.anew(ctx, true, func() error {
+		answer, err = s.askOnce(ctx, to, message)
+		return err
+	})
+	return answer, plain(err)
+}
+
+func (s *Cast) askOnce(ctx context.Context, to Ref, message proto.Message) (proto.Message, error) {
+	to, size, err := s.checkAsk(to, message)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +65,20 @@ func (s *Cast) Ask(ctx context.Context, to Ref, message proto.Message) (proto.Me
 	return answer.open()
 }
 
-// request sends mail that is answered, to this task or another one.
+// checkAsk rejects invalid requests. It returns the resolved reference and the size of the message.
+func (s *Cast) checkAsk(to Ref, message proto.Message) (Ref, int, error) {
+	to, err := s.resolve(to)
+	if err != nil {
+		return to, 0, err
+	}
+	if err := s.checkRef(to); err != nil {
+		return to, 0, err
+	}
+	size, err := measure(message)
+	return to, size, err
+}
+
+// request sends mail that expects an answer, to this task or another one.
 func (s *Cast) request(ctx context.Context, to Ref, m *wire.Mail) error {
 	if Outside(to.Task) {
 		return status.InvalidArgumentf("%s is outside the cluster: its actors can be sent to, asked and watched, but not spawned or ended", to.Task)
@@ -60,7 +87,7 @@ func (s *Cast) request(ctx context.Context, to Ref, m *wire.Mail) error {
 	_, err := s.await(ctx, to.Task, func(asker Ref) error {
 		m.From = asker.Name
 		if to.Task == s.config.Self {
-			s.take(to.Task, m)
+			s.take(to.Task, s.config.Boot, m)
 			return nil
 		}
 		return s.mail(ctx, to.Task, m)
@@ -68,34 +95,88 @@ func (s *Cast) request(ctx context.Context, to Ref, m *wire.Mail) error {
 	return err
 }
 
-// await gives a request a name, sends it, and waits for the answer.
+// await names a request, sends it, and waits for the answer.
 func (s *Cast) await(ctx context.Context, task string, send func(asker Ref) error) (content, error) {
 	a := &ask{task: task, done: make(chan struct{})}
-	s.mu.Lock()
-	if s.stopped {
-		s.mu.Unlock()
-		return content{}, s.stopping()
+	name, err := s.register(a)
+	if err != nil {
+		return content{}, err
 	}
-	s.nextAsk++
-	name := "?" + strconv.FormatUint(s.nextAsk, 36)
-	s.asks[name] = a
-	s.mu.Unlock()
 	if err := send(Ref{s.config.Self, name}); err != nil {
 		s.drop(name)
 		return content{}, err
 	}
+	return s.answered(ctx, a, name)
+}
+
+// begin sends mail that expects an answer at once, if that does not have to wait: it then comes before what the caller sends to the task later.
+// finish sends it otherwise, and waits for the answer. It must be called once.
+func (s *Cast) begin(to Ref, m *wire.Mail) (finish func(ctx context.Context) error) {
+	a := &ask{task: to.Task, done: make(chan struct{})}
+	name, err := s.register(a)
+	if err != nil {
+		return func(context.Context) error { return err }
+	}
+	m.To, m.From = to.Name, name
+	sent := true
+	switch l := s.lane(to.Task); {
+	case to.Task == s.config.Self:
+		s.take(to.Task, s.config.Boot, m)
+	case l.linked():
+		sent = s.post(s.life, to.Task, &Letter{To: Conversation, Message: m}, false) == nil // finish tries again, and reports the error
+	default:
+		sent = false
+	}
+	return func(ctx context.Context) error {
+		if !sent {
+			if err := s.mail(ctx, to.Task, m); err != nil {
+				s.drop(name)
+				return err
+			}
+		}
+		_, err := s.answered(ctx, a, name)
+		return err
+	}
+}
+
+// answered waits for the answer to a request that was sent.
+func (s *Cast) answered(ctx context.Context, a *ask, name string) (content, error) {
 	select {
 	case <-a.done:
 		return a.content, a.err
 	case <-ctx.Done():
 	}
-	if !s.drop(name) {
+	if !s.abandon(name, a.task) {
 		<-a.done // the answer has just come
 		return a.content, a.err
 	}
-	asker := Ref{s.config.Self, name}
+	return content{}, status.From(ctx.Err())
+}
+
+// register names a request.
+func (s *Cast) register(a *ask) (name string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return "", s.stopping()
+	}
+	return s.registerLocked(a), nil
+}
+
+func (s *Cast) registerLocked(a *ask) (name string) {
+	s.nextAsk++
+	name = "?" + strconv.FormatUint(s.nextAsk, 36)
+	s.asks[name] = a
+	return name
+}
+
+// abandon gives up a request that has been sent to a task, and makes the task forget it. It returns false if the request has been settled.
+func (s *Cast) abandon(name, task string) bool {
+	if !s.drop(name) {
+		return false
+	}
 	if task == s.config.Self {
-		s.withdraw(asker)
+		s.withdraw(Ref{task, name})
 	} else if !Outside(task) {
 		s.errand(task, func(ctx context.Context) {
 			if err := s.mail(ctx, task, &wire.Mail{From: name, What: &wire.Mail_Withdraw{Withdraw: &wire.Withdraw{}}}); err != nil {
@@ -103,10 +184,10 @@ func (s *Cast) await(ctx context.Context, task string, send func(asker Ref) erro
 			}
 		})
 	}
-	return content{}, status.From(ctx.Err())
+	return true
 }
 
-// drop takes a request back that nobody has answered.
+// drop withdraws an unanswered request.
 func (s *Cast) drop(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +198,7 @@ func (s *Cast) drop(name string) bool {
 	return true
 }
 
-// settle gives a request its answer, if it still waits.
+// settle passes an answer to its request, if that still waits.
 func (s *Cast) settle(name string, c content, err error) {
 	s.mu.Lock()
 	a := s.asks[name]
@@ -128,8 +209,11 @@ func (s *Cast) settle(name string, c content, err error) {
 	}
 }
 
-// Uses tells whether the link to a task is needed though nothing passes over it.
+// Uses reports whether the link to a task is needed although it is idle.
 func (s *Cast) Uses(task string) bool {
+	if s.topics.uses(task) {
+		return true
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range s.asks {
@@ -145,7 +229,7 @@ func (s *Cast) Uses(task string) bool {
 	return false
 }
 
-// down ends what waits for a task whose link broke.
+// down ends everything that waits for a task whose link broke.
 func (s *Cast) down(task string, why error) {
 	var asks []*ask
 	s.mu.Lock()
@@ -167,6 +251,13 @@ func (s *Cast) down(task string, why error) {
 			delete(p.pending, asker)
 		}
 	}
+	var relays []relay
+	for asker, r := range s.relays {
+		if asker.Task == task {
+			delete(s.relays, asker)
+			relays = append(relays, r)
+		}
+	}
 	all := make([]*performer, 0, len(s.actors))
 	for _, p := range s.actors {
 		all = append(all, p)
@@ -179,8 +270,12 @@ func (s *Cast) down(task string, why error) {
 	} else if l := s.lanes[task]; l != nil {
 		l.way.Store(nil)
 	}
+	s.topics.down(task)
 	for _, a := range asks {
 		a.settle(content{}, why)
+	}
+	for _, r := range relays {
+		s.abandon(r.name, r.task)
 	}
 	for ref, id := range lost {
 		s.ended(ref, id, why)

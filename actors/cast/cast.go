@@ -1,6 +1,7 @@
 package cast
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -20,77 +21,94 @@ import (
 	"github.com/troupe-run/troupe/internal/roles"
 )
 
-// Bounds of what programs' actors may take.
+// Limits of programs' actors.
 const (
 	// MaxMessage bounds the encoded size of a message in bytes.
 	MaxMessage = 1 << 20
-	// MaxQueued and MaxQueuedBytes bound what waits for one actor.
+	// MaxQueued and MaxQueuedBytes bound the messages that wait for one actor.
 	MaxQueued      = 8192
 	MaxQueuedBytes = 16 << 20
-	// MaxActors bounds the actors of a task, MaxBytes what waits for all of them.
+	// MaxAsks bounds the answers that an actor waits for after Context.Ask.
+	MaxAsks = MaxQueued
+	// MaxActors bounds the actors of a task, and MaxBytes the messages that wait for all of them.
 	MaxActors = 1 << 16
 	MaxBytes  = 256 << 20
-	// Overhead is how many bytes a message takes in a queue beside its own. They count for MaxBytes.
+	// Overhead is the size in bytes of a queued message's record. It counts towards MaxBytes.
 	Overhead = 136
 	// maxName bounds the bytes of an actor's name.
 	maxName = 256
-	// maxErrands bounds the answers and notices for a task that wait to be sent without anybody who waits
-	// for that, maxCouriers how many are under way.
+	// maxErrands bounds the answers and notices for a task that wait to be sent and for which no caller
+	// waits; maxCouriers is how many are in flight.
 	maxErrands  = 1 << 20
 	maxCouriers = 64
 )
 
-// idPrefix begins the ids that the actor system has for programs' actors.
+// idPrefix begins the actor system's ids of programs' actors.
 const idPrefix = "cast/"
 
-// Ref addresses an actor: the full name of its task, and its own.
+// Ref addresses an actor by the full name of its task and its own name.
 type Ref struct{ Task, Name string }
 
-// Actor gets its messages one at a time.
+// Actor receives its messages one at a time.
 type Actor interface {
-	// Receive handles a proto.Message, an Ended, or what TaskChanged was given.
+	// Receive handles a proto.Message, an Ended, or a value that was passed to TaskChanged.
 	Receive(c *Context, message any)
 	// Close is called once, after the last message.
 	Close() error
 }
 
-// Make makes an actor of a kind for its arguments, which may be nil.
-type Make func(c *Context, arguments proto.Message) (Actor, error)
+// Maker makes the actors of a kind.
+type Maker struct {
+	// Make creates an actor from its arguments, which may be nil.
+	Make func(c *Context, arguments proto.Message) (Actor, error)
+	// Restart is how the actors restart after a failure. If it is nil, they end with their first one.
+	Restart *Restart
+	// Decide decides what follows a failure. If it is nil, the actors restart as often as Restart allows, and then end.
+	Decide func(Failure) Decision
+	// Virtual makes them virtual. If it is nil, they are spawned.
+	Virtual *Virtual
+}
 
-// Ended tells that an actor has ended: Err is nil where that was on purpose.
+// Ended reports that an actor has ended. Err is nil if it ended on purpose.
 type Ended struct {
 	Ref Ref
 	Err error
 }
 
-// Transport takes mail to other tasks.
+// Transport delivers mail to other tasks.
 type Transport interface {
-	// Reach gives the way to a task; where it cannot be reached that is an error, in bounded time.
+	// Reach returns the way to a task. If the task cannot be reached, it fails in bounded time.
 	Reach(ctx context.Context, task string) (Way, error)
-	// Watch registers what is told, without waiting, of every task whose link breaks.
+	// Watch registers a function that is called for every task whose link breaks. It must not block.
 	Watch(down func(task string, err error))
+	// Break breaks the links that a task has opened to this one, because it waits for a message that cannot be delivered.
+	Break(task, why string)
 }
 
-// Config is what a cast is made of.
+// Config holds the parts that a cast is made of.
 type Config struct {
 	System    *actor.ActorSystem
 	Self      string   // the task's full name
 	Tasks     []string // of the cluster
 	Boot      uint64
 	Transport Transport
-	Kinds     map[string]Make
-	// Present gives what is to be told first to who wants to know of tasks.
+	Kinds     map[string]Maker
+	// Present returns the initial status of the tasks for a new subscriber.
 	Present func() []TaskChange
-	// Outsiders lets processes outside the cluster send to the program's actors, and these to theirs.
+	// Watched, if set, is called when the first subscriber for task changes arrives, and when the last one leaves. It must not block.
+	Watched func(bool)
+	// Outsiders allows processes outside the cluster and the program's actors to exchange messages.
 	Outsiders bool
-	// Address is what actors outside know this task by, Refused what is told of messages of the actor
-	// system's from outside that were refused. Both are needed with Outsiders.
+	// Address is what actors outside know this task by, Refused is called for messages of the actor
+	// system's own from outside that were refused. Both are needed with Outsiders.
 	Address string
 	Refused func(target, message, from string)
-	Log     *slog.Logger
+	// Panicked, if set, is called for each panic of an actor. It must not block.
+	Panicked func(actor, kind string, err error)
+	Log      *slog.Logger
 }
 
-// Cast is a task's actors of programs. All methods may be called concurrently.
+// Cast holds the program's actors on a task. All methods may be called concurrently.
 type Cast struct {
 	config Config
 	log    *slog.Logger
@@ -101,45 +119,52 @@ type Cast struct {
 	lanes  map[string]*lane
 	tasks  hub
 	drops  drops
+	placer *placer
+	keeper Maker // of keepers and anchors
+	topics *topics
 
-	outsidersMu sync.Mutex
+	outsidersMu sync.Mutex       // guards outsiders: messages from outside arrive on the goroutines of their connections
 	outsiders   map[string]*lane // by the addresses of processes outside the cluster
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards the rest: programs send and ask on their own goroutines; the actors themselves handle one message at a time
 	stopped bool
 	actors  map[string]*performer
-	handled map[string]uint64 // by kind, messages that actors had handled which have ended
-	born    uint64            // actors so far
+	former  map[string]roles.KindStatus // by kind, the totals of ended actors
+	born    uint64                      // actors so far
 	asks    map[string]*ask
 	nextAsk uint64
-	asked   map[Ref]*performer // requests that an actor has got and not answered, by who asks
+	asked   map[Ref]*performer // requests that an actor has got and not answered, by their sender
+	relays  map[Ref]relay      // requests that were forwarded to another task, by their sender
 	watches map[Ref]*watch
 	nextID  uint64
 }
 
-// New makes a task's cast.
+// New creates a task's cast.
 func New(c Config) *Cast {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
 	s := &Cast{config: c, log: c.Log, lanes: map[string]*lane{}, outsiders: map[string]*lane{}, actors: map[string]*performer{},
-		asks: map[string]*ask{}, nextAsk: rand.Uint64(), asked: map[Ref]*performer{}, watches: map[Ref]*watch{}, nextID: rand.Uint64()}
-	s.tasks.subscribers = map[*Subscription]struct{}{}
+		asks: map[string]*ask{}, nextAsk: rand.Uint64(), asked: map[Ref]*performer{}, relays: map[Ref]relay{}, watches: map[Ref]*watch{}, nextID: rand.Uint64() >> 1}
+	s.tasks.subscribers, s.tasks.watched = map[*Subscription]struct{}{}, c.Watched
 	s.life, s.die = context.WithCancel(context.Background())
 	for _, t := range c.Tasks {
 		s.lanes[t] = &lane{}
 	}
+	s.placer = newPlacer(s)
+	s.keeper = Maker{Make: makeKeeper}
+	s.topics = newTopics(s)
 	c.Transport.Watch(s.down)
 	return s
 }
 
-// Self is the task's full name.
+// Self returns the task's full name.
 func (s *Cast) Self() string { return s.config.Self }
 
-// KindPrefix is what the kinds of programs' actors begin with in the list of a task's actors, where the runtime's are, too.
+// KindPrefix begins the kinds of programs' actors in the list of a task's actors, which also has the runtime's.
 const KindPrefix = "program/"
 
-// List gives the task's actors of programs, in no order. It waits for no actor. None has panics: an actor ends with its first.
+// List returns the program's actors on the task, in no order. It waits for no actor. Only actors that restart have panicked.
 func (s *Cast) List() []roles.Status {
 	s.mu.Lock()
 	all := slices.Collect(maps.Values(s.actors))
@@ -151,7 +176,7 @@ func (s *Cast) List() []roles.Status {
 	return list
 }
 
-// Kinds sums up the task's actors of programs by kind, in no order. It waits for no actor.
+// Kinds returns the totals of the program's actors on the task by kind, in no order. It waits for no actor.
 func (s *Cast) Kinds() []roles.KindStatus {
 	all := map[string]*roles.KindStatus{}
 	of := func(kind string) *roles.KindStatus {
@@ -161,11 +186,11 @@ func (s *Cast) Kinds() []roles.KindStatus {
 		return all[kind]
 	}
 	s.mu.Lock()
-	for kind, handled := range s.handled {
-		of(kind).Handled = handled
+	for kind, k := range s.former {
+		of(kind).Handled, of(kind).Panics, of(kind).Restarts = k.Handled, k.Panics, k.Restarts
 	}
 	for _, p := range s.actors {
-		of(p.kind).Add(roles.Status{Handled: p.begun.Load(), Waiting: p.queued()})
+		of(p.kind).Add(roles.Status{Handled: p.begun.Load(), Panics: p.panics.Load(), Restarts: p.restarts.Load(), Waiting: p.queued()})
 	}
 	s.mu.Unlock()
 	out := make([]roles.KindStatus, 0, len(all))
@@ -175,19 +200,23 @@ func (s *Cast) Kinds() []roles.KindStatus {
 	return out
 }
 
-// countEndedLocked keeps what an actor that has ended had done.
+// countEndedLocked adds an ended actor's counts to the totals.
 func (s *Cast) countEndedLocked(p *performer) {
-	if s.handled == nil {
-		s.handled = map[string]uint64{}
+	k := s.former[p.kind]
+	k.Handled += p.begun.Load()
+	k.Panics += p.panics.Load()
+	k.Restarts += p.restarts.Load()
+	if s.former == nil {
+		s.former = map[string]roles.KindStatus{}
 	}
-	s.handled[p.kind] += p.begun.Load()
+	s.former[p.kind] = k
 }
 
-// Knows tells whether a name is the full name of a task of the cluster.
+// Knows reports whether a name is the full name of a task of the cluster.
 func (s *Cast) Knows(task string) bool { return s.lanes[task] != nil }
 
 // Stop ends all actors: their contexts end, they handle no further message, and are closed. It waits for
-// them until ctx ends; who goes on then is named in the error.
+// them until ctx ends; the error names those that still run.
 func (s *Cast) Stop(ctx context.Context) error {
 	s.mu.Lock()
 	s.stopped = true
@@ -235,8 +264,8 @@ func (s *Cast) stopping() error {
 	return status.Errorf(status.Cancelled, "The server of %s is stopping.", s.config.Self)
 }
 
-// errand runs f, which has something to say to a task and ends with its context, on a goroutine that Stop
-// waits for. False where that will not be: the cast stops, or far too much waits for the task.
+// errand runs f, which sends something to a task and ends with its context, on a goroutine that Stop
+// waits for. It returns false if the cast is stopping, or if far too much waits for the task.
 func (s *Cast) errand(task string, f func(ctx context.Context)) bool {
 	l := s.lane(task)
 	s.mu.Lock()
@@ -272,8 +301,11 @@ func (s *Cast) run(l *lane) {
 	}
 }
 
-// resolve checks a reference; an empty task is the own one.
+// resolve checks a reference, and locates a virtual actor. An empty task means this one.
 func (s *Cast) resolve(r Ref) (Ref, error) {
+	if IsVirtual(r.Task) {
+		return s.locate(r)
+	}
 	if r.Task == "" {
 		r.Task = s.config.Self
 	}
@@ -283,7 +315,7 @@ func (s *Cast) resolve(r Ref) (Ref, error) {
 	return r, nil
 }
 
-// checkName refuses what cannot be an actor's name.
+// checkName rejects invalid names of actors.
 func checkName(name string) error {
 	bad := strings.IndexFunc(name, func(c rune) bool { return c <= ' ' || c == 0x7f || c == '?' || c == '#' })
 	if name == "" || len(name) > maxName || bad >= 0 {
@@ -292,7 +324,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// checkRef refuses what cannot be an actor's name on its task; outside there may be others.
+// checkRef rejects invalid names of actors on tasks. Outside the cluster, other names are allowed.
 func (s *Cast) checkRef(r Ref) error {
 	if Outside(r.Task) && r.Name != "" {
 		return nil
@@ -300,9 +332,43 @@ func (s *Cast) checkRef(r Ref) error {
 	return checkName(r.Name)
 }
 
-// Spawn makes an actor of a kind on ref's task and waits until it is there, or why it is not. Without a
-// name it gets one of its own.
+// Spawn creates an actor of a kind on ref's task and waits until it exists, or fails. Without a
+// name, the actor gets a generated one.
 func (s *Cast) Spawn(ctx context.Context, kind string, ref Ref, arguments proto.Message) (Ref, error) {
+	return s.create(ctx, kind, ref, arguments, nil)
+}
+
+// Ensure returns once an actor of a kind exists at ref: the one that is there, or else one that it creates.
+func (s *Cast) Ensure(ctx context.Context, kind string, ref Ref, arguments proto.Message) (Ref, error) {
+	enclosed, err := enclose(arguments)
+	if err != nil {
+		return Ref{}, err
+	}
+	return s.ensure(ctx, kind, ref, enclosed)
+}
+
+// ensure is Ensure with encoded arguments; nil for none.
+func (s *Cast) ensure(ctx context.Context, kind string, ref Ref, arguments *wire.Content) (Ref, error) {
+	if ref.Name == "" {
+		return Ref{}, status.InvalidArgumentf("an actor of kind %q that is to be there already, or else to be made, needs a name", kind)
+	}
+	return s.createWith(ctx, ref, &wire.Spawn{Kind: kind, Arguments: arguments, Ensure: true}, nil)
+}
+
+// create is Spawn of an actor that ends with its parent, if it has one. A parent's task is this one.
+func (s *Cast) create(ctx context.Context, kind string, ref Ref, arguments proto.Message, parent *life) (Ref, error) {
+	enclosed, err := enclose(arguments)
+	if err != nil {
+		return Ref{}, err
+	}
+	return s.createWith(ctx, ref, &wire.Spawn{Kind: kind, Arguments: enclosed}, parent)
+}
+
+// createWith is create with the encoded request.
+func (s *Cast) createWith(ctx context.Context, ref Ref, q *wire.Spawn, parent *life) (Ref, error) {
+	if IsVirtual(ref.Task) {
+		return Ref{}, status.InvalidArgumentf("Actors of kind %q are virtual: they begin with their first message, and are not spawned", q.GetKind())
+	}
 	ref, err := s.resolve(ref)
 	if err != nil {
 		return Ref{}, err
@@ -310,23 +376,30 @@ func (s *Cast) Spawn(ctx context.Context, kind string, ref Ref, arguments proto.
 	if ref.Name == "" {
 		s.mu.Lock()
 		s.nextID++
-		ref.Name = kind + "-" + strconv.FormatUint(s.nextID, 36)
+		ref.Name = generated(q.GetKind(), s.nextID)
 		s.mu.Unlock()
 	}
 	if err := checkName(ref.Name); err != nil {
 		return Ref{}, err
 	}
-	enclosed, err := enclose(arguments)
-	if err != nil {
-		return Ref{}, err
+	if parent != nil {
+		_, err = s.await(ctx, ref.Task, func(asker Ref) error {
+			s.spawn(ref.Name, q, asker, parent)
+			return nil
+		})
+	} else {
+		err = s.request(ctx, ref, &wire.Mail{What: &wire.Mail_Spawn{Spawn: q}})
 	}
-	if err := s.request(ctx, ref, &wire.Mail{What: &wire.Mail_Spawn{Spawn: &wire.Spawn{Kind: kind, Arguments: enclosed}}}); err != nil {
+	if err != nil {
 		return Ref{}, err
 	}
 	return ref, nil
 }
 
-// End lets an actor handle what it has got, ends it, and waits until it has ended.
+// generated returns the name of an actor that is given none.
+func generated(kind string, id uint64) string { return kind + "-" + strconv.FormatUint(id, 36) }
+
+// End lets an actor handle its queued messages, ends it, and waits until it has ended.
 func (s *Cast) End(ctx context.Context, ref Ref) error {
 	ref, err := s.resolve(ref)
 	if err != nil {
@@ -335,58 +408,102 @@ func (s *Cast) End(ctx context.Context, ref Ref) error {
 	return s.request(ctx, ref, &wire.Mail{What: &wire.Mail_End{End: &wire.End{}}})
 }
 
-// spawn makes an actor of this task; who asked is told when it is there.
-func (s *Cast) spawn(name string, q *wire.Spawn, asker Ref) {
-	p, err := s.admit(name, q, asker)
-	if err != nil {
-		s.answer(asker, err)
+// spawn creates an actor of this task, and notifies the requester when it exists. parent is nil if it is no child.
+func (s *Cast) spawn(name string, q *wire.Spawn, asker Ref, parent *life) {
+	for {
+		p, created, err := s.admit(name, q, asker, parent)
+		switch {
+		case err != nil:
+			s.answer(asker, err)
+		case !created && !p.join(q, asker):
+			continue // it has just ended
+		case created && parent != nil && !parent.adopt(p):
+			p.finish(parent.performer.over())
+		case created:
+			s.start(p)
+		}
 		return
 	}
+}
+
+// start makes the actor system run an actor.
+func (s *Cast) start(p *performer) {
 	props := actor.PropsFromFunc(p.receive, actor.WithSupervisor(actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.StopDirective })))
-	// Ids of the actor system's own: a name may be given again before the system has forgotten it.
+	// The actor system's ids are separate, because a name may be reused before the system has forgotten it.
 	pid, err := s.config.System.Root.SpawnNamed(props, idPrefix+strconv.FormatUint(p.number, 10))
 	if err != nil {
-		p.finish(status.Internalf("The actor %s did not start: %v", name, err))
+		p.finish(status.Internalf("The actor %s did not start: %v", p.ref.Name, err))
 		return
 	}
 	p.found(pid)
 }
 
-func (s *Cast) admit(name string, q *wire.Spawn, asker Ref) (*performer, error) {
+// admit adds an actor. If there is one that the request is content with, it returns that, with created false.
+func (s *Cast) admit(name string, q *wire.Spawn, asker Ref, parent *life) (p *performer, created bool, err error) {
 	if err := checkName(name); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	create := s.config.Kinds[q.GetKind()]
-	if create == nil {
-		return nil, status.Errorf(status.NotFound, "The program of %s has no actors of kind %q; it has %s", s.config.Self, q.GetKind(), list(s.config.Kinds))
+	maker, known := s.config.Kinds[q.GetKind()]
+	switch q.GetKind() {
+	case keeperKind:
+		maker, known = s.keeper, true
+	case topicKind:
+		maker, known = s.topics.maker(name), true
+	}
+	if !known {
+		return nil, false, status.Errorf(status.NotFound, "The program of %s has no actors of kind %q; it has %s", s.config.Self, q.GetKind(), list(s.config.Kinds))
+	}
+	if kind, _, v := s.virtualOf(name); v != nil || maker.Virtual != nil {
+		return nil, false, status.InvalidArgumentf("%s cannot be spawned: actors of kind %q are virtual, and begin with their first message", name, cmp.Or(kind, q.GetKind()))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	there := s.actors[name]
 	switch {
 	case s.stopped:
-		return nil, s.stopping()
-	case s.actors[name] != nil:
-		return nil, status.Errorf(status.AlreadyExists, "There is an actor %s already on %s, of kind %q", name, s.config.Self, s.actors[name].kind)
-	case len(s.actors) >= MaxActors:
+		return nil, false, s.stopping()
+	case there != nil && q.GetEnsure() && there.kind == q.GetKind():
+		return there, false, nil
+	case there != nil:
+		return nil, false, status.Errorf(status.AlreadyExists, "There is an actor %s already on %s, of kind %q", name, s.config.Self, there.kind)
+	}
+	p, err = s.addLocked(name, q, maker, asker, parent)
+	return p, true, err
+}
+
+// addLocked adds an actor, whose name is free.
+func (s *Cast) addLocked(name string, q *wire.Spawn, maker Maker, asker Ref, parent *life) (*performer, error) {
+	if len(s.actors) >= MaxActors {
 		return nil, status.Errorf(status.ResourceExhausted, "%s has %d actors, which is the limit", s.config.Self, MaxActors)
 	}
 	s.born++
-	p := newPerformer(s, name, q, create, asker)
+	p := newPerformer(s, name, q, maker, asker, parent)
 	s.actors[name] = p
 	return p, nil
 }
 
-func list(kinds map[string]Make) string {
+func list(kinds map[string]Maker) string {
 	if len(kinds) == 0 {
 		return "none at all"
 	}
 	return strings.Join(slices.Sorted(maps.Keys(kinds)), ", ")
 }
 
-// find gives an actor of this task.
+// find returns an actor of this task.
 func (s *Cast) find(name string) (*performer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.findLocked(name)
+}
+
+// receiverLocked returns the actor of this task that a message is for. It may be a virtual one that begins with it: the caller calls launch when it
+// has released mu.
+func (s *Cast) receiverLocked(name string) (*performer, error) {
+	if s.actors[name] == nil && !s.stopped {
+		if kind, identity, v := s.virtualOf(name); v != nil {
+			return s.activateLocked(kind, identity, v)
+		}
+	}
 	return s.findLocked(name)
 }
 
@@ -396,15 +513,41 @@ func (s *Cast) findLocked(name string) (*performer, error) {
 	case p == nil && s.stopped:
 		return nil, s.stopping()
 	case p == nil:
-		return nil, status.Errorf(status.NotFound, "There is no actor %s on %s", name, s.config.Self)
+		return nil, notBegun(status.Errorf(status.NotFound, "There is no actor %s on %s", name, s.config.Self))
 	}
 	return p, nil
 }
 
-// expectLocked keeps in mind who has asked an actor, until that is answered. It does nothing for messages that are no
-// requests, and for an actor that is ending.
+// expectLocked records the sender of a request to an actor until the request is answered. It does nothing for messages that
+// are not requests, and for an actor that is ending.
 func (s *Cast) expectLocked(p *performer, asker Ref) {
 	if p.pending != nil && isAsk(asker.Name) {
-		p.pending[asker], s.asked[asker] = struct{}{}, p
+		p.pending[asker], s.asked[asker] = nil, p
+	}
+}
+
+// keep records that a request is kept by the life of its actor.
+func (s *Cast) keep(r *Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := r.life.performer; p.holdsLocked(r.asker) {
+		p.pending[r.asker] = r.life
+	}
+}
+
+// failKept fails the requests that the life of an actor has kept.
+func (s *Cast) failKept(l *life, why error) {
+	var kept []Ref
+	s.mu.Lock()
+	for asker, by := range l.performer.pending {
+		if by == l {
+			kept = append(kept, asker)
+			delete(l.performer.pending, asker)
+			delete(s.asked, asker)
+		}
+	}
+	s.mu.Unlock()
+	for _, asker := range kept {
+		s.answer(asker, why)
 	}
 }

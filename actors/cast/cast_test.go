@@ -22,15 +22,20 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// network joins casts without links. Each letter is encoded and decoded on its way.
+// network joins casts without links. Each letter is encoded and decoded in transit.
 type network struct {
-	t *testing.T
+	t     *testing.T
+	order sync.Mutex // letters arrive in the order in which they are numbered
 
 	mu    sync.Mutex
 	casts map[string]*Cast
-	downs map[string][]func(string, error)                       // by the task that watches
-	pass  func(from, to string, m proto.Message, deliver func()) // nil: all arrives
-	sent  map[string]uint64                                      // by the task that sends
+	downs map[string][]func(string, error)                       // by the watching task
+	pass  func(from, to string, m proto.Message, deliver func()) // nil delivers all
+	sent  map[string]uint64                                      // by the sending task
+	lose  func(m proto.Message) bool                             // reports whether a message cannot be sent; nil: all can
+	reach func(ctx context.Context) error                        // waits for a link; nil: there is one at once
+	// broken gets the tasks whose links are broken; nil: none are to be.
+	broken chan string
 }
 
 // end is one task's end of the network.
@@ -39,12 +44,27 @@ type end struct {
 	self string
 }
 
-func (e end) Reach(_ context.Context, task string) (Way, error) { return path{e, task}, nil }
+func (e end) Reach(ctx context.Context, task string) (Way, error) {
+	if e.net.reach != nil {
+		if err := e.net.reach(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return path{e, task}, nil
+}
 
 func (e end) Watch(down func(string, error)) {
 	e.net.mu.Lock()
 	defer e.net.mu.Unlock()
 	e.net.downs[e.self] = append(e.net.downs[e.self], down)
+}
+
+func (e end) Break(task, why string) {
+	if e.net.broken == nil {
+		e.net.t.Errorf("%s broke the links of %s: %s", e.self, task, why)
+		return
+	}
+	e.net.broken <- task
 }
 
 type path struct {
@@ -57,7 +77,13 @@ func (p path) Post(_ context.Context, m *Letter) error {
 	if err != nil {
 		return err
 	}
+	p.net.order.Lock()
+	defer p.net.order.Unlock()
 	p.net.mu.Lock()
+	if p.net.lose != nil && p.net.lose(m.Message) {
+		p.net.mu.Unlock()
+		return status.Errorf(status.Unavailable, "%s cannot be reached", p.to)
+	}
 	to, pass := p.net.casts[p.to], p.net.pass
 	p.net.sent[p.self]++
 	came := Letter{To: m.To, From: m.From, Number: p.net.sent[p.self], Kind: kindOf(m.Message), Data: data}
@@ -71,6 +97,8 @@ func (p path) Post(_ context.Context, m *Letter) error {
 	return nil
 }
 
+func (p path) Ended() bool { return false }
+
 func (p path) TryPost(ctx context.Context, m *Letter) error { return p.Post(ctx, m) }
 
 func kindOf(m proto.Message) *Kind {
@@ -78,7 +106,7 @@ func kindOf(m proto.Message) *Kind {
 	return &Kind{Name: string(t.Descriptor().FullName()), Type: t}
 }
 
-// cut tells both ends that the link between two tasks broke.
+// cut notifies both ends that the link between two tasks broke.
 func (n *network) cut(a, b string) {
 	for _, ends := range [][2]string{{a, b}, {b, a}} {
 		for _, down := range n.downs[ends[0]] {
@@ -87,13 +115,16 @@ func (n *network) cut(a, b string) {
 	}
 }
 
-// echo answers with what it gets; its fields tell what the last one was.
+// echo sends each message to got and answers with it; if hold is set, it keeps the message and does not answer.
 type echo struct {
 	got  chan<- any
 	hold bool
 }
 
 func (e *echo) Receive(c *Context, message any) {
+	if e.hold {
+		c.Keep()
+	}
 	e.got <- message
 	if m, ok := message.(proto.Message); ok && !e.hold && c.Sender() != (Ref{}) {
 		if err := c.Reply(m); err != nil {
@@ -113,9 +144,9 @@ func newNetwork(t *testing.T, tasks ...string) (*network, chan any) {
 		system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return log }),
 			actor.WithDeadLetterThrottleInterval(time.Millisecond))
 		s := New(Config{System: system, Self: task, Tasks: tasks, Boot: uint64(i + 1), Transport: end{n, task}, Log: log,
-			Kinds: map[string]Make{
-				"echo":  func(*Context, proto.Message) (Actor, error) { return &echo{got: got}, nil },
-				"stone": func(*Context, proto.Message) (Actor, error) { return &echo{got: got, hold: true}, nil },
+			Kinds: map[string]Maker{
+				"echo":  {Make: func(*Context, proto.Message) (Actor, error) { return &echo{got: got}, nil }},
+				"stone": {Make: func(*Context, proto.Message) (Actor, error) { return &echo{got: got, hold: true}, nil }},
 			}})
 		n.casts[task] = s
 		systems = append(systems, system)
@@ -128,10 +159,13 @@ func newNetwork(t *testing.T, tasks ...string) (*network, chan any) {
 		}
 		for task, s := range n.casts {
 			s.mu.Lock()
-			if left := s.bytes.Load(); left != 0 || len(s.actors)+len(s.asked)+len(s.asks)+len(s.watches) > 0 {
+			if left := s.bytes.Load(); left != 0 || len(s.actors)+len(s.asked)+len(s.asks)+len(s.relays)+len(s.watches) > 0 {
 				t.Errorf("%s keeps %d bytes, %d actors, %d and %d requests, %d watches", task, left, len(s.actors), len(s.asked), len(s.asks), len(s.watches))
 			}
 			s.mu.Unlock()
+			if left := len(s.topics.subscribers); left > 0 {
+				t.Errorf("%s keeps %d topics", task, left)
+			}
 		}
 		for _, system := range systems {
 			system.Shutdown()
@@ -155,7 +189,7 @@ func spawn(t *testing.T, s *Cast, kind string, ref Ref) Ref {
 	return ref
 }
 
-// A message of a type that the program does not know, or that is none at all, costs itself alone.
+// A message of a type that the program does not know, or of no type, fails alone.
 func TestMessagesThatMakeNoSense(t *testing.T) {
 	n, _ := newNetwork(t, "a", "b")
 	a := n.casts["a"]
@@ -195,7 +229,7 @@ func TestMessagesThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// Mail that was overtaken is dropped: what arrives is in order.
+// Overtaken mail is dropped: what arrives is in order.
 func TestOvertakenMail(t *testing.T) {
 	n, got := newNetwork(t, "a", "b")
 	a := n.casts["a"]
@@ -223,7 +257,7 @@ func TestOvertakenMail(t *testing.T) {
 	}
 }
 
-// Whoever waits is told when the link breaks, whatever was lost with it.
+// All waiting callers learn of a broken link, whatever was lost with it.
 func TestLostTasks(t *testing.T) {
 	n, got := newNetwork(t, "a", "b")
 	a, b := n.casts["a"], n.casts["b"]
@@ -233,7 +267,7 @@ func TestLostTasks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.context.Watch(stone); err != nil {
+	if err := p.life.context.Watch(stone, stone); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan Ended, 2)
@@ -269,7 +303,7 @@ func TestLostTasks(t *testing.T) {
 		t.Error("a lost task's request is kept")
 	}
 	b.mu.Unlock()
-	// A new watch is not ended by what the old one hears late.
+	// A late notification of the old watch does not end the new one.
 	if set, _, err = a.Watch(stone, func(e Ended) { ended <- e }); err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +320,7 @@ func TestLostTasks(t *testing.T) {
 	}
 }
 
-// A notice of an end that is lost is sent again.
+// A lost notice of an end is sent again.
 func TestLostNotice(t *testing.T) {
 	n, _ := newNetwork(t, "a", "b")
 	a := n.casts["a"]
@@ -315,7 +349,64 @@ func TestLostNotice(t *testing.T) {
 	}
 }
 
-// A request that is given up is forgotten where it waits.
+// A watch that is withdrawn and set again learns of the end, though the two messages may arrive in the wrong order.
+func TestWatchesThatOvertakeEachOther(t *testing.T) {
+	n, _ := newNetwork(t, "a", "b")
+	a, b := n.casts["a"], n.casts["b"]
+	ref := spawn(t, a, "echo", Ref{"b", "echo"})
+	ended := make(chan Ended, 1)
+	set, _, err := a.Watch(ref, func(e Ended) { ended <- e })
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-set
+	p, err := b.find(ref.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.mu.Lock()
+	w := p.watchers["a"]
+	p.mu.Unlock()
+	b.watched(ref.Name, Ref{Task: "a"}, watching{w.boot, w.id - 1})
+	if err := b.End(deadline(t), ref); err != nil {
+		t.Fatal(err)
+	}
+	if e := <-ended; e.Err != nil || e.Ref != ref {
+		t.Errorf("%v", e)
+	}
+}
+
+// A task that cannot receive its answer learns that the link is broken, rather than nothing.
+func TestAnswersThatCannotBeSent(t *testing.T) {
+	n, _ := newNetwork(t, "a", "b")
+	a := n.casts["a"]
+	ref := spawn(t, a, "echo", Ref{"b", "echo"})
+	n.mu.Lock()
+	n.broken = make(chan string, 1)
+	n.lose = func(m proto.Message) bool {
+		mail, _ := m.(*wire.Mail)
+		_, answers := mail.GetWhat().(*wire.Mail_Failure)
+		return answers
+	}
+	n.mu.Unlock()
+	asked := make(chan error, 1)
+	go func() {
+		_, err := a.Ask(context.Background(), Ref{"b", "nobody"}, &emptypb.Empty{})
+		asked <- err
+	}()
+	if task := <-n.broken; task != "a" {
+		t.Errorf("the links of %s are broken", task)
+	}
+	n.cut("a", "b")
+	if err := <-asked; status.CodeOf(err) != status.Unavailable {
+		t.Error(err)
+	}
+	if err := a.End(deadline(t), ref); err != nil {
+		t.Error(err)
+	}
+}
+
+// An abandoned request is forgotten where it waits.
 func TestWithdrawnRequests(t *testing.T) {
 	n, got := newNetwork(t, "a", "b")
 	for _, task := range []string{"a", "b"} {
@@ -341,25 +432,25 @@ func TestWithdrawnRequests(t *testing.T) {
 	}
 }
 
-// Who is slow hears of each task's last change, and is woken once for all of them.
+// A slow subscriber learns of each task's last change and is woken once for all of them.
 func TestSlowSubscribers(t *testing.T) {
 	n, _ := newNetwork(t, "a")
 	a := n.casts["a"]
 	woken := 0
 	sub := a.Subscribe(func(*Subscription) { woken++ })
 	for i := range 3 {
-		a.TaskChanged(TaskChange{"x", i})
-		a.TaskChanged(TaskChange{"y", -i})
+		a.TaskChanged(TaskChange{"x", true, i})
+		a.TaskChanged(TaskChange{"y", true, -i})
 	}
 	if got := sub.Take(); len(got) != 2 || got[0] != 2 || got[1] != -2 || woken != 1 {
 		t.Errorf("%v after %d times woken", got, woken)
 	}
-	a.TaskChanged(TaskChange{"y", 7})
+	a.TaskChanged(TaskChange{"y", true, 7})
 	if got := sub.Take(); len(got) != 1 || got[0] != 7 || woken != 2 {
 		t.Errorf("%v after %d times woken", got, woken)
 	}
 	sub.Cancel()
-	a.TaskChanged(TaskChange{"y", 8})
+	a.TaskChanged(TaskChange{"y", true, 8})
 	if got := sub.Take(); len(got) != 0 || woken != 2 {
 		t.Errorf("%v after the end", got)
 	}
@@ -374,11 +465,11 @@ func (g gate) Receive(*Context, any) {
 }
 func (gate) Close() error { return nil }
 
-// TestList: an actor is listed while it is there, with what it has handled and what waits for it.
+// TestList: an actor is listed while it runs, with the numbers of messages that it has handled and that wait.
 func TestList(t *testing.T) {
 	n, _ := newNetwork(t, "a")
 	a, g := n.casts["a"], gate{make(chan struct{}, 10), make(chan struct{})}
-	a.config.Kinds["gate"] = func(*Context, proto.Message) (Actor, error) { return g, nil }
+	a.config.Kinds["gate"] = Maker{Make: func(*Context, proto.Message) (Actor, error) { return g, nil }}
 	before := time.Now()
 	ref := spawn(t, a, "gate", Ref{"a", "g"})
 	for range 3 {

@@ -2,105 +2,274 @@ package cast
 
 import (
 	"context"
+	"sync/atomic"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/troupe-run/troupe/graph/status"
-	"github.com/troupe-run/troupe/internal/contain"
 )
 
-// Context is what an actor knows of itself and does. It is for the actor's own goroutine, but for Cast,
-// Self and Life.
+// Context is an actor's view of itself and of the message that it handles. A message with a sender has its own
+// Context, which may be kept. Only Cast, Self, Life, Reply and Fail may be called on other goroutines than the actor's.
 type Context struct {
-	performer *performer
-	sender    Ref
-	tasks     *Subscription
+	life    *life
+	sender  Ref
+	request *Request // nil if the message is not a request
 }
 
-// Cast is the task's cast.
-func (c *Context) Cast() *Cast { return c.performer.cast }
+// Cast returns the task's cast.
+func (c *Context) Cast() *Cast { return c.life.performer.cast }
 
-// Self is the actor's own address.
-func (c *Context) Self() Ref { return c.performer.ref }
+// Self returns the actor's own address.
+func (c *Context) Self() Ref {
+	p := c.life.performer
+	if p.virtual != nil {
+		return p.cast.virtualize(p.ref)
+	}
+	return p.ref
+}
 
-// Sender is who sent the message that is being handled; the zero Ref where that is nobody to answer.
-func (c *Context) Sender() Ref { return c.sender }
+// Sender returns the sender of the message that is being handled; the zero Ref if it cannot be answered.
+func (c *Context) Sender() Ref { return c.Cast().virtualize(c.sender) }
 
-// Life ends when the actor does, or when its server stops.
-func (c *Context) Life() context.Context { return c.performer.life }
+// Life returns a context that ends when the actor restarts or ends, or when its server stops.
+func (c *Context) Life() context.Context { return c.life.ctx }
 
 // Send sends a message from this actor.
 func (c *Context) Send(to Ref, message proto.Message) error {
-	// An actor that waited for room in its own queue would make none.
-	return c.performer.cast.send(c.performer.life, c.Self(), to, message, to != c.Self())
+	// An actor that waited for room in its own queue would wait forever.
+	return c.send(to, message, to != c.life.performer.ref && to != c.Self())
 }
 
 // TrySend is Send that does not wait for room: RESOURCE_EXHAUSTED.
 func (c *Context) TrySend(to Ref, message proto.Message) error {
-	return c.performer.cast.send(c.performer.life, c.Self(), to, message, false)
+	return c.send(to, message, false)
 }
 
-var errNoSender = status.New(status.FailedPrecondition, "The message that is being handled has no sender")
+func (c *Context) send(to Ref, message proto.Message, wait bool) error {
+	if c.life.unsent.Load() {
+		if err := c.life.await(to.Task); err != nil {
+			return err
+		}
+	}
+	return c.Cast().send(c.life.ctx, c.life.performer.ref, to, message, wait)
+}
 
-// Reply sends a message to the sender.
+var errNoSender = status.New(status.FailedPrecondition, "the message that is being handled has no sender")
+
+// Reply sends a message to the sender. For a request, it is the one answer.
 func (c *Context) Reply(message proto.Message) error {
-	if c.sender == (Ref{}) {
+	switch {
+	case c.request != nil:
+		return c.request.Reply(message)
+	case c.sender == (Ref{}):
 		return errNoSender
 	}
-	return c.Send(c.sender, message)
+	return c.Send(c.Sender(), message)
 }
 
 // Fail answers a request with an error.
 //
-// To one outside the cluster it is a dead letter: their protocol has no errors.
+// A requester outside the cluster receives a dead letter instead: its protocol has no errors.
 func (c *Context) Fail(err error) error {
-	if Outside(c.sender.Task) && err != nil {
-		c.performer.cast.deadLetter(c.Self().Name, c.sender)
+	switch {
+	case err == nil:
+		return status.InvalidArgumentf("a request cannot fail without an error")
+	case Outside(c.sender.Task):
+		c.Cast().deadLetter(c.Self().Name, c.sender)
 		return nil //nolint:nilerr // err is the answer, and no failure to give it
+	case c.request == nil:
+		return status.New(status.FailedPrecondition, "the message that is being handled is not a request")
 	}
-	if !isAsk(c.sender.Name) {
-		return status.New(status.FailedPrecondition, "The message that is being handled is no request")
-	}
-	if err == nil {
-		return status.InvalidArgumentf("A request cannot fail without an error")
-	}
-	c.performer.cast.withdraw(c.sender)
-	c.performer.cast.answer(c.sender, err)
-	return nil
+	return c.request.Fail(err)
 }
 
-// Watch lets the actor get an Ended when another one ends.
-func (c *Context) Watch(ref Ref) error {
-	p := c.performer
-	key := new(func())
-	p.mu.Lock()
-	p.held[key] = struct{}{}
-	p.mu.Unlock()
-	_, cancel, err := p.cast.Watch(ref, func(e Ended) {
-		p.letGo(key)
-		p.tell(e)
-	})
+// Conclude answers the message with what its handler returned. A request receives the answer or, if err is not nil or the answer cannot be sent,
+// an error. For another message, err is logged.
+func (c *Context) Conclude(answer proto.Message, err error) {
+	if c.request != nil {
+		if err == nil {
+			err = c.request.Reply(answer)
+		}
+		if err == nil {
+			return
+		}
+		if c.request.Fail(err) == nil {
+			return
+		}
+	}
 	if err != nil {
-		p.letGo(key)
+		p := c.life.performer
+		p.cast.refuse(p.ref, c.sender, err)
+	}
+}
+
+// Keep returns the request that is being handled, to be answered after Receive has returned. It is nil for other messages.
+func (c *Context) Keep() *Request {
+	r := c.request
+	if r != nil && r.state.CompareAndSwap(unanswered, kept) {
+		c.Cast().keep(r)
+	}
+	return r
+}
+
+// Request is a request that an actor has received. It has one answer. A request that is neither answered nor kept when Receive returns
+// fails; a kept one fails when its actor restarts or ends. All methods may be called concurrently.
+type Request struct {
+	life  *life
+	asker Ref
+	state atomic.Int32
+}
+
+// States of a request.
+const (
+	unanswered int32 = iota // while it is being handled
+	kept
+	putAside  // in the stash; it is another Request when it is handled again
+	answered  // or forwarded
+	abandoned // its handler returned without an answer or failed, and so has the request
+)
+
+// Reply answers the request. If the answer cannot be sent, the request stays unanswered.
+func (r *Request) Reply(message proto.Message) error {
+	return r.answer(func() error {
+		p := r.life.performer
+		return p.cast.send(r.life.ctx, p.ref, r.asker, message, true)
+	})
+}
+
+// Fail answers the request with an error.
+func (r *Request) Fail(err error) error {
+	if err == nil {
+		return status.InvalidArgumentf("a request cannot fail without an error")
+	}
+	return r.answer(func() error {
+		s := r.life.performer.cast
+		s.withdraw(r.asker)
+		s.answer(r.asker, outcome{error: err, own: true})
+		return nil
+	})
+}
+
+func (r *Request) answer(send func() error) error {
+	for {
+		before := r.state.Load()
+		switch before {
+		case answered:
+			return status.New(status.FailedPrecondition, "the request has been answered already")
+		case putAside:
+			return status.New(status.FailedPrecondition, "the request has been stashed, and is to be answered when it is handled again")
+		case abandoned:
+			return status.New(status.FailedPrecondition, "the request has failed, because Receive returned without an answer: a request that is answered later has to be kept")
+		}
+		if !r.state.CompareAndSwap(before, answered) {
+			continue
+		}
+		err := send()
+		if err != nil {
+			r.state.Store(before)
+		}
 		return err
 	}
-	p.mu.Lock()
-	*key = cancel
-	p.mu.Unlock()
+}
+
+// handled fails a request whose handler has returned, unless the request was answered or kept.
+func (r *Request) handled(message string) {
+	if !r.state.CompareAndSwap(unanswered, abandoned) {
+		return
+	}
+	p := r.life.performer
+	if p.cast.withdraw(r.asker) { // otherwise another actor has answered it, or the requester no longer waits
+		err := status.Unimplementedf("the actor %s on %s, of kind %q, neither answered nor kept a request of type %s", p.ref.Name, p.ref.Task, p.kind, message)
+		p.cast.answer(r.asker, outcome{error: err, own: true})
+	}
+}
+
+// abandon fails a request whose handler has failed, unless the request was answered.
+func (r *Request) abandon(why error) {
+	if !r.state.CompareAndSwap(unanswered, abandoned) && !r.state.CompareAndSwap(kept, abandoned) {
+		return
+	}
+	if s := r.life.performer.cast; s.withdraw(r.asker) {
+		s.answer(r.asker, why)
+	}
+}
+
+// Watch sends the actor an Ended, which names the other actor as, when that actor ends. It does nothing if the actor watches the other one
+// already.
+func (c *Context) Watch(ref, as Ref) error {
+	l := c.life
+	ref, err := c.Cast().resolve(ref)
+	if err != nil {
+		return err
+	}
+	if l.watches[ref] != nil {
+		return nil
+	}
+	s := &source{life: l}
+	_, cancel, err := c.Cast().Watch(ref, func(e Ended) { s.send(Ended{as, e.Err}, true) })
+	if err != nil {
+		return err
+	}
+	if l.watches == nil {
+		l.watches = map[Ref]*source{}
+	}
+	l.watches[ref] = s
+	l.hold(s, func() {
+		delete(l.watches, ref)
+		cancel()
+	})
 	return nil
 }
 
-// WatchTasks lets the actor be told of the cluster's tasks; the second time it does nothing.
+// Unwatch ends a watch: the actor receives no Ended of it, even if one waits already.
+func (c *Context) Unwatch(ref Ref) error {
+	ref, err := c.Cast().resolve(ref)
+	if err != nil {
+		return err
+	}
+	if s := c.life.watches[ref]; s != nil {
+		s.end()
+	}
+	return nil
+}
+
+// WatchTasks subscribes the actor to changes of the cluster's tasks. A second call does nothing.
 func (c *Context) WatchTasks() {
-	if c.tasks != nil {
+	l := c.life
+	if l.tasks != nil {
 		return
 	}
-	p := c.performer
-	c.tasks = p.cast.Subscribe(func(s *Subscription) { p.tell(&taskNotice{s}) })
-	context.AfterFunc(p.life, contain.Func(p.cast.log, "The end of an actor", c.tasks.Cancel, nil))
+	l.tasks = c.Cast().Subscribe(func(s *Subscription) { l.performer.tell(&taskNotice{s}) })
+	l.hold(&source{life: l}, l.tasks.Cancel)
 }
+
+// Spawn creates an actor of this task that ends with the life of this one: when it ends or restarts.
+func (c *Context) Spawn(kind, name string, arguments proto.Message) (Ref, error) {
+	s := c.Cast()
+	return s.create(c.life.ctx, kind, Ref{Name: name}, arguments, c.life)
+}
+
+// Drop logs that the actor does not know the message that is being handled. A request fails anyway, and is not logged.
+func (c *Context) Drop(message any) {
+	if c.request == nil {
+		p := c.life.performer
+		p.cast.refuse(p.ref, c.sender, status.Unimplementedf("actors of kind %q have no handler of %s", p.kind, nameOf(message)))
+	}
+}
+
+// Actor returns the actor; nil while it is being made.
+func (c *Context) Actor() Actor { return c.life.self }
 
 // Stop ends the actor after the message that is being handled.
 func (c *Context) Stop() {
-	c.performer.stopping.Store(true)
+	c.life.performer.stopping.Store(true)
+}
+
+// Crash makes the actor fail with err, as with a panic, after the message that is being handled.
+func (c *Context) Crash(err error) {
+	if err == nil {
+		err = status.Internalf("the actor %s crashed without an error", c.Self().Name)
+	}
+	c.life.failure = status.From(err)
 }

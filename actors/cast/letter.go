@@ -11,59 +11,70 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Letter is a message between actors of two processes. Message is set while it is sent, Kind and Data when it
-// has come.
+// Letter is a message between actors of two processes. Message is set when the letter is sent, or Kind and Data if it passes on an encoded
+// message; these are set when it has been received.
 type Letter struct {
-	// To and From are the names of actors or requests; without From nobody is answered. The cast itself is
+	// To and From are the names of actors or requests; From is empty if no answer is expected. The cast's own name is
 	// Conversation.
 	To, From string
-	// ToRequest belongs to the name of one that knows nothing of tasks, and is 0 otherwise.
+	// ToRequest is part of the name of an actor outside the cluster, and 0 otherwise.
 	ToRequest uint32
 	// Number grows with each letter of a process to another one.
 	Number  uint64
 	Message proto.Message
-	Size    int // of Message, encoded, which proto.Size has just told; 0: it is not known
+	Size    int // the size of Message, encoded, as proto.Size has just returned it; 0 if unknown
 	Kind    *Kind
-	Data    []byte // of the message, encoded; it is not changed any more
-	Room    Room   // nil: nobody waits for room
+	Data    []byte // the encoded message, which must not be changed
+	Room    Room   // nil if no sender waits for room
 }
 
-// Kind is a type of messages.
+// Type returns the full name of the message's type.
+func (m *Letter) Type() string {
+	if m.Kind != nil {
+		return m.Kind.Name
+	}
+	return string(m.Message.ProtoReflect().Descriptor().FullName())
+}
+
+// Kind is a message type.
 type Kind struct {
 	Name   string
-	Type   protoreflect.MessageType // nil: the program does not know it
-	System bool                     // it is the actor system's, which programs' actors do not get
+	Type   protoreflect.MessageType // nil if the program does not know it
+	System bool                     // a type of the actor system, which programs' actors do not receive
 }
 
-// Room is told when messages have been handled, or dropped, and make room for others. It is safe for
+// Room is called when messages have been handled or dropped, and so make room for others. It is safe for
 // concurrent use.
 type Room interface{ Handled(messages, bytes int) }
 
-// Conversation is the name that letters between casts themselves are for. Their messages are wire.Mail.
+// Conversation is the name to which casts send letters to each other. Their messages are wire.Mail.
 const Conversation = "?"
 
-// Counts tells whether messages to a name wait for an actor, and so need room. Those that answer a request do
+// Counts reports whether messages to a name wait for an actor, and therefore need room. Answers to requests do
 // not.
 func Counts(name string) bool { return !isAsk(name) }
 
-// Way is the way to a task, until the link breaks that it is.
+// Way is a connection to a task, until its link breaks or is closed because it was unused. A way that has ended accepts no letters;
+// Transport.Reach returns another one.
 type Way interface {
 	// Post sends a message to the task. Messages that are posted one after another arrive in order, or not at
-	// all. It waits, until ctx ends, while too much waits for the actor or the task already. UNAVAILABLE where
-	// the link has broken. The letter is the caller's again afterwards.
+	// all. It waits, until ctx ends, while too much already waits for the actor or the task. It is UNAVAILABLE if
+	// the link has broken. Afterwards the caller owns the letter again.
 	Post(ctx context.Context, m *Letter) error
-	// TryPost is Post that does not wait for room: RESOURCE_EXHAUSTED.
+	// TryPost is Post that fails with RESOURCE_EXHAUSTED instead of waiting for room.
 	TryPost(ctx context.Context, m *Letter) error
+	// Ended reports whether the way has ended.
+	Ended() bool
 }
 
-// content is a message that is here, or as it came.
+// content is a decoded message, or an encoded one as it was received.
 type content struct {
 	message proto.Message
-	kind    *Kind // in place of the message
+	kind    *Kind // set instead of the message
 	data    []byte
 }
 
-// open gives the message, decoded; nil where there is none.
+// open returns the decoded message; nil if there is none.
 func (c content) open() (proto.Message, error) {
 	if c.kind == nil {
 		return c.message, nil
@@ -78,7 +89,7 @@ func (c content) open() (proto.Message, error) {
 	return m, nil
 }
 
-// arguments gives what an actor is made with, decoded; nil where that is nothing.
+// arguments returns an actor's decoded arguments; nil if there are none.
 func arguments(c *wire.Content) (proto.Message, error) {
 	if c.GetType() == "" {
 		return nil, nil

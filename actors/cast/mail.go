@@ -16,10 +16,11 @@ import (
 
 // lane is the mail to and from one other task.
 type lane struct {
-	way atomic.Pointer[Way] // to the task, while its link is there
+	way atomic.Pointer[Way] // to the task, while its link exists
 
-	mu      sync.Mutex // of what has arrived; whoever has it delivers, so that order is kept
+	mu      sync.Mutex // guards arrived messages: the goroutine that holds it delivers them, which keeps their order
 	boot    uint64
+	former  uint64 // boot of the previous process
 	last    uint64
 	to      string       // the actor that has items
 	items   queue        // messages to it that are being delivered
@@ -30,8 +31,8 @@ type lane struct {
 	couriers int
 }
 
-// maxLane bounds the bytes that came from one task and wait for actors. Those that send keep far below it;
-// what broken links have left may add up.
+// maxLane bounds the bytes from one task that wait for actors. Senders stay far below it;
+// leftovers of broken links may add up.
 const maxLane = MaxBytes
 
 // post sends a message to another task.
@@ -40,20 +41,38 @@ func (s *Cast) post(ctx context.Context, task string, m *Letter, wait bool) erro
 	if l == nil {
 		return s.unknown(task)
 	}
-	if way := l.way.Load(); way != nil {
+	for tries := 1; ; tries++ {
+		way := l.way.Load()
+		if way == nil {
+			reached, err := s.config.Transport.Reach(ctx, task)
+			if err != nil {
+				return unsent(err)
+			}
+			way = &reached
+			l.way.Store(way)
+		}
 		err := send(ctx, *way, m, wait)
-		if status.CodeOf(err) != status.Unavailable {
-			return err
+		if err == nil || !(*way).Ended() {
+			return unsent(err)
 		}
 		l.way.CompareAndSwap(way, nil)
+		if tries == maxWays {
+			return unsent(err)
+		}
 	}
-	way, err := s.config.Transport.Reach(ctx, task)
-	if err != nil {
-		return err
-	}
-	l.way.Store(&way)
-	return send(ctx, way, m, wait)
 }
+
+// linked reports whether a message can be sent to the task without opening a link first.
+func (l *lane) linked() bool {
+	if l == nil {
+		return false
+	}
+	way := l.way.Load()
+	return way != nil && !(*way).Ended()
+}
+
+// maxWays bounds the ways that are tried for a letter. The first may have been idle or lost, and the second may be lost meanwhile.
+const maxWays = 3
 
 func send(ctx context.Context, way Way, m *Letter, wait bool) error {
 	if wait {
@@ -62,12 +81,12 @@ func send(ctx context.Context, way Way, m *Letter, wait bool) error {
 	return way.TryPost(ctx, m)
 }
 
-// mail sends another task what casts have to say to each other.
+// mail sends mail between casts to another task.
 func (s *Cast) mail(ctx context.Context, task string, m *wire.Mail) error {
 	return s.post(ctx, task, &Letter{To: Conversation, Message: m}, true)
 }
 
-// Receive takes the letters of a task's process. It does not wait.
+// Receive accepts the letters of a task's process. It does not block.
 func (s *Cast) Receive(task string, boot uint64, letters []Letter) {
 	l := s.lanes[task]
 	if l == nil {
@@ -81,16 +100,19 @@ func (s *Cast) Receive(task string, boot uint64, letters []Letter) {
 	defer l.mu.Unlock()
 	for i := range letters {
 		m := &letters[i]
-		if l.boot == boot && m.Number <= l.last {
+		if boot == l.former || boot == l.boot && m.Number <= l.last {
 			s.log.Debug("mail that was overtaken was dropped", "task", task, "from", m.From, "to", m.To)
 			m.drop()
 			continue
 		}
-		l.boot, l.last = boot, m.Number
+		if l.boot != boot {
+			l.boot, l.former = boot, l.boot
+		}
+		l.last = m.Number
 		switch {
 		case m.To == Conversation:
-			s.flush(l) // which it may be about
-			s.converse(task, m)
+			s.flush(l) // the mail may refer to these messages
+			s.converse(task, boot, m)
 		case isAsk(m.To):
 			s.settle(m.To, content{kind: m.Kind, data: m.Data}, nil)
 		default:
@@ -108,20 +130,20 @@ func (s *Cast) Receive(task string, boot uint64, letters []Letter) {
 	s.flush(l)
 }
 
-// drop tells whoever waits for room that the message takes none.
+// drop reports to Room that a message needs no room.
 func (m *Letter) drop() {
 	if m.Room != nil {
 		m.Room.Handled(1, len(m.Data))
 	}
 }
 
-// flush gives an actor the messages that have gathered for it. The lane's mu is held.
+// flush delivers the messages that have been collected for an actor. The caller holds the lane's mu.
 func (s *Cast) flush(l *lane) {
 	if l.items.empty() {
 		return
 	}
 	s.mu.Lock()
-	p, err := s.findLocked(l.to)
+	p, err := s.receiverLocked(l.to)
 	if err == nil {
 		for i := range l.items.all {
 			s.expectLocked(p, i.sender)
@@ -129,6 +151,7 @@ func (s *Cast) flush(l *lane) {
 	}
 	s.mu.Unlock()
 	if err == nil {
+		s.launch(p)
 		err = p.take(l, &l.items)
 	}
 	if err == nil {
@@ -141,19 +164,19 @@ func (s *Cast) flush(l *lane) {
 	l.items.clear()
 }
 
-// converse does what another task's cast has to say.
-func (s *Cast) converse(task string, m *Letter) {
+// converse handles the mail of another task's cast.
+func (s *Cast) converse(task string, boot uint64, m *Letter) {
 	mail, err := content{kind: m.Kind, data: m.Data}.open()
 	said, ok := mail.(*wire.Mail)
 	if err != nil || !ok {
-		s.log.Warn("what another task said about actors makes no sense", "task", task, "error", err)
+		s.log.Warn("malformed mail about actors from another task", "task", task, "error", err)
 		return
 	}
-	s.take(task, said)
+	s.take(task, boot, said)
 }
 
-// take does what a task's cast asks for, this task's included. It does not wait.
-func (s *Cast) take(task string, m *wire.Mail) {
+// take handles mail of a cast, this task's included. It does not block.
+func (s *Cast) take(task string, boot uint64, m *wire.Mail) {
 	from := Ref{task, m.GetFrom()}
 	if m.GetFrom() == "" {
 		from = Ref{}
@@ -162,11 +185,14 @@ func (s *Cast) take(task string, m *wire.Mail) {
 	case *wire.Mail_Content: // an answer without a message
 		s.settle(m.GetTo(), content{}, nil)
 	case *wire.Mail_Failure:
-		s.settle(m.GetTo(), content{}, failed(what.Failure))
+		s.settle(m.GetTo(), content{}, outcome{failed(what.Failure), m.GetOwn(), m.GetUnbegun()})
 	case *wire.Mail_Spawn:
-		s.spawn(m.GetTo(), what.Spawn, from)
+		s.spawn(m.GetTo(), what.Spawn, from, nil)
 	case *wire.Mail_End:
 		p, err := s.find(m.GetTo())
+		if err == nil && p.kind == topicKind {
+			err = status.InvalidArgumentf("%s cannot be ended: it ends with the last subscriber of its topic", m.GetTo())
+		}
 		if err == nil {
 			err = p.notify(item{end: true, sender: from})
 		}
@@ -174,22 +200,31 @@ func (s *Cast) take(task string, m *wire.Mail) {
 			s.answer(from, err)
 		}
 	case *wire.Mail_Watch:
-		s.watched(m.GetTo(), from, what.Watch.GetId())
+		s.watched(m.GetTo(), from, watching{boot, what.Watch.GetId()})
 	case *wire.Mail_Ended:
 		s.ended(Ref{task, m.GetTo()}, what.Ended.GetWatch(), failed(what.Ended.GetFailure()))
 		s.answer(from, nil)
 	case *wire.Mail_Withdraw:
 		s.withdraw(from)
+	case *wire.Mail_Placement:
+		s.placer.receive(task, boot, what.Placement)
+	case *wire.Mail_Follow:
+		s.topics.followed(task, what.Follow.GetId())
+		s.answer(from, nil)
+	case *wire.Mail_Topics:
+		s.answer(from, s.topics.learn(task, what.Topics))
+	case *wire.Mail_Transcode:
+		s.transcoded(from, what.Transcode)
 	default:
 		s.answer(from, status.Unimplementedf("%s does not know the request: it is of another version", s.config.Self))
 	}
 }
 
-// put puts a message of this task into an actor's queue. Where that is full it waits until ctx ends, or
-// else is RESOURCE_EXHAUSTED.
+// put enqueues a message of this task for an actor. If the queue is full, it waits until ctx ends or
+// fails with RESOURCE_EXHAUSTED.
 func (s *Cast) put(ctx context.Context, name string, i item, wait bool) error {
 	s.mu.Lock()
-	p, err := s.findLocked(name)
+	p, err := s.receiverLocked(name)
 	if err == nil {
 		s.expectLocked(p, i.sender)
 	}
@@ -197,6 +232,7 @@ func (s *Cast) put(ctx context.Context, name string, i item, wait bool) error {
 	if err != nil {
 		return err
 	}
+	s.launch(p)
 	if err := p.post(ctx, i, wait); err != nil {
 		s.withdraw(i.sender)
 		return err
@@ -204,20 +240,27 @@ func (s *Cast) put(ctx context.Context, name string, i item, wait bool) error {
 	return nil
 }
 
-// withdraw forgets a request that is answered, or not waited for any more.
-func (s *Cast) withdraw(asker Ref) {
+// withdraw forgets a request that has been answered, or whose sender no longer waits, and reports whether it was still open.
+func (s *Cast) withdraw(asker Ref) (pending bool) {
 	if !isAsk(asker.Name) {
-		return
+		return false
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p := s.asked[asker]; p != nil {
+	p := s.asked[asker]
+	if p != nil {
 		delete(p.pending, asker)
 		delete(s.asked, asker)
 	}
+	r, relayed := s.relays[asker]
+	delete(s.relays, asker)
+	s.mu.Unlock()
+	if relayed {
+		s.abandon(r.name, r.task)
+	}
+	return p != nil || relayed
 }
 
-// refuse tells who asked, or else the log, that a message did not reach its actor.
+// refuse reports to the requester, or else to the log, that a message did not reach its actor.
 func (s *Cast) refuse(to, sender Ref, err error) {
 	if isAsk(sender.Name) {
 		s.withdraw(sender)
@@ -230,14 +273,14 @@ func (s *Cast) refuse(to, sender Ref, err error) {
 	}
 }
 
-// drops counts messages that were dropped, to tell of them once a second.
+// drops counts dropped messages, which are logged once a second.
 type drops struct {
-	mu    sync.Mutex
+	mu    sync.Mutex // guards the rest: messages are dropped on the goroutines of their senders
 	count int
 	told  time.Time
 }
 
-// note counts one more, and gives how many are to be told of now.
+// note counts one more, and returns how many to report now.
 func (d *drops) note(now time.Time) (tell int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -250,7 +293,7 @@ func (d *drops) note(now time.Time) (tell int) {
 }
 
 // answer answers a request of this or another task, without a message, or with a failure if err is not nil. It does
-// not wait.
+// not block.
 func (s *Cast) answer(asker Ref, err error) {
 	if !isAsk(asker.Name) {
 		return
@@ -261,17 +304,34 @@ func (s *Cast) answer(asker Ref, err error) {
 	}
 	m := &wire.Mail{To: asker.Name, What: &wire.Mail_Content{Content: &wire.Content{}}}
 	if err != nil {
-		m.What = &wire.Mail_Failure{Failure: failure(err)}
+		o := outcomeOf(err)
+		m.What, m.Unbegun, m.Own = &wire.Mail_Failure{Failure: failure(o.error)}, o.unbegun, o.own
 	}
-	s.errand(asker.Task, func(ctx context.Context) {
-		if err := s.mail(ctx, asker.Task, m); err != nil {
-			s.log.Debug("an answer was lost", "task", asker.Task, "error", err) // with the link, which ends the request too
-		}
-	})
+	s.answerBy(asker.Task, func(ctx context.Context) error { return s.mail(ctx, asker.Task, m) })
 }
 
-// Send sends a message to an actor, from another one or from nobody. It waits, until ctx ends, while too
-// much waits for the actor or is to be sent to its task.
+// answerBy sends an answer to another task. If it cannot be sent, the task's links are broken. It does not block.
+func (s *Cast) answerBy(task string, send func(ctx context.Context) error) {
+	if !s.errand(task, func(ctx context.Context) {
+		if err := send(ctx); err != nil {
+			s.giveUp(ctx, task, err)
+		}
+	}) {
+		s.giveUp(s.life, task, status.Errorf(status.ResourceExhausted, "too many answers wait to be sent"))
+	}
+}
+
+// giveUp breaks the links that a task has opened, since it waits for an answer that could not be delivered: its requests and watches end
+// with the links.
+func (s *Cast) giveUp(ctx context.Context, task string, err error) {
+	if ctx.Err() == nil { // otherwise all links end anyway
+		s.log.Warn("an answer or notice that a task waits for could not be delivered", "task", task, "error", err)
+		s.config.Transport.Break(task, "it could not be answered: "+status.From(err).Message)
+	}
+}
+
+// Send sends a message to an actor, from another actor or without a sender. It waits, until ctx ends, while too
+// many messages wait for the actor or for being sent to its task.
 func (s *Cast) Send(ctx context.Context, from, to Ref, message proto.Message) error {
 	return s.send(ctx, from, to, message, true)
 }
@@ -282,6 +342,17 @@ func (s *Cast) TrySend(ctx context.Context, from, to Ref, message proto.Message)
 }
 
 func (s *Cast) send(ctx context.Context, from, to Ref, message proto.Message, wait bool) error {
+	if IsVirtual(to.Task) {
+		return s.sendVirtual(ctx, from, to, message, wait)
+	}
+	return plain(s.sendOnce(ctx, from, to, message, wait))
+}
+
+func (s *Cast) sendVirtual(ctx context.Context, from, to Ref, message proto.Message, wait bool) error {
+	return s.anew(ctx, wait, func() error { return s.sendOnce(ctx, from, to, message, wait) })
+}
+
+func (s *Cast) sendOnce(ctx context.Context, from, to Ref, message proto.Message, wait bool) error {
 	to, err := s.resolve(to)
 	if err != nil {
 		return err
@@ -304,7 +375,7 @@ func (s *Cast) send(ctx context.Context, from, to Ref, message proto.Message, wa
 	return s.put(ctx, to.Name, item{sender: from, content: content{message: message}, size: size}, wait)
 }
 
-// measure gives a message's encoded size, and refuses what is none or too large.
+// measure returns a message's encoded size. It rejects nil and oversized messages.
 func measure(m proto.Message) (int, error) {
 	if m == nil || !m.ProtoReflect().IsValid() {
 		return 0, status.InvalidArgumentf("A message to an actor must not be nil")
@@ -315,13 +386,17 @@ func measure(m proto.Message) (int, error) {
 	}
 	size := proto.Size(m)
 	if size > MaxMessage {
-		return 0, status.Errorf(status.ResourceExhausted, "A message %s to an actor takes %d bytes, the limit is %d: send it in parts, or as tensors through a queue",
-			m.ProtoReflect().Descriptor().FullName(), size, MaxMessage)
+		return 0, tooLarge(string(m.ProtoReflect().Descriptor().FullName()), size)
 	}
 	return size, nil
 }
 
-// enclose encodes a message; nil stays none.
+func tooLarge(kind string, size int) error {
+	return status.Errorf(status.ResourceExhausted, "A message %s to an actor takes %d bytes, the limit is %d: send it in parts, or as tensors through a queue",
+		kind, size, MaxMessage)
+}
+
+// enclose encodes a message. It returns nil for nil.
 func enclose(m proto.Message) (*wire.Content, error) {
 	if m == nil {
 		return nil, nil
@@ -336,7 +411,7 @@ func enclose(m proto.Message) (*wire.Content, error) {
 	return &wire.Content{Type: string(m.ProtoReflect().Descriptor().FullName()), Value: b}, nil
 }
 
-// isAsk tells whether a name is a request's, which answers go to.
+// isAsk reports whether a name is that of a request, to which answers are sent.
 func isAsk(name string) bool { return strings.HasPrefix(name, "?") }
 
 func failure(err error) *wire.Failure {

@@ -14,26 +14,26 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// A process that is no task of the cluster, but speaks the actor system's own remote protocol, is named by
-// its address where a task would be named: Ref{"host:port", "name"}. Programs' actors send to its actors, ask
-// and watch them, and the other way round. It makes and ends no actors here, and reaches nothing but those of
+// A process outside the cluster that speaks the actor system's own remote protocol is named by
+// its address in place of a task: Ref{"host:port", "name"}. Programs' actors can send to its actors, ask
+// and watch them, and vice versa. It cannot spawn or end actors here, and can reach only those of
 // the program.
 
 const (
-	// maxOutsiders bounds the addresses outside the cluster that something is sent to.
+	// maxOutsiders bounds the addresses outside the cluster to which messages are sent.
 	maxOutsiders = 1 << 10
-	// outsiderPatience bounds how long a message from outside waits for room in its actor's queue, with all
-	// that comes behind it from the same process.
+	// outsiderPatience bounds how long a message from outside waits for room in its actor's queue. All later
+	// messages from the same process wait behind it.
 	outsiderPatience = 30 * time.Second
-	// watchPrefix begins the names under which a watch of an actor outside hears of its end. As those of
-	// requests they are no actors'.
+	// watchPrefix begins the names to which the end of a watched actor outside is reported. Like the names of
+	// requests, they do not name actors.
 	watchPrefix = "?w-"
 )
 
-// Outside tells whether a Ref's task is the address of a process outside the cluster.
+// Outside reports whether a Ref's task is the address of a process outside the cluster.
 func Outside(task string) bool { return strings.IndexByte(task, ':') > 0 && task[0] != '/' }
 
-// lane finds the lane of a task, or of an address outside the cluster; nil where there is none.
+// lane returns the lane of a task, or of an address outside the cluster; nil if there is none.
 func (s *Cast) lane(task string) *lane {
 	if l := s.lanes[task]; l != nil || !s.config.Outsiders || !Outside(task) {
 		return l
@@ -48,7 +48,7 @@ func (s *Cast) lane(task string) *lane {
 	return l
 }
 
-// checkAddress refuses what is no host:port.
+// checkAddress rejects text that is not host:port.
 func checkAddress(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	n, numeric := strconv.ParseUint(port, 10, 16)
@@ -58,7 +58,7 @@ func checkAddress(address string) error {
 	return nil
 }
 
-// unknown is the error of a Ref's task that has no lane.
+// unknown returns the error for a Ref's task without a lane.
 func (s *Cast) unknown(task string) error {
 	switch {
 	case !Outside(task):
@@ -72,7 +72,7 @@ func (s *Cast) unknown(task string) error {
 	return status.Errorf(status.ResourceExhausted, "There are %d processes outside the cluster already, which is the limit", maxOutsiders)
 }
 
-// OutsideName is the name in a Ref of an actor outside, with the number of a request if it has one.
+// OutsideName returns the name, in a Ref, of an actor outside, with the number of a request if it has one.
 func OutsideName(name string, request uint32) string {
 	if request == 0 && !strings.Contains(name, "#") {
 		return name
@@ -80,7 +80,7 @@ func OutsideName(name string, request uint32) string {
 	return name + "#" + strconv.FormatUint(uint64(request), 10)
 }
 
-// splitName takes apart what OutsideName has made.
+// splitName splits a name that OutsideName has made.
 func splitName(name string) (string, uint32) {
 	i := strings.LastIndexByte(name, '#')
 	if i < 0 {
@@ -93,7 +93,7 @@ func splitName(name string) (string, uint32) {
 	return name[:i], uint32(n)
 }
 
-// ReceiveOutside takes the letters of a process outside the cluster. While an actor's queue is full it waits, for
+// ReceiveOutside accepts the letters of a process outside the cluster. While an actor's queue is full, it waits, for
 // a bounded time and until ctx ends.
 func (s *Cast) ReceiveOutside(ctx context.Context, address string, letters []Letter) {
 	for i := range letters {
@@ -132,10 +132,10 @@ func (s *Cast) receiveOutside(ctx context.Context, address string, m *Letter) {
 	}
 }
 
-// deadLetter is the type of message that tells a sender that there is no such actor.
+// deadLetter is the type of message that reports to a sender that there is no such actor.
 const deadLetter = "actor.DeadLetterResponse"
 
-// hearOutside takes a message of the actor system's: what watching needs, and nothing else.
+// hearOutside handles a message of the actor system: those that watching needs, and no others.
 func (s *Cast) hearOutside(address string, m *Letter, sender Ref, message proto.Message) {
 	switch message := message.(type) {
 	case *actor.DeadLetterResponse:
@@ -173,7 +173,7 @@ func (s *Cast) hearOutside(address string, m *Letter, sender Ref, message proto.
 	}
 }
 
-// settleFrom gives a request its answer if it waits for one from there.
+// settleFrom passes an answer to its request, if that waits for one from this sender.
 func (s *Cast) settleFrom(address, name string, c content, err error) {
 	s.mu.Lock()
 	a := s.asks[name]
@@ -186,7 +186,7 @@ func (s *Cast) settleFrom(address, name string, c content, err error) {
 	a.settle(c, err)
 }
 
-// deadLetter tells a sender outside that its message has reached nobody.
+// deadLetter reports to a sender outside that its message reached no actor.
 func (s *Cast) deadLetter(name string, sender Ref) {
 	if !Outside(sender.Task) {
 		return
@@ -196,18 +196,18 @@ func (s *Cast) deadLetter(name string, sender Ref) {
 
 func (s *Cast) pid(name string) *actor.PID { return actor.NewPID(s.config.Address, name) }
 
-// tellOutside sends a message to an actor outside without waiting.
+// tellOutside sends a message to an actor outside without blocking.
 func (s *Cast) tellOutside(to Ref, m proto.Message) {
 	s.errand(to.Task, func(ctx context.Context) {
 		if err := s.postTo(ctx, Ref{}, to, m, 0, true); err != nil {
-			s.log.Debug("a process outside the cluster could not be told", "address", to.Task, "actor", to.Name, "error", err)
+			s.log.Debug("a process outside the cluster could not be notified", "address", to.Task, "actor", to.Name, "error", err)
 		}
 	})
 }
 
 var letters = sync.Pool{New: func() any { return new(Letter) }}
 
-// postTo posts a message to an actor of another process; its size may be 0, for one that is not known.
+// postTo posts a message to an actor of another process. A size of 0 means unknown.
 func (s *Cast) postTo(ctx context.Context, from, to Ref, m proto.Message, size int, wait bool) error {
 	l := letters.Get().(*Letter)
 	l.To, l.From, l.Message, l.Size = to.Name, from.Name, m, size
@@ -242,14 +242,14 @@ func (s *Cast) watchedOutside(name string, watcher *actor.PID) {
 	}
 }
 
-// terminated tells watchers outside of an actor's end.
+// terminated notifies watchers outside of an actor's end.
 func (s *Cast) terminated(name string, watchers map[Ref]struct{}) {
 	for w := range watchers {
 		s.tellOutside(Ref{w.Task, OutsideName(w.Name, 0)}, &actor.Terminated{Who: s.pid(name)})
 	}
 }
 
-// watchOutside asks a process outside to tell of an actor's end.
+// watchOutside asks a process outside to report an actor's end.
 func (s *Cast) watchOutside(ctx context.Context, ref Ref, id uint64) error {
 	watcher := s.pid(watchPrefix + strconv.FormatUint(id, 36))
 	return s.postTo(ctx, Ref{}, ref, &actor.Watch{Watcher: watcher}, 0, true)

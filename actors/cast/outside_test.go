@@ -15,19 +15,22 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// street is the way to processes outside the cluster. It keeps what is sent.
+// street is the connection to processes outside the cluster. It keeps what is sent.
 type street struct{ sent chan string }
 
 func (s street) Reach(context.Context, string) (Way, error) { return s, nil }
 func (s street) Watch(func(string, error))                  {}
+func (s street) Break(string, string)                       {}
 
 func (s street) Post(_ context.Context, m *Letter) error {
 	s.sent <- fmt.Sprintf("%s %s", m.To, m.Message.ProtoReflect().Descriptor().FullName())
 	return nil
 }
+func (s street) Ended() bool { return false }
+
 func (s street) TryPost(ctx context.Context, m *Letter) error { return s.Post(ctx, m) }
 
-// stuck is an actor that handles its first message until it is let go.
+// stuck is an actor that blocks in its first message until released.
 type stuck struct {
 	handled int
 	letGo   <-chan struct{}
@@ -39,18 +42,18 @@ func (s *stuck) Receive(*Context, any) {
 }
 func (s *stuck) Close() error { return nil }
 
-// TestOutsiderMeetsAFullQueue holds that a process outside the cluster fills an actor's queue up to its bound and not
-// beyond: then it is not read for a while, and what found no room is refused.
+// TestOutsiderMeetsAFullQueue checks that a process outside the cluster can fill an actor's queue up to its bound and no further: it is
+// then not read for a while, and messages without room are refused.
 func TestOutsiderMeetsAFullQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := slog.New(slog.NewTextHandler(io.Discard, nil))
-		system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return log }))
+		system := actor.NewActorSystem(actor.WithDeadLetterThrottleInterval(time.Millisecond), actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return log }))
 		defer system.Shutdown()
 		letGo, out := make(chan struct{}), street{make(chan string, 10)}
 		slow := &stuck{letGo: letGo}
 		var refused []string
 		s := New(Config{System: system, Self: "/job:a/task:0", Tasks: []string{"/job:a/task:0"}, Transport: out, Log: log,
-			Kinds:     map[string]Make{"stuck": func(*Context, proto.Message) (Actor, error) { return slow, nil }},
+			Kinds:     map[string]Maker{"stuck": {Make: func(*Context, proto.Message) (Actor, error) { return slow, nil }}},
 			Outsiders: true, Address: "here:1", Refused: func(target, message, from string) { refused = append(refused, target+" "+message+" "+from) }})
 		ctx := t.Context()
 		if _, err := s.Spawn(ctx, "stuck", Ref{Name: "slow"}, nil); err != nil {

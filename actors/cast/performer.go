@@ -3,108 +3,199 @@ package cast
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/roles"
 )
 
-// performer is one actor of a program. The actor system runs it; its queue is its own, so that it is
-// bounded, and so that nothing of it is lost unnoticed when the actor ends.
+// performer is one actor of a program. The actor system runs it. It has its own queue, which is
+// bounded, and whose messages are accounted for when the actor ends.
 type performer struct {
 	cast      *Cast
 	ref       Ref
-	number    uint64 // of all that the cast has had
+	number    uint64 // its number among all actors of the cast
 	kind      string
 	since     time.Time
-	create    Make
+	maker     Maker
+	virtual   *Virtual // nil if it was spawned
+	always    bool     // a virtual actor that lives without messages
 	arguments *wire.Content
-	maker     Ref // who is told when it is there
-	life      context.Context
-	die       context.CancelFunc
-	gone      chan struct{}    // closed when it has ended
-	pending   map[Ref]struct{} // requests that it has not answered; cast.mu
+	parent    *life         // nil if it is no child
+	gone      chan struct{} // closed when it has ended
+	pending   map[Ref]*life // unanswered requests, with the life that has kept each, or nil; guarded by cast.mu
 
-	// These belong to the actor's goroutine.
-	context Context
-	self    Actor
-	enders  []Ref  // who asked for the end that it has come to
-	taken   *piece // of the queue, to be handled before the rest of it; nil: nothing
-	next    int    // of taken
+	// Owned by the actor's goroutine.
+	life     *life       // set with mu held
+	enders   []Ref       // the requesters of the end that it has reached
+	taken    *piece      // part of the queue, to be handled before the rest; may be nil
+	next     int         // index in taken
+	handling *Context    // of the message that is being handled; nil between messages
+	message  any         // that is being handled
+	size     int32       // its bytes
+	notice   bool        // it is of one of the actor's own sources
+	aside    bool        // it has been put into the stash
+	resting  bool        // it has failed and will restart
+	failures []time.Time // after which it was recently restarted
+	stash    *stash      // nil if it is empty
 
-	// What waits in the queue. What is taken counts as handled.
-	messages, bytes atomic.Int64
-	begun           atomic.Uint64 // messages that it has handled, or is handling
-	ahead           atomic.Int64  // messages that have left the queue and not begun
-	waiting         atomic.Bool   // somebody waits for room
-	stopping        atomic.Bool
+	// Waiting messages. Messages that were taken from the queue count as handled.
+	messages, bytes  atomic.Int64
+	begun            atomic.Uint64 // messages that it has handled, or is handling
+	panics, restarts atomic.Uint64
+	ahead            atomic.Int64 // messages that have left the queue but have not begun
+	waiting          atomic.Bool  // a sender waits for room
+	stopping         atomic.Bool
+	unlaunched       atomic.Bool // a virtual actor that the actor system does not run yet
 
-	mu       sync.Mutex
-	pid      *actor.PID // nil until the actor system has told it
+	// Owned by the placer's goroutine: the messages that a virtual actor had begun at the last sweep, and how long it has been idle.
+	swept uint64
+	idle  time.Duration
+
+	mu       sync.Mutex // guards the rest: senders queue messages on their own goroutines; this is the mailbox
+	pid      *actor.PID // nil until the actor system has assigned it
 	queue    queue
-	turning  bool // a turn is due
+	turning  bool // a turn is scheduled, or a restart
 	ended    bool
-	room     chan struct{}        // closed when there is room again; nil: nobody waits
-	stop     error                // why it has to end before its next message
-	watchers map[string]uint64    // ids of watches by the tasks that have them
-	held     map[*func()]struct{} // what cancels its own watches
+	retired  bool                // a virtual actor that has ended because it was idle
+	moves    bool                // a virtual actor that ends because it moves
+	closed   bool                // it has ended, and so has all that belonged to it
+	started  bool                // its maker has returned it
+	closing  bool                // its end is in the queue
+	ensuring []ensuring          // requests that wait until it has started or ended; nil if there are none
+	backoff  *time.Timer         // restarts it; nil unless it rests
+	room     chan struct{}       // closed when there is room again; nil if no sender waits
+	stop     error               // why it must end before its next message
+	watchers map[string]watching // by task
 	// outsiders are the actors outside the cluster that watch it.
 	outsiders map[Ref]struct{}
 }
 
-// item is what waits for an actor.
+// item is an entry of an actor's queue.
 type item struct {
 	sender  Ref
 	content content
-	notice  any  // in place of a message: an Ended, a *taskNotice or a nudge
-	end     bool // the actor ends here, and sender is told
+	notice  any  // instead of a message: a *notice, a *taskNotice or a nudge
+	end     bool // the actor ends here, and sender is notified
 	size    int  // bytes
-	room    Room // of a message that came from another task; nil: of none that waits for room
+	room    Room // set for messages from another task that needed room; otherwise nil
 	lane    *lane
 }
 
-// isMessage tells whether it is a message, and no notice. Only messages are bounded: who asks for notices
-// bounds them.
+// isMessage reports whether the item is a message rather than a notice. Only messages are bounded: subscribers bound their own
+// notices.
 func (i *item) isMessage() bool { return i.notice == nil && !i.end }
 
-// free tells that a message from another task takes no room any more.
+// free reports that a message from another task no longer takes room.
 func (i *item) free() {
 	if i.room != nil {
 		i.room.Handled(1, i.size)
 	}
 }
 
-// nudge makes an actor see that it is to end.
+// ensuring is a request for an actor that is to exist.
+type ensuring struct {
+	request *wire.Spawn
+	asker   Ref
+	anew    bool // another actor is to be created when this one has ended
+}
+
+// join answers a request for the actor when it has started. If it is ending, another one is created afterwards. It returns false if it has ended.
+func (p *performer) join(q *wire.Spawn, asker Ref) bool {
+	p.mu.Lock()
+	ending := p.ended || p.closing || p.stopping.Load()
+	exists, full := p.started && !ending, len(p.ensuring) >= MaxQueued
+	if p.closed {
+		p.mu.Unlock()
+		return false
+	}
+	if !exists && !full {
+		p.ensuring = append(p.ensuring, ensuring{q, asker, ending})
+	}
+	p.mu.Unlock()
+	switch {
+	case exists:
+		p.cast.answer(asker, nil)
+	case full:
+		p.cast.answer(asker, status.Errorf(status.ResourceExhausted, "%d requests wait until the actor %s on %s has started or ended, which is the limit", MaxQueued, p.ref.Name, p.ref.Task))
+	}
+	return true
+}
+
+// exists answers the requests for the actor, which has started.
+func (p *performer) exists() {
+	p.mu.Lock()
+	p.started = true
+	waiting := p.ensuring
+	p.ensuring = nil
+	for _, e := range waiting {
+		if e.anew {
+			p.ensuring = append(p.ensuring, e)
+		}
+	}
+	p.mu.Unlock()
+	for _, e := range waiting {
+		if !e.anew {
+			p.cast.answer(e.asker, nil)
+		}
+	}
+}
+
+// succeed is called when the actor has ended. It creates another one for the requests that wait for that, and fails the others with the reason.
+func (p *performer) succeed(reason error) {
+	p.mu.Lock()
+	p.closed = true
+	left := p.ensuring
+	p.ensuring = nil
+	p.mu.Unlock()
+	for _, e := range left {
+		if e.anew {
+			p.cast.spawn(p.ref.Name, e.request, e.asker, nil)
+			continue
+		}
+		p.cast.answer(e.asker, reason)
+	}
+}
+
+// nudge makes an actor notice that it must end.
 type nudge struct{}
 
-// turn lets an actor handle what waits for it.
+// turn makes an actor handle its queue.
 type turn struct{}
 
-// perTurn is how many messages an actor handles before others get the goroutine.
+// revival restarts an actor that rests after a failure.
+type revival struct{}
+
+// perTurn is how many messages an actor handles before it yields the goroutine to others.
 const perTurn = 256
 
-func newPerformer(s *Cast, name string, q *wire.Spawn, create Make, maker Ref) *performer {
-	p := &performer{cast: s, ref: Ref{s.config.Self, name}, number: s.born, kind: q.GetKind(), since: time.Now(), create: create, arguments: q.GetArguments(), maker: maker,
-		gone: make(chan struct{}), pending: map[Ref]struct{}{}, watchers: map[string]uint64{}, held: map[*func()]struct{}{}}
-	p.life, p.die = context.WithCancel(s.life)
-	p.context.performer = p
+func newPerformer(s *Cast, name string, q *wire.Spawn, maker Maker, spawner Ref, parent *life) *performer {
+	p := &performer{cast: s, ref: Ref{s.config.Self, name}, number: s.born, kind: q.GetKind(), since: time.Now(), maker: maker, arguments: q.GetArguments(),
+		parent: parent, gone: make(chan struct{}), pending: map[Ref]*life{}, watchers: map[string]watching{}}
+	if spawner != (Ref{}) {
+		p.ensuring = []ensuring{{asker: spawner}}
+	}
+	p.life = newLife(p)
 	return p
 }
 
-// found is told the actor's address, and lets it begin with what has gathered.
+// found sets the actor's address, and starts it on the messages that have arrived.
 func (p *performer) found(pid *actor.PID) {
 	p.mu.Lock()
 	p.pid = pid
 	p.wake()
 }
 
-// wake lets the actor handle its queue. mu is held, and is not afterwards.
+// wake schedules the actor to handle its queue. The caller holds mu, which wake releases.
 func (p *performer) wake() {
 	pid := p.pid
 	due := pid != nil && !p.turning && !p.queue.empty()
@@ -118,10 +209,13 @@ func (p *performer) wake() {
 }
 
 func (p *performer) over() error {
-	return status.Errorf(status.NotFound, "There is no actor %s on %s: it has ended", p.ref.Name, p.ref.Task)
+	if p.virtual != nil {
+		return elsewhere("The virtual actor %s on %s has just ended", p.ref.Name, p.ref.Task)
+	}
+	return notBegun(status.Errorf(status.NotFound, "There is no actor %s on %s: it has ended", p.ref.Name, p.ref.Task))
 }
 
-// post puts a message of this task into the queue. Where that is full it waits until ctx ends, or is
+// post enqueues a message of this task. If the queue is full, it waits until ctx ends or fails with
 // RESOURCE_EXHAUSTED.
 func (p *performer) post(ctx context.Context, i item, wait bool) error {
 	for {
@@ -151,7 +245,7 @@ func (p *performer) post(ctx context.Context, i item, wait bool) error {
 		}
 		room := p.room
 		p.mu.Unlock()
-		if p.messages.Load() != n { // somebody was handled before waiting was seen
+		if p.messages.Load() != n { // a message was handled before waiting was visible
 			p.makeRoom()
 		}
 		select {
@@ -162,7 +256,7 @@ func (p *performer) post(ctx context.Context, i item, wait bool) error {
 	}
 }
 
-// makeRoom lets those who wait for room try again.
+// makeRoom wakes the senders that wait for room.
 func (p *performer) makeRoom() {
 	p.mu.Lock()
 	room := p.room
@@ -180,7 +274,7 @@ func (p *performer) add(messages, bytes int) {
 	p.cast.bytes.Add(int64(bytes + messages*Overhead))
 }
 
-// take puts messages of another task into the queue, which has room for them: the sender has kept within its
+// take enqueues messages of another task. The queue has room for them, since the sender keeps within its
 // windows.
 func (p *performer) take(l *lane, items *queue) error {
 	var all tally
@@ -203,19 +297,20 @@ func (p *performer) take(l *lane, items *queue) error {
 	return nil
 }
 
-// notify puts a notice into the queue.
+// notify enqueues a notice.
 func (p *performer) notify(i item) error {
 	p.mu.Lock()
 	if p.ended {
 		p.mu.Unlock()
 		return p.over()
 	}
+	p.closing = p.closing || i.end
 	p.queue.push(&i)
 	p.wake()
 	return nil
 }
 
-// tell puts a notice into the queue that an actor which has ended can do without.
+// tell enqueues a notice that an ended actor does not need.
 func (p *performer) tell(notice any) {
 	_ = p.notify(item{notice: notice}) // It fails only because the actor has ended.
 }
@@ -225,76 +320,164 @@ func (p *performer) dismiss(why error) {
 	p.mu.Lock()
 	p.stop = why
 	p.stopping.Store(true)
+	l, pid := p.life, p.pid
+	rests := p.backoff != nil && p.backoff.Stop()
 	p.mu.Unlock()
-	p.die()
+	l.cancel()
 	p.tell(nudge{})
+	if rests {
+		p.cast.config.System.Root.Send(pid, revival{})
+	}
 }
 
-// status is the actor in the list of its task. It waits for nothing that the actor does.
+// status returns the actor's entry in the list of its task. It does not wait for the actor.
 func (p *performer) status() roles.Status {
-	s := roles.Status{Name: p.ref.Name, Kind: KindPrefix + p.kind, State: "idle", Handled: p.begun.Load(), Waiting: p.queued(), Since: p.since}
+	s := roles.Status{Name: p.ref.Name, Kind: KindPrefix + p.kind, State: "idle", Handled: p.begun.Load(), Panics: p.panics.Load(), Restarts: p.restarts.Load(),
+		Waiting: p.queued(), Since: p.since}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.turning {
+	switch {
+	case p.backoff != nil:
+		s.State = "suspended"
+	case p.turning:
 		s.State = "running"
 	}
 	return s
 }
 
-// queued is how many messages wait for the actor.
+// queued returns how many messages wait for the actor.
 func (p *performer) queued() int { return int(p.messages.Load() + p.ahead.Load()) }
 
-// letGo forgets a watch of its own that is over.
-func (p *performer) letGo(watch *func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.held, watch)
-}
-
-// receive is what the actor system calls, on one goroutine at a time.
+// receive is called by the actor system, on one goroutine at a time.
 func (p *performer) receive(c actor.Context) {
+	var over bool
+	var why error
 	switch c.Message().(type) {
 	case *actor.Started:
-		if err := p.begin(); err != nil {
-			p.finish(err)
-			c.Stop(c.Self())
-			return
+		if why = p.begin(); why != nil {
+			over = true
+			break
 		}
-		p.cast.answer(p.maker, nil)
+		p.exists()
 	case turn:
-		if over, why := p.run(); over {
-			p.finish(why)
-			c.Stop(c.Self())
-		}
-	case *actor.Stopping: // the actor system goes down
+		over, why = p.run()
+	case revival:
+		over, why = p.revive()
+	case *actor.Stopping: // the actor system is shutting down
 		p.finish(p.cast.stopping())
+	}
+	if over {
+		p.finish(why)
+		c.Stop(c.Self())
 	}
 }
 
-// begin makes the program's actor.
+// begin creates the program's actor.
 func (p *performer) begin() (err error) {
+	if err := p.lapsed(); err != nil {
+		return err
+	}
 	given, err := arguments(p.arguments)
 	if err != nil {
 		return err
 	}
-	p.arguments = nil
-	if crash := p.guard(func() { p.self, err = p.create(&p.context, given) }); crash != nil {
+	l := p.life
+	if crash := p.guard(func() { l.self, err = p.maker.Make(&l.context, given) }); crash != nil {
 		return crash
 	}
-	if err == nil && p.self == nil {
-		err = status.Internalf("The program made no actor of kind %q", p.kind)
+	switch {
+	case err != nil:
+		return err
+	case l.self == nil:
+		return status.Internalf("The program made no actor of kind %q", p.kind)
 	}
-	return err
+	if p.maker.Restart == nil {
+		p.arguments = nil
+	}
+	return l.failure
 }
 
-// run handles what waits, for a turn; over tells that the actor ends, and why.
+// failAt is fail at a message. It is a call of its own, since a Failure would take stack for each message.
+//
+//go:noinline
+func (p *performer) failAt(c *Context, message any, why error) (over bool, _ error) {
+	return p.fail(c, Failure{Err: why, Message: message})
+}
+
+// fail does what the kind decides for a failure: the life of the actor ends, and another one begins later, or the actor ends. c is the Context of the message that it
+// failed with; nil if there is none.
+func (p *performer) fail(c *Context, f Failure) (over bool, _ error) {
+	why := f.Err
+	if p.life.failure != nil { // guard has logged a panic
+		p.cast.log.Error("an actor of the program failed", "actor", p.ref.Name, "kind", p.kind, "error", why)
+	}
+	if p.stopping.Load() {
+		return true, why
+	}
+	recent, wait, decision := p.decide(f)
+	switch decision {
+	case Escalate:
+		p.escalate(why)
+		return true, why
+	case End:
+		return true, why
+	}
+	p.failures = recent
+	p.restarts.Add(1)
+	p.cast.log.Warn("an actor of the program failed and restarts", "actor", p.ref.Name, "kind", p.kind, "restarts", len(recent), "wait", wait, "error", why)
+	if err := p.life.end(why); err != nil {
+		p.cast.log.Warn("an actor of the program that restarts could not be closed", "actor", p.ref.Name, "kind", p.kind, "error", err)
+	}
+	if c != nil && c.request != nil {
+		c.request.abandon(why)
+	}
+	p.cast.failKept(p.life, why)
+	p.restash()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopping.Load() {
+		return true, p.stop
+	}
+	pid := p.pid
+	p.resting = true
+	p.backoff = time.AfterFunc(wait, contain.Func(p.cast.log, "The restart of an actor", func() { p.cast.config.System.Root.Send(pid, revival{}) }, nil))
+	return false, nil
+}
+
+// revive restarts the actor, whose life has ended, and handles its queue for one turn. over reports that it ends; the error is the reason.
+func (p *performer) revive() (over bool, why error) {
+	p.mu.Lock()
+	p.backoff, p.resting = nil, false
+	if p.stopping.Load() {
+		defer p.mu.Unlock()
+		return true, p.stop
+	}
+	p.life = newLife(p)
+	p.mu.Unlock()
+	if err := p.begin(); err != nil {
+		return p.fail(nil, Failure{Err: err})
+	}
+	return p.run()
+}
+
+// run handles the queue for one turn. over reports that the actor ends; the error is the reason.
 func (p *performer) run() (over bool, why error) {
 	for range perTurn {
-		if p.taken == nil && !p.refill() {
+		repeats := p.repeats()
+		if !repeats && p.taken == nil && !p.refill() {
 			return false, nil
 		}
 		if p.stopping.Load() {
 			return p.leaving()
+		}
+		if err := p.lapsed(); err != nil {
+			return true, err
+		}
+		if repeats {
+			if over, why = p.repeat(); over || p.resting {
+				return over, why
+			}
+			continue
 		}
 		i := &p.taken.items[p.next]
 		p.next++
@@ -305,20 +488,23 @@ func (p *performer) run() (over bool, why error) {
 		if over, why = p.step(i); over {
 			return over, why
 		}
-		i.content = content{} // the rest of the piece may take long
+		i.content = content{} // do not keep it while the rest of the piece is handled
 		if p.next == len(p.taken.items) {
 			p.taken.free()
 			p.taken = nil
+		}
+		if p.resting {
+			return false, nil
 		}
 	}
 	p.mu.Lock()
 	pid := p.pid
 	p.mu.Unlock()
-	p.cast.config.System.Root.Send(pid, turn{}) // behind the actors that wait for a goroutine
+	p.cast.config.System.Root.Send(pid, turn{}) // queued behind the actors that wait for a goroutine
 	return false, nil
 }
 
-// refill takes what comes next off the queue; without it the turn is over.
+// refill takes the next piece off the queue. If there is none, the turn is over.
 func (p *performer) refill() bool {
 	p.mu.Lock()
 	p.taken, p.next = p.queue.take(), 0
@@ -333,9 +519,9 @@ func (p *performer) refill() bool {
 	return true
 }
 
-// handled counts what leaves the queue, and makes room for others.
+// handled counts messages that leave the queue, and makes room for others.
 func (p *performer) handled(items []item) {
-	var all, some tally // some: of the messages from one stream that follow each other
+	var all, some tally // some counts consecutive messages from one stream
 	var room Room
 	settle := func() {
 		if room != nil {
@@ -374,40 +560,99 @@ func (t *tally) add(size int) {
 	t.bytes += size
 }
 
-// step handles one of the queue; over tells that the actor ends, and why.
+// step handles one item of the queue. over reports that the actor ends; the error is the reason.
 func (p *performer) step(i *item) (over bool, why error) {
 	var message any
-	switch notice := i.notice.(type) {
+	p.size, p.notice = int32(i.size), i.notice != nil // at most MaxMessage
+	switch n := i.notice.(type) {
 	case nil:
 		if i.end {
 			p.enders = append(p.enders, i.sender)
 			return true, nil
 		}
+		if t, ok := p.life.self.(*topicActor); ok {
+			t.pass(p, i)
+			return p.leaving()
+		}
 		m, err := i.content.open()
+		if err == nil {
+			message, err = Disclose(m)
+		}
 		if err != nil {
 			p.cast.refuse(p.ref, i.sender, err)
 			return false, nil
 		}
-		message = m
 	case nudge:
 		return p.leaving()
+	case passivate:
+		return p.retire()
 	case *taskNotice:
-		for _, change := range notice.subscription.Take() {
-			if why := p.handle(change, Ref{}); why != nil {
-				return true, why
+		if n.subscription != p.life.tasks {
+			return p.leaving() // of the life before
+		}
+		for _, change := range n.subscription.Take() {
+			if why := p.handle(change, &p.life.context); why != nil {
+				return p.failAt(&p.life.context, change, why)
 			}
 		}
 		return p.leaving()
-	default:
-		message = notice
+	case *escalation:
+		if n.to != p.life {
+			return p.leaving() // of the life before
+		}
+		return p.fail(nil, n.failure())
+	case *notice:
+		m, ok := n.open()
+		if !ok {
+			return p.leaving()
+		}
+		message = m
 	}
-	if why := p.handle(message, i.sender); why != nil {
-		return true, why
-	}
-	return p.leaving()
+	return p.perform(message, i.sender)
 }
 
-// leaving tells whether the actor has asked for its end, or somebody else has.
+// perform passes a message to the program. over reports that the actor ends; the error is the reason.
+func (p *performer) perform(message any, sender Ref) (over bool, why error) {
+	c := p.contextOf(sender)
+	if why := p.handle(message, c); why != nil {
+		return p.failAt(c, message, why)
+	}
+	over, why = p.leaving()
+	if !over && c.request != nil { // otherwise the actor's end answers it
+		c.request.handled(nameOf(message))
+	}
+	return over, why
+}
+
+// contextOf returns the Context of a message from a sender.
+func (p *performer) contextOf(sender Ref) *Context {
+	switch {
+	case sender == (Ref{}):
+		return &p.life.context
+	case !isAsk(sender.Name):
+		return &Context{life: p.life, sender: sender}
+	}
+	c := &struct {
+		Context
+		request Request
+	}{Context: Context{life: p.life, sender: sender}}
+	c.request.life, c.request.asker = p.life, sender
+	c.Context.request = &c.request
+	return &c.Context
+}
+
+// nameOf returns the name of a message's type.
+func nameOf(message any) string {
+	if m, ok := message.(proto.Message); ok {
+		return string(m.ProtoReflect().Descriptor().FullName())
+	}
+	if name, ok := registeredName(reflect.TypeOf(message)); ok {
+		return name
+	}
+	return fmt.Sprintf("%T", message)
+}
+
+// leaving reports whether the actor's end has been requested, by itself or by others.
 func (p *performer) leaving() (bool, error) {
 	if !p.stopping.Load() {
 		return false, nil
@@ -417,35 +662,42 @@ func (p *performer) leaving() (bool, error) {
 	return true, p.stop
 }
 
-// handle gives the program a message. The error is a panic, with which the actor ends.
-func (p *performer) handle(message any, sender Ref) error {
-	p.context.sender = sender
-	err := p.guard(func() { p.self.Receive(&p.context, message) })
-	p.context.sender = Ref{}
+// handle passes a message to the program. The error is a panic, or was given to Crash.
+func (p *performer) handle(message any, c *Context) error {
+	p.handling, p.message, p.aside = c, message, false
+	err := p.guard(func() { p.life.self.Receive(c, message) })
+	p.handling, p.message = nil, nil
+	if err == nil {
+		err = p.life.failure
+	}
 	return err
 }
 
-// guard makes a panic of the program's an error.
+// guard turns a panic of the program into an error.
 func (p *performer) guard(f func()) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			p.cast.log.Error("an actor of the program panicked, and ends", "actor", p.ref.Name, "kind", p.kind, "panic", r, "stack", string(debug.Stack()))
+			p.panics.Add(1)
+			p.cast.log.Error("an actor of the program panicked", "actor", p.ref.Name, "kind", p.kind, "panic", r, "stack", string(debug.Stack()))
 			err = status.Internalf("The actor %s on %s panicked: %v", p.ref.Name, p.ref.Task, fmt.Sprint(r))
+			if tell := p.cast.config.Panicked; tell != nil {
+				tell(p.ref.Name, p.kind, err)
+			}
 		}
 	}()
 	f()
 	return nil
 }
 
-// finish ends the actor, once: its name is free, who asked it something is answered, and who watches it
-// is told.
+// finish ends the actor, once: it frees the name, answers open requests, and notifies the
+// watchers.
 func (p *performer) finish(why error) {
 	p.mu.Lock()
-	if p.ended {
+	if p.ended && !p.retired {
 		p.mu.Unlock()
 		return
 	}
-	p.ended = true
+	p.ended, p.retired = true, false
 	var left []item
 	for i := range p.queue.all {
 		left = append(left, *i)
@@ -453,23 +705,13 @@ func (p *performer) finish(why error) {
 	p.queue.clear()
 	watchers, outsiders := p.watchers, p.outsiders
 	p.watchers, p.outsiders = nil, nil
-	var cancels []func()
-	for cancel := range p.held {
-		cancels = append(cancels, *cancel)
+	if p.backoff != nil {
+		p.backoff.Stop()
 	}
 	p.mu.Unlock()
-	p.die()
-	for _, cancel := range cancels {
-		cancel()
-	}
-	if p.self != nil {
-		var err error
-		if crash := p.guard(func() { err = p.self.Close() }); crash != nil {
-			err = crash
-		}
-		if why == nil && err != nil {
-			why = status.From(err)
-		}
+	p.makeRoom() // for senders, which will find it ended; its children may be among them
+	if err := p.life.end(why); why == nil && err != nil {
+		why = status.From(err)
 	}
 	s := p.cast
 	p.handled(left)
@@ -477,9 +719,11 @@ func (p *performer) finish(why error) {
 		left = append(p.taken.items[p.next:], left...)
 		p.taken = nil
 	}
-	p.makeRoom() // for who will find it ended
+	left = append(p.discardStash(), left...)
 	s.mu.Lock()
-	delete(s.actors, p.ref.Name)
+	if s.actors[p.ref.Name] == p {
+		delete(s.actors, p.ref.Name)
+	}
 	s.countEndedLocked(p)
 	waiting := p.pending
 	p.pending = nil
@@ -491,25 +735,40 @@ func (p *performer) finish(why error) {
 	if reason == nil {
 		reason = status.Errorf(status.NotFound, "The actor %s on %s has ended", p.ref.Name, p.ref.Task)
 	}
-	if p.self == nil { // it never was there
-		s.answer(p.maker, reason)
-	}
 	for _, i := range left {
 		if i.end {
 			p.enders = append(p.enders, i.sender)
-		} else if i.isMessage() {
-			s.deadLetter(p.ref.Name, i.sender)
+			continue
 		}
+		if !i.isMessage() {
+			continue
+		}
+		if _, waits := waiting[i.sender]; waits {
+			delete(waiting, i.sender)
+			if p.virtual != nil {
+				s.answer(i.sender, p.over())
+				continue
+			}
+			s.answer(i.sender, notBegun(plain(reason)))
+		}
+		s.deadLetter(p.ref.Name, i.sender)
 	}
 	for _, asker := range p.enders {
 		s.answer(asker, nil)
 	}
 	for asker := range waiting {
-		s.answer(asker, reason)
+		s.answer(asker, begun(reason))
 	}
-	for task, id := range watchers {
-		s.announce(task, p.ref, id, why)
+	for task, w := range watchers {
+		s.announce(task, p.ref, w.id, why)
 	}
 	s.terminated(p.ref.Name, outsiders)
+	if p.parent != nil {
+		p.parent.release(p)
+	}
 	close(p.gone)
+	p.succeed(reason)
+	if p.virtual != nil {
+		p.moved()
+	}
 }

@@ -2,17 +2,17 @@ package cast
 
 import "sync"
 
-// queue is what waits for an actor. It lies in pieces of memory that all actors share, so that items are
-// not copied while it grows, and an actor at rest has none of it. The zero queue is empty.
+// queue holds the items that wait for an actor. Its memory comes in pieces that all actors share, so that items are
+// not copied while it grows, and an idle actor holds none. The zero queue is empty.
 type queue struct{ first, last *piece }
 
 // piece is a part of a queue.
 type piece struct {
-	items []item // its capacity stays
+	items []item // its capacity does not change
 	next  *piece
 }
 
-// A queue begins with a small piece, since most have one message at a time, and goes on with large ones.
+// A queue begins with a small piece, since most queues hold one message at a time, and continues with large ones.
 const (
 	smallPiece = 4
 	largePiece = 64
@@ -23,7 +23,7 @@ var (
 	largePieces = sync.Pool{New: func() any { return &piece{items: make([]item, 0, largePiece)} }}
 )
 
-// free gives the memory back. The piece must not be used any more.
+// free returns the piece to the pool. It must not be used afterwards.
 func (p *piece) free() {
 	clear(p.items)
 	p.items, p.next = p.items[:0], nil
@@ -54,7 +54,7 @@ func (q *queue) extend() {
 	q.last = q.last.next
 }
 
-// append moves all of another queue, which is empty then, behind what there is.
+// append moves all items of another queue to the end of this one. The other queue is empty afterwards.
 func (q *queue) append(other *queue) {
 	switch {
 	case other.empty():
@@ -62,7 +62,7 @@ func (q *queue) append(other *queue) {
 	case q.empty():
 		*q = *other
 	default:
-		// Small pieces are not strung together, for they would be taken one by one.
+		// Small pieces are merged, because pieces are taken one by one.
 		if p := other.first; len(p.items) <= cap(q.last.items)-len(q.last.items) || cap(p.items) == smallPiece {
 			for i := range p.items {
 				q.push(&p.items[i])
@@ -80,7 +80,7 @@ func (q *queue) append(other *queue) {
 	*other = queue{}
 }
 
-// take gives the first piece, which belongs to the caller then; nil where the queue is empty.
+// take removes and returns the first piece, which the caller then owns; nil if the queue is empty.
 func (q *queue) take() *piece {
 	p := q.first
 	if p == nil {

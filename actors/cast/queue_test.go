@@ -12,8 +12,7 @@ func TestOverhead(t *testing.T) {
 	}
 }
 
-// TestQueue compares a queue with a slice, over random operations on two queues one of which is appended
-// to the other.
+// TestQueue compares a queue with a slice, over random operations on two queues, one of which is appended to the other.
 func TestQueue(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 0))

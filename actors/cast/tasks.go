@@ -2,20 +2,44 @@ package cast
 
 import "sync"
 
-// TaskChange is what there is to tell of a task: its name, and what its owner makes of it.
+// TaskChange is a change of a task's status: the task's name, whether it is up, and a value of the cast's owner.
 type TaskChange struct {
 	Task string
+	Up   bool
 	What any
 }
 
-// hub tells who wants to know of the cluster's tasks.
+// hub distributes changes of the cluster's tasks to subscribers.
 type hub struct {
-	mu          sync.Mutex
+	watched func(bool) // called with true for the first subscriber, and with false after the last; may be nil
+
+	mu          sync.Mutex // guards subscribers: programs subscribe on their own goroutines
 	subscribers map[*Subscription]struct{}
 }
 
-// Subscription is somebody who wants to know of tasks. Of each it keeps the last change that was not
-// taken yet, so that who is slow misses what was meanwhile, and never what is.
+// add adds a subscriber.
+func (h *hub) add(s *Subscription) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.subscribers[s] = struct{}{}
+	if len(h.subscribers) == 1 && h.watched != nil {
+		h.watched(true)
+	}
+}
+
+// remove removes a subscriber.
+func (h *hub) remove(s *Subscription) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, there := h.subscribers[s]
+	delete(h.subscribers, s)
+	if there && len(h.subscribers) == 0 && h.watched != nil {
+		h.watched(false)
+	}
+}
+
+// Subscription is a subscriber to changes of tasks. For each task it keeps the last change that was not
+// taken yet: a slow subscriber misses intermediate changes, but never the latest one.
 type Subscription struct {
 	hub     *hub
 	wake    func(*Subscription)
@@ -24,17 +48,15 @@ type Subscription struct {
 	woken   bool
 }
 
-// taskNotice tells an actor that its subscription has something.
+// taskNotice notifies an actor that its subscription has changes.
 type taskNotice struct{ subscription *Subscription }
 
-// Subscribe calls wake, which must not wait, when there is something to take: first of all tasks that
-// Config.Present knows, then of each that changes.
+// Subscribe calls wake, which must not block, when there are changes to take: first for all tasks of
+// Config.Present, then for each change.
 func (s *Cast) Subscribe(wake func(*Subscription)) *Subscription {
 	sub := &Subscription{hub: &s.tasks, wake: wake, pending: map[string]any{}}
-	s.tasks.mu.Lock()
-	s.tasks.subscribers[sub] = struct{}{}
-	s.tasks.mu.Unlock()
-	if s.config.Present != nil { // after the entry: what changes in between is told twice, not never
+	s.tasks.add(sub)
+	if s.config.Present != nil { // after subscribing: a change in between is reported twice rather than never
 		for _, t := range s.config.Present() {
 			sub.add(t, false)
 		}
@@ -42,8 +64,9 @@ func (s *Cast) Subscribe(wake func(*Subscription)) *Subscription {
 	return sub
 }
 
-// TaskChanged tells all who want to know.
+// TaskChanged notifies all subscribers.
 func (s *Cast) TaskChanged(t TaskChange) {
+	s.topics.taskChanged(t)
 	s.tasks.mu.Lock()
 	all := make([]*Subscription, 0, len(s.tasks.subscribers))
 	for sub := range s.tasks.subscribers {
@@ -55,7 +78,7 @@ func (s *Cast) TaskChanged(t TaskChange) {
 	}
 }
 
-// add keeps a change; a newer one replaces what was not taken.
+// add stores a change, which replaces an older one that was not taken.
 func (s *Subscription) add(t TaskChange, newer bool) {
 	s.hub.mu.Lock()
 	_, there := s.pending[t.Task]
@@ -73,7 +96,7 @@ func (s *Subscription) add(t TaskChange, newer bool) {
 	}
 }
 
-// Take gives what has changed since the last time.
+// Take returns the changes since the last call.
 func (s *Subscription) Take() []any {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
@@ -87,11 +110,7 @@ func (s *Subscription) Take() []any {
 }
 
 // Cancel ends the subscription.
-func (s *Subscription) Cancel() {
-	s.hub.mu.Lock()
-	defer s.hub.mu.Unlock()
-	delete(s.hub.subscribers, s)
-}
+func (s *Subscription) Cancel() { s.hub.remove(s) }
 
 func (h *hub) close() {
 	h.mu.Lock()

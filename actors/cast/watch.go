@@ -9,25 +9,28 @@ import (
 )
 
 const (
-	// announceTries is how often a task is told of an end that it does not acknowledge, and announceTime
+	// announceTries is how often an end is sent to a task that does not acknowledge it, and announceTime
 	// how long it has each time.
 	announceTries = 5
 	announceTime  = 3 * time.Second
 )
 
-// watch is who of this task wants to know of an actor's end.
+// watch holds this task's watchers of an actor.
 type watch struct {
 	id   uint64
 	told map[*watcher]struct{}
-	set  chan struct{} // closed when the actor's task knows of it, or has refused
+	set  chan struct{} // closed when the actor's task has accepted or rejected the watch
 }
 
 type watcher struct{ tell func(Ended) }
 
-// Watch calls tell once when an actor ends, at once if it is not there or its task is out of reach. tell
-// must not wait. set is closed when the actor's task has heard of it. cancel takes it off, but does not
-// wait for a call under way.
+// Watch calls tell once when an actor ends, or at once if the actor does not exist or its task is out of reach. tell
+// must not block. set is closed when the actor's task knows the watch. cancel removes the watch, but does not
+// wait for a call in progress.
 func (s *Cast) Watch(ref Ref, tell func(Ended)) (set <-chan struct{}, cancel func(), err error) {
+	if IsVirtual(ref.Task) {
+		return nil, nil, status.InvalidArgumentf("The virtual actor %s of %s cannot be watched: it ends when it is idle, and begins again with its next message", ref.Name, ref.Task)
+	}
 	if ref, err = s.resolve(ref); err != nil {
 		return nil, nil, err
 	}
@@ -51,19 +54,20 @@ func (s *Cast) Watch(ref Ref, tell func(Ended)) (set <-chan struct{}, cancel fun
 	id := w.id
 	s.mu.Unlock()
 	if first {
+		finish := func(ctx context.Context) error { return s.watchOutside(ctx, ref, id) }
+		if !Outside(ref.Task) { // a message that ends the actor, which the caller sends next, does not overtake the watch
+			finish = s.begin(ref, &wire.Mail{What: &wire.Mail_Watch{Watch: &wire.Watch{Id: id}}})
+		}
 		under := s.errand(ref.Task, func(ctx context.Context) {
 			defer close(w.set)
-			var err error
-			if Outside(ref.Task) {
-				err = s.watchOutside(ctx, ref, id)
-			} else {
-				err = s.request(ctx, ref, &wire.Mail{What: &wire.Mail_Watch{Watch: &wire.Watch{Id: id}}})
-			}
-			if err != nil {
+			if err := finish(ctx); err != nil {
 				s.ended(ref, id, err)
 			}
 		})
 		if !under {
+			over, cancel := context.WithCancel(s.life)
+			cancel()
+			_ = finish(over) // only forgets the request
 			close(w.set)
 			s.ended(ref, id, status.Errorf(status.ResourceExhausted, "The send queue to %s is full", ref.Task))
 		}
@@ -73,27 +77,31 @@ func (s *Cast) Watch(ref Ref, tell func(Ended)) (set <-chan struct{}, cancel fun
 		defer s.mu.Unlock()
 		delete(w.told, me)
 		if len(w.told) == 0 && s.watches[ref] == w {
-			delete(s.watches, ref) // and what the actor's task tells of it finds nobody
+			delete(s.watches, ref) // later messages about it find no watch
 		}
 	}, nil
 }
 
+// watching is another task's watch of an actor of this one. A task has one watch of an actor at a time, and numbers its watches in order, but
+// they may arrive out of order.
+type watching struct{ boot, id uint64 }
+
 // watched makes a task a watcher of an actor of this one.
-func (s *Cast) watched(name string, by Ref, id uint64) {
+func (s *Cast) watched(name string, by Ref, w watching) {
 	p, err := s.find(name)
 	if err == nil {
 		p.mu.Lock()
 		if p.ended {
 			err = status.Errorf(status.NotFound, "There is no actor %s on %s: it has ended", name, s.config.Self)
-		} else {
-			p.watchers[by.Task] = id
+		} else if old := p.watchers[by.Task]; old.boot != w.boot || old.id < w.id {
+			p.watchers[by.Task] = w
 		}
 		p.mu.Unlock()
 	}
 	s.answer(by, err)
 }
 
-// ended tells those who watch an actor.
+// ended notifies an actor's watchers.
 func (s *Cast) ended(ref Ref, id uint64, why error) {
 	s.mu.Lock()
 	w := s.watches[ref]
@@ -110,21 +118,35 @@ func (s *Cast) ended(ref Ref, id uint64, why error) {
 	}
 }
 
-// announce tells a task that an actor which it watches has ended, until it has heard of it.
+// announce sends a task the end of an actor which it watches, until the task acknowledges it.
 func (s *Cast) announce(task string, ref Ref, id uint64, why error) {
 	if task == s.config.Self {
 		s.ended(ref, id, why)
 		return
 	}
-	s.errand(task, func(ctx context.Context) {
-		for range announceTries {
-			try, cancel := context.WithTimeout(ctx, announceTime)
-			err := s.request(try, Ref{task, ref.Name}, &wire.Mail{What: &wire.Mail_Ended{Ended: &wire.Ended{Watch: id, Failure: failure(why)}}})
-			cancel()
-			if err == nil || ctx.Err() != nil {
-				return
-			}
-			s.log.Debug("a task did not hear of an actor's end", "task", task, "actor", ref.Name, "error", err)
+	tell := func(ctx context.Context) {
+		m := &wire.Mail{What: &wire.Mail_Ended{Ended: &wire.Ended{Watch: id, Failure: failure(why)}}}
+		err := s.insist(ctx, Ref{task, ref.Name}, m, func(error) bool { return false })
+		if err != nil && ctx.Err() == nil {
+			s.giveUp(ctx, task, err)
 		}
-	})
+	}
+	if !s.errand(task, tell) {
+		s.giveUp(s.life, task, status.Errorf(status.ResourceExhausted, "too many answers wait to be sent"))
+	}
+}
+
+// insist sends mail until another task acknowledges it. It gives up after some tries, when ctx ends, and when over returns true for the error of a
+// try.
+func (s *Cast) insist(ctx context.Context, to Ref, m *wire.Mail, over func(err error) bool) (err error) {
+	for range announceTries {
+		try, cancel := context.WithTimeout(ctx, announceTime)
+		err = s.request(try, to, &wire.Mail{What: m.GetWhat()}) // the mail of the last try may still be on its way
+		cancel()
+		if err == nil || ctx.Err() != nil || over(err) {
+			return err
+		}
+		s.log.Debug("a task did not acknowledge a notification", "task", to.Task, "actor", to.Name, "error", err)
+	}
+	return err
 }

@@ -88,7 +88,7 @@ func (x *Failure) GetDerived() bool {
 	return false
 }
 
-// Done answers what has no other answer.
+// Done answers a request that has no other answer.
 type Done struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Failure       *Failure               `protobuf:"bytes,1,opt,name=failure,proto3" json:"failure,omitempty"`
@@ -133,8 +133,8 @@ func (x *Done) GetFailure() *Failure {
 	return nil
 }
 
-// PeerLost tells an actor that the link to a task broke. It comes after the last message that came over the link. Beside it
-// lie the steps of the task's own sessions that ran then.
+// PeerLost notifies an actor that the link to a task broke. It comes after the last message from that link. Beside it are the steps of the
+// task's own sessions that were running then.
 type PeerLost struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`

@@ -29,9 +29,9 @@ const (
 type Mail struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Task   string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`       // the sending task
-	Boot   uint64                 `protobuf:"fixed64,2,opt,name=boot,proto3" json:"boot,omitempty"`     // of its process
+	Boot   uint64                 `protobuf:"fixed64,2,opt,name=boot,proto3" json:"boot,omitempty"`     // of the sending process
 	Number uint64                 `protobuf:"fixed64,3,opt,name=number,proto3" json:"number,omitempty"` // grows with each mail of the process to the receiving task
-	From   string                 `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`       // the actor or request that an answer goes to; empty for none
+	From   string                 `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`       // the actor or request that an answer goes to; empty if there is none
 	To     string                 `protobuf:"bytes,5,opt,name=to,proto3" json:"to,omitempty"`           // the actor or request that it is for
 	// Types that are valid to be assigned to What:
 	//
@@ -42,7 +42,13 @@ type Mail struct {
 	//	*Mail_Watch
 	//	*Mail_Ended
 	//	*Mail_Withdraw
+	//	*Mail_Transcode
+	//	*Mail_Placement
+	//	*Mail_Follow
+	//	*Mail_Topics
 	What          isMail_What `protobuf_oneof:"what"`
+	Unbegun       bool        `protobuf:"varint,14,opt,name=unbegun,proto3" json:"unbegun,omitempty"` // with failure: no actor has begun to handle the request
+	Own           bool        `protobuf:"varint,16,opt,name=own,proto3" json:"own,omitempty"`         // with failure: the actor itself answered with it, and lives on
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -182,6 +188,56 @@ func (x *Mail) GetWithdraw() *Withdraw {
 	return nil
 }
 
+func (x *Mail) GetTranscode() *Transcode {
+	if x != nil {
+		if x, ok := x.What.(*Mail_Transcode); ok {
+			return x.Transcode
+		}
+	}
+	return nil
+}
+
+func (x *Mail) GetPlacement() *Placement {
+	if x != nil {
+		if x, ok := x.What.(*Mail_Placement); ok {
+			return x.Placement
+		}
+	}
+	return nil
+}
+
+func (x *Mail) GetFollow() *Follow {
+	if x != nil {
+		if x, ok := x.What.(*Mail_Follow); ok {
+			return x.Follow
+		}
+	}
+	return nil
+}
+
+func (x *Mail) GetTopics() *Topics {
+	if x != nil {
+		if x, ok := x.What.(*Mail_Topics); ok {
+			return x.Topics
+		}
+	}
+	return nil
+}
+
+func (x *Mail) GetUnbegun() bool {
+	if x != nil {
+		return x.Unbegun
+	}
+	return false
+}
+
+func (x *Mail) GetOwn() bool {
+	if x != nil {
+		return x.Own
+	}
+	return false
+}
+
 type isMail_What interface {
 	isMail_What()
 }
@@ -195,23 +251,39 @@ type Mail_Failure struct {
 }
 
 type Mail_Spawn struct {
-	Spawn *Spawn `protobuf:"bytes,8,opt,name=spawn,proto3,oneof"` // a request to make the actor
+	Spawn *Spawn `protobuf:"bytes,8,opt,name=spawn,proto3,oneof"` // requests the creation of the actor
 }
 
 type Mail_End struct {
-	End *End `protobuf:"bytes,9,opt,name=end,proto3,oneof"` // a request to end it when it has handled what came before
+	End *End `protobuf:"bytes,9,opt,name=end,proto3,oneof"` // requests its end, once it has handled all earlier messages
 }
 
 type Mail_Watch struct {
-	Watch *Watch `protobuf:"bytes,10,opt,name=watch,proto3,oneof"` // a request to tell of its end
+	Watch *Watch `protobuf:"bytes,10,opt,name=watch,proto3,oneof"` // requests a notification of its end
 }
 
 type Mail_Ended struct {
-	Ended *Ended `protobuf:"bytes,11,opt,name=ended,proto3,oneof"` // a request to acknowledge that it has ended
+	Ended *Ended `protobuf:"bytes,11,opt,name=ended,proto3,oneof"` // notifies of its end, and requests an acknowledgement
 }
 
 type Mail_Withdraw struct {
-	Withdraw *Withdraw `protobuf:"bytes,12,opt,name=withdraw,proto3,oneof"` // the request from is not waited for any more
+	Withdraw *Withdraw `protobuf:"bytes,12,opt,name=withdraw,proto3,oneof"` // nobody waits for the request from any more
+}
+
+type Mail_Transcode struct {
+	Transcode *Transcode `protobuf:"bytes,13,opt,name=transcode,proto3,oneof"` // requests a message in its other form
+}
+
+type Mail_Placement struct {
+	Placement *Placement `protobuf:"bytes,15,opt,name=placement,proto3,oneof"` // about virtual actors
+}
+
+type Mail_Follow struct {
+	Follow *Follow `protobuf:"bytes,17,opt,name=follow,proto3,oneof"` // requests the topics that the task's actors subscribe to, and their changes
+}
+
+type Mail_Topics struct {
+	Topics *Topics `protobuf:"bytes,18,opt,name=topics,proto3,oneof"` // notifies of them, and requests an acknowledgement
 }
 
 func (*Mail_Content) isMail_What() {}
@@ -227,6 +299,14 @@ func (*Mail_Watch) isMail_What() {}
 func (*Mail_Ended) isMail_What() {}
 
 func (*Mail_Withdraw) isMail_What() {}
+
+func (*Mail_Transcode) isMail_What() {}
+
+func (*Mail_Placement) isMail_What() {}
+
+func (*Mail_Follow) isMail_What() {}
+
+func (*Mail_Topics) isMail_What() {}
 
 // Content is a program's message, of a type that the receiving program may not know.
 type Content struct {
@@ -281,17 +361,71 @@ func (x *Content) GetValue() []byte {
 	return nil
 }
 
+// Value is a message of a Go type that the programs have registered.
+type Value struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Type          string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"` // the name that it is registered by
+	Json          []byte                 `protobuf:"bytes,2,opt,name=json,proto3" json:"json,omitempty"` // an object
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Value) Reset() {
+	*x = Value{}
+	mi := &file_actors_wire_cast_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Value) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Value) ProtoMessage() {}
+
+func (x *Value) ProtoReflect() protoreflect.Message {
+	mi := &file_actors_wire_cast_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Value.ProtoReflect.Descriptor instead.
+func (*Value) Descriptor() ([]byte, []int) {
+	return file_actors_wire_cast_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Value) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *Value) GetJson() []byte {
+	if x != nil {
+		return x.Json
+	}
+	return nil
+}
+
 type Spawn struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	Arguments     *Content               `protobuf:"bytes,2,opt,name=arguments,proto3" json:"arguments,omitempty"`
+	Ensure        bool                   `protobuf:"varint,3,opt,name=ensure,proto3" json:"ensure,omitempty"` // an actor of the name and the kind that exists already will do
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Spawn) Reset() {
 	*x = Spawn{}
-	mi := &file_actors_wire_cast_proto_msgTypes[2]
+	mi := &file_actors_wire_cast_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -303,7 +437,7 @@ func (x *Spawn) String() string {
 func (*Spawn) ProtoMessage() {}
 
 func (x *Spawn) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_cast_proto_msgTypes[2]
+	mi := &file_actors_wire_cast_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -316,7 +450,7 @@ func (x *Spawn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spawn.ProtoReflect.Descriptor instead.
 func (*Spawn) Descriptor() ([]byte, []int) {
-	return file_actors_wire_cast_proto_rawDescGZIP(), []int{2}
+	return file_actors_wire_cast_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Spawn) GetKind() string {
@@ -333,6 +467,13 @@ func (x *Spawn) GetArguments() *Content {
 	return nil
 }
 
+func (x *Spawn) GetEnsure() bool {
+	if x != nil {
+		return x.Ensure
+	}
+	return false
+}
+
 type End struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -341,7 +482,7 @@ type End struct {
 
 func (x *End) Reset() {
 	*x = End{}
-	mi := &file_actors_wire_cast_proto_msgTypes[3]
+	mi := &file_actors_wire_cast_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -353,7 +494,7 @@ func (x *End) String() string {
 func (*End) ProtoMessage() {}
 
 func (x *End) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_cast_proto_msgTypes[3]
+	mi := &file_actors_wire_cast_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -366,19 +507,19 @@ func (x *End) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use End.ProtoReflect.Descriptor instead.
 func (*End) Descriptor() ([]byte, []int) {
-	return file_actors_wire_cast_proto_rawDescGZIP(), []int{3}
+	return file_actors_wire_cast_proto_rawDescGZIP(), []int{4}
 }
 
 type Watch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"` // comes back with Ended; a later watch of the same task replaces it
+	Id            uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"` // returned with Ended; a later watch of the same task replaces it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Watch) Reset() {
 	*x = Watch{}
-	mi := &file_actors_wire_cast_proto_msgTypes[4]
+	mi := &file_actors_wire_cast_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -390,7 +531,7 @@ func (x *Watch) String() string {
 func (*Watch) ProtoMessage() {}
 
 func (x *Watch) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_cast_proto_msgTypes[4]
+	mi := &file_actors_wire_cast_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -403,7 +544,7 @@ func (x *Watch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Watch.ProtoReflect.Descriptor instead.
 func (*Watch) Descriptor() ([]byte, []int) {
-	return file_actors_wire_cast_proto_rawDescGZIP(), []int{4}
+	return file_actors_wire_cast_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Watch) GetId() uint64 {
@@ -416,14 +557,14 @@ func (x *Watch) GetId() uint64 {
 type Ended struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Watch         uint64                 `protobuf:"fixed64,1,opt,name=watch,proto3" json:"watch,omitempty"`
-	Failure       *Failure               `protobuf:"bytes,2,opt,name=failure,proto3" json:"failure,omitempty"` // absent where it was ended on purpose
+	Failure       *Failure               `protobuf:"bytes,2,opt,name=failure,proto3" json:"failure,omitempty"` // absent if it was ended on purpose
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_actors_wire_cast_proto_msgTypes[5]
+	mi := &file_actors_wire_cast_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -435,7 +576,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_cast_proto_msgTypes[5]
+	mi := &file_actors_wire_cast_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -448,7 +589,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_actors_wire_cast_proto_rawDescGZIP(), []int{5}
+	return file_actors_wire_cast_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Ended) GetWatch() uint64 {
@@ -473,7 +614,7 @@ type Withdraw struct {
 
 func (x *Withdraw) Reset() {
 	*x = Withdraw{}
-	mi := &file_actors_wire_cast_proto_msgTypes[6]
+	mi := &file_actors_wire_cast_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -485,7 +626,7 @@ func (x *Withdraw) String() string {
 func (*Withdraw) ProtoMessage() {}
 
 func (x *Withdraw) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_cast_proto_msgTypes[6]
+	mi := &file_actors_wire_cast_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -498,14 +639,279 @@ func (x *Withdraw) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Withdraw.ProtoReflect.Descriptor instead.
 func (*Withdraw) Descriptor() ([]byte, []int) {
-	return file_actors_wire_cast_proto_rawDescGZIP(), []int{6}
+	return file_actors_wire_cast_proto_rawDescGZIP(), []int{7}
+}
+
+type Follow struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"` // returned with Topics; a later Follow of the same task replaces it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Follow) Reset() {
+	*x = Follow{}
+	mi := &file_actors_wire_cast_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Follow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Follow) ProtoMessage() {}
+
+func (x *Follow) ProtoReflect() protoreflect.Message {
+	mi := &file_actors_wire_cast_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Follow.ProtoReflect.Descriptor instead.
+func (*Follow) Descriptor() ([]byte, []int) {
+	return file_actors_wire_cast_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Follow) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+// Topics is what has changed in the topics that a task's actors subscribe to. The first one after a Follow has all of them.
+type Topics struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Follow        uint64                 `protobuf:"fixed64,1,opt,name=follow,proto3" json:"follow,omitempty"`
+	Added         []string               `protobuf:"bytes,2,rep,name=added,proto3" json:"added,omitempty"`
+	Removed       []string               `protobuf:"bytes,3,rep,name=removed,proto3" json:"removed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Topics) Reset() {
+	*x = Topics{}
+	mi := &file_actors_wire_cast_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Topics) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Topics) ProtoMessage() {}
+
+func (x *Topics) ProtoReflect() protoreflect.Message {
+	mi := &file_actors_wire_cast_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Topics.ProtoReflect.Descriptor instead.
+func (*Topics) Descriptor() ([]byte, []int) {
+	return file_actors_wire_cast_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Topics) GetFollow() uint64 {
+	if x != nil {
+		return x.Follow
+	}
+	return 0
+}
+
+func (x *Topics) GetAdded() []string {
+	if x != nil {
+		return x.Added
+	}
+	return nil
+}
+
+func (x *Topics) GetRemoved() []string {
+	if x != nil {
+		return x.Removed
+	}
+	return nil
+}
+
+// Transcode is a message in one of two forms, of which a program that does not know the message's type cannot make the other.
+type Transcode struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Form:
+	//
+	//	*Transcode_Json
+	//	*Transcode_Content
+	Form          isTranscode_Form `protobuf_oneof:"form"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Transcode) Reset() {
+	*x = Transcode{}
+	mi := &file_actors_wire_cast_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Transcode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Transcode) ProtoMessage() {}
+
+func (x *Transcode) ProtoReflect() protoreflect.Message {
+	mi := &file_actors_wire_cast_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Transcode.ProtoReflect.Descriptor instead.
+func (*Transcode) Descriptor() ([]byte, []int) {
+	return file_actors_wire_cast_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Transcode) GetForm() isTranscode_Form {
+	if x != nil {
+		return x.Form
+	}
+	return nil
+}
+
+func (x *Transcode) GetJson() string {
+	if x != nil {
+		if x, ok := x.Form.(*Transcode_Json); ok {
+			return x.Json
+		}
+	}
+	return ""
+}
+
+func (x *Transcode) GetContent() *Content {
+	if x != nil {
+		if x, ok := x.Form.(*Transcode_Content); ok {
+			return x.Content
+		}
+	}
+	return nil
+}
+
+type isTranscode_Form interface {
+	isTranscode_Form()
+}
+
+type Transcode_Json struct {
+	Json string `protobuf:"bytes,1,opt,name=json,proto3,oneof"` // of a google.protobuf.Any
+}
+
+type Transcode_Content struct {
+	Content *Content `protobuf:"bytes,2,opt,name=content,proto3,oneof"`
+}
+
+func (*Transcode_Json) isTranscode_Form() {}
+
+func (*Transcode_Content) isTranscode_Form() {}
+
+// PoolWorker is the arguments of the actor that owns a worker of a pool, on the worker's task.
+type PoolWorker struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`           // of the actor that lives as long as the pool
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`           // of that actor
+	Kind          string                 `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`           // of the worker
+	Worker        string                 `protobuf:"bytes,4,opt,name=worker,proto3" json:"worker,omitempty"`       // the worker's name
+	Arguments     *Content               `protobuf:"bytes,5,opt,name=arguments,proto3" json:"arguments,omitempty"` // the worker's
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PoolWorker) Reset() {
+	*x = PoolWorker{}
+	mi := &file_actors_wire_cast_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PoolWorker) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PoolWorker) ProtoMessage() {}
+
+func (x *PoolWorker) ProtoReflect() protoreflect.Message {
+	mi := &file_actors_wire_cast_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PoolWorker.ProtoReflect.Descriptor instead.
+func (*PoolWorker) Descriptor() ([]byte, []int) {
+	return file_actors_wire_cast_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *PoolWorker) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *PoolWorker) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PoolWorker) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *PoolWorker) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
+func (x *PoolWorker) GetArguments() *Content {
+	if x != nil {
+		return x.Arguments
+	}
+	return nil
 }
 
 var File_actors_wire_cast_proto protoreflect.FileDescriptor
 
 const file_actors_wire_cast_proto_rawDesc = "" +
 	"\n" +
-	"\x16actors/wire/cast.proto\x12\x10troupe.actors.v1\x1a\x18actors/wire/actors.proto\"\xd8\x03\n" +
+	"\x16actors/wire/cast.proto\x12\x10troupe.actors.v1\x1a\x18actors/wire/actors.proto\x1a\x1bactors/wire/placement.proto\"\xe6\x05\n" +
 	"\x04Mail\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x12\n" +
 	"\x04boot\x18\x02 \x01(\x06R\x04boot\x12\x16\n" +
@@ -519,14 +925,24 @@ const file_actors_wire_cast_proto_rawDesc = "" +
 	"\x05watch\x18\n" +
 	" \x01(\v2\x17.troupe.actors.v1.WatchH\x00R\x05watch\x12/\n" +
 	"\x05ended\x18\v \x01(\v2\x17.troupe.actors.v1.EndedH\x00R\x05ended\x128\n" +
-	"\bwithdraw\x18\f \x01(\v2\x1a.troupe.actors.v1.WithdrawH\x00R\bwithdrawB\x06\n" +
+	"\bwithdraw\x18\f \x01(\v2\x1a.troupe.actors.v1.WithdrawH\x00R\bwithdraw\x12;\n" +
+	"\ttranscode\x18\r \x01(\v2\x1b.troupe.actors.v1.TranscodeH\x00R\ttranscode\x12;\n" +
+	"\tplacement\x18\x0f \x01(\v2\x1b.troupe.actors.v1.PlacementH\x00R\tplacement\x122\n" +
+	"\x06follow\x18\x11 \x01(\v2\x18.troupe.actors.v1.FollowH\x00R\x06follow\x122\n" +
+	"\x06topics\x18\x12 \x01(\v2\x18.troupe.actors.v1.TopicsH\x00R\x06topics\x12\x18\n" +
+	"\aunbegun\x18\x0e \x01(\bR\aunbegun\x12\x10\n" +
+	"\x03own\x18\x10 \x01(\bR\x03ownB\x06\n" +
 	"\x04what\"3\n" +
 	"\aContent\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value\"T\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value\"/\n" +
+	"\x05Value\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12\x12\n" +
+	"\x04json\x18\x02 \x01(\fR\x04json\"l\n" +
 	"\x05Spawn\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x127\n" +
-	"\targuments\x18\x02 \x01(\v2\x19.troupe.actors.v1.ContentR\targuments\"\x05\n" +
+	"\targuments\x18\x02 \x01(\v2\x19.troupe.actors.v1.ContentR\targuments\x12\x16\n" +
+	"\x06ensure\x18\x03 \x01(\bR\x06ensure\"\x05\n" +
 	"\x03End\"\x17\n" +
 	"\x05Watch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\"R\n" +
@@ -534,7 +950,24 @@ const file_actors_wire_cast_proto_rawDesc = "" +
 	"\x05watch\x18\x01 \x01(\x06R\x05watch\x123\n" +
 	"\afailure\x18\x02 \x01(\v2\x19.troupe.actors.v1.FailureR\afailure\"\n" +
 	"\n" +
-	"\bWithdrawB*Z(github.com/troupe-run/troupe/actors/wireb\x06proto3"
+	"\bWithdraw\"\x18\n" +
+	"\x06Follow\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x06R\x02id\"P\n" +
+	"\x06Topics\x12\x16\n" +
+	"\x06follow\x18\x01 \x01(\x06R\x06follow\x12\x14\n" +
+	"\x05added\x18\x02 \x03(\tR\x05added\x12\x18\n" +
+	"\aremoved\x18\x03 \x03(\tR\aremoved\"`\n" +
+	"\tTranscode\x12\x14\n" +
+	"\x04json\x18\x01 \x01(\tH\x00R\x04json\x125\n" +
+	"\acontent\x18\x02 \x01(\v2\x19.troupe.actors.v1.ContentH\x00R\acontentB\x06\n" +
+	"\x04form\"\x99\x01\n" +
+	"\n" +
+	"PoolWorker\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
+	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06worker\x18\x04 \x01(\tR\x06worker\x127\n" +
+	"\targuments\x18\x05 \x01(\v2\x19.troupe.actors.v1.ContentR\targumentsB*Z(github.com/troupe-run/troupe/actors/wireb\x06proto3"
 
 var (
 	file_actors_wire_cast_proto_rawDescOnce sync.Once
@@ -548,32 +981,44 @@ func file_actors_wire_cast_proto_rawDescGZIP() []byte {
 	return file_actors_wire_cast_proto_rawDescData
 }
 
-var file_actors_wire_cast_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_actors_wire_cast_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_actors_wire_cast_proto_goTypes = []any{
-	(*Mail)(nil),     // 0: troupe.actors.v1.Mail
-	(*Content)(nil),  // 1: troupe.actors.v1.Content
-	(*Spawn)(nil),    // 2: troupe.actors.v1.Spawn
-	(*End)(nil),      // 3: troupe.actors.v1.End
-	(*Watch)(nil),    // 4: troupe.actors.v1.Watch
-	(*Ended)(nil),    // 5: troupe.actors.v1.Ended
-	(*Withdraw)(nil), // 6: troupe.actors.v1.Withdraw
-	(*Failure)(nil),  // 7: troupe.actors.v1.Failure
+	(*Mail)(nil),       // 0: troupe.actors.v1.Mail
+	(*Content)(nil),    // 1: troupe.actors.v1.Content
+	(*Value)(nil),      // 2: troupe.actors.v1.Value
+	(*Spawn)(nil),      // 3: troupe.actors.v1.Spawn
+	(*End)(nil),        // 4: troupe.actors.v1.End
+	(*Watch)(nil),      // 5: troupe.actors.v1.Watch
+	(*Ended)(nil),      // 6: troupe.actors.v1.Ended
+	(*Withdraw)(nil),   // 7: troupe.actors.v1.Withdraw
+	(*Follow)(nil),     // 8: troupe.actors.v1.Follow
+	(*Topics)(nil),     // 9: troupe.actors.v1.Topics
+	(*Transcode)(nil),  // 10: troupe.actors.v1.Transcode
+	(*PoolWorker)(nil), // 11: troupe.actors.v1.PoolWorker
+	(*Failure)(nil),    // 12: troupe.actors.v1.Failure
+	(*Placement)(nil),  // 13: troupe.actors.v1.Placement
 }
 var file_actors_wire_cast_proto_depIdxs = []int32{
-	1, // 0: troupe.actors.v1.Mail.content:type_name -> troupe.actors.v1.Content
-	7, // 1: troupe.actors.v1.Mail.failure:type_name -> troupe.actors.v1.Failure
-	2, // 2: troupe.actors.v1.Mail.spawn:type_name -> troupe.actors.v1.Spawn
-	3, // 3: troupe.actors.v1.Mail.end:type_name -> troupe.actors.v1.End
-	4, // 4: troupe.actors.v1.Mail.watch:type_name -> troupe.actors.v1.Watch
-	5, // 5: troupe.actors.v1.Mail.ended:type_name -> troupe.actors.v1.Ended
-	6, // 6: troupe.actors.v1.Mail.withdraw:type_name -> troupe.actors.v1.Withdraw
-	1, // 7: troupe.actors.v1.Spawn.arguments:type_name -> troupe.actors.v1.Content
-	7, // 8: troupe.actors.v1.Ended.failure:type_name -> troupe.actors.v1.Failure
-	9, // [9:9] is the sub-list for method output_type
-	9, // [9:9] is the sub-list for method input_type
-	9, // [9:9] is the sub-list for extension type_name
-	9, // [9:9] is the sub-list for extension extendee
-	0, // [0:9] is the sub-list for field type_name
+	1,  // 0: troupe.actors.v1.Mail.content:type_name -> troupe.actors.v1.Content
+	12, // 1: troupe.actors.v1.Mail.failure:type_name -> troupe.actors.v1.Failure
+	3,  // 2: troupe.actors.v1.Mail.spawn:type_name -> troupe.actors.v1.Spawn
+	4,  // 3: troupe.actors.v1.Mail.end:type_name -> troupe.actors.v1.End
+	5,  // 4: troupe.actors.v1.Mail.watch:type_name -> troupe.actors.v1.Watch
+	6,  // 5: troupe.actors.v1.Mail.ended:type_name -> troupe.actors.v1.Ended
+	7,  // 6: troupe.actors.v1.Mail.withdraw:type_name -> troupe.actors.v1.Withdraw
+	10, // 7: troupe.actors.v1.Mail.transcode:type_name -> troupe.actors.v1.Transcode
+	13, // 8: troupe.actors.v1.Mail.placement:type_name -> troupe.actors.v1.Placement
+	8,  // 9: troupe.actors.v1.Mail.follow:type_name -> troupe.actors.v1.Follow
+	9,  // 10: troupe.actors.v1.Mail.topics:type_name -> troupe.actors.v1.Topics
+	1,  // 11: troupe.actors.v1.Spawn.arguments:type_name -> troupe.actors.v1.Content
+	12, // 12: troupe.actors.v1.Ended.failure:type_name -> troupe.actors.v1.Failure
+	1,  // 13: troupe.actors.v1.Transcode.content:type_name -> troupe.actors.v1.Content
+	1,  // 14: troupe.actors.v1.PoolWorker.arguments:type_name -> troupe.actors.v1.Content
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_actors_wire_cast_proto_init() }
@@ -582,6 +1027,7 @@ func file_actors_wire_cast_proto_init() {
 		return
 	}
 	file_actors_wire_actors_proto_init()
+	file_actors_wire_placement_proto_init()
 	file_actors_wire_cast_proto_msgTypes[0].OneofWrappers = []any{
 		(*Mail_Content)(nil),
 		(*Mail_Failure)(nil),
@@ -590,6 +1036,14 @@ func file_actors_wire_cast_proto_init() {
 		(*Mail_Watch)(nil),
 		(*Mail_Ended)(nil),
 		(*Mail_Withdraw)(nil),
+		(*Mail_Transcode)(nil),
+		(*Mail_Placement)(nil),
+		(*Mail_Follow)(nil),
+		(*Mail_Topics)(nil),
+	}
+	file_actors_wire_cast_proto_msgTypes[10].OneofWrappers = []any{
+		(*Transcode_Json)(nil),
+		(*Transcode_Content)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -597,7 +1051,7 @@ func file_actors_wire_cast_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_actors_wire_cast_proto_rawDesc), len(file_actors_wire_cast_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,4 +1,4 @@
-// The protocol of a directory: a task's shard of which device holds a named resource that nothing pins.
+// The protocol of a directory: a task's part of the homes of named resources that request no device.
 // Regenerate with
 //   protoc --go_out=. --go_opt=paths=source_relative actors/wire/directory.proto
 // from the repository's root (protoc-gen-go v1.36).
@@ -26,8 +26,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Claim asks a directory shard for the homes of named resources that nothing pins to a task. The
-// first claimer's device becomes a resource's home. The answer is Homes.
+// Claim asks the directory that decides them for the homes of resources. The device of the first claimer becomes a resource's home. The
+// answer is Homes.
 type Claim struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Resources     []*Resource            `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
@@ -76,8 +76,9 @@ type Resource struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Container     string                 `protobuf:"bytes,1,opt,name=container,proto3" json:"container,omitempty"`
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Device        string                 `protobuf:"bytes,3,opt,name=device,proto3" json:"device,omitempty"` // the claimer's default
+	Device        string                 `protobuf:"bytes,3,opt,name=device,proto3" json:"device,omitempty"` // what the claimer proposes, or where it lives
 	Kind          string                 `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`
+	Claimer       string                 `protobuf:"bytes,5,opt,name=claimer,proto3" json:"claimer,omitempty"` // the task whose session claimed it first; in answers and notes
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -140,9 +141,17 @@ func (x *Resource) GetKind() string {
 	return ""
 }
 
+func (x *Resource) GetClaimer() string {
+	if x != nil {
+		return x.Claimer
+	}
+	return ""
+}
+
+// Homes are the resources of a Claim with their homes and claimers, or those resources of a Known that are known.
 type Homes struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Devices       []string               `protobuf:"bytes,1,rep,name=devices,proto3" json:"devices,omitempty"`
+	Resources     []*Resource            `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
 	Failure       *Failure               `protobuf:"bytes,2,opt,name=failure,proto3" json:"failure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -178,9 +187,9 @@ func (*Homes) Descriptor() ([]byte, []int) {
 	return file_actors_wire_directory_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *Homes) GetDevices() []string {
+func (x *Homes) GetResources() []*Resource {
 	if x != nil {
-		return x.Devices
+		return x.Resources
 	}
 	return nil
 }
@@ -192,7 +201,143 @@ func (x *Homes) GetFailure() *Failure {
 	return nil
 }
 
-// Forget makes a directory shard drop the homes of resources in containers; none named means the
+// Note notifies a directory of the homes of resources. It goes to the claimer's task, to the home's task and, when resources have moved, to
+// all tasks.
+type Note struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Resources     []*Resource            `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Note) Reset() {
+	*x = Note{}
+	mi := &file_actors_wire_directory_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Note) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Note) ProtoMessage() {}
+
+func (x *Note) ProtoReflect() protoreflect.Message {
+	mi := &file_actors_wire_directory_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Note.ProtoReflect.Descriptor instead.
+func (*Note) Descriptor() ([]byte, []int) {
+	return file_actors_wire_directory_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Note) GetResources() []*Resource {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+// Known asks a directory what it knows of resources. The answer is Homes.
+type Known struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Resources     []*Resource            `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Known) Reset() {
+	*x = Known{}
+	mi := &file_actors_wire_directory_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Known) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Known) ProtoMessage() {}
+
+func (x *Known) ProtoReflect() protoreflect.Message {
+	mi := &file_actors_wire_directory_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Known.ProtoReflect.Descriptor instead.
+func (*Known) Descriptor() ([]byte, []int) {
+	return file_actors_wire_directory_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Known) GetResources() []*Resource {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+// Adopt gives a task the variables of a task that leaves; their values come with it. The answer is Homes.
+type Adopt struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Resources     []*Resource            `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Adopt) Reset() {
+	*x = Adopt{}
+	mi := &file_actors_wire_directory_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Adopt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Adopt) ProtoMessage() {}
+
+func (x *Adopt) ProtoReflect() protoreflect.Message {
+	mi := &file_actors_wire_directory_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Adopt.ProtoReflect.Descriptor instead.
+func (*Adopt) Descriptor() ([]byte, []int) {
+	return file_actors_wire_directory_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Adopt) GetResources() []*Resource {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+// Forget makes a directory forget the homes of resources in containers; none named means the
 // default container. The answer is Done.
 type Forget struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -203,7 +348,7 @@ type Forget struct {
 
 func (x *Forget) Reset() {
 	*x = Forget{}
-	mi := &file_actors_wire_directory_proto_msgTypes[3]
+	mi := &file_actors_wire_directory_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -215,7 +360,7 @@ func (x *Forget) String() string {
 func (*Forget) ProtoMessage() {}
 
 func (x *Forget) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_directory_proto_msgTypes[3]
+	mi := &file_actors_wire_directory_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -228,7 +373,7 @@ func (x *Forget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forget.ProtoReflect.Descriptor instead.
 func (*Forget) Descriptor() ([]byte, []int) {
-	return file_actors_wire_directory_proto_rawDescGZIP(), []int{3}
+	return file_actors_wire_directory_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Forget) GetContainers() []string {
@@ -244,15 +389,22 @@ const file_actors_wire_directory_proto_rawDesc = "" +
 	"\n" +
 	"\x1bactors/wire/directory.proto\x12\x10troupe.actors.v1\x1a\x18actors/wire/actors.proto\"A\n" +
 	"\x05Claim\x128\n" +
-	"\tresources\x18\x01 \x03(\v2\x1a.troupe.actors.v1.ResourceR\tresources\"h\n" +
+	"\tresources\x18\x01 \x03(\v2\x1a.troupe.actors.v1.ResourceR\tresources\"\x82\x01\n" +
 	"\bResource\x12\x1c\n" +
 	"\tcontainer\x18\x01 \x01(\tR\tcontainer\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
 	"\x06device\x18\x03 \x01(\tR\x06device\x12\x12\n" +
-	"\x04kind\x18\x04 \x01(\tR\x04kind\"V\n" +
-	"\x05Homes\x12\x18\n" +
-	"\adevices\x18\x01 \x03(\tR\adevices\x123\n" +
-	"\afailure\x18\x02 \x01(\v2\x19.troupe.actors.v1.FailureR\afailure\"(\n" +
+	"\x04kind\x18\x04 \x01(\tR\x04kind\x12\x18\n" +
+	"\aclaimer\x18\x05 \x01(\tR\aclaimer\"v\n" +
+	"\x05Homes\x128\n" +
+	"\tresources\x18\x01 \x03(\v2\x1a.troupe.actors.v1.ResourceR\tresources\x123\n" +
+	"\afailure\x18\x02 \x01(\v2\x19.troupe.actors.v1.FailureR\afailure\"@\n" +
+	"\x04Note\x128\n" +
+	"\tresources\x18\x01 \x03(\v2\x1a.troupe.actors.v1.ResourceR\tresources\"A\n" +
+	"\x05Known\x128\n" +
+	"\tresources\x18\x01 \x03(\v2\x1a.troupe.actors.v1.ResourceR\tresources\"A\n" +
+	"\x05Adopt\x128\n" +
+	"\tresources\x18\x01 \x03(\v2\x1a.troupe.actors.v1.ResourceR\tresources\"(\n" +
 	"\x06Forget\x12\x1e\n" +
 	"\n" +
 	"containers\x18\x01 \x03(\tR\n" +
@@ -270,22 +422,29 @@ func file_actors_wire_directory_proto_rawDescGZIP() []byte {
 	return file_actors_wire_directory_proto_rawDescData
 }
 
-var file_actors_wire_directory_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_actors_wire_directory_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_actors_wire_directory_proto_goTypes = []any{
 	(*Claim)(nil),    // 0: troupe.actors.v1.Claim
 	(*Resource)(nil), // 1: troupe.actors.v1.Resource
 	(*Homes)(nil),    // 2: troupe.actors.v1.Homes
-	(*Forget)(nil),   // 3: troupe.actors.v1.Forget
-	(*Failure)(nil),  // 4: troupe.actors.v1.Failure
+	(*Note)(nil),     // 3: troupe.actors.v1.Note
+	(*Known)(nil),    // 4: troupe.actors.v1.Known
+	(*Adopt)(nil),    // 5: troupe.actors.v1.Adopt
+	(*Forget)(nil),   // 6: troupe.actors.v1.Forget
+	(*Failure)(nil),  // 7: troupe.actors.v1.Failure
 }
 var file_actors_wire_directory_proto_depIdxs = []int32{
 	1, // 0: troupe.actors.v1.Claim.resources:type_name -> troupe.actors.v1.Resource
-	4, // 1: troupe.actors.v1.Homes.failure:type_name -> troupe.actors.v1.Failure
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	1, // 1: troupe.actors.v1.Homes.resources:type_name -> troupe.actors.v1.Resource
+	7, // 2: troupe.actors.v1.Homes.failure:type_name -> troupe.actors.v1.Failure
+	1, // 3: troupe.actors.v1.Note.resources:type_name -> troupe.actors.v1.Resource
+	1, // 4: troupe.actors.v1.Known.resources:type_name -> troupe.actors.v1.Resource
+	1, // 5: troupe.actors.v1.Adopt.resources:type_name -> troupe.actors.v1.Resource
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_actors_wire_directory_proto_init() }
@@ -300,7 +459,7 @@ func file_actors_wire_directory_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_actors_wire_directory_proto_rawDesc), len(file_actors_wire_directory_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -28,7 +28,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// AdmitSession adds the session beside it to the open ones. The error is UNAVAILABLE while the task stops.
+// AdmitSession adds the session beside it to the open ones. It fails with UNAVAILABLE while the task stops.
 type AdmitSession struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Connection    uint64                 `protobuf:"varint,1,opt,name=connection,proto3" json:"connection,omitempty"` // the client's, which keeps the session alive; 0 for clients in the process
@@ -73,8 +73,7 @@ func (x *AdmitSession) GetConnection() uint64 {
 	return 0
 }
 
-// RemoveSession takes a session off the open ones, for the one who asked to close. The answer has it beside it, if it was
-// open.
+// RemoveSession removes a session from the open ones, for the caller that closes it. If it was open, it is beside the answer.
 type RemoveSession struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -119,7 +118,8 @@ func (x *RemoveSession) GetSession() string {
 	return ""
 }
 
-// RemoveSessions takes off all. The answer has them beside it.
+// RemoveSessions removes the sessions for which the function beside it returns true, or all if there is none. Those of eager contexts stay
+// unless the task stops. The removed ones are beside the answer.
 type RemoveSessions struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Stop          bool                   `protobuf:"varint,1,opt,name=stop,proto3" json:"stop,omitempty"` // and admit no more
@@ -164,7 +164,7 @@ func (x *RemoveSessions) GetStop() bool {
 	return false
 }
 
-// AttachConnection tells that a session is used over a connection.
+// AttachConnection reports that a session is used over a connection.
 type AttachConnection struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -217,7 +217,7 @@ func (x *AttachConnection) GetConnection() uint64 {
 	return 0
 }
 
-// ConnectionClosed tells that a client's connection ended: sessions that no other one uses end after the lease.
+// ConnectionClosed reports the end of a client's connection. Sessions that no other connection uses end after the lease.
 type ConnectionClosed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Connection    uint64                 `protobuf:"varint,1,opt,name=connection,proto3" json:"connection,omitempty"`
@@ -266,7 +266,7 @@ func (x *ConnectionClosed) GetConnection() uint64 {
 type CancelStep struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Step          uint64                 `protobuf:"fixed64,1,opt,name=step,proto3" json:"step,omitempty"`
-	By            string                 `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`       // who cancels it, for the client whose step it is
+	By            string                 `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`       // the requester, for the client whose step it is
 	Owner         string                 `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"` // the one identity whose steps may be cancelled, in the words of a policy; empty for all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -327,8 +327,8 @@ func (x *CancelStep) GetOwner() string {
 type StepCancelled struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Known         bool                   `protobuf:"varint,1,opt,name=known,proto3" json:"known,omitempty"`         // the step is one of this master's, and runs
-	Cancelled     bool                   `protobuf:"varint,2,opt,name=cancelled,proto3" json:"cancelled,omitempty"` // it was; another identity's step is known and not cancelled
-	Session       string                 `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`      // the step's, by the name that people see
+	Cancelled     bool                   `protobuf:"varint,2,opt,name=cancelled,proto3" json:"cancelled,omitempty"` // the step was cancelled; another identity's step is known but not cancelled
+	Session       string                 `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`      // the step's, by its public name
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -387,7 +387,7 @@ func (x *StepCancelled) GetSession() string {
 // Drain asks a task to end. The answer is Done.
 type Drain struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	By            string                 `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`          // who asks, for people
+	By            string                 `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`          // the caller, for people
 	Within        int64                  `protobuf:"varint,2,opt,name=within,proto3" json:"within,omitempty"` // how long running steps may continue, in nanoseconds; 0 where the task's program decides
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -437,7 +437,7 @@ func (x *Drain) GetWithin() int64 {
 	return 0
 }
 
-// LeaseExpired is the master's own message: the lease of a session without a client is over.
+// LeaseExpired is the master's message to itself: the lease of a session without a client is over.
 type LeaseExpired struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`

@@ -27,7 +27,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Create takes in the session's first graph, which lies beside it.
+// Create sets the session's first graph, which is beside it.
 type Create struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -64,7 +64,7 @@ func (*Create) Descriptor() ([]byte, []int) {
 	return file_actors_wire_session_proto_rawDescGZIP(), []int{0}
 }
 
-// Extend adds the nodes beside it to the graph of a version. The answer has the new one.
+// Extend adds the nodes beside it to the graph of a version. The answer has the new version.
 type Extend struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Version       int64                  `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
@@ -109,13 +109,13 @@ func (x *Extend) GetVersion() int64 {
 	return 0
 }
 
-// BuildPlan builds and publishes the plan of a signature, unless it is published.
+// BuildPlan builds and publishes the plan of a signature, unless it is already published.
 type BuildPlan struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Feeds         []string               `protobuf:"bytes,1,rep,name=feeds,proto3" json:"feeds,omitempty"`
 	Fetches       []string               `protobuf:"bytes,2,rep,name=fetches,proto3" json:"fetches,omitempty"`
 	Targets       []string               `protobuf:"bytes,3,rep,name=targets,proto3" json:"targets,omitempty"`
-	Watches       []byte                 `protobuf:"bytes,4,opt,name=watches,proto3" json:"watches,omitempty"` // the tensorflow.DebugOptions of the runs that the plan is for, with nothing but their watches
+	Watches       []byte                 `protobuf:"bytes,4,opt,name=watches,proto3" json:"watches,omitempty"` // the tensorflow.DebugOptions of the plan's runs, reduced to their watches
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -178,7 +178,7 @@ func (x *BuildPlan) GetWatches() []byte {
 	return nil
 }
 
-// ForgetPlans drops the plans with a part on a task, whose process is another one now.
+// ForgetPlans drops the plans that have a part on a task whose process was replaced.
 type ForgetPlans struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
@@ -223,7 +223,7 @@ func (x *ForgetPlans) GetTask() string {
 	return ""
 }
 
-// ChangeDone is the session's own message: the work of a change has ended, with the result beside it.
+// ChangeDone is the session's message to itself: the work of a change has ended, with the result beside it.
 type ChangeDone struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -260,7 +260,7 @@ func (*ChangeDone) Descriptor() ([]byte, []int) {
 	return file_actors_wire_session_proto_rawDescGZIP(), []int{4}
 }
 
-// CloseSession ends the actor after the change that is under way. Changes that wait fail.
+// CloseSession ends the actor after the change in progress. Pending changes fail.
 type CloseSession struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

@@ -179,10 +179,11 @@ type Rights struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Who           string                 `protobuf:"bytes,1,opt,name=who,proto3" json:"who,omitempty"`
 	Files         uint32                 `protobuf:"varint,2,opt,name=files,proto3" json:"files,omitempty"`
-	Client        string                 `protobuf:"bytes,3,opt,name=client,proto3" json:"client,omitempty"`                         // whose memory counts together; empty for one that is not told apart
+	Client        string                 `protobuf:"bytes,3,opt,name=client,proto3" json:"client,omitempty"`                         // groups sessions whose memory counts together; empty for a client that is not told apart
 	StepBytes     int64                  `protobuf:"varint,4,opt,name=step_bytes,json=stepBytes,proto3" json:"step_bytes,omitempty"` // 0 for no bound but the task's
 	SessionBytes  int64                  `protobuf:"varint,5,opt,name=session_bytes,json=sessionBytes,proto3" json:"session_bytes,omitempty"`
 	ClientBytes   int64                  `protobuf:"varint,6,opt,name=client_bytes,json=clientBytes,proto3" json:"client_bytes,omitempty"`
+	Scope         *Scope                 `protobuf:"bytes,7,opt,name=scope,proto3" json:"scope,omitempty"` // absent where no policy bounds the session
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -259,6 +260,227 @@ func (x *Rights) GetClientBytes() int64 {
 	return 0
 }
 
+func (x *Rights) GetScope() *Scope {
+	if x != nil {
+		return x.Scope
+	}
+	return nil
+}
+
+// Scope is what a rule of a policy lets a session use: see rights.Scope.
+type Scope struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Who           string                 `protobuf:"bytes,1,opt,name=who,proto3" json:"who,omitempty"`
+	File          string                 `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"` // of the rule; empty for no rule, which allows nothing
+	Line          int32                  `protobuf:"varint,3,opt,name=line,proto3" json:"line,omitempty"`
+	Ops           *Patterns              `protobuf:"bytes,4,opt,name=ops,proto3" json:"ops,omitempty"`
+	Devices       *Patterns              `protobuf:"bytes,5,opt,name=devices,proto3" json:"devices,omitempty"`
+	Containers    *Patterns              `protobuf:"bytes,6,opt,name=containers,proto3" json:"containers,omitempty"`
+	Revision      uint64                 `protobuf:"varint,7,opt,name=revision,proto3" json:"revision,omitempty"` // of two scopes of a session, the one with the higher revision holds
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Scope) Reset() {
+	*x = Scope{}
+	mi := &file_actors_wire_worker_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Scope) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Scope) ProtoMessage() {}
+
+func (x *Scope) ProtoReflect() protoreflect.Message {
+	mi := &file_actors_wire_worker_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Scope.ProtoReflect.Descriptor instead.
+func (*Scope) Descriptor() ([]byte, []int) {
+	return file_actors_wire_worker_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Scope) GetWho() string {
+	if x != nil {
+		return x.Who
+	}
+	return ""
+}
+
+func (x *Scope) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+func (x *Scope) GetLine() int32 {
+	if x != nil {
+		return x.Line
+	}
+	return 0
+}
+
+func (x *Scope) GetOps() *Patterns {
+	if x != nil {
+		return x.Ops
+	}
+	return nil
+}
+
+func (x *Scope) GetDevices() *Patterns {
+	if x != nil {
+		return x.Devices
+	}
+	return nil
+}
+
+func (x *Scope) GetContainers() *Patterns {
+	if x != nil {
+		return x.Containers
+	}
+	return nil
+}
+
+func (x *Scope) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+// Patterns allow and deny names.
+type Patterns struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Line          int32                  `protobuf:"varint,1,opt,name=line,proto3" json:"line,omitempty"`
+	Restricts     bool                   `protobuf:"varint,2,opt,name=restricts,proto3" json:"restricts,omitempty"` // names that allow does not list are refused
+	Allow         []*Pattern             `protobuf:"bytes,3,rep,name=allow,proto3" json:"allow,omitempty"`
+	Deny          []*Pattern             `protobuf:"bytes,4,rep,name=deny,proto3" json:"deny,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Patterns) Reset() {
+	*x = Patterns{}
+	mi := &file_actors_wire_worker_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Patterns) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Patterns) ProtoMessage() {}
+
+func (x *Patterns) ProtoReflect() protoreflect.Message {
+	mi := &file_actors_wire_worker_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Patterns.ProtoReflect.Descriptor instead.
+func (*Patterns) Descriptor() ([]byte, []int) {
+	return file_actors_wire_worker_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Patterns) GetLine() int32 {
+	if x != nil {
+		return x.Line
+	}
+	return 0
+}
+
+func (x *Patterns) GetRestricts() bool {
+	if x != nil {
+		return x.Restricts
+	}
+	return false
+}
+
+func (x *Patterns) GetAllow() []*Pattern {
+	if x != nil {
+		return x.Allow
+	}
+	return nil
+}
+
+func (x *Patterns) GetDeny() []*Pattern {
+	if x != nil {
+		return x.Deny
+	}
+	return nil
+}
+
+type Pattern struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Text          string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	Line          int32                  `protobuf:"varint,2,opt,name=line,proto3" json:"line,omitempty"` // of the policy
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Pattern) Reset() {
+	*x = Pattern{}
+	mi := &file_actors_wire_worker_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pattern) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pattern) ProtoMessage() {}
+
+func (x *Pattern) ProtoReflect() protoreflect.Message {
+	mi := &file_actors_wire_worker_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pattern.ProtoReflect.Descriptor instead.
+func (*Pattern) Descriptor() ([]byte, []int) {
+	return file_actors_wire_worker_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Pattern) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Pattern) GetLine() int32 {
+	if x != nil {
+		return x.Line
+	}
+	return 0
+}
+
 // RunPartition asks a worker to run its part of a step.
 type RunPartition struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -266,20 +488,20 @@ type RunPartition struct {
 	Session       string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
 	PlanId        uint64                 `protobuf:"varint,3,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`
 	Plan          *Plan                  `protobuf:"bytes,4,opt,name=plan,proto3" json:"plan,omitempty"`     // absent when the worker is thought to have it
-	Master        string                 `protobuf:"bytes,5,opt,name=master,proto3" json:"master,omitempty"` // the task that asks, by name
+	Master        string                 `protobuf:"bytes,5,opt,name=master,proto3" json:"master,omitempty"` // the requesting task, by name
 	Boot          uint64                 `protobuf:"varint,7,opt,name=boot,proto3" json:"boot,omitempty"`    // the worker's boot that the plan was made for
 	Trace         bool                   `protobuf:"varint,8,opt,name=trace,proto3" json:"trace,omitempty"`
-	Transfers     []*Transfer            `protobuf:"bytes,9,rep,name=transfers,proto3" json:"transfers,omitempty"`      // what the master's own part has for it already
-	Began         int64                  `protobuf:"fixed64,10,opt,name=began,proto3" json:"began,omitempty"`           // when the step did, by the master's clock, in nanoseconds since 1970
-	Traceparent   string                 `protobuf:"bytes,11,opt,name=traceparent,proto3" json:"traceparent,omitempty"` // of the trace that the step is part of (W3C Trace Context); empty where it is not recorded
-	Tracestate    string                 `protobuf:"bytes,12,opt,name=tracestate,proto3" json:"tracestate,omitempty"`   // that belongs to it, as systems of tracing have filled it in on the way
+	Transfers     []*Transfer            `protobuf:"bytes,9,rep,name=transfers,proto3" json:"transfers,omitempty"`      // what the master's own part already has for it
+	Began         int64                  `protobuf:"fixed64,10,opt,name=began,proto3" json:"began,omitempty"`           // when the step began, by the master's clock, in nanoseconds since 1970
+	Traceparent   string                 `protobuf:"bytes,11,opt,name=traceparent,proto3" json:"traceparent,omitempty"` // of the trace that the step is part of (W3C Trace Context); empty if it is not recorded
+	Tracestate    string                 `protobuf:"bytes,12,opt,name=tracestate,proto3" json:"tracestate,omitempty"`   // belongs to traceparent, as tracing systems have filled it in on the way
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RunPartition) Reset() {
 	*x = RunPartition{}
-	mi := &file_actors_wire_worker_proto_msgTypes[3]
+	mi := &file_actors_wire_worker_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -291,7 +513,7 @@ func (x *RunPartition) String() string {
 func (*RunPartition) ProtoMessage() {}
 
 func (x *RunPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_worker_proto_msgTypes[3]
+	mi := &file_actors_wire_worker_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -304,7 +526,7 @@ func (x *RunPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunPartition.ProtoReflect.Descriptor instead.
 func (*RunPartition) Descriptor() ([]byte, []int) {
-	return file_actors_wire_worker_proto_rawDescGZIP(), []int{3}
+	return file_actors_wire_worker_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RunPartition) GetStep() uint64 {
@@ -384,7 +606,7 @@ func (x *RunPartition) GetTracestate() string {
 	return ""
 }
 
-// PartitionDone answers RunPartition, to the master, when the worker's part of the step has ended: its state there is gone.
+// PartitionDone notifies the master that the worker's part of the step has ended and its state there is gone. It answers RunPartition.
 type PartitionDone struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Step          uint64                 `protobuf:"fixed64,1,opt,name=step,proto3" json:"step,omitempty"`
@@ -392,14 +614,14 @@ type PartitionDone struct {
 	Failure       *Failure               `protobuf:"bytes,3,opt,name=failure,proto3" json:"failure,omitempty"`                             // absent on success
 	UnknownPlan   bool                   `protobuf:"varint,4,opt,name=unknown_plan,json=unknownPlan,proto3" json:"unknown_plan,omitempty"` // nothing ran: send RunPartition with the plan
 	StepStats     []byte                 `protobuf:"bytes,5,opt,name=step_stats,json=stepStats,proto3" json:"step_stats,omitempty"`        // tensorflow.StepStats
-	Transfers     []*Transfer            `protobuf:"bytes,6,rep,name=transfers,proto3" json:"transfers,omitempty"`                         // the last that the part has for the master's
+	Transfers     []*Transfer            `protobuf:"bytes,6,rep,name=transfers,proto3" json:"transfers,omitempty"`                         // the last values that the part has for the master's
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PartitionDone) Reset() {
 	*x = PartitionDone{}
-	mi := &file_actors_wire_worker_proto_msgTypes[4]
+	mi := &file_actors_wire_worker_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -411,7 +633,7 @@ func (x *PartitionDone) String() string {
 func (*PartitionDone) ProtoMessage() {}
 
 func (x *PartitionDone) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_worker_proto_msgTypes[4]
+	mi := &file_actors_wire_worker_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -424,7 +646,7 @@ func (x *PartitionDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionDone.ProtoReflect.Descriptor instead.
 func (*PartitionDone) Descriptor() ([]byte, []int) {
-	return file_actors_wire_worker_proto_rawDescGZIP(), []int{4}
+	return file_actors_wire_worker_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PartitionDone) GetStep() uint64 {
@@ -469,7 +691,7 @@ func (x *PartitionDone) GetTransfers() []*Transfer {
 	return nil
 }
 
-// Tensors are pushed to the worker of the task that receives them.
+// Tensors are pushed to the worker of the receiving task.
 type Tensors struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Step          uint64                 `protobuf:"fixed64,1,opt,name=step,proto3" json:"step,omitempty"`
@@ -480,7 +702,7 @@ type Tensors struct {
 
 func (x *Tensors) Reset() {
 	*x = Tensors{}
-	mi := &file_actors_wire_worker_proto_msgTypes[5]
+	mi := &file_actors_wire_worker_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -492,7 +714,7 @@ func (x *Tensors) String() string {
 func (*Tensors) ProtoMessage() {}
 
 func (x *Tensors) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_worker_proto_msgTypes[5]
+	mi := &file_actors_wire_worker_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -505,7 +727,7 @@ func (x *Tensors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tensors.ProtoReflect.Descriptor instead.
 func (*Tensors) Descriptor() ([]byte, []int) {
-	return file_actors_wire_worker_proto_rawDescGZIP(), []int{5}
+	return file_actors_wire_worker_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Tensors) GetStep() uint64 {
@@ -528,14 +750,14 @@ type Transfer struct {
 	Edge          string                 `protobuf:"bytes,1,opt,name=edge,proto3" json:"edge,omitempty"`
 	Frame         uint64                 `protobuf:"varint,2,opt,name=frame,proto3" json:"frame,omitempty"`
 	Iter          int64                  `protobuf:"varint,3,opt,name=iter,proto3" json:"iter,omitempty"`
-	Dead          bool                   `protobuf:"varint,4,opt,name=dead,proto3" json:"dead,omitempty"` // without a value: the next of the Parcel's tensors is that of the next transfer which is not
+	Dead          bool                   `protobuf:"varint,4,opt,name=dead,proto3" json:"dead,omitempty"` // no value: the Parcel's tensors belong, in order, to the transfers that are not dead
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Transfer) Reset() {
 	*x = Transfer{}
-	mi := &file_actors_wire_worker_proto_msgTypes[6]
+	mi := &file_actors_wire_worker_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -547,7 +769,7 @@ func (x *Transfer) String() string {
 func (*Transfer) ProtoMessage() {}
 
 func (x *Transfer) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_worker_proto_msgTypes[6]
+	mi := &file_actors_wire_worker_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -560,7 +782,7 @@ func (x *Transfer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Transfer.ProtoReflect.Descriptor instead.
 func (*Transfer) Descriptor() ([]byte, []int) {
-	return file_actors_wire_worker_proto_rawDescGZIP(), []int{6}
+	return file_actors_wire_worker_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Transfer) GetEdge() string {
@@ -602,7 +824,7 @@ type AbortStep struct {
 
 func (x *AbortStep) Reset() {
 	*x = AbortStep{}
-	mi := &file_actors_wire_worker_proto_msgTypes[7]
+	mi := &file_actors_wire_worker_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -614,7 +836,7 @@ func (x *AbortStep) String() string {
 func (*AbortStep) ProtoMessage() {}
 
 func (x *AbortStep) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_worker_proto_msgTypes[7]
+	mi := &file_actors_wire_worker_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -627,7 +849,7 @@ func (x *AbortStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortStep.ProtoReflect.Descriptor instead.
 func (*AbortStep) Descriptor() ([]byte, []int) {
-	return file_actors_wire_worker_proto_rawDescGZIP(), []int{7}
+	return file_actors_wire_worker_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AbortStep) GetStep() uint64 {
@@ -654,7 +876,7 @@ type DropSession struct {
 
 func (x *DropSession) Reset() {
 	*x = DropSession{}
-	mi := &file_actors_wire_worker_proto_msgTypes[8]
+	mi := &file_actors_wire_worker_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -666,7 +888,7 @@ func (x *DropSession) String() string {
 func (*DropSession) ProtoMessage() {}
 
 func (x *DropSession) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_worker_proto_msgTypes[8]
+	mi := &file_actors_wire_worker_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -679,7 +901,7 @@ func (x *DropSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DropSession.ProtoReflect.Descriptor instead.
 func (*DropSession) Descriptor() ([]byte, []int) {
-	return file_actors_wire_worker_proto_rawDescGZIP(), []int{8}
+	return file_actors_wire_worker_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DropSession) GetSession() string {
@@ -699,7 +921,7 @@ type ClearContainers struct {
 
 func (x *ClearContainers) Reset() {
 	*x = ClearContainers{}
-	mi := &file_actors_wire_worker_proto_msgTypes[9]
+	mi := &file_actors_wire_worker_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -711,7 +933,7 @@ func (x *ClearContainers) String() string {
 func (*ClearContainers) ProtoMessage() {}
 
 func (x *ClearContainers) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_worker_proto_msgTypes[9]
+	mi := &file_actors_wire_worker_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -724,7 +946,7 @@ func (x *ClearContainers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearContainers.ProtoReflect.Descriptor instead.
 func (*ClearContainers) Descriptor() ([]byte, []int) {
-	return file_actors_wire_worker_proto_rawDescGZIP(), []int{9}
+	return file_actors_wire_worker_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ClearContainers) GetContainers() []string {
@@ -749,7 +971,7 @@ const file_actors_wire_worker_proto_rawDesc = "" +
 	"\x06rights\x18\x04 \x01(\v2\x18.troupe.actors.v1.RightsR\x06rights\x12\x18\n" +
 	"\aliteral\x18\x05 \x01(\bR\aliteral\x12\x18\n" +
 	"\awatched\x18\x06 \x01(\bR\awatched\x12\x17\n" +
-	"\adump_to\x18\a \x03(\tR\x06dumpTo\"\xaf\x01\n" +
+	"\adump_to\x18\a \x03(\tR\x06dumpTo\"\xde\x01\n" +
 	"\x06Rights\x12\x10\n" +
 	"\x03who\x18\x01 \x01(\tR\x03who\x12\x14\n" +
 	"\x05files\x18\x02 \x01(\rR\x05files\x12\x16\n" +
@@ -757,7 +979,26 @@ const file_actors_wire_worker_proto_rawDesc = "" +
 	"\n" +
 	"step_bytes\x18\x04 \x01(\x03R\tstepBytes\x12#\n" +
 	"\rsession_bytes\x18\x05 \x01(\x03R\fsessionBytes\x12!\n" +
-	"\fclient_bytes\x18\x06 \x01(\x03R\vclientBytes\"\xd5\x02\n" +
+	"\fclient_bytes\x18\x06 \x01(\x03R\vclientBytes\x12-\n" +
+	"\x05scope\x18\a \x01(\v2\x17.troupe.actors.v1.ScopeR\x05scope\"\xfd\x01\n" +
+	"\x05Scope\x12\x10\n" +
+	"\x03who\x18\x01 \x01(\tR\x03who\x12\x12\n" +
+	"\x04file\x18\x02 \x01(\tR\x04file\x12\x12\n" +
+	"\x04line\x18\x03 \x01(\x05R\x04line\x12,\n" +
+	"\x03ops\x18\x04 \x01(\v2\x1a.troupe.actors.v1.PatternsR\x03ops\x124\n" +
+	"\adevices\x18\x05 \x01(\v2\x1a.troupe.actors.v1.PatternsR\adevices\x12:\n" +
+	"\n" +
+	"containers\x18\x06 \x01(\v2\x1a.troupe.actors.v1.PatternsR\n" +
+	"containers\x12\x1a\n" +
+	"\brevision\x18\a \x01(\x04R\brevision\"\x9c\x01\n" +
+	"\bPatterns\x12\x12\n" +
+	"\x04line\x18\x01 \x01(\x05R\x04line\x12\x1c\n" +
+	"\trestricts\x18\x02 \x01(\bR\trestricts\x12/\n" +
+	"\x05allow\x18\x03 \x03(\v2\x19.troupe.actors.v1.PatternR\x05allow\x12-\n" +
+	"\x04deny\x18\x04 \x03(\v2\x19.troupe.actors.v1.PatternR\x04deny\"1\n" +
+	"\aPattern\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\x12\x12\n" +
+	"\x04line\x18\x02 \x01(\x05R\x04line\"\xd5\x02\n" +
 	"\fRunPartition\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x06R\x04step\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x17\n" +
@@ -811,34 +1052,43 @@ func file_actors_wire_worker_proto_rawDescGZIP() []byte {
 	return file_actors_wire_worker_proto_rawDescData
 }
 
-var file_actors_wire_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_actors_wire_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_actors_wire_worker_proto_goTypes = []any{
 	(*Part)(nil),            // 0: troupe.actors.v1.Part
 	(*Plan)(nil),            // 1: troupe.actors.v1.Plan
 	(*Rights)(nil),          // 2: troupe.actors.v1.Rights
-	(*RunPartition)(nil),    // 3: troupe.actors.v1.RunPartition
-	(*PartitionDone)(nil),   // 4: troupe.actors.v1.PartitionDone
-	(*Tensors)(nil),         // 5: troupe.actors.v1.Tensors
-	(*Transfer)(nil),        // 6: troupe.actors.v1.Transfer
-	(*AbortStep)(nil),       // 7: troupe.actors.v1.AbortStep
-	(*DropSession)(nil),     // 8: troupe.actors.v1.DropSession
-	(*ClearContainers)(nil), // 9: troupe.actors.v1.ClearContainers
-	(*Failure)(nil),         // 10: troupe.actors.v1.Failure
+	(*Scope)(nil),           // 3: troupe.actors.v1.Scope
+	(*Patterns)(nil),        // 4: troupe.actors.v1.Patterns
+	(*Pattern)(nil),         // 5: troupe.actors.v1.Pattern
+	(*RunPartition)(nil),    // 6: troupe.actors.v1.RunPartition
+	(*PartitionDone)(nil),   // 7: troupe.actors.v1.PartitionDone
+	(*Tensors)(nil),         // 8: troupe.actors.v1.Tensors
+	(*Transfer)(nil),        // 9: troupe.actors.v1.Transfer
+	(*AbortStep)(nil),       // 10: troupe.actors.v1.AbortStep
+	(*DropSession)(nil),     // 11: troupe.actors.v1.DropSession
+	(*ClearContainers)(nil), // 12: troupe.actors.v1.ClearContainers
+	(*Failure)(nil),         // 13: troupe.actors.v1.Failure
 }
 var file_actors_wire_worker_proto_depIdxs = []int32{
 	0,  // 0: troupe.actors.v1.Plan.parts:type_name -> troupe.actors.v1.Part
 	2,  // 1: troupe.actors.v1.Plan.rights:type_name -> troupe.actors.v1.Rights
-	1,  // 2: troupe.actors.v1.RunPartition.plan:type_name -> troupe.actors.v1.Plan
-	6,  // 3: troupe.actors.v1.RunPartition.transfers:type_name -> troupe.actors.v1.Transfer
-	10, // 4: troupe.actors.v1.PartitionDone.failure:type_name -> troupe.actors.v1.Failure
-	6,  // 5: troupe.actors.v1.PartitionDone.transfers:type_name -> troupe.actors.v1.Transfer
-	6,  // 6: troupe.actors.v1.Tensors.transfers:type_name -> troupe.actors.v1.Transfer
-	10, // 7: troupe.actors.v1.AbortStep.failure:type_name -> troupe.actors.v1.Failure
-	8,  // [8:8] is the sub-list for method output_type
-	8,  // [8:8] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	3,  // 2: troupe.actors.v1.Rights.scope:type_name -> troupe.actors.v1.Scope
+	4,  // 3: troupe.actors.v1.Scope.ops:type_name -> troupe.actors.v1.Patterns
+	4,  // 4: troupe.actors.v1.Scope.devices:type_name -> troupe.actors.v1.Patterns
+	4,  // 5: troupe.actors.v1.Scope.containers:type_name -> troupe.actors.v1.Patterns
+	5,  // 6: troupe.actors.v1.Patterns.allow:type_name -> troupe.actors.v1.Pattern
+	5,  // 7: troupe.actors.v1.Patterns.deny:type_name -> troupe.actors.v1.Pattern
+	1,  // 8: troupe.actors.v1.RunPartition.plan:type_name -> troupe.actors.v1.Plan
+	9,  // 9: troupe.actors.v1.RunPartition.transfers:type_name -> troupe.actors.v1.Transfer
+	13, // 10: troupe.actors.v1.PartitionDone.failure:type_name -> troupe.actors.v1.Failure
+	9,  // 11: troupe.actors.v1.PartitionDone.transfers:type_name -> troupe.actors.v1.Transfer
+	9,  // 12: troupe.actors.v1.Tensors.transfers:type_name -> troupe.actors.v1.Transfer
+	13, // 13: troupe.actors.v1.AbortStep.failure:type_name -> troupe.actors.v1.Failure
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_actors_wire_worker_proto_init() }
@@ -853,7 +1103,7 @@ func file_actors_wire_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_actors_wire_worker_proto_rawDesc), len(file_actors_wire_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

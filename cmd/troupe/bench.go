@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/troupe-run/troupe/cmd/troupe/internal/bench"
+	"github.com/troupe-run/troupe/internal/command/exit"
+	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/remote"
 	"github.com/troupe-run/troupe/remote/client"
 )
@@ -38,19 +40,20 @@ func newBench() *cobra.Command {
 	identity.add(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *budget <= 0 {
-			return usage(fmt.Errorf("--time is more than 0, not %v", *budget))
+			return exit.Usage(fmt.Errorf("--time is more than 0, not %v", *budget))
 		}
 		opts, release, err := identity.load(nil)
 		if err != nil {
-			return usage(err)
+			return exit.Usage(err)
 		}
 		defer release()
-		// Slow links end late: a few runs of everything are measured. They have twice the time and what connecting takes.
+		// On slow links a measurement overruns its budget, since each kind is run a few times. It gets twice the time, plus the time to
+		// connect.
 		ctx, cancel := context.WithTimeout(cmd.Context(), 2*(*budget)+15*time.Second)
 		defer cancel()
 		report, err := measureCluster(ctx, remote.Target(args[0]), *budget, opts)
 		if err != nil {
-			return fromServer(err)
+			return exit.FromServer(identity.explain(err))
 		}
 		if asJSON {
 			err = printJSON(cmd.OutOrStdout(), benchRecordOf(report))
@@ -62,7 +65,7 @@ func newBench() *cobra.Command {
 	return cmd
 }
 
-// measureCluster measures the tasks that the server at the target sees up.
+// measureCluster measures the tasks that the server at the target reports as up.
 func measureCluster(ctx context.Context, target string, budget time.Duration, opts []client.Option) (*bench.Report, error) {
 	c, err := client.Dial(ctx, target, opts...)
 	if err != nil {
@@ -84,16 +87,16 @@ func measureCluster(ctx context.Context, target string, budget time.Duration, op
 	return bench.Run(ctx, tasks, budget, opts...)
 }
 
-// benchFailure is the first error of a report, as the command's.
+// benchFailure returns the first error of a report as the command's error.
 func benchFailure(r *bench.Report) error {
 	for _, l := range r.Tasks {
 		if l.Error != "" {
-			return failed(fmt.Errorf("%s could not be measured: %s", l.Task, l.Error))
+			return exit.Failed(fmt.Errorf("%s could not be measured: %s", l.Task, l.Error))
 		}
 	}
 	for _, p := range r.Pairs {
 		if p.Error != "" {
-			return failed(fmt.Errorf("%s to %s could not be measured: %s", p.From, p.To, p.Error))
+			return exit.Failed(fmt.Errorf("%s to %s could not be measured: %s", p.From, p.To, p.Error))
 		}
 	}
 	return nil
@@ -155,7 +158,7 @@ func printBench(w io.Writer, r *bench.Report) error {
 	if err := t.end(); err != nil {
 		return err
 	}
-	fmt.Fprintln(w) // what goes wrong is told by the end of the next table
+	plain.Println(w) // the end of the next table reports errors
 	t = table(w, "TASK", "EMPTY STEP", "STEPS/S")
 	for _, l := range r.Tasks {
 		rate := "-"
@@ -167,7 +170,7 @@ func printBench(w io.Writer, r *bench.Report) error {
 	if err := t.end(); err != nil || len(r.Pairs) == 0 {
 		return err
 	}
-	fmt.Fprintln(w)
+	plain.Println(w)
 	t = table(w, "FROM", "TO", "EMPTY STEP", "64 KIB", "64 MIB", "")
 	for _, p := range r.Pairs {
 		t.row(p.From, p.To, medianText(p.Empty), medianText(p.SmallStep), medianText(p.LargeStep), rateText(p.LargeStep))
@@ -185,7 +188,7 @@ func medianText(s bench.Samples) string {
 	return brief(s.Median)
 }
 
-// rateText is the bandwidth of samples that move bench.Large bytes.
+// rateText returns the bandwidth of samples that move bench.Large bytes.
 func rateText(s bench.Samples) string {
 	if s.Median <= 0 {
 		return "-"

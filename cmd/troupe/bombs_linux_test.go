@@ -30,6 +30,7 @@ import (
 	"github.com/troupe-run/troupe/graph/shape"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/extent"
 	"github.com/troupe-run/troupe/remote/client"
 	"golang.org/x/sys/unix"
 )
@@ -40,17 +41,17 @@ type bomb struct {
 	draw func(s *op.Scope)
 }
 
-// zeros are so many zeros of a shape that is computed, so that no rule sees how many they are.
+// zeros returns zeros of a computed shape: no rule sees how many there are.
 func zeros(s *op.Scope, dims ...int32) op.Output { return filled(s, op.Const(s, float32(0)), dims...) }
 
-// filled is full of a value. Tensors of different values do not share memory.
+// filled returns a tensor full of a value. Tensors of different values do not share memory.
 func filled(s *op.Scope, value op.Output, dims ...int32) op.Output {
 	return op.Fill(s, op.Identity(s, op.Const(s, dims)), value)
 }
 
 func hidden[T op.Constant](s *op.Scope, v T) op.Output { return op.Identity(s, op.Const(s, v)) }
 
-// doubled joins a text with itself until it is of 2^n times its length.
+// doubled joins a text with itself until it has 2^n times its length.
 func doubled(s *op.Scope, text op.Output, n int) op.Output {
 	for range n {
 		text = op.StringJoin(s, []op.Output{text, text})
@@ -58,7 +59,7 @@ func doubled(s *op.Scope, text op.Output, n int) op.Output {
 	return text
 }
 
-// fastest is a compressor whose level is known to be right.
+// fastest returns a compressor with a level that is known to be valid.
 func fastest[W io.WriteCloser](w W, err error) io.WriteCloser {
 	if err != nil {
 		panic(err)
@@ -66,7 +67,7 @@ func fastest[W io.WriteCloser](w W, err error) io.WriteCloser {
 	return w
 }
 
-// compressed is 1,500 MiB of zeros.
+// compressed returns 1,500 MiB of zeros, compressed.
 func compressed(t *testing.T, kind string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -89,7 +90,7 @@ func compressed(t *testing.T, kind string) string {
 // tinyWAV is a sound of two frames.
 const tinyWAV = "RIFF\x28\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x44\xac\x00\x00\x88\x58\x01\x00\x02\x00\x10\x00data\x04\x00\x00\x00\x00\x00\x00\x00"
 
-// hugePNG is the head of an image that claims to be of 2^14 by 2^14 pixels.
+// hugePNG is the head of an image that claims to have 2^14 by 2^14 pixels.
 func hugePNG() string {
 	head := []byte("IHDR\x00\x00\x40\x00\x00\x00\x40\x00\x08\x06\x00\x00\x00")
 	b := append([]byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0d"), head...)
@@ -283,7 +284,7 @@ func bombs(t *testing.T) []bomb {
 	}
 }
 
-// claim is a constant of so many elements, of which its message holds one.
+// claim returns a constant of n elements, of which its message holds one.
 func claim(dtype typespb.DataType, n int64) *graphpb.GraphDef {
 	p := &tensorpb.TensorProto{Dtype: dtype, TensorShape: &shapepb.TensorShapeProto{Dim: []*shapepb.TensorShapeProto_Dim{{Size: n}}}}
 	switch dtype {
@@ -298,10 +299,10 @@ func claim(dtype typespb.DataType, n int64) *graphpb.GraphDef {
 		"dtype": {Value: &attrpb.AttrValue_Type{Type: dtype}}, "value": {Value: &attrpb.AttrValue_Tensor{Tensor: p}}}}}}
 }
 
-// TestMemoryBombs: a server that may hold 1 GiB refuses what does not fit, by name and within seconds, and never comes
-// to have much more. It has a limit of the system, too, so that a hole costs only the server.
+// TestMemoryBombs: a server that may hold 1 GiB refuses what does not fit, by name and within seconds, and never uses
+// much more. It also has a limit of the system: a failure then kills only the server.
 func TestMemoryBombs(t *testing.T) {
-	if testing.Short() {
+	if !extent.Check() {
 		t.Skip("takes a minute")
 	}
 	p := startFor(t, 10*patience, nil, "serve", "--process-memory", "1GiB", "--local=localhost:0")
@@ -313,7 +314,7 @@ func TestMemoryBombs(t *testing.T) {
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
-		_, _ = p.stderr.WriteTo(os.Stderr) // a log that nobody reads would hold the server up
+		_, _ = p.stderr.WriteTo(os.Stderr) // an unread log would block the server
 	}()
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
@@ -334,7 +335,7 @@ func TestMemoryBombs(t *testing.T) {
 				t.Fatal(err)
 			}
 			explode(t, p, c, def)
-			if err := c.Reset(t.Context()); err != nil { // what has stayed in containers
+			if err := c.Reset(t.Context()); err != nil { // what remains in containers
 				t.Error(err)
 			}
 		})
@@ -346,7 +347,7 @@ func TestMemoryBombs(t *testing.T) {
 	}
 }
 
-// explode runs all of a graph, which has to fail for want of memory, and then looks at the server.
+// explode runs all of a graph, which must fail for lack of memory, and then checks the server.
 func explode(t *testing.T, p *process, c *client.Client, def *graphpb.GraphDef) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -377,7 +378,7 @@ func explode(t *testing.T, p *process, c *client.Client, def *graphpb.GraphDef) 
 	}
 }
 
-// memory is a field of a process's status in bytes.
+// memory returns a field of a process's status in bytes.
 func memory(t *testing.T, pid int, field string) int64 {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

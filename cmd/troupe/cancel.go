@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+	"github.com/troupe-run/troupe/internal/command/exit"
+	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/remote/client"
 )
 
@@ -19,7 +21,7 @@ the action is cancel; steps of one's own sessions can always be cancelled. It ex
 		Example: "  troupe cancel grpc://10.0.0.2:2222 6004098926486543",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return usage(fmt.Errorf("a target and a step are expected; %d arguments are given", len(args)))
+				return exit.Usage(fmt.Errorf("a target and a step are expected; %s", given(args)))
 			}
 			return nil
 		},
@@ -33,16 +35,16 @@ the action is cancel; steps of one's own sessions can always be cancelled. It ex
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "cancelled step %d of session %s on %s\n", step, session, master)
+		_, err = plain.Printf(cmd.OutOrStdout(), "cancelled step %d of session %s on %s\n", step, session, master)
 		return err
 	})
 }
 
-// parseStep reads the number of a step.
+// parseStep parses the number of a step.
 func parseStep(text string) (uint64, error) {
 	step, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || step == 0 {
-		return 0, usage(fmt.Errorf("a step is a positive number, not %q", text))
+		return 0, exit.Usage(fmt.Errorf("a step is a positive number, not %q", text))
 	}
 	return step, nil
 }

@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/troupe-run/troupe/internal/command"
+	"github.com/troupe-run/troupe/internal/command/exit"
+	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/spec"
 )
@@ -23,14 +26,14 @@ const (
 	authorityKey  = "ca-key.pem"
 )
 
-// maxDays bounds how long certificates hold: a hundred years.
+// maxDays bounds the validity of certificates: a hundred years.
 const maxDays = 36500
 
 func newCerts() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "certs",
 		Short: "Make and show the certificates of a cluster",
-		Args:  noArgs,
+		Args:  command.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newCertsInit(), newCertsClient(), newCertsShow())
@@ -58,7 +61,7 @@ func newCertsInit() *cobra.Command {
 		Short:   "Make an authority and the certificates of a cluster's tasks",
 		Long:    certsInitHelp,
 		Example: "  troupe certs init --cluster 'ps=10.0.0.1:2222;worker=10.0.0.2:2222' --out certs --client alice",
-		Args:    noArgs,
+		Args:    command.NoArgs,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&cluster, "cluster", "", "the cluster, as job=host:port,host:port;job=host:port")
@@ -72,24 +75,24 @@ func newCertsInit() *cobra.Command {
 		declared, err := spec.Parse(cluster)
 		switch {
 		case cluster == "" || out == "":
-			return usage(errors.New("--cluster and --out are needed"))
+			return exit.Usage(errors.New("--cluster and --out are needed"))
 		case force && renew:
-			return usage(errors.New("--force makes another authority, --renew keeps it: give one of them"))
+			return exit.Usage(errors.New("--force makes another authority, --renew keeps it: give one of them"))
 		case err != nil:
-			return refused(err)
+			return exit.Refused(err)
 		}
 		for _, name := range clients { // before anything is made
 			if _, err := access.ParseName(access.ClientName(name).String()); err != nil {
-				return usage(err)
+				return exit.Usage(err)
 			}
 		}
 		until, err := inDays(days)
 		if err != nil {
-			return usage(err)
+			return exit.Usage(err)
 		}
 		f := folder{path: out, force: force || renew, out: cmd.OutOrStdout()}
 		if err := f.make(); err != nil {
-			return failed(err)
+			return exit.Failed(err)
 		}
 		var authority *access.Authority
 		if renew {
@@ -98,17 +101,17 @@ func newCertsInit() *cobra.Command {
 			authority, err = f.newAuthority(authorityDays)
 		}
 		if err != nil {
-			return failed(err)
+			return exit.Failed(err)
 		}
 		for _, t := range declared.Tasks() {
 			r := access.Request{Name: access.TaskName(t.Job, t.Index), Hosts: hostsOf(t.Address), Until: until}
 			if err := f.issue(authority, fmt.Sprintf("%s-%d", t.Job, t.Index), r); err != nil {
-				return failed(err)
+				return exit.Failed(err)
 			}
 		}
 		for _, name := range clients {
 			if err := f.issue(authority, "client-"+name, access.Request{Name: access.ClientName(name), Until: until}); err != nil {
-				return failed(err)
+				return exit.Failed(err)
 			}
 		}
 		return nil
@@ -132,19 +135,19 @@ func newCertsClient() *cobra.Command {
 	cmd.Flags().BoolVar(&force, "force", false, "overwrite files that are there")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if dir == "" {
-			return usage(errors.New("--out is needed: the folder that has the authority"))
+			return exit.Usage(errors.New("--out is needed: the folder that has the authority"))
 		}
 		until, err := inDays(days)
 		if err != nil {
-			return usage(err)
+			return exit.Usage(err)
 		}
 		f := folder{path: dir, force: force, out: cmd.OutOrStdout()}
 		authority, err := f.authority()
 		if err != nil {
-			return failed(err)
+			return exit.Failed(err)
 		}
 		if err := f.issue(authority, "client-"+args[0], access.Request{Name: access.ClientName(args[0]), Until: until}); err != nil {
-			return failed(err)
+			return exit.Failed(err)
 		}
 		return nil
 	}
@@ -161,11 +164,11 @@ func newCertsShow() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := os.ReadFile(args[0])
 			if err != nil {
-				return failed(err)
+				return exit.Failed(err)
 			}
 			certs, err := access.ParseCertificates(text)
 			if err != nil {
-				return failed(fmt.Errorf("%s: %w", args[0], err))
+				return exit.Failed(fmt.Errorf("%s: %w", args[0], err))
 			}
 			for _, c := range certs {
 				showCert(cmd.OutOrStdout(), c)
@@ -197,14 +200,14 @@ func showCert(w io.Writer, c *x509.Certificate) {
 	for _, u := range c.ExtKeyUsage {
 		uses = append(uses, map[x509.ExtKeyUsage]string{x509.ExtKeyUsageServerAuth: "server", x509.ExtKeyUsageClientAuth: "client"}[u])
 	}
-	fmt.Fprintf(w, "name     %s\nsubject  %s\nissuer   %s\nserial   %x\n", name, c.Subject, c.Issuer, c.SerialNumber)
-	fmt.Fprintf(w, "valid    %s to %s%s\n", c.NotBefore.UTC().Format(time.RFC3339), c.NotAfter.UTC().Format(time.RFC3339), state)
+	plain.Printf(w, "name     %s\nsubject  %s\nissuer   %s\nserial   %x\n", name, c.Subject, c.Issuer, c.SerialNumber)
+	plain.Printf(w, "valid    %s to %s%s\n", c.NotBefore.UTC().Format(time.RFC3339), c.NotAfter.UTC().Format(time.RFC3339), state)
 	if !c.IsCA {
-		fmt.Fprintf(w, "hosts    %s\nuse      %s\n", strings.Join(hosts, ", "), strings.Join(uses, ", "))
+		plain.Printf(w, "hosts    %s\nuse      %s\n", strings.Join(hosts, ", "), strings.Join(uses, ", "))
 	}
 }
 
-// hostsOf are the hosts that a task is reached at by its address in the spec.
+// hostsOf returns the hosts by which a task is reached at its address in the spec.
 func hostsOf(address string) []string {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -227,14 +230,14 @@ func inDays(days int) (time.Time, error) {
 	return time.Now().AddDate(0, 0, days), nil
 }
 
-// folder is where an authority is, and what it issues.
+// folder is the directory of an authority and the certificates that it issues.
 type folder struct {
 	path  string
 	force bool
 	out   io.Writer
 }
 
-// make creates the folder, which nobody but its user may look into.
+// make creates the folder, readable by its user alone.
 func (f *folder) make() error {
 	if err := os.MkdirAll(f.path, 0o700); err != nil {
 		return err
@@ -261,7 +264,7 @@ func (f *folder) newAuthority(days int) (*access.Authority, error) {
 	return a, nil
 }
 
-// authority is the one that the folder has.
+// authority returns the folder's authority.
 func (f *folder) authority() (*access.Authority, error) {
 	cert, err := os.ReadFile(filepath.Join(f.path, authorityCert))
 	if err != nil {
@@ -291,13 +294,13 @@ func (f *folder) put(cert, key string, p access.Pair) error {
 		if err := writePrivate(path, one.b, f.force); err != nil {
 			return err
 		}
-		fmt.Fprintln(f.out, path)
+		plain.Println(f.out, path)
 	}
 	return nil
 }
 
-// writePrivate makes a file that nobody but its user can read. With force it takes the place of one that is there, as
-// a whole: a server that watches the file never sees half of it.
+// writePrivate creates a file that only its user can read. With force, it replaces an existing file
+// atomically: a server that watches the file never sees half of it.
 func writePrivate(path string, b []byte, force bool) (err error) {
 	if !force {
 		if _, err := os.Lstat(path); err == nil {
@@ -323,18 +326,18 @@ func writePrivate(path string, b []byte, force bool) (err error) {
 	if force {
 		return os.Rename(temp.Name(), path)
 	}
-	// A link, unlike a rename, does not replace what came there meanwhile.
+	// Unlike a rename, a link does not replace a file that was created meanwhile.
 	if err = os.Link(temp.Name(), path); err == nil {
 		err = os.Remove(temp.Name())
 	}
 	return err
 }
 
-// oneArg is for commands that take one argument.
+// oneArg checks the arguments of commands that take one.
 func oneArg(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {
-			return usage(fmt.Errorf("%s is expected; %d arguments are given", what, len(args)))
+			return exit.Usage(fmt.Errorf("%s is expected; %s", what, given(args)))
 		}
 		return nil
 	}

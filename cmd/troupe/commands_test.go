@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/commands.md")
 
-// TestCommandsPage holds that docs/commands.md is what the commands' help says. With -update it writes the page.
+// TestCommandsPage checks that docs/commands.md matches the commands' help. With -update it writes the page.
 func TestCommandsPage(t *testing.T) {
 	const path = "../../docs/commands.md"
 	b := &strings.Builder{}
@@ -54,7 +54,7 @@ func TestCommandsPage(t *testing.T) {
 	}
 }
 
-// leaves are the commands that do something, in the order of their names.
+// leaves returns the commands that do something, ordered by name.
 func leaves(cmd *cobra.Command) []*cobra.Command {
 	var all []*cobra.Command
 	for _, c := range cmd.Commands() {
@@ -68,12 +68,12 @@ func leaves(cmd *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// literal is a text as a block that keeps its lines.
+// literal returns a text as a block that keeps its lines.
 func literal(text string) string {
 	return "```text\n" + strings.Trim(text, "\n") + "\n```\n"
 }
 
-// flagTable has a row for each flag that the help shows.
+// flagTable returns a table with a row for each flag that the help shows.
 func flagTable(cmd *cobra.Command) string {
 	b := &strings.Builder{}
 	cell := strings.NewReplacer("|", `\|`, "<", `\<`, "*", `\*`)

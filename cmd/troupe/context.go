@@ -14,19 +14,20 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/troupe-run/troupe/cmd/troupe/internal/show"
+	"github.com/troupe-run/troupe/internal/command/exit"
 )
 
 // contexts are named clusters, as the file has them.
 type contexts struct {
-	// Current is the context of commands that are given no target; empty for none.
+	// Current is the context of commands without a target; it may be empty.
 	Current  string                   `json:"current,omitempty"`
 	Contexts map[string]contextRecord `json:"contexts"`
 
 	file string
 }
 
-// contextRecord is how a cluster is reached: its target, or several separated by commas, and files with what to show to it. The files'
-// names are absolute.
+// contextRecord is how a cluster is reached: its target, or several separated by commas, and the files with the credentials to present. The
+// files' names are absolute.
 type contextRecord struct {
 	Target string `json:"target"`
 	Cert   string `json:"tls_cert,omitempty"`
@@ -36,12 +37,12 @@ type contextRecord struct {
 }
 
 const (
-	// maxContexts bounds the file, and maxContextName a name.
+	// maxContexts bounds the bytes of the file, and maxContextName those of a name.
 	maxContexts    = 1 << 20
 	maxContextName = 64
 )
 
-// loadContexts reads the user's contexts. There are none where there is no file, and no folder for it.
+// loadContexts reads the user's contexts. There are none if the file or its directory does not exist.
 func loadContexts() (*contexts, error) {
 	c := &contexts{Contexts: map[string]contextRecord{}}
 	folder, err := os.UserConfigDir()
@@ -69,7 +70,7 @@ func loadContexts() (*contexts, error) {
 	return c, nil
 }
 
-// save replaces the file, which nobody but its user reads.
+// save replaces the file, which only its user can read.
 func (c *contexts) save() error {
 	if c.file == "" {
 		return errors.New("there is no folder for the user's configuration: set HOME")
@@ -95,7 +96,7 @@ func (c *contexts) save() error {
 	return nil
 }
 
-// find gives a context by its name.
+// find returns the context with a name.
 func (c *contexts) find(name string) (contextRecord, error) {
 	found, ok := c.Contexts[name]
 	if !ok {
@@ -137,12 +138,12 @@ func newContextList() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all, err := loadContexts()
 			if err != nil {
-				return refused(err)
+				return exit.Refused(err)
 			}
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), all)
 			}
-			t := show.NewTable(show.Columns("", "NAME", "TARGET", "SHOWS")...)
+			t := show.NewTable("there are no contexts; troupe context set makes one", show.Columns("", "NAME", "TARGET", "SHOWS")...)
 			for _, name := range slices.Sorted(maps.Keys(all.Contexts)) {
 				mark, c := "", all.Contexts[name]
 				if name == all.Current {
@@ -157,7 +158,7 @@ func newContextList() *cobra.Command {
 	return cmd
 }
 
-// shows tells what is shown to the servers of a context.
+// shows describes the credentials that are presented to the servers of a context.
 func (c contextRecord) shows() string {
 	switch {
 	case c.Token != "":
@@ -179,7 +180,7 @@ func newContextSet() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, err := loadContexts()
 			if err != nil {
-				return refused(err)
+				return exit.Refused(err)
 			}
 			set := all.Contexts[args[0]]
 			for flag, to := range map[string]*string{"target": &set.Target, "tls-cert": &set.Cert, "tls-key": &set.Key, "tls-ca": &set.CA, "token-file": &set.Token} {
@@ -192,11 +193,11 @@ func newContextSet() *cobra.Command {
 					continue
 				}
 				if *to, err = filepath.Abs(*to); err != nil {
-					return failed(err)
+					return exit.Failed(err)
 				}
 			}
 			if set.Target == "" {
-				return usage(errors.New("a context needs a target: --target"))
+				return exit.Usage(errors.New("a context needs a target: --target"))
 			}
 			all.Contexts[args[0]] = set
 			return saved(all.save())
@@ -242,14 +243,14 @@ func newContextDelete() *cobra.Command {
 	}
 }
 
-// changeContext changes something about a context that is there.
+// changeContext changes an existing context.
 func changeContext(name string, change func(*contexts)) error {
 	all, err := loadContexts()
 	if err != nil {
-		return refused(err)
+		return exit.Refused(err)
 	}
 	if _, err := all.find(name); err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
 	change(all)
 	return saved(all.save())
@@ -257,14 +258,14 @@ func changeContext(name string, change func(*contexts)) error {
 
 func saved(err error) error {
 	if err != nil {
-		return failed(err)
+		return exit.Failed(err)
 	}
 	return nil
 }
 
 func noOperands(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usage(fmt.Errorf("unexpected argument %q", args[0]))
+		return exit.Usage(fmt.Errorf("unexpected argument %q", args[0]))
 	}
 	return nil
 }
@@ -272,13 +273,13 @@ func noOperands(_ *cobra.Command, args []string) error {
 // contextName checks that the one argument is a name for a context.
 func contextName(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usage(fmt.Errorf("the name of a context is expected; %d arguments are given", len(args)))
+		return exit.Usage(fmt.Errorf("the name of a context is expected; %s", given(args)))
 	}
 	name := args[0]
 	if name == "" || len(name) > maxContextName || strings.ContainsFunc(name, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-@", r))
 	}) {
-		return usage(fmt.Errorf("%q is no name for a context: it has 1 to %d letters, digits and . _ - @", name, maxContextName))
+		return exit.Usage(fmt.Errorf("%q is no name for a context: it has 1 to %d letters, digits and . _ - @", name, maxContextName))
 	}
 	return nil
 }

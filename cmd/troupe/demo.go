@@ -10,11 +10,14 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/troupe-run/troupe/cmd/troupe/internal/demo"
+	"github.com/troupe-run/troupe/internal/command"
+	"github.com/troupe-run/troupe/internal/command/daemon"
+	"github.com/troupe-run/troupe/internal/command/exit"
 )
 
 func newDemo() *cobra.Command {
 	var timeout time.Duration
-	var web httpFlags
+	var web uiFlags
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show a cluster at work, and end",
@@ -24,13 +27,12 @@ and reset, a producer and a consumer at the ends of a queue, and training on a p
 checks what it shows and exits with 1 if anything is wrong. With --ui, the cluster then trains on until it is
 interrupted, and the dashboard shows it.`,
 		Example: "  troupe demo\n  troupe demo --ui",
-		Args:    noArgs,
+		Args:    command.NoArgs,
 	}
 	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "time limit for the whole demo (with --ui: none, unless it is given)")
 	web.add(cmd.Flags())
-	web.addUI(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		tuneMemory(0)
+		daemon.TuneMemory(0)
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
 		if !web.ui || cmd.Flags().Changed("timeout") {
@@ -41,18 +43,18 @@ interrupted, and the dashboard shows it.`,
 		file, _ := cmd.OutOrStdout().(*os.File)
 		err := demo.Run(ctx, cmd.OutOrStdout(), demo.Options{Fancy: isTerminal(file), Stay: web.ui, Started: func(at string) { web.show(ctx, cmd, at) }, Cluster: web.options()})
 		if err != nil && errors.Is(ctx.Err(), context.Canceled) {
-			return failed(errors.New("interrupted"))
+			return exit.Failed(errors.New("interrupted"))
 		}
 		if err != nil {
-			return failed(err)
+			return exit.Failed(err)
 		}
 		return nil
 	}
 	return cmd
 }
 
-// isTerminal tells whether people watch a file. /dev/null is a character device too, and nobody
-// sees what it gets.
+// isTerminal reports whether a file is a terminal. /dev/null is a character device too, but not a
+// terminal.
 func isTerminal(f *os.File) bool {
 	if f == nil || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
 		return false

@@ -10,9 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/troupe-run/troupe/cmd/troupe/internal/doctor"
+	"github.com/troupe-run/troupe/internal/command/exit"
+	"github.com/troupe-run/troupe/internal/command/plain"
 )
 
-const doctorHelp = `Doctor looks for what is wrong with a cluster and with this machine, and tells what to do about it. The
+const doctorHelp = `Doctor looks for what is wrong with a cluster and with this machine, and says what to do about it. The
 cluster is that of the server at TARGET, the first of several that answers, or the one that --cluster
 declares, which need not run. With neither, it is that of TROUPE_TARGET or of the context that was chosen
 (see troupe context), or else the one that TF_CONFIG declares. For each task, it looks up the host, connects to the port over TCP and UDP, and asks what serves there:
@@ -33,7 +35,7 @@ func newDoctor() *cobra.Command {
 		Example: "  troupe doctor grpc://10.0.0.2:2222\n  troupe doctor --cluster 'ps=10.0.0.1:2222;worker=10.0.0.2:2222' --job worker",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usage(fmt.Errorf("one target is expected at most; %d arguments are given", len(args)))
+				return exit.Usage(fmt.Errorf("one target is expected at most; %s", given(args)))
 			}
 			return nil
 		},
@@ -48,16 +50,16 @@ func newDoctor() *cobra.Command {
 	named := flags.String("context", "", "the context that has the target and what to show to it (troupe context)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 && c.Cluster != "" {
-			return usage(errors.New("the cluster is given twice, by TARGET and by --cluster"))
+			return exit.Usage(errors.New("the cluster is given twice, by TARGET and by --cluster"))
 		}
 		if c.Job == "" && flags.Changed("task") {
-			return usage(errors.New("--task counts in a job: give --job too"))
+			return exit.Usage(errors.New("--task counts in a job: give --job too"))
 		}
 		if *named != "" && c.Cluster != "" {
-			return usage(errors.New("the cluster is given twice, by --context and by --cluster"))
+			return exit.Usage(errors.New("the cluster is given twice, by --context and by --cluster"))
 		}
 		if c.Cluster == "" {
-			full, err := fullArguments(cmd, *named, false, args)
+			full, err := operands{}.fullArguments(cmd, *named, args)
 			if err != nil && !errors.Is(err, errNoTarget) { // without a target it looks at this machine, and at what TF_CONFIG declares
 				return err
 			}
@@ -65,7 +67,7 @@ func newDoctor() *cobra.Command {
 		}
 		opts, release, err := identity.load(nil)
 		if err != nil {
-			return usage(err)
+			return exit.Usage(err)
 		}
 		defer release()
 		c.Options = opts
@@ -79,10 +81,10 @@ func newDoctor() *cobra.Command {
 			err = printDoctor(cmd.OutOrStdout(), facts, findings)
 		}
 		if err != nil {
-			return failed(err)
+			return exit.Failed(err)
 		}
 		if n := countErrors(findings); n > 0 {
-			return failed(fmt.Errorf("%d of %d findings are errors", n, len(findings)))
+			return exit.Failed(fmt.Errorf("%d of %d findings are errors", n, len(findings)))
 		}
 		return nil
 	}
@@ -165,12 +167,12 @@ func printDoctor(w io.Writer, f *doctor.Facts, findings []doctor.Finding) error 
 		if finding.Task != "" {
 			about = finding.Task + ": "
 		}
-		if _, err := fmt.Fprintf(w, "\n%s (%s): %s%s\n  → %s\n", finding.Severity, finding.Check, about, finding.Found, finding.Remedy); err != nil {
+		if _, err := plain.Printf(w, "\n%s (%s): %s%s\n  → %s\n", finding.Severity, finding.Check, about, finding.Found, finding.Remedy); err != nil {
 			return err
 		}
 	}
 	if len(findings) == 0 {
-		_, err := fmt.Fprintln(w, "\nnothing is wrong")
+		_, err := plain.Println(w, "", "nothing is wrong")
 		return err
 	}
 	return nil
@@ -183,7 +185,7 @@ func probeText(p doctor.Probe) string {
 	return orDash(string(p.Outcome))
 }
 
-// brief is a duration for people, of three digits.
+// brief formats a duration for people, with three digits.
 func brief(d time.Duration) string {
 	switch {
 	case d < 10*time.Microsecond:

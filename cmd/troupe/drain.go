@@ -3,15 +3,15 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/command/exit"
+	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/remote"
 	"github.com/troupe-run/troupe/remote/client"
 )
@@ -32,7 +32,7 @@ tasks, such as troupe up's, does not end on request.`,
 		Example: "  troupe drain grpc://10.0.0.2:2222 worker:1\n  troupe drain 10.0.0.2:2222 /job:worker/task:1 --within 1m --yes",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return usage(fmt.Errorf("a target and a task are expected; %d arguments are given", len(args)))
+				return exit.Usage(fmt.Errorf("a target and a task are expected; %s", given(args)))
 			}
 			return nil
 		},
@@ -58,7 +58,7 @@ tasks, such as troupe up's, does not end on request.`,
 		if err := d.gone(ctx, c); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s has ended\n", task)
+		_, err = plain.Printf(cmd.OutOrStdout(), "%s has ended\n", task)
 		return err
 	})
 	drain := cmd.RunE
@@ -67,7 +67,7 @@ tasks, such as troupe up's, does not end on request.`,
 			return err
 		}
 		if within < 0 || within > remote.MaxDrain {
-			return usage(fmt.Errorf("--within is from 0 to 1h, not %v", within))
+			return exit.Usage(fmt.Errorf("--within is from 0 to 1h, not %v", within))
 		}
 		if !yes {
 			if err := confirm(cmd, stdin, fmt.Sprintf("The task %s ends, and what its containers hold is lost.", args[1])); err != nil {
@@ -81,18 +81,9 @@ tasks, such as troupe up's, does not end on request.`,
 
 // parseTask reads worker:1, or a task's full name.
 func parseTask(text string) (string, error) {
-	full, err := text, error(nil)
-	if !strings.HasPrefix(text, "/") {
-		job, index, ok := strings.Cut(text, ":")
-		if full = "/job:" + job + "/task:" + index; !ok {
-			err = errors.New("it has no index")
-		}
-	}
-	if err == nil {
-		full, err = fullTaskName(full)
-	}
+	full, err := fullTaskName(text)
 	if err != nil {
-		return "", usage(fmt.Errorf("a task is worker:1 or /job:worker/task:1, not %q: %w", text, err))
+		return "", exit.Usage(err)
 	}
 	return full, nil
 }
@@ -105,7 +96,7 @@ type drained struct {
 	timeout time.Duration
 }
 
-// look asks the server for the task's state.
+// look requests the task's state from the server.
 func (d *drained) look(ctx context.Context, c *client.Client) (now client.TaskStatus, server string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
@@ -115,7 +106,7 @@ func (d *drained) look(ctx context.Context, c *client.Client) (now client.TaskSt
 	}
 	at := slices.IndexFunc(s.Tasks, func(t client.TaskStatus) bool { return t.Task == d.task })
 	if at < 0 {
-		return client.TaskStatus{}, "", status.Errorf(status.NotFound, "the cluster has no task %s: it is %s", d.task, s.Spec)
+		return client.TaskStatus{}, "", status.Errorf(status.NotFound, "the cluster has no task %s; its tasks are %s", d.task, s.Spec)
 	}
 	return s.Tasks[at], s.Task, nil
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/troupe-run/troupe/cmd/troupe/internal/show"
+	"github.com/troupe-run/troupe/internal/command/exit"
+	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/client"
 )
@@ -34,7 +36,7 @@ server has not answered for --timeout.`,
 			return err
 		}
 		if interval < minInterval {
-			return usage(fmt.Errorf("--interval is at least %v, not %v", minInterval, interval))
+			return exit.Usage(fmt.Errorf("--interval is at least %v, not %v", minInterval, interval))
 		}
 		f := &following{look: l, out: cmd.OutOrStdout(), client: c, timeout: timeout, known: map[string]knownEvents{}}
 		seen, err := f.ask(ctx)
@@ -48,13 +50,18 @@ server has not answered for --timeout.`,
 			if l.json {
 				return nil
 			}
-			return l.print(cmd.OutOrStdout(), nil, show.Missing(seen, "events", "events"))
+			missing := show.Missing(seen, "events", "events")
+			if !anyEvents(seen) && len(missing) == 0 {
+				_, err := plain.Println(cmd.OutOrStdout(), "no events")
+				return err
+			}
+			return l.print(cmd.OutOrStdout(), nil, missing)
 		}
 		return f.follow(ctx, interval)
 	})
 }
 
-// minInterval is how often a command asks a server at most.
+// minInterval is the minimum time between a command's requests to a server.
 const minInterval = 100 * time.Millisecond
 
 // following shows events as they happen.
@@ -66,13 +73,13 @@ type following struct {
 	known   map[string]knownEvents // by task
 }
 
-// knownEvents are the events of a task that were shown: up to a number, of a start of its process.
+// knownEvents records the shown events of a task: up to a number, for one start of its process.
 type knownEvents struct {
 	boot string
 	last uint64
 }
 
-// ask asks for the events that were not shown.
+// ask requests the events that were not shown yet.
 func (f *following) ask(ctx context.Context) (*client.ClusterView, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
@@ -89,7 +96,7 @@ func (f *following) ask(ctx context.Context) (*client.ClusterView, error) {
 		switch {
 		case boot == "": // it did not answer
 		case k.boot != "" && k.boot != boot:
-			// The numbers asked for were those of its former start: the next answer has all of this one.
+			// The requested numbers belonged to its previous start: the next answer has all events of this one.
 			t.Events = nil
 			f.known[t.Task] = knownEvents{boot: boot}
 		default:
@@ -103,13 +110,13 @@ func (f *following) ask(ctx context.Context) (*client.ClusterView, error) {
 	return seen, nil
 }
 
-// print prints the events of an answer; as JSON, those of -f are a value for each answer that has any.
+// print prints the events of an answer. As JSON with -f, it prints one value for each answer that has events.
 func (f *following) print(seen *client.ClusterView) error {
 	if f.look.json {
 		return printJSON(f.out, seen)
 	}
 	for _, line := range show.EventLines(seen, time.Local, f.look.columns(f.out)) {
-		if _, err := fmt.Fprintln(f.out, line); err != nil {
+		if _, err := plain.Println(f.out, line); err != nil {
 			return err
 		}
 	}
@@ -129,7 +136,7 @@ func (f *following) follow(ctx context.Context, interval time.Duration) error {
 		}
 		seen, err := f.ask(ctx)
 		switch {
-		case err != nil && (time.Since(answered) > f.timeout || exitCode(fromServer(err)) != exitUnreachable):
+		case err != nil && (time.Since(answered) > f.timeout || exit.CodeOf(exit.FromServer(err), exit.CodeFailed) != exit.CodeUnreachable):
 			return err
 		case err != nil:
 			continue // it may be starting again

@@ -8,9 +8,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/troupe-run/troupe/internal/command/exit"
 )
 
-// TestHangup: serve and up read their files again on SIGHUP, and keep those from before where they are broken.
+// TestHangup: serve and up read their files again on SIGHUP, and keep the previous contents of malformed ones.
 func TestHangup(t *testing.T) {
 	for _, args := range [][]string{{"serve", "--local=localhost:0"}, {"up", "--tasks", "w=1"}} {
 		t.Run(args[0], func(t *testing.T) {
@@ -42,7 +44,7 @@ func TestHangup(t *testing.T) {
 			if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
-			if code, log := p.ends(); code != exitOK {
+			if code, log := p.ends(); code != exit.CodeOK {
 				t.Errorf("exit code %d: %s", code, log)
 			}
 		})

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/troupe-run/troupe"
+	"github.com/troupe-run/troupe/internal/command/exit"
 )
 
 var snakeCase = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
@@ -30,7 +31,7 @@ func keysOf(path string, value any, found func(path, key string)) {
 	}
 }
 
-// TestJSONKeys runs every command that has --json, and holds that all keys are in snake_case.
+// TestJSONKeys runs every command that has --json, and checks that all keys are in snake_case.
 func TestJSONKeys(t *testing.T) {
 	server, err := troupe.NewLocalServer(t.Context(), troupe.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
@@ -48,7 +49,7 @@ func TestJSONKeys(t *testing.T) {
 			args = args[:2]
 		}
 		var out, log bytes.Buffer
-		if code := run(t.Context(), args, os.Stdin, &out, &log); code != exitOK {
+		if code := run(t.Context(), args, os.Stdin, &out, &log); code != exit.CodeOK {
 			t.Errorf("%s ended with %d: %s", cmd.Name(), code, log.String())
 			continue
 		}

@@ -6,11 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/troupe-run/troupe/internal/command/exit"
 	"github.com/troupe-run/troupe/remote/spec/spectest"
 )
 
-// TestClusterOfATFJob serves a whole cluster from the TF_CONFIG that Kubeflow's training operator sets in the pods of a TFJob with
-// all types of replicas: each pod has the addresses of all, the evaluator's too, and "environment" is "cloud".
+// TestClusterOfATFJob serves a whole cluster from the TF_CONFIG that Kubeflow's training operator sets in the pods of a TFJob with all
+// types of replicas: each pod has the addresses of all pods, including the evaluator's, and "environment" is "cloud".
 func TestClusterOfATFJob(t *testing.T) {
 	addresses := spectest.Addresses(t, 5)
 	type task struct {
@@ -34,13 +35,13 @@ func TestClusterOfATFJob(t *testing.T) {
 		}
 		last = start(t, []string{"TF_CONFIG=" + string(text)}, "serve", "--drain=1s").target()
 	}
-	if code, out := start(t, nil, "wait", "--ready", last, "--timeout=15s").ends(); code != exitOK {
+	if code, out := start(t, nil, "wait", "--ready", last, "--timeout=15s").ends(); code != exit.CodeOK {
 		t.Fatalf("exit code %d: %s", code, out)
 	}
 	code, out := start(t, nil, "status", last).ends()
 	lines := strings.Split(out, "\n")
 	for i, want := range []string{"/job:chief/replica:0/task:0", "/job:evaluator/replica:0/task:0", "/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0", "/job:worker/replica:0/task:1"} {
-		if code != exitOK || !slices.ContainsFunc(lines, func(line string) bool {
+		if code != exit.CodeOK || !slices.ContainsFunc(lines, func(line string) bool {
 			return strings.HasPrefix(line, want) && strings.Contains(line, addresses[i]) && strings.Contains(line, " up ")
 		}) {
 			t.Errorf("exit code %d, without %s: %s", code, want, out)

@@ -9,22 +9,24 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/troupe-run/troupe/cmd/troupe/internal/show"
+	"github.com/troupe-run/troupe/internal/command/exit"
+	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/client"
 	"github.com/troupe-run/troupe/remote/spec"
 	"golang.org/x/term"
 )
 
-// look is a command that shows a section of what can be seen of a cluster.
+// look is a command that shows one section of a cluster's state.
 type look struct {
 	json, wide bool
 	limit      int64
 	only       []string
 
-	tasks []string // only, as full names
+	tasks []string // full names of only
 }
 
-// add adds the flags of such commands. what is what they list.
+// add adds the flags of such commands. what names the things that they list.
 func (l *look) add(cmd *cobra.Command, what string) {
 	flags := cmd.Flags()
 	flags.BoolVar(&l.json, "json", false, "print JSON")
@@ -36,20 +38,20 @@ func (l *look) add(cmd *cobra.Command, what string) {
 // check reads the flags.
 func (l *look) check() error {
 	if l.limit < 0 {
-		return usage(fmt.Errorf("--limit is not negative, and %d is", l.limit))
+		return exit.Usage(fmt.Errorf("--limit must not be negative: %d", l.limit))
 	}
 	l.tasks = l.tasks[:0]
 	for _, name := range l.only {
 		full, err := fullTaskName(name)
 		if err != nil {
-			return usage(fmt.Errorf("--task: %w", err))
+			return exit.Usage(fmt.Errorf("--task: %w", err))
 		}
 		l.tasks = append(l.tasks, full)
 	}
 	return nil
 }
 
-// fullTaskName is the full name of a task, of one in which the replica may be left out.
+// fullTaskName completes a task's name, in which the replica may be left out.
 func fullTaskName(name string) (string, error) {
 	job, index, err := spec.ParseTaskName(name)
 	if err != nil {
@@ -58,7 +60,7 @@ func fullTaskName(name string) (string, error) {
 	return spec.TaskName(job, index), nil
 }
 
-// see asks for sections of the tasks.
+// see requests sections of the tasks.
 func (l *look) see(ctx context.Context, c *client.Client, q *client.Query) (*client.ClusterView, error) {
 	if err := l.check(); err != nil {
 		return nil, err
@@ -71,35 +73,38 @@ func (l *look) see(ctx context.Context, c *client.Client, q *client.Query) (*cli
 	return seen, l.known(seen)
 }
 
-// known refuses names of tasks that the cluster does not have.
+// known rejects names of tasks that the cluster does not have.
 func (l *look) known(c *client.ClusterView) error {
 	for _, task := range l.tasks {
 		if !slices.ContainsFunc(c.Tasks, func(t *view.Task) bool { return t.Task == task }) {
-			return usage(fmt.Errorf("--task: the cluster has no task %s: it is %s", task, c.Spec))
+			return exit.Usage(fmt.Errorf("--task: the cluster has no task %s; its tasks are %s", task, c.Spec))
 		}
 	}
 	return nil
 }
 
-// print prints a table, if there is one, and what is missing in it.
+// print prints a table, if there is one, and what is missing in it. It calls an empty table empty only if nothing is missing.
 func (l *look) print(w io.Writer, t *show.Table, missing []string) error {
-	if t != nil {
+	shown := t != nil && (t.Len() > 0 || len(missing) == 0)
+	if shown {
 		if err := t.Write(w, l.columns(w)); err != nil {
 			return err
 		}
 	}
 	for i, line := range missing {
-		if i == 0 {
-			line = "\n" + line
+		if i == 0 && (shown || t == nil) {
+			if _, err := plain.Println(w); err != nil {
+				return err
+			}
 		}
-		if _, err := fmt.Fprintln(w, line); err != nil {
+		if _, err := plain.Println(w, line); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// columns is how wide lines may be; 0 for any width.
+// columns returns the maximum width of lines; 0 means any.
 func (l *look) columns(w io.Writer) int {
 	f, ok := w.(*os.File)
 	if l.wide || !ok {

@@ -7,9 +7,11 @@
 //	troupe status      shows which tasks of a cluster are up
 //	troupe wait        waits until the tasks of a cluster are up
 //	troupe actors      lists the actors of a task
+//	troupe ask         sends a message to a program's actor and prints its answer
+//	troupe send        sends a message to a program's actor
 //	troupe sessions    lists the open sessions of a cluster
 //	troupe steps       lists the steps that run, and what holds them up
-//	troupe why         tells why a step does not end
+//	troupe why         explains why a step does not end
 //	troupe cancel      cancels a step
 //	troupe timeline    records what runs on all tasks, for Perfetto
 //	troupe queues      lists the queues of a cluster
@@ -18,7 +20,7 @@
 //	troupe events      shows what has happened on a cluster lately
 //	troupe top         watches a cluster at work
 //	troupe reset       closes a server's sessions and empties containers
-//	troupe drain       has a task end
+//	troupe drain       ends a task
 //	troupe doctor      finds what is wrong with a cluster or this machine
 //	troupe bench       measures the links of a cluster
 //	troupe context     names clusters, and chooses one
@@ -35,37 +37,19 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 
-	"github.com/spf13/cobra"
+	"github.com/troupe-run/troupe/serve"
 )
 
 func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// run is the command with its surroundings as arguments; it gives the exit code.
+// run runs the command with its environment as arguments, and returns the exit code.
 func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr io.Writer) int {
 	root := newRoot(stdin)
+	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	args, err := joinJobFlags(root, args)
-	var cmd *cobra.Command
-	if err == nil {
-		root.SetArgs(args)
-		cmd, err = root.ExecuteContextC(ctx)
-	} else {
-		cmd, _, _ = root.Find(args[:1])
-	}
-	if err == nil {
-		return exitOK
-	}
-	code := exitCode(err)
-	if text := err.Error(); text != "" {
-		fmt.Fprintf(stderr, "%s: %s\n", cmd.CommandPath(), text)
-	}
-	if code == exitUsage {
-		fmt.Fprintf(stderr, "Run '%s --help' for its flags and an example.\n", cmd.CommandPath())
-	}
-	return code
+	return serve.Execute(ctx, root, args)
 }

@@ -21,12 +21,13 @@ import (
 	"github.com/troupe-run/troupe/graph/op/attr"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/command/exit"
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/client"
 	"github.com/troupe-run/troupe/remote/spec/spectest"
 )
 
-// operated is a cluster of processes with a parameter server and two workers, to look at with the command.
+// operated is a cluster of processes with a parameter server and two workers, to inspect with the command.
 type operated struct {
 	t       *testing.T
 	tasks   []*process
@@ -46,7 +47,7 @@ func operate(t *testing.T) *operated {
 	return o
 }
 
-// troupe runs the command in this process, and gives its exit code and what it printed.
+// troupe runs the command in this process, and returns its exit code and what it printed.
 func (o *operated) troupe(args ...string) (code int, out string) {
 	o.t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -71,7 +72,7 @@ func (o *operated) shows(pattern string, args ...string) string {
 	}
 }
 
-// running is a client's step.
+// running is a client's running step.
 type running struct {
 	session *troupe.Session
 	ended   chan error
@@ -107,13 +108,13 @@ func (o *operated) runs(target string, build func(*op.Scope) *op.Operation) *run
 		<-over
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		_ = session.Close(ctx) // its server may be gone
+		_ = session.Close(ctx) // the server may be gone
 		_ = c.Close(ctx)
 	})
 	return r
 }
 
-// error waits for the end of the step.
+// error waits for the end of the step and returns its error.
 func (r *running) error(t *testing.T) error {
 	t.Helper()
 	select {
@@ -125,12 +126,12 @@ func (r *running) error(t *testing.T) error {
 	}
 }
 
-// queueOn is a queue of two floats on the parameter server.
+// queueOn returns a queue of two floats on the parameter server.
 func queueOn(s *op.Scope, name string) *op.Queue {
 	return op.NewFIFOQueue(s.WithDevice("/job:ps/task:0").WithName(name), []tensor.DType{tensor.Float32}, attr.Capacity(2), attr.SharedName(name))
 }
 
-// enqueues three elements, of which the last has no room.
+// overfill enqueues three elements, the last of which has no room.
 func overfill(s *op.Scope) *op.Operation {
 	q := queueOn(s, "full")
 	first := q.Enqueue(s, op.Const(s, float32(1)))
@@ -138,13 +139,13 @@ func overfill(s *op.Scope) *op.Operation {
 	return q.Enqueue(s.WithControlDependencies(second).WithName("third"), op.Const(s, float32(3)))
 }
 
-// drain takes an element that nobody brings, and adds to it on a worker.
+// drain takes an element that is never enqueued, and adds to it on a worker.
 func drain(s *op.Scope) *op.Operation {
 	x := queueOn(s, "empty").Dequeue(s.WithDevice("/job:ps/task:0"))[0]
 	return op.AddV2(s.WithDevice("/job:worker/task:1").WithName("sum"), x, x).Op
 }
 
-// give brings the element that drain takes.
+// give enqueues the element that drain takes.
 func give(s *op.Scope) *op.Operation {
 	return queueOn(s, "empty").Enqueue(s.WithName("given"), op.Const(s, float32(1)))
 }
@@ -164,11 +165,11 @@ func (o *operated) opens(target string) error {
 	return err
 }
 
-// A task that is drained lets its steps end, takes no new ones, and its process exits.
+// A drained task finishes its steps, accepts no new ones, and its process exits.
 func TestDrain(t *testing.T) {
 	o := operate(t)
 	ps := o.targets[0]
-	if code, out := o.troupe("wait", "--ready", ps, "--timeout", "20s"); code != exitOK {
+	if code, out := o.troupe("wait", "--ready", ps, "--timeout", "20s"); code != exit.CodeOK {
 		t.Fatalf("wait ended with %d: %s", code, out)
 	}
 	running := o.runs(o.targets[2], drain)
@@ -184,7 +185,7 @@ func TestDrain(t *testing.T) {
 	}()
 	for line := ""; !strings.Contains(line, "msg=stopping drain=1m0s"); line = o.tasks[2].line(o.tasks[2].stderr) {
 	}
-	tick := time.NewTicker(20 * time.Millisecond) // it begins to stop after it has said so
+	tick := time.NewTicker(20 * time.Millisecond) // it begins to stop after its answer
 	defer tick.Stop()
 	for end := time.Now().Add(patience); ; <-tick.C {
 		err := o.opens(o.targets[2])
@@ -210,32 +211,32 @@ func TestDrain(t *testing.T) {
 	}
 	select {
 	case a := <-drained:
-		if a.code != exitOK || a.out != "/job:worker/replica:0/task:1 has ended\n" {
+		if a.code != exit.CodeOK || a.out != "/job:worker/replica:0/task:1 has ended\n" {
 			t.Errorf("drain ended with %d: %s", a.code, a.out)
 		}
 	case <-time.After(patience):
 		t.Fatal("drain did not end")
 	}
-	if code, log := o.tasks[2].ends(); code != exitOK {
+	if code, log := o.tasks[2].ends(); code != exit.CodeOK {
 		t.Errorf("the drained task ended with %d: %s", code, log)
 	}
 
-	if code, out := o.troupe("drain", ps, "worker:1", "--yes"); code == exitOK || !strings.Contains(out, "/job:worker/replica:0/task:1") {
+	if code, out := o.troupe("drain", ps, "worker:1", "--yes"); code == exit.CodeOK || !strings.Contains(out, "/job:worker/replica:0/task:1") {
 		t.Errorf("draining a task that is gone: %d: %s", code, out)
 	}
-	if code, out := o.troupe("drain", ps, "worker:7", "--yes"); code != exitFailed || !strings.Contains(out, "the cluster has no task /job:worker/replica:0/task:7") {
+	if code, out := o.troupe("drain", ps, "worker:7", "--yes"); code != exit.CodeFailed || !strings.Contains(out, "the cluster has no task /job:worker/replica:0/task:7") {
 		t.Errorf("draining a task that there is not: %d: %s", code, out)
 	}
-	// The task that is asked.
-	if code, out := o.troupe("drain", ps, "/job:ps/task:0", "--yes"); code != exitOK || out != "/job:ps/replica:0/task:0 has ended\n" {
+	// The task that is queried.
+	if code, out := o.troupe("drain", ps, "/job:ps/task:0", "--yes"); code != exit.CodeOK || out != "/job:ps/replica:0/task:0 has ended\n" {
 		t.Errorf("drain ended with %d: %s", code, out)
 	}
-	if code, log := o.tasks[0].ends(); code != exitOK || !strings.Contains(log, `the task drains, as an operator asks" by="the client at 127.0.0.1:`) || !strings.Contains(log, "msg=stopping drain=5s") {
+	if code, log := o.tasks[0].ends(); code != exit.CodeOK || !strings.Contains(log, `the task drains, as an operator asks" by="the client at 127.0.0.1:`) || !strings.Contains(log, "msg=stopping drain=5s") {
 		t.Errorf("the drained task ended with %d: %s", code, log)
 	}
 
 	up := start(t, nil, "up", "--tasks", "w=1")
-	if code, out := o.troupe("drain", regexp.MustCompile(`grpc://\S+`).FindString(up.line(up.stdout)), "w:0", "--yes"); code != exitFailed || !strings.Contains(out, "does not end when it is asked to") {
+	if code, out := o.troupe("drain", regexp.MustCompile(`grpc://\S+`).FindString(up.line(up.stdout)), "w:0", "--yes"); code != exit.CodeFailed || !strings.Contains(out, "does not end when it is asked to") {
 		t.Errorf("draining a task of up: %d: %s", code, out)
 	}
 }
@@ -250,7 +251,7 @@ func count(s *op.Scope) *op.Operation {
 		})[0].Op
 }
 
-// timelineOfStep records one of several steps, asking a task that is not its master, while two other steps are there.
+// timelineOfStep records one of several steps, through a task that is not its master, while two other steps run.
 func (o *operated) timelineOfStep() {
 	o.t.Helper()
 	at, line := o.targets[1], regexp.MustCompile(`(?m)^(\d+) +[0-9a-f]{8} `)
@@ -264,7 +265,7 @@ func (o *operated) timelineOfStep() {
 	}
 	file := filepath.Join(o.t.TempDir(), "trace.json")
 	code, out := o.troupe("timeline", o.targets[2], "--step", step, "--seconds", "0.5", "--max-events", "2000", "-o", file)
-	if code != exitOK || !regexp.MustCompile(`(?m)^/job:worker/replica:0/task:1: 2000 events, \d+ more were dropped$`).MatchString(out) {
+	if code != exit.CodeOK || !regexp.MustCompile(`(?m)^/job:worker/replica:0/task:1: 2000 events, \d+ more were dropped$`).MatchString(out) {
 		o.t.Errorf("timeline ended with %d: %s", code, out)
 	}
 	text, err := os.ReadFile(file)
@@ -293,13 +294,13 @@ func (o *operated) timelineOfStep() {
 	if ops["FloorMod"] < 2 {
 		o.t.Errorf("the timeline of a loop has the ops %v", ops)
 	}
-	if code, out := o.troupe("timeline", at, "--step", "1", "--seconds", "0.1", "-o", file); code != exitOK || strings.Count(out, ": 0 events") != 3 {
+	if code, out := o.troupe("timeline", at, "--step", "1", "--seconds", "0.1", "-o", file); code != exit.CodeOK || strings.Count(out, ": 0 events") != 3 {
 		o.t.Errorf("the timeline of a step that is not there ended with %d: %s", code, out)
 	}
-	if code, out := o.troupe("timeline", at, "--step", step, "--steps", "1"); code != exitUsage {
+	if code, out := o.troupe("timeline", at, "--step", step, "--steps", "1"); code != exit.CodeUsage {
 		o.t.Errorf("the timeline of a step and of others ended with %d: %s", code, out)
 	}
-	if code, out := o.troupe("cancel", at, step); code != exitOK {
+	if code, out := o.troupe("cancel", at, step); code != exit.CodeOK {
 		o.t.Errorf("cancel ended with %d: %s", code, out)
 	}
 	if err := counting.error(o.t); status.CodeOf(err) != status.Cancelled {
@@ -307,17 +308,17 @@ func (o *operated) timelineOfStep() {
 	}
 }
 
-// TestOperate shows a cluster with a full queue, a blocked step and two sessions in each way, freezes a task and kills another one.
+// TestOperate inspects a cluster with a full queue, a blocked step and two sessions in every way, freezes a task and kills another one.
 func TestOperate(t *testing.T) {
 	o := operate(t)
 	at := o.targets[1]
 	full := o.runs(at, overfill)
 	empty := o.runs(o.targets[2], drain)
 
-	if code, out := o.troupe("wait", "--ready", at, "--timeout", "20s"); code != exitOK || out != "" {
+	if code, out := o.troupe("wait", "--ready", at, "--timeout", "20s"); code != exit.CodeOK || out != "" {
 		t.Fatalf("wait ended with %d: %s", code, out)
 	}
-	if code, out := o.troupe("status", at); code != exitOK {
+	if code, out := o.troupe("status", at); code != exit.CodeOK {
 		t.Errorf("status ended with %d: %s", code, out)
 	}
 	steps := o.shows(`(?s)blocked.*blocked`, "steps", at)
@@ -339,11 +340,11 @@ func TestOperate(t *testing.T) {
 	} {
 		code, out := o.troupe(command, at)
 		for _, want := range patterns {
-			if code != exitOK || !regexp.MustCompile(want).MatchString(out) {
+			if code != exit.CodeOK || !regexp.MustCompile(want).MatchString(out) {
 				t.Errorf("%s ended with %d and lacks %q:\n%s", command, code, want, out)
 			}
 		}
-		if code, out := o.troupe(command, at, "--task", "/job:worker/task:7"); code != exitUsage || !strings.Contains(out, "has no task /job:worker/replica:0/task:7") {
+		if code, out := o.troupe(command, at, "--task", "/job:worker/task:7"); code != exit.CodeUsage || !strings.Contains(out, "has no task /job:worker/replica:0/task:7") {
 			t.Errorf("%s of a task that is not there ended with %d: %s", command, code, out)
 		}
 	}
@@ -351,12 +352,12 @@ func TestOperate(t *testing.T) {
 		t.Errorf("the sessions of one task: %s", out)
 	}
 	code, screen := o.troupe("top", at, "--once", "--interval", "300ms")
-	for _, want := range []string{`3 tasks: 3 up; 2 sessions; 2 steps run`, `(?m)^/job:ps/task:0 +up +\d+% +\d+MiB +0 +0 `, `(?m)^\d+ .* blocked .*\n    .*'full'`, `(?m)^full .* ######## 2/2`, `(?m)^/job:worker/task:0 +/job:ps/task:0 +up `} {
-		if code != exitOK || !regexp.MustCompile(want).MatchString(screen) {
+	for _, want := range []string{`3 tasks: 3 up; 2 sessions; 2 steps run`, `(?m)^/job:ps/task:0 +up +\d+% +[\d.]+ MiB +0 +0 `, `(?m)^\d+ .* blocked .*\n    .*'full'`, `(?m)^full .* ######## 2/2`, `(?m)^/job:worker/task:0 +/job:ps/task:0 +up `} {
+		if code != exit.CodeOK || !regexp.MustCompile(want).MatchString(screen) {
 			t.Errorf("top ended with %d and lacks %q:\n%s", code, want, screen)
 		}
 	}
-	if code, out := o.troupe("top", at); code != exitUsage || !strings.Contains(out, "give --once") {
+	if code, out := o.troupe("top", at); code != exit.CodeUsage || !strings.Contains(out, "give --once") {
 		t.Errorf("top without a terminal ended with %d: %s", code, out)
 	}
 	_, text := o.troupe("steps", at, "--json")
@@ -375,14 +376,14 @@ func TestOperate(t *testing.T) {
 	id := regexp.MustCompile(`(?m)^(\d+) +([0-9a-f]{8}) .*\n.*'full'`).FindAllStringSubmatch(o.shows(`(?s)'full'.*'full'`, "steps", o.targets[2]), -1)
 	last := id[len(id)-1]
 	code, out := o.troupe("cancel", o.targets[2], last[1])
-	if code != exitOK || out != fmt.Sprintf("cancelled step %s of session %s on /job:worker/replica:0/task:0\n", last[1], last[2]) {
+	if code != exit.CodeOK || out != fmt.Sprintf("cancelled step %s of session %s on /job:worker/replica:0/task:0\n", last[1], last[2]) {
 		t.Errorf("cancel ended with %d: %s", code, out)
 	}
 	if err := cancelled.error(t); status.CodeOf(err) != status.Cancelled || !strings.Contains(err.Error(), "cancelled by an operator: the client at 127.0.0.1:") {
 		t.Errorf("a cancelled step ended with %v", err)
 	}
 	o.shows(`(?m)/job:worker/task:0 +step cancelled +`+last[1]+` +`+last[2]+`: by the client at 127`, "events", at)
-	if code, out := o.troupe("cancel", at, last[1]); code != exitFailed || !strings.Contains(out, "runs on no task: it has ended") {
+	if code, out := o.troupe("cancel", at, last[1]); code != exit.CodeFailed || !strings.Contains(out, "runs on no task: it has ended") {
 		t.Errorf("cancelling a step that has ended: %d: %s", code, out)
 	}
 
@@ -393,8 +394,8 @@ func TestOperate(t *testing.T) {
 		}
 	}
 	signal(o.tasks[0], syscall.SIGSTOP)
-	// The signal takes a moment. An answer that has a head came within the time limit.
-	o.shows(`(?s)^QUEUE.*/job:ps/task:0 is (silent|down)`, "queues", at, "--timeout", "1s")
+	// The signal takes a moment to arrive. An answer with a table's head came within the time limit.
+	o.shows(`^/job:ps/task:0 is (silent|down)`, "queues", at, "--timeout", "1s")
 	o.shows(`(?m)^/job:ps/task:0 is down for \S+: `, "sessions", at)
 	for _, r := range []*running{full, empty} {
 		if err := r.error(t); err == nil || !strings.Contains(err.Error(), "/job:ps/replica:0/task:0") {
@@ -408,17 +409,22 @@ func TestOperate(t *testing.T) {
 	signal(o.tasks[2], syscall.SIGKILL)
 	o.shows(`(?m)^/job:worker/task:1 is down for \S+: `, "links", at)
 	for _, args := range [][]string{{"status", at}, {"status", at, "--json"}, {"wait", "--ready", at, "--timeout", "300ms"}, {"wait", "--ready", at, "--tasks", "worker", "--timeout", "300ms"}} {
-		if code, out := o.troupe(args...); code != exitFailed || !strings.Contains(out, "/job:worker/replica:0/task:1") {
+		if code, out := o.troupe(args...); code != exit.CodeFailed || !strings.Contains(out, "/job:worker/replica:0/task:1") {
 			t.Errorf("%v of a cluster without a task ended with %d: %s", args, code, out)
 		}
 	}
-	if code, out := o.troupe("wait", "--ready", at, "--tasks", "ps,/job:worker/task:0"); code != exitOK {
+	for _, file := range []string{filepath.Join(t.TempDir(), "trace.json"), "-"} {
+		if code, out := o.troupe("timeline", at, "--seconds", "0.1", "-o", file); code != exit.CodeOK || !strings.Contains(out, "/job:worker/replica:0/task:1: 0 events: it was not reached: it is down: ") {
+			t.Errorf("the timeline of a cluster without a task ended with %d: %s", code, out)
+		}
+	}
+	if code, out := o.troupe("wait", "--ready", at, "--tasks", "ps,/job:worker/task:0"); code != exit.CodeOK {
 		t.Errorf("wait for those that are up ended with %d: %s", code, out)
 	}
-	if code, out := o.troupe("wait", "--ready", at, "--tasks", "chief"); code != exitUsage || !strings.Contains(out, "the cluster has no chief") {
+	if code, out := o.troupe("wait", "--ready", at, "--tasks", "chief"); code != exit.CodeUsage || !strings.Contains(out, "the cluster has no chief") {
 		t.Errorf("wait for a job that is not there ended with %d: %s", code, out)
 	}
-	if code, out := o.troupe("sessions", o.targets[2], "--timeout", "2s"); code != exitUnreachable {
+	if code, out := o.troupe("sessions", o.targets[2], "--timeout", "2s"); code != exit.CodeUnreachable {
 		t.Errorf("a killed task: exit code %d: %s", code, out)
 	}
 }

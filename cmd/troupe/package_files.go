@@ -12,13 +12,14 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+	"github.com/troupe-run/troupe/internal/command/exit"
 	"github.com/troupe-run/troupe/remote"
 )
 
 func init() { extra = append(extra, newPackageFiles) }
 
-// newPackageFiles makes the command that writes what packages contain beside the program. It is in builds with the tag packaging alone:
-// releases run it, and do not contain it.
+// newPackageFiles returns the command that writes the files that packages contain beside the program. Only builds with the tag packaging
+// have it: releases run it, and do not contain it.
 func newPackageFiles() *cobra.Command {
 	var date string
 	cmd := &cobra.Command{
@@ -28,7 +29,7 @@ func newPackageFiles() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			made, err := time.Parse(time.RFC3339, date)
 			if err != nil {
-				return usage(fmt.Errorf("--date: %w", err))
+				return exit.Usage(fmt.Errorf("--date: %w", err))
 			}
 			if err := writeManPages(cmd.Root(), filepath.Join(args[0], "man"), made.UTC()); err != nil {
 				return err

@@ -2,11 +2,13 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/troupe-run/troupe/internal/command"
+	"github.com/troupe-run/troupe/internal/command/exit"
+	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/remote/access"
 )
 
@@ -21,14 +23,14 @@ func newPolicy() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
 		Short: "Check what a policy allows",
-		Args:  noArgs,
+		Args:  command.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newPolicyCheck())
 	return cmd
 }
 
-// question is what policy check is asked about an identity.
+// question is a question to policy check about an identity.
 type question struct {
 	as, by                        string
 	claims                        []string
@@ -55,58 +57,58 @@ func newPolicyCheck() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		p, err := access.ReadPolicy(args[0])
 		if err != nil {
-			return refused(err)
+			return exit.Refused(err)
 		}
 		if q.as == "" {
 			if len(q.ops)+len(q.devices)+len(q.containers)+len(q.may)+len(q.claims) > 0 {
-				return usage(errors.New("--as is needed: whom is it about?"))
+				return exit.Usage(errors.New("--as is needed: whom is it about?"))
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: %d rules\n", args[0], p.Len())
+			plain.Printf(cmd.OutOrStdout(), "%s: %d rules\n", args[0], p.Len())
 			return nil
 		}
 		who, err := access.ParseIdentity(q.as, q.by, q.claims)
 		if err != nil {
-			return usage(err)
+			return exit.Usage(err)
 		}
 		return q.answer(cmd.OutOrStdout(), p.Rights(who))
 	}
 	return cmd
 }
 
-// answer prints the answers; the error tells that something is not allowed.
+// answer prints the answers. It returns an error if something is not allowed.
 func (q *question) answer(w io.Writer, r *access.Rights) error {
 	if r.Rule() == "" {
-		fmt.Fprintf(w, "%s: no rule is about it\n", r.Who())
+		plain.Printf(w, "%s: no rule is about it\n", r.Who())
 	} else {
-		fmt.Fprintf(w, "%s: the rule at %s decides\n", r.Who(), r.Rule())
+		plain.Printf(w, "%s: the rule at %s decides\n", r.Who(), r.Rule())
 	}
 	denied := false
 	tell := func(what string, err error) {
 		if err == nil {
-			fmt.Fprintf(w, "  %s: allowed\n", what)
+			plain.Printf(w, "  %s: allowed\n", what)
 			return
 		}
 		denied = true
-		fmt.Fprintf(w, "  %s: %v\n", what, err)
+		plain.Printf(w, "  %s: %v\n", what, err)
 	}
 	for _, name := range q.may {
 		a, err := access.ParseAction(name)
 		if err != nil {
-			return usage(err)
+			return exit.Usage(err)
 		}
 		tell("may "+name, r.May(a))
 	}
 	for _, op := range q.ops {
-		tell("op "+op, r.Op(op))
+		tell("op "+op, r.Scope().Op(op))
 	}
 	for _, d := range q.devices {
-		tell("device "+d, r.Device(d))
+		tell("device "+d, r.Scope().Device(d))
 	}
 	for _, c := range q.containers {
-		tell("container "+c, r.Container(c))
+		tell("container "+c, r.Scope().Container(c, ""))
 	}
 	if denied {
-		return failed(errors.New("")) // what is not allowed was printed
+		return exit.Failed(errors.New("")) // the denied actions have been printed
 	}
 	if len(q.may)+len(q.ops)+len(q.devices)+len(q.containers) == 0 {
 		describeRights(w, r)
@@ -124,8 +126,8 @@ func describeRights(w io.Writer, r *access.Rights) {
 	if len(may) == 0 {
 		may = []string{"none"}
 	}
-	fmt.Fprintf(w, "  may     %s\n", strings.Join(may, ", "))
-	fmt.Fprintf(w, "  files   %s\n", r.Files())
+	plain.Printf(w, "  may     %s\n", strings.Join(may, ", "))
+	plain.Printf(w, "  files   %s\n", r.Files())
 	l := r.Limits()
 	for _, one := range []struct {
 		name  string
@@ -133,7 +135,7 @@ func describeRights(w io.Writer, r *access.Rights) {
 	}{{"sessions", int64(l.Sessions)}, {"client_bytes", l.ClientBytes}, {"session_bytes", l.SessionBytes}, {"step_bytes", l.StepBytes}, {"steps", int64(l.Steps)},
 		{"steps_per_second", int64(l.StepsPerSecond)}} {
 		if one.limit > 0 {
-			fmt.Fprintf(w, "  limit   %s %d\n", one.name, one.limit)
+			plain.Printf(w, "  limit   %s %d\n", one.name, one.limit)
 		}
 	}
 }

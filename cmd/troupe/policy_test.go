@@ -5,13 +5,13 @@ import (
 	"testing"
 
 	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/internal/rights"
 	"github.com/troupe-run/troupe/kernels"
-	"github.com/troupe-run/troupe/remote/access"
 )
 
-// TestFileOps holds that a policy's group of ops that use files names ops that there are.
+// TestFileOps checks that a policy's group of ops that use files names existing ops.
 func TestFileOps(t *testing.T) {
-	for _, op := range access.FileOps() {
+	for _, op := range rights.FileOps() {
 		if _, err := graph.LookupOp(op); err != nil {
 			t.Errorf("@files has %s: %v", op, err)
 		}
@@ -19,7 +19,7 @@ func TestFileOps(t *testing.T) {
 			t.Errorf("@files has %s, which has no kernel", op)
 		}
 	}
-	if !slices.IsSorted(access.FileOps()) {
+	if !slices.IsSorted(rights.FileOps()) {
 		t.Error("@files is not sorted")
 	}
 }

@@ -8,6 +8,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/troupe-run/troupe/internal/command"
+	"github.com/troupe-run/troupe/internal/command/daemon"
+	"github.com/troupe-run/troupe/internal/command/exit"
+	"github.com/troupe-run/troupe/internal/command/flagset"
 	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/proxy"
 )
@@ -21,19 +25,19 @@ on Linux, refuses the connections of other users of the machine.`
 func newProxy() *cobra.Command {
 	var listen, target string
 	var anyUser bool
-	var identity tlsFlags
+	var identity flagset.TLS
 	cmd := &cobra.Command{
 		Use:     "proxy",
 		Short:   "Carry a client's plain connections to a server with TLS",
 		Long:    proxyHelp,
 		Example: "  troupe proxy --target 10.0.0.2:2222 --tls-cert client-alice.pem --tls-key client-alice-key.pem --tls-ca ca.pem",
-		Args:    noArgs,
+		Args:    command.NoArgs,
 	}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:2222", "host:port that the client connects to")
 	cmd.Flags().StringVar(&target, "target", "", "host:port or grpc://host:port of the server")
 	cmd.Flags().BoolVar(&anyUser, "any-user", false, "lend the identity to all users of this machine")
-	identity.add(cmd.Flags())
-	logger := logFlag(cmd)
+	identity.Add(cmd.Flags())
+	logger := command.LogFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		log, err := logger()
 		if err != nil {
@@ -41,21 +45,21 @@ func newProxy() *cobra.Command {
 		}
 		target = strings.TrimPrefix(target, "grpc://")
 		if _, _, err := net.SplitHostPort(target); err != nil {
-			return usage(fmt.Errorf("--target is host:port: %w", err))
+			return exit.Usage(fmt.Errorf("--target is host:port: %w", err))
 		}
-		credentials, err := identity.load(access.CredentialConfig{Log: log})
+		credentials, err := identity.Load(access.CredentialConfig{Log: log})
 		if err != nil {
-			return refused(err)
+			return exit.Refused(err)
 		}
 		if credentials == nil {
-			return usage(errors.New("a proxy needs an identity: --tls-cert, --tls-key and --tls-ca"))
+			return exit.Usage(errors.New("a proxy needs an identity: --tls-cert, --tls-key and --tls-ca"))
 		}
 		defer credentials.Close()
-		signals := catchSignals()
+		signals := daemon.CatchSignals()
 		defer signal.Stop(signals)
 		p, err := proxy.Listen(cmd.Context(), listen, proxy.Config{Target: target, Credentials: credentials, AnyUser: anyUser, Log: log})
 		if err != nil {
-			return refused(err)
+			return exit.Refused(err)
 		}
 		if at, ok := p.Address().(*net.TCPAddr); ok && !at.IP.IsLoopback() {
 			log.Warn("the proxy listens beyond the loopback interface: whoever reaches it has its identity", "address", p.Address(), "identity", credentials.Name())

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/troupe-run/troupe/internal/command/exit"
+	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/remote/client"
 	"golang.org/x/term"
 )
@@ -35,7 +37,7 @@ is no terminal, --yes is needed.`,
 		if err := c.Reset(ctx, containers...); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "emptied %s; the sessions of %s are closed\n", emptied(containers), c.Target())
+		_, err := plain.Printf(cmd.OutOrStdout(), "emptied %s; the sessions of %s are closed\n", emptied(containers), c.Target())
 		return err
 	})
 	reset := cmd.RunE
@@ -57,13 +59,13 @@ func emptied(containers []string) string {
 	return strings.Join(containers, ", ")
 }
 
-// confirm asks on the terminal whether to go on. Anything but a yes is an error.
+// confirm asks on the terminal whether to continue. Anything but a yes is an error.
 func confirm(cmd *cobra.Command, stdin *os.File, what string) error {
 	if stdin == nil || !term.IsTerminal(int(stdin.Fd())) {
-		return usage(fmt.Errorf("%s Standard input is no terminal to ask at: give --yes", what))
+		return exit.Usage(fmt.Errorf("%s Standard input is no terminal to ask at: give --yes", what))
 	}
-	if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "%s Go on? [y/N] ", what); err != nil {
-		return failed(err)
+	if _, err := plain.Printf(cmd.ErrOrStderr(), "%s Go on? [y/N] ", what); err != nil {
+		return exit.Failed(err)
 	}
 	answer, err := bufio.NewReader(stdin).ReadString('\n')
 	switch strings.ToLower(strings.TrimSpace(answer)) {
@@ -72,5 +74,5 @@ func confirm(cmd *cobra.Command, stdin *os.File, what string) error {
 			return nil
 		}
 	}
-	return failed(errors.New("nothing was done"))
+	return exit.Failed(errors.New("nothing was done"))
 }

@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph/op"
+	"github.com/troupe-run/troupe/internal/extent"
 	"github.com/troupe-run/troupe/remote/client"
 )
 
-// TestMemoryComesBack: after clients that each held a constant of 64 MiB have gone without a word, and their leases have
-// ended, the server is back where it was within a minute, but for a tenth, and half a percent of what it has had: Go keeps its
-// tables of memory, and what no collection has yet found to be free.
+// TestMemoryComesBack: after clients that each held a constant of 64 MiB have vanished and their leases have ended, the server's memory
+// returns within a minute to what it was. A tenth of that and half a percent of the peak may remain: Go keeps its tables of memory, and
+// what no collection has yet found to be free.
 func TestMemoryComesBack(t *testing.T) {
-	if testing.Short() {
+	if !extent.Check() {
 		t.Skip("takes a minute")
 	}
 	const clients, size = 12, 16 << 20 // elements
@@ -43,7 +44,7 @@ func TestMemoryComesBack(t *testing.T) {
 		}
 		return c
 	}
-	// What a server needs once, and keeps, counts as before.
+	// Memory that a server needs once and keeps counts as used before.
 	hold(1).Close(ctx)
 	pid := p.cmd.Process.Pid
 	before := settled(t, pid, 0)
@@ -63,8 +64,7 @@ func TestMemoryComesBack(t *testing.T) {
 	}
 }
 
-// settled is what a process has resident when that has come down to enough, or has not gone down for a while; a minute at
-// most.
+// settled returns a process's resident memory once it has come down to enough, or has not gone down for a while. It waits at most a minute.
 func settled(t *testing.T, pid int, enough int64) int64 {
 	t.Helper()
 	least := memory(t, pid, "VmRSS:")

@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-run/troupe/remote/spec/spectest"
 )
 
-// slurmPrograms stand in for Slurm's: nodes are addresses of this machine, all of 127.0.0.0/8 on Linux.
+// slurmPrograms replace Slurm's: nodes are addresses of this machine, which on Linux has all of 127.0.0.0/8.
 var slurmPrograms = map[string]string{
 	"srun": `#!/bin/bash
 while [ "$1" != troupe ]; do shift; done
@@ -70,7 +70,7 @@ func TestBatchScript(t *testing.T) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", filepath.Join(folder, "troupe.sbatch"))
 	cmd.Env = append(os.Environ(), "PATH="+folder+":"+os.Getenv("PATH"), "STATE="+folder, "SLURM_JOB_ID=17", "SLURM_JOB_NODELIST=127.0.0.[1,4-6]")
-	// With the script, the servers end.
+	// The servers end with the script.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = patience

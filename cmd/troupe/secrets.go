@@ -1,10 +1,12 @@
 package main
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/troupe-run/troupe/internal/command"
+	"github.com/troupe-run/troupe/internal/command/exit"
+	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/remote/access"
 )
 
@@ -12,7 +14,7 @@ func newSecret() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "secret",
 		Short: "Make a cluster's secret",
-		Args:  noArgs,
+		Args:  command.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	var force bool
@@ -24,7 +26,7 @@ func newSecret() *cobra.Command {
 		Args:    oneArg("the file to make"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := writePrivate(args[0], access.NewSecret(), force); err != nil {
-				return failed(err)
+				return exit.Failed(err)
 			}
 			return nil
 		},
@@ -45,7 +47,7 @@ func newToken() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
 		Short: "Make tokens for clients",
-		Args:  noArgs,
+		Args:  command.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	var days int
@@ -60,15 +62,15 @@ func newToken() *cobra.Command {
 			if days != 0 {
 				var err error
 				if expires, err = inDays(days); err != nil {
-					return usage(err)
+					return exit.Usage(err)
 				}
 			}
 			token, line, err := access.NewToken(args[0], expires)
 			if err != nil {
-				return usage(err)
+				return exit.Usage(err)
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), token)
-			fmt.Fprintln(cmd.ErrOrStderr(), line)
+			plain.Println(cmd.OutOrStdout(), token)
+			plain.Println(cmd.ErrOrStderr(), line)
 			return nil
 		},
 	}

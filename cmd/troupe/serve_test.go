@@ -13,12 +13,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/troupe-run/troupe/internal/command/exit"
 	"github.com/troupe-run/troupe/remote/client"
 	"github.com/troupe-run/troupe/remote/spec/spectest"
 )
@@ -89,7 +91,7 @@ func (p *process) line(r *bufio.Reader) string {
 
 var target = regexp.MustCompile(`target=(grpc://\S+)`)
 
-// target reads the log up to the line that says where the server is.
+// target reads the log up to the line that has the server's address.
 func (p *process) target() string {
 	p.t.Helper()
 	for {
@@ -99,7 +101,7 @@ func (p *process) target() string {
 	}
 }
 
-// ends waits for the end of the process and gives its exit code and the rest of its log.
+// ends waits for the end of the process and returns its exit code and the rest of its log.
 func (p *process) ends() (code int, log string) {
 	p.t.Helper()
 	out, _ := io.ReadAll(p.stdout)
@@ -112,7 +114,7 @@ func (p *process) ends() (code int, log string) {
 	return p.cmd.ProcessState.ExitCode(), string(out) + string(errs)
 }
 
-// localDef is a file with the ServerDef of a cluster of one task.
+// localDef returns a file with the ServerDef of a cluster of one task.
 func localDef(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "def")
@@ -145,12 +147,13 @@ func TestEmbeddedServer(t *testing.T) {
 		t.Errorf("%v, %v", devices, err)
 	}
 	p.stdin.Close()
-	if code, log := p.ends(); code != exitOK {
+	if code, log := p.ends(); code != exit.CodeOK {
 		t.Errorf("exit code %d at the end of standard input: %s", code, log)
 	}
 }
 
-// A program that embeds a server hears where its pages are, and stops it with a time of its own for steps that run.
+// A program that embeds a server receives the address of its pages, and stops it with its own time limit for running
+// steps.
 func TestEmbeddedServerStops(t *testing.T) {
 	def := localDef(t)
 	for command, logged := range map[string]string{"stop": "drain=1m0s", "stop 20ms": "drain=20ms", "stop 0s": "drain=0s"} {
@@ -172,7 +175,7 @@ func TestEmbeddedServerStops(t *testing.T) {
 		if _, err := io.WriteString(p.stdin, command+"\n"+command+"\n"); err != nil {
 			t.Fatal(err)
 		}
-		if code, log := p.ends(); code != exitOK || !strings.Contains(log, "msg=stopping "+logged) {
+		if code, log := p.ends(); code != exit.CodeOK || !strings.Contains(log, "msg=stopping "+logged) {
 			t.Errorf("%s: exit code %d: %s", command, code, log)
 		}
 	}
@@ -181,12 +184,12 @@ func TestEmbeddedServerStops(t *testing.T) {
 func TestStopsOnSignal(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		p := start(t, nil, "serve", "--local=localhost:0", "--drain=2s")
-		p.stdin.Close() // means nothing in this form
+		p.stdin.Close() // has no effect in this form
 		where := p.target()
 		if err := p.cmd.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
-		if code, log := p.ends(); code != exitOK || !strings.Contains(log, "stopping") {
+		if code, log := p.ends(); code != exit.CodeOK || !strings.Contains(log, "stopping") {
 			t.Errorf("%v: exit code %d: %s", sig, code, log)
 		}
 		l, err := net.Listen("tcp", strings.TrimPrefix(where, "grpc://"))
@@ -205,7 +208,7 @@ func TestTakenPortIsNamedWithItsRemedy(t *testing.T) {
 	second := start(t, nil, "serve", "--local="+address)
 	code, log := second.ends()
 	want := "Could not start gRPC server at " + address + ": port " + port + " is taken. It is held by"
-	if code != exitRefused || !strings.Contains(log, want) || !strings.Contains(log, "another port in the cluster spec") {
+	if code != exit.CodeRefused || !strings.Contains(log, want) || !strings.Contains(log, "another port in the cluster spec") {
 		t.Errorf("exit code %d: %s", code, log)
 	}
 }
@@ -223,7 +226,7 @@ func TestClusterFromTheEnvironment(t *testing.T) {
 	}
 }
 
-// The processes of a step of Slurm are one cluster.
+// The processes of a Slurm step form one cluster.
 func TestClusterFromSlurm(t *testing.T) {
 	_, port, err := net.SplitHostPort(spectest.Address(t))
 	if err != nil {
@@ -239,40 +242,87 @@ func TestClusterFromSlurm(t *testing.T) {
 			t.Errorf("rank %d serves at %s, not %s", rank, at, want)
 		}
 	}
-	if code, out := start(t, nil, "wait", "--ready", at).ends(); code != exitOK {
+	if code, out := start(t, nil, "wait", "--ready", at).ends(); code != exit.CodeOK {
 		t.Fatalf("exit code %d: %s", code, out)
 	}
 	code, out := start(t, nil, "status", at).ends()
 	for i, task := range []string{"ps/replica:0/task:0", "worker/replica:0/task:0", "worker/replica:0/task:1"} {
-		if up := fmt.Sprintf(`(?m)^/job:%s +%s:%s +up `, task, regexp.QuoteMeta(hosts[i]), port); code != exitOK || !regexp.MustCompile(up).MatchString(out) {
+		if up := fmt.Sprintf(`(?m)^/job:%s +%s:%s +up `, task, regexp.QuoteMeta(hosts[i]), port); code != exit.CodeOK || !regexp.MustCompile(up).MatchString(out) {
 			t.Errorf("exit code %d, %s: %s", code, up, out)
 		}
 	}
 }
 
+// At its start, a server logs its address and a line for each other task that comes up. When a task ends, it logs one line that the task
+// leaves and one that it is down. Lines have no empty attributes.
+func TestServersLogLittle(t *testing.T) {
+	a := spectest.Addresses(t, 2)
+	cluster := fmt.Sprintf("ps=%s;worker=%s", a[0], a[1])
+	var tasks []*process
+	for _, job := range []string{"ps", "worker"} {
+		tasks = append(tasks, start(t, nil, "serve", "--cluster", cluster, "--job", job))
+	}
+	var lines []string
+	until := func(message string) {
+		t.Helper()
+		for {
+			lines = append(lines, tasks[0].line(tasks[0].stderr))
+			if strings.Contains(lines[len(lines)-1], message) {
+				return
+			}
+		}
+	}
+	until("task up")
+	if err := tasks[1].cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	until("task down")
+	_, rest := tasks[1].ends()
+	if err := tasks[0].cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_, end := tasks[0].ends()
+	lines = append(lines, strings.Split(strings.TrimSpace(end), "\n")...)
+	message := regexp.MustCompile(`msg=("[^"]*"|\S+)`)
+	var said []string
+	for _, l := range lines {
+		said = append(said, strings.Trim(message.FindStringSubmatch(l)[1], `"`))
+	}
+	slices.Sort(said[:2]) // the other task may be up before
+	if want := []string{"serving", "task up", "task leaving", "task down", "stopping"}; !slices.Equal(said, want) {
+		t.Errorf("logged %q; want %q:\n%s", said, want, strings.Join(lines, "\n"))
+	}
+	if empty := regexp.MustCompile(`\w+=""`).FindString(strings.Join(lines, "\n") + rest); empty != "" {
+		t.Errorf("a line has %s:\n%s\n%s", empty, strings.Join(lines, "\n"), rest)
+	}
+}
+
 func TestUpPrintsTargets(t *testing.T) {
-	p := start(t, nil, "up", "--tasks", "ps=1,worker=1")
-	ps, worker, cluster := p.line(p.stdout), p.line(p.stdout), p.line(p.stdout)
+	p := start(t, nil, "up", "--tasks", "ps=1,worker=2")
+	ps, worker, worker1, cluster, export := p.line(p.stdout), p.line(p.stdout), p.line(p.stdout), p.line(p.stdout), p.line(p.stdout)
 	if !strings.HasPrefix(ps, "/job:ps/replica:0/task:0") || !strings.HasPrefix(worker, "/job:worker/replica:0/task:0") ||
 		!strings.HasPrefix(cluster, "--cluster 'ps=127.0.0.1:") {
 		t.Errorf("printed\n%s\n%s\n%s", ps, worker, cluster)
 	}
+	if want := fmt.Sprintf("export PS=%s WORKER0=%s WORKER1=%s", strings.Fields(ps)[1], strings.Fields(worker)[1], strings.Fields(worker1)[1]); export != want {
+		t.Errorf("printed %q; want %q", export, want)
+	}
 	query := start(t, nil, "devices", strings.Fields(worker)[1])
 	code, out := query.ends()
 	local, remote := strings.Index(out, "/job:worker/replica:0/task:0/device:CPU:0"), strings.Index(out, "/job:ps/replica:0/task:0/device:CPU:0")
-	if code != exitOK || local < 0 || remote < local {
+	if code != exit.CodeOK || local < 0 || remote < local {
 		t.Errorf("exit code %d, the own devices first: %s", code, out)
 	}
 	query = start(t, nil, "reset", "--yes", strings.Fields(ps)[1], "a", "b")
-	if code, out := query.ends(); code != exitOK || !strings.Contains(out, "emptied a, b; ") {
+	if code, out := query.ends(); code != exit.CodeOK || !strings.Contains(out, "emptied a, b; ") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	query = start(t, nil, "status", strings.Fields(ps)[1])
-	if code, out := query.ends(); code != exitOK || !regexp.MustCompile(`/job:ps/replica:0/task:0 +127\S+ +up `).MatchString(out) {
+	if code, out := query.ends(); code != exit.CodeOK || !regexp.MustCompile(`/job:ps/replica:0/task:0 +127\S+ +up `).MatchString(out) {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	query = start(t, nil, "actors", strings.Fields(ps)[1])
-	if code, out := query.ends(); code != exitOK || !regexp.MustCompile(`(?s)KIND +ACTOR +STATE.*\ndevice +device/job:ps/replica:0/task:0/device:CPU:0 +idle [^\n]*0 running, 0 done, 0 failed; 0 programs; 0 of [^\n]* in use\n.*\nworker +worker +idle `).MatchString(out) {
+	if code, out := query.ends(); code != exit.CodeOK || !regexp.MustCompile(`(?s)KIND +ACTOR +STATE.*\ndevice +device/job:ps/replica:0/task:0/device:CPU:0 +idle [^\n]*0 running, 0 done, 0 failed; 0 programs; 0 B of [^\n]* in use\n.*\nworker +worker +idle `).MatchString(out) {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	query = start(t, nil, "actors", strings.Fields(ps)[1], "--json")
@@ -287,7 +337,7 @@ func TestUpPrintsTargets(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(out), &list); code != exitOK || err != nil || list.Task != "/job:ps/replica:0/task:0" || len(list.Actors) < 4 {
+	if err := json.Unmarshal([]byte(out), &list); code != exit.CodeOK || err != nil || list.Task != "/job:ps/replica:0/task:0" || len(list.Actors) < 4 {
 		t.Errorf("exit code %d, %v: %s", code, err, out)
 	}
 	for _, a := range list.Actors {
@@ -298,12 +348,12 @@ func TestUpPrintsTargets(t *testing.T) {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if code, log := p.ends(); code != exitOK {
+	if code, log := p.ends(); code != exit.CodeOK {
 		t.Errorf("exit code %d: %s", code, log)
 	}
 }
 
-// With --ui, the dashboard is served, and the demo trains on until it is interrupted.
+// With --ui, the dashboard is served, and the demo continues to train until it is interrupted.
 func TestDashboardOfUpAndDemo(t *testing.T) {
 	for _, args := range [][]string{{"up", "--tasks", "w=1", "--ui"}, {"demo", "--ui"}} {
 		p := start(t, nil, args...)
@@ -331,7 +381,7 @@ func TestDashboardOfUpAndDemo(t *testing.T) {
 		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
-		if code, out := p.ends(); code != exitOK {
+		if code, out := p.ends(); code != exit.CodeOK {
 			t.Errorf("%v: exit code %d: %s", args, code, out)
 		}
 	}

@@ -17,14 +17,14 @@ func newSteps() *cobra.Command {
 		Short: "List the steps that run, and what holds them up",
 		Long: `Steps lists the steps that run on the cluster, the oldest first. For each, it shows the session and its
 master, how long it has run, and which tasks still work on it. Of a step that has run for more than a second, it
-tells whether it is slow (it computes), blocked (it waits for something), in a deadlock, or has failed and not ended,
-and why. troupe why tells the same of a single step; troupe cancel ends one.`,
+says whether it is slow (it computes), blocked (it waits for something), in a deadlock, or has failed and not ended,
+and why. troupe why says the same of a single step; troupe cancel ends one.`,
 		Example: "  troupe steps grpc://10.0.0.2:2222",
 		Args:    targetOnly,
 	}
 	l.add(cmd, "steps")
 	return query(cmd, func(ctx context.Context, c *client.Client, _ []string) error {
-		// Why a step is blocked may be seen on any task.
+		// The reason why a step is blocked may be on any task.
 		seen, err := l.see(ctx, c, view.ForWhy())
 		if err != nil {
 			return err
@@ -35,7 +35,7 @@ and why. troupe why tells the same of a single step; troupe cancel ends one.`,
 			reasons = slices.DeleteFunc(reasons, func(r view.Reason) bool { return !runsOn(seen, r.Step) })
 		}
 		if l.json {
-			for _, t := range seen.Tasks { // they were for the reasons
+			for _, t := range seen.Tasks { // other sections were for the reasons
 				t.Sessions, t.Events = nil, nil
 			}
 			return printJSON(cmd.OutOrStdout(), struct {
@@ -47,7 +47,7 @@ and why. troupe why tells the same of a single step; troupe cancel ends one.`,
 	})
 }
 
-// runsOn tells whether one of the tasks that were seen tells of a step.
+// runsOn reports whether one of the tasks that answered has a step.
 func runsOn(c *client.ClusterView, id uint64) bool {
 	return slices.ContainsFunc(c.Tasks, func(t *view.Task) bool {
 		return slices.ContainsFunc(t.Steps, func(s *view.Step) bool { return s.Id == id })

@@ -3,13 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/troupe-run/troupe/internal/command/exit"
 )
 
-// targetVariable is the variable of the environment that has the target of commands which are given none.
+// targetVariable is the environment variable with the default target of commands.
 const targetVariable = "TROUPE_TARGET"
 
 const targetHelp = `
@@ -17,29 +19,64 @@ const targetHelp = `
 TARGET may be left out where ` + targetVariable + ` is set in the environment or a context is chosen: see
 troupe context.`
 
-// withTargets lets all commands that take a target do without: the environment or a context has it then. Commands say in their usage line
-// that they take one, and find it as their first argument in any case.
+// withTargets makes the target of all commands optional: its default comes from the environment or a context. Commands declare a target in
+// their usage line, and always find it as their first argument.
 func withTargets(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
-		if _, operands, ok := strings.Cut(cmd.Use, " TARGET"); ok {
-			operands = strings.TrimPrefix(operands, "[,TARGET…]")
-			withTarget(cmd, strings.TrimSpace(operands) != "")
+		if o, ok := operandsOf(cmd); ok {
+			withTarget(cmd, o)
 		}
 	}
 }
 
-// withTarget does so for one command, which may take further operands.
-func withTarget(cmd *cobra.Command, operands bool) {
+// operands are the minimum and maximum number of arguments after a command's target.
+type operands struct{ least, most int }
+
+// operandsOf parses a command's operands from its usage line, such as "TARGET[,TARGET…] TASK" or "TARGET [CONTAINER …]". ok is false for
+// a command without a target, or whose target is optional by itself.
+func operandsOf(cmd *cobra.Command) (o operands, ok bool) {
+	_, rest, ok := strings.Cut(cmd.Use, " TARGET")
+	if !ok {
+		return o, false
+	}
+	for _, operand := range strings.Fields(strings.TrimPrefix(rest, "[,TARGET…]")) {
+		switch {
+		case operand == "…]":
+			o.most = math.MaxInt
+		case strings.HasPrefix(operand, "["):
+			o.most++
+		default:
+			o.least++
+			o.most++
+		}
+	}
+	return o, true
+}
+
+// hasTarget reports whether the first of a command's arguments is its target. The number of arguments decides, unless operands are optional: such
+// operands, containers and steps, have no colon in their names, and targets have a port.
+func (o operands) hasTarget(args []string) bool {
+	switch {
+	case len(args) <= o.least:
+		return false
+	case len(args) > o.most:
+		return true
+	}
+	return strings.Contains(args[0], ":")
+}
+
+// withTarget does the same for one command.
+func withTarget(cmd *cobra.Command, o operands) {
 	name := cmd.Flags().String("context", "", "the context that has the target and what to show to it (troupe context)")
 	cmd.Long += targetHelp
 	check, run := cmd.Args, cmd.RunE
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		full, err := fullArguments(cmd, *name, operands, args)
+		full, err := o.fullArguments(cmd, *name, args)
 		if errors.Is(err, errNoTarget) {
 			if err := check(cmd, args); err != nil {
-				return usage(fmt.Errorf("%w; %w", err, errNoTarget))
+				return exit.Usage(fmt.Errorf("%w; %w", err, errNoTarget))
 			}
-			return usage(errNoTarget)
+			return exit.Usage(errNoTarget)
 		}
 		if err != nil {
 			return err
@@ -47,7 +84,7 @@ func withTarget(cmd *cobra.Command, operands bool) {
 		return check(cmd, full)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		full, err := fullArguments(cmd, *name, operands, args)
+		full, err := o.fullArguments(cmd, *name, args)
 		if err != nil {
 			return err
 		}
@@ -55,16 +92,15 @@ func withTarget(cmd *cobra.Command, operands bool) {
 	}
 }
 
-// errNoTarget tells what gives a command its target.
+// errNoTarget names the sources of a command's target.
 var errNoTarget = errors.New(targetVariable + " is not set, and no context is chosen (troupe context use)")
 
-// fullArguments are the arguments of a command with its target first. The target of a context comes with the files of the context, as
-// far as flags do not name others.
-func fullArguments(cmd *cobra.Command, chosen string, operands bool, args []string) ([]string, error) {
-	// Containers and steps have no colon in their names, and targets have a port.
-	if len(args) > 0 && (!operands || strings.Contains(args[0], ":")) {
+// fullArguments returns a command's arguments with its target first. A context's target comes with the context's files, unless
+// flags name others.
+func (o operands) fullArguments(cmd *cobra.Command, chosen string, args []string) ([]string, error) {
+	if o.hasTarget(args) {
 		if chosen != "" {
-			return nil, usage(fmt.Errorf("the target %s and --context %s are given: one of them is expected", args[0], chosen))
+			return nil, exit.Usage(fmt.Errorf("the target %s and --context %s are given: one of them is expected", args[0], chosen))
 		}
 		return args, nil
 	}
@@ -73,7 +109,7 @@ func fullArguments(cmd *cobra.Command, chosen string, operands bool, args []stri
 	}
 	all, err := loadContexts()
 	if err != nil {
-		return nil, refused(err)
+		return nil, exit.Refused(err)
 	}
 	if chosen == "" {
 		if chosen = all.Current; chosen == "" {
@@ -82,21 +118,29 @@ func fullArguments(cmd *cobra.Command, chosen string, operands bool, args []stri
 	}
 	c, err := all.find(chosen)
 	if err != nil {
-		return nil, usage(err)
+		return nil, exit.Usage(err)
 	}
 	files := map[string]string{"tls-cert": c.Cert, "tls-key": c.Key, "tls-ca": c.CA, "token-file": c.Token}
 	for flag := range files {
 		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed && f.Value.String() != files[flag] {
-			files = nil // whoever names one names all
+			files = nil // a flag that names a file replaces all of them
 			break
 		}
 	}
 	for flag, file := range files {
 		if f := cmd.Flags().Lookup(flag); f != nil && file != "" {
 			if err := cmd.Flags().Set(flag, file); err != nil {
-				return nil, usage(err)
+				return nil, exit.Usage(err)
 			}
 		}
 	}
 	return append([]string{c.Target}, args...), nil
+}
+
+// given describes how many arguments a command got.
+func given(args []string) string {
+	if len(args) == 1 {
+		return "1 argument is given"
+	}
+	return fmt.Sprintf("%d arguments are given", len(args))
 }

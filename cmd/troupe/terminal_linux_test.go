@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-run/troupe/internal/command/exit"
 	"golang.org/x/sys/unix"
 )
 
@@ -89,7 +90,7 @@ func onTerminal(t *testing.T, args ...string) *terminal {
 	return x
 }
 
-// shows waits until the terminal shows something that it did not show before.
+// shows waits until the terminal newly shows a text.
 func (x *terminal) shows(pattern string) string {
 	x.t.Helper()
 	want := regexp.MustCompile(pattern)
@@ -120,11 +121,11 @@ func (x *terminal) press(keys string) {
 
 func (x *terminal) ends() int {
 	x.t.Helper()
-	_ = x.cmd.Wait() // the exit code tells
+	_ = x.cmd.Wait() // the exit code has the result
 	return x.cmd.ProcessState.ExitCode()
 }
 
-// TestTerminal runs the commands that behave differently on a terminal there.
+// TestTerminal runs, on a terminal, the commands that behave differently there.
 func TestTerminal(t *testing.T) {
 	server := start(t, nil, "serve", "--local=localhost:0")
 	at := server.target()
@@ -136,14 +137,14 @@ func TestTerminal(t *testing.T) {
 	top.shows(`sorted by CPU`)
 	top.press("q")
 	top.shows(`\x1b\[\?25h\x1b\[\?1049l`)
-	if code := top.ends(); code != exitOK {
+	if code := top.ends(); code != exit.CodeOK {
 		t.Errorf("top ended with %d", code)
 	}
 
 	for answer, want := range map[string]struct {
 		code int
 		text string
-	}{"y\n": {exitOK, `emptied a, b; the sessions of`}, "\n": {exitFailed, `nothing was done`}, "no\n": {exitFailed, `nothing was done`}} {
+	}{"y\n": {exit.CodeOK, `emptied a, b; the sessions of`}, "\n": {exit.CodeFailed, `nothing was done`}, "no\n": {exit.CodeFailed, `nothing was done`}} {
 		reset := onTerminal(t, "reset", at, "a", "b")
 		reset.shows(`All sessions of grpc://\S+ are closed, and a, b emptied on all tasks of its cluster. Go on\? \[y/N\] `)
 		reset.press(answer)

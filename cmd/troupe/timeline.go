@@ -3,15 +3,17 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/client"
 )
 
-// collectTime is how long a trace may take to be collected when its window is over.
+// collectTime is how long collecting a trace may take after its window.
 const collectTime = 30 * time.Second
 
 func newTimeline() *cobra.Command {
@@ -21,10 +23,11 @@ func newTimeline() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "timeline TARGET[,TARGET…]",
 		Short: "Record what runs on all tasks, for Perfetto",
-		Long: `Timeline records what runs on all tasks of a cluster that are up, and writes it in Chrome's trace format,
+		Long: `Timeline records what runs on all tasks of a cluster, and writes it in Chrome's trace format,
 which https://ui.perfetto.dev and chrome://tracing show: kernels by device, steps, plans, transfers and the
 arrows between tasks, by one clock. It records for --seconds, or until the steps of --step or --steps have ended.
-Programs are traced as they run, with their optimizations.`,
+Programs are traced as they run, with their optimizations. Tasks that cannot be reached within 2 s are left out; they
+are printed, with the reason.`,
 		Example: "  troupe timeline grpc://10.0.0.2:2222 --seconds 5 -o trace.json\n  troupe timeline grpc://10.0.0.2:2222 --steps 3 -o trace.json",
 		Args:    targetOnly,
 	}
@@ -45,7 +48,10 @@ Programs are traced as they run, with their optimizations.`,
 			return err
 		}
 		if out == "-" {
-			return view.WriteTimeline(cmd.OutOrStdout(), t)
+			if err := view.WriteTimeline(cmd.OutOrStdout(), t); err != nil {
+				return err
+			}
+			return printSummary(cmd.ErrOrStderr(), t)
 		}
 		f, err := os.Create(out)
 		if err != nil {
@@ -58,19 +64,27 @@ Programs are traced as they run, with their optimizations.`,
 		if err != nil {
 			return err
 		}
-		for _, task := range t.Tasks {
-			line := fmt.Sprintf("%s: %d events", task.Task, len(task.Events))
-			if task.Dropped > 0 {
-				line += fmt.Sprintf(", %d more were dropped", task.Dropped)
-			}
-			if task.Reason != "" {
-				line += ": " + task.Reason
-			}
-			if _, err := fmt.Fprintln(cmd.OutOrStdout(), line); err != nil {
-				return err
-			}
+		if err := printSummary(cmd.OutOrStdout(), t); err != nil {
+			return err
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "wrote %s: open it at https://ui.perfetto.dev\n", out)
+		_, err = plain.Printf(cmd.OutOrStdout(), "wrote %s: open it at https://ui.perfetto.dev\n", out)
 		return err
 	})
+}
+
+// printSummary prints how much a trace has of each task, and why a task is missing.
+func printSummary(w io.Writer, t *view.Trace) error {
+	for _, task := range t.Tasks {
+		line := fmt.Sprintf("%s: %d events", task.Task, len(task.Events))
+		if task.Dropped > 0 {
+			line += fmt.Sprintf(", %d more were dropped", task.Dropped)
+		}
+		if task.Reason != "" {
+			line += ": " + task.Reason
+		}
+		if _, err := plain.Println(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/troupe-run/troupe/cmd/troupe/internal/show"
+	"github.com/troupe-run/troupe/internal/command/exit"
+	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/client"
 	"golang.org/x/term"
@@ -44,21 +46,21 @@ Keys: q quits, and these sort the tasks: ` + show.Orders + `.`,
 		}
 		switch {
 		case interval < minInterval:
-			return usage(fmt.Errorf("--interval is at least %v, not %v", minInterval, interval))
+			return exit.Usage(fmt.Errorf("--interval is at least %v, not %v", minInterval, interval))
 		case !t.screen.Order.Known():
-			return usage(fmt.Errorf("--sort is one of %s, not %q", show.Orders, order))
+			return exit.Usage(fmt.Errorf("--sort is one of %s, not %q", show.Orders, order))
 		case once:
 			return t.once(ctx)
 		}
 		out, ok := t.out.(*os.File)
 		if !ok || stdin == nil || !term.IsTerminal(int(out.Fd())) || !term.IsTerminal(int(stdin.Fd())) {
-			return usage(errors.New("standard input and output are no terminal: give --once"))
+			return exit.Usage(errors.New("standard input and output are no terminal: give --once"))
 		}
 		return t.run(ctx, stdin, out)
 	})
 }
 
-// top shows a cluster again and again.
+// top shows a cluster and keeps refreshing it.
 type top struct {
 	client            *client.Client
 	timeout, interval time.Duration
@@ -67,7 +69,7 @@ type top struct {
 	answered          time.Time
 }
 
-// look asks, and notes what is the case. After an error, the screen says so and is as it was.
+// look queries the cluster and updates the screen. After an error, the screen keeps its contents and shows the error.
 func (t *top) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
@@ -105,12 +107,12 @@ func (t *top) once(ctx context.Context) error {
 			t.screen.Columns = columns
 		}
 	}
-	_, err := fmt.Fprintln(t.out, strings.Join(t.screen.Render(), "\n"))
+	_, err := plain.Println(t.out, t.screen.Render()...)
 	return err
 }
 
-// What a terminal is told: to show another screen without a cursor, to go on at its upper left corner, to clear what is left of a line
-// and of the screen, and to show what it showed before.
+// Control sequences of terminals: switch to the alternate screen without a cursor, move to the upper left corner, clear the rest of a line
+// and of the screen, and switch back.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l"
 	home        = "\x1b[H"
@@ -176,7 +178,7 @@ func (t *top) run(ctx context.Context, in, out *os.File) error {
 				looking = true
 				next = t.screenCopy()
 				go func() { // ends within the time limit
-					_ = next.look(ctx) // the screen says it
+					_ = next.look(ctx) // the screen shows the error
 					looked <- struct{}{}
 				}()
 			}
@@ -188,7 +190,7 @@ func (t *top) run(ctx context.Context, in, out *os.File) error {
 	}
 }
 
-// screenCopy is a copy to look with while the screen is shown.
+// screenCopy returns a copy that can query the cluster while the screen is shown.
 func (t *top) screenCopy() *top {
 	c := *t
 	return &c

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -9,7 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/troupe-run/troupe"
-	"github.com/troupe-run/troupe/cmd/troupe/internal/telemetry"
+	"github.com/troupe-run/troupe/internal/command"
+	"github.com/troupe-run/troupe/internal/command/daemon"
+	"github.com/troupe-run/troupe/internal/command/exit"
+	"github.com/troupe-run/troupe/internal/command/flagset"
+	"github.com/troupe-run/troupe/internal/command/plain"
+	"github.com/troupe-run/troupe/internal/command/telemetry"
 	"github.com/troupe-run/troupe/remote"
 )
 
@@ -21,58 +25,58 @@ share the process and slow each other down. With --gpus, they share the GPUs and
 func newUp() *cobra.Command {
 	var tasks, host string
 	var port int
-	var gpus gpuFlags
-	var files fileFlags
-	var guard guardFlags
-	var run runFlags
-	var web httpFlags
+	var gpus flagset.GPUs
+	var files flagset.Files
+	var guard flagset.Guard
+	var run flagset.Run
+	var web uiFlags
 	cmd := &cobra.Command{
 		Use:     "up",
 		Short:   "Run a whole cluster in one process until it is stopped",
 		Long:    upHelp,
 		Example: "  troupe up --tasks ps=1,worker=2\n  troupe up --ui",
-		Args:    noArgs,
+		Args:    command.NoArgs,
 	}
 	cmd.Flags().StringVar(&tasks, "tasks", "ps=1,worker=2", "how many tasks each job has")
 	cmd.Flags().StringVar(&host, "host", "127.0.0.1", "the address to bind")
 	cmd.Flags().IntVar(&port, "port", 0, "port of the first task; the others follow (0: free ports)")
-	gpus.add(cmd.Flags(), 0)
-	run.add(cmd.Flags())
-	files.add(cmd.Flags())
-	guard.add(cmd.Flags())
+	gpus.Add(cmd.Flags(), 0)
+	run.Add(cmd.Flags())
+	files.Add(cmd.Flags())
+	guard.Add(cmd.Flags())
 	web.add(cmd.Flags())
-	web.addUI(cmd.Flags())
-	logger := logFlag(cmd)
+	logger := command.LogFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		log, err := logger()
 		if err != nil {
 			return err
 		}
-		jobs, err := parseTasks(tasks)
+		jobs, err := flagset.ParseTasks(tasks)
 		if err != nil {
-			return usage(err)
+			return exit.Usage(err)
 		}
-		guards, err := guard.load(log)
+		guards, err := guard.Load(log)
 		if err != nil {
-			return refused(err)
+			return exit.Refused(err)
 		}
-		defer guards.close()
-		tuneMemory(int64(run.process))
-		signals := catchSignals()
+		defer guards.Close()
+		daemon.TuneMemory(run.Process())
+		signals := daemon.CatchSignals()
 		traces, stopTraces, err := telemetry.Traces(cmd.Context(), remote.Version(), log)
 		if err != nil {
-			return refused(err)
+			return exit.Refused(err)
 		}
 		defer stopTraces()
-		cluster, err := troupe.NewLocalCluster(cmd.Context(), jobs, append(slices.Concat(gpus.options(), guards.options(), files.options(), web.options(), run.options()),
+		cluster, err := troupe.NewLocalCluster(cmd.Context(), jobs, append(slices.Concat(gpus.Options(), guards.Options(), files.Options(), web.options(), run.Options()),
 			troupe.WithTraces(traces), troupe.WithLogger(log), troupe.WithLocalPorts(host, port))...)
 		if err != nil {
-			return refused(err)
+			return exit.Refused(err)
 		}
-		defer reloadOnHangup(log, guards.reload)()
+		defer daemon.ReloadOnHangup(log, guards.Reload)()
 		printCluster(cmd.OutOrStdout(), cluster)
 		web.show(cmd.Context(), cmd, cluster.Servers()[0].HTTP())
-		runUntil(cmd.Context(), signals, nil, log, run.drain, cluster.Servers()...)
+		life := daemon.Life{Signals: signals, Drain: run.Drain, Log: log}
+		life.Run(cmd.Context(), cluster.Servers()...)
 		return nil
 	}
 	return cmd
@@ -80,27 +84,32 @@ func newUp() *cobra.Command {
 
 func printCluster(w io.Writer, c *troupe.LocalCluster) {
 	for _, s := range c.Servers() {
-		fmt.Fprintf(w, "%-32s %s\n", s.Task(), s.Target())
+		plain.Printf(w, "%-32s %s\n", s.Task(), s.Target())
 	}
-	fmt.Fprintf(w, "--cluster '%s'\n", c)
+	plain.Printf(w, "--cluster '%s'\n", c)
+	plain.Println(w, exports(c.Servers()))
 	if at := c.Servers()[0].HTTP(); at != "" {
-		fmt.Fprintln(w, at)
+		plain.Println(w, at)
 	}
 }
 
-// parseTasks reads how many tasks each job has: ps=1,worker=2.
-func parseTasks(text string) (map[string]int, error) {
-	jobs := map[string]int{}
-	for part := range strings.SplitSeq(text, ",") {
-		name, count, ok := strings.Cut(strings.TrimSpace(part), "=")
-		n, err := strconv.Atoi(count)
-		if !ok || err != nil || n < 1 {
-			return nil, fmt.Errorf("%q does not say how many tasks a job has, as in ps=1,worker=2", part)
-		}
-		if jobs[name] > 0 {
-			return nil, fmt.Errorf("the job %s is given twice", name)
-		}
-		jobs[name] = n
+// exports returns the line that puts the targets of tasks into a shell's environment: export PS=grpc://… WORKER0=grpc://…
+func exports(servers []*troupe.Server) string {
+	tasks := map[string]int{}
+	for _, s := range servers {
+		tasks[jobOf(s)]++
 	}
-	return jobs, nil
+	index, line := map[string]int{}, "export"
+	for _, s := range servers {
+		job := jobOf(s)
+		name := strings.ToUpper(job)
+		if tasks[job] > 1 {
+			name += strconv.Itoa(index[job])
+			index[job]++
+		}
+		line += " " + name + "=" + s.Target()
+	}
+	return line
 }
+
+func jobOf(s *troupe.Server) string { return s.ServerDef().GetJobName() }

@@ -1,14 +1,15 @@
 package main
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/troupe-run/troupe/internal/command"
+	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/remote"
 )
 
-// versionRecord is what --json prints. What the build does not know is not there.
+// versionRecord is what --json prints, without fields that the build does not know.
 type versionRecord struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit,omitempty"`
@@ -26,7 +27,7 @@ func newVersion() *cobra.Command {
 		Long: `Version prints the version of the program, the commit that it was built from and that commit's date, as far as the build
 knows them, and the version of Go and the platform. The version is what servers tell each other, and what status and doctor show.`,
 		Example: "  troupe version\n  troupe version --json",
-		Args:    noArgs,
+		Args:    command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b := remote.ReadBuild()
 			r := versionRecord{Version: b.Version, Commit: b.Commit, Modified: b.Modified, Go: b.Go, Platform: b.Platform}
@@ -46,7 +47,7 @@ knows them, and the version of Go and the platform. The version is what servers 
 			if r.Modified {
 				source += ", modified"
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "troupe %s %s %s%s\n", r.Version, r.Platform, r.Go, source)
+			_, err := plain.Printf(cmd.OutOrStdout(), "troupe %s %s %s%s\n", r.Version, r.Platform, r.Go, source)
 			return err
 		},
 	}

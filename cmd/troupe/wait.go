@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/troupe-run/troupe/internal/command/exit"
 	"github.com/troupe-run/troupe/remote/client"
 	"github.com/troupe-run/troupe/remote/spec"
 )
 
-// waitInterval is how often wait asks.
+// waitInterval is the time between wait's requests.
 const waitInterval = 200 * time.Millisecond
 
 func newWait() *cobra.Command {
@@ -29,10 +30,10 @@ a task is not up, and with 4 if none answers. What is missing is printed.`,
 		Args:    targetOnly,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !ready {
-				return usage(errors.New("what to wait for is missing: --ready"))
+				return exit.Usage(errors.New("what to wait for is missing: --ready"))
 			}
 			if w.timeout <= 0 {
-				return usage(fmt.Errorf("--timeout is a positive time, not %v", w.timeout))
+				return exit.Usage(fmt.Errorf("--timeout is a positive time, not %v", w.timeout))
 			}
 			if err := w.check(); err != nil {
 				return err
@@ -54,7 +55,7 @@ type waiting struct {
 	identity clientFlags
 	names    []string
 
-	tasks, jobs []string // names taken apart; the tasks are full names
+	tasks, jobs []string // names, split into tasks and jobs; the tasks are full names
 }
 
 func (w *waiting) check() error {
@@ -65,14 +66,14 @@ func (w *waiting) check() error {
 		}
 		full, err := fullTaskName(name)
 		if err != nil {
-			return usage(fmt.Errorf("--tasks: %w", err))
+			return exit.Usage(fmt.Errorf("--tasks: %w", err))
 		}
 		w.tasks = append(w.tasks, full)
 	}
 	return nil
 }
 
-// wait asks until all is up. A command line that cannot be is an error at once, and so is a server that refuses to answer.
+// wait repeats its request until all tasks are up. An invalid command line is an error at once, and so is a server that refuses to answer.
 func (w *waiting) wait(ctx context.Context, target string) error {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
@@ -89,21 +90,21 @@ func (w *waiting) wait(ctx context.Context, target string) error {
 		case last == nil: // the first answer took all of the time
 			last = err
 		}
-		if code := exitCode(last); code != exitUnreachable && !errors.Is(last, errMissing) {
+		if code := exit.CodeOf(last, exit.CodeFailed); code != exit.CodeUnreachable && !errors.Is(last, errMissing) {
 			return last
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return &exitError{exitCode(last), fmt.Errorf("not ready after %v: %w", w.timeout, last)}
+			return exit.With(exit.CodeOf(last, exit.CodeFailed), fmt.Errorf("not ready after %v: %w", w.timeout, last))
 		}
 	}
 }
 
-// errMissing is in the error that names tasks which are not up.
+// errMissing is wrapped by the error that names the tasks that are not up.
 var errMissing = errors.New("not up")
 
-// ask asks once.
+// ask sends one request.
 func (w *waiting) ask(ctx context.Context, target string) error {
 	c, release, err := dial(ctx, target, &w.identity, w.timeout)
 	if err != nil {
@@ -112,25 +113,25 @@ func (w *waiting) ask(ctx context.Context, target string) error {
 	defer release()
 	s, err := c.Status(ctx)
 	if err != nil {
-		return fromServer(err)
+		return exit.FromServer(w.identity.explain(err))
 	}
 	missing, err := w.missing(s)
 	if err != nil {
 		return err
 	}
 	if len(missing) > 0 {
-		return failed(fmt.Errorf("%w: %s", errMissing, strings.Join(missing, "; ")))
+		return exit.Failed(fmt.Errorf("%w: %s", errMissing, strings.Join(missing, "; ")))
 	}
 	return nil
 }
 
-// missing tells which tasks are not up. Names that the cluster does not have are an error.
+// missing returns the tasks that are not up. Names that the cluster does not have are an error.
 func (w *waiting) missing(s *client.ClusterStatus) (missing []string, err error) {
 	left := slices.Concat(w.jobs, w.tasks)
 	for _, t := range s.Tasks {
 		job, _, err := spec.ParseTaskName(t.Task)
 		if err != nil {
-			return nil, failed(err)
+			return nil, exit.Failed(err)
 		}
 		if len(w.names) > 0 && !slices.Contains(w.jobs, job) && !slices.Contains(w.tasks, t.Task) {
 			continue
@@ -146,7 +147,7 @@ func (w *waiting) missing(s *client.ClusterStatus) (missing []string, err error)
 		missing = append(missing, text)
 	}
 	if len(left) > 0 {
-		return nil, usage(fmt.Errorf("--tasks: the cluster has no %s: it is %s", strings.Join(left, ", "), s.Spec))
+		return nil, exit.Usage(fmt.Errorf("--tasks: the cluster has no %s; its tasks are %s", strings.Join(left, ", "), s.Spec))
 	}
 	return missing, nil
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/troupe-run/troupe/internal/command/exit"
+	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/client"
 )
@@ -23,7 +25,7 @@ the step has ended.`,
 		Example: "  troupe why grpc://10.0.0.2:2222",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
-				return usage(fmt.Errorf("a target and perhaps a step are expected; %d arguments are given", len(args)))
+				return exit.Usage(fmt.Errorf("a target and perhaps a step are expected; %s", given(args)))
 			}
 			return nil
 		},
@@ -55,8 +57,12 @@ the step has ended.`,
 		if asJSON {
 			return printJSON(cmd.OutOrStdout(), reasons)
 		}
+		if len(reasons) == 0 {
+			_, err := plain.Printf(cmd.OutOrStdout(), "nothing is blocked: no step has run for longer than %v\n", longer)
+			return err
+		}
 		for _, r := range reasons {
-			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "step %d of session %s, for %s: %s\n", r.Step, r.Session, view.Ago(int64(r.Seconds*1e9)), r.Text); err != nil {
+			if _, err := plain.Printf(cmd.OutOrStdout(), "step %d of session %s, for %s: %s\n", r.Step, r.Session, view.Ago(int64(r.Seconds*1e9)), r.Text); err != nil {
 				return err
 			}
 		}

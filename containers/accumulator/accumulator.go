@@ -1,5 +1,5 @@
-// Package accumulator holds TensorFlow's conditional accumulators (ConditionalAccumulatorBase). They sum the
-// gradients of many workers and drop stale ones. Taking the sum waits until enough gradients have come.
+// Package accumulator holds TensorFlow's conditional accumulators (ConditionalAccumulatorBase). They sum the gradients of many workers and
+// drop stale ones. Taking the sum waits until enough gradients have been applied.
 package accumulator
 
 import (
@@ -11,27 +11,27 @@ import (
 	"github.com/troupe-run/troupe/internal/view"
 )
 
-// Arithmetic is what the element type's numbers can do; slices are the memory of elements.
+// Arithmetic holds operations on the element type. The slices are the memory of elements.
 type Arithmetic struct {
-	// Add sets the elements of dst to the sums of those of a and b. dst may be a.
+	// Add sets the elements of dst to the sums of the elements of a and b. dst may be a.
 	Add func(dst, a, b []byte)
-	// Divide divides the elements of dst by n, rounded to the element type first.
+	// Divide divides the elements of dst by n. n is first rounded to the element type.
 	Divide func(dst []byte, n int)
 }
 
-// Options are what an accumulator is made from: the attributes of its op.
+// Options configure an accumulator. They are the attributes of its op.
 type Options struct {
-	// Name is what error messages call it.
+	// Name is the accumulator's name in error messages.
 	Name string
-	// DType is the gradients' element type, and Arithmetic what belongs to it.
+	// DType is the gradients' element type; Arithmetic holds its operations.
 	DType      tensor.DType
 	Arithmetic Arithmetic
-	// Shape is the shape that gradients must fit; -1 fits any size. KnownShape is false for unknown rank.
+	// Shape is the shape that gradients must match; -1 matches any size. KnownShape is false for unknown rank.
 	Shape      tensor.Shape
 	KnownShape bool
 	// Mean selects the mean of the gradients instead of their sum.
 	Mean bool
-	// Pool is where sums are kept.
+	// Pool is the memory for sums.
 	Pool *tensor.Pool
 }
 
@@ -42,19 +42,18 @@ type Accumulator struct {
 	room    waiting.Room
 	takes   *waiting.Line
 
-	// What the room guards.
+	// Guarded by room.
 	count int
 	step  int64 // gradients of an earlier step are stale
-	stale int64 // gradients that were dropped
+	stale int64 // dropped gradients
 	sum   sum
 }
 
-// sum is the gradients that an accumulator has taken so far.
+// sum is the sum of the gradients that an accumulator has accepted so far.
 type sum interface {
-	// take hands over the sum or mean of count gradients as the outputs of the op that takes them. After an
-	// error nothing has changed.
+	// take returns the sum or mean of count gradients as the outputs of the op that takes them. It changes nothing if it fails.
 	take(count int) ([]*tensor.Tensor, error)
-	// drop gives up what the sum holds.
+	// drop releases the sum.
 	drop()
 }
 
@@ -79,10 +78,10 @@ func newAccumulator(o Options) *Accumulator {
 	return a
 }
 
-// DType is the gradients' element type.
+// DType returns the gradients' element type.
 func (a *Accumulator) DType() tensor.DType { return a.options.DType }
 
-// apply adds a gradient by way of add, unless it is of an earlier step than the accumulator's.
+// apply adds a gradient by calling add, unless its step is earlier than the accumulator's.
 func (a *Accumulator) apply(localStep int64, add func() error) error {
 	return a.room.Do(func() error {
 		if localStep < a.step {
@@ -97,17 +96,17 @@ func (a *Accumulator) apply(localStep int64, add func() error) error {
 	})
 }
 
-// Take waits until at least required gradients have been applied, and returns the outputs of the op that takes
-// them: the mean or sum of a dense accumulator; indices, values and shape of a sparse one. The accumulator is
-// then empty and its step increases by one. done is called once and owns the tensors. INVALID_ARGUMENT if
-// required is not positive, CANCELLED if cancel was called, ABORTED if the accumulator was deleted.
-func (a *Accumulator) Take(required int, done func([]*tensor.Tensor, error)) (cancel func(cause error)) {
+// Take waits until at least required gradients have been applied, and returns the outputs of the op that takes them: the mean or sum of a
+// dense accumulator; indices, values and shape of a sparse one. The accumulator is then empty and its step increases by one. done is called
+// once and owns the tensors. The error is INVALID_ARGUMENT if required is not positive, CANCELLED if the caller's step ended or cancel was
+// called, ABORTED if the accumulator was deleted.
+func (a *Accumulator) Take(step waiting.Step, required int, done func([]*tensor.Tensor, error)) (cancel func(cause error)) {
 	if required <= 0 {
 		done(nil, status.InvalidArgumentf("Argument num_required must be positive, but was %d", required))
 		return func(error) {}
 	}
 	var out []*tensor.Tensor
-	return a.takes.Ask(func() (bool, error) {
+	return a.takes.Ask(step, func() (bool, error) {
 		if a.count < required {
 			return false, nil
 		}
@@ -120,29 +119,31 @@ func (a *Accumulator) Take(required int, done func([]*tensor.Tensor, error)) (ca
 	}, "TakeGrad operation was cancelled", func(err error) { done(out, err) })
 }
 
-// SetGlobalStep makes gradients of steps before step stale. It may decrease.
-func (a *Accumulator) SetGlobalStep(step int64) error {
-	return a.room.Do(func() error {
-		a.step = step
+// SetGlobalStep makes gradients of steps before step stale. The step may decrease, for example when a program starts over. was is the
+// previous step.
+func (a *Accumulator) SetGlobalStep(step int64) (was int64, err error) {
+	err = a.room.Do(func() error {
+		was, a.step = a.step, step
 		return nil
 	})
+	return was, err
 }
 
-// NumAccumulated is how many gradients were applied since the last were taken.
+// NumAccumulated returns the number of gradients applied since the last take.
 func (a *Accumulator) NumAccumulated() (n int) {
 	a.room.Look(func() { n = a.count })
 	return n
 }
 
-// Close deletes the accumulator: pending takes get ABORTED.
+// Close deletes the accumulator: pending takes fail with ABORTED.
 func (a *Accumulator) Close() {
 	a.room.Close(status.Errorf(status.Aborted, "Accumulator '%s' was deleted.", a.options.Name), a.sum.drop)
 }
 
-// Deleted tells whether Close was called.
+// Deleted reports whether Close was called.
 func (a *Accumulator) Deleted() bool { return a.room.Closed() }
 
-// Describe is the accumulator for listings.
+// Describe describes the accumulator for listings.
 func (a *Accumulator) Describe() string {
 	return fmt.Sprintf("accumulator of %v %s, %d gradients", a.options.DType, a.options.shape(), a.NumAccumulated())
 }
@@ -150,12 +151,12 @@ func (a *Accumulator) Describe() string {
 // Show adds the accumulator's state to a listing.
 func (a *Accumulator) Show(r *view.Resource) {
 	s := &view.Store{Kind: "accumulator"}
-	a.room.Look(func() { s.Size, s.Dropped = int64(a.count), a.stale })
+	a.room.Look(func() { s.Size, s.Dropped, s.Step = int64(a.count), a.stale, a.step })
 	a.Tell(s)
 	r.Store = s
 }
 
-// shape is the declared shape as TensorFlow prints it.
+// shape returns the declared shape as TensorFlow prints it.
 func (o *Options) shape() string {
 	if !o.KnownShape {
 		return "<unknown>"
@@ -163,7 +164,7 @@ func (o *Options) shape() string {
 	return o.Shape.String()
 }
 
-// rank is the rank of the declared shape, -1 where it is unknown.
+// rank returns the rank of the declared shape, or -1 if it is unknown.
 func (o *Options) rank() int {
 	if !o.KnownShape {
 		return -1

@@ -1,6 +1,7 @@
 package accumulator
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -31,7 +32,7 @@ var arithmetic = Arithmetic{
 	},
 }
 
-// fixture has a pool that must have everything back at the end.
+// fixture has a pool that must be empty at the end.
 type fixture struct {
 	*testing.T
 	pool *tensor.Pool
@@ -81,11 +82,11 @@ func (f fixture) fails(err error, want string) {
 	}
 }
 
-// taken gives what a take that need not wait gets, and its error.
+// taken checks the result of a take that need not wait.
 func (f fixture) taken(a *Accumulator, required int, want ...[]float64) {
 	f.Helper()
 	told := false
-	a.Take(required, func(out []*tensor.Tensor, err error) {
+	a.Take(context.Background(), required, func(out []*tensor.Tensor, err error) {
 		told = true
 		if err != nil || len(out) != len(want) {
 			f.Errorf("got %d tensors, %v", len(out), err)
@@ -131,12 +132,16 @@ func TestDense(t *testing.T) {
 			t.Errorf("the gradient became %v", v)
 		}
 		shared.Release()
-		// The step is 1 now: older gradients are dropped, unchecked.
+		// The step is now 1: older gradients are dropped unchecked.
 		f.fails(a.Apply(0, f.tensor(tensor.Shape{7})), "")
 		f.fails(a.Apply(1, f.tensor(tensor.Shape{7})), "Shape mismatch: expected [?,2], got [7]")
 		f.fails(a.Apply(1, f.tensor(tensor.Shape{2, 2}, 1, 2, 3, 4)), "")
 		f.fails(a.ApplySparse(1, Slices{}), "dense")
-		f.fails(a.SetGlobalStep(5), "")
+		was, err := a.SetGlobalStep(5)
+		f.fails(err, "")
+		if was != 1 {
+			f.Errorf("the step was %d", was)
+		}
 		f.fails(a.Apply(4, f.tensor(tensor.Shape{2, 2})), "")
 		if n := a.NumAccumulated(); n != 1 {
 			t.Errorf("%d gradients", n)
@@ -148,7 +153,7 @@ func TestDense(t *testing.T) {
 
 func (f fixture) taken1(a *Accumulator, want status.Code) {
 	f.Helper()
-	a.Take(1, func(_ []*tensor.Tensor, err error) {
+	a.Take(context.Background(), 1, func(_ []*tensor.Tensor, err error) {
 		if status.CodeOf(err) != want {
 			f.Errorf("got %v", err)
 		}
@@ -186,7 +191,7 @@ func TestTakeWaitsInOrder(t *testing.T) {
 	a := NewDense(f.options(false))
 	var got []float64
 	take := func(n int) func(error) {
-		return a.Take(n, func(out []*tensor.Tensor, err error) {
+		return a.Take(context.Background(), n, func(out []*tensor.Tensor, err error) {
 			if err != nil {
 				got = append(got, -float64(status.CodeOf(err)))
 				return
@@ -200,7 +205,7 @@ func TestTakeWaitsInOrder(t *testing.T) {
 	cancel := take(3)
 	take(1)
 	for step := range int64(3) {
-		f.fails(a.Apply(step, f.tensor(nil, 1)), "") // of step 0 two: the second is applied before the first is taken
+		f.fails(a.Apply(step, f.tensor(nil, 1)), "") // two for step 0: the second is applied before the first is taken
 		f.fails(a.Apply(step, f.tensor(nil, 1)), "")
 		if step == 0 {
 			cancel(nil)
@@ -212,14 +217,14 @@ func TestTakeWaitsInOrder(t *testing.T) {
 	a.Close()
 }
 
-// Each gradient of many appliers is in exactly one sum.
+// TestConcurrentApplies checks that each gradient of many concurrent appliers is in exactly one sum.
 func TestConcurrentApplies(t *testing.T) {
 	f := newFixture(t)
 	a := NewDense(f.options(false))
 	const appliers, each = 8, 50
 	sums := make(chan float64, appliers*each)
 	for range appliers * each / 4 {
-		a.Take(4, func(out []*tensor.Tensor, err error) {
+		a.Take(context.Background(), 4, func(out []*tensor.Tensor, err error) {
 			if err != nil {
 				t.Error(err)
 				return

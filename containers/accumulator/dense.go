@@ -11,9 +11,9 @@ type dense struct {
 	sum     *tensor.Tensor // nil when there is none
 }
 
-// Apply adds a dense gradient of that step, whose reference it takes over. A gradient of an earlier step than
-// the accumulator's is dropped. INVALID_ARGUMENT if its shape does not fit the accumulator's and the others',
-// or the accumulator is sparse.
+// Apply adds a dense gradient of the given step and takes over its reference. It drops a gradient whose step is earlier than the
+// accumulator's. The error is INVALID_ARGUMENT if the shape does not match the accumulator's or the other gradients', or if the accumulator
+// is sparse.
 func (a *Accumulator) Apply(localStep int64, gradient *tensor.Tensor) error {
 	defer func() {
 		if gradient != nil {
@@ -65,7 +65,7 @@ func (d *dense) drop() {
 	}
 }
 
-// owned is a tensor that the caller may write to, with the elements of t, whose reference it takes over.
+// owned returns a tensor with the elements of t that the caller may write to. It takes over the reference to t.
 func owned(t *tensor.Tensor, pool *tensor.Pool) (*tensor.Tensor, error) {
 	if t.Exclusive() {
 		return t, nil

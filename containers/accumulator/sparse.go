@@ -5,25 +5,25 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Slices is a sparse gradient: row i of Values belongs to row Indices[i] of the whole.
+// Slices is a sparse gradient: row i of Values belongs to row Indices[i] of the dense gradient.
 type Slices struct {
-	// Indices is a vector of int64, in order; Values has as many rows.
+	// Indices is a vector of int64, in order; Values has the same number of rows.
 	Indices, Values *tensor.Tensor
-	// Shape is the shape of the whole, int64s; nil where it is not known.
+	// Shape is the shape of the dense gradient, as int64s; nil if unknown.
 	Shape *tensor.Tensor
 }
 
-// sparse is the sum of sparse gradients: the rows that any of them has.
+// sparse is the sum of sparse gradients. It has the rows that occur in any of them.
 type sparse struct {
 	options *Options
 	indices []int64
-	counts  []int // how many gradients had the row
+	counts  []int // number of gradients with the row
 	values  *tensor.Tensor
 }
 
-// ApplySparse adds a sparse gradient of that step. A gradient of an earlier step than the accumulator's is
-// dropped. It borrows the tensors. INVALID_ARGUMENT if the parts do not fit each other, the gradients before or
-// the accumulator's shape, or the accumulator is dense.
+// ApplySparse adds a sparse gradient of the given step. It drops a gradient whose step is earlier than the accumulator's. It borrows the
+// tensors. The error is INVALID_ARGUMENT if the parts do not match each other, earlier gradients or the accumulator's shape, or if the
+// accumulator is dense.
 func (a *Accumulator) ApplySparse(localStep int64, g Slices) error {
 	return a.apply(localStep, func() error {
 		s, ok := a.sum.(*sparse)
@@ -70,7 +70,7 @@ func (s *sparse) fits(g Slices) error {
 	return fitsRows(o.Shape, g.Values.Shape(), "Shape mismatch: expected values rank at least %d, got %d", o.rank() > g.Values.Rank())
 }
 
-// fitsWhole checks the shape of the whole and the rows' places against the accumulator's shape.
+// fitsWhole checks the dense shape and the rows' indices against the accumulator's shape.
 func fitsWhole(o *Options, g Slices) error {
 	if g.Shape != nil && o.KnownShape {
 		if len(o.Shape) > g.Shape.Len() {
@@ -92,7 +92,7 @@ func fitsWhole(o *Options, g Slices) error {
 	return nil
 }
 
-// fitsRows checks the sizes of rows; rank is the error for a wrong rank.
+// fitsRows checks the sizes of rows; rank is the format of the error for a wrong rank.
 func fitsRows(want, have tensor.Shape, rank string, wrongRank bool) error {
 	if wrongRank {
 		return status.InvalidArgumentf(rank, len(want), len(have))
@@ -105,8 +105,8 @@ func fitsRows(want, have tensor.Shape, rank string, wrongRank bool) error {
 	return nil
 }
 
-// add merges a gradient's rows with those of the sum, in the order of their indices. Indices that are not in
-// order are merged as if they were, as in TensorFlow.
+// add merges a gradient's rows with those of the sum, in the order of their indices. Unordered indices are merged as if they were ordered,
+// as in TensorFlow.
 func (s *sparse) add(g Slices) error {
 	from := tensor.Of[int64](g.Indices)
 	n := s.union(from)
@@ -148,7 +148,7 @@ func (s *sparse) add(g Slices) error {
 	return nil
 }
 
-// addInPlace adds rows that the sum has all.
+// addInPlace adds rows that all exist in the sum.
 func (s *sparse) addInPlace(from []int64, values *tensor.Tensor) {
 	if len(from) == 0 {
 		return
@@ -163,13 +163,13 @@ func (s *sparse) addInPlace(from []int64, values *tensor.Tensor) {
 	})
 }
 
-// union is how many rows the sum has with those of from.
+// union returns the number of rows in the union of the sum and from.
 func (s *sparse) union(from []int64) (n int) {
 	s.merge(from, func(int, int) { n++ })
 	return n
 }
 
-// merge calls row for each row of the union, with its place in the sum and in from, -1 where it has none.
+// merge calls row for each row of the union, with its positions in the sum and in from, or -1 where it is missing.
 func (s *sparse) merge(from []int64, row func(i, j int)) {
 	i, j := 0, 0
 	for i < len(s.indices) || j < len(from) {
@@ -188,7 +188,7 @@ func (s *sparse) merge(from []int64, row func(i, j int)) {
 	}
 }
 
-// mean divides each row by the number of gradients that had it.
+// mean divides each row by the number of gradients that have it.
 func (s *sparse) mean() {
 	if len(s.counts) == 0 {
 		return
@@ -199,7 +199,7 @@ func (s *sparse) mean() {
 	}
 }
 
-// take gives indices, values and the shape of the whole, as far as it is known.
+// take returns indices, values and the dense shape, as far as it is known.
 func (s *sparse) take(int) ([]*tensor.Tensor, error) {
 	rows, err := int64s(s.options.Pool, s.indices)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package barrier holds TensorFlow's barriers: tuples whose components are inserted one by one, by key, and
-// that can be taken, many at a time, when they are complete.
+// Package barrier holds TensorFlow's barriers: tuples whose components are inserted one by one, by key. Complete tuples can be taken,
+// several in one call.
 package barrier
 
 import (
@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/troupe-run/troupe/containers/internal/waiting"
 	"github.com/troupe-run/troupe/graph/status"
@@ -14,14 +15,14 @@ import (
 	"github.com/troupe-run/troupe/internal/view"
 )
 
-// Options are what a barrier is made from: the attributes of its op.
+// Options configure a barrier. They are the attributes of its op.
 type Options struct {
-	// Name is what error messages call it.
+	// Name is the barrier's name in error messages.
 	Name string
-	// DTypes and Shapes are those of a tuple's components, fully known, as many of each.
+	// DTypes and Shapes are the types and shapes of a tuple's components, fully known and equal in number.
 	DTypes []tensor.DType
 	Shapes []tensor.Shape
-	// Pool is where the tensors that leave are put together.
+	// Pool is the memory for the tensors that leave.
 	Pool *tensor.Pool
 }
 
@@ -32,20 +33,21 @@ type Barrier struct {
 	room    waiting.Room
 	takes   *waiting.Line
 
-	// What the room guards.
+	// Guarded by room.
 	incomplete map[string]*element
-	ready      []*element // by their index, then as they became complete
-	index      int64      // of keys that are new
+	ready      []*element // ordered by index, then by when they became complete
+	index      int64      // index for new keys
 	closed     bool
-	cancelled  bool // closed so that nothing more can be inserted
-	drained    bool // no more elements become complete
+	cancelled  bool // closed to all insertions
+	drained    bool // no further elements can become complete
+	closing    view.Act
 }
 
-// element is a tuple, complete or not: rows of what was inserted.
+// element is a tuple, complete or not. Its components are copied rows of the inserted values.
 type element struct {
 	index      int64
 	key        string
-	components []*tensor.Tensor // nil for those that have not come
+	components []*tensor.Tensor // nil for missing components
 }
 
 func (e *element) release() {
@@ -63,7 +65,7 @@ func New(o Options) *Barrier {
 	return b
 }
 
-// DTypes are the types of a tuple's components; the caller must not change them.
+// DTypes returns the types of a tuple's components. The caller must not change them.
 func (b *Barrier) DTypes() []tensor.DType { return b.options.DTypes }
 
 // Matches returns INVALID_ARGUMENT if the barrier cannot serve a node that asks for other types or shapes under
@@ -89,13 +91,16 @@ func list[T fmt.Stringer](of []T, between string) string {
 	return strings.Join(texts, between)
 }
 
-// CloseBarrier closes the barrier: no new keys come. Begun tuples may still be completed, unless cancel forbids
-// all insertions; then incomplete tuples are dropped. Takes end with OUT_OF_RANGE when no more tuples can come
-// for them. CANCELLED if the barrier is closed already, unless only cancel is new.
-func (b *Barrier) CloseBarrier(cancel bool) error {
+// CloseBarrier closes the barrier to new keys. Incomplete tuples may still be completed, unless cancel forbids all insertions and drops
+// them. Takes fail with OUT_OF_RANGE when the barrier can no longer satisfy them. CloseBarrier fails with CANCELLED if the barrier is
+// already closed, unless it newly sets cancel. Errors of later steps name by.
+func (b *Barrier) CloseBarrier(cancel bool, by view.StepOrigin) error {
 	return b.room.Do(func() error {
 		if b.closed && (b.cancelled || !cancel) {
-			return status.Errorf(status.Cancelled, "Barrier '%s' is already closed.", b.options.Name)
+			return status.Errorf(status.Cancelled, "Barrier '%s' is already closed.%s", b.options.Name, b.closedBy())
+		}
+		if !b.closed {
+			b.closing = view.Act{By: by, At: time.Now()}
 		}
 		b.closed, b.cancelled = true, cancel
 		if cancel {
@@ -106,6 +111,11 @@ func (b *Barrier) CloseBarrier(cancel bool) error {
 	})
 }
 
+// closedBy returns the text that follows TensorFlow's words in an error: who closed the barrier, and how to use its name again.
+func (b *Barrier) closedBy() string {
+	return fmt.Sprintf(" It was closed %s, and stays closed: a reset of its container deletes it", b.closing.When(time.Now()))
+}
+
 func (b *Barrier) dropIncomplete() {
 	for _, e := range b.incomplete {
 		e.release()
@@ -113,19 +123,19 @@ func (b *Barrier) dropIncomplete() {
 	clear(b.incomplete)
 }
 
-// ReadySize is how many tuples can be taken.
+// ReadySize returns the number of tuples that can be taken.
 func (b *Barrier) ReadySize() (n int) {
 	b.room.Look(func() { n = len(b.ready) })
 	return n
 }
 
-// IncompleteSize is how many tuples lack components.
+// IncompleteSize returns the number of tuples that lack components.
 func (b *Barrier) IncompleteSize() (n int) {
 	b.room.Look(func() { n = len(b.incomplete) })
 	return n
 }
 
-// Close deletes the barrier: pending takes get ABORTED.
+// Close deletes the barrier: pending takes fail with ABORTED.
 func (b *Barrier) Close() {
 	b.room.Close(status.Errorf(status.Aborted, "Barrier '%s' was deleted.", b.options.Name), func() {
 		b.dropIncomplete()
@@ -136,10 +146,10 @@ func (b *Barrier) Close() {
 	})
 }
 
-// Deleted tells whether Close was called.
+// Deleted reports whether Close was called.
 func (b *Barrier) Deleted() bool { return b.room.Closed() }
 
-// Describe is the barrier for listings.
+// Describe describes the barrier for listings.
 func (b *Barrier) Describe() string {
 	return fmt.Sprintf("barrier of (%s), %d tuples ready, %d incomplete", list(b.options.DTypes, ", "), b.ReadySize(), b.IncompleteSize())
 }
@@ -147,7 +157,9 @@ func (b *Barrier) Describe() string {
 // Show adds the barrier's state to a listing.
 func (b *Barrier) Show(r *view.Resource) {
 	s := &view.Store{Kind: "barrier"}
-	b.room.Look(func() { s.Size, s.Incomplete, s.Closed = int64(len(b.ready)), int64(len(b.incomplete)), b.closed })
+	b.room.Look(func() {
+		s.Size, s.Incomplete, s.Closed, s.ClosedBy = int64(len(b.ready)), int64(len(b.incomplete)), b.closed, b.closing.Proto()
+	})
 	b.Tell(s)
 	r.Store = s
 }

@@ -1,12 +1,15 @@
 package barrier
 
 import (
+	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/view"
 )
 
 type fixture struct {
@@ -29,18 +32,28 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
+// closer closes the barriers of the tests; the resulting errors name it.
+var closer = view.StepOrigin{Step: 1, Session: "a", Master: "/job:worker/replica:0/task:0"}
+
+var closed = regexp.MustCompile(` It was closed \S+ ago \(\S+\) by session a of /job:worker/replica:0/task:0, and stays closed: a reset of its container deletes it$`)
+
+// told returns an error's code and text, with "(by a)" for the step that closed the barrier.
+func told(err error) string {
+	return fmt.Sprintf("%v: %s", status.CodeOf(err), closed.ReplaceAllString(err.Error(), " (by a)"))
+}
+
 func (f *fixture) expectError(err error, want string) {
 	f.Helper()
 	got := ""
 	if err != nil {
-		got = fmt.Sprintf("%v: %v", status.CodeOf(err), err)
+		got = told(err)
 	}
 	if got != want {
 		f.Errorf("got %q, want %q", got, want)
 	}
 }
 
-// first inserts component 0 of keys, values being 0, 1, ...; second component 1, the key in capitals.
+// first inserts component 0 of keys, with values 0, 1, ...; second inserts component 1, the key in capitals.
 func (f *fixture) first(keys string, want string) {
 	f.Helper()
 	list := strings.Fields(keys)
@@ -67,9 +80,9 @@ func (f *fixture) second(keys string, want string) {
 }
 
 func (f *fixture) take(n int, small bool) (cancel func(error)) {
-	return f.TakeMany(n, small, func(taken *Taken, err error) {
+	return f.TakeMany(context.Background(), n, small, func(taken *Taken, err error) {
 		if err != nil {
-			f.told = append(f.told, fmt.Sprintf("%v: %v", status.CodeOf(err), err))
+			f.told = append(f.told, told(err))
 			return
 		}
 		text := ""
@@ -98,10 +111,10 @@ func TestTakesWhatIsComplete(t *testing.T) {
 	f.first("a b", "")
 	f.first("c", "")
 	f.second("c", "")
-	f.expect() // the first take is first
+	f.expect() // the earliest take is served first
 	f.second("b a", "")
 	f.expect("b[2 3]B a[0 1]A", "c[0 1]C")
-	f.first("a", "") // a key that is gone is a new one
+	f.first("a", "") // a key that has been taken is new again
 	f.first("a", "INVALID_ARGUMENT: Key a already has a value for component 0 in barrier b")
 	if r, i := f.ReadySize(), f.IncompleteSize(); r != 0 || i != 1 {
 		t.Errorf("sizes %d, %d", r, i)
@@ -145,29 +158,29 @@ func TestClose(t *testing.T) {
 	f.second("a", "")
 	f.take(4, false)
 	f.take(4, true)
-	f.expectError(f.CloseBarrier(false), "")
-	f.expectError(f.CloseBarrier(false), "CANCELLED: Barrier 'b' is already closed.")
-	f.first("d", "CANCELLED: Barrier b is closed, but attempted to insert a brand new key: d.  Pending enqueues cancelled: 0.  Insertion index: 0.  Number of incomplete keys: 2.")
+	f.expectError(f.CloseBarrier(false, closer), "")
+	f.expectError(f.CloseBarrier(false, closer), "CANCELLED: Barrier 'b' is already closed. (by a)")
+	f.first("d", "CANCELLED: Barrier b is closed, but attempted to insert a brand new key: d.  Pending enqueues cancelled: 0.  Insertion index: 0.  Number of incomplete keys: 2. (by a)")
 	f.take(9, false)
-	f.expect("OUT_OF_RANGE: Barrier 'b' is closed and has insufficient elements (requested 9, total size 3)")
+	f.expect("OUT_OF_RANGE: Barrier 'b' is closed and has insufficient elements (requested 9, total size 3). (by a)")
 	f.second("b c", "")
-	f.expect("OUT_OF_RANGE: PriorityQueue 'b_queue' is closed and has insufficient elements (requested 4, current size 3)", "a[0 1]A b[2 3]B c[4 5]C")
-	f.first("d", "CANCELLED: Barrier b is closed.  Pending enqueues cancelled: 0.  Number of new insertions: 1.  Number of incomplete keys: 0.")
+	f.expect("OUT_OF_RANGE: PriorityQueue 'b_queue' is closed and has insufficient elements (requested 4, current size 3). (by a)", "a[0 1]A b[2 3]B c[4 5]C")
+	f.first("d", "CANCELLED: Barrier b is closed.  Pending enqueues cancelled: 0.  Number of new insertions: 1.  Number of incomplete keys: 0. (by a)")
 	f.take(1, true)
-	f.expect("OUT_OF_RANGE: Barrier 'b' is closed and has insufficient elements (requested 0, total size 0)")
-	f.expectError(f.CloseBarrier(true), "")
-	f.expectError(f.CloseBarrier(true), "CANCELLED: Barrier 'b' is already closed.")
+	f.expect("OUT_OF_RANGE: Barrier 'b' is closed and has insufficient elements (requested 0, total size 0). (by a)")
+	f.expectError(f.CloseBarrier(true, closer), "")
+	f.expectError(f.CloseBarrier(true, closer), "CANCELLED: Barrier 'b' is already closed. (by a)")
 }
 
 func TestCloseDropsWhatIsIncomplete(t *testing.T) {
 	f := newFixture(t)
 	f.first("a b", "")
 	f.second("a", "")
-	f.expectError(f.CloseBarrier(true), "")
-	f.second("b", "CANCELLED: Barrier b is closed.  Pending enqueues cancelled: 1.  Number of new insertions: 1.  Number of incomplete keys: 0.")
+	f.expectError(f.CloseBarrier(true, closer), "")
+	f.second("b", "CANCELLED: Barrier b is closed.  Pending enqueues cancelled: 1.  Number of new insertions: 1.  Number of incomplete keys: 0. (by a)")
 	f.take(5, true)
 	f.expect("a[0 1]A")
 	f.Close()
 	f.take(1, false)
-	f.expect("OUT_OF_RANGE: Barrier 'b' is closed and has insufficient elements (requested 1, total size 0)")
+	f.expect("OUT_OF_RANGE: Barrier 'b' is closed and has insufficient elements (requested 1, total size 0). (by a)")
 }

@@ -9,11 +9,10 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// InsertMany inserts one component for each key: the row of values, borrowed, at the key's position. Tuples
-// that then have all components are ready. New keys of one call have the same index. After an error, the keys
-// before the one that it names are inserted. INVALID_ARGUMENT for values that do not fit the keys, have no
-// elements or are there already, and for tuples that turn out to have the wrong shape, which are dropped;
-// CANCELLED for insertions that a closed barrier refuses.
+// InsertMany inserts one component for each key: the row of values, which are borrowed, at the key's position. Tuples that become complete
+// are ready. New keys of one call have the same index. After an error, the keys before the one that it names are inserted. The error is
+// INVALID_ARGUMENT for values that do not match the keys, have no elements or already exist, and for complete tuples of the wrong shape,
+// which are dropped. It is CANCELLED for insertions that a closed barrier refuses.
 func (b *Barrier) InsertMany(component int, keys []string, values *tensor.Tensor) error {
 	return b.room.Do(func() error {
 		if err := b.insertable(keys, values); err != nil {
@@ -46,7 +45,7 @@ func (b *Barrier) InsertMany(component int, keys []string, values *tensor.Tensor
 	})
 }
 
-// insertable checks what does not depend on the single keys.
+// insertable performs the checks that do not depend on individual keys.
 func (b *Barrier) insertable(keys []string, values *tensor.Tensor) error {
 	name := b.options.Name
 	switch {
@@ -55,8 +54,8 @@ func (b *Barrier) insertable(keys []string, values *tensor.Tensor) error {
 	case len(keys) > 0 && (values.Rank() == 0 || values.Dim(0) != len(keys)):
 		return status.InvalidArgumentf("Barrier %s got %d keys, but values of shape %v", name, len(keys), values.Shape())
 	case b.closed && (b.cancelled || len(keys) > 0 && len(b.incomplete) == 0):
-		return status.Errorf(status.Cancelled, "Barrier %s is closed.  Pending enqueues cancelled: %d.  Number of new insertions: %d.  Number of incomplete keys: %d.",
-			name, b.cancelling(), len(keys), len(b.incomplete))
+		return status.Errorf(status.Cancelled, "Barrier %s is closed.  Pending enqueues cancelled: %d.  Number of new insertions: %d.  Number of incomplete keys: %d.%s",
+			name, b.cancelling(), len(keys), len(b.incomplete), b.closedBy())
 	case b.index == math.MaxInt64-1:
 		return status.Internalf("Barrier has had %d insertions and can no longer keep track of new ones.", b.index)
 	}
@@ -70,21 +69,21 @@ func (b *Barrier) cancelling() int {
 	return 0
 }
 
-// elementOf finds the tuple of a key or begins it, which a closed barrier does not.
+// elementOf returns the tuple of a key, creating it unless the barrier is closed.
 func (b *Barrier) elementOf(key string, i int) (e *element, isNew bool, err error) {
 	if e, there := b.incomplete[key]; there {
 		return e, false, nil
 	}
 	if b.closed {
-		return nil, false, status.Errorf(status.Cancelled, "Barrier %s is closed, but attempted to insert a brand new key: %s.  Pending enqueues cancelled: %d.  Insertion index: %d.  Number of incomplete keys: %d.",
-			b.options.Name, key, b.cancelling(), i, len(b.incomplete))
+		return nil, false, status.Errorf(status.Cancelled, "Barrier %s is closed, but attempted to insert a brand new key: %s.  Pending enqueues cancelled: %d.  Insertion index: %d.  Number of incomplete keys: %d.%s",
+			b.options.Name, key, b.cancelling(), i, len(b.incomplete), b.closedBy())
 	}
 	e = &element{index: b.index, key: key, components: make([]*tensor.Tensor, len(b.options.DTypes))}
 	b.incomplete[key] = e
 	return e, true, nil
 }
 
-// complete makes a tuple ready that has all its components. One of the wrong shape is dropped.
+// complete makes a tuple ready if it has all its components. A tuple of the wrong shape is dropped.
 func (b *Barrier) complete(e *element) error {
 	if slices.Contains(e.components, nil) {
 		return nil
@@ -93,7 +92,7 @@ func (b *Barrier) complete(e *element) error {
 	for i, want := range b.options.Shapes {
 		if have := e.components[i].Shape(); !have.Equal(want) {
 			e.release()
-			// The index and the key are components, too.
+			// The index and the key count as components, too.
 			return status.InvalidArgumentf("Shape mismatch in tuple component %d. Expected %v, got %v", i+2, want, have)
 		}
 	}
@@ -102,7 +101,7 @@ func (b *Barrier) complete(e *element) error {
 	return nil
 }
 
-// row is a copy of row i, so that a tuple that waits long does not keep all that came with it.
+// row returns a copy of row i; a tuple that waits for long must not keep the whole inserted tensor alive.
 func row(values *tensor.Tensor, i int, pool *tensor.Pool) (*tensor.Tensor, error) {
 	view := values.Rows(i, i+1)
 	defer view.Release()

@@ -1,54 +1,55 @@
 package barrier
 
 import (
+	"github.com/troupe-run/troupe/containers/internal/waiting"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Taken is what leaves a barrier together: vectors of the tuples' indices and keys, and for each component a
-// tensor of a row for each tuple. The receiver owns them.
+// Taken holds tuples taken together: vectors of their indices and keys, and for each component a tensor with one row per tuple. The
+// receiver owns them.
 type Taken struct {
 	Indices, Keys *tensor.Tensor
 	Components    []*tensor.Tensor
 }
 
-// All is the tensors in the order of the op's outputs.
+// All returns the tensors in the order of the op's outputs.
 func (t *Taken) All() []*tensor.Tensor {
 	return append([]*tensor.Tensor{t.Indices, t.Keys}, t.Components...)
 }
 
-// TakeMany waits for n tuples, those with the lowest indices, and removes them. With smallBatch, a closed
-// barrier returns fewer, one or more. OUT_OF_RANGE if a closed barrier can have no more tuples, CANCELLED if
-// cancel was called, ABORTED if the barrier was deleted.
-func (b *Barrier) TakeMany(n int, smallBatch bool, done func(*Taken, error)) (cancel func(cause error)) {
+// TakeMany waits for n tuples, those with the lowest indices, and removes them. With smallBatch, a closed barrier returns fewer, but at
+// least one. The error is OUT_OF_RANGE if a closed barrier cannot have enough tuples, CANCELLED if the caller's step ended or cancel was
+// called, ABORTED if the barrier was deleted.
+func (b *Barrier) TakeMany(step waiting.Step, n int, smallBatch bool, done func(*Taken, error)) (cancel func(cause error)) {
 	if n < 0 {
 		done(nil, status.InvalidArgumentf("TakeMany requested %d < 0 elements", n))
 		return func(error) {}
 	}
 	var taken *Taken
 	var err error
-	// What can still come counts when the request is made; from then on it waits.
+	// Incomplete tuples count only at the time of the request; after that, it waits.
 	b.room.Look(func() { n, err = b.promised(n, smallBatch) })
 	if err != nil {
 		done(nil, err)
 		return func(error) {}
 	}
-	return b.takes.Ask(func() (over bool, err error) {
+	return b.takes.Ask(step, func() (over bool, err error) {
 		ready := len(b.ready)
 		switch {
 		case ready >= n:
 		case !b.drained:
 			return false, nil
 		case !smallBatch || ready == 0:
-			return true, status.Errorf(status.OutOfRange, "PriorityQueue '%s_queue' is closed and has insufficient elements (requested %d, current size %d)",
-				b.options.Name, n, ready)
+			return true, status.Errorf(status.OutOfRange, "PriorityQueue '%s_queue' is closed and has insufficient elements (requested %d, current size %d).%s",
+				b.options.Name, n, ready, b.closedBy())
 		}
 		taken, err = b.take(min(n, ready))
 		return true, err
 	}, "Dequeue operation was cancelled", func(err error) { done(taken, err) })
 }
 
-// promised is how many tuples a new request waits for.
+// promised returns the number of tuples that a new request waits for.
 func (b *Barrier) promised(n int, smallBatch bool) (int, error) {
 	if !b.closed {
 		return n, nil
@@ -60,12 +61,12 @@ func (b *Barrier) promised(n int, smallBatch bool) (int, error) {
 		available += len(b.incomplete)
 	}
 	if available < max(n, 1) {
-		return 0, status.Errorf(status.OutOfRange, "Barrier '%s' is closed and has insufficient elements (requested %d, total size %d)", b.options.Name, n, available)
+		return 0, status.Errorf(status.OutOfRange, "Barrier '%s' is closed and has insufficient elements (requested %d, total size %d).%s", b.options.Name, n, available, b.closedBy())
 	}
 	return n, nil
 }
 
-// take gathers the first n tuples. After an error they are all there still.
+// take gathers the first n tuples. If it fails, they all stay in the barrier.
 func (b *Barrier) take(n int) (*Taken, error) {
 	var made []*tensor.Tensor
 	make := func(d tensor.DType, s tensor.Shape) (*tensor.Tensor, error) {

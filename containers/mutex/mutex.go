@@ -1,5 +1,5 @@
-// Package mutex holds TensorFlow's mutex resource, the lock of a critical section. Locks are granted in the
-// order in which they were requested, and are held as long as anything refers to them.
+// Package mutex holds TensorFlow's mutex resource, the lock of a critical section. Locks are granted in the order in which they were
+// requested, and are held until the last reference is released.
 package mutex
 
 import (
@@ -20,17 +20,17 @@ type Mutex struct {
 	holder view.StepOrigin
 }
 
-// New makes a mutex that nobody holds.
+// New makes an unlocked mutex.
 func New(name string) *Mutex {
 	m := &Mutex{name: name}
 	m.asked = m.room.NewLine(true)
 	return m
 }
 
-// Lock passes the mutex to done when it is the turn of this step, as a lock with one reference, which done owns.
-// The error is CANCELLED if cancel was called before, ABORTED if the mutex was deleted.
-func (m *Mutex) Lock(by view.StepOrigin, done func(*Lock, error)) (cancel func(cause error)) {
-	return m.asked.Ask(func() (bool, error) {
+// Lock waits for the turn of the step that by identifies, and passes done a lock with one reference, which done owns. The error is CANCELLED if
+// the step ended or cancel was called before that, ABORTED if the mutex was deleted.
+func (m *Mutex) Lock(step waiting.Step, by view.StepOrigin, done func(*Lock, error)) (cancel func(cause error)) {
+	return m.asked.Ask(step, func() (bool, error) {
 		if m.held {
 			return false, nil
 		}
@@ -47,15 +47,15 @@ func (m *Mutex) Lock(by view.StepOrigin, done func(*Lock, error)) (cancel func(c
 	})
 }
 
-// Close deletes the mutex: pending locks get ABORTED. A lock that is held stays valid.
+// Close deletes the mutex: pending locks fail with ABORTED. A lock that is held stays valid.
 func (m *Mutex) Close() {
 	m.room.Close(status.Errorf(status.Aborted, "Mutex '%s' was deleted.", m.name), func() {})
 }
 
-// Deleted tells whether Close was called.
+// Deleted reports whether Close was called.
 func (m *Mutex) Deleted() bool { return m.room.Closed() }
 
-// Describe is the mutex for listings.
+// Describe describes the mutex for listings.
 func (m *Mutex) Describe() string {
 	text := "mutex, free"
 	m.room.Look(func() {
@@ -66,7 +66,7 @@ func (m *Mutex) Describe() string {
 	return text
 }
 
-// Show adds to a listing which step holds the mutex.
+// Show adds the step that holds the mutex to a listing.
 func (m *Mutex) Show(r *view.Resource) {
 	m.room.Look(func() {
 		if m.held {
@@ -75,8 +75,8 @@ func (m *Mutex) Show(r *view.Resource) {
 	})
 }
 
-// Lock is the right to be in a critical section. It is counted, as an element of a variant tensor is
-// (tensor.Counted): the last Release unlocks the mutex, however the step ends that held it.
+// Lock is the right to be in a critical section. It is reference-counted, as an element of a variant tensor (tensor.Counted). The last
+// Release unlocks the mutex, however the step that held it ends.
 type Lock struct {
 	mutex *Mutex
 	refs  atomic.Int32
@@ -85,17 +85,17 @@ type Lock struct {
 // Retain adds a reference.
 func (l *Lock) Retain() { l.refs.Add(1) }
 
-// Release drops one.
+// Release drops a reference.
 func (l *Lock) Release() {
 	if l.refs.Add(-1) > 0 {
 		return
 	}
-	// Where the mutex was deleted nobody waits for it.
+	// After a deletion no request waits for the mutex.
 	_ = l.mutex.room.Do(func() error {
 		l.mutex.held, l.mutex.holder = false, view.StepOrigin{}
 		return nil
 	})
 }
 
-// References is how many there are.
+// References returns the number of references.
 func (l *Lock) References() int { return int(l.refs.Load()) }

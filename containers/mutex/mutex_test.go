@@ -1,6 +1,7 @@
 package mutex
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -14,7 +15,7 @@ func TestLocksInOrder(t *testing.T) {
 	var got []string
 	locks := map[string]*Lock{}
 	lock := func(name string) func(error) {
-		return m.Lock(view.StepOrigin{Step: 1}, func(l *Lock, err error) {
+		return m.Lock(context.Background(), view.StepOrigin{Step: 1}, func(l *Lock, err error) {
 			if err != nil {
 				name += ": " + err.Error()
 			}
@@ -46,7 +47,7 @@ func TestLocksInOrder(t *testing.T) {
 	expect("c")
 	m.Close()
 	expect("d: Mutex 'm' was deleted.")
-	locks["c"].Release() // a lock outlives its mutex
+	locks["c"].Release() // a held lock outlives its mutex
 	lock("e")
 	expect("e: Mutex 'm' was deleted.")
 }
@@ -54,9 +55,9 @@ func TestLocksInOrder(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	m := New("m")
 	var held *Lock
-	m.Lock(view.StepOrigin{Step: 1}, func(l *Lock, _ error) { held = l })
+	m.Lock(context.Background(), view.StepOrigin{Step: 1}, func(l *Lock, _ error) { held = l })
 	var err error
-	m.Lock(view.StepOrigin{Step: 1}, func(_ *Lock, e error) { err = e })(errors.New("the step failed"))
+	m.Lock(context.Background(), view.StepOrigin{Step: 1}, func(_ *Lock, e error) { err = e })(errors.New("the step failed"))
 	if e := status.From(err); e == nil || e.Code != status.Cancelled || !e.Derived {
 		t.Errorf("got %#v", err)
 	}

@@ -3,31 +3,31 @@ package staging
 import (
 	"fmt"
 
+	"github.com/troupe-run/troupe/containers/internal/waiting"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/view"
 )
 
-// Buffer is a staging area whose tuples leave in the order in which they came. All methods may be called
-// concurrently; none waits. Operations that may have to wait call done once, and return a function that cancels
-// them while they wait: done then gets CANCELLED. If the buffer is deleted, it gets ABORTED.
+// Buffer is a staging area whose tuples leave in order of arrival. All methods may be called concurrently; none waits. Operations that may
+// have to wait call done once, and return a function that cancels them while they wait: done then receives CANCELLED, as it does when the
+// caller's step ends. If the buffer is deleted, done receives ABORTED.
 type Buffer struct {
 	area
 	tuples [][]*tensor.Tensor
 }
 
-// NewBuffer makes an empty buffer; messages call it name.
+// NewBuffer makes an empty buffer. name is its name in messages.
 func NewBuffer(name string, limits Limits) *Buffer {
 	b := &Buffer{}
 	b.init(name, limits)
 	return b
 }
 
-// Put adds a tuple, whose references it takes over, when there is room for it. It is RESOURCE_EXHAUSTED if
-// there can never be.
-func (b *Buffer) Put(tuple []*tensor.Tensor, done func(error)) (cancel func(cause error)) {
+// Put adds a tuple, whose references it takes over, when there is room for it. It fails with RESOURCE_EXHAUSTED if there can never be room.
+func (b *Buffer) Put(step waiting.Step, tuple []*tensor.Tensor, done func(error)) (cancel func(cause error)) {
 	bytes := bytesOf(tuple)
-	return b.put(tuple, func() (bool, error) {
+	return b.put(step, tuple, func() (bool, error) {
 		if err := b.admits(bytes); err != nil {
 			return true, err
 		}
@@ -40,10 +40,10 @@ func (b *Buffer) Put(tuple []*tensor.Tensor, done func(error)) (cancel func(caus
 	}, done)
 }
 
-// Get removes the first tuple when there is one. done owns its tensors.
-func (b *Buffer) Get(done func([]*tensor.Tensor, error)) (cancel func(cause error)) {
+// Get removes the first tuple as soon as there is one. done owns its tensors.
+func (b *Buffer) Get(step waiting.Step, done func([]*tensor.Tensor, error)) (cancel func(cause error)) {
 	var tuple []*tensor.Tensor
-	return b.take(func() (bool, error) {
+	return b.take(step, func() (bool, error) {
 		if len(b.tuples) == 0 {
 			return false, nil
 		}
@@ -55,15 +55,15 @@ func (b *Buffer) Get(done func([]*tensor.Tensor, error)) (cancel func(cause erro
 	}, func(err error) { done(tuple, err) })
 }
 
-// Peek returns the tuple at an index when there is one, without removing it. done owns references to its
-// tensors. INVALID_ARGUMENT for a negative index.
-func (b *Buffer) Peek(index int, done func([]*tensor.Tensor, error)) (cancel func(cause error)) {
+// Peek returns the tuple at an index as soon as there is one, without removing it. done owns references to its tensors. The error is
+// INVALID_ARGUMENT for a negative index.
+func (b *Buffer) Peek(step waiting.Step, index int, done func([]*tensor.Tensor, error)) (cancel func(cause error)) {
 	if index < 0 {
 		done(nil, status.InvalidArgumentf("index must not be negative, got %d", index))
 		return func(error) {}
 	}
 	var tuple []*tensor.Tensor
-	return b.take(func() (bool, error) {
+	return b.take(step, func() (bool, error) {
 		if index >= len(b.tuples) {
 			return false, nil
 		}
@@ -72,18 +72,18 @@ func (b *Buffer) Peek(index int, done func([]*tensor.Tensor, error)) (cancel fun
 	}, func(err error) { done(tuple, err) })
 }
 
-// Size is how many tuples there are.
+// Size returns the number of tuples.
 func (b *Buffer) Size() (n int) {
 	b.room.Look(func() { n = len(b.tuples) })
 	return n
 }
 
 // Clear drops all tuples.
-func (b *Buffer) Clear() error {
-	return b.room.Do(func() error {
+func (b *Buffer) Clear(step waiting.Step, done func(error)) (cancel func(cause error)) {
+	return b.take(step, func() (bool, error) {
 		b.drop()
-		return nil
-	})
+		return true, nil
+	}, done)
 }
 
 func (b *Buffer) drop() {
@@ -96,7 +96,7 @@ func (b *Buffer) drop() {
 // Close deletes the buffer.
 func (b *Buffer) Close() { b.close(b.drop) }
 
-// Describe is the buffer for listings.
+// Describe describes the buffer for listings.
 func (b *Buffer) Describe() string { return fmt.Sprintf("staging area, %d tuples", b.Size()) }
 
 // Show adds the buffer's state to a listing.

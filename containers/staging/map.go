@@ -4,20 +4,21 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/troupe-run/troupe/containers/internal/waiting"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/view"
 )
 
-// Map is a staging area whose tuples have keys. A tuple may be inserted and removed in parts, by the indices of
-// its components; it can be taken when it is complete. Methods are like those of Buffer.
+// Map is a staging area whose tuples have keys. A tuple may be inserted and removed in parts, by the indices of its components. It can be
+// taken when it is complete. Methods work like those of Buffer.
 type Map struct {
 	area
 	width   int // components of a tuple
 	ordered bool
-	// complete and incomplete are the tuples; nil stands for a component that has not come, or is gone.
+	// complete and incomplete hold the tuples; a nil component has not arrived or has been removed.
 	complete, incomplete map[int64]*entry
-	// order is the keys of complete: ascending in an ordered map, else as they came.
+	// order holds the keys of complete: ascending in an ordered map, otherwise in order of arrival.
 	order []int64
 }
 
@@ -26,22 +27,21 @@ type entry struct {
 	tuple []*tensor.Tensor
 }
 
-// NewMap makes an empty map of tuples of width components; messages call it name. An ordered map returns the
-// lowest key first if no key is given.
+// NewMap makes an empty map of tuples of width components. name is its name in messages. An ordered map returns the lowest key first if no
+// key is given.
 func NewMap(name string, width int, ordered bool, limits Limits) *Map {
 	m := &Map{width: width, ordered: ordered, complete: map[int64]*entry{}, incomplete: map[int64]*entry{}}
 	m.init(name, limits)
 	return m
 }
 
-// Put adds the components at the indices, in ascending order, of the tuple with that key, an int64 tensor of
-// any shape with one element. It takes over the references. A whole tuple waits for room, a part for memory
-// only. A tuple whose key is there already is dropped. INVALID_ARGUMENT for bad indices and components that are
-// there already, RESOURCE_EXHAUSTED if there can never be room.
-func (m *Map) Put(key *tensor.Tensor, indices []int32, values []*tensor.Tensor, done func(error)) (cancel func(cause error)) {
+// Put adds the components at the indices, in ascending order, to the tuple with that key, an int64 tensor of any shape with one element. It
+// takes over the references. A whole tuple waits for room, a part only for memory. A tuple is dropped if its key already has a complete
+// one. The error is INVALID_ARGUMENT for bad indices and for components that already exist, RESOURCE_EXHAUSTED if there can never be room.
+func (m *Map) Put(step waiting.Step, key *tensor.Tensor, indices []int32, values []*tensor.Tensor, done func(error)) (cancel func(cause error)) {
 	owned := append(slices.Clone(values), key)
 	id, bytes := tensor.Of[int64](key)[0], bytesOf(values)
-	return m.put(owned, func() (bool, error) {
+	return m.put(step, owned, func() (bool, error) {
 		if err := ascending(indices); err != nil {
 			return true, err
 		}
@@ -66,7 +66,7 @@ func (m *Map) Put(key *tensor.Tensor, indices []int32, values []*tensor.Tensor, 
 	}, done)
 }
 
-// putPart adds components to a tuple that is not complete.
+// putPart adds components to an incomplete tuple.
 func (m *Map) putPart(key *tensor.Tensor, id int64, indices []int32, values []*tensor.Tensor, bytes int64) error {
 	e, there := m.incomplete[id]
 	for _, i := range indices {
@@ -78,7 +78,7 @@ func (m *Map) putPart(key *tensor.Tensor, id int64, indices []int32, values []*t
 		}
 	}
 	if there {
-		key.Release() // the entry has one
+		key.Release() // the entry already has one
 	} else {
 		e = &entry{key: key, tuple: make([]*tensor.Tensor, m.width)}
 		m.incomplete[id] = e
@@ -94,10 +94,10 @@ func (m *Map) putPart(key *tensor.Tensor, id int64, indices []int32, values []*t
 	return nil
 }
 
-// finish makes a complete tuple one that can be taken.
+// finish makes a complete tuple available.
 func (m *Map) finish(id int64, e *entry) {
 	if _, there := m.complete[id]; there {
-		m.leave(e)
+		m.remove(e)
 		return
 	}
 	m.complete[id] = e
@@ -108,21 +108,21 @@ func (m *Map) finish(id int64, e *entry) {
 	m.order = slices.Insert(m.order, at, id)
 }
 
-func (m *Map) leave(e *entry) {
+func (m *Map) remove(e *entry) {
 	m.bytes -= bytesOf(e.tuple)
 	release(e.tuple)
 	e.key.Release()
 }
 
-// Take removes the components at the indices, in ascending order, of the tuple with that key when it is there.
-// done owns them. INVALID_ARGUMENT for bad indices and missing components.
-func (m *Map) Take(key int64, indices []int32, done func([]*tensor.Tensor, error)) (cancel func(cause error)) {
-	return m.find(key, indices, func(e *entry) []*tensor.Tensor { return m.takeFrom(key, e, indices) }, done)
+// Take waits for the tuple with that key and removes its components at the indices, which are in ascending order. done owns them. The error
+// is INVALID_ARGUMENT for bad indices and missing components.
+func (m *Map) Take(step waiting.Step, key int64, indices []int32, done func([]*tensor.Tensor, error)) (cancel func(cause error)) {
+	return m.find(step, key, indices, func(e *entry) []*tensor.Tensor { return m.takeFrom(key, e, indices) }, done)
 }
 
-// Peek is Take without removing the components.
-func (m *Map) Peek(key int64, indices []int32, done func([]*tensor.Tensor, error)) (cancel func(cause error)) {
-	return m.find(key, indices, func(e *entry) []*tensor.Tensor {
+// Peek is like Take, but does not remove the components.
+func (m *Map) Peek(step waiting.Step, key int64, indices []int32, done func([]*tensor.Tensor, error)) (cancel func(cause error)) {
+	return m.find(step, key, indices, func(e *entry) []*tensor.Tensor {
 		out := make([]*tensor.Tensor, len(indices))
 		for k, i := range indices {
 			out[k] = e.tuple[i].Retain()
@@ -131,9 +131,9 @@ func (m *Map) Peek(key int64, indices []int32, done func([]*tensor.Tensor, error
 	}, done)
 }
 
-func (m *Map) find(key int64, indices []int32, use func(*entry) []*tensor.Tensor, done func([]*tensor.Tensor, error)) (cancel func(cause error)) {
+func (m *Map) find(step waiting.Step, key int64, indices []int32, use func(*entry) []*tensor.Tensor, done func([]*tensor.Tensor, error)) (cancel func(cause error)) {
 	var out []*tensor.Tensor
-	return m.take(func() (bool, error) {
+	return m.take(step, func() (bool, error) {
 		if err := ascending(indices); err != nil {
 			return true, err
 		}
@@ -149,11 +149,11 @@ func (m *Map) find(key int64, indices []int32, use func(*entry) []*tensor.Tensor
 	}, func(err error) { done(out, err) })
 }
 
-// TakeAny is Take for any tuple that is there. It also returns the tuple's key, which done owns.
-func (m *Map) TakeAny(indices []int32, done func(key *tensor.Tensor, tuple []*tensor.Tensor, err error)) (cancel func(cause error)) {
+// TakeAny is like Take, for any available tuple. It also returns the tuple's key, which done owns.
+func (m *Map) TakeAny(step waiting.Step, indices []int32, done func(key *tensor.Tensor, tuple []*tensor.Tensor, err error)) (cancel func(cause error)) {
 	var key *tensor.Tensor
 	var out []*tensor.Tensor
-	return m.take(func() (bool, error) {
+	return m.take(step, func() (bool, error) {
 		if err := ascending(indices); err != nil {
 			return true, err
 		}
@@ -171,7 +171,7 @@ func (m *Map) TakeAny(indices []int32, done func(key *tensor.Tensor, tuple []*te
 	}, func(err error) { done(key, out, err) })
 }
 
-// has checks that the components at the indices are there.
+// has checks that the components at the indices exist.
 func (m *Map) has(key int64, e *entry, indices []int32) error {
 	for _, i := range indices {
 		if err := m.within(key, i); err != nil {
@@ -184,7 +184,7 @@ func (m *Map) has(key int64, e *entry, indices []int32) error {
 	return nil
 }
 
-// takeFrom takes components out of an entry, which goes with the last of them.
+// takeFrom takes components from an entry. The entry is removed with the last of them.
 func (m *Map) takeFrom(key int64, e *entry, indices []int32) []*tensor.Tensor {
 	out := make([]*tensor.Tensor, len(indices))
 	for k, i := range indices {
@@ -219,31 +219,30 @@ func ascending(indices []int32) error {
 	return nil
 }
 
-// Size is the number of complete tuples, including those that were partly taken; IncompleteSize is the number
-// of the others.
+// Size returns the number of complete tuples, including partly taken ones. IncompleteSize returns the number of the others.
 func (m *Map) Size() (n int) {
 	m.room.Look(func() { n = len(m.complete) })
 	return n
 }
 
-// IncompleteSize is the number of tuples that still lack components.
+// IncompleteSize returns the number of tuples that still lack components.
 func (m *Map) IncompleteSize() (n int) {
 	m.room.Look(func() { n = len(m.incomplete) })
 	return n
 }
 
 // Clear drops all tuples.
-func (m *Map) Clear() error {
-	return m.room.Do(func() error {
+func (m *Map) Clear(step waiting.Step, done func(error)) (cancel func(cause error)) {
+	return m.take(step, func() (bool, error) {
 		m.drop()
-		return nil
-	})
+		return true, nil
+	}, done)
 }
 
 func (m *Map) drop() {
 	for _, all := range []map[int64]*entry{m.complete, m.incomplete} {
 		for _, e := range all {
-			m.leave(e)
+			m.remove(e)
 		}
 		clear(all)
 	}
@@ -253,7 +252,7 @@ func (m *Map) drop() {
 // Close deletes the map.
 func (m *Map) Close() { m.close(m.drop) }
 
-// Describe is the map for listings.
+// Describe describes the map for listings.
 func (m *Map) Describe() string {
 	return fmt.Sprintf("staging map of %d components, %d tuples, %d incomplete", m.width, m.Size(), m.IncompleteSize())
 }

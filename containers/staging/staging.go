@@ -1,6 +1,5 @@
-// Package staging holds TensorFlow's staging areas: a buffer of tuples in the order in which they came (Stage,
-// Unstage), and a map of tuples by key (MapStage, OrderedMapStage and related ops). Putting into a full area
-// waits for room, and taking waits for what it takes.
+// Package staging holds TensorFlow's staging areas: a buffer of tuples in order of arrival (Stage, Unstage), and a map of tuples by key
+// (MapStage, OrderedMapStage and related ops). Putting into a full area waits for room; taking waits for its tuple.
 package staging
 
 import (
@@ -10,13 +9,13 @@ import (
 	"github.com/troupe-run/troupe/internal/view"
 )
 
-// Limits bound what an area holds; 0 stands for no limit.
+// Limits bound the contents of an area; 0 means no limit.
 type Limits struct {
-	// Capacity is the most tuples, Bytes the most memory of their elements.
+	// Capacity is the maximum number of tuples, Bytes the maximum memory of their elements.
 	Capacity, Bytes int64
 }
 
-// area is what buffers and maps have in common: those who wait, and the bytes that are there.
+// area is what buffers and maps share: the waiting requests and the number of bytes.
 type area struct {
 	waiting.Users
 	name    string
@@ -29,11 +28,11 @@ type area struct {
 
 func (a *area) init(name string, limits Limits) {
 	a.name, a.limits = name, limits
-	// Whoever can go on does, since those before may wait for something else: more memory, another key.
+	// The lines are not strict: an earlier request may wait for something else, such as more memory or another key.
 	a.putters, a.takers = a.room.NewLine(false), a.room.NewLine(false)
 }
 
-// admits tells with RESOURCE_EXHAUSTED that so many bytes never find room.
+// admits returns RESOURCE_EXHAUSTED if the bytes exceed the area's limit, so there can never be room for them.
 func (a *area) admits(bytes int64) error {
 	if a.limits.Bytes > 0 && bytes > a.limits.Bytes {
 		return status.Errorf(status.ResourceExhausted, "Attempted to insert tensors with combined size of '%d' bytes into Staging Area with a memory limit of '%d'.",
@@ -42,7 +41,7 @@ func (a *area) admits(bytes int64) error {
 	return nil
 }
 
-// fits tells whether there is room for another tuple, of so many bytes, where there are count.
+// fits reports whether there is room for another tuple of the given size beside count tuples.
 func (a *area) fits(count int, bytes int64) bool {
 	return (a.limits.Capacity <= 0 || int64(count) < a.limits.Capacity) && a.hasMemory(bytes)
 }
@@ -51,9 +50,9 @@ func (a *area) hasMemory(bytes int64) bool {
 	return a.limits.Bytes <= 0 || bytes <= a.limits.Bytes-a.bytes
 }
 
-// put has a tuple put in, whose references it takes over; attempt owns them when it ends without an error.
-func (a *area) put(tuple []*tensor.Tensor, attempt waiting.Attempt, done func(error)) (cancel func(error)) {
-	return a.putters.Ask(attempt, "Stage operation was cancelled", func(err error) {
+// put adds a tuple, whose references it takes over. attempt owns them once it succeeds.
+func (a *area) put(step waiting.Step, tuple []*tensor.Tensor, attempt waiting.Attempt, done func(error)) (cancel func(error)) {
+	return a.putters.Ask(step, attempt, "Stage operation was cancelled", func(err error) {
 		if err != nil {
 			release(tuple)
 		}
@@ -61,15 +60,15 @@ func (a *area) put(tuple []*tensor.Tensor, attempt waiting.Attempt, done func(er
 	})
 }
 
-func (a *area) take(attempt waiting.Attempt, done func(error)) (cancel func(error)) {
-	return a.takers.Ask(attempt, "Unstage operation was cancelled", done)
+func (a *area) take(step waiting.Step, attempt waiting.Attempt, done func(error)) (cancel func(error)) {
+	return a.takers.Ask(step, attempt, "Unstage operation was cancelled", done)
 }
 
 func (a *area) close(drop func()) {
 	a.room.Close(status.Errorf(status.Aborted, "Staging area '%s' was deleted.", a.name), drop)
 }
 
-// show adds the area's state to a listing. count gives, under the lock, its tuples and those that are incomplete.
+// show adds the area's state to a listing. count returns its complete and incomplete tuples, and is called under the lock.
 func (a *area) show(r *view.Resource, kind string, count func() (complete, incomplete int)) {
 	s := &view.Store{Kind: kind, Capacity: max(0, a.limits.Capacity), BytesLimit: max(0, a.limits.Bytes)}
 	a.room.Look(func() {
@@ -80,16 +79,16 @@ func (a *area) show(r *view.Resource, kind string, count func() (complete, incom
 	r.Store = s
 }
 
-// Deleted tells whether the area was deleted.
+// Deleted reports whether the area was deleted.
 func (a *area) Deleted() bool { return a.room.Closed() }
 
-// The sizes of TensorFlow's C++ objects, which its limits of memory count for elements that are no numbers.
+// Sizes of TensorFlow's C++ objects. TensorFlow's memory limits count them for elements that are not numbers.
 const (
 	stringBytes = 24
 	objectBytes = 64
 )
 
-// bytesOf is the memory of the elements as TensorFlow counts it (Tensor::TotalBytes).
+// bytesOf returns the memory of the elements as TensorFlow counts it (Tensor::TotalBytes).
 func bytesOf(tuple []*tensor.Tensor) (bytes int64) {
 	for _, t := range tuple {
 		switch {

@@ -17,7 +17,7 @@ func (t *traits) checkKeys(keys *tensor.Tensor) error {
 	return nil
 }
 
-// checkTypes checks the types of both sides before any shape.
+// checkTypes checks the types of both sides before any shape is checked.
 func (t *traits) checkTypes(keys, values *tensor.Tensor) error {
 	if keys.DType() != t.from.DType {
 		return t.checkKeys(keys)
@@ -28,12 +28,12 @@ func (t *traits) checkTypes(keys, values *tensor.Tensor) error {
 	return t.checkKeys(keys)
 }
 
-// valueShape is the shape that values for keys of a shape have.
+// valueShape returns the shape of the values for keys of a shape.
 func (t *traits) valueShape(keys tensor.Shape) tensor.Shape {
 	return slices.Concat(keys[:len(keys)-len(t.from.Shape)], t.to.Shape)
 }
 
-// checkEntries checks keys and values of the same entries.
+// checkEntries checks the keys and values of a set of entries.
 func (t *traits) checkEntries(keys, values *tensor.Tensor) error {
 	if err := t.checkTypes(keys, values); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (t *traits) checkEntries(keys, values *tensor.Tensor) error {
 	return nil
 }
 
-// checkFind checks the arguments of Find, and gives the shape of what is found.
+// checkFind checks the arguments of Find, and returns the shape of its result.
 func (t *traits) checkFind(keys, defaults *tensor.Tensor) (tensor.Shape, error) {
 	if err := t.checkTypes(keys, defaults); err != nil {
 		return nil, err

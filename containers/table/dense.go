@@ -8,9 +8,9 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// dense is TensorFlow's MutableDenseHashTable: open addressing in a tensor of keys and one of values, a
-// row for each bucket. Buckets without an entry hold the empty key, those whose entry was removed the
-// deleted key. Importing and exporting hand over the tensors themselves, copied by the next change.
+// dense is TensorFlow's MutableDenseHashTable: open addressing in a tensor of keys and one of values, with a row for each bucket. Buckets
+// without an entry hold the empty key, or the deleted key if their entry was removed. Importing and exporting pass the tensors themselves;
+// the next change copies them.
 type dense[K comparable, V any] struct {
 	base
 	key            element[K]
@@ -27,7 +27,7 @@ type dense[K comparable, V any] struct {
 	n int // entries
 }
 
-// buckets is the memory of a dense table, a reference to each of its tensors.
+// buckets is the memory of a dense table. It holds a reference to each of its tensors.
 type buckets[K comparable, V any] struct {
 	keys, values *tensor.Tensor
 	k            []K
@@ -93,12 +93,12 @@ func (d *dense[K, V]) allocate(n int64) (buckets[K, V], error) {
 	return b, nil
 }
 
-// over takes over references to both tensors.
+// over wraps both tensors and takes over their references.
 func (d *dense[K, V]) over(keys, values *tensor.Tensor) buckets[K, V] {
 	return buckets[K, V]{keys, values, d.key.of(keys), d.value.of(values)}
 }
 
-// size is how many buckets there are.
+// size returns the number of buckets.
 func (d *dense[K, V]) size() int64 {
 	if d.keys == nil {
 		return 0
@@ -120,7 +120,7 @@ func (d *dense[K, V]) Bytes() int64 {
 
 func (d *dense[K, V]) Describe() string { return d.describe(d.Len(), d.Bytes()) }
 
-// batch reads keys as rows of a matrix: how many there are.
+// batch interprets keys as the rows of a matrix and returns their number.
 func (d *dense[K, V]) batch(keys *tensor.Tensor) (int, error) {
 	n := 1
 	if keys.Rank() > 0 {
@@ -132,7 +132,7 @@ func (d *dense[K, V]) batch(keys *tensor.Tensor) (int, error) {
 	return n, nil
 }
 
-// hashOf is the hash of a key.
+// hashOf returns the hash of a key.
 func (d *dense[K, V]) hashOf(key []K) uint64 {
 	if len(key) == 1 {
 		return d.hash(key[0])
@@ -144,12 +144,12 @@ func (d *dense[K, V]) hashOf(key []K) uint64 {
 	return h
 }
 
-// mark tells whether a key marks buckets without an entry.
+// mark reports whether a key marks buckets without an entry.
 func (d *dense[K, V]) mark(key []K) bool {
 	return slices.Equal(key, d.empty) || slices.Equal(key, d.deleted)
 }
 
-// legal refuses the keys that mark buckets.
+// legal returns an error for keys that mark buckets.
 func (d *dense[K, V]) legal(key []K) error {
 	switch {
 	case !d.mark(key):
@@ -160,8 +160,8 @@ func (d *dense[K, V]) legal(key []K) error {
 	return status.InvalidArgumentf("Using the deleted_key as a table key is not allowed")
 }
 
-// probe looks for a key: the bucket that holds it, or else -1 and the bucket that may take it, -1 where all
-// are taken. The distance of probes grows by one each time, as in TensorFlow, whose order this is.
+// probe looks for a key. It returns the bucket that holds it, or -1 and the bucket that may take it; that is -1 if all buckets are taken.
+// The distance between probes grows by one each time, which is TensorFlow's order.
 func (d *dense[K, V]) probe(b *buckets[K, V], key []K) (found, free int) {
 	free = -1
 	n := int64(b.keys.Dim(0))

@@ -5,12 +5,12 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// errDeleted is what uses of a table that was deleted meanwhile end with.
+// errDeleted returns the error of operations on a table that has been deleted.
 func (d *dense[K, V]) errDeleted() error {
 	return status.Errorf(status.NotFound, "The %s was deleted.", d.kind)
 }
 
-// Find takes but the first of the defaults, as TensorFlow's dense table does.
+// Find uses only the first of the defaults, as TensorFlow's dense table does.
 func (d *dense[K, V]) Find(keys, defaults *tensor.Tensor, allocate func(tensor.DType, tensor.Shape) (*tensor.Tensor, error)) error {
 	shape, err := d.checkFind(keys, defaults)
 	if err != nil {
@@ -75,7 +75,7 @@ func (d *dense[K, V]) Insert(keys, values *tensor.Tensor) error {
 	return nil
 }
 
-// put adds an entry or replaces its value, and gives the number of entries added.
+// put adds an entry or replaces its value, and returns the number of entries added.
 func (d *dense[K, V]) put(b *buckets[K, V], key []K, value []V) (added int, err error) {
 	at, free := d.probe(b, key)
 	if at < 0 {
@@ -91,7 +91,7 @@ func (d *dense[K, V]) put(b *buckets[K, V], key []K, value []V) (added int, err 
 	return added, nil
 }
 
-// grow makes room for n more entries, and the buckets the table's own. As in TensorFlow, all the n count as new.
+// grow makes room for n more entries, and ensures that the table owns its buckets. As in TensorFlow, all n count as new.
 func (d *dense[K, V]) grow(n int) error {
 	want, size := float32(d.n+n), d.size()
 	if want <= float32(size)*d.maxLoad {
@@ -122,7 +122,7 @@ func (d *dense[K, V]) grow(n int) error {
 	return nil
 }
 
-// own copies buckets that somebody else sees, too.
+// own copies the buckets if they are shared.
 func (d *dense[K, V]) own() error {
 	if d.keys.Exclusive() && d.values.Exclusive() {
 		return nil
@@ -171,7 +171,28 @@ func (d *dense[K, V]) Remove(keys *tensor.Tensor) error {
 	return nil
 }
 
-// Import takes the buckets that Export gave.
+func (d *dense[K, V]) options(o *Options) error {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if d.keys == nil {
+		return d.errDeleted()
+	}
+	o.Kind, o.Buckets, o.MaxLoad = Dense, d.keys.Shape()[0], d.maxLoad
+	for _, k := range []struct {
+		to  **tensor.Tensor
+		key []K
+	}{{&o.EmptyKey, d.empty}, {&o.DeletedKey, d.deleted}} {
+		t, err := tensor.New(tensor.Host, d.from.DType, d.from.Shape)
+		if err != nil {
+			return err
+		}
+		copy(d.key.of(t), k.key)
+		*k.to = t
+	}
+	return nil
+}
+
+// Import takes buckets in the form returned by Export.
 func (d *dense[K, V]) Import(keys, values *tensor.Tensor) error {
 	if err := d.checkTypes(keys, values); err != nil {
 		return err
@@ -207,7 +228,7 @@ func (d *dense[K, V]) Export(*tensor.Pool) (keys, values *tensor.Tensor, err err
 	return d.keys.Retain(), d.values.Retain(), nil
 }
 
-// Close gives the buckets back.
+// Close releases the buckets.
 func (d *dense[K, V]) Close() {
 	d.base.Close()
 	d.mu.Lock()

@@ -6,15 +6,14 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// element is how elements of a type are read from tensors and kept.
+// element describes how elements of a type are read from tensors and kept.
 type element[T any] struct {
 	dtype tensor.DType
 	of    func(*tensor.Tensor) []T
-	// size is what an element takes in a slice; extra, if not nil, tells what it takes elsewhere.
+	// size is the size of an element in a slice; extra, if not nil, returns the memory that it takes elsewhere.
 	size  int64
 	extra func(T) int64
-	// own, if not nil, gives an element that may outlive the tensor that it comes from; drop gives
-	// up such a one.
+	// own, if not nil, returns an element that may outlive the tensor that it comes from; drop releases such an element.
 	own  func(T) T
 	drop func(T)
 }
@@ -35,7 +34,7 @@ var variantElement = element[any]{dtype: tensor.Variant, of: (*tensor.Tensor).Va
 	},
 }
 
-// copy copies elements to a tensor's, which owns them from then on.
+// copy copies elements to those of a tensor, which owns them from then on.
 func (e element[T]) copy(dst, src []T) {
 	if e.drop == nil {
 		copy(dst, src)
@@ -46,7 +45,7 @@ func (e element[T]) copy(dst, src []T) {
 	}
 }
 
-// set replaces an element of a slice that owns what it holds.
+// set replaces an element of a slice that owns its elements.
 func (e element[T]) set(dst []T, i int, v T) {
 	if e.own != nil {
 		v = e.own(v)
@@ -57,7 +56,7 @@ func (e element[T]) set(dst []T, i int, v T) {
 	dst[i] = v
 }
 
-// keep copies elements to a slice that owns what it holds, where nothing has to be dropped.
+// keep copies elements to a slice that owns its elements and has none to drop.
 func (e element[T]) keep(dst, src []T) {
 	for i, v := range src {
 		if e.own != nil {
@@ -67,7 +66,7 @@ func (e element[T]) keep(dst, src []T) {
 	}
 }
 
-// extras sums up what elements take elsewhere.
+// extras returns the total memory that elements take elsewhere.
 func (e element[T]) extras(list []T) (n int64) {
 	if e.extra != nil {
 		for _, v := range list {

@@ -5,16 +5,15 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// entries is a hash map whose keys and values lie one after the other, in the order of insertion, so that
-// exporting them is two copies. A removed entry's place is taken by the last one. It knows
-// nothing of concurrency.
+// entries is a hash map whose keys and values are stored contiguously in the order of insertion, so exporting them takes two copies. The
+// last entry replaces a removed one. It is not safe for concurrent use.
 type entries[K comparable, V any] struct {
 	key    element[K]
 	value  element[V]
 	width  int // elements of one value
 	rows   map[K]int
 	keys   []K
-	values []V // width of them for each key
+	values []V // width values for each key
 	extra  int64
 }
 
@@ -24,19 +23,17 @@ func newEntries[K comparable, V any](key element[K], value element[V], width int
 
 func (e *entries[K, V]) len() int { return len(e.keys) }
 
-// entryBytes is what the map of rows takes for an entry beyond the key: the row and the map's control byte,
-// at its usual load.
+// entryBytes is the map's memory for an entry beyond the key: the row and the control byte, at its usual load.
 const entryBytes = 12
 
 func (e *entries[K, V]) bytes() int64 {
 	return int64(cap(e.keys))*e.key.size + int64(cap(e.values))*e.value.size + int64(len(e.rows))*(e.key.size+entryBytes) + e.extra
 }
 
-// row is the value of row i.
+// row returns the value of row i.
 func (e *entries[K, V]) row(i int) []V { return e.values[i*e.width : (i+1)*e.width] }
 
-// find fills out, with the defaults for keys that are missing: the one value of defaults or, where each
-// is set, the one at the same place.
+// find fills out. A missing key gets its default: the only value of defaults or, if each is set, the one at the same position.
 func (e *entries[K, V]) find(out []V, keys []K, defaults []V, each bool) {
 	for i, k := range keys {
 		found := defaults
@@ -49,7 +46,7 @@ func (e *entries[K, V]) find(out []V, keys []K, defaults []V, each bool) {
 	}
 }
 
-// add adds an entry that is not there.
+// add adds an entry whose key is not in the map.
 func (e *entries[K, V]) add(k K, v []V) {
 	if e.key.own != nil {
 		k = e.key.own(k)
@@ -104,7 +101,7 @@ func (e *entries[K, V]) remove(keys []K) {
 	}
 }
 
-// clear removes all entries and lets go of their memory.
+// clear removes all entries and releases their memory.
 func (e *entries[K, V]) clear() {
 	if e.value.drop != nil {
 		for _, v := range e.values {
@@ -114,7 +111,7 @@ func (e *entries[K, V]) clear() {
 	*e = *newEntries(e.key, e.value, e.width)
 }
 
-// export makes tensors of all entries; vectors tells that values are vectors, if only of one element.
+// export makes tensors of all entries. With vectors, values are vectors even if they have only one element.
 func (e *entries[K, V]) export(pool *tensor.Pool, vectors bool) (keys, values *tensor.Tensor, err error) {
 	shape := tensor.Shape{int64(len(e.keys))}
 	if keys, err = tensor.New(pool, e.key.dtype, shape); err != nil {
@@ -132,7 +129,7 @@ func (e *entries[K, V]) export(pool *tensor.Pool, vectors bool) (keys, values *t
 	return keys, values, nil
 }
 
-// maxEntries bounds a table in memory: each entry takes some tens of bytes at least.
+// maxEntries bounds a table in memory: each entry takes at least tens of bytes.
 const maxEntries = 1 << 31
 
 func (e *entries[K, V]) room(n int) error {

@@ -2,8 +2,8 @@ package table
 
 import "encoding/binary"
 
-// Hash64 is TensorFlow's hash of strings (tsl/platform/hash.cc: a MurmurHash64A with a seed of its own).
-// Dense tables in checkpoints and the op StringToHashBucket depend on its very numbers.
+// Hash64 is TensorFlow's hash of strings (tsl/platform/hash.cc: a MurmurHash64A with its own seed). Dense tables in checkpoints and the op
+// StringToHashBucket depend on its exact values.
 func Hash64(s string) uint64 {
 	const m, r, seed = 0xc6a4a7935bd1e995, 47, 0xDECAFCAFFE
 	h := seed ^ uint64(len(s))*m

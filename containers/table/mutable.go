@@ -6,13 +6,15 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// mutable is a table that changes, TensorFlow's MutableHashTable, whose values are scalars, and
-// MutableHashTableOfTensors, whose values are vectors.
+// mutable is a table that can change: TensorFlow's MutableHashTable, whose values are scalars, and MutableHashTableOfTensors, whose values
+// are vectors.
 type mutable[K comparable, V any] struct {
 	base
 	mu      sync.RWMutex
 	entries *entries[K, V]
 }
+
+func (m *mutable[K, V]) kind() Kind { return Mutable }
 
 func (m *mutable[K, V]) Len() int {
 	m.mu.RLock()
@@ -83,7 +85,7 @@ func (m *mutable[K, V]) Export(pool *tensor.Pool) (keys, values *tensor.Tensor, 
 	return m.entries.export(pool, len(m.to.Shape) > 0)
 }
 
-// Close drops the entries: variants may hold memory of a pool.
+// Close drops the entries, since variants may hold memory of a pool.
 func (m *mutable[K, V]) Close() {
 	m.base.Close()
 	m.mu.Lock()

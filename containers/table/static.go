@@ -7,47 +7,58 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/view"
 )
 
-// Source gives the entries that a static table is initialized with.
+// Source supplies the entries that a static table is initialized with.
 type Source interface {
-	// Size tells how many entries there are.
+	// Size returns the number of entries.
 	Size() (int64, error)
-	// Each calls add with the entries, some at a time, in order, until there are no more or add
-	// fails, whose error it then gives.
+	// Each calls add with the entries, in order and in portions. It returns the error of add, if any, and stops there.
 	Each(add func(keys, values *tensor.Tensor) error) error
 }
 
-// ResourceKind is the kind of resource that tables of all sorts are. They share their names, as in TensorFlow.
+// ResourceKind is the resource kind of all tables. They share one namespace, as in TensorFlow.
 const ResourceKind = "LookupTable"
 
 // Initializable is a table that is filled once.
 type Initializable interface {
 	Table
-	// Initialize fills the table. Where it was initialized before, the source must have as many entries as
-	// the table: FAILED_PRECONDITION otherwise. A source that fails leaves the table as it was. The
-	// source is read before the table is locked.
-	Initialize(Source) error
-	// Initialized tells whether the table was filled.
-	Initialized() bool
+	// Initialize fills the table. If it was initialized before, the source must have as many entries as the table. Otherwise the error is
+	// FAILED_PRECONDITION and names the step that filled it. A source that fails leaves the table unchanged. The source is read before the
+	// table is locked.
+	Initialize(src Source, by view.StepOrigin) error
+	// Fill is like Initialize with tensors as the source, and like Import with a known step.
+	Fill(keys, values *tensor.Tensor, by view.StepOrigin) error
+	// Initialized returns when the table was filled, and by whom; ok is false if it was not.
+	Initialized() (a view.Act, ok bool)
 }
 
-// static is a table that only its initialization changes: TensorFlow's HashTable. Readers take no lock.
+// static is a table that changes only when it is initialized: TensorFlow's HashTable. Readers take no lock.
 type static[K comparable, V any] struct {
 	base
 	fresh   func() *entries[K, V]
-	mu      sync.Mutex // of initializers, while they publish
+	mu      sync.Mutex // held by initializers while they publish
 	entries atomic.Pointer[entries[K, V]]
+	filled  view.Act // written once, before entries
 }
 
 func newStatic[K comparable, V any](t traits, key element[K], value element[V]) *static[K, V] {
 	return &static[K, V]{base: base{traits: t}, fresh: func() *entries[K, V] { return newEntries(key, value, 1) }}
 }
 
-func (s *static[K, V]) Initialized() bool { return s.entries.Load() != nil }
+func (s *static[K, V]) Initialized() (a view.Act, ok bool) {
+	if s.entries.Load() == nil {
+		return view.Act{}, false
+	}
+	return s.filled, true
+}
+
+func (s *static[K, V]) kind() Kind { return Static }
 
 func (s *static[K, V]) Len() int {
 	if e := s.entries.Load(); e != nil {
@@ -65,7 +76,7 @@ func (s *static[K, V]) Bytes() int64 {
 
 func (s *static[K, V]) Describe() string { return s.describe(s.Len(), s.Bytes()) }
 
-// Find takes but the first of the defaults, as TensorFlow's HashTable does.
+// Find uses only the first of the defaults, as TensorFlow's HashTable does.
 func (s *static[K, V]) Find(keys, defaults *tensor.Tensor, allocate func(tensor.DType, tensor.Shape) (*tensor.Tensor, error)) error {
 	shape, err := s.checkFind(keys, defaults)
 	if err != nil {
@@ -99,7 +110,7 @@ func (s *static[K, V]) Export(pool *tensor.Pool) (keys, values *tensor.Tensor, e
 	return e.export(pool, false)
 }
 
-// pair is two tensors as a source.
+// pair is a source of two tensors.
 type pair struct{ keys, values *tensor.Tensor }
 
 func (p pair) Size() (int64, error) { return int64(p.keys.Len()), nil }
@@ -107,18 +118,22 @@ func (p pair) Size() (int64, error) { return int64(p.keys.Len()), nil }
 func (p pair) Each(add func(keys, values *tensor.Tensor) error) error { return add(p.keys, p.values) }
 
 func (s *static[K, V]) Import(keys, values *tensor.Tensor) error {
+	return s.Fill(keys, values, view.StepOrigin{})
+}
+
+func (s *static[K, V]) Fill(keys, values *tensor.Tensor, by view.StepOrigin) error {
 	if err := s.checkEntries(keys, values); err != nil {
 		return err
 	}
 	if keys.Len() == 0 {
 		return status.InvalidArgumentf("keys and values cannot be empty tensors.")
 	}
-	return s.Initialize(pair{keys, values})
+	return s.Initialize(pair{keys, values}, by)
 }
 
-func (s *static[K, V]) Initialize(src Source) error {
+func (s *static[K, V]) Initialize(src Source, by view.StepOrigin) error {
 	if e := s.entries.Load(); e != nil {
-		return same(e, src)
+		return s.same(e, src)
 	}
 	e := s.fresh()
 	if err := src.Each(func(keys, values *tensor.Tensor) error {
@@ -132,30 +147,33 @@ func (s *static[K, V]) Initialize(src Source) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if have := s.entries.Load(); have != nil {
-		return same(have, src)
+		return s.same(have, src)
 	}
+	s.filled = view.Act{By: by, At: time.Now()}
 	s.entries.Store(e)
 	return nil
 }
 
-// ErrDifferent is what a second initialization with other data ends with.
+// ErrDifferent is the error of a second initialization with other data.
 var ErrDifferent = status.Errorf(status.FailedPrecondition, "Table was already initialized with different data.")
 
-func same[K comparable, V any](e *entries[K, V], src Source) error {
+// same returns ErrDifferent if a source cannot be the one that the table was filled from.
+func (s *static[K, V]) same(e *entries[K, V], src Source) error {
 	n, err := src.Size()
 	if err != nil {
 		return err
 	}
 	if n != int64(e.len()) {
-		return ErrDifferent
+		return status.Errorf(status.FailedPrecondition, "%w It has %d entries, and these are %d: it was initialized %s, and keeps them until its container is reset",
+			ErrDifferent, e.len(), n, s.filled.When(time.Now()))
 	}
 	return nil
 }
 
-// IsDifferent tells whether an error says that a table was initialized before with other data.
+// IsDifferent reports whether err means that a table was already initialized with other data.
 func IsDifferent(err error) bool { return errors.Is(err, ErrDifferent) }
 
-// addUnequal adds entries; a key may come twice if its value does not change.
+// addUnequal adds entries; a key may occur twice if its value is the same.
 func (e *entries[K, V]) addUnequal(keys []K, values []V) error {
 	if err := e.room(len(keys)); err != nil {
 		return err
@@ -174,7 +192,7 @@ func (e *entries[K, V]) addUnequal(keys []K, values []V) error {
 	return nil
 }
 
-// show prints an element as TensorFlow's messages do: floats with six digits, booleans as numbers.
+// show formats an element as TensorFlow's messages do: floats with six digits, booleans as numbers.
 func show(v any) string {
 	switch v := v.(type) {
 	case float32:

@@ -1,11 +1,10 @@
-// Package table holds lookup tables, the maps from keys to values that live in containers. There are
-// three kinds, as in TensorFlow: a static table is filled once and then only read, without a lock; a
-// mutable one is a hash map behind a read-write lock; a dense one is TensorFlow's open addressing in two
-// tensors of buckets, which its checkpoints hold as they are, so that the hash function and the order
-// of probing are part of the format.
+// Package table holds lookup tables: the maps from keys to values that are held in containers. There are three kinds, as in TensorFlow. A
+// static table is filled once and then only read, without a lock. A mutable one is a hash map behind a read-write lock. A dense one is
+// TensorFlow's open addressing in two tensors of buckets. TensorFlow's checkpoints hold the buckets as they are, so the hash function and
+// the order of probing are part of the format.
 //
-// Tables are typed by their constructor ([New]); no element is boxed. All methods may be called
-// concurrently. A call that changes several keys is one change to those who read.
+// Tables are typed by their constructor ([New]); elements are not boxed. All methods may be called concurrently. Readers see a call that
+// changes several keys as one change.
 package table
 
 import (
@@ -17,39 +16,39 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Side is what a table's keys or its values are: their type, and the shape of a single one.
+// Side describes a table's keys or its values: their type, and the shape of a single one.
 type Side struct {
 	DType tensor.DType
 	Shape tensor.Shape
 }
 
-// Table is a lookup table of any kind. Errors have the class and the text of TensorFlow's
-// (core/framework/lookup_interface.cc, core/kernels/lookup_table_op.{h,cc}).
+// Table is a lookup table of any kind. Errors have the code and the text of TensorFlow's (core/framework/lookup_interface.cc,
+// core/kernels/lookup_table_op.{h,cc}).
 type Table interface {
-	// Key and Value tell what the table maps to what.
+	// Key and Value describe the table's keys and values.
 	Key() Side
 	Value() Side
-	// Len is the number of entries; a static table that was not initialized has none.
+	// Len returns the number of entries; an uninitialized static table has none.
 	Len() int
-	// Bytes estimates the memory that the entries take.
+	// Bytes estimates the memory of the entries.
 	Bytes() int64
-	// Find gives the value of each key: a tensor of shape batch + value shape, made with allocate. A key
-	// that is missing gets its default: defaults holds one value for all keys or one for each.
+	// Find returns the value of each key: a tensor of shape batch + value shape, made with allocate. A missing key gets its default:
+	// defaults holds one value for all keys or one for each.
 	Find(keys, defaults *tensor.Tensor, allocate func(tensor.DType, tensor.Shape) (*tensor.Tensor, error)) error
-	// Insert adds entries or replaces their values. UNIMPLEMENTED for static tables.
+	// Insert adds entries or replaces their values. It fails with UNIMPLEMENTED for static tables.
 	Insert(keys, values *tensor.Tensor) error
-	// Remove removes entries; missing ones do not matter. UNIMPLEMENTED for static tables.
+	// Remove removes entries and ignores missing ones. It fails with UNIMPLEMENTED for static tables.
 	Remove(keys *tensor.Tensor) error
-	// Import makes the given entries the table's only ones. It initializes a static table.
+	// Import replaces all entries of the table. It initializes a static table.
 	Import(keys, values *tensor.Tensor) error
-	// Export gives all entries, in memory from pool; the caller owns both tensors. Those of hash tables
-	// come in the order of insertion, as long as nothing is removed; dense ones give their buckets.
+	// Export returns all entries, in memory from pool; the caller owns both tensors. Hash tables return them in the order of insertion, as
+	// long as nothing is removed; dense ones return their buckets.
 	Export(pool *tensor.Pool) (keys, values *tensor.Tensor, err error)
-	// Describe tells kind, types, entries and bytes, for listings.
+	// Describe returns kind, types, entries and bytes, for listings.
 	Describe() string
 	// Close ends the table when it leaves its container.
 	Close()
-	// Deleted tells whether Close was called.
+	// Deleted reports whether Close was called.
 	Deleted() bool
 }
 
@@ -64,26 +63,43 @@ const (
 	Dense
 )
 
-// Options tell what table to make.
+// Options describe the table to make.
 type Options struct {
 	Kind       Kind
 	Key, Value tensor.DType
 	// ValueShape is the shape of one value: a scalar, or a vector in mutable and dense tables.
 	ValueShape tensor.Shape
 
-	// EmptyKey and DeletedKey mark the buckets of dense tables that hold no entry, and tell the shape
-	// of a key. New retains them.
+	// EmptyKey and DeletedKey mark the buckets of dense tables that hold no entry, and define the shape of a key. New retains them.
 	EmptyKey, DeletedKey *tensor.Tensor
-	// Buckets is how many buckets a dense table has at first, a power of two.
+	// Buckets is the initial number of buckets of a dense table, a power of two.
 	Buckets int64
-	// MaxLoad is the share of a dense table's buckets beyond which it grows.
+	// MaxLoad is the fraction of used buckets above which a dense table grows.
 	MaxLoad float32
-	// Pool is where the buckets of dense tables come from.
+	// Pool is the memory for the buckets of dense tables.
 	Pool *tensor.Pool
 }
 
-// New makes a table; INVALID_ARGUMENT for options that contradict themselves, UNIMPLEMENTED for types that no
-// table has.
+// OptionsOf returns the options for a table like t, without its entries. The caller owns EmptyKey and DeletedKey, which only dense tables
+// have.
+func OptionsOf(t Table) (Options, error) {
+	if a, ok := t.(*Anonymous); ok {
+		t = a.Table
+	}
+	o := Options{Key: t.Key().DType, Value: t.Value().DType, ValueShape: t.Value().Shape.Clone()}
+	var err error
+	switch t := t.(type) {
+	case interface{ kind() Kind }:
+		o.Kind = t.kind()
+	case interface{ options(o *Options) error }:
+		err = t.options(&o)
+	default:
+		err = status.Unimplementedf("a table of type %T has no options", t)
+	}
+	return o, err
+}
+
+// New makes a table. The error is INVALID_ARGUMENT for contradictory options, UNIMPLEMENTED for unsupported types.
 func New(o Options) (Table, error) {
 	switch o.Key {
 	case tensor.Int32:
@@ -123,7 +139,7 @@ func build[K comparable, V any](o Options, key element[K], hash func(K) uint64, 
 	switch o.Kind {
 	case Static:
 		if o.Value == tensor.Variant || o.Value == tensor.Resource {
-			return nil, unsupported(o) // what cannot be compared
+			return nil, unsupported(o) // their values cannot be compared
 		}
 		b.kind, b.to.Shape = "HashTable", nil
 		return newStatic(b, key, value), nil
@@ -139,7 +155,7 @@ func unsupported(o Options) error {
 	return status.Unimplementedf("There are no tables from %v to %v", o.Key, o.Value)
 }
 
-// traits are what a table is, for good.
+// traits are the constant properties of a table.
 type traits struct {
 	kind     string
 	from, to Side
@@ -152,7 +168,7 @@ func (t *traits) describe(n int, bytes int64) string {
 	return fmt.Sprintf("%s %v%v->%v%v, %d entries, %d bytes", t.kind, t.from.DType, t.from.Shape, t.to.DType, t.to.Shape, n, bytes)
 }
 
-// base is what tables of every kind have.
+// base is common to tables of all kinds.
 type base struct {
 	traits
 	deleted atomic.Bool

@@ -67,7 +67,7 @@ func wants(t *testing.T, err error, code status.Code, text string) {
 	}
 }
 
-// found is what Find gives.
+// found returns the result of Find.
 func found(t *testing.T, table Table, keys, defaults *tensor.Tensor) []int64 {
 	t.Helper()
 	got, err := lookup(table, keys, defaults)
@@ -100,7 +100,7 @@ func exported(t *testing.T, table Table) (keys, values []int64) {
 	return slices.Clone(tensor.Of[int64](k)), slices.Clone(tensor.Of[int64](v))
 }
 
-// TestLikeMap does random things to tables of both kinds that change, and to a map.
+// TestLikeMap applies random operations to both kinds of tables that can change, and to a map.
 func TestLikeMap(t *testing.T) {
 	for _, kind := range []Kind{Mutable, Dense} {
 		rng := rand.New(rand.NewPCG(1, uint64(kind)))
@@ -124,7 +124,7 @@ func TestLikeMap(t *testing.T) {
 					delete(oracle, k)
 				}
 			case 4:
-				// What was exported is not what is changed afterwards.
+				// Later changes must not affect exported tensors.
 				ek, ev, err := table.Export(tensor.Host)
 				if err != nil {
 					t.Fatal(err)
@@ -154,7 +154,7 @@ func TestLikeMap(t *testing.T) {
 	}
 }
 
-// TestDenseFull: removed entries of all buckets, which no empty one ends the search for.
+// TestDenseFull removes entries from all buckets, so no empty bucket ends the search.
 func TestDenseFull(t *testing.T) {
 	table := make1(t, Options{Kind: Dense, MaxLoad: 0.9, Buckets: 4})
 	for k := range int64(64) {
@@ -166,7 +166,7 @@ func TestDenseFull(t *testing.T) {
 	}
 }
 
-// TestDenseLayout holds that buckets lie where TensorFlow has them: its checkpoints hold them so.
+// TestDenseLayout checks that entries are in the same buckets as in TensorFlow, since its checkpoints store them so.
 func TestDenseLayout(t *testing.T) {
 	table := make1(t, Options{Kind: Dense})
 	want := func(keys, values []int64) {
@@ -253,7 +253,7 @@ func TestDenseRefuses(t *testing.T) {
 	wants(t, err, status.NotFound, "deleted")
 }
 
-// TestMemoryComesBack: what tables take of a pool is given back, also by anonymous ones.
+// TestMemoryComesBack checks that tables return all memory to their pool, including anonymous tables.
 func TestMemoryComesBack(t *testing.T) {
 	pool := tensor.NewPool("test", 0)
 	keep := func() Table {
@@ -305,7 +305,7 @@ func TestMemoryComesBack(t *testing.T) {
 	t.Error("an anonymous table that nobody has was not closed")
 }
 
-// notice tells when a table was closed.
+// notice records when a table is closed.
 type notice struct {
 	Table
 	closed chan struct{}
@@ -348,7 +348,7 @@ func TestStatic(t *testing.T) {
 	wants(t, err, status.Unimplemented, "")
 }
 
-// TestBytes: what is said of memory follows strings and removals.
+// TestBytes checks that the reported memory follows strings and removals.
 func TestBytes(t *testing.T) {
 	m := make1(t, Options{Kind: Mutable, Key: tensor.String, Value: tensor.String})
 	one := func(s string) *tensor.Tensor { return texts(t, tensor.Shape{1}, s) }
@@ -370,7 +370,7 @@ type counted struct{ refs int }
 func (c *counted) Retain()  { c.refs++ }
 func (c *counted) Release() { c.refs-- }
 
-// TestVariants: tables own a reference to each value.
+// TestVariants checks that tables own a reference to each value.
 func TestVariants(t *testing.T) {
 	for _, kind := range []Kind{Mutable, Dense} {
 		a, b := &counted{1}, &counted{1}
@@ -407,7 +407,7 @@ func TestVariants(t *testing.T) {
 	}
 }
 
-// TestConcurrent: readers see each change as a whole.
+// TestConcurrent checks that readers see each change as a whole.
 func TestConcurrent(t *testing.T) {
 	for _, kind := range []Kind{Mutable, Dense} {
 		table := make1(t, Options{Kind: kind})

@@ -1,7 +1,7 @@
-// Package cards decides which GPU devices a server makes of the cards that it finds, from TensorFlow's options
-// for this: ConfigProto.device_count["GPU"] and ConfigProto.gpu_options. It calls no driver.
+// Package cards decides which GPU devices a server makes from the cards that it finds, according to TensorFlow's options
+// ConfigProto.device_count["GPU"] and ConfigProto.gpu_options. It does not call a driver.
 //
-// The rules and the words of errors are those of TensorFlow's gpu_device.cc and device_id_utils.cc.
+// The rules and the error texts are those of TensorFlow's gpu_device.cc and device_id_utils.cc.
 package cards
 
 import (
@@ -20,38 +20,38 @@ import (
 type Card struct {
 	Name       string // such as NVIDIA H100 80GB HBM3
 	PCI        string // bus id, such as 0000:3b:00.0
-	Memory     int64  // bytes in all
+	Memory     int64  // total bytes
 	Compute    int    // compute capability, major*10 + minor
 	Processors int    // multiprocessors
 }
 
-// Device is a GPU device to be made: in the order in which they are planned, /device:GPU:0 first.
+// Device is a planned GPU device. Devices are made in the order of the plan, /device:GPU:0 first.
 type Device struct {
-	// Card is the index of its card among those that were found. Several devices may share a card.
+	// Card is the index of its card among the cards found. Several devices may share a card.
 	Card int
-	// MemoryLimit bounds the bytes of its tensors. 0 stands for what is free on the card when the device starts,
-	// but for what TensorFlow leaves to the system.
+	// MemoryLimit bounds the bytes of its tensors. 0 means the card's free memory when the device starts, minus what TensorFlow leaves to
+	// the system.
 	MemoryLimit int64
-	// AllowGrowth has the device take memory when it is needed, not all at once.
+	// AllowGrowth makes the device allocate memory as needed instead of all at once.
 	AllowGrowth bool
-	// Description tells people of the card, in TensorFlow's words.
+	// Description describes the card for people, in TensorFlow's words.
 	Description string
 }
 
-// The least that a card must have: the kernels are compiled for compute capability 7.0, and TensorFlow leaves
-// out cards with few multiprocessors beside better ones.
+// The minimum for a card: the kernels are compiled for compute capability 7.0, and TensorFlow ignores cards with few multiprocessors if
+// there are better ones.
 const (
 	minCompute    = 70
 	minProcessors = 8
 )
 
-// Wanted tells whether the config leaves a server any GPUs.
+// Wanted reports whether the config allows a server any GPUs.
 func Wanted(config *corepb.ConfigProto) bool {
 	n, ok := config.GetDeviceCount()["GPU"]
 	return !ok || n != 0
 }
 
-// Check refuses options that no cards could satisfy: UNIMPLEMENTED for what is not there, naming the field.
+// Check refuses options that no cards could satisfy. For unsupported options it returns UNIMPLEMENTED and names the field.
 func Check(config *corepb.ConfigProto) error {
 	o := config.GetGpuOptions()
 	fraction, virtual := o.GetPerProcessGpuMemoryFraction(), o.GetExperimental().GetVirtualDevices()
@@ -98,8 +98,8 @@ func notEnough(have, want int) error {
 	return status.Errorf(status.Unknown, "Not enough GPUs to create virtual devices. num_gpus_to_use: %d #virtual_devices: %d", have, want)
 }
 
-// Plan gives the devices that the config asks for, of the cards that were found, and tells which of these
-// are left out and why. INVALID_ARGUMENT is the error of a visible_device_list that does not fit the cards.
+// Plan returns the devices that the config asks for, and notes about cards that are ignored and why. A visible_device_list that does not
+// match the cards is INVALID_ARGUMENT.
 func Plan(config *corepb.ConfigProto, found []Card) (devices []Device, notes []string, err error) {
 	if err := Check(config); err != nil {
 		return nil, nil, err
@@ -114,7 +114,7 @@ func Plan(config *corepb.ConfigProto, found []Card) (devices []Device, notes []s
 	}
 	valid, notes := usable(visible, found)
 	use := len(valid)
-	if n, ok := config.GetDeviceCount()["GPU"]; ok && n > 0 { // TensorFlow takes all where it is negative
+	if n, ok := config.GetDeviceCount()["GPU"]; ok && n > 0 { // TensorFlow takes all if it is negative
 		use = min(use, int(n))
 	}
 	virtual := o.GetExperimental().GetVirtualDevices()
@@ -146,7 +146,7 @@ func Plan(config *corepb.ConfigProto, found []Card) (devices []Device, notes []s
 	return byOrdinal(devices, ordinals), notes, nil
 }
 
-// byOrdinal orders virtual devices as their ordinals say, else as they are.
+// byOrdinal sorts virtual devices by their ordinals, or keeps their order if there are none.
 func byOrdinal(devices []Device, ordinals []int32) []Device {
 	order := make([]int, len(devices))
 	for i := range order {
@@ -160,7 +160,7 @@ func byOrdinal(devices []Device, ordinals []int32) []Device {
 	return sorted
 }
 
-// fit holds virtual devices, each element of the list for a card, against the cards.
+// fit checks the virtual devices, one list element per card, against the cards.
 func fit(o *corepb.GPUOptions, virtual, use, visible, valid int) error {
 	switch {
 	case use < virtual:
@@ -175,8 +175,7 @@ func fit(o *corepb.GPUOptions, virtual, use, visible, valid int) error {
 	return nil
 }
 
-// visibleCards reads a list such as "1,0": indexes among the cards that the driver shows, in the order that
-// they are to have. Empty stands for all.
+// visibleCards parses a list such as "1,0": indexes of the driver's cards, in the order of the devices. An empty list means all.
 func visibleCards(list string, count int) ([]int, error) {
 	var order []int
 	if list == "" {
@@ -190,7 +189,7 @@ func visibleCards(list string, count int) ([]int, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case id == -1: // as in TensorFlow, whatever it stands for
+		case id == -1: // as in TensorFlow, whatever it means
 			continue
 		case id < 0 || id >= count:
 			return nil, status.InvalidArgumentf("'visible_device_list' listed an invalid Device id '%d' but visible device count is %d", id, count)
@@ -202,7 +201,7 @@ func visibleCards(list string, count int) ([]int, error) {
 	return order, nil
 }
 
-// cardID reads an entry of a visible_device_list: an index, or TYPE:index.
+// cardID parses an entry of a visible_device_list: an index, or TYPE:index.
 func cardID(entry string) (int, error) {
 	id, err := strconv.ParseInt(strings.TrimSpace(entry), 10, 32)
 	if parts := strings.Split(entry, ":"); err != nil && len(parts) == 2 {
@@ -214,7 +213,7 @@ func cardID(entry string) (int, error) {
 	return int(id), nil
 }
 
-// usable are those of the visible cards that kernels can run on.
+// usable returns the visible cards that can run kernels.
 func usable(visible []int, found []Card) (valid []int, notes []string) {
 	least := 0
 	for _, i := range visible {
@@ -237,7 +236,7 @@ func usable(visible []int, found []Card) (valid []int, notes []string) {
 	return valid, notes
 }
 
-// describe is TensorFlow's physical_device_desc, which its Python client takes apart.
+// describe returns TensorFlow's physical_device_desc, which its Python client parses.
 func (c Card) describe(index int) string {
 	return fmt.Sprintf("device: %d, name: %s, pci bus id: %s, compute capability: %s", index, c.Name, c.PCI, version(c.Compute))
 }

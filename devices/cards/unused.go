@@ -7,11 +7,11 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// used are the fields of GPUOptions that a plan depends on.
+// used are the fields of GPUOptions that affect a plan.
 var used = []protoreflect.Name{"per_process_gpu_memory_fraction", "allow_growth", "allocator_type", "visible_device_list", "experimental",
 	"virtual_devices", "use_unified_memory"}
 
-// Unused names the fields of gpu_options that are set and change nothing here, sorted.
+// Unused returns the sorted names of the fields of gpu_options that are set but have no effect here.
 func Unused(config *corepb.ConfigProto) []string {
 	var names []string
 	var note func(m protoreflect.Message, path string)

@@ -28,7 +28,7 @@ const char *troupe_blas_text(void *f, int status) { return ((const char *(*)(int
 
 enum { float64 = 1, default_algorithm = -1 };
 
-// scalar is alpha or beta in the type that the sum is made in, which is float64's own and else float32.
+// scalar returns alpha or beta in the type of the sums: float64 for float64, otherwise float32.
 static const void *scalar(const struct troupe_gemm *g, const double *wide, float *narrow) {
   if (g->type == float64) return wide;
   *narrow = (float)*wide;

@@ -23,13 +23,13 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// library is where the functions of cuBLAS are.
+// library holds the addresses of cuBLAS functions.
 type library struct {
 	create, destroy, setStream, setMathMode, gemm, batched, name, text unsafe.Pointer
 }
 
-// cublas loads cuBLAS once in the life of the process: the file that TROUPE_LIBCUBLAS names, which must be there, or the
-// newest one that is there. It is nil without an error where there is none.
+// cublas loads cuBLAS once per process: the file named by TROUPE_LIBCUBLAS, which must exist, or the newest version found. If there is
+// none, it returns nil without an error.
 var cublas = sync.OnceValues(func() (*library, error) {
 	files := []string{"libcublas.so.13", "libcublas.so.12"}
 	named := os.Getenv("TROUPE_LIBCUBLAS")
@@ -86,7 +86,7 @@ func symbols(file string, handle unsafe.Pointer) (*library, error) {
 	return &l, nil
 }
 
-// check makes a *gpu.Error of a status; nil for success.
+// check returns a *gpu.Error for a status, or nil for success.
 func (l *library) check(call string, code C.int) error {
 	const allocFailed = 3
 	if code == 0 {
@@ -96,11 +96,11 @@ func (l *library) check(call string, code C.int) error {
 		Text: C.GoString(C.troupe_blas_text(l.text, code)), OutOfMemory: code == allocFailed}
 }
 
-// blas is a handle of cuBLAS on one context.
+// blas is a cuBLAS handle on one context.
 type blas struct {
 	library *library
 	handle  unsafe.Pointer
-	stream  gpu.Stream // that the handle's work goes to
+	stream  gpu.Stream // the stream that the handle submits to
 }
 
 func (c *context) Blas() (gpu.Blas, error) {
@@ -112,7 +112,7 @@ func (c *context) Blas() (gpu.Blas, error) {
 	if err := l.check("cublasCreate", C.troupe_blas_create(l.create, &b.handle)); err != nil {
 		return nil, err
 	}
-	// TensorFlow's default: float32 products from inputs rounded to TF32, where the card can.
+	// TensorFlow's default: on cards that support it, float32 products round their inputs to TF32.
 	const tf32 = 3
 	if err := l.check("cublasSetMathMode", C.troupe_blas_math(l.setMathMode, b.handle, tf32)); err != nil {
 		return nil, errors.Join(err, b.Close())
@@ -144,7 +144,7 @@ func (h *blas) GemmStridedBatched(s gpu.Stream, dtype tensor.DType, transA, tran
 	return h.library.check("cublasGemmStridedBatchedEx", C.troupe_blas_batched(h.library.batched, &g))
 }
 
-// numbers are cudaDataType_t and cublasComputeType_t of a type of matrices.
+// numbers are the cudaDataType_t and cublasComputeType_t for a matrix type.
 var numbers = map[tensor.DType]struct{ data, compute C.int }{
 	tensor.Float32:  {0, 68},
 	tensor.Float64:  {1, 70},
@@ -152,7 +152,7 @@ var numbers = map[tensor.DType]struct{ data, compute C.int }{
 	tensor.BFloat16: {14, 68},
 }
 
-// prepare points the handle at the stream, and translates what both products have in common.
+// prepare sets the handle's stream, and converts the arguments that both products share.
 func (h *blas) prepare(s gpu.Stream, dtype tensor.DType, transA, transB bool, m, n, k int64, alpha float64,
 	a uint64, lda int64, b uint64, ldb int64, beta float64, c uint64, ldc int64) (C.struct_troupe_gemm, error) {
 	number, ok := numbers[dtype]
@@ -173,7 +173,7 @@ func (h *blas) prepare(s gpu.Stream, dtype tensor.DType, transA, transB bool, m,
 	}, nil
 }
 
-// operation is a cublasOperation_t.
+// operation returns a cublasOperation_t.
 func operation(transpose bool) C.int {
 	if transpose {
 		return 1

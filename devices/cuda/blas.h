@@ -1,10 +1,10 @@
-// cuBLAS, version 12 or 13, by the functions' addresses: its headers are not needed to build.
+// cuBLAS, version 12 or 13, called by function address: building does not need its headers.
 #include <stdint.h>
 
 void *troupe_open(const char *file, char *why, int size);
 void *troupe_symbol(void *library, const char *name);
 
-// The arguments of cublasGemmEx_64, or with count of cublasGemmStridedBatchedEx_64.
+// The arguments of cublasGemmEx_64 or, with count, of cublasGemmStridedBatchedEx_64.
 struct troupe_gemm {
   void *handle;
   int op_a, op_b, type, compute;

@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// encodings are how elements of a type of matrices are written, for whole numbers of few digits.
+// encodings are the encodings of elements of a matrix type, for whole numbers with few digits.
 var encodings = map[tensor.DType]struct {
 	put func(b []byte, v float64) []byte
 	get func(b []byte) float64
@@ -61,8 +61,7 @@ var encodings = map[tensor.DType]struct {
 	},
 }
 
-// matrix is count matrices of rows by columns elements in column-major order, small whole numbers that depend on
-// the seed.
+// matrix returns count matrices of rows by columns elements in column-major order: small whole numbers that depend on the seed.
 func matrix(count, rows, columns, seed int) []float64 {
 	m := make([]float64, count*rows*columns)
 	for i := range m {
@@ -138,7 +137,7 @@ func TestBlas(t *testing.T) {
 				}
 			}
 			check("GemmStridedBatched", want)
-			// With the negated sum of the same matrices over it the first result is that of -z.
+			// Adding the product with factor -2 to the first result yields -z.
 			must(t, b.Gemm(s, dtype, transposed.a, transposed.b, m, n, k, -2, addr[0], int64(aRows), addr[1], int64(bRows),
 				1, addr[2], m))
 			for i := range m * n {
@@ -154,7 +153,7 @@ func TestBlas(t *testing.T) {
 
 	s, err := c.NewStream()
 	must(t, err)
-	err = b.Gemm(s, tensor.Float32, false, false, m, n, k, 1, 0, 1, 0, 1, 0, 0, 1) // lda is below m
+	err = b.Gemm(s, tensor.Float32, false, false, m, n, k, 1, 0, 1, 0, 1, 0, 0, 1) // lda is less than m
 	var e *gpu.Error
 	if !errors.As(err, &e) || e.Call != "cublasGemmEx" || e.Code != 7 || e.Name != "CUBLAS_STATUS_INVALID_VALUE" || e.Text == "" {
 		t.Errorf("matrices with too short columns: %v", err)

@@ -2,7 +2,7 @@
 
 #include "call.h"
 
-// The parameters go as one packed buffer, which the driver copies.
+// The parameters are passed as one packed buffer, which the driver copies.
 CUresult troupe_launch(uintptr_t f, const unsigned *grid, const unsigned *block, unsigned shared, CUstream stream,
                        const uint64_t *args, size_t count) {
   size_t size = count * sizeof *args;

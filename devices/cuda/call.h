@@ -1,5 +1,4 @@
-// What cu lacks, or does with allocations or Go pointers that it should not, and calls of cuBLAS, whose
-// functions are found at run time.
+// Calls that cu lacks, or makes with needless allocations or unsafe Go pointers.
 #include <cuda.h>
 #include <stddef.h>
 #include <stdint.h>

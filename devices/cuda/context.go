@@ -14,12 +14,12 @@ import (
 	"github.com/troupe-run/troupe/devices/gpu"
 )
 
-// context is a card's primary context, without cu.Ctx: that hands each call to a goroutine, and destroys the
-// context from a finalizer.
+// context is a card's primary context. It does not use cu.Ctx, which passes each call to a goroutine and destroys the context in a
+// finalizer.
 type context struct {
 	card    *card
 	handle  cu.CUContext
-	opened  int // the card's resets when it was opened
+	opened  int // value of the card's resets when it was opened
 	modules modules
 }
 
@@ -39,7 +39,7 @@ func (c *context) Free(addr uint64) error {
 	return check("cuMemFree", cu.MemFree(cu.DevicePtr(addr)))
 }
 
-// Pin relies on Go's collector, which moves no heap memory. The memory counts as pinned in all contexts.
+// Pin relies on Go's collector not moving heap memory. The memory is pinned for all contexts.
 func (c *context) Pin(memory []byte) error {
 	return result("cuMemHostRegister", C.cuMemHostRegister(unsafe.Pointer(unsafe.SliceData(memory)), C.size_t(len(memory)), C.CU_MEMHOSTREGISTER_PORTABLE))
 }
@@ -59,7 +59,7 @@ func (c *context) NewStream() (gpu.Stream, error) {
 }
 
 func (c *context) NewEvent() (gpu.Event, error) {
-	// BlockingSync: who waits for the event sleeps instead of spinning on a core.
+	// BlockingSync: a thread that waits for the event sleeps instead of spinning on a core.
 	e, err := cu.MakeEvent(cu.DisableTiming | cu.BlockingSyncEvent)
 	if err != nil {
 		return nil, check("cuEventCreate", err)

@@ -15,7 +15,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// openDevice makes a device on a card, which is closed when the test ends.
+// openDevice makes a device on a card. The device is closed when the test ends.
 func openDevice(t *testing.T, card gpu.Card, name string, log *slog.Logger) *gpu.Device {
 	t.Helper()
 	d, err := gpu.Open(gpu.Options{Card: card, Name: name, Job: "test", Host: tensor.NewPool("test", 0), MemoryLimit: 64 << 20, AllowGrowth: true, Log: log})
@@ -29,7 +29,7 @@ func openDevice(t *testing.T, card gpu.Card, name string, log *slog.Logger) *gpu
 	return d
 }
 
-// negate computes on a device, and gives what the step ends with.
+// negate computes on a device, and returns the step's error.
 func negate(t *testing.T, d *gpu.Device, n int) error {
 	t.Helper()
 	step := &kernels.Step{ID: 1, Cancellation: &kernels.Cancellation{}}
@@ -95,7 +95,7 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// TestDeviceIsLost has a kernel fault: the step fails and names the node, and the devices on the card serve again.
+// TestDeviceIsLost makes a kernel fault: the step must fail and name the node, and the devices on the card must serve again.
 func TestDeviceIsLost(t *testing.T) {
 	useDriver(t)
 	cards, err := Driver{}.Cards()
@@ -120,7 +120,7 @@ func TestDeviceIsLost(t *testing.T) {
 	must(t, negate(t, b, 1000))
 }
 
-// started is a log that tells of devices that were started anew.
+// started is a log that reports restarted devices.
 type started chan string
 
 func (s started) Write(line []byte) (int, error) {
@@ -130,8 +130,7 @@ func (s started) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// TestProducts has a device multiply by the library beside the driver: transposed or not, one matrix for a whole
-// batch or one each.
+// TestProducts multiplies with the library of the driver: transposed or not, with one matrix for a whole batch or one each.
 func TestProducts(t *testing.T) {
 	useDriver(t)
 	cards, err := Driver{}.Cards()

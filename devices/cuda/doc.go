@@ -1,7 +1,6 @@
-// Package cuda is the gpu.Driver of NVIDIA's cards. It is built with the tag cuda, cgo, and CUDA's headers (see
-// headers.sh). It calls the driver through gorgonia.org/cu, and directly where cu lacks a function. Without the
-// tag it has no cards, and its error says so.
+// Package cuda is the gpu.Driver for NVIDIA cards. It requires the tag cuda, cgo, and CUDA's headers (see headers.sh). It calls the driver
+// through gorgonia.org/cu, and directly where cu lacks a function. Built without the tag it has no cards, and its error says so.
 //
-// The driver's library is loaded at the first call of Cards, and cuBLAS when a context is asked for it. A
-// program with the tag starts and works without either.
+// The driver's library is loaded at the first call of Cards, and cuBLAS when a context first needs it. A program built with the tag starts
+// and works without either.
 package cuda

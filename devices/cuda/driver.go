@@ -20,10 +20,10 @@ import (
 	kernels "github.com/troupe-run/troupe/kernels/cuda"
 )
 
-// Driver is CUDA's driver. All values of it are the same, since a process has one.
+// Driver is CUDA's driver. All values are equal, since a process has one driver.
 type Driver struct{}
 
-// Cards are the cards that the driver shows, which is asked once in the life of the process.
+// Cards returns the cards that the driver reports. It asks the driver once per process.
 func (Driver) Cards() ([]gpu.Card, error) { return cards() }
 
 var cards = sync.OnceValues(func() ([]gpu.Card, error) {
@@ -34,7 +34,7 @@ var cards = sync.OnceValues(func() ([]gpu.Card, error) {
 	return list, err
 })
 
-// Version is the newest version of CUDA that the driver supports: 1000 times the major number plus 10 times the minor one.
+// Version returns the newest CUDA version that the driver supports: 1000 times the major number plus 10 times the minor one.
 func Version() (int, error) {
 	if err := shim.Open(); err != nil {
 		return 0, err
@@ -70,7 +70,7 @@ func listCards() ([]gpu.Card, error) {
 	return list, nil
 }
 
-// describe asks the driver what Info tells of a card.
+// describe queries the Info of a card.
 func describe(device cu.Device) (info gpu.Info, err error) {
 	if info.Name, err = device.Name(); err != nil {
 		return info, check("cuDeviceGetName", err)
@@ -104,14 +104,14 @@ func describe(device cu.Device) (info gpu.Info, err error) {
 	return info, nil
 }
 
-// card is a card, and how often its primary context was reset.
+// card is a card with a count of resets of its primary context.
 type card struct {
 	device cu.Device
 	info   gpu.Info
 
 	mu sync.Mutex
-	// resets counts. A context that was opened before a reset is gone with all that was in it, and closing it
-	// must not reset what others have opened since.
+	// resets is the number of resets. A reset destroys all contexts that were opened before it, with their contents. Closing such a context
+	// must not reset contexts opened since.
 	resets int
 }
 
@@ -127,7 +127,7 @@ func (c *card) Open() (gpu.Context, error) {
 	return &context{card: c, handle: handle, opened: c.resets, modules: modules{find: kernels.Module}}, nil
 }
 
-// release gives up a context. With reset it is destroyed before, if no other's close did that already.
+// release releases a context. With reset it first destroys the primary context, unless closing another one has already done so.
 func (c *card) release(opened int, reset bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,7 +139,7 @@ func (c *card) release(opened int, reset bool) error {
 	return errors.Join(failed, check("cuDevicePrimaryCtxRelease", c.device.ReleasePrimaryCtx()))
 }
 
-// alive tells whether what a context has on the card was not destroyed by a reset.
+// alive reports whether a context's state on the card has not been destroyed by a reset.
 func (c *card) alive(opened int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	kernels "github.com/troupe-run/troupe/kernels/cuda"
 )
 
-// A block of the tests' kernels.
+// block is the block size of the tests' kernels.
 var block = [3]uint32{128, 1, 1}
 
 func TestCards(t *testing.T) {
@@ -71,7 +71,7 @@ func TestMemory(t *testing.T) {
 	must(t, s.CopyIn(a, host))
 	must(t, s.Fill(a+100, 0xee, 50))
 	must(t, s.Copy(b, a, size))
-	must(t, s.Fill(a, 1, size)) // which b must not see
+	must(t, s.Fill(a, 1, size)) // must not affect b
 	must(t, s.CopyOut(back, b))
 	must(t, s.Synchronize())
 	want := bytes.Clone(host)
@@ -93,7 +93,7 @@ func TestMemory(t *testing.T) {
 	must(t, c.Close(false))
 }
 
-// pinned is memory of the host that a context has pinned.
+// pinned returns host memory that a context has pinned.
 func pinned(c gpu.Context, size int64) ([]byte, error) {
 	b := make([]byte, size)
 	return b, c.Pin(b)
@@ -126,7 +126,7 @@ func TestOutOfMemory(t *testing.T) {
 	must(t, c.Close(false))
 }
 
-// masked has the card keep those of n numbers that are above zero, and tells whether the result is right.
+// masked makes the card keep those of n numbers that are above zero, and reports whether the result is right.
 func masked(c gpu.Context, n int) (right bool, err error) {
 	var addr [3]uint64
 	for i := range addr {
@@ -311,7 +311,7 @@ func TestThreads(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			runtime.LockOSThread()
-			// Nobody bound this thread yet, unless the one that it was made from lent it its context.
+			// This thread is not bound yet, unless the thread that created it passed on its context.
 			if err := c.Bind(); err != nil {
 				t.Error(err)
 				return
@@ -335,14 +335,14 @@ func TestUnboundThread(t *testing.T) {
 		_, err := c.Alloc(1 << 10)
 		failed <- err
 	}()
-	// A thread that Go used before may be bound to a context that is gone.
+	// A thread that Go used before may be bound to a destroyed context.
 	if err := <-failed; status.CodeOf(err) == status.OK || !strings.Contains(err.Error(), "CONTEXT") {
 		t.Errorf("an unbound thread took memory: %v", err)
 	}
 	must(t, c.Close(false))
 }
 
-// TestReset breaks the primary context, which two of the process's devices have open, and opens both anew.
+// TestReset breaks the primary context, which two of the process's devices have open, and reopens both.
 func TestReset(t *testing.T) {
 	one := openCard(t)
 	two := openCard(t)
@@ -351,7 +351,7 @@ func TestReset(t *testing.T) {
 	must(t, err)
 	s, err := one.NewStream()
 	must(t, err)
-	// The address is on no card: far from what any driver hands out.
+	// The address is not on any card: far from what drivers allocate.
 	const nowhere = 0x10
 	err = errors.Join(s.Launch(f, [3]uint32{1, 1, 1}, block, 0, []uint64{nowhere, nowhere, nowhere, 100}), s.Synchronize())
 	var e *gpu.Error
@@ -369,7 +369,7 @@ func TestReset(t *testing.T) {
 	wantMasked(t, one)
 	kept, err := one.Alloc(1 << 10)
 	must(t, err)
-	must(t, two.Close(true)) // which must not take away what one has since
+	must(t, two.Close(true)) // must not destroy what one has allocated since
 	must(t, one.Bind())
 	must(t, one.Free(kept))
 	wantMasked(t, one)
@@ -392,8 +392,8 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
-// BenchmarkLaunch is what a launch of a small kernel costs its caller, and on a card that runs them slower than they
-// are queued what it costs the card.
+// BenchmarkLaunch measures the caller's cost of launching a small kernel. On a card that runs them slower than they are queued, it measures
+// the card's cost.
 func BenchmarkLaunch(b *testing.B) {
 	c := openCard(b)
 	f, err := c.Function("add_f32")

@@ -11,8 +11,7 @@ import (
 	"github.com/troupe-run/troupe/devices/gpu"
 )
 
-// check makes a *gpu.Error of what a function of cu returned; nil stays nil. cu's errors are the
-// driver's codes, of a type that it does not export.
+// check returns a *gpu.Error for an error of a cu function, or nil for nil. cu's errors are the driver's codes, in an unexported type.
 func check(call string, err error) error {
 	if err == nil {
 		return nil
@@ -20,7 +19,7 @@ func check(call string, err error) error {
 	return failure(call, C.CUresult(reflect.ValueOf(err).Int()), "")
 }
 
-// result is check for a function of the driver that is called directly.
+// result is check for driver functions that are called directly.
 func result(call string, code C.CUresult) error {
 	if code == C.CUDA_SUCCESS {
 		return nil
@@ -28,7 +27,7 @@ func result(call string, code C.CUresult) error {
 	return failure(call, code, "")
 }
 
-// failure describes a code that is no success; more, where there is some, is added to the driver's text.
+// failure describes an error code; more, if any, is appended to the driver's text.
 func failure(call string, code C.CUresult, more string) error {
 	e := &gpu.Error{Call: call, Code: int(code), Name: "an unknown error", Text: "no description",
 		OutOfMemory: code == C.CUDA_ERROR_OUT_OF_MEMORY, Sticky: sticky(int(code))}
@@ -45,8 +44,8 @@ func failure(call string, code C.CUresult, more string) error {
 	return e
 }
 
-// sticky tells whether the context is of no use after an error: those of which cuda.h says that the context cannot be
-// used, or that the process is left in an inconsistent state.
+// sticky reports whether an error makes the context unusable: cuda.h says of these that the context cannot be used, or that the process is
+// in an inconsistent state.
 func sticky(code int) bool {
 	switch code {
 	case 214, // ECC_UNCORRECTABLE

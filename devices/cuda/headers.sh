@@ -42,5 +42,5 @@ else
     test -f "$cache/include/cuda.h" || fetch
     include=$(cd "$cache/include" && pwd)
 fi
-# headers13 goes first: it gives back what CUDA 13 took from cu. -w: warnings about cu's code help nobody here.
+# headers13 comes first: it restores the names that CUDA 13 took from cu. -w: warnings about cu's code are of no use here.
 echo "-O2 -w '-I$here/headers13' '-I$include'"

@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// useDriver lets the tests run on the machine's driver where it has one, and else on the fake, or on what
-// TROUPE_LIBCUDA names: "system" stands for the machine's.
+// useDriver makes the tests use the machine's driver if there is one, otherwise the fake one. TROUPE_LIBCUDA overrides this; "system" means
+// the machine's driver.
 func useDriver(t testing.TB) {
 	switch os.Getenv("TROUPE_LIBCUDA") {
 	case "":
@@ -35,7 +35,7 @@ func useDriver(t testing.TB) {
 	}
 }
 
-// openCard opens the first card and binds the test's thread, which ends with the test: it is never unlocked.
+// openCard opens the first card and binds the test's thread. The thread is never unlocked, so it ends with the test.
 func openCard(t testing.TB) *context {
 	t.Helper()
 	runtime.LockOSThread()

@@ -15,23 +15,23 @@ import (
 	"github.com/troupe-run/troupe/devices/gpu"
 )
 
-// finder gives the PTX of the module that has a function, and a name of the module's own.
+// finder returns the PTX of the module that contains a function, and the module's name.
 type finder func(function string) (name, ptx string, ok bool)
 
-// modules are what a context has loaded: each module when its first function is asked for, and once.
+// modules are the modules that a context has loaded. Each is loaded once, when its first function is requested.
 type modules struct {
 	find finder
 
 	mu        sync.Mutex
 	loaded    map[string]C.CUmodule
 	functions map[string]gpu.Function
-	shared    map[gpu.Function]uint32 // dynamic shared memory beyond usual that was asked for
+	shared    map[gpu.Function]uint32 // dynamic shared memory above usual that was requested
 }
 
-// usual is the shared memory of a block, in bytes, that every card gives without being asked.
+// usual is the shared memory of a block, in bytes, that every card provides without a request.
 const usual = 48 << 10
 
-// allow lets a function's launches have more dynamic shared memory than usual.
+// allow permits a function's launches more dynamic shared memory than usual.
 func (m *modules) allow(f gpu.Function, shared uint32) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -75,12 +75,12 @@ func (m *modules) function(name string) (gpu.Function, error) {
 	return m.functions[name], nil
 }
 
-// load compiles a module for the card, or finds it in the driver's cache on disk.
+// load compiles a module for the card, or finds it in the driver's disk cache.
 func (m *modules) load(name, ptx string) (C.CUmodule, error) {
 	if handle, ok := m.loaded[name]; ok {
 		return handle, nil
 	}
-	// cu has a call with a log too, which lets the driver write into Go's memory behind cgo's back.
+	// cu also has a call with a log, but that makes the driver write to Go memory without cgo's knowledge.
 	const size = 16 << 10
 	log := (*C.char)(C.calloc(1, size))
 	defer C.free(unsafe.Pointer(log))
@@ -97,7 +97,7 @@ func (m *modules) load(name, ptx string) (C.CUmodule, error) {
 	return handle, nil
 }
 
-// unload gives the modules back, and with them their functions.
+// unload unloads the modules, which invalidates their functions.
 func (m *modules) unload() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

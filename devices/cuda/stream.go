@@ -22,7 +22,7 @@ type stream struct {
 	modules *modules // of its context
 }
 
-// handle is the stream as the driver knows it.
+// handle returns the driver's handle of the stream.
 func (s *stream) handle() C.CUstream { return C.CUstream(unsafe.Pointer(s.C())) }
 
 func (s *stream) Launch(f gpu.Function, grid, block [3]uint32, shared uint32, args []uint64) error {
@@ -52,7 +52,7 @@ func (s *stream) CopyOut(dst []byte, src uint64) error {
 		cu.MemcpyDtoHAsync(unsafe.Pointer(&dst[0]), cu.DevicePtr(src), int64(len(dst)), s.Stream))
 }
 
-// Copy relies on unified addressing, which every 64-bit process has: an address says on which card it is.
+// Copy relies on unified addressing, which every 64-bit process has: an address identifies its card.
 func (s *stream) Copy(dst, src uint64, bytes int64) error {
 	if bytes == 0 {
 		return nil

@@ -6,18 +6,17 @@ import (
 )
 
 const (
-	// grain is what sizes are rounded up to, and the alignment of every block: that of the driver's memory.
+	// grain is the unit that sizes are rounded up to, and the alignment of every block: that of the driver's memory.
 	grain    = 256
 	arenaBin = 40 // 256 bytes to 128 TiB, one for each power of two
 )
 
-// arena divides regions of addresses into blocks: best fit, with neighbours that are free always joined. Free
-// blocks lie in bins by the power of two of their size, each ordered by size and then address, so that the fit is
-// the smallest and of those the lowest. It knows addresses alone, touches no memory, and is not safe for
-// concurrent use.
+// arena divides regions of addresses into blocks. It allocates by best fit and always merges free neighbours. Free blocks are in bins by
+// the power of two of their size, ordered by size and then address, so the fit is the smallest and of those the lowest. An arena handles
+// only addresses, touches no memory, and is not safe for concurrent use.
 type arena struct {
 	bins    [arenaBin][]*block
-	filled  uint64 // the bins that are not empty
+	filled  uint64 // bit set of the nonempty bins
 	used    map[uint64]*block
 	regions []*region
 	spare   []*block
@@ -25,7 +24,7 @@ type arena struct {
 	bytes, inUse, peak, largest, allocations int64
 }
 
-// region is addresses that were added at once.
+// region is a range of addresses that was added in one call.
 type region struct {
 	addr uint64
 	size int64
@@ -38,10 +37,10 @@ type block struct {
 	region     *region
 	prev, next *block // neighbours in the region
 	free       bool
-	stamp      uint64 // of a free block: the latest of what its parts were given back with
+	stamp      uint64 // of a free block: the latest stamp that its parts were freed with
 }
 
-// rounded is the size of a block for bytes.
+// rounded returns the size of a block for bytes.
 func rounded(bytes int64) int64 { return max(grain, (bytes+grain-1)&^(grain-1)) }
 
 func binOf(size int64) int { return min(bits.Len64(uint64(size/grain))-1, arenaBin-1) }
@@ -59,7 +58,7 @@ func compareBlocks(a, b *block) int {
 	return 0
 }
 
-// add gives the arena a region, a multiple of grain in size.
+// add adds a region, whose size is a multiple of grain, to the arena.
 func (a *arena) add(addr uint64, size int64) *region {
 	r := &region{addr, size}
 	a.regions = append(a.regions, r)
@@ -70,9 +69,9 @@ func (a *arena) add(addr uint64, size int64) *region {
 	return r
 }
 
-// take gives the address of a block of bytes, and the stamp of the last that used any of it. ok is
-// false where no free block is large enough.
-func (a *arena) take(bytes int64) (addr, stamp uint64, ok bool) {
+// allocate allocates a block of bytes. It returns its address, and the stamp of the last use of any of it. ok is false if no free block is
+// large enough.
+func (a *arena) allocate(bytes int64) (addr, stamp uint64, ok bool) {
 	size := rounded(bytes)
 	b := a.fit(size)
 	if b == nil {
@@ -99,7 +98,7 @@ func (a *arena) take(bytes int64) (addr, stamp uint64, ok bool) {
 	return b.addr, b.stamp, true
 }
 
-// fit is the smallest free block of size or more.
+// fit returns the smallest free block of at least size.
 func (a *arena) fit(size int64) *block {
 	bin := binOf(size)
 	if list := a.bins[bin]; len(list) > 0 {
@@ -118,8 +117,8 @@ func (a *arena) fit(size int64) *block {
 	return nil
 }
 
-// give takes a block back and joins it with its neighbours. It tells the region; nil for an address that is not in use.
-func (a *arena) give(addr, stamp uint64) *region {
+// free frees a block and merges it with its neighbours. It returns the block's region, or nil if the address is not in use.
+func (a *arena) free(addr, stamp uint64) *region {
 	b := a.used[addr]
 	if b == nil {
 		return nil
@@ -140,7 +139,7 @@ func (a *arena) give(addr, stamp uint64) *region {
 	return b.region
 }
 
-// join makes b and its upper neighbour n one block. Neither lies in a bin.
+// join merges b and its upper neighbour n into one block. Neither may be in a bin.
 func (a *arena) join(b, n *block) {
 	b.size += n.size
 	b.stamp = max(b.stamp, n.stamp)
@@ -179,8 +178,7 @@ func (a *arena) remove(b *block) {
 	}
 }
 
-// idle removes a region of which nothing is in use, and whose last use has a stamp of at most done; nil
-// where there is none.
+// idle removes and returns a region without used blocks whose last use has a stamp of at most done, or returns nil.
 func (a *arena) idle(done uint64) *region {
 	for _, list := range a.bins {
 		for _, b := range list {
@@ -198,7 +196,7 @@ func (a *arena) idle(done uint64) *region {
 	return nil
 }
 
-// room is the size of the largest free block.
+// room returns the size of the largest free block.
 func (a *arena) room() int64 {
 	if a.filled == 0 {
 		return 0

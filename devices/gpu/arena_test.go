@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// plain is an arena as one would write it without a thought for speed: the oracle of the other.
+// plain is a simple, slow arena: the oracle.
 type plain struct {
 	free []plainBlock // by address, neighbours joined
 	used map[uint64]plainBlock
@@ -53,8 +53,7 @@ func (p *plain) add(b plainBlock) {
 	}
 }
 
-// compareArenas does what data says with an arena and with the oracle. Regions lie next to each other, so that
-// joining them shows.
+// compareArenas applies the operations in data to an arena and to the oracle. Regions are adjacent, so wrongly merged ones are detected.
 func compareArenas(t *testing.T, data []byte) {
 	var a arena
 	p := plain{used: map[uint64]plainBlock{}}
@@ -86,7 +85,7 @@ func compareArenas(t *testing.T, data []byte) {
 			}
 			p.free = slices.Delete(p.free, j, j+1)
 		case what < 9:
-			addr, stamp, ok := a.take(arg)
+			addr, stamp, ok := a.allocate(arg)
 			addr2, stamp2, ok2 := p.take(arg)
 			if addr != addr2 || stamp != stamp2 || ok != ok2 {
 				t.Fatalf("taking %d gives %d, %d, %v; want %d, %d, %v", arg, addr, stamp, ok, addr2, stamp2, ok2)
@@ -98,7 +97,7 @@ func compareArenas(t *testing.T, data []byte) {
 			j := int(arg) % len(live)
 			addr := live[j]
 			live = slices.Delete(live, j, j+1)
-			a.give(addr, uint64(i))
+			a.free(addr, uint64(i))
 			b := p.used[addr]
 			delete(p.used, addr)
 			b.stamp = uint64(i)
@@ -106,7 +105,7 @@ func compareArenas(t *testing.T, data []byte) {
 		}
 		check(t, &a, &p)
 	}
-	if a.give(1, 0) != nil {
+	if a.free(1, 0) != nil {
 		t.Error("what is not in use was given back")
 	}
 }
@@ -149,10 +148,10 @@ func TestArenaMakesNoGarbage(t *testing.T) {
 	var addrs [50]uint64
 	if n := testing.AllocsPerRun(100, func() {
 		for i := range addrs {
-			addrs[i], _, _ = a.take(int64(i * 100))
+			addrs[i], _, _ = a.allocate(int64(i * 100))
 		}
 		for _, addr := range addrs {
-			a.give(addr, 1)
+			a.free(addr, 1)
 		}
 	}); n > 0 {
 		t.Errorf("%v allocations for blocks", n)

@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// BenchmarkLaunch is what giving and launching a kernel costs beside the driver's own work.
+// BenchmarkLaunch measures giving and launching a kernel, without the driver's own work.
 func BenchmarkLaunch(b *testing.B) {
 	m := newMachine(1, 1<<20)
 	d := open(b, m.cards[0], nil)
@@ -25,8 +25,7 @@ func BenchmarkLaunch(b *testing.B) {
 	}
 }
 
-// BenchmarkStep is a step that brings a number to the card, computes three times in memory of its own, and brings the
-// result back.
+// BenchmarkStep measures a step that uploads a number to the card, computes three times in new memory, and downloads the result.
 func BenchmarkStep(b *testing.B) {
 	m := newMachine(1, 1<<20)
 	d := open(b, m.cards[0], nil)

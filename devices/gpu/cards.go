@@ -8,10 +8,10 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Cards is a driver's cards as servers take them.
+// Cards adapts a driver's cards for servers.
 func Cards(driver Driver) devices.GPUs { return &found{driver: driver} }
 
-// found is the cards as they were listed last.
+// found holds the cards of the last listing.
 type found struct {
 	driver Driver
 
@@ -36,7 +36,7 @@ func (f *found) Cards() ([]cards.Card, error) {
 	return described, nil
 }
 
-// Open makes a device of a card that was listed last.
+// Open makes a device on a card of the last listing.
 func (f *found) Open(plan cards.Device, at devices.Place) (devices.Device, error) {
 	f.mu.Lock()
 	list := f.cards

@@ -14,49 +14,51 @@ import (
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/rights"
 	"github.com/troupe-run/troupe/kernels"
 )
 
 var sprintf = fmt.Sprintf
 
-// Options say what a device is made of.
+// Options configure a device.
 type Options struct {
-	// Card is the card, and Index its number among those that the process may use, for the description.
+	// Card is the card, and Index its number among the cards available to the process, for the description.
 	Card  Card
 	Index int
-	// Name is the device's full name, Job the name of its default container, and System where its
-	// containers are actors; nil for containers that are plain maps.
+	// Name is the device's full name, Job the name of its default container, and System the actor system of its containers; if System is
+	// nil, they are plain maps.
 	Name, Job string
 	System    *actor.ActorSystem
-	// Host is where its tensors in host memory come from: the pool of the task's CPU.
+	// Host is the memory for its tensors in host memory: the pool of the task's CPU.
 	Host *tensor.Pool
-	// MemoryLimit is the most bytes that its tensors may take of the card. Where it is 0, MemoryFraction is that part of
-	// the card's memory. Where both are 0, it is all that is free on the card when the device is opened, but for what
-	// TensorFlow leaves to the system.
+	// MemoryLimit is the maximum number of bytes of its tensors on the card. If it is 0, MemoryFraction is the fraction of the card's
+	// memory to use. If both are 0, the limit is all memory that is free on the card when the device is opened, minus what TensorFlow
+	// leaves to the system.
 	MemoryLimit    int64
 	MemoryFraction float64
-	// AllowGrowth takes memory from the card as it is needed. Otherwise the first tensor takes all.
+	// AllowGrowth allocates memory on the card as needed. Otherwise the first tensor allocates all.
 	AllowGrowth bool
-	// HostLimit bounds the pinned host memory for copies from and to the card; 0 for an eighth of the pool's
-	// limit and at most 4 GiB. Beyond it copies are slower.
+	// HostLimit bounds the pinned host memory for copies to and from the card; 0 means an eighth of the pool's limit, at most 4 GiB. Beyond
+	// the limit, copies are slower.
 	HostLimit int64
-	// rest is the time between two tries to start a device anew, and grace what the card gets to do the work of steps that
-	// were cancelled, and of a device that ends; 0 for the usual times.
+	// rest is the time between two attempts to restart a device. grace is the time for the card to finish the work of cancelled steps, and
+	// of a device that ends. 0 means the defaults.
 	rest, grace time.Duration
-	// Log is told of the loss of the device and of what could not be given back; nil is the default log.
+	// Log receives the loss of the device and failures to release resources; nil means the default logger.
 	Log *slog.Logger
 }
 
-// Device is one card, or a part of its memory, as a device of a task. It is safe for concurrent use.
+// Device is a card, or a part of its memory, as a device of a task. It is safe for concurrent use.
 //
-// What is given to it runs in the order of giving: see kernels.Accelerator. It may be lost, when the card or a
-// kernel fails in a way that breaks the driver's context. Then all steps with work on it fail with UNAVAILABLE,
-// its variables are gone, and it is started anew, with another incarnation.
+// Work runs in the order in which it was given: see kernels.Accelerator. A device is lost if the card or a kernel fails in a way that
+// breaks the driver's context. Then all steps with work on it fail with UNAVAILABLE, its variables are gone, and it is restarted with
+// another incarnation.
 type Device struct {
 	*core
-	name      string // as the device is called here; core.name is its first name
+	name      string // the device's name in this view; core.name is its first name
 	resources *containers.Manager
 	host      *tensor.Pool // its tensors in host memory
+	rights    *rights.Session
 }
 
 var (
@@ -65,7 +67,7 @@ var (
 	_ kernels.Accelerator = (*Device)(nil)
 )
 
-// core is what a device and its views by isolated sessions share.
+// core is shared by a device and its views for sessions.
 type core struct {
 	opts          Options
 	name          string
@@ -73,20 +75,20 @@ type core struct {
 	limit         int64 // bytes of memory
 	queue         *queue
 	life          atomic.Pointer[life]
-	ended         chan struct{} // the device's threads have ended
+	ended         chan struct{} // closed when the device's threads have ended
 	waiterThreads sync.WaitGroup
 	waits         struct{ compute, in, out, peers *waiter }
 
 	mu       sync.Mutex
 	works    map[*kernels.Step]*work
 	managers []weak.Pointer[containers.Manager]
-	tried    time.Time // when starting anew was tried last
-	waking   bool      // a timer wakes the thread when it is time to try again
-	closing  error     // what giving back failed with
+	tried    time.Time // time of the last attempt to restart
+	waking   bool      // a timer will wake the thread for the next attempt
+	closing  error     // error of the final release
 
 	notices notices
 	closed  atomic.Bool
-	seen    atomic.Uint64 // what was given at the last Trim
+	seen    atomic.Uint64 // value of queue.given at the last Trim
 }
 
 // Open starts a device on a card. The error names the card.
@@ -111,68 +113,84 @@ func Open(o Options) (*Device, error) {
 	return dev, nil
 }
 
-// keep remembers a manager of containers, which a loss empties.
+// keep remembers a container manager, which a loss empties.
 func (d *core) keep(m *containers.Manager) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.managers) == cap(d.managers) { // before it grows, since sessions come and go
+	if len(d.managers) == cap(d.managers) { // prune before it grows, since sessions come and go
 		d.managers = slices.DeleteFunc(d.managers, func(w weak.Pointer[containers.Manager]) bool { return w.Value() == nil })
 	}
 	d.managers = append(d.managers, weak.Make(m))
 }
 
-// WithResources is the same device with containers of its own.
+// WithResources returns the same device with its own containers.
 func (d *Device) WithResources(r *containers.Manager) devices.Device {
 	d.keep(r)
-	return &Device{core: d.core, name: d.name, resources: r, host: d.host}
+	c := *d
+	c.resources = r
+	return &c
 }
 
-// Renamed is the same device under another full name.
+// Renamed returns the same device under another full name.
 func (d *Device) Renamed(name string) devices.Device {
-	return &Device{core: d.core, name: name, resources: d.resources, host: d.host}
+	c := *d
+	c.name = name
+	return &c
 }
 
-// Within is the same device, whose tensors in host memory count against a quota.
+// Within returns the same device, with its tensors in host memory also counted against a quota.
 func (d *Device) Within(q *tensor.Quota) devices.Device {
-	return &Device{core: d.core, name: d.name, resources: d.resources, host: d.host.Under(q)}
+	c := *d
+	c.host = d.host.Under(q)
+	return &c
 }
 
-// Name is the full device name.
+// For returns the same device for a session with the given rights.
+func (d *Device) For(r *rights.Session) devices.Device {
+	c := *d
+	c.rights, c.resources = r, d.resources.For(r)
+	return &c
+}
+
+// Rights returns the rights of the device's session.
+func (d *Device) Rights() *rights.Session { return d.rights }
+
+// Name returns the full device name.
 func (d *Device) Name() string { return d.name }
 
-// Type is GPU.
+// Type returns "GPU".
 func (d *core) Type() string { return "GPU" }
 
-// Incarnation is a random number of the device's start, never 0. It changes when the device is started anew.
+// Incarnation returns a random number that identifies the device's start, never 0. It changes when the device is restarted.
 func (d *core) Incarnation() uint64 { return d.life.Load().number }
 
-// MemoryLimit is the most bytes that tensors on the device may take.
+// MemoryLimit returns the maximum number of bytes of tensors on the device.
 func (d *core) MemoryLimit() int64 { return d.limit }
 
-// Description is what TensorFlow's physical_device_desc says.
+// Description returns the text of TensorFlow's physical_device_desc.
 func (d *core) Description() string {
 	return fmt.Sprintf("device: %d, name: %s, pci bus id: %s, compute capability: %d.%d", d.opts.Index, d.info.Name, d.info.PCI, d.info.Compute/10, d.info.Compute%10)
 }
 
-// Card describes the card for the choice of functions and sizes.
+// Card describes the card, for choosing functions and sizes.
 func (d *core) Card() kernels.Card {
 	return kernels.Card{Compute: d.info.Compute, Processors: d.info.Processors, SharedMemory: d.info.SharedMemory}
 }
 
-// Pool is where the device's tensors in host memory come from.
+// Pool returns the memory for the device's tensors in host memory.
 func (d *Device) Pool() *tensor.Pool { return d.host }
 
-// Memory is the card's memory, as long as the device is not lost.
+// Memory returns the card's memory. It is valid until the device is lost.
 func (d *core) Memory() tensor.Memory { return d.life.Load().memory }
 
-// Resources are the device's containers.
+// Resources returns the device's containers.
 func (d *Device) Resources() *containers.Manager { return d.resources }
 
-// Parallel spreads a loop over the process's workers.
+// Parallel divides a loop between the process's workers.
 func (d *core) Parallel(n, grain int, body func(lo, hi int)) { devices.Parallel(n, grain, body) }
 
-// Close ends the device: what was given and has not begun fails with CANCELLED, and what runs on the card is
-// waited for, for a bounded time. Tensors that are still in its memory are lost.
+// Close ends the device. Work that has not begun fails with CANCELLED; Close waits for work that runs on the card, for a bounded time.
+// Tensors that are still in its memory are lost.
 func (d *core) Close() error {
 	d.closed.Store(true)
 	d.queue.close()

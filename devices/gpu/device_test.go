@@ -9,8 +9,8 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// TestOrder has steps compute chains over tensors whose memory is given back at once, so that others get it, while uploads
-// and downloads run in streams of their own. With whatever chance has run first, each sees its own values.
+// TestOrder runs steps that compute chains over tensors whose memory is released and reused at once, while uploads and downloads run in
+// their own streams. Whatever order chance picks, each step must see its own values.
 func TestOrder(t *testing.T) {
 	for seed := range uint64(20) {
 		m := newMachine(1, 1<<20)
@@ -95,7 +95,7 @@ func TestLargeUpload(t *testing.T) {
 	}
 }
 
-// What is received into memory that the device gives is uploaded out of it, without a copy by way of other pinned memory.
+// TestLanding checks that data received into memory allocated by the device is uploaded without another copy through pinned memory.
 func TestLanding(t *testing.T) {
 	m := newMachine(1, 64<<20)
 	d := open(t, m.cards[0], nil)
@@ -119,7 +119,7 @@ func TestLanding(t *testing.T) {
 	}
 }
 
-// Where there is no pinned memory, ordinary memory is given.
+// TestLandingWithoutRoom checks that Land uses ordinary memory if there is no pinned memory.
 func TestLandingWithoutRoom(t *testing.T) {
 	d := open(t, newMachine(1, 64<<20).cards[0], func(o *Options) { o.HostLimit = 1 })
 	landed, err := d.Land(tensor.Float32, tensor.Shape{100, 200})

@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// end decides which comes first: the end of some work, or that of the step which waits for it.
+// end decides which comes first: the end of some work, or the cancellation of the step that waits for it.
 type end struct {
 	mu       sync.Mutex
 	over     bool
@@ -16,8 +16,7 @@ type end struct {
 	timer    *time.Timer
 }
 
-// watch calls cancelled, if it comes first, when the step has been cancelled for as long as grace, with the error that
-// cancelled it.
+// watch calls cancelled with the step's error when the step has been cancelled for grace, unless the work ends first.
 func watch(step *kernels.Step, grace time.Duration, cancelled func(error)) *end {
 	e := &end{}
 	if step == nil {
@@ -50,7 +49,7 @@ func watch(step *kernels.Step, grace time.Duration, cancelled func(error)) *end 
 	return e
 }
 
-// first tells whether the caller is the first to ask.
+// first reports whether the caller is the first to ask.
 func (e *end) first() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -55,7 +55,7 @@ func TestFailedLaunchFailsItsStep(t *testing.T) {
 	}
 }
 
-// cancelled waits until a step is cancelled, and gives the reason.
+// cancelled waits until a step is cancelled, and returns the reason.
 func cancelled(step *kernels.Step) *status.Error {
 	c := make(chan error, 1)
 	if _, ok := step.Cancellation.OnCancel(func(err error) { c <- err }); !ok {
@@ -64,7 +64,7 @@ func cancelled(step *kernels.Step) *status.Error {
 	return status.From(<-c)
 }
 
-// variable is a variable of a device with a value in its memory.
+// variable returns a variable of a device with a value in its memory.
 func variable(t *testing.T, d *testDevice, value byte) *containers.Variable {
 	t.Helper()
 	r, err := d.Resources().LookupOrCreate("", "Var", "v", func() (containers.Resource, error) {
@@ -149,7 +149,7 @@ func works(t testing.TB, d *testDevice) {
 	}
 }
 
-// TestLossOfASharedCard: two devices with parts of one card are lost together, and both serve again.
+// TestLossOfASharedCard checks that two devices with parts of one card are lost together, and that both serve again.
 func TestLossOfASharedCard(t *testing.T) {
 	card := newMachine(1, 1<<20).cards[0]
 	share := func(name string, part float64) *testDevice {
@@ -179,8 +179,8 @@ func TestLossOfASharedCard(t *testing.T) {
 	wantError(t, settle(t, b, other), status.Unavailable, "b was lost")
 }
 
-// TestLossAgain: a card that is lost again within the time of rest is back after it, also where nobody uses
-// the other device on it.
+// TestLossAgain checks that a card that is lost again within the rest time is restarted after it, even if the other device on it is not
+// used.
 func TestLossAgain(t *testing.T) {
 	card := newMachine(1, 1<<20).cards[0]
 	share := func(name string) *testDevice {
@@ -227,7 +227,7 @@ func TestOutOfService(t *testing.T) {
 	works(t, d)
 }
 
-// TestWorkThatDoesNotEnd: what waits for the card ends with its step; the memory stays until the card is done.
+// TestWorkThatDoesNotEnd checks that waiting for the card ends with the step, and that the memory is kept until the card is done.
 func TestWorkThatDoesNotEnd(t *testing.T) {
 	card := newMachine(1, 1<<20).cards[0]
 	d := open(t, card, func(o *Options) { o.grace = time.Millisecond })
@@ -252,7 +252,7 @@ func TestWorkThatDoesNotEnd(t *testing.T) {
 	works(t, d)
 }
 
-// TestQueueIsFull: a step that was cancelled does not wait for room in the queue of a card that hangs.
+// TestQueueIsFull checks that a cancelled step does not wait for room in the queue of a card that hangs.
 func TestQueueIsFull(t *testing.T) {
 	card := newMachine(1, 1<<20).cards[0]
 	d := open(t, card, func(o *Options) { o.grace = time.Millisecond })
@@ -282,7 +282,7 @@ func TestQueueIsFull(t *testing.T) {
 	step.Cancellation.Cancel(status.Errorf(status.Cancelled, "enough"))
 	var err error
 	for err == nil { // until the queue is full
-		err = d.give(inStep(step, "n"), command{kind: fillCommand, dst: x.Address(), bytes: 1}, nil)
+		err = d.submit(inStep(step, "n"), command{kind: fillCommand, dst: x.Address(), bytes: 1}, nil)
 	}
 	wantError(t, err, status.Unavailable, "too much to do")
 	wantError(t, settle(t, d, step), status.Unavailable, "too much to do")
@@ -292,7 +292,7 @@ func TestQueueIsFull(t *testing.T) {
 	x.Release()
 }
 
-// TestCloseWhileWorkIsQueued: all that waits is told, and the threads end.
+// TestCloseWhileWorkIsQueued checks that all waiting work completes with an error, and that the threads end.
 func TestCloseWhileWorkIsQueued(t *testing.T) {
 	card := newMachine(1, 8<<20).cards[0]
 	d := open(t, card, nil)

@@ -11,9 +11,9 @@ type fakeStream struct {
 	ops []op
 }
 
-// op is something in a stream: work, the recording of an event, or the wait for one.
+// op is an operation in a stream: work, the recording of an event, or the wait for one.
 type op struct {
-	run    func() error // ends with errGate while it cannot run
+	run    func() error // returns errGate while it cannot run
 	record *recording
 	wait   *recording
 }
@@ -48,7 +48,7 @@ func (s *fakeStream) put(name string, o op) error {
 	return nil
 }
 
-// step runs the next op, or what it waits for; false if nothing can run.
+// step runs the next op, or what it waits for. It returns false if nothing can run.
 func (s *fakeStream) step() bool {
 	if len(s.ops) == 0 || s.x.card.broken != nil {
 		return false
@@ -203,8 +203,8 @@ func (e *fakeEvent) Close() error {
 	return err
 }
 
-// functions are the kernels of all fake cards. Operands of those for tests are bytes; others are named like
-// those of ops, of which Sign's has a bug.
+// functions are the kernels of all fake cards. The operands of test kernels are bytes. Others have the names of ops' kernels; Sign's has a
+// bug.
 var functions = []struct {
 	name string
 	run  func(s *fakeStream, args []uint64) error

@@ -8,13 +8,13 @@ import (
 	"unsafe"
 )
 
-// machine is a driver in Go whose cards are memory of the process. What is put into a stream runs late: when something waits
-// for it, or when chance has another stream run ahead, so that a missing event shows in what is computed. What no card
-// would take is an error that breaks the context: memory that was not allocated, calls on threads that are not bound.
+// machine is a driver in Go whose cards are memory of the process. Stream operations run late: when something waits for them, or when
+// chance lets another stream run ahead, so missing events affect results. Invalid operations break the context with an error, as on a card:
+// accesses to unallocated memory, calls on unbound threads.
 type machine struct {
 	mu      sync.Mutex
 	changed sync.Cond
-	chance  *rand.Rand // nil: nothing runs before it is waited for
+	chance  *rand.Rand // if nil, nothing runs before it is waited for
 	cards   []*fakeCard
 }
 
@@ -34,28 +34,28 @@ func (m *machine) Cards() (all []Card, err error) {
 	return all, nil
 }
 
-// fakeCard is a card; what is in its one context goes with a reset.
+// fakeCard is a card. A reset destroys the contents of its only context.
 type fakeCard struct {
 	m       *machine
 	index   int
 	memory  int64
 	next    uint64
 	used    int64
-	areas   []area // of the card's memory
+	areas   []area // allocated on the card
 	pinned  map[*byte]int
 	streams []*fakeStream
 	events  int
 	opened  int
 	resets  int
 	broken  *Error
-	// refuse, if not nil, is asked for an error before each call.
+	// refuse, if not nil, is called before each call and may return an error for it.
 	refuse func(call string) error
-	gates  map[string]bool // functions that wait until the gate opens
+	gates  map[string]bool // functions that wait until their gate opens
 	loads  int
 	idle   bool // launches do nothing
 }
 
-// shut has all launches of a function wait, or go on.
+// shut makes all launches of a function wait, or continue.
 func (m *machine) shut(function string, wait bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -74,7 +74,7 @@ func (c *fakeCard) Info() Info {
 	return Info{Name: "Fake", PCI: fmt.Sprintf("0000:0%d:00.0", c.index), Memory: c.memory, Compute: 90, Processors: 4, SharedMemory: 48 << 10}
 }
 
-// lock begins a call.
+// call begins a call.
 func (c *fakeCard) call(name string) error {
 	if c.broken != nil {
 		e := *c.broken
@@ -105,7 +105,7 @@ func (c *fakeCard) Open() (Context, error) {
 	return &fakeContext{card: c, epoch: c.resets, bound: map[int]bool{}}, nil
 }
 
-// at is the card's memory from addr on.
+// at returns n bytes of a card's memory at addr.
 func (m *machine) at(addr uint64, n int64) []byte {
 	for _, c := range m.cards {
 		for _, a := range c.areas {
@@ -251,7 +251,7 @@ func (x *fakeContext) Close(reset bool) error {
 	c.opened--
 	if reset && x.epoch == c.resets {
 		c.resets++
-		for _, s := range c.streams { // nobody waits any more for what is gone
+		for _, s := range c.streams { // release waits for destroyed events
 			for _, o := range s.ops {
 				if o.record != nil {
 					o.record.done = true

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// open makes a device on a card, which is closed when the test ends and must have given back everything by then.
+// open makes a device on a card. The device is closed when the test ends, and must have released everything by then.
 func open(t testing.TB, card *fakeCard, change func(*Options)) *testDevice {
 	t.Helper()
 	log := make(journal, 100)
@@ -48,7 +48,7 @@ func open(t testing.TB, card *fakeCard, change func(*Options)) *testDevice {
 	return &testDevice{d, log}
 }
 
-// testDevice is a device with what it writes to its log.
+// testDevice is a device with its log.
 type testDevice struct {
 	*Device
 	log journal
@@ -76,7 +76,7 @@ func (d *testDevice) told(t testing.TB, message string) {
 	}
 }
 
-// revive uses a lost device until it is started anew.
+// revive uses a lost device until it is restarted.
 func (d *testDevice) revive(t testing.TB) {
 	t.Helper()
 	late := time.After(30 * time.Second)
@@ -105,7 +105,7 @@ func (j journal) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// inStep is an execution of a node in a step.
+// inStep returns an execution of a node in a step.
 func inStep(step *kernels.Step, node string) *kernels.Context {
 	return &kernels.Context{Node: &graph.Node{Name: node, Op: "Test"}, Step: step}
 }
@@ -126,7 +126,7 @@ func settle(t testing.TB, d *testDevice, step *kernels.Step) error {
 	}
 }
 
-// fetch brings a tensor to the host.
+// fetch downloads a tensor to the host.
 func fetch(t testing.TB, d *testDevice, ctx *kernels.Context, x *tensor.Tensor) ([]byte, error) {
 	t.Helper()
 	type result struct {
@@ -159,7 +159,7 @@ func bytesOf(t testing.TB, n int, value byte) *tensor.Tensor {
 	return x
 }
 
-// add is dst = src + value.
+// add computes dst = src + value.
 func add(dst, src *tensor.Tensor, value byte) kernels.Launch {
 	return kernels.Launch{Function: "add", Args: []uint64{dst.Address(), src.Address(), uint64(src.Len()), uint64(value)}}
 }
@@ -174,7 +174,7 @@ func device(t testing.TB, d *testDevice, n int) *tensor.Tensor {
 	return x
 }
 
-// upload brings n bytes of a value to the device.
+// upload uploads n bytes of a value to the device.
 func upload(t testing.TB, d *testDevice, ctx *kernels.Context, n int, value byte) *tensor.Tensor {
 	t.Helper()
 	host := bytesOf(t, n, value)

@@ -15,29 +15,29 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// life is a device from one start to its loss: the context on the card and all that is in it. But for what
-// is said to be otherwise it is the device's thread's own.
+// life is a device from a start until its loss: the context on the card with everything in it. Unless noted otherwise, only the device's
+// thread may use it.
 type life struct {
 	device  *core
 	number  uint64 // the incarnation
 	share   *share
 	buried  bool  // it was lost, and nothing of it is left
-	closing error // what closing its context failed with
+	closing error // error from closing its context
 
 	context   Context
 	memory    *memory // safe for concurrent use
 	pinned    *pinned // safe for concurrent use
 	compute   Stream
-	in, out   Stream // copies from and to the host
+	in, out   Stream // copies to and from the host
 	peers     Stream // copies from other cards
 	functions map[string]Function
-	blas      Blas // the vendor's library of matrix products, nil where it is not there
+	blas      Blas // the vendor's library of matrix products; nil if there is none
 
-	marks []mark // of the compute stream, in order
-	last  uint64 // the position of the last command for the compute stream
+	marks []mark // in the compute stream, in order
+	last  uint64 // position of the last command for the compute stream
 
 	launched sync.Mutex
-	running  []running // launches that are not known to be done, in order; under launched
+	running  []running // launches not known to be done, in order; guarded by launched
 
 	spares struct {
 		sync.Mutex
@@ -49,7 +49,7 @@ type life struct {
 
 	leaving sync.WaitGroup // copies to other devices
 
-	use  sync.RWMutex // held for reading by other threads that call the context
+	use  sync.RWMutex // read-locked by other threads that call the context
 	shut bool         // the context is closed, or about to be
 }
 
@@ -83,10 +83,10 @@ func (l *life) open() error {
 	if err := l.context.Bind(); err != nil {
 		return err
 	}
-	// Before the memory is shared out: the library takes some for itself.
+	// Before the memory limit is computed: the library allocates some memory itself.
 	blas, err := l.context.Blas()
 	if err != nil {
-		d.opts.Log.Warn("a GPU does without its library of matrix products", "device", d.name, "error", err)
+		d.opts.Log.Warn("a GPU runs without its library of matrix products", "device", d.name, "error", err)
 	} else {
 		l.blas = blas
 	}
@@ -111,7 +111,7 @@ func (l *life) open() error {
 	return nil
 }
 
-// share is the limit of the device's memory on a card with these bytes free and in all.
+// share returns the memory limit of the device on a card with these free and total bytes.
 func (d *core) share(free, total int64) (int64, error) {
 	limit := d.opts.MemoryLimit
 	switch {
@@ -127,8 +127,8 @@ func (d *core) share(free, total int64) (int64, error) {
 	return limit, nil
 }
 
-// systemMemory is what TensorFlow leaves of a card's free memory to the driver and its libraries, by the major
-// number of the compute capability: MinSystemMemory in gpu_device.cc.
+// systemMemory returns the part of a card's free memory that TensorFlow leaves to the driver and its libraries, by the major compute
+// capability: MinSystemMemory in gpu_device.cc.
 func systemMemory(free int64, major int) int64 {
 	reserve := int64(1800)
 	switch {
@@ -147,7 +147,7 @@ func systemMemory(free int64, major int) int64 {
 	return 0
 }
 
-// event takes an event from those that are done, or makes one.
+// event reuses a finished event, or makes one.
 func (l *life) event() (Event, error) {
 	l.spares.Lock()
 	if n := len(l.spares.events); n > 0 {
@@ -160,14 +160,14 @@ func (l *life) event() (Event, error) {
 	return l.context.NewEvent()
 }
 
-// spare takes back an event that is done.
+// spare returns a finished event for reuse.
 func (l *life) spare(e Event) {
 	l.spares.Lock()
 	l.spares.events = append(l.spares.events, e)
 	l.spares.Unlock()
 }
 
-// over is the error of whoever uses the life after its end, nil before. It may be called on any goroutine.
+// over returns the error for uses after the end of the life, or nil before. It may be called on any goroutine.
 func (l *life) over() error {
 	if e := l.lost.Load(); e != nil {
 		return e
@@ -175,8 +175,8 @@ func (l *life) over() error {
 	return nil
 }
 
-// failed is the error of a call that the driver refused. It ends the life if the driver's context is broken.
-// It may be called on any goroutine.
+// failed returns the error for a failed driver call, and ends the life if the driver's context is broken. It may be called on any
+// goroutine.
 func (l *life) failed(err error) error {
 	if broken(err) {
 		l.lose(err)
@@ -185,14 +185,13 @@ func (l *life) failed(err error) error {
 	return status.Internalf("%s: %v", l.device.name, err)
 }
 
-// broken tells whether an error of the driver means that its context is of no use any more.
+// broken reports whether a driver error means that its context is unusable.
 func broken(err error) bool {
 	var refused *Error
 	return errors.As(err, &refused) && refused.Sticky
 }
 
-// lose ends the life: all steps with work in the device fail, and its thread starts it anew. It may be called
-// on any goroutine.
+// lose ends the life: all steps with work on the device fail, and its thread restarts it. It may be called on any goroutine.
 func (l *life) lose(cause error) {
 	d := l.device
 	msg := fmt.Sprintf("%s was lost and is started anew: %v", d.name, cause)
@@ -224,7 +223,7 @@ func (l *life) lose(cause error) {
 	d.queue.wake()
 }
 
-// trim forgets launches that are done.
+// trim removes finished launches.
 func (l *life) trim() {
 	done := l.done.Load()
 	i := 0
@@ -234,7 +233,7 @@ func (l *life) trim() {
 	l.running = slices.Delete(l.running, 0, i)
 }
 
-// release gives back what the life has on the card, where all work is done.
+// release releases what the life has on the card, after all work is done.
 func (l *life) release() error {
 	err := errors.Join(l.memory.retire(), l.pinned.retire())
 	l.end()
@@ -244,7 +243,7 @@ func (l *life) release() error {
 	for _, e := range l.spares.events {
 		err = errors.Join(err, e.Close())
 	}
-	return errors.Join(err, l.closeStreams(), l.leave())
+	return errors.Join(err, l.closeStreams(), l.closeContext())
 }
 
 func (l *life) closeStreams() (err error) {
@@ -262,17 +261,17 @@ func (l *life) dismiss(cause error) error {
 		l.lost.Store(&status.Error{Code: status.Unavailable, Message: cause.Error()})
 		return l.abandon()
 	}
-	return errors.Join(l.closeStreams(), l.leave())
+	return errors.Join(l.closeStreams(), l.closeContext())
 }
 
-// end keeps other threads from calling the context, and waits for those that do.
+// end prevents further context calls by other threads, and waits for those in progress.
 func (l *life) end() {
 	l.use.Lock()
 	l.shut = true
 	l.use.Unlock()
 }
 
-// bound calls f on a thread that the life's context is bound to. It may be called on any goroutine.
+// bound calls f on a thread bound to the life's context. It may be called on any goroutine.
 func (l *life) bound(f func(Context) error) error {
 	l.use.RLock()
 	defer l.use.RUnlock()

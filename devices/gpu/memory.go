@@ -8,13 +8,12 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// memory is a device's memory in one life of it. A tensor that is released may be in use still by work that was given
-// before: whoever gets its memory next gives its work later. Only what does not run on the compute stream
-// looks at the stamp that says when that was.
+// memory is a device's memory in one of its lives. A released tensor may still be in use by earlier work. The next user of its memory gives
+// its work later, so on the compute stream it cannot interfere. Only work outside the compute stream checks the stamp of the last use.
 type memory struct {
 	life  *life
 	limit int64
-	grow  bool // regions are taken as they are needed; else one takes all of the limit
+	grow  bool // regions are allocated as needed; otherwise one of the size of the limit
 
 	mu      sync.Mutex
 	arena   arena
@@ -27,16 +26,16 @@ var (
 	_ tensor.Home   = (*memory)(nil)
 )
 
-// firstRegion is the size of the first region under allow_growth; each one after it doubles.
+// firstRegion is the size of the first region under allow_growth. Each further one doubles.
 const firstRegion = 2 << 20
 
-// New makes a tensor in the device's memory. Without room for it the error is RESOURCE_EXHAUSTED.
+// New makes a tensor in the device's memory. If there is no room, the error is RESOURCE_EXHAUSTED.
 func (m *memory) New(dtype tensor.DType, shape tensor.Shape) (*tensor.Tensor, error) {
 	t, _, err := m.make(dtype, shape)
 	return t, err
 }
 
-// make is New that also tells the position of the last work that may use the memory.
+// make is New that also returns the position of the last work that may use the memory.
 func (m *memory) make(dtype tensor.DType, shape tensor.Shape) (*tensor.Tensor, uint64, error) {
 	n, err := shape.NumElements()
 	if err != nil {
@@ -49,7 +48,7 @@ func (m *memory) make(dtype tensor.DType, shape tensor.Shape) (*tensor.Tensor, u
 	if n > (1<<46)/size {
 		return nil, 0, status.Errorf(status.ResourceExhausted, "OOM when allocating tensor with shape%v and type %v on %s", shape, dtype, m.life.device.name)
 	}
-	addr, stamp, err := m.take(n * size)
+	addr, stamp, err := m.allocate(n * size)
 	if err != nil {
 		if status.CodeOf(err) == status.ResourceExhausted {
 			err = status.Errorf(status.ResourceExhausted, "OOM when allocating tensor with shape%v and type %v: %s", shape, dtype, err.Error())
@@ -60,34 +59,33 @@ func (m *memory) make(dtype tensor.DType, shape tensor.Shape) (*tensor.Tensor, u
 	return t, stamp, err
 }
 
-// Holds tells whether t lies in this memory, in this life.
+// Holds reports whether t is in this memory, in this life.
 func (m *memory) Holds(t *tensor.Tensor) bool { return t.Home() == tensor.Home(m) }
 
-// Free takes back a tensor's memory.
+// Free frees a tensor's memory.
 func (m *memory) Free(b *tensor.Buffer) {
 	m.mu.Lock()
-	m.arena.give(b.Address(), m.life.device.queue.given.Load())
+	m.arena.free(b.Address(), m.life.device.queue.given.Load())
 	m.mu.Unlock()
 }
 
-func (m *memory) take(bytes int64) (addr, stamp uint64, err error) {
+func (m *memory) allocate(bytes int64) (addr, stamp uint64, err error) {
 	if err := m.life.over(); err != nil {
 		return 0, 0, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	addr, stamp, ok := m.arena.take(bytes)
+	addr, stamp, ok := m.arena.allocate(bytes)
 	for !ok {
 		if err := m.extend(rounded(bytes)); err != nil {
 			return 0, 0, err
 		}
-		addr, stamp, ok = m.arena.take(bytes)
+		addr, stamp, ok = m.arena.allocate(bytes)
 	}
 	return addr, stamp, nil
 }
 
-// extend takes a region from the card with room for size bytes. Where the card has less than is wanted it takes
-// what there is.
+// extend allocates a region on the card with room for size bytes. If the card has less than wanted, it allocates what there is.
 func (m *memory) extend(size int64) error {
 	if m.retired {
 		return m.life.over()
@@ -124,7 +122,7 @@ func (m *memory) extend(size int64) error {
 	}
 }
 
-// ask takes memory from the card on a thread that is bound for it.
+// ask allocates memory on the card, on a thread bound to the context.
 func (m *memory) ask(size int64) (addr uint64, err error) {
 	err = m.life.bound(func(c Context) error {
 		addr, err = c.Alloc(size)
@@ -133,8 +131,7 @@ func (m *memory) ask(size int64) (addr uint64, err error) {
 	return addr, err
 }
 
-// exhausted is the error of a block of size bytes that there is no room for. refused is the card's error, if it
-// was asked.
+// exhausted returns the error for a block of size bytes for which there is no room. refused is the card's error, if the card was asked.
 func (m *memory) exhausted(size int64, refused error) error {
 	card := ""
 	if err := m.life.bound(func(c Context) error {
@@ -154,7 +151,7 @@ func (m *memory) exhausted(size int64, refused error) error {
 		size, m.life.device.name, m.arena.inUse, m.limit, m.arena.room(), card)
 }
 
-// trim gives unused regions back to the card, and tells their bytes.
+// trim returns unused regions to the card, and reports their total size.
 func (m *memory) trim() (bytes int64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -171,8 +168,7 @@ func (m *memory) trim() (bytes int64, err error) {
 	return bytes, nil
 }
 
-// retire ends the memory before its context ends, and gives all regions back, but for those of a life that was
-// lost. What is released later is released into nothing.
+// retire ends the memory before its context ends, and frees all regions unless the life was lost. Later releases have no effect.
 func (m *memory) retire() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -180,7 +176,7 @@ func (m *memory) retire() error {
 	var errs []error
 	if m.life.lost.Load() == nil {
 		for _, r := range m.arena.regions {
-			errs = append(errs, m.life.context.Free(r.addr)) // the device's own thread
+			errs = append(errs, m.life.context.Free(r.addr)) // on the device's own thread
 		}
 	}
 	return errors.Join(errs...)

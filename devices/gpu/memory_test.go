@@ -28,7 +28,7 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
-// TestCardIsFuller: another process has taken memory that the limit would allow.
+// TestCardIsFuller checks that another process may have taken memory that the limit would allow.
 func TestCardIsFuller(t *testing.T) {
 	for _, grow := range []bool{false, true} {
 		card := newMachine(1, 4<<20).cards[0]
@@ -71,11 +71,11 @@ func TestGrowthAndTrim(t *testing.T) {
 		all[i].Release()
 	}
 	works(t, d)
-	// What a copy was staged in is given back by who waited for it, perhaps after the step has its result.
+	// The waiter releases the staging memory of a copy, possibly after the step has its result.
 	for late := time.Now().Add(10 * time.Second); d.Stats().PinnedUsed != 0 && time.Now().Before(late); {
 		runtime.Gosched()
 	}
-	for range 2 { // at the first it is not known that the device rests
+	for range 2 { // the first call does not know yet that the device is idle
 		d.Trim()
 	}
 	if s := d.Stats(); s.Reserved != 0 || s.Pinned != 0 {
@@ -97,7 +97,7 @@ func TestDefaultLimit(t *testing.T) {
 	}
 }
 
-// TestMemoryFails: a card that fails when it is asked for memory is lost if its context is.
+// TestMemoryFails checks that a card that fails during an allocation is lost if its context is.
 func TestMemoryFails(t *testing.T) {
 	card := newMachine(1, 1<<20).cards[0]
 	d := open(t, card, nil)

@@ -11,7 +11,7 @@ import (
 
 var _ kernels.Peer = (*Device)(nil)
 
-// peers are the devices of this process by task and name: tasks have actor systems of their own.
+// peers are the devices of this process by task and name: each task has its own actor system.
 var peers struct {
 	sync.Mutex
 	open map[peerName]*core
@@ -39,26 +39,26 @@ func (d *core) unregister() {
 	}
 }
 
-// Reaches tells whether the device with a full name is a GPU of the same task.
+// Reaches reports whether the device with a full name is a GPU of the same task.
 func (d *core) Reaches(device string) bool {
 	peers.Lock()
 	defer peers.Unlock()
 	return peers.open[peerName{d.opts.System, device}] != nil
 }
 
-// departure is a point in another device's compute stream, which a copy from there waits for.
+// departure is a point in another device's compute stream that a copy from there waits for.
 type departure struct {
-	known chan struct{} // closed once event and err are
+	known chan struct{} // closed once event and err are set
 	life  *life
 	event Event
 	err   error
 }
 
-// Fetch gives a tensor on this device with the elements of t, which lies on another GPU of this process. The copy runs
-// after all that was given to that device before, and holds t until it is done.
+// Fetch returns a tensor on this device with the elements of t, which is on another GPU of this process. The copy runs after all earlier
+// work of that device, and holds t until it is done.
 //
-// The thread of this device waits in the queue for the other's, which comes to t's departure first whatever it
-// waits for itself: departures are given before what waits for them, so that there is no circle.
+// This device's thread waits in the queue for the other's. The other reaches t's departure before anything that it waits for itself, since
+// departures are given before the work that waits for them. So there is no deadlock.
 func (d *core) Fetch(ctx *kernels.Context, t *tensor.Tensor) (*tensor.Tensor, error) {
 	m, ok := t.Home().(*memory)
 	if !ok {
@@ -88,7 +88,7 @@ func (d *core) Fetch(ctx *kernels.Context, t *tensor.Tensor) (*tensor.Tensor, er
 		t.Release()
 		leave.end()
 	}
-	if err := d.give(ctx, c, nil); err != nil {
+	if err := d.submit(ctx, c, nil); err != nil {
 		c.then(err)
 		here.Release()
 		return nil, err
@@ -96,7 +96,7 @@ func (d *core) Fetch(ctx *kernels.Context, t *tensor.Tensor) (*tensor.Tensor, er
 	return here, nil
 }
 
-// problem is why there is no event, once it is known or the other device is lost.
+// problem returns why there is no event, once that is known or the other device is lost.
 func (p *departure) problem() error {
 	select {
 	case <-p.known:
@@ -106,7 +106,7 @@ func (p *departure) problem() error {
 	}
 }
 
-// end gives the event back, when the copy is done.
+// end releases the event when the copy is done.
 func (p *departure) end() {
 	<-p.known
 	if p.event != nil {
@@ -115,7 +115,7 @@ func (p *departure) end() {
 	}
 }
 
-// depart records where a tensor leaves this device.
+// depart records the point at which a tensor is ready to leave this device.
 func (l *life) depart(c *command) (err error) {
 	e, err := l.event()
 	if err != nil {
@@ -130,13 +130,13 @@ func (l *life) depart(c *command) (err error) {
 	return nil
 }
 
-// refuse tells who waits for a departure that there is none.
+// refuse reports to the waiting device that there is no event.
 func (p *departure) refuse(err error) {
 	p.err = err
 	close(p.known)
 }
 
-// arrive puts a copy from another device into its stream.
+// arrive adds a copy from another device to its stream.
 func (l *life) arrive(c *command, position uint64) error {
 	select {
 	case <-c.leave.known:
@@ -145,7 +145,7 @@ func (l *life) arrive(c *command, position uint64) error {
 		return l.over()
 	}
 	if err := c.leave.problem(); err != nil {
-		// The other device is lost, not this one: what waits for the tensor fails.
+		// The other device is lost, not this one: only work that waits for the tensor fails.
 		if c.work == nil {
 			return err
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// TestFetch sends tensors round between three devices, in all directions at once.
+// TestFetch sends tensors around between three devices, in all directions at once.
 func TestFetch(t *testing.T) {
 	for seed := range uint64(5) {
 		m := newMachine(2, 1<<20)
@@ -74,8 +74,7 @@ func TestReaches(t *testing.T) {
 	}
 }
 
-// TestFetchFromALostDevice: a copy that has begun from a card that is reset breaks the other one, too. Both serve
-// again.
+// TestFetchFromALostDevice checks that a copy in progress from a card that is reset breaks the other card, too, and that both serve again.
 func TestFetchFromALostDevice(t *testing.T) {
 	m := newMachine(2, 1<<20)
 	a := open(t, m.cards[0], func(o *Options) { o.Name = "a" })

@@ -9,9 +9,9 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// pinned is host memory that the card reads and writes directly, in one life of a device. It is the process's, and so
-// outlives the card's context: results lie in it for as long as somebody keeps them. It is bounded: who gets none
-// takes ordinary memory, whose copies are slower and hold up the device's thread.
+// pinned is host memory that the card accesses directly, in one life of a device. It belongs to the process and outlives the card's
+// context: results stay in it as long as they are used. It is bounded. A caller that gets none uses ordinary memory, whose copies are
+// slower and block the device's thread.
 type pinned struct {
 	life  *life
 	limit int64
@@ -22,14 +22,14 @@ type pinned struct {
 	retired bool
 }
 
-// firstChunk is the size of the first chunk of pinned memory; later ones double what there is.
+// firstChunk is the size of the first chunk of pinned memory. Each further chunk doubles the total.
 const firstChunk = 1 << 20
 
 func newPinned(l *life, limit int64) *pinned {
 	return &pinned{life: l, limit: limit, chunks: map[*region][]byte{}}
 }
 
-// hostLimit is the most pinned memory that the device takes.
+// hostLimit returns the maximum pinned memory of the device.
 func (d *core) hostLimit() int64 {
 	limit := d.opts.HostLimit
 	if limit == 0 {
@@ -41,19 +41,19 @@ func (d *core) hostLimit() int64 {
 	return limit
 }
 
-// get gives size bytes, with undefined content; nil where there is no room.
+// get returns size bytes with undefined content, or nil if there is no room.
 func (p *pinned) get(size int) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.retired || size == 0 {
 		return nil
 	}
-	addr, _, ok := p.arena.take(int64(size))
+	addr, _, ok := p.arena.allocate(int64(size))
 	if !ok {
 		if !p.extend(rounded(int64(size))) {
 			return nil
 		}
-		addr, _, _ = p.arena.take(int64(size))
+		addr, _, _ = p.arena.allocate(int64(size))
 	}
 	b := p.arena.used[addr]
 	chunk := p.chunks[b.region]
@@ -77,7 +77,7 @@ func (p *pinned) extend(size int64) bool {
 	return true
 }
 
-// pages is memory of whole pages, which are what a card's driver pins.
+// pages returns memory of whole pages, as the card's driver requires for pinning.
 func pages(size int64) []byte {
 	page := os.Getpagesize()
 	raw := make([]byte, int(size)+page)
@@ -85,7 +85,7 @@ func pages(size int64) []byte {
 	return raw[off : off+int(size)]
 }
 
-// holds tells whether data lies in this memory.
+// holds reports whether data is in this memory.
 func (p *pinned) holds(data []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,7 +98,7 @@ func (p *pinned) holds(data []byte) bool {
 	return false
 }
 
-// make gives a tensor in pinned memory, or in the device's host pool where there is no room.
+// make returns a tensor in pinned memory, or in the device's host pool if there is no room.
 func (p *pinned) make(dtype tensor.DType, shape tensor.Shape) (*tensor.Tensor, error) {
 	b := p.get(shape.Elements() * dtype.Size())
 	if b == nil {
@@ -109,15 +109,15 @@ func (p *pinned) make(dtype tensor.DType, shape tensor.Shape) (*tensor.Tensor, e
 
 func address(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
-// put takes back what get gave.
+// put frees memory returned by get.
 func (p *pinned) put(b []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.arena.give(address(b), 0)
+	p.arena.free(address(b), 0)
 }
 
-// retire ends the memory with its life: no more is handed out, and the card knows it no longer. Tensors in it stay what
-// they are. Nothing has to be undone for a life that was lost.
+// retire ends the memory with its life: no more is allocated, and the card unpins it. Tensors in it stay valid. For a life that was lost,
+// nothing must be undone.
 func (p *pinned) retire() (err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,7 +134,7 @@ func (p *pinned) retire() (err error) {
 	return err
 }
 
-// trim gives unused chunks back.
+// trim releases unused chunks.
 func (p *pinned) trim() (bytes int64, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// product is a batch of matrix products for the vendor's library, in its column-major order: by rows
-// C = A·B is C' = B'·A', so the operands have changed places.
+// product is a batch of matrix products for the vendor's library, in its column-major order: the row-major C = A·B is C' = B'·A', so the
+// operands are swapped.
 type product struct {
 	dtype          tensor.DType
 	transA, transB bool
@@ -15,8 +15,8 @@ type product struct {
 	a, b, c        matrices
 }
 
-// matrices are those of one operand of a batch: the first one's address, and the distances in elements between
-// its columns and between the matrices.
+// matrices describes one operand of a batch: the address of the first matrix, and the distances in elements between its columns and between
+// the matrices.
 type matrices struct {
 	addr         uint64
 	lead, stride int64
@@ -24,8 +24,8 @@ type matrices struct {
 
 var _ kernels.MatrixMultiplier = (*core)(nil)
 
-// Gemm queues products for the vendor's library, where that is there. Whether it rounds float32 to TF32 is
-// its own affair: it heeds NVIDIA_TF32_OVERRIDE.
+// Gemm queues products for the vendor's library. It returns false if there is none. The library decides whether to round float32 to TF32;
+// it respects NVIDIA_TF32_OVERRIDE.
 func (d *core) Gemm(ctx *kernels.Context, g kernels.Gemm) bool {
 	if d.life.Load().blas == nil {
 		return false
@@ -37,11 +37,11 @@ func (d *core) Gemm(ctx *kernels.Context, g kernels.Gemm) bool {
 		b: matrices{g.A.Address(), rowLength(g.TransA, g.M, g.K), int64(g.StrideA)},
 		c: matrices{g.C.Address(), int64(g.N), int64(g.StrideC)},
 	}
-	d.tell(ctx, d.give(ctx, command{kind: productCommand, function: "a matrix product of cuBLAS", product: p}, nil))
+	d.logError(ctx, d.submit(ctx, command{kind: productCommand, function: "a matrix product of cuBLAS", product: p}, nil))
 	return true
 }
 
-// rowLength is how many columns a matrix has that is rows by columns once it is transposed, or as it is.
+// rowLength returns the number of columns of the stored matrix. Its size is rows by columns after an optional transposition.
 func rowLength(transposed bool, rows, columns int) int64 {
 	if transposed {
 		return int64(rows)
@@ -49,7 +49,7 @@ func rowLength(transposed bool, rows, columns int) int64 {
 	return int64(columns)
 }
 
-// multiply puts products into the compute stream.
+// multiply adds products to the compute stream.
 func (l *life) multiply(p *product) error {
 	if p.count == 1 {
 		return l.blas.Gemm(l.compute, p.dtype, p.transA, p.transB, p.m, p.n, p.k, p.alpha, p.a.addr, p.a.lead,

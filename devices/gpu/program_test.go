@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// fetched are the results of a run.
+// fetched holds the results of a run.
 type fetched struct {
 	mu   sync.Mutex
 	got  map[int]*tensor.Tensor
@@ -30,7 +30,7 @@ func (f *fetched) Fetch(index int, t *tensor.Tensor, dead bool) {
 	}
 }
 
-// compile makes the program of a graph's text, closed when the test ends.
+// compile makes the program of a graph's text. The program is closed when the test ends.
 func compile(t *testing.T, d *testDevice, text string) *devices.Program {
 	t.Helper()
 	g, err := graph.Rebuild(kernelstest.GraphDef(t, text))
@@ -45,7 +45,7 @@ func compile(t *testing.T, d *testDevice, text string) *devices.Program {
 	return p
 }
 
-// execute runs a program: the first elements of its results, and which are dead.
+// execute runs a program. It returns the first elements of its results, and which results are dead.
 func execute(t *testing.T, d *testDevice, p *devices.Program, feeds ...*tensor.Tensor) (map[int]int64, map[int]bool, error) {
 	t.Helper()
 	f := &fetched{got: map[int]*tensor.Tensor{}, dead: map[int]bool{}}
@@ -103,7 +103,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// TestProgramFails: what fails on the card is an error of its node, and the device goes on.
+// TestProgramFails checks that a failure on the card is an error of its node, and that the device continues.
 func TestProgramFails(t *testing.T) {
 	d := open(t, newMachine(1, 1<<20).cards[0], nil)
 	bad := compile(t, d, `
@@ -124,8 +124,7 @@ func TestProgramFails(t *testing.T) {
 	}
 }
 
-// TestProgramOutlivesItsDevice: a program whose constants were lost with the device is refused, not fed with
-// other memory.
+// TestProgramOutlivesItsDevice checks that a program whose constants were lost with the device fails instead of reading other memory.
 func TestProgramOutlivesItsDevice(t *testing.T) {
 	d := open(t, newMachine(1, 1<<20).cards[0], nil)
 	const text = `

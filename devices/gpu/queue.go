@@ -18,34 +18,34 @@ const (
 	fillCommand
 	uploadCommand
 	downloadCommand
-	departCommand // tells another device when a tensor is ready
-	arriveCommand // a copy from there
-	settleCommand // tells when all before it is done
+	departCommand // reports to another device when a tensor is ready
+	arriveCommand // a copy from another device
+	settleCommand // reports when all earlier work is done
 )
 
-// command is one thing that the device is to do. Which fields count depends on its kind.
+// command is a unit of work for the device. Its kind determines which fields are used.
 type command struct {
 	kind        kind
 	life        *life
-	work        *work       // of a step; nil for that of constructors
-	node        *graph.Node // whose it is; may be nil
+	work        *work       // of a step; nil for constructors
+	node        *graph.Node // the node that gave it; may be nil
 	function    string
 	grid, block [3]uint32
 	shared      uint32
-	from, to    int // the arguments, in the batch's words
+	from, to    int // range of the arguments in the batch's words
 	product     *product
 	dst, src    uint64
 	bytes       int64
 	value       byte
 	host        []byte
 	after       uint64 // an upload's memory is free once the compute stream has done all up to here
-	last        bool   // an upload's last piece, for which later work waits
+	last        bool   // an upload's last piece; later work waits for it
 	leave       *departure
-	// then is called once, on a thread that does not launch, when the command is done or given up.
+	// then is called once, on a thread that does not launch, when the command is done or dropped.
 	then func(error)
 }
 
-// batch is commands in the order of their giving.
+// batch holds commands in the order in which they were given.
 type batch struct {
 	commands []command
 	words    []uint64
@@ -57,20 +57,19 @@ func (b *batch) reset() {
 	b.commands, b.words = b.commands[:0], b.words[:0]
 }
 
-// queueLimit bounds the commands that wait for the device's thread.
+// queueLimit bounds the commands waiting for the device's thread.
 const queueLimit = 1 << 14
 
-// queue is where commands gather while the device's thread is busy. A command's position is its number
-// in the order of giving, from 1 on.
+// queue collects commands while the device's thread is busy. A command's position is its number in the order of giving, starting at 1.
 type queue struct {
 	mu       sync.Mutex
 	filled   sync.Cond // the thread waits here
-	emptied  sync.Cond // those who give wait here
+	emptied  sync.Cond // givers wait here
 	batch    batch
 	sleeping bool
 	waiting  int
 	closed   bool
-	wanted   bool // the thread has something else to look after
+	wanted   bool // the thread has other work to do
 	given    atomic.Uint64
 }
 
@@ -80,7 +79,7 @@ func newQueue() *queue {
 	return q
 }
 
-// outcome is what became of a command that was given.
+// outcome is the result of giving a command.
 type outcome uint8
 
 const (
@@ -89,10 +88,10 @@ const (
 	late
 )
 
-// give appends a command of a step, which may be nil. It waits while the queue is full, so no lock is held that the
-// device's threads take; when the step was cancelled grace ago and the queue is full still, it is late.
-// A closed queue has refused.
-func (q *queue) give(c command, words []uint64, step *kernels.Step, grace time.Duration) outcome {
+// append appends a command of a step, which may be nil. It waits while the queue is full, so the caller must not hold a lock that the
+// device's threads take. If the queue is still full grace after the step was cancelled, the result is late. If the queue is closed, it is
+// refused.
+func (q *queue) append(c command, words []uint64, step *kernels.Step, grace time.Duration) outcome {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var e *end
@@ -135,7 +134,7 @@ func (q *queue) awake() {
 	}
 }
 
-// wake has next return without commands.
+// wake makes next return without commands.
 func (q *queue) wake() {
 	q.mu.Lock()
 	q.wanted = true
@@ -143,7 +142,7 @@ func (q *queue) wake() {
 	q.mu.Unlock()
 }
 
-// close ends the queue: what is in it is still handed out.
+// close closes the queue. Commands in it are still returned by next.
 func (q *queue) close() {
 	q.mu.Lock()
 	q.closed = true
@@ -152,8 +151,8 @@ func (q *queue) close() {
 	q.mu.Unlock()
 }
 
-// next swaps b, whose commands are done, for what has gathered, and waits until there is something or wake or
-// close was called. It is false when the queue is closed and empty.
+// next swaps b, whose commands are done, for the collected commands. It waits until there are some, or wake or close was called. It returns
+// false when the queue is closed and empty.
 func (q *queue) next(b *batch) bool {
 	b.reset()
 	q.mu.Lock()

@@ -9,11 +9,11 @@ import (
 	"github.com/troupe-run/troupe/internal/contain"
 )
 
-// retryAfter is how long a device that could not be started stays out of service before it is tried again.
+// retryAfter is how long a device that could not be started stays out of service before the next attempt.
 const retryAfter = 3 * time.Second
 
-// renew starts a device anew that was lost: with another incarnation, and empty containers. Where that fails it
-// stays out of service, and a use of it after a while tries again. It gives the life that the device has then.
+// renew restarts a lost device, with another incarnation and empty containers. If that fails, the device stays out of service, and a later
+// use tries again. It returns the device's current life.
 func (d *core) renew(l *life) *life {
 	d.announce(l)
 	if !d.due() {
@@ -34,7 +34,7 @@ func (d *core) renew(l *life) *life {
 	return n
 }
 
-// due tells whether it is time to try, and notes that it is done.
+// due reports whether it is time for an attempt, and if so records it.
 func (d *core) due() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -45,8 +45,8 @@ func (d *core) due() bool {
 	return true
 }
 
-// tryLater has the device's thread try when it is time, also where nobody uses the device: until it has let the broken
-// context go, no other device on the card can be started anew.
+// tryLater makes the device's thread try when it is time, even if the device is not used: until it has released the broken context, no
+// other device on the card can be restarted.
 func (d *core) tryLater() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -62,7 +62,7 @@ func (d *core) tryLater() {
 	}, nil))
 }
 
-// Revive wakes the thread of a device that is out of service, when it is time to try again.
+// Revive wakes the thread of a device that is out of service, if it is time to try again.
 func (d *core) Revive() {
 	d.mu.Lock()
 	again := !d.tried.IsZero() && time.Since(d.tried) >= d.opts.rest
@@ -72,13 +72,12 @@ func (d *core) Revive() {
 	}
 }
 
-// clear ends what is left of a life that was lost, and empties the containers before another one begins. After an error
-// it has to be called again.
+// clear ends what is left of a lost life, and empties the containers before the next one begins. After an error it must be called again.
 func (d *core) clear(l *life) error {
 	if l.buried {
 		return nil
 	}
-	// The threads that wait are told by the driver that the context is broken.
+	// The driver reports the broken context to the waiting threads.
 	late := time.NewTimer(d.opts.grace)
 	defer late.Stop()
 	for _, w := range d.waiters() {
@@ -94,7 +93,7 @@ func (d *core) clear(l *life) error {
 	return l.bury()
 }
 
-// bury closes the context of a life that was lost, once no thread waits in it.
+// bury closes the context of a lost life, once no thread waits in it.
 func (l *life) bury() error {
 	if err := errors.Join(l.memory.retire(), l.pinned.retire()); err != nil {
 		return err
@@ -108,7 +107,7 @@ func (l *life) bury() error {
 	return err
 }
 
-// containers are all that are in use with the device.
+// containers returns the container managers in use with the device.
 func (d *core) containers() (all []*containers.Manager) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

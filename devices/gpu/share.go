@@ -9,15 +9,15 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// share is what the devices of this process on one card have in common: the driver's context. When it breaks, all of
-// them have to let it go before one resets it.
+// share is the driver's context as shared by the devices of this process on one card. When it breaks, all of them must abandon it before
+// one resets it.
 type share struct {
-	lives  map[*life]bool // those that use the context
-	leaves []*life        // those that have found it broken, and wait for the others
-	left   chan struct{}  // closed when they have been closed
+	lives  map[*life]bool // lives that use the context
+	leaves []*life        // lives that have found it broken, and wait for the others
+	left   chan struct{}  // closed when the contexts of leaves have been closed
 }
 
-// shares are those of all cards in use, and guard what is in them.
+// shares holds the shares of all cards in use, and guards their contents.
 var shares struct {
 	sync.Mutex
 	of map[Card]*share
@@ -46,8 +46,8 @@ func enter(card Card, l *life) (err error) {
 	return nil
 }
 
-// leave closes the context of a life that ends well.
-func (l *life) leave() error {
+// closeContext closes the context of a life that ends normally.
+func (l *life) closeContext() error {
 	shares.Lock()
 	defer shares.Unlock()
 	err := l.context.Close(false)
@@ -55,7 +55,7 @@ func (l *life) leave() error {
 	return err
 }
 
-// without has the others that share a context go on without l.
+// without removes l from the share, and lets the others continue.
 func (s *share) without(l *life) {
 	delete(s.lives, l)
 	if len(s.lives) == 0 && len(s.leaves) > 0 {
@@ -66,8 +66,8 @@ func (s *share) without(l *life) {
 	}
 }
 
-// abandon closes the context of a life that was lost, with a reset: once all that share it have been told and have
-// abandoned it, too. It waits for that, for patience; then it has to be called again.
+// abandon closes the context of a lost life, with a reset, once all lives that share it have been notified and have abandoned it, too. It
+// waits at most patience for that; after an error it must be called again.
 func (l *life) abandon() error {
 	s := l.share
 	shares.Lock()
@@ -92,8 +92,7 @@ func (l *life) abandon() error {
 	}
 }
 
-// finish closes the contexts of those that have abandoned theirs, the last one with a reset. What enters later is a
-// share of its own.
+// finish closes the contexts of the lives that have abandoned it, the last one with a reset. Lives that enter later form a new share.
 func (s *share) finish() {
 	for i, l := range s.leaves {
 		l.closing = errors.Join(l.context.Bind(), l.context.Close(i == len(s.leaves)-1))

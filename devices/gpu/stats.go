@@ -6,19 +6,17 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Stats counts what a device has of its card's memory, in bytes; sizes are those of blocks, which are
-// multiples of 256.
+// Stats counts a device's memory on its card, in bytes. Sizes are those of blocks, which are multiples of 256.
 type Stats struct {
 	InUse, Peak, Limit int64 // of tensors
-	Reserved           int64 // taken from the card
+	Reserved           int64 // allocated on the card
 	Largest            int64 // the largest tensor so far
-	LargestFree        int64 // the largest block that is free
+	LargestFree        int64 // the largest free block
 	Allocations        int64 // tensors made so far
-	Pinned, PinnedUsed int64 // host memory for copies: taken from the system, and in use
+	Pinned, PinnedUsed int64 // host memory for copies: allocated, and in use
 }
 
-// Fragmentation is the part of the free memory that is not in its largest block: 0 when it lies in
-// one.
+// Fragmentation returns the fraction of the free memory outside of the largest free block: 0 if all of it is in one block.
 func (s Stats) Fragmentation() float64 {
 	free := s.Reserved - s.InUse
 	if free == 0 {
@@ -27,7 +25,7 @@ func (s Stats) Fragmentation() float64 {
 	return 1 - float64(s.LargestFree)/float64(free)
 }
 
-// Stats is a snapshot of the device's present life.
+// Stats returns a snapshot of the device's present life.
 func (d *core) Stats() Stats {
 	l := d.life.Load()
 	l.pinned.mu.Lock()
@@ -41,15 +39,14 @@ func (d *core) Stats() Stats {
 	return s
 }
 
-// MemoryStats are the counters of tensors that all devices have. What is idle was taken from the card, for tensors to come.
+// MemoryStats returns the counters of tensors that all devices have. Idle memory is allocated on the card, but not in use.
 func (d *core) MemoryStats() tensor.Stats {
 	s := d.Stats()
 	return tensor.Stats{InUse: s.InUse, Peak: s.Peak, Idle: s.Reserved - s.InUse, Limit: s.Limit, Allocations: s.Allocations}
 }
 
-// Trim gives what is free of the card's memory back to it, under AllowGrowth, and unused pinned memory to the system, if
-// nothing was given to the device since the last Trim. It tells the bytes. Whoever owns the process calls it now
-// and then.
+// Trim releases idle memory if no work was given to the device since the last Trim: under AllowGrowth free card memory, and unused pinned
+// memory. It returns the number of bytes. The owner of the process should call it periodically.
 func (d *core) Trim() int64 {
 	l := d.life.Load()
 	if given := d.queue.given.Load(); l.over() != nil || d.seen.Swap(given) != given {

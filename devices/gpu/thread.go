@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/internal/contain"
 )
 
-// patience bounds the wait for what a card has begun, when a device ends or a step is cancelled.
+// patience bounds the wait for running work of a card when a device ends or a step is cancelled.
 const patience = 10 * time.Second
 
 // run is the device's thread: it starts the device and drains its queue.
@@ -44,7 +44,7 @@ func (d *core) waiters() [4]*waiter {
 	return [4]*waiter{d.waits.compute, d.waits.in, d.waits.out, d.waits.peers}
 }
 
-// bindWaiters binds the threads that wait to the context of a life.
+// bindWaiters binds the waiter threads to the context of a life.
 func (d *core) bindWaiters(l *life) {
 	for _, w := range d.waiters() {
 		w.do(func() {
@@ -55,7 +55,7 @@ func (d *core) bindWaiters(l *life) {
 	}
 }
 
-// execute puts a command into its stream.
+// execute adds a command to its stream.
 func (l *life) execute(b *batch, i int) {
 	c, position := &b.commands[i], b.first+uint64(i)
 	err := l.over()
@@ -97,7 +97,7 @@ func (l *life) execute(b *batch, i int) {
 	}
 }
 
-// drop gives a command up.
+// drop abandons a command.
 func (c *command) drop(err error) {
 	if c.work != nil {
 		c.work.fail(err, c.node)
@@ -105,18 +105,18 @@ func (c *command) drop(err error) {
 	if c.kind == departCommand {
 		c.leave.refuse(err)
 	}
-	if then := c.then; then != nil { // the command's memory is used again
+	if then := c.then; then != nil { // the command's memory is reused
 		contain.Go(nil, "A step's work on a GPU", func() { then(err) }, nil)
 	}
 }
 
-// shut is the error of what is given to a device that is closed.
+// shut returns the error for work given to a closed device.
 func (d *core) shut() error { return status.Errorf(status.Cancelled, "%s is closed", d.name) }
 
-// manyLaunches is after how many the device makes sure to learn what is done.
+// manyLaunches is the number of launches after which the device records an event, so that it learns what is done.
 const manyLaunches = 256
 
-// launch puts a kernel into the compute stream.
+// launch adds a kernel to the compute stream.
 func (l *life) launch(c *command, args []uint64, position uint64) error {
 	return l.begin(c, position, func() error {
 		f, ok := l.functions[c.function]
@@ -131,8 +131,8 @@ func (l *life) launch(c *command, args []uint64, position uint64) error {
 	})
 }
 
-// begin starts a kernel in the compute stream. Where it cannot begin its step fails, of which no more
-// kernels run: they would take for data what was never written.
+// begin starts a kernel in the compute stream. If it cannot begin, its step fails, and no more kernels of the step run: they would read
+// data that was never written.
 func (l *life) begin(c *command, position uint64, start func() error) error {
 	if c.work != nil && c.work.failed.Load() {
 		return nil
@@ -167,8 +167,7 @@ func (l *life) begin(c *command, position uint64, start func() error) error {
 	return nil
 }
 
-// mark records an event in the compute stream, after all commands up to position. then, if not nil, is called when they
-// are done.
+// mark records an event in the compute stream, after all commands up to position. If then is not nil, it is called when they are done.
 func (l *life) mark(position uint64, then func(error)) (Event, error) {
 	e, err := l.event()
 	if err != nil {
@@ -188,8 +187,7 @@ func (l *life) mark(position uint64, then func(error)) (Event, error) {
 	return e, nil
 }
 
-// follow lets a stream wait until the compute stream has done all commands up to after; position is that of the
-// command that wants it.
+// follow makes a stream wait until the compute stream has done all commands up to after. position is that of the command that requires it.
 func (l *life) follow(s Stream, after, position uint64) error {
 	after = min(after, l.last)
 	if after <= l.done.Load() {
@@ -207,7 +205,7 @@ func (l *life) follow(s Stream, after, position uint64) error {
 	return s.Wait(e)
 }
 
-// upload puts a copy from the host into its stream. The compute stream goes on after the last piece of a tensor.
+// upload adds a copy from the host to its stream. The compute stream waits for the last piece of a tensor.
 func (l *life) upload(c *command, position uint64) error {
 	if err := l.follow(l.in, c.after, position); err != nil {
 		return err
@@ -218,7 +216,7 @@ func (l *life) upload(c *command, position uint64) error {
 	return l.finish(c, l.in, l.device.waits.in, c.last, position)
 }
 
-// download puts a copy to the host into its stream, after all that the compute stream has.
+// download adds a copy to the host to its stream, after everything in the compute stream.
 func (l *life) download(c *command, position uint64) error {
 	if err := l.follow(l.out, position, position); err != nil {
 		return err
@@ -229,7 +227,7 @@ func (l *life) download(c *command, position uint64) error {
 	return l.finish(c, l.out, l.device.waits.out, false, position)
 }
 
-// finish records the end of a copy, for those that wait for it; join lets the compute stream wait, too.
+// finish records the end of a copy, for its waiter. With join, the compute stream also waits for it.
 func (l *life) finish(c *command, s Stream, w *waiter, join bool, position uint64) error {
 	e, err := l.event()
 	if err != nil {
@@ -248,7 +246,7 @@ func (l *life) finish(c *command, s Stream, w *waiter, join bool, position uint6
 	return nil
 }
 
-// stop ends the device's last life, and the threads that wait.
+// stop ends the device's last life, and the waiter threads.
 func (d *core) stop(l *life) {
 	if l.lost.Load() == nil {
 		if _, err := l.mark(d.queue.given.Load(), nil); err != nil {
@@ -262,7 +260,7 @@ func (d *core) stop(l *life) {
 	go func() {
 		d.waiterThreads.Wait()
 		if l.lost.Load() == nil {
-			l.leaving.Wait() // other devices still read this one's memory
+			l.leaving.Wait() // other devices are still reading this one's memory
 		}
 		close(ended)
 	}()

@@ -2,5 +2,5 @@ package gpu
 
 import "syscall"
 
-// thread names the calling thread.
+// thread returns the id of the calling thread.
 func thread() int { return syscall.Gettid() }

@@ -2,5 +2,5 @@
 
 package gpu
 
-// thread is the same for all threads where the system does not name them.
+// thread returns the same number for all threads, since the system does not identify them.
 func thread() int { return 0 }

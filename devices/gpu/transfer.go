@@ -7,16 +7,16 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// piece is the size of the parts of a tensor that are copied to the card by way of pinned memory: while one is on its
-// way the next one is copied there.
+// piece is the size of the parts of a tensor that are copied to the card through pinned memory: while one is in flight, the next is copied
+// to pinned memory.
 const piece = 4 << 20
 
-// Upload gives a tensor on the device with the elements of host. They are copied into pinned memory before it
-// returns; where there is not enough of that, or they lie in it already, host is kept until the card has them.
+// Upload returns a tensor on the device with the elements of host. They are copied to pinned memory before it returns. If there is too
+// little pinned memory, or they are already in it, host is retained until the card has them.
 func (d *core) Upload(ctx *kernels.Context, host *tensor.Tensor) (*tensor.Tensor, error) {
 	l := d.life.Load()
 	if !host.OnHost() {
-		return nil, status.Internalf("A tensor that lies on a device is uploaded to %s", d.name)
+		return nil, status.Internalf("A tensor on a device cannot be uploaded to %s", d.name)
 	}
 	t, after, err := l.memory.make(host.DType(), host.Shape())
 	if err != nil {
@@ -40,23 +40,23 @@ func (d *core) Upload(ctx *kernels.Context, host *tensor.Tensor) (*tensor.Tensor
 			host.Retain()
 			c.then = func(error) { host.Release() }
 		}
-		if err := d.give(ctx, c, nil); err != nil {
+		if err := d.submit(ctx, c, nil); err != nil {
 			c.then(err)
 			t.Release()
 			return nil, err
 		}
-		after = 0 // the pieces lie in one stream
+		after = 0 // the pieces are in one stream
 	}
 	return t, nil
 }
 
-// Land gives a tensor in pinned host memory, out of which Upload copies nothing.
+// Land returns a tensor in pinned host memory, from which Upload needs no copy.
 func (d *core) Land(dtype tensor.DType, shape tensor.Shape) (*tensor.Tensor, error) {
 	return d.life.Load().pinned.make(dtype, shape)
 }
 
-// Download calls done with a copy of t in pinned host memory. t is kept until the copy is there, so that
-// its memory is neither written to nor used for another tensor before. A step that is cancelled does not wait.
+// Download calls done with a copy of t in pinned host memory. It retains t until the copy is done, so t's memory is neither written nor
+// reused before. A cancelled step does not wait.
 func (d *core) Download(ctx *kernels.Context, t *tensor.Tensor, done func(*tensor.Tensor, error)) {
 	l := d.life.Load()
 	if t.OnHost() || !l.memory.Holds(t) {
@@ -90,7 +90,7 @@ func (d *core) Download(ctx *kernels.Context, t *tensor.Tensor, done func(*tenso
 			resume(step, func() { done(host, nil) })
 		}
 	}
-	if err := d.give(ctx, command{kind: downloadCommand, src: t.Address(), host: host.Data(), then: then}, nil); err != nil {
+	if err := d.submit(ctx, command{kind: downloadCommand, src: t.Address(), host: host.Data(), then: then}, nil); err != nil {
 		then(err)
 	}
 }

@@ -7,22 +7,22 @@ import (
 	"github.com/troupe-run/troupe/internal/contain"
 )
 
-// waiter is a thread that waits for the events of one stream, in order, and lets it be known what is done.
+// waiter is a thread that waits for the events of one stream, in order, and reports what is done.
 type waiter struct {
 	device *core
 	items  chan item
 }
 
-// item is an event, and what comes after it.
+// item is an event, and what follows it.
 type item struct {
 	life     *life
 	event    Event
-	position uint64      // of an event in the compute stream: the last command before it; else 0
+	position uint64      // for an event in the compute stream, the last command before it; else 0
 	then     func(error) // may be nil
 	call     func()      // instead of an event: called on the thread
 }
 
-// waiterItems bounds the items that a waiter has not come to: then the device's thread waits for it.
+// waiterItems bounds the pending items of a waiter. Beyond it, the device's thread waits.
 const waiterItems = 1 << 10
 
 func (d *core) newWaiter() *waiter {
@@ -41,7 +41,7 @@ func (w *waiter) run() {
 	}
 }
 
-// handle waits for an item. What comes after it is others', whose panic does not end the thread.
+// handle waits for an item. The callback is foreign code, and its panic must not end the thread.
 func (w *waiter) handle(i item) {
 	if i.call != nil {
 		i.call()
@@ -69,7 +69,7 @@ func (w *waiter) do(f func()) {
 	<-called
 }
 
-// reach waits until the thread has come past all items; it is false when late is over before.
+// reach waits until the thread has processed all items. It returns false if late fires first.
 func (w *waiter) reach(late <-chan time.Time) bool {
 	reached := make(chan struct{})
 	select {

@@ -8,20 +8,20 @@ import (
 
 var _ devices.Losable = (*Device)(nil)
 
-// notices are what watchers were told last. The device's thread tells them: so they hear of a loss before the next start.
+// notices holds the last notification of the watchers. The device's thread sends them, so watchers learn of a loss before the next start.
 type notices struct {
-	mu       sync.Mutex // held while watchers are told, so that each hears everything in order
+	mu       sync.Mutex // held while watchers are notified, so each is notified in order
 	watchers map[*devices.Watcher]struct{}
 	number   uint64 // the incarnation of the last start
 	lost     error  // nil while the device serves
 }
 
-// same tells whether nothing is new in a life's state. Each failed try to start anew makes an error of its own.
+// same reports whether a life's state is unchanged. Each failed restart makes a new error, so the texts are compared.
 func (n *notices) same(number uint64, lost error) bool {
 	return n.number == number && (n.lost == nil) == (lost == nil) && (lost == nil || n.lost.Error() == lost.Error())
 }
 
-// Watch has w told of the device's state now, and of losses and starts until stop is called.
+// Watch notifies w of the device's state now, and of losses and starts until stop is called.
 func (d *core) Watch(w devices.Watcher) (stop func()) {
 	n := &d.notices
 	n.mu.Lock()
@@ -30,7 +30,7 @@ func (d *core) Watch(w devices.Watcher) (stop func()) {
 		n.watchers = map[*devices.Watcher]struct{}{}
 	}
 	n.watchers[&w] = struct{}{}
-	n.tell(w)
+	n.notify(w)
 	return func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
@@ -38,7 +38,7 @@ func (d *core) Watch(w devices.Watcher) (stop func()) {
 	}
 }
 
-func (n *notices) tell(w devices.Watcher) {
+func (n *notices) notify(w devices.Watcher) {
 	if n.lost != nil {
 		w.DeviceLost(n.lost)
 	} else {
@@ -46,7 +46,7 @@ func (n *notices) tell(w devices.Watcher) {
 	}
 }
 
-// announce tells all watchers of the state of the device's present life, where it is news. The device's thread calls it.
+// announce notifies all watchers of the state of the device's present life, if it has changed. Only the device's thread calls it.
 func (d *core) announce(l *life) {
 	n, lost := &d.notices, l.over()
 	n.mu.Lock()
@@ -56,6 +56,6 @@ func (d *core) announce(l *life) {
 	}
 	n.number, n.lost = l.number, lost
 	for w := range n.watchers {
-		n.tell(*w)
+		n.notify(*w)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -17,19 +18,19 @@ import (
 	"github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// news is what a watcher was told: the incarnation, or why the device is lost.
+// news is a notification of a watcher: the incarnation, or why the device is lost.
 type news struct {
 	started uint64
 	lost    error
 }
 
-// watcher passes on what it is told.
+// watcher passes on its notifications.
 type watcher chan news
 
 func (w watcher) DeviceStarted(incarnation uint64) { w <- news{started: incarnation} }
 func (w watcher) DeviceLost(why error)             { w <- news{lost: why} }
 
-// TestWatch: watchers hear of the present state, of losses and of starts, in order.
+// TestWatch checks that watchers are notified of the present state, of losses and of starts, in order.
 func TestWatch(t *testing.T) {
 	card := newMachine(1, 1<<20).cards[0]
 	d := open(t, card, nil)
@@ -68,7 +69,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// partEnd is the owner of a part, which it cancels when the device is lost.
+// partEnd is the owner of a part. It cancels the part when the device is lost.
 type partEnd struct {
 	step  *kernels.Step
 	lost  chan error
@@ -82,10 +83,10 @@ func (p partEnd) PartLost(err error) {
 	go p.step.Cancellation.Cancel(status.Derive(err))
 }
 
-// TestExecutorOfALostCard runs parts on a card by its executor, over a loss.
+// TestExecutorOfALostCard runs parts on a card through its executor, before and after a loss.
 func TestExecutorOfALostCard(t *testing.T) {
 	d := open(t, newMachine(1, 1<<20).cards[0], nil)
-	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
+	system := actor.NewActorSystem(actor.WithDeadLetterThrottleInterval(time.Millisecond), actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
 	pool := roles.NewPool()
 	e, err := devices.StartExecutor(devices.ExecutorConfig{System: system, Device: d.Device, Lent: true, Pool: pool})
 	if err != nil {
@@ -121,7 +122,7 @@ func TestExecutorOfALostCard(t *testing.T) {
 	if s := e.State(); s.PartsRunning != 1 || s.Attributes.Incarnation != before || s.Attributes.MemoryLimit != d.MemoryLimit() {
 		t.Errorf("%v", s)
 	}
-	// No work of the part that waits is on the card: it is the executor that fails it.
+	// The waiting part has no work on the card, so the executor must fail it.
 	culprit := newStep()
 	d.Launch(inStep(culprit, "culprit"), kernels.Launch{Function: "fault"})
 	wantError(t, settle(t, d, culprit), status.Unavailable)

@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// work is what a device knows of a step from the first that is given for it until it is settled.
+// work is a device's record of a step, from the first command given for it until it is settled.
 type work struct {
 	device *core
 	step   *kernels.Step
@@ -20,7 +20,7 @@ type work struct {
 	err    error
 }
 
-// workOf finds or makes the work of a step; nil for none.
+// workOf finds or makes the work of a step. It returns nil for a nil step.
 func (d *core) workOf(step *kernels.Step) *work {
 	if step == nil {
 		return nil
@@ -35,8 +35,8 @@ func (d *core) workOf(step *kernels.Step) *work {
 	return w
 }
 
-// fail has the step fail with err, and with the first err of all that it is called with. The step is
-// cancelled on another goroutine, since that calls whoever waits.
+// fail makes the step fail with err; only the first error counts. The step is cancelled on another goroutine, since cancelling calls all
+// waiting callbacks.
 func (w *work) fail(err error, node *graph.Node) {
 	if node != nil {
 		err = status.AtNode(err, devices.UserName(node))
@@ -51,7 +51,7 @@ func (w *work) fail(err error, node *graph.Node) {
 	}
 }
 
-// problem is what the step failed with, nil for nothing.
+// problem returns the error that the step failed with, or nil.
 func (w *work) problem() error {
 	if !w.failed.Load() {
 		return nil

@@ -1,5 +1,6 @@
 """Control flow, with frames (version 1) and functions (version 2), inside a task and over several."""
 from support import control_flow_v2, np, raises, same, tf
+from tensorflow.python.framework import function
 
 PS, ANOTHER = "/job:ps", "/job:worker/task:1"
 
@@ -233,3 +234,47 @@ def test_a_gradient_through_a_loop_by_a_pinned_variable(cluster):
     with cluster.session() as sess:
         sess.run(v.initializer)
         same(sess.run(tf.convert_to_tensor(slope)), np.float32([2, 2, 2]))
+
+
+def traced(sess, fetch):
+    """A value, and which nodes ran for it."""
+    metadata = tf.RunMetadata()
+    value = sess.run(fetch, options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), run_metadata=metadata)
+    return value, {n.node_name for d in metadata.step_stats.dev_stats for n in d.node_stats}
+
+
+@control_flow_v2
+def test_a_functional_conditional_does_what_is_fetched(cluster):
+    v = [tf.get_variable("%s_pruned_%d" % (cluster.name, i), initializer=7, use_resource=True) for i in range(3)]
+    chosen = tf.cond(tf.placeholder_with_default(True, []), lambda: [tf.assign(v[0], 1).op, tf.assign(v[1], 2).op],
+                     lambda: [tf.assign(v[2], 3).op, tf.constant(10).op])
+    with cluster.session() as sess:
+        sess.run(tf.global_variables_initializer())
+        assert sess.run(chosen[1])
+        assert list(sess.run(v)) == [7, 2, 7]
+
+
+@control_flow_v2
+def test_an_executor_without_switch_runs_no_switch(cluster):
+    chosen = tf.cond(tf.placeholder_with_default(True, []), lambda: True, lambda: False)
+    for executor, lowered in (("", True), ("SINGLE_THREADED_EXECUTOR", False)):
+        config = tf.ConfigProto()
+        config.experimental.executor_type = executor
+        with tf.Session(cluster.target("worker"), config=config) as sess:
+            value, ran = traced(sess, chosen)
+        assert value and any("switch" in n for n in ran) == lowered, ran
+
+
+def test_a_gradient_with_too_many_results(cluster):
+    @function.Defun(tf.float32, tf.float32, tf.float32)
+    def back(x, dy, dz):
+        return x, dy + dz
+
+    @function.Defun(tf.float32, grad_func=back)
+    def twice(x):
+        return x, x
+
+    x = tf.placeholder_with_default([1.0, 2.0], [2])
+    dx = tf.gradients(tf.add_n(twice(x)), [x])
+    with cluster.session() as sess, raises(tf.errors.InvalidArgumentError, "SymGrad expects to return 1 tensor(s), but get 2 tensor(s) instead."):
+        sess.run(dx)

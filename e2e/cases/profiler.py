@@ -1,13 +1,14 @@
 """TensorFlow's profiler asks a server for a profile of its cluster."""
 import glob
 import os
+import re
 import tempfile
 import threading
 
 import tensorflow as tensorflow2
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-from support import Background, tf
+from support import Background, begins, tf
 
 client = tensorflow2.profiler.experimental.client
 
@@ -80,6 +81,29 @@ def test_a_trace_has_the_ops_of_all_tasks(cluster):
             assert not space.errors, space.errors
         for transfer in [":_Send", ":_Recv"]:
             assert any(m.name.endswith(transfer) for s in spaces.values() for m in s.planes[0].event_metadata.values()), transfer
+
+
+def test_a_trace_has_what_waits(cluster):
+    with tf.Graph().as_default(), cluster.session() as sess, tempfile.TemporaryDirectory() as logdir:
+        with tf.device("/job:worker/task:1"):
+            empty = tf.FIFOQueue(1, tf.float32, shared_name=cluster.name + "_empty")
+            begin, take = begins(cluster, lambda: empty.dequeue(name="take"))
+        with tf.device("/job:ps/task:0"):
+            taken = tf.identity(take, name="taken")
+        put = empty.enqueue(2.0)
+        step = Background(sess.run, taken)
+        sess.run(begin)
+        client.trace(cluster.target("ps", 0), logdir, 500)  # nothing ends meanwhile
+        spaces = spaces_of(logdir)
+        assert set(spaces) == {"/job:%s/replica:0/task:%d" % t for t in TASKS}, set(spaces)
+        for task, event in [("worker/replica:0/task:1", "take:QueueDequeueV2"), ("ps/replica:0/task:0", ":_Recv"), ("worker/replica:0/task:0", "step ")]:
+            (plane,) = spaces["/job:" + task].planes
+            names = [plane.event_metadata[e.metadata_id].name for line in plane.lines for e in line.events]
+            assert any(event in name for name in names), (task, event, names)
+        text = client.monitor(cluster.address("ps", 0), 100)
+        assert re.search(r"/job:worker/replica:0/task:0: busy .*; steps that have not ended: \d", text), text
+        sess.run(put)
+        assert step.result() == 2.0
 
 
 def test_monitor_tells_of_all_tasks(cluster):

@@ -10,8 +10,9 @@ def at(task):
 
 
 def declare(cluster, **jobs):
-    """A config that makes tasks of servers: job="names of the shared cluster's tasks"."""
+    """A config that makes tasks of servers: job="names of the shared cluster's tasks". Sessions share their resources."""
     config = config_pb2.ConfigProto()
+    config.experimental.share_session_state_in_clusterspec_propagation = True
     for name, tasks in sorted(jobs.items()):
         job = config.cluster_def.job.add(name=name)
         for i, task in enumerate(tasks.split()):
@@ -65,6 +66,21 @@ def test_variables_are_the_servers(cluster):
             v = tf.get_variable(name, initializer=value)
         with cluster.session() as sess:
             same(sess.run(v), 2 * value)
+
+
+def test_sessions_have_resources_of_their_own(cluster):
+    config = declare(cluster, here="worker/0", there="ps/0")
+    config.experimental.share_session_state_in_clusterspec_propagation = False
+    with tf.Graph().as_default():
+        with tf.device("/job:there"):
+            v = tf.get_variable(cluster.name + "_own", initializer=37)
+        with open_session(cluster, "worker/0", config) as first, open_session(cluster, "worker/0", config) as second:
+            first.run(v.initializer)
+            assert first.run(v) == 37
+            with raises(tf.errors.FailedPreconditionError):
+                second.run(v)
+            second.run(tf.assign(v, 86))
+            assert first.run(v) == 37
 
 
 def test_sessions_share_a_declared_cluster(cluster):

@@ -1,12 +1,14 @@
 """Reference variables in control flow: they are read where they are used, not where a loop or branch captured them.
 
-What is wanted is what TensorFlow's own server gives.
+What is wanted is what TensorFlow's own server gives, where the variable is on the master's task, as its loops are. A loop that captures what was
+read on another task has that value in all of its iterations, with TensorFlow's server too.
 """
 from support import np, same, tf
 
 
 def variable(value, name=None):
-    return tf.Variable(value, use_resource=False, name=name)
+    with tf.device("/cpu:0"):  # the master's own
+        return tf.Variable(value, use_resource=False, name=name)
 
 
 def results(cluster, *fetches):

@@ -1,6 +1,7 @@
 """Runs the marked Python programs of documents, and compares what they print with the comments beside their prints.
 
     PS=grpc://… WORKER0=grpc://… WORKER1=grpc://… python e2e/clients/programs.py docs/tutorial.md
+    python e2e/clients/programs.py --list docs/tutorial.md      prints them as JSON, with what the environment has
 
 A mark is a comment before the program, <!-- program: NAME -->. Programs run one after the other. After the name, in this order and separated by
 commas, it may say
@@ -14,6 +15,7 @@ commas, it may say
 The exit status is 1 if a program does something else.
 """
 import dataclasses
+import json
 import os
 import re
 import subprocess
@@ -36,6 +38,7 @@ class Program:
     beside: bool = False
     waits: bool = False
     fails: str = ""
+    prints: list = dataclasses.field(default_factory=list)  # the comments beside its prints
 
     def start(self, python, env):
         return subprocess.Popen([python, "-c", self.text], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -48,15 +51,14 @@ class Program:
             process.kill()
             _, problems = process.communicate()
             return None if self.waits else problems + "\nit did not end within %d s" % LIMIT
-        want = re.findall(r"^ *print\(.*\)  # (.*)$", self.text, re.M)
         if self.waits:
             return "it ended\n" + problems
         if self.fails:
             return None if process.returncode != 0 and self.fails in problems else "it did not fail with %s\n%s" % (self.fails, problems)
         if process.returncode != 0:
             return problems.strip() or "exit code %d" % process.returncode
-        if want and out.split("\n")[:-1] != want:
-            return "it printed %r, not %r" % (out, want)
+        if self.prints and out.split("\n")[:-1] != self.prints:
+            return "it printed %r, not %r" % (out, self.prints)
         return None
 
 
@@ -73,7 +75,7 @@ def marked(path, env):
                 if stands not in text:
                     raise ValueError("%s: the program %s does not have %s" % (path, m["name"], stands))
                 text = text.replace(stands, env[name])
-        found.append(Program(m["name"], (m["after"] or "") + "\n" + text, bool(m["beside"]), bool(m["waits"]), m["fails"] or ""))
+        found.append(Program(m["name"], (m["after"] or "") + "\n" + text, bool(m["beside"]), bool(m["waits"]), m["fails"] or "", re.findall(r"^ *print\(.*\)  # (.*)$", text, re.M)))
     if len(found) != document.count("\n```python\n"):
         raise ValueError("%s has %d programs, and %d of them with a mark" % (path, document.count("\n```python\n"), len(found)))
     return found
@@ -95,6 +97,9 @@ def run(python, programs, env):
 
 
 def main():
+    if sys.argv[1:2] == ["--list"]:
+        print(json.dumps([dataclasses.asdict(p) for p in marked(sys.argv[2], os.environ)]))
+        return 0
     failed = False
     for path in sys.argv[1:]:
         programs = marked(path, os.environ)

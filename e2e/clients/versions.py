@@ -113,6 +113,9 @@ INTRODUCTION = """# Which clients work
 Made by `e2e/clients/versions.py` on %s with Python %d.%d: each version of TensorFlow's client runs the programs of the
 [tutorial](tutorial.md) and some more against a cluster of three tasks. All versions since 1.13 have the interface `tensorflow.compat.v1` that these programs
 use. Those before 2.12 want an older Python than that of this table.
+With 2.16 and later, programs with `tf.layers`, `tf.nn.rnn_cell` or `tf.compat.v1.keras` need `tf_keras` and `TF_USE_LEGACY_KERAS=1`, whatever the server:
+[moving.md](moving.md#programs-with-layers).
+TensorFlow 2's programs without sessions: [eager.md](eager.md).
 
 """
 

@@ -30,7 +30,7 @@ F = [
     lambda x: tf.cond(_total(x) > 4, lambda: x, lambda: -x),
     lambda x: tf.while_loop(lambda y: tf.reduce_sum(tf.abs(y)) < 20, lambda y: y * 2 + 1, [x], shape_invariants=[x.shape])[0],
 ]
-# Some elements fail, each with a message that tells which.
+# Some elements fail, each with a message that names it.
 FAILING = [
     lambda x: tf.debugging.check_numerics(1 / tf.cast(_total(x) % 4, tf.float64), "bad") > 0,
 ]

@@ -4,10 +4,12 @@ A program is one call of an op: its seed chooses the types among those of Tensor
 the inputs. ops_make.py and the rows of ops_rows_*.py make calls, ops_run.py runs them, ops_compare.py says what is the
 same, ops_shrink.py makes a finding small, and ops_lists.py names what is left out and what differs on purpose.
 """
+import itertools
 import time
 
+import ops_grid
 import ops_lists
-import ops_rows_array, ops_rows_csr, ops_rows_data, ops_rows_images, ops_rows_math, ops_rows_nn, ops_rows_random  # noqa: E401,F401 they fill ops_make.ROWS
+import ops_rows_array, ops_rows_codecs, ops_rows_csr, ops_rows_data, ops_rows_images, ops_rows_math, ops_rows_nn, ops_rows_quantized, ops_rows_random  # noqa: E401,F401 they fill ops_make.ROWS
 import ops_rows_sparse, ops_rows_state, ops_rows_windows  # noqa: E401,F401
 from ops_call import declaration, read  # noqa: F401
 from ops_compare import difference
@@ -17,6 +19,7 @@ from ops_shrink import shrink
 
 BATCH = 40
 MOST_CRASHES = 2  # of an op; then it is left alone
+MOST_CRASHES_OF_GRID = 4
 
 
 class Finding:
@@ -75,6 +78,62 @@ def fuzz(pair, ops, seed, count, seconds, small=True):
     if waiting:
         flush()
     return tally
+
+
+class Row:
+    """What the cells of a grid came to, of an op or of a name."""
+
+    def __init__(self):
+        self.calls = self.same = self.errors = self.accepted = self.differ = self.refused = 0
+
+    def __str__(self):
+        return "%d calls, %d with the same result, %d with the same error, %d that differ on purpose, %d that differ, %d refused by the client" % (
+            self.calls, self.same, self.errors, self.accepted, self.differ, self.refused)
+
+
+class Grid:
+    """The cells of all ops, run on both servers."""
+
+    def __init__(self):
+        self.tally, self.ops, self.names, self.never, self.texts, self.done = Tally(), {}, {}, [], [], set()
+
+    def run(self, pair, ops, part, parts, seconds, small=True):
+        """Runs a part of the grid, until the time is over; done then has the ops that it came to."""
+        end, waiting = time.monotonic() + seconds, []
+        ops = sorted(ops, key=ops_grid.turn)  # so that what the time is enough for is some of every kind
+        cells = (ops_grid.grid(pair, ops[at:at + BATCH], part, parts) for at in range(0, len(ops), BATCH))
+        for op, name, call in itertools.chain.from_iterable(cells):
+            if time.monotonic() > end:
+                break
+            self.done.add(op)
+            if name == "never":
+                self.never.append(call)
+            elif pair.crashes.get(op, 0) < MOST_CRASHES_OF_GRID:
+                waiting.append((name, call))
+            if len(waiting) == BATCH:
+                self.flush(pair, waiting, small)
+        self.flush(pair, waiting, small)
+
+    def flush(self, pair, waiting, small):
+        for (name, call), p in zip(waiting, pair.run([c for _, c in waiting])):
+            rows = self.ops.setdefault(call.op, Row()), self.names.setdefault(name, Row())
+            before = len(self.tally.findings), sum(f.times for f in self.tally.findings.values())
+            if p:
+                self.tally.count(call, *p)
+                check(self.tally, pair, call, *p, small=small)
+                self.texts.append((call, *p))
+            for row in rows:
+                row.calls += 1
+                if p is None:
+                    row.refused += 1
+                elif not difference(call, *p):
+                    row.same += not p[0].error
+                    row.errors += bool(p[0].error)
+                elif before != (len(self.tally.findings), sum(f.times for f in self.tally.findings.values())):
+                    row.differ += 1
+                else:
+                    row.accepted += 1
+        del waiting[:]
 
 
 def check(tally, pair, call, theirs, ours, small=True):

@@ -9,7 +9,7 @@ import ops_values as v
 # Results that add up many products, in an order that is not said. They are compared with what went in.
 SUMS = re.compile(r"ScaleAndTranslate|MatMul|Conv|Einsum|FFT|^Sum$|^Mean$|EuclideanNorm|Cumsum|Cumulative|Segment(Sum|Mean|SqrtN)|AddN|Accumulate|L2Loss|Bincount|BiasAddGrad|BatchNorm|GRU|LRN|"
                   r"AvgPool|Xent|CrossEntropy|Cholesky|Determinant|Inverse|Solve|^Lu$|^Qr$|Svd$|Eig|^Matrix(Exponential|Logarithm|SquareRoot)$|LSTM|Scatter|Adjust|Apply|NearestNeighbors|"
-                  r"Histogram|^Cross$|LinSpace|Kmeans|Audio|Igamma|PadGrad|SliceGrad|ClipByNorm|SquaredDifference|Range$|Prod$|Cumprod|Sigmoid|Tanh|Elu|Selu|Softplus|HSV|Softmax")
+                  r"Histogram|^Cross$|LinSpace|Kmeans|Audio|Igamma|PadGrad|SliceGrad|ClipByNorm|SquaredDifference|Range$|Prod$|Cumprod|Sigmoid|Tanh|Elu|Selu|Softplus|HSV|Softmax|Mfcc")
 # Functions that are approximated, each in its own way.
 SPECIAL = re.compile(r"Bessel|Betainc|Digamma|Erfinv|Expint|Fresnel|Igamma|Lgamma|Ndtri|Polygamma|Spence|Zeta|Dawsn|Gamma|Erf|Poisson|^Pow$")
 DECOMPOSED = re.compile(r"^Matrix(Exponential|Logarithm|SquareRoot)$|Cholesky|Determinant|Inverse|Solve|^Lu$|^Qr$|Svd$|Eig")

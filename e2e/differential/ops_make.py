@@ -32,18 +32,25 @@ def _type_names(attr_value):
     return [tf.as_dtype(t).name for t in attr_value.list.type]
 
 
+def known_types(op):
+    """What each type attribute of an op may be, of the types that calls are made of."""
+    d = declaration(op)
+    resource = any(a.is_ref or a.type == tf.resource.as_datatype_enum for a in d.input_arg)
+    known = PLAIN + ([] if resource else SMALL)  # TensorFlow's variables of the small types fail in several ways
+    return {a.name: [t for t in _type_names(a.allowed_values) if t in known] or known for a in d.attr if a.type == "type"}
+
+
 class Maker:
     """What a row makes its inputs with."""
 
-    def __init__(self, op, rng):
+    def __init__(self, op, rng, types=None):
         self.op, self.rng, self.declaration, self.attrs, self.constant = op, rng, declaration(op), {}, False
-        self.types = self._choose_types()
+        self.types = self._choose_types() if types is None else types
 
     def _choose_types(self):
         """An element type for each type attribute, such that TensorFlow has a CPU kernel for them."""
-        resource = any(a.is_ref or a.type == tf.resource.as_datatype_enum for a in self.declaration.input_arg)
-        known = PLAIN + ([] if resource else SMALL)  # TensorFlow's variables of the small types fail in several ways
-        declared = {a.name: [t for t in _type_names(a.allowed_values) if t in known] or known for a in self.declaration.attr if a.type == "type"}
+        declared = known_types(self.op)
+        known = [*PLAIN, *SMALL]
         rows = []
         for k in kernels.get_registered_kernels_for_op(self.op).kernel:
             types = {c.name: [t for t in _type_names(c.allowed_values) if t in known and t in declared.get(c.name, [t])] for c in k.constraint}
@@ -152,9 +159,9 @@ def broadcasting(m):
     return {arg.name: m.array(arg.type_attr or tf.as_dtype(arg.type).name, s) for arg, s in zip(m.declaration.input_arg, shapes)}
 
 
-def make(op, seed):
-    """The call of an op that a seed stands for."""
-    m = Maker(op, np.random.default_rng([zlib.crc32(op.encode()), seed]))
+def make(op, seed, types=None):
+    """The call of an op that a seed stands for, of given types or of some of TensorFlow's kernels."""
+    m = Maker(op, np.random.default_rng([zlib.crc32(op.encode()), seed]), types)
     inputs = ROWS.get(op, generic)(m)
     told, own = inferred(op), {a.name for a in m.declaration.attr}
     attrs = dict({k: t for k, t in m.types.items() if k in own and k not in told}, **m.attrs)

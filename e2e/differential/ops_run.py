@@ -12,11 +12,12 @@ from ops_call import declaration
 from ops_compare import Outcome, difference
 
 TIMEOUT_MS = 10000
+THEIR_TIMEOUT_MS = 4000  # less, since a client waits for as long for a server that has ended
 HANG_S = 30  # TensorFlow's server, which does not end a kernel whose time is over, is ended itself
 
 
-def config():
-    c = tf.ConfigProto(operation_timeout_in_ms=TIMEOUT_MS)
+def config(timeout_ms):
+    c = tf.ConfigProto(operation_timeout_in_ms=timeout_ms)
     c.graph_options.rewrite_options.disable_meta_optimizer = True
     c.graph_options.rewrite_options.constant_folding = rewriter_config_pb2.RewriterConfig.OFF
     c.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
@@ -55,7 +56,7 @@ def build(calls):
 def run_graph(target, graph, parts, alive):
     """The outcomes of a graph's calls on a server, each fetched on its own."""
     outcomes = []
-    session = tf.Session(target, graph=graph, config=config())
+    session = tf.Session(target, graph=graph, config=config(TIMEOUT_MS if alive is always else THEIR_TIMEOUT_MS))
     try:
         for part in parts:
             if part is None:
@@ -77,6 +78,8 @@ def run_graph(target, graph, parts, alive):
     finally:
         if alive():
             close(session, outcomes)
+        else:
+            session._session = None  # closing it would wait for the server
     return outcomes
 
 
@@ -115,6 +118,13 @@ class Pair:
         finally:
             hung.cancel()
 
+    def lost(self, theirs, count):
+        """Which call ended TensorFlow's server, or is still running there, which holds up the next ones; None if none does."""
+        hung = [i for i, t in enumerate(theirs) if t and t.error == "DeadlineExceededError"]
+        if hung:
+            return hung[0]
+        return len(theirs) - 1 if len(theirs) < count or not self.servers.running() else None
+
     def run(self, calls):
         """For each call TensorFlow's outcome and ours; None for one that the client refuses, or that ends TensorFlow's server."""
         old = [c for c in calls if removed(c)]
@@ -128,14 +138,12 @@ class Pair:
             ours = other.submit(run_graph, self.ours, graph, parts, always)
             theirs = self.run_theirs(graph, parts)
             ours = ours.result()
-        while len(theirs) < len(calls) or not self.servers.running():
-            at = len(theirs) - 1
+        while (at := self.lost(theirs, len(calls))) is not None:
             self.crashed.append(calls[at])
             print("ends TensorFlow's server: %r" % calls[at], flush=True)
             self.crashes[calls[at].op] = self.crashes.get(calls[at].op, 0) + 1
-            theirs[at] = None
-            self.servers.start()
-            theirs += self.run_theirs(graph, parts[at + 1:])
+            self.servers.restart()
+            theirs = theirs[:at] + [None] + self.run_theirs(graph, parts[at + 1:])
         pairs = [(t, o) if t is not None and o is not None else None for t, o in zip(theirs, ours)]
         if len(calls) > 1 and all(p is None or p[1].error or p[0].error for p in pairs):
             # One node that a server does not take spoils a graph for all.

@@ -28,6 +28,7 @@ def arguments():
     p.add_argument("--programs", type=int, default=2000)
     p.add_argument("--ops", default="", help="only ops that this regular expression finds")
     p.add_argument("--time", type=float, default=600, help="at most so many seconds")
+    p.add_argument("--grid", metavar="PART/PARTS", help="a part of the cells of a grid of all types, sizes, attributes and wrong inputs, in place of programs by seed")
     p.add_argument("--call", help="runs one call, as findings print it")
     p.add_argument("--raw", action="store_true", help="prints findings as they are found, not made small")
     p.add_argument("--verbose", action="store_true", help="also prints what clients refuse, what ends TensorFlow's server, and the ops of which no call succeeds")
@@ -58,6 +59,12 @@ def main():
             raise SystemExit("listed as not covered, but no kernel knows them, or they have a row: " + " ".join(wrong))
         covered = [op for op in known if not ops_lists.reason_not_covered(op)]
         chosen = [op for op in covered if re.search(args.ops, op)]
+        if args.grid:
+            grid = ops.Grid()
+            part, parts = map(int, args.grid.split("/"))
+            grid.run(pair, chosen, part, parts, args.time, small=not args.raw)
+            report_grid(args, pair, grid, len(chosen))
+            return bool(grid.tally.findings)
         tally = ops.fuzz(pair, chosen, args.seed, args.programs, args.time, small=not args.raw)
         report(args, pair, tally, known)
         return bool(tally.findings)
@@ -81,6 +88,31 @@ def report(args, pair, tally, known):
         tally.programs, tally.errors, sum(map(len, tally.refused.values())), len(pair.crashed)))
     print("ops: %d of %d, with their types: %d" % (len(tally.ops), len(known), len(tally.types)))
     print("findings: %d" % len(tally.findings))
+
+
+def report_grid(args, pair, grid, covered):
+    for finding in grid.tally.findings.values():
+        if finding.times > 1:
+            print("%d times: %s (%s)" % (finding.times, finding.call.op, finding.kind))
+    for why, times in grid.tally.accepted.items():
+        print("accepted, %d times: %s" % (times, why))
+    for op in sorted(grid.ops) if args.verbose else ():
+        print("%s: %s" % (op, grid.ops[op]))
+    for name, row in grid.names.items():
+        print("%s: %s" % (name, row))
+    if args.verbose:
+        print("no call is taken:", " ".join(sorted({c.op + str(sorted(c.types())) for c in grid.never})))
+    print("ops: %d of %d that there are calls of, with their types: %d, TensorFlow's server ended: %d" % (len(grid.done), covered, len(grid.tally.types), len(pair.crashed)))
+    print("all: %s" % sum_of(grid.ops.values()))
+    print("findings: %d" % len(grid.tally.findings))
+
+
+def sum_of(rows):
+    total = ops.Row()
+    for row in rows:
+        for name, value in vars(row).items():
+            setattr(total, name, getattr(total, name) + value)
+    return total
 
 
 if __name__ == "__main__":

@@ -70,7 +70,8 @@ def test_a_branch_of_several(cluster):
 
 @control_flow_v2
 def test_a_variable_that_a_loop_changes_lives_on_the_card(cluster):
-    v = tf.get_variable("v", initializer=np.ones([4], np.float32))
+    with tf.device("/gpu:0"):  # one without a device may live on the parameter server
+        v = tf.get_variable("v", initializer=np.ones([4], np.float32))
 
     def body(i):
         with tf.control_dependencies([v.assign(tf.tanh(v.read_value()) * 2)]):

@@ -10,7 +10,7 @@ import (
 
 func tensorShape(sizes ...int64) shape.Shape { return shape.Of(sizes...) }
 
-// matrix is a constant int32 matrix.
+// matrix returns a constant int32 matrix.
 func matrix(rows, columns int64, v ...float64) input {
 	i := ints(v...)
 	i.shape = tensor.Shape{rows, columns}
@@ -69,7 +69,7 @@ var arrayCases = slices.Concat([]gradCase{
 	call("SpaceToDepth", attrs{"block_size": 2}, in(1, 2, 4, 1)), call("DepthToSpace", attrs{"block_size": 2}, in(1, 1, 2, 4)),
 }, diagonals(), segments())
 
-// one is a function of all outputs of an op whose arguments are single tensors.
+// one returns a function of all outputs of an op whose arguments are single tensors.
 func one(name string, a attrs) func(s *op.Scope, x []op.Output) []op.Output { return call(name, a).f }
 
 func concat(name string, axis float64) gradCase {
@@ -90,7 +90,7 @@ func stitch(name string) gradCase {
 	}}
 }
 
-// diagonals are the ops that take several of a matrix, aligned in every way.
+// diagonals returns cases of the ops that take several diagonals of a matrix, aligned in every way.
 func diagonals() (out []gradCase) {
 	k, zero := ints(-1, 1), number(0.5).fixed()
 	free := scalar(-1)

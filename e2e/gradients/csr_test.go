@@ -5,11 +5,11 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// csrCases take tensors through sparse matrices and back.
+// csrCases convert tensors to sparse matrices and back.
 var csrCases = sparseCases()
 
-// places are where the sparse matrices of the cases have elements, in a batch of two matrices of 3 rows and 2 columns, or in
-// the first of these.
+// places returns the indices of the elements of the cases' sparse matrices, in a batch of two matrices of 3 rows and 2 columns, or in the
+// first of these.
 func places(s *op.Scope, shape []int64) op.Output {
 	all := [][]int32{{0, 0, 1}, {0, 2, 0}, {0, 2, 1}, {1, 0, 0}, {1, 1, 1}}
 	n, v := int64(0), []int32{}
@@ -70,7 +70,7 @@ func sparseCases() (cases []gradCase) {
 	return cases
 }
 
-// productCases are the products of matrices that are transposed or conjugated in every way.
+// productCases returns cases of products of matrices that are transposed or conjugated in every way.
 func productCases(t tensor.DType, shape []int64) (cases []gradCase) {
 	batch, turns := shape[:len(shape)-2], []string{"", "transpose", "adjoint"}
 	sized := func(rows, columns int64) input {
@@ -104,7 +104,7 @@ func productCases(t tensor.DType, shape []int64) (cases []gradCase) {
 					return []op.Output{node(s, "SparseMatrixMatMul", all, compressed(s, x[0], shape), x[1]).Output(0)}
 				}})
 			}
-			// The second factor has the size of the first one, turned so that they fit.
+			// The second factor has the size of the first one, transposed if necessary.
 			if (left != "") == (right != "") {
 				continue
 			}
@@ -114,7 +114,7 @@ func productCases(t tensor.DType, shape []int64) (cases []gradCase) {
 			}})
 		}
 	}
-	// Factors that are both turned, or both not, fit if one of them was transposed before.
+	// Factors that are both transposed, or both not, fit if one of them was transposed before.
 	for _, a := range []attrs{{}, {"transpose_a": true, "transpose_b": true}, {"adjoint_a": true, "adjoint_b": true}, {"transpose_a": true, "adjoint_b": true}, {"adjoint_a": true, "transpose_b": true}} {
 		cases = append(cases, gradCase{name: "SparseMatrixSparseMatMul", in: []input{in(shape...).of(t), in(shape...).of(t)}, f: func(s *op.Scope, x []op.Output) []op.Output {
 			other := node(s, "SparseMatrixTranspose", sparseType(x[1], nil), compressed(s, x[1], shape)).Output(0)

@@ -24,7 +24,7 @@ var flowCases = []gradCase{
 				return []op.Output{op.AddV2(s, v[0], one), op.Tanh(s, op.Mul(s, v[1], x[1]))}
 			})[1:]
 	}},
-	// How often it runs depends on the values; a variable of the loop passes through untouched, another is swapped.
+	// The number of iterations depends on the values; one variable of the loop passes through unchanged, another is swapped.
 	{name: "While", in: []input{number(1.3), in(2), in(2)}, f: func(s *op.Scope, x []op.Output) []op.Output {
 		limit := op.Const(s, 40.0)
 		return op.While(s, []op.Output{x[0], x[1], x[2], op.Square(s, x[0])},
@@ -33,7 +33,7 @@ var flowCases = []gradCase{
 				return []op.Output{op.AddV2(s, op.Mul(s, v[0], v[0]), v[3]), v[2], op.Mul(s, v[1], v[3]), v[3]}
 			})
 	}},
-	// No round at all.
+	// No iteration.
 	{name: "While", in: []input{in(2)}, f: func(s *op.Scope, x []op.Output) []op.Output {
 		return op.While(s, []op.Output{x[0]}, func(s *op.Scope, v []op.Output) op.Output { return op.Const(s, false) },
 			func(s *op.Scope, v []op.Output) []op.Output { return []op.Output{op.Exp(s, v[0])} })
@@ -119,7 +119,7 @@ func nestedLoop() gradCase {
 	}}
 }
 
-// recurrent is a network that reads its input from one list and writes its states to another.
+// recurrent returns a network that reads its input from one list and writes its states to another.
 func recurrent() gradCase {
 	return gradCase{name: "While", in: []input{in(3, 2), in(2, 2), in(1, 2)}, f: func(s *op.Scope, x []op.Output) []op.Output {
 		steps, one := op.Const(s, int32(3)), op.Const(s, int32(1))
@@ -137,7 +137,7 @@ func recurrent() gradCase {
 	}}
 }
 
-// loopOverVariable reads a variable in each round.
+// loopOverVariable reads a variable in each iteration.
 func loopOverVariable() gradCase {
 	handles := new([]op.Output)
 	return gradCase{name: "While", in: []input{in(2)}, handles: handles, f: func(s *op.Scope, x []op.Output) []op.Output {
@@ -152,7 +152,7 @@ func loopOverVariable() gradCase {
 	}}
 }
 
-// overVariable is a function of a variable, which it reads in functions' bodies.
+// overVariable returns a function of a variable that is read in functions' bodies.
 func overVariable(name string, f func(s *op.Scope, v *op.Variable) []op.Output) gradCase {
 	handles := new([]op.Output)
 	return gradCase{name: name, in: []input{in(3, 2)}, handles: handles, f: func(s *op.Scope, x []op.Output) []op.Output {
@@ -162,7 +162,7 @@ func overVariable(name string, f func(s *op.Scope, v *op.Variable) []op.Output) 
 	}}
 }
 
-// second is the gradient of a function of two vectors, which is differentiated once more.
+// second differentiates the gradient of a function of two vectors.
 func second(name string, f func(s *op.Scope, x []op.Output) []op.Output) gradCase {
 	return gradCase{name: name, in: []input{in(2), in(2)}, f: func(s *op.Scope, x []op.Output) (out []op.Output) {
 		for _, d := range grad.Gradients(s, []op.Output{op.Square(s, f(s, x)[0])}, x) {

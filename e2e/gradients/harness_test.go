@@ -20,20 +20,21 @@ import (
 	"github.com/troupe-run/troupe/graph/op"
 	"github.com/troupe-run/troupe/graph/shape"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/extent"
 	"go.uber.org/goleak"
 )
 
-// input is an argument of a case: values that are differentiated, or constants.
+// input is an argument of a case: values for which gradients are computed, or constants.
 type input struct {
 	dtype    tensor.DType
 	shape    tensor.Shape
 	lo, hi   float64
 	values   []float64 // given, instead of random ones
 	constant bool
-	distinct bool // no two are near to each other
+	distinct bool // no two are close to each other
 }
 
-// in is a float64 argument of that shape with values between −1 and 1, none near to 0.
+// in returns a float64 argument of that shape with values between −1 and 1, none close to 0.
 func in(sizes ...int64) input {
 	return input{dtype: tensor.Float64, shape: sizes, lo: -1, hi: 1}
 }
@@ -47,7 +48,7 @@ func (i input) with(v ...float64) input      { i.values = v; return i }
 
 func number(v float64) input { return in().with(v) }
 
-// ints is a constant vector of int32, longs one of int64, scalar a constant int32.
+// ints returns a constant vector of int32, longs one of int64, scalar a constant int32.
 func ints(v ...float64) input  { return in(int64(len(v))).of(tensor.Int32).with(v...).fixed() }
 func longs(v ...float64) input { return in(int64(len(v))).of(tensor.Int64).with(v...).fixed() }
 func scalar(v float64) input   { return in().of(tensor.Int32).with(v).fixed() }
@@ -140,13 +141,13 @@ type gradCase struct {
 	name string
 	in   []input
 	f    func(s *op.Scope, x []op.Output) []op.Output
-	// known gives the placeholders shapes even where the case is tried without; for gradients that need them.
+	// known gives the placeholders shapes even when the case is tried without, for gradients that need them.
 	known bool
-	// handles, which f sets, are variables that hold the inputs and are differentiated instead of them.
+	// handles is set by f to variables that hold the inputs; gradients are computed for them instead.
 	handles *[]op.Output
-	// sparse tells that the gradients are rows.
+	// sparse reports whether the gradients are rows.
 	sparse bool
-	// tolerance is relative to the larger of 1 and the value; 0 stands for that of float64.
+	// tolerance is relative to the larger of 1 and the value; 0 means the default for float64.
 	tolerance float64
 }
 
@@ -209,8 +210,7 @@ func run(t testing.TB, sess *troupe.Session, feeds map[string]*tensor.Tensor, fe
 	return out, shapes
 }
 
-// check compares the gradients of a case with central differences, with shapes that are known when the graph is
-// built, or not.
+// check compares the gradients of a case with central differences. known reports whether shapes are known when the graph is built.
 func (c *gradCase) check(t *testing.T, known bool) {
 	r := rand.New(rand.NewPCG(1, uint64(len(c.name))))
 	s := op.NewScope()
@@ -250,13 +250,13 @@ func (c *gradCase) check(t *testing.T, known bool) {
 	}
 	var fetches []op.Output
 	for i, d := range gradients {
-		if !d.Connected() { // then the differences must be 0
+		if !d.Connected() { // the differences must be 0
 			d.Values = node(s, "ZerosLike", nil, x[at[i]]).Output(0)
 		}
 		if c.sparse != d.Sparse() {
 			t.Errorf("the gradient of input %d is sparse: %v", at[i], d.Sparse())
 		}
-		fetches = append(fetches, node(s, "Identity", nil, d.Dense(s)).Output(0)) // what is fed cannot be fetched
+		fetches = append(fetches, node(s, "Identity", nil, d.Dense(s)).Output(0)) // a fed tensor cannot be fetched
 	}
 	sess := session(t, s)
 	values, shapes := run(t, sess, feeds, ys...)
@@ -320,9 +320,9 @@ func cover(s *op.Scope) {
 	}
 }
 
-// TestCentralDifferences compares each op's gradient with differences, and holds that each is compared.
+// TestCentralDifferences compares each op's gradient with differences, and checks that no gradient is left out.
 func TestCentralDifferences(t *testing.T) {
-	if testing.Short() {
+	if !extent.Check() {
 		t.Skip("it runs some ten thousand steps")
 	}
 	t.Run("cases", func(t *testing.T) {
@@ -355,7 +355,7 @@ func TestCentralDifferences(t *testing.T) {
 // attrs are an operation's attributes.
 type attrs = map[string]any
 
-// call makes a case of an op whose arguments are single tensors. All outputs that can be are differentiated.
+// call makes a case of an op whose arguments are single tensors. All differentiable outputs are used.
 func call(name string, a attrs, in ...input) gradCase {
 	return gradCase{name: name, in: in, f: func(s *op.Scope, x []op.Output) []op.Output {
 		inputs := each(x, func(o op.Output) op.Input { return o })
@@ -383,7 +383,7 @@ func pairs(x, y input, names ...string) (out []gradCase) {
 	return out
 }
 
-// floats are the outputs of an operation that can be differentiated.
+// floats returns the differentiable outputs of an operation.
 func floats(o *op.Operation) (out []op.Output) {
 	for i := range o.NumOutputs() {
 		if t := o.Output(i).DType(); t == tensor.Float64 || t == tensor.Float32 || t == tensor.Complex128 {
@@ -398,8 +398,8 @@ func node(s *op.Scope, name string, a attrs, in ...op.Input) *op.Operation {
 	return s.Add(op.Spec{Op: name, Inputs: in, Attrs: a})
 }
 
-// tolerant is a case that computes less exactly.
+// tolerant sets the tolerance of a case that computes less exactly.
 func tolerant(c gradCase, tolerance float64) gradCase { c.tolerance = tolerance; return c }
 
-// shaped is a case whose gradient has to know shapes.
+// shaped marks a case whose gradient needs known shapes.
 func shaped(c gradCase) gradCase { c.known = true; return c }

@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// regular is a batch of matrices that can be inverted.
+// regular returns a batch of invertible matrices.
 func regular(n int64) input {
 	i := in(2, n, n)
 	for b := range 2 {
@@ -24,7 +24,7 @@ func regular(n int64) input {
 	return i
 }
 
-// symmetric is a function of a matrix that sees x + xᵀ only, so that differences keep it symmetric.
+// symmetric returns a function of x + xᵀ for a matrix x, so that differences keep its argument symmetric.
 func symmetric(name string, a attrs, pick func(s *op.Scope, o *op.Operation) []op.Output) gradCase {
 	return gradCase{name: name, in: []input{regular(3)}, tolerance: 1e-6, f: func(s *op.Scope, x []op.Output) []op.Output {
 		perm := node(s, "Const", attrs{"dtype": tensor.Int32, "value": int32s(0, 2, 1)}).Output(0)
@@ -43,7 +43,7 @@ func int32s(v ...int32) *tensor.Tensor {
 
 func all(s *op.Scope, o *op.Operation) []op.Output { return floats(o) }
 
-// squares are the outputs squared, which do not depend on the signs of eigenvectors.
+// squares returns the squared outputs, which do not depend on the signs of eigenvectors.
 func squares(s *op.Scope, o *op.Operation) (out []op.Output) {
 	for _, y := range floats(o) {
 		out = append(out, node(s, "Square", nil, y).Output(0))
@@ -73,7 +73,7 @@ var linalgCases = slices.Concat([]gradCase{
 }, triangular(), einsums(), transforms(), []gradCase{
 	call("RGBToHSV", nil, in(2, 3, 3).between(0.1, 0.9).apart()),
 	call("ResizeBilinear", attrs{"half_pixel_centers": true}, in(2, 3, 4, 2).of(tensor.Float32), ints(5, 3)),
-	// The gradient is the derivative where a matrix moves pixels onto pixels.
+	// The gradient is exact if the matrix maps pixels onto pixels.
 	call("ImageProjectiveTransformV2", attrs{"interpolation": "NEAREST"}, in(2, 3, 4, 2), in(1, 8).of(tensor.Float32).with(1, 0, 1, 0, 1, -2, 0, 0).fixed(), ints(4, 3)),
 	call("ImageProjectiveTransformV3", attrs{"interpolation": "NEAREST"}, in(2, 3, 4, 2), in(2, 8).of(tensor.Float32).with(1, 0, 1, 0, 1, -2, 0, 0, -1, 0, 3, 0, 1, 0, 0, 0).fixed(), ints(4, 3), number(2).of(tensor.Float32).fixed()),
 	call("ResizeBicubic", attrs{"half_pixel_centers": true}, in(2, 3, 4, 2).of(tensor.Float32), ints(5, 3)),
@@ -102,7 +102,7 @@ func triangular() (out []gradCase) {
 	return out
 }
 
-// eigenvalues, or eigenvectors without what is arbitrary about them: the square of the absolute value of each.
+// eigenvalues returns a function for eigenvalues, or for the squared absolute values of eigenvectors, since their phases are arbitrary.
 func eigenvalues(vectors bool) func(s *op.Scope, x []op.Output) []op.Output {
 	return func(s *op.Scope, x []op.Output) []op.Output {
 		o := node(s, "Eig", attrs{"Tout": tensor.Complex128, "compute_v": vectors}, x[0])
@@ -152,7 +152,7 @@ func transforms() (out []gradCase) {
 		call("IRFFT2D", real, z(2, 3), ints(2, 4)), call("IRFFT3D", real, z(2, 1, 2), ints(2, 1, 3)))
 }
 
-// sparseMatMul is a product of matrices, one of which is said to hold zeros.
+// sparseMatMul returns a product of matrices, one of which is declared sparse.
 func sparseMatMul(turnA, turnB bool) gradCase {
 	a, b := in(2, 3), in(3, 4)
 	if turnA {

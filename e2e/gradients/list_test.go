@@ -7,7 +7,7 @@ import (
 
 var element = attrs{"element_dtype": tensor.Float64}
 
-// listCases take a tensor through a list and back, by all ops that put in and take out.
+// listCases put a tensor into a list and take it out again, with all ops that do so.
 var listCases = []gradCase{
 	throughList("TensorListPushBack", func(s *op.Scope, x op.Output) []op.Output {
 		list := node(s, "EmptyTensorList", element, int32Const(s, -1), int32Const(s, -1)).Output(0)
@@ -19,7 +19,7 @@ var listCases = []gradCase{
 		return []op.Output{popped.Output(1), rest}
 	}),
 	throughList("TensorListPopBack", func(s *op.Scope, x op.Output) []op.Output {
-		list := fromTensor(s, x) // the list that is left goes nowhere
+		list := fromTensor(s, x) // the remaining list is not used
 		return []op.Output{node(s, "TensorListPopBack", element, list, int32Const(s, -1)).Output(1)}
 	}),
 	throughList("TensorListGetItem", func(s *op.Scope, x op.Output) []op.Output {
@@ -53,7 +53,7 @@ var listCases = []gradCase{
 		return []op.Output{node(s, "TensorListConcatV2", element, list, vector(s, -1, 2), none).Output(0),
 			node(s, "TensorListConcat", element, list).Output(0)}
 	}),
-	// A list that is read in two ways has two gradients, which add up.
+	// A list that is read twice has two gradients, which are added.
 	throughList("TensorListFromTensor", func(s *op.Scope, x op.Output) []op.Output {
 		list := fromTensor(s, x)
 		return []op.Output{node(s, "TensorListStack", element, list, int32Const(s, -1)).Output(0),

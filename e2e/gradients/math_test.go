@@ -45,7 +45,7 @@ var mathCases = slices.Concat(
 
 var shape23 = tensorShape(2, 3)
 
-// reductions are tried over all, some and no axes, kept or not.
+// reductions returns cases over all, some and no axes, kept or not.
 func reductions() (out []gradCase) {
 	for _, name := range []string{"Sum", "Mean", "Max", "Min", "Prod", "EuclideanNorm"} {
 		for _, axes := range []input{ints(0, 1), ints(-1), ints(0, 2), scalar(1), ints(2, 0, 1)} {
@@ -66,7 +66,7 @@ func reductions() (out []gradCase) {
 	return out
 }
 
-// products multiply matrices, turned in all ways.
+// products returns products of matrices, transposed in all ways.
 func products() (out []gradCase) {
 	for turn := range 4 {
 		tx, ty := turn&1 != 0, turn&2 != 0
@@ -105,20 +105,20 @@ func castCase() gradCase {
 	return gradCase{name: "Cast", in: []input{in(3)}, tolerance: 1e-6, f: func(s *op.Scope, x []op.Output) []op.Output {
 		z := node(s, "Cast", attrs{"DstT": tensor.Complex128}, x[0]).Output(0)
 		back := node(s, "Cast", attrs{"DstT": tensor.Float64}, node(s, "Mul", nil, z, z).Output(0)).Output(0)
-		// What passes through integers has no gradient.
+		// A value that passes through integers has no gradient.
 		whole := node(s, "Cast", attrs{"DstT": tensor.Float64}, node(s, "Cast", attrs{"DstT": tensor.Int64}, x[0]).Output(0)).Output(0)
 		return []op.Output{node(s, "AddV2", nil, back, whole).Output(0)}
 	}}
 }
 
-// nextAfter differs from x by too little to be seen.
+// nextAfter returns a case whose result differs from x by too little to affect differences.
 func nextAfter() gradCase {
 	return gradCase{name: "NextAfter", in: []input{in(2, 1), in(3).fixed()}, f: func(s *op.Scope, x []op.Output) []op.Output {
 		return floats(node(s, "NextAfter", nil, x[0], x[1]))
 	}}
 }
 
-// polygamma has a gradient in its second argument alone.
+// polygamma has a gradient only for its second argument.
 func polygamma(name string, n float64) gradCase {
 	return call(name, nil, number(n).fixed(), in(2, 2).between(1, 2))
 }

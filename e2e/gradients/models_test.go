@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// TestModels compares the gradients of whole models, which Python drew, with those that tf.gradients found for them.
+// TestModels compares the gradients of whole models, which Python built, with those that tf.gradients computed for them.
 // testdata/generate.py makes the files.
 func TestModels(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.pb")

@@ -13,9 +13,9 @@ var nnCases = slices.Concat([]gradCase{
 	call("BiasAddGrad", nil, in(2, 3)), call("BiasAddGrad", attrs{"data_format": "NCHW"}, in(2, 3, 2, 1)),
 	call("LRN", attrs{"depth_radius": 1, "alpha": 0.5}, in(1, 1, 2, 4).of(tensor.Float32)),
 	call("TopKV2", nil, in(2, 5).apart(), scalar(3)), call("NthElement", nil, in(2, 4).apart(), scalar(1)),
-	// Both outputs: the second is what the first has as its gradient.
+	// Both outputs: the second is the gradient of the first.
 	{name: "SoftmaxCrossEntropyWithLogits", in: []input{in(3, 4), in(3, 4).between(0.1, 0.9)}, f: func(s *op.Scope, x []op.Output) []op.Output {
-		// The gradient takes each row of labels to add up to 1.
+		// The gradient assumes that each row of labels sums to 1.
 		return floats(node(s, "SoftmaxCrossEntropyWithLogits", nil, x[0], node(s, "Softmax", nil, x[1]).Output(0)))[:1]
 	}},
 	call("SoftmaxCrossEntropyWithLogits", nil, in(3, 4), in(3, 4).with(1, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0).fixed()),
@@ -32,6 +32,9 @@ var nnCases = slices.Concat([]gradCase{
 	call("ExtractImagePatches", attrs{"ksizes": []int{1, 2, 3, 1}, "strides": []int{1, 2, 1, 1}, "rates": []int{1, 1, 2, 1}, "padding": "SAME"}, in(2, 4, 5, 2)),
 	call("ExtractVolumePatches", attrs{"ksizes": []int{1, 2, 3, 2, 1}, "strides": []int{1, 1, 2, 1, 1}, "padding": "VALID"}, in(2, 3, 4, 2, 2)),
 	call("MaxPoolV2", attrs{"padding": "SAME"}, in(1, 3, 3, 1).apart(), ints(1, 2, 2, 1), ints(1, 2, 2, 1)),
+	call("ApproxTopK", attrs{"k": 2}, in(2, 5).apart().of(tensor.Float32)),
+	call("ApproxTopK", attrs{"k": 2, "reduction_dimension": 1, "is_max_k": false}, in(2, 4, 3).apart().of(tensor.Float32)),
+	call("ApproxTopK", attrs{"k": 1, "reduction_dimension": -3, "aggregate_to_topk": false}, in(3, 2, 2).apart().of(tensor.Float32)),
 }, convolutions(), pools(), norms(), lstm())
 
 func convolutions() (out []gradCase) {
@@ -59,7 +62,7 @@ func pools() (out []gradCase) {
 	out = append(out, call("MaxPool", flat, in(1, 3, 3, 2).apart()), call("AvgPool", flat, in(1, 3, 3, 2)),
 		call("AvgPoolGrad", flat, ints(1, 3, 3, 1), in(1, 2, 3, 1)), call("AvgPool3DGrad", deep, ints(1, 2, 3, 1, 1), in(1, 2, 2, 1, 1)),
 		call("MaxPool3D", deep, in(1, 2, 3, 1, 1).of(tensor.Float32).apart()), call("AvgPool3D", deep, in(1, 2, 3, 1, 1)))
-	// The gradients' gradients, of an input whose maxima do not move.
+	// Gradients of gradients, for an input whose maxima do not move.
 	for name, a := range map[string]attrs{"MaxPool": flat, "MaxPool3D": deep} {
 		x, dy := in(1, 3, 3, 1).apart().fixed(), in(1, 2, 3, 1)
 		if name == "MaxPool3D" {
@@ -104,7 +107,7 @@ func norms() (out []gradCase) {
 			}
 		}
 	}
-	// The gradients' gradients.
+	// Gradients of gradients.
 	for _, name := range []string{"FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3"} {
 		for _, training := range []bool{true, false} {
 			x := in(2, 2, 1, 2).of(tensor.Float32)
@@ -112,7 +115,7 @@ func norms() (out []gradCase) {
 				f: func(s *op.Scope, x []op.Output) []op.Output {
 					a := attrs{"is_training": training, "epsilon": 0.5}
 					mean, variance, in := x[3], x[4], []op.Input{}
-					if training { // what the op itself finds
+					if training { // computed by the op itself
 						empty := node(s, "Const", attrs{"dtype": tensor.Float32, "value": emptyFloats()}).Output(0)
 						forward := node(s, strings.Replace(name, "Grad", "", 1), a, x[1], x[2], x[2], empty, empty)
 						mean, variance = node(s, "StopGradient", nil, forward.Output(3)).Output(0), node(s, "StopGradient", nil, forward.Output(4)).Output(0)
@@ -140,7 +143,7 @@ func lstm() (out []gradCase) {
 	f32 := func(sizes ...int64) input { return in(sizes...).of(tensor.Float32).between(-0.5, 0.5) }
 	for _, name := range []string{"BlockLSTM", "BlockLSTMV2"} {
 		for _, peephole := range []bool{false, true} {
-			// Two steps of a cell of two numbers.
+			// Two steps of a cell with two numbers.
 			arguments := []input{in().of(tensor.Int64).with(2).fixed(), f32(2, 1, 2), f32(1, 2), f32(1, 2), f32(4, 8), f32(2), f32(2), f32(2), f32(8)}
 			out = append(out, gradCase{name: name, in: arguments, f: func(s *op.Scope, x []op.Output) []op.Output {
 				o := node(s, name, attrs{"use_peephole": peephole}, each(x, func(o op.Output) op.Input { return o })...)

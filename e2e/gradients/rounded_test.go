@@ -9,8 +9,8 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// roundedGradients checks the gradients of ops that round, which are those without rounding. Most are zero outside of
-// the range, which ends at -1 and 2.
+// roundedGradients checks the gradients of ops that round, which are those of the ops without rounding. Most are zero outside the range
+// from -1 to 2.
 func roundedGradients(t *testing.T) {
 	values := []float64{-3, -1, 0.3, 1.4, 2.5, 7}
 	all, inside := []float64{1, 1, 1, 1, 1, 1}, []float64{0, 1, 1, 1, 0, 0}
@@ -46,7 +46,7 @@ func roundedGradients(t *testing.T) {
 			defer in.Release()
 			feeds := map[string]*tensor.Tensor{x.Name(): in}
 			if c.name == "QuantizeAndDequantizeV4" {
-				// The gradient's gradient, by what comes in, is the same.
+				// The gradient of the gradient with respect to dy is the same.
 				dy := node(s, "Placeholder", attrs{"dtype": tensor.Float32}).Output(0)
 				feeds[dy.Name()] = in
 				first := node(s, "QuantizeAndDequantizeV4Grad", nil, dy, x, op.Const(s, float32(-1)), op.Const(s, float32(2))).Output(0)

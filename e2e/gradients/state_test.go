@@ -24,12 +24,12 @@ var stateCases = slices.Concat([]gradCase{
 	variable("ResourceGather", true, func(s *op.Scope, v op.Output) op.Output {
 		a := node(s, "ResourceGather", attrs{"dtype": tensor.Float64}, v, rows(s)).Output(0)
 		b := node(s, "ResourceGather", attrs{"dtype": tensor.Float64}, v, rows(s)).Output(0)
-		return node(s, "Mul", nil, a, b).Output(0) // two gradients that stay rows
+		return node(s, "Mul", nil, a, b).Output(0) // the sum of two gradients of rows stays rows
 	}),
 	variable("ResourceGather", false, func(s *op.Scope, v op.Output) op.Output {
 		a := node(s, "ResourceGather", attrs{"dtype": tensor.Float64}, v, rows(s)).Output(0)
 		b := node(s, "ReadVariableOp", attrs{"dtype": tensor.Float64}, v).Output(0)
-		return node(s, "MatMul", attrs{"transpose_b": true}, a, b).Output(0) // rows and a whole one add up to a whole one
+		return node(s, "MatMul", attrs{"transpose_b": true}, a, b).Output(0) // the sum of rows and a dense gradient is dense
 	}),
 	variable("ResourceGatherNd", false, func(s *op.Scope, v op.Output) op.Output {
 		at := node(s, "ExpandDims", nil, rows(s), node(s, "Const", attrs{"dtype": tensor.Int32, "value": tensor.Scalar(tensor.Int32, int32(-1))}).Output(0)).Output(0)
@@ -72,7 +72,7 @@ func rows(s *op.Scope) op.Output {
 	return node(s, "Const", attrs{"dtype": tensor.Int32, "value": int32s(2, 0, 2)}).Output(0)
 }
 
-// variable is a case whose input is put into a variable, whose handle is differentiated.
+// variable returns a case whose input is stored in a variable; gradients are computed for its handle.
 func variable(name string, sparse bool, read func(s *op.Scope, handle op.Output) op.Output) gradCase {
 	handles := new([]op.Output)
 	return gradCase{name: name, in: []input{in(4, 2)}, handles: handles, sparse: sparse, f: func(s *op.Scope, x []op.Output) []op.Output {
@@ -128,7 +128,7 @@ func optional() gradCase {
 	}}
 }
 
-// sparseCase is an op over a sparse tensor of four elements, not in order.
+// sparseCase returns a case of an op on a sparse tensor of four elements, not in order.
 func sparseCase(name string) gradCase {
 	indices := longs(1, 2, 0, 1, 1, 0, 0, 0)
 	if name == "SparseSlice" {
@@ -142,7 +142,7 @@ func sparseCase(name string) gradCase {
 	return call(name, nil, arguments...)
 }
 
-// matrixOf is a matrix of int64.
+// matrixOf returns a matrix of int64.
 func matrixOf(rows, columns int64, v ...float64) input {
 	m := longs(v...)
 	m.shape = tensor.Shape{rows, columns}
@@ -176,7 +176,7 @@ func sparseProduct(adjointA, adjointB bool) gradCase {
 	return call("SparseTensorDenseMatMul", attrs{"adjoint_a": adjointA, "adjoint_b": adjointB}, matrixOf(4, 2, 0, 0, 0, 2, 1, 1, 1, 2), in(4), longs(2, 3), b)
 }
 
-// filledRows is a sparse tensor of six rows, three of which are empty.
+// filledRows returns a case with a sparse tensor of six rows, three of which are empty.
 func filledRows() gradCase {
 	indices := longs(0, 1, 3, 2, 1, 0)
 	indices.shape = tensor.Shape{3, 2}
@@ -202,8 +202,8 @@ func raggedToTensor(values, preset input) gradCase {
 	}}
 }
 
-// gammaSamples: the gradient of a sample of the gamma distribution is how the sample moves if its place in the distribution stays
-// the same: −(dF/dα)/(dF/dx), of the distribution F that Igamma computes.
+// gammaSamples checks the gradient of samples of the gamma distribution: how a sample moves if its quantile stays the same,
+// −(dF/dα)/(dF/dx), for the distribution function F that Igamma computes.
 func gammaSamples(t *testing.T) {
 	ints := func(s *op.Scope, v ...int32) op.Output {
 		return node(s, "Const", attrs{"dtype": tensor.Int32, "value": int32s(v...)}).Output(0)
@@ -257,7 +257,7 @@ func gammaSample(t *testing.T, draw func(s *op.Scope, alpha op.Output) op.Output
 	}
 }
 
-// truncatedSamples is gammaSamples for a normal distribution between bounds, whose parameters are of one or no dimensions.
+// truncatedSamples is gammaSamples for a normal distribution between bounds, whose parameters are vectors or scalars.
 func truncatedSamples(t *testing.T) {
 	s := op.NewScope()
 	ints := func(v ...int32) op.Output {
@@ -282,7 +282,7 @@ func truncatedSamples(t *testing.T) {
 		feeds[p.Name()] = v
 	}
 	got, _ := run(t, session(t, s), feeds, fetches...)
-	// place is where a sample of column j is in the distribution.
+	// place returns the quantile of a sample of column j.
 	place := func(j int, x float64, p [4]float64) float64 {
 		below := func(x float64) float64 { return math.Erfc(-(x-p[0])/p[1]/math.Sqrt2) / 2 }
 		return (below(x) - below(p[2])) / (below(p[3]) - below(p[2]))
@@ -309,7 +309,7 @@ func truncatedSamples(t *testing.T) {
 	}
 }
 
-// What has no gradient is an error where one is asked for, and only there.
+// withoutGradients checks that a missing gradient is an error only where it is requested.
 func withoutGradients(t *testing.T) {
 	for _, c := range []struct {
 		name, want string

@@ -41,7 +41,7 @@ with tf.Session(target) as plain:
 
     runs = sorted(glob.glob(os.path.join(folder, "session", "run_*")))
     assert len(runs) == 2, runs
-    # The Assign was told of a variable without a value.
+    # The Assign saw a variable without a value.
     assigned = debug_data.DebugDumpDir(runs[0])
     before, = assigned.get_tensors("v", 0, "DebugIdentity")
     assert isinstance(before, debug_data.InconvertibleTensorProto) and not before.initialized, before

@@ -1,10 +1,10 @@
-// Digits trains a perceptron or a convolutional network to read digits of 28 by 28 pixels, on a cluster of a
-// parameter server and a worker. It saves checkpoints, from which the next run continues, and stops when it
-// learns no more.
+// Digits trains a perceptron or a convolutional network to recognize digits of 28 by 28 pixels, on a cluster of a parameter server and a
+// worker. It saves checkpoints, from which the next run continues, and stops when the loss no longer improves.
 //
 //	go run ./examples/digits                  a perceptron
 //	go run ./examples/digits -model cnn       a convolutional network
 //	go run ./examples/digits -dir run1        with checkpoints in run1
+//	go run ./examples/digits -worker grpc://… on a running cluster, for example of troupe up --tasks ps=1,worker=1
 package main
 
 import (
@@ -14,13 +14,13 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 
 	"github.com/troupe-run/troupe"
 	"github.com/troupe-run/troupe/examples/internal/glyphs"
+	"github.com/troupe-run/troupe/examples/internal/place"
 	"github.com/troupe-run/troupe/graph/op"
 	"github.com/troupe-run/troupe/graph/op/attr"
 	"github.com/troupe-run/troupe/graph/shape"
@@ -30,7 +30,7 @@ import (
 
 const side, batch = 28, 64
 
-// weights is a variable on the parameter server that begins with small random numbers.
+// weights returns a variable on the parameter server that is initialized with small random numbers.
 func weights(s *op.Scope, name string, fanIn int32, sizes ...int32) op.Output {
 	ps := s.WithDevice("/job:ps/task:0")
 	normal := op.TruncatedNormal(ps, op.Const(ps, sizes), tensor.Float32, attr.Seed(7))
@@ -68,7 +68,7 @@ func convolutional(s *op.Scope, x op.Output) op.Output {
 	return dense(s, "logits", x, 7*7*16, 10)
 }
 
-func run(ctx context.Context, out io.Writer, model, dir string, steps int64) (err error) {
+func run(ctx context.Context, out io.Writer, target, model, dir string, steps int64) (err error) {
 	networks := map[string]func(*op.Scope, op.Output) op.Output{"mlp": perceptron, "cnn": convolutional}
 	network, ok := networks[model]
 	if !ok {
@@ -93,15 +93,16 @@ func run(ctx context.Context, out io.Writer, model, dir string, steps int64) (er
 		return err
 	}
 
-	cluster, err := troupe.NewLocalCluster(ctx, map[string]int{"ps": 1, "worker": 1}, troupe.WithLogger(slog.New(slog.DiscardHandler)))
+	workers, stop, err := place.Workers(ctx, target, 1)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, cluster.Stop(ctx)) }()
-	session, err := cluster.Server("worker", 0).NewSession(ctx, def, nil)
+	defer func() { err = errors.Join(err, stop(ctx)) }()
+	session, err := workers[0].NewSession(ctx, def, nil)
 	if err != nil {
 		return err
 	}
+	defer session.Close(ctx)
 	random := rand.New(rand.NewPCG(1, 2))
 	digits := func(n int) troupe.Feeds {
 		images, labels := make([][]float32, n), make([]int32, n)
@@ -134,11 +135,12 @@ func run(ctx context.Context, out io.Writer, model, dir string, steps int64) (er
 }
 
 func main() {
+	target := flag.String("worker", "", "target of a cluster's worker; if empty, start a cluster in this process")
 	model := flag.String("model", "mlp", "mlp or cnn")
-	dir := flag.String("dir", "", "where checkpoints are")
-	steps := flag.Int64("steps", 400, "how many steps at most")
+	dir := flag.String("dir", "", "directory for checkpoints; if empty, save none")
+	steps := flag.Int64("steps", 400, "maximum number of steps")
 	flag.Parse()
-	if err := run(context.Background(), os.Stdout, *model, *dir, *steps); err != nil {
+	if err := run(context.Background(), os.Stdout, *target, *model, *dir, *steps); err != nil {
 		log.Fatal(err)
 	}
 }

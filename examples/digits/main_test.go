@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// reads is how many percent of new digits a run says that it reads.
+// reads returns the percentage of new digits that a run reports as recognized.
 func reads(t *testing.T, model, dir string, steps int64) (percent float64, out string) {
 	t.Helper()
 	var b strings.Builder
-	if err := run(t.Context(), &b, model, dir, steps); err != nil {
+	if err := run(t.Context(), &b, "", model, dir, steps); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")

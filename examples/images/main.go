@@ -1,7 +1,8 @@
-// Images feeds a trainer in Python from producers in Go. They decode PNG images, scale them and put them into a
-// queue of the cluster, from which TensorFlow's own client trains. It needs Python with TensorFlow.
+// Images feeds a Python trainer from Go producers. The producers decode PNG images, scale them and put them into a queue of the cluster,
+// and TensorFlow's own client trains from the queue. It needs Python with TensorFlow.
 //
 //	go run ./examples/images -python python3
+//	go run ./examples/images -worker grpc://…   on a running cluster, for example of troupe up --tasks ps=1,worker=1
 package main
 
 import (
@@ -15,26 +16,25 @@ import (
 	"io"
 	"iter"
 	"log"
-	"log/slog"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 
-	"github.com/troupe-run/troupe"
 	"github.com/troupe-run/troupe/examples/internal/glyphs"
+	"github.com/troupe-run/troupe/examples/internal/place"
 	"github.com/troupe-run/troupe/queues/pipeline"
 	"golang.org/x/sync/errgroup"
 )
 
 const fileSide, side = 84, 28
 
-// Example is what goes through the queue. In Python it is [tf.float32, tf.int64] with the shapes [[28, 28], []].
+// Example is an element of the queue. In Python, it is [tf.float32, tf.int64] with the shapes [[28, 28], []].
 type Example struct {
 	Image [side][side]float32
 	Label int64
 }
 
-// file makes an image file, as a program would read them from disks.
+// file returns the content of an image file, as a program would read it from disk.
 func file(random *rand.Rand) (content []byte, label int64, err error) {
 	label = random.Int64N(10)
 	var b bytes.Buffer
@@ -42,7 +42,7 @@ func file(random *rand.Rand) (content []byte, label int64, err error) {
 	return b.Bytes(), label, err
 }
 
-// prepare decodes an image file and scales it: each pixel is the mean of the 3 by 3 that it stands for.
+// prepare decodes an image file and scales it: each pixel is the mean of 3 by 3 original ones.
 func prepare(content []byte, label int64) (e Example, err error) {
 	img, _, err := image.Decode(bytes.NewReader(content))
 	if err != nil {
@@ -74,20 +74,24 @@ func examples(n int, seed uint64) iter.Seq2[Example, error] {
 	}
 }
 
-func run(ctx context.Context, out io.Writer, python, trainer string, images int) (err error) {
-	cluster, err := troupe.NewLocalCluster(ctx, map[string]int{"ps": 1, "worker": 1}, troupe.WithLogger(slog.New(slog.DiscardHandler)))
+func run(ctx context.Context, out io.Writer, target, python, trainer string, images int) (err error) {
+	workers, stop, err := place.Workers(ctx, target, 1)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, cluster.Stop(ctx)) }()
-	session, err := cluster.Server("ps", 0).NewSession(ctx, nil, nil)
+	defer func() { err = errors.Join(err, stop(ctx)) }()
+	session, err := workers[0].NewSession(ctx, nil, nil)
 	if err != nil {
 		return err
 	}
-	queue, err := pipeline.Declare[Example](pipeline.Queue{Name: "examples", Device: "/job:ps/task:0", Capacity: 1024})
+	defer session.Close(ctx)
+	// Each run has its own queue, so that data of other runs, concurrent or killed, does not enter its training.
+	name := fmt.Sprintf("examples-%016x", rand.Uint64())
+	queue, err := pipeline.Declare[Example](pipeline.Queue{Name: name, Device: "/job:ps/task:0", Capacity: 1024})
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, queue.Delete(context.WithoutCancel(ctx), session)) }()
 	last, err := queue.Producer(ctx, session, pipeline.ProducerOptions{})
 	if err != nil {
 		return err
@@ -107,10 +111,10 @@ func run(ctx context.Context, out io.Writer, python, trainer string, images int)
 		if err := producers.Wait(); err != nil {
 			return last.Fail(context.WithoutCancel(ctx), err)
 		}
-		return last.Close(ctx) // no more will come: training ends when the queue is empty
+		return last.Close(ctx) // no more elements: training ends when the queue is empty
 	})
 	group.Go(func() error {
-		train := exec.CommandContext(ctx, python, trainer, cluster.Server("worker", 0).Target())
+		train := exec.CommandContext(ctx, python, trainer, workers[0].Target, name)
 		train.Stdout, train.Stderr = out, os.Stderr
 		train.Env = append(os.Environ(), "TF_CPP_MIN_LOG_LEVEL=2")
 		return train.Run()
@@ -122,7 +126,7 @@ func run(ctx context.Context, out io.Writer, python, trainer string, images int)
 	return nil
 }
 
-// needTensorFlow returns an error of one line, with the remedy, if the trainer cannot run.
+// needTensorFlow returns a one-line error, with the remedy, if the trainer cannot run.
 func needTensorFlow(ctx context.Context, python string) error {
 	if err := exec.CommandContext(ctx, python, "-c", "").Run(); err != nil {
 		return fmt.Errorf("%s does not run (%w): name a Python interpreter with -python", python, err)
@@ -135,14 +139,15 @@ func needTensorFlow(ctx context.Context, python string) error {
 }
 
 func main() {
-	python := flag.String("python", "python3", "a Python with TensorFlow")
-	images := flag.Int("images", 20_000, "how many images there are")
+	target := flag.String("worker", "", "target of a cluster's worker; if empty, start a cluster in this process")
+	python := flag.String("python", "python3", "Python interpreter with TensorFlow")
+	images := flag.Int("images", 20_000, "number of images")
 	flag.Parse()
 	ctx := context.Background()
 	if err := needTensorFlow(ctx, *python); err != nil {
 		log.Fatal(err)
 	}
-	if err := run(ctx, os.Stdout, *python, "examples/images/train.py", *images); err != nil {
+	if err := run(ctx, os.Stdout, *target, *python, "examples/images/train.py", *images); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// interpreter is a program that stands for a Python: script decides how it ends.
+// interpreter returns a program that stands in for Python: script determines how it exits.
 func interpreter(t *testing.T, script string) string {
 	t.Helper()
 	if runtime.GOOS == "windows" {
@@ -21,7 +21,7 @@ func interpreter(t *testing.T, script string) string {
 	return path
 }
 
-// Without TensorFlow the program says in one line what to do.
+// TestNeedsTensorFlow: without TensorFlow, the program says in one line what to do.
 func TestNeedsTensorFlow(t *testing.T) {
 	for name, c := range map[string]struct{ python, want string }{
 		"no interpreter":  {filepath.Join(t.TempDir(), "absent"), "-python"},

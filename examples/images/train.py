@@ -1,11 +1,11 @@
-"""usage: train.py TARGET      trains on the examples that come out of the cluster's queue until it is closed"""
+"""usage: train.py TARGET QUEUE      trains on the examples that come out of the cluster's queue until it is closed"""
 import sys
 
 import tensorflow.compat.v1 as tf
 
 tf.disable_v2_behavior()
 with tf.device("/job:ps/task:0"):
-    queue = tf.queue.FIFOQueue(1024, [tf.float32, tf.int64], [[28, 28], []], shared_name="examples")
+    queue = tf.queue.FIFOQueue(1024, [tf.float32, tf.int64], [[28, 28], []], shared_name=sys.argv[2])
     w, b = tf.get_variable("w", [784, 10], initializer=tf.zeros_initializer()), tf.get_variable("b", [10], initializer=tf.zeros_initializer())
 images, labels = queue.dequeue_up_to(100)
 logits = tf.reshape(images, [-1, 784]) @ w + b

@@ -1,27 +1,29 @@
-// Linear trains a line on a cluster of three tasks: the variables live on a parameter server, and two workers train them at
-// the same time, each through its own server.
+// Linear fits a line on a cluster of three tasks: the variables live on a parameter server, and two workers train them concurrently, each
+// through its own server.
 //
-//	go run ./examples/linear
+//	go run ./examples/linear                                 on a cluster in this process
+//	go run ./examples/linear -workers grpc://…,grpc://…      on a running cluster, for example of troupe up --tasks ps=1,worker=2
 package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log"
-	"log/slog"
 	"math/rand/v2"
 	"os"
 
 	"github.com/troupe-run/troupe"
+	"github.com/troupe-run/troupe/examples/internal/place"
 	"github.com/troupe-run/troupe/graph/op"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/graph/train"
 	"golang.org/x/sync/errgroup"
 )
 
-// line is the model y = w·x + b with its training step. Every worker draws it; the variables' names make them the same.
+// line is the model y = w·x + b with its training step. Every worker uses the same graph, and so, by their names, the same variables.
 type line struct {
 	graph            *op.Scope
 	x, y, w, b, loss op.Output
@@ -41,7 +43,7 @@ func newLine() *line {
 	return m
 }
 
-// points gives n batches of points near the line y = 3x + 2.
+// points returns n batches of points near the line y = 3x + 2.
 func (m *line) points(n int, seed uint64) func(yield func(troupe.Feeds, error) bool) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	return func(yield func(troupe.Feeds, error) bool) {
@@ -58,22 +60,23 @@ func (m *line) points(n int, seed uint64) func(yield func(troupe.Feeds, error) b
 	}
 }
 
-func run(ctx context.Context, out io.Writer) (err error) {
-	cluster, err := troupe.NewLocalCluster(ctx, map[string]int{"ps": 1, "worker": 2}, troupe.WithLogger(slog.New(slog.DiscardHandler)))
+func run(ctx context.Context, out io.Writer, targets string) (err error) {
+	servers, stop, err := place.Workers(ctx, targets, 2)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, cluster.Stop(ctx)) }()
+	defer func() { err = errors.Join(err, stop(ctx)) }()
 
 	m := newLine()
 	def, err := m.graph.GraphDef()
 	if err != nil {
 		return err
 	}
-	chief, err := cluster.Server("worker", 0).NewSession(ctx, def, nil)
+	chief, err := servers[0].NewSession(ctx, def, nil)
 	if err != nil {
 		return err
 	}
+	defer chief.Close(ctx)
 	if _, err := chief.Eval(ctx, nil, m.init); err != nil {
 		return err
 	}
@@ -81,10 +84,11 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	var progress [2]troupe.Progress
 	for task := range progress {
 		workers.Go(func() error {
-			session, err := cluster.Server("worker", task).NewSession(ctx, def, nil)
+			session, err := servers[task].NewSession(ctx, def, nil)
 			if err != nil {
 				return err
 			}
+			defer session.Close(ctx)
 			progress[task], err = troupe.Train(ctx, session, troupe.Training{Step: m.step, Loss: m.loss, Batches: m.points(200, uint64(task))})
 			return err
 		})
@@ -108,7 +112,9 @@ func run(ctx context.Context, out io.Writer) (err error) {
 }
 
 func main() {
-	if err := run(context.Background(), os.Stdout); err != nil {
+	targets := flag.String("workers", "", "targets of two workers of a cluster; if empty, start a cluster in this process")
+	flag.Parse()
+	if err := run(context.Background(), os.Stdout, *targets); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 func TestLinear(t *testing.T) {
 	var out strings.Builder
-	if err := run(t.Context(), &out); err != nil {
+	if err := run(t.Context(), &out, ""); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")

@@ -1,8 +1,8 @@
-// Paramserver is a Go service with a parameter server inside: trainers anywhere reach its variables at one port (grpc://,
-// also from TensorFlow in Python), while the service reads them in its own process to answer HTTP requests.
+// Paramserver is a Go service with an embedded parameter server. Trainers connect to it at one port (grpc://, also from TensorFlow in
+// Python) and update its variables, while the service reads the variables in its own process to answer HTTP requests.
 //
-//	go run ./examples/paramserver              two trainers train over the network while it answers
-//	go run ./examples/paramserver -serve       serves until it is stopped, and prints where
+//	go run ./examples/paramserver              trains with two trainers over the network while answering requests
+//	go run ./examples/paramserver -serve       serves until it is stopped, and prints its addresses
 package main
 
 import (
@@ -29,7 +29,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// model is a cubic in x, whose four coefficients are a variable of the parameter server.
+// model is a cubic polynomial in x, whose four coefficients are a variable on the parameter server.
 type model struct {
 	scope           *op.Scope
 	x, y, loss, out op.Output
@@ -49,7 +49,7 @@ func newModel() *model {
 	return m
 }
 
-// open opens a session over the model, on a server of this process or on one that a client reaches.
+// open opens a session of the model, on a server in this process or on one that a client is connected to.
 func (m *model) open(ctx context.Context, where troupe.Master) (*troupe.Session, error) {
 	def, err := m.scope.GraphDef()
 	if err != nil {
@@ -58,7 +58,7 @@ func (m *model) open(ctx context.Context, where troupe.Master) (*troupe.Session,
 	return where.NewSession(ctx, def, nil)
 }
 
-// teach is a trainer: it reaches the parameter server over the network, and knows the curve y = x³ - x.
+// teach is a trainer: it connects to the parameter server over the network and feeds it points of the curve y = x³ - x.
 func teach(ctx context.Context, target string, steps int, seed uint64) (troupe.Progress, error) {
 	client, err := troupe.Dial(ctx, target)
 	if err != nil {
@@ -85,7 +85,7 @@ func teach(ctx context.Context, target string, steps int, seed uint64) (troupe.P
 	}})
 }
 
-// service answers GET /?x=2 with what the variables say now.
+// service answers GET /?x=2 with the model's current value at x.
 type service struct {
 	model   *model
 	session *troupe.Session
@@ -127,7 +127,7 @@ func run(ctx context.Context, out io.Writer, serve bool) (err error) {
 	answering.Go(func() error { return web.Serve(listener) })
 	url := fmt.Sprintf("http://%s/?x=2", listener.Addr())
 	if serve {
-		fmt.Fprintf(out, "trainers: %s, questions: %s\n", server.Target(), url)
+		fmt.Fprintf(out, "trainers: %s, requests: %s\n", server.Target(), url)
 		return answering.Wait()
 	}
 	ask := func(when string) error {

@@ -1,5 +1,5 @@
-// Serving answers HTTP requests with a model that was trained and saved by TensorFlow in Python (make.py): without Python,
-// in one binary.
+// Serving answers HTTP requests with a model that was trained and saved by TensorFlow in Python (make.py). It is a single binary and needs
+// no Python.
 //
 //	go run ./examples/serving              shows two requests and their answers
 //	go run ./examples/serving :8080        serves until it is stopped
@@ -24,7 +24,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// service answers {"sizes": [[sepal length, sepal width, petal length, petal width], …]}, in cm.
+// service answers requests of the form {"sizes": [[sepal length, sepal width, petal length, petal width], …]}, in cm.
 type service struct {
 	model   *troupe.Model
 	session *troupe.Session

@@ -8,13 +8,12 @@ import (
 
 	"github.com/troupe-run/troupe"
 	"github.com/troupe-run/troupe/examples/wordcount/words"
-	"google.golang.org/protobuf/proto"
 )
 
 const counterName = "counter"
 
-// newCounter makes an actor that counts the words which it is sent.
-func newCounter(*troupe.ActorContext, proto.Message) (troupe.Actor, error) {
+// newCounter returns an actor that counts the words sent to it.
+func newCounter(*troupe.ActorContext, any) (troupe.Actor, error) {
 	total := map[string]int64{}
 	return troupe.ActorFunc(func(c *troupe.ActorContext, message any) {
 		switch m := message.(type) {
@@ -29,9 +28,8 @@ func newCounter(*troupe.ActorContext, proto.Message) (troupe.Actor, error) {
 	}), nil
 }
 
-// newSplitter makes an actor that takes lines apart and asks the counters of all tasks to count their
-// words. It answers when they have.
-func newSplitter(_ *troupe.ActorContext, arguments proto.Message) (troupe.Actor, error) {
+// newSplitter returns an actor that splits lines into words and asks the counters of all tasks to count them. It answers once they have.
+func newSplitter(_ *troupe.ActorContext, arguments any) (troupe.Actor, error) {
 	tasks := arguments.(*words.Tasks).Names
 	return troupe.ActorFunc(func(c *troupe.ActorContext, message any) {
 		line, ok := message.(*words.Line)
@@ -49,14 +47,14 @@ func newSplitter(_ *troupe.ActorContext, arguments proto.Message) (troupe.Actor,
 	}), nil
 }
 
-// answered logs that an answer has not gone out: the task that asked is lost, and nobody waits for it.
+// answered logs that an answer could not be sent: the task that asked is lost, so no caller waits for it.
 func answered(err error) {
 	if err != nil {
-		log.Printf("an answer has not gone out: %v", err)
+		log.Printf("could not send an answer: %v", err)
 	}
 }
 
-// shares counts the words of a line for each of n counters that has any of them.
+// shares counts the words of a line separately for each of n counters that has any of them.
 func shares(line string, n int) map[int]map[string]int64 {
 	all := map[int]map[string]int64{}
 	for word := range strings.FieldsFuncSeq(strings.ToLower(line), func(r rune) bool { return !unicode.IsLetter(r) }) {

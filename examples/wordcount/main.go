@@ -1,13 +1,11 @@
-// Wordcount counts the words of a text with actors of its own on a cluster.
+// Wordcount counts the words of a text with its own actors on a cluster. Its binary is a server with all flags of troupe serve:
 //
-//	go run ./examples/wordcount
+//	go run ./examples/wordcount --count=localhost:7101,localhost:7102,localhost:7103 --task 0
+//	go run ./examples/wordcount --join localhost:7101    (twice)
 //
-// runs a cluster of three tasks in this process. Each task has a splitter, which splits lines into words, and a
-// counter. Words are divided among the counters by hash: on whichever task a word occurs, the same counter gets
-// it. The same works across processes: the first one declares the cluster and the others join it:
-//
-//	go run ./examples/wordcount -cluster count=localhost:7101,localhost:7102,localhost:7103
-//	go run ./examples/wordcount -join localhost:7101    (twice)
+// runs a cluster of three tasks. Each task has a splitter, which splits lines into words, and a counter. Words are assigned to counters by hash,
+// so all occurrences of a word go to the same counter, whichever task finds them. Task 0 waits for the others, prints the result and ends, and
+// the others end with it. Without arguments, the three tasks run in this process.
 package main
 
 import (
@@ -16,101 +14,81 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"log/slog"
+	"log"
 	"maps"
-	"net"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
 
 	"github.com/troupe-run/troupe"
 	"github.com/troupe-run/troupe/examples/wordcount/words"
+	"github.com/troupe-run/troupe/serve"
 )
 
 //go:embed text.txt
 var text string
 
-const job = "count"
+var kinds = []troupe.Option{troupe.WithActor("splitter", newSplitter), troupe.WithActor(counterName, newCounter)}
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "wordcount:", err)
-		os.Exit(1)
+	if len(os.Args) > 1 {
+		serve.Program{Options: kinds, Started: work}.Main()
+	}
+	if err := local(context.Background(), os.Stdout); err != nil {
+		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, args []string, out io.Writer) (err error) {
-	flags := flag.NewFlagSet("wordcount", flag.ContinueOnError)
-	cluster := flags.String("cluster", "", "be the first task of `count=host:port,host:port` and wait for the others")
-	seeds := flags.String("join", "", "be a free task of the cluster that `host:port,host:port` are tasks of")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	opts := []troupe.Option{troupe.WithActor("splitter", newSplitter), troupe.WithActor("counter", newCounter), troupe.WithJob(job),
-		troupe.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))}
-	stop := func(s *troupe.Server) { err = errors.Join(err, s.Stop(context.WithoutCancel(ctx))) }
-	if *seeds != "" {
-		s, err := troupe.JoinCluster(ctx, strings.Split(*seeds, ","), opts...)
-		if err != nil {
-			return err
-		}
-		defer stop(s)
-		fmt.Fprintf(out, "%s serves\n", s.Task())
-		return until(ctx, s, func(t troupe.TaskStatus) bool { return t.Task == first && t.State == "down" })
-	}
-	addresses := strings.Split(strings.TrimPrefix(*cluster, job+"="), ",")
-	here := 1 // tasks of this process
-	if *cluster == "" {
-		if addresses, err = freeAddresses(3); err != nil {
-			return err
-		}
-		here = len(addresses)
-	}
-	var servers []*troupe.Server
-	for i := range here { // all ports are bound before the first task looks for the others
-		s, err := troupe.NewServer(ctx, troupe.ClusterSpec{job: addresses}, append(opts, troupe.WithTask(i), troupe.WithStart(false))...)
-		if err != nil {
-			return err
-		}
-		defer stop(s)
-		servers = append(servers, s)
-	}
-	for _, s := range servers {
-		if err := s.Start(ctx); err != nil {
-			return err
-		}
-	}
-	up := map[string]bool{}
-	err = until(ctx, servers[0], func(t troupe.TaskStatus) bool {
-		up[t.Task] = t.State == "up"
-		return len(up) == len(addresses) && !slices.Contains(slices.Collect(maps.Values(up)), false)
-	})
+// local runs the cluster in this process.
+func local(ctx context.Context, out io.Writer) error {
+	cluster, err := troupe.NewLocalCluster(ctx, map[string]int{"count": 3}, kinds...)
 	if err != nil {
 		return err
 	}
-	return count(ctx, servers[0], slices.Sorted(maps.Keys(up)), out)
+	return errors.Join(countOnce(ctx, cluster.Servers()[0], out), cluster.Stop(ctx))
 }
 
-// first is the task that has the text.
-const first = "/job:" + job + "/replica:0/task:0"
-
-// until follows the cluster's tasks until something has happened.
-func until(ctx context.Context, s *troupe.Server, happened func(troupe.TaskStatus) bool) error {
+// work counts the words if the server is task 0, or waits until task 0 is down. Then it stops the server, and with it the program.
+func work(ctx context.Context, s *troupe.Server) error {
+	first := fmt.Sprintf("/job:%s/replica:0/task:0", s.ServerDef().JobName)
+	if s.Task() == first {
+		if err := countOnce(ctx, s, os.Stdout); err != nil {
+			return err
+		}
+		return s.Stop(ctx)
+	}
+	fmt.Printf("%s serves\n", s.Task())
 	for t := range s.WatchTasks(ctx) {
-		if happened(t) {
-			return nil
+		if t.Task == first && t.State == "down" {
+			return s.Stop(ctx)
 		}
 	}
 	return ctx.Err()
 }
 
-// count has the text's words counted by actors on the tasks, and prints them.
+// countOnce counts the words as soon as all tasks are up.
+func countOnce(ctx context.Context, s *troupe.Server, out io.Writer) error {
+	tasks := 0
+	for _, job := range s.ServerDef().Cluster.Job {
+		tasks += len(job.Tasks)
+	}
+	up := map[string]bool{}
+	for t := range s.WatchTasks(ctx) {
+		if t.State == "up" {
+			up[t.Task] = true
+		} else {
+			delete(up, t.Task)
+		}
+		if len(up) == tasks {
+			return count(ctx, s, slices.Sorted(maps.Keys(up)), out)
+		}
+	}
+	return ctx.Err()
+}
+
+// count lets actors on the tasks count the text's words, and prints the result.
 func count(ctx context.Context, s *troupe.Server, tasks []string, out io.Writer) error {
 	var splitters, counters []troupe.ActorRef
 	for _, task := range tasks {
@@ -129,7 +107,7 @@ func count(ctx context.Context, s *troupe.Server, tasks []string, out io.Writer)
 	}
 	lines := 0
 	for scan := bufio.NewScanner(strings.NewReader(text)); scan.Scan(); lines++ {
-		// The answer tells that the line's words are counted: nothing is sent faster than that.
+		// The answer means that the line's words are counted, so lines are not sent faster than they are processed.
 		if _, err := troupe.Ask[*words.Done](ctx, s, splitters[lines%len(splitters)], &words.Line{Text: scan.Text()}); err != nil {
 			return err
 		}
@@ -149,18 +127,4 @@ func count(ctx context.Context, s *troupe.Server, tasks []string, out io.Writer)
 		fmt.Fprintf(out, "%4d %s\n", all[word], word)
 	}
 	return nil
-}
-
-// freeAddresses are addresses of this machine that nobody has now.
-func freeAddresses(n int) ([]string, error) {
-	var all []string
-	for range n {
-		l, err := net.Listen("tcp", "localhost:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close()
-		all = append(all, l.Addr().String())
-	}
-	return all, nil
 }

@@ -14,13 +14,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-// asProgram makes the test's binary the program.
+// asProgram is the environment variable that makes the test binary run the program.
 const asProgram = "WORDCOUNT_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
-		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
 }
@@ -39,13 +38,13 @@ func TestInOneProcess(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var out bytes.Buffer
-	if err := run(ctx, nil, &out); err != nil {
+	if err := local(ctx, &out); err != nil {
 		t.Fatal(err)
 	}
 	check(t, out.String())
 }
 
-// One process declares the cluster, two join it, and all end.
+// TestAcrossProcesses: one process declares the cluster, two join it, and all exit.
 func TestAcrossProcesses(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -65,8 +64,8 @@ func TestAcrossProcesses(t *testing.T) {
 		return cmd
 	}
 	var outs [3]bytes.Buffer
-	all := []*exec.Cmd{start(&outs[0], "-cluster", job+"="+strings.Join(addresses, ",")),
-		start(&outs[1], "-join", addresses[0]), start(&outs[2], "-join", addresses[0])}
+	all := []*exec.Cmd{start(&outs[0], "--count="+strings.Join(addresses, ","), "--task=0"),
+		start(&outs[1], "--join", addresses[0]), start(&outs[2], "--join", addresses[0])}
 	for i, cmd := range all {
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("process %d: %v: %s", i, err, outs[i].String())

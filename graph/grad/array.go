@@ -114,7 +114,7 @@ func init() {
 		},
 	}, many)
 	register(map[string]rule{
-		// What only hands on a tensor hands on rows, too.
+		// Ops that only pass on a tensor also pass on rows.
 		"Identity": func(g *call) ([]Gradient, error) { return g.dy, nil },
 		"Concat":   func(g *call) ([]Gradient, error) { return g.split(g.x(0), g.Inputs()[1:], 0) },
 		"ConcatV2": func(g *call) ([]Gradient, error) {
@@ -125,7 +125,7 @@ func init() {
 	}, func(r rule) rule { return r })
 }
 
-// inverse is the inverse of the permutation that is an input.
+// inverse returns the inverse of the permutation in input i.
 func (g *call) inverse(i int) op.Output { return g.op("InvertPermutation", g.x(i)) }
 
 // totalOf sums all elements.
@@ -140,7 +140,7 @@ func unpad(g *call, x, y, dy op.Output) op.Output {
 	return g.op("Slice", dy, g.reshape(before, g.ints(-1)), g.shapeAs(x, t))
 }
 
-// split gives each of the joined inputs its part of the gradient; axis is the input number axisAt.
+// split returns the part of the gradient for each of the concatenated inputs; axis is input axisAt.
 func (g *call) split(axis op.Output, in []op.Output, axisAt int) ([]Gradient, error) {
 	parts := make([]Gradient, 0, len(in)+1)
 	dy := g.d(0)

@@ -69,7 +69,7 @@ func init() {
 	}, func(r rule) rule { return r })
 }
 
-// rows is the sparse gradient of what was read by rows, of a tensor of that shape.
+// rows returns the sparse gradient of a tensor of the given shape that was read by rows.
 func (g *call) rows(shape op.Output) Gradient {
 	size := g.expand(g.op("Size", g.x(1)), 0)
 	values := g.reshape(g.d(0), g.concat(0, size, g.from(shape, 1)))
@@ -90,7 +90,7 @@ func gatherRule(g *call) ([]Gradient, error) {
 		}
 		batch += int64(rank)
 	}
-	// The gathered axis goes behind the batch's, and each batch's rows get indices of their own; then it is a sum by rows.
+	// Move the gathered axis behind the batch axes, and give each batch's rows their own indices. What remains is a sum by rows.
 	b := g.int(int32(batch))
 	rank := g.op("Rank", x)
 	at := g.op("FloorMod", g.cast(g.x(2), tensor.Int32), rank)
@@ -102,7 +102,7 @@ func gatherRule(g *call) ([]Gradient, error) {
 	toFront := g.concat(0, outer, g.expand(at, 0), middle, inner)
 	front := g.gather(shape, toFront)
 
-	// In dy the axes of the indices stand where the axis was: batch's, middle, indices', inner.
+	// In dy, the axes of the indices are in the place of the gathered axis: batch, middle, indices, inner.
 	count := g.sub(g.op("Rank", indices), b)
 	dy := g.d(0)
 	last := g.op("Rank", dy)
@@ -125,7 +125,7 @@ func scatterAdd(g *call) []op.Output {
 	return []op.Output{g.d(0), none, g.op("GatherNd", g.d(0), g.x(1))}
 }
 
-// scatterExtreme shares the gradient among those that are as large as the result.
+// scatterExtreme divides the gradient among the elements equal to the result.
 func scatterExtreme(g *call) []op.Output {
 	x, indices, updates, y, dy := g.x(0), g.x(1), g.x(2), g.Output(0), g.d(0)
 	t := dy.DType().Base()

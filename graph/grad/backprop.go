@@ -8,14 +8,14 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// backprop goes back from ys to xs.
+// backprop propagates gradients from ys back to xs.
 type backprop struct {
 	*options
 	s      *op.Scope
-	source string // the prefix of what this run adds
-	// between has the operations that lie on a way from an x to a y. Those of them that have more to give to are true.
+	source string // the name prefix of this run's operations
+	// between contains the operations on a path from an x to a y. The value is true if the operation has inputs to propagate to.
 	between map[*op.Operation]bool
-	// pending counts the edges into operations of between whose gradients have not come.
+	// pending counts, for each operation in between, the edges whose gradients are outstanding.
 	pending map[*op.Operation]int
 	grads   map[op.Output][]Gradient
 	ready   []*op.Operation
@@ -64,7 +64,7 @@ func (b *backprop) run(ys, xs []op.Output) error {
 	return nil
 }
 
-// reach finds the operations between xs and ys, and how many edges of these lead to each.
+// reach finds the operations between xs and ys, and counts the edges over which each receives gradients.
 func (b *backprop) reach(ys, xs []op.Output) {
 	b.between = map[*op.Operation]bool{}
 	b.pending = map[*op.Operation]int{}
@@ -74,11 +74,11 @@ func (b *backprop) reach(ys, xs []op.Output) {
 	}
 	type visit struct {
 		o    *op.Operation
-		next int // the input to look at
+		next int // the next input to visit
 	}
 	seen := map[*op.Operation]bool{}
 	for _, y := range ys {
-		// Depth first, inputs before the operation that reads them; graphs may be too deep for recursion.
+		// Depth first, with each operation after its inputs. No recursion: graphs may be too deep.
 		stack := []visit{}
 		push := func(o *op.Operation) {
 			if !seen[o] {
@@ -105,7 +105,7 @@ func (b *backprop) reach(ys, xs []op.Output) {
 	}
 }
 
-// mark decides whether an operation lies between, when its inputs have been decided.
+// mark decides whether an operation is between xs and ys, once its inputs have been decided.
 func (b *backprop) mark(o *op.Operation, end bool) {
 	more := false
 	if rule, known := rules[o.Type()]; !known || rule != nil {
@@ -121,19 +121,18 @@ func (b *backprop) mark(o *op.Operation, end bool) {
 	}
 }
 
-// wants tells whether a gradient of an operation's input leads to an x.
+// wants reports whether a gradient of an operation's input leads to an x.
 func (b *backprop) wants(in op.Output) bool {
 	_, between := b.between[in.Op]
 	return between && b.passes(in)
 }
 
-// passes tells whether gradients go back over a tensor.
+// passes reports whether gradients flow back through a tensor.
 func (b *backprop) passes(t op.Output) bool {
 	return trainable(t.DType()) && !slices.Contains(b.stop, t)
 }
 
-// trainable tells whether tensors of a type have gradients: numbers that are no integers, and handles of what may
-// hold such.
+// trainable reports whether tensors of a type have gradients: non-integer numbers, and handles of containers of such.
 func trainable(t tensor.DType) bool {
 	switch t.Base() {
 	case tensor.Float16, tensor.BFloat16, tensor.Float32, tensor.Float64, tensor.Complex64, tensor.Complex128, tensor.Resource, tensor.Variant:
@@ -142,7 +141,7 @@ func trainable(t tensor.DType) bool {
 	return false
 }
 
-// differentiate hands the gradients of an operation's outputs on to its inputs.
+// differentiate propagates the gradients of an operation's outputs to its inputs.
 func (b *backprop) differentiate(o *op.Operation) error {
 	if !b.between[o] {
 		return nil
@@ -189,7 +188,7 @@ func (b *backprop) differentiate(o *op.Operation) error {
 	return nil
 }
 
-// sum is a tensor's gradient: the sum of all that came back, which is kept. It stays sparse if all of it is.
+// sum returns a tensor's gradient, the sum of all gradients received, and stores it. The sum is sparse if all of its terms are.
 func (b *backprop) sum(t op.Output) Gradient {
 	grads := b.grads[t]
 	if len(grads) > 1 {

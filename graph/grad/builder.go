@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// builder adds operations by the names of their ops, so that formulas stay short.
+// builder adds operations by op name, to keep formulas short.
 type builder struct{ s *op.Scope }
 
 // node adds an operation with attributes.
@@ -15,12 +15,12 @@ func (b builder) node(name string, attrs map[string]any, in ...op.Input) *op.Ope
 	return b.s.Add(op.Spec{Op: name, Inputs: in, Attrs: attrs})
 }
 
-// make is the first output of an operation with attributes.
+// make returns the first output of an operation with attributes.
 func (b builder) make(name string, attrs map[string]any, in ...op.Input) op.Output {
 	return b.node(name, attrs, in...).Output(0)
 }
 
-// op is the first output of an operation whose attributes follow from its inputs or have defaults.
+// op returns the first output of an operation whose attributes are inferred from its inputs or have defaults.
 func (b builder) op(name string, in ...op.Output) op.Output {
 	inputs := make([]op.Input, len(in))
 	for i, x := range in {
@@ -36,7 +36,7 @@ func (b builder) div(x, y op.Output) op.Output { return b.op("RealDiv", x, y) }
 func (b builder) neg(x op.Output) op.Output    { return b.op("Neg", x) }
 func (b builder) square(x op.Output) op.Output { return b.op("Square", x) }
 
-// scaled is x times a number.
+// scaled returns x times a number.
 func (b builder) scaled(x op.Output, v float64) op.Output { return b.mul(x, b.number(x, v)) }
 
 // where is SelectV2: x where c is true, y elsewhere.
@@ -49,7 +49,7 @@ func (b builder) conj(x op.Output) op.Output {
 	return x
 }
 
-// cast is x as elements of another type.
+// cast converts x to another type.
 func (b builder) cast(x op.Output, t tensor.DType) op.Output {
 	if x.DType().Base() == t {
 		return x
@@ -57,7 +57,7 @@ func (b builder) cast(x op.Output, t tensor.DType) op.Output {
 	return b.make("Cast", map[string]any{"DstT": t}, x)
 }
 
-// constant adds a tensor of the shape with the values.
+// constant returns a constant of the given shape and values.
 func constant[T tensor.Elem](b builder, t tensor.DType, shape tensor.Shape, values ...T) op.Output {
 	v, err := tensor.FromSlice(t, shape, values)
 	if err != nil {
@@ -68,7 +68,7 @@ func constant[T tensor.Elem](b builder, t tensor.DType, shape tensor.Shape, valu
 	return b.make("Const", map[string]any{"dtype": t, "value": v})
 }
 
-// number is a scalar of the type of x.
+// number returns a scalar constant of the type of x.
 func (b builder) number(x op.Output, v float64) op.Output {
 	switch t := x.DType().Base(); t {
 	case tensor.Float32:
@@ -82,7 +82,7 @@ func (b builder) number(x op.Output, v float64) op.Output {
 	}
 }
 
-// int is an int32 scalar, ints a vector of such.
+// int returns an int32 scalar, ints an int32 vector.
 func (b builder) int(v int32) op.Output { return constant(b, tensor.Int32, nil, v) }
 func (b builder) ints(v ...int32) op.Output {
 	return constant(b, tensor.Int32, tensor.Shape{int64(len(v))}, v...)
@@ -92,7 +92,7 @@ func (b builder) longs(v ...int64) op.Output {
 	return constant(b, tensor.Int64, tensor.Shape{int64(len(v))}, v...)
 }
 
-// vector is ints or longs.
+// vector is ints or longs, depending on t.
 func (b builder) vector(t tensor.DType, v ...int64) op.Output {
 	if t == tensor.Int64 {
 		return b.longs(v...)
@@ -106,10 +106,10 @@ func (b builder) vector(t tensor.DType, v ...int64) op.Output {
 
 func (b builder) zeros(x op.Output) op.Output { return b.op("ZerosLike", x) }
 
-// shape is the shape of x as an int32 vector: a constant where it is known.
+// shape returns the shape of x as an int32 vector, a constant if it is known.
 func (b builder) shape(x op.Output) op.Output { return b.shapeAs(x, tensor.Int32) }
 
-// shapeAs is the shape as a vector of int32 or int64.
+// shapeAs returns the shape of x as a vector of int32 or int64.
 func (b builder) shapeAs(x op.Output, t tensor.DType) op.Output {
 	if dims, _ := x.Shape().Dims(); x.Shape().Full() {
 		return b.vector(t, dims...)
@@ -117,7 +117,7 @@ func (b builder) shapeAs(x op.Output, t tensor.DType) op.Output {
 	return b.make("Shape", map[string]any{"out_type": t}, x)
 }
 
-// at is element i of a vector; a negative i counts from its end.
+// at returns element i of a vector; a negative i counts from the end.
 func (b builder) at(v op.Output, i int32) op.Output {
 	end := b.ints(i + 1)
 	mask := 0
@@ -127,19 +127,19 @@ func (b builder) at(v op.Output, i int32) op.Output {
 	return b.make("StridedSlice", map[string]any{"shrink_axis_mask": 1, "end_mask": mask}, v, b.ints(i), end, b.ints(1))
 }
 
-// head is all of a vector but its last n elements.
+// head returns a vector without its last n elements.
 func (b builder) head(v op.Output, n int32) op.Output {
 	return b.make("StridedSlice", map[string]any{"begin_mask": 1}, v, b.ints(0), b.ints(-n), b.ints(1))
 }
 
-// from is a vector from its element i on.
+// from returns a vector from element i on.
 func (b builder) from(v op.Output, i int32) op.Output {
 	return b.make("StridedSlice", map[string]any{"end_mask": 1}, v, b.ints(i), b.ints(0), b.ints(1))
 }
 
-// index is x from begin to end along an axis that counts from the last, such as -1; an end of 0 is the axis' own.
+// index returns x from begin to end along a negative axis, which counts from the last; an end of 0 means the end of the axis.
 func (b builder) index(x op.Output, axis int32, begin, end int32) op.Output {
-	// An ellipsis stands for the axes before.
+	// An ellipsis stands for the preceding axes.
 	n := int(-axis) + 1
 	begins, ends, strides := make([]int32, n), make([]int32, n), slices.Repeat([]int32{1}, n)
 	begins[1], ends[1] = begin, end
@@ -154,14 +154,14 @@ func (b builder) index(x op.Output, axis int32, begin, end int32) op.Output {
 	return b.make("StridedSlice", map[string]any{"ellipsis_mask": 1, "begin_mask": open, "end_mask": endMask}, x, b.ints(begins...), b.ints(ends...), b.ints(strides...))
 }
 
-// concat joins along an axis.
+// concat concatenates along an axis.
 func (b builder) concat(axis int32, x ...op.Output) op.Output {
 	return b.make("ConcatV2", nil, op.List(x), b.int(axis))
 }
 
 func (b builder) reshape(x, shape op.Output) op.Output { return b.op("Reshape", x, shape) }
 
-// reshapeLike gives x the shape of another tensor.
+// reshapeLike reshapes x to the shape of another tensor.
 func (b builder) reshapeLike(x, like op.Output) op.Output {
 	if x.Shape().Full() && like.Shape().Full() {
 		have, _ := x.Shape().Dims()
@@ -173,7 +173,7 @@ func (b builder) reshapeLike(x, like op.Output) op.Output {
 	return b.reshape(x, b.shape(like))
 }
 
-// total sums over axes, which are left out or have size 1.
+// total sums over axes, which are removed or keep size 1.
 func (b builder) total(x, axes op.Output, keep bool) op.Output {
 	return b.make("Sum", map[string]any{"keep_dims": keep}, x, axes)
 }
@@ -181,14 +181,14 @@ func (b builder) total(x, axes op.Output, keep bool) op.Output {
 // expand adds an axis of size 1.
 func (b builder) expand(x op.Output, axis int32) op.Output { return b.op("ExpandDims", x, b.int(axis)) }
 
-// span is the vector from, from+1, ... before to.
+// span returns the vector from, from+1, ... up to but excluding to.
 func (b builder) span(from, to op.Output) op.Output { return b.op("Range", from, to, b.number(to, 1)) }
 
 func (b builder) gather(x, indices op.Output) op.Output {
 	return b.op("GatherV2", x, indices, b.int(0))
 }
 
-// fill is a value in a shape that is a tensor.
+// fill returns a tensor of the given shape filled with value.
 func (b builder) fill(shape, value op.Output) op.Output { return b.op("Fill", shape, value) }
 
 // matmul multiplies batches of matrices.
@@ -207,7 +207,7 @@ func (b builder) adjoint(x op.Output) op.Output {
 	return b.op(name, x, perm)
 }
 
-// known is the value of an int32 or int64 constant.
+// known returns the value of an int32 or int64 constant.
 func known(x op.Output) ([]int64, bool) {
 	if x.Op == nil || x.Op.Type() != "Const" || x.DType() != tensor.Int32 && x.DType() != tensor.Int64 {
 		return nil, false
@@ -218,7 +218,7 @@ func known(x op.Output) ([]int64, bool) {
 	}
 	v, err := tensor.FromTensorProto(p, tensor.Host)
 	if err != nil {
-		return nil, false // the session that takes the graph says so
+		return nil, false // the session that receives the graph reports it
 	}
 	defer v.Release()
 	if v.DType() == tensor.Int64 {

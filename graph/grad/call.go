@@ -7,26 +7,25 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// call is an operation that is differentiated, with the gradients of its outputs. What its rule adds goes to the
-// builder's scope.
+// call is an operation being differentiated, with the gradients of its outputs. Its rule adds operations to the builder's scope.
 type call struct {
 	*op.Operation
 	builder
 	dy []Gradient
-	// wanted tells of each input whether anybody asks for its gradient.
+	// wanted is, for each input, whether its gradient is needed.
 	wanted []bool
-	// source names this run of Gradients among all of the graph.
+	// source identifies this run of Gradients within the graph.
 	source string
 }
 
-// rule makes the gradients of an operation's inputs, one for each; the zero Gradient where there is none.
+// rule returns the gradients of an operation's inputs, one for each; the zero Gradient for an input without one.
 type rule func(g *call) ([]Gradient, error)
 
-// rules has each op's. It is nil for ops that have no derivative, or none but zero. The files named after areas of ops
-// fill it.
+// rules maps each op to its rule. The rule is nil for ops whose derivative is zero or undefined. The files named after groups of ops fill
+// the table.
 var rules = map[string]rule{}
 
-// register adds rules; two for one op are a mistake of this package.
+// register adds rules. Two rules for one op are a bug of this package.
 func register[F any](table map[string]F, as func(F) rule) {
 	for name, f := range table {
 		if _, twice := rules[name]; twice {
@@ -36,12 +35,12 @@ func register[F any](table map[string]F, as func(F) rule) {
 	}
 }
 
-// many registers rules that give a dense tensor for each input.
+// many adapts functions that return a dense tensor for each input.
 func many(f func(g *call) []op.Output) rule {
 	return func(g *call) ([]Gradient, error) { return dense(f(g)...), nil }
 }
 
-// one registers rules of ops that differentiate their first input alone, from the gradient of the first output.
+// one adapts functions of ops that differentiate only their first input, from the gradient of the first output.
 func one(f func(g *call, x, y, dy op.Output) op.Output) rule {
 	return func(g *call) ([]Gradient, error) {
 		dx := make([]Gradient, len(g.Inputs()))
@@ -58,12 +57,12 @@ func dense(values ...op.Output) []Gradient {
 	return out
 }
 
-// none is the gradient of an input that has none.
+// none stands for the missing gradient of an input.
 var none op.Output
 
 func (g *call) x(i int) op.Output { return g.Inputs()[i] }
 
-// d is the gradient of an output as one tensor: zeros where nothing depends on it.
+// d returns the gradient of an output as one tensor, zeros if nothing depends on the output.
 func (g *call) d(i int) op.Output {
 	if !g.dy[i].Connected() {
 		g.dy[i].Values = g.zeros(g.Output(i))
@@ -72,7 +71,7 @@ func (g *call) d(i int) op.Output {
 	return g.dy[i].Values
 }
 
-// ds are the gradients of all outputs.
+// ds returns the gradients of all outputs.
 func (g *call) ds() []op.Output {
 	out := make([]op.Output, len(g.dy))
 	for i := range g.dy {
@@ -81,7 +80,7 @@ func (g *call) ds() []op.Output {
 	return out
 }
 
-// attrs are some of the operation's own attributes.
+// attrs returns some of the operation's own attributes.
 func (g *call) attrs(names ...string) map[string]any {
 	out := make(map[string]any, len(names))
 	for _, name := range names {
@@ -98,8 +97,8 @@ func (g *call) text(name string) string { return string(g.Attrs()[name].GetS()) 
 
 func (g *call) dtype(name string) tensor.DType { return tensor.FromProto(g.Attrs()[name].GetType()) }
 
-// unbroadcast sums gradients of two inputs that were broadcast to one shape up to the shapes of the inputs. A zero
-// Output stays one.
+// unbroadcast sums the gradients of two inputs that were broadcast to a common shape, to restore the inputs' shapes. A zero Output is
+// returned unchanged.
 func (g *call) unbroadcast(x, y, dx, dy op.Output) (op.Output, op.Output) {
 	ax, ay, static := broadcastAxes(x, y)
 	if static {
@@ -122,8 +121,7 @@ func (g *call) summed(x, y, dx op.Output, axes []int32) op.Output {
 	return g.reshape(g.total(dx, g.ints(axes...), true), g.shape(x))
 }
 
-// broadcastAxes are the axes of the common shape along which x and y were broadcast, if that much of their shapes
-// is known.
+// broadcastAxes returns the axes of the common shape along which x and y were broadcast, if enough of their shapes is known.
 func broadcastAxes(x, y op.Output) (ax, ay []int32, known bool) {
 	dx, rankedX := x.Shape().Dims()
 	dy, rankedY := y.Shape().Dims()
@@ -146,7 +144,7 @@ func broadcastAxes(x, y op.Output) (ax, ay []int32, known bool) {
 	return ax, ay, true
 }
 
-// kept is the shape of x with 1 along axes.
+// kept returns the shape of x with 1 along axes.
 func (g *call) kept(x, axes op.Output) op.Output {
 	if list, ok := known(axes); ok && x.Shape().Full() {
 		dims, _ := x.Shape().Dims()
@@ -164,7 +162,7 @@ func (g *call) kept(x, axes op.Output) op.Output {
 	return g.keptOf(shape, g.cast(axes, tensor.Int32))
 }
 
-// keptOf is an int32 shape with 1 along axes.
+// keptOf returns an int32 shape with 1 along axes.
 func (g *call) keptOf(shape, axes op.Output) op.Output {
 	rank := g.op("Size", shape)
 	axes = g.op("FloorMod", g.add(axes, rank), rank)

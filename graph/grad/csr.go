@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// The gradient of a sparse matrix is a sparse matrix with elements at the same places.
+// The gradient of a sparse matrix is a sparse matrix with elements at the same positions.
 
 func init() {
 	register(map[string]func(g *call) []op.Output{
@@ -32,15 +32,15 @@ func init() {
 	}, many)
 }
 
-// typeOf is the attribute that tells ops on a sparse matrix the type of its elements.
+// typeOf returns the attribute that specifies the element type for ops on a sparse matrix.
 func typeOf(x op.Output) map[string]any { return map[string]any{"type": x.DType().Base()} }
 
-// sparseLike is a sparse matrix with other values at the places that CSRSparseMatrixToSparseTensor gives.
+// sparseLike returns a sparse matrix with other values at the positions that CSRSparseMatrixToSparseTensor returned.
 func (b builder) sparseLike(places *op.Operation, values op.Output) op.Output {
 	return b.op("SparseTensorToCSRSparseMatrix", places.Output(0), values, places.Output(2))
 }
 
-// matrixTranspose exchanges the last two axes.
+// matrixTranspose swaps the last two axes, and conjugates if conj is set.
 func (b builder) matrixTranspose(x op.Output, conj bool) op.Output {
 	if conj {
 		return b.adjoint(x)
@@ -48,8 +48,8 @@ func (b builder) matrixTranspose(x op.Output, conj bool) op.Output {
 	return b.conj(b.adjoint(x))
 }
 
-// sparseTimesDense is for C = P·Q, where P is a or its transpose or adjoint, and Q the like of b. The gradients of P and
-// Q are G·Q* and P*·G. The former is needed only where a has elements.
+// sparseTimesDense differentiates C = P·Q, where P is a or its transpose or adjoint, and Q likewise for b. The gradients of P and Q are
+// G·Q* and P*·G. The former is needed only where a has elements.
 func sparseTimesDense(g *call) []op.Output {
 	a, b, dc := g.x(0), g.x(1), g.d(0)
 	transposeA, adjointA, transposeB, adjointB := g.flag("transpose_a"), g.flag("adjoint_a"), g.flag("transpose_b"), g.flag("adjoint_b")
@@ -87,7 +87,7 @@ func sparseTimesDense(g *call) []op.Output {
 	return []op.Output{g.sparseLike(places, values), db}
 }
 
-// turn is how a matrix enters a product.
+// turn is how a matrix is transposed and conjugated in a product.
 type turn struct{ transpose, conj bool }
 
 func (t turn) adjoint() turn    { return turn{!t.transpose, !t.conj} }
@@ -115,8 +115,8 @@ func (g *call) sparseProduct(x, y factor) op.Output {
 	return g.make("SparseMatrixSparseMatMul", attrs, a, b)
 }
 
-// sparseTimesSparse is for C = P·Q, where P is a or its transpose or adjoint, and Q the like of b. The gradients of P and Q
-// are G·Q* and P*·G.
+// sparseTimesSparse differentiates C = P·Q, where P is a or its transpose or adjoint, and Q likewise for b. The gradients of P and Q are
+// G·Q* and P*·G.
 func sparseTimesSparse(g *call) []op.Output {
 	read := func(i int, name string) factor {
 		adjoint := g.flag("adjoint_" + name)
@@ -126,7 +126,7 @@ func sparseTimesSparse(g *call) []op.Output {
 	if x, y := g.batch(0), g.batch(1); x != y && x >= 0 && y >= 0 {
 		g.s.Fail(status.Unimplementedf("The gradient of %s %s for batches of %d and %d matrices is not supported", g.Type(), g.Name(), x, y))
 	}
-	// What the product of x and y is turned into by the turn t, which is its own inverse.
+	// Apply t, which is its own inverse, to the product of x and y.
 	turned := func(t turn, x, y factor) op.Output {
 		if t.conj {
 			x.turn, y.turn = x.conjugate(), y.conjugate()
@@ -142,7 +142,7 @@ func sparseTimesSparse(g *call) []op.Output {
 	return []op.Output{g.restrict(da, p.m), g.restrict(db, q.m)}
 }
 
-// batch is how many matrices there are at input i, -1 if that is not known, and 0 for a single one.
+// batch returns the number of matrices in input i, -1 if it is unknown, and 0 for a single matrix.
 func (g *call) batch(i int) int64 {
 	h := g.x(i).Handles()
 	switch {
@@ -154,7 +154,7 @@ func (g *call) batch(i int) int64 {
 	return 0
 }
 
-// restrict gives a sparse matrix, whose elements are in order, the places of another one: it has zeros where it had no element.
+// restrict returns m, whose elements are in order, with the positions of like: positions without an element in m get zeros.
 func (g *call) restrict(m, like op.Output) op.Output {
 	have := g.node("CSRSparseMatrixToSparseTensor", g.attrs("type"), m)
 	want := g.node("CSRSparseMatrixToSparseTensor", g.attrs("type"), like)
@@ -162,7 +162,7 @@ func (g *call) restrict(m, like op.Output) op.Output {
 		at := g.node("SparseReshape", nil, o.Output(0), o.Output(2), g.longs(-1)).Output(0)
 		return g.reshape(at, g.ints(-1))
 	}
-	// Behind the last element there is a zero.
+	// A zero follows the last element.
 	places, wanted := g.concat(0, flat(have), g.longs(math.MaxInt64)), flat(want)
 	values := g.concat(0, have.Output(1), g.expand(g.number(have.Output(1), 0), 0))
 	at := g.reshape(g.op("LowerBound", g.expand(places, 0), g.expand(wanted, 0)), g.ints(-1))

@@ -13,8 +13,8 @@ func init() {
 	register(map[string]rule{"Einsum": einsum}, func(r rule) rule { return r })
 }
 
-// einsum differentiates a sum of products, which is one in each factor: the gradient of a factor is the sum of
-// products of dy and the other factor.
+// einsum differentiates a sum of products, which is linear in each factor: the gradient of a factor is the sum of products of dy and the
+// other factor.
 func einsum(g *call) ([]Gradient, error) {
 	left, out, ok := strings.Cut(strings.ReplaceAll(g.text("equation"), " ", ""), "->")
 	if !ok {
@@ -42,7 +42,7 @@ func einsum(g *call) ([]Gradient, error) {
 	if !strings.Contains(out, ellipsis) {
 		return dense(dx, dother), nil
 	}
-	// What an ellipsis stands for was broadcast.
+	// The dimensions of an ellipsis were broadcast.
 	middle := func(v op.Output, sub string) op.Output {
 		at := strings.Index(sub, ellipsis)
 		shape, after := g.shape(v), int32(len(sub)-at-len(ellipsis))
@@ -60,7 +60,7 @@ func (g *call) einsum(equation string, x ...op.Output) op.Output {
 	return g.make("Einsum", map[string]any{"equation": equation}, op.List(x))
 }
 
-// reduced are the labels of sub, each once, that are in none of the others.
+// reduced returns the labels of sub that are in none of the others, without duplicates.
 func reduced(sub string, others ...string) string {
 	var out strings.Builder
 	for _, l := range sub {
@@ -71,7 +71,7 @@ func reduced(sub string, others ...string) string {
 	return out.String()
 }
 
-// factor is the gradient of the factor x.
+// factor returns the gradient of the factor x.
 func (g *call) factor(dy op.Output, out string, other op.Output, subOther string, x op.Output, subX string) op.Output {
 	gone := reduced(subX, out, subOther)
 	kept := strings.Map(func(l rune) rune {
@@ -87,7 +87,7 @@ func (g *call) factor(dy op.Output, out string, other op.Output, subOther string
 	return g.unreduced(d, kept, x, subX, gone)
 }
 
-// unreduced repeats d along the labels that x has and d has not, and puts all of them where x has them.
+// unreduced repeats d along the labels that x has but d lacks, and arranges all labels in the order of x.
 func (g *call) unreduced(d op.Output, have string, x op.Output, sub, gone string) op.Output {
 	shape := g.shape(x)
 	before, after, _ := strings.Cut(sub, ellipsis)

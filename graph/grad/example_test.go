@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/op"
 )
 
-// The gradient of an embedding names the rows that were read; that of other tensors is whole.
+// The gradient of an embedding contains only the rows that were read; other gradients are dense.
 func ExampleGradients() {
 	s := op.NewScope()
 	table := op.NewVariable(s.WithName("table"), op.Const(s, [][]float32{{1, 2}, {3, 4}, {5, 6}}))

@@ -12,7 +12,7 @@ func init() {
 				return g.div(g.op("FFT"+axes, dy), g.points(dy, rank+1))
 			},
 			"RFFT" + axes: func(g *call, x, y, dy op.Output) op.Output {
-				// What the op leaves out of the transform it does not depend on.
+				// The result does not depend on what the op excludes from the transform.
 				whole := g.fit(dy, g.x(1), rank+1)
 				full := g.mul(g.op("IFFT"+axes, whole), g.points(whole, rank+1))
 				real := g.make("Real", map[string]any{"Tout": x.DType().Base()}, full)
@@ -21,7 +21,7 @@ func init() {
 			"IRFFT" + axes: func(g *call, x, y, dy op.Output) op.Output {
 				t := x.DType().Base()
 				d := g.make("RFFT"+axes, map[string]any{"Tcomplex": t}, dy, g.x(1))
-				// All but the first element, and the middle one of an even number, stand for two.
+				// All elements but the first, and the middle one if their number is even, stand for two.
 				last := g.at(g.x(1), -1)
 				at := g.span(g.int(0), g.at(g.shape(d), -1))
 				single := g.op("LogicalOr", g.op("Equal", at, g.int(0)), g.op("Equal", g.scaled(at, 2), last))
@@ -33,15 +33,15 @@ func init() {
 	}
 }
 
-// ending are the sizes of the last axes.
+// ending returns the sizes of the last axes.
 func (g *call) ending(x op.Output, n int) op.Output { return g.from(g.shape(x), int32(-n)) }
 
-// points is how many elements the last axes have, as a number of the type of x.
+// points returns the number of elements in the last axes, in the type of x.
 func (g *call) points(x op.Output, n int) op.Output {
 	return g.cast(g.op("Prod", g.ending(x, n), g.ints(0)), x.DType().Base())
 }
 
-// fit cuts the last axes to sizes, or fills them up with zeros.
+// fit truncates the last axes to sizes, or pads them with zeros.
 func (g *call) fit(x, sizes op.Output, n int) op.Output {
 	have := g.shape(x)
 	outer := g.head(have, int32(n))

@@ -9,9 +9,9 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// The gradient of a function is a function that computes the same once more and goes back through it. That keeps no
-// more than the arguments: a loop keeps its variables of each round. So a body must compute the same twice; one
-// that draws random numbers (but for the stateless ops) or has an effect has no gradient.
+// The gradient of a function is a function that repeats the computation and then backpropagates through it. Only the arguments need to be
+// kept, and, for a loop, its variables of each iteration. A body must therefore compute the same results twice: one that draws random
+// numbers (except with the stateless ops) or has an effect has no gradient.
 
 func init() {
 	register(map[string]rule{
@@ -53,7 +53,7 @@ func caseRule(g *call) ([]Gradient, error) {
 	return g.inputGradients(1, op.Case(g.s, g.x(0), branches)), nil
 }
 
-// branches draw the gradients of functions of all inputs but the first.
+// branches returns functions that build the gradients of functions of all inputs but the first.
 func (g *call) branches(names ...string) (draw []func(s *op.Scope) []op.Output, err error) {
 	dys := g.outputGradients()
 	for _, name := range names {
@@ -66,7 +66,7 @@ func (g *call) branches(names ...string) (draw []func(s *op.Scope) []op.Output, 
 	return draw, nil
 }
 
-// outputGradients are those of the outputs that have some: zeros where nothing depends on one.
+// outputGradients returns the gradients of the differentiable outputs, zeros for those that nothing depends on.
 func (g *call) outputGradients() (dys []op.Output) {
 	for i := range g.NumOutputs() {
 		if differentiable(g.Output(i)) {
@@ -78,7 +78,7 @@ func (g *call) outputGradients() (dys []op.Output) {
 
 func differentiable(t op.Output) bool { return trainable(t.DType()) && t.DType() != tensor.Resource }
 
-// inputGradients puts gradients of the inputs that want one, from the input number first on, in their places.
+// inputGradients assigns the given gradients, in order, to the inputs from first on that want one.
 func (g *call) inputGradients(first int, given []op.Output) []Gradient {
 	out := make([]Gradient, len(g.Inputs()))
 	for i := first; i < len(out); i++ {
@@ -89,8 +89,8 @@ func (g *call) inputGradients(first int, given []op.Output) []Gradient {
 	return out
 }
 
-// through draws, in the body of a function, the gradients of f: of those of its arguments, the operation's last inputs, that
-// want one.
+// through builds, in the body of a function, the gradients of f with respect to those of its arguments that want one. The arguments are
+// the operation's last inputs.
 func (g *call) through(s *op.Scope, f *op.Function, args, dys []op.Output) []op.Output {
 	inside := make([]op.Output, len(args))
 	var xs, ys, outer []op.Output
@@ -115,8 +115,8 @@ func (g *call) through(s *op.Scope, f *op.Function, args, dys []op.Output) []op.
 	return out
 }
 
-// zerosFor is a gradient of zeros for x: for a handle, in the shape of the variable behind it, of which outer, the
-// tensor that x stands for, may tell more.
+// zerosFor returns a gradient of zeros for x. For a handle, it has the shape of the variable behind it; outer, the tensor that x stands
+// for, may have more information on that.
 func zerosFor(s *op.Scope, x, outer op.Output) op.Output {
 	if x.DType() != tensor.Resource {
 		return op.ZerosLike(s, x)
@@ -133,8 +133,7 @@ func zerosFor(s *op.Scope, x, outer op.Output) op.Output {
 	return op.Fill(s, op.VariableShape(s, x), op.Cast(s, op.Const(s, float32(0)), t))
 }
 
-// whileRule runs the loop once more, and keeps what its variables were before each round; then it goes back from
-// the last round to the first.
+// whileRule runs the loop again and records its variables before each iteration. It then goes back from the last iteration to the first.
 func whileRule(g *call) ([]Gradient, error) {
 	cond, err := g.function(g.Attrs()["cond"].GetFunc().GetName())
 	if err != nil {
@@ -176,17 +175,17 @@ func whileRule(g *call) ([]Gradient, error) {
 	return out, nil
 }
 
-// loop is a loop that is differentiated.
+// loop is a loop being differentiated.
 type loop struct {
 	*call
 	body      *op.Function
 	arguments []op.Output // of the body
-	changing  []int       // the variables that a round changes
-	of        map[int]int // where they are in changing
-	backward  []int       // the variables that gradients go back through
+	changing  []int       // the variables that an iteration changes
+	of        map[int]int // their indices in changing
+	backward  []int       // the variables that gradients flow back through
 }
 
-// record runs the loop, and gives the number of rounds and lists of what the changing variables were before each.
+// record runs the loop, and returns the number of iterations and lists of the changing variables before each iteration.
 func (l *loop) record(cond *op.Function) (rounds op.Output, kept []op.Output) {
 	inputs := l.Inputs()
 	n := len(l.changing)
@@ -197,7 +196,7 @@ func (l *loop) record(cond *op.Function) (rounds op.Output, kept []op.Output) {
 	for _, i := range l.changing {
 		start = append(start, l.make("EmptyTensorList", map[string]any{"element_dtype": inputs[i].DType().Base()}, l.int(-1), l.int(-1)))
 	}
-	all := func(v []op.Output) []op.Output { // the variables, those that do not change from outside
+	all := func(v []op.Output) []op.Output { // all variables; unchanging ones come from outside
 		out := slices.Clone(inputs)
 		for k, i := range l.changing {
 			out[i] = v[1+k]
@@ -226,7 +225,7 @@ func (l *loop) record(cond *op.Function) (rounds op.Output, kept []op.Output) {
 	return end[0], end[1+n:]
 }
 
-// back goes from the last round to the first.
+// back goes back from the last iteration to the first.
 func (l *loop) back(rounds op.Output, kept []op.Output) []op.Output {
 	n := len(kept)
 	start := append([]op.Output{rounds}, kept...)
@@ -262,11 +261,11 @@ func (l *loop) back(rounds op.Output, kept []op.Output) []op.Output {
 	return end[1+n:]
 }
 
-// round goes back through one round, from the gradients of its results to those of its arguments.
+// round goes back through one iteration, from the gradients of its results to those of its arguments.
 func (l *loop) round(s *op.Scope, inside, d []op.Output) []op.Output {
 	results := replay(s, l.body, inside)
 	if len(results) != len(inside) {
-		return d // the graph has its error
+		return d // the graph has an error
 	}
 	var ys, dys, xs []op.Output
 	for k, i := range l.backward {
@@ -290,7 +289,7 @@ func (l *loop) round(s *op.Scope, inside, d []op.Output) []op.Output {
 	return next
 }
 
-// function finds a function that was drawn in the graph, and holds that it computes the same twice.
+// function returns a function that was built in the graph, and checks that it computes the same results twice.
 func (g *call) function(name string) (*op.Function, error) {
 	f := g.s.Function(name)
 	if f == nil {
@@ -299,7 +298,7 @@ func (g *call) function(name string) (*op.Function, error) {
 	return f, g.repeatable(f)
 }
 
-// reads are ops that are declared to have an effect, and give the same when they run twice in a step.
+// reads lists ops that are declared to have an effect, but return the same results when they run twice in a step.
 var reads = []string{"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "VarIsInitializedOp", "Assert", "Print", "PrintV2"}
 
 func (g *call) repeatable(f *op.Function) error {
@@ -330,8 +329,7 @@ func (g *call) repeatable(f *op.Function) error {
 	return nil
 }
 
-// replay adds the operations of a function's body once more, for other arguments, and gives its results; nil
-// where the graph has an error.
+// replay adds the operations of a function's body again, for other arguments, and returns its results, or nil if the graph has an error.
 func replay(s *op.Scope, f *op.Function, args []op.Output) []op.Output {
 	tensors := map[op.Output]op.Output{}
 	for i, a := range slices.Concat(f.Args(), f.CaptureArgs()) {
@@ -353,7 +351,7 @@ func replay(s *op.Scope, f *op.Function, args []op.Output) []op.Output {
 			spec.Inputs = append(spec.Inputs, list)
 		}
 		for name, v := range o.Attrs() {
-			if name != "_class" { // which names operations of the body
+			if name != "_class" { // _class refers to operations of the body
 				spec.Attrs[name] = v
 			}
 		}

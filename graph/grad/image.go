@@ -36,8 +36,8 @@ func init() {
 
 var resizing = []string{"align_corners", "half_pixel_centers"}
 
-// projectBack transforms the gradient by the inverse matrices, as TensorFlow does: where pixels are mixed, it is close to
-// the derivative. The last number of a matrix is 1 and left out.
+// projectBack transforms the gradient by the inverse matrices, as TensorFlow does. Where pixels are interpolated, this is only close to
+// the derivative. The last element of a matrix is 1 and omitted.
 func (g *call) projectBack(name string, fill ...op.Output) op.Output {
 	rows := g.reshape(g.x(1), g.ints(-1, 8))
 	one := g.op("OnesLike", g.index(rows, -1, 0, 1))
@@ -51,7 +51,7 @@ func (g *call) projectBack(name string, fill ...op.Output) op.Output {
 	return g.make(name, g.attrs("interpolation", "fill_mode"), in...)
 }
 
-// cropAndResize differentiates by images of floats, and by boxes unless pixels are the nearest ones.
+// cropAndResize differentiates with respect to images of floats, and with respect to boxes unless the method is nearest neighbour.
 func cropAndResize(g *call) []op.Output {
 	d := []op.Output{none, none, none, none}
 	image := g.x(0)
@@ -66,8 +66,8 @@ func cropAndResize(g *call) []op.Output {
 	return d
 }
 
-// rgbToHSV differentiates value = max, saturation = (max−min)/max, and hue, which goes round a circle of six sectors,
-// by the part that each colour has in them: 1 for the largest, −1 for the smallest.
+// rgbToHSV differentiates value = max, saturation = (max−min)/max, and hue, which is an angle on a circle of six sectors, by each color's
+// part in max and min: 1 for the largest, −1 for the smallest.
 func rgbToHSV(g *call) []op.Output {
 	x, dy := g.x(0), g.d(0)
 	t := x.DType().Base()
@@ -77,7 +77,7 @@ func rgbToHSV(g *call) []op.Output {
 	as := func(b op.Output) op.Output { return g.cast(b, t) }
 	c, d := parts(x), parts(dy)
 	if len(c) != 3 || len(d) != 3 {
-		return nil // the graph has its error
+		return nil // the graph has an error
 	}
 	above := func(strict bool, a, b int) op.Output {
 		if strict {
@@ -98,7 +98,7 @@ func rgbToHSV(g *call) []op.Output {
 	for i := range 3 {
 		dValue := largest[i]
 		dSaturation := g.sub(over(g.mul(largest[i], low), g.square(high)), over(smallest[i], high))
-		// In the sector where colour k is the largest the hue is (c[k+1] − c[k+2]) / (6·span), and a constant.
+		// In the sector where colour k is the largest, the hue is (c[k+1] − c[k+2]) / (6·span) plus a constant.
 		dSpan := g.sub(largest[i], smallest[i])
 		var dHue op.Output
 		for k := range 3 {

@@ -65,7 +65,7 @@ func init() {
 		"TridiagonalSolve": func(g *call) []op.Output {
 			diagonals, y := g.x(0), g.Output(0)
 			row := func(v op.Output, i, end int32) op.Output { return g.index(v, -2, i, end) }
-			// The transposed matrix: what stood above the diagonal stands below it, one further on.
+			// In the transposed matrix, the superdiagonal becomes the subdiagonal, shifted by one.
 			turned := g.concat(-2, g.left(row(diagonals, 2, 3)), row(diagonals, 1, 2), g.right(row(diagonals, 0, 1)))
 			db := g.make("TridiagonalSolve", g.attrs("partial_pivoting", "perturb_singular"), turned, g.d(0))
 			diagonal := func(v op.Output) op.Output { return g.neg(g.total(g.mul(db, v), g.ints(-1), false)) }
@@ -90,24 +90,24 @@ func squareRoot(g *call, x, y, dy op.Output) op.Output {
 	return g.reshape(g.op("MatrixSolve", sum, flat), g.shape(y))
 }
 
-// eachMatrix gives a tensor of numbers two more axes, of size 1.
+// eachMatrix appends two axes of size 1.
 func (g *call) eachMatrix(v op.Output) op.Output { return g.expand(g.expand(v, -1), -1) }
 
 func (g *call) adjointInverse(x op.Output) op.Output {
 	return g.make("MatrixInverse", map[string]any{"adjoint": true}, x)
 }
 
-// identity is a batch of identity matrices like x.
+// identity returns a batch of identity matrices like x.
 func (g *call) identity(x op.Output) op.Output {
 	return g.op("MatrixSetDiag", g.zeros(x), g.op("OnesLike", g.op("MatrixDiagPart", x)))
 }
 
-// lower is the lower triangle.
+// lower returns the lower triangle.
 func (b builder) lower(x op.Output) op.Output {
 	return b.op("MatrixBandPart", x, b.long(-1), b.long(0))
 }
 
-// solved are the gradients of a system of equations, by the op that solves the adjoint one.
+// solved returns the gradients of a system of equations, given the op that solves the adjoint system.
 func (g *call) solved(name string, attrs map[string]any) (da, db op.Output) {
 	db = g.make(name, attrs, g.x(0), g.d(0))
 	if g.flag("adjoint") {
@@ -116,8 +116,7 @@ func (g *call) solved(name string, attrs map[string]any) (da, db op.Output) {
 	return g.neg(g.matmul(db, g.Output(0), false, true)), db
 }
 
-// up moves the rows of matrices up by one, down moves them down, left and right do so with the columns; what is left
-// is 0.
+// up moves the rows of matrices up by one and down moves them down; left and right do so with the columns. The gap is filled with 0.
 func (b builder) up(x op.Output) op.Output    { return b.padded(b.index(x, -2, 1, 0), 0, 1, 0, 0) }
 func (b builder) down(x op.Output) op.Output  { return b.padded(b.index(x, -2, 0, -1), 1, 0, 0, 0) }
 func (b builder) left(x op.Output) op.Output  { return b.padded(b.index(x, -1, 1, 0), 0, 0, 0, 1) }
@@ -129,12 +128,12 @@ func (b builder) padded(x op.Output, pads ...int32) op.Output {
 	return b.op("Pad", x, b.concat(0, outer, constant(b, tensor.Int32, tensor.Shape{2, 2}, pads...)))
 }
 
-// safeReciprocal is 1/x, and 0 where x is 0.
+// safeReciprocal returns 1/x, or 0 where x is 0.
 func (g *call) safeReciprocal(x op.Output) op.Output {
 	return g.mul(x, g.op("Reciprocal", g.add(g.mul(x, x), g.number(x, 1e-20))))
 }
 
-// gaps has, at row i and column j, 1/(e_j − e_i), and 0 on the diagonal.
+// gaps returns 1/(e_j − e_i) at row i and column j, and 0 on the diagonal.
 func (g *call) gaps(e op.Output) op.Output {
 	return g.op("MatrixSetDiag", g.safeReciprocal(g.sub(g.expand(e, -2), g.expand(e, -1))), g.zeros(e))
 }
@@ -150,7 +149,7 @@ func selfAdjointEig(g *call) []op.Output {
 	} else {
 		v = g.node("SelfAdjointEigV2", nil, g.x(0)).Output(1)
 	}
-	// The op reads the lower triangle alone.
+	// The op reads only the lower triangle.
 	d := g.matmul(v, g.matmul(de, v, false, true), false, false)
 	d = g.lower(g.add(d, g.adjoint(d)))
 	return []op.Output{g.op("MatrixSetDiag", d, g.scaled(g.op("MatrixDiagPart", d), 0.5))}
@@ -175,7 +174,7 @@ func eig(g *call) []op.Output {
 	return []op.Output{g.cast(d, g.x(0).DType().Base())}
 }
 
-// realType is the type of the parts of a complex type.
+// realType returns the type of the parts of a complex type.
 func realType(t tensor.DType) tensor.DType {
 	switch t.Base() {
 	case tensor.Complex64:
@@ -186,7 +185,7 @@ func realType(t tensor.DType) tensor.DType {
 	return t.Base()
 }
 
-// matrixSize are the numbers of rows and columns, which some formulas depend on.
+// matrixSize returns the numbers of rows and columns, which some formulas need.
 func matrixSize(x op.Output, what string) (rows, columns int64, err error) {
 	if x.Shape().Rank() >= 2 {
 		rows, columns = x.Shape().Dim(-2), x.Shape().Dim(-1)

@@ -71,7 +71,7 @@ func (g *call) elementShape(list op.Output) op.Output {
 	return g.make("TensorListElementShape", map[string]any{"shape_type": tensor.Int32}, list)
 }
 
-// emptyLike is a list as long as another whose elements are not set, which counts as zeros, for elements as the given tensor's.
+// emptyLike returns a list as long as another, with unset elements, which count as zeros. The elements are like element.
 func (g *call) emptyLike(list, element op.Output) op.Output {
 	return g.make("TensorListReserve", g.element(element), g.elementShape(list), g.op("TensorListLength", list))
 }

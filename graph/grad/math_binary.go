@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-run/troupe/graph/op"
 )
 
-// binary gives the gradients of two inputs that were broadcast, before what was broadcast is summed up.
+// binary returns the gradients of two inputs that were broadcast, before the sum over broadcast axes.
 type binary = func(g *call, x, y, dz op.Output) (dx, dy op.Output)
 
 func init() {
@@ -53,7 +53,7 @@ func init() {
 	}, many)
 }
 
-// toAll gives each input of a sum the sum's gradient.
+// toAll passes the gradient of a sum to each input.
 func toAll(g *call) []op.Output { return slices.Repeat([]op.Output{g.d(0)}, len(g.Inputs())) }
 
 var binaryRules = map[string]binary{
@@ -117,24 +117,24 @@ var binaryRules = map[string]binary{
 	},
 }
 
-// quotient is the gradient of x/y, by an op that divides.
+// quotient returns the gradients of x/y; div is the op that divides.
 func (g *call) quotient(div string, x, y, dz op.Output) (op.Output, op.Output) {
 	x, y = g.conj(x), g.conj(y)
 	return g.op(div, dz, y), g.mul(dz, g.op(div, g.op(div, g.neg(x), y), y))
 }
 
-// chosen sends the gradient to the one of two that compares so.
+// chosen passes the gradient to x where the comparison holds, else to y.
 func (g *call) chosen(compare string, x, y, dz op.Output) (op.Output, op.Output) {
 	mask, zero := g.op(compare, x, y), g.number(dz, 0)
 	return g.where(mask, dz, zero), g.where(mask, zero, dz)
 }
 
-// notZero is 1 where x is not 0, and 0 where it is.
+// notZero returns 1 where x is not 0, and 0 where it is.
 func (g *call) notZero(x op.Output) op.Output {
 	return g.cast(g.op("NotEqual", x, g.number(x, 0)), x.DType().Base())
 }
 
-// gamma is the gradient of the lower incomplete gamma function.
+// gamma returns the gradients of the lower incomplete gamma function.
 func (g *call) gamma(a, x, dz op.Output) (op.Output, op.Output) {
 	log := g.sub(g.mul(g.sub(a, g.number(a, 1)), g.op("Log", x)), g.op("Lgamma", a))
 	return g.mul(g.op("IgammaGradA", a, x), dz), g.mul(g.op("Exp", g.sub(log, x)), dz)

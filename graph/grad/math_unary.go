@@ -15,10 +15,10 @@ func init() {
 	})
 }
 
-// derivative is y' of y = f(x); its product with dy is the gradient. x is conjugated where it is complex.
+// derivative returns y' of y = f(x); its product with dy is the gradient. A complex x is passed conjugated.
 type derivative = func(g *call, x, y op.Output) op.Output
 
-// derivatives are those of functions of one argument.
+// derivatives holds the derivatives of functions of one argument.
 var derivatives = map[string]derivative{
 	"Abs":    func(g *call, x, y op.Output) op.Output { return g.op("Sign", x) },
 	"Square": func(g *call, x, y op.Output) op.Output { return g.scaled(x, 2) },
@@ -92,17 +92,17 @@ func (g *call) slopeOfAsin(x op.Output) op.Output {
 	return g.op("Reciprocal", g.op("Sqrt", g.sub(g.number(x, 1), g.square(x))))
 }
 
-// bell is scale·exp(−x²).
+// bell returns scale·exp(−x²).
 func (g *call) bell(x op.Output, scale float64) op.Output {
 	return g.scaled(g.op("Exp", g.neg(g.square(x))), scale)
 }
 
-// unlessZero is v, or a number where x is 0 and v is not defined.
+// unlessZero returns v, or limit where x is 0 and v is undefined.
 func (g *call) unlessZero(x op.Output, limit float64, v op.Output) op.Output {
 	return g.where(g.op("Equal", x, g.number(x, 0)), g.number(x, limit), v)
 }
 
-// unaryRules are those of ops of one argument with a gradient that is not dy·f'(x), or an op of its own.
+// unaryRules holds the rules of ops of one argument whose gradient is not dy·f'(x) or is computed by a separate op.
 var unaryRules = map[string]unary{
 	"Neg":        func(g *call, x, y, dy op.Output) op.Output { return g.neg(dy) },
 	"Inv":        func(g *call, x, y, dy op.Output) op.Output { return g.op("ReciprocalGrad", y, dy) },
@@ -145,12 +145,12 @@ var unaryRules = map[string]unary{
 	},
 }
 
-// complex makes a number of the type of like of its parts.
+// complex returns a number of the type of like from its parts.
 func (g *call) complex(re, im, like op.Output) op.Output {
 	return g.make("Complex", map[string]any{"Tout": like.DType().Base()}, re, im)
 }
 
-// secondRules are those of the ops that compute gradients themselves, for derivatives of higher order.
+// secondRules holds the rules of ops that themselves compute gradients, for derivatives of higher order.
 var secondRules = map[string]func(g *call, x0, x1, dy op.Output) (op.Output, op.Output){
 	"InvGrad":        secondReciprocal,
 	"ReciprocalGrad": secondReciprocal,
@@ -206,7 +206,7 @@ func init() {
 	}
 }
 
-// flat are ops whose outputs have the derivative zero, or none, in all inputs: nothing goes back through them.
+// flat lists ops whose derivative is zero or undefined in all inputs: no gradient flows through them.
 var flat = []string{
 	"Sign", "Floor", "Ceil", "Round", "Rint", "FloorDiv", "TruncateDiv", "ArgMax", "ArgMin",
 	"Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual", "ApproximateEqual", "LogicalAnd", "LogicalOr", "LogicalNot",

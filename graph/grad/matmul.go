@@ -22,7 +22,7 @@ func init() {
 	}, many)
 }
 
-// sparseMatMul keeps the hints which operands hold mostly zeros, also for a gradient that Relu's leaves zeros in.
+// sparseMatMul preserves the hints about which operands are mostly zeros, and adds one for a gradient from ReluGrad.
 func sparseMatMul(g *call) []op.Output {
 	zeros := map[op.Output]bool{g.d(0): g.d(0).Op.Type() == "ReluGrad"}
 	zeros[g.x(0)] = g.flag("a_is_sparse")
@@ -34,7 +34,7 @@ func sparseMatMul(g *call) []op.Output {
 	return []op.Output{g.cast(dx, g.x(0).DType().Base()), g.cast(dy, g.x(1).DType().Base())}
 }
 
-// products are the gradients of a product of matrices, by a function that multiplies and transposes first what it is told.
+// products returns the gradients of a matrix product; multiply multiplies two matrices, transposing them first as requested.
 func products(multiply func(x, y op.Output, tx, ty bool) op.Output, x, y, dz op.Output, tx, ty bool) (dx, dy op.Output) {
 	if tx {
 		dx = multiply(y, dz, ty, true)
@@ -59,7 +59,7 @@ func batchMatMul(g *call) []op.Output {
 	return []op.Output{dx, dy}
 }
 
-// unbatch sums gradients of two inputs, whose axes before the last two were broadcast, up to the inputs' shapes.
+// unbatch sums the gradients of two inputs whose axes before the last two were broadcast, to restore the inputs' shapes.
 func (g *call) unbatch(x, y, dx, dy op.Output) (op.Output, op.Output) {
 	sx, knownX := x.Shape().Dims()
 	sy, knownY := y.Shape().Dims()

@@ -19,6 +19,7 @@ func init() {
 			return g.op("BroadcastTo", dy, g.shape(x))
 		},
 		"TopKV2":             topK,
+		"ApproxTopK":         approxTopK,
 		"IsotonicRegression": isotonic,
 		"NthElement": func(g *call, x, y, dy op.Output) op.Output {
 			chosen := g.cast(g.op("Equal", g.expand(y, -1), x), dy.DType().Base())
@@ -38,7 +39,7 @@ func init() {
 		"QuantizeAndDequantizeV3":             func(g *call) []op.Output { return []op.Output{g.d(0), none, none, none} },
 		"QuantizeAndDequantizeV4":             func(g *call) []op.Output { return g.roundTrip(g.d(0), 0) },
 		"QuantizeAndDequantizeV4Grad": func(g *call) []op.Output {
-			// The input decides only where the gradient is zero.
+			// The input only determines where the gradient is zero.
 			return []op.Output{g.roundTrip(g.d(0), 1)[0], none, none, none}
 		},
 		"FakeQuantWithMinMaxArgs": func(g *call) []op.Output {
@@ -56,19 +57,30 @@ func init() {
 	}, many)
 }
 
-// topK sends the gradients of the largest elements back to where these stood.
-func topK(g *call, x, y, dy op.Output) op.Output {
-	shape, indices := g.shape(x), g.Output(1)
-	last := g.at(shape, -1)
-	flat := g.reshape(indices, g.make("Pack", nil, op.List{g.int(-1), g.at(g.shape(indices), -1)}))
-	rows := g.at(g.shape(flat), 0)
-	first := g.expand(g.mul(g.span(g.int(0), rows), last), -1)
-	at := g.reshape(g.add(g.cast(flat, tensor.Int32), first), g.ints(-1, 1))
-	size := g.make("Prod", map[string]any{"keep_dims": true}, shape, g.ints(0))
-	return g.reshape(g.op("ScatterNd", at, g.reshape(dy, g.ints(-1)), size), shape)
+// topK moves the gradients of the largest elements back to the elements' positions in the last dimension.
+func topK(g *call, x, y, dy op.Output) op.Output { return g.putBack(x, dy, -1) }
+
+func approxTopK(g *call, x, y, dy op.Output) op.Output {
+	return g.putBack(x, dy, int32(g.Attrs()["reduction_dimension"].GetI()))
 }
 
-// isotonic gives each element the mean of the gradients of its segment.
+// putBack moves the elements of dy to their positions along an axis of x, which the second output contains.
+func (g *call) putBack(x, dy op.Output, axis int32) op.Output {
+	shape, found := g.shape(x), g.shape(dy)
+	count, length := g.at(found, axis), g.at(shape, axis)
+	after := g.ints()
+	if axis != -1 {
+		after = g.from(shape, axis+1)
+	}
+	inner := g.op("Prod", after, g.int(0))
+	at := g.reshape(g.Output(1), g.make("Pack", nil, op.List{g.int(-1), count, inner}))
+	column := g.expand(g.expand(g.span(g.int(0), g.at(g.shape(at), 0)), -1), -1)
+	at = g.add(g.mul(g.add(g.cast(at, tensor.Int32), g.mul(column, length)), inner), g.span(g.int(0), inner))
+	size := g.make("Prod", map[string]any{"keep_dims": true}, shape, g.ints(0))
+	return g.reshape(g.op("ScatterNd", g.reshape(at, g.ints(-1, 1)), g.reshape(dy, g.ints(-1)), size), shape)
+}
+
+// isotonic returns, for each element, the mean of the gradients of its segment.
 func isotonic(g *call, x, y, dy op.Output) op.Output {
 	shape := g.shape(dy)
 	rows := g.make("Pack", nil, op.List{g.int(-1), g.at(shape, -1)})
@@ -83,13 +95,13 @@ func isotonic(g *call, x, y, dy op.Output) op.Output {
 	return g.reshape(g.gather(g.op("DivNoNan", sums, counts), ids), shape)
 }
 
-// crossEntropy is the gradient of the logits: the op has it ready, for its second output.
+// crossEntropy returns the gradient of the logits, which the op has already computed as its second output.
 func (g *call) crossEntropy() op.Output {
 	dx := g.mul(g.expand(g.d(0), -1), g.Output(1))
 	if !g.dy[1].Connected() {
 		return dx
 	}
-	// Somebody differentiates twice.
+	// The second output has a gradient: this is a second derivative.
 	p := g.op("Softmax", g.x(0))
 	second := g.d(1)
 	mean := g.total(g.mul(second, p), g.ints(-1), true)
@@ -114,7 +126,7 @@ func blockLSTM(name string) func(g *call) []op.Output {
 	}
 }
 
-// fakeQuant gives the gradients of the input and of the ends of its range.
+// fakeQuant returns the gradients of the input and of the ends of its range.
 func fakeQuant(name string) func(g *call) []op.Output {
 	return func(g *call) []op.Output {
 		o := g.node(name, g.attrs("num_bits", "narrow_range"), g.d(0), g.x(0), g.x(1), g.x(2))
@@ -122,7 +134,7 @@ func fakeQuant(name string) func(g *call) []op.Output {
 	}
 }
 
-// roundTrip gives the gradients of input i, which is quantized and dequantized, and of the ends of its range.
+// roundTrip returns the gradients of input i, which is quantized and dequantized, and of the ends of its range.
 func (g *call) roundTrip(dy op.Output, i int) []op.Output {
 	o := g.node("QuantizeAndDequantizeV4Grad", g.attrs("axis"), dy, g.x(i), g.x(i+1), g.x(i+2))
 	return []op.Output{o.Output(0), o.Output(1), o.Output(2)}

@@ -5,8 +5,8 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// convolution names a convolution, the ops of its two gradients, and the attributes that they share. Each of the three
-// is differentiated with the two others.
+// convolution names a convolution, the ops of its two gradients, and the attributes that they share. Each of the three is differentiated
+// with the other two.
 type convolution struct {
 	forward, input, filter string
 	attrs                  []string
@@ -55,7 +55,7 @@ func init() {
 			return []op.Output{g.make("MaxPool3DGrad", g.attrs(pool2D...), g.x(0), g.Output(0), g.d(0))}
 		},
 	}
-	// What max pooling chose does not change with the values of the inputs, so that only the gradient's gradient is left.
+	// The choice of max pooling does not change with the values of the inputs, so only the gradient of the gradient remains.
 	for of, by := range map[string]string{"MaxPoolGrad": "MaxPoolGradGrad", "MaxPoolGradGrad": "MaxPoolGrad",
 		"MaxPool3DGrad": "MaxPool3DGradGrad", "MaxPool3DGradGrad": "MaxPool3DGrad"} {
 		gradients[of] = func(g *call) []op.Output {
@@ -94,8 +94,8 @@ func init() {
 	register(gradients, many)
 }
 
-// patches sends the gradients of patches back to where the elements stood: patches of the elements' numbers tell, which
-// begin with 1, since padding is 0.
+// patches moves the gradients of patches back to the elements' positions. To find these, it extracts patches of the elements' numbers,
+// which start at 1, since padding is 0.
 func patches(spatial int32) func(g *call) []op.Output {
 	attrs := []string{"ksizes", "strides", "padding"}
 	if spatial == 2 {
@@ -108,7 +108,7 @@ func patches(spatial int32) func(g *call) []op.Output {
 		size := g.op("Prod", places, g.int(0))
 		numbers := g.reshape(g.op("Range", g.long(1), g.add(g.cast(size, tensor.Int64), g.long(1)), g.long(1)), g.concat(0, one, places, one))
 		from := g.make(g.Type(), g.attrs(attrs...), numbers)
-		// The batch comes last but for the channels, so that a row is all that goes to one place.
+		// Move the batch behind the positions, before only the channels, so that everything for one position is one row.
 		each := g.reshape(g.d(0), g.make("Pack", nil, op.List{g.at(shape, 0), g.int(-1), channels}))
 		rows := g.reshape(g.op("Transpose", each, g.ints(1, 0, 2)), g.make("Pack", nil, op.List{g.int(-1), g.mul(g.at(shape, 0), channels)}))
 		sums := g.op("UnsortedSegmentSum", rows, g.sub(g.reshape(from, g.ints(-1)), g.long(1)), size)

@@ -17,8 +17,8 @@ func init() {
 	}, many)
 }
 
-// batchNorm differentiates normalization. In inference the moments are constants, which are inputs, and the gradient's
-// kernel takes the channels last only.
+// batchNorm differentiates normalization. In inference, the moments are constant inputs, and the gradient's kernel requires the channels
+// to be last.
 func batchNorm(name string, reserve bool) func(g *call) []op.Output {
 	return func(g *call) []op.Output {
 		x, dy := g.x(0), g.d(0)
@@ -51,7 +51,7 @@ func batchNorm(name string, reserve bool) func(g *call) []op.Output {
 	}
 }
 
-// secondBatchNorm differentiates the gradient of a normalization: its formula, drawn with plain ops.
+// secondBatchNorm differentiates the gradient of a normalization: its formula, built with plain ops.
 func secondBatchNorm(g *call) []op.Output {
 	s, dtype := g.s, g.x(1).DType().Base()
 	wide := func(v op.Output) op.Output { return g.cast(v, tensor.Float32) }

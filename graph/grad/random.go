@@ -13,14 +13,15 @@ func init() {
 	}, many)
 }
 
-// truncatedNormalSample gives how samples move with the parameters if their places in the distribution stay the same (Figurnov et al.,
-// "Implicit reparameterization gradients", 2018). TensorFlow's leaves out that the bounds stay when the mean or the deviation changes.
+// truncatedNormalSample returns how samples change with the parameters if their quantiles in the distribution stay the same (Figurnov et
+// al., "Implicit reparameterization gradients", 2018). TensorFlow's version ignores that the bounds stay fixed when the mean or the
+// deviation changes.
 func truncatedNormalSample(g *call) []op.Output {
 	mean, deviation, sample, dy := g.x(2), g.x(3), g.Output(0), g.d(0)
 	standard := func(x op.Output) op.Output { return g.div(g.sub(x, mean), deviation) }
 	low, high, at := standard(g.x(4)), standard(g.x(5)), standard(sample)
 	below := func(x op.Output) op.Output { return g.scaled(g.op("Erfc", g.scaled(x, -math.Sqrt2/2)), 0.5) }
-	// The place of the sample, within what has a logarithm.
+	// The quantile of the sample, limited to the range where its logarithm is finite.
 	place := g.div(g.sub(below(at), below(low)), g.sub(below(high), below(low)))
 	least, step := 0x1p-1022, 0x1p-52
 	switch sample.DType() {

@@ -48,10 +48,10 @@ func init() {
 	}, one)
 }
 
-// lowest are the least finite numbers of types.
+// lowest holds the lowest finite number of each type.
 var lowest = map[tensor.DType]float64{tensor.Float16: -65504, tensor.BFloat16: -0x1.fep127, tensor.Float32: -math.MaxFloat32, tensor.Float64: -math.MaxFloat64}
 
-// keep gives what was reduced to y, or its gradient, the axes that were reduced again, with size 1.
+// keep restores the reduced axes of y, or of its gradient, with size 1.
 func (g *call) keep(v op.Output) op.Output {
 	if g.flag("keep_dims") {
 		return v
@@ -59,10 +59,10 @@ func (g *call) keep(v op.Output) op.Output {
 	return g.reshape(v, g.kept(g.x(0), g.x(1)))
 }
 
-// spread gives each element of x the gradient of the sum that it went into.
+// spread returns, for each element of x, the gradient of the sum that it is part of.
 func (g *call) spread(x, dy op.Output) op.Output { return g.op("BroadcastTo", g.keep(dy), g.shape(x)) }
 
-// extreme shares the gradient of a maximum among all that are as large.
+// extreme divides the gradient of a maximum or minimum among all elements equal to it.
 func extreme(g *call, x, y, dy op.Output) op.Output {
 	y, dy = g.keep(y), g.keep(dy)
 	chosen := g.cast(g.op("Equal", y, x), dy.DType().Base())
@@ -70,7 +70,7 @@ func extreme(g *call, x, y, dy op.Output) op.Output {
 	return g.mul(g.div(chosen, count), dy)
 }
 
-// product multiplies, for each element, all others: those before it and those after it, so that zeros do no harm.
+// product multiplies, for each element, all elements before it and all after it, so that zeros cause no division by zero.
 func product(g *call, x, y, dy op.Output) op.Output {
 	shape := g.shape(x)
 	dy = g.spread(x, dy)
@@ -90,7 +90,7 @@ func product(g *call, x, y, dy op.Output) op.Output {
 	return g.mul(dy, g.op("Transpose", rest, g.op("InvertPermutation", perm)))
 }
 
-// backwards are the attributes of a cumulative op that goes the other way.
+// backwards returns the attributes of a cumulative op that runs in the other direction.
 func (g *call) backwards() map[string]any {
 	attrs := g.attrs("exclusive")
 	attrs["reverse"] = !g.flag("reverse")

@@ -9,7 +9,7 @@ func init() {
 	register(map[string]unary{
 		"SegmentSum": func(g *call, x, y, dy op.Output) op.Output { return g.gather(dy, g.x(1)) },
 		"SegmentMean": func(g *call, x, y, dy op.Output) op.Output {
-			// How many rows a segment has, as a column for each.
+			// The number of rows of each segment, as a column.
 			ids := g.x(1)
 			rest := g.fill(g.expand(g.sub(g.op("Rank", x), g.int(1)), 0), g.int(1))
 			ones := g.fill(g.concat(0, g.shape(ids), rest), g.number(dy, 1))
@@ -64,8 +64,8 @@ func unsortedExtreme(g *call, x, y, dy op.Output) op.Output {
 	return g.where(chosen, g.gather(g.div(dy, count), ids), g.number(dy, 0))
 }
 
-// present gives the ids of segments with 0 for those that are negative, which belong to none, and what tells, in the
-// shape that broadcasts over the rows of v, which are not.
+// present returns the segment ids, with 0 in place of negative ones, which belong to no segment. kept returns a mask of the non-negative
+// ones, in a shape that broadcasts over the rows of v.
 func (g *call) present() (ids op.Output, kept func(v op.Output) op.Output) {
 	zero := g.number(g.x(1), 0)
 	ids = g.op("Maximum", g.x(1), zero)
@@ -76,8 +76,8 @@ func (g *call) present() (ids op.Output, kept func(v op.Output) op.Output) {
 	}
 }
 
-// segmentProduct is the gradient of products by segments: that of an element is the product of the others of its
-// segment, which must not be found by dividing by a zero.
+// segmentProduct returns the gradient of products by segment: for each element, the product of the others of its segment, which must be
+// computed without dividing by zero.
 func (g *call) segmentProduct(x, y, dy op.Output, segments func(name string, v op.Output) op.Output, sum, prod string, gather func(op.Output) op.Output) op.Output {
 	zero := g.op("Equal", x, g.number(x, 0))
 	zeros := segments(sum, g.cast(zero, tensor.Int32))

@@ -47,7 +47,7 @@ func init() {
 			return []op.Output{none, g.op("SparseSliceGrad", g.d(1), g.x(0), g.x(3), g.Output(0)), none, none, none}
 		},
 		"SparseToDense": func(g *call) []op.Output {
-			// The indices may also be a vector or a single number, and the values a single one for all.
+			// The indices may also be a vector or a scalar, and the values a single one for all.
 			indices := g.reshape(g.x(0), g.make("Pack", nil, op.List{g.int(-1), g.op("Size", g.x(1))}))
 			rows := g.op("GatherNd", g.d(0), indices)
 			dx, _ := g.unbroadcast(g.x(2), rows, rows, none)
@@ -97,8 +97,7 @@ func init() {
 	}, many)
 }
 
-// raggedToTensor sends the gradients of what came from values back to these, and adds up those of the default.
-// gammaSample gives the gradient for the alpha at input i of a sample that has outer axes more than alpha.
+// gammaSample returns the gradient for the alpha at input i of a sample that has outer more axes than alpha.
 func gammaSample(g *call, i int, outer op.Output) []op.Output {
 	ones := g.fill(g.expand(outer, 0), g.int(1))
 	alpha := g.reshape(g.x(i), g.concat(0, ones, g.shape(g.x(i))))
@@ -108,11 +107,12 @@ func gammaSample(g *call, i int, outer op.Output) []op.Output {
 	return out
 }
 
-// statelessGammaSample is gammaSample of ops whose input 0 is the sample's whole shape.
+// statelessGammaSample is gammaSample for ops whose input 0 is the sample's whole shape.
 func statelessGammaSample(g *call, i int) []op.Output {
 	return gammaSample(g, i, g.op("Sub", g.at(g.shape(g.x(0)), 0), g.op("Rank", g.x(i))))
 }
 
+// raggedToTensor passes the gradients of elements that came from values back to these, and sums those of the default.
 func raggedToTensor(g *call) []op.Output {
 	values, preset, dy := g.x(1), g.x(2), g.d(0)
 	types := g.Attrs()["row_partition_types"].GetList().GetS()
@@ -122,7 +122,7 @@ func raggedToTensor(g *call) []op.Output {
 			rank++
 		}
 	}
-	// The same op, over numbers instead of values, tells where each element came from.
+	// The same op, applied to row numbers instead of values, finds where each element came from.
 	size := g.at(g.shape(values), 0)
 	outer := g.op("Slice", g.shape(dy), g.ints(0), g.ints(1+rank))
 	from := g.make("RaggedTensorToTensor", g.attrs("row_partition_types"), outer, g.span(g.int(0), size), g.int(-1), op.List(g.Input(3)))
@@ -131,7 +131,7 @@ func raggedToTensor(g *call) []op.Output {
 	elements := g.from(g.shape(values), 1)
 	rows := g.reshape(dy, g.concat(0, g.ints(-1), elements))
 	flat := func(v op.Output) op.Output { return g.reshape(v, g.ints(-1)) }
-	// Negative numbers are of no segment.
+	// Negative numbers belong to no segment.
 	dvalues := g.op("UnsortedSegmentSum", rows, flat(from), size)
 	column := g.reshape(there, g.concat(0, g.shape(there), g.fill(g.shape(elements), g.int(1))))
 	ddefault, _ := g.unbroadcast(preset, dy, g.where(column, g.number(dy, 0), dy), none)
@@ -140,7 +140,7 @@ func raggedToTensor(g *call) []op.Output {
 	return out
 }
 
-// sparseProductGrad gives the values only the products of those rows and columns that meet there.
+// sparseProductGrad computes, for the gradient of the values, only the products of those rows and columns that meet at an element.
 func sparseProductGrad(g *call) []op.Output {
 	indices, values, shape, b := g.x(0), g.x(1), g.x(2), g.x(3)
 	adjointA, adjointB := g.flag("adjoint_a"), g.flag("adjoint_b")
@@ -152,7 +152,7 @@ func sparseProductGrad(g *call) []op.Output {
 	if adjointA {
 		rows, cols = cols, rows
 	}
-	// Row r of the gradient with row c of what is conjugated there: b, or its transpose.
+	// The product of row r of the gradient and row c of the matrix that is conjugated below: b, or its transpose.
 	of := b
 	if adjointB {
 		of = g.op("Transpose", b, g.ints(1, 0))
@@ -168,8 +168,8 @@ func sparseProductGrad(g *call) []op.Output {
 	return []op.Output{none, dot, none, db}
 }
 
-// whereDense gives what the dense tensor of SparseDenseCwiseMul and Div has where the sparse one has values, and a function
-// that makes the dense tensor's gradient of those of these places.
+// whereDense returns the elements of the dense tensor of SparseDenseCwiseMul or Div at the positions of the sparse tensor's values, and a
+// function that builds the dense tensor's gradient from the gradients of these elements.
 func (g *call) whereDense() (there op.Output, dense func(d op.Output) op.Output) {
 	indices, y := g.x(0), g.x(3)
 	shape := g.shapeAs(y, tensor.Int64)

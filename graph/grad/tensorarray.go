@@ -2,9 +2,8 @@ package grad
 
 import "github.com/troupe-run/troupe/graph/op"
 
-// The gradient of a TensorArray is another one, which TensorArrayGradV3 finds by the array's handle and a source: the
-// name of the scope of this differentiation, so that two of them do not share one. What goes back over the array
-// is in the order of its flows.
+// The gradient of a TensorArray is another one, which TensorArrayGradV3 finds by the array's handle and a source: the scope name of this
+// differentiation, so that two differentiations do not share one. Gradients are propagated through the array in the order of its flows.
 
 func init() {
 	register(map[string]func(g *call) []op.Output{
@@ -38,14 +37,14 @@ func init() {
 	}, many)
 }
 
-// gradArray is the handle and the flow of the array's gradient.
+// gradArray returns the handle and the flow of the array's gradient.
 func (g *call) gradArray(flow op.Output) (handle, out op.Output) {
 	o := g.node("TensorArrayGradV3", map[string]any{"source": g.source}, g.x(0), flow)
 	return o.Output(0), g.op("Identity", o.Output(1))
 }
 
-// writtenArray is gradArray for an op that writes: its gradient is read when all reads have been differentiated, which
-// the gradient of the flow tells, and when the op itself has run.
+// writtenArray is gradArray for an op that writes. Its gradient is read once all reads have been differentiated, which the gradient of the
+// flow ensures, and once the op itself has run.
 func (g *call) writtenArray() (barrier, handle, flow op.Output) {
 	done := builder{g.s.WithControlDependencies(g.Operation)}
 	barrier = done.op("Identity", g.d(0))

@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// call inlines a function in the place of a node that calls it.
+// call inlines a function in place of a node that calls it.
 func (s *site) call(ref *graph.FunctionRef, args []graph.Output, device string) error {
 	begin, err := s.begin(args)
 	if err != nil {
@@ -36,15 +36,15 @@ func (s *site) call(ref *graph.FunctionRef, args []graph.Output, device string) 
 	return err
 }
 
-// after is a value that comes when controls are done.
+// after returns value, delayed until controls are done.
 func (s *site) after(name string, value graph.Output, controls []*graph.Node) (graph.Output, error) {
 	n, err := s.add(name, "Identity", value.Node.Requested, controls, value)
 	return graph.Output{Node: n}, err
 }
 
-// begin makes what the sources and the effects of a call wait for, and everything in it where the call has
-// controls: all that the call waits for. A dead argument, from a branch that is not taken, keeps them from running
-// too, and those in a loop run once in each iteration.
+// begin adds a node that runs when everything that a call waits for is done. The call's sources and effects wait for it, and if the call
+// has controls, everything in the call does. If an argument is dead, because it comes from a branch that is not taken, they do not run
+// either; in a loop, they run once per iteration.
 func (s *site) begin(args []graph.Output) (start, error) {
 	controls := slices.Clone(s.node.Controls)
 	for i, a := range args {
@@ -61,7 +61,7 @@ func (s *site) begin(args []graph.Output) (start, error) {
 	return start{nodes: []*graph.Node{n}, all: len(s.node.Controls) > 0}, err
 }
 
-// strict has results come when what is done for its effect is done.
+// strict delays results until all effects are done.
 func (s *site) strict(results []graph.Output, done []*graph.Node) ([]graph.Output, error) {
 	if len(done) == 0 {
 		return results, nil
@@ -76,7 +76,7 @@ func (s *site) strict(results []graph.Output, done []*graph.Node) ([]graph.Outpu
 	return out, nil
 }
 
-// conditional puts one of several functions' results out: the first one's where the condition is false or 0.
+// conditional yields the results of one of several functions: the first one's if the condition is false or 0.
 func (s *site) conditional(functions []*graph.FunctionRef) error {
 	cond, args := s.node.Inputs[0], s.node.Inputs[1:]
 	two := s.node.Op != "Case" && s.node.Op != "StatelessCase"
@@ -91,12 +91,12 @@ func (s *site) conditional(functions []*graph.FunctionRef) error {
 	})
 }
 
-// branch makes the nodes of a conditional's branch.
+// branch adds the nodes of a conditional's branch.
 type branch func(i int, name string, args []graph.Output, begin start) (results []graph.Output, done []*graph.Node, err error)
 
-// choose makes the nodes of a conditional of n branches.
+// choose adds the nodes of a conditional with n branches.
 func (s *site) choose(n int, two bool, cond graph.Output, args []graph.Output, body branch) error {
-	pivot, err := s.route("pivot", two, n, cond, cond)
+	pivot, err := s.route("switch_pred", two, n, cond, cond)
 	if err != nil {
 		return err
 	}
@@ -164,16 +164,17 @@ func (s *site) choose(n int, two bool, cond graph.Output, args []graph.Output, b
 		}
 		s.done = []*graph.Node{executed}
 	}
-	if effects {
+	// A conditional that requests lowering runs only the effects that a step needs: its results need not wait for other effects.
+	if effects && !asks(s.node) {
 		s.results, err = s.strict(merged, s.done)
 	}
 	return err
 }
 
-// route makes the node that hands a value to the branch that is taken.
+// route adds the node that passes a value to the branch taken.
 func (s *site) route(name string, two bool, n int, value, cond graph.Output) (*graph.Node, error) {
 	device := value.Node.Requested
-	if name == "pivot" {
+	if name == "switch_pred" {
 		device = s.node.Requested
 	}
 	op := "Switch"

@@ -6,8 +6,8 @@ import (
 	"github.com/troupe-run/troupe/graph"
 )
 
-// colocated are the devices that a body's nodes ask for, by ID. A node that asks for none, and is to be on the device of
-// nodes of the body that ask for one, asks for theirs: it must not get the caller's instead.
+// colocated returns the devices that a body's nodes request, by ID. A node that requests no device, but is colocated with nodes of the
+// body that request one, gets theirs: it must not get the caller's instead.
 func colocated(fg *graph.FunctionGraph) []string {
 	devices, groups := make([]string, len(fg.Nodes)), make([]int, len(fg.Nodes))
 	root := func(id int) int {

@@ -3,31 +3,33 @@ package lower
 import (
 	"fmt"
 	"maps"
+	"strings"
 
 	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
 	tensorpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_go_proto"
 	shapepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_shape_go_proto"
 	typespb "github.com/galeone/tensorflow/tensorflow/go/core/framework/types_go_proto"
 	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/place"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// compute puts a node into the graph that computes a value of a type, and takes the first error of several.
+// compute adds nodes that compute values, and keeps the first error.
 type compute struct {
 	*site
 	err    error
-	before []*graph.Node // of constants
+	before []*graph.Node // control inputs of constants
 }
 
-// compute begins.
+// compute returns a compute for the site.
 func (s *site) compute() *compute {
 	c := &compute{site: s}
 	c.before, c.err = s.anchor()
 	return c
 }
 
-// anchor is what constants on behalf of the node wait for, so that they run as often as it would.
+// anchor returns the control inputs of constants added on behalf of the node, so that they run as often as the node would.
 func (s *site) anchor() ([]*graph.Node, error) {
 	if len(s.node.Inputs) == 0 {
 		return s.node.Controls, nil
@@ -67,7 +69,7 @@ func (c *compute) constant(name string, v *tensorpb.TensorProto) graph.Output {
 	return out
 }
 
-// assert is a node that fails with the data unless ok is true.
+// assert adds a node that fails with the data unless ok is true.
 func (c *compute) assert(name string, ok graph.Output, data ...graph.Output) *graph.Node {
 	if c.err != nil {
 		return nil
@@ -87,7 +89,7 @@ func stringTensor(s string) *tensorpb.TensorProto {
 	return &tensorpb.TensorProto{Dtype: typespb.DataType_DT_STRING, TensorShape: &shapepb.TensorShapeProto{}, StringVal: [][]byte{[]byte(s)}}
 }
 
-// constant makes a constant, after controls.
+// constant adds a constant, after controls.
 func (s *site) constant(name string, v *tensorpb.TensorProto, controls ...*graph.Node) (graph.Output, error) {
 	n, err := s.add(name, "Const", s.node.Requested, controls)
 	if err != nil {
@@ -99,7 +101,7 @@ func (s *site) constant(name string, v *tensorpb.TensorProto, controls ...*graph
 	return graph.Output{Node: n}, nil
 }
 
-// count makes the frame of a For: an index from start by delta up to limit, and the body's variables.
+// count builds the frame of a For: an index from start by delta up to limit, and the body's variables.
 func (s *site) count(body *graph.FunctionRef) error {
 	f := s.newFrame()
 	c := s.compute()
@@ -157,8 +159,8 @@ func (s *site) count(body *graph.FunctionRef) error {
 	return nil
 }
 
-// remoteCall inlines a function on the device that the first input names; where that is not a constant, on
-// each device, for the name to choose.
+// remoteCall inlines a function on the device named by the first input. If that is not a constant, it inlines the function on every
+// device, and the name selects one.
 func (s *site) remoteCall(ref *graph.FunctionRef) error {
 	target, args := s.node.Inputs[0], s.node.Inputs[1:]
 	if target.Node.Op == "Const" {
@@ -171,23 +173,50 @@ func (s *site) remoteCall(ref *graph.FunctionRef) error {
 		}
 		return s.call(ref, args, string(t.GetStringVal()[0]))
 	}
-	names := &tensorpb.TensorProto{Dtype: typespb.DataType_DT_STRING, TensorShape: &shapepb.TensorShapeProto{
-		Dim: []*shapepb.TensorShapeProto_Dim{{Size: int64(len(s.devices))}}}}
-	for _, d := range s.devices {
-		names.StringVal = append(names.StringVal, []byte(d.Name))
-	}
+	names := &tensorpb.TensorProto{Dtype: typespb.DataType_DT_STRING, StringVal: s.spellings()}
+	names.TensorShape = &shapepb.TensorShapeProto{Dim: []*shapepb.TensorShapeProto_Dim{{Size: int64(len(names.StringVal))}}}
 	c := s.compute()
 	same := c.op("same", "Equal", tensor.Bool, nil, target, c.constant("devices", names))
 	axis := c.constant("axis", intTensor(0))
 	index := graph.Attrs{"Tidx": typeAttr(tensor.Int32)}
 	known := c.assert("known", c.op("any", "Any", tensor.Bool, index, same, axis), c.constant("message", stringTensor("RemoteCall: there is no device")), target)
 	number := c.op("number", "Cast", tensor.Int32, graph.Attrs{"SrcT": typeAttr(tensor.Bool), "DstT": typeAttr(tensor.Int32)}, same)
-	which := c.op("which", "ArgMax", tensor.Int32, graph.Attrs{"Tidx": typeAttr(tensor.Int32), "output_type": typeAttr(tensor.Int32)}, number, axis)
+	first := c.op("first", "ArgMax", tensor.Int32, graph.Attrs{"Tidx": typeAttr(tensor.Int32), "output_type": typeAttr(tensor.Int32)}, number, axis)
+	which := c.op("which", "FloorMod", tensor.Int32, nil, first, c.constant("number_of_devices", intTensor(int32(len(s.devices)))))
 	if c.err != nil {
 		return c.err
 	}
-	which.Node.Controls = []*graph.Node{known}
+	first.Node.Controls = []*graph.Node{known}
 	return s.choose(len(s.devices), false, which, args, func(i int, name string, args []graph.Output, begin start) ([]graph.Output, []*graph.Node, error) {
 		return s.inline(fmt.Sprintf("%s_device", name), ref, args, s.devices[i].Name, begin)
 	})
+}
+
+// spellings returns the names of all devices as programs write them: with and without the replica, the type's prefix and, on the node's
+// own task, the task. Each form lists every device, in order.
+func (s *site) spellings() [][]byte {
+	own, err := place.Parse(s.node.Requested)
+	local := func(d place.Device) bool {
+		return err == nil && own.Job == d.Spec.Job && own.Task == d.Spec.Task
+	}
+	var out [][]byte
+	for _, task := range []func(d place.Device) string{
+		func(d place.Device) string { return d.Spec.OnTask().String() },
+		func(d place.Device) string { return fmt.Sprintf("/job:%s/task:%d", d.Spec.Job, d.Spec.Task) },
+		func(d place.Device) string {
+			if local(d) {
+				return ""
+			}
+			return d.Spec.OnTask().String()
+		},
+	} {
+		for _, form := range []string{"%s/device:%s:%d", "%s/%s:%d"} {
+			for _, letters := range []func(string) string{strings.ToUpper, strings.ToLower} {
+				for _, d := range s.devices {
+					out = append(out, fmt.Appendf(nil, form, task(d), letters(d.Spec.Type), d.Spec.Index))
+				}
+			}
+		}
+	}
+	return out
 }

@@ -9,17 +9,17 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// frame is a loop that is being made.
+// frame is a loop under construction.
 type frame struct {
 	*site
 	name     string
 	parallel int64
 	vars     []variable
-	pivot    *graph.Node // a Merge, that the condition's nodes wait for
+	pivot    *graph.Node // a Merge that the condition's nodes wait for
 	cond     *graph.Node // the LoopCond
 }
 
-// variable is one of a loop's variables. A constant one has an Enter only.
+// variable is one of a loop's variables. A constant one has only an Enter.
 type variable struct {
 	start    graph.Output
 	constant bool
@@ -28,7 +28,7 @@ type variable struct {
 	choice   *graph.Node // its Switch
 }
 
-// while makes the frame of a While.
+// while builds the frame of a While.
 func (s *site) while(cond, body *graph.FunctionRef) error {
 	fg, err := s.body(body)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *site) while(cond, body *graph.FunctionRef) error {
 	}
 	f := s.newFrame()
 	for i, in := range s.node.Inputs {
-		// What the body passes through is the same in every iteration.
+		// A variable that the body passes through is the same in every iteration.
 		constant := i < len(fg.Args) && fg.Rets[i].Inputs[0].Node == fg.Args[i] && in.Node.OutTypes[in.Index] != tensor.Variant
 		f.vars = append(f.vars, variable{start: in, constant: constant})
 	}
@@ -71,7 +71,7 @@ func (s *site) while(cond, body *graph.FunctionRef) error {
 	return nil
 }
 
-// newFrame reads what the node says of its loop.
+// newFrame returns a frame with the loop attributes of the node.
 func (s *site) newFrame() *frame {
 	f := &frame{site: s, name: s.name(s.node.Name + "/frame"), parallel: 10}
 	if v, ok := s.node.Attrs["parallel_iterations"]; ok {
@@ -80,7 +80,7 @@ func (s *site) newFrame() *frame {
 	return f
 }
 
-// open makes the way into the loop. At least one variable is one that the iterations hand on.
+// open builds the entry of the loop. At least one variable must be passed from iteration to iteration.
 func (f *frame) open() error {
 	constants := 0
 	for _, v := range f.vars {
@@ -103,7 +103,7 @@ func (f *frame) open() error {
 		v := &f.vars[i]
 		device := f.node.Requested
 		if isHandle(v.start.Node.OutTypes[v.start.Index]) {
-			device = "" // It goes where the resource is.
+			device = "" // It is placed where the resource is.
 		}
 		var err error
 		if v.enter, err = f.add(fmt.Sprintf("enter_%d", i), "Enter", device, f.node.Controls, v.start); err != nil {
@@ -114,7 +114,7 @@ func (f *frame) open() error {
 		if v.constant {
 			continue
 		}
-		// The second input becomes what the last iteration hands on.
+		// The second input is later replaced with the value from the previous iteration.
 		if v.merge, err = f.add(fmt.Sprintf("merge_%d", i), "Merge", device, nil, graph.Output{Node: v.enter}, graph.Output{Node: v.enter}); err != nil {
 			return err
 		}
@@ -125,7 +125,7 @@ func (f *frame) open() error {
 	return nil
 }
 
-// read gives variables lo to hi as the condition sees them.
+// read returns variables lo to hi as the condition sees them.
 func (f *frame) read(lo, hi int) []graph.Output {
 	out := make([]graph.Output, 0, hi-lo)
 	for _, v := range f.vars[lo:hi] {
@@ -138,7 +138,7 @@ func (f *frame) read(lo, hi int) []graph.Output {
 	return out
 }
 
-// decide lets the condition, after what is done for its effect, end the loop or go on.
+// decide makes the condition end or continue the loop, once the condition's effects are done.
 func (f *frame) decide(more graph.Output, done []*graph.Node) error {
 	more, err := f.truth("cond/bool", more)
 	if err != nil {
@@ -159,7 +159,7 @@ func (f *frame) decide(more graph.Output, done []*graph.Node) error {
 	return nil
 }
 
-// taken makes the node that is there in iterations that run the body.
+// taken adds the node that runs in iterations that run the body.
 func (f *frame) taken() (*graph.Node, error) {
 	for _, v := range f.vars {
 		if !v.constant {
@@ -169,7 +169,7 @@ func (f *frame) taken() (*graph.Node, error) {
 	return nil, status.Internalf("A loop without variables")
 }
 
-// inside gives variables lo to hi as the body sees them.
+// inside returns variables lo to hi as the body sees them.
 func (f *frame) inside(lo, hi int) []graph.Output {
 	out := make([]graph.Output, 0, hi-lo)
 	for _, v := range f.vars[lo:hi] {
@@ -182,7 +182,7 @@ func (f *frame) inside(lo, hi int) []graph.Output {
 	return out
 }
 
-// close hands next on to the next iteration, after what is done for its effect, and makes the way out.
+// close passes next on to the next iteration, once the body's effects are done, and builds the exit.
 func (f *frame) close(next []graph.Output, taken *graph.Node, done []*graph.Node) error {
 	for i, v := range f.vars {
 		f.results = append(f.results, v.start)
@@ -197,7 +197,7 @@ func (f *frame) close(next []graph.Output, taken *graph.Node, done []*graph.Node
 			return status.InvalidArgumentf("The loop's variable %d is %v, but its body returns %v", i, want, have)
 		}
 		before := done
-		if f.invariant(value.Node) { // it is there in the last iteration, too, and would begin another one
+		if f.invariant(value.Node) { // it is alive in the last iteration, too, and would start another one
 			before = append(slices.Clip(done), taken)
 		}
 		n, err := f.add(fmt.Sprintf("next_iteration_%d", i), "NextIteration", v.merge.Requested, before, value)
@@ -214,8 +214,7 @@ func (f *frame) close(next []graph.Output, taken *graph.Node, done []*graph.Node
 		}
 		f.results[len(f.results)-1] = graph.Output{Node: exit}
 	}
-	// What the loop passes through is there when the loop has ended: a step that needs no more of it runs it all the same,
-	// for its effect.
+	// Values that the loop passes through wait for its end. A step that needs only these still runs the loop, for its effects.
 	for i, v := range f.vars {
 		if !v.constant {
 			continue
@@ -228,7 +227,7 @@ func (f *frame) close(next []graph.Output, taken *graph.Node, done []*graph.Node
 	return nil
 }
 
-// invariant tells whether a node is the Enter of a constant variable.
+// invariant reports whether a node is the Enter of a constant variable.
 func (f *frame) invariant(n *graph.Node) bool {
 	return slices.ContainsFunc(f.vars, func(v variable) bool { return v.constant && v.enter == n })
 }

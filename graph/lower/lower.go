@@ -1,36 +1,32 @@
-// Package lower replaces nodes that run functions of the graph's library by the nodes of these functions, so
-// that placement sees each of them: a body may name devices of other tasks, or use a variable that lives on
-// one.
+// Package lower replaces nodes that run functions of the graph's library with the nodes of these functions, so that each can be placed
+// separately: a body may name devices of other tasks, or use a variable that lives on one.
 //
-// A call becomes the body's nodes. A conditional (If, Case) becomes Switches before the bodies of its branches
-// and Merges after them. A loop (While, For) becomes the frame of an Enter, Merge, Switch, NextIteration and
-// Exit for each of its variables. The lowered node stays in the graph under its name and passes on the body's
-// results; its original form is in Node.Lowered. graph.Prune reads what the nodes of a body stand for.
+// A call becomes the body's nodes. A conditional (If, Case) becomes Switches before the bodies of its branches and Merges after them. A
+// loop (While, For) becomes a frame with an Enter, Merge, Switch, NextIteration and Exit for each of its variables. The lowered node stays
+// in the graph under its name and forwards the body's results; its original form is in Node.Lowered. graph.Prune resolves the forwarding.
 //
 // # What is lowered
 //
-// Conditionals with the attribute _lower_using_switch_merge are lowered, as in TensorFlow. Other nodes are
-// lowered if they may not run on one device: if there are several devices (Options.Devices) and a function
-// reaches a node that asks for another device, or a named resource, or is passed a resource, which may live
-// anywhere. A node that forbids lowering (the attribute is there and false) runs on one device whatever devices
-// its functions ask for, as in TensorFlow.
+// Conditionals with the attribute _lower_using_switch_merge are lowered, as in TensorFlow. Other nodes are lowered if they may not be able
+// to run on one device: if there are several devices (Options.Devices) and a function reaches a node that requests another device, or a
+// named resource, or is passed a resource, which may live anywhere. A node that forbids lowering (the attribute is present and false) runs
+// on one device whatever devices its functions request, as in TensorFlow.
 //
-// Nodes are lowered for GPUs, too, whose executors call no functions: if the node asks for one, or may run on one and its functions compute
-// with floating-point numbers by ops that GPUs have kernels for. The nodes of the functions are then placed one by one: those with
-// kernels for GPUs on one, others on the host.
+// Nodes are also lowered for GPUs, whose executors do not call functions: if the node requests a GPU, or if it may run on one and its
+// functions do floating-point computations with ops that have GPU kernels. The nodes of the functions are then placed individually: those
+// with GPU kernels on a GPU, others on the host.
 //
-// All others are executed as they are by the device's own functions, which is faster: 2 to 3 times for a loop of scalars.
+// All other nodes are executed unchanged, by the device's own function calls, which is 2 to 3 times as fast for a loop of scalars.
 //
 // # What a body's nodes keep
 //
-// A call is strict, like an executed one. Its results come when everything that the body does for its effect is
-// done. None of that begins before all arguments, and everything that the call waits for, are there. So the
-// order of effects is the same however a function is run. A body's node that asks for no device, or for part of
-// one, gets the caller's instead. Names begin with the caller's, colocation within the body is kept, and frames
-// are the call's own.
+// A call is strict, like an executed one. Its results are available only when all effects of the body are done, and no effect starts
+// before all arguments have arrived and everything that the call waits for is done. The order of effects is therefore the same however a
+// function is run. A node of the body that requests no device, or only part of one, inherits the rest from the caller. Names begin with
+// the caller's name, colocation within the body is kept, and each call has its own frames.
 //
-// The forms are those of TensorFlow's lower_{if,case,while}_op.cc and inline_function_utils.cc. Strict calls,
-// and loop values that are passed through entering the loop as constants, are Troupe's.
+// The forms are those of TensorFlow's lower_{if,case,while}_op.cc and inline_function_utils.cc. Strict calls, and passed-through loop
+// values that enter the loop as constants, are Troupe's.
 package lower
 
 import (
@@ -46,33 +42,36 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Options are a session's circumstances.
+// Options configure Functions for a session.
 type Options struct {
-	// Devices are those that nodes may be placed on. With one of them every function runs there.
+	// Devices are the devices that nodes may be placed on. If there is only one, every function runs there.
 	Devices []place.Device
-	// Supports tells whether a node has a kernel for a device type. With nil only CPUs have any.
+	// Supports reports whether a node has a kernel for a device type. If it is nil, only CPUs have kernels.
 	Supports func(n *graph.Node, deviceType string) bool
-	// Check, if not nil, is called now and then. Its error ends the pass.
+	// KeepConditionals makes conditionals that request lowering call their branches instead, unless devices require lowering.
+	KeepConditionals bool
+	// Check, if not nil, is called from time to time. If it returns an error, Functions stops.
 	Check func() error
 }
 
-// maxNodes bounds what the functions of one graph may become, since a short library can stand for a
-// graph of any size.
+// maxNodes limits the nodes that the functions of one graph may become, since a short library can stand for a graph of any size.
 const maxNodes = 1 << 18
 
-// maxWork bounds what the functions take to put in: their nodes, with all inputs, outputs and controls, for each call.
-// A node may have as many of them as its function has arguments, and a body may have nodes that nothing needs.
+// maxWork limits the cost of inlining functions: their nodes, with all inputs, outputs and controls, for each call. A node may have as
+// many of them as its function has arguments, and a body may have nodes that nothing needs.
 const maxWork = 1 << 25
 
-// maxRecursion bounds how deep functions that call each other are looked through for one that calls itself.
+// maxRecursion limits the depth to which mutually recursive functions are searched for one that calls itself.
 const maxRecursion = 1 << 12
 
-// Functions lowers nodes of g from number from on: those that an Extend added, and that nobody but the caller
-// has seen. The result is g with the functions' nodes added; g itself must not be used any more, nor be placed
-// before. It takes time in proportion to the nodes that there are then. RESOURCE_EXHAUSTED if they are too many; UNIMPLEMENTED if a function that calls itself has to be lowered, and
-// otherwise what Library.Instantiate says of a body that is no graph. Errors name the node.
+// Functions lowers the nodes of g from number from on, which are those that an Extend added and that only the caller has seen. It returns
+// g with the functions' nodes added; g itself must not be used afterwards, nor have been placed before. It takes time proportional to the
+// resulting number of nodes.
+//
+// Errors name the node: RESOURCE_EXHAUSTED if there are too many nodes, UNIMPLEMENTED if a function that calls itself would have to be
+// lowered, and otherwise the errors of Library.Instantiate for an invalid body.
 func Functions(g *graph.Graph, from int, o Options) (*graph.Graph, error) {
-	l := &lowerer{g: g, spread: len(o.Devices) > 1, devices: o.Devices, owner: map[*graph.Node]*stack{}, check: graph.Now(o.Check)}
+	l := &lowerer{g: g, spread: len(o.Devices) > 1, keepConditionals: o.KeepConditionals, devices: o.Devices, owner: map[*graph.Node]*stack{}, check: graph.Now(o.Check)}
 	l.reach = reach{library: g.Library, check: l.check}
 	if o.Supports != nil && slices.ContainsFunc(o.Devices, onGPU) {
 		l.supports, l.reach.supports = o.Supports, o.Supports
@@ -85,7 +84,7 @@ func Functions(g *graph.Graph, from int, o Options) (*graph.Graph, error) {
 			return nil, status.AtNode(err, n.Name)
 		}
 	}
-	// What the functions' nodes call is lowered in its turn.
+	// Lower what the functions' nodes call in turn.
 	for i := 0; i < len(l.added); i++ {
 		if err := l.check(); err != nil {
 			return nil, err
@@ -98,29 +97,32 @@ func Functions(g *graph.Graph, from int, o Options) (*graph.Graph, error) {
 	return g.With(l.added), nil
 }
 
-// onGPU tells whether a device is a GPU.
-func onGPU(d place.Device) bool { return d.Type == "GPU" }
+// onGPU reports whether a device is a GPU.
+func onGPU(d place.Device) bool { return d.Spec.Type == "GPU" }
 
 // lowerer is one run of Functions.
 type lowerer struct {
-	g       *graph.Graph
-	spread  bool
+	g      *graph.Graph
+	spread bool
+
+	keepConditionals bool // see Options
+
 	devices []place.Device
 	reach   reach
 	added   []*graph.Node
-	owner   map[*graph.Node]*stack // the call that an added node came with
-	names   map[string]int         // how often a name was asked for that was taken
+	owner   map[*graph.Node]*stack // the call that added a node
+	names   map[string]int         // how often each name was requested when already taken
 	check   func() error
 	work    int                             // see maxWork
 	bodies  map[string]*graph.FunctionGraph // of functions without attributes
 
-	// supports is Options.Supports where there are GPUs, else nil.
+	// supports is Options.Supports if there are GPUs, else nil.
 	supports func(n *graph.Node, deviceType string) bool
-	// inherited are added nodes that have the type of their device from their caller.
+	// inherited lists added nodes whose device type comes from their caller.
 	inherited []*graph.Node
 }
 
-// stack are the functions that a node lies in, the innermost first.
+// stack lists the functions that a node is nested in, innermost first.
 type stack struct {
 	function string
 	reached  *reached
@@ -128,14 +130,14 @@ type stack struct {
 	caller   *stack
 }
 
-// calling is the stack of what lies in a function that is called from s.
+// calling returns the stack for the body of a function called from s.
 func (l *lowerer) calling(s *stack, function string) (*stack, error) {
 	r, err := l.reach.of(function)
 	return &stack{function: function, reached: r, gradient: function == gradientOp || s != nil && s.gradient, caller: s}, err
 }
 
-// has tells whether a function is one of those that a node lies in. Only one that calls itself can be, and only behind
-// functions that call it in their turn: the others need not be looked at.
+// has reports whether a function is one of those that a node is nested in. That is only possible for a function that calls itself, and
+// only through functions that it calls in turn, so the others are not searched.
 func (s *stack) has(function string, r *reached) (bool, error) {
 	for depth := 0; s != nil && (s.gradient || r.calls && s.reached == r); s = s.caller {
 		if s.function == function {
@@ -148,7 +150,7 @@ func (s *stack) has(function string, r *reached) (bool, error) {
 	return false, nil
 }
 
-// gradientOp is the op whose function is the gradient of another one.
+// gradientOp is the op whose function is the gradient of another function.
 const gradientOp = "SymbolicGradient"
 
 // form is how a node runs functions.
@@ -163,11 +165,11 @@ const (
 	remote  // RemoteCall
 )
 
-// formOf tells how a node runs functions, and which ones.
+// formOf returns how a node runs functions, and which ones.
 func formOf(n *graph.Node) (form, []*graph.FunctionRef) {
 	switch n.Op {
 	case "If", "StatelessIf", "_If":
-		// Switch puts out what is for false first.
+		// Switch has the output for false first.
 		return conditional, refs(n, "else_branch", "then_branch")
 	case "Case", "StatelessCase":
 		return conditional, refs(n, "branches")
@@ -185,7 +187,7 @@ func formOf(n *graph.Node) (form, []*graph.FunctionRef) {
 	return plain, nil
 }
 
-// refs are the functions that attributes name.
+// refs returns the functions that attributes name.
 func refs(n *graph.Node, attrs ...string) []*graph.FunctionRef {
 	var out []*graph.FunctionRef
 	for _, a := range attrs {
@@ -201,7 +203,7 @@ func refs(n *graph.Node, attrs ...string) []*graph.FunctionRef {
 	return out
 }
 
-// lower puts the nodes of a node's functions in its place, where that is called for.
+// lower replaces a node with the nodes of its functions, if necessary.
 func (l *lowerer) lower(n *graph.Node) error {
 	form, functions := formOf(n)
 	if form == plain && l.g.Library.Functions[n.Op] != nil {
@@ -210,8 +212,7 @@ func (l *lowerer) lower(n *graph.Node) error {
 	if len(functions) == 0 {
 		return nil
 	}
-	asked := form == conditional && n.Attrs[lowerAttr].GetB() &&
-		!n.Attrs["_XlaMustCompile"].GetB() && len(n.Attrs["_XlaCluster"].GetS())+len(n.Attrs["_tpu_replicate"].GetS()) == 0
+	asked := !l.keepConditionals && form == conditional && asks(n)
 	needed := l.spread && form == remote
 	if l.spread && !needed {
 		var err error
@@ -240,7 +241,7 @@ func (l *lowerer) lower(n *graph.Node) error {
 		if form == remote || needed && r.elsewhere(n.Requested) {
 			return status.Unimplementedf("Function %s calls itself, and cannot be spread over several devices", f.Name)
 		}
-		return nil // It is called where it is.
+		return nil // The node calls it as usual.
 	}
 	if functions[0].Name == gradientOp {
 		if _, err := l.body(functions[0]); err != nil {
@@ -273,22 +274,27 @@ func (l *lowerer) lower(n *graph.Node) error {
 	return s.replace()
 }
 
-// callsFunctions tells whether functions run on behalf of n.
+// callsFunctions reports whether functions run on behalf of n.
 func (l *lowerer) callsFunctions(n *graph.Node) bool {
 	form, _ := formOf(n)
 	return form != plain || l.g.Library.Functions[n.Op] != nil
 }
 
-// lowerAttr is TensorFlow's attribute by which a node asks to be lowered, or not to be.
-const lowerAttr = "_lower_using_switch_merge"
+// Attr is TensorFlow's attribute by which a node requests or forbids lowering.
+const Attr = "_lower_using_switch_merge"
 
-// declines tells whether a node asks not to be lowered.
+// asks reports whether a conditional requests lowering and is not left intact for a compiler.
+func asks(n *graph.Node) bool {
+	return n.Attrs[Attr].GetB() && !n.Attrs["_XlaMustCompile"].GetB() && len(n.Attrs["_XlaCluster"].GetS())+len(n.Attrs["_tpu_replicate"].GetS()) == 0
+}
+
+// declines reports whether a node forbids lowering.
 func declines(n *graph.Node) bool {
-	v := n.Attrs[lowerAttr]
+	v := n.Attrs[Attr]
 	return v != nil && !v.GetB()
 }
 
-// written names the function of the library that a reference stands for: that which a gradient is of.
+// written returns the name of the library function that a reference stands for; for a gradient, that is the function differentiated.
 func written(f *graph.FunctionRef) string {
 	if f.Name == gradientOp {
 		return f.Attrs["f"].GetFunc().GetName()
@@ -296,7 +302,7 @@ func written(f *graph.FunctionRef) string {
 	return f.Name
 }
 
-// spans tells whether a node's functions may need more than the device that the node would run on.
+// spans reports whether a node's functions may need more than the device that the node would run on.
 func (l *lowerer) spans(n *graph.Node, functions []*graph.FunctionRef) (bool, error) {
 	for _, t := range n.InTypes {
 		if isHandle(t) {
@@ -315,14 +321,14 @@ func (l *lowerer) spans(n *graph.Node, functions []*graph.FunctionRef) (bool, er
 	return false, nil
 }
 
-// gains tells whether a node's functions should run on a GPU.
+// gains reports whether a node's functions should run on a GPU.
 func (l *lowerer) gains(n *graph.Node, functions []*graph.FunctionRef) (bool, error) {
 	if l.supports == nil {
 		return false, nil
 	}
 	spec, err := place.Parse(n.Requested)
 	if err != nil || !slices.ContainsFunc(l.devices, func(d place.Device) bool { return onGPU(d) && spec.Matches(d.Spec) }) {
-		return false, nil //nolint:nilerr // Placing the node says what is wrong with its device.
+		return false, nil //nolint:nilerr // Placing the node reports what is wrong with its device.
 	}
 	if spec.Type != "" {
 		return true, nil
@@ -338,7 +344,7 @@ func (l *lowerer) gains(n *graph.Node, functions []*graph.FunctionRef) (bool, er
 	return false, nil
 }
 
-// relax lets nodes that have no kernel for GPUs go to the host, where not they but their callers asked for a GPU.
+// relax allows nodes without a GPU kernel to run on the host, if they inherited the request for a GPU from their caller.
 func (l *lowerer) relax() {
 	for _, n := range l.inherited {
 		if !l.supports(n, "GPU") {
@@ -347,7 +353,7 @@ func (l *lowerer) relax() {
 	}
 }
 
-// spend notes work that is about to be done.
+// spend accounts for work about to be done.
 func (l *lowerer) spend(n int) error {
 	if l.work += n; l.work > maxWork {
 		return status.Errorf(status.ResourceExhausted, "The functions that the graph's nodes call have more than %d nodes, inputs and outputs in all", maxWork)
@@ -377,7 +383,7 @@ func (l *lowerer) body(ref *graph.FunctionRef) (*graph.FunctionGraph, error) {
 	return fg, err
 }
 
-// name makes a name that no node of the graph has.
+// name returns a name that no node of the graph has.
 func (l *lowerer) name(want string) string {
 	if l.names == nil {
 		l.names = map[string]int{}
@@ -398,11 +404,11 @@ func (l *lowerer) taken(name string) bool {
 	return added || l.g.Lookup(name) != nil
 }
 
-// longName is the length from which the name of a call is cut before the names of its function's nodes: calls that are
-// nested deeply would take memory with the square of the depth.
+// longName is the length above which a call's name is shortened before it prefixes the names of its function's nodes. Otherwise deeply
+// nested calls would take memory quadratic in the depth.
 const longName = 1 << 10
 
-// within is how the names of nodes begin that come with a call.
+// within returns the prefix for the names of nodes added by a call.
 func within(call string) string {
 	if len(call) <= longName {
 		return call
@@ -411,7 +417,7 @@ func within(call string) string {
 	return call[:longName/2] + "/" + hex.EncodeToString(sum[:12])
 }
 
-// onTask is the part of a device name that names a task: where the nodes go that only route values.
+// onTask returns the part of a device name that names a task. Nodes that only route values are placed there.
 func onTask(device string) string {
 	task, _, _ := strings.Cut(device, "/device:")
 	if i := strings.LastIndexByte(task, '/'); i >= 0 && !slices.ContainsFunc([]string{"job:", "replica:", "task:"}, func(p string) bool {

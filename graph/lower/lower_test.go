@@ -20,7 +20,7 @@ const (
 	there = "/job:b/replica:0/task:0/device:CPU:0"
 )
 
-// unary is a function of a float that returns what its nodes make of x.
+// unary returns a function of a float x whose nodes compute its result.
 func unary(name, result string, nodes ...string) string {
 	return fmt.Sprintf(`---library { function {
 		signature { name: %q input_arg { name: "x" type: DT_FLOAT } output_arg { name: "y" type: DT_FLOAT } }
@@ -58,7 +58,7 @@ func calling(tag, name, fn, input string) string {
 func build(t *testing.T, text string) *graph.Graph {
 	t.Helper()
 	def := &graphpb.GraphDef{}
-	for _, part := range strings.Split(text, "---") { // a library is one message, of which each function is a part
+	for _, part := range strings.Split(text, "---") { // a library is one message; each function is part of it
 		more := &graphpb.GraphDef{}
 		if err := prototext.Unmarshal([]byte(part), more); err != nil {
 			t.Fatal(err)
@@ -89,7 +89,7 @@ func runWith(t *testing.T, o lower.Options, text string, devices ...string) (*gr
 	return lower.Functions(build(t, text), 0, o)
 }
 
-// ops lists the graph's ops, and on which device each is asked to be.
+// ops lists the graph's ops and the device that each requests.
 func ops(g *graph.Graph) string {
 	var out []string
 	for _, n := range g.Nodes {
@@ -104,7 +104,7 @@ func TestOneDeviceKeepsItsFunctions(t *testing.T) {
 	if err != nil || len(g.Nodes) != 2 {
 		t.Errorf("%v, %v", ops(g), err)
 	}
-	// Nor does a body that names no device take part with others.
+	// Nor is a body lowered that names no device.
 	g, err = run(t, strings.ReplaceAll(text, there, ""), here, there)
 	if err != nil || len(g.Nodes) != 2 {
 		t.Errorf("%v, %v", ops(g), err)
@@ -133,7 +133,7 @@ func TestACallOverTwoDevicesBecomesItsBody(t *testing.T) {
 	}
 }
 
-// A node of a body that is to be with another one goes where that asks to be, not to the caller's device.
+// A node of a body that is colocated with another one goes where that one requests to be, not to the caller's device.
 func TestColocationInABodyIsStrongerThanTheCallersDevice(t *testing.T) {
 	beside := strings.Replace(op("node_def", "neg", "Neg", "", "x"), ` attr {`, ` attr { key: "_class" value { list { s: "loc:@twice" } } } attr {`, 1)
 	g, err := run(t, placeholder("in", "DT_FLOAT")+strings.Replace(calling("node", "c", "f", "in"), ` op:`, ` device: "`+here+`" op:`, 1)+
@@ -149,8 +149,8 @@ func TestColocationInABodyIsStrongerThanTheCallersDevice(t *testing.T) {
 	}
 }
 
-// A conditional of a body that is drawn with its data asks to be beside the function's argument: the argument is the
-// caller's there, and may come from any device.
+// A conditional of a body that is colocated with its data requests to be colocated with the function's argument. Here the argument is the
+// caller's, and may come from any device.
 func TestColocationWithAnArgumentIsNotWithWhereItComesFrom(t *testing.T) {
 	beside := strings.Replace(op("node_def", "neg", "Neg", "", "twice:z:0"), ` attr {`,
 		` attr { key: "_class" value { list { s: "loc:@x" s: "loc:@twice" s: "loc:@y" } } } attr {`, 1)
@@ -168,7 +168,7 @@ func TestColocationWithAnArgumentIsNotWithWhereItComesFrom(t *testing.T) {
 	}
 }
 
-// conditional is a graph with a conditional that asks to be lowered, or not to be; its first branch computes on a device.
+// conditional returns a graph with a conditional that requests or forbids lowering; its first branch computes on a device.
 func conditional(lowered bool, device string) string {
 	cond := fmt.Sprintf(`node { name: "if" op: "StatelessIf" input: "p" input: "in" %s %s %s
 		attr { key: "Tcond" value { type: DT_BOOL } } attr { key: "_lower_using_switch_merge" value { b: %v } } }
@@ -216,9 +216,25 @@ func TestWhatCannotBeLowered(t *testing.T) {
 	}
 }
 
+// A call that declares other results than its function has is INTERNAL, whether it is lowered or a kernel calls the function.
+func TestResultsThatAreNotDeclared(t *testing.T) {
+	f := unary("f", "neg:y:0", op("node_def", "sq", "Square", there, "x"), op("node_def", "neg", "Neg", here, "sq:y:0"))
+	for declared, want := range map[string]string{
+		"type: DT_INT32":                "Output 0 of type float does not match declared output type int32 for node {{node c}}",
+		"type: DT_FLOAT type: DT_FLOAT": "Expect to produce 2 tensors, but get 1 from the functions of {{node c}}",
+	} {
+		types := strings.Replace(floats, `"Tout" value { list { type: DT_FLOAT }`, `"Tout" value { list { `+declared+` }`, 1)
+		_, err := run(t, placeholder("in", "DT_FLOAT")+fmt.Sprintf(`node { name: "c" op: "PartitionedCall" input: "in" %s %s }
+`, types, function("f", "f"))+f, here, there)
+		if status.CodeOf(err) != status.Internal || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", declared, err)
+		}
+	}
+}
+
 const gpu = "/job:a/replica:0/task:0/device:GPU:0"
 
-// gpus has kernels for GPUs for all ops but StringJoin and Exp, and calls functions on CPUs alone.
+// gpus has GPU kernels for all ops but StringJoin and Exp, and calls functions only on CPUs.
 var gpus = lower.Options{Supports: func(n *graph.Node, kind string) bool {
 	switch n.Op {
 	case "StringJoin", "Exp", "StatelessIf", "PartitionedCall":
@@ -227,7 +243,7 @@ var gpus = lower.Options{Supports: func(n *graph.Node, kind string) bool {
 	return true
 }}
 
-// TestFunctionsForGPUs: what computes with floats goes where a GPU may take its nodes, whoever asked for that.
+// TestFunctionsForGPUs: floating-point computations are lowered if a GPU may run their nodes, whatever requested it.
 func TestFunctionsForGPUs(t *testing.T) {
 	neg := op("node_def", "neg", "Neg", "", "x")
 	exp := op("node_def", "exp", "Exp", "", "neg:y:0")
@@ -275,5 +291,22 @@ func TestFunctionsForGPUs(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestAConditionalIsKeptForAnExecutorWithoutSwitch(t *testing.T) {
+	g, err := runWith(t, lower.Options{KeepConditionals: true}, conditional(true, ""), here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := ops(g); strings.Contains(got, "Switch") || g.Lookup("if").Op != "StatelessIf" {
+		t.Errorf("it was lowered: %s", got)
+	}
+	// Devices that its branches name require lowering all the same.
+	if g, err = runWith(t, lower.Options{KeepConditionals: true}, conditional(true, there), here, there); err != nil {
+		t.Fatal(err)
+	}
+	if got := ops(g); !strings.Contains(got, "Switch") {
+		t.Errorf("it was not lowered: %s", got)
 	}
 }

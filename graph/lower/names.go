@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// merger gives a body's nodes the caller's device where they leave it open.
+// merger fills in the parts of device requests that a body's nodes leave open, from the caller's device.
 type merger struct {
 	caller string
 	spec   place.Spec
@@ -18,7 +18,7 @@ func newMerger(caller string) (*merger, error) {
 	return &merger{caller, spec, map[string]string{"": caller}}, err
 }
 
-// merge is the device for a node that asks for one.
+// merge returns the device for a node that requests asked.
 func (m *merger) merge(asked string) (string, error) {
 	if d, ok := m.known[asked]; ok {
 		return d, nil
@@ -39,7 +39,7 @@ func (m *merger) merge(asked string) (string, error) {
 	return d, nil
 }
 
-// inherits tells whether a node that asked for a device, and got another, got a GPU that it did not ask for.
+// inherits reports whether a node that requested a device, and got another, got a GPU that it did not request.
 func (m *merger) inherits(asked, got string) bool {
 	if m.spec.Type != "GPU" || asked == got {
 		return false

@@ -9,36 +9,36 @@ import (
 	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
 )
 
-// reach finds what functions ask for, with those that they call. It visits each function once, whatever calls it, and
-// without recursion: a library may be a chain of a million functions.
+// reach determines what functions and their callees request. It visits each function once, however many callers it has, and without
+// recursion: a library may be a chain of a million functions.
 type reach struct {
 	library *graph.Library
 	check   func() error
-	// supports is that of Options; nil where there are no GPUs.
+	// supports is Options.Supports, or nil if there are no GPUs.
 	supports func(n *graph.Node, deviceType string) bool
 	known    map[string]*reached
 	visits   map[string]*visit
-	stack    []*visit // functions whose group is not known yet
+	stack    []*visit // functions whose group is not yet known
 }
 
-// reached is what the nodes of a function and of those that it calls ask for. Functions that call each other share one.
+// reached is what the nodes of a function and of its callees request. Mutually recursive functions share one.
 type reached struct {
-	// devices are two different ones that are asked for, or all of them where they are fewer.
+	// devices holds the first two distinct devices requested, or fewer.
 	devices [2]string
-	// owns tells that one of the nodes owns a named resource, which may have its home on another device.
+	// owns is whether one of the nodes owns a named resource, whose home may be on another device.
 	owns bool
-	// computes tells that one of the nodes computes with floating-point numbers, by an op that GPUs have a kernel for.
+	// computes is whether one of the nodes does a floating-point computation with an op that has a GPU kernel.
 	computes bool
-	// calls tells that the functions call themselves, directly or through each other.
+	// calls is whether the functions call themselves, directly or through each other.
 	calls bool
 }
 
-// elsewhere tells whether any of the nodes asks for another device than that of the caller.
+// elsewhere reports whether any of the nodes requests a device other than the caller's.
 func (r *reached) elsewhere(device string) bool {
 	return r.devices[0] != "" && r.devices[0] != device || r.devices[1] != "" && r.devices[1] != device
 }
 
-// ask notes a device that a node asks for.
+// ask records a requested device.
 func (r *reached) ask(device string) {
 	switch {
 	case device == "" || device == r.devices[0] || device == r.devices[1]:
@@ -49,7 +49,7 @@ func (r *reached) ask(device string) {
 	}
 }
 
-// add notes what a function that is called asks for.
+// add records what a called function requests.
 func (r *reached) add(called *reached) {
 	r.ask(called.devices[0])
 	r.ask(called.devices[1])
@@ -57,11 +57,11 @@ func (r *reached) add(called *reached) {
 	r.computes = r.computes || called.computes
 }
 
-// nothing is what a function asks for that does not exist.
+// nothing is the result for functions that do not exist.
 var nothing = &reached{}
 
-// visit is a function that is being looked at: Tarjan's algorithm for strongly connected components, which are the
-// groups of functions that call each other.
+// visit is the state of a function in Tarjan's algorithm for strongly connected components, which are the groups of mutually recursive
+// functions.
 type visit struct {
 	name    string
 	own     reached
@@ -69,10 +69,10 @@ type visit struct {
 	next    int // of callees
 	number  int
 	low     int
-	on      bool // the stack
+	on      bool // on the stack
 }
 
-// of looks at a function. One that does not exist asks for nothing.
+// of returns what a function reaches. A function that does not exist requests nothing.
 func (r *reach) of(function string) (*reached, error) {
 	if out := r.known[function]; out != nil {
 		return out, nil
@@ -119,7 +119,7 @@ func (r *reach) of(function string) (*reached, error) {
 	return r.known[function], nil
 }
 
-// enter begins with a function.
+// enter starts the visit of a function.
 func (r *reach) enter(function string) *visit {
 	v := &visit{name: function, number: len(r.visits), low: len(r.visits), on: true}
 	r.visits[function] = v
@@ -128,7 +128,7 @@ func (r *reach) enter(function string) *visit {
 	return v
 }
 
-// leave ends a group of functions that call each other, with all of them behind first on the stack.
+// leave completes a group of mutually recursive functions: first and everything above it on the stack.
 func (r *reach) leave(first *visit) {
 	at := len(r.stack) - 1
 	for r.stack[at] != first {
@@ -146,7 +146,7 @@ func (r *reach) leave(first *visit) {
 	r.stack = r.stack[:at]
 }
 
-// read notes what a function's own nodes ask for, and which functions they call.
+// read records what a function's own nodes request and which functions they call.
 func (r *reach) read(v *visit, f *functionpb.FunctionDef) {
 	call := func(function string) {
 		if r.library.Functions[function] != nil {
@@ -170,12 +170,12 @@ func (r *reach) read(v *visit, f *functionpb.FunctionDef) {
 	}
 }
 
-// computes tells whether a node computes with floating-point numbers, and a GPU could do that. A type that the function is
-// instantiated for may be one.
+// computes reports whether a node does a floating-point computation that a GPU could do. A type parameter of the function is assumed to be
+// floating-point.
 func (r *reach) computes(n *nodepb.NodeDef) bool {
 	switch n.GetOp() {
 	case "Const", "Identity", "IdentityN", "NoOp", "Switch", "Merge", "Enter", "Exit", "NextIteration", "Shape", "Size", "Rank":
-		return false // They pass values on, or read what is known of them.
+		return false // They pass values on, or read only their metadata.
 	}
 	attrs, floating := make(graph.Attrs, len(n.GetAttr())), false
 	for name, a := range n.GetAttr() {
@@ -191,7 +191,7 @@ func (r *reach) computes(n *nodepb.NodeDef) bool {
 	return floating && r.supports(&graph.Node{Name: n.GetName(), Op: n.GetOp(), Attrs: attrs}, "GPU")
 }
 
-// called names the functions that an attribute holds, also within the attributes of functions.
+// called calls call with the name of each function in an attribute, including those in the attributes of functions.
 func called(v *attrpb.AttrValue, call func(function string)) {
 	fns := v.GetList().GetFunc()
 	if f := v.GetFunc(); f != nil {
@@ -205,7 +205,7 @@ func called(v *attrpb.AttrValue, call func(function string)) {
 	}
 }
 
-// ownsResource tells whether an op makes a resource that has a name.
+// ownsResource reports whether an op creates a named resource.
 func ownsResource(def *graph.OpDef) bool {
 	if !def.GetIsStateful() {
 		return false
@@ -218,5 +218,5 @@ func ownsResource(def *graph.OpDef) bool {
 	return false
 }
 
-// isHandle tells whether a value of the type belongs to the device of a resource.
+// isHandle reports whether a value of the type is tied to the device of a resource.
 func isHandle(t tensor.DType) bool { return t == tensor.Resource || t.IsRef() }

@@ -12,19 +12,19 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// site is a node that is being lowered.
+// site is a node being lowered.
 type site struct {
 	*lowerer
 	node   *graph.Node
 	calls  *stack
-	inputs []graph.Output // of the node, as they were
+	inputs []graph.Output // the node's original inputs
 
 	results []graph.Output
-	// done are nodes that end when all that the functions do for its effect is done.
+	// done are nodes that complete when all effects of the functions are done.
 	done []*graph.Node
 }
 
-// readReferences has the functions read a variable's value once: an argument is a value.
+// readReferences makes the functions read a variable's value once, since an argument is a value.
 func (s *site) readReferences() error {
 	n := s.node
 	s.inputs = n.Inputs
@@ -45,17 +45,18 @@ func (s *site) readReferences() error {
 	return nil
 }
 
-// replace makes the node pass on what its functions' nodes put out.
+// replace makes the node forward the results of its functions' nodes. A node that declares other results is INTERNAL, as when a kernel
+// calls the functions.
 func (s *site) replace() error {
 	n := s.node
 	if len(s.results) != len(n.OutTypes) {
-		return status.InvalidArgumentf("The functions of node %s (%s) have %d results, but it has %d outputs", n.Name, n.Op, len(s.results), len(n.OutTypes))
+		return status.Internalf("Expect to produce %d tensors, but get %d from the functions of {{node %s}} (%s)", len(n.OutTypes), len(s.results), n.Name, n.Op)
 	}
 	types := &attrpb.AttrValue_ListValue{}
 	in := make([]tensor.DType, len(s.results))
 	for i, r := range s.results {
 		if have := r.Node.OutTypes[r.Index].Base(); have != n.OutTypes[i].Base() {
-			return status.InvalidArgumentf("The result %d of the functions of node %s (%s) is %v, but its output is %v", i, n.Name, n.Op, have, n.OutTypes[i])
+			return status.Internalf("Output %d of type %v does not match declared output type %v for node {{node %s}} (%s)", i, have, n.OutTypes[i].Base(), n.Name, n.Op)
 		}
 		in[i] = n.OutTypes[i].Base()
 		types.Type = append(types.Type, in[i].Proto())
@@ -68,7 +69,7 @@ func (s *site) replace() error {
 	if err != nil {
 		return err
 	}
-	// What waits for the node waits for all that the node waits for, also where no result depends on it.
+	// Whatever waits for the node also waits for everything that the node waits for, even if no result depends on it.
 	controls := append(slices.Clone(s.done), n.Controls...)
 	n.Op, n.Def, n.Attrs = op, def, attrs
 	n.Inputs, n.InTypes, n.Controls = s.results, in, controls
@@ -76,7 +77,7 @@ func (s *site) replace() error {
 	return nil
 }
 
-// add puts a node into the graph that routes values. Its attribute T is the type of the first input.
+// add adds a node that routes values. Its attribute T is the type of the first input.
 func (s *site) add(name, op, device string, controls []*graph.Node, inputs ...graph.Output) (*graph.Node, error) {
 	def, err := graph.LookupOp(op)
 	if err != nil {
@@ -112,7 +113,7 @@ func (s *site) add(name, op, device string, controls []*graph.Node, inputs ...gr
 	return n, s.append(n)
 }
 
-// append takes a node into the graph.
+// append adds a node to the graph.
 func (s *site) append(n *graph.Node) error {
 	if len(s.added) >= maxNodes {
 		return status.Errorf(status.ResourceExhausted, "The functions that the graph's nodes call have more than %d nodes", maxNodes)
@@ -121,7 +122,7 @@ func (s *site) append(n *graph.Node) error {
 	return s.spend(1 + len(n.Inputs) + len(n.OutTypes) + len(n.Controls))
 }
 
-// truth is a condition as a bool.
+// truth converts a condition to a bool.
 func (s *site) truth(name string, cond graph.Output) (graph.Output, error) {
 	if cond.Node.OutTypes[cond.Index].Base() == tensor.Bool {
 		return cond, nil
@@ -133,13 +134,12 @@ func (s *site) truth(name string, cond graph.Output) (graph.Output, error) {
 // start is what nodes of a body wait for.
 type start struct {
 	nodes []*graph.Node
-	// all tells that every node waits that has no other node of the body before it; else those that have no
-	// input, or an effect. What comes behind one that waits does so too.
+	// all makes every node wait that has no predecessor in the body; otherwise only nodes with no input, or with an effect, wait.
+	// Successors of a waiting node wait implicitly.
 	all bool
 }
 
-// inline puts the nodes of a function's body into the graph. Its results, and the nodes that do something
-// for its effect, are returned.
+// inline adds the nodes of a function's body to the graph. It returns the body's results and the nodes that run for their effect.
 func (s *site) inline(name string, ref *graph.FunctionRef, args []graph.Output, device string, begin start) ([]graph.Output, []*graph.Node, error) {
 	fg, err := s.body(ref)
 	if err != nil {
@@ -189,11 +189,11 @@ type copier struct {
 	begin  start
 	calls  *stack
 	frames *partition.FrameInfo
-	nodes  []*graph.Node // by the ID in the body; nil for its _Arg and _Retval nodes
+	nodes  []*graph.Node // by ID in the body; nil for its _Arg and _Retval nodes
 	index  map[*graph.Node]int
 }
 
-// copy makes the nodes, without inputs.
+// copy creates the nodes, without inputs.
 func (c *copier) copy() error {
 	c.index = make(map[*graph.Node]int, len(c.args))
 	for i, a := range c.fg.Args {
@@ -224,7 +224,7 @@ func (c *copier) copy() error {
 	return nil
 }
 
-// rename makes the body's names in a node's attributes those of the copies.
+// rename replaces the body's names in a node's attributes with those of the copies.
 func (c *copier) rename(n *graph.Node) {
 	class, frame := n.Attrs["_class"], n.Attrs["frame_name"]
 	if class == nil && frame == nil {
@@ -241,14 +241,14 @@ func (c *copier) rename(n *graph.Node) {
 	for _, v := range class.GetList().GetS() {
 		with, is := strings.CutPrefix(string(v), "loc:@")
 		if is {
-			// Names that the body does not have stay within it, too: a client may have written the name of what it
-			// captured, whose value reaches the caller's device.
+			// Names that do not exist in the body stay within it, too: a client may have written the name of a captured node, whose value
+			// is sent to the caller's device.
 			if i, ok := c.index[c.fg.Lookup(with)]; !ok {
 				v = []byte("loc:@" + c.prefix + "/" + with)
 			} else if a := c.args[i]; isHandle(a.Node.OutTypes[a.Index]) {
 				v = []byte("loc:@" + a.Node.Name)
 			} else {
-				continue // A value reaches the caller's device, wherever it comes from.
+				continue // A value is sent to the caller's device, wherever it comes from.
 			}
 		}
 		list.S = append(list.S, v)
@@ -260,7 +260,7 @@ func (c *copier) rename(n *graph.Node) {
 	n.Attrs["_class"] = &attrpb.AttrValue{Value: &attrpb.AttrValue_List{List: list}}
 }
 
-// connect sets the copies' inputs, and has those wait for the call that must.
+// connect sets the copies' inputs, and makes those wait for the call that must.
 func (c *copier) connect() error {
 	for id, n := range c.fg.Nodes {
 		m := c.nodes[id]
@@ -276,13 +276,13 @@ func (c *copier) connect() error {
 			m.Controls = append(m.Controls, c.of(graph.Output{Node: before}).Node)
 		}
 	}
-	waits := make([]bool, len(c.fg.Nodes)) // for what the body begins with, itself or what comes before it
+	waits := make([]bool, len(c.fg.Nodes)) // for begin, directly or through a predecessor
 	for _, id := range c.frames.Order {
 		n, m := c.fg.Nodes[id], c.nodes[id]
 		if m == nil {
 			continue
 		}
-		inner := false // whether a node of the body comes before
+		inner := false // whether it has a predecessor in the body
 		for _, in := range n.Inputs {
 			inner = inner || in.Node.Op != "_Arg"
 			waits[id] = waits[id] || waits[in.Node.ID]
@@ -291,8 +291,8 @@ func (c *copier) connect() error {
 			inner = inner || before.Op != "_Arg"
 			waits[id] = waits[id] || waits[before.ID]
 		}
-		// In a loop of the body everything comes behind its Enters. What calls functions waits itself: all that
-		// becomes of it does so then.
+		// In a loop of the body, everything follows its Enters. A node that calls functions waits itself, so that everything it is lowered
+		// to waits, too.
 		calls := c.callsFunctions(n)
 		if waits[id] && !calls || c.frames.In(int(id)) != 0 {
 			continue
@@ -309,7 +309,7 @@ func (c *copier) connect() error {
 	return nil
 }
 
-// of is what an output of the body is now.
+// of returns the copy of an output of the body.
 func (c *copier) of(o graph.Output) graph.Output {
 	if o.Node.Op == "_Arg" {
 		if i, ok := c.index[o.Node]; ok {
@@ -319,8 +319,8 @@ func (c *copier) of(o graph.Output) graph.Output {
 	return graph.Output{Node: c.nodes[o.Node.ID], Index: o.Index}
 }
 
-// effects are what the caller must wait for: the copies of what the function names, and of what runs for its
-// effect. Those in loops of the body have ended with the loop.
+// effects returns what the caller must wait for: the copies of the nodes that the function names, and of those that run for their effect.
+// Those in loops of the body have ended when the loop has.
 func (c *copier) effects() ([]*graph.Node, error) {
 	var out []*graph.Node
 	seen := map[*graph.Node]bool{}
@@ -352,7 +352,7 @@ func (c *copier) effects() ([]*graph.Node, error) {
 	if !branches || len(out) == 0 {
 		return out, nil
 	}
-	// What lies in a branch of the body that is not taken is dead, and done.
+	// Nodes in a branch of the body that is not taken are dead, and count as done.
 	n, err := c.add("done", "ControlTrigger", c.node.Requested, out)
 	return []*graph.Node{n}, err
 }

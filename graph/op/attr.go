@@ -11,12 +11,12 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Func names a function of the graph's library as an attribute's value.
+// Func is the name of a function in the graph's library, as an attribute's value.
 type Func string
 
-// Attr is a Go value as an attribute: bool, int, int64, float32, float64, string, tensor.DType, shape.Shape,
-// *tensor.Tensor, Func, slices of these but for tensors, and *attrpb.AttrValue as it is. Others are
-// INVALID_ARGUMENT. A float64 is rounded to float32, which attributes are.
+// Attr converts a Go value to an attribute: a bool, int, int64, float32, float64, string, tensor.DType, shape.Shape, *tensor.Tensor or
+// Func, or a slice of these except tensors. An *attrpb.AttrValue is returned as is. Other types are INVALID_ARGUMENT. A float64 is rounded
+// to float32, the type of float attributes.
 func Attr(v any) (*attrpb.AttrValue, error) {
 	switch v := v.(type) {
 	case *attrpb.AttrValue:
@@ -65,7 +65,7 @@ func Attr(v any) (*attrpb.AttrValue, error) {
 	return nil, status.InvalidArgumentf("a %T cannot be an attribute's value", v)
 }
 
-// mustAttr is Attr for values of this package's own.
+// mustAttr is Attr for values that come from this package.
 func mustAttr(v any) *attrpb.AttrValue {
 	a, err := Attr(v)
 	if err != nil {

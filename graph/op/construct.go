@@ -7,7 +7,7 @@ import (
 
 //go:generate go run ../../cmd/internal/opgen
 
-// need holds the attributes without a default, which constructors have parameters for.
+// need holds the attributes without a default, for which constructors have parameters.
 type need map[string]any
 
 // add is Add for the generated constructors.
@@ -25,7 +25,7 @@ func (s *Scope) add(op string, required need, attrs []attr.Attr, inputs ...Input
 	return s.Add(Spec{Op: op, Inputs: inputs, Attrs: required})
 }
 
-// argument is the tensor of the op's i-th output argument, which stands for one.
+// argument returns the tensor of the op's i-th output argument, which stands for only one.
 func (o *Operation) argument(i int) Output {
 	if o == nil {
 		return Output{}

@@ -13,8 +13,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Ops that do not take just any arguments of the right types: the shapes of inputs, the values of attributes, and how many tensors
-// a list has.
+// Ops that do not accept all arguments of the right types: the required shapes of inputs, values of attributes, and lengths of lists.
 var (
 	inputShapes = map[string]map[string]shape.Shape{
 		"ApproxTopK": {"input": shape.Of(-1, 3)}, "ParallelConcat": {"values": shape.Of(1, 3)}, "BatchToSpaceND": {"block_shape": shape.Of(2)}, "SpaceToBatchND": {"block_shape": shape.Of(2)}}
@@ -37,8 +36,8 @@ var (
 		"StringFormat": 1, "ParseExampleV2": 1, "ParseSingleExample": 1, "ParseSequenceExample": 0, "ParseSequenceExampleV2": 0}
 )
 
-// TestConstructors calls every generated constructor with tensors of unknown shapes. A master takes the graph, and
-// each result is the output argument of its place.
+// TestConstructors calls every generated constructor with tensors of unknown shapes, and checks that a master accepts the graph and that
+// each result is the corresponding output argument.
 func TestConstructors(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(constructors)) {
 		s := NewScope()
@@ -90,7 +89,7 @@ func TestConstructors(t *testing.T) {
 	}
 }
 
-// construction makes arguments for a constructor.
+// construction builds arguments for a constructor.
 type construction struct {
 	s     *Scope
 	def   *graph.OpDef
@@ -147,7 +146,7 @@ func (c *construction) attr(name string) *oppb.OpDef_AttrDef {
 	return c.def.Attr[i]
 }
 
-// typeOf is the first type that an attribute allows.
+// typeOf returns the first type that an attribute allows.
 func (c *construction) typeOf(name string) tensor.DType {
 	if allowed := c.attr(name).AllowedValues.GetList().GetType(); len(allowed) > 0 {
 		return tensor.FromProto(allowed[0])
@@ -208,7 +207,7 @@ func (c *construction) value(a *oppb.OpDef_AttrDef) any {
 	return nil
 }
 
-// Attributes beside the parameters are checked: who has them, and how often.
+// TestAttributes: optional attributes are checked for duplicates and for ops that do not have them.
 func TestAttributes(t *testing.T) {
 	s := NewScope()
 	x := Placeholder(s, tensor.Float32, attr.Shape(shape.Of(2, 3)))

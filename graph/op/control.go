@@ -10,9 +10,9 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// While repeats body as long as cond yields true, and returns the last values. cond and body get a scope of
-// their own and the loop's variables, whose first values are inputs; body returns the next ones. Both may use
-// variables and tensors of the surrounding graph. Loops nest.
+// While runs body as long as cond returns true, and returns the final values. cond and body get their own scope and the loop's variables,
+// whose initial values are inputs; body returns the next values. Both may use variables and tensors of the surrounding graph. Loops may be
+// nested.
 //
 //	sum := op.While(s, []op.Output{i, total},
 //		func(s *op.Scope, v []op.Output) op.Output { return op.Less(s, v[0], n) },
@@ -20,10 +20,10 @@ import (
 //			return []op.Output{op.AddV2(s, v[0], one), op.AddV2(s, v[1], v[0])}
 //		})[1]
 //
-// A value keeps its type and its shape. If the shape changes from one iteration to the next, set what stays the
-// same with attr.OutputShapes, one shape for each input. If nothing is known of the shape after an iteration,
-// body is called again with a value of which as little is known. attr.ParallelIterations bounds the iterations
-// that may run at the same time if they do not wait for each other (10).
+// A value keeps its type and its shape. If the shape changes from one iteration to the next, set the part that stays the same with
+// attr.OutputShapes, one shape for each input. If less is known about a shape after an iteration than before, body is called again with a
+// value of the less known shape. attr.ParallelIterations limits the iterations that may run at the same time if they do not wait for each
+// other (default 10).
 func While(s *Scope, inputs []Output, cond func(s *Scope, v []Output) Output, body func(s *Scope, v []Output) []Output, attrs ...attr.Attr) []Output {
 	none := make([]Output, len(inputs))
 	params := ParamsOf(inputs...)
@@ -57,7 +57,7 @@ func While(s *Scope, inputs []Output, cond func(s *Scope, v []Output) Output, bo
 	return n.yields(all)[:len(inputs)]
 }
 
-// round draws a loop's body, and leaves in params what is known of its variables in all rounds.
+// round builds a loop's body, and stores in params what is known about its variables in all iterations.
 func (s *Scope) round(inputs []Output, params []Param, body func(s *Scope, v []Output) []Output) *Function {
 	for {
 		library, functions := s.graph.library, maps.Clone(s.graph.functions)
@@ -77,7 +77,7 @@ func (s *Scope) round(inputs []Output, params []Param, body func(s *Scope, v []O
 	}
 }
 
-// invariants replaces the shapes of a loop's variables by those that the attributes give.
+// invariants replaces the shapes of a loop's variables with those given by attributes.
 func invariants(params []Param, attrs []attr.Attr) error {
 	for _, a := range attrs {
 		shapes, ok := a.Value.([]shape.Shape)
@@ -97,8 +97,8 @@ func invariants(params []Param, attrs []attr.Attr) error {
 	return nil
 }
 
-// repeats tells whether what a loop's body gives can be its next arguments: not, without an error, where less is known of
-// it, which it leaves in params.
+// repeats reports whether the results of a loop's body can be its next arguments. It returns false without an error if less is known about
+// them, and then stores that in params.
 func (f *Function) repeats(inputs []Output, params []Param) (again bool, err error) {
 	if len(f.results) != len(params) {
 		return false, status.InvalidArgumentf("The loop's body gives %d values for its %d variables", len(f.results), len(params))
@@ -119,12 +119,11 @@ func (f *Function) repeats(inputs []Output, params []Param) (again bool, err err
 	return again, nil
 }
 
-// lowered is the attribute that has TensorFlow, too, run a conditional or loop as part of the graph around it.
+// lowered is the attribute that makes TensorFlow, too, run a conditional or loop as part of the surrounding graph.
 const lowered = "_lower_using_switch_merge"
 
-// Cond returns the values of then if pred is true, and those of otherwise if not. Only the operations of that
-// branch run. pred is a scalar. Both branches return the same number of values, of the same types, and may use
-// tensors of the surrounding graph.
+// Cond returns the values of then if pred is true, otherwise those of otherwise. Only the operations of that branch run. pred is a scalar.
+// Both branches must return the same number of values, of the same types, and may use tensors of the surrounding graph.
 func Cond(s *Scope, pred Output, then, otherwise func(s *Scope) []Output, attrs ...attr.Attr) []Output {
 	s = s.named("cond")
 	return s.choose([]string{"StatelessIf", "If"}, pred, []string{"_true", "_false"}, []func(*Scope) []Output{then, otherwise},
@@ -133,9 +132,8 @@ func Cond(s *Scope, pred Output, then, otherwise func(s *Scope) []Output, attrs 
 		}, attrs)
 }
 
-// Case returns the values of the branch with that index, or of the last branch if there is none. Only the
-// operations of that branch run. index is an int32 scalar. All branches return the same number of values, of
-// the same types.
+// Case returns the values of the branch with the given index, or of the last branch if there is no such branch. Only the operations of
+// that branch run. index is an int32 scalar. All branches must return the same number of values, of the same types.
 func Case(s *Scope, index Output, branches []func(s *Scope) []Output, attrs ...attr.Attr) []Output {
 	s = s.named("switch_case")
 	if len(branches) == 0 {
@@ -146,7 +144,8 @@ func Case(s *Scope, index Output, branches []func(s *Scope) []Output, attrs ...a
 		func(branches []*Function) need { return need{"branches": each(branches, (*Function).Func)} }, attrs)
 }
 
-// choose adds an op that runs one of several functions: the first of ops if none of them is stateful.
+// choose adds an op that runs one of several functions. It uses the first of ops if none of the functions is stateful, otherwise the
+// second.
 func (s *Scope) choose(ops []string, by Output, suffixes []string, draw []func(*Scope) []Output, functions func([]*Function) need, attrs []attr.Attr) []Output {
 	branches := make([]*Function, len(draw))
 	op := ops[0]
@@ -180,7 +179,7 @@ func (s *Scope) choose(ops []string, by Output, suffixes []string, draw []func(*
 	return s.after(branches...).add(op, given, attrs, by, List(captures)).yields(results)
 }
 
-// matches tells whether branch i gives what the first one does.
+// matches checks that branch i returns values of the same number and types as the first one.
 func (f *Function) matches(first *Function, i int) error {
 	if len(f.results) != len(first.results) {
 		return status.InvalidArgumentf("Branch %d gives %d values, branch 0 gives %d", i, len(f.results), len(first.results))
@@ -193,7 +192,7 @@ func (f *Function) matches(first *Function, i int) error {
 	return nil
 }
 
-// union has the captures of all functions, each once.
+// union returns the captures of all functions, without duplicates.
 func union(functions ...*Function) []Output {
 	var all []Output
 	for _, f := range functions {
@@ -206,7 +205,7 @@ func union(functions ...*Function) []Output {
 	return all
 }
 
-// holds tells whether each tensor of which t is known is one of s.
+// holds reports whether every tensor that matches t matches s.
 func holds(s, t shape.Shape) bool {
 	if !s.HasRank() {
 		return true
@@ -222,7 +221,7 @@ func holds(s, t shape.Shape) bool {
 	return true
 }
 
-// common is what is known of a tensor that has one of two shapes.
+// common returns what is known about a tensor that has one of two shapes.
 func common(s, t shape.Shape) shape.Shape {
 	if !s.HasRank() || s.Rank() != t.Rank() {
 		return shape.Unknown()

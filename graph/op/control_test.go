@@ -9,10 +9,10 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// one makes a body or branch of what does not depend on its scope.
+// one returns a body or branch that returns values from outside its scope.
 func one(out ...Output) func(*Scope) []Output { return func(*Scope) []Output { return out } }
 
-// What loops, conditionals, functions and resources refuse is told at the line of the program.
+// TestMistakesInBodies: errors of loops, conditionals, functions and resources name the line of the program.
 func TestMistakesInBodies(t *testing.T) {
 	floats := []tensor.DType{tensor.Float32}
 	always := func(s *Scope, v []Output) Output { return Const(s, true) }
@@ -71,7 +71,7 @@ func TestMistakesInBodies(t *testing.T) {
 	}
 }
 
-// A value of which less is known after a round is one of which less is known in all rounds.
+// TestShapesOfLoops: if less is known about a value after an iteration, less is known about it in all iterations.
 func TestShapesOfLoops(t *testing.T) {
 	s := NewScope()
 	x := Placeholder(s, tensor.Float32, attr.Shape(shape.Of(2, 3)))
@@ -106,7 +106,7 @@ func TestShapesOfLoops(t *testing.T) {
 	}
 }
 
-// What an operation of a body waits for around it, the call waits for.
+// TestControlsOfBodies: a call waits for whatever an operation in its body waits for in the surrounding graph.
 func TestControlsOfBodies(t *testing.T) {
 	s := NewScope()
 	x := Placeholder(s.WithName("x"), tensor.Float32)

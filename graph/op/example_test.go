@@ -14,8 +14,8 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// run opens a session of the graph on a server in this process, runs the targets one after the other, and prints what
-// the fetched tensors are.
+// run opens a session of the graph on a server in this process, runs the targets one after the other, and prints the
+// fetched tensors.
 func run(s *op.Scope, targets []*op.Operation, fetches ...op.Output) {
 	ctx := context.Background()
 	graph, err := s.GraphDef()
@@ -51,7 +51,7 @@ func run(s *op.Scope, targets []*op.Operation, fetches ...op.Output) {
 	}
 }
 
-// A graph is drawn in scopes, which give operations names, devices and what they wait for.
+// A graph is built in scopes, which determine the names, devices and control dependencies of operations.
 func Example() {
 	s := op.NewScope()
 	layer := s.SubScope("layer").WithDevice("/device:CPU:0")
@@ -65,7 +65,7 @@ func Example() {
 	// [2,2] [1 1 3 1]
 }
 
-// A mistake is the graph's error, with the line that made it; what follows from it is skipped.
+// A mistake becomes the graph's error, with the line that made it. Everything that depends on it is skipped.
 func ExampleScope_Err() {
 	s := op.NewScope()
 	a := op.Const(s, []float32{1, 2})
@@ -85,7 +85,7 @@ func ExampleNewVariable() {
 	// [] [42]
 }
 
-// The powers of two below a thousand are counted.
+// Count the powers of two below a thousand.
 func ExampleWhile() {
 	s := op.NewScope()
 	limit, one, two := op.Const(s, int32(1000)), op.Const(s, int32(1)), op.Const(s, int32(2))

@@ -17,34 +17,33 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Function is a function of the graph's library that a Go function has built. It may use tensors of the
-// surrounding graph. These become arguments of their own, after those that the Go function got, and each call
-// passes them on.
+// Function is a function of the graph's library that was built by a Go function. It may use tensors of the surrounding graph. These become
+// additional arguments, after those passed to the Go function, and every call passes them.
 type Function struct {
 	name     string
-	args     []Output // of the body, without those for captures
+	args     []Output // arguments in the body, without those for captures
 	results  []Output
 	captures []Output
 	body     *building
 	stateful bool
 }
 
-// Param is what is known of a function's argument.
+// Param is what is known about a function's argument.
 type Param struct {
 	DType tensor.DType
 	Shape shape.Shape
-	// Handles tell what lies behind a handle.
+	// Handles describe the tensors behind a handle.
 	Handles []shape.Handle
 }
 
-// ParamsOf are the types and shapes of tensors.
+// ParamsOf returns the types and shapes of tensors.
 func ParamsOf(tensors ...Output) []Param {
 	return each(tensors, func(t Output) Param { return Param{t.DType(), t.Shape(), t.Handles()} })
 }
 
-// NewFunction adds a function to the graph's library. The Go function is called once, with a scope of the
-// function's body and its arguments, and returns its results. Its name in the library is name, or name_1 and so
-// on if the name is taken. NewFunction returns nil if the graph has an error.
+// NewFunction adds a function to the graph's library. The Go function is called once, with a scope of the function's body and its
+// arguments, and returns the function's results. The name in the library is name, or name_1 and so on if name is taken. NewFunction
+// returns nil if the graph has an error.
 func NewFunction(s *Scope, name string, params []Param, draw func(s *Scope, args []Output) []Output) *Function {
 	f := s.draw(name, params, draw)
 	if f == nil {
@@ -57,28 +56,28 @@ func NewFunction(s *Scope, name string, params []Param, draw func(s *Scope, args
 	return f
 }
 
-// Name is the name in the graph's library.
+// Name returns the name in the graph's library.
 func (f *Function) Name() string { return f.name }
 
-// Func is the function as an attribute's value, for ops that take functions. Such an op must pass the Captures.
+// Func returns the function as an attribute's value, for ops that take functions. Such an op must be passed the Captures.
 func (f *Function) Func() Func { return Func(f.name) }
 
-// Args are the arguments in the body, and Results the tensors of the body that are its results.
+// Args returns the arguments in the body, without those for captures.
 func (f *Function) Args() []Output { return slices.Clone(f.args) }
 
-// Results are the tensors of the body that are the function's results.
+// Results returns the tensors of the body that are the function's results.
 func (f *Function) Results() []Output { return slices.Clone(f.results) }
 
-// Captures are the tensors of the surrounding graph that the body uses. They are the function's last arguments.
+// Captures returns the tensors of the surrounding graph that the body uses. They are the function's last arguments.
 func (f *Function) Captures() []Output { return slices.Clone(f.captures) }
 
-// CaptureArgs are the arguments in the body that stand for the Captures.
+// CaptureArgs returns the arguments in the body that stand for the Captures.
 func (f *Function) CaptureArgs() []Output { return each(f.captures, f.body.take) }
 
-// Operations are those of the body, in the order in which they were added.
+// Operations returns the operations of the body, in the order in which they were added.
 func (f *Function) Operations() []*Operation { return slices.Clone(f.body.ops) }
 
-// Stateful tells whether the body has an effect, or reads state that others change.
+// Stateful reports whether the body has an effect, or reads state that others may change.
 func (f *Function) Stateful() bool { return f.stateful }
 
 // Call calls the function.
@@ -108,7 +107,7 @@ func (f *Function) Call(s *Scope, args ...Output) []Output {
 	return call.yields(ParamsOf(f.results...))
 }
 
-// yields tells the operation what is known of its outputs, and gives these.
+// yields records what is known about the operation's outputs, and returns these.
 func (o *Operation) yields(known []Param) []Output {
 	if o == nil {
 		return make([]Output, len(known))
@@ -127,7 +126,7 @@ func (o *Operation) yields(known []Param) []Output {
 	return o.OutputList(0)
 }
 
-// after is s with the control dependencies that operations of the bodies asked for.
+// after returns s with the control dependencies that operations of the bodies requested.
 func (s *Scope) after(functions ...*Function) *Scope {
 	d := *s
 	d.controls = slices.Clip(d.controls)
@@ -141,20 +140,20 @@ func (s *Scope) after(functions ...*Function) *Scope {
 	return &d
 }
 
-// body is what a function's body knows of the graph around it.
+// body is what a function's body knows about the surrounding graph.
 type body struct {
 	parent   *building
-	inner    map[Output]Output // from a tensor of the parent to that which stands for it
-	outer    []Output          // those of them that are arguments, in order of use
+	inner    map[Output]Output // maps a tensor of the parent to the one that stands for it
+	outer    []Output          // the keys of inner that are arguments, in order of use
 	arg      map[Output]string // the name of each argument
-	controls []*Operation      // what the body's operations are to run after
+	controls []*Operation      // what the body's operations must run after
 }
 
-// maxCopied is the size up to which a constant around a function is copied into it, so that its value is
-// known there.
+// maxCopied is the size in bytes up to which a constant of the surrounding graph is copied into a function, so that its value is known
+// there.
 const maxCopied = 1024
 
-// draw makes the body of a function that is not yet in the library; nil where the graph has an error.
+// draw builds the body of a function that is not yet in the library. It returns nil if the graph has an error.
 func (s *Scope) draw(name string, params []Param, draw func(s *Scope, args []Output) []Output) *Function {
 	if s.graph.err != nil {
 		return nil
@@ -188,7 +187,7 @@ func (s *Scope) draw(name string, params []Param, draw func(s *Scope, args []Out
 	return f
 }
 
-// functionName takes a name that is free in the library.
+// functionName reserves an unused name in the library.
 func (b *building) functionName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {
@@ -221,11 +220,10 @@ func (b *building) argument(name string, p Param) Output {
 	return t
 }
 
-// argOp is the type of the operations that stand for a function's arguments in its body.
+// argOp is the op of a function's arguments in its body.
 const argOp = "_Arg"
 
-// enter is the tensor that stands for t in the graph: t itself, or an argument of a function where t is of a graph
-// around it.
+// enter returns the tensor that stands for t in the graph: t itself, or an argument of a function if t belongs to a surrounding graph.
 func (b *building) enter(t Output) (Output, error) {
 	if t.Op.graph == b {
 		return t, nil
@@ -252,7 +250,7 @@ func (b *building) enter(t Output) (Output, error) {
 	return in, nil
 }
 
-// copied is a copy of a small constant in the body; zero for other tensors.
+// copied returns a copy of a small constant in the body, or the zero Output for other tensors.
 func (b *building) copied(t Output) Output {
 	v := t.value()
 	if v == nil || v.ByteSize() > maxCopied {
@@ -268,7 +266,7 @@ func (b *building) copied(t Output) Output {
 	return Output{&c, 0}
 }
 
-// take is the argument for a tensor that the body, or another function of the same operation, uses.
+// take returns the argument for a tensor that the body uses, or another function of the same operation.
 func (b *building) take(outer Output) Output {
 	in, ok := b.body.inner[outer]
 	if !ok {
@@ -278,8 +276,7 @@ func (b *building) take(outer Output) Output {
 	return in
 }
 
-// inside are those of the control dependencies that are in the graph. A function's body leaves the others to
-// its calls.
+// inside returns the control dependencies that are in this graph. A function's body leaves the others to its calls.
 func (b *building) inside(controls []*Operation) []*Operation {
 	if b.body == nil || !slices.ContainsFunc(controls, func(o *Operation) bool { return o.graph != b }) {
 		return controls
@@ -298,11 +295,10 @@ func (b *building) inside(controls []*Operation) []*Operation {
 	return in
 }
 
-// stateful tells whether the op is declared to have an effect.
+// stateful reports whether the op is declared to have an effect.
 func (o *Operation) stateful() bool { return o.decl.GetIsStateful() }
 
-// finish puts the function into the graph's library, with arguments for all of captures, which has all of
-// its own.
+// finish adds the function to the graph's library, with arguments for all of captures, which include all of the function's own.
 func (f *Function) finish(s *Scope, captures []Output) {
 	sig := &oppb.OpDef{Name: f.name, IsStateful: f.stateful}
 	def := &functionpb.FunctionDef{Signature: sig, Ret: map[string]string{}, ControlRet: map[string]string{}}
@@ -339,8 +335,7 @@ func (f *Function) finish(s *Scope, captures []Output) {
 	s.graph.functions[f.name] = f
 }
 
-// reference is a tensor as nodes of a function's body name it: an argument, or an output argument of
-// a node and the index within it.
+// reference returns a tensor's name in a function's body: an argument, or an output argument of a node and the index within it.
 func (b *building) reference(t Output) string {
 	if name, ok := b.body.arg[t]; ok {
 		return name
@@ -350,10 +345,10 @@ func (b *building) reference(t Output) string {
 			return t.Op.name + ":" + t.Op.decl.OutputArg[i].Name + ":" + strconv.Itoa(t.Index-r[0])
 		}
 	}
-	return "" // there is no such output
+	return "" // no such output
 }
 
-// node is the operation as a message; refer writes its inputs.
+// node returns the operation as a message; refer formats its inputs.
 func (o *Operation) node(refer func(Output) string) *nodepb.NodeDef {
 	n := &nodepb.NodeDef{Name: o.name, Op: o.op, Device: o.device, Attr: map[string]*attrpb.AttrValue(o.attrs)}
 	for _, in := range o.inputs {
@@ -365,5 +360,5 @@ func (o *Operation) node(refer func(Output) string) *nodepb.NodeDef {
 	return n
 }
 
-// Function finds a function that was built in the graph by its name; nil if there is none.
+// Function returns the function with the given name that was built in the graph, or nil.
 func (s *Scope) Function(name string) *Function { return s.graph.functions[name] }

@@ -19,7 +19,7 @@ func BatchToSpace(s *Scope, input, crops Output, blockSize int64) (output Output
 	return s.add("BatchToSpace", need{"block_size": blockSize}, nil, input, crops).argument(0)
 }
 
-// BatchToSpaceND moves blocks of the batch into any number of dimensions, the inverse of SpaceToBatchND.
+// BatchToSpaceND moves blocks of the batch into any number of spatial dimensions, the inverse of SpaceToBatchND.
 //
 //   - input: T
 //   - blockShape: Tblock_shape
@@ -31,7 +31,7 @@ func BatchToSpaceND(s *Scope, input, blockShape, crops Output) (output Output) {
 	return s.add("BatchToSpaceND", nil, nil, input, blockShape, crops).argument(0)
 }
 
-// Bitcast reads the same bytes as elements of another type.
+// Bitcast reinterprets the bytes of a tensor as elements of another type.
 //
 //   - input: T
 //   - kind: type, one of bfloat16, half, float, double, int64, int32, uint8, uint16, uint32, uint64, int8, int16, complex64, complex128, qint8, quint8, qint16, quint16, qint32
@@ -41,7 +41,7 @@ func Bitcast(s *Scope, input Output, kind tensor.DType) (output Output) {
 	return s.add("Bitcast", need{"type": kind}, nil, input).argument(0)
 }
 
-// BroadcastArgs gives the shape that two shapes are broadcast to.
+// BroadcastArgs returns the shape that two shapes broadcast to.
 //
 //   - s0: T
 //   - s1: T
@@ -51,7 +51,7 @@ func BroadcastArgs(s *Scope, s0, s1 Output) (r0 Output) {
 	return s.add("BroadcastArgs", nil, nil, s0, s1).argument(0)
 }
 
-// BroadcastGradientArgs gives the dimensions over which the gradients of broadcast arguments are summed.
+// BroadcastGradientArgs returns the dimensions over which to sum the gradients of broadcast arguments.
 //
 //   - s0: T
 //   - s1: T
@@ -63,7 +63,7 @@ func BroadcastGradientArgs(s *Scope, s0, s1 Output) (r0, r1 Output) {
 	return added.Output(0), added.Output(1)
 }
 
-// BroadcastTo repeats a tensor to a larger shape.
+// BroadcastTo broadcasts a tensor to a larger shape.
 //
 //   - input: T
 //   - shape: Tidx
@@ -73,7 +73,7 @@ func BroadcastTo(s *Scope, input, shape Output) (output Output) {
 	return s.add("BroadcastTo", nil, nil, input, shape).argument(0)
 }
 
-// CheckNumerics passes a tensor on, and fails where it has a NaN or infinity.
+// CheckNumerics forwards a tensor and fails if it contains NaN or infinity.
 //
 //   - tensor: T
 //   - message: string
@@ -83,7 +83,7 @@ func CheckNumerics(s *Scope, tensor Output, message string) (output Output) {
 	return s.add("CheckNumerics", need{"message": message}, nil, tensor).argument(0)
 }
 
-// CheckNumericsV2 passes a tensor on, and fails where it has a NaN or infinity, telling their signs.
+// CheckNumericsV2 forwards a tensor and fails if it contains NaN or infinity; the error includes the sign of infinities.
 //
 //   - tensor: T
 //   - message: string
@@ -93,26 +93,26 @@ func CheckNumericsV2(s *Scope, tensor Output, message string) (output Output) {
 	return s.add("CheckNumericsV2", need{"message": message}, nil, tensor).argument(0)
 }
 
-// CompositeTensorVariantFromComponents packs the tensors of a composite one into a variant.
+// CompositeTensorVariantFromComponents encodes the components of a composite tensor as a variant.
 //
-//   - components: tensors of the types Tcomponents
+//   - components: tensors of types Tcomponents
 //   - metadata: string
 //   - returns encoded: variant
 func CompositeTensorVariantFromComponents(s *Scope, components []Output, metadata string) (encoded Output) {
 	return s.add("CompositeTensorVariantFromComponents", need{"metadata": metadata}, nil, List(components)).argument(0)
 }
 
-// CompositeTensorVariantToComponents unpacks the tensors of a composite one.
+// CompositeTensorVariantToComponents decodes a variant into the components of a composite tensor.
 //
 //   - encoded: variant
 //   - metadata: string
-//   - tcomponents: a list of type (at least 0)
-//   - returns components: tensors of the types Tcomponents
+//   - tcomponents: a list of types
+//   - returns components: tensors of types Tcomponents
 func CompositeTensorVariantToComponents(s *Scope, encoded Output, metadata string, tcomponents []tensor.DType) (components []Output) {
 	return s.add("CompositeTensorVariantToComponents", need{"metadata": metadata, "Tcomponents": tcomponents}, nil, encoded).OutputList(0)
 }
 
-// Concat joins tensors along a dimension, which comes first.
+// Concat concatenates tensors along a dimension, given as the first input.
 //
 //   - concatDim: int32
 //   - values: tensors of type T
@@ -121,7 +121,7 @@ func Concat(s *Scope, concatDim Output, values []Output) (output Output) {
 	return s.add("Concat", nil, nil, concatDim, List(values)).argument(0)
 }
 
-// ConcatOffset gives where each tensor lies in what Concat makes of them.
+// ConcatOffset returns the offset of each tensor in the result of Concat.
 //
 //   - concatDim: int32
 //   - shape: tensors of type shape_type
@@ -131,7 +131,7 @@ func ConcatOffset(s *Scope, concatDim Output, shape []Output) (offset []Output) 
 	return s.add("ConcatOffset", nil, nil, concatDim, List(shape)).OutputList(0)
 }
 
-// ConcatV2 joins tensors along a dimension.
+// ConcatV2 concatenates tensors along a dimension.
 //
 //   - values: tensors of type T
 //   - axis: Tidx
@@ -141,7 +141,7 @@ func ConcatV2(s *Scope, values []Output, axis Output) (output Output) {
 	return s.add("ConcatV2", nil, nil, List(values), axis).argument(0)
 }
 
-// ConjugateTranspose permutes the dimensions and conjugates the elements.
+// ConjugateTranspose permutes the dimensions of a tensor and conjugates its elements.
 //
 //   - x: T
 //   - perm: Tperm
@@ -151,7 +151,7 @@ func ConjugateTranspose(s *Scope, x, perm Output) (y Output) {
 	return s.add("ConjugateTranspose", nil, nil, x, perm).argument(0)
 }
 
-// DebugGradientIdentity passes a tensor on, for a debugger.
+// DebugGradientIdentity forwards a tensor, for a gradient debugger.
 //
 //   - input: T
 //   - returns output: T
@@ -159,7 +159,7 @@ func DebugGradientIdentity(s *Scope, input Output) (output Output) {
 	return s.add("DebugGradientIdentity", nil, nil, input).argument(0)
 }
 
-// DebugGradientRefIdentity passes a reference on, for a debugger.
+// DebugGradientRefIdentity forwards a reference, for a gradient debugger.
 //
 //   - input: a reference to a variable of type T
 //   - returns output: a reference to a variable of type T
@@ -167,7 +167,7 @@ func DebugGradientRefIdentity(s *Scope, input Output) (output Output) {
 	return s.add("DebugGradientRefIdentity", nil, nil, input).argument(0)
 }
 
-// DeepCopy gives a copy of the tensor in memory of its own.
+// DeepCopy returns a copy of a tensor in memory of its own.
 //
 //   - x: T
 //   - returns y: T
@@ -185,7 +185,7 @@ func DepthToSpace(s *Scope, input Output, blockSize int64, attrs ...attr.Attr) (
 	return s.add("DepthToSpace", need{"block_size": blockSize}, attrs, input).argument(0)
 }
 
-// Diag makes a tensor with the argument's elements on its diagonal, and zeros.
+// Diag returns a tensor with the given diagonal and zeros elsewhere.
 //
 //   - diagonal: T
 //   - returns output: T
@@ -194,7 +194,7 @@ func Diag(s *Scope, diagonal Output) (output Output) {
 	return s.add("Diag", nil, nil, diagonal).argument(0)
 }
 
-// DiagPart gives the diagonal of a tensor.
+// DiagPart returns the diagonal of a tensor.
 //
 //   - input: T
 //   - returns diagonal: T
@@ -203,7 +203,7 @@ func DiagPart(s *Scope, input Output) (diagonal Output) {
 	return s.add("DiagPart", nil, nil, input).argument(0)
 }
 
-// EditDistance counts the changes that make the sequences of one sparse tensor those of another.
+// EditDistance returns the Levenshtein distance between each pair of sequences in two sparse tensors.
 //
 //   - hypothesisIndices: int64
 //   - hypothesisValues: T
@@ -217,7 +217,7 @@ func EditDistance(s *Scope, hypothesisIndices, hypothesisValues, hypothesisShape
 	return s.add("EditDistance", nil, attrs, hypothesisIndices, hypothesisValues, hypothesisShape, truthIndices, truthValues, truthShape).argument(0)
 }
 
-// Empty makes a tensor whose elements are zero where init says so, else anything.
+// Empty returns a tensor of undefined values, or of zeros with attr.Init.
 //
 //   - shape: int32
 //   - dtype: type
@@ -227,7 +227,7 @@ func Empty(s *Scope, shape Output, dtype tensor.DType, attrs ...attr.Attr) (outp
 	return s.add("Empty", need{"dtype": dtype}, attrs, shape).argument(0)
 }
 
-// EnsureShape passes a tensor on, and fails where its shape is not the one that is given.
+// EnsureShape forwards a tensor and fails if its shape does not match the given one.
 //
 //   - input: T
 //   - shape: shape
@@ -236,7 +236,7 @@ func EnsureShape(s *Scope, input Output, shape shape.Shape) (output Output) {
 	return s.add("EnsureShape", need{"shape": shape}, nil, input).argument(0)
 }
 
-// ExpandDims puts in a dimension of size 1.
+// ExpandDims inserts a dimension of size 1.
 //
 //   - input: T
 //   - dim: Tdim
@@ -246,7 +246,7 @@ func ExpandDims(s *Scope, input, dim Output) (output Output) {
 	return s.add("ExpandDims", nil, nil, input, dim).argument(0)
 }
 
-// Fill makes a tensor of one value.
+// Fill returns a tensor filled with one value.
 //
 //   - dims: index_type
 //   - value: T
@@ -256,7 +256,7 @@ func Fill(s *Scope, dims, value Output) (output Output) {
 	return s.add("Fill", nil, nil, dims, value).argument(0)
 }
 
-// Fingerprint gives a fingerprint of each row.
+// Fingerprint returns a fingerprint of each row.
 //
 //   - data: T
 //   - method: string
@@ -265,7 +265,7 @@ func Fingerprint(s *Scope, data, method Output) (fingerprint Output) {
 	return s.add("Fingerprint", nil, nil, data, method).argument(0)
 }
 
-// Gather gives the rows that indices name.
+// Gather returns the rows at the given indices.
 //
 //   - params: Tparams
 //   - indices: Tindices
@@ -276,7 +276,7 @@ func Gather(s *Scope, params, indices Output, attrs ...attr.Attr) (output Output
 	return s.add("Gather", nil, attrs, params, indices).argument(0)
 }
 
-// GatherNd gives the elements or slices that rows of indices name.
+// GatherNd returns the elements or slices at the given rows of indices.
 //
 //   - params: Tparams
 //   - indices: Tindices
@@ -287,7 +287,7 @@ func GatherNd(s *Scope, params, indices Output, attrs ...attr.Attr) (output Outp
 	return s.add("GatherNd", nil, attrs, params, indices).argument(0)
 }
 
-// GatherV2 gives slices along an axis that indices name.
+// GatherV2 returns the slices at the given indices along an axis.
 //
 //   - params: Tparams
 //   - indices: Tindices
@@ -300,7 +300,7 @@ func GatherV2(s *Scope, params, indices, axis Output, attrs ...attr.Attr) (outpu
 	return s.add("GatherV2", nil, attrs, params, indices, axis).argument(0)
 }
 
-// GuaranteeConst passes a tensor on, and says that it will not change.
+// GuaranteeConst forwards a tensor that is declared constant.
 //
 //   - input: T
 //   - returns output: T
@@ -308,7 +308,7 @@ func GuaranteeConst(s *Scope, input Output) (output Output) {
 	return s.add("GuaranteeConst", nil, nil, input).argument(0)
 }
 
-// Identity passes a tensor on.
+// Identity forwards a tensor.
 //
 //   - input: T
 //   - returns output: T
@@ -316,15 +316,15 @@ func Identity(s *Scope, input Output) (output Output) {
 	return s.add("Identity", nil, nil, input).argument(0)
 }
 
-// IdentityN passes tensors on, all when all are there.
+// IdentityN forwards tensors, once all of them are available.
 //
-//   - input: tensors of the types T
-//   - returns output: tensors of the types T
+//   - input: tensors of types T
+//   - returns output: tensors of types T
 func IdentityN(s *Scope, input []Output) (output []Output) {
 	return s.add("IdentityN", nil, nil, List(input)).OutputList(0)
 }
 
-// InplaceAdd adds to rows of a tensor.
+// InplaceAdd adds values to rows of a tensor.
 //
 //   - x: T
 //   - i: int32
@@ -334,7 +334,7 @@ func InplaceAdd(s *Scope, x, i, v Output) (y Output) {
 	return s.add("InplaceAdd", nil, nil, x, i, v).argument(0)
 }
 
-// InplaceSub subtracts from rows of a tensor.
+// InplaceSub subtracts values from rows of a tensor.
 //
 //   - x: T
 //   - i: int32
@@ -354,7 +354,7 @@ func InplaceUpdate(s *Scope, x, i, v Output) (y Output) {
 	return s.add("InplaceUpdate", nil, nil, x, i, v).argument(0)
 }
 
-// InvertPermutation gives the inverse of a permutation.
+// InvertPermutation returns the inverse of a permutation.
 //
 //   - x: T
 //   - returns y: T
@@ -363,7 +363,7 @@ func InvertPermutation(s *Scope, x Output) (y Output) {
 	return s.add("InvertPermutation", nil, nil, x).argument(0)
 }
 
-// ListDiff gives the elements of x that y has not, and where they were.
+// ListDiff returns the elements of x that are not in y, and their indices in x.
 //
 //   - x: T
 //   - y: T
@@ -375,7 +375,7 @@ func ListDiff(s *Scope, x, y Output, attrs ...attr.Attr) (out, idx Output) {
 	return added.Output(0), added.Output(1)
 }
 
-// LowerBound finds for each value the first place in its sorted row that is not below it.
+// LowerBound returns for each value the first index in its sorted row whose element is not less.
 //
 //   - sortedInputs: T
 //   - values: T
@@ -385,7 +385,7 @@ func LowerBound(s *Scope, sortedInputs, values Output, attrs ...attr.Attr) (outp
 	return s.add("LowerBound", nil, attrs, sortedInputs, values).argument(0)
 }
 
-// MatrixBandPart keeps a band about the diagonal of matrices, and sets the rest to zero.
+// MatrixBandPart returns matrices with all elements outside a central band set to zero.
 //
 //   - input: T
 //   - numLower: Tindex
@@ -396,7 +396,7 @@ func MatrixBandPart(s *Scope, input, numLower, numUpper Output) (band Output) {
 	return s.add("MatrixBandPart", nil, nil, input, numLower, numUpper).argument(0)
 }
 
-// MatrixDiag makes matrices with the argument's rows on their diagonals.
+// MatrixDiag returns matrices with the given diagonals and zeros elsewhere.
 //
 //   - diagonal: T
 //   - returns output: T
@@ -404,7 +404,7 @@ func MatrixDiag(s *Scope, diagonal Output) (output Output) {
 	return s.add("MatrixDiag", nil, nil, diagonal).argument(0)
 }
 
-// MatrixDiagPart gives the diagonals of matrices.
+// MatrixDiagPart returns the diagonals of matrices.
 //
 //   - input: T
 //   - returns diagonal: T
@@ -412,7 +412,7 @@ func MatrixDiagPart(s *Scope, input Output) (diagonal Output) {
 	return s.add("MatrixDiagPart", nil, nil, input).argument(0)
 }
 
-// MatrixDiagPartV2 gives a band of diagonals of matrices.
+// MatrixDiagPartV2 returns a band of diagonals of matrices.
 //
 //   - input: T
 //   - k: int32
@@ -422,7 +422,7 @@ func MatrixDiagPartV2(s *Scope, input, k, paddingValue Output) (diagonal Output)
 	return s.add("MatrixDiagPartV2", nil, nil, input, k, paddingValue).argument(0)
 }
 
-// MatrixDiagPartV3 gives a band of diagonals of matrices, aligned as asked for.
+// MatrixDiagPartV3 returns a band of diagonals of matrices, with the given alignment.
 //
 //   - input: T
 //   - k: int32
@@ -433,7 +433,7 @@ func MatrixDiagPartV3(s *Scope, input, k, paddingValue Output, attrs ...attr.Att
 	return s.add("MatrixDiagPartV3", nil, attrs, input, k, paddingValue).argument(0)
 }
 
-// MatrixDiagV2 makes matrices with given bands of diagonals.
+// MatrixDiagV2 returns matrices with the given bands of diagonals.
 //
 //   - diagonal: T
 //   - k: int32
@@ -445,7 +445,7 @@ func MatrixDiagV2(s *Scope, diagonal, k, numRows, numCols, paddingValue Output) 
 	return s.add("MatrixDiagV2", nil, nil, diagonal, k, numRows, numCols, paddingValue).argument(0)
 }
 
-// MatrixDiagV3 makes matrices with given bands of diagonals, aligned as asked for.
+// MatrixDiagV3 returns matrices with the given bands of diagonals, with the given alignment.
 //
 //   - diagonal: T
 //   - k: int32
@@ -477,7 +477,7 @@ func MatrixSetDiagV2(s *Scope, input, diagonal, k Output) (output Output) {
 	return s.add("MatrixSetDiagV2", nil, nil, input, diagonal, k).argument(0)
 }
 
-// MatrixSetDiagV3 replaces a band of diagonals of matrices, aligned as asked for.
+// MatrixSetDiagV3 replaces a band of diagonals of matrices, with the given alignment.
 //
 //   - input: T
 //   - diagonal: T
@@ -499,7 +499,7 @@ func MirrorPad(s *Scope, input, paddings Output, mode string) (output Output) {
 	return s.add("MirrorPad", need{"mode": mode}, nil, input, paddings).argument(0)
 }
 
-// MirrorPadGrad folds what MirrorPad added back into the tensor.
+// MirrorPadGrad computes the gradient of MirrorPad.
 //
 //   - input: T
 //   - paddings: Tpaddings
@@ -510,7 +510,7 @@ func MirrorPadGrad(s *Scope, input, paddings Output, mode string) (output Output
 	return s.add("MirrorPadGrad", need{"mode": mode}, nil, input, paddings).argument(0)
 }
 
-// OneHot makes vectors that are on at an index and off elsewhere.
+// OneHot returns vectors with one value at the given index and another elsewhere.
 //
 //   - indices: TI
 //   - depth: int32
@@ -523,7 +523,7 @@ func OneHot(s *Scope, indices, depth, onValue, offValue Output, attrs ...attr.At
 	return s.add("OneHot", nil, attrs, indices, depth, onValue, offValue).argument(0)
 }
 
-// OnesLike makes a tensor of ones with the argument's shape.
+// OnesLike returns a tensor of ones with the shape of x.
 //
 //   - x: T
 //   - returns y: T
@@ -532,7 +532,7 @@ func OnesLike(s *Scope, x Output) (y Output) {
 	return s.add("OnesLike", nil, nil, x).argument(0)
 }
 
-// Pack joins tensors of one shape along a new dimension.
+// Pack stacks tensors of one shape along a new dimension.
 //
 //   - values: tensors of type T
 //   - returns output: T
@@ -551,7 +551,7 @@ func Pad(s *Scope, input, paddings Output) (output Output) {
 	return s.add("Pad", nil, nil, input, paddings).argument(0)
 }
 
-// PadV2 pads a tensor with a value.
+// PadV2 pads a tensor with a given value.
 //
 //   - input: T
 //   - paddings: Tpaddings
@@ -562,7 +562,7 @@ func PadV2(s *Scope, input, paddings, constantValues Output) (output Output) {
 	return s.add("PadV2", nil, nil, input, paddings, constantValues).argument(0)
 }
 
-// ParallelConcat joins tensors of one row each.
+// ParallelConcat concatenates tensors of one row each.
 //
 //   - values: tensors of type T
 //   - shape: shape
@@ -571,7 +571,7 @@ func ParallelConcat(s *Scope, values []Output, shape shape.Shape) (output Output
 	return s.add("ParallelConcat", need{"shape": shape}, nil, List(values)).argument(0)
 }
 
-// Placeholder is a tensor that each step feeds.
+// Placeholder returns the tensor that each step must feed.
 //
 //   - dtype: type
 //   - returns output: dtype
@@ -580,7 +580,7 @@ func Placeholder(s *Scope, dtype tensor.DType, attrs ...attr.Attr) (output Outpu
 	return s.add("Placeholder", need{"dtype": dtype}, attrs).argument(0)
 }
 
-// PlaceholderWithDefault is a tensor that a step may feed, else the input.
+// PlaceholderWithDefault returns the tensor that a step feeds, or else its input.
 //
 //   - input: dtype
 //   - shape: shape
@@ -589,7 +589,7 @@ func PlaceholderWithDefault(s *Scope, input Output, shape shape.Shape) (output O
 	return s.add("PlaceholderWithDefault", need{"shape": shape}, nil, input).argument(0)
 }
 
-// PreventGradient passes a tensor on, and fails when its gradient is asked for.
+// PreventGradient forwards a tensor and fails if its gradient is requested.
 //
 //   - input: T
 //   - returns output: T
@@ -598,7 +598,7 @@ func PreventGradient(s *Scope, input Output, attrs ...attr.Attr) (output Output)
 	return s.add("PreventGradient", nil, attrs, input).argument(0)
 }
 
-// Rank gives the number of dimensions.
+// Rank returns the number of dimensions of a tensor.
 //
 //   - input: T
 //   - returns output: int32
@@ -606,7 +606,7 @@ func Rank(s *Scope, input Output) (output Output) {
 	return s.add("Rank", nil, nil, input).argument(0)
 }
 
-// RefIdentity passes a reference on.
+// RefIdentity forwards a reference.
 //
 //   - input: a reference to a variable of type T
 //   - returns output: a reference to a variable of type T
@@ -614,7 +614,7 @@ func RefIdentity(s *Scope, input Output) (output Output) {
 	return s.add("RefIdentity", nil, nil, input).argument(0)
 }
 
-// Reshape gives the same elements in another shape, of which one size may be -1.
+// Reshape returns a tensor with the same elements in another shape, in which one size may be -1.
 //
 //   - tensor: T
 //   - shape: Tshape
@@ -624,7 +624,7 @@ func Reshape(s *Scope, tensor, shape Output) (output Output) {
 	return s.add("Reshape", nil, nil, tensor, shape).argument(0)
 }
 
-// ResourceStridedSliceAssign sets a strided slice of a variable.
+// ResourceStridedSliceAssign assigns to a strided slice of a variable.
 //
 //   - ref: resource
 //   - begin: Index
@@ -651,7 +651,7 @@ func Reverse(s *Scope, tensor, dims Output) (output Output) {
 	return s.add("Reverse", nil, nil, tensor, dims).argument(0)
 }
 
-// ReverseSequence reverses a part of each sequence in a batch.
+// ReverseSequence reverses the beginning of each sequence in a batch.
 //
 //   - input: T
 //   - seqLengths: Tlen
@@ -663,7 +663,7 @@ func ReverseSequence(s *Scope, input, seqLengths Output, seqDim int64, attrs ...
 	return s.add("ReverseSequence", need{"seq_dim": seqDim}, attrs, input, seqLengths).argument(0)
 }
 
-// ReverseV2 reverses dimensions.
+// ReverseV2 reverses the given dimensions.
 //
 //   - tensor: T
 //   - axis: Tidx
@@ -686,7 +686,7 @@ func Roll(s *Scope, input, shift, axis Output) (output Output) {
 	return s.add("Roll", nil, nil, input, shift, axis).argument(0)
 }
 
-// ScatterNd adds updates up at indices of a tensor of zeros.
+// ScatterNd adds updates to a tensor of zeros at indices.
 //
 //   - indices: Tindices
 //   - updates: T
@@ -711,7 +711,7 @@ func ScatterNdNonAliasingAdd(s *Scope, input, indices, updates Output, attrs ...
 	return s.add("ScatterNdNonAliasingAdd", nil, attrs, input, indices, updates).argument(0)
 }
 
-// Shape gives the shape as a vector.
+// Shape returns the shape of a tensor as a vector.
 //
 //   - input: T
 //   - returns output: out_type
@@ -720,7 +720,7 @@ func Shape(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("Shape", nil, attrs, input).argument(0)
 }
 
-// ShapeN gives the shapes of several tensors.
+// ShapeN returns the shapes of several tensors.
 //
 //   - input: tensors of type T
 //   - returns output: tensors of type out_type
@@ -729,7 +729,7 @@ func ShapeN(s *Scope, input []Output, attrs ...attr.Attr) (output []Output) {
 	return s.add("ShapeN", nil, attrs, List(input)).OutputList(0)
 }
 
-// Size gives the number of elements.
+// Size returns the number of elements of a tensor.
 //
 //   - input: T
 //   - returns output: out_type
@@ -738,7 +738,7 @@ func Size(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("Size", nil, attrs, input).argument(0)
 }
 
-// Slice gives a part of a tensor, by where it begins and its size.
+// Slice returns the part of a tensor with a given start and size.
 //
 //   - input: T
 //   - begin: Index
@@ -749,7 +749,7 @@ func Slice(s *Scope, input, begin, size Output) (output Output) {
 	return s.add("Slice", nil, nil, input, begin, size).argument(0)
 }
 
-// Snapshot gives a copy of the tensor.
+// Snapshot returns a copy of a tensor.
 //
 //   - input: T
 //   - returns output: T
@@ -768,7 +768,7 @@ func SpaceToBatch(s *Scope, input, paddings Output, blockSize int64) (output Out
 	return s.add("SpaceToBatch", need{"block_size": blockSize}, nil, input, paddings).argument(0)
 }
 
-// SpaceToBatchND moves blocks of any dimensions into the batch.
+// SpaceToBatchND moves blocks of any number of spatial dimensions into the batch.
 //
 //   - input: T
 //   - blockShape: Tblock_shape
@@ -790,7 +790,7 @@ func SpaceToDepth(s *Scope, input Output, blockSize int64, attrs ...attr.Attr) (
 	return s.add("SpaceToDepth", need{"block_size": blockSize}, attrs, input).argument(0)
 }
 
-// Split cuts a tensor into equal parts.
+// Split splits a tensor into equal parts.
 //
 //   - splitDim: int32
 //   - value: T
@@ -800,7 +800,7 @@ func Split(s *Scope, splitDim, value Output, numSplit int64) (output []Output) {
 	return s.add("Split", need{"num_split": numSplit}, nil, splitDim, value).OutputList(0)
 }
 
-// SplitV cuts a tensor into parts of given sizes.
+// SplitV splits a tensor into parts of given sizes.
 //
 //   - value: T
 //   - sizeSplits: Tlen
@@ -812,16 +812,16 @@ func SplitV(s *Scope, value, sizeSplits, splitDim Output, numSplit int64) (outpu
 	return s.add("SplitV", need{"num_split": numSplit}, nil, value, sizeSplits, splitDim).OutputList(0)
 }
 
-// Squeeze takes out dimensions of size 1.
+// Squeeze removes dimensions of size 1.
 //
 //   - input: T
 //   - returns output: T
-//   - attr.SqueezeDims: a list of int (at least 0); default empty
+//   - attr.SqueezeDims: a list of ints; default empty
 func Squeeze(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("Squeeze", nil, attrs, input).argument(0)
 }
 
-// StopGradient passes a tensor on, whose gradient is zero.
+// StopGradient forwards a tensor and treats its gradient as zero.
 //
 //   - input: T
 //   - returns output: T
@@ -829,7 +829,7 @@ func StopGradient(s *Scope, input Output) (output Output) {
 	return s.add("StopGradient", nil, nil, input).argument(0)
 }
 
-// StridedSlice gives a part of a tensor as x[begin:end:stride] does in Python.
+// StridedSlice returns a part of a tensor as x[begin:end:stride] does in Python.
 //
 //   - input: T
 //   - begin: Index
@@ -846,7 +846,7 @@ func StridedSlice(s *Scope, input, begin, end, strides Output, attrs ...attr.Att
 	return s.add("StridedSlice", nil, attrs, input, begin, end, strides).argument(0)
 }
 
-// StridedSliceAssign sets a strided slice of a variable that a reference names.
+// StridedSliceAssign assigns to a strided slice of a reference variable.
 //
 //   - ref: a reference to a variable of type T
 //   - begin: Index
@@ -864,7 +864,7 @@ func StridedSliceAssign(s *Scope, ref, begin, end, strides, value Output, attrs 
 	return s.add("StridedSliceAssign", nil, attrs, ref, begin, end, strides, value).argument(0)
 }
 
-// StridedSliceGrad puts a gradient of a strided slice back into zeros of the tensor's shape.
+// StridedSliceGrad places the gradient of a strided slice in a tensor of zeros.
 //
 //   - shape: Index
 //   - begin: Index
@@ -970,7 +970,7 @@ func Tile(s *Scope, input, multiples Output) (output Output) {
 	return s.add("Tile", nil, nil, input, multiples).argument(0)
 }
 
-// Transpose permutes the dimensions.
+// Transpose permutes the dimensions of a tensor.
 //
 //   - x: T
 //   - perm: Tperm
@@ -980,7 +980,7 @@ func Transpose(s *Scope, x, perm Output) (y Output) {
 	return s.add("Transpose", nil, nil, x, perm).argument(0)
 }
 
-// Unique gives the distinct elements of a vector, and the place of each element among them.
+// Unique returns the distinct elements of a vector, and the index of each element among them.
 //
 //   - x: T
 //   - returns y: T
@@ -991,7 +991,7 @@ func Unique(s *Scope, x Output, attrs ...attr.Attr) (y, idx Output) {
 	return added.Output(0), added.Output(1)
 }
 
-// UniqueV2 gives the distinct slices along an axis, and the place of each among them.
+// UniqueV2 returns the distinct slices along an axis, and the index of each slice among them.
 //
 //   - x: T
 //   - axis: Taxis
@@ -1004,7 +1004,7 @@ func UniqueV2(s *Scope, x, axis Output, attrs ...attr.Attr) (y, idx Output) {
 	return added.Output(0), added.Output(1)
 }
 
-// UniqueWithCounts gives the distinct elements of a vector, and how often each is there.
+// UniqueWithCounts returns the distinct elements of a vector, the index of each element among them, and their counts.
 //
 //   - x: T
 //   - returns y: T
@@ -1016,7 +1016,7 @@ func UniqueWithCounts(s *Scope, x Output, attrs ...attr.Attr) (y, idx, count Out
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// UniqueWithCountsV2 gives the distinct slices along an axis, and how often each is there.
+// UniqueWithCountsV2 returns the distinct slices along an axis, the index of each slice among them, and their counts.
 //
 //   - x: T
 //   - axis: Taxis
@@ -1030,7 +1030,7 @@ func UniqueWithCountsV2(s *Scope, x, axis Output, attrs ...attr.Attr) (y, idx, c
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// Unpack cuts a tensor along a dimension, which goes.
+// Unpack splits a tensor along a dimension, which is removed.
 //
 //   - value: T
 //   - num: int (at least 0)
@@ -1040,7 +1040,7 @@ func Unpack(s *Scope, value Output, num int64, attrs ...attr.Attr) (output []Out
 	return s.add("Unpack", need{"num": num}, attrs, value).OutputList(0)
 }
 
-// UnravelIndex gives the coordinates of elements that are numbered.
+// UnravelIndex converts flat indices to coordinates.
 //
 //   - indices: Tidx
 //   - dims: Tidx
@@ -1050,7 +1050,7 @@ func UnravelIndex(s *Scope, indices, dims Output) (output Output) {
 	return s.add("UnravelIndex", nil, nil, indices, dims).argument(0)
 }
 
-// UpperBound finds for each value the first place in its sorted row that is above it.
+// UpperBound returns for each value the first index in its sorted row whose element is greater.
 //
 //   - sortedInputs: T
 //   - values: T
@@ -1060,7 +1060,7 @@ func UpperBound(s *Scope, sortedInputs, values Output, attrs ...attr.Attr) (outp
 	return s.add("UpperBound", nil, attrs, sortedInputs, values).argument(0)
 }
 
-// Where gives the coordinates of the elements that are not zero.
+// Where returns the coordinates of the nonzero elements.
 //
 //   - input: T
 //   - returns index: int64
@@ -1069,7 +1069,7 @@ func Where(s *Scope, input Output) (index Output) {
 	return s.add("Where", nil, nil, input).argument(0)
 }
 
-// ZerosLike makes a tensor of zeros with the argument's shape.
+// ZerosLike returns a tensor of zeros with the shape of x.
 //
 //   - x: T
 //   - returns y: T

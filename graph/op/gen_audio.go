@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-run/troupe/graph/op/attr"
 )
 
-// AudioSpectrogram gives the power of each frequency in windows of sound.
+// AudioSpectrogram computes spectrograms of audio.
 //
 //   - input: float
 //   - windowSize: int
@@ -17,7 +17,7 @@ func AudioSpectrogram(s *Scope, input Output, windowSize, stride int64, attrs ..
 	return s.add("AudioSpectrogram", need{"window_size": windowSize, "stride": stride}, attrs, input).argument(0)
 }
 
-// DecodeWav reads a WAV file.
+// DecodeWav decodes a WAV file.
 //
 //   - contents: string
 //   - returns audio: float
@@ -29,7 +29,7 @@ func DecodeWav(s *Scope, contents Output, attrs ...attr.Attr) (audio, sampleRate
 	return added.Output(0), added.Output(1)
 }
 
-// EncodeWav writes a WAV file.
+// EncodeWav encodes audio as a WAV file.
 //
 //   - audio: float
 //   - sampleRate: int32
@@ -38,7 +38,7 @@ func EncodeWav(s *Scope, audio, sampleRate Output) (contents Output) {
 	return s.add("EncodeWav", nil, nil, audio, sampleRate).argument(0)
 }
 
-// Mfcc gives the mel-frequency cepstral coefficients of spectra.
+// Mfcc computes the mel-frequency cepstral coefficients of spectrograms.
 //
 //   - spectrogram: float
 //   - sampleRate: int32

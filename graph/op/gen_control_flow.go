@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Abort ends the process.
+// Abort fails the step.
 //
 //   - attr.ErrorMsg: string; default ""
 //   - attr.ExitWithoutError: bool; default false
@@ -16,20 +16,20 @@ func Abort(s *Scope, attrs ...attr.Attr) *Operation {
 	return s.add("Abort", nil, attrs)
 }
 
-// ControlTrigger does nothing, when all that it waits for was done or was dead.
+// ControlTrigger does nothing, but runs even if its control inputs are dead.
 func ControlTrigger(s *Scope) *Operation {
 	return s.add("ControlTrigger", nil, nil)
 }
 
-// DeviceIndex gives the place of the step's device in a list.
+// DeviceIndex returns the index of the device's type in a list.
 //
-//   - deviceNames: a list of string
+//   - deviceNames: a list of strings
 //   - returns index: int32
 func DeviceIndex(s *Scope, deviceNames []string) (index Output) {
 	return s.add("DeviceIndex", need{"device_names": deviceNames}, nil).argument(0)
 }
 
-// Enter lets a tensor into a loop's frame.
+// Enter forwards a tensor into a loop's frame.
 //
 //   - data: T
 //   - frameName: string
@@ -40,7 +40,7 @@ func Enter(s *Scope, data Output, frameName string, attrs ...attr.Attr) (output 
 	return s.add("Enter", need{"frame_name": frameName}, attrs, data).argument(0)
 }
 
-// Exit lets a tensor out of a loop's frame.
+// Exit forwards a tensor out of a loop's frame.
 //
 //   - data: T
 //   - returns output: T
@@ -48,7 +48,7 @@ func Exit(s *Scope, data Output) (output Output) {
 	return s.add("Exit", nil, nil, data).argument(0)
 }
 
-// FakeParam stands for a value that a branch does not have.
+// FakeParam stands in for an output of a branch that is not taken.
 //
 //   - dtype: type
 //   - shape: shape
@@ -57,19 +57,19 @@ func FakeParam(s *Scope, dtype tensor.DType, shape shape.Shape) (output Output) 
 	return s.add("FakeParam", need{"dtype": dtype, "shape": shape}, nil).argument(0)
 }
 
-// For runs a function for each number of a range.
+// For calls a function for each index in a range.
 //
 //   - start: int32
 //   - limit: int32
 //   - delta: int32
-//   - input: tensors of the types T
+//   - input: tensors of types T
 //   - body: function
-//   - returns output: tensors of the types T
+//   - returns output: tensors of types T
 func For(s *Scope, start, limit, delta Output, input []Output, body Func) (output []Output) {
 	return s.add("For", need{"body": body}, nil, start, limit, delta, List(input)).OutputList(0)
 }
 
-// LoopCond hands on a loop's condition.
+// LoopCond forwards a loop's condition.
 //
 //   - input: bool
 //   - returns output: bool
@@ -77,7 +77,7 @@ func LoopCond(s *Scope, input Output) (output Output) {
 	return s.add("LoopCond", nil, nil, input).argument(0)
 }
 
-// Merge hands on the first of its inputs that is alive.
+// Merge forwards the first live input and returns its index.
 //
 //   - inputs: tensors of type T
 //   - returns output: T
@@ -87,7 +87,7 @@ func Merge(s *Scope, inputs []Output) (output, valueIndex Output) {
 	return added.Output(0), added.Output(1)
 }
 
-// NextIteration hands a tensor to the next round of a loop.
+// NextIteration forwards a tensor to the next iteration of a loop.
 //
 //   - data: T
 //   - returns output: T
@@ -95,17 +95,17 @@ func NextIteration(s *Scope, data Output) (output Output) {
 	return s.add("NextIteration", nil, nil, data).argument(0)
 }
 
-// NoOp does nothing, after all that it waits for.
+// NoOp does nothing, once its control inputs have run.
 func NoOp(s *Scope) *Operation {
 	return s.add("NoOp", nil, nil)
 }
 
-// PartitionedCall calls a function without effects, whose parts run on the devices that they ask for.
+// PartitionedCall calls a function without side effects, whose parts run on the devices they request.
 //
-//   - args: tensors of the types Tin
-//   - tout: a list of type (at least 0)
+//   - args: tensors of types Tin
+//   - tout: a list of types
 //   - f: function
-//   - returns output: tensors of the types Tout
+//   - returns output: tensors of types Tout
 //   - attr.Config: string; default ""
 //   - attr.ConfigProto: string; default ""
 //   - attr.ExecutorType: string; default ""
@@ -113,7 +113,7 @@ func PartitionedCall(s *Scope, args []Output, tout []tensor.DType, f Func, attrs
 	return s.add("PartitionedCall", need{"Tout": tout, "f": f}, attrs, List(args)).OutputList(0)
 }
 
-// RefEnter lets a reference into a loop's frame.
+// RefEnter forwards a reference into a loop's frame.
 //
 //   - data: a reference to a variable of type T
 //   - frameName: string
@@ -124,7 +124,7 @@ func RefEnter(s *Scope, data Output, frameName string, attrs ...attr.Attr) (outp
 	return s.add("RefEnter", need{"frame_name": frameName}, attrs, data).argument(0)
 }
 
-// RefExit lets a reference out of a loop's frame.
+// RefExit forwards a reference out of a loop's frame.
 //
 //   - data: a reference to a variable of type T
 //   - returns output: a reference to a variable of type T
@@ -132,7 +132,7 @@ func RefExit(s *Scope, data Output) (output Output) {
 	return s.add("RefExit", nil, nil, data).argument(0)
 }
 
-// RefMerge hands on the first of its references that is alive.
+// RefMerge forwards the first live reference and returns its index.
 //
 //   - inputs: tensors of type T
 //   - returns output: a reference to a variable of type T
@@ -142,7 +142,7 @@ func RefMerge(s *Scope, inputs []Output) (output, valueIndex Output) {
 	return added.Output(0), added.Output(1)
 }
 
-// RefNextIteration hands a reference to the next round of a loop.
+// RefNextIteration forwards a reference to the next iteration of a loop.
 //
 //   - data: a reference to a variable of type T
 //   - returns output: a reference to a variable of type T
@@ -150,7 +150,7 @@ func RefNextIteration(s *Scope, data Output) (output Output) {
 	return s.add("RefNextIteration", nil, nil, data).argument(0)
 }
 
-// RefSelect hands on the reference of an index.
+// RefSelect forwards the reference at an index.
 //
 //   - index: int32
 //   - inputs: tensors of type T
@@ -159,7 +159,7 @@ func RefSelect(s *Scope, index Output, inputs []Output) (output Output) {
 	return s.add("RefSelect", nil, nil, index, List(inputs)).argument(0)
 }
 
-// RefSwitch hands a reference to one of two outputs.
+// RefSwitch forwards a reference to one of two outputs; consumers of the other are dead.
 //
 //   - data: a reference to a variable of type T
 //   - pred: bool
@@ -173,20 +173,20 @@ func RefSwitch(s *Scope, data, pred Output) (outputFalse, outputTrue Output) {
 // RemoteCall calls a function on a device.
 //
 //   - target: string
-//   - args: tensors of the types Tin
-//   - tout: a list of type (at least 1)
+//   - args: tensors of types Tin
+//   - tout: a list of types (length at least 1)
 //   - f: function
-//   - returns output: tensors of the types Tout
+//   - returns output: tensors of types Tout
 func RemoteCall(s *Scope, target Output, args []Output, tout []tensor.DType, f Func) (output []Output) {
 	return s.add("RemoteCall", need{"Tout": tout, "f": f}, nil, target, List(args)).OutputList(0)
 }
 
-// StatefulPartitionedCall calls a function, whose parts run on the devices that they ask for.
+// StatefulPartitionedCall calls a function, whose parts run on the devices they request.
 //
-//   - args: tensors of the types Tin
-//   - tout: a list of type (at least 0)
+//   - args: tensors of types Tin
+//   - tout: a list of types
 //   - f: function
-//   - returns output: tensors of the types Tout
+//   - returns output: tensors of types Tout
 //   - attr.Config: string; default ""
 //   - attr.ConfigProto: string; default ""
 //   - attr.ExecutorType: string; default ""
@@ -194,7 +194,7 @@ func StatefulPartitionedCall(s *Scope, args []Output, tout []tensor.DType, f Fun
 	return s.add("StatefulPartitionedCall", need{"Tout": tout, "f": f}, attrs, List(args)).OutputList(0)
 }
 
-// Switch hands a tensor to one of two outputs; what depends on the other is dead.
+// Switch forwards a tensor to one of two outputs; consumers of the other are dead.
 //
 //   - data: T
 //   - pred: bool
@@ -207,15 +207,15 @@ func Switch(s *Scope, data, pred Output) (outputFalse, outputTrue Output) {
 
 // SymbolicGradient computes the gradients of a function.
 //
-//   - input: tensors of the types Tin
-//   - tout: a list of type (at least 1)
+//   - input: tensors of types Tin
+//   - tout: a list of types (length at least 1)
 //   - f: function
-//   - returns output: tensors of the types Tout
+//   - returns output: tensors of types Tout
 func SymbolicGradient(s *Scope, input []Output, tout []tensor.DType, f Func) (output []Output) {
 	return s.add("SymbolicGradient", need{"Tout": tout, "f": f}, nil, List(input)).OutputList(0)
 }
 
-// ToBool tells whether a tensor is true as Python sees it: not zero, or not empty.
+// ToBool reports whether a tensor is true in Python's sense: nonzero if scalar, nonempty otherwise.
 //
 //   - input: T
 //   - returns output: bool

@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// CSRSparseMatrixComponents gives the parts of one sparse matrix of a batch: where its rows begin, its columns, and its values.
+// CSRSparseMatrixComponents returns the row pointers, column indices and values of one matrix of a CSR batch.
 //
 //   - csrSparseMatrix: variant
 //   - index: int32
@@ -20,7 +20,7 @@ func CSRSparseMatrixComponents(s *Scope, csrSparseMatrix, index Output, kind ten
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// CSRSparseMatrixToDense gives a sparse matrix in compressed rows as a dense tensor.
+// CSRSparseMatrixToDense converts a CSR sparse matrix to a dense tensor.
 //
 //   - sparseInput: variant
 //   - kind: type, one of float, double, complex64, complex128
@@ -29,7 +29,7 @@ func CSRSparseMatrixToDense(s *Scope, sparseInput Output, kind tensor.DType) (de
 	return s.add("CSRSparseMatrixToDense", need{"type": kind}, nil, sparseInput).argument(0)
 }
 
-// CSRSparseMatrixToSparseTensor gives a sparse matrix in compressed rows as a sparse tensor.
+// CSRSparseMatrixToSparseTensor converts a CSR sparse matrix to a sparse tensor.
 //
 //   - sparseMatrix: variant
 //   - kind: type, one of float, double, complex64, complex128
@@ -41,7 +41,7 @@ func CSRSparseMatrixToSparseTensor(s *Scope, sparseMatrix Output, kind tensor.DT
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// DenseToCSRSparseMatrix compresses the rows of the elements of a dense tensor that indices name.
+// DenseToCSRSparseMatrix converts the elements of a dense tensor at the given indices to a CSR sparse matrix.
 //
 //   - denseInput: T
 //   - indices: int64
@@ -51,7 +51,7 @@ func DenseToCSRSparseMatrix(s *Scope, denseInput, indices Output) (sparseOutput 
 	return s.add("DenseToCSRSparseMatrix", nil, nil, denseInput, indices).argument(0)
 }
 
-// SparseMatrixMatMul multiplies a sparse matrix and a dense one.
+// SparseMatrixMatMul multiplies a sparse matrix by a dense one.
 //
 //   - a: variant
 //   - b: T
@@ -66,7 +66,7 @@ func SparseMatrixMatMul(s *Scope, a, b Output, attrs ...attr.Attr) (output Outpu
 	return s.add("SparseMatrixMatMul", nil, attrs, a, b).argument(0)
 }
 
-// SparseMatrixNNZ counts the elements of a sparse matrix.
+// SparseMatrixNNZ returns the number of stored elements of a sparse matrix.
 //
 //   - sparseMatrix: variant
 //   - returns nnz: int32
@@ -74,7 +74,7 @@ func SparseMatrixNNZ(s *Scope, sparseMatrix Output) (nnz Output) {
 	return s.add("SparseMatrixNNZ", nil, nil, sparseMatrix).argument(0)
 }
 
-// SparseMatrixOrderingAMD gives an order of the rows in which a factorization makes few new elements.
+// SparseMatrixOrderingAMD returns an ordering of rows and columns that reduces fill-in when the matrix is factored.
 //
 //   - input: variant
 //   - returns output: int32
@@ -82,7 +82,7 @@ func SparseMatrixOrderingAMD(s *Scope, input Output) (output Output) {
 	return s.add("SparseMatrixOrderingAMD", nil, nil, input).argument(0)
 }
 
-// SparseMatrixSparseCholesky gives the Cholesky factor of a sparse matrix, whose rows come in a given order.
+// SparseMatrixSparseCholesky computes the Cholesky factor of a sparse matrix that is permuted by the given ordering.
 //
 //   - input: variant
 //   - permutation: int32
@@ -106,7 +106,7 @@ func SparseMatrixSparseMatMul(s *Scope, a, b Output, kind tensor.DType, attrs ..
 	return s.add("SparseMatrixSparseMatMul", need{"type": kind}, attrs, a, b).argument(0)
 }
 
-// SparseMatrixTranspose exchanges the rows and columns of a sparse matrix.
+// SparseMatrixTranspose transposes a sparse matrix.
 //
 //   - input: variant
 //   - kind: type, one of float, double, complex64, complex128
@@ -116,7 +116,7 @@ func SparseMatrixTranspose(s *Scope, input Output, kind tensor.DType, attrs ...a
 	return s.add("SparseMatrixTranspose", need{"type": kind}, attrs, input).argument(0)
 }
 
-// SparseTensorToCSRSparseMatrix compresses the rows of a sparse tensor.
+// SparseTensorToCSRSparseMatrix converts a sparse tensor to a CSR sparse matrix.
 //
 //   - indices: int64
 //   - values: T

@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-run/troupe/graph/op/attr"
 )
 
-// CTCBeamSearchDecoder gives the likeliest sequences of labels, by a search that keeps the best prefixes.
+// CTCBeamSearchDecoder decodes the likeliest label sequences by beam search.
 //
 //   - inputs: T
 //   - sequenceLength: int32
@@ -23,7 +23,7 @@ func CTCBeamSearchDecoder(s *Scope, inputs, sequenceLength Output, beamWidth, to
 	return added.OutputList(0), added.OutputList(1), added.OutputList(2), added.argument(3)
 }
 
-// CTCGreedyDecoder gives the labels of the likeliest class of each step.
+// CTCGreedyDecoder decodes the labels of the likeliest class at each step.
 //
 //   - inputs: T
 //   - sequenceLength: int32
@@ -39,7 +39,7 @@ func CTCGreedyDecoder(s *Scope, inputs, sequenceLength Output, attrs ...attr.Att
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3)
 }
 
-// CTCLoss gives the loss of connectionist temporal classification, and its gradient.
+// CTCLoss computes the connectionist temporal classification loss and its gradient.
 //
 //   - inputs: T
 //   - labelsIndices: int64

@@ -8,19 +8,19 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// AnonymousIterator makes an iterator that ends with the step.
+// AnonymousIterator creates an unnamed iterator that ends with the step.
 //
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: resource
 func AnonymousIterator(s *Scope, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("AnonymousIterator", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil).argument(0)
 }
 
-// AnonymousIteratorV2 makes an iterator that ends with the step, and what deletes it before.
+// AnonymousIteratorV2 creates an unnamed iterator that ends with the step, and its deleter.
 //
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: resource
 //   - returns deleter: variant
 func AnonymousIteratorV2(s *Scope, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle, deleter Output) {
@@ -28,16 +28,16 @@ func AnonymousIteratorV2(s *Scope, outputTypes []tensor.DType, outputShapes []sh
 	return added.Output(0), added.Output(1)
 }
 
-// AnonymousIteratorV3 makes an iterator that ends with the step.
+// AnonymousIteratorV3 creates an unnamed iterator that ends with the step.
 //
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: resource
 func AnonymousIteratorV3(s *Scope, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("AnonymousIteratorV3", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil).argument(0)
 }
 
-// AnonymousMemoryCache makes the memory of a cache that ends with the step.
+// AnonymousMemoryCache creates a memory cache that ends with the step, and its deleter.
 //
 //   - returns handle: resource
 //   - returns deleter: variant
@@ -46,11 +46,11 @@ func AnonymousMemoryCache(s *Scope) (handle, deleter Output) {
 	return added.Output(0), added.Output(1)
 }
 
-// AnonymousMultiDeviceIterator makes a multi-device iterator that ends with the step, and what deletes it before.
+// AnonymousMultiDeviceIterator creates a multi-device iterator that ends with the step, and its deleter.
 //
-//   - devices: a list of string (at least 1)
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - devices: a list of strings (length at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: resource
 //   - returns deleter: variant
 func AnonymousMultiDeviceIterator(s *Scope, devices []string, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle, deleter Output) {
@@ -58,17 +58,17 @@ func AnonymousMultiDeviceIterator(s *Scope, devices []string, outputTypes []tens
 	return added.Output(0), added.Output(1)
 }
 
-// AnonymousMultiDeviceIteratorV3 makes a multi-device iterator that ends with the step.
+// AnonymousMultiDeviceIteratorV3 creates a multi-device iterator that ends with the step.
 //
-//   - devices: a list of string (at least 1)
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - devices: a list of strings (length at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: resource
 func AnonymousMultiDeviceIteratorV3(s *Scope, devices []string, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("AnonymousMultiDeviceIteratorV3", need{"devices": devices, "output_types": outputTypes, "output_shapes": outputShapes}, nil).argument(0)
 }
 
-// AnonymousRandomSeedGenerator makes a source of seeds that ends with the step.
+// AnonymousRandomSeedGenerator creates a seed generator that ends with the step, and its deleter.
 //
 //   - seed: int64
 //   - seed2: int64
@@ -79,7 +79,7 @@ func AnonymousRandomSeedGenerator(s *Scope, seed, seed2 Output) (handle, deleter
 	return added.Output(0), added.Output(1)
 }
 
-// AnonymousSeedGenerator makes a source of seeds, of new or always the same ones, that ends with the step.
+// AnonymousSeedGenerator creates a seed generator, which may repeat its seeds, that ends with the step, and its deleter.
 //
 //   - seed: int64
 //   - seed2: int64
@@ -91,46 +91,46 @@ func AnonymousSeedGenerator(s *Scope, seed, seed2, reshuffle Output) (handle, de
 	return added.Output(0), added.Output(1)
 }
 
-// AssertCardinalityDataset gives the elements of a dataset, and fails where they are not as many as is said.
+// AssertCardinalityDataset returns the elements of a dataset and fails unless it has the given number of elements.
 //
 //   - inputDataset: variant
 //   - cardinality: int64
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func AssertCardinalityDataset(s *Scope, inputDataset, cardinality Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("AssertCardinalityDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, cardinality).argument(0)
 }
 
-// AssertNextDataset gives the elements of a dataset, and fails where the stages after it are not those that are said.
+// AssertNextDataset returns the elements of a dataset and fails unless the given stages follow it.
 //
 //   - inputDataset: variant
 //   - transformations: string
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func AssertNextDataset(s *Scope, inputDataset, transformations Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("AssertNextDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, transformations).argument(0)
 }
 
-// AssertPrevDataset gives the elements of a dataset, and fails where the datasets before it are not those that are said.
+// AssertPrevDataset returns the elements of a dataset and fails unless the given stages precede it.
 //
 //   - inputDataset: variant
 //   - transformations: string
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func AssertPrevDataset(s *Scope, inputDataset, transformations Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("AssertPrevDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, transformations).argument(0)
 }
 
-// AutoShardDataset gives a worker's part of a pipeline: of its files, of its elements, or where it says.
+// AutoShardDataset returns a worker's shard of a pipeline: of its files, of its elements, or as the pipeline hints.
 //
 //   - inputDataset: variant
 //   - numWorkers: int64
 //   - index: int64
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.AutoShardPolicy: int; default 0
 //   - attr.NumReplicas: int; default 0
@@ -138,25 +138,25 @@ func AutoShardDataset(s *Scope, inputDataset, numWorkers, index Output, outputTy
 	return s.add("AutoShardDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, numWorkers, index).argument(0)
 }
 
-// BatchDataset stacks so many elements at a time.
+// BatchDataset groups consecutive elements into batches.
 //
 //   - inputDataset: variant
 //   - batchSize: int64
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Metadata: string; default ""
 func BatchDataset(s *Scope, inputDataset, batchSize Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("BatchDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, batchSize).argument(0)
 }
 
-// BatchDatasetV2 stacks so many elements at a time, and may leave out a last batch that is not full.
+// BatchDatasetV2 groups consecutive elements into batches, and may drop an incomplete last batch.
 //
 //   - inputDataset: variant
 //   - batchSize: int64
 //   - dropRemainder: bool
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.ParallelCopy: bool; default false
 //   - attr.Metadata: string; default ""
@@ -164,18 +164,18 @@ func BatchDatasetV2(s *Scope, inputDataset, batchSize, dropRemainder Output, out
 	return s.add("BatchDatasetV2", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, batchSize, dropRemainder).argument(0)
 }
 
-// BytesProducedStatsDataset gives the elements of a dataset, and measures how large they are.
+// BytesProducedStatsDataset returns the elements of a dataset and records their sizes.
 //
 //   - inputDataset: variant
 //   - tag: string
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func BytesProducedStatsDataset(s *Scope, inputDataset, tag Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("BytesProducedStatsDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, tag).argument(0)
 }
 
-// CSVDataset gives the records of CSV files.
+// CSVDataset returns the records of CSV files.
 //
 //   - filenames: string
 //   - compressionType: string
@@ -185,15 +185,15 @@ func BytesProducedStatsDataset(s *Scope, inputDataset, tag Output, outputTypes [
 //   - useQuoteDelim: bool
 //   - naValue: string
 //   - selectCols: int64
-//   - recordDefaults: tensors of the types output_types
-//   - outputShapes: a list of shape (at least 1)
+//   - recordDefaults: tensors of types output_types
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - output_types is one of float, double, int32, int64, string
 func CSVDataset(s *Scope, filenames, compressionType, bufferSize, header, fieldDelim, useQuoteDelim, naValue, selectCols Output, recordDefaults []Output, outputShapes []shape.Shape) (handle Output) {
 	return s.add("CSVDataset", need{"output_shapes": outputShapes}, nil, filenames, compressionType, bufferSize, header, fieldDelim, useQuoteDelim, naValue, selectCols, List(recordDefaults)).argument(0)
 }
 
-// CSVDatasetV2 gives the records of CSV files, of which columns may be left out.
+// CSVDatasetV2 returns the records of CSV files, and may exclude columns.
 //
 //   - filenames: string
 //   - compressionType: string
@@ -203,76 +203,76 @@ func CSVDataset(s *Scope, filenames, compressionType, bufferSize, header, fieldD
 //   - useQuoteDelim: bool
 //   - naValue: string
 //   - selectCols: int64
-//   - recordDefaults: tensors of the types output_types
+//   - recordDefaults: tensors of types output_types
 //   - excludeCols: int64
-//   - outputShapes: a list of shape (at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - output_types is one of float, double, int32, int64, string
 func CSVDatasetV2(s *Scope, filenames, compressionType, bufferSize, header, fieldDelim, useQuoteDelim, naValue, selectCols Output, recordDefaults []Output, excludeCols Output, outputShapes []shape.Shape) (handle Output) {
 	return s.add("CSVDatasetV2", need{"output_shapes": outputShapes}, nil, filenames, compressionType, bufferSize, header, fieldDelim, useQuoteDelim, naValue, selectCols, List(recordDefaults), excludeCols).argument(0)
 }
 
-// CacheDataset keeps the elements in memory or in files, and gives those when it is iterated over again.
+// CacheDataset caches the elements in memory or files during the first iteration.
 //
 //   - inputDataset: variant
 //   - filename: string
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Metadata: string; default ""
 func CacheDataset(s *Scope, inputDataset, filename Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("CacheDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, filename).argument(0)
 }
 
-// CacheDatasetV2 keeps the elements in a memory that is a resource, or in files.
+// CacheDatasetV2 caches the elements in a memory resource or in files during the first iteration.
 //
 //   - inputDataset: variant
 //   - filename: string
 //   - cache: resource
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Metadata: string; default ""
 func CacheDatasetV2(s *Scope, inputDataset, filename, cache Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("CacheDatasetV2", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, filename, cache).argument(0)
 }
 
-// ChooseFastestBranchDataset gives what the fastest of several functions makes of a dataset.
+// ChooseFastestBranchDataset applies the fastest of several functions to a dataset.
 //
 //   - inputDataset: variant
 //   - ratioNumerator: int64
 //   - ratioDenominator: int64
-//   - otherArguments: tensors of the types Targuments
+//   - otherArguments: tensors of types Targuments
 //   - numElementsPerBranch: int (at least 1)
-//   - branches: a list of function (at least 1)
-//   - otherArgumentsLengths: a list of int (at least 1)
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - branches: a list of functions (length at least 1)
+//   - otherArgumentsLengths: a list of ints (length at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func ChooseFastestBranchDataset(s *Scope, inputDataset, ratioNumerator, ratioDenominator Output, otherArguments []Output, numElementsPerBranch int64, branches []Func, otherArgumentsLengths []int64, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("ChooseFastestBranchDataset", need{"num_elements_per_branch": numElementsPerBranch, "branches": branches, "other_arguments_lengths": otherArgumentsLengths, "output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, ratioNumerator, ratioDenominator, List(otherArguments)).argument(0)
 }
 
-// ChooseFastestDataset gives the elements of the fastest of several datasets that have the same.
+// ChooseFastestDataset returns the elements of the fastest of several equivalent datasets.
 //
 //   - inputDatasets: tensors of type variant
 //   - numExperiments: int
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func ChooseFastestDataset(s *Scope, inputDatasets []Output, numExperiments int64, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("ChooseFastestDataset", need{"num_experiments": numExperiments, "output_types": outputTypes, "output_shapes": outputShapes}, nil, List(inputDatasets)).argument(0)
 }
 
-// CompressElement makes one compressed value of the tensors of an element.
+// CompressElement compresses the tensors of an element into one variant.
 //
-//   - components: tensors of the types input_types
+//   - components: tensors of types input_types
 //   - returns compressed: variant
 func CompressElement(s *Scope, components []Output) (compressed Output) {
 	return s.add("CompressElement", nil, nil, List(components)).argument(0)
 }
 
-// ComputeBatchSize gives the size of a dataset's batches, -1 where it is not known.
+// ComputeBatchSize returns the size of a dataset's batches, or -1 if it is unknown.
 //
 //   - inputDataset: variant
 //   - returns batchSize: int64
@@ -280,19 +280,19 @@ func ComputeBatchSize(s *Scope, inputDataset Output) (batchSize Output) {
 	return s.add("ComputeBatchSize", nil, nil, inputDataset).argument(0)
 }
 
-// ConcatenateDataset gives the elements of one dataset, then those of another.
+// ConcatenateDataset returns the elements of one dataset, followed by those of another.
 //
 //   - inputDataset: variant
 //   - anotherDataset: variant
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Metadata: string; default ""
 func ConcatenateDataset(s *Scope, inputDataset, anotherDataset Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("ConcatenateDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, anotherDataset).argument(0)
 }
 
-// DatasetCardinality gives the number of elements, -1 where it is infinite, -2 where it is not known.
+// DatasetCardinality returns the number of elements, -1 if it is infinite, or -2 if it is unknown.
 //
 //   - inputDataset: variant
 //   - returns cardinality: int64
@@ -301,7 +301,7 @@ func DatasetCardinality(s *Scope, inputDataset Output, attrs ...attr.Attr) (card
 	return s.add("DatasetCardinality", nil, attrs, inputDataset).argument(0)
 }
 
-// DatasetFingerprint gives a number that datasets of the same elements share.
+// DatasetFingerprint returns a number that is equal for datasets with equal elements.
 //
 //   - inputDataset: variant
 //   - returns fingerprint: uint64
@@ -309,7 +309,7 @@ func DatasetFingerprint(s *Scope, inputDataset Output) (fingerprint Output) {
 	return s.add("DatasetFingerprint", nil, nil, inputDataset).argument(0)
 }
 
-// DatasetFromGraph makes a dataset of its graph.
+// DatasetFromGraph creates a dataset from its serialized graph.
 //
 //   - graphDef: string
 //   - returns handle: variant
@@ -317,18 +317,18 @@ func DatasetFromGraph(s *Scope, graphDef Output) (handle Output) {
 	return s.add("DatasetFromGraph", nil, nil, graphDef).argument(0)
 }
 
-// DatasetToGraph gives the graph of a dataset, serialized.
+// DatasetToGraph returns the serialized graph of a dataset.
 //
 //   - inputDataset: variant
 //   - returns graph: string
-//   - attr.StatefulWhitelist: a list of string (at least 0); default empty
+//   - attr.StatefulWhitelist: a list of strings; default empty
 //   - attr.AllowStateful: bool; default false
 //   - attr.StripDeviceAssignment: bool; default false
 func DatasetToGraph(s *Scope, inputDataset Output, attrs ...attr.Attr) (graph Output) {
 	return s.add("DatasetToGraph", nil, attrs, inputDataset).argument(0)
 }
 
-// DatasetToGraphV2 gives the graph of a dataset, serialized.
+// DatasetToGraphV2 returns the serialized graph of a dataset.
 //
 //   - inputDataset: variant
 //   - returns graph: string
@@ -338,12 +338,12 @@ func DatasetToGraphV2(s *Scope, inputDataset Output, attrs ...attr.Attr) (graph 
 	return s.add("DatasetToGraphV2", nil, attrs, inputDataset).argument(0)
 }
 
-// DatasetToSingleElement gives the only element of a dataset.
+// DatasetToSingleElement returns the only element of a dataset.
 //
 //   - dataset: variant
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
-//   - returns components: tensors of the types output_types
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
+//   - returns components: tensors of types output_types
 //   - attr.Metadata: string; default ""
 func DatasetToSingleElement(s *Scope, dataset Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (components []Output) {
 	return s.add("DatasetToSingleElement", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, dataset).OutputList(0)
@@ -366,7 +366,7 @@ func DeleteIterator(s *Scope, handle, deleter Output) *Operation {
 	return s.add("DeleteIterator", nil, nil, handle, deleter)
 }
 
-// DeleteMemoryCache deletes the memory of a cache.
+// DeleteMemoryCache deletes a memory cache.
 //
 //   - handle: resource
 //   - deleter: variant
@@ -383,7 +383,7 @@ func DeleteMultiDeviceIterator(s *Scope, multiDeviceIterator Output, iterators [
 	return s.add("DeleteMultiDeviceIterator", nil, nil, multiDeviceIterator, List(iterators), deleter)
 }
 
-// DeleteRandomSeedGenerator deletes a source of seeds.
+// DeleteRandomSeedGenerator deletes a seed generator.
 //
 //   - handle: resource
 //   - deleter: variant
@@ -391,7 +391,7 @@ func DeleteRandomSeedGenerator(s *Scope, handle, deleter Output) *Operation {
 	return s.add("DeleteRandomSeedGenerator", nil, nil, handle, deleter)
 }
 
-// DeleteSeedGenerator deletes a source of seeds.
+// DeleteSeedGenerator deletes a seed generator.
 //
 //   - handle: resource
 //   - deleter: variant
@@ -399,19 +399,19 @@ func DeleteSeedGenerator(s *Scope, handle, deleter Output) *Operation {
 	return s.add("DeleteSeedGenerator", nil, nil, handle, deleter)
 }
 
-// DenseToSparseBatchDataset makes sparse tensors of so many elements at a time.
+// DenseToSparseBatchDataset groups consecutive elements into sparse tensors.
 //
 //   - inputDataset: variant
 //   - batchSize: int64
 //   - rowShape: int64
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func DenseToSparseBatchDataset(s *Scope, inputDataset, batchSize, rowShape Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("DenseToSparseBatchDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, batchSize, rowShape).argument(0)
 }
 
-// DeserializeIterator makes an iterator go on where it was when SerializeIterator saved it.
+// DeserializeIterator restores an iterator to the position saved by SerializeIterator.
 //
 //   - resourceHandle: resource
 //   - serialized: variant
@@ -419,75 +419,75 @@ func DeserializeIterator(s *Scope, resourceHandle, serialized Output) *Operation
 	return s.add("DeserializeIterator", nil, nil, resourceHandle, serialized)
 }
 
-// DirectedInterleaveDataset gives elements of several datasets, in the order that a dataset of numbers says.
+// DirectedInterleaveDataset returns elements of several datasets, selected by a dataset of indices.
 //
 //   - selectorInputDataset: variant
 //   - dataInputDatasets: tensors of type variant
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.StopOnEmptyDataset: bool; default false
 func DirectedInterleaveDataset(s *Scope, selectorInputDataset Output, dataInputDatasets []Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("DirectedInterleaveDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, selectorInputDataset, List(dataInputDatasets)).argument(0)
 }
 
-// DummyIterationCounter gives the handle of a counter that is not there.
+// DummyIterationCounter returns a handle that refers to no iteration counter.
 //
 //   - returns handle: resource
 func DummyIterationCounter(s *Scope) (handle Output) {
 	return s.add("DummyIterationCounter", nil, nil).argument(0)
 }
 
-// DummyMemoryCache gives the handle of a memory that is not there.
+// DummyMemoryCache returns a handle that refers to no memory cache.
 //
 //   - returns handle: resource
 func DummyMemoryCache(s *Scope) (handle Output) {
 	return s.add("DummyMemoryCache", nil, nil).argument(0)
 }
 
-// DummySeedGenerator gives the handle of a source of seeds that is not there.
+// DummySeedGenerator returns a handle that refers to no seed generator.
 //
 //   - returns handle: resource
 func DummySeedGenerator(s *Scope) (handle Output) {
 	return s.add("DummySeedGenerator", nil, nil).argument(0)
 }
 
-// ExperimentalAssertNextDataset gives the elements of a dataset, and fails where the stages after it are not those that are said.
+// ExperimentalAssertNextDataset returns the elements of a dataset and fails unless the given stages follow it.
 //
 //   - inputDataset: variant
 //   - transformations: string
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func ExperimentalAssertNextDataset(s *Scope, inputDataset, transformations Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("ExperimentalAssertNextDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, transformations).argument(0)
 }
 
-// ExperimentalAutoShardDataset gives a worker's part of a pipeline: of its files, of its elements, or where it says.
+// ExperimentalAutoShardDataset returns a worker's shard of a pipeline: of its files, of its elements, or as the pipeline hints.
 //
 //   - inputDataset: variant
 //   - numWorkers: int64
 //   - index: int64
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.AutoShardPolicy: int; default 0
 func ExperimentalAutoShardDataset(s *Scope, inputDataset, numWorkers, index Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("ExperimentalAutoShardDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, numWorkers, index).argument(0)
 }
 
-// ExperimentalBytesProducedStatsDataset gives the elements of a dataset, and measures how large they are.
+// ExperimentalBytesProducedStatsDataset returns the elements of a dataset and records their sizes.
 //
 //   - inputDataset: variant
 //   - tag: string
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func ExperimentalBytesProducedStatsDataset(s *Scope, inputDataset, tag Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("ExperimentalBytesProducedStatsDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, tag).argument(0)
 }
 
-// ExperimentalCSVDataset gives the records of CSV files.
+// ExperimentalCSVDataset returns the records of CSV files.
 //
 //   - filenames: string
 //   - compressionType: string
@@ -497,26 +497,26 @@ func ExperimentalBytesProducedStatsDataset(s *Scope, inputDataset, tag Output, o
 //   - useQuoteDelim: bool
 //   - naValue: string
 //   - selectCols: int64
-//   - recordDefaults: tensors of the types output_types
-//   - outputShapes: a list of shape (at least 1)
+//   - recordDefaults: tensors of types output_types
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - output_types is one of float, double, int32, int64, string
 func ExperimentalCSVDataset(s *Scope, filenames, compressionType, bufferSize, header, fieldDelim, useQuoteDelim, naValue, selectCols Output, recordDefaults []Output, outputShapes []shape.Shape) (handle Output) {
 	return s.add("ExperimentalCSVDataset", need{"output_shapes": outputShapes}, nil, filenames, compressionType, bufferSize, header, fieldDelim, useQuoteDelim, naValue, selectCols, List(recordDefaults)).argument(0)
 }
 
-// ExperimentalChooseFastestDataset gives the elements of the fastest of several datasets that have the same.
+// ExperimentalChooseFastestDataset returns the elements of the fastest of several equivalent datasets.
 //
 //   - inputDatasets: tensors of type variant
 //   - numExperiments: int
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func ExperimentalChooseFastestDataset(s *Scope, inputDatasets []Output, numExperiments int64, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("ExperimentalChooseFastestDataset", need{"num_experiments": numExperiments, "output_types": outputTypes, "output_shapes": outputShapes}, nil, List(inputDatasets)).argument(0)
 }
 
-// ExperimentalDatasetCardinality gives the number of elements, -1 where it is infinite, -2 where it is not known.
+// ExperimentalDatasetCardinality returns the number of elements, -1 if it is infinite, or -2 if it is unknown.
 //
 //   - inputDataset: variant
 //   - returns cardinality: int64
@@ -533,75 +533,75 @@ func ExperimentalDatasetToTFRecord(s *Scope, inputDataset, filename, compression
 	return s.add("ExperimentalDatasetToTFRecord", nil, nil, inputDataset, filename, compressionType)
 }
 
-// ExperimentalDenseToSparseBatchDataset makes sparse tensors of so many elements at a time.
+// ExperimentalDenseToSparseBatchDataset groups consecutive elements into sparse tensors.
 //
 //   - inputDataset: variant
 //   - batchSize: int64
 //   - rowShape: int64
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func ExperimentalDenseToSparseBatchDataset(s *Scope, inputDataset, batchSize, rowShape Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("ExperimentalDenseToSparseBatchDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, batchSize, rowShape).argument(0)
 }
 
-// ExperimentalDirectedInterleaveDataset gives elements of several datasets, in the order that a dataset of numbers says.
+// ExperimentalDirectedInterleaveDataset returns elements of several datasets, selected by a dataset of indices.
 //
 //   - selectorInputDataset: variant
 //   - dataInputDatasets: tensors of type variant
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func ExperimentalDirectedInterleaveDataset(s *Scope, selectorInputDataset Output, dataInputDatasets []Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("ExperimentalDirectedInterleaveDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, selectorInputDataset, List(dataInputDatasets)).argument(0)
 }
 
-// ExperimentalGroupByReducerDataset folds the elements of each key by a function.
+// ExperimentalGroupByReducerDataset reduces the elements of each key with a function.
 //
 //   - inputDataset: variant
-//   - keyFuncOtherArguments: tensors of the types Tkey_func_other_arguments
-//   - initFuncOtherArguments: tensors of the types Tinit_func_other_arguments
-//   - reduceFuncOtherArguments: tensors of the types Treduce_func_other_arguments
-//   - finalizeFuncOtherArguments: tensors of the types Tfinalize_func_other_arguments
+//   - keyFuncOtherArguments: tensors of types Tkey_func_other_arguments
+//   - initFuncOtherArguments: tensors of types Tinit_func_other_arguments
+//   - reduceFuncOtherArguments: tensors of types Treduce_func_other_arguments
+//   - finalizeFuncOtherArguments: tensors of types Tfinalize_func_other_arguments
 //   - keyFunc: function
 //   - initFunc: function
 //   - reduceFunc: function
 //   - finalizeFunc: function
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func ExperimentalGroupByReducerDataset(s *Scope, inputDataset Output, keyFuncOtherArguments, initFuncOtherArguments, reduceFuncOtherArguments, finalizeFuncOtherArguments []Output, keyFunc, initFunc, reduceFunc, finalizeFunc Func, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("ExperimentalGroupByReducerDataset", need{"key_func": keyFunc, "init_func": initFunc, "reduce_func": reduceFunc, "finalize_func": finalizeFunc, "output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, List(keyFuncOtherArguments), List(initFuncOtherArguments), List(reduceFuncOtherArguments), List(finalizeFuncOtherArguments)).argument(0)
 }
 
-// ExperimentalGroupByWindowDataset groups elements by a key, and gives what a function makes of each group of a size.
+// ExperimentalGroupByWindowDataset groups elements by key into windows and applies a function to each window.
 //
 //   - inputDataset: variant
-//   - keyFuncOtherArguments: tensors of the types Tkey_func_other_arguments
-//   - reduceFuncOtherArguments: tensors of the types Treduce_func_other_arguments
-//   - windowSizeFuncOtherArguments: tensors of the types Twindow_size_func_other_arguments
+//   - keyFuncOtherArguments: tensors of types Tkey_func_other_arguments
+//   - reduceFuncOtherArguments: tensors of types Treduce_func_other_arguments
+//   - windowSizeFuncOtherArguments: tensors of types Twindow_size_func_other_arguments
 //   - keyFunc: function
 //   - reduceFunc: function
 //   - windowSizeFunc: function
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func ExperimentalGroupByWindowDataset(s *Scope, inputDataset Output, keyFuncOtherArguments, reduceFuncOtherArguments, windowSizeFuncOtherArguments []Output, keyFunc, reduceFunc, windowSizeFunc Func, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("ExperimentalGroupByWindowDataset", need{"key_func": keyFunc, "reduce_func": reduceFunc, "window_size_func": windowSizeFunc, "output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, List(keyFuncOtherArguments), List(reduceFuncOtherArguments), List(windowSizeFuncOtherArguments)).argument(0)
 }
 
-// ExperimentalIgnoreErrorsDataset gives the elements of a dataset without those that fail.
+// ExperimentalIgnoreErrorsDataset returns the elements of a dataset and skips those that fail.
 //
 //   - inputDataset: variant
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.LogWarning: bool; default false
 func ExperimentalIgnoreErrorsDataset(s *Scope, inputDataset Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("ExperimentalIgnoreErrorsDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset).argument(0)
 }
 
-// ExperimentalIteratorGetDevice gives the name of the device that an iterator is on.
+// ExperimentalIteratorGetDevice returns the name of an iterator's device.
 //
 //   - resource: resource
 //   - returns device: string
@@ -609,40 +609,40 @@ func ExperimentalIteratorGetDevice(s *Scope, resource Output) (device Output) {
 	return s.add("ExperimentalIteratorGetDevice", nil, nil, resource).argument(0)
 }
 
-// ExperimentalLatencyStatsDataset gives the elements of a dataset, and measures how long they take.
+// ExperimentalLatencyStatsDataset returns the elements of a dataset and records their latency.
 //
 //   - inputDataset: variant
 //   - tag: string
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func ExperimentalLatencyStatsDataset(s *Scope, inputDataset, tag Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("ExperimentalLatencyStatsDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, tag).argument(0)
 }
 
-// ExperimentalMapAndBatchDataset calls a function with several elements at a time, and stacks the results.
+// ExperimentalMapAndBatchDataset applies a function to several elements in parallel and groups the results into batches.
 //
 //   - inputDataset: variant
-//   - otherArguments: tensors of the types Targuments
+//   - otherArguments: tensors of types Targuments
 //   - batchSize: int64
 //   - numParallelCalls: int64
 //   - dropRemainder: bool
 //   - f: function
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.PreserveCardinality: bool; default false
 func ExperimentalMapAndBatchDataset(s *Scope, inputDataset Output, otherArguments []Output, batchSize, numParallelCalls, dropRemainder Output, f Func, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("ExperimentalMapAndBatchDataset", need{"f": f, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, List(otherArguments), batchSize, numParallelCalls, dropRemainder).argument(0)
 }
 
-// ExperimentalMapDataset calls a function with each element.
+// ExperimentalMapDataset applies a function to each element.
 //
 //   - inputDataset: variant
-//   - otherArguments: tensors of the types Targuments
+//   - otherArguments: tensors of types Targuments
 //   - f: function
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.UseInterOpParallelism: bool; default true
 //   - attr.PreserveCardinality: bool; default false
@@ -651,7 +651,7 @@ func ExperimentalMapDataset(s *Scope, inputDataset Output, otherArguments []Outp
 	return s.add("ExperimentalMapDataset", need{"f": f, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, List(otherArguments)).argument(0)
 }
 
-// ExperimentalMatchingFilesDataset gives the names of the files that match patterns.
+// ExperimentalMatchingFilesDataset returns the names of the files that match patterns.
 //
 //   - patterns: string
 //   - returns handle: variant
@@ -659,117 +659,148 @@ func ExperimentalMatchingFilesDataset(s *Scope, patterns Output) (handle Output)
 	return s.add("ExperimentalMatchingFilesDataset", nil, nil, patterns).argument(0)
 }
 
-// ExperimentalMaxIntraOpParallelismDataset gives the elements of a dataset.
+// ExperimentalMaxIntraOpParallelismDataset returns the elements of a dataset.
 //
 //   - inputDataset: variant
 //   - maxIntraOpParallelism: int64
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func ExperimentalMaxIntraOpParallelismDataset(s *Scope, inputDataset, maxIntraOpParallelism Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("ExperimentalMaxIntraOpParallelismDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, maxIntraOpParallelism).argument(0)
 }
 
-// ExperimentalNonSerializableDataset gives the elements of a dataset whose iterators cannot be saved.
+// ExperimentalNonSerializableDataset returns the elements of a dataset whose iterators cannot be saved.
 //
 //   - inputDataset: variant
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func ExperimentalNonSerializableDataset(s *Scope, inputDataset Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("ExperimentalNonSerializableDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset).argument(0)
 }
 
-// ExperimentalParallelInterleaveDataset is InterleaveDataset with the datasets iterated over at the same time.
+// ExperimentalParallelInterleaveDataset is InterleaveDataset with parallel iteration over the datasets.
 //
 //   - inputDataset: variant
-//   - otherArguments: tensors of the types Targuments
+//   - otherArguments: tensors of types Targuments
 //   - cycleLength: int64
 //   - blockLength: int64
 //   - sloppy: bool
 //   - bufferOutputElements: int64
 //   - prefetchInputElements: int64
 //   - f: function
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func ExperimentalParallelInterleaveDataset(s *Scope, inputDataset Output, otherArguments []Output, cycleLength, blockLength, sloppy, bufferOutputElements, prefetchInputElements Output, f Func, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("ExperimentalParallelInterleaveDataset", need{"f": f, "output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, List(otherArguments), cycleLength, blockLength, sloppy, bufferOutputElements, prefetchInputElements).argument(0)
 }
 
-// ExperimentalPrivateThreadPoolDataset gives the elements of a dataset.
+// ExperimentalParseExampleDataset parses batches of tf.train.Example messages.
+//
+//   - inputDataset: variant
+//   - numParallelCalls: int64
+//   - denseDefaults: tensors of types Tdense
+//   - sparseKeys: a list of strings
+//   - denseKeys: a list of strings
+//   - sparseTypes: a list of types, each one of float, int64, string
+//   - denseShapes: a list of shapes
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
+//   - returns handle: variant
+//   - Tdense is one of float, int64, string
+//   - attr.Sloppy: bool; default false
+func ExperimentalParseExampleDataset(s *Scope, inputDataset, numParallelCalls Output, denseDefaults []Output, sparseKeys, denseKeys []string, sparseTypes []tensor.DType, denseShapes []shape.Shape, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
+	return s.add("ExperimentalParseExampleDataset", need{"sparse_keys": sparseKeys, "dense_keys": denseKeys, "sparse_types": sparseTypes, "dense_shapes": denseShapes, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, numParallelCalls, List(denseDefaults)).argument(0)
+}
+
+// ExperimentalPrivateThreadPoolDataset returns the elements of a dataset.
 //
 //   - inputDataset: variant
 //   - numThreads: int64
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func ExperimentalPrivateThreadPoolDataset(s *Scope, inputDataset, numThreads Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("ExperimentalPrivateThreadPoolDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, numThreads).argument(0)
 }
 
-// ExperimentalRandomDataset gives endless random numbers.
+// ExperimentalRandomDataset returns an infinite sequence of random numbers.
 //
 //   - seed: int64
 //   - seed2: int64
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func ExperimentalRandomDataset(s *Scope, seed, seed2 Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("ExperimentalRandomDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, seed, seed2).argument(0)
 }
 
-// ExperimentalRebatchDataset splits batches into as many as there are replicas.
+// ExperimentalRebatchDataset splits each batch into one part per replica.
 //
 //   - inputDataset: variant
 //   - numReplicas: int64
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.UseFallback: bool; default true
 func ExperimentalRebatchDataset(s *Scope, inputDataset, numReplicas Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("ExperimentalRebatchDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, numReplicas).argument(0)
 }
 
-// ExperimentalScanDataset calls a function with a state and each element, which gives a new state and an element.
+// ExperimentalScanDataset calls a function that maps a state and an element to a new state and element.
 //
 //   - inputDataset: variant
-//   - initialState: tensors of the types Tstate
-//   - otherArguments: tensors of the types Targuments
+//   - initialState: tensors of types Tstate
+//   - otherArguments: tensors of types Targuments
 //   - f: function
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.PreserveCardinality: bool; default false
 func ExperimentalScanDataset(s *Scope, inputDataset Output, initialState, otherArguments []Output, f Func, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("ExperimentalScanDataset", need{"f": f, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, List(initialState), List(otherArguments)).argument(0)
 }
 
-// ExperimentalSetStatsAggregatorDataset gives the elements of a dataset whose stages tell an aggregator what they measure.
+// ExperimentalSetStatsAggregatorDataset returns the elements of a dataset whose stages report statistics to an aggregator.
 //
 //   - inputDataset: variant
 //   - statsAggregator: resource
 //   - tag: string
 //   - counterPrefix: string
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func ExperimentalSetStatsAggregatorDataset(s *Scope, inputDataset, statsAggregator, tag, counterPrefix Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("ExperimentalSetStatsAggregatorDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, statsAggregator, tag, counterPrefix).argument(0)
 }
 
-// ExperimentalSleepDataset waits before each element.
+// ExperimentalSleepDataset sleeps before it returns each element.
 //
 //   - inputDataset: variant
 //   - sleepMicroseconds: int64
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func ExperimentalSleepDataset(s *Scope, inputDataset, sleepMicroseconds Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("ExperimentalSleepDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, sleepMicroseconds).argument(0)
 }
 
-// ExperimentalStatsAggregatorHandle makes an aggregator of statistics, which is asked for them.
+// ExperimentalSlidingWindowDataset returns windows of consecutive elements as batches, which may overlap.
+//
+//   - inputDataset: variant
+//   - windowSize: int64
+//   - windowShift: int64
+//   - windowStride: int64
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
+//   - returns handle: variant
+func ExperimentalSlidingWindowDataset(s *Scope, inputDataset, windowSize, windowShift, windowStride Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
+	return s.add("ExperimentalSlidingWindowDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, windowSize, windowShift, windowStride).argument(0)
+}
+
+// ExperimentalStatsAggregatorHandle creates an aggregator of statistics that StatsAggregatorSummary reads.
 //
 //   - returns handle: resource
 //   - attr.Container: string; default ""
@@ -778,7 +809,7 @@ func ExperimentalStatsAggregatorHandle(s *Scope, attrs ...attr.Attr) (handle Out
 	return s.add("ExperimentalStatsAggregatorHandle", nil, attrs).argument(0)
 }
 
-// ExperimentalStatsAggregatorSummary gives the statistics of an aggregator, as a summary.
+// ExperimentalStatsAggregatorSummary returns an aggregator's statistics as a summary.
 //
 //   - iterator: resource
 //   - returns summary: string
@@ -786,30 +817,30 @@ func ExperimentalStatsAggregatorSummary(s *Scope, iterator Output) (summary Outp
 	return s.add("ExperimentalStatsAggregatorSummary", nil, nil, iterator).argument(0)
 }
 
-// ExperimentalTakeWhileDataset gives the elements before the first for which a function is not true.
+// ExperimentalTakeWhileDataset returns the elements before the first for which a function returns false.
 //
 //   - inputDataset: variant
-//   - otherArguments: tensors of the types Targuments
+//   - otherArguments: tensors of types Targuments
 //   - predicate: function
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func ExperimentalTakeWhileDataset(s *Scope, inputDataset Output, otherArguments []Output, predicate Func, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("ExperimentalTakeWhileDataset", need{"predicate": predicate, "output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, List(otherArguments)).argument(0)
 }
 
-// ExperimentalThreadPoolDataset gives the elements of a dataset.
+// ExperimentalThreadPoolDataset returns the elements of a dataset.
 //
 //   - inputDataset: variant
 //   - threadPool: resource
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func ExperimentalThreadPoolDataset(s *Scope, inputDataset, threadPool Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("ExperimentalThreadPoolDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, threadPool).argument(0)
 }
 
-// ExperimentalThreadPoolHandle makes a resource that stands for a pool of threads.
+// ExperimentalThreadPoolHandle creates a resource that represents a thread pool.
 //
 //   - numThreads: int
 //   - displayName: string
@@ -821,61 +852,61 @@ func ExperimentalThreadPoolHandle(s *Scope, numThreads int64, displayName string
 	return s.add("ExperimentalThreadPoolHandle", need{"num_threads": numThreads, "display_name": displayName}, attrs).argument(0)
 }
 
-// ExperimentalUnbatchDataset gives the rows of the elements.
+// ExperimentalUnbatchDataset returns the rows of the elements.
 //
 //   - inputDataset: variant
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func ExperimentalUnbatchDataset(s *Scope, inputDataset Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("ExperimentalUnbatchDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset).argument(0)
 }
 
-// ExperimentalUniqueDataset gives the elements without those that came before.
+// ExperimentalUniqueDataset returns the elements without repetitions.
 //
 //   - inputDataset: variant
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func ExperimentalUniqueDataset(s *Scope, inputDataset Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("ExperimentalUniqueDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset).argument(0)
 }
 
-// FilterByLastComponentDataset gives the elements whose last component is true, without it.
+// FilterByLastComponentDataset returns the elements whose last component is true, without that component.
 //
 //   - inputDataset: variant
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns output: variant
 func FilterByLastComponentDataset(s *Scope, inputDataset Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (output Output) {
 	return s.add("FilterByLastComponentDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset).argument(0)
 }
 
-// FilterDataset gives the elements for which a function is true.
+// FilterDataset returns the elements for which a function returns true.
 //
 //   - inputDataset: variant
-//   - otherArguments: tensors of the types Targuments
+//   - otherArguments: tensors of types Targuments
 //   - predicate: function
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Metadata: string; default ""
 func FilterDataset(s *Scope, inputDataset Output, otherArguments []Output, predicate Func, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("FilterDataset", need{"predicate": predicate, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, List(otherArguments)).argument(0)
 }
 
-// FinalizeDataset gives the elements of a dataset.
+// FinalizeDataset returns the elements of a dataset.
 //
 //   - inputDataset: variant
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.HasCapturedRef: bool; default false
 func FinalizeDataset(s *Scope, inputDataset Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("FinalizeDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset).argument(0)
 }
 
-// FixedLengthRecordDataset gives the records of files whose records are of one length.
+// FixedLengthRecordDataset returns the records of files with records of a fixed length.
 //
 //   - filenames: string
 //   - headerBytes: int64
@@ -888,7 +919,7 @@ func FixedLengthRecordDataset(s *Scope, filenames, headerBytes, recordBytes, foo
 	return s.add("FixedLengthRecordDataset", nil, attrs, filenames, headerBytes, recordBytes, footerBytes, bufferSize).argument(0)
 }
 
-// FixedLengthRecordDatasetV2 gives the records of files, compressed or not, whose records are of one length.
+// FixedLengthRecordDatasetV2 returns the records of files, which may be compressed, with records of a fixed length.
 //
 //   - filenames: string
 //   - headerBytes: int64
@@ -902,47 +933,47 @@ func FixedLengthRecordDatasetV2(s *Scope, filenames, headerBytes, recordBytes, f
 	return s.add("FixedLengthRecordDatasetV2", nil, attrs, filenames, headerBytes, recordBytes, footerBytes, bufferSize, compressionType).argument(0)
 }
 
-// FlatMapDataset gives the elements of the datasets that a function makes of each element.
+// FlatMapDataset returns the elements of the datasets that a function returns for each element.
 //
 //   - inputDataset: variant
-//   - otherArguments: tensors of the types Targuments
+//   - otherArguments: tensors of types Targuments
 //   - f: function
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Metadata: string; default ""
 func FlatMapDataset(s *Scope, inputDataset Output, otherArguments []Output, f Func, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("FlatMapDataset", need{"f": f, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, List(otherArguments)).argument(0)
 }
 
-// GeneratorDataset gives what a function returns, until it ends by OUT_OF_RANGE.
+// GeneratorDataset returns the results of a function until it fails with OUT_OF_RANGE.
 //
-//   - initFuncOtherArgs: tensors of the types Tinit_func_args
-//   - nextFuncOtherArgs: tensors of the types Tnext_func_args
-//   - finalizeFuncOtherArgs: tensors of the types Tfinalize_func_args
+//   - initFuncOtherArgs: tensors of types Tinit_func_args
+//   - nextFuncOtherArgs: tensors of types Tnext_func_args
+//   - finalizeFuncOtherArgs: tensors of types Tfinalize_func_args
 //   - initFunc: function
 //   - nextFunc: function
 //   - finalizeFunc: function
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Metadata: string; default ""
 func GeneratorDataset(s *Scope, initFuncOtherArgs, nextFuncOtherArgs, finalizeFuncOtherArgs []Output, initFunc, nextFunc, finalizeFunc Func, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("GeneratorDataset", need{"init_func": initFunc, "next_func": nextFunc, "finalize_func": finalizeFunc, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, List(initFuncOtherArgs), List(nextFuncOtherArgs), List(finalizeFuncOtherArgs)).argument(0)
 }
 
-// GetElementAtIndex gives the element at an index.
+// GetElementAtIndex returns the element at an index.
 //
 //   - dataset: variant
 //   - index: int64
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
-//   - returns components: tensors of the types output_types
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
+//   - returns components: tensors of types output_types
 func GetElementAtIndex(s *Scope, dataset, index Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (components []Output) {
 	return s.add("GetElementAtIndex", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, dataset, index).OutputList(0)
 }
 
-// GetOptions gives the options that were set for a dataset, as a serialized message.
+// GetOptions returns the options of a dataset as a serialized message.
 //
 //   - inputDataset: variant
 //   - returns serializedOptions: string
@@ -950,14 +981,14 @@ func GetOptions(s *Scope, inputDataset Output) (serializedOptions Output) {
 	return s.add("GetOptions", nil, nil, inputDataset).argument(0)
 }
 
-// GlobalShuffleDataset gives the elements of a dataset with access by index in random order.
+// GlobalShuffleDataset returns the elements of a dataset in random order, using access by index.
 //
 //   - inputDataset: variant
 //   - seed: int64
 //   - seed2: int64
 //   - seedGenerator: resource
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.ReshuffleEachIteration: bool; default true
 //   - attr.Metadata: string; default ""
@@ -965,69 +996,69 @@ func GlobalShuffleDataset(s *Scope, inputDataset, seed, seed2, seedGenerator Out
 	return s.add("GlobalShuffleDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, seed, seed2, seedGenerator).argument(0)
 }
 
-// GroupByReducerDataset folds the elements of each key by a function.
+// GroupByReducerDataset reduces the elements of each key with a function.
 //
 //   - inputDataset: variant
-//   - keyFuncOtherArguments: tensors of the types Tkey_func_other_arguments
-//   - initFuncOtherArguments: tensors of the types Tinit_func_other_arguments
-//   - reduceFuncOtherArguments: tensors of the types Treduce_func_other_arguments
-//   - finalizeFuncOtherArguments: tensors of the types Tfinalize_func_other_arguments
+//   - keyFuncOtherArguments: tensors of types Tkey_func_other_arguments
+//   - initFuncOtherArguments: tensors of types Tinit_func_other_arguments
+//   - reduceFuncOtherArguments: tensors of types Treduce_func_other_arguments
+//   - finalizeFuncOtherArguments: tensors of types Tfinalize_func_other_arguments
 //   - keyFunc: function
 //   - initFunc: function
 //   - reduceFunc: function
 //   - finalizeFunc: function
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func GroupByReducerDataset(s *Scope, inputDataset Output, keyFuncOtherArguments, initFuncOtherArguments, reduceFuncOtherArguments, finalizeFuncOtherArguments []Output, keyFunc, initFunc, reduceFunc, finalizeFunc Func, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("GroupByReducerDataset", need{"key_func": keyFunc, "init_func": initFunc, "reduce_func": reduceFunc, "finalize_func": finalizeFunc, "output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, List(keyFuncOtherArguments), List(initFuncOtherArguments), List(reduceFuncOtherArguments), List(finalizeFuncOtherArguments)).argument(0)
 }
 
-// GroupByWindowDataset groups elements by a key, and gives what a function makes of each group of a size.
+// GroupByWindowDataset groups elements by key into windows and applies a function to each window.
 //
 //   - inputDataset: variant
-//   - keyFuncOtherArguments: tensors of the types Tkey_func_other_arguments
-//   - reduceFuncOtherArguments: tensors of the types Treduce_func_other_arguments
-//   - windowSizeFuncOtherArguments: tensors of the types Twindow_size_func_other_arguments
+//   - keyFuncOtherArguments: tensors of types Tkey_func_other_arguments
+//   - reduceFuncOtherArguments: tensors of types Treduce_func_other_arguments
+//   - windowSizeFuncOtherArguments: tensors of types Twindow_size_func_other_arguments
 //   - keyFunc: function
 //   - reduceFunc: function
 //   - windowSizeFunc: function
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Metadata: string; default ""
 func GroupByWindowDataset(s *Scope, inputDataset Output, keyFuncOtherArguments, reduceFuncOtherArguments, windowSizeFuncOtherArguments []Output, keyFunc, reduceFunc, windowSizeFunc Func, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("GroupByWindowDataset", need{"key_func": keyFunc, "reduce_func": reduceFunc, "window_size_func": windowSizeFunc, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, List(keyFuncOtherArguments), List(reduceFuncOtherArguments), List(windowSizeFuncOtherArguments)).argument(0)
 }
 
-// IgnoreErrorsDataset gives the elements of a dataset without those that fail.
+// IgnoreErrorsDataset returns the elements of a dataset and skips those that fail.
 //
 //   - inputDataset: variant
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.LogWarning: bool; default false
 func IgnoreErrorsDataset(s *Scope, inputDataset Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("IgnoreErrorsDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset).argument(0)
 }
 
-// IndexFlatMapDataset gives several elements of what a function makes of each, and knows where each element comes from.
+// IndexFlatMapDataset maps each element to several, with access by index.
 //
 //   - inputDataset: variant
-//   - mapFuncOtherArgs: tensors of the types Tmap_func_args
-//   - indexMapFuncOtherArgs: tensors of the types Tindex_map_func_args
+//   - mapFuncOtherArgs: tensors of types Tmap_func_args
+//   - indexMapFuncOtherArgs: tensors of types Tindex_map_func_args
 //   - outputCardinality: int64
 //   - mapFunc: function
 //   - indexMapFunc: function
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Metadata: string; default ""
 func IndexFlatMapDataset(s *Scope, inputDataset Output, mapFuncOtherArgs, indexMapFuncOtherArgs []Output, outputCardinality Output, mapFunc, indexMapFunc Func, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("IndexFlatMapDataset", need{"map_func": mapFunc, "index_map_func": indexMapFunc, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, List(mapFuncOtherArgs), List(indexMapFuncOtherArgs), outputCardinality).argument(0)
 }
 
-// InitializeTableFromDataset fills a lookup table with the pairs of a dataset.
+// InitializeTableFromDataset initializes a lookup table with the pairs of a dataset.
 //
 //   - tableHandle: resource
 //   - dataset: variant
@@ -1035,53 +1066,53 @@ func InitializeTableFromDataset(s *Scope, tableHandle, dataset Output) *Operatio
 	return s.add("InitializeTableFromDataset", nil, nil, tableHandle, dataset)
 }
 
-// InterleaveDataset gives by turns elements of the datasets that a function makes of each element.
+// InterleaveDataset interleaves the elements of the datasets that a function returns for each element.
 //
 //   - inputDataset: variant
-//   - otherArguments: tensors of the types Targuments
+//   - otherArguments: tensors of types Targuments
 //   - cycleLength: int64
 //   - blockLength: int64
 //   - f: function
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Metadata: string; default ""
 func InterleaveDataset(s *Scope, inputDataset Output, otherArguments []Output, cycleLength, blockLength Output, f Func, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("InterleaveDataset", need{"f": f, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, List(otherArguments), cycleLength, blockLength).argument(0)
 }
 
-// Iterator makes an iterator, or finds it.
+// Iterator creates an iterator, or returns an existing one.
 //
 //   - sharedName: string
 //   - container: string
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: resource
 func Iterator(s *Scope, sharedName, container string, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("Iterator", need{"shared_name": sharedName, "container": container, "output_types": outputTypes, "output_shapes": outputShapes}, nil).argument(0)
 }
 
-// IteratorFromStringHandle gives the iterator that a string stands for.
+// IteratorFromStringHandle returns the iterator that a string identifies.
 //
 //   - stringHandle: string
 //   - returns resourceHandle: resource
-//   - attr.OutputTypes: a list of type (at least 0); default empty
-//   - attr.OutputShapes: a list of shape (at least 0); default empty
+//   - attr.OutputTypes: a list of types; default empty
+//   - attr.OutputShapes: a list of shapes; default empty
 func IteratorFromStringHandle(s *Scope, stringHandle Output, attrs ...attr.Attr) (resourceHandle Output) {
 	return s.add("IteratorFromStringHandle", nil, attrs, stringHandle).argument(0)
 }
 
-// IteratorFromStringHandleV2 gives the iterator that a string stands for.
+// IteratorFromStringHandleV2 returns the iterator that a string identifies.
 //
 //   - stringHandle: string
 //   - returns resourceHandle: resource
-//   - attr.OutputTypes: a list of type (at least 0); default empty
-//   - attr.OutputShapes: a list of shape (at least 0); default empty
+//   - attr.OutputTypes: a list of types; default empty
+//   - attr.OutputShapes: a list of shapes; default empty
 func IteratorFromStringHandleV2(s *Scope, stringHandle Output, attrs ...attr.Attr) (resourceHandle Output) {
 	return s.add("IteratorFromStringHandleV2", nil, attrs, stringHandle).argument(0)
 }
 
-// IteratorGetDevice gives the name of the device that an iterator is on.
+// IteratorGetDevice returns the name of an iterator's device.
 //
 //   - resource: resource
 //   - returns device: string
@@ -1089,7 +1120,7 @@ func IteratorGetDevice(s *Scope, resource Output) (device Output) {
 	return s.add("IteratorGetDevice", nil, nil, resource).argument(0)
 }
 
-// IteratorGetModelProto gives the stages of an iterator's pipeline, as a ModelProto.
+// IteratorGetModelProto returns the stages of an iterator's pipeline as a ModelProto.
 //
 //   - iterator: resource
 //   - returns modelProto: string
@@ -1097,37 +1128,37 @@ func IteratorGetModelProto(s *Scope, iterator Output) (modelProto Output) {
 	return s.add("IteratorGetModelProto", nil, nil, iterator).argument(0)
 }
 
-// IteratorGetNext gives the next element, or fails with OUT_OF_RANGE after the last one.
+// IteratorGetNext returns the next element, or fails with OUT_OF_RANGE after the last.
 //
 //   - iterator: resource
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
-//   - returns components: tensors of the types output_types
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
+//   - returns components: tensors of types output_types
 func IteratorGetNext(s *Scope, iterator Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (components []Output) {
 	return s.add("IteratorGetNext", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, iterator).OutputList(0)
 }
 
-// IteratorGetNextAsOptional gives the next element as an optional, which is empty after the last one.
+// IteratorGetNextAsOptional returns the next element as an optional, which is empty after the last.
 //
 //   - iterator: resource
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns optional: variant
 func IteratorGetNextAsOptional(s *Scope, iterator Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (optional Output) {
 	return s.add("IteratorGetNextAsOptional", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, iterator).argument(0)
 }
 
-// IteratorGetNextSync gives the next element, or fails with OUT_OF_RANGE after the last one.
+// IteratorGetNextSync returns the next element, or fails with OUT_OF_RANGE after the last.
 //
 //   - iterator: resource
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
-//   - returns components: tensors of the types output_types
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
+//   - returns components: tensors of types output_types
 func IteratorGetNextSync(s *Scope, iterator Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (components []Output) {
 	return s.add("IteratorGetNextSync", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, iterator).OutputList(0)
 }
 
-// IteratorToStringHandle gives a string that stands for an iterator in other sessions.
+// IteratorToStringHandle returns a string that identifies an iterator in other sessions.
 //
 //   - resourceHandle: resource
 //   - returns stringHandle: string
@@ -1135,39 +1166,39 @@ func IteratorToStringHandle(s *Scope, resourceHandle Output) (stringHandle Outpu
 	return s.add("IteratorToStringHandle", nil, nil, resourceHandle).argument(0)
 }
 
-// IteratorV2 makes an iterator, or finds it.
+// IteratorV2 creates an iterator, or returns an existing one.
 //
 //   - sharedName: string
 //   - container: string
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: resource
 func IteratorV2(s *Scope, sharedName, container string, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("IteratorV2", need{"shared_name": sharedName, "container": container, "output_types": outputTypes, "output_shapes": outputShapes}, nil).argument(0)
 }
 
-// LatencyStatsDataset gives the elements of a dataset, and measures how long they take.
+// LatencyStatsDataset returns the elements of a dataset and records their latency.
 //
 //   - inputDataset: variant
 //   - tag: string
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func LatencyStatsDataset(s *Scope, inputDataset, tag Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("LatencyStatsDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, tag).argument(0)
 }
 
-// LegacyParallelInterleaveDatasetV2 is InterleaveDataset with the datasets iterated over at the same time.
+// LegacyParallelInterleaveDatasetV2 is InterleaveDataset with parallel iteration over the datasets.
 //
 //   - inputDataset: variant
-//   - otherArguments: tensors of the types Targuments
+//   - otherArguments: tensors of types Targuments
 //   - cycleLength: int64
 //   - blockLength: int64
 //   - bufferOutputElements: int64
 //   - prefetchInputElements: int64
 //   - f: function
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Deterministic: string; default "default"
 //   - attr.Metadata: string; default ""
@@ -1175,33 +1206,33 @@ func LegacyParallelInterleaveDatasetV2(s *Scope, inputDataset Output, otherArgum
 	return s.add("LegacyParallelInterleaveDatasetV2", need{"f": f, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, List(otherArguments), cycleLength, blockLength, bufferOutputElements, prefetchInputElements).argument(0)
 }
 
-// ListDataset gives the elements that are its inputs.
+// ListDataset returns its inputs as elements.
 //
-//   - tensors: tensors of the types Tinput_types
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - tensors: tensors of types Tinput_types
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Metadata: string; default ""
 func ListDataset(s *Scope, tensors []Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("ListDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, List(tensors)).argument(0)
 }
 
-// ListSnapshotChunksDataset gives the names of the files of a snapshot that is being written.
+// ListSnapshotChunksDataset returns the file names of a snapshot's chunks as they are written.
 //
 //   - snapshotPath: string
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func ListSnapshotChunksDataset(s *Scope, snapshotPath Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("ListSnapshotChunksDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, snapshotPath).argument(0)
 }
 
-// LoadDataset gives the elements of a dataset that was saved.
+// LoadDataset returns the elements of a saved dataset.
 //
 //   - path: string
-//   - readerFuncOtherArgs: tensors of the types Treader_func_args
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - readerFuncOtherArgs: tensors of types Treader_func_args
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - readerFunc: function
 //   - returns handle: variant
 //   - attr.Compression: string; default ""
@@ -1209,7 +1240,7 @@ func LoadDataset(s *Scope, path Output, readerFuncOtherArgs []Output, outputType
 	return s.add("LoadDataset", need{"output_types": outputTypes, "output_shapes": outputShapes, "reader_func": readerFunc}, attrs, path, List(readerFuncOtherArgs)).argument(0)
 }
 
-// MakeIterator makes an iterator stand before the first element of a dataset.
+// MakeIterator moves an iterator to the first element of a dataset.
 //
 //   - dataset: variant
 //   - iterator: resource
@@ -1217,16 +1248,16 @@ func MakeIterator(s *Scope, dataset, iterator Output) *Operation {
 	return s.add("MakeIterator", nil, nil, dataset, iterator)
 }
 
-// MapAndBatchDataset calls a function with several elements at a time, and stacks the results.
+// MapAndBatchDataset applies a function to several elements in parallel and groups the results into batches.
 //
 //   - inputDataset: variant
-//   - otherArguments: tensors of the types Targuments
+//   - otherArguments: tensors of types Targuments
 //   - batchSize: int64
 //   - numParallelCalls: int64
 //   - dropRemainder: bool
 //   - f: function
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.PreserveCardinality: bool; default false
 //   - attr.Metadata: string; default ""
@@ -1234,13 +1265,13 @@ func MapAndBatchDataset(s *Scope, inputDataset Output, otherArguments []Output, 
 	return s.add("MapAndBatchDataset", need{"f": f, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, List(otherArguments), batchSize, numParallelCalls, dropRemainder).argument(0)
 }
 
-// MapDataset calls a function with each element.
+// MapDataset applies a function to each element.
 //
 //   - inputDataset: variant
-//   - otherArguments: tensors of the types Targuments
+//   - otherArguments: tensors of types Targuments
 //   - f: function
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.UseInterOpParallelism: bool; default true
 //   - attr.PreserveCardinality: bool; default false
@@ -1250,20 +1281,20 @@ func MapDataset(s *Scope, inputDataset Output, otherArguments []Output, f Func, 
 	return s.add("MapDataset", need{"f": f, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, List(otherArguments)).argument(0)
 }
 
-// MapDefun calls a function with each row of its arguments, several at a time.
+// MapDefun applies a function to each row of its arguments, several rows in parallel.
 //
-//   - arguments: tensors of the types Targuments
-//   - capturedInputs: tensors of the types Tcaptured
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - arguments: tensors of types Targuments
+//   - capturedInputs: tensors of types Tcaptured
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - f: function
-//   - returns output: tensors of the types output_types
+//   - returns output: tensors of types output_types
 //   - attr.MaxIntraOpParallelism: int; default 1
 func MapDefun(s *Scope, arguments, capturedInputs []Output, outputTypes []tensor.DType, outputShapes []shape.Shape, f Func, attrs ...attr.Attr) (output []Output) {
 	return s.add("MapDefun", need{"output_types": outputTypes, "output_shapes": outputShapes, "f": f}, attrs, List(arguments), List(capturedInputs)).OutputList(0)
 }
 
-// MatchingFilesDataset gives the names of the files that match patterns.
+// MatchingFilesDataset returns the names of the files that match patterns.
 //
 //   - patterns: string
 //   - returns handle: variant
@@ -1271,22 +1302,22 @@ func MatchingFilesDataset(s *Scope, patterns Output) (handle Output) {
 	return s.add("MatchingFilesDataset", nil, nil, patterns).argument(0)
 }
 
-// MaxIntraOpParallelismDataset gives the elements of a dataset.
+// MaxIntraOpParallelismDataset returns the elements of a dataset.
 //
 //   - inputDataset: variant
 //   - maxIntraOpParallelism: int64
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func MaxIntraOpParallelismDataset(s *Scope, inputDataset, maxIntraOpParallelism Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("MaxIntraOpParallelismDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, maxIntraOpParallelism).argument(0)
 }
 
-// ModelDataset gives the elements of a dataset.
+// ModelDataset returns the elements of a dataset.
 //
 //   - inputDataset: variant
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Algorithm: int; default 0
 //   - attr.CPUBudget: int; default 0
@@ -1295,41 +1326,41 @@ func ModelDataset(s *Scope, inputDataset Output, outputTypes []tensor.DType, out
 	return s.add("ModelDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset).argument(0)
 }
 
-// MultiDeviceIterator makes an iterator that deals elements to several devices, or finds it.
+// MultiDeviceIterator creates an iterator that deals elements to several devices, or returns an existing one.
 //
-//   - devices: a list of string (at least 1)
+//   - devices: a list of strings (length at least 1)
 //   - sharedName: string
 //   - container: string
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: resource
 func MultiDeviceIterator(s *Scope, devices []string, sharedName, container string, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("MultiDeviceIterator", need{"devices": devices, "shared_name": sharedName, "container": container, "output_types": outputTypes, "output_shapes": outputShapes}, nil).argument(0)
 }
 
-// MultiDeviceIteratorFromStringHandle gives the multi-device iterator that a string stands for.
+// MultiDeviceIteratorFromStringHandle returns the multi-device iterator that a string identifies.
 //
 //   - stringHandle: string
 //   - returns multiDeviceIterator: resource
-//   - attr.OutputTypes: a list of type (at least 0); default empty
-//   - attr.OutputShapes: a list of shape (at least 0); default empty
+//   - attr.OutputTypes: a list of types; default empty
+//   - attr.OutputShapes: a list of shapes; default empty
 func MultiDeviceIteratorFromStringHandle(s *Scope, stringHandle Output, attrs ...attr.Attr) (multiDeviceIterator Output) {
 	return s.add("MultiDeviceIteratorFromStringHandle", nil, attrs, stringHandle).argument(0)
 }
 
-// MultiDeviceIteratorGetNextFromShard gives the next element that is dealt to a device.
+// MultiDeviceIteratorGetNextFromShard returns a device's next element.
 //
 //   - multiDeviceIterator: resource
 //   - shardNum: int32
 //   - incarnationID: int64
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
-//   - returns components: tensors of the types output_types
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
+//   - returns components: tensors of types output_types
 func MultiDeviceIteratorGetNextFromShard(s *Scope, multiDeviceIterator, shardNum, incarnationID Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (components []Output) {
 	return s.add("MultiDeviceIteratorGetNextFromShard", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, multiDeviceIterator, shardNum, incarnationID).OutputList(0)
 }
 
-// MultiDeviceIteratorInit makes a multi-device iterator stand before the first element of a dataset.
+// MultiDeviceIteratorInit moves a multi-device iterator to the first element of a dataset.
 //
 //   - dataset: variant
 //   - multiDeviceIterator: resource
@@ -1339,7 +1370,7 @@ func MultiDeviceIteratorInit(s *Scope, dataset, multiDeviceIterator, maxBufferSi
 	return s.add("MultiDeviceIteratorInit", nil, nil, dataset, multiDeviceIterator, maxBufferSize).argument(0)
 }
 
-// MultiDeviceIteratorToStringHandle gives a string that stands for a multi-device iterator in other sessions.
+// MultiDeviceIteratorToStringHandle returns a string that identifies a multi-device iterator in other sessions.
 //
 //   - multiDeviceIterator: resource
 //   - returns stringHandle: string
@@ -1347,21 +1378,21 @@ func MultiDeviceIteratorToStringHandle(s *Scope, multiDeviceIterator Output) (st
 	return s.add("MultiDeviceIteratorToStringHandle", nil, nil, multiDeviceIterator).argument(0)
 }
 
-// NonSerializableDataset gives the elements of a dataset whose iterators cannot be saved.
+// NonSerializableDataset returns the elements of a dataset whose iterators cannot be saved.
 //
 //   - inputDataset: variant
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func NonSerializableDataset(s *Scope, inputDataset Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("NonSerializableDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset).argument(0)
 }
 
-// OneShotIterator makes an iterator over the dataset that a function makes, once.
+// OneShotIterator creates an iterator over the dataset that a function returns, once.
 //
 //   - datasetFactory: function
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: resource
 //   - attr.Container: string; default ""
 //   - attr.SharedName: string; default ""
@@ -1369,65 +1400,65 @@ func OneShotIterator(s *Scope, datasetFactory Func, outputTypes []tensor.DType, 
 	return s.add("OneShotIterator", need{"dataset_factory": datasetFactory, "output_types": outputTypes, "output_shapes": outputShapes}, attrs).argument(0)
 }
 
-// OptimizeDataset gives the elements of a dataset.
+// OptimizeDataset returns the elements of a dataset.
 //
 //   - inputDataset: variant
 //   - optimizations: string
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
-//   - attr.OptimizationConfigs: a list of string; default empty
+//   - attr.OptimizationConfigs: a list of strings; default empty
 func OptimizeDataset(s *Scope, inputDataset, optimizations Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("OptimizeDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, optimizations).argument(0)
 }
 
-// OptimizeDatasetV2 gives the elements of a dataset.
+// OptimizeDatasetV2 returns the elements of a dataset.
 //
 //   - inputDataset: variant
 //   - optimizationsEnabled: string
 //   - optimizationsDisabled: string
 //   - optimizationsDefault: string
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
-//   - attr.OptimizationConfigs: a list of string; default empty
+//   - attr.OptimizationConfigs: a list of strings; default empty
 func OptimizeDatasetV2(s *Scope, inputDataset, optimizationsEnabled, optimizationsDisabled, optimizationsDefault Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("OptimizeDatasetV2", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, optimizationsEnabled, optimizationsDisabled, optimizationsDefault).argument(0)
 }
 
-// OptionsDataset gives the elements of a dataset for which options are set.
+// OptionsDataset returns the elements of a dataset with the given options.
 //
 //   - inputDataset: variant
 //   - serializedOptions: string
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Metadata: string; default ""
 func OptionsDataset(s *Scope, inputDataset Output, serializedOptions string, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("OptionsDataset", need{"serialized_options": serializedOptions, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset).argument(0)
 }
 
-// PaddedBatchDataset stacks so many elements at a time, which it pads to one size.
+// PaddedBatchDataset groups consecutive elements, padded to one shape, into batches.
 //
 //   - inputDataset: variant
 //   - batchSize: int64
 //   - paddedShapes: tensors of type int64
-//   - paddingValues: tensors of the types Toutput_types
-//   - outputShapes: a list of shape (at least 1)
+//   - paddingValues: tensors of types Toutput_types
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Metadata: string; default ""
 func PaddedBatchDataset(s *Scope, inputDataset, batchSize Output, paddedShapes, paddingValues []Output, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("PaddedBatchDataset", need{"output_shapes": outputShapes}, attrs, inputDataset, batchSize, List(paddedShapes), List(paddingValues)).argument(0)
 }
 
-// PaddedBatchDatasetV2 stacks so many elements at a time, which it pads to one size, and may leave out a last batch that is not full.
+// PaddedBatchDatasetV2 groups consecutive elements, padded to one shape, into batches, and may drop an incomplete last batch.
 //
 //   - inputDataset: variant
 //   - batchSize: int64
 //   - paddedShapes: tensors of type int64
-//   - paddingValues: tensors of the types Toutput_types
+//   - paddingValues: tensors of types Toutput_types
 //   - dropRemainder: bool
-//   - outputShapes: a list of shape (at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.ParallelCopy: bool; default false
 //   - attr.Metadata: string; default ""
@@ -1435,14 +1466,14 @@ func PaddedBatchDatasetV2(s *Scope, inputDataset, batchSize Output, paddedShapes
 	return s.add("PaddedBatchDatasetV2", need{"output_shapes": outputShapes}, attrs, inputDataset, batchSize, List(paddedShapes), List(paddingValues), dropRemainder).argument(0)
 }
 
-// ParallelBatchDataset is BatchDatasetV2 with batches made before they are asked for.
+// ParallelBatchDataset is BatchDatasetV2 with batches computed ahead.
 //
 //   - inputDataset: variant
 //   - batchSize: int64
 //   - numParallelCalls: int64
 //   - dropRemainder: bool
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.ParallelCopy: bool; default false
 //   - attr.Deterministic: string; default "default"
@@ -1451,14 +1482,14 @@ func ParallelBatchDataset(s *Scope, inputDataset, batchSize, numParallelCalls, d
 	return s.add("ParallelBatchDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, batchSize, numParallelCalls, dropRemainder).argument(0)
 }
 
-// ParallelFilterDataset is FilterDataset with several calls at a time.
+// ParallelFilterDataset is FilterDataset with parallel calls.
 //
 //   - inputDataset: variant
-//   - otherArguments: tensors of the types Targuments
+//   - otherArguments: tensors of types Targuments
 //   - numParallelCalls: int64
 //   - predicate: function
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Deterministic: string; default "default"
 //   - attr.Metadata: string; default ""
@@ -1466,34 +1497,34 @@ func ParallelFilterDataset(s *Scope, inputDataset Output, otherArguments []Outpu
 	return s.add("ParallelFilterDataset", need{"predicate": predicate, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, List(otherArguments), numParallelCalls).argument(0)
 }
 
-// ParallelInterleaveDataset is InterleaveDataset with the datasets iterated over at the same time.
+// ParallelInterleaveDataset is InterleaveDataset with parallel iteration over the datasets.
 //
 //   - inputDataset: variant
-//   - otherArguments: tensors of the types Targuments
+//   - otherArguments: tensors of types Targuments
 //   - cycleLength: int64
 //   - blockLength: int64
 //   - sloppy: bool
 //   - bufferOutputElements: int64
 //   - prefetchInputElements: int64
 //   - f: function
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Metadata: string; default ""
 func ParallelInterleaveDataset(s *Scope, inputDataset Output, otherArguments []Output, cycleLength, blockLength, sloppy, bufferOutputElements, prefetchInputElements Output, f Func, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("ParallelInterleaveDataset", need{"f": f, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, List(otherArguments), cycleLength, blockLength, sloppy, bufferOutputElements, prefetchInputElements).argument(0)
 }
 
-// ParallelInterleaveDatasetV2 is InterleaveDataset with several datasets iterated over at a time.
+// ParallelInterleaveDatasetV2 is InterleaveDataset with parallel iteration over several datasets.
 //
 //   - inputDataset: variant
-//   - otherArguments: tensors of the types Targuments
+//   - otherArguments: tensors of types Targuments
 //   - cycleLength: int64
 //   - blockLength: int64
 //   - numParallelCalls: int64
 //   - f: function
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Sloppy: bool; default false
 //   - attr.Metadata: string; default ""
@@ -1501,16 +1532,16 @@ func ParallelInterleaveDatasetV2(s *Scope, inputDataset Output, otherArguments [
 	return s.add("ParallelInterleaveDatasetV2", need{"f": f, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, List(otherArguments), cycleLength, blockLength, numParallelCalls).argument(0)
 }
 
-// ParallelInterleaveDatasetV3 is InterleaveDataset with several datasets iterated over at a time, in order or not.
+// ParallelInterleaveDatasetV3 is ParallelInterleaveDatasetV2 with a choice of determinism.
 //
 //   - inputDataset: variant
-//   - otherArguments: tensors of the types Targuments
+//   - otherArguments: tensors of types Targuments
 //   - cycleLength: int64
 //   - blockLength: int64
 //   - numParallelCalls: int64
 //   - f: function
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Deterministic: string; default "default"
 //   - attr.Metadata: string; default ""
@@ -1518,18 +1549,18 @@ func ParallelInterleaveDatasetV3(s *Scope, inputDataset Output, otherArguments [
 	return s.add("ParallelInterleaveDatasetV3", need{"f": f, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, List(otherArguments), cycleLength, blockLength, numParallelCalls).argument(0)
 }
 
-// ParallelInterleaveDatasetV4 is InterleaveDataset with several datasets iterated over at a time, in order or not, and buffers of a size.
+// ParallelInterleaveDatasetV4 is ParallelInterleaveDatasetV3 with buffers of a given size.
 //
 //   - inputDataset: variant
-//   - otherArguments: tensors of the types Targuments
+//   - otherArguments: tensors of types Targuments
 //   - cycleLength: int64
 //   - blockLength: int64
 //   - bufferOutputElements: int64
 //   - prefetchInputElements: int64
 //   - numParallelCalls: int64
 //   - f: function
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Deterministic: string; default "default"
 //   - attr.Metadata: string; default ""
@@ -1537,14 +1568,14 @@ func ParallelInterleaveDatasetV4(s *Scope, inputDataset Output, otherArguments [
 	return s.add("ParallelInterleaveDatasetV4", need{"f": f, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, List(otherArguments), cycleLength, blockLength, bufferOutputElements, prefetchInputElements, numParallelCalls).argument(0)
 }
 
-// ParallelMapDataset is MapDataset with several calls at a time.
+// ParallelMapDataset is MapDataset with parallel calls.
 //
 //   - inputDataset: variant
-//   - otherArguments: tensors of the types Targuments
+//   - otherArguments: tensors of types Targuments
 //   - numParallelCalls: int32
 //   - f: function
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.UseInterOpParallelism: bool; default true
 //   - attr.Sloppy: bool; default false
@@ -1554,14 +1585,14 @@ func ParallelMapDataset(s *Scope, inputDataset Output, otherArguments []Output, 
 	return s.add("ParallelMapDataset", need{"f": f, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, List(otherArguments), numParallelCalls).argument(0)
 }
 
-// ParallelMapDatasetV2 is MapDataset with several calls at a time, in order or not.
+// ParallelMapDatasetV2 is ParallelMapDataset with a choice of determinism.
 //
 //   - inputDataset: variant
-//   - otherArguments: tensors of the types Targuments
+//   - otherArguments: tensors of types Targuments
 //   - numParallelCalls: int64
 //   - f: function
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.UseInterOpParallelism: bool; default true
 //   - attr.Deterministic: string; default "default"
@@ -1576,50 +1607,50 @@ func ParallelMapDatasetV2(s *Scope, inputDataset Output, otherArguments []Output
 //
 //   - inputDataset: variant
 //   - numParallelCalls: int64
-//   - denseDefaults: tensors of the types Tdense
-//   - sparseKeys: a list of string (at least 0)
-//   - denseKeys: a list of string (at least 0)
-//   - sparseTypes: a list of type, one of float, int64, string (at least 0)
-//   - denseShapes: a list of shape (at least 0)
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - denseDefaults: tensors of types Tdense
+//   - sparseKeys: a list of strings
+//   - denseKeys: a list of strings
+//   - sparseTypes: a list of types, each one of float, int64, string
+//   - denseShapes: a list of shapes
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - Tdense is one of float, int64, string
 //   - attr.Sloppy: bool; default false
-//   - attr.RaggedKeys: a list of string (at least 0); default empty
-//   - attr.RaggedValueTypes: a list of type, one of float, int64, string (at least 0); default empty
-//   - attr.RaggedSplitTypes: a list of type, one of int32, int64 (at least 0); default empty
+//   - attr.RaggedKeys: a list of strings; default empty
+//   - attr.RaggedValueTypes: a list of types, each one of float, int64, string; default empty
+//   - attr.RaggedSplitTypes: a list of types, each one of int32, int64; default empty
 func ParseExampleDataset(s *Scope, inputDataset, numParallelCalls Output, denseDefaults []Output, sparseKeys, denseKeys []string, sparseTypes []tensor.DType, denseShapes []shape.Shape, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("ParseExampleDataset", need{"sparse_keys": sparseKeys, "dense_keys": denseKeys, "sparse_types": sparseTypes, "dense_shapes": denseShapes, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, numParallelCalls, List(denseDefaults)).argument(0)
 }
 
-// ParseExampleDatasetV2 parses batches of tf.train.Example messages, in order or not, into dense, sparse and ragged tensors.
+// ParseExampleDatasetV2 parses batches of tf.train.Example messages into dense, sparse and ragged tensors, with a choice of determinism.
 //
 //   - inputDataset: variant
 //   - numParallelCalls: int64
-//   - denseDefaults: tensors of the types Tdense
-//   - sparseKeys: a list of string (at least 0)
-//   - denseKeys: a list of string (at least 0)
-//   - sparseTypes: a list of type, one of float, int64, string (at least 0)
-//   - denseShapes: a list of shape (at least 0)
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - denseDefaults: tensors of types Tdense
+//   - sparseKeys: a list of strings
+//   - denseKeys: a list of strings
+//   - sparseTypes: a list of types, each one of float, int64, string
+//   - denseShapes: a list of shapes
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - Tdense is one of float, int64, string
 //   - attr.Deterministic: string; default "default"
-//   - attr.RaggedKeys: a list of string (at least 0); default empty
-//   - attr.RaggedValueTypes: a list of type, one of float, int64, string (at least 0); default empty
-//   - attr.RaggedSplitTypes: a list of type, one of int32, int64 (at least 0); default empty
+//   - attr.RaggedKeys: a list of strings; default empty
+//   - attr.RaggedValueTypes: a list of types, each one of float, int64, string; default empty
+//   - attr.RaggedSplitTypes: a list of types, each one of int32, int64; default empty
 func ParseExampleDatasetV2(s *Scope, inputDataset, numParallelCalls Output, denseDefaults []Output, sparseKeys, denseKeys []string, sparseTypes []tensor.DType, denseShapes []shape.Shape, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("ParseExampleDatasetV2", need{"sparse_keys": sparseKeys, "dense_keys": denseKeys, "sparse_types": sparseTypes, "dense_shapes": denseShapes, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, numParallelCalls, List(denseDefaults)).argument(0)
 }
 
-// PrefetchDataset makes elements before they are asked for.
+// PrefetchDataset computes elements before they are requested.
 //
 //   - inputDataset: variant
 //   - bufferSize: int64
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.SlackPeriod: int; default 0
 //   - attr.LegacyAutotune: bool; default true
@@ -1629,36 +1660,36 @@ func PrefetchDataset(s *Scope, inputDataset, bufferSize Output, outputTypes []te
 	return s.add("PrefetchDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, bufferSize).argument(0)
 }
 
-// PrivateThreadPoolDataset gives the elements of a dataset.
+// PrivateThreadPoolDataset returns the elements of a dataset.
 //
 //   - inputDataset: variant
 //   - numThreads: int64
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func PrivateThreadPoolDataset(s *Scope, inputDataset, numThreads Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("PrivateThreadPoolDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, numThreads).argument(0)
 }
 
-// RandomDataset gives endless random numbers.
+// RandomDataset returns an infinite sequence of random numbers.
 //
 //   - seed: int64
 //   - seed2: int64
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Metadata: string; default ""
 func RandomDataset(s *Scope, seed, seed2 Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("RandomDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, seed, seed2).argument(0)
 }
 
-// RandomDatasetV2 gives endless random numbers, which may be others in each iteration.
+// RandomDatasetV2 returns an infinite sequence of random numbers, which may differ in each iteration.
 //
 //   - seed: int64
 //   - seed2: int64
 //   - seedGenerator: resource
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.RerandomizeEachIteration: bool; default false
 //   - attr.Metadata: string; default ""
@@ -1666,13 +1697,13 @@ func RandomDatasetV2(s *Scope, seed, seed2, seedGenerator Output, outputTypes []
 	return s.add("RandomDatasetV2", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, seed, seed2, seedGenerator).argument(0)
 }
 
-// RangeDataset gives the numbers from one to another.
+// RangeDataset returns the numbers of a range.
 //
 //   - start: int64
 //   - stop: int64
 //   - step: int64
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Metadata: string; default ""
 //   - attr.ReplicateOnSplit: bool; default false
@@ -1680,76 +1711,76 @@ func RangeDataset(s *Scope, start, stop, step Output, outputTypes []tensor.DType
 	return s.add("RangeDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, start, stop, step).argument(0)
 }
 
-// RebatchDataset splits batches into as many as there are replicas.
+// RebatchDataset splits each batch into one part per replica.
 //
 //   - inputDataset: variant
 //   - numReplicas: int64
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.UseFallback: bool; default true
 func RebatchDataset(s *Scope, inputDataset, numReplicas Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("RebatchDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, numReplicas).argument(0)
 }
 
-// RebatchDatasetV2 makes batches of other sizes of the rows of its elements.
+// RebatchDatasetV2 regroups the rows of its elements into batches of the given sizes.
 //
 //   - inputDataset: variant
 //   - batchSizes: int64
 //   - dropRemainder: bool
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func RebatchDatasetV2(s *Scope, inputDataset, batchSizes, dropRemainder Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("RebatchDatasetV2", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, batchSizes, dropRemainder).argument(0)
 }
 
-// ReduceDataset folds the elements of a dataset by a function.
+// ReduceDataset reduces the elements of a dataset with a function.
 //
 //   - inputDataset: variant
-//   - initialState: tensors of the types Tstate
-//   - otherArguments: tensors of the types Targuments
+//   - initialState: tensors of types Tstate
+//   - otherArguments: tensors of types Targuments
 //   - f: function
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
-//   - returns components: tensors of the types output_types
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
+//   - returns components: tensors of types output_types
 //   - attr.UseInterOpParallelism: bool; default true
 //   - attr.Metadata: string; default ""
 func ReduceDataset(s *Scope, inputDataset Output, initialState, otherArguments []Output, f Func, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (components []Output) {
 	return s.add("ReduceDataset", need{"f": f, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, List(initialState), List(otherArguments)).OutputList(0)
 }
 
-// RepeatDataset gives the elements of a dataset several times.
+// RepeatDataset repeats the elements of a dataset.
 //
 //   - inputDataset: variant
 //   - count: int64
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Metadata: string; default ""
 func RepeatDataset(s *Scope, inputDataset, count Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("RepeatDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, count).argument(0)
 }
 
-// RewriteDataset gives the elements of a dataset.
+// RewriteDataset returns the elements of a dataset.
 //
 //   - inputDataset: variant
 //   - rewriteName: string
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func RewriteDataset(s *Scope, inputDataset, rewriteName Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("RewriteDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, rewriteName).argument(0)
 }
 
-// SamplingDataset gives each element with a probability.
+// SamplingDataset returns each element with a given probability.
 //
 //   - inputDataset: variant
 //   - rate: float
 //   - seed: int64
 //   - seed2: int64
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func SamplingDataset(s *Scope, inputDataset, rate, seed, seed2 Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("SamplingDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, rate, seed, seed2).argument(0)
@@ -1759,7 +1790,7 @@ func SamplingDataset(s *Scope, inputDataset, rate, seed, seed2 Output, outputTyp
 //
 //   - inputDataset: variant
 //   - path: string
-//   - shardFuncOtherArgs: tensors of the types Tshard_func_args
+//   - shardFuncOtherArgs: tensors of types Tshard_func_args
 //   - shardFunc: function
 //   - attr.Compression: string; default ""
 //   - attr.UseShardFunc: bool; default true
@@ -1767,14 +1798,14 @@ func SaveDataset(s *Scope, inputDataset, path Output, shardFuncOtherArgs []Outpu
 	return s.add("SaveDataset", need{"shard_func": shardFunc}, attrs, inputDataset, path, List(shardFuncOtherArgs))
 }
 
-// SaveDatasetV2 gives the elements of a dataset, and saves them to files.
+// SaveDatasetV2 returns the elements of a dataset and saves them to files.
 //
 //   - inputDataset: variant
 //   - path: string
-//   - shardFuncOtherArgs: tensors of the types Tshard_func_args
+//   - shardFuncOtherArgs: tensors of types Tshard_func_args
 //   - shardFunc: function
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Compression: string; default ""
 //   - attr.UseShardFunc: bool; default true
@@ -1782,14 +1813,14 @@ func SaveDatasetV2(s *Scope, inputDataset, path Output, shardFuncOtherArgs []Out
 	return s.add("SaveDatasetV2", need{"shard_func": shardFunc, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, path, List(shardFuncOtherArgs)).argument(0)
 }
 
-// ScanDataset calls a function with a state and each element, which gives a new state and an element.
+// ScanDataset calls a function that maps a state and an element to a new state and element.
 //
 //   - inputDataset: variant
-//   - initialState: tensors of the types Tstate
-//   - otherArguments: tensors of the types Targuments
+//   - initialState: tensors of types Tstate
+//   - otherArguments: tensors of types Targuments
 //   - f: function
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.PreserveCardinality: bool; default false
 //   - attr.UseDefaultDevice: bool; default true
@@ -1798,7 +1829,7 @@ func ScanDataset(s *Scope, inputDataset Output, initialState, otherArguments []O
 	return s.add("ScanDataset", need{"f": f, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, List(initialState), List(otherArguments)).argument(0)
 }
 
-// SerializeIterator saves where an iterator stands.
+// SerializeIterator saves the position of an iterator.
 //
 //   - resourceHandle: resource
 //   - returns serialized: variant
@@ -1807,26 +1838,26 @@ func SerializeIterator(s *Scope, resourceHandle Output, attrs ...attr.Attr) (ser
 	return s.add("SerializeIterator", nil, attrs, resourceHandle).argument(0)
 }
 
-// SetStatsAggregatorDataset gives the elements of a dataset whose stages tell an aggregator what they measure.
+// SetStatsAggregatorDataset returns the elements of a dataset whose stages report statistics to an aggregator.
 //
 //   - inputDataset: variant
 //   - statsAggregator: resource
 //   - tag: string
 //   - counterPrefix: string
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func SetStatsAggregatorDataset(s *Scope, inputDataset, statsAggregator, tag, counterPrefix Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("SetStatsAggregatorDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, statsAggregator, tag, counterPrefix).argument(0)
 }
 
-// ShardDataset gives one of so many elements.
+// ShardDataset returns every n-th element, starting at a given index.
 //
 //   - inputDataset: variant
 //   - numShards: int64
 //   - index: int64
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.RequireNonEmpty: bool; default false
 //   - attr.Metadata: string; default ""
@@ -1834,15 +1865,15 @@ func ShardDataset(s *Scope, inputDataset, numShards, index Output, outputTypes [
 	return s.add("ShardDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, numShards, index).argument(0)
 }
 
-// ShuffleAndRepeatDataset gives the elements of several rounds, each in random order.
+// ShuffleAndRepeatDataset repeats the elements of a dataset, each time in random order.
 //
 //   - inputDataset: variant
 //   - bufferSize: int64
 //   - seed: int64
 //   - seed2: int64
 //   - count: int64
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.ReshuffleEachIteration: bool; default true
 //   - attr.Metadata: string; default ""
@@ -1850,7 +1881,7 @@ func ShuffleAndRepeatDataset(s *Scope, inputDataset, bufferSize, seed, seed2, co
 	return s.add("ShuffleAndRepeatDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, bufferSize, seed, seed2, count).argument(0)
 }
 
-// ShuffleAndRepeatDatasetV2 gives the elements of several rounds, each in random order, with seeds of a resource.
+// ShuffleAndRepeatDatasetV2 repeats the elements of a dataset, each time in random order, with seeds from a resource.
 //
 //   - inputDataset: variant
 //   - bufferSize: int64
@@ -1858,8 +1889,8 @@ func ShuffleAndRepeatDataset(s *Scope, inputDataset, bufferSize, seed, seed2, co
 //   - seed2: int64
 //   - count: int64
 //   - seedGenerator: resource
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.ReshuffleEachIteration: bool; default true
 //   - attr.Metadata: string; default ""
@@ -1867,14 +1898,14 @@ func ShuffleAndRepeatDatasetV2(s *Scope, inputDataset, bufferSize, seed, seed2, 
 	return s.add("ShuffleAndRepeatDatasetV2", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, bufferSize, seed, seed2, count, seedGenerator).argument(0)
 }
 
-// ShuffleDataset gives the elements in random order, by a buffer.
+// ShuffleDataset returns the elements in random order, drawn from a buffer.
 //
 //   - inputDataset: variant
 //   - bufferSize: int64
 //   - seed: int64
 //   - seed2: int64
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.ReshuffleEachIteration: bool; default true
 //   - attr.Metadata: string; default ""
@@ -1882,28 +1913,28 @@ func ShuffleDataset(s *Scope, inputDataset, bufferSize, seed, seed2 Output, outp
 	return s.add("ShuffleDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, bufferSize, seed, seed2).argument(0)
 }
 
-// ShuffleDatasetV2 gives the elements in random order, by a buffer, with seeds of a resource.
+// ShuffleDatasetV2 returns the elements in random order, drawn from a buffer, with seeds from a resource.
 //
 //   - inputDataset: variant
 //   - bufferSize: int64
 //   - seedGenerator: resource
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Metadata: string; default ""
 func ShuffleDatasetV2(s *Scope, inputDataset, bufferSize, seedGenerator Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("ShuffleDatasetV2", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, bufferSize, seedGenerator).argument(0)
 }
 
-// ShuffleDatasetV3 gives the elements in random order, by a buffer, with seeds of a resource or its own.
+// ShuffleDatasetV3 returns the elements in random order, drawn from a buffer, with its own seeds or those of a resource.
 //
 //   - inputDataset: variant
 //   - bufferSize: int64
 //   - seed: int64
 //   - seed2: int64
 //   - seedGenerator: resource
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.ReshuffleEachIteration: bool; default true
 //   - attr.Metadata: string; default ""
@@ -1911,60 +1942,60 @@ func ShuffleDatasetV3(s *Scope, inputDataset, bufferSize, seed, seed2, seedGener
 	return s.add("ShuffleDatasetV3", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, bufferSize, seed, seed2, seedGenerator).argument(0)
 }
 
-// SkipDataset gives the elements of a dataset but the first.
+// SkipDataset skips the first elements of a dataset.
 //
 //   - inputDataset: variant
 //   - count: int64
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Metadata: string; default ""
 func SkipDataset(s *Scope, inputDataset, count Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("SkipDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, count).argument(0)
 }
 
-// SleepDataset waits before each element.
+// SleepDataset sleeps before it returns each element.
 //
 //   - inputDataset: variant
 //   - sleepMicroseconds: int64
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func SleepDataset(s *Scope, inputDataset, sleepMicroseconds Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("SleepDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, sleepMicroseconds).argument(0)
 }
 
-// SlidingWindowDataset gives batches of so many elements each, which may overlap.
+// SlidingWindowDataset returns windows of consecutive elements as batches, which may overlap.
 //
 //   - inputDataset: variant
 //   - windowSize: int64
 //   - windowShift: int64
 //   - windowStride: int64
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.DropRemainder: bool; default true
 func SlidingWindowDataset(s *Scope, inputDataset, windowSize, windowShift, windowStride Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("SlidingWindowDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, windowSize, windowShift, windowStride).argument(0)
 }
 
-// SnapshotChunkDataset gives the elements of a file of a snapshot.
+// SnapshotChunkDataset returns the elements of a snapshot's file.
 //
 //   - chunkFile: string
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Compression: string; default ""
 func SnapshotChunkDataset(s *Scope, chunkFile Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("SnapshotChunkDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, chunkFile).argument(0)
 }
 
-// SnapshotDataset gives the elements of a dataset, from files where an earlier iterator has written them.
+// SnapshotDataset returns the elements of a dataset, from files if an earlier iterator has written them.
 //
 //   - inputDataset: variant
 //   - path: string
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Compression: string; default ""
 //   - attr.ReaderPathPrefix: string; default ""
@@ -1984,12 +2015,12 @@ func SnapshotDataset(s *Scope, inputDataset, path Output, outputTypes []tensor.D
 	return s.add("SnapshotDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, path).argument(0)
 }
 
-// SnapshotDatasetReader gives the elements of the files of a shard.
+// SnapshotDatasetReader returns the elements of a shard's files.
 //
 //   - shardDir: string
 //   - startIndex: int64
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - version: int
 //   - returns handle: variant
 //   - attr.Compression: string; default ""
@@ -1997,14 +2028,14 @@ func SnapshotDatasetReader(s *Scope, shardDir, startIndex Output, outputTypes []
 	return s.add("SnapshotDatasetReader", need{"output_types": outputTypes, "output_shapes": outputShapes, "version": version}, attrs, shardDir, startIndex).argument(0)
 }
 
-// SnapshotDatasetV2 gives the elements of a dataset, from files where an earlier iterator has written them.
+// SnapshotDatasetV2 returns the elements of a dataset, from files if an earlier iterator has written them.
 //
 //   - inputDataset: variant
 //   - path: string
-//   - readerFuncOtherArgs: tensors of the types Treader_func_args
-//   - shardFuncOtherArgs: tensors of the types Tshard_func_args
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - readerFuncOtherArgs: tensors of types Treader_func_args
+//   - shardFuncOtherArgs: tensors of types Tshard_func_args
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - readerFunc: function
 //   - shardFunc: function
 //   - returns handle: variant
@@ -2018,17 +2049,17 @@ func SnapshotDatasetV2(s *Scope, inputDataset, path Output, readerFuncOtherArgs,
 	return s.add("SnapshotDatasetV2", need{"output_types": outputTypes, "output_shapes": outputShapes, "reader_func": readerFunc, "shard_func": shardFunc}, attrs, inputDataset, path, List(readerFuncOtherArgs), List(shardFuncOtherArgs)).argument(0)
 }
 
-// SnapshotNestedDatasetReader gives datasets as elements.
+// SnapshotNestedDatasetReader returns datasets as elements.
 //
 //   - inputs: tensors of type variant
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func SnapshotNestedDatasetReader(s *Scope, inputs []Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("SnapshotNestedDatasetReader", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, List(inputs)).argument(0)
 }
 
-// SparseTensorSliceDataset gives the rows of a sparse tensor.
+// SparseTensorSliceDataset returns the rows of a sparse tensor.
 //
 //   - indices: int64
 //   - values: Tvalues
@@ -2038,7 +2069,7 @@ func SparseTensorSliceDataset(s *Scope, indices, values, denseShape Output) (han
 	return s.add("SparseTensorSliceDataset", nil, nil, indices, values, denseShape).argument(0)
 }
 
-// StatsAggregatorHandle makes an aggregator of statistics, which is asked for them.
+// StatsAggregatorHandle creates an aggregator of statistics that StatsAggregatorSummary reads.
 //
 //   - returns handle: resource
 //   - attr.Container: string; default ""
@@ -2047,7 +2078,7 @@ func StatsAggregatorHandle(s *Scope, attrs ...attr.Attr) (handle Output) {
 	return s.add("StatsAggregatorHandle", nil, attrs).argument(0)
 }
 
-// StatsAggregatorHandleV2 makes an aggregator of statistics, which writes them to a summary writer.
+// StatsAggregatorHandleV2 creates an aggregator of statistics that writes to a summary writer.
 //
 //   - returns handle: resource
 //   - attr.Container: string; default ""
@@ -2056,7 +2087,7 @@ func StatsAggregatorHandleV2(s *Scope, attrs ...attr.Attr) (handle Output) {
 	return s.add("StatsAggregatorHandleV2", nil, attrs).argument(0)
 }
 
-// StatsAggregatorSetSummaryWriter makes an aggregator write to a summary writer.
+// StatsAggregatorSetSummaryWriter sets the summary writer that an aggregator writes to.
 //
 //   - statsAggregator: resource
 //   - summary: resource
@@ -2064,7 +2095,7 @@ func StatsAggregatorSetSummaryWriter(s *Scope, statsAggregator, summary Output) 
 	return s.add("StatsAggregatorSetSummaryWriter", nil, nil, statsAggregator, summary)
 }
 
-// StatsAggregatorSummary gives the statistics of an aggregator, as a summary.
+// StatsAggregatorSummary returns an aggregator's statistics as a summary.
 //
 //   - iterator: resource
 //   - returns summary: string
@@ -2072,7 +2103,7 @@ func StatsAggregatorSummary(s *Scope, iterator Output) (summary Output) {
 	return s.add("StatsAggregatorSummary", nil, nil, iterator).argument(0)
 }
 
-// TFRecordDataset gives the records of TFRecord files.
+// TFRecordDataset returns the records of TFRecord files.
 //
 //   - filenames: string
 //   - compressionType: string
@@ -2083,7 +2114,7 @@ func TFRecordDataset(s *Scope, filenames, compressionType, bufferSize Output, at
 	return s.add("TFRecordDataset", nil, attrs, filenames, compressionType, bufferSize).argument(0)
 }
 
-// TFRecordDatasetV2 gives the records of TFRecord files, each from a byte on.
+// TFRecordDatasetV2 returns the records of TFRecord files, starting at a byte offset in each.
 //
 //   - filenames: string
 //   - compressionType: string
@@ -2095,45 +2126,45 @@ func TFRecordDatasetV2(s *Scope, filenames, compressionType, bufferSize, byteOff
 	return s.add("TFRecordDatasetV2", nil, attrs, filenames, compressionType, bufferSize, byteOffsets).argument(0)
 }
 
-// TakeDataset gives the first elements of a dataset.
+// TakeDataset returns the first elements of a dataset.
 //
 //   - inputDataset: variant
 //   - count: int64
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Metadata: string; default ""
 func TakeDataset(s *Scope, inputDataset, count Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("TakeDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, count).argument(0)
 }
 
-// TakeWhileDataset gives the elements before the first for which a function is not true.
+// TakeWhileDataset returns the elements before the first for which a function returns false.
 //
 //   - inputDataset: variant
-//   - otherArguments: tensors of the types Targuments
+//   - otherArguments: tensors of types Targuments
 //   - predicate: function
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Metadata: string; default ""
 func TakeWhileDataset(s *Scope, inputDataset Output, otherArguments []Output, predicate Func, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("TakeWhileDataset", need{"predicate": predicate, "output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, List(otherArguments)).argument(0)
 }
 
-// TensorDataset gives its inputs as one element.
+// TensorDataset returns its inputs as one element.
 //
-//   - components: tensors of the types Toutput_types
-//   - outputShapes: a list of shape (at least 1)
+//   - components: tensors of types Toutput_types
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Metadata: string; default ""
 func TensorDataset(s *Scope, components []Output, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("TensorDataset", need{"output_shapes": outputShapes}, attrs, List(components)).argument(0)
 }
 
-// TensorSliceDataset gives the rows of its inputs.
+// TensorSliceDataset returns the rows of its inputs.
 //
-//   - components: tensors of the types Toutput_types
-//   - outputShapes: a list of shape (at least 1)
+//   - components: tensors of types Toutput_types
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.IsFiles: bool; default false
 //   - attr.Metadata: string; default ""
@@ -2142,7 +2173,7 @@ func TensorSliceDataset(s *Scope, components []Output, outputShapes []shape.Shap
 	return s.add("TensorSliceDataset", need{"output_shapes": outputShapes}, attrs, List(components)).argument(0)
 }
 
-// TextLineDataset gives the lines of text files.
+// TextLineDataset returns the lines of text files.
 //
 //   - filenames: string
 //   - compressionType: string
@@ -2153,18 +2184,18 @@ func TextLineDataset(s *Scope, filenames, compressionType, bufferSize Output, at
 	return s.add("TextLineDataset", nil, attrs, filenames, compressionType, bufferSize).argument(0)
 }
 
-// ThreadPoolDataset gives the elements of a dataset.
+// ThreadPoolDataset returns the elements of a dataset.
 //
 //   - inputDataset: variant
 //   - threadPool: resource
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func ThreadPoolDataset(s *Scope, inputDataset, threadPool Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("ThreadPoolDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, inputDataset, threadPool).argument(0)
 }
 
-// ThreadPoolHandle makes a resource that stands for a pool of threads.
+// ThreadPoolHandle creates a resource that represents a thread pool.
 //
 //   - numThreads: int
 //   - displayName: string
@@ -2176,39 +2207,39 @@ func ThreadPoolHandle(s *Scope, numThreads int64, displayName string, attrs ...a
 	return s.add("ThreadPoolHandle", need{"num_threads": numThreads, "display_name": displayName}, attrs).argument(0)
 }
 
-// UnbatchDataset gives the rows of the elements.
+// UnbatchDataset returns the rows of the elements.
 //
 //   - inputDataset: variant
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Metadata: string; default ""
 func UnbatchDataset(s *Scope, inputDataset Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("UnbatchDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset).argument(0)
 }
 
-// UncompressElement gives the tensors of a compressed element.
+// UncompressElement decompresses the tensors of an element.
 //
 //   - compressed: variant
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
-//   - returns components: tensors of the types output_types
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
+//   - returns components: tensors of types output_types
 func UncompressElement(s *Scope, compressed Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (components []Output) {
 	return s.add("UncompressElement", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, compressed).OutputList(0)
 }
 
-// UniqueDataset gives the elements without those that came before.
+// UniqueDataset returns the elements without repetitions.
 //
 //   - inputDataset: variant
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Metadata: string; default ""
 func UniqueDataset(s *Scope, inputDataset Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("UniqueDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset).argument(0)
 }
 
-// UnwrapDatasetVariant gives the dataset that it is given.
+// UnwrapDatasetVariant returns its input dataset.
 //
 //   - inputHandle: variant
 //   - returns outputHandle: variant
@@ -2216,44 +2247,44 @@ func UnwrapDatasetVariant(s *Scope, inputHandle Output) (outputHandle Output) {
 	return s.add("UnwrapDatasetVariant", nil, nil, inputHandle).argument(0)
 }
 
-// WeightedFlatMapDataset gives elements of several datasets in the proportion of their weights.
+// WeightedFlatMapDataset returns elements of several datasets in proportion to their weights.
 //
 //   - inputDatasets: tensors of type variant
 //   - weights: tensors of type double
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Metadata: string; default ""
 func WeightedFlatMapDataset(s *Scope, inputDatasets, weights []Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("WeightedFlatMapDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, List(inputDatasets), List(weights)).argument(0)
 }
 
-// WindowDataset gives datasets of so many elements each.
+// WindowDataset groups consecutive elements into datasets.
 //
 //   - inputDataset: variant
 //   - size: int64
 //   - shift: int64
 //   - stride: int64
 //   - dropRemainder: bool
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Metadata: string; default ""
 func WindowDataset(s *Scope, inputDataset, size, shift, stride, dropRemainder Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {
 	return s.add("WindowDataset", need{"output_types": outputTypes, "output_shapes": outputShapes}, attrs, inputDataset, size, shift, stride, dropRemainder).argument(0)
 }
 
-// WindowOp gives the elements that are its inputs.
+// WindowOp returns its inputs as elements.
 //
-//   - inputs: tensors of the types Tinputs
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - inputs: tensors of types Tinputs
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 func WindowOp(s *Scope, inputs []Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (handle Output) {
 	return s.add("WindowOp", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, List(inputs)).argument(0)
 }
 
-// WrapDatasetVariant gives the dataset that it is given.
+// WrapDatasetVariant returns its input dataset.
 //
 //   - inputHandle: variant
 //   - returns outputHandle: variant
@@ -2261,11 +2292,11 @@ func WrapDatasetVariant(s *Scope, inputHandle Output) (outputHandle Output) {
 	return s.add("WrapDatasetVariant", nil, nil, inputHandle).argument(0)
 }
 
-// ZipDataset gives the elements of several datasets side by side.
+// ZipDataset combines the elements of several datasets.
 //
 //   - inputDatasets: tensors of type variant
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
 //   - returns handle: variant
 //   - attr.Metadata: string; default ""
 func ZipDataset(s *Scope, inputDatasets []Output, outputTypes []tensor.DType, outputShapes []shape.Shape, attrs ...attr.Attr) (handle Output) {

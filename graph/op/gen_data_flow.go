@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// AccumulatorApplyGradient adds a gradient to an accumulator, unless it is older than its step.
+// AccumulatorApplyGradient adds a gradient to an accumulator unless the gradient is stale.
 //
 //   - handle: a reference to a variable of type string
 //   - localStep: int64
@@ -18,7 +18,7 @@ func AccumulatorApplyGradient(s *Scope, handle, localStep, gradient Output) *Ope
 	return s.add("AccumulatorApplyGradient", nil, nil, handle, localStep, gradient)
 }
 
-// AccumulatorNumAccumulated tells how many gradients an accumulator has.
+// AccumulatorNumAccumulated returns the number of gradients in an accumulator.
 //
 //   - handle: a reference to a variable of type string
 //   - returns numAccumulated: int32
@@ -26,7 +26,7 @@ func AccumulatorNumAccumulated(s *Scope, handle Output) (numAccumulated Output) 
 	return s.add("AccumulatorNumAccumulated", nil, nil, handle).argument(0)
 }
 
-// AccumulatorSetGlobalStep sets an accumulator's step.
+// AccumulatorSetGlobalStep sets the step of an accumulator.
 //
 //   - handle: a reference to a variable of type string
 //   - newGlobalStep: int64
@@ -34,7 +34,7 @@ func AccumulatorSetGlobalStep(s *Scope, handle, newGlobalStep Output) *Operation
 	return s.add("AccumulatorSetGlobalStep", nil, nil, handle, newGlobalStep)
 }
 
-// AccumulatorTakeGradient takes the mean of an accumulator's gradients, and waits for so many.
+// AccumulatorTakeGradient takes the mean of an accumulator's gradients, waiting for the required number.
 //
 //   - handle: a reference to a variable of type string
 //   - numRequired: int32
@@ -44,11 +44,11 @@ func AccumulatorTakeGradient(s *Scope, handle, numRequired Output, dtype tensor.
 	return s.add("AccumulatorTakeGradient", need{"dtype": dtype}, nil, handle, numRequired).argument(0)
 }
 
-// Barrier makes a barrier, which gathers the components of elements by key.
+// Barrier creates a barrier, which assembles elements from components by key.
 //
-//   - componentTypes: a list of type (at least 1)
+//   - componentTypes: a list of types (length at least 1)
 //   - returns handle: a reference to a variable of type string
-//   - attr.Shapes: a list of shape (at least 0); default empty
+//   - attr.Shapes: a list of shapes; default empty
 //   - attr.Capacity: int; default -1
 //   - attr.Container: string; default ""
 //   - attr.SharedName: string; default ""
@@ -64,7 +64,7 @@ func BarrierClose(s *Scope, handle Output, attrs ...attr.Attr) *Operation {
 	return s.add("BarrierClose", nil, attrs, handle)
 }
 
-// BarrierIncompleteSize tells how many elements of a barrier lack a component.
+// BarrierIncompleteSize returns the number of incomplete elements of a barrier.
 //
 //   - handle: a reference to a variable of type string
 //   - returns size: int32
@@ -72,7 +72,7 @@ func BarrierIncompleteSize(s *Scope, handle Output) (size Output) {
 	return s.add("BarrierIncompleteSize", nil, nil, handle).argument(0)
 }
 
-// BarrierInsertMany gives a barrier one component of elements.
+// BarrierInsertMany sets one component of several elements of a barrier.
 //
 //   - handle: a reference to a variable of type string
 //   - keys: string
@@ -82,7 +82,7 @@ func BarrierInsertMany(s *Scope, handle, keys, values Output, componentIndex int
 	return s.add("BarrierInsertMany", need{"component_index": componentIndex}, nil, handle, keys, values)
 }
 
-// BarrierReadySize tells how many elements of a barrier are complete.
+// BarrierReadySize returns the number of complete elements of a barrier.
 //
 //   - handle: a reference to a variable of type string
 //   - returns size: int32
@@ -90,14 +90,14 @@ func BarrierReadySize(s *Scope, handle Output) (size Output) {
 	return s.add("BarrierReadySize", nil, nil, handle).argument(0)
 }
 
-// BarrierTakeMany takes complete elements of a barrier, and waits for them.
+// BarrierTakeMany takes complete elements from a barrier, waiting for them.
 //
 //   - handle: a reference to a variable of type string
 //   - numElements: int32
-//   - componentTypes: a list of type (at least 1)
+//   - componentTypes: a list of types (length at least 1)
 //   - returns indices: int64
 //   - returns keys: string
-//   - returns values: tensors of the types component_types
+//   - returns values: tensors of types component_types
 //   - attr.AllowSmallBatch: bool; default false
 //   - attr.WaitForIncomplete: bool; default false
 //   - attr.TimeoutMs: int; default -1
@@ -106,18 +106,18 @@ func BarrierTakeMany(s *Scope, handle, numElements Output, componentTypes []tens
 	return added.argument(0), added.argument(1), added.OutputList(2)
 }
 
-// Batch gathers the tensors of several steps into a batch.
+// Batch combines the tensors of several steps into a batch.
 //
-//   - inTensors: tensors of the types T
+//   - inTensors: tensors of types T
 //   - numBatchThreads: int
 //   - maxBatchSize: int
 //   - batchTimeoutMicros: int
 //   - gradTimeoutMicros: int
-//   - returns batchedTensors: tensors of the types T
+//   - returns batchedTensors: tensors of types T
 //   - returns batchIndex: int64
 //   - returns id: int64
 //   - attr.MaxEnqueuedBatches: int; default 10
-//   - attr.AllowedBatchSizes: a list of int; default empty
+//   - attr.AllowedBatchSizes: a list of ints; default empty
 //   - attr.Container: string; default ""
 //   - attr.SharedName: string; default ""
 //   - attr.BatchingQueue: string; default ""
@@ -126,24 +126,24 @@ func Batch(s *Scope, inTensors []Output, numBatchThreads, maxBatchSize, batchTim
 	return added.OutputList(0), added.argument(1), added.argument(2)
 }
 
-// BatchFunction calls a function on a batch gathered from several steps.
+// BatchFunction calls a function on a batch combined from several steps.
 //
-//   - inTensors: tensors of the types Tin
-//   - capturedTensors: tensors of the types Tcaptured
+//   - inTensors: tensors of types Tin
+//   - capturedTensors: tensors of types Tcaptured
 //   - f: function
 //   - numBatchThreads: int
 //   - maxBatchSize: int
 //   - batchTimeoutMicros: int
-//   - tout: a list of type (at least 1)
-//   - returns outTensors: tensors of the types Tout
+//   - tout: a list of types (length at least 1)
+//   - returns outTensors: tensors of types Tout
 //   - attr.MaxEnqueuedBatches: int; default 10
-//   - attr.AllowedBatchSizes: a list of int; default empty
+//   - attr.AllowedBatchSizes: a list of ints; default empty
 //   - attr.Container: string; default ""
 //   - attr.SharedName: string; default ""
 //   - attr.BatchingQueue: string; default ""
 //   - attr.LowPriorityMaxBatchSize: int; default 0
 //   - attr.LowPriorityBatchTimeoutMicros: int; default 0
-//   - attr.LowPriorityAllowedBatchSizes: a list of int; default empty
+//   - attr.LowPriorityAllowedBatchSizes: a list of ints; default empty
 //   - attr.LowPriorityMaxEnqueuedBatches: int; default 0
 //   - attr.MixedPriorityPolicy: string, one of "low_priority_padding_with_max_batch_size", "low_priority_padding_with_next_allowed_batch_size", "priority_isolation", "priority_merge"; default "low_priority_padding_with_max_batch_size"
 //   - attr.BatchPaddingPolicy: string, one of "PAD_UP", "BATCH_DOWN", "MINIMIZE_TPU_COST_PER_REQUEST"; default "PAD_UP"
@@ -152,7 +152,7 @@ func BatchFunction(s *Scope, inTensors, capturedTensors []Output, f Func, numBat
 	return s.add("BatchFunction", need{"f": f, "num_batch_threads": numBatchThreads, "max_batch_size": maxBatchSize, "batch_timeout_micros": batchTimeoutMicros, "Tout": tout}, attrs, List(inTensors), List(capturedTensors)).OutputList(0)
 }
 
-// ConditionalAccumulator makes an accumulator of gradients.
+// ConditionalAccumulator creates an accumulator of gradients.
 //
 //   - dtype: type, one of float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64
 //   - shape: shape
@@ -164,14 +164,14 @@ func ConditionalAccumulator(s *Scope, dtype tensor.DType, shape shape.Shape, att
 	return s.add("ConditionalAccumulator", need{"dtype": dtype, "shape": shape}, attrs).argument(0)
 }
 
-// DeleteSessionTensor forgets a tensor that the session keeps.
+// DeleteSessionTensor deletes a tensor that the session keeps.
 //
 //   - handle: string
 func DeleteSessionTensor(s *Scope, handle Output) *Operation {
 	return s.add("DeleteSessionTensor", nil, nil, handle)
 }
 
-// DynamicPartition cuts a tensor's rows into parts that a tensor of numbers names.
+// DynamicPartition splits the rows of a tensor into the partitions given by a tensor of numbers.
 //
 //   - data: T
 //   - partitions: int32
@@ -181,7 +181,7 @@ func DynamicPartition(s *Scope, data, partitions Output, numPartitions int64) (o
 	return s.add("DynamicPartition", need{"num_partitions": numPartitions}, nil, data, partitions).OutputList(0)
 }
 
-// DynamicStitch puts rows of several tensors together by indices.
+// DynamicStitch merges the rows of several tensors by index.
 //
 //   - indices: tensors of type int32
 //   - data: tensors of type T
@@ -190,11 +190,11 @@ func DynamicStitch(s *Scope, indices, data []Output) (merged Output) {
 	return s.add("DynamicStitch", nil, nil, List(indices), List(data)).argument(0)
 }
 
-// FIFOQueue is FIFOQueueV2 with references in place of resources.
+// FIFOQueue is FIFOQueueV2 with a reference handle.
 //
-//   - componentTypes: a list of type (at least 1)
+//   - componentTypes: a list of types (length at least 1)
 //   - returns handle: a reference to a variable of type string
-//   - attr.Shapes: a list of shape (at least 0); default empty
+//   - attr.Shapes: a list of shapes; default empty
 //   - attr.Capacity: int; default -1
 //   - attr.Container: string; default ""
 //   - attr.SharedName: string; default ""
@@ -202,11 +202,11 @@ func FIFOQueue(s *Scope, componentTypes []tensor.DType, attrs ...attr.Attr) (han
 	return s.add("FIFOQueue", need{"component_types": componentTypes}, attrs).argument(0)
 }
 
-// FIFOQueueV2 makes a queue in the order in which elements came; see Queue.
+// FIFOQueueV2 creates a first-in, first-out queue; see Queue.
 //
-//   - componentTypes: a list of type (at least 1)
+//   - componentTypes: a list of types (length at least 1)
 //   - returns handle: resource
-//   - attr.Shapes: a list of shape (at least 0); default empty
+//   - attr.Shapes: a list of shapes; default empty
 //   - attr.Capacity: int; default -1
 //   - attr.Container: string; default ""
 //   - attr.SharedName: string; default ""
@@ -214,7 +214,7 @@ func FIFOQueueV2(s *Scope, componentTypes []tensor.DType, attrs ...attr.Attr) (h
 	return s.add("FIFOQueueV2", need{"component_types": componentTypes}, attrs).argument(0)
 }
 
-// FakeQueue makes a reference of a queue's handle.
+// FakeQueue converts a queue's resource handle to a reference handle.
 //
 //   - resource: resource
 //   - returns handle: a reference to a variable of type string
@@ -222,7 +222,7 @@ func FakeQueue(s *Scope, resource Output) (handle Output) {
 	return s.add("FakeQueue", nil, nil, resource).argument(0)
 }
 
-// GetSessionHandle keeps a tensor in the session, and names it.
+// GetSessionHandle keeps a tensor in the session and returns its handle as a string.
 //
 //   - value: T
 //   - returns handle: string
@@ -230,7 +230,7 @@ func GetSessionHandle(s *Scope, value Output) (handle Output) {
 	return s.add("GetSessionHandle", nil, nil, value).argument(0)
 }
 
-// GetSessionHandleV2 keeps a tensor in the session, and gives a handle of it.
+// GetSessionHandleV2 keeps a tensor in the session and returns a handle to it.
 //
 //   - value: T
 //   - returns handle: resource
@@ -238,7 +238,7 @@ func GetSessionHandleV2(s *Scope, value Output) (handle Output) {
 	return s.add("GetSessionHandleV2", nil, nil, value).argument(0)
 }
 
-// GetSessionTensor gives a tensor that the session keeps.
+// GetSessionTensor returns a tensor that the session keeps.
 //
 //   - handle: string
 //   - dtype: type
@@ -249,7 +249,7 @@ func GetSessionTensor(s *Scope, handle Output, dtype tensor.DType) (value Output
 
 // MapClear empties a staging area.
 //
-//   - dtypes: a list of type
+//   - dtypes: a list of types
 //   - attr.Capacity: int (at least 0); default 0
 //   - attr.MemoryLimit: int (at least 0); default 0
 //   - attr.Container: string; default ""
@@ -258,9 +258,9 @@ func MapClear(s *Scope, dtypes []tensor.DType, attrs ...attr.Attr) *Operation {
 	return s.add("MapClear", need{"dtypes": dtypes}, attrs)
 }
 
-// MapIncompleteSize tells how many keys of a staging area lack tensors.
+// MapIncompleteSize returns the number of incomplete keys of a staging area.
 //
-//   - dtypes: a list of type
+//   - dtypes: a list of types
 //   - returns size: int32
 //   - attr.Capacity: int (at least 0); default 0
 //   - attr.MemoryLimit: int (at least 0); default 0
@@ -270,12 +270,12 @@ func MapIncompleteSize(s *Scope, dtypes []tensor.DType, attrs ...attr.Attr) (siz
 	return s.add("MapIncompleteSize", need{"dtypes": dtypes}, attrs).argument(0)
 }
 
-// MapPeek gives the tensors of a key of a staging area.
+// MapPeek returns the tensors of a key of a staging area.
 //
 //   - key: int64
 //   - indices: int32
-//   - dtypes: a list of type (at least 1)
-//   - returns values: tensors of the types dtypes
+//   - dtypes: a list of types (length at least 1)
+//   - returns values: tensors of types dtypes
 //   - attr.Capacity: int (at least 0); default 0
 //   - attr.MemoryLimit: int (at least 0); default 0
 //   - attr.Container: string; default ""
@@ -284,9 +284,9 @@ func MapPeek(s *Scope, key, indices Output, dtypes []tensor.DType, attrs ...attr
 	return s.add("MapPeek", need{"dtypes": dtypes}, attrs, key, indices).OutputList(0)
 }
 
-// MapSize tells how many keys a staging area has.
+// MapSize returns the number of keys of a staging area.
 //
-//   - dtypes: a list of type
+//   - dtypes: a list of types
 //   - returns size: int32
 //   - attr.Capacity: int (at least 0); default 0
 //   - attr.MemoryLimit: int (at least 0); default 0
@@ -296,12 +296,12 @@ func MapSize(s *Scope, dtypes []tensor.DType, attrs ...attr.Attr) (size Output) 
 	return s.add("MapSize", need{"dtypes": dtypes}, attrs).argument(0)
 }
 
-// MapStage puts tensors into a staging area under a key.
+// MapStage adds tensors to a staging area under a key.
 //
 //   - key: int64
 //   - indices: int32
-//   - values: tensors of the types fake_dtypes
-//   - dtypes: a list of type
+//   - values: tensors of types fake_dtypes
+//   - dtypes: a list of types
 //   - attr.Capacity: int (at least 0); default 0
 //   - attr.MemoryLimit: int (at least 0); default 0
 //   - attr.Container: string; default ""
@@ -310,12 +310,12 @@ func MapStage(s *Scope, key, indices Output, values []Output, dtypes []tensor.DT
 	return s.add("MapStage", need{"dtypes": dtypes}, attrs, key, indices, List(values))
 }
 
-// MapUnstage takes the tensors of a key out of a staging area.
+// MapUnstage takes the tensors of a key from a staging area.
 //
 //   - key: int64
 //   - indices: int32
-//   - dtypes: a list of type (at least 1)
-//   - returns values: tensors of the types dtypes
+//   - dtypes: a list of types (length at least 1)
+//   - returns values: tensors of types dtypes
 //   - attr.Capacity: int (at least 0); default 0
 //   - attr.MemoryLimit: int (at least 0); default 0
 //   - attr.Container: string; default ""
@@ -324,12 +324,12 @@ func MapUnstage(s *Scope, key, indices Output, dtypes []tensor.DType, attrs ...a
 	return s.add("MapUnstage", need{"dtypes": dtypes}, attrs, key, indices).OutputList(0)
 }
 
-// MapUnstageNoKey takes any key's tensors out of a staging area.
+// MapUnstageNoKey takes the tensors of any key from a staging area.
 //
 //   - indices: int32
-//   - dtypes: a list of type (at least 1)
+//   - dtypes: a list of types (length at least 1)
 //   - returns key: int64
-//   - returns values: tensors of the types dtypes
+//   - returns values: tensors of types dtypes
 //   - attr.Capacity: int (at least 0); default 0
 //   - attr.MemoryLimit: int (at least 0); default 0
 //   - attr.Container: string; default ""
@@ -339,9 +339,9 @@ func MapUnstageNoKey(s *Scope, indices Output, dtypes []tensor.DType, attrs ...a
 	return added.argument(0), added.OutputList(1)
 }
 
-// OrderedMapClear empties a staging area that is sorted by key.
+// OrderedMapClear empties a staging area sorted by key.
 //
-//   - dtypes: a list of type
+//   - dtypes: a list of types
 //   - attr.Capacity: int (at least 0); default 0
 //   - attr.MemoryLimit: int (at least 0); default 0
 //   - attr.Container: string; default ""
@@ -350,9 +350,9 @@ func OrderedMapClear(s *Scope, dtypes []tensor.DType, attrs ...attr.Attr) *Opera
 	return s.add("OrderedMapClear", need{"dtypes": dtypes}, attrs)
 }
 
-// OrderedMapIncompleteSize tells how many keys of a staging area that is sorted by key lack tensors.
+// OrderedMapIncompleteSize returns the number of incomplete keys of a staging area sorted by key.
 //
-//   - dtypes: a list of type
+//   - dtypes: a list of types
 //   - returns size: int32
 //   - attr.Capacity: int (at least 0); default 0
 //   - attr.MemoryLimit: int (at least 0); default 0
@@ -362,12 +362,12 @@ func OrderedMapIncompleteSize(s *Scope, dtypes []tensor.DType, attrs ...attr.Att
 	return s.add("OrderedMapIncompleteSize", need{"dtypes": dtypes}, attrs).argument(0)
 }
 
-// OrderedMapPeek gives the tensors of a key of a staging area that is sorted by key.
+// OrderedMapPeek returns the tensors of a key of a staging area sorted by key.
 //
 //   - key: int64
 //   - indices: int32
-//   - dtypes: a list of type (at least 1)
-//   - returns values: tensors of the types dtypes
+//   - dtypes: a list of types (length at least 1)
+//   - returns values: tensors of types dtypes
 //   - attr.Capacity: int (at least 0); default 0
 //   - attr.MemoryLimit: int (at least 0); default 0
 //   - attr.Container: string; default ""
@@ -376,9 +376,9 @@ func OrderedMapPeek(s *Scope, key, indices Output, dtypes []tensor.DType, attrs 
 	return s.add("OrderedMapPeek", need{"dtypes": dtypes}, attrs, key, indices).OutputList(0)
 }
 
-// OrderedMapSize tells how many keys a staging area that is sorted by key has.
+// OrderedMapSize returns the number of keys of a staging area sorted by key.
 //
-//   - dtypes: a list of type
+//   - dtypes: a list of types
 //   - returns size: int32
 //   - attr.Capacity: int (at least 0); default 0
 //   - attr.MemoryLimit: int (at least 0); default 0
@@ -388,12 +388,12 @@ func OrderedMapSize(s *Scope, dtypes []tensor.DType, attrs ...attr.Attr) (size O
 	return s.add("OrderedMapSize", need{"dtypes": dtypes}, attrs).argument(0)
 }
 
-// OrderedMapStage puts tensors into a staging area that is sorted by key under a key.
+// OrderedMapStage adds tensors under a key to a staging area sorted by key.
 //
 //   - key: int64
 //   - indices: int32
-//   - values: tensors of the types fake_dtypes
-//   - dtypes: a list of type
+//   - values: tensors of types fake_dtypes
+//   - dtypes: a list of types
 //   - attr.Capacity: int (at least 0); default 0
 //   - attr.MemoryLimit: int (at least 0); default 0
 //   - attr.Container: string; default ""
@@ -402,12 +402,12 @@ func OrderedMapStage(s *Scope, key, indices Output, values []Output, dtypes []te
 	return s.add("OrderedMapStage", need{"dtypes": dtypes}, attrs, key, indices, List(values))
 }
 
-// OrderedMapUnstage takes the tensors of a key out of a staging area that is sorted by key.
+// OrderedMapUnstage takes the tensors of a key from a staging area sorted by key.
 //
 //   - key: int64
 //   - indices: int32
-//   - dtypes: a list of type (at least 1)
-//   - returns values: tensors of the types dtypes
+//   - dtypes: a list of types (length at least 1)
+//   - returns values: tensors of types dtypes
 //   - attr.Capacity: int (at least 0); default 0
 //   - attr.MemoryLimit: int (at least 0); default 0
 //   - attr.Container: string; default ""
@@ -416,12 +416,12 @@ func OrderedMapUnstage(s *Scope, key, indices Output, dtypes []tensor.DType, att
 	return s.add("OrderedMapUnstage", need{"dtypes": dtypes}, attrs, key, indices).OutputList(0)
 }
 
-// OrderedMapUnstageNoKey takes any key's tensors out of a staging area that is sorted by key.
+// OrderedMapUnstageNoKey takes the tensors of the lowest key from a staging area sorted by key.
 //
 //   - indices: int32
-//   - dtypes: a list of type (at least 1)
+//   - dtypes: a list of types (length at least 1)
 //   - returns key: int64
-//   - returns values: tensors of the types dtypes
+//   - returns values: tensors of types dtypes
 //   - attr.Capacity: int (at least 0); default 0
 //   - attr.MemoryLimit: int (at least 0); default 0
 //   - attr.Container: string; default ""
@@ -431,11 +431,11 @@ func OrderedMapUnstageNoKey(s *Scope, indices Output, dtypes []tensor.DType, att
 	return added.argument(0), added.OutputList(1)
 }
 
-// PaddingFIFOQueue is PaddingFIFOQueueV2 with references in place of resources.
+// PaddingFIFOQueue is PaddingFIFOQueueV2 with a reference handle.
 //
-//   - componentTypes: a list of type (at least 1)
+//   - componentTypes: a list of types (length at least 1)
 //   - returns handle: a reference to a variable of type string
-//   - attr.Shapes: a list of shape (at least 0); default empty
+//   - attr.Shapes: a list of shapes; default empty
 //   - attr.Capacity: int; default -1
 //   - attr.Container: string; default ""
 //   - attr.SharedName: string; default ""
@@ -443,11 +443,11 @@ func PaddingFIFOQueue(s *Scope, componentTypes []tensor.DType, attrs ...attr.Att
 	return s.add("PaddingFIFOQueue", need{"component_types": componentTypes}, attrs).argument(0)
 }
 
-// PaddingFIFOQueueV2 makes a queue that pads what it dequeues in batches; see Queue.
+// PaddingFIFOQueueV2 creates a first-in, first-out queue that pads the elements of dequeued batches; see Queue.
 //
-//   - componentTypes: a list of type (at least 1)
+//   - componentTypes: a list of types (length at least 1)
 //   - returns handle: resource
-//   - attr.Shapes: a list of shape (at least 0); default empty
+//   - attr.Shapes: a list of shapes; default empty
 //   - attr.Capacity: int; default -1
 //   - attr.Container: string; default ""
 //   - attr.SharedName: string; default ""
@@ -455,7 +455,7 @@ func PaddingFIFOQueueV2(s *Scope, componentTypes []tensor.DType, attrs ...attr.A
 	return s.add("PaddingFIFOQueueV2", need{"component_types": componentTypes}, attrs).argument(0)
 }
 
-// ParallelDynamicStitch puts rows of several tensors together by indices, which do not overlap.
+// ParallelDynamicStitch merges the rows of several tensors by index; the indices must not overlap.
 //
 //   - indices: tensors of type int32
 //   - data: tensors of type T
@@ -464,11 +464,11 @@ func ParallelDynamicStitch(s *Scope, indices, data []Output) (merged Output) {
 	return s.add("ParallelDynamicStitch", nil, nil, List(indices), List(data)).argument(0)
 }
 
-// PriorityQueue is PriorityQueueV2 with references in place of resources.
+// PriorityQueue is PriorityQueueV2 with a reference handle.
 //
-//   - shapes: a list of shape (at least 0)
+//   - shapes: a list of shapes
 //   - returns handle: a reference to a variable of type string
-//   - attr.ComponentTypes: a list of type (at least 0); default empty
+//   - attr.ComponentTypes: a list of types; default empty
 //   - attr.Capacity: int; default -1
 //   - attr.Container: string; default ""
 //   - attr.SharedName: string; default ""
@@ -476,11 +476,11 @@ func PriorityQueue(s *Scope, shapes []shape.Shape, attrs ...attr.Attr) (handle O
 	return s.add("PriorityQueue", need{"shapes": shapes}, attrs).argument(0)
 }
 
-// PriorityQueueV2 makes a queue that gives the lowest priority first; see Queue.
+// PriorityQueueV2 creates a queue that returns elements in ascending order of priority; see Queue.
 //
-//   - shapes: a list of shape (at least 0)
+//   - shapes: a list of shapes
 //   - returns handle: resource
-//   - attr.ComponentTypes: a list of type (at least 0); default empty
+//   - attr.ComponentTypes: a list of types; default empty
 //   - attr.Capacity: int; default -1
 //   - attr.Container: string; default ""
 //   - attr.SharedName: string; default ""
@@ -488,7 +488,7 @@ func PriorityQueueV2(s *Scope, shapes []shape.Shape, attrs ...attr.Attr) (handle
 	return s.add("PriorityQueueV2", need{"shapes": shapes}, attrs).argument(0)
 }
 
-// QueueClose is QueueCloseV2 with references in place of resources.
+// QueueClose is QueueCloseV2 with a reference handle.
 //
 //   - handle: a reference to a variable of type string
 //   - attr.CancelPendingEnqueues: bool; default false
@@ -496,7 +496,7 @@ func QueueClose(s *Scope, handle Output, attrs ...attr.Attr) *Operation {
 	return s.add("QueueClose", nil, attrs, handle)
 }
 
-// QueueCloseV2 closes a queue: no more elements come.
+// QueueCloseV2 closes a queue to new elements.
 //
 //   - handle: resource
 //   - attr.CancelPendingEnqueues: bool; default false
@@ -504,107 +504,107 @@ func QueueCloseV2(s *Scope, handle Output, attrs ...attr.Attr) *Operation {
 	return s.add("QueueCloseV2", nil, attrs, handle)
 }
 
-// QueueDequeue is QueueDequeueV2 with references in place of resources.
+// QueueDequeue is QueueDequeueV2 with a reference handle.
 //
 //   - handle: a reference to a variable of type string
-//   - componentTypes: a list of type (at least 1)
-//   - returns components: tensors of the types component_types
+//   - componentTypes: a list of types (length at least 1)
+//   - returns components: tensors of types component_types
 //   - attr.TimeoutMs: int; default -1
 func QueueDequeue(s *Scope, handle Output, componentTypes []tensor.DType, attrs ...attr.Attr) (components []Output) {
 	return s.add("QueueDequeue", need{"component_types": componentTypes}, attrs, handle).OutputList(0)
 }
 
-// QueueDequeueMany is QueueDequeueManyV2 with references in place of resources.
+// QueueDequeueMany is QueueDequeueManyV2 with a reference handle.
 //
 //   - handle: a reference to a variable of type string
 //   - n: int32
-//   - componentTypes: a list of type (at least 1)
-//   - returns components: tensors of the types component_types
+//   - componentTypes: a list of types (length at least 1)
+//   - returns components: tensors of types component_types
 //   - attr.TimeoutMs: int; default -1
 func QueueDequeueMany(s *Scope, handle, n Output, componentTypes []tensor.DType, attrs ...attr.Attr) (components []Output) {
 	return s.add("QueueDequeueMany", need{"component_types": componentTypes}, attrs, handle, n).OutputList(0)
 }
 
-// QueueDequeueManyV2 takes n elements, in batches.
+// QueueDequeueManyV2 dequeues n elements as a batch.
 //
 //   - handle: resource
 //   - n: int32
-//   - componentTypes: a list of type (at least 1)
-//   - returns components: tensors of the types component_types
+//   - componentTypes: a list of types (length at least 1)
+//   - returns components: tensors of types component_types
 //   - attr.TimeoutMs: int; default -1
 func QueueDequeueManyV2(s *Scope, handle, n Output, componentTypes []tensor.DType, attrs ...attr.Attr) (components []Output) {
 	return s.add("QueueDequeueManyV2", need{"component_types": componentTypes}, attrs, handle, n).OutputList(0)
 }
 
-// QueueDequeueUpTo is QueueDequeueUpToV2 with references in place of resources.
+// QueueDequeueUpTo is QueueDequeueUpToV2 with a reference handle.
 //
 //   - handle: a reference to a variable of type string
 //   - n: int32
-//   - componentTypes: a list of type (at least 1)
-//   - returns components: tensors of the types component_types
+//   - componentTypes: a list of types (length at least 1)
+//   - returns components: tensors of types component_types
 //   - attr.TimeoutMs: int; default -1
 func QueueDequeueUpTo(s *Scope, handle, n Output, componentTypes []tensor.DType, attrs ...attr.Attr) (components []Output) {
 	return s.add("QueueDequeueUpTo", need{"component_types": componentTypes}, attrs, handle, n).OutputList(0)
 }
 
-// QueueDequeueUpToV2 takes n elements, or what is left of a closed queue, in batches.
+// QueueDequeueUpToV2 dequeues n elements, or those left in a closed queue, as a batch.
 //
 //   - handle: resource
 //   - n: int32
-//   - componentTypes: a list of type (at least 1)
-//   - returns components: tensors of the types component_types
+//   - componentTypes: a list of types (length at least 1)
+//   - returns components: tensors of types component_types
 //   - attr.TimeoutMs: int; default -1
 func QueueDequeueUpToV2(s *Scope, handle, n Output, componentTypes []tensor.DType, attrs ...attr.Attr) (components []Output) {
 	return s.add("QueueDequeueUpToV2", need{"component_types": componentTypes}, attrs, handle, n).OutputList(0)
 }
 
-// QueueDequeueV2 takes an element, and waits for one.
+// QueueDequeueV2 dequeues an element, waiting until there is one.
 //
 //   - handle: resource
-//   - componentTypes: a list of type (at least 1)
-//   - returns components: tensors of the types component_types
+//   - componentTypes: a list of types (length at least 1)
+//   - returns components: tensors of types component_types
 //   - attr.TimeoutMs: int; default -1
 func QueueDequeueV2(s *Scope, handle Output, componentTypes []tensor.DType, attrs ...attr.Attr) (components []Output) {
 	return s.add("QueueDequeueV2", need{"component_types": componentTypes}, attrs, handle).OutputList(0)
 }
 
-// QueueEnqueue is QueueEnqueueV2 with references in place of resources.
+// QueueEnqueue is QueueEnqueueV2 with a reference handle.
 //
 //   - handle: a reference to a variable of type string
-//   - components: tensors of the types Tcomponents
+//   - components: tensors of types Tcomponents
 //   - attr.TimeoutMs: int; default -1
 func QueueEnqueue(s *Scope, handle Output, components []Output, attrs ...attr.Attr) *Operation {
 	return s.add("QueueEnqueue", nil, attrs, handle, List(components))
 }
 
-// QueueEnqueueMany is QueueEnqueueManyV2 with references in place of resources.
+// QueueEnqueueMany is QueueEnqueueManyV2 with a reference handle.
 //
 //   - handle: a reference to a variable of type string
-//   - components: tensors of the types Tcomponents
+//   - components: tensors of types Tcomponents
 //   - attr.TimeoutMs: int; default -1
 func QueueEnqueueMany(s *Scope, handle Output, components []Output, attrs ...attr.Attr) *Operation {
 	return s.add("QueueEnqueueMany", nil, attrs, handle, List(components))
 }
 
-// QueueEnqueueManyV2 adds an element for each row.
+// QueueEnqueueManyV2 enqueues an element for each row.
 //
 //   - handle: resource
-//   - components: tensors of the types Tcomponents
+//   - components: tensors of types Tcomponents
 //   - attr.TimeoutMs: int; default -1
 func QueueEnqueueManyV2(s *Scope, handle Output, components []Output, attrs ...attr.Attr) *Operation {
 	return s.add("QueueEnqueueManyV2", nil, attrs, handle, List(components))
 }
 
-// QueueEnqueueV2 adds an element, and waits while the queue is full.
+// QueueEnqueueV2 enqueues an element, waiting while the queue is full.
 //
 //   - handle: resource
-//   - components: tensors of the types Tcomponents
+//   - components: tensors of types Tcomponents
 //   - attr.TimeoutMs: int; default -1
 func QueueEnqueueV2(s *Scope, handle Output, components []Output, attrs ...attr.Attr) *Operation {
 	return s.add("QueueEnqueueV2", nil, attrs, handle, List(components))
 }
 
-// QueueIsClosed is QueueIsClosedV2 with references in place of resources.
+// QueueIsClosed is QueueIsClosedV2 with a reference handle.
 //
 //   - handle: a reference to a variable of type string
 //   - returns isClosed: bool
@@ -612,7 +612,7 @@ func QueueIsClosed(s *Scope, handle Output) (isClosed Output) {
 	return s.add("QueueIsClosed", nil, nil, handle).argument(0)
 }
 
-// QueueIsClosedV2 tells whether a queue is closed.
+// QueueIsClosedV2 reports whether a queue is closed.
 //
 //   - handle: resource
 //   - returns isClosed: bool
@@ -620,7 +620,7 @@ func QueueIsClosedV2(s *Scope, handle Output) (isClosed Output) {
 	return s.add("QueueIsClosedV2", nil, nil, handle).argument(0)
 }
 
-// QueueSize is QueueSizeV2 with references in place of resources.
+// QueueSize is QueueSizeV2 with a reference handle.
 //
 //   - handle: a reference to a variable of type string
 //   - returns size: int32
@@ -628,7 +628,7 @@ func QueueSize(s *Scope, handle Output) (size Output) {
 	return s.add("QueueSize", nil, nil, handle).argument(0)
 }
 
-// QueueSizeV2 tells how many elements a queue has.
+// QueueSizeV2 returns the number of elements in a queue.
 //
 //   - handle: resource
 //   - returns size: int32
@@ -636,11 +636,11 @@ func QueueSizeV2(s *Scope, handle Output) (size Output) {
 	return s.add("QueueSizeV2", nil, nil, handle).argument(0)
 }
 
-// RandomShuffleQueue is RandomShuffleQueueV2 with references in place of resources.
+// RandomShuffleQueue is RandomShuffleQueueV2 with a reference handle.
 //
-//   - componentTypes: a list of type (at least 1)
+//   - componentTypes: a list of types (length at least 1)
 //   - returns handle: a reference to a variable of type string
-//   - attr.Shapes: a list of shape (at least 0); default empty
+//   - attr.Shapes: a list of shapes; default empty
 //   - attr.Capacity: int; default -1
 //   - attr.MinAfterDequeue: int; default 0
 //   - attr.Seed: int; default 0
@@ -651,11 +651,11 @@ func RandomShuffleQueue(s *Scope, componentTypes []tensor.DType, attrs ...attr.A
 	return s.add("RandomShuffleQueue", need{"component_types": componentTypes}, attrs).argument(0)
 }
 
-// RandomShuffleQueueV2 makes a queue that gives random elements; see Queue.
+// RandomShuffleQueueV2 creates a queue that returns elements in random order; see Queue.
 //
-//   - componentTypes: a list of type (at least 1)
+//   - componentTypes: a list of types (length at least 1)
 //   - returns handle: resource
-//   - attr.Shapes: a list of shape (at least 0); default empty
+//   - attr.Shapes: a list of shapes; default empty
 //   - attr.Capacity: int; default -1
 //   - attr.MinAfterDequeue: int; default 0
 //   - attr.Seed: int; default 0
@@ -666,7 +666,7 @@ func RandomShuffleQueueV2(s *Scope, componentTypes []tensor.DType, attrs ...attr
 	return s.add("RandomShuffleQueueV2", need{"component_types": componentTypes}, attrs).argument(0)
 }
 
-// RecordInput gives random records of files in batches.
+// RecordInput returns batches of records from files, in random order.
 //
 //   - filePattern: string
 //   - returns records: string
@@ -680,7 +680,7 @@ func RecordInput(s *Scope, filePattern string, attrs ...attr.Attr) (records Outp
 	return s.add("RecordInput", need{"file_pattern": filePattern}, attrs).argument(0)
 }
 
-// ResourceAccumulatorApplyGradient adds a gradient to an accumulator, unless it is older than its step.
+// ResourceAccumulatorApplyGradient adds a gradient to an accumulator unless the gradient is stale.
 //
 //   - handle: resource
 //   - localStep: int64
@@ -690,7 +690,7 @@ func ResourceAccumulatorApplyGradient(s *Scope, handle, localStep, gradient Outp
 	return s.add("ResourceAccumulatorApplyGradient", nil, nil, handle, localStep, gradient)
 }
 
-// ResourceAccumulatorNumAccumulated tells how many gradients an accumulator has.
+// ResourceAccumulatorNumAccumulated returns the number of gradients in an accumulator.
 //
 //   - handle: resource
 //   - returns numAccumulated: int32
@@ -698,7 +698,7 @@ func ResourceAccumulatorNumAccumulated(s *Scope, handle Output) (numAccumulated 
 	return s.add("ResourceAccumulatorNumAccumulated", nil, nil, handle).argument(0)
 }
 
-// ResourceAccumulatorSetGlobalStep sets an accumulator's step.
+// ResourceAccumulatorSetGlobalStep sets the step of an accumulator.
 //
 //   - handle: resource
 //   - newGlobalStep: int64
@@ -706,7 +706,7 @@ func ResourceAccumulatorSetGlobalStep(s *Scope, handle, newGlobalStep Output) *O
 	return s.add("ResourceAccumulatorSetGlobalStep", nil, nil, handle, newGlobalStep)
 }
 
-// ResourceAccumulatorTakeGradient takes the mean of an accumulator's gradients, and waits for so many.
+// ResourceAccumulatorTakeGradient takes the mean of an accumulator's gradients, waiting for the required number.
 //
 //   - handle: resource
 //   - numRequired: int32
@@ -716,7 +716,7 @@ func ResourceAccumulatorTakeGradient(s *Scope, handle, numRequired Output, dtype
 	return s.add("ResourceAccumulatorTakeGradient", need{"dtype": dtype}, nil, handle, numRequired).argument(0)
 }
 
-// ResourceConditionalAccumulator makes an accumulator of gradients.
+// ResourceConditionalAccumulator creates an accumulator of gradients.
 //
 //   - dtype: type, one of float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64
 //   - shape: shape
@@ -728,7 +728,7 @@ func ResourceConditionalAccumulator(s *Scope, dtype tensor.DType, shape shape.Sh
 	return s.add("ResourceConditionalAccumulator", need{"dtype": dtype, "shape": shape}, attrs).argument(0)
 }
 
-// SparseAccumulatorApplyGradient adds a sparse gradient to an accumulator, unless it is older than its step.
+// SparseAccumulatorApplyGradient adds a sparse gradient to an accumulator unless the gradient is stale.
 //
 //   - handle: a reference to a variable of type string
 //   - localStep: int64
@@ -741,7 +741,7 @@ func SparseAccumulatorApplyGradient(s *Scope, handle, localStep, gradientIndices
 	return s.add("SparseAccumulatorApplyGradient", need{"has_known_shape": hasKnownShape}, nil, handle, localStep, gradientIndices, gradientValues, gradientShape)
 }
 
-// SparseAccumulatorTakeGradient takes the mean of an accumulator's sparse gradients, and waits for so many.
+// SparseAccumulatorTakeGradient takes the mean of an accumulator's sparse gradients, waiting for the required number.
 //
 //   - handle: a reference to a variable of type string
 //   - numRequired: int32
@@ -754,7 +754,7 @@ func SparseAccumulatorTakeGradient(s *Scope, handle, numRequired Output, dtype t
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// SparseConditionalAccumulator makes an accumulator of sparse gradients.
+// SparseConditionalAccumulator creates an accumulator of sparse gradients.
 //
 //   - dtype: type, one of float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64
 //   - shape: shape
@@ -766,7 +766,7 @@ func SparseConditionalAccumulator(s *Scope, dtype tensor.DType, shape shape.Shap
 	return s.add("SparseConditionalAccumulator", need{"dtype": dtype, "shape": shape}, attrs).argument(0)
 }
 
-// Stack is StackV2 with references in place of resources.
+// Stack is StackV2 with a reference handle.
 //
 //   - elemType: type
 //   - returns handle: a reference to a variable of type string
@@ -775,7 +775,7 @@ func Stack(s *Scope, elemType tensor.DType, attrs ...attr.Attr) (handle Output) 
 	return s.add("Stack", need{"elem_type": elemType}, attrs).argument(0)
 }
 
-// StackClose is StackCloseV2 with references in place of resources.
+// StackClose is StackCloseV2 with a reference handle.
 //
 //   - handle: a reference to a variable of type string
 func StackClose(s *Scope, handle Output) *Operation {
@@ -789,7 +789,7 @@ func StackCloseV2(s *Scope, handle Output) *Operation {
 	return s.add("StackCloseV2", nil, nil, handle)
 }
 
-// StackPop is StackPopV2 with references in place of resources.
+// StackPop is StackPopV2 with a reference handle.
 //
 //   - handle: a reference to a variable of type string
 //   - elemType: type
@@ -798,7 +798,7 @@ func StackPop(s *Scope, handle Output, elemType tensor.DType) (elem Output) {
 	return s.add("StackPop", need{"elem_type": elemType}, nil, handle).argument(0)
 }
 
-// StackPopV2 takes the last tensor off a stack.
+// StackPopV2 pops a tensor off a stack.
 //
 //   - handle: resource
 //   - elemType: type
@@ -807,7 +807,7 @@ func StackPopV2(s *Scope, handle Output, elemType tensor.DType) (elem Output) {
 	return s.add("StackPopV2", need{"elem_type": elemType}, nil, handle).argument(0)
 }
 
-// StackPush is StackPushV2 with references in place of resources.
+// StackPush is StackPushV2 with a reference handle.
 //
 //   - handle: a reference to a variable of type string
 //   - elem: T
@@ -817,7 +817,7 @@ func StackPush(s *Scope, handle, elem Output, attrs ...attr.Attr) (output Output
 	return s.add("StackPush", nil, attrs, handle, elem).argument(0)
 }
 
-// StackPushV2 puts a tensor on a stack.
+// StackPushV2 pushes a tensor onto a stack.
 //
 //   - handle: resource
 //   - elem: T
@@ -827,7 +827,7 @@ func StackPushV2(s *Scope, handle, elem Output, attrs ...attr.Attr) (output Outp
 	return s.add("StackPushV2", nil, attrs, handle, elem).argument(0)
 }
 
-// StackV2 makes a stack of tensors, which lasts for a step.
+// StackV2 creates a stack of tensors that exists for one step.
 //
 //   - maxSize: int32
 //   - elemType: type
@@ -837,9 +837,9 @@ func StackV2(s *Scope, maxSize Output, elemType tensor.DType, attrs ...attr.Attr
 	return s.add("StackV2", need{"elem_type": elemType}, attrs, maxSize).argument(0)
 }
 
-// Stage puts tensors into a staging area.
+// Stage adds tensors to a staging area.
 //
-//   - values: tensors of the types dtypes
+//   - values: tensors of types dtypes
 //   - attr.Capacity: int (at least 0); default 0
 //   - attr.MemoryLimit: int (at least 0); default 0
 //   - attr.Container: string; default ""
@@ -850,7 +850,7 @@ func Stage(s *Scope, values []Output, attrs ...attr.Attr) *Operation {
 
 // StageClear empties a staging area.
 //
-//   - dtypes: a list of type
+//   - dtypes: a list of types
 //   - attr.Capacity: int (at least 0); default 0
 //   - attr.MemoryLimit: int (at least 0); default 0
 //   - attr.Container: string; default ""
@@ -859,11 +859,11 @@ func StageClear(s *Scope, dtypes []tensor.DType, attrs ...attr.Attr) *Operation 
 	return s.add("StageClear", need{"dtypes": dtypes}, attrs)
 }
 
-// StagePeek gives the tensors at an index of a staging area.
+// StagePeek returns the tensors at an index of a staging area.
 //
 //   - index: int32
-//   - dtypes: a list of type (at least 1)
-//   - returns values: tensors of the types dtypes
+//   - dtypes: a list of types (length at least 1)
+//   - returns values: tensors of types dtypes
 //   - attr.Capacity: int (at least 0); default 0
 //   - attr.MemoryLimit: int (at least 0); default 0
 //   - attr.Container: string; default ""
@@ -872,9 +872,9 @@ func StagePeek(s *Scope, index Output, dtypes []tensor.DType, attrs ...attr.Attr
 	return s.add("StagePeek", need{"dtypes": dtypes}, attrs, index).OutputList(0)
 }
 
-// StageSize tells how many elements a staging area has.
+// StageSize returns the number of elements in a staging area.
 //
-//   - dtypes: a list of type
+//   - dtypes: a list of types
 //   - returns size: int32
 //   - attr.Capacity: int (at least 0); default 0
 //   - attr.MemoryLimit: int (at least 0); default 0
@@ -891,7 +891,7 @@ func TensorArrayCloseV3(s *Scope, handle Output) *Operation {
 	return s.add("TensorArrayCloseV3", nil, nil, handle)
 }
 
-// TensorArrayConcatV2 is TensorArrayConcatV3 of an earlier version.
+// TensorArrayConcatV2 is TensorArrayConcatV3 with a string handle.
 //
 //   - handle: string
 //   - flowIn: float
@@ -904,7 +904,7 @@ func TensorArrayConcatV2(s *Scope, handle, flowIn Output, dtype tensor.DType, at
 	return added.Output(0), added.Output(1)
 }
 
-// TensorArrayConcatV3 gives an array's tensors behind each other.
+// TensorArrayConcatV3 concatenates an array's tensors and returns the length of each.
 //
 //   - handle: resource
 //   - flowIn: float
@@ -917,7 +917,7 @@ func TensorArrayConcatV3(s *Scope, handle, flowIn Output, dtype tensor.DType, at
 	return added.Output(0), added.Output(1)
 }
 
-// TensorArrayGatherV3 gives some of an array's tensors as the rows of one.
+// TensorArrayGatherV3 stacks the tensors of an array at the given indices.
 //
 //   - handle: resource
 //   - indices: int32
@@ -929,7 +929,7 @@ func TensorArrayGatherV3(s *Scope, handle, indices, flowIn Output, dtype tensor.
 	return s.add("TensorArrayGatherV3", need{"dtype": dtype}, attrs, handle, indices, flowIn).argument(0)
 }
 
-// TensorArrayGradV3 makes the array of the gradients of another.
+// TensorArrayGradV3 creates the array of another array's gradients, or returns the existing one.
 //
 //   - handle: resource
 //   - flowIn: float
@@ -941,7 +941,7 @@ func TensorArrayGradV3(s *Scope, handle, flowIn Output, source string) (gradHand
 	return added.Output(0), added.Output(1)
 }
 
-// TensorArrayGradWithShape makes the array of the gradients of another, with more dimensions.
+// TensorArrayGradWithShape is TensorArrayGradV3 for gradients with additional dimensions.
 //
 //   - handle: resource
 //   - flowIn: float
@@ -954,7 +954,7 @@ func TensorArrayGradWithShape(s *Scope, handle, flowIn, shapeToPrepend Output, s
 	return added.Output(0), added.Output(1)
 }
 
-// TensorArrayReadV3 gives an array's tensor at an index.
+// TensorArrayReadV3 returns the tensor at an index of an array.
 //
 //   - handle: resource
 //   - index: int32
@@ -965,7 +965,7 @@ func TensorArrayReadV3(s *Scope, handle, index, flowIn Output, dtype tensor.DTyp
 	return s.add("TensorArrayReadV3", need{"dtype": dtype}, nil, handle, index, flowIn).argument(0)
 }
 
-// TensorArrayScatterV3 sets tensors of an array to the rows of one.
+// TensorArrayScatterV3 writes the rows of a tensor to an array at the given indices.
 //
 //   - handle: resource
 //   - indices: int32
@@ -976,7 +976,7 @@ func TensorArrayScatterV3(s *Scope, handle, indices, value, flowIn Output) (flow
 	return s.add("TensorArrayScatterV3", nil, nil, handle, indices, value, flowIn).argument(0)
 }
 
-// TensorArraySizeV3 tells how many tensors an array has.
+// TensorArraySizeV3 returns the number of tensors in an array.
 //
 //   - handle: resource
 //   - flowIn: float
@@ -985,7 +985,7 @@ func TensorArraySizeV3(s *Scope, handle, flowIn Output) (size Output) {
 	return s.add("TensorArraySizeV3", nil, nil, handle, flowIn).argument(0)
 }
 
-// TensorArraySplitV3 sets an array's tensors to parts of one.
+// TensorArraySplitV3 writes parts of a tensor to the elements of an array.
 //
 //   - handle: resource
 //   - value: T
@@ -996,7 +996,7 @@ func TensorArraySplitV3(s *Scope, handle, value, lengths, flowIn Output) (flowOu
 	return s.add("TensorArraySplitV3", nil, nil, handle, value, lengths, flowIn).argument(0)
 }
 
-// TensorArrayV3 makes an array of tensors, which lasts for a step; see TensorArray.
+// TensorArrayV3 creates an array of tensors that exists for one step; see TensorArray.
 //
 //   - size: int32
 //   - dtype: type
@@ -1012,7 +1012,7 @@ func TensorArrayV3(s *Scope, size Output, dtype tensor.DType, attrs ...attr.Attr
 	return added.Output(0), added.Output(1)
 }
 
-// TensorArrayWriteV3 sets an array's tensor at an index.
+// TensorArrayWriteV3 writes a tensor to an index of an array.
 //
 //   - handle: resource
 //   - index: int32
@@ -1023,7 +1023,61 @@ func TensorArrayWriteV3(s *Scope, handle, index, value, flowIn Output) (flowOut 
 	return s.add("TensorArrayWriteV3", nil, nil, handle, index, value, flowIn).argument(0)
 }
 
-// Unbatch gives each step its part of a batch.
+// TroupeQueueAcknowledge ends leases whose elements have been used.
+//
+//   - handle: resource
+//   - leases: string
+//   - returns held: bool
+func TroupeQueueAcknowledge(s *Scope, handle, leases Output) (held Output) {
+	return s.add("TroupeQueueAcknowledge", nil, nil, handle, leases).argument(0)
+}
+
+// TroupeQueueEnqueueManyOnce enqueues the rows of tensors, unless the producer has stored elements of these numbers before; TensorFlow lacks this op.
+//
+//   - handle: resource
+//   - producer: string
+//   - first: int64
+//   - components: tensors of types Tcomponents
+func TroupeQueueEnqueueManyOnce(s *Scope, handle, producer, first Output, components []Output) *Operation {
+	return s.add("TroupeQueueEnqueueManyOnce", nil, nil, handle, producer, first, List(components))
+}
+
+// TroupeQueueLease leases n elements of a queue, or those left in a closed one, as a batch; TensorFlow lacks this op.
+//
+//   - handle: resource
+//   - n: int32
+//   - acknowledged: string
+//   - deadLetters: tensors of type resource
+//   - componentTypes: a list of types (length at least 1)
+//   - returns lease: string
+//   - returns held: bool
+//   - returns components: tensors of types component_types
+//   - attr.LeaseMs: int (at least 1); default 30000
+//   - attr.MaxDeliveries: int (at least 0); default 0
+func TroupeQueueLease(s *Scope, handle, n, acknowledged Output, deadLetters []Output, componentTypes []tensor.DType, attrs ...attr.Attr) (lease, held Output, components []Output) {
+	added := s.add("TroupeQueueLease", need{"component_types": componentTypes}, attrs, handle, n, acknowledged, List(deadLetters))
+	return added.argument(0), added.argument(1), added.OutputList(2)
+}
+
+// TroupeQueueRenew lets leases last for their time from now on.
+//
+//   - handle: resource
+//   - leases: string
+//   - returns held: bool
+func TroupeQueueRenew(s *Scope, handle, leases Output) (held Output) {
+	return s.add("TroupeQueueRenew", nil, nil, handle, leases).argument(0)
+}
+
+// TroupeQueueReturn ends leases and puts their elements back to the front of the queue.
+//
+//   - handle: resource
+//   - leases: string
+//   - returns held: bool
+func TroupeQueueReturn(s *Scope, handle, leases Output) (held Output) {
+	return s.add("TroupeQueueReturn", nil, nil, handle, leases).argument(0)
+}
+
+// Unbatch returns to each step its part of a batch.
 //
 //   - batchedTensor: T
 //   - batchIndex: int64
@@ -1036,7 +1090,7 @@ func Unbatch(s *Scope, batchedTensor, batchIndex, id Output, timeoutMicros int64
 	return s.add("Unbatch", need{"timeout_micros": timeoutMicros}, attrs, batchedTensor, batchIndex, id).argument(0)
 }
 
-// UnbatchGrad gathers gradients of what Unbatch gave.
+// UnbatchGrad combines the gradients of Unbatch's results into a batch.
 //
 //   - originalInput: T
 //   - batchIndex: int64
@@ -1049,10 +1103,10 @@ func UnbatchGrad(s *Scope, originalInput, batchIndex, grad, id Output, attrs ...
 	return s.add("UnbatchGrad", nil, attrs, originalInput, batchIndex, grad, id).argument(0)
 }
 
-// Unstage takes tensors out of a staging area, and waits for them.
+// Unstage takes tensors from a staging area, waiting for them.
 //
-//   - dtypes: a list of type (at least 1)
-//   - returns values: tensors of the types dtypes
+//   - dtypes: a list of types (length at least 1)
+//   - returns values: tensors of types dtypes
 //   - attr.Capacity: int (at least 0); default 0
 //   - attr.MemoryLimit: int (at least 0); default 0
 //   - attr.Container: string; default ""

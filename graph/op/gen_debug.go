@@ -6,57 +6,57 @@ import (
 	"github.com/troupe-run/troupe/graph/op/attr"
 )
 
-// Copy gives what a tensor is now, for a debugger.
+// Copy returns the current value of a tensor, for a debugger.
 //
 //   - input: T
 //   - returns output: T
 //   - attr.TensorName: string; default ""
-//   - attr.DebugOpsSpec: a list of string; default empty
+//   - attr.DebugOpsSpec: a list of strings; default empty
 func Copy(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("Copy", nil, attrs, input).argument(0)
 }
 
-// CopyHost gives what a tensor in the memory of the host is now, for a debugger.
+// CopyHost returns the current value of a tensor in host memory, for a debugger.
 //
 //   - input: T
 //   - returns output: T
 //   - attr.TensorName: string; default ""
-//   - attr.DebugOpsSpec: a list of string; default empty
+//   - attr.DebugOpsSpec: a list of strings; default empty
 func CopyHost(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("CopyHost", nil, attrs, input).argument(0)
 }
 
-// DebugIdentity passes a tensor on, and writes it to files for a debugger.
+// DebugIdentity forwards a tensor and writes it to files for a debugger.
 //
 //   - input: T
 //   - returns output: T
 //   - attr.DeviceName: string; default ""
 //   - attr.TensorName: string; default ""
-//   - attr.DebugUrls: a list of string; default empty
+//   - attr.DebugUrls: a list of strings; default empty
 //   - attr.GatedGrpc: bool; default false
 func DebugIdentity(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("DebugIdentity", nil, attrs, input).argument(0)
 }
 
-// DebugNanCount counts the elements that are NaN, and writes the count to files for a debugger.
+// DebugNanCount counts the NaN elements of a tensor and writes the count to files for a debugger.
 //
 //   - input: T
 //   - returns output: int64
 //   - attr.DeviceName: string; default ""
 //   - attr.TensorName: string; default ""
-//   - attr.DebugUrls: a list of string; default empty
+//   - attr.DebugUrls: a list of strings; default empty
 //   - attr.GatedGrpc: bool; default false
 func DebugNanCount(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("DebugNanCount", nil, attrs, input).argument(0)
 }
 
-// DebugNumericSummary counts elements by what they are, and writes the counts to files for a debugger.
+// DebugNumericSummary counts elements by kind, such as NaN or negative, and writes the counts to files for a debugger.
 //
 //   - input: T
 //   - returns output: double
 //   - attr.DeviceName: string; default ""
 //   - attr.TensorName: string; default ""
-//   - attr.DebugUrls: a list of string; default empty
+//   - attr.DebugUrls: a list of strings; default empty
 //   - attr.LowerBound: float; default -Inf
 //   - attr.UpperBound: float; default +Inf
 //   - attr.MuteIfHealthy: bool; default false
@@ -65,7 +65,7 @@ func DebugNumericSummary(s *Scope, input Output, attrs ...attr.Attr) (output Out
 	return s.add("DebugNumericSummary", nil, attrs, input).argument(0)
 }
 
-// DebugNumericSummaryV2 counts elements by what they are, in the way that a mode says.
+// DebugNumericSummaryV2 counts elements by kind, in the form that a mode selects.
 //
 //   - input: T
 //   - returns output: output_dtype

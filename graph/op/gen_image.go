@@ -17,7 +17,7 @@ func AdjustContrastv2(s *Scope, images, contrastFactor Output) (output Output) {
 	return s.add("AdjustContrastv2", nil, nil, images, contrastFactor).argument(0)
 }
 
-// AdjustHue turns the hue of RGB images.
+// AdjustHue rotates the hue of RGB images.
 //
 //   - images: T
 //   - delta: float
@@ -37,7 +37,7 @@ func AdjustSaturation(s *Scope, images, scale Output) (output Output) {
 	return s.add("AdjustSaturation", nil, nil, images, scale).argument(0)
 }
 
-// CombinedNonMaxSuppression selects the best boxes of all classes that overlap little within their class.
+// CombinedNonMaxSuppression selects the boxes of all classes with the highest scores and little overlap in their class.
 //
 //   - boxes: float
 //   - scores: float
@@ -56,7 +56,7 @@ func CombinedNonMaxSuppression(s *Scope, boxes, scores, maxOutputSizePerClass, m
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3)
 }
 
-// CropAndResize cuts boxes out of images and resizes them to the same size.
+// CropAndResize crops boxes from images and resizes them to one size.
 //
 //   - image: T
 //   - boxes: float
@@ -70,7 +70,7 @@ func CropAndResize(s *Scope, image, boxes, boxInd, cropSize Output, attrs ...att
 	return s.add("CropAndResize", nil, attrs, image, boxes, boxInd, cropSize).argument(0)
 }
 
-// CropAndResizeGradBoxes is the gradient of CropAndResize for the boxes.
+// CropAndResizeGradBoxes computes the gradient of CropAndResize with respect to the boxes.
 //
 //   - grads: float
 //   - image: T
@@ -83,7 +83,7 @@ func CropAndResizeGradBoxes(s *Scope, grads, image, boxes, boxInd Output, attrs 
 	return s.add("CropAndResizeGradBoxes", nil, attrs, grads, image, boxes, boxInd).argument(0)
 }
 
-// CropAndResizeGradImage is the gradient of CropAndResize for the images.
+// CropAndResizeGradImage computes the gradient of CropAndResize with respect to the images.
 //
 //   - grads: float
 //   - boxes: float
@@ -128,7 +128,7 @@ func DecodeGif(s *Scope, contents Output) (image Output) {
 	return s.add("DecodeGif", nil, nil, contents).argument(0)
 }
 
-// DecodeImage decodes an image of any format that is known.
+// DecodeImage decodes an image of any supported format.
 //
 //   - contents: string
 //   - returns image: dtype
@@ -163,7 +163,7 @@ func DecodePng(s *Scope, contents Output, attrs ...attr.Attr) (image Output) {
 	return s.add("DecodePng", nil, attrs, contents).argument(0)
 }
 
-// DecodeWebP decodes the frames of a WebP.
+// DecodeWebP decodes the frames of a WebP image.
 //
 //   - contents: string
 //   - returns image: dtype
@@ -173,7 +173,7 @@ func DecodeWebP(s *Scope, contents Output, attrs ...attr.Attr) (image Output) {
 	return s.add("DecodeWebP", nil, attrs, contents).argument(0)
 }
 
-// DrawBoundingBoxes draws boxes into images.
+// DrawBoundingBoxes draws boxes on images.
 //
 //   - images: T
 //   - boxes: float
@@ -183,7 +183,7 @@ func DrawBoundingBoxes(s *Scope, images, boxes Output) (output Output) {
 	return s.add("DrawBoundingBoxes", nil, nil, images, boxes).argument(0)
 }
 
-// DrawBoundingBoxesV2 draws boxes of given colours into images.
+// DrawBoundingBoxesV2 draws boxes on images in the given colors.
 //
 //   - images: T
 //   - boxes: float
@@ -211,7 +211,7 @@ func EncodeJpeg(s *Scope, image Output, attrs ...attr.Attr) (contents Output) {
 	return s.add("EncodeJpeg", nil, attrs, image).argument(0)
 }
 
-// EncodeJpegVariableQuality encodes an image as JPEG of a quality that is an input.
+// EncodeJpegVariableQuality encodes an image as JPEG with the given quality.
 //
 //   - images: uint8
 //   - quality: int32
@@ -230,7 +230,7 @@ func EncodePng(s *Scope, image Output, attrs ...attr.Attr) (contents Output) {
 	return s.add("EncodePng", nil, attrs, image).argument(0)
 }
 
-// ExtractGlimpse cuts a window out of each image, around a given place.
+// ExtractGlimpse extracts a window around a given center from each image.
 //
 //   - input: float
 //   - size: int32
@@ -244,7 +244,7 @@ func ExtractGlimpse(s *Scope, input, size, offsets Output, attrs ...attr.Attr) (
 	return s.add("ExtractGlimpse", nil, attrs, input, size, offsets).argument(0)
 }
 
-// ExtractGlimpseV2 cuts a window out of each image, around or from a given place.
+// ExtractGlimpseV2 extracts a window at a given position from each image.
 //
 //   - input: float
 //   - size: int32
@@ -258,7 +258,7 @@ func ExtractGlimpseV2(s *Scope, input, size, offsets Output, attrs ...attr.Attr)
 	return s.add("ExtractGlimpseV2", nil, attrs, input, size, offsets).argument(0)
 }
 
-// ExtractJpegShape gives the shape of the image in a JPEG.
+// ExtractJpegShape returns the shape of the image in a JPEG.
 //
 //   - contents: string
 //   - returns imageShape: output_type
@@ -267,7 +267,7 @@ func ExtractJpegShape(s *Scope, contents Output, attrs ...attr.Attr) (imageShape
 	return s.add("ExtractJpegShape", nil, attrs, contents).argument(0)
 }
 
-// HSVToRGB turns hue, saturation and value into red, green and blue.
+// HSVToRGB converts images from HSV to RGB.
 //
 //   - images: T
 //   - returns output: T
@@ -276,7 +276,7 @@ func HSVToRGB(s *Scope, images Output) (output Output) {
 	return s.add("HSVToRGB", nil, nil, images).argument(0)
 }
 
-// ImageProjectiveTransformV2 turns, scales or bends images by matrices.
+// ImageProjectiveTransformV2 applies projective transforms to images.
 //
 //   - images: dtype
 //   - transforms: float
@@ -289,7 +289,7 @@ func ImageProjectiveTransformV2(s *Scope, images, transforms, outputShape Output
 	return s.add("ImageProjectiveTransformV2", need{"interpolation": interpolation}, attrs, images, transforms, outputShape).argument(0)
 }
 
-// ImageProjectiveTransformV3 is ImageProjectiveTransformV2 with a value for what lies outside.
+// ImageProjectiveTransformV3 is ImageProjectiveTransformV2 with a value for pixels outside the image.
 //
 //   - images: dtype
 //   - transforms: float
@@ -303,7 +303,7 @@ func ImageProjectiveTransformV3(s *Scope, images, transforms, outputShape, fillV
 	return s.add("ImageProjectiveTransformV3", need{"interpolation": interpolation}, attrs, images, transforms, outputShape, fillValue).argument(0)
 }
 
-// NonMaxSuppression selects boxes by score that overlap little.
+// NonMaxSuppression selects the boxes with the highest scores and little overlap.
 //
 //   - boxes: float
 //   - scores: float
@@ -314,7 +314,7 @@ func NonMaxSuppression(s *Scope, boxes, scores, maxOutputSize Output, attrs ...a
 	return s.add("NonMaxSuppression", nil, attrs, boxes, scores, maxOutputSize).argument(0)
 }
 
-// NonMaxSuppressionV2 is NonMaxSuppression with the threshold of overlaps as an input.
+// NonMaxSuppressionV2 is NonMaxSuppression with the overlap threshold as an input.
 //
 //   - boxes: T
 //   - scores: T
@@ -327,7 +327,7 @@ func NonMaxSuppressionV2(s *Scope, boxes, scores, maxOutputSize, iouThreshold Ou
 	return s.add("NonMaxSuppressionV2", nil, nil, boxes, scores, maxOutputSize, iouThreshold).argument(0)
 }
 
-// NonMaxSuppressionV3 is NonMaxSuppressionV2 with a threshold of scores.
+// NonMaxSuppressionV3 is NonMaxSuppressionV2 with a score threshold.
 //
 //   - boxes: T
 //   - scores: T
@@ -341,7 +341,7 @@ func NonMaxSuppressionV3(s *Scope, boxes, scores, maxOutputSize, iouThreshold, s
 	return s.add("NonMaxSuppressionV3", nil, nil, boxes, scores, maxOutputSize, iouThreshold, scoreThreshold).argument(0)
 }
 
-// NonMaxSuppressionV4 is NonMaxSuppressionV3 with the number of selected boxes.
+// NonMaxSuppressionV4 is NonMaxSuppressionV3 with the number of selected boxes as a result.
 //
 //   - boxes: T
 //   - scores: T
@@ -358,7 +358,7 @@ func NonMaxSuppressionV4(s *Scope, boxes, scores, maxOutputSize, iouThreshold, s
 	return added.Output(0), added.Output(1)
 }
 
-// NonMaxSuppressionV5 is NonMaxSuppressionV4 with scores, which overlaps may lower.
+// NonMaxSuppressionV5 is NonMaxSuppressionV4 with scores as a result, which overlaps may lower.
 //
 //   - boxes: T
 //   - scores: T
@@ -376,7 +376,7 @@ func NonMaxSuppressionV5(s *Scope, boxes, scores, maxOutputSize, iouThreshold, s
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// NonMaxSuppressionWithOverlaps selects boxes by score that overlap little.
+// NonMaxSuppressionWithOverlaps is NonMaxSuppressionV3 with the overlaps as an input.
 //
 //   - overlaps: float
 //   - scores: float
@@ -388,7 +388,7 @@ func NonMaxSuppressionWithOverlaps(s *Scope, overlaps, scores, maxOutputSize, ov
 	return s.add("NonMaxSuppressionWithOverlaps", nil, nil, overlaps, scores, maxOutputSize, overlapThreshold, scoreThreshold).argument(0)
 }
 
-// QuantizedResizeBilinear resizes quantized images and mixes the four nearest pixels.
+// QuantizedResizeBilinear resizes quantized images by bilinear interpolation.
 //
 //   - images: T
 //   - size: int32
@@ -405,7 +405,7 @@ func QuantizedResizeBilinear(s *Scope, images, size, minIn, maxIn Output, attrs 
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// RGBToHSV turns red, green and blue into hue, saturation and value.
+// RGBToHSV converts images from RGB to HSV.
 //
 //   - images: T
 //   - returns output: T
@@ -414,7 +414,7 @@ func RGBToHSV(s *Scope, images Output) (output Output) {
 	return s.add("RGBToHSV", nil, nil, images).argument(0)
 }
 
-// ResizeArea resizes images and takes the mean of the area that a pixel covers.
+// ResizeArea resizes images by averaging the area that each pixel covers.
 //
 //   - images: T
 //   - size: int32
@@ -425,7 +425,7 @@ func ResizeArea(s *Scope, images, size Output, attrs ...attr.Attr) (resizedImage
 	return s.add("ResizeArea", nil, attrs, images, size).argument(0)
 }
 
-// ResizeBicubic resizes images and mixes the sixteen nearest pixels.
+// ResizeBicubic resizes images by bicubic interpolation.
 //
 //   - images: T
 //   - size: int32
@@ -437,7 +437,7 @@ func ResizeBicubic(s *Scope, images, size Output, attrs ...attr.Attr) (resizedIm
 	return s.add("ResizeBicubic", nil, attrs, images, size).argument(0)
 }
 
-// ResizeBicubicGrad is the gradient of ResizeBicubic.
+// ResizeBicubicGrad computes the gradient of ResizeBicubic.
 //
 //   - grads: float
 //   - originalImage: T
@@ -449,7 +449,7 @@ func ResizeBicubicGrad(s *Scope, grads, originalImage Output, attrs ...attr.Attr
 	return s.add("ResizeBicubicGrad", nil, attrs, grads, originalImage).argument(0)
 }
 
-// ResizeBilinear resizes images and mixes the four nearest pixels.
+// ResizeBilinear resizes images by bilinear interpolation.
 //
 //   - images: T
 //   - size: int32
@@ -461,7 +461,7 @@ func ResizeBilinear(s *Scope, images, size Output, attrs ...attr.Attr) (resizedI
 	return s.add("ResizeBilinear", nil, attrs, images, size).argument(0)
 }
 
-// ResizeBilinearGrad is the gradient of ResizeBilinear.
+// ResizeBilinearGrad computes the gradient of ResizeBilinear.
 //
 //   - grads: float
 //   - originalImage: T
@@ -473,7 +473,7 @@ func ResizeBilinearGrad(s *Scope, grads, originalImage Output, attrs ...attr.Att
 	return s.add("ResizeBilinearGrad", nil, attrs, grads, originalImage).argument(0)
 }
 
-// ResizeNearestNeighbor resizes images and takes the nearest pixel.
+// ResizeNearestNeighbor resizes images by taking the nearest pixel.
 //
 //   - images: T
 //   - size: int32
@@ -485,7 +485,7 @@ func ResizeNearestNeighbor(s *Scope, images, size Output, attrs ...attr.Attr) (r
 	return s.add("ResizeNearestNeighbor", nil, attrs, images, size).argument(0)
 }
 
-// ResizeNearestNeighborGrad is the gradient of ResizeNearestNeighbor.
+// ResizeNearestNeighborGrad computes the gradient of ResizeNearestNeighbor.
 //
 //   - grads: T
 //   - size: int32
@@ -497,7 +497,7 @@ func ResizeNearestNeighborGrad(s *Scope, grads, size Output, attrs ...attr.Attr)
 	return s.add("ResizeNearestNeighborGrad", nil, attrs, grads, size).argument(0)
 }
 
-// SampleDistortedBoundingBox draws a random part of an image that covers enough of a box.
+// SampleDistortedBoundingBox selects a random part of an image that covers enough of a box.
 //
 //   - imageSize: T
 //   - boundingBoxes: float
@@ -508,8 +508,8 @@ func ResizeNearestNeighborGrad(s *Scope, grads, size Output, attrs ...attr.Attr)
 //   - attr.Seed: int; default 0
 //   - attr.Seed2: int; default 0
 //   - attr.MinObjectCovered: float; default 0.1
-//   - attr.AspectRatioRange: a list of float; default [0.75, 1.33]
-//   - attr.AreaRange: a list of float; default [0.05, 1]
+//   - attr.AspectRatioRange: a list of floats; default [0.75, 1.33]
+//   - attr.AreaRange: a list of floats; default [0.05, 1]
 //   - attr.MaxAttempts: int; default 100
 //   - attr.UseImageIfNoBoundingBoxes: bool; default false
 func SampleDistortedBoundingBox(s *Scope, imageSize, boundingBoxes Output, attrs ...attr.Attr) (begin, size, bboxes Output) {
@@ -517,7 +517,7 @@ func SampleDistortedBoundingBox(s *Scope, imageSize, boundingBoxes Output, attrs
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// SampleDistortedBoundingBoxV2 is SampleDistortedBoundingBox with the covered part as an input.
+// SampleDistortedBoundingBoxV2 is SampleDistortedBoundingBox with the required coverage as an input.
 //
 //   - imageSize: T
 //   - boundingBoxes: float
@@ -528,8 +528,8 @@ func SampleDistortedBoundingBox(s *Scope, imageSize, boundingBoxes Output, attrs
 //   - T is one of uint8, int8, int16, int32, int64
 //   - attr.Seed: int; default 0
 //   - attr.Seed2: int; default 0
-//   - attr.AspectRatioRange: a list of float; default [0.75, 1.33]
-//   - attr.AreaRange: a list of float; default [0.05, 1]
+//   - attr.AspectRatioRange: a list of floats; default [0.75, 1.33]
+//   - attr.AreaRange: a list of floats; default [0.05, 1]
 //   - attr.MaxAttempts: int; default 100
 //   - attr.UseImageIfNoBoundingBoxes: bool; default false
 func SampleDistortedBoundingBoxV2(s *Scope, imageSize, boundingBoxes, minObjectCovered Output, attrs ...attr.Attr) (begin, size, bboxes Output) {
@@ -537,7 +537,7 @@ func SampleDistortedBoundingBoxV2(s *Scope, imageSize, boundingBoxes, minObjectC
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// ScaleAndTranslate scales and moves images, through one of several filters.
+// ScaleAndTranslate scales and translates images with one of several filters.
 //
 //   - images: T
 //   - size: int32
@@ -551,7 +551,7 @@ func ScaleAndTranslate(s *Scope, images, size, scale, translation Output, attrs 
 	return s.add("ScaleAndTranslate", nil, attrs, images, size, scale, translation).argument(0)
 }
 
-// ScaleAndTranslateGrad is the gradient of ScaleAndTranslate.
+// ScaleAndTranslateGrad computes the gradient of ScaleAndTranslate.
 //
 //   - grads: T
 //   - originalImage: T
@@ -576,8 +576,8 @@ func ScaleAndTranslateGrad(s *Scope, grads, originalImage, scale, translation Ou
 //   - returns bboxes: float
 //   - T is one of uint8, int8, int16, int32, int64
 //   - Tseed is one of int32, int64
-//   - attr.AspectRatioRange: a list of float; default [0.75, 1.33]
-//   - attr.AreaRange: a list of float; default [0.05, 1]
+//   - attr.AspectRatioRange: a list of floats; default [0.75, 1.33]
+//   - attr.AreaRange: a list of floats; default [0.05, 1]
 //   - attr.MaxAttempts: int; default 100
 //   - attr.UseImageIfNoBoundingBoxes: bool; default false
 func StatelessSampleDistortedBoundingBox(s *Scope, imageSize, boundingBoxes, minObjectCovered, seed Output, attrs ...attr.Attr) (begin, size, bboxes Output) {

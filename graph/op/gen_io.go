@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// FixedLengthRecordReaderV2 makes a reader of records of one size; see Reader.
+// FixedLengthRecordReaderV2 creates a reader of fixed-length records; see Reader.
 //
 //   - recordBytes: int
 //   - returns readerHandle: resource
@@ -21,7 +21,7 @@ func FixedLengthRecordReaderV2(s *Scope, recordBytes int64, attrs ...attr.Attr) 
 	return s.add("FixedLengthRecordReaderV2", need{"record_bytes": recordBytes}, attrs).argument(0)
 }
 
-// GenerateVocabRemapping tells where the words of a new vocabulary were in an old one.
+// GenerateVocabRemapping returns the position of each word of a new vocabulary in an old one.
 //
 //   - newVocabFile: string
 //   - oldVocabFile: string
@@ -35,7 +35,7 @@ func GenerateVocabRemapping(s *Scope, newVocabFile, oldVocabFile Output, newVoca
 	return added.Output(0), added.Output(1)
 }
 
-// IdentityReaderV2 makes a reader that gives the queue's elements themselves; see Reader.
+// IdentityReaderV2 creates a reader that returns the queue's elements unchanged; see Reader.
 //
 //   - returns readerHandle: resource
 //   - attr.Container: string; default ""
@@ -44,7 +44,7 @@ func IdentityReaderV2(s *Scope, attrs ...attr.Attr) (readerHandle Output) {
 	return s.add("IdentityReaderV2", nil, attrs).argument(0)
 }
 
-// LMDBReader makes a reader of LMDB databases.
+// LMDBReader fails: LMDB databases are not supported.
 //
 //   - returns readerHandle: a reference to a variable of type string
 //   - attr.Container: string; default ""
@@ -53,7 +53,7 @@ func LMDBReader(s *Scope, attrs ...attr.Attr) (readerHandle Output) {
 	return s.add("LMDBReader", nil, attrs).argument(0)
 }
 
-// LoadAndRemapMatrix reads a matrix of a checkpoint, with its rows and columns in another order.
+// LoadAndRemapMatrix reads a matrix from a checkpoint and remaps its rows and columns.
 //
 //   - ckptPath: string
 //   - oldTensorName: string
@@ -68,7 +68,7 @@ func LoadAndRemapMatrix(s *Scope, ckptPath, oldTensorName, rowRemapping, colRema
 	return s.add("LoadAndRemapMatrix", need{"num_rows": numRows, "num_cols": numCols}, attrs, ckptPath, oldTensorName, rowRemapping, colRemapping, initializingValues).argument(0)
 }
 
-// MatchingFiles lists the files that match patterns.
+// MatchingFiles returns the names of the files that match patterns.
 //
 //   - pattern: string
 //   - returns filenames: string
@@ -76,7 +76,7 @@ func MatchingFiles(s *Scope, pattern Output) (filenames Output) {
 	return s.add("MatchingFiles", nil, nil, pattern).argument(0)
 }
 
-// MergeV2Checkpoints joins checkpoints written in parts.
+// MergeV2Checkpoints merges the parts of a checkpoint.
 //
 //   - checkpointPrefixes: string
 //   - destinationPrefix: string
@@ -86,7 +86,7 @@ func MergeV2Checkpoints(s *Scope, checkpointPrefixes, destinationPrefix Output, 
 	return s.add("MergeV2Checkpoints", nil, attrs, checkpointPrefixes, destinationPrefix)
 }
 
-// ReadFile gives a file's contents.
+// ReadFile returns a file's contents.
 //
 //   - filename: string
 //   - returns contents: string
@@ -94,7 +94,7 @@ func ReadFile(s *Scope, filename Output) (contents Output) {
 	return s.add("ReadFile", nil, nil, filename).argument(0)
 }
 
-// ReaderNumRecordsProduced is ReaderNumRecordsProducedV2 with references in place of resources.
+// ReaderNumRecordsProduced is ReaderNumRecordsProducedV2 with a reference handle.
 //
 //   - readerHandle: a reference to a variable of type string
 //   - returns recordsProduced: int64
@@ -102,7 +102,7 @@ func ReaderNumRecordsProduced(s *Scope, readerHandle Output) (recordsProduced Ou
 	return s.add("ReaderNumRecordsProduced", nil, nil, readerHandle).argument(0)
 }
 
-// ReaderNumRecordsProducedV2 tells how many records a reader gave.
+// ReaderNumRecordsProducedV2 returns the number of records that a reader has produced.
 //
 //   - readerHandle: resource
 //   - returns recordsProduced: int64
@@ -110,7 +110,7 @@ func ReaderNumRecordsProducedV2(s *Scope, readerHandle Output) (recordsProduced 
 	return s.add("ReaderNumRecordsProducedV2", nil, nil, readerHandle).argument(0)
 }
 
-// ReaderNumWorkUnitsCompleted is ReaderNumWorkUnitsCompletedV2 with references in place of resources.
+// ReaderNumWorkUnitsCompleted is ReaderNumWorkUnitsCompletedV2 with a reference handle.
 //
 //   - readerHandle: a reference to a variable of type string
 //   - returns unitsCompleted: int64
@@ -118,7 +118,7 @@ func ReaderNumWorkUnitsCompleted(s *Scope, readerHandle Output) (unitsCompleted 
 	return s.add("ReaderNumWorkUnitsCompleted", nil, nil, readerHandle).argument(0)
 }
 
-// ReaderNumWorkUnitsCompletedV2 tells how many files a reader is through with.
+// ReaderNumWorkUnitsCompletedV2 returns the number of files that a reader has completed.
 //
 //   - readerHandle: resource
 //   - returns unitsCompleted: int64
@@ -126,7 +126,7 @@ func ReaderNumWorkUnitsCompletedV2(s *Scope, readerHandle Output) (unitsComplete
 	return s.add("ReaderNumWorkUnitsCompletedV2", nil, nil, readerHandle).argument(0)
 }
 
-// ReaderRead is ReaderReadV2 with references in place of resources.
+// ReaderRead is ReaderReadV2 with a reference handle.
 //
 //   - readerHandle: a reference to a variable of type string
 //   - queueHandle: a reference to a variable of type string
@@ -137,7 +137,7 @@ func ReaderRead(s *Scope, readerHandle, queueHandle Output) (key, value Output) 
 	return added.Output(0), added.Output(1)
 }
 
-// ReaderReadUpTo is ReaderReadUpToV2 with references in place of resources.
+// ReaderReadUpTo is ReaderReadUpToV2 with a reference handle.
 //
 //   - readerHandle: a reference to a variable of type string
 //   - queueHandle: a reference to a variable of type string
@@ -149,7 +149,7 @@ func ReaderReadUpTo(s *Scope, readerHandle, queueHandle, numRecords Output) (key
 	return added.Output(0), added.Output(1)
 }
 
-// ReaderReadUpToV2 gives up to so many records.
+// ReaderReadUpToV2 returns up to a given number of records.
 //
 //   - readerHandle: resource
 //   - queueHandle: resource
@@ -161,7 +161,7 @@ func ReaderReadUpToV2(s *Scope, readerHandle, queueHandle, numRecords Output) (k
 	return added.Output(0), added.Output(1)
 }
 
-// ReaderReadV2 gives the next record.
+// ReaderReadV2 returns the next record.
 //
 //   - readerHandle: resource
 //   - queueHandle: resource
@@ -172,21 +172,21 @@ func ReaderReadV2(s *Scope, readerHandle, queueHandle Output) (key, value Output
 	return added.Output(0), added.Output(1)
 }
 
-// ReaderReset is ReaderResetV2 with references in place of resources.
+// ReaderReset is ReaderResetV2 with a reference handle.
 //
 //   - readerHandle: a reference to a variable of type string
 func ReaderReset(s *Scope, readerHandle Output) *Operation {
 	return s.add("ReaderReset", nil, nil, readerHandle)
 }
 
-// ReaderResetV2 sets a reader back to its start.
+// ReaderResetV2 resets a reader to its initial state.
 //
 //   - readerHandle: resource
 func ReaderResetV2(s *Scope, readerHandle Output) *Operation {
 	return s.add("ReaderResetV2", nil, nil, readerHandle)
 }
 
-// ReaderRestoreState is ReaderRestoreStateV2 with references in place of resources.
+// ReaderRestoreState is ReaderRestoreStateV2 with a reference handle.
 //
 //   - readerHandle: a reference to a variable of type string
 //   - state: string
@@ -194,7 +194,7 @@ func ReaderRestoreState(s *Scope, readerHandle, state Output) *Operation {
 	return s.add("ReaderRestoreState", nil, nil, readerHandle, state)
 }
 
-// ReaderRestoreStateV2 sets a reader to a state that it was in.
+// ReaderRestoreStateV2 restores a saved state of a reader.
 //
 //   - readerHandle: resource
 //   - state: string
@@ -202,7 +202,7 @@ func ReaderRestoreStateV2(s *Scope, readerHandle, state Output) *Operation {
 	return s.add("ReaderRestoreStateV2", nil, nil, readerHandle, state)
 }
 
-// ReaderSerializeState is ReaderSerializeStateV2 with references in place of resources.
+// ReaderSerializeState is ReaderSerializeStateV2 with a reference handle.
 //
 //   - readerHandle: a reference to a variable of type string
 //   - returns state: string
@@ -210,7 +210,7 @@ func ReaderSerializeState(s *Scope, readerHandle Output) (state Output) {
 	return s.add("ReaderSerializeState", nil, nil, readerHandle).argument(0)
 }
 
-// ReaderSerializeStateV2 gives a reader's state.
+// ReaderSerializeStateV2 returns a reader's state.
 //
 //   - readerHandle: resource
 //   - returns state: string
@@ -218,7 +218,7 @@ func ReaderSerializeStateV2(s *Scope, readerHandle Output) (state Output) {
 	return s.add("ReaderSerializeStateV2", nil, nil, readerHandle).argument(0)
 }
 
-// Restore reads a tensor of a checkpoint of the first format.
+// Restore reads a tensor from a checkpoint of the first format.
 //
 //   - filePattern: string
 //   - tensorName: string
@@ -229,7 +229,7 @@ func Restore(s *Scope, filePattern, tensorName Output, dt tensor.DType, attrs ..
 	return s.add("Restore", need{"dt": dt}, attrs, filePattern, tensorName).argument(0)
 }
 
-// RestoreSlice reads a part of a tensor of a checkpoint of the first format.
+// RestoreSlice reads a part of a tensor from a checkpoint of the first format.
 //
 //   - filePattern: string
 //   - tensorName: string
@@ -241,13 +241,13 @@ func RestoreSlice(s *Scope, filePattern, tensorName, shapeAndSlice Output, dt te
 	return s.add("RestoreSlice", need{"dt": dt}, attrs, filePattern, tensorName, shapeAndSlice).argument(0)
 }
 
-// RestoreV2 reads tensors, or parts of them, of a checkpoint.
+// RestoreV2 reads tensors, or parts of them, from a checkpoint.
 //
 //   - prefix: string
 //   - tensorNames: string
 //   - shapeAndSlices: string
-//   - dtypes: a list of type (at least 1)
-//   - returns tensors: tensors of the types dtypes
+//   - dtypes: a list of types (length at least 1)
+//   - returns tensors: tensors of types dtypes
 func RestoreV2(s *Scope, prefix, tensorNames, shapeAndSlices Output, dtypes []tensor.DType) (tensors []Output) {
 	return s.add("RestoreV2", need{"dtypes": dtypes}, nil, prefix, tensorNames, shapeAndSlices).OutputList(0)
 }
@@ -256,7 +256,7 @@ func RestoreV2(s *Scope, prefix, tensorNames, shapeAndSlices Output, dtypes []te
 //
 //   - filename: string
 //   - tensorNames: string
-//   - data: tensors of the types T
+//   - data: tensors of types T
 func Save(s *Scope, filename, tensorNames Output, data []Output) *Operation {
 	return s.add("Save", nil, nil, filename, tensorNames, List(data))
 }
@@ -266,7 +266,7 @@ func Save(s *Scope, filename, tensorNames Output, data []Output) *Operation {
 //   - filename: string
 //   - tensorNames: string
 //   - shapesAndSlices: string
-//   - data: tensors of the types T
+//   - data: tensors of types T
 func SaveSlices(s *Scope, filename, tensorNames, shapesAndSlices Output, data []Output) *Operation {
 	return s.add("SaveSlices", nil, nil, filename, tensorNames, shapesAndSlices, List(data))
 }
@@ -276,12 +276,12 @@ func SaveSlices(s *Scope, filename, tensorNames, shapesAndSlices Output, data []
 //   - prefix: string
 //   - tensorNames: string
 //   - shapeAndSlices: string
-//   - tensors: tensors of the types dtypes
+//   - tensors: tensors of types dtypes
 func SaveV2(s *Scope, prefix, tensorNames, shapeAndSlices Output, tensors []Output) *Operation {
 	return s.add("SaveV2", nil, nil, prefix, tensorNames, shapeAndSlices, List(tensors))
 }
 
-// ShardedFilename names a file of a checkpoint written in parts.
+// ShardedFilename returns the file name of a checkpoint's part.
 //
 //   - basename: string
 //   - shard: int32
@@ -291,7 +291,7 @@ func ShardedFilename(s *Scope, basename, shard, numShards Output) (filename Outp
 	return s.add("ShardedFilename", nil, nil, basename, shard, numShards).argument(0)
 }
 
-// ShardedFilespec gives the pattern of a checkpoint's files written in parts.
+// ShardedFilespec returns the pattern of the file names of a checkpoint's parts.
 //
 //   - basename: string
 //   - numShards: int32
@@ -300,7 +300,7 @@ func ShardedFilespec(s *Scope, basename, numShards Output) (filename Output) {
 	return s.add("ShardedFilespec", nil, nil, basename, numShards).argument(0)
 }
 
-// TFRecordReaderV2 makes a reader of TensorFlow's records; see Reader.
+// TFRecordReaderV2 creates a reader of TFRecord files; see Reader.
 //
 //   - returns readerHandle: resource
 //   - attr.Container: string; default ""
@@ -310,7 +310,7 @@ func TFRecordReaderV2(s *Scope, attrs ...attr.Attr) (readerHandle Output) {
 	return s.add("TFRecordReaderV2", nil, attrs).argument(0)
 }
 
-// TextLineReaderV2 makes a reader of lines; see Reader.
+// TextLineReaderV2 creates a reader of lines; see Reader.
 //
 //   - returns readerHandle: resource
 //   - attr.SkipHeaderLines: int; default 0
@@ -320,7 +320,7 @@ func TextLineReaderV2(s *Scope, attrs ...attr.Attr) (readerHandle Output) {
 	return s.add("TextLineReaderV2", nil, attrs).argument(0)
 }
 
-// WholeFileReader is WholeFileReaderV2 with references in place of resources.
+// WholeFileReader is WholeFileReaderV2 with a reference handle.
 //
 //   - returns readerHandle: a reference to a variable of type string
 //   - attr.Container: string; default ""
@@ -329,7 +329,7 @@ func WholeFileReader(s *Scope, attrs ...attr.Attr) (readerHandle Output) {
 	return s.add("WholeFileReader", nil, attrs).argument(0)
 }
 
-// WholeFileReaderV2 makes a reader of whole files; see Reader.
+// WholeFileReaderV2 creates a reader of whole files; see Reader.
 //
 //   - returns readerHandle: resource
 //   - attr.Container: string; default ""

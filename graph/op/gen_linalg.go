@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// BandedTriangularSolve solves systems with banded triangular matrices.
+// BandedTriangularSolve solves systems of linear equations with banded triangular matrices.
 //
 //   - matrix: T
 //   - rhs: T
@@ -28,7 +28,7 @@ func Cholesky(s *Scope, input Output) (output Output) {
 	return s.add("Cholesky", nil, nil, input).argument(0)
 }
 
-// CholeskyGrad gives the gradient of Cholesky.
+// CholeskyGrad computes the gradient of Cholesky.
 //
 //   - l: T
 //   - grad: T
@@ -38,7 +38,7 @@ func CholeskyGrad(s *Scope, l, grad Output) (output Output) {
 	return s.add("CholeskyGrad", nil, nil, l, grad).argument(0)
 }
 
-// Eig gives the eigenvalues and eigenvectors of square matrices.
+// Eig returns the eigenvalues and eigenvectors of square matrices.
 //
 //   - input: T
 //   - tout: type, one of complex64, complex128
@@ -51,7 +51,7 @@ func Eig(s *Scope, input Output, tout tensor.DType, attrs ...attr.Attr) (e, v Ou
 	return added.Output(0), added.Output(1)
 }
 
-// Einsum sums products of elements as Einstein's notation says.
+// Einsum computes sums of products in Einstein notation.
 //
 //   - inputs: tensors of type T
 //   - equation: string
@@ -114,7 +114,7 @@ func IFFT3D(s *Scope, input Output) (output Output) {
 	return s.add("IFFT3D", nil, nil, input).argument(0)
 }
 
-// IRFFT computes the inverse Fourier transform of rows to real numbers.
+// IRFFT computes the inverse Fourier transform of rows, with real results.
 //
 //   - input: Tcomplex
 //   - fftLength: int32
@@ -125,7 +125,7 @@ func IRFFT(s *Scope, input, fftLength Output, attrs ...attr.Attr) (output Output
 	return s.add("IRFFT", nil, attrs, input, fftLength).argument(0)
 }
 
-// IRFFT2D computes the inverse Fourier transform of matrices to real numbers.
+// IRFFT2D computes the inverse Fourier transform of matrices, with real results.
 //
 //   - input: Tcomplex
 //   - fftLength: int32
@@ -136,7 +136,7 @@ func IRFFT2D(s *Scope, input, fftLength Output, attrs ...attr.Attr) (output Outp
 	return s.add("IRFFT2D", nil, attrs, input, fftLength).argument(0)
 }
 
-// IRFFT3D computes the inverse Fourier transform of volumes to real numbers.
+// IRFFT3D computes the inverse Fourier transform of volumes, with real results.
 //
 //   - input: Tcomplex
 //   - fftLength: int32
@@ -147,7 +147,7 @@ func IRFFT3D(s *Scope, input, fftLength Output, attrs ...attr.Attr) (output Outp
 	return s.add("IRFFT3D", nil, attrs, input, fftLength).argument(0)
 }
 
-// LogMatrixDeterminant gives the sign and the logarithm of matrices' determinants.
+// LogMatrixDeterminant returns the signs of determinants and the logarithms of their absolute values.
 //
 //   - input: T
 //   - returns sign: T
@@ -158,7 +158,7 @@ func LogMatrixDeterminant(s *Scope, input Output) (sign, logAbsDeterminant Outpu
 	return added.Output(0), added.Output(1)
 }
 
-// Lu factors matrices into lower and upper triangular ones.
+// Lu factors matrices into lower and upper triangular matrices.
 //
 //   - input: T
 //   - returns lu: T
@@ -170,7 +170,7 @@ func Lu(s *Scope, input Output, attrs ...attr.Attr) (lu, p Output) {
 	return added.Output(0), added.Output(1)
 }
 
-// MatrixDeterminant gives the determinants of matrices.
+// MatrixDeterminant returns the determinants of matrices.
 //
 //   - input: T
 //   - returns output: T
@@ -189,7 +189,7 @@ func MatrixInverse(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("MatrixInverse", nil, attrs, input).argument(0)
 }
 
-// MatrixLogarithm gives the principal logarithms of matrices.
+// MatrixLogarithm returns the principal logarithms of matrices.
 //
 //   - input: T
 //   - returns output: T
@@ -221,7 +221,7 @@ func MatrixSolveLs(s *Scope, matrix, rhs, l2Regularizer Output, attrs ...attr.At
 	return s.add("MatrixSolveLs", nil, attrs, matrix, rhs, l2Regularizer).argument(0)
 }
 
-// MatrixSquareRoot gives the principal square roots of matrices.
+// MatrixSquareRoot returns the principal square roots of matrices.
 //
 //   - input: T
 //   - returns output: T
@@ -230,7 +230,7 @@ func MatrixSquareRoot(s *Scope, input Output) (output Output) {
 	return s.add("MatrixSquareRoot", nil, nil, input).argument(0)
 }
 
-// MatrixTriangularSolve solves systems with triangular matrices.
+// MatrixTriangularSolve solves systems of linear equations with triangular matrices.
 //
 //   - matrix: T
 //   - rhs: T
@@ -242,7 +242,7 @@ func MatrixTriangularSolve(s *Scope, matrix, rhs Output, attrs ...attr.Attr) (ou
 	return s.add("MatrixTriangularSolve", nil, attrs, matrix, rhs).argument(0)
 }
 
-// Qr factors matrices into orthogonal and upper triangular ones.
+// Qr factors matrices into orthogonal and upper triangular matrices.
 //
 //   - input: T
 //   - returns q: T
@@ -254,7 +254,7 @@ func Qr(s *Scope, input Output, attrs ...attr.Attr) (q, r Output) {
 	return added.Output(0), added.Output(1)
 }
 
-// RFFT computes the Fourier transform of rows, which are real.
+// RFFT computes the Fourier transform of real rows.
 //
 //   - input: Treal
 //   - fftLength: int32
@@ -265,7 +265,7 @@ func RFFT(s *Scope, input, fftLength Output, attrs ...attr.Attr) (output Output)
 	return s.add("RFFT", nil, attrs, input, fftLength).argument(0)
 }
 
-// RFFT2D computes the Fourier transform of matrices, which are real.
+// RFFT2D computes the Fourier transform of real matrices.
 //
 //   - input: Treal
 //   - fftLength: int32
@@ -276,7 +276,7 @@ func RFFT2D(s *Scope, input, fftLength Output, attrs ...attr.Attr) (output Outpu
 	return s.add("RFFT2D", nil, attrs, input, fftLength).argument(0)
 }
 
-// RFFT3D computes the Fourier transform of volumes, which are real.
+// RFFT3D computes the Fourier transform of real volumes.
 //
 //   - input: Treal
 //   - fftLength: int32
@@ -287,7 +287,7 @@ func RFFT3D(s *Scope, input, fftLength Output, attrs ...attr.Attr) (output Outpu
 	return s.add("RFFT3D", nil, attrs, input, fftLength).argument(0)
 }
 
-// SelfAdjointEigV2 gives the eigenvalues and eigenvectors of self-adjoint matrices.
+// SelfAdjointEigV2 returns the eigenvalues and eigenvectors of self-adjoint matrices.
 //
 //   - input: T
 //   - returns e: T
@@ -313,7 +313,7 @@ func Svd(s *Scope, input Output, attrs ...attr.Attr) (sOut, u, v Output) {
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// TridiagonalMatMul multiplies by a tridiagonal matrix.
+// TridiagonalMatMul multiplies tridiagonal matrices by dense ones.
 //
 //   - superdiag: T
 //   - maindiag: T
@@ -325,7 +325,7 @@ func TridiagonalMatMul(s *Scope, superdiag, maindiag, subdiag, rhs Output) (outp
 	return s.add("TridiagonalMatMul", nil, nil, superdiag, maindiag, subdiag, rhs).argument(0)
 }
 
-// TridiagonalSolve solves systems with tridiagonal matrices.
+// TridiagonalSolve solves systems of linear equations with tridiagonal matrices.
 //
 //   - diagonals: T
 //   - rhs: T

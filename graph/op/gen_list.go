@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// EmptyTensorList makes an empty list of tensors.
+// EmptyTensorList creates an empty list of tensors.
 //
 //   - elementShape: shape_type
 //   - maxNumElements: int32
@@ -19,32 +19,32 @@ func EmptyTensorList(s *Scope, elementShape, maxNumElements Output, elementDtype
 	return s.add("EmptyTensorList", need{"element_dtype": elementDtype}, nil, elementShape, maxNumElements).argument(0)
 }
 
-// EmptyTensorMap makes an empty map of tensors.
+// EmptyTensorMap creates an empty map of tensors.
 //
 //   - returns handle: variant
 func EmptyTensorMap(s *Scope) (handle Output) {
 	return s.add("EmptyTensorMap", nil, nil).argument(0)
 }
 
-// OptionalFromValue makes an optional of tensors.
+// OptionalFromValue creates an optional that holds tensors.
 //
-//   - components: tensors of the types Toutput_types
+//   - components: tensors of types Toutput_types
 //   - returns optional: variant
 func OptionalFromValue(s *Scope, components []Output) (optional Output) {
 	return s.add("OptionalFromValue", nil, nil, List(components)).argument(0)
 }
 
-// OptionalGetValue gives the tensors of an optional.
+// OptionalGetValue returns the tensors of an optional.
 //
 //   - optional: variant
-//   - outputTypes: a list of type (at least 1)
-//   - outputShapes: a list of shape (at least 1)
-//   - returns components: tensors of the types output_types
+//   - outputTypes: a list of types (length at least 1)
+//   - outputShapes: a list of shapes (length at least 1)
+//   - returns components: tensors of types output_types
 func OptionalGetValue(s *Scope, optional Output, outputTypes []tensor.DType, outputShapes []shape.Shape) (components []Output) {
 	return s.add("OptionalGetValue", need{"output_types": outputTypes, "output_shapes": outputShapes}, nil, optional).OutputList(0)
 }
 
-// OptionalHasValue tells whether an optional has tensors.
+// OptionalHasValue reports whether an optional holds tensors.
 //
 //   - optional: variant
 //   - returns hasValue: bool
@@ -52,14 +52,14 @@ func OptionalHasValue(s *Scope, optional Output) (hasValue Output) {
 	return s.add("OptionalHasValue", nil, nil, optional).argument(0)
 }
 
-// OptionalNone makes an optional without tensors.
+// OptionalNone creates an empty optional.
 //
 //   - returns optional: variant
 func OptionalNone(s *Scope) (optional Output) {
 	return s.add("OptionalNone", nil, nil).argument(0)
 }
 
-// TensorListConcat gives a list's tensors behind each other.
+// TensorListConcat concatenates the tensors of a list.
 //
 //   - inputHandle: variant
 //   - elementDtype: type
@@ -71,7 +71,7 @@ func TensorListConcat(s *Scope, inputHandle Output, elementDtype tensor.DType, a
 	return added.Output(0), added.Output(1)
 }
 
-// TensorListConcatLists joins lists.
+// TensorListConcatLists concatenates lists.
 //
 //   - inputA: variant
 //   - inputB: variant
@@ -81,7 +81,7 @@ func TensorListConcatLists(s *Scope, inputA, inputB Output, elementDtype tensor.
 	return s.add("TensorListConcatLists", need{"element_dtype": elementDtype}, nil, inputA, inputB).argument(0)
 }
 
-// TensorListConcatV2 gives a list's tensors behind each other, and how many rows each has.
+// TensorListConcatV2 concatenates the tensors of a list and returns the number of rows of each.
 //
 //   - inputHandle: variant
 //   - elementShape: shape_type
@@ -95,7 +95,7 @@ func TensorListConcatV2(s *Scope, inputHandle, elementShape, leadingDims Output,
 	return added.Output(0), added.Output(1)
 }
 
-// TensorListElementShape tells the shape of a list's tensors.
+// TensorListElementShape returns the shape of the tensors in a list.
 //
 //   - inputHandle: variant
 //   - shapeType: type, one of int32, int64
@@ -104,7 +104,7 @@ func TensorListElementShape(s *Scope, inputHandle Output, shapeType tensor.DType
 	return s.add("TensorListElementShape", need{"shape_type": shapeType}, nil, inputHandle).argument(0)
 }
 
-// TensorListFromTensor makes a list of a tensor's rows.
+// TensorListFromTensor creates a list of the rows of a tensor.
 //
 //   - tensor: element_dtype
 //   - elementShape: shape_type
@@ -114,7 +114,7 @@ func TensorListFromTensor(s *Scope, tensor, elementShape Output) (outputHandle O
 	return s.add("TensorListFromTensor", nil, nil, tensor, elementShape).argument(0)
 }
 
-// TensorListGather gives some of a list's tensors as the rows of one.
+// TensorListGather stacks the tensors of a list at the given indices.
 //
 //   - inputHandle: variant
 //   - indices: int32
@@ -125,7 +125,7 @@ func TensorListGather(s *Scope, inputHandle, indices, elementShape Output, eleme
 	return s.add("TensorListGather", need{"element_dtype": elementDtype}, nil, inputHandle, indices, elementShape).argument(0)
 }
 
-// TensorListGetItem gives a list's tensor at an index.
+// TensorListGetItem returns the tensor at an index of a list.
 //
 //   - inputHandle: variant
 //   - index: int32
@@ -137,7 +137,7 @@ func TensorListGetItem(s *Scope, inputHandle, index, elementShape Output, elemen
 	return s.add("TensorListGetItem", need{"element_dtype": elementDtype}, nil, inputHandle, index, elementShape).argument(0)
 }
 
-// TensorListLength tells how many tensors a list has.
+// TensorListLength returns the number of tensors in a list.
 //
 //   - inputHandle: variant
 //   - returns length: int32
@@ -145,7 +145,7 @@ func TensorListLength(s *Scope, inputHandle Output) (length Output) {
 	return s.add("TensorListLength", nil, nil, inputHandle).argument(0)
 }
 
-// TensorListPopBack takes a list's last tensor off.
+// TensorListPopBack removes the last tensor of a list and returns it.
 //
 //   - inputHandle: variant
 //   - elementShape: int32
@@ -175,7 +175,7 @@ func TensorListPushBackBatch(s *Scope, inputHandles, tensor Output) (outputHandl
 	return s.add("TensorListPushBackBatch", nil, nil, inputHandles, tensor).argument(0)
 }
 
-// TensorListReserve makes a list of so many tensors that are not set.
+// TensorListReserve creates a list of unset tensors.
 //
 //   - elementShape: shape_type
 //   - numElements: int32
@@ -186,7 +186,7 @@ func TensorListReserve(s *Scope, elementShape, numElements Output, elementDtype 
 	return s.add("TensorListReserve", need{"element_dtype": elementDtype}, nil, elementShape, numElements).argument(0)
 }
 
-// TensorListResize makes a list longer or shorter.
+// TensorListResize changes the length of a list.
 //
 //   - inputHandle: variant
 //   - size: int32
@@ -195,7 +195,7 @@ func TensorListResize(s *Scope, inputHandle, size Output) (outputHandle Output) 
 	return s.add("TensorListResize", nil, nil, inputHandle, size).argument(0)
 }
 
-// TensorListScatter makes a list with rows of a tensor at indices.
+// TensorListScatter creates a list with the rows of a tensor at the given indices.
 //
 //   - tensor: element_dtype
 //   - indices: int32
@@ -206,7 +206,7 @@ func TensorListScatter(s *Scope, tensor, indices, elementShape Output) (outputHa
 	return s.add("TensorListScatter", nil, nil, tensor, indices, elementShape).argument(0)
 }
 
-// TensorListScatterIntoExistingList sets tensors of a list to rows of one.
+// TensorListScatterIntoExistingList writes the rows of a tensor to a list at the given indices.
 //
 //   - inputHandle: variant
 //   - tensor: element_dtype
@@ -216,7 +216,7 @@ func TensorListScatterIntoExistingList(s *Scope, inputHandle, tensor, indices Ou
 	return s.add("TensorListScatterIntoExistingList", nil, nil, inputHandle, tensor, indices).argument(0)
 }
 
-// TensorListScatterV2 makes a list of so many tensors, with rows of a tensor at indices.
+// TensorListScatterV2 creates a list of a given length with the rows of a tensor at the given indices.
 //
 //   - tensor: element_dtype
 //   - indices: int32
@@ -228,7 +228,7 @@ func TensorListScatterV2(s *Scope, tensor, indices, elementShape, numElements Ou
 	return s.add("TensorListScatterV2", nil, nil, tensor, indices, elementShape, numElements).argument(0)
 }
 
-// TensorListSetItem sets a list's tensor at an index.
+// TensorListSetItem sets the tensor at an index of a list.
 //
 //   - inputHandle: variant
 //   - index: int32
@@ -239,7 +239,7 @@ func TensorListSetItem(s *Scope, inputHandle, index, item Output, attrs ...attr.
 	return s.add("TensorListSetItem", nil, attrs, inputHandle, index, item).argument(0)
 }
 
-// TensorListSplit makes a list of parts of a tensor.
+// TensorListSplit creates a list of the parts of a tensor.
 //
 //   - tensor: element_dtype
 //   - elementShape: shape_type
@@ -250,7 +250,7 @@ func TensorListSplit(s *Scope, tensor, elementShape, lengths Output) (outputHand
 	return s.add("TensorListSplit", nil, nil, tensor, elementShape, lengths).argument(0)
 }
 
-// TensorListStack gives a list's tensors as the rows of one.
+// TensorListStack stacks the tensors of a list.
 //
 //   - inputHandle: variant
 //   - elementShape: int32
@@ -261,7 +261,7 @@ func TensorListStack(s *Scope, inputHandle, elementShape Output, elementDtype te
 	return s.add("TensorListStack", need{"element_dtype": elementDtype}, attrs, inputHandle, elementShape).argument(0)
 }
 
-// TensorMapErase takes a key out of a map.
+// TensorMapErase removes a key from a map.
 //
 //   - inputHandle: variant
 //   - key: key_dtype
@@ -271,7 +271,7 @@ func TensorMapErase(s *Scope, inputHandle, key Output, valueDtype tensor.DType) 
 	return s.add("TensorMapErase", need{"value_dtype": valueDtype}, nil, inputHandle, key).argument(0)
 }
 
-// TensorMapHasKey tells whether a map has a key.
+// TensorMapHasKey reports whether a map has a key.
 //
 //   - inputHandle: variant
 //   - key: key_dtype
@@ -280,7 +280,7 @@ func TensorMapHasKey(s *Scope, inputHandle, key Output) (hasKey Output) {
 	return s.add("TensorMapHasKey", nil, nil, inputHandle, key).argument(0)
 }
 
-// TensorMapInsert sets the tensor of a key of a map.
+// TensorMapInsert sets the tensor of a key in a map.
 //
 //   - inputHandle: variant
 //   - key: key_dtype
@@ -290,7 +290,7 @@ func TensorMapInsert(s *Scope, inputHandle, key, value Output) (outputHandle Out
 	return s.add("TensorMapInsert", nil, nil, inputHandle, key, value).argument(0)
 }
 
-// TensorMapLookup gives the tensor of a key of a map.
+// TensorMapLookup returns the tensor of a key in a map.
 //
 //   - inputHandle: variant
 //   - key: key_dtype
@@ -300,7 +300,7 @@ func TensorMapLookup(s *Scope, inputHandle, key Output, valueDtype tensor.DType)
 	return s.add("TensorMapLookup", need{"value_dtype": valueDtype}, nil, inputHandle, key).argument(0)
 }
 
-// TensorMapSize tells how many keys a map has.
+// TensorMapSize returns the number of keys in a map.
 //
 //   - inputHandle: variant
 //   - returns size: int32
@@ -308,7 +308,7 @@ func TensorMapSize(s *Scope, inputHandle Output) (size Output) {
 	return s.add("TensorMapSize", nil, nil, inputHandle).argument(0)
 }
 
-// TensorMapStackKeys gives a map's keys as the rows of one tensor.
+// TensorMapStackKeys stacks the keys of a map.
 //
 //   - inputHandle: variant
 //   - keyDtype: type

@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// AnonymousHashTable makes a table without a name, that is filled once.
+// AnonymousHashTable creates an unnamed table that is initialized once.
 //
 //   - keyDtype: type
 //   - valueDtype: type
@@ -16,7 +16,7 @@ func AnonymousHashTable(s *Scope, keyDtype, valueDtype tensor.DType) (tableHandl
 	return s.add("AnonymousHashTable", need{"key_dtype": keyDtype, "value_dtype": valueDtype}, nil).argument(0)
 }
 
-// AnonymousMutableDenseHashTable makes a dense table without a name, that can change.
+// AnonymousMutableDenseHashTable creates an unnamed mutable table that stores its entries in tensors.
 //
 //   - emptyKey: key_dtype
 //   - deletedKey: key_dtype
@@ -29,7 +29,7 @@ func AnonymousMutableDenseHashTable(s *Scope, emptyKey, deletedKey Output, value
 	return s.add("AnonymousMutableDenseHashTable", need{"value_dtype": valueDtype}, attrs, emptyKey, deletedKey).argument(0)
 }
 
-// AnonymousMutableHashTable makes a table without a name, that can change.
+// AnonymousMutableHashTable creates an unnamed mutable table of scalars.
 //
 //   - keyDtype: type
 //   - valueDtype: type
@@ -38,7 +38,7 @@ func AnonymousMutableHashTable(s *Scope, keyDtype, valueDtype tensor.DType) (tab
 	return s.add("AnonymousMutableHashTable", need{"key_dtype": keyDtype, "value_dtype": valueDtype}, nil).argument(0)
 }
 
-// AnonymousMutableHashTableOfTensors makes a table of vectors without a name, that can change.
+// AnonymousMutableHashTableOfTensors creates an unnamed mutable table of vectors.
 //
 //   - keyDtype: type
 //   - valueDtype: type
@@ -48,7 +48,7 @@ func AnonymousMutableHashTableOfTensors(s *Scope, keyDtype, valueDtype tensor.DT
 	return s.add("AnonymousMutableHashTableOfTensors", need{"key_dtype": keyDtype, "value_dtype": valueDtype}, attrs).argument(0)
 }
 
-// HashTable is HashTableV2 with references in place of resources.
+// HashTable is HashTableV2 with a reference handle.
 //
 //   - keyDtype: type
 //   - valueDtype: type
@@ -60,7 +60,7 @@ func HashTable(s *Scope, keyDtype, valueDtype tensor.DType, attrs ...attr.Attr) 
 	return s.add("HashTable", need{"key_dtype": keyDtype, "value_dtype": valueDtype}, attrs).argument(0)
 }
 
-// HashTableV2 makes a table that is filled once; see Table.
+// HashTableV2 creates a table that is initialized once; see Table.
 //
 //   - keyDtype: type
 //   - valueDtype: type
@@ -72,7 +72,7 @@ func HashTableV2(s *Scope, keyDtype, valueDtype tensor.DType, attrs ...attr.Attr
 	return s.add("HashTableV2", need{"key_dtype": keyDtype, "value_dtype": valueDtype}, attrs).argument(0)
 }
 
-// InitializeTable is InitializeTableV2 with references in place of resources.
+// InitializeTable is InitializeTableV2 with a reference handle.
 //
 //   - tableHandle: a reference to a variable of type string
 //   - keys: Tkey
@@ -81,7 +81,7 @@ func InitializeTable(s *Scope, tableHandle, keys, values Output) *Operation {
 	return s.add("InitializeTable", nil, nil, tableHandle, keys, values)
 }
 
-// InitializeTableFromTextFile is InitializeTableFromTextFileV2 with references in place of resources.
+// InitializeTableFromTextFile is InitializeTableFromTextFileV2 with a reference handle.
 //
 //   - tableHandle: a reference to a variable of type string
 //   - filename: string
@@ -94,7 +94,7 @@ func InitializeTableFromTextFile(s *Scope, tableHandle, filename Output, keyInde
 	return s.add("InitializeTableFromTextFile", need{"key_index": keyIndex, "value_index": valueIndex}, attrs, tableHandle, filename)
 }
 
-// InitializeTableFromTextFileV2 fills a table from a text file.
+// InitializeTableFromTextFileV2 initializes a table from a text file.
 //
 //   - tableHandle: resource
 //   - filename: string
@@ -107,7 +107,7 @@ func InitializeTableFromTextFileV2(s *Scope, tableHandle, filename Output, keyIn
 	return s.add("InitializeTableFromTextFileV2", need{"key_index": keyIndex, "value_index": valueIndex}, attrs, tableHandle, filename)
 }
 
-// InitializeTableV2 fills a table with keys and values.
+// InitializeTableV2 initializes a table with keys and values.
 //
 //   - tableHandle: resource
 //   - keys: Tkey
@@ -116,7 +116,7 @@ func InitializeTableV2(s *Scope, tableHandle, keys, values Output) *Operation {
 	return s.add("InitializeTableV2", nil, nil, tableHandle, keys, values)
 }
 
-// LookupTableExport is LookupTableExportV2 with references in place of resources.
+// LookupTableExport is LookupTableExportV2 with a reference handle.
 //
 //   - tableHandle: a reference to a variable of type string
 //   - tkeys: type
@@ -128,7 +128,7 @@ func LookupTableExport(s *Scope, tableHandle Output, tkeys, tvalues tensor.DType
 	return added.Output(0), added.Output(1)
 }
 
-// LookupTableExportV2 gives all entries of a table.
+// LookupTableExportV2 returns all entries of a table.
 //
 //   - tableHandle: resource
 //   - tkeys: type
@@ -140,7 +140,7 @@ func LookupTableExportV2(s *Scope, tableHandle Output, tkeys, tvalues tensor.DTy
 	return added.Output(0), added.Output(1)
 }
 
-// LookupTableFind is LookupTableFindV2 with references in place of resources.
+// LookupTableFind is LookupTableFindV2 with a reference handle.
 //
 //   - tableHandle: a reference to a variable of type string
 //   - keys: Tin
@@ -150,7 +150,7 @@ func LookupTableFind(s *Scope, tableHandle, keys, defaultValue Output) (values O
 	return s.add("LookupTableFind", nil, nil, tableHandle, keys, defaultValue).argument(0)
 }
 
-// LookupTableFindV2 gives the values of keys, or a default.
+// LookupTableFindV2 returns the values of keys, or a default for missing keys.
 //
 //   - tableHandle: resource
 //   - keys: Tin
@@ -160,7 +160,7 @@ func LookupTableFindV2(s *Scope, tableHandle, keys, defaultValue Output) (values
 	return s.add("LookupTableFindV2", nil, nil, tableHandle, keys, defaultValue).argument(0)
 }
 
-// LookupTableImport is LookupTableImportV2 with references in place of resources.
+// LookupTableImport is LookupTableImportV2 with a reference handle.
 //
 //   - tableHandle: a reference to a variable of type string
 //   - keys: Tin
@@ -178,7 +178,7 @@ func LookupTableImportV2(s *Scope, tableHandle, keys, values Output) *Operation 
 	return s.add("LookupTableImportV2", nil, nil, tableHandle, keys, values)
 }
 
-// LookupTableInsert is LookupTableInsertV2 with references in place of resources.
+// LookupTableInsert is LookupTableInsertV2 with a reference handle.
 //
 //   - tableHandle: a reference to a variable of type string
 //   - keys: Tin
@@ -187,7 +187,7 @@ func LookupTableInsert(s *Scope, tableHandle, keys, values Output) *Operation {
 	return s.add("LookupTableInsert", nil, nil, tableHandle, keys, values)
 }
 
-// LookupTableInsertV2 sets values of keys.
+// LookupTableInsertV2 sets the values of keys.
 //
 //   - tableHandle: resource
 //   - keys: Tin
@@ -196,7 +196,7 @@ func LookupTableInsertV2(s *Scope, tableHandle, keys, values Output) *Operation 
 	return s.add("LookupTableInsertV2", nil, nil, tableHandle, keys, values)
 }
 
-// LookupTableRemoveV2 takes keys out of a table.
+// LookupTableRemoveV2 removes keys from a table.
 //
 //   - tableHandle: resource
 //   - keys: Tin
@@ -204,7 +204,7 @@ func LookupTableRemoveV2(s *Scope, tableHandle, keys Output) *Operation {
 	return s.add("LookupTableRemoveV2", nil, nil, tableHandle, keys)
 }
 
-// LookupTableSize is LookupTableSizeV2 with references in place of resources.
+// LookupTableSize is LookupTableSizeV2 with a reference handle.
 //
 //   - tableHandle: a reference to a variable of type string
 //   - returns size: int64
@@ -212,7 +212,7 @@ func LookupTableSize(s *Scope, tableHandle Output) (size Output) {
 	return s.add("LookupTableSize", nil, nil, tableHandle).argument(0)
 }
 
-// LookupTableSizeV2 tells how many entries a table has.
+// LookupTableSizeV2 returns the number of entries in a table.
 //
 //   - tableHandle: resource
 //   - returns size: int64
@@ -220,7 +220,7 @@ func LookupTableSizeV2(s *Scope, tableHandle Output) (size Output) {
 	return s.add("LookupTableSizeV2", nil, nil, tableHandle).argument(0)
 }
 
-// MutableDenseHashTable is MutableDenseHashTableV2 with references in place of resources.
+// MutableDenseHashTable is MutableDenseHashTableV2 with a reference handle.
 //
 //   - emptyKey: key_dtype
 //   - valueDtype: type
@@ -235,7 +235,7 @@ func MutableDenseHashTable(s *Scope, emptyKey Output, valueDtype tensor.DType, a
 	return s.add("MutableDenseHashTable", need{"value_dtype": valueDtype}, attrs, emptyKey).argument(0)
 }
 
-// MutableDenseHashTableV2 makes a table that can change, and keeps its entries in tensors.
+// MutableDenseHashTableV2 creates a mutable table that stores its entries in tensors.
 //
 //   - emptyKey: key_dtype
 //   - deletedKey: key_dtype
@@ -251,7 +251,7 @@ func MutableDenseHashTableV2(s *Scope, emptyKey, deletedKey Output, valueDtype t
 	return s.add("MutableDenseHashTableV2", need{"value_dtype": valueDtype}, attrs, emptyKey, deletedKey).argument(0)
 }
 
-// MutableHashTable is MutableHashTableV2 with references in place of resources.
+// MutableHashTable is MutableHashTableV2 with a reference handle.
 //
 //   - keyDtype: type
 //   - valueDtype: type
@@ -263,7 +263,7 @@ func MutableHashTable(s *Scope, keyDtype, valueDtype tensor.DType, attrs ...attr
 	return s.add("MutableHashTable", need{"key_dtype": keyDtype, "value_dtype": valueDtype}, attrs).argument(0)
 }
 
-// MutableHashTableOfTensors is MutableHashTableOfTensorsV2 with references in place of resources.
+// MutableHashTableOfTensors is MutableHashTableOfTensorsV2 with a reference handle.
 //
 //   - keyDtype: type
 //   - valueDtype: type
@@ -276,7 +276,7 @@ func MutableHashTableOfTensors(s *Scope, keyDtype, valueDtype tensor.DType, attr
 	return s.add("MutableHashTableOfTensors", need{"key_dtype": keyDtype, "value_dtype": valueDtype}, attrs).argument(0)
 }
 
-// MutableHashTableOfTensorsV2 makes a table of vectors that can change.
+// MutableHashTableOfTensorsV2 creates a mutable table of vectors.
 //
 //   - keyDtype: type
 //   - valueDtype: type
@@ -289,7 +289,7 @@ func MutableHashTableOfTensorsV2(s *Scope, keyDtype, valueDtype tensor.DType, at
 	return s.add("MutableHashTableOfTensorsV2", need{"key_dtype": keyDtype, "value_dtype": valueDtype}, attrs).argument(0)
 }
 
-// MutableHashTableV2 makes a table of scalars that can change; see Table.
+// MutableHashTableV2 creates a mutable table of scalars; see Table.
 //
 //   - keyDtype: type
 //   - valueDtype: type

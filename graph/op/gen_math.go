@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Abs gives absolute values.
+// Abs returns the absolute value of x.
 //
 //   - x: T
 //   - returns y: T
@@ -17,7 +17,7 @@ func Abs(s *Scope, x Output) (y Output) {
 	return s.add("Abs", nil, nil, x).argument(0)
 }
 
-// AccumulateNV2 adds up tensors of one shape.
+// AccumulateNV2 returns the sum of tensors of one shape.
 //
 //   - inputs: tensors of type T
 //   - shape: shape
@@ -27,7 +27,7 @@ func AccumulateNV2(s *Scope, inputs []Output, shape shape.Shape) (sum Output) {
 	return s.add("AccumulateNV2", need{"shape": shape}, nil, List(inputs)).argument(0)
 }
 
-// Acos gives arc cosines.
+// Acos returns the arccosine of x.
 //
 //   - x: T
 //   - returns y: T
@@ -36,7 +36,7 @@ func Acos(s *Scope, x Output) (y Output) {
 	return s.add("Acos", nil, nil, x).argument(0)
 }
 
-// Acosh gives inverse hyperbolic cosines.
+// Acosh returns the inverse hyperbolic cosine of x.
 //
 //   - x: T
 //   - returns y: T
@@ -45,7 +45,7 @@ func Acosh(s *Scope, x Output) (y Output) {
 	return s.add("Acosh", nil, nil, x).argument(0)
 }
 
-// Add adds numbers, or joins strings, of shapes that are broadcast to each other.
+// Add returns x + y, with broadcasting; strings are concatenated.
 //
 //   - x: T
 //   - y: T
@@ -55,7 +55,7 @@ func Add(s *Scope, x, y Output) (z Output) {
 	return s.add("Add", nil, nil, x, y).argument(0)
 }
 
-// AddN adds up tensors of one shape.
+// AddN returns the sum of tensors of one shape.
 //
 //   - inputs: tensors of type T
 //   - returns sum: T
@@ -64,7 +64,7 @@ func AddN(s *Scope, inputs []Output) (sum Output) {
 	return s.add("AddN", nil, nil, List(inputs)).argument(0)
 }
 
-// AddV2 adds numbers of shapes that are broadcast to each other.
+// AddV2 returns x + y, with broadcasting.
 //
 //   - x: T
 //   - y: T
@@ -74,7 +74,7 @@ func AddV2(s *Scope, x, y Output) (z Output) {
 	return s.add("AddV2", nil, nil, x, y).argument(0)
 }
 
-// All tells whether all elements along dimensions are true.
+// All reports whether all elements along the given dimensions are true.
 //
 //   - input: bool
 //   - reductionIndices: Tidx
@@ -85,7 +85,7 @@ func All(s *Scope, input, reductionIndices Output, attrs ...attr.Attr) (output O
 	return s.add("All", nil, attrs, input, reductionIndices).argument(0)
 }
 
-// Angle gives the arguments of complex numbers.
+// Angle returns the argument of complex numbers.
 //
 //   - input: T
 //   - returns output: Tout
@@ -95,7 +95,7 @@ func Angle(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("Angle", nil, attrs, input).argument(0)
 }
 
-// Any tells whether any element along dimensions is true.
+// Any reports whether any element along the given dimensions is true.
 //
 //   - input: bool
 //   - reductionIndices: Tidx
@@ -106,7 +106,7 @@ func Any(s *Scope, input, reductionIndices Output, attrs ...attr.Attr) (output O
 	return s.add("Any", nil, attrs, input, reductionIndices).argument(0)
 }
 
-// ApproximateEqual tells where two tensors differ by less than a tolerance.
+// ApproximateEqual returns the truth value of |x - y| < tolerance, element by element.
 //
 //   - x: T
 //   - y: T
@@ -117,7 +117,7 @@ func ApproximateEqual(s *Scope, x, y Output, attrs ...attr.Attr) (z Output) {
 	return s.add("ApproximateEqual", nil, attrs, x, y).argument(0)
 }
 
-// ArgMax gives the index of the largest element along a dimension.
+// ArgMax returns the index of the largest element along a dimension.
 //
 //   - input: T
 //   - dimension: Tidx
@@ -129,7 +129,7 @@ func ArgMax(s *Scope, input, dimension Output, attrs ...attr.Attr) (output Outpu
 	return s.add("ArgMax", nil, attrs, input, dimension).argument(0)
 }
 
-// ArgMin gives the index of the smallest element along a dimension.
+// ArgMin returns the index of the smallest element along a dimension.
 //
 //   - input: T
 //   - dimension: Tidx
@@ -141,7 +141,7 @@ func ArgMin(s *Scope, input, dimension Output, attrs ...attr.Attr) (output Outpu
 	return s.add("ArgMin", nil, attrs, input, dimension).argument(0)
 }
 
-// Asin gives arc sines.
+// Asin returns the arcsine of x.
 //
 //   - x: T
 //   - returns y: T
@@ -150,7 +150,7 @@ func Asin(s *Scope, x Output) (y Output) {
 	return s.add("Asin", nil, nil, x).argument(0)
 }
 
-// Asinh gives inverse hyperbolic sines.
+// Asinh returns the inverse hyperbolic sine of x.
 //
 //   - x: T
 //   - returns y: T
@@ -159,7 +159,7 @@ func Asinh(s *Scope, x Output) (y Output) {
 	return s.add("Asinh", nil, nil, x).argument(0)
 }
 
-// Atan gives arc tangents.
+// Atan returns the arctangent of x.
 //
 //   - x: T
 //   - returns y: T
@@ -168,7 +168,7 @@ func Atan(s *Scope, x Output) (y Output) {
 	return s.add("Atan", nil, nil, x).argument(0)
 }
 
-// Atan2 gives the angles of the points (x, y).
+// Atan2 returns the angle of the point (x, y).
 //
 //   - y: T
 //   - x: T
@@ -178,7 +178,7 @@ func Atan2(s *Scope, y, x Output) (z Output) {
 	return s.add("Atan2", nil, nil, y, x).argument(0)
 }
 
-// Atanh gives inverse hyperbolic tangents.
+// Atanh returns the inverse hyperbolic tangent of x.
 //
 //   - x: T
 //   - returns y: T
@@ -187,7 +187,7 @@ func Atanh(s *Scope, x Output) (y Output) {
 	return s.add("Atanh", nil, nil, x).argument(0)
 }
 
-// BatchMatMul multiplies matrices of batches of one shape.
+// BatchMatMul multiplies batches of matrices.
 //
 //   - x: T
 //   - y: T
@@ -201,7 +201,7 @@ func BatchMatMul(s *Scope, x, y Output, attrs ...attr.Attr) (output Output) {
 	return s.add("BatchMatMul", nil, attrs, x, y).argument(0)
 }
 
-// BatchMatMulV2 multiplies matrices of batches that are broadcast to each other.
+// BatchMatMulV2 multiplies batches of matrices, with broadcasting.
 //
 //   - x: T
 //   - y: T
@@ -215,7 +215,7 @@ func BatchMatMulV2(s *Scope, x, y Output, attrs ...attr.Attr) (output Output) {
 	return s.add("BatchMatMulV2", nil, attrs, x, y).argument(0)
 }
 
-// BatchMatMulV3 multiplies matrices of batches, with a result of another type.
+// BatchMatMulV3 multiplies batches of matrices, with broadcasting, into a result of a given type.
 //
 //   - x: Ta
 //   - y: Tb
@@ -231,7 +231,7 @@ func BatchMatMulV3(s *Scope, x, y Output, tout tensor.DType, attrs ...attr.Attr)
 	return s.add("BatchMatMulV3", need{"Tout": tout}, attrs, x, y).argument(0)
 }
 
-// BesselI0 gives the modified Bessel function I0.
+// BesselI0 returns the modified Bessel function I0 of x.
 //
 //   - x: T
 //   - returns y: T
@@ -240,7 +240,7 @@ func BesselI0(s *Scope, x Output) (y Output) {
 	return s.add("BesselI0", nil, nil, x).argument(0)
 }
 
-// BesselI0e gives the modified Bessel function I0, scaled by exp(-|x|).
+// BesselI0e returns the modified Bessel function I0 of x, scaled by exp(-|x|).
 //
 //   - x: T
 //   - returns y: T
@@ -249,7 +249,7 @@ func BesselI0e(s *Scope, x Output) (y Output) {
 	return s.add("BesselI0e", nil, nil, x).argument(0)
 }
 
-// BesselI1 gives the modified Bessel function I1.
+// BesselI1 returns the modified Bessel function I1 of x.
 //
 //   - x: T
 //   - returns y: T
@@ -258,7 +258,7 @@ func BesselI1(s *Scope, x Output) (y Output) {
 	return s.add("BesselI1", nil, nil, x).argument(0)
 }
 
-// BesselI1e gives the modified Bessel function I1, scaled by exp(-|x|).
+// BesselI1e returns the modified Bessel function I1 of x, scaled by exp(-|x|).
 //
 //   - x: T
 //   - returns y: T
@@ -267,7 +267,7 @@ func BesselI1e(s *Scope, x Output) (y Output) {
 	return s.add("BesselI1e", nil, nil, x).argument(0)
 }
 
-// BesselJ0 gives the Bessel function J0.
+// BesselJ0 returns the Bessel function J0 of x.
 //
 //   - x: T
 //   - returns y: T
@@ -276,7 +276,7 @@ func BesselJ0(s *Scope, x Output) (y Output) {
 	return s.add("BesselJ0", nil, nil, x).argument(0)
 }
 
-// BesselJ1 gives the Bessel function J1.
+// BesselJ1 returns the Bessel function J1 of x.
 //
 //   - x: T
 //   - returns y: T
@@ -285,7 +285,7 @@ func BesselJ1(s *Scope, x Output) (y Output) {
 	return s.add("BesselJ1", nil, nil, x).argument(0)
 }
 
-// BesselK0 gives the modified Bessel function K0.
+// BesselK0 returns the modified Bessel function K0 of x.
 //
 //   - x: T
 //   - returns y: T
@@ -294,7 +294,7 @@ func BesselK0(s *Scope, x Output) (y Output) {
 	return s.add("BesselK0", nil, nil, x).argument(0)
 }
 
-// BesselK0e gives the modified Bessel function K0, scaled by exp(x).
+// BesselK0e returns the modified Bessel function K0 of x, scaled by exp(x).
 //
 //   - x: T
 //   - returns y: T
@@ -303,7 +303,7 @@ func BesselK0e(s *Scope, x Output) (y Output) {
 	return s.add("BesselK0e", nil, nil, x).argument(0)
 }
 
-// BesselK1 gives the modified Bessel function K1.
+// BesselK1 returns the modified Bessel function K1 of x.
 //
 //   - x: T
 //   - returns y: T
@@ -312,7 +312,7 @@ func BesselK1(s *Scope, x Output) (y Output) {
 	return s.add("BesselK1", nil, nil, x).argument(0)
 }
 
-// BesselK1e gives the modified Bessel function K1, scaled by exp(x).
+// BesselK1e returns the modified Bessel function K1 of x, scaled by exp(x).
 //
 //   - x: T
 //   - returns y: T
@@ -321,7 +321,7 @@ func BesselK1e(s *Scope, x Output) (y Output) {
 	return s.add("BesselK1e", nil, nil, x).argument(0)
 }
 
-// BesselY0 gives the Bessel function Y0.
+// BesselY0 returns the Bessel function Y0 of x.
 //
 //   - x: T
 //   - returns y: T
@@ -330,7 +330,7 @@ func BesselY0(s *Scope, x Output) (y Output) {
 	return s.add("BesselY0", nil, nil, x).argument(0)
 }
 
-// BesselY1 gives the Bessel function Y1.
+// BesselY1 returns the Bessel function Y1 of x.
 //
 //   - x: T
 //   - returns y: T
@@ -339,7 +339,7 @@ func BesselY1(s *Scope, x Output) (y Output) {
 	return s.add("BesselY1", nil, nil, x).argument(0)
 }
 
-// Betainc gives the regularized incomplete beta function.
+// Betainc returns the regularized incomplete beta function.
 //
 //   - a: T
 //   - b: T
@@ -350,7 +350,7 @@ func Betainc(s *Scope, a, b, x Output) (z Output) {
 	return s.add("Betainc", nil, nil, a, b, x).argument(0)
 }
 
-// Bincount counts, or sums the weights of, each number below a size.
+// Bincount counts the occurrences of each number below a size, or sums their weights.
 //
 //   - arr: int32
 //   - size: int32
@@ -361,7 +361,7 @@ func Bincount(s *Scope, arr, size, weights Output) (bins Output) {
 	return s.add("Bincount", nil, nil, arr, size, weights).argument(0)
 }
 
-// BitwiseAnd gives the bits that are set in both.
+// BitwiseAnd returns x & y, element by element.
 //
 //   - x: T
 //   - y: T
@@ -371,7 +371,7 @@ func BitwiseAnd(s *Scope, x, y Output) (z Output) {
 	return s.add("BitwiseAnd", nil, nil, x, y).argument(0)
 }
 
-// BitwiseOr gives the bits that are set in either.
+// BitwiseOr returns x | y, element by element.
 //
 //   - x: T
 //   - y: T
@@ -381,7 +381,7 @@ func BitwiseOr(s *Scope, x, y Output) (z Output) {
 	return s.add("BitwiseOr", nil, nil, x, y).argument(0)
 }
 
-// BitwiseXor gives the bits that are set in one only.
+// BitwiseXor returns x ^ y, element by element.
 //
 //   - x: T
 //   - y: T
@@ -391,10 +391,10 @@ func BitwiseXor(s *Scope, x, y Output) (z Output) {
 	return s.add("BitwiseXor", nil, nil, x, y).argument(0)
 }
 
-// Bucketize tells which of the ranges between boundaries each element is in.
+// Bucketize returns the index of the bucket that contains each element.
 //
 //   - input: T
-//   - boundaries: a list of float
+//   - boundaries: a list of floats
 //   - returns output: int32
 //   - T is one of int32, int64, float, double
 func Bucketize(s *Scope, input Output, boundaries []float32) (output Output) {
@@ -411,7 +411,7 @@ func Cast(s *Scope, x Output, dstT tensor.DType, attrs ...attr.Attr) (y Output) 
 	return s.add("Cast", need{"DstT": dstT}, attrs, x).argument(0)
 }
 
-// Ceil rounds up.
+// Ceil rounds x up to an integer.
 //
 //   - x: T
 //   - returns y: T
@@ -431,7 +431,7 @@ func ClipByValue(s *Scope, t, clipValueMin, clipValueMax Output) (output Output)
 	return s.add("ClipByValue", nil, nil, t, clipValueMin, clipValueMax).argument(0)
 }
 
-// Complex makes complex numbers of their parts.
+// Complex combines real and imaginary parts into complex numbers.
 //
 //   - real: T
 //   - imag: T
@@ -442,7 +442,7 @@ func Complex(s *Scope, real, imag Output, attrs ...attr.Attr) (out Output) {
 	return s.add("Complex", nil, attrs, real, imag).argument(0)
 }
 
-// ComplexAbs gives the absolute values of complex numbers.
+// ComplexAbs returns the absolute value of complex numbers.
 //
 //   - x: T
 //   - returns y: Tout
@@ -452,7 +452,7 @@ func ComplexAbs(s *Scope, x Output, attrs ...attr.Attr) (y Output) {
 	return s.add("ComplexAbs", nil, attrs, x).argument(0)
 }
 
-// Conj conjugates complex numbers.
+// Conj returns the conjugate of complex numbers.
 //
 //   - input: T
 //   - returns output: T
@@ -461,7 +461,7 @@ func Conj(s *Scope, input Output) (output Output) {
 	return s.add("Conj", nil, nil, input).argument(0)
 }
 
-// Cos gives cosines.
+// Cos returns the cosine of x.
 //
 //   - x: T
 //   - returns y: T
@@ -470,7 +470,7 @@ func Cos(s *Scope, x Output) (y Output) {
 	return s.add("Cos", nil, nil, x).argument(0)
 }
 
-// Cosh gives hyperbolic cosines.
+// Cosh returns the hyperbolic cosine of x.
 //
 //   - x: T
 //   - returns y: T
@@ -479,7 +479,7 @@ func Cosh(s *Scope, x Output) (y Output) {
 	return s.add("Cosh", nil, nil, x).argument(0)
 }
 
-// Cross gives cross products of vectors of three.
+// Cross returns the cross product of three-element vectors.
 //
 //   - a: T
 //   - b: T
@@ -489,7 +489,7 @@ func Cross(s *Scope, a, b Output) (product Output) {
 	return s.add("Cross", nil, nil, a, b).argument(0)
 }
 
-// Cumprod multiplies up along a dimension.
+// Cumprod computes cumulative products along a dimension.
 //
 //   - x: T
 //   - axis: Tidx
@@ -502,7 +502,7 @@ func Cumprod(s *Scope, x, axis Output, attrs ...attr.Attr) (out Output) {
 	return s.add("Cumprod", nil, attrs, x, axis).argument(0)
 }
 
-// Cumsum adds up along a dimension.
+// Cumsum computes cumulative sums along a dimension.
 //
 //   - x: T
 //   - axis: Tidx
@@ -515,7 +515,7 @@ func Cumsum(s *Scope, x, axis Output, attrs ...attr.Attr) (out Output) {
 	return s.add("Cumsum", nil, attrs, x, axis).argument(0)
 }
 
-// CumulativeLogsumexp gives the logarithms of running sums of exponentials along a dimension.
+// CumulativeLogsumexp computes the logarithms of cumulative sums of exponentials along a dimension.
 //
 //   - x: T
 //   - axis: Tidx
@@ -528,7 +528,7 @@ func CumulativeLogsumexp(s *Scope, x, axis Output, attrs ...attr.Attr) (out Outp
 	return s.add("CumulativeLogsumexp", nil, attrs, x, axis).argument(0)
 }
 
-// Dawsn gives Dawson's integral.
+// Dawsn returns Dawson's integral of x.
 //
 //   - x: T
 //   - returns y: T
@@ -537,7 +537,7 @@ func Dawsn(s *Scope, x Output) (y Output) {
 	return s.add("Dawsn", nil, nil, x).argument(0)
 }
 
-// DenseBincount counts, or sums the weights of, each number below a size, row by row.
+// DenseBincount counts the occurrences of each number below a size, or sums their weights, row by row.
 //
 //   - input: Tidx
 //   - size: Tidx
@@ -550,7 +550,7 @@ func DenseBincount(s *Scope, input, size, weights Output, attrs ...attr.Attr) (o
 	return s.add("DenseBincount", nil, attrs, input, size, weights).argument(0)
 }
 
-// Digamma gives the derivative of the logarithm of the gamma function.
+// Digamma returns the derivative of the logarithm of the gamma function.
 //
 //   - x: T
 //   - returns y: T
@@ -559,7 +559,7 @@ func Digamma(s *Scope, x Output) (y Output) {
 	return s.add("Digamma", nil, nil, x).argument(0)
 }
 
-// Div divides; integers towards zero.
+// Div returns x / y, truncated for integers.
 //
 //   - x: T
 //   - y: T
@@ -569,7 +569,7 @@ func Div(s *Scope, x, y Output) (z Output) {
 	return s.add("Div", nil, nil, x, y).argument(0)
 }
 
-// DivNoNan divides, with 0 where the divisor is 0.
+// DivNoNan returns x / y, or 0 where y is 0.
 //
 //   - x: T
 //   - y: T
@@ -579,7 +579,7 @@ func DivNoNan(s *Scope, x, y Output) (z Output) {
 	return s.add("DivNoNan", nil, nil, x, y).argument(0)
 }
 
-// Equal tells where two tensors are equal.
+// Equal returns the truth value of x == y, element by element.
 //
 //   - x: T
 //   - y: T
@@ -589,7 +589,7 @@ func Equal(s *Scope, x, y Output, attrs ...attr.Attr) (z Output) {
 	return s.add("Equal", nil, attrs, x, y).argument(0)
 }
 
-// Erf gives the error function.
+// Erf returns the error function of x.
 //
 //   - x: T
 //   - returns y: T
@@ -598,7 +598,7 @@ func Erf(s *Scope, x Output) (y Output) {
 	return s.add("Erf", nil, nil, x).argument(0)
 }
 
-// Erfc gives one minus the error function.
+// Erfc returns the complementary error function of x.
 //
 //   - x: T
 //   - returns y: T
@@ -607,7 +607,7 @@ func Erfc(s *Scope, x Output) (y Output) {
 	return s.add("Erfc", nil, nil, x).argument(0)
 }
 
-// Erfinv inverts the error function.
+// Erfinv returns the inverse error function of x.
 //
 //   - x: T
 //   - returns y: T
@@ -616,7 +616,7 @@ func Erfinv(s *Scope, x Output) (y Output) {
 	return s.add("Erfinv", nil, nil, x).argument(0)
 }
 
-// EuclideanNorm gives the square root of the sum of squares along dimensions.
+// EuclideanNorm returns the square root of the sum of squares along the given dimensions.
 //
 //   - input: T
 //   - reductionIndices: Tidx
@@ -628,7 +628,7 @@ func EuclideanNorm(s *Scope, input, reductionIndices Output, attrs ...attr.Attr)
 	return s.add("EuclideanNorm", nil, attrs, input, reductionIndices).argument(0)
 }
 
-// Exp gives e to the power of x.
+// Exp returns e**x, the base-e exponential of x.
 //
 //   - x: T
 //   - returns y: T
@@ -637,7 +637,7 @@ func Exp(s *Scope, x Output) (y Output) {
 	return s.add("Exp", nil, nil, x).argument(0)
 }
 
-// Expint gives the exponential integral.
+// Expint returns the exponential integral of x.
 //
 //   - x: T
 //   - returns y: T
@@ -646,7 +646,7 @@ func Expint(s *Scope, x Output) (y Output) {
 	return s.add("Expint", nil, nil, x).argument(0)
 }
 
-// Expm1 gives exp(x) - 1, exact for small x.
+// Expm1 returns exp(x) - 1, accurately for small x.
 //
 //   - x: T
 //   - returns y: T
@@ -655,7 +655,7 @@ func Expm1(s *Scope, x Output) (y Output) {
 	return s.add("Expm1", nil, nil, x).argument(0)
 }
 
-// Floor rounds down.
+// Floor rounds x down to an integer.
 //
 //   - x: T
 //   - returns y: T
@@ -664,7 +664,7 @@ func Floor(s *Scope, x Output) (y Output) {
 	return s.add("Floor", nil, nil, x).argument(0)
 }
 
-// FloorDiv divides and rounds down.
+// FloorDiv returns x / y, rounded down.
 //
 //   - x: T
 //   - y: T
@@ -674,7 +674,7 @@ func FloorDiv(s *Scope, x, y Output) (z Output) {
 	return s.add("FloorDiv", nil, nil, x, y).argument(0)
 }
 
-// FloorMod gives the remainder of a division rounded down, which has the divisor's sign.
+// FloorMod returns the remainder of x / y rounded down, which has the sign of y.
 //
 //   - x: T
 //   - y: T
@@ -684,7 +684,7 @@ func FloorMod(s *Scope, x, y Output) (z Output) {
 	return s.add("FloorMod", nil, nil, x, y).argument(0)
 }
 
-// FresnelCos gives the Fresnel cosine integral.
+// FresnelCos returns the Fresnel cosine integral of x.
 //
 //   - x: T
 //   - returns y: T
@@ -693,7 +693,7 @@ func FresnelCos(s *Scope, x Output) (y Output) {
 	return s.add("FresnelCos", nil, nil, x).argument(0)
 }
 
-// FresnelSin gives the Fresnel sine integral.
+// FresnelSin returns the Fresnel sine integral of x.
 //
 //   - x: T
 //   - returns y: T
@@ -702,7 +702,7 @@ func FresnelSin(s *Scope, x Output) (y Output) {
 	return s.add("FresnelSin", nil, nil, x).argument(0)
 }
 
-// Greater tells where x > y.
+// Greater returns the truth value of x > y, element by element.
 //
 //   - x: T
 //   - y: T
@@ -712,7 +712,7 @@ func Greater(s *Scope, x, y Output) (z Output) {
 	return s.add("Greater", nil, nil, x, y).argument(0)
 }
 
-// GreaterEqual tells where x >= y.
+// GreaterEqual returns the truth value of x >= y, element by element.
 //
 //   - x: T
 //   - y: T
@@ -722,7 +722,7 @@ func GreaterEqual(s *Scope, x, y Output) (z Output) {
 	return s.add("GreaterEqual", nil, nil, x, y).argument(0)
 }
 
-// HistogramFixedWidth counts the elements of equal ranges.
+// HistogramFixedWidth counts the elements in ranges of equal width.
 //
 //   - values: T
 //   - valueRange: T
@@ -734,7 +734,7 @@ func HistogramFixedWidth(s *Scope, values, valueRange, nbins Output, attrs ...at
 	return s.add("HistogramFixedWidth", nil, attrs, values, valueRange, nbins).argument(0)
 }
 
-// Igamma gives the regularized lower incomplete gamma function.
+// Igamma returns the regularized lower incomplete gamma function of a and x.
 //
 //   - a: T
 //   - x: T
@@ -744,7 +744,7 @@ func Igamma(s *Scope, a, x Output) (z Output) {
 	return s.add("Igamma", nil, nil, a, x).argument(0)
 }
 
-// IgammaGradA gives the derivative of Igamma by a.
+// IgammaGradA returns the derivative of Igamma with respect to a.
 //
 //   - a: T
 //   - x: T
@@ -754,7 +754,7 @@ func IgammaGradA(s *Scope, a, x Output) (z Output) {
 	return s.add("IgammaGradA", nil, nil, a, x).argument(0)
 }
 
-// Igammac gives the regularized upper incomplete gamma function.
+// Igammac returns the regularized upper incomplete gamma function of a and x.
 //
 //   - a: T
 //   - x: T
@@ -764,7 +764,7 @@ func Igammac(s *Scope, a, x Output) (z Output) {
 	return s.add("Igammac", nil, nil, a, x).argument(0)
 }
 
-// Imag gives the imaginary parts.
+// Imag returns the imaginary part of complex numbers.
 //
 //   - input: T
 //   - returns output: Tout
@@ -774,7 +774,7 @@ func Imag(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("Imag", nil, attrs, input).argument(0)
 }
 
-// Inv gives 1/x.
+// Inv returns 1 / x.
 //
 //   - x: T
 //   - returns y: T
@@ -783,7 +783,7 @@ func Inv(s *Scope, x Output) (y Output) {
 	return s.add("Inv", nil, nil, x).argument(0)
 }
 
-// InvGrad gives the gradient of Inv.
+// InvGrad computes the gradient of Inv.
 //
 //   - y: T
 //   - dy: T
@@ -793,7 +793,7 @@ func InvGrad(s *Scope, y, dy Output) (z Output) {
 	return s.add("InvGrad", nil, nil, y, dy).argument(0)
 }
 
-// Invert flips all bits.
+// Invert inverts all bits of x.
 //
 //   - x: T
 //   - returns y: T
@@ -802,7 +802,7 @@ func Invert(s *Scope, x Output) (y Output) {
 	return s.add("Invert", nil, nil, x).argument(0)
 }
 
-// IsFinite tells where elements are finite.
+// IsFinite reports whether x is finite, element by element.
 //
 //   - x: T
 //   - returns y: bool
@@ -811,7 +811,7 @@ func IsFinite(s *Scope, x Output) (y Output) {
 	return s.add("IsFinite", nil, nil, x).argument(0)
 }
 
-// IsInf tells where elements are infinite.
+// IsInf reports whether x is infinite, element by element.
 //
 //   - x: T
 //   - returns y: bool
@@ -820,7 +820,7 @@ func IsInf(s *Scope, x Output) (y Output) {
 	return s.add("IsInf", nil, nil, x).argument(0)
 }
 
-// IsNan tells where elements are no number.
+// IsNan reports whether x is NaN, element by element.
 //
 //   - x: T
 //   - returns y: bool
@@ -829,7 +829,7 @@ func IsNan(s *Scope, x Output) (y Output) {
 	return s.add("IsNan", nil, nil, x).argument(0)
 }
 
-// KMC2ChainInitialization gives the index of a point for a new center by k-MC2.
+// KMC2ChainInitialization returns the index of a point for a new center, by the k-MC² algorithm.
 //
 //   - distances: float
 //   - seed: int64
@@ -838,7 +838,7 @@ func KMC2ChainInitialization(s *Scope, distances, seed Output) (index Output) {
 	return s.add("KMC2ChainInitialization", nil, nil, distances, seed).argument(0)
 }
 
-// KmeansPlusPlusInitialization chooses centers by k-means++.
+// KmeansPlusPlusInitialization chooses initial centers by the k-means++ algorithm.
 //
 //   - points: float
 //   - numToSample: int64
@@ -849,7 +849,7 @@ func KmeansPlusPlusInitialization(s *Scope, points, numToSample, seed, numRetrie
 	return s.add("KmeansPlusPlusInitialization", nil, nil, points, numToSample, seed, numRetriesPerSample).argument(0)
 }
 
-// LeftShift shifts bits to the left.
+// LeftShift returns x << y, element by element.
 //
 //   - x: T
 //   - y: T
@@ -859,7 +859,7 @@ func LeftShift(s *Scope, x, y Output) (z Output) {
 	return s.add("LeftShift", nil, nil, x, y).argument(0)
 }
 
-// Less tells where x < y.
+// Less returns the truth value of x < y, element by element.
 //
 //   - x: T
 //   - y: T
@@ -869,7 +869,7 @@ func Less(s *Scope, x, y Output) (z Output) {
 	return s.add("Less", nil, nil, x, y).argument(0)
 }
 
-// LessEqual tells where x <= y.
+// LessEqual returns the truth value of x <= y, element by element.
 //
 //   - x: T
 //   - y: T
@@ -879,7 +879,7 @@ func LessEqual(s *Scope, x, y Output) (z Output) {
 	return s.add("LessEqual", nil, nil, x, y).argument(0)
 }
 
-// Lgamma gives the logarithm of the absolute value of the gamma function.
+// Lgamma returns the logarithm of the absolute value of Gamma(x).
 //
 //   - x: T
 //   - returns y: T
@@ -888,7 +888,7 @@ func Lgamma(s *Scope, x Output) (y Output) {
 	return s.add("Lgamma", nil, nil, x).argument(0)
 }
 
-// LinSpace gives so many numbers at equal distances.
+// LinSpace returns num evenly spaced numbers from start to stop.
 //
 //   - start: T
 //   - stop: T
@@ -900,7 +900,7 @@ func LinSpace(s *Scope, start, stop, num Output) (output Output) {
 	return s.add("LinSpace", nil, nil, start, stop, num).argument(0)
 }
 
-// Log gives natural logarithms.
+// Log returns the natural logarithm of x.
 //
 //   - x: T
 //   - returns y: T
@@ -909,7 +909,7 @@ func Log(s *Scope, x Output) (y Output) {
 	return s.add("Log", nil, nil, x).argument(0)
 }
 
-// Log1p gives log(1 + x), exact for small x.
+// Log1p returns log(1 + x), accurately for small x.
 //
 //   - x: T
 //   - returns y: T
@@ -918,7 +918,7 @@ func Log1p(s *Scope, x Output) (y Output) {
 	return s.add("Log1p", nil, nil, x).argument(0)
 }
 
-// LogicalAnd tells where both are true.
+// LogicalAnd returns x && y, element by element.
 //
 //   - x: bool
 //   - y: bool
@@ -927,7 +927,7 @@ func LogicalAnd(s *Scope, x, y Output) (z Output) {
 	return s.add("LogicalAnd", nil, nil, x, y).argument(0)
 }
 
-// LogicalNot tells where x is false.
+// LogicalNot returns !x, element by element.
 //
 //   - x: bool
 //   - returns y: bool
@@ -935,7 +935,7 @@ func LogicalNot(s *Scope, x Output) (y Output) {
 	return s.add("LogicalNot", nil, nil, x).argument(0)
 }
 
-// LogicalOr tells where either is true.
+// LogicalOr returns x || y, element by element.
 //
 //   - x: bool
 //   - y: bool
@@ -958,7 +958,7 @@ func MatMul(s *Scope, a, b Output, attrs ...attr.Attr) (product Output) {
 	return s.add("MatMul", nil, attrs, a, b).argument(0)
 }
 
-// Max gives the largest element along dimensions.
+// Max returns the largest element along the given dimensions.
 //
 //   - input: T
 //   - reductionIndices: Tidx
@@ -970,7 +970,7 @@ func Max(s *Scope, input, reductionIndices Output, attrs ...attr.Attr) (output O
 	return s.add("Max", nil, attrs, input, reductionIndices).argument(0)
 }
 
-// Maximum gives the larger of two elements.
+// Maximum returns the larger of x or y, element by element.
 //
 //   - x: T
 //   - y: T
@@ -980,7 +980,7 @@ func Maximum(s *Scope, x, y Output) (z Output) {
 	return s.add("Maximum", nil, nil, x, y).argument(0)
 }
 
-// Mean gives the mean along dimensions.
+// Mean returns the mean along the given dimensions.
 //
 //   - input: T
 //   - reductionIndices: Tidx
@@ -992,7 +992,7 @@ func Mean(s *Scope, input, reductionIndices Output, attrs ...attr.Attr) (output 
 	return s.add("Mean", nil, attrs, input, reductionIndices).argument(0)
 }
 
-// Min gives the smallest element along dimensions.
+// Min returns the smallest element along the given dimensions.
 //
 //   - input: T
 //   - reductionIndices: Tidx
@@ -1004,7 +1004,7 @@ func Min(s *Scope, input, reductionIndices Output, attrs ...attr.Attr) (output O
 	return s.add("Min", nil, attrs, input, reductionIndices).argument(0)
 }
 
-// Minimum gives the smaller of two elements.
+// Minimum returns the smaller of x or y, element by element.
 //
 //   - x: T
 //   - y: T
@@ -1014,7 +1014,7 @@ func Minimum(s *Scope, x, y Output) (z Output) {
 	return s.add("Minimum", nil, nil, x, y).argument(0)
 }
 
-// Mod gives the remainder of a division towards zero, which has the dividend's sign.
+// Mod returns the remainder of x / y truncated, which has the sign of x.
 //
 //   - x: T
 //   - y: T
@@ -1024,7 +1024,7 @@ func Mod(s *Scope, x, y Output) (z Output) {
 	return s.add("Mod", nil, nil, x, y).argument(0)
 }
 
-// Mul multiplies elements.
+// Mul returns x * y, element by element.
 //
 //   - x: T
 //   - y: T
@@ -1034,7 +1034,7 @@ func Mul(s *Scope, x, y Output) (z Output) {
 	return s.add("Mul", nil, nil, x, y).argument(0)
 }
 
-// MulNoNan multiplies elements, with 0 where y is 0, whatever x is.
+// MulNoNan returns x * y, or 0 where y is 0, even if x is infinite or NaN.
 //
 //   - x: T
 //   - y: T
@@ -1044,7 +1044,7 @@ func MulNoNan(s *Scope, x, y Output) (z Output) {
 	return s.add("MulNoNan", nil, nil, x, y).argument(0)
 }
 
-// Ndtri gives the quantile function of the normal distribution.
+// Ndtri returns the quantile function of the normal distribution.
 //
 //   - x: T
 //   - returns y: T
@@ -1053,7 +1053,7 @@ func Ndtri(s *Scope, x Output) (y Output) {
 	return s.add("Ndtri", nil, nil, x).argument(0)
 }
 
-// NearestNeighbors gives the nearest centers of points.
+// NearestNeighbors returns the centers nearest to each point.
 //
 //   - points: float
 //   - centers: float
@@ -1065,7 +1065,7 @@ func NearestNeighbors(s *Scope, points, centers, k Output) (nearestCenterIndices
 	return added.Output(0), added.Output(1)
 }
 
-// Neg negates.
+// Neg returns -x.
 //
 //   - x: T
 //   - returns y: T
@@ -1074,7 +1074,7 @@ func Neg(s *Scope, x Output) (y Output) {
 	return s.add("Neg", nil, nil, x).argument(0)
 }
 
-// NextAfter gives the next number from x1 towards x2.
+// NextAfter returns the next representable number after x1 towards x2.
 //
 //   - x1: T
 //   - x2: T
@@ -1084,7 +1084,7 @@ func NextAfter(s *Scope, x1, x2 Output) (output Output) {
 	return s.add("NextAfter", nil, nil, x1, x2).argument(0)
 }
 
-// NotEqual tells where two tensors differ.
+// NotEqual returns the truth value of x != y, element by element.
 //
 //   - x: T
 //   - y: T
@@ -1094,7 +1094,7 @@ func NotEqual(s *Scope, x, y Output, attrs ...attr.Attr) (z Output) {
 	return s.add("NotEqual", nil, attrs, x, y).argument(0)
 }
 
-// Polygamma gives derivatives of the digamma function.
+// Polygamma returns the polygamma function of order a at x.
 //
 //   - a: T
 //   - x: T
@@ -1104,7 +1104,7 @@ func Polygamma(s *Scope, a, x Output) (z Output) {
 	return s.add("Polygamma", nil, nil, a, x).argument(0)
 }
 
-// PopulationCount counts the bits that are set.
+// PopulationCount returns the number of bits that are set in x.
 //
 //   - x: T
 //   - returns y: uint8
@@ -1113,7 +1113,7 @@ func PopulationCount(s *Scope, x Output) (y Output) {
 	return s.add("PopulationCount", nil, nil, x).argument(0)
 }
 
-// Pow gives x to the power of y.
+// Pow returns x**y, the base-x exponential of y.
 //
 //   - x: T
 //   - y: T
@@ -1123,7 +1123,7 @@ func Pow(s *Scope, x, y Output) (z Output) {
 	return s.add("Pow", nil, nil, x, y).argument(0)
 }
 
-// Prod multiplies the elements along dimensions.
+// Prod returns the product of the elements along the given dimensions.
 //
 //   - input: T
 //   - reductionIndices: Tidx
@@ -1135,7 +1135,7 @@ func Prod(s *Scope, input, reductionIndices Output, attrs ...attr.Attr) (output 
 	return s.add("Prod", nil, attrs, input, reductionIndices).argument(0)
 }
 
-// RaggedBincount counts, or sums the weights of, each number of a ragged tensor, row by row.
+// RaggedBincount counts the occurrences of each number of a ragged tensor, or sums their weights, row by row.
 //
 //   - splits: int64
 //   - values: Tidx
@@ -1149,7 +1149,7 @@ func RaggedBincount(s *Scope, splits, values, size, weights Output, attrs ...att
 	return s.add("RaggedBincount", nil, attrs, splits, values, size, weights).argument(0)
 }
 
-// Range gives the numbers from start to before limit.
+// Range returns the numbers from start up to but excluding limit.
 //
 //   - start: Tidx
 //   - limit: Tidx
@@ -1160,7 +1160,7 @@ func Range(s *Scope, start, limit, delta Output) (output Output) {
 	return s.add("Range", nil, nil, start, limit, delta).argument(0)
 }
 
-// Real gives the real parts.
+// Real returns the real part of complex numbers.
 //
 //   - input: T
 //   - returns output: Tout
@@ -1170,7 +1170,7 @@ func Real(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("Real", nil, attrs, input).argument(0)
 }
 
-// RealDiv divides real or complex numbers.
+// RealDiv returns x / y for real or complex numbers.
 //
 //   - x: T
 //   - y: T
@@ -1180,7 +1180,7 @@ func RealDiv(s *Scope, x, y Output) (z Output) {
 	return s.add("RealDiv", nil, nil, x, y).argument(0)
 }
 
-// Reciprocal gives 1/x.
+// Reciprocal returns 1 / x.
 //
 //   - x: T
 //   - returns y: T
@@ -1189,7 +1189,7 @@ func Reciprocal(s *Scope, x Output) (y Output) {
 	return s.add("Reciprocal", nil, nil, x).argument(0)
 }
 
-// ReciprocalGrad gives the gradient of Reciprocal.
+// ReciprocalGrad computes the gradient of Reciprocal.
 //
 //   - y: T
 //   - dy: T
@@ -1199,7 +1199,7 @@ func ReciprocalGrad(s *Scope, y, dy Output) (z Output) {
 	return s.add("ReciprocalGrad", nil, nil, y, dy).argument(0)
 }
 
-// RightShift shifts bits to the right.
+// RightShift returns x >> y, element by element.
 //
 //   - x: T
 //   - y: T
@@ -1209,7 +1209,7 @@ func RightShift(s *Scope, x, y Output) (z Output) {
 	return s.add("RightShift", nil, nil, x, y).argument(0)
 }
 
-// Rint rounds to the nearest integer, halves to even.
+// Rint rounds x to the nearest integer, ties to even.
 //
 //   - x: T
 //   - returns y: T
@@ -1218,7 +1218,7 @@ func Rint(s *Scope, x Output) (y Output) {
 	return s.add("Rint", nil, nil, x).argument(0)
 }
 
-// Round rounds to the nearest integer, halves to even.
+// Round rounds x to the nearest integer, ties to even.
 //
 //   - x: T
 //   - returns y: T
@@ -1227,7 +1227,7 @@ func Round(s *Scope, x Output) (y Output) {
 	return s.add("Round", nil, nil, x).argument(0)
 }
 
-// Rsqrt gives 1/sqrt(x).
+// Rsqrt returns 1 / sqrt(x).
 //
 //   - x: T
 //   - returns y: T
@@ -1236,7 +1236,7 @@ func Rsqrt(s *Scope, x Output) (y Output) {
 	return s.add("Rsqrt", nil, nil, x).argument(0)
 }
 
-// RsqrtGrad gives the gradient of Rsqrt.
+// RsqrtGrad computes the gradient of Rsqrt.
 //
 //   - y: T
 //   - dy: T
@@ -1246,7 +1246,7 @@ func RsqrtGrad(s *Scope, y, dy Output) (z Output) {
 	return s.add("RsqrtGrad", nil, nil, y, dy).argument(0)
 }
 
-// SegmentMax gives the largest elements of the rows of each segment.
+// SegmentMax returns the largest elements of the rows in each segment.
 //
 //   - data: T
 //   - segmentIDs: Tindices
@@ -1257,7 +1257,7 @@ func SegmentMax(s *Scope, data, segmentIDs Output) (output Output) {
 	return s.add("SegmentMax", nil, nil, data, segmentIDs).argument(0)
 }
 
-// SegmentMean averages the rows of each segment.
+// SegmentMean returns the mean of the rows in each segment.
 //
 //   - data: T
 //   - segmentIDs: Tindices
@@ -1268,7 +1268,7 @@ func SegmentMean(s *Scope, data, segmentIDs Output) (output Output) {
 	return s.add("SegmentMean", nil, nil, data, segmentIDs).argument(0)
 }
 
-// SegmentMin gives the smallest elements of the rows of each segment.
+// SegmentMin returns the smallest elements of the rows in each segment.
 //
 //   - data: T
 //   - segmentIDs: Tindices
@@ -1279,7 +1279,7 @@ func SegmentMin(s *Scope, data, segmentIDs Output) (output Output) {
 	return s.add("SegmentMin", nil, nil, data, segmentIDs).argument(0)
 }
 
-// SegmentProd multiplies the rows of each segment.
+// SegmentProd returns the product of the rows in each segment.
 //
 //   - data: T
 //   - segmentIDs: Tindices
@@ -1290,7 +1290,7 @@ func SegmentProd(s *Scope, data, segmentIDs Output) (output Output) {
 	return s.add("SegmentProd", nil, nil, data, segmentIDs).argument(0)
 }
 
-// SegmentSum adds up the rows of each segment.
+// SegmentSum returns the sum of the rows in each segment.
 //
 //   - data: T
 //   - segmentIDs: Tindices
@@ -1301,7 +1301,7 @@ func SegmentSum(s *Scope, data, segmentIDs Output) (output Output) {
 	return s.add("SegmentSum", nil, nil, data, segmentIDs).argument(0)
 }
 
-// Select takes elements or rows of one tensor where the condition is true, of the other where not.
+// Select returns elements or rows of one tensor where the condition is true, and of another where it is false.
 //
 //   - condition: bool
 //   - t: T
@@ -1311,7 +1311,7 @@ func Select(s *Scope, condition, t, e Output) (output Output) {
 	return s.add("Select", nil, nil, condition, t, e).argument(0)
 }
 
-// SelectV2 takes elements of one tensor where the condition is true, of the other where not; all are broadcast.
+// SelectV2 returns elements of one tensor where the condition is true, and of another where it is false, with broadcasting.
 //
 //   - condition: bool
 //   - t: T
@@ -1321,7 +1321,7 @@ func SelectV2(s *Scope, condition, t, e Output) (output Output) {
 	return s.add("SelectV2", nil, nil, condition, t, e).argument(0)
 }
 
-// Sigmoid gives 1/(1 + exp(-x)).
+// Sigmoid returns 1 / (1 + exp(-x)).
 //
 //   - x: T
 //   - returns y: T
@@ -1330,7 +1330,7 @@ func Sigmoid(s *Scope, x Output) (y Output) {
 	return s.add("Sigmoid", nil, nil, x).argument(0)
 }
 
-// SigmoidGrad gives the gradient of Sigmoid.
+// SigmoidGrad computes the gradient of Sigmoid.
 //
 //   - y: T
 //   - dy: T
@@ -1340,7 +1340,7 @@ func SigmoidGrad(s *Scope, y, dy Output) (z Output) {
 	return s.add("SigmoidGrad", nil, nil, y, dy).argument(0)
 }
 
-// Sign gives the signs.
+// Sign returns the sign of x.
 //
 //   - x: T
 //   - returns y: T
@@ -1349,7 +1349,7 @@ func Sign(s *Scope, x Output) (y Output) {
 	return s.add("Sign", nil, nil, x).argument(0)
 }
 
-// Sin gives sines.
+// Sin returns the sine of x.
 //
 //   - x: T
 //   - returns y: T
@@ -1358,7 +1358,7 @@ func Sin(s *Scope, x Output) (y Output) {
 	return s.add("Sin", nil, nil, x).argument(0)
 }
 
-// Sinh gives hyperbolic sines.
+// Sinh returns the hyperbolic sine of x.
 //
 //   - x: T
 //   - returns y: T
@@ -1367,7 +1367,7 @@ func Sinh(s *Scope, x Output) (y Output) {
 	return s.add("Sinh", nil, nil, x).argument(0)
 }
 
-// SparseBincount counts, or sums the weights of, each number of a sparse tensor, row by row.
+// SparseBincount counts the occurrences of each number of a sparse tensor, or sums their weights, row by row.
 //
 //   - indices: int64
 //   - values: Tidx
@@ -1382,7 +1382,7 @@ func SparseBincount(s *Scope, indices, values, denseShape, size, weights Output,
 	return s.add("SparseBincount", nil, attrs, indices, values, denseShape, size, weights).argument(0)
 }
 
-// SparseMatMul multiplies matrices that may hold mostly zeros.
+// SparseMatMul multiplies two matrices that may be mostly zeros.
 //
 //   - a: Ta
 //   - b: Tb
@@ -1397,7 +1397,7 @@ func SparseMatMul(s *Scope, a, b Output, attrs ...attr.Attr) (product Output) {
 	return s.add("SparseMatMul", nil, attrs, a, b).argument(0)
 }
 
-// SparseSegmentMean averages the rows of each segment, the rows being named by indices.
+// SparseSegmentMean returns the mean of the indexed rows in each segment.
 //
 //   - data: T
 //   - indices: Tidx
@@ -1411,7 +1411,7 @@ func SparseSegmentMean(s *Scope, data, indices, segmentIDs Output, attrs ...attr
 	return s.add("SparseSegmentMean", nil, attrs, data, indices, segmentIDs).argument(0)
 }
 
-// SparseSegmentMeanGrad gives the gradient of SparseSegmentMean.
+// SparseSegmentMeanGrad computes the gradient of SparseSegmentMean.
 //
 //   - grad: T
 //   - indices: Tidx
@@ -1425,7 +1425,7 @@ func SparseSegmentMeanGrad(s *Scope, grad, indices, segmentIDs, outputDim0 Outpu
 	return s.add("SparseSegmentMeanGrad", nil, nil, grad, indices, segmentIDs, outputDim0).argument(0)
 }
 
-// SparseSegmentMeanGradV2 gives the gradient of SparseSegmentMean for the rows that indices name, and which these are.
+// SparseSegmentMeanGradV2 computes the gradient of SparseSegmentMean for the indexed rows and returns their distinct indices.
 //
 //   - grad: T
 //   - indices: Tidx
@@ -1441,7 +1441,7 @@ func SparseSegmentMeanGradV2(s *Scope, grad, indices, segmentIDs, denseOutputDim
 	return added.Output(0), added.Output(1)
 }
 
-// SparseSegmentMeanWithNumSegments averages the rows of each segment, the rows being named by indices, of which there are so many.
+// SparseSegmentMeanWithNumSegments is SparseSegmentMean with a given number of segments.
 //
 //   - data: T
 //   - indices: Tidx
@@ -1457,7 +1457,7 @@ func SparseSegmentMeanWithNumSegments(s *Scope, data, indices, segmentIDs, numSe
 	return s.add("SparseSegmentMeanWithNumSegments", nil, attrs, data, indices, segmentIDs, numSegments).argument(0)
 }
 
-// SparseSegmentSqrtN adds up, divided by the square root of their number, the rows of each segment, the rows being named by indices.
+// SparseSegmentSqrtN returns the sum of the indexed rows in each segment, divided by the square root of their number.
 //
 //   - data: T
 //   - indices: Tidx
@@ -1471,7 +1471,7 @@ func SparseSegmentSqrtN(s *Scope, data, indices, segmentIDs Output, attrs ...att
 	return s.add("SparseSegmentSqrtN", nil, attrs, data, indices, segmentIDs).argument(0)
 }
 
-// SparseSegmentSqrtNGrad gives the gradient of SparseSegmentSqrtN.
+// SparseSegmentSqrtNGrad computes the gradient of SparseSegmentSqrtN.
 //
 //   - grad: T
 //   - indices: Tidx
@@ -1485,7 +1485,7 @@ func SparseSegmentSqrtNGrad(s *Scope, grad, indices, segmentIDs, outputDim0 Outp
 	return s.add("SparseSegmentSqrtNGrad", nil, nil, grad, indices, segmentIDs, outputDim0).argument(0)
 }
 
-// SparseSegmentSqrtNGradV2 gives the gradient of SparseSegmentSqrtN for the rows that indices name, and which these are.
+// SparseSegmentSqrtNGradV2 computes the gradient of SparseSegmentSqrtN for the indexed rows and returns their distinct indices.
 //
 //   - grad: T
 //   - indices: Tidx
@@ -1501,7 +1501,7 @@ func SparseSegmentSqrtNGradV2(s *Scope, grad, indices, segmentIDs, denseOutputDi
 	return added.Output(0), added.Output(1)
 }
 
-// SparseSegmentSqrtNWithNumSegments adds up, divided by the square root of their number, the rows of each segment, the rows being named by indices, of which there are so many.
+// SparseSegmentSqrtNWithNumSegments is SparseSegmentSqrtN with a given number of segments.
 //
 //   - data: T
 //   - indices: Tidx
@@ -1517,7 +1517,7 @@ func SparseSegmentSqrtNWithNumSegments(s *Scope, data, indices, segmentIDs, numS
 	return s.add("SparseSegmentSqrtNWithNumSegments", nil, attrs, data, indices, segmentIDs, numSegments).argument(0)
 }
 
-// SparseSegmentSum adds up the rows of each segment, the rows being named by indices.
+// SparseSegmentSum returns the sum of the indexed rows in each segment.
 //
 //   - data: T
 //   - indices: Tidx
@@ -1531,7 +1531,7 @@ func SparseSegmentSum(s *Scope, data, indices, segmentIDs Output, attrs ...attr.
 	return s.add("SparseSegmentSum", nil, attrs, data, indices, segmentIDs).argument(0)
 }
 
-// SparseSegmentSumGrad gives the gradient of SparseSegmentSum.
+// SparseSegmentSumGrad computes the gradient of SparseSegmentSum.
 //
 //   - grad: T
 //   - indices: Tidx
@@ -1545,7 +1545,7 @@ func SparseSegmentSumGrad(s *Scope, grad, indices, segmentIDs, outputDim0 Output
 	return s.add("SparseSegmentSumGrad", nil, nil, grad, indices, segmentIDs, outputDim0).argument(0)
 }
 
-// SparseSegmentSumGradV2 gives the gradient of SparseSegmentSum for the rows that indices name, and which these are.
+// SparseSegmentSumGradV2 computes the gradient of SparseSegmentSum for the indexed rows and returns their distinct indices.
 //
 //   - grad: T
 //   - indices: Tidx
@@ -1561,7 +1561,7 @@ func SparseSegmentSumGradV2(s *Scope, grad, indices, segmentIDs, denseOutputDim0
 	return added.Output(0), added.Output(1)
 }
 
-// SparseSegmentSumWithNumSegments adds up the rows of each segment, the rows being named by indices, of which there are so many.
+// SparseSegmentSumWithNumSegments is SparseSegmentSum with a given number of segments.
 //
 //   - data: T
 //   - indices: Tidx
@@ -1577,7 +1577,7 @@ func SparseSegmentSumWithNumSegments(s *Scope, data, indices, segmentIDs, numSeg
 	return s.add("SparseSegmentSumWithNumSegments", nil, attrs, data, indices, segmentIDs, numSegments).argument(0)
 }
 
-// Spence gives the dilogarithm of 1 - x.
+// Spence returns the dilogarithm of 1 - x.
 //
 //   - x: T
 //   - returns y: T
@@ -1586,7 +1586,7 @@ func Spence(s *Scope, x Output) (y Output) {
 	return s.add("Spence", nil, nil, x).argument(0)
 }
 
-// Sqrt gives square roots.
+// Sqrt returns the square root of x.
 //
 //   - x: T
 //   - returns y: T
@@ -1595,7 +1595,7 @@ func Sqrt(s *Scope, x Output) (y Output) {
 	return s.add("Sqrt", nil, nil, x).argument(0)
 }
 
-// SqrtGrad gives the gradient of Sqrt.
+// SqrtGrad computes the gradient of Sqrt.
 //
 //   - y: T
 //   - dy: T
@@ -1605,7 +1605,7 @@ func SqrtGrad(s *Scope, y, dy Output) (z Output) {
 	return s.add("SqrtGrad", nil, nil, y, dy).argument(0)
 }
 
-// Square gives squares.
+// Square returns x * x.
 //
 //   - x: T
 //   - returns y: T
@@ -1614,7 +1614,7 @@ func Square(s *Scope, x Output) (y Output) {
 	return s.add("Square", nil, nil, x).argument(0)
 }
 
-// SquaredDifference gives (x - y)².
+// SquaredDifference returns (x - y)², element by element.
 //
 //   - x: T
 //   - y: T
@@ -1624,7 +1624,7 @@ func SquaredDifference(s *Scope, x, y Output) (z Output) {
 	return s.add("SquaredDifference", nil, nil, x, y).argument(0)
 }
 
-// Sub subtracts.
+// Sub returns x - y, element by element.
 //
 //   - x: T
 //   - y: T
@@ -1634,7 +1634,7 @@ func Sub(s *Scope, x, y Output) (z Output) {
 	return s.add("Sub", nil, nil, x, y).argument(0)
 }
 
-// Sum adds up the elements along dimensions.
+// Sum returns the sum of the elements along the given dimensions.
 //
 //   - input: T
 //   - reductionIndices: Tidx
@@ -1646,7 +1646,7 @@ func Sum(s *Scope, input, reductionIndices Output, attrs ...attr.Attr) (output O
 	return s.add("Sum", nil, attrs, input, reductionIndices).argument(0)
 }
 
-// Tan gives tangents.
+// Tan returns the tangent of x.
 //
 //   - x: T
 //   - returns y: T
@@ -1655,7 +1655,7 @@ func Tan(s *Scope, x Output) (y Output) {
 	return s.add("Tan", nil, nil, x).argument(0)
 }
 
-// Tanh gives hyperbolic tangents.
+// Tanh returns the hyperbolic tangent of x.
 //
 //   - x: T
 //   - returns y: T
@@ -1664,7 +1664,7 @@ func Tanh(s *Scope, x Output) (y Output) {
 	return s.add("Tanh", nil, nil, x).argument(0)
 }
 
-// TanhGrad gives the gradient of Tanh.
+// TanhGrad computes the gradient of Tanh.
 //
 //   - y: T
 //   - dy: T
@@ -1674,7 +1674,7 @@ func TanhGrad(s *Scope, y, dy Output) (z Output) {
 	return s.add("TanhGrad", nil, nil, y, dy).argument(0)
 }
 
-// TruncateDiv divides and rounds towards zero.
+// TruncateDiv returns x / y, rounded towards zero.
 //
 //   - x: T
 //   - y: T
@@ -1684,7 +1684,7 @@ func TruncateDiv(s *Scope, x, y Output) (z Output) {
 	return s.add("TruncateDiv", nil, nil, x, y).argument(0)
 }
 
-// TruncateMod gives the remainder of a division towards zero, which has the dividend's sign.
+// TruncateMod returns the remainder of x / y truncated, which has the sign of x.
 //
 //   - x: T
 //   - y: T
@@ -1694,7 +1694,7 @@ func TruncateMod(s *Scope, x, y Output) (z Output) {
 	return s.add("TruncateMod", nil, nil, x, y).argument(0)
 }
 
-// UnsortedSegmentMax gives the largest elements of the rows of each segment, whose numbers need no order.
+// UnsortedSegmentMax returns the largest elements of the rows in each segment; segment IDs need not be sorted.
 //
 //   - data: T
 //   - segmentIDs: Tindices
@@ -1707,7 +1707,7 @@ func UnsortedSegmentMax(s *Scope, data, segmentIDs, numSegments Output) (output 
 	return s.add("UnsortedSegmentMax", nil, nil, data, segmentIDs, numSegments).argument(0)
 }
 
-// UnsortedSegmentMin gives the smallest elements of the rows of each segment, whose numbers need no order.
+// UnsortedSegmentMin returns the smallest elements of the rows in each segment; segment IDs need not be sorted.
 //
 //   - data: T
 //   - segmentIDs: Tindices
@@ -1720,7 +1720,7 @@ func UnsortedSegmentMin(s *Scope, data, segmentIDs, numSegments Output) (output 
 	return s.add("UnsortedSegmentMin", nil, nil, data, segmentIDs, numSegments).argument(0)
 }
 
-// UnsortedSegmentProd multiplies the rows of each segment, whose numbers need no order.
+// UnsortedSegmentProd returns the product of the rows in each segment; segment IDs need not be sorted.
 //
 //   - data: T
 //   - segmentIDs: Tindices
@@ -1733,7 +1733,7 @@ func UnsortedSegmentProd(s *Scope, data, segmentIDs, numSegments Output) (output
 	return s.add("UnsortedSegmentProd", nil, nil, data, segmentIDs, numSegments).argument(0)
 }
 
-// UnsortedSegmentSum adds up the rows of each segment, whose numbers need no order.
+// UnsortedSegmentSum returns the sum of the rows in each segment; segment IDs need not be sorted.
 //
 //   - data: T
 //   - segmentIDs: Tindices
@@ -1746,7 +1746,7 @@ func UnsortedSegmentSum(s *Scope, data, segmentIDs, numSegments Output) (output 
 	return s.add("UnsortedSegmentSum", nil, nil, data, segmentIDs, numSegments).argument(0)
 }
 
-// Xdivy gives x/y, and 0 where x is 0.
+// Xdivy returns x / y, or 0 where x is 0.
 //
 //   - x: T
 //   - y: T
@@ -1756,7 +1756,7 @@ func Xdivy(s *Scope, x, y Output) (z Output) {
 	return s.add("Xdivy", nil, nil, x, y).argument(0)
 }
 
-// Xlog1py gives x·log(1 + y), and 0 where x is 0.
+// Xlog1py returns x * log(1 + y), or 0 where x is 0.
 //
 //   - x: T
 //   - y: T
@@ -1766,7 +1766,7 @@ func Xlog1py(s *Scope, x, y Output) (z Output) {
 	return s.add("Xlog1py", nil, nil, x, y).argument(0)
 }
 
-// Xlogy gives x·log(y), and 0 where x is 0.
+// Xlogy returns x * log(y), or 0 where x is 0.
 //
 //   - x: T
 //   - y: T
@@ -1776,7 +1776,7 @@ func Xlogy(s *Scope, x, y Output) (z Output) {
 	return s.add("Xlogy", nil, nil, x, y).argument(0)
 }
 
-// Zeta gives the Hurwitz zeta function.
+// Zeta returns the Hurwitz zeta function of x and q.
 //
 //   - x: T
 //   - q: T

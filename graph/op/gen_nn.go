@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-run/troupe/graph/op/attr"
 )
 
-// ApproxTopK gives the k largest or smallest elements, most of them for sure.
+// ApproxTopK returns the k largest or smallest elements, approximately.
 //
 //   - input: T
 //   - k: int (at least 0)
@@ -23,11 +23,11 @@ func ApproxTopK(s *Scope, input Output, k int64, attrs ...attr.Attr) (values, in
 	return added.Output(0), added.Output(1)
 }
 
-// AvgPool averages windows of images.
+// AvgPool applies average pooling to images.
 //
 //   - value: T
-//   - ksize: a list of int (at least 4)
-//   - strides: a list of int (at least 4)
+//   - ksize: a list of ints (length at least 4)
+//   - strides: a list of ints (length at least 4)
 //   - padding: string, one of "SAME", "VALID"
 //   - returns output: T
 //   - T is one of half, bfloat16, float, double
@@ -36,11 +36,11 @@ func AvgPool(s *Scope, value Output, ksize, strides []int64, padding string, att
 	return s.add("AvgPool", need{"ksize": ksize, "strides": strides, "padding": padding}, attrs, value).argument(0)
 }
 
-// AvgPool3D averages windows of volumes.
+// AvgPool3D applies average pooling to volumes.
 //
 //   - input: T
-//   - ksize: a list of int (at least 5)
-//   - strides: a list of int (at least 5)
+//   - ksize: a list of ints (length at least 5)
+//   - strides: a list of ints (length at least 5)
 //   - padding: string, one of "SAME", "VALID"
 //   - returns output: T
 //   - T is one of half, bfloat16, float, double
@@ -49,12 +49,12 @@ func AvgPool3D(s *Scope, input Output, ksize, strides []int64, padding string, a
 	return s.add("AvgPool3D", need{"ksize": ksize, "strides": strides, "padding": padding}, attrs, input).argument(0)
 }
 
-// AvgPool3DGrad gives the gradient of AvgPool3D.
+// AvgPool3DGrad computes the gradient of AvgPool3D.
 //
 //   - origInputShape: int32
 //   - grad: T
-//   - ksize: a list of int (at least 5)
-//   - strides: a list of int (at least 5)
+//   - ksize: a list of ints (length at least 5)
+//   - strides: a list of ints (length at least 5)
 //   - padding: string, one of "SAME", "VALID"
 //   - returns output: T
 //   - T is one of half, bfloat16, float, double
@@ -63,12 +63,12 @@ func AvgPool3DGrad(s *Scope, origInputShape, grad Output, ksize, strides []int64
 	return s.add("AvgPool3DGrad", need{"ksize": ksize, "strides": strides, "padding": padding}, attrs, origInputShape, grad).argument(0)
 }
 
-// AvgPoolGrad gives the gradient of AvgPool.
+// AvgPoolGrad computes the gradient of AvgPool.
 //
 //   - origInputShape: int32
 //   - grad: T
-//   - ksize: a list of int (at least 4)
-//   - strides: a list of int (at least 4)
+//   - ksize: a list of ints (length at least 4)
+//   - strides: a list of ints (length at least 4)
 //   - padding: string, one of "SAME", "VALID"
 //   - returns output: T
 //   - T is one of half, bfloat16, float, double
@@ -77,7 +77,7 @@ func AvgPoolGrad(s *Scope, origInputShape, grad Output, ksize, strides []int64, 
 	return s.add("AvgPoolGrad", need{"ksize": ksize, "strides": strides, "padding": padding}, attrs, origInputShape, grad).argument(0)
 }
 
-// BiasAdd adds a vector to the channels.
+// BiasAdd adds a bias to each channel.
 //
 //   - value: T
 //   - bias: T
@@ -98,7 +98,7 @@ func BiasAddGrad(s *Scope, outBackprop Output, attrs ...attr.Attr) (output Outpu
 	return s.add("BiasAddGrad", nil, attrs, outBackprop).argument(0)
 }
 
-// BiasAddV1 adds a vector to the last dimension.
+// BiasAddV1 adds a bias to the last dimension.
 //
 //   - value: T
 //   - bias: T
@@ -135,7 +135,7 @@ func BlockLSTM(s *Scope, seqLenMax, x, csPrev, hPrev, w, wci, wcf, wco, b Output
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3), added.Output(4), added.Output(5), added.Output(6)
 }
 
-// BlockLSTMGrad gives the gradient of BlockLSTM.
+// BlockLSTMGrad computes the gradient of BlockLSTM.
 //
 //   - seqLenMax: int64
 //   - x: T
@@ -170,7 +170,7 @@ func BlockLSTMGrad(s *Scope, seqLenMax, x, csPrev, hPrev, w, wci, wcf, wco, b, i
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3), added.Output(4), added.Output(5), added.Output(6), added.Output(7)
 }
 
-// BlockLSTMGradV2 gives the gradient of BlockLSTMV2.
+// BlockLSTMGradV2 computes the gradient of BlockLSTMV2.
 //
 //   - seqLenMax: int64
 //   - x: T
@@ -205,7 +205,7 @@ func BlockLSTMGradV2(s *Scope, seqLenMax, x, csPrev, hPrev, w, wci, wcf, wco, b,
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3), added.Output(4), added.Output(5), added.Output(6), added.Output(7)
 }
 
-// BlockLSTMV2 runs an LSTM over a sequence, with the gates in another order.
+// BlockLSTMV2 is BlockLSTM with the gates in another order.
 //
 //   - seqLenMax: int64
 //   - x: T
@@ -235,13 +235,13 @@ func BlockLSTMV2(s *Scope, seqLenMax, x, csPrev, hPrev, w, wci, wcf, wco, b Outp
 //
 //   - input: T
 //   - filter: T
-//   - strides: a list of int
+//   - strides: a list of ints
 //   - padding: string, one of "SAME", "VALID", "EXPLICIT"
 //   - returns output: T
 //   - T is one of half, bfloat16, float, double, int32
-//   - attr.ExplicitPaddings: a list of int; default empty
+//   - attr.ExplicitPaddings: a list of ints; default empty
 //   - attr.DataFormat: string, one of "CHANNELS_FIRST", "CHANNELS_LAST"; default "CHANNELS_LAST"
-//   - attr.Dilations: a list of int; default empty
+//   - attr.Dilations: a list of ints; default empty
 //   - attr.BatchDims: int; default 1
 //   - attr.Groups: int; default 1
 func Conv(s *Scope, input, filter Output, strides []int64, padding string, attrs ...attr.Attr) (output Output) {
@@ -252,48 +252,48 @@ func Conv(s *Scope, input, filter Output, strides []int64, padding string, attrs
 //
 //   - input: T
 //   - filter: T
-//   - strides: a list of int
+//   - strides: a list of ints
 //   - padding: string, one of "SAME", "VALID", "EXPLICIT"
 //   - returns output: T
 //   - T is one of half, bfloat16, float, double, int32
 //   - attr.UseCudnnOnGPU: bool; default true
-//   - attr.ExplicitPaddings: a list of int; default empty
+//   - attr.ExplicitPaddings: a list of ints; default empty
 //   - attr.DataFormat: string, one of "NHWC", "NCHW"; default "NHWC"
-//   - attr.Dilations: a list of int; default [1, 1, 1, 1]
+//   - attr.Dilations: a list of ints; default [1, 1, 1, 1]
 func Conv2D(s *Scope, input, filter Output, strides []int64, padding string, attrs ...attr.Attr) (output Output) {
 	return s.add("Conv2D", need{"strides": strides, "padding": padding}, attrs, input, filter).argument(0)
 }
 
-// Conv2DBackpropFilter gives the gradient of Conv2D by its filter.
+// Conv2DBackpropFilter computes the gradient of Conv2D with respect to its filter.
 //
 //   - input: T
 //   - filterSizes: int32
 //   - outBackprop: T
-//   - strides: a list of int
+//   - strides: a list of ints
 //   - padding: string, one of "SAME", "VALID", "EXPLICIT"
 //   - returns output: T
 //   - T is one of half, bfloat16, float, double
 //   - attr.UseCudnnOnGPU: bool; default true
-//   - attr.ExplicitPaddings: a list of int; default empty
+//   - attr.ExplicitPaddings: a list of ints; default empty
 //   - attr.DataFormat: string, one of "NHWC", "NCHW"; default "NHWC"
-//   - attr.Dilations: a list of int; default [1, 1, 1, 1]
+//   - attr.Dilations: a list of ints; default [1, 1, 1, 1]
 func Conv2DBackpropFilter(s *Scope, input, filterSizes, outBackprop Output, strides []int64, padding string, attrs ...attr.Attr) (output Output) {
 	return s.add("Conv2DBackpropFilter", need{"strides": strides, "padding": padding}, attrs, input, filterSizes, outBackprop).argument(0)
 }
 
-// Conv2DBackpropInput gives the gradient of Conv2D by its input.
+// Conv2DBackpropInput computes the gradient of Conv2D with respect to its input.
 //
 //   - inputSizes: int32
 //   - filter: T
 //   - outBackprop: T
-//   - strides: a list of int
+//   - strides: a list of ints
 //   - padding: string, one of "SAME", "VALID", "EXPLICIT"
 //   - returns output: T
 //   - T is one of half, bfloat16, float, double, int32
 //   - attr.UseCudnnOnGPU: bool; default true
-//   - attr.ExplicitPaddings: a list of int; default empty
+//   - attr.ExplicitPaddings: a list of ints; default empty
 //   - attr.DataFormat: string, one of "NHWC", "NCHW"; default "NHWC"
-//   - attr.Dilations: a list of int; default [1, 1, 1, 1]
+//   - attr.Dilations: a list of ints; default [1, 1, 1, 1]
 func Conv2DBackpropInput(s *Scope, inputSizes, filter, outBackprop Output, strides []int64, padding string, attrs ...attr.Attr) (output Output) {
 	return s.add("Conv2DBackpropInput", need{"strides": strides, "padding": padding}, attrs, inputSizes, filter, outBackprop).argument(0)
 }
@@ -302,48 +302,48 @@ func Conv2DBackpropInput(s *Scope, inputSizes, filter, outBackprop Output, strid
 //
 //   - input: T
 //   - filter: T
-//   - strides: a list of int (at least 5)
+//   - strides: a list of ints (length at least 5)
 //   - padding: string, one of "SAME", "VALID"
 //   - returns output: T
 //   - T is one of half, bfloat16, float, double
 //   - attr.DataFormat: string, one of "NDHWC", "NCDHW"; default "NDHWC"
-//   - attr.Dilations: a list of int; default [1, 1, 1, 1, 1]
+//   - attr.Dilations: a list of ints; default [1, 1, 1, 1, 1]
 func Conv3D(s *Scope, input, filter Output, strides []int64, padding string, attrs ...attr.Attr) (output Output) {
 	return s.add("Conv3D", need{"strides": strides, "padding": padding}, attrs, input, filter).argument(0)
 }
 
-// Conv3DBackpropFilterV2 gives the gradient of Conv3D by its filter.
+// Conv3DBackpropFilterV2 computes the gradient of Conv3D with respect to its filter.
 //
 //   - input: T
 //   - filterSizes: int32
 //   - outBackprop: T
-//   - strides: a list of int (at least 5)
+//   - strides: a list of ints (length at least 5)
 //   - padding: string, one of "SAME", "VALID"
 //   - returns output: T
 //   - T is one of half, bfloat16, float, double
 //   - attr.DataFormat: string, one of "NDHWC", "NCDHW"; default "NDHWC"
-//   - attr.Dilations: a list of int; default [1, 1, 1, 1, 1]
+//   - attr.Dilations: a list of ints; default [1, 1, 1, 1, 1]
 func Conv3DBackpropFilterV2(s *Scope, input, filterSizes, outBackprop Output, strides []int64, padding string, attrs ...attr.Attr) (output Output) {
 	return s.add("Conv3DBackpropFilterV2", need{"strides": strides, "padding": padding}, attrs, input, filterSizes, outBackprop).argument(0)
 }
 
-// Conv3DBackpropInputV2 gives the gradient of Conv3D by its input.
+// Conv3DBackpropInputV2 computes the gradient of Conv3D with respect to its input.
 //
 //   - inputSizes: Tshape
 //   - filter: T
 //   - outBackprop: T
-//   - strides: a list of int (at least 5)
+//   - strides: a list of ints (length at least 5)
 //   - padding: string, one of "SAME", "VALID"
 //   - returns output: T
 //   - T is one of half, bfloat16, float, double
 //   - Tshape is one of int32, int64
 //   - attr.DataFormat: string, one of "NDHWC", "NCDHW"; default "NDHWC"
-//   - attr.Dilations: a list of int; default [1, 1, 1, 1, 1]
+//   - attr.Dilations: a list of ints; default [1, 1, 1, 1, 1]
 func Conv3DBackpropInputV2(s *Scope, inputSizes, filter, outBackprop Output, strides []int64, padding string, attrs ...attr.Attr) (output Output) {
 	return s.add("Conv3DBackpropInputV2", need{"strides": strides, "padding": padding}, attrs, inputSizes, filter, outBackprop).argument(0)
 }
 
-// DataFormatDimMap gives the index of a dimension in another data format.
+// DataFormatDimMap returns the index of a dimension in another data format.
 //
 //   - x: T
 //   - returns y: T
@@ -354,7 +354,7 @@ func DataFormatDimMap(s *Scope, x Output, attrs ...attr.Attr) (y Output) {
 	return s.add("DataFormatDimMap", nil, attrs, x).argument(0)
 }
 
-// DataFormatVecPermute permutes a vector of sizes to another data format.
+// DataFormatVecPermute permutes a vector of sizes into another data format.
 //
 //   - x: T
 //   - returns y: T
@@ -365,59 +365,59 @@ func DataFormatVecPermute(s *Scope, x Output, attrs ...attr.Attr) (y Output) {
 	return s.add("DataFormatVecPermute", nil, attrs, x).argument(0)
 }
 
-// DepthwiseConv2dNative convolves each channel of images with filters of its own.
+// DepthwiseConv2dNative convolves each channel of images with its own filters.
 //
 //   - input: T
 //   - filter: T
-//   - strides: a list of int
+//   - strides: a list of ints
 //   - padding: string, one of "SAME", "VALID", "EXPLICIT"
 //   - returns output: T
 //   - T is one of half, bfloat16, float, double
-//   - attr.ExplicitPaddings: a list of int; default empty
+//   - attr.ExplicitPaddings: a list of ints; default empty
 //   - attr.DataFormat: string, one of "NHWC", "NCHW"; default "NHWC"
-//   - attr.Dilations: a list of int; default [1, 1, 1, 1]
+//   - attr.Dilations: a list of ints; default [1, 1, 1, 1]
 func DepthwiseConv2dNative(s *Scope, input, filter Output, strides []int64, padding string, attrs ...attr.Attr) (output Output) {
 	return s.add("DepthwiseConv2dNative", need{"strides": strides, "padding": padding}, attrs, input, filter).argument(0)
 }
 
-// DepthwiseConv2dNativeBackpropFilter gives the gradient of DepthwiseConv2dNative by its filter.
+// DepthwiseConv2dNativeBackpropFilter computes the gradient of DepthwiseConv2dNative with respect to its filter.
 //
 //   - input: T
 //   - filterSizes: int32
 //   - outBackprop: T
-//   - strides: a list of int
+//   - strides: a list of ints
 //   - padding: string, one of "SAME", "VALID", "EXPLICIT"
 //   - returns output: T
 //   - T is one of half, bfloat16, float, double
-//   - attr.ExplicitPaddings: a list of int; default empty
+//   - attr.ExplicitPaddings: a list of ints; default empty
 //   - attr.DataFormat: string, one of "NHWC", "NCHW"; default "NHWC"
-//   - attr.Dilations: a list of int; default [1, 1, 1, 1]
+//   - attr.Dilations: a list of ints; default [1, 1, 1, 1]
 func DepthwiseConv2dNativeBackpropFilter(s *Scope, input, filterSizes, outBackprop Output, strides []int64, padding string, attrs ...attr.Attr) (output Output) {
 	return s.add("DepthwiseConv2dNativeBackpropFilter", need{"strides": strides, "padding": padding}, attrs, input, filterSizes, outBackprop).argument(0)
 }
 
-// DepthwiseConv2dNativeBackpropInput gives the gradient of DepthwiseConv2dNative by its input.
+// DepthwiseConv2dNativeBackpropInput computes the gradient of DepthwiseConv2dNative with respect to its input.
 //
 //   - inputSizes: int32
 //   - filter: T
 //   - outBackprop: T
-//   - strides: a list of int
+//   - strides: a list of ints
 //   - padding: string, one of "SAME", "VALID", "EXPLICIT"
 //   - returns output: T
 //   - T is one of half, bfloat16, float, double
-//   - attr.ExplicitPaddings: a list of int; default empty
+//   - attr.ExplicitPaddings: a list of ints; default empty
 //   - attr.DataFormat: string, one of "NHWC", "NCHW"; default "NHWC"
-//   - attr.Dilations: a list of int; default [1, 1, 1, 1]
+//   - attr.Dilations: a list of ints; default [1, 1, 1, 1]
 func DepthwiseConv2dNativeBackpropInput(s *Scope, inputSizes, filter, outBackprop Output, strides []int64, padding string, attrs ...attr.Attr) (output Output) {
 	return s.add("DepthwiseConv2dNativeBackpropInput", need{"strides": strides, "padding": padding}, attrs, inputSizes, filter, outBackprop).argument(0)
 }
 
-// Dilation2D gives the largest sums of windows of images and a filter.
+// Dilation2D computes the grayscale dilation of images with a filter.
 //
 //   - input: T
 //   - filter: T
-//   - strides: a list of int (at least 4)
-//   - rates: a list of int (at least 4)
+//   - strides: a list of ints (length at least 4)
+//   - rates: a list of ints (length at least 4)
 //   - padding: string, one of "SAME", "VALID"
 //   - returns output: T
 //   - T is one of float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64
@@ -425,13 +425,13 @@ func Dilation2D(s *Scope, input, filter Output, strides, rates []int64, padding 
 	return s.add("Dilation2D", need{"strides": strides, "rates": rates, "padding": padding}, nil, input, filter).argument(0)
 }
 
-// Dilation2DBackpropFilter gives the gradient of Dilation2D by its filter.
+// Dilation2DBackpropFilter computes the gradient of Dilation2D with respect to its filter.
 //
 //   - input: T
 //   - filter: T
 //   - outBackprop: T
-//   - strides: a list of int (at least 4)
-//   - rates: a list of int (at least 4)
+//   - strides: a list of ints (length at least 4)
+//   - rates: a list of ints (length at least 4)
 //   - padding: string, one of "SAME", "VALID"
 //   - returns filterBackprop: T
 //   - T is one of float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64
@@ -439,13 +439,13 @@ func Dilation2DBackpropFilter(s *Scope, input, filter, outBackprop Output, strid
 	return s.add("Dilation2DBackpropFilter", need{"strides": strides, "rates": rates, "padding": padding}, nil, input, filter, outBackprop).argument(0)
 }
 
-// Dilation2DBackpropInput gives the gradient of Dilation2D by its input.
+// Dilation2DBackpropInput computes the gradient of Dilation2D with respect to its input.
 //
 //   - input: T
 //   - filter: T
 //   - outBackprop: T
-//   - strides: a list of int (at least 4)
-//   - rates: a list of int (at least 4)
+//   - strides: a list of ints (length at least 4)
+//   - rates: a list of ints (length at least 4)
 //   - padding: string, one of "SAME", "VALID"
 //   - returns inBackprop: T
 //   - T is one of float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64
@@ -453,7 +453,7 @@ func Dilation2DBackpropInput(s *Scope, input, filter, outBackprop Output, stride
 	return s.add("Dilation2DBackpropInput", need{"strides": strides, "rates": rates, "padding": padding}, nil, input, filter, outBackprop).argument(0)
 }
 
-// Elu gives x, and exp(x) - 1 where it is negative.
+// Elu returns features, or exp(features) - 1 where negative.
 //
 //   - features: T
 //   - returns activations: T
@@ -462,7 +462,7 @@ func Elu(s *Scope, features Output) (activations Output) {
 	return s.add("Elu", nil, nil, features).argument(0)
 }
 
-// EluGrad gives the gradient of Elu.
+// EluGrad computes the gradient of Elu.
 //
 //   - gradients: T
 //   - outputs: T
@@ -472,12 +472,12 @@ func EluGrad(s *Scope, gradients, outputs Output) (backprops Output) {
 	return s.add("EluGrad", nil, nil, gradients, outputs).argument(0)
 }
 
-// ExtractImagePatches puts the elements of windows of images side by side.
+// ExtractImagePatches collects the patches of images in the depth dimension.
 //
 //   - images: T
-//   - ksizes: a list of int (at least 4)
-//   - strides: a list of int (at least 4)
-//   - rates: a list of int (at least 4)
+//   - ksizes: a list of ints (length at least 4)
+//   - strides: a list of ints (length at least 4)
+//   - rates: a list of ints (length at least 4)
 //   - padding: string, one of "SAME", "VALID"
 //   - returns patches: T
 //   - T is one of bfloat16, half, float, double, int8, int16, int32, int64, uint8, uint16, uint32, uint64, complex64, complex128, bool
@@ -485,11 +485,11 @@ func ExtractImagePatches(s *Scope, images Output, ksizes, strides, rates []int64
 	return s.add("ExtractImagePatches", need{"ksizes": ksizes, "strides": strides, "rates": rates, "padding": padding}, nil, images).argument(0)
 }
 
-// ExtractVolumePatches puts the elements of windows of volumes side by side.
+// ExtractVolumePatches collects the patches of volumes in the depth dimension.
 //
 //   - input: T
-//   - ksizes: a list of int (at least 5)
-//   - strides: a list of int (at least 5)
+//   - ksizes: a list of ints (length at least 5)
+//   - strides: a list of ints (length at least 5)
 //   - padding: string, one of "SAME", "VALID"
 //   - returns patches: T
 //   - T is one of float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64
@@ -497,10 +497,10 @@ func ExtractVolumePatches(s *Scope, input Output, ksizes, strides []int64, paddi
 	return s.add("ExtractVolumePatches", need{"ksizes": ksizes, "strides": strides, "padding": padding}, nil, input).argument(0)
 }
 
-// FractionalAvgPool averages regions of images, whose sizes are drawn at random.
+// FractionalAvgPool applies average pooling to image regions of random sizes.
 //
 //   - value: T
-//   - poolingRatio: a list of float (at least 4)
+//   - poolingRatio: a list of floats (length at least 4)
 //   - returns output: T
 //   - returns rowPoolingSequence: int64
 //   - returns colPoolingSequence: int64
@@ -515,7 +515,7 @@ func FractionalAvgPool(s *Scope, value Output, poolingRatio []float32, attrs ...
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// FractionalAvgPoolGrad gives the gradient of FractionalAvgPool.
+// FractionalAvgPoolGrad computes the gradient of FractionalAvgPool.
 //
 //   - origInputTensorShape: int64
 //   - outBackprop: T
@@ -528,10 +528,10 @@ func FractionalAvgPoolGrad(s *Scope, origInputTensorShape, outBackprop, rowPooli
 	return s.add("FractionalAvgPoolGrad", nil, attrs, origInputTensorShape, outBackprop, rowPoolingSequence, colPoolingSequence).argument(0)
 }
 
-// FractionalMaxPool gives the largest elements of regions of images, whose sizes are drawn at random.
+// FractionalMaxPool applies max pooling to image regions of random sizes.
 //
 //   - value: T
-//   - poolingRatio: a list of float (at least 4)
+//   - poolingRatio: a list of floats (length at least 4)
 //   - returns output: T
 //   - returns rowPoolingSequence: int64
 //   - returns colPoolingSequence: int64
@@ -546,7 +546,7 @@ func FractionalMaxPool(s *Scope, value Output, poolingRatio []float32, attrs ...
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// FractionalMaxPoolGrad gives the gradient of FractionalMaxPool.
+// FractionalMaxPoolGrad computes the gradient of FractionalMaxPool.
 //
 //   - origInput: T
 //   - origOutput: T
@@ -582,7 +582,7 @@ func FusedBatchNorm(s *Scope, x, scale, offset, mean, variance Output, attrs ...
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3), added.Output(4)
 }
 
-// FusedBatchNormGrad gives the gradient of FusedBatchNorm.
+// FusedBatchNormGrad computes the gradient of FusedBatchNorm.
 //
 //   - yBackprop: T
 //   - x: T
@@ -603,7 +603,7 @@ func FusedBatchNormGrad(s *Scope, yBackprop, x, scale, reserveSpace1, reserveSpa
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3), added.Output(4)
 }
 
-// FusedBatchNormGradV2 gives the gradient of FusedBatchNormV2.
+// FusedBatchNormGradV2 computes the gradient of FusedBatchNormV2.
 //
 //   - yBackprop: T
 //   - x: T
@@ -625,7 +625,7 @@ func FusedBatchNormGradV2(s *Scope, yBackprop, x, scale, reserveSpace1, reserveS
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3), added.Output(4)
 }
 
-// FusedBatchNormGradV3 gives the gradient of FusedBatchNormV3.
+// FusedBatchNormGradV3 computes the gradient of FusedBatchNormV3.
 //
 //   - yBackprop: T
 //   - x: T
@@ -648,7 +648,7 @@ func FusedBatchNormGradV3(s *Scope, yBackprop, x, scale, reserveSpace1, reserveS
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3), added.Output(4)
 }
 
-// FusedBatchNormV2 normalizes a batch by channel, with statistics of another type.
+// FusedBatchNormV2 is FusedBatchNorm with statistics of another type.
 //
 //   - x: T
 //   - scale: U
@@ -671,7 +671,7 @@ func FusedBatchNormV2(s *Scope, x, scale, offset, mean, variance Output, attrs .
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3), added.Output(4)
 }
 
-// FusedBatchNormV3 normalizes a batch by channel, with statistics of another type and a reserve for the gradient.
+// FusedBatchNormV3 is FusedBatchNormV2 with reserved space for the gradient.
 //
 //   - x: T
 //   - scale: U
@@ -695,13 +695,13 @@ func FusedBatchNormV3(s *Scope, x, scale, offset, mean, variance Output, attrs .
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3), added.Output(4), added.Output(5)
 }
 
-// FusedPadConv2D mirrors the borders of images and convolves them with filters.
+// FusedPadConv2D pads images by mirroring and convolves them with filters.
 //
 //   - input: T
 //   - paddings: int32
 //   - filter: T
 //   - mode: string, one of "REFLECT", "SYMMETRIC"
-//   - strides: a list of int
+//   - strides: a list of ints
 //   - padding: string, one of "SAME", "VALID"
 //   - returns output: T
 //   - T is one of half, bfloat16, float, double
@@ -709,14 +709,14 @@ func FusedPadConv2D(s *Scope, input, paddings, filter Output, mode string, strid
 	return s.add("FusedPadConv2D", need{"mode": mode, "strides": strides, "padding": padding}, nil, input, paddings, filter).argument(0)
 }
 
-// FusedResizeAndPadConv2D resizes images, mirrors their borders and convolves them with filters.
+// FusedResizeAndPadConv2D resizes images, pads them by mirroring and convolves them with filters.
 //
 //   - input: T
 //   - size: int32
 //   - paddings: int32
 //   - filter: T
 //   - mode: string, one of "REFLECT", "SYMMETRIC"
-//   - strides: a list of int
+//   - strides: a list of ints
 //   - padding: string, one of "SAME", "VALID"
 //   - returns output: T
 //   - T is one of half, float, double
@@ -725,7 +725,7 @@ func FusedResizeAndPadConv2D(s *Scope, input, size, paddings, filter Output, mod
 	return s.add("FusedResizeAndPadConv2D", need{"mode": mode, "strides": strides, "padding": padding}, attrs, input, size, paddings, filter).argument(0)
 }
 
-// GRUBlockCell runs gated recurrent units over one time step.
+// GRUBlockCell computes one time step of a GRU.
 //
 //   - x: T
 //   - hPrev: T
@@ -743,7 +743,7 @@ func GRUBlockCell(s *Scope, x, hPrev, wRu, wC, bRu, bC Output) (r, u, c, h Outpu
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3)
 }
 
-// GRUBlockCellGrad gives the gradient of GRUBlockCell.
+// GRUBlockCellGrad computes the gradient of GRUBlockCell.
 //
 //   - x: T
 //   - hPrev: T
@@ -765,7 +765,7 @@ func GRUBlockCellGrad(s *Scope, x, hPrev, wRu, wC, bRu, bC, r, u, c, dH Output) 
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3)
 }
 
-// InTopK tells whether targets are among the k highest predictions.
+// InTopK reports whether each target is among the k highest predictions.
 //
 //   - predictions: float
 //   - targets: T
@@ -776,7 +776,7 @@ func InTopK(s *Scope, predictions, targets Output, k int64) (precision Output) {
 	return s.add("InTopK", need{"k": k}, nil, predictions, targets).argument(0)
 }
 
-// InTopKV2 tells whether targets are among the k highest predictions.
+// InTopKV2 reports whether each target is among the k highest predictions.
 //
 //   - predictions: float
 //   - targets: T
@@ -787,7 +787,7 @@ func InTopKV2(s *Scope, predictions, targets, k Output) (precision Output) {
 	return s.add("InTopKV2", nil, nil, predictions, targets, k).argument(0)
 }
 
-// IsotonicRegression gives the nearest rows that do not ascend.
+// IsotonicRegression returns the closest non-increasing rows.
 //
 //   - input: T
 //   - returns output: output_dtype
@@ -799,7 +799,7 @@ func IsotonicRegression(s *Scope, input Output, attrs ...attr.Attr) (output, seg
 	return added.Output(0), added.Output(1)
 }
 
-// L2Loss gives half the sum of squares.
+// L2Loss returns half the sum of the squares of all elements.
 //
 //   - t: T
 //   - returns output: T
@@ -808,7 +808,7 @@ func L2Loss(s *Scope, t Output) (output Output) {
 	return s.add("L2Loss", nil, nil, t).argument(0)
 }
 
-// LRN normalizes by the squares of near channels.
+// LRN applies local response normalization.
 //
 //   - input: T
 //   - returns output: T
@@ -821,7 +821,7 @@ func LRN(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("LRN", nil, attrs, input).argument(0)
 }
 
-// LRNGrad gives the gradient of LRN.
+// LRNGrad computes the gradient of LRN.
 //
 //   - inputGrads: T
 //   - inputImage: T
@@ -836,7 +836,7 @@ func LRNGrad(s *Scope, inputGrads, inputImage, outputImage Output, attrs ...attr
 	return s.add("LRNGrad", nil, attrs, inputGrads, inputImage, outputImage).argument(0)
 }
 
-// LSTMBlockCell runs an LSTM over one time step.
+// LSTMBlockCell computes one time step of an LSTM.
 //
 //   - x: T
 //   - csPrev: T
@@ -862,7 +862,7 @@ func LSTMBlockCell(s *Scope, x, csPrev, hPrev, w, wci, wcf, wco, b Output, attrs
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3), added.Output(4), added.Output(5), added.Output(6)
 }
 
-// LSTMBlockCellGrad gives the gradient of LSTMBlockCell.
+// LSTMBlockCellGrad computes the gradient of LSTMBlockCell.
 //
 //   - x: T
 //   - csPrev: T
@@ -892,7 +892,7 @@ func LSTMBlockCellGrad(s *Scope, x, csPrev, hPrev, w, wci, wcf, wco, b, i, cs, f
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3), added.Output(4)
 }
 
-// LeakyRelu gives x, and alpha·x where it is negative.
+// LeakyRelu returns features, or alpha * features where negative.
 //
 //   - features: T
 //   - returns activations: T
@@ -902,7 +902,7 @@ func LeakyRelu(s *Scope, features Output, attrs ...attr.Attr) (activations Outpu
 	return s.add("LeakyRelu", nil, attrs, features).argument(0)
 }
 
-// LeakyReluGrad gives the gradient of LeakyRelu.
+// LeakyReluGrad computes the gradient of LeakyRelu.
 //
 //   - gradients: T
 //   - features: T
@@ -913,7 +913,7 @@ func LeakyReluGrad(s *Scope, gradients, features Output, attrs ...attr.Attr) (ba
 	return s.add("LeakyReluGrad", nil, attrs, gradients, features).argument(0)
 }
 
-// LogSoftmax gives the logarithms of Softmax, row by row.
+// LogSoftmax returns the logarithm of the softmax of each row.
 //
 //   - logits: T
 //   - returns logsoftmax: T
@@ -922,25 +922,25 @@ func LogSoftmax(s *Scope, logits Output) (logsoftmax Output) {
 	return s.add("LogSoftmax", nil, nil, logits).argument(0)
 }
 
-// MaxPool gives the largest elements of windows of images.
+// MaxPool applies max pooling to images.
 //
 //   - input: T
-//   - ksize: a list of int (at least 4)
-//   - strides: a list of int (at least 4)
+//   - ksize: a list of ints (length at least 4)
+//   - strides: a list of ints (length at least 4)
 //   - padding: string, one of "SAME", "VALID", "EXPLICIT"
 //   - returns output: T
 //   - T is one of half, bfloat16, float, double, int32, int64, uint8, int16, int8, uint16, qint8
-//   - attr.ExplicitPaddings: a list of int; default empty
+//   - attr.ExplicitPaddings: a list of ints; default empty
 //   - attr.DataFormat: string, one of "NHWC", "NCHW", "NCHW_VECT_C"; default "NHWC"
 func MaxPool(s *Scope, input Output, ksize, strides []int64, padding string, attrs ...attr.Attr) (output Output) {
 	return s.add("MaxPool", need{"ksize": ksize, "strides": strides, "padding": padding}, attrs, input).argument(0)
 }
 
-// MaxPool3D gives the largest elements of windows of volumes.
+// MaxPool3D applies max pooling to volumes.
 //
 //   - input: T
-//   - ksize: a list of int (at least 5)
-//   - strides: a list of int (at least 5)
+//   - ksize: a list of ints (length at least 5)
+//   - strides: a list of ints (length at least 5)
 //   - padding: string, one of "SAME", "VALID"
 //   - returns output: T
 //   - T is one of half, bfloat16, float
@@ -949,13 +949,13 @@ func MaxPool3D(s *Scope, input Output, ksize, strides []int64, padding string, a
 	return s.add("MaxPool3D", need{"ksize": ksize, "strides": strides, "padding": padding}, attrs, input).argument(0)
 }
 
-// MaxPool3DGrad gives the gradient of MaxPool3D.
+// MaxPool3DGrad computes the gradient of MaxPool3D.
 //
 //   - origInput: TInput
 //   - origOutput: TInput
 //   - grad: T
-//   - ksize: a list of int (at least 5)
-//   - strides: a list of int (at least 5)
+//   - ksize: a list of ints (length at least 5)
+//   - strides: a list of ints (length at least 5)
 //   - padding: string, one of "SAME", "VALID"
 //   - returns output: T
 //   - T is one of half, bfloat16, float
@@ -965,13 +965,13 @@ func MaxPool3DGrad(s *Scope, origInput, origOutput, grad Output, ksize, strides 
 	return s.add("MaxPool3DGrad", need{"ksize": ksize, "strides": strides, "padding": padding}, attrs, origInput, origOutput, grad).argument(0)
 }
 
-// MaxPool3DGradGrad gives the gradient of MaxPool3DGrad.
+// MaxPool3DGradGrad computes the gradient of MaxPool3DGrad.
 //
 //   - origInput: T
 //   - origOutput: T
 //   - grad: T
-//   - ksize: a list of int (at least 5)
-//   - strides: a list of int (at least 5)
+//   - ksize: a list of ints (length at least 5)
+//   - strides: a list of ints (length at least 5)
 //   - padding: string, one of "SAME", "VALID"
 //   - returns output: T
 //   - T is one of float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64
@@ -980,29 +980,29 @@ func MaxPool3DGradGrad(s *Scope, origInput, origOutput, grad Output, ksize, stri
 	return s.add("MaxPool3DGradGrad", need{"ksize": ksize, "strides": strides, "padding": padding}, attrs, origInput, origOutput, grad).argument(0)
 }
 
-// MaxPoolGrad gives the gradient of MaxPool.
+// MaxPoolGrad computes the gradient of MaxPool.
 //
 //   - origInput: T
 //   - origOutput: T
 //   - grad: T
-//   - ksize: a list of int (at least 4)
-//   - strides: a list of int (at least 4)
+//   - ksize: a list of ints (length at least 4)
+//   - strides: a list of ints (length at least 4)
 //   - padding: string, one of "SAME", "VALID", "EXPLICIT"
 //   - returns output: T
 //   - T is one of float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64
-//   - attr.ExplicitPaddings: a list of int; default empty
+//   - attr.ExplicitPaddings: a list of ints; default empty
 //   - attr.DataFormat: string, one of "NHWC", "NCHW"; default "NHWC"
 func MaxPoolGrad(s *Scope, origInput, origOutput, grad Output, ksize, strides []int64, padding string, attrs ...attr.Attr) (output Output) {
 	return s.add("MaxPoolGrad", need{"ksize": ksize, "strides": strides, "padding": padding}, attrs, origInput, origOutput, grad).argument(0)
 }
 
-// MaxPoolGradGrad gives the gradient of MaxPoolGrad.
+// MaxPoolGradGrad computes the gradient of MaxPoolGrad.
 //
 //   - origInput: T
 //   - origOutput: T
 //   - grad: T
-//   - ksize: a list of int (at least 4)
-//   - strides: a list of int (at least 4)
+//   - ksize: a list of ints (length at least 4)
+//   - strides: a list of ints (length at least 4)
 //   - padding: string, one of "SAME", "VALID"
 //   - returns output: T
 //   - T is one of float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64
@@ -1011,7 +1011,7 @@ func MaxPoolGradGrad(s *Scope, origInput, origOutput, grad Output, ksize, stride
 	return s.add("MaxPoolGradGrad", need{"ksize": ksize, "strides": strides, "padding": padding}, attrs, origInput, origOutput, grad).argument(0)
 }
 
-// MaxPoolGradGradV2 gives the gradient of MaxPoolGradV2.
+// MaxPoolGradGradV2 computes the gradient of MaxPoolGradV2.
 //
 //   - origInput: T
 //   - origOutput: T
@@ -1026,7 +1026,7 @@ func MaxPoolGradGradV2(s *Scope, origInput, origOutput, grad, ksize, strides Out
 	return s.add("MaxPoolGradGradV2", need{"padding": padding}, attrs, origInput, origOutput, grad, ksize, strides).argument(0)
 }
 
-// MaxPoolGradV2 gives the gradient of MaxPoolV2.
+// MaxPoolGradV2 computes the gradient of MaxPoolV2.
 //
 //   - origInput: T
 //   - origOutput: T
@@ -1041,13 +1041,13 @@ func MaxPoolGradV2(s *Scope, origInput, origOutput, grad, ksize, strides Output,
 	return s.add("MaxPoolGradV2", need{"padding": padding}, attrs, origInput, origOutput, grad, ksize, strides).argument(0)
 }
 
-// MaxPoolGradWithArgmax gives the gradient of MaxPoolWithArgmax.
+// MaxPoolGradWithArgmax computes the gradient of MaxPoolWithArgmax.
 //
 //   - input: T
 //   - grad: T
 //   - argmax: Targmax
-//   - ksize: a list of int (at least 4)
-//   - strides: a list of int (at least 4)
+//   - ksize: a list of ints (length at least 4)
+//   - strides: a list of ints (length at least 4)
 //   - padding: string, one of "SAME", "VALID"
 //   - returns output: T
 //   - Targmax is one of int32, int64
@@ -1057,7 +1057,7 @@ func MaxPoolGradWithArgmax(s *Scope, input, grad, argmax Output, ksize, strides 
 	return s.add("MaxPoolGradWithArgmax", need{"ksize": ksize, "strides": strides, "padding": padding}, attrs, input, grad, argmax).argument(0)
 }
 
-// MaxPoolV2 gives the largest elements of windows of images, whose size is a tensor.
+// MaxPoolV2 applies max pooling to images, with the window size as an input.
 //
 //   - input: T
 //   - ksize: int32
@@ -1070,11 +1070,11 @@ func MaxPoolV2(s *Scope, input, ksize, strides Output, padding string, attrs ...
 	return s.add("MaxPoolV2", need{"padding": padding}, attrs, input, ksize, strides).argument(0)
 }
 
-// MaxPoolWithArgmax gives the largest elements of windows of images, and where they are.
+// MaxPoolWithArgmax applies max pooling to images and returns the indices of the maxima.
 //
 //   - input: T
-//   - ksize: a list of int (at least 4)
-//   - strides: a list of int (at least 4)
+//   - ksize: a list of ints (length at least 4)
+//   - strides: a list of ints (length at least 4)
 //   - padding: string, one of "SAME", "VALID"
 //   - returns output: T
 //   - returns argmax: Targmax
@@ -1086,7 +1086,7 @@ func MaxPoolWithArgmax(s *Scope, input Output, ksize, strides []int64, padding s
 	return added.Output(0), added.Output(1)
 }
 
-// NthElement gives the n-th smallest, or largest, element of each row.
+// NthElement returns the n-th smallest or largest element of each row.
 //
 //   - input: T
 //   - n: int32
@@ -1097,7 +1097,7 @@ func NthElement(s *Scope, input, n Output, attrs ...attr.Attr) (values Output) {
 	return s.add("NthElement", nil, attrs, input, n).argument(0)
 }
 
-// Relu gives x, and 0 where it is negative.
+// Relu returns max(features, 0).
 //
 //   - features: T
 //   - returns activations: T
@@ -1106,7 +1106,7 @@ func Relu(s *Scope, features Output) (activations Output) {
 	return s.add("Relu", nil, nil, features).argument(0)
 }
 
-// Relu6 limits x to 0 and 6.
+// Relu6 limits features to the range [0, 6].
 //
 //   - features: T
 //   - returns activations: T
@@ -1115,7 +1115,7 @@ func Relu6(s *Scope, features Output) (activations Output) {
 	return s.add("Relu6", nil, nil, features).argument(0)
 }
 
-// Relu6Grad gives the gradient of Relu6.
+// Relu6Grad computes the gradient of Relu6.
 //
 //   - gradients: T
 //   - features: T
@@ -1125,7 +1125,7 @@ func Relu6Grad(s *Scope, gradients, features Output) (backprops Output) {
 	return s.add("Relu6Grad", nil, nil, gradients, features).argument(0)
 }
 
-// ReluGrad gives the gradient of Relu.
+// ReluGrad computes the gradient of Relu.
 //
 //   - gradients: T
 //   - features: T
@@ -1135,7 +1135,7 @@ func ReluGrad(s *Scope, gradients, features Output) (backprops Output) {
 	return s.add("ReluGrad", nil, nil, gradients, features).argument(0)
 }
 
-// Selu gives the scaled exponential linear unit.
+// Selu returns the scaled exponential linear unit of features.
 //
 //   - features: T
 //   - returns activations: T
@@ -1144,7 +1144,7 @@ func Selu(s *Scope, features Output) (activations Output) {
 	return s.add("Selu", nil, nil, features).argument(0)
 }
 
-// SeluGrad gives the gradient of Selu.
+// SeluGrad computes the gradient of Selu.
 //
 //   - gradients: T
 //   - outputs: T
@@ -1154,7 +1154,7 @@ func SeluGrad(s *Scope, gradients, outputs Output) (backprops Output) {
 	return s.add("SeluGrad", nil, nil, gradients, outputs).argument(0)
 }
 
-// Softmax gives exp(x) over its sum, row by row.
+// Softmax returns the softmax of each row.
 //
 //   - logits: T
 //   - returns softmax: T
@@ -1163,7 +1163,7 @@ func Softmax(s *Scope, logits Output) (softmax Output) {
 	return s.add("Softmax", nil, nil, logits).argument(0)
 }
 
-// SoftmaxCrossEntropyWithLogits gives the cross entropy of Softmax and labels, row by row, and its gradient.
+// SoftmaxCrossEntropyWithLogits computes the softmax cross entropy of each row, and its gradient.
 //
 //   - features: T
 //   - labels: T
@@ -1175,7 +1175,7 @@ func SoftmaxCrossEntropyWithLogits(s *Scope, features, labels Output) (loss, bac
 	return added.Output(0), added.Output(1)
 }
 
-// Softplus gives log(1 + exp(x)).
+// Softplus returns log(1 + exp(features)).
 //
 //   - features: T
 //   - returns activations: T
@@ -1184,7 +1184,7 @@ func Softplus(s *Scope, features Output) (activations Output) {
 	return s.add("Softplus", nil, nil, features).argument(0)
 }
 
-// SoftplusGrad gives the gradient of Softplus.
+// SoftplusGrad computes the gradient of Softplus.
 //
 //   - gradients: T
 //   - features: T
@@ -1194,7 +1194,7 @@ func SoftplusGrad(s *Scope, gradients, features Output) (backprops Output) {
 	return s.add("SoftplusGrad", nil, nil, gradients, features).argument(0)
 }
 
-// Softsign gives x/(1 + |x|).
+// Softsign returns features / (1 + |features|).
 //
 //   - features: T
 //   - returns activations: T
@@ -1203,7 +1203,7 @@ func Softsign(s *Scope, features Output) (activations Output) {
 	return s.add("Softsign", nil, nil, features).argument(0)
 }
 
-// SoftsignGrad gives the gradient of Softsign.
+// SoftsignGrad computes the gradient of Softsign.
 //
 //   - gradients: T
 //   - features: T
@@ -1213,7 +1213,7 @@ func SoftsignGrad(s *Scope, gradients, features Output) (backprops Output) {
 	return s.add("SoftsignGrad", nil, nil, gradients, features).argument(0)
 }
 
-// SparseSoftmaxCrossEntropyWithLogits gives the cross entropy of Softmax and the classes of labels, row by row, and its gradient.
+// SparseSoftmaxCrossEntropyWithLogits computes the softmax cross entropy of each row with a class label, and its gradient.
 //
 //   - features: T
 //   - labels: Tlabels
@@ -1226,7 +1226,7 @@ func SparseSoftmaxCrossEntropyWithLogits(s *Scope, features, labels Output) (los
 	return added.Output(0), added.Output(1)
 }
 
-// TopKV2 gives the k largest elements of each row, and where they are.
+// TopKV2 returns the k largest elements of each row, and their indices.
 //
 //   - input: T
 //   - k: Tk

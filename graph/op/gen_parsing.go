@@ -11,13 +11,13 @@ import (
 // DecodeCSV parses lines of comma-separated values into columns.
 //
 //   - records: string
-//   - recordDefaults: tensors of the types OUT_TYPE
-//   - returns output: tensors of the types OUT_TYPE
+//   - recordDefaults: tensors of types OUT_TYPE
+//   - returns output: tensors of types OUT_TYPE
 //   - OUT_TYPE is one of float, double, int32, int64, string
 //   - attr.FieldDelim: string; default ","
 //   - attr.UseQuoteDelim: bool; default true
 //   - attr.NaValue: string; default ""
-//   - attr.SelectCols: a list of int; default empty
+//   - attr.SelectCols: a list of ints; default empty
 func DecodeCSV(s *Scope, records Output, recordDefaults []Output, attrs ...attr.Attr) (output []Output) {
 	return s.add("DecodeCSV", nil, attrs, records, List(recordDefaults)).OutputList(0)
 }
@@ -31,7 +31,7 @@ func DecodeCompressed(s *Scope, bytes Output, attrs ...attr.Attr) (output Output
 	return s.add("DecodeCompressed", nil, attrs, bytes).argument(0)
 }
 
-// DecodeJSONExample turns examples in JSON into messages.
+// DecodeJSONExample converts Example messages from JSON to the wire format.
 //
 //   - jsonExamples: string
 //   - returns binaryExamples: string
@@ -39,7 +39,7 @@ func DecodeJSONExample(s *Scope, jsonExamples Output) (binaryExamples Output) {
 	return s.add("DecodeJSONExample", nil, nil, jsonExamples).argument(0)
 }
 
-// DecodePaddedRaw reads strings' bytes as numbers, padded to one length.
+// DecodePaddedRaw decodes the bytes of strings as numbers, padded to one length.
 //
 //   - inputBytes: string
 //   - fixedLength: int32
@@ -50,14 +50,14 @@ func DecodePaddedRaw(s *Scope, inputBytes, fixedLength Output, outType tensor.DT
 	return s.add("DecodePaddedRaw", need{"out_type": outType}, attrs, inputBytes, fixedLength).argument(0)
 }
 
-// DecodeProtoV2 gives fields of serialized messages.
+// DecodeProtoV2 decodes fields of serialized messages.
 //
 //   - bytes: string
 //   - messageType: string
-//   - fieldNames: a list of string
-//   - outputTypes: a list of type (at least 0)
+//   - fieldNames: a list of strings
+//   - outputTypes: a list of types
 //   - returns sizes: int32
-//   - returns values: tensors of the types output_types
+//   - returns values: tensors of types output_types
 //   - attr.DescriptorSource: string; default "local://"
 //   - attr.MessageFormat: string; default "binary"
 //   - attr.Sanitize: bool; default false
@@ -66,7 +66,7 @@ func DecodeProtoV2(s *Scope, bytes Output, messageType string, fieldNames []stri
 	return added.argument(0), added.OutputList(1)
 }
 
-// DecodeRaw reads strings' bytes as numbers.
+// DecodeRaw decodes the bytes of strings as numbers.
 //
 //   - bytes: string
 //   - outType: type, one of half, float, double, int32, uint16, uint8, int16, int8, int64, complex64, complex128, bool, bfloat16
@@ -76,11 +76,11 @@ func DecodeRaw(s *Scope, bytes Output, outType tensor.DType, attrs ...attr.Attr)
 	return s.add("DecodeRaw", need{"out_type": outType}, attrs, bytes).argument(0)
 }
 
-// EncodeProto serializes messages of fields.
+// EncodeProto serializes messages with the given fields.
 //
 //   - sizes: int32
-//   - values: tensors of the types Tinput_types
-//   - fieldNames: a list of string
+//   - values: tensors of types Tinput_types
+//   - fieldNames: a list of strings
 //   - messageType: string
 //   - returns bytes: string
 //   - attr.DescriptorSource: string; default "local://"
@@ -88,7 +88,7 @@ func EncodeProto(s *Scope, sizes Output, values []Output, fieldNames []string, m
 	return s.add("EncodeProto", need{"field_names": fieldNames, "message_type": messageType}, attrs, sizes, List(values)).argument(0)
 }
 
-// ImmutableConst gives the numbers that a file has.
+// ImmutableConst returns a tensor with the contents of a file.
 //
 //   - dtype: type
 //   - shape: shape
@@ -104,13 +104,13 @@ func ImmutableConst(s *Scope, dtype tensor.DType, shape shape.Shape, memoryRegio
 //   - names: string
 //   - sparseKeys: tensors of type string
 //   - denseKeys: tensors of type string
-//   - denseDefaults: tensors of the types Tdense
-//   - sparseTypes: a list of type, one of float, int64, string (at least 0)
-//   - denseShapes: a list of shape (at least 0)
+//   - denseDefaults: tensors of types Tdense
+//   - sparseTypes: a list of types, each one of float, int64, string
+//   - denseShapes: a list of shapes
 //   - returns sparseIndices: tensors of type int64
-//   - returns sparseValues: tensors of the types sparse_types
+//   - returns sparseValues: tensors of types sparse_types
 //   - returns sparseShapes: tensors of type int64
-//   - returns denseValues: tensors of the types Tdense
+//   - returns denseValues: tensors of types Tdense
 //   - Tdense is one of float, int64, string
 func ParseExample(s *Scope, serialized, names Output, sparseKeys, denseKeys, denseDefaults []Output, sparseTypes []tensor.DType, denseShapes []shape.Shape) (sparseIndices, sparseValues, sparseShapes, denseValues []Output) {
 	added := s.add("ParseExample", need{"sparse_types": sparseTypes, "dense_shapes": denseShapes}, nil, serialized, names, List(sparseKeys), List(denseKeys), List(denseDefaults))
@@ -124,18 +124,18 @@ func ParseExample(s *Scope, serialized, names Output, sparseKeys, denseKeys, den
 //   - sparseKeys: string
 //   - denseKeys: string
 //   - raggedKeys: string
-//   - denseDefaults: tensors of the types Tdense
+//   - denseDefaults: tensors of types Tdense
 //   - numSparse: int (at least 0)
-//   - sparseTypes: a list of type, one of float, int64, string (at least 0)
-//   - raggedValueTypes: a list of type, one of float, int64, string (at least 0)
-//   - raggedSplitTypes: a list of type, one of int32, int64 (at least 0)
-//   - denseShapes: a list of shape (at least 0)
+//   - sparseTypes: a list of types, each one of float, int64, string
+//   - raggedValueTypes: a list of types, each one of float, int64, string
+//   - raggedSplitTypes: a list of types, each one of int32, int64
+//   - denseShapes: a list of shapes
 //   - returns sparseIndices: tensors of type int64
-//   - returns sparseValues: tensors of the types sparse_types
+//   - returns sparseValues: tensors of types sparse_types
 //   - returns sparseShapes: tensors of type int64
-//   - returns denseValues: tensors of the types Tdense
-//   - returns raggedValues: tensors of the types ragged_value_types
-//   - returns raggedRowSplits: tensors of the types ragged_split_types
+//   - returns denseValues: tensors of types Tdense
+//   - returns raggedValues: tensors of types ragged_value_types
+//   - returns raggedRowSplits: tensors of types ragged_split_types
 //   - Tdense is one of float, int64, string
 func ParseExampleV2(s *Scope, serialized, names, sparseKeys, denseKeys, raggedKeys Output, denseDefaults []Output, numSparse int64, sparseTypes, raggedValueTypes, raggedSplitTypes []tensor.DType, denseShapes []shape.Shape) (sparseIndices, sparseValues, sparseShapes, denseValues, raggedValues, raggedRowSplits []Output) {
 	added := s.add("ParseExampleV2", need{"num_sparse": numSparse, "sparse_types": sparseTypes, "ragged_value_types": raggedValueTypes, "ragged_split_types": raggedSplitTypes, "dense_shapes": denseShapes}, nil, serialized, names, sparseKeys, denseKeys, raggedKeys, List(denseDefaults))
@@ -146,31 +146,31 @@ func ParseExampleV2(s *Scope, serialized, names, sparseKeys, denseKeys, raggedKe
 //
 //   - serialized: string
 //   - debugName: string
-//   - contextDenseDefaults: tensors of the types Tcontext_dense
-//   - featureListDenseMissingAssumedEmpty: a list of string (at least 0)
-//   - contextSparseKeys: a list of string (at least 0)
-//   - contextDenseKeys: a list of string (at least 0)
-//   - featureListSparseKeys: a list of string (at least 0)
-//   - featureListDenseKeys: a list of string (at least 0)
+//   - contextDenseDefaults: tensors of types Tcontext_dense
+//   - featureListDenseMissingAssumedEmpty: a list of strings
+//   - contextSparseKeys: a list of strings
+//   - contextDenseKeys: a list of strings
+//   - featureListSparseKeys: a list of strings
+//   - featureListDenseKeys: a list of strings
 //   - returns contextSparseIndices: tensors of type int64
-//   - returns contextSparseValues: tensors of the types context_sparse_types
+//   - returns contextSparseValues: tensors of types context_sparse_types
 //   - returns contextSparseShapes: tensors of type int64
-//   - returns contextDenseValues: tensors of the types Tcontext_dense
+//   - returns contextDenseValues: tensors of types Tcontext_dense
 //   - returns featureListSparseIndices: tensors of type int64
-//   - returns featureListSparseValues: tensors of the types feature_list_sparse_types
+//   - returns featureListSparseValues: tensors of types feature_list_sparse_types
 //   - returns featureListSparseShapes: tensors of type int64
-//   - returns featureListDenseValues: tensors of the types feature_list_dense_types
+//   - returns featureListDenseValues: tensors of types feature_list_dense_types
 //   - returns featureListDenseLengths: tensors of type int64
 //   - Tcontext_dense is one of float, int64, string
 //   - attr.NcontextSparse: int (at least 0); default 0
 //   - attr.NcontextDense: int (at least 0); default 0
 //   - attr.NfeatureListSparse: int (at least 0); default 0
 //   - attr.NfeatureListDense: int (at least 0); default 0
-//   - attr.ContextSparseTypes: a list of type, one of float, int64, string (at least 0); default empty
-//   - attr.FeatureListDenseTypes: a list of type, one of float, int64, string (at least 0); default empty
-//   - attr.ContextDenseShapes: a list of shape (at least 0); default empty
-//   - attr.FeatureListSparseTypes: a list of type, one of float, int64, string (at least 0); default empty
-//   - attr.FeatureListDenseShapes: a list of shape (at least 0); default empty
+//   - attr.ContextSparseTypes: a list of types, each one of float, int64, string; default empty
+//   - attr.FeatureListDenseTypes: a list of types, each one of float, int64, string; default empty
+//   - attr.ContextDenseShapes: a list of shapes; default empty
+//   - attr.FeatureListSparseTypes: a list of types, each one of float, int64, string; default empty
+//   - attr.FeatureListDenseShapes: a list of shapes; default empty
 func ParseSequenceExample(s *Scope, serialized, debugName Output, contextDenseDefaults []Output, featureListDenseMissingAssumedEmpty, contextSparseKeys, contextDenseKeys, featureListSparseKeys, featureListDenseKeys []string, attrs ...attr.Attr) (contextSparseIndices, contextSparseValues, contextSparseShapes, contextDenseValues, featureListSparseIndices, featureListSparseValues, featureListSparseShapes, featureListDenseValues, featureListDenseLengths []Output) {
 	added := s.add("ParseSequenceExample", need{"feature_list_dense_missing_assumed_empty": featureListDenseMissingAssumedEmpty, "context_sparse_keys": contextSparseKeys, "context_dense_keys": contextDenseKeys, "feature_list_sparse_keys": featureListSparseKeys, "feature_list_dense_keys": featureListDenseKeys}, attrs, serialized, debugName, List(contextDenseDefaults))
 	return added.OutputList(0), added.OutputList(1), added.OutputList(2), added.OutputList(3), added.OutputList(4), added.OutputList(5), added.OutputList(6), added.OutputList(7), added.OutputList(8)
@@ -187,34 +187,34 @@ func ParseSequenceExample(s *Scope, serialized, debugName Output, contextDenseDe
 //   - featureListDenseKeys: string
 //   - featureListRaggedKeys: string
 //   - featureListDenseMissingAssumedEmpty: bool
-//   - contextDenseDefaults: tensors of the types Tcontext_dense
+//   - contextDenseDefaults: tensors of types Tcontext_dense
 //   - returns contextSparseIndices: tensors of type int64
-//   - returns contextSparseValues: tensors of the types context_sparse_types
+//   - returns contextSparseValues: tensors of types context_sparse_types
 //   - returns contextSparseShapes: tensors of type int64
-//   - returns contextDenseValues: tensors of the types Tcontext_dense
-//   - returns contextRaggedValues: tensors of the types context_ragged_value_types
-//   - returns contextRaggedRowSplits: tensors of the types context_ragged_split_types
+//   - returns contextDenseValues: tensors of types Tcontext_dense
+//   - returns contextRaggedValues: tensors of types context_ragged_value_types
+//   - returns contextRaggedRowSplits: tensors of types context_ragged_split_types
 //   - returns featureListSparseIndices: tensors of type int64
-//   - returns featureListSparseValues: tensors of the types feature_list_sparse_types
+//   - returns featureListSparseValues: tensors of types feature_list_sparse_types
 //   - returns featureListSparseShapes: tensors of type int64
-//   - returns featureListDenseValues: tensors of the types feature_list_dense_types
+//   - returns featureListDenseValues: tensors of types feature_list_dense_types
 //   - returns featureListDenseLengths: tensors of type int64
-//   - returns featureListRaggedValues: tensors of the types feature_list_ragged_value_types
-//   - returns featureListRaggedOuterSplits: tensors of the types feature_list_ragged_split_types
-//   - returns featureListRaggedInnerSplits: tensors of the types feature_list_ragged_split_types
+//   - returns featureListRaggedValues: tensors of types feature_list_ragged_value_types
+//   - returns featureListRaggedOuterSplits: tensors of types feature_list_ragged_split_types
+//   - returns featureListRaggedInnerSplits: tensors of types feature_list_ragged_split_types
 //   - Tcontext_dense is one of float, int64, string
 //   - attr.NcontextSparse: int (at least 0); default 0
-//   - attr.ContextSparseTypes: a list of type, one of float, int64, string (at least 0); default empty
-//   - attr.ContextRaggedValueTypes: a list of type, one of float, int64, string (at least 0); default empty
-//   - attr.ContextRaggedSplitTypes: a list of type, one of int32, int64 (at least 0); default empty
-//   - attr.ContextDenseShapes: a list of shape (at least 0); default empty
+//   - attr.ContextSparseTypes: a list of types, each one of float, int64, string; default empty
+//   - attr.ContextRaggedValueTypes: a list of types, each one of float, int64, string; default empty
+//   - attr.ContextRaggedSplitTypes: a list of types, each one of int32, int64; default empty
+//   - attr.ContextDenseShapes: a list of shapes; default empty
 //   - attr.NfeatureListSparse: int (at least 0); default 0
 //   - attr.NfeatureListDense: int (at least 0); default 0
-//   - attr.FeatureListDenseTypes: a list of type, one of float, int64, string (at least 0); default empty
-//   - attr.FeatureListSparseTypes: a list of type, one of float, int64, string (at least 0); default empty
-//   - attr.FeatureListRaggedValueTypes: a list of type, one of float, int64, string (at least 0); default empty
-//   - attr.FeatureListRaggedSplitTypes: a list of type, one of int32, int64 (at least 0); default empty
-//   - attr.FeatureListDenseShapes: a list of shape (at least 0); default empty
+//   - attr.FeatureListDenseTypes: a list of types, each one of float, int64, string; default empty
+//   - attr.FeatureListSparseTypes: a list of types, each one of float, int64, string; default empty
+//   - attr.FeatureListRaggedValueTypes: a list of types, each one of float, int64, string; default empty
+//   - attr.FeatureListRaggedSplitTypes: a list of types, each one of int32, int64; default empty
+//   - attr.FeatureListDenseShapes: a list of shapes; default empty
 func ParseSequenceExampleV2(s *Scope, serialized, debugName, contextSparseKeys, contextDenseKeys, contextRaggedKeys, featureListSparseKeys, featureListDenseKeys, featureListRaggedKeys, featureListDenseMissingAssumedEmpty Output, contextDenseDefaults []Output, attrs ...attr.Attr) (contextSparseIndices, contextSparseValues, contextSparseShapes, contextDenseValues, contextRaggedValues, contextRaggedRowSplits, featureListSparseIndices, featureListSparseValues, featureListSparseShapes, featureListDenseValues, featureListDenseLengths, featureListRaggedValues, featureListRaggedOuterSplits, featureListRaggedInnerSplits []Output) {
 	added := s.add("ParseSequenceExampleV2", nil, attrs, serialized, debugName, contextSparseKeys, contextDenseKeys, contextRaggedKeys, featureListSparseKeys, featureListDenseKeys, featureListRaggedKeys, featureListDenseMissingAssumedEmpty, List(contextDenseDefaults))
 	return added.OutputList(0), added.OutputList(1), added.OutputList(2), added.OutputList(3), added.OutputList(4), added.OutputList(5), added.OutputList(6), added.OutputList(7), added.OutputList(8), added.OutputList(9), added.OutputList(10), added.OutputList(11), added.OutputList(12), added.OutputList(13)
@@ -223,16 +223,16 @@ func ParseSequenceExampleV2(s *Scope, serialized, debugName, contextSparseKeys, 
 // ParseSingleExample parses one Example message into tensors.
 //
 //   - serialized: string
-//   - denseDefaults: tensors of the types Tdense
+//   - denseDefaults: tensors of types Tdense
 //   - numSparse: int (at least 0)
-//   - sparseKeys: a list of string (at least 0)
-//   - denseKeys: a list of string (at least 0)
-//   - sparseTypes: a list of type, one of float, int64, string (at least 0)
-//   - denseShapes: a list of shape (at least 0)
+//   - sparseKeys: a list of strings
+//   - denseKeys: a list of strings
+//   - sparseTypes: a list of types, each one of float, int64, string
+//   - denseShapes: a list of shapes
 //   - returns sparseIndices: tensors of type int64
-//   - returns sparseValues: tensors of the types sparse_types
+//   - returns sparseValues: tensors of types sparse_types
 //   - returns sparseShapes: tensors of type int64
-//   - returns denseValues: tensors of the types Tdense
+//   - returns denseValues: tensors of types Tdense
 //   - Tdense is one of float, int64, string
 func ParseSingleExample(s *Scope, serialized Output, denseDefaults []Output, numSparse int64, sparseKeys, denseKeys []string, sparseTypes []tensor.DType, denseShapes []shape.Shape) (sparseIndices, sparseValues, sparseShapes, denseValues []Output) {
 	added := s.add("ParseSingleExample", need{"num_sparse": numSparse, "sparse_keys": sparseKeys, "dense_keys": denseKeys, "sparse_types": sparseTypes, "dense_shapes": denseShapes}, nil, serialized, List(denseDefaults))
@@ -247,22 +247,22 @@ func ParseSingleExample(s *Scope, serialized Output, denseDefaults []Output, num
 //   - contextDenseKeys: tensors of type string
 //   - featureListSparseKeys: tensors of type string
 //   - featureListDenseKeys: tensors of type string
-//   - contextDenseDefaults: tensors of the types Tcontext_dense
+//   - contextDenseDefaults: tensors of types Tcontext_dense
 //   - debugName: string
 //   - returns contextSparseIndices: tensors of type int64
-//   - returns contextSparseValues: tensors of the types context_sparse_types
+//   - returns contextSparseValues: tensors of types context_sparse_types
 //   - returns contextSparseShapes: tensors of type int64
-//   - returns contextDenseValues: tensors of the types Tcontext_dense
+//   - returns contextDenseValues: tensors of types Tcontext_dense
 //   - returns featureListSparseIndices: tensors of type int64
-//   - returns featureListSparseValues: tensors of the types feature_list_sparse_types
+//   - returns featureListSparseValues: tensors of types feature_list_sparse_types
 //   - returns featureListSparseShapes: tensors of type int64
-//   - returns featureListDenseValues: tensors of the types feature_list_dense_types
+//   - returns featureListDenseValues: tensors of types feature_list_dense_types
 //   - Tcontext_dense is one of float, int64, string
-//   - attr.ContextSparseTypes: a list of type, one of float, int64, string (at least 0); default empty
-//   - attr.FeatureListDenseTypes: a list of type, one of float, int64, string (at least 0); default empty
-//   - attr.ContextDenseShapes: a list of shape (at least 0); default empty
-//   - attr.FeatureListSparseTypes: a list of type, one of float, int64, string (at least 0); default empty
-//   - attr.FeatureListDenseShapes: a list of shape (at least 0); default empty
+//   - attr.ContextSparseTypes: a list of types, each one of float, int64, string; default empty
+//   - attr.FeatureListDenseTypes: a list of types, each one of float, int64, string; default empty
+//   - attr.ContextDenseShapes: a list of shapes; default empty
+//   - attr.FeatureListSparseTypes: a list of types, each one of float, int64, string; default empty
+//   - attr.FeatureListDenseShapes: a list of shapes; default empty
 func ParseSingleSequenceExample(s *Scope, serialized, featureListDenseMissingAssumedEmpty Output, contextSparseKeys, contextDenseKeys, featureListSparseKeys, featureListDenseKeys, contextDenseDefaults []Output, debugName Output, attrs ...attr.Attr) (contextSparseIndices, contextSparseValues, contextSparseShapes, contextDenseValues, featureListSparseIndices, featureListSparseValues, featureListSparseShapes, featureListDenseValues []Output) {
 	added := s.add("ParseSingleSequenceExample", nil, attrs, serialized, featureListDenseMissingAssumedEmpty, List(contextSparseKeys), List(contextDenseKeys), List(featureListSparseKeys), List(featureListDenseKeys), List(contextDenseDefaults), debugName)
 	return added.OutputList(0), added.OutputList(1), added.OutputList(2), added.OutputList(3), added.OutputList(4), added.OutputList(5), added.OutputList(6), added.OutputList(7)
@@ -277,7 +277,7 @@ func ParseTensor(s *Scope, serialized Output, outType tensor.DType) (output Outp
 	return s.add("ParseTensor", need{"out_type": outType}, nil, serialized).argument(0)
 }
 
-// SerializeTensor writes a tensor as a TensorProto message.
+// SerializeTensor serializes a tensor as a TensorProto message.
 //
 //   - tensor: T
 //   - returns serialized: string
@@ -285,7 +285,7 @@ func SerializeTensor(s *Scope, tensor Output) (serialized Output) {
 	return s.add("SerializeTensor", nil, nil, tensor).argument(0)
 }
 
-// StringToNumber parses numbers.
+// StringToNumber parses strings as numbers.
 //
 //   - stringTensor: string
 //   - returns output: out_type

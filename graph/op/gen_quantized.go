@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Dequantize gives the floats that quantized numbers stand for.
+// Dequantize converts quantized numbers to floats.
 //
 //   - input: T
 //   - minRange: float
@@ -22,7 +22,7 @@ func Dequantize(s *Scope, input, minRange, maxRange Output, attrs ...attr.Attr) 
 	return s.add("Dequantize", nil, attrs, input, minRange, maxRange).argument(0)
 }
 
-// FakeQuantWithMinMaxArgs rounds floats as quantizing would, over a range that attributes give.
+// FakeQuantWithMinMaxArgs rounds floats as quantization would, over the range given by attributes.
 //
 //   - inputs: float
 //   - returns outputs: float
@@ -34,7 +34,7 @@ func FakeQuantWithMinMaxArgs(s *Scope, inputs Output, attrs ...attr.Attr) (outpu
 	return s.add("FakeQuantWithMinMaxArgs", nil, attrs, inputs).argument(0)
 }
 
-// FakeQuantWithMinMaxArgsGradient gives the gradient of FakeQuantWithMinMaxArgs.
+// FakeQuantWithMinMaxArgsGradient computes the gradient of FakeQuantWithMinMaxArgs.
 //
 //   - gradients: float
 //   - inputs: float
@@ -47,7 +47,7 @@ func FakeQuantWithMinMaxArgsGradient(s *Scope, gradients, inputs Output, attrs .
 	return s.add("FakeQuantWithMinMaxArgsGradient", nil, attrs, gradients, inputs).argument(0)
 }
 
-// FakeQuantWithMinMaxVars rounds floats as quantizing would.
+// FakeQuantWithMinMaxVars rounds floats as quantization would, over the range given by inputs.
 //
 //   - inputs: float
 //   - minIn: float
@@ -59,7 +59,7 @@ func FakeQuantWithMinMaxVars(s *Scope, inputs, minIn, maxIn Output, attrs ...att
 	return s.add("FakeQuantWithMinMaxVars", nil, attrs, inputs, minIn, maxIn).argument(0)
 }
 
-// FakeQuantWithMinMaxVarsGradient gives the gradient of FakeQuantWithMinMaxVars.
+// FakeQuantWithMinMaxVarsGradient computes the gradient of FakeQuantWithMinMaxVars.
 //
 //   - gradients: float
 //   - inputs: float
@@ -75,7 +75,7 @@ func FakeQuantWithMinMaxVarsGradient(s *Scope, gradients, inputs, minIn, maxIn O
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// FakeQuantWithMinMaxVarsPerChannel rounds floats as quantizing would, with a range for each channel.
+// FakeQuantWithMinMaxVarsPerChannel rounds floats as quantization would, with a range for each channel.
 //
 //   - inputs: float
 //   - minIn: float
@@ -87,7 +87,7 @@ func FakeQuantWithMinMaxVarsPerChannel(s *Scope, inputs, minIn, maxIn Output, at
 	return s.add("FakeQuantWithMinMaxVarsPerChannel", nil, attrs, inputs, minIn, maxIn).argument(0)
 }
 
-// FakeQuantWithMinMaxVarsPerChannelGradient gives the gradient of FakeQuantWithMinMaxVarsPerChannel.
+// FakeQuantWithMinMaxVarsPerChannelGradient computes the gradient of FakeQuantWithMinMaxVarsPerChannel.
 //
 //   - gradients: float
 //   - inputs: float
@@ -103,7 +103,7 @@ func FakeQuantWithMinMaxVarsPerChannelGradient(s *Scope, gradients, inputs, minI
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// QuantizeAndDequantizeV2 gives floats as they come back from being quantized.
+// QuantizeAndDequantizeV2 quantizes floats and converts them back.
 //
 //   - input: T
 //   - inputMin: T
@@ -120,7 +120,7 @@ func QuantizeAndDequantizeV2(s *Scope, input, inputMin, inputMax Output, attrs .
 	return s.add("QuantizeAndDequantizeV2", nil, attrs, input, inputMin, inputMax).argument(0)
 }
 
-// QuantizeAndDequantizeV3 gives floats as they come back from being quantized, with a tensor for the number of bits.
+// QuantizeAndDequantizeV3 quantizes floats and converts them back, with the number of bits as an input.
 //
 //   - input: T
 //   - inputMin: T
@@ -136,7 +136,7 @@ func QuantizeAndDequantizeV3(s *Scope, input, inputMin, inputMax, numBits Output
 	return s.add("QuantizeAndDequantizeV3", nil, attrs, input, inputMin, inputMax, numBits).argument(0)
 }
 
-// QuantizeAndDequantizeV4 gives floats as they come back from being quantized, with a gradient that is zero outside of the range.
+// QuantizeAndDequantizeV4 quantizes floats and converts them back, with a zero gradient outside the range.
 //
 //   - input: T
 //   - inputMin: T
@@ -153,7 +153,7 @@ func QuantizeAndDequantizeV4(s *Scope, input, inputMin, inputMax Output, attrs .
 	return s.add("QuantizeAndDequantizeV4", nil, attrs, input, inputMin, inputMax).argument(0)
 }
 
-// QuantizeAndDequantizeV4Grad gives the gradient of QuantizeAndDequantizeV4.
+// QuantizeAndDequantizeV4Grad computes the gradient of QuantizeAndDequantizeV4.
 //
 //   - gradients: T
 //   - input: T
@@ -169,7 +169,7 @@ func QuantizeAndDequantizeV4Grad(s *Scope, gradients, input, inputMin, inputMax 
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// QuantizeDownAndShrinkRange converts quantized numbers to smaller ones, over the range that they use.
+// QuantizeDownAndShrinkRange converts quantized numbers to a narrower type, over the range that they use.
 //
 //   - input: Tinput
 //   - inputMin: float
@@ -184,7 +184,7 @@ func QuantizeDownAndShrinkRange(s *Scope, input, inputMin, inputMax Output, outT
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// QuantizeV2 gives the quantized numbers nearest to floats.
+// QuantizeV2 converts floats to the nearest quantized numbers.
 //
 //   - input: float
 //   - minRange: float
@@ -222,13 +222,13 @@ func QuantizedAdd(s *Scope, x, y, minX, maxX, minY, maxY Output, attrs ...attr.A
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// QuantizedAvgPool averages windows of quantized images.
+// QuantizedAvgPool applies average pooling to quantized images.
 //
 //   - input: T
 //   - minInput: float
 //   - maxInput: float
-//   - ksize: a list of int
-//   - strides: a list of int
+//   - ksize: a list of ints
+//   - strides: a list of ints
 //   - padding: string, one of "SAME", "VALID"
 //   - returns output: T
 //   - returns minOutput: float
@@ -239,7 +239,7 @@ func QuantizedAvgPool(s *Scope, input, minInput, maxInput Output, ksize, strides
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// QuantizedBatchNormWithGlobalNormalization normalizes quantized images by channel with a mean and a variance that are given.
+// QuantizedBatchNormWithGlobalNormalization normalizes quantized images by channel with a given mean and variance.
 //
 //   - t: Tinput
 //   - tMin: float
@@ -287,7 +287,7 @@ func QuantizedBiasAdd(s *Scope, input, bias, minInput, maxInput, minBias, maxBia
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// QuantizedConcat joins quantized tensors along a dimension.
+// QuantizedConcat concatenates quantized tensors along a dimension.
 //
 //   - concatDim: int32
 //   - values: tensors of type T
@@ -309,7 +309,7 @@ func QuantizedConcat(s *Scope, concatDim Output, values, inputMins, inputMaxes [
 //   - maxInput: float
 //   - minFilter: float
 //   - maxFilter: float
-//   - strides: a list of int
+//   - strides: a list of ints
 //   - padding: string, one of "SAME", "VALID"
 //   - returns output: out_type
 //   - returns minOutput: float
@@ -317,7 +317,7 @@ func QuantizedConcat(s *Scope, concatDim Output, values, inputMins, inputMaxes [
 //   - Tinput is one of qint8, quint8, qint32, qint16, quint16
 //   - Tfilter is one of qint8, quint8, qint32, qint16, quint16
 //   - attr.OutType: type, one of qint8, quint8, qint32, qint16, quint16; default qint32
-//   - attr.Dilations: a list of int; default [1, 1, 1, 1]
+//   - attr.Dilations: a list of ints; default [1, 1, 1, 1]
 func QuantizedConv2D(s *Scope, input, filter, minInput, maxInput, minFilter, maxFilter Output, strides []int64, padding string, attrs ...attr.Attr) (output, minOutput, maxOutput Output) {
 	added := s.add("QuantizedConv2D", need{"strides": strides, "padding": padding}, attrs, input, filter, minInput, maxInput, minFilter, maxFilter)
 	return added.Output(0), added.Output(1), added.Output(2)
@@ -364,13 +364,13 @@ func QuantizedMatMul(s *Scope, a, b, minA, maxA, minB, maxB Output, attrs ...att
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// QuantizedMaxPool gives the largest elements of windows of quantized images.
+// QuantizedMaxPool applies max pooling to quantized images.
 //
 //   - input: T
 //   - minInput: float
 //   - maxInput: float
-//   - ksize: a list of int
-//   - strides: a list of int
+//   - ksize: a list of ints
+//   - strides: a list of ints
 //   - padding: string, one of "SAME", "VALID"
 //   - returns output: T
 //   - returns minOutput: float
@@ -400,7 +400,7 @@ func QuantizedMul(s *Scope, x, y, minX, maxX, minY, maxY Output, attrs ...attr.A
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// QuantizedRelu gives x, and 0 where it is negative, of quantized numbers.
+// QuantizedRelu returns max(features, 0) for quantized numbers.
 //
 //   - features: Tinput
 //   - minFeatures: float
@@ -415,7 +415,7 @@ func QuantizedRelu(s *Scope, features, minFeatures, maxFeatures Output, attrs ..
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// QuantizedRelu6 limits quantized numbers to 0 and 6.
+// QuantizedRelu6 limits quantized numbers to the range [0, 6].
 //
 //   - features: Tinput
 //   - minFeatures: float
@@ -430,7 +430,7 @@ func QuantizedRelu6(s *Scope, features, minFeatures, maxFeatures Output, attrs .
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// QuantizedReshape gives quantized numbers another shape.
+// QuantizedReshape reshapes a quantized tensor.
 //
 //   - tensor: T
 //   - shape: Tshape
@@ -445,7 +445,7 @@ func QuantizedReshape(s *Scope, tensor, shape, inputMin, inputMax Output) (outpu
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// RequantizationRange gives the range that quantized numbers use.
+// RequantizationRange returns the range that quantized numbers use.
 //
 //   - input: Tinput
 //   - inputMin: float
@@ -458,7 +458,7 @@ func RequantizationRange(s *Scope, input, inputMin, inputMax Output) (outputMin,
 	return added.Output(0), added.Output(1)
 }
 
-// RequantizationRangePerChannel gives the range that quantized numbers, with ranges for each channel, really have.
+// RequantizationRangePerChannel returns the range that quantized numbers with a range for each channel use.
 //
 //   - input: T
 //   - inputMin: float
@@ -472,7 +472,7 @@ func RequantizationRangePerChannel(s *Scope, input, inputMin, inputMax Output, c
 	return added.Output(0), added.Output(1)
 }
 
-// Requantize converts quantized numbers to smaller ones, over another range.
+// Requantize converts quantized numbers to a narrower type, over a given range.
 //
 //   - input: Tinput
 //   - inputMin: float
@@ -489,7 +489,7 @@ func Requantize(s *Scope, input, inputMin, inputMax, requestedOutputMin, request
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// RequantizePerChannel converts quantized numbers, with ranges for each channel, to one range.
+// RequantizePerChannel converts quantized numbers with a range for each channel to one range.
 //
 //   - input: T
 //   - inputMin: float
@@ -506,7 +506,7 @@ func RequantizePerChannel(s *Scope, input, inputMin, inputMax, requestedOutputMi
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// UniformDequantize gives the numbers that uniformly quantized ones stand for.
+// UniformDequantize converts uniformly quantized numbers to floats.
 //
 //   - input: Tin
 //   - scales: float
@@ -521,7 +521,7 @@ func UniformDequantize(s *Scope, input, scales, zeroPoints Output, tout tensor.D
 	return s.add("UniformDequantize", need{"Tout": tout, "quantization_min_val": quantizationMinVal, "quantization_max_val": quantizationMaxVal}, attrs, input, scales, zeroPoints).argument(0)
 }
 
-// UniformQuantize quantizes numbers by scales and zero points.
+// UniformQuantize quantizes floats with scales and zero points.
 //
 //   - input: Tin
 //   - scales: float
@@ -577,7 +577,7 @@ func UniformQuantizedClipByValue(s *Scope, operand, minIn, maxIn, scales, zeroPo
 	return s.add("UniformQuantizedClipByValue", need{"quantization_min_val": quantizationMinVal, "quantization_max_val": quantizationMaxVal}, attrs, operand, minIn, maxIn, scales, zeroPoints).argument(0)
 }
 
-// UniformQuantizedConvolution convolves images of uniformly quantized numbers.
+// UniformQuantizedConvolution convolves uniformly quantized images with uniformly quantized filters.
 //
 //   - lhs: Tin
 //   - rhs: Tin
@@ -597,10 +597,10 @@ func UniformQuantizedClipByValue(s *Scope, operand, minIn, maxIn, scales, zeroPo
 //   - outputQuantizationMaxVal: int
 //   - returns output: Tout
 //   - Tin is qint8
-//   - attr.WindowStrides: a list of int; default empty
-//   - attr.ExplicitPadding: a list of int; default empty
-//   - attr.LhsDilation: a list of int; default empty
-//   - attr.RhsDilation: a list of int; default empty
+//   - attr.WindowStrides: a list of ints; default empty
+//   - attr.ExplicitPadding: a list of ints; default empty
+//   - attr.LhsDilation: a list of ints; default empty
+//   - attr.RhsDilation: a list of ints; default empty
 //   - attr.BatchGroupCount: int; default 1
 //   - attr.FeatureGroupCount: int; default 1
 //   - attr.DimensionNumbers: string; default ""
@@ -611,7 +611,7 @@ func UniformQuantizedConvolution(s *Scope, lhs, rhs, lhsScales, lhsZeroPoints, r
 	return s.add("UniformQuantizedConvolution", need{"Tout": tout, "padding": padding, "lhs_quantization_min_val": lhsQuantizationMinVal, "lhs_quantization_max_val": lhsQuantizationMaxVal, "rhs_quantization_min_val": rhsQuantizationMinVal, "rhs_quantization_max_val": rhsQuantizationMaxVal, "output_quantization_min_val": outputQuantizationMinVal, "output_quantization_max_val": outputQuantizationMaxVal}, attrs, lhs, rhs, lhsScales, lhsZeroPoints, rhsScales, rhsZeroPoints, outputScales, outputZeroPoints).argument(0)
 }
 
-// UniformQuantizedConvolutionHybrid convolves images of floats with filters of uniformly quantized numbers.
+// UniformQuantizedConvolutionHybrid convolves floating-point images with uniformly quantized filters.
 //
 //   - lhs: Tlhs
 //   - rhs: Trhs
@@ -624,10 +624,10 @@ func UniformQuantizedConvolution(s *Scope, lhs, rhs, lhsScales, lhsZeroPoints, r
 //   - returns output: Tout
 //   - Tlhs is float
 //   - Trhs is qint8
-//   - attr.WindowStrides: a list of int; default empty
-//   - attr.ExplicitPadding: a list of int; default empty
-//   - attr.LhsDilation: a list of int; default empty
-//   - attr.RhsDilation: a list of int; default empty
+//   - attr.WindowStrides: a list of ints; default empty
+//   - attr.ExplicitPadding: a list of ints; default empty
+//   - attr.LhsDilation: a list of ints; default empty
+//   - attr.RhsDilation: a list of ints; default empty
 //   - attr.BatchGroupCount: int; default 1
 //   - attr.FeatureGroupCount: int; default 1
 //   - attr.DimensionNumbers: string; default ""
@@ -636,7 +636,7 @@ func UniformQuantizedConvolutionHybrid(s *Scope, lhs, rhs, rhsScales, rhsZeroPoi
 	return s.add("UniformQuantizedConvolutionHybrid", need{"Tout": tout, "padding": padding, "rhs_quantization_min_val": rhsQuantizationMinVal, "rhs_quantization_max_val": rhsQuantizationMaxVal}, attrs, lhs, rhs, rhsScales, rhsZeroPoints).argument(0)
 }
 
-// UniformQuantizedDot multiplies matrices of uniformly quantized numbers.
+// UniformQuantizedDot multiplies uniformly quantized matrices.
 //
 //   - lhs: Tin
 //   - rhs: Tin
@@ -662,7 +662,7 @@ func UniformQuantizedDot(s *Scope, lhs, rhs, lhsScales, lhsZeroPoints, rhsScales
 	return s.add("UniformQuantizedDot", need{"Tout": tout, "lhs_quantization_min_val": lhsQuantizationMinVal, "lhs_quantization_max_val": lhsQuantizationMaxVal, "rhs_quantization_min_val": rhsQuantizationMinVal, "rhs_quantization_max_val": rhsQuantizationMaxVal, "output_quantization_min_val": outputQuantizationMinVal, "output_quantization_max_val": outputQuantizationMaxVal}, attrs, lhs, rhs, lhsScales, lhsZeroPoints, rhsScales, rhsZeroPoints, outputScales, outputZeroPoints).argument(0)
 }
 
-// UniformQuantizedDotHybrid multiplies a matrix of floats and one of uniformly quantized numbers.
+// UniformQuantizedDotHybrid multiplies a floating-point matrix by a uniformly quantized one.
 //
 //   - lhs: Tlhs
 //   - rhs: Trhs

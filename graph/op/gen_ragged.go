@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// RaggedGather gives the rows of a ragged tensor that indices name.
+// RaggedGather returns the rows of a ragged tensor at the given indices.
 //
 //   - paramsNestedSplits: tensors of type Tsplits
 //   - paramsDenseValues: Tvalues
@@ -22,7 +22,7 @@ func RaggedGather(s *Scope, paramsNestedSplits []Output, paramsDenseValues, indi
 	return added.OutputList(0), added.argument(1)
 }
 
-// RaggedRange gives ranges of numbers as a ragged tensor.
+// RaggedRange returns a ragged tensor with a range of numbers in each row.
 //
 //   - starts: T
 //   - limits: T
@@ -36,7 +36,7 @@ func RaggedRange(s *Scope, starts, limits, deltas Output, attrs ...attr.Attr) (r
 	return added.Output(0), added.Output(1)
 }
 
-// RaggedTensorFromVariant unpacks ragged tensors.
+// RaggedTensorFromVariant decodes ragged tensors from variants.
 //
 //   - encodedRagged: variant
 //   - inputRaggedRank: int (at least -1)
@@ -50,7 +50,7 @@ func RaggedTensorFromVariant(s *Scope, encodedRagged Output, inputRaggedRank, ou
 	return added.OutputList(0), added.argument(1)
 }
 
-// RaggedTensorToSparse turns a ragged tensor into a sparse one.
+// RaggedTensorToSparse converts a ragged tensor to a sparse one.
 //
 //   - rtNestedSplits: tensors of type Tsplits
 //   - rtDenseValues: T
@@ -63,13 +63,13 @@ func RaggedTensorToSparse(s *Scope, rtNestedSplits []Output, rtDenseValues Outpu
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// RaggedTensorToTensor pads a ragged tensor to a dense one.
+// RaggedTensorToTensor converts a ragged tensor to a dense one, with padding.
 //
 //   - shape: Tshape
 //   - values: T
 //   - defaultValue: T
 //   - rowPartitionTensors: tensors of type Tindex
-//   - rowPartitionTypes: a list of string
+//   - rowPartitionTypes: a list of strings
 //   - returns result: T
 //   - Tindex is one of int64, int32
 //   - Tshape is one of int64, int32
@@ -77,7 +77,7 @@ func RaggedTensorToTensor(s *Scope, shape, values, defaultValue Output, rowParti
 	return s.add("RaggedTensorToTensor", need{"row_partition_types": rowPartitionTypes}, nil, shape, values, defaultValue, List(rowPartitionTensors)).argument(0)
 }
 
-// RaggedTensorToVariant packs a ragged tensor.
+// RaggedTensorToVariant encodes a ragged tensor as variants.
 //
 //   - rtNestedSplits: tensors of type Tsplits
 //   - rtDenseValues: Tvalues
@@ -88,7 +88,7 @@ func RaggedTensorToVariant(s *Scope, rtNestedSplits []Output, rtDenseValues Outp
 	return s.add("RaggedTensorToVariant", need{"batched_input": batchedInput}, nil, List(rtNestedSplits), rtDenseValues).argument(0)
 }
 
-// RaggedTensorToVariantGradient gives the gradient of RaggedTensorToVariant.
+// RaggedTensorToVariantGradient computes the gradient of RaggedTensorToVariant.
 //
 //   - encodedRaggedGrad: variant
 //   - rowSplits: Tsplits

@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// AllCandidateSampler gives all classes as candidates.
+// AllCandidateSampler returns all classes as candidates.
 //
 //   - trueClasses: int64
 //   - numTrue: int (at least 1)
@@ -23,7 +23,7 @@ func AllCandidateSampler(s *Scope, trueClasses Output, numTrue, numSampled int64
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// ComputeAccidentalHits finds the true classes among candidates.
+// ComputeAccidentalHits returns the candidates that are true classes.
 //
 //   - trueClasses: int64
 //   - sampledCandidates: int64
@@ -38,7 +38,7 @@ func ComputeAccidentalHits(s *Scope, trueClasses, sampledCandidates Output, numT
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// FixedUnigramCandidateSampler draws classes by the weights in a list or a file.
+// FixedUnigramCandidateSampler samples classes by weights from a list or a file.
 //
 //   - trueClasses: int64
 //   - numTrue: int (at least 1)
@@ -53,7 +53,7 @@ func ComputeAccidentalHits(s *Scope, trueClasses, sampledCandidates Output, numT
 //   - attr.NumReservedIDs: int; default 0
 //   - attr.NumShards: int (at least 1); default 1
 //   - attr.Shard: int (at least 0); default 0
-//   - attr.Unigrams: a list of float; default empty
+//   - attr.Unigrams: a list of floats; default empty
 //   - attr.Seed: int; default 0
 //   - attr.Seed2: int; default 0
 func FixedUnigramCandidateSampler(s *Scope, trueClasses Output, numTrue, numSampled int64, unique bool, rangeMax int64, attrs ...attr.Attr) (sampledCandidates, trueExpectedCount, sampledExpectedCount Output) {
@@ -61,7 +61,7 @@ func FixedUnigramCandidateSampler(s *Scope, trueClasses Output, numTrue, numSamp
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// LearnedUnigramCandidateSampler draws classes by how often they came up before.
+// LearnedUnigramCandidateSampler samples classes by how often they have occurred.
 //
 //   - trueClasses: int64
 //   - numTrue: int (at least 1)
@@ -78,7 +78,7 @@ func LearnedUnigramCandidateSampler(s *Scope, trueClasses Output, numTrue, numSa
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// LogUniformCandidateSampler draws classes, the smaller the likelier.
+// LogUniformCandidateSampler samples classes; lower ones are likelier.
 //
 //   - trueClasses: int64
 //   - numTrue: int (at least 1)
@@ -95,7 +95,7 @@ func LogUniformCandidateSampler(s *Scope, trueClasses Output, numTrue, numSample
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// Multinomial draws classes by logits.
+// Multinomial samples classes with the given logits.
 //
 //   - logits: T
 //   - numSamples: int32
@@ -108,7 +108,7 @@ func Multinomial(s *Scope, logits, numSamples Output, attrs ...attr.Attr) (outpu
 	return s.add("Multinomial", nil, attrs, logits, numSamples).argument(0)
 }
 
-// NonDeterministicInts draws integers of the whole range that no seed gives again.
+// NonDeterministicInts returns random integers of the type's full range, which no seed reproduces.
 //
 //   - shape: shape_dtype
 //   - returns output: dtype
@@ -117,7 +117,7 @@ func NonDeterministicInts(s *Scope, shape Output, attrs ...attr.Attr) (output Ou
 	return s.add("NonDeterministicInts", nil, attrs, shape).argument(0)
 }
 
-// ParameterizedTruncatedNormal gives normally distributed numbers between bounds.
+// ParameterizedTruncatedNormal samples from normal distributions between bounds.
 //
 //   - shape: T
 //   - means: dtype
@@ -133,7 +133,7 @@ func ParameterizedTruncatedNormal(s *Scope, shape, means, stdevs, minvals, maxva
 	return s.add("ParameterizedTruncatedNormal", nil, attrs, shape, means, stdevs, minvals, maxvals).argument(0)
 }
 
-// RandomGamma draws of gamma distributions.
+// RandomGamma samples from gamma distributions.
 //
 //   - shape: S
 //   - alpha: T
@@ -146,7 +146,7 @@ func RandomGamma(s *Scope, shape, alpha Output, attrs ...attr.Attr) (output Outp
 	return s.add("RandomGamma", nil, attrs, shape, alpha).argument(0)
 }
 
-// RandomGammaGrad gives the derivative of a gamma sample by alpha.
+// RandomGammaGrad returns the derivative of a gamma sample with respect to alpha.
 //
 //   - alpha: T
 //   - sample: T
@@ -156,7 +156,7 @@ func RandomGammaGrad(s *Scope, alpha, sample Output) (output Output) {
 	return s.add("RandomGammaGrad", nil, nil, alpha, sample).argument(0)
 }
 
-// RandomIndexShuffle gives the place of an index in a random permutation.
+// RandomIndexShuffle returns the position of an index in a random permutation.
 //
 //   - index: dtype
 //   - seed: Tseed
@@ -169,7 +169,7 @@ func RandomIndexShuffle(s *Scope, index, seed, maxIndex Output, attrs ...attr.At
 	return s.add("RandomIndexShuffle", nil, attrs, index, seed, maxIndex).argument(0)
 }
 
-// RandomPoissonV2 draws of Poisson distributions.
+// RandomPoissonV2 samples from Poisson distributions.
 //
 //   - shape: S
 //   - rate: R
@@ -193,7 +193,7 @@ func RandomShuffle(s *Scope, value Output, attrs ...attr.Attr) (output Output) {
 	return s.add("RandomShuffle", nil, attrs, value).argument(0)
 }
 
-// RandomStandardNormal draws of the normal distribution.
+// RandomStandardNormal samples from the standard normal distribution.
 //
 //   - shape: T
 //   - dtype: type, one of half, bfloat16, float, double
@@ -205,7 +205,7 @@ func RandomStandardNormal(s *Scope, shape Output, dtype tensor.DType, attrs ...a
 	return s.add("RandomStandardNormal", need{"dtype": dtype}, attrs, shape).argument(0)
 }
 
-// RandomUniform draws numbers of [0, 1).
+// RandomUniform returns random numbers in [0, 1).
 //
 //   - shape: T
 //   - dtype: type, one of half, bfloat16, float, double
@@ -217,7 +217,7 @@ func RandomUniform(s *Scope, shape Output, dtype tensor.DType, attrs ...attr.Att
 	return s.add("RandomUniform", need{"dtype": dtype}, attrs, shape).argument(0)
 }
 
-// RandomUniformInt draws integers of [minval, maxval).
+// RandomUniformInt returns random integers in [minval, maxval).
 //
 //   - shape: T
 //   - minval: Tout
@@ -231,7 +231,7 @@ func RandomUniformInt(s *Scope, shape, minval, maxval Output, attrs ...attr.Attr
 	return s.add("RandomUniformInt", nil, attrs, shape, minval, maxval).argument(0)
 }
 
-// RngReadAndSkip gives the state of a generator in a variable, and skips numbers.
+// RngReadAndSkip advances a generator in a variable and returns its previous state.
 //
 //   - resource: resource
 //   - alg: int32
@@ -241,7 +241,7 @@ func RngReadAndSkip(s *Scope, resource, alg, delta Output) (value Output) {
 	return s.add("RngReadAndSkip", nil, nil, resource, alg, delta).argument(0)
 }
 
-// RngSkip skips numbers of a generator in a variable.
+// RngSkip advances a generator in a variable.
 //
 //   - resource: resource
 //   - algorithm: int64
@@ -250,7 +250,7 @@ func RngSkip(s *Scope, resource, algorithm, delta Output) *Operation {
 	return s.add("RngSkip", nil, nil, resource, algorithm, delta)
 }
 
-// SobolSample gives points of a Sobol sequence, which fill the unit cube evenly.
+// SobolSample returns points of a Sobol sequence, which cover the unit cube evenly.
 //
 //   - dim: int32
 //   - numResults: int32
@@ -261,7 +261,7 @@ func SobolSample(s *Scope, dim, numResults, skip Output, attrs ...attr.Attr) (sa
 	return s.add("SobolSample", nil, attrs, dim, numResults, skip).argument(0)
 }
 
-// StatefulRandomBinomial gives binomially distributed numbers.
+// StatefulRandomBinomial samples from binomial distributions with a generator in a variable.
 //
 //   - resource: resource
 //   - algorithm: int64
@@ -276,7 +276,7 @@ func StatefulRandomBinomial(s *Scope, resource, algorithm, shape, counts, probs 
 	return s.add("StatefulRandomBinomial", nil, attrs, resource, algorithm, shape, counts, probs).argument(0)
 }
 
-// StatefulStandardNormalV2 draws of the normal distribution with a generator in a variable.
+// StatefulStandardNormalV2 samples from the standard normal distribution with a generator in a variable.
 //
 //   - resource: resource
 //   - algorithm: int64
@@ -287,7 +287,7 @@ func StatefulStandardNormalV2(s *Scope, resource, algorithm, shape Output, attrs
 	return s.add("StatefulStandardNormalV2", nil, attrs, resource, algorithm, shape).argument(0)
 }
 
-// StatefulTruncatedNormal draws of the normal distribution within two standard deviations with a generator in a variable.
+// StatefulTruncatedNormal samples from the normal distribution within two standard deviations with a generator in a variable.
 //
 //   - resource: resource
 //   - algorithm: int64
@@ -298,7 +298,7 @@ func StatefulTruncatedNormal(s *Scope, resource, algorithm, shape Output, attrs 
 	return s.add("StatefulTruncatedNormal", nil, attrs, resource, algorithm, shape).argument(0)
 }
 
-// StatefulUniform draws numbers of [0, 1) with a generator in a variable.
+// StatefulUniform returns random numbers in [0, 1) from a generator in a variable.
 //
 //   - resource: resource
 //   - algorithm: int64
@@ -309,7 +309,7 @@ func StatefulUniform(s *Scope, resource, algorithm, shape Output, attrs ...attr.
 	return s.add("StatefulUniform", nil, attrs, resource, algorithm, shape).argument(0)
 }
 
-// StatefulUniformFullInt draws integers of the whole range with a generator in a variable.
+// StatefulUniformFullInt returns random integers of the type's full range from a generator in a variable.
 //
 //   - resource: resource
 //   - algorithm: int64
@@ -320,7 +320,7 @@ func StatefulUniformFullInt(s *Scope, resource, algorithm, shape Output, attrs .
 	return s.add("StatefulUniformFullInt", nil, attrs, resource, algorithm, shape).argument(0)
 }
 
-// StatefulUniformInt draws integers of [minval, maxval) with a generator in a variable.
+// StatefulUniformInt returns random integers in [minval, maxval) from a generator in a variable.
 //
 //   - resource: resource
 //   - algorithm: int64
@@ -332,7 +332,7 @@ func StatefulUniformInt(s *Scope, resource, algorithm, shape, minval, maxval Out
 	return s.add("StatefulUniformInt", nil, nil, resource, algorithm, shape, minval, maxval).argument(0)
 }
 
-// StatelessMultinomial draws classes by logits, the same for the same seed.
+// StatelessMultinomial samples classes with the given logits, determined by the seed.
 //
 //   - logits: T
 //   - numSamples: int32
@@ -345,7 +345,7 @@ func StatelessMultinomial(s *Scope, logits, numSamples, seed Output, attrs ...at
 	return s.add("StatelessMultinomial", nil, attrs, logits, numSamples, seed).argument(0)
 }
 
-// StatelessParameterizedTruncatedNormal gives normally distributed numbers between bounds.
+// StatelessParameterizedTruncatedNormal samples from normal distributions between bounds, determined by the seed.
 //
 //   - shape: S
 //   - seed: Tseed
@@ -361,7 +361,7 @@ func StatelessParameterizedTruncatedNormal(s *Scope, shape, seed, means, stddevs
 	return s.add("StatelessParameterizedTruncatedNormal", nil, nil, shape, seed, means, stddevs, minvals, maxvals).argument(0)
 }
 
-// StatelessRandomBinomial gives binomially distributed numbers.
+// StatelessRandomBinomial samples from binomial distributions, determined by the seed.
 //
 //   - shape: S
 //   - seed: Tseed
@@ -376,7 +376,7 @@ func StatelessRandomBinomial(s *Scope, shape, seed, counts, probs Output, attrs 
 	return s.add("StatelessRandomBinomial", nil, attrs, shape, seed, counts, probs).argument(0)
 }
 
-// StatelessRandomGammaV2 draws of gamma distributions, the same for the same seed.
+// StatelessRandomGammaV2 samples from gamma distributions, determined by the seed.
 //
 //   - shape: T
 //   - seed: Tseed
@@ -389,7 +389,7 @@ func StatelessRandomGammaV2(s *Scope, shape, seed, alpha Output) (output Output)
 	return s.add("StatelessRandomGammaV2", nil, nil, shape, seed, alpha).argument(0)
 }
 
-// StatelessRandomGammaV3 draws of gamma distributions, the same for the same key, counter and generator.
+// StatelessRandomGammaV3 samples from gamma distributions, determined by the key, counter and algorithm.
 //
 //   - shape: shape_dtype
 //   - key: uint64
@@ -403,14 +403,14 @@ func StatelessRandomGammaV3(s *Scope, shape, key, counter, alg, alpha Output) (o
 	return s.add("StatelessRandomGammaV3", nil, nil, shape, key, counter, alg, alpha).argument(0)
 }
 
-// StatelessRandomGetAlg gives the random generator of the step's device.
+// StatelessRandomGetAlg returns the random number algorithm of the device.
 //
 //   - returns alg: int32
 func StatelessRandomGetAlg(s *Scope) (alg Output) {
 	return s.add("StatelessRandomGetAlg", nil, nil).argument(0)
 }
 
-// StatelessRandomGetKeyCounter turns a seed into a key and a counter.
+// StatelessRandomGetKeyCounter converts a seed to a key and a counter.
 //
 //   - seed: Tseed
 //   - returns key: uint64
@@ -421,7 +421,7 @@ func StatelessRandomGetKeyCounter(s *Scope, seed Output) (key, counter Output) {
 	return added.Output(0), added.Output(1)
 }
 
-// StatelessRandomGetKeyCounterAlg turns a seed into a key, a counter and a generator.
+// StatelessRandomGetKeyCounterAlg converts a seed to a key, a counter and an algorithm.
 //
 //   - seed: Tseed
 //   - returns key: uint64
@@ -433,7 +433,7 @@ func StatelessRandomGetKeyCounterAlg(s *Scope, seed Output) (key, counter, alg O
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// StatelessRandomNormal draws of the normal distribution, the same for the same seed.
+// StatelessRandomNormal samples from the standard normal distribution, determined by the seed.
 //
 //   - shape: T
 //   - seed: Tseed
@@ -445,7 +445,7 @@ func StatelessRandomNormal(s *Scope, shape, seed Output, attrs ...attr.Attr) (ou
 	return s.add("StatelessRandomNormal", nil, attrs, shape, seed).argument(0)
 }
 
-// StatelessRandomNormalV2 draws of the normal distribution, the same for the same key, counter and generator.
+// StatelessRandomNormalV2 samples from the standard normal distribution, determined by the key, counter and algorithm.
 //
 //   - shape: Tshape
 //   - key: uint64
@@ -458,7 +458,7 @@ func StatelessRandomNormalV2(s *Scope, shape, key, counter, alg Output, attrs ..
 	return s.add("StatelessRandomNormalV2", nil, attrs, shape, key, counter, alg).argument(0)
 }
 
-// StatelessRandomPoisson draws of Poisson distributions, the same for the same seed.
+// StatelessRandomPoisson samples from Poisson distributions, determined by the seed.
 //
 //   - shape: T
 //   - seed: Tseed
@@ -472,7 +472,7 @@ func StatelessRandomPoisson(s *Scope, shape, seed, lam Output, dtype tensor.DTyp
 	return s.add("StatelessRandomPoisson", need{"dtype": dtype}, nil, shape, seed, lam).argument(0)
 }
 
-// StatelessRandomUniform draws numbers of [0, 1), the same for the same seed.
+// StatelessRandomUniform returns random numbers in [0, 1), determined by the seed.
 //
 //   - shape: T
 //   - seed: Tseed
@@ -484,7 +484,7 @@ func StatelessRandomUniform(s *Scope, shape, seed Output, attrs ...attr.Attr) (o
 	return s.add("StatelessRandomUniform", nil, attrs, shape, seed).argument(0)
 }
 
-// StatelessRandomUniformFullInt draws integers of the whole range, the same for the same seed.
+// StatelessRandomUniformFullInt returns random integers of the type's full range, determined by the seed.
 //
 //   - shape: T
 //   - seed: Tseed
@@ -496,7 +496,7 @@ func StatelessRandomUniformFullInt(s *Scope, shape, seed Output, attrs ...attr.A
 	return s.add("StatelessRandomUniformFullInt", nil, attrs, shape, seed).argument(0)
 }
 
-// StatelessRandomUniformFullIntV2 draws integers of the whole range, the same for the same key, counter and generator.
+// StatelessRandomUniformFullIntV2 returns random integers of the type's full range, determined by the key, counter and algorithm.
 //
 //   - shape: Tshape
 //   - key: uint64
@@ -509,7 +509,7 @@ func StatelessRandomUniformFullIntV2(s *Scope, shape, key, counter, alg Output, 
 	return s.add("StatelessRandomUniformFullIntV2", nil, attrs, shape, key, counter, alg).argument(0)
 }
 
-// StatelessRandomUniformInt draws integers of [minval, maxval), the same for the same seed.
+// StatelessRandomUniformInt returns random integers in [minval, maxval), determined by the seed.
 //
 //   - shape: T
 //   - seed: Tseed
@@ -523,7 +523,7 @@ func StatelessRandomUniformInt(s *Scope, shape, seed, minval, maxval Output) (ou
 	return s.add("StatelessRandomUniformInt", nil, nil, shape, seed, minval, maxval).argument(0)
 }
 
-// StatelessRandomUniformIntV2 draws integers of [minval, maxval), the same for the same key, counter and generator.
+// StatelessRandomUniformIntV2 returns random integers in [minval, maxval), determined by the key, counter and algorithm.
 //
 //   - shape: Tshape
 //   - key: uint64
@@ -538,7 +538,7 @@ func StatelessRandomUniformIntV2(s *Scope, shape, key, counter, alg, minval, max
 	return s.add("StatelessRandomUniformIntV2", nil, nil, shape, key, counter, alg, minval, maxval).argument(0)
 }
 
-// StatelessRandomUniformV2 draws numbers of [0, 1), the same for the same key, counter and generator.
+// StatelessRandomUniformV2 returns random numbers in [0, 1), determined by the key, counter and algorithm.
 //
 //   - shape: Tshape
 //   - key: uint64
@@ -551,7 +551,7 @@ func StatelessRandomUniformV2(s *Scope, shape, key, counter, alg Output, attrs .
 	return s.add("StatelessRandomUniformV2", nil, attrs, shape, key, counter, alg).argument(0)
 }
 
-// StatelessShuffle shuffles the rows of a tensor, the same for the same key, counter and generator.
+// StatelessShuffle shuffles the rows of a tensor in an order determined by the key, counter and algorithm.
 //
 //   - value: T
 //   - key: uint64
@@ -562,7 +562,7 @@ func StatelessShuffle(s *Scope, value, key, counter, alg Output) (output Output)
 	return s.add("StatelessShuffle", nil, nil, value, key, counter, alg).argument(0)
 }
 
-// StatelessTruncatedNormal draws of the normal distribution within two standard deviations, the same for the same seed.
+// StatelessTruncatedNormal samples from the normal distribution within two standard deviations, determined by the seed.
 //
 //   - shape: T
 //   - seed: Tseed
@@ -574,7 +574,7 @@ func StatelessTruncatedNormal(s *Scope, shape, seed Output, attrs ...attr.Attr) 
 	return s.add("StatelessTruncatedNormal", nil, attrs, shape, seed).argument(0)
 }
 
-// StatelessTruncatedNormalV2 draws of the normal distribution within two standard deviations, the same for the same key, counter and generator.
+// StatelessTruncatedNormalV2 samples from the normal distribution within two standard deviations, determined by the key, counter and algorithm.
 //
 //   - shape: Tshape
 //   - key: uint64
@@ -587,7 +587,7 @@ func StatelessTruncatedNormalV2(s *Scope, shape, key, counter, alg Output, attrs
 	return s.add("StatelessTruncatedNormalV2", nil, attrs, shape, key, counter, alg).argument(0)
 }
 
-// StochasticCastToInt rounds up or down at random, as often as the fraction says.
+// StochasticCastToInt rounds to integers at random, with probabilities given by the fractions.
 //
 //   - input: Tin
 //   - key: uint64
@@ -617,7 +617,7 @@ func ThreadUnsafeUnigramCandidateSampler(s *Scope, trueClasses Output, numTrue, 
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// TruncatedNormal draws of the normal distribution within two standard deviations.
+// TruncatedNormal samples from the normal distribution within two standard deviations.
 //
 //   - shape: T
 //   - dtype: type, one of half, bfloat16, float, double
@@ -629,7 +629,7 @@ func TruncatedNormal(s *Scope, shape Output, dtype tensor.DType, attrs ...attr.A
 	return s.add("TruncatedNormal", need{"dtype": dtype}, attrs, shape).argument(0)
 }
 
-// UniformCandidateSampler draws classes that are all as likely.
+// UniformCandidateSampler samples classes with equal probability.
 //
 //   - trueClasses: int64
 //   - numTrue: int (at least 1)

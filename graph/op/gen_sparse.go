@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// AddManySparseToTensorsMap keeps a batch of sparse tensors, and gives their handles.
+// AddManySparseToTensorsMap stores a batch of sparse tensors and returns their handles.
 //
 //   - sparseIndices: int64
 //   - sparseValues: T
@@ -19,7 +19,7 @@ func AddManySparseToTensorsMap(s *Scope, sparseIndices, sparseValues, sparseShap
 	return s.add("AddManySparseToTensorsMap", nil, attrs, sparseIndices, sparseValues, sparseShape).argument(0)
 }
 
-// AddSparseToTensorsMap keeps a sparse tensor, and gives its handle.
+// AddSparseToTensorsMap stores a sparse tensor and returns its handle.
 //
 //   - sparseIndices: int64
 //   - sparseValues: T
@@ -31,7 +31,7 @@ func AddSparseToTensorsMap(s *Scope, sparseIndices, sparseValues, sparseShape Ou
 	return s.add("AddSparseToTensorsMap", nil, attrs, sparseIndices, sparseValues, sparseShape).argument(0)
 }
 
-// DenseCountSparseOutput counts how often each number occurs in each row, into a sparse tensor.
+// DenseCountSparseOutput counts the occurrences of each number in each row, as a sparse tensor.
 //
 //   - values: T
 //   - weights: output_type
@@ -48,7 +48,7 @@ func DenseCountSparseOutput(s *Scope, values, weights Output, binaryOutput bool,
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// DenseToDenseSetOperation gives the difference, intersection or union of sets, which are the rows of dense tensors.
+// DenseToDenseSetOperation computes the difference, intersection or union of sets, which are the rows of dense tensors.
 //
 //   - set1: T
 //   - set2: T
@@ -63,7 +63,7 @@ func DenseToDenseSetOperation(s *Scope, set1, set2 Output, setOperation string, 
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// DenseToSparseSetOperation gives the difference, intersection or union of sets, those of a dense and of a sparse tensor.
+// DenseToSparseSetOperation computes the difference, intersection or union of the sets of a dense and a sparse tensor.
 //
 //   - set1: T
 //   - set2Indices: int64
@@ -80,7 +80,7 @@ func DenseToSparseSetOperation(s *Scope, set1, set2Indices, set2Values, set2Shap
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// DeserializeManySparse reads a batch of sparse tensors.
+// DeserializeManySparse parses a batch of serialized sparse tensors.
 //
 //   - serializedSparse: string
 //   - dtype: type
@@ -92,7 +92,7 @@ func DeserializeManySparse(s *Scope, serializedSparse Output, dtype tensor.DType
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// DeserializeSparse reads sparse tensors.
+// DeserializeSparse parses serialized sparse tensors.
 //
 //   - serializedSparse: Tserialized
 //   - dtype: type
@@ -105,7 +105,7 @@ func DeserializeSparse(s *Scope, serializedSparse Output, dtype tensor.DType) (s
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// RaggedCountSparseOutput counts how often each number occurs in each row of a ragged tensor, into a sparse tensor.
+// RaggedCountSparseOutput counts the occurrences of each number in each row of a ragged tensor, as a sparse tensor.
 //
 //   - splits: int64
 //   - values: T
@@ -125,12 +125,12 @@ func RaggedCountSparseOutput(s *Scope, splits, values, weights Output, binaryOut
 
 // RaggedCross crosses features of ragged, sparse and dense tensors, as strings or by hashes.
 //
-//   - raggedValues: tensors of the types ragged_values_types
-//   - raggedRowSplits: tensors of the types ragged_splits_types
+//   - raggedValues: tensors of types ragged_values_types
+//   - raggedRowSplits: tensors of types ragged_splits_types
 //   - sparseIndices: tensors of type int64
-//   - sparseValues: tensors of the types sparse_values_types
+//   - sparseValues: tensors of types sparse_values_types
 //   - sparseShape: tensors of type int64
-//   - denseInputs: tensors of the types dense_types
+//   - denseInputs: tensors of types dense_types
 //   - inputOrder: string
 //   - hashedOutput: bool
 //   - numBuckets: int (at least 0)
@@ -148,7 +148,7 @@ func RaggedCross(s *Scope, raggedValues, raggedRowSplits, sparseIndices, sparseV
 	return added.Output(0), added.Output(1)
 }
 
-// RaggedFillEmptyRows gives each empty row of a ragged tensor a default value, and tells which were empty and where values went.
+// RaggedFillEmptyRows fills empty rows of a ragged tensor with a default value and returns which were empty and where values moved.
 //
 //   - valueRowids: int64
 //   - values: T
@@ -163,7 +163,7 @@ func RaggedFillEmptyRows(s *Scope, valueRowids, values, nrows, defaultValue Outp
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3)
 }
 
-// RaggedFillEmptyRowsGrad gives the gradient of RaggedFillEmptyRows.
+// RaggedFillEmptyRowsGrad computes the gradient of RaggedFillEmptyRows.
 //
 //   - reverseIndexMap: int64
 //   - gradValues: T
@@ -174,7 +174,7 @@ func RaggedFillEmptyRowsGrad(s *Scope, reverseIndexMap, gradValues Output) (dVal
 	return added.Output(0), added.Output(1)
 }
 
-// SerializeManySparse writes each row of a batch of sparse tensors.
+// SerializeManySparse serializes each row of a batch of sparse tensors.
 //
 //   - sparseIndices: int64
 //   - sparseValues: T
@@ -185,7 +185,7 @@ func SerializeManySparse(s *Scope, sparseIndices, sparseValues, sparseShape Outp
 	return s.add("SerializeManySparse", nil, attrs, sparseIndices, sparseValues, sparseShape).argument(0)
 }
 
-// SerializeSparse writes a sparse tensor.
+// SerializeSparse serializes a sparse tensor.
 //
 //   - sparseIndices: int64
 //   - sparseValues: T
@@ -196,7 +196,7 @@ func SerializeSparse(s *Scope, sparseIndices, sparseValues, sparseShape Output, 
 	return s.add("SerializeSparse", nil, attrs, sparseIndices, sparseValues, sparseShape).argument(0)
 }
 
-// SetSize counts the different values of each set of a sparse tensor.
+// SetSize returns the number of distinct values in each set of a sparse tensor.
 //
 //   - setIndices: int64
 //   - setValues: T
@@ -227,7 +227,7 @@ func SparseAdd(s *Scope, aIndices, aValues, aShape, bIndices, bValues, bShape, t
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// SparseAddGrad gives the gradient of SparseAdd.
+// SparseAddGrad computes the gradient of SparseAdd.
 //
 //   - backpropValGrad: T
 //   - aIndices: int64
@@ -241,7 +241,7 @@ func SparseAddGrad(s *Scope, backpropValGrad, aIndices, bIndices, sumIndices Out
 	return added.Output(0), added.Output(1)
 }
 
-// SparseConcat joins sparse tensors along a dimension.
+// SparseConcat concatenates sparse tensors along a dimension.
 //
 //   - indices: tensors of type int64
 //   - values: tensors of type T
@@ -255,7 +255,7 @@ func SparseConcat(s *Scope, indices, values, shapes []Output, concatDim int64) (
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// SparseCountSparseOutput counts how often each number occurs in each row of a sparse tensor, into a sparse tensor.
+// SparseCountSparseOutput counts the occurrences of each number in each row of a sparse tensor, as a sparse tensor.
 //
 //   - indices: int64
 //   - values: T
@@ -277,9 +277,9 @@ func SparseCountSparseOutput(s *Scope, indices, values, denseShape, weights Outp
 // SparseCross crosses features of sparse and dense tensors, as strings or by hashes.
 //
 //   - indices: tensors of type int64
-//   - values: tensors of the types sparse_types
+//   - values: tensors of types sparse_types
 //   - shapes: tensors of type int64
-//   - denseInputs: tensors of the types dense_types
+//   - denseInputs: tensors of types dense_types
 //   - hashedOutput: bool
 //   - numBuckets: int (at least 0)
 //   - hashKey: int
@@ -298,9 +298,9 @@ func SparseCross(s *Scope, indices, values, shapes, denseInputs []Output, hashed
 // SparseCrossHashed crosses features of sparse and dense tensors by hashes, which may be salted.
 //
 //   - indices: tensors of type int64
-//   - values: tensors of the types sparse_types
+//   - values: tensors of types sparse_types
 //   - shapes: tensors of type int64
-//   - denseInputs: tensors of the types dense_types
+//   - denseInputs: tensors of types dense_types
 //   - numBuckets: int64
 //   - strongHash: bool
 //   - salt: int64
@@ -317,9 +317,9 @@ func SparseCrossHashed(s *Scope, indices, values, shapes, denseInputs []Output, 
 // SparseCrossV2 crosses features of sparse and dense tensors, as strings with a separator.
 //
 //   - indices: tensors of type int64
-//   - values: tensors of the types sparse_types
+//   - values: tensors of types sparse_types
 //   - shapes: tensors of type int64
-//   - denseInputs: tensors of the types dense_types
+//   - denseInputs: tensors of types dense_types
 //   - sep: string
 //   - returns outputIndices: int64
 //   - returns outputValues: string
@@ -331,7 +331,7 @@ func SparseCrossV2(s *Scope, indices, values, shapes, denseInputs []Output, sep 
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// SparseDenseCwiseAdd adds what a dense tensor has there to the values of a sparse one.
+// SparseDenseCwiseAdd adds the corresponding elements of a dense tensor to the values of a sparse one.
 //
 //   - spIndices: int64
 //   - spValues: T
@@ -343,7 +343,7 @@ func SparseDenseCwiseAdd(s *Scope, spIndices, spValues, spShape, dense Output) (
 	return s.add("SparseDenseCwiseAdd", nil, nil, spIndices, spValues, spShape, dense).argument(0)
 }
 
-// SparseDenseCwiseDiv divides the values of a sparse tensor by what a dense one has there.
+// SparseDenseCwiseDiv divides the values of a sparse tensor by the corresponding elements of a dense one.
 //
 //   - spIndices: int64
 //   - spValues: T
@@ -355,7 +355,7 @@ func SparseDenseCwiseDiv(s *Scope, spIndices, spValues, spShape, dense Output) (
 	return s.add("SparseDenseCwiseDiv", nil, nil, spIndices, spValues, spShape, dense).argument(0)
 }
 
-// SparseDenseCwiseMul multiplies the values of a sparse tensor by what a dense one has there.
+// SparseDenseCwiseMul multiplies the values of a sparse tensor by the corresponding elements of a dense one.
 //
 //   - spIndices: int64
 //   - spValues: T
@@ -367,7 +367,7 @@ func SparseDenseCwiseMul(s *Scope, spIndices, spValues, spShape, dense Output) (
 	return s.add("SparseDenseCwiseMul", nil, nil, spIndices, spValues, spShape, dense).argument(0)
 }
 
-// SparseFillEmptyRows gives each empty row of a sparse tensor a default value, and tells which were empty and where values went.
+// SparseFillEmptyRows fills empty rows of a sparse tensor with a default value and returns which were empty and where values moved.
 //
 //   - indices: int64
 //   - values: T
@@ -382,7 +382,7 @@ func SparseFillEmptyRows(s *Scope, indices, values, denseShape, defaultValue Out
 	return added.Output(0), added.Output(1), added.Output(2), added.Output(3)
 }
 
-// SparseFillEmptyRowsGrad gives the gradient of SparseFillEmptyRows.
+// SparseFillEmptyRowsGrad computes the gradient of SparseFillEmptyRows.
 //
 //   - reverseIndexMap: int64
 //   - gradValues: T
@@ -393,7 +393,7 @@ func SparseFillEmptyRowsGrad(s *Scope, reverseIndexMap, gradValues Output) (dVal
 	return added.Output(0), added.Output(1)
 }
 
-// SparseReduceMax gives the greatest values along axes of a sparse tensor, as a dense one.
+// SparseReduceMax returns the largest values along axes of a sparse tensor, as a dense one.
 //
 //   - inputIndices: int64
 //   - inputValues: T
@@ -406,7 +406,7 @@ func SparseReduceMax(s *Scope, inputIndices, inputValues, inputShape, reductionA
 	return s.add("SparseReduceMax", nil, attrs, inputIndices, inputValues, inputShape, reductionAxes).argument(0)
 }
 
-// SparseReduceMaxSparse gives the greatest values along axes of a sparse tensor.
+// SparseReduceMaxSparse returns the largest values along axes of a sparse tensor, as a sparse one.
 //
 //   - inputIndices: int64
 //   - inputValues: T
@@ -422,7 +422,7 @@ func SparseReduceMaxSparse(s *Scope, inputIndices, inputValues, inputShape, redu
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// SparseReduceSum sums along axes of a sparse tensor, as a dense one.
+// SparseReduceSum returns the sums along axes of a sparse tensor, as a dense one.
 //
 //   - inputIndices: int64
 //   - inputValues: T
@@ -435,7 +435,7 @@ func SparseReduceSum(s *Scope, inputIndices, inputValues, inputShape, reductionA
 	return s.add("SparseReduceSum", nil, attrs, inputIndices, inputValues, inputShape, reductionAxes).argument(0)
 }
 
-// SparseReduceSumSparse sums along axes of a sparse tensor.
+// SparseReduceSumSparse returns the sums along axes of a sparse tensor, as a sparse one.
 //
 //   - inputIndices: int64
 //   - inputValues: T
@@ -463,7 +463,7 @@ func SparseReorder(s *Scope, inputIndices, inputValues, inputShape Output) (outp
 	return added.Output(0), added.Output(1)
 }
 
-// SparseReshape gives a sparse tensor another shape.
+// SparseReshape reshapes a sparse tensor.
 //
 //   - inputIndices: int64
 //   - inputShape: int64
@@ -475,7 +475,7 @@ func SparseReshape(s *Scope, inputIndices, inputShape, newShape Output) (outputI
 	return added.Output(0), added.Output(1)
 }
 
-// SparseSlice gives a part of a sparse tensor.
+// SparseSlice returns a part of a sparse tensor.
 //
 //   - indices: int64
 //   - values: T
@@ -490,7 +490,7 @@ func SparseSlice(s *Scope, indices, values, shape, start, size Output) (outputIn
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// SparseSliceGrad gives the gradient of SparseSlice.
+// SparseSliceGrad computes the gradient of SparseSlice.
 //
 //   - backpropValGrad: T
 //   - inputIndices: int64
@@ -502,7 +502,7 @@ func SparseSliceGrad(s *Scope, backpropValGrad, inputIndices, inputStart, output
 	return s.add("SparseSliceGrad", nil, nil, backpropValGrad, inputIndices, inputStart, outputIndices).argument(0)
 }
 
-// SparseSoftmax gives the softmax of the values in each row of a sparse tensor.
+// SparseSoftmax returns the softmax of the values in each row of a sparse tensor.
 //
 //   - spIndices: int64
 //   - spValues: T
@@ -513,7 +513,7 @@ func SparseSoftmax(s *Scope, spIndices, spValues, spShape Output) (output Output
 	return s.add("SparseSoftmax", nil, nil, spIndices, spValues, spShape).argument(0)
 }
 
-// SparseSparseMaximum gives the greater values of two sparse tensors.
+// SparseSparseMaximum returns the larger values of two sparse tensors.
 //
 //   - aIndices: int64
 //   - aValues: T
@@ -529,7 +529,7 @@ func SparseSparseMaximum(s *Scope, aIndices, aValues, aShape, bIndices, bValues,
 	return added.Output(0), added.Output(1)
 }
 
-// SparseSparseMinimum gives the lesser values of two sparse tensors.
+// SparseSparseMinimum returns the smaller values of two sparse tensors.
 //
 //   - aIndices: int64
 //   - aValues: T
@@ -545,7 +545,7 @@ func SparseSparseMinimum(s *Scope, aIndices, aValues, aShape, bIndices, bValues,
 	return added.Output(0), added.Output(1)
 }
 
-// SparseSplit cuts a sparse tensor into equal parts.
+// SparseSplit splits a sparse tensor into equal parts.
 //
 //   - splitDim: int64
 //   - indices: int64
@@ -573,7 +573,7 @@ func SparseTensorDenseAdd(s *Scope, aIndices, aValues, aShape, b Output) (output
 	return s.add("SparseTensorDenseAdd", nil, nil, aIndices, aValues, aShape, b).argument(0)
 }
 
-// SparseTensorDenseMatMul multiplies a sparse and a dense matrix.
+// SparseTensorDenseMatMul multiplies a sparse matrix by a dense one.
 //
 //   - aIndices: Tindices
 //   - aValues: T
@@ -587,7 +587,7 @@ func SparseTensorDenseMatMul(s *Scope, aIndices, aValues, aShape, b Output, attr
 	return s.add("SparseTensorDenseMatMul", nil, attrs, aIndices, aValues, aShape, b).argument(0)
 }
 
-// SparseToDense makes a dense tensor with values at indices.
+// SparseToDense returns a dense tensor with values at the given indices.
 //
 //   - sparseIndices: Tindices
 //   - outputShape: Tindices
@@ -600,7 +600,7 @@ func SparseToDense(s *Scope, sparseIndices, outputShape, sparseValues, defaultVa
 	return s.add("SparseToDense", nil, attrs, sparseIndices, outputShape, sparseValues, defaultValue).argument(0)
 }
 
-// SparseToSparseSetOperation gives the difference, intersection or union of the sets of sparse tensors.
+// SparseToSparseSetOperation computes the difference, intersection or union of the sets of sparse tensors.
 //
 //   - set1Indices: int64
 //   - set1Values: T
@@ -619,7 +619,7 @@ func SparseToSparseSetOperation(s *Scope, set1Indices, set1Values, set1Shape, se
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// TakeManySparseFromTensorsMap gives sparse tensors by their handles as a batch.
+// TakeManySparseFromTensorsMap removes stored sparse tensors by their handles and returns them as a batch.
 //
 //   - sparseHandles: int64
 //   - dtype: type

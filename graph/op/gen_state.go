@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Assign sets a variable that a reference names.
+// Assign assigns a value to a reference variable.
 //
 //   - ref: a reference to a variable of type T
 //   - value: T
@@ -19,7 +19,7 @@ func Assign(s *Scope, ref, value Output, attrs ...attr.Attr) (outputRef Output) 
 	return s.add("Assign", nil, attrs, ref, value).argument(0)
 }
 
-// AssignAdd adds to a variable that a reference names.
+// AssignAdd adds a value to a reference variable.
 //
 //   - ref: a reference to a variable of type T
 //   - value: T
@@ -30,7 +30,7 @@ func AssignAdd(s *Scope, ref, value Output, attrs ...attr.Attr) (outputRef Outpu
 	return s.add("AssignAdd", nil, attrs, ref, value).argument(0)
 }
 
-// AssignAddVariableOp adds to a variable.
+// AssignAddVariableOp adds a value to a variable.
 //
 //   - resource: resource
 //   - value: dtype
@@ -38,7 +38,7 @@ func AssignAddVariableOp(s *Scope, resource, value Output) *Operation {
 	return s.add("AssignAddVariableOp", nil, nil, resource, value)
 }
 
-// AssignSub subtracts from a variable that a reference names.
+// AssignSub subtracts a value from a reference variable.
 //
 //   - ref: a reference to a variable of type T
 //   - value: T
@@ -49,7 +49,7 @@ func AssignSub(s *Scope, ref, value Output, attrs ...attr.Attr) (outputRef Outpu
 	return s.add("AssignSub", nil, attrs, ref, value).argument(0)
 }
 
-// AssignSubVariableOp subtracts from a variable.
+// AssignSubVariableOp subtracts a value from a variable.
 //
 //   - resource: resource
 //   - value: dtype
@@ -57,7 +57,7 @@ func AssignSubVariableOp(s *Scope, resource, value Output) *Operation {
 	return s.add("AssignSubVariableOp", nil, nil, resource, value)
 }
 
-// AssignVariableOp sets a variable.
+// AssignVariableOp assigns a value to a variable.
 //
 //   - resource: resource
 //   - value: dtype
@@ -66,14 +66,14 @@ func AssignVariableOp(s *Scope, resource, value Output, attrs ...attr.Attr) *Ope
 	return s.add("AssignVariableOp", nil, attrs, resource, value)
 }
 
-// ConsumeMutexLock holds a lock until here.
+// ConsumeMutexLock ends the critical section that a lock protects.
 //
 //   - mutexLock: variant
 func ConsumeMutexLock(s *Scope, mutexLock Output) *Operation {
 	return s.add("ConsumeMutexLock", nil, nil, mutexLock)
 }
 
-// CountUpTo counts a variable that a reference names up to a limit.
+// CountUpTo increments a reference variable up to a limit and returns its previous value.
 //
 //   - ref: a reference to a variable of type T
 //   - limit: int
@@ -91,7 +91,7 @@ func DestroyResourceOp(s *Scope, resource Output, attrs ...attr.Attr) *Operation
 	return s.add("DestroyResourceOp", nil, attrs, resource)
 }
 
-// DestroyTemporaryVariable deletes a step's variable, and gives its last value.
+// DestroyTemporaryVariable deletes a temporary variable and returns its final value.
 //
 //   - ref: a reference to a variable of type T
 //   - varName: string
@@ -100,14 +100,14 @@ func DestroyTemporaryVariable(s *Scope, ref Output, varName string) (value Outpu
 	return s.add("DestroyTemporaryVariable", need{"var_name": varName}, nil, ref).argument(0)
 }
 
-// DisableCopyOnRead takes back that a variable is copied when it is read.
+// DisableCopyOnRead turns off copies of a variable on reads; here, reads never copy.
 //
 //   - resource: resource
 func DisableCopyOnRead(s *Scope, resource Output) *Operation {
 	return s.add("DisableCopyOnRead", nil, nil, resource)
 }
 
-// IsVariableInitialized tells whether a variable that a reference names has a value.
+// IsVariableInitialized reports whether a reference variable has a value.
 //
 //   - ref: a reference to a variable of type dtype
 //   - returns isInitialized: bool
@@ -115,7 +115,7 @@ func IsVariableInitialized(s *Scope, ref Output) (isInitialized Output) {
 	return s.add("IsVariableInitialized", nil, nil, ref).argument(0)
 }
 
-// MutexLock takes a lock, and waits for it.
+// MutexLock acquires a mutex, waiting for it if necessary.
 //
 //   - mutex: resource
 //   - returns mutexLock: variant
@@ -123,7 +123,7 @@ func MutexLock(s *Scope, mutex Output) (mutexLock Output) {
 	return s.add("MutexLock", nil, nil, mutex).argument(0)
 }
 
-// MutexV2 makes a lock.
+// MutexV2 creates a mutex.
 //
 //   - returns resource: resource
 //   - attr.Container: string; default ""
@@ -132,7 +132,7 @@ func MutexV2(s *Scope, attrs ...attr.Attr) (resource Output) {
 	return s.add("MutexV2", nil, attrs).argument(0)
 }
 
-// ReadVariableOp gives a variable's value.
+// ReadVariableOp returns a variable's value.
 //
 //   - resource: resource
 //   - dtype: type
@@ -141,7 +141,7 @@ func ReadVariableOp(s *Scope, resource Output, dtype tensor.DType) (value Output
 	return s.add("ReadVariableOp", need{"dtype": dtype}, nil, resource).argument(0)
 }
 
-// ResourceCountUpTo counts a variable up to a limit.
+// ResourceCountUpTo increments a variable up to a limit and returns its previous value.
 //
 //   - resource: resource
 //   - limit: int
@@ -151,7 +151,7 @@ func ResourceCountUpTo(s *Scope, resource Output, limit int64, t tensor.DType) (
 	return s.add("ResourceCountUpTo", need{"limit": limit, "T": t}, nil, resource).argument(0)
 }
 
-// ResourceGather gives rows of a variable.
+// ResourceGather returns the rows of a variable at the given indices.
 //
 //   - resource: resource
 //   - indices: Tindices
@@ -164,7 +164,7 @@ func ResourceGather(s *Scope, resource, indices Output, dtype tensor.DType, attr
 	return s.add("ResourceGather", need{"dtype": dtype}, attrs, resource, indices).argument(0)
 }
 
-// ResourceGatherNd gives elements or slices of a variable.
+// ResourceGatherNd returns the elements or slices of a variable at the given indices.
 //
 //   - resource: resource
 //   - indices: Tindices
@@ -197,7 +197,7 @@ func ResourceScatterDiv(s *Scope, resource, indices, updates Output) *Operation 
 	return s.add("ResourceScatterDiv", nil, nil, resource, indices, updates)
 }
 
-// ResourceScatterMax takes the maximum with updates of rows of a variable.
+// ResourceScatterMax sets rows of a variable to their maximum with updates.
 //
 //   - resource: resource
 //   - indices: Tindices
@@ -208,7 +208,7 @@ func ResourceScatterMax(s *Scope, resource, indices, updates Output) *Operation 
 	return s.add("ResourceScatterMax", nil, nil, resource, indices, updates)
 }
 
-// ResourceScatterMin takes the minimum with updates of rows of a variable.
+// ResourceScatterMin sets rows of a variable to their minimum with updates.
 //
 //   - resource: resource
 //   - indices: Tindices
@@ -242,7 +242,7 @@ func ResourceScatterNdAdd(s *Scope, ref, indices, updates Output, attrs ...attr.
 	return s.add("ResourceScatterNdAdd", nil, attrs, ref, indices, updates)
 }
 
-// ResourceScatterNdMax takes the maximum with updates of elements or slices of a variable.
+// ResourceScatterNdMax sets elements or slices of a variable to their maximum with updates.
 //
 //   - ref: resource
 //   - indices: Tindices
@@ -254,7 +254,7 @@ func ResourceScatterNdMax(s *Scope, ref, indices, updates Output, attrs ...attr.
 	return s.add("ResourceScatterNdMax", nil, attrs, ref, indices, updates)
 }
 
-// ResourceScatterNdMin takes the minimum with updates of elements or slices of a variable.
+// ResourceScatterNdMin sets elements or slices of a variable to their minimum with updates.
 //
 //   - ref: resource
 //   - indices: Tindices
@@ -311,7 +311,7 @@ func ResourceScatterUpdate(s *Scope, resource, indices, updates Output) *Operati
 	return s.add("ResourceScatterUpdate", nil, nil, resource, indices, updates)
 }
 
-// ScatterAdd adds updates to rows of a variable, which is a reference.
+// ScatterAdd adds updates to rows of a reference variable.
 //
 //   - ref: a reference to a variable of type T
 //   - indices: Tindices
@@ -324,7 +324,7 @@ func ScatterAdd(s *Scope, ref, indices, updates Output, attrs ...attr.Attr) (out
 	return s.add("ScatterAdd", nil, attrs, ref, indices, updates).argument(0)
 }
 
-// ScatterDiv divides rows of a variable by updates, which is a reference.
+// ScatterDiv divides rows of a reference variable by updates.
 //
 //   - ref: a reference to a variable of type T
 //   - indices: Tindices
@@ -337,7 +337,7 @@ func ScatterDiv(s *Scope, ref, indices, updates Output, attrs ...attr.Attr) (out
 	return s.add("ScatterDiv", nil, attrs, ref, indices, updates).argument(0)
 }
 
-// ScatterMax takes the maximum with updates of rows of a variable, which is a reference.
+// ScatterMax sets rows of a reference variable to their maximum with updates.
 //
 //   - ref: a reference to a variable of type T
 //   - indices: Tindices
@@ -350,7 +350,7 @@ func ScatterMax(s *Scope, ref, indices, updates Output, attrs ...attr.Attr) (out
 	return s.add("ScatterMax", nil, attrs, ref, indices, updates).argument(0)
 }
 
-// ScatterMin takes the minimum with updates of rows of a variable, which is a reference.
+// ScatterMin sets rows of a reference variable to their minimum with updates.
 //
 //   - ref: a reference to a variable of type T
 //   - indices: Tindices
@@ -363,7 +363,7 @@ func ScatterMin(s *Scope, ref, indices, updates Output, attrs ...attr.Attr) (out
 	return s.add("ScatterMin", nil, attrs, ref, indices, updates).argument(0)
 }
 
-// ScatterMul multiplies rows of a variable by updates, which is a reference.
+// ScatterMul multiplies rows of a reference variable by updates.
 //
 //   - ref: a reference to a variable of type T
 //   - indices: Tindices
@@ -376,7 +376,7 @@ func ScatterMul(s *Scope, ref, indices, updates Output, attrs ...attr.Attr) (out
 	return s.add("ScatterMul", nil, attrs, ref, indices, updates).argument(0)
 }
 
-// ScatterNdAdd adds updates to elements or slices of a variable, which is a reference.
+// ScatterNdAdd adds updates to elements or slices of a reference variable.
 //
 //   - ref: a reference to a variable of type T
 //   - indices: Tindices
@@ -390,7 +390,7 @@ func ScatterNdAdd(s *Scope, ref, indices, updates Output, attrs ...attr.Attr) (o
 	return s.add("ScatterNdAdd", nil, attrs, ref, indices, updates).argument(0)
 }
 
-// ScatterNdMax takes the maximum with updates of elements or slices of a variable, which is a reference.
+// ScatterNdMax sets elements or slices of a reference variable to their maximum with updates.
 //
 //   - ref: a reference to a variable of type T
 //   - indices: Tindices
@@ -404,7 +404,7 @@ func ScatterNdMax(s *Scope, ref, indices, updates Output, attrs ...attr.Attr) (o
 	return s.add("ScatterNdMax", nil, attrs, ref, indices, updates).argument(0)
 }
 
-// ScatterNdMin takes the minimum with updates of elements or slices of a variable, which is a reference.
+// ScatterNdMin sets elements or slices of a reference variable to their minimum with updates.
 //
 //   - ref: a reference to a variable of type T
 //   - indices: Tindices
@@ -418,7 +418,7 @@ func ScatterNdMin(s *Scope, ref, indices, updates Output, attrs ...attr.Attr) (o
 	return s.add("ScatterNdMin", nil, attrs, ref, indices, updates).argument(0)
 }
 
-// ScatterNdSub subtracts updates from elements or slices of a variable, which is a reference.
+// ScatterNdSub subtracts updates from elements or slices of a reference variable.
 //
 //   - ref: a reference to a variable of type T
 //   - indices: Tindices
@@ -432,7 +432,7 @@ func ScatterNdSub(s *Scope, ref, indices, updates Output, attrs ...attr.Attr) (o
 	return s.add("ScatterNdSub", nil, attrs, ref, indices, updates).argument(0)
 }
 
-// ScatterNdUpdate sets elements or slices of a variable, which is a reference.
+// ScatterNdUpdate sets elements or slices of a reference variable.
 //
 //   - ref: a reference to a variable of type T
 //   - indices: Tindices
@@ -445,7 +445,7 @@ func ScatterNdUpdate(s *Scope, ref, indices, updates Output, attrs ...attr.Attr)
 	return s.add("ScatterNdUpdate", nil, attrs, ref, indices, updates).argument(0)
 }
 
-// ScatterSub subtracts updates from rows of a variable, which is a reference.
+// ScatterSub subtracts updates from rows of a reference variable.
 //
 //   - ref: a reference to a variable of type T
 //   - indices: Tindices
@@ -458,7 +458,7 @@ func ScatterSub(s *Scope, ref, indices, updates Output, attrs ...attr.Attr) (out
 	return s.add("ScatterSub", nil, attrs, ref, indices, updates).argument(0)
 }
 
-// ScatterUpdate sets rows of a variable, which is a reference.
+// ScatterUpdate sets rows of a reference variable.
 //
 //   - ref: a reference to a variable of type T
 //   - indices: Tindices
@@ -470,7 +470,7 @@ func ScatterUpdate(s *Scope, ref, indices, updates Output, attrs ...attr.Attr) (
 	return s.add("ScatterUpdate", nil, attrs, ref, indices, updates).argument(0)
 }
 
-// TemporaryVariable makes a variable for a step.
+// TemporaryVariable creates a variable that exists for one step.
 //
 //   - shape: shape
 //   - dtype: type
@@ -480,7 +480,7 @@ func TemporaryVariable(s *Scope, shape shape.Shape, dtype tensor.DType, attrs ..
 	return s.add("TemporaryVariable", need{"shape": shape, "dtype": dtype}, attrs).argument(0)
 }
 
-// VarHandleOp makes a variable's handle; see Variable.
+// VarHandleOp returns the handle of a variable; see Variable.
 //
 //   - dtype: type
 //   - shape: shape
@@ -488,12 +488,12 @@ func TemporaryVariable(s *Scope, shape shape.Shape, dtype tensor.DType, attrs ..
 //   - attr.Container: string; default ""
 //   - attr.SharedName: string; default ""
 //   - attr.DebugName: string; default ""
-//   - attr.AllowedDevices: a list of string; default empty
+//   - attr.AllowedDevices: a list of strings; default empty
 func VarHandleOp(s *Scope, dtype tensor.DType, shape shape.Shape, attrs ...attr.Attr) (resource Output) {
 	return s.add("VarHandleOp", need{"dtype": dtype, "shape": shape}, attrs).argument(0)
 }
 
-// VarIsInitializedOp tells whether a variable has a value.
+// VarIsInitializedOp reports whether a variable has a value.
 //
 //   - resource: resource
 //   - returns isInitialized: bool
@@ -501,7 +501,7 @@ func VarIsInitializedOp(s *Scope, resource Output) (isInitialized Output) {
 	return s.add("VarIsInitializedOp", nil, nil, resource).argument(0)
 }
 
-// VariableShape gives the shape of a variable's value.
+// VariableShape returns the shape of a variable.
 //
 //   - input: resource
 //   - returns output: out_type
@@ -510,7 +510,7 @@ func VariableShape(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("VariableShape", nil, attrs, input).argument(0)
 }
 
-// VariableV2 makes a variable and a reference to it; new graphs use Variable.
+// VariableV2 creates a variable and returns a reference to it; new graphs use Variable.
 //
 //   - shape: shape
 //   - dtype: type

@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-run/troupe/graph/op/attr"
 )
 
-// AsString writes numbers as strings.
+// AsString formats elements as strings.
 //
 //   - input: T
 //   - returns output: string
@@ -20,7 +20,7 @@ func AsString(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("AsString", nil, attrs, input).argument(0)
 }
 
-// DecodeBase64 reads strings that are written in base64.
+// DecodeBase64 decodes base64 strings.
 //
 //   - input: string
 //   - returns output: string
@@ -28,7 +28,7 @@ func DecodeBase64(s *Scope, input Output) (output Output) {
 	return s.add("DecodeBase64", nil, nil, input).argument(0)
 }
 
-// EncodeBase64 writes strings in base64, in characters that are safe in URLs.
+// EncodeBase64 encodes strings in URL-safe base64.
 //
 //   - input: string
 //   - returns output: string
@@ -37,7 +37,7 @@ func EncodeBase64(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("EncodeBase64", nil, attrs, input).argument(0)
 }
 
-// ReduceJoin joins strings along axes.
+// ReduceJoin joins strings along the given dimensions.
 //
 //   - inputs: string
 //   - reductionIndices: int32
@@ -48,7 +48,7 @@ func ReduceJoin(s *Scope, inputs, reductionIndices Output, attrs ...attr.Attr) (
 	return s.add("ReduceJoin", nil, attrs, inputs, reductionIndices).argument(0)
 }
 
-// RegexFullMatch tells which strings a regular expression matches from end to end.
+// RegexFullMatch reports whether each string matches a regular expression entirely.
 //
 //   - input: string
 //   - pattern: string
@@ -57,7 +57,7 @@ func RegexFullMatch(s *Scope, input, pattern Output) (output Output) {
 	return s.add("RegexFullMatch", nil, nil, input, pattern).argument(0)
 }
 
-// RegexReplace replaces what a regular expression matches.
+// RegexReplace replaces the matches of a regular expression.
 //
 //   - input: string
 //   - pattern: string
@@ -68,7 +68,7 @@ func RegexReplace(s *Scope, input, pattern, rewrite Output, attrs ...attr.Attr) 
 	return s.add("RegexReplace", nil, attrs, input, pattern, rewrite).argument(0)
 }
 
-// StaticRegexFullMatch tells which strings a regular expression matches from end to end.
+// StaticRegexFullMatch reports whether each string matches a regular expression entirely.
 //
 //   - input: string
 //   - pattern: string
@@ -77,7 +77,7 @@ func StaticRegexFullMatch(s *Scope, input Output, pattern string) (output Output
 	return s.add("StaticRegexFullMatch", need{"pattern": pattern}, nil, input).argument(0)
 }
 
-// StaticRegexReplace replaces what a regular expression matches.
+// StaticRegexReplace replaces the matches of a regular expression.
 //
 //   - input: string
 //   - pattern: string
@@ -88,9 +88,9 @@ func StaticRegexReplace(s *Scope, input Output, pattern, rewrite string, attrs .
 	return s.add("StaticRegexReplace", need{"pattern": pattern, "rewrite": rewrite}, attrs, input).argument(0)
 }
 
-// StringFormat puts tensors into a template.
+// StringFormat formats tensors with a template.
 //
-//   - inputs: tensors of the types T
+//   - inputs: tensors of types T
 //   - returns output: string
 //   - attr.Template: string; default "%s"
 //   - attr.Placeholder: string; default "%s"
@@ -108,7 +108,7 @@ func StringJoin(s *Scope, inputs []Output, attrs ...attr.Attr) (output Output) {
 	return s.add("StringJoin", nil, attrs, List(inputs)).argument(0)
 }
 
-// StringLength gives the lengths of strings.
+// StringLength returns the length of each string.
 //
 //   - input: string
 //   - returns output: int32
@@ -117,7 +117,7 @@ func StringLength(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("StringLength", nil, attrs, input).argument(0)
 }
 
-// StringLower gives strings in lower case.
+// StringLower converts strings to lower case.
 //
 //   - input: string
 //   - returns output: string
@@ -126,12 +126,12 @@ func StringLower(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("StringLower", nil, attrs, input).argument(0)
 }
 
-// StringNGrams gives runs of n strings of ragged rows.
+// StringNGrams returns the n-grams of ragged rows of strings.
 //
 //   - data: string
 //   - dataSplits: Tsplits
 //   - separator: string
-//   - ngramWidths: a list of int (at least 0)
+//   - ngramWidths: a list of ints
 //   - leftPad: string
 //   - rightPad: string
 //   - padWidth: int
@@ -144,7 +144,7 @@ func StringNGrams(s *Scope, data, dataSplits Output, separator string, ngramWidt
 	return added.Output(0), added.Output(1)
 }
 
-// StringSplit cuts strings at any of some bytes.
+// StringSplit splits strings at any of several delimiter bytes.
 //
 //   - input: string
 //   - delimiter: string
@@ -157,7 +157,7 @@ func StringSplit(s *Scope, input, delimiter Output, attrs ...attr.Attr) (indices
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// StringSplitV2 cuts strings at a separator.
+// StringSplitV2 splits strings at a separator.
 //
 //   - input: string
 //   - sep: string
@@ -170,7 +170,7 @@ func StringSplitV2(s *Scope, input, sep Output, attrs ...attr.Attr) (indices, va
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// StringStrip takes white space off both ends.
+// StringStrip removes leading and trailing white space.
 //
 //   - input: string
 //   - returns output: string
@@ -187,7 +187,7 @@ func StringToHashBucket(s *Scope, stringTensor Output, numBuckets int64) (output
 	return s.add("StringToHashBucket", need{"num_buckets": numBuckets}, nil, stringTensor).argument(0)
 }
 
-// StringToHashBucketFast hashes strings to numbers below a bound, with a fast hash.
+// StringToHashBucketFast hashes strings to numbers below a bound with a fast hash.
 //
 //   - input: string
 //   - numBuckets: int (at least 1)
@@ -196,17 +196,17 @@ func StringToHashBucketFast(s *Scope, input Output, numBuckets int64) (output Ou
 	return s.add("StringToHashBucketFast", need{"num_buckets": numBuckets}, nil, input).argument(0)
 }
 
-// StringToHashBucketStrong hashes strings to numbers below a bound, with a keyed hash.
+// StringToHashBucketStrong hashes strings to numbers below a bound with a keyed hash.
 //
 //   - input: string
 //   - numBuckets: int (at least 1)
-//   - key: a list of int
+//   - key: a list of ints
 //   - returns output: int64
 func StringToHashBucketStrong(s *Scope, input Output, numBuckets int64, key []int64) (output Output) {
 	return s.add("StringToHashBucketStrong", need{"num_buckets": numBuckets, "key": key}, nil, input).argument(0)
 }
 
-// StringUpper gives strings in upper case.
+// StringUpper converts strings to upper case.
 //
 //   - input: string
 //   - returns output: string
@@ -215,7 +215,7 @@ func StringUpper(s *Scope, input Output, attrs ...attr.Attr) (output Output) {
 	return s.add("StringUpper", nil, attrs, input).argument(0)
 }
 
-// Substr gives a part of each string.
+// Substr returns a part of each string.
 //
 //   - input: string
 //   - pos: T
@@ -227,7 +227,7 @@ func Substr(s *Scope, input, pos, lenIn Output, attrs ...attr.Attr) (output Outp
 	return s.add("Substr", nil, attrs, input, pos, lenIn).argument(0)
 }
 
-// UnicodeDecode gives the code points of strings.
+// UnicodeDecode returns the code points of each string.
 //
 //   - input: string
 //   - inputEncoding: string
@@ -242,7 +242,7 @@ func UnicodeDecode(s *Scope, input Output, inputEncoding string, attrs ...attr.A
 	return added.Output(0), added.Output(1)
 }
 
-// UnicodeDecodeWithOffsets gives the code points of strings, and where each begins.
+// UnicodeDecodeWithOffsets returns the code points of each string, and their offsets.
 //
 //   - input: string
 //   - inputEncoding: string
@@ -258,7 +258,7 @@ func UnicodeDecodeWithOffsets(s *Scope, input Output, inputEncoding string, attr
 	return added.Output(0), added.Output(1), added.Output(2)
 }
 
-// UnicodeEncode writes code points as strings.
+// UnicodeEncode encodes code points as strings.
 //
 //   - inputValues: int32
 //   - inputSplits: Tsplits
@@ -271,7 +271,7 @@ func UnicodeEncode(s *Scope, inputValues, inputSplits Output, outputEncoding str
 	return s.add("UnicodeEncode", need{"output_encoding": outputEncoding}, attrs, inputValues, inputSplits).argument(0)
 }
 
-// UnicodeScript gives the numbers of the scripts of code points.
+// UnicodeScript returns the script number of each code point.
 //
 //   - input: int32
 //   - returns output: int32
@@ -279,7 +279,7 @@ func UnicodeScript(s *Scope, input Output) (output Output) {
 	return s.add("UnicodeScript", nil, nil, input).argument(0)
 }
 
-// UnicodeTranscode writes strings in another encoding.
+// UnicodeTranscode converts strings to another encoding.
 //
 //   - input: string
 //   - inputEncoding: string
@@ -292,7 +292,7 @@ func UnicodeTranscode(s *Scope, input Output, inputEncoding, outputEncoding stri
 	return s.add("UnicodeTranscode", need{"input_encoding": inputEncoding, "output_encoding": outputEncoding}, attrs, input).argument(0)
 }
 
-// UnsortedSegmentJoin joins the strings of each segment, which need not be in order.
+// UnsortedSegmentJoin joins the strings of each segment; segment IDs need not be sorted.
 //
 //   - inputs: string
 //   - segmentIDs: Tindices

@@ -6,16 +6,16 @@ import (
 	"github.com/troupe-run/troupe/graph/op/attr"
 )
 
-// Assert fails with tensors where a condition is false.
+// Assert fails with the given tensors if a condition is false.
 //
 //   - condition: bool
-//   - data: tensors of the types T
+//   - data: tensors of types T
 //   - attr.Summarize: int; default 3
 func Assert(s *Scope, condition Output, data []Output, attrs ...attr.Attr) *Operation {
 	return s.add("Assert", nil, attrs, condition, List(data))
 }
 
-// AudioSummaryV2 makes a summary of sound.
+// AudioSummaryV2 creates a summary of audio.
 //
 //   - tag: string
 //   - tensor: float
@@ -26,14 +26,14 @@ func AudioSummaryV2(s *Scope, tag, tensor, sampleRate Output, attrs ...attr.Attr
 	return s.add("AudioSummaryV2", nil, attrs, tag, tensor, sampleRate).argument(0)
 }
 
-// CloseSummaryWriter closes a writer.
+// CloseSummaryWriter closes a summary writer.
 //
 //   - writer: resource
 func CloseSummaryWriter(s *Scope, writer Output) *Operation {
 	return s.add("CloseSummaryWriter", nil, nil, writer)
 }
 
-// CreateSummaryDbWriter opens a writer's database.
+// CreateSummaryDbWriter fails: databases are not supported; see CreateSummaryFileWriter.
 //
 //   - writer: resource
 //   - dbUri: string
@@ -44,7 +44,7 @@ func CreateSummaryDbWriter(s *Scope, writer, dbUri, experimentName, runName, use
 	return s.add("CreateSummaryDbWriter", nil, nil, writer, dbUri, experimentName, runName, userName)
 }
 
-// CreateSummaryFileWriter opens a writer's event file.
+// CreateSummaryFileWriter opens the event file of a summary writer.
 //
 //   - writer: resource
 //   - logdir: string
@@ -55,14 +55,14 @@ func CreateSummaryFileWriter(s *Scope, writer, logdir, maxQueue, flushMillis, fi
 	return s.add("CreateSummaryFileWriter", nil, nil, writer, logdir, maxQueue, flushMillis, filenameSuffix)
 }
 
-// FlushSummaryWriter writes what a writer has gathered.
+// FlushSummaryWriter flushes a summary writer.
 //
 //   - writer: resource
 func FlushSummaryWriter(s *Scope, writer Output) *Operation {
 	return s.add("FlushSummaryWriter", nil, nil, writer)
 }
 
-// HistogramSummary makes a summary of a tensor's distribution.
+// HistogramSummary creates a summary of a tensor's distribution.
 //
 //   - tag: string
 //   - values: T
@@ -72,7 +72,7 @@ func HistogramSummary(s *Scope, tag, values Output) (summary Output) {
 	return s.add("HistogramSummary", nil, nil, tag, values).argument(0)
 }
 
-// ImageSummary makes a summary of images.
+// ImageSummary creates a summary of images.
 //
 //   - tag: string
 //   - tensor: T
@@ -92,7 +92,7 @@ func ImportEvent(s *Scope, writer, event Output) *Operation {
 	return s.add("ImportEvent", nil, nil, writer, event)
 }
 
-// MergeSummary joins summaries.
+// MergeSummary merges summaries.
 //
 //   - inputs: tensors of type string
 //   - returns summary: string
@@ -100,10 +100,10 @@ func MergeSummary(s *Scope, inputs []Output) (summary Output) {
 	return s.add("MergeSummary", nil, nil, List(inputs)).argument(0)
 }
 
-// Print passes a tensor on, and logs tensors.
+// Print forwards a tensor and logs the given tensors.
 //
 //   - input: T
-//   - data: tensors of the types U
+//   - data: tensors of types U
 //   - returns output: T
 //   - attr.Message: string; default ""
 //   - attr.FirstN: int; default -1
@@ -121,7 +121,7 @@ func PrintV2(s *Scope, input Output, attrs ...attr.Attr) *Operation {
 	return s.add("PrintV2", nil, attrs, input)
 }
 
-// ScalarSummary makes a summary of scalars.
+// ScalarSummary creates a summary of scalars.
 //
 //   - tags: string
 //   - values: T
@@ -131,7 +131,7 @@ func ScalarSummary(s *Scope, tags, values Output) (summary Output) {
 	return s.add("ScalarSummary", nil, nil, tags, values).argument(0)
 }
 
-// SummaryWriter makes a writer of event files.
+// SummaryWriter creates a writer of event files.
 //
 //   - returns writer: resource
 //   - attr.SharedName: string; default ""
@@ -140,18 +140,18 @@ func SummaryWriter(s *Scope, attrs ...attr.Attr) (writer Output) {
 	return s.add("SummaryWriter", nil, attrs).argument(0)
 }
 
-// TensorSummary makes a summary of a tensor.
+// TensorSummary creates a summary of a tensor.
 //
 //   - tensor: T
 //   - returns summary: string
 //   - attr.Description: string; default ""
-//   - attr.Labels: a list of string; default empty
+//   - attr.Labels: a list of strings; default empty
 //   - attr.DisplayName: string; default ""
 func TensorSummary(s *Scope, tensor Output, attrs ...attr.Attr) (summary Output) {
 	return s.add("TensorSummary", nil, attrs, tensor).argument(0)
 }
 
-// TensorSummaryV2 makes a summary of a tensor with metadata.
+// TensorSummaryV2 creates a summary of a tensor with metadata.
 //
 //   - tag: string
 //   - tensor: T
@@ -161,14 +161,14 @@ func TensorSummaryV2(s *Scope, tag, tensor, serializedSummaryMetadata Output) (s
 	return s.add("TensorSummaryV2", nil, nil, tag, tensor, serializedSummaryMetadata).argument(0)
 }
 
-// Timestamp gives the seconds since 1970.
+// Timestamp returns the current Unix time in seconds.
 //
 //   - returns ts: double
 func Timestamp(s *Scope) (ts Output) {
 	return s.add("Timestamp", nil, nil).argument(0)
 }
 
-// WriteAudioSummary writes a summary of sound.
+// WriteAudioSummary writes a summary of audio.
 //
 //   - writer: resource
 //   - step: int64

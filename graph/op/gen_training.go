@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-run/troupe/graph/op/attr"
 )
 
-// ApplyAdaMax updates a variable by AdaMax, the variable being a reference.
+// ApplyAdaMax updates a reference variable using AdaMax.
 //
 //   - variable: a reference to a variable of type T
 //   - m: a reference to a variable of type T
@@ -24,7 +24,7 @@ func ApplyAdaMax(s *Scope, variable, m, v, beta1Power, lr, beta1, beta2, epsilon
 	return s.add("ApplyAdaMax", nil, attrs, variable, m, v, beta1Power, lr, beta1, beta2, epsilon, grad).argument(0)
 }
 
-// ApplyAdadelta updates a variable by Adadelta, the variable being a reference.
+// ApplyAdadelta updates a reference variable using Adadelta.
 //
 //   - variable: a reference to a variable of type T
 //   - accum: a reference to a variable of type T
@@ -40,7 +40,7 @@ func ApplyAdadelta(s *Scope, variable, accum, accumUpdate, lr, rho, epsilon, gra
 	return s.add("ApplyAdadelta", nil, attrs, variable, accum, accumUpdate, lr, rho, epsilon, grad).argument(0)
 }
 
-// ApplyAdagrad updates a variable by Adagrad, the variable being a reference.
+// ApplyAdagrad updates a reference variable using Adagrad.
 //
 //   - variable: a reference to a variable of type T
 //   - accum: a reference to a variable of type T
@@ -54,7 +54,7 @@ func ApplyAdagrad(s *Scope, variable, accum, lr, grad Output, attrs ...attr.Attr
 	return s.add("ApplyAdagrad", nil, attrs, variable, accum, lr, grad).argument(0)
 }
 
-// ApplyAdagradDA updates a variable by Adagrad with dual averaging, the variable being a reference.
+// ApplyAdagradDA updates a reference variable using Adagrad with dual averaging.
 //
 //   - variable: a reference to a variable of type T
 //   - gradientAccumulator: a reference to a variable of type T
@@ -71,7 +71,7 @@ func ApplyAdagradDA(s *Scope, variable, gradientAccumulator, gradientSquaredAccu
 	return s.add("ApplyAdagradDA", nil, attrs, variable, gradientAccumulator, gradientSquaredAccumulator, grad, lr, l1, l2, globalStep).argument(0)
 }
 
-// ApplyAdagradV2 updates a variable by Adagrad with epsilon, the variable being a reference.
+// ApplyAdagradV2 updates a reference variable using Adagrad with epsilon.
 //
 //   - variable: a reference to a variable of type T
 //   - accum: a reference to a variable of type T
@@ -86,7 +86,7 @@ func ApplyAdagradV2(s *Scope, variable, accum, lr, epsilon, grad Output, attrs .
 	return s.add("ApplyAdagradV2", nil, attrs, variable, accum, lr, epsilon, grad).argument(0)
 }
 
-// ApplyAdam updates a variable by Adam, the variable being a reference.
+// ApplyAdam updates a reference variable using Adam.
 //
 //   - variable: a reference to a variable of type T
 //   - m: a reference to a variable of type T
@@ -106,7 +106,7 @@ func ApplyAdam(s *Scope, variable, m, v, beta1Power, beta2Power, lr, beta1, beta
 	return s.add("ApplyAdam", nil, attrs, variable, m, v, beta1Power, beta2Power, lr, beta1, beta2, epsilon, grad).argument(0)
 }
 
-// ApplyAddSign updates a variable by AddSign, the variable being a reference.
+// ApplyAddSign updates a reference variable using AddSign.
 //
 //   - variable: a reference to a variable of type T
 //   - m: a reference to a variable of type T
@@ -122,7 +122,7 @@ func ApplyAddSign(s *Scope, variable, m, lr, alpha, signDecay, beta, grad Output
 	return s.add("ApplyAddSign", nil, attrs, variable, m, lr, alpha, signDecay, beta, grad).argument(0)
 }
 
-// ApplyCenteredRMSProp updates a variable by RMSProp, centered, the variable being a reference.
+// ApplyCenteredRMSProp updates a reference variable using centered RMSProp.
 //
 //   - variable: a reference to a variable of type T
 //   - mg: a reference to a variable of type T
@@ -140,7 +140,7 @@ func ApplyCenteredRMSProp(s *Scope, variable, mg, ms, mom, lr, rho, momentum, ep
 	return s.add("ApplyCenteredRMSProp", nil, attrs, variable, mg, ms, mom, lr, rho, momentum, epsilon, grad).argument(0)
 }
 
-// ApplyFtrl updates a variable by FTRL-proximal, the variable being a reference.
+// ApplyFtrl updates a reference variable using FTRL-proximal.
 //
 //   - variable: a reference to a variable of type T
 //   - accum: a reference to a variable of type T
@@ -158,7 +158,7 @@ func ApplyFtrl(s *Scope, variable, accum, linear, grad, lr, l1, l2, lrPower Outp
 	return s.add("ApplyFtrl", nil, attrs, variable, accum, linear, grad, lr, l1, l2, lrPower).argument(0)
 }
 
-// ApplyFtrlV2 updates a variable by FTRL-proximal with shrinkage, the variable being a reference.
+// ApplyFtrlV2 updates a reference variable using FTRL-proximal with shrinkage.
 //
 //   - variable: a reference to a variable of type T
 //   - accum: a reference to a variable of type T
@@ -177,7 +177,7 @@ func ApplyFtrlV2(s *Scope, variable, accum, linear, grad, lr, l1, l2, l2Shrinkag
 	return s.add("ApplyFtrlV2", nil, attrs, variable, accum, linear, grad, lr, l1, l2, l2Shrinkage, lrPower).argument(0)
 }
 
-// ApplyGradientDescent updates a variable by gradient descent, the variable being a reference.
+// ApplyGradientDescent updates a reference variable using gradient descent.
 //
 //   - variable: a reference to a variable of type T
 //   - alpha: T
@@ -189,7 +189,7 @@ func ApplyGradientDescent(s *Scope, variable, alpha, delta Output, attrs ...attr
 	return s.add("ApplyGradientDescent", nil, attrs, variable, alpha, delta).argument(0)
 }
 
-// ApplyMomentum updates a variable by momentum, the variable being a reference.
+// ApplyMomentum updates a reference variable using momentum.
 //
 //   - variable: a reference to a variable of type T
 //   - accum: a reference to a variable of type T
@@ -204,7 +204,7 @@ func ApplyMomentum(s *Scope, variable, accum, lr, grad, momentum Output, attrs .
 	return s.add("ApplyMomentum", nil, attrs, variable, accum, lr, grad, momentum).argument(0)
 }
 
-// ApplyPowerSign updates a variable by PowerSign, the variable being a reference.
+// ApplyPowerSign updates a reference variable using PowerSign.
 //
 //   - variable: a reference to a variable of type T
 //   - m: a reference to a variable of type T
@@ -220,7 +220,7 @@ func ApplyPowerSign(s *Scope, variable, m, lr, logbase, signDecay, beta, grad Ou
 	return s.add("ApplyPowerSign", nil, attrs, variable, m, lr, logbase, signDecay, beta, grad).argument(0)
 }
 
-// ApplyProximalAdagrad updates a variable by proximal Adagrad, the variable being a reference.
+// ApplyProximalAdagrad updates a reference variable using proximal Adagrad.
 //
 //   - variable: a reference to a variable of type T
 //   - accum: a reference to a variable of type T
@@ -235,7 +235,7 @@ func ApplyProximalAdagrad(s *Scope, variable, accum, lr, l1, l2, grad Output, at
 	return s.add("ApplyProximalAdagrad", nil, attrs, variable, accum, lr, l1, l2, grad).argument(0)
 }
 
-// ApplyProximalGradientDescent updates a variable by proximal gradient descent, the variable being a reference.
+// ApplyProximalGradientDescent updates a reference variable using proximal gradient descent.
 //
 //   - variable: a reference to a variable of type T
 //   - alpha: T
@@ -249,7 +249,7 @@ func ApplyProximalGradientDescent(s *Scope, variable, alpha, l1, l2, delta Outpu
 	return s.add("ApplyProximalGradientDescent", nil, attrs, variable, alpha, l1, l2, delta).argument(0)
 }
 
-// ApplyRMSProp updates a variable by RMSProp, the variable being a reference.
+// ApplyRMSProp updates a reference variable using RMSProp.
 //
 //   - variable: a reference to a variable of type T
 //   - ms: a reference to a variable of type T
@@ -266,7 +266,7 @@ func ApplyRMSProp(s *Scope, variable, ms, mom, lr, rho, momentum, epsilon, grad 
 	return s.add("ApplyRMSProp", nil, attrs, variable, ms, mom, lr, rho, momentum, epsilon, grad).argument(0)
 }
 
-// ResourceApplyAdaMax updates a variable by AdaMax.
+// ResourceApplyAdaMax updates a variable using AdaMax.
 //
 //   - variable: resource
 //   - m: resource
@@ -283,7 +283,7 @@ func ResourceApplyAdaMax(s *Scope, variable, m, v, beta1Power, lr, beta1, beta2,
 	return s.add("ResourceApplyAdaMax", nil, attrs, variable, m, v, beta1Power, lr, beta1, beta2, epsilon, grad)
 }
 
-// ResourceApplyAdadelta updates a variable by Adadelta.
+// ResourceApplyAdadelta updates a variable using Adadelta.
 //
 //   - variable: resource
 //   - accum: resource
@@ -298,7 +298,7 @@ func ResourceApplyAdadelta(s *Scope, variable, accum, accumUpdate, lr, rho, epsi
 	return s.add("ResourceApplyAdadelta", nil, attrs, variable, accum, accumUpdate, lr, rho, epsilon, grad)
 }
 
-// ResourceApplyAdagrad updates a variable by Adagrad.
+// ResourceApplyAdagrad updates a variable using Adagrad.
 //
 //   - variable: resource
 //   - accum: resource
@@ -311,7 +311,7 @@ func ResourceApplyAdagrad(s *Scope, variable, accum, lr, grad Output, attrs ...a
 	return s.add("ResourceApplyAdagrad", nil, attrs, variable, accum, lr, grad)
 }
 
-// ResourceApplyAdagradDA updates a variable by Adagrad with dual averaging.
+// ResourceApplyAdagradDA updates a variable using Adagrad with dual averaging.
 //
 //   - variable: resource
 //   - gradientAccumulator: resource
@@ -327,7 +327,7 @@ func ResourceApplyAdagradDA(s *Scope, variable, gradientAccumulator, gradientSqu
 	return s.add("ResourceApplyAdagradDA", nil, attrs, variable, gradientAccumulator, gradientSquaredAccumulator, grad, lr, l1, l2, globalStep)
 }
 
-// ResourceApplyAdagradV2 updates a variable by Adagrad with epsilon.
+// ResourceApplyAdagradV2 updates a variable using Adagrad with epsilon.
 //
 //   - variable: resource
 //   - accum: resource
@@ -341,7 +341,7 @@ func ResourceApplyAdagradV2(s *Scope, variable, accum, lr, epsilon, grad Output,
 	return s.add("ResourceApplyAdagradV2", nil, attrs, variable, accum, lr, epsilon, grad)
 }
 
-// ResourceApplyAdam updates a variable by Adam.
+// ResourceApplyAdam updates a variable using Adam.
 //
 //   - variable: resource
 //   - m: resource
@@ -360,7 +360,7 @@ func ResourceApplyAdam(s *Scope, variable, m, v, beta1Power, beta2Power, lr, bet
 	return s.add("ResourceApplyAdam", nil, attrs, variable, m, v, beta1Power, beta2Power, lr, beta1, beta2, epsilon, grad)
 }
 
-// ResourceApplyAdamWithAmsgrad updates a variable by Adam with AMSGrad.
+// ResourceApplyAdamWithAmsgrad updates a variable using Adam with AMSGrad.
 //
 //   - variable: resource
 //   - m: resource
@@ -379,7 +379,7 @@ func ResourceApplyAdamWithAmsgrad(s *Scope, variable, m, v, vhat, beta1Power, be
 	return s.add("ResourceApplyAdamWithAmsgrad", nil, attrs, variable, m, v, vhat, beta1Power, beta2Power, lr, beta1, beta2, epsilon, grad)
 }
 
-// ResourceApplyAddSign updates a variable by AddSign.
+// ResourceApplyAddSign updates a variable using AddSign.
 //
 //   - variable: resource
 //   - m: resource
@@ -394,7 +394,7 @@ func ResourceApplyAddSign(s *Scope, variable, m, lr, alpha, signDecay, beta, gra
 	return s.add("ResourceApplyAddSign", nil, attrs, variable, m, lr, alpha, signDecay, beta, grad)
 }
 
-// ResourceApplyCenteredRMSProp updates a variable by RMSProp, centered.
+// ResourceApplyCenteredRMSProp updates a variable using centered RMSProp.
 //
 //   - variable: resource
 //   - mg: resource
@@ -411,7 +411,7 @@ func ResourceApplyCenteredRMSProp(s *Scope, variable, mg, ms, mom, lr, rho, mome
 	return s.add("ResourceApplyCenteredRMSProp", nil, attrs, variable, mg, ms, mom, lr, rho, momentum, epsilon, grad)
 }
 
-// ResourceApplyFtrl updates a variable by FTRL-proximal.
+// ResourceApplyFtrl updates a variable using FTRL-proximal.
 //
 //   - variable: resource
 //   - accum: resource
@@ -428,7 +428,7 @@ func ResourceApplyFtrl(s *Scope, variable, accum, linear, grad, lr, l1, l2, lrPo
 	return s.add("ResourceApplyFtrl", nil, attrs, variable, accum, linear, grad, lr, l1, l2, lrPower)
 }
 
-// ResourceApplyFtrlV2 updates a variable by FTRL-proximal with shrinkage.
+// ResourceApplyFtrlV2 updates a variable using FTRL-proximal with shrinkage.
 //
 //   - variable: resource
 //   - accum: resource
@@ -446,7 +446,7 @@ func ResourceApplyFtrlV2(s *Scope, variable, accum, linear, grad, lr, l1, l2, l2
 	return s.add("ResourceApplyFtrlV2", nil, attrs, variable, accum, linear, grad, lr, l1, l2, l2Shrinkage, lrPower)
 }
 
-// ResourceApplyGradientDescent updates a variable by gradient descent.
+// ResourceApplyGradientDescent updates a variable using gradient descent.
 //
 //   - variable: resource
 //   - alpha: T
@@ -457,7 +457,7 @@ func ResourceApplyGradientDescent(s *Scope, variable, alpha, delta Output, attrs
 	return s.add("ResourceApplyGradientDescent", nil, attrs, variable, alpha, delta)
 }
 
-// ResourceApplyKerasMomentum updates a variable by momentum, the rate taken into it.
+// ResourceApplyKerasMomentum updates a variable using momentum that includes the learning rate.
 //
 //   - variable: resource
 //   - accum: resource
@@ -471,7 +471,7 @@ func ResourceApplyKerasMomentum(s *Scope, variable, accum, lr, grad, momentum Ou
 	return s.add("ResourceApplyKerasMomentum", nil, attrs, variable, accum, lr, grad, momentum)
 }
 
-// ResourceApplyMomentum updates a variable by momentum.
+// ResourceApplyMomentum updates a variable using momentum.
 //
 //   - variable: resource
 //   - accum: resource
@@ -485,7 +485,7 @@ func ResourceApplyMomentum(s *Scope, variable, accum, lr, grad, momentum Output,
 	return s.add("ResourceApplyMomentum", nil, attrs, variable, accum, lr, grad, momentum)
 }
 
-// ResourceApplyPowerSign updates a variable by PowerSign.
+// ResourceApplyPowerSign updates a variable using PowerSign.
 //
 //   - variable: resource
 //   - m: resource
@@ -500,7 +500,7 @@ func ResourceApplyPowerSign(s *Scope, variable, m, lr, logbase, signDecay, beta,
 	return s.add("ResourceApplyPowerSign", nil, attrs, variable, m, lr, logbase, signDecay, beta, grad)
 }
 
-// ResourceApplyProximalAdagrad updates a variable by proximal Adagrad.
+// ResourceApplyProximalAdagrad updates a variable using proximal Adagrad.
 //
 //   - variable: resource
 //   - accum: resource
@@ -514,7 +514,7 @@ func ResourceApplyProximalAdagrad(s *Scope, variable, accum, lr, l1, l2, grad Ou
 	return s.add("ResourceApplyProximalAdagrad", nil, attrs, variable, accum, lr, l1, l2, grad)
 }
 
-// ResourceApplyProximalGradientDescent updates a variable by proximal gradient descent.
+// ResourceApplyProximalGradientDescent updates a variable using proximal gradient descent.
 //
 //   - variable: resource
 //   - alpha: T
@@ -527,7 +527,7 @@ func ResourceApplyProximalGradientDescent(s *Scope, variable, alpha, l1, l2, del
 	return s.add("ResourceApplyProximalGradientDescent", nil, attrs, variable, alpha, l1, l2, delta)
 }
 
-// ResourceApplyRMSProp updates a variable by RMSProp.
+// ResourceApplyRMSProp updates a variable using RMSProp.
 //
 //   - variable: resource
 //   - ms: resource
@@ -543,7 +543,7 @@ func ResourceApplyRMSProp(s *Scope, variable, ms, mom, lr, rho, momentum, epsilo
 	return s.add("ResourceApplyRMSProp", nil, attrs, variable, ms, mom, lr, rho, momentum, epsilon, grad)
 }
 
-// ResourceSparseApplyAdadelta updates the rows that indices name by Adadelta.
+// ResourceSparseApplyAdadelta updates the indexed rows of a variable using Adadelta.
 //
 //   - variable: resource
 //   - accum: resource
@@ -560,7 +560,7 @@ func ResourceSparseApplyAdadelta(s *Scope, variable, accum, accumUpdate, lr, rho
 	return s.add("ResourceSparseApplyAdadelta", nil, attrs, variable, accum, accumUpdate, lr, rho, epsilon, grad, indices)
 }
 
-// ResourceSparseApplyAdagrad updates the rows that indices name by Adagrad.
+// ResourceSparseApplyAdagrad updates the indexed rows of a variable using Adagrad.
 //
 //   - variable: resource
 //   - accum: resource
@@ -575,7 +575,7 @@ func ResourceSparseApplyAdagrad(s *Scope, variable, accum, lr, grad, indices Out
 	return s.add("ResourceSparseApplyAdagrad", nil, attrs, variable, accum, lr, grad, indices)
 }
 
-// ResourceSparseApplyAdagradDA updates the rows that indices name by Adagrad with dual averaging.
+// ResourceSparseApplyAdagradDA updates the indexed rows of a variable using Adagrad with dual averaging.
 //
 //   - variable: resource
 //   - gradientAccumulator: resource
@@ -593,7 +593,7 @@ func ResourceSparseApplyAdagradDA(s *Scope, variable, gradientAccumulator, gradi
 	return s.add("ResourceSparseApplyAdagradDA", nil, attrs, variable, gradientAccumulator, gradientSquaredAccumulator, grad, indices, lr, l1, l2, globalStep)
 }
 
-// ResourceSparseApplyAdagradV2 updates the rows that indices name by Adagrad with epsilon.
+// ResourceSparseApplyAdagradV2 updates the indexed rows of a variable using Adagrad with epsilon.
 //
 //   - variable: resource
 //   - accum: resource
@@ -609,7 +609,7 @@ func ResourceSparseApplyAdagradV2(s *Scope, variable, accum, lr, epsilon, grad, 
 	return s.add("ResourceSparseApplyAdagradV2", nil, attrs, variable, accum, lr, epsilon, grad, indices)
 }
 
-// ResourceSparseApplyCenteredRMSProp updates the rows that indices name by RMSProp, centered.
+// ResourceSparseApplyCenteredRMSProp updates the indexed rows of a variable using centered RMSProp.
 //
 //   - variable: resource
 //   - mg: resource
@@ -628,7 +628,7 @@ func ResourceSparseApplyCenteredRMSProp(s *Scope, variable, mg, ms, mom, lr, rho
 	return s.add("ResourceSparseApplyCenteredRMSProp", nil, attrs, variable, mg, ms, mom, lr, rho, momentum, epsilon, grad, indices)
 }
 
-// ResourceSparseApplyFtrl updates the rows that indices name by FTRL-proximal.
+// ResourceSparseApplyFtrl updates the indexed rows of a variable using FTRL-proximal.
 //
 //   - variable: resource
 //   - accum: resource
@@ -647,7 +647,7 @@ func ResourceSparseApplyFtrl(s *Scope, variable, accum, linear, grad, indices, l
 	return s.add("ResourceSparseApplyFtrl", nil, attrs, variable, accum, linear, grad, indices, lr, l1, l2, lrPower)
 }
 
-// ResourceSparseApplyFtrlV2 updates the rows that indices name by FTRL-proximal with shrinkage.
+// ResourceSparseApplyFtrlV2 updates the indexed rows of a variable using FTRL-proximal with shrinkage.
 //
 //   - variable: resource
 //   - accum: resource
@@ -667,7 +667,7 @@ func ResourceSparseApplyFtrlV2(s *Scope, variable, accum, linear, grad, indices,
 	return s.add("ResourceSparseApplyFtrlV2", nil, attrs, variable, accum, linear, grad, indices, lr, l1, l2, l2Shrinkage, lrPower)
 }
 
-// ResourceSparseApplyKerasMomentum updates the rows that indices name by momentum, the rate taken into it.
+// ResourceSparseApplyKerasMomentum updates the indexed rows of a variable using momentum that includes the learning rate.
 //
 //   - variable: resource
 //   - accum: resource
@@ -683,7 +683,7 @@ func ResourceSparseApplyKerasMomentum(s *Scope, variable, accum, lr, grad, indic
 	return s.add("ResourceSparseApplyKerasMomentum", nil, attrs, variable, accum, lr, grad, indices, momentum)
 }
 
-// ResourceSparseApplyMomentum updates the rows that indices name by momentum.
+// ResourceSparseApplyMomentum updates the indexed rows of a variable using momentum.
 //
 //   - variable: resource
 //   - accum: resource
@@ -699,7 +699,7 @@ func ResourceSparseApplyMomentum(s *Scope, variable, accum, lr, grad, indices, m
 	return s.add("ResourceSparseApplyMomentum", nil, attrs, variable, accum, lr, grad, indices, momentum)
 }
 
-// ResourceSparseApplyProximalAdagrad updates the rows that indices name by proximal Adagrad.
+// ResourceSparseApplyProximalAdagrad updates the indexed rows of a variable using proximal Adagrad.
 //
 //   - variable: resource
 //   - accum: resource
@@ -715,7 +715,7 @@ func ResourceSparseApplyProximalAdagrad(s *Scope, variable, accum, lr, l1, l2, g
 	return s.add("ResourceSparseApplyProximalAdagrad", nil, attrs, variable, accum, lr, l1, l2, grad, indices)
 }
 
-// ResourceSparseApplyProximalGradientDescent updates the rows that indices name by proximal gradient descent.
+// ResourceSparseApplyProximalGradientDescent updates the indexed rows of a variable using proximal gradient descent.
 //
 //   - variable: resource
 //   - alpha: T
@@ -730,7 +730,7 @@ func ResourceSparseApplyProximalGradientDescent(s *Scope, variable, alpha, l1, l
 	return s.add("ResourceSparseApplyProximalGradientDescent", nil, attrs, variable, alpha, l1, l2, grad, indices)
 }
 
-// ResourceSparseApplyRMSProp updates the rows that indices name by RMSProp.
+// ResourceSparseApplyRMSProp updates the indexed rows of a variable using RMSProp.
 //
 //   - variable: resource
 //   - ms: resource
@@ -748,7 +748,7 @@ func ResourceSparseApplyRMSProp(s *Scope, variable, ms, mom, lr, rho, momentum, 
 	return s.add("ResourceSparseApplyRMSProp", nil, attrs, variable, ms, mom, lr, rho, momentum, epsilon, grad, indices)
 }
 
-// SdcaFprint gives a hash of 128 bits of each id of an example.
+// SdcaFprint returns a 128-bit fingerprint of each example ID.
 //
 //   - input: string
 //   - returns output: int64
@@ -808,7 +808,7 @@ func SdcaOptimizerV2(s *Scope, sparseExampleIndices, sparseFeatureIndices, spars
 	return added.argument(0), added.OutputList(1), added.OutputList(2)
 }
 
-// SdcaShrinkL1 pulls the weights of variables towards zero, as L1 regularization does.
+// SdcaShrinkL1 shrinks the weights of variables towards zero, as L1 regularization does.
 //
 //   - weights: tensors of type float
 //   - l1: float
@@ -817,7 +817,7 @@ func SdcaShrinkL1(s *Scope, weights []Output, l1, l2 float32) *Operation {
 	return s.add("SdcaShrinkL1", need{"l1": l1, "l2": l2}, nil, List(weights))
 }
 
-// SparseApplyAdadelta updates the rows that indices name by Adadelta, the variable being a reference.
+// SparseApplyAdadelta updates the indexed rows of a reference variable using Adadelta.
 //
 //   - variable: a reference to a variable of type T
 //   - accum: a reference to a variable of type T
@@ -835,7 +835,7 @@ func SparseApplyAdadelta(s *Scope, variable, accum, accumUpdate, lr, rho, epsilo
 	return s.add("SparseApplyAdadelta", nil, attrs, variable, accum, accumUpdate, lr, rho, epsilon, grad, indices).argument(0)
 }
 
-// SparseApplyAdagrad updates the rows that indices name by Adagrad, the variable being a reference.
+// SparseApplyAdagrad updates the indexed rows of a reference variable using Adagrad.
 //
 //   - variable: a reference to a variable of type T
 //   - accum: a reference to a variable of type T
@@ -851,7 +851,7 @@ func SparseApplyAdagrad(s *Scope, variable, accum, lr, grad, indices Output, att
 	return s.add("SparseApplyAdagrad", nil, attrs, variable, accum, lr, grad, indices).argument(0)
 }
 
-// SparseApplyAdagradDA updates the rows that indices name by Adagrad with dual averaging, the variable being a reference.
+// SparseApplyAdagradDA updates the indexed rows of a reference variable using Adagrad with dual averaging.
 //
 //   - variable: a reference to a variable of type T
 //   - gradientAccumulator: a reference to a variable of type T
@@ -870,7 +870,7 @@ func SparseApplyAdagradDA(s *Scope, variable, gradientAccumulator, gradientSquar
 	return s.add("SparseApplyAdagradDA", nil, attrs, variable, gradientAccumulator, gradientSquaredAccumulator, grad, indices, lr, l1, l2, globalStep).argument(0)
 }
 
-// SparseApplyAdagradV2 updates the rows that indices name by Adagrad with epsilon, the variable being a reference.
+// SparseApplyAdagradV2 updates the indexed rows of a reference variable using Adagrad with epsilon.
 //
 //   - variable: a reference to a variable of type T
 //   - accum: a reference to a variable of type T
@@ -887,7 +887,7 @@ func SparseApplyAdagradV2(s *Scope, variable, accum, lr, epsilon, grad, indices 
 	return s.add("SparseApplyAdagradV2", nil, attrs, variable, accum, lr, epsilon, grad, indices).argument(0)
 }
 
-// SparseApplyCenteredRMSProp updates the rows that indices name by RMSProp, centered, the variable being a reference.
+// SparseApplyCenteredRMSProp updates the indexed rows of a reference variable using centered RMSProp.
 //
 //   - variable: a reference to a variable of type T
 //   - mg: a reference to a variable of type T
@@ -907,7 +907,7 @@ func SparseApplyCenteredRMSProp(s *Scope, variable, mg, ms, mom, lr, rho, moment
 	return s.add("SparseApplyCenteredRMSProp", nil, attrs, variable, mg, ms, mom, lr, rho, momentum, epsilon, grad, indices).argument(0)
 }
 
-// SparseApplyFtrl updates the rows that indices name by FTRL-proximal, the variable being a reference.
+// SparseApplyFtrl updates the indexed rows of a reference variable using FTRL-proximal.
 //
 //   - variable: a reference to a variable of type T
 //   - accum: a reference to a variable of type T
@@ -927,7 +927,7 @@ func SparseApplyFtrl(s *Scope, variable, accum, linear, grad, indices, lr, l1, l
 	return s.add("SparseApplyFtrl", nil, attrs, variable, accum, linear, grad, indices, lr, l1, l2, lrPower).argument(0)
 }
 
-// SparseApplyFtrlV2 updates the rows that indices name by FTRL-proximal with shrinkage, the variable being a reference.
+// SparseApplyFtrlV2 updates the indexed rows of a reference variable using FTRL-proximal with shrinkage.
 //
 //   - variable: a reference to a variable of type T
 //   - accum: a reference to a variable of type T
@@ -948,7 +948,7 @@ func SparseApplyFtrlV2(s *Scope, variable, accum, linear, grad, indices, lr, l1,
 	return s.add("SparseApplyFtrlV2", nil, attrs, variable, accum, linear, grad, indices, lr, l1, l2, l2Shrinkage, lrPower).argument(0)
 }
 
-// SparseApplyMomentum updates the rows that indices name by momentum, the variable being a reference.
+// SparseApplyMomentum updates the indexed rows of a reference variable using momentum.
 //
 //   - variable: a reference to a variable of type T
 //   - accum: a reference to a variable of type T
@@ -965,7 +965,7 @@ func SparseApplyMomentum(s *Scope, variable, accum, lr, grad, indices, momentum 
 	return s.add("SparseApplyMomentum", nil, attrs, variable, accum, lr, grad, indices, momentum).argument(0)
 }
 
-// SparseApplyProximalAdagrad updates the rows that indices name by proximal Adagrad, the variable being a reference.
+// SparseApplyProximalAdagrad updates the indexed rows of a reference variable using proximal Adagrad.
 //
 //   - variable: a reference to a variable of type T
 //   - accum: a reference to a variable of type T
@@ -982,7 +982,7 @@ func SparseApplyProximalAdagrad(s *Scope, variable, accum, lr, l1, l2, grad, ind
 	return s.add("SparseApplyProximalAdagrad", nil, attrs, variable, accum, lr, l1, l2, grad, indices).argument(0)
 }
 
-// SparseApplyProximalGradientDescent updates the rows that indices name by proximal gradient descent, the variable being a reference.
+// SparseApplyProximalGradientDescent updates the indexed rows of a reference variable using proximal gradient descent.
 //
 //   - variable: a reference to a variable of type T
 //   - alpha: T
@@ -998,7 +998,7 @@ func SparseApplyProximalGradientDescent(s *Scope, variable, alpha, l1, l2, grad,
 	return s.add("SparseApplyProximalGradientDescent", nil, attrs, variable, alpha, l1, l2, grad, indices).argument(0)
 }
 
-// SparseApplyRMSProp updates the rows that indices name by RMSProp, the variable being a reference.
+// SparseApplyRMSProp updates the indexed rows of a reference variable using RMSProp.
 //
 //   - variable: a reference to a variable of type T
 //   - ms: a reference to a variable of type T

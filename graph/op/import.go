@@ -13,22 +13,20 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Imported are the operations that came with an imported graph.
+// Imported holds the operations of an imported graph.
 type Imported struct {
 	scope *Scope
 	ops   []*Operation
-	names map[string]*Operation // by the names that they had
+	names map[string]*Operation // by original name
 }
 
-// Import adds a graph that was built elsewhere, such as one that Python froze, with its functions. Its nodes
-// get the scope's prefix before their names, the parts of the scope's device that they leave open and, if they
-// have no inputs, the scope's control dependencies. inputs maps names of tensors in the graph, such as "x:0" or
-// "x", to the tensors that replace them.
+// Import adds a graph that was built elsewhere, such as a graph frozen in Python, with its functions. Its nodes get the scope's name
+// prefix, the parts of the scope's device that they leave open and, if they have no inputs, the scope's control dependencies. inputs maps
+// names of tensors in the imported graph, such as "x:0" or "x", to the tensors that replace them.
 //
-// Errors are returned and do not become the graph's: INVALID_ARGUMENT, NOT_FOUND or UNIMPLEMENTED if the
-// message is not a graph of ops that Troupe has, or its shapes contradict each other, ALREADY_EXISTS if a name
-// is taken (use a SubScope). After an error, the graph is as before. The message stays the caller's, but must
-// not be changed.
+// Errors are returned and do not become the graph's error: INVALID_ARGUMENT, NOT_FOUND or UNIMPLEMENTED if the message is not a graph of
+// ops that Troupe has, or its shapes contradict each other; ALREADY_EXISTS if a name is taken (use a SubScope). On an error, the graph
+// does not change. The caller keeps ownership of the message, but must not change it.
 func Import(s *Scope, def *graphpb.GraphDef, inputs map[string]Output) (*Imported, error) {
 	if s.graph.err != nil {
 		return nil, s.graph.err
@@ -65,7 +63,7 @@ func Import(s *Scope, def *graphpb.GraphDef, inputs map[string]Output) (*Importe
 		o := im.ops[i]
 		out.names[n.Name] = o
 		s.graph.byName[o.name] = o
-		s.take(o.name)
+		s.reserveName(o.name)
 	}
 	s.graph.ops = append(s.graph.ops, im.ops...)
 	s.graph.library = library
@@ -75,14 +73,13 @@ func Import(s *Scope, def *graphpb.GraphDef, inputs map[string]Output) (*Importe
 	return out, nil
 }
 
-// Operations are those that were imported, in the order of their graph.
+// Operations returns the imported operations, in the order of their graph.
 func (im *Imported) Operations() []*Operation { return slices.Clone(im.ops) }
 
-// Operation finds an operation by the name that it had in its own graph; nil if there is none.
+// Operation returns the operation that had the given name in its own graph, or nil.
 func (im *Imported) Operation(name string) *Operation { return im.names[name] }
 
-// Output finds a tensor by the name that it had in its own graph, such as "x:0" or "x". If there is none, that
-// is an error of the graph.
+// Output returns the tensor that had the given name in its own graph, such as "x:0" or "x". If there is none, it sets the graph's error.
 func (im *Imported) Output(name string) Output {
 	node, index, err := graph.ParseTensorName(name)
 	if err != nil {
@@ -97,8 +94,8 @@ func (im *Imported) Output(name string) Output {
 	return Output{o, index}
 }
 
-// take marks a name that was given and its prefixes as in use.
-func (s *Scope) take(name string) {
+// reserveName marks a given name and its prefixes as used.
+func (s *Scope) reserveName(name string) {
 	for name = strings.ToLower(name); ; {
 		if _, ok := s.graph.taken[name]; !ok {
 			s.graph.taken[name] = 0
@@ -111,7 +108,7 @@ func (s *Scope) take(name string) {
 	}
 }
 
-// importer turns nodes into operations.
+// importer converts nodes to operations.
 type importer struct {
 	scope    *Scope
 	graph    *graph.Graph
@@ -120,7 +117,7 @@ type importer struct {
 	replaced map[graph.Output]Output
 }
 
-// replace notes the tensors that stand for others.
+// replace records the tensors that replace others.
 func (im *importer) replace(inputs map[string]Output) error {
 	im.replaced = make(map[graph.Output]Output, len(inputs))
 	for _, name := range slices.Sorted(maps.Keys(inputs)) {
@@ -147,7 +144,7 @@ func (im *importer) replace(inputs map[string]Output) error {
 	return nil
 }
 
-// declare makes the operation of a node, without its inputs.
+// declare adds the operation of a node, without its inputs.
 func (im *importer) declare(n *graph.Node) error {
 	s := im.scope
 	o := &Operation{graph: s.graph, name: s.prefix + n.Name, op: n.Op, decl: n.Def, types: n.OutTypes, shapes: make([]shape.Shape, len(n.OutTypes))}
@@ -171,7 +168,7 @@ func (im *importer) declare(n *graph.Node) error {
 	return nil
 }
 
-// attrs are a node's, with the new names of nodes that they name.
+// attrs returns a node's attributes, in which references to other nodes have the new names.
 func (im *importer) attrs(n *graph.Node) graph.Attrs {
 	class, err := n.Attrs.List("_class")
 	if im.scope.prefix == "" || err != nil {
@@ -187,7 +184,7 @@ func (im *importer) attrs(n *graph.Node) graph.Attrs {
 	return attrs
 }
 
-// lengths tells how many tensors each argument stands for.
+// lengths returns how many tensors each argument stands for.
 func lengths(args []*oppb.OpDef_ArgDef, attrs graph.Attrs) []int {
 	out := make([]int, len(args))
 	for i, a := range args {
@@ -203,7 +200,7 @@ func lengths(args []*oppb.OpDef_ArgDef, attrs graph.Attrs) []int {
 	return out
 }
 
-// connect gives a node's operation its inputs.
+// connect sets the inputs of a node's operation.
 func (im *importer) connect(n *graph.Node) error {
 	o := im.ops[n.ID]
 	for k, in := range n.Inputs {
@@ -229,7 +226,7 @@ func (im *importer) connect(n *graph.Node) error {
 	return nil
 }
 
-// order lists the operations with what they depend on first. Loops are cut where a round hands on to the next.
+// order returns the operations, each after its dependencies. Loops are cut at the NextIteration.
 func (im *importer) order() []*Operation {
 	var out []*Operation
 	waits := make([]int, len(im.nodes))

@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// load reads a GraphDef that TensorFlow's Python client made.
+// load reads a GraphDef made by TensorFlow's Python client.
 func load(t testing.TB, file string) *graphpb.GraphDef {
 	t.Helper()
 	data, err := os.ReadFile("../testdata/" + file)
@@ -32,7 +32,7 @@ func load(t testing.TB, file string) *graphpb.GraphDef {
 	return def
 }
 
-// What Python drew comes out as it went in, at the root and under a prefix.
+// TestImportedGraphs: a graph built in Python is exported as it was imported, at the root and under a prefix.
 func TestImportedGraphs(t *testing.T) {
 	for _, file := range []string{"training.pb", "functions.pb"} {
 		def := load(t, file)
@@ -90,7 +90,7 @@ func text(t testing.TB, s string) *graphpb.GraphDef {
 	return def
 }
 
-// Tensors of the graph stand for those of the imported one; the rest follows the scope.
+// TestImportInto: tensors of the graph replace those of the imported one; the rest follows the scope.
 func TestImportInto(t *testing.T) {
 	s := NewScope().WithDevice("/job:ps")
 	first := Placeholder(s.WithName("first"), tensor.Float32, attr.Shape(shape.Of(4, 3)))
@@ -132,7 +132,7 @@ func TestImportInto(t *testing.T) {
 	checkError(t, s, "has no tensor parts:2", "import_test.go:")
 }
 
-// What cannot be imported leaves the graph as it was.
+// TestImportMistakes: a failed import does not change the graph.
 func TestImportMistakes(t *testing.T) {
 	for want, c := range map[string]struct {
 		def    string
@@ -164,7 +164,7 @@ func TestImportMistakes(t *testing.T) {
 	}
 }
 
-// FuzzImport imports whatever there is: what comes in goes out as a graph that a master takes.
+// FuzzImport imports arbitrary graphs and checks that a master accepts the result.
 func FuzzImport(f *testing.F) {
 	for _, file := range []string{"training.pb", "functions.pb"} {
 		def, err := proto.Marshal(load(f, file))

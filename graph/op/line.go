@@ -8,10 +8,10 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// builders are the packages whose functions add operations for their callers: errors are the callers'.
+// builders are the packages whose functions add operations on behalf of their callers, so errors belong to the callers.
 var builders = []string{"/graph/op.", "/graph/grad.", "/graph/train."}
 
-// at gives an error the line of the program that called the builders.
+// at prefixes an error with the line of the program that called the builders.
 func at(err error) error {
 	pcs := make([]uintptr, 64)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
@@ -38,5 +38,5 @@ func built(f runtime.Frame) bool {
 	return false
 }
 
-// module is the import path that the builders' begin with.
+// module is the common prefix of the builders' import paths.
 const module = "github.com/troupe-run/troupe"

@@ -11,8 +11,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Operation is a node of the graph. A nil Operation is one that could not be added; its outputs are zero
-// Outputs.
+// Operation is a node of the graph. A nil Operation is one that could not be added; its outputs are zero Outputs.
 type Operation struct {
 	graph    *building
 	name, op string
@@ -26,24 +25,24 @@ type Operation struct {
 	types    []tensor.DType
 	shapes   []shape.Shape
 	handles  map[int][]shape.Handle
-	sizes    map[int]shape.Shape // what is known of outputs that are sizes
+	sizes    map[int]shape.Shape // what is known about outputs that are sizes
 	args     [][2]int            // the range of outputs that each output argument stands for
 	value    *tensor.Tensor
 }
 
-// Name is the operation's full name.
+// Name returns the operation's full name.
 func (o *Operation) Name() string { return o.name }
 
-// Type is the op, such as MatMul.
+// Type returns the op, such as MatMul.
 func (o *Operation) Type() string { return o.op }
 
-// Device is the device that the operation asks for, possibly partial or empty.
+// Device returns the device that the operation requests, possibly partial or empty.
 func (o *Operation) Device() string { return o.device }
 
-// Attrs are all attributes. They must not be changed.
+// Attrs returns all attributes. They must not be changed.
 func (o *Operation) Attrs() Attrs { return o.attrs }
 
-// Inputs are the data inputs in order. They must not be changed.
+// Inputs returns the data inputs in order. They must not be changed.
 func (o *Operation) Inputs() []Output { return o.inputs }
 
 // Input returns the tensors of the op's i-th input argument, which may stand for several.
@@ -55,10 +54,10 @@ func (o *Operation) Input(i int) []Output {
 	return o.inputs[from : from+o.counts[i]]
 }
 
-// Controls are the operations that run before this one, besides those of its inputs.
+// Controls returns the operations that run before this one, besides those of its inputs.
 func (o *Operation) Controls() []*Operation { return o.controls }
 
-// NumOutputs is the number of output tensors.
+// NumOutputs returns the number of output tensors.
 func (o *Operation) NumOutputs() int {
 	if o == nil {
 		return 0
@@ -66,7 +65,7 @@ func (o *Operation) NumOutputs() int {
 	return len(o.types)
 }
 
-// Output is the i-th output tensor.
+// Output returns the i-th output tensor.
 func (o *Operation) Output(i int) Output {
 	if o == nil {
 		return Output{}
@@ -86,14 +85,14 @@ func (o *Operation) OutputList(i int) []Output {
 	return out
 }
 
-// Output is one output of an operation: the tensor that TensorFlow writes "name:index". The zero Output belongs
-// to an operation that could not be added.
+// Output is one output of an operation, the tensor that TensorFlow writes as "name:index". The zero Output belongs to an operation that
+// could not be added.
 type Output struct {
 	Op    *Operation
 	Index int
 }
 
-// Name is "name:index", as feeds and fetches name the tensor.
+// Name returns "name:index", the name of the tensor in feeds and fetches.
 func (o Output) Name() string {
 	if o.Op == nil {
 		return ""
@@ -101,12 +100,11 @@ func (o Output) Name() string {
 	return o.Op.name + ":" + strconv.Itoa(o.Index)
 }
 
-// Attrs are an operation's attributes by name. Its getters (Type, Int, Str, TypeList and others) return INVALID_ARGUMENT for an
-// attribute that is missing or of another kind.
+// Attrs are an operation's attributes by name. The getters (Type, Int, Str, TypeList and others) return INVALID_ARGUMENT if the attribute
+// is missing or has another type.
 type Attrs = graph.Attrs
 
-// Runnable is what a step can be asked for: an Output, whose value the step returns, or an *Operation, which
-// the step only runs.
+// Runnable is what a step can be asked for: an Output, whose value the step returns, or an *Operation, which the step only runs.
 type Runnable interface {
 	Name() string
 	runnable()
@@ -116,7 +114,7 @@ func (o Output) runnable() {}
 
 func (o *Operation) runnable() {}
 
-// reference is the tensor as a graph's nodes name it.
+// reference returns the tensor as a graph's nodes name it.
 func (o Output) reference() string {
 	if o.Index == 0 {
 		return o.Op.name
@@ -124,7 +122,7 @@ func (o Output) reference() string {
 	return o.Name()
 }
 
-// DType is the element type: a reference type where the op yields a reference to a variable.
+// DType returns the element type, which is a reference type if the op yields a reference to a variable.
 func (o Output) DType() tensor.DType {
 	if o.Op == nil {
 		return tensor.Invalid
@@ -132,7 +130,7 @@ func (o Output) DType() tensor.DType {
 	return o.Op.types[o.Index]
 }
 
-// Shape is what is known of the shape.
+// Shape returns what is known about the shape.
 func (o Output) Shape() shape.Shape {
 	if o.Op == nil {
 		return shape.Unknown()
@@ -140,7 +138,7 @@ func (o Output) Shape() shape.Shape {
 	return o.Op.shapes[o.Index]
 }
 
-// Handles are what is known of the tensors that a handle stands for; nil for other tensors.
+// Handles returns what is known about the tensors behind a handle, or nil for other tensors.
 func (o Output) Handles() []shape.Handle {
 	if o.Op == nil {
 		return nil
@@ -163,14 +161,14 @@ type Spec struct {
 	// Op is the op's type. Inputs has a value for each of its input arguments.
 	Op     string
 	Inputs []Input
-	// Attrs are the attributes that do not follow from the inputs and have no default, or are not to have it.
-	// See Attr for the values.
+	// Attrs are the attributes that cannot be inferred from the inputs and have no default, or that override the default. For the values,
+	// see Attr.
 	Attrs map[string]any
 }
 
-// Add adds an operation. The functions of this package, one for each op, call it; programs call it for ops that
-// they know only by name. It returns nil, and sets the graph's error, if the op does not accept the inputs, the
-// attributes or their shapes. If the graph has an error already, it returns nil.
+// Add adds an operation. The functions of this package, one for each op, call it; programs call it for ops that they know only by name. If
+// the op does not accept the inputs, the attributes or their shapes, Add returns nil and sets the graph's error. If the graph already has
+// an error, Add returns nil.
 func (s *Scope) Add(spec Spec) *Operation {
 	if s.graph.err != nil {
 		return nil
@@ -228,7 +226,7 @@ func (s *Scope) make(spec Spec) (*Operation, error) {
 	return o, nil
 }
 
-// scoped gives o the attributes that the scope stands for.
+// scoped sets the attributes of o that come from the scope.
 func (s *Scope) scoped(o *Operation) {
 	if s.container != "" {
 		if have, ok := o.attrs["container"]; ok && len(have.GetS()) == 0 {
@@ -240,7 +238,7 @@ func (s *Scope) scoped(o *Operation) {
 	}
 }
 
-// infer finds the shapes of the outputs.
+// infer infers the shapes of the outputs.
 func (o *Operation) infer() error {
 	n := &shape.Node{Op: o.op, Attrs: o.attrs, In: make([]shape.Shape, len(o.inputs)), Out: o.types,
 		Value:   func(i int) *tensor.Tensor { return o.inputs[i].value() },
@@ -257,7 +255,7 @@ func (o *Operation) infer() error {
 	return nil
 }
 
-// value is the tensor's value where it is known while the graph is built: that of a constant.
+// value returns the tensor's value if it is known while the graph is built, that is, for a constant.
 func (o Output) value() *tensor.Tensor {
 	if o.Op == nil || o.Op.op != "Const" {
 		return nil
@@ -265,7 +263,7 @@ func (o Output) value() *tensor.Tensor {
 	if o.Op.value == nil {
 		v, err := tensor.FromTensorProto(o.Op.attrs["value"].GetTensor(), tensor.Host)
 		if err != nil {
-			return nil // the session that takes the graph says so
+			return nil // the session that receives the graph reports it
 		}
 		o.Op.value = v
 	}

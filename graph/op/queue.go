@@ -9,36 +9,35 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Queue is a queue of elements, each of one or more tensors (its components). It lives in the container of its
-// device. Other sessions find it under the name of its node, or attr.SharedName. An operation that finds the
-// queue full or empty waits. The operations that its methods add run on the queue's device, whatever device
-// their scope asks for.
+// Queue is a queue of elements, each of one or more tensors (its components). It lives in the container of its device. Other sessions find
+// it under the name of its node, or under attr.SharedName. An operation that finds the queue full or empty waits. The operations added by
+// its methods run on the queue's device, whatever device their scope requests.
 type Queue struct {
 	handle Output
 	types  []tensor.DType
 	shapes []shape.Shape
 }
 
-// NewFIFOQueue is a queue that returns elements in the order in which they came. attr.Shapes fixes the
-// components' shapes, which EnqueueMany and DequeueMany need; attr.Capacity bounds the number of elements.
+// NewFIFOQueue returns a queue that returns elements in the order in which they were added. attr.Shapes fixes the components' shapes,
+// which EnqueueMany and DequeueMany need; attr.Capacity limits the number of elements.
 func NewFIFOQueue(s *Scope, types []tensor.DType, attrs ...attr.Attr) *Queue {
 	return newQueue(FIFOQueueV2(s, types, attrs...), types, attrs)
 }
 
-// NewPaddingFIFOQueue is a FIFO queue whose components' shapes, given by attr.Shapes, may have sizes of -1.
-// DequeueMany pads the components of a batch with zeros to the size of the largest.
+// NewPaddingFIFOQueue returns a FIFO queue whose components' shapes, set by attr.Shapes, may have sizes of -1. DequeueMany pads the
+// components of a batch with zeros to the size of the largest.
 func NewPaddingFIFOQueue(s *Scope, types []tensor.DType, attrs ...attr.Attr) *Queue {
 	return newQueue(PaddingFIFOQueueV2(s, types, attrs...), types, attrs)
 }
 
-// NewShuffleQueue is a queue that returns its elements in random order. Until it is closed, it keeps
-// attr.MinAfterDequeue of them to choose from.
+// NewShuffleQueue returns a queue that returns its elements in random order. Until it is closed, it keeps at least attr.MinAfterDequeue
+// elements to choose from.
 func NewShuffleQueue(s *Scope, types []tensor.DType, attrs ...attr.Attr) *Queue {
 	return newQueue(RandomShuffleQueueV2(s, types, attrs...), types, attrs)
 }
 
-// NewPriorityQueue is a queue that returns the element of the lowest priority first. The priority is an int64
-// scalar and the first component; types and shapes are those of the other components.
+// NewPriorityQueue returns a queue that returns the element with the lowest priority value first. The priority is an int64 scalar and the
+// first component; types and shapes are those of the other components.
 func NewPriorityQueue(s *Scope, types []tensor.DType, shapes []shape.Shape, attrs ...attr.Attr) *Queue {
 	handle := PriorityQueueV2(s, shapes, slices.Concat([]attr.Attr{attr.ComponentTypes(types)}, attrs)...)
 	return newQueue(handle, slices.Concat([]tensor.DType{tensor.Int64}, types),
@@ -55,24 +54,24 @@ func newQueue(handle Output, types []tensor.DType, attrs []attr.Attr) *Queue {
 	return q
 }
 
-// Handle is the resource, which ops on queues take.
+// Handle returns the queue's resource handle, for ops on queues.
 func (q *Queue) Handle() Output { return q.handle }
 
-// Types are the types of the components.
+// Types returns the types of the components.
 func (q *Queue) Types() []tensor.DType { return slices.Clone(q.types) }
 
 // Enqueue adds an element, and waits while the queue is full.
 func (q *Queue) Enqueue(s *Scope, components ...Output) *Operation {
-	return QueueEnqueueV2(q.takes(s, components), q.handle, components)
+	return QueueEnqueueV2(q.checkComponents(s, components), q.handle, components)
 }
 
 // EnqueueMany adds an element for each row of the components, which all have the same number of rows.
 func (q *Queue) EnqueueMany(s *Scope, components ...Output) *Operation {
-	return QueueEnqueueManyV2(q.takes(s, components), q.handle, components)
+	return QueueEnqueueManyV2(q.checkComponents(s, components), q.handle, components)
 }
 
-// takes is the scope for an operation with elements of the queue.
-func (q *Queue) takes(s *Scope, components []Output) *Scope {
+// checkComponents checks the components of an element, and returns the scope for an operation that adds it.
+func (q *Queue) checkComponents(s *Scope, components []Output) *Scope {
 	if q.handle.Op != nil && len(components) != len(q.types) {
 		s.fail(status.InvalidArgumentf("Queue %s has elements of %d components, not %d", q.handle.Op.name, len(q.types), len(components)))
 	}
@@ -84,15 +83,15 @@ func (q *Queue) takes(s *Scope, components []Output) *Scope {
 	return s.beside(q.handle.Op)
 }
 
-// Dequeue removes an element and returns it. It waits for one. Once the queue is closed and empty, it is
-// OUT_OF_RANGE.
+// Dequeue removes an element and returns it. It waits for one if the queue is empty, and is OUT_OF_RANGE once the queue is closed and
+// empty.
 func (q *Queue) Dequeue(s *Scope) []Output {
 	o := s.beside(q.handle.Op).add("QueueDequeueV2", need{"component_types": q.types}, nil, q.handle)
 	return o.yields(q.components(nil))
 }
 
-// DequeueMany removes n elements, an int32 scalar, and returns their components in batches. It waits until
-// there are n elements, and is OUT_OF_RANGE if the queue is closed with fewer.
+// DequeueMany removes n elements, an int32 scalar, and returns their components in batches. It waits until there are n elements, and is
+// OUT_OF_RANGE if the queue is closed with fewer.
 func (q *Queue) DequeueMany(s *Scope, n Output) []Output {
 	size := int64(-1)
 	if v := n.value(); v != nil && v.DType() == tensor.Int32 && v.Len() == 1 {
@@ -102,13 +101,13 @@ func (q *Queue) DequeueMany(s *Scope, n Output) []Output {
 	return o.yields(q.components([]int64{size}))
 }
 
-// DequeueUpTo is DequeueMany, but returns fewer elements if the queue is closed with fewer.
+// DequeueUpTo is like DequeueMany, but returns fewer elements if the queue is closed with fewer.
 func (q *Queue) DequeueUpTo(s *Scope, n Output) []Output {
 	o := s.beside(q.handle.Op).add("QueueDequeueUpToV2", need{"component_types": q.types}, nil, q.handle, n)
 	return o.yields(q.components([]int64{-1}))
 }
 
-// components tells what is known of elements in batches.
+// components returns what is known about batches of elements.
 func (q *Queue) components(batch []int64) []Param {
 	out := make([]Param, len(q.types))
 	for i, t := range q.types {
@@ -120,13 +119,13 @@ func (q *Queue) components(batch []int64) []Param {
 	return out
 }
 
-// Close closes the queue: no more elements come. With attr.CancelPendingEnqueues, enqueues that wait fail too.
+// Close closes the queue, so that no more elements can be added. With attr.CancelPendingEnqueues, waiting enqueues fail, too.
 func (q *Queue) Close(s *Scope, attrs ...attr.Attr) *Operation {
 	return QueueCloseV2(s.beside(q.handle.Op), q.handle, attrs...)
 }
 
-// Size is the number of elements, an int32 scalar.
+// Size returns the number of elements, an int32 scalar.
 func (q *Queue) Size(s *Scope) Output { return QueueSizeV2(s.beside(q.handle.Op), q.handle) }
 
-// Closed tells whether the queue is closed.
+// Closed returns whether the queue is closed, a bool scalar.
 func (q *Queue) Closed(s *Scope) Output { return QueueIsClosedV2(s.beside(q.handle.Op), q.handle) }

@@ -16,7 +16,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// session opens a session of the graph on a server of its own.
+// session opens a session of the graph on its own server.
 func session(t *testing.T, s *op.Scope) *troupe.Session {
 	t.Helper()
 	def, err := s.GraphDef()
@@ -39,7 +39,7 @@ func session(t *testing.T, s *op.Scope) *troupe.Session {
 	return sess
 }
 
-// names are those of tensors, to be fetched.
+// names returns the names of tensors to fetch.
 func names(fetches []op.Output) []string {
 	out := make([]string, len(fetches))
 	for i, f := range fetches {
@@ -48,7 +48,7 @@ func names(fetches []op.Output) []string {
 	return out
 }
 
-// fetch runs a step and gives the values, which are all of one type.
+// fetch runs a step and returns the values, which all have the same type.
 func fetch[T tensor.Value](t *testing.T, sess *troupe.Session, targets []*op.Operation, fetches ...op.Output) [][]T {
 	t.Helper()
 	var run []string
@@ -71,7 +71,7 @@ func fetch[T tensor.Value](t *testing.T, sess *troupe.Session, targets []*op.Ope
 	return out
 }
 
-// want compares the single values of what was fetched.
+// want compares the elements of the fetched tensors.
 func want[T tensor.Value](t *testing.T, got [][]T, values ...T) {
 	t.Helper()
 	var flat []T
@@ -107,7 +107,7 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// A loop uses tensors around it and a variable; one within it uses tensors of both.
+// TestWhile: a loop uses tensors around it and a variable; a nested loop uses tensors of both.
 func TestWhile(t *testing.T) {
 	s := op.NewScope()
 	zero, one := op.Const(s, int32(0)), op.Const(s, int32(1))
@@ -128,7 +128,7 @@ func TestWhile(t *testing.T) {
 	init := op.Initialize(s)
 	sess := session(t, s)
 	fetch[int32](t, sess, []*op.Operation{init})
-	want(t, fetch[int32](t, sess, nil, out[0], out[1], after), 4, 24, 4) // (0+1+2+3) rounds of n
+	want(t, fetch[int32](t, sess, nil, out[0], out[1], after), 4, 24, 4) // (0+1+2+3) times n
 	if out[0].Op.Type() != "While" {
 		t.Errorf("a loop with an effect is a %s", out[0].Op.Type())
 	}
@@ -161,7 +161,7 @@ func TestCondAndCase(t *testing.T) {
 	}
 }
 
-// Functions capture what is around them, are called from other functions, and have names of their own.
+// TestFunctions: functions capture what is around them, call other functions, and have unique names.
 func TestFunctions(t *testing.T) {
 	s := op.NewScope()
 	scale := op.Identity(s, op.Const(s, float32(10)))

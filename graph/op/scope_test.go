@@ -28,7 +28,7 @@ func add(s *Scope, a, b Output) Output {
 	return s.Add(Spec{Op: "AddV2", Inputs: []Input{a, b}}).Output(0)
 }
 
-// What scopes stand for ends up in the nodes, and the graph is one that a master takes.
+// TestScopes: the nodes have the properties of their scopes, and a master accepts the graph.
 func TestScopes(t *testing.T) {
 	s := NewScope().WithDevice("/job:ps")
 	x := constant(s.WithName("x"), pair(t, 1, 2))
@@ -58,7 +58,7 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// The first mistake is the graph's error, with the line that made it; what follows from it adds nothing.
+// TestMistakes: the graph keeps the first error, with its line; everything after it adds nothing.
 func TestMistakes(t *testing.T) {
 	value := pair(t, 1, 2)
 	for _, c := range []struct {
@@ -98,7 +98,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// checkError tells whether a graph has the error, from a line of the file, and gives it.
+// checkError checks that a graph has the error, with a line of the file, and returns it.
 func checkError(t *testing.T, s *Scope, want, file string) error {
 	t.Helper()
 	_, err := s.GraphDef()

@@ -5,9 +5,9 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// TensorArray is an array of tensors of one type that lives as long as a step. It is written and read by index,
-// mostly by the iterations of a loop. Methods that change it return the TensorArray to use from then on. The
-// order of operations follows from the flow that runs through them, a scalar. It is also what a loop carries:
+// TensorArray is an array of tensors of one type that lives as long as a step. It is written and read by index, usually by the iterations
+// of a loop. Methods that change it return the TensorArray to use from then on. The flow, a scalar that is passed from operation to
+// operation, determines their order. The flow is also what a loop passes on:
 //
 //	a := op.NewTensorArray(s, tensor.Float32, n)
 //	out := op.While(s, []op.Output{i, a.Flow()}, cond,
@@ -21,28 +21,28 @@ type TensorArray struct {
 	dtype        tensor.DType
 }
 
-// NewTensorArray is an array of size tensors, an int32 scalar. attr.DynamicSize lets it grow; attr.ElementShape
-// fixes the shape of its tensors.
+// NewTensorArray returns an array of size tensors; size is an int32 scalar. attr.DynamicSize allows it to grow; attr.ElementShape fixes
+// the shape of its tensors.
 func NewTensorArray(s *Scope, dtype tensor.DType, size Output, attrs ...attr.Attr) TensorArray {
 	handle, flow := TensorArrayV3(s, size, dtype, attrs...)
 	return TensorArray{handle, flow, dtype}
 }
 
-// Handle is the resource, which ops on arrays take.
+// Handle returns the array's resource handle, for ops on arrays.
 func (a TensorArray) Handle() Output { return a.handle }
 
-// Flow is the state of the array that this value stands for.
+// Flow returns the state of the array that this value stands for.
 func (a TensorArray) Flow() Output { return a.flow }
 
-// WithFlow is the array in another state.
+// WithFlow returns the array in another state.
 func (a TensorArray) WithFlow(flow Output) TensorArray { return TensorArray{a.handle, flow, a.dtype} }
 
-// Size is the number of tensors, an int32 scalar.
+// Size returns the number of tensors, an int32 scalar.
 func (a TensorArray) Size(s *Scope) Output {
 	return TensorArraySizeV3(s.beside(a.handle.Op), a.handle, a.flow)
 }
 
-// Write sets the tensor at an index, which may be set once.
+// Write sets the tensor at an index. Each index may be written once.
 func (a TensorArray) Write(s *Scope, index, value Output) TensorArray {
 	return a.WithFlow(TensorArrayWriteV3(s.beside(a.handle.Op), a.handle, index, value, a.flow))
 }
@@ -73,7 +73,7 @@ func (a TensorArray) Stack(s *Scope, attrs ...attr.Attr) Output {
 	return a.Gather(s, a.upTo(s, a.Size(s)), attrs...)
 }
 
-// upTo is the indices below n.
+// upTo returns the indices below n.
 func (a TensorArray) upTo(s *Scope, n Output) Output {
 	return Range(s, Const(s, int32(0)), n, Const(s, int32(1)))
 }

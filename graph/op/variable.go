@@ -9,9 +9,9 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Variable is a tensor that lives longer than a step, in the container of its device: a resource variable, as
-// TensorFlow's Python makes them. The operations that its methods add run on the variable's device, whatever
-// device their scope asks for. The bodies of functions may use it, but it is made outside of them.
+// Variable is a tensor that lives longer than a step, in the container of its device. It is a resource variable, the kind that
+// TensorFlow's Python client makes. The operations added by its methods run on the variable's device, whatever device their scope
+// requests. The bodies of functions may use it, but it must be created outside of them.
 type Variable struct {
 	handle      Output
 	dtype       tensor.DType
@@ -19,12 +19,12 @@ type Variable struct {
 	initializer *Operation
 }
 
-// NewVariable is a variable that its Initializer sets to initial. Its name is the scope's:
+// NewVariable returns a variable that its Initializer sets to initial. Its name is the scope's:
 //
 //	w := op.NewVariable(s.WithName("w"), op.Const(s, [][]float32{{1}, {2}}))
 //
-// Other sessions of the cluster find the variable under this name, unless attr.SharedName gives another. The
-// shape is fixed if that of initial is known.
+// Other sessions of the cluster find the variable under this name, unless attr.SharedName gives another. The shape is fixed if that of
+// initial is known.
 func NewVariable(s *Scope, initial Output, attrs ...attr.Attr) *Variable {
 	v := VariableOf(s, initial.DType(), initial.Shape(), attrs...)
 	if v.handle.Op != nil {
@@ -34,7 +34,7 @@ func NewVariable(s *Scope, initial Output, attrs ...attr.Attr) *Variable {
 	return v
 }
 
-// VariableOf is a variable without an initial value: another session or an Assign sets it.
+// VariableOf returns a variable without an initial value; another session or an Assign sets it.
 func VariableOf(s *Scope, dtype tensor.DType, shape shape.Shape, attrs ...attr.Attr) *Variable {
 	v := &Variable{dtype: dtype, shape: shape}
 	if s.graph.body != nil {
@@ -51,7 +51,7 @@ func VariableOf(s *Scope, dtype tensor.DType, shape shape.Shape, attrs ...attr.A
 	return v
 }
 
-// Name is the name of the variable's node.
+// Name returns the name of the variable's node.
 func (v *Variable) Name() string {
 	if v.handle.Op == nil {
 		return ""
@@ -59,22 +59,22 @@ func (v *Variable) Name() string {
 	return v.handle.Op.name
 }
 
-// Handle is the resource, which ops on variables take.
+// Handle returns the variable's resource handle, for ops on variables.
 func (v *Variable) Handle() Output { return v.handle }
 
-// DType is the type of the value.
+// DType returns the type of the value.
 func (v *Variable) DType() tensor.DType { return v.dtype }
 
-// Shape is what is known of the value's shape.
+// Shape returns what is known about the value's shape.
 func (v *Variable) Shape() shape.Shape { return v.shape }
 
-// Initializer is the operation that sets the initial value; nil if the variable has none.
+// Initializer returns the operation that sets the initial value, or nil if the variable has none.
 func (v *Variable) Initializer() *Operation { return v.initializer }
 
-// Initialized tells whether the variable has a value.
+// Initialized returns whether the variable has a value, a bool scalar.
 func (v *Variable) Initialized(s *Scope) Output { return VarIsInitializedOp(v.at(s), v.handle) }
 
-// Read is the value at the time when the operation runs, after the operations that the scope depends on.
+// Read returns the value at the time when the operation runs, which is after the operations that the scope depends on.
 func (v *Variable) Read(s *Scope) Output { return ReadVariableOp(v.at(s), v.handle, v.dtype) }
 
 // Assign sets the value.
@@ -92,22 +92,22 @@ func (v *Variable) AssignSub(s *Scope, delta Output) *Operation {
 	return AssignSubVariableOp(v.at(s), v.handle, v.fits(s, delta))
 }
 
-// Gather returns the rows that indices name, without reading the others.
+// Gather returns the rows with the given indices, without reading the others.
 func (v *Variable) Gather(s *Scope, indices Output) Output {
 	return ResourceGather(v.at(s), v.handle, indices, v.dtype)
 }
 
-// ScatterAdd adds updates to the rows that indices name. A row that is named twice gets both.
+// ScatterAdd adds updates to the rows with the given indices. If an index occurs twice, both updates are added.
 func (v *Variable) ScatterAdd(s *Scope, indices, updates Output) *Operation {
 	return ResourceScatterAdd(v.at(s), v.handle, indices, updates)
 }
 
-// ScatterUpdate sets the rows that indices name to updates.
+// ScatterUpdate sets the rows with the given indices to updates.
 func (v *Variable) ScatterUpdate(s *Scope, indices, updates Output) *Operation {
 	return ResourceScatterUpdate(v.at(s), v.handle, indices, updates)
 }
 
-// fits is value, of which the graph has an error where its type or shape is not the variable's.
+// fits returns value. If its type or shape is not the variable's, fits sets the graph's error.
 func (v *Variable) fits(s *Scope, value Output) Output {
 	if value.Op == nil || v.handle.Op == nil {
 		return value
@@ -120,16 +120,16 @@ func (v *Variable) fits(s *Scope, value Output) Output {
 	return value
 }
 
-// at is s for operations that run where the variable lies.
+// at returns s for operations that run on the variable's device.
 func (v *Variable) at(s *Scope) *Scope { return s.beside(v.handle.Op) }
 
-// Variables are those that were made in the graph, in order.
+// Variables returns the variables created in the graph, in order.
 func (s *Scope) Variables() []*Variable { return slices.Clone(s.graph.variables) }
 
-// Initialize is an operation that runs the initializers of all variables and tables that the graph has so far.
+// Initialize adds an operation that runs the initializers of all variables and tables that the graph has so far.
 func Initialize(s *Scope) *Operation { return Group(s, s.graph.initializers...) }
 
-// initialize notes an initializer for Initialize.
+// initialize records an initializer for Initialize.
 func (b *building) initialize(o *Operation) {
 	if o != nil && b.body == nil {
 		b.initializers = append(b.initializers, o)

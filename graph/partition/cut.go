@@ -11,23 +11,23 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// arrivals are the _Recvs that there are already, to be used again.
+// arrivals are the _Recvs added so far, for reuse.
 type arrivals struct {
-	// tensors are those of an output on a device.
+	// tensors are those that deliver an output to a device.
 	tensors map[arrival]*graph.Node
-	// signals are those that come, dead or alive, when the node has run.
+	// signals are those that arrive, dead or alive, once the node has run.
 	signals map[arrival]*graph.Node
-	// groups are those that stand for the control edges from several nodes.
+	// groups are those that replace the control edges from several nodes.
 	groups map[string]*graph.Node
 }
 
-// arrival is an output of a node on another device, or in the other memory of its own. For a signal the
-// index and the memory are 0.
+// arrival identifies an output of a node on another device, or in the other memory of its own device. For a signal, the index and the
+// memory are 0.
 type arrival struct {
 	from  int
 	index int
 	dev   int32
-	to    memory // that it comes to
+	to    memory // the destination
 }
 
 // cut replaces the edges between devices.
@@ -35,7 +35,7 @@ func (s *splitter) cut() error {
 	s.arrivals = arrivals{map[arrival]*graph.Node{}, map[arrival]*graph.Node{}, map[string]*graph.Node{}}
 	s.routes = map[routeKey]*route{}
 	var reads []refRead
-	for id := range len(s.nodes) { // the nodes that are added here have no inputs to cut
+	for id := range len(s.nodes) { // the nodes added here have no inputs to cut
 		if err := s.check(); err != nil {
 			return err
 		}
@@ -61,8 +61,8 @@ func (s *splitter) cut() error {
 	return nil
 }
 
-// refRead is a node that reads a reference on another device: its input i. after are the sources
-// of all its other inputs, before they are cut.
+// refRead is a node that reads a reference on another device through its input i. after holds the sources of all its other inputs, before
+// they are cut.
 type refRead struct {
 	reader *graph.Node
 	i      int
@@ -70,8 +70,7 @@ type refRead struct {
 	phase  phase
 }
 
-// cutInputs makes the inputs of a node ones that lie on its device, but for reads of references,
-// which it returns.
+// cutInputs replaces the inputs of a node with ones on its own device, except for reads of references, which it returns.
 func (s *splitter) cutInputs(node *graph.Node) (reads []refRead, err error) {
 	dev := s.places[node.ID].dev
 	for i, in := range node.Inputs {
@@ -110,46 +109,52 @@ func (s *splitter) cutInputs(node *graph.Node) (reads []refRead, err error) {
 	return reads, nil
 }
 
-// refRead finds out when a node reads its input i: after all other inputs have come. A Merge does
-// not wait for its inputs.
+// refRead determines when a node reads its input i: after all its other inputs have arrived. A Merge does not wait for its inputs.
 func (s *splitter) refRead(node *graph.Node, i int) refRead {
 	r := refRead{reader: node, i: i, phase: s.places[node.Inputs[i].Node.ID].phase}
 	if s.places[node.ID].kind == Merge {
 		return r
 	}
-	var after func(n *graph.Node)
-	after = func(n *graph.Node) {
+	// left holds the nodes still to visit, the next one last.
+	var left []*graph.Node
+	push := func(inputs []graph.Output, controls []*graph.Node) {
+		for _, from := range slices.Backward(controls) {
+			left = append(left, from)
+		}
+		for _, in := range slices.Backward(inputs) {
+			left = append(left, in.Node)
+		}
+	}
+	push(node.Inputs, node.Controls)
+	for seen := map[*graph.Node]bool{}; len(left) > 0; {
+		n := left[len(left)-1]
+		left = left[:len(left)-1]
 		r.phase &= s.places[n.ID].phase
 		switch {
-		case n == node.Inputs[i].Node:
-		case passesReference(n): // waiting for it would make it a read of its own, of another time than the reader's
-			after(n.Inputs[0].Node)
-			for _, from := range n.Controls {
-				after(from)
-			}
+		case n == node.Inputs[i].Node || seen[n]:
+		case passesReference(n): // waiting for it would make it a separate read, at another time than the reader's
+			seen[n] = true
+			push(n.Inputs[:1], n.Controls)
 		default:
 			r.after = append(r.after, n)
 		}
 	}
-	for _, in := range node.Inputs {
-		after(in.Node)
-	}
-	for _, from := range node.Controls {
-		after(from)
-	}
 	return r
 }
 
-// passesReference tells whether a node only hands a reference on, which its reader reads.
+// passesReference reports whether a node only passes on a reference, which its reader reads.
 func passesReference(n *graph.Node) bool {
-	if n.Op != "Identity" {
-		return false
+	for n.Op == "Identity" {
+		in := n.Inputs[0]
+		if in.Node.OutTypes[in.Index].IsRef() {
+			return true
+		}
+		n = in.Node
 	}
-	in := n.Inputs[0]
-	return in.Node.OutTypes[in.Index].IsRef() || passesReference(in.Node)
+	return false
 }
 
-// cutRead lets the device of the variable read it when the reader would.
+// cutRead makes the variable's device read it at the time when the reader would.
 func (s *splitter) cutRead(r refRead) error {
 	in := r.reader.Inputs[r.i]
 	read, recv, err := s.transfer(in, s.places[r.reader.ID].dev, s.inputMemory(r.reader, r.i), in.Node, r.phase)
@@ -161,7 +166,7 @@ func (s *splitter) cutRead(r refRead) error {
 	return nil
 }
 
-// cutControls makes the control inputs of a node ones that lie on its device.
+// cutControls replaces the control inputs of a node with ones on its own device.
 func (s *splitter) cutControls(node *graph.Node) error {
 	dev := s.places[node.ID].dev
 	if !slices.ContainsFunc(node.Controls, func(from *graph.Node) bool { return s.places[from.ID].dev != dev }) {
@@ -194,8 +199,7 @@ func (s *splitter) cutControls(node *graph.Node) error {
 	return nil
 }
 
-// needed drops from the control inputs of a node those that it has twice, and those that its
-// data inputs imply.
+// needed removes duplicate control inputs of a node and those implied by its data inputs.
 func (s *splitter) needed(node *graph.Node, controls []*graph.Node) []*graph.Node {
 	have := map[*graph.Node]bool{}
 	if s.places[node.ID].kind != Merge {
@@ -210,8 +214,7 @@ func (s *splitter) needed(node *graph.Node, controls []*graph.Node) []*graph.Nod
 	})
 }
 
-// signal gives a node on dev that runs after all of from, nodes of one other device, and is
-// dead if one of them is.
+// signal returns a node on dev that runs after all of from, which are on one other device, and that is dead if any of them is.
 func (s *splitter) signal(from []*graph.Node, dev int32) (*graph.Node, error) {
 	slices.SortFunc(from, func(a, b *graph.Node) int { return a.ID - b.ID })
 	from = slices.Compact(from)
@@ -233,7 +236,7 @@ func (s *splitter) signal(from []*graph.Node, dev int32) (*graph.Node, error) {
 	return recv, err
 }
 
-// sendSignal makes the transfer of signal.
+// sendSignal adds the transfer for signal.
 func (s *splitter) sendSignal(from []*graph.Node, dev int32) (*graph.Node, error) {
 	p := placed{dev: s.places[from[0].ID].dev, in: s.places[from[0].ID].out, out: s.places[from[0].ID].out, phase: always}
 	for _, f := range from {
@@ -247,8 +250,8 @@ func (s *splitter) sendSignal(from []*graph.Node, dev int32) (*graph.Node, error
 	return recv, err
 }
 
-// transfer adds the nodes that take an output to a memory of a device, another one or its own, on behalf
-// of user, in the iterations p: first reads the output, last has it where it is wanted.
+// transfer adds the nodes that move an output, on behalf of user and in the iterations p, to a memory of another device or the other
+// memory of its own. first reads the output; last holds it at the destination.
 func (s *splitter) transfer(out graph.Output, dev int32, to memory, user *graph.Node, p phase) (first, last *graph.Node, err error) {
 	from, dtype := s.places[out.Node.ID], out.Node.OutTypes[out.Index].Base()
 	var start *graph.Node
@@ -288,7 +291,7 @@ func (s *splitter) transfer(out graph.Output, dev int32, to memory, user *graph.
 		Inputs: []graph.Output{out}, InTypes: way.types,
 	}, at)
 	if from.dev == dev {
-		start = send // what comes first here is certain, in every iteration
+		start = send // the order is certain here, in every iteration
 	}
 	at.dev, at.kind = dev, Recv
 	last = s.add(user, graph.Node{
@@ -304,13 +307,13 @@ func (s *splitter) transfer(out graph.Output, dev int32, to memory, user *graph.
 	return first, s.cast(user, graph.Output{Node: last}, sent, dtype, at), nil
 }
 
-// routeKey is what the transfers of a type from a device to another have in common.
+// routeKey is what all transfers of a type between two devices have in common.
 type routeKey struct {
 	src, dst int32
 	dtype    tensor.DType
 }
 
-// route are the attributes that those transfers share.
+// route holds the attributes shared by those transfers.
 type route struct {
 	sender, receiver, incarnation, dtype *attrpb.AttrValue
 	types                                []tensor.DType

@@ -9,14 +9,14 @@ import (
 	"github.com/troupe-run/troupe/graph"
 )
 
-// machine runs parts of a graph by the rules of dataflow with frames and dead tokens, one
-// node at a time in random order. It is as plain as can be: it is what Split is measured by.
+// machine runs parts of a graph by the rules of dataflow with frames and dead tokens, one node at a time in random order. It is as simple
+// as possible, since it is the reference for Split.
 type machine struct {
 	t     testing.TB
 	rng   *rand.Rand
 	parts []*part
 	ready []execution
-	// mail are the tensors under way, wanted the _Recvs that wait for one.
+	// mail holds the tensors in flight, wanted the _Recvs that wait for one.
 	mail   map[string]value
 	wanted map[string]execution
 	vars   map[string]*int64
@@ -32,10 +32,10 @@ type part struct {
 	frames  map[string]*frameRun
 }
 
-// reader is a node that an edge leads to; input -1 for a control edge.
+// reader is the destination of an edge; input is -1 for a control edge.
 type reader struct{ index, input, node int }
 
-// execution is a node in an iteration. Path tells the frame: the names and iterations that lead to it.
+// execution is a node in an iteration. path identifies the frame: the names and iterations that lead to it.
 type execution struct {
 	part, node int
 	path       string
@@ -48,7 +48,7 @@ type value struct {
 	ref  *int64
 }
 
-// arrived is what has come for an execution.
+// arrived is what an execution has received so far.
 type arrived struct {
 	inputs   []value
 	got      []bool
@@ -57,13 +57,13 @@ type arrived struct {
 	started  bool
 }
 
-// frameRun is a frame that is under way in a part.
+// frameRun is a running frame of a part.
 type frameRun struct {
-	parent    execution // the node is of no account
+	parent    execution // its node does not matter
 	depth     int
 	iters     int
 	constants map[int]value
-	exits     map[int]bool // dead ones; false for those that were alive at last
+	exits     map[int]bool // whether each Exit is dead; false once it was alive
 }
 
 func newMachine(t testing.TB, rng *rand.Rand, graphs ...*graph.Graph) *machine {
@@ -90,7 +90,7 @@ func newMachine(t testing.TB, rng *rand.Rand, graphs ...*graph.Graph) *machine {
 	return m
 }
 
-// run runs everything that can run, and complains about what is left over.
+// run runs everything that can run, and fails if anything is left over.
 func (m *machine) run() {
 	for steps := 0; ; steps++ {
 		if steps > 1_000_000 {
@@ -116,7 +116,7 @@ func (m *machine) run() {
 	}
 }
 
-// endFrames passes on the dead Exits of the innermost frames that have any.
+// endFrames forwards the dead Exits of the innermost frames that have any.
 func (m *machine) endFrames() bool {
 	deepest := 0
 	for _, p := range m.parts {
@@ -193,7 +193,7 @@ func (m *machine) fire(e execution) {
 	m.pass(e, kind, out, dead)
 }
 
-// first0 is the first of the values, or none.
+// first0 returns the first of the values, or the zero value.
 func first0(vs []value) value {
 	if len(vs) == 0 {
 		return value{}
@@ -262,7 +262,7 @@ func (m *machine) compute(n *graph.Node, kind Kind, in []value, dead bool) []val
 	return nil
 }
 
-// receive hands a tensor to the _Recv that waits for it, if both are there.
+// receive delivers a tensor to the _Recv that waits for it, if both exist.
 func (m *machine) receive(key string) {
 	v, sent := m.mail[key]
 	e, wanted := m.wanted[key]
@@ -278,7 +278,7 @@ func (m *machine) receive(key string) {
 	m.pass(e, Recv, []value{{dead: dead, n: v.n}}, dead)
 }
 
-// pass takes the outputs of an execution to the frame and iteration they belong to.
+// pass sends the outputs of an execution to the frame and iteration that they belong to.
 func (m *machine) pass(e execution, kind Kind, out []value, dead bool) {
 	p := m.parts[e.part]
 	f := p.frames[e.path]
@@ -322,7 +322,7 @@ func (m *machine) pass(e execution, kind Kind, out []value, dead bool) {
 	m.deliver(e, out, dead)
 }
 
-// deliver gives the outputs of a node to the nodes that read them, in the iteration of e.
+// deliver sends the outputs of a node to its readers, in the iteration of e.
 func (m *machine) deliver(e execution, out []value, dead bool) {
 	p := m.parts[e.part]
 	for _, r := range p.readers[e.node] {
@@ -351,8 +351,8 @@ func (m *machine) deliver(e execution, out []value, dead bool) {
 	}
 }
 
-// complete tells whether a node has what it needs. A dead Enter starts a Merge at once: a loop
-// in a branch that is not taken has no NextIteration.
+// complete reports whether a node has what it needs. A dead Enter starts a Merge at once, because a loop in a branch that is not taken has
+// no NextIteration.
 func (w *arrived) complete(n *graph.Node, kind Kind, deadEnter bool) bool {
 	if w.controls < len(n.Controls) {
 		return false

@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Kind says how the execution of a node differs from that of a plain kernel.
+// Kind is how the execution of a node differs from that of a plain kernel.
 type Kind uint8
 
 // The kinds of nodes that an executor treats specially.
@@ -19,14 +19,14 @@ const (
 	Exit
 	NextIteration
 	LoopCond
-	// ControlTrigger runs even when its inputs are dead, and is not dead itself.
+	// ControlTrigger runs even if its inputs are dead, and is never dead itself.
 	ControlTrigger
-	// Send and Recv run even when their inputs are dead, to pass that on.
+	// Send and Recv run even if their inputs are dead, to pass that on.
 	Send
 	Recv
 )
 
-// KindOf is the kind of an op type.
+// KindOf returns the kind of an op type.
 func KindOf(op string) Kind {
 	switch op {
 	case "Switch", "RefSwitch", "_SwitchN":
@@ -51,7 +51,7 @@ func KindOf(op string) Kind {
 	return Plain
 }
 
-// minInputs is how many data inputs a node of a kind has at least; 0 for those that may have none.
+// minInputs returns the minimum number of data inputs of a node of a kind.
 func (k Kind) minInputs() int {
 	switch k {
 	case Switch:
@@ -62,36 +62,33 @@ func (k Kind) minInputs() int {
 	return 0
 }
 
-// Frame is a loop: what executes in it is told apart by iteration.
+// Frame is a loop. Executions in it are distinguished by iteration.
 type Frame struct {
 	// Name is the frame_name of its Enters; "" for the root.
 	Name string
-	// Parent is the index of the frame that the loop lies in. It is less than the loop's own
-	// index, but for the root, its own parent.
+	// Parent is the index of the enclosing frame. It is less than the loop's own index, except for the root, which is its own parent.
 	Parent int32
-	// ParallelIterations is how many iterations may be under way at a time.
+	// ParallelIterations is the number of iterations that may be in progress at once.
 	ParallelIterations int
-	// Enters are the nodes that lead into it, LoopCond the one that decides whether there is
-	// another iteration; nil if there is none.
+	// Enters are the nodes that lead into the loop. LoopCond is the node that decides whether there is another iteration, or nil.
 	Enters   []*graph.Node
 	LoopCond *graph.Node
 }
 
 // FrameInfo is the loop structure of a graph.
 type FrameInfo struct {
-	// Frames are all loops, the root first.
+	// Frames holds all loops, the root first.
 	Frames []Frame
-	// Of is the frame of each node by its ID: for an Enter the frame it leads into, for an Exit
-	// the one it leads out of.
+	// Of is the frame of each node by its ID: for an Enter, the frame that it leads into; for an Exit, the one that it leads out of.
 	Of []int32
 	// Kinds is KindOf for each node.
 	Kinds []Kind
-	// Order are the IDs of all nodes, each one after its inputs; the edges from a
-	// NextIteration to a Merge, which close the loops, do not count.
+	// Order holds the IDs of all nodes, each one after its inputs, ignoring the edges from a NextIteration to a Merge, which close the
+	// loops.
 	Order []int32
 }
 
-// In is the frame that the inputs of a node lie in and that it executes in.
+// In returns the frame that contains a node's inputs and in which it executes.
 func (f *FrameInfo) In(node int) int32 {
 	if f.Kinds[node] == Enter {
 		return f.Frames[f.Of[node]].Parent
@@ -99,7 +96,7 @@ func (f *FrameInfo) In(node int) int32 {
 	return f.Of[node]
 }
 
-// Out is the frame that the outputs of a node, and the control edges from it, lie in.
+// Out returns the frame that contains a node's outputs and the control edges from it.
 func (f *FrameInfo) Out(node int) int32 {
 	if f.Kinds[node] == Exit {
 		return f.Frames[f.Of[node]].Parent
@@ -107,9 +104,8 @@ func (f *FrameInfo) Out(node int) int32 {
 	return f.Of[node]
 }
 
-// Frames finds the loops of g and checks that they make sense: INVALID_ARGUMENT for cycles that
-// no loop explains, for nodes with inputs from different frames, and for Exits and NextIterations
-// outside of loops. It takes time linear in the size of g.
+// Frames finds the loops of g and checks that they are valid. INVALID_ARGUMENT: cycles that are not loops, nodes with inputs from
+// different frames, and Exits and NextIterations outside of loops. It takes time linear in the size of g.
 func Frames(g *graph.Graph) (*FrameInfo, error) { return frames(g, graph.Now(nil)) }
 
 func frames(g *graph.Graph, check func() error) (*FrameInfo, error) {
@@ -147,8 +143,8 @@ type frameSearch struct {
 	g      *graph.Graph
 	info   *FrameInfo
 	byName map[string]int32
-	// successors[start[n]:start[n+1]] are the nodes with an input or control from n, one entry
-	// for each edge; pending counts the edges of a node that have not been walked.
+	// successors[start[n]:start[n+1]] are the nodes with an input or control from n, one entry per edge. pending counts the edges of a
+	// node that have not been visited.
 	start, successors, pending []int32
 }
 
@@ -193,7 +189,7 @@ func newFrameSearch(g *graph.Graph) (*frameSearch, error) {
 	return s, nil
 }
 
-// check refuses what would make a later step read outside of a slice.
+// check rejects what would make a later step access a slice out of bounds.
 func (s *frameSearch) check(node *graph.Node) error {
 	if len(node.InTypes) != len(node.Inputs) {
 		return status.Internalf("{{node %s}} has %d inputs and %d input types", node.Name, len(node.Inputs), len(node.InTypes))
@@ -218,7 +214,7 @@ func (s *frameSearch) holds(n *graph.Node) bool {
 	return n != nil && n.ID >= 0 && n.ID < len(s.g.Nodes) && s.g.Nodes[n.ID] == n
 }
 
-// forward calls f for the source of each edge to node but those that close a loop, and counts them.
+// forward calls f for the source of each edge to node, except those that close a loop, and returns the number of calls.
 func (s *frameSearch) forward(node *graph.Node, f func(from *graph.Node)) int {
 	n := len(node.Controls)
 	merge := s.info.Kinds[node.ID] == Merge
@@ -234,7 +230,7 @@ func (s *frameSearch) forward(node *graph.Node, f func(from *graph.Node)) int {
 	return n
 }
 
-// visit decides the frame of a node, all of whose inputs have been visited.
+// visit determines the frame of a node, all of whose inputs have been visited.
 func (s *frameSearch) visit(node *graph.Node) error {
 	kind := s.info.Kinds[node.ID]
 	var first *graph.Node
@@ -270,7 +266,7 @@ func (s *frameSearch) different(node, a, b *graph.Node) error {
 		node.Name, a.Name, s.info.Frames[s.info.Out(a.ID)].Name, b.Name, s.info.Frames[s.info.Out(b.ID)].Name)
 }
 
-// enter puts an Enter, whose inputs lie in the frame parent, into the frame that it names.
+// enter puts an Enter, whose inputs are in the frame parent, into the frame that it names.
 func (s *frameSearch) enter(node *graph.Node, parent int32) error {
 	name, err := node.Attrs.Str("frame_name")
 	if err != nil {
@@ -302,8 +298,8 @@ func (s *frameSearch) enter(node *graph.Node, parent int32) error {
 	return nil
 }
 
-// loopCond notes which node decides over a loop. A counter that TensorFlow's gradients add to a
-// loop has a LoopCond of its own, known by its name; it does not decide.
+// loopCond records which node controls a loop. A counter that TensorFlow's gradients add to a loop has its own LoopCond, recognized by its
+// name; it does not control the loop.
 func (s *frameSearch) loopCond(node *graph.Node, f *Frame) error {
 	counter := func(n *graph.Node) bool { return strings.Contains(n.Name, "LoopCounter") }
 	switch {
@@ -316,7 +312,7 @@ func (s *frameSearch) loopCond(node *graph.Node, f *Frame) error {
 	return nil
 }
 
-// closeLoops checks the edges that the walk left out.
+// closeLoops checks the edges that the walk skipped.
 func (s *frameSearch) closeLoops() error {
 	for id, node := range s.g.Nodes {
 		if s.info.Kinds[id] != Merge {

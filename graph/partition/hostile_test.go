@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/extent"
 )
 
 // hostileGraph wires control flow at random.
@@ -61,11 +62,10 @@ func hostileGraph(rng *rand.Rand) *graph.Graph {
 	return graph.New(nodes, nil, 0)
 }
 
-// TestHostileGraphs: whatever the wiring, Split ends with parts that are in order or with an error
-// of the client's.
+// TestHostileGraphs: whatever the wiring, Split returns valid parts or an error that blames the client.
 func TestHostileGraphs(t *testing.T) {
 	n := uint64(100_000)
-	if testing.Short() {
+	if !extent.Check() {
 		n = 20_000
 	}
 	cut := 0
@@ -88,7 +88,7 @@ func TestHostileGraphs(t *testing.T) {
 	t.Logf("%d of %d graphs were cut", cut, n)
 }
 
-// TestMalformedNodes: graphs that no GraphDef makes are refused too.
+// TestMalformedNodes: graphs that cannot come from a GraphDef are rejected, too.
 func TestMalformedNodes(t *testing.T) {
 	fresh := func() *graph.Graph { return parseGraph(t, "a = Const() float @w0\nb = Neg(a, ^a) float @w1") }
 	stranger := fresh().Nodes[0]

@@ -10,14 +10,14 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// loopKey is a device that takes part in a frame.
+// loopKey is a device that participates in a frame.
 type loopKey struct{ frame, dev int32 }
 
 // loop is the small loop that counts the iterations of a frame on a device.
 type loop struct{ enter, merge, next *graph.Node }
 
-// duplicateEdges gives every device that reads an Enter or a NextIteration one of its own, so
-// that the value crosses before it: that of a loop's invariant once instead of in each iteration.
+// duplicateEdges gives every device that reads an Enter or a NextIteration its own copy, so that the value crosses before it. A loop
+// invariant thus crosses once instead of in each iteration.
 func (s *splitter) duplicateEdges() {
 	copies := map[arrival]*graph.Node{}
 	onDevice := func(from *graph.Node, dev int32) *graph.Node {
@@ -40,7 +40,7 @@ func (s *splitter) duplicateEdges() {
 		}
 		return copies[k]
 	}
-	// The copies are visited too: an Enter may enter what another Enter yields.
+	// The copies are visited, too: an Enter may enter what another Enter yields.
 	for id := 0; id < len(s.nodes); id++ {
 		node, dev := s.nodes[id], s.places[id].dev
 		for i, in := range node.Inputs {
@@ -52,7 +52,7 @@ func (s *splitter) duplicateEdges() {
 	}
 }
 
-// addLoops adds the small loops on all devices that need one.
+// addLoops adds the small loops to all devices that need one.
 func (s *splitter) addLoops() error {
 	need := s.loopsNeeded()
 	s.loops = make(map[loopKey]*loop, len(need))
@@ -60,7 +60,7 @@ func (s *splitter) addLoops() error {
 	keys := slices.SortedFunc(maps.Keys(need), func(a, b loopKey) int {
 		return cmp.Or(cmp.Compare(a.frame, b.frame), cmp.Compare(a.dev, b.dev))
 	})
-	// A frame comes after its parent, so that the outer loop is there when the inner one wants it.
+	// A frame comes after its parent, so the outer loop exists when the inner one needs it.
 	for _, k := range keys {
 		if err := s.addLoop(k, starts); err != nil {
 			return err
@@ -69,8 +69,8 @@ func (s *splitter) addLoops() error {
 	return nil
 }
 
-// loopsNeeded are the devices that receive something inside of a loop, and those that run part
-// of a loop without its LoopCond; and for each of them the loops around that loop.
+// loopsNeeded returns the devices that receive something inside a loop and those that run part of a loop without its LoopCond, in each
+// case also for the enclosing loops.
 func (s *splitter) loopsNeeded() map[loopKey]bool {
 	need := map[loopKey]bool{}
 	want := func(frame, dev int32) {
@@ -101,7 +101,7 @@ func (s *splitter) loopsNeeded() map[loopKey]bool {
 			if from := s.places[in.Node.ID]; from.dev != to.dev {
 				want(to.in, to.dev)
 				if in.Node.OutTypes[in.Index].IsRef() && len(node.Inputs)+len(node.Controls) > 1 {
-					want(to.in, from.dev) // it is told when to read
+					want(to.in, from.dev) // the variable's device receives a signal when to read
 				}
 			}
 		}
@@ -114,8 +114,7 @@ func (s *splitter) loopsNeeded() map[loopKey]bool {
 	return need
 }
 
-// frame is the loop that a node is part of: for an Enter the one it leads into, for an Exit the
-// one it leads out of.
+// frame returns the loop that a node belongs to: for an Enter, the one that it leads into; for an Exit, the one that it leads out of.
 func (p placed) frame() int32 {
 	if p.kind == Enter {
 		return p.out
@@ -123,8 +122,7 @@ func (p placed) frame() int32 {
 	return p.in
 }
 
-// addLoop adds the small loop of a frame to a device. starts are the Consts that feed the
-// outermost ones, by device.
+// addLoop adds the small loop of a frame to a device. starts holds the Consts that feed the outermost ones, by device.
 func (s *splitter) addLoop(k loopKey, starts map[int32]*graph.Node) error {
 	frame := &s.info.Frames[k.frame]
 	if frame.LoopCond == nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph"
 )
 
-// memory is where a value lies for the device that makes or takes it.
+// memory is where the device that produces or consumes a value keeps it.
 type memory uint8
 
 const (
@@ -15,13 +15,13 @@ const (
 	deviceMemory
 )
 
-// nodeMemory is what Options.MemoryTypes says of a node.
+// nodeMemory caches the result of Options.MemoryTypes for a node.
 type nodeMemory struct {
 	hostIn, hostOut []bool
 	known           bool
 }
 
-// memoryOf asks for the memory types of a node on a device with memory of its own.
+// memoryOf returns the memory types of a node on a device that has its own memory.
 func (s *splitter) memoryOf(n *graph.Node) *nodeMemory {
 	if n.ID >= len(s.memories) {
 		s.memories = slices.Grow(s.memories, len(s.nodes)-len(s.memories))[:len(s.nodes)]
@@ -36,8 +36,7 @@ func (s *splitter) memoryOf(n *graph.Node) *nodeMemory {
 	return m
 }
 
-// outputMemory is where an output lies, inputMemory where a node wants its input i. On CPUs that is host
-// memory.
+// outputMemory returns the memory of an output, inputMemory the memory in which a node expects its input i. On CPUs, both are host memory.
 func (s *splitter) outputMemory(o graph.Output) memory {
 	if !s.own[s.places[o.Node.ID].dev] {
 		return hostMemory
@@ -59,8 +58,8 @@ func memoryAt(host []bool, i int) memory {
 	return deviceMemory
 }
 
-// stays tells whether input i of a node is on the node's device and in the memory that it is wanted in.
-// References stay what they are: who takes one knows where the variable lies.
+// stays reports whether input i of a node is already on the node's device and in the memory in which it is expected. References are not
+// moved: a node that takes one knows where the variable is.
 func (s *splitter) stays(n *graph.Node, i int) bool {
 	dev, in := s.places[n.ID].dev, n.Inputs[i]
 	if s.places[in.Node.ID].dev != dev {
@@ -69,10 +68,10 @@ func (s *splitter) stays(n *graph.Node, i int) bool {
 	return !s.own[dev] || n.InTypes[i].IsRef() || s.outputMemory(in) == s.inputMemory(n, i)
 }
 
-// hosted tells whether a memory of a device is the host's though the device has its own.
+// hosted reports whether m is host memory on a device that has its own.
 func (s *splitter) hosted(dev int32, m memory) bool { return s.own[dev] && m == hostMemory }
 
-// typeOf is the type of a device with a full name.
+// typeOf returns the device type in a full device name.
 func typeOf(device string) string {
 	_, kind, _ := strings.Cut(device, "/device:")
 	kind, _, _ = strings.Cut(kind, ":")

@@ -10,9 +10,8 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// memoryTypes are invented kernels of a GPU: control flow and variables as TensorFlow's, where small
-// integers and conditions are the host's; for other ops the node's name says, and a name such as
-// split_h1 that output 1, or in_h0 that input 0 is the host's.
+// memoryTypes are the kernels of an imaginary GPU: control flow and variables as in TensorFlow, with small integers and conditions in host
+// memory. For other ops the node's name decides: a name such as split_h1 puts output 1 in host memory, and in_h0 input 0.
 func memoryTypes(n *graph.Node, deviceType string) (hostIn, hostOut []bool) {
 	if deviceType != "GPU" {
 		panic("asked for the memory of a " + deviceType)
@@ -53,7 +52,7 @@ func memoryTypes(n *graph.Node, deviceType string) (hostIn, hostOut []bool) {
 	return hostIn, hostOut
 }
 
-// memoriesOf gives the memory in which input i of a node of a part comes, and the one in which it is wanted.
+// memoriesOf returns the memory in which input i of a node arrives, and the one in which it is expected.
 func memoriesOf(device string, n *graph.Node, i int) (from, to memory) {
 	if typeOf(device) == "CPU" || n.InTypes[i].IsRef() {
 		return hostMemory, hostMemory
@@ -79,8 +78,7 @@ func memoriesOf(device string, n *graph.Node, i int) (from, to memory) {
 	return from, to
 }
 
-// TestOneTransferForEachMemory: what a device reads in both its memories is sent to it twice, and to each
-// of them once.
+// TestOneTransferForEachMemory: a value that a device reads in both its memories is sent to it twice, once to each of them.
 func TestOneTransferForEachMemory(t *testing.T) {
 	g := parseGraph(t, "a = Const() float @w0g0\nb = Neg(a) float @w0g1\nc_in_h0 = Neg(a) float @w0g1\nd_in_h0 = Neg(a) float @w0g1\ne = Neg(a) float @w0g1")
 	parts, err := Split(g, Options{MemoryTypes: memoryTypes})
@@ -93,8 +91,7 @@ func TestOneTransferForEachMemory(t *testing.T) {
 	}
 }
 
-// TestControlFlowGoesWhereItCanRun: nodes of control flow follow their inputs to devices that have a kernel
-// for them alone.
+// TestControlFlowGoesWhereItCanRun: control flow nodes follow their inputs only to devices that have a kernel for them.
 func TestControlFlowGoesWhereItCanRun(t *testing.T) {
 	const text = "x = Const() float @w0g0\np = Const() bool @w0\ns = Switch(x, p) float,float @w0\ny = Neg(s:1) float @w0"
 	for _, can := range []bool{true, false} {
@@ -114,7 +111,7 @@ func TestControlFlowGoesWhereItCanRun(t *testing.T) {
 	}
 }
 
-// TestCPUsAreNotAsked: a graph on CPUs asks nothing and keeps nothing.
+// TestCPUsAreNotAsked: a graph on CPUs does not query or store memory types.
 func TestCPUsAreNotAsked(t *testing.T) {
 	g := parseGraph(t, "a = Const() int32 @w0\nb = Neg(a) int32 @w1")
 	if _, err := Split(g, Options{MemoryTypes: func(n *graph.Node, kind string) ([]bool, []bool) {

@@ -11,17 +11,17 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// namer makes names for new nodes that no other node of the graph has.
+// namer generates names for new nodes that no other node of the graph has.
 type namer struct {
 	next  int
 	taken map[string]bool
 	buf   []byte
 }
 
-// mark begins the last part of the names that a namer makes.
+// mark begins the last part of the names that a namer generates.
 const mark = "/_"
 
-// avoid keeps the namer from making names that nodes of g have.
+// avoid prevents the namer from generating names of nodes of g.
 func (n *namer) avoid(g *graph.Graph) {
 	n.taken = map[string]bool{}
 	for _, node := range g.Nodes {
@@ -31,7 +31,7 @@ func (n *namer) avoid(g *graph.Graph) {
 	}
 }
 
-// name derives a name from that of a node: what kind of helper it is, and a number.
+// name derives a name from that of a node, the kind of helper, and a number.
 func (n *namer) name(of *graph.Node, what string) string {
 	for {
 		n.buf = append(append(append(append(n.buf[:0], of.Name...), mark...), what...), '_')
@@ -59,21 +59,21 @@ func typeAttr(t tensor.DType) *attrpb.AttrValue {
 	return &attrpb.AttrValue{Value: &attrpb.AttrValue_Type{Type: t.Proto()}}
 }
 
-// token is the type of the empty tensors that stand for control edges and loop iterations: on devices
-// with memory of their own int32 passes through control flow in host memory.
+// token is the type of the empty tensors that stand for control edges and loop iterations. On devices with their own memory, int32 passes
+// through control flow in host memory.
 const token = tensor.Int32
 
 var (
 	tokenType = typeAttr(token)
 	no        = boolAttr(false)
-	// emptyTensor is a vector of no elements.
+	// emptyTensor is a vector without elements.
 	emptyTensor = &attrpb.AttrValue{Value: &attrpb.AttrValue_Tensor{Tensor: &tensorpb.TensorProto{
 		Dtype:       token.Proto(),
 		TensorShape: &shapepb.TensorShapeProto{Dim: []*shapepb.TensorShapeProto_Dim{{Size: 0}}},
 	}}}
 )
 
-// emptyConst is a node that makes an empty tensor, after controls.
+// emptyConst adds a node that produces an empty tensor, after controls.
 func (s *splitter) emptyConst(user *graph.Node, what string, p placed, controls ...*graph.Node) *graph.Node {
 	return s.add(user, graph.Node{
 		Name: s.namer.name(user, what), Op: "Const", Attrs: graph.Attrs{"dtype": tokenType, "value": emptyTensor},

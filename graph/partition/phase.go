@@ -7,20 +7,19 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// phase tells in which iterations of its frame a node runs, dead or alive.
+// phase is the set of iterations of its frame in which a node runs, dead or alive.
 type phase uint8
 
 const (
 	first  phase = 1 << iota // in iteration 0
 	later                    // in all the others
 	always       = first | later
-	// never is for nodes whose inputs have no iteration in common, and for those whose
-	// iterations do not follow the pattern.
+	// never is for nodes whose inputs share no iteration, and for those whose iterations do not follow the pattern.
 	never phase = 0
 )
 
-// findPhases works out the phase of each node's outputs. A loop that is built the usual way,
-// of Merges with an Enter and a NextIteration, runs all of its nodes in all iterations.
+// findPhases determines the phase of each node's outputs. A regular loop, built of Merges with an Enter and a NextIteration, runs all of
+// its nodes in all iterations.
 func (s *splitter) findPhases() {
 	s.entered = slices.Repeat([]phase{always}, len(s.info.Frames))
 	for _, id := range s.info.Order {
@@ -39,8 +38,8 @@ func (s *splitter) findPhases() {
 	}
 }
 
-// phaseOf is the phase of a node from those of its inputs. Of a NextIteration that feeds a Merge
-// it assumes that it runs in all iterations, which findPhases checks in the end.
+// phaseOf returns the phase of a node, given those of its inputs. It assumes that a NextIteration that feeds a Merge runs in all
+// iterations, which findPhases checks at the end.
 func (s *splitter) phaseOf(id int) phase {
 	node, kind := s.nodes[id], s.places[id].kind
 	p := always
@@ -79,13 +78,13 @@ func (s *splitter) phaseOf(id int) phase {
 	return p
 }
 
-// constantEnter tells whether a node is an Enter whose value is there in every iteration.
+// constantEnter reports whether a node is an Enter whose value is available in every iteration.
 func constantEnter(node *graph.Node) bool {
 	return node.Attrs["is_constant"].GetB()
 }
 
-// starter is the node that runs on a device in those iterations of a frame in which what
-// node sends comes; nil in the root frame, where a _Recv needs none.
+// starter returns the node that runs on a device in those iterations of a frame in which the value sent by node arrives, or nil in the
+// root frame, where a _Recv needs none.
 func (s *splitter) starter(node *graph.Node, frame, dev int32, p phase) (*graph.Node, error) {
 	if frame == 0 {
 		return nil, nil

@@ -7,9 +7,8 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// place numbers the devices and moves control flow to where its tensors are, which saves
-// transfers: a Switch and an Exit to their input, an Enter and a NextIteration to the first node
-// that reads them. Those that pass a reference on stay with it.
+// place numbers the devices and moves control flow to where its tensors are, which saves transfers: a Switch and an Exit to their input,
+// an Enter and a NextIteration to the first node that reads them. Nodes that pass a reference on stay with it.
 func (s *splitter) place() error {
 	nodes, kinds := s.g.Nodes, s.info.Kinds
 	index := map[string]int32{}
@@ -50,20 +49,19 @@ func (s *splitter) place() error {
 	return nil
 }
 
-// move puts a node on another device if it can run there.
+// move moves a node to another device if it can run there.
 func (s *splitter) move(id int32, dev int32) {
 	if p := &s.places[id]; s.runs(s.g.Nodes[id], p.dev, dev) {
 		p.dev = dev
 	}
 }
 
-// runs tells whether a node that is placed on one device has a kernel for another.
+// runs reports whether a node that is placed on one device has a kernel for another.
 func (s *splitter) runs(n *graph.Node, placed, dev int32) bool {
 	return s.opts.Supports == nil || s.types[placed] == s.types[dev] || s.opts.Supports(n, s.types[dev])
 }
 
-// firstReaders gives for each Enter and NextIteration the node of least ID that takes its
-// output; -1 for none.
+// firstReaders returns, for each node, the reader of its output with the lowest ID, or -1.
 func (s *splitter) firstReaders() []int32 {
 	reader := make([]int32, len(s.g.Nodes))
 	for id := range reader {

@@ -10,10 +10,10 @@ import (
 
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/extent"
 )
 
-// maker makes random graphs as TensorFlow's client would: expressions, conds, while loops, any
-// of them in each other, on random devices.
+// maker makes random graphs as TensorFlow's client would: expressions, conds and while loops, nested in each other, on random devices.
 type maker struct {
 	rng     *rand.Rand
 	devices int
@@ -23,29 +23,29 @@ type maker struct {
 	vars    []*variable
 }
 
-// variable is accessed in a fixed order, last by last.
+// variable is accessed in a fixed order; last is the latest access.
 type variable struct {
 	node *graph.Node
 	last *graph.Node
 }
 
-// scope is the body of a loop, a branch of a cond, or the top: what is computed there may be used there.
+// scope is the body of a loop, a branch of a cond, or the top level: values computed there may be used there.
 type scope struct {
 	values []graph.Output
 	nodes  []*graph.Node
-	pivot  *graph.Node // what nodes without inputs hang on
+	pivot  *graph.Node // the control input of nodes without inputs
 	depth  int
-	home   int // the device that most of it is on
-	// condition is set for the part of a loop that decides on another iteration.
+	home   int // the device of most of its nodes
+	// condition is set for the part of a loop that decides whether there is another iteration.
 	condition bool
 }
 
-// inner is a scope within s.
+// inner returns a scope within s.
 func (k *maker) inner(s *scope) *scope {
 	return &scope{depth: s.depth + 1, home: k.rng.IntN(k.devices)}
 }
 
-// device names one of the devices.
+// device returns the name of device i.
 func (k *maker) device(i int) string {
 	if k.gpus && i%2 == 1 {
 		return longName(fmt.Sprintf("w%dg%d", i/4, i/2%2))
@@ -64,8 +64,7 @@ func (k *maker) node(s *scope, op string, outs []tensor.DType, in ...graph.Outpu
 	for _, i := range in {
 		n.InTypes = append(n.InTypes, i.Node.OutTypes[i.Index].Base())
 	}
-	// As TensorFlow's client does it: without the pivot, a node of invariants alone would run once
-	// more than the loop's body.
+	// As in TensorFlow's client: without the pivot, a node whose inputs are all invariants would run once more than the loop's body.
 	invariant := func(o graph.Output) bool { return KindOf(o.Node.Op) == Enter && constantEnter(o.Node) }
 	if s.pivot != nil && !slices.ContainsFunc(in, func(o graph.Output) bool { return !invariant(o) }) && (len(in) == 0 || !s.condition) {
 		n.Controls = append(n.Controls, s.pivot)
@@ -87,7 +86,7 @@ var (
 	twoInts = []tensor.DType{tensor.Int64, tensor.Int64}
 )
 
-// value makes an int that may be used in s.
+// value adds a node that yields an int for use in s.
 func (k *maker) value(s *scope, op string, in ...graph.Output) graph.Output {
 	n := k.node(s, op, intOut, in...)
 	s.nodes = append(s.nodes, n)
@@ -140,7 +139,7 @@ func (k *maker) statement(s *scope) {
 	}
 }
 
-// access reads or writes a variable, after the access before it.
+// access reads or writes a variable, after its previous access.
 func (k *maker) access(s *scope) {
 	if len(k.vars) == 0 || k.rng.IntN(4) == 0 {
 		v := k.node(s, "VariableV2", []tensor.DType{tensor.Int64.Ref()})
@@ -202,7 +201,7 @@ func (k *maker) cond(s *scope) {
 	}
 }
 
-// while makes a loop with a counter.
+// while adds a loop with a counter.
 func (k *maker) while(s *scope) {
 	frame, parallel := fmt.Sprintf("while%d", len(k.nodes)), int64(1+k.rng.IntN(3))
 	enter := func(v graph.Output, constant bool) graph.Output {
@@ -227,7 +226,7 @@ func (k *maker) while(s *scope) {
 	in.condition = true
 	for _, e := range starts {
 		if s.depth == 0 && k.rng.IntN(4) == 0 {
-			// Runs in the first iteration alone. (Where the loop may be dead, the Merge needs the Enter itself.)
+			// Runs only in the first iteration. (Where the loop may be dead, the Merge needs the Enter itself.)
 			e = graph.Output{Node: k.node(&scope{home: in.home}, "Identity", intOut, e)}
 		}
 		merge := k.node(&scope{home: in.home}, "Merge", []tensor.DType{tensor.Int64, tensor.Int32}, e, e)
@@ -268,7 +267,7 @@ func (k *maker) while(s *scope) {
 	}
 }
 
-// refEnter makes a variable with a value that does not change any more an invariant of a loop.
+// refEnter adds a variable that no longer changes, as an invariant of a loop.
 func (k *maker) refEnter(s *scope, frame string) graph.Output {
 	refOut := []tensor.DType{tensor.Int64.Ref()}
 	v := k.node(s, "VariableV2", refOut)
@@ -291,11 +290,11 @@ func randomGraph(rng *rand.Rand, devices int, gpus bool) *graph.Graph {
 	return graph.New(k.nodes, nil, 0)
 }
 
-// TestRandomGraphs holds Split to its promise: every node of the user's graph runs in the same
-// iterations, with the same results, in the parts as in the whole, and all that is sent is received.
+// TestRandomGraphs checks that every node of the user's graph runs in the same iterations, with the same results, in the parts as in the
+// whole, and that everything sent is received.
 func TestRandomGraphs(t *testing.T) {
 	n := uint64(1500)
-	if testing.Short() {
+	if !extent.Check() {
 		n = 300
 	}
 	executions, nodes := 0, 0
@@ -322,8 +321,7 @@ func TestRandomGraphs(t *testing.T) {
 	t.Logf("%d nodes, %d executions", nodes, executions)
 }
 
-// compareRuns runs a graph and its parts and compares what the nodes of the graph did. It
-// returns the number of executions.
+// compareRuns runs a graph and its parts, compares what the nodes did, and returns the number of executions.
 func compareRuns(t *testing.T, rng *rand.Rand, g *graph.Graph, parts *Parts) int {
 	whole := newMachine(t, rng, g)
 	whole.run()

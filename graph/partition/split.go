@@ -9,62 +9,56 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// UserNode is the attribute of nodes that Split adds: the name of the node of the user's graph on
-// whose behalf the node is there. Errors name that one, since the client knows no other.
-const UserNode = "_user_node"
+// UserNode is the attribute of nodes added by Split: the name of the user's node on whose behalf the node was added. Errors use that name,
+// since the client knows no other.
+const UserNode = graph.UserNodeAttr
 
-// Options say what Split cannot know from the graph.
+// Options provide what Split cannot know from the graph.
 type Options struct {
-	// Incarnation is the number of the present life of a device's process. The transfers
-	// carry it, so that those of an earlier life are not taken for it. nil stands for 0.
+	// Incarnation returns the incarnation number of a device's process. Transfers carry it, so that those of an earlier incarnation are
+	// not mistaken for current ones. nil means 0.
 	Incarnation func(device string) uint64
-	// MemoryTypes tells which inputs and outputs of a node lie in host memory though its device, of the
-	// given type, has memory of its own; nil for none. It is asked of nodes on devices other than CPUs.
+	// MemoryTypes returns which inputs and outputs of a node are in host memory although its device, of the given type, has its own; nil
+	// means none. It is only called for nodes on devices other than CPUs.
 	MemoryTypes func(n *graph.Node, deviceType string) (hostIn, hostOut []bool)
-	// Supports tells whether a node may run on another type of device than that which it is assigned
-	// to. nil: it may.
+	// Supports reports whether a node may run on another type of device than the one assigned. nil means that all may.
 	Supports func(n *graph.Node, deviceType string) bool
-	// Narrow has all float32 values cross from task to task as bfloat16, which without it only
-	// those of nodes with the attribute graph.WireType do.
+	// Narrow sends all float32 values between tasks as bfloat16. Without it, only those of nodes with the attribute graph.WireType are.
 	Narrow bool
-	// Check, if not nil, is called now and then. Its error ends Split.
+	// Check, if not nil, is called from time to time. If it returns an error, Split stops.
 	Check func() error
 }
 
-// Transfer is a tensor that goes from one device to another: once, or once in each iteration of
-// the loop it lies in.
+// Transfer is a tensor that goes from one device to another: once, or once per iteration of the loop that it is in.
 type Transfer struct {
 	// Edge is the transfer's name within the graph: tensor_name of its _Send and _Recv.
 	Edge string
 	// Src and Dst are the full names of the devices.
 	Src, Dst string
-	// DType is what is sent, never a reference type.
+	// DType is the type sent, never a reference type.
 	DType tensor.DType
-	// Control tells that the tensor is empty, and only its arrival matters.
+	// Control is whether the tensor is empty and only its arrival matters.
 	Control bool
-	// Frame names the loop; "" outside of all loops, where there is exactly one tensor in a step.
+	// Frame names the loop. It is "" outside of all loops, where exactly one tensor is sent per step.
 	Frame string
 }
 
-// Parts are a graph that was cut.
+// Parts is the result of Split.
 type Parts struct {
 	// Devices are the devices that have nodes, sorted.
 	Devices []string
-	// ByDevice is the graph of each of them, with nodes, inputs and IDs of its own. Attributes,
-	// declarations and the library are shared with the graph that was cut. All nodes of a part
-	// have the part's device as Assigned.
+	// ByDevice is the graph of each device, with its own nodes, inputs and IDs. Attributes, declarations and the library are shared with
+	// the original graph. All nodes of a part have the part's device as Assigned.
 	ByDevice map[string]*graph.Graph
-	// Transfers are all that passes between the devices, in an order that depends on the graph alone.
+	// Transfers lists everything sent between the devices, in an order that depends only on the graph.
 	Transfers []Transfer
 }
 
-// Split cuts g, all of whose nodes have an Assigned device, into one graph for each device. g is
-// left as it is. Control flow nodes may end up on another device than their Assigned one: next
-// to what they read or feed. The result depends on g and opts alone.
+// Split cuts g, all of whose nodes have an Assigned device, into one graph per device. g does not change. Control flow nodes may end up on
+// another device than their Assigned one, next to the nodes that they read or feed. The result depends only on g and opts.
 //
-// INVALID_ARGUMENT tells that g's loops make no sense (see Frames) or cannot be cut, such as
-// one over several devices without a LoopCond, or a reference that an op on another device
-// wants to write to.
+// INVALID_ARGUMENT means that g's loops are invalid (see Frames) or cannot be cut, such as a loop over several devices without a LoopCond,
+// or that an op on another device wants to write to a reference.
 func Split(g *graph.Graph, opts Options) (*Parts, error) {
 	check := graph.Now(opts.Check)
 	info, err := frames(g, check)
@@ -92,27 +86,25 @@ func Split(g *graph.Graph, opts Options) (*Parts, error) {
 	return s.parts(), nil
 }
 
-// splitter is the graph while it is being cut: the nodes are copies, whose ID is their index
-// until parts gives them the one in their part.
+// splitter is a graph being cut. Its nodes are copies whose ID is their index, until parts gives them the ID in their part.
 type splitter struct {
 	g    *graph.Graph
 	opts Options
 	// info covers the nodes of g.
 	info *FrameInfo
-	// devices are the names that dev stands for, sorted, types their types, and own tells which have
-	// memory of their own.
+	// devices are the device names indexed by dev, sorted. types are their types, and own is whether each has its own memory.
 	devices []string
 	types   []string
 	own     []bool
-	// memories are those of nodes on such devices, as far as they were asked for.
+	// memories caches the memory types of nodes on such devices.
 	memories []nodeMemory
 	nodes    []*graph.Node
-	slab     []graph.Node // for the nodes to come
+	slab     []graph.Node // for future nodes
 	places   []placed
 	namer    namer
 
-	// entered tells in which iterations of its parent each frame runs, irregular which frames
-	// have iterations that not all of their NextIterations lead to.
+	// entered is the set of iterations of its parent in which each frame runs. irregular is whether a frame has iterations that not all of
+	// its NextIterations reach.
 	entered   []phase
 	irregular []bool
 	loops     map[loopKey]*loop
@@ -124,21 +116,21 @@ type splitter struct {
 	transfers []Transfer
 	routes    map[routeKey]*route
 	arrivals
-	// user is the node that the last added one is for, userAttr its name as an attribute.
+	// user is the node for which the last node was added, userAttr its name as an attribute.
 	user     *graph.Node
 	userAttr *attrpb.AttrValue
 }
 
-// placed is what a splitter knows of a node.
+// placed is what a splitter knows about a node.
 type placed struct {
-	// dev is the node's device, in and out are the frames of its inputs and of its outputs.
+	// dev is the node's device; in and out are the frames of its inputs and of its outputs.
 	dev, in, out int32
 	kind         Kind
-	// phase tells in which iterations of the frame out the outputs come.
+	// phase is the set of iterations of the frame out in which the outputs are produced.
 	phase phase
 }
 
-// copyNodes makes the nodes that the passes after it may change.
+// copyNodes copies the nodes, so that later passes can change them.
 func (s *splitter) copyNodes() {
 	n := len(s.g.Nodes)
 	inputs, controls := 0, 0
@@ -167,7 +159,7 @@ func (s *splitter) copyNodes() {
 	s.namer.avoid(s.g)
 }
 
-// add puts a new node into the graph, on behalf of user.
+// add adds a new node to the graph, on behalf of user.
 func (s *splitter) add(user *graph.Node, node graph.Node, p placed) *graph.Node {
 	if def, err := graph.LookupOp(node.Op); err == nil {
 		node.Def = def
@@ -183,7 +175,7 @@ func (s *splitter) add(user *graph.Node, node graph.Node, p placed) *graph.Node 
 		s.user, s.userAttr = user, user.Attrs[UserNode]
 		if s.userAttr == nil {
 			name := user.Name
-			if v, ok := user.Attrs[graph.EndpointAttr]; ok { // a feed or fetch, which Prune put in
+			if v, ok := user.Attrs[graph.EndpointAttr]; ok { // a feed or fetch added by Prune
 				name, _, _ = strings.Cut(string(v.GetS()), ":")
 			}
 			s.userAttr = stringAttr(name)
@@ -200,7 +192,7 @@ func (s *splitter) add(user *graph.Node, node graph.Node, p placed) *graph.Node 
 	return n
 }
 
-// parts deals the nodes out to their devices.
+// parts distributes the nodes to their devices.
 func (s *splitter) parts() *Parts {
 	counts := make([]int, len(s.devices))
 	for _, p := range s.places {
@@ -227,12 +219,11 @@ func (s *splitter) parts() *Parts {
 
 // TaskParts are the parts of one task.
 type TaskParts struct {
-	// Task is the name that the task's devices begin with, such as /job:worker/replica:0/task:1.
+	// Task is the prefix of the task's devices, such as /job:worker/replica:0/task:1.
 	Task string
 	// Devices are the task's devices that have nodes, sorted.
 	Devices []string
-	// Receives come from other tasks, Sends go to them. Transfers between two devices of the
-	// task are in neither.
+	// Receives are from other tasks, Sends to them. Transfers between two devices of the task are in neither.
 	Receives, Sends []Transfer
 }
 
@@ -260,7 +251,7 @@ func (p *Parts) Tasks() []TaskParts {
 	return tasks
 }
 
-// taskOf is the part of a full device name before the device itself.
+// taskOf returns the part of a full device name before the device itself.
 func taskOf(device string) string {
 	task, _, _ := strings.Cut(device, "/device:")
 	return task

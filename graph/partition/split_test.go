@@ -74,8 +74,7 @@ func TestPartsAreGraphsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// wideGraph has n nodes of two inputs on two devices; one in so many is on the other device than
-// the first.
+// wideGraph returns a graph of n nodes with two inputs each. About a fraction 1/one of them is on w1, the others are on w0.
 func wideGraph(n, one int) *graph.Graph {
 	rng := rand.New(rand.NewPCG(1, 1))
 	k := &maker{rng: rng, devices: 2}
@@ -126,7 +125,7 @@ func BenchmarkFrames(b *testing.B) {
 	}
 }
 
-// TestDeepGraphs: loops in loops, however deep, take neither much stack nor much time.
+// TestDeepGraphs: nested loops, however deep, take neither much stack nor much time.
 func TestDeepGraphs(t *testing.T) {
 	const depth = 50_000
 	nodes := []*graph.Node{{Name: "a", Op: "Const", OutTypes: []tensor.DType{tensor.Float32}, Assigned: longName("w0")}}

@@ -12,13 +12,12 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// The language of testdata: a line a node,
+// The language of testdata has one node per line,
 //
 //	name = Op(input, input:1, &reference, ^control) outtype,outtype @device key=value ...
 //
-// where device w1.2 is CPU 2 of task 1 of job w, w1 its CPU 0, and w1g2 its GPU 2. An input has the type of the
-// output it names, without its reference form unless it is written with &. The key "loop" is
-// frame_name, "invariant" a constant Enter, "parallel" is
+// where device w1.2 is CPU 2 of task 1 of job w, w1 its CPU 0, and w1g2 its GPU 2. An input has the type of the output it names, without
+// its reference form unless it is written with &. The key "loop" is frame_name, "invariant" a constant Enter, "parallel"
 // parallel_iterations, "n" the value of a Const, and "wire" graph.WireType.
 
 var nodeLine = regexp.MustCompile(`^(\S+) = (\S+)\((.*?)\)\s*([a-z0-9_,]*)\s*(?:@(\S+))?((?:\s+\S+=\S+)*)$`)
@@ -50,7 +49,7 @@ func longName(short string) string {
 
 var longDevice = regexp.MustCompile(`/job:([a-z]+)/replica:0/task:(\d+)/device:([CG])PU:(\d+)`)
 
-// shorten writes all device names within s in their short form.
+// shorten replaces all device names in s with their short form.
 func shorten(s string) string {
 	return longDevice.ReplaceAllStringFunc(s, func(name string) string {
 		m := longDevice.FindStringSubmatch(name)

@@ -13,9 +13,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the answers in testdata")
 
-// TestTranscripts plays testdata/*.txt: sections that begin with a line of "split", "run",
-// "tasks" or "frames" (text before the first is commentary), then a graph, then "----" and the
-// answer, up to the next section. "run" is "split", and runs the parts and compares.
+// TestTranscripts runs testdata/*.txt: sections that begin with a line of "split", "run", "tasks" or "frames" (text before the first is
+// commentary), followed by a graph, "----" and the expected answer. "run" is "split" plus running the parts and comparing them with the
+// whole.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -88,7 +88,7 @@ func answer(t *testing.T, verb, text string) string {
 	return formatParts(parts)
 }
 
-// checkParts holds what is true of the parts of any graph.
+// checkParts checks what must be true of the parts of any graph.
 func checkParts(t testing.TB, parts *Parts) {
 	t.Helper()
 	names := map[string]bool{}

@@ -6,9 +6,8 @@ import (
 	"github.com/troupe-run/troupe/graph"
 )
 
-// assign places the nodes in order: each gets the best device that its group may have, except
-// that sources without inputs go to their consumers, and nodes that do next to nothing stay
-// with their input, where the constraints allow it.
+// assign places the nodes in order. Each gets the best device that its group may have. Where the constraints allow it, sources without
+// inputs go to their consumers instead, and trivial nodes stay with their input.
 func (p *placer) assign() error {
 	out := p.consumers()
 	var sources []int32
@@ -39,29 +38,30 @@ func (p *placer) assign() error {
 	return nil
 }
 
-// put places a node on the device with the full name prefer if that is one of its candidates,
-// else on the best of these, and keeps its group there.
+// put places a node on the device with the full name prefer if that is a candidate, otherwise on the default device if that is one, otherwise on
+// the best candidate, and pins its group there.
 func (p *placer) put(i int32, prefer string) error {
 	c, err := p.candidates(i)
 	if err != nil {
 		return err
 	}
 	device := c[0]
-	if d, ok := p.devices.byName[prefer]; ok && slices.Contains(c, d) {
-		device = d
+	for _, name := range []string{p.Default, prefer} {
+		if d, ok := p.devices.byName[name]; ok && slices.Contains(c, d) {
+			device = d
+		}
 	}
 	p.members[i].node.Assigned = p.devices.devices[device].Name
 	p.pin(i, device)
 	return nil
 }
 
-// isSource tells whether n is worth placing after its consumers: it has no inputs and makes
-// one tensor, as constants do.
+// isSource reports whether n is worth placing after its consumers: it has no inputs and produces one tensor, like a constant.
 func isSource(n *graph.Node) bool {
 	return len(n.Inputs) == 0 && len(n.OutTypes) == 1 && !n.OutTypes[0].IsRef()
 }
 
-// staysWithInput tells whether n reads its input's metadata only.
+// staysWithInput reports whether n reads only its input's metadata.
 func staysWithInput(n *graph.Node) bool {
 	switch n.Op {
 	case "Shape", "Size", "Rank":
@@ -70,8 +70,8 @@ func staysWithInput(n *graph.Node) bool {
 	return false
 }
 
-// isLoneIdentity tells whether n is an unpinned Identity that has one edge in and at most one
-// out (control edges count), to neighbours that ask for the same device.
+// isLoneIdentity reports whether n is an unpinned Identity with one edge in and at most one out (control edges included), whose neighbours
+// request the same device.
 func isLoneIdentity(n *graph.Node, out []*graph.Node) bool {
 	if n.Op != "Identity" && n.Op != "RefIdentity" || n.Requested != "" {
 		return false
@@ -86,7 +86,7 @@ func isLoneIdentity(n *graph.Node, out []*graph.Node) bool {
 	return n.Inputs[0].Node.Requested == after
 }
 
-// commonDevice is the device that all of nodes are on; "" if there is none.
+// commonDevice returns the device that all nodes are on, or "".
 func commonDevice(nodes []*graph.Node) string {
 	if len(nodes) == 0 {
 		return ""
@@ -99,8 +99,7 @@ func commonDevice(nodes []*graph.Node) string {
 	return nodes[0].Assigned
 }
 
-// edges are the nodes that the edges out of each new node lead to, control edges included, in
-// one slice.
+// edges holds, in one slice, the destinations of the edges out of each new node, control edges included.
 type edges struct {
 	to    []*graph.Node
 	start []int32 // of each node's part of to; one more than nodes

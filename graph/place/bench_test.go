@@ -7,8 +7,8 @@ import (
 	"github.com/troupe-run/troupe/graph"
 )
 
-// model is a training graph of about the given number of nodes: variables on two parameter
-// servers, and for each one gradients and an update that is colocated with it.
+// model returns a training graph of about the given number of nodes: variables on two parameter servers, each with gradients and an update
+// colocated with it.
 func model(nodes int) *sketch {
 	s := &sketch{}
 	for i := 0; len(s.nodes) < nodes; i++ {

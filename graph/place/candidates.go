@@ -6,8 +6,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// candidates are the devices, best first and at least one, that the group of member i may be
-// placed on.
+// candidates returns the devices on which the group of member i may be placed: at least one, best first.
 func (p *placer) candidates(i int32) ([]int, error) {
 	m := &p.members[p.root(i)]
 	c := p.devices.candidates(*m.requested, m.types)
@@ -21,8 +20,8 @@ func (p *placer) candidates(i int32) ([]int, error) {
 	return c, nil
 }
 
-// softCandidates leaves open the type and index that cannot be had: first those that do not
-// come from the device of a resource, then these too.
+// softCandidates ignores requested types and indices that are not available: first those that do not come from a resource's device, then
+// also those that do.
 func (p *placer) softCandidates(m *member) []int {
 	soft := func(kept ...*Spec) Spec {
 		s := m.requested.OnTask()
@@ -47,7 +46,7 @@ func (p *placer) softCandidates(m *member) []int {
 	return c
 }
 
-// refusal says why no device suits member i.
+// refusal returns the reason why no device suits member i.
 func (p *placer) refusal(i int32) string {
 	n, r := p.members[i].node, p.root(i)
 	m := &p.members[r]

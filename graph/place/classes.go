@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/graph"
 )
 
-// classPrefix is what the entries of a node's _class start with that name a colocation group.
+// classPrefix is the prefix of the entries in a node's _class that name a colocation group.
 const classPrefix = "loc:@"
 
 // classesOf calls f for each colocation group that n asks to belong to, until f fails.
@@ -27,12 +27,11 @@ func classesOf(n *graph.Node, f func(name string) error) error {
 	return nil
 }
 
-// Colocations are the colocation names that nodes ask for and that no node bears, each with a
-// node that asks for it. The zero value holds none. It belongs to one graph, and is not safe
-// for concurrent use.
+// Colocations records the requested colocation names that are not the name of any node, each with a node that requests it. The zero value
+// is empty. It belongs to one graph and is not safe for concurrent use.
 type Colocations struct{ byName map[string]*graph.Node }
 
-// remember keeps the names of placed nodes, and forgets those that a node bears now.
+// remember records the names requested by placed nodes and removes those that a node now has.
 func (c *Colocations) remember(g *graph.Graph, nodes []*graph.Node) {
 	for _, n := range nodes {
 		delete(c.byName, n.Name)
@@ -48,8 +47,7 @@ func (c *Colocations) remember(g *graph.Graph, nodes []*graph.Node) {
 	}
 }
 
-// joinClasses joins the nodes that ask for the same colocation group with each other and with
-// the node that has the group's name.
+// joinClasses joins the nodes that request the same colocation group with each other and with the node of that name.
 func (p *placer) joinClasses() error {
 	first, err := p.namedClasses()
 	if err != nil {
@@ -81,7 +79,7 @@ func (p *placer) joinClasses() error {
 	return nil
 }
 
-// joinClass joins node i with a member of the colocation group that it asks for.
+// joinClass joins node i with a member of the colocation group that it requests.
 func (p *placer) joinClass(i, with int32, name string) error {
 	p.terse = p.SoftPlacement
 	err := p.join(i, with)
@@ -99,8 +97,8 @@ func (p *placer) joinClass(i, with int32, name string) error {
 	return nil
 }
 
-// namedClasses is the names of the colocation groups that concern the nodes to place, each
-// with a member that was placed earlier, or -1.
+// namedClasses returns the names of the colocation groups that concern the nodes to place, each with a member that was placed earlier, or
+// -1.
 func (p *placer) namedClasses() (map[string]int32, error) {
 	first := map[string]int32{}
 	for _, n := range p.nodes {
@@ -129,8 +127,8 @@ func (p *placer) isNew(n *graph.Node) bool {
 	return ok && i < int32(p.fresh)
 }
 
-// addUnborne adds to first the groups whose name no node had borne before, but for which nodes
-// that are placed have asked, where they concern the nodes to place.
+// addUnborne adds to first the groups relevant to the nodes to place whose name belonged to no earlier node, but which placed nodes have
+// requested.
 func (p *placer) addUnborne(first map[string]int32) error {
 	add := func(name string, n *graph.Node) error {
 		with, asked := first[name]

@@ -9,17 +9,17 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Device is a device that nodes may be placed on.
+// Device is a device that nodes may be placed on. It has none of the attributes in package device that do not affect placement, such as
+// the incarnation: masters reuse Prepared devices while the list stays equal.
 type Device struct {
-	// Name is the full canonical name, Spec its parts, Type the same as Spec.Type.
+	// Name is the full canonical name, Spec its parts.
 	Name string
 	Spec Spec
-	Type string
-	// Local says that the device belongs to the master's own task.
+	// Local is whether the device belongs to the master's own task.
 	Local bool
 }
 
-// NewDevice makes the Device of a full name; local says that it is one of the master's own task.
+// NewDevice returns the Device with a full name. local is whether it belongs to the master's own task.
 func NewDevice(name string, local bool) (Device, error) {
 	s, err := Parse(name)
 	if err != nil {
@@ -28,12 +28,11 @@ func NewDevice(name string, local bool) (Device, error) {
 	if !s.IsFull() {
 		return Device{}, status.InvalidArgumentf("Device name '%s' is not fully specified", name)
 	}
-	return Device{Name: s.String(), Spec: s, Type: s.Type, Local: local}, nil
+	return Device{Name: s.String(), Spec: s, Local: local}, nil
 }
 
-// FilterDevices keeps the devices that a session with ConfigProto.device_filters may use:
-// those that at least one filter allows, and all of the master's own task. Without filters
-// all devices stay. A filter that is no device name is INVALID_ARGUMENT.
+// FilterDevices returns the devices that a session with ConfigProto.device_filters may use: those that at least one filter allows, and all
+// of the master's own task. Without filters it returns all devices. A filter that is not a device name is INVALID_ARGUMENT.
 func FilterDevices(devices []Device, filters []string, ownTask string) ([]Device, error) {
 	if len(filters) == 0 {
 		return slices.Clone(devices), nil
@@ -59,21 +58,20 @@ func FilterDevices(devices []Device, filters []string, ownTask string) ([]Device
 	return kept, nil
 }
 
-// typeOrder is how much TensorFlow prefers a device type that a node may run on.
+// typeOrder is TensorFlow's preference for each device type that a node may run on.
 var typeOrder = map[string]int{"GPU": 210, "CPU": 70}
 
-// types is a set of device types, as bits in the order of deviceSet.types. The empty set
-// belongs to ops that have a kernel nowhere: they may be on any device, and fail when they run.
+// types is a set of device types, as bits in the order of deviceSet.types. The empty set is for ops without any kernel: they may be placed
+// on any device, and fail when they run.
 type types uint64
 
-// Prepared are devices made ready to choose from, for who places nodes on them again and again. They
-// are not safe for concurrent use.
+// Prepared holds devices in a form ready for repeated placement. It is not safe for concurrent use.
 type Prepared struct {
 	given []Device
 	set   *deviceSet
 }
 
-// Prepare orders devices, of which there must be one at least. They must not be changed any more.
+// Prepare orders devices; there must be at least one, and they must not be changed afterwards.
 func Prepare(devices []Device) (*Prepared, error) {
 	set, err := newDeviceSet(devices)
 	if err != nil {
@@ -82,17 +80,17 @@ func Prepare(devices []Device) (*Prepared, error) {
 	return &Prepared{devices, set}, nil
 }
 
-// Devices are the devices as they were given. They must not be changed.
+// Devices returns the devices as they were given. They must not be changed.
 func (p *Prepared) Devices() []Device { return p.given }
 
-// Share gives the same devices to another user, who may use them at the same time.
+// Share returns the same devices for another user, which may use them concurrently with p.
 func (p *Prepared) Share() *Prepared {
 	set := *p.set
 	set.found = map[query][]int{}
 	return &Prepared{p.given, &set}
 }
 
-// deviceSet is the devices of a session in the order in which they are preferred.
+// deviceSet holds the devices of a session in order of preference.
 type deviceSet struct {
 	devices []Device
 	kinds   []types // the type of each device, as a set of one
@@ -102,7 +100,7 @@ type deviceSet struct {
 	found   map[query][]int
 }
 
-// maxFound bounds how many answers a set remembers.
+// maxFound bounds the number of cached query results.
 const maxFound = 1 << 12
 
 type query struct {
@@ -110,15 +108,15 @@ type query struct {
 	types types
 }
 
-// newDeviceSet orders the devices: the better type first, then those of the master's own task,
-// then by name (as strings: task 10 comes before task 2, as in TensorFlow).
+// newDeviceSet orders the devices: better types first, then those of the master's own task, then by name (as strings: task 10 comes before
+// task 2, as in TensorFlow).
 func newDeviceSet(devices []Device) (*deviceSet, error) {
 	if len(devices) == 0 {
 		return nil, status.Errorf(status.FailedPrecondition, "No devices are registered")
 	}
 	s := &deviceSet{devices: slices.Clone(devices), byName: make(map[string]int, len(devices)), found: map[query][]int{}}
 	slices.SortStableFunc(s.devices, func(a, b Device) int {
-		if c := compareTypes(a.Type, b.Type); c != 0 {
+		if c := compareTypes(a.Spec.Type, b.Spec.Type); c != 0 {
 			return c
 		}
 		if a.Local != b.Local {
@@ -127,8 +125,8 @@ func newDeviceSet(devices []Device) (*deviceSet, error) {
 		return strings.Compare(a.Name, b.Name)
 	})
 	for i, d := range s.devices {
-		if !slices.Contains(s.types, d.Type) {
-			s.types = append(s.types, d.Type)
+		if !slices.Contains(s.types, d.Spec.Type) {
+			s.types = append(s.types, d.Spec.Type)
 		}
 		s.byName[d.Name] = i
 	}
@@ -136,8 +134,8 @@ func newDeviceSet(devices []Device) (*deviceSet, error) {
 		return nil, status.InvalidArgumentf("The devices are of %d types, the limit is 64", len(s.types))
 	}
 	for _, d := range s.devices {
-		s.kinds = append(s.kinds, 1<<slices.Index(s.types, d.Type))
-		if d.Type == "CPU" {
+		s.kinds = append(s.kinds, 1<<slices.Index(s.types, d.Spec.Type))
+		if d.Spec.Type == "CPU" {
 			s.cpu = s.kinds[len(s.kinds)-1]
 		}
 	}
@@ -148,8 +146,8 @@ func compareTypes(a, b string) int {
 	return cmp.Or(cmp.Compare(typeOrder[b], typeOrder[a]), strings.Compare(a, b))
 }
 
-// candidates are the devices (indexes) that match spec and are of one of the types, best
-// first. The empty set of types stands for CPUs, or whatever matches where no CPU does.
+// candidates returns the indices of the devices that match spec and are of one of the types, best first. The empty set of types means
+// CPUs, or whatever matches if no CPU does.
 func (s *deviceSet) candidates(spec Spec, of types) []int {
 	q := query{spec, of}
 	if c, ok := s.found[q]; ok {
@@ -181,7 +179,7 @@ func (s *deviceSet) matching(spec Spec, of types) []int {
 	return c
 }
 
-// typeNames are the names of a set's types, most preferred first.
+// typeNames returns the names of a set's types, most preferred first.
 func (s *deviceSet) typeNames(t types) []string {
 	var names []string
 	for ; t != 0; t &= t - 1 {
@@ -190,7 +188,7 @@ func (s *deviceSet) typeNames(t types) []string {
 	return names
 }
 
-// sortedNames are all devices' names, for messages.
+// sortedNames returns the names of all devices, for messages.
 func (s *deviceSet) sortedNames() string {
 	names := make([]string, len(s.devices))
 	for i, d := range s.devices {

@@ -53,8 +53,7 @@ func TestFilterDevices(t *testing.T) {
 	}
 }
 
-// Users that share prepared devices place at the same time, as if each had its own, and what is
-// remembered for them is bounded.
+// TestPrepared: users that share prepared devices place concurrently, as if each had its own, and their caches are bounded.
 func TestPrepared(t *testing.T) {
 	devices := devicesOf(t, w0, w1, ps0, w1gpu0)
 	p, err := Prepare(devices)

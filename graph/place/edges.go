@@ -10,8 +10,7 @@ import (
 
 func isResource(t tensor.DType) bool { return t == tensor.Resource || t.IsRef() }
 
-// joinEdges puts the user of a reference or resource handle on the device of what made it, also where a lowered node
-// passes it on.
+// joinEdges puts each user of a reference or resource handle on the device of the node that made it, even if a lowered node forwards it.
 func (p *placer) joinEdges() error {
 	passed := map[graph.Output]graph.Output{}
 	for i, n := range p.nodes {
@@ -32,7 +31,7 @@ func (p *placer) joinEdges() error {
 			if err != nil {
 				return err
 			}
-			p.terse = p.callsFunction(n) // who is only warned is not told of all that is in the groups
+			p.terse = p.callsFunction(n) // a mere warning need not list the groups' members
 			err = p.joinEdge(src, int32(i))
 			p.terse = false
 			if err != nil && !p.callsFunction(n) {
@@ -46,9 +45,8 @@ func (p *placer) joinEdges() error {
 	return nil
 }
 
-// joinTypes keeps a resource to the types of device that the caller of a function, to which it is passed,
-// has kernels for: the bodies of functions run on the device of their caller, and cannot read memory that
-// only another type of device reads.
+// joinTypes restricts a resource to the device types for which the function call that it is passed to has kernels. A function's body runs
+// on the device of its caller and cannot access memory that only another type of device can read.
 func (p *placer) joinTypes(resource *graph.Node, caller int32) error {
 	src, err := p.member(resource)
 	if err != nil {
@@ -68,8 +66,7 @@ func (p *placer) joinTypes(resource *graph.Node, caller int32) error {
 	return nil
 }
 
-// joinEdge joins the groups at both ends of an edge. What the destination's group requested
-// yields to the source's where they contradict each other.
+// joinEdge joins the groups at both ends of an edge. Where requests conflict, that of the source's group wins.
 func (p *placer) joinEdge(src, dst int32) error {
 	from, to := &p.members[p.root(src)], &p.members[p.root(dst)]
 	a, b := p.members[src].node, p.members[dst].node
@@ -98,7 +95,7 @@ func (p *placer) joinEdge(src, dst int32) error {
 	return nil
 }
 
-// binds tells whether an edge of type t keeps both its ends on one device.
+// binds reports whether an edge of type t keeps both its ends on one device.
 func binds(src, dst *graph.Node, t tensor.DType) bool {
 	if t == tensor.Variant {
 		return isDataset(src) && isDataset(dst)
@@ -106,8 +103,8 @@ func binds(src, dst *graph.Node, t tensor.DType) bool {
 	return isResource(t) && !forwards(dst.Op)
 }
 
-// forwards tells whether an op hands its handles on, to nodes with a placement of their own,
-// rather than use them: TensorFlow's InputColocationExemptionRegistry.
+// forwards reports whether an op passes its handles on, to nodes placed independently, rather than using them: TensorFlow's
+// InputColocationExemptionRegistry.
 func forwards(op string) bool {
 	switch op {
 	case "PartitionedCall", "StatefulPartitionedCall", "IdentityN", "DeleteMultiDeviceIterator", "RpcServerRegister":
@@ -127,9 +124,8 @@ func forwards(op string) bool {
 	return false
 }
 
-// callsFunction tells whether n runs functions of the library. Such a node joins the devices
-// of its handles where it can, but they need not all be on one device, since the functions'
-// bodies may be placed node by node.
+// callsFunction reports whether n runs library functions. Such a node joins the devices of its handles where it can, but these need not
+// all be on one device, since the functions' bodies may be placed node by node.
 func (p *placer) callsFunction(n *graph.Node) bool {
 	switch n.Op {
 	case "If", "StatelessIf", "Case", "StatelessCase", "While", "StatelessWhile", "For", "SymbolicGradient", "RemoteCall":
@@ -138,13 +134,12 @@ func (p *placer) callsFunction(n *graph.Node) bool {
 	return p.graph.Library != nil && p.graph.Library.Functions[n.Op] != nil
 }
 
-// runsFunctions tells whether functions of the library run on behalf of n, in whatever form it names them.
+// runsFunctions reports whether library functions run on behalf of n, in whatever form it names them.
 func (p *placer) runsFunctions(n *graph.Node) bool {
 	return forwards(n.Op) && n.Op != "IdentityN" || p.callsFunction(n)
 }
 
-// isDataset tells whether n makes a tf.data dataset: these are handed on as variants that mean
-// nothing on another device.
+// isDataset reports whether n makes a tf.data dataset. Datasets are passed as variants that are meaningless on another device.
 func isDataset(n *graph.Node) bool {
 	if len(n.OutTypes) != 1 || n.OutTypes[0] != tensor.Variant {
 		return false

@@ -8,8 +8,8 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// onGPU is a kernel table as of a build with CUDA: all ops run on CPUs, and on GPUs all but those named
-// here and those of the library.
+// onGPU is a kernel table like that of a build with CUDA: all ops run on CPUs, and all run on GPUs except those named here and library
+// functions.
 func onGPU(n *graph.Node, kind string) bool {
 	switch n.Op {
 	case "Placeholder", "FIFOQueueV2", "StatefulPartitionedCall", "While", "ScatterOnCPU":
@@ -25,8 +25,7 @@ const (
 	w0gpu1 = "/job:worker/replica:0/task:0/device:GPU:1"
 )
 
-// TestGPUPlacement holds what TensorFlow does on machines with GPUs, by the rules that its placer_test.cc
-// tests.
+// TestGPUPlacement checks TensorFlow's behaviour on machines with GPUs, by the rules that its placer_test.cc tests.
 func TestGPUPlacement(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -172,7 +171,7 @@ func TestGPUPlacement(t *testing.T) {
 	}
 }
 
-// TestLateFunction: a session that runs a variable on a GPU already, and then passes it to a function.
+// TestLateFunction: a session already has a variable on a GPU, and then passes it to a function.
 func TestLateFunction(t *testing.T) {
 	s := &sketch{}
 	s.node("v", "VarHandleOp", placedOn(w0gpu0))
@@ -182,7 +181,7 @@ func TestLateFunction(t *testing.T) {
 		"(StatefulPartitionedCall) calls: it runs on CPU devices. Place the resource there.\n\t [[call]]")
 }
 
-// TestHomesOnGPUs: clients of one name meet on the device of the first, or are told why not.
+// TestHomesOnGPUs: clients that use one name share the resource on the first client's device, or get an error that explains why not.
 func TestHomesOnGPUs(t *testing.T) {
 	d := &directory{}
 	place := func(local string, build func(s *sketch)) (*sketch, error) {
@@ -211,7 +210,7 @@ func TestHomesOnGPUs(t *testing.T) {
 			", but not all ops that use it have kernels for GPU devices.\nColocation Debug Info:") {
 		t.Errorf("got %v", err)
 	}
-	// Who comes first with an op for CPUs alone decides for the others.
+	// The first client has an op for CPUs only, and decides for the others.
 	d.homes = nil
 	for _, build := range []func(*sketch){scatters, plain} {
 		s, err := place("/job:worker/replica:0/task:0", build)

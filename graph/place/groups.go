@@ -13,27 +13,26 @@ type groups struct {
 	devices *deviceSet
 	soft    bool
 	members []member
-	first   int // ID of the first member; the IDs of the new nodes follow each other if ids is nil
-	fresh   int // how many members are nodes to place; the others were placed earlier
+	first   int // ID of the first member if the IDs of the new nodes are consecutive, else -1
+	fresh   int // number of members that are nodes to place; the others were placed earlier
 	ids     map[*graph.Node]int32
 	specs   map[string]*Spec
 	terse   bool // errors need not explain groups
 }
 
-// explained is how many members an error about a group lists.
+// explained is the number of members that an error about a group lists.
 const explained = 100
 
-// member is a node and, where it is the root of a tree, its group's constraints. The specs are
-// shared and never changed; requested agrees with both, and with
-// assigned where a soft placement let these two differ in type or index.
+// member is a node and, at the root of a tree, its group's constraints. The specs are shared and never changed. requested is consistent
+// with resource and assigned; if soft placement let those two differ in type or index, it agrees with assigned.
 type member struct {
 	node   *graph.Node
 	parent int32
 	rank   int32
-	// types are those that all nodes of the group have kernels for, own those of the node alone.
+	// types are the types for which all nodes of the group have kernels, own those for which this node has.
 	types, own types
-	// assigned is where a node of the group has been placed, resource what the nodes ask for
-	// that make a resource, requested what all of them ask for.
+	// assigned is where a node of the group has been placed, resource what the nodes that make a resource request, and requested what all
+	// nodes request.
 	assigned, resource, requested *Spec
 }
 
@@ -52,7 +51,7 @@ func newGroups(nodes []*graph.Node, devices *deviceSet, soft bool) *groups {
 		g.first = nodes[0].ID
 	}
 	if !dense {
-		// The nodes are spread over the graph: members are found by a map instead of by their ID.
+		// The nodes are scattered over the graph: find members with a map instead of by ID.
 		for i, n := range nodes {
 			ids[n] = int32(i)
 		}
@@ -62,7 +61,7 @@ func newGroups(nodes []*graph.Node, devices *deviceSet, soft bool) *groups {
 	return g
 }
 
-// index finds the member that is n.
+// index returns the index of the member n.
 func (g *groups) index(n *graph.Node) (int32, bool) {
 	if i := n.ID - g.first; g.first >= 0 && i >= 0 && i < g.fresh {
 		return int32(i), true
@@ -71,7 +70,7 @@ func (g *groups) index(n *graph.Node) (int32, bool) {
 	return i, ok
 }
 
-// addPlaced adds a node that is on a device already.
+// addPlaced adds a node that is already on a device.
 func (g *groups) addPlaced(n *graph.Node, device int) int32 {
 	i := int32(len(g.members))
 	s := &g.devices.devices[device].Spec
@@ -81,7 +80,7 @@ func (g *groups) addPlaced(n *graph.Node, device int) int32 {
 	return i
 }
 
-// parse is Parse, which keeps the results: many nodes ask for the same device.
+// parse is like Parse, but caches the results: many nodes request the same device.
 func (g *groups) parse(name string) (*Spec, error) {
 	if s, ok := g.specs[name]; ok {
 		return s, nil
@@ -94,7 +93,7 @@ func (g *groups) parse(name string) (*Spec, error) {
 	return &s, nil
 }
 
-// root finds the root of i's tree, and shortens the way there.
+// root finds the root of i's tree and compresses the path to it.
 func (g *groups) root(i int32) int32 {
 	for g.members[i].parent != i {
 		g.members[i].parent = g.members[g.members[i].parent].parent
@@ -103,8 +102,8 @@ func (g *groups) root(i int32) int32 {
 	return i
 }
 
-// join puts the nodes x and y, and with them their groups, on one device. On error, that is
-// INVALID_ARGUMENT because their constraints contradict each other, nothing has changed.
+// join puts the nodes x and y, and their groups, on one device. If their constraints contradict each other, it returns INVALID_ARGUMENT
+// and changes nothing.
 func (g *groups) join(x, y int32) error {
 	rx, ry := g.root(x), g.root(y)
 	if rx == ry {
@@ -136,10 +135,10 @@ func (g *groups) join(x, y int32) error {
 	return nil
 }
 
-// mark is how messages write a node of a group.
+// mark formats a node of a group for messages.
 func (g *groups) mark(i int32) string { return "{{colocation_node " + g.members[i].node.Name + "}}" }
 
-// narrow adds the constraints of the group o to m's. On error m is undefined.
+// narrow adds the constraints of the group o to m's. On an error, m is undefined.
 func (m *member) narrow(o *member, soft bool) (err error) {
 	if m.assigned, err = mergeSpecs(m.assigned, o.assigned, false); err != nil {
 		return err
@@ -154,7 +153,7 @@ func (m *member) narrow(o *member, soft bool) (err error) {
 	return nil
 }
 
-// mergeSpecs is Merge, without memory for a result that equals one of both.
+// mergeSpecs is Merge, without an allocation if the result equals a or b.
 func mergeSpecs(a, b *Spec, soft bool) (*Spec, error) {
 	if a == b || b.IsOpen() {
 		return a, nil
@@ -170,7 +169,7 @@ func overrideSpec(a, b *Spec) *Spec {
 	return shared(a.Override(*b), a, b)
 }
 
-// shared is a pointer to s: one of a and b if it is equal.
+// shared returns a pointer to s, or a or b if that is equal.
 func shared(s Spec, a, b *Spec) *Spec {
 	switch s {
 	case *a:
@@ -178,19 +177,18 @@ func shared(s Spec, a, b *Spec) *Spec {
 	case *b:
 		return b
 	}
-	own := s // so that s itself stays on the stack in the usual cases
+	own := s // keeps s itself on the stack in the usual cases
 	return &own
 }
 
-// pin fixes the group of i to a device, which must be one of the group's candidates. It
-// replaces what the group had asked for in vain.
+// pin fixes the group of i to a device, which must be one of the group's candidates. It replaces any unsatisfied requests of the group.
 func (g *groups) pin(i int32, device int) {
 	m := &g.members[g.root(i)]
 	m.assigned = &g.devices.devices[device].Spec
 	m.resource, m.requested = m.assigned, m.assigned
 }
 
-// explain lists the members of a group and what they can and want to run on.
+// explain lists the members of a group with the devices that they can use and request.
 func (g *groups) explain(root int32) string {
 	if g.terse {
 		return ""

@@ -16,7 +16,7 @@ type sketch struct {
 	byName map[string]*graph.Node
 }
 
-// node describes a node of a sketch: its name and op, and what options say.
+// node adds a node to a sketch.
 func (s *sketch) node(name, op string, opts ...func(*sketch, *graph.Node)) *graph.Node {
 	n := &graph.Node{ID: len(s.nodes), Name: name, Op: op, Def: &oppb.OpDef{Name: op}, Attrs: graph.Attrs{}}
 	switch op {
@@ -52,10 +52,10 @@ func stringAttr(v string) *attrpb.AttrValue {
 
 type option = func(*sketch, *graph.Node)
 
-// on asks for a device.
+// on requests a device.
 func on(device string) option { return func(_ *sketch, n *graph.Node) { n.Requested = device } }
 
-// in reads the first outputs of nodes; uses takes them as what they are, references or handles.
+// in reads the first outputs of nodes; uses takes them as references or handles.
 func in(names ...string) option {
 	return func(s *sketch, n *graph.Node) {
 		for _, name := range names {
@@ -113,7 +113,7 @@ const (
 	w1gpu1 = "/job:worker/replica:0/task:1/device:GPU:1"
 )
 
-// devicesOf makes devices; those of /job:worker/task:0 are the master's own.
+// devicesOf returns devices; those of /job:worker/task:0 are the master's own.
 func devicesOf(t testing.TB, names ...string) []Device {
 	t.Helper()
 	var out []Device
@@ -144,7 +144,7 @@ func supports(n *graph.Node, deviceType string) bool {
 	return deviceType == "CPU"
 }
 
-// check compares an error with what is expected: no error for "", else the whole message.
+// check compares an error with the expected one: "" means no error, otherwise want is the whole message.
 func check(t *testing.T, err error, want string) {
 	t.Helper()
 	switch {

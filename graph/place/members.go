@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// readNodes makes each node a group of its own, with what the node by itself asks for.
+// readNodes makes each node a group of its own, with the constraints of that node alone.
 func (p *placer) readNodes() error {
 	for i, n := range p.nodes {
 		if err := p.check(); err != nil {
@@ -29,20 +29,19 @@ func (p *placer) readNodes() error {
 		}
 		m.requested = s
 		if makesResource(n) {
-			// The device of what makes a resource does not yield to its users' devices.
+			// The device of a node that makes a resource does not yield to its users' devices.
 			m.resource = s
 		}
 	}
 	return nil
 }
 
-// makesResource tells whether n is the origin of a reference or handle, such as a variable.
+// makesResource reports whether n is the origin of a reference or handle, such as a variable.
 func makesResource(n *graph.Node) bool {
 	return len(n.Inputs) == 0 && len(n.OutTypes) == 1 && isResource(n.OutTypes[0])
 }
 
-// member returns the index of a node, which becomes a member if it was placed earlier: its
-// device is then a constraint that nothing overrides.
+// member returns the index of a node. A node placed earlier becomes a member whose device is a constraint that nothing overrides.
 func (p *placer) member(n *graph.Node) (int32, error) {
 	if i, ok := p.index(n); ok {
 		return i, nil
@@ -58,8 +57,7 @@ func (p *placer) member(n *graph.Node) (int32, error) {
 	return p.addPlaced(n, dev), nil
 }
 
-// attach appends the node that an error is about, as TensorFlow's AttachDef does: by its bare
-// name where the message holds a node already.
+// attach appends the node that an error is about, as TensorFlow's AttachDef does: by its bare name if the message already contains a node.
 func attach(err error, n *graph.Node) error {
 	e := *status.From(err)
 	name := "{{node " + n.Name + "}}"

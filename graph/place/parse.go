@@ -8,10 +8,9 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Parse reads a device name, in which parts may be missing or be "*": /job:ps/task:1,
-// /device:GPU:*, the legacy /cpu:0 and /gpu:0, "" and "/". Parts may come in any order and
-// more than once, the last one counts. Types are in upper case in the result, whatever their
-// case in the name. What is no such name is INVALID_ARGUMENT.
+// Parse parses a device name in which parts may be missing or "*": /job:ps/task:1, /device:GPU:*, the legacy forms /cpu:0 and /gpu:0, ""
+// and "/". Parts may come in any order and more than once; the last one counts. Types are converted to upper case. Anything else is
+// INVALID_ARGUMENT.
 func Parse(name string) (Spec, error) {
 	s := Open()
 	rest := name
@@ -27,7 +26,7 @@ func Parse(name string) (Spec, error) {
 	return s, nil
 }
 
-// parsePart takes one part, such as /task:1, off the front of name.
+// parsePart cuts one part, such as /task:1, off the front of name.
 func (s *Spec) parsePart(name string) (rest string, ok bool) {
 	if !strings.HasPrefix(name, "/") {
 		return name, false
@@ -55,7 +54,7 @@ func (s *Spec) parsePart(name string) (rest string, ok bool) {
 	return rest, ok
 }
 
-// parseDevice reads TYPE or TYPE:INDEX.
+// parseDevice parses TYPE or TYPE:INDEX.
 func (s *Spec) parseDevice(value string) (ok bool) {
 	kind, index, found := strings.Cut(value, ":")
 	if s.Type, ok = parseName(kind); !ok {
@@ -70,7 +69,7 @@ func (s *Spec) parseDevice(value string) (ok bool) {
 	return ok
 }
 
-// parseName reads a job's or type's name: a letter, then letters, digits and underscores.
+// parseName parses the name of a job or type: a letter, followed by letters, digits and underscores.
 func parseName(v string) (string, bool) {
 	if v == "*" {
 		return "", true
@@ -89,7 +88,7 @@ func parseName(v string) (string, bool) {
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
 
-// parseNumber reads a replica, task or index: digits, of a value that fits 31 bits.
+// parseNumber parses a replica, task or index: decimal digits, with a value that fits into 31 bits.
 func parseNumber(v string) (int, bool) {
 	if v == "*" {
 		return -1, true
@@ -101,9 +100,8 @@ func parseNumber(v string) (int, bool) {
 	return int(n), true
 }
 
-// Canonical is the full canonical name of a device that may be named in part, in legacy form
-// or without the leading "/device:" (CPU:0): what name leaves open is taken from base, which
-// must be full.
+// Canonical returns the full canonical name of a device given by a partial name, in legacy form or without the leading "/device:" (CPU:0).
+// Missing parts are taken from base, which must be full.
 func Canonical(name, base string) (string, error) {
 	b, err := Parse(base)
 	if err != nil {

@@ -1,17 +1,16 @@
 // Package place chooses the device of each node of a graph, by the rules of TensorFlow's placer
-// (common_runtime/{placer,colocation_graph,device_set}.cc). If a program pins some of its nodes, the others go
-// where its author expects them.
+// (common_runtime/{placer,colocation_graph,device_set}.cc). If a program pins some of its nodes, the others go where its author expects
+// them.
 //
-// Nodes that must share a device are first joined into groups: across references and resource handles, and by
-// the client's colocation requests. A group carries the requests of its members, and the device types that all
-// of them have kernels for. Then, in the graph's order, each group gets the best device that its constraints
-// leave: the better type first, then the devices of the master's own task, then by name. Nodes placed earlier
-// stay where they are and constrain the groups that they touch.
+// Nodes that must share a device are first joined into groups: across references and resource handles, and by the client's colocation
+// requests. A group combines the requests of its members and the device types for which all of them have kernels. Then, in the graph's
+// order, each group gets the best device that satisfies its constraints: better types first, then the devices of the master's own task,
+// then by name. Nodes placed earlier stay where they are and constrain the groups connected to them.
 //
-// Three rules are Troupe's own. An op that owns a named resource, and that nothing pins to a task, goes to the
-// home of that resource (Options.Home), so that clients of different tasks that use one name mean one resource.
-// Ops without any kernel are placed all the same. A resource that is passed to a function stays on devices of a
-// type that runs functions, since their bodies are not placed node by node.
+// Three rules are Troupe's own. An op that owns a named resource and requests no device goes to the home of that resource (Options.Home),
+// so that clients of different tasks that use one name share one resource. An op that requests a type or an index, such as /cpu:0, means
+// the master's own task, as in TensorFlow. Ops without any kernel are placed all the same. A resource that is passed to a function stays
+// on devices of a type that runs functions, since function bodies are not placed node by node.
 package place
 
 import (
@@ -20,40 +19,46 @@ import (
 	"github.com/troupe-run/troupe/graph"
 )
 
-// Options are a session's circumstances.
+// Options configure Place for a session.
 type Options struct {
 	// Devices are the devices to choose from, after FilterDevices.
 	Devices []Device
-	// Prepared, if set, stands for Devices. With nil each Place takes time in proportion to them.
+	// Prepared, if set, replaces Devices. If it is nil, each Place takes time proportional to the number of devices.
 	Prepared *Prepared
-	// SoftPlacement is ConfigProto.allow_soft_placement: types and indexes of devices that
-	// cannot be had are ignored, and so are colocation requests that contradict the rest.
-	// Jobs, replicas and tasks always hold.
+	// Default, if set, is the full name of a device that nodes get if their constraints allow it, although others may be better.
+	Default string
+	// SoftPlacement is ConfigProto.allow_soft_placement: device types and indices that are not available are ignored, and so are
+	// colocation requests that contradict other constraints. Jobs, replicas and tasks always apply.
 	SoftPlacement bool
-	// Supports tells whether a node has a kernel for a device type. It must not be nil.
+	// Supports reports whether a node has a kernel for a device type. It must not be nil.
 	Supports func(n *graph.Node, deviceType string) bool
-	// Home answers, for each resource, the full name of the device that it lives on, which is
-	// Resource.Default for one that nobody has claimed. It is called once for each Place, and
-	// once more where groups hold several resources: these follow the first of their group. With
-	// nil every resource lives where its op is placed, as in TensorFlow.
+	// Home returns, for each resource, the full name of the device on which it lives; that is Resource.Default for one not claimed yet. It
+	// is called once per Place, and once more if groups hold several resources: the others follow the first of their group. If Home is
+	// nil, every resource lives where its op is placed, as in TensorFlow.
 	Home func(resources []Resource) ([]string, error)
-	// Colocations remembers colocation names that no node bears from one Place of a session to
-	// the next. With nil the nodes placed before are searched, which takes time in proportion.
+	// Stable holds the full names of the permanent tasks, in the cluster's order. An unclaimed resource is proposed to live on one of
+	// them, chosen by its name, unless its group works with files. If there are no stable tasks, and for groups that work with files, it
+	// is proposed to live on the device on which it would be placed otherwise.
+	Stable []string
+	// Filtered is whether the session sees only some of the cluster's devices. A resource whose home is not among them is then private to
+	// the session.
+	Filtered bool
+	// Colocations remembers, from one Place of a session to the next, colocation names that are not the name of any node. If it is nil,
+	// the nodes placed before are searched, which takes time proportional to their number.
 	Colocations *Colocations
-	// Log is called for each node that was placed (log_device_placement); nil for no log.
+	// Log is called for each node placed (log_device_placement). It may be nil.
 	Log func(n *graph.Node)
-	// Warn is told of requests that were overridden: a device that yielded to a resource's, a
-	// colocation that soft placement dropped; nil for no warnings.
+	// Warn is called for each request that was overridden: a device that yielded to a resource's, or a colocation that soft placement
+	// dropped. It may be nil.
 	Warn func(message string)
-	// Check, if not nil, is called now and then. Its error ends Place.
+	// Check, if not nil, is called from time to time. If it returns an error, Place stops.
 	Check func() error
 }
 
-// Place sets Assigned of nodes: those of g that no earlier Place has placed. Nodes that are
-// not among them must be placed already, stay where they are, and must not have any of nodes
-// as input. It takes time linear in nodes, not in g.
+// Place sets Assigned of nodes, which are the nodes of g that no earlier Place has placed. All other nodes must be placed already and stay
+// where they are; none of them may have one of nodes as an input. Place takes time linear in nodes, not in g.
 //
-// What cannot be placed is INVALID_ARGUMENT, in TensorFlow's words; then no node is placed.
+// If a node cannot be placed, Place returns INVALID_ARGUMENT, in TensorFlow's words, and places no node.
 func Place(g *graph.Graph, nodes []*graph.Node, o Options) error {
 	if o.Prepared == nil {
 		var err error
@@ -90,10 +95,10 @@ type placer struct {
 	check func() error
 }
 
-// run does one rule after the other; the order decides which of several faults is reported.
+// run applies the rules in order; the order determines which of several errors is reported.
 func (p *placer) run() error {
 	for _, step := range []func() error{
-		p.readNodes, p.joinEdges, p.joinClasses, p.bringHome, p.assign,
+		p.readNodes, p.joinEdges, p.joinClasses, p.moveToHomes, p.assign,
 	} {
 		if err := step(); err != nil {
 			return err

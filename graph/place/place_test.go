@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// ruleCase is a graph and where its nodes go, or why they cannot.
+// ruleCase is a graph, and where its nodes go or why they cannot be placed.
 type ruleCase struct {
 	name    string
 	devices []string // default: w0, w1, ps0, ps1
@@ -400,7 +400,7 @@ func TestStickiness(t *testing.T) {
 	})
 }
 
-// TestColocations checks that a session which remembers the open names places as one that searches for them.
+// TestColocations checks that a session that remembers the open names places nodes like one that searches for them.
 func TestColocations(t *testing.T) {
 	s := &sketch{}
 	s.node("a", "Add", with("group", "later"), on("/job:ps/task:1"))

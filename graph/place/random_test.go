@@ -12,8 +12,7 @@ import (
 var randomDevices = []string{"", "", "", "/job:ps", "/task:1", "/job:worker/task:1", "/cpu:0", "/gpu:0", "/job:ps/task:1/cpu:0",
 	"/gpu:1", "/job:none"}
 
-// randomGraph makes a graph whose nodes are picked by the seed. Without edges, nodes hang
-// together by colocation only.
+// randomGraph returns a graph whose nodes are chosen by the seed. Without edges, nodes are connected only by colocation.
 func randomGraph(seed uint64, nodes int, withEdges bool) *sketch {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := &sketch{}
@@ -50,7 +49,7 @@ func randomGraph(seed uint64, nodes int, withEdges bool) *sketch {
 
 var randomCluster = []string{w0, w1, ps0, ps1, w1gpu0, w1gpu1}
 
-// broken gives the constraint that a placed graph does not obey; "" if there is none.
+// broken returns the constraint that a placed graph violates, or "".
 func broken(s *sketch, devices []Device, soft bool) string {
 	ds := map[string]Spec{}
 	for _, d := range devices {
@@ -99,7 +98,7 @@ func broken(s *sketch, devices []Device, soft bool) string {
 	return ""
 }
 
-// inGroupOfUser tells whether n hangs together, over colocations, with a node whose request may yield.
+// inGroupOfUser reports whether n is connected, through colocations, with a node whose request may yield.
 func inGroupOfUser(n *graph.Node, s *sketch, users map[*graph.Node]bool) bool {
 	for _, m := range naiveGroup(n, s) {
 		if users[m] {
@@ -109,7 +108,7 @@ func inGroupOfUser(n *graph.Node, s *sketch, users map[*graph.Node]bool) bool {
 	return false
 }
 
-// naiveGroup is the nodes that hang together with n over colocations and resource edges.
+// naiveGroup returns the nodes connected with n through colocations and resource edges.
 func naiveGroup(n *graph.Node, s *sketch) []*graph.Node {
 	names := func(n *graph.Node) (out []string) {
 		out = []string{n.Name}
@@ -142,8 +141,8 @@ func assigned(s *sketch) (out []string) {
 	return out
 }
 
-// TestRandomGraphs checks that what is placed obeys the constraints, twice the same way, and
-// that a graph which grows keeps what it has.
+// TestRandomGraphs checks that placements obey the constraints and are deterministic, and that extending a graph does not move its placed
+// nodes.
 func TestRandomGraphs(t *testing.T) {
 	placed, grown := 0, 0
 	for seed := range uint64(4000) {
@@ -187,8 +186,8 @@ func TestRandomGraphs(t *testing.T) {
 	}
 }
 
-// TestAgainstOracle compares groups that hang together by colocation with what one gets by
-// trying all devices: an error where no device suits all of the group, else the best of them.
+// TestAgainstOracle compares groups connected by colocation with the result of trying all devices: an error if no device suits the whole
+// group, otherwise the best one.
 func TestAgainstOracle(t *testing.T) {
 	failed := 0
 	for seed := range uint64(3000) {
@@ -202,7 +201,7 @@ func TestAgainstOracle(t *testing.T) {
 			for _, d := range set.devices {
 				suits := !slices.ContainsFunc(naiveGroup(n, s), func(m *graph.Node) bool {
 					asked, err := Parse(m.Requested)
-					return err != nil || !asked.Matches(d.Spec) || !supports(m, d.Type)
+					return err != nil || !asked.Matches(d.Spec) || !supports(m, d.Spec.Type)
 				})
 				if suits {
 					want[i] = d.Name

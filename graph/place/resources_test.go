@@ -1,6 +1,7 @@
 package place
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,7 +12,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// directory is a Home that keeps its claims, as the cluster's does.
+// directory is a Home that records claims, as the cluster's does.
 type directory struct {
 	homes map[string]string
 	calls [][]string
@@ -55,6 +56,7 @@ func TestOneNameOneHome(t *testing.T) {
 		s.node("pinned", "VarHandleOp", named("", "z"), on("/job:ps"))
 		s.node("q", "FIFOQueueV2")
 		s.node("shared", "FIFOQueueV2", named("", "jobs"))
+		s.node("python", "FIFOQueueV2", named("", "rows"), on("/device:CPU:*"))
 	}
 	d := &directory{}
 	a, err := d.session(t, "/job:worker/replica:0/task:1", false, program)
@@ -62,20 +64,20 @@ func TestOneNameOneHome(t *testing.T) {
 	b, err := d.session(t, "/job:worker/replica:0/task:0", false, program)
 	check(t, err, "")
 	for name, want := range map[string][2]string{
-		"x": {w1, w1}, "read": {w1, w1}, "y": {w1, w1}, "pinned": {ps0, ps0}, "q": {w1, w0}, "shared": {w1, w1},
+		"x": {w1, w1}, "read": {w1, w1}, "y": {w1, w1}, "pinned": {ps0, ps0}, "q": {w1, w0}, "shared": {w1, w1}, "python": {w1, w1},
 	} {
 		if got := [2]string{a.byName[name].Assigned, b.byName[name].Assigned}; got != want {
 			t.Errorf("%s is on %v, want %v", name, got, want)
 		}
 	}
-	want := []string{"VarHandleOp /x", "Variable box/y", "Queue /jobs"}
+	want := []string{"VarHandleOp /x", "Variable box/y", "Queue /jobs", "Queue /rows"}
 	if len(d.calls) != 2 || !slices.Equal(d.calls[0], want) || !slices.Equal(d.calls[1], want) {
 		t.Errorf("asked for %q, want %q in each session", d.calls, want)
 	}
 }
 
-// TestFollowers checks that a colocated resource nobody has made yet goes to the home of the
-// first of its group, and that one with another home is refused.
+// TestFollowers checks that a colocated resource that does not exist yet goes to the home of the first of its group, and that one with
+// another home is refused.
 func TestFollowers(t *testing.T) {
 	d := &directory{homes: map[string]string{"VarHandleOp /x": ps1}}
 	program := func(s *sketch) {
@@ -96,37 +98,96 @@ func TestFollowers(t *testing.T) {
 	}
 }
 
+// TestHomeAgainstRequest: a request for a device with an index, or of another type than the CPU, means the master's own task, even if
+// another task has a resource of that name. A resource whose group is pinned by another node is not looked up either.
 func TestHomeAgainstRequest(t *testing.T) {
-	program := func(s *sketch) { s.node("x", "VarHandleOp", named("c", "x"), on("/cpu:0")) }
-	d := &directory{homes: map[string]string{"VarHandleOp c/x": ps1}}
-	s, err := d.session(t, "/job:worker/replica:0/task:0", false, program)
-	check(t, err, "")
-	if s.nodes[0].Assigned != ps1 {
-		t.Errorf("x is on %s", s.nodes[0].Assigned)
+	for _, device := range []string{"/cpu:0", "/device:CPU:0", "/replica:0/device:CPU:0", "/replica:0/device:CPU:*"} {
+		d := &directory{homes: map[string]string{"VarHandleOp c/x": ps1}}
+		s, err := d.session(t, "/job:worker/replica:0/task:0", false, func(s *sketch) {
+			s.node("x", "VarHandleOp", named("c", "x"), on(device))
+			s.node("slot", "VarHandleOp", named("c", "slot"), with("x"))
+		})
+		check(t, err, "")
+		if s.nodes[0].Assigned != w0 || s.byName["slot"].Assigned != w0 || len(d.calls) != 0 {
+			t.Errorf("%s: x is on %s, its slot on %s, %d calls", device, s.nodes[0].Assigned, s.byName["slot"].Assigned, len(d.calls))
+		}
 	}
-
-	program = func(s *sketch) { s.node("x", "VarHandleOp", named("c", "x"), on("/cpu:1")) }
-	s, err = d.session(t, "/job:worker/replica:0/task:0", true, program)
+	d := &directory{homes: map[string]string{"VarHandleOp c/x": ps1}}
+	program := func(s *sketch) { s.node("x", "VarHandleOp", named("c", "x"), on("/cpu:1")) }
+	s, err := d.session(t, "/job:worker/replica:0/task:0", true, program)
 	check(t, err, "")
-	if s.nodes[0].Assigned != ps1 {
+	if s.nodes[0].Assigned != w0 {
 		t.Errorf("soft: x is on %s", s.nodes[0].Assigned)
 	}
 	_, err = d.session(t, "/job:worker/replica:0/task:0", false, program)
 	check(t, err, "Cannot assign a device for operation x: {{node x}} was explicitly assigned to /cpu:1 but available devices are [ "+
 		strings.Join([]string{ps0, ps1, w0, w1, w1gpu0}, ", ")+" ]. Make sure the device specification refers to a valid device.\n\t [[x]]")
 
-	program = func(s *sketch) { s.node("x", "VarHandleOp", named("c", "x"), on("/device:CPU:*")) }
-	d.homes["VarHandleOp c/x"] = w1gpu0
-	_, err = d.session(t, "/job:worker/replica:0/task:0", false, program)
-	check(t, err, "Cannot assign a device for operation x: {{node x}} uses resource 'x' of container 'c', which lives on "+w1gpu0+
-		", where its group cannot be: Cannot merge devices with incompatible types: '"+w1gpu0+"' and '/device:CPU:*'\n\t [[x]]")
-
 	gone := "/job:ps/replica:0/task:9/device:CPU:0"
 	d.homes["VarHandleOp c/x"] = gone
-	_, err = d.session(t, "/job:worker/replica:0/task:0", false, program)
+	_, err = d.session(t, "/job:worker/replica:0/task:0", false, func(s *sketch) { s.node("x", "VarHandleOp", named("c", "x")) })
 	check(t, err, "Cannot assign a device for operation x: {{node x}} uses resource 'x' of container 'c', which lives on "+gone+
-		", but available devices are [ "+strings.Join([]string{ps0, ps1, w0, w1, w1gpu0}, ", ")+
-		" ]. Make sure that the session's device filters include it.\n\t [[x]]")
+		", but available devices are [ "+strings.Join([]string{ps0, ps1, w0, w1, w1gpu0}, ", ")+" ].\n\t [[x]]")
+}
+
+// TestStableHomes: an unclaimed resource is proposed to live on a stable task, which all masters choose alike by its name. Resources that
+// work with files are not.
+func TestStableHomes(t *testing.T) {
+	program := func(s *sketch) {
+		for i := range 20 {
+			s.node(fmt.Sprint("x", i), "VarHandleOp")
+		}
+		s.node("reader", "WholeFileReaderV2", named("", "reader"))
+		s.node("table", "HashTableV2", named("", "table"))
+		s.node("iterator", "IteratorV2", named("", "iterator"))
+	}
+	var first []string
+	for _, own := range []string{w0, w1} {
+		s := &sketch{}
+		program(s)
+		devices := devicesOf(t, w0, w1, ps0, ps1)
+		for i := range devices {
+			devices[i].Local = devices[i].Name == own
+		}
+		d := &directory{}
+		err := Place(s.graph(), s.nodes, Options{Devices: devices, Supports: supports, Home: d.home,
+			Stable: []string{"/job:ps/replica:0/task:0", "/job:ps/replica:0/task:1"}})
+		check(t, err, "")
+		on := map[string]int{}
+		var all []string
+		for i := range 20 {
+			on[s.nodes[i].Assigned]++
+			all = append(all, s.nodes[i].Assigned)
+		}
+		if on[ps0] < 5 || on[ps1] < 5 || on[ps0]+on[ps1] != 20 {
+			t.Errorf("through %s the variables are on %v", own, on)
+		}
+		if first == nil {
+			first = all
+		}
+		if !slices.Equal(all, first) {
+			t.Errorf("through %s the variables are on %v, and were on %v", own, all, first)
+		}
+		for _, name := range []string{"reader", "table", "iterator"} {
+			if got := s.byName[name].Assigned; got != own {
+				t.Errorf("through %s the %s is on %s", own, name, got)
+			}
+		}
+	}
+}
+
+// TestHomesBehindFilters: a session whose filters hide the home of a resource has a private one.
+func TestHomesBehindFilters(t *testing.T) {
+	d := &directory{homes: map[string]string{"VarHandleOp /x": w1}}
+	s := &sketch{}
+	s.node("x", "VarHandleOp")
+	warned := ""
+	err := Place(s.graph(), s.nodes, Options{Devices: devicesOf(t, w0, ps1), Supports: supports, Home: d.home, Filtered: true,
+		Warn: func(m string) { warned = m }})
+	check(t, err, "")
+	if s.nodes[0].Assigned == w1 || !strings.Contains(warned, "device filters hide "+w1) {
+		t.Errorf("x is on %s: %q", s.nodes[0].Assigned, warned)
+	}
 }
 
 func TestHomeFaults(t *testing.T) {
@@ -149,7 +210,7 @@ func TestHomeFaults(t *testing.T) {
 	}
 }
 
-// TestExtendAsksForNewResources checks that what is placed already is not asked for again.
+// TestExtendAsksForNewResources checks that resources that are already placed are not looked up again.
 func TestExtendAsksForNewResources(t *testing.T) {
 	d := &directory{}
 	s := &sketch{}
@@ -169,7 +230,7 @@ func TestResourceOf(t *testing.T) {
 	}{
 		{"VariableV2", "", "Variable", "n"},
 		{"VarHandleOp", "v", "VarHandleOp", "v"},
-		{"VarHandleOp", anonymousName, "", ""},
+		{"VarHandleOp", graph.AnonymousName, "", ""},
 		{"FIFOQueueV2", "", "", ""},
 		{"RandomShuffleQueueV2", "q", "Queue", "q"},
 		{"PaddingFIFOQueue", "q", "Queue", "q"},
@@ -204,5 +265,21 @@ func TestResourceOf(t *testing.T) {
 	}
 	if _, ok := resourceOf(&graph.Node{Op: "VarHandleOp"}); ok {
 		t.Error("a node without declaration owns a resource")
+	}
+}
+
+// TestRanksAreStable checks that ranks stay as they are: tasks of different versions must choose the same homes.
+func TestRanksAreStable(t *testing.T) {
+	for _, c := range []struct {
+		task, container, name string
+		want                  uint64
+	}{
+		{"/job:ps/replica:0/task:0", "", "x", 68391351788281110},
+		{"", "", "", 4447574938238808065},
+		{"a", "b", "c", 12854745044381933484},
+	} {
+		if got := rankOf(c.task, c.container, c.name); got != c.want {
+			t.Errorf("the rank of %q for %q in %q is %d, not %d", c.task, c.name, c.container, got, c.want)
+		}
 	}
 }

@@ -8,9 +8,8 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Spec is a device name, full or partial: /job:J/replica:R/task:T/device:TYPE:INDEX, every
-// part of which may be left open. An open name is "", an open number is -1, so the zero value
-// is not the open Spec: Open is.
+// Spec is a full or partial device name: /job:J/replica:R/task:T/device:TYPE:INDEX, any part of which may be left open. An open name is ""
+// and an open number -1, so the zero value is not the open Spec; Open returns that.
 type Spec struct {
 	Job           string
 	Replica, Task int
@@ -18,25 +17,25 @@ type Spec struct {
 	Index         int
 }
 
-// Open is the Spec that every device matches.
+// Open returns the Spec that every device matches.
 func Open() Spec { return Spec{Replica: -1, Task: -1, Index: -1} }
 
-// IsOpen tells whether no part is set.
+// IsOpen reports whether no part is set.
 func (s Spec) IsOpen() bool { return s == Open() }
 
-// IsFull tells whether every part is set, as in the name of an actual device.
+// IsFull reports whether every part is set, as in the name of an actual device.
 func (s Spec) IsFull() bool {
 	return s.Job != "" && s.Replica >= 0 && s.Task >= 0 && s.Type != "" && s.Index >= 0
 }
 
-// OnTask is s without its type and index: the part that names a task.
+// OnTask returns s without its type and index, the part that names a task.
 func (s Spec) OnTask() Spec {
 	s.Type, s.Index = "", -1
 	return s
 }
 
-// String is the canonical form, which Parse takes back; "" for the open Spec. A type without
-// an index is written TYPE:*, as TensorFlow does.
+// String returns the canonical form, which Parse accepts; it is "" for the open Spec. A type without an index is written TYPE:*, as in
+// TensorFlow.
 func (s Spec) String() string {
 	var b strings.Builder
 	part := func(name, value string) {
@@ -68,7 +67,7 @@ func (s Spec) String() string {
 	return b.String()
 }
 
-// Matches tells whether the device with the full name dev is one that s allows.
+// Matches reports whether s allows the device with the full name dev.
 func (s Spec) Matches(dev Spec) bool {
 	return (s.Job == "" || s.Job == dev.Job) &&
 		(s.Replica < 0 || s.Replica == dev.Replica) &&
@@ -77,8 +76,7 @@ func (s Spec) Matches(dev Spec) bool {
 		(s.Index < 0 || s.Index == dev.Index)
 }
 
-// Compatible tells whether no part is set to different values in s and t, so that one device
-// may match both.
+// Compatible reports whether no part is set to different values in s and t, so that one device may match both.
 func (s Spec) Compatible(t Spec) bool {
 	return (s.Job == "" || t.Job == "" || s.Job == t.Job) &&
 		(s.Replica < 0 || t.Replica < 0 || s.Replica == t.Replica) &&
@@ -87,7 +85,7 @@ func (s Spec) Compatible(t Spec) bool {
 		(s.Index < 0 || t.Index < 0 || s.Index == t.Index)
 }
 
-// Override is s with every part that t sets set to t's.
+// Override returns s with every part that is set in t replaced by t's.
 func (s Spec) Override(t Spec) Spec {
 	if t.Job != "" {
 		s.Job = t.Job
@@ -107,9 +105,8 @@ func (s Spec) Override(t Spec) Spec {
 	return s
 }
 
-// Merge is the Spec that both s and t ask for, or INVALID_ARGUMENT where they contradict each
-// other. With soft (allow_soft_placement) types or indexes that contradict are left open
-// instead; jobs, replicas and tasks never are.
+// Merge returns the Spec that satisfies both s and t, or INVALID_ARGUMENT if they contradict each other. With soft (allow_soft_placement),
+// conflicting types or indices are left open instead; jobs, replicas and tasks never are.
 func (s Spec) Merge(t Spec, soft bool) (Spec, error) {
 	m := s // the message shows what had been merged before the conflict
 	conflict := func(what string) (Spec, error) {

@@ -90,8 +90,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that a name that parses has a canonical form with the same meaning, and
-// that relations between specs agree with each other.
+// FuzzParse checks that a valid name has a canonical form with the same meaning, and that relations between specs are consistent.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"/job:ps/replica:0/task:1/device:CPU:0", "/cpu:*", "/device:*:3", "/gpu:0/job:*", "/", "*", w1} {
 		f.Add(s, "/job:ps/cpu:1")

@@ -13,15 +13,15 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// recorded is a graph that TensorFlow 2.21 has placed on /job:worker with two tasks and /job:ps
-// with one, each with two CPUs; the session's master was /job:worker/task:0.
+// recorded is a graph placed by TensorFlow 2.21 on /job:worker with two tasks and /job:ps with one, each with two CPUs; the session's
+// master was /job:worker/task:0.
 type recorded struct {
 	Soft  bool
 	Nodes []struct {
 		Name, Op, Device        string
 		Inputs, Controls, Class []string
 	}
-	// Placed is the device of each node; Error the first line of why there is none.
+	// Placed is the device of each node; Error is the first line of the error if placement failed.
 	Placed      map[string]string
 	Code, Error string
 }
@@ -51,8 +51,7 @@ func (r *recorded) sketch() *sketch {
 	return s
 }
 
-// TestAsTensorFlow compares with what TensorFlow's own server did, message by message. The
-// records are made by testdata/record.py.
+// TestAsTensorFlow compares placements and messages with those of TensorFlow's own server. The records are made by testdata/record.py.
 func TestAsTensorFlow(t *testing.T) {
 	file, err := os.ReadFile("testdata/tensorflow.jsonl")
 	if err != nil {
@@ -95,8 +94,7 @@ func TestAsTensorFlow(t *testing.T) {
 	}
 }
 
-// inOrder sorts the list of all devices in a message, which TensorFlow has in the order in
-// which their tasks answered.
+// inOrder sorts the list of all devices in a message, which TensorFlow orders by when their tasks answered.
 func inOrder(message string) string {
 	before, list, found := strings.Cut(message, "All available devices [")
 	if !found {

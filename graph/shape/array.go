@@ -112,10 +112,10 @@ var arrayOps = []row{
 
 func constant(c *call) {
 	v, err := c.Attrs.Tensor("value")
-	c.check(err)
+	c.Fail(err)
 	dims, known := tensor.ShapeFromProto(v.GetTensorShape())
 	s := c.declared(dims, known)
-	if c.err == nil && !s.Full() {
+	if c.Err() == nil && !s.Full() {
 		c.fail("Shape %v of a constant is not known in full", s)
 	}
 	c.set(0, s)
@@ -129,7 +129,7 @@ func reshape(c *call) {
 	}
 	inN, inAt, inMany := c.knownPart(in)
 	outN, outAt, outMany := c.knownPart(out)
-	if inMany || outMany || c.err != nil {
+	if inMany || outMany || c.Err() != nil {
 		return
 	}
 	switch {
@@ -144,8 +144,8 @@ func reshape(c *call) {
 	}
 }
 
-// knownPart is the product of the sizes that are known, the place of the one that is not (-1 for none), and whether
-// there are more. A size of 0 makes all known.
+// knownPart returns the product of the known sizes, the index of the unknown one (-1 for none), and whether several are unknown. A size of
+// 0 makes the product known.
 func (c *call) knownPart(s Shape) (n int64, at int, many bool) {
 	if n = c.elements(s); n >= 0 {
 		return n, -1, false
@@ -166,9 +166,9 @@ func (c *call) knownPart(s Shape) (n int64, at int, many bool) {
 
 func bitcast(c *call) {
 	in := c.in(0)
-	from, to := int64(c.attrType("T").Size()), int64(c.attrType("type").Size())
+	from, to := int64(c.Type("T").Size()), int64(c.Type("type").Size())
 	if from <= 0 || to <= 0 {
-		c.fail("Cannot bitcast types %v and %v, whose elements have no fixed size", c.attrType("T"), c.attrType("type"))
+		c.fail("Cannot bitcast types %v and %v, whose elements have no fixed size", c.Type("T"), c.Type("type"))
 		return
 	}
 	switch {
@@ -177,7 +177,7 @@ func bitcast(c *call) {
 	case from > to:
 		c.set(0, join(in, Of(from/to)))
 	case len(in.dims) == 0 || (in.at(-1) >= 0 && in.at(-1) != to/from):
-		c.fail("Cannot bitcast due to shape. %v does not end in %d elements, which make one of %v", in, to/from, c.attrType("type"))
+		c.fail("Cannot bitcast due to shape. %v does not end in %d elements, which make one of %v", in, to/from, c.Type("type"))
 	default:
 		c.set(0, c.sub(in, 0, -1))
 	}
@@ -209,7 +209,7 @@ func expandDims(c *call) {
 
 func squeeze(c *call) {
 	in := c.in(0)
-	axes := c.attrInts("squeeze_dims")
+	axes := c.IntList("squeeze_dims")
 	if !in.known {
 		return
 	}
@@ -309,7 +309,7 @@ func transpose(c *call) {
 	in = c.is(in, len(out.dims))
 	c.is(perm, 1)
 	c.size(n, rank)
-	if ok && c.err == nil {
+	if ok && c.Err() == nil {
 		if int64(len(order)) != rank {
 			c.fail("perm has %d dimensions for an input of rank %d", len(order), rank)
 			return
@@ -326,13 +326,13 @@ func transpose(c *call) {
 }
 
 func oneHot(c *call) {
-	axis := c.attrInt32("axis")
+	axis := int(c.Int32("axis"))
 	if axis < -1 {
 		c.fail("axis must be >= -1")
 	}
 	depth := c.dimOf(1)
 	in := c.in(0)
-	if !in.known || c.err != nil {
+	if !in.known || c.Err() != nil {
 		return
 	}
 	rank := len(in.dims) + 1
@@ -340,7 +340,7 @@ func oneHot(c *call) {
 	c.set(0, join(c.sub(in, 0, at), Of(depth), c.from(in, at)))
 }
 
-// uniqueIndex is the shape of the indices into what is unique along an axis.
+// uniqueIndex returns the shape of the indices into the unique elements along an axis.
 func (c *call) uniqueIndex() Shape {
 	in := c.in(0)
 	axis, ok := c.ints(1)

@@ -14,13 +14,13 @@ var audioOps = []row{
 	{"Mfcc", func(c *call) {
 		in := c.is(c.in(0), 3)
 		c.scalar(1)
-		c.set(0, Of(in.at(0), in.at(1), max(-1, c.attrInt("dct_coefficient_count"))))
+		c.set(0, Of(in.at(0), in.at(1), max(-1, c.Int("dct_coefficient_count"))))
 	}},
 }
 
-// wanted is a size that an attribute asks for, -1 for what there is.
+// wanted returns the size requested by an attribute, or -1 for the actual size.
 func (c *call) wanted(attr, what string) int64 {
-	n := c.attrInt(attr)
+	n := c.Int(attr)
 	if n < -1 {
 		c.fail("%s must be non-negative, got %d", what, n)
 		return -1
@@ -30,7 +30,7 @@ func (c *call) wanted(attr, what string) int64 {
 
 func spectrogram(c *call) {
 	in := c.is(c.in(0), 2)
-	window, stride := c.attrInt("window_size"), c.attrInt("stride")
+	window, stride := c.Int("window_size"), c.Int("stride")
 	if window <= 1 {
 		c.fail("window size must be > 1, got %d", window)
 		return

@@ -52,7 +52,7 @@ var boxOps = []row{
 	{"CropAndResizeGradBoxes", func(c *call) { c.set(0, c.in(2)) }},
 }
 
-// selectedBoxes is the rule of ops that select boxes, with some number of inputs.
+// selectedBoxes is the rule of ops that select boxes, with the given number of inputs.
 func selectedBoxes(inputs int) func(*call) {
 	return func(c *call) {
 		boxes, scores := c.matrix(0), c.vector(1)
@@ -65,15 +65,15 @@ func selectedBoxes(inputs int) func(*call) {
 	}
 }
 
-// padBoxes makes output i as long as input 2 says, if its boxes are padded.
+// padBoxes sets the length of output i to the value of input 2, if its boxes are padded.
 func (c *call) padBoxes(i int) {
-	if c.attrBool("pad_to_max_output_size") {
+	if c.Bool("pad_to_max_output_size") {
 		c.set(i, Of(c.dimOf(2)))
 	}
 }
 
-// sampledBox is the rule of SampleDistortedBoundingBox, which has the part that a box is covered by as an input from
-// three inputs on.
+// sampledBox is the rule of SampleDistortedBoundingBox. With three or more inputs, the third is the fraction of a box that must be
+// covered.
 func sampledBox(inputs int) func(*call) {
 	return func(c *call) {
 		image, boxes := c.vector(0), c.is(c.in(1), 3)
@@ -106,7 +106,7 @@ func combinedBoxes(c *call) {
 		c.fail("max_total_size should be > 0 ")
 		return
 	}
-	if c.attrBool("pad_per_class") {
+	if c.Bool("pad_per_class") {
 		if perClass == 0 {
 			c.fail("max_output_size_per_class must be > 0 if pad_per_class is set to true ")
 			return

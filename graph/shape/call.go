@@ -4,32 +4,25 @@ import (
 	"math"
 	"math/bits"
 
-	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// call is one run of a rule. It keeps the first error; what a method returns after one is of the form that the rule
-// expects, so that rules need no checks of their own and cannot fail on what is not there.
+// call is one run of a rule. Its AttrReader keeps the first error, of attributes and of shapes. After an error, methods still return values
+// of the form that the rule expects, so rules need no checks of their own and cannot fail on missing inputs.
 type call struct {
 	*Node
+	graph.AttrReader
 	r     *Result
-	err   error
 	asked []bool // inputs whose values the rule asked for
 }
 
-func (c *call) fail(format string, args ...any) {
-	if c.err == nil {
-		c.err = status.InvalidArgumentf(format, args...)
-	}
-}
+func newCall(n *Node, r *Result) *call { return &call{Node: n, AttrReader: n.Attrs.Reader(), r: r} }
 
-func (c *call) check(err error) {
-	if c.err == nil {
-		c.err = err
-	}
-}
+// fail is Failf, under the name that the rules use.
+func (c *call) fail(format string, args ...any) { c.Failf(format, args...) }
 
-// in is the shape of an input; a negative i counts from the last one.
+// in returns the shape of an input; a negative i counts from the end.
 func (c *call) in(i int) Shape {
 	if i < 0 {
 		i += len(c.In)
@@ -41,22 +34,22 @@ func (c *call) in(i int) Shape {
 	return c.In[i]
 }
 
-// set states the shape of an output. Outputs that the node does not have are left out: an op of references and its
-// form for resources share a rule.
+// set sets the shape of an output. Outputs that the node does not have are ignored, because an op on references and its variant for
+// resources share a rule.
 func (c *call) set(i int, s Shape) {
 	if i >= 0 && i < len(c.r.Out) {
 		c.r.Out[i] = s
 	}
 }
 
-// setAll states the shape of all outputs.
+// setAll sets the shape of all outputs.
 func (c *call) setAll(s Shape) {
 	for i := range c.r.Out {
 		c.r.Out[i] = s
 	}
 }
 
-// handles are what an input's handle stands for, nothing where it is not known.
+// handles returns what an input's handle refers to, or nil if that is unknown.
 func (c *call) handles(i int) []Handle {
 	if c.Handles == nil || i < 0 || i >= len(c.In) {
 		return nil
@@ -84,7 +77,7 @@ func (c *call) setValue(i int, s Shape) {
 	c.r.Values[i] = s
 }
 
-// at is the size of a dimension, -1 where it is not known; a negative i counts from the last one.
+// at returns the size of a dimension, or -1 if it is unknown; a negative i counts from the end.
 func (s Shape) at(i int) int64 {
 	if i < 0 {
 		i += len(s.dims)
@@ -95,7 +88,7 @@ func (s Shape) at(i int) int64 {
 	return s.dims[i]
 }
 
-// is demands a rank.
+// is checks that a shape has the given rank.
 func (c *call) is(s Shape, rank int) Shape {
 	switch {
 	case !s.known:
@@ -127,7 +120,7 @@ func (c *call) scalar(i int) Shape { return c.is(c.in(i), 0) }
 func (c *call) vector(i int) Shape { return c.is(c.in(i), 1) }
 func (c *call) matrix(i int) Shape { return c.is(c.in(i), 2) }
 
-// unknownOf is UnknownOf for a rank out of a node: one beyond the limit is an error.
+// unknownOf is UnknownOf for a rank given by a node; a rank above the limit is an error.
 func (c *call) unknownOf(rank int64) Shape {
 	if rank > tensor.MaxRank || rank < -1 {
 		c.fail("A tensor cannot have %d dimensions, the limit is %d", rank, tensor.MaxRank)
@@ -139,17 +132,17 @@ func (c *call) unknownOf(rank int64) Shape {
 	return UnknownOf(int(rank))
 }
 
-// merge is Merge.
+// merge is Merge, with the error recorded.
 func (c *call) merge(s, t Shape) Shape {
 	m, err := s.Merge(t)
 	if err != nil {
-		c.check(err)
+		c.Fail(err)
 		return s
 	}
 	return m
 }
 
-// mergePrefix merges prefix with the first dimensions of s, and gives both.
+// mergePrefix merges prefix with the first dimensions of s, and returns both.
 func (c *call) mergePrefix(s, prefix Shape) (Shape, Shape) {
 	if !s.known || !prefix.known {
 		return s, prefix
@@ -166,7 +159,7 @@ func (c *call) mergePrefix(s, prefix Shape) (Shape, Shape) {
 	return Shape{dims, true}, Shape{dims[:rank:rank], true}
 }
 
-// equal demands that two sizes are equal, and is what is known of both.
+// equal checks that two sizes are equal, and returns the common size as far as it is known.
 func (c *call) equal(a, b int64) int64 {
 	switch {
 	case b < 0:
@@ -178,7 +171,7 @@ func (c *call) equal(a, b int64) int64 {
 	return a
 }
 
-// size demands a size.
+// size checks that d is want.
 func (c *call) size(d, want int64) int64 {
 	if d >= 0 && d != want {
 		c.fail("Dimension must be %d but is %d", want, d)
@@ -186,7 +179,7 @@ func (c *call) size(d, want int64) int64 {
 	return want
 }
 
-// sub is the dimensions from start to end; negative ones count from the last. end beyond the rank is the rank.
+// sub returns the dimensions from start to end; negative values count from the end. An end beyond the rank means the rank.
 func (c *call) sub(s Shape, start, end int) Shape {
 	if !s.known {
 		if start == 0 && end == math.MaxInt {
@@ -215,10 +208,10 @@ func (c *call) sub(s Shape, start, end int) Shape {
 	return Shape{}
 }
 
-// from is the dimensions from start on.
+// from returns the dimensions from start on.
 func (c *call) from(s Shape, start int) Shape { return c.sub(s, start, math.MaxInt) }
 
-// join is the dimensions of all, unknown where one is.
+// join returns the concatenation of the dimensions of all shapes, unknown if one is.
 func join(all ...Shape) Shape {
 	var dims tensor.Shape
 	for _, s := range all {
@@ -230,7 +223,7 @@ func join(all ...Shape) Shape {
 	return Shape{dims, true}
 }
 
-// with replaces a dimension; a negative i counts from the last one.
+// with replaces a dimension; a negative i counts from the end.
 func (c *call) with(s Shape, i int, d int64) Shape {
 	if !s.known {
 		return s
@@ -248,7 +241,7 @@ func (c *call) with(s Shape, i int, d int64) Shape {
 	return Shape{dims, true}
 }
 
-// elements is the number of elements, -1 where it is not known.
+// elements returns the number of elements, or -1 if it is unknown.
 func (c *call) elements(s Shape) int64 {
 	if !s.known {
 		return -1
@@ -317,7 +310,7 @@ func (c *call) mul(a, b int64) int64 {
 	return int64(lo)
 }
 
-// div is a/b, which is demanded to be even where evenly is set.
+// div returns a/b. If evenly is set, the division must leave no remainder.
 func (c *call) div(a, b int64, evenly bool) int64 {
 	switch {
 	case b == 1:
@@ -333,7 +326,7 @@ func (c *call) div(a, b int64, evenly bool) int64 {
 	return a / b
 }
 
-// least is the smaller of two sizes.
+// least returns the smaller of two sizes.
 func least(a, b int64) int64 {
 	switch {
 	case a == 0 || b == 0:
@@ -344,7 +337,7 @@ func least(a, b int64) int64 {
 	return min(a, b)
 }
 
-// broadcast is the shape to which both stretch (numpy's rules).
+// broadcast returns the shape to which both are broadcast, by numpy's rules.
 func (c *call) broadcast(x, y Shape) Shape {
 	if !x.known || !y.known {
 		return Shape{}
@@ -365,7 +358,7 @@ func (c *call) broadcast(x, y Shape) Shape {
 		case b == 1:
 			dims[i] = a
 		default:
-			// One that is not known can only be 1 or what the other one is, and is not known beside 0.
+			// An unknown size can only be 1 or equal to the other one; next to 0 it stays unknown.
 			if (a < 0 && b == 0) || (b < 0 && a == 0) {
 				dims[i] = -1
 			} else {

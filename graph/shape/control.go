@@ -7,7 +7,7 @@ var controlOps = []row{
 	{`NoOp Abort ControlTrigger Assert _Retval _DeviceRetval DestroyResource`, noOutputs},
 	{"Enter", func(c *call) {
 		c.setHandles(0, c.handles(0))
-		if c.attrBool("is_constant") {
+		if c.Bool("is_constant") {
 			c.set(0, c.in(0))
 			c.setValue(0, c.sizes(0))
 		}
@@ -42,7 +42,7 @@ var controlOps = []row{
 	}},
 	{"If StatelessIf Case StatelessCase", listed("output_shapes")},
 	{"While StatelessWhile", func(c *call) {
-		if !c.has("output_shapes") || len(c.attrShapes("output_shapes")) == 0 {
+		if !c.Has("output_shapes") || len(c.attrShapes("output_shapes")) == 0 {
 			c.each()
 			return
 		}
@@ -66,7 +66,7 @@ var controlOps = []row{
 	{"UnbatchGrad", func(c *call) { c.set(0, c.unknownOf(int64(c.in(2).Rank()))) }},
 }
 
-// each gives each output the shape of the input at its place.
+// each sets the shape of each output to that of the corresponding input.
 func (c *call) each() {
 	for i := range c.Out {
 		c.set(i, c.in(i))
@@ -74,16 +74,15 @@ func (c *call) each() {
 	}
 }
 
-// argumentOf is for a function's argument, of which its caller may have noted the shape.
+// argumentOf is the rule of a function's argument, whose shape the caller may have recorded.
 func argumentOf(c *call) {
-	if c.has("_output_shapes") {
+	if c.Has("_output_shapes") {
 		listed("_output_shapes")(c)
 		return
 	}
-	if t := outType(c); c.has("_handle_shapes") && (t == tensor.Resource || t == tensor.Variant) {
+	if t := outType(c); c.Has("_handle_shapes") && (t == tensor.Resource || t == tensor.Variant) {
 		c.set(0, Scalar())
-		shapes, err := c.Attrs.TypeList("_handle_dtypes")
-		c.check(err)
+		shapes := c.TypeList("_handle_dtypes")
 		var h []Handle
 		for i, s := range c.attrShapes("_handle_shapes") {
 			if i < len(shapes) {
@@ -99,8 +98,7 @@ func symbolicGradient(c *call) {
 		c.fail("len(inputs) < len(outputs): %d and %d", len(c.In), len(c.Out))
 		return
 	}
-	types, err := c.Attrs.TypeList("Tin")
-	c.check(err)
+	types := c.TypeList("Tin")
 	for i := range c.Out {
 		switch h := c.handles(i); {
 		case i >= len(types) || types[i] != tensor.Resource:

@@ -1,6 +1,6 @@
 package shape
 
-// csrOps are the ops on sparse matrices in compressed rows: variants, whose handles tell the shape of what is dense.
+// csrOps are the ops on sparse matrices in compressed rows. These are variants, whose handles have the dense shape.
 var csrOps = []row{
 	{"DenseToCSRSparseMatrix", func(c *call) {
 		dense, indices := c.between(c.in(0), 2, 3), c.matrix(1)
@@ -34,7 +34,7 @@ var csrOps = []row{
 		a, b := c.sparseMatrix(0), c.between(c.in(1), 2, 3)
 		batch := c.merge(c.sub(a, 0, -2), c.sub(b, 0, -2))
 		rows, columns := c.adjointProduct(a, b)
-		if c.attrBool("transpose_output") {
+		if c.Bool("transpose_output") {
 			rows, columns = columns, rows
 		}
 		c.set(0, join(batch, Of(rows, columns)))
@@ -53,10 +53,10 @@ var csrOps = []row{
 	}},
 }
 
-// between demands a rank.
+// between checks that the rank is from least to most.
 func (c *call) between(s Shape, least, most int) Shape { return c.atMost(c.atLeast(s, least), most) }
 
-// sparseMatrix is the shape of the matrix behind an input, as far as it is known.
+// sparseMatrix returns the shape of the matrix behind an input, as far as it is known.
 func (c *call) sparseMatrix(i int) Shape {
 	c.scalar(i)
 	if h := c.handles(i); len(h) == 1 {
@@ -65,16 +65,16 @@ func (c *call) sparseMatrix(i int) Shape {
 	return Shape{}
 }
 
-// setMatrix states the shape of the matrix behind output 0, and its type by an attribute's name.
+// setMatrix sets the shape of the matrix behind output 0. The attribute attr names its type.
 func (c *call) setMatrix(s Shape, attr string) {
 	c.set(0, Scalar())
-	c.setHandles(0, []Handle{{c.attrType(attr), s}})
+	c.setHandles(0, []Handle{{c.Type(attr), s}})
 }
 
-// adjointProduct is the size of the product of two matrices, which attributes may turn over.
+// adjointProduct returns the size of the product of two matrices, which attributes may transpose.
 func (c *call) adjointProduct(a, b Shape) (rows, columns int64) {
 	turn := func(name string) bool {
-		transpose, adjoint := c.attrBool("transpose_"+name), c.attrBool("adjoint_"+name)
+		transpose, adjoint := c.Bool("transpose_"+name), c.Bool("adjoint_"+name)
 		if transpose && adjoint {
 			c.fail("Only one of adjoint_%s and transpose_%s may be true.", name, name)
 		}

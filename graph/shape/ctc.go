@@ -10,10 +10,10 @@ var ctcOps = []row{
 		c.set(1, c.with(in, 1, batch))
 	}},
 	{"CTCGreedyDecoder", func(c *call) { c.decoded(1) }},
-	{"CTCBeamSearchDecoder", func(c *call) { c.decoded(c.attrInt32("top_paths")) }},
+	{"CTCBeamSearchDecoder", func(c *call) { c.decoded(int(c.Int32("top_paths"))) }},
 }
 
-// decoded sets the outputs of decoders: sparse tensors of labels, a number of them, and the scores.
+// decoded sets the outputs of decoders: a number of sparse tensors of labels, and the scores.
 func (c *call) decoded(paths int) {
 	batch := c.equal(c.is(c.in(0), 3).at(1), c.vector(1).at(0))
 	for i := range (len(c.r.Out) - 1) / 3 {

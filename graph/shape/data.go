@@ -2,7 +2,7 @@ package shape
 
 import "strings"
 
-// Datasets and iterators are scalars. What is known of elements is in attributes.
+// Datasets and iterators are scalars. Attributes hold what is known about their elements.
 var dataOps = []row{
 	{strings.Join([]string{
 		"AnonymousIterator AnonymousIteratorV2 AnonymousIteratorV3 AnonymousMemoryCache AnonymousMultiDeviceIterator AnonymousMultiDeviceIteratorV3",
@@ -63,7 +63,7 @@ var dataOps = []row{
 	{"SerializeIterator", func(c *call) { c.set(0, Of(-1)) }},
 }
 
-// allScalars is for ops all of whose outputs are scalars, and these inputs.
+// allScalars is the rule of ops whose outputs are all scalars, and so are the given inputs.
 func allScalars(inputs ...int) rule {
 	return func(c *call) {
 		for _, i := range inputs {
@@ -73,7 +73,7 @@ func allScalars(inputs ...int) rule {
 	}
 }
 
-// ofFiles is allScalars for ops whose first input names a file or a list of files.
+// ofFiles is allScalars for ops whose first input is a file name or a list of file names.
 func ofFiles(inputs ...int) rule {
 	return func(c *call) {
 		c.atMost(c.in(0), 1)
@@ -81,12 +81,11 @@ func ofFiles(inputs ...int) rule {
 	}
 }
 
-// csvDataset is for ops whose inputs from the ninth on are defaults of columns; a last one may name columns.
+// csvDataset is for ops whose inputs from the ninth on are column defaults; an additional last one may select columns.
 func csvDataset(c *call) {
 	ofFiles(1, 2, 3, 4, 5, 6)(c)
 	c.vector(7)
-	types, err := c.Attrs.TypeList("output_types")
-	c.check(err)
+	types := c.TypeList("output_types")
 	for i := 8; i < len(c.In); i++ {
 		if i >= 8+len(types) {
 			c.vector(i)
@@ -98,7 +97,7 @@ func csvDataset(c *call) {
 	}
 }
 
-// elementOut is for ops whose outputs are an element.
+// elementOut is the rule of ops whose outputs form one element.
 func elementOut(c *call) {
 	if shapes := c.attrShapes("output_shapes"); len(shapes) != len(c.Out) {
 		c.fail("`output_shapes` must be the same length as `output_types` (%d vs. %d)", len(shapes), len(c.Out))
@@ -107,7 +106,7 @@ func elementOut(c *call) {
 	listed("output_shapes")(c)
 }
 
-// mapDefun is for an op that calls a function with each row of its arguments.
+// mapDefun is the rule of an op that calls a function for each row of its arguments.
 func mapDefun(c *call) {
 	outputs := c.attrShapes("output_shapes")
 	if len(outputs) != len(c.Out) {
@@ -115,7 +114,7 @@ func mapDefun(c *call) {
 		return
 	}
 	rows := int64(-1)
-	for i := range c.attrTypes("Targuments") {
+	for i := range c.TypeList("Targuments") {
 		s := c.in(i)
 		switch {
 		case !s.known:

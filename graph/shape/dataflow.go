@@ -13,8 +13,7 @@ var flowOps = []row{
 	{"CompositeTensorVariantFromComponents OptionalHasValue OptionalNone", scalarOut},
 	{"CompositeTensorVariantToComponents", unknown},
 	{"OptionalFromValue", func(c *call) {
-		types, err := c.Attrs.TypeList("Toutput_types")
-		c.check(err)
+		types := c.TypeList("Toutput_types")
 		c.set(0, Scalar())
 		h := make([]Handle, 0, len(c.In))
 		for i, s := range c.In {

@@ -51,7 +51,7 @@ var diagonalOps = []row{
 	{"MatrixSetDiagV2 MatrixSetDiagV3", matrixSetDiag},
 }
 
-// diagonals reads the lowest and the highest diagonal out of an input.
+// diagonals returns the lowest and the highest diagonal specified by an input.
 func (c *call) diagonals(i int) (low, high int64, ok bool) {
 	k := c.atMost(c.in(i), 1)
 	v, known := c.ints(i)
@@ -74,7 +74,7 @@ func (c *call) diagonals(i int) (low, high int64, ok bool) {
 	return low, high, true
 }
 
-// within demands that diagonals lie in a matrix.
+// within checks that diagonals lie within a matrix.
 func (c *call) within(low, high, rows, cols int64) {
 	if low != 0 && (-rows >= low || low >= cols) {
 		c.fail("lower_diag_index is out of bound: it is %d for a matrix of shape [%d,%d]", low, rows, cols)
@@ -88,7 +88,7 @@ func matrixDiagPart(c *call) {
 	in := c.atLeast(c.in(0), 2)
 	c.scalar(2)
 	low, high, ok := c.diagonals(1)
-	if !ok || !in.known || c.err != nil {
+	if !ok || !in.known || c.Err() != nil {
 		return
 	}
 	rows, cols, longest := in.at(-2), in.at(-1), int64(-1)
@@ -109,7 +109,7 @@ func matrixDiag(c *call) {
 	c.scalar(3)
 	c.scalar(4)
 	low, high, ok := c.diagonals(1)
-	if !ok || !in.known || c.err != nil {
+	if !ok || !in.known || c.Err() != nil {
 		return
 	}
 	if low < high {
@@ -151,7 +151,7 @@ func matrixDiag(c *call) {
 func matrixSetDiag(c *call) {
 	in, diag := c.atLeast(c.in(0), 2), c.atLeast(c.in(1), 1)
 	low, high, ok := c.diagonals(2)
-	if in.known && c.err == nil {
+	if in.known && c.Err() == nil {
 		rank := len(in.dims)
 		switch {
 		case ok && low == high:

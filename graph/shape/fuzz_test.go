@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// TestRulesTakeAnything runs every rule on nodes that no client would send: it must answer or fail, not panic, with a
-// shape within bounds or INVALID_ARGUMENT.
+// TestRulesTakeAnything runs every rule on nodes that no client would send. A rule must not panic, and must return a shape within bounds
+// or INVALID_ARGUMENT.
 func TestRulesTakeAnything(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, op := range slices.Sorted(maps.Keys(table)) {
@@ -76,7 +76,7 @@ func hostileInt(r *rand.Rand) int64 {
 	return v
 }
 
-// hostile is a node with any number of inputs and outputs, whose attributes have the right kinds or are missing.
+// hostile returns a node with any number of inputs and outputs, whose attributes have the right types or are missing.
 func hostile(r *rand.Rand, op string) *Node {
 	n := &Node{Op: op, Attrs: graph.Attrs{}, In: make([]Shape, r.IntN(9)), Out: make([]tensor.DType, r.IntN(9))}
 	for i := range n.In {

@@ -22,7 +22,7 @@ var gatherOps = []row{
 func gatherV2(c *call) {
 	params, indices := c.atLeast(c.in(0), 1), c.in(1)
 	c.scalar(2)
-	batch := c.attrInt32("batch_dims")
+	batch := int(c.Int32("batch_dims"))
 	axis, ok := c.scalarInt(2)
 	if !ok {
 		if params.known && indices.known {
@@ -65,12 +65,12 @@ func gatherV2(c *call) {
 	}
 }
 
-// gatherValue is what is known of sizes that are picked out of a vector.
+// gatherValue sets what is known about sizes that are gathered from a vector.
 func (c *call) gatherValue(v Shape, at []int64) {
 	dims := tensor.Shape{}
 	for _, i := range at {
 		if i < 0 || i >= int64(len(v.dims)) || len(dims) == tensor.MaxRank {
-			return // the op itself says so
+			return // the op itself reports it
 		}
 		dims = append(dims, v.dims[i])
 	}
@@ -94,9 +94,9 @@ func gatherNd(c *call) {
 	c.set(0, join(c.sub(indices, 0, -1), c.from(params, int(n))))
 }
 
-// scatterNd demands that updates fit the slices of a tensor that indices name, and gives the tensor's shape.
+// scatterNd checks that updates fit the slices of a tensor that indices select, and sets the output to the tensor's shape.
 func (c *call) scatterNd(indices, updates, of Shape) {
-	n, u, o := (&call{Node: c.Node}).count(indices), (&call{Node: c.Node}).count(updates), (&call{Node: c.Node}).count(of)
+	n, u, o := newCall(c.Node, nil).count(indices), newCall(c.Node, nil).count(updates), newCall(c.Node, nil).count(of)
 	if o == 0 && (n > 0 || u > 0) {
 		c.fail("Indices and updates specified for empty input: indices %v, updates %v, input %v", indices, updates, of)
 		return
@@ -118,10 +118,10 @@ func (c *call) scatterNd(indices, updates, of Shape) {
 	c.set(0, of)
 }
 
-// count is elements, with -1 for a number beyond what fits.
+// count is like elements, but returns -1 if the number overflows.
 func (c *call) count(s Shape) int64 {
 	n := c.elements(s)
-	if c.err != nil {
+	if c.Err() != nil {
 		return -1
 	}
 	return n

@@ -17,7 +17,7 @@ var imageOps = slices.Concat([]row{
 		in, offsets := c.is(c.in(0), 4), c.matrix(2)
 		batch := c.equal(in.at(0), offsets.at(0))
 		c.size(offsets.at(1), 2)
-		if noise := c.attrStr("noise"); c.attrBool("uniform_noise") && noise != "" && noise != "uniform" {
+		if noise := c.Str("noise"); c.Bool("uniform_noise") && noise != "" && noise != "uniform" {
 			c.fail("The uniform_noise and noise should not be specified at the same time")
 			return
 		}
@@ -62,7 +62,7 @@ var imageOps = slices.Concat([]row{
 	{"ExtractJpegShape", gives(ranks(0), Of(3))},
 	{"DecodeImage", func(c *call) {
 		c.scalar(0)
-		if d := c.channels(); !c.attrBool("expand_animations") {
+		if d := c.channels(); !c.Bool("expand_animations") {
 			c.set(0, Of(-1, -1, d))
 		}
 	}},
@@ -79,13 +79,13 @@ var imageOps = slices.Concat([]row{
 	{"ResizeBicubicGrad ResizeBilinearGrad ScaleAndTranslateGrad", func(c *call) { c.set(0, c.in(1)) }},
 }, boxOps)
 
-// resized gives images the height and width that input 1 holds.
+// resized is the rule of ops that resize images to the height and width in input 1.
 func resized(c *call) {
 	in := c.is(c.in(0), 4)
 	c.sized(in.at(0), 1, in.at(3))
 }
 
-// sized makes output 0 images of the height and width that input i holds.
+// sized sets output 0 to images of the height and width in input i.
 func (c *call) sized(batch int64, i int, channels int64) {
 	c.size(c.vector(i).at(0), 2)
 	height, width := int64(-1), int64(-1)
@@ -97,9 +97,9 @@ func (c *call) sized(batch int64, i int, channels int64) {
 	c.set(0, Of(batch, height, width, channels))
 }
 
-// channels is the number of channels that an attribute asks for, -1 for what the image has.
+// channels returns the number of channels requested by an attribute, or -1 for the image's own.
 func (c *call) channels() int64 {
-	n := c.attrInt("channels")
+	n := c.Int("channels")
 	switch {
 	case n < 0:
 		c.fail("channels must be non-negative, got %d", n)

@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// ioOps are files, readers, checkpoints and summaries.
+// ioOps are the ops on files, readers, checkpoints and summaries.
 var ioOps = []row{
 	{"FixedLengthRecordReader IdentityReader LMDBReader TFRecordReader TextLineReader WholeFileReader", pairOut},
 	{"FixedLengthRecordReaderV2 IdentityReaderV2 TFRecordReaderV2 TextLineReaderV2 WholeFileReaderV2", scalarOut},
@@ -59,12 +59,12 @@ var ioOps = []row{
 	{"GenerateVocabRemapping", func(c *call) {
 		c.scalar(0)
 		c.scalar(1)
-		c.set(0, Of(max(c.attrInt("num_new_vocab"), -1)))
+		c.set(0, Of(max(c.Int("num_new_vocab"), -1)))
 		c.set(1, Scalar())
 	}},
 	{"LoadAndRemapMatrix", func(c *call) {
 		c.scalar(1)
-		c.set(0, Of(max(c.attrInt("num_rows"), -1), max(c.attrInt("num_cols"), -1)))
+		c.set(0, Of(max(c.Int("num_rows"), -1), max(c.Int("num_cols"), -1)))
 	}},
 	{"Print", unchanged},
 	{"Timestamp", scalarOut},
@@ -79,7 +79,7 @@ var ioOps = []row{
 		WriteGraphSummary WriteHistogramSummary WriteImageSummary WriteRawProtoSummary WriteScalarSummary WriteSummary`, noOutputs},
 }
 
-// texts is an input's value where it is known and made of strings.
+// texts returns an input's value if it is known and consists of strings.
 func (c *call) texts(i int) ([]string, bool) {
 	t := c.value(i)
 	if t == nil {
@@ -92,7 +92,7 @@ func (c *call) texts(i int) ([]string, bool) {
 	return t.Strings(), true
 }
 
-// sliceOf is the shape that a part of a checkpoint's tensor has: "10 20 0,5:-" is [5,20], "" is not known.
+// sliceOf returns the shape of a part of a checkpoint's tensor: "10 20 0,5:-" is [5,20], "" is unknown.
 func (c *call) sliceOf(spec string) Shape {
 	if spec == "" {
 		return Shape{}

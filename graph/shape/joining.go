@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// joiningOps put tensors together and take them apart.
+// joiningOps combine tensors and split them.
 var joiningOps = []row{
 	{"Pack", pack},
 	{"Unpack", unpack},
@@ -20,9 +20,9 @@ var joiningOps = []row{
 	{"ParallelConcat", parallelConcat},
 }
 
-// packAxis is the axis attribute for a shape of a rank after packing.
+// packAxis returns the axis attribute, for a shape of the given rank after packing.
 func (c *call) packAxis(rank int) int {
-	axis := c.attrInt("axis")
+	axis := c.Int("axis")
 	if axis < -int64(rank) || axis >= int64(rank) {
 		c.fail("Invalid axis: %d; must be in [%d,%d)", axis, -rank, rank)
 		return 0
@@ -33,7 +33,7 @@ func (c *call) packAxis(rank int) int {
 	return int(axis)
 }
 
-// mergeAll merges the shapes of all inputs; not ok where they do not fit.
+// mergeAll merges the shapes of all inputs; ok is false if they are incompatible.
 func (c *call) mergeAll() (all Shape, ok bool) {
 	all = c.in(-1)
 	for i := len(c.In) - 2; i >= 0; i-- {
@@ -69,7 +69,7 @@ func pack(c *call) {
 	}
 }
 
-// packHandles keeps what all handles have in common.
+// packHandles sets what all handles have in common.
 func (c *call) packHandles() {
 	var all []Handle
 	for i := range c.In {
@@ -93,7 +93,7 @@ func (c *call) packHandles() {
 	c.setHandles(0, all)
 }
 
-// relax is what holds for both.
+// relax returns the shape that holds for both.
 func relax(s, t Shape) Shape {
 	if !s.known || !t.known || len(s.dims) != len(t.dims) {
 		return Shape{}
@@ -114,7 +114,7 @@ func unpack(c *call) {
 	}
 	axis := c.packAxis(len(in.dims))
 	c.size(in.at(axis), int64(len(c.Out)))
-	if c.err == nil {
+	if c.Err() == nil {
 		c.setAll(join(c.sub(in, 0, axis), c.from(in, axis+1)))
 	}
 	if v := c.sizes(0); v.known && len(in.dims) == 1 && len(v.dims) == len(c.Out) {
@@ -124,7 +124,7 @@ func unpack(c *call) {
 	}
 }
 
-// concat joins the inputs from first to end along the dimension that input axis names.
+// concat concatenates the inputs from first to end along the dimension given by input axis.
 func (c *call) concat(first, end, axis int) {
 	c.scalar(axis)
 	if first >= end {
@@ -177,7 +177,7 @@ func (c *call) concat(first, end, axis int) {
 	c.concatValues(first, end)
 }
 
-// concatValues joins what is known of vectors of sizes.
+// concatValues concatenates what is known about vectors of sizes.
 func (c *call) concatValues(first, end int) {
 	all := Scalar()
 	for i := first; i < end; i++ {

@@ -2,19 +2,19 @@ package shape
 
 import "github.com/troupe-run/troupe/graph/tensor"
 
-// layout is where the dimensions of images lie: the batch is always the first.
+// layout is the order of the dimensions of images; the batch is always first.
 type layout struct {
-	rank    int  // of the tensor
-	spatial int  // the first of the spatial dimensions, which follow each other
+	rank    int  // rank of the tensor
+	spatial int  // the first of the spatial dimensions, which are adjacent
 	channel int  // the dimension of the channels
-	packed  bool // whether four channels each lie in a dimension of their own, the last
+	packed  bool // whether groups of four channels form an additional last dimension
 }
 
 // layoutOf reads the attribute data_format, such as NHWC, for a number of spatial dimensions.
 func (c *call) layoutOf(spatial int) layout {
 	format := "NHWC"
-	if c.has("data_format") {
-		format = c.attrStr("data_format")
+	if c.Has("data_format") {
+		format = c.Str("data_format")
 	}
 	switch format {
 	case "NHWC", "NDHWC", "NWC":
@@ -28,7 +28,7 @@ func (c *call) layoutOf(spatial int) layout {
 	return layout{spatial + 2, 1, spatial + 1, false}
 }
 
-// shape is the shape of images.
+// shape returns the shape of images.
 func (l layout) shape(batch, channels int64, spatial ...int64) Shape {
 	dims := make(tensor.Shape, l.rank)
 	dims[0], dims[l.channel] = batch, channels
@@ -39,7 +39,7 @@ func (l layout) shape(batch, channels int64, spatial ...int64) Shape {
 	return Shape{dims, true}
 }
 
-// packedChannels demands a known number of packed channels.
+// packedChannels checks that the number of packed channels is supported.
 func (c *call) packedChannels(l layout, s Shape) {
 	if d := s.at(-1); l.packed && d != 4 && d != 32 {
 		c.fail("VECT_C dimension must be 4 or 32, but is %d", d)

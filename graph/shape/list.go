@@ -1,6 +1,6 @@
 package shape
 
-// listOps are lists of tensors, which are variants.
+// listOps are the ops on lists of tensors, which are variants.
 var listOps = []row{
 	{"EmptyTensorList TensorListReserve", func(c *call) { c.setList(c.shapeOrUnknown(0)) }},
 	{"TensorListFromTensor", func(c *call) {
@@ -38,7 +38,7 @@ var listOps = []row{
 	{"TensorListGather", func(c *call) { c.set(0, join(c.in(1), c.merge(c.listElement(), c.shapeOrUnknown(2)))) }},
 	{"TensorListStack", func(c *call) {
 		s := c.merge(c.listElement(), c.shapeOrUnknown(1))
-		n := c.attrInt("num_elements")
+		n := c.Int("num_elements")
 		if n < -1 {
 			c.fail("num_elements must be at least -1, but is %d", n)
 		}
@@ -72,13 +72,13 @@ var listOps = []row{
 	{"TensorListLength", scalarOut},
 }
 
-// setList states that the output is a list of elements of a shape.
+// setList sets the output to a list of elements of the given shape.
 func (c *call) setList(element Shape) {
 	c.set(0, Scalar())
-	c.setHandles(0, []Handle{{c.attrType("element_dtype"), element}})
+	c.setHandles(0, []Handle{{c.Type("element_dtype"), element}})
 }
 
-// listElement is the shape of the elements of the list that is the first input, with their type checked.
+// listElement returns the element shape of the list in the first input, and checks the element type.
 func (c *call) listElement() Shape { return c.listHandle(0) }
 
 func (c *call) listHandle(i int) Shape {
@@ -89,7 +89,7 @@ func (c *call) listHandle(i int) Shape {
 	if len(h) != 1 {
 		return Shape{}
 	}
-	if t := c.attrType("element_dtype"); t != h[0].DType {
+	if t := c.Type("element_dtype"); t != h[0].DType {
 		c.fail("Expected list with element dtype %v but got list with element dtype %v", t, h[0].DType)
 	}
 	return h[0].Shape

@@ -1,6 +1,6 @@
 package shape
 
-// lookupOps are hash tables. What a table's handle stands for are its keys and values.
+// lookupOps are the ops on hash tables. A table's handle refers to its keys and values.
 var lookupOps = []row{
 	{"HashTableV2 AnonymousHashTable", scalarOut},
 	{"MutableHashTableV2 AnonymousMutableHashTable", func(c *call) { c.setTable(Scalar(), Scalar()) }},
@@ -49,17 +49,17 @@ var lookupOps = []row{
 
 func (c *call) setTable(key, value Shape) {
 	c.set(0, Scalar())
-	c.setHandles(0, []Handle{{c.attrType("key_dtype"), key}, {c.attrType("value_dtype"), value}})
+	c.setHandles(0, []Handle{{c.Type("key_dtype"), key}, {c.Type("value_dtype"), value}})
 }
 
-// table is what the first input's handle stands for, with the types checked; nil where it is not known.
+// table returns the tensors behind the first input's handle, with the types checked, or nil if they are unknown.
 func (c *call) table(keyAttr, valueAttr string) []Handle {
 	h := c.handles(0)
 	if len(h) != 2 {
 		return nil
 	}
 	for i, attr := range []string{keyAttr, valueAttr} {
-		if t := c.attrType(attr); t != h[i].DType {
+		if t := c.Type(attr); t != h[i].DType {
 			c.fail("Trying to read value with wrong dtype. Expected %v got %v", h[i].DType, t)
 		}
 	}

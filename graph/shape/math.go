@@ -54,8 +54,7 @@ var mathOps = []row{
 	}},
 }
 
-// arithmetic is broadcastBoth for ops that programs compute sizes with: f gives the value of two that are known,
-// and whether it fits.
+// arithmetic is broadcastBoth for ops with which programs compute sizes: f returns the result for two known values, and whether it fits.
 func arithmetic(f func(a, b int64) (int64, bool)) rule {
 	return func(c *call) {
 		broadcastBoth(c)
@@ -111,8 +110,8 @@ func orUnknown(d int64, ok bool) int64 {
 
 func equality(c *call) {
 	x, y := c.in(0), c.in(1)
-	if c.has("incompatible_shape_error") && !c.attrBool("incompatible_shape_error") {
-		// With shapes that do not fit the op gives one false: nothing is known but where all is.
+	if c.Has("incompatible_shape_error") && !c.Bool("incompatible_shape_error") {
+		// If the shapes are incompatible, the op returns a single false: the result is known only if both shapes are.
 		if !x.known || !y.known {
 			return
 		}
@@ -129,8 +128,8 @@ func equality(c *call) {
 				return
 			}
 		}
-		probe := &call{Node: c.Node, r: &Result{}}
-		if s := probe.broadcast(x, y); probe.err == nil {
+		probe := newCall(c.Node, &Result{})
+		if s := probe.broadcast(x, y); probe.Err() == nil {
 			c.set(0, s)
 		} else {
 			c.set(0, Scalar())
@@ -146,7 +145,7 @@ func addN(c *call) {
 		return
 	}
 	handles := c.handles(len(c.In) - 1)
-	if c.attrType("T") == tensor.Variant {
+	if c.Type("T") == tensor.Variant {
 		for i := len(c.In) - 2; i >= 0; i-- {
 			handles = c.mergeHandles(handles, c.handles(i))
 		}
@@ -155,7 +154,7 @@ func addN(c *call) {
 	c.setHandles(0, handles)
 }
 
-// mergeHandles merges what two handles stand for.
+// mergeHandles merges what two handles refer to.
 func (c *call) mergeHandles(a, b []Handle) []Handle {
 	switch {
 	case len(a) == 0:
@@ -176,7 +175,7 @@ func (c *call) mergeHandles(a, b []Handle) []Handle {
 	return out
 }
 
-// mergeTensors merges the shapes of the first n inputs, of which a scalar fits any other.
+// mergeTensors merges the shapes of the first n inputs; a scalar is compatible with any other.
 func (c *call) mergeTensors(n int) Shape {
 	out, scalars := Shape{}, 0
 	for i := range n {
@@ -202,7 +201,7 @@ func cross(c *call) {
 	c.set(0, s)
 }
 
-// mergeBranches merges what the handles of both branches stand for.
+// mergeBranches merges what the handles of both branches refer to.
 func (c *call) mergeBranches() {
 	if a, b := c.handles(1), c.handles(2); len(a) > 0 && len(b) > 0 {
 		c.setHandles(0, c.mergeHandles(a, b))
@@ -222,7 +221,7 @@ func selectRows(c *call) {
 	c.set(0, data)
 }
 
-// scalars demands that the first inputs, which have these names, are scalars.
+// scalars checks that the first inputs, with these names, are scalars.
 func (c *call) scalars(names ...string) {
 	for i, name := range names {
 		if s := c.in(i); s.known && len(s.dims) != 0 {

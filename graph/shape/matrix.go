@@ -65,7 +65,7 @@ var matrixOps = []row{
 		s := c.atLeast(c.in(0), 2)
 		batch, m, n := c.sub(s, 0, -2), s.at(-2), s.at(-1)
 		p := least(m, n)
-		if c.attrBool("full_matrices") {
+		if c.Bool("full_matrices") {
 			p = m
 		}
 		c.set(0, join(batch, Of(m, p)))
@@ -76,7 +76,7 @@ var matrixOps = []row{
 		batch, m, n := c.sub(s, 0, -2), s.at(-2), s.at(-1)
 		p := least(m, n)
 		u, v := p, p
-		if c.attrBool("full_matrices") {
+		if c.Bool("full_matrices") {
 			u, v = m, n
 		}
 		c.set(0, join(batch, Of(p)))
@@ -101,16 +101,16 @@ var matrixOps = []row{
 	}},
 }
 
-// square demands matrices with as many rows as columns.
+// square checks that matrices have as many rows as columns.
 func (c *call) square(s Shape) Shape {
 	s = c.atLeast(s, 2)
 	n := c.equal(s.at(-2), s.at(-1))
 	return join(c.sub(s, 0, -2), Of(n, n))
 }
 
-// when is the shape of an output that an attribute turns off: then it is empty.
+// when returns the shape of an output that an attribute turns on; otherwise the output is empty.
 func (c *call) when(attr string, s Shape) Shape {
-	if !c.attrBool(attr) {
+	if !c.Bool(attr) {
 		return Of(0)
 	}
 	return s
@@ -120,14 +120,14 @@ func matMul(c *call) {
 	c.set(0, c.product(c.matrix(0), c.matrix(1), "transpose_a", "transpose_b"))
 }
 
-// product is the shape of the product of two matrices, which attributes turn over.
+// product returns the shape of the product of two matrices, which attributes may transpose.
 func (c *call) product(a, b Shape, turnA, turnB string) Shape {
 	rows, inner := a.at(-2), a.at(-1)
-	if c.attrBool(turnA) {
+	if c.Bool(turnA) {
 		rows, inner = inner, rows
 	}
 	other, cols := b.at(-2), b.at(-1)
-	if c.attrBool(turnB) {
+	if c.Bool(turnB) {
 		other, cols = cols, other
 	}
 	c.equal(inner, other)
@@ -140,9 +140,9 @@ func (c *call) batchMatMul(batch func(x, y Shape) Shape) {
 	c.set(0, join(batch(c.sub(a, 0, -2), c.sub(b, 0, -2)), one))
 }
 
-// einsum reads an equation such as ab,bc->ac: a label stands for one size everywhere.
+// einsum parses an equation such as ab,bc->ac. A label stands for the same size everywhere.
 func einsum(c *call) {
-	equation := c.attrStr("equation")
+	equation := c.Str("equation")
 	left, right, ok := strings.Cut(equation, "->")
 	terms := strings.Split(left, ",")
 	switch {
@@ -153,7 +153,7 @@ func einsum(c *call) {
 	case len(c.In) != len(terms):
 		c.fail("Expected %d inputs for equation %s but got: %d", len(terms), equation, len(c.In))
 	}
-	if c.err != nil {
+	if c.Err() != nil {
 		return
 	}
 	sizes := map[byte]int64{}
@@ -167,7 +167,7 @@ func einsum(c *call) {
 		}
 	}
 	before, after, found := c.ellipsis(right)
-	if c.err != nil {
+	if c.Err() != nil {
 		return
 	}
 	if !found {
@@ -180,7 +180,7 @@ func einsum(c *call) {
 	c.set(0, join(c.labels(before, equation, sizes), stretch, c.labels(after, equation, sizes)))
 }
 
-// ellipsis cuts labels at "...".
+// ellipsis splits labels at "...".
 func (c *call) ellipsis(labels string) (before, after string, found bool) {
 	n := strings.Count(labels, ".")
 	before, after, found = strings.Cut(labels, "...")
@@ -193,10 +193,10 @@ func (c *call) ellipsis(labels string) (before, after string, found bool) {
 	return before, after, found
 }
 
-// term merges the sizes of an input's labels into sizes, and gives the dimensions that its ellipsis stands for.
+// term merges the sizes of an input's labels into sizes, and returns the dimensions that its ellipsis stands for.
 func (c *call) term(i int, term, equation string, sizes map[byte]int64) Shape {
 	before, after, found := c.ellipsis(term)
-	if c.err != nil {
+	if c.Err() != nil {
 		return Scalar()
 	}
 	in, n := c.in(i), len(before)+len(after)

@@ -21,7 +21,7 @@ var nnOps = []row{
 	{"LRNGrad", func(c *call) { c.set(0, c.merge(c.merge(c.is(c.in(0), 4), c.in(1)), c.in(2))) }},
 	{"InTopK InTopKV2", func(c *call) { c.set(0, Of(c.equal(c.matrix(0).at(0), c.vector(1).at(0)))) }},
 	{"TopK", func(c *call) {
-		k := c.attrInt("k")
+		k := c.Int("k")
 		if k < 0 {
 			c.fail("Need k >= 0, got %d", k)
 		}
@@ -47,7 +47,7 @@ var nnOps = []row{
 }
 
 func (c *call) channelsFirst() bool {
-	return c.has("data_format") && c.attrStr("data_format") == "NCHW"
+	return c.Has("data_format") && c.Str("data_format") == "NCHW"
 }
 
 func biasAdd(c *call) {
@@ -73,11 +73,13 @@ func (c *call) topK(k int64) {
 }
 
 func approxTopK(c *call) {
-	k, axis := c.attrInt("k"), c.attrInt("reduction_dimension")
-	override, aggregate := c.attrInt("reduction_input_size_override"), c.attrBool("aggregate_to_topk")
-	target, err := c.Attrs.Float("recall_target")
-	c.check(err)
+	k, axis := c.Int("k"), c.Int("reduction_dimension")
+	override, aggregate := c.Int("reduction_input_size_override"), c.Bool("aggregate_to_topk")
+	target := c.Float("recall_target")
 	in := c.atLeast(c.in(0), 1)
+	if !in.known {
+		return
+	}
 	rank := int64(in.Rank())
 	at := axis
 	if at < 0 {
@@ -94,7 +96,7 @@ func approxTopK(c *call) {
 	if !(target > 0 && target <= 1) {
 		c.fail("Invalid recall target: %v. Valid value range in : [0, 1.0].", target)
 	}
-	if c.err != nil {
+	if c.Err() != nil {
 		return
 	}
 	if !aggregate {
@@ -105,7 +107,7 @@ func approxTopK(c *call) {
 	c.set(1, out)
 }
 
-// approxTopKSize is how many candidates are kept of d for k results without the last step: whole tiles of a TPU's.
+// approxTopKSize returns how many of d candidates are kept for k results without the final aggregation: whole tiles of a TPU.
 func approxTopKSize(k, d, override, rank int64, recall float64) int64 {
 	tile := int64(128)
 	if rank == 1 {
@@ -164,7 +166,7 @@ func softmaxCrossEntropy(c *call) {
 	c.set(1, out)
 }
 
-// unknownIs is s, of a rank where nothing is known of it.
+// unknownIs returns s, or a shape of the given rank if s is unknown.
 func (c *call) unknownIs(s Shape, rank int) Shape {
 	if !s.known {
 		return UnknownOf(rank)

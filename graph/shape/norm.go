@@ -15,7 +15,7 @@ var normOps = []row{
 	}},
 }
 
-// channelsOf is the number of channels, which the vectors at inputs from (inclusive) to to (exclusive) have elements for.
+// channelsOf returns the number of channels, which must be the length of the vectors at inputs from (inclusive) to to (exclusive).
 func (c *call) channelsOf(channels int64, from, to int) int64 {
 	for i := from; i < to; i++ {
 		channels = c.equal(channels, c.vector(i).at(0))
@@ -23,18 +23,16 @@ func (c *call) channelsOf(channels int64, from, to int) int64 {
 	return channels
 }
 
-// batchNorm leaves the sixth output of V3 open: what it holds is the device's own.
+// batchNorm leaves the sixth output of V3 unknown: its content depends on the device.
 func batchNorm(c *call) {
 	l := c.layoutOf(c.spatialOf())
 	x := c.is(c.in(0), l.rank)
 	n := 5
 	factor := float32(1)
-	if c.has("exponential_avg_factor") {
-		f, err := c.Attrs.Float("exponential_avg_factor")
-		c.check(err)
-		factor = f
+	if c.Has("exponential_avg_factor") {
+		factor = c.Float("exponential_avg_factor")
 	}
-	if c.attrBool("is_training") && factor == 1 {
+	if c.Bool("is_training") && factor == 1 {
 		n = 3
 	}
 	channels := x.at(l.channel)
@@ -61,9 +59,9 @@ func batchNormGrad(c *call) {
 	c.set(4, Of(0))
 }
 
-// spatialOf is the number of spatial dimensions that the data format names.
+// spatialOf returns the number of spatial dimensions in the data format.
 func (c *call) spatialOf() int {
-	if f := c.attrStr("data_format"); f == "NDHWC" || f == "NCDHW" {
+	if f := c.Str("data_format"); f == "NDHWC" || f == "NCDHW" {
 		return 3
 	}
 	return 2

@@ -14,7 +14,7 @@ var padOps = []row{
 		c.spaceToBatch(c.in(0), c.in(1), block, ok, 2)
 	}},
 	{"SpaceToBatch", func(c *call) {
-		b := c.attrInt("block_size")
+		b := c.Int("block_size")
 		c.spaceToBatch(c.is(c.in(0), 4), Of(2), []int64{b, b}, true, 1)
 	}},
 	{"BatchToSpaceND", func(c *call) {
@@ -22,7 +22,7 @@ var padOps = []row{
 		c.batchToSpace(c.in(0), c.in(1), block, ok, 2)
 	}},
 	{"BatchToSpace", func(c *call) {
-		b := c.attrInt("block_size")
+		b := c.Int("block_size")
 		c.batchToSpace(c.is(c.in(0), 4), Of(2), []int64{b, b}, true, 1)
 	}},
 	{"SpaceToDepth", depthToSpace(func(c *call, h, w, d, block int64) (int64, int64, int64) {
@@ -64,7 +64,7 @@ func pad(c *call) {
 	c.set(0, Shape{dims, true})
 }
 
-// margin is what padding adds to a dimension.
+// margin returns what padding adds to a dimension.
 func (c *call) margin(before, after int64) int64 {
 	if before < 0 || after < 0 {
 		c.fail("Paddings must be non-negative, but are %d and %d", before, after)
@@ -90,8 +90,8 @@ func mirrorPadGrad(c *call) {
 	c.set(0, out)
 }
 
-// blocks demands that block is a vector of a known size, that input has a dimension for each of its elements and
-// one more, and that margins has a pair for each.
+// blocks checks that block is a vector of known size, that the rank of in exceeds that size, and that margins has a pair for each of
+// block's elements.
 func (c *call) blocks(in, block Shape, margins int) (Shape, int) {
 	n := block.at(0)
 	switch {
@@ -126,7 +126,7 @@ func (c *call) batchToSpace(in, blockShape Shape, block []int64, known bool, mar
 func (c *call) rearrange(in, blockShape Shape, block []int64, known bool, margins int, negative string,
 	batchOf func(batch, block int64) int64, sizeOf func(d, before, after, block int64) int64) {
 	in, n := c.blocks(in, blockShape, margins)
-	if c.err != nil {
+	if c.Err() != nil {
 		return
 	}
 	known = known && len(block) == n
@@ -162,7 +162,7 @@ func (c *call) rearrange(in, blockShape Shape, block []int64, known bool, margin
 func depthToSpace(sizes func(c *call, h, w, d, block int64) (int64, int64, int64)) rule {
 	return func(c *call) {
 		l := c.layoutOf(2)
-		block := c.attrInt("block_size")
+		block := c.Int("block_size")
 		in := c.is(c.in(0), l.rank)
 		if block < 0 || block > math.MaxInt32 {
 			c.fail("block_size must be positive, but is %d", block)

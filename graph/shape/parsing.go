@@ -1,6 +1,6 @@
 package shape
 
-// parsingOps decode records. Those of tf.Example give sparse tensors first, then dense and ragged ones.
+// parsingOps decode records. Those for tf.Example return sparse tensors first, followed by dense and ragged ones.
 var parsingOps = []row{
 	{"DecodeCSV", func(c *call) {
 		for i := 1; i < len(c.In); i++ {
@@ -12,7 +12,7 @@ var parsingOps = []row{
 	}},
 	{"DecodeRaw", func(c *call) { c.set(0, join(c.in(0), Of(-1))) }},
 	{"DecodePaddedRaw", func(c *call) {
-		c.set(0, join(c.in(0), Of(c.div(c.dimOf(1), int64(c.attrType("out_type").Size()), true))))
+		c.set(0, join(c.in(0), Of(c.div(c.dimOf(1), int64(c.Type("out_type").Size()), true))))
 	}},
 	{"DecodeProtoV2", func(c *call) {
 		n := c.countOf("output_types")
@@ -34,7 +34,7 @@ var parsingOps = []row{
 	{"ParseExample", func(c *call) {
 		in, p := c.vector(0), &parsed{call: c}
 		c.vector(1)
-		p.sparse(c.attrInt("Nsparse"), in, 1)
+		p.sparse(c.Int("Nsparse"), in, 1)
 		p.dense("dense_shapes", in)
 	}},
 	{"ParseExampleV2", func(c *call) {
@@ -42,7 +42,7 @@ var parsingOps = []row{
 		c.atMost(c.in(1), 1)
 		c.alike("num_sparse", "sparse_types")
 		c.alike("Tdense", "dense_shapes")
-		p.sparse(c.attrInt("num_sparse"), in, 1)
+		p.sparse(c.Int("num_sparse"), in, 1)
 		p.dense("dense_shapes", in)
 		p.ragged(c.countOf("ragged_value_types"), false, in)
 	}},
@@ -50,7 +50,7 @@ var parsingOps = []row{
 		in, p := c.scalar(0), &parsed{call: c}
 		c.alike("sparse_keys", "sparse_types", "num_sparse")
 		c.alike("dense_keys", "Tdense", "dense_shapes")
-		p.sparse(c.attrInt("num_sparse"), in, 1)
+		p.sparse(c.Int("num_sparse"), in, 1)
 		p.dense("dense_shapes", in)
 	}},
 	{"ParseSequenceExample", func(c *call) {
@@ -59,11 +59,11 @@ var parsingOps = []row{
 		c.alike("context_sparse_keys", "context_sparse_types", "Ncontext_sparse")
 		c.alike("context_dense_keys", "Tcontext_dense", "context_dense_shapes")
 		c.alike("feature_list_sparse_keys", "feature_list_sparse_types", "Nfeature_list_sparse")
-		p.sparse(c.attrInt("Ncontext_sparse"), in, 1)
+		p.sparse(c.Int("Ncontext_sparse"), in, 1)
 		p.dense("context_dense_shapes", in)
-		p.sparse(c.attrInt("Nfeature_list_sparse"), in, 2)
+		p.sparse(c.Int("Nfeature_list_sparse"), in, 2)
 		p.dense("feature_list_dense_shapes", Of(in.at(0), -1))
-		p.add(c.attrInt("Nfeature_list_dense"), in)
+		p.add(c.Int("Nfeature_list_dense"), in)
 	}},
 	{"ParseSequenceExampleV2", func(c *call) {
 		in, p := c.atMost(c.in(0), 1), &parsed{call: c}
@@ -71,31 +71,31 @@ var parsingOps = []row{
 		c.alike("Ncontext_sparse", "context_sparse_types")
 		c.alike("Tcontext_dense", "context_dense_shapes")
 		c.alike("Nfeature_list_sparse", "feature_list_sparse_types")
-		p.sparse(c.attrInt("Ncontext_sparse"), in, 1)
+		p.sparse(c.Int("Ncontext_sparse"), in, 1)
 		p.dense("context_dense_shapes", in)
 		p.ragged(c.countOf("context_ragged_value_types"), false, in)
-		p.sparse(c.attrInt("Nfeature_list_sparse"), in, 2)
+		p.sparse(c.Int("Nfeature_list_sparse"), in, 2)
 		p.dense("feature_list_dense_shapes", join(in, Of(-1)))
-		p.add(c.attrInt("Nfeature_list_dense"), in)
+		p.add(c.Int("Nfeature_list_dense"), in)
 		p.ragged(c.countOf("feature_list_ragged_value_types"), true, in)
 	}},
 	{"ParseSingleSequenceExample", func(c *call) {
 		in, p := c.scalar(0), &parsed{call: c}
 		c.vector(1)
-		p.sparse(c.attrInt("Ncontext_sparse"), in, 1)
+		p.sparse(c.Int("Ncontext_sparse"), in, 1)
 		p.dense("context_dense_shapes", in)
-		p.sparse(c.attrInt("Nfeature_list_sparse"), in, 2)
+		p.sparse(c.Int("Nfeature_list_sparse"), in, 2)
 		p.dense("feature_list_dense_shapes", Of(-1))
 	}},
 }
 
-// parsed fills the outputs one after the other.
+// parsed sets the outputs one after the other.
 type parsed struct {
 	*call
 	at int
 }
 
-// add states n outputs.
+// add sets n outputs.
 func (p *parsed) add(n int64, s Shape) {
 	for ; n > 0 && p.at < len(p.r.Out); n-- {
 		p.set(p.at, s)
@@ -103,7 +103,7 @@ func (p *parsed) add(n int64, s Shape) {
 	}
 }
 
-// sparse states the outputs of n sparse tensors whose rank is the records' and more.
+// sparse sets the outputs of n sparse tensors whose rank exceeds that of records by more.
 func (p *parsed) sparse(n int64, records Shape, more int) {
 	rank := int64(-1)
 	if records.known {
@@ -120,7 +120,7 @@ func (p *parsed) dense(attr string, prefix Shape) {
 	}
 }
 
-// ragged states the values and row splits of n ragged tensors, with a second row of splits where inner is set.
+// ragged sets the values and row splits of n ragged tensors, with a second vector of row splits if inner is set.
 func (p *parsed) ragged(n int64, inner bool, records Shape) {
 	examples := int64(-1)
 	if records.Rank() == 1 {
@@ -133,7 +133,7 @@ func (p *parsed) ragged(n int64, inner bool, records Shape) {
 	}
 }
 
-// alike demands that attributes speak of the same number of things: lists by their length, numbers by themselves.
+// alike checks that attributes agree on a number: a list by its length, a number by its value.
 func (c *call) alike(attrs ...string) {
 	first := c.countOf(attrs[0])
 	for _, other := range attrs[1:] {
@@ -143,12 +143,11 @@ func (c *call) alike(attrs ...string) {
 	}
 }
 
-// countOf is the length of a list attribute, or the value of a number.
+// countOf returns the length of a list attribute, or the value of a number.
 func (c *call) countOf(attr string) int64 {
 	if v, err := c.Attrs.Int(attr); err == nil {
 		return v
 	}
-	l, err := c.Attrs.List(attr)
-	c.check(err)
+	l := c.List(attr)
 	return int64(max(len(l.GetS()), len(l.GetType()), len(l.GetShape())))
 }

@@ -5,7 +5,7 @@ import "math"
 // patchOps are the other ops on windows of images.
 var patchOps = []row{
 	{"MaxPoolWithArgmax", func(c *call) {
-		for _, k := range c.attrInts("ksize") {
+		for _, k := range c.IntList("ksize") {
 			if k <= 0 {
 				c.fail("ksize must be a positive int32 value, got:%d", k)
 				return
@@ -43,11 +43,10 @@ var patchOps = []row{
 	}},
 }
 
-// fractionalPool divides the sizes by a ratio for each, in float32 as the kernels do.
+// fractionalPool divides each size by its ratio, in float32 as the kernels do.
 func fractionalPool(c *call) {
 	in := c.is(c.in(0), 4)
-	ratio, err := c.Attrs.FloatList("pooling_ratio")
-	c.check(err)
+	ratio := c.FloatList("pooling_ratio")
 	if len(ratio) != 4 {
 		c.fail("pooling_ratio field must specify 4 dimensions")
 		return
@@ -77,12 +76,12 @@ func fractionalPool(c *call) {
 
 func dilation2D(c *call) {
 	in, filter := c.is(c.in(0), 4), c.is(c.in(1), 3)
-	strides := c.attrInts("strides")
+	strides := c.IntList("strides")
 	if len(strides) != 4 {
 		c.fail("Dilation2D requires the stride attribute to contain 4 values, but got: %d", len(strides))
 		return
 	}
-	rates := c.attrInts("rates")
+	rates := c.IntList("rates")
 	if len(rates) != 4 {
 		c.fail("Dilation2D requires the rates attribute to contain 4 values, but got: %d", len(rates))
 		return
@@ -100,7 +99,7 @@ func dilation2D(c *call) {
 	c.set(0, l.shape(in.at(0), filter.at(2), out...))
 }
 
-// placesOf is how many places a window has over a known size. Unlike slid, it takes windows that are wider by less than
+// placesOf returns the number of positions of a window within a known size. Unlike slid, it accepts windows that are too wide by less than
 // the stride.
 func (c *call) placesOf(size, window, stride int64) int64 {
 	if stride <= 0 {
@@ -108,7 +107,7 @@ func (c *call) placesOf(size, window, stride int64) int64 {
 		return -1
 	}
 	over := stride - window
-	switch padding := c.attrStr("padding"); padding {
+	switch padding := c.Str("padding"); padding {
 	case "SAME":
 		over = stride - 1
 	case "VALID":
@@ -124,10 +123,10 @@ func (c *call) placesOf(size, window, stride int64) int64 {
 	return n
 }
 
-// widened is what a window with gaps covers.
+// widened returns the size that a window with gaps covers.
 func widened(size, rate int64) int64 { return size + (size-1)*(rate-1) }
 
-// patches puts the elements of windows side by side.
+// patches is the rule of ops that place the elements of windows side by side.
 func (c *call) patches(spatial int) {
 	in := c.is(c.in(0), spatial+2)
 	lists := map[string][]int64{"rates": {1, 1, 1, 1, 1}}
@@ -135,7 +134,7 @@ func (c *call) patches(spatial int) {
 		if spatial == 3 && attr == "rates" {
 			continue
 		}
-		v := c.attrInts(attr)
+		v := c.IntList(attr)
 		if len(v) != spatial+2 {
 			name := attr
 			if attr == "strides" {
@@ -161,18 +160,18 @@ func (c *call) patches(spatial int) {
 	c.set(0, l.shape(in.at(0), depth, out...))
 }
 
-// fusedPadConv2D pads and convolves. The paddings are input i, the filter is the next one.
+// fusedPadConv2D pads and convolves. Input i is the paddings, and the next one the filter.
 func fusedPadConv2D(c *call, in Shape, i int) {
 	paddings := c.is(c.in(i), 2)
 	c.merge(paddings, Of(4, 2))
 	filter := c.is(c.in(i+1), 4)
-	strides := c.attrInts("strides")
+	strides := c.IntList("strides")
 	if len(strides) != 4 {
 		c.fail("Operation requires the stride attribute to contain 4 values, but got: %d", len(strides))
 		return
 	}
 	padded := UnknownOf(4)
-	if p, ok := c.ints(i); ok && c.err == nil && len(p) == 8 {
+	if p, ok := c.ints(i); ok && c.Err() == nil && len(p) == 8 {
 		dims := make([]int64, 4)
 		for i := range dims {
 			if p[2*i] < 0 || p[2*i+1] < 0 {
@@ -185,7 +184,7 @@ func fusedPadConv2D(c *call, in Shape, i int) {
 	}
 	c.equal(padded.at(3), filter.at(2))
 	l := layout{rank: 4, spatial: 1, channel: 3}
-	c.set(0, l.shape(padded.at(0), filter.at(3), c.slide(padded, l, 2, c.attrStr("padding"), func(i int) window {
+	c.set(0, l.shape(padded.at(0), filter.at(3), c.slide(padded, l, 2, c.Str("padding"), func(i int) window {
 		return window{size: filter.at(i), stride: strides[1+i], dilation: 1}
 	})...))
 }

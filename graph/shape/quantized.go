@@ -103,8 +103,8 @@ var quantizedOps = []row{
 	}},
 }
 
-// alsoRanged is a rule for quantized numbers: inputs from (inclusive) to to (exclusive) are scalars, and so are the
-// outputs after the first, the ends of ranges.
+// alsoRanged is a rule for quantized numbers: inputs from (inclusive) to to (exclusive) are scalars, and so are the outputs after the
+// first, which are the ends of ranges.
 func alsoRanged(inner rule, from, to int) rule {
 	return func(c *call) {
 		inner(c)
@@ -116,10 +116,10 @@ func alsoRanged(inner rule, from, to int) rule {
 	}
 }
 
-// ranged is the shape of an input, and that of the ends of its range, which are the next two inputs: for all of it or, with
-// the attribute axis, for each slice. like tells that both ends must have one shape.
+// ranged returns the shape of an input, and that of the ends of its range, which are the next two inputs: one range for the whole input
+// or, with the attribute axis, one for each slice. like means that both ends must have the same shape.
 func (c *call) ranged(input int, like bool) (in, ends Shape) {
-	in, axis := c.in(input), c.attrInt32("axis")
+	in, axis := c.in(input), int(c.Int32("axis"))
 	if axis < -1 {
 		c.fail("axis should be at least -1, got %d", axis)
 		return in, ends
@@ -140,7 +140,7 @@ func (c *call) ranged(input int, like bool) (in, ends Shape) {
 	return in, ends
 }
 
-// uniformDot is the product of two matrices.
+// uniformDot returns the shape of the product of two matrices.
 func (c *call) uniformDot() Shape {
 	lhs, rhs := c.matrix(0), c.matrix(1)
 	c.equal(lhs.at(1), rhs.at(0))
@@ -149,7 +149,7 @@ func (c *call) uniformDot() Shape {
 	return out
 }
 
-// channelScales are scales at input i and zero points behind them: scalars, or one for each column of the output.
+// channelScales checks the scales at input i and the zero points after them: scalars, or one for each column of the output.
 func (c *call) channelScales(i int, out Shape) {
 	scales, zeros := c.atMost(c.in(i), 1), c.atMost(c.in(i+1), 1)
 	if !scales.known || !zeros.known {

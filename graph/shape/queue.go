@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// queueOps are queues, barriers, accumulators, stages, stacks and session tensors.
+// queueOps are the ops on queues, barriers, accumulators, stages, stacks and session tensors.
 var queueOps = []row{
 	{"FIFOQueue PaddingFIFOQueue PriorityQueue RandomShuffleQueue Barrier Stack StackV2 FakeQueue", func(c *call) {
 		c.set(0, Of(2))
@@ -16,19 +16,30 @@ var queueOps = []row{
 		c.set(0, Scalar())
 		c.components()
 	}},
-	{"QueueEnqueueV2", func(c *call) { c.enqueued(0) }},
-	{"QueueEnqueueManyV2", func(c *call) { c.enqueued(1) }},
+	{"QueueEnqueueV2", func(c *call) { c.enqueued(0, 1) }},
+	{"QueueEnqueueManyV2", func(c *call) { c.enqueued(1, 1) }},
 	{"QueueEnqueue QueueEnqueueMany", unknown},
-	{"QueueDequeueV2", func(c *call) { c.dequeued(Scalar()) }},
+	{"QueueDequeueV2", func(c *call) { c.dequeued(Scalar(), 0) }},
 	{"QueueDequeueManyV2", func(c *call) {
 		n, ok := c.scalarInt(1)
 		if ok && n < 0 {
 			c.fail("Input 'n' must be >= 0, but is %d", n)
 		}
-		c.dequeued(Of(orUnknown(n, ok)))
+		c.dequeued(Of(orUnknown(n, ok)), 0)
 	}},
-	{"QueueDequeueUpToV2", func(c *call) { c.dequeued(Of(-1)) }},
+	{"QueueDequeueUpToV2", func(c *call) { c.dequeued(Of(-1), 0) }},
 	{"QueueDequeue QueueDequeueMany QueueDequeueUpTo", unknown},
+	{"TroupeQueueLease", func(c *call) {
+		c.set(0, Scalar())
+		c.set(1, c.in(2))
+		c.dequeued(Of(-1), 2)
+	}},
+	{"TroupeQueueAcknowledge TroupeQueueReturn TroupeQueueRenew", func(c *call) { c.set(0, c.in(1)) }},
+	{"TroupeQueueEnqueueManyOnce", func(c *call) {
+		c.scalar(1)
+		c.scalar(2)
+		c.enqueued(1, 3)
+	}},
 	{"QueueClose QueueSize BarrierClose BarrierIncompleteSize BarrierReadySize StackClose StackCloseV2", pairsToScalars},
 	{"QueueCloseV2", noOutputs},
 	{"QueueSizeV2", func(c *call) { c.set(0, c.in(0)) }},
@@ -52,13 +63,12 @@ var queueOps = []row{
 	{"GetSessionTensor DeleteSessionTensor", takes(0)},
 }
 
-// components notes what a queue's elements consist of. TensorFlow's client does so in Python.
+// components sets the components of a queue's elements. TensorFlow's client does this in Python.
 func (c *call) components() {
-	if !c.has("component_types") || !c.has("shapes") {
+	if !c.Has("component_types") || !c.Has("shapes") {
 		return
 	}
-	types, err := c.Attrs.TypeList("component_types")
-	c.check(err)
+	types := c.TypeList("component_types")
 	shapes := c.attrShapes("shapes")
 	h := make([]Handle, 0, len(types)+1)
 	if c.Op == "PriorityQueue" || c.Op == "PriorityQueueV2" {
@@ -74,19 +84,19 @@ func (c *call) components() {
 	c.setHandles(0, h)
 }
 
-// enqueued demands that values fit the queue's components, behind a number of batch dimensions.
-func (c *call) enqueued(batch int) {
+// enqueued checks that values, which begin at input from, match the queue's components, after a number of batch dimensions.
+func (c *call) enqueued(batch, from int) {
 	h := c.handles(0)
 	if len(h) == 0 {
 		return
 	}
-	if len(h) != len(c.In)-1 {
-		c.fail("The queue's elements have %d components, but %d values are put in", len(h), len(c.In)-1)
+	if len(h) != len(c.In)-from {
+		c.fail("The queue's elements have %d components, but %d values are put in", len(h), len(c.In)-from)
 		return
 	}
 	first := int64(-1)
 	for i, e := range h {
-		s := c.in(i + 1)
+		s := c.in(i + from)
 		if batch > 0 {
 			s = c.atLeast(s, batch)
 			first = c.equal(first, s.at(0))
@@ -98,11 +108,11 @@ func (c *call) enqueued(batch int) {
 	}
 }
 
-// dequeued states the queue's components behind the batch dimensions, where they are known.
-func (c *call) dequeued(batch Shape) {
-	if h := c.handles(0); len(h) == len(c.Out) {
+// dequeued sets the outputs from a position on to the queue's components after the batch dimensions, if they are known.
+func (c *call) dequeued(batch Shape, from int) {
+	if h := c.handles(0); len(h) == len(c.Out)-from {
 		for i, e := range h {
-			c.set(i, join(batch, e.Shape))
+			c.set(i+from, join(batch, e.Shape))
 		}
 	}
 }

@@ -2,10 +2,10 @@ package shape
 
 import "github.com/troupe-run/troupe/graph/tensor"
 
-// raggedOps are the ops of ragged tensors: vectors of row splits, and values.
+// raggedOps are the ops on ragged tensors: vectors of row splits, and values.
 var raggedOps = []row{
 	{"RaggedGather", func(c *call) {
-		splits, out := c.attrInt32("PARAMS_RAGGED_RANK"), c.attrInt32("OUTPUT_RAGGED_RANK")
+		splits, out := int(c.Int32("PARAMS_RAGGED_RANK")), int(c.Int32("OUTPUT_RAGGED_RANK"))
 		if splits < 0 || splits >= len(c.In) || out < splits-1 || out > splits+tensor.MaxRank {
 			c.fail("RaggedGather with %d inputs cannot have PARAMS_RAGGED_RANK %d and OUTPUT_RAGGED_RANK %d", len(c.In), splits, out)
 			return
@@ -31,14 +31,14 @@ var raggedOps = []row{
 		n := c.raggedRank("RAGGED_RANK", 0)
 		c.atLeast(c.in(n), 1)
 		c.splits(n)
-		if !c.attrBool("batched_input") {
+		if !c.Bool("batched_input") {
 			c.set(0, Scalar())
 			return
 		}
 		c.set(0, Of(c.minus(c.in(0).at(0), 1)))
 	}},
 	{"RaggedTensorFromVariant", func(c *call) {
-		in, out := c.attrInt32("input_ragged_rank"), c.attrInt32("output_ragged_rank")
+		in, out := int(c.Int32("input_ragged_rank")), int(c.Int32("output_ragged_rank"))
 		if s := c.in(0); s.known && in >= 0 && len(s.dims) != out-in {
 			c.fail("Shape must be rank %d but is rank %d", out-in, len(s.dims))
 		}
@@ -49,9 +49,9 @@ var raggedOps = []row{
 	{"RaggedTensorToTensor", raggedToTensor},
 }
 
-// raggedRank reads the number of row splits in front of the values.
+// raggedRank returns the number of row splits that precede the values.
 func (c *call) raggedRank(attr string, least int) int {
-	n := c.attrInt32(attr)
+	n := int(c.Int32(attr))
 	if n < least || n >= len(c.In) {
 		c.fail("%s has %d inputs and cannot have %s %d", c.Op, len(c.In), attr, n)
 		return 0
@@ -59,7 +59,7 @@ func (c *call) raggedRank(attr string, least int) int {
 	return n
 }
 
-// splits demands that the first n inputs are vectors.
+// splits checks that the first n inputs are vectors.
 func (c *call) splits(n int) {
 	for i := range n {
 		c.vector(i)
@@ -89,10 +89,9 @@ func raggedRange(c *call) {
 
 func raggedToTensor(c *call) {
 	want, values, fallback := c.shapeOrUnknown(0), c.in(1), c.in(2)
-	l, err := c.Attrs.List("row_partition_types")
-	c.check(err)
+	l := c.List("row_partition_types")
 	types := l.GetS()
-	switch n := c.attrInt("num_row_partition_tensors"); {
+	switch n := c.Int("num_row_partition_tensors"); {
 	case len(types) == 0:
 		c.fail("Partition info types should not be empty")
 	case string(types[0]) == "VALUE_ROWIDS":
@@ -121,7 +120,7 @@ func raggedToTensor(c *call) {
 	c.set(0, c.raggedDense(ragged, want, values))
 }
 
-// raggedDefault demands that a default value can stand for an innermost value.
+// raggedDefault checks that a default value is usable as an innermost value.
 func (c *call) raggedDefault(fallback, values Shape) {
 	if !fallback.known || !values.known {
 		return
@@ -137,7 +136,7 @@ func (c *call) raggedDefault(fallback, values Shape) {
 	}
 }
 
-// raggedDense is the shape of a ragged tensor as a dense one: what is asked for, filled up with the values' inner sizes.
+// raggedDense returns the shape of a ragged tensor as a dense one: the requested shape, completed with the values' inner sizes.
 func (c *call) raggedDense(ragged int, want, values Shape) Shape {
 	if !want.known && !values.known {
 		return Shape{}
@@ -145,7 +144,7 @@ func (c *call) raggedDense(ragged int, want, values Shape) Shape {
 	if !want.known {
 		want = c.unknownOf(int64(ragged + len(values.dims)))
 	}
-	if !values.known || c.err != nil {
+	if !values.known || c.Err() != nil {
 		return want
 	}
 	if len(want.dims) != ragged+len(values.dims) {

@@ -62,13 +62,13 @@ var randomOps = []row{
 	{`UniformCandidateSampler LogUniformCandidateSampler LearnedUnigramCandidateSampler ThreadUnsafeUnigramCandidateSampler
 		FixedUnigramCandidateSampler AllCandidateSampler`, candidates},
 	{"ComputeAccidentalHits", func(c *call) {
-		c.size(c.matrix(0).at(1), c.attrInt("num_true"))
+		c.size(c.matrix(0).at(1), c.Int("num_true"))
 		c.vector(1)
 		c.setAll(Of(-1))
 	}},
 }
 
-// limits demands that both ends of a range are scalars.
+// limits checks that both ends of a range are scalars.
 func (c *call) limits(low, high int) {
 	if s := c.in(low); s.known && len(s.dims) != 0 {
 		c.fail("minval must be a scalar; got a tensor of shape %v", s)
@@ -89,7 +89,7 @@ func stateless(c *call) {
 	filled(c)
 }
 
-// statelessV2 has the generator's state as a key and a counter.
+// statelessV2 is for ops with the generator's state as a key and a counter.
 func statelessV2(c *call) {
 	c.size(c.vector(1).at(0), 1)
 	c.vector(2)
@@ -130,14 +130,14 @@ func randomIndexShuffle(c *call) {
 	c.set(0, Of(n))
 }
 
-// stateful has the variable with the generator's state and the algorithm before the shape.
+// stateful is for ops whose inputs are the variable with the generator's state, the algorithm, and the shape.
 func stateful(c *call) {
 	c.scalar(1)
 	c.set(0, c.shapeOf(2))
 }
 
 func candidates(c *call) {
-	sampled, trues := c.attrInt("num_sampled"), c.attrInt("num_true")
+	sampled, trues := c.Int("num_sampled"), c.Int("num_true")
 	if sampled < 1 || trues < 1 {
 		c.fail("num_sampled and num_true must be at least 1, got %d and %d", sampled, trues)
 		return

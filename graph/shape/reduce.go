@@ -40,11 +40,11 @@ var reduceOps = []row{
 	{"L2Loss", scalarOut},
 }
 
-// reduction is for ops that reduce the dimensions that their second input names.
+// reduction is for ops that reduce the dimensions given by the second input.
 func reduction(c *call) {
 	in := c.in(0)
 	c.atMost(c.in(1), 1)
-	keep := c.attrBool("keep_dims")
+	keep := c.Bool("keep_dims")
 	axes, ok := c.ints(1)
 	if !in.known || !ok {
 		if keep && in.known {
@@ -73,13 +73,13 @@ func reduction(c *call) {
 	c.set(0, Shape{dims, true})
 }
 
-// product is the reduction that programs compute numbers of elements with.
+// product is the reduction with which programs compute numbers of elements.
 func product(c *call) {
 	reduction(c)
 	t := outType(c)
 	if s := c.sizes(0); s.known && c.in(0).Rank() == 1 && len(c.r.Out) > 0 && c.r.Out[0].Rank() == 0 && (t == tensor.Int32 || t == tensor.Int64) {
-		probe := &call{Node: c.Node, r: &Result{}}
-		if n := probe.elements(s); probe.err == nil && (t == tensor.Int64 || n == int64(int32(n))) {
+		probe := newCall(c.Node, &Result{})
+		if n := probe.elements(s); probe.Err() == nil && (t == tensor.Int64 || n == int64(int32(n))) {
 			c.setValue(0, Of(n))
 		}
 	}
@@ -109,7 +109,7 @@ func argument(c *call) {
 	c.set(0, join(c.sub(in, 0, i), c.from(in, i+1)))
 }
 
-// bins is the number of bins that an input states, -1 where it is not known.
+// bins returns the number of bins given by an input, or -1 if it is unknown.
 func (c *call) bins(i int) int64 {
 	t := c.value(i)
 	if t != nil && t.Rank() != 0 {

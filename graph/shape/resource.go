@@ -2,11 +2,11 @@ package shape
 
 import "github.com/troupe-run/troupe/graph/tensor"
 
-// resourceOps are the ops of variables behind handles, and of other resources that hold no tensors.
+// resourceOps are the ops on variables behind handles, and on other resources that hold no tensors.
 var resourceOps = []row{
 	{"VarHandleOp", func(c *call) {
 		c.set(0, Scalar())
-		c.setHandles(0, []Handle{{c.attrType("dtype"), c.attrShape("shape")}})
+		c.setHandles(0, []Handle{{c.Type("dtype"), c.attrShape("shape")}})
 	}},
 	{"ReadVariableOp", readVariable},
 	{"_ReadVariablesOp", unknown},
@@ -37,27 +37,27 @@ var resourceOps = []row{
 			c.fail("Handle has no shape/type information.")
 			return
 		}
-		if t := c.attrType("T"); t != h[0].DType {
+		if t := c.Type("T"); t != h[0].DType {
 			c.fail("Data types do not match: %v and %v", t, h[0].DType)
 		}
 		c.set(0, c.is(h[0].Shape, 0))
 	}},
 }
 
-// variable is what the variable's handle at input 0 stands for, with the type in dtype checked; nil where it is not known.
+// variable returns what the variable's handle at input 0 refers to, or nil if that is unknown. It checks the type against dtype.
 func (c *call) variable() []Handle {
 	h := c.handles(0)
 	if len(h) == 0 {
 		return nil
 	}
-	if t := c.attrType("dtype"); t != h[0].DType {
+	if t := c.Type("dtype"); t != h[0].DType {
 		c.fail("Trying to read variable with wrong dtype. Expected %v got %v", h[0].DType, t)
 	}
 	return h
 }
 
 func readVariable(c *call) {
-	if c.has("_shape") {
+	if c.Has("_shape") {
 		c.set(0, c.attrShape("_shape"))
 		return
 	}
@@ -67,14 +67,14 @@ func readVariable(c *call) {
 	}
 }
 
-// setVariants passes on what stands behind the variants in a variable.
+// setVariants passes on what the variants in a variable refer to.
 func (c *call) setVariants(h []Handle) {
 	if h[0].DType == tensor.Variant && len(h) > 1 {
 		c.setHandles(0, h[1:])
 	}
 }
 
-// sameVariants demands that a value has as many tensors behind its handle as the variable's.
+// sameVariants checks that a value has as many tensors behind its handle as the variable.
 func (c *call) sameVariants(h []Handle, value int) {
 	if v := c.handles(value); h[0].DType == tensor.Variant && len(h) > 1 && len(v) > 0 && len(v) != len(h)-1 {
 		c.fail("Incompatible handle variant shape_and_type size and input shape_and_type size: %d vs. %d", len(h)-1, len(v))
@@ -95,7 +95,7 @@ func resourceGather(c *call) {
 	if h != nil {
 		params = h[0].Shape
 	}
-	batch := c.attrInt32("batch_dims")
+	batch := int(c.Int32("batch_dims"))
 	if batch < 0 || batch > tensor.MaxRank {
 		c.fail("batch_dims is negative (%d)", batch)
 		return

@@ -2,41 +2,41 @@ package shape
 
 // Rules that many ops share.
 
-// unchanged gives the first output the shape of the first input, and what its handle stands for.
+// unchanged sets the first output to the shape and handle of the first input.
 func unchanged(c *call) {
 	c.set(0, c.in(0))
 	c.setHandles(0, c.handles(0))
 }
 
-// same is unchanged for ops whose output has the input's value too.
+// same is unchanged for ops whose output also has the input's value.
 func same(c *call) {
 	unchanged(c)
 	c.setValue(0, c.sizes(0))
 }
 
-// unchangedOf is unchanged for inputs of one rank, unchangedFrom for those of a least rank.
+// unchangedOf is unchanged for inputs of a given rank, unchangedFrom for inputs of at least that rank.
 func unchangedOf(rank int) rule   { return func(c *call) { c.set(0, c.is(c.in(0), rank)) } }
 func unchangedFrom(rank int) rule { return func(c *call) { c.set(0, c.atLeast(c.in(0), rank)) } }
 
 // unknown is the rule of ops whose outputs depend on data or on functions.
 func unknown(*call) {}
 
-// noOutputs is the rule of ops without outputs that take whatever comes.
+// noOutputs is the rule of ops without outputs that accept any inputs.
 func noOutputs(*call) {}
 
-// scalarOut is the rule of ops with one scalar.
+// scalarOut is the rule of ops whose output is a scalar.
 func scalarOut(c *call) { c.set(0, Scalar()) }
 
-// pairOut is the rule of references to queues, readers and tables: a string of two elements.
+// pairOut is the rule of references to queues, readers and tables, which are vectors of two strings.
 func pairOut(c *call) { c.set(0, Of(2)) }
 
-// mergeBoth is for ops whose two inputs and output have one shape.
+// mergeBoth is for ops whose two inputs and output have the same shape.
 func mergeBoth(c *call) { c.set(0, c.merge(c.in(0), c.in(1))) }
 
-// broadcastBoth is for elementwise ops of two inputs.
+// broadcastBoth is for elementwise ops with two inputs.
 func broadcastBoth(c *call) { c.set(0, c.broadcast(c.in(0), c.in(1))) }
 
-// scalarsToScalars is for ops all of whose inputs and outputs are scalars.
+// scalarsToScalars is for ops whose inputs and outputs are all scalars.
 func scalarsToScalars(c *call) {
 	for i := range c.In {
 		c.scalar(i)
@@ -44,10 +44,10 @@ func scalarsToScalars(c *call) {
 	c.setAll(Scalar())
 }
 
-// pair demands that an input is the string of two elements that stands for a resource.
+// pair checks that an input is the vector of two strings that stands for a resource.
 func (c *call) pair(i int) { c.size(c.vector(i).at(0), 2) }
 
-// pairsToScalars is for ops on such strings with scalar outputs.
+// pairsToScalars is for ops on such vectors with scalar outputs.
 func pairsToScalars(c *call) {
 	for i := range c.In {
 		c.pair(i)
@@ -55,7 +55,7 @@ func pairsToScalars(c *call) {
 	c.setAll(Scalar())
 }
 
-// takes demands ranks of the inputs, in order (-1 for any), and states nothing of outputs.
+// takes checks the ranks of the inputs, in order (-1 for any), and leaves the outputs unknown.
 func takes(ranks ...int) rule {
 	return func(c *call) { c.demand(ranks) }
 }
@@ -68,13 +68,13 @@ func (c *call) demand(ranks []int) {
 	}
 }
 
-// explicit is for ops whose attribute states the shape.
+// explicit is for ops with a shape attribute.
 func explicit(c *call) { c.set(0, c.attrShape("shape")) }
 
-// filled is for ops whose first input spells the shape.
+// filled is for ops whose first input is the shape.
 func filled(c *call) { c.set(0, c.shapeOf(0)) }
 
-// gives demands ranks of the inputs and states the shapes of outputs.
+// gives checks the ranks of the inputs and sets the shapes of outputs.
 func gives(ranks []int, out ...Shape) rule {
 	return func(c *call) {
 		c.demand(ranks)
@@ -86,7 +86,7 @@ func gives(ranks []int, out ...Shape) rule {
 
 func ranks(r ...int) []int { return r }
 
-// listed is for functions as ops, whose attribute states the shapes where the caller knew them.
+// listed is for functions used as ops, which have an attribute with the shapes if the caller knew them.
 func listed(attr string) rule {
 	return func(c *call) {
 		shapes := c.attrShapes(attr)

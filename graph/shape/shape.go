@@ -1,8 +1,8 @@
 // Package shape infers the shapes of the outputs of operations before anything runs.
 //
-// A shape may be known fully, partly or not at all. Infer looks an op up in a table of functions, one for each
-// op, which check the shapes of the op's inputs and derive those of its outputs. A graph builder uses it to
-// report a mistake at the line that made it. The rules are those of TensorFlow's ops.
+// A shape may be known fully, partly or not at all. Infer looks an op up in a table of functions, one for each op, which check the shapes
+// of the op's inputs and derive those of its outputs. A graph builder uses it to report a mistake at the line that made it. The rules are
+// those of TensorFlow's ops.
 package shape
 
 import (
@@ -10,22 +10,22 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Shape is what is known of a tensor's shape. The zero Shape is fully unknown.
+// Shape is what is known about a tensor's shape. The zero Shape is fully unknown.
 type Shape struct {
-	dims  tensor.Shape // sizes, -1 where one is not known
-	known bool         // whether the rank is
+	dims  tensor.Shape // sizes; -1 is unknown
+	known bool         // whether the rank is known
 }
 
-// Of is a shape of known rank. A size of -1 is unknown.
+// Of returns a shape of known rank. A size of -1 is unknown.
 func Of(dims ...int64) Shape { return Shape{dims, true} }
 
-// Scalar is the shape of a tensor with one element and no dimensions.
+// Scalar returns the shape of a tensor with one element and no dimensions.
 func Scalar() Shape { return Shape{known: true} }
 
-// Unknown is a shape of unknown rank.
+// Unknown returns a shape of unknown rank.
 func Unknown() Shape { return Shape{} }
 
-// UnknownOf is a shape of which only the rank is known.
+// UnknownOf returns a shape of which only the rank is known.
 func UnknownOf(rank int) Shape {
 	dims := make(tensor.Shape, rank)
 	for i := range dims {
@@ -34,10 +34,10 @@ func UnknownOf(rank int) Shape {
 	return Shape{dims, true}
 }
 
-// HasRank tells whether the number of dimensions is known.
+// HasRank reports whether the number of dimensions is known.
 func (s Shape) HasRank() bool { return s.known }
 
-// Rank is the number of dimensions, -1 if it is unknown.
+// Rank returns the number of dimensions, or -1 if it is unknown.
 func (s Shape) Rank() int {
 	if !s.known {
 		return -1
@@ -45,7 +45,7 @@ func (s Shape) Rank() int {
 	return len(s.dims)
 }
 
-// Dim is the size of a dimension, -1 if it is unknown. A negative i counts from the last one.
+// Dim returns the size of a dimension, or -1 if it is unknown. A negative i counts from the end.
 func (s Shape) Dim(i int) int64 {
 	if !s.known {
 		return -1
@@ -59,7 +59,7 @@ func (s Shape) Dim(i int) int64 {
 // Dims returns the sizes, with -1 for unknown ones, and whether the rank is known.
 func (s Shape) Dims() (dims tensor.Shape, known bool) { return s.dims.Clone(), s.known }
 
-// Full tells whether the rank and all sizes are known.
+// Full reports whether the rank and all sizes are known.
 func (s Shape) Full() bool {
 	for _, d := range s.dims {
 		if d < 0 {
@@ -69,7 +69,7 @@ func (s Shape) Full() bool {
 	return s.known
 }
 
-// String is [2,?] for a partly known shape, and <unknown> for one of unknown rank.
+// String returns, for example, [2,?] for a partly known shape, and <unknown> for one of unknown rank.
 func (s Shape) String() string {
 	if !s.known {
 		return "<unknown>"
@@ -77,8 +77,7 @@ func (s Shape) String() string {
 	return s.dims.String()
 }
 
-// Merge combines what is known of the same tensor from two shapes. It is INVALID_ARGUMENT if they contradict
-// each other.
+// Merge combines what two shapes say about the same tensor. It is INVALID_ARGUMENT if they contradict each other.
 func (s Shape) Merge(t Shape) (Shape, error) {
 	if !s.known {
 		return t, nil

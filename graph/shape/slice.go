@@ -69,7 +69,7 @@ func slice(c *call) {
 	}
 }
 
-// beginOf is where a slice begins, which TensorFlow reads like a shape.
+// beginOf returns the start of a slice, which TensorFlow reads like a shape.
 func (c *call) beginOf(i int) Shape { return c.shapeOf(i) }
 
 func split(c *call) {
@@ -140,7 +140,7 @@ func splitV(c *call) {
 	}
 }
 
-// reversible demands at most 8 dimensions.
+// reversible checks that s has at most 8 dimensions.
 func (c *call) reversible(s Shape) Shape {
 	if len(s.dims) > 8 {
 		c.fail("reverse does not work on tensors with more than 8 dimensions")
@@ -171,7 +171,7 @@ func reverseV2(c *call) {
 
 func reverseSequence(c *call) {
 	in, lens := c.in(0), c.vector(1)
-	seq, batch := c.attrInt("seq_dim"), c.attrInt("batch_dim")
+	seq, batch := c.Int("seq_dim"), c.Int("batch_dim")
 	if !in.known {
 		return
 	}

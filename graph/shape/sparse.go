@@ -2,7 +2,7 @@ package shape
 
 import "github.com/troupe-run/troupe/graph/tensor"
 
-// sparseOps are the ops of sparse tensors: indices [n,rank], values [n], and the shape [rank].
+// sparseOps are the ops on sparse tensors: indices [n,rank], values [n], and the shape [rank].
 var sparseOps = []row{
 	{"AddManySparseToTensorsMap", gives(ranks(2, 1, 1), Of(-1))},
 	{"AddSparseToTensorsMap", gives(ranks(2, 1, 1), Scalar())},
@@ -52,11 +52,11 @@ var sparseOps = []row{
 		c.vector(1)
 		a, b := c.is(c.shapeOf(2), 2), c.matrix(3)
 		outer, inner := a.at(0), a.at(1)
-		if c.attrBool("adjoint_a") {
+		if c.Bool("adjoint_a") {
 			outer, inner = inner, outer
 		}
 		rows, columns := b.at(0), b.at(1)
-		if c.attrBool("adjoint_b") {
+		if c.Bool("adjoint_b") {
 			rows, columns = columns, rows
 		}
 		c.equal(inner, rows)
@@ -121,17 +121,17 @@ var sparseOps = []row{
 	{"SparseToDense", func(c *call) { c.set(0, c.shapeOf(1)) }},
 }
 
-// sparse states a sparse tensor's three outputs.
+// sparse sets the three outputs of a sparse tensor.
 func (c *call) sparse(n, rank int64) {
 	c.set(0, Of(n, rank))
 	c.set(1, Of(n))
 	c.set(2, Of(rank))
 }
 
-// raggedCross takes row splits, which are one more than rows, from ragged tensors, and rows from dense ones.
+// raggedCross takes the number of rows from the row splits of ragged tensors, which are one more, and from dense tensors.
 func raggedCross(c *call) {
-	values, splits, sparse := len(c.attrTypes("ragged_values_types")), len(c.attrTypes("ragged_splits_types")), len(c.attrTypes("sparse_values_types"))
-	n := c.attrInt32("Nsparse")
+	values, splits, sparse := len(c.TypeList("ragged_values_types")), len(c.TypeList("ragged_splits_types")), len(c.TypeList("sparse_values_types"))
+	n := int(c.Int32("Nsparse"))
 	if values != splits {
 		c.fail("ragged values and splits must have the same length.")
 	}
@@ -177,7 +177,7 @@ func sparseFillEmptyRows(c *call) {
 	c.set(3, Of(n))
 }
 
-// denseSets are the rows of two dense tensors.
+// denseSets is for ops on the rows of two dense tensors.
 func denseSets(c *call) {
 	a, b := c.atLeast(c.in(0), 2), c.in(1)
 	rank := int64(-1)
@@ -195,7 +195,7 @@ func denseSets(c *call) {
 	c.sparse(-1, rank)
 }
 
-// sparseRank checks the inputs of a sparse tensor, from i on, and gives the rank, -1 where it is not known.
+// sparseRank checks the inputs of a sparse tensor, from i on, and returns the rank, or -1 if it is unknown.
 func (c *call) sparseRank(i int) int64 {
 	indices, values, shape := c.matrix(i), c.vector(i+1), c.vector(i+2)
 	if n, m := indices.at(0), values.at(0); n >= 0 && m >= 0 && n != m {
@@ -226,7 +226,7 @@ func sparseSets(c *call) {
 	c.sparse(-1, c.equal(a, b))
 }
 
-// sparseReduce gives the dense result of a reduction, where both the shape and the axes are known.
+// sparseReduce sets the dense result of a reduction if both the shape and the axes are known.
 func sparseReduce(c *call) {
 	sizes, known := c.ints(2)
 	axes, alsoKnown := c.ints(3)
@@ -235,7 +235,7 @@ func sparseReduce(c *call) {
 	}
 	rank := int64(len(sizes))
 	if rank > tensor.MaxRank {
-		return // the kernel refuses it
+		return // the kernel rejects it
 	}
 	if rank == 0 {
 		c.fail("Number of dims in shape tensor must not be 0")
@@ -243,10 +243,10 @@ func sparseReduce(c *call) {
 	}
 	reduced := make([]bool, rank)
 	for _, axis := range axes {
-		// As TensorFlow, which leaves it to the kernel to refuse what is beyond.
+		// As in TensorFlow, the kernel rejects axes that are out of range.
 		reduced[((axis+rank)%rank+rank)%rank] = true
 	}
-	keep, out := c.attrBool("keep_dims"), []int64{}
+	keep, out := c.Bool("keep_dims"), []int64{}
 	for d, size := range sizes {
 		switch {
 		case size < -1:

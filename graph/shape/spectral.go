@@ -12,7 +12,7 @@ var spectralOps = []row{
 	{"IRFFT3D", realFFT(3, false)},
 }
 
-// realFFT is for transforms of real signals over the last dimensions, whose spectrum is stored by half.
+// realFFT is for transforms of real signals over the last dimensions, of whose spectrum only half is stored.
 func realFFT(rank int, forward bool) rule {
 	return func(c *call) {
 		out := c.atLeast(c.in(0), rank)

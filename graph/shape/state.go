@@ -1,6 +1,6 @@
 package shape
 
-// stateOps are the ops of variables that are references.
+// stateOps are the ops on variables that are references.
 var stateOps = []row{
 	{"VariableV2 TemporaryVariable", explicit},
 	{"Variable", func(c *call) {
@@ -9,7 +9,7 @@ var stateOps = []row{
 		}
 	}},
 	{"Assign", func(c *call) {
-		if !c.has("validate_shape") || c.attrBool("validate_shape") {
+		if !c.Has("validate_shape") || c.Bool("validate_shape") {
 			mergeBoth(c)
 		} else {
 			c.set(0, c.in(1))
@@ -26,7 +26,7 @@ var stateOps = []row{
 	{"ScatterNdAdd ScatterNdMax ScatterNdMin ScatterNdSub ScatterNdUpdate", scatterNdUpdate},
 }
 
-// scatterRows demands that updates are rows of a variable, one for each index, or a scalar for all.
+// scatterRows checks that updates are rows of a variable, one for each index, or a scalar.
 func (c *call) scatterRows(variable Shape) {
 	updates := c.in(2)
 	rows := join(c.in(1), c.from(variable, 1))

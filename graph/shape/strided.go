@@ -2,16 +2,16 @@ package shape
 
 import "github.com/troupe-run/troupe/graph/tensor"
 
-// stride is one dimension of the input as a StridedSlice sees it.
+// stride describes a StridedSlice in one dimension of the input.
 type stride struct {
 	begin, end, by       int64
-	toBegin, toEnd, drop bool // the masks: from the start, to the end, one element that is no dimension
+	toBegin, toEnd, drop bool // the masks: from the start, to the end, a single element without a dimension
 }
 
-// What a dimension of a StridedSlice's output comes from, where it is not one of the input.
+// newAxis marks a dimension of a StridedSlice's output that does not come from the input.
 const newAxis = -1
 
-// stridedSlice is the rule of x[a:b:c, ...]. Its masks are explained at tf.strided_slice.
+// stridedSlice is the rule of x[a:b:c, ...]. The documentation of tf.strided_slice explains its masks.
 func stridedSlice(c *call) {
 	in := c.in(0)
 	n := c.merge(c.merge(c.vector(1), c.vector(2)), c.vector(3)).at(0)
@@ -32,7 +32,7 @@ func stridedSlice(c *call) {
 		end = make([]int64, len(by))
 	}
 	dims, from := c.strides(begin, end, by)
-	if c.err != nil {
+	if c.Err() != nil {
 		return
 	}
 	sizes := make(tensor.Shape, len(dims))
@@ -49,13 +49,13 @@ func stridedSlice(c *call) {
 	}
 	c.set(0, Shape{out, true})
 	c.setHandles(0, c.handles(0))
-	if v := c.sizes(0); v.known && len(dims) == 1 && len(from) <= 1 && hasBegin && hasEnd && c.err == nil {
+	if v := c.sizes(0); v.known && len(dims) == 1 && len(from) <= 1 && hasBegin && hasEnd && c.Err() == nil {
 		c.setValue(0, dims[0].pick(v))
 	}
 }
 
-// strides spreads the specification over the dimensions of the input, and tells for each dimension of the output
-// from which one of the input it comes.
+// strides maps the specification to the dimensions of the input, and returns for each dimension of the output the input dimension that it
+// comes from.
 func (c *call) strides(begin, end, by []int64) (dims []stride, from []int) {
 	toBegin, toEnd, drop := c.mask("begin_mask"), c.mask("end_mask"), c.mask("shrink_axis_mask")
 	ellipsis, added := c.mask("ellipsis_mask"), c.mask("new_axis_mask")
@@ -71,7 +71,7 @@ func (c *call) strides(begin, end, by []int64) (dims []stride, from []int) {
 		seen = seen || ellipsis>>i&1 != 0
 	}
 	if !seen {
-		ellipsis |= 1 << n // all that is not named is taken whole
+		ellipsis |= 1 << n // dimensions that are not specified are taken whole
 		n++
 	}
 	rank := len(c.in(0).dims)
@@ -103,9 +103,9 @@ func (c *call) strides(begin, end, by []int64) (dims []stride, from []int) {
 	return dims, from
 }
 
-func (c *call) mask(attr string) uint64 { return uint64(uint32(c.attrInt(attr))) }
+func (c *call) mask(attr string) uint64 { return uint64(uint32(c.Int(attr))) }
 
-// strided is the size of what a stride takes of a dimension of size d, -1 where it is not known.
+// strided returns the size of a slice of a dimension of size d, or -1 if it is unknown.
 func (c *call) strided(i int, d int64, s stride, bounds bool) int64 {
 	switch {
 	case s.by == 0:
@@ -152,7 +152,7 @@ func (c *call) strided(i int, d int64, s stride, bounds bool) int64 {
 	return size
 }
 
-// bounds are the first element of a dimension of size d that is taken, and the one behind the last.
+// bounds returns the index of the first element taken from a dimension of size d, and the end, which is not taken.
 func (s stride) bounds(d int64) (begin, end int64) {
 	low, high := int64(0), d
 	if s.by < 0 {
@@ -178,7 +178,7 @@ func (s stride) bounds(d int64) (begin, end int64) {
 	return begin, end
 }
 
-// pick takes the elements of a vector of sizes.
+// pick slices a vector of sizes.
 func (s stride) pick(v Shape) Shape {
 	d := int64(len(v.dims))
 	if s.by == 0 {

@@ -20,10 +20,10 @@ var stringOps = []row{
 		c.set(0, c.in(0))
 	}},
 	{"StringFormat", func(c *call) {
-		placeholder := c.attrStr("placeholder")
-		n := strings.Count(c.attrStr("template"), placeholder)
+		placeholder := c.Str("placeholder")
+		n := strings.Count(c.Str("template"), placeholder)
 		if placeholder == "" {
-			n = len(c.attrStr("template"))
+			n = len(c.Str("template"))
 		}
 		if n != len(c.In) {
 			c.fail("num placeholders in template and num inputs must match: %d vs. %d", n, len(c.In))
@@ -57,7 +57,7 @@ var stringOps = []row{
 	{"UnsortedSegmentJoin", unsortedSegment},
 }
 
-// method tells whether the method of a fingerprint is known. There is one.
+// method reports whether the method of a fingerprint is known, and checks it. There is only one.
 func (c *call) method() bool {
 	texts, ok := c.texts(1)
 	if ok && len(texts) == 1 && texts[0] != "farmhash64" {

@@ -1,13 +1,13 @@
 package shape
 
-// tensorArrayOps are arrays of tensors behind a handle of two elements. The first two generations of the ops state little.
+// tensorArrayOps are the ops on arrays of tensors behind a handle of two elements. The first two versions of the ops set few shapes.
 var tensorArrayOps = []row{
 	{"TensorArrayV3", func(c *call) {
 		c.scalar(0)
 		c.set(0, Of(2))
 		c.set(1, Scalar())
-		if s := c.attrShape("element_shape"); s.Full() || c.attrBool("identical_element_shapes") {
-			c.setHandles(0, []Handle{{c.attrType("dtype"), s}})
+		if s := c.attrShape("element_shape"); s.Full() || c.Bool("identical_element_shapes") {
+			c.setHandles(0, []Handle{{c.Type("dtype"), s}})
 		}
 	}},
 	{"TensorArrayGradV3", func(c *call) {
@@ -87,7 +87,7 @@ var tensorArrayOps = []row{
 	{"TensorArrayCloseV3", func(c *call) { c.pair(0) }},
 }
 
-// element is the shape of the elements behind the first input's handle.
+// element returns the shape of the elements behind the first input's handle.
 func (c *call) element() Shape {
 	if h := c.handles(0); len(h) > 0 {
 		return h[0].Shape

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// golden holds what TensorFlow infers; testdata/generate.py writes it and tells its form.
+// golden holds what TensorFlow infers; testdata/generate.py writes it and describes its format.
 //
 //go:embed testdata/tensorflow.pb.gz
 var golden []byte
@@ -47,7 +47,7 @@ func shapesOf(v *attrpb.AttrValue) []Shape {
 	return out
 }
 
-// nodeOf is a case as a Node.
+// nodeOf returns a case as a Node.
 func nodeOf(t testing.TB, def *nodepb.NodeDef) *Node {
 	consts := map[int]*tensor.Tensor{}
 	handles := map[int][]Handle{}
@@ -75,7 +75,7 @@ func nodeOf(t testing.TB, def *nodepb.NodeDef) *Node {
 		Handles: func(i int) []Handle { return handles[i] }}
 }
 
-// outputs are the types of a node's outputs.
+// outputs returns the types of a node's outputs.
 func outputs(t testing.TB, def *nodepb.NodeDef) (types []tensor.DType) {
 	decl, err := graph.LookupOp(def.Op)
 	if err != nil {
@@ -102,8 +102,8 @@ func outputs(t testing.TB, def *nodepb.NodeDef) (types []tensor.DType) {
 	return types
 }
 
-// TestLikeTensorFlow compares each case with what TensorFlow inferred. Two differences are meant: TensorFlow does not look
-// at the gradient's shape in updates of resources, and where it does not know SplitV's axis it takes it for the last.
+// TestLikeTensorFlow compares each case with what TensorFlow inferred. Two differences are intended: TensorFlow does not check the
+// gradient's shape in updates of resources, and it takes an unknown axis of SplitV for the last one.
 func TestLikeTensorFlow(t *testing.T) {
 	wrong, ops := map[string]int{}, map[string]bool{}
 	all := cases(t)

@@ -2,12 +2,12 @@ package shape
 
 import "strings"
 
-// trainingOps are the optimizers' updates. Their inputs are in this order: the variable and its slots, which have one
-// shape, scalars, the gradient (of the variable's shape, or rows of it with indices for sparse ones), scalars.
+// trainingOps are the optimizers' updates. Their inputs are, in order: the variable and its slots, which have the same shape; scalars; the
+// gradient (of the variable's shape, or for a sparse one, rows of it with indices); scalars.
 var trainingOps = []row{
 	{"SdcaFprint", func(c *call) { c.set(0, join(c.vector(0), Of(2))) }},
 	{"SdcaOptimizer SdcaOptimizerV2", func(c *call) {
-		// The deltas of weights have their shapes; only the state of examples comes behind them.
+		// The deltas have the shapes of the weights, which are the inputs just before the last one, the state of the examples.
 		c.set(0, Of(-1, 4))
 		for i := 1; i < len(c.Out); i++ {
 			c.set(i, c.in(i-1-len(c.Out)))
@@ -44,9 +44,9 @@ var trainingOps = []row{
 	{"ApplyAddSign ResourceApplyAddSign ApplyPowerSign ResourceApplyPowerSign", update{2, 4, 0, false}.rule},
 }
 
-// update is how many inputs of each kind an optimizer's update has.
+// update is the number of inputs of each kind in an optimizer's update.
 type update struct {
-	slots, before, after int // the variable and its slots, scalars before and behind the gradient
+	slots, before, after int // the variable and its slots, scalars before and after the gradient
 	sparse               bool
 }
 
@@ -80,13 +80,13 @@ func (u update) rule(c *call) {
 	c.set(0, s)
 }
 
-// slot is the shape of a variable, by reference or behind a handle.
+// slot returns the shape of a variable, which is a reference or behind a handle.
 func (c *call) slot(i int) Shape {
 	if h := c.handles(i); len(h) > 0 {
 		return h[0].Shape
 	}
 	if strings.HasPrefix(c.Op, "Resource") {
-		return Shape{} // nothing is known of it
+		return Shape{} // its shape is unknown
 	}
 	return c.in(i)
 }

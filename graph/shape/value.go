@@ -4,7 +4,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// value is an input's value where it is known.
+// value returns an input's value if it is known.
 func (c *call) value(i int) *tensor.Tensor {
 	if i < 0 {
 		i += len(c.In)
@@ -22,12 +22,12 @@ func (c *call) value(i int) *tensor.Tensor {
 	return c.Value(i)
 }
 
-// ints is an input's value as integers, where it is known and they are integers.
+// ints returns an input's value as integers, if it is known and they are integers.
 func (c *call) ints(i int) ([]int64, bool) {
 	if i < 0 {
 		i += len(c.In)
 	}
-	c.value(i) // it was asked for
+	c.value(i) // record that the value was used
 	return c.known(i)
 }
 
@@ -52,7 +52,7 @@ func (c *call) partial(i int) Shape {
 	return c.Partial(i)
 }
 
-// scalarInt is the value of a scalar input; ok is false where it is not known. One that is no scalar is an error.
+// scalarInt returns the value of a scalar input; ok is false if it is unknown. A non-scalar is an error.
 func (c *call) scalarInt(i int) (v int64, ok bool) {
 	if c.scalarError(i) {
 		return 0, false
@@ -78,7 +78,7 @@ func (c *call) scalarError(i int) bool {
 	return false
 }
 
-// dimOf is a size given by a scalar input, -1 where it is not known.
+// dimOf returns a size given by a scalar input, or -1 if it is unknown.
 func (c *call) dimOf(i int) int64 {
 	v, ok := c.scalarInt(i)
 	if !ok {
@@ -91,7 +91,7 @@ func (c *call) dimOf(i int) int64 {
 	return v
 }
 
-// axisOf is a dimension's index given by a scalar input, -1 where it is not known.
+// axisOf returns a dimension's index given by a scalar input, or -1 if it is unknown.
 func (c *call) axisOf(i, rank int) int64 {
 	v, ok := c.scalarInt(i)
 	switch {
@@ -106,13 +106,13 @@ func (c *call) axisOf(i, rank int) int64 {
 	return v
 }
 
-// shapeOf is the shape that an input's elements spell: known in full where the value is, else as far as it follows
-// from how it was computed, else of the rank that the number of elements gives.
+// shapeOf returns the shape that is an input's value. It is fully known if the value is, otherwise as far as it follows from how the value
+// was computed, otherwise only its rank, from the number of elements.
 func (c *call) shapeOf(i int) Shape {
 	return c.spelled(i, c.vector(i))
 }
 
-// shapeOrUnknown is shapeOf for ops that take the scalar -1 as a shape of which nothing is known.
+// shapeOrUnknown is shapeOf for ops that accept the scalar -1 as a fully unknown shape.
 func (c *call) shapeOrUnknown(i int) Shape {
 	return c.spelled(i, c.atMost(c.in(i), 1))
 }
@@ -155,7 +155,7 @@ func (c *call) spelled(i int, s Shape) Shape {
 	return c.unknownOf(s.at(0))
 }
 
-// sizes is what is known of the value of an input that is a vector or scalar of sizes.
+// sizes returns what is known about the value of an input that is a vector of sizes or one size.
 func (c *call) sizes(i int) Shape {
 	if v, ok := c.ints(i); ok && len(v) <= tensor.MaxRank {
 		dims := make(tensor.Shape, len(v))
@@ -167,7 +167,7 @@ func (c *call) sizes(i int) Shape {
 	return c.partial(i)
 }
 
-// integers are the elements of a tensor of integers.
+// integers returns the elements of a tensor of integers.
 func integers(t *tensor.Tensor) ([]int64, bool) {
 	switch t.DType() {
 	case tensor.Int64:

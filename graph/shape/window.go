@@ -26,7 +26,7 @@ var windowOps = []row{
 	{"Conv3DBackpropFilter", func(c *call) { c.set(0, c.is(c.in(1), 5)) }},
 }
 
-// spelledOf is for ops whose output's shape is spelled by an input.
+// spelledOf is for ops whose output shape is the value of an input.
 func spelledOf(input, rank int) rule {
 	return func(c *call) { c.set(0, c.is(c.shapeOf(input), rank)) }
 }
@@ -37,7 +37,7 @@ type window struct {
 	before, after          int64 // explicit padding
 }
 
-// slid is the size of what a window makes of a dimension.
+// slid returns the output size of a window that slides over a dimension.
 func (c *call) slid(d int64, w window, padding string) int64 {
 	if w.stride <= 0 {
 		c.fail("Stride must be > 0, but got %d", w.stride)
@@ -65,9 +65,9 @@ func (c *call) slid(d int64, w window, padding string) int64 {
 	return c.div(c.add(c.minus(d, size), w.stride), w.stride, false)
 }
 
-// numbers reads an attribute with a number for each dimension.
+// numbers returns an attribute with a number for each dimension.
 func (c *call) numbers(attr string, n int) []int64 {
-	v := c.attrInts(attr)
+	v := c.IntList(attr)
 	if len(v) != n {
 		c.fail("%s requires the %s attribute to contain %d values, but got: %d", c.Op, attr, n, len(v))
 		return make([]int64, n)
@@ -75,11 +75,11 @@ func (c *call) numbers(attr string, n int) []int64 {
 	return v
 }
 
-// paddingOf reads the padding attributes: the kind, and what it adds to each dimension where it is explicit.
+// paddingOf returns the padding attributes: the kind, and for an explicit one, the padding of each dimension.
 func (c *call) paddingOf(l layout) (kind string, explicit []int64) {
-	kind = c.attrStr("padding")
-	if c.has("explicit_paddings") {
-		explicit = c.attrInts("explicit_paddings")
+	kind = c.Str("padding")
+	if c.Has("explicit_paddings") {
+		explicit = c.IntList("explicit_paddings")
 	}
 	if kind != "EXPLICIT" {
 		if len(explicit) > 0 {
@@ -103,7 +103,7 @@ func (c *call) paddingOf(l layout) (kind string, explicit []int64) {
 	return kind, explicit
 }
 
-// groups demands that the depth of the input and of the filter fit, and the depth of the output to their ratio.
+// groups checks that the depths of the input and of the filter match, and that the depth of the output matches their ratio.
 func (c *call) groups(in, filter, out int64) {
 	if in < 0 || filter < 0 {
 		return
@@ -151,7 +151,7 @@ func conv3D(c *call) {
 	in, filter := c.is(c.in(0), 5), c.is(c.in(1), 5)
 	dilations, strides := c.numbers("dilations", 5), c.numbers("strides", 5)
 	c.groups(in.at(l.channel), filter.at(3), filter.at(4))
-	c.set(0, l.shape(in.at(0), filter.at(4), c.slide(in, l, 3, c.attrStr("padding"), func(i int) window {
+	c.set(0, l.shape(in.at(0), filter.at(4), c.slide(in, l, 3, c.Str("padding"), func(i int) window {
 		return window{size: filter.at(i), stride: strides[l.spatial+i], dilation: dilations[l.spatial+i]}
 	})...))
 }
@@ -178,7 +178,7 @@ func conv(c *call) {
 	if !in.known || !filter.known {
 		return
 	}
-	batch := c.attrInt32("batch_dims")
+	batch := int(c.Int32("batch_dims"))
 	rank := len(in.dims) - (batch - 1)
 	switch {
 	case batch < 0:
@@ -190,11 +190,11 @@ func conv(c *call) {
 	case len(filter.dims) != rank:
 		c.fail("Input tensor rank must be the same as filter rank.")
 	}
-	format := c.attrStr("data_format")
+	format := c.Str("data_format")
 	if format != "CHANNELS_LAST" && format != "CHANNELS_FIRST" {
 		c.fail("Invalid data format: %s", format)
 	}
-	if c.err != nil {
+	if c.Err() != nil {
 		return
 	}
 	spatial := rank - 2
@@ -202,7 +202,7 @@ func conv(c *call) {
 	if format == "CHANNELS_FIRST" {
 		l = layout{rank: rank, spatial: 2, channel: 1}
 	}
-	dilations := c.attrInts("dilations")
+	dilations := c.IntList("dilations")
 	if len(dilations) == 0 {
 		dilations = []int64{1, 1, 1, 1, 1}[:rank]
 	}
@@ -212,7 +212,7 @@ func conv(c *call) {
 		return
 	}
 	depth, filterDepth, out := in.at(batch-1+l.channel), filter.at(-2), filter.at(-1)
-	groups := c.attrInt("groups")
+	groups := c.Int("groups")
 	switch {
 	case groups < 1:
 		c.fail("Groups attribute should be a positive integer")
@@ -273,13 +273,13 @@ func conv2DBackpropInput(c *call) {
 	}
 }
 
-// pool2D pools images; overDepth lets the window cover channels as well.
+// pool2D is the rule of image pooling; overDepth allows the window to cover channels as well.
 func (c *call) pool2D(overDepth, noExplicit bool) {
 	strides, sizes := c.numbers("strides", 4), c.numbers("ksize", 4)
 	l := c.layoutOf(2)
-	kind := c.attrStr("padding")
+	kind := c.Str("padding")
 	pad := make([]int64, 8)
-	if !noExplicit && c.has("explicit_paddings") {
+	if !noExplicit && c.Has("explicit_paddings") {
 		kind, pad = c.paddingOf(l)
 	}
 	c.pooled(l, strides, sizes, kind, pad, overDepth)
@@ -308,26 +308,26 @@ func maxPoolV2(c *call) {
 	c.size(c.is(c.in(-1), 1).at(0), 4)
 	sizes, ok := c.ints(-2)
 	strides, ok2 := c.ints(-1)
-	if !ok || !ok2 || c.err != nil {
+	if !ok || !ok2 || c.Err() != nil {
 		return
 	}
 	if len(sizes) != 4 || len(strides) != 4 {
 		c.fail("%s requires ksize and strides of 4 values, but got: %d and %d", c.Op, len(sizes), len(strides))
 		return
 	}
-	c.pooled(l, strides, sizes, c.attrStr("padding"), make([]int64, 8), true)
+	c.pooled(l, strides, sizes, c.Str("padding"), make([]int64, 8), true)
 }
 
 func pool3D(c *call) {
 	l := c.layoutOf(3)
 	in := c.is(c.in(0), 5)
 	strides, sizes := c.numbers("strides", 5), c.numbers("ksize", 5)
-	c.set(0, l.shape(in.at(0), in.at(l.channel), c.slide(in, l, 3, c.attrStr("padding"), func(i int) window {
+	c.set(0, l.shape(in.at(0), in.at(l.channel), c.slide(in, l, 3, c.Str("padding"), func(i int) window {
 		return window{size: sizes[l.spatial+i], stride: strides[l.spatial+i], dilation: 1}
 	})...))
 }
 
-// gradGrad is for second gradients: of the pool's input, its output, and a gradient like the input.
+// gradGrad is for second gradients, whose inputs are the pool's input, its output, and a gradient of the input's shape.
 func gradGrad(pool rule) rule {
 	return func(c *call) {
 		pool(c)

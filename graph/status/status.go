@@ -1,7 +1,7 @@
-// Package status defines the errors that Troupe returns and sends. Each has one of TensorFlow's codes
-// (tensorflow.error.Code, the same numbers as gRPC's codes) and a message.
+// Package status defines the errors that Troupe returns and sends. Each has one of TensorFlow's codes (tensorflow.error.Code, with the
+// same numbers as gRPC's codes) and a message.
 //
-// A program reads what it needs with the functions and types of package errors:
+// Programs inspect errors with the functions and types of package errors:
 //
 //	var e *status.Error
 //	switch {
@@ -11,8 +11,8 @@
 //		log.Print(e.Code, e.Task(), e.Node())
 //	}
 //
-// CodeOf returns the code of any error. An Error is also a gRPC error: a gRPC handler may return it as it
-// is, and its client gets the same code and message.
+// CodeOf returns the code of any error. An Error is also a gRPC error: a gRPC handler may return it unchanged, and its client gets the
+// same code and message.
 package status
 
 import (
@@ -53,7 +53,7 @@ var names = [...]string{"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADL
 	"ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE",
 	"UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED"}
 
-// String is the code's name as TensorFlow prints it, such as INVALID_ARGUMENT.
+// String returns the code's name as TensorFlow prints it, such as INVALID_ARGUMENT.
 func (c Code) String() string {
 	if c >= 0 && int(c) < len(names) {
 		return names[c]
@@ -65,37 +65,36 @@ func (c Code) String() string {
 type Error struct {
 	Code    Code
 	Message string
-	// Derived marks the consequence of another error (a step cancelled because one of its
-	// kernels failed): a derived error loses against a root error when both are known.
+	// Derived marks the consequence of another error, such as a step cancelled because one of its kernels failed. If both are known, the
+	// root error is reported rather than the derived one.
 	Derived bool
 
 	cause error
 }
 
-// Error is the message alone: what TensorFlow's client shows after the class.
+// Error returns the message alone, which TensorFlow's client shows after the class.
 func (e *Error) Error() string { return e.Message }
 
-// Unwrap returns the error that caused this one in the same process, such as the context's or the
-// operating system's; nil if there is none. Causes do not cross the network.
+// Unwrap returns the error that caused this one in the same process, such as the context's or the operating system's, or nil. Causes are
+// not sent over the network.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Is makes every DEADLINE_EXCEEDED a context.DeadlineExceeded. A server answers shortly before the
-// caller's deadline, so the caller's own context may still have time left when the answer comes.
+// Is makes every DEADLINE_EXCEEDED match context.DeadlineExceeded. A server answers shortly before the caller's deadline, so the caller's
+// own context may still have time left when the answer arrives.
 //
-// CANCELLED is a context.Canceled only if the context of the call was cancelled, which Unwrap tells. A
-// step that ends because somebody else closed its session is CANCELLED too.
+// CANCELLED matches context.Canceled only if the context of the call was cancelled, which Unwrap reveals. A step that ends because another
+// client closed its session is CANCELLED, too.
 func (e *Error) Is(target error) bool {
 	return target == context.DeadlineExceeded && e.Code == DeadlineExceeded
 }
 
-// GRPCStatus returns the code and the message as gRPC's status.
+// GRPCStatus returns the code and the message as a gRPC status.
 func (e *Error) GRPCStatus() *grpcstatus.Status {
 	return grpcstatus.New(codes.Code(e.Code), e.Message)
 }
 
-// The forms in which messages name nodes and tasks are TensorFlow's. TensorFlow's protocol has no other
-// field for them, so Node and Task read the message: the result is the same in the server's process and
-// at a client, for servers of Troupe and of TensorFlow.
+// Messages name nodes and tasks in TensorFlow's format. TensorFlow's protocol has no separate fields for them, so Node and Task parse the
+// message. The result is therefore the same in the server's process and at a client, for servers of Troupe and of TensorFlow.
 const (
 	nodeStart, nodeEnd = "{{node ", "}}"
 	taskStart          = "From /job:"
@@ -138,7 +137,14 @@ func (e *Error) Task() string {
 	return ""
 }
 
-// taskName returns the full task name that text begins with; "" if it begins with none.
+// AfterEnd is part of the error of a step that requests elements from a queue or an iterator whose end a step of another session had
+// already caused: no element that they contain was ever meant for the step.
+const AfterEnd = "before this step came"
+
+// AfterEnd reports whether the message contains AfterEnd.
+func (e *Error) AfterEnd() bool { return strings.Contains(e.Message, AfterEnd) }
+
+// taskName returns the full task name that text begins with, or "".
 func taskName(text string) string {
 	at := 0
 	for _, part := range []struct {
@@ -164,31 +170,31 @@ func digit(c byte) bool { return '0' <= c && c <= '9' }
 
 func letter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_' || c == '-' }
 
-// New makes an error whose message is msg, verbatim but for what is not UTF-8: messages quote what users send, and no client can
-// read an answer with such bytes.
+// New returns an error whose message is msg, with invalid UTF-8 replaced: messages quote what users send, and no client could read an
+// answer with such bytes.
 func New(code Code, msg string) error { return &Error{Code: code, Message: valid(msg)} }
 
 func valid(msg string) string { return strings.ToValidUTF8(msg, "\ufffd") }
 
-// Errorf makes an error with a formatted message. An operand of the verb %w becomes the error's cause.
+// Errorf returns an error with a formatted message. An operand of the verb %w becomes the error's cause.
 func Errorf(code Code, format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Code: code, Message: valid(err.Error()), cause: errors.Unwrap(err)}
 }
 
-// InvalidArgumentf is Errorf with the code that bad requests and bad kernel inputs get.
+// InvalidArgumentf is Errorf with the code for bad requests and bad kernel inputs.
 func InvalidArgumentf(format string, args ...any) error {
 	return Errorf(InvalidArgument, format, args...)
 }
 
-// Unimplementedf is Errorf with the code of what this runtime does not support.
+// Unimplementedf is Errorf with the code for what this runtime does not support.
 func Unimplementedf(format string, args ...any) error { return Errorf(Unimplemented, format, args...) }
 
-// Internalf is Errorf with the code of a bug of the runtime's own.
+// Internalf is Errorf with the code for bugs of the runtime itself.
 func Internalf(format string, args ...any) error { return Errorf(Internal, format, args...) }
 
-// From returns the *Error that err is or wraps. An error of gRPC keeps its code; errors of package context
-// become CANCELLED and DEADLINE_EXCEEDED, all others UNKNOWN. The result unwraps to err. nil stays nil.
+// From returns the *Error that err is or wraps. A gRPC error keeps its code. Errors of package context become CANCELLED and
+// DEADLINE_EXCEEDED, all others UNKNOWN. The result unwraps to err. From(nil) is nil.
 func From(err error) *Error {
 	if err == nil {
 		return nil
@@ -209,8 +215,8 @@ func From(err error) *Error {
 	return &Error{Code: Unknown, Message: err.Error(), cause: err}
 }
 
-// InContext returns the error of a call that was made with ctx: where the call ended because ctx did, the
-// result unwraps to ctx.Err(). Code and message stay as they are, and nil stays nil.
+// InContext returns the error of a call that was made with ctx. If the call ended because ctx did, the result unwraps to ctx.Err(). Code
+// and message do not change. A nil error stays nil.
 func InContext(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil || errors.Is(err, ctx.Err()) {
 		return err
@@ -223,7 +229,7 @@ func InContext(ctx context.Context, err error) error {
 	return &e
 }
 
-// CodeOf is the code of err; OK for nil.
+// CodeOf returns the code of err, which is OK for nil.
 func CodeOf(err error) Code {
 	if err == nil {
 		return OK
@@ -231,7 +237,7 @@ func CodeOf(err error) Code {
 	return From(err).Code
 }
 
-// Derive marks err as the consequence of another error; nil stays nil.
+// Derive marks err as the consequence of another error. A nil error stays nil.
 func Derive(err error) error {
 	if err == nil {
 		return nil
@@ -241,8 +247,18 @@ func Derive(err error) error {
 	return &e
 }
 
-// AtNode appends the node that failed in the form that TensorFlow's Python client turns into
-// the line of the program that made it. An error that names a node already is left alone.
+// Prefix prepends text to the message. It keeps the code, the cause and Derived. A nil error stays nil.
+func Prefix(err error, text string) error {
+	if err == nil {
+		return nil
+	}
+	e := *From(err)
+	e.Message = text + e.Message
+	return &e
+}
+
+// AtNode appends the node that failed, in the form that TensorFlow's Python client maps to the line of the program that made it. An error
+// that already names a node is returned unchanged.
 func AtNode(err error, node string) error {
 	if err == nil {
 		return nil
@@ -255,8 +271,19 @@ func AtNode(err error, node string) error {
 	return &e
 }
 
-// AtTask prefixes the task on which the error arose, as TensorFlow's master does for errors
-// of its workers. An error that names a task already is left alone.
+// AtCaller is AtNode for a node whose functions or datasets may have failed. If the message already names a node inside them, AtCaller
+// appends the bare name of this one, as TensorFlow's executors do.
+func AtCaller(err error, node string) error {
+	if err == nil || !strings.Contains(From(err).Message, nodeStart) {
+		return AtNode(err, node)
+	}
+	e := *From(err)
+	e.Message += "\n\t [[" + node + "]]"
+	return &e
+}
+
+// AtTask prefixes the task on which the error arose, as TensorFlow's master does for errors of its workers. An error that already names a
+// task is returned unchanged.
 func AtTask(err error, task string) error {
 	if err == nil {
 		return nil
@@ -269,8 +296,8 @@ func AtTask(err error, task string) error {
 	return &e
 }
 
-// Worse tells which of two errors a step should report: a root error before a derived one,
-// then the one that came first. Either may be nil.
+// Worse returns the error that a step should report: a root error rather than a derived one, otherwise the one that came first. Either may
+// be nil.
 func Worse(first, second error) error {
 	switch {
 	case first == nil:

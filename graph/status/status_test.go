@@ -18,6 +18,7 @@ func TestCausesAreKept(t *testing.T) {
 		"Errorf":    Errorf(NotFound, "no model: %w", opened),
 		"Derive":    Derive(Errorf(NotFound, "no model: %w", opened)),
 		"AtNode":    AtNode(Errorf(NotFound, "no model: %w", opened), "n"),
+		"AtCaller":  AtCaller(AtNode(Errorf(NotFound, "no model: %w", opened), "n"), "f"),
 		"AtTask":    AtTask(opened, "/job:ps/replica:0/task:0"),
 		"wrapped":   fmt.Errorf("loading: %w", Errorf(NotFound, "no model: %w", opened)),
 		"in a join": errors.Join(errors.New("other"), From(opened)),
@@ -95,6 +96,8 @@ func TestNodesAndTasks(t *testing.T) {
 	}{
 		{AtNode(New(InvalidArgument, "no"), "scope/MatMul"), "scope/MatMul", ""},
 		{AtTask(AtNode(New(InvalidArgument, "no"), "MatMul"), worker), "MatMul", worker},
+		{AtCaller(New(InvalidArgument, "no"), "f"), "f", ""},
+		{AtCaller(AtNode(New(InvalidArgument, "no"), "MatMul"), "f"), "MatMul", ""},
 		{New(InvalidArgument, "no\n\t [[{{function_node f}}{{node y}}]]"), "y", ""},
 		{New(InvalidArgument, "no {{node y"), "", ""},
 		{New(Unavailable, "worker "+worker+" (10.0.0.2:2222) was lost: EOF, since 12:00"), "", worker},
@@ -114,7 +117,7 @@ func TestNodesAndTasks(t *testing.T) {
 	}
 }
 
-// What users send may be no text.
+// TestMessagesAreText: what users send need not be valid text.
 func TestMessagesAreText(t *testing.T) {
 	for _, err := range []error{New(InvalidArgument, "not \xff\xfe text"), InvalidArgumentf("not %s text", "\xff\xfe")} {
 		if got := err.Error(); got != "not \ufffd text" {

@@ -3,6 +3,7 @@ package tensor
 import (
 	"runtime"
 	"runtime/metrics"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,39 +12,40 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Account bounds the memory of a process: what its pools hold, in use or idle, and everything else that is alive on
-// the heap, such as graphs, messages and the contents of tables. Pools draw from it in advance, in units of
-// grantUnit, so that a buffer which is reused costs nothing here. All methods may be called concurrently.
+// Account bounds the memory of a process: what its pools hold, in use or idle, and everything else that is live on the heap, such as
+// graphs, messages and the contents of tables. Pools draw from it in advance, in multiples of grantUnit, so reusing a buffer costs nothing
+// here. All methods may be called concurrently.
 //
-// What pools hold is counted before it is taken. The rest is seen by each garbage collection: once what is alive
-// exceeds the limit, pools give up their idle memory, and nothing new is made until enough has been released.
+// What pools hold is counted before it is allocated. The rest is measured at each garbage collection. If the live heap exceeds the limit,
+// pools give up their idle memory, and nothing new is allocated until enough has been released.
 type Account struct {
 	limit  atomic.Int64 // 0: none
 	drawn  atomic.Int64 // by pools
-	lent   atomic.Int64 // out of the reserve, to small holders
-	other  atomic.Int64 // what was alive on the heap beside that, at the last collection
-	short  atomic.Bool  // what is alive exceeds the limit
+	lent   atomic.Int64 // from the reserve, to small holders
+	other  atomic.Int64 // other live heap memory at the last collection
+	short  atomic.Bool  // the live heap exceeds the limit
 	armed  atomic.Bool
-	raised string // how to raise the limit, for messages
+	raised string // how to raise the limit, for error messages
 
 	holders atomic.Int64 // quotas that share the reserve
 
-	collected atomic.Int64 // when collect ran last, as time.Time.UnixNano gives it
+	collected atomic.Int64 // when collect last ran, in Unix nanoseconds
 	mu        sync.Mutex
 	pools     []weak.Pointer[Pool]
+	joined    int // number of pools when dead ones were last removed
 }
 
-// Process is the account of this process, which all pools draw from.
+// Process is the account of this process, from which all pools draw.
 var Process = &Account{raised: "--process-memory or WithProcessMemory raises it"}
 
 const (
-	// grantUnit is what pools draw from an account at least, in bytes.
+	// grantUnit is the least that a pool draws from an account, in bytes.
 	grantUnit = 1 << 20
-	// collectEvery is how often a full account has garbage collected, at most.
+	// collectEvery is the minimum interval between garbage collections forced by a full account.
 	collectEvery = time.Second
 )
 
-// SetLimit sets the most bytes that may be held, 0 for no limit. The latest call decides.
+// SetLimit sets the maximum number of bytes that may be held; 0 means no limit. The latest call wins.
 func (a *Account) SetLimit(bytes int64) {
 	a.limit.Store(bytes)
 	a.measure()
@@ -52,13 +54,19 @@ func (a *Account) SetLimit(bytes int64) {
 	}
 }
 
-// Limit is the most bytes that may be held, 0 for no limit.
+// Limit returns the maximum number of bytes that may be held; 0 means no limit.
 func (a *Account) Limit() int64 { return a.limit.Load() }
 
-// Held is the bytes that count against the limit.
+// Held returns the number of bytes that count against the limit.
 func (a *Account) Held() int64 { return a.drawn.Load() + a.lent.Load() + a.other.Load() }
 
-// arm has each garbage collection followed by a look at what is alive.
+// Short reports whether less than a quarter of the limit is left.
+func (a *Account) Short() bool {
+	limit := a.limit.Load()
+	return limit > 0 && a.Held() > limit-limit/4
+}
+
+// arm makes measure run after each garbage collection.
 func (a *Account) arm() {
 	type sentinel struct{ _ [16]byte }
 	runtime.SetFinalizer(&sentinel{}, func(*sentinel) {
@@ -67,7 +75,7 @@ func (a *Account) arm() {
 	})
 }
 
-// measure compares what was alive at the last collection with what pools hold.
+// measure compares the live heap at the last collection with what pools hold.
 func (a *Account) measure() {
 	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(s)
@@ -76,8 +84,8 @@ func (a *Account) measure() {
 	a.short.Store(limit > 0 && live > limit)
 }
 
-// draw takes n bytes for a pool if they are there. What is not there is not counted for a moment either: others would
-// then be refused what they need.
+// draw takes n bytes for a pool if they are available. A refused request is never counted, not even briefly: it could cause other requests
+// to be refused.
 func (a *Account) draw(n int64) bool {
 	for {
 		drawn, limit := a.drawn.Load(), a.limit.Load()
@@ -90,22 +98,20 @@ func (a *Account) draw(n int64) bool {
 	}
 }
 
-// full is the error of an account that does not have n bytes.
+// full returns the error of an account that does not have n bytes.
 func (a *Account) full(n int64) error {
 	return status.Errorf(status.ResourceExhausted, "the process may hold %d bytes, of which %d are in use, and %d more were asked for (%s)", a.limit.Load(), a.Held(), n, a.raised)
 }
 
-// admits tells whether new memory may be taken at all: what is alive does not exceed the limit. Those that hold little
-// go on with the reserve.
-func (p *Pool) admits() error {
+// Admits returns an error if no new memory may be allocated at all because the live heap exceeds the limit. Small holders may continue
+// from the reserve. Code that makes many tensors that share memory calls Admits before each of them.
+func (p *Pool) Admits() error {
 	a := p.account
 	if !a.short.Load() {
 		return nil
 	}
-	for u := p; u.parent != nil; u = u.parent {
-		if u.quota.account != nil && a.small(u.quota) {
-			return nil
-		}
+	if p.holds != nil && a.small(p.holds) {
+		return nil
 	}
 	return a.admits()
 }
@@ -120,9 +126,9 @@ func (a *Account) admits() error {
 	return status.Errorf(status.ResourceExhausted, "the process holds %d bytes, more than the %d that it may (%s)", a.Held(), a.limit.Load(), a.raised)
 }
 
-// ease makes room for n bytes where it can: pools give up what they hold and do not use, and a collection finds what
-// was released of the rest. It does nothing where that would not be enough.
-func (a *Account) ease(n int64) {
+// makeRoom tries to make room for n bytes: pools drop their idle memory, and a garbage collection finds what else was released. It does
+// nothing if that would not be enough.
+func (a *Account) makeRoom(n int64) {
 	limit := a.limit.Load()
 	missing := a.drawn.Load() + a.other.Load() + n - (limit - limit/reservePart)
 	var idle int64
@@ -140,7 +146,7 @@ func (a *Account) ease(n int64) {
 	}
 }
 
-// collect drops what is idle and measures what is alive anew, unless that was done a moment ago.
+// collect drops idle memory and measures the live heap, unless it did so less than collectEvery ago.
 func (a *Account) collect() {
 	now, last := time.Now().UnixNano(), a.collected.Load()
 	if now-last < int64(collectEvery) || !a.collected.CompareAndSwap(last, now) {
@@ -153,18 +159,16 @@ func (a *Account) collect() {
 	a.measure()
 }
 
-// join makes a pool one that ease looks at. What the pool has drawn comes back when nobody uses the pool any more.
+// join registers a pool for ease. What the pool has drawn is returned when the pool becomes unreachable.
 func (a *Account) join(p *Pool) {
 	runtime.AddCleanup(p, func(g *grant) { a.drawn.Add(-g.bytes.Swap(0)) }, p.grant)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	kept := a.pools[:0]
-	for _, w := range a.pools {
-		if w.Value() != nil {
-			kept = append(kept, w)
-		}
+	if len(a.pools) >= 2*a.joined { // the scan's cost is amortized over many pools
+		a.pools = slices.DeleteFunc(a.pools, func(w weak.Pointer[Pool]) bool { return w.Value() == nil })
+		a.joined = max(len(a.pools), 8)
 	}
-	a.pools = append(kept, weak.Make(p))
+	a.pools = append(a.pools, weak.Make(p))
 }
 
 func (a *Account) all() (pools []*Pool) {
@@ -181,11 +185,11 @@ func (a *Account) all() (pools []*Pool) {
 // grant is what a pool has drawn from its account.
 type grant struct {
 	bytes atomic.Int64
-	mu    sync.Mutex // held while it changes
+	mu    sync.Mutex // held while bytes changes
 }
 
-// draw makes the pool's grant cover what the pool holds, and n bytes that are about to be taken. Where the account has
-// no more, it lends them to a holder that has little, if any is given; no other is delayed for that.
+// draw extends the pool's grant to cover what the pool holds and n bytes about to be taken. If the account has no more, it lends them to
+// holder, if there is one and it holds little; that needs no garbage collection.
 func (p *Pool) draw(n int64, holder *Quota) (lent bool, err error) {
 	if p.tryDraw(n) {
 		return false, nil
@@ -193,7 +197,7 @@ func (p *Pool) draw(n int64, holder *Quota) (lent bool, err error) {
 	if holder != nil && p.account.lend(holder, n) {
 		return true, nil
 	}
-	if p.account.ease(n); p.tryDraw(n) {
+	if p.account.makeRoom(n); p.tryDraw(n) {
 		return false, nil
 	}
 	return false, p.account.full(n)
@@ -216,11 +220,11 @@ func (p *Pool) tryDraw(n int64) bool {
 	return true
 }
 
-// held is what the pool's grant has to cover.
+// held returns what the pool's grant must cover.
 func (p *Pool) held() int64 { return p.inUse.Load() + p.idle.Load() }
 
-// settle gives back what the pool has drawn and does not hold.
-func (p *Pool) settle() {
+// returnUnused returns what the pool has drawn but does not hold to the account.
+func (p *Pool) returnUnused() {
 	g := p.grant
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -229,7 +233,7 @@ func (p *Pool) settle() {
 	if keep >= had {
 		return
 	}
-	// A pool that counts memory looks at the grant again afterwards: one of both sees the other.
+	// A pool that counts memory checks the grant again afterwards, so at least one of the two sees the other's change.
 	if g.bytes.Store(keep); p.held() > keep {
 		g.bytes.Store(had)
 		return

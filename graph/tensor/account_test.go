@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,7 +17,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// limitProcess limits the process for a test to so many bytes beside what it holds.
+// limitProcess limits the process, for one test, to bytes more than it already holds.
 func limitProcess(t testing.TB, bytes int64) {
 	t.Helper()
 	before := Process.Limit()
@@ -38,7 +39,7 @@ func wantExhausted(t *testing.T, err error, words ...string) {
 	}
 }
 
-// repeated is a message of n values, of which it holds one.
+// repeated returns a message for n values that contains only one.
 func repeated(dtype typespb.DataType, n int64) *tensorpb.TensorProto {
 	p := &tensorpb.TensorProto{Dtype: dtype, TensorShape: &shapepb.TensorShapeProto{Dim: []*shapepb.TensorShapeProto_Dim{{Size: n}}}}
 	switch dtype {
@@ -52,8 +53,8 @@ func repeated(dtype typespb.DataType, n int64) *tensorpb.TensorProto {
 	return p
 }
 
-// TestSmallMessagesOfLargeTensors: a few bytes may stand for a tensor of any size, which is refused before it is
-// allocated where it does not fit.
+// TestSmallMessagesOfLargeTensors: a few bytes may stand for a tensor of any size. If it does not fit, it is refused before it is
+// allocated.
 func TestSmallMessagesOfLargeTensors(t *testing.T) {
 	limitProcess(t, 64<<20)
 	pool := NewPool("test", 0)
@@ -77,7 +78,7 @@ func TestSmallMessagesOfLargeTensors(t *testing.T) {
 	}
 }
 
-// TestPoolsShareTheProcess: what one pool holds another one cannot have, but for what is idle.
+// TestPoolsShareTheProcess: memory in use by one pool is not available to another, but idle memory is.
 func TestPoolsShareTheProcess(t *testing.T) {
 	limitProcess(t, 64<<20)
 	one, other := NewPool("one", 0), NewPool("other", 0)
@@ -101,7 +102,7 @@ func TestPoolsShareTheProcess(t *testing.T) {
 	w.Release()
 }
 
-// TestPoolGivesBack: a trimmed pool holds nothing of the process's account, nor does one that is not used any more.
+// TestPoolGivesBack: a trimmed pool holds nothing of the process's account, nor does an unreachable one.
 func TestPoolGivesBack(t *testing.T) {
 	a := &Account{}
 	pool := newPool(a, "test", 0)
@@ -119,7 +120,7 @@ func TestPoolGivesBack(t *testing.T) {
 	}
 }
 
-// TestQuota: a quota counts what is alive of what was taken under it, of all kinds, and the pool below counts it too.
+// TestQuota: a quota counts the live memory of all kinds taken under it, and the pool below counts it too.
 func TestQuota(t *testing.T) {
 	pool, quota := NewPool("test", 0), NewQuota(1<<20, "step", "--step-memory raises it")
 	under := pool.Under(quota)
@@ -147,7 +148,7 @@ func TestQuota(t *testing.T) {
 	}
 	again := text.Reshaped(Shape{1})
 	text.Release()
-	if err := again.CountStrings(under); err != nil { // they count already
+	if err := again.CountStrings(under); err != nil { // they are already counted
 		t.Fatal(err)
 	}
 	again.Release()
@@ -160,15 +161,15 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// TestProcessCountsTheHeap: what lies outside of all pools counts once it was seen; then nothing is made, not even a
-// scalar, until it is released.
+// TestProcessCountsTheHeap: memory outside of all pools counts once it was measured. Nothing, not even a scalar, is then allocated until
+// it is released.
 func TestProcessCountsTheHeap(t *testing.T) {
 	limitProcess(t, 32<<20)
 	pool := NewPool("test", 0)
-	foreign := make([]byte, 256<<20) // more than what dead pools of other tests may still count as
+	foreign := make([]byte, 256<<20) // more than dead pools of other tests may still account for
 	runtime.GC()
 	Process.measure()
-	Process.collected.Store(time.Now().UnixNano()) // none now, which would find what other tests left
+	Process.collected.Store(time.Now().UnixNano()) // no collection now: it would free what other tests left
 	_, err := New(pool, Float32, nil)
 	wantExhausted(t, err, "--process-memory")
 	runtime.KeepAlive(foreign)
@@ -180,7 +181,7 @@ func TestProcessCountsTheHeap(t *testing.T) {
 	v.Release()
 }
 
-// TestUnmarshalLimit: a message that grows when it is decoded is held against the process's memory before.
+// TestUnmarshalLimit: a message that grows when decoded is checked against the process's memory first.
 func TestUnmarshalLimit(t *testing.T) {
 	limitProcess(t, 32<<20)
 	var wire []byte
@@ -194,7 +195,7 @@ func TestUnmarshalLimit(t *testing.T) {
 	}
 }
 
-// What is refused makes nobody else be refused, however large it was.
+// TestRefusalsRefuseNobodyElse: a refused request, however large, does not cause others to be refused.
 func TestRefusalsRefuseNobodyElse(t *testing.T) {
 	a := &Account{}
 	a.SetLimit(64 << 20)
@@ -226,4 +227,23 @@ func TestRefusalsRefuseNobodyElse(t *testing.T) {
 	}
 	close(stop)
 	all.Wait()
+}
+
+// TestPoolsThatAreGone: an account forgets unreachable pools, however many come and go.
+func TestPoolsThatAreGone(t *testing.T) {
+	a := &Account{}
+	stays := newPool(a, "stays", 0)
+	const at = 1000 // at once
+	for range 5 {
+		for range at {
+			newPool(a, "goes", 0)
+		}
+		runtime.GC()
+	}
+	if n := len(a.pools); n > 3*at {
+		t.Errorf("%d pools are kept", n)
+	}
+	if all := a.all(); !slices.Contains(all, stays) {
+		t.Error("the pool that is used is forgotten")
+	}
 }

@@ -9,12 +9,11 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Alignment is the alignment in bytes of every buffer: a cache line, and the width of the
-// widest vector registers.
+// Alignment is the alignment in bytes of every buffer: a cache line, and the width of the widest vector registers.
 const Alignment = 64
 
-// Buffer is reference-counted memory that tensors share, on the host or on a device. Its memory
-// returns to where it came from when the last reference is released.
+// Buffer is reference-counted memory that tensors share, on the host or on a device. Releasing the last reference returns the memory to
+// its origin.
 type Buffer struct {
 	refs  atomic.Int32
 	class int16 // of the pool; -1 for memory that no pool owns
@@ -22,26 +21,26 @@ type Buffer struct {
 	raw   []byte
 	owner *Pool
 	free  func()
-	// reserved are bytes that count in the pool beside data, such as those of Go-valued elements.
+	// reserved is the number of bytes counted in the pool besides data, such as those of Go-valued elements.
 	pool     *Pool
 	reserved atomic.Int64
-	counted  atomic.Bool // the strings' own bytes are among them
-	// home, addr and size are those of a device's memory.
+	counted  atomic.Bool // reserved includes the contents of the strings
+	// home, addr and size describe device memory.
 	home Home
 	addr uint64
 	size int
 }
 
-// Bytes is the whole memory of a buffer on the host. It may be written only while the caller holds the only reference.
+// Bytes returns the memory of a host buffer. It may be written only while the caller holds the only reference.
 func (b *Buffer) Bytes() []byte { return b.data }
 
 // Retain adds a reference.
 func (b *Buffer) Retain() { b.refs.Add(1) }
 
-// Exclusive tells whether the caller's reference is the only one.
+// Exclusive reports whether the caller's reference is the only one.
 func (b *Buffer) Exclusive() bool { return b.refs.Load() == 1 }
 
-// Release drops a reference. After the last one, the memory must not be used any more.
+// Release drops a reference. After the last one, the memory must no longer be used.
 func (b *Buffer) Release() {
 	switch n := b.refs.Add(-1); {
 	case n > 0:
@@ -70,7 +69,7 @@ func (b *Buffer) reserve(n int64) error {
 	return nil
 }
 
-// counting makes a buffer for elements that are Go values, with n bytes counted in the pool.
+// counting returns a buffer for elements that are Go values, with n bytes counted in the pool.
 func counting(pool *Pool, n int64) (*Buffer, error) {
 	b := WrapBytes(nil, nil)
 	b.pool = pool
@@ -80,27 +79,27 @@ func counting(pool *Pool, n int64) (*Buffer, error) {
 	return b, nil
 }
 
-// WrapBytes makes a buffer over memory that no pool owns. free, if any, runs after the last release. The data
-// must be aligned for the element type that it is read as.
+// WrapBytes returns a buffer over memory that no pool owns. free, if not nil, runs after the last release. The data must be aligned for
+// the element type that it is read as.
 func WrapBytes(data []byte, free func()) *Buffer {
 	b := &Buffer{class: -1, data: data, free: free}
 	b.refs.Store(1)
 	return b
 }
 
-// Pool allocates aligned buffers by size class and takes them back, so that a step in steady state makes no
-// garbage. It counts the bytes in use and refuses to exceed a limit. All methods may be called concurrently.
+// Pool allocates aligned buffers by size class and recycles them, so that a step in steady state produces no garbage. It counts the bytes
+// in use and refuses to exceed a limit. All methods may be called concurrently.
 //
-// There are up to four size classes for each power of two, so that rounding wastes at most a fifth. Idle
-// buffers of up to 32 KiB are in a sync.Pool, which the garbage collector empties. Larger ones are in lists
-// that Trim empties, since re-allocating one costs page faults.
+// There are up to four size classes per power of two, so rounding wastes at most a fifth. Idle buffers of up to 32 KiB are in a sync.Pool,
+// which the garbage collector empties. Larger ones are in lists that Trim empties, since reallocating one costs page faults.
 type Pool struct {
 	limit   int64
 	name    string
 	account *Account
 	grant   *grant
-	parent  *Pool // where a pool under a quota takes its memory; nil for a pool of its own
+	parent  *Pool // the pool that a pool under a quota allocates from; nil for an independent pool
 	quota   *Quota
+	holds   *Quota // the quota whose share of the reserve this pool's memory counts against, if any
 	room    func() int64
 	inUse   atomic.Int64
 	peak    atomic.Int64
@@ -109,7 +108,7 @@ type Pool struct {
 	small   *[maxClass]sync.Pool
 	mu      sync.Mutex
 	large   *[maxClass][]*Buffer
-	epoch   atomic.Int64 // counts gets of large buffers, so that Trim sees whether the pool rests
+	epoch   atomic.Int64 // counts gets of large buffers, so that Trim can tell whether the pool is quiet
 	seen    int64
 }
 
@@ -119,8 +118,8 @@ const (
 	largeClass = 4 * (15 - minShift)
 )
 
-// NewPool makes a pool. limit is the most bytes that may be in use, 0 for no limit. Error messages call the
-// pool name ("allocator cpu on /job:…"). What the pool holds counts against the limit of Process, too.
+// NewPool returns a pool. limit is the maximum number of bytes in use; 0 means no limit. Error messages refer to the pool by name
+// ("allocator cpu on /job:…"). What the pool holds also counts against the limit of Process.
 func NewPool(name string, limit int64) *Pool { return newPool(Process, name, limit) }
 
 func newPool(a *Account, name string, limit int64) *Pool {
@@ -129,22 +128,21 @@ func newPool(a *Account, name string, limit int64) *Pool {
 	return p
 }
 
-// worthAsking is the size in bytes from which a new buffer is held against the machine's memory.
+// worthAsking is the size in bytes from which a new buffer is checked against the machine's memory.
 const worthAsking = 64 << 20
 
-// WithRoom sets a function that the pool calls before it takes memory for a large buffer. It returns how many
-// bytes the machine has to spare, or a negative number if that is unknown. Call WithRoom before the pool is
-// used.
+// WithRoom sets a function that the pool calls before it allocates a large buffer. It returns how many bytes the machine has to spare, or
+// a negative number if that is unknown. WithRoom must be called before the pool is used.
 func (p *Pool) WithRoom(room func() int64) *Pool {
 	p.room = room
 	return p
 }
 
-// Host is the pool of the process for tensors in host memory that no device accounts for,
-// such as those that arrive from the wire and the constants of a graph.
+// Host is the process's pool for tensors in host memory that no device accounts for, such as those received from the network and the
+// constants of a graph.
 var Host = NewPool("host", 0)
 
-// classOf gives the class of a size and the bytes that its buffers hold.
+// classOf returns the size class for n bytes and the size of its buffers.
 func classOf(n int) (class int16, size int) {
 	if n <= 1<<minShift {
 		return 0, 1 << minShift
@@ -155,11 +153,11 @@ func classOf(n int) (class int16, size int) {
 	return int16(4*(shift-minShift) + steps), 1<<shift + steps*quarter
 }
 
-// Get returns a buffer of n bytes with one reference. Its content is undefined. It fails with
-// RESOURCE_EXHAUSTED if the pool's limit would be exceeded.
+// Get returns a buffer of n bytes with one reference. Its content is undefined. It fails with RESOURCE_EXHAUSTED if the pool's limit would
+// be exceeded.
 func (p *Pool) Get(n int) (*Buffer, error) { return p.get(n, nil) }
 
-// get is Get for what counts against a holder's share of the account's reserve, if there is one.
+// get is like Get. The memory counts against the share that holder, if not nil, has of the account's reserve.
 func (p *Pool) get(n int, holder *Quota) (*Buffer, error) {
 	if n < 0 || n > 1<<46 {
 		return nil, status.Errorf(status.ResourceExhausted, "OOM when allocating %d bytes by allocator %s", n, p.name)
@@ -193,9 +191,8 @@ func (p *Pool) get(n int, holder *Quota) (*Buffer, error) {
 	return b, nil
 }
 
-// begin counts size bytes, for n that were asked for, within the pool's limit and what it has drawn from its account.
-// What is refused is never counted, not even for a moment: it could make others be refused. What is lent to a holder
-// counts there instead.
+// begin counts size bytes, of which n were requested, against the pool's limit and its grant from the account. A refused request is never
+// counted, not even briefly: it could cause other requests to be refused. Memory lent to a holder is counted there instead.
 func (p *Pool) begin(n int, size int64, holder *Quota) error {
 	for {
 		used := p.inUse.Load()
@@ -213,7 +210,7 @@ func (p *Pool) begin(n int, size int64, holder *Quota) error {
 			continue
 		}
 		if used += size; p.inUse.CompareAndSwap(used-size, used) {
-			// What was drawn may have been given back meanwhile, see settle.
+			// The grant may have been returned meanwhile; see settle.
 			if used+p.idle.Load() > p.grant.bytes.Load() {
 				if _, err := p.draw(0, nil); err != nil {
 					p.inUse.Add(-size)
@@ -231,7 +228,7 @@ func (p *Pool) oom(n int, why error) error {
 	return status.Errorf(status.ResourceExhausted, "OOM when allocating %d bytes by allocator %s: %s", n, p.name, status.From(why).Message)
 }
 
-// getUnder is Get for a pool under a quota.
+// getUnder is get for a pool under a quota.
 func (p *Pool) getUnder(n int, size int64, holder *Quota) (*Buffer, error) {
 	if err := p.quota.take(size); err != nil {
 		return nil, p.oom(n, err)
@@ -273,13 +270,13 @@ func (p *Pool) put(b *Buffer) {
 	}
 	p.inUse.Add(lent - size)
 	if lent > 0 && b.class >= largeClass {
-		unaskHuge(b.raw) // nothing was drawn for it to stay
+		unaskHuge(b.raw) // it was lent: the pool's grant has no room to keep it
 		return
 	}
 	p.keep(b)
 }
 
-// keep makes a buffer that counts no more as in use an idle one.
+// keep adds a buffer that no longer counts as in use to the idle ones.
 func (p *Pool) keep(b *Buffer) {
 	if b.class < largeClass {
 		p.small[b.class].Put(b)
@@ -291,13 +288,13 @@ func (p *Pool) keep(b *Buffer) {
 	p.mu.Unlock()
 }
 
-// Trim drops the idle large buffers if none was allocated since the last Trim, and returns how many bytes it
-// dropped. The owner of the process calls it from time to time.
+// Trim drops the idle large buffers if none was allocated since the last Trim, and returns the number of bytes dropped. The owner of the
+// process calls it periodically.
 func (p *Pool) Trim() int64 {
 	if p.parent != nil {
 		return p.parent.Trim()
 	}
-	defer p.settle()
+	defer p.returnUnused()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if e := p.epoch.Load(); e != p.seen {
@@ -307,9 +304,9 @@ func (p *Pool) Trim() int64 {
 	return p.dropLocked()
 }
 
-// drop gives up all that is idle, for others that need the memory.
+// drop frees all idle memory for others that need it.
 func (p *Pool) drop() {
-	defer p.settle()
+	defer p.returnUnused()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.dropLocked()
@@ -325,13 +322,13 @@ func (p *Pool) dropLocked() int64 {
 	return p.idle.Swap(0)
 }
 
-// Stats counts what a pool did, in bytes and in buffers.
+// Stats are a pool's counters, in bytes and in buffers.
 type Stats struct {
 	InUse, Peak, Idle, Limit int64
-	Allocations              int64 // buffers that were not reused but made
+	Allocations              int64 // buffers newly allocated, not reused
 }
 
-// Stats is a snapshot of the pool's counters.
+// Stats returns a snapshot of the pool's counters.
 func (p *Pool) Stats() Stats {
 	if p.parent != nil {
 		return p.parent.Stats()

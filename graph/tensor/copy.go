@@ -1,11 +1,11 @@
 package tensor
 
-// uninterrupted is how many elements are copied or cleared at once. Go cannot interrupt a goroutine in the middle of that. A
-// garbage collection, which interrupts all of them for a moment, would wait until gigabytes are copied, and every other
-// goroutine of the process would wait for the collection.
+// uninterrupted is how many elements are copied or cleared at once. Go cannot preempt a goroutine in the middle of that. A garbage
+// collection, which briefly stops all goroutines, would wait until gigabytes are copied, and every other goroutine of the process would
+// wait with it.
 const uninterrupted = 256 << 10
 
-// Copy is the builtin copy for slices that may be very long: it does not hold the process up.
+// Copy is like the builtin copy, but does not stall the process on very long slices.
 func Copy[T any](dst, src []T) int {
 	n := min(len(dst), len(src))
 	at := 0
@@ -15,12 +15,12 @@ func Copy[T any](dst, src []T) int {
 	return at + copy(dst[at:n], src[at:n])
 }
 
-// copyPiece is not inlined, since it is where a function is entered that Go interrupts a goroutine which only copies.
+// copyPiece is not inlined: function entry is where Go can preempt a goroutine that only copies.
 //
 //go:noinline
 func copyPiece[T any](dst, src []T) { copy(dst, src) }
 
-// Clear is the builtin clear for slices that may be very long: it does not hold the process up.
+// Clear is like the builtin clear, but does not stall the process on very long slices.
 func Clear[T any](s []T) {
 	for len(s) > uninterrupted {
 		clearPiece(s[:uninterrupted])

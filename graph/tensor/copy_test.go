@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+
+	"github.com/troupe-run/troupe/internal/extent"
 )
 
 func TestCopyAndClear(t *testing.T) {
@@ -24,11 +26,11 @@ func TestCopyAndClear(t *testing.T) {
 	}
 }
 
-// TestCopyDoesNotHoldUpCollections holds that a goroutine which copies or clears can be interrupted in between: a collection begins
-// and ends while one call runs. How many do depends on what else the machine does.
+// TestCopyDoesNotHoldUpCollections checks that a goroutine that copies or clears can be preempted: a collection begins and ends during one
+// call. How often that happens depends on the machine's other load.
 func TestCopyDoesNotHoldUpCollections(t *testing.T) {
 	const size = 1 << 29
-	if testing.Short() {
+	if !extent.Check() {
 		t.Skip("takes 1 GiB")
 	}
 	b := make([]byte, 2*size)

@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	// decodedMessage is the bytes that a message takes in Go, with the pointer to it and its share of a list or map.
+	// decodedMessage is the size in bytes of a decoded message in Go, with the pointer to it and its part of a list or map.
 	decodedMessage = 256
-	// decodedBytes is what a string or a list of bytes takes beside its content.
+	// decodedBytes is the overhead of a string or byte slice beyond its content.
 	decodedBytes = 40
-	// decodedNumber is what a number takes.
+	// decodedNumber is the size of a number.
 	decodedNumber = 8
-	// decodedDepth bounds the messages in one another that are looked into.
+	// decodedDepth is how deep nested messages are inspected.
 	decodedDepth = 100
-	// cheapMessage is the bytes of a message that is decoded without a look at what it will take.
+	// cheapMessage is the size up to which a message is decoded without estimating its decoded size.
 	cheapMessage = 16 << 10
 )
 
-// Unmarshal decodes a protobuf message, if the process has the memory that it takes then: two bytes on the wire may
-// become hundreds. It fails with RESOURCE_EXHAUSTED, and with the decoder's error for a malformed message. What the
-// message takes counts while it is decoded, and later as everything on the heap does: see Account.
+// Unmarshal decodes a protobuf message if the process has enough memory for the result: two bytes on the wire may become hundreds. It
+// fails with RESOURCE_EXHAUSTED if not, and with the decoder's error for a malformed message. The message's memory counts while it is
+// being decoded, and after that like everything on the heap; see Account.
 func Unmarshal(b []byte, m proto.Message) error {
 	if len(b) <= cheapMessage {
 		return proto.Unmarshal(b, m)
@@ -36,7 +36,7 @@ func Unmarshal(b []byte, m proto.Message) error {
 	return proto.Unmarshal(b, m)
 }
 
-// DecodedSize is about how many bytes of memory a message takes that has not been decoded yet. It allocates nothing.
+// DecodedSize estimates how many bytes of memory an encoded message takes once decoded. It allocates nothing.
 func DecodedSize(m protoreflect.MessageDescriptor, b []byte) int64 {
 	return decodedSize(m, b, decodedDepth)
 }
@@ -45,11 +45,11 @@ func decodedSize(m protoreflect.MessageDescriptor, b []byte, depth int) int64 {
 	size := int64(decodedMessage)
 	fields := m.Fields()
 	var f protoreflect.FieldDescriptor
-	last := protowire.Number(-1) // of f: fields of a list follow each other
+	last := protowire.Number(-1) // the number of f; the elements of a list are adjacent
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
 		if n < 0 {
-			return size // the decoder goes no further either
+			return size // the decoder stops here, too
 		}
 		b = b[n:]
 		if n = protowire.ConsumeFieldValue(num, typ, b); n < 0 {
@@ -70,17 +70,17 @@ func decodedSize(m protoreflect.MessageDescriptor, b []byte, depth int) int64 {
 	return size
 }
 
-// decodedField is what a field takes that has a length.
+// decodedField returns the decoded size of a length-delimited field.
 func decodedField(f protoreflect.FieldDescriptor, v []byte, depth int) int64 {
 	switch {
-	case f == nil: // unknown: kept as it is
+	case f == nil: // unknown fields are kept as they are
 		return decodedBytes + int64(len(v))
 	case f.Message() != nil && depth > 0:
 		return decodedSize(f.Message(), v, depth-1)
 	case f.Message() != nil:
 		return decodedMessage + decodedMessage/2*int64(len(v))
 	}
-	switch f.Kind() { // lists of numbers are packed: of those that are varints each takes a byte or more
+	switch f.Kind() { // lists of numbers are packed; each varint takes at least one byte
 	case protoreflect.StringKind, protoreflect.BytesKind:
 		return decodedBytes + int64(len(v))
 	case protoreflect.Int32Kind, protoreflect.Uint32Kind, protoreflect.Sint32Kind, protoreflect.EnumKind:

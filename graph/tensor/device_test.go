@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// plot is a device's memory that counts what came back.
+// plot is device memory that records what was freed.
 type plot struct{ freed []uint64 }
 
 func (p *plot) Free(b *Buffer) { p.freed = append(p.freed, b.Address()) }

@@ -6,9 +6,8 @@ import (
 	typespb "github.com/galeone/tensorflow/tensorflow/go/core/framework/types_go_proto"
 )
 
-// DType is the type of a tensor's elements, with the numbers of tensorflow.DataType. The
-// reference forms (number + 100) say that an edge carries a reference to a variable; no
-// tensor itself has one.
+// DType is the type of a tensor's elements, with the numbers of tensorflow.DataType. The reference forms (number + 100) mean that an edge
+// carries a reference to a variable; no tensor has such a type.
 type DType int32
 
 // The element types of tensorflow/core/framework/types.proto.
@@ -47,7 +46,7 @@ const (
 
 type dtypeInfo struct {
 	name string
-	size int // bytes an element; 0 for elements that are Go values
+	size int // bytes per element; 0 for elements that are Go values
 }
 
 var dtypes = map[DType]dtypeInfo{
@@ -59,7 +58,7 @@ var dtypes = map[DType]dtypeInfo{
 	Float8E5M2: {"float8_e5m2", 1}, Float8E4M3FN: {"float8_e4m3fn", 1}, Int4: {"int4", 1}, Uint4: {"uint4", 1},
 }
 
-// sizes is dtypes' sizes as an array, since Size is asked for each tensor.
+// sizes holds the sizes of dtypes in an array, since Size is called for every tensor.
 var sizes = func() (s [refOffset]uint8) {
 	for d, i := range dtypes {
 		s[d] = uint8(i.size)
@@ -67,19 +66,19 @@ var sizes = func() (s [refOffset]uint8) {
 	return s
 }()
 
-// FromProto gives the DType with the number of d.
+// FromProto returns the DType with the number of d.
 func FromProto(d typespb.DataType) DType { return DType(d) }
 
-// Proto gives the tensorflow.DataType with the number of d.
+// Proto returns the tensorflow.DataType with the number of d.
 func (d DType) Proto() typespb.DataType { return typespb.DataType(d) }
 
-// Valid tells whether d is a known type, reference or not.
+// Valid reports whether d is a known type, reference or not.
 func (d DType) Valid() bool { _, ok := dtypes[d.Base()]; return ok }
 
-// IsRef tells whether d is the reference form of a type.
+// IsRef reports whether d is the reference form of a type.
 func (d DType) IsRef() bool { return d > refOffset }
 
-// Base is d without its reference form.
+// Base returns the value type if d is a reference form, otherwise d.
 func (d DType) Base() DType {
 	if d > refOffset {
 		return d - refOffset
@@ -87,7 +86,7 @@ func (d DType) Base() DType {
 	return d
 }
 
-// Ref is d's reference form.
+// Ref returns the reference form of d.
 func (d DType) Ref() DType {
 	if d > refOffset {
 		return d
@@ -95,8 +94,8 @@ func (d DType) Ref() DType {
 	return d + refOffset
 }
 
-// Size is the bytes that one element takes in a tensor's data; 0 for strings, resource
-// handles and variants, whose elements are Go values.
+// Size returns the number of bytes that one element takes in a tensor's data: 0 for strings, resource handles and variants, whose elements
+// are Go values.
 func (d DType) Size() int {
 	if d < 0 || d >= refOffset {
 		return 0
@@ -104,7 +103,7 @@ func (d DType) Size() int {
 	return int(sizes[d])
 }
 
-// String is the name that TensorFlow's messages use, such as float, double, half, float_ref.
+// String returns the name that TensorFlow's messages use, such as float, double, half, float_ref.
 func (d DType) String() string {
 	name := fmt.Sprintf("unknown dtype enum (%d)", int32(d))
 	if i, ok := dtypes[d.Base()]; ok {
@@ -116,7 +115,7 @@ func (d DType) String() string {
 	return name
 }
 
-// IsFloating tells whether d is a real floating-point type.
+// IsFloating reports whether d is a real floating-point type.
 func (d DType) IsFloating() bool {
 	switch d {
 	case Float32, Float64, Float16, BFloat16, Float8E5M2, Float8E4M3FN:
@@ -125,7 +124,7 @@ func (d DType) IsFloating() bool {
 	return false
 }
 
-// IsInteger tells whether d is a plain (not quantized) integer type.
+// IsInteger reports whether d is a plain (not quantized) integer type.
 func (d DType) IsInteger() bool {
 	switch d {
 	case Int4, Uint4, Int8, Int16, Int32, Int64, Uint8, Uint16, Uint32, Uint64:
@@ -134,5 +133,5 @@ func (d DType) IsInteger() bool {
 	return false
 }
 
-// IsComplex tells whether d is a complex type.
+// IsComplex reports whether d is a complex type.
 func (d DType) IsComplex() bool { return d == Complex64 || d == Complex128 }

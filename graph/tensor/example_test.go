@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Go values become tensors, and tensors Go values.
+// Convert between Go values and tensors.
 func ExampleFrom() {
 	t, err := tensor.From([][]int32{{1, 2, 3}, {4, 5, 6}})
 	if err != nil {
@@ -27,7 +27,7 @@ func ExampleFrom() {
 	// A ragged value is not a tensor: [1] has 1 elements, where [0] has 3
 }
 
-// A slice becomes a tensor without a copy, and is the program's again when the last reference was released.
+// Wrap uses a slice as a tensor without a copy. The memory returns to the program after the last release.
 func ExampleWrap() {
 	pixels := make([]uint8, 28*28)
 	t, err := tensor.Wrap(pixels, func() { fmt.Println("the pixels are mine again") }, 28, 28)

@@ -8,7 +8,7 @@ type F16 uint16
 // BF16 is an element of a BFloat16 tensor: the upper half of a float32.
 type BF16 uint16
 
-// Float32 is the number's value, which a float32 holds exactly.
+// Float32 returns the number's value, which a float32 represents exactly.
 func (h F16) Float32() float32 {
 	sign := uint32(h&0x8000) << 16
 	exp := uint32(h>>10) & 0x1f
@@ -43,7 +43,7 @@ func ToF16(f float32) F16 {
 	return F16(sign | uint16(b>>13-112<<10))
 }
 
-// Float32 is the number's value, which a float32 holds exactly.
+// Float32 returns the number's value, which a float32 represents exactly.
 func (h BF16) Float32() float32 { return math.Float32frombits(uint32(h) << 16) }
 
 // ToBF16 rounds to the nearest bfloat16, ties to even.

@@ -11,7 +11,7 @@ import (
 	"unsafe"
 )
 
-// pageFlags gives the flags that the kernel keeps for an address ("hg": huge pages are asked for).
+// pageFlags returns the kernel's flags for an address ("hg" means that huge pages are requested).
 func pageFlags(t *testing.T, b *byte) []string {
 	t.Helper()
 	f, err := os.Open("/proc/self/smaps")
@@ -32,7 +32,7 @@ func pageFlags(t *testing.T, b *byte) []string {
 	return nil
 }
 
-// TestHugePages: large buffers ask for huge pages as long as the pool has them.
+// TestHugePages: large buffers request huge pages as long as the pool has them.
 func TestHugePages(t *testing.T) {
 	if !hugeOnRequest() {
 		t.Skip("this system gives huge pages to all or to none, and not on request")
@@ -65,7 +65,7 @@ func TestHugePages(t *testing.T) {
 	}
 }
 
-// BenchmarkFreshBuffer is what the first use of memory from the system costs.
+// BenchmarkFreshBuffer measures the first use of memory from the system.
 func BenchmarkFreshBuffer(b *testing.B) {
 	for _, n := range []int{1 << 20, 4 << 20, 16 << 20, 64 << 20} {
 		b.Run(fmt.Sprintf("%dMiB", n>>20), func(b *testing.B) {

@@ -9,25 +9,52 @@ import (
 	"sync"
 )
 
-// MachineMemory is the bytes of memory that the process may come to use: the machine's, or less in a control group with
-// a limit of its own. It is 0 where the system does not tell.
+// MachineMemory returns the bytes of memory that the process may use: the machine's memory, or the limit of its control group if that is
+// lower. It returns 0 if the system does not say.
 var MachineMemory = sync.OnceValue(func() int64 { return machine{}.total() })
 
-// AvailableMemory is the bytes that can be had without swapping; -1 where the system does not tell.
+// AvailableMemory returns the bytes that can be allocated without swapping, or -1 if the system does not say.
 func AvailableMemory() int64 { return machine{}.available() }
 
-// DefaultProcessMemory is the limit of Process unless the operator sets one: four fifths of MachineMemory. The rest is
-// for garbage that was not collected yet, stacks, and the buffers of the system.
-func DefaultProcessMemory() int64 { return MachineMemory() / 5 * 4 }
+// DefaultProcessMemory returns the limit of Process unless the operator sets one: MachineMemory less a fifth of it, or less leastOverhead
+// if that is more. The rest is for uncollected garbage, stacks, the program itself and system buffers.
+func DefaultProcessMemory() int64 { return processMemory(MachineMemory()) }
 
-// machine reads what Linux tells of memory. root is put before all names of files, for tests.
+// leastOverhead is what a process needs beyond its live memory. If the machine has less than twice that, half of the machine's memory is
+// used instead.
+const leastOverhead = 96 << 20
+
+func processMemory(machine int64) int64 {
+	return machine - max(machine/5, min(leastOverhead, machine/2))
+}
+
+// RuntimeMemory returns the memory limit for Go's runtime, at which it collects garbage all the time, for a process that may hold limit
+// live bytes. It is above limit, but no more than the machine or the control group has: beyond that, the kernel would kill the process.
+func RuntimeMemory(limit int64) int64 { return runtimeMemory(limit, MachineMemory()) }
+
+const (
+	// garbageMargin is the least room for garbage beyond limit, in bytes.
+	garbageMargin = 64 << 20
+	// outsideRuntime is the memory of a process that Go's runtime does not count: its program, and kernel buffers.
+	outsideRuntime = 24 << 20
+)
+
+func runtimeMemory(limit, machine int64) int64 {
+	want := limit + limit/8 + garbageMargin
+	if most := machine - max(machine/32, outsideRuntime); machine > 0 && limit < most {
+		want = min(want, most)
+	}
+	return want
+}
+
+// machine reads Linux's memory information. root is prefixed to all file names, for tests.
 type machine struct{ root string }
 
-// group is a control group of the process's, or one above it.
+// group is a control group of the process, or one of its ancestors.
 type group struct{ dir, limit, used, reclaimable string }
 
-// groups finds the control groups that bound the process's memory, of both versions. A container often sees its own
-// group as the root, under a name of the host's.
+// groups returns the control groups, of both versions, that limit the process's memory. A container often sees its own group as the root,
+// under a name that is the host's.
 func (m machine) groups() (list []group) {
 	b, err := os.ReadFile(m.root + "/proc/self/cgroup")
 	if err != nil {
@@ -85,7 +112,7 @@ func (m machine) available() int64 {
 	return available
 }
 
-// meminfo is a field of /proc/meminfo in bytes; -1 where there is none.
+// meminfo returns a field of /proc/meminfo in bytes, or -1 if it does not exist.
 func (m machine) meminfo(name string) int64 {
 	kib := field(m.root+"/proc/meminfo", name)
 	if kib < 0 {
@@ -94,7 +121,7 @@ func (m machine) meminfo(name string) int64 {
 	return kib << 10
 }
 
-// field is the number that follows a name at the beginning of a line; -1 where there is none.
+// field returns the number that follows name at the beginning of a line, or -1 if there is none.
 func field(file, name string) int64 {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -110,7 +137,7 @@ func field(file, name string) int64 {
 	return -1
 }
 
-// number reads a file that holds one number; -1 where there is no such file, or another word in it.
+// number returns the number that a file consists of, or -1 if the file does not exist or is not a number.
 func number(file string) int64 {
 	b, err := os.ReadFile(file)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestMachine: the smallest limit of the machine and of the process's control groups holds, of both versions, whether
-// the groups are seen under the host's names or from within a container.
+// TestMachine: the smallest limit of the machine and of the process's control groups applies, for both versions, whether the groups appear
+// under the host's names or as in a container.
 func TestMachine(t *testing.T) {
 	const meminfo = "MemTotal: 16777216 kB\nMemFree: 1 kB\nMemAvailable: 8388608 kB\n"
 	for _, test := range []struct {
@@ -41,5 +41,23 @@ func TestMachine(t *testing.T) {
 		if total, available := m.total(), m.available(); total != test.total || available != test.available {
 			t.Errorf("%s: %d bytes, %d available; want %d and %d", test.name, total, available, test.total, test.available)
 		}
+	}
+}
+
+// TestProcessMemory checks that the live memory and the Go heap's overhead fit into the machine or the control group.
+func TestProcessMemory(t *testing.T) {
+	for machine, want := range map[int64]int64{0: 0, 64 << 20: 32 << 20, 256 << 20: 160 << 20, 400 << 20: 304 << 20, 1 << 30: 1<<30 - (1<<30)/5, 64 << 30: 64<<30 - (64<<30)/5} {
+		limit := processMemory(machine)
+		if limit != want {
+			t.Errorf("of %d bytes %d may be alive, want %d", machine, limit, want)
+		}
+		runtime := runtimeMemory(limit, machine)
+		if machine > 0 && (runtime <= limit || runtime > machine-outsideRuntime/2) {
+			t.Errorf("of %d bytes, %d may be alive and %d are the runtime's", machine, limit, runtime)
+		}
+	}
+	// The operator may set more than the machine has.
+	if got := runtimeMemory(2<<30, 1<<30); got < 2<<30 {
+		t.Errorf("got %d", got)
 	}
 }

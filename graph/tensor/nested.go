@@ -7,9 +7,9 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// From makes a tensor with a copy of a Go value: a scalar T, or []T, [][]T, [][][]T or [][][][]T for any
-// Value type T. All slices of one depth must be of the same length: INVALID_ARGUMENT names the first that is
-// not, and a value of another type. Flat slices of any shape are FromValues', without a copy Wrap's.
+// From returns a tensor with a copy of a Go value: a scalar T, or []T, [][]T, [][][]T or [][][][]T for any Value type T. All slices at the
+// same depth must have the same length. Otherwise, or for a value of another type, it fails with INVALID_ARGUMENT and names the first
+// offender. For a flat slice and any shape, use FromValues, or Wrap to avoid the copy.
 func From(value any) (*Tensor, error) {
 	for _, from := range fromAny {
 		if t, known, err := from(value); known {
@@ -19,8 +19,8 @@ func From(value any) (*Tensor, error) {
 	return nil, status.InvalidArgumentf("No tensor can be made of a Go value of type %T%s", value, hint(value))
 }
 
-// To returns a tensor's value as a Go value with memory of its own: a T for a scalar, a []T for a vector, up to
-// [][][][]T. It is INVALID_ARGUMENT if the tensor has another type or rank than V.
+// To returns a tensor's value as a Go value with its own memory: a T for a scalar, a []T for a vector, up to [][][][]T. It is
+// INVALID_ARGUMENT if the tensor's type or rank is not V's.
 func To[V any](t *Tensor) (V, error) {
 	var value V
 	for _, to := range toAny {
@@ -31,7 +31,7 @@ func To[V any](t *Tensor) (V, error) {
 	return value, status.InvalidArgumentf("No tensor's value has the Go type %T%s", value, hint(value))
 }
 
-// The types in the order in which they are tried: what programs use most comes first.
+// The types in the order in which they are tried: the most common come first.
 var (
 	fromAny = []func(any) (*Tensor, bool, error){fromNested[float32], fromNested[int32], fromNested[int64], fromNested[float64],
 		fromNested[string], fromNested[bool], fromNested[uint8], fromNested[BF16], fromNested[F16], fromNested[int8], fromNested[int16],
@@ -41,7 +41,7 @@ var (
 		toNested[uint16], toNested[uint32], toNested[uint64], toNested[complex64], toNested[complex128]}
 )
 
-// hint helps with the types that are mistaken most.
+// hint explains the most common mistakes about types.
 func hint(value any) string {
 	switch value.(type) {
 	case int, []int, [][]int, uint, []uint, [][]uint:
@@ -79,7 +79,7 @@ func fromNested[T Value](value any) (t *Tensor, known bool, err error) {
 	return t, true, err
 }
 
-// width is the common length of lists, which have the shape's places.
+// width returns the common length of lists, which are at the positions of shape.
 func width[E any](shape Shape, lists [][]E) (int, error) {
 	for i, l := range lists {
 		if len(l) != len(lists[0]) {
@@ -93,7 +93,7 @@ func width[E any](shape Shape, lists [][]E) (int, error) {
 	return len(lists[0]), nil
 }
 
-// place is the Go index of element i of a shape.
+// place formats the Go index of element i of a shape.
 func place(shape Shape, i int) string {
 	index := make([]string, len(shape))
 	for d := len(shape) - 1; d >= 0; d-- {
@@ -103,7 +103,7 @@ func place(shape Shape, i int) string {
 	return strings.Join(index, "")
 }
 
-// chain puts lists of one length behind each other, and appends their length to the shape.
+// chain concatenates lists of equal length and appends their length to the shape.
 func chain[E any](shape *Shape, lists [][]E) ([]E, error) {
 	n, err := width(*shape, lists)
 	if err != nil {
@@ -133,7 +133,7 @@ func fromRows[T Value](shape Shape, rows [][]T) (*Tensor, error) {
 	return t, nil
 }
 
-// toNested fills what to points at, where that is of T's.
+// toNested stores t's value in what to points at, if its elements are of type T.
 func toNested[T Value](t *Tensor, to any) (known bool, err error) {
 	rank := 0
 	switch to.(type) {
@@ -171,7 +171,7 @@ func toNested[T Value](t *Tensor, to any) (known bool, err error) {
 	return true, nil
 }
 
-// split cuts a list into so many of so many elements. They share its memory, and none grows into the next.
+// split cuts flat into lists of each elements. They share its memory, and appending to one does not overwrite the next.
 func split[E any](flat []E, lists, each int64) [][]E {
 	out := make([][]E, lists)
 	for i := range out {

@@ -9,23 +9,36 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// FromTensorProto reads a message into memory of pool. Values may be in tensor_content or in the typed lists. A
-// short list is filled up with its last value, as in TensorFlow. Sizes are checked before memory is taken: a
-// message that contradicts itself is INVALID_ARGUMENT.
+// FromTensorProto decodes a message into memory of pool. Values may be in tensor_content or in the typed lists. As in TensorFlow, a short
+// list is padded with its last value, extra values of a long list are ignored, a tensor without elements has no values to read, and an
+// unknown rank means a scalar. Sizes are checked before memory is allocated: a message whose content does not fit its type and shape is
+// INVALID_ARGUMENT.
 func FromTensorProto(p *tensorpb.TensorProto, pool *Pool) (*Tensor, error) {
-	return fromProto(p, pool, outermost())
+	at := outermost(nil)
+	defer at.end()
+	return fromProto(p, pool, at)
 }
 
-// fromProto is FromTensorProto for a tensor that may lie in variants.
+// fromProto is FromTensorProto for a tensor that may be nested in variants.
 func fromProto(p *tensorpb.TensorProto, pool *Pool, at nest) (*Tensor, error) {
 	dtype := FromProto(p.GetDtype())
-	shape, known := ShapeFromProto(p.GetTensorShape())
-	if !known && p.GetTensorShape().GetUnknownRank() {
-		return nil, status.InvalidArgumentf("A tensor's shape must be fully known")
-	}
+	shape := dimsOf(p.GetTensorShape())
 	n, err := shape.NumElements()
 	if err != nil {
 		return nil, err
+	}
+	handles := p.ResourceHandleVal
+	if dtype == Resource && n > 0 && len(p.TensorContent) > 0 {
+		if handles, err = unpack[handlepb.ResourceHandleProto](p.TensorContent, n); err != nil {
+			return nil, err
+		}
+	}
+	values, err := valueList(p, dtype, handles)
+	if err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		return New(pool, dtype, shape)
 	}
 	size := int64(dtype.Size())
 	if size > 0 && len(p.TensorContent) > 0 {
@@ -37,33 +50,27 @@ func fromProto(p *tensorpb.TensorProto, pool *Pool, at nest) (*Tensor, error) {
 			return nil, err
 		}
 		Copy(t.data, p.TensorContent)
+		if err := t.checkBools(); err != nil {
+			t.Release()
+			return nil, err
+		}
 		return t, nil
 	}
 	if dtype == String && len(p.TensorContent) > 0 {
-		return stringsFromContent(p.TensorContent, shape, n, pool)
+		return unpackStrings(p.TensorContent, shape, pool)
 	}
 	variants := p.VariantVal
 	if dtype == Variant && len(p.TensorContent) > 0 {
-		if variants, err = unpackVariants(p.TensorContent, n); err != nil {
+		if variants, err = unpack[tensorpb.VariantTensorDataProto](p.TensorContent, n); err != nil {
 			return nil, err
 		}
-	}
-	values, err := valueList(p, dtype)
-	if err != nil {
-		return nil, err
-	}
-	if values.n > n {
-		return nil, status.InvalidArgumentf("A tensor of shape %v has %d values in its message", shape, values.n)
 	}
 	t, err := New(pool, dtype, shape)
 	if err != nil {
 		return nil, err
 	}
-	if n == 0 {
-		return t, nil
-	}
 	if dtype == Variant {
-		if err := fillVariants(t, variants, pool, at); err != nil {
+		if err := fillVariants(t, variants[:min(int64(len(variants)), n)], pool, at); err != nil {
 			t.Release()
 			return nil, err
 		}
@@ -74,7 +81,7 @@ func fromProto(p *tensorpb.TensorProto, pool *Pool, at nest) (*Tensor, error) {
 		return t, nil
 	}
 	if dtype == String {
-		if err := t.countStrings(pool, sum(p.StringVal)); err != nil {
+		if err := t.countStrings(pool, sum(p.StringVal[:min(int64(len(p.StringVal)), n)])); err != nil {
 			t.Release()
 			return nil, err
 		}
@@ -83,47 +90,20 @@ func fromProto(p *tensorpb.TensorProto, pool *Pool, at nest) (*Tensor, error) {
 	return t, nil
 }
 
-// stringsFromContent reads strings that were packed into a tensor_content: all their lengths as
-// varints, then their bytes (tensorflow/core/platform/tensor_coding.cc).
-func stringsFromContent(content []byte, shape Shape, n int64, pool *Pool) (*Tensor, error) {
-	malformed := status.InvalidArgumentf("tensor_content of %d bytes does not hold %d strings", len(content), n)
-	if n > int64(len(content)) { // each takes a byte or more
-		return nil, malformed
+// checkBools returns an error if a bool tensor's memory holds bytes other than 0 and 1, which are not valid Go bools.
+func (t *Tensor) checkBools() error {
+	if t.dtype != Bool {
+		return nil
 	}
-	lengths, b := content, content
-	for range n {
-		v, size := protowire.ConsumeVarint(b)
-		if size < 0 || v > uint64(len(b)) {
-			return nil, malformed
+	for i, b := range t.data {
+		if b > 1 {
+			return status.InvalidArgumentf("tensor_content has the byte %d for element %d, but a bool is 0 or 1", b, i)
 		}
-		b = b[size:]
 	}
-	t, err := New(pool, String, shape)
-	if err == nil {
-		err = t.countStrings(pool, int64(len(b)))
-	}
-	if err != nil {
-		if t != nil {
-			t.Release()
-		}
-		return nil, err
-	}
-	for i := range t.Strings() {
-		l, size := protowire.ConsumeVarint(lengths)
-		if l > uint64(len(b)) {
-			t.Release()
-			return nil, malformed
-		}
-		t.Strings()[i], b, lengths = string(b[:l]), b[l:], lengths[size:]
-	}
-	if len(b) > 0 {
-		t.Release()
-		return nil, malformed
-	}
-	return t, nil
+	return nil
 }
 
-// sum is the bytes of all strings.
+// sum returns the total length of the strings.
 func sum(list [][]byte) (n int64) {
 	for _, b := range list {
 		n += int64(len(b))
@@ -131,7 +111,8 @@ func sum(list [][]byte) (n int64) {
 	return n
 }
 
-// values are the typed list of a message: how many, and how to write them to a tensor.
+// values describes the typed list of a message: its length, and a function that writes the values to a tensor. Values beyond the tensor's
+// elements are dropped.
 type values struct {
 	n    int64
 	fill func(t *Tensor)
@@ -140,6 +121,7 @@ type values struct {
 func list[V any, E any](list []V, elems func(*Tensor) []E, convert func(V) E) values {
 	return values{int64(len(list)), func(t *Tensor) {
 		dst := elems(t)
+		list := list[:min(len(list), len(dst))]
 		for i, v := range list {
 			dst[i] = convert(v)
 		}
@@ -147,7 +129,7 @@ func list[V any, E any](list []V, elems func(*Tensor) []E, convert func(V) E) va
 	}}
 }
 
-// splat fills dst up with its element n-1.
+// splat fills the rest of dst with its element n-1.
 func splat[E any](dst []E, n int) {
 	last := dst[n-1]
 	for i := n; i < len(dst); i++ {
@@ -155,14 +137,15 @@ func splat[E any](dst []E, n int) {
 	}
 }
 
-// pairs is list for complex numbers, whose parts lie side by side.
+// pairs is list for complex numbers, whose parts alternate in the list.
 func pairs[V float32 | float64, E any](list []V, elems func(*Tensor) []E, convert func(re, im V) E) values {
 	return values{int64(len(list) / 2), func(t *Tensor) {
 		dst := elems(t)
-		for i := range len(list) / 2 {
+		n := min(len(list)/2, len(dst))
+		for i := range n {
 			dst[i] = convert(list[2*i], list[2*i+1])
 		}
-		splat(dst, len(list)/2)
+		splat(dst, n)
 	}}
 }
 
@@ -170,12 +153,13 @@ func same[V any](v V) V         { return v }
 func narrow[E, V Number](v V) E { return E(v) }
 func text(b []byte) string      { return string(b) }
 
-// Number is the constraint of the types that narrow converts between.
+// Number is the constraint for the types that narrow converts between.
 type Number interface {
 	~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~float32 | ~float64
 }
 
-func valueList(p *tensorpb.TensorProto, dtype DType) (values, error) {
+// valueList returns the typed list of a message; handles are the values of a resource tensor.
+func valueList(p *tensorpb.TensorProto, dtype DType, handles []*handlepb.ResourceHandleProto) (values, error) {
 	switch dtype {
 	case Float32:
 		return list(p.FloatVal, Of[float32], same), nil
@@ -210,17 +194,17 @@ func valueList(p *tensorpb.TensorProto, dtype DType) (values, error) {
 	case String:
 		return list(p.StringVal, (*Tensor).Strings, text), nil
 	case Resource:
-		return list(p.ResourceHandleVal, (*Tensor).Handles, HandleFromProto), nil
+		return list(handles, (*Tensor).Handles, HandleFromProto), nil
 	case Variant:
 		return values{n: int64(len(p.VariantVal))}, nil
 	}
 	return values{}, status.InvalidArgumentf("No tensor can have type %v", dtype)
 }
 
-// fieldFloat8 is TensorProto's float8_val, younger than the compiled messages.
+// fieldFloat8 is TensorProto's float8_val, which is newer than the compiled messages.
 const fieldFloat8 = 18
 
-// float8s are a message's float8_val bytes, found among the fields that its Go type does not know.
+// float8s returns a message's float8_val bytes, which are among its unknown fields.
 func float8s(p *tensorpb.TensorProto) (out []byte) {
 	for b := []byte(p.ProtoReflect().GetUnknown()); len(b) > 0; {
 		num, typ, n := protowire.ConsumeTag(b)
@@ -240,12 +224,23 @@ func float8s(p *tensorpb.TensorProto) (out []byte) {
 	return out
 }
 
-// Proto is the tensor as a message with memory of its own. It is UNIMPLEMENTED for variants that may not leave
-// their process.
-func (t *Tensor) Proto() (*tensorpb.TensorProto, error) { return t.proto(outermost()) }
+// Proto returns the tensor as a message with its own memory. It is UNIMPLEMENTED for variants that may not leave their process.
+func (t *Tensor) Proto() (*tensorpb.TensorProto, error) { return t.ProtoUntil(nil) }
+
+// ProtoUntil is like Proto, but fails when ended returns an error: a tensor may hold many variants.
+func (t *Tensor) ProtoUntil(ended func() error) (*tensorpb.TensorProto, error) {
+	at := outermost(ended)
+	defer at.end()
+	return t.proto(at)
+}
 
 func (t *Tensor) proto(at nest) (*tensorpb.TensorProto, error) {
 	p := &tensorpb.TensorProto{Dtype: t.dtype.Proto(), TensorShape: t.shape.Proto()}
+	if at.depth > 0 && t.dtype != Variant { // it may be there many times
+		if err := at.walk.count(int64(t.ByteSize())); err != nil {
+			return nil, err
+		}
+	}
 	switch e := t.elems.(type) {
 	case nil:
 		p.TensorContent = append([]byte(nil), t.Data()...)
@@ -268,9 +263,9 @@ func (t *Tensor) proto(at nest) (*tensorpb.TensorProto, error) {
 	return p, nil
 }
 
-// Proto is the handle as TensorFlow's message.
+// Proto returns the handle as TensorFlow's message.
 func (h Handle) Proto() *handlepb.ResourceHandleProto {
-	p := &handlepb.ResourceHandleProto{Device: h.Device, Container: h.Container, Name: h.Name, MaybeTypeName: h.Type}
+	p := &handlepb.ResourceHandleProto{Device: h.Device, Container: h.Container, Name: h.Name, MaybeTypeName: h.Type, HashCode: h.TypeHash}
 	if h.DType != Invalid {
 		shape := h.Shape.Proto()
 		shape.UnknownRank = !h.KnownShape
@@ -279,9 +274,9 @@ func (h Handle) Proto() *handlepb.ResourceHandleProto {
 	return p
 }
 
-// HandleFromProto reads a handle. Its Local field is empty.
+// HandleFromProto decodes a handle. Its Local field is empty.
 func HandleFromProto(p *handlepb.ResourceHandleProto) Handle {
-	h := Handle{Device: p.GetDevice(), Container: p.GetContainer(), Name: p.GetName(), Type: p.GetMaybeTypeName()}
+	h := Handle{Device: p.GetDevice(), Container: p.GetContainer(), Name: p.GetName(), Type: p.GetMaybeTypeName(), TypeHash: p.GetHashCode()}
 	if ds := p.GetDtypesAndShapes(); len(ds) > 0 {
 		h.DType = FromProto(ds[0].GetDtype())
 		h.Shape, h.KnownShape = ShapeFromProto(ds[0].GetShape())

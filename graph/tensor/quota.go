@@ -6,36 +6,39 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Quota bounds the memory that a step, a session or a client takes out of pools. It may be used by several goroutines.
+// Quota bounds the memory that a step, a session or a client takes from pools. It may be used concurrently.
 type Quota struct {
 	limit   int64
 	inUse   atomic.Int64
 	what    string
 	raise   string
-	account *Account     // whose reserve the quota has a share of, if any
-	lent    atomic.Int64 // of inUse, out of the reserve
+	account *Account     // in whose reserve the quota has a share, if any
+	lent    atomic.Int64 // the part of inUse lent from the reserve
+	tensors atomic.Int64 // live tensors, if there is an account: even tiny ones take memory
 }
 
-// reservePart is which part of an account's limit is the reserve: a 16th. Holders have equal shares of it, and who holds
-// more than a share gets nothing from it. So what is left for those that hold little cannot be taken by others.
+// reservePart is the divisor that yields the reserve: a 16th of an account's limit. Holders have equal shares of it, and one that holds
+// more than its share gets nothing from it. The others therefore cannot use up what is left for small holders.
 const reservePart = 16
 
-// NewQuota makes a quota of so many bytes, 0 for no bound. Error messages call it what ("step", "session"), and tell how
-// to raise it.
+// tensorBytes is about what a tensor takes besides its elements, including what a variant's element or a list's slot needs.
+const tensorBytes = 256
+
+// NewQuota returns a quota of limit bytes; 0 means no limit. Error messages call it what ("step", "session") and say how to raise it.
 func NewQuota(limit int64, what, raise string) *Quota {
 	return &Quota{limit: limit, what: what, raise: raise}
 }
 
-// InUse is the bytes that are alive of those that were taken under the quota.
+// InUse returns the number of bytes in use under the quota.
 func (q *Quota) InUse() int64 { return q.inUse.Load() }
 
-// Join gives the quota a share of the account's reserve, until Leave. It is called before the quota is used.
+// Join gives the quota a share of the account's reserve, until Leave. It must be called before the quota is used.
 func (q *Quota) Join(a *Account) {
 	q.account = a
 	a.holders.Add(1)
 }
 
-// Leave ends the quota's share. What it was lent stays until it is released.
+// Leave ends the quota's share. What it has borrowed remains until it is released.
 func (q *Quota) Leave() { q.account.holders.Add(-1) }
 
 func (q *Quota) take(n int64) error {
@@ -46,7 +49,7 @@ func (q *Quota) take(n int64) error {
 	return nil
 }
 
-// drop takes n released bytes back, and returns how many of them were lent.
+// drop subtracts n released bytes and returns how many of them were lent.
 func (q *Quota) drop(n int64) int64 {
 	q.inUse.Add(-n)
 	if q.lent.Load() == 0 {
@@ -55,7 +58,7 @@ func (q *Quota) drop(n int64) int64 {
 	return q.repay(n)
 }
 
-// repay returns to the reserve what was lent of n bytes. Nothing tells which bytes were, nor does it matter.
+// repay returns the lent part of n bytes to the reserve. Which bytes were lent is not recorded, and does not matter.
 func (q *Quota) repay(n int64) int64 {
 	for q != nil {
 		lent := q.lent.Load()
@@ -71,12 +74,12 @@ func (q *Quota) repay(n int64) int64 {
 	return 0
 }
 
-// small tells whether a holder has no more than its share of the reserve.
+// small reports whether a holder holds no more than its share of the reserve.
 func (a *Account) small(q *Quota) bool {
-	return q.inUse.Load() <= a.limit.Load()/reservePart/max(a.holders.Load(), 1)
+	return q.inUse.Load()+q.tensors.Load()*tensorBytes <= a.limit.Load()/reservePart/max(a.holders.Load(), 1)
 }
 
-// lend gives n bytes of the reserve to a holder whose quota has counted them already.
+// lend lends n bytes of the reserve to a holder whose quota already counts them.
 func (a *Account) lend(q *Quota, n int64) bool {
 	for a.small(q) {
 		lent := a.lent.Load()
@@ -91,15 +94,23 @@ func (a *Account) lend(q *Quota, n int64) bool {
 	return false
 }
 
-// Under is the same memory under a quota: what is taken from the result counts against the quota, until it is
-// released, and against the limits of p.
+// Under returns a pool over the same memory, under a quota: what is allocated from the result counts against the quota and the limits of p
+// until it is released.
 func (p *Pool) Under(q *Quota) *Pool {
-	return &Pool{name: p.name, account: p.account, parent: p, quota: q}
+	u := &Pool{name: p.name, account: p.account, parent: p, quota: q}
+	u.holds = u.holder(p.holds)
+	return u
 }
 
-// Reserve counts n bytes as in use that lie outside of the pool's buffers, such as the elements of a string tensor or
-// a kernel's own tables, before they are taken. It fails with RESOURCE_EXHAUSTED as Get does.
-func (p *Pool) Reserve(n int64) error { return p.reserve(n, nil) }
+// Reserve counts n bytes outside the pool's buffers as in use, such as the elements of a string tensor or a kernel's own tables. It must
+// be called before they are allocated. It fails with RESOURCE_EXHAUSTED as New does. It also fails if the pool's grant would suffice but
+// the live heap exceeds the process's limit: what is counted here only briefly may become, for example, a graph, which no pool counts.
+func (p *Pool) Reserve(n int64) error {
+	if err := p.Admits(); err != nil {
+		return err
+	}
+	return p.reserve(n, nil)
+}
 
 func (p *Pool) reserve(n int64, holder *Quota) error {
 	if p.parent == nil {
@@ -115,7 +126,7 @@ func (p *Pool) reserve(n int64, holder *Quota) error {
 	return err
 }
 
-// holder is whose share of the reserve decides: the pool's own quota's, or that of the one below it.
+// holder returns the quota whose share of the reserve is used: the pool's own, or else that of the pool below it.
 func (p *Pool) holder(below *Quota) *Quota {
 	if p.quota.account != nil {
 		return p.quota
@@ -123,7 +134,7 @@ func (p *Pool) holder(below *Quota) *Quota {
 	return below
 }
 
-// Unreserve takes n bytes back that were counted by Reserve.
+// Unreserve subtracts n bytes that were counted by Reserve.
 func (p *Pool) Unreserve(n int64) {
 	var lent int64
 	for ; p.parent != nil; p = p.parent {

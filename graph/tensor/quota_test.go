@@ -2,11 +2,11 @@ package tensor
 
 import "testing"
 
-// fullAccount is one whose ordinary memory is in use by somebody else, and a pool of it.
+// fullAccount returns an account whose ordinary memory is all in use, and a pool of it.
 func fullAccount(t *testing.T, limit int64) (*Account, *Pool) {
 	t.Helper()
 	a := &Account{}
-	a.limit.Store(limit) // what else the process holds is not counted
+	a.limit.Store(limit) // the rest of the process's memory is not counted
 	pool := newPool(a, "test", 0)
 	if err := pool.Reserve(limit - limit/reservePart); err != nil {
 		t.Fatal(err)
@@ -20,8 +20,8 @@ func sessionOf(a *Account, p *Pool) (*Quota, *Pool) {
 	return q, p.Under(q)
 }
 
-// TestReserveIsForSmallHolders: where others have taken all, those that hold little get their share of the reserve, again
-// and again, and who holds more gets nothing of it.
+// TestReserveIsForSmallHolders: if others have taken everything, small holders get their share of the reserve, again and again, and one
+// that holds more than its share gets nothing from it.
 func TestReserveIsForSmallHolders(t *testing.T) {
 	const limit = 256 << 20
 	a, pool := fullAccount(t, limit)
@@ -41,7 +41,7 @@ func TestReserveIsForSmallHolders(t *testing.T) {
 			t.Fatalf("%d bytes are lent", a.lent.Load())
 		}
 		v.Release()
-		_, err = New(large, Uint8, Shape{share + 1}) // not out of what was released either
+		_, err = New(large, Uint8, Shape{share + 1}) // nor from what was released
 		wantExhausted(t, err)
 		_, err = New(pool, Uint8, Shape{share / 2})
 		wantExhausted(t, err)
@@ -54,7 +54,7 @@ func TestReserveIsForSmallHolders(t *testing.T) {
 	}
 }
 
-// TestReserveOutlastsTheHeap: what is alive outside of pools exceeds the limit, and those that hold little go on.
+// TestReserveOutlastsTheHeap: if the live heap exceeds the limit, small holders still get memory.
 func TestReserveOutlastsTheHeap(t *testing.T) {
 	a := &Account{}
 	a.limit.Store(64 << 20)
@@ -78,7 +78,7 @@ func TestReserveOutlastsTheHeap(t *testing.T) {
 	}
 }
 
-// TestClientsQuota: the sessions of a client have what the client may have, together.
+// TestClientsQuota: the sessions of a client share the client's quota.
 func TestClientsQuota(t *testing.T) {
 	a := &Account{}
 	client := NewQuota(3<<20, "client 10.0.0.7", "--client-memory raises it")
@@ -123,5 +123,47 @@ func BenchmarkGetPlain(b *testing.B) {
 			b.Fatal(err)
 		}
 		v.Release()
+	}
+}
+
+// TestSmallTensorsCount: many tensors hold much memory, however small each is, including tensors that share another's memory.
+func TestSmallTensorsCount(t *testing.T) {
+	a := &Account{}
+	a.limit.Store(64 << 20)
+	a.collected.Store(1 << 62) // a collection would find less
+	pool := newPool(a, "test", 0)
+	made := func(p *Pool, dtype DType, shape Shape) *Tensor {
+		v, err := New(p, dtype, shape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	for name, next := range map[string]func(p *Pool, whole *Tensor) *Tensor{
+		"empty":    func(p *Pool, _ *Tensor) *Tensor { return made(p, Float32, Shape{0}) },
+		"a scalar": func(p *Pool, _ *Tensor) *Tensor { return made(p, Int64, nil) },
+		"a string": func(p *Pool, _ *Tensor) *Tensor { return made(p, String, nil) },
+		"variant":  func(p *Pool, _ *Tensor) *Tensor { return made(p, Variant, nil) },
+		"rows":     func(_ *Pool, whole *Tensor) *Tensor { return whole.Rows(0, 0) },
+		"reshaped": func(_ *Pool, whole *Tensor) *Tensor { return whole.Reshaped(Shape{0, 1}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, own := sessionOf(a, pool)
+			whole := made(own, Float32, Shape{0})
+			var all []*Tensor
+			for range a.limit.Load() / reservePart / tensorBytes {
+				all = append(all, next(own, whole))
+			}
+			a.short.Store(true)
+			defer a.short.Store(false)
+			wantExhausted(t, own.Admits())
+			for _, v := range all {
+				v.Release()
+			}
+			if err := own.Admits(); err != nil {
+				t.Errorf("after the last release: %v", err)
+			}
+			whole.Release()
+		})
 	}
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// MaxRank is the most dimensions that a tensor may have (TensorShape::MaxDimensions).
+// MaxRank is the maximum number of dimensions of a tensor (TensorShape::MaxDimensions).
 const MaxRank = 254
 
-// Shape is the sizes of a tensor's dimensions, outermost first. A tensor's own shape is
-// fully known; in a node's attributes -1 stands for an unknown size.
+// Shape lists the sizes of a tensor's dimensions, outermost first. A tensor's own shape is fully known; in a node's attributes, -1 stands
+// for an unknown size.
 type Shape []int64
 
-// NumElements is the product of the dimensions, or an INVALID_ARGUMENT error if one is negative or the product
-// does not fit into 63 bits. A scalar has one element.
+// NumElements returns the product of the dimensions, or an INVALID_ARGUMENT error if one is negative or the product does not fit into 63
+// bits. A scalar has one element.
 func (s Shape) NumElements() (int64, error) {
 	if len(s) > MaxRank {
 		return 0, status.InvalidArgumentf("Shape has %d dimensions, the limit is %d", len(s), MaxRank)
@@ -45,13 +45,13 @@ func (s Shape) Elements() int {
 	return n
 }
 
-// Equal tells whether both have the same rank and sizes.
+// Equal reports whether both shapes have the same rank and sizes.
 func (s Shape) Equal(t Shape) bool { return slices.Equal(s, t) }
 
-// Clone is a copy that shares nothing with s.
+// Clone returns a copy that shares nothing with s.
 func (s Shape) Clone() Shape { return slices.Clone(s) }
 
-// String is the shape as TensorFlow's messages print it: [2,3], [] for a scalar, ? for unknown sizes.
+// String formats the shape as TensorFlow's messages do: [2,3], [] for a scalar, ? for unknown sizes.
 func (s Shape) String() string {
 	var b strings.Builder
 	b.WriteByte('[')
@@ -69,7 +69,7 @@ func (s Shape) String() string {
 	return b.String()
 }
 
-// Proto is the shape as a tensorflow.TensorShapeProto.
+// Proto returns the shape as a tensorflow.TensorShapeProto.
 func (s Shape) Proto() *shapepb.TensorShapeProto {
 	p := &shapepb.TensorShapeProto{Dim: make([]*shapepb.TensorShapeProto_Dim, len(s))}
 	for i, d := range s {
@@ -78,20 +78,25 @@ func (s Shape) Proto() *shapepb.TensorShapeProto {
 	return p
 }
 
-// ShapeFromProto reads a shape. known is false for the shape of unknown rank (and a nil p).
+// ShapeFromProto decodes a shape. known is false for unknown rank and for a nil p.
 func ShapeFromProto(p *shapepb.TensorShapeProto) (s Shape, known bool) {
 	if p == nil || p.UnknownRank {
 		return nil, false
 	}
-	s = make(Shape, len(p.Dim))
-	for i, d := range p.Dim {
-		s[i] = d.Size
-	}
-	return s, true
+	return dimsOf(p), true
 }
 
-// Compatible tells whether a tensor of shape s fits the partly known shape want: the ranks are equal, and each
-// size is equal unless want's is negative.
+// dimsOf returns the sizes in a shape's message.
+func dimsOf(p *shapepb.TensorShapeProto) Shape {
+	s := make(Shape, len(p.GetDim()))
+	for i, d := range p.GetDim() {
+		s[i] = d.Size
+	}
+	return s
+}
+
+// Compatible reports whether a tensor of shape s fits the partly known shape want: the ranks are equal, and each size is equal unless
+// want's is negative.
 func (s Shape) Compatible(want Shape) bool {
 	if len(s) != len(want) {
 		return false

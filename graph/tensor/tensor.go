@@ -1,9 +1,8 @@
-// Package tensor holds Troupe's tensors: element types, shapes, pooled and reference-counted memory, and their
-// form in TensorFlow's protobuf messages.
+// Package tensor implements Troupe's tensors: element types, shapes, pooled and reference-counted memory, and encoding as TensorFlow's
+// protobuf messages.
 //
-// A *Tensor is immutable as soon as a second party can see it. The maker of a tensor owns its one reference and
-// passes it on or releases it. A kernel that holds the only reference to a tensor and to its buffer may write
-// its result in place.
+// A *Tensor is immutable as soon as it is shared. The code that makes a tensor owns its one reference and passes it on or releases it. A
+// kernel that holds the only reference to a tensor and to its buffer may write its result in place.
 package tensor
 
 import (
@@ -16,19 +15,19 @@ import (
 
 const inlineRank = 4
 
-// Tensor is an n-dimensional array of one element type. Elements of fixed size lie row-major,
-// little-endian, in Data, or at Address in the memory of a device; strings, resource handles and
-// variants are Go values.
+// Tensor is an n-dimensional array of one element type. Fixed-size elements are stored row-major and little-endian, in Data or at Address
+// in the memory of a device. Strings, resource handles and variants are Go values.
 type Tensor struct {
 	refs   atomic.Int32
 	dtype  DType
 	shape  Shape
 	n      int
 	data   []byte
-	addr   uint64 // of the elements in a device's memory, else 0
+	addr   uint64 // of the elements in device memory, else 0
 	elems  any    // []string, []Handle or []any
 	buf    *Buffer
 	shared atomic.Bool // another tensor has the same elems
+	holder *Quota      // counts the tensor itself, if any
 	dims   [inlineRank]int64
 	inline [16]byte // data of small tensors that need no buffer
 }
@@ -43,15 +42,14 @@ func header(dtype DType, shape Shape, n int) *Tensor {
 	return t
 }
 
-// New allocates a tensor from pool. Fixed-size elements are undefined, Go-valued ones are zero values (empty
-// strings, nil variants). The shape is copied. New fails for an invalid shape or dtype, and with
-// RESOURCE_EXHAUSTED if there is no memory.
+// New allocates a tensor from pool. Fixed-size elements are undefined; Go-valued ones are zero values (empty strings, nil variants). The
+// shape is copied. New fails for an invalid shape or dtype, and with RESOURCE_EXHAUSTED if there is not enough memory.
 func New(pool *Pool, dtype DType, shape Shape) (*Tensor, error) {
 	n, err := shape.NumElements()
 	if err != nil {
 		return nil, err
 	}
-	if err := pool.admits(); err != nil {
+	if err := pool.Admits(); err != nil {
 		return nil, oom(dtype, shape, err)
 	}
 	size := int64(dtype.Size())
@@ -65,6 +63,7 @@ func New(pool *Pool, dtype DType, shape Shape) (*Tensor, error) {
 	t := header(dtype, shape, int(n))
 	if bytes <= len(t.inline) {
 		t.data = t.inline[:bytes:bytes]
+		t.countIn(pool.holds)
 		return t, nil
 	}
 	buf, err := pool.Get(bytes)
@@ -74,17 +73,26 @@ func New(pool *Pool, dtype DType, shape Shape) (*Tensor, error) {
 		return nil, oom(dtype, shape, err)
 	}
 	t.buf, t.data = buf, buf.data
+	t.countIn(pool.holds)
 	return t, nil
+}
+
+// countIn counts the tensor itself, whatever its size, in a session's quota.
+func (t *Tensor) countIn(q *Quota) {
+	if q != nil {
+		t.holder = q
+		q.tensors.Add(1)
+	}
 }
 
 func oom(dtype DType, shape Shape, why error) error {
 	return status.Errorf(status.ResourceExhausted, "OOM when allocating tensor with shape%v and type %v: %s", shape, dtype, status.From(why).Message)
 }
 
-// countFrom is the bytes of Go-valued elements from which they count in their pool: less is like the tensor's header.
+// countFrom is the number of bytes from which Go-valued elements count in their pool; fewer are negligible, like the tensor's header.
 const countFrom = 1 << 10
 
-// elemSize is the size of a Go-valued element in bytes, without what it refers to; 0 for other types.
+// elemSize returns the size of a Go-valued element in bytes, without what it refers to, or 0 for other types.
 func elemSize(dtype DType) int64 {
 	switch dtype {
 	case String:
@@ -126,12 +134,12 @@ func newElems(pool *Pool, dtype DType, shape Shape, n int64) (*Tensor, error) {
 		buf.free = func() { eachCounted(list, Counted.Release) }
 	}
 	t.buf = buf
+	t.countIn(pool.holds)
 	return t, nil
 }
 
-// CountStrings counts the bytes that the elements of a string tensor take, which are its maker's, in a pool until the
-// tensor's last release, if they do not count yet. It fails with RESOURCE_EXHAUSTED as New does. For other types it
-// does nothing.
+// CountStrings counts the contents of a string tensor, which its maker allocated, in a pool until the tensor's last release, unless they
+// are already counted. It fails with RESOURCE_EXHAUSTED as New does. For other types it does nothing.
 func (t *Tensor) CountStrings(pool *Pool) error {
 	list, is := t.elems.([]string)
 	if !is || t.buf != nil && t.buf.counted.Load() || t.buf == nil && t.refs.Load() != 1 {
@@ -144,7 +152,7 @@ func (t *Tensor) CountStrings(pool *Pool) error {
 	return t.countStrings(pool, n)
 }
 
-// countStrings is CountStrings for strings that may still have to be made, of n bytes.
+// countStrings is CountStrings for strings of n bytes in total, which need not exist yet.
 func (t *Tensor) countStrings(pool *Pool, n int64) (err error) {
 	switch b := t.buf; {
 	case b == nil && n < countFrom:
@@ -165,15 +173,15 @@ func (t *Tensor) countStrings(pool *Pool, n int64) (err error) {
 	return nil
 }
 
-// Counted is implemented by elements of variant tensors that hold memory of their own, such as
-// lists of tensors. A variant tensor owns a reference to each of its elements.
+// Counted is implemented by elements of variant tensors that hold their own memory, such as lists of tensors. A variant tensor owns a
+// reference to each of its elements.
 type Counted interface {
 	Retain()
 	Release()
 }
 
-// RetainVariants adds a reference to each element that is Counted. Code that copies elements of one variant
-// tensor to another must call it.
+// RetainVariants adds a reference to each element that is Counted. Code that copies elements from one variant tensor to another must call
+// it.
 func RetainVariants(elems []any) { eachCounted(elems, Counted.Retain) }
 
 func eachCounted(elems []any, f func(Counted)) {
@@ -184,7 +192,7 @@ func eachCounted(elems []any, f func(Counted)) {
 	}
 }
 
-// Zeros is New with all elements zero.
+// Zeros is like New, with all elements zero.
 func Zeros(pool *Pool, dtype DType, shape Shape) (*Tensor, error) {
 	t, err := New(pool, dtype, shape)
 	if err == nil {
@@ -193,8 +201,8 @@ func Zeros(pool *Pool, dtype DType, shape Shape) (*Tensor, error) {
 	return t, err
 }
 
-// FromBuffer makes a tensor over a buffer's first bytes and takes over the caller's reference
-// to the buffer. The buffer must hold exactly the shape's elements.
+// FromBuffer returns a tensor over a buffer and takes over the caller's reference to it. The buffer must hold exactly the shape's
+// elements.
 func FromBuffer(dtype DType, shape Shape, buf *Buffer) (*Tensor, error) {
 	n, err := shape.NumElements()
 	if err != nil {
@@ -213,23 +221,23 @@ func wrongSize(size int, dtype DType, shape Shape) error {
 	return status.InvalidArgumentf("A buffer of %d bytes cannot hold a tensor of type %v and shape %v", size, dtype, shape)
 }
 
-// DType is the type of the elements.
+// DType returns the type of the elements.
 func (t *Tensor) DType() DType { return t.dtype }
 
-// Shape is the tensor's shape; the caller must not change it, nor keep it beyond its reference.
+// Shape returns the tensor's shape. The caller must not change it, nor keep it beyond its reference.
 func (t *Tensor) Shape() Shape { return t.shape }
 
-// Rank is the number of dimensions.
+// Rank returns the number of dimensions.
 func (t *Tensor) Rank() int { return len(t.shape) }
 
-// Dim is the size of dimension i.
+// Dim returns the size of dimension i.
 func (t *Tensor) Dim(i int) int { return int(t.shape[i]) }
 
-// Len is the number of elements.
+// Len returns the number of elements.
 func (t *Tensor) Len() int { return t.n }
 
-// Data is the host memory of fixed-size elements; nil for Go-valued ones. It panics for a tensor in the memory
-// of a device, since reading that on the host is a bug.
+// Data returns the host memory of fixed-size elements, or nil for Go-valued ones. It panics for a tensor in device memory, since reading
+// that on the host is a bug.
 func (t *Tensor) Data() []byte {
 	if t.addr != 0 {
 		panic("tensor: the memory of a device was taken for the host's")
@@ -237,7 +245,7 @@ func (t *Tensor) Data() []byte {
 	return t.data
 }
 
-// DataSize is the bytes of fixed-size elements, wherever they lie; 0 for Go-valued ones.
+// DataSize returns the size in bytes of fixed-size elements, on the host or on a device, or 0 for Go-valued ones.
 func (t *Tensor) DataSize() int {
 	if t.addr != 0 {
 		return t.n * t.dtype.Size()
@@ -245,7 +253,7 @@ func (t *Tensor) DataSize() int {
 	return len(t.data)
 }
 
-// ByteSize is the bytes of the elements' memory; for strings their lengths' sum.
+// ByteSize returns the size in bytes of the elements' memory; for strings, the sum of their lengths.
 func (t *Tensor) ByteSize() int {
 	if s, ok := t.elems.([]string); ok {
 		n := 0
@@ -266,7 +274,7 @@ func (t *Tensor) Retain() *Tensor {
 // RetainN adds n references.
 func (t *Tensor) RetainN(n int) { t.refs.Add(int32(n)) }
 
-// Release drops a reference; after the last one the tensor must not be touched.
+// Release drops a reference. After the last one, the tensor must not be touched.
 func (t *Tensor) Release() {
 	n := t.refs.Add(-1)
 	if n > 0 {
@@ -281,26 +289,31 @@ func (t *Tensor) Release() {
 	}
 	t.data, t.elems, t.shape, t.addr = nil, nil, nil, 0
 	t.shared.Store(false)
+	if t.holder != nil {
+		t.holder.tensors.Add(-1)
+		t.holder = nil
+	}
 	headers.Put(t)
 }
 
-// Exclusive tells whether the caller, who holds a reference, is the only one who can see the tensor's memory,
-// and may therefore write to it.
+// Exclusive reports whether the caller, which holds a reference, is the only one with access to the tensor's memory, and may therefore
+// write to it.
 func (t *Tensor) Exclusive() bool {
 	return t.refs.Load() == 1 && (t.buf == nil || t.buf.Exclusive()) && !t.shared.Load()
 }
 
-// Reshaped is a new tensor (one reference, the caller's) with the same elements in another shape of the same
-// number of elements. Memory is shared except for the smallest tensors.
+// Reshaped returns a new tensor with the same elements in another shape with the same number of elements. The caller owns its one
+// reference. Memory is shared, except for the smallest tensors.
 func (t *Tensor) Reshaped(shape Shape) *Tensor { return t.alias(t.dtype, shape, t.n) }
 
-// Bitcast is Reshaped with another element type. The number of bytes must be equal.
+// Bitcast is like Reshaped, with another element type. The number of bytes must be equal.
 func (t *Tensor) Bitcast(dtype DType, shape Shape) *Tensor {
 	return t.alias(dtype, shape, shape.Elements())
 }
 
 func (t *Tensor) alias(dtype DType, shape Shape, n int) *Tensor {
 	r := header(dtype, shape, n)
+	r.countIn(t.holder)
 	if t.elems != nil {
 		r.elems = t.elems
 		t.shared.Store(true)
@@ -315,14 +328,15 @@ func (t *Tensor) alias(dtype DType, shape Shape, n int) *Tensor {
 	return r
 }
 
-// Rows is a tensor over rows from (inclusive) to to (exclusive) of dimension 0, sharing memory. The caller owns
-// its reference. Its start is aligned for the element type, but perhaps not for vector loads.
+// Rows returns a tensor over rows from (inclusive) to to (exclusive) of dimension 0, sharing memory. The caller owns its reference. Its
+// start is aligned for the element type, but perhaps not for vector loads.
 func (t *Tensor) Rows(from, to int) *Tensor {
 	per := 0
 	if t.Dim(0) > 0 {
 		per = t.n / t.Dim(0)
 	}
 	r := header(t.dtype, t.shape, (to-from)*per)
+	r.countIn(t.holder)
 	r.shape[0] = int64(to - from)
 	switch e := t.elems.(type) {
 	case []string:
@@ -352,7 +366,7 @@ func (t *Tensor) Rows(from, to int) *Tensor {
 	return r
 }
 
-// Clone is a deep copy of a tensor on the host, in memory from pool.
+// Clone returns a deep copy of a host tensor in memory from pool.
 func (t *Tensor) Clone(pool *Pool) (*Tensor, error) {
 	c, err := New(pool, t.dtype, t.shape)
 	if err != nil {
@@ -362,8 +376,8 @@ func (t *Tensor) Clone(pool *Pool) (*Tensor, error) {
 	return c, nil
 }
 
-// CopyElements copies n elements of src, beginning at position from, to position at of t. Both have the same
-// type and lie on the host. t belongs to the caller and had no values at these positions.
+// CopyElements copies n elements of src, starting at position from, to position at of t. Both have the same type and are on the host. The
+// caller owns t, which had no values at these positions.
 func (t *Tensor) CopyElements(at int, src *Tensor, from, n int) {
 	switch e := src.elems.(type) {
 	case []string:
@@ -379,15 +393,15 @@ func (t *Tensor) CopyElements(at int, src *Tensor, from, n int) {
 	}
 }
 
-// Elem is the constraint of Go types that elements are read as. Float16 and BFloat16 elements
-// are read as types of their own, so that a function for uint16 is never taken for them.
+// Elem is the constraint for Go types that elements are read as. Float16 and BFloat16 elements have their own types, so that a function
+// for uint16 is never applied to them.
 type Elem interface {
 	~bool | ~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 |
 		~float32 | ~float64 | ~complex64 | ~complex128
 }
 
-// Of views the fixed-size elements as a slice of T, which must have the dtype's element size. The slice is
-// valid as long as the caller's reference. Like Data, it is for host memory only.
+// Of returns the fixed-size elements as a slice of T, which must have the dtype's element size, without a copy. The slice is valid as long
+// as the caller's reference. Like Data, it is for host memory only.
 func Of[T Elem](t *Tensor) []T {
 	var zero T
 	if int(unsafe.Sizeof(zero)) != t.dtype.Size() {
@@ -396,28 +410,30 @@ func Of[T Elem](t *Tensor) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(t.Data()))), t.n)
 }
 
-// Strings is the elements of a string tensor.
+// Strings returns the elements of a string tensor.
 func (t *Tensor) Strings() []string { return t.elems.([]string) }
 
-// Handles is the elements of a resource tensor.
+// Handles returns the elements of a resource tensor.
 func (t *Tensor) Handles() []Handle { return t.elems.([]Handle) }
 
-// Variants is the elements of a variant tensor.
+// Variants returns the elements of a variant tensor.
 func (t *Tensor) Variants() []any { return t.elems.([]any) }
 
 // Handle names a resource (a tensorflow.ResourceHandleProto): the device that holds it, its container and its
 // name. Type is the resource's kind, such as Var.
 type Handle struct {
 	Device, Container, Name, Type string
-	// DType and Shape tell what a variable's handle promises; KnownShape is false for unknown rank.
+	// DType and Shape are those of the variable that a handle refers to; KnownShape is false for unknown rank.
 	DType      DType
 	Shape      Shape
 	KnownShape bool
+	// TypeHash is by what TensorFlow checks the type of a resource that it holds itself; 0 for those of Troupe.
+	TypeHash uint64
 	// Local is the resource itself if handle and resource are in one process. It is not encoded.
 	Local any
 }
 
-// Scalar makes a rank-0 tensor of a fixed-size dtype.
+// Scalar returns a rank-0 tensor of a fixed-size dtype.
 func Scalar[T Elem](dtype DType, v T) *Tensor {
 	t := header(dtype, nil, 1)
 	t.data = t.inline[:unsafe.Sizeof(v)]
@@ -425,7 +441,7 @@ func Scalar[T Elem](dtype DType, v T) *Tensor {
 	return t
 }
 
-// FromSlice makes a tensor with a copy of the values.
+// FromSlice returns a tensor with a copy of the values.
 func FromSlice[T Elem](dtype DType, shape Shape, values []T) (*Tensor, error) {
 	t, err := New(Host, dtype, shape)
 	if err != nil {
@@ -439,7 +455,7 @@ func FromSlice[T Elem](dtype DType, shape Shape, values []T) (*Tensor, error) {
 	return t, nil
 }
 
-// FromStrings makes a string tensor that keeps the slice.
+// FromStrings returns a string tensor that keeps the slice.
 func FromStrings(shape Shape, values []string) (*Tensor, error) {
 	n, err := shape.NumElements()
 	if err != nil || n != int64(len(values)) {
@@ -450,7 +466,7 @@ func FromStrings(shape Shape, values []string) (*Tensor, error) {
 	return t, nil
 }
 
-// FromHandle makes a scalar resource tensor.
+// FromHandle returns a scalar resource tensor.
 func FromHandle(h Handle) *Tensor {
 	t := header(Resource, nil, 1)
 	t.elems = []Handle{h}

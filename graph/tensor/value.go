@@ -6,14 +6,14 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Value is the constraint of the Go types that are elements of tensors; TypeOf returns the dtype of each. Go's
-// int and uint are not among them: use int32 or int64, which TensorFlow distinguishes.
+// Value is the constraint for the Go types that are elements of tensors; TypeOf returns the dtype of each. Go's int and uint are not among
+// them: use int32 or int64, which TensorFlow distinguishes.
 type Value interface {
 	bool | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 |
 		float32 | float64 | F16 | BF16 | complex64 | complex128 | string
 }
 
-// TypeOf is the dtype whose elements are of type T.
+// TypeOf returns the dtype whose elements are of type T.
 func TypeOf[T Value]() DType {
 	var zero T
 	switch any(zero).(type) {
@@ -52,7 +52,7 @@ func TypeOf[T Value]() DType {
 	}
 }
 
-// elements views a tensor's elements, whose type the caller has checked.
+// elements returns a tensor's elements without a copy; the caller has checked their type.
 func elements[T Value](t *Tensor) []T {
 	if s, ok := t.elems.([]string); ok {
 		return any(s).([]T)
@@ -60,8 +60,8 @@ func elements[T Value](t *Tensor) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(t.Data()))), t.n)
 }
 
-// Values views the elements of a tensor as a slice, without a copy. It is INVALID_ARGUMENT if they are not of
-// type T. The slice is valid as long as the caller's reference, and must not be written to.
+// Values returns the elements of a tensor as a slice, without a copy. It is INVALID_ARGUMENT if they are not of type T. The slice is valid
+// as long as the caller's reference, and must not be written to.
 func Values[T Value](t *Tensor) ([]T, error) {
 	if want := TypeOf[T](); t.dtype != want {
 		return nil, status.InvalidArgumentf("A tensor of type %v was asked for elements of type %v", t.dtype, want)
@@ -69,8 +69,8 @@ func Values[T Value](t *Tensor) ([]T, error) {
 	return elements[T](t), nil
 }
 
-// FromValues makes a tensor with a copy of the values, in row-major order. Without sizes, it is a vector of all
-// values; for a scalar, use FromScalar.
+// FromValues returns a tensor with a copy of the values, in row-major order. Without sizes, it is a vector of all values; for a scalar,
+// use FromScalar.
 func FromValues[T Value](values []T, sizes ...int) (*Tensor, error) {
 	var room [inlineRank]int64
 	t, err := New(Host, TypeOf[T](), shapeFor(room[:0], len(values), sizes))
@@ -84,7 +84,7 @@ func FromValues[T Value](values []T, sizes ...int) (*Tensor, error) {
 	return t, nil
 }
 
-// FromScalar makes a tensor of rank 0.
+// FromScalar returns a tensor of rank 0.
 func FromScalar[T Value](v T) *Tensor {
 	if s, ok := any(v).(string); ok {
 		t := header(String, nil, 1)
@@ -97,11 +97,10 @@ func FromScalar[T Value](v T) *Tensor {
 	return t
 }
 
-// Wrap makes a tensor over a slice, without a copy; without sizes, it is a vector. The slice's memory is the
-// tensor's until done is called: once, on any goroutine, after the last reference to the tensor or to another
-// one over the same memory was released. Until then nobody else may write to it, and a step that holds the only
-// reference may do so itself. If done is nil, the memory is never the caller's again. After an error, it stays
-// the caller's.
+// Wrap returns a tensor over a slice, without a copy; without sizes, it is a vector. The tensor owns the slice's memory until done is
+// called: once, on any goroutine, after the last release of the tensor and of any others that share its memory. Until then nothing else
+// may write to the memory, but a step that holds the only reference may. If done is nil, the memory never returns to the caller. On an
+// error, the caller keeps the memory.
 func Wrap[T Value](values []T, done func(), sizes ...int) (*Tensor, error) {
 	var room [inlineRank]int64
 	shape := shapeFor(room[:0], len(values), sizes)
@@ -122,7 +121,7 @@ func Wrap[T Value](values []T, done func(), sizes ...int) (*Tensor, error) {
 	return t, nil
 }
 
-// shapeFor appends a shape of the sizes to dst, or that of a vector where there are none.
+// shapeFor appends the sizes to dst, or the shape of a vector if there are none.
 func shapeFor(dst Shape, values int, sizes []int) Shape {
 	if len(sizes) == 0 {
 		return append(dst, int64(values))
@@ -133,7 +132,7 @@ func shapeFor(dst Shape, values int, sizes []int) Shape {
 	return dst
 }
 
-// fills releases a tensor that so many values do not fill.
+// fills releases t and returns an error unless t has exactly that number of values.
 func (t *Tensor) fills(values int) error {
 	if t.n == values {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// roundTrip makes a tensor of a value, and the value of the tensor.
+// roundTrip converts a value to a tensor and back.
 func roundTrip[V any](t *testing.T, value V, dtype DType, shape Shape) {
 	t.Helper()
 	v, err := From(value)

@@ -1,6 +1,8 @@
 package tensor
 
 import (
+	"math"
+
 	tensorpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -15,51 +17,94 @@ type VariantData struct {
 	Tensors  []*Tensor
 }
 
-// Portable is implemented by elements of variant tensors that may leave their process. An element that sometimes may
-// not has a method Unportable, too, which tells why.
+// Portable is implemented by elements of variant tensors that may leave their process. An element that may leave only under some
+// conditions also has a method Unportable, which returns why it may not.
 type Portable interface {
 	// Portable describes the element. The tensors are borrowed.
 	Portable() VariantData
 }
 
-// variantTypes maps names to the functions that make elements.
+// variantTypes maps type names to the functions that decode elements.
 var variantTypes = map[string]func(VariantData) (any, error){}
 
-// RegisterVariant sets the function that decodes elements of a named type. If the function succeeds, it takes
-// over references to the tensors. RegisterVariant is called from init functions only.
+// RegisterVariant sets the function that decodes elements of a named type. If the function succeeds, it takes over references to the
+// tensors. RegisterVariant may only be called from init functions.
 func RegisterVariant(name string, decode func(VariantData) (any, error)) { variantTypes[name] = decode }
 
-// What bounds a walk through variants: how deep they may lie in one another, and how many there may be in all, since
-// one that several hold is met, and written, again for each of them.
+// Limits on a walk through variants: the nesting depth, and the total number. A variant with several holders is visited, and written, once
+// for each of them.
 const (
 	maxVariantDepth = 100
 	maxVariants     = 1 << 20
 )
 
-// nest is where a walk through variants is.
+// A walk counts the memory of what it creates for the variants that it visits, in steps of messageStep variants: a message for each, or a
+// tensor.
+const (
+	messageBytes = 768
+	messageStep  = 256
+)
+
+// nest is a position in a walk through variants.
 type nest struct {
 	depth int
-	left  *int // how many more may be met
+	walk  *walk
 }
 
-func outermost() nest {
-	left := maxVariants
-	return nest{left: &left}
+// walk is the state of a walk through variants. The caller must call end.
+type walk struct {
+	met     int
+	each    int64 // bytes that it creates for each variant
+	counted int64 // bytes
+	ended   func() error
 }
 
-// enter is the walk within one more variant.
-func (n nest) enter() (nest, error) {
-	*n.left--
-	switch {
-	case n.depth >= maxVariantDepth:
-		return n, status.Errorf(status.ResourceExhausted, "Variants are nested more than %d deep", maxVariantDepth)
-	case *n.left < 0:
-		return n, status.Errorf(status.ResourceExhausted, "A tensor holds more than %d variants", maxVariants)
+// outermost begins a walk that continues until ended, which may be nil, returns an error.
+func outermost(ended func() error) nest { return nest{walk: &walk{each: messageBytes, ended: ended}} }
+
+// end stops counting the walk's memory: what it created is about to be written or read, and is garbage after that.
+func (n nest) end() { Host.Unreserve(n.walk.counted) }
+
+// countVariant counts one more variant.
+func (w *walk) countVariant() error {
+	if w.met++; w.met > maxVariants {
+		return status.Errorf(status.ResourceExhausted, "A tensor holds more than %d variants", maxVariants)
 	}
-	return nest{n.depth + 1, n.left}, nil
+	if w.met%messageStep > 0 {
+		return nil
+	}
+	if w.ended != nil {
+		if err := w.ended(); err != nil {
+			return err
+		}
+	}
+	return w.count(messageStep * w.each)
 }
 
-// portable describes an element that may travel, and gives the walk within it. UNIMPLEMENTED for one that may not.
+// maxEncoding is the maximum size in bytes of variants as a message, which protocol buffers cannot exceed.
+const maxEncoding = math.MaxInt32
+
+// count counts n more bytes.
+func (w *walk) count(n int64) error {
+	if n > 2*maxEncoding-w.counted { // of a message and its parts
+		return status.Errorf(status.ResourceExhausted, "A tensor of variants takes more than %d bytes as a message", maxEncoding)
+	}
+	err := Host.Reserve(n)
+	if err == nil {
+		w.counted += n
+	}
+	return err
+}
+
+// enter returns the walk one variant deeper.
+func (n nest) enter() (nest, error) {
+	if n.depth >= maxVariantDepth {
+		return n, status.Errorf(status.ResourceExhausted, "Variants are nested more than %d deep", maxVariantDepth)
+	}
+	return nest{n.depth + 1, n.walk}, n.walk.countVariant()
+}
+
+// portable describes an element that may leave its process, and returns the walk within it. It is UNIMPLEMENTED for other elements.
 func (n nest) portable(e any) (d VariantData, inner nest, err error) {
 	p, ok := e.(Portable)
 	if !ok {
@@ -76,13 +121,15 @@ func (n nest) portable(e any) (d VariantData, inner nest, err error) {
 	return p.Portable(), inner, nil
 }
 
-// Leaves returns why a tensor may not leave its process: it contains a variant that may not, or too many
-// variants. nil means that it may.
-func (t *Tensor) Leaves() error {
+// Leaves returns nil if a tensor may leave its process, and otherwise why not: it contains a variant that may not, or too many variants,
+// or ended, which may be nil, returned an error.
+func (t *Tensor) Leaves(ended func() error) error {
 	if t.dtype != Variant {
 		return nil
 	}
-	return t.leaves(outermost())
+	at := outermost(ended)
+	defer at.end()
+	return t.leaves(at)
 }
 
 func (t *Tensor) leaves(at nest) error {
@@ -129,26 +176,13 @@ func variantsProto(elems []any, at nest) ([]*tensorpb.VariantTensorDataProto, er
 	return list, nil
 }
 
-// PackVariants moves the variants of a message into its tensor_content: the sizes of all, then all, which is how
-// TensorFlow serializes a tensor of them (core/framework/variant.cc, EncodeVariantList).
-func PackVariants(p *tensorpb.TensorProto) error {
-	var sizes, messages []byte
-	for _, v := range p.VariantVal {
-		before := len(messages)
-		var err error
-		if messages, err = (proto.MarshalOptions{Deterministic: true}).MarshalAppend(messages, v); err != nil {
-			return err
-		}
-		sizes = protowire.AppendVarint(sizes, uint64(len(messages)-before))
-	}
-	p.VariantVal, p.TensorContent = nil, append(sizes, messages...)
-	return nil
-}
-
-// unpackVariants reads n variants that PackVariants wrote.
-func unpackVariants(content []byte, n int64) ([]*tensorpb.VariantTensorDataProto, error) {
-	malformed := status.InvalidArgumentf("tensor_content of %d bytes does not hold %d variants", len(content), n)
-	if n > int64(len(content)) { // each takes a byte or more
+// unpack decodes n messages from a tensor_content in the format of PackedVariants.
+func unpack[M any, P interface {
+	*M
+	proto.Message
+}](content []byte, n int64) ([]P, error) {
+	malformed := status.InvalidArgumentf("tensor_content of %d bytes does not hold %d messages", len(content), n)
+	if n > int64(len(content)) { // each takes at least one byte
 		return nil, malformed
 	}
 	sizes := make([]uint64, n)
@@ -159,9 +193,9 @@ func unpackVariants(content []byte, n int64) ([]*tensorpb.VariantTensorDataProto
 		}
 		sizes[i], content = v, content[size:]
 	}
-	list := make([]*tensorpb.VariantTensorDataProto, n)
+	list := make([]P, n)
 	for i, size := range sizes {
-		list[i] = &tensorpb.VariantTensorDataProto{}
+		list[i] = P(new(M))
 		if size > uint64(len(content)) || Unmarshal(content[:size], list[i]) != nil {
 			return nil, malformed
 		}
@@ -173,15 +207,15 @@ func unpackVariants(content []byte, n int64) ([]*tensorpb.VariantTensorDataProto
 	return list, nil
 }
 
-// fillVariants sets the elements to what the messages tell; a short list leaves the others nil.
+// fillVariants decodes the messages into the elements; if there are fewer messages, the remaining elements stay nil.
 func fillVariants(t *Tensor, list []*tensorpb.VariantTensorDataProto, pool *Pool, at nest) error {
 	for i, p := range list {
-		if p.GetTypeName() == "" && len(p.GetTensors()) == 0 {
+		if p.GetTypeName() == "" && len(p.GetMetadata()) == 0 && len(p.GetTensors()) == 0 {
 			continue
 		}
 		decode := variantTypes[p.GetTypeName()]
 		if decode == nil {
-			return status.Unimplementedf("Variants of type %q cannot be read from a message", p.GetTypeName())
+			return status.InvalidArgumentf("a variant of type %q cannot be read from a message: no such type is registered", p.GetTypeName())
 		}
 		inner, err := at.enter()
 		if err != nil {

@@ -4,22 +4,22 @@ import (
 	"github.com/troupe-run/troupe/graph/op"
 )
 
-// Adam follows Kingma and Ba (2014), with moving averages m of the gradients and w of their squares, corrected
-// for their start at 0: v −= rate·√(1−β₂ᵗ)/(1−β₁ᵗ)·m/(√w+epsilon).
+// Adam is the optimizer of Kingma and Ba (2014), with moving averages m of the gradients and w of their squares, corrected for their start
+// at 0: v −= rate·√(1−β₂ᵗ)/(1−β₁ᵗ)·m/(√w+epsilon).
 type Adam struct {
 	state
-	// Beta1 and Beta2 are the decays of the averages (0.9 and 0.999), Epsilon is added to the root (1e-8).
+	// Beta1 and Beta2 are the decay rates of the averages (default 0.9 and 0.999). Epsilon is added to the root (default 1e-8).
 	Beta1, Beta2, Epsilon float64
 }
 
-// NewAdam is Adam with a learning rate and the defaults for the rest.
+// NewAdam returns an Adam with a learning rate and the defaults for the rest.
 func NewAdam[R Rate](rate R) *Adam {
 	return &Adam{state: newState(rate), Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
 }
 
 func (*Adam) name() string { return "Adam" }
 
-// powers are β₁ᵗ and β₂ᵗ in the target's type.
+// powers returns β₁ᵗ and β₂ᵗ in the target's type.
 func (o *Adam) powers(t *target) (first, second op.Output) {
 	read := func(name string, beta float64) op.Output {
 		key := rateKey{name, t.variable.DType()}
@@ -41,7 +41,7 @@ func (o *Adam) dense(t *target, d op.Output) *op.Operation {
 		t.scalar(o.rate), t.number(o.Beta1), t.number(o.Beta2), t.number(o.Epsilon), d)
 }
 
-// sparse lets the averages of all rows decay, and so moves all rows: only the gradient is sparse.
+// sparse decays the averages of all rows, and therefore updates all rows: only the gradient is sparse.
 func (o *Adam) sparse(t *target, values, indices op.Output) *op.Operation {
 	s, dtype := t.Scope, t.variable.DType()
 	first, second := o.powers(t)
@@ -59,7 +59,7 @@ func (o *Adam) sparse(t *target, values, indices op.Output) *op.Operation {
 	return t.variable.AssignSub(s, op.RealDiv(s, op.Mul(s, rate, m), op.AddV2(s, op.Sqrt(s, w), t.number(o.Epsilon))))
 }
 
-// finish takes the powers of the betas one step on.
+// finish advances the powers of the betas by one step.
 func (o *Adam) finish(s *op.Scope) (done []*op.Operation) {
 	next := func(name string, beta float64) {
 		if v := o.slots[slotKey{nil, name}]; v != nil {
@@ -71,24 +71,24 @@ func (o *Adam) finish(s *op.Scope) (done []*op.Operation) {
 	return done
 }
 
-// AdamW is Adam with decoupled weight decay (Loshchilov and Hutter, 2017): each step first subtracts
-// rate·Decay·v from the variable. With a sparse gradient, only its rows decay.
+// AdamW is Adam with decoupled weight decay (Loshchilov and Hutter, 2017): each step first subtracts rate·Decay·v from the variable. With
+// a sparse gradient, only the gradient's rows decay.
 type AdamW struct {
 	Adam
-	// Decay is the fraction of the variable that is subtracted, times the learning rate (0.004).
+	// Decay is the fraction of the variable that is subtracted, multiplied by the learning rate (default 0.004).
 	Decay float64
-	// Decays tells which variables decay; nil for all. Biases and scales usually do not.
+	// Decays reports whether a variable decays; if it is nil, all do. Biases and scales usually do not.
 	Decays func(*op.Variable) bool
 }
 
-// NewAdamW is AdamW with a learning rate and the defaults for the rest.
+// NewAdamW returns an AdamW with a learning rate and the defaults for the rest.
 func NewAdamW[R Rate](rate R) *AdamW { return &AdamW{Adam: *NewAdam(rate), Decay: 0.004} }
 
 func (*AdamW) name() string { return "AdamW" }
 
 func (o *AdamW) dense(t *target, d op.Output) *op.Operation {
 	if o.decays(t) {
-		s := t.WithControlDependencies(d.Op) // which may depend on the variable as it was
+		s := t.WithControlDependencies(d.Op) // d may depend on the old value of the variable
 		t = t.after(t.variable.AssignSub(s, op.Mul(s, t.variable.Read(s), o.factor(t))))
 	}
 	return o.Adam.dense(t, d)
@@ -111,7 +111,7 @@ func (o *AdamW) factor(t *target) op.Output {
 	return op.Mul(t.Scope, t.scalar(o.rate), t.number(o.Decay))
 }
 
-// after is t for what runs after an operation.
+// after returns t for operations that run after o.
 func (t *target) after(o *op.Operation) *target {
 	next := *t
 	next.Scope = t.WithControlDependencies(o)

@@ -5,11 +5,11 @@ import "github.com/troupe-run/troupe/graph/op"
 // Adagrad divides by the root of the sum of all squared gradients: a += g², v −= rate·g/√a.
 type Adagrad struct {
 	state
-	// Initial is what the sums begin with: more than 0 (0.1).
+	// Initial is the initial value of the sums; it must be greater than 0 (default 0.1).
 	Initial float64
 }
 
-// NewAdagrad is Adagrad with a learning rate and the defaults for the rest.
+// NewAdagrad returns an Adagrad with a learning rate and the defaults for the rest.
 func NewAdagrad[R Rate](rate R) *Adagrad { return &Adagrad{state: newState(rate), Initial: 0.1} }
 
 func (*Adagrad) name() string { return "Adagrad" }
@@ -26,15 +26,14 @@ func (o *Adagrad) sparse(t *target, values, indices op.Output) *op.Operation {
 // a = decay·a + (1−decay)·g², m = momentum·m + rate·g/√(a+epsilon), v −= m.
 type RMSProp struct {
 	state
-	// Decay is that of the average (0.9), Momentum the part of the last step that is kept (0), Epsilon what is
-	// added to the average (1e-10).
+	// Decay is the decay rate of the average (default 0.9). Momentum is the fraction of the last step that is kept (default 0). Epsilon is
+	// added to the average (default 1e-10).
 	Decay, Momentum, Epsilon float64
-	// Centered subtracts the square of the gradients' own moving average: a variance takes the place of the average
-	// square.
+	// Centered subtracts the square of the gradients' own moving average, replacing the mean square with a variance.
 	Centered bool
 }
 
-// NewRMSProp is RMSProp with a learning rate and the defaults for the rest.
+// NewRMSProp returns an RMSProp with a learning rate and the defaults for the rest.
 func NewRMSProp[R Rate](rate R) *RMSProp {
 	return &RMSProp{state: newState(rate), Decay: 0.9, Epsilon: 1e-10}
 }
@@ -59,19 +58,20 @@ func (o *RMSProp) sparse(t *target, values, indices op.Output) *op.Operation {
 	return op.ResourceSparseApplyRMSProp(t.Scope, t.handle(), squares, momentum, rate, decay, keep, epsilon, values, indices)
 }
 
-// FTRL is "follow the regularized leader" of McMahan et al. (2013), for sparse linear models.
+// FTRL is the "follow the regularized leader" optimizer of McMahan et al. (2013), for sparse linear models.
 type FTRL struct {
 	state
-	// Power is that of the learning rate: 0 for one that stays, less for one that falls with the gradients (-0.5).
+	// Power is the exponent of the learning rate: 0 keeps the rate constant, a negative value makes it fall with the gradients (default
+	// -0.5).
 	Power float64
-	// Initial is what the sums of squared gradients begin with (0.1).
+	// Initial is the initial value of the sums of squared gradients (default 0.1).
 	Initial float64
-	// L1 and L2 are the strengths of the regularization (0); Shrinkage is that of a second-order one that
-	// counts for the magnitude alone (0).
+	// L1 and L2 are the strengths of the regularization (default 0). Shrinkage is the strength of an L2 penalty that affects only the
+	// magnitude (default 0).
 	L1, L2, Shrinkage float64
 }
 
-// NewFTRL is FTRL with a learning rate and the defaults for the rest.
+// NewFTRL returns an FTRL with a learning rate and the defaults for the rest.
 func NewFTRL[R Rate](rate R) *FTRL { return &FTRL{state: newState(rate), Power: -0.5, Initial: 0.1} }
 
 func (*FTRL) name() string { return "Ftrl" }

@@ -10,8 +10,8 @@ type Averages struct {
 	avg   map[*op.Variable]*op.Variable
 }
 
-// NewAverages makes a variable for the average of each of variables, or of all variables of the graph. The
-// nearer decay is to 1, the more steps count.
+// NewAverages creates a variable for the average of each of variables, or of all variables of the graph. The closer decay is to 1, the
+// more steps the averages cover.
 func NewAverages(s *op.Scope, decay float64, variables ...*op.Variable) *Averages {
 	if len(variables) == 0 {
 		variables = s.Variables()
@@ -25,8 +25,8 @@ func NewAverages(s *op.Scope, decay float64, variables ...*op.Variable) *Average
 	return a
 }
 
-// Update is an operation that updates the averages with the variables' values. Run it after a step, for example
-// in a scope that depends on that step's operation.
+// Update adds an operation that updates the averages from the variables' values, and returns it. Run it after a step, for example in a
+// scope that depends on that step's operation.
 func (a *Averages) Update(s *op.Scope) *op.Operation {
 	s = s.SubScope("ExponentialMovingAverage")
 	done := make([]*op.Operation, len(a.of))
@@ -38,5 +38,5 @@ func (a *Averages) Update(s *op.Scope) *op.Operation {
 	return op.Group(s, done...)
 }
 
-// Of is the average of a variable; nil for one that has none.
+// Of returns the average of a variable, or nil if it has none.
 func (a *Averages) Of(v *op.Variable) *op.Variable { return a.avg[v] }

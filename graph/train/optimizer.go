@@ -5,34 +5,32 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Optimizer is a way to change variables by gradients: SGD, Momentum, Adagrad, RMSProp, Adam, AdamW or FTRL.
-// Set its fields before it is used. An optimizer that is used twice in a graph shares its own variables between
-// both uses.
+// Optimizer changes variables by gradients. It is an SGD, Momentum, Adagrad, RMSProp, Adam, AdamW or FTRL. Set its fields before you use
+// it. If an optimizer is used twice in a graph, both uses share its own variables.
 type Optimizer interface {
-	// name is that of the scope of its operations.
+	// name is the name of the scope of its operations.
 	name() string
-	// dense and sparse add what changes a variable by a gradient, or by rows of one, each once.
+	// dense and sparse add the operations that change a variable by a gradient, or by distinct rows of one.
 	dense(t *target, d op.Output) *op.Operation
 	sparse(t *target, values, indices op.Output) *op.Operation
 }
 
-// finisher is an optimizer that does something after all variables have been changed.
+// finisher is an optimizer that adds operations to run after all variables have been changed.
 type finisher interface {
 	finish(s *op.Scope) []*op.Operation
 }
 
-// Rate is the constraint of learning rates: a number, or a scalar tensor, such as one that falls with the
-// global step.
+// Rate is the constraint for learning rates: a number, or a scalar tensor, such as one that falls with the global step.
 type Rate interface{ float64 | op.Output }
 
-// state is what all optimizers have: the rate, and variables of their own.
+// state is what all optimizers have: the rate and their own variables.
 type state struct {
 	rate  any // of type Rate
 	slots map[slotKey]*op.Variable
 }
 
 type slotKey struct {
-	of   *op.Variable // nil for one that is not of a variable
+	of   *op.Variable // nil for one that does not belong to a variable
 	name string
 }
 
@@ -41,7 +39,7 @@ func newState[R Rate](rate R) state { return state{rate: rate, slots: map[slotKe
 // application is one call of Apply.
 type application struct {
 	*op.Scope
-	outer *op.Scope // where variables are made
+	outer *op.Scope // where variables are created
 	rates map[rateKey]op.Output
 }
 
@@ -50,7 +48,7 @@ type rateKey struct {
 	t  tensor.DType
 }
 
-// target is a variable that an update is added for.
+// target is a variable to add an update for.
 type target struct {
 	*op.Scope
 	*application
@@ -59,16 +57,16 @@ type target struct {
 
 func (t *target) handle() op.Output { return t.variable.Handle() }
 
-// number is a hyperparameter as a scalar of the variable's type.
+// number returns a hyperparameter as a scalar of the variable's type.
 func (t *target) number(v float64) op.Output { return t.scalar(v) }
 
-// scalar is a number or a scalar tensor in the variable's type.
+// scalar returns a number or a scalar tensor converted to the variable's type.
 func (t *target) scalar(v any) op.Output {
 	key := rateKey{v, t.variable.DType()}
 	if out, ok := t.rates[key]; ok {
 		return out
 	}
-	// They are shared by all variables, and stay where the scope says.
+	// All variables share them, so they are placed by the scope.
 	s := t.application.Scope
 	var out op.Output
 	switch v := v.(type) {
@@ -88,8 +86,8 @@ func (t *target) scalar(v any) op.Output {
 	return out
 }
 
-// slot is the optimizer's variable of that name for the target's, of the same shape and on the same device. It is made
-// when it is first asked for, and begins with a number in each element.
+// slot returns the optimizer's variable of that name for the target's variable, with the same shape and on the same device. It is created
+// when first requested, with all elements set to initial.
 func (s *state) slot(t *target, name string, initial float64) op.Output {
 	v := t.variable
 	return s.variable(slotKey{v, name}, func() *op.Variable {
@@ -98,7 +96,7 @@ func (s *state) slot(t *target, name string, initial float64) op.Output {
 	})
 }
 
-// variable finds a variable of the optimizer, or makes it.
+// variable returns a variable of the optimizer, which it creates if necessary.
 func (s *state) variable(key slotKey, make func() *op.Variable) op.Output {
 	v, ok := s.slots[key]
 	if !ok {
@@ -108,7 +106,7 @@ func (s *state) variable(key slotKey, make func() *op.Variable) op.Output {
 	return v.Handle()
 }
 
-// filled is a tensor of a variable's shape. Where that is not known the variable's initial value has it.
+// filled returns a tensor of a variable's shape. If that is unknown, it takes the shape of the variable's initial value.
 func filled(s *op.Scope, v *op.Variable, with float64) op.Output {
 	value := op.Cast(s, op.Const(s, with), v.DType())
 	if dims, known := v.Shape().Dims(); known && v.Shape().Full() {
@@ -121,7 +119,7 @@ func filled(s *op.Scope, v *op.Variable, with float64) op.Output {
 	return op.Fill(s, op.Shape(s, like), value)
 }
 
-// scalarVariable is one that an optimizer has once, beside the first variable that it updates.
+// scalarVariable returns a variable that an optimizer has once, next to the first variable that it updates.
 func (s *state) scalarVariable(t *target, name string, initial float64) op.Output {
 	return s.variable(slotKey{nil, name}, func() *op.Variable {
 		at := t.outer.Beside(t.first.Handle().Op)

@@ -8,7 +8,7 @@ import (
 // SGD is stochastic gradient descent: v −= rate·g.
 type SGD struct{ state }
 
-// NewSGD is SGD with a learning rate.
+// NewSGD returns an SGD with a learning rate.
 func NewSGD[R Rate](rate R) *SGD { return &SGD{newState(rate)} }
 
 func (*SGD) name() string { return "GradientDescent" }
@@ -21,15 +21,15 @@ func (o *SGD) sparse(t *target, values, indices op.Output) *op.Operation {
 	return op.ResourceScatterAdd(t.Scope, t.handle(), indices, op.Neg(t.Scope, op.Mul(t.Scope, values, t.scalar(o.rate))))
 }
 
-// Momentum is SGD that keeps part of the direction of the last steps: m = momentum·m + g, v −= rate·m.
+// Momentum is SGD that keeps part of the previous step: m = momentum·m + g, v −= rate·m.
 type Momentum struct {
 	state
-	// Momentum is the part of the last step that is kept. Nesterov takes the gradient where that will lead.
+	// Momentum is the fraction of the last step that is kept. Nesterov evaluates the gradient at the point that this fraction leads to.
 	Momentum float64
 	Nesterov bool
 }
 
-// NewMomentum is Momentum with a learning rate and the fraction of the last step that is kept, such as 0.9.
+// NewMomentum returns a Momentum with a learning rate and the fraction of the last step that is kept, such as 0.9.
 func NewMomentum[R Rate](rate R, momentum float64) *Momentum {
 	return &Momentum{state: newState(rate), Momentum: momentum}
 }

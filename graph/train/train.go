@@ -3,10 +3,10 @@
 //	step := train.Minimize(s, train.NewAdam(0.001), loss)
 //	init := op.Initialize(s) // after Minimize: optimizers have variables of their own
 //
-// Running step is one step of the training. The formulas, defaults and names of variables are those of
-// TensorFlow's tf.compat.v1.train, and so are its kernels: the same graph in Python gives the same losses.
+// Running step performs one training step. The formulas, defaults and names of variables are those of TensorFlow's tf.compat.v1.train, and
+// so are its kernels: the same graph in Python gives the same losses.
 //
-// Minimize is Gradients followed by Apply. Gradients can be changed between the two, as ClipByGlobalNorm does.
+// Minimize is Gradients followed by Apply. Between the two, the gradients can be changed, as ClipByGlobalNorm does.
 package train
 
 import (
@@ -28,7 +28,7 @@ type options struct {
 	norm      float64
 }
 
-// Option changes what Minimize and Apply do.
+// Option configures Minimize and Apply.
 type Option func(*options)
 
 // Only restricts Minimize to these variables.
@@ -36,10 +36,10 @@ func Only(variables ...*op.Variable) Option {
 	return func(o *options) { o.variables = append(o.variables, variables...) }
 }
 
-// Counting adds 1 to an integer variable, the global step, when all others have been updated.
+// Counting adds 1 to an integer variable, the global step, after all others have been updated.
 func Counting(step *op.Variable) Option { return func(o *options) { o.step = step } }
 
-// Clipped scales all gradients down if their global norm is larger than norm.
+// Clipped scales all gradients down if their global norm exceeds norm.
 func Clipped(norm float64) Option { return func(o *options) { o.norm = norm } }
 
 func chosen(opts []Option) *options {
@@ -50,20 +50,19 @@ func chosen(opts []Option) *options {
 	return o
 }
 
-// Minimize adds an operation that does one step of the training. It changes the variables that the loss depends
-// on, or those of Only, by the gradients of the loss. It returns nil if the graph has an error, for example
-// because the loss depends on no variable.
+// Minimize adds an operation that performs one training step. It changes the variables that the loss depends on, or those of Only, by the
+// gradients of the loss. It returns nil if the graph has an error, for example because the loss depends on no variable.
 func Minimize(s *op.Scope, by Optimizer, loss op.Output, opts ...Option) *op.Operation {
 	o := chosen(opts)
 	updates := Gradients(s, loss, o.variables...)
 	if o.norm != 0 {
-		updates, _ = ClipByGlobalNorm(s, updates, o.norm) // the norm itself is for who calls that
+		updates, _ = ClipByGlobalNorm(s, updates, o.norm) // the norm itself is not needed here
 	}
 	return Apply(s, by, updates, opts...)
 }
 
-// Gradients returns the gradients of the loss with respect to variables, or to all variables of the graph. A
-// variable that the loss does not depend on has no entry.
+// Gradients returns the gradients of the loss with respect to variables, or to all variables of the graph. There is no entry for a
+// variable that the loss does not depend on.
 func Gradients(s *op.Scope, loss op.Output, variables ...*op.Variable) []Update {
 	if len(variables) == 0 {
 		variables = s.Variables()
@@ -81,9 +80,8 @@ func Gradients(s *op.Scope, loss op.Output, variables ...*op.Variable) []Update 
 	return updates
 }
 
-// Apply adds an operation that changes each variable by its gradient. Each variable is updated on its own
-// device, where the optimizer's variables for it are too. Sparse gradients change only the rows that they have,
-// if the optimizer's formula allows.
+// Apply adds an operation that changes each variable by its gradient. Each variable is updated on its own device, which also holds the
+// optimizer's variables for it. Sparse gradients change only the rows that they contain, if the optimizer's formula allows it.
 func Apply(s *op.Scope, by Optimizer, updates []Update, opts ...Option) *op.Operation {
 	if s.Err() != nil {
 		return nil
@@ -119,19 +117,19 @@ func Apply(s *op.Scope, by Optimizer, updates []Update, opts ...Option) *op.Oper
 	return op.Group(a.Scope, done...)
 }
 
-// distinct adds up the rows of a sparse gradient that are for the same row of the variable.
+// distinct sums the rows of a sparse gradient that belong to the same row of the variable.
 func distinct(s *op.Scope, d grad.Gradient) (values, indices op.Output) {
 	indices, at := op.Unique(s, d.Indices)
 	return op.UnsortedSegmentSum(s, d.Values, at, op.Size(s, indices)), indices
 }
 
-// NewGlobalStep is a variable that counts steps, an int64 that starts at 0.
+// NewGlobalStep returns a variable that counts steps, an int64 that starts at 0.
 func NewGlobalStep(s *op.Scope) *op.Variable {
 	return op.NewVariable(s.WithName("global_step"), op.Const(s, int64(0)))
 }
 
-// ClipByGlobalNorm multiplies all gradients by norm / max(norm, n), and also returns n, the root of the sum of
-// the squares of all their elements. If n is not finite, all gradients become NaN.
+// ClipByGlobalNorm multiplies all gradients by norm / max(norm, n), and also returns n, the root of the sum of the squares of all their
+// elements. If n is not finite, all gradients become NaN.
 func ClipByGlobalNorm(s *op.Scope, updates []Update, norm float64) ([]Update, op.Output) {
 	if s.Err() != nil || len(updates) == 0 {
 		return updates, op.Output{}

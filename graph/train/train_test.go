@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// model is a loss of two variables on different tasks, one of them read by rows.
+// model returns a loss of two variables on different tasks, one of them read by rows.
 func model() (s *op.Scope, loss op.Output, w, table *op.Variable) {
 	s = op.NewScope()
 	w = op.NewVariable(s.WithDevice("/job:ps/task:0").WithName("w"), op.Const(s, []float32{1, 2}))
@@ -20,8 +20,8 @@ func model() (s *op.Scope, loss op.Output, w, table *op.Variable) {
 	return s, op.L2Loss(s, op.Mul(s, rows, w.Read(s))), w, table
 }
 
-// Optimizers' variables have TensorFlow's names, and lie where the variables do that they are for; what they do to
-// variables of different types is a graph that a master takes.
+// TestSlots: optimizers' variables have TensorFlow's names and are on the devices of the variables that they belong to. The updates of
+// variables of different types form a graph that a master accepts.
 func TestSlots(t *testing.T) {
 	for _, c := range []struct {
 		by   Optimizer
@@ -41,7 +41,7 @@ func TestSlots(t *testing.T) {
 		// The scope's device is not that of the updates.
 		at := s.WithDevice("/job:worker/task:3")
 		first := Minimize(at, c.by, loss, Clipped(1))
-		second := Minimize(at, c.by, op.Square(s, loss), Only(w)) // goes on with the same variables
+		second := Minimize(at, c.by, op.Square(s, loss), Only(w)) // reuses the same variables
 		def, err := s.GraphDef()
 		if err != nil {
 			t.Fatalf("%T: %v", c.by, err)

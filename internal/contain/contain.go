@@ -1,9 +1,8 @@
-// Package contain keeps a panic to the request that it happened for. A goroutine whose panic nobody recovers ends the
-// process, and with it the steps of all clients. So every goroutine, timer and callback below package remote that runs
-// what came from outside goes through this package: a panic becomes an error of that request, and its stack goes to
-// the log. A test (TestGoroutinesAreContained) holds it.
+// Package contain confines a panic to the request that caused it. A panic that no goroutine recovers ends the process, and with it the
+// steps of all clients. So every goroutine, timer and callback below package remote that runs input from outside goes through this package:
+// a panic becomes an error of that request, and its stack goes to the log. A test (TestGoroutinesAreContained) checks this.
 //
-// A panic is a bug all the same: what is wrong with a request is checked, and refused, before.
+// A panic is still a bug: invalid requests are checked and refused earlier.
 package contain
 
 import (
@@ -19,20 +18,20 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Error makes the error of a recovered panic: INTERNAL, with what panicked, the panic's value and its place. The stack goes to
-// log, or to the default one where log is nil, unless the log has had too many lately. It is called by the deferred
-// function that recovered.
+// Error returns the error for a recovered panic: INTERNAL, with what panicked, the panic's value and its location. The stack goes to log,
+// or to the default logger if log is nil, unless too many were logged recently. Error must be called by the deferred function that
+// recovered.
 func Error(log *slog.Logger, what string, panicked any) error {
 	if log == nil {
 		log = slog.Default()
 	}
-	if suppressed, ok := stacks.take(time.Now()); ok {
+	if suppressed, ok := stacks.allow(time.Now()); ok {
 		log.Error("a panic was contained", "in", what, "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()), "suppressed", suppressed)
 	}
 	return status.Internalf("%s panicked: %v%s", what, panicked, place())
 }
 
-// place is where the panic is that is being recovered, as file and line; "" where that is not known.
+// place returns the location of the panic that is being recovered, as file and line, or "" if unknown.
 func place() string {
 	var calls [64]uintptr
 	frames := runtime.CallersFrames(calls[:runtime.Callers(2, calls[:])])
@@ -50,22 +49,22 @@ func place() string {
 	}
 }
 
-// stacksPerSecond bounds the stacks that are logged: a client may repeat the request that panics.
+// stacksPerSecond bounds the logged stacks: a client may repeat the request that panics.
 const stacksPerSecond = 10
 
-// stacks is the process's allowance of stacks.
+// stacks is the process's rate limit for stacks.
 var stacks allowance
 
-// allowance gives out stacksPerSecond turns a second.
+// allowance is a limit of stacksPerSecond turns a second.
 type allowance struct {
 	mu         sync.Mutex
 	second     int64
 	taken      int
-	suppressed int // since the last turn that was given
+	suppressed int // since the last granted turn
 }
 
-// take asks for a turn. Where it is given it comes with the number of those that were not.
-func (a *allowance) take(now time.Time) (suppressed int, ok bool) {
+// allow requests a turn. If it is granted, allow also returns the number of turns refused since the last one.
+func (a *allowance) allow(now time.Time) (suppressed int, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if s := now.Unix(); s != a.second {
@@ -80,13 +79,13 @@ func (a *allowance) take(now time.Time) (suppressed int, ok bool) {
 	return suppressed, true
 }
 
-// Run calls f. A panic of f is its error.
+// Run calls f. It returns f's error, or the error of its panic.
 func Run(log *slog.Logger, what string, f func() error) (err error) {
 	defer Recover(log, what, func(e error) { err = e })
 	return f()
 }
 
-// Recover is for a defer statement: failed is called with the error of a panic. nil leaves it to the log.
+// Recover is for a defer statement: it calls failed with the error of a panic. If failed is nil, the panic is only logged.
 func Recover(log *slog.Logger, what string, failed func(error)) {
 	p := recover()
 	if p == nil {
@@ -98,14 +97,14 @@ func Recover(log *slog.Logger, what string, failed func(error)) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			_ = Error(log, "The end of "+what, p) // logged: nobody is left to be told
+			_ = Error(log, "The end of "+what, p) // only logged: no one else can be notified
 		}
 	}()
 	failed(err)
 }
 
-// Func is f for a goroutine, timer or callback whose caller recovers nothing. failed is called with the error of a panic,
-// on the same goroutine; nil leaves it to the log.
+// Func wraps f for a goroutine, timer or callback whose caller does not recover. It calls failed with the error of a panic, on the same
+// goroutine; if failed is nil, the panic is only logged.
 func Func(log *slog.Logger, what string, f func(), failed func(error)) func() {
 	return func() {
 		defer Recover(log, what, failed)
@@ -113,5 +112,5 @@ func Func(log *slog.Logger, what string, f func(), failed func(error)) func() {
 	}
 }
 
-// Go calls f on a goroutine of its own, like Func.
+// Go calls f on a new goroutine, like Func.
 func Go(log *slog.Logger, what string, f func(), failed func(error)) { go Func(log, what, f, failed)() }

@@ -34,7 +34,7 @@ func TestGoTellsOfAPanic(t *testing.T) {
 	if err := <-told; status.CodeOf(err) != status.Internal {
 		t.Errorf("got %v", err)
 	}
-	// Neither does a panic of who is told, or of what nobody is told of, end the process.
+	// A panic of the failure callback, or one without a callback, must not end the process either.
 	contain.Func(log, "work", func() { panic(1) }, func(error) { panic(2) })()
 	contain.Func(log, "work", func() { panic(1) }, nil)()
 }

@@ -11,29 +11,29 @@ import (
 )
 
 const (
-	// slice is how long work keeps its slot while others wait.
+	// slice is how long work keeps its slot while other work waits.
 	slice = 500 * time.Microsecond
-	// lookEvery is how often the scheduler looks at which clients have begun steps, and lately how long it remembers that.
+	// lookEvery is how often the scheduler checks which clients have begun steps; lately is how long it remembers that.
 	lookEvery = 10 * time.Millisecond
 	lately    = 100 * time.Millisecond
-	// heavyFor is how long a client counts as heavy after its work has used up a slice, or waited behind other work of its own.
+	// heavyFor is how long a client counts as heavy after its work has used up a slice, or waited behind other work of the same client.
 	heavyFor = 50 * time.Millisecond
 )
 
-// Scheduler has the slots. Its methods may be called concurrently.
+// Scheduler manages the slots. Its methods may be called concurrently.
 type Scheduler struct {
 	slots int
-	clock func() time.Duration // since some moment
-	// contended tells that all slots are wanted.
+	clock func() time.Duration // since an arbitrary moment
+	// contended means that all slots are wanted.
 	contended atomic.Bool
 
 	mu     sync.Mutex
 	open   map[string]*Client
-	busy   []*Client // those that hold slots or wait
-	held   int       // slots
+	busy   []*Client // clients that hold slots or wait
+	held   int       // slots held
 	queued int       // Works that wait
 	looked time.Duration
-	// lightUntil is until when a client is believed to be there that is not heavy.
+	// lightUntil is the time until which a light client is assumed to exist.
 	lightUntil time.Duration
 }
 
@@ -49,10 +49,10 @@ func sinceStart() func() time.Duration {
 	return func() time.Duration { return time.Since(start) }
 }
 
-// Contended tells that all slots are wanted: work should not spread over several processors.
+// Contended reports whether all slots are wanted; work should then not spread over several processors.
 func (s *Scheduler) Contended() bool { return s.contended.Load() }
 
-// Client is one of those who share the processors.
+// Client is one of the users of the processors.
 type Client struct {
 	scheduler *Scheduler
 	name      string
@@ -60,13 +60,13 @@ type Client struct {
 
 	// Guarded by the scheduler's mutex.
 	users      int
-	used       time.Duration // of processors, while they were contended
+	used       time.Duration // processor time used while the processors were contended
 	held       int
 	queue      []*Work
 	heavyUntil time.Duration
 }
 
-// Open gives the client of a name, which is the same one until all that opened it have closed it.
+// Open returns the client with a name. It is the same client until all callers that opened it have closed it.
 func (s *Scheduler) Open(name string) *Client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +79,7 @@ func (s *Scheduler) Open(name string) *Client {
 	return c
 }
 
-// Close undoes an Open. Work of the client may go on.
+// Close undoes an Open. Work of the client may continue.
 func (c *Client) Close() {
 	s := c.scheduler
 	s.mu.Lock()
@@ -89,7 +89,7 @@ func (c *Client) Close() {
 	}
 }
 
-// acquire gives w a slot, or waits for one until ctx ends. The caller holds mu, which acquire releases.
+// acquire gives w a slot, or waits for one until ctx ends. The caller holds mu; acquire releases it.
 func (s *Scheduler) acquire(ctx context.Context, w *Work) error {
 	if w.ready == nil {
 		if s.available(w.client) {
@@ -116,18 +116,18 @@ func (s *Scheduler) acquire(ctx context.Context, w *Work) error {
 	return err
 }
 
-// available tells whether a client may take a slot now, without waiting for those before it.
+// available reports whether a client may take a slot now, without waiting for earlier work.
 func (s *Scheduler) available(c *Client) bool {
 	if s.held >= s.slots || len(c.queue) > 0 {
 		return false
 	}
 	if s.held+s.queued+1 < s.slots {
-		return true // nothing is contended
+		return true // there is no contention
 	}
 	return s.permitted(c, s.look())
 }
 
-// permitted tells whether a client may have one slot more: heavy ones leave one to the light ones.
+// permitted reports whether a client may have one more slot: heavy clients leave one to the light ones.
 func (s *Scheduler) permitted(c *Client, now time.Duration) bool {
 	if s.held >= s.slots {
 		return false
@@ -140,7 +140,7 @@ func (s *Scheduler) permitted(c *Client, now time.Duration) bool {
 
 func (c *Client) heavy(now time.Duration) bool { return now < c.heavyUntil }
 
-// heavyHeld counts the slots of heavy clients.
+// heavyHeld returns the number of slots held by heavy clients.
 func (s *Scheduler) heavyHeld(now time.Duration) int {
 	n := 0
 	for _, c := range s.busy {
@@ -151,7 +151,7 @@ func (s *Scheduler) heavyHeld(now time.Duration) int {
 	return n
 }
 
-// look tells the time, and finds out now and then whether there are light clients.
+// look returns the time, and periodically checks whether there are light clients.
 func (s *Scheduler) look() time.Duration {
 	now := s.clock()
 	if now-s.looked < lookEvery {
@@ -169,7 +169,7 @@ func (s *Scheduler) look() time.Duration {
 	return now
 }
 
-// expired tells whether w has to hand its slot over, and ends its slice if that is over.
+// expired reports whether w must hand over its slot, and ends its slice if that is over.
 func (s *Scheduler) expired(w *Work) bool {
 	now := s.look()
 	if w.began == 0 {
@@ -213,7 +213,7 @@ func (s *Scheduler) surrender(w *Work) {
 	s.weigh()
 }
 
-// enqueue lets w wait behind its client's other work.
+// enqueue makes w wait behind its client's other work.
 func (s *Scheduler) enqueue(w *Work) {
 	c := w.client
 	s.engage(c)
@@ -236,8 +236,8 @@ func (s *Scheduler) dequeue(w *Work) {
 	s.weigh()
 }
 
-// engage notes that a client holds slots or waits. One that did not before has no credit from that time, but for a
-// little, with which it comes first.
+// engage records that a client holds slots or waits. A newly engaged client gets no credit for the time before, except two slices, which
+// put it first.
 func (s *Scheduler) engage(c *Client) {
 	if slices.Contains(s.busy, c) {
 		return
@@ -257,7 +257,7 @@ func (s *Scheduler) disengage(c *Client) {
 
 func (s *Scheduler) weigh() { s.contended.Store(s.held+s.queued >= s.slots) }
 
-// next is the client whose work comes next, except for one that may have no further slot; nil for none.
+// next returns the client whose work comes next, ignoring clients that may not have another slot, or nil.
 func (s *Scheduler) next(now time.Duration) *Client {
 	var first *Client
 	for _, c := range s.busy {
@@ -268,7 +268,7 @@ func (s *Scheduler) next(now time.Duration) *Client {
 	return first
 }
 
-// dispatch gives free slots to those who wait.
+// dispatch gives free slots to waiting work.
 func (s *Scheduler) dispatch() {
 	if s.queued == 0 {
 		return

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// simulation has clients whose work sleeps where it would compute, in the time of a synctest bubble.
+// simulation has clients whose work sleeps instead of computing, in the time of a synctest bubble.
 type simulation struct {
 	s    *Scheduler
 	ctx  context.Context
@@ -28,7 +28,7 @@ func simulate(t *testing.T, slots int) *simulation {
 	return &simulation{s: newScheduler(slots, sinceStart()), ctx: ctx, stop: stop}
 }
 
-// loops starts works of a client that compute without an end, and counts the time that they do.
+// loops starts works of a client that compute endlessly, and counts the time that they compute.
 func (m *simulation) loops(client string, n int) *atomic.Int64 {
 	c := m.s.Open(client)
 	computed := new(atomic.Int64)
@@ -50,7 +50,7 @@ func (m *simulation) loops(client string, n int) *atomic.Int64 {
 	return computed
 }
 
-// run lets a second go by, in which at most so many slots are ever held after the first 50 ms, and ends the work.
+// run lets a second pass, then ends the work. held is the maximum number of slots held after the first 50 ms.
 func (m *simulation) run() (held int) {
 	for i := range 1000 {
 		time.Sleep(time.Millisecond)
@@ -104,7 +104,7 @@ func TestClientsShareAlike(t *testing.T) {
 	}
 }
 
-// TestOneProcessorIsLeft has a client that begins steps, and takes no slots, beside those that take what they get.
+// TestOneProcessorIsLeft runs a client that begins steps, and takes no slots, beside clients that take all they can get.
 func TestOneProcessorIsLeft(t *testing.T) {
 	for _, clients := range []int{1, 3} {
 		synctest.Test(t, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestOneProcessorIsLeft(t *testing.T) {
 	}
 }
 
-// TestShortWorkDoesNotWait has a client whose steps compute for less than a slice beside one with loops.
+// TestShortWorkDoesNotWait runs a client whose steps compute for less than a slice beside one with loops.
 func TestShortWorkDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := simulate(t, 2)
@@ -188,8 +188,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestNestedWorkHoldsOneSlot has functions that are called, on the same goroutine and on others, while the caller holds
-// the slot.
+// TestNestedWorkHoldsOneSlot calls functions, on the same goroutine and on others, while the caller holds the slot.
 func TestNestedWorkHoldsOneSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := simulate(t, 1)

@@ -7,27 +7,26 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// Work is what a message leaves to be done after it: see [Ref.After]. here tells that it is the goroutine that brought the
-// message; else it is one of the dispatcher's.
+// Work is deferred work of a message, done after the message is handled: see [Ref.After]. here reports whether it runs on the goroutine
+// that delivered the message rather than on one of the dispatcher's.
 type Work interface{ Do(here bool) }
 
-// inlineTurn is how many messages that came meanwhile the goroutine that brought one handles too. It has
-// work of its own: the rest is for the dispatcher.
+// inlineTurn is the number of further messages that the goroutine that delivered one also handles. It has other work to do, so the rest is
+// left to the dispatcher.
 const inlineTurn = 16
 
-// Mailbox is the mailbox of a role. All methods may be called concurrently but for those of the goroutine
-// that runs the actor.
+// Mailbox is the mailbox of a role. All methods may be called concurrently, except those of the goroutine that runs the actor.
 type Mailbox struct {
 	owner      *Ref
 	invoker    actor.MessageInvoker
 	dispatcher actor.Dispatcher
 	resume     func() // drain, made once
 
-	// The running goroutine's own.
-	work      Work // what the last message left to do
+	// Used only by the goroutine that runs the actor.
+	work      Work // deferred work of the last message
 	lifecycle bool // a system message is being handled
 
-	// While the actor is neither running nor suspended nothing waits.
+	// If the actor is neither running nor suspended, no message is waiting.
 	mu        sync.Mutex
 	running   bool
 	suspended bool
@@ -54,7 +53,7 @@ func (m *Mailbox) RegisterHandlers(invoker actor.MessageInvoker, dispatcher acto
 // Start does nothing: the first message starts the actor.
 func (m *Mailbox) Start() {}
 
-// UserMessageCount is how many messages wait.
+// UserMessageCount returns the number of waiting messages.
 func (m *Mailbox) UserMessageCount() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -81,7 +80,7 @@ func (m *Mailbox) PostUserMessage(message any) {
 	m.next(inlineTurn, true)
 }
 
-// PostSystemMessage handles a message of the library's, before all others that wait.
+// PostSystemMessage handles a message of the library, before all other waiting messages.
 func (m *Mailbox) PostSystemMessage(message any) {
 	m.mu.Lock()
 	m.system = append(m.system, message)
@@ -96,9 +95,9 @@ func (m *Mailbox) PostSystemMessage(message any) {
 
 func (m *Mailbox) drain() { m.next(m.dispatcher.Throughput(), false) }
 
-// next goes on after a message: the caller runs the actor. It handles what waits, at most turn messages. What the last
-// message left to do the caller does when others can run the actor, if the message was its own. It does no work of
-// others, who may wait for it for less long than its own takes.
+// next continues after a message: the caller runs the actor. It handles waiting messages, at most turn of them. If the last message was the
+// caller's own, the caller does its deferred work once others can run the actor. It leaves the work of other messages to the dispatcher,
+// since their senders would otherwise wait while it does its own.
 func (m *Mailbox) next(turn int, own bool) {
 	for ; ; own = false {
 		work := m.work
@@ -137,7 +136,7 @@ func (m *Mailbox) next(turn int, own bool) {
 	}
 }
 
-// takeLocked takes what is to be handled next.
+// takeLocked removes the next message to handle.
 func (m *Mailbox) takeLocked() (message any, system bool) {
 	if len(m.system) > 0 {
 		message = m.system[0]
@@ -172,7 +171,7 @@ func (m *Mailbox) handleSystem(message any) {
 	m.invoker.InvokeSystemMessage(message)
 }
 
-// guard takes a panic of the actor to its supervisor. Whoever sent the message is told.
+// guard passes a panic of the actor to its supervisor, and refuses the message.
 func (m *Mailbox) guard(message any) {
 	p := recover()
 	if p == nil {
@@ -187,7 +186,7 @@ func (m *Mailbox) guard(message any) {
 
 func (m *Mailbox) doElsewhere(work Work) { m.dispatcher.Schedule(func() { m.do(work, false) }) }
 
-// do does what a message left. A panic there costs that work alone.
+// do does the deferred work of a message. A panic affects only that work.
 func (m *Mailbox) do(work Work, here bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -206,7 +205,7 @@ func (m *Mailbox) panicked(message, p any) (stack []byte) {
 	return stack
 }
 
-// stop refuses what waits and all that comes.
+// stop refuses all waiting and future messages.
 func (m *Mailbox) stop() {
 	m.mu.Lock()
 	m.stopped = true
@@ -217,7 +216,7 @@ func (m *Mailbox) stop() {
 	}
 }
 
-// fifo is messages in the order of arrival.
+// fifo holds messages in order of arrival.
 type fifo struct {
 	ring  []any
 	first int
@@ -238,7 +237,7 @@ func (f *fifo) push(message any) {
 	f.count++
 }
 
-// keptRing is how many places an empty queue keeps.
+// keptRing is the capacity that an empty queue keeps.
 const keptRing = 256
 
 func (f *fifo) pop() any {

@@ -35,7 +35,7 @@ func spawn(t testing.TB, system *actor.ActorSystem, spec Spec) *Ref {
 	return r
 }
 
-// stop waits for an actor's end.
+// stop stops an actor and waits for its end.
 func stop(t testing.TB, r *Ref) {
 	t.Helper()
 	if err := r.system.Root.PoisonFuture(r.pid).Wait(); err != nil && !errors.Is(err, actor.ErrDeadLetter) {
@@ -43,7 +43,7 @@ func stop(t testing.TB, r *Ref) {
 	}
 }
 
-// TestInline: a message to an idle actor is handled when Send returns, on the goroutine of the sender.
+// TestInline checks that a message to an idle actor is handled on the sender's goroutine before Send returns.
 func TestInline(t *testing.T) {
 	var got []any
 	r := spawn(t, newSystem(t), Spec{Receive: func(c actor.Context) {
@@ -62,7 +62,7 @@ func TestInline(t *testing.T) {
 	}
 }
 
-// TestOrder has many senders: the messages of each are handled in order, one at a time.
+// TestOrder checks that the messages of each of many senders are handled in order, one at a time.
 func TestOrder(t *testing.T) {
 	const senders, each = 8, 2000
 	type numbered struct{ from, n int }
@@ -99,12 +99,12 @@ func TestOrder(t *testing.T) {
 	<-all
 }
 
-// workFunc is a function as work.
+// workFunc is a function as Work.
 type workFunc func()
 
 func (f workFunc) Do(bool) { f() }
 
-// TestAfter: work that a message left is done beside the actor, which handles further messages.
+// TestAfter checks that deferred work runs beside the actor, which handles further messages.
 func TestAfter(t *testing.T) {
 	var r *Ref
 	working, release, second := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -128,7 +128,7 @@ func TestAfter(t *testing.T) {
 	sent.Wait()
 }
 
-// TestAfterWithMore: what waits is handled by the dispatcher while the sender does the work.
+// TestAfterWithMore checks that the dispatcher handles waiting messages while the sender does the deferred work.
 func TestAfterWithMore(t *testing.T) {
 	var r *Ref
 	second := make(chan struct{})
@@ -144,19 +144,19 @@ func TestAfterWithMore(t *testing.T) {
 	r.Send("long")
 }
 
-// hereWork tells where it is done.
+// hereWork reports where it is done.
 type hereWork chan bool
 
 func (w hereWork) Do(here bool) { w <- here }
 
-// TestAfterOfOthers: a goroutine does the work of its own message alone; that of others is for the dispatcher.
+// TestAfterOfOthers checks that a goroutine does only the deferred work of its own message; the dispatcher does that of others.
 func TestAfterOfOthers(t *testing.T) {
 	var r *Ref
 	done := make(hereWork, 2)
 	r = spawn(t, newSystem(t), Spec{Receive: func(c actor.Context) {
 		switch c.Message() {
 		case "outer":
-			r.Send("inner") // as if another goroutine sent it meanwhile
+			r.Send("inner") // as if another goroutine had sent it in the meantime
 		case "inner", "own":
 			r.After(done)
 		}
@@ -171,7 +171,7 @@ func TestAfterOfOthers(t *testing.T) {
 	}
 }
 
-// TestPanicCostsTheMessage holds that the actor and its state live on.
+// TestPanicCostsTheMessage checks that the actor and its state survive a panic.
 func TestPanicCostsTheMessage(t *testing.T) {
 	var refused []string
 	handled := 0
@@ -198,7 +198,7 @@ func TestPanicCostsTheMessage(t *testing.T) {
 	}
 }
 
-// TestFailClosed: an actor that must not lose state stops at a panic, and refuses what waits and what comes.
+// TestFailClosed checks that an actor that must not lose state stops after a panic, and refuses waiting and later messages.
 func TestFailClosed(t *testing.T) {
 	system := newSystem(t)
 	var refused []string
@@ -227,7 +227,7 @@ func TestFailClosed(t *testing.T) {
 	}
 }
 
-// TestNames: a name is one actor's, until it has stopped.
+// TestNames checks that a name belongs to one actor until it has stopped.
 func TestNames(t *testing.T) {
 	system := newSystem(t)
 	r := spawn(t, system, Spec{Name: "a", Kind: "worker", Receive: func(actor.Context) {}})
@@ -243,7 +243,7 @@ func TestNames(t *testing.T) {
 	spawn(t, system, Spec{Name: "a", Receive: func(actor.Context) {}})
 }
 
-// TestStopRace: every message is handled or refused, whenever the actor stops.
+// TestStopRace checks that every message is handled or refused, whenever the actor stops.
 func TestStopRace(t *testing.T) {
 	for range 50 {
 		system := newSystem(t)
@@ -274,8 +274,8 @@ func TestStopRace(t *testing.T) {
 
 type count struct{ n int }
 
-// BenchmarkSend measures a message to an idle actor, beside a call and the library's own mailbox with the
-// dispatcher that runs where the message arrives.
+// BenchmarkSend measures a message to an idle actor, compared with a call and with the library's own mailbox with the dispatcher that runs
+// where the message arrives.
 func BenchmarkSend(b *testing.B) {
 	message := &count{}
 	b.Run("call", func(b *testing.B) {

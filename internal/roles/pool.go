@@ -9,9 +9,9 @@ import (
 	"github.com/troupe-run/troupe/internal/contain"
 )
 
-// Pool is the goroutines that a task's actors and steps run on. One that has done its work waits a
-// while for more: a new goroutine would have to grow its stack again, which costs more than many a
-// step. There are as many as work at the same time, never a queue. All methods may be called concurrently.
+// Pool runs the work of a task's actors and steps on goroutines. A goroutine that has done its work waits a while for more: a new goroutine
+// would have to grow its stack again, which costs more than many steps. There are as many goroutines as concurrent work needs, and never a
+// queue. All methods may be called concurrently.
 type Pool struct {
 	work chan func()
 	quit chan struct{}
@@ -23,8 +23,7 @@ var _ actor.Dispatcher = (*Pool)(nil)
 const (
 	// idleTime is how long an idle goroutine waits for work.
 	idleTime = time.Second
-	// poolTurn is how many messages an actor handles before others have a turn, which is the
-	// actor library's own number.
+	// poolTurn is the number of messages that an actor handles before others get a turn. It is the actor library's default.
 	poolTurn = 300
 )
 
@@ -40,10 +39,10 @@ func (p *Pool) Schedule(f func()) {
 	}
 }
 
-// Throughput is how many messages an actor handles in a turn.
+// Throughput returns the number of messages that an actor handles in a turn.
 func (p *Pool) Throughput() int { return poolTurn }
 
-// run calls f, whose panic costs what f does alone. Who has to be told of it contains it before.
+// run calls f. A panic ends only f; callers that must report a panic recover it first.
 func (p *Pool) run(f func()) {
 	defer contain.Recover(nil, "Work on the pool", nil)
 	f()
@@ -66,12 +65,12 @@ func (p *Pool) serve(f func()) {
 	}
 }
 
-// Close ends the goroutines that wait, and waits for those that work, a little longer than until
-// ctx ends at most; false tells that some go on. It is called once.
+// Close ends the idle goroutines and waits for the working ones, at most a little longer than until ctx ends. It returns false if some are
+// still working. It must be called once.
 func (p *Pool) Close(ctx context.Context) bool {
 	close(p.quit)
 	gone := make(chan struct{})
-	contain.Go(nil, "The pool's end", func() { // ends with the last of the pool
+	contain.Go(nil, "The pool's end", func() { // ends with the last goroutine of the pool
 		p.wg.Wait()
 		close(gone)
 	}, nil)

@@ -15,7 +15,7 @@ import (
 type registry struct {
 	mu    sync.Mutex
 	roles map[string]*Ref
-	ended map[string]*KindStatus // by kind, of actors that have ended
+	ended map[string]*KindStatus // by kind, for actors that have ended
 }
 
 var (
@@ -28,7 +28,7 @@ var (
 	_ extensions.Extension     = (*registry)(nil)
 )
 
-// ExtensionID is the registry's place among the system's extensions.
+// ExtensionID returns the registry's ID among the system's extensions.
 func (*registry) ExtensionID() extensions.ExtensionID { return registryID }
 
 func registryOf(system *actor.ActorSystem) *registry {
@@ -69,7 +69,7 @@ func (g *registry) remove(r *Ref) {
 	k.Panics += s.Panics
 }
 
-// HandleFailure decides what a panic costs: the message alone, or the actor with its state.
+// HandleFailure decides what a panic ends: only the message, or the actor with its state.
 func (g *registry) HandleFailure(_ *actor.ActorSystem, supervisor actor.Supervisor, child *actor.PID, _ *actor.RestartStatistics, _, _ any) {
 	g.mu.Lock()
 	r := g.roles[child.Id]
@@ -81,19 +81,19 @@ func (g *registry) HandleFailure(_ *actor.ActorSystem, supervisor actor.Supervis
 	supervisor.ResumeChildren(child)
 }
 
-// Status is an actor in the list of a system.
+// Status describes an actor of a system.
 type Status struct {
 	Name, Kind string
-	// State is "idle", "running", or "suspended" from a panic until the supervisor has decided.
+	// State is "idle" or "running", or "suspended" after a panic until the supervisor has decided or the actor restarts.
 	State string
-	// Handled and Panics count since the actor was spawned; Waiting is how many messages wait now.
-	Handled, Panics uint64
-	Waiting         int
+	// Handled, Panics and Restarts are counts since the actor was spawned; Waiting is the number of messages that wait now.
+	Handled, Panics, Restarts uint64
+	Waiting                   int
 	// Since is when the actor was spawned.
 	Since time.Time
 }
 
-// List gives a system's roles, by kind and name. It waits for no actor.
+// List returns a system's roles, sorted by kind and name. It does not wait for any actor.
 func List(system *actor.ActorSystem) []Status {
 	g := registryOf(system)
 	g.mu.Lock()
@@ -108,23 +108,24 @@ func List(system *actor.ActorSystem) []Status {
 	return all
 }
 
-// KindStatus is all actors of a kind: how many there are, how many messages wait for them, and what all that ever were have
-// handled.
+// KindStatus sums up the actors of a kind: how many there are, how many messages wait for them, and what all of them, including ended ones,
+// have handled.
 type KindStatus struct {
-	Kind            string
-	Actors, Waiting int
-	Handled, Panics uint64
+	Kind                      string
+	Actors, Waiting           int
+	Handled, Panics, Restarts uint64
 }
 
-// Add counts an actor that is there.
+// Add adds a live actor.
 func (k *KindStatus) Add(s Status) {
 	k.Actors++
 	k.Waiting += s.Waiting
 	k.Handled += s.Handled
 	k.Panics += s.Panics
+	k.Restarts += s.Restarts
 }
 
-// Kinds sums up a system's roles by kind, in the kinds' order. It waits for no actor.
+// Kinds sums up a system's roles by kind, sorted by kind. It does not wait for any actor.
 func Kinds(system *actor.ActorSystem) []KindStatus {
 	g := registryOf(system)
 	g.mu.Lock()

@@ -10,22 +10,20 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Spec says what an actor is.
+// Spec describes an actor.
 type Spec struct {
-	// Name is the actor's address in its system, and Kind its role: "worker", "container".
+	// Name is the actor's address in its system; Kind is its role: "worker", "container".
 	Name, Kind string
-	// Receive handles a message. It neither blocks nor computes for long.
+	// Receive handles a message. It must neither block nor compute for long.
 	Receive func(c actor.Context)
-	// Refuse, if not nil, ends a message that is not handled, so that nobody waits for its answer: cause is nil for
-	// one that comes when the actor has stopped, and a *Panic where handling it failed. It may be called on any
-	// goroutine.
+	// Refuse, if not nil, completes a message that is not handled, so that no caller waits for its answer. cause is nil if the actor had
+	// stopped when the message arrived, and a *Panic if handling it failed. Refuse may be called on any goroutine.
 	Refuse func(message any, cause error)
-	// FailClosed stops the actor at a panic. Without it a panic costs the message alone.
+	// FailClosed stops the actor after a panic. Otherwise a panic only ends the message.
 	FailClosed bool
-	// Dispatcher runs the actor where the goroutine that brought a message has done its turn; nil for a new goroutine
-	// each time.
+	// Dispatcher runs the actor when the goroutine that delivered a message has done its turn; nil means a new goroutine each time.
 	Dispatcher actor.Dispatcher
-	// Log is told of panics; nil for the system's.
+	// Log receives panics; nil means the system's logger.
 	Log *slog.Logger
 }
 
@@ -37,7 +35,7 @@ type Panic struct {
 
 func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
 
-// Ref is an actor of the process. All methods may be called concurrently but for After.
+// Ref is an actor of the process. All methods except After may be called concurrently.
 type Ref struct {
 	spec    Spec
 	system  *actor.ActorSystem
@@ -46,7 +44,7 @@ type Ref struct {
 	since   time.Time
 }
 
-// Spawn starts an actor. The error is INTERNAL where the name is taken.
+// Spawn starts an actor. The error is INTERNAL if the name is taken.
 func Spawn(system *actor.ActorSystem, spec Spec) (*Ref, error) {
 	r := &Ref{spec: spec, system: system, since: time.Now()}
 	r.mailbox = newMailbox(r)
@@ -58,7 +56,7 @@ func Spawn(system *actor.ActorSystem, spec Spec) (*Ref, error) {
 	if spec.Dispatcher != nil {
 		options = append(options, actor.WithDispatcher(spec.Dispatcher))
 	}
-	// The list has it first: the supervisor must know it before its first message.
+	// It is added to the list first: the supervisor must know it before its first message.
 	if !known.add(r) {
 		return nil, status.Internalf("There is an actor %s already", spec.Name)
 	}
@@ -71,10 +69,10 @@ func Spawn(system *actor.ActorSystem, spec Spec) (*Ref, error) {
 	return r, nil
 }
 
-// shell is the actor that the library knows.
+// shell is the actor as the library knows it.
 type shell Ref
 
-// Receive hands on a message, and notes the end.
+// Receive passes on a message, and records the actor's end.
 func (s *shell) Receive(c actor.Context) {
 	s.spec.Receive(c)
 	if !s.mailbox.lifecycle {
@@ -86,24 +84,25 @@ func (s *shell) Receive(c actor.Context) {
 	}
 }
 
-// PID is the actor's address.
+// PID returns the actor's address.
 func (r *Ref) PID() *actor.PID { return r.pid }
 
-// Name is the name that the actor was spawned with.
+// Name returns the name that the actor was spawned with.
 func (r *Ref) Name() string { return r.spec.Name }
 
-// Send posts a message in the actor's mailbox: it is handled, or refused where the actor has stopped. Before Send
-// returns, where the actor is idle.
+// Send posts a message to the actor's mailbox. The message is handled, or refused if the actor has stopped. If the actor is idle, that
+// happens before Send returns.
 func (r *Ref) Send(message any) { r.mailbox.PostUserMessage(message) }
 
-// Stop ends the actor after the messages that were sent before.
+// Stop ends the actor after all messages sent before.
 func (r *Ref) Stop() { r.system.Root.Poison(r.pid) }
 
-// After leaves work to be done after the message that is being handled, while others may handle further messages: by the
-// goroutine that brought the message if it is that which handles it, else by one of the dispatcher's. Only Receive calls it, at most once for a message.
+// After defers work until the present message is handled, when other goroutines can handle further messages. The work runs on the goroutine
+// that delivered the message if that one handles it, otherwise on one of the dispatcher's. Only Receive may call it, at most once per
+// message.
 func (r *Ref) After(work Work) {
 	if r.mailbox.work != nil {
-		panic("roles: a message leaves one work at most")
+		panic("roles: After was called twice for a message")
 	}
 	r.mailbox.work = work
 }

@@ -6,34 +6,40 @@ import (
 	"time"
 )
 
-// MaxEvents is how many events a log keeps.
+// MaxEvents is the maximum number of events that a log keeps.
 const MaxEvents = 4096
 
-// Events is the latest events of a task. The zero value is an empty log; all methods may be called concurrently, and those of
-// nil do nothing.
+// maxText is the maximum number of bytes in a subject or text of an event.
+const maxText = 1000
+
+// Events holds the latest events of a task. The zero value is an empty log. All methods may be called concurrently; on a nil log they do
+// nothing.
 type Events struct {
 	mu     sync.Mutex
-	ring   []*Event // of MaxEvents at most; the event of number n lies at n modulo its length
+	ring   []*Event // at most MaxEvents; event number n is at n modulo its length
 	next   uint64
 	floods map[string]*flood // by kind
 }
 
-// What AddSome takes of a kind at once, and in a second.
+// Rate limit of AddSome for each kind: a burst, and events per second.
 const (
 	someBurst = 50
 	someRate  = 2.0
 )
 
-// flood is how many events of a kind there were lately.
+// flood is the rate limiter of a kind of event.
 type flood struct {
 	tokens  float64
 	filled  time.Time
 	omitted int
 }
 
-// AddSome is Add for events that somebody may cause as often as he likes: some of each kind are noted, and the next of these tells how
-// many were left out. kind is one of a few.
-func (e *Events) AddSome(kind, subject, text string) {
+// AddSome is a rate-limited Add, for events that a client can cause at will: some of each kind are recorded, and the next recorded one says
+// how many were omitted. The number of kinds must be small.
+func (e *Events) AddSome(kind, subject, text string) { e.AddSomeOf("", kind, subject, text) }
+
+// AddSomeOf is AddSome for events that concern a client.
+func (e *Events) AddSomeOf(who, kind, subject, text string) {
 	if e == nil {
 		return
 	}
@@ -44,10 +50,10 @@ func (e *Events) AddSome(kind, subject, text string) {
 	if omitted > 0 {
 		text = fmt.Sprintf("%s (and %d others that were left out)", text, omitted)
 	}
-	e.Add(kind, subject, text)
+	e.AddOf(who, kind, subject, text)
 }
 
-// admit tells whether one more event of a kind is noted, and how many were left out before it.
+// admit reports whether another event of a kind is recorded, and how many were omitted before it.
 func (e *Events) admit(kind string, now time.Time) (omitted int, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -70,12 +76,15 @@ func (e *Events) admit(kind string, now time.Time) (omitted int, ok bool) {
 	return omitted, true
 }
 
-// Add notes that something has happened.
-func (e *Events) Add(kind, subject, text string) {
+// Add records an event of the task. Every observer of the task may see it.
+func (e *Events) Add(kind, subject, text string) { e.AddOf("", kind, subject, text) }
+
+// AddOf records an event that concerns a client. Long texts are truncated.
+func (e *Events) AddOf(who, kind, subject, text string) {
 	if e == nil {
 		return
 	}
-	ev := &Event{At: time.Now().UnixNano(), Kind: kind, Subject: subject, Text: text}
+	ev := &Event{Who: who, At: time.Now().UnixNano(), Kind: kind, Subject: Clip(subject, maxText), Text: Clip(text, maxText)}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.next++
@@ -87,15 +96,15 @@ func (e *Events) Add(kind, subject, text string) {
 	e.ring[(ev.Number-1)%MaxEvents] = ev
 }
 
-// After is the events with greater numbers than after, the latest limit of them, in order, and how many others there were. They
-// must not be changed.
+// After returns the events with numbers greater than after: the latest limit of them, in order, and the number of the others. The events
+// must not be modified.
 func (e *Events) After(after uint64, limit int) (events []*Event, others int) {
 	if e == nil {
 		return nil, 0
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	first := e.next - uint64(len(e.ring)) // the number before that of the oldest
+	first := e.next - uint64(len(e.ring)) // the number before that of the oldest event
 	if after = max(after, first); after >= e.next {
 		return nil, 0
 	}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestFlood holds that events which come in a flood are noted in part, and that the next one tells of the others; and that
-// other kinds are noted all the same.
+// TestFlood checks that a flood of events is recorded in part, that the next one reports the omitted ones, and that other kinds are still
+// recorded.
 func TestFlood(t *testing.T) {
 	var e Events
 	for range 10 * someBurst {
@@ -32,5 +32,23 @@ func TestFlood(t *testing.T) {
 		t.Errorf("%v", last)
 	}
 	var none *Events
-	none.AddSome("refused", "x", "no") // is nobody's
+	none.AddSome("refused", "x", "no") // does nothing
+}
+
+// TestEventsAreShort checks that a log keeps little of what clients send, however long their names are.
+func TestEventsAreShort(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	var e Events
+	e.Add("reset", long, long)
+	e.AddOf("client:a", "reset", long, long)
+	e.AddSome("reset", long, long)
+	events, _ := e.After(0, 10)
+	if len(events) != 3 {
+		t.Fatalf("%d events", len(events))
+	}
+	for _, ev := range events {
+		if n := len(ev.Subject) + len(ev.Text); n > 4<<10 {
+			t.Errorf("an event of %d bytes is kept", n)
+		}
+	}
 }

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// buckets is how many bounds a Durations has: the last one is 2^(buckets-1) times 16 microseconds, some two minutes.
+// buckets is the number of bounds in a Durations. The last bound is 2^(buckets-1) times 16 microseconds, about two minutes.
 const buckets = 24
 
-// BucketBound is the upper bound of a bucket of a Histogram; ok is false for the last one, which has none.
+// BucketBound returns the upper bound of a bucket of a Histogram; ok is false for the last one, which has none.
 func BucketBound(i int) (bound time.Duration, ok bool) {
 	return 16 * time.Microsecond << i, i < buckets
 }
 
-// Durations counts durations. The zero value has counted none; all methods may be called concurrently.
+// Durations counts durations. The zero value is empty. All methods may be called concurrently.
 type Durations struct {
 	counts [buckets + 1]atomic.Int64
 	sum    atomic.Int64
@@ -31,7 +31,7 @@ func (d *Durations) Add(took time.Duration, n int64) {
 	d.sum.Add(n * int64(took))
 }
 
-// Histogram is what was counted.
+// Histogram returns the counts so far.
 func (d *Durations) Histogram() *Histogram {
 	h := &Histogram{Counts: make([]int64, len(d.counts)), Sum: time.Duration(d.sum.Load()).Seconds()}
 	for i := range d.counts {
@@ -40,7 +40,7 @@ func (d *Durations) Histogram() *Histogram {
 	return h
 }
 
-// Count is how many durations a histogram has.
+// Count returns the number of durations in a histogram.
 func (h *Histogram) Count() (n int64) {
 	for _, c := range h.GetCounts() {
 		n += c
@@ -48,8 +48,8 @@ func (h *Histogram) Count() (n int64) {
 	return n
 }
 
-// Quantile estimates the duration that a part of all durations, from 0 to 1, do not exceed: the upper bound of its bucket, or
-// twice the last bound. It is 0 without durations.
+// Quantile estimates the duration that a fraction q of all durations, from 0 to 1, do not exceed: the upper bound of its bucket, or twice
+// the last bound. It is 0 if there are no durations.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	left := int64(q*float64(h.Count()) + 0.5)
 	for i, c := range h.GetCounts() {

@@ -6,33 +6,41 @@ import (
 	"strings"
 )
 
-// handleDigits is the length of a session's handle, and nameDigits that of the part of it that is shown.
+// handleDigits is the length of a session's handle, and nameDigits that of its visible part.
 const (
 	handleDigits = 32
 	nameDigits   = 8
 )
 
-// SessionName is the name that a session has for people: the beginning of its handle, which gives no right to use it.
+// SessionName returns a session's name for people: the beginning of its handle, which grants no access to the session.
 func SessionName(handle string) string {
 	return handle[:min(nameDigits, len(handle))]
 }
 
-// PublicName is a resource's name without the handle of the session whose own it is.
+// PublicName returns a resource's name without the handle of the session that it is private to.
 func PublicName(name string) string {
-	if len(name) > handleDigits+2 && name[0] == '_' && name[handleDigits+1] == '_' && isHex(name[1:handleDigits+1]) {
+	if PrivateTo(name) != "" {
 		return "_" + SessionName(name[1:]) + name[handleDigits+1:]
 	}
 	return name
+}
+
+// PrivateTo returns the handle of the session that a resource is private to, according to its name. It is empty for a shared resource.
+func PrivateTo(name string) string {
+	if len(name) > handleDigits+2 && name[0] == '_' && name[handleDigits+1] == '_' && isHex(name[1:handleDigits+1]) {
+		return name[1 : handleDigits+1]
+	}
+	return ""
 }
 
 func isHex(s string) bool {
 	return strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// StepName is a step's id as text.
+// StepName returns a step's id as text.
 func StepName(id uint64) string { return strconv.FormatUint(id, 10) }
 
-// ResourceID is the id of a resource on its task.
+// ResourceID returns the id of a resource on its task.
 func ResourceID(device, container, kind, name string) string {
 	if i := strings.Index(device, "/device:"); i >= 0 {
 		device = device[i+len("/device:"):]
@@ -40,24 +48,29 @@ func ResourceID(device, container, kind, name string) string {
 	return fmt.Sprintf("%s/%s/%s/%s", device, container, kind, PublicName(name))
 }
 
-// maxLine is the most bytes of a Line.
+// maxLine is the maximum number of bytes in a Line.
 const maxLine = 500
 
-// Line is the first line of a text, and no more than fits a listing. An error that begins with the task that it is from goes on with
-// its second line.
+// Line returns the first line of a text, truncated to fit a listing. If an error's first line only names its task, the second line is
+// appended.
 func Line(text string) string {
 	text, rest, more := strings.Cut(text, "\n")
 	if more && strings.HasPrefix(text, "From /job:") {
 		rest, _, _ = strings.Cut(rest, "\n")
 		text += " " + rest
 	}
-	if len(text) > maxLine {
-		text = strings.ToValidUTF8(text[:maxLine], "") + "…"
-	}
-	return strings.ToValidUTF8(text, "�")
+	return strings.ToValidUTF8(Clip(text, maxLine), "�")
 }
 
-// TaskOf is the task of a device's full name.
+// Clip returns a text, truncated to its first most bytes and an ellipsis if it is longer. Use it for client input in listings and events.
+func Clip(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+// TaskOf returns the task of a device's full name.
 func TaskOf(device string) string {
 	task, _, _ := strings.Cut(device, "/device:")
 	return task

@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// Lane is events of a task of which none begins before the one before it has ended.
+// Lane holds consecutive events of a task: none begins before the one before it has ended.
 type Lane struct {
-	// Name is that of the device, or of what belongs to the task (steps, plans, arrivals); further lanes of the same name are
-	// for what runs at the same time.
+	// Name is the name of the device, or of a group of the task's own events (steps, plans, arrivals). Further lanes of the same name hold
+	// concurrent events.
 	Name string
-	// Number counts the lanes of the name, from 0.
+	// Number counts the lanes of the same name, from 0.
 	Number int
 	Events []*TraceEvent
 }
 
-// Lanes gives each event of a task a lane. The events must be in the order in which they began.
+// Lanes assigns each event of a task to a lane. The events must be sorted by begin.
 func Lanes(events []*TraceEvent) []Lane {
-	groups := map[string][]int{} // the lanes of a name, by index
+	groups := map[string][]int{} // by name, the indexes of its lanes
 	var all []Lane
 	for _, e := range events {
 		name := laneOf(e)
@@ -48,10 +48,10 @@ func Lanes(events []*TraceEvent) []Lane {
 	return all
 }
 
-// maxLanes bounds the lanes of a name; the last one takes what has no other.
+// maxLanes bounds the lanes of a name; the last one takes all remaining events.
 const maxLanes = 256
 
-// laneOf is the name of the lane of an event. Receives wait at the same time as kernels run, and have lanes of their own.
+// laneOf returns the name of an event's lane. Receives wait while kernels run, so they have their own lanes.
 func laneOf(e *TraceEvent) string {
 	_, device, _ := strings.Cut(e.Device, "/device:")
 	switch e.Kind {
@@ -63,6 +63,8 @@ func laneOf(e *TraceEvent) string {
 		return "transfers"
 	case ReceiveEvent:
 		return device + " receives"
+	case WaitEvent:
+		return device + " waits"
 	}
 	return device
 }
@@ -82,7 +84,7 @@ type chromeEvent struct {
 	Args     map[string]any `json:"args,omitempty"`
 }
 
-// edgeKey names a tensor that is sent in a step.
+// edgeKey identifies a tensor sent in a step.
 type edgeKey struct {
 	step  uint64
 	edge  string
@@ -98,8 +100,8 @@ type spot struct {
 	time            int64
 }
 
-// WriteTimeline writes a trace in Chrome's trace format, which Perfetto and chrome://tracing show: a process for each task, a
-// thread for each lane, and arrows from sends to receives. Times are microseconds since the trace began.
+// WriteTimeline writes a trace in Chrome's trace format for Perfetto and chrome://tracing: a process for each task, a thread for each lane,
+// and arrows from sends to receives. Times are microseconds since the trace began.
 func WriteTimeline(out io.Writer, t *Trace) error {
 	w := &timelineWriter{w: bufio.NewWriter(out), began: t.GetBegan(), sends: map[edgeKey]spot{}}
 	w.text(`{"displayTimeUnit":"ns","traceEvents":[`)
@@ -191,6 +193,9 @@ func (w *timelineWriter) event(e *TraceEvent, process, thread int) {
 	}
 	if e.Bytes > 0 {
 		c.Args["bytes"] = e.Bytes
+	}
+	if e.Unfinished {
+		c.Args["unfinished"] = true
 	}
 	if e.Kind == PushEvent || e.Kind == ArrivalEvent {
 		c.Name, c.Phase, c.Scope = e.Kind+" "+e.Edge, "i", "t"

@@ -26,20 +26,20 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// TraceQuery asks to record what runs. With a step or a number of steps the window ends with them, or else after the
-// duration.
+// TraceQuery asks to record what runs. With a step or a number of steps, the window ends with them, otherwise after the duration.
 type TraceQuery struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Duration  int64                  `protobuf:"varint,1,opt,name=duration,proto3" json:"duration,omitempty"`                    // nanoseconds; at most 60 s
-	Step      uint64                 `protobuf:"fixed64,2,opt,name=step,proto3" json:"step,omitempty"`                           // record this step alone, from now on; 0 for all
-	Steps     int64                  `protobuf:"varint,3,opt,name=steps,proto3" json:"steps,omitempty"`                          // record the first so many steps that begin from now on; 0 for all
-	Cluster   bool                   `protobuf:"varint,4,opt,name=cluster,proto3" json:"cluster,omitempty"`                      // record on all tasks of the cluster that are up, not only on the asked one
-	MaxEvents int64                  `protobuf:"varint,5,opt,name=max_events,json=maxEvents,proto3" json:"max_events,omitempty"` // of each task; 0 for the server's limit
-	// Of messages between tasks, which open a window, read it and close it.
-	Window        uint64 `protobuf:"fixed64,6,opt,name=window,proto3" json:"window,omitempty"`                    // chosen by the task that collects
+	Step      uint64                 `protobuf:"fixed64,2,opt,name=step,proto3" json:"step,omitempty"`                           // record only this step, from now on; 0 for all
+	Steps     int64                  `protobuf:"varint,3,opt,name=steps,proto3" json:"steps,omitempty"`                          // record this many steps, the first that begin from now on; 0 for all
+	Cluster   bool                   `protobuf:"varint,4,opt,name=cluster,proto3" json:"cluster,omitempty"`                      // record on all reachable tasks of the cluster, not only on the one asked
+	MaxEvents int64                  `protobuf:"varint,5,opt,name=max_events,json=maxEvents,proto3" json:"max_events,omitempty"` // for each task; 0 for the server's limit
+	// In messages between tasks, which open a window, read it and close it.
+	Window        uint64 `protobuf:"fixed64,6,opt,name=window,proto3" json:"window,omitempty"`                    // chosen by the collecting task
 	MaxBytes      int64  `protobuf:"varint,7,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"` // of the task's events
-	Read          bool   `protobuf:"varint,8,opt,name=read,proto3" json:"read,omitempty"`                         // take recorded events out of the window
+	Read          bool   `protobuf:"varint,8,opt,name=read,proto3" json:"read,omitempty"`                         // remove recorded events from the window and return them
 	Close         bool   `protobuf:"varint,9,opt,name=close,proto3" json:"close,omitempty"`                       // end the window
+	Last          bool   `protobuf:"varint,10,opt,name=last,proto3" json:"last,omitempty"`                        // with read: the window is over; also record what has begun and not ended
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -137,10 +137,17 @@ func (x *TraceQuery) GetClose() bool {
 	return false
 }
 
+func (x *TraceQuery) GetLast() bool {
+	if x != nil {
+		return x.Last
+	}
+	return false
+}
+
 // Trace is what was recorded, by the clock of the task that collected it.
 type Trace struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"` // who collected
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"` // the collecting task
 	Began         int64                  `protobuf:"varint,2,opt,name=began,proto3" json:"began,omitempty"`
 	Ended         int64                  `protobuf:"varint,3,opt,name=ended,proto3" json:"ended,omitempty"`
 	Tasks         []*TaskTrace           `protobuf:"bytes,4,rep,name=tasks,proto3" json:"tasks,omitempty"`
@@ -206,18 +213,18 @@ func (x *Trace) GetTasks() []*TaskTrace {
 	return nil
 }
 
-// TaskTrace is what one task recorded, or a piece of it.
+// TaskTrace is what one task recorded, or a part of it.
 type TaskTrace struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Task   string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
-	Reason string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"` // why nothing or not all was recorded; empty if all was
+	Reason string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"` // why nothing or not everything was recorded; empty if everything was
 	Clock  int64                  `protobuf:"varint,3,opt,name=clock,proto3" json:"clock,omitempty"`  // the task's own, when it answered
-	// How far the task's clock is ahead of the collecting task's, and half of the round trip of the question by which that was
-	// estimated, which bounds the error. The events' times have been set back by it.
+	// How far the task's clock is ahead of the collecting task's, and half of the round trip that the estimate is based on, which bounds the
+	// error. It has already been subtracted from the events' times.
 	Offset        int64         `protobuf:"varint,4,opt,name=offset,proto3" json:"offset,omitempty"`
 	OffsetError   int64         `protobuf:"varint,5,opt,name=offset_error,json=offsetError,proto3" json:"offset_error,omitempty"`
 	Dropped       int64         `protobuf:"varint,6,opt,name=dropped,proto3" json:"dropped,omitempty"` // events beyond the limits
-	More          bool          `protobuf:"varint,7,opt,name=more,proto3" json:"more,omitempty"`       // there is more to be read now
+	More          bool          `protobuf:"varint,7,opt,name=more,proto3" json:"more,omitempty"`       // more can be read now
 	Events        []*TraceEvent `protobuf:"bytes,8,rep,name=events,proto3" json:"events,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -309,22 +316,24 @@ func (x *TaskTrace) GetEvents() []*TraceEvent {
 	return nil
 }
 
-// TraceEvent is something that took a while, or an instant.
+// TraceEvent is an event with a duration, or an instant.
 type TraceEvent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"` // kernel, send, receive, push, arrival, part, step or plan
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"` // the node's; of a step, part or plan what it is for
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"` // kernel, send, receive, wait, push, arrival, part, step or plan
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"` // the node's name; for a step, part or plan, what it is for
 	Op            string                 `protobuf:"bytes,3,opt,name=op,proto3" json:"op,omitempty"`
-	Device        string                 `protobuf:"bytes,4,opt,name=device,proto3" json:"device,omitempty"` // empty of what belongs to the task
+	Device        string                 `protobuf:"bytes,4,opt,name=device,proto3" json:"device,omitempty"` // empty for the task's own events
 	Step          uint64                 `protobuf:"fixed64,5,opt,name=step,proto3" json:"step,omitempty"`   // 0 for a plan
 	Session       string                 `protobuf:"bytes,6,opt,name=session,proto3" json:"session,omitempty"`
 	Begin         int64                  `protobuf:"varint,7,opt,name=begin,proto3" json:"begin,omitempty"`
 	Duration      int64                  `protobuf:"varint,8,opt,name=duration,proto3" json:"duration,omitempty"`
 	Edge          string                 `protobuf:"bytes,9,opt,name=edge,proto3" json:"edge,omitempty"`     // of a transfer
-	Peer          string                 `protobuf:"bytes,10,opt,name=peer,proto3" json:"peer,omitempty"`    // the device or task at its other end, where that is known
-	Bytes         int64                  `protobuf:"varint,11,opt,name=bytes,proto3" json:"bytes,omitempty"` // of the tensor of a transfer, or of what a kernel put out
+	Peer          string                 `protobuf:"bytes,10,opt,name=peer,proto3" json:"peer,omitempty"`    // the device or task at its other end, if known
+	Bytes         int64                  `protobuf:"varint,11,opt,name=bytes,proto3" json:"bytes,omitempty"` // of a transfer's tensor, or of a kernel's outputs
 	Frame         uint64                 `protobuf:"varint,12,opt,name=frame,proto3" json:"frame,omitempty"` // of a transfer within a loop
 	Iter          int64                  `protobuf:"varint,13,opt,name=iter,proto3" json:"iter,omitempty"`
+	Unfinished    bool                   `protobuf:"varint,14,opt,name=unfinished,proto3" json:"unfinished,omitempty"` // it had not ended when the window was over: duration is until then
+	Who           string                 `protobuf:"bytes,15,opt,name=who,proto3" json:"who,omitempty"`                // for a step, part or plan: the session's client
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -450,11 +459,25 @@ func (x *TraceEvent) GetIter() int64 {
 	return 0
 }
 
+func (x *TraceEvent) GetUnfinished() bool {
+	if x != nil {
+		return x.Unfinished
+	}
+	return false
+}
+
+func (x *TraceEvent) GetWho() string {
+	if x != nil {
+		return x.Who
+	}
+	return ""
+}
+
 var File_internal_view_trace_proto protoreflect.FileDescriptor
 
 const file_internal_view_trace_proto_rawDesc = "" +
 	"\n" +
-	"\x19internal/view/trace.proto\x12\x0etroupe.view.v1\"\xea\x01\n" +
+	"\x19internal/view/trace.proto\x12\x0etroupe.view.v1\"\xfe\x01\n" +
 	"\n" +
 	"TraceQuery\x12\x1a\n" +
 	"\bduration\x18\x01 \x01(\x03R\bduration\x12\x12\n" +
@@ -466,7 +489,9 @@ const file_internal_view_trace_proto_rawDesc = "" +
 	"\x06window\x18\x06 \x01(\x06R\x06window\x12\x1b\n" +
 	"\tmax_bytes\x18\a \x01(\x03R\bmaxBytes\x12\x12\n" +
 	"\x04read\x18\b \x01(\bR\x04read\x12\x14\n" +
-	"\x05close\x18\t \x01(\bR\x05close\"x\n" +
+	"\x05close\x18\t \x01(\bR\x05close\x12\x12\n" +
+	"\x04last\x18\n" +
+	" \x01(\bR\x04last\"x\n" +
 	"\x05Trace\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05began\x18\x02 \x01(\x03R\x05began\x12\x14\n" +
@@ -480,7 +505,7 @@ const file_internal_view_trace_proto_rawDesc = "" +
 	"\foffset_error\x18\x05 \x01(\x03R\voffsetError\x12\x18\n" +
 	"\adropped\x18\x06 \x01(\x03R\adropped\x12\x12\n" +
 	"\x04more\x18\a \x01(\bR\x04more\x122\n" +
-	"\x06events\x18\b \x03(\v2\x1a.troupe.view.v1.TraceEventR\x06events\"\xa4\x02\n" +
+	"\x06events\x18\b \x03(\v2\x1a.troupe.view.v1.TraceEventR\x06events\"\xd6\x02\n" +
 	"\n" +
 	"TraceEvent\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
@@ -496,7 +521,11 @@ const file_internal_view_trace_proto_rawDesc = "" +
 	" \x01(\tR\x04peer\x12\x14\n" +
 	"\x05bytes\x18\v \x01(\x03R\x05bytes\x12\x14\n" +
 	"\x05frame\x18\f \x01(\x04R\x05frame\x12\x12\n" +
-	"\x04iter\x18\r \x01(\x03R\x04iterB,Z*github.com/troupe-run/troupe/internal/viewb\x06proto3"
+	"\x04iter\x18\r \x01(\x03R\x04iter\x12\x1e\n" +
+	"\n" +
+	"unfinished\x18\x0e \x01(\bR\n" +
+	"unfinished\x12\x10\n" +
+	"\x03who\x18\x0f \x01(\tR\x03whoB,Z*github.com/troupe-run/troupe/internal/viewb\x06proto3"
 
 var (
 	file_internal_view_trace_proto_rawDescOnce sync.Once

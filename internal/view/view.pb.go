@@ -1,6 +1,6 @@
-// What can be seen of a cluster: its tasks with their sessions, steps, resources, devices, links, actors and events.
-// Times are nanoseconds since 1970 by the clock of the task that tells them; sizes are bytes. The fields' names are also
-// the keys of the JSON that the command prints and the HTTP endpoint serves. Regenerate from the repository's root with
+// The observable state of a cluster: its tasks with their sessions, steps, resources, devices, links, actors and events. Times are
+// nanoseconds since 1970 by the clock of the reporting task; sizes are bytes. The field names are also the keys of the JSON that the
+// command prints and the HTTP endpoint serves. Regenerate from the repository's root with
 //   protoc --go_out=. --go_opt=paths=source_relative internal/view/view.proto
 // (protoc-gen-go v1.36).
 
@@ -27,17 +27,17 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Query says what is looked at.
+// Query selects what to report.
 type Query struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sections      []string               `protobuf:"bytes,1,rep,name=sections,proto3" json:"sections,omitempty"`                                                                                                             // sessions, steps, resources, devices, links, actors, events; all when empty
-	Cluster       bool                   `protobuf:"varint,2,opt,name=cluster,proto3" json:"cluster,omitempty"`                                                                                                              // look at all tasks of the cluster, not only at the asked one
-	Detail        bool                   `protobuf:"varint,3,opt,name=detail,proto3" json:"detail,omitempty"`                                                                                                                // tell of parts of steps also what they have still to send and to use, for Why
-	Step          uint64                 `protobuf:"fixed64,4,opt,name=step,proto3" json:"step,omitempty"`                                                                                                                   // list this step alone; 0 for all
-	Limit         int64                  `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`                                                                                                                  // the most entries of each section; 0 for the server's limit
-	EventsAfter   uint64                 `protobuf:"varint,6,opt,name=events_after,json=eventsAfter,proto3" json:"events_after,omitempty"`                                                                                   // list events with greater numbers alone
-	Tasks         []string               `protobuf:"bytes,7,rep,name=tasks,proto3" json:"tasks,omitempty"`                                                                                                                   // of the cluster look at these alone, by full name; at all when empty
-	EventsAfterOf map[string]uint64      `protobuf:"bytes,8,rep,name=events_after_of,json=eventsAfterOf,proto3" json:"events_after_of,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // by task, in place of events_after: each task numbers its own
+	Sections      []string               `protobuf:"bytes,1,rep,name=sections,proto3" json:"sections,omitempty"`                                                                                                             // sessions, steps, resources, devices, links, actors, events; all if empty
+	Cluster       bool                   `protobuf:"varint,2,opt,name=cluster,proto3" json:"cluster,omitempty"`                                                                                                              // report all tasks of the cluster, not only the one asked
+	Detail        bool                   `protobuf:"varint,3,opt,name=detail,proto3" json:"detail,omitempty"`                                                                                                                // also report what parts of steps have still to send and to use, for Why
+	Step          uint64                 `protobuf:"fixed64,4,opt,name=step,proto3" json:"step,omitempty"`                                                                                                                   // list only this step; 0 for all
+	Limit         int64                  `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`                                                                                                                  // maximum number of entries in each section; 0 for the server's limit
+	EventsAfter   uint64                 `protobuf:"varint,6,opt,name=events_after,json=eventsAfter,proto3" json:"events_after,omitempty"`                                                                                   // list only events with greater numbers
+	Tasks         []string               `protobuf:"bytes,7,rep,name=tasks,proto3" json:"tasks,omitempty"`                                                                                                                   // report only these tasks of the cluster, by full name; all if empty
+	EventsAfterOf map[string]uint64      `protobuf:"bytes,8,rep,name=events_after_of,json=eventsAfterOf,proto3" json:"events_after_of,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // by task, instead of events_after: each task numbers its own events
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -128,14 +128,14 @@ func (x *Query) GetEventsAfterOf() map[string]uint64 {
 	return nil
 }
 
-// Cluster is the declared tasks, in order: the answer to a Query.
+// Cluster is the answer to a Query: the declared tasks, in order.
 type Cluster struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"` // who answers
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"` // the task that answers
 	Spec          string                 `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"` // the declared cluster, as text
 	Clock         int64                  `protobuf:"varint,3,opt,name=clock,proto3" json:"clock,omitempty"`
 	Tasks         []*Task                `protobuf:"bytes,4,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	Exposed       string                 `protobuf:"bytes,5,opt,name=exposed,proto3" json:"exposed,omitempty"` // what is wrong with how the task who answers can be reached; empty if nothing is
+	Exposed       string                 `protobuf:"bytes,5,opt,name=exposed,proto3" json:"exposed,omitempty"` // what is wrong with how the answering task can be reached; empty if nothing
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -205,24 +205,24 @@ func (x *Cluster) GetExposed() string {
 	return ""
 }
 
-// Task is one declared task. Of one that was not asked or did not answer, nothing is known but the first fields.
+// Task is one declared task. If it was not asked or did not answer, only the first fields are known.
 type Task struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`       // full name, such as /job:ps/replica:0/task:0
 	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"` // as declared
-	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`     // up, down, never seen; silent for one that is up and did not answer in time
+	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`     // up, down, never seen; silent if it is up and did not answer in time
 	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`   // why it is not up, or silent
 	Since         int64                  `protobuf:"varint,5,opt,name=since,proto3" json:"since,omitempty"`    // of the state; 0 if unknown
 	Process       *Process               `protobuf:"bytes,6,opt,name=process,proto3" json:"process,omitempty"`
 	Totals        *Totals                `protobuf:"bytes,7,opt,name=totals,proto3" json:"totals,omitempty"`
-	Sessions      []*Session             `protobuf:"bytes,8,rep,name=sessions,proto3" json:"sessions,omitempty"`    // whose master the task is
-	Steps         []*Step                `protobuf:"bytes,9,rep,name=steps,proto3" json:"steps,omitempty"`          // that run on the task, or whose master it is
-	Resources     []*Resource            `protobuf:"bytes,10,rep,name=resources,proto3" json:"resources,omitempty"` // of named containers
+	Sessions      []*Session             `protobuf:"bytes,8,rep,name=sessions,proto3" json:"sessions,omitempty"`    // those whose master is the task
+	Steps         []*Step                `protobuf:"bytes,9,rep,name=steps,proto3" json:"steps,omitempty"`          // those that run on the task, or whose master it is
+	Resources     []*Resource            `protobuf:"bytes,10,rep,name=resources,proto3" json:"resources,omitempty"` // in named containers
 	Devices       []*Device              `protobuf:"bytes,11,rep,name=devices,proto3" json:"devices,omitempty"`
 	Links         []*Link                `protobuf:"bytes,12,rep,name=links,proto3" json:"links,omitempty"`
 	Actors        []*Actor               `protobuf:"bytes,13,rep,name=actors,proto3" json:"actors,omitempty"`
 	Events        []*Event               `protobuf:"bytes,14,rep,name=events,proto3" json:"events,omitempty"`
-	Omitted       map[string]int64       `protobuf:"bytes,15,rep,name=omitted,proto3" json:"omitted,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // by section, how many entries the limit left out
+	Omitted       map[string]int64       `protobuf:"bytes,15,rep,name=omitted,proto3" json:"omitted,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // by section, the number of entries that the limit left out
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -364,23 +364,26 @@ func (x *Task) GetOmitted() map[string]int64 {
 
 // Process is the process that serves a task.
 type Process struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Boot          string                 `protobuf:"bytes,1,opt,name=boot,proto3" json:"boot,omitempty"` // random, of the process's start, in hexadecimal digits
-	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	Host          string                 `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
-	Pid           int64                  `protobuf:"varint,4,opt,name=pid,proto3" json:"pid,omitempty"`
-	Started       int64                  `protobuf:"varint,5,opt,name=started,proto3" json:"started,omitempty"`
-	Clock         int64                  `protobuf:"varint,6,opt,name=clock,proto3" json:"clock,omitempty"`                                  // when the task answered
-	MemoryInUse   int64                  `protobuf:"varint,7,opt,name=memory_in_use,json=memoryInUse,proto3" json:"memory_in_use,omitempty"` // of tensors and what else counts
-	MemoryLimit   int64                  `protobuf:"varint,8,opt,name=memory_limit,json=memoryLimit,proto3" json:"memory_limit,omitempty"`   // 0 for none
-	Heap          int64                  `protobuf:"varint,9,opt,name=heap,proto3" json:"heap,omitempty"`                                    // of the Go runtime, in use
-	Resident      int64                  `protobuf:"varint,10,opt,name=resident,proto3" json:"resident,omitempty"`                           // of the process, as the system sees it; 0 where that is not known
-	Goroutines    int64                  `protobuf:"varint,11,opt,name=goroutines,proto3" json:"goroutines,omitempty"`
-	Processors    int64                  `protobuf:"varint,12,opt,name=processors,proto3" json:"processors,omitempty"`                    // that the process may use
-	CpuSeconds    float64                `protobuf:"fixed64,13,opt,name=cpu_seconds,json=cpuSeconds,proto3" json:"cpu_seconds,omitempty"` // used since the start; 0 where that is not known
-	OpenFiles     int64                  `protobuf:"varint,14,opt,name=open_files,json=openFiles,proto3" json:"open_files,omitempty"`     // 0 where that is not known
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Boot             string                 `protobuf:"bytes,1,opt,name=boot,proto3" json:"boot,omitempty"` // random for each start of the process, in hexadecimal digits
+	Version          string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	Host             string                 `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
+	Pid              int64                  `protobuf:"varint,4,opt,name=pid,proto3" json:"pid,omitempty"`
+	Started          int64                  `protobuf:"varint,5,opt,name=started,proto3" json:"started,omitempty"`
+	Clock            int64                  `protobuf:"varint,6,opt,name=clock,proto3" json:"clock,omitempty"`                                  // when the task answered
+	MemoryInUse      int64                  `protobuf:"varint,7,opt,name=memory_in_use,json=memoryInUse,proto3" json:"memory_in_use,omitempty"` // tensors and other memory that counts
+	MemoryLimit      int64                  `protobuf:"varint,8,opt,name=memory_limit,json=memoryLimit,proto3" json:"memory_limit,omitempty"`   // 0 for none
+	Heap             int64                  `protobuf:"varint,9,opt,name=heap,proto3" json:"heap,omitempty"`                                    // of the Go runtime, in use
+	Resident         int64                  `protobuf:"varint,10,opt,name=resident,proto3" json:"resident,omitempty"`                           // of the process, as reported by the system; 0 if unknown
+	Goroutines       int64                  `protobuf:"varint,11,opt,name=goroutines,proto3" json:"goroutines,omitempty"`
+	Processors       int64                  `protobuf:"varint,12,opt,name=processors,proto3" json:"processors,omitempty"`                                  // available to the process
+	CpuSeconds       float64                `protobuf:"fixed64,13,opt,name=cpu_seconds,json=cpuSeconds,proto3" json:"cpu_seconds,omitempty"`               // used since the start; 0 if unknown
+	OpenFiles        int64                  `protobuf:"varint,14,opt,name=open_files,json=openFiles,proto3" json:"open_files,omitempty"`                   // 0 if unknown
+	Process          string                 `protobuf:"bytes,15,opt,name=process,proto3" json:"process,omitempty"`                                         // random: tasks with the same value share a process, to which memory, processors and files refer
+	CertificateFrom  int64                  `protobuf:"varint,16,opt,name=certificate_from,json=certificateFrom,proto3" json:"certificate_from,omitempty"` // the validity of the task's certificate, from and until; 0 without one
+	CertificateUntil int64                  `protobuf:"varint,17,opt,name=certificate_until,json=certificateUntil,proto3" json:"certificate_until,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Process) Reset() {
@@ -511,23 +514,47 @@ func (x *Process) GetOpenFiles() int64 {
 	return 0
 }
 
-// Totals count since the task's start.
+func (x *Process) GetProcess() string {
+	if x != nil {
+		return x.Process
+	}
+	return ""
+}
+
+func (x *Process) GetCertificateFrom() int64 {
+	if x != nil {
+		return x.CertificateFrom
+	}
+	return 0
+}
+
+func (x *Process) GetCertificateUntil() int64 {
+	if x != nil {
+		return x.CertificateUntil
+	}
+	return 0
+}
+
+// Totals are counts since the task's start.
 type Totals struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
 	SessionsOpened    int64                  `protobuf:"varint,1,opt,name=sessions_opened,json=sessionsOpened,proto3" json:"sessions_opened,omitempty"`
 	SessionsClosed    int64                  `protobuf:"varint,2,opt,name=sessions_closed,json=sessionsClosed,proto3" json:"sessions_closed,omitempty"`
-	SessionsExpired   int64                  `protobuf:"varint,3,opt,name=sessions_expired,json=sessionsExpired,proto3" json:"sessions_expired,omitempty"`                                                               // of these, by the end of their lease
-	StepsBegun        int64                  `protobuf:"varint,4,opt,name=steps_begun,json=stepsBegun,proto3" json:"steps_begun,omitempty"`                                                                              // whose master the task is
+	SessionsExpired   int64                  `protobuf:"varint,3,opt,name=sessions_expired,json=sessionsExpired,proto3" json:"sessions_expired,omitempty"`                                                               // of the closed ones, those whose lease expired
+	StepsBegun        int64                  `protobuf:"varint,4,opt,name=steps_begun,json=stepsBegun,proto3" json:"steps_begun,omitempty"`                                                                              // those whose master is the task
 	StepsDone         int64                  `protobuf:"varint,5,opt,name=steps_done,json=stepsDone,proto3" json:"steps_done,omitempty"`                                                                                 // without an error
 	StepsFailed       map[string]int64       `protobuf:"bytes,6,rep,name=steps_failed,json=stepsFailed,proto3" json:"steps_failed,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // by the name of the error's code
-	StepSeconds       *Histogram             `protobuf:"bytes,7,opt,name=step_seconds,json=stepSeconds,proto3" json:"step_seconds,omitempty"`                                                                            // from the call to its answer; of steps that did not wait, every 16th counts for all
-	PlanSeconds       *Histogram             `protobuf:"bytes,8,opt,name=plan_seconds,json=planSeconds,proto3" json:"plan_seconds,omitempty"`                                                                            // of the plans that were built
+	StepSeconds       *Histogram             `protobuf:"bytes,7,opt,name=step_seconds,json=stepSeconds,proto3" json:"step_seconds,omitempty"`                                                                            // from the call to its answer; of steps that did not wait, every 16th is measured and stands for all
+	PlanSeconds       *Histogram             `protobuf:"bytes,8,opt,name=plan_seconds,json=planSeconds,proto3" json:"plan_seconds,omitempty"`                                                                            // of plans that were built
 	PartsBegun        int64                  `protobuf:"varint,9,opt,name=parts_begun,json=partsBegun,proto3" json:"parts_begun,omitempty"`                                                                              // parts of other masters' steps
 	BytesSent         int64                  `protobuf:"varint,10,opt,name=bytes_sent,json=bytesSent,proto3" json:"bytes_sent,omitempty"`                                                                                // over links, to other tasks
 	BytesReceived     int64                  `protobuf:"varint,11,opt,name=bytes_received,json=bytesReceived,proto3" json:"bytes_received,omitempty"`
-	ClientConnections int64                  `protobuf:"varint,12,opt,name=client_connections,json=clientConnections,proto3" json:"client_connections,omitempty"` // now: those that its port has accepted, of clients and also of other tasks
+	ClientConnections int64                  `protobuf:"varint,12,opt,name=client_connections,json=clientConnections,proto3" json:"client_connections,omitempty"` // open now: accepted on its port, from clients and from other tasks
 	Actors            []*ActorKind           `protobuf:"bytes,13,rep,name=actors,proto3" json:"actors,omitempty"`
-	RemoteSeconds     *Histogram             `protobuf:"bytes,14,opt,name=remote_seconds,json=remoteSeconds,proto3" json:"remote_seconds,omitempty"` // for how long steps waited for other tasks' parts after the own one had ended; of steps with such parts
+	RemoteSeconds     *Histogram             `protobuf:"bytes,14,opt,name=remote_seconds,json=remoteSeconds,proto3" json:"remote_seconds,omitempty"`     // how long steps waited for other tasks' parts after their own had ended; only steps with such parts
+	EagerContexts     int64                  `protobuf:"varint,15,opt,name=eager_contexts,json=eagerContexts,proto3" json:"eager_contexts,omitempty"`    // open now, of the open sessions
+	EagerHandles      int64                  `protobuf:"varint,16,opt,name=eager_handles,json=eagerHandles,proto3" json:"eager_handles,omitempty"`       // tensors that they hold
+	EagerFunctions    int64                  `protobuf:"varint,17,opt,name=eager_functions,json=eagerFunctions,proto3" json:"eager_functions,omitempty"` // functions that are registered in them
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -660,14 +687,36 @@ func (x *Totals) GetRemoteSeconds() *Histogram {
 	return nil
 }
 
-// ActorKind is all actors of a kind: those of now, and what all that ever were have done.
+func (x *Totals) GetEagerContexts() int64 {
+	if x != nil {
+		return x.EagerContexts
+	}
+	return 0
+}
+
+func (x *Totals) GetEagerHandles() int64 {
+	if x != nil {
+		return x.EagerHandles
+	}
+	return 0
+}
+
+func (x *Totals) GetEagerFunctions() int64 {
+	if x != nil {
+		return x.EagerFunctions
+	}
+	return 0
+}
+
+// ActorKind sums up the actors of a kind: the present ones, and what all of them, including ended ones, have done.
 type ActorKind struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	Actors        int64                  `protobuf:"varint,2,opt,name=actors,proto3" json:"actors,omitempty"`
-	Waiting       int64                  `protobuf:"varint,3,opt,name=waiting,proto3" json:"waiting,omitempty"` // messages that wait now
+	Waiting       int64                  `protobuf:"varint,3,opt,name=waiting,proto3" json:"waiting,omitempty"` // messages waiting now
 	Handled       uint64                 `protobuf:"varint,4,opt,name=handled,proto3" json:"handled,omitempty"`
 	Panics        uint64                 `protobuf:"varint,5,opt,name=panics,proto3" json:"panics,omitempty"`
+	Restarts      uint64                 `protobuf:"varint,6,opt,name=restarts,proto3" json:"restarts,omitempty"` // after failures
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -737,8 +786,15 @@ func (x *ActorKind) GetPanics() uint64 {
 	return 0
 }
 
-// Histogram counts durations: counts[i] of those that took at most 2^i times 16 microseconds and longer than the bound
-// before, and the last one of all that took longer.
+func (x *ActorKind) GetRestarts() uint64 {
+	if x != nil {
+		return x.Restarts
+	}
+	return 0
+}
+
+// Histogram counts durations: counts[i] is the number of those that took at most 2^i times 16 microseconds and longer than the bound
+// before. The last count is the number of all that took longer.
 type Histogram struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Counts        []int64                `protobuf:"varint,1,rep,packed,name=counts,proto3" json:"counts,omitempty"`
@@ -795,7 +851,7 @@ func (x *Histogram) GetSum() float64 {
 type Session struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // the beginning of its handle; the handle itself is a secret
-	Who            string                 `protobuf:"bytes,2,opt,name=who,proto3" json:"who,omitempty"`   // the client's identity or address, where it is known
+	Who            string                 `protobuf:"bytes,2,opt,name=who,proto3" json:"who,omitempty"`   // the client's identity or address, if known
 	Opened         int64                  `protobuf:"varint,3,opt,name=opened,proto3" json:"opened,omitempty"`
 	Used           int64                  `protobuf:"varint,4,opt,name=used,proto3" json:"used,omitempty"`                            // the last call
 	LeaseEnds      int64                  `protobuf:"varint,5,opt,name=lease_ends,json=leaseEnds,proto3" json:"lease_ends,omitempty"` // 0 while the client is connected
@@ -803,14 +859,15 @@ type Session struct {
 	Plans          int64                  `protobuf:"varint,7,opt,name=plans,proto3" json:"plans,omitempty"`
 	Callables      int64                  `protobuf:"varint,8,opt,name=callables,proto3" json:"callables,omitempty"`
 	PartialRuns    int64                  `protobuf:"varint,9,opt,name=partial_runs,json=partialRuns,proto3" json:"partial_runs,omitempty"`
-	Steps          int64                  `protobuf:"varint,10,opt,name=steps,proto3" json:"steps,omitempty"` // that run now
+	Steps          int64                  `protobuf:"varint,10,opt,name=steps,proto3" json:"steps,omitempty"` // running now
 	StepsDone      int64                  `protobuf:"varint,11,opt,name=steps_done,json=stepsDone,proto3" json:"steps_done,omitempty"`
 	StepsFailed    int64                  `protobuf:"varint,12,opt,name=steps_failed,json=stepsFailed,proto3" json:"steps_failed,omitempty"`
 	LastError      string                 `protobuf:"bytes,13,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	Tasks          []string               `protobuf:"bytes,14,rep,name=tasks,proto3" json:"tasks,omitempty"`     // other tasks that have parts of its plans
-	Working        string                 `protobuf:"bytes,15,opt,name=working,proto3" json:"working,omitempty"` // a change of the session that is under way: create, extend or plan
+	Working        string                 `protobuf:"bytes,15,opt,name=working,proto3" json:"working,omitempty"` // a change of the session that is in progress: create, extend or plan
 	WorkingSince   int64                  `protobuf:"varint,16,opt,name=working_since,json=workingSince,proto3" json:"working_since,omitempty"`
 	ChangesWaiting int64                  `protobuf:"varint,17,opt,name=changes_waiting,json=changesWaiting,proto3" json:"changes_waiting,omitempty"`
+	Eager          *EagerContext          `protobuf:"bytes,18,opt,name=eager,proto3" json:"eager,omitempty"` // if the session is that of a TensorFlow 2 client
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -964,32 +1021,117 @@ func (x *Session) GetChangesWaiting() int64 {
 	return 0
 }
 
-// Step is a step that runs: as its master sees it, and the part of the task that tells of it.
+func (x *Session) GetEager() *EagerContext {
+	if x != nil {
+		return x.Eager
+	}
+	return nil
+}
+
+// EagerContext is what a TensorFlow 2 client keeps on a task.
+type EagerContext struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`                               // which the client chose
+	Handles       int64                  `protobuf:"varint,2,opt,name=handles,proto3" json:"handles,omitempty"`                      // tensors
+	Functions     int64                  `protobuf:"varint,3,opt,name=functions,proto3" json:"functions,omitempty"`                  // that it registered
+	KeepAlive     int64                  `protobuf:"varint,4,opt,name=keep_alive,json=keepAlive,proto3" json:"keep_alive,omitempty"` // nanoseconds after its last call at which it ends; 0 if a lease decides
+	Task          string                 `protobuf:"bytes,5,opt,name=task,proto3" json:"task,omitempty"`                             // the client's name for the reporting task
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EagerContext) Reset() {
+	*x = EagerContext{}
+	mi := &file_internal_view_view_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EagerContext) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EagerContext) ProtoMessage() {}
+
+func (x *EagerContext) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_view_view_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EagerContext.ProtoReflect.Descriptor instead.
+func (*EagerContext) Descriptor() ([]byte, []int) {
+	return file_internal_view_view_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *EagerContext) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *EagerContext) GetHandles() int64 {
+	if x != nil {
+		return x.Handles
+	}
+	return 0
+}
+
+func (x *EagerContext) GetFunctions() int64 {
+	if x != nil {
+		return x.Functions
+	}
+	return 0
+}
+
+func (x *EagerContext) GetKeepAlive() int64 {
+	if x != nil {
+		return x.KeepAlive
+	}
+	return 0
+}
+
+func (x *EagerContext) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+// Step is a running step: as its master sees it, and the part of the reporting task.
 type Step struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Id      uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
 	Session string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"` // the session's name
 	Master  string                 `protobuf:"bytes,3,opt,name=master,proto3" json:"master,omitempty"`   // the task
-	Began   int64                  `protobuf:"varint,4,opt,name=began,proto3" json:"began,omitempty"`    // on the task that tells of it
-	Error   string                 `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`     // of a step that has failed and not ended
-	// What only the master knows.
+	Began   int64                  `protobuf:"varint,4,opt,name=began,proto3" json:"began,omitempty"`    // on the reporting task
+	Error   string                 `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`     // if the step has failed and not ended
+	// Known only to the master.
 	Fetches []string `protobuf:"bytes,6,rep,name=fetches,proto3" json:"fetches,omitempty"`
 	Targets []string `protobuf:"bytes,7,rep,name=targets,proto3" json:"targets,omitempty"`
 	Owed    []string `protobuf:"bytes,8,rep,name=owed,proto3" json:"owed,omitempty"`        // other tasks whose part has not ended
 	Partial bool     `protobuf:"varint,9,opt,name=partial,proto3" json:"partial,omitempty"` // a partial run
-	// The part of the task that tells of it.
-	Runs          bool    `protobuf:"varint,10,opt,name=runs,proto3" json:"runs,omitempty"`           // it has not ended here
+	// The part of the reporting task.
+	Runs          bool    `protobuf:"varint,10,opt,name=runs,proto3" json:"runs,omitempty"`           // it has not ended on this task
 	Compiling     bool    `protobuf:"varint,11,opt,name=compiling,proto3" json:"compiling,omitempty"` // its plan is being compiled
 	Waits         []*Wait `protobuf:"bytes,12,rep,name=waits,proto3" json:"waits,omitempty"`
 	Uses          []*Use  `protobuf:"bytes,13,rep,name=uses,proto3" json:"uses,omitempty"`   // with detail: resources that nodes which have not run may change
 	Sends         []*Edge `protobuf:"bytes,14,rep,name=sends,proto3" json:"sends,omitempty"` // with detail: edges to other devices that have not been sent
+	Who           string  `protobuf:"bytes,15,opt,name=who,proto3" json:"who,omitempty"`     // the session's client, as Session has it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_internal_view_view_proto_msgTypes[8]
+	mi := &file_internal_view_view_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1001,7 +1143,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[8]
+	mi := &file_internal_view_view_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1014,7 +1156,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{8}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Step) GetId() uint64 {
@@ -1115,6 +1257,13 @@ func (x *Step) GetSends() []*Edge {
 	return nil
 }
 
+func (x *Step) GetWho() string {
+	if x != nil {
+		return x.Who
+	}
+	return ""
+}
+
 // Wait is a node that has begun and not ended.
 type Wait struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -1122,25 +1271,25 @@ type Wait struct {
 	Op       string                 `protobuf:"bytes,2,opt,name=op,proto3" json:"op,omitempty"`
 	Device   string                 `protobuf:"bytes,3,opt,name=device,proto3" json:"device,omitempty"`
 	Function string                 `protobuf:"bytes,4,opt,name=function,proto3" json:"function,omitempty"` // the function of the graph that the node is in
-	Since    int64                  `protobuf:"varint,5,opt,name=since,proto3" json:"since,omitempty"`      // 0 where that is not known
-	// What it waits for: input (a tensor of another device), resource, room (on the way to a task), feed (of a partial run),
-	// device (an accelerator's work), files, or nothing but the end of its computation: computing.
+	Since    int64                  `protobuf:"varint,5,opt,name=since,proto3" json:"since,omitempty"`      // 0 if unknown
+	// What it waits for: input (a tensor from another device), resource, room (in the send queue to a task), feed (of a partial run), device
+	// (an accelerator's work) or files; computing if it only computes.
 	Kind          string `protobuf:"bytes,6,opt,name=kind,proto3" json:"kind,omitempty"`
 	Edge          string `protobuf:"bytes,7,opt,name=edge,proto3" json:"edge,omitempty"`          // input: the edge
 	From          string `protobuf:"bytes,8,opt,name=from,proto3" json:"from,omitempty"`          // input: the device that sends it
 	Task          string `protobuf:"bytes,9,opt,name=task,proto3" json:"task,omitempty"`          // room: the task
 	Resource      string `protobuf:"bytes,10,opt,name=resource,proto3" json:"resource,omitempty"` // the id of a Resource of the same task
 	Verb          string `protobuf:"bytes,11,opt,name=verb,proto3" json:"verb,omitempty"`         // resource: enqueue, dequeue, lock, take, ...
-	Amount        int64  `protobuf:"varint,12,opt,name=amount,proto3" json:"amount,omitempty"`    // resource: how much it asks for, such as a dequeue's elements
-	Text          string `protobuf:"bytes,13,opt,name=text,proto3" json:"text,omitempty"`         // more, for people
-	Source        string `protobuf:"bytes,14,opt,name=source,proto3" json:"source,omitempty"`     // resource: of a reader's operation, the id of the queue that it takes the names of files from
+	Amount        int64  `protobuf:"varint,12,opt,name=amount,proto3" json:"amount,omitempty"`    // resource: the requested amount, such as a dequeue's elements
+	Text          string `protobuf:"bytes,13,opt,name=text,proto3" json:"text,omitempty"`         // details, for people
+	Source        string `protobuf:"bytes,14,opt,name=source,proto3" json:"source,omitempty"`     // resource: for a reader's operation, the id of the queue that supplies file names
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Wait) Reset() {
 	*x = Wait{}
-	mi := &file_internal_view_view_proto_msgTypes[9]
+	mi := &file_internal_view_view_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1152,7 +1301,7 @@ func (x *Wait) String() string {
 func (*Wait) ProtoMessage() {}
 
 func (x *Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[9]
+	mi := &file_internal_view_view_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1165,7 +1314,7 @@ func (x *Wait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wait.ProtoReflect.Descriptor instead.
 func (*Wait) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{9}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Wait) GetNode() string {
@@ -1266,20 +1415,20 @@ func (x *Wait) GetSource() string {
 	return ""
 }
 
-// Use is a node that has not run yet, and may change a resource when it does.
+// Use is a node that has not run yet and may change a resource when it does.
 type Use struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
 	Resource      string                 `protobuf:"bytes,2,opt,name=resource,proto3" json:"resource,omitempty"` // the id of a Resource of the same task
 	Verb          string                 `protobuf:"bytes,3,opt,name=verb,proto3" json:"verb,omitempty"`
-	Waits         []int32                `protobuf:"varint,4,rep,packed,name=waits,proto3" json:"waits,omitempty"` // by index: what it comes after
+	Waits         []int32                `protobuf:"varint,4,rep,packed,name=waits,proto3" json:"waits,omitempty"` // indexes of the waits that it comes after
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Use) Reset() {
 	*x = Use{}
-	mi := &file_internal_view_view_proto_msgTypes[10]
+	mi := &file_internal_view_view_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1291,7 +1440,7 @@ func (x *Use) String() string {
 func (*Use) ProtoMessage() {}
 
 func (x *Use) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[10]
+	mi := &file_internal_view_view_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1304,7 +1453,7 @@ func (x *Use) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Use.ProtoReflect.Descriptor instead.
 func (*Use) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{10}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Use) GetNode() string {
@@ -1335,19 +1484,19 @@ func (x *Use) GetWaits() []int32 {
 	return nil
 }
 
-// Edge is a tensor that another device wants and that has not been sent.
+// Edge is a tensor for another device that has not been sent.
 type Edge struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	To            string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`               // the device
-	Waits         []int32                `protobuf:"varint,3,rep,packed,name=waits,proto3" json:"waits,omitempty"` // by index: what it comes after
+	Waits         []int32                `protobuf:"varint,3,rep,packed,name=waits,proto3" json:"waits,omitempty"` // indexes of the waits that it comes after
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Edge) Reset() {
 	*x = Edge{}
-	mi := &file_internal_view_view_proto_msgTypes[11]
+	mi := &file_internal_view_view_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1359,7 +1508,7 @@ func (x *Edge) String() string {
 func (*Edge) ProtoMessage() {}
 
 func (x *Edge) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[11]
+	mi := &file_internal_view_view_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1372,7 +1521,7 @@ func (x *Edge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Edge.ProtoReflect.Descriptor instead.
 func (*Edge) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{11}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Edge) GetName() string {
@@ -1405,21 +1554,23 @@ type Resource struct {
 	Kind        string                 `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"` // queue, variable, table, iterator, mutex, ...
 	Name        string                 `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
 	Description string                 `protobuf:"bytes,6,opt,name=description,proto3" json:"description,omitempty"`
-	Bytes       int64                  `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"` // of its tensors, where that is known
+	Bytes       int64                  `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"` // of its tensors, if known
 	Queue       *Queue                 `protobuf:"bytes,8,opt,name=queue,proto3" json:"queue,omitempty"`
-	// Of a lock: the steps that hold it.
+	// For a lock: the steps that hold it.
 	HeldBy        []uint64 `protobuf:"fixed64,9,rep,packed,name=held_by,json=heldBy,proto3" json:"held_by,omitempty"`
 	Stages        []*Stage `protobuf:"bytes,10,rep,name=stages,proto3" json:"stages,omitempty"` // of an iterator's pipeline
 	Store         *Store   `protobuf:"bytes,11,opt,name=store,proto3" json:"store,omitempty"`
 	Reader        *Reader  `protobuf:"bytes,12,opt,name=reader,proto3" json:"reader,omitempty"`
-	Holder        *Origin  `protobuf:"bytes,13,opt,name=holder,proto3" json:"holder,omitempty"` // of a lock: the step that holds it
+	Holder        *Origin  `protobuf:"bytes,13,opt,name=holder,proto3" json:"holder,omitempty"`  // for a lock: the step that holds it
+	Shared        bool     `protobuf:"varint,14,opt,name=shared,proto3" json:"shared,omitempty"` // no client requests a device for it: the sessions of all masters find it by name
+	Who           string   `protobuf:"bytes,15,opt,name=who,proto3" json:"who,omitempty"`        // for a session's private resource: the session's client; a dash if unknown
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Resource) Reset() {
 	*x = Resource{}
-	mi := &file_internal_view_view_proto_msgTypes[12]
+	mi := &file_internal_view_view_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1431,7 +1582,7 @@ func (x *Resource) String() string {
 func (*Resource) ProtoMessage() {}
 
 func (x *Resource) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[12]
+	mi := &file_internal_view_view_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1444,7 +1595,7 @@ func (x *Resource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resource.ProtoReflect.Descriptor instead.
 func (*Resource) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{12}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Resource) GetId() string {
@@ -1538,6 +1689,20 @@ func (x *Resource) GetHolder() *Origin {
 	return nil
 }
 
+func (x *Resource) GetShared() bool {
+	if x != nil {
+		return x.Shared
+	}
+	return false
+}
+
+func (x *Resource) GetWho() string {
+	if x != nil {
+		return x.Who
+	}
+	return ""
+}
+
 // Queue is the state of a queue.
 type Queue struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -1546,22 +1711,27 @@ type Queue struct {
 	Capacity        int64                  `protobuf:"varint,3,opt,name=capacity,proto3" json:"capacity,omitempty"` // -1 for none
 	MinAfterDequeue int64                  `protobuf:"varint,4,opt,name=min_after_dequeue,json=minAfterDequeue,proto3" json:"min_after_dequeue,omitempty"`
 	Closed          bool                   `protobuf:"varint,5,opt,name=closed,proto3" json:"closed,omitempty"`
-	ClosedBecause   string                 `protobuf:"bytes,6,opt,name=closed_because,json=closedBecause,proto3" json:"closed_because,omitempty"` // the reason of a producer that gave up
+	ClosedBecause   string                 `protobuf:"bytes,6,opt,name=closed_because,json=closedBecause,proto3" json:"closed_because,omitempty"` // the reason of a producer that failed
 	Enqueued        int64                  `protobuf:"varint,7,opt,name=enqueued,proto3" json:"enqueued,omitempty"`                               // elements, since it was made
 	Dequeued        int64                  `protobuf:"varint,8,opt,name=dequeued,proto3" json:"dequeued,omitempty"`
 	EnqueuesWaiting int64                  `protobuf:"varint,9,opt,name=enqueues_waiting,json=enqueuesWaiting,proto3" json:"enqueues_waiting,omitempty"`
 	DequeuesWaiting int64                  `protobuf:"varint,10,opt,name=dequeues_waiting,json=dequeuesWaiting,proto3" json:"dequeues_waiting,omitempty"`
-	Lacking         int64                  `protobuf:"varint,11,opt,name=lacking,proto3" json:"lacking,omitempty"`                               // elements that the first of the dequeues that wait has not got
-	WaitingSince    int64                  `protobuf:"varint,12,opt,name=waiting_since,json=waitingSince,proto3" json:"waiting_since,omitempty"` // the first that waits; 0 if none does
+	Lacking         int64                  `protobuf:"varint,11,opt,name=lacking,proto3" json:"lacking,omitempty"`                               // elements that the first waiting dequeue still lacks
+	WaitingSince    int64                  `protobuf:"varint,12,opt,name=waiting_since,json=waitingSince,proto3" json:"waiting_since,omitempty"` // since when the first one waits; 0 if none does
 	LastEnqueue     *Origin                `protobuf:"bytes,13,opt,name=last_enqueue,json=lastEnqueue,proto3" json:"last_enqueue,omitempty"`
 	LastDequeue     *Origin                `protobuf:"bytes,14,opt,name=last_dequeue,json=lastDequeue,proto3" json:"last_dequeue,omitempty"`
+	ClosedBy        *Origin                `protobuf:"bytes,15,opt,name=closed_by,json=closedBy,proto3" json:"closed_by,omitempty"`              // the step that closed it, and when; unset while it is open
+	OpensWaiting    int64                  `protobuf:"varint,16,opt,name=opens_waiting,json=opensWaiting,proto3" json:"opens_waiting,omitempty"` // operations that wait for it to be reopened
+	Leased          int64                  `protobuf:"varint,17,opt,name=leased,proto3" json:"leased,omitempty"`                                 // elements that consumers have leased; they take up room and may come back
+	DeadLetters     int64                  `protobuf:"varint,18,opt,name=dead_letters,json=deadLetters,proto3" json:"dead_letters,omitempty"`    // elements that were delivered too often and are in another queue
+	Dropped         int64                  `protobuf:"varint,19,opt,name=dropped,proto3" json:"dropped,omitempty"`                               // elements that were delivered too often and dropped
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Queue) Reset() {
 	*x = Queue{}
-	mi := &file_internal_view_view_proto_msgTypes[13]
+	mi := &file_internal_view_view_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1573,7 +1743,7 @@ func (x *Queue) String() string {
 func (*Queue) ProtoMessage() {}
 
 func (x *Queue) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[13]
+	mi := &file_internal_view_view_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1586,7 +1756,7 @@ func (x *Queue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Queue.ProtoReflect.Descriptor instead.
 func (*Queue) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{13}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Queue) GetKind() string {
@@ -1687,27 +1857,64 @@ func (x *Queue) GetLastDequeue() *Origin {
 	return nil
 }
 
-// Store is the state of what steps put elements into and take them out of that is no queue: a staging area, a barrier, an
+func (x *Queue) GetClosedBy() *Origin {
+	if x != nil {
+		return x.ClosedBy
+	}
+	return nil
+}
+
+func (x *Queue) GetOpensWaiting() int64 {
+	if x != nil {
+		return x.OpensWaiting
+	}
+	return 0
+}
+
+func (x *Queue) GetLeased() int64 {
+	if x != nil {
+		return x.Leased
+	}
+	return 0
+}
+
+func (x *Queue) GetDeadLetters() int64 {
+	if x != nil {
+		return x.DeadLetters
+	}
+	return 0
+}
+
+func (x *Queue) GetDropped() int64 {
+	if x != nil {
+		return x.Dropped
+	}
+	return 0
+}
+
+// Store is the state of a resource other than a queue that steps put elements into and take them out of: a staging area, a barrier, an
 // accumulator.
 type Store struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`                                // staging area, staging map, barrier, accumulator
 	Size          int64                  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`                               // tuples that can be taken, or gradients
 	Incomplete    int64                  `protobuf:"varint,3,opt,name=incomplete,proto3" json:"incomplete,omitempty"`                   // tuples that lack components
-	Capacity      int64                  `protobuf:"varint,4,opt,name=capacity,proto3" json:"capacity,omitempty"`                       // the most tuples; 0 for no limit
+	Capacity      int64                  `protobuf:"varint,4,opt,name=capacity,proto3" json:"capacity,omitempty"`                       // maximum number of tuples; 0 for no limit
 	Bytes         int64                  `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`                             // of the tuples, as the limit counts them
 	BytesLimit    int64                  `protobuf:"varint,6,opt,name=bytes_limit,json=bytesLimit,proto3" json:"bytes_limit,omitempty"` // 0 for none
 	Closed        bool                   `protobuf:"varint,7,opt,name=closed,proto3" json:"closed,omitempty"`
-	Dropped       int64                  `protobuf:"varint,8,opt,name=dropped,proto3" json:"dropped,omitempty"` // gradients that were stale
+	Dropped       int64                  `protobuf:"varint,8,opt,name=dropped,proto3" json:"dropped,omitempty"` // stale gradients
 	LastPut       *Origin                `protobuf:"bytes,9,opt,name=last_put,json=lastPut,proto3" json:"last_put,omitempty"`
 	LastTaken     *Origin                `protobuf:"bytes,10,opt,name=last_taken,json=lastTaken,proto3" json:"last_taken,omitempty"`
+	ClosedBy      *Origin                `protobuf:"bytes,11,opt,name=closed_by,json=closedBy,proto3" json:"closed_by,omitempty"` // the step that closed it, and when
+	Step          int64                  `protobuf:"varint,12,opt,name=step,proto3" json:"step,omitempty"`                        // for an accumulator: gradients of earlier steps are stale
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Store) Reset() {
 	*x = Store{}
-	mi := &file_internal_view_view_proto_msgTypes[14]
+	mi := &file_internal_view_view_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1719,7 +1926,7 @@ func (x *Store) String() string {
 func (*Store) ProtoMessage() {}
 
 func (x *Store) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[14]
+	mi := &file_internal_view_view_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1732,7 +1939,7 @@ func (x *Store) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Store.ProtoReflect.Descriptor instead.
 func (*Store) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{14}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Store) GetKind() string {
@@ -1805,24 +2012,38 @@ func (x *Store) GetLastTaken() *Origin {
 	return nil
 }
 
+func (x *Store) GetClosedBy() *Origin {
+	if x != nil {
+		return x.ClosedBy
+	}
+	return nil
+}
+
+func (x *Store) GetStep() int64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
 // Reader is the state of a reader, whose operations take turns.
 type Reader struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`          // TextLineReader, ...
-	Work          string                 `protobuf:"bytes,2,opt,name=work,proto3" json:"work,omitempty"`          // the file that it is in, or has read last
+	Work          string                 `protobuf:"bytes,2,opt,name=work,proto3" json:"work,omitempty"`          // the file that it is reading, or has read last
 	Started       int64                  `protobuf:"varint,3,opt,name=started,proto3" json:"started,omitempty"`   // files
-	Finished      int64                  `protobuf:"varint,4,opt,name=finished,proto3" json:"finished,omitempty"` // files that it has come to the end of
+	Finished      int64                  `protobuf:"varint,4,opt,name=finished,proto3" json:"finished,omitempty"` // files that it has read to the end
 	Produced      int64                  `protobuf:"varint,5,opt,name=produced,proto3" json:"produced,omitempty"` // records
-	Asks          bool                   `protobuf:"varint,6,opt,name=asks,proto3" json:"asks,omitempty"`         // the operation whose turn it is waits for the name of the next file
-	Waiting       int64                  `protobuf:"varint,7,opt,name=waiting,proto3" json:"waiting,omitempty"`   // operations that wait for their turn
-	Turn          *Origin                `protobuf:"bytes,8,opt,name=turn,proto3" json:"turn,omitempty"`          // whose turn it is
+	Asks          bool                   `protobuf:"varint,6,opt,name=asks,proto3" json:"asks,omitempty"`         // the operation whose turn it is waits for the next file name
+	Waiting       int64                  `protobuf:"varint,7,opt,name=waiting,proto3" json:"waiting,omitempty"`   // operations waiting for their turn
+	Turn          *Origin                `protobuf:"bytes,8,opt,name=turn,proto3" json:"turn,omitempty"`          // the step whose turn it is
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Reader) Reset() {
 	*x = Reader{}
-	mi := &file_internal_view_view_proto_msgTypes[15]
+	mi := &file_internal_view_view_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1834,7 +2055,7 @@ func (x *Reader) String() string {
 func (*Reader) ProtoMessage() {}
 
 func (x *Reader) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[15]
+	mi := &file_internal_view_view_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1847,7 +2068,7 @@ func (x *Reader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reader.ProtoReflect.Descriptor instead.
 func (*Reader) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{15}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Reader) GetKind() string {
@@ -1906,10 +2127,10 @@ func (x *Reader) GetTurn() *Origin {
 	return nil
 }
 
-// Origin tells which step did something last.
+// Origin is the step that last did something.
 type Origin struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Step          uint64                 `protobuf:"fixed64,1,opt,name=step,proto3" json:"step,omitempty"` // 0 if none did
+	Step          uint64                 `protobuf:"fixed64,1,opt,name=step,proto3" json:"step,omitempty"` // 0 if there was none
 	Session       string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
 	Master        string                 `protobuf:"bytes,3,opt,name=master,proto3" json:"master,omitempty"`
 	At            int64                  `protobuf:"varint,4,opt,name=at,proto3" json:"at,omitempty"`
@@ -1919,7 +2140,7 @@ type Origin struct {
 
 func (x *Origin) Reset() {
 	*x = Origin{}
-	mi := &file_internal_view_view_proto_msgTypes[16]
+	mi := &file_internal_view_view_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1931,7 +2152,7 @@ func (x *Origin) String() string {
 func (*Origin) ProtoMessage() {}
 
 func (x *Origin) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[16]
+	mi := &file_internal_view_view_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1944,7 +2165,7 @@ func (x *Origin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Origin.ProtoReflect.Descriptor instead.
 func (*Origin) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{16}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Origin) GetStep() uint64 {
@@ -1979,16 +2200,16 @@ func (x *Origin) GetAt() int64 {
 type Stage struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Name            string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Depth           int64                  `protobuf:"varint,2,opt,name=depth,proto3" json:"depth,omitempty"` // below the stage that the iterator's elements come from
+	Depth           int64                  `protobuf:"varint,2,opt,name=depth,proto3" json:"depth,omitempty"` // below the stage that yields the iterator's elements
 	Elements        int64                  `protobuf:"varint,3,opt,name=elements,proto3" json:"elements,omitempty"`
 	Parallelism     int64                  `protobuf:"varint,4,opt,name=parallelism,proto3" json:"parallelism,omitempty"`
 	Buffered        int64                  `protobuf:"varint,5,opt,name=buffered,proto3" json:"buffered,omitempty"`                                     // elements made and not taken
-	Buffer          int64                  `protobuf:"varint,6,opt,name=buffer,proto3" json:"buffer,omitempty"`                                         // the most of these
-	WaitedForInput  int64                  `protobuf:"varint,7,opt,name=waited_for_input,json=waitedForInput,proto3" json:"waited_for_input,omitempty"` // nanoseconds, in all
+	Buffer          int64                  `protobuf:"varint,6,opt,name=buffer,proto3" json:"buffer,omitempty"`                                         // the maximum of buffered
+	WaitedForInput  int64                  `protobuf:"varint,7,opt,name=waited_for_input,json=waitedForInput,proto3" json:"waited_for_input,omitempty"` // total nanoseconds
 	WaitedForOutput int64                  `protobuf:"varint,8,opt,name=waited_for_output,json=waitedForOutput,proto3" json:"waited_for_output,omitempty"`
 	Bytes           int64                  `protobuf:"varint,9,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	Node            string                 `protobuf:"bytes,10,opt,name=node,proto3" json:"node,omitempty"`        // that made the dataset
-	Running         int64                  `protobuf:"varint,11,opt,name=running,proto3" json:"running,omitempty"` // calls of its function that are under way
+	Node            string                 `protobuf:"bytes,10,opt,name=node,proto3" json:"node,omitempty"`        // the node that made the dataset
+	Running         int64                  `protobuf:"varint,11,opt,name=running,proto3" json:"running,omitempty"` // calls of its function in flight
 	Tuned           bool                   `protobuf:"varint,12,opt,name=tuned,proto3" json:"tuned,omitempty"`     // the server chose the buffer or the parallelism
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1996,7 +2217,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_internal_view_view_proto_msgTypes[17]
+	mi := &file_internal_view_view_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2008,7 +2229,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[17]
+	mi := &file_internal_view_view_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2021,7 +2242,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{17}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Stage) GetName() string {
@@ -2108,7 +2329,7 @@ func (x *Stage) GetTuned() bool {
 	return false
 }
 
-// Device is a device of the task.
+// Device is a device of the task for pages and metrics: its attributes, with the incarnation as people read it, and its executor's counters.
 type Device struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -2132,7 +2353,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_internal_view_view_proto_msgTypes[18]
+	mi := &file_internal_view_view_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2144,7 +2365,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[18]
+	mi := &file_internal_view_view_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2157,7 +2378,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{18}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Device) GetName() string {
@@ -2269,7 +2490,7 @@ func (x *Device) GetMemoryIdle() int64 {
 type Link struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Task             string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
-	State            string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"` // up, down, accepted (the other task alone has opened one), or none
+	State            string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"` // up, down, accepted (only the other task has opened one), or none
 	Reason           string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	Since            int64                  `protobuf:"varint,4,opt,name=since,proto3" json:"since,omitempty"`
 	RoundTrip        int64                  `protobuf:"varint,5,opt,name=round_trip,json=roundTrip,proto3" json:"round_trip,omitempty"` // of the last heartbeat, in nanoseconds; 0 if there was none
@@ -2277,15 +2498,15 @@ type Link struct {
 	BytesReceived    int64                  `protobuf:"varint,7,opt,name=bytes_received,json=bytesReceived,proto3" json:"bytes_received,omitempty"`
 	MessagesSent     int64                  `protobuf:"varint,8,opt,name=messages_sent,json=messagesSent,proto3" json:"messages_sent,omitempty"`
 	MessagesReceived int64                  `protobuf:"varint,9,opt,name=messages_received,json=messagesReceived,proto3" json:"messages_received,omitempty"`
-	Queued           int64                  `protobuf:"varint,10,opt,name=queued,proto3" json:"queued,omitempty"`                                 // bytes that wait to be sent
-	StalledSince     int64                  `protobuf:"varint,11,opt,name=stalled_since,json=stalledSince,proto3" json:"stalled_since,omitempty"` // the other side has taken nothing since; 0 while it takes what comes
+	Queued           int64                  `protobuf:"varint,10,opt,name=queued,proto3" json:"queued,omitempty"`                                 // bytes waiting to be sent
+	StalledSince     int64                  `protobuf:"varint,11,opt,name=stalled_since,json=stalledSince,proto3" json:"stalled_since,omitempty"` // since when the other side has accepted nothing; 0 while it accepts data
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Link) Reset() {
 	*x = Link{}
-	mi := &file_internal_view_view_proto_msgTypes[19]
+	mi := &file_internal_view_view_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2297,7 +2518,7 @@ func (x *Link) String() string {
 func (*Link) ProtoMessage() {}
 
 func (x *Link) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[19]
+	mi := &file_internal_view_view_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2310,7 +2531,7 @@ func (x *Link) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Link.ProtoReflect.Descriptor instead.
 func (*Link) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{19}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Link) GetTask() string {
@@ -2395,18 +2616,19 @@ type Actor struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
-	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"` // idle, running, or suspended after a panic
+	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"` // idle, running, or suspended after a panic or until it restarts
 	Handled       uint64                 `protobuf:"varint,4,opt,name=handled,proto3" json:"handled,omitempty"`
 	Waiting       int64                  `protobuf:"varint,5,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	Panics        uint64                 `protobuf:"varint,6,opt,name=panics,proto3" json:"panics,omitempty"`
 	Since         int64                  `protobuf:"varint,7,opt,name=since,proto3" json:"since,omitempty"`
+	Restarts      uint64                 `protobuf:"varint,8,opt,name=restarts,proto3" json:"restarts,omitempty"` // after failures
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Actor) Reset() {
 	*x = Actor{}
-	mi := &file_internal_view_view_proto_msgTypes[20]
+	mi := &file_internal_view_view_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2418,7 +2640,7 @@ func (x *Actor) String() string {
 func (*Actor) ProtoMessage() {}
 
 func (x *Actor) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[20]
+	mi := &file_internal_view_view_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2431,7 +2653,7 @@ func (x *Actor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Actor.ProtoReflect.Descriptor instead.
 func (*Actor) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{20}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Actor) GetName() string {
@@ -2483,21 +2705,29 @@ func (x *Actor) GetSince() int64 {
 	return 0
 }
 
+func (x *Actor) GetRestarts() uint64 {
+	if x != nil {
+		return x.Restarts
+	}
+	return 0
+}
+
 // Event is something that happened on a task.
 type Event struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // of the task's, rising
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // ascending within the task
 	At            int64                  `protobuf:"varint,2,opt,name=at,proto3" json:"at,omitempty"`
 	Kind          string                 `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`       // such as session opened, step failed, task down, reset, refused
 	Subject       string                 `protobuf:"bytes,4,opt,name=subject,proto3" json:"subject,omitempty"` // such as the session's name, the task
 	Text          string                 `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`
+	Who           string                 `protobuf:"bytes,6,opt,name=who,proto3" json:"who,omitempty"` // the client that it concerns; empty for the task's own events
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_internal_view_view_proto_msgTypes[21]
+	mi := &file_internal_view_view_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2509,7 +2739,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[21]
+	mi := &file_internal_view_view_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2522,7 +2752,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{21}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Event) GetNumber() uint64 {
@@ -2560,20 +2790,27 @@ func (x *Event) GetText() string {
 	return ""
 }
 
+func (x *Event) GetWho() string {
+	if x != nil {
+		return x.Who
+	}
+	return ""
+}
+
 // GraphQuery asks for a page of a session's placed graph.
 type GraphQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`       // the session's master; the task that is asked when empty
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`       // the session's master; if empty, the task that is asked
 	Session       string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"` // the session's name
 	First         int64                  `protobuf:"varint,3,opt,name=first,proto3" json:"first,omitempty"`    // the index of the page's first node
-	Limit         int64                  `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`    // the most nodes; 0 for the server's limit
+	Limit         int64                  `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`    // maximum number of nodes; 0 for the server's limit
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GraphQuery) Reset() {
 	*x = GraphQuery{}
-	mi := &file_internal_view_view_proto_msgTypes[22]
+	mi := &file_internal_view_view_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2585,7 +2822,7 @@ func (x *GraphQuery) String() string {
 func (*GraphQuery) ProtoMessage() {}
 
 func (x *GraphQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[22]
+	mi := &file_internal_view_view_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2598,7 +2835,7 @@ func (x *GraphQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GraphQuery.ProtoReflect.Descriptor instead.
 func (*GraphQuery) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{22}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GraphQuery) GetTask() string {
@@ -2629,8 +2866,8 @@ func (x *GraphQuery) GetLimit() int64 {
 	return 0
 }
 
-// Graph is a page of a session's graph: the client's nodes, functions that name other devices inlined, each on the device that
-// it was placed on. An extension of the session makes a graph of more nodes; a page of another number of nodes is of another graph.
+// Graph is a page of a session's graph: the client's nodes, with functions that name other devices inlined, each on the device that it was
+// placed on. Extending the session makes a new graph with more nodes; a page with another node count belongs to another graph.
 type Graph struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Known         bool                   `protobuf:"varint,1,opt,name=known,proto3" json:"known,omitempty"` // whether the task is the master of such a session
@@ -2638,15 +2875,16 @@ type Graph struct {
 	Nodes         int64                  `protobuf:"varint,3,opt,name=nodes,proto3" json:"nodes,omitempty"`    // of the whole graph
 	First         int64                  `protobuf:"varint,4,opt,name=first,proto3" json:"first,omitempty"`    // the index of the page's first node
 	Ops           []string               `protobuf:"bytes,5,rep,name=ops,proto3" json:"ops,omitempty"`         // of the page's nodes, each once
-	Devices       []string               `protobuf:"bytes,6,rep,name=devices,proto3" json:"devices,omitempty"` // the same
+	Devices       []string               `protobuf:"bytes,6,rep,name=devices,proto3" json:"devices,omitempty"` // of the page's nodes, each once
 	Page          []*GraphNode           `protobuf:"bytes,7,rep,name=page,proto3" json:"page,omitempty"`
+	Who           string                 `protobuf:"bytes,8,opt,name=who,proto3" json:"who,omitempty"` // the session's client, as Session has it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Graph) Reset() {
 	*x = Graph{}
-	mi := &file_internal_view_view_proto_msgTypes[23]
+	mi := &file_internal_view_view_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2658,7 +2896,7 @@ func (x *Graph) String() string {
 func (*Graph) ProtoMessage() {}
 
 func (x *Graph) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[23]
+	mi := &file_internal_view_view_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2671,7 +2909,7 @@ func (x *Graph) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Graph.ProtoReflect.Descriptor instead.
 func (*Graph) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{23}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Graph) GetKnown() bool {
@@ -2723,22 +2961,29 @@ func (x *Graph) GetPage() []*GraphNode {
 	return nil
 }
 
+func (x *Graph) GetWho() string {
+	if x != nil {
+		return x.Who
+	}
+	return ""
+}
+
 // GraphNode is a node of a graph.
 type GraphNode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Op            uint32                 `protobuf:"varint,2,opt,name=op,proto3" json:"op,omitempty"`                    // by index in the page's ops
-	Device        uint32                 `protobuf:"varint,3,opt,name=device,proto3" json:"device,omitempty"`            // by index in the page's devices
-	Inputs        []uint32               `protobuf:"varint,4,rep,packed,name=inputs,proto3" json:"inputs,omitempty"`     // the nodes whose tensors it takes, by index in the graph
-	Controls      []uint32               `protobuf:"varint,5,rep,packed,name=controls,proto3" json:"controls,omitempty"` // the nodes that must run before, the same
-	Omitted       int64                  `protobuf:"varint,6,opt,name=omitted,proto3" json:"omitted,omitempty"`          // how many further inputs it has
+	Op            uint32                 `protobuf:"varint,2,opt,name=op,proto3" json:"op,omitempty"`                    // index in the page's ops
+	Device        uint32                 `protobuf:"varint,3,opt,name=device,proto3" json:"device,omitempty"`            // index in the page's devices
+	Inputs        []uint32               `protobuf:"varint,4,rep,packed,name=inputs,proto3" json:"inputs,omitempty"`     // nodes whose tensors it takes, as indexes in the graph
+	Controls      []uint32               `protobuf:"varint,5,rep,packed,name=controls,proto3" json:"controls,omitempty"` // nodes that must run before it, as indexes in the graph
+	Omitted       int64                  `protobuf:"varint,6,opt,name=omitted,proto3" json:"omitted,omitempty"`          // number of further inputs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GraphNode) Reset() {
 	*x = GraphNode{}
-	mi := &file_internal_view_view_proto_msgTypes[24]
+	mi := &file_internal_view_view_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2750,7 +2995,7 @@ func (x *GraphNode) String() string {
 func (*GraphNode) ProtoMessage() {}
 
 func (x *GraphNode) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[24]
+	mi := &file_internal_view_view_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2763,7 +3008,7 @@ func (x *GraphNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GraphNode.ProtoReflect.Descriptor instead.
 func (*GraphNode) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{24}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GraphNode) GetName() string {
@@ -2850,7 +3095,7 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\aomitted\x18\x0f \x03(\v2!.troupe.view.v1.Task.OmittedEntryR\aomitted\x1a:\n" +
 	"\fOmittedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x84\x03\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xf6\x03\n" +
 	"\aProcess\x12\x12\n" +
 	"\x04boot\x18\x01 \x01(\tR\x04boot\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x12\n" +
@@ -2872,7 +3117,10 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\vcpu_seconds\x18\r \x01(\x01R\n" +
 	"cpuSeconds\x12\x1d\n" +
 	"\n" +
-	"open_files\x18\x0e \x01(\x03R\topenFiles\"\xd8\x05\n" +
+	"open_files\x18\x0e \x01(\x03R\topenFiles\x12\x18\n" +
+	"\aprocess\x18\x0f \x01(\tR\aprocess\x12)\n" +
+	"\x10certificate_from\x18\x10 \x01(\x03R\x0fcertificateFrom\x12+\n" +
+	"\x11certificate_until\x18\x11 \x01(\x03R\x10certificateUntil\"\xcd\x06\n" +
 	"\x06Totals\x12'\n" +
 	"\x0fsessions_opened\x18\x01 \x01(\x03R\x0esessionsOpened\x12'\n" +
 	"\x0fsessions_closed\x18\x02 \x01(\x03R\x0esessionsClosed\x12)\n" +
@@ -2892,19 +3140,23 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\x0ebytes_received\x18\v \x01(\x03R\rbytesReceived\x12-\n" +
 	"\x12client_connections\x18\f \x01(\x03R\x11clientConnections\x121\n" +
 	"\x06actors\x18\r \x03(\v2\x19.troupe.view.v1.ActorKindR\x06actors\x12@\n" +
-	"\x0eremote_seconds\x18\x0e \x01(\v2\x19.troupe.view.v1.HistogramR\rremoteSeconds\x1a>\n" +
+	"\x0eremote_seconds\x18\x0e \x01(\v2\x19.troupe.view.v1.HistogramR\rremoteSeconds\x12%\n" +
+	"\x0eeager_contexts\x18\x0f \x01(\x03R\reagerContexts\x12#\n" +
+	"\reager_handles\x18\x10 \x01(\x03R\feagerHandles\x12'\n" +
+	"\x0feager_functions\x18\x11 \x01(\x03R\x0eeagerFunctions\x1a>\n" +
 	"\x10StepsFailedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x83\x01\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x9f\x01\n" +
 	"\tActorKind\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
 	"\x06actors\x18\x02 \x01(\x03R\x06actors\x12\x18\n" +
 	"\awaiting\x18\x03 \x01(\x03R\awaiting\x12\x18\n" +
 	"\ahandled\x18\x04 \x01(\x04R\ahandled\x12\x16\n" +
-	"\x06panics\x18\x05 \x01(\x04R\x06panics\"5\n" +
+	"\x06panics\x18\x05 \x01(\x04R\x06panics\x12\x1a\n" +
+	"\brestarts\x18\x06 \x01(\x04R\brestarts\"5\n" +
 	"\tHistogram\x12\x16\n" +
 	"\x06counts\x18\x01 \x03(\x03R\x06counts\x12\x10\n" +
-	"\x03sum\x18\x02 \x01(\x01R\x03sum\"\xdc\x03\n" +
+	"\x03sum\x18\x02 \x01(\x01R\x03sum\"\x90\x04\n" +
 	"\aSession\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03who\x18\x02 \x01(\tR\x03who\x12\x16\n" +
@@ -2926,7 +3178,15 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\x05tasks\x18\x0e \x03(\tR\x05tasks\x12\x18\n" +
 	"\aworking\x18\x0f \x01(\tR\aworking\x12#\n" +
 	"\rworking_since\x18\x10 \x01(\x03R\fworkingSince\x12'\n" +
-	"\x0fchanges_waiting\x18\x11 \x01(\x03R\x0echangesWaiting\"\x89\x03\n" +
+	"\x0fchanges_waiting\x18\x11 \x01(\x03R\x0echangesWaiting\x122\n" +
+	"\x05eager\x18\x12 \x01(\v2\x1c.troupe.view.v1.EagerContextR\x05eager\"\x89\x01\n" +
+	"\fEagerContext\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x18\n" +
+	"\ahandles\x18\x02 \x01(\x03R\ahandles\x12\x1c\n" +
+	"\tfunctions\x18\x03 \x01(\x03R\tfunctions\x12\x1d\n" +
+	"\n" +
+	"keep_alive\x18\x04 \x01(\x03R\tkeepAlive\x12\x12\n" +
+	"\x04task\x18\x05 \x01(\tR\x04task\"\x9b\x03\n" +
 	"\x04Step\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x16\n" +
@@ -2942,7 +3202,8 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\tcompiling\x18\v \x01(\bR\tcompiling\x12*\n" +
 	"\x05waits\x18\f \x03(\v2\x14.troupe.view.v1.WaitR\x05waits\x12'\n" +
 	"\x04uses\x18\r \x03(\v2\x13.troupe.view.v1.UseR\x04uses\x12*\n" +
-	"\x05sends\x18\x0e \x03(\v2\x14.troupe.view.v1.EdgeR\x05sends\"\xb8\x02\n" +
+	"\x05sends\x18\x0e \x03(\v2\x14.troupe.view.v1.EdgeR\x05sends\x12\x10\n" +
+	"\x03who\x18\x0f \x01(\tR\x03who\"\xb8\x02\n" +
 	"\x04Wait\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x0e\n" +
 	"\x02op\x18\x02 \x01(\tR\x02op\x12\x16\n" +
@@ -2967,7 +3228,7 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\x04Edge\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x14\n" +
-	"\x05waits\x18\x03 \x03(\x05R\x05waits\"\xb2\x03\n" +
+	"\x05waits\x18\x03 \x03(\x05R\x05waits\"\xdc\x03\n" +
 	"\bResource\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x1c\n" +
@@ -2982,7 +3243,9 @@ const file_internal_view_view_proto_rawDesc = "" +
 	" \x03(\v2\x15.troupe.view.v1.StageR\x06stages\x12+\n" +
 	"\x05store\x18\v \x01(\v2\x15.troupe.view.v1.StoreR\x05store\x12.\n" +
 	"\x06reader\x18\f \x01(\v2\x16.troupe.view.v1.ReaderR\x06reader\x12.\n" +
-	"\x06holder\x18\r \x01(\v2\x16.troupe.view.v1.OriginR\x06holder\"\xf9\x03\n" +
+	"\x06holder\x18\r \x01(\v2\x16.troupe.view.v1.OriginR\x06holder\x12\x16\n" +
+	"\x06shared\x18\x0e \x01(\bR\x06shared\x12\x10\n" +
+	"\x03who\x18\x0f \x01(\tR\x03who\"\xa8\x05\n" +
 	"\x05Queue\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x1a\n" +
@@ -2998,7 +3261,12 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\alacking\x18\v \x01(\x03R\alacking\x12#\n" +
 	"\rwaiting_since\x18\f \x01(\x03R\fwaitingSince\x129\n" +
 	"\flast_enqueue\x18\r \x01(\v2\x16.troupe.view.v1.OriginR\vlastEnqueue\x129\n" +
-	"\flast_dequeue\x18\x0e \x01(\v2\x16.troupe.view.v1.OriginR\vlastDequeue\"\xbe\x02\n" +
+	"\flast_dequeue\x18\x0e \x01(\v2\x16.troupe.view.v1.OriginR\vlastDequeue\x123\n" +
+	"\tclosed_by\x18\x0f \x01(\v2\x16.troupe.view.v1.OriginR\bclosedBy\x12#\n" +
+	"\ropens_waiting\x18\x10 \x01(\x03R\fopensWaiting\x12\x16\n" +
+	"\x06leased\x18\x11 \x01(\x03R\x06leased\x12!\n" +
+	"\fdead_letters\x18\x12 \x01(\x03R\vdeadLetters\x12\x18\n" +
+	"\adropped\x18\x13 \x01(\x03R\adropped\"\x87\x03\n" +
 	"\x05Store\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x1e\n" +
@@ -3014,7 +3282,9 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\blast_put\x18\t \x01(\v2\x16.troupe.view.v1.OriginR\alastPut\x125\n" +
 	"\n" +
 	"last_taken\x18\n" +
-	" \x01(\v2\x16.troupe.view.v1.OriginR\tlastTaken\"\xdc\x01\n" +
+	" \x01(\v2\x16.troupe.view.v1.OriginR\tlastTaken\x123\n" +
+	"\tclosed_by\x18\v \x01(\v2\x16.troupe.view.v1.OriginR\bclosedBy\x12\x12\n" +
+	"\x04step\x18\f \x01(\x03R\x04step\"\xdc\x01\n" +
 	"\x06Reader\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04work\x18\x02 \x01(\tR\x04work\x12\x18\n" +
@@ -3077,7 +3347,7 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\x11messages_received\x18\t \x01(\x03R\x10messagesReceived\x12\x16\n" +
 	"\x06queued\x18\n" +
 	" \x01(\x03R\x06queued\x12#\n" +
-	"\rstalled_since\x18\v \x01(\x03R\fstalledSince\"\xa7\x01\n" +
+	"\rstalled_since\x18\v \x01(\x03R\fstalledSince\"\xc3\x01\n" +
 	"\x05Actor\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
@@ -3085,19 +3355,21 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\ahandled\x18\x04 \x01(\x04R\ahandled\x12\x18\n" +
 	"\awaiting\x18\x05 \x01(\x03R\awaiting\x12\x16\n" +
 	"\x06panics\x18\x06 \x01(\x04R\x06panics\x12\x14\n" +
-	"\x05since\x18\a \x01(\x03R\x05since\"q\n" +
+	"\x05since\x18\a \x01(\x03R\x05since\x12\x1a\n" +
+	"\brestarts\x18\b \x01(\x04R\brestarts\"\x83\x01\n" +
 	"\x05Event\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x0e\n" +
 	"\x02at\x18\x02 \x01(\x03R\x02at\x12\x12\n" +
 	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x18\n" +
 	"\asubject\x18\x04 \x01(\tR\asubject\x12\x12\n" +
-	"\x04text\x18\x05 \x01(\tR\x04text\"f\n" +
+	"\x04text\x18\x05 \x01(\tR\x04text\x12\x10\n" +
+	"\x03who\x18\x06 \x01(\tR\x03who\"f\n" +
 	"\n" +
 	"GraphQuery\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x14\n" +
 	"\x05first\x18\x03 \x01(\x03R\x05first\x12\x14\n" +
-	"\x05limit\x18\x04 \x01(\x03R\x05limit\"\xbe\x01\n" +
+	"\x05limit\x18\x04 \x01(\x03R\x05limit\"\xd0\x01\n" +
 	"\x05Graph\x12\x14\n" +
 	"\x05known\x18\x01 \x01(\bR\x05known\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x14\n" +
@@ -3105,7 +3377,8 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\x05first\x18\x04 \x01(\x03R\x05first\x12\x10\n" +
 	"\x03ops\x18\x05 \x03(\tR\x03ops\x12\x18\n" +
 	"\adevices\x18\x06 \x03(\tR\adevices\x12-\n" +
-	"\x04page\x18\a \x03(\v2\x19.troupe.view.v1.GraphNodeR\x04page\"\x95\x01\n" +
+	"\x04page\x18\a \x03(\v2\x19.troupe.view.v1.GraphNodeR\x04page\x12\x10\n" +
+	"\x03who\x18\b \x01(\tR\x03who\"\x95\x01\n" +
 	"\tGraphNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02op\x18\x02 \x01(\rR\x02op\x12\x16\n" +
@@ -3126,74 +3399,78 @@ func file_internal_view_view_proto_rawDescGZIP() []byte {
 	return file_internal_view_view_proto_rawDescData
 }
 
-var file_internal_view_view_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_internal_view_view_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_internal_view_view_proto_goTypes = []any{
-	(*Query)(nil),      // 0: troupe.view.v1.Query
-	(*Cluster)(nil),    // 1: troupe.view.v1.Cluster
-	(*Task)(nil),       // 2: troupe.view.v1.Task
-	(*Process)(nil),    // 3: troupe.view.v1.Process
-	(*Totals)(nil),     // 4: troupe.view.v1.Totals
-	(*ActorKind)(nil),  // 5: troupe.view.v1.ActorKind
-	(*Histogram)(nil),  // 6: troupe.view.v1.Histogram
-	(*Session)(nil),    // 7: troupe.view.v1.Session
-	(*Step)(nil),       // 8: troupe.view.v1.Step
-	(*Wait)(nil),       // 9: troupe.view.v1.Wait
-	(*Use)(nil),        // 10: troupe.view.v1.Use
-	(*Edge)(nil),       // 11: troupe.view.v1.Edge
-	(*Resource)(nil),   // 12: troupe.view.v1.Resource
-	(*Queue)(nil),      // 13: troupe.view.v1.Queue
-	(*Store)(nil),      // 14: troupe.view.v1.Store
-	(*Reader)(nil),     // 15: troupe.view.v1.Reader
-	(*Origin)(nil),     // 16: troupe.view.v1.Origin
-	(*Stage)(nil),      // 17: troupe.view.v1.Stage
-	(*Device)(nil),     // 18: troupe.view.v1.Device
-	(*Link)(nil),       // 19: troupe.view.v1.Link
-	(*Actor)(nil),      // 20: troupe.view.v1.Actor
-	(*Event)(nil),      // 21: troupe.view.v1.Event
-	(*GraphQuery)(nil), // 22: troupe.view.v1.GraphQuery
-	(*Graph)(nil),      // 23: troupe.view.v1.Graph
-	(*GraphNode)(nil),  // 24: troupe.view.v1.GraphNode
-	nil,                // 25: troupe.view.v1.Query.EventsAfterOfEntry
-	nil,                // 26: troupe.view.v1.Task.OmittedEntry
-	nil,                // 27: troupe.view.v1.Totals.StepsFailedEntry
+	(*Query)(nil),        // 0: troupe.view.v1.Query
+	(*Cluster)(nil),      // 1: troupe.view.v1.Cluster
+	(*Task)(nil),         // 2: troupe.view.v1.Task
+	(*Process)(nil),      // 3: troupe.view.v1.Process
+	(*Totals)(nil),       // 4: troupe.view.v1.Totals
+	(*ActorKind)(nil),    // 5: troupe.view.v1.ActorKind
+	(*Histogram)(nil),    // 6: troupe.view.v1.Histogram
+	(*Session)(nil),      // 7: troupe.view.v1.Session
+	(*EagerContext)(nil), // 8: troupe.view.v1.EagerContext
+	(*Step)(nil),         // 9: troupe.view.v1.Step
+	(*Wait)(nil),         // 10: troupe.view.v1.Wait
+	(*Use)(nil),          // 11: troupe.view.v1.Use
+	(*Edge)(nil),         // 12: troupe.view.v1.Edge
+	(*Resource)(nil),     // 13: troupe.view.v1.Resource
+	(*Queue)(nil),        // 14: troupe.view.v1.Queue
+	(*Store)(nil),        // 15: troupe.view.v1.Store
+	(*Reader)(nil),       // 16: troupe.view.v1.Reader
+	(*Origin)(nil),       // 17: troupe.view.v1.Origin
+	(*Stage)(nil),        // 18: troupe.view.v1.Stage
+	(*Device)(nil),       // 19: troupe.view.v1.Device
+	(*Link)(nil),         // 20: troupe.view.v1.Link
+	(*Actor)(nil),        // 21: troupe.view.v1.Actor
+	(*Event)(nil),        // 22: troupe.view.v1.Event
+	(*GraphQuery)(nil),   // 23: troupe.view.v1.GraphQuery
+	(*Graph)(nil),        // 24: troupe.view.v1.Graph
+	(*GraphNode)(nil),    // 25: troupe.view.v1.GraphNode
+	nil,                  // 26: troupe.view.v1.Query.EventsAfterOfEntry
+	nil,                  // 27: troupe.view.v1.Task.OmittedEntry
+	nil,                  // 28: troupe.view.v1.Totals.StepsFailedEntry
 }
 var file_internal_view_view_proto_depIdxs = []int32{
-	25, // 0: troupe.view.v1.Query.events_after_of:type_name -> troupe.view.v1.Query.EventsAfterOfEntry
+	26, // 0: troupe.view.v1.Query.events_after_of:type_name -> troupe.view.v1.Query.EventsAfterOfEntry
 	2,  // 1: troupe.view.v1.Cluster.tasks:type_name -> troupe.view.v1.Task
 	3,  // 2: troupe.view.v1.Task.process:type_name -> troupe.view.v1.Process
 	4,  // 3: troupe.view.v1.Task.totals:type_name -> troupe.view.v1.Totals
 	7,  // 4: troupe.view.v1.Task.sessions:type_name -> troupe.view.v1.Session
-	8,  // 5: troupe.view.v1.Task.steps:type_name -> troupe.view.v1.Step
-	12, // 6: troupe.view.v1.Task.resources:type_name -> troupe.view.v1.Resource
-	18, // 7: troupe.view.v1.Task.devices:type_name -> troupe.view.v1.Device
-	19, // 8: troupe.view.v1.Task.links:type_name -> troupe.view.v1.Link
-	20, // 9: troupe.view.v1.Task.actors:type_name -> troupe.view.v1.Actor
-	21, // 10: troupe.view.v1.Task.events:type_name -> troupe.view.v1.Event
-	26, // 11: troupe.view.v1.Task.omitted:type_name -> troupe.view.v1.Task.OmittedEntry
-	27, // 12: troupe.view.v1.Totals.steps_failed:type_name -> troupe.view.v1.Totals.StepsFailedEntry
+	9,  // 5: troupe.view.v1.Task.steps:type_name -> troupe.view.v1.Step
+	13, // 6: troupe.view.v1.Task.resources:type_name -> troupe.view.v1.Resource
+	19, // 7: troupe.view.v1.Task.devices:type_name -> troupe.view.v1.Device
+	20, // 8: troupe.view.v1.Task.links:type_name -> troupe.view.v1.Link
+	21, // 9: troupe.view.v1.Task.actors:type_name -> troupe.view.v1.Actor
+	22, // 10: troupe.view.v1.Task.events:type_name -> troupe.view.v1.Event
+	27, // 11: troupe.view.v1.Task.omitted:type_name -> troupe.view.v1.Task.OmittedEntry
+	28, // 12: troupe.view.v1.Totals.steps_failed:type_name -> troupe.view.v1.Totals.StepsFailedEntry
 	6,  // 13: troupe.view.v1.Totals.step_seconds:type_name -> troupe.view.v1.Histogram
 	6,  // 14: troupe.view.v1.Totals.plan_seconds:type_name -> troupe.view.v1.Histogram
 	5,  // 15: troupe.view.v1.Totals.actors:type_name -> troupe.view.v1.ActorKind
 	6,  // 16: troupe.view.v1.Totals.remote_seconds:type_name -> troupe.view.v1.Histogram
-	9,  // 17: troupe.view.v1.Step.waits:type_name -> troupe.view.v1.Wait
-	10, // 18: troupe.view.v1.Step.uses:type_name -> troupe.view.v1.Use
-	11, // 19: troupe.view.v1.Step.sends:type_name -> troupe.view.v1.Edge
-	13, // 20: troupe.view.v1.Resource.queue:type_name -> troupe.view.v1.Queue
-	17, // 21: troupe.view.v1.Resource.stages:type_name -> troupe.view.v1.Stage
-	14, // 22: troupe.view.v1.Resource.store:type_name -> troupe.view.v1.Store
-	15, // 23: troupe.view.v1.Resource.reader:type_name -> troupe.view.v1.Reader
-	16, // 24: troupe.view.v1.Resource.holder:type_name -> troupe.view.v1.Origin
-	16, // 25: troupe.view.v1.Queue.last_enqueue:type_name -> troupe.view.v1.Origin
-	16, // 26: troupe.view.v1.Queue.last_dequeue:type_name -> troupe.view.v1.Origin
-	16, // 27: troupe.view.v1.Store.last_put:type_name -> troupe.view.v1.Origin
-	16, // 28: troupe.view.v1.Store.last_taken:type_name -> troupe.view.v1.Origin
-	16, // 29: troupe.view.v1.Reader.turn:type_name -> troupe.view.v1.Origin
-	24, // 30: troupe.view.v1.Graph.page:type_name -> troupe.view.v1.GraphNode
-	31, // [31:31] is the sub-list for method output_type
-	31, // [31:31] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	8,  // 17: troupe.view.v1.Session.eager:type_name -> troupe.view.v1.EagerContext
+	10, // 18: troupe.view.v1.Step.waits:type_name -> troupe.view.v1.Wait
+	11, // 19: troupe.view.v1.Step.uses:type_name -> troupe.view.v1.Use
+	12, // 20: troupe.view.v1.Step.sends:type_name -> troupe.view.v1.Edge
+	14, // 21: troupe.view.v1.Resource.queue:type_name -> troupe.view.v1.Queue
+	18, // 22: troupe.view.v1.Resource.stages:type_name -> troupe.view.v1.Stage
+	15, // 23: troupe.view.v1.Resource.store:type_name -> troupe.view.v1.Store
+	16, // 24: troupe.view.v1.Resource.reader:type_name -> troupe.view.v1.Reader
+	17, // 25: troupe.view.v1.Resource.holder:type_name -> troupe.view.v1.Origin
+	17, // 26: troupe.view.v1.Queue.last_enqueue:type_name -> troupe.view.v1.Origin
+	17, // 27: troupe.view.v1.Queue.last_dequeue:type_name -> troupe.view.v1.Origin
+	17, // 28: troupe.view.v1.Queue.closed_by:type_name -> troupe.view.v1.Origin
+	17, // 29: troupe.view.v1.Store.last_put:type_name -> troupe.view.v1.Origin
+	17, // 30: troupe.view.v1.Store.last_taken:type_name -> troupe.view.v1.Origin
+	17, // 31: troupe.view.v1.Store.closed_by:type_name -> troupe.view.v1.Origin
+	17, // 32: troupe.view.v1.Reader.turn:type_name -> troupe.view.v1.Origin
+	25, // 33: troupe.view.v1.Graph.page:type_name -> troupe.view.v1.GraphNode
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_internal_view_view_proto_init() }
@@ -3207,7 +3484,7 @@ func file_internal_view_view_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_view_view_proto_rawDesc), len(file_internal_view_view_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

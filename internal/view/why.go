@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// Reason is why a step does not end.
+// Reason explains why a step does not end.
 type Reason struct {
 	Step    uint64 `json:"step"`
 	Session string `json:"session"`
-	// Seconds is how long the step has run.
+	// Seconds is how long the step has been running.
 	Seconds float64 `json:"seconds"`
-	// Text says it in a sentence or two.
+	// Text is the explanation, in a sentence or two.
 	Text string `json:"text"`
-	// Blocked tells that the step waits for something, and does not compute.
+	// Blocked means that the step waits for something, and does not compute.
 	Blocked bool `json:"blocked"`
-	// Deadlock tells that what the step waits for waits for the step.
+	// Deadlock means that what the step waits for waits for the step.
 	Deadlock bool `json:"deadlock,omitempty"`
 }
 
-// Why tells why a step of a cluster does not end, out of a look at all tasks in detail (Query.Detail). ok is false for a step that
-// no task knows: it has ended.
+// Why explains why a step of a cluster does not end, from a detailed view of all tasks (Query.Detail). ok is false for a step that no task
+// knows: it has ended.
 func Why(c *Cluster, step uint64) (r Reason, ok bool) {
 	return newInquiry(c).why(step)
 }
@@ -38,31 +38,35 @@ func (w *inquiry) why(step uint64) (r Reason, ok bool) {
 	for _, p := range parts {
 		r.Seconds = max(r.Seconds, time.Duration(p.task.clock(w.cluster)-p.step.Began).Seconds())
 	}
+	w.found = map[*Wait]finding{}
 	f := w.step(step, nil)
 	r.Text, r.Blocked, r.Deadlock = f.text, f.rank >= waits, f.rank == deadlock
 	return r, true
 }
 
-// inquiry is what is known when somebody asks why.
+// inquiry is the data that an explanation is derived from.
 type inquiry struct {
 	cluster   *Cluster
 	tasks     map[string]*Task
 	parts     map[uint64][]part // by step, the master's first
 	resources map[place]*Resource
-	waits     map[place][]waiter // who waits for a resource
-	uses      map[place][]user   // who would do something with it
+	waits     map[place][]waiter // nodes that wait for a resource
+	uses      map[place][]user   // nodes that would use it
+	// found is the explanation of each visited wait. It is a cache: if waits depend on several others, there are too many paths to follow
+	// them all.
+	found map[*Wait]finding
 }
 
-// place is a resource of a task.
+// place identifies a resource of a task.
 type place struct{ task, id string }
 
-// part is a step as one task tells of it.
+// part is a step as one task reports it.
 type part struct {
 	task *Task
 	step *Step
 }
 
-// waiter is a node that waits, as part of a step on a task.
+// waiter is a waiting node, in a part of a step on a task.
 type waiter struct {
 	part
 	wait *Wait
@@ -73,7 +77,7 @@ type user struct {
 	use *Use
 }
 
-// rank tells how much an explanation explains: the greatest of several holds a step up the surest.
+// rank is how conclusive an explanation is. Of several, the greatest is the most likely to hold up a step.
 type rank int
 
 const (
@@ -125,10 +129,10 @@ func (p part) remote() int {
 	return 1
 }
 
-// clock is the present moment on a task.
+// clock returns the present time on a task.
 func (t *Task) clock(c *Cluster) int64 { return cmp.Or(t.GetProcess().GetClock(), c.GetClock()) }
 
-// path is the nodes that an explanation has gone through, from the latest to the first.
+// path is the nodes that an explanation has visited, from the latest to the first.
 type path struct {
 	at   waiter
 	prev *path
@@ -162,7 +166,7 @@ func (w *inquiry) step(id uint64, from *path) finding {
 		}
 	}
 	if len(all) == 0 {
-		return finding{"its parts have ended, and the news is on its way", unclear}
+		return finding{"its parts have ended, and their results are in flight", unclear}
 	}
 	f := surest(all)
 	if failed := parts[0].step.Error; failed != "" {
@@ -171,12 +175,12 @@ func (w *inquiry) step(id uint64, from *path) finding {
 	return f
 }
 
-// surest is the finding that explains the most, the first of several.
+// surest returns the most conclusive finding, or the first of several.
 func surest(all []finding) finding {
 	return slices.MaxFunc(all, func(a, b finding) int { return cmp.Compare(a.rank, b.rank) })
 }
 
-// absent explains a task that owes a part and tells nothing of it.
+// absent explains a task that owes a part but does not report it.
 func (w *inquiry) absent(task string) finding {
 	if f, ok := w.away(task); ok {
 		return f
@@ -184,7 +188,7 @@ func (w *inquiry) absent(task string) finding {
 	return finding{fmt.Sprintf("%s has not begun its part, or its answer is on its way", task), unclear}
 }
 
-// away explains a task that is not there; ok is false for one that is.
+// away explains a task that is not up; ok is false if it is.
 func (w *inquiry) away(task string) (f finding, ok bool) {
 	t := w.tasks[task]
 	if t == nil || t.State == "up" {
@@ -200,7 +204,7 @@ func (w *inquiry) away(task string) (f finding, ok bool) {
 	return finding{text, lost}, true
 }
 
-// part explains what a part waits for: the waits of those indices, all where there are none.
+// part explains what a part waits for: the waits with those indexes, or all if there are none.
 func (w *inquiry) part(p part, which []int32, from *path) finding {
 	if f, ok := w.away(p.task.Task); ok {
 		return f
@@ -225,7 +229,16 @@ func (w *inquiry) wait(at waiter, from *path) finding {
 	if from.has(at) {
 		return finding{"and that waits for the first of these to end: a deadlock", deadlock}
 	}
-	from = &path{at, from}
+	f, ok := w.found[at.wait]
+	if !ok {
+		f = w.explain(at, &path{at, from})
+		w.found[at.wait] = f
+	}
+	return f
+}
+
+// explain is wait for a node that was not visited before. The node is the last of the path from.
+func (w *inquiry) explain(at waiter, from *path) finding {
 	v := at.wait
 	now := at.task.clock(w.cluster)
 	node := fmt.Sprintf("{{node %s}}", v.Node)
@@ -261,7 +274,7 @@ func (w *inquiry) wait(at waiter, from *path) finding {
 	return finding{fmt.Sprintf("%s has not ended%s", subject, since), waits}
 }
 
-// input explains why a tensor has not come.
+// input explains why a tensor has not arrived.
 func (w *inquiry) input(at waiter, from *path) finding {
 	sender := TaskOf(at.wait.From)
 	if f, ok := w.away(sender); ok {
@@ -279,7 +292,7 @@ func (w *inquiry) input(at waiter, from *path) finding {
 				return w.part(p, e.Waits, from)
 			}
 		}
-		if sender != at.task.Task { // which part of it sends is not known
+		if sender != at.task.Task { // which part of it sends is unknown
 			return w.part(p, nil, from)
 		}
 		return finding{"another device of the task has not sent it", unclear}
@@ -312,7 +325,7 @@ func (w *inquiry) resource(at waiter, r *Resource, from *path) finding {
 	return finding{text, waits}
 }
 
-// slowest tells of the stage of a pipeline that holds the others up: the farthest from the end of those that have nothing ready.
+// slowest describes the pipeline stage that holds up the others: the farthest from the end among those that have nothing ready.
 func slowest(stages []*Stage) (text string) {
 	for _, s := range stages {
 		if s.Buffer < 0 || s.Buffered > 0 {
@@ -335,7 +348,11 @@ func (w *inquiry) queue(at waiter, where place, q *Queue, name string, from *pat
 	}
 	switch v.Verb {
 	case "enqueue":
-		what := fmt.Sprintf("enqueue into the %s %s, which is full (%d elements, capacity %s)", q.Kind, name, q.Size, capacity)
+		size := fmt.Sprintf("%d elements", q.Size)
+		if q.Leased > 0 {
+			size += fmt.Sprintf(", %d leased", q.Leased)
+		}
+		what := fmt.Sprintf("enqueue into the %s %s, which is full (%s, capacity %s)", q.Kind, name, size, capacity)
 		return w.others(at, where, takers, q.LastDequeue, what, from)
 	case "close":
 		for _, other := range w.waits[where] {
@@ -345,6 +362,19 @@ func (w *inquiry) queue(at waiter, where place, q *Queue, name string, from *pat
 			}
 		}
 		return finding{fmt.Sprintf("close the %s %s", q.Kind, name), unclear}
+	}
+	closed := fmt.Sprintf("which was closed %s", q.ClosedBy.act().When(time.Unix(0, at.task.clock(w.cluster))))
+	switch {
+	case v.Verb == "open" && q.Closed:
+		what := fmt.Sprintf("open the %s %s anew, %s, and has %d elements that have not been taken", q.Kind, name, closed, q.Size)
+		return w.others(at, where, takers, q.LastDequeue, what, from)
+	case v.Verb == "open":
+		what := fmt.Sprintf("open the %s %s anew, which is about to be closed, and has %d elements that have not been taken", q.Kind, name, q.Size)
+		return w.others(at, where, takers, q.LastDequeue, what, from)
+	case q.Closed && q.Size == 0 && q.Leased > 0:
+		return finding{fmt.Sprintf("dequeue from the %s %s, %s, and is empty; %d elements are leased, and come back unless their consumers acknowledge them", q.Kind, name, closed, q.Leased), waits}
+	case q.Closed && q.Size == 0: // others learn at once that it is closed
+		return finding{fmt.Sprintf("dequeue from the %s %s, %s, and is empty; no producer has opened it anew", q.Kind, name, closed), waits}
 	}
 	state := fmt.Sprintf("is empty (capacity %s)", capacity)
 	if q.Size > 0 {
@@ -363,7 +393,7 @@ func (w *inquiry) queue(at waiter, where place, q *Queue, name string, from *pat
 	return w.others(at, where, bringers, q.LastEnqueue, what, from)
 }
 
-// lock explains why a lock is not free.
+// lock explains why a lock is held.
 func (w *inquiry) lock(r *Resource, name string, from *path) finding {
 	if len(r.HeldBy) == 0 {
 		return finding{fmt.Sprintf("lock %s, which nobody holds now", name), unclear}
@@ -380,12 +410,12 @@ func (w *inquiry) lock(r *Resource, name string, from *path) finding {
 	return finding{text, waits}
 }
 
-// storeWords are how a kind of Store is spoken of.
+// storeWords are the words for a kind of Store.
 type storeWords struct {
 	article string
 	unit    string
-	limited bool      // there may be limits
-	putters providers // of what others wait to take
+	limited bool      // it may have limits
+	putters providers // they provide what others wait to take
 }
 
 var storesWords = map[string]storeWords{
@@ -393,7 +423,7 @@ var storesWords = map[string]storeWords{
 	"accumulator": {"an", "gradients", false, providers{"insert", "inserts into it", "brought a gradient", "nobody has ever brought a gradient"}},
 }
 
-// stagingWords are those of staging areas of all kinds, and unstagers those for whom one waits who finds no room.
+// stagingWords are the words for all kinds of staging areas. unstagers are what a stage waits for if there is no room.
 var (
 	stagingWords = storeWords{"a", "tuples", true, providers{"stage", "stages into it", "staged", "nobody has ever staged"}}
 	unstagers    = providers{"unstage", "unstages from it", "unstaged", "nobody has ever unstaged"}
@@ -417,11 +447,11 @@ func (w *inquiry) store(at waiter, where place, s *Store, name string, from *pat
 	if v.Text != "" {
 		verb += " " + v.Text + " of"
 	}
-	what := fmt.Sprintf("%s %s, %s %s that %s", verb, name, words.article, s.Kind, s.contents(words))
+	what := fmt.Sprintf("%s %s, %s %s that %s", verb, name, words.article, s.Kind, s.contents(words, time.Unix(0, at.task.clock(w.cluster))))
 	return w.others(at, where, words.putters, s.LastPut, what, from)
 }
 
-// bounds tells of the limits.
+// bounds describes the limits.
 func (s *Store) bounds() string {
 	var all []string
 	if s.Capacity > 0 {
@@ -436,7 +466,7 @@ func (s *Store) bounds() string {
 	return strings.Join(all, ", ")
 }
 
-// fullness tells why there is no room for more.
+// fullness says why there is no room for more.
 func (s *Store) fullness() string {
 	is := "has no room for it"
 	if s.Capacity > 0 && s.Size >= s.Capacity {
@@ -445,8 +475,8 @@ func (s *Store) fullness() string {
 	return fmt.Sprintf("%s (%d tuples, %s)", is, s.Size, s.bounds())
 }
 
-// contents tells what there is to take.
-func (s *Store) contents(words storeWords) string {
+// contents describes what there is to take.
+func (s *Store) contents(words storeWords, now time.Time) string {
 	text := fmt.Sprintf("has %d %s", s.Size, words.unit)
 	if s.Size == 0 && s.Incomplete == 0 {
 		text = "is empty"
@@ -458,10 +488,13 @@ func (s *Store) contents(words storeWords) string {
 		text += " (" + s.bounds() + ")"
 	}
 	if s.Dropped > 0 {
-		text += fmt.Sprintf(" and has dropped %d that were stale", s.Dropped)
+		text += fmt.Sprintf(" and has dropped %d that were stale, of steps before %d", s.Dropped, s.Step)
 	}
 	if s.Closed {
 		text += " and is closed to new keys"
+		if s.ClosedBy != nil {
+			text += ", which it was " + s.ClosedBy.act().When(now)
+		}
 	}
 	return text
 }
@@ -504,33 +537,33 @@ func (w *inquiry) reader(at waiter, where place, r *Reader, name string, from *p
 	return finding{what + ", and waits to " + f.text, f.rank}
 }
 
-// users are those who would do something with a resource.
+// users returns the nodes that would use a resource with the given verb.
 func (w *inquiry) users(where place, verb string) []user {
 	return slices.DeleteFunc(slices.Clone(w.uses[where]), func(u user) bool { return u.use.Verb != verb })
 }
 
-// providers are those who would end a wait for a resource.
+// providers describes the operations that would end a wait for a resource.
 type providers struct {
-	verb  string // of their uses
+	verb  string // as in their uses
 	does  string // what they do
 	did   string
-	never string // that nobody has
+	never string // says that none ever has
 }
 
-// Who would end the wait for an element of a queue, and for room in it.
+// What would end the wait for an element of a queue, and for room in it.
 var (
 	bringers = providers{"enqueue", "enqueues into it", "brought an element", "nobody has ever enqueued"}
 	takers   = providers{"dequeue", "dequeues from it", "took an element", "nobody has ever taken one"}
 )
 
-// others explains why those do not come who would end a wait for a resource; where there are none, it tells of the last who did. what says
-// who waits for what.
+// others explains why the operations that would end a wait for a resource do not come. If there are none, it describes the last one. what
+// says what is waiting, and for what.
 func (w *inquiry) others(at waiter, where place, p providers, last *Origin, what string, from *path) finding {
 	users := w.users(where, p.verb)
 	if len(users) == 0 {
 		return finding{fmt.Sprintf("%s; no running step %s", what, p.does) + w.last(last, p, at.task.clock(w.cluster)), waits}
 	}
-	// Any of them would do: the one that is held up the least counts.
+	// Any of them would do: the one least held up counts.
 	var best finding
 	for i, u := range users {
 		f := w.part(u.part, u.use.Waits, from)
@@ -546,7 +579,7 @@ func (w *inquiry) others(at waiter, where place, p providers, last *Origin, what
 	return best
 }
 
-// last tells of the step that did something with a resource last, and what has become of its session.
+// last describes the step that last operated on a resource, and what has become of its session.
 func (w *inquiry) last(o *Origin, p providers, now int64) string {
 	if o.GetStep() == 0 {
 		return ", and " + p.never
@@ -554,7 +587,7 @@ func (w *inquiry) last(o *Origin, p providers, now int64) string {
 	return fmt.Sprintf("; the last step that %s was of session %s, %s ago", p.did, o.Session, Ago(now-o.At)) + w.fate(o)
 }
 
-// fate tells what has become of the session of a step.
+// fate says what has become of the session of a step.
 func (w *inquiry) fate(o *Origin) (text string) {
 	master := w.tasks[o.Master]
 	if master == nil || master.State != "up" {
@@ -589,7 +622,7 @@ func (w *inquiry) fate(o *Origin) (text string) {
 	return ", which is closed"
 }
 
-// failure tells of the last step of a session that failed.
+// failure describes the last failed step of a session.
 func (w *inquiry) failure(master *Task, session string) string {
 	for _, e := range slices.Backward(master.Events) {
 		if rest, ok := strings.CutPrefix(e.Text, session+": "); ok && e.Kind == "step failed" {
@@ -599,7 +632,7 @@ func (w *inquiry) failure(master *Task, session string) string {
 	return ""
 }
 
-// Ago is a time in nanoseconds for people.
+// Ago formats a duration in nanoseconds for people.
 func Ago(nanoseconds int64) string {
 	d := max(time.Duration(nanoseconds), 0)
 	switch {
@@ -613,12 +646,12 @@ func Ago(nanoseconds int64) string {
 	return d.Round(time.Second).String()
 }
 
-// ForWhy is the query that Why needs the answer of.
+// ForWhy returns the query whose answer Why needs.
 func ForWhy() *Query {
 	return &Query{Sections: []string{"steps", "sessions", "events"}, Cluster: true, Detail: true}
 }
 
-// WhyAll tells why all steps do not end that have run longer than that, the oldest first.
+// WhyAll explains all steps that have been running for longer than the given time, the oldest first.
 func WhyAll(c *Cluster, longer time.Duration) []Reason {
 	out := []Reason{}
 	w := newInquiry(c)

@@ -3,6 +3,7 @@ package view
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,8 +14,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what Why says into the transcripts")
 
-// TestWhy goes through the transcripts of testdata/why: a cluster as a text message, a line of dashes, and why its first step
-// does not end.
+// TestWhy runs the transcripts of testdata/why: a cluster as a text message, a line of dashes, and why its first step does not end.
 func TestWhy(t *testing.T) {
 	files, err := filepath.Glob("testdata/why/*.txt")
 	if err != nil || len(files) < 15 {
@@ -58,5 +58,22 @@ func TestWhyOfStepsThatEnded(t *testing.T) {
 	}
 	if all := WhyAll(&Cluster{Clock: 2e9, Tasks: []*Task{{Task: "a", State: "up", Steps: []*Step{{Id: 7, Runs: true, Began: 1e9}, {Id: 8, Runs: true, Began: 15e8}}}}}, 600e6); len(all) != 1 || all[0].Step != 7 {
 		t.Errorf("steps that ran for more than 0.6 s: %v", all)
+	}
+}
+
+// TestWhyOfManyWays checks that a step in which many nodes wait for many others is explained without delay.
+func TestWhyOfManyWays(t *testing.T) {
+	const nodes = 64 // of each part: as many as a look shows
+	tasks := []string{"/job:a/replica:0/task:0", "/job:b/replica:0/task:0"}
+	c := &Cluster{Clock: 2e9}
+	for i, task := range tasks {
+		s := &Step{Id: 1, Master: tasks[0], Runs: true, Began: 1e9}
+		for n := range nodes {
+			s.Waits = append(s.Waits, &Wait{Node: fmt.Sprint("n", n), Op: "_Recv", Kind: Input, From: tasks[1-i] + "/device:CPU:0", Edge: "unknown"})
+		}
+		c.Tasks = append(c.Tasks, &Task{Task: task, State: "up", Steps: []*Step{s}})
+	}
+	if r, ok := Why(c, 1); !ok || !r.Deadlock {
+		t.Errorf("tasks that wait for each other: %.200v", r)
 	}
 }

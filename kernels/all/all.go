@@ -2,8 +2,8 @@
 //
 //	import _ "github.com/troupe-run/troupe/kernels/all"
 //
-// It has the tests of what all kernels have in common, and of ops that have rows for GPUs. With the tag cuda
-// these run on an accelerator, in one process that reports which rows no test has used.
+// It contains the tests of what all kernels have in common, and of ops that have rows for GPUs. With the tag cuda
+// these run on an accelerator, in one process that reports the rows that no test has used.
 package all
 
 import (
@@ -30,6 +30,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/ragged"
 	"github.com/troupe-run/troupe/kernels/random"
 	"github.com/troupe-run/troupe/kernels/save"
+	"github.com/troupe-run/troupe/kernels/script"
 	"github.com/troupe-run/troupe/kernels/sdca"
 	"github.com/troupe-run/troupe/kernels/sparse"
 	"github.com/troupe-run/troupe/kernels/state"
@@ -39,7 +40,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/uniform"
 )
 
-// families are the packages that have kernels, by the name of their folder. Ops of a family that is not in this list have none.
+// families are the packages with kernels, by the name of their folder. The ops of a family that is not listed here have no kernels.
 var families = []struct {
 	name  string
 	table func() *kernels.Table
@@ -65,6 +66,7 @@ var families = []struct {
 	{"ragged", ragged.Table},
 	{"random", random.Table},
 	{"save", save.Table},
+	{"script", script.Table},
 	{"sdca", sdca.Table},
 	{"sparse", sparse.Table},
 	{"state", state.Table},
@@ -74,7 +76,7 @@ var families = []struct {
 	{"uniform", uniform.Table},
 }
 
-// The one place where kernels are registered.
+// All kernels are registered here.
 func init() {
 	variant.Register()
 	data.Register()

@@ -65,7 +65,7 @@ func BenchmarkArray(b *testing.B) {
 				ctx.Outputs[0].Release()
 				least = min(least, time.Since(start))
 			}
-			// What other work on the machine disturbs least.
+			// The minimum is least affected by other work on the machine.
 			b.ReportMetric(float64(least.Nanoseconds()), "min-ns")
 		})
 	}

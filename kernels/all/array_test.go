@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/extent"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
@@ -19,24 +20,23 @@ func TestArrayOpsLikeTensorFlow(t *testing.T) {
 			// TensorFlow names the types by number.
 			c.Err = ""
 		}
-		// Element types that TensorFlow's CPU kernels leave out work here. An accelerator does not look at
-		// indices, see TestIndicesOutsideOnAccelerator, and has no order of updates.
+		// Element types that TensorFlow's CPU kernels do not support work here. An accelerator does not check indices, see
+		// TestIndicesOutsideOnAccelerator, and has no order of updates.
 		return c.Code != status.Unimplemented && !(kt.Accelerate != nil && aboutIndices(c))
 	})
 }
 
-// aboutIndices tells cases that fail for what indices on a device say, and the one with two updates of an element.
+// aboutIndices reports whether a case fails because of the values of indices on a device, or has two updates of one element.
 func aboutIndices(c *kt.Case) bool {
 	return strings.Contains(c.Err, "is not in [") || strings.Contains(c.Err, "does not index into") || strings.Contains(c.Err, "seq_lens(") ||
 		c.Name == "TensorScatterUpdate/913"
 }
 
-// Whatever the inputs hold, ops answer with an error or a result, leave alone what others can see
-// and keep nothing.
+// Whatever the inputs hold, ops must return an error or a result, must not change shared inputs, and must not leak memory.
 func TestArrayOpsNeverPanic(t *testing.T) {
 	t.Parallel()
 	rounds := 12
-	if testing.Short() || raceEnabled { // what panics does so without the detector, too
+	if !extent.Check() || extent.RaceDetector { // a panic also occurs without the race detector
 		rounds = 2
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -53,7 +53,7 @@ func TestArrayOpsNeverPanic(t *testing.T) {
 				}
 				odd := *c
 				odd.Inputs = append([]any(nil), c.Inputs...)
-				// Memory of strings is not accounted for, so sizes stay small where there are any.
+				// The memory of strings is not accounted for, so sizes stay small if there are any.
 				huge := !slices.ContainsFunc(c.Inputs, func(in any) bool { return in.(*tensor.Tensor).DType() == tensor.String })
 				for range 1 + rng.IntN(2) {
 					i := rng.IntN(len(c.Inputs))
@@ -139,7 +139,7 @@ func describeInputs(inputs []any) string {
 	return s
 }
 
-// Large arrays are moved in parts and by tiles; a loop over all coordinates tells what must come out.
+// Large arrays are moved in parts and tiles; a loop over all coordinates computes the expected result.
 func TestMovingMuch(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	d := kt.NewDevice(t)
@@ -202,7 +202,7 @@ func flat(shape tensor.Shape, at []int64) (i int64) {
 	return i
 }
 
-// TestGatherRows gathers rows of all lengths up to 40, some of which are moved as one, of elements of all sizes.
+// TestGatherRows gathers rows of all lengths up to 40, some of which are moved as a unit, with elements of all sizes.
 func TestGatherRows(t *testing.T) {
 	d := kt.NewDevice(t)
 	indices := []int32{3, 0, 6, 6, 1}

@@ -9,7 +9,7 @@ import (
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// What e2e/differential found to differ from TensorFlow at the edges of types and shapes. The values are TensorFlow's.
+// Differences from TensorFlow at the edges of types and shapes, found by e2e/differential. The values are TensorFlow's.
 
 var (
 	nan, inf = math.NaN(), math.Inf(1)
@@ -32,7 +32,7 @@ func TestSpecialFunctionsAtTheEdges(t *testing.T) {
 		two("Polygamma", inf, inf, 1), two("Polygamma", nan, 2, -1), two("IgammaGradA", 0, inf, 1),
 		kt.Case{Name: "an order that is even in its type", Op: "Polygamma", Inputs: []any{kt.F32(kt.S(1), 1e30), kt.F32(kt.S(1), -inf32)}, Want: []*tensor.Tensor{kt.F32(kt.S(1), inf32)}},
 	)
-	// These are relative: kt's tolerance is absolute for what is less than 1.
+	// These are relative: kt's tolerance is absolute for values below 1.
 	for op, want := range map[string]float64{"BesselI1e": 2.9754474593159003e-155, "BesselK1e": 9.3476e-155} {
 		got := kt.NewDevice(t).Run(t, kt.Op{Type: op, Outputs: 1}, kt.F64(kt.S(1), 1.7976931348623157e308))[0].Tensor
 		if v := tensor.Of[float64](got)[0]; math.Abs(v/want-1) > 1e-4 {
@@ -104,7 +104,7 @@ func TestShapesAtTheEdges(t *testing.T) {
 	)
 }
 
-// All elements that are what MaxPool3D made of them get the gradient; the gradient's gradient is that of the first.
+// All elements equal to MaxPool3D's output get the gradient; the gradient's gradient is that of the first.
 func TestTiesOfPoolsOverVolumes(t *testing.T) {
 	attrs := kt.Attrs{"ksize": []int64{1, 1, 1, 2, 1}, "strides": []int64{1, 1, 1, 2, 1}, "padding": "VALID"}
 	kt.Check(t,
@@ -117,7 +117,7 @@ func TestTiesOfPoolsOverVolumes(t *testing.T) {
 	)
 }
 
-// Floats of 8 bits round to even, and overflow to infinity or, where there is none, to NaN.
+// 8-bit floats round to even, and overflow to infinity or, if the type has none, to NaN.
 func TestCastsOfSmallTypes(t *testing.T) {
 	bytes := func(d tensor.DType, v ...uint8) *tensor.Tensor { return kt.Of(d, kt.S(int64(len(v))), v...) }
 	f := func(v ...float64) *tensor.Tensor { return kt.F64(kt.S(int64(len(v))), v...) }

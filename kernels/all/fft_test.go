@@ -10,7 +10,8 @@ import (
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// TestFourierInSinglePrecision compares transforms of single precision, which go other ways by their sizes, with those of double.
+// TestFourierInSinglePrecision compares transforms in single precision, whose algorithm depends on the size, with those in double
+// precision.
 func TestFourierInSinglePrecision(t *testing.T) {
 	d := kt.NewDevice(t)
 	r := rand.New(rand.NewPCG(7, 8))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/rights"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/debug"
 	"github.com/troupe-run/troupe/kernels/files"
@@ -20,13 +21,13 @@ import (
 	"github.com/troupe-run/troupe/kernels/summary"
 )
 
-// fileOp makes an op that uses the file, folder or prefix at a path, with its inputs. What it needs before is made by a
-// session that may use all files.
+// fileOp returns an op that uses the file, folder or prefix at a path, and its inputs. A session that may use all files creates whatever
+// the op needs beforehand.
 type fileOp func(d *kt.Device, t *testing.T, path string) (op kt.Op, inputs []any)
 
 func str(list ...string) *tensor.Tensor { return kt.Str(kt.S(int64(len(list))), list...) }
 
-// on makes a fileOp of inputs after the path.
+// on returns a fileOp with inputs after the path.
 func on(attrs kt.Attrs, inputs ...func() any) fileOp {
 	return func(_ *kt.Device, _ *testing.T, path string) (kt.Op, []any) {
 		all := []any{kt.Str(nil, path)}
@@ -41,7 +42,7 @@ func names() any  { return str("a") }
 func none() any   { return str("") }
 func number() any { return kt.F32(kt.S(1), 1) }
 
-// reads makes a fileOp that reads with a kind of reader.
+// reads returns a fileOp that reads with a kind of reader.
 func reads(kind string, attrs kt.Attrs, upTo bool) fileOp {
 	return func(d *kt.Device, t *testing.T, path string) (kt.Op, []any) {
 		version := strings.TrimLeft(kind[len(kind)-2:], "er") // V2 or nothing
@@ -63,7 +64,7 @@ func retained(v kernels.Value) kernels.Value {
 	return v
 }
 
-// writes makes a fileOp that writes to the event file in a folder.
+// writes returns a fileOp that writes to the event file in a folder.
 func writes(attrs kt.Attrs, inputs ...func() any) fileOp {
 	return func(d *kt.Device, t *testing.T, path string) (kt.Op, []any) {
 		all := []any{writer(d, t, path+".events")}
@@ -74,7 +75,7 @@ func writes(attrs kt.Attrs, inputs ...func() any) fileOp {
 	}
 }
 
-// writer is the handle of a writer that somebody with all rights has made.
+// writer returns the handle of a writer created by a session with all rights.
 func writer(d *kt.Device, t *testing.T, path string) kernels.Value {
 	t.Helper()
 	w := d.Run(t, kt.Op{Type: "SummaryWriter", Attrs: kt.Attrs{"shared_name": "shared"}})[0]
@@ -163,7 +164,7 @@ var fileOps = map[string][]fileOp{
 	"DatasetToTFRecord": {writesDataset},
 }
 
-// snapshots are the attributes of the ops that save strings, and load them; shards are the functions that they name.
+// snapshots are the attributes of the ops that save and load strings; shards are the functions that they name.
 var (
 	snapshots = kt.Attrs{"output_types": stringElements["output_types"], "output_shapes": stringElements["output_shapes"], "compression": "", "version": 2,
 		"shard_func": kt.Func{Name: "shard"}, "reader_func": kt.Func{Name: "shard"}, "use_shard_func": true, "Tshard_func_args": []tensor.DType{},
@@ -176,7 +177,7 @@ var (
 	}}
 )
 
-// savesDataset makes a fileOp that asks for the element of a dataset that is saved meanwhile.
+// savesDataset returns a fileOp that requests the element of a dataset that is saved meanwhile.
 func savesDataset(kind string) fileOp {
 	return func(d *kt.Device, t *testing.T, path string) (kt.Op, []any) {
 		dataset := d.Run(t, kt.Op{Type: kind, Attrs: snapshots, Functions: shards}, oneString(d, t), kt.Str(nil, path))[0]
@@ -194,7 +195,7 @@ func size() any    { return kt.I64(nil, 1) }
 // stringElements are the attributes of a dataset of strings.
 var stringElements = kt.Attrs{"output_types": []tensor.DType{tensor.String}, "output_shapes": []tensor.Shape{{}}}
 
-// iterates makes a fileOp that asks for the element of a dataset of files.
+// iterates returns a fileOp that requests the element of a dataset of files.
 func iterates(kind string, attrs kt.Attrs, inputs ...func() any) fileOp {
 	return func(d *kt.Device, t *testing.T, path string) (kt.Op, []any) {
 		all := []any{kt.Str(nil, path)}
@@ -206,7 +207,7 @@ func iterates(kind string, attrs kt.Attrs, inputs ...func() any) fileOp {
 	}
 }
 
-// oneString makes a dataset of one string.
+// oneString returns a dataset of one string.
 func oneString(d *kt.Device, t *testing.T) kernels.Value {
 	attrs := kt.Attrs{"Toutput_types": stringElements["output_types"], "output_shapes": stringElements["output_shapes"]}
 	return d.Run(t, kt.Op{Type: "TensorDataset", Attrs: attrs}, kt.Str(nil, "x"))[0]
@@ -257,7 +258,7 @@ func recordInput(_ *kt.Device, _ *testing.T, path string) (kt.Op, []any) {
 	return kt.Op{Attrs: kt.Attrs{"file_pattern": path, "batch_size": 1}}, nil
 }
 
-// fileless are the other ops of the families that use files: they compute, or make what others read with.
+// fileless are the other ops of the families that use files: they compute, or create objects that other ops read with.
 var fileless = []string{
 	"ShardedFilespec", "Copy", "CopyHost", "DebugNumericSummaryV2",
 	"ParseExample", "ParseExampleV2", "ParseSingleExample", "ParseSequenceExample", "ParseSequenceExampleV2", "ParseSingleSequenceExample",
@@ -275,14 +276,24 @@ var fileless = []string{
 	"LookupTableExportV2", "LookupTableImport", "LookupTableImportV2",
 }
 
-// elsewhere are the ops that use files in families that else do not, by the file that has them.
-var elsewhere = map[string]string{"../random/unigram.go": "FixedUnigramCandidateSampler", "../control/print.go": "PrintV2",
-	"../data/files.go": "DatasetToSingleElement", "../data/csv.go": "DatasetToSingleElement", "../data/iterator.go": "DatasetToSingleElement", "../data/resource.go": "DatasetToSingleElement",
+// elsewhere are the ops that use files in families that otherwise do not, by source file.
+var elsewhere = map[string]string{"../random/unigram.go": "FixedUnigramCandidateSampler", "../control/print.go": "PrintV2", "../data/cache.go": "DatasetToSingleElement",
+	"../data/consume.go": "DatasetToTFRecord", "../data/files.go": "DatasetToSingleElement", "../data/csv.go": "DatasetToSingleElement", "../data/iterator.go": "DatasetToSingleElement", "../data/resource.go": "DatasetToSingleElement",
 	"../data/shards.go": "DatasetToSingleElement", "../data/snapshot.go": "SaveDataset", "../data/snapshotfile.go": "LoadDataset", "../data/statistics.go": "StatsAggregatorSetSummaryWriter"}
 
-// TestFileOpsAreListed holds that each op of the families that use files is known to do so or not to, and that no other
-// family opens any.
+// TestFileOpsAreListed checks that each op of the families that use files is listed as using them or not, and that no other family opens
+// any.
 func TestFileOpsAreListed(t *testing.T) {
+	for op := range fileOps {
+		if op != "DatasetToSingleElement" && !rights.UsesFiles(op) { // its datasets use the files
+			t.Errorf("%s uses files, and is not in rights.FileOps", op)
+		}
+	}
+	for _, op := range rights.FileOps() {
+		if len(kernels.Rows(op, "CPU")) == 0 {
+			t.Errorf("rights.FileOps has %s, which has no kernel", op)
+		}
+	}
 	users := map[string]*kernels.Table{"debug": debug.Table(), "input": input.Table(), "lookup": lookup.Table(), "save": save.Table(), "summary": summary.Table()}
 	for _, table := range users {
 		for _, op := range table.Ops() {
@@ -316,8 +327,8 @@ func TestFileOpsAreListed(t *testing.T) {
 	}
 }
 
-// TestRefusedFileOps runs each op that uses files for a session that may not use the file: one without any rights, and
-// ones that are confined to a folder, with a path beside it, above it, and through links that lead out of it.
+// TestRefusedFileOps runs each op that uses files for sessions that may not use the file: one without any rights, and some confined to a
+// folder, with a path next to it, above it, and through links that lead out of it.
 func TestRefusedFileOps(t *testing.T) {
 	base := t.TempDir()
 	dir, out := filepath.Join(base, "in"), filepath.Join(base, "out")
@@ -361,7 +372,7 @@ func TestRefusedFileOps(t *testing.T) {
 					d := kt.NewDevice(t)
 					o, inputs := makeOp(d, t, c.path)
 					o.Type, o.Step = op, kt.NewStep()
-					o.Step.Files = c.fsys
+					o.Step.Files = files.NewDoor(c.fsys, nil)
 					_, err := d.Try(o, inputs...)
 					if status.CodeOf(err) != status.PermissionDenied || !strings.Contains(err.Error(), "Permission denied: ") {
 						t.Errorf("got %v", err)
@@ -375,7 +386,7 @@ func TestRefusedFileOps(t *testing.T) {
 	}
 }
 
-// TestFileOpsOnPipes runs the ops that open one file on a named pipe, which nobody has open at the other end.
+// TestFileOpsOnPipes runs the ops that open a single file on a named pipe whose other end is not open.
 func TestFileOpsOnPipes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	for _, name := range []string{path, path + ".index"} {
@@ -401,7 +412,7 @@ func TestFileOpsOnPipes(t *testing.T) {
 	}
 }
 
-// TestPrintAppendsToAFile prints twice to a file, and reads the first number of it back.
+// TestPrintAppendsToAFile prints twice to a file, and reads the start of the file back as a constant.
 func TestPrintAppendsToAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	d := kt.NewDevice(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// TestFunctionsOfRowsAreThere: what elementwise rows name is in the PTX.
+// TestFunctionsOfRowsAreThere checks that the functions of elementwise rows are in the PTX.
 func TestFunctionsOfRowsAreThere(t *testing.T) {
 	files, err := filepath.Glob("../cuda/ptx/*.ptx")
 	if err != nil {
@@ -53,11 +53,11 @@ func TestFunctionsOfRowsAreThere(t *testing.T) {
 	}
 }
 
-// functionOf is the device function of an elementwise row, empty for rows of other kinds.
+// functionOf returns the device function of an elementwise row, or "" for rows of other kinds.
 func functionOf(row *kernels.Def, attrs graph.Attrs) string {
-	k, err := row.New(&kernels.Construction{Node: &graph.Node{Op: row.Op, Attrs: attrs}})
+	k, err := row.New(&kernels.Construction{Node: &graph.Node{Op: row.Op, Attrs: attrs}, Device: &twoCores{}})
 	if err != nil {
-		return "" // of another kind, which asks for more of a node
+		return "" // a row of another kind, which needs more of a node
 	}
 	if k, ok := k.(interface{ DeviceFunction() string }); ok {
 		return k.DeviceFunction()

@@ -7,18 +7,19 @@ import (
 	"testing"
 
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/extent"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// TestStrangeInputs gives each op of the goldens inputs of other shapes and values. It may refuse
-// them; it must not panic, nor write to what others can see, nor keep memory.
+// TestStrangeInputs runs each op of the goldens with inputs of other shapes and values. An op may reject them, but must not panic, write to
+// shared inputs, or leak memory.
 func TestStrangeInputs(t *testing.T) {
 	t.Parallel()
 	rounds, every := 3, 1
-	if testing.Short() {
+	if !extent.Check() {
 		rounds = 1
 	}
-	if raceEnabled { // some of each op's, since inputs so small are not divided among goroutines
+	if extent.RaceDetector { // a sample, since such small inputs are not divided among goroutines
 		rounds, every = 1, 4
 	}
 	for i, g := range goldens(t) {
@@ -41,7 +42,7 @@ func TestStrangeInputs(t *testing.T) {
 	}
 }
 
-// survive runs the record and tells of a panic.
+// survive runs the record and describes a panic.
 func (g *golden) survive(t *testing.T) (why string) {
 	d := kt.NewDevice(t)
 	defer func() {
@@ -61,7 +62,7 @@ func (g *golden) survive(t *testing.T) (why string) {
 	return why
 }
 
-// reshaped makes a tensor of the type of in, with another shape and elements of it in another order.
+// reshaped returns a tensor of the type of in, with another shape and its elements in another order.
 func reshaped(t *testing.T, r *rand.Rand, in *tensor.Tensor) *tensor.Tensor {
 	t.Helper()
 	shape := make(tensor.Shape, r.IntN(5))

@@ -21,8 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// golden is one record of a file that testdata/golden.py wrote: a node, what went in and what
-// TensorFlow made of it.
+// golden is one record of a file written by testdata/golden.py: a node, its inputs, and TensorFlow's outputs.
 type golden struct {
 	node            *nodepb.NodeDef
 	inputs, outputs []*tensor.Tensor
@@ -98,7 +97,7 @@ func tensors(t *testing.T, r io.Reader) []*tensor.Tensor {
 	return list
 }
 
-// goldens are the records of all files; GOLDEN names another one while cases are being added.
+// goldens returns the records of all files, or of the single file named by GOLDEN while cases are being added.
 func goldens(t *testing.T) (all []golden) {
 	t.Helper()
 	if path := os.Getenv("GOLDEN"); path != "" {
@@ -114,7 +113,7 @@ func goldens(t *testing.T) (all []golden) {
 	return all
 }
 
-// TestGolden compares the kernels with what TensorFlow computed.
+// TestGolden compares the kernels' results with TensorFlow's.
 func TestGolden(t *testing.T) {
 	byOp := map[string][]golden{}
 	for _, g := range goldens(t) {
@@ -155,8 +154,8 @@ func contents(list []*tensor.Tensor) string {
 	return b.String()
 }
 
-// run runs the node. Inputs that the op updates become variables, whose values come back.
-// With shared inputs somebody else can see them, and the kernel must leave them alone.
+// run runs the node. Inputs that the op updates become variables, whose values are returned. Shared inputs have another reference, so the
+// kernel must not change them.
 func (g *golden) run(d *kt.Device, shared bool) (outputs []*tensor.Tensor, err error) {
 	inputs := make([]kernels.Value, len(g.inputs))
 	var variables []*containers.Variable
@@ -211,7 +210,7 @@ func (g *golden) run(d *kt.Device, shared bool) (outputs []*tensor.Tensor, err e
 	return outputs, err
 }
 
-// check runs the record in both ways and tells what differs.
+// check runs the record with and without shared inputs, and describes any difference.
 func (g *golden) check(d *kt.Device) string {
 	for _, shared := range []bool{true, false} {
 		if why := g.compare(d, shared); why != "" {
@@ -221,8 +220,7 @@ func (g *golden) check(d *kt.Device) string {
 	return ""
 }
 
-// unreported are ops whose indices a GPU does not report when they are out of range, as TensorFlow's
-// do not either: they lie in its memory.
+// unreported are ops for which a GPU does not report indices out of range, since they are in its memory; neither does TensorFlow.
 var unreported = map[string]bool{"SparseSoftmaxCrossEntropyWithLogits": true, "UnsortedSegmentSum": true}
 
 func (g *golden) compare(d *kt.Device, shared bool) string {
@@ -255,17 +253,17 @@ func (g *golden) compare(d *kt.Device, shared bool) string {
 	return ""
 }
 
-// tolerance is what elements may differ by, relative to the greater of 1 and their magnitude:
-// nothing for random numbers that take no function to make.
+// tolerance returns the permitted difference of elements, relative to the greater of 1 and their magnitude. It is 0 for random numbers that
+// involve no math function.
 func (g *golden) tolerance(dtype tensor.DType) float64 {
 	switch op := g.node.Op; {
 	case op == "LogUniformCandidateSampler" || op == "UniformCandidateSampler":
-		// The expected counts take the C library's float logarithm and exponential.
+		// The expected counts use the C library's float logarithm and exponential.
 		return 2.5e-7
 	case strings.Contains(op, "Uniform") || strings.Contains(op, "Shuffle"):
 		return 0
 	case strings.HasPrefix(op, "BatchNormWith") && dtype == tensor.Float16:
-		return 0.1 // TensorFlow adds up in half precision
+		return 0.1 // TensorFlow accumulates in half precision
 	case strings.HasPrefix(op, "BatchNormWith"):
 	case strings.Contains(op, "Normal") && dtype == tensor.Float64:
 		return 1e-15
@@ -275,7 +273,7 @@ func (g *golden) tolerance(dtype tensor.DType) float64 {
 	case strings.Contains(op, "Apply") && dtype == tensor.Float16:
 		return 2e-2 // TensorFlow rounds each step to half precision
 	case (strings.Contains(op, "Conv") && strings.Contains(op, "Backprop") || strings.HasPrefix(op, "Depthwise") || op == "LRNGrad" || op == "FusedPadConv2D" || op == "FusedResizeAndPadConv2D" || op == "Conv" || op == "Conv3D") && dtype == tensor.Float16:
-		return 0.1 // TensorFlow adds up in half precision
+		return 0.1 // TensorFlow accumulates in half precision
 	case op == "BiasAddGrad" && dtype == tensor.BFloat16:
 		return 0.1
 	}

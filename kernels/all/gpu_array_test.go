@@ -13,7 +13,7 @@ func TestMovesOnAcceleratorLikeCPU(t *testing.T) {
 		cases = append(cases, like{op: op, attrs: attrs, inputs: inputs})
 	}
 	for _, d := range sized {
-		// Tiles, whole and cut, in batches and with loops between.
+		// Tiles, whole and partial, in batches and with loops between.
 		add("Transpose", nil, quarters(d, 70, 45), axes(1, 0))
 		add("Transpose", nil, quarters(d, 3, 33, 64), axes(0, 2, 1))
 		add("Transpose", nil, quarters(d, 20, 3, 35), axes(2, 1, 0))
@@ -39,7 +39,7 @@ func TestMovesOnAcceleratorLikeCPU(t *testing.T) {
 		add("DynamicPartition", kt.Attrs{"num_partitions": 3}, quarters(d, 6, 50), axes(2, 0, 2, 2, 0, 2))
 		add("TensorScatterUpdate", nil, quarters(d, 9, 40), kt.I32(kt.S(3, 1), 8, 0, 4), quarters(d, 3, 40))
 	}
-	add("Concat", nil, int1(0), axes(1, 2), axes(3, 4)) // integers that tell of shapes stay in the host's memory
+	add("Concat", nil, int1(0), axes(1, 2), axes(3, 4)) // integers that describe shapes stay in host memory
 	add("SplitV", kt.Attrs{"num_split": 2}, axes(1, 2, 3), axes(1, 2), int1(0))
 	add("Reverse", nil, axes(1, 2, 3), kt.Bool(kt.S(1), true))
 	many := []*tensor.Tensor{}
@@ -58,8 +58,8 @@ func TestMovesOnAcceleratorLikeCPU(t *testing.T) {
 	likeCPU(t, cases...)
 }
 
-// Where images have channels first TensorFlow has kernels for GPUs alone: what they do follows from
-// those for channels last, between transpositions.
+// For images with channels first, TensorFlow has kernels only for GPUs: their results follow from those for channels last, between
+// transpositions.
 func TestDepthAndSpaceWithChannelsFirst(t *testing.T) {
 	if kt.Accelerate == nil {
 		t.Skip("there is no accelerator")
@@ -84,8 +84,7 @@ func TestDepthAndSpaceWithChannelsFirst(t *testing.T) {
 	}
 }
 
-// Indices that point outside are not looked at on an accelerator: they give zeros, and updates that
-// they name are left out.
+// An accelerator does not check indices: reading one that is out of bounds yields zeros, and updating one is skipped.
 func TestIndicesOutsideOnAccelerator(t *testing.T) {
 	if kt.Accelerate == nil {
 		t.Skip("there is no accelerator")

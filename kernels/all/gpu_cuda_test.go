@@ -19,9 +19,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// TestMain runs all tests of kernels on a GPU where an op has a row for it: on the machine's if
-// TROUPE_LIBCUDA says so ("system"), else on the driver that it names or, by default, on the one for machines without
-// a card. After a run of all tests every row of GPUs must have been used.
+// TestMain runs all tests of kernels on a GPU where an op has a row for it. TROUPE_LIBCUDA selects the driver: "system" is the machine's;
+// the default is the one for machines without a card. After a run of all tests, every GPU row must have been used.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	switch os.Getenv("TROUPE_LIBCUDA") {
@@ -64,7 +63,7 @@ func AcceleratorOf() (*gpu.Device, error) {
 	return gpu.Open(gpu.Options{Card: cards[0], Name: kernelstest.DeviceName, Job: "test", Host: tensor.NewPool("test", 0), AllowGrowth: true})
 }
 
-// everyTest tells whether no flag leaves tests out.
+// everyTest reports whether no flag excludes tests.
 func everyTest() bool {
 	return !slices.ContainsFunc([]string{"run", "skip", "short", "list"}, func(name string) bool {
 		f := flag.Lookup("test." + name)
@@ -87,7 +86,7 @@ func idleRows() []string {
 	return missing
 }
 
-// build ends the process where the driver cannot be built.
+// build ends the process if the driver cannot be built.
 type build struct{}
 
 func (build) Helper() {}

@@ -14,11 +14,11 @@ import (
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// The tables of the CPU's kernels are exact to more digits than TF32 has.
+// The tables of the CPU's kernels have more exact digits than TF32.
 func init() { os.Setenv("NVIDIA_TF32_OVERRIDE", "0") }
 
-// otherCard is an accelerator that says it is another card, so that kernels choose other functions,
-// and has no library of matrix products.
+// otherCard is an accelerator that claims to be another card, which makes kernels choose other functions. It has no library of matrix
+// products.
 type otherCard struct {
 	kernels.Accelerator
 	card kernels.Card
@@ -26,7 +26,7 @@ type otherCard struct {
 
 func (c otherCard) Card() kernels.Card { return c.card }
 
-// on makes devices say that they are of some compute capability and number of processors, until the test ends.
+// on makes devices report the given compute capability and number of processors, until the test ends.
 func on(t *testing.T, compute, processors int) {
 	accelerate := kt.Accelerate
 	kt.Accelerate = func(t testing.TB, name string, resources *containers.Manager) kernels.Accelerator {
@@ -38,8 +38,8 @@ func on(t *testing.T, compute, processors int) {
 	t.Cleanup(func() { kt.Accelerate = accelerate })
 }
 
-// eachCard runs body as cards with and without the tensor cores that kernels use, that few and many
-// tiles fill. Each has two of the types, so that all functions are run.
+// eachCard runs body as cards with and without the tensor cores that kernels use, and with few and many processors. Each card has two of
+// the types; together they run all functions.
 func eachCard(t *testing.T, body func(t *testing.T, types []tensor.DType)) {
 	t.Setenv("NVIDIA_TF32_OVERRIDE", "1")
 	for _, c := range []struct {
@@ -58,7 +58,7 @@ func eachCard(t *testing.T, body func(t *testing.T, types []tensor.DType)) {
 	}
 }
 
-// agree checks an op against what the CPU makes of it.
+// agree compares an op's results with the CPU's.
 func agree(t *testing.T, op kt.Op, tolerance float64, inputs ...*tensor.Tensor) []*tensor.Tensor {
 	t.Helper()
 	run := func(t *testing.T) (out []*tensor.Tensor) {
@@ -92,7 +92,7 @@ func TestProductsOnCards(t *testing.T) { eachCard(t, checkProducts) }
 
 func TestBatchesOnCards(t *testing.T) { eachCard(t, checkBatches) }
 
-// TestTF32 holds that floats are rounded to TF32 on cards that have it, and not where it is forbidden.
+// TestTF32 checks that floats are rounded to TF32 on cards that support it, unless it is forbidden.
 func TestTF32(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 16))
 	a, b := uniform(r, 40, 300), uniform(r, 300, 70)
@@ -127,7 +127,7 @@ var convCases = []convCase{
 	{1, 6, 6, 64, 16, 3, 1, 1, 1, "SAME"},
 }
 
-// attrs are the attributes, and the sizes of the result.
+// attrs returns the attributes and the sizes of the result.
 func (c convCase) attrs(dtype tensor.DType) (a kt.Attrs, rows, columns int64) {
 	a = kt.Attrs{"T": dtype, "strides": []int64{1, c.stride, c.stride, 1}, "dilations": []int64{1, c.dilation, c.dilation, 1}, "padding": c.padding, "data_format": "NHWC"}
 	over := func(n int64) int64 {
@@ -169,7 +169,7 @@ func TestDepthwiseOnGPU(t *testing.T) {
 	}
 }
 
-// sizes is a tensor's shape as an input.
+// sizes returns a tensor's shape as an input.
 func sizes(t *tensor.Tensor) *tensor.Tensor {
 	var dims []int32
 	for _, d := range t.Shape() {
@@ -178,7 +178,7 @@ func sizes(t *tensor.Tensor) *tensor.Tensor {
 	return kt.I32(kt.S(int64(len(dims))), dims...)
 }
 
-// TestPoolingOnGPU has ties, which the gradient must give to the first, in both layouts of images.
+// TestPoolingOnGPU includes ties, where the gradient must go to the first, in both image layouts.
 func TestPoolingOnGPU(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
 	for _, dtype := range denseTypes {
@@ -198,7 +198,7 @@ func TestPoolingOnGPU(t *testing.T) {
 				image, grad := whole(r, dtype, dims(c.height, c.width, c.in)...), whole(r, dtype, dims(rows, columns, c.in)...)
 				result := agree(t, kt.Op{Type: "MaxPool", Attrs: attrs}, 0, image)[0]
 				agree(t, kt.Op{Type: "AvgPool", Attrs: attrs}, 1e-6, image)
-				tolerance := map[tensor.DType]float64{tensor.Float16: 4e-3, tensor.BFloat16: 3e-2}[dtype] // the CPU adds up in another order
+				tolerance := map[tensor.DType]float64{tensor.Float16: 4e-3, tensor.BFloat16: 3e-2}[dtype] // the CPU adds in another order
 				agree(t, kt.Op{Type: "MaxPoolGrad", Attrs: attrs}, 0, image, result, grad)
 				agree(t, kt.Op{Type: "AvgPoolGrad", Attrs: attrs}, max(1e-6, tolerance), sizes(image), grad)
 				in := kt.Attrs{"T": dtype, "padding": c.padding, "data_format": format}
@@ -216,7 +216,7 @@ func narrow32(list []int64) *tensor.Tensor {
 	return kt.I32(kt.S(int64(len(list))), narrow...)
 }
 
-// TestReductionsToChannels reaches more than one block for each channel.
+// TestReductionsToChannels uses more than one block for each channel.
 func TestReductionsToChannels(t *testing.T) {
 	r := rand.New(rand.NewPCG(23, 24))
 	for _, processors := range []int{1, 100} {
@@ -234,7 +234,7 @@ func TestReductionsToChannels(t *testing.T) {
 					for _, training := range []bool{false, true} {
 						x, dy := uniform(r, dims...), uniform(r, dims...)
 						for i := range x.Len() {
-							tensor.Of[float32](x)[i] += 50 // far from zero, where digits are lost easily
+							tensor.Of[float32](x)[i] += 50 // far from zero, where digits are easily lost
 						}
 						scale, offset, mean, variance := uniform(r, channels), uniform(r, channels), uniform(r, channels), uniform(r, channels)
 						for i := range variance.Len() {
@@ -252,7 +252,7 @@ func TestReductionsToChannels(t *testing.T) {
 	}
 }
 
-// volumeCases are convolutions over volumes whose planes are as a convCase says.
+// volumeCases are convolutions over volumes whose planes are as in a convCase.
 var volumeCases = []struct {
 	convCase
 	planes, deep, along, apart int64 // planes, of the filter, stride and dilation over them
@@ -300,7 +300,7 @@ func TestVolumesOnCards(t *testing.T) {
 	})
 }
 
-// TestArgmaxPoolingOnGPU has ties, of which the first counts, and places of all images.
+// TestArgmaxPoolingOnGPU includes ties, of which the first counts, and positions in all images.
 func TestArgmaxPoolingOnGPU(t *testing.T) {
 	r := rand.New(rand.NewPCG(27, 28))
 	for _, dtype := range denseTypes {
@@ -338,7 +338,7 @@ func TestPatchesOnGPU(t *testing.T) {
 	}
 }
 
-// TestWhereOnGPU has zeros with a sign, no element and every element, and more elements than one block counts.
+// TestWhereOnGPU includes signed zeros, no element, every element, and more elements than one block counts.
 func TestWhereOnGPU(t *testing.T) {
 	r := rand.New(rand.NewPCG(31, 32))
 	for _, dtype := range []tensor.DType{tensor.Bool, tensor.Int8, tensor.Uint8, tensor.Int16, tensor.Uint16, tensor.Uint32, tensor.Int64, tensor.Uint64,
@@ -368,5 +368,5 @@ func TestWhereOnGPU(t *testing.T) {
 	agree(t, kt.Op{Type: "Where", Attrs: kt.Attrs{"T": tensor.Bool}}, 0, large)
 }
 
-// signed are the sizes of floating-point numbers, whose last byte has a sign.
+// signed holds the sizes of floating-point numbers, whose last byte contains the sign.
 var signed = map[tensor.DType]int{tensor.Float16: 2, tensor.BFloat16: 2, tensor.Float32: 4, tensor.Float64: 8, tensor.Complex64: 4, tensor.Complex128: 8}

@@ -12,14 +12,14 @@ import (
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// operands are what elementwise ops of two operands get: several blocks with a rest, scalars, rows,
-// columns, channels, and as many axes as cannot be merged.
+// operands are the shapes of binary elementwise ops' operands: several blocks with a remainder, scalars, rows, columns, channels, and as
+// many axes as cannot be merged.
 var operands = [][2]tensor.Shape{
 	{{2051}, {2051}}, {{2051}, {}}, {{1}, {2051}}, {{5, 516}, {516}}, {{5, 516}, {5, 1}}, {{7, 3}, {3}}, {{2, 8, 12}, {8, 1}},
 	{{2, 1, 3, 1, 2, 1}, {1, 3, 1, 2, 1, 4}}, {{0, 3}, {3}}, {{2, 1, 2, 1, 2, 1, 2, 1, 2, 1}, {1, 2, 1, 2, 1, 2, 1, 2, 1, 2}},
 }
 
-// TestElementwiseLikeCPU runs each elementwise row of GPUs with numbers of all kinds.
+// TestElementwiseLikeCPU runs each elementwise GPU row with numbers of all kinds.
 func TestElementwiseLikeCPU(t *testing.T) {
 	var cases []like
 	for _, op := range kernels.Ops() {
@@ -80,13 +80,12 @@ var elementwiseOps = func() map[string]bool {
 	return ops
 }()
 
-// toleranceOf is what the functions of a type may differ by.
+// toleranceOf returns the permitted difference of a type's functions.
 func toleranceOf(d tensor.DType) float64 {
 	return map[tensor.DType]float64{tensor.Float32: 4e-6, tensor.Float64: 1e-9, tensor.Float16: 2e-3, tensor.BFloat16: 1.6e-2}[d]
 }
 
-// numbersFor makes random numbers for an input of an op, with the odd ones among them where that is
-// not about how functions are rounded.
+// numbersFor returns random numbers for an input of an op, including special values unless the result would depend on how functions round.
 func numbersFor(op string, input int, d tensor.DType, dims ...int64) *tensor.Tensor {
 	t := zeros(d, dims...)
 	odd := []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 1, -1, 0.5, 6}
@@ -141,7 +140,7 @@ func setNumber(t *tensor.Tensor, i int, f float64, n int64) {
 	}
 }
 
-// TestCastLikeCPU casts each type to each other, numbers that do not fit among them, cut and rounded.
+// TestCastLikeCPU casts each type to each other, including numbers that do not fit, truncated and rounded.
 func TestCastLikeCPU(t *testing.T) {
 	var cases []like
 	for _, row := range kernels.Rows("Cast", "GPU") {
@@ -162,7 +161,7 @@ func TestCastLikeCPU(t *testing.T) {
 	likeCPU(t, cases...)
 }
 
-// TestPicksLikeCPU: selection, limits, sums of many, filling, biases.
+// TestPicksLikeCPU covers selection, limits, sums of many, filling and biases.
 func TestPicksLikeCPU(t *testing.T) {
 	var cases []like
 	add := func(op string, d tensor.DType, tolerance float64, attrs kt.Attrs, inputs ...*tensor.Tensor) {
@@ -227,7 +226,7 @@ func TestPicksLikeCPU(t *testing.T) {
 	likeCPU(t, cases...)
 }
 
-// TestRandomLikeCPU: a GPU draws the numbers of a CPU.
+// TestRandomLikeCPU checks that a GPU draws the same numbers as a CPU.
 func TestRandomLikeCPU(t *testing.T) {
 	var cases []like
 	seed := kt.I64(kt.S(2), 7, -3)
@@ -256,7 +255,7 @@ func TestRandomLikeCPU(t *testing.T) {
 				inputs := []*tensor.Tensor{axes(n)}
 				switch {
 				case strings.HasSuffix(op, "V2"):
-					// The counter's lower half runs over.
+					// The counter's lower half overflows.
 					inputs = append(inputs, unsigned(0x123456789abcdef), unsigned(math.MaxUint64-100, 5), int1(1))
 				case strings.HasPrefix(op, "Stateless"):
 					inputs = append(inputs, seed)

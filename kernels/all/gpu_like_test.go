@@ -11,8 +11,8 @@ import (
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// like is an op that must give on the accelerator what it gives on the CPU: for sizes beyond those of
-// the tables, which take several blocks, warps, tiles or launches.
+// like is an op that must yield the same on the accelerator as on the CPU, for sizes larger than those in the tables, which take several
+// blocks, warps, tiles or launches.
 type like struct {
 	op        string
 	attrs     kt.Attrs
@@ -70,8 +70,8 @@ func (c *like) run(t *testing.T) []kernels.Value {
 
 var rng = rand.New(rand.NewPCG(3, 4))
 
-// quarters makes a tensor of random multiples of 1/4 between -4 and 4, integers of integer types and
-// random bits of others, so that few sums are rounded.
+// quarters returns a tensor of random multiples of 1/4 between -4 and 4, of integers for integer types, or of random bits for other types;
+// few sums of these are rounded.
 func quarters(d tensor.DType, dims ...int64) *tensor.Tensor {
 	t, err := tensor.Zeros(tensor.Host, d, dims)
 	if err != nil {
@@ -103,7 +103,7 @@ func quarters(d tensor.DType, dims ...int64) *tensor.Tensor {
 	return t
 }
 
-// halfBits is a multiple of 1/4 below 8 in half precision.
+// halfBits returns a multiple of 1/4 below 8 in half precision.
 func halfBits(v float64) uint16 {
 	if v == 0 {
 		return 0
@@ -116,7 +116,7 @@ func halfBits(v float64) uint16 {
 	return bits
 }
 
-// indices makes random indices below n; with outside some are not.
+// indices returns random indices below n; with outside, some are out of range.
 func indices(n int64, outside bool, dims ...int64) *tensor.Tensor {
 	t, err := tensor.Zeros(tensor.Host, tensor.Int64, dims)
 	if err != nil {
@@ -135,5 +135,5 @@ func axes(v ...int32) *tensor.Tensor { return kt.I32(kt.S(int64(len(v))), v...) 
 
 func int1(v int32) *tensor.Tensor { return kt.I32(nil, v) }
 
-// sized are types of each size of elements.
+// sized has one type for each element size.
 var sized = []tensor.DType{tensor.Uint8, tensor.Float16, tensor.Float32, tensor.Float64, tensor.Complex128}

@@ -29,7 +29,7 @@ func TestReductionsOnAcceleratorLikeCPU(t *testing.T) {
 			add(op, nil, quarters(d, 30, 1, 40), axes(1))
 			add(op, nil, quarters(d, 2, 0), axes(0))
 			if op != "Prod" {
-				// Two launches, of rows and of columns.
+				// Two launches, over rows and over columns.
 				add(op, nil, quarters(d, 20000), axes(0))
 				add(op, nil, quarters(d, 3, 9000, 2), axes(1))
 				add(op, nil, quarters(d, 700, 40), axes(0))
@@ -110,7 +110,7 @@ func TestRowsOnAcceleratorLikeCPU(t *testing.T) {
 	likeCPU(t, cases...)
 }
 
-// A label that is no class gives NaN on an accelerator, which nobody has looked at before.
+// An invalid label yields NaN on an accelerator, where labels are not checked beforehand.
 func TestLabelsOutsideOnAccelerator(t *testing.T) {
 	if kt.Accelerate == nil {
 		t.Skip("there is no accelerator")

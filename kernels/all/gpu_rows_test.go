@@ -10,8 +10,8 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// TestGPURowsAreWellFormed: rows name arguments that their op has, and no two rows
-// serve the same types, of which only one could ever run.
+// TestGPURowsAreWellFormed checks that rows name only arguments of their op, and that no two rows serve the same types, since only one
+// could ever run.
 func TestGPURowsAreWellFormed(t *testing.T) {
 	for _, op := range kernels.Ops() {
 		rows := kernels.Rows(op, "GPU")
@@ -43,7 +43,7 @@ func hasArg(args []*oppb.OpDef_ArgDef, name string) bool {
 	return name == kernels.Everything || slices.ContainsFunc(args, func(a *oppb.OpDef_ArgDef) bool { return a.Name == name })
 }
 
-// overlap tells whether some types are served by both rows.
+// overlap reports whether some types are served by both rows.
 func overlap(a, b *kernels.Def) bool {
 	for attr, list := range a.Types {
 		if other, ok := b.Types[attr]; ok && !slices.ContainsFunc(list, func(d tensor.DType) bool { return slices.Contains(other, d) }) {

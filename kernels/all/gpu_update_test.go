@@ -11,8 +11,7 @@ import (
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// change is an op that changes variables, its first inputs, in the same way on the accelerator and on
-// the CPU.
+// change is an op that must change variables, its first inputs, in the same way on the accelerator and on the CPU.
 type change struct {
 	op        string
 	attrs     kt.Attrs
@@ -21,7 +20,7 @@ type change struct {
 	tolerance float64
 }
 
-// run gives the variables as they are after the op, which has one output where it works by reference.
+// run returns the variables' values after the op, which has one output if it works by reference.
 func (c change) run(t *testing.T) (after []*tensor.Tensor) {
 	d := kt.NewDevice(t)
 	var inputs []any
@@ -84,7 +83,7 @@ func changeLikeCPU(t *testing.T, cases ...change) {
 	}
 }
 
-// between is a tensor of numbers between a half and two.
+// between returns a tensor of numbers between 1/2 and 2.
 func between(d tensor.DType, seed int, dims ...int64) *tensor.Tensor {
 	n := 1
 	for _, size := range dims {
@@ -122,10 +121,23 @@ func between(d tensor.DType, seed int, dims ...int64) *tensor.Tensor {
 	return kt.Of(d, kt.S(dims...), bits...)
 }
 
+// minusHalf returns the scalar -0.5.
+func minusHalf(d tensor.DType) *tensor.Tensor {
+	switch d {
+	case tensor.Float32:
+		return kt.F32(kt.S(), -0.5)
+	case tensor.Float64:
+		return kt.F64(kt.S(), -0.5)
+	case tensor.Float16:
+		return kt.Of(d, kt.S(), uint16(0xb800))
+	}
+	return kt.Of(d, kt.S(), uint16(0xbf00))
+}
+
 var floatTolerance = map[tensor.DType]float64{tensor.Float32: 2e-5, tensor.Float64: 1e-12, tensor.Float16: 2e-3, tensor.BFloat16: 2e-2}
 
-// TestOptimizersLikeCPU: all forms of the optimizers, with sizes that leave a rest beside runs of 16 bytes
-// and sparse ones with rows that are named again.
+// TestOptimizersLikeCPU covers all forms of the optimizers, with sizes that leave a remainder after runs of 16 bytes, and sparse ones with
+// repeated rows.
 func TestOptimizersLikeCPU(t *testing.T) {
 	var cases []change
 	forms := append(slices.Clone(optimizerOps), optimizerForm{"ResourceApplyKerasMomentum", 2, 1, 1, false}, optimizerForm{"ResourceApplyAdamWithAmsgrad", 4, 6, 0, false},
@@ -133,7 +145,7 @@ func TestOptimizersLikeCPU(t *testing.T) {
 		optimizerForm{"SparseApplyProximalAdagrad", 2, 3, 0, false}, optimizerForm{"SparseApplyFtrlV2", 3, 0, 5, false})
 	for _, o := range forms {
 		if o.globals {
-			continue // only the CPU has it
+			continue // the CPU alone has it
 		}
 		ops := []string{o.op}
 		if !strings.HasPrefix(o.op, "Resource") {
@@ -155,7 +167,7 @@ func TestOptimizersLikeCPU(t *testing.T) {
 				}
 				scalar := func(i int) *tensor.Tensor {
 					if o.op == "ApplyCenteredRMSProp" && i == 3 {
-						return wide(d, 4) // more than what the mean may take away
+						return wide(d, 4) // more than the mean may subtract
 					}
 					return between(d, 50+i)
 				}
@@ -171,6 +183,10 @@ func TestOptimizersLikeCPU(t *testing.T) {
 					c.inputs = append(c.inputs, kt.I32(kt.S(9), 3, 39, 3, 0, 17, 3, 39, 5, 0))
 				}
 				for i := range o.after {
+					if strings.Contains(op, "Ftrl") && i == o.after-1 {
+						c.inputs = append(c.inputs, minusHalf(d)) // the power of the learning rate
+						continue
+					}
 					c.inputs = append(c.inputs, scalar(20+i))
 				}
 				cases = append(cases, c)
@@ -180,7 +196,7 @@ func TestOptimizersLikeCPU(t *testing.T) {
 	changeLikeCPU(t, cases...)
 }
 
-// wide is a scalar that is a power of two.
+// wide returns a scalar that is a power of two.
 func wide(d tensor.DType, exponent int) *tensor.Tensor {
 	switch v := float64(int(1) << exponent); d {
 	case tensor.Float32:
@@ -194,7 +210,7 @@ func wide(d tensor.DType, exponent int) *tensor.Tensor {
 	}
 }
 
-// TestUpdatesLikeCPU: sums and scattered updates of variables of all types.
+// TestUpdatesLikeCPU covers sums and scattered updates of variables of all types.
 func TestUpdatesLikeCPU(t *testing.T) {
 	var cases []change
 	updated := []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16, tensor.Int8, tensor.Int16, tensor.Int64,
@@ -204,7 +220,7 @@ func TestUpdatesLikeCPU(t *testing.T) {
 			cases = append(cases, change{op: op, attrs: kt.Attrs{"T": d, "dtype": d}, variables: []*tensor.Tensor{quarters(d, 1035)}, inputs: []*tensor.Tensor{quarters(d, 1035)}})
 		}
 	}
-	// No element is named twice: there is no order of updates then.
+	// No element is named twice, since updates have no order then.
 	for _, d := range []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16, tensor.Int64} {
 		for _, op := range []string{"Update", "Add", "Sub", "Mul", "Div", "Min", "Max"} {
 			for _, prefix := range []string{"Scatter", "ResourceScatter"} {

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// TestEachOpHasALine: each op of a family stands in the family's table, its name first on a line, once; and what stands there is
-// an op. Tables are what people search for an op, so no name may be put together or hidden in a helper.
+// TestEachOpHasALine checks that each op of a family begins a line in the family's table, exactly once, and that every such line names an
+// op. People search the tables for ops, so no name may be assembled or hidden in a helper.
 func TestEachOpHasALine(t *testing.T) {
 	for _, f := range families {
 		ops, lines := f.table().Ops(), linesOf(t, filepath.Join("..", f.name))
@@ -31,7 +31,7 @@ func TestEachOpHasALine(t *testing.T) {
 	}
 }
 
-// linesOf are the names that rows of the table files in a folder begin with, and where: rows are statements that call a function
+// linesOf returns the names that rows in a folder's table files begin with, and their positions. Rows are statements that call a function
 // with the name, and literals with the field Op.
 func linesOf(t *testing.T, folder string) map[string][]string {
 	t.Helper()
@@ -66,7 +66,7 @@ func linesOf(t *testing.T, folder string) map[string][]string {
 	return lines
 }
 
-// rowName is the name that a row begins with, if a node is a row.
+// rowName returns the name that a row begins with, if the node is a row.
 func rowName(n ast.Node) (string, bool) {
 	var first ast.Expr
 	switch n := n.(type) {

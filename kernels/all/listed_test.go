@@ -11,9 +11,9 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// TestMissingOpsAreListed: each op type for which TensorFlow 2.21 registers a kernel on CPUs has one here, or docs/ops.md lists it
-// with a reason. What it lists has no kernel. testdata/tensorflow_ops.txt is
-// sorted({k.op for k in kernels.get_all_registered_kernels().kernel if k.device_type == "CPU"}) of tensorflow.python.framework.kernels.
+// TestMissingOpsAreListed checks that each op for which TensorFlow 2.21 registers a CPU kernel either has one here or is listed with a
+// reason in docs/ops.md, and that no listed op has a kernel. testdata/tensorflow_ops.txt is sorted({k.op for k in
+// kernels.get_all_registered_kernels().kernel if k.device_type == "CPU"}) of tensorflow.python.framework.kernels.
 func TestMissingOpsAreListed(t *testing.T) {
 	b, err := os.ReadFile("testdata/tensorflow_ops.txt")
 	if err != nil {

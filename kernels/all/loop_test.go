@@ -78,7 +78,7 @@ func TestTensorArray(t *testing.T) {
 	kt.Fails(t, d, status.InvalidArgument, "Tried to read from index -1 but array size is: 2", op("ReadV3"), a.Retain(), kt.I32(nil, -1), flow.Retain())
 	kt.Expect(t, run("SizeV3", a.Retain(), flow.Retain()), kt.I32(nil, 2))
 
-	// Gradients of one index add up; where there are none they are zeros like the value.
+	// Gradients of one index are added; where there are none, they are zeros of the value's shape.
 	grad := func() *tensor.Tensor {
 		g := run("GradV3", a.Retain(), flow.Retain())
 		g[1].Release()
@@ -131,7 +131,7 @@ func TestTensorArray(t *testing.T) {
 	}
 }
 
-// TestOldTensorArrays: the ops of the first two versions work as those of the third, with strings for handles.
+// TestOldTensorArrays checks that the ops of the first two versions work like those of the third, with strings as handles.
 func TestOldTensorArrays(t *testing.T) {
 	for _, version := range []string{"", "V2"} {
 		t.Run("TensorArray"+version, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/rights"
 	"github.com/troupe-run/troupe/kernels"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
@@ -24,6 +25,8 @@ func (d *twoCores) Memory() tensor.Memory { return d.Pool() }
 
 func (d *twoCores) Resources() kernels.Resources { return (*containers.Manager)(nil) }
 
+func (d *twoCores) Rights() *rights.Session { return nil }
+
 func (d *twoCores) Parallel(n, grain int, body func(lo, hi int)) {
 	if n < 2*grain {
 		body(0, n)
@@ -35,7 +38,7 @@ func (d *twoCores) Parallel(n, grain int, body func(lo, hi int)) {
 	wg.Wait()
 }
 
-// benchmark runs a kernel with the same inputs again and again.
+// benchmark runs a kernel repeatedly with the same inputs.
 func benchmark(b *testing.B, op string, attrs kt.Attrs, inputs ...*tensor.Tensor) {
 	b.Helper()
 	d := &twoCores{tensor.NewPool("bench", 0)}
@@ -49,7 +52,7 @@ func benchmark(b *testing.B, op string, attrs kt.Attrs, inputs ...*tensor.Tensor
 		b.Fatal(err)
 	}
 	k := impl.(kernels.Kernel)
-	ctx := &kernels.Context{Node: node, Device: d, Inputs: make([]kernels.Value, len(inputs)), Outputs: make([]kernels.Value, 2)}
+	ctx := &kernels.Context{Node: node, Device: d, Step: kt.NewStep(), Inputs: make([]kernels.Value, len(inputs)), Outputs: make([]kernels.Value, 2)}
 	for i, t := range inputs {
 		ctx.Inputs[i].Tensor = t.Retain()
 	}

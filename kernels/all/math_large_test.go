@@ -11,7 +11,7 @@ import (
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// uniform makes a float tensor of elements between -1 and 1.
+// uniform returns a float tensor of elements between -1 and 1.
 func uniform(r *rand.Rand, dims ...int64) *tensor.Tensor {
 	t := zeros(tensor.Float32, dims...)
 	for i := range t.Len() {
@@ -20,7 +20,7 @@ func uniform(r *rand.Rand, dims ...int64) *tensor.Tensor {
 	return t
 }
 
-// index is where element i of a tensor of shape out lies in an operand that is broadcast to it.
+// index returns the position of element i of a tensor of shape out in an operand that is broadcast to it.
 func index(out, operand tensor.Shape, i int) int {
 	at, step := 0, 1
 	for back := 1; back <= len(out); back++ {
@@ -37,7 +37,7 @@ func index(out, operand tensor.Shape, i int) int {
 	return at
 }
 
-// TestLargeBroadcasts reaches the ways in which operands of many elements are divided.
+// TestLargeBroadcasts covers the ways in which large operands are divided.
 func TestLargeBroadcasts(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, c := range [][3]tensor.Shape{
@@ -161,7 +161,7 @@ func TestRandomSequence(t *testing.T) {
 	}
 }
 
-// TestRandomSeeds tells that without seeds no two kernels draw the same.
+// TestRandomSeeds checks that without seeds no two kernels draw the same numbers.
 func TestRandomSeeds(t *testing.T) {
 	d := kt.NewDevice(t)
 	op := kt.Op{Type: "RandomUniform", Attrs: kt.Attrs{"dtype": tensor.Float64, "seed": 0, "seed2": 0}, Outputs: 1}
@@ -224,7 +224,7 @@ func TestLargeConvolution(t *testing.T) {
 		kt.Case{Op: "Conv2DBackpropFilter", Attrs: attrs, Inputs: []any{x, sizes(f), dy}, Want: like(f, df), Tolerance: 1e-3})
 }
 
-// TestChannelsFirst tells that images whose channels come first give the same, moved.
+// TestChannelsFirst checks that images with channels first yield the same results, transposed.
 func TestChannelsFirst(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	d := kt.NewDevice(t)

@@ -12,7 +12,7 @@ import (
 
 var denseTypes = []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16}
 
-// whole makes a tensor of small whole numbers, whose products and short sums are the same in all types.
+// whole returns a tensor of small integers, whose products and short sums are the same in all types.
 func whole(r *rand.Rand, dtype tensor.DType, dims ...int64) *tensor.Tensor {
 	t := zeros(dtype, dims...)
 	for i := range t.Len() {
@@ -21,7 +21,7 @@ func whole(r *rand.Rand, dtype tensor.DType, dims ...int64) *tensor.Tensor {
 	return t
 }
 
-// set makes v, rounded to the type of t, element i.
+// set sets element i of t to v, rounded to t's type.
 func set(t *tensor.Tensor, i int, v float64) {
 	switch t.DType() {
 	case tensor.Float32:
@@ -36,7 +36,7 @@ func set(t *tensor.Tensor, i int, v float64) {
 	}
 }
 
-// halfOf rounds a number, which must be whole and not too large for it, to an IEEE half.
+// halfOf converts an integer in half precision's range to an IEEE half.
 func halfOf(v float64) uint16 {
 	sign := uint16(0)
 	if v < 0 {
@@ -46,11 +46,11 @@ func halfOf(v float64) uint16 {
 		return sign
 	}
 	frac, exp := math.Frexp(v)
-	m := uint16(math.RoundToEven(frac * 2048)) // the carry goes on into the exponent
+	m := uint16(math.RoundToEven(frac * 2048)) // a carry goes into the exponent
 	return sign | uint16(exp+13)<<10 + m
 }
 
-// product is what a product of matrices must be, as float64.
+// product computes the expected product of matrices, as float64.
 func product(a, b, out *tensor.Tensor, ta, tb bool) {
 	n := len(out.Shape())
 	m, cols := out.Dim(n-2), out.Dim(n-1)
@@ -88,7 +88,7 @@ func flip(dims []int64, yes bool) []int64 {
 	return dims
 }
 
-// TestProductsOfManySizes reaches the tiles' edges, more than one tile, and divisions along k.
+// TestProductsOfManySizes covers the tiles' edges, several tiles, and divisions along k.
 func TestProductsOfManySizes(t *testing.T) { checkProducts(t, denseTypes) }
 
 func checkProducts(t *testing.T, types []tensor.DType) {
@@ -108,7 +108,7 @@ func checkProducts(t *testing.T, types []tensor.DType) {
 	}
 }
 
-// TestProductsOfBatches reaches batches that are broadcast.
+// TestProductsOfBatches covers batches that are broadcast.
 func TestProductsOfBatches(t *testing.T) { checkBatches(t, denseTypes) }
 
 func checkBatches(t *testing.T, types []tensor.DType) {

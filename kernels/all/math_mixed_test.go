@@ -7,7 +7,7 @@ import (
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// Products whose operands and result each have a type attribute, and the places of what is not zero.
+// Products whose operands and result each have a type attribute, and the positions of nonzero elements.
 func TestMixedProductsAndPlaces(t *testing.T) {
 	const one, two, three = 0x3c00, 0x4000, 0x4200 // in half precision
 	same := func(d tensor.DType) kt.Attrs { return kt.Attrs{"Ta": d, "Tb": d, "Tout": d} }

@@ -8,7 +8,7 @@ import (
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// TestSelectHandles: handles are picked like other elements, whole and one by one.
+// TestSelectHandles checks that handles are selected like other elements, as a whole and one by one.
 func TestSelectHandles(t *testing.T) {
 	d := kt.NewDevice(t)
 	handle := func(name string) *tensor.Tensor { return tensor.FromHandle(tensor.Handle{Name: name}) }
@@ -23,7 +23,7 @@ func TestSelectHandles(t *testing.T) {
 	}
 }
 
-// TestWhereOfScalar: TensorFlow has no answer for a tensor without dimensions.
+// TestWhereOfScalar checks TensorFlow's error for a tensor without dimensions.
 func TestWhereOfScalar(t *testing.T) {
 	kt.Fails(t, kt.NewDevice(t), status.InvalidArgument, "Unhandled input dimensions: 0", kt.Op{Type: "Where"}, kt.Bool(nil, true))
 }

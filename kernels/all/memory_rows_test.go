@@ -8,8 +8,8 @@ import (
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// TestRoutesInBothMemories runs what passes values on with a type that an accelerator keeps in its own
-// memory and with int32, which it leaves on the host.
+// TestRoutesInBothMemories runs ops that pass values on with a type that an accelerator keeps in its own memory, and with int32, which
+// stays on the host.
 func TestRoutesInBothMemories(t *testing.T) {
 	for _, x := range []*tensor.Tensor{kt.Iota[float32](tensor.Float32, kt.S(2, 20)), kt.Iota[int32](tensor.Int32, kt.S(2, 20))} {
 		t.Run(x.DType().String(), func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestLoopsOfInt32(t *testing.T) {
 	}
 }
 
-// TestScattersOfInt32 runs those that accelerators leave on the host, and the one of no golden case.
+// TestScattersOfInt32 runs the ops that accelerators leave on the host, and the one without a golden case.
 func TestScattersOfInt32(t *testing.T) {
 	two, at := kt.I32(kt.S(2), 10, 20), kt.I32(kt.S(2, 1), 2, 0)
 	kt.Check(t,

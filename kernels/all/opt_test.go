@@ -1,6 +1,8 @@
 package all_test
 
 import (
+	"fmt"
+	"math"
 	"sync"
 	"testing"
 
@@ -18,7 +20,7 @@ func float32Variable(name string, values ...float32) *containers.Variable {
 
 // TestOptimizersDoNotDeadlock runs updates that name the same variables in opposite orders.
 func TestOptimizersDoNotDeadlock(t *testing.T) {
-	kt.CPUOnly(t) // there the tests move each variable for one kernel at a time
+	kt.CPUOnly(t) // on an accelerator the tests move each variable for one kernel at a time
 	d := kt.NewDevice(t)
 	a, b := float32Variable("a", 1, 2), float32Variable("b", 3, 4)
 	defer a.Close()
@@ -37,7 +39,7 @@ func TestOptimizersDoNotDeadlock(t *testing.T) {
 	wg.Wait()
 }
 
-// TestOptimizerLeavesReadersAlone tells that a value that was read before an update stays as it was.
+// TestOptimizerLeavesReadersAlone checks that a value read before an update does not change.
 func TestOptimizerLeavesReadersAlone(t *testing.T) {
 	d := kt.NewDevice(t)
 	v := float32Variable("v", 1, 2)
@@ -59,7 +61,7 @@ func TestOptimizerLeavesReadersAlone(t *testing.T) {
 	}
 }
 
-// TestOptimizerErrors compares the refusals with TensorFlow's texts.
+// TestOptimizerErrors compares the errors with TensorFlow's texts.
 func TestOptimizerErrors(t *testing.T) {
 	d := kt.NewDevice(t)
 	v, w, long, empty := float32Variable("v", 1, 2), float32Variable("w", 1, 2), float32Variable("long", 1, 2, 3), containers.NewVariable("empty", tensor.Float32)
@@ -93,9 +95,48 @@ func TestOptimizerErrors(t *testing.T) {
 	}
 }
 
-// TestSparseIndicesAreChecked: rows that the variable does not have are refused, before anything changes.
+// TestOptimizerLimits checks, for each form of the optimizers that limit their scalars, that each scalar is rejected beyond its limit, as
+// is NaN. On a GPU they are not read.
+func TestOptimizerLimits(t *testing.T) {
+	kt.CPUOnly(t)
+	d := kt.NewDevice(t)
+	v, w, x := float32Variable("v", 1, 2), float32Variable("w", 1, 2), float32Variable("x", 1, 2)
+	for _, x := range []*containers.Variable{v, w, x} {
+		defer x.Close()
+	}
+	nan := float32(math.NaN())
+	bad := map[string][]float32{"lr": {0, -1, nan}, "l1": {-1, nan}, "l2": {-1, nan}, "l2_shrinkage": {-1, nan}, "lr_power": {1, nan}}
+	good := map[string]any{
+		"var": v, "accum": w, "linear": x, "grad": kt.F32(kt.S(2), 1, 1), "row": kt.F32(kt.S(1), 1), "indices": kt.I32(kt.S(1), 0),
+		"lr": kt.F32(nil, 1), "l1": kt.F32(nil, 1), "l2": kt.F32(nil, 1), "l2_shrinkage": kt.F32(nil, 1), "lr_power": kt.F32(nil, -0.5),
+	}
+	attrs := kt.Attrs{"T": tensor.Float32, "use_locking": false, "multiply_linear_by_lr": false}
+	for op, names := range map[string][]string{
+		"ApplyProximalAdagrad":       {"var", "accum", "lr", "l1", "l2", "grad"},
+		"SparseApplyProximalAdagrad": {"var", "accum", "lr", "l1", "l2", "row", "indices"},
+		"SparseApplyFtrl":            {"var", "accum", "linear", "row", "indices", "lr", "l1", "l2", "lr_power"},
+		"SparseApplyFtrlV2":          {"var", "accum", "linear", "row", "indices", "lr", "l1", "l2", "l2_shrinkage", "lr_power"},
+	} {
+		for at, name := range names {
+			for _, value := range bad[name] {
+				var inputs []any
+				for _, other := range names {
+					in := good[other]
+					if in, ok := in.(*tensor.Tensor); ok {
+						in.Retain()
+					}
+					inputs = append(inputs, in)
+				}
+				inputs[at] = kt.F32(nil, value)
+				kt.Fails(t, d, status.InvalidArgument, fmt.Sprintf(" scalar: %v", value), kt.Op{Type: op, Attrs: attrs, Outputs: 1}, inputs...)
+			}
+		}
+	}
+}
+
+// TestSparseIndicesAreChecked checks that rows that the variable does not have are rejected before anything changes.
 func TestSparseIndicesAreChecked(t *testing.T) {
-	kt.CPUOnly(t) // on a GPU nobody looks at indices before; see TestSparseRowsOnGPU
+	kt.CPUOnly(t) // a GPU does not check indices; see TestSparseRowsOnGPU
 	d := kt.NewDevice(t)
 	v, w := float32Variable("v", 1, 2), float32Variable("w", 1, 2)
 	defer v.Close()
@@ -110,8 +151,8 @@ func TestSparseIndicesAreChecked(t *testing.T) {
 	}
 }
 
-// TestSparseRepeats: rows that are named more than once get their updates in the order of the indices,
-// for momentum does not commute. Of many rows most have neighbours with the same hash.
+// TestSparseRepeats checks that repeated rows are updated in the order of the indices, since momentum does not commute. With many rows,
+// most have neighbours with the same hash.
 func TestSparseRepeats(t *testing.T) {
 	d := kt.NewDevice(t)
 	const rows, inner, count = 300, 3, 1000
@@ -149,14 +190,14 @@ func TestSparseRepeats(t *testing.T) {
 	}
 }
 
-// float32Matrix is a variable of zeros.
+// float32Matrix returns a variable of zeros.
 func float32Matrix(name string, rows, inner int64) *containers.Variable {
 	v := containers.NewVariable(name, tensor.Float32)
 	v.Assign(kt.F32(kt.S(rows, inner), make([]float32, rows*inner)...))
 	return v
 }
 
-// TestSparseRowsOnGPU: rows that a variable does not have are left out on a GPU, as with TensorFlow's.
+// TestSparseRowsOnGPU checks that a GPU skips rows that a variable does not have, as TensorFlow's kernels do.
 func TestSparseRowsOnGPU(t *testing.T) {
 	if kt.Accelerate == nil {
 		t.Skip("without an accelerator")

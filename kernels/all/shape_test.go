@@ -7,8 +7,8 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// TestOpsHaveShapeRules demands a shape rule of every op that a kernel serves: a mistake in a graph is then told where
-// it was made. An op whose outputs depend on data has one that says so.
+// TestOpsHaveShapeRules requires a shape rule for every op with a kernel: an error in a graph is then reported where it was made. An op
+// whose outputs depend on data has a rule that says so.
 func TestOpsHaveShapeRules(t *testing.T) {
 	for _, op := range kernels.Ops() {
 		if !shape.Knows(op) {

@@ -9,18 +9,19 @@ import (
 	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/extent"
 	"github.com/troupe-run/troupe/kernels"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// update is the kernel of an op on variables with its context, to run again and again.
+// update is the kernel of an op on variables with its context, to run repeatedly.
 type update struct {
 	kernel kernels.Kernel
 	ctx    kernels.Context
 	inputs []kernels.Value
 }
 
-// newUpdate makes the kernel of an op that updates by reference.
+// newUpdate returns the kernel of an op that updates by reference.
 func newUpdate(t testing.TB, dev kernels.Device, op string, attrs kt.Attrs, inputs ...any) *update {
 	t.Helper()
 	node := &graph.Node{Name: "n", Op: op, Attrs: attrs.Proto()}
@@ -37,8 +38,7 @@ func newUpdate(t testing.TB, dev kernels.Device, op string, attrs kt.Attrs, inpu
 	return u
 }
 
-// run executes the kernel with references to the inputs of its own, as many as keep asks for: a
-// tensor that the test does not keep is the kernel's alone.
+// run executes the kernel with its own references to the inputs. If keep is false, the kernel has the only reference to a tensor.
 func (u *update) run(t testing.TB, keep bool) {
 	t.Helper()
 	copy(u.ctx.Inputs, u.inputs)
@@ -56,7 +56,7 @@ func (u *update) run(t testing.TB, keep bool) {
 	clear(u.ctx.Outputs)
 }
 
-// random is a tensor of n numbers between a half and two, of the device's memory.
+// random returns a tensor of n numbers between 1/2 and 2, in the device's memory.
 func random(t testing.TB, pool *tensor.Pool, n, seed int) *tensor.Tensor {
 	t.Helper()
 	x, err := tensor.New(pool, tensor.Float32, tensor.Shape{int64(n)})
@@ -81,7 +81,7 @@ func holding(x *tensor.Tensor) *containers.Variable {
 	return v
 }
 
-// TestAssignMovesNothing: assigning takes the tensor's memory over, reading shares it.
+// TestAssignMovesNothing checks that assigning takes over the tensor's memory, and that reading shares it.
 func TestAssignMovesNothing(t *testing.T) {
 	kt.CPUOnly(t)
 	d := kt.NewDevice(t)
@@ -101,8 +101,8 @@ func TestAssignMovesNothing(t *testing.T) {
 	read.Release()
 }
 
-// TestAssignAddMemory: in place where nobody reads, else into the delta's memory where that is the
-// kernel's alone, else into one buffer more. What was read stays as it was.
+// TestAssignAddMemory checks that the update happens in place if there are no readers, else in the delta's memory if the kernel has the
+// only reference to it, else in one more buffer. Values read before must not change.
 func TestAssignAddMemory(t *testing.T) {
 	const n = 100_000 // more than a part
 	want, was := random(t, tensor.Host, n, 1), random(t, tensor.Host, n, 1)
@@ -113,7 +113,7 @@ func TestAssignAddMemory(t *testing.T) {
 		name       string
 		read, keep bool
 		memory     string
-		buffers    int64 // at the same time
+		buffers    int64 // at once
 	}{
 		{"alone", false, false, "own", 2},
 		{"delta is kept", false, true, "own", 2},
@@ -180,8 +180,8 @@ var optimizerOps = []optimizerForm{
 	{"SparseApplyMomentum", 2, 1, 1, false}, {"SparseApplyAdagrad", 2, 1, 0, false}, {"SparseApplyFtrl", 3, 0, 4, false},
 }
 
-// TestOptimizersUnderReaders: an update gives the same bits in place and elsewhere. Without readers
-// it takes no memory; with them one buffer for each slot, and what they hold stays as it was.
+// TestOptimizersUnderReaders checks that an update yields the same bits in place and elsewhere. Without readers it allocates no memory;
+// with them, one buffer per slot, and what they hold does not change.
 func TestOptimizersUnderReaders(t *testing.T) {
 	const n = 70_001 // several parts, and a part of a block
 	attrs := kt.Attrs{"T": tensor.Float32, "use_locking": true, "use_nesterov": false, "update_slots": true,
@@ -247,7 +247,7 @@ func TestOptimizersUnderReaders(t *testing.T) {
 	}
 }
 
-// meeting is a device on which the parts of a kernel begin only when two kernels have come so far.
+// meeting is a device on which the parts of a kernel begin only once two kernels have reached that point.
 type meeting struct {
 	*kt.Device
 	wait func()
@@ -258,7 +258,7 @@ func (m *meeting) Parallel(n, grain int, body func(lo, hi int)) {
 	m.Device.Parallel(n, grain, body)
 }
 
-// TestUpdatesSideBySide: two updates of different variables run at the same time.
+// TestUpdatesSideBySide checks that two updates of different variables run concurrently.
 func TestUpdatesSideBySide(t *testing.T) {
 	d := kt.NewDevice(t)
 	for _, op := range []string{"AssignAdd", "ApplyGradientDescent", "ScatterAdd"} {
@@ -301,9 +301,9 @@ func TestUpdatesSideBySide(t *testing.T) {
 	}
 }
 
-// TestUpdatesAllocateNothing: small updates take nothing from the garbage collector.
+// TestUpdatesAllocateNothing checks that small updates allocate no garbage-collected memory.
 func TestUpdatesAllocateNothing(t *testing.T) {
-	if raceEnabled {
+	if extent.RaceDetector {
 		t.Skip("sync.Pool drops items at random under the race detector")
 	}
 	d := kt.NewDevice(t)
@@ -339,7 +339,7 @@ func TestUpdatesAllocateNothing(t *testing.T) {
 	}
 }
 
-// allowed is how many allocations an update may make: the function that AssignAdd locks by.
+// allowed returns the permitted number of allocations of an update: the function under AssignAdd's lock.
 func allowed(op string) float64 {
 	if op == "AssignAdd" {
 		return 1

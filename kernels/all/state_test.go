@@ -10,14 +10,14 @@ import (
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// variable makes the handle of a resource variable x on the device.
+// variable returns the handle of a resource variable x on the device.
 func variable(t *testing.T, d *kt.Device, dtype tensor.DType, shape any) *tensor.Tensor {
 	t.Helper()
 	op := kt.Op{Type: "VarHandleOp", Outputs: 1, Attrs: kt.Attrs{"container": "", "shared_name": "x", "dtype": dtype, "shape": shape}}
 	return d.Run(t, op)[0].Tensor
 }
 
-// refVariable makes a reference variable v on the device.
+// refVariable returns a reference variable v on the device.
 func refVariable(t *testing.T, d *kt.Device, dtype tensor.DType, shape any) *containers.Variable {
 	t.Helper()
 	op := kt.Op{Type: "VariableV2", Outputs: 1, Attrs: kt.Attrs{"container": "", "shared_name": "v", "dtype": dtype, "shape": shape}}
@@ -72,7 +72,7 @@ func TestResourceVariable(t *testing.T) {
 	kt.Expect(t, use("ReadVariableOp", 1, f32), one)
 }
 
-// A handle that came over the wire has no local part.
+// A handle that was received from another process has no local part.
 func TestResourceVariableByName(t *testing.T) {
 	d := kt.NewDevice(t)
 	h := variable(t, d, tensor.Int32, kt.S())
@@ -159,7 +159,7 @@ func TestScatter(t *testing.T) {
 	}
 	attrs := kt.Attrs{"T": tensor.Float32, "dtype": tensor.Float32, "use_locking": false}
 	indices := kt.I32(kt.S(2), 2, 2)
-	if kt.Accelerate != nil { // of several updates of one row any may be the last
+	if kt.Accelerate != nil { // any of several updates of one row may be the last
 		cases[0].updates = kt.F32(kt.S(2, 2), 3, 4, 3, 4)
 	}
 	for _, c := range cases {
@@ -176,7 +176,7 @@ func TestScatter(t *testing.T) {
 			}
 			if outside := (kt.Op{Type: c.op, Attrs: attrs, Outputs: 1}); kt.Accelerate == nil {
 				kt.Fails(t, d, status.InvalidArgument, "indices[1] = 3 is not in [0, 3)", outside, v, kt.I32(kt.S(2), 0, 3), c.updates.Retain())
-			} else { // what lies outside is left out, on both sides
+			} else { // indices out of range are skipped, on both sides
 				d.Run(t, outside, v, kt.I32(kt.S(2), -1, 3), c.updates.Retain())
 				got := v.Read()
 				defer got.Release()

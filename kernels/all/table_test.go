@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// Every row is for an op that clients can name, and restricts types that the op has.
+// Every row must be for an op that clients can name, and restrict only types that the op has.
 func TestRowsMatchDeclarations(t *testing.T) {
 	for _, op := range kernels.Ops() {
 		def, err := graph.LookupOp(op)

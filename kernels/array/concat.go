@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// concat joins tensors along the axis that input number axisInput tells.
+// concat joins tensors along the axis in input axisInput.
 func concat(ctx *kernels.Context, axisInput int, parts []*tensor.Tensor) error {
 	name := "axis"
 	if axisInput == 0 {
@@ -68,7 +68,7 @@ func concatV2(ctx *kernels.Context) error {
 	return concat(ctx, n, args.Inputs(ctx, 0, n))
 }
 
-// concatOffset yields, for shapes that are to be joined, where each one starts.
+// concatOffset returns, for the shapes of tensors to be joined, the offset of each.
 func concatOffset(ctx *kernels.Context) error {
 	if ctx.Input(0).Rank() != 0 {
 		return status.InvalidArgumentf("Concat dim tensor should be a scalar integer, but got shape %v", ctx.Input(0).Shape())
@@ -119,7 +119,7 @@ func concatOffset(ctx *kernels.Context) error {
 	return nil
 }
 
-// newPack makes the kernel that joins tensors of one shape along a new axis.
+// newPack returns the kernel that stacks tensors of the same shape along a new axis.
 func newPack(c *kernels.Construction) (any, error) {
 	attr, err := c.Attrs().Int("axis")
 	if err != nil {
@@ -151,8 +151,8 @@ func newPack(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// cut makes output o, of the given shape, of size columns of t from column at on, where t is seen
-// as a matrix of rows rows. Whole rows are shared, not copied.
+// cut sets output o, of the given shape, to size columns of t, starting at column at, where t is viewed as a matrix with the given number
+// of rows. Whole rows are shared, not copied.
 func cut(ctx *kernels.Context, o int, t *tensor.Tensor, shape tensor.Shape, rows, at, size int) error {
 	columns := 0
 	if rows > 0 {
@@ -173,11 +173,14 @@ func cut(ctx *kernels.Context, o int, t *tensor.Tensor, shape tensor.Shape, rows
 	return nil
 }
 
-// split cuts t along axis into outputs of the given sizes, whose sum is the size of t.
+// split splits t along axis into outputs of the given sizes, whose sum is the size of t.
 func split(ctx *kernels.Context, t *tensor.Tensor, axis int, sizes []int64, drop bool) error {
 	rows, after := shapes.Around(t.Shape(), axis)
 	at := 0
 	for o, size := range sizes {
+		if err := ctx.Ended(); err != nil { // outputs that share the input's memory allocate nothing, so check here
+			return err
+		}
 		shape := shapes.Replaced(t.Shape(), axis, axis+1, size)
 		if drop {
 			shape = shapes.Replaced(t.Shape(), axis, axis+1)
@@ -192,12 +195,9 @@ func split(ctx *kernels.Context, t *tensor.Tensor, axis int, sizes []int64, drop
 }
 
 func newUnpack(c *kernels.Construction) (any, error) {
-	attr, err := c.Attrs().Int("axis")
-	if err != nil {
-		return nil, err
-	}
-	num, err := c.Attrs().Int("num")
-	if err != nil {
+	a := c.Attrs().Reader()
+	attr, num := a.Int("axis"), a.Int("num")
+	if err := a.Err(); err != nil {
 		return nil, err
 	}
 	return kernels.Func(func(ctx *kernels.Context) error {
@@ -217,9 +217,12 @@ func newUnpack(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// runSplit cuts input 1 along the axis of input 0 into as many equal parts as there are outputs.
+// runSplit splits input 1 along the axis in input 0 into equal parts, one for each output.
 func runSplit(ctx *kernels.Context) error {
 	t, n := ctx.Input(1), len(ctx.Outputs)
+	if d := ctx.Input(0); d.Rank() != 0 {
+		return status.InvalidArgumentf("split_dim must be a scalar but has rank %d", d.Rank())
+	}
 	axis, err := splitAxis(ctx, 0, t)
 	if err != nil {
 		return err
@@ -243,9 +246,6 @@ func runSplit(ctx *kernels.Context) error {
 }
 
 func splitAxis(ctx *kernels.Context, i int, t *tensor.Tensor) (int, error) {
-	if s := ctx.Input(i); s.Len() != 1 {
-		return 0, status.InvalidArgumentf("split_dim must be a scalar but has rank %d", s.Rank())
-	}
 	dim, err := args.ScalarInt(ctx, i, "split_dim")
 	if err != nil {
 		return 0, err
@@ -257,8 +257,7 @@ func splitAxis(ctx *kernels.Context, i int, t *tensor.Tensor) (int, error) {
 	return axis, nil
 }
 
-// runSplitV cuts input 0 along the axis of input 2 into parts of the sizes of input 1, of which
-// one may be -1: what is left.
+// runSplitV splits input 0 along the axis in input 2 into parts with the sizes in input 1. One of the sizes may be -1, for the remainder.
 func runSplitV(ctx *kernels.Context) error {
 	t, n := ctx.Input(0), len(ctx.Outputs)
 	if s := ctx.Input(1); s.Rank() != 1 || s.Len() != n {
@@ -289,7 +288,7 @@ func runSplitV(ctx *kernels.Context) error {
 		case s < 0:
 			return status.InvalidArgumentf("Split size at index %d must be >= 0. Got: %d", i, s)
 		default:
-			// Sums beyond the size stop at one more than it, so that they cannot overflow.
+			// Cap sums at one more than the size, so that they cannot overflow.
 			total = min(total+min(s, left+1), left+1)
 		}
 	}
@@ -309,7 +308,7 @@ func runSplitV(ctx *kernels.Context) error {
 	return split(ctx, t, axis, sizes, false)
 }
 
-// splitSizes reads sizes, which may be int8 too.
+// splitSizes reads sizes, which may also be int8.
 func splitSizes(ctx *kernels.Context, i int) ([]int64, error) {
 	list, err := readSmallIndices(ctx.Input(i))
 	if err != nil {

@@ -9,15 +9,15 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// band are diagonals of matrices and their compact form: one row for each, the uppermost first,
-// as long as the longest of them. Diagonal 0 is the main one, those above are positive.
+// band is a range of diagonals of matrices. Their compact form has one row for each diagonal, from the uppermost down, as long as the
+// longest of them. Diagonal 0 is the main one; those above it are positive.
 type band struct {
 	lower, upper       int
 	rows, cols, length int
-	leftAbove, leftLow bool // where shorter diagonals begin in their rows
+	leftAbove, leftLow bool // whether shorter diagonals start at the left of their rows
 }
 
-// readAlign reads the attribute of the V3 ops; the older ones align left.
+// readAlign reads the alignment attribute of the V3 ops. Older ops align left.
 func readAlign(c *kernels.Construction) (b band, err error) {
 	if _, ok := c.Attrs()["align"]; !ok {
 		return band{leftAbove: true, leftLow: true}, nil
@@ -31,7 +31,7 @@ func readAlign(c *kernels.Construction) (b band, err error) {
 	return b, nil
 }
 
-// readRange reads which diagonals input i tells: one, or the lowest and the uppermost.
+// readRange reads the range of diagonals from input i: one diagonal, or the lowest and the uppermost.
 func (b *band) readRange(ctx *kernels.Context, i int) error {
 	t := ctx.Input(i)
 	if t.Rank() > 1 {
@@ -58,8 +58,7 @@ func (b *band) ordered() error {
 	return nil
 }
 
-// of sets the sizes of the matrices that a tensor holds in its last two dimensions, which must
-// have the diagonals.
+// of sets the sizes of the matrices in the last two dimensions of t. It returns an error if they lack the diagonals.
 func (b *band) of(t *tensor.Tensor) error {
 	rank := t.Rank()
 	if rank < 2 {
@@ -79,7 +78,7 @@ func (b *band) of(t *tensor.Tensor) error {
 
 func (b *band) count() int { return b.upper - b.lower + 1 }
 
-// compact is the shape of the diagonals of a batch of matrices.
+// compact returns the shape of the compact form for a batch of matrices.
 func (b *band) compact(batch tensor.Shape) tensor.Shape {
 	if b.count() > 1 {
 		return shapes.Replaced(batch, len(batch), len(batch), int64(b.count()), int64(b.length))
@@ -87,8 +86,7 @@ func (b *band) compact(batch tensor.Shape) tensor.Shape {
 	return shapes.Replaced(batch, len(batch), len(batch), int64(b.length))
 }
 
-// each calls f for each diagonal with its length and where it starts in the compact form and in
-// the matrix.
+// each calls f for each diagonal with its length and its offsets in the compact form and in the matrix.
 func (b *band) each(f func(length, compact, matrix int)) {
 	for d := b.upper; d >= b.lower; d-- {
 		n := min(b.rows+min(d, 0), b.cols-max(d, 0))
@@ -106,7 +104,7 @@ func (b *band) each(f func(length, compact, matrix int)) {
 	}
 }
 
-// scatter writes the diagonals of n matrices from the compact form, gather reads them to it.
+// scatter copies the diagonals of n matrices from the compact form to the matrices, gather copies them back.
 func (b *band) scatter(ctx *kernels.Context, matrices, diagonals *tensor.Tensor, n int) {
 	b.each(func(length, compact, matrix int) {
 		layout.Move(ctx, matrices, diagonals, layout.NewNest([]int{n, length}, []int{b.rows * b.cols, b.cols + 1}, []int{b.count() * b.length, 1}, matrix, compact))
@@ -119,7 +117,7 @@ func (b *band) gather(ctx *kernels.Context, diagonals, matrices *tensor.Tensor, 
 	})
 }
 
-// padOutput fills a new output with the scalar input i, with zeros where there is none.
+// padOutput fills a new output with the scalar in input i, or with zeros if there is no such input.
 func padOutput(ctx *kernels.Context, out *tensor.Tensor, i int) error {
 	if i >= len(ctx.Inputs) {
 		layout.Zero(ctx, out)
@@ -175,6 +173,11 @@ func matrixDiag(ctx *kernels.Context, b band) error {
 	if len(ctx.Inputs) > 1 {
 		if err := b.readRange(ctx, 1); err != nil {
 			return err
+		}
+		for i, name := range []string{"num_rows", "num_cols", "padding_value"} {
+			if ctx.Input(2+i).Rank() != 0 {
+				return status.InvalidArgumentf("%s must be a scalar, not %v", name, ctx.Input(2+i).Shape())
+			}
 		}
 		var err1, err2 error
 		rows, err1 = args.ScalarInt(ctx, 2, "num_rows")
@@ -240,6 +243,9 @@ func newMatrixSetDiag(c *kernels.Construction) (any, error) {
 				return err
 			}
 		}
+		if t.Rank() >= 2 && diagonal.Rank() == 0 {
+			return status.InvalidArgumentf("diagonal must be at least 1-dim, received shape: %v", diagonal.Shape())
+		}
 		if err := b.of(t); err != nil {
 			return err
 		}
@@ -257,8 +263,8 @@ func newMatrixSetDiag(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// matrixBandPart yields matrices with zeros outside of so many diagonals below and above the main
-// one; a negative number stands for all.
+// matrixBandPart copies matrices and clears everything outside a band: the main diagonal and given numbers of diagonals below and above it.
+// A negative number means all.
 func matrixBandPart(ctx *kernels.Context) error {
 	t := ctx.Input(0)
 	rank := t.Rank()
@@ -314,7 +320,7 @@ func matrixBandPart(ctx *kernels.Context) error {
 	return nil
 }
 
-// diag puts a tensor on the diagonal of one of twice its rank, diagPart takes it from there.
+// diag returns a tensor of twice the rank with the input on its diagonal. diagPart is the inverse.
 func diag(ctx *kernels.Context) error {
 	t := ctx.Input(0)
 	if t.Rank() == 0 {

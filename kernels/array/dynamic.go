@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// dynamicPartition deals the rows of input 0 out to the outputs that input 1 tells.
+// dynamicPartition distributes the rows of input 0 to the outputs whose indices are in input 1.
 func dynamicPartition(ctx *kernels.Context) error {
 	data, partitions := ctx.Input(0), ctx.Input(1)
 	lead := partitions.Rank()
@@ -41,8 +41,8 @@ func dynamicPartition(ctx *kernels.Context) error {
 	return nil
 }
 
-// dynamicStitch puts the rows of the second half of the inputs where the first half tells, later
-// ones over earlier ones.
+// dynamicStitch merges the second half of the inputs into one tensor. The first half of the inputs holds the index of each row; later rows
+// replace earlier ones.
 func dynamicStitch(ctx *kernels.Context) error {
 	n := len(ctx.Inputs) / 2
 	if n == 0 || len(ctx.Inputs)%2 != 0 {
@@ -89,7 +89,7 @@ func dynamicStitch(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
-	// Rows that no index names are undefined in TensorFlow; here they never show old memory.
+	// Rows that no index names are undefined in TensorFlow. Here they are zero, so that they never expose old memory.
 	layout.Zero(ctx, out)
 	per := inner.Elements()
 	for i, l := range lists {

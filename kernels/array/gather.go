@@ -12,13 +12,12 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/variable"
 )
 
-// gather yields params[indices] along axis 0.
+// gather returns params[indices] along axis 0.
 func gather(ctx *kernels.Context) error {
 	return gatherAlong(ctx, ctx.Input(0), ctx.Input(1), 0, 0, false)
 }
 
-// newGatherV2 makes the kernel that gathers along the axis of input 2; the first batch_dims
-// dimensions of params and indices go together.
+// newGatherV2 returns the kernel that gathers along the axis in input 2. The first batch_dims dimensions of params and indices correspond.
 func newGatherV2(c *kernels.Construction) (any, error) {
 	batchDims, err := c.Attrs().Int("batch_dims")
 	if err != nil {
@@ -52,7 +51,7 @@ func newResourceGather(c *kernels.Construction) (any, error) {
 	})
 }
 
-// withVariable makes a kernel that reads the resource variable at input 0.
+// withVariable returns a kernel that reads the resource variable at input 0.
 func withVariable(c *kernels.Construction, run func(*kernels.Context, *tensor.Tensor) error) (any, error) {
 	dtype, err := c.Attrs().Type("dtype")
 	if err != nil {
@@ -68,7 +67,7 @@ func withVariable(c *kernels.Construction, run func(*kernels.Context, *tensor.Te
 	}), nil
 }
 
-// gatherAlong yields slices of params. Where nothing is moved, it looks at indices only if it is to check them always.
+// gatherAlong returns slices of params. If the output is empty, it checks the indices only if always is set.
 func gatherAlong(ctx *kernels.Context, params, indices *tensor.Tensor, axisArg, batchArg int64, always bool) error {
 	if params.Rank() == 0 {
 		return status.InvalidArgumentf("params must be at least 1 dimensional")
@@ -132,7 +131,7 @@ func gatherAlong(ctx *kernels.Context, params, indices *tensor.Tensor, axisArg, 
 	if batches*outer == 1 {
 		return layout.MoveAt(ctx, out, params, nil, at.V, inner, len(at.V))
 	}
-	// The rows of all batches and outer positions in one list.
+	// Put the rows of all batches and outer positions into one list.
 	per := len(at.V) / batches
 	m := ctx.Meter()
 	defer m.Done()
@@ -152,8 +151,7 @@ func gatherAlong(ctx *kernels.Context, params, indices *tensor.Tensor, axisArg, 
 	return layout.MoveAt(ctx, out, params, nil, from, inner, len(from))
 }
 
-// newGatherNd makes the kernel that yields the elements or slices of params that the rows of
-// indices point at.
+// newGatherNd returns the kernel that gathers the elements or slices of params that the rows of indices name.
 func newGatherNd(c *kernels.Construction) (any, error) {
 	ignore, err := ignoresBadIndices(c)
 	if err != nil {
@@ -168,8 +166,7 @@ func newResourceGatherNd(c *kernels.Construction) (any, error) {
 	})
 }
 
-// ignoresBadIndices reads the attribute that tells what becomes of indices that point outside:
-// an error, unless they are to be skipped. Graphs of older clients do not have it.
+// ignoresBadIndices reports whether indices out of range are skipped rather than an error. Graphs of older clients lack the attribute.
 func ignoresBadIndices(c *kernels.Construction) (bool, error) {
 	if _, ok := c.Attrs()["bad_indices_policy"]; !ok {
 		return false, nil
@@ -232,7 +229,7 @@ func gatherPoints(ctx *kernels.Context, params, indices *tensor.Tensor, ignore b
 	return layout.MoveAt(ctx, out, params, to, from, slice, len(to))
 }
 
-// inside gives the rows that point somewhere, and where.
+// inside returns the rows whose index is valid, and those indices.
 func inside(at []int64) (rows, points []int64) {
 	for i, p := range at {
 		if p >= 0 {
@@ -242,7 +239,7 @@ func inside(at []int64) (rows, points []int64) {
 	return rows, points
 }
 
-// spaced joins values as TensorFlow joins indices.
+// spaced joins values with spaces, as TensorFlow does for indices.
 func spaced(values []int64) string {
 	s := ""
 	for i, v := range values {

@@ -13,7 +13,7 @@ import (
 
 func addFillGPU(table *kernels.Table) {
 	for d := range launch.Suffixes {
-		if d == tensor.Int32 { // the host's
+		if d == tensor.Int32 { // stays on the host
 			continue
 		}
 		fill := elementwise.RowOnGPU("Fill", "T", d, kernels.Func(gpuFill))
@@ -29,7 +29,7 @@ func addMovesGPU(table *kernels.Table) {
 	table.Passing("T", []string{"dim"}, nil, "ExpandDims")
 	table.Passing("T", nil, []string{"output"}, "Shape", "ShapeN", "Size", "Rank")
 
-	// Shapes, sizes and axes are the host's.
+	// Shapes, sizes and axes stay on the host.
 	table.OnHost("", nil, "BroadcastArgs", "BroadcastGradientArgs", "ConcatOffset", "LinSpace")
 	table.OnHost("Tidx", dtypes.Int32, "Range")
 	table.OnHost("T", []tensor.DType{tensor.Int32, tensor.Int64}, "Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2")
@@ -73,12 +73,12 @@ func addMovesGPU(table *kernels.Table) {
 	table.Moving("dtype", dtypes.Moved, []string{"shape"}, "Empty")
 	table.Moving("Tparams", dtypes.Moved, nil, "Gather", "GatherNd")
 	table.Moving("Tparams", dtypes.Moved, []string{"axis"}, "GatherV2")
-	// The sizes of what comes out follow from integers, which are read on the host.
+	// The output sizes depend on integers, which are read on the host.
 	table.Moving("T", dtypes.Moved, []string{"indices"}, "DynamicStitch", "ParallelDynamicStitch")
 	table.Moving("T", dtypes.Moved, []string{"partitions"}, "DynamicPartition")
 
-	// Variables' rows. Several updates of one element come in any order, and indices that are out of range
-	// are left out, as with TensorFlow's GPU kernels.
+	// Rows of variables. Several updates of one element apply in any order, and indices out of range are ignored, as in TensorFlow's GPU
+	// kernels.
 	table.Share(kernels.Sharing{Types: map[string][]tensor.DType{"dtype": dtypes.Variables}}, "ResourceGather", "ResourceGatherNd")
 	table.Moving("T", dtypes.Variables, nil, "ScatterNdUpdate", "ResourceScatterNdUpdate")
 	table.Moving("T", adding, nil, "ScatterNdAdd", "ScatterNdSub", "ScatterNdMin", "ScatterNdMax",

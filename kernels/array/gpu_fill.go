@@ -8,8 +8,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/layout"
 )
 
-// launchFill fills out with the element at from, an address on the device, or with the one whose bits
-// are low, followed by zeros, where from is 0.
+// launchFill fills out with the element at the device address from. If from is 0, it uses the element whose low bits are low and whose
+// remaining bits are zero.
 func launchFill(ctx *kernels.Context, out *tensor.Tensor, from, low uint64) {
 	suffix, packs := launch.SizeSuffix(out.DType()), map[string]int{"u8": 8, "u16": 4, "u32": 4, "u64": 2, "u128": 1}
 	if n := out.Len(); n > 0 {
@@ -18,7 +18,7 @@ func launchFill(ctx *kernels.Context, out *tensor.Tensor, from, low uint64) {
 	}
 }
 
-// gpuFill is Fill: the sizes are on the host, the value is on the device.
+// gpuFill is Fill. The sizes are on the host, the value is on the device.
 func gpuFill(ctx *kernels.Context) error {
 	shape, err := fillShape(ctx)
 	if err != nil {
@@ -41,7 +41,7 @@ func gpuZerosLike(ctx *kernels.Context) error {
 	return err
 }
 
-// gpuOnesLike is OnesLike for a type. A complex 1 is a real 1, followed by zeros.
+// gpuOnesLike returns the kernel of OnesLike for a type. A complex 1 is a real 1 followed by zeros.
 func gpuOnesLike(d tensor.DType) kernels.Func {
 	part := map[tensor.DType]tensor.DType{tensor.Complex64: tensor.Float32, tensor.Complex128: tensor.Float64}[d]
 	if part == tensor.Invalid {
@@ -49,7 +49,7 @@ func gpuOnesLike(d tensor.DType) kernels.Func {
 	}
 	one, err := layout.OneOf(part)
 	if err != nil {
-		panic(err) // of a type that no row is for
+		panic(err) // unreachable: no row has such a type
 	}
 	low := uint64(0)
 	for i, b := range one.Data() {

@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// gatherOn is gatherAlong.
+// gatherOn is gatherAlong on an accelerator.
 func gatherOn(ctx *kernels.Context, params, indices *tensor.Tensor, axis, batch int) error {
 	shape := shapes.Replaced(params.Shape(), axis, axis+1, indices.Shape()[batch:]...)
 	if _, err := shape.NumElements(); err != nil {
@@ -35,7 +35,7 @@ func gatherOn(ctx *kernels.Context, params, indices *tensor.Tensor, axis, batch 
 	return nil
 }
 
-// gatherPointsOn is gatherPoints for an output of the shape.
+// gatherPointsOn is gatherPoints on an accelerator, for an output of the given shape.
 func gatherPointsOn(ctx *kernels.Context, params, indices *tensor.Tensor, shape tensor.Shape) error {
 	last := indices.Rank() - 1
 	dims := params.Shape()[:indices.Dim(last)]
@@ -61,7 +61,7 @@ func gatherPointsOn(ctx *kernels.Context, params, indices *tensor.Tensor, shape 
 	return nil
 }
 
-// oneHotOn is oneHot for an output of the shape, whose dimension axis is the depth.
+// oneHotOn is oneHot on an accelerator, for an output of the given shape. Dimension axis is the depth.
 func oneHotOn(ctx *kernels.Context, shape tensor.Shape, axis int) error {
 	indices, on, off := ctx.Input(0), ctx.Input(2), ctx.Input(3)
 	out, err := ctx.Allocate(0, on.DType(), shape)
@@ -75,7 +75,7 @@ func oneHotOn(ctx *kernels.Context, shape tensor.Shape, axis int) error {
 	return nil
 }
 
-// reverseSequenceOn is reverseSequence. A length that the dimension does not have leaves it as it is.
+// reverseSequenceOn is reverseSequence on an accelerator. A length that exceeds the dimension leaves it unchanged.
 func reverseSequenceOn(ctx *kernels.Context, batch, seq int) error {
 	t, lengths := ctx.Input(0), ctx.Input(1)
 	out, err := ctx.Allocate(0, t.DType(), t.Shape())

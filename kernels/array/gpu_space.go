@@ -10,9 +10,9 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// What ops on images and matrices do in an accelerator's memory.
+// Ops on images and matrices in an accelerator's memory.
 
-// copyOn is copy.
+// copyOn is copy on an accelerator.
 func (b *blocks) copyOn(ctx *kernels.Context, dst, src *tensor.Tensor, toBatch bool) error {
 	if len(b.space) > layout.SpaceLimit {
 		return status.Unimplementedf("Blocks of more than %d dimensions, here %d, are not supported on GPUs", layout.SpaceLimit, len(b.space))
@@ -21,7 +21,7 @@ func (b *blocks) copyOn(ctx *kernels.Context, dst, src *tensor.Tensor, toBatch b
 	if !toBatch {
 		small, large = src, dst
 	}
-	if small.Len() == 0 { // every pixel of the large images lies in the padding
+	if small.Len() == 0 { // all pixels of the large images lie in the padding
 		return nil
 	}
 	size := small.DType().Size()
@@ -55,14 +55,14 @@ func (b *blocks) copyOn(ctx *kernels.Context, dst, src *tensor.Tensor, toBatch b
 	return nil
 }
 
-// bandPartOn clears what lies outside of a band of matrices.
+// bandPartOn clears everything outside a band of matrices.
 func bandPartOn(ctx *kernels.Context, t *tensor.Tensor, rows, cols int, lower, upper int64) {
 	a := kernels.AcceleratorOf(ctx.Device)
 	r, c := launch.Divisor(rows, t.Len()), launch.Divisor(cols, t.Len())
 	a.Launch(ctx, launch.PerElement(a, launch.CellFunction("band_part", t.DType().Size()), t.Len(), t.Address(), r[0], r[1], c[0], c[1], uint64(lower), uint64(upper), uint64(t.Len())))
 }
 
-// mirrorPadGradOn adds up to out what in shows of it.
+// mirrorPadGradOn sets each element of out to the sum of the elements of in that show it.
 func mirrorPadGradOn(ctx *kernels.Context, out, in *tensor.Tensor, before []int64, offset int) error {
 	if out.Rank() > layout.SpaceLimit {
 		return status.Unimplementedf("MirrorPadGrad of more than %d dimensions, here %d, is not supported on GPUs", layout.SpaceLimit, out.Rank())
@@ -84,8 +84,8 @@ func mirrorPadGradOn(ctx *kernels.Context, out, in *tensor.Tensor, before []int6
 	return nil
 }
 
-// rollOn moves in to out by shifts, each of a dimension and below its size: what goes round and what
-// does not are blocks of their own.
+// rollOn copies in to out, shifted by shifts, each of which is below the size of its dimension. In each dimension, the elements that wrap
+// around and those that do not form separate blocks.
 func rollOn(ctx *kernels.Context, out, in *tensor.Tensor, shifts []int) {
 	strides := shapes.StridesOf(in.Shape())
 	dims := shapes.Ints(in.Shape())

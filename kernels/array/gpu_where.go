@@ -15,16 +15,16 @@ func addWhereGPU(table *kernels.Table) {
 	}})
 }
 
-// signs are the bits of elements that do not tell them from zero.
+// signs holds the sign bits of each type, which do not distinguish an element from zero.
 var signs = map[tensor.DType][2]uint64{
 	tensor.Float16: {0x8000}, tensor.BFloat16: {0x8000}, tensor.Float32: {1 << 31}, tensor.Float64: {1 << 63},
 	tensor.Complex64: {1<<31 | 1<<63}, tensor.Complex128: {1 << 63, 1 << 63},
 }
 
-// mostSpans bounds the blocks that count.
+// mostSpans bounds the number of blocks that count.
 const mostSpans = 1024
 
-// whereOnGPU counts the elements that are not zero, waits for their number, and lists where they are.
+// whereOnGPU counts the nonzero elements, waits for the count, and lists their coordinates.
 func whereOnGPU(ctx *kernels.Context, done func(error)) {
 	in := ctx.Input(0)
 	if in.Rank() == 0 {

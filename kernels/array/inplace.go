@@ -11,9 +11,9 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/update"
 )
 
-// newInplace makes the constructor of InplaceUpdate and its kin: rows of input 0 are replaced by those of input 2, or changed by
-// them. Input 1 numbers the rows, modulo how many there are. The input's memory is used where nobody else sees it; what
-// others see stays as it is, unlike in TensorFlow.
+// newInplace returns the constructor of InplaceUpdate and its variants. Rows of input 0 are replaced by, or combined with, those of input
+// 2. Input 1 holds the row indices, modulo the number of rows. The input's memory is reused if nothing else refers to it. Otherwise the
+// input stays unchanged, unlike in TensorFlow.
 func newInplace(op update.Op) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		dtype, err := c.Attrs().Type("T")
@@ -66,7 +66,7 @@ func changeRows(ctx *kernels.Context, op update.Op, change update.Func) error {
 	return nil
 }
 
-// checkInplace refuses updates whose shapes do not go together.
+// checkInplace rejects updates whose shapes do not match.
 func checkInplace(x, at, v *tensor.Tensor) error {
 	if at.Rank() != 1 {
 		return status.InvalidArgumentf("i must be a vector. %v", at.Shape())
@@ -88,7 +88,7 @@ func checkInplace(x, at, v *tensor.Tensor) error {
 	return nil
 }
 
-// deepCopy gives a copy of the input.
+// deepCopy returns a copy of the input.
 func deepCopy(ctx *kernels.Context) error {
 	x := ctx.Input(0)
 	out, err := ctx.Allocate(0, x.DType(), x.Shape())
@@ -98,7 +98,7 @@ func deepCopy(ctx *kernels.Context) error {
 	return layout.MoveAt(ctx, out, x, nil, nil, x.Len(), 1)
 }
 
-// newParallelConcat makes the kernel of ParallelConcat, which joins tensors of one row each.
+// newParallelConcat returns the kernel of ParallelConcat, which joins tensors of one row each.
 func newParallelConcat(c *kernels.Construction) (any, error) {
 	n, err1 := c.Attrs().Int("N")
 	shape, known, err2 := c.Attrs().Shape("shape")
@@ -129,7 +129,7 @@ func newParallelConcat(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// unravelIndex turns numbers of elements into their coordinates, as rows, in a tensor of given sizes.
+// unravelIndex converts flat indices to coordinates in a tensor of the given sizes, one row per dimension.
 func unravelIndex(ctx *kernels.Context) error {
 	indices, dims := ctx.Input(0), ctx.Input(1)
 	switch {
@@ -165,7 +165,7 @@ func unravelIndex(ctx *kernels.Context) error {
 		}
 		stride := total
 		for d, size := range sizes {
-			rest := v % stride // of a negative index, too
+			rest := v % stride // also for negative indices
 			stride /= size
 			at[d*n+i] = rest / stride
 		}
@@ -184,7 +184,7 @@ func unravelIndex(ctx *kernels.Context) error {
 	return nil
 }
 
-// unravelSizes reads the sizes, whose product has to fit their type.
+// unravelSizes reads the sizes, whose product must fit their type.
 func unravelSizes(ctx *kernels.Context, dims *tensor.Tensor) (sizes []int64, total int64, err error) {
 	if sizes, err = ctx.Ints(1); err != nil {
 		return nil, 0, err

@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/variant"
 )
 
-// runFill yields a tensor of the shape of input 0, each element the scalar input 1.
+// runFill returns a tensor with the shape in input 0, filled with the scalar in input 1.
 func runFill(ctx *kernels.Context) error {
 	shape, err := fillShape(ctx)
 	if err != nil {
@@ -29,7 +29,7 @@ func runFill(ctx *kernels.Context) error {
 	return nil
 }
 
-// fillShape is the shape that input 0 of Fill gives. Input 1 must be a scalar.
+// fillShape returns the shape in input 0 of Fill. Input 1 must be a scalar.
 func fillShape(ctx *kernels.Context) (tensor.Shape, error) {
 	if dims := ctx.Input(0); dims.Rank() > 1 || dims.Rank() == 0 && dims.Len() != 1 {
 		return nil, status.InvalidArgumentf("dims must represent a vector, got shape %v", dims.Shape())
@@ -45,7 +45,7 @@ func fillShape(ctx *kernels.Context) (tensor.Shape, error) {
 	return shapes.ShapeOf(sizes)
 }
 
-// zerosLike yields zeros of the input's type and shape, in its memory where that is legal.
+// zerosLike returns zeros of the input's type and shape, in the input's memory if it may be reused.
 func zerosLike(ctx *kernels.Context) error {
 	t := ctx.Input(0)
 	if t.DType() == tensor.Variant {
@@ -61,8 +61,8 @@ func zerosLike(ctx *kernels.Context) error {
 	return err
 }
 
-// forwardPlain is Forward, except that memory of Go-valued elements is always new: such a tensor
-// does not know whether it shares its elements.
+// forwardPlain is Forward, except that Go-valued elements always get new memory: such a tensor does not know whether its elements are
+// shared.
 func forwardPlain(ctx *kernels.Context, i, o int, dtype tensor.DType, shape tensor.Shape) (*tensor.Tensor, error) {
 	if dtype.Size() == 0 {
 		return ctx.Allocate(o, dtype, shape)
@@ -91,9 +91,8 @@ func newOnesLike(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// newEmpty makes the kernel that yields a tensor of a shape. Its content is undefined in
-// TensorFlow unless init is set; memory that held other clients' data is not handed out here, so
-// it is zero always.
+// newEmpty returns the kernel of Empty. In TensorFlow, the content is undefined unless init is set. Here it is always zero, so that memory
+// never exposes other clients' data.
 func newEmpty(c *kernels.Construction) (any, error) {
 	dtype, err := c.Attrs().Type("dtype")
 	if err != nil {
@@ -116,7 +115,7 @@ func newEmpty(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// runRange is Range for an element type: start, limit and delta are the inputs.
+// runRange returns the kernel of Range for an element type. The inputs are start, limit and delta.
 func runRange[T element.Ordered](sizeOf rangeSize[T]) kernels.Func {
 	return func(ctx *kernels.Context) error {
 		for i := range 3 {
@@ -143,7 +142,7 @@ func runRange[T element.Ordered](sizeOf rangeSize[T]) kernels.Func {
 	}
 }
 
-// rangeRows are the rows of Range.
+// rangeRows returns the rows of Range.
 func rangeRows() []kernels.Def {
 	return []kernels.Def{
 		rangeRow[float32](runRange(floatRange[float32])), rangeRow[float64](runRange(floatRange[float64])),
@@ -160,7 +159,7 @@ func rangeRow[T any](run kernels.Func) kernels.Def {
 	return kernels.Def{Types: dtypes.Only("Tidx", element.DTypeOf[T]()), New: kernels.Always(run)}
 }
 
-// rangeHalf is runRange for 16-bit floats, which round after each operation.
+// rangeHalf is runRange for 16-bit floats, which are rounded after each operation.
 func rangeHalf[H element.HalfFloat](wide func(H) float32, narrow func(float32) H) kernels.Func {
 	return func(ctx *kernels.Context) error {
 		var in [3]float32
@@ -176,7 +175,7 @@ func rangeHalf[H element.HalfFloat](wide func(H) float32, narrow func(float32) H
 		if err := checkRange(in[0], in[1], in[2]); err != nil {
 			return err
 		}
-		// The quotient that tells the length is rounded to the type, too.
+		// The quotient that determines the length is rounded to the type as well.
 		quotient := wide(narrow(wide(narrow(in[1]-in[0])) / in[2]))
 		n, err := rangeLength(floatRange, 0, float32(math.Abs(float64(quotient))), 1)
 		if err != nil {
@@ -194,7 +193,7 @@ func rangeHalf[H element.HalfFloat](wide func(H) float32, narrow func(float32) H
 	}
 }
 
-// checkRange refuses steps of 0 and those away from the limit. Arguments that are NaN reach nothing, either.
+// checkRange rejects a delta that is 0 or leads away from the limit. Arguments that are NaN are rejected too.
 func checkRange[T element.Ordered](start, limit, delta T) error {
 	switch {
 	case delta == 0:
@@ -207,7 +206,7 @@ func checkRange[T element.Ordered](start, limit, delta T) error {
 	return nil
 }
 
-// rangeLength is the number of values from start, by delta, before limit.
+// rangeLength returns the number of values from start, in steps of delta, before limit.
 func rangeLength[T element.Ordered](sizeOf rangeSize[T], start, limit, delta T) (int64, error) {
 	if err := checkRange(start, limit, delta); err != nil {
 		return 0, err
@@ -219,8 +218,8 @@ func rangeLength[T element.Ordered](sizeOf rangeSize[T], start, limit, delta T) 
 	return n, nil
 }
 
-// rangeSize is a rangeLength for good arguments: floatRange, signedRange or unsignedRange. ok is false when it does not
-// fit, or one of the arguments is no number.
+// rangeSize computes rangeLength for arguments that checkRange accepts: floatRange, signedRange or unsignedRange. ok is false if the result
+// does not fit, or an argument is NaN.
 type rangeSize[T element.Ordered] func(start, limit, delta T) (n int64, ok bool)
 
 func floatRange[T element.Floating](start, limit, delta T) (n int64, ok bool) {
@@ -235,7 +234,7 @@ func unsignedRange[T uint16 | uint32 | uint64](start, limit, delta T) (n int64, 
 }
 
 func signedRange[T element.SignedInt](start, limit, delta T) (n int64, ok bool) {
-	// The distance of two int64s fits a uint64.
+	// The difference of two int64s fits a uint64.
 	d, step := uint64(int64(limit))-uint64(int64(start)), uint64(int64(delta))
 	if delta < 0 {
 		d, step = -d, -step
@@ -277,8 +276,8 @@ func linSpace[T element.Floating](ctx *kernels.Context) error {
 	return nil
 }
 
-// newOneHot makes the kernel that puts on_value where the indices point along a new axis, and
-// off_value elsewhere. Indices outside of the depth point nowhere.
+// newOneHot returns the kernel that sets on_value where the indices point along a new axis, and off_value elsewhere. Indices beyond the
+// depth are ignored.
 func newOneHot(c *kernels.Construction) (any, error) {
 	attr, err := c.Attrs().Int("axis")
 	if err != nil {
@@ -329,8 +328,8 @@ func oneHot(ctx *kernels.Context, attr int64) error {
 	suffix := indices.Shape()[axis:].Elements()
 	mover := layout.MoverOf(on.DType())
 	if suffix == 1 && depth > 0 {
-		// A few rows are filled at a time, and stay in the cache until their elements are set.
-		ctx.Device.Parallel(len(at.V), max(1, oneHotGrain/int(depth)), func(lo, hi int) {
+		// Fill a few rows, and set their elements while the rows are in the cache.
+		ctx.Parallel(len(at.V), max(1, oneHotGrain/int(depth)), func(lo, hi int) {
 			places := make([]int64, 0, min(hi-lo, oneHotRows(depth)))
 			for ; lo < hi; lo += cap(places) {
 				end := min(lo+cap(places), hi)
@@ -352,13 +351,13 @@ func oneHot(ctx *kernels.Context, attr int64) error {
 	return nil
 }
 
-// oneHotGrain is how many elements are worth a thread.
+// oneHotGrain is the number of elements that justify a thread.
 const oneHotGrain = 1 << 14
 
-// oneHotRows is how many rows are filled at a time.
+// oneHotRows returns the number of rows to fill at once.
 func oneHotRows(depth int64) int { return int(max(1, oneHotGrain/4/depth)) }
 
-// hotPlaces appends the places of the elements that indices lo to hi point to.
+// hotPlaces appends the offsets of the elements that indices lo to hi select.
 func hotPlaces(places, indices []int64, lo, hi int, depth int64, suffix int) []int64 {
 	for i := lo; i < hi; i++ {
 		if d := indices[i]; d >= 0 && d < depth {
@@ -368,7 +367,7 @@ func hotPlaces(places, indices []int64, lo, hi int, depth int64, suffix int) []i
 	return places
 }
 
-// readSmallIndices reads indices of uint8 too, and int8.
+// readSmallIndices reads indices, which may also be uint8 or int8.
 func readSmallIndices(t *tensor.Tensor) (args.IndexList, error) {
 	if read, ok := byteIndices[t.DType()]; ok {
 		return read(t), nil

@@ -10,12 +10,12 @@ import (
 
 // numbering numbers elements by first appearance.
 type numbering struct {
-	number []int32 // of each element
-	first  []int64 // where each number appeared first
+	number []int32 // the number of each element
+	first  []int64 // the first element with each number
 	meter  *kernels.Meter
 }
 
-// appear gives the element at i the next number.
+// appear assigns the next number to element i.
 func (n *numbering) appear(i int) error {
 	if len(n.first) == cap(n.first) {
 		longer, err := kernels.Scratch[int64](n.meter, max(64, 2*len(n.first)))
@@ -34,27 +34,27 @@ type cell interface {
 	uint8 | uint16 | uint32 | uint64
 }
 
-// slot is a place in a table of cells: one of them and its number, plus one. It is free where that is 0.
+// slot is an entry of a cell table: a cell and its number plus one, or 0 for a free slot.
 type slot[K cell] struct {
 	key    K
 	number int32
 }
 
-// cellTable finds the numbers of cells. It is at most half full, and a cell lies in the first free slot from the one on
-// that its hash tells.
+// cellTable maps cells to numbers by open addressing: a cell is in the first free slot after the one that its hash selects. The table is at
+// most half full.
 type cellTable[K cell] struct {
 	slots []slot[K]
 	shift int // the hash is the upper bits of a product
 	used  int
 }
 
-// hashFactor is odd and differs from process to process, so that nobody can make up elements that all meet in one slot.
+// hashFactor is odd and differs between processes, so that clients cannot construct elements that all collide.
 var hashFactor = rand.Uint64() | 1
 
-// leastSlots is the size of a new table, moreSlots how much larger one that is half full becomes, as powers of two.
+// leastSlots is the size of a new table, moreSlots the factor by which a half-full table grows. Both are exponents of 2.
 const leastSlots, moreSlots = 10, 2
 
-// grow makes a table of 2^bits slots.
+// grow enlarges the table to 2^bits slots.
 func (t *cellTable[K]) grow(m *kernels.Meter, bits int) error {
 	slots, err := kernels.Scratch[slot[K]](m, 1<<bits)
 	if err != nil {
@@ -70,7 +70,7 @@ func (t *cellTable[K]) grow(m *kernels.Meter, bits int) error {
 	return nil
 }
 
-// find gives the slot of a cell: the one that holds it, or a free one.
+// find returns the slot that holds key, or else the free slot for it.
 func (t *cellTable[K]) find(key K) *slot[K] {
 	slots := t.slots
 	mask := len(slots) - 1
@@ -81,11 +81,10 @@ func (t *cellTable[K]) find(key K) *slot[K] {
 	return &slots[at]
 }
 
-// floatCells tells which cells of a float type are zeros and which NaNs.
+// floatCells identifies the zeros and NaNs among the cells of a float type.
 type floatCells[K cell] struct{ sign, infinity K }
 
-// numberCells numbers cells. Where they are floats, zeros are equal whatever their sign, and a NaN appears anew each time, as in
-// TensorFlow's hash maps.
+// numberCells numbers cells. For floats, zeros are equal whatever their sign, and each NaN is distinct, as in TensorFlow's hash maps.
 func numberCells[K cell](n *numbering, cells []K, float floatCells[K]) error {
 	var t cellTable[K]
 	if err := t.grow(n.meter, leastSlots); err != nil {
@@ -126,15 +125,15 @@ func cellNumberer[K cell](float floatCells[K]) func(*numbering, *tensor.Tensor) 
 	return func(n *numbering, t *tensor.Tensor) error { return numberCells(n, element.Cells[K](t.Data()), float) }
 }
 
-// numberStrings numbers strings, whose headers the map holds.
+// numberStrings numbers strings. The map keeps their headers, not copies.
 func numberStrings(n *numbering, t *tensor.Tensor) error {
 	return numberKeys(n, func(i int) string { return t.Strings()[i] })
 }
 
-// mapEntry is what an entry of a map of strings is counted as.
+// mapEntry is the memory charged for an entry of a map of strings.
 const mapEntry = 64
 
-// numberKeys numbers keys that a function tells.
+// numberKeys numbers elements by their keys.
 func numberKeys(n *numbering, key func(int) string) error {
 	seen := map[string]int32{}
 	for i := range n.number {
@@ -155,14 +154,14 @@ func numberKeys(n *numbering, key func(int) string) error {
 	return nil
 }
 
-// numberers number elements of a type; other types are told by their bits.
+// numberers number elements of a type. Other types are distinguished by their bits.
 var numberers = map[tensor.DType]func(*numbering, *tensor.Tensor) error{
 	tensor.Float32: cellNumberer(floatCells[uint32]{1 << 31, 0x7f800000}),
 	tensor.Float64: cellNumberer(floatCells[uint64]{1 << 63, 0x7ff << 52}),
 	tensor.String:  numberStrings,
 }
 
-// numberersOfSize is numberers by the size of elements.
+// numberersOfSize holds the numberers of other types, by element size.
 var numberersOfSize = map[int]func(*numbering, *tensor.Tensor) error{
 	1: cellNumberer(floatCells[uint8]{}), 2: cellNumberer(floatCells[uint16]{}),
 	4: cellNumberer(floatCells[uint32]{}), 8: cellNumberer(floatCells[uint64]{}),

@@ -9,7 +9,7 @@ import (
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// expectNumbers compares numbers with those that a map of Go gives.
+// expectNumbers compares numbers with those from a Go map.
 func expectNumbers[T comparable, K cell](t *testing.T, values []T, bits func(T) K, float floatCells[K]) {
 	t.Helper()
 	ctx := kernels.Context{Device: kt.NewDevice(t)}

@@ -10,8 +10,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/update"
 )
 
-// paddings reads input 1: how much goes before and after each dimension of input 0, and the
-// shape that comes of it.
+// paddings reads the padding before and after each dimension of input 0 from input 1. It also returns the resulting shape.
 func paddings(ctx *kernels.Context) (before, after []int64, shape tensor.Shape, err error) {
 	t, p := ctx.Input(0), ctx.Input(1)
 	if p.Rank() != 2 || p.Dim(1) != 2 {
@@ -39,7 +38,7 @@ func paddings(ctx *kernels.Context) (before, after []int64, shape tensor.Shape, 
 	return before, after, shape, nil
 }
 
-// pad surrounds input 0 with the scalar input 2, or with zeros where there is none.
+// pad pads input 0 with the scalar in input 2, or with zeros if there is none.
 func pad(ctx *kernels.Context) error {
 	t := ctx.Input(0)
 	before, _, shape, err := paddings(ctx)
@@ -74,8 +73,8 @@ func pad(ctx *kernels.Context) error {
 	return nil
 }
 
-// mirrorMode reads the attribute that tells whether the border itself is repeated. offset is the
-// distance of the first mirrored position from the border.
+// mirrorMode reads the attribute that says whether the border itself is repeated. offset is the distance of the first mirrored position
+// from the border.
 func mirrorMode(c *kernels.Construction) (offset int, err error) {
 	mode, err := c.Attrs().Str("mode")
 	switch {
@@ -121,8 +120,8 @@ func newMirrorPad(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// mirror fills the middle and then, one dimension after the other, what lies around it, of which
-// the earlier dimensions are complete already.
+// mirror fills the middle and then the padding of one dimension after another. The padding of a dimension is copied from an output that is
+// complete in all earlier dimensions.
 func mirror(ctx *kernels.Context, out, t *tensor.Tensor, before []int64, offset int) {
 	strides, at := shapes.StridesOf(out.Shape()), 0
 	for i, b := range before {
@@ -136,7 +135,7 @@ func mirror(ctx *kernels.Context, out, t *tensor.Tensor, before []int64, offset 
 		flipped := append([]int(nil), strides...)
 		flipped[i] = -flipped[i]
 		if pre > 0 {
-			// Position pre-1 shows pre+offset, pre-2 the next one, and so on.
+			// Position pre-1 mirrors pre+offset, pre-2 the next one, and so on.
 			done[i] = pre
 			layout.Move(ctx, out, out, layout.NewNest(done, flipped, strides, at-strides[i], at+offset*strides[i]))
 		}
@@ -150,8 +149,7 @@ func mirror(ctx *kernels.Context, out, t *tensor.Tensor, before []int64, offset 
 	}
 }
 
-// newMirrorPadGrad makes the kernel of the gradient of MirrorPad: what was shown more than once
-// adds up where it came from.
+// newMirrorPadGrad returns the kernel of the gradient of MirrorPad, which sums the gradients of all copies of an element.
 func newMirrorPadGrad(c *kernels.Construction) (any, error) {
 	offset, err := mirrorMode(c)
 	if err != nil {
@@ -188,11 +186,13 @@ func mirrorPadGrad(ctx *kernels.Context, dtype tensor.DType, offset int, update 
 	if !out.OnHost() {
 		return mirrorPadGradOn(ctx, out, t, before, offset)
 	}
-	tensor.Clear(out.Data())
-	if t.Len() == 0 {
-		return nil // other dimensions may be of any size
+	if err := kernels.Clear(ctx, out.Data()); err != nil {
+		return err
 	}
-	// For each position of each dimension, where its gradient goes.
+	if t.Len() == 0 {
+		return nil // other dimensions may have any size
+	}
+	// For each position of each dimension, the offset that its gradient is added to.
 	origin := make([][]int, t.Rank())
 	strides := shapes.StridesOf(shape)
 	for i := range origin {

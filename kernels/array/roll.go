@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/layout"
 )
 
-// roll is Roll: elements move along axes, those that leave at one end come in at the other.
+// roll is Roll: it shifts elements along axes. Those that leave at one end reappear at the other.
 func roll(ctx *kernels.Context) error {
 	in, shift, axis := ctx.Input(0), ctx.Input(1), ctx.Input(2)
 	switch {
@@ -50,8 +50,8 @@ func roll(ctx *kernels.Context) error {
 	return nil
 }
 
-// histogramKernel is HistogramFixedWidth: how many values fall into each of equal bins of a range,
-// those beyond it into the first and the last.
+// histogramKernel is HistogramFixedWidth: the number of values in each of the equal bins of a range. Values out of range count in the first
+// or the last bin.
 type histogramKernel[T element.Integer | element.Floating] struct{ dtype, out tensor.DType }
 
 func (k *histogramKernel[T]) Compute(ctx *kernels.Context) error {
@@ -104,7 +104,7 @@ func (k *histogramKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// histogramOf are the rows of HistogramFixedWidth for one element type.
+// histogramOf returns the rows of HistogramFixedWidth for one element type.
 func histogramOf[T element.Integer | element.Floating]() []kernels.Def {
 	row := func(out tensor.DType) kernels.Def {
 		k := &histogramKernel[T]{element.DTypeOf[T](), out}

@@ -12,8 +12,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/variable"
 )
 
-// newScatterNd makes the kernel that adds up updates where the rows of indices point, in a
-// tensor of zeros of the shape of input 2.
+// newScatterNd returns the kernel that adds updates at the rows of indices to a zero tensor with the shape in input 2.
 func newScatterNd(c *kernels.Construction) (any, error) {
 	ignore, err := ignoresBadIndices(c)
 	if err != nil {
@@ -51,7 +50,7 @@ func newScatterNd(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// newTensorScatter makes the kernel that yields input 0 with updates where indices point.
+// newTensorScatter returns the kernel that copies input 0 and applies updates at indices.
 func newTensorScatter(op update.Op) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		ignore, err := ignoresBadIndices(c)
@@ -80,7 +79,7 @@ func newTensorScatter(op update.Op) func(*kernels.Construction) (any, error) {
 	}
 }
 
-// checkPoints refuses bad indices before anything is written.
+// checkPoints rejects bad indices before anything is written.
 func checkPoints(shape tensor.Shape, indices *tensor.Tensor, ignore bool) error {
 	at, err := args.ReadIndices(indices)
 	if err != nil {
@@ -91,7 +90,7 @@ func checkPoints(shape tensor.Shape, indices *tensor.Tensor, ignore bool) error 
 	return err
 }
 
-// newScatterNdVariable makes the kernel that updates a variable, by reference or by handle.
+// newScatterNdVariable returns the kernel that updates a variable, by reference or by handle.
 func newScatterNdVariable(op update.Op) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		ignore, err := ignoresBadIndices(c)
@@ -132,8 +131,8 @@ func scatterNdVariable(ctx *kernels.Context, v *containers.Variable, op update.O
 	})
 }
 
-// pointDims are the leading dimensions of updates that go with the rows of indices, and the
-// dimensions of the output that a row of indices names.
+// pointDims returns the number of leading dimensions that updates and indices share, and the number of output dimensions that a row of
+// indices names.
 func pointDims(indices *tensor.Tensor) (lead, depth int) {
 	last := indices.Rank() - 1
 	return last, indices.Dim(last)
@@ -144,8 +143,8 @@ func scatterNdShapes(shape tensor.Shape, indices, updates *tensor.Tensor) error 
 		return status.InvalidArgumentf("Indices shape must have rank at least one. Found:%v", indices.Shape())
 	}
 	if updates.Rank() == 0 {
-		// One update for one row of indices has the output's inner shape; a scalar is legal only
-		// where that is a scalar and indices are a vector.
+		// A single update for a single row of indices has the output's inner shape. It may be a scalar only if that shape is a scalar and
+		// indices is a vector.
 		if lead, depth := pointDims(indices); lead != 0 || depth != len(shape) {
 			return status.InvalidArgumentf("Updates shape must have rank at least one. Found:%v", updates.Shape())
 		}
@@ -164,8 +163,8 @@ func scatterNdShapes(shape tensor.Shape, indices, updates *tensor.Tensor) error 
 	return nil
 }
 
-// emptyMixed tells whether some of the tensors of a scattered update are empty and others not, which TensorFlow
-// refuses, but for no indices and no updates.
+// emptyMixed reports whether some of the tensors of a scattered update are empty and others are not. TensorFlow rejects that, unless both
+// indices and updates are empty.
 func emptyMixed(shape tensor.Shape, indices, updates *tensor.Tensor) bool {
 	if indices.Len() == 0 && updates.Len() == 0 {
 		return false
@@ -173,7 +172,7 @@ func emptyMixed(shape tensor.Shape, indices, updates *tensor.Tensor) bool {
 	return shape.Elements() == 0 || indices.Len() == 0 || updates.Len() == 0
 }
 
-// scatterNdVariableShapes is scatterNdShapes with the texts of the ops that update a variable.
+// scatterNdVariableShapes is scatterNdShapes with the error texts of the ops that update a variable.
 func scatterNdVariableShapes(shape tensor.Shape, indices, updates *tensor.Tensor) error {
 	if len(shape) == 0 {
 		return status.InvalidArgumentf("Output must be at least 1-D, got shape: %v", shape)
@@ -191,7 +190,7 @@ func scatterNdVariableShapes(shape tensor.Shape, indices, updates *tensor.Tensor
 	return scatterNdShapes(shape, indices, updates)
 }
 
-// tensorScatterShapes is scatterNdShapes with the texts of the ops that update a tensor.
+// tensorScatterShapes is scatterNdShapes with the error texts of the ops that update a tensor.
 func tensorScatterShapes(shape tensor.Shape, indices, updates *tensor.Tensor) error {
 	if indices.Rank() == 0 || updates.Rank() == 0 {
 		return scatterNdShapes(shape, indices, updates)
@@ -221,9 +220,8 @@ func scatterTargets(v []int64, shape tensor.Shape, indices *tensor.Tensor, ignor
 	return to, nil
 }
 
-// scatterPoints updates t where the rows of indices point; the shapes have been checked. All
-// indices are checked before anything is written; on an accelerator those that point nowhere are
-// left out.
+// scatterPoints updates t at the rows of indices. The caller has checked the shapes. All indices are checked before anything is written,
+// except on an accelerator, which ignores those out of range.
 func scatterPoints(ctx *kernels.Context, op update.Op, t, indices, updates *tensor.Tensor, ignore bool) error {
 	if !t.OnHost() {
 		lead, depth := pointDims(indices)

@@ -49,10 +49,10 @@ func rank(ctx *kernels.Context) error {
 	return nil
 }
 
-// reshape yields input 0 with the sizes of input 1, of which one may be -1: what is left over.
+// reshape returns input 0 with the sizes in input 1. One of them may be -1, for the remainder.
 func reshape(ctx *kernels.Context) error {
 	t, sizes := ctx.Input(0), ctx.Input(1)
-	// TensorFlow takes a scalar for a vector of one size, too.
+	// TensorFlow also accepts a scalar as a vector of one size.
 	if sizes.Rank() > 1 {
 		return status.InvalidArgumentf("sizes input must be 1-D, not %v", sizes.Shape())
 	}
@@ -73,7 +73,7 @@ func reshape(ctx *kernels.Context) error {
 	return nil
 }
 
-// quantizedReshape is Reshape of quantized numbers, whose range stays.
+// quantizedReshape is Reshape for quantized numbers. It forwards their range.
 func quantizedReshape(ctx *kernels.Context) error {
 	for i, name := range []string{"input_min", "input_max"} {
 		if err := args.CheckType(ctx, 2+i, tensor.Float32); err != nil {
@@ -91,8 +91,8 @@ func quantizedReshape(ctx *kernels.Context) error {
 	return nil
 }
 
-// inferShape puts the size that the elements of a tensor of shape in leave in the place of a -1.
-// As in TensorFlow, sizes of zero are left out of the division on both sides.
+// inferShape replaces a size of -1 by the one that the elements of a tensor of shape in require. As in TensorFlow, sizes of zero are
+// excluded from the division on both sides.
 func inferShape(shape, in tensor.Shape) error {
 	unknown, product, zero := -1, int64(1), false
 	for i, d := range shape {
@@ -205,15 +205,12 @@ func newEnsureShape(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// newBitcast makes the kernel that reads the same bytes as elements of another type: smaller
-// ones add a dimension, larger ones take the last one.
+// newBitcast returns the kernel that reinterprets the bytes as elements of another type. Smaller elements add a dimension, larger ones
+// remove the last one.
 func newBitcast(c *kernels.Construction) (any, error) {
-	from, err := c.Attrs().Type("T")
-	if err != nil {
-		return nil, err
-	}
-	to, err := c.Attrs().Type("type")
-	if err != nil {
+	a := c.Attrs().Reader()
+	from, to := a.Type("T"), a.Type("type")
+	if err := a.Err(); err != nil {
 		return nil, err
 	}
 	in, out := from.Size(), to.Size()
@@ -282,8 +279,8 @@ func broadcastArgs(ctx *kernels.Context) error {
 	return args.OutputInts(ctx, 0, ctx.Input(0).DType(), out)
 }
 
-// broadcastGradientArgs yields, for two shapes that are broadcast to each other, the axes over
-// which the gradient of each is summed: those in which it is stretched.
+// broadcastGradientArgs returns, for two shapes that are broadcast to each other, the axes over which to sum the gradient of each: those in
+// which it is broadcast.
 func broadcastGradientArgs(ctx *kernels.Context) error {
 	a, err := args.VectorInts(ctx, 0, "In[0]")
 	if err != nil {
@@ -304,8 +301,8 @@ func broadcastGradientArgs(ctx *kernels.Context) error {
 	return args.OutputInts(ctx, 1, dtype, reduceB)
 }
 
-// gradientAxes follows TensorFlow's BCast: equal shapes need no sums at all; else an axis of size 1
-// is summed over even where it is 1 in both.
+// gradientAxes follows TensorFlow's BCast. Equal shapes need no sums. Otherwise an axis of size 1 is summed over even if it is 1 in both
+// shapes.
 func gradientAxes(a, b []int64) (reduceA, reduceB []int64) {
 	if tensor.Shape(a).Equal(b) {
 		return nil, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// smallInts reads a short integer tensor into room, which it outgrows only for long ones.
+// smallInts reads a short integer tensor into room. It allocates only if the tensor does not fit.
 func smallInts(t *tensor.Tensor, room []int64) ([]int64, error) {
 	list, err := args.ReadIndices(t)
 	if err != nil {
@@ -19,8 +19,7 @@ func smallInts(t *tensor.Tensor, room []int64) ([]int64, error) {
 	return append(room[:0], list.V...), nil
 }
 
-// runSlice yields the block of input 0 that starts at begin and has the given sizes, -1 for all
-// that is left.
+// runSlice returns the block of input 0 that starts at begin and has the given sizes. A size of -1 means the rest of the dimension.
 func runSlice(ctx *kernels.Context) error {
 	t, beginT, sizeT := ctx.Input(0), ctx.Input(1), ctx.Input(2)
 	rank := t.Rank()
@@ -59,13 +58,13 @@ func runSlice(ctx *kernels.Context) error {
 	return b.extract(ctx, 0, t, size)
 }
 
-// block is a regular part of a tensor: in each dimension size positions from begin on, by step.
+// block is a regular part of a tensor: in each dimension, size positions that start at begin and lie step apart.
 type block struct {
 	begin, step []int64
 	size        tensor.Shape
 }
 
-// place gives the block's strides and offset in a tensor of a shape.
+// place returns the block's strides and offset in a tensor of the given shape.
 func (b *block) place(shape tensor.Shape) (strides []int, offset int) {
 	strides = shapes.StridesOf(shape)
 	for i, s := range strides {
@@ -77,8 +76,7 @@ func (b *block) place(shape tensor.Shape) (strides []int, offset int) {
 	return strides, offset
 }
 
-// whole tells whether the block is all of a tensor of the shape; rows whether it is all of a
-// range in dimension 0.
+// whole reports whether the block is all of a tensor of the given shape. rows reports whether it is all of a range of dimension 0.
 func (b *block) whole(shape tensor.Shape) (whole, rows bool) {
 	whole, rows = true, true
 	for i, d := range shape {
@@ -90,8 +88,7 @@ func (b *block) whole(shape tensor.Shape) (whole, rows bool) {
 	return whole, rows
 }
 
-// extract makes output o, of the given shape, of the block of input i. Whole tensors and aligned
-// ranges of rows are shared.
+// extract sets output o, of the given shape, to the block of input i. It shares whole tensors and aligned ranges of rows.
 func (b *block) extract(ctx *kernels.Context, i int, t *tensor.Tensor, shape tensor.Shape) error {
 	whole, rows := b.whole(t.Shape())
 	switch {

@@ -8,9 +8,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/layout"
 )
 
-// blocks is how SpaceToBatchND and BatchToSpaceND move pixels: an image of some spatial sizes,
-// lengthened by what is padded or cropped, is cut into blocks, and the places within a block
-// become batches of smaller images.
+// blocks describes how SpaceToBatchND and BatchToSpaceND move pixels. A padded or cropped image is divided into blocks, and each offset
+// within a block becomes a batch of smaller images.
 type blocks struct {
 	batch               int   // of the large images
 	space, grid, before []int // sizes of the large and small images, and padding before
@@ -18,8 +17,8 @@ type blocks struct {
 	pixel               int // bytes
 }
 
-// copy moves the pixels from src to dst, one of which is large; places that lie in the padding
-// get zeros, or come from nowhere.
+// copy copies the pixels from src to dst, one of which holds the large images. Pixels in the padding are zero in small images and absent
+// from large ones.
 func (b *blocks) copy(dst, src []byte, toBatch bool) {
 	if toBatch {
 		clear(dst)
@@ -49,7 +48,8 @@ func (b *blocks) copy(dst, src []byte, toBatch bool) {
 	}
 }
 
-// place is the pixel of large image n that a cell of the small image of an offset is.
+// place returns the index of the pixel in large image n that corresponds to a cell of the small image at offset. It returns false for
+// padding.
 func (b *blocks) place(n, offset, cell int) (int, bool) {
 	at, step := 0, 1
 	for d := len(b.space) - 1; d >= 0; d-- {
@@ -65,11 +65,11 @@ func (b *blocks) place(n, offset, cell int) (int, bool) {
 	return n*step + at, true
 }
 
-// spaceBatch is SpaceToBatchND and BatchToSpaceND, and with a block size that is an attribute
-// (square, of two dimensions) SpaceToBatch and BatchToSpace.
+// spaceBatch is SpaceToBatchND and BatchToSpaceND. It is also SpaceToBatch and BatchToSpace, whose block is square, two-dimensional and an
+// attribute.
 type spaceBatch struct {
 	toBatch bool
-	size    int64 // 0 where the block's shape is input 1
+	size    int64 // 0 if the block's shape is input 1
 }
 
 func (k *spaceBatch) Compute(ctx *kernels.Context) error {
@@ -127,7 +127,7 @@ func (k *spaceBatch) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// dimension works out a spatial dimension.
+// dimension computes a spatial dimension.
 func (k *spaceBatch) dimension(b *blocks, i int, size, block, before, after int64) error {
 	space, grid := size, size
 	if before < 0 || after < 0 || before > 1<<40 || after > 1<<40 {
@@ -149,7 +149,7 @@ func (k *spaceBatch) dimension(b *blocks, i int, size, block, before, after int6
 	return nil
 }
 
-// read gives the block's shape and the paddings or crops, two for each of its dimensions.
+// read returns the block's shape and the paddings or crops, two for each dimension of the block.
 func (k *spaceBatch) read(ctx *kernels.Context) (block, margins []int64, err error) {
 	at, name := 2, "paddings"
 	if !k.toBatch {
@@ -172,7 +172,7 @@ func (k *spaceBatch) read(ctx *kernels.Context) (block, margins []int64, err err
 	return block, margins, err
 }
 
-// depthSpace is DepthToSpace and SpaceToDepth: blocks of pixels become channels or the reverse.
+// depthSpace is DepthToSpace and SpaceToDepth, which turn blocks of pixels into channels and channels into blocks.
 type depthSpace struct {
 	size    int
 	toDepth bool
@@ -233,7 +233,7 @@ func newDepthSpace(toDepth bool) func(c *kernels.Construction) (any, error) {
 		if err := args.FirstError(err, err2); err != nil {
 			return nil, err
 		}
-		const limit = 46340 // whose square fits 31 bits
+		const limit = 46340 // its square fits 31 bits
 		if !toDepth && (size <= 1 || size > limit) {
 			return nil, status.InvalidArgumentf("Block size should be > 1 and <= %d but was: %d", limit, size)
 		}
@@ -247,8 +247,8 @@ func newDepthSpace(toDepth bool) func(c *kernels.Construction) (any, error) {
 	}
 }
 
-// newSpaceBatchND and newSpaceBatch make the constructors of ops that move space to the batch, or back: those with the sizes of
-// blocks as an input, and those with one size as an attribute.
+// newSpaceBatchND and newSpaceBatch return the constructors of ops that move space to the batch, or back. The former ops have the block
+// sizes as an input, the latter a single size as an attribute.
 func newSpaceBatchND(toBatch bool) func(*kernels.Construction) (any, error) {
 	return func(*kernels.Construction) (any, error) { return &spaceBatch{toBatch: toBatch}, nil }
 }

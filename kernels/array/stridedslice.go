@@ -13,9 +13,9 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/variable"
 )
 
-// sliceMasks are the attributes of the strided slice ops, one bit for each entry of begin, end
-// and strides: entries whose begin or end does not count, the one that stands for all dimensions
-// that others leave, those that add a dimension, and those that pick one position and drop theirs.
+// sliceMasks holds the attributes of the strided slice ops, with one bit for each entry of begin, end and strides. begin and end mark
+// entries whose begin or end is ignored, ellipsis the entry that stands for all remaining dimensions, newAxis entries that add a dimension,
+// and shrink entries that pick one position and drop their dimension.
 type sliceMasks struct{ begin, end, ellipsis, newAxis, shrink int64 }
 
 func readSliceMasks(c *kernels.Construction) (m sliceMasks, err error) {
@@ -30,11 +30,11 @@ func readSliceMasks(c *kernels.Construction) (m sliceMasks, err error) {
 	return m, nil
 }
 
-// stridedBlock is what a slice spec means for a shape.
+// stridedBlock is a slice specification applied to a shape.
 type stridedBlock struct {
 	block
-	// final is the shape that comes out, and from tells for each of its dimensions which one of
-	// the block's it is, -1 for an added one.
+	// final is the resulting shape. from holds, for each of its dimensions, the corresponding dimension of the block, or -1 for an added
+	// one.
 	final tensor.Shape
 	from  []int
 }
@@ -89,8 +89,8 @@ func (m sliceMasks) resolve(ctx *kernels.Context, first int, shape tensor.Shape)
 		bit := int64(1) << i
 		switch {
 		case i == ellipsis:
-			// As many dimensions as the entries that follow leave. New axes among them take none.
-			// Without an ellipsis it is as if one came last.
+			// The ellipsis covers the dimensions that the entries after it leave. New axes among those need none. Without an ellipsis, one
+			// is implied at the end.
 			rest := 0
 			if i < n {
 				rest = n - i - 1 - added
@@ -112,7 +112,7 @@ func (m sliceMasks) resolve(ctx *kernels.Context, first int, shape tensor.Shape)
 	return b, nil
 }
 
-// interval sets what the entry means for dimension i of size d.
+// interval applies an entry to dimension i of size d.
 func (b *stridedBlock) interval(i int, d, lo, hi, step int64, openLo, openHi, shrink bool) error {
 	switch {
 	case step == 0:
@@ -130,7 +130,7 @@ func (b *stridedBlock) interval(i int, d, lo, hi, step int64, openLo, openHi, sh
 		b.begin[i], b.step[i], b.size[i] = at, 1, 1
 		return nil
 	}
-	// The range of positions, first and one past the last, in the direction of the step.
+	// The range of positions, from the first to one past the last, in the direction of the step.
 	least, most := int64(0), d
 	if step < 0 {
 		least, most = -1, d-1
@@ -180,8 +180,8 @@ func newStridedSlice(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// newStridedSliceGrad makes the kernel that puts a gradient where the slice was taken, in a
-// tensor of zeros of the shape of input 0.
+// newStridedSliceGrad returns the kernel that stores a gradient in the slice that it belongs to, in a zero tensor with the shape in input
+// 0.
 func newStridedSliceGrad(c *kernels.Construction) (any, error) {
 	m, err := readSliceMasks(c)
 	if err != nil {
@@ -224,7 +224,7 @@ func newStridedSliceGrad(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// assign writes value, broadcast to the slice's shape, to the slice of t that inputs 1 to 3 tell.
+// assign writes value, broadcast to the slice's shape, to the slice of t that inputs 1 to 3 specify.
 func (m sliceMasks) assign(ctx *kernels.Context, t, value *tensor.Tensor) error {
 	if t.DType() != value.DType() {
 		return status.InvalidArgumentf("l-value dtype %v does not match r-value dtype %v", t.DType(), value.DType())
@@ -245,8 +245,8 @@ func (m sliceMasks) assign(ctx *kernels.Context, t, value *tensor.Tensor) error 
 	return nil
 }
 
-// spread gives the strides with which a value runs through the block when it is broadcast to the
-// final shape: 0 in dimensions in which it is stretched.
+// spread returns the strides of a value that is broadcast to the final shape, in the dimensions of the block. They are 0 in dimensions in
+// which the value is broadcast.
 func (b *stridedBlock) spread(value tensor.Shape) (strides []int, ok bool) {
 	strides = make([]int, len(b.size))
 	own := shapes.StridesOf(value)
@@ -263,8 +263,7 @@ func (b *stridedBlock) spread(value tensor.Shape) (strides []int, ok bool) {
 	return strides, true
 }
 
-// newStridedSliceAssign makes the kernel that assigns to a slice of a variable: a reference or a
-// resource.
+// newStridedSliceAssign returns the kernel that assigns to a slice of a variable, which is a reference or a resource.
 func newStridedSliceAssign(c *kernels.Construction) (any, error) {
 	m, err := readSliceMasks(c)
 	if err != nil {
@@ -283,7 +282,7 @@ func newStridedSliceAssign(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// variableOf is the variable at input 0, by reference or by handle.
+// variableOf returns the variable at input 0, given by reference or by handle.
 func variableOf(ctx *kernels.Context) (v *containers.Variable, byRef bool, err error) {
 	if v := ctx.Ref(0); v != nil {
 		return v, true, nil
@@ -292,7 +291,7 @@ func variableOf(ctx *kernels.Context) (v *containers.Variable, byRef bool, err e
 	return v, false, err
 }
 
-// newTensorStridedSliceUpdate makes the kernel that yields a tensor with a slice replaced.
+// newTensorStridedSliceUpdate returns the kernel that copies a tensor and replaces a slice.
 func newTensorStridedSliceUpdate(c *kernels.Construction) (any, error) {
 	m, err := readSliceMasks(c)
 	if err != nil {
@@ -307,8 +306,8 @@ func newTensorStridedSliceUpdate(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// writable makes output 0 a tensor with the elements of input 0 that may be written: the input
-// itself when nobody else sees it, or a copy.
+// writable sets output 0 to a writable tensor with the elements of input 0: the input itself if nothing else refers to it, otherwise a
+// copy.
 func writable(ctx *kernels.Context) (*tensor.Tensor, error) {
 	t := ctx.Input(0)
 	out, err := forwardPlain(ctx, 0, 0, t.DType(), t.Shape())

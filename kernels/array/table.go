@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/update"
 )
 
-// Table is the family's ops.
+// Table returns the ops of the family.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	addArray(table)
@@ -19,7 +19,7 @@ func Table() *kernels.Table {
 	return table
 }
 
-// The ops that make, look at and rearrange arrays.
+// addArray adds the ops that make, inspect and rearrange arrays.
 func addArray(table *kernels.Table) {
 	table.Add([]kernels.Def{
 		{Op: "Shape", New: newShape},
@@ -128,14 +128,14 @@ func addArray(table *kernels.Table) {
 	}...)
 }
 
-// The ops that have a kernel for each type.
+// addTyped adds the ops that have a kernel for each type.
 func addTyped(op func(op string, sets ...[]kernels.Def)) {
 	op("Range", rangeRows())
 	op("LinSpace", kernels.ForType("T", tensor.Float32, kernels.Always(linSpace[float32])), kernels.ForType("T", tensor.Float64, kernels.Always(linSpace[float64])))
 	op("HistogramFixedWidth", histogramOf[float32](), histogramOf[float64](), histogramOf[int32](), histogramOf[int64]())
 }
 
-// The ops that move elements of images between their dimensions, and along them.
+// addSpace adds the ops that move elements of images between and along their dimensions.
 func addSpace(table *kernels.Table) {
 	table.Add([]kernels.Def{
 		{Op: "Roll", HostInputs: []string{"shift", "axis"}, New: kernels.Always(roll)},

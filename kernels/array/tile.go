@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// tile yields input 0 repeated in each dimension as often as input 1 tells.
+// tile repeats input 0 in each dimension as often as input 1 says.
 func tile(ctx *kernels.Context) error {
 	t, multiplesT := ctx.Input(0), ctx.Input(1)
 	rank := t.Rank()
@@ -41,8 +41,7 @@ func tile(ctx *kernels.Context) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	// Each dimension is two loops: over the repetitions, for which the source stands still, and
-	// over the positions.
+	// Each dimension is two loops: over the repetitions, in which the source stays in place, and over the positions.
 	own, whole := shapes.StridesOf(t.Shape()), shapes.StridesOf(shape)
 	dims, dst, src := make([]int, 0, 2*rank), make([]int, 0, 2*rank), make([]int, 0, 2*rank)
 	for i, m := range multiples {
@@ -55,7 +54,7 @@ func tile(ctx *kernels.Context) error {
 	return nil
 }
 
-// broadcastTo yields input 0 stretched to the shape of input 1.
+// broadcastTo broadcasts input 0 to the shape in input 1.
 func broadcastTo(ctx *kernels.Context) error {
 	t := ctx.Input(0)
 	sizes, err := args.VectorInts(ctx, 1, "shape")

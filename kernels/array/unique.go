@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// where yields the coordinates of the elements of input 0 that are not zero, one row for each.
+// where returns the coordinates of the nonzero elements of input 0, one row for each.
 func where(ctx *kernels.Context) error {
 	t := ctx.Input(0)
 	if t.Rank() == 0 {
@@ -35,9 +35,9 @@ func where(ctx *kernels.Context) error {
 	return nil
 }
 
-// coordinates lists where truths are, in a tensor of a shape. It goes by lines of the last dimension, in which only the last
-// coordinate changes, and writes a row for each element: that of one that is false is written over, which costs less
-// than a branch that is hard to foretell.
+// coordinates lists the positions of the true elements in a tensor of the given shape. It works by lines of the last dimension, in which
+// only the last coordinate changes. It writes a row for every element; the next element overwrites the row of a false one. That costs less
+// than a branch that is hard to predict.
 func coordinates(rows []int64, truths []bool, shape tensor.Shape) {
 	rank, columns := len(shape), int(shape[len(shape)-1])
 	at := make([]int64, rank)
@@ -59,13 +59,13 @@ func coordinates(rows []int64, truths []bool, shape tensor.Shape) {
 	}
 }
 
-// truthsOf tells for each element of a type whether it is not zero; other types are told by their bits.
+// truthsOf holds functions that report for each element whether it is not zero. Other types are tested by their bits.
 var truthsOf = map[tensor.DType]func(*tensor.Tensor) []bool{
 	tensor.Bool: element.ViewOf[bool], tensor.Float32: truths[float32], tensor.Float64: truths[float64],
 	tensor.Complex64: truths[complex64], tensor.Complex128: truths[complex128], tensor.Float16: halfTruths, tensor.BFloat16: halfTruths,
 }
 
-// truthsOfSize is truthsOf by the size of elements.
+// truthsOfSize holds the functions for other types, by element size.
 var truthsOfSize = map[int]func(*tensor.Tensor) []bool{1: truths[uint8], 2: truths[uint16], 4: truths[uint32], 8: truths[uint64]}
 
 func truths[T comparable](t *tensor.Tensor) []bool { return notZero(element.ViewOf[T](t)) }
@@ -78,8 +78,7 @@ func halfTruths(t *tensor.Tensor) []bool {
 	return truths
 }
 
-// elementTruths tells for each element whether it is not zero. ok is false for types of which no
-// element is.
+// elementTruths reports for each element whether it is not zero. ok is false for types that it does not support.
 func elementTruths(t *tensor.Tensor) (truths []bool, ok bool) {
 	of, ok := truthsOf[t.DType()]
 	if !ok {
@@ -100,7 +99,7 @@ func notZero[T comparable](values []T) []bool {
 	return truths
 }
 
-// distinct numbers the slices of a tensor along an axis by first appearance.
+// distinct numbers the slices of t along an axis by first appearance.
 func distinct(n *numbering, t *tensor.Tensor, axis int) error {
 	before, after := shapes.Around(t.Shape(), axis)
 	if before*after == 1 {
@@ -115,7 +114,7 @@ func distinct(n *numbering, t *tensor.Tensor, axis int) error {
 	return numberKeys(n, key)
 }
 
-// severalZeros are types that have more than one zero and no function of their own: sliceKeys compares them.
+// severalZeros lists the types with more than one zero and no function of their own. sliceKeys compares them.
 var severalZeros = []tensor.DType{tensor.Float16, tensor.BFloat16, tensor.Complex64, tensor.Complex128}
 
 func numbererOf(dtype tensor.DType) (number func(*numbering, *tensor.Tensor) error, ok bool) {
@@ -128,8 +127,8 @@ func numbererOf(dtype tensor.DType) (number func(*numbering, *tensor.Tensor) err
 	return number, ok
 }
 
-// sliceKeys gives a function from a position along an axis to a string that is the same for equal
-// slices and no others. Zeros of floats are equal whatever their sign.
+// sliceKeys returns a function from a position along an axis to a string that is equal for equal slices only. Zeros of floats are equal
+// whatever their sign.
 func sliceKeys(t *tensor.Tensor, before, n, after int) (key func(int) string, ok bool) {
 	if t.DType() == tensor.String {
 		return func(i int) string {
@@ -148,7 +147,7 @@ func sliceKeys(t *tensor.Tensor, before, n, after int) (key func(int) string, ok
 		return nil, false
 	}
 	data, row := t.Data(), after*size
-	// The part of an element that has a sign bit at its end.
+	// The number of bytes that end with a sign bit.
 	part := 0
 	if t.DType().IsFloating() {
 		part = size
@@ -178,8 +177,8 @@ func allZero(b []byte) bool {
 	return true
 }
 
-// newUnique makes the kernel of the unique ops: the distinct elements, the number that each
-// element has among them, and, for ops with a third output, how often each appears.
+// newUnique returns the kernel of the unique ops: the distinct elements, the index of each element among them and, for ops with a third
+// output, the number of times that each occurs.
 func newUnique(c *kernels.Construction) (any, error) {
 	dtype, err := args.IntAttr(c, "out_idx")
 	if err != nil {
@@ -219,7 +218,8 @@ func newUnique(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// numberOutput makes output 1, in which the numbers of so many elements go: at once, or, where they are to be int64, by finish.
+// numberOutput allocates output 1 for the numbers of the given number of elements. Numbers go directly into an int32 output; finish copies
+// them into an int64 output.
 func numberOutput(ctx *kernels.Context, n *numbering, dtype tensor.DType, elements int) (finish func(), err error) {
 	out, err := ctx.Allocate(1, dtype, tensor.Shape{int64(elements)})
 	if err != nil {
@@ -237,7 +237,7 @@ func numberOutput(ctx *kernels.Context, n *numbering, dtype tensor.DType, elemen
 	}, err
 }
 
-// firstSlices makes output 0 of the slices of t along an axis where numbers appeared first.
+// firstSlices sets output 0 to the slices of t along an axis at which numbers first appeared.
 func firstSlices(ctx *kernels.Context, n *numbering, t *tensor.Tensor, axis int) error {
 	before, after := shapes.Around(t.Shape(), axis)
 	out, err := ctx.Allocate(0, t.DType(), shapes.Replaced(t.Shape(), axis, axis+1, int64(len(n.first))))
@@ -283,8 +283,7 @@ func uniqueAxis(ctx *kernels.Context, t *tensor.Tensor) (int, error) {
 	return axis, nil
 }
 
-// newListDiff makes the kernel that yields the elements of vector 0 that are not in vector 1, and
-// where they were.
+// newListDiff returns the kernel that computes the elements of vector 0 that are not in vector 1, and their indices.
 func newListDiff(c *kernels.Construction) (any, error) {
 	dtype, err := args.IntAttr(c, "out_idx")
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestTransform compares the fast transform with the sums that define it.
+// TestTransform compares the fast transform with its defining sums.
 func TestTransform(t *testing.T) {
 	for _, n := range []int{2, 4, 32} {
 		a, roots := make([]complex128, n), make([]complex128, n/2)

@@ -10,32 +10,30 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// mfcc is Mfcc: the mel-frequency cepstral coefficients of spectra, which are the cosine transform of the logarithms of
-// the power in bands as the ear parts them.
+// mfcc is Mfcc, which computes the mel-frequency cepstral coefficients of spectra: the cosine transform of the log power in perceptual
+// frequency bands.
 type mfcc struct {
 	upper, lower        float64
 	bands, coefficients int
 }
 
 func newMFCC(c *kernels.Construction) (any, error) {
-	upper, err1 := c.Attrs().Float("upper_frequency_limit")
-	lower, err2 := c.Attrs().Float("lower_frequency_limit")
-	bands, err3 := c.Attrs().Int("filterbank_channel_count")
-	coefficients, err4 := c.Attrs().Int("dct_coefficient_count")
-	return &mfcc{float64(upper), float64(lower), int(bands), int(coefficients)}, args.FirstError(err1, err2, err3, err4)
+	a := c.Attrs().Reader()
+	upper, lower := a.Float("upper_frequency_limit"), a.Float("lower_frequency_limit")
+	bands, coefficients := a.Int("filterbank_channel_count"), a.Int("dct_coefficient_count")
+	return &mfcc{float64(upper), float64(lower), int(bands), int(coefficients)}, a.Err()
 }
 
-// mel is a frequency as the ear hears it.
+// mel converts a frequency to the mel scale.
 func mel(frequency float64) float64 { return 1127 * math.Log1p(frequency/700) }
 
-// bin is what an element of a spectrum adds to: its part weight to a band, the rest to the next one.
+// bin says how an element of a spectrum is split between two bands: weight of it goes to band, the rest to the next band.
 type bin struct {
 	band   int
 	weight float64
 }
 
-// filters are the bins of the spectrum's elements, and which of these lie within the limits: from begin to end
-// (inclusive).
+// filters holds the bin of each element of a spectrum. The elements from begin to end, inclusive, are within the frequency limits.
 type filters struct {
 	bins       []bin
 	begin, end int
@@ -77,7 +75,7 @@ func (k *mfcc) Compute(ctx *kernels.Context) error {
 	}
 	src, dst := tensor.Of[float32](in), tensor.Of[float32](out)
 	cost := width + k.bands*k.coefficients
-	return element.WithScratch(ctx.Device, len(src)/width, max(1, element.CostlyGrain/cost), k.bands, func(powers []float64, lo, hi int) {
+	return element.WithScratch(ctx, len(src)/width, max(1, element.CostlyGrain/cost), k.bands, func(powers []float64, lo, hi int) {
 		for r := lo; r < hi; r++ {
 			to := dst[r*k.coefficients:][:k.coefficients]
 			clear(to)
@@ -96,7 +94,7 @@ func (k *mfcc) Compute(ctx *kernels.Context) error {
 	})
 }
 
-// filters makes the filters of spectra with an element for each of width frequencies up to half the rate.
+// filters returns the filters for spectra whose width elements cover the frequencies up to half the rate.
 func (k *mfcc) filters(m *kernels.Meter, width int, rate float64) (f filters, err error) {
 	centers, err := kernels.Scratch[float64](m, k.bands+1)
 	if err != nil {
@@ -127,7 +125,7 @@ func (k *mfcc) filters(m *kernels.Meter, width int, rate float64) (f filters, er
 	return f, nil
 }
 
-// within cuts v to an integer, at most limit.
+// within truncates v to an integer of at most limit.
 func within(v float64, limit int) int {
 	if !(v < float64(limit)) {
 		return limit
@@ -135,7 +133,7 @@ func within(v float64, limit int) int {
 	return int(v)
 }
 
-// apply sets powers to the logarithms of those of the bands.
+// apply sets powers to the log powers of the bands.
 func (f *filters) apply(powers []float64, spectrum []float32) {
 	clear(powers)
 	for i := f.begin; i <= f.end; i++ {

@@ -11,18 +11,16 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// spectrogram is AudioSpectrogram: the power of each frequency in windows of the sound, of which each begins stride
-// frames after the last one.
+// spectrogram is AudioSpectrogram, which computes the power of each frequency in windows of the sound. Each window starts stride frames
+// after the previous one.
 type spectrogram struct {
 	window, stride int
 	squared        bool
 }
 
 func newSpectrogram(c *kernels.Construction) (any, error) {
-	window, err1 := c.Attrs().Int("window_size")
-	stride, err2 := c.Attrs().Int("stride")
-	squared, err3 := c.Attrs().Bool("magnitude_squared")
-	return &spectrogram{int(window), int(stride), squared}, args.FirstError(err1, err2, err3)
+	a := c.Attrs().Reader()
+	return &spectrogram{int(a.Int("window_size")), int(a.Int("stride")), a.Bool("magnitude_squared")}, a.Err()
 }
 
 func (k *spectrogram) Compute(ctx *kernels.Context) error {
@@ -63,8 +61,8 @@ func (k *spectrogram) Compute(ctx *kernels.Context) error {
 		roots[i] = complex(cos, sin)
 	}
 	src, dst := tensor.Of[float32](in), tensor.Of[float32](out)
-	err = element.WithScratch(ctx.Device, channels*height, max(1, element.CostlyGrain/size), size, func(work []complex128, lo, hi int) {
-		for r := lo; r < hi && ctx.Step.Cancellation.Err() == nil; r++ {
+	err = element.WithScratch(ctx, channels*height, max(1, element.CostlyGrain/size), size, func(work []complex128, lo, hi int) {
+		for r := lo; r < hi && ctx.Ended() == nil; r++ {
 			channel, begin := r/height, r%height*k.stride
 			clear(work[k.window:])
 			for i, w := range weights {
@@ -80,11 +78,11 @@ func (k *spectrogram) Compute(ctx *kernels.Context) error {
 			}
 		}
 	})
-	return args.FirstError(err, ctx.Step.Cancellation.Err())
+	return args.FirstError(err, ctx.Ended())
 }
 
-// transform is the discrete Fourier transform, in place. There is a power of 2 of elements; roots are the first half of
-// the roots of unity.
+// transform is the discrete Fourier transform, in place. The number of elements is a power of 2. roots is the first half of the roots of
+// unity.
 func transform(a, roots []complex128) {
 	n := len(a)
 	shift := 64 - bits.Len(uint(n-1))

@@ -10,12 +10,12 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/wav"
 )
 
-// newDecodeWav makes the kernel of DecodeWav. The attributes tell how many channels and frames there are to be, or -1
-// for those of the file: missing frames are silent, missing channels are like the last one.
+// newDecodeWav returns the kernel of DecodeWav. The attributes hold the desired numbers of channels and frames, or -1 for those of the
+// file. Missing frames are silent, and missing channels repeat the last one.
 func newDecodeWav(c *kernels.Construction) (any, error) {
-	channels, err1 := c.Attrs().Int("desired_channels")
-	frames, err2 := c.Attrs().Int("desired_samples")
-	if err := args.FirstError(err1, err2); err != nil {
+	a := c.Attrs().Reader()
+	channels, frames := a.Int("desired_channels"), a.Int("desired_samples")
+	if err := a.Err(); err != nil {
 		return nil, err
 	}
 	return kernels.Func(func(ctx *kernels.Context) error {
@@ -98,7 +98,7 @@ func encodeWav(ctx *kernels.Context) error {
 	return args.OutputString(ctx, string(b))
 }
 
-// sampleRate reads input 1.
+// sampleRate reads the sample rate from input 1.
 func sampleRate(ctx *kernels.Context) (int32, error) {
 	t := ctx.Input(1)
 	if t.Rank() != 0 {

@@ -14,7 +14,7 @@ import (
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// batchAttrs are the attributes of Batch and BatchFunction for one component of int32, with changes.
+// batchAttrs returns the attributes of Batch and BatchFunction for one int32 component, with changes.
 func batchAttrs(changes kt.Attrs) kt.Attrs {
 	ints := []tensor.DType{tensor.Int32}
 	attrs := kt.Attrs{"T": ints, "Tin": ints, "Tout": ints, "Tcaptured": []tensor.DType{}, "f": kt.Func{Name: "double"},
@@ -27,7 +27,7 @@ func batchAttrs(changes kt.Attrs) kt.Attrs {
 	return attrs
 }
 
-// doubling is a function that doubles, and tells the size of the batches that it gets.
+// doubling is a function that doubles its input and records the sizes of its batches.
 func doubling(sizes *[]int) kt.Library {
 	return kt.Library{"double": func(step *kernels.Step, args []kernels.Value, done func([]kernels.Value, error)) {
 		in := args[0].Tensor
@@ -51,7 +51,7 @@ func doubling(sizes *[]int) kt.Library {
 
 func rowsOf(values ...int32) *tensor.Tensor { return kt.I32(kt.S(int64(len(values))), values...) }
 
-// told tells what came of an op: its first output, its error, or that it waits.
+// told describes the outcome of an op: its first output, its error, or that it waits.
 func told(c <-chan kt.Result) string {
 	synctest.Wait()
 	select {
@@ -84,7 +84,7 @@ func TestBatchFunction(t *testing.T) {
 		op := kt.Op{Type: "BatchFunction", Attrs: batchAttrs(nil), Outputs: 1, Functions: doubling(&sizes)}
 		enter := func(values ...int32) <-chan kt.Result { return kt.Start(t, d, op, rowsOf(values...)) }
 
-		// Until the time is over, or the batch is full.
+		// A batch runs when its timeout expires or it is full.
 		a, b := enter(1), enter(2, 3)
 		expectTold(t, "waits", a)
 		time.Sleep(time.Second)
@@ -93,7 +93,7 @@ func TestBatchFunction(t *testing.T) {
 		a, b = enter(1, 2, 3), enter(4)
 		expectTold(t, "[2 4 6]", a)
 		expectTold(t, "[8]", b)
-		// What does not fit goes into the next batch; what is left ends with the time.
+		// What does not fit goes into the next batch, which runs when its timeout expires.
 		a, b = enter(1, 2, 3), enter(4, 5)
 		expectTold(t, "[2 4 6]", a)
 		expectTold(t, "waits", b)
@@ -105,13 +105,13 @@ func TestBatchFunction(t *testing.T) {
 		expectTold(t, "[]", enter())
 		expectTold(t, "Task size 5 is larger than maximum input batch size 4", enter(1, 2, 3, 4, 5))
 
-		// An error is that of all.
+		// An error is shared by all tasks of the batch.
 		a, b = enter(1), enter(13)
 		time.Sleep(time.Second)
 		expectTold(t, "bad luck", a)
 		expectTold(t, "bad luck", b)
 
-		// A step that is cancelled leaves, and the others go on.
+		// A cancelled step leaves, and the others continue.
 		gone := op
 		gone.Step = kt.NewStep()
 		a = kt.Start(t, d, gone, rowsOf(7, 7))
@@ -137,7 +137,7 @@ func TestBatchFunction(t *testing.T) {
 	})
 }
 
-// TestBatchFunctionLimits: batches run one at a time, and no more than so many wait.
+// TestBatchFunctionLimits checks that batches run one at a time, and that the number of waiting batches is limited.
 func TestBatchFunctionLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := kt.NewDevice(t)
@@ -164,7 +164,7 @@ func TestBatchFunctionLimits(t *testing.T) {
 	})
 }
 
-// TestBatchFunctionSizes: batches are filled up to allowed sizes, and large inputs are split.
+// TestBatchFunctionSizes checks that batches are padded to allowed sizes, and that large inputs are split.
 func TestBatchFunctionSizes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sizes []int
@@ -187,7 +187,7 @@ func TestBatchFunctionSizes(t *testing.T) {
 			"(num_enqueued_batches=1, max_enqueued_batches=3, open_batch_size=0, max_execution_batch_size=3)", nil, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
 		run(splits, "bad luck", []int{3, 1}, 1, 2, 3, 13)
 
-		// A split input leaves with all its parts.
+		// A cancelled split input leaves with all its parts.
 		step := kt.NewStep()
 		c := kt.Start(t, d, kt.Op{Type: "BatchFunction", Attrs: batchAttrs(splits), Outputs: 1, Functions: doubling(&sizes), Step: step}, rowsOf(1, 2, 3, 4, 5))
 		synctest.Wait()
@@ -196,7 +196,7 @@ func TestBatchFunctionSizes(t *testing.T) {
 			t.Errorf("a cancelled step got %s", got)
 		}
 
-		// Cut to an allowed size rather than filled up.
+		// Cut to an allowed size rather than padded.
 		sizes = nil
 		op := kt.Op{Type: "BatchFunction", Outputs: 1, Functions: doubling(&sizes), Attrs: batchAttrs(kt.Attrs{"shared_name": "trims",
 			"allowed_batch_sizes": []int64{1, 2, 4}, "enable_large_batch_splitting": true, "batch_padding_policy": "BATCH_DOWN"})}
@@ -243,10 +243,10 @@ func TestBatchAndUnbatch(t *testing.T) {
 		expectTold(t, "waits", a)
 		expectTold(t, "[20 30 40]", enter(rowsOf(10, 20, 30, 40), index(), ids[1]))
 		expectTold(t, "[10]", a)
-		// The other way round.
+		// In the opposite order.
 		expectTold(t, "[20 30 40]", enter(rowsOf(10, 20, 30, 40), index(), ids[1]))
 		expectTold(t, "[10]", enter(rowsOf(), none(), ids[0]))
-		// Nobody comes.
+		// The rows are never delivered.
 		a = enter(rowsOf(), none(), 5)
 		expectTold(t, "Multiple session runs with the same batch key.", enter(rowsOf(), none(), 5))
 		expectTold(t, "[20 30 40]", enter(rowsOf(10, 20, 30, 40), index(), ids[1]))
@@ -277,7 +277,7 @@ func TestUnbatchGrad(t *testing.T) {
 		kt.Expect(t, r.Out, rowsOf(want...))
 	}
 	none := func() *tensor.Tensor { return kt.I64(kt.S(0, 3)) }
-	// The batch's own step comes first, or last.
+	// The batch's own step arrives first, or last.
 	a := enter(rowsOf(1, 2, 3), kt.I64(kt.S(2, 3), 8, 0, 1, 9, 1, 3), rowsOf(6, 7), 9)
 	gives(enter(rowsOf(), none(), rowsOf(5), 8))
 	gives(a, 5, 6, 7)
@@ -294,7 +294,7 @@ func TestUnbatchGrad(t *testing.T) {
 			t.Errorf("%v, want %s", r.Err, message)
 		}
 	}
-	// A batch whose step is cancelled takes its gradients along.
+	// A batch whose step is cancelled drops its gradients.
 	op.Step = kt.NewStep()
 	a = enter(rowsOf(1, 2), kt.I64(kt.S(2, 3), 8, 0, 1, 3, 1, 2), rowsOf(6), 7)
 	op.Step.Cancellation.Cancel(kernels.ErrStepCancelled)

@@ -2,7 +2,6 @@ package batch
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
@@ -12,19 +11,18 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
-	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/calls"
 )
 
-// The kinds of the resources that steps meet at.
+// Kinds of the resources that steps share.
 const (
 	kindBatcher     = "BatchResource"
 	kindUnbatcher   = "UnbatchResource"
 	kindUnbatchGrad = "UnbatchGradResource"
 )
 
-// meeting finds the resource of an op that has no handle: its name is the node's own where no shared_name
-// is given, so that all sessions with such a node meet there.
+// meeting finds the resource of an op that has no handle. Its name defaults to the node's name, so all sessions with such a node share the
+// resource.
 type meeting[R kernels.Deletable] struct {
 	kind, container, name string
 	resources             kernels.Resources
@@ -98,14 +96,13 @@ func newBatchFunction(c *kernels.Construction) (any, error) {
 	}
 	options.splits = split
 	if options.threads < 1 {
-		// TensorFlow adapts how many batches run at once, up to this many, and splits large ones always.
+		// TensorFlow adapts the number of concurrent batches, up to this many, and always splits large inputs.
 		options.adaptive, options.splits, options.threads = true, true, 64
 	}
-	padding, err := c.Attrs().Str("batch_padding_policy")
-	queue, err2 := c.Attrs().Str("batching_queue")
-	in, err3 := c.Attrs().TypeList("Tin")
-	captured, err4 := c.Attrs().TypeList("Tcaptured")
-	if err := args.FirstError(err, err2, err3, err4); err != nil {
+	a := c.Attrs().Reader()
+	padding, queue, in := a.Str("batch_padding_policy"), a.Str("batching_queue"), a.TypeList("Tin")
+	captured := a.TypeList("Tcaptured")
+	if err := a.Err(); err != nil {
 		return nil, err
 	}
 	options.trims = padding == "BATCH_DOWN" && split && len(options.allowed) > 0
@@ -128,37 +125,27 @@ func newBatchFunction(c *kernels.Construction) (any, error) {
 	return kernels.AsyncFunc(func(ctx *kernels.Context, done func(error)) { enterBatch(ctx, where, queue, len(in), fn, done) }), nil
 }
 
-// readBatchOptions reads the attributes that Batch and BatchFunction have in common.
+// readBatchOptions reads the attributes shared by Batch and BatchFunction.
 func readBatchOptions(c *kernels.Construction) (batchOptions, error) {
 	var o batchOptions
 	var timeout int
+	a := c.Attrs().Reader()
 	for name, to := range map[string]*int{"num_batch_threads": &o.threads, "max_batch_size": &o.maxBatch,
 		"max_enqueued_batches": &o.maxEnqueued, "batch_timeout_micros": &timeout} {
-		v, err := c.Attrs().Int(name)
-		if err != nil {
-			return o, err
-		}
-		if v < math.MinInt32 || v > math.MaxInt32 {
-			return o, status.InvalidArgumentf("Attr %s has value %d out of range for an int32", name, v)
-		}
-		*to = int(v)
+		*to = int(a.Int32(name))
 	}
 	o.timeout = time.Duration(timeout) * time.Microsecond
-	allowed, err := c.Attrs().IntList("allowed_batch_sizes")
-	if err != nil {
-		return o, err
-	}
+	allowed := a.IntList("allowed_batch_sizes")
 	for i, size := range allowed {
 		if i > 0 && size <= allowed[i-1] {
-			return o, status.InvalidArgumentf("allowed_batch_sizes entries must be monotonically increasing")
+			a.Failf("allowed_batch_sizes entries must be monotonically increasing")
 		}
 		o.allowed = append(o.allowed, int(size))
 	}
-	return o, nil
+	return o, a.Err()
 }
 
-// enterBatch puts the first n inputs of a step into a batch, and the rest, which is the same for a whole batch,
-// beside it.
+// enterBatch adds the first n inputs of a step to a batch. The other inputs, which are the same for the whole batch, are kept separately.
 func enterBatch(ctx *kernels.Context, where *meeting[*batcher], queue string, n int, fn kernels.Function, done func(error)) {
 	if err := checkBatchInputs(ctx, n); err != nil {
 		done(err)
@@ -173,13 +160,12 @@ func enterBatch(ctx *kernels.Context, where *meeting[*batcher], queue string, n 
 		done(emptyOutputs(ctx))
 		return
 	}
-	r := &batchRequest{ctx: ctx, fn: fn, id: int64(rand.Uint64()), captured: calls.Arguments(ctx, n), parts: 1}
-	t := &batchTask{batchRequest: r, size: ctx.Input(0).Dim(0)}
-	for i := range n {
-		t.inputs = append(t.inputs, ctx.Take(i))
-	}
 	kernels.Wait(ctx, kernels.Awaited{Text: "its batch to be full, or computed"}, done, func(end func(error)) func(error) {
-		r.end = end
+		r := &batchRequest{ctx: ctx, end: end, fn: fn, id: int64(rand.Uint64()), captured: calls.Arguments(ctx, n), parts: 1}
+		t := &batchTask{batchRequest: r, size: ctx.Input(0).Dim(0)}
+		for i := range n {
+			t.inputs = append(t.inputs, ctx.Take(i))
+		}
 		b.schedule(queue, t)
 		return func(cause error) { b.cancel(r, kernels.Cancelled(cause)) }
 	})
@@ -218,7 +204,7 @@ func shapesOfInputs(ctx *kernels.Context, n int) string {
 	return b.String()
 }
 
-// emptyOutputs answers a step without rows, which enters no batch.
+// emptyOutputs sets the outputs of a step without rows, which does not enter a batch.
 func emptyOutputs(ctx *kernels.Context) error {
 	for i := range ctx.Outputs {
 		t, err := tensor.Zeros(ctx.Device.Pool(), ctx.Node.OutTypes[i], tensor.Shape{0})

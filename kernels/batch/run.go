@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// endBatched tells requests that they are over. Their parts are done, or were given up.
+// endBatched ends requests whose parts are done or abandoned.
 func endBatched(ended []*batchRequest) {
 	for _, r := range ended {
 		calls.ReleaseAll(r.captured)
@@ -25,7 +25,7 @@ func endBatched(ended []*batchRequest) {
 	}
 }
 
-// compose makes the request's outputs of those of its parts.
+// compose joins the outputs of the request's parts to its outputs.
 func (r *batchRequest) compose() error {
 	for o := range r.ctx.Outputs {
 		var parts []*tensor.Tensor
@@ -41,8 +41,8 @@ func (r *batchRequest) compose() error {
 	return nil
 }
 
-// inputsOf joins the inputs of a batch's tasks, in the leader's memory, and fills them up with the first row to the
-// size that is allowed. The tasks' own are released.
+// inputsOf joins the inputs of a batch's tasks in the leader's memory, and pads them with the first row to an allowed size. It releases the
+// tasks' own inputs.
 func (b *batcher) inputsOf(g *gathering, leader *batchTask) (joined []*tensor.Tensor, err error) {
 	defer func() {
 		for _, t := range g.tasks {
@@ -109,7 +109,7 @@ func concatRows(ctx *kernels.Context, parts []*tensor.Tensor, fill int) (*tensor
 	return out, nil
 }
 
-// emit gives a batch to the last of its steps, and nothing to the others, all with their number.
+// emit outputs a batch to the last of its steps and empty tensors to the others, together with their number.
 func (b *batcher) emit(g *gathering, last *batchTask) []*batchRequest {
 	joined, err := b.inputsOf(g, last)
 	var ended []*batchRequest
@@ -129,7 +129,7 @@ func (b *batcher) emit(g *gathering, last *batchTask) []*batchRequest {
 	return ended
 }
 
-// emit sets the outputs of a Batch: the batch, where each task's rows are in it, and the task's number.
+// emit sets the outputs of a Batch: the batch, the position of each task's rows in it, and the task's number.
 func (t *batchTask) emit(g *gathering, joined []*tensor.Tensor, last bool) error {
 	n := len(joined)
 	if len(t.ctx.Outputs) != n+2 {
@@ -186,7 +186,7 @@ func (b *batcher) call(g *gathering, leader *batchTask) {
 	leader.fn.Call(leader.ctx.Step, args, func(results []kernels.Value, err error) { b.called(g, leader, results, err) })
 }
 
-// called gives each task of a batch its rows of the results.
+// called distributes a batch's results among its tasks.
 func (b *batcher) called(g *gathering, leader *batchTask, results []kernels.Value, err error) {
 	defer calls.ReleaseAll(results)
 	if err == nil {
@@ -194,7 +194,7 @@ func (b *batcher) called(g *gathering, leader *batchTask, results []kernels.Valu
 	}
 	ofOthers := err
 	if err != nil && status.From(err).Derived {
-		// That the leader's step was cancelled is the reason why the others fail, and not the error of theirs.
+		// For the other steps, the cancellation of the leader's step is the cause of failure, not an error of their own.
 		ofOthers = status.Errorf(status.Cancelled, "The step that ran the batch was cancelled: %v", err)
 	}
 	var ended []*batchRequest
@@ -204,7 +204,7 @@ func (b *batcher) called(g *gathering, leader *batchTask, results []kernels.Valu
 		switch {
 		case t.over:
 		case err != nil && t.batchRequest == leader.batchRequest:
-			t.err = err // rather than that its step was cancelled, for which this may be the cause
+			t.err = err // rather than the cancellation of its step, which this error may have caused
 		case err != nil:
 			t.fail(ofOthers)
 		default:
@@ -221,7 +221,7 @@ func (b *batcher) called(g *gathering, leader *batchTask, results []kernels.Valu
 	b.drain()
 }
 
-// checkResults checks that a function gave a row for each one of the batch.
+// checkResults checks that a function returned one row for each row of the batch.
 func (b *batcher) checkResults(g *gathering, leader *batchTask, results []kernels.Value) error {
 	if len(results) != len(leader.ctx.Outputs) {
 		return status.Internalf("Wrong number of batched output tensors")

@@ -11,19 +11,19 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// batchOptions are how a batcher gathers.
+// batchOptions configure a batcher.
 type batchOptions struct {
-	maxBatch    int   // rows that a step may bring, and that a batch has, where allowed does not say less
-	allowed     []int // the sizes that a batch is filled up to, increasing; none for any
-	maxEnqueued int   // batches that wait, the one that is being gathered included
-	threads     int   // batches that run at the same time
+	maxBatch    int   // maximum rows of an input and of a batch, unless allowed is more restrictive
+	allowed     []int // the sizes that a batch is padded to, increasing; if empty, there is no padding
+	maxEnqueued int   // maximum number of waiting batches, including the one being gathered
+	threads     int   // maximum number of batches that run concurrently
 	timeout     time.Duration
-	splits      bool // large inputs go into several batches
-	trims       bool // a batch that has waited long enough is cut to an allowed size rather than filled up
+	splits      bool // large inputs are split among several batches
+	trims       bool // a batch that has timed out is cut to an allowed size rather than padded
 	adaptive    bool
 }
 
-// largest is the most rows of a batch.
+// largest returns the maximum number of rows in a batch.
 func (o *batchOptions) largest() int {
 	if o.splits && len(o.allowed) > 0 {
 		return o.allowed[len(o.allowed)-1]
@@ -31,7 +31,7 @@ func (o *batchOptions) largest() int {
 	return o.maxBatch
 }
 
-// filled is the size that a batch of n rows is filled up to.
+// filled returns the size that a batch of n rows is padded to.
 func (o *batchOptions) filled(n int) int {
 	for _, size := range o.allowed {
 		if size >= n {
@@ -41,7 +41,7 @@ func (o *batchOptions) filled(n int) int {
 	return n
 }
 
-// batchRequest is what one run of a kernel has in batches. Its end is called once.
+// batchRequest is one run of a kernel, whose rows may be in several batches. end is called once.
 type batchRequest struct {
 	ctx      *kernels.Context
 	end      func(error)
@@ -49,15 +49,15 @@ type batchRequest struct {
 	captured []kernels.Value
 	id       int64
 
-	// Under the batcher's mutex.
+	// Guarded by the batcher's mutex.
 	parts   int  // tasks that are not done
 	leads   int  // batches that run in this step
-	over    bool // the context is not to be used any more
+	over    bool // the context must not be used any more
 	err     error
 	outputs [][]*tensor.Tensor // of each part
 }
 
-// batchTask is rows of a request that are in one batch.
+// batchTask holds the rows of a request that are in one batch.
 type batchTask struct {
 	*batchRequest
 	inputs []*tensor.Tensor
@@ -72,11 +72,11 @@ func (t *batchTask) drop() {
 	t.inputs = nil
 }
 
-// gathering is a batch that waits or runs.
+// gathering is a waiting or running batch.
 type gathering struct {
 	tasks []*batchTask
 	size  int
-	since time.Time // when its first task came
+	since time.Time // arrival of the first task
 }
 
 func (g *gathering) add(t *batchTask) {
@@ -84,7 +84,7 @@ func (g *gathering) add(t *batchTask) {
 	g.size += t.size
 }
 
-// batchQueue is batches that wait, oldest first. The last one is open: it takes tasks in.
+// batchQueue holds the waiting batches, oldest first. The last one is open: it accepts tasks.
 type batchQueue struct {
 	batches []*gathering
 	timer   *time.Timer // of the open batch
@@ -92,9 +92,8 @@ type batchQueue struct {
 
 func (q *batchQueue) open() *gathering { return q.batches[len(q.batches)-1] }
 
-// batcher gathers the tasks of concurrent steps into batches and runs them: TensorFlow's BatchResource over a
-// SharedBatchScheduler. A task that waits is memory and no goroutine; a function runs on the goroutines of the
-// step that calls it.
+// batcher gathers the tasks of concurrent steps into batches and runs them, as TensorFlow's BatchResource does with a SharedBatchScheduler.
+// A waiting task holds memory but no goroutine; a function runs on the goroutines of the step that calls it.
 type batcher struct {
 	options batchOptions
 	mu      sync.Mutex
@@ -122,17 +121,17 @@ func newBatcher(o batchOptions) (*batcher, error) {
 	return &batcher{options: o, queues: map[string]*batchQueue{}}, nil
 }
 
-// Describe is the batcher for listings.
+// Describe describes the batcher for listings.
 func (b *batcher) Describe() string { return "BatchResource" }
 
-// Deleted tells whether Close was called.
+// Deleted reports whether Close was called.
 func (b *batcher) Deleted() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.deleted
 }
 
-// Close ends the requests that wait. Batches that run go on.
+// Close ends the waiting requests. Running batches continue.
 func (b *batcher) Close() {
 	b.mu.Lock()
 	var ended []*batchRequest
@@ -152,14 +151,14 @@ func (b *batcher) Close() {
 	endBatched(ended)
 }
 
-// fail notes the first error of a request.
+// fail records the first error of a request.
 func (r *batchRequest) fail(err error) {
 	if r.err == nil {
 		r.err = err
 	}
 }
 
-// less takes note that a part is done, and appends the request to those whose end is to be told.
+// less records that a part is done. If it was the last one, it appends the request to ended.
 func (r *batchRequest) less(ended []*batchRequest) []*batchRequest {
 	r.parts--
 	if r.parts > 0 || r.over {
@@ -169,7 +168,7 @@ func (r *batchRequest) less(ended []*batchRequest) []*batchRequest {
 	return append(ended, r)
 }
 
-// schedule takes a task in, or ends its request with an error.
+// schedule adds a task to the queue, or ends its request with an error.
 func (b *batcher) schedule(queue string, t *batchTask) {
 	b.mu.Lock()
 	q := b.queues[queue]
@@ -202,7 +201,7 @@ func (b *batcher) schedule(queue string, t *batchTask) {
 	b.drain()
 }
 
-// admit checks that there is room for a task, and cuts it up where it does not fit a batch.
+// admit checks that there is room for a task, and splits it if it does not fit a batch.
 func (b *batcher) admit(q *batchQueue, t *batchTask) ([]*batchTask, error) {
 	o := &b.options
 	largest := o.largest()
@@ -235,6 +234,12 @@ func (b *batcher) admit(q *batchQueue, t *batchTask) ([]*batchTask, error) {
 		room = largest
 	}
 	for at := 0; at < t.size; room = largest {
+		if err := t.ctx.Device.Pool().Admits(); err != nil {
+			for _, part := range tasks {
+				part.drop()
+			}
+			return nil, err
+		}
 		size := min(room, t.size-at)
 		part := &batchTask{batchRequest: t.batchRequest, size: size, part: len(tasks)}
 		for _, in := range t.inputs {
@@ -249,37 +254,63 @@ func (b *batcher) admit(q *batchQueue, t *batchTask) ([]*batchTask, error) {
 	return tasks, nil
 }
 
-// cancel takes a request's tasks out of the batches that wait, and ends it with err. A request in whose step a
-// batch runs ends with that batch, which the step's cancellation reaches by itself.
+// cancel removes a request's tasks from the waiting batches and ends it with err. If a batch runs in the request's step, the request ends
+// with that batch, which the step's cancellation also cancels.
 func (b *batcher) cancel(r *batchRequest, err error) {
 	b.mu.Lock()
 	if r.over {
 		b.mu.Unlock()
 		return
 	}
-	r.fail(err)
-	for _, q := range b.queues {
-		for _, g := range q.batches {
-			g.tasks = slices.DeleteFunc(g.tasks, func(t *batchTask) bool {
-				if t.batchRequest != r {
-					return false
-				}
-				g.size -= t.size
-				r.parts--
-				t.drop()
-				return true
-			})
-		}
-	}
-	ends := r.leads == 0
-	r.over = ends
+	ends := b.withdraw(r, err)
 	b.mu.Unlock()
 	if ends {
 		endBatched([]*batchRequest{r})
 	}
 }
 
-// drain runs the batches that are full or have waited long enough, as many as may run.
+// withdraw removes a request's tasks from the waiting batches and from others, which are about to run. It reports whether the request is over.
+// The caller holds b.mu.
+func (b *batcher) withdraw(r *batchRequest, err error, others ...*gathering) (ends bool) {
+	r.fail(err)
+	remove := func(g *gathering) {
+		g.tasks = slices.DeleteFunc(g.tasks, func(t *batchTask) bool {
+			if t.batchRequest != r {
+				return false
+			}
+			g.size -= t.size
+			r.parts--
+			t.drop()
+			return true
+		})
+	}
+	for _, q := range b.queues {
+		for _, g := range q.batches {
+			remove(g)
+		}
+	}
+	for _, g := range others {
+		remove(g)
+	}
+	r.over = r.leads == 0
+	return r.over
+}
+
+// withdrawEnded withdraws the requests of a batch, which is about to run, whose steps have ended, and returns those that are over. Their
+// cancellation may not have arrived yet, and a batch that is given to an ended step is lost for all its steps. The caller holds b.mu.
+func (b *batcher) withdrawEnded(g *gathering) (over []*batchRequest) {
+	for _, t := range slices.Clone(g.tasks) {
+		if t.over { // its context must not be used any more
+			continue
+		}
+		if err := t.ctx.Ended(); err != nil && b.withdraw(t.batchRequest, kernels.Cancelled(err), g) {
+			over = append(over, t.batchRequest)
+		}
+	}
+	return over
+}
+
+// drain runs the batches that are full or have timed out, as many as may run.
 func (b *batcher) drain() {
 	for {
 		b.mu.Lock()
@@ -288,25 +319,29 @@ func (b *batcher) drain() {
 			b.mu.Unlock()
 			return
 		}
+		over := b.withdrawEnded(g)
+		if len(g.tasks) == 0 {
+			b.mu.Unlock()
+			endBatched(over)
+			continue
+		}
 		b.running++
 		last := g.tasks[len(g.tasks)-1]
 		last.leads++
 		b.mu.Unlock()
+		endBatched(over)
 		if last.fn == nil {
 			ended := b.emit(g, last)
 			b.ran(last)
 			endBatched(ended)
 			continue
 		}
-		run := last.ctx.Step.Continue
-		if run == nil {
-			run = func(work func()) { go work() }
-		}
-		run(contain.Func(last.ctx.Step.Log, "A batch's run", func() { b.call(g, last) }, func(err error) { b.called(g, last, nil, err) }))
+		const what = "A batch's run"
+		last.ctx.Step.Continue(what, contain.Func(last.ctx.Step.Log, what, func() { b.call(g, last) }, func(err error) { b.called(g, last, nil, err) }))
 	}
 }
 
-// ran makes room for another batch.
+// ran records that a batch has ended, which makes room for another.
 func (b *batcher) ran(leader *batchTask) {
 	b.mu.Lock()
 	b.running--
@@ -314,7 +349,7 @@ func (b *batcher) ran(leader *batchTask) {
 	b.mu.Unlock()
 }
 
-// next takes out the batch that is to run next, if any; b.mu is held.
+// next removes and returns the next batch to run, if any. The caller holds b.mu.
 func (b *batcher) next() *gathering {
 	if b.running >= b.options.threads {
 		return nil
@@ -322,7 +357,7 @@ func (b *batcher) next() *gathering {
 	var from *batchQueue
 	now := time.Now()
 	for name, q := range b.queues {
-		// What was cancelled leaves batches without tasks.
+		// Cancellation leaves batches without tasks.
 		open := q.open()
 		q.batches = slices.DeleteFunc(q.batches, func(g *gathering) bool { return len(g.tasks) == 0 && g != open })
 		first := q.batches[0]
@@ -352,7 +387,7 @@ func (b *batcher) next() *gathering {
 	return g
 }
 
-// trim cuts a batch to the largest allowed size that it reaches, if tasks end there, and gives the rest as a batch.
+// trim cuts a batch to the largest allowed size that it reaches, if a task ends there, and returns the rest as a batch.
 func (b *batcher) trim(g *gathering) *gathering {
 	rest := &gathering{}
 	if !b.options.trims {

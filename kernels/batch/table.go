@@ -4,14 +4,14 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// Table is the family's ops.
+// Table returns the family's ops.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	addBatch(table)
 	return table
 }
 
-// The ops that gather the work of concurrent steps into batches, and give each step its part of the results.
+// Ops that gather the work of concurrent steps into batches and return each step its part of the results.
 func addBatch(table *kernels.Table) {
 	table.Add([]kernels.Def{
 		{Op: "Batch", New: newBatch},

@@ -1,7 +1,6 @@
 package batch
 
 import (
-	"math"
 	"sync"
 	"time"
 
@@ -11,9 +10,8 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// unbatcher gives the rows of batches to the steps that they belong to: TensorFlow's UnbatchResource. The step that has
-// the batch leaves each other step's rows here, or hands them to it when it waits already. What nobody comes for is
-// dropped when the time is over.
+// unbatcher distributes the rows of batches to the steps that they belong to, like TensorFlow's UnbatchResource. The step that has the
+// batch hands rows to the steps that already wait, and stores the others here. Unclaimed rows are dropped after the timeout.
 type unbatcher struct {
 	timeout time.Duration
 	mu      sync.Mutex
@@ -31,19 +29,17 @@ type unbatchWait struct {
 	deadline time.Time
 }
 
-// unclaimed is rows that wait for their step.
+// unclaimed holds rows that wait for their step.
 type unclaimed struct {
 	*tensor.Tensor
 	deadline time.Time
 }
 
 func newUnbatch(c *kernels.Construction) (any, error) {
-	timeout, err := c.Attrs().Int("timeout_micros")
-	if err != nil {
+	a := c.Attrs().Reader()
+	timeout := a.Int32("timeout_micros")
+	if err := a.Err(); err != nil {
 		return nil, err
-	}
-	if timeout < math.MinInt32 || timeout > math.MaxInt32 {
-		return nil, status.InvalidArgumentf("Attr timeout_micros has value %d out of range for an int32", timeout)
 	}
 	where, err := newMeeting(c, kindUnbatcher, func() (*unbatcher, error) {
 		u := &unbatcher{timeout: max(0, time.Duration(timeout)*time.Microsecond), waiting: map[int64]*unbatchWait{}, rows: map[int64]unclaimed{}}
@@ -60,21 +56,20 @@ func newUnbatch(c *kernels.Construction) (any, error) {
 			done(err)
 			return
 		}
-		ids, pieces, err := cutBatch(ctx)
-		if err != nil {
-			done(err)
-			return
-		}
-		id := tensor.Of[int64](ctx.Input(2))[0]
 		kernels.Wait(ctx, kernels.Awaited{Text: "the step that has its part of the batch"}, done, func(end func(error)) func(error) {
-			w := &unbatchWait{ctx: ctx, end: end}
+			ids, pieces, err := cutBatch(ctx)
+			if err != nil {
+				end(err)
+				return func(error) {}
+			}
+			id, w := tensor.Of[int64](ctx.Input(2))[0], &unbatchWait{ctx: ctx, end: end}
 			u.enter(id, w, ids, pieces)
-			return func(cause error) { u.leave(id, w, kernels.Cancelled(cause)) }
+			return func(cause error) { u.endWait(id, w, kernels.Cancelled(cause)) }
 		})
 	}), nil
 }
 
-// cutBatch checks an Unbatch's inputs and cuts its batch into the rows of each step.
+// cutBatch checks an Unbatch's inputs and splits its batch into the rows of each step.
 func cutBatch(ctx *kernels.Context) (ids []int64, pieces []*tensor.Tensor, err error) {
 	data, index, id := ctx.Input(0), ctx.Input(1), ctx.Input(2)
 	switch {
@@ -97,6 +92,10 @@ func cutBatch(ctx *kernels.Context) (ids []int64, pieces []*tensor.Tensor, err e
 			kernels.ReleaseTensors(pieces)
 			return nil, nil, status.InvalidArgumentf("Sum of split sizes must not exceed dim0-size of input tensor")
 		}
+		if err := ctx.Device.Pool().Admits(); err != nil {
+			kernels.ReleaseTensors(pieces)
+			return nil, nil, err
+		}
 		n := int(to - from)
 		ids = append(ids, values[3*i])
 		pieces = append(pieces, data.Rows(at, at+n))
@@ -105,7 +104,7 @@ func cutBatch(ctx *kernels.Context) (ids []int64, pieces []*tensor.Tensor, err e
 	return ids, pieces, nil
 }
 
-// told is a step that got its rows, or an error.
+// told is a step that has received its rows or an error.
 type told struct {
 	*unbatchWait
 	rows *tensor.Tensor
@@ -121,7 +120,7 @@ func tellAll(list []told) {
 	}
 }
 
-// enter leaves the pieces of a batch for the steps of those ids, and gets the rows of id for w.
+// enter distributes the pieces of a batch to the steps ids, and registers w to receive the rows of id.
 func (u *unbatcher) enter(id int64, w *unbatchWait, ids []int64, pieces []*tensor.Tensor) {
 	u.mu.Lock()
 	tell := u.exchange(id, w, ids, pieces)
@@ -137,6 +136,9 @@ func (u *unbatcher) exchange(id int64, w *unbatchWait, ids []int64, pieces []*te
 	case u.deleted:
 		kernels.ReleaseTensors(pieces)
 		return []told{{w, nil, status.Errorf(status.Aborted, "The unbatching resource was deleted.")}}
+	case w.ctx.Ended() != nil:
+		kernels.ReleaseTensors(pieces)
+		return []told{{w, nil, kernels.Cancelled(w.ctx.Ended())}}
 	case have:
 		delete(u.rows, id)
 		kernels.ReleaseTensors(pieces)
@@ -147,7 +149,7 @@ func (u *unbatcher) exchange(id int64, w *unbatchWait, ids []int64, pieces []*te
 	}
 	u.waiting[id] = w
 	for i, key := range ids {
-		if to := u.waiting[key]; to != nil {
+		if to := u.waiting[key]; to != nil && to.ctx.Ended() == nil {
 			delete(u.waiting, key)
 			tell = append(tell, told{to, pieces[i], nil})
 			continue
@@ -165,8 +167,8 @@ func (u *unbatcher) exchange(id int64, w *unbatchWait, ids []int64, pieces []*te
 	return tell
 }
 
-// leave ends a wait.
-func (u *unbatcher) leave(id int64, w *unbatchWait, err error) {
+// endWait ends a wait with an error.
+func (u *unbatcher) endWait(id int64, w *unbatchWait, err error) {
 	u.mu.Lock()
 	waits := u.waiting[id] == w
 	if waits {
@@ -178,7 +180,7 @@ func (u *unbatcher) leave(id int64, w *unbatchWait, err error) {
 	}
 }
 
-// tick makes the timer run while something waits; u.mu is held.
+// tick runs the timer while anything waits. The caller holds u.mu.
 func (u *unbatcher) tick() {
 	if busy := len(u.waiting)+len(u.rows) > 0; busy && !u.ticking {
 		u.timer.Reset(time.Until(u.next()))
@@ -186,7 +188,7 @@ func (u *unbatcher) tick() {
 	}
 }
 
-// next is the earliest deadline.
+// next returns the earliest deadline.
 func (u *unbatcher) next() (first time.Time) {
 	for _, w := range u.waiting {
 		if first.IsZero() || w.deadline.Before(first) {
@@ -201,7 +203,7 @@ func (u *unbatcher) next() (first time.Time) {
 	return first
 }
 
-// expire ends what has waited too long.
+// expire ends waits and drops rows whose deadline has passed.
 func (u *unbatcher) expire() {
 	u.mu.Lock()
 	now := time.Now()
@@ -224,10 +226,10 @@ func (u *unbatcher) expire() {
 	tellAll(tell)
 }
 
-// Describe is the unbatcher for listings.
+// Describe describes the unbatcher for listings.
 func (u *unbatcher) Describe() string { return "UnbatchResource" }
 
-// Deleted tells whether Close was called.
+// Deleted reports whether Close was called.
 func (u *unbatcher) Deleted() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

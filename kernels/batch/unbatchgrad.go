@@ -9,15 +9,14 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// maxGradients is how many gradients may wait for their batch, which comes in another step, or not if that fails.
+// maxGradients is the maximum number of gradients waiting for their batch, which arrives in another step, or never if that step fails.
 const maxGradients = 1 << 16
 
-// unbatchGrads joins the gradients of the steps of a batch, in the step that had the batch: TensorFlow's
-// UnbatchGradResource.
+// unbatchGrads joins the gradients of a batch's steps in the step that had the batch, like TensorFlow's UnbatchGradResource.
 type unbatchGrads struct {
 	mu      sync.Mutex
-	grads   map[int64]*tensor.Tensor // of steps, until their batch takes them
-	wanted  map[int64]*gradBatch     // by the step that is missing
+	grads   map[int64]*tensor.Tensor // by step, until their batch takes them
+	wanted  map[int64]*gradBatch     // by the missing step
 	batches map[int64]*gradBatch     // by the step that has the batch
 	deleted bool
 }
@@ -44,23 +43,28 @@ func newUnbatchGrad(c *kernels.Construction) (any, error) {
 			done(err)
 			return
 		}
+		id := ctx.Input(3)
+		if id.Rank() != 0 {
+			done(status.InvalidArgumentf("Expected `id` to be scalar. Received a tensor of shape %v", id.Shape()))
+			return
+		}
 		kernels.Wait(ctx, kernels.Awaited{Text: "the gradients of the other steps of its batch"}, done, func(end func(error)) func(error) {
-			b := &gradBatch{ctx: ctx, end: end}
+			b := &gradBatch{ctx: ctx, end: end, id: tensor.Of[int64](id)[0]}
 			u.enter(b)
 			return func(cause error) { u.leave(b, kernels.Cancelled(cause)) }
 		})
 	}), nil
 }
 
-// joinedGrads is a batch that is complete, or failed.
+// joinedGrads is a batch that is complete or has failed.
 type joinedGrads struct {
 	*gradBatch
 	parts []*tensor.Tensor
 	err   error
 }
 
-// tell ends the batches, in their steps' memory.
-func (e joinedGrads) tell() {
+// finish ends the batch; the result is allocated in its step's memory.
+func (e joinedGrads) finish() {
 	err := e.err
 	if err == nil && len(e.parts) > 0 {
 		var joined *tensor.Tensor
@@ -72,11 +76,18 @@ func (e joinedGrads) tell() {
 	e.end(err)
 }
 
-// enter takes a step's gradient, and its batch if it has one.
+// enter adds a step's gradient, and its batch if it has one.
 func (u *unbatchGrads) enter(b *gradBatch) {
 	u.mu.Lock()
 	var tell []joinedGrads
-	waits, err := u.take(b)
+	if other := u.wanted[b.id]; other != nil {
+		// A batch whose step has ended must not get the gradient, even if its cancellation has not arrived yet.
+		if ended := other.ctx.Ended(); ended != nil {
+			u.drop(other)
+			tell = append(tell, joinedGrads{other, nil, kernels.Cancelled(ended)})
+		}
+	}
+	waits, err := u.record(b)
 	switch {
 	case err != nil:
 		tell = append(tell, joinedGrads{b, nil, err})
@@ -97,24 +108,22 @@ func (u *unbatchGrads) enter(b *gradBatch) {
 	}
 	u.mu.Unlock()
 	for _, e := range tell {
-		e.tell()
+		e.finish()
 	}
 }
 
-// take notes what a step brings, and tells whether it has to wait for a batch of its own.
-func (u *unbatchGrads) take(b *gradBatch) (waits bool, err error) {
-	data, index, grad, id := b.ctx.Input(0), b.ctx.Input(1), b.ctx.Input(2), b.ctx.Input(3)
-	if id.Rank() != 0 {
-		return false, status.InvalidArgumentf("Expected `id` to be scalar. Received a tensor of shape %v", id.Shape())
-	}
-	b.id = tensor.Of[int64](id)[0]
+// record records what a step contributes, and reports whether the step must wait for its own batch.
+func (u *unbatchGrads) record(b *gradBatch) (waits bool, err error) {
+	data, index, grad := b.ctx.Input(0), b.ctx.Input(1), b.ctx.Input(2)
 	switch {
 	case u.deleted:
 		return false, status.Errorf(status.Aborted, "The resource of the gradients was deleted.")
+	case b.ctx.Ended() != nil:
+		return false, kernels.Cancelled(b.ctx.Ended())
 	case u.grads[b.id] != nil:
 		return false, status.InvalidArgumentf("Two runs with the same batch key.")
 	case len(u.grads) >= maxGradients:
-		return false, status.Errorf(status.ResourceExhausted, "%d gradients wait for batches that have not come", len(u.grads))
+		return false, status.Errorf(status.ResourceExhausted, "%d gradients are waiting for batches that have not arrived", len(u.grads))
 	case data.Len() == 0:
 		u.grads[b.id] = grad.Retain()
 		return false, nil
@@ -152,7 +161,7 @@ func (u *unbatchGrads) take(b *gradBatch) (waits bool, err error) {
 	return true, nil
 }
 
-// noGradient is the output of a step that had no batch.
+// noGradient sets the output of a step that had no batch.
 func (b *gradBatch) noGradient() error {
 	grad := b.ctx.Input(2)
 	if grad.Rank() == 0 {
@@ -162,7 +171,7 @@ func (b *gradBatch) noGradient() error {
 	return err
 }
 
-// complete takes a batch out that misses nothing; u.mu is held.
+// complete removes a batch that misses nothing. The caller holds u.mu.
 func (u *unbatchGrads) complete(b *gradBatch) joinedGrads {
 	delete(u.batches, b.id)
 	e := joinedGrads{gradBatch: b}
@@ -178,7 +187,7 @@ func (u *unbatchGrads) complete(b *gradBatch) joinedGrads {
 	return e
 }
 
-// leave ends a batch that waits; the gradients that have come for it are dropped.
+// leave ends a waiting batch and drops the gradients received for it.
 func (u *unbatchGrads) leave(b *gradBatch, err error) {
 	u.mu.Lock()
 	waits := u.batches[b.id] == b
@@ -204,17 +213,17 @@ func (u *unbatchGrads) drop(b *gradBatch) {
 	}
 }
 
-// Describe is the resource for listings.
+// Describe describes the resource for listings.
 func (u *unbatchGrads) Describe() string { return "UnbatchGradResource" }
 
-// Deleted tells whether Close was called.
+// Deleted reports whether Close was called.
 func (u *unbatchGrads) Deleted() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.deleted
 }
 
-// Close ends the batches that wait and drops the gradients.
+// Close ends the waiting batches and drops the gradients.
 func (u *unbatchGrads) Close() {
 	u.mu.Lock()
 	u.deleted = true
@@ -229,6 +238,6 @@ func (u *unbatchGrads) Close() {
 	}
 	u.mu.Unlock()
 	for _, e := range tell {
-		e.tell()
+		e.finish()
 	}
 }

@@ -11,28 +11,28 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/elementwise"
 )
 
-// Operand is where an op of a chain takes an operand from: an input of the chain, or, if it is negative, the result of
-// the op number -1-Operand before it.
+// Operand is the source of an operand of an op in a chain: an input of the chain or, if it is negative, the result of the earlier op number
+// -1-Operand.
 type Operand int
 
-// ResultOf is the operand that is the result of op number i of the chain.
+// ResultOf returns the operand that is the result of op number i of the chain.
 func ResultOf(i int) Operand { return Operand(-1 - i) }
 
-// result tells which op's result the operand is; false for an input.
+// result returns the op whose result the operand is; ok is false for an input.
 func (o Operand) result() (op int, ok bool) { return int(-1 - o), o < 0 }
 
 // Op is an op of a chain.
 type Op struct {
-	// Node is the op's own node, which errors name, and Kernel its kernel.
+	// Node is the op's own node, which errors name; Kernel is its kernel.
 	Node     *graph.Node
 	Kernel   kernels.Kernel
 	Operands []Operand
 }
 
-// MaxOps is how many ops a chain may have: their blocks are to fit a processor's caches.
+// MaxOps is the maximum number of ops in a chain: their blocks must fit the processor's caches.
 const MaxOps = 32
 
-// Takes tells whether a kernel may be part of a chain.
+// Takes reports whether a kernel may be part of a chain.
 func Takes(kernel any) bool {
 	_, ok := stageOf(kernel)
 	return ok
@@ -45,25 +45,25 @@ func stageOf(kernel any) (elementwise.Stage, bool) {
 	return elementwise.Stage{}, false
 }
 
-// Chain is the kernel of several ops, in an order in which each has its operands, whose last one's result is the output.
-// It may be used by several goroutines.
+// Chain is the kernel of several ops, ordered so that each op follows the ops whose results it uses. The last op's result is the output. It
+// may be used by several goroutines.
 type Chain struct {
 	ops    []op
 	inputs []*elementwise.Elem
-	// registers is how many blocks the results of all ops but the last need, and blockSize the size of a block in bytes.
+	// registers is the number of blocks needed for the results of all ops but the last; blockSize is the size of a block in bytes.
 	registers, blockSize int
 	layout               atomic.Pointer[layout]
 	workers              sync.Pool
 }
 
-// op is an Op with what computing it block by block needs.
+// op is an Op with what is needed to compute it block by block.
 type op struct {
 	Op
 	elementwise.Stage
 	register int
 }
 
-// New makes the kernel of a chain of at least two ops that Takes has accepted, with so many inputs.
+// New returns the kernel of a chain with the given number of inputs and at least two ops, whose kernels Takes has accepted.
 func New(ops []Op, inputs int) *Chain {
 	c := &Chain{inputs: make([]*elementwise.Elem, inputs)}
 	for _, o := range ops {
@@ -84,10 +84,10 @@ func New(ops []Op, inputs int) *Chain {
 	return c
 }
 
-// assignRegisters gives each result but the last a block that holds no other one that is still needed. A result may
-// take the place of its op's own operand, if elements of both have the same size.
+// assignRegisters assigns each result but the last a block that holds no other result still needed. A result may replace an operand of its
+// op if the elements of both have the same size.
 func (c *Chain) assignRegisters() {
-	last := make([]int, len(c.ops)) // the op that uses a result last
+	last := make([]int, len(c.ops)) // the last op that uses each result
 	for i, o := range c.ops {
 		for _, from := range o.Operands {
 			if r, ok := from.result(); ok {
@@ -130,7 +130,7 @@ func (c *Chain) Compute(ctx *kernels.Context) error {
 	return c.together(ctx, l)
 }
 
-// together computes what does not have the result's full size by the ops' own kernels, and then the rest block by block.
+// together computes the ops whose results are smaller than the chain's with their own kernels, and then the rest block by block.
 func (c *Chain) together(ctx *kernels.Context, l *layout) error {
 	results, err := c.run(ctx, l.alone)
 	defer release(results)
@@ -158,13 +158,13 @@ func (c *Chain) blocks(l *layout, inputs []kernels.Value, results []*tensor.Tens
 
 func (c *Chain) parallel(ctx *kernels.Context, l *layout, results []*tensor.Tensor, out *tensor.Tensor) {
 	inputs := ctx.Inputs
-	ctx.Device.Parallel(l.units(), max(1, max(element.CostlyGrain, element.CheapGrain/len(l.joint))/l.unit), func(lo, hi int) {
+	ctx.Parallel(l.units(), max(1, max(element.CostlyGrain, element.CheapGrain/len(l.joint))/l.unit), func(lo, hi int) {
 		c.blocks(l, inputs, results, out, lo, hi)
 	})
 }
 
-// apart computes all ops by their own kernels: for operands that do not go together, which the kernel at fault refuses,
-// and for results that grow from op to op.
+// apart computes all ops with their own kernels. It handles incompatible operands, which the failing op's kernel rejects, and results that
+// grow from op to op.
 func (c *Chain) apart(ctx *kernels.Context) error {
 	all := make([]int, len(c.ops))
 	for i := range all {
@@ -178,7 +178,7 @@ func (c *Chain) apart(ctx *kernels.Context) error {
 	return err
 }
 
-// run computes ops by their kernels. The results are the caller's to release, by op; nil for ops that have not run.
+// run computes ops with their kernels. It returns the results by op, nil for ops that have not run. The caller must release them.
 func (c *Chain) run(ctx *kernels.Context, ops []int) ([]*tensor.Tensor, error) {
 	if len(ops) == 0 {
 		return nil, nil
@@ -211,7 +211,7 @@ func (c *Chain) runOp(ctx *kernels.Context, o *op, results []*tensor.Tensor) (*t
 	return own.Outputs[0].Tensor, nil
 }
 
-// ctxInput is the tensor that an operand is.
+// ctxInput returns the tensor of an operand.
 func ctxInput(ctx *kernels.Context, from Operand, results []*tensor.Tensor) *tensor.Tensor {
 	if r, ok := from.result(); ok {
 		return results[r]

@@ -12,34 +12,34 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/elementwise"
 )
 
-// layout is how a chain computes inputs of certain shapes. The steps of a program mostly have the same ones.
+// layout is a chain's plan for inputs of particular shapes. Most steps of a program have the same shapes.
 type layout struct {
 	inputs []tensor.Shape
-	// alone are the ops whose results are smaller than the chain's, which their own kernels compute, and joint those that
-	// are computed block by block; all ops are alone where that cannot be.
+	// alone are the ops whose results are smaller than the chain's; their own kernels compute them. joint are the ops that are computed
+	// block by block; it is empty if that is impossible.
 	alone, joint []int
 	shape        tensor.Shape
-	// full are the inputs that have the shape and the type of the result.
+	// full are the inputs that have the shape and type of the result.
 	full []int
-	// rows times width is the result as a matrix, to whose rows and columns the operands are broadcast. A worker takes
-	// units of so many elements.
+	// rows times width is the result as a matrix; the operands are broadcast to its rows and columns. A worker processes units of unit
+	// elements.
 	rows, width, unit int
 	operands          map[Operand]*stretch
-	order             []Operand // the keys of operands, the inputs first
+	order             []Operand // the keys of operands, inputs first
 }
 
-// stretch is how an operand that the chain does not compute itself is broadcast to the result's rows and columns.
+// stretch describes how an operand that the chain does not compute itself is broadcast to the result's rows and columns.
 type stretch struct {
 	elem *elementwise.Elem
-	// row and column are the distances in elements between neighbours in a column and in a row.
+	// row is the distance in elements between neighbours in a column, column the distance between neighbours in a row.
 	row, column int
 	index       int // among the layout's operands
 }
 
-// scalar tells that the operand is the same everywhere.
+// scalar reports whether the operand is the same everywhere.
 func (s *stretch) scalar() bool { return s.row == 0 && s.column == 0 }
 
-// fits tells whether the layout is that of these inputs.
+// fits reports whether the layout is for inputs of these shapes.
 func (l *layout) fits(inputs []kernels.Value) bool {
 	for i, in := range inputs {
 		if !in.Tensor.Shape().Equal(l.inputs[i]) {
@@ -49,7 +49,7 @@ func (l *layout) fits(inputs []kernels.Value) bool {
 	return true
 }
 
-// lay finds the layout of inputs.
+// lay returns the layout for inputs.
 func (c *Chain) lay(inputs []kernels.Value) *layout {
 	l := &layout{inputs: make([]tensor.Shape, len(inputs))}
 	for i, in := range inputs {
@@ -81,7 +81,7 @@ func (c *Chain) lay(inputs []kernels.Value) *layout {
 	return l
 }
 
-// shapes are the shapes of all results; false if an op does not take its operands.
+// shapes returns the shapes of all results; it returns false if an op does not accept its operands.
 func (c *Chain) shapes(inputs []tensor.Shape) ([]tensor.Shape, bool) {
 	shapes := make([]tensor.Shape, len(c.ops))
 	for i, o := range c.ops {
@@ -107,7 +107,7 @@ func shapeOf(from Operand, inputs, results []tensor.Shape) tensor.Shape {
 	return inputs[from]
 }
 
-// stretch finds out how the operands of the joint ops are broadcast; false if that takes more than rows and columns.
+// stretch determines how the operands of the joint ops are broadcast. It returns false if that needs more dimensions than rows and columns.
 func (c *Chain) stretch(l *layout, joint []int, shapes []tensor.Shape) bool {
 	l.operands = map[Operand]*stretch{}
 	var of []tensor.Shape
@@ -143,10 +143,10 @@ func (c *Chain) stretch(l *layout, joint []int, shapes []tensor.Shape) bool {
 	return true
 }
 
-// units is how many units the result has.
+// units returns the number of units in the result.
 func (l *layout) units() int { return (l.rows*l.width + l.unit - 1) / l.unit }
 
-// atNode names the node of an op that failed.
+// atNode adds the node of the failed op to the error.
 func atNode(err error, n *graph.Node) error {
 	name := n.Name
 	if v, ok := n.Attrs[partition.UserNode]; ok {

@@ -9,15 +9,15 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/elementwise"
 )
 
-// worker has the blocks that one goroutine computes with.
+// worker holds the blocks that one goroutine computes with.
 type worker struct {
 	chain *Chain
-	// registers are the blocks of results, and spreads those of operands that are spread over a block.
+	// registers are the blocks of results; spreads are the blocks of operands that are spread over a block.
 	registers, spreads []unsafe.Pointer
-	// base are where the operands of the layout begin, at where the present block of each is.
+	// base are the starts of the layout's operands; at are the current blocks of the operands.
 	base, at []unsafe.Pointer
-	// scalar tells of each operand that at points to one element that stands for all of the block, filled that its block
-	// of spreads holds what is the same in all blocks.
+	// scalar marks operands whose at points to one element that stands for the whole block. filled marks operands whose block in spreads is
+	// valid for all blocks.
 	scalar, filled []bool
 }
 
@@ -31,12 +31,12 @@ func newWorker(c *Chain) *worker {
 	return w
 }
 
-// newBlock makes a block, aligned for any element.
+// newBlock allocates a block, aligned for any element.
 func (c *Chain) newBlock() unsafe.Pointer {
 	return unsafe.Pointer(unsafe.SliceData(make([]complex128, c.blockSize/elementwise.MaxStageElement)))
 }
 
-// operandBlock is the block of operand i of the layout.
+// operandBlock returns the block of operand i of the layout.
 func (w *worker) operandBlock(i int) unsafe.Pointer {
 	if w.spreads[i] == nil {
 		w.spreads[i] = w.chain.newBlock()
@@ -110,7 +110,7 @@ func (w *worker) several(l *layout, out unsafe.Pointer, row, n int) {
 	w.block(l, w.chain.ops[len(w.chain.ops)-1].Out.At(out, row*l.width), n*l.width)
 }
 
-// block takes one block of n elements through the joint ops.
+// block runs one block of n elements through the joint ops.
 func (w *worker) block(l *layout, out unsafe.Pointer, n int) {
 	ops := w.chain.ops
 	for _, i := range l.joint {
@@ -136,7 +136,7 @@ func (w *worker) block(l *layout, out unsafe.Pointer, n int) {
 	}
 }
 
-// operand is where an operand's block is, or the one element of it.
+// operand returns the address of an operand's block, or of its single element.
 func (w *worker) operand(l *layout, from Operand) (at unsafe.Pointer, scalar bool) {
 	if s := l.operands[from]; s != nil {
 		return w.at[s.index], w.scalar[s.index]
@@ -145,7 +145,7 @@ func (w *worker) operand(l *layout, from Operand) (at unsafe.Pointer, scalar boo
 	return w.registers[w.chain.ops[r].register], false
 }
 
-// spread makes a block of an operand that is one element. What is the same in all blocks is made once.
+// spread returns a block of a single-element operand. It fills a block that is the same for the whole computation only once.
 func (w *worker) spread(l *layout, from Operand, at unsafe.Pointer, scalar bool, n int) unsafe.Pointer {
 	if !scalar {
 		return at

@@ -9,7 +9,7 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// mask is how checksums are stored, since those of data that hold checksums are weak.
+// mask converts a checksum to its stored form, since checksums of data that contains checksums are weak.
 func mask(crc uint32) uint32 { return (crc>>15 | crc<<17) + 0xa282ead8 }
 
 func unmask(crc uint32) uint32 {
@@ -17,7 +17,7 @@ func unmask(crc uint32) uint32 {
 	return crc>>17 | crc<<15
 }
 
-// summed counts and checksums what goes through it.
+// summed counts and checksums what is written through it.
 type summed struct {
 	w   io.Writer
 	n   int64
@@ -31,7 +31,7 @@ func (s *summed) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// blockWriter writes one block of a table as its entries come, so that none has to fit in memory.
+// blockWriter writes one block of a table entry by entry; no entry need fit in memory.
 type blockWriter struct {
 	out      summed
 	interval int // entries between restarts
@@ -45,7 +45,7 @@ func newBlock(w io.Writer, interval int) *blockWriter {
 	return &blockWriter{out: summed{w: w}, interval: interval, restarts: []uint32{0}}
 }
 
-// add writes an entry, whose key comes after the last one's. write must write size bytes.
+// add writes an entry, whose key must come after the last one. write must write size bytes.
 func (b *blockWriter) add(key string, size int64, write func(io.Writer) error) error {
 	shared := 0
 	if b.count == b.interval {
@@ -75,10 +75,10 @@ func (b *blockWriter) addBytes(key string, value []byte) error {
 	})
 }
 
-// estimate is the size of the block if it ended here.
+// estimate returns the size of the block if it ended here.
 func (b *blockWriter) estimate() int64 { return b.out.n + 4*int64(len(b.restarts)) + 4 }
 
-// finish ends the block, which began at offset of its file, and gives its handle.
+// finish ends the block, which began at the given offset of its file, and returns its handle.
 func (b *blockWriter) finish(offset int64) (handle, error) {
 	tail := b.scratch[:0]
 	for _, r := range b.restarts {
@@ -94,14 +94,14 @@ func (b *blockWriter) finish(offset int64) (handle, error) {
 	return h, err
 }
 
-// blockReader gives the entries of a block one after the other.
+// blockReader returns the entries of a block one after the other.
 type blockReader struct {
-	all, data []byte // the entries, and those that are left
-	restarts  []byte // where entries begin whose keys are whole
+	all, data []byte // the entries, and the unread ones
+	restarts  []byte // offsets of entries whose keys are stored in full
 	key       []byte
 }
 
-// newBlockReader takes what a block holds, without its trailer.
+// newBlockReader returns a reader for the content of a block, without its trailer.
 func newBlockReader(data []byte) (*blockReader, error) {
 	if len(data) < 4 {
 		return nil, dataLoss("bad block contents")
@@ -114,7 +114,7 @@ func newBlockReader(data []byte) (*blockReader, error) {
 	return &blockReader{all: data[:end], data: data[:end], restarts: data[end : len(data)-4]}, nil
 }
 
-// seek skips entries before the key, though not all of them.
+// seek skips entries before the key, though not necessarily all of them.
 func (b *blockReader) seek(key string) error {
 	var failed error
 	from := func(i int) []byte {
@@ -143,7 +143,7 @@ func (b *blockReader) seek(key string) error {
 	return failed
 }
 
-// next gives the next entry, valid until the call after it, or io.EOF.
+// next returns the next entry, valid until the following call, or io.EOF.
 func (b *blockReader) next() (key, value []byte, err error) {
 	if len(b.data) == 0 {
 		return nil, nil, io.EOF
@@ -166,7 +166,7 @@ func (b *blockReader) next() (key, value []byte, err error) {
 	return b.key, value, nil
 }
 
-// separator is a short key from a on and before b, which comes after a.
+// separator returns a short key that is at least a and less than b, where a is less than b.
 func separator(a, b string) string {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
@@ -178,7 +178,7 @@ func separator(a, b string) string {
 	return a
 }
 
-// successor is a short key from a on.
+// successor returns a short key that is at least a.
 func successor(a string) string {
 	n := 0
 	for n < len(a) && a[n] == 0xff {

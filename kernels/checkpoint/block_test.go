@@ -2,7 +2,7 @@ package checkpoint
 
 import "testing"
 
-// The keys are bytes, not text: those of the slices of a variable are none in UTF-8.
+// The keys are bytes, not text: those of a variable's slices are not valid UTF-8.
 func TestSuccessor(t *testing.T) {
 	for _, c := range []struct{ key, want string }{
 		{"", ""},

@@ -21,21 +21,21 @@ func dataName(prefix string, shard, shards int32) string {
 	return fmt.Sprintf("%s.data-%05d-of-%05d", prefix, shard, shards)
 }
 
-// bundle is a checkpoint in format V2 that is about to be.
+// bundle is a checkpoint in format V2 that is not committed yet.
 type bundle struct {
 	header  *bundlepb.BundleHeaderProto // without the number of shards
 	entries map[string]*bundlepb.BundleEntryProto
-	files   []string // the data files, durable; entries have their positions
+	files   []string // the data files, durable; entries refer to them by position
 }
 
 func newHeader() *bundlepb.BundleHeaderProto {
 	return &bundlepb.BundleHeaderProto{Version: &versionspb.VersionDef{Producer: formatVersion}}
 }
 
-// commit makes b the checkpoint of the prefix. Until the new index replaces the old one no file that the old one
-// names is touched: where the data files of both would have the same names, the new ones first get others, which the
-// format allows since an index tells how many files there are, and get their own once the old index is gone. keep
-// leaves the files under their old names too; sources are removed after a merge.
+// commit makes b the checkpoint of the prefix. No file that the old index names is touched until the new index replaces it. If the data
+// files of both would have the same names, the new ones first get other names, which the format allows since an index states the number of
+// files. They get their final names once the old index is gone. keep also keeps the files under their old names. sources are removed after
+// a merge.
 func (j *journal) commit(prefix string, b *bundle, keep bool, sources []string) error {
 	unlock, err := j.fs.Lock(j.dir)
 	if err != nil {
@@ -63,18 +63,18 @@ func (j *journal) commit(prefix string, b *bundle, keep bool, sources []string) 
 		return err
 	}
 	if len(sources) > 0 {
-		_ = j.note(record{Committed: true}) // the checkpoint is there whether the disk has room for this or not
+		_ = j.note(record{Committed: true}) // the checkpoint exists whether or not the disk has room for this
 	}
 	if old == n {
 		return b.rename(j, prefix)
 	}
-	for i := range old { // which no index names any more
-		_ = j.fs.Remove(dataName(prefix, i, old)) // what is left over does no harm
+	for i := range old { // no index names these any more
+		_ = j.fs.Remove(dataName(prefix, i, old)) // a leftover file is harmless
 	}
 	return nil
 }
 
-// place gives the data files names that no index names yet, and then writes the index that does.
+// place gives the data files names that no index uses, and then writes the index that names them.
 func (b *bundle) place(j *journal, prefix string, first, shards int32, keep bool) error {
 	for i, name := range b.files {
 		if err := j.move(name, dataName(prefix, first+int32(i), shards), keep); err != nil {
@@ -87,8 +87,8 @@ func (b *bundle) place(j *journal, prefix string, first, shards int32, keep bool
 	return b.writeIndex(j, prefix, first, shards)
 }
 
-// rename gives the data files of a checkpoint that is complete the names that they would have had without an
-// earlier checkpoint. A file system without links leaves them as they are.
+// rename gives the data files of a complete checkpoint the names that they would have without an earlier checkpoint. On a file system
+// without links it leaves them as they are.
 func (b *bundle) rename(j *journal, prefix string) error {
 	n := int32(len(b.files))
 	for i := range n {
@@ -97,7 +97,7 @@ func (b *bundle) rename(j *journal, prefix string) error {
 				return err
 			}
 			for old := range n {
-				_ = j.fs.Remove(dataName(prefix, old, n)) // what is left over does no harm
+				_ = j.fs.Remove(dataName(prefix, old, n)) // a leftover file is harmless
 			}
 			return nil
 		}
@@ -109,15 +109,15 @@ func (b *bundle) rename(j *journal, prefix string) error {
 		return err
 	}
 	for i := range n {
-		_ = j.fs.Remove(dataName(prefix, n+i, 2*n)) // what is left over does no harm
+		_ = j.fs.Remove(dataName(prefix, n+i, 2*n)) // a leftover file is harmless
 	}
 	return nil
 }
 
-// errNoLinks is the error of a file system that cannot give a file two names.
+// errNoLinks is the error of a file system that does not support hard links.
 var errNoLinks = status.Unimplementedf("The file system has no links")
 
-// move gives a file another name, in place of the file that has it, and leaves it its own too if keep.
+// move renames a file, replacing any file of that name. If keep is set, the old name stays as well.
 func (j *journal) move(from, to string, keep bool) error {
 	if from == to {
 		return nil
@@ -137,7 +137,7 @@ func (j *journal) move(from, to string, keep bool) error {
 	return nil
 }
 
-// shardsOf tells how many data files a checkpoint has; 0 where there is none.
+// shardsOf returns the number of data files of a checkpoint, or 0 if there is none.
 func shardsOf(fsys files.FS, prefix string) (int32, error) {
 	src, err := fsys.Open(indexName(prefix))
 	if errors.Is(err, fs.ErrNotExist) {

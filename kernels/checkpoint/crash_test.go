@@ -18,7 +18,7 @@ import (
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// generation makes the tensors of one of several checkpoints that follow each other, all of one size.
+// generation returns the tensors of one of several successive checkpoints, all of the same size.
 func generation(n int32) []named {
 	return []named{
 		{"a", "", kt.I32(kt.S(3), n, n, n)},
@@ -28,7 +28,7 @@ func generation(n int32) []named {
 	}
 }
 
-// generationOf tells which checkpoint there is; 0 for none. All of it must be of one generation.
+// generationOf returns the generation of the checkpoint, or 0 if there is none. All of it must be of one generation.
 func generationOf(fsys files.FS, prefix string) (n int32, err error) {
 	r, err := checkpoint.Open(fsys, prefix, opaque{})
 	if status.CodeOf(err) == status.NotFound {
@@ -60,7 +60,7 @@ func generationOf(fsys files.FS, prefix string) (n int32, err error) {
 	return n, err
 }
 
-// savers are ways to save a generation.
+// savers are the ways to save a generation.
 var savers = map[string]func(fsys files.FS, n int32) error{
 	"one": func(fsys files.FS, n int32) error { return tryWrite(fsys, "d/model", generation(n)) },
 	"sharded": func(fsys files.FS, n int32) error {
@@ -75,8 +75,8 @@ var savers = map[string]func(fsys files.FS, n int32) error{
 	},
 }
 
-// TestCrashWhileSaving cuts the power at every change that a save makes to the disk. A checkpoint that was complete
-// before must be there afterwards, or the new one, and saving must work again.
+// TestCrashWhileSaving cuts the power at every change that a save makes to the disk. Afterwards, either the previous checkpoint or the new
+// one must be complete, and saving must work again.
 func TestCrashWhileSaving(t *testing.T) {
 	for first, saveFirst := range savers {
 		for second, saveSecond := range savers {
@@ -121,7 +121,7 @@ func TestCrashWhileSaving(t *testing.T) {
 
 var dataFile = regexp.MustCompile(`^(.*)\.data-[0-9]{5}-of-([0-9]{5})$`)
 
-// unneeded are the files that no checkpoint needs.
+// unneeded returns the files that no checkpoint needs.
 func unneeded(t *testing.T, fsys files.FS, names []string) (left []string) {
 	t.Helper()
 	for _, name := range names {
@@ -139,7 +139,7 @@ func unneeded(t *testing.T, fsys files.FS, names []string) (left []string) {
 	return left
 }
 
-// TestCrashWhileSavingFirst is the same where there was no checkpoint.
+// TestCrashWhileSavingFirst is the same without a previous checkpoint.
 func TestCrashWhileSavingFirst(t *testing.T) {
 	for name, save := range savers {
 		for k := 1; ; k++ {
@@ -203,8 +203,8 @@ func TestCrashWhileSavingV1(t *testing.T) {
 	}
 }
 
-// TestFailureWhileSaving has one change fail and the disk go on: the saver gives the error, what was there
-// stays, and nothing is left over.
+// TestFailureWhileSaving makes one change fail while the disk continues to work: the saver must return the error, the previous checkpoint
+// must remain, and nothing may be left over.
 func TestFailureWhileSaving(t *testing.T) {
 	d := newDisk()
 	if err := savers["one"](d, 1); err != nil {
@@ -228,7 +228,7 @@ func TestFailureWhileSaving(t *testing.T) {
 		if problem != nil || n != 1 && n != 2 || n == 1 && len(d.names) != before {
 			t.Fatalf("with room for %d writes: generation %d, %v, %d files", full.room, n, problem, len(d.names))
 		}
-		if n == 2 { // the new one was complete; begin again
+		if n == 2 { // the new one was complete; start over
 			if err := savers["one"](d, 1); err != nil {
 				t.Fatal(err)
 			}
@@ -262,7 +262,7 @@ func (f fullFile) Write(b []byte) (int, error) {
 	return f.File.Write(b)
 }
 
-// TestConcurrentSaversDoNotMix has many savers of one prefix, of one file and of several.
+// TestConcurrentSaversDoNotMix runs many savers of one prefix, both of one file and of several.
 func TestConcurrentSaversDoNotMix(t *testing.T) {
 	dir := t.TempDir()
 	prefix := filepath.Join(dir, "model")

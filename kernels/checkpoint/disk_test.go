@@ -13,18 +13,18 @@ import (
 	"github.com/troupe-run/troupe/kernels/files"
 )
 
-// errCrash is what everything fails with once a disk has lost its power.
+// errCrash is the error of all operations once a disk has lost power.
 var errCrash = errors.New("the power is gone")
 
-// disk is a file system in memory that can lose its power. What a crash leaves is what was synced, and any number of
-// the changes of names since the folder was: they reach a disk in the order in which they were made.
+// disk is a file system in memory that can lose power. After a crash it has what was synced, and any prefix of the name changes made since
+// the last sync of the folder, as changes reach a disk in the order in which they were made.
 type disk struct {
 	mu      sync.Mutex
 	names   map[string]*inode
 	durable map[string]*inode
 	pending []func(map[string]*inode)
 	ops     int
-	crashAt int // the change that fails, the first being 1; 0 for none
+	crashAt int // the number of the change that fails, starting at 1; 0 for none
 	noLinks bool
 	lock    sync.Mutex
 }
@@ -38,7 +38,7 @@ func newDisk() *disk {
 	return &disk{names: map[string]*inode{}, durable: map[string]*inode{}}
 }
 
-// change counts a change that is about to be.
+// change counts a change that is about to be made.
 func (d *disk) change() error {
 	d.ops++
 	if d.crashAt > 0 && d.ops >= d.crashAt {
@@ -47,13 +47,13 @@ func (d *disk) change() error {
 	return nil
 }
 
-// rename makes a change to names that SyncDir makes durable.
+// rename makes a change to names, which SyncDir makes durable.
 func (d *disk) rename(f func(map[string]*inode)) {
 	f(d.names)
 	d.pending = append(d.pending, f)
 }
 
-// after gives the disks that there may be after a crash.
+// after returns the possible states of the disk after a crash.
 func (d *disk) after() (list []*disk) {
 	for n := range len(d.pending) + 1 {
 		for _, lost := range []bool{false, true} {
@@ -81,9 +81,9 @@ func (d *disk) after() (list []*disk) {
 	return list
 }
 
-// openFile is a file that is being written, content one that is read.
+// openFile is a file that is being written, content one that is being read.
 type openFile struct {
-	files.File // what nobody calls
+	files.File // for the methods that are never called
 	d          *disk
 	node       *inode
 }
@@ -92,7 +92,7 @@ func (f openFile) Write(b []byte) (int, error) {
 	f.d.mu.Lock()
 	defer f.d.mu.Unlock()
 	if err := f.d.change(); err != nil {
-		f.node.data = append(f.node.data, b[:len(b)/2]...) // torn
+		f.node.data = append(f.node.data, b[:len(b)/2]...) // a partial write
 		return 0, err
 	}
 	f.node.data = append(f.node.data, b...)
@@ -138,7 +138,7 @@ func (d *disk) Create(name string) (files.File, error) {
 }
 
 type content struct {
-	files.File // what nobody calls
+	files.File // for the methods that are never called
 	*bytes.Reader
 	node *inode
 }
@@ -221,9 +221,9 @@ func (d *disk) SyncDir(string) error {
 	return nil
 }
 
-// info tells of a file of the disk, or of its one folder.
+// info describes a file of the disk, or its one folder.
 type info struct {
-	fs.FileInfo // what nobody calls
+	fs.FileInfo // for the methods that are never called
 	dir         bool
 }
 

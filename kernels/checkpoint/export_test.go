@@ -10,7 +10,7 @@ import (
 	"github.com/klauspost/compress/snappy"
 )
 
-// BuildTable makes a table of the entries.
+// BuildTable returns a table of the entries.
 func BuildTable(entries map[string][]byte) []byte {
 	var b bytes.Buffer
 	t := newTable(&b)
@@ -25,7 +25,7 @@ func BuildTable(entries map[string][]byte) []byte {
 	return b.Bytes()
 }
 
-// TableOfBlock makes a table of one block that holds data, of whatever compression, with good checksums.
+// TableOfBlock returns a table of one block that holds data, with any compression byte and valid checksums.
 func TableOfBlock(data []byte, compression byte, last string) []byte {
 	raw := func(file, data []byte, kind byte) ([]byte, handle) {
 		h := handle{uint64(len(file)), uint64(len(data))}
@@ -58,7 +58,7 @@ func SnappyTable(entries map[string][]byte) []byte {
 	return TableOfBlock(snappy.Encode(nil, b.Bytes()[:h.size]), 1, last)
 }
 
-// TableEntries reads all entries of a table, one after the other and by their keys.
+// TableEntries reads all entries of a table, both sequentially and by key.
 func TableEntries(src Source) (map[string][]byte, error) {
 	t, err := openTable(src)
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"github.com/troupe-run/troupe/kernels/files"
 )
 
-// Source is a file that is read. It is for any number of goroutines but for Close.
+// Source is a file open for reading. All methods but Close may be called concurrently.
 type Source interface {
 	io.ReaderAt
 	io.Closer
 	Size() int64
 }
 
-// glob gives the files that a pattern matches, sorted. It takes a name for itself where there is a file of that name,
-// so that a checkpoint in a folder run[1] is found, which TensorFlow does not find.
+// glob returns the files that match a pattern, sorted. If there is a file whose name is the pattern itself, it returns only that file. A
+// checkpoint in a folder run[1] is therefore found, unlike in TensorFlow.
 func glob(fsys files.FS, pattern string) ([]string, error) {
 	if _, err := fsys.Stat(pattern); err == nil {
 		return []string{pattern}, nil
@@ -28,7 +28,7 @@ func glob(fsys files.FS, pattern string) ([]string, error) {
 	return list, err
 }
 
-// makeDir makes the folder of a file where its parent is there.
+// makeDir creates the folder of a file if the folder's parent exists.
 func makeDir(fsys files.FS, name string) error {
 	dir := filepath.Dir(name)
 	if err := fsys.Mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {

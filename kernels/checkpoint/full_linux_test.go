@@ -14,11 +14,11 @@ import (
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// mountedFolder, in the environment, is the folder on which the test runs again, in a mount namespace of its own.
+// mountedFolder, in the environment, is the folder in which the test runs again, in its own mount namespace.
 const mountedFolder = "TROUPE_TEST_MOUNTED_FOLDER"
 
-// inNamespace runs the test again where it may mount file systems; it gives the folder to mount on there, and "" outside,
-// where the test is over.
+// inNamespace runs the test again where it may mount file systems. There, it returns the folder to mount on; outside, it returns "", and
+// the test is over.
 func inNamespace(t *testing.T) string {
 	t.Helper()
 	if dir := os.Getenv(mountedFolder); dir != "" {
@@ -50,8 +50,8 @@ func mount(t *testing.T, dir string, flags uintptr, options string) {
 	}
 }
 
-// TestFullAndReadOnlyDisk saves to a file system of 256 KiB until it is full, and to one that is read-only then: the last
-// checkpoint that was saved can be restored, the error says what the matter is, and nothing else is left.
+// TestFullAndReadOnlyDisk saves to a file system of 256 KiB until it is full, and then makes it read-only: the last saved checkpoint must
+// be restorable, the error must describe the problem, and nothing else may be left.
 func TestFullAndReadOnlyDisk(t *testing.T) {
 	dir := inNamespace(t)
 	if dir == "" {

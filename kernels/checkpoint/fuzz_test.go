@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// holding makes a disk with the files.
+// holding returns a disk with the files.
 func holding(files map[string][]byte) *disk {
 	d := newDisk()
 	for name, data := range files {
@@ -22,7 +22,7 @@ func holding(files map[string][]byte) *disk {
 	return d
 }
 
-// classed makes sure that an error has a class.
+// classed checks that an error has a status code.
 func classed(t *testing.T, err error) {
 	t.Helper()
 	if err != nil && (status.CodeOf(err) == status.OK || status.CodeOf(err) == status.Unknown) {
@@ -30,7 +30,7 @@ func classed(t *testing.T, err error) {
 	}
 }
 
-// readAll does with a checkpoint of either format what restoring does.
+// readAll performs the operations of a restore on a checkpoint of either format.
 func readAll(t *testing.T, d *disk, prefix string, names ...string) {
 	if r, err := checkpoint.Open(d, prefix, opaque{}); err != nil {
 		classed(t, err)
@@ -69,7 +69,7 @@ func readAll(t *testing.T, d *disk, prefix string, names ...string) {
 	classed(t, checkpoint.Merge(d, []string{prefix}, "merged", true))
 }
 
-// FuzzFiles reads files of any content, as both formats.
+// FuzzFiles reads files with arbitrary content, as both formats.
 func FuzzFiles(f *testing.F) {
 	files := goldens(f)
 	for name, data := range files {
@@ -82,7 +82,7 @@ func FuzzFiles(f *testing.F) {
 	})
 }
 
-// FuzzBlock reads blocks of any content whose checksums are good.
+// FuzzBlock reads blocks with arbitrary content and valid checksums.
 func FuzzBlock(f *testing.F) {
 	f.Add([]byte{0, 1, 1, 'a', 'b', 0, 0, 0, 0, 1, 0, 0, 0}, byte(0))
 	f.Add([]byte{13, 48, 0, 1, 1, 'a', 'b', 0, 0, 0, 0, 1, 0, 0, 0}, byte(1))
@@ -92,7 +92,7 @@ func FuzzBlock(f *testing.F) {
 	})
 }
 
-// FuzzEntries reads indexes of format V2 whose messages are anything.
+// FuzzEntries reads indexes of format V2 with arbitrary messages.
 func FuzzEntries(f *testing.F) {
 	for prefix := range map[string]bool{"types": true, "merged": true, "variant": true} {
 		all, err := checkpoint.TableEntries(content{Reader: bytes.NewReader(goldens(f)[prefix+".index"])})
@@ -120,7 +120,7 @@ func FuzzEntries(f *testing.F) {
 	})
 }
 
-// FuzzRecords reads files of format V1 whose messages are anything.
+// FuzzRecords reads files of format V1 with arbitrary messages.
 func FuzzRecords(f *testing.F) {
 	all, err := checkpoint.TableEntries(content{Reader: bytes.NewReader(goldens(f)["v1"])})
 	if err != nil {
@@ -157,7 +157,7 @@ func FuzzParseSlice(f *testing.F) {
 	})
 }
 
-// TestSnappy reads a file whose blocks are compressed, as TensorFlow's were before 2017.
+// TestSnappy reads a file with compressed blocks, as TensorFlow wrote them before 2017.
 func TestSnappy(t *testing.T) {
 	all, err := checkpoint.TableEntries(content{Reader: bytes.NewReader(goldens(t)["v1"])})
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// goldens gives the files that testdata/golden.py had TensorFlow write.
+// goldens returns the files that testdata/golden.py wrote with TensorFlow.
 func goldens(t testing.TB) map[string][]byte {
 	t.Helper()
 	f, err := os.Open("testdata/golden.tar.gz")
@@ -47,7 +47,7 @@ func goldens(t testing.TB) map[string][]byte {
 	}
 }
 
-// goldenDir puts them into a folder.
+// goldenDir writes the goldens to a folder.
 func goldenDir(t *testing.T) string {
 	dir := t.TempDir()
 	for name, data := range goldens(t) {
@@ -58,7 +58,7 @@ func goldenDir(t *testing.T) string {
 	return dir
 }
 
-// patterned makes the tensors of golden.py.
+// patterned returns a tensor of golden.py.
 func patterned(dtype tensor.DType, shape ...int64) *tensor.Tensor {
 	v, err := tensor.New(tensor.Host, dtype, shape)
 	if err != nil {
@@ -96,7 +96,7 @@ var v2Types = []tensor.DType{tensor.Float32, tensor.Float64, tensor.Int32, tenso
 var v1Types = []tensor.DType{tensor.Float32, tensor.Float64, tensor.Int32, tensor.Uint8, tensor.Int16, tensor.Int8, tensor.Complex64, tensor.Int64, tensor.Bool,
 	tensor.QInt8, tensor.QUint8, tensor.QInt32, tensor.Uint16, tensor.Complex128, tensor.Float16}
 
-// goldenName is the name of a tensor of the type.
+// goldenName returns the name of the tensor of a type.
 func goldenName(d tensor.DType) string {
 	switch d {
 	case tensor.Float32:
@@ -120,7 +120,7 @@ func ofTypes(types []tensor.DType) (list []named) {
 	return list
 }
 
-// opaque takes the messages of variants for their elements.
+// opaque uses the messages of variants as their elements.
 type opaque struct{}
 
 func (opaque) Encode(v any) ([]byte, error) { return v.([]byte), nil }
@@ -166,7 +166,7 @@ func open(t testing.TB, fsys files.FS, prefix string) *checkpoint.Reader {
 	return r
 }
 
-// readSpec reads a tensor or the slice of it that spec names.
+// readSpec reads a tensor, or the slice of it named by spec.
 func readSpec(r *checkpoint.Reader, name, spec string) (*tensor.Tensor, error) {
 	if spec == "" {
 		return r.Read(tensor.Host, name)
@@ -226,7 +226,7 @@ func v2Goldens() map[string][]named {
 	return map[string][]named{"types": types, "many": many, "blocks": blocks}
 }
 
-// parts are slices of a tensor v of which TensorFlow saved each with a checkpoint, or file, of its own.
+// parts returns slices of a tensor v. TensorFlow saved each in its own checkpoint or file.
 func parts() []named {
 	return []named{
 		{"v", "4 6 0,2:-", patterned(tensor.Float32, 2, 6)},
@@ -235,7 +235,7 @@ func parts() []named {
 	}
 }
 
-// wholeV is v as it is put together.
+// wholeV returns v, combined from its parts.
 func wholeV() *tensor.Tensor {
 	p, v := parts(), patterned(tensor.Float32, 4, 6)
 	copy(v.Data(), p[0].tensor.Data())
@@ -315,7 +315,7 @@ func v1Goldens() map[string][]named {
 	p := parts()
 	return map[string][]named{
 		"v1": append(ofTypes(v1Types), named{"strings", "", texts(20, 20)}, named{"scalar", "", patterned(tensor.Float32)}, named{"none", "", patterned(tensor.Int32, 0, 3)}),
-		// In the order of their names, as the op gives them.
+		// In the order of their names, as the op returns them.
 		"v1s-00000-of-00002": {{"big", "", patterned(tensor.Float32, 300, 500)}, p[0], p[1]},
 		"v1s-00001-of-00002": {p[2]},
 	}

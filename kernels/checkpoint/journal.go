@@ -19,40 +19,39 @@ import (
 	"github.com/troupe-run/troupe/kernels/files"
 )
 
-// A process that is killed in the midst of a save cannot remove what it has made so far. So each save has a journal: a
-// file in the folder, locked as long as the save goes on, that tells which files it makes. The system gives up the lock
-// when the process ends, however it ends, on whichever machine. The next save or restore in the folder removes what a
-// journal without its lock tells of and the checkpoint does not need. A journal whose lock is held, or cannot be asked
-// for, is left alone.
+// A process that is killed during a save cannot remove what it has written so far. Therefore each save has a journal: a file in the folder
+// that lists the files the save creates, locked for the duration of the save. The system releases the lock when the process ends, however
+// it ends and on whichever machine. The next save or restore in the folder removes the files listed in an unlocked journal that the
+// checkpoint does not need. A journal whose lock is held, or cannot be tested, is left alone.
 type journal struct {
 	fs   files.FS
 	dir  string
-	id   string // which the names of the save's temporary files end with
+	id   string // suffix of the names of the save's temporary files
 	file files.File
 }
 
 const (
-	temporary     = ".tempstate" // and the id
+	temporary     = ".tempstate" // followed by the id
 	journalPrefix = ".save"
-	maxJournal    = 1 << 20 // bytes that are read of one
-	maxRecords    = 64      // which are more than a save writes
+	maxJournal    = 1 << 20 // maximum number of bytes read from a journal
+	maxRecords    = 64      // more than a save writes
 )
 
-// record is a line of a journal. What it names is in the journal's folder.
+// record is a line of a journal. The files it names are in the journal's folder.
 type record struct {
-	// The data files First to First+Count-1 of Shards of the checkpoint Base, which are not needed if the index is not
-	// one of so many.
+	// The data files First to First+Count-1 of Shards of the checkpoint Base. They are not needed unless the index is for that number of
+	// shards.
 	Base                 string `json:",omitempty"`
 	First, Count, Shards int32  `json:",omitempty"`
-	// Sources are files of checkpoints that are merged: not needed once the merged one is there.
+	// Sources are files of merged checkpoints: not needed once the merged one exists.
 	Sources []string `json:",omitempty"`
-	// Committed tells that the new checkpoint is there.
+	// Committed reports that the new checkpoint exists.
 	Committed bool `json:",omitempty"`
 }
 
-// begin begins a save in a folder, after those that were cut off have been cleared away.
+// begin begins a save in a folder, after cleaning up interrupted saves.
 func begin(fsys files.FS, dir string) (*journal, error) {
-	unlock, err := fsys.Lock(dir) // nobody takes a journal for one without a lock that is about to be locked
+	unlock, err := fsys.Lock(dir) // a new journal must not look abandoned before it is locked
 	if err != nil {
 		return nil, files.Error(dir, err)
 	}
@@ -68,17 +67,17 @@ func begin(fsys files.FS, dir string) (*journal, error) {
 	if j.file, err = fsys.Create(j.name()); err != nil {
 		return nil, files.Error(j.name(), err)
 	}
-	// A file system without locks gives nobody this one, and nothing is cleared away.
+	// On a file system without locks, no journal can be locked and nothing is cleaned up.
 	_, _ = j.file.TryLock(true)
 	return j, nil
 }
 
 func (j *journal) name() string { return filepath.Join(j.dir, journalPrefix+temporary+j.id) }
 
-// temporary is the name of a file that is not complete yet, which no other save has.
+// temporary returns the name of an incomplete file, unique to this save.
 func (j *journal) temporary(name string) string { return name + temporary + j.id }
 
-// note writes records, durably, before what they tell of happens.
+// note writes records, durably, before the changes that they announce.
 func (j *journal) note(records ...record) error {
 	var lines []byte
 	for _, r := range records {
@@ -95,19 +94,19 @@ func (j *journal) note(records ...record) error {
 	return files.Error(j.name(), err)
 }
 
-// end ends a save. What is left of one that failed is cleared away as after a crash.
+// end ends a save. The leftovers of a failed one are cleaned up as after a crash.
 func (j *journal) end(failed error) {
 	if failed == nil {
 		_ = j.fs.Remove(j.name()) // or the next save does
 	}
-	_ = j.file.Close() // nobody needs what is in it any more
+	_ = j.file.Close() // its content is not needed any more
 	if failed == nil {
 		return
 	}
 	fsys := files.Always(j.fs)
 	unlock, err := fsys.Lock(j.dir)
 	if err != nil {
-		return // it is left to the next save
+		return // left to the next save
 	}
 	defer unlock()
 	if names, err := fsys.List(j.dir); err == nil {
@@ -115,7 +114,7 @@ func (j *journal) end(failed error) {
 	}
 }
 
-// writeFile writes a file that has its name only when all of it is durable.
+// writeFile writes a file that gets its name only when all of it is durable.
 func (j *journal) writeFile(name string, write func(io.Writer) error) error {
 	temp := j.temporary(name)
 	f, err := j.fs.Create(temp)
@@ -135,13 +134,13 @@ func (j *journal) writeFile(name string, write func(io.Writer) error) error {
 	return syncDir(j.fs, filepath.Dir(name))
 }
 
-// Sweep clears away what saves that were cut off have left in the folder of a checkpoint. It is for those who read: what
-// they may not change stays.
+// Sweep cleans up what interrupted saves have left in the folder of a checkpoint. It is called by readers: files that they may not change
+// stay.
 func Sweep(fsys files.FS, prefix string) {
 	dir := filepath.Dir(prefix)
 	names, err := fsys.List(dir)
 	if err != nil || !slices.ContainsFunc(names, isJournal) {
-		return // there is nothing, or reading will tell why not
+		return // there is nothing, or reading will report the error
 	}
 	unlock, err := fsys.Lock(dir)
 	if err != nil {
@@ -155,7 +154,7 @@ var journalName = regexp.MustCompile(`^\.save\.tempstate[0-9a-f]{16}$`)
 
 func isJournal(name string) bool { return journalName.MatchString(name) }
 
-// sweep clears away for all journals in a folder, which is locked.
+// sweep cleans up for all journals in a folder, which the caller has locked.
 func sweep(fsys files.FS, dir string, names []string) {
 	for _, name := range names {
 		if isJournal(name) {
@@ -167,15 +166,15 @@ func sweep(fsys files.FS, dir string, names []string) {
 func sweepOne(fsys files.FS, dir, name string, names []string) {
 	f, err := fsys.Open(filepath.Join(dir, name))
 	if err != nil {
-		return // it has ended meanwhile, or is not ours to read
+		return // ended meanwhile, or not readable for this process
 	}
 	defer f.Close() // nothing was written
 	if ok, err := f.TryLock(false); !ok || err != nil {
-		return // its save goes on, or nobody can tell
+		return // its save is still running, or that is unknown
 	}
 	left, err := leftovers(fsys, dir, names, readRecords(f))
 	if err != nil {
-		return // whether the checkpoint needs them cannot be told now
+		return // unknown whether the checkpoint needs them
 	}
 	_, id, _ := strings.Cut(name, temporary)
 	for _, other := range names {
@@ -209,7 +208,7 @@ func readRecords(f files.File) (all []record) {
 	return all
 }
 
-// has tells whether a name is that of a data file that the record tells of.
+// has reports whether name is that of a data file listed in the record.
 func (r record) has(name string) bool {
 	rest, ok := strings.CutPrefix(name, r.Base+".data-")
 	number, _, ok2 := strings.Cut(rest, "-of-")
@@ -217,11 +216,11 @@ func (r record) has(name string) bool {
 	return ok && ok2 && err == nil && int64(r.First) <= n && n < int64(r.First)+int64(r.Count) && name == dataName(r.Base, int32(n), r.Shards)
 }
 
-// partName are the names of a checkpoint's files.
+// partName matches the names of a checkpoint's files.
 var partName = regexp.MustCompile(`\.(index|data-[0-9]{5,}-of-[0-9]{5,})$`)
 
-// leftovers are the files of a save that was cut off which no checkpoint needs; names are those in the folder. Records
-// are believed for names of checkpoints' files in the folder, or below it: somebody else may have written them.
+// leftovers returns the files of an interrupted save that no checkpoint needs; names are the files in the folder. Records are trusted only
+// for names of checkpoint files in or below the folder, because anyone may have written them.
 func leftovers(fsys files.FS, dir string, names []string, records []record) (left []string, err error) {
 	committed := false
 	var sources []string
@@ -236,7 +235,7 @@ func leftovers(fsys files.FS, dir string, names []string, records []record) (lef
 			return nil, err
 		}
 		if shards == r.Shards {
-			committed = committed || i == 0 // the first record is of what no earlier index names
+			committed = committed || i == 0 // no earlier index names the files of the first record
 			continue
 		}
 		for _, name := range names {

@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/files"
 )
 
-// journalFile is a journal of some content.
+// journalFile is a journal with given content.
 type journalFile struct {
 	files.File
 	*bytes.Reader
@@ -25,7 +25,7 @@ type noFiles struct{ files.FS }
 
 func (noFiles) Open(string) (files.File, error) { return nil, fs.ErrNotExist }
 
-// FuzzJournal holds that whatever a journal says, nothing is removed but files of checkpoints in its folder or below it.
+// FuzzJournal checks that, whatever a journal contains, only checkpoint files in or below its folder are removed.
 func FuzzJournal(f *testing.F) {
 	for _, seed := range []string{
 		`{"Base":"model","Count":1,"Shards":1}` + "\n" + `{"Sources":["t/part.index"]}` + "\n" + `{"Committed":true}`,

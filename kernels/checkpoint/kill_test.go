@@ -13,12 +13,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-run/troupe/internal/extent"
 	"github.com/troupe-run/troupe/kernels/checkpoint"
 	"github.com/troupe-run/troupe/kernels/files"
 )
 
-// saverFolder, in the environment, makes the test's binary a process that saves generation after generation in a folder,
-// and tells each that is there, until it is killed.
+// saverFolder, in the environment, makes the test binary a process that saves successive generations in a folder, and prints each one when
+// it is complete, until it is killed.
 const saverFolder = "TROUPE_TEST_SAVER_FOLDER"
 
 func TestMain(m *testing.M) {
@@ -35,8 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(1)
 }
 
-// saveAnyhow saves a generation under the same prefix, beside one under a prefix of its own, of which the last two stay,
-// and one of format V1.
+// saveAnyhow saves a generation under the same prefix, one under its own prefix, of which the last two are kept, and one in format V1.
 func saveAnyhow(dir string, n int32) error {
 	g := generation(n)
 	if err := tryWrite(files.All, filepath.Join(dir, "model"), g); err != nil {
@@ -53,11 +53,11 @@ func saveAnyhow(dir string, n int32) error {
 	return checkpoint.WriteV1(files.All, filepath.Join(dir, "v1"), []checkpoint.Named{{Name: "a", Whole: g[0].tensor.Shape(), Slice: checkpoint.Whole(1), Tensor: g[0].tensor}})
 }
 
-// TestKilledSavers kills savers at random moments. The last checkpoint that was told to be there can be read, or a later
-// one, and after the next save in the folder no file is there that no checkpoint needs.
+// TestKilledSavers kills savers at random moments. The last checkpoint reported complete, or a later one, must be readable. After the next
+// save, the folder must contain no file that no checkpoint needs.
 func TestKilledSavers(t *testing.T) {
 	kills := 100
-	if testing.Short() {
+	if !extent.Check() {
 		kills = 10
 	}
 	dir := t.TempDir()
@@ -84,7 +84,7 @@ func TestKilledSavers(t *testing.T) {
 	t.Logf("%d generations, %d of %d kills came in the midst of a save", known, cutOff, kills)
 }
 
-// list are the paths of the files in a folder.
+// list returns the paths of the files in a folder.
 func list(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	names, err := files.All.List(dir)
@@ -97,7 +97,7 @@ func list(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// saveUntilKilled runs a saver for a moment, and gives the last generation that it told of.
+// saveUntilKilled runs a saver briefly and returns the last generation that it reported.
 func saveUntilKilled(t *testing.T, dir string, first int) (last int) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^$", strconv.Itoa(first))
@@ -110,7 +110,7 @@ func saveUntilKilled(t *testing.T, dir string, first int) (last int) {
 		t.Fatal(err)
 	}
 	lines := bufio.NewScanner(out)
-	if lines.Scan() { // it is under way
+	if lines.Scan() { // it is running
 		last, _ = strconv.Atoi(lines.Text())
 	}
 	timer := time.AfterFunc(time.Duration(rand.IntN(20_000))*time.Microsecond, func() { _ = cmd.Process.Kill() })
@@ -124,7 +124,7 @@ func saveUntilKilled(t *testing.T, dir string, first int) (last int) {
 	return last
 }
 
-// TestLiveSavesAreLeftAlone has saves end while another one in the folder goes on.
+// TestLiveSavesAreLeftAlone ends saves while another one in the folder is running.
 func TestLiveSavesAreLeftAlone(t *testing.T) {
 	dir := t.TempDir()
 	slow, err := checkpoint.Create(files.All, filepath.Join(dir, "slow"), opaque{})
@@ -151,7 +151,7 @@ func TestLiveSavesAreLeftAlone(t *testing.T) {
 	}
 }
 
-// TestForgedJournals holds that a journal removes nothing but what a save in its folder may have made.
+// TestForgedJournals checks that a journal causes only files that a save in its folder may have created to be removed.
 func TestForgedJournals(t *testing.T) {
 	base := t.TempDir()
 	dir := filepath.Join(base, "d")

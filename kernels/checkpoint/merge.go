@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Merge makes one checkpoint of several whose tensors differ, by renaming their data files and joining their
-// indexes. Slices of one tensor come together. Missing checkpoints are an error unless allowMissing.
+// Merge combines several checkpoints with different tensors into one, by renaming their data files and joining their indexes. Slices of the
+// same tensor are combined. A missing checkpoint is an error unless allowMissing is set.
 func Merge(fsys files.FS, prefixes []string, prefix string, allowMissing bool) error {
 	if err := makeDir(fsys, prefix); err != nil {
 		return err
@@ -50,7 +50,7 @@ func Merge(fsys files.FS, prefixes []string, prefix string, allowMissing bool) e
 	return err
 }
 
-// save writes the merged checkpoint. Until it is there, those that it is made of are.
+// save writes the merged checkpoint. The checkpoints that it is made of exist until it is complete.
 func (m *merger) save(j *journal, prefixes []string, prefix string) error {
 	var indexes, data []string
 	for _, p := range prefixes {
@@ -76,12 +76,12 @@ func (m *merger) save(j *journal, prefixes []string, prefix string) error {
 		data = nil
 	}
 	for _, name := range slices.Concat(indexes, data) {
-		_ = j.fs.Remove(name) // what is left over does no harm
+		_ = j.fs.Remove(name) // a leftover file is harmless
 	}
 	return nil
 }
 
-// relative are names as a journal has them; those that do not lie below its folder are left out.
+// relative returns names relative to the journal's folder; it omits those that are not below the folder.
 func (j *journal) relative(names []string) (all []string) {
 	for _, name := range names {
 		if rel, err := filepath.Rel(j.dir, name); err == nil && filepath.IsLocal(rel) {
@@ -93,7 +93,7 @@ func (j *journal) relative(names []string) (all []string) {
 
 type merger struct {
 	bundle
-	shards map[string]int32 // of data files that entries are in, in the order in which they came
+	shards map[string]int32 // of data files that contain entries, in order of arrival
 }
 
 func (m *merger) add(src Source, prefix string) error {

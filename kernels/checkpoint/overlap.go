@@ -5,10 +5,10 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// box is a part of a tensor by absolute positions.
+// box is a part of a tensor, in absolute positions.
 type box struct{ start, size []int64 }
 
-// overlap is what two slices of a tensor have in common; ok is false when that is nothing.
+// overlap returns the intersection of two slices of a tensor; ok is false if it is empty.
 func overlap(a, b Slice, whole tensor.Shape) (c box, ok bool) {
 	for i, d := range whole {
 		as, ae := a[i].bounds(d)
@@ -37,7 +37,7 @@ func (e Extent) bounds(size int64) (start, end int64) {
 	return e.Start, e.Start + e.Length
 }
 
-// view is a slice of a tensor of the shape whole, as it lies in memory or in a file by itself.
+// view is a slice of a tensor of the shape whole, stored separately in memory or in a file.
 type view struct {
 	slice Slice
 	shape tensor.Shape // of the slice
@@ -49,10 +49,10 @@ func newView(s Slice, whole tensor.Shape) (view, error) {
 	return view{s, shape, whole}, err
 }
 
-// runs calls f for each run of neighbours that lie one after the other in both slices: at element src of
-// from and dst of to, n of them. src grows from call to call.
+// runs calls f for each run of n elements that are contiguous in both slices: at element src of from and dst of to. src increases from call
+// to call.
 func (b box) runs(to, from view, f func(dst, src, n int64) error) error {
-	// The last dimensions that both slices have whole are one run with the one before them.
+	// Trailing dimensions that both slices contain in full form one run with the dimension before them.
 	inner, n := len(b.size), int64(1)
 	for inner > 0 {
 		inner--
@@ -89,7 +89,7 @@ func (b box) runs(to, from view, f func(dst, src, n int64) error) error {
 	}
 }
 
-// copyTensor copies what two slices have in common.
+// copyTensor copies the intersection of two slices.
 func (b box) copyTensor(dst *tensor.Tensor, to view, src *tensor.Tensor, from view) error {
 	if dst.DType() == tensor.String {
 		return b.runs(to, from, func(d, s, n int64) error {
@@ -107,7 +107,7 @@ func (b box) copyTensor(dst *tensor.Tensor, to view, src *tensor.Tensor, from vi
 	})
 }
 
-// sliceSet is the slices of a tensor that a checkpoint has, none over another.
+// sliceSet holds the slices of a tensor in a checkpoint, which do not overlap.
 type sliceSet struct {
 	shape tensor.Shape
 	dtype tensor.DType
@@ -116,7 +116,7 @@ type sliceSet struct {
 	hull  box
 }
 
-// saved is a slice and the file it is in, where slices of a tensor lie in several.
+// saved is a slice and, if a tensor's slices are in several files, its file.
 type saved struct {
 	view
 	file int
@@ -164,7 +164,7 @@ func (b box) touches(c box) bool {
 	return true
 }
 
-// find gives the slices that a slice can be put together from; ok is false where they do not cover it.
+// find returns the slices that together cover a slice; ok is false if they do not.
 func (set *sliceSet) find(s Slice) (list []saved, ok bool) {
 	if i, ok := set.byKey[s.String()]; ok {
 		return set.list[i : i+1], true

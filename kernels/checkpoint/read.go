@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/files"
 )
 
-// Reader reads a checkpoint of format V2. It is for one goroutine.
+// Reader reads a checkpoint of format V2. It must be used by one goroutine only.
 type Reader struct {
 	fs       files.FS
 	prefix   string
@@ -21,16 +21,16 @@ type Reader struct {
 	index    *tableReader
 	files    map[int32]Source
 	sets     map[string]*sliceSet
-	checked  map[place]bool // what was read before, and is as it was written
+	checked  map[place]bool // places already read and found intact
 }
 
-// place is where a tensor lies.
+// place is the position of a tensor.
 type place struct {
 	shard        int32
 	offset, size int64
 }
 
-// Open opens the index of a checkpoint: NOT_FOUND where there is none, DATA_LOSS where it is damaged.
+// Open opens the index of a checkpoint. It fails with NOT_FOUND if there is none, and with DATA_LOSS if it is damaged.
 func Open(fsys files.FS, prefix string, variants Codec) (*Reader, error) {
 	name := indexName(prefix)
 	src, err := fsys.Open(name)
@@ -104,7 +104,7 @@ func (r *Reader) entry(key string) (*bundlepb.BundleEntryProto, error) {
 	return e, nil
 }
 
-// Lookup tells the type and the shape of a tensor; NOT_FOUND where there is none of the name.
+// Lookup returns the type and shape of a tensor. It fails with NOT_FOUND if there is no such tensor.
 func (r *Reader) Lookup(name string) (tensor.DType, tensor.Shape, error) {
 	e, err := r.entry(name)
 	if err != nil {
@@ -114,7 +114,7 @@ func (r *Reader) Lookup(name string) (tensor.DType, tensor.Shape, error) {
 	return tensor.FromProto(e.Dtype), shape, nil
 }
 
-// InFileOrder gives the positions of names in the order in which the tensors lie in the files.
+// InFileOrder returns the indices of names in the order of the tensors in the files.
 func (r *Reader) InFileOrder(names []string) ([]int, error) {
 	places := make([]place, len(names))
 	order := make([]int, len(names))
@@ -131,7 +131,7 @@ func (r *Reader) InFileOrder(names []string) ([]int, error) {
 	return order, nil
 }
 
-// Read reads a tensor into memory of pool, put together from its slices where it was saved so.
+// Read reads a tensor into memory of pool. It combines the tensor's slices if it was saved in slices.
 func (r *Reader) Read(pool *tensor.Pool, name string) (*tensor.Tensor, error) {
 	_, shape, err := r.Lookup(name)
 	if err != nil {
@@ -140,7 +140,7 @@ func (r *Reader) Read(pool *tensor.Pool, name string) (*tensor.Tensor, error) {
 	return r.ReadSlice(pool, name, Whole(len(shape)))
 }
 
-// ReadSlice reads a part of a tensor. Memory is taken for that part alone, and only when the files are long enough.
+// ReadSlice reads a part of a tensor. It allocates memory only for that part, and only after it has checked that the files are long enough.
 func (r *Reader) ReadSlice(pool *tensor.Pool, name string, s Slice) (*tensor.Tensor, error) {
 	e, err := r.entry(name)
 	if err != nil {
@@ -184,7 +184,7 @@ func (r *Reader) ReadSlice(pool *tensor.Pool, name string, s Slice) (*tensor.Ten
 	return t, nil
 }
 
-// set gives the slices in which a tensor was saved.
+// set returns the slices in which a tensor was saved.
 func (r *Reader) set(name string, e *bundlepb.BundleEntryProto) (*sliceSet, error) {
 	if set, ok := r.sets[name]; ok {
 		return set, nil
@@ -209,7 +209,7 @@ func (r *Reader) set(name string, e *bundlepb.BundleEntryProto) (*sliceSet, erro
 	return set, nil
 }
 
-// part is a slice that was saved.
+// part is a saved slice.
 type part struct {
 	view
 	entry *bundlepb.BundleEntryProto
@@ -229,7 +229,7 @@ func (r *Reader) part(name string, e *bundlepb.BundleEntryProto, v view) (part, 
 	return part{v, own}, r.checkSize(name, own)
 }
 
-// Exists tells whether there is a checkpoint of format V2. Like TensorFlow it takes the prefix for a pattern.
+// Exists reports whether there is a checkpoint of format V2. As in TensorFlow, the prefix may be a pattern.
 func Exists(fsys files.FS, prefix string) bool {
 	list, err := glob(fsys, indexName(prefix))
 	return err == nil && len(list) > 0

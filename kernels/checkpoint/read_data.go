@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/files"
 )
 
-// chunk is how much of a file is read at once, so that what is read is in the cache when it is checked.
+// chunk is the number of bytes of a file read at once: small enough to be still in the cache for the checksum.
 const chunk = 1 << 20
 
 func checkVersion(v *versionspb.VersionDef, consumer int32) error {
@@ -44,7 +44,7 @@ func (r *Reader) file(shard int32) (Source, error) {
 	return f, nil
 }
 
-// checkSize compares the size of an entry with its shape and the file, before memory is taken for it.
+// checkSize compares the size of an entry with its shape and the file, before memory is allocated for it.
 func (r *Reader) checkSize(name string, e *bundlepb.BundleEntryProto) error {
 	shape, _ := tensor.ShapeFromProto(e.Shape)
 	n, err := shape.NumElements()
@@ -56,7 +56,7 @@ func (r *Reader) checkSize(name string, e *bundlepb.BundleEntryProto) error {
 	switch {
 	case !dtype.Valid() || dtype.IsRef() || dtype == tensor.Resource:
 		return status.Unimplementedf("Restoring tensors of type %v is not supported: %s", dtype, name)
-	case size == 0 && e.Size < n: // an element takes a byte or more
+	case size == 0 && e.Size < n: // an element takes at least a byte
 		return status.Errorf(status.DataLoss, "Invalid size in bundle entry: key %s; stored size %d; expected size is at least %d", name, e.Size, n)
 	case size > 0 && (e.Size < 0 || n > e.Size || n*size != e.Size):
 		return status.Errorf(status.DataLoss, "Invalid size in bundle entry: key %s; stored size %d; expected size %d", name, e.Size, uint64(n)*uint64(size))
@@ -88,7 +88,7 @@ func (r *Reader) readAll(pool *tensor.Pool, name string, e *bundlepb.BundleEntry
 	return t, nil
 }
 
-// fillers read elements that have no fixed size, and give the checksum of what they read; fillBytes reads the others.
+// fillers read elements without a fixed size and return the checksum of what they read; fillBytes reads the others.
 var fillers = map[tensor.DType]func(r *Reader, in *section, t *tensor.Tensor) (crc uint32, err error){
 	tensor.String: func(r *Reader, in *section, t *tensor.Tensor) (uint32, error) {
 		return readStrings(newReader(in), t.Strings(), r.big)
@@ -133,8 +133,8 @@ func (r *Reader) fill(t *tensor.Tensor, e *bundlepb.BundleEntryProto) error {
 	return nil
 }
 
-// readPart copies what a saved slice and slice to of a tensor, t, have in common. The saved slice goes by, and
-// is checked the first time.
+// readPart copies to t, which holds slice to of a tensor, its intersection with the saved slice p. It streams the saved slice and verifies
+// it the first time.
 func (r *Reader) readPart(pool *tensor.Pool, name string, p part, t *tensor.Tensor, to view) error {
 	if err := r.checkSize(name, p.entry); err != nil {
 		return err

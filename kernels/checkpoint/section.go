@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// section reads a part of a file and checksums what is read.
+// section reads a part of a file and checksums the data.
 type section struct {
 	src      Source
 	off, end int64
@@ -42,10 +42,10 @@ func newReader(s *section) *reader {
 	return &reader{bufio.NewReaderSize(s, int(min(s.end-s.off, chunk))), s}
 }
 
-// left is how many bytes of the section are still to be read.
+// left returns the number of unread bytes in the section.
 func (r *reader) left() int64 { return r.from.end - r.from.off + int64(r.Buffered()) }
 
-// discard reads n bytes, for the checksum.
+// discard reads and drops n bytes, which count for the checksum.
 func (r *reader) discard(n int64) error {
 	for n > 0 {
 		k, err := r.Discard(int(min(n, 1<<30)))
@@ -57,17 +57,17 @@ func (r *reader) discard(n int64) error {
 	return nil
 }
 
-// jump leaves n bytes out, also of the checksum.
+// jump skips n bytes, which do not count for the checksum.
 func (r *reader) jump(n int64) {
 	if b := int64(r.Buffered()); n > b {
 		r.from.off += n - b
 		r.Reset(r.from)
 	} else {
-		_, _ = r.Discard(int(n)) // they are in the buffer
+		_, _ = r.Discard(int(n)) // they are buffered
 	}
 }
 
-// text reads a string of n bytes, which it takes memory for only if they can be there.
+// text reads a string of n bytes. It allocates memory only if the section has that many bytes left.
 func (r *reader) text(n uint64) (string, error) {
 	if n > uint64(r.left()) {
 		return "", io.ErrUnexpectedEOF
@@ -77,7 +77,7 @@ func (r *reader) text(n uint64) (string, error) {
 	return unsafe.String(unsafe.SliceData(b), len(b)), err
 }
 
-// readStrings fills list with what writeStrings wrote, and gives the checksum that should be the entry's.
+// readStrings fills list with what writeStrings wrote, and returns the checksum that the entry should have.
 func readStrings(r *reader, list []string, big bool) (crc uint32, err error) {
 	var order interface {
 		binary.ByteOrder
@@ -110,7 +110,7 @@ func readStrings(r *reader, list []string, big bool) (crc uint32, err error) {
 	return crc, nil
 }
 
-// readVariants fills list with what writeVariants wrote, and gives the checksum that should be the entry's.
+// readVariants fills list with what writeVariants wrote, and returns the checksum that the entry should have.
 func readVariants(r *reader, list []any, codec Codec) (crc uint32, err error) {
 	var buf [8]byte
 	for i := range list {
@@ -138,7 +138,7 @@ func readVariants(r *reader, list []any, codec Codec) (crc uint32, err error) {
 	return crc, nil
 }
 
-// swap turns elements of the other byte order round.
+// swap reverses the byte order of elements.
 func swap(data []byte, dtype tensor.DType) {
 	size := dtype.Size()
 	if dtype.IsComplex() {

@@ -12,13 +12,13 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Extent is a range of positions of a dimension; a Length of -1 stands for all.
+// Extent is a range of positions in a dimension; a Length of -1 means all.
 type Extent struct{ Start, Length int64 }
 
-// Slice is a part of a tensor: what one of the partitions of a variable holds.
+// Slice is a part of a tensor, such as one partition of a variable.
 type Slice []Extent
 
-// Whole is the slice that is all of a tensor of the rank.
+// Whole returns the slice that covers a whole tensor of the given rank.
 func Whole(rank int) Slice {
 	s := make(Slice, rank)
 	for i := range s {
@@ -27,8 +27,8 @@ func Whole(rank int) Slice {
 	return s
 }
 
-// ParseSlice reads what Saver writes for partitions: the sizes of the whole tensor, separated by
-// spaces, then for each dimension "start,length" or "-", separated by colons.
+// ParseSlice parses Saver's specification of a partition: the sizes of the whole tensor, separated by spaces, then for each dimension
+// "start,length" or "-", separated by colons.
 func ParseSlice(spec string) (whole tensor.Shape, slice Slice, err error) {
 	words := strings.Split(spec, " ")
 	if len(words) < 2 {
@@ -78,7 +78,7 @@ func parseExtents(text string) (slice Slice, err error) {
 	return slice, nil
 }
 
-// String is the form that ParseSlice reads.
+// String returns the form that ParseSlice parses.
 func (s Slice) String() string {
 	parts := make([]string, len(s))
 	for i, e := range s {
@@ -89,7 +89,7 @@ func (s Slice) String() string {
 	return strings.Join(parts, ":")
 }
 
-// Shape is the shape of the slice of a tensor of the shape.
+// Shape returns the shape of the slice of a tensor with shape whole.
 func (s Slice) Shape(whole tensor.Shape) (tensor.Shape, error) {
 	if len(s) != len(whole) {
 		return nil, status.Internalf("Mismatching ranks: shape = %v, slice = %v", whole, s)
@@ -107,7 +107,7 @@ func (s Slice) Shape(whole tensor.Shape) (tensor.Shape, error) {
 	return shape, nil
 }
 
-// full tells whether the slice is all of a tensor of the shape.
+// full reports whether the slice covers a whole tensor of shape whole.
 func (s Slice) full(whole tensor.Shape) bool {
 	for i, e := range s {
 		if e.Length >= 0 && (e.Start != 0 || e.Length != whole[i]) {
@@ -145,7 +145,7 @@ func sliceFromProto(p *slicepb.TensorSliceProto) (Slice, error) {
 	return s, nil
 }
 
-// sliceKey is the key under which a slice of a tensor is found: TensorFlow's EncodeTensorNameSlice.
+// sliceKey returns the key of a tensor's slice: TensorFlow's EncodeTensorNameSlice.
 func sliceKey(name string, s Slice) string {
 	b := []byte{0}
 	for i := range len(name) {
@@ -166,7 +166,7 @@ func sliceKey(name string, s Slice) string {
 	return string(b)
 }
 
-// appendUnsigned writes a number so that its bytes sort as it does: how many bytes, then these.
+// appendUnsigned appends a number in an encoding whose bytes sort like the numbers: the byte count, then the bytes.
 func appendUnsigned(b []byte, v uint64) []byte {
 	var buf [8]byte
 	binary.BigEndian.PutUint64(buf[:], v)
@@ -174,8 +174,8 @@ func appendUnsigned(b []byte, v uint64) []byte {
 	return append(append(b, byte(n)), buf[8-n:]...)
 }
 
-// appendSigned writes a number of either sign so that its bytes sort as it does. The leading
-// bits tell how many bytes there are, seven bits of the number in each.
+// appendSigned appends a number of either sign in an encoding whose bytes sort like the numbers. The leading bits give the number of bytes;
+// each byte holds seven bits of the number.
 func appendSigned(b []byte, v int64) []byte {
 	x := v
 	if v < 0 {

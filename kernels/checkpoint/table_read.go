@@ -14,18 +14,18 @@ import (
 
 func dataLoss(what string) error { return status.New(status.DataLoss, what) }
 
-// maxSnappy bounds how many times its size a compressed block may be: a copy of 64 bytes takes two or more.
+// maxSnappy limits the ratio of decompressed to compressed size of a block: a copy of 64 bytes takes at least two.
 const maxSnappy = 64
 
-// tableReader reads a table, of which it keeps the index and one block in memory. It is for one goroutine.
+// tableReader reads a table. It keeps the index and one block in memory. It must be used by one goroutine only.
 type tableReader struct {
 	src   Source
 	index []indexed
-	at    int // the block that is loaded; -1 for none
+	at    int // index of the loaded block, -1 for none
 	block []byte
 }
 
-// indexed is a block and a key that no key in it comes after.
+// indexed is a block and an upper bound of its keys.
 type indexed struct {
 	last   []byte
 	handle handle
@@ -59,7 +59,7 @@ func openTable(src Source) (*tableReader, error) {
 	return t, t.readIndex(data)
 }
 
-// readIndex refuses blocks that lie over each other, so that no file has more to read than it is long.
+// readIndex rejects overlapping blocks, so a file never has more to read than its length.
 func (t *tableReader) readIndex(data []byte) error {
 	b, err := newBlockReader(data)
 	if err != nil {
@@ -86,7 +86,7 @@ func (t *tableReader) readIndex(data []byte) error {
 	}
 }
 
-// read gives what a block holds.
+// read returns the content of a block.
 func (t *tableReader) read(h handle) ([]byte, error) {
 	size := uint64(t.src.Size())
 	if h.offset > size || h.size > size || h.offset+h.size+trailerSize > size {
@@ -116,7 +116,7 @@ func (t *tableReader) read(h handle) ([]byte, error) {
 	return nil, dataLoss("bad block type")
 }
 
-// load makes block i the one in memory.
+// load loads block i into memory.
 func (t *tableReader) load(i int) (*blockReader, error) {
 	if t.at != i {
 		data, err := t.read(t.index[i].handle)
@@ -128,7 +128,7 @@ func (t *tableReader) load(i int) (*blockReader, error) {
 	return newBlockReader(t.block)
 }
 
-// get gives the value of a key, valid until the next call; ok is false where there is none.
+// get returns the value of a key, valid until the next call; ok is false if the key does not exist.
 func (t *tableReader) get(key string) (value []byte, ok bool, err error) {
 	i := sort.Search(len(t.index), func(i int) bool { return string(t.index[i].last) >= key })
 	if i == len(t.index) {
@@ -156,7 +156,7 @@ func (t *tableReader) get(key string) (value []byte, ok bool, err error) {
 	}
 }
 
-// each calls f for each entry in the order of their keys; what it gets is valid during the call.
+// each calls f for each entry in key order; the arguments are valid during the call.
 func (t *tableReader) each(f func(key, value []byte) error) error {
 	for i := range t.index {
 		b, err := t.load(i)

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// Tables have the format of LevelDB: blocks of sorted entries whose keys share prefixes, a block that indexes
-// them, and a footer. Both formats of checkpoints are built of them.
+// Tables have the format of LevelDB: blocks of sorted entries with prefix-compressed keys, a block that indexes them, and a footer. Both
+// checkpoint formats are built of tables.
 const (
 	tableMagic      = 0xdb4775248b80fb57
 	footerSize      = 48
@@ -17,7 +17,7 @@ const (
 	restartInterval = 16
 )
 
-// tableWriter writes a table, the bytes that TensorFlow's builder writes for the same entries.
+// tableWriter writes a table, byte for byte as TensorFlow's builder does for the same entries.
 type tableWriter struct {
 	w      *bufio.Writer
 	offset int64
@@ -34,7 +34,7 @@ func newTable(w io.Writer) *tableWriter {
 	return t
 }
 
-// add writes an entry, whose key comes after the last one's. write must write size bytes.
+// add writes an entry, whose key must come after the last one. write must write size bytes.
 func (t *tableWriter) add(key string, size int64, write func(io.Writer) error) error {
 	if int64(len(key))+size >= 2*blockSize {
 		if err := t.flush(); err != nil {
@@ -82,7 +82,7 @@ func (t *tableWriter) end(b *blockWriter) (handle, error) {
 	return h, err
 }
 
-// finish writes what is left and the ends of the table.
+// finish writes the pending block, the index and the footer.
 func (t *tableWriter) finish() error {
 	if err := t.flush(); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (t *tableWriter) finish() error {
 	return t.w.Flush()
 }
 
-// handle tells where a block lies.
+// handle is the position of a block.
 type handle struct{ offset, size uint64 }
 
 func (h handle) encode() []byte {

@@ -10,11 +10,12 @@ import (
 	slicepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_slice_go_proto"
 	versionspb "github.com/galeone/tensorflow/tensorflow/go/core/framework/versions_go_proto"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels/internal/protofield"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
 
-// Field numbers of tensorflow.SavedTensorSlices and what is in it.
+// Field numbers of tensorflow.SavedTensorSlices and its parts.
 const (
 	fieldMeta = 1 // of SavedTensorSlices
 	fieldData = 2
@@ -39,13 +40,13 @@ const (
 	fieldDcomplex   = 12
 )
 
-// v1Type is how format V1 holds a type: in which field of a TensorProto, as numbers of how many bytes (0 for varints
-// and strings), and TensorFlow's estimate of what an element takes at most.
+// v1Type describes how format V1 stores a type: the field of a TensorProto, the number of bytes per element (0 for varints and strings),
+// and TensorFlow's estimate of the maximum size of an element.
 type v1Type struct {
 	field protowire.Number
 	fixed int
 	bound int64
-	// varint gives, where elements are varints, a function from the position of an element to the number that is written of it.
+	// varint returns, for types stored as varints, a function from an element's position to its encoded number.
 	varint func(t *tensor.Tensor) func(i int) uint64
 }
 
@@ -58,14 +59,13 @@ var v1Types = map[tensor.DType]v1Type{
 	tensor.Complex64: {fieldComplexVal, 4, 8, nil}, tensor.Complex128: {fieldDcomplex, 8, 16, nil}, tensor.String: {fieldStringVal, 0, 10, nil},
 }
 
-// varints are negative numbers extended to 64 bits, as protocol buffers write them.
+// varints returns the elements' numbers; negative ones are sign-extended to 64 bits, as in protocol buffers.
 func varints[T int8 | int16 | int32 | int64 | uint8 | uint16](t *tensor.Tensor) func(int) uint64 {
 	list := tensor.Of[T](t)
 	return func(i int) uint64 { return uint64(int64(list[i])) }
 }
 
-// valuesSize is the size of a TensorProto with the values of a tensor in it and nothing else, and of its one
-// packed field.
+// valuesSize returns the size of a TensorProto that contains only the values of a tensor, and the size of its one packed field.
 func valuesSize(t *tensor.Tensor) (all, packed int64) {
 	kind := v1Types[t.DType()]
 	tag := int64(protowire.SizeTag(kind.field))
@@ -88,13 +88,13 @@ func valuesSize(t *tensor.Tensor) (all, packed int64) {
 	return tag + int64(protowire.SizeVarint(uint64(packed))) + packed, packed
 }
 
-// writeValues writes such a TensorProto.
+// writeValues writes the TensorProto that valuesSize measures.
 func writeValues(w io.Writer, t *tensor.Tensor, packed int64) error {
 	kind := v1Types[t.DType()]
 	if t.Len() == 0 {
 		return nil
 	}
-	out := bufio.NewWriterSize(w, 1<<12) // errors come with Flush
+	out := bufio.NewWriterSize(w, 1<<12) // errors are reported by Flush
 	var buf [2 * binary.MaxVarintLen64]byte
 	if t.DType() == tensor.String {
 		for _, s := range t.Strings() {
@@ -115,43 +115,42 @@ func writeValues(w io.Writer, t *tensor.Tensor, packed int64) error {
 	return out.Flush()
 }
 
-// readValues fills t from such a TensorProto; ok is false where the message is bad or has more values or fewer.
+// readValues fills t from such a TensorProto; ok is false if the message is malformed or has a different number of values.
 func readValues(b []byte, t *tensor.Tensor) (ok bool) {
 	kind := v1Types[t.DType()]
 	n := 0
-	whole := eachField(b, func(num protowire.Number, typ protowire.Type, v []byte, x uint64) bool {
-		if num != kind.field {
+	whole := eachField(b, func(f protofield.Field) bool {
+		if f.Number != kind.field {
 			return true
 		}
 		switch {
 		case t.DType() == tensor.String:
-			if typ != protowire.BytesType || n == t.Len() {
+			if f.Type != protowire.BytesType || n == t.Len() {
 				return false
 			}
-			t.Strings()[n] = string(v)
+			t.Strings()[n] = string(f.Bytes)
 			n++
 			return true
 		case kind.fixed > 0:
-			switch typ {
+			v := f.Bytes
+			switch f.Type {
 			case protowire.Fixed32Type:
-				v = binary.LittleEndian.AppendUint32(nil, uint32(x))
+				v = binary.LittleEndian.AppendUint32(nil, uint32(f.Fixed))
 			case protowire.Fixed64Type:
-				v = binary.LittleEndian.AppendUint64(nil, x)
+				v = binary.LittleEndian.AppendUint64(nil, f.Fixed)
 			}
 			if len(v)%kind.fixed != 0 || len(v) > len(t.Data())-n {
 				return false
 			}
 			n += copy(t.Data()[n:], v)
 			return true
-		case typ == protowire.VarintType:
-			return putVarint(t, &n, x)
+		case f.Type != protowire.VarintType && f.Type != protowire.BytesType:
+			return true
 		}
-		for len(v) > 0 {
-			x, k := protowire.ConsumeVarint(v)
-			if k < 0 || !putVarint(t, &n, x) {
+		for x, err := range f.Varints() {
+			if err != nil || !putVarint(t, &n, x) {
 				return false
 			}
-			v = v[k:]
 		}
 		return true
 	})
@@ -176,51 +175,28 @@ func putVarint(t *tensor.Tensor, n *int, x uint64) bool {
 	return true
 }
 
-// eachField calls f with each field of a message: its bytes, or its number. It is false where f is, or where the
-// message is malformed.
-func eachField(b []byte, f func(num protowire.Number, typ protowire.Type, v []byte, x uint64) bool) bool {
-	for len(b) > 0 {
-		num, typ, n := protowire.ConsumeTag(b)
-		if n < 0 {
+// eachField calls visit with each field of a message. It returns false if visit does, or if the message is malformed.
+func eachField(b []byte, visit func(f protofield.Field) bool) bool {
+	for f, err := range protofield.All(b) {
+		if err != nil || !visit(f) {
 			return false
 		}
-		b = b[n:]
-		var v []byte
-		var x uint64
-		switch typ {
-		case protowire.BytesType:
-			v, n = protowire.ConsumeBytes(b)
-		case protowire.VarintType:
-			x, n = protowire.ConsumeVarint(b)
-		case protowire.Fixed32Type:
-			var y uint32
-			y, n = protowire.ConsumeFixed32(b)
-			x = uint64(y)
-		case protowire.Fixed64Type:
-			x, n = protowire.ConsumeFixed64(b)
-		default:
-			n = protowire.ConsumeFieldValue(num, typ, b)
-		}
-		if n < 0 || !f(num, typ, v, x) {
-			return false
-		}
-		b = b[n:]
 	}
 	return true
 }
 
-// field is the last field of the number, a message.
+// field returns the last field with the number want, a message.
 func field(b []byte, want protowire.Number) (found []byte, ok bool) {
-	ok = eachField(b, func(num protowire.Number, typ protowire.Type, v []byte, _ uint64) bool {
-		if num == want && typ == protowire.BytesType {
-			found = v
+	ok = eachField(b, func(f protofield.Field) bool {
+		if f.Is(want, protowire.BytesType) {
+			found = f.Bytes
 		}
 		return true
 	})
 	return found, ok
 }
 
-// v1Tensor is a SavedSliceMeta: a tensor and the slices of it that a file has.
+// v1Tensor is a SavedSliceMeta: a tensor and its slices in a file.
 type v1Tensor struct {
 	name   string
 	dtype  tensor.DType
@@ -248,16 +224,16 @@ func appendMessage(b []byte, num protowire.Number, m proto.Message) ([]byte, err
 	return protowire.AppendBytes(protowire.AppendTag(b, num, protowire.BytesType), v), err
 }
 
-// readMeta reads the first record of a file; ok is false where it is malformed.
+// readMeta reads the first record of a file; ok is false if it is malformed.
 func readMeta(b []byte) (list []v1Tensor, versions *versionspb.VersionDef, ok bool, err error) {
 	meta, ok := field(b, fieldMeta)
 	versions = &versionspb.VersionDef{}
-	ok = ok && eachField(meta, func(num protowire.Number, typ protowire.Type, v []byte, _ uint64) bool {
+	ok = ok && eachField(meta, func(f protofield.Field) bool {
 		switch {
-		case num == fieldMetaVersions && typ == protowire.BytesType:
-			return tensor.Unmarshal(v, versions) == nil
-		case num == fieldMetaTensor && typ == protowire.BytesType:
-			m, ok, problem := readTensorMeta(v)
+		case f.Is(fieldMetaVersions, protowire.BytesType):
+			return tensor.Unmarshal(f.Bytes, versions) == nil
+		case f.Is(fieldMetaTensor, protowire.BytesType):
+			m, ok, problem := readTensorMeta(f.Bytes)
 			list = append(list, m)
 			if err == nil {
 				err = problem
@@ -270,21 +246,21 @@ func readMeta(b []byte) (list []v1Tensor, versions *versionspb.VersionDef, ok bo
 }
 
 func readTensorMeta(b []byte) (m v1Tensor, ok bool, err error) {
-	ok = eachField(b, func(num protowire.Number, typ protowire.Type, v []byte, x uint64) bool {
+	ok = eachField(b, func(f protofield.Field) bool {
 		switch {
-		case num == fieldName && typ == protowire.BytesType:
-			m.name = string(v)
-		case num == fieldType && typ == protowire.VarintType && x <= math.MaxInt32:
-			m.dtype = tensor.DType(x)
-		case num == fieldShape && typ == protowire.BytesType:
+		case f.Is(fieldName, protowire.BytesType):
+			m.name = string(f.Bytes)
+		case f.Is(fieldType, protowire.VarintType) && f.Varint <= math.MaxInt32:
+			m.dtype = tensor.DType(f.Varint)
+		case f.Is(fieldShape, protowire.BytesType):
 			p := &shapepb.TensorShapeProto{}
-			if tensor.Unmarshal(v, p) != nil {
+			if tensor.Unmarshal(f.Bytes, p) != nil {
 				return false
 			}
 			m.shape, _ = tensor.ShapeFromProto(p)
-		case num == fieldSlices && typ == protowire.BytesType:
+		case f.Is(fieldSlices, protowire.BytesType):
 			p := &slicepb.TensorSliceProto{}
-			if tensor.Unmarshal(v, p) != nil {
+			if tensor.Unmarshal(f.Bytes, p) != nil {
 				return false
 			}
 			s, problem := sliceFromProto(p)

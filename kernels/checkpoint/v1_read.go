@@ -6,24 +6,24 @@ import (
 	"github.com/troupe-run/troupe/kernels/files"
 )
 
-// ReaderV1 reads a checkpoint of format V1, of one file or several. It is for one goroutine.
+// ReaderV1 reads a checkpoint of format V1 in one or more files. It must be used by one goroutine only.
 type ReaderV1 struct {
 	fs    files.FS
 	names []string
-	open  []*tableReader // nil for files that were not read yet
+	open  []*tableReader // nil for files that have not been read yet
 	sets  map[string]*sliceSet
-	all   bool // every file was read
+	all   bool // all files have been read
 }
 
-// OpenV1 opens the files that a pattern matches. With a preferred shard from 0 on the file of that number is
-// read first, and the others only when something is not in it.
+// OpenV1 opens the files that match a pattern. If preferred is not negative, that file is read first, and the others only if something is
+// not in it.
 func OpenV1(fsys files.FS, pattern string, preferred int) (*ReaderV1, error) {
 	names, err := glob(fsys, pattern)
 	if err != nil {
 		return nil, status.InvalidArgumentf("Unsuccessful TensorSliceReader constructor: Failed to get matching files on %s: %v", pattern, err)
 	}
 	if len(names) == 0 {
-		return nil, status.Errorf(status.NotFound, "Unsuccessful TensorSliceReader constructor: Failed to find any matching files for %s", pattern)
+		return nil, status.Errorf(status.NotFound, "Unsuccessful TensorSliceReader constructor: Failed to find any matching files for %s%s", pattern, files.Where(pattern))
 	}
 	r := &ReaderV1{fs: fsys, names: names, open: make([]*tableReader, len(names)), sets: map[string]*sliceSet{}}
 	if preferred >= 0 && preferred < len(names) && len(names) > 1 {
@@ -118,7 +118,7 @@ func (r *ReaderV1) register(m v1Tensor, file int) error {
 	return nil
 }
 
-// Lookup tells the type and the shape of a tensor; ok is false where there is none of the name.
+// Lookup returns the type and shape of a tensor; ok is false if there is no such tensor.
 func (r *ReaderV1) Lookup(name string) (dtype tensor.DType, whole tensor.Shape, ok bool, err error) {
 	if r.sets[name] == nil && !r.all {
 		if err := r.loadAll(); err != nil {
@@ -132,10 +132,10 @@ func (r *ReaderV1) Lookup(name string) (dtype tensor.DType, whole tensor.Shape, 
 	return set.dtype, set.shape, true, nil
 }
 
-// errCopy is TensorFlow's error for all that can be wrong with the values of format V1.
+// errCopy is TensorFlow's error for anything wrong with the values in format V1.
 var errCopy = status.InvalidArgumentf("Error copying slice data")
 
-// ReadSlice reads a part of a tensor that Lookup found.
+// ReadSlice reads a part of a tensor that Lookup has found.
 func (r *ReaderV1) ReadSlice(pool *tensor.Pool, name string, s Slice) (*tensor.Tensor, error) {
 	set := r.sets[name]
 	if _, ok := v1Types[set.dtype]; !ok {
@@ -187,7 +187,7 @@ func (r *ReaderV1) copyRecord(pool *tensor.Pool, name string, t *tensor.Tensor, 
 	return b.copyTensor(t, to, src, have.view)
 }
 
-// record reads a slice as it was saved. Memory is taken for it only when the record is long enough.
+// record reads a slice as it was saved. It allocates memory only if the record is long enough.
 func (r *ReaderV1) record(pool *tensor.Pool, name string, dtype tensor.DType, s saved) (*tensor.Tensor, error) {
 	value, ok, err := r.open[s.file].get(sliceKey(name, s.slice))
 	if err != nil {

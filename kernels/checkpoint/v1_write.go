@@ -14,19 +14,19 @@ import (
 
 const (
 	v1Version  = 1
-	maxRecord  = 1 << 31 // of format V1, by TensorFlow's estimate
-	v1Overhead = 1 << 10 // which allows for so much beside the values
+	maxRecord  = 1 << 31 // in format V1, by TensorFlow's estimate
+	v1Overhead = 1 << 10 // the estimate's allowance for everything but the values
 )
 
-// Named is a tensor, or a slice of one, and its name.
+// Named is a tensor, or a slice of one, with its name.
 type Named struct {
 	Name   string
-	Whole  tensor.Shape // of which the tensor is Slice
+	Whole  tensor.Shape // shape of the whole tensor
 	Slice  Slice
 	Tensor *tensor.Tensor
 }
 
-// WriteV1 writes a file of format V1. It has its name only when it is complete.
+// WriteV1 writes a file of format V1. The file gets its name only when it is complete.
 func WriteV1(fsys files.FS, name string, list []Named) error {
 	var meta []*v1Tensor
 	byName := map[string]*v1Tensor{}
@@ -111,7 +111,7 @@ func encodeMeta(list []*v1Tensor) (b []byte, err error) {
 	return protowire.AppendBytes(protowire.AppendTag(nil, fieldMeta, protowire.BytesType), meta), nil
 }
 
-// addRecord writes the values straight from the tensor's memory.
+// addRecord writes the values directly from the tensor's memory.
 func addRecord(t *tableWriter, key string, n Named) error {
 	values, packed := valuesSize(n.Tensor)
 	head := protowire.AppendString(protowire.AppendTag(nil, fieldName, protowire.BytesType), n.Name)

@@ -14,22 +14,21 @@ import (
 	"github.com/troupe-run/troupe/kernels/files"
 )
 
-// formatVersion is the version of format V2 that is written, and the newest that is read.
+// formatVersion is the version of format V2 that is written, and the newest that can be read.
 const formatVersion = 1
 
-// Codec writes and reads the elements of variant tensors as serialized tensorflow.VariantTensorDataProto.
+// Codec encodes and decodes the elements of variant tensors as serialized tensorflow.VariantTensorDataProto.
 type Codec interface {
 	Encode(v any) ([]byte, error)
 	Decode(b []byte) (any, error)
 }
 
-// Writer writes a checkpoint of format V2 with one data file. Its files have other names until Finish, so that
-// nobody reads half a checkpoint. It is for one goroutine; any number of them may write the same prefix, and
-// the last to finish wins.
+// Writer writes a checkpoint of format V2 with one data file. Its files have temporary names until Finish, so an incomplete checkpoint is
+// never read. It must be used by one goroutine only. Several Writers may write the same prefix; the last to finish wins.
 type Writer struct {
 	prefix   string
 	variants Codec
-	journal  *journal // nil when the save is over
+	journal  *journal // nil once the save is over
 	temp     string   // the data file
 	file     files.File
 	out      *bufio.Writer
@@ -37,7 +36,7 @@ type Writer struct {
 	entries  map[string]*bundlepb.BundleEntryProto
 }
 
-// Create begins a checkpoint. The folder is made if its parent is there.
+// Create begins a checkpoint. It creates the folder if the folder's parent exists.
 func Create(fsys files.FS, prefix string, variants Codec) (*Writer, error) {
 	if err := makeDir(fsys, prefix); err != nil {
 		return nil, err
@@ -56,7 +55,7 @@ func Create(fsys files.FS, prefix string, variants Codec) (*Writer, error) {
 	return w, nil
 }
 
-// Add writes a tensor under a name that has none yet.
+// Add writes a tensor under a name that has not been used yet.
 func (w *Writer) Add(name string, t *tensor.Tensor) error {
 	if name == "" {
 		return status.InvalidArgumentf("A tensor in a checkpoint needs a name")
@@ -87,10 +86,10 @@ func (w *Writer) Add(name string, t *tensor.Tensor) error {
 	return nil
 }
 
-// writeStrings writes the lengths, their checksum, and the strings, and gives the masked checksum of all, for which
-// lengths are numbers of fixed size.
+// writeStrings writes the lengths, their checksum, and the strings. It returns the masked checksum of all, in which lengths count as
+// fixed-size numbers.
 func writeStrings(w io.Writer, list []string) (crc uint32, err error) {
-	out := bufio.NewWriterSize(w, 1<<12) // errors come with Flush
+	out := bufio.NewWriterSize(w, 1<<12) // errors are reported by Flush
 	var buf [binary.MaxVarintLen64]byte
 	for _, s := range list {
 		_, _ = out.Write(binary.AppendUvarint(buf[:0], uint64(len(s))))
@@ -117,7 +116,7 @@ func updateString(crc uint32, s string) uint32 {
 	return crc32.Update(crc, castagnoli, unsafe.Slice(unsafe.StringData(s), len(s)))
 }
 
-// writeVariants writes each element with its length before it and the checksum of all so far behind it.
+// writeVariants writes each element, preceded by its length and followed by the checksum of everything so far.
 func writeVariants(w io.Writer, list []any, codec Codec) (crc uint32, err error) {
 	var buf [binary.MaxVarintLen64]byte
 	for _, v := range list {
@@ -142,7 +141,7 @@ func writeVariants(w io.Writer, list []any, codec Codec) (crc uint32, err error)
 	return mask(crc), nil
 }
 
-// AddSlice writes a part of a tensor of the given shape.
+// AddSlice writes a part of a tensor with shape whole.
 func (w *Writer) AddSlice(name string, whole tensor.Shape, s Slice, t *tensor.Tensor) error {
 	if s.full(whole) {
 		return w.Add(name, t)
@@ -163,7 +162,7 @@ func (w *Writer) AddSlice(name string, whole tensor.Shape, s Slice, t *tensor.Te
 	return w.Add(sliceKey(name, s), t)
 }
 
-// Finish completes the checkpoint. After an error there is what was there before.
+// Finish completes the checkpoint. After an error, the previous checkpoint is still in place.
 func (w *Writer) Finish() error {
 	err := w.out.Flush()
 	if err != nil {
@@ -180,7 +179,7 @@ func (w *Writer) Finish() error {
 	return err
 }
 
-// Abort removes what was written. After Finish it does nothing.
+// Abort removes everything written. After Finish it does nothing.
 func (w *Writer) Abort() {
 	if w.journal != nil {
 		_ = w.file.Close()
@@ -189,4 +188,4 @@ func (w *Writer) Abort() {
 	}
 }
 
-var errAborted = status.New(status.Aborted, "The save was given up")
+var errAborted = status.New(status.Aborted, "The save was aborted")

@@ -1,2 +1,2 @@
-// Package clustering holds the ops of k-means: the choice of first centres and the nearest ones.
+// Package clustering implements the ops of k-means: choosing initial centres and finding the nearest ones.
 package clustering

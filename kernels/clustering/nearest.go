@@ -11,14 +11,13 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// How many points and centres are multiplied at a time, so that the products stay in the cache.
+// The numbers of points and centres that are multiplied at once, chosen for the products to fit the cache.
 const (
 	nearestPoints  = 16
 	nearestCenters = 1024
 )
 
-// nearestNeighbors yields the k centres that are nearest to each point, the nearest first, and
-// their squared distances.
+// nearestNeighbors returns the k centres nearest to each point, in ascending order of distance, and their squared distances.
 func nearestNeighbors(ctx *kernels.Context) error {
 	points, centres := ctx.Input(0), ctx.Input(1)
 	if err := args.FirstError(args.CheckType(ctx, 0, tensor.Float32), args.CheckType(ctx, 1, tensor.Float32)); err != nil {
@@ -57,7 +56,7 @@ func nearestNeighbors(ctx *kernels.Context) error {
 		pointNorms: halfNorms(tensor.Of[float32](points), n, dim), centreNorms: halfNorms(tensor.Of[float32](centres), m, dim),
 		indices: tensor.Of[int64](indices), distances: tensor.Of[float32](distances),
 	}
-	ctx.Device.Parallel(n, nearestPoints, s.search)
+	ctx.Parallel(n, nearestPoints, s.search)
 	return nil
 }
 
@@ -70,7 +69,7 @@ type nearest struct {
 	distances               []float32
 }
 
-// candidate is a centre, and half the squared distance to it but for the point's own length.
+// candidate is a centre and half its squared distance from a point, less half the point's squared length.
 type candidate struct {
 	distance float32
 	centre   int
@@ -80,7 +79,7 @@ func (a candidate) compare(b candidate) int {
 	return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(a.centre, b.centre))
 }
 
-// search finds the centres of the points from lo to hi.
+// search finds the nearest centres of points lo to hi.
 func (s *nearest) search(lo, hi int) {
 	products := make([]float32, nearestPoints*min(nearestCenters, s.m))
 	best := make([][]candidate, nearestPoints)
@@ -108,7 +107,7 @@ func (s *nearest) search(lo, hi int) {
 	}
 }
 
-// offer adds a candidate to a heap of the k best so far, of which the worst is the first.
+// offer adds a candidate to a heap of the k best so far. The root of the heap is the worst of them.
 func (s *nearest) offer(heap []candidate, c candidate) []candidate {
 	if len(heap) < s.k {
 		heap = append(heap, c)

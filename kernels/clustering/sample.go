@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/philox"
 )
 
-// int64Scalar reads input i, which the error calls by its name.
+// int64Scalar reads input i. Errors refer to it by name.
 func int64Scalar(ctx *kernels.Context, i int, name string) (int64, error) {
 	if err := args.CheckType(ctx, i, tensor.Int64); err != nil {
 		return 0, err
@@ -23,14 +23,14 @@ func int64Scalar(ctx *kernels.Context, i int, name string) (int64, error) {
 	return tensor.Of[int64](ctx.Input(i))[0], nil
 }
 
-// simplePhilox gives the numbers of TensorFlow's SimplePhilox for a seed.
+// simplePhilox returns the random numbers of TensorFlow's SimplePhilox for a seed.
 func simplePhilox(seed int64) philox.Numbers32 {
 	gen := philox.New(uint64(seed), 0)
 	return philox.OneAtATime(&gen)
 }
 
-// kmc2Chain yields the point at which a Markov chain over all points ends, which goes on to a candidate the more
-// likely, the further it is from the centres (k-MC², "Approximate K-Means++ in Sublinear Time").
+// kmc2Chain returns the final point of a Markov chain over all points. The farther a candidate is from the centres, the more likely the
+// chain moves to it (k-MC², "Approximate K-Means++ in Sublinear Time").
 func kmc2Chain(ctx *kernels.Context) error {
 	t := ctx.Input(0)
 	if err := args.CheckType(ctx, 0, tensor.Float32); err != nil {
@@ -58,14 +58,14 @@ func kmc2Chain(ctx *kernels.Context) error {
 	return nil
 }
 
-// plusPlus is a run of k-means++: points are chosen one after the other, the more likely, the further they
-// are from those chosen before.
+// plusPlus is a run of k-means++, which chooses points one by one. The farther a point is from those already chosen, the more likely it is
+// chosen.
 type plusPlus struct {
 	points []float32
 	n, dim int
 	norms  []float32 // half of each point's squared length
 	nearest,
-	sums []float32 // half the squared distance to the nearest chosen point, and the sums of these
+	sums []float32 // half the squared distance of each point to the nearest chosen one, and the running sums
 	chosen map[int]bool
 	rng    philox.Numbers32
 }
@@ -110,7 +110,7 @@ func kmeansPlusPlus(ctx *kernels.Context) error {
 		if i > 0 {
 			k.sum()
 		}
-		if err := ctx.Step.Cancellation.Err(); err != nil {
+		if err := ctx.Ended(); err != nil {
 			return kernels.Cancelled(err)
 		}
 		p, err := k.sample(ctx, int(retries))
@@ -142,11 +142,11 @@ func (k *plusPlus) sum() {
 	}
 }
 
-// maxDraws bounds the draws of one point. Rounding may leave a distance to chosen points alone, so that no other
-// can be drawn.
+// maxDraws bounds the draws for one point. Rounding may leave chosen points as the only ones with a distance, so that no other point can be
+// drawn.
 const maxDraws = 1 << 16
 
-// draw gives a point that was not chosen yet.
+// draw returns a point that has not been chosen yet.
 func (k *plusPlus) draw() int {
 	if len(k.chosen) == 0 {
 		return int(k.rng.Below(uint64(k.n)))
@@ -165,7 +165,7 @@ func (k *plusPlus) draw() int {
 	return min(i, k.n-1)
 }
 
-// with writes to dst what nearest is once a point is chosen, and gives the sum.
+// with sets dst to what nearest would be if point p were chosen, and returns the sum.
 func (k *plusPlus) with(dst []float32, p int) (sum float32) {
 	x, norm := k.point(p), k.norms[p]
 	for i, d := range k.nearest {
@@ -175,13 +175,13 @@ func (k *plusPlus) with(dst []float32, p int) (sum float32) {
 	return sum
 }
 
-// sample chooses the best of 1 + retries points: that which leaves the smallest sum of distances.
+// sample draws 1 + retries points and chooses the one that minimizes the sum of distances.
 func (k *plusPlus) sample(ctx *kernels.Context, retries int) (best int, err error) {
 	least := float32(math.Inf(1))
 	found, next := make([]float32, k.n), make([]float32, k.n)
 	for i := range 1 + retries {
 		if i%64 == 63 {
-			if err := ctx.Step.Cancellation.Err(); err != nil {
+			if err := ctx.Ended(); err != nil {
 				return 0, kernels.Cancelled(err)
 			}
 		}

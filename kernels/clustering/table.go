@@ -4,14 +4,14 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// Table is the family's ops.
+// Table returns the ops of the family.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	addCluster(table)
 	return table
 }
 
-// The ops of k-means clustering.
+// addCluster adds the ops of k-means clustering.
 func addCluster(table *kernels.Table) {
 	table.Add([]kernels.Def{
 		{Op: "KMC2ChainInitialization", New: kernels.Always(kmc2Chain)},

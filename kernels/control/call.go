@@ -9,8 +9,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/calls"
 )
 
-// NewCall makes the kernel of a node whose op is a function of the library: its inputs are the
-// function's arguments, its outputs the results.
+// NewCall returns the kernel of a node whose op is a function of the library: its inputs are the arguments, its outputs the results.
 func NewCall(c *kernels.Construction, ref *graph.FunctionRef) (any, error) {
 	fn, err := calls.Instantiate(c, ref)
 	if err != nil {
@@ -29,7 +28,7 @@ func newPartitionedCall(c *kernels.Construction) (any, error) {
 	return NewCall(c, ref)
 }
 
-// callFunction runs fn and makes its results the outputs.
+// callFunction runs fn and sets the outputs to its results.
 func callFunction(ctx *kernels.Context, fn kernels.Function, args []kernels.Value, done func(error)) {
 	fn.Call(ctx.Step, args, func(results []kernels.Value, err error) {
 		if err == nil {
@@ -39,8 +38,7 @@ func callFunction(ctx *kernels.Context, fn kernels.Function, args []kernels.Valu
 	})
 }
 
-// deliver hands the results over as the node's outputs, after checking that they are
-// what the node declares.
+// deliver sets the node's outputs to results, after checking that they are what the node declares.
 func deliver(ctx *kernels.Context, results []kernels.Value) error {
 	if len(results) != len(ctx.Outputs) {
 		calls.ReleaseAll(results)
@@ -58,8 +56,7 @@ func deliver(ctx *kernels.Context, results []kernels.Value) error {
 	return nil
 }
 
-// truth reads a condition: a scalar is true when it is not zero or empty, any other tensor when
-// it has elements.
+// truth reads a condition: a scalar is true if it is not zero or empty, any other tensor if it has elements.
 func truth(t *tensor.Tensor) (bool, error) {
 	if t.Rank() != 0 {
 		return t.Len() > 0, nil
@@ -71,7 +68,7 @@ func truth(t *tensor.Tensor) (bool, error) {
 	return holds(t), nil
 }
 
-// conditions tell whether the scalar of a type counts as true.
+// conditions report, for each type, whether a scalar counts as true.
 var conditions = map[tensor.DType]func(*tensor.Tensor) bool{
 	tensor.Bool: isNot(false), tensor.Float32: isNot[float32](0), tensor.Float64: isNot[float64](0),
 	tensor.Int8: isNot[int8](0), tensor.Int16: isNot[int16](0), tensor.Int32: isNot[int32](0), tensor.Int64: isNot[int64](0), tensor.Uint8: isNot[uint8](0),
@@ -85,7 +82,7 @@ func isNot[T interface {
 	return func(t *tensor.Tensor) bool { return tensor.Of[T](t)[0] != zero }
 }
 
-// toBool makes a condition's value a tensor.
+// toBool outputs a condition's value as a tensor.
 func toBool(ctx *kernels.Context) error {
 	v, err := truth(ctx.Input(0))
 	if err == nil {
@@ -117,8 +114,7 @@ func newIf(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// newCase makes the kernel that calls the function of a list that its first input tells; an
-// index outside of the list means the last one.
+// newCase returns the kernel that calls the function selected by its first input; an index out of range selects the last one.
 func newCase(c *kernels.Construction) (any, error) {
 	list, err := c.Attrs().List("branches")
 	if err != nil {
@@ -148,8 +144,8 @@ func newCase(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// newFakeParam makes the kernel that stands for a value of a branch that was not taken: nobody
-// reads it, so unknown sizes are zero.
+// newFakeParam returns the kernel that stands for a value of a branch that was not taken. The value is never read, so unknown sizes are
+// zero.
 func newFakeParam(c *kernels.Construction) (any, error) {
 	dtype, err := c.Attrs().Type("dtype")
 	if err != nil {
@@ -173,7 +169,22 @@ func newFakeParam(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// newSymbolicGradient makes the kernel that calls the gradient of a function.
+// newSymbolicGradient returns the kernel that calls the gradient of a function.
 func newSymbolicGradient(c *kernels.Construction) (any, error) {
-	return NewCall(c, &graph.FunctionRef{Name: c.Node.Op, Attrs: c.Node.Attrs})
+	fn, err := calls.Instantiate(c, &graph.FunctionRef{Name: c.Node.Op, Attrs: c.Node.Attrs})
+	if err != nil {
+		return nil, err
+	}
+	return kernels.AsyncFunc(func(ctx *kernels.Context, done func(error)) {
+		fn.Call(ctx.Step, calls.Arguments(ctx, 0), func(results []kernels.Value, err error) {
+			if want, have := len(ctx.Outputs), len(results); err == nil && have != want {
+				calls.ReleaseAll(results)
+				results, err = nil, status.InvalidArgumentf("SymGrad expects to return %d tensor(s), but get %d tensor(s) instead.", want, have)
+			}
+			if err == nil {
+				err = deliver(ctx, results)
+			}
+			done(err)
+		})
+	}), nil
 }

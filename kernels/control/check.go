@@ -9,12 +9,12 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// anomalies are the kinds of values that CheckNumerics refuses.
+// anomalies are the kinds of values that CheckNumerics rejects.
 type anomalies struct{ nan, plusInf, minusInf bool }
 
 func scanFloats[T float32 | float64](values []T) (a anomalies) {
 	for _, v := range values {
-		// x-x is zero for all values but the ones that are looked for.
+		// v-v is zero for all values except NaN and infinities.
 		if v-v == 0 {
 			continue
 		}
@@ -25,7 +25,7 @@ func scanFloats[T float32 | float64](values []T) (a anomalies) {
 	return a
 }
 
-// scanHalves looks at 16-bit floats whose exponent is the bits of exp.
+// scanHalves checks 16-bit floats; exp masks their exponent.
 func scanHalves(values []uint16, exp uint16) (a anomalies) {
 	for _, v := range values {
 		switch magnitude := v & 0x7fff; {
@@ -41,7 +41,7 @@ func scanHalves(values []uint16, exp uint16) (a anomalies) {
 	return a
 }
 
-// scans look at all elements of a type; halves are looked at by the bits of their exponents.
+// scans check all elements of a type; half types are checked by their exponent bits.
 var scans = map[tensor.DType]func(*tensor.Tensor) anomalies{
 	tensor.Float32:  func(t *tensor.Tensor) anomalies { return scanFloats(tensor.Of[float32](t)) },
 	tensor.Float64:  func(t *tensor.Tensor) anomalies { return scanFloats(tensor.Of[float64](t)) },
@@ -62,7 +62,7 @@ func (a anomalies) String() string {
 	return ""
 }
 
-// signed tells infinities of both signs apart.
+// signed describes the anomalies, with the signs of infinities.
 func (a anomalies) signed() string {
 	var found []string
 	if a.minusInf {
@@ -101,7 +101,7 @@ func checkNumerics(c *kernels.Construction, describe func(anomalies) string) (an
 		t := ctx.Input(0)
 		scan, ok := scans[t.DType()]
 		if !ok {
-			return status.InvalidArgumentf("%s : Tensor of type %v has no values that are not finite", message, t.DType())
+			return status.InvalidArgumentf("%s : Tensor of type %v cannot hold non-finite values", message, t.DType())
 		}
 		if found := describe(scan(t)); found != "" {
 			return status.InvalidArgumentf("%s : Tensor had %s values", message, found)

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"slices"
 	"sync/atomic"
 
 	devicename "github.com/troupe-run/troupe/graph/place"
@@ -10,8 +11,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/calls"
 )
 
-// counted is the kernel of For: it calls body with an index, from start by delta up to limit, and the
-// results of the call before.
+// counted is the kernel of For: it calls body with an index, from start by delta up to limit, and the results of the previous call.
 type counted struct{ body kernels.Function }
 
 func newFor(c *kernels.Construction) (any, error) {
@@ -27,7 +27,7 @@ func (k *counted) ComputeAsync(ctx *kernels.Context, done func(error)) {
 	var bounds [3]int64
 	for i, name := range []string{"start", "limit", "delta"} {
 		if ctx.Input(i).Rank() != 0 {
-			done(status.InvalidArgumentf("%s should be a scalar, but it has shape %v", name, ctx.Input(i).Shape()))
+			done(status.InvalidArgumentf("%s must be a scalar, but %v", name, ctx.Input(i).Shape()))
 			return
 		}
 		bounds[i] = int64(tensor.Of[int32](ctx.Input(i))[0])
@@ -42,7 +42,7 @@ func (k *counted) ComputeAsync(ctx *kernels.Context, done func(error)) {
 	r.run()
 }
 
-// countedRun is one execution of a For. Like that of a While it never goes deeper on the stack.
+// countedRun is one execution of a For. Like that of a While, it does not recurse.
 type countedRun struct {
 	*counted
 	ctx              *kernels.Context
@@ -57,7 +57,7 @@ type countedRun struct {
 func (r *countedRun) run() {
 	for {
 		if r.err == nil {
-			if r.err = r.ctx.Step.Cancellation.Err(); r.err != nil {
+			if r.err = r.ctx.Ended(); r.err != nil {
 				r.err = kernels.Cancelled(r.err)
 			}
 		}
@@ -83,7 +83,7 @@ func (r *countedRun) run() {
 	}
 }
 
-// receive takes the results of a call.
+// receive handles the results of a call.
 func (r *countedRun) receive(results []kernels.Value, err error) {
 	r.vars, r.err = results, err
 	if err == nil && len(results) != len(r.ctx.Outputs) {
@@ -106,8 +106,8 @@ func (r *countedRun) finish() {
 	r.done(r.err)
 }
 
-// newRemoteCall makes the kernel of a RemoteCall on the device that it is placed on, which is the only one
-// of its session: package lower has put the function's nodes in the place of all others.
+// newRemoteCall returns the kernel of a RemoteCall on the only device of its session. For all other RemoteCalls, package lower has replaced
+// the node with the function's nodes.
 func newRemoteCall(c *kernels.Construction) (any, error) {
 	fn, err := calls.FunctionAttr(c, "f")
 	if err != nil {
@@ -135,24 +135,21 @@ func newRemoteCall(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// newDeviceIndex makes the kernel that tells where in a list of types of devices its own is: behind the
-// last one when it is not there.
+// newDeviceIndex returns the kernel that outputs the position of its own device type in a list of types, or the list's length if it is
+// missing.
 func newDeviceIndex(c *kernels.Construction) (any, error) {
-	names, err := c.Attrs().List("device_names")
+	names, err := c.Attrs().StrList("device_names")
 	if err != nil {
 		return nil, err
 	}
-	index := int32(len(names.GetS()))
-	for i, n := range names.GetS() {
-		if string(n) == c.Device.Type() {
-			index = int32(i)
-			break
-		}
+	index := slices.Index(names, c.Device.Type())
+	if index < 0 {
+		index = len(names)
 	}
 	return kernels.Func(func(ctx *kernels.Context) error {
 		out, err := ctx.Allocate(0, tensor.Int32, nil)
 		if err == nil {
-			tensor.Of[int32](out)[0] = index
+			tensor.Of[int32](out)[0] = int32(index)
 		}
 		return err
 	}), nil

@@ -13,7 +13,7 @@ func addCheckGPU(table *kernels.Table) {
 	}...)
 }
 
-// A GPU's rows of what passes values on: the CPU's, which look at no element.
+// GPU rows for ops that pass values on: they reuse the CPU's kernels, which read no elements.
 func addFlowGPU(table *kernels.Table) {
 	table.Share(kernels.Sharing{}, "NoOp", "ControlTrigger", "Placeholder", "PlaceholderV2", "IdentityN", "Abort")
 	table.Passing("T", nil, nil, "Identity", "RefIdentity", "Snapshot", "StopGradient", "PreventGradient", "DebugGradientIdentity",
@@ -27,7 +27,7 @@ func addFlowGPU(table *kernels.Table) {
 	table.OnHost("", nil, "LoopCond", "Assert", "PrintV2")
 }
 
-// A GPU's rows of what moves values between memories.
+// GPU rows for ops that move values between memories.
 func addTransferGPU(table *kernels.Table) {
 	table.Add([]kernels.Def{
 		{Op: "Const", Device: "GPU", Types: map[string][]tensor.DType{"dtype": dtypes.Plain}, New: newDeviceConst},

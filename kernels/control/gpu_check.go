@@ -8,8 +8,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/layout"
 )
 
-// checkNumericsOn makes the kernel that looks for anomalies on the device, and waits for what was
-// found: the value goes on only where there is none.
+// checkNumericsOn returns the constructor of a kernel that checks for anomalies on the device and waits for the result: the value is passed
+// on only if there are none.
 func checkNumericsOn(describe func(anomalies) string) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		message, err := c.Attrs().Str("message")

@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// newDeviceConst makes the kernel of a constant that lies on the device until its session ends.
+// newDeviceConst returns the kernel of a constant that stays on the device until its session ends.
 func newDeviceConst(c *kernels.Construction) (any, error) {
 	k, err := newConst(c)
 	if err != nil {
@@ -21,8 +21,8 @@ func newDeviceConst(c *kernels.Construction) (any, error) {
 	return &kernels.Constant{Value: t}, nil
 }
 
-// newDeviceSend makes the kernel that sends a tensor of the device's memory: as it is to a device that
-// can read that, else by way of the host. What is on the host already, and what is dead, leaves at once.
+// newDeviceSend returns the kernel that sends a tensor in the device's memory. It is sent directly to a device that can read that memory,
+// otherwise through the host. Host and dead tensors are sent at once.
 func newDeviceSend(c *kernels.Construction) (any, error) {
 	edge, err := transfer(c)
 	if err != nil {
@@ -62,15 +62,14 @@ func newDeviceSend(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// newDeviceRecv makes the kernel of the receiving end, in either memory: what arrives may lie on the
-// host, on this device or on another one.
+// newDeviceRecv returns the kernel of the receiving end, in either memory. A received tensor may be on the host, on this device or on
+// another one.
 func newDeviceRecv(c *kernels.Construction) (any, error) { return bringing(c, newRecv) }
 
-// newDeviceArg makes the kernel of a fed value or a function's argument, which may come from
-// either memory.
+// newDeviceArg returns the kernel of a fed value or a function's argument, which may be in either memory.
 func newDeviceArg(c *kernels.Construction) (any, error) { return bringing(c, newArg) }
 
-// bringing makes a kernel that brings the one output of another to the memory that it belongs to.
+// bringing returns a kernel that moves the single output of another to the memory that it belongs in.
 func bringing(c *kernels.Construction, receiver func(*kernels.Construction) (any, error)) (any, error) {
 	k, err := receiver(c)
 	if err != nil {
@@ -90,7 +89,7 @@ func bringing(c *kernels.Construction, receiver func(*kernels.Construction) (any
 	}), nil
 }
 
-// bring makes output 0 the tensor t, which it takes over, in the other memory.
+// bring sets output 0 to t, which it takes over, moved to the other memory.
 func bring(ctx *kernels.Context, t *tensor.Tensor, done func(error)) {
 	a := kernels.AcceleratorOf(ctx.Device)
 	defer t.Release()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +15,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/disk"
 	"github.com/troupe-run/troupe/kernels/internal/printing"
+	"github.com/troupe-run/troupe/kernels/internal/process"
 )
 
 func newAssert(c *kernels.Construction) (any, error) {
@@ -39,20 +39,13 @@ func newAssert(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// console serializes what kernels print, so that lines stay whole.
+// console serializes what kernels print, which keeps lines whole.
 var console sync.Mutex
 
 func newPrint(c *kernels.Construction) (any, error) {
-	message, err := c.Attrs().Str("message")
-	if err != nil {
-		return nil, err
-	}
-	first, err := c.Attrs().Int("first_n")
-	if err != nil {
-		return nil, err
-	}
-	summarize, err := c.Attrs().Int("summarize")
-	if err != nil {
+	a := c.Attrs().Reader()
+	message, first, summarize := a.Str("message"), a.Int("first_n"), a.Int("summarize")
+	if err := a.Err(); err != nil {
 		return nil, err
 	}
 	var calls atomic.Int64
@@ -64,7 +57,7 @@ func newPrint(c *kernels.Construction) (any, error) {
 				line.WriteString("[" + printing.Summary(ctx.Input(i), int(summarize)) + "]")
 			}
 			line.WriteByte('\n')
-			if err := print(os.Stderr, line.String()); err != nil {
+			if err := print(process.Stderr(), line.String()); err != nil {
 				return err
 			}
 		}
@@ -82,14 +75,11 @@ func print(w io.Writer, text string) error {
 	return nil
 }
 
-// newPrintV2 makes the kernel of tf.print. It writes to the process's own streams, the server's log or a file.
+// newPrintV2 returns the kernel of tf.print. It writes to the process's own streams, the server's log or a file.
 func newPrintV2(c *kernels.Construction) (any, error) {
-	stream, err := c.Attrs().Str("output_stream")
-	if err != nil {
-		return nil, err
-	}
-	end, err := c.Attrs().Str("end")
-	if err != nil {
+	a := c.Attrs().Reader()
+	stream, end := a.Str("output_stream"), a.Str("end")
+	if err := a.Err(); err != nil {
 		return nil, err
 	}
 	var write func(ctx *kernels.Context, s string) error
@@ -103,9 +93,9 @@ func newPrintV2(c *kernels.Construction) (any, error) {
 	}
 	switch stream {
 	case "stdout":
-		write = func(_ *kernels.Context, s string) error { return print(os.Stdout, s) }
+		write = func(_ *kernels.Context, s string) error { return print(process.Stdout(), s) }
 	case "stderr":
-		write = func(_ *kernels.Context, s string) error { return print(os.Stderr, s) }
+		write = func(_ *kernels.Context, s string) error { return print(process.Stderr(), s) }
 	case "log(info)":
 		write = log(slog.LevelInfo)
 	case "log(warning)":

@@ -19,8 +19,7 @@ func passAll(ctx *kernels.Context) error {
 	return nil
 }
 
-// runSwitch sends its first input to the output that its second, a bool, tells. The executor
-// makes the other output dead.
+// runSwitch passes its first input to the output selected by its second, a bool. The executor makes the other output dead.
 func runSwitch(ctx *kernels.Context) error {
 	pred := ctx.Input(1)
 	if err := args.NeedScalar(pred, tensor.Bool, "The second input must be a scalar, but it has shape %v"); err != nil {
@@ -34,7 +33,7 @@ func runSwitch(ctx *kernels.Context) error {
 	return nil
 }
 
-// runSwitchN takes an index outside of its outputs for the last one (a default branch).
+// runSwitchN treats an index out of range as the last output (a default branch).
 func runSwitchN(ctx *kernels.Context) error {
 	index := ctx.Input(1)
 	if err := args.NeedScalar(index, tensor.Int32, "The second input must be a scalar, but it has shape %v"); err != nil {
@@ -48,7 +47,7 @@ func runSwitchN(ctx *kernels.Context) error {
 	return nil
 }
 
-// merge passes on the one input that is there, and tells which it is.
+// merge passes on the one input that is present, and outputs its index.
 func merge(ctx *kernels.Context) error {
 	for i, in := range ctx.Inputs {
 		if in.Tensor == nil && in.Ref == nil {
@@ -74,8 +73,8 @@ func refSelect(ctx *kernels.Context) error {
 	return nil
 }
 
-// newAbort makes the kernel of an op that ends TensorFlow's process. A server that other
-// clients share must outlive it, so here it fails the step.
+// newAbort returns the kernel of an op that ends TensorFlow's process. A server that other clients share must outlive it, so here the op
+// fails the step.
 func newAbort(c *kernels.Construction) (any, error) {
 	msg, err := c.Attrs().Str("error_msg")
 	if err != nil {
@@ -86,7 +85,7 @@ func newAbort(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// guaranteeConst passes a tensor on that is said never to change. A variable's handle is not the value.
+// guaranteeConst passes on a tensor that is declared constant. A variable's handle is rejected, since it is not the value.
 func guaranteeConst(ctx *kernels.Context) error {
 	if ctx.Input(0).DType() == tensor.Resource {
 		return status.InvalidArgumentf("Input tensor cannot be a resource variable handle.")

@@ -16,6 +16,9 @@ func newConst(c *kernels.Construction) (any, error) {
 		return nil, err
 	}
 	t, err := tensor.FromTensorProto(p, c.Device.Pool())
+	if status.CodeOf(err) == status.InvalidArgument {
+		err = status.InvalidArgumentf("Cannot parse tensor from proto: %s", status.From(err).Message)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +29,7 @@ func newConst(c *kernels.Construction) (any, error) {
 	return &kernels.Constant{Value: t}, nil
 }
 
-// newPlaceholder makes a kernel that fails: a placeholder that is fed is replaced by its feed.
+// newPlaceholder returns a kernel that fails: a placeholder that is fed is replaced by its feed.
 func newPlaceholder(c *kernels.Construction) (any, error) {
 	dtype, err := c.Attrs().Type("dtype")
 	if err != nil {

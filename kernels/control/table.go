@@ -5,7 +5,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/dtypes"
 )
 
-// Table is the family's ops.
+// Table returns the family's ops.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	addFlow(table)
@@ -16,7 +16,7 @@ func Table() *kernels.Table {
 	return table
 }
 
-// The ops that route values: identities, control flow, feeds, fetches and transfers.
+// Ops that route values: identities, control flow, feeds, fetches and transfers.
 func addFlow(table *kernels.Table) {
 	table.Add([]kernels.Def{
 		{Op: "Const", New: newConst},
@@ -70,7 +70,7 @@ func addFlow(table *kernels.Table) {
 	}...)
 }
 
-// The ops that call functions of the graph's library.
+// Ops that call functions of the graph's library.
 func addFunc(table *kernels.Table) {
 	table.Add([]kernels.Def{
 		{Op: "PartitionedCall", New: newPartitionedCall},

@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// newArg makes the kernel of a fed value or a function's argument.
+// newArg returns the kernel of a fed value or a function's argument.
 func newArg(c *kernels.Construction) (any, error) {
 	dtype, index, err := endpoint(c)
 	if err != nil {
@@ -29,8 +29,7 @@ func newArg(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// newRetval makes the kernel of a fetched value or a function's result. Like a send it runs
-// when its input is dead, to tell so.
+// newRetval returns the kernel of a fetched value or a function's result. Like a send, it also runs if its input is dead, to report that.
 func newRetval(c *kernels.Construction) (any, error) {
 	dtype, index, err := endpoint(c)
 	if err != nil {
@@ -66,7 +65,7 @@ func endpoint(c *kernels.Construction) (dtype tensor.DType, index int, err error
 	return dtype, int(i), err
 }
 
-// outgoing takes the tensor at input 0, reading it where the input is a reference.
+// outgoing takes the tensor at input 0, reading it if the input is a reference.
 func outgoing(ctx *kernels.Context) (*tensor.Tensor, error) {
 	if v := ctx.Ref(0); v != nil {
 		if t := v.Read(); t != nil {
@@ -98,8 +97,8 @@ func newSend(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// newRecv makes the kernel of the receiving end. What arrives dead leaves its output missing,
-// which the executor takes for a dead output.
+// newRecv returns the kernel of the receiving end. If the value is dead, it leaves its output missing, which the executor treats as a dead
+// output.
 func newRecv(c *kernels.Construction) (any, error) {
 	edge, err := transfer(c)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/calls"
 )
 
-// loop is the kernel of While: it calls cond and body in turns. The attributes output_shapes and
-// parallel_iterations are hints that it has no use for.
+// loop is the kernel of While: it calls cond and body alternately. The attributes output_shapes and parallel_iterations are hints that it
+// ignores.
 type loop struct{ cond, body kernels.Function }
 
 func newWhile(c *kernels.Construction) (any, error) {
@@ -31,9 +31,9 @@ func (k *loop) ComputeAsync(ctx *kernels.Context, done func(error)) {
 	r.run()
 }
 
-// loopRun is one execution of a loop. Calls may end before they return or later, on another
-// goroutine. Either way the loop goes on in a for statement, not deeper on the stack: of the
-// two that take part in a call, who started it and who got its results, the later one goes on.
+// loopRun is one execution of a loop. A call may complete before it returns, or later on another goroutine. Either way the loop continues
+// in a for statement and does not recurse: the goroutine that started the call and the one that received its results both count in arrived,
+// and the later one continues.
 type loopRun struct {
 	*loop
 	ctx      *kernels.Context
@@ -43,13 +43,13 @@ type loopRun struct {
 	err      error
 	arrived  atomic.Int32
 	returned func([]kernels.Value, error)
-	testing  bool            // whether the call under way is one of cond
-	spare    []kernels.Value // the results of the last call of cond, for the arguments of the next one
+	testing  bool            // whether the pending call is one of cond
+	spare    []kernels.Value // the results of the last call of cond, reused as arguments of the next
 }
 
 func (r *loopRun) run() {
 	for {
-		if r.err = r.ctx.Step.Cancellation.Err(); r.err != nil {
+		if r.err = r.ctx.Ended(); r.err != nil {
 			r.err = kernels.Cancelled(r.err)
 			r.finish()
 			return
@@ -76,7 +76,7 @@ func (r *loopRun) run() {
 	}
 }
 
-// receive takes the results of a call.
+// receive handles the results of a call.
 func (r *loopRun) receive(results []kernels.Value, err error) {
 	r.results, r.err = results, err
 	if r.arrived.Add(1) == 2 && r.proceed() {
@@ -84,7 +84,7 @@ func (r *loopRun) receive(results []kernels.Value, err error) {
 	}
 }
 
-// proceed looks at the results of the call that ended; false tells that the loop has.
+// proceed handles the results of the completed call; it returns false if the loop has ended.
 func (r *loopRun) proceed() bool {
 	results := r.results
 	r.results = nil

@@ -12,8 +12,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/variant"
 )
 
-// cholesky factors matrices that are self-adjoint and positive definite, after their rows and columns were put into the order
-// of input 1. Only the lower triangle counts.
+// cholesky factors self-adjoint positive definite matrices, after permuting their rows and columns into the order of input 1. Only the
+// lower triangle is used.
 func cholesky(ctx *kernels.Context) error {
 	m, err := wantedInput(ctx, "Asked for a CSRSparseMatrix of type %[2]v but saw dtype: %[1]v")
 	if err != nil {
@@ -33,7 +33,7 @@ func cholesky(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
-	// The factors' elements are counted first, so that memory is taken for these alone.
+	// Count the factors' elements first, to allocate memory for these alone.
 	orderOf := func(b int) []int32 { return tensor.Of[int32](orders)[b*n:][:n] }
 	err = eachMatrix(ctx, m, 10, func(own *kernels.Meter, b int) error {
 		f, err := newFactor(own, placesOf(m, b), orderOf(b))
@@ -71,7 +71,7 @@ func cholesky(ctx *kernels.Context) error {
 	return variant.OutputCSR(ctx, out)
 }
 
-// checkOrders refuses orders that do not fit the matrices.
+// checkOrders rejects orders that do not fit the matrices.
 func checkOrders(m *variant.CSR, shape tensor.Shape, n int) error {
 	rank := len(m.Dims)
 	switch {
@@ -85,20 +85,20 @@ func checkOrders(m *variant.CSR, shape tensor.Shape, n int) error {
 	return nil
 }
 
-// factor is the Cholesky factor of one matrix, row by row: which elements it has, and what the rows need of the matrix.
+// factor is the Cholesky factor of one matrix, row by row: the elements it has, and what its rows need from the matrix.
 type factor struct {
 	n int
-	// The elements of the matrix in its new order, below the diagonal and on it: their columns, and where their values
-	// come from, flipped where they are conjugated.
+	// The elements of the matrix in its new order, on and below the diagonal: their columns, and the sources of their values, flipped if
+	// they are conjugated.
 	from, column, source []int32
-	// parent is for each column the first row below the diagonal that it has an element in, -1 for none.
+	// parent is, for each column, the first row below the diagonal that has an element in it; -1 if there is none.
 	parent []int32
-	// counts is how many elements each row of the factor has, below how many each column has below the diagonal.
+	// counts is the number of elements of each row of the factor, and below the number of each column below the diagonal.
 	counts, below []int32
 	mark          []int32
 }
 
-// newFactor puts the matrix into its order and finds the elements of the factor.
+// newFactor permutes the matrix and finds the elements of the factor.
 func newFactor(meter *kernels.Meter, p places, order []int32) (*factor, error) {
 	const tables = 6
 	n := p.rows
@@ -153,8 +153,8 @@ func (f *factor) arrange(p places, to []int32) {
 	})
 }
 
-// analyse finds the elements of the factor: a row has one in each column that it can be reached from, out of the columns
-// that the matrix has elements in, by going from parent to parent.
+// analyse finds the elements of the factor. A row has one in each column that can be reached from the columns of the matrix's elements by
+// going from parent to parent.
 func (f *factor) analyse() {
 	for k := range int32(f.n) {
 		f.parent[k], f.mark[k] = root, k
@@ -172,14 +172,14 @@ func (f *factor) analyse() {
 	}
 }
 
-// columns are the elements of the factor as far as its rows are known, by columns, and working memory.
+// columns holds the known rows of the factor by columns, and working memory.
 type columns struct {
 	start, end []int32 // of each column, in row and value
 	row        []int32
 	value      []complex128
 	diagonal   []float64
-	sum        []complex128 // what is left of a row of the matrix
-	reached    []int32      // the columns that the row has elements in
+	sum        []complex128 // the remainder of a row of the matrix
+	reached    []int32      // the columns in which the row has elements
 }
 
 func (f *factor) newColumns(meter *kernels.Meter, total int) (*columns, error) {
@@ -199,7 +199,7 @@ func (f *factor) newColumns(meter *kernels.Meter, total int) (*columns, error) {
 	return c, nil
 }
 
-// compute writes the factor as matrix b of out, whose rows have their places.
+// compute writes the factor as matrix b of out, whose places are already set.
 func (f *factor) compute(meter *kernels.Meter, matrix []complex128, out *variant.CSR, b int) error {
 	p := placesOf(out, b)
 	total := len(p.column)
@@ -219,7 +219,7 @@ func (f *factor) compute(meter *kernels.Meter, matrix []complex128, out *variant
 			return status.InvalidArgumentf("Sparse Cholesky factorization failed for batch index %d. The input might not be valid.", b)
 		}
 	}
-	next := f.mark // where the next element of each row goes
+	next := f.mark // position of each row's next element
 	copy(next, p.from)
 	put := func(i, j int32, v complex128) {
 		p.column[next[i]], values[next[i]] = j, v
@@ -235,8 +235,8 @@ func (f *factor) compute(meter *kernels.Meter, matrix []complex128, out *variant
 	return nil
 }
 
-// computeRow finds row k of the factor, which is the solution of a triangular system of the rows before it. It is false where the
-// matrix is not positive definite.
+// computeRow computes row k of the factor by solving a triangular system of the rows before it. It returns false if the matrix is not
+// positive definite.
 func (f *factor) computeRow(c *columns, matrix []complex128, k int32) bool {
 	top := f.reach(c, matrix, k)
 	left := real(c.sum[k])
@@ -255,8 +255,8 @@ func (f *factor) computeRow(c *columns, matrix []complex128, k int32) bool {
 	return !(left <= 0)
 }
 
-// reach sets sum to the conjugates of row k of the matrix, and reached, from where it returns on, to the columns in which row k of
-// the factor has elements: each before its parent.
+// reach sets sum to the conjugates of row k of the matrix, and reached[top:] to the columns in which row k of the factor has elements, each
+// before its parent.
 func (f *factor) reach(c *columns, matrix []complex128, k int32) (top int) {
 	top = f.n
 	f.mark[k] = k

@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/variant"
 )
 
-// denseToCSR takes the elements of a dense tensor that indices name.
+// denseToCSR takes the elements of a dense tensor at the given indices.
 func denseToCSR(ctx *kernels.Context) error {
 	dense, indices := ctx.Input(0), ctx.Input(1)
 	rank := dense.Rank()
@@ -93,9 +93,9 @@ func joined(index []int64) string {
 	return strings.Join(list, ", ")
 }
 
-// compress makes output 0 the matrix with the values, which it takes over, at the indices. These lie within the shape. As in
-// TensorFlow, the elements stay in the order in which they come: that of rows is not checked. That of matrices is, since
-// elements of one would else be counted as another's.
+// compress sets output 0 to the matrix with the values, which it takes over, at the indices. These must lie within the shape. As in
+// TensorFlow, the elements stay in their input order: the order of rows is not checked. The order of matrices is, since otherwise elements
+// of one matrix would be counted as another's.
 func compress(ctx *kernels.Context, shape tensor.Shape, at []int64, values *tensor.Tensor) error {
 	n, rank := values.Len(), len(shape)
 	m, err := variant.NewCSR(ctx.Device.Pool(), values.DType(), shape, n, values)
@@ -126,7 +126,7 @@ func compress(ctx *kernels.Context, shape tensor.Shape, at []int64, values *tens
 	return variant.OutputCSR(ctx, m)
 }
 
-// csrToDense writes the elements into a tensor of zeros. Of several at one place, the last one counts.
+// csrToDense writes the elements into a tensor of zeros. If several have the same position, the last one counts.
 func csrToDense(ctx *kernels.Context) error {
 	m, err := wantedInput(ctx, "Asked for a CSRSparseMatrix of type %[2]v but saw dtype: %[1]v")
 	if err != nil {
@@ -146,15 +146,17 @@ func csrToDense(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
-	eachRow(ctx, m, func(b, i, first int, row []int32, p places) {
+	if err := eachRow(ctx, m, func(b, i, first int, row []int32, p places) {
 		for k, c := range row {
 			to[first+k] = (int64(b)*int64(p.rows)+int64(i))*int64(p.columns) + int64(c)
 		}
-	})
+	}); err != nil {
+		return err
+	}
 	return layout.MoveAt(ctx, out, m.Values, to, nil, 1, len(to))
 }
 
-// csrToSparse makes a sparse tensor of the same values.
+// csrToSparse outputs a sparse tensor with the same values.
 func csrToSparse(ctx *kernels.Context) error {
 	m, err := wantedInput(ctx, "Expected a CSRSparseMatrix of type %[2]v but saw type: %[1]v")
 	if err != nil {
@@ -166,42 +168,45 @@ func csrToSparse(ctx *kernels.Context) error {
 		return err
 	}
 	to := tensor.Of[int64](indices)
-	eachRow(ctx, m, func(b, i, first int, row []int32, _ places) {
+	if err := eachRow(ctx, m, func(b, i, first int, row []int32, _ places) {
 		for k, c := range row {
 			index := to[(first+k)*rank:][:rank]
 			index[0] = int64(b)
 			index[rank-2], index[rank-1] = int64(i), int64(c)
 		}
-	})
+	}); err != nil {
+		return err
+	}
 	ctx.SetOutput(1, m.Values.Retain())
 	ctx.SetOutput(2, m.Dense.Retain())
 	return nil
 }
 
-// eachRow calls body for row i of each matrix b, on as many cores as it is worth. first is where the row's elements begin
-// among those of all matrices.
-func eachRow(ctx *kernels.Context, m *variant.CSR, body func(b, i, first int, row []int32, p places)) {
+// eachRow calls body for row i of each matrix b, on as many cores as are worthwhile. first is the position of the row's first element among
+// those of all matrices. If the step ends, eachRow returns the step's error.
+func eachRow(ctx *kernels.Context, m *variant.CSR, body func(b, i, first int, row []int32, p places)) error {
 	rows, _ := m.Size()
 	if rows == 0 {
-		return
+		return nil
 	}
 	starts := tensor.Of[int32](m.Batches)
-	ctx.Device.Parallel(m.Matrices()*rows, rowGrain(m, 1), func(lo, hi int) {
+	ctx.Parallel(m.Matrices()*rows, rowGrain(m, 1), func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			p, i := placesOf(m, r/rows), r%rows
 			body(r/rows, i, int(starts[r/rows]+p.from[i]), p.row(i), p)
 		}
 	})
+	return ctx.Ended()
 }
 
-// rowGrain is how many rows are worth a core of their own if each element costs so much.
+// rowGrain returns the minimum number of rows per core if each element costs cost.
 func rowGrain(m *variant.CSR, cost int) int {
 	rows, _ := m.Size()
 	perRow := m.Columns.Len()/max(1, m.Matrices()*rows) + 1
 	return max(1, element.CheapGrain/(perRow*max(1, cost)))
 }
 
-// components gives the parts of one matrix of a batch.
+// components outputs the parts of one matrix of a batch.
 func components(ctx *kernels.Context) error {
 	m, err := wantedInput(ctx, "dtype of input is not equal to 'type': %v vs. %v")
 	if err != nil {
@@ -235,7 +240,7 @@ func components(ctx *kernels.Context) error {
 	return nil
 }
 
-// countElements counts those of each matrix.
+// countElements outputs the number of elements of each matrix.
 func countElements(ctx *kernels.Context) error {
 	m, err := variant.CSRInput(ctx, 0)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// random makes a sparse matrix of n rows and columns, with elements at some places, and some of them twice.
+// random returns a sparse matrix of n rows and columns, with elements at some positions, some of them duplicated.
 func random(t *testing.T, d *kt.Device, rng *rand.Rand, n, elements int) *tensor.Tensor {
 	t.Helper()
 	var at []int64
@@ -30,7 +30,7 @@ func compress(t *testing.T, d *kt.Device, indices, values *tensor.Tensor, dims .
 	return d.Run(t, kt.Op{Type: "SparseTensorToCSRSparseMatrix", Outputs: 1}, indices, values, kt.I64(kt.S(int64(len(dims))), dims...))[0].Tensor
 }
 
-// An order is a permutation, whatever the matrix is.
+// An order is a permutation, whatever the matrix.
 func TestOrder(t *testing.T) {
 	d, rng := kt.NewDevice(t), rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -47,7 +47,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// Products are those of dense matrices.
+// Products equal those of dense matrices.
 func TestProducts(t *testing.T) {
 	d, rng := kt.NewDevice(t), rand.New(rand.NewPCG(3, 4))
 	dense := func(m *tensor.Tensor) *tensor.Tensor {
@@ -73,7 +73,7 @@ func TestProducts(t *testing.T) {
 	}
 }
 
-// A matrix goes to another process and back, and one that was tampered with is refused.
+// A matrix survives a round trip to another process, and a tampered one is rejected.
 func TestTravel(t *testing.T) {
 	d, rng := kt.NewDevice(t), rand.New(rand.NewPCG(5, 6))
 	m := compress(t, d, kt.I64(kt.S(3, 3), 0, 0, 1, 0, 2, 0, 1, 1, 1), kt.F32(kt.S(3), 1, 2, 3), 2, 3, 2)

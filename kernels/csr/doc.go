@@ -1,6 +1,6 @@
-// Package csr holds the ops on sparse matrices in compressed rows: conversions, products, transposition, and the
-// factorization of symmetric ones.
+// Package csr implements the ops on sparse matrices in compressed rows: conversions, products, transposition, and the factorization of
+// symmetric ones.
 //
-// A matrix is a variant, variant.CSR, or a batch of matrices of one size. Ops make a new one, of which parts may be
-// shared with their inputs, and never change one.
+// A matrix, or a batch of matrices of one size, is a variant: variant.CSR. Ops never modify a matrix; they create new ones, which may share
+// parts with their inputs.
 package csr

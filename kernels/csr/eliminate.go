@@ -2,10 +2,10 @@ package csr
 
 import "math"
 
-// manyNeighbours is above how many neighbours a node of a graph of n counts as dense.
+// manyNeighbours is the number of neighbours above which a node in a graph of n is dense.
 func manyNeighbours(n int32) int32 { return min(n-2, max(16, int32(10*math.Sqrt(float64(n))))) }
 
-// eliminate takes out nodes of least degree, one after the other.
+// eliminate eliminates nodes of minimum degree, one after the other.
 func (g *graph) eliminate() {
 	for g.gone < g.n {
 		for g.first[g.least] == root {
@@ -46,10 +46,10 @@ func (g *graph) eliminate() {
 	}
 }
 
-// compact moves what is in use of list to its beginning.
+// compact moves the used parts of list to its start.
 func (g *graph) compact() {
 	for j := range g.n {
-		// The first entry is kept where the place was, and tells whose list begins here.
+		// The first entry is saved in at, and replaced by the number of the list's owner.
 		if at := g.at[j]; at >= 0 {
 			g.at[j] = g.list[at]
 			g.list[at] = flip(j)
@@ -74,8 +74,8 @@ func (g *graph) compact() {
 	g.used = to
 }
 
-// join makes node k an element: its neighbours are those of k and of the elements that k was next to, which it absorbs. Their
-// weights become negative. It returns where in list they are, and how many rows they stand for.
+// join makes node k an element. Its neighbours are those of k and of k's neighbouring elements, which it absorbs. Their weights become
+// negative. It returns their range in list, and how many rows they represent.
 func (g *graph) join(k int32) (from, to, degree int32) {
 	g.weight[k] = -g.weight[k]
 	at, own := g.at[k], g.elements[k]
@@ -110,7 +110,7 @@ func (g *graph) join(k int32) (from, to, degree int32) {
 	return from, to, degree
 }
 
-// compareElements sets seen of each element next to a node in list[from:to] to stamp and how many rows it has beside these.
+// compareElements sets seen of each element next to a node in list[from:to] to stamp plus the number of its rows outside that range.
 func (g *graph) compareElements(from, to int32) {
 	for _, i := range g.list[from:to] {
 		n := g.elements[i]
@@ -129,8 +129,8 @@ func (g *graph) compareElements(from, to int32) {
 	}
 }
 
-// update finds the neighbours of node i anew, now that k is an element next to it, and puts i in the bucket of their hash.
-// It is false where i has no other neighbour than k, which then absorbs it.
+// update recomputes the neighbours of node i, now that k is an element next to it, and puts i in the bucket of their hash. It returns false
+// if i has no neighbour other than k, which then absorbs it.
 func (g *graph) update(i, k int32) bool {
 	begin := g.at[i]
 	to, degree, hash := begin, int32(0), uint32(0)
@@ -163,7 +163,7 @@ func (g *graph) update(i, k int32) bool {
 		return false
 	}
 	g.degree[i] = min(g.degree[i], degree)
-	// k becomes the first element: the first node, and the first element, make room.
+	// k becomes the first element: make room by moving the first node and the first element.
 	g.list[to] = g.list[nodes]
 	g.list[nodes] = g.list[begin]
 	g.list[begin] = k
@@ -174,7 +174,7 @@ func (g *graph) update(i, k int32) bool {
 	return true
 }
 
-// mergeEqual makes one node of those in list[from:to] that have the same neighbours.
+// mergeEqual merges nodes in list[from:to] that have the same neighbours.
 func (g *graph) mergeEqual(from, to int32) {
 	for _, i := range g.list[from:to] {
 		if g.weight[i] >= 0 {
@@ -203,10 +203,10 @@ func (g *graph) mergeEqual(from, to int32) {
 	}
 }
 
-// neighbours are those of a node beside the element that was made last, which comes first.
+// neighbours returns a node's neighbours except the latest element, which comes first.
 func (g *graph) neighbours(i int32) []int32 { return g.list[g.at[i]+1:][:g.size[i]-1] }
 
-// same tells whether j has the neighbours of i, which were seen at stamp.
+// same reports whether j has the neighbours of i, which are marked with stamp.
 func (g *graph) same(i, j int32) bool {
 	if g.size[i] != g.size[j] || g.elements[i] != g.elements[j] {
 		return false
@@ -219,7 +219,7 @@ func (g *graph) same(i, j int32) bool {
 	return true
 }
 
-// relink puts the nodes in list[from:to] that are left back into the lists of their degrees, and returns where they end.
+// relink puts the remaining nodes in list[from:to] back into the lists of their degrees, and returns the end of their range.
 func (g *graph) relink(from, to, degree int32) (end int32) {
 	end = from
 	for _, i := range g.list[from:to] {

@@ -11,20 +11,20 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/variant"
 )
 
-// places are where the elements of one matrix lie: those of row i are from[i] to from[i+1].
+// places are the positions of one matrix's elements: those of row i are from[i] to from[i+1].
 type places struct {
 	rows, columns int
 	from, column  []int32
 }
 
-// placesOf are the places of matrix b of a batch.
+// placesOf returns the places of matrix b of a batch.
 func placesOf(m *variant.CSR, b int) places {
 	rows, columns := m.Size()
 	at := tensor.Of[int32](m.Batches)
 	return places{rows, columns, tensor.Of[int32](m.Rows)[b*(rows+1):][:rows+1], tensor.Of[int32](m.Columns)[at[b]:at[b+1]]}
 }
 
-// row are the columns of the elements of row i.
+// row returns the columns of the elements of row i.
 func (p places) row(i int) []int32 { return p.column[p.from[i]:p.from[i+1]] }
 
 // part is one matrix of a batch.
@@ -38,10 +38,10 @@ func partOf[T number](m *variant.CSR, b int) part[T] {
 	return part[T]{placesOf(m, b), tensor.Of[T](m.Values)[at[b]:at[b+1]]}
 }
 
-// values are the elements of row i.
+// values returns the elements of row i.
 func (p part[T]) values(i int) []T { return p.value[p.from[i]:p.from[i+1]] }
 
-// typedInput is the matrix at input i, which has to be of a type. The text is formatted with both types.
+// typedInput returns the matrix at input i, which must have type want. The error text is formatted with both types.
 func typedInput(ctx *kernels.Context, i int, want tensor.DType, text string) (*variant.CSR, error) {
 	m, err := variant.CSRInput(ctx, i)
 	if err == nil && m.DType() != want {
@@ -59,7 +59,7 @@ func wantedInput(ctx *kernels.Context, text string) (*variant.CSR, error) {
 	return typedInput(ctx, 0, want, text)
 }
 
-// squareSize is the number of rows of matrices that have as many columns.
+// squareSize returns the number of rows of square matrices.
 func squareSize(m *variant.CSR) (int, error) {
 	rows, columns := m.Size()
 	if rows != columns {
@@ -68,7 +68,7 @@ func squareSize(m *variant.CSR) (int, error) {
 	return rows, nil
 }
 
-// room is a matrix, or a batch, with so many elements in each row as counts tells, whose columns and values are not set.
+// room allocates a matrix or a batch with counts[i] elements in row i. Columns and values are not set.
 func room(ctx *kernels.Context, dtype tensor.DType, dims tensor.Shape, counts []int32) (*variant.CSR, error) {
 	total := int64(0)
 	for _, n := range counts {
@@ -85,14 +85,14 @@ func room(ctx *kernels.Context, dtype tensor.DType, dims tensor.Shape, counts []
 	return out, nil
 }
 
-// sumUp turns how many elements matrices, or rows, have (each at the place of the next one) into where they begin.
+// sumUp converts counts of elements, each stored at the next index, to start positions.
 func sumUp(counts []int32) {
 	for i := 1; i < len(counts); i++ {
 		counts[i] += counts[i-1]
 	}
 }
 
-// conjugate conjugates numbers, which real ones are unchanged by.
+// conjugate conjugates numbers; real ones stay unchanged.
 func conjugate[T number](v []T) {
 	switch v := any(v).(type) {
 	case []complex64:
@@ -106,8 +106,8 @@ func conjugate[T number](v []T) {
 	}
 }
 
-// conjugateAll conjugates the elements of a tensor on all cores that are worth it.
+// conjugateAll conjugates the elements of a tensor, on as many cores as are worthwhile.
 func conjugateAll[T number](ctx *kernels.Context, t *tensor.Tensor) {
 	v := tensor.Of[T](t)
-	ctx.Device.Parallel(len(v), element.CheapGrain, func(lo, hi int) { conjugate(v[lo:hi]) })
+	ctx.Parallel(len(v), element.CheapGrain, func(lo, hi int) { conjugate(v[lo:hi]) })
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/variant"
 )
 
-// order gives for each matrix an order of its rows and columns in which a factorization makes few new elements. Only the
-// lower triangle counts.
+// order outputs for each matrix an order of its rows and columns that causes little fill-in in a factorization. Only the lower triangle is
+// used.
 func order(ctx *kernels.Context) error {
 	m, err := variant.CSRInput(ctx, 0)
 	if err != nil {
@@ -36,14 +36,14 @@ func order(ctx *kernels.Context) error {
 	})
 }
 
-// eachMatrix calls body for the matrices of a batch, on as many cores as it is worth if each element costs so much, and gives
-// it a meter of its own. It returns the first error.
+// eachMatrix calls body for the matrices of a batch, each with its own meter, on as many cores as are worthwhile if each element costs
+// cost. It returns the first error.
 func eachMatrix(ctx *kernels.Context, m *variant.CSR, cost int, body func(meter *kernels.Meter, b int) error) error {
 	rows, _ := m.Size()
 	each := (m.Columns.Len()/m.Matrices() + rows) * cost
 	var mu sync.Mutex
 	var failed error
-	ctx.Device.Parallel(m.Matrices(), max(1, element.CheapGrain/max(1, each)), func(lo, hi int) {
+	ctx.Parallel(m.Matrices(), max(1, element.CheapGrain/max(1, each)), func(lo, hi int) {
 		for b := lo; b < hi; b++ {
 			meter := ctx.Meter()
 			err := body(&meter, b)
@@ -58,42 +58,45 @@ func eachMatrix(ctx *kernels.Context, m *variant.CSR, cost int, body func(meter 
 			}
 		}
 	})
+	if failed == nil {
+		failed = ctx.Ended()
+	}
 	return failed
 }
 
-// graph is the quotient graph of the approximate minimum degree algorithm (Amestoy, Davis and Duff, 1996). Its nodes are
-// rows that are still there, or several that cannot be told apart; its elements are rows that were eliminated, each with
-// the nodes that it joined. Ties are broken as Eigen does, so that TensorFlow gives the same order.
+// graph is the quotient graph of the approximate minimum degree algorithm (Amestoy, Davis and Duff, 1996). Its nodes are remaining rows, or
+// groups of indistinguishable ones. Its elements are eliminated rows, each with the nodes that it connected. Ties are broken as in Eigen,
+// to produce TensorFlow's order.
 type graph struct {
 	n int32
-	// list holds the neighbours of all nodes and elements, from at on and so many as size tells: first a node's elements,
-	// as many as elements tells, then its nodes. What was absorbed has at the flipped number of what absorbed it.
+	// list holds the neighbours of each node and element, size of them starting at at: first a node's elements, as many as elements says,
+	// then its nodes. For absorbed ones, at is the flipped number of the absorber.
 	list               []int32
 	at, size, elements []int32
-	// weight is how many rows a node stands for: negative while it is a neighbour of the pivot, 0 once it is gone.
+	// weight is how many rows a node represents: negative while it is a neighbour of the pivot, 0 once it is gone.
 	weight []int32
-	// Nodes of one degree form a list: first of each degree, next and previous.
+	// Nodes of equal degree form a doubly linked list: first (by degree), next and previous.
 	degree, first, next, previous []int32
-	// seen is 0 for what is gone. At stamp or above, it tells what was met in the current pass.
+	// seen is 0 for removed nodes and elements. Values of at least stamp mark those met in the current pass.
 	seen   []int32
 	bucket []int32 // nodes by the hash of their neighbours
 	stamp  int32
-	widest int32 // the largest degree of an element
-	least  int32 // no node has a lower degree
-	gone   int32 // rows that are eliminated
-	used   int32 // of list
+	widest int32 // the maximum degree of an element
+	least  int32 // lower bound of the nodes' degrees
+	gone   int32 // number of eliminated rows
+	used   int32 // used length of list
 }
 
 const (
-	root = -1 // the end of a list, and what nothing absorbed
-	dead = -1 // in elements: what was absorbed
+	root = -1 // the end of a list, and the absorber of nodes that were not absorbed
+	dead = -1 // in elements: absorbed
 	made = -2 // in elements: an element
 )
 
-// flip exchanges indices with negative numbers.
+// flip maps indices to negative numbers and back.
 func flip(i int32) int32 { return -i - 2 }
 
-// newGraph makes the graph of a symmetric matrix out of its lower triangle.
+// newGraph returns the graph of a symmetric matrix, given its lower triangle.
 func newGraph(meter *kernels.Meter, p places) (*graph, error) {
 	n := p.rows
 	starts, err := kernels.Scratch[int32](meter, n+1)
@@ -123,7 +126,7 @@ func newGraph(meter *kernels.Meter, p places) (*graph, error) {
 	for i, t := range []*[]int32{&g.size, &g.elements, &g.weight, &g.degree, &g.first, &g.next, &g.previous, &g.seen, &g.bucket} {
 		*t = work[i*(n+1):][:n+1]
 	}
-	fill := g.next // where the next neighbour goes
+	fill := g.next // position of the next neighbour
 	copy(fill, starts)
 	add := func(i, j int32) {
 		list[fill[i]] = j
@@ -139,8 +142,7 @@ func newGraph(meter *kernels.Meter, p places) (*graph, error) {
 	return g, nil
 }
 
-// lower calls f for the elements of the lower triangle. One place may have several, of which the first one counts where
-// they follow each other.
+// lower calls f for the elements of the lower triangle. Of consecutive elements at the same position, only the first one counts.
 func lower(p places, f func(i, j int32)) {
 	for i := range p.rows {
 		last := int32(-1)
@@ -153,8 +155,8 @@ func lower(p places, f func(i, j int32)) {
 	}
 }
 
-// begin puts the nodes into the lists of their degrees. Those without neighbours are eliminated at once. Those with very many,
-// or without an element on the diagonal, come last: they become part of an element n, which is no row.
+// begin puts the nodes into the lists of their degrees. Nodes without neighbours are eliminated at once. Dense nodes, or those without an
+// element on the diagonal, come last: they become part of an element n, which is not a row.
 func (g *graph) begin() {
 	n := g.n
 	for i := range n + 1 {
@@ -186,7 +188,7 @@ func (g *graph) begin() {
 	g.elements[n], g.at[n], g.seen[n] = made, root, 0
 }
 
-// link puts a node in front of the list of its degree.
+// link inserts a node at the front of the list of its degree.
 func (g *graph) link(i, d int32) {
 	if old := g.first[d]; old != root {
 		g.previous[old] = i
@@ -195,7 +197,7 @@ func (g *graph) link(i, d int32) {
 	g.first[d] = i
 }
 
-// unlink takes a node out of the list of its degree.
+// unlink removes a node from the list of its degree.
 func (g *graph) unlink(i int32) {
 	if g.next[i] != root {
 		g.previous[g.next[i]] = g.previous[i]
@@ -207,7 +209,7 @@ func (g *graph) unlink(i int32) {
 	}
 }
 
-// restamp makes a stamp that nothing has been seen at, and to which twice the number of nodes can be added.
+// restamp sets a stamp that is above all marks, and to which twice the number of nodes can be added without overflow.
 func (g *graph) restamp(stamp int32) {
 	if int64(stamp)+2*int64(g.n) > math.MaxInt32 || stamp < 2 {
 		for i := range g.n {
@@ -218,7 +220,7 @@ func (g *graph) restamp(stamp int32) {
 	g.stamp = stamp
 }
 
-// postorder is the order of the rows: an element comes after all that it absorbed.
+// postorder returns the order of the rows: an element comes after all that it absorbed.
 func (g *graph) postorder() []int32 {
 	n := g.n
 	for i := range n {

@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/variant"
 )
 
-// operand is how a factor enters a product.
+// operand defines how a factor enters a product.
 type operand struct{ transpose, conj bool }
 
 // operandOf reads the attributes of factor a or b.
@@ -24,7 +24,7 @@ func operandOf(c *kernels.Construction, name string) (operand, error) {
 	return operand{transpose || adjoint, adjoint}, err
 }
 
-// turned is a factor as it enters the product. The caller releases it.
+// turned returns a factor as it enters the product. The caller releases it.
 func turned[T number](ctx *kernels.Context, m *variant.CSR, o operand) (*variant.CSR, error) {
 	if !o.transpose {
 		m.Retain()
@@ -33,10 +33,10 @@ func turned[T number](ctx *kernels.Context, m *variant.CSR, o operand) (*variant
 	return transposed[T](ctx, m, o.conj)
 }
 
-// product is SparseMatrixMatMul, of sparse and dense matrices.
+// product is SparseMatrixMatMul: the product of a sparse and a dense matrix.
 type product[T number] struct {
 	a, b            operand
-	transpose, conj bool // the result
+	transpose, conj bool // of the result
 }
 
 func newProduct[T number](c *kernels.Construction) (typed[T], error) {
@@ -93,7 +93,7 @@ func (p product[T]) compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// check refuses factors that do not fit each other.
+// check rejects factors whose shapes do not match.
 func (p product[T]) check(a *variant.CSR, b *tensor.Tensor) error {
 	rank := len(a.Dims)
 	switch {
@@ -118,7 +118,7 @@ func (p product[T]) check(a *variant.CSR, b *tensor.Tensor) error {
 	return nil
 }
 
-// dense is the second factor as it enters the product. The caller releases it.
+// dense returns the second factor as it enters the product. The caller releases it.
 func (p product[T]) dense(ctx *kernels.Context, b *tensor.Tensor) (*tensor.Tensor, error) {
 	if !p.b.transpose {
 		return b.Retain(), nil
@@ -140,7 +140,7 @@ func (p product[T]) dense(ctx *kernels.Context, b *tensor.Tensor) (*tensor.Tenso
 	return t, nil
 }
 
-// multiply writes the product of factors that are turned already.
+// multiply computes the product of factors that are already turned.
 func (p product[T]) multiply(ctx *kernels.Context, out *tensor.Tensor, a *variant.CSR, b *tensor.Tensor) {
 	rows, inner := a.Size()
 	n := b.Dim(b.Rank() - 1)
@@ -148,7 +148,7 @@ func (p product[T]) multiply(ctx *kernels.Context, out *tensor.Tensor, a *varian
 		return
 	}
 	dst, src := tensor.Of[T](out), tensor.Of[T](b)
-	ctx.Device.Parallel(a.Matrices()*rows, rowGrain(a, n), func(lo, hi int) {
+	ctx.Parallel(a.Matrices()*rows, rowGrain(a, n), func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			of, i := partOf[T](a, r/rows), r%rows
 			to := dst[r*n:][:n]
@@ -160,7 +160,7 @@ func (p product[T]) multiply(ctx *kernels.Context, out *tensor.Tensor, a *varian
 	})
 }
 
-// addRows sets dst to the sum of rows of src, which are as long as dst, each times its factor.
+// addRows sets dst to the weighted sum of rows of src, each as long as dst.
 func addRows[T number](dst []T, rows []int32, factors []T, src []T) {
 	clear(dst)
 	for k, r := range rows {

@@ -13,8 +13,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/variant"
 )
 
-// newSparseProduct makes the kernel of SparseMatrixSparseMatMul, whose result has an element wherever a pair of elements
-// meets, also where their sum is zero.
+// newSparseProduct returns the kernel of SparseMatrixSparseMatMul. Its result has an element wherever a pair of elements meets, even if
+// their sum is zero.
 func newSparseProduct[T number](c *kernels.Construction) (typed[T], error) {
 	left, err1 := operandOf(c, "a")
 	right, err2 := operandOf(c, "b")
@@ -35,7 +35,7 @@ func newSparseProduct[T number](c *kernels.Construction) (typed[T], error) {
 	}, args.FirstError(err1, err2)
 }
 
-// sparseFactors reads the factors and refuses those that do not fit each other.
+// sparseFactors reads the factors and rejects those whose shapes do not match.
 func sparseFactors(ctx *kernels.Context, dtype tensor.DType, left, right operand) (a, b *variant.CSR, err error) {
 	if a, err = variant.CSRInput(ctx, 0); err != nil {
 		return nil, nil, err
@@ -63,7 +63,7 @@ func sparseFactors(ctx *kernels.Context, dtype tensor.DType, left, right operand
 	return a, b, err
 }
 
-// shape is the shape of a factor as it enters the product.
+// shape returns the shape of a factor as it enters the product.
 func (o operand) shape(s tensor.Shape) tensor.Shape {
 	if !o.transpose {
 		return s
@@ -72,8 +72,8 @@ func (o operand) shape(s tensor.Shape) tensor.Shape {
 	return shapes.Replaced(s, last-1, last+1, s[last], s[last-1])
 }
 
-// sparseTimesSparse makes output 0 the product. The first of two passes counts the elements of each row, so that memory is
-// taken for these alone.
+// sparseTimesSparse sets output 0 to the product. The first of two passes counts the elements of each row, to allocate memory for these
+// alone.
 func sparseTimesSparse[T number](ctx *kernels.Context, a, b *variant.CSR) error {
 	rows, _ := a.Size()
 	_, columns := b.Size()
@@ -110,26 +110,26 @@ func sparseTimesSparse[T number](ctx *kernels.Context, a, b *variant.CSR) error 
 	return variant.OutputCSR(ctx, out)
 }
 
-// sparsePair is the factors of a product, which are turned already. A single matrix is a factor for all of the other batch.
+// sparsePair holds the factors of a product, already turned. A single matrix is multiplied with each matrix of the other batch.
 type sparsePair struct {
 	a, b                    *variant.CSR
 	matrices, rows, columns int
 }
 
-// of is the matrix of a factor that takes part in product i.
+// of returns the index of a factor's matrix in product i.
 func (p *sparsePair) of(m *variant.CSR, i int) int { return i * element.OneIf(m.Matrices() > 1) }
 
-// grain is how many rows of the product are worth a core of their own: enough to outweigh its working memory.
+// grain returns the minimum number of the product's rows per core, enough to outweigh its working memory.
 func (p *sparsePair) grain() int {
 	inner, _ := p.b.Size()
 	perRow := (p.a.Columns.Len()/max(1, p.a.Matrices()*p.rows) + 1) * (p.b.Columns.Len()/max(1, p.b.Matrices()*inner) + 1)
 	return max(1, element.CheapGrain/perRow, p.columns/perRow)
 }
 
-// distinct calls take for each row of the products with the columns that it has elements in, in the order in which they
-// are met. take may change the list, and is called on several cores.
+// distinct calls take for each row of the products with the columns of its elements, in the order in which they are met. take may modify
+// the list, and is called on several cores.
 func (p *sparsePair) distinct(ctx *kernels.Context, take func(r int, columns []int32)) error {
-	return element.WithScratch(ctx.Device, p.matrices*p.rows, p.grain(), 2*p.columns, func(work []int32, lo, hi int) {
+	return element.WithScratch(ctx, p.matrices*p.rows, p.grain(), 2*p.columns, func(work []int32, lo, hi int) {
 		seen, list := work[:p.columns], work[p.columns:]
 		clear(seen)
 		for r := lo; r < hi; r++ {
@@ -149,7 +149,7 @@ func (p *sparsePair) distinct(ctx *kernels.Context, take func(r int, columns []i
 	})
 }
 
-// multiplySparse fills in the elements of the products, whose rows have their places.
+// multiplySparse computes the elements of the products, whose places are already set.
 func multiplySparse[T number](ctx *kernels.Context, p *sparsePair, out *variant.CSR) error {
 	err := p.distinct(ctx, func(r int, columns []int32) {
 		slices.Sort(columns)
@@ -158,7 +158,7 @@ func multiplySparse[T number](ctx *kernels.Context, p *sparsePair, out *variant.
 	if err != nil {
 		return err
 	}
-	return element.WithScratch(ctx.Device, p.matrices*p.rows, p.grain(), p.columns, func(sums []T, lo, hi int) {
+	return element.WithScratch(ctx, p.matrices*p.rows, p.grain(), p.columns, func(sums []T, lo, hi int) {
 		for r := lo; r < hi; r++ {
 			x, y := partOf[T](p.a, p.of(p.a, r/p.rows)), partOf[T](p.b, p.of(p.b, r/p.rows))
 			multiplyRow(partOf[T](out, r/p.rows), r%p.rows, x, y, sums)
@@ -166,11 +166,11 @@ func multiplySparse[T number](ctx *kernels.Context, p *sparsePair, out *variant.
 	})
 }
 
-// multiplyRow sets the values of row i of the product of x and y. sums is working memory for as many numbers as y has columns.
+// multiplyRow sets the values of row i of the product of x and y. sums is working memory with one number per column of y.
 func multiplyRow[T number](out part[T], i int, x, y part[T], sums []T) {
 	var zero T
 	for _, c := range out.row(i) {
-		sums[c] = -zero // a sum of negative zeros stays one
+		sums[c] = -zero // so that a sum of negative zeros stays one
 	}
 	factors := x.values(i)
 	for at, k := range x.row(i) {

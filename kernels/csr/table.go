@@ -7,12 +7,12 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// number is what the elements of sparse matrices are.
+// number is the element types of sparse matrices.
 type number interface {
 	float32 | float64 | complex64 | complex128
 }
 
-// Table is the family's ops.
+// Table returns the family's ops.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	op := table.Op
@@ -31,13 +31,13 @@ func Table() *kernels.Table {
 	return table
 }
 
-// anyNumber is a row for all types of elements.
+// anyNumber returns a row for all element types.
 func anyNumber(attr string, f kernels.Func) []kernels.Def {
 	types := []tensor.DType{tensor.Float32, tensor.Float64, tensor.Complex64, tensor.Complex128}
 	return []kernels.Def{{Types: map[string][]tensor.DType{attr: types}, Expensive: true, New: kernels.Always(f)}}
 }
 
-// of is a row for one type of elements.
+// of returns a row for one element type.
 func of[T number](attr string, construct func(*kernels.Construction) (typed[T], error)) []kernels.Def {
 	return []kernels.Def{{Types: dtypes.Only(attr, element.DTypeOf[T]()), Expensive: true, New: func(c *kernels.Construction) (any, error) {
 		f, err := construct(c)

@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/variant"
 )
 
-// newTranspose makes the kernel of SparseMatrixTranspose.
+// newTranspose returns the kernel of SparseMatrixTranspose.
 func newTranspose[T number](c *kernels.Construction) (typed[T], error) {
 	conj, err := c.Attrs().Bool("conjugate")
 	return func(ctx *kernels.Context) error {
@@ -26,7 +26,7 @@ func newTranspose[T number](c *kernels.Construction) (typed[T], error) {
 	}, err
 }
 
-// transposed is a batch with rows and columns exchanged, and its elements conjugated if that is asked for.
+// transposed returns a batch with rows and columns exchanged, and elements conjugated if conj is true.
 func transposed[T number](ctx *kernels.Context, m *variant.CSR, conj bool) (*variant.CSR, error) {
 	dims := slices.Clone(m.Dims)
 	last := len(dims) - 1
@@ -37,24 +37,28 @@ func transposed[T number](ctx *kernels.Context, m *variant.CSR, conj bool) (*var
 	}
 	copy(tensor.Of[int32](t.Batches), tensor.Of[int32](m.Batches))
 	each := m.Columns.Len()/m.Matrices() + 1
-	ctx.Device.Parallel(m.Matrices(), max(1, element.CheapGrain/each), func(lo, hi int) {
+	ctx.Parallel(m.Matrices(), max(1, element.CheapGrain/each), func(lo, hi int) {
 		for b := lo; b < hi; b++ {
 			turn(partOf[T](t, b), partOf[T](m, b))
 		}
 	})
+	if err := ctx.Ended(); err != nil {
+		t.Release()
+		return nil, err
+	}
 	if conj {
 		conjugateAll[T](ctx, t.Values)
 	}
 	return t, nil
 }
 
-// turn writes p into t, which has no element in any row yet, with rows and columns exchanged.
+// turn writes the transpose of p into t, whose rows must be empty.
 func turn[T number](t, p part[T]) {
 	for _, c := range p.column {
 		t.from[c+1]++
 	}
 	sumUp(t.from)
-	// From here on, from[c] is where the next element of row c goes: in the end, where row c+1 begins.
+	// From here on, from[c] is the position of row c's next element; in the end, it is where row c+1 begins.
 	for i := range p.rows {
 		values := p.values(i)
 		for k, c := range p.row(i) {
@@ -67,7 +71,7 @@ func turn[T number](t, p part[T]) {
 	t.from[0] = 0
 }
 
-// conjugators conjugate the elements of tensors of complex numbers.
+// conjugators conjugate the elements of complex tensors.
 var conjugators = map[tensor.DType]func(ctx *kernels.Context, t *tensor.Tensor){
 	tensor.Complex64: conjugateAll[complex64], tensor.Complex128: conjugateAll[complex128],
 }
@@ -80,7 +84,7 @@ func conjugated(ctx *kernels.Context) error {
 	}
 	m, ok := t.Variants()[0].(*variant.CSR)
 	if !ok {
-		return status.Internalf("No unary variant unary_op function found for op CONJ Variant type_name: %T for device type: CPU", t.Variants()[0])
+		return variant.NoUnary("CONJ", t.Variants()[0])
 	}
 	conj := conjugators[m.DType()]
 	if conj == nil {

@@ -6,21 +6,19 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/kernels"
-	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// beamKernel is CTCBeamSearchDecoder: the likeliest sequences of labels, by a search that keeps width prefixes at each step.
+// beamKernel is CTCBeamSearchDecoder. It searches for the most likely sequences of labels, and keeps width prefixes at each step.
 type beamKernel[T element.Floating] struct {
 	width, paths int
 	merge        bool
 }
 
 func newBeamSearch[T element.Floating](c *kernels.Construction) (any, error) {
-	width, err1 := c.Attrs().Int("beam_width")
-	paths, err2 := c.Attrs().Int("top_paths")
-	merge, err3 := c.Attrs().Bool("merge_repeated")
-	if err := args.FirstError(err1, err2, err3); err != nil {
+	a := c.Attrs().Reader()
+	width, paths, merge := a.Int("beam_width"), a.Int("top_paths"), a.Bool("merge_repeated")
+	if err := a.Err(); err != nil {
 		return nil, err
 	}
 	if width < 1 || paths < 1 {
@@ -48,13 +46,13 @@ func (k *beamKernel[T]) Compute(ctx *kernels.Context) error {
 	return store(ctx, labels, k.paths)
 }
 
-// search finds the best paths of a sequence, and their scores.
+// search finds the best paths of a sequence and their scores.
 func (k *beamKernel[T]) search(ctx *kernels.Context, kept *kernels.Meter, d *decoding[T], b int, scores []T) ([][]int32, error) {
 	m := ctx.Meter()
 	defer m.Done()
-	s := newBeam[T](k.width, &m)
+	s := newBeam[T](k.width, &m, ctx.Step.Cancellation)
 	for t := range int(max(0, d.lengths[b])) {
-		if err := args.FirstError(ctx.Step.Cancellation.Err(), s.step(d.at(b, t))); err != nil {
+		if err := s.step(d.at(b, t)); err != nil {
 			return nil, err
 		}
 	}
@@ -75,7 +73,7 @@ func (k *beamKernel[T]) search(ctx *kernels.Context, kept *kernels.Meter, d *dec
 	return labels, nil
 }
 
-// chance is the logarithms of the probabilities of a prefix: of those ways that end in a blank, in a label, and in either.
+// chance holds log probabilities of a prefix: of its alignments that end in a blank, of those that end in a label, and of all.
 type chance[T element.Floating] struct{ total, blank, label T }
 
 func never[T element.Floating]() chance[T] {
@@ -83,7 +81,7 @@ func never[T element.Floating]() chance[T] {
 	return chance[T]{none, none, none}
 }
 
-// prefix is a sequence of labels that the search came to.
+// prefix is a sequence of labels that the search has reached.
 type prefix[T element.Floating] struct {
 	parent      *prefix[T] // nil for the empty prefix
 	label       int32
@@ -91,10 +89,10 @@ type prefix[T element.Floating] struct {
 	before, now chance[T]
 }
 
-// active tells whether the prefix is among the leaves.
+// active reports whether the prefix is among the leaves.
 func (p *prefix[T]) active() bool { return !math.IsInf(float64(p.now.total), -1) }
 
-// spelled are the prefix's labels; with merge, neighbours that are alike count once.
+// spelled returns the prefix's labels. If merge is set, repeated adjacent labels count once.
 func (p *prefix[T]) spelled(merge bool) (labels []int32) {
 	last := int32(-1)
 	for ; p.parent != nil; p = p.parent {
@@ -110,20 +108,25 @@ func (p *prefix[T]) spelled(merge bool) (labels []int32) {
 // beam is the state of a search.
 type beam[T element.Floating] struct {
 	width  int
-	leaves []*prefix[T] // the likeliest first; of equal ones, the one that came first
+	leaves []*prefix[T] // the most likely first; among equals, the oldest first
 	m      *kernels.Meter
+	ended  *kernels.Cancellation
 }
 
-func newBeam[T element.Floating](width int, m *kernels.Meter) *beam[T] {
+func newBeam[T element.Floating](width int, m *kernels.Meter, ended *kernels.Cancellation) *beam[T] {
 	root := &prefix[T]{label: -1, before: never[T](), now: chance[T]{blank: 0, label: T(logZero)}}
-	return &beam[T]{width: width, leaves: []*prefix[T]{root}, m: m}
+	return &beam[T]{width: width, leaves: []*prefix[T]{root}, m: m, ended: ended}
 }
 
-// prefixSize is about what a prefix takes, with its place in its parent.
+// prefixSize is the approximate memory that a prefix takes, including its entry in its parent.
 const prefixSize = 160
 
-// push adds a leaf, and gives the one that falls off, which is the pushed one if it is no likelier than all others.
-func (s *beam[T]) push(p *prefix[T]) *prefix[T] {
+// push adds a leaf. It returns the leaf that this displaces, which is p itself if no leaf is less likely. It takes time linear in the
+// number of leaves.
+func (s *beam[T]) push(p *prefix[T]) (*prefix[T], error) {
+	if err := s.ended.Err(); err != nil {
+		return nil, err
+	}
 	at, _ := slices.BinarySearchFunc(s.leaves, p.now.total, func(have *prefix[T], total T) int {
 		if have.now.total >= total {
 			return -1
@@ -132,23 +135,23 @@ func (s *beam[T]) push(p *prefix[T]) *prefix[T] {
 	})
 	if len(s.leaves) < s.width {
 		s.leaves = slices.Insert(s.leaves, at, p)
-		return nil
+		return nil, nil
 	}
 	if at == len(s.leaves) {
-		return p
+		return p, nil
 	}
 	last := s.leaves[len(s.leaves)-1]
 	copy(s.leaves[at+1:], s.leaves[at:])
 	s.leaves[at] = p
-	return last
+	return last, nil
 }
 
-// candidate tells whether a leaf of that probability would stay.
+// candidate reports whether a leaf with the given probability would be kept.
 func (s *beam[T]) candidate(total T) bool {
 	return total > T(logZero) && (len(s.leaves) < s.width || total > s.leaves[len(s.leaves)-1].now.total)
 }
 
-// step goes on with the logits of a step.
+// step advances the search by the logits of one step.
 func (s *beam[T]) step(logits []T) error {
 	offset := logOfSum(logits)
 	branches := slices.Clone(s.leaves)
@@ -158,7 +161,9 @@ func (s *beam[T]) step(logits []T) error {
 	}
 	for _, p := range branches {
 		p.stay(logits, offset)
-		s.push(p)
+		if _, err := s.push(p); err != nil {
+			return err
+		}
 	}
 	for _, p := range branches {
 		if !s.candidate(p.before.total) {
@@ -173,7 +178,7 @@ func (s *beam[T]) step(logits []T) error {
 	return nil
 }
 
-// stay is the prefix's probability after a step that put out a blank or its last label again.
+// stay updates the prefix's probability after a step that outputs a blank or repeats its last label.
 func (p *prefix[T]) stay(logits []T, offset T) {
 	if p.parent != nil {
 		if p.parent.active() {
@@ -185,7 +190,7 @@ func (p *prefix[T]) stay(logits []T, offset T) {
 	p.now.total = logAdd(p.now.blank, p.now.label)
 }
 
-// leading is the probability before the step of the ways that a label may follow: after the same label, a blank has to come.
+// leading returns the probability, before the step, of the alignments that label can follow. A label can follow itself only after a blank.
 func (p *prefix[T]) leading(label int32) T {
 	if p.label == label {
 		return p.before.blank
@@ -193,7 +198,7 @@ func (p *prefix[T]) leading(label int32) T {
 	return p.before.total
 }
 
-// extend adds the prefix with one more label to the leaves, unless it is one of them or too unlikely.
+// extend adds the prefix with one more label to the leaves, unless that is already a leaf or too unlikely.
 func (s *beam[T]) extend(p *prefix[T], label int32, logit T) error {
 	child := p.children[label]
 	if child != nil && child.active() {
@@ -217,13 +222,14 @@ func (s *beam[T]) extend(p *prefix[T], label int32, logit T) error {
 		p.children[label] = child
 	}
 	child.now = chance[T]{total: total, blank: T(logZero), label: total}
-	if dropped := s.push(child); dropped != nil {
+	dropped, err := s.push(child)
+	if dropped != nil {
 		dropped.now = never[T]()
 	}
-	return nil
+	return err
 }
 
-// logOfSum is the logarithm of the sum of the exponentials.
+// logOfSum returns the logarithm of the sum of the exponentials.
 func logOfSum[T element.Floating](logits []T) T {
 	most := logits[0]
 	for _, v := range logits[1:] {

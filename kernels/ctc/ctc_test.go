@@ -1,14 +1,16 @@
 package ctc
 
 import (
+	"errors"
 	"math"
 	"testing"
 
+	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/kernels"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// TestLossIsTheSumOfAllWays compares the loss of short sequences with the sum over all of their outputs.
+// TestLossIsTheSumOfAllWays compares the loss of short sequences with the sum over all possible outputs.
 func TestLossIsTheSumOfAllWays(t *testing.T) {
 	const classes, steps = 3, 4
 	logits := []float64{0.3, -1, 0.8, 1.2, 0.1, -0.4, -0.7, 0.9, 0.2, 0.5, 0.6, -0.3}
@@ -32,7 +34,7 @@ func TestLossIsTheSumOfAllWays(t *testing.T) {
 	}
 }
 
-// sumOfWays adds up the probabilities of all outputs that spell the labels.
+// sumOfWays sums the probabilities of all outputs that spell the labels.
 func sumOfWays(logits []float64, classes, steps int, labels []int32, merge bool) (sum float64) {
 	y := make([]float64, len(logits))
 	for t := range steps {
@@ -55,14 +57,14 @@ func sumOfWays(logits []float64, classes, steps int, labels []int32, merge bool)
 	return sum
 }
 
-// TestWideBeamFindsTheBest compares a beam that drops nothing with the sums of all ways.
+// TestWideBeamFindsTheBest compares a beam that drops nothing with the sums over all outputs.
 func TestWideBeamFindsTheBest(t *testing.T) {
 	const classes, steps = 3, 4
 	logits := []float64{0.3, -1, 0.8, 1.2, 0.1, -0.4, -0.7, 0.9, 0.2, 0.5, 0.6, -0.3}
 	ctx := kernels.Context{Device: kt.NewDevice(t)}
 	m := ctx.Meter()
 	defer m.Done()
-	s := newBeam[float64](1000, &m)
+	s := newBeam[float64](1000, &m, &kernels.Cancellation{})
 	for i := range steps {
 		if err := s.step(logits[i*classes:][:classes]); err != nil {
 			t.Fatal(err)
@@ -76,5 +78,21 @@ func TestWideBeamFindsTheBest(t *testing.T) {
 		if want := math.Log(sumOfWays(logits, classes, steps, labels, true)); math.Abs(p.now.total-want) > 1e-5 {
 			t.Errorf("labels %v: %v, want %v", labels, p.now.total, want)
 		}
+	}
+}
+
+// TestBeamOfCancelledStep checks that a search step, which takes longer the wider the beam is, ends when the run is cancelled.
+func TestBeamOfCancelledStep(t *testing.T) {
+	ctx := kernels.Context{Device: kt.NewDevice(t)}
+	m := ctx.Meter()
+	defer m.Done()
+	var ended kernels.Cancellation
+	s := newBeam[float64](1000, &m, &ended)
+	if err := s.step([]float64{1, 2, 3}); err != nil {
+		t.Fatal(err)
+	}
+	ended.Cancel(status.New(status.Cancelled, "enough"))
+	if err := s.step([]float64{1, 2, 3}); !errors.Is(err, ended.Err()) {
+		t.Errorf("%v", err)
 	}
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// decoding is the inputs of a decoder, checked.
+// decoding holds the checked inputs of a decoder.
 type decoding[T element.Floating] struct {
 	logits               []T
 	lengths              []int32
 	time, batch, classes int
 }
 
-// newDecoding checks the inputs and makes the output of the logarithms of probabilities, which comes last.
+// newDecoding checks the inputs and allocates the last output, which holds log probabilities.
 func newDecoding[T element.Floating](ctx *kernels.Context, paths int) (*decoding[T], []T, error) {
 	if err := args.FirstError(args.CheckType(ctx, 0, element.DTypeOf[T]()), args.CheckType(ctx, 1, tensor.Int32)); err != nil {
 		return nil, nil, err
@@ -46,10 +46,11 @@ func newDecoding[T element.Floating](ctx *kernels.Context, paths int) (*decoding
 	return d, tensor.Of[T](out), nil
 }
 
-// at are the logits of a sequence at a step.
+// at returns the logits of sequence b at step t.
 func (d *decoding[T]) at(b, t int) []T { return d.logits[(t*d.batch+b)*d.classes:][:d.classes] }
 
-// store makes the outputs of decoded labels, sparse tensors of [batch, label]: those of path p of sequence b are labels[b][p].
+// store sets the outputs of decoded labels, which are sparse tensors of [batch, label]. labels[b][p] are the labels of path p of sequence
+// b.
 func store(ctx *kernels.Context, labels [][][]int32, paths int) error {
 	for p := range paths {
 		total, longest := 0, 0
@@ -80,16 +81,15 @@ func store(ctx *kernels.Context, labels [][][]int32, paths int) error {
 	return nil
 }
 
-// greedyKernel is CTCGreedyDecoder: the likeliest class of each step.
+// greedyKernel is CTCGreedyDecoder, which picks the most likely class at each step.
 type greedyKernel[T element.Floating] struct {
 	merge bool
 	blank int64
 }
 
 func newGreedy[T element.Floating](c *kernels.Construction) (any, error) {
-	merge, err1 := c.Attrs().Bool("merge_repeated")
-	blank, err2 := c.Attrs().Int("blank_index")
-	return &greedyKernel[T]{merge, blank}, args.FirstError(err1, err2)
+	a := c.Attrs().Reader()
+	return &greedyKernel[T]{a.Bool("merge_repeated"), a.Int("blank_index")}, a.Err()
 }
 
 func (k *greedyKernel[T]) Compute(ctx *kernels.Context) error {
@@ -110,16 +110,19 @@ func (k *greedyKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	labels := make([][][]int32, d.batch)
-	ctx.Device.Parallel(d.batch, max(1, element.CheapGrain/(d.time*d.classes)), func(lo, hi int) {
+	ctx.Parallel(d.batch, max(1, element.CheapGrain/(d.time*d.classes)), func(lo, hi int) {
 		for b := lo; b < hi; b++ {
 			labels[b] = make([][]int32, 1)
 			labels[b][0], scores[b] = k.best(d, b, int32(blank))
 		}
 	})
+	if err := ctx.Ended(); err != nil {
+		return err // some sequences may lack labels
+	}
 	return store(ctx, labels, 1)
 }
 
-// best is the likeliest way through a sequence, and the negative sum of its logits.
+// best returns the labels of the most likely path through a sequence, and the negative sum of its logits.
 func (k *greedyKernel[T]) best(d *decoding[T], b int, blank int32) (labels []int32, score T) {
 	last := int32(-1)
 	for t := range int(max(0, d.lengths[b])) {

@@ -8,20 +8,20 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// maxClasses is the most classes, since labels are int32.
+// maxClasses is the maximum number of classes, since labels are int32.
 const maxClasses = math.MaxInt32 - 1
 
-// lattice has the probabilities of all ways through a path. Its matrices have a row for each step.
+// lattice holds the probabilities of all alignments with a path. Its matrices have a row for each step.
 type lattice[T element.Floating] struct {
 	path
 	classes int
 	merge   bool
-	// alpha are the logarithms of the probabilities to have come to a place of the path by a step, beta of those to come
-	// from there to its end; y are the probabilities of classes, and sums those of what goes through each class.
+	// alpha holds the log probabilities of having reached a place of the path by a step, beta those of reaching the path's end from there.
+	// y holds the probabilities of the classes, and sums the log probabilities of the alignments through each class.
 	alpha, beta, y, sums []T
 }
 
-// workOf is how many elements the largest lattice takes.
+// workOf returns the number of elements that the largest lattice takes.
 func workOf(paths []path, classes int) (int, error) {
 	most := int64(0)
 	for _, p := range paths {
@@ -36,7 +36,7 @@ func workOf(paths []path, classes int) (int, error) {
 	return int(most), nil
 }
 
-// newLattice makes a lattice in working memory.
+// newLattice returns a lattice that uses work as its memory.
 func newLattice[T element.Floating](p path, classes int, merge bool, work []T) *lattice[T] {
 	take := func(n int) []T {
 		part := work[:n:n]
@@ -49,7 +49,7 @@ func newLattice[T element.Floating](p path, classes int, merge bool, work []T) *
 	return l
 }
 
-// loss computes the loss and the gradient of the logits. Those of each step lie stride elements after those of the last.
+// loss returns the loss and sets the gradient of the logits. Steps lie stride elements apart in both.
 func (l *lattice[T]) loss(logits, grad []T, stride int) T {
 	for t := range l.steps {
 		softmax(l.y[t*l.classes:][:l.classes], logits[t*stride:][:l.classes])
@@ -81,22 +81,22 @@ func softmax[T element.Floating](dst, logits []T) {
 	}
 }
 
-// reach is the range of places that a step can have and from which the end can still be reached.
+// reach returns the range of places that can be reached by step t and from which the end can still be reached.
 func (l *lattice[T]) reach(t int) (lo, hi int) {
 	return max(0, len(l.labels)-2*(l.steps-t)), min(len(l.labels), 2*(t+1))
 }
 
-// skips tells whether a way may go from a place to the next but one: between different labels, over the blank.
+// skips reports whether an alignment may skip from a place to the next but one: between different labels, over the blank.
 func (l *lattice[T]) skips(from int) bool {
 	return l.labels[from] != l.blank() && !(l.merge && l.labels[from] == l.labels[from+2])
 }
 
-// stays tells whether a way may remain at a place.
+// stays reports whether an alignment may remain at a place.
 func (l *lattice[T]) stays(u int) bool { return l.merge || l.labels[u] == l.blank() }
 
 func (l *lattice[T]) blank() int32 { return int32(l.classes - 1) }
 
-// output is the logarithm of the probability of what a place puts out at a step.
+// output returns the log probability of the output of place u at step t.
 func (l *lattice[T]) output(u, t int) T { return log(l.y[t*l.classes+int(l.labels[u])]) }
 
 // forward fills alpha.
@@ -151,7 +151,7 @@ func (l *lattice[T]) backward() {
 	}
 }
 
-// gradient sets the gradient of a step's logits. Where no way has a probability, it is that of the blanks.
+// gradient sets the gradient of a step's logits. If no alignment has a positive probability, it is the softmax.
 func (l *lattice[T]) gradient(dst []T, t int, total T) {
 	y := l.y[t*l.classes:][:l.classes]
 	if math.IsInf(float64(total), -1) {

@@ -9,18 +9,16 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// lossKernel is CTCLoss: the negative logarithm of the probability of each sequence of labels, and its gradient.
+// lossKernel is CTCLoss: the negative log probability of each sequence of labels, and its gradient.
 type lossKernel[T element.Floating] struct {
-	// collapse makes one of repeated labels before anything else; merge makes one of repeated outputs; ignore gives
-	// sequences that are too short for their labels a loss of 0.
+	// collapse merges repeated labels before anything else. merge merges repeated outputs. ignore sets the loss of sequences that are too
+	// short for their labels to 0.
 	collapse, merge, ignore bool
 }
 
 func newLoss[T element.Floating](c *kernels.Construction) (any, error) {
-	collapse, err1 := c.Attrs().Bool("preprocess_collapse_repeated")
-	merge, err2 := c.Attrs().Bool("ctc_merge_repeated")
-	ignore, err3 := c.Attrs().Bool("ignore_longer_outputs_than_inputs")
-	return &lossKernel[T]{collapse, merge, ignore}, args.FirstError(err1, err2, err3)
+	a := c.Attrs().Reader()
+	return &lossKernel[T]{a.Bool("preprocess_collapse_repeated"), a.Bool("ctc_merge_repeated"), a.Bool("ignore_longer_outputs_than_inputs")}, a.Err()
 }
 
 func (k *lossKernel[T]) Compute(ctx *kernels.Context) error {
@@ -43,22 +41,26 @@ func (k *lossKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	out, grad := tensor.Of[T](loss), tensor.Of[T](gradient)
-	clear(out)
-	clear(grad)
+	if err := kernels.Clear(ctx, out); err != nil {
+		return err
+	}
+	if err := kernels.Clear(ctx, grad); err != nil {
+		return err
+	}
 	batch, classes := in.Dim(1), in.Dim(2)
 	work, err := workOf(paths, classes)
 	if err != nil {
 		return err
 	}
-	err = element.WithScratch(ctx.Device, batch, max(1, element.CostlyGrain/max(1, work)), work, func(work []T, lo, hi int) {
-		for b := lo; b < hi && ctx.Step.Cancellation.Err() == nil; b++ {
+	err = element.WithScratch(ctx, batch, max(1, element.CostlyGrain/max(1, work)), work, func(work []T, lo, hi int) {
+		for b := lo; b < hi && ctx.Ended() == nil; b++ {
 			if p := paths[b]; p.steps > 0 {
 				l := newLattice(p, classes, k.merge, work)
 				out[b] = l.loss(tensor.Of[T](in)[b*classes:], grad[b*classes:], batch*classes)
 			}
 		}
 	})
-	return args.FirstError(err, ctx.Step.Cancellation.Err())
+	return args.FirstError(err, ctx.Ended())
 }
 
 // checkLossInputs checks types and shapes.
@@ -98,14 +100,14 @@ func checkLossInputs[T element.Floating](ctx *kernels.Context) error {
 	return nil
 }
 
-// path is what the outputs of a sequence may spell: its labels with a blank before, between and after them. One of no
-// steps has no loss.
+// path is the sequence that the outputs of a sequence must spell: its labels, with a blank before, between and after them. A path of no
+// steps has a loss of 0.
 type path struct {
 	labels []int32
 	steps  int
 }
 
-// paths are those of all sequences.
+// paths returns the paths of all sequences.
 func (k *lossKernel[T]) paths(ctx *kernels.Context, m *kernels.Meter) ([]path, error) {
 	in, values := ctx.Input(0), tensor.Of[int32](ctx.Input(2))
 	batch, classes := in.Dim(1), in.Dim(2)
@@ -153,7 +155,7 @@ func (k *lossKernel[T]) paths(ctx *kernels.Context, m *kernels.Meter) ([]path, e
 	return paths, nil
 }
 
-// labelEnds tells where the labels of each sequence end among all of them, which have to be in order.
+// labelEnds returns the index at which the labels of each sequence end. The labels must be in order.
 func labelEnds(ctx *kernels.Context, m *kernels.Meter, batch int) ([]int, error) {
 	ends, err := kernels.Scratch[int](m, batch)
 	if err != nil {
@@ -188,7 +190,7 @@ func labelEnds(ctx *kernels.Context, m *kernels.Meter, batch int) ([]int, error)
 	return ends, nil
 }
 
-// appendPath appends the path of a sequence's labels. Null labels, which are not below the blank, may only come last.
+// appendPath appends the path of a sequence's labels. Null labels, which are those not below the blank, may only come last.
 func (k *lossKernel[T]) appendPath(all, labels []int32, b, classes int) ([]int32, error) {
 	if len(labels) == 0 {
 		return nil, status.InvalidArgumentf("Labels length is zero in batch %d", b)
@@ -216,7 +218,7 @@ func (k *lossKernel[T]) appendPath(all, labels []int32, b, classes int) ([]int32
 	return append(all, blank), nil
 }
 
-// withoutBlanks are the labels of a path, without the blanks.
+// withoutBlanks returns the labels of a path.
 func withoutBlanks(path []int32) []int32 {
 	var labels []int32
 	for i := 1; i < len(path); i += 2 {
@@ -225,7 +227,7 @@ func withoutBlanks(path []int32) []int32 {
 	return labels
 }
 
-// list writes labels with commas between them.
+// list formats labels, separated by commas.
 func list(labels []int32) string {
 	wide := make([]int64, len(labels))
 	element.Convert(wide, labels)

@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// Table is the family's ops.
+// Table returns the ops of the family.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	op := table.Op
@@ -16,7 +16,7 @@ func Table() *kernels.Table {
 	return table
 }
 
-// rows are an op's rows for one element type.
+// rows returns an op's rows for one element type.
 func rows[T element.Floating](construct func(*kernels.Construction) (any, error)) []kernels.Def {
 	dtype := element.DTypeOf[T]()
 	return []kernels.Def{{Types: map[string][]tensor.DType{"T": {dtype}}, Expensive: true, New: construct}}

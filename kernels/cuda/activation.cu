@@ -1,14 +1,14 @@
-// Activations and their gradients, which take the gradient of the result and the op's input or, for
-// elu and selu, its output; and gradients of functions, of the result and its gradient.
+// Activations and their gradients, which take the gradient of the result and the op's input or, for elu and selu, its output. Also
+// gradients of functions, which take the result and its gradient.
 #include "elementwise.cuh"
 
-FUNCTION1(Relu, x <= 0 ? T(0) : x) // a NaN stays one
+FUNCTION1(Relu, x <= 0 ? T(0) : x) // NaN stays NaN
 FUNCTION1(Relu6, x <= 0 ? T(0) : x >= 6 ? T(6) : x)
 FUNCTION1(Elu, x < 0 ? expm1(x) : x)
 FUNCTION1(Softsign, x / (1 + fabs(x)))
 FUNCTION1(Softplus, x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)))
 
-// The constants of selu, from the paper on self-normalizing networks.
+// The constants of SELU, from "Self-Normalizing Neural Networks" (Klambauer et al., 2017).
 constexpr double selu_scale = 1.0507009873554804934193349852946, selu_scale_alpha = 1.7580993408473768599402175208123;
 FUNCTION1(Selu, x < 0 ? T(selu_scale_alpha) * expm1(x) : T(selu_scale) * x)
 
@@ -19,7 +19,7 @@ struct LeakyReluGrad {
   template <class T> DEVICE T of(T g, T x, double alpha) { return x > 0 ? g : g * T(alpha); }
 };
 
-// The factor that is 0 makes a NaN of a gradient that is infinite, as TensorFlow's does.
+// Multiplying by a factor of 0 turns infinite gradients into NaN, as TensorFlow does.
 FUNCTION2(ReluGrad, x *(y > 0 ? T(1) : T(0)))
 FUNCTION2(Relu6Grad, x *(y > 0 && y < 6 ? T(1) : T(0)))
 FUNCTION2(EluGrad, y < 0 ? (y + 1) * x : x)

@@ -2,13 +2,12 @@
 #pragma once
 #include "operand.cuh"
 
-// Batches are the dimensions of a batch, outermost first, and how far apart neighbours in each are in
-// the operands, in elements.
+// Batches holds the dimensions of a batch, outermost first, and the strides of each in the operands, in elements.
 struct Batches {
   u64 rank, dims[8], a[8], b[8];
 };
 
-// batch_offsets finds the operands of product z.
+// batch_offsets computes the offsets of the operands of product z.
 DEVICE void batch_offsets(const Batches &batches, u64 z, u64 &a, u64 &b) {
   a = b = 0;
   for (int d = (int)batches.rank - 1; d >= 0; d--) {
@@ -19,7 +18,7 @@ DEVICE void batch_offsets(const Batches &batches, u64 z, u64 &a, u64 &b) {
   }
 }
 
-// each_product calls body with the operands and output of each product that this block has a part in.
+// each_product calls body with the operands and output of each product that this block works on.
 template <class A, class B, class C, class F>
 DEVICE void each_product(const Sizes &s, const A &a, const B &b, const C &c, const Batches &batches, F body) {
   u32 first = (u32)(blockIdx.y * s.span);

@@ -1,7 +1,7 @@
-// Batch normalization. Statistics are floats, whatever the images are.
+// Batch normalization. Statistics are floats, whatever the type of the images.
 #include "columns.cuh"
 
-// Moments are the mean of some elements and the sum of the squares of their distances from it.
+// Moments holds the mean of some elements and the sum of their squared distances from it.
 struct Moments {
   float count, mean, squares;
 };
@@ -14,8 +14,8 @@ DEVICE void merge_moments(Moments &a, const Moments &b) {
   a.count = count;
 }
 
-// Shifted are sums of distances from a thread's first element: they lose no digits where the mean is
-// large, and need no division for each element.
+// Shifted holds sums of distances from a thread's first element. They lose no digits if the mean is large, and need no division for each
+// element.
 struct Shifted {
   float count, origin, sum, squares;
 };
@@ -43,7 +43,7 @@ template <class T> DEVICE void batch_norm_moments(const T *x, Moments *partial, 
   if (t < width && column < c.columns) partial[blockIdx.y * c.columns + column] = states[t];
 }
 
-// batch_norm_finish makes of the blocks' moments what the op gives: of no rows at all NaN.
+// batch_norm_finish combines the blocks' moments into the op's outputs. Without any rows, these are NaN.
 KERNEL(batch_norm_finish)(const Moments *partial, u64 parts, u64 channels, const float *old_mean, const float *old_variance, double average,
                           float *mean, float *variance, float *saved_mean, float *saved_variance) {
   GRID_LOOP(i, channels) {
@@ -81,7 +81,7 @@ DEVICE void batch_norm_apply(const T *x, T *y, u64 n, u64 channels, u64 spatial,
   }
 }
 
-// Slopes are the sums that the gradients are made of: of dy, and of dy times the distance from the mean.
+// Slopes holds the sums that the gradients are computed from: of dy, and of dy times the distance from the mean.
 struct Slopes {
   float offset, scale;
 };
@@ -102,8 +102,8 @@ template <class T> DEVICE void batch_norm_slopes(const T *dy, const T *x, const 
       [&](u64 column, const Slopes &s) { partial[blockIdx.y * c.columns + column] = s; });
 }
 
-// batch_norm_grad_finish adds up the blocks' sums. Those per row, for the images' gradient, are zero
-// when the statistics do not come from the batch.
+// batch_norm_grad_finish adds up the blocks' sums. The per-row sums, for the images' gradient, are zero if the statistics do not come from
+// the batch.
 KERNEL(batch_norm_grad_finish)(const Slopes *partial, u64 parts, u64 channels, u64 rows, u64 training, const float *variance, double epsilon,
                                float *scale_grad, float *offset_grad, Slopes *per_row) {
   GRID_LOOP(i, channels) {

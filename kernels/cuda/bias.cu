@@ -1,4 +1,4 @@
-// The gradient of a bias: sums over everything but the channels.
+// The gradient of a bias: sums over all dimensions except the channels.
 #include "columns.cuh"
 
 template <class T> DEVICE void bias_grad(const T *grad, typename Wide<T>::type *partial, const Columns &c) {

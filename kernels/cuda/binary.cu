@@ -7,7 +7,7 @@ FUNCTION2(Mul, T(x * y))
 FUNCTION2(Div, x / y)
 FUNCTION2(FloorDiv, floor(x / y))
 FUNCTION2(SquaredDifference, T(T(x - y) * T(x - y)))
-FUNCTION2(Maximum, x > y || x != x ? x : y) // of a NaN and anything, the NaN
+FUNCTION2(Maximum, x > y || x != x ? x : y) // if either is NaN, the result is NaN
 FUNCTION2(Minimum, x < y || x != x ? x : y)
 FUNCTION2(MulNoNan, y == 0 ? 0 : x * y)
 FUNCTION2(DivNoNan, y == 0 ? 0 : x / y)

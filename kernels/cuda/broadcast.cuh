@@ -1,14 +1,14 @@
-// Loops of functions of several operands that are broadcast to one shape.
+// Loops for functions of several operands that are broadcast to one shape.
 #pragma once
 #include "elementwise.cuh"
 
-// An Axis of the result, the innermost first. An index divided by size is (i*magic >> 32) + i >> shift
-// for i below 2^31, which no index reaches: Go splits what is larger. An operand's stride is the distance
-// between its neighbours in elements, 0 where it is stretched.
+// Axis is an axis of the result. Axes are listed innermost first. For i below 2^31, i / size is (i*magic >> 32) + i >> shift. No index
+// exceeds that, since Go splits larger results. stride is the distance between neighbours in an operand, in elements, or 0 if the operand
+// is broadcast along the axis.
 struct alignas(8) Axis { u32 size, magic, shift, stride[3]; };
 struct Axes { Axis axis[8]; };
 
-// locate finds where element i of the result lies in each of M operands.
+// locate finds the offset of element i of the result in each of M operands.
 template <int M> DEVICE void locate(const Axes &axes, u32 rank, u32 i, u32 at[M]) {
 #pragma unroll
   for (int m = 0; m < M; m++) at[m] = 0;
@@ -24,7 +24,7 @@ template <int M> DEVICE void locate(const Axes &axes, u32 rank, u32 i, u32 at[M]
   for (int m = 0; m < M; m++) at[m] += i * axes.axis[rank - 1].stride[m];
 }
 
-// take loads N neighbours of an operand, or N times the same element.
+// take loads N neighbours of an operand, or N copies of one element if stride is 0.
 template <int N, class T> DEVICE Pack<T, N> take(const T *p, u32 at, u32 stride) {
   if (stride) return load_pack<N>(p + at);
   Pack<T, N> x;
@@ -34,8 +34,8 @@ template <int N, class T> DEVICE Pack<T, N> take(const T *p, u32 at, u32 stride)
   return x;
 }
 
-// binary computes out = F::of(a, b) for n elements, below 2^31. wide tells that packs do not cross rows and
-// are aligned in all operands that are not stretched along the innermost axis. out may be a or b.
+// binary computes out = F::of(a, b) for n elements; n is below 2^31. wide is set if packs do not cross rows and are aligned in all operands
+// that are not broadcast along the innermost axis. out may be a or b.
 template <class F, class T, class R, int N = PACK<T>> DEVICE void binary(const T *a, const T *b, R *out, u32 n, u32 wide, u32 rank, const Axes &axes) {
   typedef typename Wide<T>::type W;
   const u32 packed = PACKED(n, N, wide), packs = packed / N, parts = packs + (n - packed);

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Compiles each kernels/cuda/*.cu, or those named, to ptx/*.ptx with clang-19 alone, for sm_70 or, for
-# *_sm80.cu, sm_80. LIBDEVICE names libdevice.10.bc of CUDA 12.9; without it comes from PyPI.
-# The first line of each result holds the hash of what it was made of, which a test compares.
+# Compiles the given *.cu files, or all of them, to ptx/*.ptx with clang-19 alone: for sm_80 if a name ends in _sm80,
+# otherwise for sm_70. LIBDEVICE is the path of libdevice.10.bc of CUDA 12.9. Without it, the file comes from PyPI.
+# The first line of each result holds the hash of its sources, which a test compares.
 set -euo pipefail
 cd "$(dirname "$0")"
 libdevice_sum=9e84b504f25d26ec775ef91f7122e68dac77fa1f776f1044128f5028356265d8
@@ -18,7 +18,7 @@ if [ -z "${LIBDEVICE:-}" ]; then
 fi
 echo "$libdevice_sum  $LIBDEVICE" | sha256sum --check --quiet
 
-# headers prints the headers that the files named include with quotes, and theirs, in order of name.
+# headers prints the headers that the given files include with quotes, directly or indirectly, in order of name.
 headers() {
   local all="" new="$*" next
   while [ -n "$new" ]; do

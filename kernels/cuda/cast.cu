@@ -1,6 +1,6 @@
-// Conversions between types. Floats are cut to integers; one that does not fit becomes what a processor's
-// conversion to 32 or 64 bits makes of it, the least integer, as on CPUs. Integers narrower than that get
-// its low bits, u32 those of 64. Halves are made of floats and become floats first.
+// Conversions between types. Floats are truncated to integers. One that does not fit becomes the least integer, as a processor's conversion
+// to 32 or 64 bits yields on CPUs. Integers narrower than that get its low bits, and u32 gets those of the 64-bit result. Halves are
+// converted by way of floats.
 #include "elementwise.cuh"
 
 template <class T> struct Complex { T real, imag; };
@@ -16,7 +16,7 @@ template <class A, class B> constexpr bool SAME = false;
 template <class A> constexpr bool SAME<A, A> = true;
 template <class T> constexpr bool HALF = SAME<T, half> || SAME<T, bfloat16>;
 
-// to_int64 and the others cut a float.
+// to_int64 and the others truncate a float.
 template <class F> DEVICE i64 to_int64(F x) { return x >= F(-0x1p63) && x < F(0x1p63) ? (i64)x : (i64)(1ull << 63); }
 template <class F> DEVICE i32 to_int32(F x) {
   return (double)x > -0x1p31 - 1 && (double)x < 0x1p31 ? (i32)x : (i32)(1u << 31);
@@ -48,7 +48,7 @@ template <class D, class S> DEVICE D cast(S x) {
   } else return D(x);
 }
 
-// cut clears the low bits of a float's fraction, both parts' of a complex number.
+// cut clears the low bits of a float's fraction, or of both parts of a complex number.
 template <class T> DEVICE T cut(T x, u32 bits) {
   if constexpr (COMPLEX<T>) {
     x.real = cut(x.real, bits);
@@ -59,8 +59,8 @@ template <class T> DEVICE T cut(T x, u32 bits) {
   return x;
 }
 
-// cast_from_* casts to the type of a number, as Go counts them, after clearing bits. The branch is the same
-// for all threads, so that it costs little beside the memory.
+// cast_from_* clears bits, then casts to the type with the given number, as numbered in Go. All threads take the same branch, so it costs
+// little compared with the memory accesses.
 #define TO(number, D) case number: ((D *)out)[i] = cast<D>(x); break;
 #define CAST_FROM(suffix, S)                                                                        \
   KERNEL(cast_from_##suffix)(const S *a, u8 *out, u64 n, u64 to, u64 clear) {                        \
@@ -88,7 +88,7 @@ CAST_FROM(b, bool)
 CAST_FROM(c64, complex64)
 CAST_FROM(c128, complex128)
 
-// The casts that steps make of much data have kernels of their own, which move packs.
+// The casts that steps apply to large data have kernels of their own, which move packs.
 template <class D, class S> DEVICE void cast_all(const S *a, D *out, u64 n) {
   constexpr int N = sizeof(S) > 4 || sizeof(D) > 4 ? 2 : sizeof(S) > 2 || sizeof(D) > 2 ? 4 : 8;
   const bool wide = aligned<N>(a) && aligned<N>(out);

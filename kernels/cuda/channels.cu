@@ -1,5 +1,5 @@
-// Transposes each of n matrices, so that channels come last or first: tiles go through shared memory, so
-// that both rows of the source and rows of the result are read and written as a whole.
+// Transposes each of n matrices to make channels come last or first. Tiles go through shared memory, so that both the source's rows and the
+// result's rows are accessed contiguously.
 #include "troupe.cuh"
 
 constexpr int SIDE = 32, LINES = 8;

@@ -1,14 +1,13 @@
-// Reductions over all places of images for each of their channels, or of a matrix for each column.
-// A block of 256 threads has some columns side by side, width of them, a power of two, and a range of
-// rows; the blocks of a column write a partial result each, which another kernel adds up in order.
+// Reductions over all places of images for each of their channels, or of a matrix for each column. A block of 256 threads handles width
+// adjacent columns, where width is a power of two, and a range of rows. The blocks of a column each write a partial result; another kernel
+// adds these up in order.
 #pragma once
 #include "images.cuh"
 
 constexpr int COLUMN_THREADS = 256;
 
-// Columns says where element (row, column) lies: at row*columns + column, or, where each image has
-// spatial rows and its columns come first, at (image*columns + column)*spatial + place. Each block takes
-// span rows.
+// Columns defines the offset of element (row, column): row*columns + column or, for images of spatial rows whose columns come first,
+// (image*columns + column)*spatial + place. Each block takes span rows.
 struct Columns {
   u64 rows, columns, spatial, first, width, span;
 };
@@ -19,8 +18,8 @@ DEVICE u64 column_index(const Columns &c, u64 row, u64 column) {
   return (image * c.columns + column) * c.spatial + (row - image * c.spatial);
 }
 
-// reduce_columns lets add(state, row, column) take in each element of the block's, and done(column, state)
-// have the states that merge(state, other) made one.
+// reduce_columns calls add(state, row, column) for each of the block's elements, combines states with merge(state, other), and calls
+// done(column, state) with each column's combined state.
 template <class State, class Add, class Merge, class Done>
 DEVICE void reduce_columns(const Columns &c, Add add, Merge merge, Done done) {
   __shared__ State states[COLUMN_THREADS];

@@ -1,9 +1,8 @@
-// What reductions, running results and scattered updates do with two elements, in Wide types. Integers
-// wrap round.
+// The operations that reductions, running results and scattered updates apply to two elements, in Wide types. Integers wrap around.
 #pragma once
 #include "troupe.cuh"
 
-// Limits<T> are the ends of a type's range: infinities where there are some.
+// Limits<T> holds the ends of a type's range, which are infinities if the type has them.
 template <class T> struct Limits {
   static constexpr T most = sizeof(T) == 8 ? (T)0x7fffffffffffffffll : (T)0x7fffffff, least = -most - 1;
 };
@@ -17,13 +16,12 @@ template <> struct Limits<double> {
   static constexpr double most = __builtin_inf(), least = -__builtin_inf();
 };
 
-// Unsigned<T>::type is where arithmetic of T may wrap round.
+// Unsigned<T>::type is a type in which arithmetic of T may wrap around.
 template <class T> struct Unsigned { typedef T type; };
 template <> struct Unsigned<i32> { typedef u32 type; };
 template <> struct Unsigned<i64> { typedef u64 type; };
 
-// Each has apply and identity. Sub is for updates alone, the others are associative but for rounding.
-// NaN wins against all numbers.
+// Each has apply and identity. Sub is for updates only. The others are associative, except for rounding. NaN wins against all numbers.
 #define COMBINE(name, expression, neutral)                                \
   struct name {                                                           \
     template <class T> __device__ __forceinline__ static T apply(T a, T b) { \

@@ -1,4 +1,4 @@
-// Comparisons. What is greater is the other way round less.
+// Comparisons. Greater is less with the operands swapped.
 #include "broadcast.cuh"
 
 FUNCTION2(Less, x < y)

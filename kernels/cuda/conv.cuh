@@ -1,9 +1,9 @@
-// Convolutions and their gradients as products of matrices; images' channels come last. The groups of
-// channels, and for the gradient by the image its phases, are a batch of products.
+// Convolutions and their gradients as matrix products. Images have their channels last. The groups of channels form a batch of products; so
+// do the phases of the gradient with respect to the image.
 #pragma once
 #include "operand.cuh"
 
-// Steps are how far apart the parts of neighbouring groups lie in the operands and the output.
+// Steps holds the distances between adjacent groups in the operands and the output.
 struct Steps {
   u64 a, b, c;
 };
@@ -26,13 +26,13 @@ DEVICE void each_group(const Sizes &s, const A &a, const B &b, const C &c, const
   }
 }
 
-// Across is how the window moves along one dimension of the image. Pixels that are stride apart are of
-// one phase: they see the same taps, every step'th from the first one.
+// Across describes how the window moves along one dimension of the image. Pixels that lie stride apart form a phase: they see the same
+// taps, every step-th one from the first.
 struct Across {
   u64 in, stride, dilation, before, taps, step;
 };
 
-// Phase is what the pixels of a phase see: of them, the first's place for the first tap, and the taps.
+// Phase describes what the pixels of a phase see: the number of taps, the first tap, and the place at which the first pixel sees it.
 struct Phase {
   u64 pixels, taps, first;
   i64 origin;
@@ -51,7 +51,7 @@ DEVICE Phase phase_of(const Across &w, u64 p) {
   return phase;
 }
 
-// Windows are those of the image and what surrounds them.
+// Windows holds how the windows move along both dimensions, and the numbers of images and groups.
 struct Windows {
   Across y, x;
   u64 images, groups;

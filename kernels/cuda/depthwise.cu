@@ -1,5 +1,5 @@
-// Convolutions that filter each channel by itself, with some results for each (times), and their
-// gradients. Filters are [rows][columns][channels][times].
+// Convolutions that filter each channel separately, with times results for each, and their gradients. Filters are
+// [rows][columns][channels][times].
 #include "columns.cuh"
 
 template <class T> DEVICE void depthwise(const T *in, const T *filter, T *out, u64 n, const Grid &from, const Grid &to, const Window &rows, const Window &columns, u64 times) {
@@ -16,7 +16,7 @@ template <class T> DEVICE void depthwise(const T *in, const T *filter, T *out, u
   }
 }
 
-// place_of is the place whose window has the pixel as its element i, if there is one.
+// place_of finds the place whose window has the pixel as its element i. It returns false if there is none.
 DEVICE bool place_of(const Window &w, u64 pixel, u64 i, u64 &place) {
   i64 at = (i64)(pixel + w.before) - (i64)(i * w.dilation);
   if (at < 0) return false;
@@ -42,7 +42,7 @@ template <class T> DEVICE void depthwise_input(const T *grad, const T *filter, T
   }
 }
 
-// depthwise_filter makes partial sums, over some rows of c, which are places; each block has one tap.
+// depthwise_filter computes partial sums over some rows of c, which are places. Each block has one tap.
 template <class T>
 DEVICE void depthwise_filter(const T *in, const T *grad, typename Wide<T>::type *partial, const Columns &c, const Grid &from, const Grid &to, const Window &rows, const Window &columns, u64 times) {
   typedef typename Wide<T>::type W;

@@ -1,10 +1,10 @@
-// Loops of functions of one element. Where packs of neighbouring elements are aligned, a thread moves
-// one at once: 16 bytes of float, 8 of half types and bool. Elements of other types are moved singly,
-// which saves code: 8 bytes are enough to keep the memory busy, and small integers are rare.
+// Loops for functions of one element. If packs of adjacent elements are aligned, a thread moves a pack at once: 16 bytes of float, 8 of
+// half types and bool. Elements of other types are moved singly, which saves code. 8 bytes suffice to keep the memory busy, and small
+// integers are rare.
 #pragma once
 #include "troupe.cuh"
 
-// PACK is the number of elements; the launches in Go rely on it.
+// PACK is the number of elements in a pack. The launches in Go rely on it.
 template <class T> constexpr int PACK = 1;
 template <> constexpr int PACK<float> = 4;
 template <> constexpr int PACK<half> = 4;
@@ -13,7 +13,7 @@ template <> constexpr int PACK<bool> = 8;
 
 template <class T, int N> struct alignas(sizeof(T) * N) Pack { T v[N]; };
 
-// Word is what a pack is moved as.
+// Word is the type that a pack is moved as.
 template <int bytes> struct Word;
 template <> struct Word<1> { typedef u8 type; };
 template <> struct Word<2> { typedef u16 type; };
@@ -31,8 +31,8 @@ template <int N, class T> DEVICE void store_pack(T *p, Pack<T, N> x) {
 }
 template <int N, class T> DEVICE bool aligned(const T *p) { return (u64)p % (sizeof(T) * N) == 0; }
 
-// PACKS lets i be the first element of each of the whole packs of N below n, where wide says that they
-// are aligned; SINGLES lets i be each element that this leaves.
+// PACKS loops over the first elements i of the whole packs of N elements below n. wide says whether packs are aligned. SINGLES loops over
+// the remaining elements.
 #define PACKED(n, N, wide) ((N) > 1 && (wide) ? (n) / (N) * (N) : 0)
 #define PACKS(i, n, N, wide) \
   for (u64 i = grid_index() * (N), end_ = PACKED(n, N, wide); i < end_; i += grid_threads() * (N))
@@ -52,7 +52,7 @@ template <class F, class T, class R, int N = PACK<T>, class... More> DEVICE void
   SINGLES(i, n, N, wide) out[i] = R(F::of((W)a[i], more...));
 }
 
-// costly is unary for functions of many instructions, whose code is there once.
+// costly is unary for functions of many instructions. It contains their code only once.
 template <class F, class T> DEVICE void costly(const T *a, T *out, u64 n) {
   constexpr int N = PACK<T>;
   if constexpr (N == 1) return unary<F, T, T, 1>(a, out, n);
@@ -66,7 +66,7 @@ template <class F, class T> DEVICE void costly(const T *a, T *out, u64 n) {
     for (u64 k = i; k < end; k++) {
       const T y = T(F::of((typename Wide<T>::type)(whole ? x.v[0] : a[k])));
       if (!whole) out[k] = y;
-      // A turn of the pack instead of an index, which registers do not have.
+      // Rotate the pack instead of indexing it, since registers cannot be indexed.
 #pragma unroll
       for (int j = 0; j + 1 < N; j++) x.v[j] = x.v[j + 1];
       x.v[N - 1] = y;
@@ -94,13 +94,13 @@ template <class F, class T, int N = PACK<T>, class... More> DEVICE void zip(cons
 #define FUNCTION2(Name, ...) struct Name { template <class T> DEVICE auto of(T x, T y) { return __VA_ARGS__; } };
 
 // FLOATS(MACRO, arguments...) expands MACRO(arguments..., suffix, type) for each type; the others likewise.
-// UNSIGNED serves the signed integers too where bits do not tell them apart.
+// UNSIGNED also serves the signed integers if their bits give the same result.
 #define FLOATS(M, ...) M(__VA_ARGS__, f32, float) M(__VA_ARGS__, f64, double) HALVES(M, __VA_ARGS__)
 #define HALVES(M, ...) M(__VA_ARGS__, f16, half) M(__VA_ARGS__, bf16, bfloat16)
 #define SIGNED(M, ...) M(__VA_ARGS__, i8, i8) M(__VA_ARGS__, i16, i16) M(__VA_ARGS__, i32, i32) M(__VA_ARGS__, i64, i64)
 #define UNSIGNED(M, ...) M(__VA_ARGS__, u8, u8) M(__VA_ARGS__, u16, u16) M(__VA_ARGS__, u32, u32) M(__VA_ARGS__, u64, u64)
 
-// UNARY is for functions of few instructions, COSTLY for often used ones of many, SINGLE1 for others.
+// UNARY is for functions of few instructions, COSTLY for frequent ones of many, SINGLE1 for others.
 #define UNARY(name, F, suffix, T) KERNEL(name##_##suffix)(const T *a, T *out, u64 n) { unary<F, T, T>(a, out, n); }
 #define COSTLY(name, F, suffix, T) KERNEL(name##_##suffix)(const T *a, T *out, u64 n) { costly<F>(a, out, n); }
 #define SINGLE1(name, F, suffix, T) KERNEL(name##_##suffix)(const T *a, T *out, u64 n) { unary<F, T, T, 1>(a, out, n); }

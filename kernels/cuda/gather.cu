@@ -1,4 +1,4 @@
-// Elements that indices name. Indices that name nothing give zeros.
+// Elements selected by indices. Invalid indices yield zeros.
 #include "index.cuh"
 
 // params is [batches, outer, n, inner], indices [batches, per], out [batches, outer, per, inner].
@@ -28,8 +28,8 @@ DEVICE void one_hot(C *out, const void *indices, u64 kind, const C *on, const C 
   }
 }
 
-// Positions of the dimension seq below the batch's length are turned round; a length beyond the
-// dimension turns nothing. Dimensions are given by their sizes and strides.
+// reverse_sequence reverses the positions of the dimension seq that are below the batch's length. A length beyond the dimension reverses
+// nothing. Dimensions are given by their sizes and strides.
 template <class C>
 DEVICE void reverse_sequence(C *out, const C *in, const void *lengths, u64 kind, const Divisor &seq, const Divisor &seq_step, const Divisor &batch, const Divisor &batch_step, u64 count) {
   GRID_LOOP(i, count) {

@@ -1,12 +1,12 @@
-// Matrix products by multiply-adds, for all cards and element types. A block of 256 threads computes a
-// tile of rows by columns, each thread blocks of 4x4, and takes depth steps of k at a time: while it
-// multiplies what lies in one half of the shared memory it reads the next from the global one.
+// Matrix products by multiply-adds, for all cards and element types. A block of 256 threads computes a tile of rows × columns, and each
+// thread blocks of 4x4, in steps of depth along k. While it multiplies the contents of one half of the shared memory, it reads the next
+// step from global memory.
 #pragma once
 #include "operand.cuh"
 
 constexpr int FMA_THREADS = 256;
 
-// fetch reads count neighbours, along the inner index or the outer one.
+// fetch reads count neighbours along the inner or the outer index.
 template <int count, class Op, class Sum>
 DEVICE void fetch(Sum r[count], const Op &op, const typename Op::Outer &first, u32 outer, u32 inner, bool along_inner) {
   typedef typename Op::Element T;
@@ -26,7 +26,7 @@ DEVICE void fetch(Sum r[count], const Op &op, const typename Op::Outer &first, u
   }
 }
 
-// Loader moves one operand's part of a tile: each thread count neighbours at a time.
+// Loader moves one operand's part of a tile. Each thread moves count neighbours at once.
 template <int rows, int depth, class Op, class Sum> struct Loader {
   static constexpr int count = rows * depth / FMA_THREADS, line = rows + 4;
   const Op &op;
@@ -55,7 +55,7 @@ template <int rows, int depth, class Op, class Sum> struct Loader {
   }
 };
 
-// gemm_fma computes the block's tile of a product for the k from first to the operands' inners.
+// gemm_fma computes the block's tile of a product, for k from first up to the operands' inners.
 template <int rows, int columns, int depth, class A, class B, class C>
 DEVICE void gemm_fma(const A &a, bool a_inner, const B &b, bool b_inner, const C &c, u64 m, u64 n, u32 first, u64 split, bool splits) {
   typedef typename C::Sum Sum;

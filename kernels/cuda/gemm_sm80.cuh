@@ -1,17 +1,16 @@
-// Matrix products by tensor cores: of halves, and of floats whose mantissas are rounded to 10 bits
-// (TF32); sums are floats. A block copies tiles of both operands, 64 bytes deep along k, into a ring in
-// shared memory, so that some are on their way while its warps multiply what has come.
+// Matrix products by tensor cores, for halves and for floats whose mantissas are rounded to 10 bits (TF32). Sums are floats. A block copies
+// tiles of both operands, 64 bytes deep along k, into a ring in shared memory. Its warps multiply the tiles that have arrived while others
+// are still being copied.
 //
-// A tile lies there in chunks of 16 bytes, the unit of copies and of ldmatrix. Where neighbours along k
-// lie next to each other it has four chunks a row; else it has a line for each k, whose chunks go along
-// the outer index. Chunks change places (place) so that what a warp reads or writes at a time spreads
-// over all banks.
+// A tile consists of chunks of 16 bytes, the unit of copies and of ldmatrix. If neighbours along k are adjacent in memory, the tile has
+// four chunks per row. Otherwise it has a line for each k, whose chunks run along the outer index. Chunks are permuted (see place) to
+// spread each access of a warp over all banks.
 #pragma once
 #include "operand.cuh"
 
 constexpr int DEEP = 64, STAGES = 3; // bytes of a tile along k, and tiles in the ring
 
-// Core is what differs between the element types.
+// Core selects the instruction for an element type.
 template <class T> struct Core;
 template <> struct Core<half> {
   static METHOD void mma(float *d, const u32 *a, const u32 *b) { mma_f16(d, a, b); }
@@ -23,7 +22,7 @@ template <> struct Core<float> {
   static METHOD void mma(float *d, const u32 *a, const u32 *b) { mma_tf32(d, a, b); }
 };
 
-// Ring is an operand's tiles in shared memory.
+// Ring holds an operand's tiles in shared memory.
 template <class Op, int rows, int threads, bool along_inner> struct Ring {
   typedef typename Op::Element T;
   static constexpr int count = 16 / sizeof(T);             // elements of a chunk
@@ -46,14 +45,14 @@ template <class Op, int rows, int threads, bool along_inner> struct Ring {
     }
   }
 
-  // place is where a chunk of a line lies.
+  // place returns the offset of a chunk of a line.
   static METHOD u32 place(u32 line_of, u32 chunk) {
     if constexpr (along_inner) return line_of * 64 + (chunk ^ (line_of >> 1 & 3)) * 16;
     else if constexpr (sizeof(T) == 4) return line_of * line * 16 + (chunk ^ (line_of & 3) * 2) * 16;
     else return line_of * line * 16 + (chunk ^ (line_of & 7)) * 16;
   }
 
-  // fill starts the copy of the tile at k.
+  // fill starts copying the tile at k.
   METHOD void fill(int stage, u32 k) {
     unsigned char *to = memory + stage * bytes;
     if (unknown(op.vector)) {
@@ -81,8 +80,7 @@ template <class Op, int rows, int threads, bool along_inner> struct Ring {
     }
   }
 
-  // load reads the fragments of 16 rows for one step of 32 bytes along k. swap gives them the order
-  // that mma wants of B.
+  // load reads the fragments of 16 rows for one step of 32 bytes along k. swap selects the order that mma requires for B.
   template <bool swap> METHOD void load(u32 r[4], int stage, u32 row, int step) const {
     const unsigned char *from = memory + stage * bytes;
     u32 lane = threadIdx.x % 32, m = lane / 8, i = lane % 8;
@@ -106,8 +104,8 @@ template <class Op, int rows, int threads, bool along_inner> struct Ring {
   }
 };
 
-// gemm_mma computes the block's tile of a product for the k from first to the operands' inners. Each
-// warp has a part of 32 columns and high*16 rows.
+// gemm_mma computes the block's tile of a product, for k from first up to the operands' inners. Each warp computes 32 columns and high*16
+// rows.
 template <int rows, int columns, int high, bool a_inner, bool b_inner, class A, class B, class C>
 DEVICE void gemm_mma(const A &a, const B &b, const C &c, u64 m, u64 n, u32 first, u64 split, bool splits) {
   typedef typename A::Element T;

@@ -2,15 +2,15 @@
 #pragma once
 #include "troupe.cuh"
 
-// Element is a place in a batch of images.
+// Element is a position in a batch of images.
 struct Element {
   u64 image, y, x, channel;
 };
 
-// quotient divides quickly where both numbers are small.
+// quotient is a division that is fast for small numbers.
 DEVICE u64 quotient(u64 a, u64 b) { return (a | b) >> 32 ? a / b : (u32)a / (u32)b; }
 
-// Grid is the size of images, whose channels come first or last.
+// Grid holds the size of images, and whether their channels come first or last.
 struct Grid {
   u64 channels, height, width, first;
 };
@@ -34,13 +34,13 @@ DEVICE u64 index_of(const Grid &g, u64 image, u64 y, u64 x, u64 channel) {
   return g.first ? ((image * g.channels + channel) * g.height + y) * g.width + x : ((image * g.height + y) * g.width + x) * g.channels + channel;
 }
 
-// Window is how a window moves along one dimension.
+// Window describes how a window moves along one dimension.
 struct Window {
   u64 in, out, size, stride, dilation, before;
 };
 
-// Part is what of the window at a place lies in the image: its elements from low to high, element i at
-// start + i*dilation.
+// Part is the part of the window at a place that lies in the image: its elements from low up to high, where element i is at start +
+// i*dilation.
 struct Part {
   i64 start;
   u64 low, high;
@@ -57,7 +57,7 @@ DEVICE Part part_at(const Window &w, u64 place) {
   return p;
 }
 
-// Places are those whose windows, without dilation, have a pixel.
+// Places is the range of places whose windows, without dilation, contain a pixel.
 struct Places {
   u64 low, high;
 };

@@ -1,5 +1,4 @@
-// What kernels that move elements share: elements of a size whatever their type, division of indices,
-// and places that indices name.
+// Shared by kernels that move elements: elements by size, whatever their type, division of indices, and places that indices name.
 #pragma once
 #include "troupe.cuh"
 
@@ -9,11 +8,11 @@ typedef u32 cell4;
 typedef u64 cell8;
 typedef uint4 cell16;
 
-// FOR_CELLS instantiates a macro for each size of elements.
+// FOR_CELLS instantiates a macro for each element size.
 #define FOR_CELLS(macro) macro(1) macro(2) macro(4) macro(8) macro(16)
 
-// Divisor divides by a size. magic is a multiplier and, in its upper half, a shift, which do for
-// indices below 2^31; it is 0 where there may be greater ones.
+// Divisor divides by a size. magic is a multiplier and, in its upper half, a shift, which are exact for indices below 2^31. It is 0 if
+// indices may be greater.
 struct Divisor {
   u64 size, magic;
 };
@@ -23,15 +22,14 @@ DEVICE u64 divide(u64 i, const Divisor &by) {
   return (__umulhi((u32)i, (u32)by.magic) + (u32)i) >> (u32)(by.magic >> 32);
 }
 
-// split divides i and gives the remainder.
+// split divides i and returns the remainder.
 DEVICE u64 split(u64 &i, const Divisor &by) {
   u64 q = divide(i, by), r = i - q * by.size;
   i = q;
   return r;
 }
 
-// index_at is element i of a tensor of integers: of uint8 for kind 1, int8 for 0, int16, int32 and
-// int64 for 2, 4 and 8.
+// index_at returns element i of an integer tensor. kind is 1 for uint8, 0 for int8, and 2, 4 and 8 for int16, int32 and int64.
 DEVICE i64 index_at(const void *p, u64 kind, u64 i) {
   switch (kind) {
   case 0: return ((const i8 *)p)[i];
@@ -42,13 +40,13 @@ DEVICE i64 index_at(const void *p, u64 kind, u64 i) {
   return ((const i64 *)p)[i];
 }
 
-// Point tells how rows of depth indices name slices of a tensor.
+// Point describes how rows of depth indices name slices of a tensor.
 constexpr int POINT = 8;
 struct Point {
   u64 depth, dims[POINT];
 };
 
-// point is the number of the slice that row i of the indices names, -1 for none.
+// point returns the number of the slice that row i of the indices names, or -1 if the row is out of range.
 DEVICE i64 point(const Point &p, const void *indices, u64 kind, u64 i) {
   i64 at = 0;
 #pragma unroll 1

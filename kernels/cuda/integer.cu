@@ -1,6 +1,5 @@
-// Arithmetic of two integers. What overflows wraps. Nothing is reported, as on TensorFlow's GPUs: what
-// is divided by zero becomes -1, or all ones, its remainder is itself, and a negative power of a number
-// other than 1 and -1 is 0.
+// Arithmetic of two integers. Overflow wraps. No errors are reported, as on TensorFlow's GPUs: a quotient by zero is -1 or, for unsigned
+// types, all ones; a remainder by zero is the dividend; a negative power is 0, except of 1 and -1.
 #include "broadcast.cuh"
 
 FUNCTION2(Add, T(x + y))
@@ -49,7 +48,7 @@ struct Pow {
   }
 };
 
-// A shift is by no less than 0 and no more than all bits but one.
+// shift_count limits a shift to the range from 0 to the number of bits less one.
 template <class T> DEVICE u32 shift_count(T y) {
   constexpr u32 most = 8 * sizeof(T) - 1;
   return y < 0 ? 0 : (u64)y > most ? most : (u32)y;
@@ -57,7 +56,7 @@ template <class T> DEVICE u32 shift_count(T y) {
 FUNCTION2(ShiftLeft, T((u64)x << shift_count(y)))
 FUNCTION2(ShiftRight, T(x >> shift_count(y)))
 
-// Int32 is not there since the host computes it.
+// There is no i32, which the host computes.
 #define DIVIDED(M, ...) M(__VA_ARGS__, i8, i8) M(__VA_ARGS__, i16, i16) M(__VA_ARGS__, i64, i64) M(__VA_ARGS__, u8, u8) M(__VA_ARGS__, u16, u16)
 #define INTEGERS(M, ...) M(__VA_ARGS__, i8, i8) M(__VA_ARGS__, i16, i16) M(__VA_ARGS__, i64, i64) UNSIGNED(M, __VA_ARGS__)
 

@@ -26,7 +26,7 @@ template <class T> DEVICE void lrn(const T *in, T *out, u64 n, const Response &r
   }
 }
 
-// lrn_norm writes the norms, which the gradient needs of all neighbours.
+// lrn_norm writes the norms. The gradient needs those of all neighbours.
 template <class T> DEVICE void lrn_norm(const T *in, float *norms, u64 n, const Response &r) {
   GRID_LOOP(i, n) {
     u64 row = quotient(i, r.depth) * r.depth;
@@ -41,7 +41,7 @@ template <class T> DEVICE void lrn_grad(const T *grad, const T *in, const T *out
     float sum = 0;
     for (u64 at = row + s.low; at < row + s.high; at++) {
       float own = (float)grad[at];
-      if (own == 0) continue; // there the norm may be anything
+      if (own == 0) continue; // the norm may have any value there
       if (at == i) sum += own * powf(norms[i], -(float)r.beta);
       sum += (float)in[i] * (-2 * (float)r.alpha * (float)r.beta * (float)out[at] / norms[at] * own);
     }

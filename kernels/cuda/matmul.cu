@@ -2,7 +2,7 @@
 #include "batch.cuh"
 #include "gemm.cuh"
 
-// inner is whether an operand's neighbours along k lie next to each other.
+// An operand's inner flag says whether its neighbours along k are adjacent in memory.
 #define MATMUL(name, T, rows, columns, depth)                                                                     \
   GEMM_KERNEL(FMA_THREADS, name)                                                                                  \
   (Sizes s, Matrix<T> a, u64 a_inner, Matrix<T> b, u64 b_inner, Output<T> c, Batches batches) {                   \

@@ -2,8 +2,8 @@
 #include "batch.cuh"
 #include "gemm_sm80.cuh"
 
-// Names end in how the operands lie: n as they are, t transposed. Those of A as it is, and of B
-// transposed, have neighbours along k next to each other. Two transposed ones are rare.
+// Names end in the operands' layouts: n as stored, t transposed. A as stored, and B transposed, have neighbours along k that are adjacent
+// in memory. Products of two transposed operands are rare.
 #define MATMUL(name, T, rows, columns, high, a_inner, b_inner)                                                    \
   GEMM_KERNEL(rows / (high * 16) * columns, name)                                                                 \
   (Sizes s, Matrix<T> a, Matrix<T> b, Output<T> c, Batches batches) {                                             \

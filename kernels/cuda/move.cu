@@ -1,7 +1,7 @@
-// Copies of elements: nests of loops, transpositions, rows that lists name, joined parts, and filling.
+// Copies of elements: nests of loops, transpositions, rows that lists name, joined parts, and fills.
 #include "index.cuh"
 
-// Nest is a nest of loops, the outermost first, with the steps of destination and source in each.
+// Nest is a nest of loops, outermost first, with the strides of destination and source in each.
 constexpr int NEST = 16;
 struct Nest {
   u64 rank;
@@ -9,7 +9,7 @@ struct Nest {
   i64 dst[NEST], src[NEST];
 };
 
-// place adds where round i of the nest's first loops is.
+// place adds the offsets of iteration i of the nest's first loops to d and s.
 DEVICE void place(const Nest &n, u64 loops, u64 i, i64 &d, i64 &s) {
 #pragma unroll 1
   for (u64 k = loops; k-- > 0;) {
@@ -27,8 +27,7 @@ template <class C> DEVICE void move_nest(C *dst, const C *src, const Nest &n, u6
   }
 }
 
-// Tiles of the last two loops: the source is contiguous in the first of them, the destination in the
-// second. Blocks have 256 threads.
+// Tiles of the last two loops. The source is contiguous in the first of them, the destination in the second. Blocks have 256 threads.
 constexpr u64 SIDE = 32;
 
 template <class C> DEVICE void move_tiles(C *dst, const C *src, const Nest &n, const Divisor &high, const Divisor &wide, u64 tiles) {
@@ -50,7 +49,7 @@ template <class C> DEVICE void move_tiles(C *dst, const C *src, const Nest &n, c
   }
 }
 
-// Rows of one length: row from[i] of the source goes to row to[i]; without a list it is row i.
+// move_rows copies rows of one length: row from[i] of the source to row to[i]. Without a list, the row is i.
 template <class C> DEVICE void move_rows(C *dst, const C *src, const i64 *to, const i64 *from, const Divisor &length, u64 count) {
   GRID_LOOP(i, count) {
     u64 row = i, k = split(row, length);
@@ -59,7 +58,7 @@ template <class C> DEVICE void move_rows(C *dst, const C *src, const i64 *to, co
   }
 }
 
-// Parts lie side by side in rows of width elements together: part p ends at end[p].
+// Parts are side by side in rows of width elements in total. Part p ends at end[p].
 constexpr int PARTS = 16;
 struct Parts {
   u64 count, src[PARTS], end[PARTS];

@@ -1,15 +1,14 @@
-// Operands of matrix products C[m][n] = sum over k of A[m][k]·B[k][n]. Both are read by an outer index
-// (m, or n for B) and an inner one (k). An operand splits each index up once (Outer, Inner) and finds
-// the element of both, or nullptr where the product takes zero: beyond the edges, in the padding. So a
-// convolution is a product of patches that nobody writes down.
+// Operands of matrix products C[m][n] = sum over k of A[m][k]·B[k][n]. Both are read by an outer index (m, or n for B) and an inner one
+// (k). An operand decodes each index once (Outer, Inner) and locates the element for both. It returns nullptr where the product uses zero:
+// beyond the edges, or in the padding. A convolution is thus a product with a matrix of patches that is never stored.
 #pragma once
 #include "troupe.cuh"
 
-// GEMM_KERNEL is a kernel of so many threads of which two blocks are to run on a multiprocessor at a time.
+// GEMM_KERNEL declares a kernel with the given number of threads, two blocks of which should fit on a multiprocessor.
 #define GEMM_KERNEL(threads, name) extern "C" __global__ void __launch_bounds__(threads, 2) name
 #define METHOD __device__ __forceinline__
 
-// unknown hides from the compiler that a flag stays what it is, which would make copies of whole loops.
+// unknown hides a flag's value from the compiler, which would otherwise duplicate whole loops for it.
 DEVICE u64 unknown(u64 flag) {
 #ifdef __CUDA__
   asm volatile("" : "+l"(flag));
@@ -17,10 +16,10 @@ DEVICE u64 unknown(u64 flag) {
   return flag;
 }
 
-// NOWHERE, as a row of an image, is in none, whatever is added to it but a second one.
+// NOWHERE is a row outside all images, even after any offset has been added to it, except a second NOWHERE.
 constexpr i32 NOWHERE = -(1 << 30);
 
-// Run is elements that are read or written at once.
+// Run is a run of elements that are read or written at once.
 template <class T, int count> struct Run {
   T v[count];
 };
@@ -39,7 +38,7 @@ template <int count, class T> DEVICE void set(T *to, const Run<T, count> &run) {
   *(All *)to = BITS_AS(All, run);
 }
 
-// Matrix is a stored matrix, or what one looks like.
+// Matrix is a stored matrix, or data that can be addressed as one.
 template <class T> struct Matrix {
   typedef T Element;
   typedef i64 Outer; // the distance from the first element, negative outside
@@ -52,8 +51,8 @@ template <class T> struct Matrix {
   METHOD const T *at(Outer o, Inner i) const { return o < 0 || i < 0 ? nullptr : data + o + i; }
 };
 
-// Image says how windows move over images whose channels come last: over the element at tap (j, i) of
-// the window at place (y, x) lies row y*stride_y + origin_y + j*step_y, and so for columns.
+// Image describes how windows move over images whose channels come last. Tap (j, i) of the window at place (y, x) is at row y*stride_y +
+// origin_y + j*step_y; columns likewise.
 struct Image {
   u64 height, width, channels; // of the images
   u64 rows, columns;           // places in each
@@ -92,7 +91,7 @@ template <class T> DEVICE const T *pixel(const T *data, const Image &im, const P
   return inside ? data + p.base + t.offset : nullptr;
 }
 
-// Patches has a place in each row, and a tap of the window with a channel in each column.
+// Patches has a row for each place, and a column for each tap of the window and channel.
 template <class T> struct Patches {
   typedef T Element;
   typedef Place Outer;
@@ -105,7 +104,7 @@ template <class T> struct Patches {
   METHOD const T *at(const Outer &o, const Inner &i) const { return pixel(data, image, o, i); }
 };
 
-// PatchesTransposed has them the other way round.
+// PatchesTransposed is the transpose of Patches.
 template <class T> struct PatchesTransposed {
   typedef T Element;
   typedef Tap Outer;
@@ -118,8 +117,8 @@ template <class T> struct PatchesTransposed {
   METHOD const T *at(const Outer &o, const Inner &i) const { return pixel(data, image, i, o); }
 };
 
-// FilterBack is the filter as the gradient by the image takes it: some of its taps, each with all
-// results, by channel.
+// FilterBack is the filter as used by the gradient with respect to the image: a row for each input channel, and a column for each of some
+// taps and each output channel.
 template <class T> struct FilterBack {
   typedef T Element;
   typedef i64 Outer;
@@ -139,14 +138,14 @@ template <class T> struct FilterBack {
   METHOD const T *at(Outer o, Inner i) const { return o < 0 || i < 0 ? nullptr : data + o + i; }
 };
 
-// Sizes are those of a batch of products. Each is divided along k into splits of span, a multiple of
-// what the kernels take at a time, whose sums are added up by another kernel.
+// Sizes holds the sizes of a batch of products. Each product is divided along k into splits of span, which is a multiple of the step of the
+// kernels. Another kernel adds up the sums of the splits.
 struct Sizes {
   u64 m, n, k, batch, splits, span;
 };
 
-// Output is where the product goes: row m begins at m*row. With splits, sums go to partial instead,
-// where each split has total elements.
+// Output is the destination of the product. Row m begins at m*row. With splits, sums go to partial instead, where each split has total
+// elements.
 template <class T> struct Output {
   typedef T Element;
   typedef typename Wide<T>::type Sum;
@@ -157,7 +156,7 @@ template <class T> struct Output {
   METHOD u64 at(u32 m) const { return m * row; }
 };
 
-// PixelOutput has a row for each pixel of some phase: those at (y*stride_y + first_y, x*stride_x + first_x).
+// PixelOutput has a row for each pixel of a phase: those at (y*stride_y + first_y, x*stride_x + first_x).
 template <class T> struct PixelOutput {
   typedef T Element;
   typedef typename Wide<T>::type Sum;
@@ -172,7 +171,7 @@ template <class T> struct PixelOutput {
   }
 };
 
-// put writes four elements at once, or those that there are one by one.
+// put writes four elements at once or, without vector, one by one as many as there says.
 template <class T, class Sum> DEVICE void put(T *to, bool vector, u64 there, const Sum *v) {
   if (vector) {
     Run<T, 4> run;
@@ -185,7 +184,7 @@ template <class T, class Sum> DEVICE void put(T *to, bool vector, u64 there, con
     if ((u64)i < there) to[i] = (T)v[i];
 }
 
-// store_tile writes rows of sums, which lie line elements apart, to where the output wants them.
+// store_tile writes rows of sums, which lie line elements apart, to the output.
 template <int rows, int columns, int threads, class C>
 DEVICE void store_tile(const typename C::Sum *sums, int line, const C &c, u32 m0, u64 m, u32 n0, u64 n, u64 split, bool splits) {
 #pragma unroll 1
@@ -204,7 +203,7 @@ struct Tile {
   u32 m, n; // of its first element
 };
 
-// tile_of divides a product into tiles, so that blocks which run at a time read few rows and columns.
+// tile_of assigns tiles of a product to blocks so that concurrent blocks share rows and columns.
 template <int rows, int columns> DEVICE Tile tile_of(u64 m, u64 n) {
   const u32 group = 8;
   u32 down = (u32)((m + rows - 1) / rows), across = (u32)((n + columns - 1) / columns);

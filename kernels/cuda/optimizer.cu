@@ -1,7 +1,7 @@
-// Optimizers: each updates its slots (the variable first) for a gradient in one pass.
+// Optimizers. Each updates its slots, of which the variable is the first, with a gradient in one pass.
 #include "troupe.cuh"
 
-// Apply is what all of them take. An update in place has the same from and to.
+// Apply holds the arguments that all optimizers take. For an update in place, from equals to.
 struct Apply {
   u64 n;                // elements of each slot
   const void *grad;     // dense: n elements
@@ -11,8 +11,8 @@ struct Apply {
   u64 flag;             // the op's boolean attribute
 };
 
-// Rows are the rows of the slots that a sparse update changes in place, in Apply's from. An index
-// that is out of range is skipped, as on TensorFlow's GPUs.
+// Rows describes the rows of the slots that a sparse update changes in place, in Apply's from. An index out of range is skipped, as on
+// TensorFlow's GPUs.
 struct Rows {
   const void *indices;
   u64 count;            // indices, and rows of the gradient
@@ -25,14 +25,14 @@ struct Rows {
 template <class T> DEVICE T sign(T v) { return v > 0 ? T(1) : v < 0 ? T(-1) : v; }
 template <class T> DEVICE T largest(T a, T b) { return a != a || a > b ? a : b; }
 
-// shrink is the proximal step: it moves v to zero by l1 and divides by l2's weight.
+// shrink is the proximal step: it moves v towards zero by l1 and divides it by the weight from l2.
 template <class W> DEVICE W shrink(W v, W rate, W l1, W l2) {
   if (l1 > 0) v = sign(v) * largest(abs(v) - rate * l1, W(0));
   return v / (1 + l2 * rate);
 }
 
-// An optimizer has its numbers of slots and scalars, is made of the scalars and the flag, and changes
-// the slots s of one element for its gradient g.
+// An optimizer declares its numbers of slots and scalars, is constructed from the scalars and the flag, and updates the slots s of one
+// element with its gradient g.
 
 template <class W> struct gradient_descent {
   static constexpr int slots = 1, scalars = 1;
@@ -184,10 +184,10 @@ template <class W> struct centered_rms_prop {
   }
 };
 
-// power_of is no part of the loops that call it, which hardly ever do: it is long.
+// power_of is not inlined into the loops that call it: it is long, and rarely called.
 template <class W> static __device__ __attribute__((noinline)) W power_of(W x, W e) { return pow(x, e); }
 
-// Slots: var, accum, linear; with the flag linear is kept multiplied by lr.
+// Slots: var, accum, linear. If the flag is set, linear is kept multiplied by lr.
 template <class W> struct follow {
   static constexpr int slots = 3;
   W lr, l1, l2, shrinkage, power;
@@ -245,14 +245,14 @@ template <class W> struct power_sign {
   }
 };
 
-// scalars_of reads the scalars, which lie on the device.
+// scalars_of reads the scalars, which are in device memory.
 template <class U, class T, class W> DEVICE U scalars_of(const Apply &p) {
   W h[U::scalars];
   for (int i = 0; i < U::scalars; i++) h[i] = W(*(const T *)p.h[i]);
   return U(h, p.flag != 0);
 }
 
-// apply updates all elements: 16 bytes of each slot at a time where all of them are aligned for it.
+// apply updates all elements, 16 bytes of each slot at once if all slots are aligned for that.
 template <template <class> class O, class T> DEVICE void apply(const Apply &p) {
   typedef typename Wide<T>::type W;
   typedef O<W> U;
@@ -291,8 +291,8 @@ template <template <class> class O, class T> DEVICE void apply(const Apply &p) {
 
 DEVICE i64 index_at(const Rows &r, u64 i) { return r.wide ? ((const i64 *)r.indices)[i] : ((const i32 *)r.indices)[i]; }
 
-// find is the place of a row in the table: a hash table of the rows that are named, by open addressing.
-// A place is three words: the row, the first index that names it, and one less than how many do.
+// find returns a row's entry in the table, an open-addressing hash table of the rows that indices name. An entry has three words: the row,
+// the first index that names it, and the number of such indices less one.
 DEVICE u64 *find(const Rows &r, u64 row) {
   for (u64 at = row * 0x9e3779b97f4a7c15ull >> 20;; at++) {
     u64 *place = r.table + (at & r.mask) * 3;
@@ -302,8 +302,8 @@ DEVICE u64 *find(const Rows &r, u64 row) {
   }
 }
 
-// sparse_rows fills the table, so that rows that are named more than once have one owner, the first
-// index, and their updates follow the order of the indices.
+// sparse_rows fills the table. A row that is named more than once has one owner, the first index that names it, which applies the updates
+// in the order of the indices.
 KERNEL(sparse_rows)(Rows r) {
   GRID_LOOP(i, r.count) {
     i64 row = index_at(r, i);

@@ -1,4 +1,4 @@
-// The elements of each window over images, side by side in the channels: zeros where it lies outside.
+// The elements of each window over images become channels, with zeros for those outside the image.
 #include "images.cuh"
 #include "index.cuh"
 

@@ -1,8 +1,8 @@
-// Pooling and its gradients. Each thread has an element of the result; those of gradients gather from
-// all windows that have it.
+// Pooling and its gradients. Each thread computes an element of the result. For gradients, it gathers from all windows that contain the
+// element.
 #include "images.cuh"
 
-// over is how many neighbouring channels become one.
+// over is the number of adjacent channels that are pooled into one.
 template <class T> DEVICE void max_pool(const T *in, T *out, u64 n, const Grid &from, const Grid &to, const Window &rows, const Window &columns, u64 over) {
   typedef typename Wide<T>::type W;
   GRID_LOOP(i, n) {
@@ -19,7 +19,7 @@ template <class T> DEVICE void max_pool(const T *in, T *out, u64 n, const Grid &
   }
 }
 
-// first_max is where the first of the greatest elements of a window lies.
+// first_max finds the first maximum of a window.
 template <class T>
 DEVICE u64 first_max(const T *in, const Grid &grid, const Part &y, const Part &x, u64 image, u64 channel) {
   typedef typename Wide<T>::type W;
@@ -34,8 +34,8 @@ DEVICE u64 first_max(const T *in, const Grid &grid, const Part &y, const Part &x
   return at;
 }
 
-// Places of the greatest elements are counted from the image's first element, or from the first of all with batches; they are
-// 4 bytes wide where narrow.
+// Indices of maxima count from the image's first element or, if batches is set, from the first element of all images. They are 4 bytes wide
+// if narrow is set.
 template <class T>
 DEVICE void max_pool_argmax(const T *in, T *out, void *argmax, u64 n, const Grid &from, const Grid &to, const Window &rows, const Window &columns, u64 narrow, u64 batches) {
   u64 size = from.channels * from.height * from.width;
@@ -49,8 +49,8 @@ DEVICE void max_pool_argmax(const T *in, T *out, void *argmax, u64 n, const Grid
   }
 }
 
-// Each place of the result adds its gradient to the element that was the greatest; per and size are the elements of an image of
-// the result and of the input, limit those that a place may name. Places beyond it are left out.
+// Each place of the result adds its gradient to the element that was the maximum. per and size are the numbers of elements of a result's
+// image and of an input's image. limit bounds the indices; those beyond it are ignored.
 template <class T> DEVICE void max_pool_argmax_grad(const T *grad, const i64 *argmax, T *out, u64 n, u64 per, u64 size, u64 limit) {
   GRID_LOOP(i, n) {
     u64 at = (u64)argmax[i];

@@ -2,7 +2,12 @@
 
 package cuda
 
-import _ "embed"
+import (
+	"embed"
+	"io/fs"
+)
 
-//go:embed ptx.zip
-var compiled []byte
+//go:embed ptx/*.ptx
+var files embed.FS
+
+var compiled fs.FS = files

@@ -2,5 +2,7 @@
 
 package cuda
 
-// Without the tag a binary carries no kernels that it could not run.
-var compiled []byte
+import "io/fs"
+
+// Binaries without the tag do not carry kernels that they could not run.
+var compiled fs.FS

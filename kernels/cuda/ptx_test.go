@@ -26,7 +26,7 @@ func modules(t *testing.T) []*module {
 
 var includes = regexp.MustCompile(`(?m)^#include "(.*)"$`)
 
-// headersOf are the headers that a source includes with quotes, directly or not, in order of name.
+// headersOf returns the headers that a source includes with quotes, directly or indirectly, in order of name.
 func headersOf(t *testing.T, file string) []string {
 	t.Helper()
 	var all []string
@@ -45,7 +45,7 @@ func headersOf(t *testing.T, file string) []string {
 	return all
 }
 
-// TestUpToDate holds that each source has PTX that was made of it, by this build.sh.
+// TestUpToDate checks that each source has PTX that was made from it by the current build.sh.
 func TestUpToDate(t *testing.T) {
 	sources, err := filepath.Glob("*.cu")
 	if err != nil {
@@ -80,7 +80,7 @@ var (
 	parameter = regexp.MustCompile(`^\.param (?:\.[usbf]64|\.align 8 \.b8) \w+(?:\[(\d+)\])?$`)
 )
 
-// TestParametersAreEightBytes holds that a packed list of 8-byte words is what every kernel reads.
+// TestParametersAreEightBytes checks that every kernel reads a packed list of 8-byte words.
 func TestParametersAreEightBytes(t *testing.T) {
 	for _, m := range modules(t) {
 		found := signature.FindAllStringSubmatch(m.text, -1)
@@ -116,56 +116,20 @@ func TestNamesAreUnique(t *testing.T) {
 	}
 }
 
-// TestPacked holds that the archive has the modules as they are, whatever packed them.
-func TestPacked(t *testing.T) {
-	archive, err := os.ReadFile("ptx.zip")
-	if err != nil {
-		t.Fatal(err)
-	}
-	byFunction, err := unpack(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kernels := 0
-	for _, m := range modules(t) {
-		sum := sha256.Sum256([]byte(m.text))
-		for _, f := range entries(m.text) {
-			kernels++
-			p := byFunction[f]
-			if p == nil {
-				t.Fatalf("ptx.zip has no %s: run go generate ./kernels/cuda", f)
-			}
-			if text, err := p.text(); err != nil || text != m.text || p.name != m.name || p.id != hex.EncodeToString(sum[:6]) {
-				t.Fatalf("ptx.zip has another %s.ptx: run go generate ./kernels/cuda (%v)", m.name, err)
-			}
-		}
-	}
-	if len(byFunction) != kernels {
-		t.Errorf("ptx.zip has %d kernels, not %d: run go generate ./kernels/cuda", len(byFunction), kernels)
-	}
-	if _, err := unpack(archive[:len(archive)/2]); err == nil {
-		t.Error("half an archive was unpacked")
-	}
-}
-
-// BenchmarkModule is what finding the first kernel of a process costs, and unpacking the largest module.
+// BenchmarkModule measures finding a process's first kernel.
 func BenchmarkModule(b *testing.B) {
-	archive, err := os.ReadFile("ptx.zip")
-	if err != nil {
-		b.Fatal(err)
-	}
 	for b.Loop() {
-		byFunction, err := unpack(archive)
+		all, err := readModules(os.DirFS("."))
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := byFunction["apply_adam_f32"].text(); err != nil {
-			b.Fatal(err)
+		for _, m := range all {
+			entries(m.text)
 		}
 	}
 }
 
-// TestModule holds that the index leads from each kernel to its text, with the tag, and to none without.
+// TestModule checks that, with the tag, the index leads from each kernel to its text, and that it is empty without the tag.
 func TestModule(t *testing.T) {
 	if compiled == nil {
 		if _, _, ok := Module("add_f32"); ok || len(Functions()) != 0 {

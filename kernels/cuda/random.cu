@@ -1,10 +1,9 @@
-// Random numbers: those of the CPU's kernels for the same seeds. Groups of numbers have their places in
-// the generator's sequence, so that a number does not depend on how the work is divided. Logarithms, sines
-// and cosines are taken in double and rounded, as on the CPU, since what is rejected depends on them.
+// Random numbers, the same as those of the CPU's kernels for the same seeds. Each group of numbers has a fixed position in the generator's
+// sequence, so a number does not depend on how the work is divided. Logarithms, sines and cosines are computed in double and rounded, as on
+// the CPU, since rejections depend on them.
 #include "elementwise.cuh"
 
-// Philox is the generator Philox 4x32-10 of "Parallel Random Numbers: As Easy as 1, 2, 3": a counter of
-// 128 bits, enciphered.
+// Philox is the generator Philox 4x32-10 of "Parallel Random Numbers: As Easy as 1, 2, 3": an encrypted counter of 128 bits.
 struct Philox { u64 low, high, key; };
 
 DEVICE uint4 numbers(const Philox &p, u64 skip) {
@@ -23,12 +22,12 @@ DEVICE uint4 numbers(const Philox &p, u64 skip) {
   return uint4{c0, c1, c2, c3};
 }
 
-// unit numbers take their fraction's bits from random ones: [0,1).
+// unit returns a number in [0,1), whose fraction consists of random bits.
 DEVICE float unit(u32 x) { return BITS_AS(float, 127u << 23 | (x & 0x7fffff)) - 1; }
 DEVICE double unit(u32 x0, u32 x1) { return BITS_AS(double, 1023ull << 52 | (u64)(x0 & 0xfffff) << 32 | x1) - 1; }
 
-// sine_and_cosine, of numbers in [0, 2*pi), reduces them to a quarter turn at most pi/4 from 0 for the
-// series, without the paths that great numbers need.
+// sine_and_cosine reduces numbers in [0, 2*pi) to at most pi/4 from a multiple of pi/2 for the series. It omits the code paths for large
+// numbers.
 DEVICE double2 sine_and_cosine(double x) {
   const double turns = rint(x * 0.63661977236758134308);
   double r = fma(turns, -1.5707963267948965580, x);
@@ -46,7 +45,7 @@ DEVICE double2 sine_and_cosine(double x) {
   return double2{quarter & 2 ? -sine : sine, (quarter + 1) & 2 ? -cosine : cosine};
 }
 
-// normal_pair makes two normally distributed numbers by the Box-Muller transform.
+// normal_pair returns two normally distributed numbers, by the Box-Muller transform.
 constexpr double two_pi = 6.283185307179586476925286766559;
 DEVICE float2 normal_pair(u32 x0, u32 x1) {
   const float u1 = max(unit(x0), 1.0e-7f), v1 = (float)(two_pi * (double)unit(x1));
@@ -60,7 +59,7 @@ DEVICE double2 normal_pair(u32 x0, u32 x1, u32 x2, u32 x3) {
   return double2{at.x * u2, at.y * u2};
 }
 
-// A distribution makes groups of numbers, of 16 bytes for 4- and 8-byte types and 4 numbers for halves.
+// A distribution produces groups of numbers: 16 bytes for 4-byte and 8-byte types, 4 numbers for halves.
 template <class T> constexpr int GROUP = sizeof(T) == 8 ? 2 : 4;
 
 struct Uniform {
@@ -86,7 +85,7 @@ struct Normal {
   }
   template <class T> DEVICE void of(uint4 x, T *y) {
 #pragma unroll 1
-    for (int pair = 0; pair < 2; pair++) { // in turns instead of with an index, which registers do not have
+    for (int pair = 0; pair < 2; pair++) { // rotate instead of indexing, since registers cannot be indexed
       const float2 p = normal_pair(x.x, x.y);
       x.x = x.z, x.y = x.w;
       y[0] = y[2], y[1] = y[3];
@@ -95,7 +94,7 @@ struct Normal {
   }
 };
 
-// Any is all values, Between those from low on, span of them, with the slight bias of a remainder.
+// Any is uniform over all values. Between is uniform over span values from low, with the slight bias of a remainder.
 struct Any {
   DEVICE void of(uint4 x, u32 *y) { y[0] = x.x, y[1] = x.y, y[2] = x.z, y[3] = x.w; }
   DEVICE void of(uint4 x, u64 *y) { y[0] = x.x | (u64)x.y << 32, y[1] = x.z | (u64)x.w << 32; }
@@ -125,8 +124,8 @@ template <class D, class T, class... More> DEVICE void draw(const Philox &p, T *
   }
 }
 
-// draw_truncated makes the normal distribution without what lies two deviations or more from the mean.
-// Its groups take as many numbers as they need, and so have a region of the sequence each.
+// draw_truncated draws from the normal distribution without values two or more standard deviations from the mean. Groups take a variable
+// number of random numbers, so each has its own region of the sequence.
 template <class T> DEVICE void draw_truncated(const Philox &p, T *out, u64 n) {
   constexpr int N = GROUP<T>;
   GRID_LOOP(g, (n + N - 1) / N) {

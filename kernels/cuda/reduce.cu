@@ -1,14 +1,13 @@
-// Reductions of the middle of three dimensions, and where the extreme element of it stands.
+// Reductions of the middle of three dimensions, and the index of the extreme element along it.
 #include "combine.cuh"
 #include "index.cuh"
 
-// Blocks have THREADS threads. A tile is width results, each reduced by THREADS/width threads; width is
-// a power of 2. Which thread adds what depends on the sizes alone, so that a sum has the same rounding
-// each time.
+// Blocks have THREADS threads. A tile is width results, each reduced by THREADS/width threads; width is a power of 2. The sizes alone
+// determine which thread adds what, so that a sum is always rounded the same way.
 constexpr u64 THREADS = 256;
 
-// Spot is a thread's place in a tile: its result, and where it begins. Neighbours read neighbours: they
-// work for one result where what it is made of is contiguous (inner is 1), else for one each.
+// Spot is a thread's position in a tile: its result, and the element that it starts with. Adjacent threads read adjacent elements: they
+// share a result if its elements are contiguous (inner is 1), and have one result each otherwise.
 struct Spot {
   u64 column, first, step;
   __device__ __forceinline__ Spot(u64 width, u64 inner) : step(THREADS / width) {
@@ -17,8 +16,8 @@ struct Spot {
   }
 };
 
-// across combines the values of the threads that work for one result, for the first of them. partial is
-// shared memory for THREADS values; all threads must come here, and pass a barrier before they come again.
+// across combines the values of the threads that share a result, for the first of them. partial is shared memory for THREADS values. All
+// threads must call it, and must pass a barrier before they call it again.
 template <class V, class F> DEVICE V across(V v, V *partial, u64 width, u64 inner, F combine) {
   u64 step = THREADS / width;
   int from = inner == 1 ? 1 : (int)width, to = inner == 1 && step < 32 ? (int)step : 32;
@@ -28,7 +27,7 @@ template <class V, class F> DEVICE V across(V v, V *partial, u64 width, u64 inne
   partial[threadIdx.x] = v;
   __syncthreads();
   u64 next = 32, end = THREADS;
-  if (inner == 1) { // the warps that follow
+  if (inner == 1) { // the following warps
     if (threadIdx.x % step != 0) return v;
     end = threadIdx.x + step;
   } else { // the warps with the same columns
@@ -52,7 +51,7 @@ struct Squared {
   template <class T> __device__ __forceinline__ static T apply(T a) { return Prod::apply(a, a); }
 };
 
-// Finish is what is done to each result.
+// Finish is the final operation on each result.
 enum Finish { NOTHING, MEAN, ROOT, HALF };
 
 template <class T> DEVICE T finished(T v, u64 finish, u64 elements) {
@@ -66,8 +65,8 @@ template <class T> DEVICE T finished(T v, u64 finish, u64 elements) {
   return v;
 }
 
-// in is [outer, reduced, inner], out [outer, parts, inner]: block row y of the grid reduces part y, of
-// per. outputs is outer*inner, elements what each result is made of in all.
+// in is [outer, reduced, inner], out [outer, parts, inner]. Block row y of the grid reduces part y, which has per elements. outputs is
+// outer*inner, and elements is the total number of elements per result.
 template <class Op, class First, class Acc, class In, class Out>
 DEVICE void reduce(const In *in, Out *out, u64 outputs, u64 reduced, const Divisor &inner, u64 width, u64 per, u64 finish, u64 elements) {
   __shared__ Value<Acc> partial[THREADS];
@@ -80,7 +79,7 @@ DEVICE void reduce(const In *in, Out *out, u64 outputs, u64 reduced, const Divis
       k = split(o, inner);
       const In *at = in + o * reduced * inner.size + k;
       u64 r = from + first;
-      for (; r + 3 * step < to; r += 4 * step) { // four loads under way
+      for (; r + 3 * step < to; r += 4 * step) { // four loads in flight
         In e[4];
         for (int j = 0; j < 4; j++) e[j] = at[(r + j * step) * inner.size];
         for (int j = 0; j < 4; j++) acc = Op::apply(acc, First::apply((Acc)e[j]));
@@ -104,7 +103,7 @@ DEVICE void reduce(const In *in, Out *out, u64 outputs, u64 reduced, const Divis
   REDUCE(name##_f16, Op, First, float, half, half) \
   REDUCE(name##_bf16, Op, First, float, bfloat16, bfloat16) \
   REDUCE(name##_i64, Op, First, i64, i64, i64)
-// Sums and products of half types stay floats until the last step.
+// Sums and products of half types stay float until the last step.
 #define REDUCE_WIDENING(name, Op, First)        \
   REDUCE(name##_f16_f32, Op, First, float, half, float) \
   REDUCE(name##_bf16_f32, Op, First, float, bfloat16, float)
@@ -124,8 +123,8 @@ REDUCE_FULL(min, Min, Plain)
 REDUCE(all_b, And, Plain, u32, u8, u8)
 REDUCE(any_b, Or, Plain, u32, u8, u8)
 
-// Best is the extreme element so far and where it stands, NOWHERE before there is one. NaN is never
-// extreme; of equal elements the first is.
+// Best is the extreme element so far and its index, or NOWHERE before there is one. NaN is never extreme. Of equal elements, the first
+// wins.
 constexpr u64 NOWHERE = ~0ull;
 
 template <class T> struct Best {

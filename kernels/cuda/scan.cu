@@ -2,8 +2,7 @@
 #include "combine.cuh"
 #include "index.cuh"
 
-// A line is n elements with inner between each and the next; i counts positions from where the running
-// result begins.
+// Line is n elements that lie inner apart. i counts positions from where the running result begins.
 template <class W, class T> struct Line {
   const T *in;
   T *out;
@@ -16,7 +15,7 @@ template <class W, class T> struct Line {
   __device__ __forceinline__ u64 at(u64 i) const { return (reverse ? n - 1 - i : i) * step; }
 };
 
-// Each thread has a line of its own.
+// scan has a thread for each line.
 template <class Op, class W, class T> DEVICE void scan(const T *in, T *out, u64 n, const Divisor &inner, u64 exclusive, u64 reverse, u64 lines) {
   GRID_LOOP(l, lines) {
     Line<W, T> line(in, out, n, inner, reverse, l);
@@ -30,7 +29,7 @@ template <class Op, class W, class T> DEVICE void scan(const T *in, T *out, u64 
   }
 }
 
-// Blocks of 256 threads have a line, of which they take 256 elements at a time.
+// scan_blocks has a block of 256 threads for each line, which it processes 256 elements at a time.
 constexpr u64 THREADS = 256, WARPS = THREADS / 32;
 
 template <class Op, class W, class T> DEVICE void scan_blocks(const T *in, T *out, u64 n, const Divisor &inner, u64 exclusive, u64 reverse, u64 lines) {

@@ -1,9 +1,8 @@
-// Updates of rows that indices name; those that name none are left out. Several updates of one element
-// come in any order.
+// Updates of rows that indices name. Invalid indices are ignored. Several updates of one element apply in any order.
 #include "combine.cuh"
 #include "index.cuh"
 
-// change makes *p what Op makes of it and v, in one step for all threads.
+// change atomically sets *p to the result of Op on it and v.
 template <class Op, class T> DEVICE void change(T *p, T v) {
   typedef typename Wide<T>::type W;
   if constexpr (sizeof(T) == 8) {
@@ -22,7 +21,7 @@ template <class Op, class T> DEVICE void change(T *p, T v) {
       if (seen == old) return;
       old = seen;
     }
-  } else { // half types: the aligned word that holds the element
+  } else { // half types: change the aligned word that holds the element
     u32 *word = (u32 *)((u64)p & ~3ull);
     int shift = (u64)p & 2 ? 16 : 0;
     for (u32 old = *word;;) {
@@ -49,7 +48,7 @@ struct Set {
   template <class T> __device__ __forceinline__ static void apply(T *p, T v) { *p = v; }
 };
 
-// Updates have rows of inner elements, or one element for all where step is 0.
+// updates has rows of inner elements or, if step is 0, one element for all.
 template <class Update, class T>
 DEVICE void scatter(T *out, const void *indices, u64 kind, const Point &p, const T *updates, const Divisor &inner, u64 step, u64 count) {
   GRID_LOOP(i, count) {
@@ -59,7 +58,7 @@ DEVICE void scatter(T *out, const void *indices, u64 kind, const Point &p, const
   }
 }
 
-// Div leaves an integer as it is that is to be divided by zero.
+// Div leaves an integer unchanged if the divisor is zero.
 struct Div {
   template <class T> __device__ __forceinline__ static T apply(T a, T b) {
     if constexpr (T(0.5) == T(0)) {

@@ -1,8 +1,8 @@
-// Reductions of rows that follow one another: segment s has rows starts[s] to starts[s+1].
+// Reductions of consecutive rows. Segment s has rows starts[s] up to starts[s+1].
 #include "combine.cuh"
 #include "index.cuh"
 
-// A segment without rows gives the value empty. With mean results are divided by the number of rows.
+// A segment without rows yields the value empty. If mean is set, results are divided by the number of rows.
 template <class Op, class W, class T>
 DEVICE void segment(const T *in, T *out, const i64 *starts, const Divisor &inner, u64 mean, double empty, u64 count) {
   GRID_LOOP(i, count) {

@@ -1,10 +1,10 @@
-// What picks, limits, adds up or repeats elements.
+// Ops that select, clip, add or repeat elements.
 #include "broadcast.cuh"
 
-// An element of the size of T, whatever it is.
+// u128 stands for any element of 16 bytes.
 struct alignas(16) u128 { u64 low, high; };
 
-// select_* takes a where the condition holds, else b. All three are broadcast.
+// select_* takes a where the condition holds, otherwise b. All three are broadcast.
 template <class T, int N> DEVICE void choose(const bool *c, const T *a, const T *b, T *out, u32 n, u32 wide, u32 rank, const Axes &axes) {
   u32 at[3];
   PACKS(i, n, N, wide) {
@@ -31,7 +31,7 @@ SELECT(u32, u32, 4)
 SELECT(u64, u64, 1)
 SELECT(u128, u128, 1)
 
-// clip_*: the steps of the bounds are 0 where they are scalars, else 1.
+// clip_*: a bound's step is 0 if it is a scalar, otherwise 1.
 #define CLIP(suffix, T)                                                                                            \
   KERNEL(clip_##suffix)(const T *a, const T *least, const T *most, T *out, u64 n, u64 least_step, u64 most_step) { \
     typedef typename Wide<T>::type W;                                                                              \
@@ -83,8 +83,7 @@ template <class T> DEVICE void add_all(const Terms &terms, u32 count, T *out, u6
 FLOATS(ADDN, addn, )
 UNSIGNED(ADDN, addn, )
 
-// fill_* repeats the element at from or, without it, the value. high is the upper half of an element of
-// 16 bytes.
+// fill_* repeats the element at from or, if that is null, the value. high is the upper half of a 16-byte element.
 template <class T> DEVICE T element(u64 low, u64 high) {
   if constexpr (sizeof(T) == 16) return T{low, high};
   else return T(low);

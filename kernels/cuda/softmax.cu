@@ -2,8 +2,7 @@
 #include "rows.cuh"
 #include "index.cuh"
 
-// peak gives the greatest of a row's logits and the sum of the exponentials of all, less that. The logits
-// are step apart.
+// peak computes the greatest of a row's logits, and the sum of the exponentials of all relative to it. The logits are step apart.
 template <class W, class T> DEVICE void peak(const T *logits, u64 columns, u64 step, u64 lane, u64 group, W *shared, W &top, W &sum) {
   top = Max::identity<W>();
   for (u64 c = lane; c < columns; c += group) top = Max::apply(top, (W)logits[c * step]);
@@ -13,7 +12,7 @@ template <class W, class T> DEVICE void peak(const T *logits, u64 columns, u64 s
   sum = among<Sum>(sum, group, shared);
 }
 
-// out may be in: a thread writes what it alone reads.
+// out may be in, since each thread writes only elements that no other thread reads.
 template <class W, class T> DEVICE void softmax(const T *in, T *out, u64 rows, u64 columns, u64 group, u64 logs) {
   __shared__ W shared[THREADS / 32];
   FOR_ROWS(rows, group) {
@@ -30,12 +29,12 @@ template <class W, class T> DEVICE void softmax(const T *in, T *out, u64 rows, u
   }
 }
 
-// Strides are the steps of logits and labels by row and column: 0 where they are stretched.
+// Strides holds the steps of logits and labels by row and column. They are 0 in broadcast dimensions.
 struct Strides {
   u64 logits_row, logits_column, labels_row, labels_column;
 };
 
-// grad may be logits that are not stretched, as above.
+// grad may be logits if these are not broadcast, as above.
 template <class W, class T> DEVICE void xent(const T *logits, const T *labels, T *loss, T *grad, u64 rows, u64 columns, u64 group, const Strides &s) {
   __shared__ W shared[THREADS / 32];
   FOR_ROWS(rows, group) {
@@ -46,7 +45,7 @@ template <class W, class T> DEVICE void xent(const T *logits, const T *labels, T
     W scale = 1 / sum;
     for (u64 c = lane; c < n; c += group) {
       W shifted = (W)x[c * s.logits_column] - top, label = (W)y[c * s.labels_column];
-      if (label != 0) { // counts for nothing even where the logit is infinite
+      if (label != 0) { // labels of 0 add nothing, even if the logit is infinite
         mass += label;
         weighted += label * shifted;
       }
@@ -58,7 +57,7 @@ template <class W, class T> DEVICE void xent(const T *logits, const T *labels, T
   }
 }
 
-// A label that is no class gives NaN.
+// An invalid label yields NaN.
 template <class W, class T> DEVICE void sparse_xent(const T *logits, const void *labels, u64 kind, T *loss, T *grad, u64 rows, u64 columns, u64 group) {
   __shared__ W shared[THREADS / 32];
   FOR_ROWS(rows, group) {

@@ -1,8 +1,8 @@
 // Blocks of pixels as batches, and bands of matrices.
 #include "index.cuh"
 
-// Blocks tells how large images, lengthened by what is padded or cropped, are cut into blocks, whose
-// places become batches of small images: these are [block.., batch, grid.., pixel].
+// Blocks describes how padded or cropped large images are divided into blocks, whose offsets become batches of small images. These are
+// [block.., batch, grid.., pixel].
 constexpr int SPACE = 8;
 struct Blocks {
   u64 rank;
@@ -11,7 +11,7 @@ struct Blocks {
   i64 before[SPACE];
 };
 
-// inside finds the element of the large images that element i of the small ones is.
+// inside finds the element of the large images that corresponds to element i of the small ones. It returns false for padding.
 DEVICE bool inside(const Blocks &b, u64 i, u64 &large) {
   u64 k = split(i, b.pixel), cell = i, offset, step = b.pixel.size;
 #pragma unroll 1
@@ -30,7 +30,7 @@ DEVICE bool inside(const Blocks &b, u64 i, u64 &large) {
   return true;
 }
 
-// With to_batch dst are the small images and src the large ones, else the reverse.
+// If to_batch is set, dst are the small images and src the large ones; otherwise the reverse.
 template <class C> DEVICE void space_batch(C *dst, const C *src, const Blocks &b, u64 to_batch, u64 count) {
   GRID_LOOP(i, count) {
     u64 large;
@@ -40,7 +40,7 @@ template <class C> DEVICE void space_batch(C *dst, const C *src, const Blocks &b
   }
 }
 
-// Zeros outside of so many diagonals below and above the main one; negative is all.
+// Clears everything outside the given numbers of diagonals below and above the main one. A negative number means all.
 template <class C> DEVICE void band_part(C *data, const Divisor &rows, const Divisor &cols, i64 lower, i64 upper, u64 count) {
   GRID_LOOP(i, count) {
     u64 q = i;
@@ -54,8 +54,8 @@ template <class C> DEVICE void band_part(C *data, const Divisor &rows, const Div
   KERNEL(band_part_##size)(cell##size *data, Divisor rows, Divisor cols, i64 lower, i64 upper, u64 count) { band_part(data, rows, cols, lower, upper, count); }
 FOR_CELLS(SPACES)
 
-// The gradient of mirrored padding: what was shown more than once adds up where it came from. In
-// dimension d position p was shown at p + before, and at the mirrored places that are there.
+// The gradient of mirrored padding: the sum over all copies of an element. In dimension d, position p is copied to p + before, and to the
+// mirrored positions that exist.
 struct Mirror {
   u64 rank, offset;
   Divisor dims[SPACE];

@@ -23,7 +23,7 @@ FUNCTION1(Erfc, erfc(x))
 FUNCTION1(Erfinv, erfinv(x))
 FUNCTION1(Lgamma, lgamma(x))
 
-// digamma is reflected to positive arguments and moved to where its asymptotic series converges.
+// digamma reflects x to positive arguments and shifts it to where the asymptotic series converges.
 DEVICE double digamma(double x) {
   const double pi = 3.14159265358979323846;
   if (isinf(x) && x > 0) return x;

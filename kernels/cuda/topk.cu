@@ -2,7 +2,7 @@
 #include "rows.cuh"
 #include "index.cuh"
 
-// ahead is the order: the greater first, NaN before all numbers, and of equal ones the first.
+// ahead is the order of elements: greater first, NaN before all numbers and, among equals, the first index first.
 template <class W> DEVICE bool ahead(W a, u64 i, W b, u64 j) {
   if (a != a || b != b) return a != a && (b == b || i < j);
   return a > b || (a == b && i < j);
@@ -17,7 +17,7 @@ template <class T> DEVICE void give(T v, u64 at, u64 i, T *values, void *indices
   }
 }
 
-// Each element counts those that are ahead of it.
+// top_rank counts, for each element, the elements ahead of it.
 template <class W, class T> DEVICE void top_rank(const T *in, T *values, void *indices, u64 kind, const Divisor &columns, u64 k, u64 count) {
   GRID_LOOP(i, count) {
     u64 row = i, own = split(row, columns), rank = 0;
@@ -29,7 +29,7 @@ template <class W, class T> DEVICE void top_rank(const T *in, T *values, void *i
   }
 }
 
-// A block finds the next one of its row, k times.
+// A block finds the next element of its row, k times.
 constexpr u64 NOWHERE = ~0ull;
 
 template <class W, class T> DEVICE void top_next(const T *in, T *values, void *indices, u64 kind, u64 rows, u64 columns, u64 k) {
@@ -80,8 +80,8 @@ TOP(bf16, float, bfloat16)
 TOP(i32, i32, i32)
 TOP(i64, i64, i64)
 
-// Whether fewer than k classes are predicted stronger than the target. A target that is no class, or
-// predictions that are not finite, give false.
+// Reports whether fewer than k classes have a higher prediction than the target. If the target is not a class, or predictions are not
+// finite, the result is false.
 KERNEL_OF(256, in_top_k_f32)(const float *predictions, const void *targets, u64 kind, u8 *out, u64 rows, u64 columns, u64 group, i64 k) {
   __shared__ u64 shared[THREADS / 32];
   FOR_ROWS(rows, group) {

@@ -1,14 +1,14 @@
-// One header for all kernels. A kernel's source is compiled twice: by clang to PTX, without CUDA's
-// own headers, and by g++ for the fake driver of the tests, where fake_kernel.h gives the rest.
+// The common header of all kernels. A kernel's source is compiled twice: by clang to PTX, without CUDA's own headers, and by g++ for the
+// tests' fake driver, for which fake_kernel.h provides the rest.
 //
 //   #include "troupe.cuh"
 //   KERNEL(add_f32)(const float *a, const float *b, float *out, u64 n) {
 //     GRID_LOOP(i, n) out[i] = a[i] + b[i];
 //   }
 //
-// Each parameter is 8 bytes wide (pointer, u64, i64, double) or a struct of such. Warps are whole:
-// blocks have a multiple of 32 threads when they shuffle, vote or multiply matrices, and all 32 lanes
-// come to it. __shared__ variables are static; DYNAMIC_SHARED gives what the launch asked for.
+// Each parameter is 8 bytes wide (pointer, u64, i64, double) or a struct of such. Warps are always full: blocks that shuffle, vote or
+// multiply matrices have a multiple of 32 threads, and all 32 lanes reach these operations. __shared__ variables are static. DYNAMIC_SHARED
+// returns the memory that the launch requested.
 #pragma once
 
 typedef signed char i8;
@@ -32,16 +32,16 @@ typedef unsigned long long u64;
 #include <fake_kernel.h>
 #endif
 
-// DEVICE begins a function that kernels call, CONSTANT a table of theirs.
+// DEVICE declares a function that kernels call, CONSTANT a constant table.
 #define DEVICE static __device__ __forceinline__
 #define CONSTANT static __constant__ const
 
-// KERNEL(name)(parameters) {...} is a kernel; KERNEL_OF(threads, name) one whose blocks have at most
-// so many threads, which leaves the compiler more registers for each.
+// KERNEL(name)(parameters) {...} defines a kernel. KERNEL_OF(threads, name) defines one whose blocks have at most the given number of
+// threads, which leaves the compiler more registers for each.
 #define KERNEL(name) extern "C" __global__ void name
 #define KERNEL_OF(threads, name) extern "C" __global__ void __launch_bounds__(threads) name
 
-// GRID_LOOP lets i be each index below n once, over all threads of a one-dimensional grid.
+// GRID_LOOP loops over each index i below n once, across all threads of a one-dimensional grid.
 #define GRID_LOOP(i, n) for (u64 i = grid_index(), grid_n_ = (n); i < grid_n_; i += grid_threads())
 DEVICE u64 grid_index() { return (u64)blockIdx.x * blockDim.x + threadIdx.x; }
 DEVICE u64 grid_threads() { return (u64)gridDim.x * blockDim.x; }
@@ -60,7 +60,7 @@ template <class T> DEVICE T max(T a, T b) { return a < b ? b : a; }
 
 #ifdef __CUDA__
 
-// Mathematics by libdevice, for float with and without the f, and for double.
+// Math functions from libdevice, for float with and without the suffix f, and for double.
 #define MATH_1(name, f32, f64)                            \
   extern "C" __device__ float f32(float);                 \
   extern "C" __device__ double f64(double);               \
@@ -133,7 +133,7 @@ SHUFFLE(__shfl_down_sync, __nvvm_shfl_sync_down_i32, 31)
 SHUFFLE(__shfl_xor_sync, __nvvm_shfl_sync_bfly_i32, 31)
 DEVICE void __threadfence() { __nvvm_membar_gl(); }
 
-// Atomics give what was there before.
+// Atomics return the previous value.
 DEVICE int atomicAdd(int *p, int v) { return __nvvm_atom_add_gen_i(p, v); }
 DEVICE u32 atomicAdd(u32 *p, u32 v) { return __nvvm_atom_add_gen_i((int *)p, (int)v); }
 DEVICE i64 atomicAdd(i64 *p, i64 v) { return __nvvm_atom_add_gen_ll(p, v); }
@@ -168,7 +168,7 @@ DEVICE float half_value(u16 h) {
   return f;
 }
 
-// DYNAMIC_SHARED declares, in a kernel, a pointer to the shared memory that its launch asked for.
+// DYNAMIC_SHARED declares, in a kernel, a pointer to the shared memory that its launch requested.
 extern __shared__ __attribute__((aligned(16))) unsigned char dynamic_shared_memory[];
 #define DYNAMIC_SHARED(type, name) type *name = (type *)dynamic_shared_memory
 
@@ -197,9 +197,8 @@ MMA(mma_f16, "m16n8k16.row.col.f32.f16.f16.f32")
 MMA(mma_bf16, "m16n8k16.row.col.f32.bf16.bf16.f32")
 LDMATRIX(ldmatrix_x4, "")
 LDMATRIX(ldmatrix_x4_trans, ".trans")
-// copy_async starts a copy of 4, 8 or 16 aligned bytes from global to shared memory, or zeroes there
-// where from is not valid and so not read. copy_async_wait<n> waits until at most the n latest groups
-// of the thread's own copies are under way.
+// copy_async starts a copy of 4, 8 or 16 aligned bytes from global to shared memory. If valid is not set, it does not read from and writes
+// zeros. copy_async_wait<n> waits until at most the n latest groups of the thread's own copies are in flight.
 template <int bytes> DEVICE void copy_async(void *shared, const void *from, bool valid) {
   static_assert(bytes == 4 || bytes == 8 || bytes == 16, "cp.async copies 4, 8 or 16 bytes");
   asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
@@ -211,14 +210,16 @@ template <int groups> DEVICE void copy_async_wait() { asm volatile("cp.async.wai
 
 #endif // __CUDA__
 
-// On sm_80 (SM80 is defined then, and in the fake) a warp multiplies matrices: it adds A·B to D. With
-// g = lane/4 and t = lane%4, element d[i] is D[g + 8*(i/2)][2*t + i%2], D being 16x8.
-// mma_tf32, A 16x8 and B 8x8: a[i] is A[g + 8*(i%2)][t + 4*(i/2)], b[i] is B[t + 4*i][g].
-// mma_f16 and mma_bf16, A 16x16 and B 16x8: a[i] holds A[g + 8*(i%2)][2*t + 8*(i/2)] and, in its upper
-// half, the next in the row; b[i] holds B[2*t + 8*i][g] and the next in the column.
-// ldmatrix_x4(r, row) loads four 8x8 matrices of 16-bit elements: lane 8*m+i points to row i of matrix
-// m, 16 aligned bytes in shared memory, and r[m] gets elements [g][2*t] and [g][2*t+1] of matrix m, or
-// of its transpose with ldmatrix_x4_trans.
+// On sm_80 (which defines SM80, as the fake does), a warp multiplies matrices: it adds A·B to D. With g = lane/4 and t = lane%4, element
+// d[i] is D[g + 8*(i/2)][2*t + i%2], where D is 16x8.
+//
+// mma_tf32, with A 16x8 and B 8x8: a[i] is A[g + 8*(i%2)][t + 4*(i/2)], b[i] is B[t + 4*i][g].
+//
+// mma_f16 and mma_bf16, with A 16x16 and B 16x8: a[i] holds A[g + 8*(i%2)][2*t + 8*(i/2)] and, in its upper half, the next element of the
+// row; b[i] holds B[2*t + 8*i][g] and the next element of the column.
+//
+// ldmatrix_x4(r, row) loads four 8x8 matrices of 16-bit elements. Lane 8*m+i points to row i of matrix m, 16 aligned bytes in shared
+// memory. r[m] receives elements [g][2*t] and [g][2*t+1] of matrix m or, with ldmatrix_x4_trans, of its transpose.
 
 struct half {
   u16 bits;
@@ -227,7 +228,7 @@ struct half {
   __device__ operator float() const { return half_value(bits); }
 };
 
-// bfloat16 is the upper half of a float, rounded to nearest even; a NaN stays one.
+// bfloat16 is the upper half of a float, rounded to nearest even. NaN stays NaN.
 struct bfloat16 {
   u16 bits;
   bfloat16() = default;

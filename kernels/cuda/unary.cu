@@ -6,7 +6,7 @@ FUNCTION1(NegFloat, -x)
 FUNCTION1(Abs, T(x < 0 ? 0 - x : x))
 FUNCTION1(AbsFloat, fabs(x))
 FUNCTION1(Square, T(x * x))
-FUNCTION1(Sign, T(x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x)) // of a NaN, it
+FUNCTION1(Sign, T(x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x)) // NaN stays NaN
 FUNCTION1(Reciprocal, T(1) / x)
 FUNCTION1(Sqrt, sqrt(x))
 FUNCTION1(Rsqrt, rsqrt(x))

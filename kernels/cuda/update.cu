@@ -4,8 +4,7 @@
 template <class T> struct Add { __device__ static T apply(T a, T b) { return a + b; } };
 template <class T> struct Sub { __device__ static T apply(T a, T b) { return a - b; } };
 
-// update sets out to what Op makes of old and value: 16 bytes at a time where all are aligned for it. out
-// may be either of them.
+// update sets out to the result of Op on old and value, 16 bytes at once if all are aligned for that. out may be old or value.
 template <template <class> class Op, class T> DEVICE void update(T *out, const T *old, const T *value, u64 n) {
   typedef typename Wide<T>::type W;
   constexpr int width = 16 / sizeof(T);
@@ -35,7 +34,7 @@ UPDATES(u16, u16)
 UPDATES(u32, u32)
 UPDATES(u64, u64)
 
-// find_anomalies sets bits of *found: 1 for a NaN, 2 for a positive infinity, 4 for a negative infinity.
+// find_anomalies sets bits of *found: 1 for NaN, 2 for positive infinity, 4 for negative infinity.
 template <class T> DEVICE void find_anomalies(const T *x, u64 n, u32 *found) {
   u32 seen = 0;
   GRID_LOOP(i, n) {

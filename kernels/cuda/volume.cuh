@@ -1,9 +1,9 @@
-// Operands of convolutions over volumes, as operand.cuh has those over images. Channels come last.
+// Operands of convolutions over volumes, like those of operand.cuh over images. Channels come last.
 #pragma once
 #include "conv.cuh"
 
-// Axis is how windows move along one dimension: over the element at tap i of the window at place p lies element
-// (p*stride + origin + i*step) / over, if the division leaves nothing.
+// Axis describes how windows move along one dimension. Tap i of the window at place p is at element (p*stride + origin + i*step) / over; if
+// that is not an integer, there is no element.
 struct Axis {
   u64 size, places, taps, stride;
   i64 origin, step;
@@ -15,7 +15,7 @@ struct Volume {
   Axis z, y, x;
 };
 
-// Spot is where a window is, and Shift what a tap adds to it.
+// Spot is the position of a window, and Shift the offset of a tap.
 struct Spot {
   i64 base;
   i32 z, y, x;
@@ -26,7 +26,7 @@ struct Shift {
   i32 z, y, x;
 };
 
-// Whole windows have an over of 1 along each axis, so that places and taps can be added up as addresses.
+// If whole is set, over is 1 along each axis, so that places and taps can be added as addresses.
 template <bool whole> DEVICE Spot spot_of(const Volume &v, u32 i, u64 limit) {
   if (i >= limit) return {0, NOWHERE, 0, 0};
   u32 x = i % (u32)v.x.places, rest = i / (u32)v.x.places;
@@ -47,7 +47,7 @@ template <bool whole> DEVICE Shift shift_of(const Volume &v, u32 k, u64 limit) {
   return {(((i64)z * (i64)v.y.size + y) * (i64)v.x.size + x) * (i64)v.channels + c, z, y, x};
 }
 
-// along gives the element of an axis, or -1 for none.
+// along returns the element of an axis, or -1 if there is none.
 DEVICE i32 along(const Axis &a, i32 at) {
   if (at < 0) return -1;
   u32 q = (u32)at / (u32)a.over;
@@ -64,7 +64,7 @@ template <bool whole, class T> DEVICE const T *voxel(const T *data, const Volume
   return data + (((s.base * (i64)v.z.size + z) * (i64)v.y.size + y) * (i64)v.x.size + x) * (i64)v.channels + t.offset;
 }
 
-// Windows3 has a place in each row, and a tap with a channel in each column.
+// Windows3 has a row for each place, and a column for each tap and channel.
 template <class T, bool whole> struct Windows3 {
   typedef T Element;
   typedef Spot Outer;
@@ -77,7 +77,7 @@ template <class T, bool whole> struct Windows3 {
   METHOD const T *at(const Outer &o, const Inner &i) const { return voxel<whole>(data, volume, o, i); }
 };
 
-// Windows3Transposed has them the other way round.
+// Windows3Transposed is the transpose of Windows3.
 template <class T> struct Windows3Transposed {
   typedef T Element;
   typedef Shift Outer;

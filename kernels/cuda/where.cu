@@ -1,10 +1,10 @@
-// Where elements are that are not zero: each block counts those of its span, one warp adds the counts up, and each
-// block writes the coordinates of its own from there on, in order.
+// Coordinates of nonzero elements. Each block counts those of its span, one warp computes the running sums of the counts, and each block
+// then writes the coordinates of its own elements at its offset, in order.
 #include "index.cuh"
 
 constexpr int WHERE_THREADS = 256;
 
-// Mask has the bits by which an element is told from zero: all but the signs of floating-point numbers.
+// Mask holds the bits that distinguish an element from zero: all but the signs of floating-point numbers.
 struct Mask {
   u64 low, high;
 };
@@ -20,7 +20,7 @@ template <class C> DEVICE void where_count(const C *in, u64 n, const Mask &mask,
   if (count) atomicAdd(&counts[blockIdx.x], count);
 }
 
-// where_starts makes counts of blocks the sums of those before, and total the sum of all. It has one warp.
+// where_starts replaces each block's count by the sum of the preceding ones, and sets total to the sum of all. It has one warp.
 KERNEL_OF(32, where_starts)(u64 *counts, u64 blocks, u64 *total) {
   u64 lane = threadIdx.x, before = 0;
   for (u64 first = 0; first < blocks; first += 32) {

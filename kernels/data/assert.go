@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Datasets that give the elements of their input, and fail where the pipeline is not as they say.
+// Datasets that return the elements of their input, and fail if the pipeline is not as asserted.
 
 // strings reads a vector of strings.
 func (in *inputs) strings(i int, what string) []string {
@@ -22,8 +22,8 @@ func (in *inputs) strings(i int, what string) []string {
 	return append([]string(nil), t.Strings()...)
 }
 
-// newOptimize makes OptimizeDataset and its second version. What they name are rewrites that leave the elements as they
-// are; Troupe's stages are what such rewrites make of TensorFlow's, or gain nothing by them.
+// newOptimize parses OptimizeDataset and its second version. The rewrites that they name do not change the elements. Troupe's stages
+// already are what these rewrites produce, or gain nothing from them.
 func newOptimize(*settings) maker {
 	return func(in *inputs) kind {
 		k := pass{in.dataset(0)}
@@ -34,7 +34,7 @@ func newOptimize(*settings) maker {
 	}
 }
 
-// matchesAnyVersion tells whether name is prefix, or a later version of it, such as BatchDatasetV2 of BatchDataset.
+// matchesAnyVersion reports whether name is prefix, or a later version of it, such as BatchDatasetV2 of BatchDataset.
 func matchesAnyVersion(prefix, name string) bool {
 	version, ok := strings.CutPrefix(name, prefix)
 	if !ok || version == "" {
@@ -43,7 +43,7 @@ func matchesAnyVersion(prefix, name string) bool {
 	return version[0] == 'V' && strings.Trim(version[1:], "0123456789") == ""
 }
 
-// assertNext fails where the stages that take its elements are others than those that are named, the nearest first.
+// assertNext fails unless the stages that consume its elements are the named ones, the nearest first.
 type assertNext struct {
 	pass
 	want []string
@@ -72,8 +72,8 @@ func (k assertNext) open(e *Env) (Iterator, error) {
 	return k.Dataset.open(e)
 }
 
-// assertPrev fails where the datasets that it is made of are others than those that are described: an op, and attributes
-// of it, the nearest first.
+// assertPrev fails unless the datasets that it is made of match the descriptions, the nearest first. A description is an op and some of its
+// attributes.
 type assertPrev struct {
 	pass
 	want []string
@@ -99,7 +99,7 @@ func (k assertPrev) open(e *Env) (Iterator, error) {
 	return k.Dataset.open(e)
 }
 
-// previous is the last of the datasets that this one was made of; nil for a source.
+// previous returns the last of the datasets that this one was made of; nil for a source.
 func (d *Dataset) previous() *Dataset {
 	var last *Dataset
 	for _, t := range d.origin.inputs {

@@ -17,14 +17,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// AutoShardDataset rewrites the graph of a pipeline so that each of several workers gets a part of it
-// (core/grappler/optimizers/data/auto_shard.cc): a part of the files, of the elements, or where the pipeline says.
+// AutoShardDataset rewrites the graph of a pipeline so that each of several workers processes a part of it
+// (core/grappler/optimizers/data/auto_shard.cc): a part of the files, a part of the elements, or what the pipeline's shard hint selects.
 
-// newAutoShard makes a dataset that is what the rewrite makes of its input.
+// newAutoShard creates a dataset that is the rewritten form of its input.
 func newAutoShard(s *settings) maker {
-	policy, replicas := s.int("auto_shard_policy"), int64(0)
-	if s.has("num_replicas") {
-		replicas = s.int("num_replicas")
+	policy, replicas := s.Int("auto_shard_policy"), int64(0)
+	if s.Has("num_replicas") {
+		replicas = s.Int("num_replicas")
 	}
 	return func(in *inputs) kind {
 		workers, index := in.positive(in.int(1, "num_workers"), "num_workers"), in.int(2, "index")
@@ -39,7 +39,7 @@ func newAutoShard(s *settings) maker {
 			return pass{d}
 		}
 		to := optionspb.AutoShardPolicy(policy)
-		if own := mergedOptions(d).GetDistributeOptions().GetAutoShardPolicy(); own != optionspb.AutoShardPolicy_AUTO {
+		if own := mergedOptions(d, map[*Dataset]*optionspb.Options{}).GetDistributeOptions().GetAutoShardPolicy(); own != optionspb.AutoShardPolicy_AUTO {
 			to = own
 		}
 		sharded, err := autoShard(in.place, d, workers, index, replicas, to)
@@ -52,22 +52,24 @@ func newAutoShard(s *settings) maker {
 	}
 }
 
-// mergedOptions are the options of a pipeline, of which later ones override those before.
-func mergedOptions(d *Dataset) *optionspb.Options {
+// mergedOptions returns the options of a pipeline; later ones override earlier ones. known holds those already computed, since a dataset
+// may be the input of several others.
+func mergedOptions(d *Dataset, known map[*Dataset]*optionspb.Options) *optionspb.Options {
+	if o := known[d]; o != nil {
+		return o
+	}
 	all := &optionspb.Options{}
+	known[d] = all
 	for _, in := range d.inputs {
-		proto.Merge(all, mergedOptions(in))
+		proto.Merge(all, mergedOptions(in, known))
 	}
 	if o, ok := d.kind.(options); ok {
-		own := &optionspb.Options{}
-		if tensor.Unmarshal([]byte(o.serialized), own) == nil {
-			proto.Merge(all, own)
-		}
+		proto.Merge(all, o.own)
 	}
 	return all
 }
 
-// autoShard is the part of a dataset for the worker at index. The caller gets a reference.
+// autoShard returns the part of a dataset for the worker at index, with a reference for the caller.
 func autoShard(p place, d *Dataset, workers, index, replicas int64, policy optionspb.AutoShardPolicy) (*Dataset, error) {
 	if _, ok := optionspb.AutoShardPolicy_name[int32(policy)]; !ok {
 		return nil, status.InvalidArgumentf("auto_shard_policy is invalid.")
@@ -104,7 +106,7 @@ type rewrite struct {
 	graphMaker
 	workers, index int64
 	nodes          map[string]*nodepb.NodeDef
-	sink           *nodepb.NodeDef // takes the elements
+	sink           *nodepb.NodeDef // consumes the elements
 	made           []*tensor.Tensor
 }
 
@@ -135,12 +137,12 @@ func (r *rewrite) append(n *nodepb.NodeDef) {
 	r.nodes[n.GetName()] = n
 }
 
-// dataset makes the dataset of the graph.
+// dataset creates the dataset of the graph.
 func (r *rewrite) dataset(p place) (*Dataset, error) {
 	return datasetOfGraphWith(p, &r.def, r.held)
 }
 
-// constant adds a number, and gives its node's name.
+// constant adds a number and returns its node's name.
 func (r *rewrite) constant(v int64) string {
 	t := int64Scalar(v)
 	r.made = append(r.made, t)
@@ -150,7 +152,7 @@ func (r *rewrite) constant(v int64) string {
 	return n.Name
 }
 
-// before is the node of a node's first input.
+// before returns the node of a node's first input.
 func (r *rewrite) before(n *nodepb.NodeDef) *nodepb.NodeDef {
 	if len(n.GetInput()) == 0 {
 		return &nodepb.NodeDef{}
@@ -158,7 +160,7 @@ func (r *rewrite) before(n *nodepb.NodeDef) *nodepb.NodeDef {
 	return r.nodes[n.GetInput()[0]]
 }
 
-// replace makes what takes the output of one node take that of another one, but for this other one itself.
+// replace connects the consumers of one node's output to another node instead, except for that node itself.
 func (r *rewrite) replace(from, to string) {
 	for _, n := range r.def.Node {
 		if n.GetName() == to {
@@ -172,7 +174,7 @@ func (r *rewrite) replace(from, to string) {
 	}
 }
 
-// insert puts a new node after one, whose output it takes first; what took that takes the new one's.
+// insert adds a node after another, whose output becomes its first input, and connects that output's consumers to the new node.
 func (r *rewrite) insert(op string, after *nodepb.NodeDef, inputs []string, attrs map[string]*attrpb.AttrValue) {
 	n := &nodepb.NodeDef{Name: op + "/added_" + strconv.Itoa(len(r.def.Node)), Op: op, Input: append([]string{after.GetName()}, inputs...), Attr: attrs}
 	r.append(n)
@@ -200,40 +202,59 @@ func isOneOf(n *nodepb.NodeDef, list []string) bool {
 	return slices.ContainsFunc(list, func(op string) bool { return matchesAnyVersion(op, n.GetOp()) })
 }
 
-// byFile looks, from the last dataset to the first, for one that reads files, and shards the names of the files.
+// byFile searches from the last dataset to the first for one that reads files, and shards the file names. It visits each dataset once,
+// however often it is an input.
 func (r *rewrite) byFile(n *nodepb.NodeDef) error {
+	seen := map[*nodepb.NodeDef]bool{}
+	for left := []*nodepb.NodeDef{n}; len(left) > 0; {
+		n := left[len(left)-1]
+		left = left[:len(left)-1]
+		if seen[n] { // the input of others more than once
+			continue
+		}
+		seen[n] = true
+		next, err := r.byFileAt(n)
+		if err != nil {
+			return err
+		}
+		slices.Reverse(next)
+		left = append(left, next...)
+	}
+	return nil
+}
+
+// byFileAt shards a node's input, or returns the nodes at which to continue.
+func (r *rewrite) byFileAt(n *nodepb.NodeDef) (next []*nodepb.NodeDef, err error) {
 	switch {
 	case n.GetOp() == "AssertCardinalityDataset":
 		r.replace(n.GetName(), n.GetInput()[0])
-		return r.byFile(r.before(n))
+		return []*nodepb.NodeDef{r.before(n)}, nil
 	case isOneOf(n, unshardable):
-		return status.Errorf(status.NotFound, "Found an unshardable source dataset: %s", n.GetOp())
+		return nil, status.Errorf(status.NotFound, "Found an unshardable source dataset: %s", n.GetOp())
 	case isOneOf(n, []string{"ConcatenateDataset", "ZipDataset"}):
-		for i := range n.GetInput() {
-			if err := r.byFile(r.nodes[n.GetInput()[i]]); err != nil {
-				return err
-			}
+		for _, in := range n.GetInput() {
+			next = append(next, r.nodes[in])
 		}
-		return nil
+		return next, nil
 	}
 	function, passes := isOneOf(n, shardFunctions), isOneOf(n, shardPasses)
 	if function {
 		if list := r.listOfDatasets(r.before(n)); list != nil {
 			if takers := r.takers(list); len(takers) == 1 {
-				return r.shardBefore(takers[0])
+				return nil, r.shardBefore(takers[0])
 			}
 		}
 	}
-	if (function || passes) && r.functionReads(n.GetAttr(), 0) || isOneOf(n, shardReaders) {
-		return r.shardBefore(n)
+	if (function || passes) && r.functionReads(n.GetAttr()) || isOneOf(n, shardReaders) {
+		return nil, r.shardBefore(n)
 	}
 	if !function && !passes {
-		return status.Errorf(status.NotFound, "Did not find a shardable source, walked to a node which is not a dataset: %s. Consider either turning off auto-sharding or switching the auto_shard_policy to DATA to shard this dataset. You can do this by creating a new `tf.data.Options()` object then setting `options.experimental_distribute.auto_shard_policy = AutoShardPolicy.DATA` before applying the options object to the dataset via `dataset.with_options(options)`.", n.GetOp())
+		return nil, status.Errorf(status.NotFound, "Did not find a shardable source, walked to a node which is not a dataset: %s. Consider either turning off auto-sharding or switching the auto_shard_policy to DATA to shard this dataset. You can do this by creating a new `tf.data.Options()` object then setting `options.experimental_distribute.auto_shard_policy = AutoShardPolicy.DATA` before applying the options object to the dataset via `dataset.with_options(options)`.", n.GetOp())
 	}
-	return r.byFile(r.before(n))
+	return []*nodepb.NodeDef{r.before(n)}, nil
 }
 
-// listOfDatasets finds a flat map over a list of datasets that were given; nil where there is none.
+// listOfDatasets finds a flat map over a given list of datasets; nil if there is none.
 func (r *rewrite) listOfDatasets(n *nodepb.NodeDef) *nodepb.NodeDef {
 	for {
 		if isOneOf(n, shardFunctions) {
@@ -248,13 +269,13 @@ func (r *rewrite) listOfDatasets(n *nodepb.NodeDef) *nodepb.NodeDef {
 	}
 }
 
-// holdsDatasets tells whether a source's tensors are datasets.
+// holdsDatasets reports whether a source's tensors are datasets.
 func (r *rewrite) holdsDatasets(n *nodepb.NodeDef) bool {
 	t := r.held[r.before(n).GetName()]
 	return t != nil && t.DType() == tensor.Variant
 }
 
-// takers are the nodes that take a node's output.
+// takers returns the nodes that consume a node's output.
 func (r *rewrite) takers(of *nodepb.NodeDef) []*nodepb.NodeDef {
 	var list []*nodepb.NodeDef
 	for _, n := range r.def.Node {
@@ -265,21 +286,29 @@ func (r *rewrite) takers(of *nodepb.NodeDef) []*nodepb.NodeDef {
 	return list
 }
 
-// functionReads tells whether the function of a node, or one that is called by a dataset in it, reads files.
-func (r *rewrite) functionReads(attrs map[string]*attrpb.AttrValue, depth int) bool {
-	def := r.defs[attrs["f"].GetFunc().GetName()]
-	if depth > maxNesting {
-		return false
-	}
-	for _, n := range def.GetNodeDef() {
-		if isOneOf(n, shardReaders) && len(n.GetInput()) > 0 || isOneOf(n, shardFunctions) && r.functionReads(n.GetAttr(), depth+1) {
-			return true
+// functionReads reports whether a node's function reads files, or one that a dataset in it calls.
+func (r *rewrite) functionReads(attrs map[string]*attrpb.AttrValue) bool {
+	seen := map[string]bool{}
+	for left := []string{attrs["f"].GetFunc().GetName()}; len(left) > 0; {
+		name := left[len(left)-1]
+		left = left[:len(left)-1]
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		for _, n := range r.defs[name].GetNodeDef() {
+			switch {
+			case isOneOf(n, shardReaders) && len(n.GetInput()) > 0:
+				return true
+			case isOneOf(n, shardFunctions):
+				left = append(left, n.GetAttr()["f"].GetFunc().GetName())
+			}
 		}
 	}
 	return false
 }
 
-// shardBefore shards what a node takes. A shuffle before that would give each worker another order: it comes after.
+// shardBefore shards a node's input. A preceding shuffle would give each worker another order, so it is moved behind the shard.
 func (r *rewrite) shardBefore(n *nodepb.NodeDef) error {
 	if err := r.addShard(n); err != nil {
 		return err
@@ -300,19 +329,27 @@ func (r *rewrite) shardBefore(n *nodepb.NodeDef) error {
 	return nil
 }
 
-// removeShuffles takes the shuffles before a node out; last is the first one of them.
+// removeShuffles removes the shuffles before a node; last is set to the first one of them.
 func (r *rewrite) removeShuffles(n *nodepb.NodeDef, op string, last **nodepb.NodeDef) {
-	inputs := slices.Clone(n.GetInput())
-	if n.GetOp() == op {
-		*last = n
-		r.replace(n.GetName(), n.GetInput()[0])
-	}
-	for _, in := range inputs {
-		r.removeShuffles(r.nodes[in], op, last)
+	seen := map[*nodepb.NodeDef]bool{}
+	for left := []*nodepb.NodeDef{n}; len(left) > 0; {
+		n := left[len(left)-1]
+		left = left[:len(left)-1]
+		if seen[n] {
+			continue
+		}
+		seen[n] = true
+		for _, in := range slices.Backward(n.GetInput()) {
+			left = append(left, r.nodes[in])
+		}
+		if n.GetOp() == op {
+			*last = n
+			r.replace(n.GetName(), n.GetInput()[0])
+		}
 	}
 }
 
-// addShard shards what a node takes.
+// addShard shards a node's input.
 func (r *rewrite) addShard(n *nodepb.NodeDef) error {
 	after := r.before(n)
 	if !strings.Contains(after.GetOp(), "Dataset") {
@@ -340,7 +377,7 @@ func listAttr(l *attrpb.AttrValue_ListValue) *attrpb.AttrValue {
 
 func boolAttr(v bool) *attrpb.AttrValue { return &attrpb.AttrValue{Value: &attrpb.AttrValue_B{B: v}} }
 
-// byData shards the elements, before what only prefetches them or sets options.
+// byData shards the elements, before any stages that only prefetch them or set options.
 func (r *rewrite) byData(replicas int64) error {
 	n := r.sink
 	for in := r.before(n); in.GetOp() == "PrefetchDataset" || in.GetOp() == "OptionsDataset" || in.GetOp() == "FinalizeDataset"; in = r.before(n) {
@@ -352,7 +389,7 @@ func (r *rewrite) byData(replicas int64) error {
 	return r.addShard(n)
 }
 
-// splitBatches makes a RebatchDatasetV2 the first version, whose batches fit together among the workers.
+// splitBatches turns a RebatchDatasetV2 into the first version, whose batches fit together across the workers.
 func (r *rewrite) splitBatches(n *nodepb.NodeDef, replicas int64) error {
 	if n.GetOp() != "RebatchDatasetV2" {
 		return nil
@@ -376,7 +413,7 @@ func (r *rewrite) splitBatches(n *nodepb.NodeDef, replicas int64) error {
 	return nil
 }
 
-// byHint makes the shards of shardHint those of the workers.
+// byHint replaces the shards of shardHint with those of the workers.
 func (r *rewrite) byHint() {
 	for _, n := range slices.Clone(r.def.Node) {
 		if n.GetOp() != "ShardDataset" {

@@ -1,22 +1,24 @@
 package data
 
 import (
+	"fmt"
 	"io"
+	"math"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// batch stacks so many elements at a time.
+// batch stacks a fixed number of elements.
 type batch struct {
 	input *Dataset
 	size  int64
-	drops bool // the last ones where they are fewer
-	whole bool // an element that fails counts as one of its batch, which fails
+	drops bool // drops the last elements if they do not fill a batch
+	whole bool // a failed element counts as part of its batch, which fails
 }
 
-// newBatch makes BatchDatasetV2, newBatchKeeping the first version, which keeps the last elements.
+// newBatch parses BatchDatasetV2, newBatchKeeping the first version, which keeps the last elements.
 func newBatch(*settings) maker {
 	return func(in *inputs) kind { return in.batch(in.bool(2, "drop_remainder")) }
 }
@@ -25,8 +27,7 @@ func newBatchKeeping(*settings) maker {
 	return func(in *inputs) kind { return in.batch(false) }
 }
 
-// batch is the kind of a plain batch. TensorFlow fuses one with the map before it, whose elements that fail then
-// count.
+// batch returns the kind of a plain batch. TensorFlow fuses a batch with the map before it; elements that fail in the map then count.
 func (in *inputs) batch(drops bool) *batch {
 	k := &batch{input: in.dataset(0), size: in.batchSize(1), drops: drops}
 	switch k.input.kind.(type) {
@@ -38,8 +39,8 @@ func (in *inputs) batch(drops bool) *batch {
 
 func (in *inputs) batchSize(i int) int64 { return in.positive(in.int(i, "batch_size"), "Batch size") }
 
-// newParallelBatch makes a batch that is made ahead. TensorFlow's makes several at a time, in the order of the elements;
-// what takes long is to make the elements.
+// newParallelBatch returns a batch that is computed ahead. TensorFlow computes several batches concurrently, in the order of the elements;
+// most of the time goes into the elements.
 func newParallelBatch(s *settings) maker {
 	newOrder(s, "deterministic")
 	return func(in *inputs) kind {
@@ -48,7 +49,7 @@ func newParallelBatch(s *settings) maker {
 	}
 }
 
-// batches is how many batches n elements make.
+// batches returns how many batches n elements fill.
 func batches(n, size int64, drops bool) int64 {
 	if n < 0 {
 		return n
@@ -60,7 +61,9 @@ func batches(n, size int64, drops bool) int64 {
 	return whole
 }
 
-func (k *batch) cardinality() int64 { return batches(k.input.cardinality(), k.size, k.drops) }
+func (k *batch) cardinality(q *query) int64 { return batches(k.input.cardinality(q), k.size, k.drops) }
+
+func (k *batch) arguments() string { return fmt.Sprint(k.size) }
 
 func (k *batch) shufflable() error {
 	if !k.drops {
@@ -69,11 +72,24 @@ func (k *batch) shufflable() error {
 	return k.input.shufflable()
 }
 
+func (k *batch) inRange(n, i int64) error {
+	if i < 0 || i >= n {
+		return outOfRange(n, i)
+	}
+	return nil
+}
+
 func (k *batch) at(c *Call, i int64) (Element, error) {
-	n := k.input.cardinality()
+	if i > math.MaxInt64/k.size-1 {
+		return nil, io.EOF // no input has n elements
+	}
+	end := (i + 1) * k.size
+	if n := k.input.cardinality(accessBy(c)); n >= 0 {
+		end = min(end, n)
+	}
 	var list []Element
 	defer func() { releaseAll(list) }()
-	for j := i * k.size; j < min((i+1)*k.size, n); j++ {
+	for j := i * k.size; j < end; j++ {
 		e, err := k.input.at(c, j)
 		if err != nil {
 			return nil, err
@@ -104,7 +120,7 @@ func (it *batching) Next(c *Call) (Element, error) {
 	return stack(c, list)
 }
 
-// nextOf gives up to n elements; fewer at the end. whole tells that it takes n of them also where one fails.
+// nextOf returns up to n elements; fewer at the end. whole means that it consumes n of them even if one fails.
 func nextOf(c *Call, input Iterator, n int64, whole bool) (list []Element, failed error) {
 	for taken := int64(0); taken < n; taken++ {
 		e, err := input.Next(c)
@@ -135,7 +151,7 @@ func releaseAll(list []Element) {
 	}
 }
 
-// stack makes one element of several, with a first dimension for them. It borrows them.
+// stack stacks several elements along a new first dimension. It borrows them.
 func stack(c *Call, list []Element) (Element, error) {
 	first := list[0]
 	out := make(Element, 0, len(first))
@@ -179,7 +195,10 @@ type paddedBatch struct {
 
 func newPaddedBatch(dropping bool) func(*settings) maker {
 	return func(s *settings) maker {
-		n := int(s.int("N"))
+		n := int(s.Int("N"))
+		if types := s.TypeList("Toutput_types"); len(types) != n {
+			s.Failf("There are %d padded shapes, and %d padding values", n, len(types))
+		}
 		return func(in *inputs) kind {
 			k := &paddedBatch{input: in.dataset(0), size: in.batchSize(1)}
 			for i := range n {
@@ -197,7 +216,7 @@ func newPaddedBatch(dropping bool) func(*settings) maker {
 	}
 }
 
-// paddedShape reads a shape of which -1 is an open size.
+// paddedShape reads a shape in which -1 is an unknown size.
 func (in *inputs) paddedShape(i int) shapes.PartialShape {
 	if t := in.ctx.Input(i); t.DType() != tensor.Int64 || t.Rank() != 1 {
 		in.failf("All padded shapes must be vectors")
@@ -225,7 +244,9 @@ func (k *paddedBatch) check(in *inputs, n int) {
 	}
 }
 
-func (k *paddedBatch) cardinality() int64 { return batches(k.input.cardinality(), k.size, k.drops) }
+func (k *paddedBatch) cardinality(q *query) int64 {
+	return batches(k.input.cardinality(q), k.size, k.drops)
+}
 
 func (k *paddedBatch) open(e *Env) (Iterator, error) {
 	return openOver(e, k.input, func(o over) Iterator { return &paddedBatching{o, k} })
@@ -257,7 +278,7 @@ func (it *paddedBatching) Next(c *Call) (Element, error) {
 	return out, nil
 }
 
-// pad stacks component i of the elements.
+// pad stacks component i of the elements, padded.
 func (k *paddedBatch) pad(c *Call, list []Element, i int) (*tensor.Tensor, error) {
 	want := k.shapes[i]
 	shape := make(tensor.Shape, len(want.Dims))
@@ -301,7 +322,7 @@ func (k *paddedBatch) pad(c *Call, list []Element, i int) (*tensor.Tensor, error
 	return out, nil
 }
 
-// fill sets all elements to that of a scalar.
+// fill sets all elements to the value of scalar.
 func fill(t, scalar *tensor.Tensor) {
 	if t.Len() == 0 {
 		return
@@ -313,8 +334,7 @@ func fill(t, scalar *tensor.Tensor) {
 	}
 }
 
-// copyInto copies the elements of src, of shape small, into the corner of a block of shape large, which begins at
-// element at of dst.
+// copyInto copies the elements of src, of shape small, into the corner of a block of shape large that begins at element at of dst.
 func copyInto(dst *tensor.Tensor, at int, large tensor.Shape, src *tensor.Tensor, from int, small tensor.Shape) {
 	if len(small) == 0 || large[1:].Equal(small[1:]) {
 		n := 1
@@ -333,14 +353,14 @@ func copyInto(dst *tensor.Tensor, at int, large tensor.Shape, src *tensor.Tensor
 	}
 }
 
-// unbatch is the rows of each element.
+// unbatch yields the rows of each element.
 type unbatch struct{ input *Dataset }
 
 func newUnbatch(*settings) maker {
 	return func(in *inputs) kind { return &unbatch{in.dataset(0)} }
 }
 
-// rows is the first dimension of each element, -1 where it is not known.
+// rows returns the first dimension of each element; -1 if it is unknown.
 func (k *unbatch) rows() int64 {
 	for _, s := range k.input.Shapes {
 		if s.Known && len(s.Dims) > 0 && s.Dims[0] > 0 {
@@ -350,8 +370,8 @@ func (k *unbatch) rows() int64 {
 	return -1
 }
 
-func (k *unbatch) cardinality() int64 {
-	n := k.input.cardinality()
+func (k *unbatch) cardinality(q *query) int64 {
+	n := k.input.cardinality(q)
 	if n < 0 {
 		return n
 	}
@@ -407,7 +427,7 @@ func (it *unbatching) Next(c *Call) (Element, error) {
 	}
 }
 
-// sameRows refuses an element whose components have not one number of rows.
+// sameRows rejects an element whose components differ in their number of rows.
 func sameRows(e Element) error {
 	for i, t := range e {
 		switch {

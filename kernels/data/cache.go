@@ -1,31 +1,37 @@
 package data
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/kernels/checkpoint"
+	"github.com/troupe-run/troupe/kernels/files"
+	"github.com/troupe-run/troupe/kernels/internal/process"
 	"github.com/troupe-run/troupe/kernels/internal/variant"
 )
 
-// memory is the elements of a dataset, once an iterator has come to its end. The iterators of the dataset share it.
+// memory holds the elements of a dataset once an iterator has reached the end. The iterators of the dataset share it. It lives as long as
+// its resource or one of the datasets that use it.
 type memory struct {
 	mu       sync.Mutex
+	users    int // the resource and datasets
 	elements []Element
 	complete bool
 }
 
-// get gives the elements, which the memory holds; false before they are complete.
+// get returns the elements; false until they are complete.
 func (m *memory) get() ([]Element, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.elements, m.complete
 }
 
-// set keeps elements, unless there are some already. It retains them.
+// set stores and retains the elements, unless some are stored already.
 func (m *memory) set(list []Element) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -38,30 +44,43 @@ func (m *memory) set(list []Element) {
 	}
 }
 
-// release gives the elements up.
+// newMemory returns an empty memory with one user.
+func newMemory() *memory { return &memory{users: 1} }
+
+// retain adds a user.
+func (m *memory) retain() *memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.users++
+	return m
+}
+
+// release removes a user. The last one drops the elements.
 func (m *memory) release() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.users--; m.users > 0 {
+		return
+	}
 	releaseAll(m.elements)
 	m.elements, m.complete = nil, false
 }
 
-// Close ends a memory that is a resource.
+// Close releases a memory that is a resource.
 func (m *memory) Close() { m.release() }
 
-// cache gives the elements of the first round again.
+// cache returns the elements of the first pass again in later passes.
 type cache struct {
 	input  *Dataset
 	memory *memory
-	owned  bool // by the dataset
 
 	mu   sync.Mutex
-	seen []Element // by random access, of the iterator below
+	seen []Element // accessed by index so far, from the iterator below
 	env  *Env
 	it   Iterator
 }
 
-// newCache makes CacheDataset, newCacheV2 the version whose memory is a resource.
+// newCache parses CacheDataset, newCacheV2 the version whose memory is a resource.
 func newCache(*settings) maker {
 	return func(in *inputs) kind { return in.cache(nil) }
 }
@@ -76,19 +95,27 @@ func (in *inputs) cache(m *memory) kind {
 		return &fileCache{input: input, prefix: file}
 	}
 	if m == nil {
-		return &cache{input: input, memory: &memory{}, owned: true}
+		return &cache{input: input, memory: newMemory()}
 	}
-	return &cache{input: input, memory: m}
+	return &cache{input: input, memory: m.retain()}
 }
 
-func (k *cache) cardinality() int64 { return k.input.cardinality() }
+func (k *cache) cardinality(q *query) int64 { return k.input.cardinality(q) }
 
 func (k *cache) stageName() string { return "MemoryCacheImpl" }
 
-// anyIndex tells that there is random access whatever the cardinality.
-func (k *cache) anyIndex() {}
+// inRange accepts any non-negative index that the input may have, since at finds out how many elements there are.
+func (k *cache) inRange(n, i int64) error {
+	if i < 0 {
+		return status.Errorf(status.OutOfRange, "Index out of range: %d is negative", i)
+	}
+	if n >= 0 && i >= n {
+		return outOfRange(n, i)
+	}
+	return nil
+}
 
-// at asks an iterator for each element up to the one at the index, once.
+// at advances an iterator up to the element at the index, and requests each element only once.
 func (k *cache) at(c *Call, i int64) (Element, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -105,7 +132,7 @@ func (k *cache) at(c *Call, i int64) (Element, error) {
 	defer end()
 	for int64(len(k.seen)) <= i {
 		e, err := k.it.Next(own)
-		if atEnd(err) {
+		if atEnd(err) && c.lookup {
 			return nil, outOfRange(int64(len(k.seen)), i)
 		}
 		if err != nil {
@@ -116,26 +143,24 @@ func (k *cache) at(c *Call, i int64) (Element, error) {
 	return k.seen[i].retain(), nil
 }
 
-// release is called with the dataset's last reference.
+// release is called when the dataset's last reference is dropped.
 func (k *cache) release() {
 	releaseAll(k.seen)
 	if k.it != nil {
 		k.it.Close()
 		k.env.close()
 	}
-	if k.owned {
-		k.memory.release()
-	}
+	k.memory.release()
 }
 
 func (k *cache) open(e *Env) (Iterator, error) { return &caching{of: k, env: e}, nil }
 
-// caching reads the memory where that is complete when the first element is asked for, or fills it.
+// caching reads the memory if it is complete when the first element is requested; otherwise it fills it.
 type caching struct {
 	of    *cache
 	env   *Env
 	begun bool
-	input Iterator // where the memory is being filled
+	input Iterator // while it fills the memory
 	list  []Element
 	next  int
 }
@@ -222,10 +247,10 @@ func (it *caching) Restore(c *Call, r *Reader) {
 		}
 		releaseAll(list)
 	}
-	it.begun = begun
-	if !r.Bool("filling") {
+	if it.begun = begun; !r.Bool("filling") {
 		return
 	}
+	it.begun = true // otherwise the first Next would open another input
 	it.list = r.Elements("list")
 	input, err := it.of.input.open(it.env)
 	if err != nil {
@@ -236,41 +261,41 @@ func (it *caching) Restore(c *Call, r *Reader) {
 	input.Restore(c, r.In("input"))
 }
 
-// fileCache keeps the elements in a checkpoint, in TensorFlow's form.
+// fileCache stores the elements in a checkpoint, in TensorFlow's format.
 type fileCache struct {
 	input  *Dataset
 	prefix string
 }
 
-func (k *fileCache) cardinality() int64 { return k.input.cardinality() }
+func (k *fileCache) cardinality(q *query) int64 { return k.input.cardinality(q) }
 
 func (k *fileCache) stageName() string { return "FileCacheImpl" }
 
 func (k *fileCache) open(e *Env) (Iterator, error) { return &fileCaching{of: k, env: e}, nil }
 
-// maxCached bounds the elements of a cache in files; their numbers have as many digits in the names of the tensors.
+// maxCached bounds the elements of a cache in files: their numbers must fit in the seven characters that tensor names have for them.
 const maxCached = 10_000_000
 
-// name is the name of a component of an element.
+// name returns the tensor name of a component of an element.
 func (k *fileCache) name(element, component int) string {
 	digits := len(strconv.Itoa(len(k.input.Types) - 1))
 	return fmt.Sprintf("%7d_%*d", element, digits, component)
 }
 
-// shard is the prefix of a part of the cache. There is more than one where the iterator was saved before it was through.
+// shard returns the file prefix of a part of the cache. There are several if the iterator was saved before its end.
 func (k *fileCache) shard(i int) string { return k.prefix + "_" + strconv.Itoa(i) }
 
 func (k *fileCache) lock(i int) string { return k.shard(i) + ".lockfile" }
 
-// fileCaching reads the files where they are complete when the first element is asked for, or writes them.
+// fileCaching reads the files if they are complete when the first element is requested; otherwise it writes them.
 type fileCaching struct {
 	of     *fileCache
 	env    *Env
 	begun  bool
-	input  Iterator // where the files are written
+	input  Iterator // while it writes the files
 	writer *checkpoint.Writer
 	reader *checkpoint.Reader
-	part   int // the number of the one that is written
+	part   int // the number of the part being written
 	next   int
 	ended  bool
 }
@@ -279,10 +304,10 @@ func (it *fileCaching) begin(c *Call) error {
 	if it.begun {
 		return nil
 	}
-	if err := c.noteFile(it.of.prefix + ".index"); err != nil {
+	if err := it.env.noteFile(it.of.prefix + ".index"); err != nil {
 		return err
 	}
-	if checkpoint.Exists(c.files, it.of.prefix) {
+	if checkpoint.Exists(it.env.files(), it.of.prefix) {
 		return it.read(c)
 	}
 	input, err := it.of.input.open(it.env)
@@ -298,7 +323,7 @@ func (it *fileCaching) begin(c *Call) error {
 }
 
 func (it *fileCaching) read(c *Call) error {
-	r, err := checkpoint.Open(c.files, it.of.prefix, variant.Codec{Pool: c.pool()})
+	r, err := checkpoint.Open(it.env.files(), it.of.prefix, variant.Codec{Pool: c.pool()})
 	if err != nil {
 		return err
 	}
@@ -306,21 +331,41 @@ func (it *fileCaching) read(c *Call) error {
 	return nil
 }
 
-// write begins a part. The lock file tells other iterators of it, in other processes, too.
+// write begins a part. The lock file announces it to other iterators, including those in other processes.
 func (it *fileCaching) write(c *Call) error {
 	lock := it.of.lock(it.part)
-	if _, err := c.files.Stat(lock); err == nil {
-		return status.Errorf(status.AlreadyExists, "There appears to be a concurrent caching iterator running - cache lockfile already exists ('%s'). If you are sure no other running TF computations are using this cache prefix, delete the lockfile and re-initialize the iterator.", lock)
+	if _, err := it.env.files().Stat(lock); err == nil {
+		return status.Errorf(status.AlreadyExists, "There appears to be a concurrent caching iterator running - cache lockfile already exists ('%s'). If you are sure no other running TF computations are using this cache prefix, delete the lockfile and re-initialize the iterator. Lockfile contents: %s",
+			lock, lockContents(it.env.files(), lock))
 	}
-	f, err := c.files.Create(lock)
+	f, err := it.env.files().Create(lock)
 	if err != nil {
 		return fileError(lock, err)
 	}
-	if err := f.Close(); err != nil {
+	host, err := process.Host()
+	if err == nil {
+		_, err = fmt.Fprintf(f, "Created at: %d by process %d of %s", time.Now().Unix(), process.ID(), host)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
 		return fileError(lock, err)
 	}
-	it.writer, err = checkpoint.Create(c.files, it.of.shard(it.part), variant.Codec{Pool: c.pool()})
+	it.writer, err = checkpoint.Create(it.env.files(), it.of.shard(it.part), variant.Codec{Pool: c.pool()})
 	return err
+}
+
+// maxLockContents bounds how much of a lock file an error quotes.
+const maxLockContents = 150
+
+// lockContents returns what a lock file says about its owner; empty if the file is gone or unreadable.
+func lockContents(fsys files.FS, lock string) string {
+	f, err := fsys.Open(lock)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	contents := make([]byte, maxLockContents)
+	n, _ := io.ReadFull(f, contents) // most lock files are shorter
+	return string(contents[:n])
 }
 
 func (it *fileCaching) Next(c *Call) (Element, error) {
@@ -344,7 +389,7 @@ func (it *fileCaching) Next(c *Call) (Element, error) {
 	e, err := it.input.Next(c)
 	if atEnd(err) {
 		it.ended = true
-		if err := it.finish(c); err != nil {
+		if err := it.finish(); err != nil {
 			return nil, err
 		}
 		return nil, io.EOF
@@ -386,8 +431,8 @@ func (it *fileCaching) endPart() error {
 	return err
 }
 
-// finish makes the parts one checkpoint.
-func (it *fileCaching) finish(c *Call) error {
+// finish merges the parts into one checkpoint.
+func (it *fileCaching) finish() error {
 	if err := it.endPart(); err != nil {
 		return err
 	}
@@ -395,19 +440,18 @@ func (it *fileCaching) finish(c *Call) error {
 	for i := range it.part + 1 {
 		parts = append(parts, it.of.shard(i))
 	}
-	if err := checkpoint.Merge(c.files, parts, it.of.prefix, false); err != nil {
+	if err := checkpoint.Merge(it.env.files(), parts, it.of.prefix, false); err != nil {
 		return err
 	}
 	for i := range it.part + 1 {
-		if err := c.files.Remove(it.of.lock(i)); err != nil {
+		if err := it.env.files().Remove(it.of.lock(i)); err != nil {
 			return fileError(it.of.lock(i), err)
 		}
 	}
 	return nil
 }
 
-// Close leaves a lock file of an iterator that was not through where it is, as TensorFlow does: the elements are
-// not there.
+// Close leaves the lock file of an unfinished iterator in place, as TensorFlow does: the cache is incomplete.
 func (it *fileCaching) Close() {
 	if it.writer != nil {
 		it.writer.Abort()
@@ -446,8 +490,8 @@ func (it *fileCaching) Restore(c *Call, r *Reader) {
 	if !begun || r.err != nil {
 		return
 	}
-	if writing && checkpoint.Exists(c.files, it.of.prefix) {
-		// The iterator that was saved, or another one, went on to the end.
+	if writing && checkpoint.Exists(it.env.files(), it.of.prefix) {
+		// The saved iterator, or another one, has since reached the end.
 		writing = false
 	}
 	if !writing {
@@ -462,10 +506,10 @@ func (it *fileCaching) Restore(c *Call, r *Reader) {
 	}
 	it.input, it.begun = input, true
 	input.Restore(c, r.In("input"))
-	// What an iterator wrote after it was saved does not count.
+	// Discard what the iterator wrote after it was saved.
 	for _, name := range []string{it.of.lock(it.part), it.of.shard(it.part) + ".index"} {
-		if _, err := c.files.Stat(name); err == nil {
-			r.check(fileError(name, c.files.Remove(name)))
+		if _, err := it.env.files().Stat(name); err == nil {
+			r.check(fileError(name, it.env.files().Remove(name)))
 		}
 	}
 }

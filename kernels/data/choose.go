@@ -7,16 +7,16 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// directed gives an element of that dataset which a dataset of numbers names.
+// directed returns each element from the dataset that a dataset of numbers selects.
 type directed struct {
 	selector *Dataset
 	inputs   []*Dataset
-	stops    bool // at the first dataset that has none left
+	stops    bool // at the first exhausted dataset
 }
 
 func newDirected(s *settings) maker {
-	n := int(s.int("N"))
-	stops := s.has("stop_on_empty_dataset") && s.bool("stop_on_empty_dataset")
+	n := int(s.Int("N"))
+	stops := s.Has("stop_on_empty_dataset") && s.Bool("stop_on_empty_dataset")
 	return func(in *inputs) kind {
 		k := &directed{in.dataset(0), in.datasets(1, n), stops}
 		if in.err != nil {
@@ -34,16 +34,16 @@ func newDirected(s *settings) maker {
 	}
 }
 
-// cardinality is known only where it is infinite or none.
-func (k *directed) cardinality() int64 {
-	// As in TensorFlow: endless where all are, and where the first end does not stop it, any.
-	if k.selector.cardinality() != infinite {
+// cardinality is known only if it is infinite or zero.
+func (k *directed) cardinality(q *query) int64 {
+	// As in TensorFlow: infinite if all are; if the first end does not stop it, infinite if any is.
+	if k.selector.cardinality(q) != infinite {
 		return unknown
 	}
 	all, any := true, false
 	for _, d := range k.inputs {
-		all = all && d.cardinality() == infinite
-		any = any || d.cardinality() == infinite
+		all = all && d.cardinality(q) == infinite
+		any = any || d.cardinality(q) == infinite
 	}
 	if all || any && !k.stops {
 		return infinite
@@ -111,7 +111,7 @@ func (it *directing) Next(c *Call) (Element, error) {
 	return nil, io.EOF
 }
 
-// index reads an element that is one int64.
+// index reads an element that consists of one int64.
 func index(e Element) (int64, error) {
 	if len(e) != 1 || e[0].DType() != tensor.Int64 || e[0].Len() != 1 {
 		return 0, status.InvalidArgumentf("The selector input must be a dataset of scalar int64 elements.")

@@ -8,18 +8,18 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/protofield"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
 
-// compressed is an element as one block of Snappy, which a variant scalar holds. It does not change. It travels as
-// TensorFlow's CompressedElement.
+// compressed is an element as one block of Snappy, held by a variant scalar. It is immutable. It travels as TensorFlow's CompressedElement.
 type compressed struct {
 	block      []byte
 	components []compressedComponent
 }
 
-// compressedComponent is a tensor of the element: the bytes of each string, or of the whole tensor.
+// compressedComponent is a tensor of the element: the sizes in bytes of each string, or of the whole tensor.
 type compressedComponent struct {
 	dtype tensor.DType
 	shape tensor.Shape
@@ -47,14 +47,14 @@ const (
 	componentSizes       protowire.Number = 4
 )
 
-// Portable is the element in TensorFlow's form.
+// Portable returns the element in TensorFlow's form.
 func (c *compressed) Portable() tensor.VariantData {
 	b := protowire.AppendBytes(protowire.AppendTag(nil, compressedData, protowire.BytesType), c.block)
 	for _, m := range c.components {
 		one := protowire.AppendVarint(protowire.AppendTag(nil, componentType, protowire.VarintType), uint64(m.dtype.Proto()))
 		shape, err := proto.Marshal(m.shape.Proto())
 		if err != nil {
-			shape = nil // every shape has a message
+			shape = nil // every shape is encoded as a message
 		}
 		one = protowire.AppendBytes(protowire.AppendTag(one, componentShape, protowire.BytesType), shape)
 		var sizes []byte
@@ -67,50 +67,66 @@ func (c *compressed) Portable() tensor.VariantData {
 	return tensor.VariantData{Type: compressedName, Metadata: b}
 }
 
-// readCompressed reads an element that comes from elsewhere.
+// readCompressed reads an element that came from another process.
 func readCompressed(v tensor.VariantData) (any, error) {
 	c := &compressed{}
-	err := eachField(v.Metadata, func(n protowire.Number, v uint64, bytes []byte) error {
-		switch n {
-		case compressedData:
-			c.block = append([]byte(nil), bytes...)
-		case compressedComponents:
-			m, err := readComponent(bytes)
-			c.components = append(c.components, m)
-			return err
-		case compressedVersion:
-			if v != 0 {
-				return status.Internalf("Unsupported compressed element version: %d", v)
-			}
-		}
-		return nil
-	})
+	err := c.read(v.Metadata)
 	if err != nil && status.CodeOf(err) == status.Unknown {
 		err = status.Errorf(status.DataLoss, "The message of a compressed element cannot be read: %v", err)
 	}
 	return c, err
 }
 
+func (c *compressed) read(b []byte) error {
+	for f, err := range protofield.All(b) {
+		if err != nil {
+			return err
+		}
+		switch f.Number {
+		case compressedData:
+			c.block = append([]byte(nil), f.Bytes...)
+		case compressedComponents:
+			m, err := readComponent(f.Bytes)
+			if err != nil {
+				return err
+			}
+			c.components = append(c.components, m)
+		case compressedVersion:
+			if f.Varint != 0 {
+				return status.Internalf("Unsupported compressed element version: %d", f.Varint)
+			}
+		}
+	}
+	return nil
+}
+
 func readComponent(b []byte) (m compressedComponent, err error) {
-	err = eachField(b, func(n protowire.Number, v uint64, bytes []byte) error {
-		switch n {
+	for f, err := range protofield.All(b) {
+		if err != nil {
+			return m, err
+		}
+		switch f.Number {
 		case componentType:
-			m.dtype = tensor.DType(v)
+			m.dtype = tensor.DType(f.Varint)
 		case componentShape:
 			p := &shapepb.TensorShapeProto{}
-			if err := tensor.Unmarshal(bytes, p); err != nil {
-				return err
+			if err := tensor.Unmarshal(f.Bytes, p); err != nil {
+				return m, err
 			}
 			m.shape, _ = tensor.ShapeFromProto(p)
 		case componentSizes:
-			return eachNumber(v, bytes, func(v uint64) { m.sizes = append(m.sizes, int64(v)) })
+			for v, err := range f.Varints() {
+				if err != nil {
+					return m, err
+				}
+				m.sizes = append(m.sizes, int64(v))
+			}
 		}
-		return nil
-	})
-	return m, err
+	}
+	return m, nil
 }
 
-// compressElement makes a variant of its inputs.
+// compressElement compresses its inputs into a variant.
 func compressElement(ctx *kernels.Context) error {
 	c := &compressed{}
 	var plain []byte
@@ -147,9 +163,9 @@ func compressElement(ctx *kernels.Context) error {
 	return nil
 }
 
-// newUncompressElement makes the kernel whose outputs are the tensors of a compressed element.
+// newUncompressElement returns the kernel whose outputs are the tensors of a compressed element.
 func newUncompressElement(c *kernels.Construction) (any, error) {
-	s := &settings{Construction: c}
+	s := settingsOf(c)
 	types := s.spec().Types
 	return kernels.Func(func(ctx *kernels.Context) error {
 		t := ctx.Input(0)
@@ -181,10 +197,10 @@ func newUncompressElement(c *kernels.Construction) (any, error) {
 			ctx.SetOutput(i, t)
 		}
 		return nil
-	}), s.err
+	}), s.Err()
 }
 
-// element makes the tensors. The sizes may be made up.
+// element creates the tensors. The sizes are not trusted.
 func (c *compressed) element(pool *tensor.Pool) (Element, error) {
 	total := int64(0)
 	for _, m := range c.components {

@@ -12,7 +12,7 @@ import (
 
 // Ops that use a dataset within their step.
 
-// within calls f with the iterator of the dataset at input 0, for as long as the kernel runs.
+// within calls f with an iterator of the dataset at input 0, open while the kernel runs.
 func within(ctx *kernels.Context, p place, f func(c *Call, d *Dataset, it Iterator) error) error {
 	return withDataset(ctx, p, func(c *Call, d *Dataset) error {
 		it, err := d.open(c.Env)
@@ -43,10 +43,10 @@ func withDatasetAt(ctx *kernels.Context, p place, input int, f func(c *Call, d *
 	return f(c, d)
 }
 
-// newReduce makes the kernel that folds a dataset.
+// newReduce returns the kernel that folds a dataset.
 func newReduce(c *kernels.Construction) (any, error) {
-	s := &settings{Construction: c}
-	attr, n, spec := s.function("f"), len(s.types("Tstate")), s.spec()
+	s := settingsOf(c)
+	attr, n, spec := s.function("f"), len(s.TypeList("Tstate")), s.spec()
 	return waiting(func(ctx *kernels.Context) error {
 		in := &inputs{ctx: ctx}
 		state, f := in.rest(1, 1+n).retain(), in.functionFrom(attr, 1+n)
@@ -77,12 +77,12 @@ func newReduce(c *kernels.Construction) (any, error) {
 				}
 			}
 		})
-	}), s.err
+	}), s.Err()
 }
 
-// newSingleElement makes the kernel whose outputs are a dataset's only element.
+// newSingleElement returns the kernel whose outputs are a dataset's only element.
 func newSingleElement(c *kernels.Construction) (any, error) {
-	s := &settings{Construction: c}
+	s := settingsOf(c)
 	spec := s.spec()
 	return waiting(func(ctx *kernels.Context) error {
 		return within(ctx, placeOf(ctx, c), func(c *Call, _ *Dataset, it Iterator) error {
@@ -104,12 +104,12 @@ func newSingleElement(c *kernels.Construction) (any, error) {
 			}
 			return spec.output(ctx, e)
 		})
-	}), s.err
+	}), s.Err()
 }
 
-// newElementAt makes the kernel whose outputs are the element at an index.
+// newElementAt returns the kernel whose outputs are the element at an index.
 func newElementAt(c *kernels.Construction) (any, error) {
-	s := &settings{Construction: c}
+	s := settingsOf(c)
 	spec := s.spec()
 	return waiting(func(ctx *kernels.Context) error {
 		in := &inputs{ctx: ctx}
@@ -118,23 +118,14 @@ func newElementAt(c *kernels.Construction) (any, error) {
 			return in.err
 		}
 		return withDataset(ctx, placeOf(ctx, c), func(c *Call, d *Dataset) error {
+			c.lookup = true
 			e, err := d.at(c, i)
 			if err != nil {
 				return err
 			}
 			return spec.output(ctx, e)
 		})
-	}), s.err
-}
-
-// cardinality gives the number of elements, or what is known of it.
-func cardinality(ctx *kernels.Context, p place) error {
-	d, err := datasetIn(p, ctx.Input(0))
-	if err == nil {
-		ctx.SetOutput(0, int64Scalar(d.cardinality()))
-		d.Release()
-	}
-	return err
+	}), s.Err()
 }
 
 // toTFRecord writes the elements, which are strings, to a file.
@@ -148,7 +139,7 @@ func toTFRecord(ctx *kernels.Context, p place) error {
 		if len(d.Types) != 1 || d.Types[0] != tensor.String {
 			return status.InvalidArgumentf("DatasetToTFRecord needs a dataset of one string component, got %s", typeNames(d.Types))
 		}
-		f, err := c.files.Overwrite(name)
+		f, err := ctx.Files().Overwrite(name)
 		if err != nil {
 			return fileError(name, err)
 		}
@@ -181,7 +172,7 @@ func toTFRecord(ctx *kernels.Context, p place) error {
 	})
 }
 
-// newSeedGenerator and newMemoryCache make the kernels of resources that datasets share.
+// newSeedGenerator and newMemoryCache return the kernels of resources that datasets share.
 func newSeedGenerator(*kernels.Construction) (any, error) {
 	return kernels.Func(func(ctx *kernels.Context) error {
 		in := &inputs{ctx: ctx}
@@ -198,17 +189,17 @@ func newSeedGenerator(*kernels.Construction) (any, error) {
 
 func newMemoryCache(*kernels.Construction) (any, error) {
 	return kernels.Func(func(ctx *kernels.Context) error {
-		return outputAnonymous(ctx, kindMemory, &holder{value: &memory{}})
+		return outputAnonymous(ctx, kindMemory, &holder{value: newMemory()})
 	}), nil
 }
 
-// dummyResource gives the handle of a resource that is not there.
+// dummyResource outputs the handle of a resource that does not exist.
 func dummyResource(ctx *kernels.Context) error {
 	ctx.SetOutput(0, tensor.FromHandle(tensor.Handle{Device: ctx.Device.Name(), Container: ctx.Device.Resources().DefaultContainer(), Name: ctx.Node.Name, Type: ctx.Node.Op}))
 	return nil
 }
 
-// initializeTable fills a table with the pairs that a dataset has.
+// initializeTable fills a table with a dataset's pairs.
 func initializeTable(ctx *kernels.Context, p place) error {
 	t, err := kernels.ResourceAt[table.Table](ctx, 0, table.ResourceKind)
 	if err != nil {
@@ -234,21 +225,21 @@ func initializeTable(ctx *kernels.Context, p place) error {
 				return status.InvalidArgumentf("Expected scalar for %s. Obtained: %v", strings.ToLower(name), s)
 			}
 		}
-		err := to.Initialize(pairs{c, d})
-		if status.CodeOf(err) == status.FailedPrecondition && to.Initialized() {
-			return nil // as in TensorFlow: who was first has filled it
+		err := to.Initialize(pairs{c, d}, ctx.Step.Origin)
+		if _, filled := to.Initialized(); filled && status.CodeOf(err) == status.FailedPrecondition {
+			return nil // as in TensorFlow: the first initializer wins
 		}
 		return err
 	})
 }
 
-// pairs is a dataset as what fills a table.
+// pairs adapts a dataset to a table initializer.
 type pairs struct {
 	call *Call
 	of   *Dataset
 }
 
-func (p pairs) Size() (int64, error) { return max(p.of.cardinality(), 0), nil }
+func (p pairs) Size() (int64, error) { return max(p.of.cardinality(nil), 0), nil }
 
 func (p pairs) Each(add func(keys, values *tensor.Tensor) error) error {
 	it, err := p.of.open(p.call.Env)

@@ -1,14 +1,15 @@
 package data
 
 import (
+	"fmt"
 	"io"
 
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Datasets that leave elements out by their position, or give them again: take, skip, shard, repeat.
+// Datasets that omit elements by their position, or repeat them: take, skip, shard, repeat.
 
-// take is the first elements; all for a negative count.
+// take returns the first elements; all for a negative count.
 type take struct {
 	input *Dataset
 	count int64
@@ -18,8 +19,8 @@ func newTake(*settings) maker {
 	return func(in *inputs) kind { return &take{in.dataset(0), in.int(1, "count")} }
 }
 
-func (k *take) cardinality() int64 {
-	switch n := k.input.cardinality(); {
+func (k *take) cardinality(q *query) int64 {
+	switch n := k.input.cardinality(q); {
 	case n == unknown:
 		if k.count == 0 {
 			return 0
@@ -75,7 +76,7 @@ func (it *taking) Restore(c *Call, r *Reader) {
 	it.over.Restore(c, r)
 }
 
-// skip is all elements but the first; none for a negative count.
+// skip omits the first elements; all for a negative count.
 type skip struct {
 	input *Dataset
 	count int64
@@ -85,8 +86,8 @@ func newSkip(*settings) maker {
 	return func(in *inputs) kind { return &skip{in.dataset(0), in.int(1, "count")} }
 }
 
-func (k *skip) cardinality() int64 {
-	switch n := k.input.cardinality(); {
+func (k *skip) cardinality(q *query) int64 {
+	switch n := k.input.cardinality(q); {
 	case k.count < 0:
 		return 0
 	case n < 0:
@@ -103,6 +104,13 @@ func (k *skip) stageName() string {
 		return "EmptySkip"
 	}
 	return "FiniteSkip"
+}
+
+func (k *skip) shufflable() error {
+	if k.count < 0 {
+		return status.Errorf(status.FailedPrecondition, "Global shuffling does not support empty dataset or skipping the entire dataset. Got skip(%d).", k.count)
+	}
+	return k.input.shufflable()
 }
 
 func (k *skip) at(c *Call, i int64) (Element, error) { return k.input.at(c, i+k.count) }
@@ -128,7 +136,7 @@ func (it *skipping) Next(c *Call) (Element, error) {
 	return it.input.Next(c)
 }
 
-// skipOver leaves n elements out. As in TensorFlow, those before one that fails do not count.
+// skipOver skips n elements. As in TensorFlow, those before a failed one do not count.
 func skipOver(c *Call, input Iterator, n int64) (skipped int64, err error) {
 	for range n {
 		e, err := input.Next(c)
@@ -150,18 +158,18 @@ func (it *skipping) Restore(c *Call, r *Reader) {
 	it.over.Restore(c, r)
 }
 
-// shard is every one of so many elements, from that at index on.
+// shard returns every shards-th element, starting with the one at index.
 type shard struct {
 	input            *Dataset
 	shards, index    int64
 	requiresNonEmpty bool
 }
 
-// shardHint stands for the number of shards where AutoShardDataset is to put it in.
+// shardHint stands for the number of shards that AutoShardDataset fills in.
 const shardHint = -1
 
 func newShard(s *settings) maker {
-	nonEmpty := s.bool("require_non_empty")
+	nonEmpty := s.Bool("require_non_empty")
 	return func(in *inputs) kind {
 		k := &shard{in.dataset(0), in.int(1, "num_shards"), in.int(2, "index"), nonEmpty}
 		if in.err == nil && k.shards <= 0 && k.shards != shardHint {
@@ -174,8 +182,8 @@ func newShard(s *settings) maker {
 	}
 }
 
-func (k *shard) cardinality() int64 {
-	n := k.input.cardinality()
+func (k *shard) cardinality(q *query) int64 {
+	n := k.input.cardinality(q)
 	if n < 0 || k.shards == shardHint {
 		return n
 	}
@@ -185,6 +193,8 @@ func (k *shard) cardinality() int64 {
 	}
 	return size
 }
+
+func (k *shard) arguments() string { return fmt.Sprintf("%d, %d", k.shards, k.index) }
 
 func (k *shard) changesNothing() bool { return k.shards == 1 }
 
@@ -240,7 +250,7 @@ func (it *sharding) Restore(c *Call, r *Reader) {
 	it.over.Restore(c, r)
 }
 
-// repeat gives the elements so many times, endlessly for a negative count.
+// repeat repeats the elements count times; indefinitely for a negative count.
 type repeat struct {
 	input *Dataset
 	count int64
@@ -250,8 +260,8 @@ func newRepeat(*settings) maker {
 	return func(in *inputs) kind { return &repeat{in.dataset(0), in.int(1, "count")} }
 }
 
-func (k *repeat) cardinality() int64 {
-	n := k.input.cardinality()
+func (k *repeat) cardinality(q *query) int64 {
+	n := k.input.cardinality(q)
 	switch {
 	case k.count < 0 && n == 0:
 		return 0
@@ -262,10 +272,13 @@ func (k *repeat) cardinality() int64 {
 }
 
 func (k *repeat) shufflable() error {
+	if err := k.input.shufflable(); err != nil {
+		return err
+	}
 	if k.count <= 0 {
 		return status.Errorf(status.FailedPrecondition, "`repeat(%d)` does not support random access of tf.data datasets.", k.count)
 	}
-	return k.input.shufflable()
+	return nil
 }
 
 func (k *repeat) changesNothing() bool { return k.count == 1 }
@@ -280,8 +293,12 @@ func (k *repeat) stageName() string {
 	return "FiniteRepeat"
 }
 
+// at assumes that a round is as long as the input's cardinality. If that is unknown, only the first round can be indexed.
 func (k *repeat) at(c *Call, i int64) (Element, error) {
-	return k.input.at(c, i%k.input.cardinality())
+	if n := k.input.cardinality(accessBy(c)); n > 0 {
+		i %= n
+	}
+	return k.input.at(c, i)
 }
 
 func (k *repeat) open(e *Env) (Iterator, error) { return &repeating{of: k, env: e}, nil }
@@ -291,7 +308,7 @@ type repeating struct {
 	env   *Env
 	input Iterator // nil between rounds
 	round int64
-	given bool // the round had an element
+	given bool // the round returned an element
 }
 
 func (it *repeating) Next(c *Call) (Element, error) {
@@ -312,7 +329,7 @@ func (it *repeating) Next(c *Call) (Element, error) {
 		it.round++
 		if it.of.count < 0 && !it.given {
 			it.round--
-			return nil, io.EOF // it would go round for ever
+			return nil, io.EOF // it would loop forever
 		}
 		if err := c.Err(); err != nil {
 			return nil, err

@@ -11,25 +11,25 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/tfrecord"
 )
 
-// csv is the records of CSV files, a component for each column (core/kernels/data/experimental/csv_dataset_op.cc).
+// csv reads the records of CSV files, with a component for each column (core/kernels/data/experimental/csv_dataset_op.cc).
 type csv struct {
 	names       []string
 	compression tfrecord.Compression
-	header      bool // the first line of each file is none
+	header      bool // skip the first line of each file
 	delimiter   byte
 	quotes      bool // fields may be quoted
 	missing     string
-	selected    []int64 // columns, all where there are none
+	selected    []int64 // columns; all if empty
 	excluded    []int64
-	defaults    Element // an empty one makes the field one that must be there
+	defaults    Element // an empty tensor makes the field required
 	types       []tensor.DType
 }
 
 func newCSV(s *settings) maker {
-	types := s.types("output_types")
+	types := s.TypeList("output_types")
 	for _, t := range types {
 		if _, ok := csvNumbers[t]; !ok && t != tensor.String {
-			s.fail(status.InvalidArgumentf("csv: data type %v not supported", t))
+			s.Failf("csv: data type %v not supported", t)
 		}
 	}
 	return func(in *inputs) kind {
@@ -53,7 +53,7 @@ func newCSV(s *settings) maker {
 	}
 }
 
-// check refuses columns and defaults that do not fit.
+// check rejects columns and defaults that do not fit.
 func (k *csv) check(in *inputs) {
 	for i, t := range k.defaults {
 		switch {
@@ -83,23 +83,24 @@ func (k *csv) check(in *inputs) {
 	}
 }
 
-// csvNumbers are the setters of the numbers that a field may be.
+// csvNumbers are the parsers of the number types that a field may have.
 var csvNumbers = parse.Numbers(parse.Int, parse.Float)
 
-func (k *csv) cardinality() int64 { return unknown }
+func (k *csv) cardinality(*query) int64 { return unknown }
 
-func (k *csv) open(*Env) (Iterator, error) { return &csvReading{of: k}, nil }
+func (k *csv) open(e *Env) (Iterator, error) { return &csvReading{of: k, env: e}, nil }
 
-// csvReading is in the midst of a file, or before one.
+// csvReading is in the middle of a file, or before one.
 type csvReading struct {
 	of     *csv
+	env    *Env
 	file   int
-	record int64 // of the file, those that were read
+	record int64 // records read from the file
 	f      files.File
 	in     *bufio.Reader
 }
 
-// csvBuffer is what is read of a file at a time.
+// csvBuffer is the size of the read buffer.
 const csvBuffer = 64 << 10
 
 func (it *csvReading) Next(c *Call) (Element, error) {
@@ -107,8 +108,8 @@ func (it *csvReading) Next(c *Call) (Element, error) {
 		if err := c.Err(); err != nil {
 			return nil, err
 		}
-		if err := it.openFile(c); err != nil {
-			it.leave()
+		if err := it.openFile(); err != nil {
+			it.closeFile()
 			return nil, err
 		}
 		e, err := it.read()
@@ -116,21 +117,21 @@ func (it *csvReading) Next(c *Call) (Element, error) {
 			it.record++
 			return e, err
 		}
-		it.leave()
+		it.closeFile()
 	}
 	return nil, io.EOF
 }
 
 // openFile opens the file, unless it is open, and skips its header.
-func (it *csvReading) openFile(c *Call) error {
+func (it *csvReading) openFile() error {
 	if it.f != nil {
 		return nil
 	}
 	name := it.of.names[it.file]
-	if err := c.noteFile(name); err != nil {
+	if err := it.env.noteFile(name); err != nil {
 		return err
 	}
-	f, err := files.Open(c.files, name)
+	f, err := files.Open(it.env.files(), name)
 	if err != nil {
 		return err
 	}
@@ -150,7 +151,7 @@ func (it *csvReading) openFile(c *Call) error {
 	return err
 }
 
-func (it *csvReading) leave() {
+func (it *csvReading) closeFile() {
 	it.Close()
 	it.file++
 	it.record = 0
@@ -163,7 +164,7 @@ func (it *csvReading) Close() {
 	}
 }
 
-// wants tells which columns are read.
+// wants returns a function that reports which columns are read.
 func (k *csv) wants() func(column int) bool {
 	selected, excluded := k.selected, k.excluded
 	return func(column int) bool {
@@ -182,7 +183,7 @@ func (k *csv) wants() func(column int) bool {
 	}
 }
 
-// read reads a record. One that is no good is read to its end, so that the next one can be.
+// read reads a record. It reads an invalid one to its end, so that reading can continue after it.
 func (it *csvReading) read() (Element, error) {
 	texts, err := it.fields(it.of.wants())
 	if err != nil {
@@ -207,7 +208,7 @@ func (it *csvReading) read() (Element, error) {
 	return e, nil
 }
 
-// value is a field's.
+// value parses a field.
 func (k *csv) value(i int, text string) (*tensor.Tensor, error) {
 	if text == "" || text == k.missing {
 		if k.defaults[i].Len() != 1 {
@@ -235,7 +236,7 @@ var (
 	errBareQuote  = status.InvalidArgumentf("Unquoted fields cannot have quotes inside")
 )
 
-// fields reads the texts of the columns of a record that are wanted; io.EOF where there is no record.
+// fields reads the texts of a record's wanted columns; io.EOF if there is no record.
 func (it *csvReading) fields(wanted func(column int) bool) (texts []string, failed error) {
 	if _, err := it.in.Peek(1); err != nil {
 		return nil, it.fault(err)
@@ -260,7 +261,7 @@ func (it *csvReading) fields(wanted func(column int) bool) (texts []string, fail
 	return texts, failed
 }
 
-// fault is what reading the file failed with.
+// fault returns the error of a failed read.
 func (it *csvReading) fault(err error) error {
 	if atEnd(err) {
 		return io.EOF
@@ -268,7 +269,7 @@ func (it *csvReading) fault(err error) error {
 	return fileError(it.of.names[it.file], err)
 }
 
-// field reads a field and what ends it; last tells that the record ends with it.
+// field reads a field and its delimiter; last means that the record ends with it.
 func (it *csvReading) field() (text []byte, last bool, err error) {
 	b, err := it.in.ReadByte()
 	if atEnd(err) {
@@ -301,7 +302,7 @@ func (it *csvReading) field() (text []byte, last bool, err error) {
 	}
 }
 
-// quoted reads the rest of a field whose quote was read.
+// quoted reads the rest of a field after its opening quote.
 func (it *csvReading) quoted() (text []byte, last bool, bad error) {
 	for {
 		b, err := it.in.ReadByte()
@@ -351,14 +352,14 @@ func (it *csvReading) Save(_ *Call, w *Writer) {
 	w.Int("record", it.record)
 }
 
-// Restore reads the records again that were read of the file.
+// Restore rereads the records already read from the file.
 func (it *csvReading) Restore(c *Call, r *Reader) {
 	it.file = int(r.Place("file"))
 	n := r.Place("record")
 	if r.err != nil || it.file >= len(it.of.names) || n == 0 {
 		return
 	}
-	if err := it.openFile(c); err != nil {
+	if err := it.openFile(); err != nil {
 		r.Fail(err)
 		return
 	}

@@ -10,7 +10,7 @@ import (
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// csvOf makes a dataset of a CSV file with a number and a string that may be missing, and gives the records in words.
+// csvOf creates a dataset of a CSV file with a number and a string that may be missing, and describes the records.
 func csvOf(t *testing.T, text string, header bool, selected ...int64) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "f.csv")

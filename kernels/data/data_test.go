@@ -5,20 +5,24 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	optionspb "github.com/galeone/tensorflow/tensorflow/go/core/framework/dataset_options_go_proto"
 	handlepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/resource_handle_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/extent"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/tfrecord"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 	"google.golang.org/protobuf/proto"
 )
 
-// window is the attributes of GroupByWindowDataset.
+// window returns the attributes of GroupByWindowDataset.
 func window(key, size, reduce string) kt.Attrs {
 	none := []tensor.DType{}
 	return kt.Attrs{"key_func": kt.Func{Name: key}, "reduce_func": kt.Func{Name: reduce}, "window_size_func": kt.Func{Name: size},
@@ -29,7 +33,7 @@ func state(name string) kt.Attrs {
 	return kt.Attrs{"f": kt.Func{Name: name}, "Tstate": int64s, "Targuments": []tensor.DType{}}
 }
 
-// pipelines are datasets and their elements, which are TensorFlow's.
+// pipelines are datasets, with the elements that TensorFlow returns for them.
 var pipelines = []struct {
 	name string
 	make func(p *pipe) *pipe
@@ -161,12 +165,12 @@ var pipelines = []struct {
 	{"huge batch", func(p *pipe) *pipe { return p.numbers(3).batch(1<<62, false) }, "[0,1,2] end"},
 }
 
-// numbered is a serialized tf.train.Example whose feature x is a number below 128.
+// numbered returns a serialized tf.train.Example whose feature x is a number below 128.
 func numbered(x byte) string { return "\n\f\n\n\n\x01x\x12\x05\x1a\x03\n\x01" + string([]byte{x}) }
 
 func weight(v float64) *tensor.Tensor { return kt.Of(tensor.Float64, nil, v) }
 
-// seedless is the handle of a generator that is not there.
+// seedless returns the handle of a generator that does not exist.
 func seedless(p *pipe) kernels.Value {
 	out, err := p.d.Try(kt.Op{Type: "DummySeedGenerator"})
 	if err != nil {
@@ -191,8 +195,8 @@ func TestElements(t *testing.T) {
 	}
 }
 
-// An iterator that is saved after any number of elements, and restored, also into one that is elsewhere, goes on with the
-// same elements.
+// An iterator that is saved after any number of elements, and restored, even into one at another position, continues with the same
+// elements.
 func TestSavedAnywhere(t *testing.T) {
 	for _, c := range pipelines {
 		t.Run(c.name, func(t *testing.T) {
@@ -204,7 +208,7 @@ func TestSavedAnywhere(t *testing.T) {
 				before := it.rest(n)
 				saved := it.save()
 				want := it.rest(50)
-				// Another iterator over the same dataset, in the midst of it.
+				// Another iterator over the same dataset, at another position.
 				other := c.make(newPipe(d))
 				to := other.iterate(t)
 				to.rest(n / 2)
@@ -226,14 +230,18 @@ func TestSavedAnywhere(t *testing.T) {
 	}
 }
 
-// A state that was damaged, or is of another dataset, is refused or gives some elements. It ends nothing.
+// A state that is damaged, or belongs to another dataset, is rejected or yields some elements. It never crashes.
 func TestDamagedStates(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
+	tries := 40
+	if extent.Check() {
+		tries = 1000
+	}
 	for _, c := range pipelines {
 		t.Run(c.name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(1, 2))
 			d := kt.NewDevice(t)
 			functionDevice = d
-			for range 40 {
+			for range tries {
 				p := c.make(newPipe(d))
 				it := p.iterate(t)
 				it.rest(rng.IntN(6))
@@ -270,7 +278,7 @@ func TestDamagedStates(t *testing.T) {
 	}
 }
 
-// A step that is cancelled ends its GetNext, and the iterator goes on afterwards.
+// A cancelled step ends its GetNext, and the iterator continues afterwards.
 func TestCancelledGetNext(t *testing.T) {
 	for name, hang := range map[string]func(*pipe) *pipe{
 		"map":          func(p *pipe) *pipe { return p.mapped("hang") },
@@ -285,7 +293,7 @@ func TestCancelledGetNext(t *testing.T) {
 			d := kt.NewDevice(t)
 			functionDevice = d
 			select {
-			case <-hangs: // of a test before
+			case <-hangs: // from an earlier test
 			default:
 			}
 			p := hang(newPipe(d).numbers(4))
@@ -307,7 +315,7 @@ func TestCancelledGetNext(t *testing.T) {
 	}
 }
 
-// Deleting an iterator ends what waits for it, and what it runs.
+// Deleting an iterator ends its waiting calls and its work.
 func TestDeletedWhileItIsAsked(t *testing.T) {
 	d := kt.NewDevice(t)
 	p := newPipe(d).numbers(4).ahead("hang", 3).op("PrefetchDataset", nil, i(2))
@@ -320,7 +328,7 @@ func TestDeletedWhileItIsAsked(t *testing.T) {
 	}
 }
 
-// An endless dataset takes as much memory as its buffers hold.
+// An infinite dataset uses only the memory of its buffers.
 func TestEndlessDataset(t *testing.T) {
 	d := kt.NewDevice(t)
 	functionDevice = d
@@ -339,10 +347,10 @@ func TestEndlessDataset(t *testing.T) {
 	it.close()
 }
 
-// Ten thousand iterators that were made and dropped leave nothing.
+// Ten thousand iterators leave nothing behind once they are dropped.
 func TestManyIterators(t *testing.T) {
 	n := 10000
-	if testing.Short() {
+	if !extent.Check() {
 		n = 500
 	}
 	d := kt.NewDevice(t)
@@ -402,7 +410,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// A file that is broken or gone costs its own records: the error names it, and the next call goes on with the next file.
+// A broken or missing file only costs its own records: the error names it, and the next call continues with the next file.
 func TestBrokenFiles(t *testing.T) {
 	record := func(text string) string { return string(tfrecord.Append(nil, []byte(text))) }
 	whole := record("a") + record("b")
@@ -476,7 +484,7 @@ func TestUninitializedIterator(t *testing.T) {
 	h.Release()
 }
 
-// A string handle stands for an iterator only if the iterator's own op gave it.
+// A string handle is valid only if the iterator's own op returned it.
 func TestStringHandles(t *testing.T) {
 	d := kt.NewDevice(t)
 	p := newPipe(d).numbers(3)
@@ -517,9 +525,172 @@ func TestReduceAndSingleElement(t *testing.T) {
 	p = newPipe(d).numbers(9).op("SkipDataset", nil, i(2)).op("ShardDataset", nil, i(2), i(1))
 	kt.Expect(t, d.Run(t, kt.Op{Type: "GetElementAtIndex", Attrs: p.attrs(nil)}, retained(p.now), i(2)), i(7))
 	kt.Fails(t, d, status.OutOfRange, "Index out of range [0, 3):3", kt.Op{Type: "GetElementAtIndex", Attrs: p.attrs(nil)}, p.now, i(3))
+	p = newPipe(d).numbers(5).op("AssertCardinalityDataset", nil, i(10))
+	kt.Fails(t, d, status.FailedPrecondition, "expected to contain 10 elements but index 5", kt.Op{Type: "GetElementAtIndex", Attrs: p.attrs(nil)}, p.now, i(5))
 }
 
-// Stages whose order does not count give the same elements as those whose does.
+// TestOptionsAreMerged reads the merged options of a pipeline's inputs. Later inputs take precedence.
+func TestOptionsAreMerged(t *testing.T) {
+	d := kt.NewDevice(t)
+	options := func(p *pipe, o *optionspb.Options) *pipe {
+		text, err := proto.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.op("OptionsDataset", kt.Attrs{"serialized_options": string(text)})
+	}
+	threads := func(n int32) *optionspb.ThreadingOptions_MaxIntraOpParallelism {
+		return &optionspb.ThreadingOptions_MaxIntraOpParallelism{MaxIntraOpParallelism: n}
+	}
+	first := &optionspb.Options{ThreadingOptions: &optionspb.ThreadingOptions{OptionalMaxIntraOpParallelism: threads(3)}, OptionalDeterministic: &optionspb.Options_Deterministic{Deterministic: true}}
+	second := &optionspb.Options{ThreadingOptions: &optionspb.ThreadingOptions{
+		OptionalMaxIntraOpParallelism: threads(5), OptionalPrivateThreadpoolSize: &optionspb.ThreadingOptions_PrivateThreadpoolSize{PrivateThreadpoolSize: 7},
+	}}
+	p := options(options(newPipe(d).numbers(3), first).op("SkipDataset", nil, i(1)), second)
+	out := d.Run(t, kt.Op{Type: "GetOptions"}, retained(p.now))
+	got := &optionspb.Options{}
+	if err := proto.Unmarshal([]byte(out[0].Tensor.Strings()[0]), got); err != nil {
+		t.Fatal(err)
+	}
+	want := proto.Clone(first).(*optionspb.Options)
+	proto.Merge(want, second)
+	if !proto.Equal(got, want) {
+		t.Errorf("the options are %v, want %v", got, want)
+	}
+	out[0].Release()
+	kt.Fails(t, d, status.InvalidArgument, "Could not parse serialized_options", kt.Op{Type: "OptionsDataset", Attrs: p.attrs(kt.Attrs{"serialized_options": "\xff"})}, p.now)
+}
+
+// TestNonSerializable tests a dataset that cannot become a graph, while its iterator can be saved.
+func TestNonSerializable(t *testing.T) {
+	d := kt.NewDevice(t)
+	p := newPipe(d).numbers(5).op("NonSerializableDataset", nil)
+	it := p.iterate(t)
+	if got := it.next() + it.next(); got != "01" {
+		t.Errorf("the first elements are %s", got)
+	}
+	state := it.save()
+	it.next()
+	if err := it.restore(state); err != nil {
+		t.Fatal(err)
+	}
+	state.Release()
+	if got := it.rest(9); got != "2 3 4 end" {
+		t.Errorf("the rest is %s", got)
+	}
+	it.close()
+	for _, op := range []string{"DatasetToGraph", "DatasetToGraphV2"} {
+		kt.Fails(t, d, status.FailedPrecondition, "NonSerializableDatasetOp::Dataset does not support serialization.", kt.Op{Type: op, Attrs: kt.Attrs{"external_state_policy": int64(0)}}, retained(p.now))
+	}
+	p.now.Release()
+}
+
+// TestFunctionErrorsNameTheIterator makes a function fail in each stage that calls one.
+func TestFunctionErrorsNameTheIterator(t *testing.T) {
+	d := kt.NewDevice(t)
+	functionDevice = d
+	fails := kt.Func{Name: "fail"}
+	with := func(attrs ...any) kt.Attrs {
+		all := kt.Attrs{"Targuments": []tensor.DType{}}
+		for n := 0; n < len(attrs); n += 2 {
+			all[attrs[n].(string)] = attrs[n+1]
+		}
+		return all
+	}
+	for want, make := range map[string]func(p *pipe) *pipe{
+		"MapDataset:N Iterator::Root::Map": func(p *pipe) *pipe { return p.mapped("fail") },
+		"named Iterator::Root::Map": func(p *pipe) *pipe {
+			return p.op("MapDataset", with("f", fails, "metadata", "\x0a\x05named"))
+		},
+		"ParallelMapDatasetV2:N Iterator::Root::ParallelMapV2": func(p *pipe) *pipe { return p.ahead("fail", 2) },
+		"MapDataset:N Iterator::Root::BatchV2::Shuffle::Map": func(p *pipe) *pipe {
+			return p.mapped("fail").op("ShuffleDataset", nil, i(9), i(1), i(2)).batch(2, false)
+		},
+		"FilterDataset:N Iterator::Root::Filter":         func(p *pipe) *pipe { return p.op("FilterDataset", with("predicate", fails)) },
+		"FlatMapDataset:N Iterator::Root::FlatMap":       func(p *pipe) *pipe { return p.op("FlatMapDataset", with("f", fails)) },
+		"InterleaveDataset:N Iterator::Root::Interleave": func(p *pipe) *pipe { return p.op("InterleaveDataset", with("f", fails), i(4), i(1)) },
+		"ParallelInterleaveDatasetV2:N Iterator::Root::ParallelInterleaveV2": func(p *pipe) *pipe {
+			return p.op("ParallelInterleaveDatasetV2", with("f", fails), i(4), i(1), i(2))
+		},
+		"": func(p *pipe) *pipe { return p.op("TakeWhileDataset", with("predicate", fails)) }, // returns the error unchanged, as TensorFlow's does
+	} {
+		t.Run(want, func(t *testing.T) {
+			p := make(newPipe(d).numbers(6))
+			it := p.iterate(t)
+			defer it.close()
+			defer p.now.Release()
+			for range 6 {
+				out, err := d.Try(kt.Op{Type: "IteratorGetNext", Attrs: p.attrs(nil), Step: kt.NewStep()}, retained(it.handle))
+				if err == nil {
+					for _, v := range out {
+						v.Release()
+					}
+					continue
+				}
+				if status.CodeOf(err) != status.InvalidArgument {
+					continue // the function's result is neither a dataset nor a boolean
+				}
+				dataset, iterator, _ := strings.Cut(want, " ")
+				if want == "" && err.Error() == "bad 2" {
+					return
+				}
+				text := regexp.MustCompile(`^Error in user-defined function passed to ` + strings.Replace(dataset, "N", `\d+`, 1) + ` transformation with iterator: ` + iterator + `: bad 2$`)
+				if text.MatchString(err.Error()) {
+					return
+				}
+				if strings.Contains(err.Error(), "bad 2") {
+					t.Fatalf("the error is %q, which does not match %v", err, text)
+				}
+			}
+			t.Fatal("the function did not fail")
+		})
+	}
+}
+
+// TestCardinalityOptions checks that the elements of flat maps are counted only if a client requests it, or an index needs it.
+func TestCardinalityOptions(t *testing.T) {
+	const low, moderate = "\x08\x01", "\x08\x02"
+	d := kt.NewDevice(t)
+	functionDevice = d
+	count := func(p *pipe, options string) []kernels.Value {
+		attrs := map[string]any{"cardinality_options": options}
+		return d.Run(t, kt.Op{Type: "DatasetCardinality", Attrs: attrs, Functions: functions, Step: kt.NewStep()}, retained(p.now))
+	}
+	for name, c := range map[string]struct {
+		make            func() *pipe
+		low, moderately int64
+	}{
+		"flat map":   {func() *pipe { return newPipe(d).numbers(7).op("FlatMapDataset", calls("f", "count")) }, -2, 9},
+		"of nothing": {func() *pipe { return newPipe(d).numbers(0).op("FlatMapDataset", calls("f", "count")) }, -2, 0},
+		"nested, then batch": {func() *pipe {
+			return newPipe(d).numbers(7).op("FlatMapDataset", calls("f", "twice")).op("FlatMapDataset", calls("f", "count")).op("SkipDataset", nil, i(3))
+		}, -2, 15},
+		"whose function fails": {func() *pipe { return newPipe(d).numbers(7).op("FlatMapDataset", calls("f", "fail")) }, -2, -2},
+		"without an end": {func() *pipe {
+			return newPipe(d).numbers(7).op("RepeatDataset", nil, i(-1)).op("FlatMapDataset", calls("f", "count"))
+		}, -2, -2},
+		"filter": {func() *pipe {
+			return newPipe(d).numbers(7).op("FilterDataset", map[string]any{"predicate": calls("f", "even")["f"]})
+		}, -2, -2},
+		"range": {func() *pipe { return newPipe(d).numbers(7) }, 7, 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := c.make()
+			if p.err != nil {
+				t.Fatal(p.err)
+			}
+			for options, want := range map[string]int64{"": c.low, low: c.low} {
+				kt.Expect(t, count(p, options), i(want))
+			}
+			kt.Expect(t, count(p, moderate), i(c.moderately))
+			p.now.Release()
+		})
+	}
+	p := newPipe(d).numbers(3)
+	kt.Fails(t, d, status.InvalidArgument, "Could not parse cardinality_options", kt.Op{Type: "DatasetCardinality", Attrs: map[string]any{"cardinality_options": "\xff"}}, p.now)
+}
+
+// Stages with and without a fixed order return the same elements.
 func TestUnorderedStages(t *testing.T) {
 	for name, stage := range map[string]func(*pipe) *pipe{
 		"map": func(p *pipe) *pipe {
@@ -555,6 +726,142 @@ func TestUnorderedStages(t *testing.T) {
 				t.Errorf("%d elements, %d in all", n, sum)
 			}
 			it.close()
+		})
+	}
+}
+
+// TestDatasetsWithoutEnd checks that functions that create datasets that call them again reach a limit: of depth, or of the memory that
+// iterators count as.
+func TestDatasetsWithoutEnd(t *testing.T) {
+	for _, f := range []string{"itself", "ahead", "wide"} {
+		t.Run(f, func(t *testing.T) {
+			d := kt.NewDevice(t)
+			functionDevice = d
+			p := newPipe(d).numbers(1000).op("FlatMapDataset", calls("f", f))
+			defer p.now.Release()
+			it := p.iterate(t)
+			if got := it.next(); got != "RESOURCE_EXHAUSTED" {
+				t.Errorf("got %s", got)
+			}
+			it.close()
+		})
+	}
+}
+
+// TestIteratorsCount checks that open iterators, datasets and the goroutines of stages count as memory until they are closed.
+func TestIteratorsCount(t *testing.T) {
+	d := kt.NewDevice(t)
+	functionDevice = d
+	const open = 200
+	p := newPipe(d).numbers(open).op("InterleaveDataset", calls("f", "twice"), i(open), i(1))
+	defer p.now.Release()
+	it := p.iterate(t)
+	before := d.Pool().Stats().InUse
+	for range open {
+		if got := it.next(); got == "end" {
+			t.Fatal("it has ended")
+		}
+	}
+	if grown := d.Pool().Stats().InUse - before; grown < open*1024 {
+		t.Errorf("%d open iterators count as %d bytes", open, grown)
+	}
+	it.close()
+}
+
+// looks are the ops that inspect a dataset and its inputs, and request at most one element.
+func looks(d *kt.Device) map[string]func(p *pipe) error {
+	try := func(op string, attrs kt.Attrs, more ...any) func(p *pipe) error {
+		return func(p *pipe) error {
+			out, err := d.Try(kt.Op{Type: op, Attrs: p.attrs(attrs), Functions: functions}, append([]any{retained(p.now)}, more...)...)
+			for _, v := range out {
+				v.Release()
+			}
+			return err
+		}
+	}
+	all := map[string]func(p *pipe) error{
+		"cardinality": try("DatasetCardinality", nil), "batch size": try("ComputeBatchSize", nil), "fingerprint": try("DatasetFingerprint", nil),
+		"graph":   try("DatasetToGraphV2", kt.Attrs{"external_state_policy": int64(2), "strip_device_assignment": false}),
+		"element": try("GetElementAtIndex", nil, i(0)), "global shuffle": func(p *pipe) error { return try("GlobalShuffleDataset", nil, i(1), i(2), seedless(p))(p) },
+	}
+	all["elements"] = func(p *pipe) error {
+		step := kt.NewStep()
+		defer time.AfterFunc(time.Second, func() { step.Cancellation.Cancel(status.New(status.DeadlineExceeded, "it takes too long")) }).Stop()
+		out, err := d.Try(kt.Op{Type: "ReduceDataset", Attrs: p.attrs(state("sum")), Functions: functions, Step: step}, retained(p.now), i(100))
+		for _, v := range out {
+			v.Release()
+		}
+		return err
+	}
+	for policy := int64(-1); policy <= 3; policy++ {
+		all[fmt.Sprint("sharding ", policy)] = try("AutoShardDataset", kt.Attrs{"auto_shard_policy": policy, "num_replicas": int64(1)}, i(3), i(1))
+	}
+	return all
+}
+
+// doubled are pipelines in which one dataset is reachable on 2^45 paths.
+var doubled = map[string]func(p *pipe) *pipe{}
+
+func init() {
+	const times = 45
+	for name, c := range map[string]struct {
+		first  func(p *pipe) *pipe
+		double func(p *pipe) *pipe
+	}{
+		"concatenation":            {func(p *pipe) *pipe { return p.numbers(0) }, func(p *pipe) *pipe { return p.op("ConcatenateDataset", nil, retained(p.now)) }},
+		"concatenation of batches": {func(p *pipe) *pipe { return p.numbers(0).batch(2, true) }, func(p *pipe) *pipe { return p.op("ConcatenateDataset", nil, retained(p.now)) }},
+		"zip":                      {func(p *pipe) *pipe { return p.numbers(3) }, func(p *pipe) *pipe { return zipped(p) }},
+		"choice": {func(p *pipe) *pipe { return p.numbers(3) }, func(p *pipe) *pipe {
+			a, b := p.now, retained(p.now)
+			p.now = kernels.Value{}
+			return p.op("RangeDataset", nil, i(0), i(0), i(1)).op("DirectedInterleaveDataset", kt.Attrs{"N": int64(2)}, a, b)
+		}},
+		"concatenation of files": {func(p *pipe) *pipe {
+			return p.op("TextLineDataset", nil, kt.Str(tensor.Shape{0}), kt.Str(nil, ""), i(0))
+		}, func(p *pipe) *pipe { return p.op("ConcatenateDataset", nil, retained(p.now)) }},
+	} {
+		doubled[name] = func(p *pipe) *pipe {
+			p = c.first(p)
+			for range times {
+				if p.err == nil {
+					p = c.double(p)
+				}
+			}
+			return p
+		}
+	}
+}
+
+// zipped is the dataset zipped with itself.
+func zipped(p *pipe) *pipe {
+	a, b := p.now, retained(p.now)
+	p.now = kernels.Value{}
+	return p.op("ZipDataset", kt.Attrs{"N": int64(2)}, a, b)
+}
+
+// TestDatasetsInManyWays checks that each op that inspects a dataset's inputs visits each input once, or ends with its step.
+func TestDatasetsInManyWays(t *testing.T) {
+	for name, pipeline := range doubled {
+		t.Run(name, func(t *testing.T) {
+			d := kt.NewDevice(t)
+			functionDevice = d
+			p := pipeline(newPipe(d))
+			if p.err != nil {
+				t.Fatal(p.err)
+			}
+			defer p.now.Release()
+			for what, look := range looks(d) {
+				ended := make(chan error, 1)
+				go func() { ended <- look(p) }()
+				select {
+				case err := <-ended:
+					if status.CodeOf(err) == status.Internal {
+						t.Errorf("%s: %v", what, err)
+					}
+				case <-time.After(20 * time.Second):
+					t.Fatalf("%s takes too long", what)
+				}
+			}
 		})
 	}
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Datasets that measure which of several ways to the same elements is the fastest, and take it.
+// Datasets that measure which of several equivalent inputs or functions is the fastest, and choose that one.
 
-// durations are how long elements took.
+// durations are the times that elements took.
 type durations []time.Duration
 
-// worst is the time within which nine of ten elements came; zero before there was one.
+// worst returns the 90th percentile; zero if there are no durations.
 func (d durations) worst() time.Duration {
 	if len(d) == 0 {
 		return 0
@@ -24,7 +24,7 @@ func (d durations) worst() time.Duration {
 	return sorted[len(sorted)*9/10]
 }
 
-// fastestOf is the number of the list with the least worst time, the last of equal ones.
+// fastestOf returns the index of the list with the smallest worst time; the last one on a tie.
 func fastestOf(list []durations) int64 {
 	best := 0
 	for i, d := range list {
@@ -35,10 +35,10 @@ func fastestOf(list []durations) int64 {
 	return int64(best)
 }
 
-// maxExperiments bounds what is measured, each time of which is kept.
+// maxExperiments bounds the experiments, since the duration of each is kept.
 const maxExperiments = 1 << 16
 
-// fastest asks all of several datasets of equal elements for the first ones, at the same time.
+// fastest requests the first elements from several equal datasets concurrently.
 type fastest struct {
 	inputs      []*Dataset
 	experiments int64
@@ -46,9 +46,9 @@ type fastest struct {
 }
 
 func newFastest(s *settings) maker {
-	n, experiments := int(s.int("N")), s.int("num_experiments")
-	if s.err == nil && experiments > maxExperiments {
-		s.fail(status.InvalidArgumentf("num_experiments must be at most %d, got %d", maxExperiments, experiments))
+	n, experiments := int(s.Int("N")), s.Int("num_experiments")
+	if s.Err() == nil && experiments > maxExperiments {
+		s.Failf("num_experiments must be at most %d, got %d", maxExperiments, experiments)
 	}
 	return func(in *inputs) kind {
 		k := &fastest{inputs: in.datasets(0, n), experiments: experiments, number: unknown}
@@ -57,7 +57,7 @@ func newFastest(s *settings) maker {
 		}
 		in.spec = in.compatible("ChooseFastestDataset", k.inputs)
 		for i, d := range k.inputs {
-			switch n := d.cardinality(); {
+			switch n := d.cardinality(nil); {
 			case k.number == unknown:
 				k.number = n
 			case n != k.number && n != unknown:
@@ -68,7 +68,7 @@ func newFastest(s *settings) maker {
 	}
 }
 
-func (k *fastest) cardinality() int64 { return k.number }
+func (k *fastest) cardinality(*query) int64 { return k.number }
 
 func (k *fastest) open(e *Env) (Iterator, error) {
 	it := &choosing{of: k, env: e, chosen: -1, times: make([]durations, len(k.inputs))}
@@ -93,17 +93,17 @@ func (k *fastest) open(e *Env) (Iterator, error) {
 type choosing struct {
 	of     *fastest
 	env    *Env
-	inputs []Iterator // nil for those that were not chosen
+	inputs []Iterator // nil for those not chosen
 	times  []durations
 	done   int64 // experiments
-	chosen int64 // -1 before
+	chosen int64 // -1 until chosen
 }
 
 func (it *choosing) Next(c *Call) (Element, error) {
 	if it.chosen >= 0 {
 		return it.inputs[it.chosen].Next(c)
 	}
-	// A step that gives up ends the calls of all inputs.
+	// A step that gives up cancels the calls of all inputs.
 	crew := newCrew(it.env)
 	defer crew.end()
 	own, end := it.env.newCall(c.depth, c.Cancellation, crew.Cancellation)
@@ -137,7 +137,7 @@ func (it *choosing) Next(c *Call) (Element, error) {
 	return outcomes[0].Element, outcomes[0].err
 }
 
-// choose closes the iterators of the other inputs.
+// choose selects an input and closes the iterators of the others.
 func (it *choosing) choose(i int64) {
 	it.chosen, it.times = i, nil
 	for j, input := range it.inputs {
@@ -186,35 +186,35 @@ func (it *choosing) Restore(c *Call, r *Reader) {
 	}
 }
 
-// fastestBranch takes, for some elements each, what each of several functions makes of the input, and then that of the
-// fastest. Each branch goes on where the one before stood.
+// fastestBranch measures each of several functions over some elements of the input, and then continues with the fastest. Each branch starts
+// where the previous one stopped.
 type fastestBranch struct {
 	input              *Dataset
 	branches           []*Function
-	each               int64 // elements of a branch
-	numerator, divisor int64 // elements in for elements out
+	each               int64 // elements per branch
+	numerator, divisor int64 // ratio of input to output elements
 }
 
 func newFastestBranch(s *settings) maker {
-	list, lengths := read(s, "branches", graph.Attrs.List).GetFunc(), read(s, "other_arguments_lengths", graph.Attrs.IntList)
-	each, total := s.int("num_elements_per_branch"), len(s.types("Targuments"))
+	list, lengths := s.List("branches").GetFunc(), s.IntList("other_arguments_lengths")
+	each, total := s.Int("num_elements_per_branch"), len(s.TypeList("Targuments"))
 	var attrs []*functionAttr
 	for _, f := range list {
 		attrs = append(attrs, s.functionRef(&graph.FunctionRef{Name: f.GetName(), Attrs: f.GetAttr()}))
 	}
-	if s.err == nil && len(lengths) != len(list) {
-		s.fail(status.InvalidArgumentf("branches and other_arguments_lengths must have the same length."))
+	if s.Err() == nil && len(lengths) != len(list) {
+		s.Failf("branches and other_arguments_lengths must have the same length.")
 	}
 	sum := int64(0)
 	for _, n := range lengths {
 		if n < 0 || n > int64(total)-sum {
-			s.fail(status.InvalidArgumentf("other_arguments_lengths must add up to the %d other arguments", total))
+			s.Failf("other_arguments_lengths must add up to the %d other arguments", total)
 			break
 		}
 		sum += n
 	}
-	if s.err == nil && each > maxExperiments {
-		s.fail(status.InvalidArgumentf("num_elements_per_branch must be at most %d, got %d", maxExperiments, each))
+	if s.Err() == nil && each > maxExperiments {
+		s.Failf("num_elements_per_branch must be at most %d, got %d", maxExperiments, each)
 	}
 	return func(in *inputs) kind {
 		k := &fastestBranch{input: in.dataset(0), each: each}
@@ -234,8 +234,8 @@ func newFastestBranch(s *settings) maker {
 
 func (k *fastestBranch) functions() []*Function { return k.branches }
 
-func (k *fastestBranch) cardinality() int64 {
-	n := k.input.cardinality()
+func (k *fastestBranch) cardinality(q *query) int64 {
+	n := k.input.cardinality(q)
 	if n < 0 {
 		return n
 	}
@@ -260,9 +260,9 @@ type branching struct {
 	env    *Env
 	bound  []*bound
 	times  []durations
-	branch int64 // the one that is measured; their number afterwards
-	given  int64 // elements of it
-	chosen int64 // -1 before
+	branch int64 // the one being measured; afterwards the number of branches
+	given  int64 // elements returned by it
+	chosen int64 // -1 until chosen
 	now    *turn
 }
 
@@ -281,7 +281,7 @@ func (it *branching) Next(c *Call) (Element, error) {
 	if !measuring {
 		return e, err
 	}
-	if it.given > 0 { // the first one also waited for what has to be begun
+	if it.given > 0 { // the first one includes startup time
 		it.times[it.branch] = append(it.times[it.branch], time.Since(begun))
 	}
 	if it.given++; it.given >= it.of.each {
@@ -293,7 +293,7 @@ func (it *branching) Next(c *Call) (Element, error) {
 	return e, err
 }
 
-// begin opens what a branch makes of the input, of which one that is measured gets only as much as its elements take.
+// begin opens a branch on the input. While it is measured, it gets only the input that its elements need.
 func (it *branching) begin(c *Call) error {
 	at, count := it.branch, it.of.each*it.of.numerator/it.of.divisor
 	if at >= int64(len(it.bound)) {
@@ -351,13 +351,13 @@ func (it *branching) Restore(c *Call, r *Reader) {
 	}
 }
 
-// borrowed is a dataset of what is left of an iterator, which is another's. It can be iterated over once.
+// borrowed is a dataset of the remaining elements of another owner's iterator. It can be iterated over once.
 type borrowed struct {
 	of    Iterator
 	taken atomic.Bool
 }
 
-func (*borrowed) cardinality() int64 { return unknown }
+func (*borrowed) cardinality(*query) int64 { return unknown }
 
 func (k *borrowed) open(*Env) (Iterator, error) {
 	if k.taken.Swap(true) {
@@ -366,7 +366,7 @@ func (k *borrowed) open(*Env) (Iterator, error) {
 	return &lent{of: k.of}, nil
 }
 
-// lent passes an iterator on, which saves and closes itself.
+// lent passes elements on from an iterator that its owner saves and closes.
 type lent struct {
 	stateless
 	of Iterator

@@ -10,14 +10,14 @@ import (
 	"github.com/troupe-run/troupe/kernels/reader"
 )
 
-// records is the records of files, one file after the other.
+// records reads the records of files, one file after the other.
 type records struct {
 	names  []string
-	starts []int64 // bytes of each file that are left out; nil for none
+	starts []int64 // offset in bytes at which each file starts; nil for none
 	source func(start int64) reader.Source
 }
 
-// compression reads an input compression_type.
+// compression reads a compression_type input.
 func (in *inputs) compression(i int) tfrecord.Compression {
 	name := in.str(i, "compression_type")
 	c, known := tfrecord.ParseCompression(name)
@@ -27,8 +27,7 @@ func (in *inputs) compression(i int) tfrecord.Compression {
 	return c
 }
 
-// bufferSize checks an input that asks for a size of a buffer, which the server chooses, against the least that it may
-// be.
+// bufferSize checks an input that requests a buffer size against the minimum. The server chooses the size.
 func (in *inputs) bufferSize(i int, least int64) {
 	if n := in.int(i, "buffer_size"); n < least {
 		in.failf("`buffer_size` must be >= 0 (0 == default)")
@@ -83,15 +82,16 @@ func newFixedLength(*settings) (Spec, maker) {
 	}
 }
 
-func (k *records) cardinality() int64 { return unknown }
+func (k *records) cardinality(*query) int64 { return unknown }
 
-func (k *records) open(*Env) (Iterator, error) { return &reading{of: k}, nil }
+func (k *records) open(e *Env) (Iterator, error) { return &reading{of: k, env: e}, nil }
 
-// reading is in the midst of a file, or before one.
+// reading is in the middle of a file, or before one.
 type reading struct {
 	of     *records
+	env    *Env
 	file   int
-	record int64 // of the file, those that were read
+	record int64 // records read from the file
 	source reader.Source
 }
 
@@ -100,19 +100,19 @@ func (it *reading) Next(c *Call) (Element, error) {
 		if err := c.Err(); err != nil {
 			return nil, err
 		}
-		if err := it.openFile(c); err != nil {
-			it.leave()
+		if err := it.openFile(); err != nil {
+			it.nextFile()
 			return nil, err
 		}
 		r, last, err := it.source.Next()
 		if err == nil {
 			it.record++
 			if last {
-				it.leave()
+				it.nextFile()
 			}
 			return Element{stringScalar(r.Value)}, nil
 		}
-		it.leave()
+		it.nextFile()
 		if !atEnd(err) {
 			return nil, err
 		}
@@ -121,7 +121,7 @@ func (it *reading) Next(c *Call) (Element, error) {
 }
 
 // openFile opens the file, unless it is open.
-func (it *reading) openFile(c *Call) error {
+func (it *reading) openFile() error {
 	if it.source != nil {
 		return nil
 	}
@@ -130,15 +130,15 @@ func (it *reading) openFile(c *Call) error {
 		start = it.of.starts[it.file]
 	}
 	name := it.of.names[it.file]
-	if err := c.noteFile(name); err != nil {
+	if err := it.env.noteFile(name); err != nil {
 		return err
 	}
 	it.source = it.of.source(start)
-	return it.source.Open(c.files, name)
+	return it.source.Open(it.env.files(), name)
 }
 
-// leave goes on to the next file.
-func (it *reading) leave() {
+// nextFile moves on to the next file.
+func (it *reading) nextFile() {
 	it.Close()
 	it.file++
 	it.record = 0
@@ -156,7 +156,7 @@ func (it *reading) Save(_ *Call, w *Writer) {
 	w.Int("record", it.record)
 }
 
-// Restore reads the records again that were read of the file.
+// Restore rereads the records already read from the file.
 func (it *reading) Restore(c *Call, r *Reader) {
 	it.file = int(r.Place("file"))
 	n := r.Place("record")
@@ -167,7 +167,7 @@ func (it *reading) Restore(c *Call, r *Reader) {
 		r.Fail(status.Errorf(status.DataLoss, "The saved state of a dataset of files is in file %d", it.file))
 		return
 	}
-	if err := it.openFile(c); err != nil {
+	if err := it.openFile(); err != nil {
 		r.Fail(err)
 		return
 	}
@@ -183,20 +183,21 @@ func (it *reading) Restore(c *Call, r *Reader) {
 	}
 }
 
-// matching is the names of the files that match patterns, in order.
+// matching returns the names of the files that match patterns, in order.
 type matching struct{ patterns []string }
 
 func newMatching(*settings) (Spec, maker) {
 	return stringSpec(), func(in *inputs) kind { return &matching{in.names("patterns")} }
 }
 
-func (k *matching) cardinality() int64 { return unknown }
+func (k *matching) cardinality(*query) int64 { return unknown }
 
-func (k *matching) open(*Env) (Iterator, error) { return &listing{of: k}, nil }
+func (k *matching) open(e *Env) (Iterator, error) { return &listing{of: k, env: e}, nil }
 
-// listing is the names that are left of one pattern, and the number of the next.
+// listing holds the remaining names of one pattern, and the number of the next pattern.
 type listing struct {
 	of      *matching
+	env     *Env
 	pattern int
 	names   []string
 }
@@ -206,7 +207,7 @@ func (it *listing) Next(c *Call) (Element, error) {
 		if it.pattern >= len(it.of.patterns) {
 			return nil, io.EOF
 		}
-		names, err := files.Match(c.files, it.of.patterns[it.pattern])
+		names, err := files.Match(it.env.files(), it.of.patterns[it.pattern])
 		it.pattern++
 		if err != nil {
 			return nil, err
@@ -238,5 +239,5 @@ func (it *listing) Restore(_ *Call, r *Reader) {
 	}
 }
 
-// fileError is what the system said about a file; nil stays nil.
+// fileError returns the system's error for a file; nil stays nil.
 func fileError(name string, err error) error { return files.Error(name, err) }

@@ -12,19 +12,21 @@ import (
 	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
 	functionpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/function_go_proto"
 	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
+	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"google.golang.org/protobuf/proto"
 )
 
-// Fingerprints of datasets: equal ones have equal elements, whatever the names of their nodes and functions, and the seeds
-// of what is shuffled. As in TensorFlow, they tell which snapshot is a dataset's; the numbers are others than TensorFlow's.
+// Fingerprints of datasets: equal ones have equal elements, regardless of the names of their nodes and functions and of shuffle seeds. As
+// in TensorFlow, they identify a dataset's snapshot. The numbers differ from TensorFlow's.
 
 type digest [sha256.Size]byte
 
-// fingerprint is a number for a dataset, and for what else the caller gives.
-func fingerprint(d *Dataset, more ...string) (uint64, error) {
-	f := &fingerprinter{datasets: map[*Dataset]digest{}}
+// fingerprint returns a number for a dataset and for the strings in more. It includes the current contents of the variables and tables that
+// the dataset captures.
+func fingerprint(ctx *kernels.Context, d *Dataset, more ...string) (uint64, error) {
+	f := &fingerprinter{ctx: ctx, datasets: map[*Dataset]digest{}}
 	sum, err := f.dataset(d)
 	if err != nil {
 		return 0, err
@@ -38,6 +40,7 @@ func fingerprint(d *Dataset, more ...string) (uint64, error) {
 }
 
 type fingerprinter struct {
+	ctx      *kernels.Context
 	datasets map[*Dataset]digest
 }
 
@@ -68,7 +71,7 @@ func (f *fingerprinter) dataset(d *Dataset) (digest, error) {
 			return digest{}, err
 		}
 	}
-	if d.node == nil { // a part of another one, which has the inputs
+	if d.node == nil { // part of another dataset, which has the inputs
 		for _, in := range d.inputs {
 			sum, err := f.dataset(in)
 			if err != nil {
@@ -93,16 +96,35 @@ func (f *fingerprinter) input(h io.Writer, t *tensor.Tensor) error {
 		}
 	}
 	if t.DType() == tensor.Resource {
-		for _, r := range t.Handles() {
-			fmt.Fprintf(h, "resource %q\n", r.Type)
-		}
-		return nil
+		return f.resources(h, t)
 	}
 	p, err := t.Proto()
 	if err != nil {
 		return err
 	}
 	return hashMessage(h, p)
+}
+
+// resources writes the contents of the resources that handles name, as the nodes that create such resources. For a resource without
+// contents, or without contents that this device can read, it writes the type: a fingerprint does not check whether the dataset can be
+// used.
+func (f *fingerprinter) resources(h io.Writer, t *tensor.Tensor) error {
+	for _, r := range t.Handles() {
+		fmt.Fprintf(h, "resource %q\n", r.Type)
+		handle := tensor.FromHandle(r)
+		m := &graphMaker{ctx: f.ctx, resources: map[any]string{}}
+		_, known, err := m.contents(handle)
+		handle.Release()
+		if !known || err != nil {
+			continue
+		}
+		for _, n := range m.def.Node {
+			if err := hashMessage(h, n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func hashMessage(h io.Writer, m proto.Message) error {
@@ -115,7 +137,7 @@ func hashMessage(h io.Writer, m proto.Message) error {
 	return err
 }
 
-// isSeed tells whether input i of an op is a seed.
+// isSeed reports whether input i of an op is a seed.
 func isSeed(op string, i int) bool {
 	switch op {
 	case "ShuffleDataset", "ShuffleDatasetV3", "ShuffleAndRepeatDataset", "ShuffleAndRepeatDatasetV2":
@@ -126,11 +148,12 @@ func isSeed(op string, i int) bool {
 
 // functionPrinter computes fingerprints of functions.
 type functionPrinter struct {
-	defs map[string]*functionpb.FunctionDef
-	done map[string]digest
+	defs  map[string]*functionpb.FunctionDef
+	done  map[string]digest
+	depth int
 }
 
-// attrs writes the attributes that are not about names.
+// attrs writes the attributes that do not concern names.
 func (p *functionPrinter) attrs(h io.Writer, attrs map[string]*attrpb.AttrValue) error {
 	for _, name := range slices.Sorted(maps.Keys(attrs)) {
 		if strings.HasPrefix(name, "_") || name == "metadata" {
@@ -164,12 +187,17 @@ func (p *functionPrinter) attrs(h io.Writer, attrs map[string]*attrpb.AttrValue)
 	return nil
 }
 
-// function is the fingerprint of a function: those of what it returns, and of its nodes that have effects.
+// function returns the fingerprint of a function: of its results, and of its nodes that have effects.
 func (p *functionPrinter) function(name string) (digest, error) {
 	if sum, ok := p.done[name]; ok {
 		return sum, nil
 	}
-	p.done[name] = digest{} // what calls itself does so by its place
+	if p.depth >= maxNesting {
+		return digest{}, status.Errorf(status.ResourceExhausted, "Function %s: functions call one another more than %d deep", name, maxNesting)
+	}
+	p.depth++
+	defer func() { p.depth-- }()
+	p.done[name] = digest{} // placeholder for recursive calls
 	def := p.defs[name]
 	h := sha256.New()
 	if def == nil {
@@ -184,12 +212,12 @@ func (p *functionPrinter) function(name string) (digest, error) {
 			b.nodes[n.GetName()] = n
 		}
 		for _, out := range def.GetSignature().GetOutputArg() {
-			if err := b.input(h, def.GetRet()[out.GetName()]); err != nil {
+			if err := b.result(h, def.GetRet()[out.GetName()]); err != nil {
 				return digest{}, err
 			}
 		}
 		for _, out := range slices.Sorted(maps.Keys(def.GetControlRet())) {
-			if err := b.input(h, "^"+def.GetControlRet()[out]); err != nil {
+			if err := b.result(h, "^"+def.GetControlRet()[out]); err != nil {
 				return digest{}, err
 			}
 		}
@@ -205,27 +233,62 @@ type bodyPrinter struct {
 	done  map[string]digest
 }
 
-// input writes what an input of a node, or a result, is.
+// result writes a result.
+func (b *bodyPrinter) result(h io.Writer, input string) error {
+	name, _, _ := strings.Cut(strings.TrimPrefix(input, "^"), ":")
+	if _, isArg := b.args[name]; !isArg {
+		if err := b.prepare(name); err != nil {
+			return err
+		}
+	}
+	return b.input(h, input)
+}
+
+// input writes an input of a node, whose digest is already computed.
 func (b *bodyPrinter) input(h io.Writer, input string) error {
 	name, out, _ := strings.Cut(strings.TrimPrefix(input, "^"), ":")
 	if i, ok := b.args[name]; ok {
 		fmt.Fprintf(h, "argument %d\n", i)
 		return nil
 	}
-	sum, err := b.node(name)
-	if err != nil {
-		return err
-	}
+	sum := b.done[name]
 	fmt.Fprintf(h, "output %q %t\n", out, strings.HasPrefix(input, "^"))
-	_, err = h.Write(sum[:])
+	_, err := h.Write(sum[:])
 	return err
 }
 
-func (b *bodyPrinter) node(name string) (digest, error) {
-	if sum, ok := b.done[name]; ok {
-		return sum, nil
+// prepare computes the digests of a node and of its transitive inputs, inputs first. The chain of inputs may be arbitrarily long.
+func (b *bodyPrinter) prepare(name string) error {
+	finished := map[string]bool{}
+	for left := []string{name}; len(left) > 0; {
+		name := left[len(left)-1]
+		if _, met := b.done[name]; !met {
+			b.done[name] = digest{} // placeholder for loops
+			finished[name] = false
+			for _, in := range slices.Backward(b.nodes[name].GetInput()) {
+				from, _, _ := strings.Cut(strings.TrimPrefix(in, "^"), ":")
+				if _, isArg := b.args[from]; !isArg {
+					left = append(left, from)
+				}
+			}
+			continue
+		}
+		left = left[:len(left)-1]
+		if done, mine := finished[name]; done || !mine {
+			continue
+		}
+		finished[name] = true
+		sum, err := b.node(name)
+		if err != nil {
+			return err
+		}
+		b.done[name] = sum
 	}
-	b.done[name] = digest{} // a loop, which has its place
+	return nil
+}
+
+// node returns the digest of a node whose inputs already have theirs.
+func (b *bodyPrinter) node(name string) (digest, error) {
 	n := b.nodes[name]
 	h := sha256.New()
 	fmt.Fprintf(h, "node %q\n", n.GetOp())
@@ -242,7 +305,7 @@ func (b *bodyPrinter) node(name string) (digest, error) {
 			return digest{}, err
 		}
 	}
-	// The order of control inputs means nothing.
+	// The order of control inputs does not matter.
 	var sums []string
 	for _, in := range control {
 		one := sha256.New()
@@ -257,32 +320,31 @@ func (b *bodyPrinter) node(name string) (digest, error) {
 			return digest{}, err
 		}
 	}
-	b.done[name] = digest(h.Sum(nil))
-	return b.done[name], nil
+	return digest(h.Sum(nil)), nil
 }
 
-// fingerprintOf gives the fingerprint of a dataset.
+// fingerprintOf outputs the fingerprint of a dataset.
 func fingerprintOf(ctx *kernels.Context, p place) error {
 	d, err := datasetIn(p, ctx.Input(0))
 	if err != nil {
 		return err
 	}
 	defer d.Release()
-	v, err := fingerprint(d)
+	v, err := fingerprint(ctx, d)
 	if err == nil {
 		ctx.SetOutput(0, tensor.Scalar(tensor.Uint64, v))
 	}
 	return err
 }
 
-// batchSize gives the rows of a dataset's elements as its batches say, -1 where that is not known.
+// batchSize outputs the number of rows of a dataset's elements, as far as its batches determine it; -1 if unknown.
 func batchSize(ctx *kernels.Context, p place) error {
 	d, err := datasetIn(p, ctx.Input(0))
 	if err != nil {
 		return err
 	}
 	defer d.Release()
-	ctx.SetOutput(0, int64Scalar(batchSizeOf(d)))
+	ctx.SetOutput(0, int64Scalar(batchSizeOf(d, map[*Dataset]int64{})))
 	return nil
 }
 
@@ -293,7 +355,16 @@ var keepsBatches = []string{
 	"SkipDataset", "TakeDataset",
 }
 
-func batchSizeOf(d *Dataset) int64 {
+func batchSizeOf(d *Dataset, known map[*Dataset]int64) int64 {
+	n, ok := known[d]
+	if !ok {
+		n = batchSizeBy(d, known)
+		known[d] = n
+	}
+	return n
+}
+
+func batchSizeBy(d *Dataset, known map[*Dataset]int64) int64 {
 	is := func(op string) bool { return matchesAnyVersion(op, d.Op) }
 	number := func(i int) int64 {
 		if i < 0 || i >= len(d.origin.inputs) || d.origin.inputs[i].DType() != tensor.Int64 || d.origin.inputs[i].Len() != 1 {
@@ -309,7 +380,7 @@ func batchSizeOf(d *Dataset) int64 {
 	case is("ConcatenateDataset") || is("ZipDataset"):
 		size := int64(-1)
 		for i, in := range d.inputs {
-			n := batchSizeOf(in)
+			n := batchSizeOf(in, known)
 			if i > 0 && n != size {
 				return -1
 			}
@@ -318,7 +389,7 @@ func batchSizeOf(d *Dataset) int64 {
 		return size
 	case slices.ContainsFunc(keepsBatches, is):
 		if in := d.previous(); in != nil {
-			return batchSizeOf(in)
+			return batchSizeOf(in, known)
 		}
 	}
 	return -1

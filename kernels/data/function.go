@@ -12,34 +12,36 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/calls"
 )
 
-// functionAttr is a function that an attribute names.
+// functionAttr is a function named by an attribute.
 type functionAttr struct {
 	ref     *graph.FunctionRef
 	library kernels.Library
 }
 
-// Function is a function with the tensors that it captured, which follow its arguments. The dataset holds them.
+// Function is a function with the tensors that it captured, which follow its arguments. The dataset holds them. There may be more of them than
+// the function takes: TensorFlow's Python adds those that only have to live as long as the dataset.
 type Function struct {
 	*functionAttr
 	captured Element
 }
 
-// function is the attribute's function with the inputs from (inclusive) to to (exclusive).
+// function returns the attribute's function with the inputs from (inclusive) to to (exclusive).
 func (in *inputs) function(f *functionAttr, from, to int) *Function {
 	return &Function{functionAttr: f, captured: in.rest(from, to)}
 }
 
-// functionFrom is function with all inputs from one on.
+// functionFrom is function with all inputs starting at from.
 func (in *inputs) functionFrom(f *functionAttr, from int) *Function {
 	return in.function(f, from, in.ctx.NumInputs())
 }
 
-// bound is a function that is ready to be called in a pipeline.
+// bound is a function that can be called in a pipeline.
 type bound struct {
 	kernels.Function
 	functions kernels.Functions
 	captured  Element
 	name      string
+	stage     *stage // the stage whose dataset calls the function
 }
 
 // bind prepares a function in the library that the pipeline has opened.
@@ -58,10 +60,10 @@ func (e *Env) bind(f *Function) (*bound, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &bound{Function: fn, functions: open, captured: f.captured, name: f.ref.Name}, nil
+	return &bound{Function: fn, functions: open, captured: f.captured, name: f.ref.Name, stage: e.stage}, nil
 }
 
-// steps numbers the calls of functions, as the steps of sessions are numbered: downwards, to be told apart from them.
+// steps numbers the calls of functions. Numbers count down, to distinguish them from session steps.
 var steps atomic.Int64
 
 // call runs the function and waits for its results. It takes over the references to the arguments.
@@ -72,10 +74,10 @@ func (b *bound) call(c *Call, args ...Element) (Element, error) {
 			values = append(values, kernels.Value{Tensor: t})
 		}
 	}
-	for _, t := range b.captured {
+	for _, t := range b.captured[:max(0, min(len(b.captured), b.NumArgs()-len(values)))] {
 		values = append(values, kernels.Value{Tensor: t.Retain()})
 	}
-	// A call that fails cancels its step, which is therefore its own.
+	// A failed call cancels its step, so it needs a step of its own.
 	cancel := &kernels.Cancellation{}
 	withdraw, ok := c.Cancellation.OnCancel(cancel.Cancel)
 	if !ok {
@@ -86,17 +88,16 @@ func (b *bound) call(c *Call, args ...Element) (Element, error) {
 	id := steps.Add(-1)
 	step := &kernels.Step{
 		ID: id, Rendezvous: nowhere{}, Cancellation: cancel, Container: containers.StepName(id),
-		Log: c.log, Files: c.files, Depth: c.depth + 1,
+		Log: c.log, Files: c.door, Depth: c.depth + 1,
 	}
 	out, err := await(step, b.Function, values)
 	if e := c.device.Resources().Clear(step.Container); e != nil {
 		c.log.Warn("the container of a function's call was not cleared", "function", b.name, "error", e)
 	}
-	return out, err
+	return out, b.stage.failed(err)
 }
 
-// await calls a function in a step and waits for its results; a call whose step is cancelled ends. It takes over the
-// arguments.
+// await calls a function in a step and waits for its results. If the step is cancelled, the call ends. await takes over the arguments.
 func await(step *kernels.Step, fn kernels.Function, args []kernels.Value) (Element, error) {
 	done := make(chan struct{})
 	var results []kernels.Value
@@ -116,7 +117,7 @@ func await(step *kernels.Step, fn kernels.Function, args []kernels.Value) (Eleme
 	return out, nil
 }
 
-// dataset calls a function that gives a dataset, of which the caller gets a reference.
+// dataset calls a function that returns a dataset, with a reference for the caller.
 func (b *bound) dataset(c *Call, args ...Element) (*Dataset, error) {
 	out, err := b.call(c, args...)
 	if err != nil {
@@ -129,7 +130,7 @@ func (b *bound) dataset(c *Call, args ...Element) (*Dataset, error) {
 	if _, err := datasetAt(out[0]); err != nil {
 		return nil, status.InvalidArgumentf("Function must return a single scalar of dtype DT_VARIANT.")
 	}
-	return datasetIn(place{c.device, b.functions, &kernels.Step{Cancellation: c.Cancellation, Files: c.files, Log: c.log}}, out[0])
+	return datasetIn(place{c.device, b.functions, &kernels.Step{Cancellation: c.Cancellation, Files: c.door, Log: c.log}}, out[0])
 }
 
 // truth calls a predicate.
@@ -147,7 +148,7 @@ func (b *bound) truth(c *Call, args ...Element) (bool, error) {
 
 var errPredicate = status.InvalidArgumentf("`predicate` must returns a scalar bool tensor.")
 
-// truthOf reads a component that is a truth.
+// truthOf reads a boolean component.
 func truthOf(e Element, i int) (bool, error) {
 	if i < 0 || e[i].DType() != tensor.Bool || e[i].Len() != 1 {
 		return false, errPredicate
@@ -155,7 +156,7 @@ func truthOf(e Element, i int) (bool, error) {
 	return tensor.Of[bool](e[i])[0], nil
 }
 
-// number calls a function that gives one integer.
+// number calls a function that returns one integer.
 func (b *bound) number(c *Call, what string, args ...Element) (int64, error) {
 	out, err := b.call(c, args...)
 	if err != nil {
@@ -179,11 +180,17 @@ func (nowhere) Recv(_ kernels.Key, done func(*tensor.Tensor, bool, error)) {
 	done(nil, false, errNoTransfer)
 }
 
-// external tells what of a dataset's state a checkpoint of an iterator would miss: an op in a function that goes on
-// from call to call by itself. It is FAILED_PRECONDITION, as TensorFlow's CheckExternalState, or nil.
-func (d *Dataset) external() error {
+// external returns an error if a checkpoint of an iterator would miss state. The error names the op, in a function, that keeps state from
+// call to call. Its code is FAILED_PRECONDITION, as in TensorFlow's CheckExternalState.
+func (d *Dataset) external() error { return d.externalBut(map[*Dataset]bool{}) }
+
+func (d *Dataset) externalBut(seen map[*Dataset]bool) error {
+	if seen[d] {
+		return nil
+	}
+	seen[d] = true
 	for _, in := range d.inputs {
-		if err := in.external(); err != nil {
+		if err := in.externalBut(seen); err != nil {
 			return err
 		}
 	}
@@ -203,8 +210,8 @@ func (d *Dataset) external() error {
 	return nil
 }
 
-// hasExternalState tells whether a node has a state that the calls of its function share. TensorFlow's list of those
-// that have not is in framework/dataset_stateful_op_allowlist.h and beside the ops.
+// hasExternalState reports whether a node has state that the calls of its function share. TensorFlow's list of ops without such state is in
+// framework/dataset_stateful_op_allowlist.h and next to the ops.
 func hasExternalState(n *graph.Node) bool {
 	if n.Def == nil || !n.Def.GetIsStateful() {
 		return false

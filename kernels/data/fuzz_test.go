@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// serialized is the graph of each pipeline that can be one.
+// serialized returns the graph of each pipeline that has one.
 func serialized(f *testing.F) [][]byte {
 	var all [][]byte
 	d := kt.NewDevice(f)
@@ -31,7 +31,7 @@ func serialized(f *testing.F) [][]byte {
 	return all
 }
 
-// Whatever a client sends as the graph of a dataset makes a dataset or an error.
+// FuzzDatasetFromGraph checks that any input as the graph of a dataset yields a dataset or an error.
 func FuzzDatasetFromGraph(f *testing.F) {
 	for _, b := range serialized(f) {
 		f.Add(b)
@@ -49,7 +49,7 @@ func FuzzDatasetFromGraph(f *testing.F) {
 	})
 }
 
-// Whatever a client sends as the state of an iterator is refused, or the iterator goes on somewhere.
+// FuzzRestore checks that any input as the state of an iterator is rejected, or makes the iterator continue from some position.
 func FuzzRestore(f *testing.F) {
 	d := kt.NewDevice(f)
 	functionDevice = d

@@ -6,14 +6,14 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// generator gives what a function returns, until it ends by OUT_OF_RANGE. Its arguments are the results of another one.
+// generator returns the results of next until next fails with OUT_OF_RANGE. Its arguments are the results of init.
 type generator struct{ init, next, finalize *Function }
 
 func newGenerator(s *settings) maker {
 	names := []string{"init", "next", "finalize"}
 	fs, counts := make([]*functionAttr, len(names)), make([]int, len(names))
 	for i, n := range names {
-		fs[i], counts[i] = s.function(n+"_func"), len(s.types("T"+n+"_func_args"))
+		fs[i], counts[i] = s.function(n+"_func"), len(s.TypeList("T"+n+"_func_args"))
 	}
 	return func(in *inputs) kind {
 		k, at := &generator{}, 0
@@ -27,7 +27,7 @@ func newGenerator(s *settings) maker {
 
 func (k *generator) functions() []*Function { return []*Function{k.init, k.next, k.finalize} }
 
-func (k *generator) cardinality() int64 { return unknown }
+func (k *generator) cardinality(*query) int64 { return unknown }
 
 func (k *generator) open(e *Env) (Iterator, error) {
 	it := &generating{}
@@ -67,7 +67,7 @@ func (it *generating) Next(c *Call) (Element, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.release() // nobody asks for it
+	out.release() // the results are unused
 	return nil, io.EOF
 }
 

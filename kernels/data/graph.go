@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
+	optionspb "github.com/galeone/tensorflow/tensorflow/go/core/framework/dataset_options_go_proto"
 	functionpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/function_go_proto"
 	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
 	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
@@ -15,13 +16,14 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/calls"
 	"google.golang.org/protobuf/proto"
 )
 
-// Datasets as graphs: how they are saved, and how they travel. A node stands for each dataset, a Const for each other
-// input, and a _Retval for the dataset that is meant, as TensorFlow's DatasetToGraph makes it.
+// This file converts datasets to graphs, the form in which they are saved and sent. A graph has a node for each dataset, a Const for every
+// other input that is not a resource (see capture.go), and a _Retval for the dataset itself, as in TensorFlow's DatasetToGraph.
 
-// origin is the node that made a dataset, and its inputs, to which the dataset has references.
+// origin is the node that created a dataset, and its inputs. The dataset holds references to them.
 type origin struct {
 	node   *graph.Node
 	inputs []*tensor.Tensor
@@ -45,19 +47,25 @@ const (
 	placeholderOp = "Placeholder"
 )
 
-// graphMaker makes the graph of a dataset.
+// graphMaker creates the graph of a dataset.
 type graphMaker struct {
 	def   graphpb.GraphDef
 	names map[*Dataset]string
 	defs  map[string]*functionpb.FunctionDef
-	// held, if not nil, gets the inputs that are no datasets, by the names of the Placeholders that stand for them, and the
-	// datasets that cannot become nodes.
+	// held, if not nil, receives the inputs that are not datasets, and the datasets that cannot become nodes, by the names of the
+	// Placeholders that stand for them.
 	held map[string]*tensor.Tensor
+
+	// ctx, if not nil, is the execution whose session reads the captured resources. resources holds the names of the nodes that yield their
+	// handles.
+	ctx       *kernels.Context
+	resources map[any]string
 }
 
-// graphOf is the graph of a dataset; UNIMPLEMENTED where it cannot be one.
-func graphOf(d *Dataset) (*graphpb.GraphDef, error) {
-	m := &graphMaker{names: map[*Dataset]string{}, defs: map[string]*functionpb.FunctionDef{}}
+// graphOf returns the graph of a dataset; UNIMPLEMENTED if there is none. Without ctx, a dataset that captures resources has none, since
+// they cannot be looked up.
+func graphOf(d *Dataset, ctx *kernels.Context) (*graphpb.GraphDef, error) {
+	m := &graphMaker{names: map[*Dataset]string{}, defs: map[string]*functionpb.FunctionDef{}, ctx: ctx, resources: map[any]string{}}
 	name, err := m.add(d)
 	if err != nil {
 		return nil, err
@@ -72,13 +80,16 @@ func graphOf(d *Dataset) (*graphpb.GraphDef, error) {
 	return &m.def, nil
 }
 
-// add adds a dataset, after those that it is made of, and gives its node's name.
+// add adds a dataset after its inputs, and returns its node's name.
 func (m *graphMaker) add(d *Dataset) (string, error) {
 	if name, ok := m.names[d]; ok {
 		return name, nil
 	}
 	if d.node == nil {
 		return "", status.Unimplementedf("A %s that a pipeline made cannot become a graph", d.Op)
+	}
+	if k, ok := d.kind.(interface{ transient() bool }); ok && k.transient() && m.held == nil {
+		return "", status.Unimplementedf("%s does not support serialization.", d.Text())
 	}
 	n := &nodepb.NodeDef{Op: d.Op, Attr: d.node.Attrs}
 	for _, t := range d.origin.inputs {
@@ -103,7 +114,7 @@ func (m *graphMaker) add(d *Dataset) (string, error) {
 
 func (m *graphMaker) name(op string) string { return fmt.Sprintf("%s/_%d", op, len(m.def.Node)) }
 
-// input adds what an input of a dataset is: another one, or a constant.
+// input adds an input of a dataset: another dataset, or a constant.
 func (m *graphMaker) input(t *tensor.Tensor) (string, error) {
 	if t.DType() == tensor.Variant && t.Rank() == 0 {
 		if d, ok := t.Variants()[0].(*Dataset); ok && (m.held == nil || d.node != nil) {
@@ -117,17 +128,17 @@ func (m *graphMaker) input(t *tensor.Tensor) (string, error) {
 		return name, nil
 	}
 	if t.DType() == tensor.Resource {
-		return "", status.Unimplementedf("A dataset that uses a resource (%s) cannot become a graph", t.Handles()[0].Name)
+		return m.captured(t)
 	}
+	return m.constant(t)
+}
+
+func (m *graphMaker) constant(t *tensor.Tensor) (string, error) {
 	v, err := t.Proto()
 	if err != nil {
 		return "", err
 	}
-	name := m.name(constOp)
-	m.def.Node = append(m.def.Node, &nodepb.NodeDef{Name: name, Op: constOp, Attr: map[string]*attrpb.AttrValue{
-		"dtype": typeAttr(t.DType()), "value": tensorAttr(v),
-	}})
-	return name, nil
+	return m.node(constOp, nil, map[string]*attrpb.AttrValue{"dtype": typeAttr(t.DType()), "value": tensorAttr(v)}), nil
 }
 
 // place is where a graph becomes a dataset: the device, the functions that its nodes may name, and the step.
@@ -137,13 +148,13 @@ type place struct {
 	step      *kernels.Step
 }
 
-// datasetOfGraph makes the dataset of a graph. The functions are those of the session: a graph brings none along, so
-// that it does nothing that the session's own graph could not.
+// datasetOfGraph creates the dataset of a graph. The functions are the session's. A graph carries none, so it can do nothing that the
+// session's own graph could not.
 func datasetOfGraph(p place, def *graphpb.GraphDef) (*Dataset, error) {
 	return datasetOfGraphWith(p, def, nil)
 }
 
-// datasetOfGraphWith is datasetOfGraph where held has the values of the Placeholders.
+// datasetOfGraphWith is datasetOfGraph with held as the values of the Placeholders.
 func datasetOfGraphWith(p place, def *graphpb.GraphDef, held map[string]*tensor.Tensor) (*Dataset, error) {
 	own := &graphpb.GraphDef{Versions: def.Versions}
 	var last *nodepb.NodeDef
@@ -151,7 +162,7 @@ func datasetOfGraphWith(p place, def *graphpb.GraphDef, held map[string]*tensor.
 		if n.Op == retvalOp && len(n.Input) == 1 {
 			last = n
 		} else {
-			own.Node = append(own.Node, n)
+			own.Node = append(own.Node, anonymized(n))
 		}
 	}
 	if last == nil {
@@ -161,10 +172,21 @@ func datasetOfGraphWith(p place, def *graphpb.GraphDef, held map[string]*tensor.
 	if err != nil {
 		return nil, err
 	}
+	if len(def.GetLibrary().GetFunction()) > 0 {
+		library, err := p.functions.Library().With(def.Library)
+		if err != nil {
+			return nil, err
+		}
+		open := library.Open() // datasets keep the library alone
+		defer open.Close()
+		p.functions = open
+	}
 	b := &graphReader{place: p, values: map[*graph.Node]*tensor.Tensor{}, held: held}
 	defer func() {
 		for _, t := range b.values {
-			t.Release()
+			if t != nil {
+				t.Release()
+			}
 		}
 	}()
 	made := strings.TrimSuffix(last.Input[0], ":0")
@@ -183,25 +205,31 @@ func datasetOfGraphWith(p place, def *graphpb.GraphDef, held map[string]*tensor.
 // graphReader computes the nodes of a dataset's graph.
 type graphReader struct {
 	place
-	values map[*graph.Node]*tensor.Tensor
-	held   map[string]*tensor.Tensor // of Placeholders
+	values map[*graph.Node]*tensor.Tensor // nil for nodes without outputs
+	held   map[string]*tensor.Tensor      // values of Placeholders
 }
 
-// value is a node's output, which the reader holds. The nodes are datasets and constants: no other op is run.
+// value returns a node's output, which the reader holds. It runs only datasets, constants, and ops that create captured resources.
 func (b *graphReader) value(n *graph.Node, depth int) (*tensor.Tensor, error) {
-	if t := b.values[n]; t != nil {
+	if t, ok := b.values[n]; ok {
 		return t, nil
 	}
 	if depth > maxNesting {
 		return nil, status.Errorf(status.ResourceExhausted, "Datasets are made of one another more than %d deep", maxNesting)
 	}
+	for _, c := range n.Controls {
+		if _, err := b.value(c, depth+1); err != nil {
+			return nil, err
+		}
+	}
 	ctx := &kernels.Context{Node: n, Device: b.device, Step: b.step, Outputs: make([]kernels.Value, len(n.OutTypes))}
+	defer func() { calls.ReleaseAll(ctx.Inputs) }()
 	for _, in := range n.Inputs {
 		t, err := b.value(in.Node, depth+1)
 		if err != nil {
 			return nil, err
 		}
-		ctx.Inputs = append(ctx.Inputs, kernels.Value{Tensor: t})
+		ctx.Inputs = append(ctx.Inputs, kernels.Value{Tensor: t.Retain()}) // a kernel may take over its inputs
 	}
 	t, err := b.compute(ctx)
 	if err != nil {
@@ -221,12 +249,12 @@ func (b *graphReader) compute(ctx *kernels.Context) (*tensor.Tensor, error) {
 		if err != nil {
 			return nil, err
 		}
-		if tensor.FromProto(v.GetDtype()) == tensor.Resource {
-			return nil, status.Unimplementedf("The graph of a dataset may not hold handles of resources")
-		}
 		return tensor.FromTensorProto(v, b.device.Pool())
 	}
-	if !makesDataset(n.Op) {
+	if n.Op == identityOp {
+		return ctx.Take(0), nil
+	}
+	if !makesDataset(n.Op) && !makesCapture(n) {
 		return nil, status.Unimplementedf("The graph of a dataset has a node of op %s, which makes none", n.Op)
 	}
 	def, err := kernels.Find(n, "CPU")
@@ -237,13 +265,20 @@ func (b *graphReader) compute(ctx *kernels.Context) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := k.(kernels.Kernel).Compute(ctx); err != nil {
+	sync, ok := k.(kernels.Kernel)
+	if !ok {
+		return nil, status.Unimplementedf("The graph of a dataset has a node of op %s, which may wait", n.Op)
+	}
+	if err := sync.Compute(ctx); err != nil {
 		return nil, err
+	}
+	if len(ctx.Outputs) == 0 {
+		return nil, nil
 	}
 	return ctx.Outputs[0].Tensor, nil
 }
 
-// makesDataset tells whether an op is one that makes a dataset of its inputs.
+// makesDataset reports whether an op creates a dataset from its inputs.
 func makesDataset(op string) bool {
 	made := &kernels.Table{}
 	addSources(made)
@@ -257,23 +292,23 @@ func makesDataset(op string) bool {
 	return false
 }
 
-// absent is the kind of a dataset that came from elsewhere, as its graph. It becomes one where it is used.
+// absent is the kind of a dataset that came from another process, as its graph. The dataset is created where it is used.
 type absent struct{ graph *graphpb.GraphDef }
 
-func (absent) cardinality() int64 { return unknown }
+func (absent) cardinality(*query) int64 { return unknown }
 
 func (absent) open(*Env) (Iterator, error) {
 	return nil, status.Internalf("A dataset from elsewhere is opened as it came")
 }
 
-// datasetName is the name under which datasets travel.
+// datasetName is the type name under which datasets travel.
 const datasetName = "tensorflow::DatasetVariantWrapper"
 
-// Portable is the dataset as a graph.
+// Portable returns the dataset as a graph.
 func (d *Dataset) Portable() tensor.VariantData {
 	def, err := d.asGraph()
 	if err != nil {
-		return tensor.VariantData{Type: datasetName} // Unportable has told
+		return tensor.VariantData{Type: datasetName} // Unportable reported the reason
 	}
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(def)
 	if err != nil {
@@ -286,16 +321,16 @@ func (d *Dataset) asGraph() (*graphpb.GraphDef, error) {
 	if a, ok := d.kind.(absent); ok {
 		return a.graph, nil
 	}
-	return graphOf(d)
+	return graphOf(d, nil)
 }
 
-// Unportable tells why the dataset cannot leave the process; nil where it can.
+// Unportable returns why the dataset cannot leave the process; nil if it can.
 func (d *Dataset) Unportable() error {
 	_, err := d.asGraph()
 	return err
 }
 
-// readDataset reads a dataset that comes from elsewhere.
+// readDataset reads a dataset that came from another process.
 func readDataset(v tensor.VariantData) (any, error) {
 	def := &graphpb.GraphDef{}
 	if err := tensor.Unmarshal(v.Metadata, def); err != nil || len(def.Node) == 0 {
@@ -306,14 +341,14 @@ func readDataset(v tensor.VariantData) (any, error) {
 	return d, nil
 }
 
-// newToGraph makes the kernel that gives the graph of a dataset, serialized.
+// newToGraph returns the kernel whose output is the serialized graph of a dataset.
 func newToGraph(c *kernels.Construction) (any, error) {
-	s := &settings{Construction: c}
-	fails := false
-	if s.has("external_state_policy") {
-		fails = s.int("external_state_policy") == externalFails
+	s := settingsOf(c)
+	declared := false
+	if s.Has("external_state_policy") {
+		declared = s.Int("external_state_policy") == externalFails
 	} else {
-		fails = !s.bool("allow_stateful")
+		declared = !s.Bool("allow_stateful")
 	}
 	return withPlace(func(ctx *kernels.Context, p place) error {
 		d, err := datasetIn(p, ctx.Input(0))
@@ -321,12 +356,16 @@ func newToGraph(c *kernels.Construction) (any, error) {
 			return err
 		}
 		defer d.Release()
+		fails := declared
+		if o := mergedOptions(d, map[*Dataset]*optionspb.Options{}); o.GetOptionalExternalStatePolicy() != nil {
+			fails = o.GetExternalStatePolicy() == optionspb.ExternalStatePolicy_POLICY_FAIL
+		}
 		if fails {
 			err = d.external()
 		}
 		var def *graphpb.GraphDef
 		if err == nil {
-			def, err = graphOf(d)
+			def, err = graphOf(d, ctx)
 		}
 		if err != nil {
 			return status.Errorf(status.FailedPrecondition, "Failed to serialize the input pipeline graph: %v", err)
@@ -339,7 +378,7 @@ func newToGraph(c *kernels.Construction) (any, error) {
 	})(c)
 }
 
-// fromGraph makes a dataset of a serialized graph.
+// fromGraph creates a dataset from a serialized graph.
 func fromGraph(ctx *kernels.Context, p place) error {
 	in := &inputs{ctx: ctx}
 	text := in.str(0, "graph_def")
@@ -358,7 +397,7 @@ func fromGraph(ctx *kernels.Context, p place) error {
 	return nil
 }
 
-// withPlace makes the constructor of a kernel of a function that takes datasets.
+// withPlace returns the constructor of a kernel that runs a function which needs a place for its datasets.
 func withPlace(run func(ctx *kernels.Context, p place) error) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		return kernels.Func(func(ctx *kernels.Context) error { return run(ctx, placeOf(ctx, c)) }), nil
@@ -376,8 +415,8 @@ func placeOf(ctx *kernels.Context, c *kernels.Construction) place {
 	return place{c.Device, c.Functions, ctx.Step}
 }
 
-// sameDataset is for ops that wrap a dataset so that TensorFlow does not copy it between devices, and unwrap it: here nothing
-// would.
+// sameDataset implements ops that wrap a dataset to keep TensorFlow from copying it between devices, and ops that unwrap it. Here, nothing
+// copies it.
 func sameDataset(ctx *kernels.Context) error {
 	if _, err := datasetAt(ctx.Input(0)); err != nil {
 		return err

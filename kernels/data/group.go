@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// groupByWindow sorts the elements into groups by a key, and gives what a function makes of each group that is full.
+// groupByWindow groups the elements by key, and returns the elements of the dataset that a function makes of each full group.
 type groupByWindow struct {
 	input             *Dataset
 	key, reduce, size *Function
@@ -16,7 +16,7 @@ type groupByWindow struct {
 
 func newGroupByWindow(s *settings) maker {
 	key, reduce, size := s.function("key_func"), s.function("reduce_func"), s.function("window_size_func")
-	nKey, nReduce := len(s.types("Tkey_func_other_arguments")), len(s.types("Treduce_func_other_arguments"))
+	nKey, nReduce := len(s.TypeList("Tkey_func_other_arguments")), len(s.TypeList("Treduce_func_other_arguments"))
 	return func(in *inputs) kind {
 		return &groupByWindow{
 			input: in.dataset(0), key: in.function(key, 1, 1+nKey),
@@ -27,8 +27,8 @@ func newGroupByWindow(s *settings) maker {
 
 func (k *groupByWindow) functions() []*Function { return []*Function{k.key, k.reduce, k.size} }
 
-func (k *groupByWindow) cardinality() int64 {
-	if k.input.cardinality() == infinite {
+func (k *groupByWindow) cardinality(q *query) int64 {
+	if k.input.cardinality(q) == infinite {
 		return infinite
 	}
 	return unknown
@@ -56,7 +56,7 @@ type grouping struct {
 	groups            map[int64][]Element
 	sizes             map[int64]int64
 	ended             bool
-	now               *turn // what the reduce function made of a group
+	now               *turn // the reduce function's result for a group
 	nowKey            int64
 }
 
@@ -88,7 +88,7 @@ func (it *grouping) Next(c *Call) (Element, error) {
 	}
 }
 
-// sort puts the next element into its group, and begins to give the group if it is full.
+// sort adds the next element to its group, and starts returning the group if it is full.
 func (it *grouping) sort(c *Call) error {
 	e, err := it.input.Next(c)
 	if atEnd(err) {
@@ -119,7 +119,7 @@ func (it *grouping) sort(c *Call) error {
 	return nil
 }
 
-// flush begins to give what the reduce function makes of a group, which it takes off.
+// flush removes a group and starts returning the reduce function's result for it.
 func (it *grouping) flush(c *Call, key int64) error {
 	group := it.groups[key]
 	delete(it.groups, key)
@@ -127,7 +127,7 @@ func (it *grouping) flush(c *Call, key int64) error {
 	return it.begin(c, key, group)
 }
 
-// begin opens what the reduce function makes of a group.
+// begin opens the reduce function's result for a group.
 func (it *grouping) begin(c *Call, key int64, group []Element) error {
 	t, err := it.openGroup(c, key, group)
 	if err != nil {
@@ -229,7 +229,7 @@ func (it *grouping) restoreNow(c *Call, r *Reader) {
 	it.now.Restore(c, r.In("iterator"))
 }
 
-// groupByReducer folds the elements of each key, and gives what comes of each in the order in which the keys came.
+// groupByReducer folds the elements of each key, and returns the results in the order in which the keys first appeared.
 type groupByReducer struct {
 	input                       *Dataset
 	key, init, reduce, finalize *Function
@@ -239,7 +239,7 @@ func newGroupByReducer(s *settings) maker {
 	names := []string{"key", "init", "reduce", "finalize"}
 	fs, counts := make([]*functionAttr, len(names)), make([]int, len(names))
 	for i, n := range names {
-		fs[i], counts[i] = s.function(n+"_func"), len(s.types("T"+n+"_func_other_arguments"))
+		fs[i], counts[i] = s.function(n+"_func"), len(s.TypeList("T"+n+"_func_other_arguments"))
 	}
 	return func(in *inputs) kind {
 		k := &groupByReducer{input: in.dataset(0)}
@@ -256,7 +256,7 @@ func (k *groupByReducer) functions() []*Function {
 	return []*Function{k.key, k.init, k.reduce, k.finalize}
 }
 
-func (k *groupByReducer) cardinality() int64 { return unknown }
+func (k *groupByReducer) cardinality(*query) int64 { return unknown }
 
 func (k *groupByReducer) open(e *Env) (Iterator, error) {
 	it := &folding{states: map[int64]Element{}}
@@ -274,7 +274,7 @@ type folding struct {
 	over
 	key, init, reduce, finalize *bound
 	states                      map[int64]Element
-	order                       []int64 // of the keys, of which the first next were given
+	order                       []int64 // keys by first appearance; the results of the first `next` keys were returned
 	next                        int
 	ended                       bool
 }

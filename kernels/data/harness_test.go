@@ -15,11 +15,18 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// functions are those that the datasets of these tests call.
+// functions are the functions that the datasets of these tests call.
 var functions kt.Library
 
 func init() {
 	functions = kt.Library{
+		// plus adds the variable that it captured to its argument. found looks up its argument in a table.
+		"plus" + kt.Captures: with(kt.Op{Type: "ReadVariableOp", Attrs: kt.Attrs{"dtype": tensor.Int64}}, true, func(_ int64, captured []kernels.Value) []any {
+			return []any{captured[0]}
+		}),
+		"found" + kt.Captures: with(kt.Op{Type: "LookupTableFindV2", Attrs: kt.Attrs{"Tin": tensor.Int64, "Tout": tensor.Int64}}, false, func(v int64, captured []kernels.Value) []any {
+			return []any{captured[0], i(v), i(-1)}
+		}),
 		"double": on(func(v int64) (any, error) { return 2 * v, nil }),
 		"even":   on(func(v int64) (any, error) { return v%2 == 0, nil }),
 		"small":  on(func(v int64) (any, error) { return v < 5, nil }),
@@ -55,13 +62,13 @@ func init() {
 			args[0].Release()
 			select {
 			case hangs <- struct{}{}:
-			default: // nobody has to know of more
+			default: // one notification is enough
 			}
 			kernels.Wait(&kernels.Context{Step: step}, kernels.Awaited{Text: "the end of the step"}, func(err error) { done(nil, err) }, func(end func(error)) func(error) {
 				return func(cause error) { end(kernels.Cancelled(cause)) }
 			})
 		},
-		// count is the dataset of the numbers below its argument, two that of its argument twice.
+		// count is the dataset of the numbers below its argument. twice is the dataset of its argument, twice.
 		"count": datasetOf(func(d *kt.Device, v int64) kernels.Value { return newPipe(d).numbers(v % 4).value() }),
 		"twice": datasetOf(func(d *kt.Device, v int64) kernels.Value { return newPipe(d).list(v, v).value() }),
 		// first is the dataset of the second argument, as group_by_window calls it.
@@ -69,8 +76,23 @@ func init() {
 			args[0].Release()
 			done(args[1:2], nil)
 		},
+		// itself returns a dataset that calls the function for its only element. ahead returns one that does so on its own goroutine.
+		"itself": recursive("FlatMapDataset"),
+		"ahead": func(step *kernels.Step, args []kernels.Value, done func([]kernels.Value, error)) {
+			recursive("FlatMapDataset", "ahead")(step, args, func(r []kernels.Value, err error) {
+				if err == nil {
+					p := newPipe(functionDevice)
+					p.now = r[0]
+					p.op("PrefetchDataset", nil, i(2))
+					r, err = []kernels.Value{p.now}, p.err
+				}
+				done(r, err)
+			})
+		},
+		// wide opens a thousand datasets that do so too.
+		"wide": recursive("InterleaveDataset", "wide", i(1000), i(1)),
 		"same": func(_ *kernels.Step, args []kernels.Value, done func([]kernels.Value, error)) { done(args, nil) },
-		// add gives its state and the element added up, twice.
+		// add returns the sum of its state and the element, twice.
 		"add": func(_ *kernels.Step, args []kernels.Value, done func([]kernels.Value, error)) {
 			sum := int64(0)
 			for _, a := range args {
@@ -90,13 +112,34 @@ func init() {
 	}
 }
 
-// hangs has an element once hang was called.
+// recursive returns a function that creates a dataset from its argument with an op that calls it, or calls the named function.
+func recursive(op string, more ...any) func(*kernels.Step, []kernels.Value, func([]kernels.Value, error)) {
+	name := "itself"
+	if len(more) > 0 {
+		name, more = more[0].(string), more[1:]
+	}
+	return func(_ *kernels.Step, args []kernels.Value, done func([]kernels.Value, error)) {
+		v, err := argument(args)
+		if err != nil {
+			done(nil, err)
+			return
+		}
+		inputs := make([]any, len(more))
+		for j, m := range more {
+			inputs[j] = m.(*tensor.Tensor).Retain()
+		}
+		p := newPipe(functionDevice).op("RangeDataset", nil, i(v), i(v+1), i(1)).op(op, calls("f", name), inputs...)
+		done([]kernels.Value{p.now}, p.err)
+	}
+}
+
+// hangs receives an element when hang is called.
 var hangs = make(chan struct{}, 1)
 
-// functionDevice is where the functions make datasets; a test sets it before it runs any.
+// functionDevice is where the functions create datasets. A test sets it before it runs any function.
 var functionDevice *kt.Device
 
-// on makes a function of one number.
+// on returns a library function with one number as its argument.
 func on(f func(int64) (any, error)) func(*kernels.Step, []kernels.Value, func([]kernels.Value, error)) {
 	return func(_ *kernels.Step, args []kernels.Value, done func([]kernels.Value, error)) {
 		v, err := argument(args)
@@ -113,7 +156,7 @@ func on(f func(int64) (any, error)) func(*kernels.Step, []kernels.Value, func([]
 	}
 }
 
-// argument takes the only argument over, which must be a number.
+// argument returns the only argument, which it takes over and which must be a number.
 func argument(args []kernels.Value) (int64, error) {
 	for _, a := range args {
 		defer a.Release()
@@ -135,7 +178,7 @@ func datasetOf(f func(*kt.Device, int64) kernels.Value) func(*kernels.Step, []ke
 	}
 }
 
-// pipe is a dataset that a test makes, one op after the other. Its elements are int64.
+// pipe is a dataset that a test builds, one op after the other. Its elements are int64.
 type pipe struct {
 	d     *kt.Device
 	now   kernels.Value
@@ -179,7 +222,7 @@ func (p *pipe) list(v ...int64) *pipe {
 	return p.op("TensorSliceDataset", nil, kt.I64(kt.S(int64(len(v))), v...))
 }
 
-// calls are the attributes of an op with a function.
+// calls returns the attributes of an op with a function.
 func calls(attr, name string) kt.Attrs {
 	return kt.Attrs{attr: kt.Func{Name: name}, "Targuments": []tensor.DType{}}
 }
@@ -195,7 +238,7 @@ func (p *pipe) batch(n int64, drops bool) *pipe {
 	return p.op("BatchDatasetV2", nil, i(n), yes(drops))
 }
 
-// value is the dataset, whose reference the caller gets.
+// value returns the dataset, with a reference for the caller.
 func (p *pipe) value() kernels.Value {
 	if p.err != nil {
 		panic(p.err)
@@ -203,7 +246,7 @@ func (p *pipe) value() kernels.Value {
 	return p.now
 }
 
-// iterator is one of a test's.
+// iterator is an iterator of a test.
 type iterator struct {
 	t      testing.TB
 	d      *kt.Device
@@ -213,13 +256,13 @@ type iterator struct {
 
 var iterators int
 
-// iterate makes an iterator over a dataset, of which it takes a reference.
+// iterate creates an iterator over a dataset, of which it takes a reference.
 func (p *pipe) iterate(t testing.TB) *iterator {
 	t.Helper()
 	return p.iterateOf(t, nil)
 }
 
-// iterateOf is iterate for elements that are no numbers.
+// iterateOf is iterate for elements that are not numbers.
 func (p *pipe) iterateOf(t testing.TB, declared kt.Attrs) *iterator {
 	t.Helper()
 	if p.err != nil {
@@ -242,7 +285,7 @@ func retained(v kernels.Value) kernels.Value {
 	return v
 }
 
-// next is the next element in words, or the class of its error: end is that after the last.
+// next describes the next element, or the class of its error; end after the last one.
 func (it *iterator) next() string {
 	out, err := it.d.Try(kt.Op{Type: "IteratorGetNext", Attrs: it.p.attrs(nil), Step: kt.NewStep()}, retained(it.handle))
 	return told(out, err)
@@ -267,7 +310,7 @@ func told(out []kernels.Value, err error) string {
 	return strings.ReplaceAll(fmt.Sprint(list), " ", ",")
 }
 
-// rest is the elements up to the end, or up to most outcomes.
+// rest returns the elements up to the end, or at most most outcomes.
 func (it *iterator) rest(most int) string {
 	var all []string
 	for range most {
@@ -280,7 +323,7 @@ func (it *iterator) rest(most int) string {
 	return strings.Join(all, " ")
 }
 
-// save gives the iterator's state, as it comes back from a checkpoint.
+// save returns the iterator's state, as restored from a checkpoint.
 func (it *iterator) save() kernels.Value {
 	it.t.Helper()
 	out := it.d.Run(it.t, kt.Op{Type: "SerializeIterator", Attrs: kt.Attrs{"external_state_policy": int64(0)}, Step: kt.NewStep()}, retained(it.handle))[0]
@@ -301,7 +344,7 @@ func (it *iterator) restore(state kernels.Value) error {
 	return err
 }
 
-// close deletes the iterator, and waits until nothing of it is left.
+// close deletes the iterator, and waits until all its work has ended.
 func (it *iterator) close() {
 	it.t.Helper()
 	done := it.handle.Tensor.Handles()[0].Local.(interface{ Done() <-chan struct{} }).Done()

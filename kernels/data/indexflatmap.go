@@ -9,8 +9,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// indexFlatMap makes several elements of each, and knows by a function of an element's index which of the input's it is
-// made of.
+// indexFlatMap makes several elements of each input element. A function maps an element's index to that of its input element.
 type indexFlatMap struct {
 	input  *Dataset
 	f, of  *Function
@@ -19,7 +18,7 @@ type indexFlatMap struct {
 
 func newIndexFlatMap(s *settings) maker {
 	f, of := s.function("map_func"), s.function("index_map_func")
-	n, m := len(s.types("Tmap_func_args")), len(s.types("Tindex_map_func_args"))
+	n, m := len(s.TypeList("Tmap_func_args")), len(s.TypeList("Tindex_map_func_args"))
 	return func(in *inputs) kind {
 		return &indexFlatMap{in.dataset(0), in.function(f, 1, 1+n), in.function(of, 1+n, 1+n+m), in.int(1+n+m, "output_cardinality")}
 	}
@@ -27,9 +26,9 @@ func newIndexFlatMap(s *settings) maker {
 
 func (k *indexFlatMap) functions() []*Function { return []*Function{k.f, k.of} }
 
-func (k *indexFlatMap) cardinality() int64 { return k.number }
+func (k *indexFlatMap) cardinality(*query) int64 { return k.number }
 
-// at asks the input for one element, by its index.
+// at requests one element from the input, by its index.
 func (k *indexFlatMap) at(c *Call, i int64) (Element, error) {
 	f, err := c.bind(k.f)
 	if err != nil {
@@ -54,7 +53,7 @@ func (k *indexFlatMap) at(c *Call, i int64) (Element, error) {
 	return sliceAt(c, e, offset)
 }
 
-// unflattened is the index of the input's element that element i is part of, and where it is in there.
+// unflattened returns the index of the input element that contains element i, and the offset in it.
 func unflattened(c *Call, of *bound, i int64) (from, offset int64, err error) {
 	out, err := of.call(c, Element{int64Scalar(i)})
 	if err != nil {
@@ -89,7 +88,7 @@ func notIndex(t *tensor.Tensor) error {
 	return status.InvalidArgumentf("The `index_map_func` for `index_flat_map` is expected to return two int32/int64 values representing the element index and an offset within the element. Got: %v%v", t.DType(), t.Shape())
 }
 
-// sliceAt is one of several tensors, or a row of one.
+// sliceAt returns one of several tensors, or a row of one.
 func sliceAt(c *Call, list Element, offset int64) (Element, error) {
 	n := int64(len(list))
 	switch {
@@ -172,16 +171,15 @@ func (it *indexFlatMapping) Restore(c *Call, r *Reader) {
 	it.over.Restore(c, r)
 }
 
-// weighted is so many elements of each dataset that they are in the proportion of its weight, and at least one of the
-// datasets is used up.
+// weighted takes elements of each dataset in proportion to its weight, until at least one of them is exhausted.
 type weighted struct {
 	inputs []*Dataset
-	// ends are the numbers of elements up to the end of each input's.
+	// ends holds the cumulative number of elements at the end of each input.
 	ends []int64
 }
 
 func newWeighted(s *settings) maker {
-	n, m := int(s.int("N")), int(s.int("M"))
+	n, m := int(s.Int("N")), int(s.Int("M"))
 	return func(in *inputs) kind {
 		if n < 2 {
 			in.failf("WeightedFlatMap must have at least two input datasets.")
@@ -196,7 +194,7 @@ func newWeighted(s *settings) maker {
 		in.spec = in.compatible("WeightedFlatMap", k.inputs)
 		sizes, weights := make([]int64, n), make([]float64, n)
 		for i, d := range k.inputs {
-			if sizes[i] = d.cardinality(); sizes[i] < 0 {
+			if sizes[i] = d.cardinality(nil); sizes[i] < 0 {
 				what := "UNKNOWN"
 				if sizes[i] == infinite {
 					what = "INFINITE"
@@ -215,7 +213,7 @@ func newWeighted(s *settings) maker {
 	}
 }
 
-// share computes how many elements are taken of each input.
+// share computes how many elements to take from each input.
 func (k *weighted) share(in *inputs, sizes []int64, weights []float64) {
 	most, least, at := 0.0, math.MaxFloat64, 0
 	for _, w := range weights {
@@ -237,7 +235,7 @@ func (k *weighted) share(in *inputs, sizes []int64, weights []float64) {
 	}
 }
 
-// compatible is the elements that all datasets have. what is the op, for the errors where they differ.
+// compatible returns the spec that fits the elements of all datasets. what is the op, for errors if they differ.
 func (in *inputs) compatible(what string, list []*Dataset) Spec {
 	spec := Spec{in.spec.Types, append(in.spec.Shapes[:0:0], in.spec.Shapes...)}
 	for i, d := range list {
@@ -264,11 +262,11 @@ func (in *inputs) compatible(what string, list []*Dataset) Spec {
 	return spec
 }
 
-func (k *weighted) cardinality() int64 { return k.ends[len(k.ends)-1] }
+func (k *weighted) cardinality(*query) int64 { return k.ends[len(k.ends)-1] }
 
 func (k *weighted) shufflable() error { return notIndexed("WeightedFlatMapDataset") }
 
-// input is the number of the input that element i is of.
+// input returns the index of the input that element i comes from.
 func (k *weighted) input(i int64) int {
 	return sort.Search(len(k.ends), func(j int) bool { return k.ends[j] > i })
 }
@@ -293,7 +291,7 @@ type weighting struct {
 }
 
 func (it *weighting) Next(c *Call) (Element, error) {
-	if it.given >= it.of.cardinality() {
+	if it.given >= it.of.cardinality(nil) {
 		return nil, io.EOF
 	}
 	e, err := it.inputs[it.of.input(it.given)].Next(c)

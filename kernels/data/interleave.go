@@ -7,21 +7,33 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// interleave makes a dataset of each element, and gives by turns some elements of each of several. With a cycle of one
-// it is a flat map.
+// interleave makes a dataset of each element, and alternates between several of them, returning some elements of each at a time. With a
+// cycle of one it is a flat map.
 type interleave struct {
 	input         *Dataset
 	f             *Function
 	cycle, length int64
 }
 
+// flatMap is an interleave with a cycle of one, whose elements can be counted.
+type flatMap struct {
+	interleave
+	size total
+}
+
 func newFlatMap(s *settings) maker {
 	f := s.function("f")
-	return func(in *inputs) kind { return &interleave{in.dataset(0), in.functionFrom(f, 1), 1, 1} }
+	return func(in *inputs) kind {
+		return &flatMap{interleave: interleave{in.dataset(0), in.functionFrom(f, 1), 1, 1}}
+	}
+}
+
+func (k *flatMap) shufflable() error {
+	return status.Unimplementedf("Please consider applying maps on each dataset, concatenating them into one dataset and apply global shuffle dataset op onto the dataset to achieve the same result as flat map with global shuffling.")
 }
 
 func newInterleave(s *settings) maker {
-	f, captured := s.function("f"), len(s.types("Targuments"))
+	f, captured := s.function("f"), len(s.TypeList("Targuments"))
 	return func(in *inputs) kind {
 		k := &interleave{input: in.dataset(0), f: in.function(f, 1, 1+captured)}
 		k.cycle, k.length = in.cycle(1 + captured)
@@ -44,16 +56,12 @@ func (in *inputs) cycle(i int) (cycle, length int64) {
 	return cycle, length
 }
 
-// autotune is the size or parallelism that is left to the server.
+// autotune leaves a size or the parallelism to the server.
 const autotune = -1
 
 func (k *interleave) functions() []*Function { return []*Function{k.f} }
 
-func (k *interleave) cardinality() int64 { return unknown }
-
-func (k *interleave) shufflable() error {
-	return status.Unimplementedf("Please consider applying maps on each dataset, concatenating them into one dataset and apply global shuffle dataset op onto the concatenated dataset.")
-}
+func (k *interleave) cardinality(*query) int64 { return unknown }
 
 func (k *interleave) open(e *Env) (Iterator, error) {
 	f, err := e.bind(k.f)
@@ -63,7 +71,7 @@ func (k *interleave) open(e *Env) (Iterator, error) {
 	return openOver(e, k.input, func(o over) Iterator { return &interleaving{over: o, of: k, f: f, env: e} })
 }
 
-// turn is an iterator in the cycle, with the element that its dataset was made of.
+// turn is an iterator in the cycle, with the element that its dataset was made from.
 type turn struct {
 	from Element
 	Iterator
@@ -93,17 +101,17 @@ func (t *turn) end() {
 	t.dataset.Release()
 }
 
-// interleaving is the state of the cycle: who is there, whose turn it is, and how many elements that one has given.
+// interleaving is the state of the cycle: its iterators, the index of the current one, and how many elements that one has returned.
 type interleaving struct {
 	over
 	of        *interleave
 	env       *Env
 	f         *bound
-	turns     []*turn // nil where there is none; as long as the places that had one
+	turns     []*turn // nil for an empty place; covers the places used so far
 	at, given int64
 	open      int
 	ended     bool // the input
-	// ahead, if not nil, makes the iterator of a turn one that works ahead.
+	// ahead, if not nil, wraps a turn's iterator in one that works ahead.
 	ahead func(Iterator) Iterator
 }
 
@@ -133,7 +141,7 @@ func (it *interleaving) Next(c *Call) (Element, error) {
 	return nil, io.EOF
 }
 
-// turn is the iterator whose turn it is, nil where there is none.
+// turn returns the current iterator; nil if there is none.
 func (it *interleaving) turn() *turn {
 	if it.at < int64(len(it.turns)) {
 		return it.turns[it.at]
@@ -148,7 +156,7 @@ func (it *interleaving) advance() {
 	}
 }
 
-// fill opens an iterator for the next element of the input, or goes on to the next turn after the last one.
+// fill opens an iterator for the next element of the input. After the last one, it moves on to the next turn.
 func (it *interleaving) fill(c *Call) error {
 	if it.ended {
 		it.advance()

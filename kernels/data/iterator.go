@@ -14,63 +14,92 @@ import (
 	"github.com/troupe-run/troupe/kernels/files"
 )
 
-// Iterator runs a dataset. It is for one goroutine at a time.
+// Iterator runs a dataset. Only one goroutine may use it at a time.
 type Iterator interface {
-	// Next gives the next element, io.EOF after the last one. After another error it may be called again, and goes on
-	// after what failed.
+	// Next returns the next element, or io.EOF after the last one. After another error it may be called again, and continues
+	// after the failed element.
 	Next(c *Call) (Element, error)
-	// Save writes where the iterator stands. Nothing is running that the iterator began, or it waits for that.
+	// Save writes the iterator's position. It waits for work that the iterator has started.
 	Save(c *Call, w *Writer)
-	// Restore makes an iterator that was just opened stand where another one was saved.
+	// Restore moves a newly opened iterator to a saved position.
 	Restore(c *Call, r *Reader)
-	// Close ends what the iterator runs, and releases what it holds.
+	// Close ends the iterator's work, and releases everything that it holds.
 	Close()
 }
 
-// atEnd tells whether Next has come to the end.
+// atEnd reports whether Next has reached the end.
 func atEnd(err error) bool { return errors.Is(err, io.EOF) }
 
-// Env is where an iterator is: in a pipeline, and in a stage of it.
+// Env is the environment of an iterator: its pipeline, and its stage in it.
 type Env struct {
 	*shared
-	stage *stage       // of the iterator; nil where stages are not counted
-	stats *taggedStats // that stages tell what they measure; nil where none was set
+	op    string       // the op that created the iterator's dataset, or uses the pipeline
+	stage *stage       // the iterator's stage; nil if stages are not counted
+	stats *taggedStats // receives the stages' measurements; may be nil
+	// depth is how many iterators are open around this one, and calls the nesting depth of the functions that opened the first.
+	depth, calls int
 }
 
-// shared is what the iterators of one pipeline share, for as long as it is open.
+// The approximate memory of a pipeline's parts, without elements. It counts as memory of the pipeline's device, so functions that create
+// datasets endlessly reach the limits of their step, session or process.
+const (
+	datasetBytes   = 1 << 10
+	iteratorBytes  = 2 << 10
+	goroutineBytes = 8 << 10
+)
+
+// shared is the state that the iterators of one pipeline share while it is open.
 type shared struct {
 	device kernels.Device
-	files  files.FS
+	door   *files.Door
 	log    *slog.Logger
 	// cancel fires when the pipeline is closed.
 	cancel kernels.Cancellation
 
 	mu        sync.Mutex
-	opened    map[string]bool // the paths of files that stages have opened
+	opened    map[string]string // paths of files that stages have opened, and the stage's op
 	libraries map[kernels.Library]kernels.OpenLibrary
 
 	stageCount atomic.Int64
 }
 
-// newEnv makes the environment of a pipeline that the step's session opens on a device.
+// iterators maps ops that use a dataset within their step to TensorFlow's names for their iterators. Other iterators are named "Iterator".
+var iterators = map[string]string{
+	"ReduceDataset": "ReduceIterator", "DatasetToSingleElement": "SingleElementIterator", "DatasetToTFRecord": "ToTFRecordOpIterator",
+	"ExperimentalDatasetToTFRecord": "ToTFRecordOpIterator",
+}
+
+func rootName(ctx *kernels.Context) string {
+	if name := iterators[ctx.Node.Op]; name != "" {
+		return name + "::Root"
+	}
+	return "Iterator::Root"
+}
+
+// newEnv creates the environment of a pipeline that the step's session opens on a device.
 func newEnv(ctx *kernels.Context, device kernels.Device) *Env {
 	log := ctx.Step.Log
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	return &Env{
-		shared: &shared{device: device, files: ctx.Files(), log: log, libraries: map[kernels.Library]kernels.OpenLibrary{}},
-		stage:  &stage{},
+		shared: &shared{device: device, door: ctx.Step.Files, log: log, libraries: map[kernels.Library]kernels.OpenLibrary{}},
+		op:     ctx.Node.Op,
+		stage:  &stage{name: rootName(ctx)},
+		calls:  ctx.Step.Depth,
 	}
 }
 
-// like is an environment of its own with what e has.
+// like returns an environment with the device, the files, the log and the depths of e, as that of another pipeline.
 func (e *Env) like() *Env {
-	return &Env{shared: &shared{device: e.device, files: e.files, log: e.log, libraries: map[kernels.Library]kernels.OpenLibrary{}}}
+	return &Env{shared: &shared{device: e.device, door: e.door, log: e.log, libraries: map[kernels.Library]kernels.OpenLibrary{}}, depth: e.depth, calls: e.calls}
 }
 
-// noteFile notes a file that a stage opens.
-func (e *shared) noteFile(name string) error {
+// files returns the files that the iterator may use: those that the session that opened the pipeline grants to the dataset's op.
+func (e *Env) files() files.FS { return e.door.For(e.op) }
+
+// noteFile records a file that the iterator opens.
+func (e *Env) noteFile(name string) error {
 	path, err := files.Local(name)
 	if err != nil {
 		return err
@@ -78,29 +107,29 @@ func (e *shared) noteFile(name string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.opened == nil {
-		e.opened = map[string]bool{}
+		e.opened = map[string]string{}
 	}
-	e.opened[path] = true
+	e.opened[path] = e.op
 	return nil
 }
 
-// admit tells why a session may not have elements of the pipeline: it has other files than the one that opened it, and
-// may not use one that was read. nil where it may.
-func (e *shared) admit(fsys files.FS) error {
-	if fsys == e.files {
+// admit returns an error if a session may not have elements of the pipeline, because the pipeline has read a file that the session may not
+// use. Only a session with other files than the one that opened the pipeline is checked.
+func (e *shared) admit(door *files.Door) error {
+	if door == e.door {
 		return nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for path := range e.opened {
-		if err := files.Admit(fsys, path); err != nil {
+	for path, op := range e.opened {
+		if err := files.Admit(door.For(op), path); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// close ends the pipeline's calls and gives its libraries up. No iterator of it is open any more.
+// close ends the pipeline's calls and releases its libraries. All its iterators must have been closed.
 func (e *shared) close() {
 	e.cancel.Cancel(errClosed)
 	e.mu.Lock()
@@ -113,21 +142,26 @@ func (e *shared) close() {
 
 var errClosed = status.New(status.Cancelled, "The iterator was closed")
 
-// pool is where elements lie.
+// pool returns the pool for elements.
 func (e *shared) pool() *tensor.Pool { return e.device.Pool() }
 
-// Call is one request for elements: a step's, or that of a stage that works ahead.
+// Call is one request for elements, by a step or by a stage that works ahead.
 type Call struct {
 	*Env
-	// Cancellation fires when whoever asks gives up.
+	// Cancellation fires when the requester gives up.
 	Cancellation *kernels.Cancellation
 	// Done is closed then.
 	Done <-chan struct{}
-	// depth is how deep the caller's functions are nested.
+	// depth is the nesting depth of the caller's functions.
 	depth int
+	// lookup marks a program's request for the element at an index, as opposed to an iterator's.
+	lookup bool
+	access query // for indices; see accessBy
+	// orders are the orders of globally shuffled datasets within the one that requests the element.
+	orders map[*shuffleAll]*wholeOrder
 }
 
-// Err is why the call was given up, nil before.
+// Err returns why the call was cancelled, or nil.
 func (c *Call) Err() error {
 	if err := c.Cancellation.Err(); err != nil {
 		return kernels.Cancelled(err)
@@ -135,7 +169,7 @@ func (c *Call) Err() error {
 	return nil
 }
 
-// newCall makes a call that ends with the pipeline and with those given. end has to be called when it is over.
+// newCall returns a call that ends with the pipeline and with the given calls. end must be called when it is finished.
 func (e *Env) newCall(depth int, with ...*kernels.Cancellation) (c *Call, end func()) {
 	cancel, done := &kernels.Cancellation{}, make(chan struct{})
 	cancel.Bind(func(error) { close(done) })
@@ -155,7 +189,7 @@ func (e *Env) newCall(depth int, with ...*kernels.Cancellation) (c *Call, end fu
 	}
 }
 
-// crew is the goroutines of a stage that works ahead. Close ends their calls and waits for them.
+// crew holds the goroutines of a stage that works ahead. close cancels their calls and waits for them.
 type crew struct {
 	*Call
 	end func()
@@ -163,20 +197,26 @@ type crew struct {
 }
 
 func newCrew(e *Env) *crew {
-	c, end := e.newCall(0)
+	c, end := e.newCall(e.calls)
 	return &crew{Call: c, end: end}
 }
 
-// start runs work on a goroutine of the crew's. A panic ends the crew's calls with its error.
+// start runs work on a goroutine of the crew. A panic, or reaching a memory limit, cancels the crew's calls with an error.
 func (c *crew) start(work func()) {
+	counts := int64(goroutineBytes)
+	if err := c.pool().Reserve(counts); err != nil {
+		c.Cancellation.Cancel(err)
+		counts = 0
+	}
 	c.wg.Add(1)
 	contain.Go(c.log, "A stage of an input pipeline", func() {
 		defer c.wg.Done()
+		defer c.pool().Unreserve(counts)
 		work()
 	}, c.Cancellation.Cancel)
 }
 
-// next asks an iterator; a panic is its error.
+// next returns an iterator's next element. A panic becomes an error.
 func (c *crew) next(it Iterator) (e Element, err error) {
 	err = contain.Run(c.log, "A stage of an input pipeline", func() (err error) {
 		e, err = it.Next(c.Call)
@@ -185,14 +225,14 @@ func (c *crew) next(it Iterator) (e Element, err error) {
 	return e, err
 }
 
-// close gives up what the goroutines wait for, and waits for them.
+// close cancels the goroutines' calls, and waits for the goroutines.
 func (c *crew) close() {
 	c.Cancellation.Cancel(errClosed)
 	c.wg.Wait()
 	c.end()
 }
 
-// over is the part of an iterator that has one input, for those whose own state is in what they add to it.
+// over is the common part of iterators with one input.
 type over struct{ input Iterator }
 
 func (o *over) Save(c *Call, w *Writer) { o.input.Save(c, w.In("input")) }
@@ -201,7 +241,7 @@ func (o *over) Restore(c *Call, r *Reader) { o.input.Restore(c, r.In("input")) }
 
 func (o *over) Close() { o.input.Close() }
 
-// openOver opens the iterator of a dataset's input and makes that of the dataset.
+// openOver opens the iterator of a dataset's input and creates the dataset's own.
 func openOver(e *Env, d *Dataset, make func(o over) Iterator) (Iterator, error) {
 	input, err := d.open(e)
 	if err != nil {
@@ -210,7 +250,7 @@ func openOver(e *Env, d *Dataset, make func(o over) Iterator) (Iterator, error) 
 	return make(over{input}), nil
 }
 
-// stateless is the part of an iterator that holds nothing to be saved or closed.
+// stateless is the common part of iterators without anything to save or close.
 type stateless struct{}
 
 func (stateless) Save(*Call, *Writer) {}

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// waiting makes a kernel of a function that may wait for elements.
+// waiting returns a kernel for a function that may wait for elements.
 func waiting(run func(ctx *kernels.Context) error) kernels.AsyncFunc {
 	return func(ctx *kernels.Context, done func(error)) {
 		log, what := ctx.Step.Log, "The kernel of op "+ctx.Node.Op
@@ -25,7 +25,7 @@ func waiting(run func(ctx *kernels.Context) error) kernels.AsyncFunc {
 	}
 }
 
-// awaited is the iterator that an op asks for an element.
+// awaited describes the iterator from which an op requests an element.
 func awaited(ctx *kernels.Context) kernels.Awaited {
 	if ctx.NumInputs() == 1 {
 		if h, err := ctx.Handle(0); err == nil {
@@ -37,32 +37,32 @@ func awaited(ctx *kernels.Context) kernels.Awaited {
 	return kernels.Awaited{Text: "elements of a dataset"}
 }
 
-// newIterator makes the kernel of an iterator with a name, or that is the session's own.
+// newIterator returns the kernel of an iterator that has a name, or belongs to the session.
 func newIterator(c *kernels.Construction) (any, error) {
-	s := &settings{Construction: c}
+	s := settingsOf(c)
 	spec := s.spec()
-	if s.err != nil {
-		return nil, s.err
+	if s.Err() != nil {
+		return nil, s.Err()
 	}
 	return kernels.NewSource(c, kindIterator, kernels.NamedBySession,
 		func(name string) (*Resource, error) { return newResource(name, spec), nil },
 		func(r *Resource) error { return spec.check(r.spec) })
 }
 
-// newAnonymousIterator makes the kernel of an iterator that ends with its step. Its second output, where it has one, is
-// for DeleteIterator.
+// newAnonymousIterator returns the kernel of an iterator that ends with its step. The second output, if there is one, is for
+// DeleteIterator.
 func newAnonymousIterator(c *kernels.Construction) (any, error) {
-	s := &settings{Construction: c}
+	s := settingsOf(c)
 	spec := s.spec()
-	if s.err != nil {
-		return nil, s.err
+	if s.Err() != nil {
+		return nil, s.Err()
 	}
 	return kernels.Func(func(ctx *kernels.Context) error {
 		return outputAnonymous(ctx, kindIterator, newResource(ctx.Node.Name, spec))
 	}), nil
 }
 
-// outputAnonymous makes output 0 the handle of a resource that ends with the step, and output 1 a variant.
+// outputAnonymous sets output 0 to the handle of a resource that ends with the step, and output 1 to a variant.
 func outputAnonymous(ctx *kernels.Context, kind string, r containers.Resource) error {
 	h, err := keep(ctx, kind, r)
 	if err != nil {
@@ -75,7 +75,7 @@ func outputAnonymous(ctx *kernels.Context, kind string, r containers.Resource) e
 	return err
 }
 
-// deleteResource deletes the resource of a kind whose handle is input 0.
+// deleteResource deletes the resource of the given kind whose handle is input 0.
 func deleteResource(kind string) func(ctx *kernels.Context) error {
 	return func(ctx *kernels.Context) error {
 		h, err := ctx.Handle(0)
@@ -86,7 +86,7 @@ func deleteResource(kind string) func(ctx *kernels.Context) error {
 	}
 }
 
-// oneShot is an iterator that a function of the graph makes the dataset of, at the first run.
+// oneShot is an iterator whose dataset is created by a function of the graph at the first run.
 type oneShot struct {
 	spec            Spec
 	device          kernels.Device
@@ -101,10 +101,10 @@ type oneShot struct {
 }
 
 func newOneShotIterator(c *kernels.Construction) (any, error) {
-	s := &settings{Construction: c}
-	spec, shared := s.spec(), s.str("shared_name")
-	if s.err != nil {
-		return nil, s.err
+	s := settingsOf(c)
+	spec, shared := s.spec(), s.Str("shared_name")
+	if s.Err() != nil {
+		return nil, s.Err()
 	}
 	if shared != "" {
 		return nil, status.InvalidArgumentf("OneShotIteratorOp does not currently support the 'shared_name' attr.")
@@ -114,8 +114,8 @@ func newOneShotIterator(c *kernels.Construction) (any, error) {
 		return nil, err
 	}
 	factory := s.function("dataset_factory")
-	if s.err != nil {
-		return nil, s.err
+	if s.Err() != nil {
+		return nil, s.Err()
 	}
 	k := &oneShot{spec: spec, device: c.Device, factory: factory.ref, library: factory.library, container: container, resources: c.Device.Resources(), turn: make(chan struct{}, 1)}
 	if k.container == "" {
@@ -126,7 +126,7 @@ func newOneShotIterator(c *kernels.Construction) (any, error) {
 	return k, nil
 }
 
-// ComputeAsync yields the handle, after the factory's first call that succeeds.
+// ComputeAsync outputs the handle, after the first successful call of the factory.
 func (k *oneShot) ComputeAsync(ctx *kernels.Context, done func(error)) {
 	if k.output(ctx) {
 		done(nil)
@@ -135,7 +135,7 @@ func (k *oneShot) ComputeAsync(ctx *kernels.Context, done func(error)) {
 	waiting(k.make)(ctx, done)
 }
 
-// output yields the handle; false where there is no iterator yet, or none any more.
+// output sets the output to the handle. It reports false if there is no iterator yet, or it no longer exists.
 func (k *oneShot) output(ctx *kernels.Context) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -152,19 +152,19 @@ func (k *oneShot) make(ctx *kernels.Context) error {
 	cancelled := make(chan struct{})
 	withdraw, ok := ctx.Step.Cancellation.OnCancel(func(error) { close(cancelled) })
 	if !ok {
-		return kernels.Cancelled(ctx.Step.Cancellation.Err())
+		return kernels.Cancelled(ctx.Ended())
 	}
 	defer withdraw()
 	select {
 	case <-k.turn:
 	case <-cancelled:
-		return kernels.Cancelled(ctx.Step.Cancellation.Err())
+		return kernels.Cancelled(ctx.Ended())
 	}
 	defer func() { k.turn <- struct{}{} }()
 	if k.output(ctx) {
 		return nil
 	}
-	// Programs of the session share this kernel, and the functions that one of them has end with it.
+	// Programs of the session share this kernel. The functions that belong to one program end with it.
 	functions := k.library.Open()
 	defer functions.Close()
 	factory, err := functions.Instantiate(k.factory)
@@ -213,7 +213,7 @@ func (k *oneShot) Close() {
 	k.resource = nil
 }
 
-// iteratorAt is the iterator whose handle is at input i.
+// iteratorAt returns the iterator whose handle is at input i.
 func iteratorAt(ctx *kernels.Context, i int) (*Resource, error) {
 	r, err := kernels.ResourceAt[*Resource](ctx, i, kindIterator)
 	if err == nil && r.Deleted() {
@@ -226,7 +226,7 @@ func iteratorAt(ctx *kernels.Context, i int) (*Resource, error) {
 	return r, err
 }
 
-// makeIterator makes the iterator one of the dataset.
+// makeIterator makes the iterator iterate over the dataset.
 func makeIterator(ctx *kernels.Context, p place) error {
 	d, err := datasetIn(p, ctx.Input(0))
 	if err != nil {
@@ -240,9 +240,9 @@ func makeIterator(ctx *kernels.Context, p place) error {
 	return r.set(ctx, p.device, d)
 }
 
-// newGetNext makes the kernel whose outputs are the next element.
+// newGetNext returns the kernel whose outputs are the next element.
 func newGetNext(c *kernels.Construction) (any, error) {
-	s := &settings{Construction: c}
+	s := settingsOf(c)
 	spec := s.spec()
 	return waiting(func(ctx *kernels.Context) error {
 		r, err := iteratorAt(ctx, 0)
@@ -251,16 +251,16 @@ func newGetNext(c *kernels.Construction) (any, error) {
 		}
 		e, err := r.next(ctx)
 		if atEnd(err) {
-			return status.Errorf(status.OutOfRange, "End of sequence")
+			return r.endOfSequence(ctx.Step.Origin)
 		}
 		if err != nil {
 			return err
 		}
 		return spec.output(ctx, e)
-	}), s.err
+	}), s.Err()
 }
 
-// output makes the outputs an element, which it takes over.
+// output sets the outputs to an element, which it takes over.
 func (s Spec) output(ctx *kernels.Context, e Element) error {
 	if err := s.checkElement(e); err != nil {
 		e.release()
@@ -272,9 +272,9 @@ func (s Spec) output(ctx *kernels.Context, e Element) error {
 	return nil
 }
 
-// newGetNextAsOptional makes the kernel whose output is the next element, or none, as an optional.
+// newGetNextAsOptional returns the kernel whose output is an optional of the next element, empty at the end.
 func newGetNextAsOptional(c *kernels.Construction) (any, error) {
-	s := &settings{Construction: c}
+	s := settingsOf(c)
 	spec := s.spec()
 	return waiting(func(ctx *kernels.Context) error {
 		r, err := iteratorAt(ctx, 0)
@@ -296,7 +296,7 @@ func newGetNextAsOptional(c *kernels.Construction) (any, error) {
 		}
 		out.Variants()[0] = variant.NewOptional(err == nil, e)
 		return nil
-	}), s.err
+	}), s.Err()
 }
 
 func (s Spec) checkOptional(e Element) error {
@@ -311,7 +311,7 @@ func (s Spec) checkOptional(e Element) error {
 	return nil
 }
 
-// toString makes the kernel that gives the handle of a resource as a string, which another session can be given.
+// toString returns the kernel for a resource's handle as a string, which can be passed to another session.
 func toString(token func(ctx *kernels.Context) (uint64, error)) func(ctx *kernels.Context) error {
 	return func(ctx *kernels.Context) error {
 		n, err := token(ctx)
@@ -349,13 +349,13 @@ func dealerToken(ctx *kernels.Context) (uint64, error) {
 	return d.token, nil
 }
 
-// fromString makes the constructor of the kernel that gives the handle that toString made a string of.
+// fromString returns the constructor of a kernel that turns a string from toString back into the handle.
 func fromString(kind string) func(c *kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
-		s := &settings{Construction: c}
-		types, list := s.types("output_types"), s.shapes("output_shapes")
-		if s.err == nil && len(types) > 0 && len(list) > 0 && len(types) != len(list) {
-			s.fail(status.InvalidArgumentf("If both 'output_types' and 'output_shapes' are set, they must have the same length."))
+		s := settingsOf(c)
+		types, list := s.TypeList("output_types"), s.shapes("output_shapes")
+		if s.Err() == nil && len(types) > 0 && len(list) > 0 && len(types) != len(list) {
+			s.Failf("If both 'output_types' and 'output_shapes' are set, they must have the same length.")
 		}
 		return kernels.Func(func(ctx *kernels.Context) error {
 			t := ctx.Input(0)
@@ -371,11 +371,11 @@ func fromString(kind string) func(c *kernels.Construction) (any, error) {
 			}
 			ctx.SetOutput(0, tensor.FromHandle(h))
 			return nil
-		}), s.err
+		}), s.Err()
 	}
 }
 
-// handleOf reads a handle. It must be one that toString gave: the names in it could be any client's.
+// handleOf parses a handle. Only the output of toString is valid: otherwise any client could make up the names in it.
 func handleOf(ctx *kernels.Context, kind, text string) (Spec, tensor.Handle, error) {
 	p := &handlepb.ResourceHandleProto{}
 	if err := tensor.Unmarshal([]byte(text), p); err != nil {
@@ -400,7 +400,7 @@ func handleOf(ctx *kernels.Context, kind, text string) (Spec, tensor.Handle, err
 	return r.spec, h, nil
 }
 
-// checkStated compares types and shapes, where they are stated, with an iterator's.
+// checkStated compares types and shapes, if they are stated, with an iterator's.
 func checkStated(types []tensor.DType, list []shapes.PartialShape, got Spec) error {
 	if len(types) == 0 {
 		types = got.Types
@@ -411,17 +411,17 @@ func checkStated(types []tensor.DType, list []shapes.PartialShape, got Spec) err
 	return Spec{types, list}.check(got)
 }
 
-// What a checkpoint of an iterator does about state that is not the iterator's: options.ExternalStatePolicy.
+// What a checkpoint of an iterator does about state outside the iterator: options.ExternalStatePolicy.
 const (
 	externalWarns = iota
 	externalIgnored
 	externalFails
 )
 
-// newSerialize makes the kernel that saves where an iterator stands.
+// newSerialize returns the kernel that saves an iterator's position.
 func newSerialize(c *kernels.Construction) (any, error) {
-	s := &settings{Construction: c}
-	policy := s.int("external_state_policy")
+	s := settingsOf(c)
+	policy := s.Int("external_state_policy")
 	return waiting(func(ctx *kernels.Context) error {
 		r, err := iteratorAt(ctx, 0)
 		if err != nil {
@@ -450,10 +450,10 @@ func newSerialize(c *kernels.Construction) (any, error) {
 		}
 		out.Variants()[0] = state
 		return nil
-	}), s.err
+	}), s.Err()
 }
 
-// deserialize makes an iterator stand where it was saved.
+// deserialize moves an iterator to its saved position.
 func deserialize(ctx *kernels.Context) error {
 	r, err := iteratorAt(ctx, 0)
 	if err != nil {
@@ -470,7 +470,7 @@ func deserialize(ctx *kernels.Context) error {
 	return r.restore(ctx, s)
 }
 
-// iteratorDevice gives the name of the device that an iterator is on.
+// iteratorDevice outputs the name of an iterator's device.
 func iteratorDevice(ctx *kernels.Context) error {
 	h, err := ctx.Handle(0)
 	if err == nil {

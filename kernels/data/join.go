@@ -4,20 +4,20 @@ import (
 	"io"
 )
 
-// Datasets made of several: zip and concatenate.
+// Datasets that combine several: zip and concatenate.
 
-// zip puts the elements of datasets side by side, as long as all have one.
+// zip puts the elements of datasets side by side, until one of them ends.
 type zip struct{ inputs []*Dataset }
 
 func newZip(s *settings) maker {
-	n := int(s.int("N"))
+	n := int(s.Int("N"))
 	return func(in *inputs) kind { return &zip{in.datasets(0, n)} }
 }
 
-func (k *zip) cardinality() int64 {
+func (k *zip) cardinality(q *query) int64 {
 	least, open := int64(infinite), false
 	for _, d := range k.inputs {
-		switch n := d.cardinality(); {
+		switch n := d.cardinality(q); {
 		case n == unknown:
 			open = true
 		case n != infinite && (least == infinite || n < least):
@@ -61,8 +61,8 @@ type zipping struct {
 	ended  bool
 }
 
-// Next asks each dataset in turn. TensorFlow's, too, goes on to those after one that has failed, so that they stay in
-// step; the first error is the one that is told.
+// Next asks each dataset in turn. Like TensorFlow's, it continues after a failure, to keep the datasets in step, and returns the first
+// error.
 func (it *zipping) Next(c *Call) (Element, error) {
 	if it.ended {
 		return nil, io.EOF
@@ -91,7 +91,7 @@ func (it *zipping) Next(c *Call) (Element, error) {
 	return e, nil
 }
 
-// finish asks the other inputs, so that those of the same length, too, come to their ends, where caches are complete.
+// finish advances the other inputs too, so that those of the same length reach their ends, where caches become complete.
 func (it *zipping) finish(c *Call, rest []Iterator) {
 	for _, input := range rest {
 		e, err := input.Next(c)
@@ -121,7 +121,7 @@ func (it *zipping) Restore(c *Call, r *Reader) {
 	}
 }
 
-// concatenate is the elements of one dataset, then those of another.
+// concatenate returns the elements of one dataset, then those of another.
 type concatenate struct{ first, second *Dataset }
 
 func newConcatenate(*settings) maker {
@@ -134,8 +134,8 @@ func newConcatenate(*settings) maker {
 	}
 }
 
-func (k *concatenate) cardinality() int64 {
-	a, b := k.first.cardinality(), k.second.cardinality()
+func (k *concatenate) cardinality(q *query) int64 {
+	a, b := k.first.cardinality(q), k.second.cardinality(q)
 	switch {
 	case a == infinite || b == infinite:
 		return infinite
@@ -146,7 +146,7 @@ func (k *concatenate) cardinality() int64 {
 }
 
 func (k *concatenate) at(c *Call, i int64) (Element, error) {
-	if n := k.first.cardinality(); i >= n {
+	if n := k.first.cardinality(accessBy(c)); n >= 0 && i >= n {
 		return k.second.at(c, i-n)
 	}
 	return k.first.at(c, i)
@@ -157,7 +157,7 @@ func (k *concatenate) open(e *Env) (Iterator, error) { return &concatenating{of:
 type concatenating struct {
 	of    *concatenate
 	env   *Env
-	at    int // which of the two
+	at    int // which of the two inputs
 	input Iterator
 }
 

@@ -2,28 +2,35 @@ package data
 
 import (
 	"io"
+	"sync"
 
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// mapped is a function's results for each element.
+// mapped returns a function's results for each element.
 type mapped struct {
 	input *Dataset
 	f     *Function
-	// keeps tells that the function never ends the dataset.
+	// keeps means that the function never ends the dataset.
 	keeps bool
+	// identity reports whether the function returns its arguments. It computes this when first called.
+	identity func() bool
+}
+
+func mapOf(input *Dataset, f *Function, keeps bool) mapped {
+	return mapped{input, f, keeps, sync.OnceValue(f.returnsArguments)}
 }
 
 func newMap(s *settings) maker {
-	f, keeps := s.function("f"), s.bool("preserve_cardinality")
-	return func(in *inputs) kind { return &mapped{in.dataset(0), in.functionFrom(f, 1), keeps} }
+	f, keeps := s.function("f"), s.Bool("preserve_cardinality")
+	return func(in *inputs) kind { m := mapOf(in.dataset(0), in.functionFrom(f, 1), keeps); return &m }
 }
 
 func (k *mapped) functions() []*Function { return []*Function{k.f} }
 
-func (k *mapped) cardinality() int64 {
-	if k.keeps {
-		return k.input.cardinality()
+func (k *mapped) cardinality(q *query) int64 {
+	if k.keeps || q != nil && q.final && k.identity() {
+		return k.input.cardinality(q)
 	}
 	return unknown
 }
@@ -38,7 +45,10 @@ func (k *mapped) at(c *Call, i int64) (Element, error) {
 		e.release()
 		return nil, err
 	}
-	return f.call(c, e)
+	if e, err = f.call(c, e); !c.lookup {
+		err = endedBy(err, k.keeps)
+	}
+	return e, err
 }
 
 func (k *mapped) open(e *Env) (Iterator, error) {
@@ -64,8 +74,8 @@ func (it *mapping) Next(c *Call) (Element, error) {
 	return e, endedBy(err, it.keeps)
 }
 
-// endedBy is the error of a call in a stage: a function ends the dataset by OUT_OF_RANGE, unless that has as many
-// elements as its input.
+// endedBy returns the error for a call in a stage. A function ends the dataset with OUT_OF_RANGE, unless the dataset has as many elements
+// as its input.
 func endedBy(err error, keeps bool) error {
 	switch {
 	case err == nil || status.CodeOf(err) != status.OutOfRange:
@@ -76,7 +86,7 @@ func endedBy(err error, keeps bool) error {
 	return io.EOF
 }
 
-// filter is the elements of which a function says so.
+// filter returns the elements that satisfy a predicate.
 type filter struct {
 	input *Dataset
 	f     *Function
@@ -89,7 +99,7 @@ func newFilter(s *settings) maker {
 
 func (k *filter) functions() []*Function { return []*Function{k.f} }
 
-func (k *filter) cardinality() int64 { return unknown }
+func (k *filter) cardinality(*query) int64 { return unknown }
 
 func (k *filter) open(e *Env) (Iterator, error) {
 	f, err := e.bind(k.f)
@@ -121,7 +131,7 @@ func (it *filtering) Next(c *Call) (Element, error) {
 	}
 }
 
-// takeWhile is the elements before the first of which a function does not say so.
+// takeWhile returns the elements before the first one that fails a predicate.
 type takeWhile struct {
 	input *Dataset
 	f     *Function
@@ -134,7 +144,7 @@ func newTakeWhile(s *settings) maker {
 
 func (k *takeWhile) functions() []*Function { return []*Function{k.f} }
 
-func (k *takeWhile) cardinality() int64 { return unknown }
+func (k *takeWhile) cardinality(*query) int64 { return unknown }
 
 func (k *takeWhile) open(e *Env) (Iterator, error) {
 	f, err := e.bind(k.f)
@@ -180,14 +190,14 @@ func (it *takingWhile) Restore(c *Call, r *Reader) {
 	it.over.Restore(c, r)
 }
 
-// filterLast is the elements whose last component is true, without that component.
+// filterLast returns the elements whose last component is true, without that component.
 type filterLast struct{ input *Dataset }
 
 func newFilterLast(*settings) maker {
 	return func(in *inputs) kind { return &filterLast{in.dataset(0)} }
 }
 
-func (k *filterLast) cardinality() int64 { return unknown }
+func (k *filterLast) cardinality(*query) int64 { return unknown }
 
 func (k *filterLast) open(e *Env) (Iterator, error) {
 	return openOver(e, k.input, func(o over) Iterator { return &filteringLast{o} })

@@ -8,17 +8,16 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// newMapDefun makes the kernel that calls a function with each row of its arguments, several at a time, and stacks the
-// results.
+// newMapDefun returns the kernel that calls a function with each row of its arguments, several rows concurrently, and stacks the results.
 func newMapDefun(c *kernels.Construction) (any, error) {
-	s := &settings{Construction: c}
-	attr, n, spec := s.function("f"), len(s.types("Targuments")), Spec{s.types("output_types"), s.shapes("output_shapes")}
-	calls := s.int("max_intra_op_parallelism") // of one call, which has the processors that are free
-	if s.err == nil && len(spec.Types) != len(spec.Shapes) {
-		s.fail(status.InvalidArgumentf("Length of output_shapes and output_types must match."))
+	s := settingsOf(c)
+	attr, n, spec := s.function("f"), len(s.TypeList("Targuments")), Spec{s.TypeList("output_types"), s.shapes("output_shapes")}
+	calls := s.Int("max_intra_op_parallelism") // per call; each call uses the processors that are free
+	if s.Err() == nil && len(spec.Types) != len(spec.Shapes) {
+		s.Failf("Length of output_shapes and output_types must match.")
 	}
-	if s.err == nil && calls < 0 {
-		s.fail(status.InvalidArgumentf("Attr 'max_intra_op_parallelism' must not be negative, got %d", calls))
+	if s.Err() == nil && calls < 0 {
+		s.Failf("Attr 'max_intra_op_parallelism' must not be negative, got %d", calls)
 	}
 	return waiting(func(ctx *kernels.Context) error {
 		rows := int64(0)
@@ -57,19 +56,19 @@ func newMapDefun(c *kernels.Construction) (any, error) {
 			ctx.SetOutput(i, t)
 		}
 		return nil
-	}), s.err
+	}), s.Err()
 }
 
-// defunMap is the outputs of one execution.
+// defunMap holds the outputs of one execution.
 type defunMap struct {
 	spec Spec
 	rows int64
 
 	mu  sync.Mutex
-	out Element // nil before the first row of an output whose shape is not known
+	out Element // nil before the first row if the output's shape is unknown
 }
 
-// run calls the function with each row, as many at a time as there are processors.
+// run calls the function with each row, with one concurrent call per processor.
 func (m *defunMap) run(c *Call, fn *bound, arguments Element) error {
 	for i, p := range m.spec.Shapes {
 		shape, known := p.Dims, p.Known
@@ -124,7 +123,7 @@ func (m *defunMap) run(c *Call, fn *bound, arguments Element) error {
 	return failed
 }
 
-// call computes a row.
+// call computes one row.
 func (m *defunMap) call(c *Call, fn *bound, arguments Element, row int64) error {
 	e, err := rowOf(c, arguments, row)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// modelOf gives the stages of an iterator as the ModelProto of TensorFlow's autotuning, serialized. What it says of times
-// is how long the readers have waited; it does not say how long functions ran.
+// modelOf outputs the stages of an iterator as a serialized ModelProto of TensorFlow's autotuning. Its times are how long readers have
+// waited; it has none for functions.
 func modelOf(ctx *kernels.Context) error {
 	r, err := iteratorAt(ctx, 0)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"io"
 	"sync"
 
-	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -12,8 +11,8 @@ import (
 
 const kindMultiDevice = "tensorflow::data::MultiDeviceIterator"
 
-// dealer is a multi-device iterator: it deals the elements of a dataset to shards, one after the other. A shard that is
-// asked for its next element has those before dealt to the others, which keep up to most of them.
+// dealer is a multi-device iterator: it deals the elements of a dataset to shards in turn. When a shard requests its next element, the
+// elements before it are dealt to the other shards, each of which holds at most most of them.
 type dealer struct {
 	*Resource
 	shards int
@@ -21,17 +20,17 @@ type dealer struct {
 	mu          sync.Mutex
 	incarnation int64
 	most        int64
-	next        int // the shard that the next element is for
+	next        int // the shard that gets the next element
 	kept        [][]outcome
 	ended       bool
 	news        chan struct{} // closed when a shard has taken an element
 }
 
 func newDealer(c *kernels.Construction) (any, error) {
-	s := &settings{Construction: c}
-	spec, devices := s.spec(), read(s, "devices", graph.Attrs.List).GetS()
-	if s.err != nil {
-		return nil, s.err
+	s := settingsOf(c)
+	spec, devices := s.spec(), s.List("devices").GetS()
+	if s.Err() != nil {
+		return nil, s.Err()
 	}
 	create := func(name string) *dealer {
 		return &dealer{Resource: newResource(name, spec), shards: len(devices), news: make(chan struct{})}
@@ -61,7 +60,7 @@ func (d *dealer) Close() {
 	d.Resource.Close()
 }
 
-// begin makes the iterator one of a dataset, and gives the number that its users have to name.
+// begin starts iterating over a dataset, and returns the incarnation that users must pass.
 func (d *dealer) begin(ctx *kernels.Context, device kernels.Device, of *Dataset, most int64) (int64, error) {
 	if err := d.set(ctx, device, of); err != nil {
 		return 0, err
@@ -74,12 +73,13 @@ func (d *dealer) begin(ctx *kernels.Context, device kernels.Device, of *Dataset,
 	return d.incarnation, nil
 }
 
-// deal gives the next element of a shard, io.EOF after its last.
+// deal returns the next element of a shard; io.EOF after its last.
 func (d *dealer) deal(ctx *kernels.Context, shard int, incarnation int64) (e Element, err error) {
 	for {
 		var wait chan struct{}
 		err := d.use(ctx, "GetNext()", "getting the next element", func(c *Call, p *pipeline) (err error) {
 			e, wait, err = d.take(c, p, shard, incarnation)
+			d.atEnd(err, p, ctx.Step.Origin)
 			return err
 		})
 		if err != nil || wait == nil {
@@ -88,12 +88,12 @@ func (d *dealer) deal(ctx *kernels.Context, shard int, incarnation int64) (e Ele
 		done := make(chan struct{})
 		withdraw, ok := ctx.Step.Cancellation.OnCancel(func(error) { close(done) })
 		if !ok {
-			return nil, kernels.Cancelled(ctx.Step.Cancellation.Err())
+			return nil, kernels.Cancelled(ctx.Ended())
 		}
 		select {
 		case <-wait:
 		case <-done:
-			return nil, kernels.Cancelled(ctx.Step.Cancellation.Err())
+			return nil, kernels.Cancelled(ctx.Ended())
 		case <-d.Done():
 			return nil, errClosed
 		}
@@ -101,8 +101,8 @@ func (d *dealer) deal(ctx *kernels.Context, shard int, incarnation int64) (e Ele
 	}
 }
 
-// take deals until the shard has an element. Where another shard has as many as it may keep, wait tells when it has
-// taken one. It is the caller's turn.
+// take deals until the shard has an element. If another shard is full, wait is closed when that shard has taken one. The caller must have
+// its turn.
 func (d *dealer) take(c *Call, p *pipeline, shard int, incarnation int64) (e Element, wait chan struct{}, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -169,7 +169,7 @@ func multiDeviceInit(ctx *kernels.Context, p place) error {
 }
 
 func newMultiDeviceNext(c *kernels.Construction) (any, error) {
-	s := &settings{Construction: c}
+	s := settingsOf(c)
 	spec := s.spec()
 	return waiting(func(ctx *kernels.Context) error {
 		d, err := dealerAt(ctx, 0)
@@ -184,11 +184,11 @@ func newMultiDeviceNext(c *kernels.Construction) (any, error) {
 		}
 		e, err := d.deal(ctx, int(shard), id)
 		if atEnd(err) {
-			return status.Errorf(status.OutOfRange, "End of sequence")
+			return d.endOfSequence(ctx.Step.Origin)
 		}
 		if err != nil {
 			return err
 		}
 		return spec.output(ctx, e)
-	}), s.err
+	}), s.Err()
 }

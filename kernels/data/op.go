@@ -3,62 +3,40 @@ package data
 import (
 	"fmt"
 	"math"
+	"sync/atomic"
 
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
+	"github.com/troupe-run/troupe/kernels/internal/variant"
 )
 
-// settings reads the attributes of a node. The first error stays, and what is read after it is zero.
+// settings reads the attributes of a node.
 type settings struct {
 	*kernels.Construction
-	err error
+	graph.AttrReader
 }
 
-func (s *settings) fail(err error) {
-	if s.err == nil {
-		s.err = err
-	}
-}
+func settingsOf(c *kernels.Construction) *settings { return &settings{c, c.Attrs().Reader()} }
 
-// read reads one attribute with a method of graph.Attrs.
-func read[T any](s *settings, name string, get func(graph.Attrs, string) (T, error)) T {
-	v, err := get(s.Attrs(), name)
-	if err != nil {
-		s.fail(err)
-	}
-	return v
-}
-
-func (s *settings) int(name string) int64  { return read(s, name, graph.Attrs.Int) }
-func (s *settings) bool(name string) bool  { return read(s, name, graph.Attrs.Bool) }
-func (s *settings) str(name string) string { return read(s, name, graph.Attrs.Str) }
-
-func (s *settings) has(name string) bool {
-	_, ok := s.Attrs()[name]
-	return ok
-}
-
-func (s *settings) types(name string) []tensor.DType { return read(s, name, graph.Attrs.TypeList) }
-
-// spec reads what is declared of the elements.
+// spec reads the declaration of the elements.
 func (s *settings) spec() Spec {
 	types := "output_types"
-	if !s.has(types) {
+	if !s.Has(types) {
 		types = "Toutput_types"
 	}
-	spec := Spec{Types: s.types(types), Shapes: s.shapes("output_shapes")}
-	if s.err == nil && len(spec.Types) != len(spec.Shapes) {
-		s.fail(status.InvalidArgumentf("output_types and output_shapes must be same length, got %d and %d", len(spec.Types), len(spec.Shapes)))
+	spec := Spec{Types: s.TypeList(types), Shapes: s.shapes("output_shapes")}
+	if s.Err() == nil && len(spec.Types) != len(spec.Shapes) {
+		s.Failf("output_types and output_shapes must be same length, got %d and %d", len(spec.Types), len(spec.Shapes))
 	}
 	return spec
 }
 
 func (s *settings) shapes(name string) []shapes.PartialShape {
 	var list []shapes.PartialShape
-	for _, p := range read(s, name, graph.Attrs.List).GetShape() {
+	for _, p := range s.List(name).GetShape() {
 		dims, known := tensor.ShapeFromProto(p)
 		list = append(list, shapes.PartialShape{Dims: dims, Known: known})
 	}
@@ -67,31 +45,34 @@ func (s *settings) shapes(name string) []shapes.PartialShape {
 
 // function reads an attribute that names a function.
 func (s *settings) function(name string) *functionAttr {
-	return s.functionRef(read(s, name, graph.Attrs.Func))
+	return s.functionRef(s.Func(name))
 }
 
-// functionRef is the function of that name and those attributes.
+// functionRef returns the function for a reference.
 func (s *settings) functionRef(ref *graph.FunctionRef) *functionAttr {
-	if s.err != nil {
+	if s.Err() != nil {
 		return nil
 	}
 	if s.Functions == nil {
-		s.fail(status.Internalf("No function library"))
+		s.Fail(status.Internalf("No function library"))
 		return nil
 	}
-	// A function that is not there is an error of the node that names it.
+	// A missing function is an error of the node that names it.
 	if _, err := s.Functions.Instantiate(ref); err != nil {
-		s.fail(err)
+		s.Fail(err)
 		return nil
 	}
 	return &functionAttr{ref: ref, library: s.Functions.Library()}
 }
 
-// maker makes a dataset of the inputs of one execution.
+// datasets counts the datasets created in the process.
+var datasets atomic.Int64
+
+// maker creates a dataset from the inputs of one execution.
 type maker func(in *inputs) kind
 
-// inputs reads the inputs of one execution, and notes what a dataset keeps of them. The first error stays, and what is
-// read after it is zero.
+// inputs reads the inputs of one execution, and records what a dataset keeps of them. The first error is kept; values read after it are
+// zero.
 type inputs struct {
 	ctx     *kernels.Context
 	place   place
@@ -111,7 +92,7 @@ func (in *inputs) failf(format string, args ...any) {
 	in.fail(status.InvalidArgumentf(format, args...))
 }
 
-// dataset is the dataset at input i, which the new one holds on to.
+// dataset returns the dataset at input i, which the new one retains.
 func (in *inputs) dataset(i int) *Dataset {
 	d, err := datasetIn(in.place, in.ctx.Input(i))
 	if err != nil {
@@ -122,7 +103,7 @@ func (in *inputs) dataset(i int) *Dataset {
 	return d
 }
 
-// datasets are those at n inputs from i on.
+// datasets returns the datasets at n inputs, starting at i.
 func (in *inputs) datasets(i, n int) []*Dataset {
 	list := make([]*Dataset, n)
 	for j := range list {
@@ -131,14 +112,14 @@ func (in *inputs) datasets(i, n int) []*Dataset {
 	return list
 }
 
-// tensor is the tensor at input i, which the new dataset holds on to.
+// tensor returns the tensor at input i, which the new dataset retains.
 func (in *inputs) tensor(i int) *tensor.Tensor {
 	t := in.ctx.Input(i).Retain()
 	in.tensors = append(in.tensors, t)
 	return t
 }
 
-// rest are the tensors at the inputs from (inclusive) to to (exclusive), which the new dataset holds on to.
+// rest returns the tensors at the inputs from (inclusive) to to (exclusive), which the new dataset retains.
 func (in *inputs) rest(from, to int) Element {
 	list := make(Element, 0, max(to-from, 0))
 	for i := from; i < to; i++ {
@@ -170,7 +151,7 @@ func (in *inputs) str(i int, what string) string {
 	return scalar(in, i, what, tensor.String, func(t *tensor.Tensor) string { return t.Strings()[0] })
 }
 
-// names reads the first input, a string or several.
+// names reads the first input: one string or several.
 func (in *inputs) names(what string) []string {
 	t := in.ctx.Input(0)
 	if t.DType() != tensor.String || t.Rank() > 1 {
@@ -190,7 +171,7 @@ func (in *inputs) ints(i int, what string) []int64 {
 	return append([]int64(nil), tensor.Of[int64](t)...)
 }
 
-// positive refuses a number that is not greater than zero.
+// positive rejects a number that is not greater than zero.
 func (in *inputs) positive(v int64, what string) int64 {
 	if v <= 0 {
 		in.failf("%s must be greater than zero.", what)
@@ -198,13 +179,17 @@ func (in *inputs) positive(v int64, what string) int64 {
 	return v
 }
 
-// output makes output 0 the dataset, unless something failed.
+// output sets output 0 to the dataset, unless something failed.
 func (in *inputs) output(k kind) error {
-	d := &Dataset{kind: k, Op: in.ctx.Node.Op, Spec: in.spec, inputs: in.inputs, tensors: in.tensors}
+	d := &Dataset{kind: k, Op: in.ctx.Node.Op, number: datasets.Add(1), Spec: in.spec, inputs: in.inputs, tensors: in.tensors}
 	d.refs.Store(1)
 	d.node = in.ctx.Node
 	for i := range in.ctx.Inputs {
 		d.origin.inputs = append(d.origin.inputs, in.ctx.Input(i).Retain())
+		d.holds(in.ctx.Input(i))
+	}
+	if d.held > variant.MaxNesting {
+		in.fail(variant.TooDeep())
 	}
 	for _, i := range d.inputs {
 		if d.nested = max(d.nested, i.nested+1); d.nested > maxNesting {
@@ -215,6 +200,12 @@ func (in *inputs) output(k kind) error {
 		d.Release()
 		return in.err
 	}
+	pool := in.ctx.Device.Pool()
+	if err := pool.Reserve(datasetBytes); err != nil {
+		d.Release()
+		return err
+	}
+	d.pool = pool
 	t, err := in.ctx.Allocate(0, tensor.Variant, nil)
 	if err != nil {
 		d.Release()
@@ -224,18 +215,18 @@ func (in *inputs) output(k kind) error {
 	return nil
 }
 
-// dataset makes the constructor of a dataset op whose attributes declare its elements.
+// dataset returns the constructor of a dataset op whose attributes declare its elements.
 func dataset(attrs func(s *settings) maker) func(*kernels.Construction) (any, error) {
 	return datasetOf(func(s *settings) (Spec, maker) { return s.spec(), attrs(s) })
 }
 
-// datasetOf is dataset where the op's elements are what attrs says.
+// datasetOf is dataset for ops whose element spec is returned by attrs.
 func datasetOf(attrs func(s *settings) (Spec, maker)) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
-		s := &settings{Construction: c}
+		s := settingsOf(c)
 		spec, make := attrs(s)
-		if s.err != nil {
-			return nil, s.err
+		if s.Err() != nil {
+			return nil, s.Err()
 		}
 		return kernels.Func(func(ctx *kernels.Context) error {
 			in := &inputs{ctx: ctx, place: placeOf(ctx, c), spec: spec}
@@ -244,12 +235,12 @@ func datasetOf(attrs func(s *settings) (Spec, maker)) func(*kernels.Construction
 	}
 }
 
-// strings is the elements of sources of strings.
+// stringSpec returns the spec of sources of strings.
 func stringSpec() Spec {
 	return Spec{Types: []tensor.DType{tensor.String}, Shapes: []shapes.PartialShape{{Known: true}}}
 }
 
-// times multiplies a cardinality with a count, which may be infinite, too.
+// times multiplies a cardinality by a count, which may be infinite too.
 func times(n, count int64) int64 {
 	switch {
 	case n == 0 || count == 0:
@@ -268,7 +259,7 @@ func times(n, count int64) int64 {
 // nothing is the kind of a dataset that could not be read.
 type nothing struct{}
 
-func (nothing) cardinality() int64 { return 0 }
+func (nothing) cardinality(*query) int64 { return 0 }
 
 func (nothing) open(*Env) (Iterator, error) {
 	return nil, fmt.Errorf("a dataset without a kind was opened")

@@ -4,20 +4,20 @@ import (
 	"io"
 )
 
-// parallelInterleave is interleave whose datasets are iterated over at the same time.
+// parallelInterleave is an interleave that iterates over its datasets concurrently.
 type parallelInterleave struct {
 	interleave
 	parallelism
-	buffer  int64 // elements of each dataset that are made before they are asked for
+	buffer  int64 // elements of each dataset that are computed ahead
 	ordered bool
 }
 
-// newParallelInterleave makes the versions of ParallelInterleaveDataset that begin with cycle_length and block_length and
-// end with num_parallel_calls.
+// newParallelInterleave parses the versions of ParallelInterleaveDataset that begin with cycle_length and block_length and end with
+// num_parallel_calls.
 func newParallelInterleave(order string) func(*settings) maker {
 	return func(s *settings) maker {
-		f, n := s.function("f"), len(s.types("Targuments"))
-		ordered := order != "" && newOrder(s, order) != "false" || order == "" && !s.bool("sloppy")
+		f, n := s.function("f"), len(s.TypeList("Targuments"))
+		ordered := order != "" && newOrder(s, order) != "false" || order == "" && !s.Bool("sloppy")
 		return func(in *inputs) kind {
 			last := in.ctx.NumInputs() - 1
 			k := &parallelInterleave{interleave: interleave{input: in.dataset(0), f: in.function(f, 1, 1+n)}, buffer: autoPrefetch, ordered: ordered}
@@ -35,10 +35,10 @@ func newParallelInterleave(order string) func(*settings) maker {
 	}
 }
 
-// newLegacyInterleave makes the versions of before, which have as many calls as datasets.
+// newLegacyInterleave parses the earlier versions, which have as many calls as datasets.
 func newLegacyInterleave(hasInput bool) func(*settings) maker {
 	return func(s *settings) maker {
-		f, n := s.function("f"), len(s.types("Targuments"))
+		f, n := s.function("f"), len(s.TypeList("Targuments"))
 		ordered := hasInput || newOrder(s, "deterministic") != "false"
 		return func(in *inputs) kind {
 			k := &parallelInterleave{interleave: interleave{input: in.dataset(0), f: in.function(f, 1, 1+n)}, ordered: ordered}
@@ -60,7 +60,7 @@ func newLegacyInterleave(hasInput bool) func(*settings) maker {
 	}
 }
 
-// bufferOf reads how many elements are made ahead.
+// bufferOf reads how many elements to compute ahead.
 func (in *inputs) bufferOf(i int) int64 {
 	n := in.int(i, "buffer_output_elements")
 	if n == autotune || n == unknown {
@@ -84,17 +84,17 @@ func (k *parallelInterleave) open(e *Env) (Iterator, error) {
 type parallelInterleaving struct {
 	interleaving
 	of    *parallelInterleave
-	slots chan struct{} // of calls that are under way
+	slots chan struct{} // for calls in flight
 	begun bool
-	ready chan struct{} // has an element when a turn has one; where the order does not count
+	ready chan struct{} // has an element when a turn has one; used if order does not matter
 }
 
-// ahead makes an iterator one that works ahead.
+// ahead wraps an iterator in one that works ahead.
 func (it *parallelInterleaving) ahead(input Iterator) Iterator {
 	return &prefetching{over: over{&limited{over{input}, it.slots}}, size: it.of.buffer, ready: it.ready, stage: it.env.stage}
 }
 
-// limited is an iterator that is asked while there is a slot.
+// limited is an iterator that is only called while holding a slot.
 type limited struct {
 	over
 	slots chan struct{}
@@ -120,7 +120,7 @@ func (it *parallelInterleaving) Next(c *Call) (Element, error) {
 	return it.nextReady(c)
 }
 
-// fill tells how many datasets are asked for elements. Their buffers tell what they hold.
+// fill adds the number of datasets with a call in flight. Their buffers report what they hold.
 func (it *parallelInterleaving) fill(s *StageStats) {
 	s.Running += int64(len(it.slots))
 	s.Parallelism += int64(cap(it.slots))
@@ -132,7 +132,7 @@ func (it *parallelInterleaving) Close() {
 	it.interleaving.Close()
 }
 
-// begin opens the datasets of the first cycle, so that all are iterated over at once.
+// begin opens the datasets of the first cycle, so that all of them start at once.
 func (it *parallelInterleaving) begin(c *Call) error {
 	if it.begun {
 		return nil
@@ -158,7 +158,7 @@ func (it *parallelInterleaving) begin(c *Call) error {
 	return nil
 }
 
-// ahead is the turn's iterator, unless it is one that fails; false also without a turn.
+// ahead returns the turn's iterator; false if that one fails, or there is no turn.
 func (t *turn) ahead() (*prefetching, bool) {
 	if t == nil {
 		return nil, false
@@ -167,7 +167,7 @@ func (t *turn) ahead() (*prefetching, bool) {
 	return p, ok
 }
 
-// fail makes an error what a turn gives.
+// fail makes a turn return an error.
 func (it *parallelInterleaving) fail(at int64, err error) {
 	for at >= int64(len(it.turns)) {
 		it.turns = append(it.turns, nil)
@@ -176,7 +176,7 @@ func (it *parallelInterleaving) fail(at int64, err error) {
 	it.open++
 }
 
-// failing is an iterator that gives one error.
+// failing is an iterator that returns one error.
 type failing struct {
 	stateless
 	err error
@@ -190,7 +190,7 @@ func (it *failing) Next(*Call) (Element, error) {
 	return nil, io.EOF
 }
 
-// nextReady gives an element of the first dataset that has one.
+// nextReady returns an element of the first dataset that has one.
 func (it *parallelInterleaving) nextReady(c *Call) (Element, error) {
 	for !it.ended || it.open > 0 {
 		for i := range min(it.of.cycle, maxParallel) {
@@ -240,19 +240,19 @@ func (it *parallelInterleaving) close(at int64) {
 	it.open--
 }
 
-// newParallelFilter makes ParallelFilterDataset of a parallel map, whose function is the predicate, and a filter.
+// newParallelFilter parses ParallelFilterDataset into a parallel map, whose function is the predicate, and a filter.
 func newParallelFilter(s *settings) maker {
 	f, o := s.function("predicate"), newOrder(s, "deterministic")
 	return func(in *inputs) kind {
 		last := in.ctx.NumInputs() - 1
-		return &parallelFilter{parallelMap{mapped{in.dataset(0), in.function(f, 1, last), false}, in.parallelCalls(in.int(last, "num_parallel_calls")), o != "false"}}
+		return &parallelFilter{parallelMap{mapOf(in.dataset(0), in.function(f, 1, last), false), in.parallelCalls(in.int(last, "num_parallel_calls")), o != "false"}}
 	}
 }
 
-// parallelFilter is filter with several calls of the function at a time.
+// parallelFilter is a filter with several concurrent calls of the function.
 type parallelFilter struct{ parallelMap }
 
-func (k *parallelFilter) cardinality() int64 { return unknown }
+func (k *parallelFilter) cardinality(*query) int64 { return unknown }
 
 func (k *parallelFilter) shufflable() error { return notIndexed("ParallelFilterDataset") }
 

@@ -9,52 +9,52 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// parallelMap is mapped with several calls of the function at a time.
+// parallelMap is mapped with several concurrent calls of the function.
 type parallelMap struct {
 	mapped
 	parallelism
-	ordered bool // the results come in the order of the elements
+	ordered bool // results come in the order of the elements
 }
 
-// parallelism is how many calls may be under way at a time.
+// parallelism is the maximum number of calls in flight.
 type parallelism struct {
 	calls int64
-	tuned bool // it is the server's choice
+	tuned bool // chosen by the server
 }
 
-// order is an attribute "deterministic": true, false or default, which is what the dataset's options say.
+// order is an attribute "deterministic": true, false, or default, which defers to the dataset's options.
 type order string
 
 func newOrder(s *settings, attr string) order {
-	o := order(s.str(attr))
+	o := order(s.Str(attr))
 	switch o {
 	case "true", "false", "default":
 	default:
-		s.fail(status.InvalidArgumentf("Attr '%s' must be 'true', 'false' or 'default', got '%s'", attr, o))
+		s.Failf("Attr '%s' must be 'true', 'false' or 'default', got '%s'", attr, o)
 	}
 	return o
 }
 
 func newParallelMap(s *settings) maker {
-	f, keeps, o := s.function("f"), s.bool("preserve_cardinality"), newOrder(s, "deterministic")
+	f, keeps, o := s.function("f"), s.Bool("preserve_cardinality"), newOrder(s, "deterministic")
 	return func(in *inputs) kind {
 		last := in.ctx.NumInputs() - 1
-		return &parallelMap{mapped{in.dataset(0), in.function(f, 1, last), keeps}, in.parallelCalls(in.int(last, "num_parallel_calls")), o != "false"}
+		return &parallelMap{mapOf(in.dataset(0), in.function(f, 1, last), keeps), in.parallelCalls(in.int(last, "num_parallel_calls")), o != "false"}
 	}
 }
 
-// newParallelMapV1 makes ParallelMapDataset, whose number of calls is an int32.
+// newParallelMapV1 parses ParallelMapDataset, whose number of calls is an int32.
 func newParallelMapV1(s *settings) maker {
-	f, keeps, sloppy := s.function("f"), s.bool("preserve_cardinality"), s.bool("sloppy")
+	f, keeps, sloppy := s.function("f"), s.Bool("preserve_cardinality"), s.Bool("sloppy")
 	return func(in *inputs) kind {
 		last := in.ctx.NumInputs() - 1
 		n := scalar(in, last, "num_parallel_calls", tensor.Int32, func(t *tensor.Tensor) int32 { return tensor.Of[int32](t)[0] })
-		return &parallelMap{mapped{in.dataset(0), in.function(f, 1, last), keeps}, in.parallelCalls(int64(n)), !sloppy}
+		return &parallelMap{mapOf(in.dataset(0), in.function(f, 1, last), keeps), in.parallelCalls(int64(n)), !sloppy}
 	}
 }
 
-// parallelCalls is n calls, or, where it is left to the server, as many as there are processors. TensorFlow tunes it
-// between one and that.
+// parallelCalls returns n calls or, if the choice is left to the server, one per processor. TensorFlow tunes it between one and that
+// number.
 func (in *inputs) parallelCalls(n int64) parallelism {
 	if n == autotune {
 		return parallelism{parallelismOfHost(), true}
@@ -65,22 +65,22 @@ func (in *inputs) parallelCalls(n int64) parallelism {
 	return parallelism{calls: min(n, maxParallel)}
 }
 
-// parallelismOfHost is as many calls as there are processors.
+// parallelismOfHost returns the number of processors.
 func parallelismOfHost() int64 { return int64(runtime.GOMAXPROCS(0)) }
 
 // maxParallel bounds the goroutines of a stage.
 const maxParallel = 1024
 
-// newMapAndBatch makes a parallel map whose results are batched.
+// newMapAndBatch parses a parallel map whose results are batched.
 func newMapAndBatch(s *settings) maker {
-	f, n := s.function("f"), len(s.types("Targuments"))
+	f, n := s.function("f"), len(s.TypeList("Targuments"))
 	return func(in *inputs) kind {
-		m := &parallelMap{mapped{in.dataset(0), in.function(f, 1, 1+n), true}, in.parallelCalls(in.int(2+n, "num_parallel_calls")), true}
+		m := &parallelMap{mapOf(in.dataset(0), in.function(f, 1, 1+n), true), in.parallelCalls(in.int(2+n, "num_parallel_calls")), true}
 		return &batch{in.within(m, "ParallelMapDataset"), in.batchSize(1 + n), in.bool(3+n, "drop_remainder"), true}
 	}
 }
 
-// within makes a dataset that is part of the new one, and has what was read until now.
+// within creates a dataset that is part of the new one, and moves the inputs read so far into it.
 func (in *inputs) within(k kind, op string) *Dataset {
 	d := &Dataset{kind: k, Op: op, Spec: in.spec, inputs: in.inputs, tensors: in.tensors}
 	d.refs.Store(1)
@@ -98,22 +98,22 @@ func (k *parallelMap) open(e *Env) (Iterator, error) {
 	})
 }
 
-// result is a call's, or what came instead of an element to call the function with.
+// result is a call's result, or the input's outcome if it returned no element.
 type result struct {
 	outcome
 	done bool
 }
 
-// mappingAhead has one goroutine that asks the input, and one for each call. It begins with the first Next.
+// mappingAhead has one goroutine that reads the input, and one for each call. It starts with the first Next.
 type mappingAhead struct {
 	over
 	of    *parallelMap
 	stage *stage
 	crew  *crew
-	// apply is the function for one element, which it takes over.
+	// apply calls the function for one element, which it takes over.
 	apply func(c *Call, e Element) (Element, error)
 
-	asking  sync.Mutex // held while the input is asked and a call begins
+	asking  sync.Mutex // held while the input is read and a call starts
 	mu      sync.Mutex
 	results []*result // in the order of the elements
 	running int64
@@ -135,7 +135,7 @@ func (it *mappingAhead) changed() {
 	it.news = make(chan struct{})
 }
 
-// fill tells what calls are under way, and which results wait.
+// fill adds the calls in flight and the pending results.
 func (it *mappingAhead) fill(s *StageStats) {
 	it.mu.Lock()
 	defer it.mu.Unlock()
@@ -151,7 +151,7 @@ func (it *mappingAhead) fill(s *StageStats) {
 	}
 }
 
-// work begins calls while there is room.
+// work starts calls while there is room.
 func (it *mappingAhead) work() {
 	for it.room() {
 		it.asking.Lock()
@@ -186,7 +186,7 @@ func (it *mappingAhead) call(r *result, e Element) {
 	it.changed()
 }
 
-// room waits until another call may begin; false when none has to.
+// room waits until another call may start; false if no more are needed.
 func (it *mappingAhead) room() bool {
 	for {
 		it.mu.Lock()
@@ -234,8 +234,7 @@ func (it *mappingAhead) Next(c *Call) (Element, error) {
 	}
 }
 
-// take takes off a result that may be given. The caller holds mu. Where a function has ended the dataset, what
-// comes after that is not given.
+// take removes a result that may be returned. If a function ended the dataset, nothing is returned after that result. The caller holds mu.
 func (it *mappingAhead) take() *result {
 	for i, r := range it.results {
 		if !r.done {
@@ -295,7 +294,7 @@ func (it *mappingAhead) Save(c *Call, w *Writer) {
 	it.over.Save(c, w)
 }
 
-// errEnded stands in a saved state for the end.
+// errEnded represents the end in a saved state.
 var errEnded = status.New(status.OutOfRange, "End of sequence")
 
 func (it *mappingAhead) Restore(c *Call, r *Reader) {

@@ -3,42 +3,40 @@ package data
 import (
 	"slices"
 
-	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels/internal/example"
 	"github.com/troupe-run/troupe/kernels/internal/variant"
 )
 
-// parsed is a parallel map whose function parses batches of serialized tf.train.Example messages. An element has a component for
-// each key, in the order of the keys: a dense tensor; or a sparse one, a vector of three variants; or a ragged one, a
-// variant.
+// parsed is a parallel map whose function parses batches of serialized tf.train.Example messages. An element has a component for each key,
+// in the order of the keys: a dense tensor, a sparse one as a vector of three variants, or a ragged one as a variant.
 type parsed struct {
 	parallelMap
 	parser   *example.Parser
 	defaults []*tensor.Tensor
-	// Where the features of each kind are in the element.
+	// The positions of each kind's features in the element.
 	dense, sparse, ragged []int
 }
 
 func newParseExamples(s *settings) maker {
 	ordered := true
-	if s.has("deterministic") {
+	if s.Has("deterministic") {
 		ordered = newOrder(s, "deterministic") != "false"
 	} else {
-		ordered = !s.bool("sloppy")
+		ordered = !s.Bool("sloppy")
 	}
 	features, keys := s.features()
-	if s.err != nil {
+	if s.Err() != nil {
 		return nil
 	}
 	parser, err := example.New(features)
-	s.fail(err)
+	s.Fail(err)
 	k := parsed{parser: parser}
 	sorted := slices.Sorted(slices.Values(keys))
 	for i := range sorted[:max(len(sorted)-1, 0)] {
 		if sorted[i] == sorted[i+1] {
-			s.fail(status.InvalidArgumentf("Duplicate key not allowed: %s", sorted[i]))
+			s.Failf("Duplicate key not allowed: %s", sorted[i])
 		}
 	}
 	for i, key := range keys {
@@ -70,34 +68,30 @@ func newParseExamples(s *settings) maker {
 	}
 }
 
-// features reads what to parse: and all keys, those of dense features first, then those of sparse, then those of ragged ones.
+// features reads what to parse. keys holds those of the dense features, then the sparse ones, then the ragged ones.
 func (s *settings) features() (f example.Features, keys []string) {
 	names := func(attr string) []string {
-		if !s.has(attr) {
+		if !s.Has(attr) {
 			return nil
 		}
-		var list []string
-		for _, b := range read(s, attr, graph.Attrs.List).GetS() {
-			list = append(list, string(b))
-		}
-		return list
+		return s.StrList(attr)
 	}
 	dense, sparse, ragged := names("dense_keys"), names("sparse_keys"), names("ragged_keys")
-	types, shapes, sparseTypes := s.types("Tdense"), s.shapes("dense_shapes"), s.types("sparse_types")
+	types, shapes, sparseTypes := s.TypeList("Tdense"), s.shapes("dense_shapes"), s.TypeList("sparse_types")
 	var values, splits []tensor.DType
-	if s.has("ragged_keys") {
-		values, splits = s.types("ragged_value_types"), s.types("ragged_split_types")
+	if s.Has("ragged_keys") {
+		values, splits = s.TypeList("ragged_value_types"), s.TypeList("ragged_split_types")
 	}
-	if s.err != nil {
+	if s.Err() != nil {
 		return f, nil
 	}
 	if len(types) != len(dense) || len(shapes) != len(dense) || len(sparseTypes) != len(sparse) || len(values) != len(ragged) || len(splits) != len(ragged) {
-		s.fail(status.InvalidArgumentf("%s has keys, types and shapes of different numbers", s.Node.Op))
+		s.Failf("%s has keys, types and shapes of different numbers", s.Node.Op)
 		return f, nil
 	}
 	for i, key := range dense {
 		if !shapes[i].Known || slices.Contains(shapes[i].Dims[min(1, len(shapes[i].Dims)):], -1) {
-			s.fail(status.InvalidArgumentf("dense_shapes[%d] has unknown rank or unknown inner dimensions: %v", i, shapes[i]))
+			s.Failf("dense_shapes[%d] has unknown rank or unknown inner dimensions: %v", i, shapes[i])
 		}
 		f.Dense = append(f.Dense, example.Dense{Key: key, DType: types[i], Shape: shapes[i].Dims})
 	}
@@ -153,11 +147,11 @@ func (k *parsed) parse(c *Call, e Element) (Element, error) {
 	return out, nil
 }
 
-// variants is a tensor of variants, which it takes over.
+// variants returns a tensor of the given values, which it takes over.
 func variants(shape tensor.Shape, values ...any) *tensor.Tensor {
 	t, err := tensor.New(tensor.Host, tensor.Variant, shape)
 	if err != nil {
-		panic(err) // the shape is valid, and what is on the host and so small has room
+		panic(err) // the shape is valid, and small host tensors always have room
 	}
 	copy(t.Variants(), values)
 	return t

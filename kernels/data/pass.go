@@ -3,59 +3,63 @@ package data
 import (
 	"time"
 
+	optionspb "github.com/galeone/tensorflow/tensorflow/go/core/framework/dataset_options_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
+	"google.golang.org/protobuf/proto"
 )
 
-// Datasets that give the elements of their input as they are: options, assertions, and the like.
+// Datasets that return the elements of their input unchanged: options, assertions, and the like.
 
-// pass is a dataset that is its input. What it says is for others to read.
+// pass is a dataset equal to its input. Other code reads its settings.
 type pass struct{ *Dataset }
 
 func newPass(*settings) maker {
 	return func(in *inputs) kind { return pass{in.dataset(0)} }
 }
 
+// inRange leaves the check of indices to the input.
+func (pass) inRange(_, _ int64) error { return nil }
+
 func (k pass) at(c *Call, i int64) (Element, error) { return k.Dataset.at(c, i) }
 
 func (k pass) shufflable() error { return k.Dataset.shufflable() }
 
-// options is a dataset with the options that a client set for it.
+// options is a dataset with options set by a client.
 type options struct {
 	pass
-	serialized string
+	own *optionspb.Options // immutable
 }
 
 func (options) changesNothing() bool { return true }
 
 func newOptions(s *settings) maker {
-	text := s.str("serialized_options")
-	return func(in *inputs) kind { return options{pass{in.dataset(0)}, text} }
-}
-
-// optionsOf gives the options that were set last in a pipeline, "" where none were.
-func optionsOf(d *Dataset) string {
-	for {
-		if o, ok := d.kind.(options); ok {
-			return o.serialized
-		}
-		if len(d.inputs) == 0 {
-			return ""
-		}
-		d = d.inputs[0]
+	text, own := []byte(s.Str("serialized_options")), &optionspb.Options{}
+	// Discard unknown fields: merging would make them longer with each path to a dataset.
+	if s.Err() == nil && (tensor.Unmarshal(text, own) != nil || proto.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(text, own) != nil) {
+		s.Failf("Could not parse serialized_options as valid Options.")
 	}
+	return func(in *inputs) kind { return options{pass{in.dataset(0)}, own} }
 }
 
+// getOptions outputs the options of a dataset. Its own options take precedence over those of its inputs, and later inputs over earlier
+// ones.
 func getOptions(ctx *kernels.Context, p place) error {
 	d, err := datasetIn(p, ctx.Input(0))
-	if err == nil {
-		ctx.SetOutput(0, stringScalar(optionsOf(d)))
-		d.Release()
+	if err != nil {
+		return err
 	}
-	return err
+	defer d.Release()
+	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(mergedOptions(d, map[*Dataset]*optionspb.Options{}))
+	if err != nil {
+		return status.Internalf("The options of a %s: %v", d.Op, err)
+	}
+	ctx.SetOutput(0, stringScalar(string(text)))
+	return nil
 }
 
-// assertCardinality fails where its input has another number of elements.
+// assertCardinality fails if its input has another number of elements.
 type assertCardinality struct {
 	input *Dataset
 	want  int64
@@ -65,14 +69,27 @@ func newAssertCardinality(*settings) maker {
 	return func(in *inputs) kind { return &assertCardinality{in.dataset(0), in.int(1, "cardinality")} }
 }
 
-func (k *assertCardinality) cardinality() int64 { return k.want }
+func (k *assertCardinality) cardinality(*query) int64 { return k.want }
+
+func (k *assertCardinality) inRange(_, i int64) error {
+	switch {
+	case i < 0:
+		return status.Errorf(status.OutOfRange, "Dataset index %d must be non-negative", i)
+	case k.want != infinite && i >= k.want:
+		return status.Errorf(status.OutOfRange, "Index %d greater than dataset size %d", i, k.want)
+	}
+	return nil
+}
 
 func (k *assertCardinality) at(c *Call, i int64) (Element, error) {
-	e, err := k.input.kind.(indexed).at(c, i)
-	if err != nil {
+	e, err := k.input.at(c, i)
+	switch {
+	case atEnd(err):
+		return nil, status.Errorf(status.FailedPrecondition, "Input dataset was expected to contain %s.", elements(k.want))
+	case status.CodeOf(err) == status.OutOfRange:
 		return nil, status.Errorf(status.FailedPrecondition, "Input dataset was expected to contain %s but index %d could not be retrieved: %v", elements(k.want), i, err)
 	}
-	return e, nil
+	return e, err
 }
 
 func (k *assertCardinality) open(e *Env) (Iterator, error) {
@@ -109,19 +126,19 @@ func (it *asserting) Restore(c *Call, r *Reader) {
 	it.over.Restore(c, r)
 }
 
-// ignoreErrors leaves out what fails.
+// ignoreErrors skips elements that fail.
 type ignoreErrors struct {
 	input *Dataset
 	logs  bool
 }
 
 func newIgnoreErrors(s *settings) maker {
-	logs := s.bool("log_warning")
+	logs := s.Bool("log_warning")
 	return func(in *inputs) kind { return &ignoreErrors{in.dataset(0), logs} }
 }
 
-func (k *ignoreErrors) cardinality() int64 {
-	if k.input.cardinality() == infinite {
+func (k *ignoreErrors) cardinality(q *query) int64 {
+	if k.input.cardinality(q) == infinite {
 		return infinite
 	}
 	return unknown
@@ -166,7 +183,7 @@ func newSleep(*settings) maker {
 	}
 }
 
-func (k *sleep) cardinality() int64 { return k.input.cardinality() }
+func (k *sleep) cardinality(q *query) int64 { return k.input.cardinality(q) }
 
 func (k *sleep) open(e *Env) (Iterator, error) {
 	return openOver(e, k.input, func(o over) Iterator { return &sleeping{o, k.pause} })
@@ -188,19 +205,20 @@ func (it *sleeping) Next(c *Call) (Element, error) {
 	}
 }
 
-// transient datasets cannot be saved in the midst.
+// transient datasets cannot become graphs. Their iterators can be saved like others.
 type transient struct{ pass }
 
 func newTransient(*settings) maker {
 	return func(in *inputs) kind { return transient{pass{in.dataset(0)}} }
 }
 
+func (transient) transient() bool { return true }
+
 func (k transient) open(e *Env) (Iterator, error) {
-	return openOver(e, k.Dataset, func(o over) Iterator { return &unsaved{o} })
+	return openOver(e, k.Dataset, func(o over) Iterator { return &passing{o} })
 }
 
-type unsaved struct{ over }
+// passing is the iterator of a dataset that returns the elements of its input.
+type passing struct{ over }
 
-func (it *unsaved) Save(_ *Call, w *Writer) {
-	w.Fail(status.Unimplementedf("NonSerializableDataset does not support saving its iterator"))
-}
+func (it *passing) Next(c *Call) (Element, error) { return it.input.Next(c) }

@@ -5,19 +5,19 @@ import (
 	"sync"
 )
 
-// prefetch asks for elements before they are asked for.
+// prefetch requests elements ahead.
 type prefetch struct {
 	input *Dataset
 	size  int64
-	// tuned tells that the buffer may grow beyond size.
+	// tuned means that the buffer may grow beyond size.
 	tuned bool
 }
 
-// autoPrefetch is the elements in the buffers of a parallel interleave where their size is left to the server.
+// autoPrefetch is the buffer size of a parallel interleave that leaves it to the server.
 const autoPrefetch = 16
 
-// A prefetch whose size is left to the server has room for firstPrefetch elements. The buffer doubles each time that it
-// was full and the reader has emptied it nevertheless, up to maxPrefetch elements, and not beyond maxPrefetchBytes.
+// A prefetch that leaves its size to the server has room for firstPrefetch elements. Whenever the reader empties a buffer that was full,
+// the buffer doubles, up to maxPrefetch elements or maxPrefetchBytes.
 const (
 	firstPrefetch    = 4
 	maxPrefetch      = 512
@@ -26,8 +26,8 @@ const (
 
 func newPrefetch(s *settings) maker {
 	least := int64(firstPrefetch)
-	if s.has("buffer_size_min") {
-		least = min(max(least, s.int("buffer_size_min")), maxPrefetch)
+	if s.Has("buffer_size_min") {
+		least = min(max(least, s.Int("buffer_size_min")), maxPrefetch)
 	}
 	return func(in *inputs) kind {
 		k := &prefetch{input: in.dataset(0), size: in.int(1, "buffer_size")}
@@ -43,7 +43,10 @@ func newPrefetch(s *settings) maker {
 
 func (k *prefetch) changesNothing() bool { return k.size == 0 }
 
-func (k *prefetch) cardinality() int64 { return k.input.cardinality() }
+func (k *prefetch) cardinality(q *query) int64 { return k.input.cardinality(q) }
+
+// inRange leaves the check of indices to the input.
+func (k *prefetch) inRange(_, _ int64) error { return nil }
 
 func (k *prefetch) at(c *Call, i int64) (Element, error) { return k.input.at(c, i) }
 
@@ -58,23 +61,23 @@ func (k *prefetch) open(e *Env) (Iterator, error) {
 
 func (o *over) Next(c *Call) (Element, error) { return o.input.Next(c) }
 
-// prefetching has one goroutine, which asks the input while there is room in the buffer. It begins with the first Next.
+// prefetching has one goroutine, which reads the input while there is room in the buffer. It starts with the first Next.
 type prefetching struct {
 	over
 	stage *stage
 	tuned bool // size may grow
 	crew  *crew
-	// ready, if not nil, gets an element at a change.
+	// ready, if not nil, receives a value after a change.
 	ready chan struct{}
 
-	asking sync.Mutex // held while the input is asked
+	asking sync.Mutex // held while the input is read
 	mu     sync.Mutex
 	size   int64
-	full   bool  // since it grew last
-	latest int64 // the bytes of the element that came last
+	full   bool  // since it last grew
+	latest int64 // the bytes of the latest element
 	buffer []outcome
-	ended  bool          // the last outcome of the input was the end
-	news   chan struct{} // closed at a change that somebody waits for
+	ended  bool          // the input's last outcome was its end
+	news   chan struct{} // closed at the next change
 }
 
 // begin starts the goroutine.
@@ -87,19 +90,19 @@ func (it *prefetching) begin(c *Call) {
 	}
 }
 
-// changed tells who waits. The caller holds mu.
+// changed wakes the waiters. The caller holds mu.
 func (it *prefetching) changed() {
 	close(it.news)
 	it.news = make(chan struct{})
 	if it.ready != nil {
 		select {
 		case it.ready <- struct{}{}:
-		default: // whoever waits will be told
+		default: // a notification is already pending
 		}
 	}
 }
 
-// take takes off an outcome, if there is one; ended tells that there will be none.
+// take removes an outcome, if there is one; ended means that none will follow.
 func (it *prefetching) take() (o outcome, ok, ended bool) {
 	it.mu.Lock()
 	defer it.mu.Unlock()
@@ -115,7 +118,7 @@ func (it *prefetching) take() (o outcome, ok, ended bool) {
 	return o, true, false
 }
 
-// grow doubles a buffer that is empty though it was full. The caller holds mu.
+// grow doubles the buffer if it is empty after having been full. The caller holds mu.
 func (it *prefetching) grow() {
 	if it.tuned && it.full && it.size < maxPrefetch && 2*it.size*it.latest <= maxPrefetchBytes {
 		it.size, it.full = 2*it.size, false
@@ -125,7 +128,7 @@ func (it *prefetching) grow() {
 	}
 }
 
-// fill tells what the buffer holds.
+// fill adds the buffer's contents.
 func (it *prefetching) fill(s *StageStats) {
 	it.mu.Lock()
 	defer it.mu.Unlock()
@@ -162,7 +165,7 @@ func (it *prefetching) work() {
 	}
 }
 
-// room waits until there is room in the buffer; false when the crew is closed, or there is nothing left to ask for.
+// room waits for room in the buffer; false if the crew is closed, or nothing is left to request.
 func (it *prefetching) room() bool {
 	for {
 		it.mu.Lock()

@@ -1,6 +1,6 @@
 package data
 
-// random is endless random numbers.
+// random is an infinite sequence of random numbers.
 type random struct{ seeds *seeds }
 
 func newRandom(*settings) maker {
@@ -10,11 +10,11 @@ func newRandom(*settings) maker {
 }
 
 func newRandomV2(s *settings) maker {
-	again := s.bool("rerandomize_each_iteration")
+	again := s.Bool("rerandomize_each_iteration")
 	return func(in *inputs) kind { return &random{in.seedsAt(0, 1, 2, again)} }
 }
 
-func (k *random) cardinality() int64 { return infinite }
+func (k *random) cardinality(*query) int64 { return infinite }
 
 func (k *random) open(*Env) (Iterator, error) {
 	it := &randoms{of: k}

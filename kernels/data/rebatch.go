@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// rebatch makes batches of other sizes of the rows of its elements, the sizes one after the other, and again.
+// rebatch regroups the rows of its elements into batches of the given sizes, cycling through them.
 type rebatch struct {
 	input *Dataset
 	sizes []int64
@@ -31,8 +31,8 @@ func newRebatch(s *settings) maker {
 	}
 }
 
-func (k *rebatch) cardinality() int64 {
-	if k.input.cardinality() == infinite {
+func (k *rebatch) cardinality(q *query) int64 {
+	if k.input.cardinality(q) == infinite {
 		return infinite
 	}
 	return unknown
@@ -46,8 +46,8 @@ type rebatching struct {
 	over
 	of   *rebatch
 	now  Element
-	row  int64 // of now, the next one
-	size int64 // which of the sizes is the next one's
+	row  int64 // the next row of now
+	size int64 // index of the next batch's size
 }
 
 func (it *rebatching) Next(c *Call) (Element, error) {
@@ -92,7 +92,7 @@ func (it *rebatching) Next(c *Call) (Element, error) {
 	return joinRows(c, parts, have)
 }
 
-// nothing is a batch without rows.
+// nothing returns a batch without rows.
 func (k *rebatch) nothing(c *Call) (Element, error) {
 	var e Element
 	for i, dtype := range k.spec.Types {
@@ -114,7 +114,7 @@ func (k *rebatch) nothing(c *Call) (Element, error) {
 	return e, nil
 }
 
-// joinRows puts rows together, which it borrows.
+// joinRows concatenates rows, which it borrows.
 func joinRows(c *Call, parts []Element, rows int64) (Element, error) {
 	first := parts[0]
 	out := make(Element, 0, len(first))
@@ -171,7 +171,7 @@ func (it *rebatching) Restore(c *Call, r *Reader) {
 	it.over.Restore(c, r)
 }
 
-// split is each batch in as many parts as there are replicas, the first ones as large as the largest: RebatchDataset.
+// split divides each batch into one part per replica; leading parts have the size of the largest: RebatchDataset.
 type split struct {
 	input    *Dataset
 	replicas int64
@@ -183,7 +183,7 @@ func newSplit(*settings) maker {
 	}
 }
 
-func (*split) cardinality() int64 { return unknown }
+func (*split) cardinality(*query) int64 { return unknown }
 
 func (k *split) open(e *Env) (Iterator, error) {
 	return openOver(e, k.input, func(o over) Iterator { return &splitting{over: o, of: k} })
@@ -193,7 +193,7 @@ type splitting struct {
 	over
 	of   *split
 	now  Element
-	part int64 // of now, the next one
+	part int64 // the next part of now
 }
 
 func (it *splitting) Next(c *Call) (Element, error) {
@@ -213,7 +213,7 @@ func (it *splitting) Next(c *Call) (Element, error) {
 	}
 	out := make(Element, len(it.now))
 	for i, t := range it.now {
-		// The components may have batches of their own sizes.
+		// Components may differ in their batch sizes.
 		rows := t.Shape()[0]
 		size := (rows - 1 + it.of.replicas) / it.of.replicas
 		end := min(size*(it.part+1), rows)

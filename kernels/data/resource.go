@@ -3,6 +3,7 @@ package data
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"fmt"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/contain"
+	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/kernels"
 )
 
@@ -22,19 +24,19 @@ const (
 	kindSeeds    = "tensorflow::data::SeedGeneratorManager"
 )
 
-// Resource is an iterator that lives in a container, so that sessions share it. All methods may be called concurrently.
+// Resource is an iterator in a container, which sessions can share. All methods may be called concurrently.
 type Resource struct {
 	name  string
 	spec  Spec
-	token uint64 // that a string handle has to have, so that only who was given one has one
+	token uint64 // must be in a string handle, so that handles cannot be guessed
 
 	mu      sync.Mutex
 	now     *pipeline
-	open    map[*pipeline]bool // now, and those before whose iterators are still in use
+	open    map[*pipeline]bool // the present pipeline, and earlier ones whose iterators are still in use
 	deleted bool
-	given   atomic.Int64  // elements
-	waited  atomic.Int64  // nanoseconds that steps waited for them
-	done    chan struct{} // closed when it was deleted and none is open
+	given   atomic.Int64  // elements returned
+	waited  atomic.Int64  // nanoseconds that steps waited for elements
+	done    chan struct{} // closed when the resource is deleted and no pipeline is open
 }
 
 // pipeline is a dataset that is being iterated over.
@@ -42,16 +44,18 @@ type pipeline struct {
 	*Env
 	dataset *Dataset
 	Iterator
-	turn chan struct{} // holds an element while nobody uses the iterator
+	turn chan struct{} // holds an element while the iterator is unused
+
+	ended view.Act // the step that reached the end first; guarded by the resource's lock
 }
 
 func newResource(name string, spec Spec) *Resource {
 	var b [8]byte
-	_, _ = rand.Read(b[:]) // it does not fail
+	_, _ = rand.Read(b[:]) // never fails
 	return &Resource{name: name, spec: spec, token: binary.LittleEndian.Uint64(b[:]), open: map[*pipeline]bool{}, done: make(chan struct{})}
 }
 
-// Close deletes the iterator, and ends what it runs.
+// Close deletes the iterator, and ends its work.
 func (r *Resource) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,17 +72,17 @@ func (r *Resource) Close() {
 	}
 }
 
-// Deleted tells whether Close was called.
+// Deleted reports whether Close was called.
 func (r *Resource) Deleted() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.deleted
 }
 
-// Done is closed when the iterator was deleted and nothing of it runs any more.
+// Done returns a channel that is closed when the iterator has been deleted and none of its work runs any more.
 func (r *Resource) Done() <-chan struct{} { return r.done }
 
-// Describe is the iterator for listings.
+// Describe describes the iterator for listings.
 func (r *Resource) Describe() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,7 +92,7 @@ func (r *Resource) Describe() string {
 	return "iterator over a " + r.now.dataset.Op + ", " + elements(r.given.Load()) + " given"
 }
 
-// replace makes p the pipeline, and ends the one before when nobody uses it any more. The caller holds mu.
+// replace installs p as the pipeline, and ends the previous one when it is no longer in use. The caller holds mu.
 func (r *Resource) replace(p *pipeline) {
 	old := r.now
 	r.now = p
@@ -96,7 +100,7 @@ func (r *Resource) replace(p *pipeline) {
 		return
 	}
 	contain.Go(old.log, "The end of an iterator", func() {
-		<-old.turn // whoever waits for it was told to give up, or has it at some time
+		<-old.turn // waiters have been cancelled, or get their turn eventually
 		old.close()
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -107,7 +111,7 @@ func (r *Resource) replace(p *pipeline) {
 	}, nil)
 }
 
-// close ends a pipeline, of which the caller has the turn.
+// close ends a pipeline. The caller must have its turn.
 func (p *pipeline) close() {
 	p.cancel.Cancel(errClosed)
 	p.Close()
@@ -115,13 +119,13 @@ func (p *pipeline) close() {
 	p.dataset.Release()
 }
 
-// set makes the iterator one of a dataset, at its first element. Its elements count as the memory of the device, and of
-// the session whose it is, not as that of the step.
+// set makes the iterator start at a dataset's first element. Its elements count as memory of the device and of
+// the owning session, not of the step.
 func (r *Resource) set(ctx *kernels.Context, device kernels.Device, d *Dataset) error {
 	return r.setRestored(newEnv(ctx, device), d, func(Iterator) error { return nil })
 }
 
-// setRestored is set with something to be done to the new iterator before anybody sees it. It takes the Env over.
+// setRestored is set with a function that is applied to the new iterator before it becomes visible. It takes over the Env.
 func (r *Resource) setRestored(env *Env, d *Dataset, restore func(Iterator) error) error {
 	if err := r.spec.check(d.Spec); err != nil {
 		env.close()
@@ -134,7 +138,7 @@ func (r *Resource) setRestored(env *Env, d *Dataset, restore func(Iterator) erro
 		d.Release()
 		return err
 	}
-	p := &pipeline{env, d, it, make(chan struct{}, 1)}
+	p := &pipeline{Env: env, dataset: d, Iterator: it, turn: make(chan struct{}, 1)}
 	if err := restore(it); err != nil {
 		p.close()
 		return err
@@ -151,7 +155,7 @@ func (r *Resource) setRestored(env *Env, d *Dataset, restore func(Iterator) erro
 	return nil
 }
 
-// use calls f with the pipeline when it is the caller's turn. what is the operation, for the error where there is none.
+// use calls f with the pipeline when it is the caller's turn. what names the operation in the error for a missing pipeline.
 func (r *Resource) use(ctx *kernels.Context, what, before string, f func(c *Call, p *pipeline) error) error {
 	r.mu.Lock()
 	p := r.now
@@ -173,20 +177,47 @@ func (r *Resource) use(ctx *kernels.Context, what, before string, f func(c *Call
 	return contain.Run(p.log, "An input pipeline", func() error { return f(c, p) })
 }
 
-// next gives the next element, io.EOF after the last.
+// atEnd reports whether a step has reached the end of the pipeline, and records the first one that has.
+func (r *Resource) atEnd(err error, p *pipeline, by kernels.Origin) bool {
+	if !atEnd(err) {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p.ended.At.IsZero() {
+		p.ended = view.Act{By: by, At: time.Now()}
+	}
+	return true
+}
+
+// endOfSequence returns the error of a step that gets no element. If another session reached the end before, the error says so:
+// the step's session may have expected a fresh start.
+func (r *Resource) endOfSequence(by kernels.Origin) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	text := "End of sequence"
+	if r.now != nil && !r.now.ended.At.IsZero() {
+		if before := r.now.ended.Before(by); before != "" {
+			text += fmt.Sprintf(". It was reached %s%s: the iterator's initializer, or a reset of its container, begins anew", r.now.ended.When(time.Now()), before)
+		}
+	}
+	return status.New(status.OutOfRange, text)
+}
+
+// next returns the next element, or io.EOF after the last.
 func (r *Resource) next(ctx *kernels.Context) (e Element, err error) {
 	err = r.use(ctx, "GetNext()", "getting the next element", func(c *Call, p *pipeline) (err error) {
-		fsys := ctx.Files()
-		if err := p.admit(fsys); err != nil {
+		door := ctx.Step.Files
+		if err := p.admit(door); err != nil {
 			return err
 		}
 		begun := time.Now()
 		e, err = p.Next(c)
 		r.waited.Add(int64(time.Since(begun)))
-		if err != nil {
+		if r.atEnd(err, p, ctx.Step.Origin) || err != nil {
 			return err
 		}
-		if err = p.admit(fsys); err != nil { // it has opened another file
+		if err = p.admit(door); err != nil { // it has opened another file
 			e.release()
 		}
 		return err
@@ -197,7 +228,7 @@ func (r *Resource) next(ctx *kernels.Context) (e Element, err error) {
 	return e, err
 }
 
-// save gives the iterator's state.
+// save returns the iterator's state.
 func (r *Resource) save(ctx *kernels.Context, check func(*Dataset) error) (s *State, err error) {
 	err = r.use(ctx, "Save()", "saving it", func(c *Call, p *pipeline) error {
 		if err := check(p.dataset); err != nil {
@@ -216,7 +247,7 @@ func (r *Resource) save(ctx *kernels.Context, check func(*Dataset) error) (s *St
 	return s, err
 }
 
-// restore makes the iterator stand where one of the same dataset was saved.
+// restore moves the iterator to the saved position of one over the same dataset.
 func (r *Resource) restore(ctx *kernels.Context, s *State) error {
 	var d *Dataset
 	var device kernels.Device
@@ -242,7 +273,7 @@ func (r *Resource) restore(ctx *kernels.Context, s *State) error {
 	})
 }
 
-// holder is what resources without a state of their own, which other datasets look up, live in.
+// holder wraps resources without a state of their own that other datasets look up.
 type holder struct {
 	value   any
 	deleted atomic.Bool
@@ -255,11 +286,14 @@ func (h *holder) Close() {
 	}
 }
 
-// resourceOf is what the resource handle at input i names; the zero value where there is no such resource, as with the
+// resourceOf returns the resource that the handle at input i names; the zero value if there is no such resource, as for the
 // handles of the Dummy ops.
 func resourceOf[V any](in *inputs, i int, kind string) V {
 	var none V
 	h, err := in.ctx.Handle(i)
+	if status.CodeOf(err) == status.NotFound {
+		return none // the handle belongs to a step that has ended
+	}
 	if err != nil {
 		in.fail(err)
 		return none
@@ -279,7 +313,7 @@ func resourceOf[V any](in *inputs, i int, kind string) V {
 	return v
 }
 
-// seedsOf is the generator at input i, nil where there is none, or another kind of input.
+// seedsOf returns the generator at input i; nil if there is none, or if the input is of another kind.
 func (in *inputs) seedsOf(i int) *seeds {
 	if in.ctx.Input(i).DType() != tensor.Resource {
 		return nil
@@ -287,10 +321,10 @@ func (in *inputs) seedsOf(i int) *seeds {
 	return resourceOf[*seeds](in, i, kindSeeds)
 }
 
-// anonymous numbers the resources that no name was given to.
+// anonymous numbers the resources without a name.
 var anonymous atomic.Int64
 
-// keep puts a resource that no name was given to into the step's container, with which it ends, and gives its handle.
+// keep puts a resource without a name into the step's container, with which it ends, and returns its handle.
 func keep(ctx *kernels.Context, kind string, r containers.Resource) (*tensor.Tensor, error) {
 	name := "_anonymous_" + strconv.FormatInt(anonymous.Add(1), 10)
 	if _, err := ctx.Device.Resources().LookupOrCreate(ctx.Step.Container, kind, name, func() (containers.Resource, error) { return r, nil }); err != nil {

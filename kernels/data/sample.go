@@ -16,7 +16,7 @@ func newSampling(*settings) maker {
 	}
 }
 
-func (k *sampling) cardinality() int64 { return unknown }
+func (k *sampling) cardinality(*query) int64 { return unknown }
 
 func (k *sampling) open(e *Env) (Iterator, error) {
 	return openOver(e, k.input, func(o over) Iterator {
@@ -48,7 +48,7 @@ func (it *samples) Next(c *Call) (Element, error) {
 	}
 }
 
-// unit makes a number from 0 to before 1 of the lowest bits of a random one, as TensorFlow's RandomUniform does.
+// unit maps the lowest bits of a random number to [0, 1), as TensorFlow's RandomUniform does.
 func unit(bits uint32) float32 { return float32(bits&(1<<23-1)) / (1 << 23) }
 
 func (it *samples) Save(c *Call, w *Writer) {

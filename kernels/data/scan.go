@@ -5,7 +5,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// scan is a function's results for each element and a state, which it changes.
+// scan returns a function's results for each element and a state, which the function updates.
 type scan struct {
 	input *Dataset
 	state Element
@@ -15,7 +15,7 @@ type scan struct {
 }
 
 func newScan(s *settings) maker {
-	f, n, keeps, spec := s.function("f"), len(s.types("Tstate")), s.bool("preserve_cardinality"), s.spec()
+	f, n, keeps, spec := s.function("f"), len(s.TypeList("Tstate")), s.Bool("preserve_cardinality"), s.spec()
 	return func(in *inputs) kind {
 		return &scan{in.dataset(0), in.rest(1, 1+n), in.functionFrom(f, 1+n), spec, keeps}
 	}
@@ -23,9 +23,9 @@ func newScan(s *settings) maker {
 
 func (k *scan) functions() []*Function { return []*Function{k.f} }
 
-func (k *scan) cardinality() int64 {
+func (k *scan) cardinality(q *query) int64 {
 	if k.keeps {
-		return k.input.cardinality()
+		return k.input.cardinality(q)
 	}
 	return unknown
 }
@@ -64,7 +64,7 @@ func (it *scanning) Next(c *Call) (Element, error) {
 	return out[n:], nil
 }
 
-// check compares what the function gave with what was declared.
+// check compares the function's results with the declaration.
 func (k *scan) check(out Element) error {
 	n := len(k.state)
 	if len(out) != n+len(k.spec.Types) {

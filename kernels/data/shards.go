@@ -15,27 +15,27 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// randomID is a number that names a run.
+// randomID returns a number that names a run.
 func randomID() uint64 {
 	var b [8]byte
-	_, _ = rand.Read(b[:]) // it does not fail
+	_, _ = rand.Read(b[:]) // never fails
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// maxShards bounds the files that one dataset is written to at a time.
+// maxShards bounds the files that one dataset is written to concurrently.
 const maxShards = 1024
 
-// shardWriter writes the elements of a run, each to the shard that a function or their order names.
+// shardWriter writes the elements of a run, each to the shard selected by a function or by their order.
 type shardWriter struct {
 	fsys        files.FS
 	run         string
 	compression string
-	checkpoint  int64 // the number of the files that are written
+	checkpoint  int64 // index of the files being written
 	open        map[int64]*snapshotWriter
 }
 
-func newShardWriter(c *Call, run, compression string, checkpoint int64) (*shardWriter, error) {
-	return &shardWriter{c.files, run, compression, checkpoint, map[int64]*snapshotWriter{}}, mkdirAll(c.files, run)
+func newShardWriter(fsys files.FS, run, compression string, checkpoint int64) (*shardWriter, error) {
+	return &shardWriter{fsys, run, compression, checkpoint, map[int64]*snapshotWriter{}}, mkdirAll(fsys, run)
 }
 
 func (w *shardWriter) write(shard int64, e Element) error {
@@ -48,7 +48,7 @@ func (w *shardWriter) write(shard int64, e Element) error {
 		if err := mkdirAll(w.fsys, dir); err != nil {
 			return err
 		}
-		// Readers begin with file 0: a shard that gets its first element later has empty ones before.
+		// Readers start with file 0, so a shard that gets its first element later starts with empty files.
 		for i := range w.checkpoint {
 			if name := snapshotFile(dir, i); !exists(w.fsys, name) {
 				empty, err := newSnapshotWriter(w.fsys, name, w.compression, snapshotV2)
@@ -69,7 +69,7 @@ func (w *shardWriter) write(shard int64, e Element) error {
 	return fileError(snapshotFile(shardDir(w.run, shard), w.checkpoint), s.write(e))
 }
 
-// next closes the files; what is written after that goes to new ones.
+// next closes the files; later elements go to new ones.
 func (w *shardWriter) next() error {
 	var failed error
 	for shard, s := range w.open {
@@ -82,7 +82,7 @@ func (w *shardWriter) next() error {
 	return failed
 }
 
-// forget removes what an iterator wrote after it was saved, which another one that was restored writes again.
+// forget removes what an iterator wrote after it was saved, since the restored iterator writes it again.
 func (w *shardWriter) forget() error {
 	dirs, err := files.Match(w.fsys, escaped(w.run)+"/*"+shardSuffix)
 	if err != nil {
@@ -103,12 +103,12 @@ func (w *shardWriter) forget() error {
 	return nil
 }
 
-// escaped is a name as the part of a pattern that stands for itself.
+// escaped quotes a name for use in a pattern.
 func escaped(name string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
 }
 
-// shardFunction names the shard of each element: a function, or, where that is nil, each processor's in turn.
+// shardFunction chooses the shard of each element: a function's result or, if the function is nil, one shard per processor in turn.
 type shardFunction struct {
 	f    *bound
 	last int64
@@ -123,7 +123,7 @@ func (s *shardFunction) of(c *Call, e Element) (int64, error) {
 	return s.f.number(c, "shard_func", e.retain())
 }
 
-// shardReader is the elements of a folder of files, one file after the other: SnapshotDatasetReader.
+// shardReader reads the elements of a folder of files, one file after the other: SnapshotDatasetReader.
 type shardReader struct {
 	dir, compression string
 	version, start   int64
@@ -131,9 +131,9 @@ type shardReader struct {
 }
 
 func newShardReader(s *settings) maker {
-	types, compression, version := s.types("output_types"), s.str("compression"), s.int("version")
-	if s.err == nil && (version < 0 || version > snapshotV2) {
-		s.fail(status.InvalidArgumentf("Snapshot reader version: %d is not supported.", version))
+	types, compression, version := s.TypeList("output_types"), s.Str("compression"), s.Int("version")
+	if s.Err() == nil && (version < 0 || version > snapshotV2) {
+		s.Failf("Snapshot reader version: %d is not supported.", version)
 	}
 	s.checkCompression(compression, version)
 	return func(in *inputs) kind {
@@ -145,29 +145,30 @@ func newShardReader(s *settings) maker {
 	}
 }
 
-func (*shardReader) cardinality() int64 { return unknown }
+func (*shardReader) cardinality(*query) int64 { return unknown }
 
 func (*shardReader) stageName() string { return "SnapshotDatasetReader" }
 
 func (k *shardReader) open(e *Env) (Iterator, error) {
-	it := &readingShard{of: k, skip: k.start}
-	return it, it.openFile(e)
+	it := &readingShard{of: k, env: e, skip: k.start}
+	return it, it.openFile()
 }
 
 type readingShard struct {
-	of *shardReader
-	// number is that of the file, given the elements of it, skip those that are left out first.
+	of  *shardReader
+	env *Env
+	// number is the index of the file, given its elements returned so far, and skip those to skip first.
 	number, given, skip int64
 	file                *snapshotReader
 }
 
 func (it *readingShard) name() string { return snapshotFile(it.of.dir, it.number) }
 
-func (it *readingShard) openFile(e *Env) (err error) {
-	if err := e.noteFile(it.name()); err != nil {
+func (it *readingShard) openFile() (err error) {
+	if err := it.env.noteFile(it.name()); err != nil {
 		return err
 	}
-	it.file, err = openSnapshot(e.files, it.name(), it.of.compression, it.of.version, it.of.types)
+	it.file, err = openSnapshot(it.env.files(), it.name(), it.of.compression, it.of.version, it.of.types)
 	return err
 }
 
@@ -177,10 +178,10 @@ func (it *readingShard) Next(c *Call) (Element, error) {
 			return nil, err
 		}
 		if it.file == nil {
-			if !exists(c.files, it.name()) {
+			if !exists(it.env.files(), it.name()) {
 				return nil, ended(errEOF)
 			}
-			if err := it.openFile(c.Env); err != nil {
+			if err := it.openFile(); err != nil {
 				return nil, err
 			}
 		}
@@ -194,7 +195,7 @@ func (it *readingShard) Next(c *Call) (Element, error) {
 			it.given++
 			return e, nil
 		default:
-			// The rest of a file that is damaged is lost: to ask for it again would give the same error without end.
+			// The rest of a damaged file is lost: reading on would return the same error forever.
 			it.Close()
 			it.number, it.given = it.number+1, 0
 			if !atEnd(err) {
@@ -224,7 +225,7 @@ func (it *readingShard) Restore(c *Call, r *Reader) {
 	if r.err != nil || given == 0 {
 		return
 	}
-	if err := it.openFile(c.Env); err != nil {
+	if err := it.openFile(); err != nil {
 		r.Fail(err)
 		return
 	}
@@ -245,11 +246,11 @@ func (it *readingShard) Restore(c *Call, r *Reader) {
 type nestedReader struct{ inputs []*Dataset }
 
 func newNestedReader(s *settings) maker {
-	n := int(s.int("N"))
+	n := int(s.Int("N"))
 	return func(in *inputs) kind { return &nestedReader{in.datasets(0, n)} }
 }
 
-func (k *nestedReader) cardinality() int64 { return int64(len(k.inputs)) }
+func (k *nestedReader) cardinality(*query) int64 { return int64(len(k.inputs)) }
 
 func (*nestedReader) stageName() string { return "SnapshotNestedDatasetReader" }
 
@@ -261,9 +262,9 @@ func (k *nestedReader) at(_ *Call, i int64) (Element, error) {
 
 func (k *nestedReader) open(*Env) (Iterator, error) { return &counting{list: k}, nil }
 
-// shardsOf is the dataset of the datasets of a run's shards, in the order of their names. The caller gets a reference.
+// shardsOf returns the dataset of the datasets of a run's shards, in the order of their names, with a reference for the caller.
 func shardsOf(e *Env, run, compression string, version int64, spec Spec) (*Dataset, error) {
-	dirs, err := files.Match(e.files, escaped(run)+"/*"+shardSuffix)
+	dirs, err := files.Match(e.files(), escaped(run)+"/*"+shardSuffix)
 	if err != nil {
 		return nil, err
 	}
@@ -287,7 +288,7 @@ func shardsOf(e *Env, run, compression string, version int64, spec Spec) (*Datas
 	return all, nil
 }
 
-// made is a node that makes a dataset of these elements.
+// made returns a node that creates a dataset with these elements.
 func (s Spec) made(op string, attrs graph.Attrs) *graph.Node {
 	types, shapes := &attrpb.AttrValue_ListValue{}, &attrpb.AttrValue_ListValue{}
 	for _, t := range s.Types {
@@ -306,7 +307,7 @@ func stringAttr(s string) *attrpb.AttrValue {
 	return &attrpb.AttrValue{Value: &attrpb.AttrValue_S{S: []byte(s)}}
 }
 
-// openShards opens what a function makes of the dataset of a run's shards.
+// openShards opens the dataset that a function makes of a run's shards.
 func openShards(c *Call, e *Env, f *bound, run, compression string, version int64, spec Spec) (*turn, error) {
 	if err := e.noteFile(joinPath(run, snapshotMetadata)); err != nil {
 		return nil, err
@@ -318,35 +319,36 @@ func openShards(c *Call, e *Env, f *bound, run, compression string, version int6
 	return openTurn(c, e, f, Element{variantOf(all)})
 }
 
-// chunk is the elements of one file, of TFRecords: SnapshotChunkDataset.
+// chunk reads the elements of one TFRecord file: SnapshotChunkDataset.
 type chunk struct {
 	name, compression string
 	types             []tensor.DType
 }
 
 func newChunk(s *settings) maker {
-	types, compression := s.types("output_types"), s.checkCompression(s.str("compression"), snapshotV2)
+	types, compression := s.TypeList("output_types"), s.checkCompression(s.Str("compression"), snapshotV2)
 	return func(in *inputs) kind { return &chunk{in.str(0, "chunk_file"), compression, types} }
 }
 
-func (*chunk) cardinality() int64 { return unknown }
+func (*chunk) cardinality(*query) int64 { return unknown }
 
 func (k *chunk) open(e *Env) (Iterator, error) {
-	it := &readingChunk{of: k}
-	return it, it.openFile(e)
+	it := &readingChunk{of: k, env: e}
+	return it, it.openFile()
 }
 
 type readingChunk struct {
 	of    *chunk
+	env   *Env
 	file  *snapshotReader
 	given int64
 }
 
-func (it *readingChunk) openFile(e *Env) (err error) {
-	if err := e.noteFile(it.of.name); err != nil {
+func (it *readingChunk) openFile() (err error) {
+	if err := it.env.noteFile(it.of.name); err != nil {
 		return err
 	}
-	it.file, err = openSnapshot(e.files, it.of.name, it.of.compression, snapshotV2, it.of.types)
+	it.file, err = openSnapshot(it.env.files(), it.of.name, it.of.compression, snapshotV2, it.of.types)
 	return err
 }
 
@@ -378,10 +380,10 @@ func (it *readingChunk) Restore(c *Call, r *Reader) {
 	}
 }
 
-// chunks is the names of the files of a snapshot that the data service of tf.data writes: ListSnapshotChunksDataset.
+// chunks returns the names of the files of a snapshot written by tf.data's data service: ListSnapshotChunksDataset.
 type chunks struct{ path string }
 
-// What a snapshot of the data service has in its folder.
+// The contents of a data service snapshot's folder.
 const (
 	chunksFolder  = "chunks"
 	snapshotDone  = "DONE"
@@ -398,14 +400,15 @@ func newChunks(*settings) maker {
 	}
 }
 
-func (*chunks) cardinality() int64 { return unknown }
+func (*chunks) cardinality(*query) int64 { return unknown }
 
-func (k *chunks) open(*Env) (Iterator, error) {
-	return &listingChunks{of: k, read: map[string]bool{}}, nil
+func (k *chunks) open(e *Env) (Iterator, error) {
+	return &listingChunks{of: k, env: e, read: map[string]bool{}}, nil
 }
 
 type listingChunks struct {
 	of     *chunks
+	env    *Env
 	unread []string // in order
 	read   map[string]bool
 	done   bool
@@ -419,7 +422,7 @@ func (it *listingChunks) Next(c *Call) (Element, error) {
 		if err := waitForChunks(c, attempt); err != nil {
 			return nil, err
 		}
-		if err := it.look(c); err != nil {
+		if err := it.look(); err != nil {
 			return nil, err
 		}
 	}
@@ -428,22 +431,22 @@ func (it *listingChunks) Next(c *Call) (Element, error) {
 	return Element{stringScalar(joinPath(it.of.path, chunksFolder, name))}, nil
 }
 
-// look finds what has been written since.
-func (it *listingChunks) look(c *Call) error {
+// look finds what has been written since the last call.
+func (it *listingChunks) look() error {
 	failed := joinPath(it.of.path, snapshotError)
-	if err := c.noteFile(failed); err != nil {
+	if err := it.env.noteFile(failed); err != nil {
 		return err
 	}
-	if exists(c.files, failed) {
-		text, err := files.Read(c.files, failed)
+	if exists(it.env.files(), failed) {
+		text, err := files.Read(it.env.files(), failed)
 		if err != nil {
 			return err
 		}
 		return writtenError(text)
 	}
-	// Whether it is complete is looked at first: what is complete gets no more files.
-	it.done = exists(c.files, joinPath(it.of.path, snapshotDone))
-	names, err := files.Match(c.files, escaped(joinPath(it.of.path, chunksFolder))+"/*")
+	// Check for completion before listing: a complete snapshot gets no more files.
+	it.done = exists(it.env.files(), joinPath(it.of.path, snapshotDone))
+	names, err := files.Match(it.env.files(), escaped(joinPath(it.of.path, chunksFolder))+"/*")
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/philox"
 )
 
-// seeds gives the seeds of each round of a shuffled dataset, either new ones or always the same. The iterators of a
-// dataset share it.
+// seeds provides the seeds of each round of a shuffled dataset: new ones, or always the same. The iterators of a dataset share it.
 type seeds struct {
 	seed, seed2 int64
 	fixed       bool
@@ -21,11 +20,11 @@ type seeds struct {
 	numbers
 }
 
-// newSeeds makes seeds of two numbers; both zero ask for some that nobody knows.
+// newSeeds returns seeds from two numbers; if both are zero, the seeds are random.
 func newSeeds(seed, seed2 int64, reshuffles bool) *seeds {
 	if seed == 0 && seed2 == 0 {
 		var b [16]byte
-		_, _ = rand.Read(b[:]) // it does not fail
+		_, _ = rand.Read(b[:]) // never fails
 		seed, seed2 = int64(binary.LittleEndian.Uint64(b[:])), int64(binary.LittleEndian.Uint64(b[8:]))
 	}
 	return &seeds{seed: seed, seed2: seed2, fixed: !reshuffles, numbers: numbersOf(seed, seed2, 0)}
@@ -44,7 +43,7 @@ func (s *seeds) next() (seed, seed2 int64) {
 	return seed, int64(s.Next())
 }
 
-// position and seek tell and set how many numbers were drawn.
+// position returns how many numbers were drawn; seek sets it.
 func (s *seeds) position() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,10 +59,10 @@ func (s *seeds) seek(drawn int64) {
 	}
 }
 
-// numbers are random ones, one at a time.
+// numbers generates random numbers, one per call.
 type numbers struct{ philox.Numbers32 }
 
-// numbersOf are those of two seeds, after the first skip of them.
+// numbersOf returns the numbers of two seeds, after skipping the first skip of them.
 func numbersOf(seed, seed2, skip int64) numbers {
 	p := philox.New(uint64(seed), uint64(seed2))
 	p.Skip(uint64(skip) / 4)
@@ -74,22 +73,20 @@ func numbersOf(seed, seed2, skip int64) numbers {
 	return n
 }
 
-// shuffle gives the elements in random order: each is one of those in a buffer. It may go round several times, whose
-// elements do not mix.
+// shuffle returns the elements in random order: each is drawn from a buffer. It may repeat for several rounds, whose elements do not mix.
 type shuffle struct {
 	input *Dataset
-	size  int64 // of the buffer; unknown for that of the input
+	size  int64 // of the buffer; unknown means as large as the input
 	count int64
 	seeds *seeds
 
 	once    sync.Once
-	indices []int64 // of random access
+	indices []int64 // for random access
 }
 
-// newShuffle makes the versions of ShuffleDataset that have seeds, newShuffleWith those that have the resource of a
-// generator.
+// newShuffle parses the versions of ShuffleDataset that have seeds, newShuffleV2 those that have the resource of a generator.
 func newShuffle(s *settings) maker {
-	reshuffles := s.bool("reshuffle_each_iteration")
+	reshuffles := s.Bool("reshuffle_each_iteration")
 	return func(in *inputs) kind {
 		return in.shuffle(1, in.seedsAt(2, 3, in.ctx.NumInputs()-1, reshuffles))
 	}
@@ -106,7 +103,7 @@ func newShuffleV2(*settings) maker {
 }
 
 func newShuffleAndRepeat(s *settings) maker {
-	reshuffles := s.bool("reshuffle_each_iteration")
+	reshuffles := s.Bool("reshuffle_each_iteration")
 	return func(in *inputs) kind {
 		k := in.shuffle(1, in.seedsAt(2, 3, in.ctx.NumInputs()-1, reshuffles))
 		if k.count = in.int(4, "count"); in.err == nil && k.count <= 0 && k.count != infinite {
@@ -124,7 +121,7 @@ func (in *inputs) shuffle(size int, s *seeds) *shuffle {
 	return k
 }
 
-// seedsAt are those of a generator, where the last input is one that is there, or of two seeds.
+// seedsAt returns the seeds of a generator, if the last input names an existing one, or else the seeds made from two numbers.
 func (in *inputs) seedsAt(seed, seed2, generator int, reshuffles bool) *seeds {
 	a, b := in.int(seed, "seed"), in.int(seed2, "seed2")
 	if found := in.seedsOf(generator); found != nil {
@@ -133,7 +130,7 @@ func (in *inputs) seedsAt(seed, seed2, generator int, reshuffles bool) *seeds {
 	return newSeeds(a, b, reshuffles)
 }
 
-func (k *shuffle) cardinality() int64 { return times(k.input.cardinality(), k.count) }
+func (k *shuffle) cardinality(q *query) int64 { return times(k.input.cardinality(q), k.count) }
 
 func (k *shuffle) shufflable() error {
 	return notIndexed("ShuffleDataset")
@@ -141,7 +138,7 @@ func (k *shuffle) shufflable() error {
 
 func (k *shuffle) at(c *Call, i int64) (Element, error) {
 	k.once.Do(func() {
-		n := k.cardinality()
+		n := k.cardinality(accessBy(c))
 		k.indices = make([]int64, n)
 		for i := range k.indices {
 			k.indices[i] = int64(i)
@@ -152,7 +149,7 @@ func (k *shuffle) at(c *Call, i int64) (Element, error) {
 			k.indices[i], k.indices[j] = k.indices[j], k.indices[i]
 		}
 	})
-	return k.input.at(c, k.indices[i]%k.input.cardinality())
+	return k.input.at(c, k.indices[i]%k.input.cardinality(accessBy(c)))
 }
 
 func (k *shuffle) open(e *Env) (Iterator, error) {
@@ -162,13 +159,13 @@ func (k *shuffle) open(e *Env) (Iterator, error) {
 	return it, nil
 }
 
-// maxRounds bounds the rounds whose elements are in a buffer, for inputs that are much smaller.
+// maxRounds bounds the rounds in the buffer, for inputs that are much smaller than it.
 const maxRounds = 3
 
-// span is where the elements of a round lie in the buffer, modulo its size.
+// span is the range of a round's elements in the buffer, modulo the buffer's size.
 type span struct {
 	start, end int64
-	complete   bool // the input has no more of the round
+	complete   bool // the input has no more elements of the round
 }
 
 type shuffling struct {
@@ -182,10 +179,10 @@ type shuffling struct {
 	buffer      []Element
 	spans       []span
 	held, told  int64
-	given       bool // there was an element
+	given       bool // an element was returned
 }
 
-// size is the places of the buffer, of which those that were never used are not there yet.
+// size returns the buffer's capacity. Positions never used are not allocated yet.
 func (it *shuffling) size() int64 {
 	if it.of.size == unknown {
 		return int64(len(it.buffer))
@@ -215,14 +212,14 @@ func (it *shuffling) Next(c *Call) (Element, error) {
 		it.buffer[at] = nil
 	}
 	first.start++
-	if it.held--; it.held != it.told { // a full buffer, which gets another one next time, has nothing to tell
+	if it.held--; it.held != it.told { // a full buffer is refilled by the next call, so its size does not change
 		it.told = it.held
 		it.env.stage.hold(it.held, e)
 	}
 	return e, nil
 }
 
-// wants tells whether the buffer has to be filled.
+// wants reports whether the buffer needs filling.
 func (it *shuffling) wants() bool {
 	switch {
 	case it.input == nil && it.of.count != infinite && it.rounds >= it.of.count:
@@ -235,7 +232,7 @@ func (it *shuffling) wants() bool {
 	return it.held < it.size()
 }
 
-// served tells whether the round that elements are taken from is in the buffer as a whole.
+// served reports whether the whole round that elements are drawn from is in the buffer.
 func (it *shuffling) served() bool {
 	for _, s := range it.spans {
 		if s.start != s.end {
@@ -264,7 +261,7 @@ func (it *shuffling) fill(c *Call) error {
 		it.input.Close()
 		it.input = nil
 		if !it.given && it.of.count == infinite {
-			return nil // it would go round for ever
+			return nil // it would loop forever
 		}
 		if err := c.Err(); err != nil {
 			return err
@@ -357,7 +354,7 @@ func (it *shuffling) Restore(c *Call, r *Reader) {
 	input.Restore(c, r.In("input"))
 }
 
-// check refuses a state that does not hold together, which would be read outside of the buffer.
+// check rejects an inconsistent state, which would cause reads outside the buffer.
 func (it *shuffling) check() error {
 	bad := status.Errorf(status.DataLoss, "The saved state of a shuffled dataset does not fit together")
 	size := int64(len(it.buffer))

@@ -2,11 +2,11 @@ package data
 
 import "io"
 
-// slidingWindow gives windows that are batches.
+// slidingWindow returns windows as batches.
 type slidingWindow struct{ window }
 
 func newSlidingWindow(s *settings) maker {
-	drops := !s.has("drop_remainder") || s.bool("drop_remainder")
+	drops := !s.Has("drop_remainder") || s.Bool("drop_remainder")
 	return func(in *inputs) kind {
 		k := slidingWindow{window{
 			input:  in.dataset(0),
@@ -24,7 +24,7 @@ func (k *slidingWindow) open(e *Env) (Iterator, error) {
 	return openOver(e, k.input, func(o over) Iterator { return &sliding{windowing{over: o, of: &k.window}} })
 }
 
-// sliding holds no failures: what fails is left out, and the error passed on.
+// sliding buffers no failures: a failed element is skipped and its error returned.
 type sliding struct{ windowing }
 
 func (it *sliding) Next(c *Call) (Element, error) {
@@ -46,8 +46,8 @@ func (it *sliding) Next(c *Call) (Element, error) {
 	for i := int64(0); i < int64(len(it.buffer)); i += it.of.stride {
 		list = append(list, it.buffer[i].retain())
 	}
-	// What lies between this window and the next is passed first: where that fails the window is not given, and the next one is
-	// the same, as in TensorFlow.
+	// Skip the elements between this window and the next first. If that fails, the window is not returned, and the next one is the same, as
+	// in TensorFlow.
 	for i := int64(len(it.buffer)); i < it.of.shift && !it.ended; i++ {
 		e, err := it.ask(c)
 		if err != nil {
@@ -59,7 +59,7 @@ func (it *sliding) Next(c *Call) (Element, error) {
 	return stack(c, list)
 }
 
-// ask gives the input's next element, none at its end.
+// ask returns the input's next element, nil at its end.
 func (it *sliding) ask(c *Call) (Element, error) {
 	if err := c.Err(); err != nil {
 		return nil, err

@@ -16,13 +16,13 @@ import (
 // errEOF is the end of a dataset.
 var errEOF = io.EOF
 
-// Waits for files that another process writes: they double from the first to the longest.
+// Delays while waiting for files of another process: they double from the first to the longest.
 const (
 	firstChunkWait = 100 * time.Millisecond
 	maxChunkWait   = 10 * time.Second
 )
 
-// waitForChunks waits longer with each attempt, and not before the first.
+// waitForChunks waits longer with each attempt; the first does not wait.
 func waitForChunks(c *Call, attempt int) error {
 	if attempt == 0 {
 		return c.Err()
@@ -37,13 +37,13 @@ func waitForChunks(c *Call, attempt int) error {
 	}
 }
 
-// statusCode and statusMessage find what a StatusProto in text format says.
+// statusCode and statusMessage parse a StatusProto in text format.
 var (
 	statusCode    = regexp.MustCompile(`code:\s*(\w+)`)
 	statusMessage = regexp.MustCompile(`message:\s*("(?:[^"\\]|\\.)*")`)
 )
 
-// writtenError is the error that the writer of a snapshot has left.
+// writtenError returns the error that a snapshot's writer left.
 func writtenError(text string) error {
 	code, message := status.Unknown, text
 	if m := statusCode.FindStringSubmatch(text); m != nil {
@@ -61,13 +61,13 @@ func writtenError(text string) error {
 	return status.New(code, message)
 }
 
-// savedTo is where a dataset is saved, and how.
+// savedTo describes where and how a dataset is saved.
 type savedTo struct {
 	path, compression string
-	shard             *Function // nil for each processor's shard in turn
+	shard             *Function // nil: one shard per processor, in turn
 }
 
-// saving reads the inputs of the ops that save, after the dataset.
+// saving reads the inputs of a save op after the dataset.
 func (in *inputs) saving(f *functionAttr, uses bool, compression string) savedTo {
 	s := savedTo{path: in.str(1, "path"), compression: compression}
 	if shard := in.functionFrom(f, 2); uses {
@@ -83,10 +83,10 @@ func (s savedTo) functions() []*Function {
 	return []*Function{s.shard}
 }
 
-// newSave makes the kernel that saves a dataset.
+// newSave returns the kernel that saves a dataset.
 func newSave(c *kernels.Construction) (any, error) {
-	s := &settings{Construction: c}
-	f, uses, compression := s.function("shard_func"), s.bool("use_shard_func"), s.checkCompression(s.str("compression"), snapshotV2)
+	s := settingsOf(c)
+	f, uses, compression := s.function("shard_func"), s.Bool("use_shard_func"), s.checkCompression(s.Str("compression"), snapshotV2)
 	return waiting(func(ctx *kernels.Context) error {
 		in := &inputs{ctx: ctx}
 		to := in.saving(f, uses, compression)
@@ -111,7 +111,7 @@ func newSave(c *kernels.Construction) (any, error) {
 				e.release()
 			}
 		})
-	}), s.err
+	}), s.Err()
 }
 
 // saved is a dataset that is saved while it is iterated over.
@@ -121,17 +121,17 @@ type saved struct {
 }
 
 func newSaveV2(s *settings) maker {
-	f, uses, compression := s.function("shard_func"), s.bool("use_shard_func"), s.checkCompression(s.str("compression"), snapshotV2)
+	f, uses, compression := s.function("shard_func"), s.Bool("use_shard_func"), s.checkCompression(s.Str("compression"), snapshotV2)
 	return func(in *inputs) kind { return &saved{in.dataset(0), in.saving(f, uses, compression)} }
 }
 
-func (k *saved) cardinality() int64 { return k.input.cardinality() }
+func (k *saved) cardinality(q *query) int64 { return k.input.cardinality(q) }
 
 func (k *saved) open(e *Env) (Iterator, error) { return k.savedTo.open(e, k.input) }
 
-// open makes the iterator that saves a dataset.
+// open creates the iterator that saves a dataset.
 func (s savedTo) open(e *Env, d *Dataset) (Iterator, error) {
-	it := &savingAll{to: s, types: d.Spec}
+	it := &savingAll{env: e, to: s, types: d.Spec}
 	if s.shard != nil {
 		f, err := e.bind(s.shard)
 		if err != nil {
@@ -142,9 +142,10 @@ func (s savedTo) open(e *Env, d *Dataset) (Iterator, error) {
 	return openOver(e, d, func(o over) Iterator { it.over = o; return it })
 }
 
-// savingAll writes the elements that it gives. It begins with the first one.
+// savingAll writes the elements that it returns. It starts with the first one.
 type savingAll struct {
 	over
+	env   *Env
 	to    savedTo
 	types Spec
 	shard shardFunction
@@ -154,34 +155,34 @@ type savingAll struct {
 	ended bool
 }
 
-func (it *savingAll) begin(c *Call) (err error) {
+func (it *savingAll) begin() (err error) {
 	if it.files != nil {
 		return nil
 	}
 	if it.run == "" {
 		it.run = strconv.FormatUint(randomID(), 10)
 	}
-	if it.files, err = newShardWriter(c, joinPath(it.to.path, it.run), it.to.compression, 0); err != nil {
+	if it.files, err = newShardWriter(it.env.files(), joinPath(it.to.path, it.run), it.to.compression, 0); err != nil {
 		it.files = nil
 		return err
 	}
-	return it.describe(c, false)
+	return it.describe(false)
 }
 
-// describe writes which run counts, and whether it is complete.
-func (it *savingAll) describe(c *Call, finalized bool) error {
+// describe records the current run, and whether it is complete.
+func (it *savingAll) describe(finalized bool) error {
 	m := &metadata{run: it.run, version: snapshotV2, types: it.types.Types, finalized: finalized}
 	if finalized {
 		m.elements = it.given
 	}
-	return m.write(c.files, it.to.path)
+	return m.write(it.env.files(), it.to.path)
 }
 
 func (it *savingAll) Next(c *Call) (Element, error) {
 	if it.ended {
 		return nil, errEOF
 	}
-	if err := it.begin(c); err != nil {
+	if err := it.begin(); err != nil {
 		return nil, err
 	}
 	e, err := it.input.Next(c)
@@ -190,7 +191,7 @@ func (it *savingAll) Next(c *Call) (Element, error) {
 		if err := it.files.next(); err != nil {
 			return nil, err
 		}
-		if err := it.describe(c, true); err != nil {
+		if err := it.describe(true); err != nil {
 			return nil, err
 		}
 		return nil, errEOF
@@ -212,7 +213,7 @@ func (it *savingAll) Next(c *Call) (Element, error) {
 
 func (it *savingAll) Close() {
 	if it.files != nil {
-		_ = it.files.next() // the run is not complete
+		_ = it.files.next() // the run is incomplete anyway
 	}
 	it.over.Close()
 }
@@ -237,30 +238,30 @@ func (it *savingAll) Restore(c *Call, r *Reader) {
 	it.run, it.given, it.shard.last, it.ended = r.Str("run"), r.Place("given"), r.Place("shard"), r.Bool("ended")
 	checkpoint := r.Place("checkpoint")
 	if r.err == nil && it.run != "" && !it.ended {
-		it.restoreFiles(c, r, checkpoint)
+		it.restoreFiles(r, checkpoint)
 	}
 	it.over.Restore(c, r)
 }
 
-func (it *savingAll) restoreFiles(c *Call, r *Reader, checkpoint int64) {
+func (it *savingAll) restoreFiles(r *Reader, checkpoint int64) {
 	if _, err := strconv.ParseUint(it.run, 10, 64); err != nil || checkpoint > maxCheckpoints {
 		r.Fail(status.Errorf(status.DataLoss, "The saved state of a dataset that is saved is in run %q, checkpoint %d", it.run, checkpoint))
 		return
 	}
 	var err error
-	if it.files, err = newShardWriter(c, joinPath(it.to.path, it.run), it.to.compression, checkpoint); err == nil {
+	if it.files, err = newShardWriter(it.env.files(), joinPath(it.to.path, it.run), it.to.compression, checkpoint); err == nil {
 		err = it.files.forget()
 	}
 	if err == nil {
-		err = it.describe(c, false)
+		err = it.describe(false)
 	}
 	r.check(err)
 }
 
-// maxCheckpoints bounds how often an iterator that writes files may be saved, since each time begins new files.
+// maxCheckpoints bounds how often an iterator that writes files may be saved, since each save starts new files.
 const maxCheckpoints = 1 << 20
 
-// loaded is a dataset that was saved.
+// loaded is a saved dataset.
 type loaded struct {
 	path, compression string
 	metadata          *metadata
@@ -269,7 +270,7 @@ type loaded struct {
 }
 
 func newLoad(s *settings) maker {
-	f, spec, compression := s.function("reader_func"), s.spec(), s.checkCompression(s.str("compression"), snapshotV2)
+	f, spec, compression := s.function("reader_func"), s.spec(), s.checkCompression(s.Str("compression"), snapshotV2)
 	return func(in *inputs) kind {
 		k := &loaded{path: in.str(0, "path"), compression: compression, reader: in.functionFrom(f, 1), spec: spec}
 		if in.err != nil {
@@ -290,7 +291,7 @@ func newLoad(s *settings) maker {
 
 func (k *loaded) functions() []*Function { return []*Function{k.reader} }
 
-func (k *loaded) cardinality() int64 { return max(k.metadata.elements, 0) }
+func (k *loaded) cardinality(*query) int64 { return max(k.metadata.elements, 0) }
 
 func (k *loaded) open(e *Env) (Iterator, error) {
 	f, err := e.bind(k.reader)
@@ -306,12 +307,12 @@ func (k *loaded) open(e *Env) (Iterator, error) {
 	return ownTurn{t}, nil
 }
 
-// ownTurn is a turn as an iterator, which ends with it.
+// ownTurn is an iterator that owns its turn.
 type ownTurn struct{ *turn }
 
 func (t ownTurn) Close() { t.end() }
 
-// snapshot is its input's elements, which the first iterator over it writes to files, and later ones read.
+// snapshot returns its input's elements. The first iterator writes them to files, and later ones read the files.
 type snapshot struct {
 	input                                *Dataset
 	path, compression                    string
@@ -322,13 +323,13 @@ type snapshot struct {
 
 func newSnapshot(s *settings) maker {
 	reader, shard, spec := s.function("reader_func"), s.function("shard_func"), s.spec()
-	readers, shards := len(s.types("Treader_func_args")), len(s.types("Tshard_func_args"))
-	compression, readerPrefix, writerPrefix := s.str("compression"), s.str("reader_prefix"), s.str("writer_prefix")
+	readers, shards := len(s.TypeList("Treader_func_args")), len(s.TypeList("Tshard_func_args"))
+	compression, readerPrefix, writerPrefix := s.Str("compression"), s.Str("reader_prefix"), s.Str("writer_prefix")
 	if compression == autoPacked {
 		compression = snappied
 	}
 	s.checkCompression(compression, snapshotV2)
-	given, hash := s.bool("hash_valid"), s.int("hash")
+	given, hash := s.Bool("hash_valid"), s.Int("hash")
 	return func(in *inputs) kind {
 		k := &snapshot{
 			input: in.dataset(0), path: in.str(1, "path"), compression: compression, readerPrefix: readerPrefix, writerPrefix: writerPrefix,
@@ -340,7 +341,7 @@ func newSnapshot(s *settings) maker {
 		h := uint64(hash)
 		if !given {
 			var err error
-			if h, err = fingerprint(k.input, compression); err != nil {
+			if h, err = fingerprint(in.ctx, k.input, compression); err != nil {
 				in.fail(err)
 			}
 		}
@@ -351,7 +352,7 @@ func newSnapshot(s *settings) maker {
 
 func (k *snapshot) functions() []*Function { return []*Function{k.reader, k.shard} }
 
-func (k *snapshot) cardinality() int64 { return k.input.cardinality() }
+func (k *snapshot) cardinality(q *query) int64 { return k.input.cardinality(q) }
 
 func (k *snapshot) folder(prefix string) string { return joinPath(prefix, k.path, k.hashName) }
 
@@ -364,14 +365,14 @@ func (k *snapshot) open(e *Env) (Iterator, error) {
 	if it.shard.f, err = e.bind(k.shard); err != nil {
 		return nil, err
 	}
-	return it, mkdirAll(e.files, k.folder(k.writerPrefix))
+	return it, mkdirAll(e.files(), k.folder(k.writerPrefix))
 }
 
-// What an iterator of a snapshot does.
+// The modes of a snapshot's iterator.
 const (
 	snapshotReads = iota
 	snapshotWrites
-	snapshotPasses // the input's elements on, since another one writes
+	snapshotPasses // passes on the input's elements, since another iterator writes
 	snapshotUndecided
 )
 
@@ -387,13 +388,13 @@ type snapshotting struct {
 	ended  bool
 }
 
-// begin decides what the iterator does.
+// begin chooses the iterator's mode.
 func (it *snapshotting) begin(c *Call) error {
 	dir := it.of.folder(it.of.readerPrefix)
 	if err := it.env.noteFile(joinPath(dir, snapshotMetadata)); err != nil {
 		return err
 	}
-	m, err := readMetadata(c.files, dir)
+	m, err := readMetadata(it.env.files(), dir)
 	if err != nil {
 		return err
 	}
@@ -404,7 +405,7 @@ func (it *snapshotting) begin(c *Call) error {
 	return it.openAs(c, m)
 }
 
-// openAs opens the iterator that the mode needs.
+// openAs opens the iterator for the mode.
 func (it *snapshotting) openAs(c *Call, m *metadata) (err error) {
 	if it.mode != snapshotReads {
 		it.now, err = it.of.input.open(it.env)
@@ -434,7 +435,7 @@ func (it *snapshotting) Next(c *Call) (Element, error) {
 	if it.ended {
 		return nil, errEOF
 	}
-	if err := it.beginRun(c); err != nil {
+	if err := it.beginRun(); err != nil {
 		return nil, err
 	}
 	e, err := it.now.Next(c)
@@ -443,7 +444,7 @@ func (it *snapshotting) Next(c *Call) (Element, error) {
 		if err := it.files.next(); err != nil {
 			return nil, err
 		}
-		if err := it.describe(c, true); err != nil {
+		if err := it.describe(true); err != nil {
 			return nil, err
 		}
 		return nil, errEOF
@@ -462,27 +463,27 @@ func (it *snapshotting) Next(c *Call) (Element, error) {
 	return e, nil
 }
 
-func (it *snapshotting) beginRun(c *Call) (err error) {
+func (it *snapshotting) beginRun() (err error) {
 	if it.files != nil {
 		return nil
 	}
 	it.run = strconv.FormatUint(randomID(), 10)
-	files, err := newShardWriter(c, joinPath(it.of.folder(it.of.writerPrefix), it.run), it.of.compression, 0)
+	files, err := newShardWriter(it.env.files(), joinPath(it.of.folder(it.of.writerPrefix), it.run), it.of.compression, 0)
 	if err != nil {
 		return err
 	}
 	it.files = files
-	return it.describe(c, false)
+	return it.describe(false)
 }
 
-func (it *snapshotting) describe(c *Call, finalized bool) error {
+func (it *snapshotting) describe(finalized bool) error {
 	m := &metadata{hash: it.of.hashName, run: it.run, version: snapshotV2, types: it.of.spec.Types, finalized: finalized}
-	return m.write(c.files, it.of.folder(it.of.writerPrefix))
+	return m.write(it.env.files(), it.of.folder(it.of.writerPrefix))
 }
 
 func (it *snapshotting) Close() {
 	if it.files != nil {
-		_ = it.files.next() // the run is not complete
+		_ = it.files.next() // the run is incomplete anyway
 		it.files = nil
 	}
 	if it.now != nil {
@@ -529,9 +530,9 @@ func (it *snapshotting) Restore(c *Call, r *Reader) {
 		r.Fail(status.Errorf(status.DataLoss, "The saved state of a snapshot is in mode %d, run %q, checkpoint %d", it.mode, run, checkpoint))
 		return
 	}
-	m, err := readMetadata(c.files, it.of.folder(it.of.readerPrefix))
+	m, err := readMetadata(it.env.files(), it.of.folder(it.of.readerPrefix))
 	if err == nil && it.mode == snapshotReads && m != nil {
-		m.run = run // another run may count by now
+		m.run = run // another run may have become current
 	}
 	if err == nil {
 		err = it.openAs(c, m)
@@ -542,18 +543,18 @@ func (it *snapshotting) Restore(c *Call, r *Reader) {
 	}
 	if it.mode == snapshotWrites && run != "" && !it.ended {
 		it.run = run
-		if it.files, err = newShardWriter(c, joinPath(it.of.folder(it.of.writerPrefix), run), it.of.compression, checkpoint); err == nil {
+		if it.files, err = newShardWriter(it.env.files(), joinPath(it.of.folder(it.of.writerPrefix), run), it.of.compression, checkpoint); err == nil {
 			err = it.files.forget()
 		}
 		if err == nil {
-			err = it.describe(c, false)
+			err = it.describe(false)
 		}
 		r.check(err)
 	}
 	it.now.Restore(c, r.In("now"))
 }
 
-// legacySnapshot is the first version: SnapshotDataset.
+// legacySnapshot is the first version of snapshots: SnapshotDataset.
 type legacySnapshot struct {
 	input                      *Dataset
 	folder, compression, mode  string
@@ -577,11 +578,11 @@ const (
 
 func newLegacySnapshot(s *settings) maker {
 	k := legacySnapshot{
-		compression: s.checkCompression(s.str("compression"), snapshotV1), mode: s.str("mode"), readerPrefix: s.str("reader_path_prefix"),
-		writerPrefix: s.str("writer_path_prefix"), shardBytes: s.int("shard_size_bytes"), shuffles: s.bool("shuffle_on_read"),
-		seed: s.int("seed"), seed2: s.int("seed2"), name: s.str("snapshot_name"), spec: s.spec(),
+		compression: s.checkCompression(s.Str("compression"), snapshotV1), mode: s.Str("mode"), readerPrefix: s.Str("reader_path_prefix"),
+		writerPrefix: s.Str("writer_path_prefix"), shardBytes: s.Int("shard_size_bytes"), shuffles: s.Bool("shuffle_on_read"),
+		seed: s.Int("seed"), seed2: s.Int("seed2"), name: s.Str("snapshot_name"), spec: s.spec(),
 	}
-	expiry := s.int("pending_snapshot_expiry_seconds")
+	expiry := s.Int("pending_snapshot_expiry_seconds")
 	if k.shardBytes == -1 {
 		k.shardBytes = defaultShardBytes
 	}
@@ -590,11 +591,11 @@ func newLegacySnapshot(s *settings) maker {
 	}
 	k.expiry = time.Duration(min(expiry, int64(1e9))) * time.Second
 	switch {
-	case s.err != nil:
+	case s.Err() != nil:
 	case expiry < 1:
-		s.fail(status.InvalidArgumentf("pending_snapshot_expiry_seconds must be at least 1 second."))
+		s.Failf("pending_snapshot_expiry_seconds must be at least 1 second.")
 	case !slices.Contains([]string{snapshotModeAuto, snapshotModeRead, snapshotModeWrite, snapshotModePassed}, k.mode):
-		s.fail(status.InvalidArgumentf("mode must be either '%s', '%s', '%s', or '%s'.", snapshotModeAuto, snapshotModeRead, snapshotModeWrite, snapshotModePassed))
+		s.Failf("mode must be either '%s', '%s', '%s', or '%s'.", snapshotModeAuto, snapshotModeRead, snapshotModeWrite, snapshotModePassed)
 	}
 	return func(in *inputs) kind {
 		k := k
@@ -603,7 +604,7 @@ func newLegacySnapshot(s *settings) maker {
 		if in.err != nil {
 			return &k
 		}
-		h, err := fingerprint(k.input, path)
+		h, err := fingerprint(in.ctx, k.input, path)
 		if err != nil {
 			in.fail(err)
 		}
@@ -616,7 +617,7 @@ func newLegacySnapshot(s *settings) maker {
 	}
 }
 
-func (k *legacySnapshot) cardinality() int64 { return k.input.cardinality() }
+func (k *legacySnapshot) cardinality(q *query) int64 { return k.input.cardinality(q) }
 
 func (k *legacySnapshot) open(e *Env) (Iterator, error) {
 	return &legacySnapshotting{of: k, env: e, mode: snapshotUndecided}, nil
@@ -628,21 +629,21 @@ type legacySnapshotting struct {
 	mode int64
 	run  string
 
-	input Iterator // where the input is read
-	// What is written: the next element, and the file.
+	input Iterator // while the input is read
+	// For writing: the next element, and the file.
 	begun   bool
 	next    outcome
 	file    *snapshotWriter
 	number  int64
-	written int64 // bytes of the file
-	// What is read: the files, in order, and how many elements of the first were.
+	written int64 // bytes in the file
+	// For reading: the files, in order, and how many elements of the first were returned.
 	names  []string
 	reader *snapshotReader
 	given  int64
 	v      int64
 }
 
-// decide finds out what to do, as core/data/snapshot_utils.cc DetermineOpState.
+// decide chooses the mode, as core/data/snapshot_utils.cc DetermineOpState does.
 func (k *legacySnapshot) decide(m *metadata) (int64, error) {
 	switch {
 	case k.mode == snapshotModeRead && m == nil:
@@ -656,16 +657,16 @@ func (k *legacySnapshot) decide(m *metadata) (int64, error) {
 	case m.finalized:
 		return snapshotReads, nil
 	case time.Since(time.UnixMicro(m.created)) <= k.expiry:
-		return snapshotPasses, nil // another one is at it
+		return snapshotPasses, nil // another iterator is writing
 	}
 	return snapshotWrites, nil
 }
 
-func (it *legacySnapshotting) begin(c *Call) error {
+func (it *legacySnapshotting) begin() error {
 	if err := it.env.noteFile(joinPath(it.of.folder, snapshotMetadata)); err != nil {
 		return err
 	}
-	m, err := readMetadata(c.files, it.of.folder)
+	m, err := readMetadata(it.env.files(), it.of.folder)
 	if err != nil {
 		return err
 	}
@@ -673,14 +674,14 @@ func (it *legacySnapshotting) begin(c *Call) error {
 	if err != nil {
 		return err
 	}
-	if err := it.openAs(c, mode, m); err != nil {
+	if err := it.openAs(mode, m); err != nil {
 		return err
 	}
 	it.mode = mode
 	return nil
 }
 
-func (it *legacySnapshotting) openAs(c *Call, mode int64, m *metadata) (err error) {
+func (it *legacySnapshotting) openAs(mode int64, m *metadata) (err error) {
 	if it.of.name != "" {
 		it.run = "custom"
 	}
@@ -706,13 +707,13 @@ func (it *legacySnapshotting) openAs(c *Call, mode int64, m *metadata) (err erro
 		}
 	}
 	it.v = m.version
-	return it.find(c)
+	return it.find()
 }
 
 // find lists the files of the run.
-func (it *legacySnapshotting) find(c *Call) error {
+func (it *legacySnapshotting) find() error {
 	dir := joinPath(it.of.readerPrefix, it.of.folder, it.run)
-	names, err := files.Match(c.files, escaped(dir)+"/*")
+	names, err := files.Match(it.env.files(), escaped(dir)+"/*")
 	if err != nil {
 		return err
 	}
@@ -737,7 +738,7 @@ func (it *legacySnapshotting) find(c *Call) error {
 
 func (it *legacySnapshotting) Next(c *Call) (Element, error) {
 	if it.mode == snapshotUndecided {
-		if err := it.begin(c); err != nil {
+		if err := it.begin(); err != nil {
 			return nil, err
 		}
 	}
@@ -759,7 +760,7 @@ func (it *legacySnapshotting) read(c *Call) (Element, error) {
 			if err := it.env.noteFile(it.names[0]); err != nil {
 				return nil, err
 			}
-			r, err := openSnapshot(c.files, it.names[0], it.of.compression, it.v, it.of.spec.Types)
+			r, err := openSnapshot(it.env.files(), it.names[0], it.of.compression, it.v, it.of.spec.Types)
 			if err != nil {
 				return nil, err
 			}
@@ -778,21 +779,21 @@ func (it *legacySnapshotting) read(c *Call) (Element, error) {
 	return nil, errEOF
 }
 
-// write gives an element, and asks for the next one before, so that the run is complete with its last element.
+// write returns an element. It requests the next one first, so that the run is complete when its last element is returned.
 func (it *legacySnapshotting) write(c *Call) (Element, error) {
 	if !it.begun {
-		if err := mkdirAll(c.files, joinPath(it.of.writerPrefix, it.of.folder, it.run)); err != nil {
+		if err := mkdirAll(it.env.files(), joinPath(it.of.writerPrefix, it.of.folder, it.run)); err != nil {
 			return nil, err
 		}
-		if err := it.describe(c, false); err != nil {
+		if err := it.describe(false); err != nil {
 			return nil, err
 		}
-		if err := it.openFile(c); err != nil { // there is one also without elements
+		if err := it.openFile(); err != nil { // even a run without elements has a file
 			return nil, err
 		}
 		it.begun = true
 	}
-	if it.next.Element == nil && it.next.err == nil { // at the beginning, and after an element that failed
+	if it.next.Element == nil && it.next.err == nil { // at the start, and after a failed element
 		if err := it.advance(c); err != nil {
 			return nil, err
 		}
@@ -810,7 +811,7 @@ func (it *legacySnapshotting) write(c *Call) (Element, error) {
 	return o.Element, nil
 }
 
-// advance asks for an element and writes it; after the last one the run is complete.
+// advance requests an element and writes it; after the last one it completes the run.
 func (it *legacySnapshotting) advance(c *Call) error {
 	e, err := it.input.Next(c)
 	if atEnd(err) {
@@ -818,14 +819,14 @@ func (it *legacySnapshotting) advance(c *Call) error {
 		if err := it.closeFile(); err != nil {
 			return err
 		}
-		m, err := readMetadata(c.files, it.of.folder)
+		m, err := readMetadata(it.env.files(), it.of.folder)
 		if err != nil {
 			return err
 		}
 		if m == nil || m.run != it.run {
-			return nil // another one was faster
+			return nil // another iterator completed it first
 		}
-		return it.describe(c, true)
+		return it.describe(true)
 	}
 	if err != nil {
 		return err
@@ -837,7 +838,7 @@ func (it *legacySnapshotting) advance(c *Call) error {
 		}
 		it.written = e.bytes()
 	}
-	if err = it.openFile(c); err == nil {
+	if err = it.openFile(); err == nil {
 		err = fileError(it.fileName(), it.file.write(e))
 	}
 	if err != nil {
@@ -852,15 +853,15 @@ func (it *legacySnapshotting) fileName() string {
 	return snapshotFile(joinPath(it.of.writerPrefix, it.of.folder, it.run), it.number)
 }
 
-// openFile makes a file, unless one is open.
-func (it *legacySnapshotting) openFile(c *Call) (err error) {
+// openFile creates a file, unless one is open.
+func (it *legacySnapshotting) openFile() (err error) {
 	if it.file == nil {
-		it.file, err = newSnapshotWriter(c.files, it.fileName(), it.of.compression, snapshotV1)
+		it.file, err = newSnapshotWriter(it.env.files(), it.fileName(), it.of.compression, snapshotV1)
 	}
 	return err
 }
 
-// closeFile ends the file; the next element begins another one.
+// closeFile ends the file; the next element starts another one.
 func (it *legacySnapshotting) closeFile() error {
 	if it.file == nil {
 		return nil
@@ -871,13 +872,13 @@ func (it *legacySnapshotting) closeFile() error {
 	return err
 }
 
-func (it *legacySnapshotting) describe(c *Call, finalized bool) error {
+func (it *legacySnapshotting) describe(finalized bool) error {
 	m := &metadata{hash: it.of.hash, run: it.run, version: snapshotV1, types: it.of.spec.Types, finalized: finalized}
-	return m.write(c.files, it.of.folder)
+	return m.write(it.env.files(), it.of.folder)
 }
 
 func (it *legacySnapshotting) Close() {
-	_ = it.closeFile() // of a run that is not complete
+	_ = it.closeFile() // the run is incomplete anyway
 	it.next.release()
 	it.next = outcome{}
 	if it.reader != nil {
@@ -911,7 +912,7 @@ func (it *legacySnapshotting) Save(c *Call, w *Writer) {
 	}
 }
 
-// orEnded is an error as a state has it.
+// orEnded returns an error in the form in which states store it.
 func orEnded(err error) error {
 	if atEnd(err) {
 		return errEnded
@@ -930,7 +931,7 @@ func (it *legacySnapshotting) Restore(c *Call, r *Reader) {
 	}
 	if mode == snapshotReads {
 		it.restoreReader(c, r)
-	} else if err := it.openAs(c, mode, nil); err != nil {
+	} else if err := it.openAs(mode, nil); err != nil {
 		r.Fail(err)
 	}
 	if r.err != nil {
@@ -955,19 +956,19 @@ func (it *legacySnapshotting) Restore(c *Call, r *Reader) {
 	it.input.Restore(c, r.In("input"))
 }
 
-// runName is the names that runs have.
+// runName matches the names of runs.
 var runName = regexp.MustCompile(`^([0-9a-f]{4,16}|custom)$`)
 
 func (it *legacySnapshotting) restoreReader(c *Call, r *Reader) {
-	m, err := readMetadata(c.files, it.of.folder)
+	m, err := readMetadata(it.env.files(), it.of.folder)
 	if err == nil {
-		err = it.openAs(c, snapshotReads, m)
+		err = it.openAs(snapshotReads, m)
 	}
 	if err != nil {
 		r.Fail(err)
 		return
 	}
-	// The files that are left to read are among those of the run.
+	// The remaining files must be among those of the run.
 	all, left := it.names, []string{}
 	for i := range r.Count("names") {
 		name := r.InAt("name", i).Str("name")

@@ -14,14 +14,14 @@ import (
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// saving is the attributes of an op that saves a dataset in shards by parity.
+// saving returns the attributes of an op that saves a dataset in shards by parity.
 func saving(compression string) kt.Attrs {
 	none := []tensor.DType{}
 	return kt.Attrs{"compression": compression, "shard_func": kt.Func{Name: "parity"}, "use_shard_func": true, "Tshard_func_args": none,
 		"reader_func": kt.Func{Name: "flat"}, "Treader_func_args": none}
 }
 
-// sorted is the elements that a test was told, in order, for datasets whose shards come one after the other.
+// sorted returns the elements that a test received, in ascending order, for datasets whose shards come one after the other.
 func sorted(told string) string {
 	list := strings.Fields(told)
 	slices.SortFunc(list, func(a, b string) int { return strings.Compare(fmt.Sprintf("%6s", a), fmt.Sprintf("%6s", b)) })
@@ -60,7 +60,7 @@ func TestSavedAndLoaded(t *testing.T) {
 	}
 }
 
-// spaced is the numbers from a to b by step.
+// spaced returns the numbers from a to b by step.
 func spaced(a, b, step int) string {
 	var list []string
 	for ; a < b; a += step {
@@ -69,8 +69,7 @@ func spaced(a, b, step int) string {
 	return strings.Join(list, " ")
 }
 
-// An iterator that saves its elements, and is itself saved in the midst and restored elsewhere, leaves a dataset that is
-// complete and has nothing twice.
+// An iterator that saves its elements, and is itself saved midway and restored elsewhere, leaves a complete dataset without duplicates.
 func TestSavingIsRestored(t *testing.T) {
 	for name, op := range map[string]string{"save": "SaveDatasetV2", "snapshot": "SnapshotDatasetV2"} {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +85,7 @@ func TestSavingIsRestored(t *testing.T) {
 			it.rest(7)
 			state := it.save()
 			defer state.Release()
-			it.rest(5) // what comes after is forgotten
+			it.rest(5) // later elements are discarded
 			it.close()
 			other := writes()
 			to := other.iterate(t)
@@ -113,7 +112,7 @@ func TestSavingIsRestored(t *testing.T) {
 	}
 }
 
-// legacy is the attributes of the first version of snapshots.
+// legacy returns the attributes of the first version of snapshots.
 func legacy(compression, mode string, more kt.Attrs) kt.Attrs {
 	attrs := kt.Attrs{"compression": compression, "mode": mode, "shard_size_bytes": int64(64)}
 	for name, v := range more {
@@ -140,9 +139,9 @@ func TestSnapshots(t *testing.T) {
 					defer it.close()
 					return it.rest(most)
 				}
-				pass(10) // not to the end: it does not count
+				pass(10) // not to the end, so it does not count
 				if op == "SnapshotDataset" {
-					dir = t.TempDir() // there it would be another one's that is being written
+					dir = t.TempDir() // in dir, that run would count as one that another iterator is writing
 				}
 				if got, want := pass(50), spaced(0, 30, 1)+" end"; got != want {
 					t.Errorf("written: %s", got)
@@ -159,7 +158,7 @@ func TestSnapshots(t *testing.T) {
 	}
 }
 
-// A snapshot is read on where its iterator was saved, and another dataset has another snapshot.
+// Reading a snapshot continues where its iterator was saved, and another dataset has another snapshot.
 func TestSnapshotReadersAreRestored(t *testing.T) {
 	for _, op := range []string{"SnapshotDataset", "SnapshotDatasetV2"} {
 		t.Run(op, func(t *testing.T) {
@@ -237,14 +236,14 @@ func TestBadSnapshots(t *testing.T) {
 	it := p.iterate(t)
 	defer p.now.Release()
 	told := strings.Fields(it.rest(60))
-	// The first shard is cut off, the second is gone: the pipeline goes on after what fails, to its end.
+	// The first shard is cut off and the second is missing: the pipeline continues after errors, to its end.
 	if !slices.Contains(told, "DATA_LOSS") || !slices.Contains(told, "NOT_FOUND") {
 		t.Errorf("got %v", told)
 	}
 	it.close()
 }
 
-// Files of the data service: those that are there are listed in order, and the rest when they come.
+// The existing files of the data service are listed in order, and the others when they appear.
 func TestSnapshotChunks(t *testing.T) {
 	d := kt.NewDevice(t)
 	dir := t.TempDir()

@@ -18,14 +18,15 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels/files"
+	"github.com/troupe-run/troupe/kernels/internal/protofield"
 	"github.com/troupe-run/troupe/kernels/internal/tfrecord"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
 
-// Files of datasets that are saved, in TensorFlow's formats (core/data/snapshot_utils.cc): a folder for each run, in it
-// one for each shard, in that a file for each time that the iterator was saved in a checkpoint, and one more. Beside the
-// runs a file tells which one counts.
+// Files of saved datasets, in TensorFlow's formats (core/data/snapshot_utils.cc). Each run has a folder with a folder for each shard. A
+// shard's folder has a file for each time that the iterator was saved in a checkpoint, and one more. A file next to the runs names the
+// valid one.
 
 const (
 	snapshotMetadata = "snapshot.metadata"
@@ -102,74 +103,36 @@ func (m *metadata) marshal() []byte {
 }
 
 func (m *metadata) unmarshal(b []byte) error {
-	return eachField(b, func(n protowire.Number, v uint64, bytes []byte) error {
-		switch n {
-		case metadataHash:
-			m.hash = string(bytes)
-		case metadataRun:
-			m.run = string(bytes)
-		case metadataCreated:
-			m.created = int64(v)
-		case metadataVersion:
-			m.version = int64(v)
-		case metadataType:
-			return eachNumber(v, bytes, func(v uint64) { m.types = append(m.types, tensor.DType(v)) })
-		case metadataElements:
-			m.elements = int64(v)
-		case metadataFinalized:
-			m.finalized = v != 0
-		}
-		return nil
-	})
-}
-
-// eachField calls f with the fields of a message: their numbers, and a number or bytes.
-func eachField(b []byte, f func(n protowire.Number, v uint64, bytes []byte) error) error {
-	for len(b) > 0 {
-		n, kind, size := protowire.ConsumeTag(b)
-		if size < 0 {
-			return protowire.ParseError(size)
-		}
-		b = b[size:]
-		var v uint64
-		var bytes []byte
-		switch kind {
-		case protowire.VarintType:
-			v, size = protowire.ConsumeVarint(b)
-		case protowire.BytesType:
-			bytes, size = protowire.ConsumeBytes(b)
-		default:
-			size = protowire.ConsumeFieldValue(n, kind, b)
-		}
-		if size < 0 {
-			return protowire.ParseError(size)
-		}
-		b = b[size:]
-		if err := f(n, v, bytes); err != nil {
+	for f, err := range protofield.All(b) {
+		if err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// eachNumber calls f with the numbers of a repeated field, which are packed into bytes, or with the one of it.
-func eachNumber(v uint64, bytes []byte, f func(uint64)) error {
-	if bytes == nil {
-		f(v)
-		return nil
-	}
-	for len(bytes) > 0 {
-		v, size := protowire.ConsumeVarint(bytes)
-		if size < 0 {
-			return protowire.ParseError(size)
+		switch f.Number {
+		case metadataHash:
+			m.hash = string(f.Bytes)
+		case metadataRun:
+			m.run = string(f.Bytes)
+		case metadataCreated:
+			m.created = int64(f.Varint)
+		case metadataVersion:
+			m.version = int64(f.Varint)
+		case metadataType:
+			for v, err := range f.Varints() {
+				if err != nil {
+					return err
+				}
+				m.types = append(m.types, tensor.DType(v))
+			}
+		case metadataElements:
+			m.elements = int64(f.Varint)
+		case metadataFinalized:
+			m.finalized = f.Varint != 0
 		}
-		f(v)
-		bytes = bytes[size:]
 	}
 	return nil
 }
 
-// readMetadata reads what is known of the runs in a folder; nil where there is nothing.
+// readMetadata reads a folder's metadata about its runs; nil if there is none.
 func readMetadata(fsys files.FS, dir string) (*metadata, error) {
 	name := joinPath(dir, snapshotMetadata)
 	local, err := files.Local(name)
@@ -181,7 +144,7 @@ func readMetadata(fsys files.FS, dir string) (*metadata, error) {
 	}
 	switch _, err := fsys.Stat(local); {
 	case status.CodeOf(err) == status.PermissionDenied:
-		return nil, err // the session has no right to it
+		return nil, err // the session may not read it
 	case err != nil:
 		return nil, nil //nolint:nilerr // as in TensorFlow: what cannot be looked at is not there
 	}
@@ -196,7 +159,7 @@ func readMetadata(fsys files.FS, dir string) (*metadata, error) {
 	return m, nil
 }
 
-// write replaces what is known of the runs in a folder, at once.
+// write replaces a folder's metadata atomically.
 func (m *metadata) write(fsys files.FS, dir string) error {
 	m.created = time.Now().UnixMicro()
 	name := joinPath(dir, snapshotMetadata)
@@ -215,7 +178,7 @@ func (m *metadata) write(fsys files.FS, dir string) error {
 	return fileError(name, fsys.Rename(from, to))
 }
 
-// mkdirAll makes the folder that an op names.
+// mkdirAll creates the folder that an op names.
 func mkdirAll(fsys files.FS, dir string) error {
 	local, err := files.Local(dir)
 	if err != nil {
@@ -224,7 +187,7 @@ func mkdirAll(fsys files.FS, dir string) error {
 	return fileError(dir, fsys.MkdirAll(local))
 }
 
-// exists tells whether there is a file of that name that the session may use.
+// exists reports whether a file exists that the session may use.
 func exists(fsys files.FS, name string) bool {
 	local, err := files.Local(name)
 	if err != nil || fsys.Check(local) != nil {
@@ -238,13 +201,13 @@ func exists(fsys files.FS, name string) bool {
 type snapshotWriter struct {
 	file   files.File
 	buffer *bufio.Writer
-	// v2 is for files of version 2; of version 1 are compressed ones (zip), and packed ones, whose elements are compressed.
+	// v2 is for files of version 2. Files of version 1 may be compressed (zip), or packed, with compressed elements.
 	v2     *tfrecord.Writer
 	zip    *gzip.Writer
 	packed bool
 }
 
-// Compressions of snapshots, by the names that ops give.
+// Compressions of snapshots, by their names in ops.
 const (
 	uncompressed = ""
 	gzipped      = "GZIP"
@@ -252,7 +215,7 @@ const (
 	autoPacked   = "AUTO"
 )
 
-// recordCompression is the compression of files of version 2.
+// recordCompression returns the compression of files of version 2.
 func recordCompression(name string) (tfrecord.Compression, error) {
 	if name == snappied {
 		return tfrecord.Snappy, nil
@@ -264,24 +227,24 @@ func recordCompression(name string) (tfrecord.Compression, error) {
 	return c, nil
 }
 
-// checkCompression refuses a compression that files of a version have not.
+// checkCompression rejects a compression that a file version does not support.
 func (s *settings) checkCompression(name string, version int64) string {
-	if s.err != nil {
+	if s.Err() != nil {
 		return name
 	}
 	if version != snapshotV2 {
 		if name != uncompressed && name != gzipped && name != snappied {
-			s.fail(status.InvalidArgumentf("compression must be either '', 'GZIP' or 'SNAPPY'."))
+			s.Failf("compression must be either '', 'GZIP' or 'SNAPPY'.")
 		}
 		return name
 	}
 	if _, err := recordCompression(name); err != nil {
-		s.fail(err)
+		s.Fail(err)
 	}
 	return name
 }
 
-// newSnapshotWriter makes a file, or empties one.
+// newSnapshotWriter creates a file, or truncates an existing one.
 func newSnapshotWriter(fsys files.FS, name, compression string, version int64) (*snapshotWriter, error) {
 	local, err := files.Local(name)
 	if err != nil {
@@ -337,7 +300,7 @@ func (w *snapshotWriter) write(e Element) error {
 	return w.record(record)
 }
 
-// record writes bytes after their length.
+// record writes bytes, preceded by their length.
 func (w *snapshotWriter) record(b []byte) error {
 	var out io.Writer = w.buffer
 	if w.zip != nil {
@@ -352,7 +315,7 @@ func (w *snapshotWriter) record(b []byte) error {
 	return err
 }
 
-// writePacked writes an element as its tensors' shapes and sizes, and all their bytes as one block of Snappy.
+// writePacked writes an element as the shapes and sizes of its tensors, followed by all their bytes as one block of Snappy.
 func (w *snapshotWriter) writePacked(e Element) error {
 	var head, plain []byte
 	for _, t := range e {
@@ -386,10 +349,10 @@ func (w *snapshotWriter) writePacked(e Element) error {
 	return w.record(snappy.Encode(nil, plain))
 }
 
-// maxPacked is the most bytes that a block of Snappy holds.
+// maxPacked is the maximum number of bytes in a block of Snappy.
 const maxPacked = 1<<32 - 1
 
-// plainBytes tells whether the elements of a type are bytes as they are.
+// plainBytes reports whether the elements of a type are stored as plain bytes.
 func plainBytes(t tensor.DType) bool {
 	return t != tensor.String && t != tensor.Variant && t != tensor.Resource
 }
@@ -407,7 +370,7 @@ func (w *snapshotWriter) close() error {
 	return errors.Join(errs...)
 }
 
-// snapshotReader reads elements of a file.
+// snapshotReader reads elements from a file.
 type snapshotReader struct {
 	name  string
 	file  files.File
@@ -419,7 +382,7 @@ type snapshotReader struct {
 	packed bool
 }
 
-// openSnapshot opens a file whose elements have components of these types.
+// openSnapshot opens a file of elements with components of the given types.
 func openSnapshot(fsys files.FS, name, compression string, version int64, types []tensor.DType) (*snapshotReader, error) {
 	if version < 0 || version > snapshotV2 {
 		return nil, status.InvalidArgumentf("Snapshot reader version: %d is not supported.", version)
@@ -450,7 +413,7 @@ func openSnapshot(fsys files.FS, name, compression string, version int64, types 
 	return r, nil
 }
 
-// next gives the next element, io.EOF after the last one, which also an element is that was cut off.
+// next returns the next element; io.EOF after the last one, and for one that was cut off.
 func (r *snapshotReader) next(c *Call) (Element, error) {
 	switch {
 	case r.v2 != nil:
@@ -463,24 +426,23 @@ func (r *snapshotReader) next(c *Call) (Element, error) {
 		return nil, err
 	}
 	var e Element
-	err = eachField(b, func(n protowire.Number, _ uint64, bytes []byte) error {
-		if n != 1 {
-			return nil
+	for f, err := range protofield.All(b) {
+		var t *tensor.Tensor
+		if err == nil && f.Number == 1 {
+			t, err = r.parse(c, f.Bytes)
 		}
-		t, err := r.parse(c, bytes)
-		if err == nil {
+		if err != nil {
+			e.release()
+			return nil, r.lost(err)
+		}
+		if t != nil {
 			e = append(e, t)
 		}
-		return err
-	})
-	if err != nil {
-		e.release()
-		return nil, r.lost(err)
 	}
 	return e, r.check(e)
 }
 
-// nextRecords reads an element of which each component is a record.
+// nextRecords reads an element with one record per component.
 func (r *snapshotReader) nextRecords(c *Call) (Element, error) {
 	e := make(Element, 0, len(r.types))
 	for range r.types {
@@ -509,7 +471,7 @@ func (r *snapshotReader) parse(c *Call, b []byte) (*tensor.Tensor, error) {
 	return tensor.FromTensorProto(p, c.pool())
 }
 
-// record reads bytes after their length.
+// record reads bytes, preceded by their length.
 func (r *snapshotReader) record() ([]byte, error) {
 	var header [8]byte
 	if _, err := io.ReadFull(r.plain, header[:]); err != nil {
@@ -519,7 +481,7 @@ func (r *snapshotReader) record() ([]byte, error) {
 	if n > files.MaxContent {
 		return nil, r.lost(status.Errorf(status.DataLoss, "a record has %d bytes, more than the limit of %d", n, files.MaxContent))
 	}
-	// The length may be made up: memory grows with what has come.
+	// The length is not trusted: memory grows with the bytes received.
 	var b strings.Builder
 	if _, err := io.CopyN(&b, r.plain, int64(n)); err != nil {
 		return nil, ended(err)
@@ -541,19 +503,7 @@ func (r *snapshotReader) nextPacked(c *Call) (Element, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []packedTensor
-	total := int64(0)
-	err = eachField(head, func(n protowire.Number, _ uint64, bytes []byte) error {
-		if n != 1 {
-			return nil
-		}
-		m, err := readPacked(bytes)
-		list = append(list, m)
-		if total += m.size; err == nil && (m.size < 0 || total > maxPacked) {
-			err = status.Errorf(status.DataLoss, "an element has %d bytes", total)
-		}
-		return err
-	})
+	list, total, err := readPackedList(head)
 	if err == nil && len(list) != len(r.types) {
 		err = status.Errorf(status.DataLoss, "an element has %d components, expected %d", len(list), len(r.types))
 	}
@@ -581,7 +531,7 @@ func (r *snapshotReader) nextPacked(c *Call) (Element, error) {
 	return e, nil
 }
 
-// unpacked makes the tensor of its bytes.
+// unpacked creates the tensor from its bytes.
 func (r *snapshotReader) unpacked(c *Call, dtype tensor.DType, m packedTensor, b []byte) (*tensor.Tensor, error) {
 	if !plainBytes(dtype) {
 		return r.parse(c, b)
@@ -589,7 +539,7 @@ func (r *snapshotReader) unpacked(c *Call, dtype tensor.DType, m packedTensor, b
 	return tensorOfBytes(c.pool(), dtype, m.shape, b)
 }
 
-// tensorOfBytes is a tensor whose elements are these bytes.
+// tensorOfBytes returns a tensor with the given bytes.
 func tensorOfBytes(pool *tensor.Pool, dtype tensor.DType, shape tensor.Shape, b []byte) (*tensor.Tensor, error) {
 	if n, err := shape.NumElements(); err != nil || int64(len(b)) != n*int64(dtype.Size()) {
 		return nil, status.Errorf(status.DataLoss, "a tensor of %v%v has %d bytes", dtype, shape, len(b))
@@ -601,30 +551,53 @@ func tensorOfBytes(pool *tensor.Pool, dtype tensor.DType, shape tensor.Shape, b 
 	return t, err
 }
 
-// packedTensor is the shape of a tensor, and the bytes that it takes.
+// packedTensor is the shape and size in bytes of a tensor.
 type packedTensor struct {
 	shape tensor.Shape
 	size  int64
 }
 
+// readPackedList decodes the descriptions of an element's tensors. It also returns the sum of their sizes.
+func readPackedList(b []byte) (list []packedTensor, total int64, err error) {
+	for f, err := range protofield.All(b) {
+		if err != nil {
+			return nil, 0, err
+		}
+		if f.Number != 1 {
+			continue
+		}
+		m, err := readPacked(f.Bytes)
+		if err != nil {
+			return nil, 0, err
+		}
+		if total += m.size; m.size < 0 || total > maxPacked {
+			return nil, 0, status.Errorf(status.DataLoss, "an element has %d bytes", total)
+		}
+		list = append(list, m)
+	}
+	return list, total, nil
+}
+
 func readPacked(b []byte) (m packedTensor, err error) {
-	err = eachField(b, func(n protowire.Number, v uint64, bytes []byte) error {
-		switch n {
+	for f, err := range protofield.All(b) {
+		if err != nil {
+			return m, err
+		}
+		switch f.Number {
 		case 2:
 			p := &shapepb.TensorShapeProto{}
-			if err := tensor.Unmarshal(bytes, p); err != nil {
-				return err
+			if err := tensor.Unmarshal(f.Bytes, p); err != nil {
+				return m, err
 			}
 			m.shape, _ = tensor.ShapeFromProto(p)
 		case 3:
-			m.size = int64(v)
+			m.size = int64(f.Varint)
 		}
-		return nil
-	})
-	return m, err
+	}
+	return m, nil
 }
 
-// unpack decodes a block of Snappy that has size bytes.
+// unpack decodes a block of Snappy with a decoded length of size bytes.
 func unpack(block []byte, size int64) ([]byte, error) {
 	n, err := snappy.DecodedLen(block)
 	if err != nil {
@@ -643,7 +616,7 @@ func unpack(block []byte, size int64) ([]byte, error) {
 	return plain, nil
 }
 
-// check compares an element with the types that were declared.
+// check compares an element with the declared types.
 func (r *snapshotReader) check(e Element) error {
 	err := Spec{Types: r.types}.checkElement(e)
 	if err != nil {
@@ -652,7 +625,7 @@ func (r *snapshotReader) check(e Element) error {
 	return err
 }
 
-// lost names the file in an error.
+// lost adds the file name to an error.
 func (r *snapshotReader) lost(err error) error {
 	code := status.CodeOf(err)
 	if code == status.Unknown {
@@ -663,5 +636,5 @@ func (r *snapshotReader) lost(err error) error {
 
 func (r *snapshotReader) close() { _ = r.file.Close() }
 
-// baseName is the last part of a name.
+// baseName returns the last part of a name.
 func baseName(name string) string { return path.Base(name) }

@@ -3,22 +3,21 @@ package data
 import (
 	"io"
 
-	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// rangeOf is the numbers from start (inclusive) to stop (exclusive) by step.
+// rangeOf returns the numbers from start (inclusive) to stop (exclusive) by step.
 type rangeOf struct {
 	start, stop, step int64
 	dtype             tensor.DType
 }
 
 func newRange(s *settings) maker {
-	types := s.types("output_types")
-	if s.err == nil && (len(types) != 1 || rangeScalar(types[0], 0) == nil) {
-		s.fail(status.Unimplementedf("Attr 'output_types' of RangeDataset: %v", types))
+	types := s.TypeList("output_types")
+	if s.Err() == nil && (len(types) != 1 || rangeScalar(types[0], 0) == nil) {
+		s.Fail(status.Unimplementedf("Attr 'output_types' of RangeDataset: %v", types))
 	}
 	return func(in *inputs) kind {
 		r := &rangeOf{in.int(0, "start"), in.int(1, "stop"), in.int(2, "step"), types[0]}
@@ -29,7 +28,7 @@ func newRange(s *settings) maker {
 	}
 }
 
-// rangeScalar is a number of a type of the op; nil for other types.
+// rangeScalar returns a number of one of the op's types; nil for other types.
 func rangeScalar(dtype tensor.DType, v int64) *tensor.Tensor {
 	switch dtype {
 	case tensor.Int64:
@@ -60,7 +59,7 @@ func rangeScalar(dtype tensor.DType, v int64) *tensor.Tensor {
 	return nil
 }
 
-func (r *rangeOf) cardinality() int64 {
+func (r *rangeOf) cardinality(*query) int64 {
 	from, to, by := r.start, r.stop, r.step
 	if by < 0 {
 		from, to, by = -from, -to, -by
@@ -78,7 +77,7 @@ func (r *rangeOf) at(_ *Call, i int64) (Element, error) {
 
 func (r *rangeOf) open(*Env) (Iterator, error) { return &counting{list: r}, nil }
 
-// list is a dataset whose elements are all there.
+// list is a dataset whose elements all exist in advance.
 type list interface {
 	kind
 	indexed
@@ -92,10 +91,10 @@ type counting struct {
 }
 
 func (it *counting) Next(c *Call) (Element, error) {
-	if it.next >= it.cardinality() {
+	if it.next >= it.cardinality(nil) {
 		return nil, io.EOF
 	}
-	// All loops over elements end with the call, since every element comes from a source that looks at it.
+	// All loops over elements end with the call, since every element comes from a source that checks it.
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
@@ -114,13 +113,13 @@ func newTensors(*settings) maker {
 	return func(in *inputs) kind { return &single{in.rest(0, in.ctx.NumInputs())} }
 }
 
-func (*single) cardinality() int64 { return 1 }
+func (*single) cardinality(*query) int64 { return 1 }
 
 func (s *single) at(*Call, int64) (Element, error) { return s.element.retain(), nil }
 
 func (s *single) open(*Env) (Iterator, error) { return &counting{list: s}, nil }
 
-// rows is the rows of tensors.
+// rows returns the rows of tensors.
 type rows struct {
 	tensors Element
 	n       int64
@@ -131,7 +130,7 @@ func newSlices(*settings) maker {
 		s := &rows{tensors: in.rest(0, in.ctx.NumInputs())}
 		for i, t := range s.tensors {
 			switch {
-			case t.Rank() == 0:
+			case t.Rank() == 0 || s.tensors[0].Rank() == 0:
 				in.failf("All components must be at least 1-dimensional")
 			case i > 0 && t.Dim(0) != s.tensors[0].Dim(0):
 				in.failf("All components must have the same size in the 0th dimension")
@@ -143,11 +142,11 @@ func newSlices(*settings) maker {
 	}
 }
 
-func (s *rows) cardinality() int64 { return s.n }
+func (s *rows) cardinality(*query) int64 { return s.n }
 
 func (s *rows) at(c *Call, i int64) (Element, error) { return rowOf(c, s.tensors, i) }
 
-// rowOf is row i of each tensor.
+// rowOf returns row i of each tensor.
 func rowOf(c *Call, tensors Element, i int64) (Element, error) {
 	e := make(Element, 0, len(tensors))
 	for _, t := range tensors {
@@ -164,14 +163,14 @@ func rowOf(c *Call, tensors Element, i int64) (Element, error) {
 
 func (s *rows) open(*Env) (Iterator, error) { return &counting{list: s}, nil }
 
-// tuples is elements that were given one after the other: ListDataset.
+// tuples returns given elements one after the other: ListDataset.
 type tuples struct {
 	all   Element
 	width int
 }
 
 func newList(s *settings) maker {
-	types := s.types("output_types")
+	types := s.TypeList("output_types")
 	return func(in *inputs) kind {
 		l := &tuples{in.rest(0, in.ctx.NumInputs()), len(types)}
 		if l.width == 0 || len(l.all)%l.width != 0 {
@@ -181,7 +180,7 @@ func newList(s *settings) maker {
 	}
 }
 
-func (l *tuples) cardinality() int64 { return int64(len(l.all) / l.width) }
+func (l *tuples) cardinality(*query) int64 { return int64(len(l.all) / l.width) }
 
 func (l *tuples) at(_ *Call, i int64) (Element, error) {
 	return l.all[int(i)*l.width : int(i+1)*l.width].retain(), nil
@@ -189,13 +188,13 @@ func (l *tuples) at(_ *Call, i int64) (Element, error) {
 
 func (l *tuples) open(*Env) (Iterator, error) { return &counting{list: l}, nil }
 
-// sparseSlices is the rows of a sparse tensor, each a sparse tensor of one rank less.
+// sparseSlices returns the rows of a sparse tensor, each a sparse tensor of one rank less.
 type sparseSlices struct {
 	indices, values, dense *tensor.Tensor
 }
 
 func newSparseSlices(s *settings) (Spec, maker) {
-	dtype := read(s, "Tvalues", graph.Attrs.Type)
+	dtype := s.Type("Tvalues")
 	open := shapes.PartialShape{}
 	spec := Spec{Types: []tensor.DType{tensor.Int64, dtype, tensor.Int64}, Shapes: []shapes.PartialShape{open, open, open}}
 	return spec, func(in *inputs) kind {
@@ -221,7 +220,7 @@ func newSparseSlices(s *settings) (Spec, maker) {
 	}
 }
 
-// check sees to it that the rows follow one another.
+// check checks that the rows are in order.
 func (k *sparseSlices) check(in *inputs) {
 	at, dims := tensor.Of[int64](k.indices), tensor.Of[int64](k.dense)
 	rank := len(dims)
@@ -243,11 +242,11 @@ func (k *sparseSlices) check(in *inputs) {
 	}
 }
 
-func (k *sparseSlices) cardinality() int64 { return tensor.Of[int64](k.dense)[0] }
+func (k *sparseSlices) cardinality(*query) int64 { return tensor.Of[int64](k.dense)[0] }
 
 func (k *sparseSlices) open(*Env) (Iterator, error) { return &sparseRows{of: k}, nil }
 
-// sparseRows stands before a row, and before the first of its elements.
+// sparseRows is positioned before a row, and before the first value of that row.
 type sparseRows struct {
 	stateless
 	of        *sparseSlices
@@ -255,7 +254,7 @@ type sparseRows struct {
 }
 
 func (it *sparseRows) Next(c *Call) (Element, error) {
-	if it.row >= it.of.cardinality() {
+	if it.row >= it.of.cardinality(nil) {
 		return nil, io.EOF
 	}
 	if err := c.Err(); err != nil {

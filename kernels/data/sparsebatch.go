@@ -9,8 +9,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/variant"
 )
 
-// sparseBatch makes sparse tensors of so many elements, whose sizes may differ. An element of it is a vector of three
-// variants: the indices, the values, and the dense shape.
+// sparseBatch combines size elements, whose shapes may differ, into sparse tensors. Each of its elements is a vector of three variants: the
+// indices, the values, and the dense shape.
 type sparseBatch struct {
 	input *Dataset
 	size  int64
@@ -40,7 +40,9 @@ func newSparseBatch(*settings) maker {
 	}
 }
 
-func (k *sparseBatch) cardinality() int64 { return batches(k.input.cardinality(), k.size, false) }
+func (k *sparseBatch) cardinality(q *query) int64 {
+	return batches(k.input.cardinality(q), k.size, false)
+}
 
 func (k *sparseBatch) open(e *Env) (Iterator, error) {
 	return openOver(e, k.input, func(o over) Iterator { return &sparseBatching{o, k} })
@@ -67,7 +69,7 @@ func (it *sparseBatching) Next(c *Call) (Element, error) {
 	return it.of.join(c, list, dense, total)
 }
 
-// extent gives the dense shape of a batch, and the number of its values.
+// extent returns the dense shape of a batch and the number of its values.
 func (k *sparseBatch) extent(list []Element) (dense []int64, total int, err error) {
 	dense = []int64{int64(len(list))}
 	for _, d := range k.row.Dims {
@@ -93,7 +95,7 @@ func (k *sparseBatch) extent(list []Element) (dense []int64, total int, err erro
 	return dense, total, nil
 }
 
-// join makes the element of a batch.
+// join combines elements into a batch.
 func (k *sparseBatch) join(c *Call, list []Element, dense []int64, total int) (_ Element, err error) {
 	parts := make(Element, 0, 3)
 	defer func() {

@@ -1,50 +1,52 @@
 package data
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels/internal/protofield"
 )
 
-// StageStats is what one stage of a pipeline has done since its iterator was initialized, and what it holds now. The
-// iterators of the same dataset in the same place, such as those that a flat map opens one after the other, are one
-// stage.
+// StageStats describes what one stage of a pipeline has done since its iterator was initialized, and what it holds now. All iterators of
+// the same dataset in the same place, such as those that a flat map opens in turn, are one stage.
 type StageStats struct {
 	// Name is the transformation, as TensorFlow names its iterators: Map, ParallelMapV2, FiniteTake.
 	Name string
-	// Node is the name of the node that made the dataset; empty for a part of a dataset, such as the map of a
-	// map-and-batch.
+	// Node is the name of the node that created the dataset; empty for a part of a dataset, such as the map of a map-and-batch.
 	Node string
-	// Parent is the index of the stage that asks this one for elements; -1 for the last stage, whose elements the
-	// iterator gives.
+	// Parent is the index of the stage that consumes this one's elements; -1 for the last stage, whose elements the iterator returns.
 	Parent int
 	// Open is how many iterators of the stage are open.
 	Open int64
-	// Elements is how many the stage has given. Of a stage that has given more than 1,000, the last 15 of each open
-	// iterator may not be counted yet.
+	// Elements is how many elements the stage has returned. After the first 1,000, up to 15 of each open iterator may not be counted yet.
 	Elements int64
-	// Since is the time since the stage was first opened, and Rate the elements per second of it.
+	// Since is the time since the stage was first opened, and Rate the elements per second over that time.
 	Since time.Duration
 	Rate  float64
-	// ConsumerWait is how long the stage's reader has waited because no element was ready; ProducerWait how long what
-	// fills the buffer has waited for room. Only stages that work ahead have these times; of the last stage, ConsumerWait
-	// is how long steps have waited for the iterator.
+	// ConsumerWait is how long the stage's reader has waited for an element, and ProducerWait how long the stage has waited for room in its
+	// buffer. Only stages that work ahead have these times. For the last stage, ConsumerWait is how long steps have waited for the
+	// iterator.
 	ConsumerWait, ProducerWait time.Duration
-	// Buffered is the elements that the stage holds, of at most BufferSize (0: without a bound, -1: no buffer).
+	// Buffered is how many elements the stage holds, and BufferSize the maximum (0: unbounded, -1: no buffer).
 	Buffered, BufferSize int64
-	// Bytes is the size of what the stage holds. For shuffle and cache it is estimated by the latest element.
+	// Bytes is the size of what the stage holds. For shuffle and cache it is estimated from the latest element.
 	Bytes int64
-	// Running is how many calls of a function are under way, of at most Parallelism (0 where the stage makes one at a time).
+	// Running is the number of function calls in flight, and Parallelism the maximum (0 if the stage makes one call at a time).
 	Running, Parallelism int64
-	// Tuned tells that the server chose BufferSize or Parallelism.
+	// Tuned means that the server chose BufferSize or Parallelism.
 	Tuned bool
 }
 
-// Stages gives the stages of the iterator's pipeline, the last one first and each after its Parent; nil where the
-// iterator has no dataset. It may be called at any time, also while a step waits for an element, and stops nothing: it
-// reads counters, and locks each buffer for as long as it takes to add up its elements' sizes. Pipelines count whether
-// or not somebody looks; that costs an addition for each element and stage.
+// Stages returns the stages of the iterator's pipeline, the last one first and each after its Parent; nil if the iterator has no dataset.
+// It may be called at any time, even while a step waits for an element. It reads counters, and locks each buffer while it adds up its
+// elements' sizes. Pipelines always count, which costs one addition per element and stage.
 func (r *Resource) Stages() []StageStats {
 	r.mu.Lock()
 	p := r.now
@@ -59,17 +61,19 @@ func (r *Resource) Stages() []StageStats {
 	return list
 }
 
-// maxStages bounds the stages of a pipeline that are told apart. Functions could make datasets without end.
+// maxStages bounds the distinct stages of a pipeline, since functions could create datasets endlessly.
 const maxStages = 1000
 
-// stage is the iterators of one dataset in one place of a pipeline.
+// stage represents the iterators of one dataset in one place of a pipeline.
 type stage struct {
 	name, node string
-	parent     *stage
-	begun      time.Time
+	// dataset is the name of the dataset in errors of its functions; empty if these errors do not name it.
+	dataset string
+	parent  *stage
+	begun   time.Time
 
 	open, elements, consumerWait, producerWait atomic.Int64
-	// held is the elements of a buffer without a lock of its own, and heldBytes their size, as the iterator told them last.
+	// held is the number of elements in a buffer without a lock of its own, and heldBytes their size, as last reported by the iterator.
 	held, heldBytes atomic.Int64
 
 	mu       sync.Mutex
@@ -80,13 +84,13 @@ type stage struct {
 
 type stageKey struct{ name, node string }
 
-// buffered is an iterator that tells what it holds, from any goroutine.
+// buffered is an iterator that reports what it holds, from any goroutine.
 type buffered interface {
-	// fill adds to the stage's stats what the iterator holds.
+	// fill adds the iterator's contents to the stage's stats.
 	fill(s *StageStats)
 }
 
-// attach and detach tell of a buffer of the stage. A nil stage has none.
+// attach and detach add and remove a buffer of the stage. A nil stage ignores them.
 func (s *stage) attach(b buffered) {
 	if s == nil {
 		return
@@ -108,7 +112,7 @@ func (s *stage) detach(b buffered) {
 	delete(s.buffers, b)
 }
 
-// hold tells what a buffer without a lock holds: n elements like e.
+// hold records the contents of a buffer without a lock: n elements, each the size of e.
 func (s *stage) hold(n int64, e Element) {
 	if s != nil {
 		s.held.Store(n)
@@ -116,7 +120,7 @@ func (s *stage) hold(n int64, e Element) {
 	}
 }
 
-// bytes is the size of an element in memory.
+// bytes returns the size of an element in memory.
 func (e Element) bytes() int64 {
 	n := int64(0)
 	for _, t := range e {
@@ -125,7 +129,7 @@ func (e Element) bytes() int64 {
 	return n
 }
 
-// waitsForElement and waitsForRoom begin a wait, and give what ends it.
+// waitsForElement and waitsForRoom start a wait, and return the function that ends it.
 func (s *stage) waitsForElement() func() {
 	return s.wait(func(s *stage) *atomic.Int64 { return &s.consumerWait })
 }
@@ -142,17 +146,17 @@ func (s *stage) wait(of func(*stage) *atomic.Int64) func() {
 	return func() { of(s).Add(int64(time.Since(begun))) }
 }
 
-// enter is the environment for a dataset's iterator, in a stage within that of e.
+// enter returns the environment for a dataset's iterator, in a stage below e's.
 func (e *Env) enter(d *Dataset) *Env {
 	node := ""
 	if d.node != nil {
 		node = d.node.Name
 	}
-	return &Env{shared: e.shared, stage: e.child(stageName(d), node), stats: e.stats}
+	return &Env{shared: e.shared, op: d.Op, stage: e.child(stageName(d), node, d.label()), stats: e.stats, depth: e.depth + 1, calls: e.calls}
 }
 
-// child is the stage of that name within the environment's; nil where the pipeline has too many.
-func (e *Env) child(name, node string) *stage {
+// child returns the stage of that name below the environment's; nil if the pipeline has too many stages.
+func (e *Env) child(name, node, dataset string) *stage {
 	if e.stage == nil {
 		return nil
 	}
@@ -166,7 +170,7 @@ func (e *Env) child(name, node string) *stage {
 	if e.stageCount.Add(1) > maxStages {
 		return nil
 	}
-	s := &stage{name: name, node: node, parent: p, begun: time.Now()}
+	s := &stage{name: name, node: node, dataset: dataset, parent: p, begun: time.Now()}
 	if p.children == nil {
 		p.children = map[stageKey]*stage{}
 	}
@@ -175,31 +179,113 @@ func (e *Env) child(name, node string) *stage {
 	return s
 }
 
-// open makes the dataset's iterator, in a stage of its own. A stage that changes nothing is left out.
+// maxDepth bounds how many iterators may be open inside one another, since each takes stack. Datasets created by functions may be open
+// inside one another even if none is the input of another.
+const maxDepth = maxNesting + 1
+
+// namesItself are the ops whose errors name the dataset in which a function failed. Other TensorFlow datasets, such as generators, scans
+// and groups, return the function's error unchanged (IteratorBase::AddErrorContext and its callers).
+var namesItself = []string{
+	"FilterDataset", "FlatMapDataset", "InterleaveDataset", "LegacyParallelInterleaveDataset", "MapDataset",
+	"ParallelInterleaveDataset", "ParallelMapDataset",
+}
+
+// label returns the dataset's name in errors: the name that the program gave it, or else the op and a number, as TensorFlow's do; empty if
+// errors do not name it.
+func (d *Dataset) label() string {
+	if !slices.ContainsFunc(namesItself, func(op string) bool { return matchesAnyVersion(op, d.Op) }) {
+		return ""
+	}
+	if d.node != nil {
+		if name := metadataName(d.node.Attrs); name != "" {
+			return name
+		}
+	}
+	if d.number == 0 {
+		return d.Op
+	}
+	return d.Op + ":" + strconv.FormatInt(d.number, 10)
+}
+
+// metadataName returns the name in an attribute "metadata", a serialized Metadata with the name as its first field.
+func metadataName(attrs graph.Attrs) (name string) {
+	text, err := attrs.Str("metadata")
+	if err != nil {
+		return ""
+	}
+	for f, err := range protofield.All([]byte(text)) {
+		switch {
+		case err != nil:
+			return "" // TensorFlow's ops ignore invalid metadata
+		case f.Number == 1:
+			name = string(f.Bytes)
+		}
+	}
+	return name
+}
+
+// path returns the iterator's name, starting at the pipeline's root.
+func (s *stage) path() string {
+	var names []string
+	for ; s != nil; s = s.parent {
+		names = append(names, s.name)
+	}
+	slices.Reverse(names)
+	return strings.Join(names, "::")
+}
+
+// failed returns the error of a function that the stage's dataset called. It names the dataset and the iterator if TensorFlow's does. The
+// end of a dataset and cancelled calls are not errors of the function.
+func (s *stage) failed(err error) error {
+	if err == nil || s == nil || s.dataset == "" {
+		return err
+	}
+	switch status.CodeOf(err) {
+	case status.OutOfRange, status.Cancelled:
+		return err
+	}
+	return status.Prefix(err, "Error in user-defined function passed to "+s.dataset+" transformation with iterator: "+s.path()+": ")
+}
+
+// open creates the dataset's iterator in a stage of its own. A stage that changes nothing is omitted.
 func (d *Dataset) open(e *Env) (Iterator, error) {
 	if k, ok := d.kind.(interface{ changesNothing() bool }); ok && k.changesNothing() {
 		return d.kind.open(e)
 	}
 	in := e.enter(d)
-	it, err := d.kind.open(in)
-	if err != nil || in.stage == nil {
-		return it, err
+	if in.depth > maxDepth {
+		return nil, status.Errorf(status.ResourceExhausted, "Iterators of datasets are open in one another more than %d deep, which is the limit: does a function make a dataset that calls the function?", maxDepth)
 	}
-	in.stage.open.Add(1)
-	return &counted{Iterator: it, stage: in.stage}, nil
+	if err := e.pool().Reserve(iteratorBytes); err != nil {
+		return nil, err
+	}
+	it, err := d.kind.open(in)
+	if err != nil {
+		e.pool().Unreserve(iteratorBytes)
+		return nil, err
+	}
+	if in.stage != nil {
+		in.stage.open.Add(1)
+	}
+	return &counted{Iterator: it, stage: in.stage, pool: e.pool()}, nil
 }
 
 // counted is an iterator whose elements are counted.
 type counted struct {
 	Iterator
-	stage       *stage
+	stage       *stage // nil if the pipeline has too many
+	pool        *tensor.Pool
 	given, told int64
 }
 
-// exactCount is how many elements of an iterator are counted at once. After those every sixteenth is.
+// exactCount is how many elements of an iterator are counted individually. After that, the count is updated every sixteenth element.
 const exactCount = 1000
 
+// Next advances the iterator, unless the call was cancelled: this stops stages that loop over a dataset without useful elements.
 func (it *counted) Next(c *Call) (Element, error) {
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
 	e, err := it.Iterator.Next(c)
 	if err == nil {
 		if it.given++; it.given <= exactCount || it.given&15 == 0 {
@@ -210,17 +296,23 @@ func (it *counted) Next(c *Call) (Element, error) {
 }
 
 func (it *counted) tell() {
+	if it.stage == nil {
+		return
+	}
 	it.stage.elements.Add(it.given - it.told)
 	it.told = it.given
 }
 
 func (it *counted) Close() {
 	it.tell()
-	it.stage.open.Add(-1)
+	if it.stage != nil {
+		it.stage.open.Add(-1)
+	}
 	it.Iterator.Close()
+	it.pool.Unreserve(iteratorBytes)
 }
 
-// stages lists the stages below the environment's.
+// stages lists the stages below the environment's own.
 func (e *Env) stages() []StageStats {
 	var list []StageStats
 	now := time.Now()
@@ -270,7 +362,7 @@ func (s *stage) stats(now time.Time, parent int) StageStats {
 	return out
 }
 
-// after gives the names of the stages that take this one's elements, the nearest first.
+// after returns the names of the stages that consume this one's elements, the nearest first.
 func (s *stage) after() []string {
 	var names []string
 	for s = s.parent; s != nil && s.parent != nil; s = s.parent {
@@ -279,7 +371,7 @@ func (s *stage) after() []string {
 	return names
 }
 
-// stageName is the name of a dataset's iterators, as TensorFlow's.
+// stageName returns the name of a dataset's iterators in TensorFlow.
 func stageName(d *Dataset) string {
 	if k, ok := d.kind.(interface{ stageName() string }); ok {
 		return k.stageName()

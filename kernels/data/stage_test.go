@@ -13,12 +13,12 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// stages are those of an iterator.
+// stages returns the iterator's stages.
 func (it *iterator) stages() []data.StageStats {
 	return it.handle.Tensor.Handles()[0].Local.(*data.Resource).Stages()
 }
 
-// tree is the stages' names, those within one in brackets after it.
+// tree returns the stages' names, each followed by its inner stages in brackets.
 func tree(list []data.StageStats, parent int) string {
 	var parts []string
 	for i, s := range list {
@@ -78,7 +78,7 @@ func TestStages(t *testing.T) {
 	if shuffle.Elements < 4*asked || shuffle.Buffered > 7 || shuffle.Bytes > 7*8 || shuffle.Buffered == 0 {
 		t.Errorf("%+v", shuffle)
 	}
-	// The datasets that the flat map opens one after the other are one stage.
+	// The datasets that the flat map opens in turn are one stage.
 	if s := find(t, list, "TensorSlice"); s.Elements < 4*asked || s.Open > 1 {
 		t.Errorf("%+v", s)
 	}
@@ -97,7 +97,7 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// A buffer that the server sizes grows while its reader finds it empty, and stays within its bounds.
+// A buffer sized by the server grows while its reader finds it empty, and stays within its bounds.
 func TestTunedPrefetch(t *testing.T) {
 	d := kt.NewDevice(t)
 	p := newPipe(d).numbers(1<<40).op("PrefetchDataset", nil, i(-1))
@@ -121,7 +121,7 @@ func TestTunedPrefetch(t *testing.T) {
 	it.close()
 }
 
-// Of more elements than are counted one by one, at most 15 are missing.
+// After the elements that are counted individually, the count lags by at most 15.
 func TestManyElementsAreCounted(t *testing.T) {
 	d := kt.NewDevice(t)
 	p := newPipe(d).numbers(1 << 40)
@@ -163,7 +163,7 @@ func TestModelOfAnIterator(t *testing.T) {
 	}
 }
 
-// Statistics that old graphs ask for.
+// Old graphs request statistics.
 func TestStatsAggregator(t *testing.T) {
 	d := kt.NewDevice(t)
 	stats := d.Run(t, kt.Op{Type: "StatsAggregatorHandle", Attrs: kt.Attrs{"shared_name": "stats"}})[0]
@@ -183,7 +183,7 @@ func TestStatsAggregator(t *testing.T) {
 	out.Release()
 }
 
-// BenchmarkStages is an element through three stages, with nobody who looks.
+// BenchmarkStages measures an element's way through three stages, with no observer.
 func BenchmarkStages(b *testing.B) {
 	d := kt.NewDevice(b)
 	p := newPipe(d).numbers(1<<40).op("SkipDataset", nil, i(1)).op("TakeDataset", nil, i(1<<40)).batch(1000, true)

@@ -9,21 +9,21 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// State is what is saved of an iterator: tensors by key. As an element of a variant tensor it has TensorFlow's form,
-// an IteratorStateVariant with the keys as its metadata. It is not changed after it was made.
+// State is an iterator's saved state: tensors by key. As an element of a variant tensor it has TensorFlow's form, an IteratorStateVariant
+// with the keys as its metadata. It is immutable.
 type State struct {
 	keys    []string
 	tensors []*tensor.Tensor
 	at      map[string]int
 }
 
-// stateName is the name under which the state travels, keySeparator what stands between its keys.
+// stateName is the type name under which states travel, and keySeparator separates their keys.
 const (
 	stateName    = "tensorflow::Iterator"
 	keySeparator = "@@"
 )
 
-// Portable is the state in TensorFlow's form.
+// Portable returns the state in TensorFlow's form.
 func (s *State) Portable() tensor.VariantData {
 	return tensor.VariantData{Type: stateName, Metadata: []byte(strings.Join(s.keys, keySeparator)), Tensors: s.tensors}
 }
@@ -38,7 +38,7 @@ func (s *State) Retain() {
 // Release drops a reference to each tensor.
 func (s *State) Release() { kernels.ReleaseTensors(s.tensors) }
 
-// readState reads a state that comes from elsewhere.
+// readState reads a state that came from another process.
 func readState(d tensor.VariantData) (any, error) {
 	s := &State{tensors: d.Tensors}
 	if len(d.Metadata) > 0 {
@@ -58,14 +58,14 @@ func (s *State) index() {
 	}
 }
 
-// Register tells how datasets and states of iterators are read that come from elsewhere. It is called once in a process.
+// Register installs the functions that read datasets and iterator states from other processes. It must be called once per process.
 func Register() {
 	tensor.RegisterVariant(stateName, readState)
 	tensor.RegisterVariant(datasetName, readDataset)
 	tensor.RegisterVariant(compressedName, readCompressed)
 }
 
-// Writer writes a part of a state. The first error stays.
+// Writer writes a part of a state. The first error is kept.
 type Writer struct {
 	prefix string
 	*stateWriter
@@ -76,13 +76,13 @@ type stateWriter struct {
 	err   error
 }
 
-// In is the writer for an iterator within this one.
+// In returns the writer for an iterator within this one.
 func (w *Writer) In(name string) *Writer { return &Writer{w.prefix + name + "/", w.stateWriter} }
 
-// InAt is In for one of a list.
+// InAt is In for an element of a list.
 func (w *Writer) InAt(name string, i int) *Writer { return w.In(name + "[" + strconv.Itoa(i) + "]") }
 
-// Fail notes an error.
+// Fail records an error.
 func (w *Writer) Fail(err error) {
 	if w.err == nil {
 		w.err = err
@@ -102,7 +102,7 @@ func (w *Writer) Int(key string, v int64) {
 	t.Release()
 }
 
-// Bool writes a truth.
+// Bool writes a boolean.
 func (w *Writer) Bool(key string, v bool) {
 	n := int64(0)
 	if v {
@@ -142,7 +142,7 @@ func (w *Writer) Error(key string, err error) {
 	}
 }
 
-// Reader reads a part of a state. The first error stays, and what is read after it is zero.
+// Reader reads a part of a state. The first error is kept; values read after it are zero.
 type Reader struct {
 	prefix string
 	*stateReader
@@ -153,26 +153,26 @@ type stateReader struct {
 	err   error
 }
 
-// In is the reader for an iterator within this one.
+// In returns the reader for an iterator within this one.
 func (r *Reader) In(name string) *Reader { return &Reader{r.prefix + name + "/", r.stateReader} }
 
-// InAt is In for one of a list.
+// InAt is In for an element of a list.
 func (r *Reader) InAt(name string, i int) *Reader { return r.In(name + "[" + strconv.Itoa(i) + "]") }
 
-// Fail notes an error.
+// Fail records an error.
 func (r *Reader) Fail(err error) {
 	if r.err == nil {
 		r.err = err
 	}
 }
 
-// Has tells whether there is a value of that key.
+// Has reports whether the key has a value.
 func (r *Reader) Has(key string) bool {
 	_, ok := r.state.at[r.prefix+key]
 	return ok
 }
 
-// Tensor reads a tensor, of which the caller owns a reference; nil after an error.
+// Tensor reads a tensor, with a reference for the caller; nil after an error.
 func (r *Reader) Tensor(key string) *tensor.Tensor {
 	i, ok := r.state.at[r.prefix+key]
 	if !ok {
@@ -205,7 +205,7 @@ func (r *Reader) Int(key string) int64 {
 	return tensor.Of[int64](t)[0]
 }
 
-// Place reads a number that is not negative: how far an iterator has come.
+// Place reads a non-negative number: an iterator's position.
 func (r *Reader) Place(key string) int64 {
 	n := r.Int(key)
 	if n < 0 {
@@ -215,7 +215,7 @@ func (r *Reader) Place(key string) int64 {
 	return n
 }
 
-// Count reads a number of things, of which each has a value at least.
+// Count reads a number of items, each of which has at least one value.
 func (r *Reader) Count(key string) int {
 	n := r.Int(key)
 	if n < 0 || n > int64(len(r.state.keys)) {
@@ -225,7 +225,7 @@ func (r *Reader) Count(key string) int {
 	return int(n)
 }
 
-// Bool reads a truth.
+// Bool reads a boolean.
 func (r *Reader) Bool(key string) bool { return r.Int(key) != 0 }
 
 // Str reads a string.
@@ -269,7 +269,7 @@ func (r *Reader) Error(key string) error {
 	return nil
 }
 
-// check notes an error, if it is one.
+// check records an error, if err is not nil.
 func (r *Reader) check(err error) {
 	if err != nil {
 		r.Fail(err)

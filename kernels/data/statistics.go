@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The kinds of resources that old graphs tell pipelines.
+// The kinds of resources that old graphs pass to pipelines.
 const (
 	kindStats      = "tensorflow::data::StatsAggregatorResource"
 	kindThreadPool = "tensorflow::data::ThreadPoolResource"
@@ -20,9 +20,9 @@ const (
 	kindSummaryWriter = "SummaryWriter"
 )
 
-// aggregator collects what stages measure: histograms by name. All methods may be called concurrently.
+// aggregator collects the measurements of stages as histograms by name. All methods may be called concurrently.
 type aggregator struct {
-	pushes bool // to a summary writer, at each value; else StatsAggregatorSummary asks
+	pushes bool // to a summary writer, at each value; otherwise StatsAggregatorSummary polls
 
 	mu         sync.Mutex
 	histograms map[string]*histogram.Histogram
@@ -31,24 +31,24 @@ type aggregator struct {
 	deleted    bool
 }
 
-// maxHistograms bounds the names that an aggregator tells apart.
+// maxHistograms bounds the distinct names of an aggregator.
 const maxHistograms = 10_000
 
-// Close forgets what was collected.
+// Close discards what was collected.
 func (a *aggregator) Close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.deleted, a.histograms, a.order, a.writer = true, nil, nil, nil
 }
 
-// Deleted tells whether Close was called.
+// Deleted reports whether Close was called.
 func (a *aggregator) Deleted() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.deleted
 }
 
-// add adds a value, which the step-th element gave.
+// add adds a value, which belongs to the step-th element.
 func (a *aggregator) add(name string, v float64, step int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -78,7 +78,7 @@ func (a *aggregator) add(name string, v float64, step int64) error {
 	return a.writer.Write(events.Summary(time.Now(), step, b))
 }
 
-// summary is what was collected, as a Summary, serialized.
+// summary returns what was collected, as a serialized Summary.
 func (a *aggregator) summary() ([]byte, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -91,7 +91,7 @@ func (a *aggregator) summary() ([]byte, error) {
 	return proto.Marshal(s)
 }
 
-// newStatsAggregator makes the kernel of an aggregator that is asked, or pushes.
+// newStatsAggregator returns the constructor of an aggregator's kernel. For pushes, see aggregator.
 func newStatsAggregator(pushes bool) func(c *kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		return kernels.NewSource(c, kindStats, kernels.NamedByNode, func(string) (*aggregator, error) { return &aggregator{pushes: pushes}, nil }, nil)
@@ -129,13 +129,13 @@ func setStatsWriter(ctx *kernels.Context) error {
 	return nil
 }
 
-// taggedStats is an aggregator with what comes before the names of a pipeline's statistics.
+// taggedStats is an aggregator with a prefix for the names of a pipeline's statistics.
 type taggedStats struct {
 	*aggregator
 	tag string
 }
 
-// setStats is a dataset whose stages tell an aggregator what they measure.
+// setStats is a dataset whose stages report measurements to an aggregator.
 type setStats struct {
 	pass
 	stats *taggedStats
@@ -145,7 +145,7 @@ func newSetStats(*settings) maker {
 	return func(in *inputs) kind {
 		k := setStats{pass: pass{in.dataset(0)}}
 		tag := in.str(2, "tag")
-		in.str(3, "counter_prefix") // of counters, which no stage has
+		in.str(3, "counter_prefix") // for counters, which no stage has
 		if in.err != nil {
 			return k
 		}
@@ -163,10 +163,10 @@ func newSetStats(*settings) maker {
 }
 
 func (k setStats) open(e *Env) (Iterator, error) {
-	return k.Dataset.open(&Env{shared: e.shared, stage: e.stage, stats: k.stats})
+	return k.Dataset.open(&Env{shared: e.shared, op: e.op, stage: e.stage, stats: k.stats, depth: e.depth, calls: e.calls})
 }
 
-// measured is a dataset that tells an aggregator how long its elements take, or how large they are.
+// measured is a dataset that reports its elements' latency or size to an aggregator.
 type measured struct {
 	pass
 	tag   string
@@ -211,26 +211,26 @@ func (it *measuring) Next(c *Call) (Element, error) {
 	return e, nil
 }
 
-// threadPool is the resource of a pool of threads. Go's scheduler runs the pipelines; the pool has a number only.
+// threadPool is the resource of a thread pool. It is only a number, since Go's scheduler runs the pipelines.
 type threadPool struct{ holder }
 
-// Deleted tells whether Close was called.
+// Deleted reports whether Close was called.
 func (p *threadPool) Deleted() bool { return p.deleted.Load() }
 
-// maxThreads is the first number of threads that is refused, as in TensorFlow.
+// maxThreads is the lowest number of threads that is rejected, as in TensorFlow.
 const maxThreads = 1 << 16
 
 func newThreadPool(c *kernels.Construction) (any, error) {
-	s := &settings{Construction: c}
-	switch n := s.int("num_threads"); {
-	case s.err != nil:
+	s := settingsOf(c)
+	switch n := s.Int("num_threads"); {
+	case s.Err() != nil:
 	case n < 0:
-		s.fail(status.InvalidArgumentf("`num_threads` must be >= 0"))
+		s.Failf("`num_threads` must be >= 0")
 	case n >= maxThreads:
-		s.fail(status.InvalidArgumentf("`num_threads` must be < %d", maxThreads))
+		s.Failf("`num_threads` must be < %d", maxThreads)
 	}
-	if s.err != nil {
-		return nil, s.err
+	if s.Err() != nil {
+		return nil, s.Err()
 	}
 	return kernels.NewSource(c, kindThreadPool, kernels.NamedByNode, func(string) (*threadPool, error) { return &threadPool{}, nil }, nil)
 }

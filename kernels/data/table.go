@@ -4,7 +4,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// Table is the family's ops.
+// Table returns the family's ops.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	addSources(table)
@@ -14,7 +14,7 @@ func Table() *kernels.Table {
 	return table
 }
 
-// addSources adds the datasets that are made of no other.
+// addSources adds the datasets without inputs.
 func addSources(table *kernels.Table) {
 	table.Add([]kernels.Def{
 		{Op: "RangeDataset", New: dataset(newRange)},
@@ -45,7 +45,7 @@ func addSources(table *kernels.Table) {
 	}...)
 }
 
-// addTransformations adds the datasets that are made of others.
+// addTransformations adds the datasets made from other datasets.
 func addTransformations(table *kernels.Table) {
 	table.Add([]kernels.Def{
 		{Op: "TakeDataset", New: dataset(newTake)},
@@ -158,7 +158,7 @@ func addUnchanged(table *kernels.Table) {
 	}...)
 }
 
-// addIterators adds the ops on iterators, those that use a dataset within their step, and what datasets share.
+// addIterators adds the ops on iterators, the ops that use a dataset within their step, and the resources that datasets share.
 func addIterators(table *kernels.Table) {
 	wait := func(run func(*kernels.Context) error) func(*kernels.Construction) (any, error) {
 		return func(*kernels.Construction) (any, error) { return waiting(run), nil }
@@ -196,8 +196,8 @@ func addIterators(table *kernels.Table) {
 		{Op: "ReduceDataset", New: newReduce},
 		{Op: "DatasetToSingleElement", New: newSingleElement},
 		{Op: "GetElementAtIndex", New: newElementAt},
-		{Op: "DatasetCardinality", New: withPlace(cardinality)},
-		{Op: "ExperimentalDatasetCardinality", New: withPlace(cardinality)},
+		{Op: "DatasetCardinality", New: newCardinality},
+		{Op: "ExperimentalDatasetCardinality", New: newCardinality},
 		{Op: "DatasetToTFRecord", New: waitingWithPlace(toTFRecord)},
 		{Op: "ExperimentalDatasetToTFRecord", New: waitingWithPlace(toTFRecord)},
 		{Op: "InitializeTableFromDataset", New: waitingWithPlace(initializeTable)},

@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/variant"
 )
 
-// unique is the elements without those that came before.
+// unique returns the elements without repetitions.
 type unique struct{ input *Dataset }
 
 func newUnique(*settings) maker {
@@ -31,7 +31,7 @@ func newUnique(*settings) maker {
 	}
 }
 
-func (k *unique) cardinality() int64 { return unknown }
+func (k *unique) cardinality(*query) int64 { return unknown }
 
 func (k *unique) open(e *Env) (Iterator, error) {
 	return openOver(e, k.input, func(o over) Iterator { return &seeing{o, map[string]bool{}} })

@@ -25,7 +25,7 @@ func typeNames(types []tensor.DType) string {
 	return strings.Join(names, ", ")
 }
 
-// elements is a cardinality in words.
+// elements describes a cardinality in words.
 func elements(n int64) string {
 	switch n {
 	case infinite:

@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// window gives datasets of so many elements each.
+// window returns datasets of a fixed number of elements each.
 type window struct {
 	input               *Dataset
 	size, shift, stride int64
@@ -38,11 +38,11 @@ func (k *window) checkSpan(in *inputs) {
 	}
 }
 
-// spans is the elements of the input from the first to the last one of a window.
+// spans returns the number of input elements that a window spans, from its first to its last.
 func (k *window) spans() int64 { return (k.size-1)*k.stride + 1 }
 
-func (k *window) cardinality() int64 {
-	n := k.input.cardinality()
+func (k *window) cardinality(q *query) int64 {
+	n := k.input.cardinality(q)
 	switch {
 	case n < 0:
 		return n
@@ -60,7 +60,7 @@ func (k *window) open(e *Env) (Iterator, error) {
 	return openOver(e, k.input, func(o over) Iterator { return &windowing{over: o, of: k} })
 }
 
-// outcome is what came of asking for an element.
+// outcome is the result of requesting an element.
 type outcome struct {
 	Element
 	err error
@@ -106,7 +106,7 @@ func (it *windowing) Next(c *Call) (Element, error) {
 	return it.of.windows(list), nil
 }
 
-// move goes on to where the next window begins.
+// move advances to the start of the next window.
 func (it *windowing) move(c *Call) error {
 	n := min(it.of.shift, int64(len(it.buffer)))
 	it.drop(n)
@@ -114,14 +114,14 @@ func (it *windowing) move(c *Call) error {
 		if err := c.Err(); err != nil {
 			return err
 		}
-		e, err := it.input.Next(c) // what is left out may fail
+		e, err := it.input.Next(c) // skipped elements may fail
 		e.release()
 		it.ended = atEnd(err)
 	}
 	return nil
 }
 
-// drop leaves out the first n elements of the buffer.
+// drop removes the first n elements of the buffer.
 func (it *windowing) drop(n int64) {
 	for _, o := range it.buffer[:n] {
 		o.release()
@@ -129,7 +129,7 @@ func (it *windowing) drop(n int64) {
 	it.buffer = append(it.buffer[:0], it.buffer[n:]...)
 }
 
-// windows makes a dataset for each component of the elements.
+// windows creates a dataset for each component of the elements.
 func (k *window) windows(list []Element) Element {
 	out := make(Element, 0, len(list[0]))
 	for i := range list[0] {
@@ -146,15 +146,18 @@ func (k *window) windows(list []Element) Element {
 	return out
 }
 
-// given is the dataset of elements that are there, of so many components each. It takes them over.
+// given returns a dataset of existing elements with width components each. It takes them over.
 func given(all Element, width int, spec Spec) *Dataset {
 	d := &Dataset{kind: &tuples{all, width}, Op: "WindowOp", Spec: spec, tensors: all}
 	d.origin = origin{windowNode(all, width), all.retain()}
+	for _, t := range all {
+		d.holds(t)
+	}
 	d.refs.Store(1)
 	return d
 }
 
-// windowNode is a node that makes a dataset of elements of so many components.
+// windowNode returns a node that creates a dataset of elements with width components.
 func windowNode(all Element, width int) *graph.Node {
 	var types, of []typespb.DataType
 	var open []*shapepb.TensorShapeProto
@@ -174,7 +177,7 @@ func windowNode(all Element, width int) *graph.Node {
 	}}
 }
 
-// variantOf is a scalar with a dataset, which it takes over.
+// variantOf returns a scalar with a dataset, which it takes over.
 func variantOf(d *Dataset) *tensor.Tensor {
 	return variants(nil, d)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/update"
 )
 
-// kindAccumulator is dense and sparse accumulators, which share their names.
+// kindAccumulator is the kind of dense and sparse accumulators, which share a namespace.
 const kindAccumulator = "ConditionalAccumulator"
 
 func newDenseAccumulator(c *kernels.Construction) (any, error) {
@@ -25,9 +25,8 @@ func newSparseAccumulator(c *kernels.Construction) (any, error) {
 	return newAccumulator(c, accumulator.NewSparse)
 }
 
-// newAccumulator makes the kernel that yields an accumulator's handle. One without shared_name is the session's
-// own. Which attributes an accumulator has the node tells that made it; others are not compared with it, as
-// in TensorFlow.
+// newAccumulator returns the kernel that outputs an accumulator's handle. An accumulator without shared_name is private to the session. The
+// node that creates an accumulator determines its attributes; those of other nodes are not compared with them, as in TensorFlow.
 func newAccumulator(c *kernels.Construction, create func(accumulator.Options) *accumulator.Accumulator) (any, error) {
 	o := accumulator.Options{Pool: c.Device.Pool()}
 	var err error
@@ -50,7 +49,7 @@ func newAccumulator(c *kernels.Construction, create func(accumulator.Options) *a
 	}, nil)
 }
 
-// dividers divide the elements of memory by a number.
+// dividers divide the elements in memory by a number.
 var dividers = map[tensor.DType]func([]byte, int){
 	tensor.Float32: func(dst []byte, n int) {
 		simd.DivScalar(element.Cells[float32](dst), element.Cells[float32](dst), float32(n))
@@ -68,12 +67,12 @@ var dividers = map[tensor.DType]func([]byte, int){
 	},
 }
 
-// accumulatorOf is the accumulator that the handle at input 0 names.
+// accumulatorOf returns the accumulator named by the handle at input 0.
 func accumulatorOf(ctx *kernels.Context) (*accumulator.Accumulator, error) {
 	return kernels.ResourceAt[*accumulator.Accumulator](ctx, 0, kindAccumulator)
 }
 
-// accumulatorStep reads the step at input 1, an int64 scalar; name is what the error calls it.
+// accumulatorStep reads the step at input 1, an int64 scalar; name is the argument's name in the error.
 func accumulatorStep(ctx *kernels.Context, name string) (int64, error) {
 	if err := args.NeedScalar(ctx.Input(1), tensor.Int64, "Argument "+name+" must be scalar, but had bad shape %v"); err != nil {
 		return 0, err
@@ -138,7 +137,7 @@ func newTakeGradient(c *kernels.Construction) (any, error) {
 		}
 		kernels.Wait(ctx, kernels.Awaited{Resource: a, Verb: "take", Amount: int64(required)}, done, func(end func(error)) func(error) {
 			end = noting(ctx, a.HasTaken, end)
-			return a.Take(required, func(out []*tensor.Tensor, err error) {
+			return a.Take(ctx.Step.Cancellation, required, func(out []*tensor.Tensor, err error) {
 				for i, t := range out {
 					ctx.SetOutput(i, t)
 				}
@@ -173,7 +172,11 @@ func setGlobalStep(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.SetGlobalStep(step)
+	was, err := a.SetGlobalStep(step)
+	if err == nil && step < was && ctx.Step.Log != nil {
+		ctx.Step.Log.Warn("the step of an accumulator decreases", "node", ctx.Node.Name, "from", was, "to", step)
+	}
+	return err
 }
 
 func numAccumulated(ctx *kernels.Context) error {
@@ -184,7 +187,7 @@ func numAccumulated(ctx *kernels.Context) error {
 	return err
 }
 
-// handleType is the type of the handle at input 0: a resource, or a reference to strings.
+// handleType returns the type of the handle at input 0: a resource, or a reference to strings.
 func handleType(ctx *kernels.Context) tensor.DType {
 	if ref := ctx.Ref(0); ref != nil {
 		return ref.DType().Ref()
@@ -192,8 +195,8 @@ func handleType(ctx *kernels.Context) tensor.DType {
 	return ctx.Input(0).DType()
 }
 
-// matchSignature compares the types of the inputs and of the outputs with those that the resource at input 0
-// expects (OpKernelContext::MatchSignature).
+// matchSignature compares the types of the inputs and outputs with those that the resource at input 0 expects
+// (OpKernelContext::MatchSignature).
 func matchSignature(ctx *kernels.Context, inputs, outputs []tensor.DType) error {
 	have := make([]tensor.DType, len(ctx.Inputs))
 	have[0] = handleType(ctx)

@@ -10,7 +10,7 @@ import (
 
 const kindBarrier = "Barrier"
 
-// newBarrier makes the kernel that yields a barrier's handle. One without shared_name is the session's own.
+// newBarrier returns the kernel that outputs a barrier's handle. A barrier without shared_name is private to the session.
 func newBarrier(c *kernels.Construction) (any, error) {
 	o := barrier.Options{Pool: c.Device.Pool()}
 	var err error
@@ -22,7 +22,7 @@ func newBarrier(c *kernels.Construction) (any, error) {
 		return nil, err
 	}
 	for i, p := range shapes.GetShape() {
-		// A shape of unknown rank, which the client sends where none was given, stands for a scalar's.
+		// A shape of unknown rank, which the client sends if none was given, stands for a scalar's.
 		s, _ := tensor.ShapeFromProto(p)
 		if _, err := s.NumElements(); err != nil {
 			return nil, status.InvalidArgumentf("Component %d of barrier '%s' needs a fully defined shape: %v", i, c.Node.Name, err)
@@ -46,7 +46,7 @@ func newBarrier(c *kernels.Construction) (any, error) {
 	}, func(b *barrier.Barrier) error { return b.Matches(o) })
 }
 
-// barrierOf is the barrier that the handle at input 0 names.
+// barrierOf returns the barrier named by the handle at input 0.
 func barrierOf(ctx *kernels.Context) (*barrier.Barrier, error) {
 	return kernels.ResourceAt[*barrier.Barrier](ctx, 0, kindBarrier)
 }
@@ -96,7 +96,7 @@ func newBarrierTake(c *kernels.Construction) (any, error) {
 		}
 		kernels.Wait(ctx, kernels.Awaited{Resource: b, Verb: "take", Amount: int64(n)}, done, func(end func(error)) func(error) {
 			end = noting(ctx, b.HasTaken, end)
-			return b.TakeMany(n, smallBatch, func(taken *barrier.Taken, err error) {
+			return b.TakeMany(ctx.Step.Cancellation, n, smallBatch, func(taken *barrier.Taken, err error) {
 				if err == nil {
 					for i, t := range taken.All() {
 						ctx.SetOutput(i, t)
@@ -132,7 +132,7 @@ func newBarrierClose(c *kernels.Construction) (any, error) {
 		if err != nil {
 			return err
 		}
-		return b.CloseBarrier(cancel)
+		return b.CloseBarrier(cancel, ctx.Step.Origin)
 	}), nil
 }
 

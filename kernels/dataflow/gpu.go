@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/dtypes"
 )
 
-// A GPU's rows of the stacks and arrays of loops, which keep values where they are.
+// GPU rows for the stacks and arrays of loops, which leave values where they are.
 func addLoopGPU(table *kernels.Table) {
 	table.OnHost("", nil, "Stack", "StackV2", "StackClose", "StackCloseV2", "TensorArrayCloseV3")
 	table.Passing("T", []string{"handle"}, nil, "StackPush", "StackPushV2")
@@ -23,14 +23,13 @@ func addLoopGPU(table *kernels.Table) {
 	arrayReading(table, []string{"handle"}, []string{"lengths"}, "TensorArrayConcatV3")
 }
 
-// arrayWriter makes the rows of an op that puts values into arrays: those of int32 come from the host,
-// the flow never does.
+// arrayWriter adds the rows of an op that writes values to arrays: int32 values come from the host; the flow input never does.
 func arrayWriter(table *kernels.Table, hostInputs []string, op string) {
 	table.Share(kernels.Sharing{Types: map[string][]tensor.DType{"T": dtypes.BesideInt32}, HostInputs: hostInputs}, op)
 	table.Share(kernels.Sharing{Types: map[string][]tensor.DType{"T": dtypes.Int32}, HostInputs: append(hostInputs, "value")}, op)
 }
 
-// arrayReading makes the rows of an op that takes values out of arrays.
+// arrayReading adds the rows of an op that reads values from arrays.
 func arrayReading(table *kernels.Table, hostInputs, hostOutputs []string, op string) {
 	table.Share(kernels.Sharing{Types: map[string][]tensor.DType{"dtype": dtypes.BesideInt32}, HostInputs: hostInputs, HostOutputs: hostOutputs}, op)
 	table.Share(kernels.Sharing{Types: map[string][]tensor.DType{"dtype": dtypes.Int32}, HostInputs: hostInputs, HostOutputs: append(hostOutputs, "value")}, op)

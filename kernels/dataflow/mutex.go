@@ -14,7 +14,7 @@ func newMutex(c *kernels.Construction) (any, error) {
 	return kernels.NewSource(c, kindMutex, kernels.NamedByNode, func(name string) (*mutex.Mutex, error) { return mutex.New(name), nil }, nil)
 }
 
-// lockMutex gives a scalar variant that holds the lock. It is released with the last tensor that refers to it.
+// lockMutex outputs a scalar variant that holds the lock. The lock is released with the last tensor that refers to it.
 func lockMutex(ctx *kernels.Context, done func(error)) {
 	m, err := mutexOf(ctx)
 	if err != nil {
@@ -22,7 +22,7 @@ func lockMutex(ctx *kernels.Context, done func(error)) {
 		return
 	}
 	kernels.Wait(ctx, kernels.Awaited{Resource: m, Verb: "lock"}, done, func(end func(error)) func(error) {
-		return m.Lock(ctx.Step.Origin, func(l *mutex.Lock, err error) {
+		return m.Lock(ctx.Step.Cancellation, ctx.Step.Origin, func(l *mutex.Lock, err error) {
 			if err == nil {
 				err = setLock(ctx, l)
 			}
@@ -31,7 +31,7 @@ func lockMutex(ctx *kernels.Context, done func(error)) {
 	})
 }
 
-// mutexOf is the mutex that the handle at input 0 names, made where it was deleted since.
+// mutexOf returns the mutex named by the handle at input 0, recreating it if it was deleted.
 func mutexOf(ctx *kernels.Context) (*mutex.Mutex, error) {
 	h, err := ctx.Handle(0)
 	if err != nil {
@@ -62,7 +62,7 @@ func setLock(ctx *kernels.Context, l *mutex.Lock) error {
 	return nil
 }
 
-// consumeLock is what a critical section ends with: the lock must not have been kept elsewhere.
+// consumeLock ends a critical section: nothing else may have kept the lock.
 func consumeLock(ctx *kernels.Context) error {
 	t := ctx.Input(0)
 	if t.DType() != tensor.Variant {

@@ -7,13 +7,12 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
-	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/philox"
 	"github.com/troupe-run/troupe/queues"
 )
 
-// newQueue makes what makes the kernel that yields the handle of a queue of that kind. A queue without
-// shared_name is the session's own and ends with it.
+// newQueue returns the constructor of the kernel that outputs the handle of a queue of the given kind. A queue without shared_name is
+// private to the session and ends with it.
 func newQueue(kind queues.Kind) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		options, err := queueOptions(c, kind)
@@ -32,7 +31,7 @@ func newQueue(kind queues.Kind) func(*kernels.Construction) (any, error) {
 	}
 }
 
-// shuffleNumbers is the random numbers of a queue with those seeds.
+// shuffleNumbers returns the random number generator of a queue with those seeds.
 func shuffleNumbers(seed, seed2 int64) func() uint32 {
 	gen := philox.New(uint64(seed), uint64(seed2))
 	if seed == 0 && seed2 == 0 {
@@ -80,10 +79,9 @@ func queueOptions(c *kernels.Construction, kind queues.Kind) (queues.Options, er
 }
 
 func shuffleOptions(c *kernels.Construction, o *queues.Options) error {
-	least, err := c.Attrs().Int("min_after_dequeue")
-	seed, err2 := c.Attrs().Int("seed")
-	seed2, err3 := c.Attrs().Int("seed2")
-	if err := args.FirstError(err, err2, err3); err != nil {
+	a := c.Attrs().Reader()
+	least, seed, seed2 := a.Int("min_after_dequeue"), a.Int("seed"), a.Int("seed2")
+	if err := a.Err(); err != nil {
 		return err
 	}
 	o.MinAfterDequeue, o.Seed, o.Seed2 = int(least), seed, seed2
@@ -100,7 +98,7 @@ func shuffleOptions(c *kernels.Construction, o *queues.Options) error {
 	return nil
 }
 
-// newFakeQueue makes the kernel that gives old ops access to a queue that has a resource handle.
+// newFakeQueue returns the kernel that makes a queue with a resource handle accessible to older ops.
 func newFakeQueue(*kernels.Construction) (any, error) {
 	return kernels.Func(func(ctx *kernels.Context) error {
 		h, err := ctx.Handle(0)

@@ -10,7 +10,7 @@ import (
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// queueAttrs are the attributes of all queue ops at once.
+// queueAttrs returns the attributes of all queue ops at once.
 func queueAttrs(capacity int, sharedName string) kt.Attrs {
 	types := []tensor.DType{tensor.Float32, tensor.Int32}
 	return kt.Attrs{"component_types": types, "Tcomponents": types, "shapes": []tensor.Shape{kt.S(8), kt.S()}, "capacity": capacity,
@@ -101,7 +101,7 @@ func TestQueueCancel(t *testing.T) {
 	d.Run(t, kt.Op{Type: "QueueEnqueueV2", Attrs: attrs}, h.Retain(), x.Retain(), kt.I32(nil, 1))
 	end(kt.Op{Type: "QueueEnqueueV2", Attrs: attrs}, x, kt.I32(nil, 1))
 
-	// Closing waits behind an enqueue; the step that asked may give up waiting.
+	// Closing waits for an enqueue; the step that closes may give up waiting.
 	step := kt.NewStep()
 	enqueue := kt.Start(t, d, kt.Op{Type: "QueueEnqueueV2", Attrs: attrs}, h.Retain(), x.Retain(), kt.I32(nil, 2))
 	closing := kt.Start(t, d, kt.Op{Type: "QueueCloseV2", Attrs: attrs, Step: step}, h.Retain())
@@ -137,7 +137,7 @@ func TestSharedQueue(t *testing.T) {
 		return d.Try(kt.Op{Type: "QueueSizeV2", Outputs: 1}, h.Retain())
 	}
 	d.Run(t, kt.Op{Type: "QueueEnqueueV2", Attrs: queueAttrs(2, "q")}, first[0].Tensor.Retain(), kt.Iota[float32](tensor.Float32, kt.S(8)), kt.I32(nil, 1))
-	// A handle that came over the wire names the same queue.
+	// A handle that was received from another process names the same queue.
 	wire := first[0].Tensor.Handles()[0]
 	wire.Local = nil
 	h := tensor.FromHandle(wire)
@@ -167,7 +167,7 @@ func TestSharedQueue(t *testing.T) {
 	second[0].Release()
 }
 
-// Two kernels of one node in one session share the private queue; it ends with the session.
+// Two kernels of one node in one session share the private queue, which ends with the session.
 func TestPrivateQueue(t *testing.T) {
 	d := kt.NewDevice(t)
 	run := func(session string) *tensor.Tensor {
@@ -182,7 +182,7 @@ func TestPrivateQueue(t *testing.T) {
 	}
 }
 
-// TestQueueOrders holds the orders that the seeds and priorities give to those of TensorFlow 2.21.
+// TestQueueOrders compares the orders that seeds and priorities produce with those of TensorFlow 2.21.
 func TestQueueOrders(t *testing.T) {
 	count := func(from, to int) *tensor.Tensor {
 		var all []int32

@@ -2,6 +2,7 @@ package dataflow
 
 import (
 	"slices"
+	"time"
 
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
@@ -12,13 +13,15 @@ import (
 	"github.com/troupe-run/troupe/queues"
 )
 
-// queueOf is the queue that the handle at input 0 names.
-func queueOf(ctx *kernels.Context) (*queues.Queue, error) {
-	return kernels.ResourceAt[*queues.Queue](ctx, 0, kernels.KindQueue)
+// queueOf returns the queue named by the handle at input 0.
+func queueOf(ctx *kernels.Context) (*queues.Queue, error) { return queueAt(ctx, 0) }
+
+// queueAt returns the queue named by the handle at input i.
+func queueAt(ctx *kernels.Context, i int) (*queues.Queue, error) {
+	return kernels.ResourceAt[*queues.Queue](ctx, i, kernels.KindQueue)
 }
 
-// queueAccess makes the kernel of an op that may wait for a queue. start begins the operation;
-// it gets the step's cancellation by way of the function that it returns.
+// queueAccess returns the kernel of an op that may wait for a queue. start begins the operation and returns the function that cancels it.
 func queueAccess(c *kernels.Construction, verb string, start func(ctx *kernels.Context, q queues.User, end func(error)) (cancel func(error))) (any, error) {
 	timeout, err := c.Attrs().Int("timeout_ms")
 	if err != nil {
@@ -27,14 +30,42 @@ func queueAccess(c *kernels.Construction, verb string, start func(ctx *kernels.C
 	if timeout != -1 {
 		return nil, status.InvalidArgumentf("Timeout not supported yet.")
 	}
+	return queueWait(c, verb, start)
+}
+
+// queueWait is queueAccess for an op without the attribute timeout_ms.
+func queueWait(c *kernels.Construction, verb string, start func(ctx *kernels.Context, q queues.User, end func(error)) (cancel func(error))) (any, error) {
+	openWait, late, err := openWait(c.Attrs())
+	if err != nil {
+		return nil, err
+	}
 	return kernels.AsyncFunc(func(ctx *kernels.Context, done func(error)) {
 		q, err := queueOf(ctx)
 		if err != nil {
 			done(err)
 			return
 		}
-		kernels.Wait(ctx, kernels.Awaited{Resource: q, Verb: verb, Amount: elements(ctx)}, done, func(end func(error)) func(error) { return start(ctx, q.For(ctx.Step.Origin), end) })
+		user := q.For(ctx.Step.Origin, ctx.Step.Cancellation)
+		if late {
+			user = user.AwaitingOpen(openWait)
+		}
+		kernels.Wait(ctx, kernels.Awaited{Resource: q, Verb: verb, Amount: elements(ctx)}, done, func(end func(error)) func(error) { return start(ctx, user, end) })
 	}), nil
+}
+
+// maxOpenWait limits how long an op waits for a queue to be opened or emptied.
+const maxOpenWait = 24 * time.Hour
+
+// openWait returns how long an op waits for its queue to be opened or emptied; given is false for an op that does not wait.
+func openWait(a graph.Attrs) (wait time.Duration, given bool, err error) {
+	if _, given = a[graph.OpenWaitAttr]; !given {
+		return 0, false, nil
+	}
+	ms, err := a.Int(graph.OpenWaitAttr)
+	if err == nil && (ms < 0 || ms > maxOpenWait.Milliseconds()) {
+		err = status.InvalidArgumentf("%s is %d, and must be from 0 to %d", graph.OpenWaitAttr, ms, maxOpenWait.Milliseconds())
+	}
+	return time.Duration(ms) * time.Millisecond, true, err
 }
 
 func newEnqueue(c *kernels.Construction) (any, error) { return enqueue(c, queues.User.Enqueue) }
@@ -43,11 +74,11 @@ func newEnqueueMany(c *kernels.Construction) (any, error) {
 	return enqueue(c, queues.User.EnqueueMany)
 }
 
-// elements is how many elements an op asks a queue for, where its input says so.
+// elements returns the number of elements that an op requests from a queue, if its input specifies it.
 func elements(ctx *kernels.Context) int64 {
 	switch ctx.Node.Op {
-	case "QueueDequeueManyV2", "QueueDequeueUpToV2", "QueueDequeueMany", "QueueDequeueUpTo":
-		if n, err := batchSize(ctx); err == nil { // what is wrong with it the op says
+	case "QueueDequeueManyV2", "QueueDequeueUpToV2", "QueueDequeueMany", "QueueDequeueUpTo", "TroupeQueueLease":
+		if n, err := batchSize(ctx); err == nil { // an invalid size is reported by the op
 			return int64(n)
 		}
 	}
@@ -60,12 +91,11 @@ func enqueue(c *kernels.Construction, start func(queues.User, []*tensor.Tensor, 
 			end(err)
 			return func(error) {}
 		}
-		return start(q, components(ctx), end)
+		return start(q, components(ctx, 1), end)
 	})
 }
 
-// matchQueue tells with INVALID_ARGUMENT that a node does not have the inputs and outputs that the queue's components
-// ask for.
+// matchQueue returns INVALID_ARGUMENT if a node does not have the inputs and outputs that the queue's components require.
 func matchQueue(n *graph.Node, inputs, outputs []tensor.DType) error {
 	if slices.Equal(n.InTypes, inputs) && slices.Equal(n.OutTypes, outputs) {
 		return nil
@@ -74,11 +104,11 @@ func matchQueue(n *graph.Node, inputs, outputs []tensor.DType) error {
 		dtypes.TypeNames(n.InTypes), dtypes.TypeNames(n.OutTypes), dtypes.TypeNames(inputs), dtypes.TypeNames(outputs))
 }
 
-// components takes over the inputs after the handle.
-func components(ctx *kernels.Context) []*tensor.Tensor {
-	tuple := make([]*tensor.Tensor, ctx.NumInputs()-1)
+// components takes over the inputs from a position on.
+func components(ctx *kernels.Context, from int) []*tensor.Tensor {
+	tuple := make([]*tensor.Tensor, ctx.NumInputs()-from)
 	for i := range tuple {
-		tuple[i] = ctx.Take(i + 1)
+		tuple[i] = ctx.Take(i + from)
 	}
 	return tuple
 }
@@ -149,16 +179,15 @@ func newQueueClose(c *kernels.Construction) (any, error) {
 			done(err)
 			return
 		}
-		// Closing waits for the enqueues before it. A step that is cancelled meanwhile does not:
-		// the queue closes later without it.
+		// Closing waits for earlier enqueues. A step that is cancelled meanwhile stops waiting; the queue still closes later.
 		kernels.Wait(ctx, kernels.Awaited{Resource: q, Verb: "close"}, done, func(end func(error)) func(error) {
-			q.CloseQueue(cancelPending, reason, end)
+			q.For(ctx.Step.Origin, ctx.Step.Cancellation).CloseQueue(cancelPending, reason, end)
 			return func(cause error) { end(kernels.Cancelled(cause)) }
 		})
 	}), nil
 }
 
-// closeReason is the error that dequeues are to fail with, nil for a queue that just ends.
+// closeReason returns the error that dequeues are to fail with, or nil for a queue that closes normally.
 func closeReason(a graph.Attrs) (reason, err error) {
 	if _, given := a[graph.CloseReasonAttr]; !given {
 		return nil, nil
@@ -196,11 +225,26 @@ func newQueueSize(*kernels.Construction) (any, error) {
 	}), nil
 }
 
-func newQueueIsClosed(*kernels.Construction) (any, error) {
+func newQueueIsClosed(c *kernels.Construction) (any, error) {
+	wait, opens, err := openWait(c.Attrs())
+	if err != nil {
+		return nil, err
+	}
 	return kernels.AsyncFunc(func(ctx *kernels.Context, done func(error)) {
 		q, err := queueOf(ctx)
 		if err != nil {
 			done(err)
+			return
+		}
+		if opens {
+			kernels.Wait(ctx, kernels.Awaited{Resource: q, Verb: "open"}, func(err error) {
+				if err == nil {
+					ctx.SetOutput(0, tensor.Scalar(tensor.Bool, false))
+				}
+				done(err)
+			}, func(end func(error)) func(error) {
+				return q.For(ctx.Step.Origin, ctx.Step.Cancellation).Open(wait, end)
+			})
 			return
 		}
 		q.IsClosed(func(closed bool, err error) {

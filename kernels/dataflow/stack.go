@@ -17,23 +17,21 @@ const (
 	kindTensorArray = "TensorArray"
 )
 
-// stepResources numbers the resources that loops make, so that each execution of an op has one
-// of its own.
+// stepResources numbers the resources that loops create, one for each execution of an op.
 var stepResources atomic.Int64
 
-// stack is what control flow of TensorFlow 1 keeps values of a loop's iterations in, for the
-// gradient to take out again. It ends with its step.
+// stack stores values of loop iterations in TensorFlow 1's control flow; the gradient takes them out again. It ends with its step.
 type stack struct {
 	name  string
 	dtype tensor.DType
-	max   int // the most values, negative for no limit
+	max   int // maximum number of values, negative for no limit
 
 	mu     sync.Mutex
 	closed bool
 	values []*tensor.Tensor
 }
 
-// Close drops the values. Later uses are refused.
+// Close drops the values. Later uses fail.
 func (s *stack) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,16 +71,13 @@ func (s *stack) pop() (*tensor.Tensor, error) {
 	return t, nil
 }
 
-// newStack makes the kernel that makes a stack, in the step's container; byRef tells whether its
-// handle is a reference to the strings that name it.
+// newStack returns the constructor of a kernel that creates a stack in the step's container; byRef reports whether its handle is a
+// reference to the strings that name it.
 func newStack(byRef bool) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
-		dtype, err := c.Attrs().Type("elem_type")
-		if err != nil {
-			return nil, err
-		}
-		name, err := c.Attrs().Str("stack_name")
-		if err != nil {
+		a := c.Attrs().Reader()
+		dtype, name := a.Type("elem_type"), a.Str("stack_name")
+		if err := a.Err(); err != nil {
 			return nil, err
 		}
 		if name == "" {
@@ -110,7 +105,7 @@ func newStack(byRef bool) func(*kernels.Construction) (any, error) {
 	}
 }
 
-// addToStep puts a new resource into the step's container.
+// addToStep adds a new resource to the step's container.
 func addToStep(ctx *kernels.Context, kind, name string, r containers.Resource) error {
 	have, err := ctx.Device.Resources().LookupOrCreate(ctx.Step.Container, kind, name, func() (containers.Resource, error) { return r, nil })
 	if err == nil && have != r {
@@ -123,7 +118,7 @@ func stepHandle(ctx *kernels.Context, kind, name string, local any) *tensor.Tens
 	return tensor.FromHandle(tensor.Handle{Device: ctx.Device.Name(), Container: ctx.Step.Container, Name: name, Type: kind, Local: local})
 }
 
-// stepResource is the resource that the handle at input 0 names, in the container of the step.
+// stepResource returns the resource named by the handle at input 0, in the step's container.
 func stepResource[R containers.Resource](ctx *kernels.Context, kind string) (r R, err error) {
 	var name string
 	if ref := ctx.Ref(0); ref != nil {
@@ -160,7 +155,7 @@ func stepResource[R containers.Resource](ctx *kernels.Context, kind string) (r R
 	return r, nil
 }
 
-// handleName is the name in a handle that is a container and a name.
+// handleName returns the name from a handle that consists of a container and a name.
 func handleName(kind string, t *tensor.Tensor) (string, error) {
 	if t.DType() != tensor.String || t.Len() != 2 {
 		text := "Stack handle must have two elements, but had shape: %v"
@@ -172,8 +167,7 @@ func handleName(kind string, t *tensor.Tensor) (string, error) {
 	return t.Strings()[1], nil
 }
 
-// stackPush keeps input 1 and passes it on. swap_memory is a hint for devices whose memory is
-// scarce.
+// stackPush pushes input 1 and passes it on. It ignores swap_memory, a hint for devices with little memory.
 func stackPush(ctx *kernels.Context) error {
 	s, err := stepResource[*stack](ctx, kindStack)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/args"
 )
 
-// stagingArea finds the area that a staging op names: any of its ops makes it, with its own limits.
+// stagingArea finds the area that a staging op names. Any of its ops creates it, with its own limits.
 type stagingArea[R kernels.Deletable] struct {
 	kind, container, name string
 	create                func() R
@@ -48,7 +48,7 @@ func (s *stagingArea[R]) find(ctx *kernels.Context) (R, error) {
 	return found, nil
 }
 
-// stagingOp is the kernel of an op on a staging area that may have to wait.
+// stagingOp is the kernel of an op on a staging area that may wait.
 type stagingOp[R kernels.Deletable] struct {
 	area  *stagingArea[R]
 	use   kernels.Use
@@ -56,16 +56,16 @@ type stagingOp[R kernels.Deletable] struct {
 	start func(ctx *kernels.Context, r R, end func(error)) (cancel func(error))
 }
 
-// newStagingOp makes the kernel of a node.
+// newStagingOp returns the kernel of a node.
 func newStagingOp[R kernels.Deletable](c *kernels.Construction, area *stagingArea[R], keyed bool, start func(*kernels.Context, R, func(error)) func(error)) *stagingOp[R] {
-	use, _ := kernels.UseOf(c.Node.Op) // those of other ops do not wait
+	use, _ := kernels.UseOf(c.Node.Op) // other ops do not wait
 	if area.container == "" {
 		area.container = c.Device.Resources().DefaultContainer()
 	}
 	return &stagingOp[R]{area: area, use: use, keyed: keyed, start: start}
 }
 
-// ComputeAsync finds the area and waits for what the op wants of it.
+// ComputeAsync finds the area and starts the op's operation on it.
 func (k *stagingOp[R]) ComputeAsync(ctx *kernels.Context, done func(error)) {
 	r, err := k.area.find(ctx)
 	if err != nil {
@@ -81,12 +81,12 @@ func (k *stagingOp[R]) ComputeAsync(ctx *kernels.Context, done func(error)) {
 	kernels.Wait(ctx, on, done, func(end func(error)) func(error) { return k.start(ctx, r, end) })
 }
 
-// ResourceName is the name under which the area lives.
+// ResourceName returns the area's kind, container and name.
 func (k *stagingOp[R]) ResourceName() (kind, container, name string) {
 	return k.area.kind, k.area.container, k.area.name
 }
 
-// bufferOp makes the constructor of an op on a buffer that may have to wait.
+// bufferOp returns the constructor of an op on a buffer that may wait.
 func bufferOp(start func(ctx *kernels.Context, b *staging.Buffer, end func(error)) (cancel func(error))) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		area, err := newStagingArea(c, "Buffer", staging.NewBuffer)
@@ -97,7 +97,7 @@ func bufferOp(start func(ctx *kernels.Context, b *staging.Buffer, end func(error
 	}
 }
 
-// noting ends an operation, and notes before which step did it, unless it failed.
+// noting returns a function that ends an operation. If it succeeded, it first records the step that performed it.
 func noting(ctx *kernels.Context, note func(by kernels.Origin), end func(error)) func(error) {
 	by := ctx.Step.Origin
 	return func(err error) {
@@ -108,7 +108,7 @@ func noting(ctx *kernels.Context, note func(by kernels.Origin), end func(error))
 	}
 }
 
-// atOnce is an op that does not wait as one that might.
+// atOnce adapts an op that does not wait to the form of one that may.
 func atOnce[R any](f func(ctx *kernels.Context, r R) error) func(*kernels.Context, R, func(error)) func(error) {
 	return func(ctx *kernels.Context, r R, end func(error)) func(error) {
 		end(f(ctx, r))
@@ -121,11 +121,11 @@ func stage(ctx *kernels.Context, b *staging.Buffer, end func(error)) func(error)
 	for i := range tuple {
 		tuple[i] = ctx.Take(i)
 	}
-	return b.Put(tuple, noting(ctx, b.HasPut, end))
+	return b.Put(ctx.Step.Cancellation, tuple, noting(ctx, b.HasPut, end))
 }
 
 func unstage(ctx *kernels.Context, b *staging.Buffer, end func(error)) func(error) {
-	return b.Get(staged(ctx, noting(ctx, b.HasTaken, end)))
+	return b.Get(ctx.Step.Cancellation, staged(ctx, noting(ctx, b.HasTaken, end)))
 }
 
 func stagePeek(ctx *kernels.Context, b *staging.Buffer, end func(error)) func(error) {
@@ -141,10 +141,10 @@ func stagePeek(ctx *kernels.Context, b *staging.Buffer, end func(error)) func(er
 		end(err)
 		return func(error) {}
 	}
-	return b.Peek(index, staged(ctx, end))
+	return b.Peek(ctx.Step.Cancellation, index, staged(ctx, end))
 }
 
-// staged makes a tuple that has left a buffer the outputs.
+// staged sets the outputs to a tuple taken from a buffer.
 func staged(ctx *kernels.Context, end func(error)) func([]*tensor.Tensor, error) {
 	return func(tuple []*tensor.Tensor, err error) {
 		if err == nil && len(tuple) != len(ctx.Outputs) {
@@ -154,8 +154,8 @@ func staged(ctx *kernels.Context, end func(error)) func([]*tensor.Tensor, error)
 	}
 }
 
-// setTuple makes the tuple the outputs from the given one on, unless there is an error. What an area holds
-// may be of other types than the op declares: that is an error of the program.
+// setTuple sets the outputs, starting at from, to the tuple, unless there is an error. An area may hold other types than the op declares;
+// that is an error in the client's program.
 func setTuple(ctx *kernels.Context, from int, tuple []*tensor.Tensor, err error) error {
 	for i, t := range tuple {
 		if want := ctx.Node.OutTypes[min(from+i, len(ctx.Node.OutTypes)-1)]; err == nil && t.DType() != want {
@@ -172,12 +172,16 @@ func setTuple(ctx *kernels.Context, from int, tuple []*tensor.Tensor, err error)
 	return err
 }
 
+func stageClear(ctx *kernels.Context, b *staging.Buffer, end func(error)) func(error) {
+	return b.Clear(ctx.Step.Cancellation, end)
+}
+
 func stageSize(ctx *kernels.Context, b *staging.Buffer) error {
 	ctx.SetOutput(0, tensor.Scalar(tensor.Int32, int32(b.Size())))
 	return nil
 }
 
-// mapOp makes the constructor of an op on a map that may have to wait.
+// mapOp returns the constructor of an op on a map that may wait.
 func mapOp(ordered bool, start func(ctx *kernels.Context, m *staging.Map, end func(error)) (cancel func(error))) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		dtypes, err := c.Attrs().TypeList("dtypes")
@@ -199,7 +203,7 @@ func mapOp(ordered bool, start func(ctx *kernels.Context, m *staging.Map, end fu
 	}
 }
 
-// mapInputs reads the key at input 0, where the op has one, and the indices after it.
+// mapInputs reads the key at input 0, if the op has one, and the indices after it.
 func mapInputs(ctx *kernels.Context, key bool) (id int64, indices []int32, err error) {
 	i := 0
 	if key {
@@ -239,18 +243,18 @@ func mapStage(ctx *kernels.Context, m *staging.Map, end func(error)) func(error)
 	for i := range values {
 		values[i] = ctx.Take(i + 2)
 	}
-	return m.Put(ctx.Take(0), indices, values, noting(ctx, m.HasPut, end))
+	return m.Put(ctx.Step.Cancellation, ctx.Take(0), indices, values, noting(ctx, m.HasPut, end))
 }
 
 func mapUnstage(ctx *kernels.Context, m *staging.Map, end func(error)) func(error) {
-	return mapTake(ctx, m.Take, noting(ctx, m.HasTaken, end))
+	return mapTake(ctx, m, true, noting(ctx, m.HasTaken, end))
 }
 
 func mapPeek(ctx *kernels.Context, m *staging.Map, end func(error)) func(error) {
-	return mapTake(ctx, m.Peek, end)
+	return mapTake(ctx, m, false, end)
 }
 
-func mapTake(ctx *kernels.Context, take func(int64, []int32, func([]*tensor.Tensor, error)) func(error), end func(error)) func(error) {
+func mapTake(ctx *kernels.Context, m *staging.Map, remove bool, end func(error)) func(error) {
 	key, indices, err := mapInputs(ctx, true)
 	if err == nil {
 		err = asManyOutputs(indices, len(ctx.Outputs))
@@ -259,7 +263,11 @@ func mapTake(ctx *kernels.Context, take func(int64, []int32, func([]*tensor.Tens
 		end(err)
 		return func(error) {}
 	}
-	return take(key, indices, func(tuple []*tensor.Tensor, err error) { end(setTuple(ctx, 0, tuple, err)) })
+	take := m.Peek
+	if remove {
+		take = m.Take
+	}
+	return take(ctx.Step.Cancellation, key, indices, func(tuple []*tensor.Tensor, err error) { end(setTuple(ctx, 0, tuple, err)) })
 }
 
 func mapUnstageNoKey(ctx *kernels.Context, m *staging.Map, end func(error)) func(error) {
@@ -272,7 +280,7 @@ func mapUnstageNoKey(ctx *kernels.Context, m *staging.Map, end func(error)) func
 		end(err)
 		return func(error) {}
 	}
-	return m.TakeAny(indices, func(key *tensor.Tensor, tuple []*tensor.Tensor, err error) {
+	return m.TakeAny(ctx.Step.Cancellation, indices, func(key *tensor.Tensor, tuple []*tensor.Tensor, err error) {
 		if err = setTuple(ctx, 1, tuple, err); err == nil {
 			ctx.SetOutput(0, key)
 		} else if key != nil {
@@ -282,12 +290,16 @@ func mapUnstageNoKey(ctx *kernels.Context, m *staging.Map, end func(error)) func
 	})
 }
 
-// asManyOutputs checks that the op has an output for each index, before anything leaves the map for it.
+// asManyOutputs checks that the op has one output per index, before anything is taken from the map.
 func asManyOutputs(indices []int32, outputs int) error {
 	if len(indices) > 0 && len(indices) != outputs {
 		return status.InvalidArgumentf("output/indices size mismatch: %d vs. %d", outputs, len(indices))
 	}
 	return nil
+}
+
+func mapClear(ctx *kernels.Context, m *staging.Map, end func(error)) func(error) {
+	return m.Clear(ctx.Step.Cancellation, end)
 }
 
 func mapSize(ctx *kernels.Context, m *staging.Map) error {

@@ -2,13 +2,12 @@ package dataflow
 
 import (
 	"github.com/troupe-run/troupe/containers/barrier"
-	"github.com/troupe-run/troupe/containers/staging"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/queues"
 )
 
-// Table is the family's ops.
+// Table returns the family's ops.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	addAccumulator(table)
@@ -21,8 +20,8 @@ func Table() *kernels.Table {
 	return table
 }
 
-// The ops on conditional accumulators. Dense ones have a resource handle or a reference to a pair of container
-// and name, sparse ones such a reference alone. Applying adds up whole gradients, so it is expensive.
+// Ops on conditional accumulators. Dense ones have a resource handle or a reference to a container and a name, sparse ones only such a
+// reference. Applying adds whole gradients, so it is expensive.
 func addAccumulator(table *kernels.Table) {
 	types := map[string][]tensor.DType{"dtype": {tensor.Float16, tensor.Float32, tensor.Float64}}
 	table.Add([]kernels.Def{
@@ -44,7 +43,7 @@ func addAccumulator(table *kernels.Table) {
 	}...)
 }
 
-// The ops on barriers.
+// Ops on barriers.
 func addBarrier(table *kernels.Table) {
 	table.Add([]kernels.Def{
 		{Op: "Barrier", New: newBarrier},
@@ -56,7 +55,7 @@ func addBarrier(table *kernels.Table) {
 	}...)
 }
 
-// The stacks and arrays of TensorFlow 1's loops, which live in the container of their step.
+// The stacks and arrays of TensorFlow 1's loops, which are in the container of their step.
 func addLoop(table *kernels.Table) {
 	table.Add([]kernels.Def{
 		{Op: "Stack", New: newStack(true)},
@@ -69,7 +68,7 @@ func addLoop(table *kernels.Table) {
 		{Op: "StackCloseV2", New: kernels.Always(stackClose)},
 	}...)
 
-	// The handle of the first version is a reference to strings, that of the second strings, that of the third a resource.
+	// The handle is a reference to strings in the first version, strings in the second, and a resource in the third.
 	table.Add([]kernels.Def{
 		{Op: "TensorArray", New: newTensorArray(refHandle)},
 		{Op: "TensorArrayGrad", New: newTensorArrayGrad(refHandle)},
@@ -109,7 +108,7 @@ func addLoop(table *kernels.Table) {
 	}...)
 }
 
-// The ops of critical sections.
+// Ops of critical sections.
 func addMutex(table *kernels.Table) {
 	table.Add([]kernels.Def{
 		{Op: "MutexV2", New: newMutex},
@@ -118,8 +117,7 @@ func addMutex(table *kernels.Table) {
 	}...)
 }
 
-// The ops on queues. Each op on a queue takes a resource handle (V2) or a reference to a pair
-// of container and name, and one kernel serves both.
+// Ops on queues. Each op takes a resource handle (V2) or a reference to a container and a name; one kernel serves both.
 func addQueue(table *kernels.Table) {
 	table.Add([]kernels.Def{
 		{Op: "FIFOQueue", New: newQueue(queues.FIFO)},
@@ -148,16 +146,25 @@ func addQueue(table *kernels.Table) {
 		{Op: "QueueIsClosed", New: newQueueIsClosed},
 		{Op: "QueueIsClosedV2", New: newQueueIsClosed},
 	}...)
+
+	// Ops that TensorFlow lacks: graph/ownops.go.
+	table.Add([]kernels.Def{
+		{Op: "TroupeQueueLease", New: newLease},
+		{Op: "TroupeQueueAcknowledge", New: settleLeases((*queues.Queue).Acknowledge)},
+		{Op: "TroupeQueueReturn", New: settleLeases((*queues.Queue).Return)},
+		{Op: "TroupeQueueRenew", New: settleLeases((*queues.Queue).Renew)},
+		{Op: "TroupeQueueEnqueueManyOnce", New: newEnqueueManyOnce},
+	}...)
 }
 
-// The ops on staging areas. All of them may be the first that names an area, and make it.
+// Ops on staging areas. Whichever of them names an area first creates it.
 func addStaging(table *kernels.Table) {
 	table.Add([]kernels.Def{
 		{Op: "Stage", New: bufferOp(stage)},
 		{Op: "Unstage", New: bufferOp(unstage)},
 		{Op: "StagePeek", New: bufferOp(stagePeek)},
 		{Op: "StageSize", New: bufferOp(atOnce(stageSize))},
-		{Op: "StageClear", New: bufferOp(atOnce(func(_ *kernels.Context, b *staging.Buffer) error { return b.Clear() }))},
+		{Op: "StageClear", New: bufferOp(stageClear)},
 	}...)
 	table.Add([]kernels.Def{
 		{Op: "MapStage", New: mapOp(false, mapStage)},
@@ -166,13 +173,13 @@ func addStaging(table *kernels.Table) {
 		{Op: "MapPeek", New: mapOp(false, mapPeek)},
 		{Op: "MapSize", New: mapOp(false, atOnce(mapSize))},
 		{Op: "MapIncompleteSize", New: mapOp(false, atOnce(mapIncompleteSize))},
-		{Op: "MapClear", New: mapOp(false, atOnce(func(_ *kernels.Context, m *staging.Map) error { return m.Clear() }))},
+		{Op: "MapClear", New: mapOp(false, mapClear)},
 		{Op: "OrderedMapStage", New: mapOp(true, mapStage)},
 		{Op: "OrderedMapUnstage", New: mapOp(true, mapUnstage)},
 		{Op: "OrderedMapUnstageNoKey", New: mapOp(true, mapUnstageNoKey)},
 		{Op: "OrderedMapPeek", New: mapOp(true, mapPeek)},
 		{Op: "OrderedMapSize", New: mapOp(true, atOnce(mapSize))},
 		{Op: "OrderedMapIncompleteSize", New: mapOp(true, atOnce(mapIncompleteSize))},
-		{Op: "OrderedMapClear", New: mapOp(true, atOnce(func(_ *kernels.Context, m *staging.Map) error { return m.Clear() }))},
+		{Op: "OrderedMapClear", New: mapOp(true, mapClear)},
 	}...)
 }

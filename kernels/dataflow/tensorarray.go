@@ -13,32 +13,31 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/variant"
 )
 
-// tensorArray is what the loops of TensorFlow 1 read and write by index. It ends with its step.
-// An array of gradients adds up what is written to one index, and reads as zeros, of the shape
-// that the forward array had there, where nothing was.
+// tensorArray is an array that TensorFlow 1's loops read and write by index. It ends with its step. An array of gradients adds up the
+// values written to an index. Where nothing was written, it reads as zeros of the shape that the forward array had there.
 type tensorArray struct {
 	name      string
 	dtype     tensor.DType
-	identical bool // the first write tells the shape of all
-	clears    bool // a read takes the element away
+	identical bool // the first write determines the shape of all
+	clears    bool // a read removes the element
 	gradient  bool
 
 	mu      sync.Mutex
 	shape   shapes.PartialShape
-	dynamic bool // writes beyond the end make it longer
+	dynamic bool // writes beyond the end grow it
 	closed  bool
 	elems   []arrayElement
-	counted int64 // bytes of elems that count as the process's
+	counted int64 // bytes of elems counted against the process's limit
 }
 
 type arrayElement struct {
 	t *tensor.Tensor
-	// shape is that of the value; a written element without a tensor is zeros of that shape.
+	// shape is the shape of the value; a written element without a tensor is zeros of that shape.
 	shape                  tensor.Shape
 	written, read, cleared bool
 }
 
-// Close drops the elements. Later uses are refused.
+// Close drops the elements. Later uses fail.
 func (a *tensorArray) Close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -60,15 +59,15 @@ func (a *tensorArray) open() error {
 	return nil
 }
 
-// countStep is the bytes of elements that count at once.
+// countStep is the minimum number of bytes of elements that are counted at once.
 const countStep = 64 << 10
 
-// grow makes the array n long if it may be; it is locked.
+// grow grows the array to n elements if that is allowed. The caller holds mu.
 func (a *tensorArray) grow(n int) error {
 	if n > variant.MaxList {
 		return status.Errorf(status.ResourceExhausted, "OOM when allocating a TensorArray of %d elements", n)
 	}
-	// Elements count in steps; a list that is full is copied to one that is larger.
+	// Elements are counted in steps; a full list is copied to a larger one.
 	if missing := int64(n)*int64(unsafe.Sizeof(arrayElement{})) - a.counted; missing >= countStep {
 		if err := tensor.Host.Reserve(missing); err != nil {
 			return status.Errorf(status.ResourceExhausted, "OOM when allocating a TensorArray of %d elements: %s", n, status.From(err).Message)
@@ -81,8 +80,7 @@ func (a *tensorArray) grow(n int) error {
 	return nil
 }
 
-// write sets element i, or adds to it in an array of gradients; the array is locked. The
-// reference stays the caller's.
+// write sets element i, or adds to it in an array of gradients. The caller holds mu and keeps its reference to t.
 func (a *tensorArray) write(ctx *kernels.Context, i int, t *tensor.Tensor) error {
 	if i < 0 || !a.dynamic && i >= len(a.elems) {
 		return status.InvalidArgumentf("TensorArray %s: Tried to write to index %d but array is not resizeable and size is: %d", a.name, i, len(a.elems))
@@ -113,7 +111,7 @@ func (a *tensorArray) write(ctx *kernels.Context, i int, t *tensor.Tensor) error
 	return nil
 }
 
-// add adds t to an element that has been written, in place where nobody else sees it.
+// add adds t to a written element, in place if nothing else refers to that element's tensor.
 func (a *tensorArray) add(ctx *kernels.Context, e *arrayElement, t *tensor.Tensor) error {
 	if update.Updaters[update.Add][a.dtype] == nil {
 		return status.InvalidArgumentf("tensor_array::AddToTensor type not supported: %v", a.dtype)
@@ -132,7 +130,7 @@ func (a *tensorArray) add(ctx *kernels.Context, e *arrayElement, t *tensor.Tenso
 	return nil
 }
 
-// take reads element i, with a reference for the caller; the array is locked.
+// take reads element i, with a reference for the caller. The caller holds mu.
 func (a *tensorArray) take(ctx *kernels.Context, i int) (*tensor.Tensor, error) {
 	if i < 0 || !a.gradient && i >= len(a.elems) {
 		return nil, status.InvalidArgumentf("Tried to read from index %d but array size is: %d", i, len(a.elems))
@@ -165,7 +163,7 @@ func (a *tensorArray) take(ctx *kernels.Context, i int) (*tensor.Tensor, error) 
 	return t.Retain(), nil
 }
 
-// takeAll reads elements by index, all for nil.
+// takeAll reads the elements at indices, or all if indices is nil.
 func (a *tensorArray) takeAll(ctx *kernels.Context, indices []int64) (list []*tensor.Tensor, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -215,14 +213,14 @@ func (a *tensorArray) size() (int, error) {
 	return len(a.elems), a.open()
 }
 
-// growing tells whether writes may make the array longer.
+// growing reports whether writes may grow the array.
 func (a *tensorArray) growing() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.dynamic
 }
 
-// narrow notes what a reader says of the elements' shape.
+// narrow merges a reader's shape into the elements' shape.
 func (a *tensorArray) narrow(shape shapes.PartialShape) (err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -230,8 +228,8 @@ func (a *tensorArray) narrow(shape shapes.PartialShape) (err error) {
 	return err
 }
 
-// gradientOf makes the array of gradients of a, whose size is fixed from then on. lead are
-// dimensions that gradients have before those of the values.
+// gradientOf returns the array of gradients of a, whose size is then fixed. lead are the dimensions that gradients have in front of those
+// of the values.
 func (a *tensorArray) gradientOf(name string, lead tensor.Shape) (*tensorArray, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// handleKind is how an op hands out an array; the ops of each version of TensorFlow have one.
+// handleKind is the form of an array's handle; it depends on the version of the op.
 type handleKind int
 
 const (
@@ -21,14 +21,14 @@ const (
 	refHandle                 // a reference to such a vector
 )
 
-// What the first of the two strings of a handle is.
+// The first of the two strings of a handle.
 const (
 	arraysPrefix     = "_tensor_arrays"
 	arrayGradsPrefix = "_tensor_array_grads"
 )
 
-// set makes output 0 the handle of a. A resource handle has a second output beside it, and all ops that use
-// an array have a last input: a float called the flow, which carries nothing but the order of things.
+// set sets output 0 to the handle of a. A resource handle has a second output, the flow: a float that carries no data and only orders ops.
+// All ops that use an array take it as their last input.
 func (k handleKind) set(ctx *kernels.Context, prefix string, a *tensorArray) error {
 	switch k {
 	case refHandle:
@@ -49,7 +49,7 @@ func (k handleKind) set(ctx *kernels.Context, prefix string, a *tensorArray) err
 	return err
 }
 
-// newTensorArray makes the kernel that makes an array in the step's container.
+// newTensorArray returns the constructor of a kernel that creates an array in the step's container.
 func newTensorArray(handle handleKind) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) { return makeTensorArray(c, handle) }
 }
@@ -72,7 +72,7 @@ func makeTensorArray(c *kernels.Construction, handle handleKind) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Graphs of older clients do not have the attribute.
+	// Graphs from older clients lack the attribute.
 	identical, _ := a.Bool("identical_element_shapes")
 	name, err := a.Str("tensor_array_name")
 	if err != nil {
@@ -101,8 +101,8 @@ func makeTensorArray(c *kernels.Construction, handle handleKind) (any, error) {
 	}), nil
 }
 
-// newTensorArrayGrad makes the kernel that makes the gradient array of an array, or finds the one
-// that was made for the same source.
+// newTensorArrayGrad returns the constructor of a kernel that creates the gradient array of an array, or finds the existing one for the
+// same source.
 func newTensorArrayGrad(handle handleKind) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) { return makeTensorArrayGrad(c, handle) }
 }
@@ -142,7 +142,7 @@ func arrayOf(ctx *kernels.Context) (*tensorArray, error) {
 	return stepResource[*tensorArray](ctx, kindTensorArray)
 }
 
-// arrayFor is the array at input 0 for an op that asks for a type of elements.
+// arrayFor returns the array at input 0 for an op with elements of type dtype.
 func arrayFor(ctx *kernels.Context, dtype tensor.DType, verb string) (*tensorArray, error) {
 	a, err := arrayOf(ctx)
 	if err == nil && a.dtype != dtype {
@@ -173,7 +173,7 @@ func tensorArrayWrite(ctx *kernels.Context) error {
 	return nil
 }
 
-// arrayReader makes the constructor of an op that reads elements of the type of attribute dtype.
+// arrayReader returns the constructor of an op that reads elements of the type given by attribute dtype.
 func arrayReader(run func(ctx *kernels.Context, a *tensorArray) error) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		dtype, err := c.Attrs().Type("dtype")
@@ -202,7 +202,7 @@ func tensorArrayRead(ctx *kernels.Context, a *tensorArray) error {
 	return err
 }
 
-// tensorArrayGather stacks the elements that input 1 tells.
+// tensorArrayGather stacks the elements at the indices in input 1.
 func tensorArrayGather(ctx *kernels.Context, a *tensorArray) error {
 	dims, known, err := ctx.Node.Attrs.Shape("element_shape")
 	if err != nil {
@@ -232,7 +232,7 @@ func tensorArrayPack(ctx *kernels.Context, a *tensorArray) error {
 	return packElements(ctx, a, shapes.PartialShape{Dims: dims, Known: known}, upTo(n))
 }
 
-// packElements stacks the elements of the indices, which have the shape that was asked for.
+// packElements stacks the elements at the indices, which must have the requested shape.
 func packElements(ctx *kernels.Context, a *tensorArray, shape shapes.PartialShape, indices []int64) error {
 	if err := a.narrow(shape); err != nil {
 		return err
@@ -261,7 +261,7 @@ func packElements(ctx *kernels.Context, a *tensorArray, shape shapes.PartialShap
 	return layout.JoinTensors(ctx, shapes.Replaced(first, 0, 0, int64(len(list))), 0, list)
 }
 
-// tensorArrayConcat joins all elements along their first dimension and tells how long each was.
+// tensorArrayConcat joins all elements along their first dimension and outputs the length of each.
 func tensorArrayConcat(ctx *kernels.Context, a *tensorArray) error {
 	dims, known, err := ctx.Node.Attrs.Shape("element_shape_except0")
 	if err != nil {

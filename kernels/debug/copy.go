@@ -8,15 +8,15 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// newCopy makes the kernel of Copy and CopyHost: what a variable holds now, or its input, which nobody changes. A variable
-// without a value is handed on as it is.
+// newCopy returns the kernel of Copy and CopyHost. It outputs the current value of a variable, or its input, which is immutable. A variable
+// without a value is passed on unchanged.
 func newCopy(c *kernels.Construction) (any, error) {
-	specs, err := c.Attrs().List("debug_ops_spec")
+	specs, err := c.Attrs().StrList("debug_ops_spec")
 	if err != nil {
 		return nil, err
 	}
-	for _, spec := range specs.GetS() {
-		if strings.Count(string(spec), ";") != 2 {
+	for _, spec := range specs {
+		if strings.Count(spec, ";") != 2 {
 			return nil, status.Internalf("Unexpected number of semicolons in debug_ops_spec element: %s", spec)
 		}
 	}
@@ -31,7 +31,7 @@ func newCopy(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// watched is the tensor at input 0, which the caller is to release; nil for a variable without a value.
+// watched returns the tensor at input 0, or nil for a variable without a value. The caller must release it.
 func watched(ctx *kernels.Context) *tensor.Tensor {
 	in := ctx.Inputs[0]
 	if in.Tensor != nil {

@@ -18,25 +18,25 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Watched is what an op tells of a tensor.
+// Watched identifies a watched tensor and the debug op that reports on it.
 type Watched struct {
-	Device string // in full
+	Device string // the full name
 	Node   string
 	Slot   int
 	Op     string // the debug op, without its attributes
 }
 
-// Run is what is told of a session's run.
+// Run describes a run of a session.
 type Run struct {
-	GlobalStep        int64    `json:"global_step"`         // as the client counts
-	SessionRunIndex   int64    `json:"session_run_index"`   // among the session's runs that are watched
-	ExecutorStepIndex int64    `json:"executor_step_index"` // among those of the same feeds, fetches, targets and watches
+	GlobalStep        int64    `json:"global_step"`         // as counted by the client
+	SessionRunIndex   int64    `json:"session_run_index"`   // among the session's watched runs
+	ExecutorStepIndex int64    `json:"executor_step_index"` // among the runs with the same feeds, fetches, targets and watches
 	InputNames        []string `json:"input_names"`
 	OutputNames       []string `json:"output_names"`
 	TargetNodes       []string `json:"target_nodes"`
 }
 
-// Root is the folder that a debug URL names. URLs that are not of files are UNIMPLEMENTED: a server does not connect to
+// Root returns the folder that a debug URL names. URLs other than file URLs return UNIMPLEMENTED, since a server does not connect to
 // addresses that its clients name.
 func Root(url string) (string, error) {
 	root, ok := strings.CutPrefix(url, "file://")
@@ -46,7 +46,7 @@ func Root(url string) (string, error) {
 	return root, nil
 }
 
-// WriteTensor writes a file with what an op tells of a watched tensor.
+// WriteTensor writes the file for a value that a debug op computed of a watched tensor.
 func WriteTensor(fsys files.FS, root string, w Watched, t *tensor.Tensor) error {
 	p, err := t.Proto()
 	if err != nil {
@@ -55,13 +55,13 @@ func WriteTensor(fsys files.FS, root string, w Watched, t *tensor.Tensor) error 
 	return w.write(fsys, root, p)
 }
 
-// WriteUninitialized writes the file of a variable that has no value: a type and a shape without a content.
+// WriteUninitialized writes the file of a variable without a value: a type and a shape without content.
 func WriteUninitialized(fsys files.FS, root string, w Watched, dtype tensor.DType, shape tensor.Shape) error {
 	return w.write(fsys, root, &tensorpb.TensorProto{Dtype: dtype.Proto(), TensorShape: shape.Proto()})
 }
 
 func (w *Watched) write(fsys files.FS, root string, content *tensorpb.TensorProto) error {
-	// What a reader needs to put tensors together that came in several messages: here each comes in one.
+	// Readers use this to reassemble a tensor that is split into messages. Here each tensor is a single message.
 	where := fmt.Sprintf(`{"device":%s,"outputSlot":%d,"numChunks":1,"chunkIndex":0}`, quoted(w.Device), w.Slot)
 	summary, err := proto.Marshal(&summarypb.Summary{Value: []*summarypb.Summary_Value{{
 		Tag: w.Node, NodeName: fmt.Sprintf("%s:%d:%s", w.Node, w.Slot, w.Op), Value: &summarypb.Summary_Value_Tensor{Tensor: content},
@@ -75,7 +75,10 @@ func (w *Watched) write(fsys files.FS, root string, content *tensorpb.TensorProt
 	return files.Write(fsys, name, string(events.Summary(time.UnixMicro(at), 0, summary)))
 }
 
-// WriteGraph writes the graph that a device runs, a serialized GraphDef. It waits for the disk.
+// IdentityOp is the op that writes tensors to files. A client with access to it may also have steps and their graphs written.
+const IdentityOp = "DebugIdentity"
+
+// WriteGraph writes the graph that a device runs, a serialized GraphDef. It blocks until the file is written.
 func WriteGraph(fsys files.FS, root, device string, def []byte) (err error) {
 	at := now()
 	hash := fnv.New64a()
@@ -85,7 +88,7 @@ func WriteGraph(fsys files.FS, root, device string, def []byte) (err error) {
 	return err
 }
 
-// WriteRun writes what is known of a run before it begins. It waits for the disk.
+// WriteRun writes the description of a run before it begins. It blocks until the file is written.
 func WriteRun(fsys files.FS, root string, r Run) (err error) {
 	at := now()
 	text, err := json.Marshal(r)
@@ -98,18 +101,18 @@ func WriteRun(fsys files.FS, root string, r Run) (err error) {
 }
 
 func quoted(s string) string {
-	b, _ := json.Marshal(s) // of a string it cannot fail
+	b, _ := json.Marshal(s) // never fails for a string
 	return string(b)
 }
 
-// folder is where the files of a device are.
+// folder returns the name of the folder that holds a device's files.
 func folder(device string) string {
 	return "_tfdbg_device_" + strings.ReplaceAll(strings.ReplaceAll(device, ":", "_"), "/", ",")
 }
 
 var last atomic.Int64
 
-// now is the time in microseconds, each time another one: the names of files have it.
+// now returns the time in microseconds, different at each call, since file names contain it.
 func now() int64 {
 	for {
 		before, t := last.Load(), time.Now().UnixMicro()

@@ -8,28 +8,21 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// The modes of DebugNumericSummaryV2 (tensorflow.TensorDebugMode).
+// Modes of DebugNumericSummaryV2 (tensorflow.TensorDebugMode).
 const (
 	curtHealth    = 2
 	conciseHealth = 3
 	fullHealth    = 4
 	shapeOnly     = 5
 	reduceInfNan  = 8
-	shapeSizes    = 6 // that shapeOnly tells, the last ones
+	shapeSizes    = 6 // the number of trailing sizes that shapeOnly reports
 )
 
-// newHealth makes the kernel of DebugNumericSummaryV2: counts of what numbers are, by the mode.
+// newHealth returns the kernel of DebugNumericSummaryV2, which counts kinds of numbers according to the mode.
 func newHealth(c *kernels.Construction, in numbers) (any, error) {
-	mode, err := c.Attrs().Int("tensor_debug_mode")
-	if err != nil {
-		return nil, err
-	}
-	id, err := c.Attrs().Int("tensor_id")
-	if err != nil {
-		return nil, err
-	}
-	dtype, err := c.Attrs().Type("output_dtype")
-	if err != nil {
+	a := c.Attrs().Reader()
+	mode, id, dtype := a.Int("tensor_debug_mode"), a.Int("tensor_id"), a.Type("output_dtype")
+	if err := a.Err(); err != nil {
 		return nil, err
 	}
 	digits := map[tensor.DType]int{tensor.Float32: 24, tensor.Float64: 53}[dtype]
@@ -62,7 +55,7 @@ func newHealth(c *kernels.Construction, in numbers) (any, error) {
 	}), nil
 }
 
-// healths make the outputs of the modes.
+// healths computes the outputs of the modes.
 var healths = map[int64]func(n *numericCount, t *tensor.Tensor, id float64) []float64{
 	curtHealth: func(n *numericCount, _ *tensor.Tensor, id float64) []float64 {
 		return []float64{id, where(n.below+n.above+n.nan > 0, 1)}
@@ -71,7 +64,7 @@ var healths = map[int64]func(n *numericCount, t *tensor.Tensor, id float64) []fl
 		return []float64{id, float64(t.Len()), n.below, n.above, n.nan}
 	},
 	fullHealth: func(n *numericCount, t *tensor.Tensor, id float64) []float64 {
-		// The device is not told, as in TensorFlow.
+		// As in TensorFlow, the device is not reported.
 		return []float64{id, -1, float64(t.DType()), float64(t.Rank()), float64(t.Len()), n.below, n.above, n.nan, n.negative, n.zero, n.positive}
 	},
 	shapeOnly: func(_ *numericCount, t *tensor.Tensor, id float64) []float64 {

@@ -12,10 +12,10 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/disk"
 )
 
-// probe is what all ops have that tell what a watched tensor is.
+// probe is embedded in all ops that report on a watched tensor.
 type probe struct {
 	what  Watched
-	roots []string // of the files
+	roots []string // folders to write files to
 }
 
 func newProbe(c *kernels.Construction) (*probe, error) {
@@ -42,14 +42,14 @@ func newProbe(c *kernels.Construction) (*probe, error) {
 		return nil, err
 	}
 	if gated {
-		return nil, status.Unimplementedf("gated_grpc is not supported: debug_urls may only be of files")
+		return nil, status.Unimplementedf("gated_grpc is not supported: debug_urls must be file:// URLs")
 	}
-	urls, err := c.Attrs().List("debug_urls")
+	urls, err := c.Attrs().StrList("debug_urls")
 	if err != nil {
 		return nil, err
 	}
-	for _, url := range urls.GetS() {
-		root, err := Root(string(url))
+	for _, url := range urls {
+		root, err := Root(url)
 		if err != nil {
 			return nil, err
 		}
@@ -58,8 +58,8 @@ func newProbe(c *kernels.Construction) (*probe, error) {
 	return p, nil
 }
 
-// kernel makes the kernel of a probe. look makes the output of a tensor, which is nil for a variable without a value, and tells
-// whether that is to be written. What is written for such a variable is empty.
+// kernel returns the kernel of a probe. look computes the output for a tensor, which is nil for a variable without a value, and reports
+// whether to write it. For such a variable, a file without content is written.
 func (p *probe) kernel(look func(ctx *kernels.Context, t *tensor.Tensor) (out *tensor.Tensor, write bool, err error)) any {
 	run := func(ctx *kernels.Context) error {
 		t, variable := watched(ctx), ctx.Inputs[0].Ref
@@ -78,7 +78,7 @@ func (p *probe) kernel(look func(ctx *kernels.Context, t *tensor.Tensor) (out *t
 	return disk.Async(run)
 }
 
-// write writes a tensor, or that a variable has none.
+// write writes a tensor, or a file without content for a variable that has no value.
 func (p *probe) write(fsys files.FS, t *tensor.Tensor, variable *containers.Variable) error {
 	for _, root := range p.roots {
 		var err error
@@ -94,7 +94,7 @@ func (p *probe) write(fsys files.FS, t *tensor.Tensor, variable *containers.Vari
 	return nil
 }
 
-// newIdentity makes the kernel of DebugIdentity, which writes the tensor itself.
+// newIdentity returns the kernel of DebugIdentity, which writes the tensor itself.
 func newIdentity(c *kernels.Construction) (any, error) {
 	p, err := newProbe(c)
 	if err != nil {

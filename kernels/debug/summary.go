@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// newNanCount makes the kernel of DebugNanCount, which writes how many elements are NaN.
+// newNanCount returns the kernel of DebugNanCount, which writes the number of elements that are NaN.
 func newNanCount(c *kernels.Construction, in numbers) (any, error) {
 	p, err := newProbe(c)
 	if err != nil {
@@ -31,27 +31,20 @@ func newNanCount(c *kernels.Construction, in numbers) (any, error) {
 	}), nil
 }
 
-// newNumericSummary makes the kernel of DebugNumericSummary: whether the tensor has a value, the number of its elements, of
-// those that are NaN, -inf (or at most lower_bound), negative, zero, positive, +inf (or at least upper_bound), then least,
-// greatest, mean and variance of the finite ones, the type, and the shape.
+// newNumericSummary returns the kernel of DebugNumericSummary. Its output holds whether the tensor has a value, the number of its elements,
+// then the numbers of those that are NaN, -inf (or at most lower_bound), negative, zero, positive, and +inf (or at least upper_bound), then
+// the least, the greatest, the mean and the variance of the finite ones, the type, the rank, and the shape.
 func newNumericSummary(c *kernels.Construction, in numbers) (any, error) {
 	p, err := newProbe(c)
 	if err != nil {
 		return nil, err
 	}
-	lower, err := c.Attrs().Float("lower_bound")
-	if err != nil {
+	a := c.Attrs().Reader()
+	lower, upper, mute := a.Float("lower_bound"), a.Float("upper_bound"), a.Bool("mute_if_healthy")
+	if err := a.Err(); err != nil {
 		return nil, err
 	}
-	upper, err := c.Attrs().Float("upper_bound")
-	if err != nil {
-		return nil, err
-	}
-	mute, err := c.Attrs().Bool("mute_if_healthy")
-	if err != nil {
-		return nil, err
-	}
-	if math.IsInf(float64(lower), 0) { // also +inf bounds nothing
+	if math.IsInf(float64(lower), 0) { // +inf also means no bound
 		lower = float32(math.Inf(-1))
 	}
 	if math.IsInf(float64(upper), 0) {
@@ -84,7 +77,7 @@ func newNumericSummary(c *kernels.Construction, in numbers) (any, error) {
 	}), nil
 }
 
-// numericCount counts numbers by what they are.
+// numericCount counts numbers by kind.
 type numericCount struct {
 	lower, upper                                     float64
 	all, nan, below, negative, zero, positive, above float64
@@ -118,14 +111,14 @@ func (n *numericCount) add(x float64) {
 	}
 }
 
-// findMean finds the mean, when all numbers are added.
+// findMean computes the mean. It must be called after all numbers have been added.
 func (n *numericCount) findMean() {
 	if n.finite > 0 {
 		n.mean = n.sum / n.finite
 	}
 }
 
-// spread adds a number to the squares that the variance is the mean of.
+// spread adds the squared deviation of a number, for the variance.
 func (n *numericCount) spread(x float64) {
 	if x-x == 0 {
 		n.squares += (x - n.mean) * (x - n.mean)

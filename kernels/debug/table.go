@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// Table is the family's ops.
+// Table returns the ops of the family.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	op := table.Op
@@ -21,12 +21,12 @@ func Table() *kernels.Table {
 	return table
 }
 
-// watcher is the row of an op on tensors of all types, which may be variables without a value.
+// watcher returns the row of an op on tensors of all types, which may be variables without a value.
 func watcher(construct func(*kernels.Construction) (any, error)) []kernels.Def {
 	return watchers([]kernels.Def{{New: construct}})
 }
 
-// watchers are rows that take variables without a value, too.
+// watchers makes rows accept variables without a value.
 func watchers(rows []kernels.Def) []kernels.Def {
 	for i := range rows {
 		rows[i].UninitializedOK = true
@@ -65,7 +65,7 @@ var (
 	bools = []numbers{numbersOf(tensor.Bool, func(v bool) float64 { return float64(element.OneIf(v)) })}
 )
 
-// perType are the rows of an op that looks at each number, for sets of types.
+// perType returns the rows of an op that reads each number, for all types of the sets.
 func perType(construct func(c *kernels.Construction, in numbers) (any, error), sets ...[]numbers) []kernels.Def {
 	var rows []kernels.Def
 	for _, in := range slices.Concat(sets...) {

@@ -17,7 +17,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// confine gives the files below some folders.
+// confine returns the files below some folders.
 func confine(t *testing.T, dirs ...string) FS {
 	t.Helper()
 	f, err := OpenFolders(dirs)
@@ -56,7 +56,7 @@ func TestConfinedPaths(t *testing.T) {
 	fsys := confine(t, filepath.Join(base, "alias"), filepath.Join(dir, "a"))
 	for path, want := range map[string]status.Code{
 		dir + "/a/f":                    status.OK,
-		base + "/alias/a/f":             status.OK, // as the folder was given, and without links
+		base + "/alias/a/f":             status.OK, // as the folder was given, and with links resolved
 		"f":                             status.OK, // relative to the working directory
 		"../a/f":                        status.OK,
 		"file://" + dir + "/a/f":        status.OK,
@@ -78,7 +78,7 @@ func TestConfinedPaths(t *testing.T) {
 		dir + "/absin/f":                status.PermissionDenied, // an absolute link, wherever it leads
 		dir + "/dangling":               status.PermissionDenied,
 		dir + "/deep":                   status.PermissionDenied,
-		dir + "/loop":                   status.Unknown, // ELOOP, as TensorFlow has it
+		dir + "/loop":                   status.Unknown, // ELOOP, as in TensorFlow
 		dir + "/a/f\x00":                status.InvalidArgument,
 		dir + strings.Repeat("/a", 4e3): status.InvalidArgument, // ENAMETOOLONG
 		"gs://bucket" + dir + "/a/f":    status.Unimplemented,
@@ -137,7 +137,7 @@ func TestConfinedChanges(t *testing.T) {
 	if entries, err := os.ReadDir(base); len(entries) != 3 || err != nil {
 		t.Errorf("there are %v, %v", entries, err)
 	}
-	// What lies outside is no match, and no reason to fail where wildcards lead there.
+	// Outside files do not match, and are no reason to fail if wildcards lead there.
 	if got, err := Match(fsys, dir+"/*"); len(got) != 3 || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
@@ -148,7 +148,7 @@ func TestConfinedChanges(t *testing.T) {
 
 func errorOf[T any](_ T, err error) error { return err }
 
-// TestSwappedLinks has a folder be replaced by a link that leads out, and back, while files in it are opened.
+// TestSwappedLinks repeatedly replaces a folder by a link that leads out, and back, while files in it are opened.
 func TestSwappedLinks(t *testing.T) {
 	base := t.TempDir()
 	dir := filepath.Join(base, "dir")
@@ -212,7 +212,7 @@ func TestOnlyRegularFiles(t *testing.T) {
 	}
 }
 
-// TestLargeFiles holds that a file is refused by its size, before memory is taken for it.
+// TestLargeFiles checks that a file is rejected by its size, before memory is allocated for it.
 func TestLargeFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	put(t, path, "")
@@ -231,7 +231,7 @@ func TestLargeFiles(t *testing.T) {
 	check(t, err, status.ResourceExhausted, path+"; There is no memory for its content")
 }
 
-// TestWhile holds that an operation ends with its step, and that what tidies up goes on.
+// TestWhile checks that an operation ends with its step, and that cleaning up continues.
 func TestWhile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	put(t, path, "content")

@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// MaxContent bounds the bytes that become one string.
+// MaxContent bounds the bytes of a string read from a file.
 const MaxContent = 1 << 31
 
 // Open opens the file that an op names, for reading.
@@ -25,7 +25,7 @@ func Open(fsys FS, name string) (File, error) {
 	return f, Error(name, err)
 }
 
-// Read is the content of a file of up to MaxContent bytes. Its memory is counted before it is taken: see tensor.Account.
+// Read returns the content of a file of up to MaxContent bytes. Memory is counted before it is allocated: see tensor.Account.
 func Read(fsys FS, name string) (string, error) {
 	f, err := Open(fsys, name)
 	if err != nil {
@@ -40,7 +40,7 @@ func Read(fsys FS, name string) (string, error) {
 	if err := r.take(f.Size() + 1); err != nil {
 		return "", err
 	}
-	b := make([]byte, 0, f.Size()+1) // the end shows when there is room for a byte more
+	b := make([]byte, 0, f.Size()+1) // one more byte, to detect the end
 	for {
 		n, err := f.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
@@ -62,11 +62,10 @@ func Read(fsys FS, name string) (string, error) {
 	}
 }
 
-// firstGrowth is the room that a file gets first which is longer than its size, as files of the system are.
+// firstGrowth is the first increase in room for a file that is longer than its size, as files in /proc are.
 const firstGrowth = 4 << 10
 
-// room is memory that is counted before it is taken. Once what was read is complete, it counts as everything does that
-// the process holds.
+// room is memory that is counted before it is allocated. Once reading is complete, the content counts as part of the process's memory.
 type room struct {
 	name  string // of the file
 	bytes int64
@@ -82,8 +81,8 @@ func (r *room) take(n int64) error {
 
 func (r *room) release() { tensor.Host.Unreserve(r.bytes) }
 
-// ReadLine reads a line of the file name, with its end: io.EOF comes with what is left before the end of the file. A line
-// may have MaxContent bytes.
+// ReadLine reads a line of the file name, including its line end. It returns io.EOF with the rest before the end of the file. A line may
+// have up to MaxContent bytes.
 func ReadLine(in *bufio.Reader, name string) (line []byte, err error) {
 	r := room{name: name}
 	defer r.release()
@@ -113,7 +112,7 @@ func tooLarge(name string, size int64) error {
 	return status.Errorf(status.ResourceExhausted, "%s; It has %d bytes or more: the limit for one string is %d", name, size, MaxContent)
 }
 
-// Write makes a file with a content, or gives one a new content; folders that are missing are made.
+// Write creates a file with a content, or replaces its content. It creates missing folders.
 func Write(fsys FS, name, content string) error {
 	path, err := Local(name)
 	if err != nil {
@@ -130,7 +129,7 @@ func Write(fsys FS, name, content string) error {
 	return writeTo(fsys.Overwrite, path, name, content)
 }
 
-// Append adds to the end of a file, and makes it where there is none.
+// Append appends to a file, and creates it if it does not exist.
 func Append(fsys FS, name, content string) error {
 	path, err := Local(name)
 	if err != nil {
@@ -139,7 +138,7 @@ func Append(fsys FS, name, content string) error {
 	return writeTo(fsys.Append, path, name, content)
 }
 
-// writeTo writes to a file that open opens.
+// writeTo writes to a file opened by open.
 func writeTo(open func(path string) (File, error), path, name, content string) error {
 	f, err := open(path)
 	if err != nil {
@@ -149,10 +148,10 @@ func writeTo(open func(path string) (File, error), path, name, content string) e
 	return Error(name, errors.Join(err, f.Close()))
 }
 
-// makeFolder makes a folder and those that it lies in.
+// makeFolder creates a folder and its missing parents.
 func makeFolder(fsys FS, dir string) error {
 	if _, err := fsys.Stat(dir); err == nil {
-		return nil // whatever it is: opening a file in it tells
+		return nil // whatever it is, opening a file in it reports the error
 	}
 	for parent := dir; parent != ""; parent = dirname(parent) {
 		info, err := fsys.Stat(parent)
@@ -167,7 +166,7 @@ func makeFolder(fsys FS, dir string) error {
 	return Error(dir, fsys.MkdirAll(dir))
 }
 
-// dirname is what comes before the last slash of a path: "" where there is none, "/" for what lies in the root.
+// dirname returns what precedes the last slash of a path: "" if there is none, "/" for names in the root.
 func dirname(path string) string {
 	at := strings.LastIndexByte(path, '/')
 	if at == 0 {

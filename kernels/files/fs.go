@@ -5,52 +5,52 @@ import (
 	"io/fs"
 )
 
-// FS is the files that a session may use. It is for any number of goroutines. Paths are those of the system, which
-// Local makes of the names that ops are given. What the session has no right to is PERMISSION_DENIED, with the path
-// and the rule; the other errors are those of package os, which Error gives TensorFlow's codes.
+// FS provides the files that a session may use. It is safe for concurrent use. Paths are the system's; Local converts the names that ops
+// receive. A missing right is PERMISSION_DENIED, with the path and the rule. Other errors are those of package os, which Error converts to
+// TensorFlow's codes.
 type FS interface {
-	// Check tells why a path may not be used; nil where it may. It asks nothing of the system.
+	// Check returns an error if a path may not be used. It makes no system call.
 	Check(path string) error
 	// Open opens a regular file for reading.
 	Open(path string) (File, error)
-	// Create makes a regular file for appending, which must not be there yet.
+	// Create creates a regular file for appending, which must not exist yet.
 	Create(path string) (File, error)
-	// Overwrite makes a regular file for writing, or empties it where it is there.
+	// Overwrite creates a regular file for writing, or truncates an existing one.
 	Overwrite(path string) (File, error)
-	// Append opens a regular file for appending, and makes it where there is none.
+	// Append opens a regular file for appending, and creates it if it does not exist.
 	Append(path string) (File, error)
 	Stat(path string) (fs.FileInfo, error)
-	// List gives the names in a folder, in the system's order.
+	// List returns the names in a folder, in the system's order.
 	List(dir string) ([]string, error)
-	// Rename replaces a file that has the name already, at once.
+	// Rename atomically replaces a file that already has the name.
 	Rename(from, to string) error
 	// Link gives a file a second name, which must be free.
 	Link(from, to string) error
 	// Remove removes a file or an empty folder.
 	Remove(path string) error
-	// Mkdir makes a folder in one that is there, MkdirAll also those that it lies in.
+	// Mkdir creates a folder in an existing one. MkdirAll also creates its missing parents.
 	Mkdir(path string) error
 	MkdirAll(path string) error
-	// SyncDir makes what happened to the names in a folder durable.
+	// SyncDir makes changes to the names in a folder durable.
 	SyncDir(dir string) error
-	// Lock keeps others, of this process and of others on the machine, from locking the folder too. It waits for
-	// them, for a bounded time. File systems without locks have no protection.
+	// Lock locks a folder against other holders, in this process and in others on the machine. It waits for them for a bounded time. File
+	// systems without locks provide no protection.
 	Lock(dir string) (unlock func(), err error)
 }
 
-// File is an open file. Only Close must not be called while another method runs.
+// File is an open file. Close must not be called while another method runs.
 type File interface {
 	io.Reader
 	io.ReaderAt
 	io.Writer
 	io.Closer
-	// Size is the size of the file when it was opened.
+	// Size returns the size of the file when it was opened.
 	Size() int64
 	Truncate(size int64) error
-	// Sync makes what was written durable.
+	// Sync makes written data durable.
 	Sync() error
-	// TryLock locks the file until it is closed, or its process has ended: alone, or together with others that do
-	// not want it alone. ok is false where another one has it, also one of this process; the error is that of a
-	// file system that has no locks.
+	// TryLock locks the file until it is closed or its process ends. The lock is exclusive if alone is true, and otherwise shared with
+	// other holders of a shared lock. ok is false if the file is locked already, even by this process. A file system without locks returns
+	// an error.
 	TryLock(alone bool) (ok bool, err error)
 }

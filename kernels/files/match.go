@@ -14,13 +14,11 @@ import (
 // special are the characters that make a name a pattern.
 const special = `*?[\`
 
-// Match finds the files that a pattern names (tsl/platform/file_system_helper.cc): * and ? stand for all but
-// slashes, [a-z] and [!a-z] for one character, a backslash makes the next character ordinary. A pattern without a
-// folder gives names that begin with "./". A name that is no pattern gives itself, if there is such a file. A folder
-// that may not be read has nothing in it. The order is the system's.
+// Match returns the files that match a pattern (tsl/platform/file_system_helper.cc): * and ? match any characters except slashes, [a-z] and
+// [!a-z] one character, and a backslash makes the next character literal. A pattern without a folder yields names that begin with "./". A
+// name without wildcards yields itself, if the file exists. An unreadable folder counts as empty. The order is the system's.
 //
-// What the session has no right to is an error where the pattern begins, and has nothing in it where the pattern's
-// wildcards lead to it.
+// A missing right to the pattern's start, before its wildcards, is an error. What the wildcards lead to without rights counts as empty.
 func Match(fsys FS, pattern string) ([]string, error) {
 	if pattern == "" {
 		return nil, nil
@@ -67,7 +65,7 @@ func Match(fsys FS, pattern string) ([]string, error) {
 	return found, nil
 }
 
-// prefixes are the folders that a pattern names, from the outermost to the pattern itself.
+// prefixes returns the folders that a pattern names, from the outermost to the pattern itself.
 func prefixes(pattern string) []string {
 	if dirname(pattern[:strings.IndexAny(pattern, special)]) == "" {
 		pattern = "./" + pattern
@@ -90,7 +88,7 @@ func prefixes(pattern string) []string {
 
 func join(dir, name string) string { return strings.TrimSuffix(dir, "/") + "/" + name }
 
-// children are the names in a folder; there are none in what is no folder, or may not be read.
+// children returns the names in a folder; none if it is not a folder, or if the process may not read it.
 func children(fsys FS, dir string) ([]string, error) {
 	path, err := Local(dir)
 	if err != nil {
@@ -109,7 +107,7 @@ func children(fsys FS, dir string) ([]string, error) {
 	return names, Error(dir, err)
 }
 
-// Admit tells why a session may not use what another one has opened at a path; nil also where nothing is there any more.
+// Admit returns why a session may not use what another one has opened at a path. It returns nil if nothing exists there anymore.
 func Admit(fsys FS, path string) error {
 	if _, err := fsys.Stat(path); refused(err) {
 		return err
@@ -117,7 +115,7 @@ func Admit(fsys FS, path string) error {
 	return nil
 }
 
-// refused tells whether an error says that a session has no right to a file, rather than the server.
+// refused reports whether an error says that a session, rather than the server, lacks the right to a file.
 func refused(err error) bool {
 	var coded *status.Error
 	return errors.As(err, &coded) && coded.Code == status.PermissionDenied
@@ -132,10 +130,9 @@ func isDir(fsys FS, name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// fnmatch tells whether a path matches a pattern as POSIX has it with FNM_PATHNAME.
+// fnmatch reports whether a path matches a pattern under POSIX rules with FNM_PATHNAME.
 func fnmatch(pattern, path string) bool {
-	// Where to go on when a * has to take one more character: it never takes a slash, so that only the last *
-	// since a slash counts.
+	// Where to continue when a * must match one more character. It never matches a slash, so only the last * since a slash counts.
 	starPattern, starPath := "", ""
 	star := false
 	for {
@@ -166,7 +163,7 @@ func fnmatch(pattern, path string) bool {
 	}
 }
 
-// one matches a character with the first element of a pattern that is no *, and gives the rest of the pattern.
+// one matches a character with the first element of a pattern, which is not a *, and returns the rest of the pattern.
 func one(pattern string, c rune) (rest string, ok bool) {
 	p, size := utf8.DecodeRuneInString(pattern)
 	rest = pattern[size:]
@@ -187,8 +184,8 @@ func one(pattern string, c rune) (rest string, ok bool) {
 	return rest, p == c
 }
 
-// bracket matches a character with a set, of which the opening bracket has been read. closed is false where there is
-// no closing one: then it is no set.
+// bracket matches a character with a set whose opening bracket has been read. closed is false if there is no closing bracket; then it is
+// not a set.
 func bracket(pattern string, c rune) (rest string, ok, closed bool) {
 	negated := false
 	if pattern != "" && (pattern[0] == '!' || pattern[0] == '^') {

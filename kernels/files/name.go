@@ -2,6 +2,7 @@ package files
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -10,8 +11,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Error is what the system said about a file, as TensorFlow puts it; nil stays nil, and an error with a code stays
-// what it is.
+// Error converts the system's error for a file to TensorFlow's form. nil stays nil, and an error with a code stays unchanged.
 func Error(name string, err error) error {
 	var coded *status.Error
 	if err == nil || errors.As(err, &coded) {
@@ -23,10 +23,33 @@ func Error(name string, err error) error {
 	}
 	text := []rune(number.Error())
 	text[0] = unicode.ToUpper(text[0])
-	return status.Errorf(code(number), "%s; %s", name, string(text))
+	c, where := code(number), ""
+	if c == status.NotFound || c == status.PermissionDenied {
+		where = Where(name)
+	}
+	return status.Errorf(c, "%s; %s%s", name, string(text), where)
 }
 
-// code is the error code for a number of the system's (tsl/platform/errors.cc).
+// Where returns an error's note on a relative name, which the client may have meant relative to its own folder; empty for other names.
+func Where(name string) string {
+	path, err := Local(name)
+	if err != nil || filepath.IsAbs(path) {
+		return ""
+	}
+	folder, err := os.Getwd()
+	if err != nil {
+		return ""
+	}
+	return " (relative to " + folder + ", the working directory of the task's server)"
+}
+
+// IsNoFolder reports whether a part of a path that should be a folder is not one.
+func IsNoFolder(err error) bool { return errors.Is(err, syscall.ENOTDIR) }
+
+// IsFull reports whether a file system has no room left.
+func IsFull(err error) bool { return errors.Is(err, syscall.ENOSPC) }
+
+// code returns the error code for a system error number (tsl/platform/errors.cc).
 func code(number syscall.Errno) status.Code {
 	switch number {
 	case syscall.EINVAL, syscall.ENAMETOOLONG, syscall.E2BIG, syscall.EDOM, syscall.EFAULT, syscall.EILSEQ, syscall.ENOTTY, syscall.ESPIPE:
@@ -57,7 +80,7 @@ func code(number syscall.Errno) status.Code {
 	return status.Unknown
 }
 
-// Local is the path that a file's name means to the system. Names of other file systems are UNIMPLEMENTED.
+// Local returns the system path of a file name. Names of other file systems are UNIMPLEMENTED.
 func Local(name string) (string, error) {
 	path := name
 	if scheme, rest, ok := strings.Cut(name, "://"); ok && isScheme(scheme) {

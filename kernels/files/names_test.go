@@ -34,4 +34,12 @@ func TestError(t *testing.T) {
 	if status.CodeOf(err) != status.PermissionDenied {
 		t.Errorf("got %v: %v", status.CodeOf(err), err)
 	}
+	folder, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "model/none; No such file or directory (relative to " + folder + ", the working directory of the task's server)"
+	if err := files.Error("model/none", syscall.ENOENT); err.Error() != want {
+		t.Errorf("got %q, want %q", err, want)
+	}
 }

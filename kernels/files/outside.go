@@ -8,8 +8,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// outside tells the error of a link that leads out of a confined folder apart: it is the one that an os.Root has
-// of its own, not the system's.
+// outside recognizes the error for a link that leads out of a confined folder: it comes from os.Root, not from the system.
 func outside(path string, err error) error {
 	var coded *status.Error
 	var number syscall.Errno

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// allowed are what kernels may use of packages that open files: what takes no path.
+// allowed lists what kernels may use of packages that open files: functions that take no path.
 var allowed = map[string][]string{
 	"os":                    {"Getenv", "Getpid", "Hostname", "Stderr", "Stdout"},
 	"path/filepath":         {"Base", "Clean", "Dir", "IsLocal", "Join", "Rel"},
@@ -20,8 +20,8 @@ var allowed = map[string][]string{
 	"golang.org/x/sys/unix": nil,
 }
 
-// TestOnlyThisPackageOpensFiles reads the source of all kernels: what a session may do with files is decided here, so that
-// nobody may go round it. Generators are no part of a server.
+// TestOnlyThisPackageOpensFiles reads the source of all kernels. This package decides what a session may do with files, so nothing may
+// bypass it. Generators are not part of a server.
 func TestOnlyThisPackageOpensFiles(t *testing.T) {
 	seen := 0
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
@@ -44,7 +44,7 @@ func TestOnlyThisPackageOpensFiles(t *testing.T) {
 	}
 }
 
-// uses finds what a file uses that is not allowed.
+// uses finds disallowed uses in a file.
 func uses(t *testing.T, path string) (all []string) {
 	t.Helper()
 	set := token.NewFileSet()
@@ -52,7 +52,7 @@ func uses(t *testing.T, path string) (all []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	packages := map[string]string{} // by the name in the file
+	packages := map[string]string{} // by their names in the file
 	for _, i := range file.Imports {
 		name := strings.Trim(i.Path.Value, `"`)
 		if _, watched := allowed[name]; !watched {

@@ -12,12 +12,17 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// All is the files that the process may use.
+// All gives access to the files that the process may use.
 var All FS = &reach{find: func(path string) (place, error) { return place{everywhere{}, path}, nil }}
 
-// None is no files. The reason that errors give says which right is missing and how to give it.
+// None returns an FS without files. Its errors contain reason, which says which right is missing and how to grant it.
 func None(reason string) FS {
-	return &reach{find: func(path string) (place, error) { return place{}, denied(path, reason) }}
+	return refusing(func(path string) error { return denied(path, reason) })
+}
+
+// refusing returns an FS that rejects every path with a reason.
+func refusing(reason func(path string) error) FS {
+	return &reach{find: func(path string) (place, error) { return place{}, reason(path) }}
 }
 
 func denied(path, reason string) error {
@@ -29,7 +34,7 @@ type reach struct {
 	find func(path string) (place, error)
 }
 
-// tree is a part of the file system. An *os.Root is one.
+// tree is a part of the file system, such as an *os.Root.
 type tree interface {
 	OpenFile(name string, flag int, perm fs.FileMode) (*os.File, error)
 	Stat(name string) (fs.FileInfo, error)
@@ -59,7 +64,7 @@ type place struct {
 	name string
 }
 
-// What new files and folders may be used for; the process's umask takes its part away, as in TensorFlow.
+// The permissions of new files and folders; as in TensorFlow, the process's umask applies.
 const (
 	filePerm   = 0o666
 	folderPerm = 0o755
@@ -84,9 +89,8 @@ func (r *reach) Append(path string) (File, error) {
 	return r.open(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND)
 }
 
-// open opens a regular file. What is none is refused before it is opened, since opening a device may have effects,
-// and again afterwards, since it may have come meanwhile; it is opened such that a pipe does not wait for its other
-// end.
+// open opens a regular file. Other files are rejected before they are opened, since opening a device may have effects, and again
+// afterwards, since the file may have been replaced meanwhile. Opening a pipe does not wait for its other end.
 func (r *reach) open(path string, flag int) (File, error) {
 	p, err := r.find(path)
 	if err != nil {
@@ -118,7 +122,7 @@ func (r *reach) open(path string, flag int) (File, error) {
 	return &file{f, info.Size()}, nil
 }
 
-// regular refuses what is no regular file.
+// regular rejects anything but a regular file.
 func regular(path string, info fs.FileInfo) error {
 	kind := "not a regular file"
 	switch mode := info.Mode(); {
@@ -166,7 +170,7 @@ func (r *reach) List(dir string) ([]string, error) {
 	}
 }
 
-// maxNames bounds the names that are looked up at once.
+// maxNames bounds how many names one op may look up.
 const maxNames = 1 << 22
 
 func tooMany(what string) error {
@@ -198,7 +202,7 @@ func (r *reach) Link(from, to string) error {
 	return r.both(from, to, func(t tree, from, to string) error { return t.Link(from, to) })
 }
 
-// both does something with two paths, which must lie in one tree.
+// both calls do with two paths, which must lie in one tree.
 func (r *reach) both(from, to string, do func(t tree, from, to string) error) error {
 	a, err := r.find(from)
 	if err != nil {
@@ -242,18 +246,18 @@ type file struct {
 
 func (f *file) Size() int64 { return f.size }
 
-// Folders are folders that clients' files are confined to. Close closes them.
+// Folders are the folders that clients' files are confined to. Close closes them.
 type Folders struct {
 	folders []folder
 }
 
 type folder struct {
 	path  string
-	alias string // the folder's path without links
+	alias string // the folder's path with links resolved
 	root  *os.Root
 }
 
-// OpenFolders opens folders. Those that lie in another one are part of that one.
+// OpenFolders opens folders. A folder inside another one is part of that one.
 func OpenFolders(paths []string) (*Folders, error) {
 	f := &Folders{}
 	for _, path := range paths {
@@ -285,7 +289,7 @@ func (f *Folders) open(path string) error {
 	return nil
 }
 
-// Close closes the folders: nothing is reached through them any more.
+// Close closes the folders; their files are no longer accessible.
 func (f *Folders) Close() {
 	for _, d := range f.folders {
 		_ = d.root.Close() // nothing is written through it
@@ -301,8 +305,8 @@ func (f *Folders) String() string {
 	return strings.Join(names, ", ")
 }
 
-// Confine is the files below the folders. A path is absolute below one of them, or relative to the process's working
-// directory and then below one of them. The reason that errors give says what to do about other paths.
+// Confine returns the files below the folders. A path must lead below one of them; relative paths are relative to the process's working
+// directory. reason, which errors contain, says what to do about other paths.
 func (f *Folders) Confine(reason string) FS {
 	return &reach{find: func(path string) (place, error) {
 		if path == "" {
@@ -315,7 +319,7 @@ func (f *Folders) Confine(reason string) FS {
 		best, at := place{}, -1
 		for _, d := range f.folders {
 			for _, dir := range []string{d.path, d.alias} {
-				// The outermost folder, so that two paths of it are in the same tree.
+				// Use the outermost folder, so that two paths in it are in the same tree.
 				if name, ok := below(abs, dir); ok && (at < 0 || len(dir) < at) {
 					best, at = place{d.root, name}, len(dir)
 				}
@@ -328,7 +332,7 @@ func (f *Folders) Confine(reason string) FS {
 	}}
 }
 
-// below is the name that a path has in a folder.
+// below returns the name of a path relative to a folder.
 func below(path, dir string) (name string, ok bool) {
 	if path == dir {
 		return ".", true

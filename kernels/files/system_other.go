@@ -7,12 +7,12 @@ import (
 	"sync"
 )
 
-// openFlags are those that all files are opened with.
+// openFlags are added whenever a file is opened.
 const openFlags = 0
 
 var oneSaver sync.Mutex
 
-// Lock keeps savers of this process apart; there is no lock of folders.
+// Lock only locks against other savers of this process; there are no folder locks.
 func (r *reach) Lock(dir string) (unlock func(), err error) {
 	if err := r.Check(dir); err != nil {
 		return nil, err

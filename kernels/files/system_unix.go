@@ -11,14 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openFlags keep the opening of what is no regular file from waiting, and a terminal from becoming the process's.
+// openFlags keep opening a file that is not regular from blocking, and a terminal from becoming the process's controlling terminal.
 const openFlags = unix.O_NONBLOCK | unix.O_NOCTTY
 
-// lockTimeout bounds how long a saver waits for others, who hold the lock while they rename files and
-// write an index.
+// lockTimeout bounds how long a saver waits for others, which hold the lock while they rename files and write an index.
 const lockTimeout = time.Minute
 
-// Lock locks the folder itself, so that no file for it is left over.
+// Lock locks the folder itself, so that no lock file is left behind.
 func (r *reach) Lock(dir string) (unlock func(), err error) {
 	f, err := r.folder(dir)
 	if err != nil {
@@ -38,13 +37,13 @@ func (r *reach) Lock(dir string) (unlock func(), err error) {
 	}
 }
 
-// lockFolder tries to lock a folder. One whose file system has no locks counts as locked.
+// lockFolder tries to lock a folder. A folder on a file system without locks counts as locked.
 func lockFolder(f *os.File) bool {
 	ok, err := flock(f, unix.LOCK_EX)
 	return ok || err != nil
 }
 
-// flock tries to lock an open file; ok is false where another open file has the lock.
+// flock tries to lock an open file; ok is false if another open file holds the lock.
 func flock(f *os.File, how int) (ok bool, err error) {
 	for {
 		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
@@ -74,7 +73,7 @@ func (r *reach) SyncDir(dir string) error {
 	}
 	err = f.Sync()
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
-		err = nil // the file system cannot
+		err = nil // the file system cannot sync folders
 	}
 	if closed := f.Close(); err == nil {
 		err = closed

@@ -1,7 +1,7 @@
 package files
 
-// While is an FS that goes on as long as ended gives nil. What is asked for later ends with its error, and so do the
-// reads and writes of files that were opened before: an op that works through much data ends with its step.
+// While returns an FS that works as long as ended returns nil. Afterwards all calls return ended's error, including reads and writes of
+// files opened before. An op that processes much data therefore ends with its step.
 func While(fsys FS, ended func() error) FS { return &while{fsys, ended} }
 
 type while struct {
@@ -46,7 +46,7 @@ func (w *while) Lock(dir string) (unlock func(), err error) {
 	return w.FS.Lock(dir)
 }
 
-// whileFile is a file of a while.
+// whileFile is a file of a While.
 type whileFile struct {
 	File
 	ended func() error
@@ -73,7 +73,7 @@ func (f *whileFile) Write(b []byte) (int, error) {
 	return f.File.Write(b)
 }
 
-// Always is the FS that a While was made of, for tidying up after the end; others are what they are.
+// Always returns the FS that a While wraps, for cleaning up after the end; any other FS is returned unchanged.
 func Always(fsys FS) FS {
 	if w, ok := fsys.(*while); ok {
 		return w.FS

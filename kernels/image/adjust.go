@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// adjust makes the kernel of an op that changes images by a number, its input 1.
+// adjust returns the kernel of an op that changes images by a number, its input 1.
 func adjust(name string, channels int64, change func(ctx *kernels.Context, dst, src []float32, shape tensor.Shape, by float32)) func(*kernels.Construction) (any, error) {
 	return kernels.Always(func(ctx *kernels.Context) error {
 		image, by := ctx.Input(0), ctx.Input(1)
@@ -32,10 +32,10 @@ func adjust(name string, channels int64, change func(ctx *kernels.Context, dst, 
 	})
 }
 
-// eachPixel runs a function over pixels of three channels on as many cores as are free.
+// eachPixel maps a function over pixels of three channels, on as many cores as are free.
 func eachPixel(f func(r, g, b, by float32) (float32, float32, float32)) func(*kernels.Context, []float32, []float32, tensor.Shape, float32) {
 	return func(ctx *kernels.Context, dst, src []float32, _ tensor.Shape, by float32) {
-		ctx.Device.Parallel(len(src)/3, element.BlockLen, func(lo, hi int) {
+		ctx.Parallel(len(src)/3, element.BlockLen, func(lo, hi int) {
 			for i := 3 * lo; i < 3*hi; i += 3 {
 				dst[i], dst[i+1], dst[i+2] = f(src[i], src[i+1], src[i+2], by)
 			}
@@ -43,8 +43,8 @@ func eachPixel(f func(r, g, b, by float32) (float32, float32, float32)) func(*ke
 	}
 }
 
-// turnHue adds a part of the circle to the hue. The circle has six sectors; in each one channel rises or
-// falls between the least and the greatest.
+// turnHue adds a fraction of the circle to the hue. The circle has six sectors; in each, one channel rises or falls between the smallest
+// and the largest.
 func turnHue(r, g, b, by float32) (float32, float32, float32) {
 	least, most := min(r, g, b), max(r, g, b)
 	hue := hueSector(r, g, b, least, most) + by*6
@@ -75,7 +75,7 @@ func turnHue(r, g, b, by float32) (float32, float32, float32) {
 	return most, least, mid
 }
 
-// hueSector is the hue as a number from 0 to 6.
+// hueSector returns the hue as a number from 0 to 6.
 func hueSector(r, g, b, least, most float32) float32 {
 	if most == least {
 		return 0
@@ -109,7 +109,7 @@ func scaleSaturation(r, g, b, by float32) (float32, float32, float32) {
 	return fromHSV(h, min(1, max(0, s*by)), v)
 }
 
-// toHSV gives hue, saturation and value, each from 0 to 1.
+// toHSV returns hue, saturation and value, each from 0 to 1.
 func toHSV[T element.Floating](r, g, b T) (h, s, v T) {
 	v = max(r, g, b)
 	span := v - min(r, g, b)
@@ -134,7 +134,7 @@ func toHSV[T element.Floating](r, g, b T) (h, s, v T) {
 	return h, s, v
 }
 
-// fromHSV is the inverse of toHSV; a hue outside of the circle is grey.
+// fromHSV is the inverse of toHSV; a hue outside the circle is grey.
 func fromHSV(h, s, v float32) (r, g, b float32) {
 	c := s * v
 	base := v - c
@@ -162,8 +162,7 @@ func fromHSV(h, s, v float32) (r, g, b float32) {
 	return r + base, g + base, b + base
 }
 
-// hsvToRGB is the inverse of toHSV, as straight lines that are cut off: a hue outside of its range goes on
-// along them.
+// hsvToRGB is the inverse of toHSV, as clamped linear functions. A hue out of range continues along them.
 func hsvToRGB[T element.Floating](h, s, v T) (r, g, b T) {
 	ramp := func(x T) T { return (1 - s + s*min(1, max(0, x))) * v }
 	distance := func(x T) T { return T(math.Abs(float64(h*6 - x))) }
@@ -174,7 +173,7 @@ func hsvToRGB[T element.Floating](h, s, v T) (r, g, b T) {
 func scaleContrast(ctx *kernels.Context, dst, src []float32, shape tensor.Shape, by float32) {
 	channels := int(shape[len(shape)-1])
 	size := int(shape[len(shape)-3]*shape[len(shape)-2]) * channels
-	ctx.Device.Parallel(len(src)/size, max(1, element.BlockLen/size), func(lo, hi int) {
+	ctx.Parallel(len(src)/size, max(1, element.BlockLen/size), func(lo, hi int) {
 		sums, means := make([]float64, channels), make([]float32, channels)
 		for i := lo; i < hi; i++ {
 			from, to := src[i*size:(i+1)*size], dst[i*size:(i+1)*size]
@@ -193,8 +192,7 @@ func scaleContrast(ctx *kernels.Context, dst, src []float32, shape tensor.Shape,
 	})
 }
 
-// adjustContrast makes the constructor of AdjustContrast, the first version: it makes floats of images of any type, and
-// keeps them within bounds.
+// adjustContrast returns the constructor of AdjustContrast, the first version: it outputs floats for images of any type, and clamps them.
 func adjustContrast[T pixel](load loader[T]) func(*kernels.Construction) (any, error) {
 	return kernels.Always(func(ctx *kernels.Context) error {
 		image := ctx.Input(0)
@@ -218,9 +216,9 @@ func adjustContrast[T pixel](load loader[T]) func(*kernels.Construction) (any, e
 		}
 		defer release()
 		dst := tensor.Of[float32](out)
-		ctx.Device.Parallel(len(src), element.CheapGrain, func(lo, hi int) { element.Convert(dst[lo:hi], src[lo:hi]) })
+		ctx.Parallel(len(src), element.CheapGrain, func(lo, hi int) { element.Convert(dst[lo:hi], src[lo:hi]) })
 		scaleContrast(ctx, dst, dst, image.Shape(), numbers[0])
-		ctx.Device.Parallel(len(dst), element.CheapGrain, func(lo, hi int) {
+		ctx.Parallel(len(dst), element.CheapGrain, func(lo, hi int) {
 			for i, v := range dst[lo:hi] {
 				v, _ = ordered(v, numbers[2])
 				_, dst[lo+i] = ordered(v, numbers[1])
@@ -230,7 +228,7 @@ func adjustContrast[T pixel](load loader[T]) func(*kernels.Construction) (any, e
 	})
 }
 
-// colours makes the kernel of RGBToHSV or HSVToRGB.
+// colours returns the kernel of RGBToHSV or HSVToRGB.
 func colours[T element.Floating](f func(a, b, c T) (T, T, T)) func(*kernels.Construction) (any, error) {
 	return kernels.Always(func(ctx *kernels.Context) error {
 		image, dtype := ctx.Input(0), element.DTypeOf[T]()
@@ -248,7 +246,7 @@ func colours[T element.Floating](f func(a, b, c T) (T, T, T)) func(*kernels.Cons
 			return err
 		}
 		src, dst := element.ViewOf[T](image), element.ViewOf[T](out)
-		ctx.Device.Parallel(len(src)/3, element.BlockLen, func(lo, hi int) {
+		ctx.Parallel(len(src)/3, element.BlockLen, func(lo, hi int) {
 			for i := 3 * lo; i < 3*hi; i += 3 {
 				dst[i], dst[i+1], dst[i+2] = f(src[i], src[i+1], src[i+2])
 			}

@@ -8,14 +8,13 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// stretch is the pixels, in one direction, that a pixel of the output lies over: from start up to end, which may be
-// beyond the image.
+// stretch is the range of pixels, in one direction, that an output pixel covers: from start up to end, which may be beyond the image.
 type stretch struct {
 	start, end  int
-	first, last float32 // the parts of the first and the last pixel that belong to it
+	first, last float32 // the fractions of the first and the last pixel that are covered
 }
 
-// cover lists what each of to pixels lies over in an image of from pixels.
+// cover lists what each of to pixels covers in an image of from pixels.
 func (c centres) cover(m *kernels.Meter, from, to int) ([]stretch, error) {
 	list, err := kernels.Scratch[stretch](m, to)
 	if err != nil {
@@ -28,14 +27,14 @@ func (c centres) cover(m *kernels.Meter, from, to int) ([]stretch, error) {
 	return list, nil
 }
 
-// cover is the stretch between two places, which are scale apart.
+// cover returns the stretch between two positions, which are scale apart.
 func cover(from, to, scale float32) stretch {
 	s := stretch{start: int(math.Floor(float64(from))), end: int(math.Ceil(float64(to)))}
 	s.first, s.last = covered(s.start, from, to, scale), covered(s.end-1, from, to, scale)
 	return s
 }
 
-// covered is the part of pixel i that lies between two places.
+// covered returns the fraction of pixel i between two positions.
 func covered(i int, from, to, scale float32) float32 {
 	switch beyond := float32(i+1) > to; {
 	case float32(i) < from && beyond:
@@ -48,7 +47,7 @@ func covered(i int, from, to, scale float32) float32 {
 	return 1
 }
 
-// part is the part of pixel i.
+// part returns the covered fraction of pixel i.
 func (s stretch) part(i int) float32 {
 	switch i {
 	case s.start:
@@ -59,7 +58,7 @@ func (s stretch) part(i int) float32 {
 	return 1
 }
 
-// averageArea computes each pixel of the output as the mean of those that it lies over.
+// averageArea computes each output pixel as the mean of those that it covers.
 func averageArea[T pixel](ctx *kernels.Context, c centres, dst []float32, src []T, from, to extent) error {
 	meter := ctx.Meter()
 	defer meter.Done()
@@ -70,11 +69,11 @@ func averageArea[T pixel](ctx *kernels.Context, c centres, dst []float32, src []
 	}
 	density := float32(1 / float64(c.scale(from.height, to.height)*c.scale(from.width, to.width)))
 	in, out := from.width*from.channels, to.width*to.channels
-	ctx.Device.Parallel(to.batch*to.height, max(1, element.CostlyGrain/(in+out)), func(lo, hi int) {
-		for r := lo; r < hi && ctx.Step.Cancellation.Err() == nil; r++ {
+	ctx.Parallel(to.batch*to.height, max(1, element.CostlyGrain/(in+out)), func(lo, hi int) {
+		for r := lo; r < hi && ctx.Ended() == nil; r++ {
 			line, y := dst[r*out:][:out], ys[r%to.height]
 			clear(line)
-			for i := y.start; i < y.end && ctx.Step.Cancellation.Err() == nil; i++ {
+			for i := y.start; i < y.end && ctx.Ended() == nil; i++ {
 				row := src[(r/to.height*from.height+inside(i, from.height))*in:][:in]
 				addStretches(line, row, xs, y.part(i), from.width, from.channels)
 			}
@@ -83,13 +82,13 @@ func averageArea[T pixel](ctx *kernels.Context, c centres, dst []float32, src []
 			}
 		}
 	})
-	return ctx.Step.Cancellation.Err()
+	return ctx.Ended()
 }
 
-// inside is the pixel at a place or, beyond the edge, the one at the edge.
+// inside returns the pixel at i or, beyond the edge, the one at the edge.
 func inside(i, n int) int { return max(0, min(i, n-1)) }
 
-// addStretches adds part of the sums of a row's stretches.
+// addStretches adds the sums of a row's stretches, times part.
 func addStretches[T pixel](dst []float32, row []T, xs []stretch, part float32, width, channels int) {
 	for i, x := range xs {
 		for c := range channels {

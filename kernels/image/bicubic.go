@@ -9,10 +9,10 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// cubicSteps is how finely the cubic's weights are tabulated between two pixels.
+// cubicSteps is the number of tabulated weights between two pixels.
 const cubicSteps = 1 << 10
 
-// cubicTable has, for each step away from a pixel, the pixel's weight and that of the one behind it.
+// cubicTable holds, for each step away from a pixel, the weights of that pixel and of the one behind it.
 type cubicTable [cubicSteps + 1][2]float32
 
 func newCubicTable(a float64) *cubicTable {
@@ -27,18 +27,18 @@ func newCubicTable(a float64) *cubicTable {
 	return &table
 }
 
-// Two cubics of the family of R. Keys, "Cubic convolution interpolation for digital image processing" (1981): his own,
-// and the one that TensorFlow used before it knew pixels' centres.
+// Two cubics of the family of R. Keys, "Cubic convolution interpolation for digital image processing" (1981). keysCubic is his own.
+// oldCubic is the one that TensorFlow used before it supported pixel centres.
 var keysCubic, oldCubic = newCubicTable(-0.5), newCubicTable(-0.75)
 
-// among is a place among four pixels, and the weights of these.
+// among is a position among four pixels, with their weights.
 type among struct {
 	pixel  [4]int32
 	weight [4]float32
 }
 
-// amongFour lists the four pixels of from that each of to pixels is mixed of. Beyond the edge, the pixel at the edge
-// counts again; with centres, nothing does, and the rest of the weights makes up for it.
+// amongFour lists the four pixels of from that contribute to each of to pixels. Beyond the edge, the pixel at the edge is repeated. If
+// pixels are positioned by their centres, it is omitted instead, and the other weights are scaled up.
 func (c centres) amongFour(m *kernels.Meter, from, to int) ([]among, error) {
 	list, err := kernels.Scratch[among](m, to)
 	if err != nil {
@@ -77,15 +77,15 @@ func (c centres) amongFourAt(at float32, from int) among {
 	return a
 }
 
-// leastSum is the sum of weights below which weights are not made to sum up to 1.
+// leastSum is the sum of weights below which weights are not normalized.
 const leastSum = 1000 * 0x1p-126
 
-// mix is the weighted sum of four values.
+// mix returns the weighted sum of four values.
 func (a *among) mix(v0, v1, v2, v3 float32) float32 {
 	return float32(v0*a.weight[0]) + float32(v1*a.weight[1]) + float32(v2*a.weight[2]) + float32(v3*a.weight[3])
 }
 
-// bicubic computes rows of the output, each from four rows of the images, which are mixed first.
+// bicubic computes rows of the output. It first mixes the four rows of the images that each depends on.
 func bicubic[T pixel](ctx *kernels.Context, c centres, dst []float32, src []T, from, to extent) error {
 	meter := ctx.Meter()
 	defer meter.Done()
@@ -95,8 +95,8 @@ func bicubic[T pixel](ctx *kernels.Context, c centres, dst []float32, src []T, f
 		return err
 	}
 	in, out := from.width*from.channels, to.width*to.channels
-	err := element.WithScratch(ctx.Device, to.batch*to.height, max(1, element.CostlyGrain/(in+out)), in, func(mixed []float32, lo, hi int) {
-		for r := lo; r < hi && ctx.Step.Cancellation.Err() == nil; r++ {
+	err := element.WithScratch(ctx, to.batch*to.height, max(1, element.CostlyGrain/(in+out)), in, func(mixed []float32, lo, hi int) {
+		for r := lo; r < hi && ctx.Ended() == nil; r++ {
 			y := &ys[r%to.height]
 			var rows [4][]T
 			for j := range rows {
@@ -105,10 +105,10 @@ func bicubic[T pixel](ctx *kernels.Context, c centres, dst []float32, src []T, f
 			bicubicRow(dst[r*out:][:out], mixed, rows, y, xs, to.channels)
 		}
 	})
-	return args.FirstError(err, ctx.Step.Cancellation.Err())
+	return args.FirstError(err, ctx.Ended())
 }
 
-// bicubicRow mixes the columns of four rows as far as they are needed, and then four columns for each pixel.
+// bicubicRow mixes the needed columns of four rows, and then four columns for each pixel.
 func bicubicRow[T pixel](dst, mixed []float32, rows [4][]T, y *among, xs []among, channels int) {
 	ready := 0
 	for i := range xs {
@@ -124,7 +124,7 @@ func bicubicRow[T pixel](dst, mixed []float32, rows [4][]T, y *among, xs []among
 	}
 }
 
-// bicubicGrad adds the gradient of each pixel to those of the sixteen that it came from.
+// bicubicGrad adds the gradient of each pixel to those of its sixteen source pixels.
 func bicubicGrad[T element.Floating](ctx *kernels.Context, c centres, dst []T, from, to extent) error {
 	meter := ctx.Meter()
 	defer meter.Done()
@@ -133,21 +133,23 @@ func bicubicGrad[T element.Floating](ctx *kernels.Context, c centres, dst []T, f
 	if err := args.FirstError(err1, err2); err != nil {
 		return err
 	}
-	tensor.Clear(dst)
+	if err := kernels.Clear(ctx, dst); err != nil {
+		return err
+	}
 	src := tensor.Of[float32](ctx.Input(0))
 	in, out := from.width*from.channels, to.width*to.channels
-	ctx.Device.Parallel(to.batch, max(1, element.CostlyGrain/(in*from.height)), func(lo, hi int) {
+	ctx.Parallel(to.batch, max(1, element.CostlyGrain/(in*from.height)), func(lo, hi int) {
 		for b := lo; b < hi; b++ {
 			image := dst[b*to.height*out:][:to.height*out]
 			for i := range ys {
-				if ctx.Step.Cancellation.Err() != nil {
+				if ctx.Ended() != nil {
 					return
 				}
 				bicubicGradRow(image, src[(b*from.height+i)*in:][:in], &ys[i], xs, out, from.channels)
 			}
 		}
 	})
-	return ctx.Step.Cancellation.Err()
+	return ctx.Ended()
 }
 
 func bicubicGradRow[T element.Floating](image []T, src []float32, y *among, xs []among, row, channels int) {

@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// resizeBilinear makes the constructor of ResizeBilinear.
+// resizeBilinear returns the constructor of ResizeBilinear.
 func resizeBilinear[T pixel](load loader[T]) func(*kernels.Construction) (any, error) {
 	return resizeFloats(load, interpolate[T])
 }
@@ -18,7 +18,7 @@ func resizeBilinear[T pixel](load loader[T]) func(*kernels.Construction) (any, e
 // interpolate computes rows of the output, each from two rows of the images.
 func interpolate[T pixel](ctx *kernels.Context, c centres, dst []float32, src []T, from, to extent) error {
 	if from == to {
-		ctx.Device.Parallel(len(src), element.CheapGrain, func(lo, hi int) { element.Convert(dst[lo:hi], src[lo:hi]) })
+		ctx.Parallel(len(src), element.CheapGrain, func(lo, hi int) { element.Convert(dst[lo:hi], src[lo:hi]) })
 		return nil
 	}
 	meter := ctx.Meter()
@@ -30,19 +30,18 @@ func interpolate[T pixel](ctx *kernels.Context, c centres, dst []float32, src []
 	}
 	in, out := from.width*from.channels, to.width*to.channels
 	// Two rows of the images at the width of the output, and one as floats.
-	err := element.WithScratch(ctx.Device, to.batch*to.height, max(1, element.CostlyGrain/out), 2*out+in, func(work []float32, lo, hi int) {
+	err := element.WithScratch(ctx, to.batch*to.height, max(1, element.CostlyGrain/out), 2*out+in, func(work []float32, lo, hi int) {
 		rows := rowPair[T]{across: &across, src: src, width: in, wide: work[2*out:], rows: [2][]float32{work[:out], work[out : 2*out]}, of: [2]int{-1, -1}}
-		for r := lo; r < hi && ctx.Step.Cancellation.Err() == nil; r++ {
+		for r := lo; r < hi && ctx.Ended() == nil; r++ {
 			image, y := r/to.height*from.height, ys[r%to.height]
 			top, bottom := rows.at(image+int(y.lower), image+int(y.upper))
 			simd.Mix(dst[r*out:][:out], top, bottom, y.part)
 		}
 	})
-	return args.FirstError(err, ctx.Step.Cancellation.Err())
+	return args.FirstError(err, ctx.Ended())
 }
 
-// across makes rows of the output's width of rows of images: pixel by pixel where each has many channels, else of all
-// numbers at one go.
+// across resizes rows of images to the output's width: pixel by pixel if each has many channels, otherwise all numbers in one pass.
 type across struct {
 	xs       []between
 	channels int
@@ -82,17 +81,17 @@ func (a *across) row(dst, src []float32) {
 	}
 }
 
-// rowPair keeps the last two rows that were made of an image's: the output's next row often lies between the same.
+// rowPair caches the last two resized rows of an image: the output's next row often lies between the same two.
 type rowPair[T pixel] struct {
 	across *across
 	src    []T
 	width  int // of a row of src
 	wide   []float32
 	rows   [2][]float32
-	of     [2]int // the row of src that each was made of
+	of     [2]int // the source row of each
 }
 
-// at gives what is made of rows top and bottom.
+// at returns the resized forms of rows top and bottom.
 func (p *rowPair[T]) at(top, bottom int) (above, below []float32) {
 	if p.of[1] == top {
 		p.rows[0], p.rows[1] = p.rows[1], p.rows[0]
@@ -106,7 +105,7 @@ func (p *rowPair[T]) at(top, bottom int) (above, below []float32) {
 	return p.rows[0], p.rows[1]
 }
 
-// make makes row i of the pair, of row r of the images.
+// make computes row i of the pair from row r of the images.
 func (p *rowPair[T]) make(i, r int) {
 	if p.of[i] == r {
 		return
@@ -121,7 +120,7 @@ func (p *rowPair[T]) make(i, r int) {
 	p.of[i] = r
 }
 
-// resizeBilinearGradHalves makes the kernel of ResizeBilinearGrad for a half type. It adds up floats.
+// resizeBilinearGradHalves returns the kernel of ResizeBilinearGrad for a half type. It accumulates floats.
 func resizeBilinearGradHalves[H element.HalfFloat](c *kernels.Construction) (any, error) {
 	centres, err := newCentres(c)
 	return kernels.Func(func(ctx *kernels.Context) error {
@@ -143,12 +142,12 @@ func resizeBilinearGradHalves[H element.HalfFloat](c *kernels.Construction) (any
 			return err
 		}
 		dst := element.ViewOf[H](out)
-		ctx.Device.Parallel(len(dst), element.CheapGrain, func(lo, hi int) { element.Narrow(dst[lo:hi], wide[lo:hi]) })
+		ctx.Parallel(len(dst), element.CheapGrain, func(lo, hi int) { element.Narrow(dst[lo:hi], wide[lo:hi]) })
 		return nil
 	}), err
 }
 
-// spread adds the gradient of each pixel to those of the four that it came from.
+// spread adds the gradient of each pixel to those of its four source pixels.
 func spread[T element.Floating](ctx *kernels.Context, c centres, dst []T, from, to extent) error {
 	meter := ctx.Meter()
 	defer meter.Done()
@@ -157,13 +156,15 @@ func spread[T element.Floating](ctx *kernels.Context, c centres, dst []T, from, 
 	if err := args.FirstError(err1, err2); err != nil {
 		return err
 	}
-	tensor.Clear(dst)
+	if err := kernels.Clear(ctx, dst); err != nil {
+		return err
+	}
 	src := tensor.Of[float32](ctx.Input(0))
 	in, out := from.width*from.channels, to.width*to.channels
-	ctx.Device.Parallel(to.batch, max(1, element.CostlyGrain/(in*from.height)), func(lo, hi int) {
+	ctx.Parallel(to.batch, max(1, element.CostlyGrain/(in*from.height)), func(lo, hi int) {
 		for b := lo; b < hi; b++ {
 			for i, y := range ys {
-				if ctx.Step.Cancellation.Err() != nil {
+				if ctx.Ended() != nil {
 					return
 				}
 				top, bottom := dst[(b*to.height+int(y.lower))*out:][:out], dst[(b*to.height+int(y.upper))*out:][:out]
@@ -171,7 +172,7 @@ func spread[T element.Floating](ctx *kernels.Context, c centres, dst []T, from, 
 			}
 		}
 	})
-	return ctx.Step.Cancellation.Err()
+	return ctx.Ended()
 }
 
 func spreadRow[T element.Floating](top, bottom []T, src []float32, xs []between, down float32, channels int) {

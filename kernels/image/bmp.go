@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// bmp reads a BMP whose pixels are not compressed: of gray, or of blue, green, red and maybe alpha.
+// bmp reads an uncompressed BMP: grey, or blue, green, red and possibly alpha.
 func (d *decoder) bmp(ctx *kernels.Context, data string) error {
 	switch {
 	case d.channels == 1:
@@ -23,7 +23,7 @@ func (d *decoder) bmp(ctx *kernels.Context, data string) error {
 	number := func(at int) int { return int(int32(binary.LittleEndian.Uint32([]byte(data[at : at+4])))) }
 	header, width, height := number(10), number(18), number(22)
 	own := int(int16(binary.LittleEndian.Uint16([]byte(data[28:30])))) / 8
-	upwards := height > 0 // the last row is the first one in the file
+	upwards := height > 0 // the last row comes first in the file
 	rows := max(height, -height)
 	switch {
 	case own != 1 && own != 3 && own != 4:
@@ -61,7 +61,7 @@ func (d *decoder) bmp(ctx *kernels.Context, data string) error {
 	})
 }
 
-// putBMP writes a pixel. Alpha that is not in the file is opaque.
+// putBMP writes a pixel. It is opaque if the file has no alpha.
 func putBMP(dst []uint8, src string) {
 	if len(dst) == 4 {
 		dst[3] = math.MaxUint8

@@ -10,16 +10,16 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// crops are boxes that are cut out of images, and resized to the same size.
+// crops are boxes to cut out of images and resize to a common size.
 type crops struct {
 	boxes         []float32
-	image         []int32 // that each box is cut out of
+	image         []int32 // the source image of each box
 	height, width int     // of each crop
 	from          extent  // the images
 	nearest       bool
 }
 
-// method reads the attribute: whether a pixel is the nearest one, or a mix of four.
+// method reads the attribute for nearest-neighbour or bilinear sampling.
 func method(c *kernels.Construction) (nearest bool, err error) {
 	name, err := c.Attrs().Str("method")
 	if err == nil && name != "bilinear" && name != "nearest" {
@@ -28,7 +28,7 @@ func method(c *kernels.Construction) (nearest bool, err error) {
 	return name == "nearest", err
 }
 
-// cropBoxes checks and reads boxes from input i and the images they are in from the one after.
+// cropBoxes checks and reads boxes from input i, and the images they belong to from input i+1.
 func cropBoxes(ctx *kernels.Context, i int) (boxes []float32, image []int32, err error) {
 	if err := args.FirstError(args.CheckType(ctx, i, tensor.Float32), args.CheckType(ctx, i+1, tensor.Int32)); err != nil {
 		return nil, nil, err
@@ -48,7 +48,7 @@ func cropBoxes(ctx *kernels.Context, i int) (boxes []float32, image []int32, err
 	return tensor.Of[float32](b), tensor.Of[int32](at), err
 }
 
-// checkImages refuses boxes of images that are not there.
+// checkImages rejects boxes of images that do not exist.
 func (c *crops) checkImages() error {
 	for _, i := range c.image {
 		if i < 0 || int(i) >= c.from.batch {
@@ -58,7 +58,7 @@ func (c *crops) checkImages() error {
 	return nil
 }
 
-// cropAndResize makes the constructor of CropAndResize.
+// cropAndResize returns the constructor of CropAndResize.
 func cropAndResize[T pixel](load loader[T]) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		nearest, err1 := method(c)
@@ -134,7 +134,7 @@ type side struct {
 	pixels, crop   int
 }
 
-// vertical and horizontal are the sides of box i.
+// vertical and horizontal return the sides of box i.
 func (c *crops) vertical(i int) side {
 	return newSide(c.boxes[4*i], c.boxes[4*i+2], c.from.height, c.height)
 }
@@ -151,7 +151,7 @@ func newSide(from, to float32, pixels, crop int) side {
 	return s
 }
 
-// at is where pixel i of the crop lies between two pixels of the image; ok is false if it lies outside.
+// at returns the position of the crop's pixel i between two pixels of the image; ok is false if it lies outside.
 func (s *side) at(i int) (b between, ok bool) {
 	last := float32(s.pixels - 1)
 	var place float32
@@ -172,7 +172,7 @@ func (s *side) at(i int) (b between, ok bool) {
 	}, true
 }
 
-// closest is the pixel that is nearest.
+// closest returns the nearest pixel.
 func (b between) closest() int32 {
 	if b.part < 0.5 {
 		return b.lower
@@ -183,8 +183,8 @@ func (b between) closest() int32 {
 // cropEach computes rows of crops.
 func cropEach[T pixel](ctx *kernels.Context, c *crops, dst []float32, src []T, outside float32) error {
 	n, row := c.from.channels, c.from.width*c.from.channels
-	ctx.Device.Parallel(len(c.image)*c.height, max(1, element.CostlyGrain/(c.width*n)), func(lo, hi int) {
-		for r := lo; r < hi && ctx.Step.Cancellation.Err() == nil; r++ {
+	ctx.Parallel(len(c.image)*c.height, max(1, element.CostlyGrain/(c.width*n)), func(lo, hi int) {
+		for r := lo; r < hi && ctx.Ended() == nil; r++ {
 			i := r / c.height
 			line, vertical, horizontal := dst[r*c.width*n:][:c.width*n], c.vertical(i), c.horizontal(i)
 			y, ok := vertical.at(r % c.height)
@@ -209,10 +209,10 @@ func cropEach[T pixel](ctx *kernels.Context, c *crops, dst []float32, src []T, o
 			}
 		}
 	})
-	return ctx.Step.Cancellation.Err()
+	return ctx.Ended()
 }
 
-// interpolatePixel sets the channels of a pixel to what lies between those of four.
+// interpolatePixel interpolates a pixel's channels between those of four pixels.
 func interpolatePixel[T pixel](to []float32, top, bottom []T, x between, down float32) {
 	left, right := int(x.lower)*len(to), int(x.upper)*len(to)
 	for c := range to {
@@ -222,7 +222,7 @@ func interpolatePixel[T pixel](to []float32, top, bottom []T, x between, down fl
 	}
 }
 
-// mix is part of the way from a to b.
+// mix interpolates between a and b.
 func mix(a, b, part float32) float32 { return a + float32((b-a)*part) }
 
 func fill(dst []float32, v float32) {

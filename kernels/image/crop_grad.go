@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// readCropGrads checks and reads the gradients of crops at input 0 and, from input i, their boxes.
+// readCropGrads checks and reads the gradients of crops from input 0, and their boxes from input i on.
 func readCropGrads(ctx *kernels.Context, i int) (c crops, err error) {
 	if err := args.CheckType(ctx, 0, tensor.Float32); err != nil {
 		return c, err
@@ -24,7 +24,7 @@ func readCropGrads(ctx *kernels.Context, i int) (c crops, err error) {
 	return c, nil
 }
 
-// checkCropGrads refuses gradients that are not those of crops.
+// checkCropGrads rejects tensors that cannot be gradients of crops.
 func checkCropGrads(grads *tensor.Tensor) error {
 	if grads.Rank() != 4 {
 		return status.InvalidArgumentf("grads image must be 4-D%v", grads.Shape())
@@ -35,7 +35,7 @@ func checkCropGrads(grads *tensor.Tensor) error {
 	return nil
 }
 
-// cropGradImage makes the constructor of CropAndResizeGradImage; add adds a product of factors and gradients.
+// cropGradImage returns the constructor of CropAndResizeGradImage; add adds a product of factors and gradients.
 func cropGradImage[T any](add func(dst []T, grads []float32, outer, inner float32)) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		nearest, err := method(c)
@@ -63,7 +63,7 @@ func cropGradImage[T any](add func(dst []T, grads []float32, outer, inner float3
 	}
 }
 
-// imageSize is input 3: the sizes of the images that were cropped.
+// imageSize reads input 3: the sizes of the images that were cropped.
 func imageSize(ctx *kernels.Context) (e extent, err error) {
 	if err := args.CheckType(ctx, 3, tensor.Int32); err != nil {
 		return e, err
@@ -86,16 +86,17 @@ func imageSize(ctx *kernels.Context) (e extent, err error) {
 	return e, nil
 }
 
-// cropParts is how many parts the images are dealt out in. Each part looks at all boxes, since an image has those that
-// it has in their order.
+// cropParts is the number of parts that the images are divided into. Each part scans all boxes, since an image must get its boxes in order.
 const cropParts = 64
 
-// spreadCrops adds the gradient of each pixel of a crop to those of the pixels it came from.
+// spreadCrops adds the gradient of each pixel of a crop to those of its source pixels.
 func spreadCrops[T any](ctx *kernels.Context, c *crops, dst []T, add func(dst []T, grads []float32, outer, inner float32)) error {
-	tensor.Clear(dst)
+	if err := kernels.Clear(ctx, dst); err != nil {
+		return err
+	}
 	src, n := tensor.Of[float32](ctx.Input(0)), c.from.channels
 	row, crop := c.from.width*n, c.height*c.width*n
-	ctx.Device.Parallel(c.from.batch, c.from.batch/cropParts+1, func(lo, hi int) {
+	ctx.Parallel(c.from.batch, c.from.batch/cropParts+1, func(lo, hi int) {
 		for i, at := range c.image {
 			if int(at) < lo || int(at) >= hi {
 				continue
@@ -103,7 +104,7 @@ func spreadCrops[T any](ctx *kernels.Context, c *crops, dst []T, add func(dst []
 			image, grads := dst[int(at)*c.from.height*row:][:c.from.height*row], src[i*crop:][:crop]
 			vertical, horizontal := c.vertical(i), c.horizontal(i)
 			for j := range c.height {
-				if ctx.Step.Cancellation.Err() != nil {
+				if ctx.Ended() != nil {
 					return
 				}
 				if y, ok := vertical.at(j); ok {
@@ -112,7 +113,7 @@ func spreadCrops[T any](ctx *kernels.Context, c *crops, dst []T, add func(dst []
 			}
 		}
 	})
-	return ctx.Step.Cancellation.Err()
+	return ctx.Ended()
 }
 
 func spreadCropRow[T any](c *crops, image []T, grads []float32, y between, horizontal *side, add func(dst []T, grads []float32, outer, inner float32)) {
@@ -141,7 +142,7 @@ func addCrop[T element.Floating](dst []T, grads []float32, outer, inner float32)
 	}
 }
 
-// addCropHalves rounds each part and each sum to the type, as TensorFlow does.
+// addCropHalves rounds each product and each sum to the type, as TensorFlow does.
 func addCropHalves(dst []element.Float16, grads []float32, outer, inner float32) {
 	for i, g := range grads {
 		part := element.ToFloat16(float32(outer * float32(inner*g)))
@@ -149,7 +150,7 @@ func addCropHalves(dst []element.Float16, grads []float32, outer, inner float32)
 	}
 }
 
-// cropGradBoxes makes the constructor of CropAndResizeGradBoxes.
+// cropGradBoxes returns the constructor of CropAndResizeGradBoxes.
 func cropGradBoxes[T pixel](load loader[T]) func(*kernels.Construction) (any, error) {
 	return kernels.Always(func(ctx *kernels.Context) error {
 		grads, images := ctx.Input(0), ctx.Input(1)
@@ -187,20 +188,22 @@ func cropGradBoxes[T pixel](load loader[T]) func(*kernels.Construction) (any, er
 	})
 }
 
-// moveBoxes adds up, for each box, how its crop changes with its sides.
+// moveBoxes sums, for each box, how its crop changes with its sides.
 func moveBoxes[T pixel](ctx *kernels.Context, c *crops, dst []float32, src []T) error {
-	tensor.Clear(dst)
+	if err := kernels.Clear(ctx, dst); err != nil {
+		return err
+	}
 	n := c.from.channels
 	if n == 0 {
 		return nil
 	}
 	grads, row, crop := tensor.Of[float32](ctx.Input(0)), c.from.width*n, c.height*c.width*n
-	ctx.Device.Parallel(len(c.image), max(1, element.CostlyGrain/crop), func(lo, hi int) {
+	ctx.Parallel(len(c.image), max(1, element.CostlyGrain/crop), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			image := src[int(c.image[i])*c.from.height*row:][:c.from.height*row]
 			vertical, horizontal := c.vertical(i).steady(), c.horizontal(i).steady()
 			for j := range c.height {
-				if ctx.Step.Cancellation.Err() != nil {
+				if ctx.Ended() != nil {
 					return
 				}
 				y, ok := vertical.at(j)
@@ -216,7 +219,7 @@ func moveBoxes[T pixel](ctx *kernels.Context, c *crops, dst []float32, src []T) 
 			}
 		}
 	})
-	return ctx.Step.Cancellation.Err()
+	return ctx.Ended()
 }
 
 // pixelMove is how far a pixel of a crop moves with each side of the box.
@@ -239,7 +242,7 @@ func (m sideMove) add(first, last *float32, slope float32) {
 	*last += float32(slope * float32(m.last))
 }
 
-// moveBox adds what one pixel of a crop says about the sides of its box: top, left, bottom and right.
+// moveBox adds the contribution of one pixel of a crop to the gradient of its box's sides: top, left, bottom and right.
 func moveBox[T pixel](dst *[4]float32, move pixelMove, grads []float32, top, bottom []T, x between, down float32) {
 	n := len(grads)
 	left, right := int(x.lower)*n, int(x.upper)*n
@@ -253,7 +256,7 @@ func moveBox[T pixel](dst *[4]float32, move pixelMove, grads []float32, top, bot
 	}
 }
 
-// steady is the side with the pace that the gradient of boxes uses, which is rounded at other places.
+// steady returns the side with the pace that the gradient of boxes uses, which is rounded differently.
 func (s side) steady() side {
 	if s.crop > 1 {
 		s.pace = (s.to - s.from) * s.ratio()
@@ -261,10 +264,10 @@ func (s side) steady() side {
 	return s
 }
 
-// ratio is the pixels of the image for each step of the crop.
+// ratio returns the number of the image's pixels per step of the crop.
 func (s *side) ratio() float32 { return float32(s.pixels-1) / float32(s.crop-1) }
 
-// weights is how far pixel i of the crop moves with the sides.
+// weights returns how far pixel i of the crop moves with the sides.
 func (s *side) weights(i int) sideMove {
 	if s.crop == 1 {
 		half := 0.5 * float64(s.pixels-1)

@@ -14,13 +14,13 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/webp"
 )
 
-// decoder is the kernel of the ops that read an image file. The format is told by the file's first bytes, whatever the op is
-// called, but not each op takes each format; and the op decides what becomes of animations.
+// decoder is the kernel of the ops that decode image files. The file's first bytes determine the format, regardless of the op's name, but
+// each op accepts only some formats. The op also determines what happens to animations.
 type decoder struct {
 	op       string
 	dtype    tensor.DType
-	channels int  // 0 for those of the file
-	expand   bool // images that can be animated have a dimension of frames
+	channels int  // 0 means those of the file
+	expand   bool // formats with animations get a dimension of frames
 	jpeg     jpegOptions
 }
 
@@ -81,7 +81,7 @@ func (d *decoder) compute(ctx *kernels.Context) error {
 	return status.InvalidArgumentf("Unknown image file format. One of JPEG, JPEG XL, PNG, GIF, BMP, WebP required.")
 }
 
-// allows tells whether the op takes a format that is not its own.
+// allows returns an error if the op accepts only its own format, and format is another one.
 func (d *decoder) allows(format string) error {
 	switch d.op {
 	case "DecodeBmp":
@@ -93,7 +93,7 @@ func (d *decoder) allows(format string) error {
 	return nil
 }
 
-// still is the shape of an image of a format without animations.
+// still returns the shape of an image in a format without animations.
 func (d *decoder) still(height, width, channels int) tensor.Shape {
 	s := tensor.Shape{int64(height), int64(width), int64(channels)}
 	if d.op == "DecodeGif" {
@@ -102,7 +102,7 @@ func (d *decoder) still(height, width, channels int) tensor.Shape {
 	return s
 }
 
-// emit makes the output. read fills in its samples, row by row, and what it returns is returned.
+// emit allocates the output. read fills in its samples, row by row; emit returns read's error.
 func (d *decoder) emit(ctx *kernels.Context, m *kernels.Meter, shape tensor.Shape, read func(pixels []uint8) error) error {
 	out, err := ctx.Allocate(0, d.dtype, shape)
 	if err != nil {
@@ -131,7 +131,7 @@ func (d *decoder) emit(ctx *kernels.Context, m *kernels.Meter, shape tensor.Shap
 	return nil
 }
 
-// gif reads a GIF, which has three channels and may have several frames.
+// gif decodes a GIF, which has three channels and may have several frames.
 func (d *decoder) gif(ctx *kernels.Context, data string) error {
 	if d.channels != 0 && d.channels != 3 {
 		return status.InvalidArgumentf("channels must be 0 or 3 for GIF, got %d", d.channels)
@@ -158,7 +158,7 @@ func (d *decoder) gif(ctx *kernels.Context, data string) error {
 	}
 }
 
-// drawGIF draws a file, and cuts off the rest where an image turns out to be broken: then it has to be drawn again.
+// drawGIF draws a file. If an image turns out to be broken, it cuts off the rest, and the file must be drawn again.
 func (d *decoder) drawGIF(ctx *kernels.Context, m *kernels.Meter, f *gif.File, size int) (again bool, err error) {
 	frames := f.Frames()
 	width, height := f.Size()
@@ -187,7 +187,7 @@ func (d *decoder) drawGIF(ctx *kernels.Context, m *kernels.Meter, f *gif.File, s
 	return again, err
 }
 
-// webp reads a WebP, which may have several frames.
+// webp decodes a WebP, which may have several frames.
 func (d *decoder) webp(ctx *kernels.Context, data string) error {
 	if d.channels == 1 {
 		return status.InvalidArgumentf("WebP only supports 3 or 4 channels")

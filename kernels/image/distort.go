@@ -11,11 +11,11 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/philox"
 )
 
-// distortion is the attributes of SampleDistortedBoundingBox, which draws a random part of an image that covers enough
-// of one of its boxes.
+// distortion holds the attributes of SampleDistortedBoundingBox, which draws a random part of an image that covers enough of one of its
+// boxes.
 type distortion struct {
-	covered     float32 // the part of a box, at least; an input of newer versions
-	whole       bool    // without boxes, the image is one
+	covered     float32 // the minimum fraction of a box; an input of newer versions
+	whole       bool    // without boxes, the whole image is one
 	ratio, area [2]float32
 	attempts    int64
 }
@@ -29,12 +29,11 @@ func newDistortion(c *kernels.Construction, coveredInput bool) (d distortion, er
 	if err != nil {
 		return d, err
 	}
-	var err1, err2, err3 error
-	d.whole, err1 = c.Attrs().Bool("use_image_if_no_bounding_boxes")
-	ratio, err2 := c.Attrs().FloatList("aspect_ratio_range")
-	area, err3 := c.Attrs().FloatList("area_range")
-	d.attempts, err = c.Attrs().Int("max_attempts")
-	if err := args.FirstError(err1, err2, err3, err); err != nil {
+	a := c.Attrs().Reader()
+	d.whole = a.Bool("use_image_if_no_bounding_boxes")
+	ratio, area := a.FloatList("aspect_ratio_range"), a.FloatList("area_range")
+	d.attempts = a.Int("max_attempts")
+	if err := a.Err(); err != nil {
 		return d, err
 	}
 	switch {
@@ -62,7 +61,7 @@ func checkCovered(v float32) error {
 	return nil
 }
 
-// distort makes the constructor of an op with a generator of its own.
+// distort returns the constructor of an op with its own generator.
 func distort[T element.Integer](coveredInput bool) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		d, err := newDistortion(c, coveredInput)
@@ -76,7 +75,7 @@ func distort[T element.Integer](coveredInput bool) func(*kernels.Construction) (
 	}
 }
 
-// statelessDistort makes the constructor of the op whose seed is input 3.
+// statelessDistort returns the constructor of the op whose seed is input 3.
 func statelessDistort[T element.Integer](c *kernels.Construction) (any, error) {
 	d, err := newDistortion(c, true)
 	return kernels.Func(func(ctx *kernels.Context) error {
@@ -96,12 +95,12 @@ func statelessDistort[T element.Integer](c *kernels.Construction) (any, error) {
 	}), err
 }
 
-// rectangle is pixels of an image. Its numbers overflow as TensorFlow's do.
+// rectangle is a range of pixels in an image. Its numbers overflow as TensorFlow's do.
 type rectangle struct{ left, top, right, bottom int32 }
 
 func (r rectangle) area() float32 { return float32((r.right - r.left) * (r.bottom - r.top)) }
 
-// overlap is the area that both have.
+// overlap returns the area of the intersection.
 func (r rectangle) overlap(o rectangle) float32 {
 	both := rectangle{max(r.left, o.left), max(r.top, o.top), min(r.right, o.right), min(r.bottom, o.bottom)}
 	if both.left > both.right || both.top > both.bottom {
@@ -110,7 +109,7 @@ func (r rectangle) overlap(o rectangle) float32 {
 	return both.area()
 }
 
-// drawPart tries to draw a part of the image, and takes the whole if it does not succeed.
+// drawPart tries to draw a part of the image, and falls back to the whole image.
 func drawPart[T element.Integer](ctx *kernels.Context, d distortion, coveredInput bool, gen philox.Philox) error {
 	image, err := imageArea[T](ctx)
 	if err != nil {
@@ -144,7 +143,7 @@ func drawPart[T element.Integer](ctx *kernels.Context, d distortion, coveredInpu
 	random := philox.OneAtATime(&gen)
 	part := image
 	for range d.attempts {
-		if err := ctx.Step.Cancellation.Err(); err != nil {
+		if err := ctx.Ended(); err != nil {
 			return err
 		}
 		ratio := float32(philox.UnitFloat(random.Next())*(d.ratio[1]-d.ratio[0])) + d.ratio[0]
@@ -156,7 +155,7 @@ func drawPart[T element.Integer](ctx *kernels.Context, d distortion, coveredInpu
 	return outputPart[T](ctx, part, image)
 }
 
-// imageArea is the image whose height, width and channels are input 0.
+// imageArea returns the image whose height, width and channels are input 0.
 func imageArea[T element.Integer](ctx *kernels.Context) (r rectangle, err error) {
 	if err := args.CheckType(ctx, 0, element.DTypeOf[T]()); err != nil {
 		return r, err
@@ -177,7 +176,7 @@ func imageArea[T element.Integer](ctx *kernels.Context) (r rectangle, err error)
 	return rectangle{0, 0, int32(v[1]), int32(v[0])}, nil
 }
 
-// objects are the boxes as pixels.
+// objects returns the boxes in pixels.
 func (d *distortion) objects(m *kernels.Meter, boxes []float32, image rectangle) ([]rectangle, error) {
 	if len(boxes) == 0 {
 		if !d.whole {
@@ -202,7 +201,7 @@ func (d *distortion) objects(m *kernels.Meter, boxes []float32, image rectangle)
 	return list, nil
 }
 
-// covers tells whether a part of the image covers enough of one of the objects.
+// covers reports whether a part of the image covers enough of one of the objects.
 func (d *distortion) covers(part rectangle, objects []rectangle) bool {
 	if part.area() < 1 {
 		return false
@@ -215,10 +214,10 @@ func (d *distortion) covers(part rectangle, objects []rectangle) bool {
 	return false
 }
 
-// nearestInt is the integer nearest to v, the even one of two.
+// nearestInt rounds v to the nearest integer, ties to even.
 func nearestInt(v float32) int { return toInt(math.RoundToEven(float64(v))) }
 
-// draw draws a part of an image with some ratio of width to height. It fails if none fits.
+// draw draws a part of an image with a given ratio of width to height. It fails if none fits.
 func (d *distortion) draw(random *philox.Numbers32, image rectangle, ratio float32) (part rectangle, ok bool) {
 	width, height := image.right, image.bottom
 	if width <= 0 || height <= 0 || !(ratio > 0) || d.area[0] > d.area[1] {
@@ -239,7 +238,7 @@ func (d *distortion) draw(random *philox.Numbers32, image rectangle, ratio float
 		h += int32(random.Below32(uint32(highest - h + 1)))
 	}
 	w := int32(wide(h))
-	// A part that is a little too small or too large for rounding becomes a little larger or smaller.
+	// Grow or shrink a part whose size is slightly off because of rounding.
 	if float32(w*h) < least {
 		h++
 		w = int32(wide(h))
@@ -261,7 +260,7 @@ func (d *distortion) draw(random *philox.Numbers32, image rectangle, ratio float
 	return rectangle{x, y, x + w, y + h}, true
 }
 
-// outputPart outputs where the part begins, its size, and its sides as parts of the image.
+// outputPart outputs the start and size of the part, and its sides as fractions of the image.
 func outputPart[T element.Integer](ctx *kernels.Context, part, image rectangle) error {
 	begin, err1 := ctx.Allocate(0, element.DTypeOf[T](), tensor.Shape{3})
 	size, err2 := ctx.Allocate(1, element.DTypeOf[T](), tensor.Shape{3})
@@ -269,7 +268,7 @@ func outputPart[T element.Integer](ctx *kernels.Context, part, image rectangle) 
 	if err := args.FirstError(err1, err2, err3); err != nil {
 		return err
 	}
-	channels := T(0) // all of them, so that the size is −1
+	channels := T(0) // all channels, so the size is −1
 	copy(element.ViewOf[T](begin), []T{T(part.top), T(part.left), channels})
 	copy(element.ViewOf[T](size), []T{T(part.bottom - part.top), T(part.right - part.left), channels - 1})
 	width, height := float32(image.right), float32(image.bottom)

@@ -1,2 +1,2 @@
-// Package image holds the ops on images: files of them, colours, other sizes, parts of images, transforms, and boxes.
+// Package image implements the ops on images: reading and writing files, colours, resizing, cropping, transforms, and boxes.
 package image

@@ -8,14 +8,14 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// palette is the colours that boxes have in turn, if none are given: yellow, blue, red, lime, purple, olive, maroon,
-// navy, aqua and fuchsia.
+// palette holds the colours that boxes cycle through if none are given: yellow, blue, red, lime, purple, olive, maroon, navy, aqua and
+// fuchsia.
 var palette = [][4]float32{
 	{1, 1, 0, 1}, {0, 0, 1, 1}, {1, 0, 0, 1}, {0, 1, 0, 1}, {0.5, 0, 0.5, 1},
 	{0.5, 0.5, 0, 1}, {0.5, 0, 0, 1}, {0, 0, 0.5, 1}, {0, 1, 1, 1}, {1, 0, 1, 1},
 }
 
-// drawBoxes makes the constructor of DrawBoundingBoxes, whose colours may be an input.
+// drawBoxes returns the constructor of DrawBoundingBoxes, whose colours may be an input.
 func drawBoxes[T any](coloured bool, from func(float32) T) func(*kernels.Construction) (any, error) {
 	return kernels.Always(func(ctx *kernels.Context) error {
 		if err := checkDrawing(ctx, element.DTypeOf[T]()); err != nil {
@@ -35,18 +35,18 @@ func drawBoxes[T any](coloured bool, from func(float32) T) func(*kernels.Constru
 		src, dst := element.ViewOf[T](images), element.ViewOf[T](out)
 		of, places, n := extentOf(images), tensor.Of[float32](boxes), boxes.Dim(1)
 		size := of.height * of.width * of.channels
-		ctx.Device.Parallel(of.batch, max(1, element.CheapGrain/size), func(lo, hi int) {
+		ctx.Parallel(of.batch, max(1, element.CheapGrain/size), func(lo, hi int) {
 			copy(dst[lo*size:hi*size], src[lo*size:hi*size])
 			for b := lo; b < hi; b++ {
 				for i := range n {
-					if ctx.Step.Cancellation.Err() != nil {
+					if ctx.Ended() != nil {
 						return
 					}
 					drawBox(dst[b*size:][:size], of, boxAt(places, b*n+i), colours[i%(len(colours)/of.channels)*of.channels:][:of.channels])
 				}
 			}
 		})
-		return ctx.Step.Cancellation.Err()
+		return ctx.Ended()
 	})
 }
 
@@ -107,7 +107,7 @@ func boxColours[T any](ctx *kernels.Context, m *kernels.Meter, given bool, chann
 	return list, nil
 }
 
-// drawBox draws those sides of a box that lie in the image. A box that is turned round is not drawn.
+// drawBox draws the sides of a box that lie in the image. An inverted box is not drawn.
 func drawBox[T any](image []T, of extent, b box, colour []T) {
 	place := func(v float32, n int) int { return toInt(float64(float32(v * float32(n-1)))) }
 	top, bottom := place(b.y1, of.height), place(b.y2, of.height)

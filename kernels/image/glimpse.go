@@ -11,26 +11,22 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// glimpse is the attributes of ExtractGlimpse, which cuts a window out of each image. The first version centres all
-// windows; the second one only those whose places are parts of the image.
+// glimpse holds the attributes of ExtractGlimpse, which cuts a window out of each image. The first version centres all windows; the second
+// one only those whose positions are fractions of the image.
 type glimpse struct {
 	first                bool
 	normalized, centered bool
 	noise                func(r *rand.Rand, dst, image []float32, channels int)
 }
 
-// newGlimpse makes the constructor of a version of ExtractGlimpse.
+// newGlimpse returns the constructor of a version of ExtractGlimpse.
 func newGlimpse(first bool) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		g := glimpse{first: first}
-		var err1, err2, err3, err4 error
-		var uniform bool
-		var noise string
-		g.normalized, err1 = c.Attrs().Bool("normalized")
-		g.centered, err2 = c.Attrs().Bool("centered")
-		uniform, err3 = c.Attrs().Bool("uniform_noise")
-		noise, err4 = c.Attrs().Str("noise")
-		if err := args.FirstError(err1, err2, err3, err4); err != nil {
+		a := c.Attrs().Reader()
+		g.normalized, g.centered = a.Bool("normalized"), a.Bool("centered")
+		uniform, noise := a.Bool("uniform_noise"), a.Str("noise")
+		if err := a.Err(); err != nil {
 			return nil, err
 		}
 		if uniform && noise != "" && noise != "uniform" {
@@ -84,17 +80,17 @@ func (g *glimpse) compute(ctx *kernels.Context) error {
 	}
 	places, src, dst := tensor.Of[float32](offsets), tensor.Of[float32](images), tensor.Of[float32](out)
 	in, each := from.height*from.width*from.channels, to.height*to.width*to.channels
-	ctx.Device.Parallel(from.batch, max(1, element.CheapGrain/each), func(lo, hi int) {
+	ctx.Parallel(from.batch, max(1, element.CheapGrain/each), func(lo, hi int) {
 		r := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
-		for b := lo; b < hi && ctx.Step.Cancellation.Err() == nil; b++ {
+		for b := lo; b < hi && ctx.Ended() == nil; b++ {
 			y, x := g.corner(places[2*b], from.height, to.height), g.corner(places[2*b+1], from.width, to.width)
 			g.cut(r, dst[b*each:][:each], src[b*in:][:in], window{from, to, y, x})
 		}
 	})
-	return ctx.Step.Cancellation.Err()
+	return ctx.Ended()
 }
 
-// corner is where a window of to pixels begins in from pixels.
+// corner returns where a window of to pixels begins in from pixels.
 func (g *glimpse) corner(at float32, from, to int) int {
 	pixels, window := float32(from), float32(to)
 	switch {
@@ -118,13 +114,13 @@ func (g *glimpse) corner(at float32, from, to int) int {
 	return toInt(float64(at))
 }
 
-// window is a window at a place of an image.
+// window is a window at a position in an image.
 type window struct {
 	from, to extent
 	y, x     int
 }
 
-// overlap is the part of a window of to pixels that lies in the image: where it begins in both, and its length.
+// overlap returns the part of a window of to pixels that lies in the image: its start in both, and its length.
 func (w window) overlap(at, from, to int) (in, out, n int) {
 	if at < 0 {
 		n = max(0, to+at)
@@ -133,7 +129,7 @@ func (w window) overlap(at, from, to int) (in, out, n int) {
 	return at, 0, max(0, min(from-at, to))
 }
 
-// cut fills a window: what is not in the image is noise.
+// cut fills a window, using noise for what lies outside the image.
 func (g *glimpse) cut(r *rand.Rand, dst, image []float32, w window) {
 	inY, outY, height := w.overlap(w.y, w.from.height, w.to.height)
 	inX, outX, width := w.overlap(w.x, w.from.width, w.to.width)
@@ -149,7 +145,7 @@ func (g *glimpse) cut(r *rand.Rand, dst, image []float32, w window) {
 	}
 }
 
-// uniformNoise is spread evenly over the range of the image's values.
+// uniformNoise is distributed uniformly over the range of the image's values.
 func uniformNoise(r *rand.Rand, dst, image []float32, _ int) {
 	low, high := rangeOf(image, 0, 1)
 	for i := range dst {
@@ -157,7 +153,7 @@ func uniformNoise(r *rand.Rand, dst, image []float32, _ int) {
 	}
 }
 
-// gaussianNoise has each channel's mean and deviation, within the range of its values.
+// gaussianNoise has each channel's mean and standard deviation, within the range of its values.
 func gaussianNoise(r *rand.Rand, dst, image []float32, channels int) {
 	for c := range channels {
 		low, high := rangeOf(image, c, channels)
@@ -168,7 +164,7 @@ func gaussianNoise(r *rand.Rand, dst, image []float32, channels int) {
 	}
 }
 
-// rangeOf is the least and the greatest of each step-th value, zeros if there are none.
+// rangeOf returns the minimum and maximum of every step-th value, zeros if there are none.
 func rangeOf(list []float32, from, step int) (low, high float32) {
 	if len(list) == 0 {
 		return 0, 0
@@ -180,7 +176,7 @@ func rangeOf(list []float32, from, step int) (low, high float32) {
 	return low, high
 }
 
-// moments are the mean and the standard deviation of each step-th value.
+// moments returns the mean and the standard deviation of every step-th value.
 func moments(list []float32, from, step int) (mean, deviation float32) {
 	n := float64(max(1, len(list)/step))
 	var sum, squares float64

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// shortRun is the length of lists that insertion sorts.
+// shortRun is the length of lists that are left to insertion sort.
 const shortRun = 16
 
-// introsort sorts as std::sort of GNU's C++ library does, by quicksort and insertion, so that elements that are equal
-// come out in the order that they have in TensorFlow's results.
+// introsort sorts like std::sort of GNU's C++ library, by quicksort and insertion sort, so that equal elements come out in the order of
+// TensorFlow's results.
 func introsort[T any](list []T, before func(a, b T) bool) {
 	if len(list) > shortRun {
 		quicksort(list, before, 2*(bits.Len(uint(len(list)))-1))
@@ -23,7 +23,7 @@ func introsort[T any](list []T, before func(a, b T) bool) {
 	}
 }
 
-// quicksort parts a list until its runs are short. A list whose parts are too unequal is sorted in another way.
+// quicksort partitions a list until its runs are short. If the partitions are too unbalanced, it uses another algorithm.
 func quicksort[T any](list []T, before func(a, b T) bool, depth int) {
 	for ; len(list) > shortRun; depth-- {
 		if depth == 0 {
@@ -47,7 +47,7 @@ func quicksort[T any](list []T, before func(a, b T) bool, depth int) {
 	}
 }
 
-// median is which of three elements is between the others.
+// median returns the index of the median of three elements.
 func median[T any](list []T, a, b, c int, before func(a, b T) bool) int {
 	if !before(list[a], list[b]) {
 		a, b = b, a
@@ -61,7 +61,7 @@ func median[T any](list []T, a, b, c int, before func(a, b T) bool) int {
 	return a
 }
 
-// partition moves what belongs before the first element to the front, and gives where the rest begins.
+// partition moves what belongs before the first element to the front, and returns where the rest begins.
 func partition[T any](list []T, before func(a, b T) bool) int {
 	pivot, low, high := list[0], 1, len(list)
 	for {

@@ -15,20 +15,18 @@ import (
 
 // jpegOptions are the attributes of the ops that decode JPEG files.
 type jpegOptions struct {
-	ratio    int     // pixels on the side of a square that becomes one; 0 is 1
-	rough    bool    // colours are not interpolated
-	exact    bool    // by the accurate transform
-	recover  bool    // a file that is cut off gives what is there, and gray
-	fraction float32 // of the rows, which have to be there in a file that is cut off and not recovered
+	ratio    int     // side of the square of pixels that becomes one pixel; 0 means 1
+	rough    bool    // no interpolation of colours
+	exact    bool    // use the accurate transform
+	recover  bool    // decode a truncated file, with grey for what is missing
+	fraction float32 // fraction of the rows that a truncated file must have if it is not recovered
 }
 
-func newJPEGOptions(a graph.Attrs) (jpegOptions, error) {
-	ratio, err1 := a.Int("ratio")
-	smooth, err2 := a.Bool("fancy_upscaling")
-	truncated, err3 := a.Bool("try_recover_truncated")
-	fraction, err4 := a.Float("acceptable_fraction")
-	method, err5 := a.Str("dct_method")
-	if err := args.FirstError(err1, err2, err3, err4, err5); err != nil {
+func newJPEGOptions(attrs graph.Attrs) (jpegOptions, error) {
+	a := attrs.Reader()
+	ratio, smooth, truncated := a.Int("ratio"), a.Bool("fancy_upscaling"), a.Bool("try_recover_truncated")
+	fraction, method := a.Float("acceptable_fraction"), a.Str("dct_method")
+	if err := a.Err(); err != nil {
 		return jpegOptions{}, err
 	}
 	if !slices.Contains([]int64{1, 2, 4, 8}, ratio) {
@@ -42,7 +40,7 @@ func newJPEGOptions(a graph.Attrs) (jpegOptions, error) {
 	}, nil
 }
 
-// errJPEG is TensorFlow's error of a file that it cannot read.
+// errJPEG is TensorFlow's error for a file that it cannot read.
 var errJPEG = status.New(status.InvalidArgument, "jpeg::Uncompress failed. Invalid JPEG data or crop window.")
 
 // cutout is a window of an image.
@@ -50,7 +48,7 @@ type cutout struct {
 	y, x, height, width int
 }
 
-// readJPEG reads a JPEG, all of it or a window.
+// readJPEG decodes a JPEG, or a window of one.
 func (d *decoder) readJPEG(ctx *kernels.Context, data string) error {
 	if d.channels == 4 {
 		return status.InvalidArgumentf("JPEG does not support 4 channels")
@@ -113,7 +111,7 @@ func (w cutout) within(height, width int) bool {
 	return w.height > 0 && w.width > 0 && w.y >= 0 && w.x >= 0 && w.y+w.height <= height && w.x+w.width <= width
 }
 
-// newJPEGShape makes the kernel that reads the shape of the image in a JPEG.
+// newJPEGShape returns the kernel that reads the shape of the image in a JPEG.
 func newJPEGShape(c *kernels.Construction) (any, error) {
 	dtype, err := c.Attrs().Type("output_type")
 	if err != nil {
@@ -142,17 +140,12 @@ func newJPEGShape(c *kernels.Construction) (any, error) {
 }
 
 func newEncodeJPEG(c *kernels.Construction) (any, error) {
-	a := c.Attrs()
-	format, err1 := a.Str("format")
-	quality, err2 := a.Int("quality")
-	progressive, err3 := a.Bool("progressive")
-	optimize, err4 := a.Bool("optimize_size")
-	subsample, err5 := a.Bool("chroma_downsampling")
-	unit, err6 := a.Str("density_unit")
-	xDensity, err7 := a.Int("x_density")
-	yDensity, err8 := a.Int("y_density")
-	xmp, err9 := a.Str("xmp_metadata")
-	if err := args.FirstError(err1, err2, err3, err4, err5, err6, err7, err8, err9); err != nil {
+	a := c.Attrs().Reader()
+	format, quality := a.Str("format"), a.Int("quality")
+	progressive, optimize, subsample := a.Bool("progressive"), a.Bool("optimize_size"), a.Bool("chroma_downsampling")
+	unit, xDensity, yDensity := a.Str("density_unit"), a.Int("x_density"), a.Int("y_density")
+	xmp := a.Str("xmp_metadata")
+	if err := a.Err(); err != nil {
 		return nil, err
 	}
 	o := jpeg.Options{

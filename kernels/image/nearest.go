@@ -4,16 +4,15 @@ import (
 	"math"
 
 	"github.com/troupe-run/troupe/graph/status"
-	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// largestNearest is where float32 stops telling neighbours apart.
+// largestNearest is the size above which float32 cannot represent every index.
 const largestNearest = 1 << 24
 
-// newResizeNearest makes the kernel of ResizeNearestNeighbor. It moves pixels of any type as bytes.
+// newResizeNearest returns the kernel of ResizeNearestNeighbor. It moves pixels of any type as bytes.
 func newResizeNearest(c *kernels.Construction) (any, error) {
 	dtype, err1 := c.Attrs().Type("T")
 	centres, err2 := newCentres(c)
@@ -36,7 +35,7 @@ func newResizeNearest(c *kernels.Construction) (any, error) {
 	}), args.FirstError(err1, err2)
 }
 
-// pickNearest copies, for each pixel of the output, the one that is nearest to it. A pixel has size bytes.
+// pickNearest copies the nearest pixel for each pixel of the output. A pixel has size bytes.
 func pickNearest(ctx *kernels.Context, c centres, dst []byte, from, to extent, size int) error {
 	meter := ctx.Meter()
 	defer meter.Done()
@@ -46,18 +45,18 @@ func pickNearest(ctx *kernels.Context, c centres, dst []byte, from, to extent, s
 		return err
 	}
 	src, in, out := ctx.Input(0).Data(), from.width*size, to.width*size
-	ctx.Device.Parallel(to.batch*to.height, max(1, element.CostlyGrain/out), func(lo, hi int) {
-		for r := lo; r < hi && ctx.Step.Cancellation.Err() == nil; r++ {
+	ctx.Parallel(to.batch*to.height, max(1, element.CostlyGrain/out), func(lo, hi int) {
+		for r := lo; r < hi && ctx.Ended() == nil; r++ {
 			row, line := src[(r/to.height*from.height+int(ys[r%to.height]))*in:][:in], dst[r*out:][:out]
 			for i, x := range xs {
 				copy(line[i*size:][:size], row[int(x)*size:])
 			}
 		}
 	})
-	return ctx.Step.Cancellation.Err()
+	return ctx.Ended()
 }
 
-// resizeNearestGrad makes the constructor of ResizeNearestNeighborGrad; add adds a pixel to another one.
+// resizeNearestGrad returns the constructor of ResizeNearestNeighborGrad; add adds a pixel to another one.
 func resizeNearestGrad[T any](add func(dst, src []T)) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		centres, err := newCentres(c)
@@ -87,7 +86,7 @@ func resizeNearestGrad[T any](add func(dst, src []T)) func(*kernels.Construction
 	}
 }
 
-// gatherNearest adds the gradient of each pixel to that of the one it was copied from.
+// gatherNearest adds the gradient of each pixel to that of its source pixel.
 func gatherNearest[T any](ctx *kernels.Context, c centres, dst []T, from, to extent, add func(dst, src []T)) error {
 	meter := ctx.Meter()
 	defer meter.Done()
@@ -96,12 +95,14 @@ func gatherNearest[T any](ctx *kernels.Context, c centres, dst []T, from, to ext
 	if err := args.FirstError(err1, err2); err != nil {
 		return err
 	}
-	tensor.Clear(dst)
+	if err := kernels.Clear(ctx, dst); err != nil {
+		return err
+	}
 	src, n := element.ViewOf[T](ctx.Input(0)), from.channels
-	ctx.Device.Parallel(to.batch, max(1, element.CostlyGrain/max(1, from.height*from.width*n)), func(lo, hi int) {
+	ctx.Parallel(to.batch, max(1, element.CostlyGrain/max(1, from.height*from.width*n)), func(lo, hi int) {
 		for b := lo; b < hi; b++ {
 			for i, y := range ys {
-				if ctx.Step.Cancellation.Err() != nil {
+				if ctx.Ended() != nil {
 					return
 				}
 				row, line := dst[(b*to.height+int(y))*to.width*n:], src[(b*from.height+i)*from.width*n:]
@@ -111,7 +112,7 @@ func gatherNearest[T any](ctx *kernels.Context, c centres, dst []T, from, to ext
 			}
 		}
 	})
-	return ctx.Step.Cancellation.Err()
+	return ctx.Ended()
 }
 
 func addPixel[T element.Integer | element.Floating](dst, src []T) {

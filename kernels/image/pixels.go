@@ -6,15 +6,15 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// pixel is an element that ops on images compute floats from.
+// pixel is an element type that ops on images can compute with.
 type pixel interface {
 	element.Integer | element.Floating
 }
 
-// loader gives the pixels of input i, until they are released.
+// loader returns the pixels of input i, valid until they are released.
 type loader[T pixel] func(ctx *kernels.Context, i int) (list []T, release func(), err error)
 
-// pixels is the loader of images whose type is computed with as it is.
+// pixels is the loader of images whose type needs no conversion.
 func pixels[T pixel](ctx *kernels.Context, i int) ([]T, func(), error) {
 	if err := args.CheckType(ctx, i, element.DTypeOf[T]()); err != nil {
 		return nil, nil, err
@@ -22,7 +22,7 @@ func pixels[T pixel](ctx *kernels.Context, i int) ([]T, func(), error) {
 	return element.ViewOf[T](ctx.Input(i)), func() {}, nil
 }
 
-// widened is the loader of images of a half type.
+// widened is the loader of images of a half type, which it converts.
 func widened[H element.HalfFloat](ctx *kernels.Context, i int) ([]float32, func(), error) {
 	if err := args.CheckType(ctx, i, element.DTypeOf[H]()); err != nil {
 		return nil, nil, err
@@ -32,6 +32,6 @@ func widened[H element.HalfFloat](ctx *kernels.Context, i int) ([]float32, func(
 	if err != nil {
 		return nil, nil, err
 	}
-	ctx.Device.Parallel(len(src), element.CheapGrain, func(lo, hi int) { element.Widen(wide[lo:hi], src[lo:hi]) })
+	ctx.Parallel(len(src), element.CheapGrain, func(lo, hi int) { element.Widen(wide[lo:hi], src[lo:hi]) })
 	return wide, release, nil
 }

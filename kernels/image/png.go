@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/png"
 )
 
-// png reads a PNG, whose samples may have 16 bits.
+// png decodes a PNG, whose samples may have 16 bits.
 func (d *decoder) png(ctx *kernels.Context, data string) error {
 	h, err := png.ReadHeader(data, d.channels)
 	if err != nil {
@@ -27,7 +27,7 @@ func (d *decoder) png(ctx *kernels.Context, data string) error {
 	return pngSamples[d.dtype](data, h, out)
 }
 
-// pngSamples read a PNG's samples into a tensor of their number: the types that the ops' rows name.
+// pngSamples maps the number types in the ops' rows to the functions that read a PNG's samples into a tensor of that type.
 var pngSamples = map[tensor.DType]func(data string, h png.Header, out *tensor.Tensor) error{
 	tensor.Uint8: decodeSamples[uint8], tensor.Uint16: decodeSamples[uint16], tensor.Float32: decodeScaled,
 }
@@ -36,7 +36,7 @@ func decodeSamples[T uint8 | uint16](data string, h png.Header, out *tensor.Tens
 	return png.Decode(data, h, tensor.Of[T](out))
 }
 
-// decodeScaled gives samples between 0 and 1.
+// decodeScaled scales samples to the range from 0 to 1.
 func decodeScaled(data string, h png.Header, out *tensor.Tensor) error {
 	samples := make([]uint16, out.Len())
 	if err := png.Decode(data, h, samples); err != nil {
@@ -68,7 +68,7 @@ func newEncodePNG(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// encodePNGs encodes images that differ in the dimensions before the last three.
+// encodePNGs encodes the images along all dimensions before the last three.
 func encodePNGs[T uint8 | uint16](ctx *kernels.Context, level int, pixels []T) error {
 	images := ctx.Input(0)
 	outer := images.Rank() - 3
@@ -91,7 +91,7 @@ func encodePNGs[T uint8 | uint16](ctx *kernels.Context, level int, pixels []T) e
 	}
 	files, each := out.Strings(), int(height*width*channels)
 	var mu sync.Mutex
-	ctx.Device.Parallel(len(files), 1, func(lo, hi int) {
+	ctx.Parallel(len(files), 1, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			file, e := png.Encode(pixels[i*each:][:each], int(width), int(height), int(channels), level)
 			if e != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// edges are the modes by which a place outside of a line of n pixels becomes one inside. They map [abcd] to
-// [dcba|abcd|dcba], [abcd|abcd|abcd] and [aaaa|abcd|dddd]; CONSTANT leaves places where they are.
+// edges are the modes that map a position outside a line of n pixels to one inside. They map [abcd] to [dcba|abcd|dcba], [abcd|abcd|abcd]
+// and [aaaa|abcd|dddd]; CONSTANT leaves positions unchanged.
 var edges = map[string]func(at float32, n int) float32{
 	"CONSTANT": func(at float32, _ int) float32 { return at },
 	"NEAREST":  clampPlace,
@@ -61,21 +61,21 @@ func wrap(at float32, n int) float32 {
 	return at - float32(n*toInt(float64(at/float32(n-1))))
 }
 
-// projection is the attributes of ImageProjectiveTransform, and how pixels are mixed.
+// projection holds the attributes of ImageProjectiveTransform, and the function that mixes pixels.
 type projection[T any] struct {
 	nearest bool
 	edge    func(at float32, n int) float32
-	filled  bool // what lies outside is an input
+	filled  bool // the fill value is an input
 	from    func(float32) T
 	mix     func(dst, a, b, c, d []T, right, down [2]float32)
 }
 
-// project makes the constructor of a version of ImageProjectiveTransform.
+// project returns the constructor of a version of ImageProjectiveTransform.
 func project[T any](filled bool, from func(float32) T, mix func(dst, a, b, c, d []T, right, down [2]float32)) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
-		interpolation, err1 := c.Attrs().Str("interpolation")
-		mode, err2 := c.Attrs().Str("fill_mode")
-		if err := args.FirstError(err1, err2); err != nil {
+		a := c.Attrs().Reader()
+		interpolation, mode := a.Str("interpolation"), a.Str("fill_mode")
+		if err := a.Err(); err != nil {
 			return nil, err
 		}
 		edge, ok := edges[mode]
@@ -141,8 +141,8 @@ func (p *projection[T]) compute(ctx *kernels.Context) error {
 func (p *projection[T]) transform(ctx *kernels.Context, dst []T, from, to extent, blank []T) error {
 	src, matrices, n := element.ViewOf[T](ctx.Input(0)), tensor.Of[float32](ctx.Input(1)), from.channels
 	size := from.height * from.width * n
-	ctx.Device.Parallel(to.batch*to.height, max(1, element.CostlyGrain/(to.width*n)), func(lo, hi int) {
-		for r := lo; r < hi && ctx.Step.Cancellation.Err() == nil; r++ {
+	ctx.Parallel(to.batch*to.height, max(1, element.CostlyGrain/(to.width*n)), func(lo, hi int) {
+		for r := lo; r < hi && ctx.Ended() == nil; r++ {
 			b, y := r/to.height, r%to.height
 			matrix := (*[8]float32)(matrices)
 			if len(matrices) > 8 {
@@ -154,10 +154,10 @@ func (p *projection[T]) transform(ctx *kernels.Context, dst []T, from, to extent
 			}
 		}
 	})
-	return ctx.Step.Cancellation.Err()
+	return ctx.Ended()
 }
 
-// sampler is an image with blank pixels around it.
+// sampler is an image surrounded by blank pixels.
 type sampler[T any] struct {
 	image []T
 	of    extent
@@ -172,7 +172,7 @@ func (s *sampler[T]) at(y, x float32) []T {
 	return s.image[(i*s.of.width+j)*s.of.channels:][:s.of.channels]
 }
 
-// pixel computes the pixel of the output at x, y, from where the matrix takes it in the image.
+// pixel computes the output pixel at x, y from the position that the matrix maps it to in the image.
 func (p *projection[T]) pixel(dst []T, s *sampler[T], m *[8]float32, x, y float32) {
 	dot := func(a, b, c float32) float32 { return float32(float32(a*x)+float32(b*y)) + c }
 	depth := dot(m[6], m[7], 1)
@@ -190,7 +190,7 @@ func (p *projection[T]) pixel(dst []T, s *sampler[T], m *[8]float32, x, y float3
 	p.mix(dst, s.at(top, left), s.at(top, right), s.at(bottom, left), s.at(bottom, right), [2]float32{right - inX, inX - left}, [2]float32{bottom - inY, inY - top})
 }
 
-// weighted is the weighted sum of the pixels a and b above c and d.
+// weighted returns the weighted sum of the pixels a and b above c and d.
 func weighted(a, b, c, d float32, right, down [2]float32) float32 {
 	above := float32(right[0]*a) + float32(right[1]*b)
 	below := float32(right[0]*c) + float32(right[1]*d)
@@ -211,5 +211,5 @@ func mixHalves[H interface{ Float() float32 }](to func(float32) H) func(dst, a, 
 	}
 }
 
-// convertFloat is a float as the type of pixels.
+// convertFloat converts a float to the type of pixels.
 func convertFloat[T pixel](v float32) T { return T(v) }

@@ -8,8 +8,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// resizeQuantized makes the constructor of QuantizedResizeBilinear. Parts of the way between pixels have a number of
-// bits, and mix computes with them.
+// resizeQuantized returns the constructor of QuantizedResizeBilinear. Fractions between pixels have the given number of bits, and mix
+// computes with them.
 func resizeQuantized[T pixel](dtype tensor.DType, bits int, mix func(v [4]T, right, down part) T) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		centres, err := newCentres(c)
@@ -40,10 +40,10 @@ func resizeQuantized[T pixel](dtype tensor.DType, bits int, mix func(v [4]T, rig
 	}
 }
 
-// corners says how pixels lie as far as it may be refused: QuantizedResizeBilinear takes both attributes.
+// corners returns the settings for checking the attributes: QuantizedResizeBilinear accepts both at once.
 func (c centres) corners() centres { return centres{align: c.align} }
 
-// part is a part of the way between two pixels, as a float and in fixed point.
+// part is a fraction of the distance between two pixels, as a float and in fixed point.
 type part struct {
 	float float32
 	fixed int64
@@ -63,8 +63,8 @@ func interpolateQuantized[T pixel](ctx *kernels.Context, c centres, dst, src []T
 	}
 	fixed := func(v float32) part { return part{v, int64(v * float32(int(1)<<bits))} }
 	in, out := from.width*from.channels, to.width*to.channels
-	ctx.Device.Parallel(to.batch*to.height, max(1, element.CostlyGrain/out), func(lo, hi int) {
-		for r := lo; r < hi && ctx.Step.Cancellation.Err() == nil; r++ {
+	ctx.Parallel(to.batch*to.height, max(1, element.CostlyGrain/out), func(lo, hi int) {
+		for r := lo; r < hi && ctx.Ended() == nil; r++ {
 			image, y := r/to.height*from.height, ys[r%to.height]
 			top, bottom := src[(image+int(y.lower))*in:][:in], src[(image+int(y.upper))*in:][:in]
 			down := fixed(y.part)
@@ -76,16 +76,16 @@ func interpolateQuantized[T pixel](ctx *kernels.Context, c centres, dst, src []T
 			}
 		}
 	})
-	return ctx.Step.Cancellation.Err()
+	return ctx.Ended()
 }
 
-// mixFloats is the way of ResizeBilinear.
+// mixFloats mixes like ResizeBilinear.
 func mixFloats(v [4]float32, right, down part) float32 {
 	return mix(mix(v[0], v[1], right.float), mix(v[2], v[3], right.float), down.float)
 }
 
-// mixFixed makes the function that mixes integers, with a number of bits behind the point. They go through floats, as
-// TensorFlow's quantized types do when they are converted.
+// mixFixed returns the function that mixes integers, with the given number of fractional bits. They are converted through floats, as
+// TensorFlow's quantized types are.
 func mixFixed[T uint8 | int32](bits int) func(v [4]T, right, down part) T {
 	one := int64(1) << bits
 	return func(v [4]T, right, down part) T {

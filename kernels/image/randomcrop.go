@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/philox"
 )
 
-// newRandomCrop makes the kernel of RandomCrop, which moves the pixels of a random part of an image as bytes.
+// newRandomCrop returns the kernel of RandomCrop, which moves the pixels of a random part of an image as bytes.
 func newRandomCrop(c *kernels.Construction) (any, error) {
 	dtype, err1 := c.Attrs().Type("T")
 	g, err2 := philox.NewGenerator(c)
@@ -54,7 +54,7 @@ func newRandomCrop(c *kernels.Construction) (any, error) {
 		}
 		pixel := image.Dim(2) * dtype.Size()
 		src, dst, row := image.Data(), out.Data(), toWidth*pixel
-		ctx.Device.Parallel(toHeight, max(1, element.CheapGrain/row), func(lo, hi int) {
+		ctx.Parallel(toHeight, max(1, element.CheapGrain/row), func(lo, hi int) {
 			for i := lo; i < hi; i++ {
 				copy(dst[i*row:][:row], src[((y+i)*width+x)*pixel:])
 			}

@@ -10,14 +10,13 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// centres says how the pixels of a resized image lie over those of the image.
+// centres defines how the pixels of a resized image are aligned with those of the image.
 type centres struct {
-	align bool // those in the corners lie on each other
-	half  bool // a pixel is where its centre is, not its first corner
+	align bool // corner pixels coincide
+	half  bool // a pixel's position is its centre, not its first corner
 }
 
-// newCentres reads the attributes. ResizeArea always has the corners of pixels where they belong, and no attribute for
-// centres.
+// newCentres reads the attributes. ResizeArea always positions pixels by their corners, and has no attribute for centres.
 func newCentres(c *kernels.Construction) (centres, error) {
 	align, err1 := c.Attrs().Bool("align_corners")
 	if _, ok := c.Attrs()["half_pixel_centers"]; !ok {
@@ -34,7 +33,7 @@ func (c centres) check() error {
 	return nil
 }
 
-// scale is the distance of neighbours, counted in pixels of the image, where from pixels become to.
+// scale returns the distance between neighbours, in pixels of the image, when from pixels become to.
 func (c centres) scale(from, to int) float32 {
 	if c.align && from > 1 && to > 1 {
 		return float32(from-1) / float32(to-1)
@@ -42,7 +41,7 @@ func (c centres) scale(from, to int) float32 {
 	return float32(from) / float32(to)
 }
 
-// at is the place of pixel i, in pixels of the image.
+// at returns the position of pixel i, in pixels of the image.
 func (c centres) at(i int, scale float32) float32 {
 	if c.half {
 		return float32((float32(i)+0.5)*scale) - 0.5
@@ -50,7 +49,7 @@ func (c centres) at(i int, scale float32) float32 {
 	return float32(float32(i) * scale)
 }
 
-// nearest lists the pixel of from that each of to pixels is nearest to.
+// nearest lists the nearest of from pixels for each of to pixels.
 func (c centres) nearest(m *kernels.Meter, from, to int) ([]int32, error) {
 	list, err := kernels.Scratch[int32](m, to)
 	if err != nil {
@@ -71,13 +70,13 @@ func (c centres) nearest(m *kernels.Meter, from, to int) ([]int32, error) {
 	return list, nil
 }
 
-// between is a place between two pixels: part of the way from the lower to the upper one.
+// between is a position between two pixels: part of the way from the lower to the upper one.
 type between struct {
 	lower, upper int32
 	part         float32
 }
 
-// neighbours lists the pixels of from that each of to pixels lies between.
+// neighbours lists the two of from pixels that each of to pixels lies between.
 func (c centres) neighbours(m *kernels.Meter, from, to int) ([]between, error) {
 	list, err := kernels.Scratch[between](m, to)
 	if err != nil {
@@ -96,12 +95,12 @@ func (c centres) neighbours(m *kernels.Meter, from, to int) ([]between, error) {
 	return list, nil
 }
 
-// extent is the sizes of images in one tensor.
+// extent holds the sizes of the images in one tensor.
 type extent struct{ batch, height, width, channels int }
 
 func extentOf(t *tensor.Tensor) extent { return extent{t.Dim(0), t.Dim(1), t.Dim(2), t.Dim(3)} }
 
-// allocate makes output 0 images of these sizes.
+// allocate allocates output 0 for images of these sizes.
 func (e extent) allocate(ctx *kernels.Context, dtype tensor.DType) (*tensor.Tensor, error) {
 	shape := tensor.Shape{int64(e.batch), int64(e.height), int64(e.width), int64(e.channels)}
 	n := int64(1)
@@ -117,7 +116,7 @@ func (e extent) allocate(ctx *kernels.Context, dtype tensor.DType) (*tensor.Tens
 	return ctx.Allocate(0, dtype, shape)
 }
 
-// resized checks the inputs of an op that resizes images, and gives the sizes of its output.
+// resized checks the inputs of an op that resizes images, and returns the sizes of its images and its output.
 func resized(ctx *kernels.Context, c centres) (from, to extent, err error) {
 	if err := c.check(); err != nil {
 		return from, to, err
@@ -140,7 +139,7 @@ func resized(ctx *kernels.Context, c centres) (from, to extent, err error) {
 	return from, to, err
 }
 
-// resizeFloats makes the constructor of an op that makes floats of images; resize computes them.
+// resizeFloats returns the constructor of an op that resizes images to floats; resize computes them.
 func resizeFloats[T pixel](load loader[T], resize func(ctx *kernels.Context, c centres, dst []float32, src []T, from, to extent) error) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		centres, err := newCentres(c)
@@ -163,7 +162,7 @@ func resizeFloats[T pixel](load loader[T], resize func(ctx *kernels.Context, c c
 	}
 }
 
-// resizeGrad makes the constructor of the gradient of an op that makes floats of images.
+// resizeGrad returns the constructor of the gradient of an op that resizes images to floats.
 func resizeGrad[T element.Floating](spread func(ctx *kernels.Context, c centres, dst []T, from, to extent) error) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		centres, err := newCentres(c)
@@ -182,7 +181,7 @@ func resizeGrad[T element.Floating](spread func(ctx *kernels.Context, c centres,
 	}
 }
 
-// sizeInput reads a height and a width from input 1; refused is the error of those that are not positive.
+// sizeInput reads a height and a width from input 1; refused is the error if they are not positive.
 func sizeInput(ctx *kernels.Context, refused string) (height, width int, err error) {
 	if err := args.CheckType(ctx, 1, tensor.Int32); err != nil {
 		return 0, 0, err
@@ -201,8 +200,8 @@ func sizeInput(ctx *kernels.Context, refused string) (height, width int, err err
 	return int(v[0]), int(v[1]), nil
 }
 
-// gradientOf checks the inputs of the gradient of an op that makes floats of images, and gives the sizes of its input,
-// the gradient, and of its output, the images.
+// gradientOf checks the inputs of the gradient of an op that resizes images to floats. It returns the sizes of the gradient, its input, and
+// of the images, its output.
 func gradientOf(ctx *kernels.Context, c centres, dtype tensor.DType) (from, to extent, err error) {
 	if err := args.FirstError(c.check(), args.CheckType(ctx, 0, tensor.Float32), args.CheckType(ctx, 1, dtype)); err != nil {
 		return from, to, err

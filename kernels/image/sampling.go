@@ -9,13 +9,13 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/args"
 )
 
-// filter weighs the pixels around a place by their distance, up to a radius.
+// filter weights the pixels around a position by their distance, up to a radius.
 type filter struct {
 	radius float32
 	weight func(distance float32) float32
 }
 
-// filters are those that the attribute kernel_type names.
+// filters are the values of the attribute kernel_type.
 var filters = map[string]filter{
 	"lanczos1":      {1, lanczos(1)},
 	"lanczos3":      {3, lanczos(3)},
@@ -95,7 +95,7 @@ func poly(x, a, b, c, d float32) float32 {
 	return float32(float32((float32(float32(float32(a*x)+b)*x)+c)*x) + d)
 }
 
-// sampling is the attributes of ops that sample images.
+// sampling holds the attributes of ops that sample images.
 type sampling struct {
 	filter
 	antialias bool // shrinking widens the filter
@@ -111,23 +111,23 @@ func newSampling(c *kernels.Construction) (sampling, error) {
 	return sampling{f, antialias}, args.FirstError(err1, err2)
 }
 
-// spans tells of which pixels of a line each pixel of another line is a weighted sum: size ones, from a start, as far as
-// the line goes.
+// spans describes each pixel of a line as a weighted sum of pixels of another line: size consecutive ones from a start, clipped to the
+// line.
 type spans struct {
 	size    int
 	starts  []int32
 	weights []float32
 }
 
-// of are the weights of pixel i's span in a line of n pixels, and its start.
+// of returns the start and the weights of pixel i's span in a line of n pixels.
 func (s *spans) of(i, n int) (start int, weights []float32) {
 	start = int(s.starts[i])
 	return start, s.weights[i*s.size:][:min(s.size, n-start)]
 }
 
-// spans finds those of to pixels of a line, which is from pixels scaled and moved.
+// spans computes the spans of to pixels in a line of from pixels that is scaled and moved.
 func (s sampling) spans(ctx *kernels.Context, m *kernels.Meter, to, from int, scale, move float32) (spans, error) {
-	pace := 1 / scale // in pixels of the line sampled, as what follows
+	pace := 1 / scale // in pixels of the sampled line, like what follows
 	offset := float32(-pace * move)
 	widened := float32(1)
 	if s.antialias && pace > 1 {
@@ -144,12 +144,12 @@ func (s sampling) spans(ctx *kernels.Context, m *kernels.Meter, to, from int, sc
 	}
 	out := spans{size, starts, make([]float32, size*to)}
 	for i := range to {
-		if err := ctx.Step.Cancellation.Err(); err != nil {
+		if err := ctx.Ended(); err != nil {
 			return out, err
 		}
 		at := float32((float32(i)+0.5)*pace) + offset
 		if at < 0 || at > float32(from) {
-			continue // outside of the line
+			continue // outside the line
 		}
 		start := inside(toInt(math.Ceil(float64(at-reach-0.5))), from)
 		end := inside(toInt(math.Floor(float64(at+reach-0.5))), from) + 1
@@ -162,7 +162,7 @@ func (s sampling) spans(ctx *kernels.Context, m *kernels.Meter, to, from int, sc
 	return out, nil
 }
 
-// toInt is a whole number as an int; one that is none or too large is the least int.
+// toInt converts a whole number to an int; NaN, infinities and numbers out of range become the smallest int.
 func toInt(v float64) int {
 	if v > -1<<62 && v < 1<<62 {
 		return int(v)
@@ -170,7 +170,7 @@ func toInt(v float64) int {
 	return math.MinInt
 }
 
-// weigh computes the weights of a span, which sum up to 1 unless they are all but zero.
+// weigh computes the weights of a span, which are normalized to a sum of 1 unless they are almost zero.
 func (s sampling) weigh(weights []float32, start int, at, scale float32) {
 	sum := float32(0)
 	for j := range weights {
@@ -187,7 +187,7 @@ func (s sampling) weigh(weights []float32, start int, at, scale float32) {
 	}
 }
 
-// transposed are the spans of the gradient: for each of the from pixels, the weights that it has in the to ones.
+// transposed returns the spans of the gradient: for each of the from pixels, its weights in the to pixels.
 func (s *spans) transposed(m *kernels.Meter, from int) (spans, error) {
 	starts, err1 := kernels.Scratch[int32](m, from)
 	ends, err2 := kernels.Scratch[int32](m, from)

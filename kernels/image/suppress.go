@@ -8,19 +8,18 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/args"
 )
 
-// suppression selects boxes by falling score. A box that overlaps one selected before by more than limit is left out
-// or, if soft, loses the more of its score the more it overlaps. Numbers are rounded to the type of the scores after
-// each step.
+// suppression selects boxes in descending order of score. A box that overlaps a selected one by more than limit is omitted or, if soft,
+// loses more of its score the more it overlaps. Numbers are rounded to the type of the scores after each step.
 type suppression struct {
 	scores       []float32
-	limit, least float32 // boxes with a score of at most least are left out
+	limit, least float32 // boxes with a score of at most least are omitted
 	soft         bool
 	sigma        float32
 	round        func(float32) float32
 	overlap      func(box, selected int32) float32
 }
 
-// selectBoxes selects at most a number of boxes, and gives their scores, too.
+// selectBoxes selects at most most boxes, and also returns their scores.
 func (s *suppression) selectBoxes(ctx *kernels.Context, m *kernels.Meter, most int) (boxes []int32, scores []float32, err error) {
 	n := len(s.scores)
 	waiting, err1 := kernels.Scratch[candidate](m, n)
@@ -41,7 +40,7 @@ func (s *suppression) selectBoxes(ctx *kernels.Context, m *kernels.Meter, most i
 		scale = s.round(-0.5 / s.sigma)
 	}
 	for len(boxes) < most && len(queue) > 0 {
-		if err := ctx.Step.Cancellation.Err(); err != nil {
+		if err := ctx.Ended(); err != nil {
 			return nil, nil, err
 		}
 		next := queue[0]
@@ -60,8 +59,8 @@ func (s *suppression) selectBoxes(ctx *kernels.Context, m *kernels.Meter, most i
 	return boxes, scores, nil
 }
 
-// compare compares a box with those selected since the last time. An overlap that is no number takes the score away
-// but does not suppress the box, as in TensorFlow.
+// compare compares a box with those selected since its last comparison. As in TensorFlow, a NaN overlap discards the score but does not
+// suppress the box.
 func (s *suppression) compare(c candidate, selected []int32, scale float32) (score float32, suppressed bool) {
 	score = c.score
 	for j := len(selected) - 1; j >= int(c.compared); j-- {
@@ -71,7 +70,7 @@ func (s *suppression) compare(c candidate, selected []int32, scale float32) (sco
 		}
 		weight := float32(0)
 		if s.soft || overlap <= s.limit {
-			// If not soft this is exp(0 · overlap²), which is no number where the square is infinite.
+			// If not soft this is exp(0 · overlap²), which is NaN if the square is infinite.
 			weight = s.round(float32(math.Exp(float64(s.round(s.round(scale*overlap) * overlap)))))
 		}
 		score = s.round(score * weight)
@@ -82,14 +81,14 @@ func (s *suppression) compare(c candidate, selected []int32, scale float32) (sco
 	return score, false
 }
 
-// candidate is a box that is not yet selected. It was compared with the first selected boxes already.
+// candidate is a box not selected yet. It was already compared with the first selected boxes.
 type candidate struct {
 	score    float32
 	box      int32
 	compared int32
 }
 
-// candidates is a heap with the highest score on top, and the first box of those with the same score.
+// candidates is a heap with the highest score on top; ties go to the first box.
 type candidates []candidate
 
 func (c candidates) Len() int      { return len(c) }

@@ -10,13 +10,13 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// precision is the type that the scores of an op are computed in.
+// precision is the type in which an op computes scores.
 type precision struct {
 	dtype  tensor.DType
 	lowest float32
 	load   func(ctx *kernels.Context, m *kernels.Meter, i int) ([]float32, error)
 	round  func(float32) float32
-	// output makes output 1 scores of some number, those after the given ones zero.
+	// output sets output 1 to size scores: the given ones, then zeros.
 	output func(ctx *kernels.Context, scores []float32, size int) error
 }
 
@@ -25,7 +25,7 @@ var (
 	inHalves = precision{tensor.Float16, -65504, loadHalves, throughHalf, outputHalves}
 )
 
-// exactly leaves a float as it is.
+// exactly returns v unchanged.
 func exactly(v float32) float32 { return v }
 
 // throughHalf rounds to the nearest half.
@@ -44,17 +44,17 @@ func loadHalves(ctx *kernels.Context, m *kernels.Meter, i int) ([]float32, error
 	return wide, err
 }
 
-// suppressionOp says which inputs and outputs a version of NonMaxSuppression has.
+// suppressionOp defines the inputs and outputs of a version of NonMaxSuppression.
 type suppressionOp struct {
-	limited bool // input 3 is iou_threshold; else it is an attribute
-	scored  bool // input 4 is score_threshold; else all boxes may be selected
+	limited bool // input 3 is iou_threshold; otherwise it is an attribute
+	scored  bool // input 4 is score_threshold; otherwise any box may be selected
 	soft    bool // input 5 is soft_nms_sigma; output 1 is the scores
-	counted bool // the last output is the number of boxes, and an attribute asks for padding
-	ranks   bool // errors say ranks, too
+	counted bool // the last output is the number of boxes, and an attribute requests padding
+	ranks   bool // errors include ranks
 }
 
-// suppress makes the constructor of a version of NonMaxSuppression, which selects boxes by falling score, but none
-// that overlaps one selected before by more than a threshold.
+// suppress returns the constructor of a version of NonMaxSuppression. It selects boxes in descending order of score, except those that
+// overlap a selected box by more than a threshold.
 func suppress(op suppressionOp, p precision) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		var limit float32
@@ -89,7 +89,7 @@ func suppress(op suppressionOp, p precision) func(*kernels.Construction) (any, e
 	}
 }
 
-// read checks the inputs that are numbers, and reads those of a suppression.
+// read checks the numeric inputs, and reads those of a suppression.
 func (op suppressionOp) read(ctx *kernels.Context, s *suppression, p precision) error {
 	if err := args.FirstError(args.CheckType(ctx, 0, p.dtype), args.CheckType(ctx, 1, p.dtype), args.CheckType(ctx, 2, tensor.Int32)); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (op suppressionOp) number(ctx *kernels.Context, i int, name string, ranks b
 	return status.InvalidArgumentf("%s must be 0-D, got shape %v", name, s)
 }
 
-// threshold is input i, a float or half, in the precision of the scores.
+// threshold reads input i, a float or half, in the precision of the scores.
 func (op suppressionOp) threshold(ctx *kernels.Context, i int, name string, p precision, ranks bool) (float32, error) {
 	if err := op.number(ctx, i, name, ranks); err != nil {
 		return 0, err
@@ -174,7 +174,7 @@ func readBoxes(ctx *kernels.Context, m *kernels.Meter, s *suppression, p precisi
 	return args.FirstError(err1, err2)
 }
 
-// checkScores refuses scores that are not those of n boxes.
+// checkScores rejects scores that do not match n boxes.
 func checkScores(scores *tensor.Tensor, n int) error {
 	switch {
 	case scores.Rank() != 1:
@@ -187,7 +187,7 @@ func checkScores(scores *tensor.Tensor, n int) error {
 	return nil
 }
 
-// mostBoxes is input 2, the number of boxes to select at most.
+// mostBoxes reads input 2, the maximum number of boxes to select.
 func mostBoxes(ctx *kernels.Context) (int, error) {
 	most := tensor.Of[int32](ctx.Input(2))[0]
 	if most < 0 {
@@ -226,22 +226,22 @@ func outputHalves(ctx *kernels.Context, scores []float32, size int) error {
 	if err == nil {
 		dst := element.ViewOf[element.Float16](out)
 		element.Narrow(dst[:len(scores)], scores)
-		tensor.Clear(dst[len(scores):])
+		err = kernels.Clear(ctx, dst[len(scores):])
 	}
 	return err
 }
 
-// outputPadded makes output o a vector of some size: a list, and zeros.
+// outputPadded sets output o to a vector of the given size: a list, padded with zeros.
 func outputPadded[T int32 | float32](ctx *kernels.Context, o int, list []T, size int) error {
 	out, err := ctx.Allocate(o, element.DTypeOf[T](), tensor.Shape{int64(size)})
 	if err == nil {
 		dst := element.ViewOf[T](out)
-		tensor.Clear(dst[copy(dst, list):])
+		err = kernels.Clear(ctx, dst[copy(dst, list):])
 	}
 	return err
 }
 
-// box is a rectangle, by two opposite corners.
+// box is a rectangle, given by two opposite corners.
 type box struct{ y1, x1, y2, x2 float32 }
 
 func boxAt(list []float32, i int) box {
@@ -249,7 +249,7 @@ func boxAt(list []float32, i int) box {
 	return box{v[0], v[1], v[2], v[3]}
 }
 
-// overlap is the part of two boxes' area that both have; none if one has no area.
+// overlap returns the intersection of two boxes as a fraction of their union; zero if one has no area.
 func overlap(a, b box) float32 {
 	aTop, aBottom := ordered(a.y1, a.y2)
 	aLeft, aRight := ordered(a.x1, a.x2)
@@ -269,7 +269,7 @@ func overlap(a, b box) float32 {
 	return both / (areaA + areaB - both)
 }
 
-// ordered gives the lower and the higher number; where one is NaN, the first.
+// ordered returns the lower and the higher number; a for both if either is NaN.
 func ordered(a, b float32) (low, high float32) {
 	low, high = a, a
 	if b < a {

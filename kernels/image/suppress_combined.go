@@ -11,28 +11,27 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// combined is one run of CombinedNonMaxSuppression, which selects boxes of each class in each image, and then the best
-// ones of all classes.
+// combined is one run of CombinedNonMaxSuppression. It selects boxes of each class in each image, and then the best of all classes.
 type combined struct {
 	batch, boxes, classes int
-	sets                  int // a box has a place for each class, or one for all of them
-	perClass              int // boxes to select at most
-	total                 int // boxes of an image in the outputs
+	sets                  int // a box has a position for each class, or one for all classes
+	perClass              int // maximum number of boxes to select
+	total                 int // boxes per image in the outputs
 	limit, least          float32
 	clip                  bool
 	places, scores        []float32
 }
 
-// detection is a selected box. One that no box was left for has the box −1.
+// detection is a selected box. An unused entry has the box −1.
 type detection struct {
 	box, class int32
 	score      float32
 }
 
-// newCombined makes the kernel of CombinedNonMaxSuppression.
+// newCombined returns the kernel of CombinedNonMaxSuppression.
 func newCombined(c *kernels.Construction) (any, error) {
-	pad, err1 := c.Attrs().Bool("pad_per_class")
-	clip, err2 := c.Attrs().Bool("clip_boxes")
+	a := c.Attrs().Reader()
+	pad, clip := a.Bool("pad_per_class"), a.Bool("clip_boxes")
 	return kernels.Func(func(ctx *kernels.Context) error {
 		run, err := readCombined(ctx, pad)
 		if err != nil {
@@ -40,7 +39,7 @@ func newCombined(c *kernels.Construction) (any, error) {
 		}
 		run.clip = clip
 		return run.compute(ctx)
-	}), args.FirstError(err1, err2)
+	}), a.Err()
 }
 
 // readCombined checks and reads the inputs.
@@ -81,7 +80,7 @@ func readCombined(ctx *kernels.Context, pad bool) (combined, error) {
 	return c, nil
 }
 
-// positive is the number at input i.
+// positive returns the number at input i.
 func positive(ctx *kernels.Context, i int, rank, refused string) (int, error) {
 	n, err := args.ScalarInput32(ctx, i, rank)
 	if err == nil && n <= 0 {
@@ -118,11 +117,12 @@ func (c *combined) compute(ctx *kernels.Context) error {
 		return err
 	}
 	for _, t := range []*tensor.Tensor{boxes, scores, classes} {
-		tensor.Clear(element.ViewOf[float32](t))
+		if err := kernels.Clear(ctx, element.ViewOf[float32](t)); err != nil {
+			return err
+		}
 	}
 	if c.perClass == 0 {
-		tensor.Clear(element.ViewOf[int32](valid))
-		return nil
+		return kernels.Clear(ctx, element.ViewOf[int32](valid))
 	}
 	meter := ctx.Meter()
 	defer meter.Done()
@@ -131,22 +131,22 @@ func (c *combined) compute(ctx *kernels.Context) error {
 	if err := args.FirstError(err1, err2); err != nil {
 		return err
 	}
-	ctx.Device.Parallel(c.batch*c.classes, max(1, element.CostlyGrain/max(1, c.boxes)), func(lo, hi int) {
-		for i := lo; i < hi && ctx.Step.Cancellation.Err() == nil; i++ {
+	ctx.Parallel(c.batch*c.classes, max(1, element.CostlyGrain/max(1, c.boxes)), func(lo, hi int) {
+		for i := lo; i < hi && ctx.Ended() == nil; i++ {
 			c.selectClass(ctx, found[i*c.perClass:][:c.perClass], queue[i*c.boxes:][:0:c.boxes], i/c.classes, i%c.classes)
 		}
 	})
 	each := c.classes * c.perClass
-	ctx.Device.Parallel(c.batch, max(1, element.CostlyGrain/max(1, each)), func(lo, hi int) {
-		for i := lo; i < hi && ctx.Step.Cancellation.Err() == nil; i++ {
+	ctx.Parallel(c.batch, max(1, element.CostlyGrain/max(1, each)), func(lo, hi int) {
+		for i := lo; i < hi && ctx.Ended() == nil; i++ {
 			c.selectBest(outputsOf(i, c.total, boxes, scores, classes, valid), found[i*each:][:each], i)
 		}
 	})
-	return ctx.Step.Cancellation.Err()
+	return ctx.Ended()
 }
 
-// selectClass selects the boxes of one class in an image. Each box is compared with the selected ones, the last first,
-// since boxes with much the same score are likely to overlap.
+// selectClass selects the boxes of one class in an image. Each box is compared with the selected ones in reverse order, since boxes with
+// similar scores are likely to overlap.
 func (c *combined) selectClass(ctx *kernels.Context, found []detection, queue rankedHeap, image, class int) {
 	for i := range c.boxes {
 		if v := c.scores[(image*c.boxes+i)*c.classes+class]; v > c.least {
@@ -154,7 +154,7 @@ func (c *combined) selectClass(ctx *kernels.Context, found []detection, queue ra
 		}
 	}
 	n := 0
-	for len(queue) > 0 && n < len(found) && ctx.Step.Cancellation.Err() == nil {
+	for len(queue) > 0 && n < len(found) && ctx.Ended() == nil {
 		next := queue.pop()
 		place := c.place(image, next.box, class)
 		if !slices.ContainsFunc(found[:n], func(d detection) bool { return overlap(place, c.place(image, d.box, class)) > c.limit }) {
@@ -167,7 +167,7 @@ func (c *combined) selectClass(ctx *kernels.Context, found []detection, queue ra
 	}
 }
 
-// place is where a box of an image is, for a class.
+// place returns the position of a box of an image, for a class.
 func (c *combined) place(image int, of int32, class int) box {
 	if c.sets == 1 {
 		class = 0
@@ -190,8 +190,7 @@ func outputsOf(image, total int, boxes, scores, classes, valid *tensor.Tensor) r
 	}
 }
 
-// selectBest outputs the best of the boxes found in an image. As in TensorFlow, places of the list that no box was left for take
-// part with a score of −1.
+// selectBest outputs the best boxes found in an image. As in TensorFlow, unused entries of the list compete with a score of −1.
 func (c *combined) selectBest(out results, found []detection, image int) {
 	n := 0
 	for _, d := range found {
@@ -216,14 +215,14 @@ func (c *combined) selectBest(out results, found []detection, image int) {
 	}
 }
 
-// ranked is a box that waits for its turn.
+// ranked is a box waiting to be selected.
 type ranked struct {
 	score float32
 	box   int32
 }
 
-// rankedHeap has the highest score on top. Boxes with the same score leave it in the order in which they leave a
-// std::priority_queue of GNU's C++ library, which shows in the results of TensorFlow.
+// rankedHeap has the highest score on top. Boxes with the same score are popped in the same order as from a std::priority_queue of GNU's
+// C++ library, which affects TensorFlow's results.
 type rankedHeap []ranked
 
 func (h *rankedHeap) push(r ranked) {
@@ -231,7 +230,7 @@ func (h *rankedHeap) push(r ranked) {
 	h.rise(len(*h)-1, r)
 }
 
-// rise moves a box from a place to where it belongs above it.
+// rise moves a box up from a position to where it belongs.
 func (h rankedHeap) rise(at int, r ranked) {
 	for at > 0 && h[(at-1)/2].score < r.score {
 		h[at] = h[(at-1)/2]
@@ -240,7 +239,7 @@ func (h rankedHeap) rise(at int, r ranked) {
 	h[at] = r
 }
 
-// pop moves the gap that the top leaves down to the bottom, and lets the last box rise from there.
+// pop moves the gap at the top down to the bottom, and moves the last box up from there.
 func (h *rankedHeap) pop() ranked {
 	list := *h
 	top, last := list[0], list[len(list)-1]

@@ -7,8 +7,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/args"
 )
 
-// newSuppressWithOverlaps makes the kernel of NonMaxSuppressionWithOverlaps, whose inputs hold the overlap of each two
-// boxes.
+// newSuppressWithOverlaps returns the kernel of NonMaxSuppressionWithOverlaps, whose inputs include the overlap of each pair of boxes.
 func newSuppressWithOverlaps(*kernels.Construction) (any, error) {
 	return kernels.Func(func(ctx *kernels.Context) error {
 		for i, want := range []tensor.DType{tensor.Float32, tensor.Float32, tensor.Int32, tensor.Float32, tensor.Float32} {

@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 )
 
-// Table is the family's ops.
+// Table returns the family's ops.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	addAdjust(table)
@@ -20,7 +20,7 @@ func Table() *kernels.Table {
 	return table
 }
 
-// The ops on boxes.
+// addBoxes adds the ops on boxes.
 func addBoxes(table *kernels.Table) {
 	table.Add([]kernels.Def{
 		{Op: "ExtractGlimpse", Expensive: true, New: newGlimpse(true)},
@@ -74,7 +74,7 @@ func addBoxes(table *kernels.Table) {
 	table.Op("NonMaxSuppressionV5", suppressing(suppressionOp{limited: true, scored: true, soft: true, counted: true}))
 }
 
-// The ops that change the colours of images.
+// addAdjust adds the ops that change the colours of images.
 func addAdjust(table *kernels.Table) {
 	float := dtypes.Only("T", tensor.Float32)
 	table.Add([]kernels.Def{
@@ -91,7 +91,7 @@ func addAdjust(table *kernels.Table) {
 	table.Op("HSVToRGB", halves.Rows("T", tensor.Float32, colours(hsvToRGB[float32])), halves.Rows("T", tensor.Float64, colours(hsvToRGB[float64])))
 }
 
-// The ops that read and write image files.
+// addImage adds the ops that read and write image files.
 func addImage(table *kernels.Table) {
 	table.Add([]kernels.Def{
 		{Op: "DecodePng", Expensive: true, Types: map[string][]tensor.DType{"dtype": {tensor.Uint8, tensor.Uint16}}, New: newDecoder},
@@ -108,12 +108,12 @@ func addImage(table *kernels.Table) {
 	}...)
 }
 
-// row is an expensive kernel for one type T.
+// row returns an expensive kernel for one type T.
 func row(dtype tensor.DType, construct func(*kernels.Construction) (any, error)) kernels.Def {
 	return kernels.Def{Types: dtypes.Only("T", dtype), Expensive: true, New: construct}
 }
 
-// The ops that resize images.
+// addResize adds the ops that resize images.
 func addResize(table *kernels.Table) {
 	table.Op("ResizeBilinear", []kernels.Def{
 		row(tensor.Int8, resizeBilinear(pixels[int8])), row(tensor.Uint8, resizeBilinear(pixels[uint8])),
@@ -138,7 +138,7 @@ func addResize(table *kernels.Table) {
 	})
 }
 
-// The ops that resize images, from more pixels than the nearest ones.
+// addSampling adds the ops that resize images by sampling more than the nearest pixels.
 func addSampling(table *kernels.Table) {
 	table.Op("ResizeArea", []kernels.Def{
 		row(tensor.Int8, resizeFloats(pixels[int8], averageArea[int8])), row(tensor.Uint8, resizeFloats(pixels[uint8], averageArea[uint8])),
@@ -169,7 +169,7 @@ func addSampling(table *kernels.Table) {
 	})
 }
 
-// The ops that cut boxes out of images.
+// addCrops adds the ops that cut boxes out of images.
 func addCrops(table *kernels.Table) {
 	table.Op("CropAndResize", []kernels.Def{
 		row(tensor.Int8, cropAndResize(pixels[int8])), row(tensor.Uint8, cropAndResize(pixels[uint8])),

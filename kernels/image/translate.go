@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// scaleAndTranslate makes the constructor of ScaleAndTranslate.
+// scaleAndTranslate returns the constructor of ScaleAndTranslate.
 func scaleAndTranslate[T pixel](load loader[T]) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		sample, err := newSampling(c)
@@ -44,7 +44,7 @@ func scaleAndTranslate[T pixel](load loader[T]) func(*kernels.Construction) (any
 	}
 }
 
-// translated checks the images and the size of the output, and gives both sizes.
+// translated checks the images and the output's size, and returns both sizes.
 func translated(ctx *kernels.Context) (from, to extent, err error) {
 	images, size := ctx.Input(0), ctx.Input(1)
 	if err := args.CheckType(ctx, 1, tensor.Int32); err != nil {
@@ -74,7 +74,7 @@ func translated(ctx *kernels.Context) (from, to extent, err error) {
 	return from, to, nil
 }
 
-// transformation is inputs 2 and 3: what rows and columns are scaled by, and how far they are moved then.
+// transformation reads inputs 2 and 3: the scales of rows and columns, and the translation that follows.
 func transformation(ctx *kernels.Context) (scale, move [2]float32, err error) {
 	for i, to := range []*[2]float32{&scale, &move} {
 		t := ctx.Input(2 + i)
@@ -95,7 +95,7 @@ func transformation(ctx *kernels.Context) (scale, move [2]float32, err error) {
 	return scale, move, nil
 }
 
-// newScaleAndTranslateGrad makes the kernel of ScaleAndTranslateGrad.
+// newScaleAndTranslateGrad returns the kernel of ScaleAndTranslateGrad.
 func newScaleAndTranslateGrad(c *kernels.Construction) (any, error) {
 	sample, err := newSampling(c)
 	return kernels.Func(func(ctx *kernels.Context) error {
@@ -134,7 +134,7 @@ func newScaleAndTranslateGrad(c *kernels.Construction) (any, error) {
 	}), err
 }
 
-// gradient are the spans of the gradient of a line of n pixels, of which to were made.
+// gradient returns the spans of the gradient for a line of n pixels that was resized to to pixels.
 func (s sampling) gradient(ctx *kernels.Context, m *kernels.Meter, to, n int, scale, move float32) (spans, error) {
 	forward, err := s.spans(ctx, m, to, n, scale, move)
 	if err != nil {
@@ -143,16 +143,16 @@ func (s sampling) gradient(ctx *kernels.Context, m *kernels.Meter, to, n int, sc
 	return forward.transposed(m, n)
 }
 
-// gather computes rows of the output, each from a span of rows, and each pixel in them from a span of columns.
+// gather computes rows of the output, each from a span of rows, and each of their pixels from a span of columns.
 func gather[T pixel](ctx *kernels.Context, dst []float32, src []T, rows, columns spans, from, to extent) error {
 	in, out := from.width*from.channels, to.width*to.channels
 	grain := max(1, element.CostlyGrain/(max(1, rows.size)*in+max(1, columns.size)*out+1))
-	err := element.WithScratch(ctx.Device, to.batch*to.height, grain, in, func(mixed []float32, lo, hi int) {
-		for r := lo; r < hi && ctx.Step.Cancellation.Err() == nil; r++ {
+	err := element.WithScratch(ctx, to.batch*to.height, grain, in, func(mixed []float32, lo, hi int) {
+		for r := lo; r < hi && ctx.Ended() == nil; r++ {
 			clear(mixed)
 			start, weights := rows.of(r%to.height, from.height)
 			for j, w := range weights {
-				if ctx.Step.Cancellation.Err() != nil {
+				if ctx.Ended() != nil {
 					return
 				}
 				addScaled(mixed, src[(r/to.height*from.height+start+j)*in:][:in], w)
@@ -167,7 +167,7 @@ func gather[T pixel](ctx *kernels.Context, dst []float32, src []T, rows, columns
 			}
 		}
 	})
-	return args.FirstError(err, ctx.Step.Cancellation.Err())
+	return args.FirstError(err, ctx.Ended())
 }
 
 func addScaled[T pixel](dst []float32, src []T, by float32) {

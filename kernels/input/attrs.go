@@ -3,72 +3,47 @@ package input
 import (
 	"slices"
 
-	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// inputAttrs reads the attributes of an op that parses messages. Only the first error is kept.
-type inputAttrs struct {
-	c   *kernels.Construction
-	err error
-}
+// inputAttrs reads the attributes of an op that parses messages.
+type inputAttrs struct{ graph.AttrReader }
 
-func (a *inputAttrs) fail(err error) {
-	if a.err == nil {
-		a.err = err
-	}
-}
+func inputAttrsOf(c *kernels.Construction) inputAttrs { return inputAttrs{c.Attrs().Reader()} }
 
-// need keeps the error where a condition of the op does not hold.
+// need records an error if a condition of the op does not hold.
 func (a *inputAttrs) need(ok bool, format string, args ...any) {
 	if !ok {
-		a.fail(status.InvalidArgumentf(format, args...))
+		a.Failf(format, args...)
 	}
 }
 
-func (a *inputAttrs) int(name string) int {
-	v, err := a.c.Attrs().Int(name)
-	a.fail(err)
-	return int(v)
-}
+func (a *inputAttrs) int(name string) int { return int(a.Int(name)) }
 
 // types reads a list of types that features can have.
 func (a *inputAttrs) types(name string) []tensor.DType {
-	list, err := a.c.Attrs().TypeList(name)
-	a.fail(err)
+	list := a.TypeList(name)
 	for _, t := range list {
 		a.need(slices.Contains([]tensor.DType{tensor.Float32, tensor.Int64, tensor.String}, t), "Received input dtype: %v", t)
 	}
 	return list
 }
 
-// splits reads a list of types of row splits; title is what an error calls it.
+// splits reads a list of types of row splits; title is its name in errors.
 func (a *inputAttrs) splits(name, title string) []tensor.DType {
-	list, err := a.c.Attrs().TypeList(name)
-	a.fail(err)
+	list := a.TypeList(name)
 	for _, t := range list {
 		a.need(t == tensor.Int32 || t == tensor.Int64, "Invalid %s: %v", title, t)
 	}
 	return list
 }
 
-func (a *inputAttrs) strings(name string) []string {
-	list, err := a.c.Attrs().List(name)
-	a.fail(err)
-	var all []string
-	for _, s := range list.GetS() {
-		all = append(all, string(s))
-	}
-	return all
-}
-
-// shapes reads a list of shapes. Where open is true, the first size of one may be unknown (-1).
+// shapes reads a list of shapes. If open is true, the first dimension of each may be unknown (-1).
 func (a *inputAttrs) shapes(name string, open bool) []tensor.Shape {
-	list, err := a.c.Attrs().List(name)
-	a.fail(err)
 	var all []tensor.Shape
-	for i, p := range list.GetShape() {
+	for i, p := range a.List(name).GetShape() {
 		s, known := tensor.ShapeFromProto(p)
 		inner := s
 		if open && known && len(s) > 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/tfrecord"
 )
 
-// maxInflated bounds what one string may become; TensorFlow's buffers end there, too.
+// maxInflated bounds the decompressed size of one string; TensorFlow's buffers have the same limit.
 const maxInflated = math.MaxInt32
 
 func newDecodeCompressed(c *kernels.Construction) (any, error) {
@@ -50,7 +50,7 @@ func newDecodeCompressed(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// inflate decompresses s; data that is cut off gives what there is of it.
+// inflate decompresses s; truncated data yields what can be decompressed.
 func inflate(ctx *kernels.Context, m *kernels.Meter, s string, c tfrecord.Compression) (string, error) {
 	out := inflated{ctx: ctx, meter: m}
 	_, err := io.CopyN(&out, tfrecord.NewInflater(strings.NewReader(s), c), maxInflated)
@@ -60,7 +60,7 @@ func inflate(ctx *kernels.Context, m *kernels.Meter, s string, c tfrecord.Compre
 	return out.text(), nil
 }
 
-// inflated is a text that grows as far as there is memory for it and its copy, in pieces, until its step is cancelled.
+// inflated is a text that grows in pieces. Writing fails if there is no memory for the text and its copy, or if the step has ended.
 type inflated struct {
 	ctx    *kernels.Context
 	meter  *kernels.Meter
@@ -68,7 +68,7 @@ type inflated struct {
 	size   int
 }
 
-// firstPiece and largestPiece are the sizes of pieces in bytes, each of which has double the room of the one before.
+// firstPiece and largestPiece are the smallest and largest sizes of pieces in bytes. Each piece doubles the text, within these bounds.
 const (
 	firstPiece   = 512
 	largestPiece = 4 << 20
@@ -76,7 +76,7 @@ const (
 
 // Write appends b.
 func (w *inflated) Write(b []byte) (int, error) {
-	if err := w.ctx.Step.Cancellation.Err(); err != nil {
+	if err := w.ctx.Ended(); err != nil {
 		return 0, err
 	}
 	if err := w.meter.Take(2 * len(b)); err != nil {
@@ -97,17 +97,17 @@ func (w *inflated) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// text is all of it.
+// text returns the whole text.
 func (w *inflated) text() string {
 	all := make([]byte, w.size)
 	at := 0
 	for _, p := range w.pieces {
 		at += tensor.Copy(all[at:], p)
 	}
-	return unsafe.String(unsafe.SliceData(all), len(all)) // nothing writes to it any more
+	return unsafe.String(unsafe.SliceData(all), len(all)) // no longer written to
 }
 
-// decodeZstd decompresses a frame that says how long it is.
+// decodeZstd decompresses a frame that states its size.
 func decodeZstd(_ *kernels.Context, m *kernels.Meter, s string) (string, error) {
 	var header zstd.Header
 	if err := header.Decode([]byte(s)); err != nil || !header.HasFCS {

@@ -7,27 +7,24 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
-	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/parse"
 )
 
-// csvOp is DecodeCSV (core/kernels/decode_csv_op.cc): lines of fields, by RFC 4180 with another delimiter, to
-// one tensor for each column.
+// csvOp is DecodeCSV (core/kernels/decode_csv_op.cc): it parses lines of fields, by RFC 4180 with a configurable delimiter, into one tensor
+// per column.
 type csvOp struct {
 	types     []tensor.DType
 	delimiter byte
 	quotes    bool // fields may be quoted
 	missing   string
-	columns   []int64 // those to read, all where there is none
+	columns   []int64 // columns to read; all if empty
 }
 
 func newDecodeCSV(c *kernels.Construction) (any, error) {
-	types, err1 := c.Attrs().TypeList("OUT_TYPE")
-	delimiter, err2 := c.Attrs().Str("field_delim")
-	quotes, err3 := c.Attrs().Bool("use_quote_delim")
-	missing, err4 := c.Attrs().Str("na_value")
-	columns, err5 := c.Attrs().IntList("select_cols")
-	if err := args.FirstError(err1, err2, err3, err4, err5); err != nil {
+	a := c.Attrs().Reader()
+	types, delimiter, quotes := a.TypeList("OUT_TYPE"), a.Str("field_delim"), a.Bool("use_quote_delim")
+	missing, columns := a.Str("na_value"), a.IntList("select_cols")
+	if err := a.Err(); err != nil {
 		return nil, err
 	}
 	if len(columns) != 0 && len(columns) != len(types) {
@@ -81,7 +78,7 @@ func (k *csvOp) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// put makes field f of record i an element of its column.
+// put stores field f of record i as an element of its column.
 func (k *csvOp) put(ctx *kernels.Context, f, i int, field string, record int) error {
 	out := ctx.Outputs[f].Tensor
 	if field == "" || field == k.missing {
@@ -99,7 +96,7 @@ func (k *csvOp) put(ctx *kernels.Context, f, i int, field string, record int) er
 	}
 	if out.DType() == tensor.String {
 		if 2*len(field) < record {
-			field = strings.Clone(field) // does not keep the record in memory
+			field = strings.Clone(field) // do not keep the record in memory
 		}
 		out.Strings()[i] = field
 		return nil
@@ -114,7 +111,7 @@ func (k *csvOp) put(ctx *kernels.Context, f, i int, field string, record int) er
 	return nil
 }
 
-// space is what may stand around a number.
+// space holds the characters that may surround a number.
 const space = " \t\n\v\f\r"
 
 var csvNumbers = parse.Numbers(csvInt, csvFloat)
@@ -163,7 +160,7 @@ func (k *csvOp) split(fields []string, record string) ([]string, error) {
 	return fields, nil
 }
 
-// plain reads a field without quotes from a place on, and tells where the next one begins.
+// plain reads an unquoted field starting at from, and returns the position of the next field.
 func (k *csvOp) plain(record string, from int) (field string, next int, err error) {
 	at := from
 	for ; at < len(record) && record[at] != k.delimiter; at++ {
@@ -174,7 +171,7 @@ func (k *csvOp) plain(record string, from int) (field string, next int, err erro
 	return record[from:at], at + 1, nil
 }
 
-// quoted reads a field from the place after its opening quote on.
+// quoted reads a field from the position after its opening quote.
 func (k *csvOp) quoted(record string, from int) (field string, next int, err error) {
 	at, escapes := from, false
 	for at < len(record)-1 && (record[at] != '"' || record[at+1] != k.delimiter) {

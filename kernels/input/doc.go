@@ -1,4 +1,4 @@
-// Package input holds the ops that read files and decode records: readers, CSV, raw bytes and example messages.
+// Package input implements the ops that read files and decode records: readers, CSV, raw bytes and example messages.
 //
-// The formats are packages beside this one, which know no ops. Sizes are checked before memory is taken.
+// The formats have packages of their own, which do not depend on ops. Sizes are checked before memory is allocated.
 package input

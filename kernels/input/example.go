@@ -10,14 +10,14 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/example"
 )
 
-// exampleOp is what ParseExample, ParseExampleV2 and ParseSingleExample have in common: the features but for their
-// keys, which come as inputs or attributes.
+// exampleOp is the common part of ParseExample, ParseExampleV2 and ParseSingleExample: the features without their keys, which are inputs or
+// attributes.
 type exampleOp struct {
 	features example.Features
-	parser   atomic.Pointer[example.Parser] // for the keys of the last run, which are those of the next one as a rule
+	parser   atomic.Pointer[example.Parser] // for the keys of the last run, since the next run usually has the same
 }
 
-// withKeys is the parser for the features with these keys.
+// withKeys returns the parser for the features with these keys.
 func (k *exampleOp) withKeys(dense, sparse, ragged []string) (*example.Parser, error) {
 	if p := k.parser.Load(); p != nil && sameKeys(&p.Features, dense, sparse, ragged) {
 		return p, nil
@@ -29,7 +29,7 @@ func (k *exampleOp) withKeys(dense, sparse, ragged []string) (*example.Parser, e
 	return p, err
 }
 
-// named3 is f with keys.
+// named3 returns f with keys.
 func named3(f example.Features, dense, sparse, ragged []string) example.Features {
 	f = example.Features{Dense: slices.Clone(f.Dense), Sparse: slices.Clone(f.Sparse), Ragged: slices.Clone(f.Ragged)}
 	for i, key := range dense {
@@ -63,7 +63,7 @@ func sameKeys(f *example.Features, dense, sparse, ragged []string) bool {
 	return true
 }
 
-// makeFeatures puts features without keys together; the lists of one kind are of equal length.
+// makeFeatures combines lists into features without keys; the lists of one kind have equal lengths.
 func makeFeatures(dense []tensor.DType, shapes []tensor.Shape, sparse, ragged, splits []tensor.DType) (f example.Features) {
 	for i, t := range dense {
 		f.Dense = append(f.Dense, example.Dense{DType: t, Shape: shapes[i]})
@@ -77,12 +77,12 @@ func makeFeatures(dense []tensor.DType, shapes []tensor.Shape, sparse, ragged, s
 	return f
 }
 
-// exampleRun is where and how a kernel parses.
+// exampleRun returns where and how a kernel parses.
 func exampleRun(ctx *kernels.Context) example.Run {
 	return example.Run{Pool: ctx.Device.Pool(), Parallel: ctx.Device.Parallel}
 }
 
-// tensorsAt are n inputs from the i-th on.
+// tensorsAt returns n inputs, starting at the i-th.
 func tensorsAt(ctx *kernels.Context, i, n int) []*tensor.Tensor {
 	list := make([]*tensor.Tensor, n)
 	for j := range list {
@@ -91,12 +91,12 @@ func tensorsAt(ctx *kernels.Context, i, n int) []*tensor.Tensor {
 	return list
 }
 
-// keysAt are the scalar strings at n inputs from the i-th on.
-func keysAt(ctx *kernels.Context, i, n int, name string) ([]string, error) {
+// keysAt returns the scalar strings at n inputs, starting at the i-th. As in TensorFlow, ops on batches also accept vectors of one element.
+func keysAt(ctx *kernels.Context, i, n int, name string, vectors bool) ([]string, error) {
 	keys := make([]string, n)
 	for j := range keys {
 		t := ctx.Input(i + j)
-		if t.Rank() != 0 {
+		if t.Len() != 1 || t.Rank() > 0 && !vectors {
 			return nil, status.InvalidArgumentf("Expected %s[%d] to be a scalar, got shape: %v", name, j, t.Shape())
 		}
 		keys[j] = t.Strings()[0]
@@ -104,7 +104,7 @@ func keysAt(ctx *kernels.Context, i, n int, name string) ([]string, error) {
 	return keys, nil
 }
 
-// outputAll hands over lists of tensors as the outputs.
+// outputAll sets the outputs to lists of tensors, which it takes over.
 func outputAll(ctx *kernels.Context, lists ...[]*tensor.Tensor) {
 	next := 0
 	for _, list := range lists {
@@ -116,23 +116,23 @@ func outputAll(ctx *kernels.Context, lists ...[]*tensor.Tensor) {
 }
 
 func newParseExample(c *kernels.Construction) (any, error) {
-	a := inputAttrs{c: c}
+	a := inputAttrsOf(c)
 	sparse, dense := a.types("sparse_types"), a.types("Tdense")
 	shapes := a.shapes("dense_shapes", true)
 	numSparse, numDense := a.int("Nsparse"), a.int("Ndense")
 	a.need(numSparse == len(sparse), "len(sparse_keys) != len(sparse_types)")
 	a.need(numDense == len(dense), "len(dense_keys) != len(dense_types)")
 	a.need(numDense == len(shapes), "len(dense_keys) != len(dense_shapes)")
-	if a.err != nil {
-		return nil, a.err
+	if a.Err() != nil {
+		return nil, a.Err()
 	}
 	k := &exampleOp{features: makeFeatures(dense, shapes, sparse, nil, nil)}
 	return kernels.Func(func(ctx *kernels.Context) error {
-		sparseKeys, err := keysAt(ctx, 2, numSparse, "sparse_keys")
+		sparseKeys, err := keysAt(ctx, 2, numSparse, "sparse_keys", true)
 		if err != nil {
 			return err
 		}
-		denseKeys, err := keysAt(ctx, 2+numSparse, numDense, "dense_keys")
+		denseKeys, err := keysAt(ctx, 2+numSparse, numDense, "dense_keys", true)
 		if err != nil {
 			return err
 		}
@@ -144,15 +144,15 @@ func newParseExample(c *kernels.Construction) (any, error) {
 }
 
 func newParseExampleV2(c *kernels.Construction) (any, error) {
-	a := inputAttrs{c: c}
+	a := inputAttrsOf(c)
 	sparse, dense, ragged := a.types("sparse_types"), a.types("Tdense"), a.types("ragged_value_types")
 	shapes := a.shapes("dense_shapes", true)
 	splits := a.splits("ragged_split_types", "ragged_split_type")
 	a.need(a.int("num_sparse") == len(sparse), "len(sparse_keys) != len(sparse_types)")
 	a.need(len(dense) == len(shapes), "len(dense_keys) != len(dense_shapes)")
 	a.need(len(ragged) == len(splits), "len(ragged_keys) != len(ragged_split_types)")
-	if a.err != nil {
-		return nil, a.err
+	if a.Err() != nil {
+		return nil, a.Err()
 	}
 	k := &exampleOp{features: makeFeatures(dense, shapes, sparse, ragged, splits)}
 	return kernels.Func(func(ctx *kernels.Context) error {
@@ -173,8 +173,7 @@ func newParseExampleV2(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// batch parses input 0, a vector or scalar, with the names of input 1 and the default values of the inputs from the
-// given one on.
+// batch parses input 0, a vector or scalar, with the names of input 1 and the default values of the inputs starting at defaultsAt.
 func (k *exampleOp) batch(ctx *kernels.Context, defaultsAt int, dense, sparse, ragged []string) error {
 	serialized, names := ctx.Input(0), ctx.Input(1)
 	if names.Len() > 0 && !names.Shape().Equal(serialized.Shape()) {
@@ -201,16 +200,16 @@ func (k *exampleOp) batch(ctx *kernels.Context, defaultsAt int, dense, sparse, r
 }
 
 func newParseSingleExample(c *kernels.Construction) (any, error) {
-	a := inputAttrs{c: c}
-	sparseKeys, sparse := a.strings("sparse_keys"), a.types("sparse_types")
-	denseKeys, dense := a.strings("dense_keys"), a.types("Tdense")
+	a := inputAttrsOf(c)
+	sparseKeys, sparse := a.StrList("sparse_keys"), a.types("sparse_types")
+	denseKeys, dense := a.StrList("dense_keys"), a.types("Tdense")
 	shapes := a.shapes("dense_shapes", true)
 	n := a.int("num_sparse")
 	a.need(n == len(sparseKeys) && n == len(sparse), "num_sparse (%d) must match the size of sparse_keys (%d) and sparse_types (%d)", n, len(sparseKeys), len(sparse))
 	a.need(len(denseKeys) == len(dense), "len(dense_keys) != len(dense_types)")
 	a.need(len(denseKeys) == len(shapes), "len(dense_keys) != len(dense_shapes)")
-	if a.err != nil {
-		return nil, a.err
+	if a.Err() != nil {
+		return nil, a.Err()
 	}
 	k := &exampleOp{features: makeFeatures(dense, shapes, sparse, nil, nil)}
 	return kernels.Func(func(ctx *kernels.Context) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/disk"
 )
 
-// readFile gives the content of a file.
+// readFile outputs the content of a file.
 func readFile(ctx *kernels.Context) error {
 	if err := args.NeedScalar(ctx.Input(0), tensor.String, "Input filename tensor must be scalar, but had shape: %v"); err != nil {
 		return err
@@ -23,7 +23,7 @@ func readFile(ctx *kernels.Context) error {
 	return args.OutputString(ctx, content)
 }
 
-// writeFile makes a file with a content.
+// writeFile creates or replaces a file.
 func writeFile(ctx *kernels.Context) error {
 	if err := args.NeedScalar(ctx.Input(0), tensor.String, "Input filename tensor must be scalar, but had shape: %v"); err != nil {
 		return err
@@ -34,7 +34,7 @@ func writeFile(ctx *kernels.Context) error {
 	return files.Write(disk.Files(ctx), ctx.Input(0).Strings()[0], ctx.Input(1).Strings()[0])
 }
 
-// matchingFiles gives the files that match patterns, sorted.
+// matchingFiles outputs the files that match patterns, sorted.
 func matchingFiles(ctx *kernels.Context) error {
 	patterns := ctx.Input(0)
 	if patterns.Rank() > 1 {
@@ -57,7 +57,7 @@ func matchingFiles(ctx *kernels.Context) error {
 	return err
 }
 
-// newImmutableConst makes the kernel whose tensor is the first bytes of a file, as this machine orders them.
+// newImmutableConst returns the kernel whose tensor is the first bytes of a file, in this machine's byte order.
 func newImmutableConst(c *kernels.Construction) (any, error) {
 	name, err1 := c.Attrs().Str("memory_region_name")
 	dtype, err2 := c.Attrs().Type("dtype")

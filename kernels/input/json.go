@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// decodeJSONExample makes the wire form of Examples that are given in JSON.
+// decodeJSONExample converts Examples from JSON to the wire format.
 func decodeJSONExample(ctx *kernels.Context) error {
 	in := ctx.Input(0)
 	out, err := ctx.Allocate(0, tensor.String, in.Shape())

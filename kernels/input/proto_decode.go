@@ -18,8 +18,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// decodeProto is DecodeProtoV2 (core/kernels/decode_proto_op.cc): fields of serialized messages, as many values of each
-// as the message with most has, with the field's default for those that others lack.
+// decodeProto is DecodeProtoV2 (core/kernels/decode_proto_op.cc). It reads fields of serialized messages. Each field has as many values as
+// in the message with the most values; missing values are the field's default.
 type decodeProto struct {
 	*protoSchema
 	types          []tensor.DType
@@ -28,10 +28,9 @@ type decodeProto struct {
 
 func newDecodeProto(c *kernels.Construction) (any, error) {
 	schema, err1 := newProtoSchema(c)
-	types, err2 := c.Attrs().TypeList("output_types")
-	format, err3 := c.Attrs().Str("message_format")
-	sanitize, err4 := c.Attrs().Bool("sanitize")
-	if err := args.FirstError(err1, err2, err3, err4); err != nil {
+	a := c.Attrs().Reader()
+	types, format, sanitize := a.TypeList("output_types"), a.Str("message_format"), a.Bool("sanitize")
+	if err := args.FirstError(err1, a.Err()); err != nil {
 		return nil, err
 	}
 	if len(types) != len(schema.names) {
@@ -72,7 +71,7 @@ func (k *decodeProto) Compute(ctx *kernels.Context) error {
 	}
 	counts, most := element.ViewOf[int32](sizes), slices.Repeat([]int{1}, len(message.fields))
 	for m, serialized := range messages {
-		if err := ctx.Step.Cancellation.Err(); err != nil {
+		if err := ctx.Ended(); err != nil {
 			return err
 		}
 		of := counts[m*len(most):][:len(most)]
@@ -113,12 +112,12 @@ func (k *decodeProto) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// serializedAgain parses all messages and writes them anew.
+// serializedAgain parses all messages and reserializes them.
 func (k *decodeProto) serializedAgain(ctx *kernels.Context, of *protoMessage, messages []string) ([]string, error) {
 	again := make([]string, len(messages))
 	read, parse := proto.UnmarshalOptions{Resolver: of.types}, prototext.UnmarshalOptions{Resolver: of.types}
 	for i, serialized := range messages {
-		if err := ctx.Step.Cancellation.Err(); err != nil {
+		if err := ctx.Ended(); err != nil {
 			return nil, err
 		}
 		m := dynamicpb.NewMessage(of.MessageDescriptor)
@@ -138,7 +137,7 @@ func (k *decodeProto) serializedAgain(ctx *kernels.Context, of *protoMessage, me
 	return again, nil
 }
 
-// wireType is how values of a kind are written where they are not packed.
+// wireType returns the wire type of a kind's unpacked values.
 func wireType(kind protoreflect.Kind) protowire.Type {
 	switch kind {
 	case protoreflect.DoubleKind, protoreflect.Fixed64Kind, protoreflect.Sfixed64Kind:
@@ -154,9 +153,9 @@ func wireType(kind protoreflect.Kind) protowire.Type {
 	}
 }
 
-// eachValue calls visit for each value of the fields, in the order of the message, with what encodes it: what follows the
-// tag, without the length of strings, and of a group all with the tags at both ends, as TensorFlow has it. Of fields with
-// the same number the first is meant.
+// eachValue calls visit for each value of the fields, in the order of the message, with its encoding: what follows the tag, without the
+// length of strings. The encoding of a group includes the tags at both ends, as in TensorFlow. If several fields have the same number, the
+// first one counts.
 func eachValue(fields []protoreflect.FieldDescriptor, serialized string, visit func(field int, wire protowire.Type, value []byte, packed bool) error) error {
 	lost := func(text string) error { return status.Errorf(status.DataLoss, "%s", text) }
 	b := []byte(serialized)
@@ -208,7 +207,7 @@ func eachValue(fields []protoreflect.FieldDescriptor, serialized string, visit f
 	return nil
 }
 
-// eachPacked calls visit for each of values that are packed.
+// eachPacked calls visit for each packed value.
 func eachPacked(b []byte, wire protowire.Type, visit func(value []byte) error) error {
 	for whole := len(b); len(b) > 0; {
 		var n int
@@ -232,17 +231,17 @@ func eachPacked(b []byte, wire protowire.Type, visit func(value []byte) error) e
 	return nil
 }
 
-// fieldValues writes the values of a field of one message after the other.
+// fieldValues writes the values of one field, message by message.
 type fieldValues struct {
 	repeated bool
-	// set makes element i of the tensor a value.
+	// set sets element i of the tensor to a value.
 	set func(i int, wire protowire.Type, value []byte, packed bool)
-	// fill makes elements from lo to hi the field's default.
+	// fill sets elements from lo to hi to the field's default.
 	fill     func(lo, hi int)
 	next, at int
 }
 
-// begin starts with the next message, which has the elements from at on.
+// begin starts the next message, whose elements start at at.
 func (v *fieldValues) begin(at, most int) {
 	v.fill(at, at+most)
 	v.next, v.at = at, at
@@ -253,7 +252,7 @@ func (v *fieldValues) put(wire protowire.Type, value []byte, packed bool) {
 	case v.repeated:
 		v.set(v.next, wire, value, packed)
 		v.next++
-	case packed: // TensorFlow counts these, and gives the default
+	case packed: // TensorFlow counts these, and returns the default
 	default:
 		v.set(v.at, wire, value, packed)
 	}
@@ -265,7 +264,7 @@ func newFieldValues(t *tensor.Tensor, field protoreflect.FieldDescriptor) fieldV
 	if t.DType() == tensor.String {
 		text := ""
 		switch {
-		case field.IsList(): // which have none
+		case field.IsList(): // repeated fields have none
 		case kind == protoreflect.StringKind:
 			text = byDefault.String()
 		case kind == protoreflect.BytesKind:
@@ -315,7 +314,7 @@ func newFieldValues(t *tensor.Tensor, field protoreflect.FieldDescriptor) fieldV
 		fillNumbers(&v, element.ViewOf[int64](t), signedDefault[int64](kind), field, func(bits uint64, packed bool) int64 {
 			switch kind {
 			case protoreflect.Int32Kind:
-				if packed { // TensorFlow forgets the sign
+				if packed { // TensorFlow drops the sign
 					return int64(uint32(bits))
 				}
 				return int64(int32(bits))
@@ -333,7 +332,7 @@ func newFieldValues(t *tensor.Tensor, field protoreflect.FieldDescriptor) fieldV
 	return v
 }
 
-// signedDefault reads the default of a field of signed numbers, or of an enumeration.
+// signedDefault reads the default of a signed field or an enumeration.
 func signedDefault[T int32 | int64](kind protoreflect.Kind) func(protoreflect.Value) T {
 	if kind == protoreflect.EnumKind {
 		return func(v protoreflect.Value) T { return T(v.Enum()) }
@@ -341,7 +340,7 @@ func signedDefault[T int32 | int64](kind protoreflect.Kind) func(protoreflect.Va
 	return func(v protoreflect.Value) T { return T(v.Int()) }
 }
 
-// fillNumbers lets v write elements, which decode makes of the bits of a number.
+// fillNumbers makes v write elements of out, which decode converts from the bits of a number.
 func fillNumbers[T any](v *fieldValues, out []T, ofDefault func(protoreflect.Value) T, field protoreflect.FieldDescriptor, decode func(bits uint64, packed bool) T) {
 	var byDefault T
 	if field.IsList() {

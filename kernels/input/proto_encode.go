@@ -15,8 +15,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// encodeProto is EncodeProto (core/kernels/encode_proto_op.cc): messages of fields, of which input 0 says how many values
-// each message has.
+// encodeProto is EncodeProto (core/kernels/encode_proto_op.cc): it serializes messages from fields. Input 0 says how many values each
+// message has.
 type encodeProto struct{ *protoSchema }
 
 func newEncodeProto(c *kernels.Construction) (any, error) {
@@ -64,7 +64,7 @@ func (k *encodeProto) Compute(ctx *kernels.Context) error {
 	}
 	var b []byte
 	for m := range out.Strings() {
-		if err := ctx.Step.Cancellation.Err(); err != nil {
+		if err := ctx.Ended(); err != nil {
 			return err
 		}
 		b = b[:0]
@@ -77,7 +77,7 @@ func (k *encodeProto) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// check looks at the types and shapes of the inputs, and gives the shape of the messages.
+// check checks the types and shapes of the inputs, and returns the shape of the messages.
 func (k *encodeProto) check(ctx *kernels.Context, message *protoMessage) (prefix tensor.Shape, err error) {
 	for i, f := range message.fields {
 		v := ctx.Input(1 + i)
@@ -101,7 +101,7 @@ func (k *encodeProto) check(ctx *kernels.Context, message *protoMessage) (prefix
 
 func last(s tensor.Shape) int64 { return s[len(s)-1] }
 
-// appendField writes n values of a field, those from at on. Of a negative number of them there are none.
+// appendField writes n values of a field, starting at at; none if n is negative.
 func appendField(b []byte, field protoreflect.FieldDescriptor, write func(b []byte, i int) []byte, at, n int) []byte {
 	number, wire := field.Number(), wireType(field.Kind())
 	if n == 0 {
@@ -124,8 +124,8 @@ func appendField(b []byte, field protoreflect.FieldDescriptor, write func(b []by
 	return b
 }
 
-// valueWriter gives the function that appends element i of a tensor as a value of a kind, which fits it. Integers that are
-// too large lose bits, as in TensorFlow.
+// valueWriter returns the function that appends element i of a tensor as a value of a kind, which must fit. Integers that are too large are
+// truncated, as in TensorFlow.
 func valueWriter(t *tensor.Tensor, kind protoreflect.Kind) func(b []byte, i int) []byte {
 	switch t.DType() {
 	case tensor.String:

@@ -17,12 +17,11 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/files"
-	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/disk"
 )
 
-// protoSchema is what DecodeProtoV2 and EncodeProto have in common: a message type, which is looked up at the first run,
-// since its description may be in a file.
+// protoSchema is the common part of DecodeProtoV2 and EncodeProto: a message type. It is looked up at the first run, since its description
+// may be in a file.
 type protoSchema struct {
 	source, message string
 	names           []string // of fields
@@ -31,7 +30,7 @@ type protoSchema struct {
 	found *protoMessage
 }
 
-// protoMessage is a message type with those of its fields that an op is about.
+// protoMessage is a message type with the fields that an op uses.
 type protoMessage struct {
 	protoreflect.MessageDescriptor
 	types  *dynamicpb.Types // of the messages and extensions it may contain
@@ -39,13 +38,11 @@ type protoMessage struct {
 }
 
 func newProtoSchema(c *kernels.Construction) (*protoSchema, error) {
-	source, err1 := c.Attrs().Str("descriptor_source")
-	message, err2 := c.Attrs().Str("message_type")
-	list := &inputAttrs{c: c}
-	return &protoSchema{source: source, message: message, names: list.strings("field_names")}, args.FirstError(err1, err2, list.err)
+	a := c.Attrs().Reader()
+	return &protoSchema{source: a.Str("descriptor_source"), message: a.Str("message_type"), names: a.StrList("field_names")}, a.Err()
 }
 
-// resolve looks the message and its fields up. Extensions are found by their full names, where they are allowed.
+// resolve looks up the message and its fields. Extensions, if allowed, are found by their full names.
 func (s *protoSchema) resolve(ctx *kernels.Context, extensions bool) (*protoMessage, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,8 +80,8 @@ func (s *protoSchema) resolve(ctx *kernels.Context, extensions bool) (*protoMess
 //go:embed example.txtpb
 var exampleFiles []byte
 
-// ownFiles are the messages that "local://" stands for: TensorFlow's examples, and those of the program. What two files
-// declare is the first one's: a program may well have the examples, too.
+// ownFiles are the messages that "local://" stands for: TensorFlow's examples, and those of the program. If both declare a message, the
+// first declaration counts: a program may well contain the examples too.
 var ownFiles = sync.OnceValues(func() (*protoregistry.Files, error) {
 	set := new(descriptorpb.FileDescriptorSet)
 	if err := prototext.Unmarshal(exampleFiles, set); err != nil {
@@ -101,8 +98,7 @@ var ownFiles = sync.OnceValues(func() (*protoregistry.Files, error) {
 	return own, nil
 })
 
-// pool gives the messages of descriptor_source: those of the program, or of a FileDescriptorSet in a file or in the
-// attribute itself.
+// pool returns the messages of descriptor_source: those of the program, or of a FileDescriptorSet in a file or in the attribute itself.
 func (s *protoSchema) pool(ctx *kernels.Context) (*protoregistry.Files, error) {
 	if s.source == "" || s.source == "local://" {
 		return ownFiles()
@@ -110,15 +106,16 @@ func (s *protoSchema) pool(ctx *kernels.Context) (*protoregistry.Files, error) {
 	serialized, given := strings.CutPrefix(s.source, "bytes://")
 	if !given {
 		var err error
-		if serialized, err = files.Read(disk.Files(ctx), s.source); err != nil {
+		if serialized, err = files.Read(disk.Files(ctx), s.source); status.CodeOf(err) == status.NotFound {
+			return nil, s.unrepresented()
+		} else if err != nil {
 			return nil, err
 		}
 	}
 	set := new(descriptorpb.FileDescriptorSet)
 	if err := proto.Unmarshal([]byte(serialized), set); err != nil {
 		if given {
-			return nil, status.InvalidArgumentf("Source does not represent serialized file descriptor set proto. "+
-				"This may be due to a missing dependency on the file containing REGISTER_DESCRIPTOR_POOL(%q, ...);", s.source)
+			return nil, s.unrepresented()
 		}
 		return nil, status.InvalidArgumentf("descriptor_source contains invalid FileDescriptorSet: %s", s.source)
 	}
@@ -129,7 +126,13 @@ func (s *protoSchema) pool(ctx *kernels.Context) (*protoregistry.Files, error) {
 	return pool, nil
 }
 
-// fits tells whether elements of dtype stand for values of a field.
+// unrepresented returns the error for a source that is neither messages nor a file.
+func (s *protoSchema) unrepresented() error {
+	return status.InvalidArgumentf("Source does not represent serialized file descriptor set proto. "+
+		"This may be due to a missing dependency on the file containing REGISTER_DESCRIPTOR_POOL(%q, ...);", s.source)
+}
+
+// fits reports whether elements of dtype can represent values of a field.
 func fits(kind protoreflect.Kind, dtype tensor.DType) bool {
 	switch kind {
 	case protoreflect.DoubleKind:
@@ -153,7 +156,7 @@ func fits(kind protoreflect.Kind, dtype tensor.DType) bool {
 	}
 }
 
-// cppType is what the protocol buffers of C++ call the type of a field's values in their own language.
+// cppType returns the C++ protobuf name of the type of a field's values.
 func cppType(kind protoreflect.Kind) string {
 	switch kind {
 	case protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:

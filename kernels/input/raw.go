@@ -9,21 +9,21 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/args"
 )
 
-// rawTypes are the types that DecodePaddedRaw makes of bytes; DecodeRaw makes some more.
+// rawTypes are the types that DecodePaddedRaw decodes to; DecodeRaw supports some more.
 var rawTypes = []tensor.DType{
 	tensor.Float16, tensor.Float32, tensor.Float64, tensor.Int32, tensor.Uint16, tensor.Uint8, tensor.Int16, tensor.Int8, tensor.Int64, tensor.BFloat16,
 }
 
-// rawOp is what the two ops that take strings for the bytes of numbers have in common.
+// rawOp is the common part of the two ops that decode strings into numbers.
 type rawOp struct {
 	dtype tensor.DType
-	swap  int // bytes of a number to be put in reverse order, 1 for none
+	swap  int // size of a number whose bytes are to be reversed; 1 for none
 }
 
 func newRawOp(c *kernels.Construction) (rawOp, error) {
-	dtype, err1 := c.Attrs().Type("out_type")
-	little, err2 := c.Attrs().Bool("little_endian")
-	if err := args.FirstError(err1, err2); err != nil {
+	a := c.Attrs().Reader()
+	dtype, little := a.Type("out_type"), a.Bool("little_endian")
+	if err := a.Err(); err != nil {
 		return rawOp{}, err
 	}
 	k := rawOp{dtype: dtype, swap: 1}
@@ -36,7 +36,7 @@ func newRawOp(c *kernels.Construction) (rawOp, error) {
 	return k, nil
 }
 
-// put makes numbers of the bytes of s, which are not more than there is room for; the rest is zero.
+// put decodes s, which must fit, and sets the rest to zero.
 func (k rawOp) put(dst []byte, s string) {
 	clear(dst[copy(dst, s):])
 	if k.swap > 1 {
@@ -92,7 +92,7 @@ func newDecodePaddedRaw(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// decode makes numbers of length bytes of each string.
+// decode decodes length bytes of each string into numbers.
 func (k rawOp) decode(ctx *kernels.Context, length int) error {
 	in := ctx.Input(0)
 	out, err := ctx.Allocate(0, k.dtype, append(in.Shape().Clone(), int64(length/k.dtype.Size())))

@@ -13,8 +13,8 @@ import (
 // kindReader is the kind of readers in containers. Readers of all ops share it, as in TensorFlow.
 const kindReader = "Reader"
 
-// newReader makes the kernel that yields a reader's handle; kind is what errors call readers of the op. One
-// without shared_name is the session's own.
+// newReader returns the kernel for a reader's handle; kind is the name of the op's readers in errors. A reader without shared_name belongs
+// to the session.
 func newReader(c *kernels.Construction, kind string, source func() reader.Source) (any, error) {
 	node := c.Node.Name
 	return kernels.NewSource(c, kindReader, kernels.NamedBySession, func(string) (*reader.Reader, error) {
@@ -51,17 +51,17 @@ func newTFRecordReader(c *kernels.Construction) (any, error) {
 }
 
 func newFixedLengthReader(c *kernels.Construction) (any, error) {
-	a := inputAttrs{c: c}
+	a := inputAttrsOf(c)
 	size := func(name string) int64 {
 		n := a.int(name)
 		a.need(n >= 0, "%s must be >= 0 not %d", name, n)
 		return int64(n)
 	}
 	layout := reader.FixedLength{Header: size("header_bytes"), Record: size("record_bytes"), Footer: size("footer_bytes"), Hop: size("hop_bytes")}
-	if a.err != nil {
-		return nil, a.err
+	if a.Err() != nil {
+		return nil, a.Err()
 	}
-	// The older op has no such attribute. Other words than the two compressions mean none.
+	// The older op has no such attribute. Any value other than the two compressions means none.
 	encoding, _ := c.Attrs().Str("encoding")
 	layout.Compression, _ = tfrecord.ParseCompression(encoding)
 	return newReader(c, "FixedLengthRecordReader", func() reader.Source { return reader.NewFixedLength(layout) })
@@ -71,12 +71,12 @@ func newLMDBReader(*kernels.Construction) (any, error) {
 	return nil, status.Unimplementedf("LMDB support is removed from TensorFlow. This API will be deleted in the next TensorFlow release. If you need LMDB support, please file a GitHub issue.")
 }
 
-// readerAt is the reader that the handle at input 0 names.
+// readerAt returns the reader that the handle at input 0 names.
 func readerAt(ctx *kernels.Context) (*reader.Reader, error) {
 	return kernels.ResourceAt[*reader.Reader](ctx, 0, kindReader)
 }
 
-// onReader makes a kernel of an operation on a reader, which may have to wait for its turn, or for a unit of work.
+// onReader returns the kernel of an operation on a reader, which may wait for its turn or for a unit of work.
 func onReader(start func(ctx *kernels.Context, r *reader.Reader, end func(error)) (cancel func(error))) func(*kernels.Construction) (any, error) {
 	return func(*kernels.Construction) (any, error) {
 		return kernels.AsyncFunc(func(ctx *kernels.Context, done func(error)) {
@@ -90,18 +90,18 @@ func onReader(start func(ctx *kernels.Context, r *reader.Reader, end func(error)
 	}
 }
 
-// awaitedOf is what an operation on a reader waits for: its turn, and work, which it takes from a queue where it has one.
+// awaitedOf describes what an operation on a reader waits for: its turn, and work from a queue, if it uses one.
 func awaitedOf(ctx *kernels.Context, r *reader.Reader) kernels.Awaited {
 	on := kernels.Awaited{Resource: r, Verb: readerVerbs[ctx.Node.Op]}
 	if u, ok := kernels.UseOf(ctx.Node.Op); ok && u.Input < ctx.NumInputs() {
-		if q, err := kernels.ResourceAt[*queues.Queue](ctx, u.Input, kernels.KindQueue); err == nil { // of another one, the operation tells
+		if q, err := kernels.ResourceAt[*queues.Queue](ctx, u.Input, kernels.KindQueue); err == nil { // otherwise the operation reports the error
 			on.Source = q
 		}
 	}
 	return on
 }
 
-// readerVerbs are what operations do with a reader.
+// readerVerbs describe what operations do with a reader.
 var readerVerbs = map[string]string{
 	"ReaderRead": "read from", "ReaderReadV2": "read from", "ReaderReadUpTo": "read from", "ReaderReadUpToV2": "read from",
 	"ReaderReset": "reset", "ReaderResetV2": "reset",
@@ -109,10 +109,11 @@ var readerVerbs = map[string]string{
 	"ReaderRestoreState": "restore the state of", "ReaderRestoreStateV2": "restore the state of",
 }
 
-// workOf takes units of work from a queue.
-func workOf(q *queues.Queue) reader.Work {
+// workOf takes units of work from a queue, for a step.
+func workOf(ctx *kernels.Context, q *queues.Queue) reader.Work {
+	user := q.For(ctx.Step.Origin, ctx.Step.Cancellation)
 	return func(done func(string, error)) (cancel func(error)) {
-		return q.Dequeue(func(tuple []*tensor.Tensor, err error) {
+		return user.Dequeue(func(tuple []*tensor.Tensor, err error) {
 			defer kernels.ReleaseTensors(tuple)
 			name := ""
 			switch {
@@ -139,7 +140,7 @@ func readerRead(ctx *kernels.Context, r *reader.Reader, end func(error)) (cancel
 		end(err)
 		return noCancel
 	}
-	return r.Read(ctx.Step.Origin, ctx.Files(), workOf(q), func(record reader.Record, err error) {
+	return r.Read(ctx.Step.Cancellation, ctx.Step.Origin, ctx.Files(), workOf(ctx, q), func(record reader.Record, err error) {
 		if err == nil {
 			err = args.FirstError(outputStringAt(ctx, 0, record.Key), outputStringAt(ctx, 1, record.Value))
 		}
@@ -164,7 +165,7 @@ func readerReadUpTo(ctx *kernels.Context, r *reader.Reader, end func(error)) (ca
 		end(err)
 		return noCancel
 	}
-	return r.ReadUpTo(ctx.Step.Origin, ctx.Files(), workOf(q), tensor.Of[int64](ctx.Input(2))[0], func(records []reader.Record, err error) {
+	return r.ReadUpTo(ctx.Step.Cancellation, ctx.Step.Origin, ctx.Files(), workOf(ctx, q), tensor.Of[int64](ctx.Input(2))[0], func(records []reader.Record, err error) {
 		if err == nil {
 			err = outputRecords(ctx, records)
 		}
@@ -188,7 +189,7 @@ func outputRecords(ctx *kernels.Context, records []reader.Record) error {
 	return nil
 }
 
-// readerCount gives a count of the reader's. It does not wait for a read that goes on.
+// readerCount returns the kernel for one of the reader's counts. It does not wait for a read in progress.
 func readerCount(count func(*reader.Reader) int64) kernels.Func {
 	return func(ctx *kernels.Context) error {
 		r, err := readerAt(ctx)
@@ -200,7 +201,7 @@ func readerCount(count func(*reader.Reader) int64) kernels.Func {
 }
 
 func readerSerializeState(ctx *kernels.Context, r *reader.Reader, end func(error)) (cancel func(error)) {
-	return r.SerializeState(ctx.Step.Origin, func(state string, err error) {
+	return r.SerializeState(ctx.Step.Cancellation, ctx.Step.Origin, func(state string, err error) {
 		if err == nil {
 			err = args.OutputString(ctx, state)
 		}
@@ -213,9 +214,9 @@ func readerRestoreState(ctx *kernels.Context, r *reader.Reader, end func(error))
 		end(err)
 		return noCancel
 	}
-	return r.RestoreState(ctx.Step.Origin, ctx.Input(1).Strings()[0], end)
+	return r.RestoreState(ctx.Step.Cancellation, ctx.Step.Origin, ctx.Input(1).Strings()[0], end)
 }
 
 func readerReset(ctx *kernels.Context, r *reader.Reader, end func(error)) (cancel func(error)) {
-	return r.Reset(ctx.Step.Origin, end)
+	return r.Reset(ctx.Step.Cancellation, ctx.Step.Origin, end)
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/example"
 )
 
-// sequenceOp is what the ops on SequenceExamples have in common: the features of the context and of the lists, but for
-// their keys.
+// sequenceOp is the common part of the ops on SequenceExamples: the features of the context and of the lists, without their keys.
 type sequenceOp struct {
 	context, lists example.Features
 	parser         atomic.Pointer[example.SequenceParser] // for the keys of the last run
@@ -34,8 +33,8 @@ func (k *sequenceOp) withKeys(s *sequenceKeys) (*example.SequenceParser, error) 
 	return p, err
 }
 
-// checkDefaults tells whether default values fit the dense features of the context. The two texts are those of an
-// op for a wrong shape and a wrong type.
+// checkDefaults checks that default values fit the dense features of the context. The texts are the op's errors for a wrong shape and a
+// wrong type.
 func (k *sequenceOp) checkDefaults(defaults []*tensor.Tensor, shapeText, typeText string) error {
 	for i, t := range defaults {
 		d := &k.context.Dense[i]
@@ -51,7 +50,7 @@ func (k *sequenceOp) checkDefaults(defaults []*tensor.Tensor, shapeText, typeTex
 	return nil
 }
 
-// sequenceTypes reads the types and shapes of the features that all the ops have.
+// sequenceTypes reads the types and shapes of the features common to all the ops.
 func sequenceTypes(a *inputAttrs) (context, lists example.Features) {
 	contextSparse, contextDense := a.types("context_sparse_types"), a.types("Tcontext_dense")
 	listSparse, listDense := a.types("feature_list_sparse_types"), a.types("feature_list_dense_types")
@@ -64,21 +63,21 @@ func sequenceTypes(a *inputAttrs) (context, lists example.Features) {
 	a.need(n == len(listSparse), "num_feature_list_sparse (%d) must match the size of feature_list_sparse_types (%d)", n, len(listSparse))
 	n = a.int("Nfeature_list_dense")
 	a.need(n == len(listDense) && n == len(listShapes), "num_feature_list_dense (%d) must match the size of feature_list_dense_types (%d) and feature_list_dense_shapes (%d)", n, len(listDense), len(listShapes))
-	if a.err != nil {
+	if a.Err() != nil {
 		return context, lists
 	}
 	return makeFeatures(contextDense, contextShapes, contextSparse, nil, nil), makeFeatures(listDense, listShapes, listSparse, nil, nil)
 }
 
 func newParseSequenceExample(c *kernels.Construction) (any, error) {
-	a := inputAttrs{c: c}
+	a := inputAttrsOf(c)
 	k := &sequenceOp{}
 	k.context, k.lists = sequenceTypes(&a)
 	keys := sequenceKeys{
-		contextSparse: a.strings("context_sparse_keys"), contextDense: a.strings("context_dense_keys"),
-		listSparse: a.strings("feature_list_sparse_keys"), listDense: a.strings("feature_list_dense_keys"),
+		contextSparse: a.StrList("context_sparse_keys"), contextDense: a.StrList("context_dense_keys"),
+		listSparse: a.StrList("feature_list_sparse_keys"), listDense: a.StrList("feature_list_dense_keys"),
 	}
-	optional := a.strings("feature_list_dense_missing_assumed_empty")
+	optional := a.StrList("feature_list_dense_missing_assumed_empty")
 	count := func(name string, n int, keys []string) {
 		a.need(n == len(keys), "num_%s (%d) must match the size of %s_keys (%d)", name, n, name, len(keys))
 	}
@@ -87,8 +86,8 @@ func newParseSequenceExample(c *kernels.Construction) (any, error) {
 	count("context_dense", len(k.context.Dense), keys.contextDense)
 	count("feature_list_sparse", len(k.lists.Sparse), keys.listSparse)
 	count("feature_list_dense", len(k.lists.Dense), keys.listDense)
-	if a.err != nil {
-		return nil, a.err
+	if a.Err() != nil {
+		return nil, a.Err()
 	}
 	mayLack := make([]bool, len(keys.listDense))
 	for i, key := range keys.listDense {
@@ -98,21 +97,21 @@ func newParseSequenceExample(c *kernels.Construction) (any, error) {
 }
 
 func newParseSequenceExampleV2(c *kernels.Construction) (any, error) {
-	a := inputAttrs{c: c}
+	a := inputAttrsOf(c)
 	k := &sequenceOp{}
 	k.context, k.lists = sequenceTypes(&a)
 	ragged := func(part string) []example.Ragged {
 		values, splits := a.types(part+"_ragged_value_types"), a.splits(part+"_ragged_split_types", part+"_ragged_split_type")
 		n := len(values)
 		a.need(n == len(splits), "num_%s_ragged (%d) must match the size of %s_ragged_value_types (%d) and %s_ragged_split_types (%d)", part, n, part, n, part, len(splits))
-		if a.err != nil {
+		if a.Err() != nil {
 			return nil
 		}
 		return makeFeatures(nil, nil, nil, values, splits).Ragged
 	}
 	k.context.Ragged, k.lists.Ragged = ragged("context"), ragged("feature_list")
-	if a.err != nil {
-		return nil, a.err
+	if a.Err() != nil {
+		return nil, a.Err()
 	}
 	return kernels.Func(func(ctx *kernels.Context) error {
 		if err := checkSerialized(ctx.Input(0)); err != nil {
@@ -151,7 +150,7 @@ func checkSerialized(t *tensor.Tensor) error {
 	return nil
 }
 
-// batch parses input 0 with the names of input 1 and the default values of the inputs from the given one on.
+// batch parses input 0 with the names of input 1 and the default values of the inputs starting at defaultsAt.
 func (k *sequenceOp) batch(ctx *kernels.Context, defaultsAt int, keys *sequenceKeys, mayLack []bool) error {
 	serialized := ctx.Input(0)
 	if err := checkSerialized(serialized); err != nil {
@@ -177,12 +176,12 @@ func (k *sequenceOp) batch(ctx *kernels.Context, defaultsAt int, keys *sequenceK
 }
 
 func newParseSingleSequenceExample(c *kernels.Construction) (any, error) {
-	a := inputAttrs{c: c}
+	a := inputAttrsOf(c)
 	k := &sequenceOp{}
 	k.context, k.lists = sequenceTypes(&a)
 	a.need(a.int("Ncontext_dense") == len(k.context.Dense), "len(context_dense_keys) != len(context_dense_types)")
-	if a.err != nil {
-		return nil, a.err
+	if a.Err() != nil {
+		return nil, a.Err()
 	}
 	return kernels.Func(func(ctx *kernels.Context) error {
 		var keys sequenceKeys
@@ -196,7 +195,7 @@ func newParseSingleSequenceExample(c *kernels.Construction) (any, error) {
 			{&keys.listSparse, len(k.lists.Sparse), "feature_list_sparse_keys"}, {&keys.listDense, len(k.lists.Dense), "feature_list_dense_keys"},
 		} {
 			var err error
-			if *list.to, err = keysAt(ctx, at, list.n, list.name); err != nil {
+			if *list.to, err = keysAt(ctx, at, list.n, list.name, false); err != nil {
 				return err
 			}
 			at += list.n
@@ -205,7 +204,7 @@ func newParseSingleSequenceExample(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// one parses input 0, a scalar, with the default values of the inputs from the given one on, and the name after them.
+// one parses input 0, a scalar, with the default values of the inputs starting at defaultsAt, and the name in the input after them.
 func (k *sequenceOp) one(ctx *kernels.Context, defaultsAt int, keys *sequenceKeys) error {
 	serialized, optional, debugName := ctx.Input(0), ctx.Input(1), ctx.Input(defaultsAt+len(k.context.Dense))
 	switch {

@@ -9,14 +9,14 @@ import (
 	"github.com/troupe-run/troupe/kernels/reader"
 )
 
-// Table is the family's ops.
+// Table returns the family's ops.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	addInput(table)
 	return table
 }
 
-// The ops that turn what is in files and messages into tensors.
+// addInput adds the ops that convert the contents of files and messages to tensors.
 func addInput(table *kernels.Table) {
 	table.Add([]kernels.Def{
 		{Op: "ParseExample", Expensive: true, New: newParseExample},

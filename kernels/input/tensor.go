@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// newParseTensor makes the kernel that reads a serialized TensorProto.
+// newParseTensor returns the kernel that parses a serialized TensorProto.
 func newParseTensor(c *kernels.Construction) (any, error) {
 	dtype, err := c.Attrs().Type("out_type")
 	if err != nil {
@@ -43,7 +43,7 @@ func parseTensor(pool *tensor.Pool, serialized string, variants bool) (*tensor.T
 			return t, err
 		}
 	}
-	// What is wrong with it has two messages; and variants are read from a message.
+	// There are two different errors, and variants are parsed from a message.
 	var p tensorpb.TensorProto
 	if err := tensor.Unmarshal(bytes, &p); err != nil {
 		return nil, status.InvalidArgumentf("Could not parse `serialized` as TensorProto, base64: %s", base64.StdEncoding.EncodeToString(bytes))
@@ -55,14 +55,18 @@ func parseTensor(pool *tensor.Pool, serialized string, variants bool) (*tensor.T
 	return t, err
 }
 
-// serializeTensor makes a tensor a serialized TensorProto.
+// serializeTensor serializes a tensor as a TensorProto.
 func serializeTensor(ctx *kernels.Context) error {
 	in := ctx.Input(0)
-	if in.DType() == tensor.Variant {
-		p, err := in.Proto()
-		if err == nil {
-			err = tensor.PackVariants(p)
+	if in.DType().Size() == 0 { // TensorFlow stores strings in string_val here
+		if in.DType() == tensor.Variant {
+			b, err := in.PackedVariants(ctx.Ended)
+			if err != nil {
+				return err
+			}
+			return args.OutputString(ctx, string(b))
 		}
+		p, err := in.ProtoUntil(ctx.Ended)
 		if err != nil {
 			return err
 		}

@@ -12,15 +12,13 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// Accelerate is nil or makes the accelerator that every Device of the process gives those ops
-// to that have a row for it. So the tests of the CPU's kernels are the accelerator's, too: inputs
-// are moved to its memory and outputs back, and so are the values of the variables that the
-// inputs refer to. It is set before the first test, and ends the accelerator with t. The
-// accelerator's name and containers are those of the Device.
+// Accelerate is nil or returns the accelerator on which every Device of the process runs those ops that have a row for it. The tests of the
+// CPU's kernels then also test the accelerator: inputs are moved to its memory and outputs back, as are the values of the variables that
+// the inputs refer to. It must be set before the first test, and must close the accelerator when t ends. The accelerator's name and
+// containers are those of the Device.
 var Accelerate func(t testing.TB, name string, resources *containers.Manager) kernels.Accelerator
 
-// CPUOnly makes the devices of a test, and of its subtests, run all ops on the CPU: for tests of
-// what only its rows promise.
+// CPUOnly makes the devices of a test and its subtests run all ops on the CPU, for tests of behaviour that only the CPU's rows guarantee.
 func CPUOnly(t testing.TB) {
 	cpuOnly.Store(t.Name(), true)
 	t.Cleanup(func() { cpuOnly.Delete(t.Name()) })
@@ -41,8 +39,7 @@ func isCPUOnly(name string) bool {
 	}
 }
 
-// Accelerated counts the executions of each row of an accelerator, so that a test can find the rows
-// that no test runs.
+// Accelerated counts the executions of each row of an accelerator, which allows a test to find the rows that no test runs.
 var Accelerated struct {
 	sync.Mutex
 	Rows map[*kernels.Def]int
@@ -57,7 +54,7 @@ func countRow(def *kernels.Def) {
 	Accelerated.Rows[def]++
 }
 
-// carry runs a kernel of the accelerator's with values that lie on the host.
+// carry runs an accelerator's kernel with values in host memory.
 type carry struct {
 	accelerator kernels.Accelerator
 	hostIn      []bool
@@ -69,8 +66,8 @@ func newCarry(a kernels.Accelerator, n *graph.Node) *carry {
 	return &carry{a, in, out}
 }
 
-// in moves the inputs to the accelerator. The returned function moves what the kernel changed in
-// place, the variables, back.
+// in moves the inputs to the accelerator. The returned function moves the values that the kernel changed in place, those of variables,
+// back.
 func (c *carry) in(resources *containers.Manager, values []kernels.Value) (back func() error, err error) {
 	variables := referred(resources, values)
 	for i, v := range values {
@@ -115,8 +112,7 @@ func (c *carry) out(values []kernels.Value) error {
 	return nil
 }
 
-// OnHost gives the host's copy of a tensor that a kernel has handed to somebody else than its
-// outputs. It takes the reference over.
+// OnHost returns the host's copy of a tensor that a kernel handed over other than as an output. It takes over the reference.
 func (d *Device) OnHost(t testing.TB, x *tensor.Tensor) *tensor.Tensor {
 	t.Helper()
 	if x.OnHost() {
@@ -130,7 +126,7 @@ func (d *Device) OnHost(t testing.TB, x *tensor.Tensor) *tensor.Tensor {
 	return host
 }
 
-// upload gives the accelerator's copy of a tensor on the host, or one more reference.
+// upload returns the accelerator's copy of a host tensor, or retains a tensor that is already there.
 func (c *carry) upload(t *tensor.Tensor) (*tensor.Tensor, error) {
 	if !t.OnHost() {
 		return t.Retain(), nil
@@ -138,7 +134,7 @@ func (c *carry) upload(t *tensor.Tensor) (*tensor.Tensor, error) {
 	return c.accelerator.Upload(nil, t)
 }
 
-// download gives the host's copy of a tensor that is on the accelerator, or one more reference.
+// download returns the host's copy of a tensor on the accelerator, or retains a tensor that is already on the host.
 func (c *carry) download(t *tensor.Tensor) (*tensor.Tensor, error) {
 	if t.OnHost() {
 		return t.Retain(), nil
@@ -153,7 +149,7 @@ func (c *carry) download(t *tensor.Tensor) (*tensor.Tensor, error) {
 	return r.t, r.err
 }
 
-// move replaces a variable's value, if it has one of fixed-size elements.
+// move replaces a variable's value, if it has one with fixed-size elements.
 func move(v *containers.Variable, to func(*tensor.Tensor) (*tensor.Tensor, error)) error {
 	t := v.Read()
 	if t == nil {
@@ -170,7 +166,7 @@ func move(v *containers.Variable, to func(*tensor.Tensor) (*tensor.Tensor, error
 	return err
 }
 
-// referred are the variables that references and handles among the values lead to.
+// referred returns the variables that references and handles among the values refer to.
 func referred(resources *containers.Manager, values []kernels.Value) []*containers.Variable {
 	var found []*containers.Variable
 	for _, v := range values {

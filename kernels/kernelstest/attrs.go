@@ -24,7 +24,7 @@ type Func struct {
 	Attrs Attrs
 }
 
-// Proto gives the attributes as messages. It panics for a value of a type that Attrs does not name.
+// Proto returns the attributes as messages. It panics for a value of a type that is not listed at Attrs.
 func (a Attrs) Proto() graph.Attrs {
 	out := graph.Attrs{}
 	for name, v := range a {

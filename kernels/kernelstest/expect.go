@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// Expect compares outputs with what they must be, exactly, and releases them.
+// Expect compares outputs with the wanted ones, exactly, and releases them.
 func Expect(t *testing.T, got []kernels.Value, want ...*tensor.Tensor) {
 	t.Helper()
 	for i, w := range want {
@@ -24,7 +24,7 @@ func Expect(t *testing.T, got []kernels.Value, want ...*tensor.Tensor) {
 	}
 }
 
-// Fails runs an op that must fail with a code and a message that holds text.
+// Fails runs an op that must fail with code and a message that contains text.
 func Fails(t *testing.T, d *Device, code status.Code, text string, op Op, inputs ...any) {
 	t.Helper()
 	_, err := d.Try(op, inputs...)
@@ -33,13 +33,13 @@ func Fails(t *testing.T, d *Device, code status.Code, text string, op Op, inputs
 	}
 }
 
-// Result is how an op ended that Start began.
+// Result is the outcome of an op begun with Start.
 type Result struct {
 	Out []kernels.Value
 	Err error
 }
 
-// Start begins an op that may have to wait and gives the channel of its end.
+// Start begins an op that may wait and returns the channel for its result.
 func Start(t *testing.T, d *Device, op Op, inputs ...any) <-chan Result {
 	t.Helper()
 	k, err := d.Kernel(op, inputs...)
@@ -51,19 +51,25 @@ func Start(t *testing.T, d *Device, op Op, inputs ...any) <-chan Result {
 	return c
 }
 
-// Library are functions written in Go, of one argument and one result. They own their arguments.
+// Library holds functions written in Go, with one argument and one result. They own their arguments. A function whose name here ends in
+// Captures, which it is not called by, has a captured tensor as its second argument.
 type Library map[string]func(step *kernels.Step, args []kernels.Value, done func([]kernels.Value, error))
 
-// Instantiate gives the function of a name.
+// Instantiate returns the function with the given name.
 func (l Library) Instantiate(ref *graph.FunctionRef) (kernels.Function, error) {
-	f, ok := l[ref.Name]
-	if !ok {
-		return nil, status.Errorf(status.NotFound, "Function %s is not defined.", ref.Name)
+	if f, ok := l[ref.Name]; ok {
+		return goFunction{f, 1}, nil
 	}
-	return goFunction(f), nil
+	if f, ok := l[ref.Name+Captures]; ok {
+		return goFunction{f, 2}, nil
+	}
+	return nil, status.Errorf(status.NotFound, "Function %s is not defined.", ref.Name)
 }
 
-// Library is the library itself.
+// Captures ends the names of functions of a Library that capture a tensor.
+const Captures = " with a captured tensor"
+
+// Library returns the library itself.
 func (l Library) Library() kernels.Library { return &goLibrary{l} }
 
 type goLibrary struct{ of Library }
@@ -83,14 +89,20 @@ func (l *goLibrary) Find(*graph.FunctionRef, func(*graph.Node) bool) (*graph.Nod
 // Defs finds nothing: Go functions have no definition.
 func (l *goLibrary) Defs(*graph.FunctionRef, map[string]*functionpb.FunctionDef) error { return nil }
 
+// With adds nothing, for the same reason.
+func (l *goLibrary) With(*functionpb.FunctionDefLibrary) (kernels.Library, error) { return l, nil }
+
 func (l *goLibrary) Close() {}
 
-type goFunction func(*kernels.Step, []kernels.Value, func([]kernels.Value, error))
+type goFunction struct {
+	run  func(*kernels.Step, []kernels.Value, func([]kernels.Value, error))
+	args int
+}
 
-func (goFunction) NumArgs() int { return 1 }
+func (f goFunction) NumArgs() int { return f.args }
 
 func (goFunction) NumResults() int { return 1 }
 
 func (f goFunction) Call(step *kernels.Step, args []kernels.Value, done func([]kernels.Value, error)) {
-	f(step, args, done)
+	f.run(step, args, done)
 }

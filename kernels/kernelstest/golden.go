@@ -16,9 +16,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// LikeTensorFlow runs the cases of a file that holds what TensorFlow computed: compressed lines
-// of JSON, each with the messages of a node, of its inputs, and of its outputs or its error. The
-// scripts beside the files write them. adapt, if any, may change a case or, with false, skip it.
+// LikeTensorFlow runs the cases of a file of results computed by TensorFlow: compressed lines of JSON, each with the messages of a node,
+// its inputs, and its outputs or error. The scripts next to the files write them. adapt, if not nil, may change a case, or skip it by
+// returning false.
 func LikeTensorFlow(t *testing.T, path string, adapt func(*Case) bool) {
 	t.Helper()
 	for _, c := range Golden(t, path) {
@@ -28,7 +28,7 @@ func LikeTensorFlow(t *testing.T, path string, adapt func(*Case) bool) {
 	}
 }
 
-// Golden reads the cases of a file that LikeTensorFlow runs.
+// Golden reads the cases of a file for LikeTensorFlow.
 func Golden(t testing.TB, path string) (cases []*Case) {
 	t.Helper()
 	f, err := os.Open(path)

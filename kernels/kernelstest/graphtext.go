@@ -13,14 +13,13 @@ import (
 
 var typeNames = map[string]tensor.DType{"float": tensor.Float32, "int32": tensor.Int32, "int64": tensor.Int64, "bool": tensor.Bool, "string": tensor.String}
 
-// GraphDef reads a graph that is written as text, a line a node:
+// GraphDef parses a graph written as text, one line per node:
 //
 //	name = Op(input, input:1, ^control) @job1 attribute=value ...
 //
-// where @job1 asks for CPU 0 of task 1 of a job. A value is a type, a number, true or false, a
-// "string" or &function. The value of a Const is an int64, or a bool; with wide=true it is a vector
-// of three, which takes memory of a pool's. A type T that is not given is int64, and so are most
-// other attributes that the ops of executors' tests need.
+// where @job1 requests CPU 0 of task 1 of a job. A value is a type, a number, true or false, a "string" or &function. The value
+// of a Const is an int64 or a bool; with wide=true it is a vector of three, which uses memory from a pool. A missing type T
+// defaults to int64; most other attributes that executor tests need have defaults, too.
 func GraphDef(t testing.TB, text string) *graphpb.GraphDef {
 	t.Helper()
 	def := &graphpb.GraphDef{Versions: &versionspb.VersionDef{Producer: 1395}}
@@ -86,14 +85,14 @@ func textValue(value string) any {
 	return strings.Trim(value, `"`)
 }
 
-// complete adds the attributes that the ops of the tests need and that the text leaves out.
+// complete adds attributes that the ops of the tests need and that the text omits.
 func complete(op string, inputs int, attrs Attrs) {
 	switch op {
 	case "Const":
 		switch v := attrs["value"].(type) {
 		case int:
 			attrs["value"], attrs["dtype"] = I64(nil, int64(v)), tensor.Int64
-			if attrs["wide"] != nil { // large enough for memory of the pool's
+			if attrs["wide"] != nil { // large enough to use memory from the pool
 				attrs["value"] = I64(S(3), int64(v), int64(v), int64(v))
 				delete(attrs, "wide")
 			}

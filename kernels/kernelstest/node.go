@@ -10,8 +10,8 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// node makes the op's node. For a registered op, attributes that were not given are told from
-// the inputs or are the op's defaults, and the outputs' types follow.
+// node returns the op's node. For a registered op, missing attributes are inferred from the inputs or set to the op's defaults, and the
+// outputs' types follow from them.
 func (o Op) node(inputs []any) *graph.Node {
 	n := &graph.Node{Name: o.Name, Op: o.Type, Attrs: o.Attrs.Proto()}
 	if n.Name == "" {
@@ -54,8 +54,8 @@ func typeOf(in any) tensor.DType {
 	return tensor.Invalid
 }
 
-// infer adds the attributes that the inputs' types and number tell, then the defaults. One
-// argument that takes a list without a given length takes what the others leave.
+// infer adds the attributes implied by the inputs' types and number, then the defaults. One list argument of unspecified length takes the
+// inputs that the others leave.
 func infer(n *graph.Node, def *oppb.OpDef) {
 	set := func(name string, v *attrpb.AttrValue) {
 		if _, ok := n.Attrs[name]; !ok && name != "" {
@@ -114,7 +114,7 @@ func lists(def *oppb.OpDef) int {
 	return n
 }
 
-// outputTypes are the types of the outputs, as far as the attributes tell.
+// outputTypes returns the types of the outputs, as far as the attributes determine them.
 func outputTypes(attrs graph.Attrs, def *oppb.OpDef) []tensor.DType {
 	var types []tensor.DType
 	for _, arg := range def.OutputArg {

@@ -12,30 +12,29 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// Case is one execution of an op and what must come of it.
+// Case is one execution of an op and its expected result.
 type Case struct {
-	// Name is the subtest's name; the op's where it is empty.
+	// Name is the subtest's name; it defaults to the op's name.
 	Name string
 	Op   string
-	// Node is the node's name; "n" where it is empty.
+	// Node is the node's name; it defaults to "n".
 	Node string
-	// Attrs are the attributes that differ from the op's defaults and cannot be told from the inputs.
+	// Attrs are the attributes that differ from the op's defaults and cannot be inferred from the inputs.
 	Attrs Attrs
-	// Raw are attributes as messages; Attrs come before them.
+	// Raw are attributes as messages; Attrs take precedence.
 	Raw graph.Attrs
-	// Inputs are *tensor.Tensor or, for references, *containers.Variable. The case keeps them.
+	// Inputs are *tensor.Tensor or, for references, *containers.Variable. The case keeps its references.
 	Inputs []any
-	// Want are the outputs; a nil one must be missing.
+	// Want are the expected outputs; nil means that the output must be missing.
 	Want []*tensor.Tensor
-	// Tolerance is the error that floating-point elements may have, see Diff.
+	// Tolerance is the permitted error of floating-point elements, see Diff.
 	Tolerance float64
-	// Code and Err tell that the op must fail with this code and a message that holds Err.
+	// Code and Err, if set, are the code and a part of the message that the op must fail with.
 	Code status.Code
 	Err  string
 }
 
-// Check runs each case as a subtest, once with inputs that others can see and once with inputs
-// that the kernel may take over.
+// Check runs each case as a subtest, once with shared inputs and once with inputs that the kernel may take over.
 func Check(t *testing.T, cases ...Case) {
 	t.Helper()
 	for _, c := range cases {
@@ -110,21 +109,23 @@ func (c *Case) compare(t *testing.T, outputs []kernels.Value) {
 // Op is a node to run.
 type Op struct {
 	Type string
-	// Name is the node's name; "n" where it is empty.
+	// Name is the node's name; it defaults to "n".
 	Name  string
 	Attrs Attrs
 	Raw   graph.Attrs
-	// Outputs is the number of outputs of ops that the registry does not know.
+	// Outputs is the number of outputs, for ops that are not in the registry.
 	Outputs int
-	// Step is the step to run in; one of its own where it is nil.
+	// Step is the step to run in; nil creates a new one.
 	Step *kernels.Step
-	// Functions are what functional ops call.
+	// Caller, if not nil, is notified of what the op waits for.
+	Caller kernels.Caller
+	// Functions are the functions that functional ops call.
 	Functions kernels.Functions
 	Session   string
 }
 
-// Try makes the op's kernel and runs it once. It takes over a reference to each input; the
-// outputs are the caller's. After an error there are no outputs.
+// Try creates the op's kernel and runs it once. It takes over a reference to each input; the caller owns the outputs. After an error there
+// are no outputs.
 func (d *Device) Try(op Op, inputs ...any) ([]kernels.Value, error) {
 	values := Values(inputs...)
 	k, err := d.Kernel(op, inputs...)
@@ -145,7 +146,7 @@ func (d *Device) Run(t testing.TB, op Op, inputs ...any) []kernels.Value {
 	return out
 }
 
-// Values makes values of tensors and variables.
+// Values converts tensors and variables to values.
 func Values(inputs ...any) []kernels.Value {
 	values := make([]kernels.Value, len(inputs))
 	for i, in := range inputs {
@@ -163,20 +164,21 @@ func Values(inputs ...any) []kernels.Value {
 	return values
 }
 
-// Kernel is a node with its kernel, to run more than once.
+// Kernel is a node with its kernel, which may run more than once.
 type Kernel struct {
 	Node      *graph.Node
 	Step      *kernels.Step
+	Caller    kernels.Caller
 	device    kernels.Device
 	carry     *carry // nil on the CPU
 	resources *containers.Manager
 	impl      any
 }
 
-// Kernel makes the node and its kernel; inputs tell the types.
+// Kernel creates the node and its kernel; inputs determine the types.
 func (d *Device) Kernel(op Op, inputs ...any) (*Kernel, error) {
 	node := op.node(inputs)
-	k := &Kernel{Node: node, Step: op.Step, device: d, resources: d.resources}
+	k := &Kernel{Node: node, Step: op.Step, Caller: op.Caller, device: d, resources: d.resources}
 	if d.accelerator != nil && kernels.Supports(node, d.accelerator.Type()) {
 		k.device, k.carry = d.accelerator, newCarry(d.accelerator, node)
 	}
@@ -200,7 +202,7 @@ func (d *Device) Kernel(op Op, inputs ...any) (*Kernel, error) {
 	return k, nil
 }
 
-// Try runs the kernel and waits for it. It takes over the values.
+// Try runs the kernel and waits for it. It takes over the inputs.
 func (k *Kernel) Try(inputs ...kernels.Value) ([]kernels.Value, error) {
 	type result struct {
 		out []kernels.Value
@@ -212,9 +214,9 @@ func (k *Kernel) Try(inputs ...kernels.Value) ([]kernels.Value, error) {
 	return r.out, r.err
 }
 
-// Start runs the kernel; done gets the outputs, on any goroutine. It takes over the inputs.
+// Start runs the kernel; done receives the outputs, on any goroutine. It takes over the inputs.
 func (k *Kernel) Start(inputs []kernels.Value, done func([]kernels.Value, error)) {
-	ctx := &kernels.Context{Node: k.Node, Device: k.device, Step: k.Step, Inputs: inputs, Outputs: make([]kernels.Value, len(k.Node.OutTypes))}
+	ctx := &kernels.Context{Node: k.Node, Device: k.device, Step: k.Step, Caller: k.Caller, Inputs: inputs, Outputs: make([]kernels.Value, len(k.Node.OutTypes))}
 	back := func() error { return nil }
 	if k.carry != nil {
 		ctx.HostOutputs = k.carry.hostOut
@@ -227,6 +229,9 @@ func (k *Kernel) Start(inputs []kernels.Value, done func([]kernels.Value, error)
 	}
 	end := func(err error) {
 		err = k.settle(ctx, back, err)
+		if err == nil {
+			err = k.Step.Ended() // as the executor does
+		}
 		release(ctx.Inputs)
 		if err != nil {
 			release(ctx.Outputs)
@@ -244,7 +249,7 @@ func (k *Kernel) Start(inputs []kernels.Value, done func([]kernels.Value, error)
 	}
 }
 
-// settle waits until what a kernel gave to an accelerator has been done, and brings the values back.
+// settle waits until the accelerator has done the kernel's work, and moves the values back.
 func (k *Kernel) settle(ctx *kernels.Context, back func() error, err error) error {
 	if k.carry == nil {
 		return err
@@ -269,5 +274,5 @@ func release(values []kernels.Value) {
 	}
 }
 
-// Impl is the kernel itself, a kernels.Kernel or kernels.AsyncKernel.
+// Impl returns the kernel itself, a kernels.Kernel or kernels.AsyncKernel.
 func (k *Kernel) Impl() any { return k.impl }

@@ -8,15 +8,15 @@ import (
 	"github.com/troupe-run/troupe/kernels/files"
 )
 
-// NewStep makes a step with feeds, fetches and a rendezvous of its own.
+// NewStep returns a step with its own feeds, fetches and rendezvous.
 func NewStep() *kernels.Step {
 	io := &IO{Fed: map[int]*tensor.Tensor{}, Fetched: map[int]*tensor.Tensor{}}
 	return &kernels.Step{
-		ID: 1, Feeds: io, Fetches: io, Rendezvous: NewRendezvous(), Cancellation: &kernels.Cancellation{}, Container: "__per_step_1", Files: files.All,
+		ID: 1, Feeds: io, Fetches: io, Rendezvous: NewRendezvous(), Cancellation: &kernels.Cancellation{}, Container: "__per_step_1", Files: files.NewDoor(files.All, nil),
 	}
 }
 
-// IO are the feeds and fetches of a step.
+// IO holds the feeds and fetches of a step.
 type IO struct {
 	mu           sync.Mutex
 	Fed, Fetched map[int]*tensor.Tensor
@@ -31,14 +31,14 @@ func (io *IO) Feed(index int, done func(*tensor.Tensor, error)) {
 	done(t, nil)
 }
 
-// Fetch keeps the tensor in Fetched.
+// Fetch stores the tensor in Fetched.
 func (io *IO) Fetch(index int, t *tensor.Tensor, dead bool) {
 	io.mu.Lock()
 	defer io.mu.Unlock()
 	io.Fetched[index] = t
 }
 
-// Rendezvous is one that stays in the process.
+// Rendezvous is a rendezvous within the process.
 type Rendezvous struct {
 	mu      sync.Mutex
 	sent    map[kernels.Key]sent
@@ -50,12 +50,12 @@ type sent struct {
 	dead bool
 }
 
-// NewRendezvous makes an empty rendezvous.
+// NewRendezvous returns an empty rendezvous.
 func NewRendezvous() *Rendezvous {
 	return &Rendezvous{sent: map[kernels.Key]sent{}, waiting: map[kernels.Key]func(*tensor.Tensor, bool, error){}}
 }
 
-// Send hands the tensor to who waits for it or keeps it.
+// Send hands the tensor to the waiting receiver, or stores it if there is none.
 func (r *Rendezvous) Send(key kernels.Key, _ string, t *tensor.Tensor, dead bool) error {
 	r.mu.Lock()
 	done, ok := r.waiting[key]
@@ -70,7 +70,20 @@ func (r *Rendezvous) Send(key kernels.Key, _ string, t *tensor.Tensor, dead bool
 	return nil
 }
 
-// Recv gives the tensor that was sent, now or when it is.
+// Drop releases everything that was sent and not received.
+func (r *Rendezvous) Drop() {
+	r.mu.Lock()
+	left := r.sent
+	r.sent = map[kernels.Key]sent{}
+	r.mu.Unlock()
+	for _, s := range left {
+		if s.t != nil {
+			s.t.Release()
+		}
+	}
+}
+
+// Recv calls done with the tensor sent under key, now or when it is sent.
 func (r *Rendezvous) Recv(key kernels.Key, done func(*tensor.Tensor, bool, error)) {
 	r.mu.Lock()
 	s, ok := r.sent[key]

@@ -10,50 +10,50 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// S is a shape.
+// S returns a shape.
 func S(dims ...int64) tensor.Shape { return tensor.Shape(dims) }
 
-// Of makes a tensor of any dtype of fixed element size from values of a Go type of that size.
+// Of returns a tensor of any dtype with fixed-size elements, from values of a Go type of that size.
 func Of[T tensor.Elem](dtype tensor.DType, shape tensor.Shape, values ...T) *tensor.Tensor {
 	return must(tensor.FromSlice(dtype, shape, values))
 }
 
-// F32 makes a float tensor.
+// F32 returns a float tensor.
 func F32(shape tensor.Shape, values ...float32) *tensor.Tensor {
 	return Of(tensor.Float32, shape, values...)
 }
 
-// F64 makes a double tensor.
+// F64 returns a double tensor.
 func F64(shape tensor.Shape, values ...float64) *tensor.Tensor {
 	return Of(tensor.Float64, shape, values...)
 }
 
-// I32 makes an int32 tensor.
+// I32 returns an int32 tensor.
 func I32(shape tensor.Shape, values ...int32) *tensor.Tensor {
 	return Of(tensor.Int32, shape, values...)
 }
 
-// I64 makes an int64 tensor.
+// I64 returns an int64 tensor.
 func I64(shape tensor.Shape, values ...int64) *tensor.Tensor {
 	return Of(tensor.Int64, shape, values...)
 }
 
-// U8 makes a uint8 tensor.
+// U8 returns a uint8 tensor.
 func U8(shape tensor.Shape, values ...uint8) *tensor.Tensor {
 	return Of(tensor.Uint8, shape, values...)
 }
 
-// Bool makes a bool tensor.
+// Bool returns a bool tensor.
 func Bool(shape tensor.Shape, values ...bool) *tensor.Tensor {
 	return Of(tensor.Bool, shape, values...)
 }
 
-// Str makes a string tensor.
+// Str returns a string tensor.
 func Str(shape tensor.Shape, values ...string) *tensor.Tensor {
 	return must(tensor.FromStrings(shape, values))
 }
 
-// Iota makes a tensor of elements 0, 1, 2 and so on.
+// Iota returns a tensor of elements 0, 1, 2 and so on.
 func Iota[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | float32 | float64](dtype tensor.DType, shape tensor.Shape) *tensor.Tensor {
 	t := must(tensor.New(tensor.Host, dtype, shape))
 	for i := range tensor.Of[T](t) {
@@ -69,8 +69,8 @@ func must(t *tensor.Tensor, err error) *tensor.Tensor {
 	return t
 }
 
-// Diff tells how got differs from want, "" if it does not. Floating-point elements may differ
-// by tolerance times the larger of 1 and the expected magnitude; NaN equals NaN.
+// Diff describes how got differs from want, or returns "" if it does not. Floating-point elements may differ by tolerance times the larger
+// of 1 and the expected magnitude; NaN equals NaN.
 func Diff(got, want *tensor.Tensor, tolerance float64) string {
 	if got == nil {
 		return "there is no output"
@@ -104,7 +104,7 @@ func same(got, want *tensor.Tensor, i int, tolerance float64) bool {
 	}
 }
 
-// sameVariant compares elements of variant tensors by what they would be sent as.
+// sameVariant compares elements of variant tensors in their encoded form.
 func sameVariant(got, want tensor.VariantData, tolerance float64) bool {
 	if got.Type != want.Type || !bytes.Equal(got.Metadata, want.Metadata) || len(got.Tensors) != len(want.Tensors) {
 		return false
@@ -124,8 +124,7 @@ func near(got, want, tolerance float64) bool {
 	return math.Abs(got-want) <= tolerance*max(1, math.Abs(want))
 }
 
-// Element is element i as float64, int64, uint64, complex128, bool, string, Handle or any.
-// Half and bfloat16 elements are widened.
+// Element returns element i as float64, int64, uint64, complex128, bool, string, Handle or any. Half and bfloat16 elements are widened.
 func Element(t *tensor.Tensor, i int) any {
 	switch d := t.DType(); {
 	case d == tensor.Float32:
@@ -184,7 +183,7 @@ func widen(h uint16) float64 {
 	return sign * math.Ldexp(1024+frac, exp-25)
 }
 
-// tensorProto is the message of a tensor, for tensor attributes.
+// tensorProto returns the message of a tensor, for tensor attributes.
 func tensorProto(t *tensor.Tensor) *tensorpb.TensorProto {
 	p := &tensorpb.TensorProto{Dtype: t.DType().Proto(), TensorShape: t.Shape().Proto()}
 	if t.DType() == tensor.String {

@@ -2,18 +2,18 @@ package linalg
 
 import (
 	"math/cmplx"
+	"slices"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// tridiagonal makes the function of TridiagonalSolve: input 0 has the three diagonals as rows,
-// the upper one first; the last element of that and the first of the lower one do not count. The
-// solution of a singular system is NaN, as in TensorFlow.
+// tridiagonal returns the function of TridiagonalSolve. The rows of input 0 are the upper, the main and the lower diagonal; the last
+// element of the upper and the first of the lower one are ignored. The solution of a singular system is NaN, as in TensorFlow.
 func tridiagonal(pivoting bool) func(in []*matrix, out [][]complex128) error {
 	return func(in []*matrix, out [][]complex128) error {
 		d, n := in[0], in[0].cols
-		x := &matrix{in[1].rows, in[1].cols, out[0]}
+		x := in[0].over(in[1].rows, in[1].cols, out[0])
 		copy(x.data, in[1].data)
 		if n == 0 || x.cols == 0 {
 			return nil
@@ -35,8 +35,8 @@ func tridiagonal(pivoting bool) func(in []*matrix, out [][]complex128) error {
 	}
 }
 
-// eliminate solves a tridiagonal system in place. With pivoting rows change places, which makes
-// a second upper diagonal. ok is false where a pivot is zero.
+// eliminate solves a tridiagonal system in place. Pivoting swaps rows, which creates a second upper diagonal. ok is false if a pivot is
+// zero.
 func eliminate(d, x *matrix, pivoting bool) (ok bool) {
 	n := d.cols
 	diagonal, upper, second := make([]complex128, n), make([]complex128, n), make([]complex128, n)
@@ -97,10 +97,10 @@ func subtract(to []complex128, f complex128, from []complex128) {
 	}
 }
 
-// tridiagonalProduct is TridiagonalMatMul: the diagonals are inputs of one row each.
+// tridiagonalProduct is TridiagonalMatMul. Each diagonal is an input of one row.
 func tridiagonalProduct(in []*matrix, out [][]complex128) error {
 	upper, diagonal, lower, b := in[0].data, in[1].data, in[2].data, in[3]
-	p := &matrix{b.rows, b.cols, out[0]}
+	p := b.over(b.rows, b.cols, out[0])
 	for i := range b.rows {
 		to := p.row(i)
 		subtract(to, -diagonal[i], b.row(i))
@@ -114,29 +114,58 @@ func tridiagonalProduct(in []*matrix, out [][]complex128) error {
 	return nil
 }
 
-// banded makes the function of BandedTriangularSolve: input 0 has the bands as rows, from the
-// diagonal down for a lower triangle and to the diagonal for an upper one.
+// banded returns the function of BandedTriangularSolve. The rows of input 0 are the bands: from the diagonal down for a lower triangle,
+// down to the diagonal for an upper one.
 func banded(lower, adjoint bool) func(in []*matrix, out [][]complex128) error {
 	return func(in []*matrix, out [][]complex128) error {
-		bands, n := in[0], in[0].cols
-		m := newMatrix(n, n)
-		for b := range bands.rows {
-			off := -b
-			if !lower {
-				off = bands.rows - 1 - b
-			}
-			for i := range n {
-				if j := i + off; j >= 0 && j < n {
-					m.set(i, j, bands.at(b, i))
-				}
+		bands := in[0]
+		if slices.ContainsFunc(bands.row(bandOf(bands, lower, 0)), func(v complex128) bool { return v == 0 || cmplx.IsNaN(v) }) { // NaN is not a valid pivot
+			return status.InvalidArgumentf("Input matrix is not invertible.")
+		}
+		x := bands.over(in[1].rows, in[1].cols, out[0])
+		copy(x.data, in[1].data)
+		substituteBands(bands, x, lower, adjoint)
+		return nil
+	}
+}
+
+// bandOf returns the row of the bands that holds the elements off columns to the right of the diagonal.
+func bandOf(bands *matrix, lower bool, off int) int {
+	if lower {
+		return -off
+	}
+	return bands.rows - 1 - off
+}
+
+// substituteBands is substitute for a matrix, or its adjoint, given by its bands. In full, the matrix may be larger than memory.
+func substituteBands(bands, x *matrix, lower, adjoint bool) {
+	n, wide := bands.cols, bands.rows-1
+	element := func(i, j int) complex128 {
+		if adjoint {
+			return cmplx.Conj(bands.at(bandOf(bands, lower, i-j), j))
+		}
+		return bands.at(bandOf(bands, lower, j-i), i)
+	}
+	for done := range n {
+		i := done
+		lo, hi := max(0, i-wide), i
+		if lower == adjoint {
+			i = n - 1 - done
+			lo, hi = i+1, min(n, i+1+wide)
+		}
+		if done%64 == 0 {
+			bands.look()
+		}
+		to := x.row(i)
+		for k := lo; k < hi; k++ {
+			if f := element(i, k); f != 0 {
+				subtract(to, f, x.row(k))
 			}
 		}
-		for i := range n {
-			if m.at(i, i) == 0 {
-				return status.InvalidArgumentf("Input matrix is not invertible.")
-			}
+		d := element(i, i)
+		for j := range to {
+			to[j] /= d
 		}
-		return triangularSolver(lower, adjoint)([]*matrix{m, in[1]}, out)
 	}
 }
 

@@ -33,7 +33,10 @@ func BenchmarkEigenvalues(b *testing.B) { benchmarkReal(b, realSelfAdjoint[float
 func BenchmarkEigenvectors(b *testing.B) {
 	benchmarkReal(b, realSelfAdjoint[float32](true), 40)
 }
-func BenchmarkSVD(b *testing.B) { benchmarkReal(b, singleSVD(true, false), 1) }
+func BenchmarkSVD(b *testing.B) { benchmarkReal(b, realSVD[float32](true, false), 1) }
+func BenchmarkDoubleSVD(b *testing.B) {
+	benchmarkReal(b, realSVD[float64](true, false), 1)
+}
 func BenchmarkLU(b *testing.B) {
 	benchmarkReal(b, func(in []view[float32], out [][]float32) error {
 		return realFactorLU(in, [][]float32{out[0], out[1][:256]})

@@ -8,8 +8,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// bidiagonalOf brings a matrix of at least as many rows as columns, which is lost, to upper bidiagonal form by reflections from the left
-// and from the right (LAPACK's dlabrd: a panel's reflections are put off, and subtracted from the rest as products).
+// bidiagonalOf reduces a matrix with at least as many rows as columns to upper bidiagonal form, by reflections from the left and from the
+// right. It overwrites the matrix. As in LAPACK's dlabrd, a panel's reflections are deferred and subtracted from the rest as products.
 func (s *scratch[T]) bidiagonalOf(a view[T]) (diagonal, above []float64, left, right reflectors[T]) {
 	m, n := a.rows, a.cols
 	left, right = s.newReflectors(n, m, 0), s.newReflectors(n-1, n, 1)
@@ -21,8 +21,9 @@ func (s *scratch[T]) bidiagonalOf(a view[T]) (diagonal, above []float64, left, r
 		size := min(panel, n-from)
 		v, u := left.v.part(from, 0, size, m), right.v.part(from, 0, min(size, n-1-from), n)
 		for j := range size {
+			s.look()
 			i := from + j
-			// The column, and what clears it.
+			// The column, and the reflection that clears it.
 			column := v.row(j)[i:]
 			for r := range column {
 				column[r] = a.data[(i+r)*a.stride+i]
@@ -37,7 +38,7 @@ func (s *scratch[T]) bidiagonalOf(a view[T]) (diagonal, above []float64, left, r
 			if i == n-1 {
 				break
 			}
-			// y is the transpose of what is left, times v.
+			// y is the transpose of the remaining matrix, times v.
 			y := ys.row(j)[i+1:]
 			clear(y)
 			simd.AddRows(y, a.from(i, i+1), a.stride, column)
@@ -46,7 +47,7 @@ func (s *scratch[T]) bidiagonalOf(a view[T]) (diagonal, above []float64, left, r
 			subtractRows(y, ys, 0, i+1, dots[:j])
 			subtractRows(y, u, 0, i+1, factors[:j])
 			multiplyBy(y, tau)
-			// The row, and what clears it.
+			// The row, and the reflection that clears it.
 			row := u.row(j)[i+1:]
 			copy(row, a.row(i)[i+1:])
 			for l := range j + 1 {
@@ -56,7 +57,7 @@ func (s *scratch[T]) bidiagonalOf(a view[T]) (diagonal, above []float64, left, r
 			subtractRows(row, u, 0, i+1, factors[:j])
 			beta, tau = reflector(row)
 			above[i], right.taus[i] = float64(beta), tau
-			// x is what is left, times u.
+			// x is the remaining matrix times u.
 			x := xs.row(j)[i+1:]
 			simd.DotRows(x, a.from(i+1, i+1), a.stride, row)
 			simd.DotRows(dots[:j+1], ys.from(0, i+1), ys.stride, row)
@@ -74,8 +75,8 @@ func (s *scratch[T]) bidiagonalOf(a view[T]) (diagonal, above []float64, left, r
 	return diagonal, above, left, right
 }
 
-// singularValues sets values to the singular values of a, which is lost, the greatest first: it has at least as many rows as columns.
-// ok is false if they are not found.
+// singularValues sets values to the singular values of a in descending order. a has at least as many rows as columns, and is overwritten.
+// ok is false if the iteration does not converge.
 func (s *scratch[T]) singularValues(a view[T], values []float64) (ok bool) {
 	diagonal, above, _, _ := s.bidiagonalOf(a)
 	n := len(diagonal)
@@ -86,34 +87,26 @@ func (s *scratch[T]) singularValues(a view[T], values []float64) (ok bool) {
 	return true
 }
 
-// singularVectors is singularValues, and sets the first columns of u and of v to the vectors. It is for matrices of single precision:
-// the squares of the singular values are eigenvalues, which double precision tells apart as well as single precision does the values.
-func singularVectors(a view[float32], values []float64, u, v view[float32]) (ok bool) {
-	s := newScratch[float32]()
+// singularVectors is singularValues, and also sets the first columns of u and of v to the singular vectors.
+func singularVectors[T simd.Real](a view[T], values []float64, u, v view[T]) (ok bool) {
+	s := newScratch[T](a.step)
 	defer s.release()
-	d := newScratch[float64]()
+	d := newScratch[float64](a.step)
 	defer d.release()
 	diagonal, above, left, right := s.bidiagonalOf(a)
 	n := len(diagonal)
-	squares, beside := make([]float64, n), make([]float64, n-1)
-	for i, x := range diagonal {
-		squares[i] = x * x
-		if i > 0 {
-			squares[i] += above[i-1] * above[i-1]
-		}
-		if i < n-1 {
-			beside[i] = x * above[i]
-		}
+	solve := vectorsBySquares
+	if _, double := any(s).(*scratch[float64]); double {
+		solve = vectorsByHalves
 	}
-	rightRows := d.matrix(n, n)
-	if !tridiagonalEigen(squares, beside, rightRows) {
+	leftRows, rightRows, order, ok := solve(d, diagonal, above, values)
+	if !ok {
 		return false
 	}
-	leftRows, order := leftVectors(d, diagonal, above, rightRows, values)
 	for _, side := range []struct {
-		to   view[float32]
+		to   view[T]
 		rows view[float64]
-		r    reflectors[float32]
+		r    reflectors[T]
 	}{{u, leftRows, left}, {v, rightRows, right}} {
 		rounded := s.matrix(n, n)
 		for i, k := range order {
@@ -132,17 +125,87 @@ func singularVectors(a view[float32], values []float64, u, v view[float32]) (ok 
 	return true
 }
 
-// leftVectors computes the left singular vectors of a bidiagonal matrix, as rows, from the right ones, whose values ascend. It sets
-// values to the singular values, which descend, and gives the order of the rows that they are in.
+// vectorsBySquares returns the singular vectors of a bidiagonal matrix, as rows, and their order by descending value. It is for single precision
+// only: it computes the squares of the singular values as eigenvalues, which double precision resolves as well as single precision resolves
+// the values themselves.
+func vectorsBySquares(d *scratch[float64], diagonal, above, values []float64) (left, right view[float64], order []int, ok bool) {
+	n := len(diagonal)
+	squares, beside := make([]float64, n), make([]float64, n-1)
+	for i, x := range diagonal {
+		squares[i] = x * x
+		if i > 0 {
+			squares[i] += above[i-1] * above[i-1]
+		}
+		if i < n-1 {
+			beside[i] = x * above[i]
+		}
+	}
+	right = d.matrix(n, n)
+	if !tridiagonalEigen(squares, beside, right) {
+		return left, right, nil, false
+	}
+	left, order = leftVectors(d, diagonal, above, right, values)
+	return left, right, order, true
+}
+
+// vectorsByHalves is vectorsBySquares for double precision. A vector and its counterpart on the other side, element by element in turn, are an
+// eigenvector of the tridiagonal matrix with a zero diagonal and the bidiagonal elements beside it (Golub and Kahan); the singular values are its
+// eigenvalues that are not negative. The smaller a value, the more of the eigenvector of its negative is in the computed one, and the less
+// orthogonal are its halves to the other vectors. Those of small values are therefore made orthogonal to those of greater ones.
+func vectorsByHalves(d *scratch[float64], diagonal, above, values []float64) (left, right view[float64], order []int, ok bool) {
+	const small, negligible = 0.1, 1e-8
+	n := len(diagonal)
+	both, beside := make([]float64, 2*n), make([]float64, 2*n-1)
+	for i, x := range diagonal {
+		beside[2*i] = x
+		if i < n-1 {
+			beside[2*i+1] = above[i]
+		}
+	}
+	vectors := d.matrix(2*n, 2*n)
+	if !tridiagonalEigen(both, beside, vectors) {
+		return left, right, nil, false
+	}
+	left, right, order = d.matrix(n, n), d.matrix(n, n), make([]int, n)
+	sides := []struct {
+		rows view[float64]
+		from int
+		o    orthogonal
+	}{{right, 0, orthogonal{dots: d.list(n)}}, {left, 1, orthogonal{dots: d.list(n)}}}
+	for i := range n {
+		d.look()
+		k := 2*n - 1 - i
+		order[i], values[i] = i, max(0, both[k])
+		for j := range sides {
+			side := &sides[j]
+			to := side.rows.row(i)
+			for l := range to {
+				to[l] = vectors.row(k)[2*l+side.from]
+			}
+			if size := norm(to); values[i] > small*values[0] {
+				multiplyBy(to, 1/size)
+				continue
+			}
+			if side.o.rows = side.rows.part(0, 0, i, n); side.o.without(to) < negligible {
+				side.o.complete(to)
+			}
+		}
+	}
+	return left, right, order, true
+}
+
+// leftVectors computes the left singular vectors of a bidiagonal matrix, as rows, from the right ones, which are ordered by ascending
+// value. It sets values to the singular values in descending order, and returns the order of the rows that corresponds to it.
 func leftVectors(s *scratch[float64], diagonal, above []float64, right view[float64], values []float64) (left view[float64], order []int) {
 	n := len(diagonal)
 	left = s.matrix(n, n)
 	sizes := s.list(n)
-	// A vector is the product of the matrix and the right one, over the value. Where that is small, rounding leaves parts of the others in
-	// it, which are taken out.
+	// A left vector is the product of the matrix and the right vector, divided by the value. If the value is small, rounding leaves
+	// components of the other vectors in it, which are removed.
 	const small, negligible = 1e-3, 1e-8
 	o := orthogonal{dots: s.list(n)}
 	for done := range n {
+		s.look()
 		i := n - 1 - done
 		z, to := right.row(i), left.row(done)
 		for k, x := range diagonal {
@@ -175,21 +238,21 @@ func leftVectors(s *scratch[float64], diagonal, above []float64, right view[floa
 	for i, k := range order {
 		values[i] = sizes[k]
 	}
-	// The rows of the right ones go the other way.
+	// Reverse the rows of the right vectors to match.
 	for i, k := 0, n-1; i < k; i, k = i+1, k-1 {
 		swap(right.row(i), right.row(k))
 	}
 	return left, order
 }
 
-// orthogonal makes vectors orthogonal to rows of length one.
+// orthogonal makes vectors orthogonal to a set of unit rows.
 type orthogonal struct {
 	rows view[float64]
 	dots []float64
-	next int // the unit vector to try
+	next int // the next unit vector to try
 }
 
-// without takes the parts of the rows out of a vector, makes its length one, and gives what that was before.
+// without removes the components along the rows from x, normalizes it, and returns the length that was left.
 func (o *orthogonal) without(x []float64) float64 {
 	size := 1.0
 	for range 2 {
@@ -211,9 +274,9 @@ func (o *orthogonal) without(x []float64) float64 {
 	return size * length
 }
 
-// complete makes x a vector of length one that is orthogonal to the rows.
+// complete sets x to a unit vector that is orthogonal to the rows.
 func (o *orthogonal) complete(x []float64) {
-	// As there are fewer rows than unit vectors, of one of these that much is left.
+	// There are fewer rows than unit vectors, so at least one unit vector keeps this length.
 	least := 0.5 / math.Sqrt(float64(len(x)))
 	for ; ; o.next++ {
 		clear(x)

@@ -1,39 +1,45 @@
 package linalg
 
 import (
+	"cmp"
 	"math"
 	"sync"
 
+	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// Real matrices are decomposed in their own type, some rows or columns (a panel) at a time: what a panel does to the rest is a product.
+// Real matrices are factored in their own type, one panel of rows or columns after another. The effect of a panel on the rest of the matrix
+// is a matrix product.
 
-// panel is how many rows or columns are decomposed between two products.
+// panel is the number of rows or columns that are factored between two products.
 const panel = 32
 
-// view is a matrix of real numbers by rows, or a part of one: its rows begin stride elements apart.
+// view is a real matrix in row-major order, or a part of one. Its rows start stride elements apart.
 type view[T simd.Real] struct {
 	rows, cols, stride int
 	data               []T
+	step               *kernels.Step // like the step of a matrix
 }
 
-func viewOf[T simd.Real](rows, cols int, data []T) view[T] { return view[T]{rows, cols, cols, data} }
+func viewOf[T simd.Real](rows, cols int, data []T) view[T] {
+	return view[T]{rows, cols, cols, data, nil}
+}
 
 func (v view[T]) row(i int) []T { return v.data[i*v.stride:][:v.cols] }
 
-// from is what lies in row i from column j on, and behind it.
+// from returns the data from row i, column j to the end.
 func (v view[T]) from(i, j int) []T { return v.data[i*v.stride+j:] }
 
-// part is rows and columns from a place on.
+// part returns a submatrix that starts at row i and column j.
 func (v view[T]) part(i, j, rows, cols int) view[T] {
 	if rows == 0 || cols == 0 {
-		return view[T]{rows, cols, v.stride, nil}
+		return view[T]{rows, cols, v.stride, nil, v.step}
 	}
-	return view[T]{rows, cols, v.stride, v.data[i*v.stride+j:]}
+	return view[T]{rows, cols, v.stride, v.data[i*v.stride+j:], v.step}
 }
 
-// tail is the part from row i and column j on.
+// tail returns the submatrix from row i and column j to the end.
 func (v view[T]) tail(i, j int) view[T] { return v.part(i, j, v.rows-i, v.cols-j) }
 
 func (v view[T]) empty() bool { return v.rows == 0 || v.cols == 0 }
@@ -61,10 +67,11 @@ func (v view[T]) transposeFrom(from view[T]) {
 	}
 }
 
-// scratch is memory for one decomposition at a time, which is kept for the next one until the garbage collector wants it.
+// scratch is memory for one decomposition at a time. A pool keeps it for the next one until the garbage collector frees it.
 type scratch[T simd.Real] struct {
 	lists [][]T
 	used  int
+	step  *kernels.Step // the step that uses it, like that of a matrix
 }
 
 var singleScratch, doubleScratch sync.Pool
@@ -76,25 +83,31 @@ func scratchPool[T simd.Real]() *sync.Pool {
 	return &doubleScratch
 }
 
-func newScratch[T simd.Real]() *scratch[T] {
-	if s, ok := scratchPool[T]().Get().(*scratch[T]); ok {
-		return s
+func newScratch[T simd.Real](step *kernels.Step) *scratch[T] {
+	s, ok := scratchPool[T]().Get().(*scratch[T])
+	if !ok {
+		s = new(scratch[T])
 	}
-	return new(scratch[T])
+	s.step = step
+	return s
 }
 
-// release ends the use of all that has been taken.
+// release returns the scratch to its pool. Everything allocated from it is invalid from then on.
 func (s *scratch[T]) release() {
-	s.used = 0
+	s.used, s.step = 0, nil
 	scratchPool[T]().Put(s)
 }
 
-// mark and reset let what is taken between them be taken again.
+// mark and reset free what was allocated between them.
 func (s *scratch[T]) mark() int    { return s.used }
 func (s *scratch[T]) reset(to int) { s.used = to }
 
-// list takes n elements, which may hold anything.
+// look is like that of a matrix.
+func (s *scratch[T]) look() { lookAt(s.step) }
+
+// list allocates n elements, which are not cleared. It also checks whether the step has ended; every panel calls it.
 func (s *scratch[T]) list(n int) []T {
+	s.look()
 	if s.used == len(s.lists) {
 		s.lists = append(s.lists, nil)
 	}
@@ -105,17 +118,21 @@ func (s *scratch[T]) list(n int) []T {
 	return s.lists[s.used-1][:n]
 }
 
-// matrix takes a matrix, whose elements may be anything.
-func (s *scratch[T]) matrix(rows, cols int) view[T] { return viewOf(rows, cols, s.list(rows*cols)) }
+// matrix allocates a matrix, which is not cleared.
+func (s *scratch[T]) matrix(rows, cols int) view[T] {
+	m := viewOf(rows, cols, s.list(rows*cols))
+	m.step = s.step
+	return m
+}
 
-// zeros takes a matrix of zeros.
+// zeros allocates a zero matrix.
 func (s *scratch[T]) zeros(rows, cols int) view[T] {
 	m := s.matrix(rows, cols)
 	clear(m.data)
 	return m
 }
 
-// sizeOfProduct is the rows, the columns and the common side of a product.
+// sizeOfProduct returns the rows, the columns and the inner dimension of a product.
 func sizeOfProduct[T simd.Real](a, b view[T], transA, transB bool) (m, n, k int) {
 	m, k, n = a.rows, a.cols, b.cols
 	if transA {
@@ -127,18 +144,39 @@ func sizeOfProduct[T simd.Real](a, b view[T], transA, transB bool) (m, n, k int)
 	return m, n, k
 }
 
-// setProduct sets c to a·b, each transposed if asked for, and addProduct adds that to c.
+// setProduct sets c to a·b, each optionally transposed. addProduct adds the product to c.
 func setProduct[T simd.Real](c, a, b view[T], transA, transB bool) {
-	m, n, k := sizeOfProduct(a, b, transA, transB)
-	simd.GemmOf(transA, transB, m, n, k, a.data, a.stride, b.data, b.stride, c.data, c.stride, false)
+	product(c, a, b, transA, transB, false)
 }
 
 func addProduct[T simd.Real](c, a, b view[T], transA, transB bool) {
-	m, n, k := sizeOfProduct(a, b, transA, transB)
-	simd.GemmOf(transA, transB, m, n, k, a.data, a.stride, b.data, b.stride, c.data, c.stride, true)
+	product(c, a, b, transA, transB, true)
 }
 
-// subtractProduct subtracts a·b from c, each transposed if asked for.
+// longProduct is the number of multiplications between two checks whether the step has ended.
+const longProduct = 1 << 28
+
+func product[T simd.Real](c, a, b view[T], transA, transB, accumulate bool) {
+	m, n, k := sizeOfProduct(a, b, transA, transB)
+	if m <= 2*panel || n*k <= longProduct/m {
+		simd.GemmOf(transA, transB, m, n, k, a.data, a.stride, b.data, b.stride, c.data, c.stride, accumulate)
+		return
+	}
+	most := max(2*panel, longProduct/(n*k)/panel*panel)
+	for from := 0; from < m; from += most {
+		lookAt(cmp.Or(c.step, a.step, b.step))
+		rows := min(most, m-from)
+		var part view[T]
+		if transA {
+			part = a.part(0, from, k, rows)
+		} else {
+			part = a.part(from, 0, rows, k)
+		}
+		simd.GemmOf(transA, transB, rows, n, k, part.data, part.stride, b.data, b.stride, c.data[from*c.stride:], c.stride, accumulate)
+	}
+}
+
+// subtractProduct subtracts a·b from c, each optionally transposed.
 func (s *scratch[T]) subtractProduct(c, a, b view[T], transA, transB bool) {
 	if c.empty() || a.empty() {
 		return
@@ -197,7 +235,7 @@ func dot[T simd.Real](a, b []T) T {
 	return sum[0]
 }
 
-// subtractRows subtracts the first rows of m, from column j on, from to: each times its element of factors.
+// subtractRows subtracts rows of m, starting at row i and column j, from to. Each row is multiplied by its element of factors.
 func subtractRows[T simd.Real](to []T, m view[T], i, j int, factors []T) {
 	if len(factors) == 0 || len(to) == 0 {
 		return
@@ -214,10 +252,10 @@ func subtractRows[T simd.Real](to []T, m view[T], i, j int, factors []T) {
 	}
 }
 
-// halved is a size's first half, a multiple of what is solved without division into halves.
+// halved returns the first half of a size, rounded up to a multiple of the size that is solved without halving.
 func halved(n int) int { return (n/2 + panel - 1) / panel * panel }
 
-// solveLower replaces x by the solution of a system whose matrix is the lower triangle of l; unit takes the diagonal for ones.
+// solveLower replaces x by the solution of a system whose matrix is the lower triangle of l. If unit is set, the diagonal counts as ones.
 func (s *scratch[T]) solveLower(l view[T], unit bool, x view[T]) {
 	n := l.rows
 	if x.empty() {
@@ -261,8 +299,8 @@ func (s *scratch[T]) solveUpper(u view[T], x view[T]) {
 	}
 }
 
-// cholesky replaces the upper triangle of a by the factor u of a = uᵀ·u; what is below it is lost. ok is false if the matrix is not
-// positive definite.
+// cholesky replaces the upper triangle of a by the factor u of a = uᵀ·u, and overwrites the rest. ok is false if the matrix is not positive
+// definite.
 func (s *scratch[T]) cholesky(a view[T]) (ok bool) {
 	n := a.rows
 	var factors [panel]T
@@ -287,8 +325,8 @@ func (s *scratch[T]) cholesky(a view[T]) (ok bool) {
 	return true
 }
 
-// lu replaces a matrix of at least as many rows as columns by its triangular factors. Row i has changed places with row pivots[i],
-// one after the other. singular tells that a pivot is zero.
+// lu replaces a matrix with at least as many rows as columns by its triangular factors. It swaps row i with row pivots[i], in ascending
+// order of i. singular reports whether a pivot is zero.
 func (s *scratch[T]) lu(a view[T], pivots []int) (singular bool) {
 	defer s.reset(s.mark())
 	n := a.cols
@@ -313,7 +351,7 @@ func (s *scratch[T]) lu(a view[T], pivots []int) (singular bool) {
 	return singular
 }
 
-// luOfColumns is lu of a few columns, which are the rows of c.
+// luOfColumns is lu for a few columns, which are the rows of c.
 func luOfColumns[T simd.Real](c view[T], pivots []int) (singular bool) {
 	for k := range c.rows {
 		column := c.row(k)
@@ -343,7 +381,7 @@ func luOfColumns[T simd.Real](c view[T], pivots []int) (singular bool) {
 	return singular
 }
 
-// largest is the place of the first element of the greatest magnitude.
+// largest returns the index of the first element of the greatest magnitude.
 func largest[T simd.Real](x []T) int {
 	best, size := 0, max(x[0], -x[0])
 	for i, v := range x {
@@ -354,7 +392,7 @@ func largest[T simd.Real](x []T) int {
 	return best
 }
 
-// exchange exchanges rows as pivots say.
+// exchange swaps rows according to pivots.
 func exchange[T simd.Real](a view[T], pivots []int) {
 	if a.cols == 0 {
 		return

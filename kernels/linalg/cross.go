@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 )
 
-// cross are the rows of Cross, the products of vectors of three elements, for one element type.
+// cross returns the rows of Cross, the cross product of vectors of three elements, for one element type.
 func cross[T element.Numeric]() []kernels.Def {
 	dtype := element.DTypeOf[T]()
 	return halves.Rows("T", dtype, kernels.Always(func(ctx *kernels.Context) error {

@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// Eigenvalues and eigenvectors of tridiagonal matrices, by division into halves: what joins them is a matrix of rank one, whose effect
-// on the eigenvalues is an equation to be solved, and on the eigenvectors a product (Cuppen, 1981; Gu and Eisenstat, "A
-// divide-and-conquer algorithm for the symmetric tridiagonal eigenproblem", 1995). The algorithm is that of LAPACK's dstedc.
+// Eigenvalues and eigenvectors of tridiagonal matrices, by divide and conquer. The two halves are joined by a matrix of rank one: the
+// eigenvalues are then the roots of an equation, and the eigenvectors a product (Cuppen, 1981; Gu and Eisenstat, "A divide-and-conquer
+// algorithm for the symmetric tridiagonal eigenproblem", 1995). The algorithm is that of LAPACK's dstedc.
 
 const (
-	// undivided is the size from which on matrices are not divided any more.
+	// undivided is the size up to which matrices are not divided further.
 	undivided = 8
 	epsilon   = 0x1p-53
 )
 
-// tridiagonalEigen replaces the diagonal by the eigenvalues, the least first, and sets rows to the eigenvectors. The elements beside the
-// diagonal are lost. ok is false if they are not found.
+// tridiagonalEigen replaces the diagonal by the eigenvalues in ascending order, and sets rows to the eigenvectors. It overwrites the
+// off-diagonal elements. ok is false if the iteration does not converge.
 func tridiagonalEigen(diagonal, beside []float64, rows view[float64]) (ok bool) {
 	n := len(diagonal)
 	if n <= undivided {
@@ -33,7 +33,7 @@ func tridiagonalEigen(diagonal, beside []float64, rows view[float64]) (ok bool) 
 		!tridiagonalEigen(diagonal[h:], beside[h:], rows.tail(h, h)) {
 		return false
 	}
-	d := newScratch[float64]()
+	d := newScratch[float64](rows.step)
 	defer d.release()
 	m := merger{diagonal: diagonal, rows: rows, half: h, scratch: d}
 	m.join(joint)
@@ -46,15 +46,15 @@ type merger struct {
 	diagonal []float64
 	rows     view[float64]
 	half     int
-	z        []float64 // what is added is weight·z·zᵀ
+	z        []float64 // the matrix that joins the halves is weight·z·zᵀ
 	weight   float64
-	order    []int // the eigenvectors, by their eigenvalues
+	order    []int // the eigenvectors, by ascending eigenvalue
 	kept     []int // those that change
 	done     []int // those that stay
-	kind     []int // which columns of a row are not zero: the first half, all, or the second half
+	kind     []int // the columns of a row that may be nonzero: 0 for the first half, 1 for all, 2 for the second half
 }
 
-// join adds what joins the halves, of which the element beside the diagonal is joint.
+// join joins the halves. joint is the off-diagonal element between them.
 func (m *merger) join(joint float64) {
 	n := len(m.diagonal)
 	m.z, m.order, m.kind = m.list(n), make([]int, n), make([]int, n)
@@ -80,13 +80,13 @@ func (m *merger) join(joint float64) {
 	slices.SortStableFunc(m.order, byValue)
 	m.deflate()
 	changed, values := m.changed()
-	// The results, in order.
+	// Sort the results.
 	all := slices.Concat(m.done, m.kept)
 	for i, k := range m.kept {
 		m.diagonal[k] = values[i]
 	}
 	slices.SortStableFunc(all, byValue)
-	place := make([]int, n) // of an eigenvector among the changed ones, from 1 on
+	place := make([]int, n) // index of an eigenvector among the changed ones, plus one
 	for i, k := range m.kept {
 		place[k] = i + 1
 	}
@@ -103,8 +103,8 @@ func (m *merger) join(joint float64) {
 	m.rows.copyFrom(sorted)
 }
 
-// deflate finds the eigenvectors that stay, because their element of z is nothing, or after a rotation that makes it so where two
-// eigenvalues are as good as equal.
+// deflate finds the eigenvectors that stay: their element of z is negligible, or a rotation makes it zero because two eigenvalues are
+// nearly equal.
 func (m *merger) deflate() {
 	top := 0.0
 	for i, d := range m.diagonal {
@@ -127,7 +127,8 @@ func (m *merger) deflate() {
 	}
 }
 
-// rotated turns eigenvectors i and k so that the element of z of the first is zero, if that leaves the matrix as good as diagonal.
+// rotated rotates eigenvectors i and k to make the first one's element of z zero, and reports whether it did: it does so only if the matrix
+// stays nearly diagonal.
 func (m *merger) rotated(i, k int, tolerance float64) bool {
 	size := math.Hypot(m.z[i], m.z[k])
 	c, s := m.z[k]/size, -m.z[i]/size
@@ -159,11 +160,12 @@ func (m *merger) changed() (view[float64], []float64) {
 	for i, k := range m.kept {
 		e.d[i], e.squares[i] = m.diagonal[k], m.z[k]*m.z[k]
 	}
-	values, apart := m.list(count), m.matrix(count, count) // row i has the differences of the poles from value i
+	values, apart := m.list(count), m.matrix(count, count) // row i holds the differences between the poles and value i
 	for i := range count {
+		m.look()
 		values[i] = e.root(i, apart.row(i))
 	}
-	// The z for which these values are exact makes the vectors orthogonal.
+	// With the z for which these values are exact, the eigenvectors are orthogonal.
 	exact := m.list(count)
 	for j := range exact {
 		exact[j] = -apart.row(j)[j]
@@ -180,7 +182,7 @@ func (m *merger) changed() (view[float64], []float64) {
 	for j, k := range m.kept {
 		exact[j] = math.Copysign(math.Sqrt(max(0, exact[j])), m.z[k])
 	}
-	// The columns of weights go by kind, since products leave out what is zero.
+	// The columns of weights are grouped by kind, so that products can skip zeros.
 	var byKind []int
 	var ends [3]int
 	for kind := range ends {
@@ -221,23 +223,24 @@ func (m *merger) changed() (view[float64], []float64) {
 	return out, values
 }
 
-// secular is the equation 1/weight + Σ squares/(d-λ) = 0, whose roots are the eigenvalues of a diagonal matrix to which one of rank one
-// has been added. d ascends.
+// secular is the equation 1/weight + Σ squares/(d-λ) = 0. Its roots are the eigenvalues of the diagonal matrix d plus a matrix of rank one.
+// d is in ascending order.
 type secular struct {
 	d, squares []float64
 	weight     float64
 }
 
-// root is root i, which lies behind d[i]. The differences of all d from it are more exact than it is.
+// root returns root i, the first above d[i], and sets differences to the differences of all d from it. These are more accurate than the
+// root.
 func (e *secular) root(i int, differences []float64) float64 {
 	n := len(e.d)
 	if n == 1 {
 		differences[0] = -e.weight * e.squares[0]
 		return e.d[0] - differences[0]
 	}
-	// The root is sought as its distance from the pole nearest to it, between low and high.
+	// Search for the root's distance from the nearest pole, between low and high.
 	inverse := 1 / e.weight
-	left := min(i, n-2) // the pole on whose right are those that count for the second sum
+	left := min(i, n-2) // the last pole of the first sum; the poles to its right belong to the second
 	origin, low, high, x := e.start(i, inverse)
 	base := e.d[origin]
 	for j, d := range e.d {
@@ -275,7 +278,7 @@ func (e *secular) root(i int, differences []float64) float64 {
 	return base + x
 }
 
-// start chooses the pole nearer to root i, and gives a first guess and bounds, as distances from it.
+// start returns the pole nearer to root i, and a first guess and bounds as distances from that pole.
 func (e *secular) start(i int, inverse float64) (origin int, low, high, x float64) {
 	if i == len(e.d)-1 {
 		for _, q := range e.squares {
@@ -318,8 +321,8 @@ func (e *secular) start(i int, inverse float64) (origin int, low, high, x float6
 	return origin, low, high, x
 }
 
-// middleWay is the step to the root of the function with poles at two places that has the value and the slopes on both sides (Li,
-// "Solving secular equations stably and efficiently", 1993). outside says that it lies on the right of both.
+// middleWay returns the step to the root of the function that has poles at left and right and matches the value and both slopes (Li,
+// "Solving secular equations stably and efficiently", 1993). outside is set if the root lies to the right of both poles.
 func middleWay(left, right, f, slopeLeft, slopeRight float64, outside bool) float64 {
 	c := f - left*slopeLeft - right*slopeRight
 	a := (left+right)*f - left*right*(slopeLeft+slopeRight)
@@ -339,7 +342,7 @@ func middleWay(left, right, f, slopeLeft, slopeRight float64, outside bool) floa
 	return 2 * b / (a + root)
 }
 
-// sums are those of squares/(poles-x) and of its slope.
+// sums returns the sum of squares/(poles-x), and its slope.
 func sums(poles, squares []float64, x float64) (sum, slope float64) {
 	squares = squares[:len(poles)]
 	var sum2, slope2 float64

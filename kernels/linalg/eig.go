@@ -8,8 +8,8 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// eigHermitian gives the eigenvalues of a self-adjoint matrix, the least first, and the
-// eigenvectors as columns, by Jacobi's rotations. Only the lower triangle is read.
+// eigHermitian returns the eigenvalues of a self-adjoint matrix in ascending order, and the eigenvectors as columns, by Jacobi rotations.
+// It reads only the lower triangle.
 func eigHermitian(a *matrix) (values []float64, vectors *matrix, ok bool) {
 	n := a.rows
 	m := a.clone()
@@ -19,7 +19,7 @@ func eigHermitian(a *matrix) (values []float64, vectors *matrix, ok bool) {
 			m.set(i, j, cmplx.Conj(m.at(j, i)))
 		}
 	}
-	v := identityMatrix(n) // by rows: the vectors' transpose
+	v := a.identity(n) // by rows: the transpose of the vectors
 	for sweep := 0; ; sweep++ {
 		off, all := 0.0, 0.0
 		for i := range n {
@@ -38,6 +38,7 @@ func eigHermitian(a *matrix) (values []float64, vectors *matrix, ok bool) {
 			return nil, nil, false
 		}
 		for p := range n {
+			m.look()
 			for q := p + 1; q < n; q++ {
 				annihilate(m, v, p, q)
 			}
@@ -49,7 +50,7 @@ func eigHermitian(a *matrix) (values []float64, vectors *matrix, ok bool) {
 		order[i] = i
 	}
 	sort.SliceStable(order, func(i, j int) bool { return real(m.at(order[i], order[i])) < real(m.at(order[j], order[j])) })
-	vectors = newMatrix(n, n)
+	vectors = a.like(n, n)
 	for to, from := range order {
 		values[to] = real(m.at(from, from))
 		for i, e := range v.row(from) {
@@ -59,8 +60,8 @@ func eigHermitian(a *matrix) (values []float64, vectors *matrix, ok bool) {
 	return values, vectors, true
 }
 
-// annihilate turns rows and columns p and q of a self-adjoint matrix so that their common element
-// becomes zero, and the rows of v with them.
+// annihilate rotates rows and columns p and q of a self-adjoint matrix to make their common element zero, and rotates the rows of v with
+// them.
 func annihilate(m, v *matrix, p, q int) {
 	g := m.at(p, q)
 	size := cmplx.Abs(g)
@@ -86,7 +87,7 @@ func annihilate(m, v *matrix, p, q int) {
 	turn(v.row(p), v.row(q), c, s, phase)
 }
 
-// selfAdjoint makes the function of SelfAdjointEigV2.
+// selfAdjoint returns the function of SelfAdjointEigV2.
 func selfAdjoint(vectors bool) func(in []*matrix, out [][]complex128) error {
 	return func(in []*matrix, out [][]complex128) error {
 		values, v, ok := eigHermitian(in[0])
@@ -103,11 +104,11 @@ func selfAdjoint(vectors bool) func(in []*matrix, out [][]complex128) error {
 	}
 }
 
-// schur brings a square matrix to upper triangular form by unitary transformations: the shifted
-// QR algorithm on its Hessenberg form. q are the transformations, a = q·t·q*.
+// schur reduces a square matrix to upper triangular form by unitary transformations: the shifted QR algorithm on its Hessenberg form. q is
+// the transformation, with a = q·t·q*.
 func schur(a *matrix) (t, q *matrix, ok bool) {
 	n := a.rows
-	t, q = a.clone(), identityMatrix(n)
+	t, q = a.clone(), a.identity(n)
 	hessenberg(t, q)
 	for hi, iterations := n-1, 0; hi > 0; {
 		lo := hi
@@ -130,7 +131,7 @@ func schur(a *matrix) (t, q *matrix, ok bool) {
 			return nil, nil, false
 		}
 		shift := wilkinson(t, hi)
-		if iterations%10 == 0 { // out of a cycle
+		if iterations%10 == 0 { // an exceptional shift, to leave a cycle
 			shift = t.at(hi, hi) + complex(cmplx.Abs(t.at(hi, hi-1)), 0)
 		}
 		qrStep(t, q, lo, hi, shift)
@@ -138,7 +139,7 @@ func schur(a *matrix) (t, q *matrix, ok bool) {
 	return t, q, true
 }
 
-// hessenberg clears all below the first subdiagonal by reflections on both sides.
+// hessenberg clears everything below the first subdiagonal by reflections on both sides.
 func hessenberg(t, q *matrix) {
 	n := t.rows
 	for k := 0; k+2 < n; k++ {
@@ -171,6 +172,7 @@ func reflectColumns(m *matrix, v []complex128, k int) {
 	for _, e := range v[k:] {
 		square += real(e)*real(e) + imag(e)*imag(e)
 	}
+	m.look()
 	for i := range m.rows {
 		row := m.row(i)
 		var dot complex128
@@ -184,7 +186,7 @@ func reflectColumns(m *matrix, v []complex128, k int) {
 	}
 }
 
-// wilkinson is the eigenvalue of the last two rows and columns that is closer to the last element.
+// wilkinson returns the eigenvalue of the trailing 2×2 block that is closer to the block's last element.
 func wilkinson(t *matrix, hi int) complex128 {
 	a, b, c, d := t.at(hi-1, hi-1), t.at(hi-1, hi), t.at(hi, hi-1), t.at(hi, hi)
 	half := (a - d) / 2
@@ -197,6 +199,7 @@ func wilkinson(t *matrix, hi int) complex128 {
 
 // qrStep is one QR iteration on rows and columns lo to hi by Givens rotations.
 func qrStep(t, q *matrix, lo, hi int, shift complex128) {
+	t.look()
 	n := t.rows
 	type rotation struct{ c, s complex128 }
 	rotations := make([]rotation, hi-lo)
@@ -235,7 +238,7 @@ func qrStep(t, q *matrix, lo, hi int, shift complex128) {
 	}
 }
 
-// general makes the function of Eig.
+// general returns the function of Eig.
 func general(vectors bool) func(in []*matrix, out [][]complex128) error {
 	return func(in []*matrix, out [][]complex128) error {
 		n := in[0].rows
@@ -248,22 +251,23 @@ func general(vectors bool) func(in []*matrix, out [][]complex128) error {
 		}
 		if vectors {
 			copy(out[1], q.times(triangularVectors(t)).data)
-			normalizeColumns(&matrix{n, n, out[1]})
+			normalizeColumns(in[0].over(n, n, out[1]))
 		}
 		return nil
 	}
 }
 
-// triangularVectors are the eigenvectors of an upper triangular matrix as columns.
+// triangularVectors returns the eigenvectors of an upper triangular matrix as columns.
 func triangularVectors(t *matrix) *matrix {
 	n := t.rows
-	v := newMatrix(n, n)
+	v := t.like(n, n)
 	size := 0.0
 	for _, e := range t.data {
 		size = max(size, cmplx.Abs(e))
 	}
 	least := complex(max(size*1.2e-16, 1e-300), 0)
 	for k := range n {
+		t.look()
 		v.set(k, k, 1)
 		for i := k - 1; i >= 0; i-- {
 			var sum complex128

@@ -13,17 +13,17 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 )
 
-// A label stands for an index of Einsum: a letter of the equation, or a dimension that the
-// ellipsis takes, counted from the last (ellipsisLabel for the last one, then one less each).
+// A label stands for an index of Einsum: a letter of the equation, or a dimension that the ellipsis covers. Dimensions of the ellipsis
+// count down from the last one, whose label is ellipsisLabel.
 const ellipsisLabel = -1
 
-// equation is Einsum's, taken apart: the letters of each operand, with 0 for an ellipsis.
+// equation is a parsed equation of Einsum: the letters of each operand, with 0 for an ellipsis.
 type equation struct {
 	inputs [][]int
 	output []int
 }
 
-// parseEquation takes the attribute equation apart.
+// parseEquation parses the attribute equation.
 func parseEquation(text string, operands int) (e equation, err error) {
 	left, right, ok := strings.Cut(text, "->")
 	if !ok {
@@ -68,7 +68,7 @@ func parseLabels(text string) (labels []int, err error) {
 	return labels, nil
 }
 
-// expand replaces the ellipsis by labels of its own for n dimensions.
+// expand replaces the ellipsis by labels for n dimensions.
 func expand(labels []int, n int) []int {
 	at := slices.Index(labels, 0)
 	if at < 0 {
@@ -81,14 +81,13 @@ func expand(labels []int, n int) []int {
 	return slices.Concat(labels[:at], own, labels[at+1:])
 }
 
-// indexed is an operand whose dimensions have labels.
+// indexed is an operand with a label for each dimension.
 type indexed struct {
 	labels []int
 	shape  tensor.Shape
 }
 
-// bind gives the operands' dimensions labels, and each label a size. Dimensions of the ellipsis
-// are broadcast.
+// bind assigns a label to each of the operands' dimensions, and a size to each label. Dimensions of the ellipsis are broadcast.
 func (e *equation) bind(ctx *kernels.Context) (operands []indexed, output []int, sizes map[int]int, err error) {
 	sizes = map[int]int{}
 	wide := 0
@@ -121,8 +120,8 @@ func (e *equation) bind(ctx *kernels.Context) (operands []indexed, output []int,
 	return operands, expand(e.output, wide), sizes, nil
 }
 
-// strides gives the distance between neighbours of each label in an operand: the sum of those of
-// its dimensions where it is repeated (a diagonal), 0 in what is stretched or not there.
+// strides returns the stride of each label in an operand: the sum of its dimensions' strides if the label is repeated (a diagonal), 0 if
+// the dimension is broadcast or absent.
 func (op *indexed) strides(labels []int, sizes map[int]int) []int {
 	out := make([]int, len(labels))
 	step := 1
@@ -136,7 +135,7 @@ func (op *indexed) strides(labels []int, sizes map[int]int) []int {
 	return out
 }
 
-// volume is the product of the labels' sizes.
+// volume returns the product of the labels' sizes.
 func volume(labels []int, sizes map[int]int) int {
 	n := 1
 	for _, l := range labels {
@@ -145,13 +144,16 @@ func volume(labels []int, sizes map[int]int) int {
 	return n
 }
 
-// odometer calls visit for all combinations of the labels' values, the last label fastest, with
-// the place that the strides give.
-func odometer(labels []int, sizes map[int]int, strides []int, visit func(at int)) {
+// odometer calls visit for all combinations of the labels' values, with the offset that the strides yield. The last label varies fastest. It
+// fails with the error of a step that has ended.
+func odometer(end *kernels.Lookout, labels []int, sizes map[int]int, strides []int, visit func(at int)) error {
 	total := volume(labels, sizes)
 	index := make([]int, len(labels))
 	at := 0
 	for range total {
+		if err := end.After(elementTime); err != nil {
+			return err
+		}
 		visit(at)
 		for i := len(labels) - 1; i >= 0; i-- {
 			index[i]++
@@ -163,10 +165,14 @@ func odometer(labels []int, sizes map[int]int, strides []int, visit func(at int)
 			index[i] = 0
 		}
 	}
+	return nil
 }
 
-// einsumKernel is Einsum for one element type: it sums out what only one operand has, brings the
-// operands into the order of a batch of matrix products, and the product into that of the output.
+// elementTime is the time in nanoseconds that odometer takes for an element.
+const elementTime = 8
+
+// einsumKernel is Einsum for one element type. It sums out the labels that only one operand has, arranges the operands for a batch of
+// matrix products, and arranges the product for the output.
 type einsumKernel[T element.Numeric] struct {
 	equation
 	dtype tensor.DType
@@ -186,7 +192,7 @@ func (k *einsumKernel[T]) Compute(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
-	var kept []int // the output's labels, once each
+	var kept []int // the output's labels, without repetitions
 	for _, l := range output {
 		if !slices.Contains(kept, l) {
 			kept = append(kept, l)
@@ -201,7 +207,9 @@ func (k *einsumKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	dst := element.ViewOf[T](out)
-	tensor.Clear(dst)
+	if err := kernels.Clear(ctx, dst); err != nil {
+		return err
+	}
 	result, order, release, err := k.product(ctx, operands, kept, sizes)
 	if err != nil {
 		return err
@@ -209,14 +217,14 @@ func (k *einsumKernel[T]) Compute(ctx *kernels.Context) error {
 	defer release()
 	target := indexed{output, shape}
 	at := 0
-	odometer(order, sizes, target.strides(order, sizes), func(place int) {
+	end := ctx.Lookout()
+	return odometer(&end, order, sizes, target.strides(order, sizes), func(place int) {
 		dst[place] = result[at]
 		at++
 	})
-	return nil
 }
 
-// product gives the result in an order of labels of its own.
+// product returns the result, and the order of labels that it is in.
 func (k *einsumKernel[T]) product(ctx *kernels.Context, operands []indexed, kept []int, sizes map[int]int) (result []T, order []int, release func(), err error) {
 	if len(operands) == 1 {
 		a, drop, err := k.arrange(ctx, 0, &operands[0], kept, sizes)
@@ -256,12 +264,11 @@ func (k *einsumKernel[T]) product(ctx *kernels.Context, operands []indexed, kept
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	multiply(ctx.Device, &p, false, false, k.mul, a, b, result)
+	multiply(ctx, &p, false, false, k.mul, a, b, result)
 	return result, slices.Concat(batch, freeA, freeB), release, nil
 }
 
-// arrange brings input i into the order of labels, each stretched to its size, and sums out its
-// other labels.
+// arrange copies input i into the order of labels, broadcasts each label to its size, and sums out all other labels.
 func (k *einsumKernel[T]) arrange(ctx *kernels.Context, i int, op *indexed, labels []int, sizes map[int]int) ([]T, func(), error) {
 	var rest []int
 	for _, l := range op.labels {
@@ -276,29 +283,31 @@ func (k *einsumKernel[T]) arrange(ctx *kernels.Context, i int, op *indexed, labe
 	src := element.ViewOf[T](ctx.Input(i))
 	at := 0
 	inner := op.strides(rest, sizes)
-	odometer(labels, sizes, op.strides(labels, sizes), func(place int) {
+	end := ctx.Lookout()
+	err = odometer(&end, labels, sizes, op.strides(labels, sizes), func(place int) {
 		if len(rest) == 0 {
 			dst[at] = src[place]
 		} else {
 			var sum T
-			odometer(rest, sizes, inner, func(p int) { sum += src[place+p] })
+			_ = odometer(&end, rest, sizes, inner, func(p int) { sum += src[place+p] }) // the outer one ends as well
 			dst[at] = sum
 		}
 		at++
 	})
+	if err != nil {
+		release()
+		return nil, nil, err
+	}
 	return dst, release, nil
 }
 
-// einsum are the rows of Einsum for one element type.
+// einsum returns the rows of Einsum for one element type.
 func einsum[T element.Numeric](mul gemm.Gemm[T]) []kernels.Def {
 	dtype := element.DTypeOf[T]()
 	return halves.Rows("T", dtype, func(c *kernels.Construction) (any, error) {
-		text, err := c.Attrs().Str("equation")
-		if err != nil {
-			return nil, err
-		}
-		n, err := c.Attrs().Int("N")
-		if err != nil {
+		a := c.Attrs().Reader()
+		text, n := a.Str("equation"), a.Int("N")
+		if err := a.Err(); err != nil {
 			return nil, err
 		}
 		e, err := parseEquation(text, int(n))

@@ -7,8 +7,8 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// exponential is the op MatrixExponential: Padé's approximation for the matrix divided by a power of two, and then squared as
-// often (Higham, 2005).
+// exponential is the op MatrixExponential: Padé's approximation for the matrix divided by a power of two, squared repeatedly to undo the
+// division (Higham, 2005).
 func exponential(in []*matrix, out [][]complex128) error {
 	const (
 		degree = 13
@@ -27,7 +27,7 @@ func exponential(in []*matrix, out [][]complex128) error {
 	x := a.clone()
 	x.scale(complex(math.Ldexp(1, -squarings), 0))
 	// The numerator is p(x), the denominator p(-x).
-	power, odd, even := identityMatrix(n), newMatrix(n, n), newMatrix(n, n)
+	power, odd, even := a.identity(n), a.like(n, n), a.like(n, n)
 	c := 1.0
 	for k := 0; ; k++ {
 		if k%2 == 0 {
@@ -53,7 +53,7 @@ func exponential(in []*matrix, out [][]complex128) error {
 	return nil
 }
 
-// squareRoot makes the function of MatrixSquareRoot, which is the principal root. A real matrix may have none that is real.
+// squareRoot returns the function of MatrixSquareRoot, which computes the principal root. A real matrix need not have a real one.
 func squareRoot(onlyReal bool) func(in []*matrix, out [][]complex128) error {
 	return func(in []*matrix, out [][]complex128) error {
 		t, q, ok := schur(in[0])
@@ -75,18 +75,19 @@ func squareRoot(onlyReal bool) func(in []*matrix, out [][]complex128) error {
 	}
 }
 
-// rootOfTriangular is the principal square root of an upper triangular matrix.
+// rootOfTriangular returns the principal square root of an upper triangular matrix.
 func rootOfTriangular(t *matrix) *matrix {
 	n := t.rows
-	u := newMatrix(n, n)
+	u := t.like(n, n)
 	for j := range n {
+		t.look()
 		u.set(j, j, cmplx.Sqrt(t.at(j, j)))
 		for i := j - 1; i >= 0; i-- {
 			left := t.at(i, j)
 			for k := i + 1; k < j; k++ {
 				left -= u.at(i, k) * u.at(k, j)
 			}
-			if left != 0 { // where both roots are zero, too, any number would do
+			if left != 0 { // if both roots are zero as well, any number would do
 				left /= u.at(i, i) + u.at(j, j)
 			}
 			u.set(i, j, left)
@@ -95,8 +96,8 @@ func rootOfTriangular(t *matrix) *matrix {
 	return u
 }
 
-// logarithm is the op MatrixLogarithm, the principal one: square roots are taken until the matrix is close to the identity,
-// where Padé's approximation holds, as a sum of fractions (Higham, 2008).
+// logarithm is the op MatrixLogarithm, which computes the principal logarithm. It takes square roots until the matrix is close to the
+// identity, where Padé's approximation, as a sum of fractions, holds (Higham, 2008).
 func logarithm(in []*matrix, out [][]complex128) error {
 	t, q, ok := schur(in[0])
 	if !ok {
@@ -107,11 +108,11 @@ func logarithm(in []*matrix, out [][]complex128) error {
 	return nil
 }
 
-// logOfTriangular is the principal logarithm of an upper triangular matrix.
+// logOfTriangular returns the principal logarithm of an upper triangular matrix.
 func logOfTriangular(t *matrix) *matrix {
 	const (
 		limit = 0.25
-		most  = 100 // roots, beyond which the matrix is singular
+		most  = 100 // square roots, after which the matrix counts as singular
 	)
 	n := t.rows
 	x, roots := t, 0
@@ -129,9 +130,9 @@ func logOfTriangular(t *matrix) *matrix {
 	for i := range n {
 		x.set(i, i, x.at(i, i)-1)
 	}
-	sum := newMatrix(n, n)
+	sum := t.like(n, n)
 	for i, at := range gaussPoints {
-		below := identityMatrix(n)
+		below := t.identity(n)
 		below.add(x, complex(at, 0))
 		part := x.clone()
 		substitute(below, part, false, false)
@@ -144,10 +145,10 @@ func logOfTriangular(t *matrix) *matrix {
 	return sum
 }
 
-// gaussPoints and gaussWeights are those of the Gauss-Legendre quadrature of 8 points between 0 and 1.
+// gaussPoints and gaussWeights are the 8-point Gauss-Legendre quadrature on [0,1].
 var gaussPoints, gaussWeights = gaussLegendre(8)
 
-// gaussLegendre finds the roots of Legendre's polynomial of degree n by Newton's method, and their weights, for [0, 1].
+// gaussLegendre finds the roots of the Legendre polynomial of degree n by Newton's method, and their weights, for [0,1].
 func gaussLegendre(n int) (points, weights []float64) {
 	points, weights = make([]float64, n), make([]float64, n)
 	for i := range n {
@@ -166,7 +167,7 @@ func gaussLegendre(n int) (points, weights []float64) {
 	return points, weights
 }
 
-// choleskyGradient is the op CholeskyGrad. Only the lower triangles of the factor and of its gradient count.
+// choleskyGradient is the op CholeskyGrad. It reads only the lower triangles of the factor and of its gradient.
 func choleskyGradient(in []*matrix, out [][]complex128) error {
 	l, g := in[0].lower(), in[1].lower()
 	if l.rows == 0 {
@@ -186,7 +187,7 @@ func choleskyGradient(in []*matrix, out [][]complex128) error {
 	return nil
 }
 
-// selfAdjointJoined is the op SelfAdjointEig, whose eigenvectors stand below the row of the eigenvalues.
+// selfAdjointJoined is the op SelfAdjointEig, whose output has the eigenvectors below the row of eigenvalues.
 func selfAdjointJoined(in []*matrix, out [][]complex128) error {
 	values, v, ok := eigHermitian(in[0])
 	if !ok {

@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/launch"
 )
 
-// deviceMatmul is MatMul and its like on an accelerator.
+// deviceMatmul is MatMul or a related op on an accelerator.
 type deviceMatmul struct {
 	rule         matmulRule
 	dtype        tensor.DType
@@ -36,9 +36,8 @@ func addMatmulGPU(table *kernels.Table) {
 		one := []tensor.DType{dtype}
 		row := func(op string, rule matmulRule, attrA, attrB string, types ...string) {
 			def := kernels.Def{Op: op, Device: "GPU", Types: map[string][]tensor.DType{}, Expensive: true, New: func(c *kernels.Construction) (any, error) {
-				ta, errA := c.Attrs().Bool(attrA)
-				tb, errB := c.Attrs().Bool(attrB)
-				return &deviceMatmul{rule, dtype, ta, tb, gemm.AllowTF32()}, args.FirstError(errA, errB)
+				a := c.Attrs().Reader()
+				return &deviceMatmul{rule, dtype, a.Bool(attrA), a.Bool(attrB), gemm.AllowTF32()}, a.Err()
 			}}
 			for _, attr := range types {
 				def.Types[attr] = one

@@ -6,8 +6,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// reflector makes the first element of x the only one by the reflection 1 - tau·v·vᵀ, and replaces x by v, which begins with 1. beta is
-// what the first element becomes.
+// reflector computes the reflection 1 - tau·v·vᵀ that clears x except for its first element. It replaces x by v, whose first element is 1.
+// beta is the value that the first element becomes.
 func reflector[T simd.Real](x []T) (beta, tau T) {
 	head := float64(x[0])
 	rest := norm(x[1:])
@@ -20,7 +20,7 @@ func reflector[T simd.Real](x []T) (beta, tau T) {
 	return T(size), T((size - head) / size)
 }
 
-// norm is the length of a vector, without overflow.
+// norm returns the length of a vector, without overflow.
 func norm[T simd.Real](x []T) float64 {
 	if len(x) == 0 {
 		return 0
@@ -46,28 +46,28 @@ func norm[T simd.Real](x []T) float64 {
 	return top * math.Sqrt(square)
 }
 
-// reflectors are products of reflections, some at a time: the vectors of v, which are rows with zeros before them, make up the matrices
-// 1 - vᵀ·t·v of Schreiber and Van Loan ("A storage-efficient WY representation for products of Householder transformations", 1989).
+// reflectors is a product of reflections, grouped in blocks. The vectors are the rows of v, with leading zeros. A block forms the matrix 1
+// - vᵀ·t·v of Schreiber and Van Loan ("A storage-efficient WY representation for products of Householder transformations", 1989).
 type reflectors[T simd.Real] struct {
 	v    view[T]
 	taus []T
-	t    view[T] // the upper triangles, one below the other
-	// skip is how many elements of a vector are zero before the first one could be anything else.
+	t    view[T] // the upper triangles, stacked
+	// skip is the number of leading zeros of the first vector.
 	skip int
 }
 
-// newReflectors makes room for so many of them.
+// newReflectors allocates space for count reflections.
 func (s *scratch[T]) newReflectors(count, length, skip int) reflectors[T] {
 	return reflectors[T]{v: s.zeros(count, length), taus: s.list(count), t: s.zeros(count, panel), skip: skip}
 }
 
-// block are the reflections from a place on that are applied together.
+// block returns the reflections, starting at index from, that are applied together.
 func (r reflectors[T]) block(from int) (v, t view[T]) {
 	size, zeros := min(panel, r.v.rows-from), min(from+r.skip, r.v.cols)
 	return r.v.part(from, zeros, size, r.v.cols-zeros), r.t.part(from, 0, size, size)
 }
 
-// apply multiplies the rows of c from zeros on with the product of reflections, or its transpose.
+// apply multiplies c by a block of reflections, or by its transpose. c has only the rows in which v is not zero.
 func (s *scratch[T]) apply(c, v, t view[T], transposed bool) {
 	if c.empty() || v.empty() {
 		return
@@ -80,8 +80,8 @@ func (s *scratch[T]) apply(c, v, t view[T], transposed bool) {
 	addProduct(c, v, tw, true, false)
 }
 
-// applyAll multiplies c with all reflections, the first one last. identity says that the columns of c before a reflection's own are
-// still those of the identity.
+// applyAll multiplies c by all reflections, the last one first. If identity is set, c started as the identity, so each reflection skips the
+// columns before its own.
 func (s *scratch[T]) applyAll(c view[T], r reflectors[T], identity bool) {
 	if r.v.rows == 0 {
 		return
@@ -117,7 +117,7 @@ func (s *scratch[T]) join(r reflectors[T]) {
 	}
 }
 
-// appendReflection sets column j of a triangle, from the products of its vector with those before.
+// appendReflection sets column j of a triangle from the products of its vector with the preceding ones.
 func appendReflection[T simd.Real](t view[T], j int, tau T, products []T) {
 	for i := range j {
 		var sum T
@@ -129,7 +129,7 @@ func appendReflection[T simd.Real](t view[T], j int, tau T, products []T) {
 	t.row(j)[j] = tau
 }
 
-// qr replaces the upper triangle of a by that of q·r, and gives the reflections that make up q.
+// qr replaces the upper triangle of a by r, and returns the reflections that make up q.
 func (s *scratch[T]) qr(a view[T]) reflectors[T] {
 	size := min(a.rows, a.cols)
 	r := s.newReflectors(size, a.rows, 0)
@@ -150,7 +150,7 @@ func (s *scratch[T]) qr(a view[T]) reflectors[T] {
 	return r
 }
 
-// qrOfColumns is qr of a few columns, which are the rows of c.
+// qrOfColumns is qr for a few columns, which are the rows of c.
 func qrOfColumns[T simd.Real](c, v, t view[T]) {
 	var dots, factors [panel]T
 	for k := range c.rows {

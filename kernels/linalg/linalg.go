@@ -3,6 +3,7 @@ package linalg
 import (
 	"errors"
 	"math/cmplx"
+	"slices"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -12,14 +13,54 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// matrix is a matrix by rows. Linear algebra that has no form for real numbers is done in complex double
-// precision: on real input the imaginary parts stay zero.
+// matrix is a complex matrix in row-major order. Algorithms without a form for real numbers run in complex double precision. On real input,
+// the imaginary parts stay zero.
 type matrix struct {
 	rows, cols int
 	data       []complex128
+	step       *kernels.Step // the step that computes it; nil if look is not called
 }
 
-func newMatrix(rows, cols int) *matrix { return &matrix{rows, cols, make([]complex128, rows*cols)} }
+func newMatrix(rows, cols int) *matrix {
+	return &matrix{rows, cols, make([]complex128, rows*cols), nil}
+}
+
+// like returns a zero matrix of the same step.
+func (m *matrix) like(rows, cols int) *matrix {
+	n := newMatrix(rows, cols)
+	n.step = m.step
+	return n
+}
+
+// over returns a matrix of the same step, backed by data.
+func (m *matrix) over(rows, cols int, data []complex128) *matrix {
+	return &matrix{rows, cols, data, m.step}
+}
+
+// stepEnded is the panic value that ends a computation whose step has ended, at any depth. A decomposition has many functions, and no other
+// errors.
+type stepEnded struct{ err error }
+
+// look ends the computation if its step has ended. Loops call it between pieces of work. A piece takes at least as long as a row of the
+// matrix, and less than the number of its elements times the length of a row.
+func (m *matrix) look() { lookAt(m.step) }
+
+func lookAt(step *kernels.Step) {
+	if err := step.Ended(); err != nil {
+		panic(stepEnded{err})
+	}
+}
+
+// endWithStep recovers a stepEnded and stores its error in err.
+func endWithStep(err *error) {
+	if p := recover(); p != nil {
+		ended, ok := p.(stepEnded)
+		if !ok {
+			panic(p)
+		}
+		*err = ended.err
+	}
+}
 
 func (m *matrix) at(i, j int) complex128 { return m.data[i*m.cols+j] }
 
@@ -35,14 +76,14 @@ func (m *matrix) swap(i, j int) {
 }
 
 func (m *matrix) clone() *matrix {
-	c := newMatrix(m.rows, m.cols)
+	c := m.like(m.rows, m.cols)
 	copy(c.data, m.data)
 	return c
 }
 
-// adjoint is the conjugate transpose.
+// adjoint returns the conjugate transpose.
 func (m *matrix) adjoint() *matrix {
-	t := newMatrix(m.cols, m.rows)
+	t := m.like(m.cols, m.rows)
 	for i := range m.rows {
 		for j, v := range m.row(i) {
 			t.set(j, i, cmplx.Conj(v))
@@ -51,10 +92,11 @@ func (m *matrix) adjoint() *matrix {
 	return t
 }
 
-// times is the product.
+// times returns the product m·n.
 func (m *matrix) times(n *matrix) *matrix {
-	p := newMatrix(m.rows, n.cols)
+	p := m.like(m.rows, n.cols)
 	for i := range m.rows {
+		m.look()
 		to := p.row(i)
 		for k, a := range m.row(i) {
 			for j, b := range n.row(k) {
@@ -65,21 +107,21 @@ func (m *matrix) times(n *matrix) *matrix {
 	return p
 }
 
-// add adds a multiple of another matrix.
+// add adds factor·n to m.
 func (m *matrix) add(n *matrix, factor complex128) {
 	for i, v := range n.data {
 		m.data[i] += factor * v
 	}
 }
 
-// scale multiplies all elements.
+// scale multiplies all elements by factor.
 func (m *matrix) scale(factor complex128) {
 	for i := range m.data {
 		m.data[i] *= factor
 	}
 }
 
-// norm is the largest sum of the magnitudes in a column.
+// norm returns the 1-norm: the greatest sum of magnitudes in a column.
 func (m *matrix) norm() float64 {
 	sums, most := make([]float64, m.cols), 0.0
 	for i := range m.rows {
@@ -88,12 +130,12 @@ func (m *matrix) norm() float64 {
 		}
 	}
 	for _, s := range sums {
-		most = max(most, s) // NaN if any is
+		most = max(most, s) // NaN if any sum is
 	}
 	return most
 }
 
-// lower is the lower triangle, with zeros above.
+// lower returns the lower triangle, with zeros above.
 func (m *matrix) lower() *matrix {
 	l := m.clone()
 	for i := range l.rows {
@@ -102,7 +144,14 @@ func (m *matrix) lower() *matrix {
 	return l
 }
 
-// identityMatrix has ones on the diagonal.
+// identity returns an identity matrix of the same step.
+func (m *matrix) identity(n int) *matrix {
+	i := identityMatrix(n)
+	i.step = m.step
+	return i
+}
+
+// identityMatrix returns an identity matrix without a step.
 func identityMatrix(n int) *matrix {
 	m := newMatrix(n, n)
 	for i := range n {
@@ -111,8 +160,8 @@ func identityMatrix(n int) *matrix {
 	return m
 }
 
-// result is the shape of an output for one matrix, and its element type where that is not the
-// op's. An output that was not asked for is a scalar, whatever the batch.
+// result is the shape of an output for one matrix, and its element type if that differs from the op's. An output that was not requested is
+// a scalar, whatever the batch.
 type result struct {
 	shape  tensor.Shape
 	dtype  tensor.DType
@@ -121,19 +170,18 @@ type result struct {
 
 // linalg is an op on batches of matrices.
 type linalg struct {
-	// inputs is how many inputs are batches of matrices.
+	// inputs is the number of inputs that are batches of matrices.
 	inputs int
-	// check refuses matrices by their sizes, before results tells what comes out.
+	// check rejects matrices of wrong sizes. It runs before results, which returns the outputs.
 	check   func(in []tensor.Shape) error
 	results func(in []tensor.Shape) []result
-	// run computes the outputs for one set of matrices; each output has as many elements as its
-	// shape says.
+	// run computes the outputs for one set of matrices. Each output has the number of elements that its shape has.
 	run func(in []*matrix, out [][]complex128) error
-	// real does for floats what run does, if there is a shorter way; errNotReal leaves one set to run.
+	// real, if not nil, is a faster form of run for floats. If it returns errNotReal, run computes that set.
 	real *realForms
-	// broadcast lets batches stretch.
+	// broadcast allows batches to be broadcast.
 	broadcast bool
-	// work is how many more matrices of the size of the first one run needs at a time.
+	// work is the number of additional matrices, of the size of the first, that run needs at once.
 	work int
 }
 
@@ -182,17 +230,19 @@ func (l *linalg) Compute(ctx *kernels.Context) error {
 		if err != nil {
 			return err
 		}
-		tensor.Clear(out.Data())
+		if err := kernels.Clear(ctx, out.Data()); err != nil {
+			return err
+		}
 		outputs[i] = out
 	}
-	if batch.Elements() == 0 {
+	if !slices.ContainsFunc(outputs, func(out *tensor.Tensor) bool { return out.Len() > 0 }) {
 		return nil
 	}
 	return l.each(ctx, in, results, outputs, elementwise.NewWalk(batch, batches...))
 }
 
-// takeMatrices counts what one set of matrices takes: inputs and outputs as complex numbers, and as much again for what
-// run makes of them.
+// takeMatrices reserves memory for one set of matrices: for inputs and outputs as complex numbers, and the same again for what run derives
+// from them.
 func takeMatrices(m *kernels.Meter, in []tensor.Shape, results []result) error {
 	const numbers = 2 * 16
 	for _, s := range in {
@@ -212,8 +262,9 @@ func takeMatrices(m *kernels.Meter, in []tensor.Shape, results []result) error {
 	return nil
 }
 
-// each runs over the batch.
-func (l *linalg) each(ctx *kernels.Context, in []tensor.Shape, results []result, outputs []*tensor.Tensor, w *elementwise.Walk) error {
+// each runs the function on each set of the batch.
+func (l *linalg) each(ctx *kernels.Context, in []tensor.Shape, results []result, outputs []*tensor.Tensor, w *elementwise.Walk) (err error) {
+	defer endWithStep(&err)
 	m := ctx.Meter()
 	defer m.Done()
 	if err := takeMatrices(&m, in, results); err != nil {
@@ -236,26 +287,43 @@ func (l *linalg) each(ctx *kernels.Context, in []tensor.Shape, results []result,
 		}
 	}
 	var failed error
+	end := ctx.Lookout()
+	work := 1 // at least one per set
+	for _, s := range in {
+		work += s.Elements()
+	}
+	for _, r := range results {
+		work += r.shape.Elements()
+	}
 	from := make([]int, l.inputs)
-	w.Each(0, w.Rows(), func(r int, at []int) {
+	one := func(r int, at []int) {
 		for j := 0; j < w.Inner() && failed == nil; j++ {
+			if failed = end.After(work); failed != nil {
+				return
+			}
 			for i := range from {
 				from[i] = at[i] + j*w.InnerStride(i)
 			}
 			failed = run(from, r*w.Inner()+j)
 		}
-	})
+	}
+	const rows = 1 << 10 // between two checks of the error
+	for lo := 0; lo < w.Rows() && failed == nil; lo += rows {
+		w.Each(lo, min(lo+rows, w.Rows()), one)
+	}
 	return failed
 }
 
-// complexly gives a function that computes the outputs' set to, from the inputs' sets from.
+// complexly returns a function that computes set to of the outputs from the sets from of the inputs.
 func (l *linalg) complexly(ctx *kernels.Context, in []tensor.Shape, results []result, outputs []*tensor.Tensor) func(from []int, to int) error {
 	var matrices []*matrix
 	var parts [][]complex128
 	return func(from []int, to int) error {
 		if matrices == nil {
 			for _, s := range in {
-				matrices = append(matrices, newMatrix(int(s[0]), int(s[1])))
+				m := newMatrix(int(s[0]), int(s[1]))
+				m.step = ctx.Step
+				matrices = append(matrices, m)
 			}
 			for _, r := range results {
 				parts = append(parts, make([]complex128, r.shape.Elements()))
@@ -289,7 +357,7 @@ func (l *linalg) really(ctx *kernels.Context, in []tensor.Shape, results []resul
 	return really(ctx, l.real.single, in, results, outputs)
 }
 
-// The checks of sizes, with TensorFlow's texts.
+// Checks of sizes, with TensorFlow's error texts.
 
 func anyMatrix([]tensor.Shape) error { return nil }
 

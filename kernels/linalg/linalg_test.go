@@ -41,14 +41,14 @@ func unitary(t *testing.T, what string, m *matrix) {
 	}
 }
 
-// TestDecompositions multiplies the factors of random matrices and compares with the matrix.
+// TestDecompositions multiplies the factors of random matrices and compares the product with the matrix.
 func TestDecompositions(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, size := range [][2]int{{1, 1}, {2, 2}, {5, 3}, {3, 5}, {8, 8}, {20, 7}, {12, 30}} {
 		for _, kind := range []bool{false, true} {
 			a := randomMatrix(r, size[0], size[1], kind)
 			if size[0] > 4 {
-				copy(a.row(1), a.row(3)) // not of full rank where it is square
+				copy(a.row(1), a.row(3)) // rank-deficient if square
 			}
 			for _, full := range []bool{false, true} {
 				q, upper := qr(a, full)
@@ -84,7 +84,7 @@ func TestEigenvectors(t *testing.T) {
 			if err := general(true)([]*matrix{a}, out); err != nil {
 				t.Fatal(err)
 			}
-			v := &matrix{n, n, out[1]}
+			v := a.over(n, n, out[1])
 			if d := distance(a.times(v), v.times(diagonalMatrix(out[0], n, n))); d > 1e-10 {
 				t.Errorf("eigenvectors of a %d by %d matrix are off by %g", n, n, d)
 			}
@@ -105,7 +105,7 @@ func TestEigenvectors(t *testing.T) {
 	}
 }
 
-// TestFunctions compares matrices with what undoes the functions of them.
+// TestFunctions applies the inverse of each matrix function and compares the result with the matrix.
 func TestFunctions(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	apply := func(f func(in []*matrix, out [][]complex128) error, m *matrix) *matrix {

@@ -8,9 +8,8 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// lu replaces m by its triangular factors (the lower one's diagonal of ones is not kept), with
-// rows exchanged for the largest pivot. order[i] is the row that came to place i; odd tells whether
-// the exchanges are odd in number.
+// lu replaces m by its triangular factors, without the unit diagonal of the lower one. Rows are swapped for the largest pivot. order[i] is
+// the row that moved to row i. odd reports whether the number of swaps is odd.
 func lu(m *matrix) (order []int, odd, singular bool) {
 	n := m.rows
 	order = make([]int, n)
@@ -18,6 +17,7 @@ func lu(m *matrix) (order []int, odd, singular bool) {
 		order[i] = i
 	}
 	for k := range n {
+		m.look()
 		best := k
 		for i := k + 1; i < n; i++ {
 			if cmplx.Abs(m.at(i, k)) > cmplx.Abs(m.at(best, k)) {
@@ -59,10 +59,11 @@ func solveLU(m *matrix, order []int, b, x *matrix) {
 	substitute(m, x, false, false)
 }
 
-// substitute solves a triangular system in place; unit takes the diagonal for ones.
+// substitute solves a triangular system in place. If unit is set, the diagonal counts as ones.
 func substitute(m, x *matrix, lower, unit bool) {
 	n := m.rows
 	for step := range n {
+		m.look()
 		i := step
 		if !lower {
 			i = n - 1 - step
@@ -88,7 +89,7 @@ func substitute(m, x *matrix, lower, unit bool) {
 	}
 }
 
-// solver makes the function of MatrixSolve.
+// solver returns the function of MatrixSolve.
 func solver(adjoint bool) func(in []*matrix, out [][]complex128) error {
 	return func(in []*matrix, out [][]complex128) error {
 		m := in[0]
@@ -99,12 +100,12 @@ func solver(adjoint bool) func(in []*matrix, out [][]complex128) error {
 		if singular {
 			return status.InvalidArgumentf("Input matrix is not invertible.")
 		}
-		solveLU(m, order, in[1], &matrix{in[1].rows, in[1].cols, out[0]})
+		solveLU(m, order, in[1], m.over(in[1].rows, in[1].cols, out[0]))
 		return nil
 	}
 }
 
-// inverter makes the function of MatrixInverse.
+// inverter returns the function of MatrixInverse.
 func inverter(adjoint bool) func(in []*matrix, out [][]complex128) error {
 	return func(in []*matrix, out [][]complex128) error {
 		m := in[0]
@@ -115,12 +116,12 @@ func inverter(adjoint bool) func(in []*matrix, out [][]complex128) error {
 		if singular {
 			return status.InvalidArgumentf("Input is not invertible.")
 		}
-		solveLU(m, order, identityMatrix(m.rows), &matrix{m.rows, m.cols, out[0]})
+		solveLU(m, order, m.identity(m.rows), m.over(m.rows, m.cols, out[0]))
 		return nil
 	}
 }
 
-// logDeterminant is the sign (or phase) of the determinant and the logarithm of its magnitude.
+// logDeterminant returns the sign (or phase) of the determinant and the logarithm of its magnitude.
 func logDeterminant(m *matrix) (sign complex128, log float64) {
 	_, odd, _ := lu(m)
 	sign = 1
@@ -171,11 +172,12 @@ func factorLU(in []*matrix, out [][]complex128) error {
 	return nil
 }
 
-// cholesky replaces the lower triangle of m by its Cholesky factor and clears the rest. Only the
-// lower triangle is read. ok is false where m is not positive definite.
+// cholesky replaces the lower triangle of m by its Cholesky factor and clears the rest. It reads only the lower triangle. ok is false if m
+// is not positive definite.
 func cholesky(m *matrix) (ok bool) {
 	n := m.rows
 	for j := range n {
+		m.look()
 		d := real(m.at(j, j))
 		for k := range j {
 			v := m.at(j, k)
@@ -198,7 +200,7 @@ func cholesky(m *matrix) (ok bool) {
 	return true
 }
 
-// choleskyFactor is the op Cholesky: NaN where there is no factor.
+// choleskyFactor is the op Cholesky. It yields NaN if there is no factor.
 func choleskyFactor(in []*matrix, out [][]complex128) error {
 	if !cholesky(in[0]) {
 		fillNaN(out[0])
@@ -208,10 +210,10 @@ func choleskyFactor(in []*matrix, out [][]complex128) error {
 	return nil
 }
 
-// triangularSolver makes the function of MatrixTriangularSolve.
+// triangularSolver returns the function of MatrixTriangularSolve.
 func triangularSolver(lower, adjoint bool) func(in []*matrix, out [][]complex128) error {
 	return func(in []*matrix, out [][]complex128) error {
-		m, x := in[0], &matrix{in[1].rows, in[1].cols, out[0]}
+		m, x := in[0], in[0].over(in[1].rows, in[1].cols, out[0])
 		copy(x.data, in[1].data)
 		if adjoint {
 			m = m.adjoint()
@@ -221,12 +223,12 @@ func triangularSolver(lower, adjoint bool) func(in []*matrix, out [][]complex128
 	}
 }
 
-// leastSquares makes the function of MatrixSolveLs. fast goes by the normal equations, else by
-// the singular values, which also serves matrices of lower rank.
+// leastSquares returns the function of MatrixSolveLs. If fast is set, it uses the normal equations. Otherwise it uses the singular values,
+// which also handles rank-deficient matrices.
 func leastSquares(fast bool, l2 float64) func(in []*matrix, out [][]complex128) error {
 	return func(in []*matrix, out [][]complex128) error {
 		a, b := in[0], in[1]
-		x := &matrix{a.cols, b.cols, out[0]}
+		x := a.over(a.cols, b.cols, out[0])
 		if a.rows == 0 || a.cols == 0 {
 			return nil
 		}
@@ -235,9 +237,11 @@ func leastSquares(fast bool, l2 float64) func(in []*matrix, out [][]complex128) 
 			return nil
 		}
 		h := a.adjoint()
-		normal, right := h.times(a), h.times(b)
+		var normal, right *matrix // on the shorter side; the longer one would exceed the reserved memory
 		if a.rows < a.cols {
 			normal, right = a.times(h), b.clone()
+		} else {
+			normal, right = h.times(a), h.times(b)
 		}
 		for i := range normal.rows {
 			normal.set(i, i, normal.at(i, i)+complex(l2, 0))
@@ -255,7 +259,7 @@ func leastSquares(fast bool, l2 float64) func(in []*matrix, out [][]complex128) 
 	}
 }
 
-// pseudoSolve sets x to the shortest of the vectors that come closest to solving a·x = b.
+// pseudoSolve sets x to the shortest of the vectors that minimize the residual of a·x = b.
 func pseudoSolve(a, b, x *matrix) {
 	s, u, v := svd(a, false)
 	top := 0.0

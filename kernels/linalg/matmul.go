@@ -17,7 +17,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// matmulRule is what operands the ops that multiply matrices take.
+// matmulRule says which operands a matrix multiplication op takes.
 type matmulRule int
 
 const (
@@ -26,7 +26,7 @@ const (
 	stretchBatch                   // BatchMatMulV2: batches that are broadcast
 )
 
-// check refuses ranks and batches that the rule does not allow.
+// check rejects ranks and batches that the rule does not allow.
 func (r matmulRule) check(a, b tensor.Shape) error {
 	if r == stretchBatch {
 		if len(a) < 2 {
@@ -54,7 +54,7 @@ func (r matmulRule) check(a, b tensor.Shape) error {
 	return nil
 }
 
-// plan works out the product of operands of these shapes.
+// plan returns the product of operands of the given shapes.
 func (r matmulRule) plan(a, b tensor.Shape, ta, tb bool) (p gemm.MatProduct, err error) {
 	if err := r.check(a, b); err != nil {
 		return p, err
@@ -88,7 +88,7 @@ type matmulKernel[T any] struct {
 	dtype  tensor.DType
 	ta, tb bool
 	mul    gemm.Gemm[T]
-	// conj, where it is there, conjugates what is transposed.
+	// conj, if not nil, conjugates transposed operands.
 	conj func(dst, a []T)
 }
 
@@ -124,17 +124,17 @@ func (k *matmulKernel[T]) Compute(ctx *kernels.Context) error {
 		k.conj(c, bv)
 		bv = c
 	}
-	multiply(ctx.Device, &p, k.ta, k.tb, k.mul, av, bv, element.ViewOf[T](out))
+	multiply(ctx, &p, k.ta, k.tb, k.mul, av, bv, element.ViewOf[T](out))
 	return nil
 }
 
-// multiply computes a batch of products, in parallel within large matrices, else over the batch.
-func multiply[T any](dev kernels.Device, p *gemm.MatProduct, ta, tb bool, mul gemm.Gemm[T], a, b, out []T) {
+// multiply computes a batch of products. It runs in parallel within the products if they are large and few, otherwise over the batch.
+func multiply[T any](ctx *kernels.Context, p *gemm.MatProduct, ta, tb bool, mul gemm.Gemm[T], a, b, out []T) {
 	if len(out) == 0 {
 		return
 	}
 	if p.K == 0 {
-		clear(out)
+		_ = kernels.Clear(ctx, out) // the executor fails the kernel of a step that has ended
 		return
 	}
 	lda, ldb := p.K, p.N
@@ -145,7 +145,7 @@ func multiply[T any](dev kernels.Device, p *gemm.MatProduct, ta, tb bool, mul ge
 		ldb = p.K
 	}
 	if p.Count == 1 {
-		mul(dev.Parallel, ta, tb, p.M, p.N, p.K, a, lda, b, ldb, out, p.N, false)
+		mul(ctx.Parallel, ta, tb, p.M, p.N, p.K, a, lda, b, ldb, out, p.N, false)
 		return
 	}
 	sizeA, sizeB, sizeC := p.M*p.K, p.K*p.N, p.M*p.N
@@ -169,15 +169,15 @@ func multiply[T any](dev kernels.Device, p *gemm.MatProduct, ta, tb bool, mul ge
 			}
 		})
 	}
-	// Few large products are divided themselves.
+	// A few large products are each divided.
 	if work := p.M * p.N * p.K; work >= 1<<20 && p.Count < 4*runtime.GOMAXPROCS(0) {
-		some(dev.Parallel, 0, p.Count)
+		some(ctx.Parallel, 0, p.Count)
 	} else {
-		dev.Parallel(p.Count, max(1, (1<<17)/work), func(lo, hi int) { some(nil, lo, hi) })
+		ctx.Parallel(p.Count, max(1, (1<<17)/work), func(lo, hi int) { some(nil, lo, hi) })
 	}
 }
 
-// matmulEntry makes kernels of an op for one element type.
+// matmulEntry constructs the kernels of an op for one element type.
 type matmulEntry struct {
 	dtype tensor.DType
 	make  func(rule matmulRule, ta, tb bool) kernels.Kernel
@@ -200,8 +200,7 @@ func conjugate[T element.ComplexNum](dst, a []T) {
 	}
 }
 
-// bfloatKernel multiplies matrices of bfloat16 where the processor can, and else matrices of float. Operands may be
-// float already.
+// bfloatKernel multiplies bfloat16 matrices natively if the processor supports it, otherwise as float32. Operands may already be float32.
 type bfloatKernel struct{ tiles, viaFloat kernels.Kernel }
 
 func (k *bfloatKernel) Compute(ctx *kernels.Context) error {
@@ -220,19 +219,19 @@ func gemmBFloat16(par simd.Parallel, ta, tb bool, m, n, k int, a []element.BFloa
 	simd.GemmBFloat16(par, ta, tb, m, n, k, element.Bits(a), lda, element.Bits(b), ldb, element.Bits(c), ldc)
 }
 
-// constructor reads which operands are transposed.
+// constructor returns a constructor that reads which operands are transposed.
 func (e matmulEntry) constructor(rule matmulRule, attrA, attrB string) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
-		ta, errA := c.Attrs().Bool(attrA)
-		tb, errB := c.Attrs().Bool(attrB)
-		if err := args.FirstError(errA, errB); err != nil {
+		a := c.Attrs().Reader()
+		ta, tb := a.Bool(attrA), a.Bool(attrB)
+		if err := a.Err(); err != nil {
 			return nil, err
 		}
 		return e.make(rule, ta, tb), nil
 	}
 }
 
-// matmulEntries are the products, of all element types.
+// matmulEntries holds the products of all element types.
 var matmulEntries = func() []matmulEntry {
 	entries := []matmulEntry{
 		matmulOf(simd.Gemm, nil), matmulOf(simd.Gemm64, nil),
@@ -254,7 +253,7 @@ var matmulEntries = func() []matmulEntry {
 	return entries
 }()
 
-// matmulRows are the rows of a product. attrA and attrB are the attributes that transpose the operands.
+// matmulRows returns the rows of a product. attrA and attrB are the attributes that transpose the operands.
 func matmulRows(rule matmulRule, attrA, attrB string) (rows []kernels.Def) {
 	for _, e := range matmulEntries {
 		rows = append(rows, kernels.Def{Types: dtypes.Only("T", e.dtype), Expensive: true, New: e.constructor(rule, attrA, attrB)})
@@ -262,7 +261,7 @@ func matmulRows(rule matmulRule, attrA, attrB string) (rows []kernels.Def) {
 	return rows
 }
 
-// matmulV3Rows are the rows of BatchMatMulV3, whose operands and results each have a type.
+// matmulV3Rows returns the rows of BatchMatMulV3, whose operands and results each have their own type.
 func matmulV3Rows() (rows []kernels.Def) {
 	for _, e := range matmulEntries {
 		if e.dtype == tensor.BFloat16 {

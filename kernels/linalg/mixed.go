@@ -6,11 +6,11 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// widening is a kernel whose operands of 8 bits are converted for it: BatchMatMulV3 multiplies them with each other, to
-// int32, and with bfloat16.
+// widening is a kernel that first converts its 8-bit operands. BatchMatMulV3 multiplies them with each other, yielding int32, and with
+// bfloat16.
 type widening[W int32 | float32] struct {
 	inner kernels.Kernel
-	dtype tensor.DType // the one to convert to
+	dtype tensor.DType // the type to convert to
 }
 
 func (k *widening[W]) Compute(ctx *kernels.Context) error {
@@ -42,7 +42,7 @@ func (k *widening[W]) Compute(ctx *kernels.Context) error {
 	return k.inner.Compute(&sub)
 }
 
-// mixedProducts are the rows of BatchMatMulV3 whose operands have 8 bits, from the entries of the types to compute in.
+// mixedProducts returns the rows of BatchMatMulV3 with 8-bit operands. ints and halves are the entries of the types to compute in.
 func mixedProducts(ints, halves matmulEntry) []kernels.Def {
 	bytes := []tensor.DType{tensor.Int8, tensor.Uint8}
 	row := func(a, b []tensor.DType, out matmulEntry, widen func(kernels.Kernel) kernels.Kernel) kernels.Def {

@@ -6,8 +6,8 @@ import (
 	"sort"
 )
 
-// qr factors m into a unitary matrix and an upper triangular one with a real diagonal, by
-// Householder reflections. With full, q is square, else it has as many columns as r has rows.
+// qr factors m into a unitary matrix and an upper triangular one with a real diagonal, by Householder reflections. If full is set, q is
+// square. Otherwise it has as many columns as r has rows.
 func qr(m *matrix, full bool) (q, r *matrix) {
 	r = m.clone()
 	size := min(m.rows, m.cols)
@@ -27,7 +27,7 @@ func qr(m *matrix, full bool) (q, r *matrix) {
 	if full {
 		cols = m.rows
 	}
-	q = newMatrix(m.rows, cols)
+	q = m.like(m.rows, cols)
 	for i := range cols {
 		q.set(i, i, 1)
 	}
@@ -40,8 +40,8 @@ func qr(m *matrix, full bool) (q, r *matrix) {
 	return q, r
 }
 
-// householder gives the vector and the factor of the transformation 1 - tau·v·v* that clears
-// column k of m below the diagonal; nil where it is clear and the diagonal real.
+// householder returns the vector and the factor of the transformation 1 - tau·v·v* that clears column k of m below the diagonal. v is nil
+// if the column is already clear and the diagonal real.
 func householder(m *matrix, k int) (v []complex128, tau complex128) {
 	tail := 0.0
 	for i := k + 1; i < m.rows; i++ {
@@ -63,8 +63,9 @@ func householder(m *matrix, k int) (v []complex128, tau complex128) {
 	return v, cmplx.Conj((beta - head) / beta)
 }
 
-// reflectBy applies 1 - tau·v·v* to m; v is zero before k.
+// reflectBy applies 1 - tau·v·v* to m. v is zero before index k.
 func reflectBy(m *matrix, v []complex128, k int, tau complex128) {
+	m.look()
 	dots := make([]complex128, m.cols)
 	for i := k; i < m.rows; i++ {
 		c := cmplx.Conj(v[i])
@@ -81,7 +82,7 @@ func reflectBy(m *matrix, v []complex128, k int, tau complex128) {
 	}
 }
 
-// reflect applies the Householder reflection of v, whose elements before k are zero, to m.
+// reflect applies the Householder reflection of v, which is zero before index k, to m.
 func reflect(m *matrix, v []complex128, k int) {
 	square := 0.0
 	for _, e := range v[k:] {
@@ -90,7 +91,7 @@ func reflect(m *matrix, v []complex128, k int) {
 	reflectBy(m, v, k, complex(2/square, 0))
 }
 
-// qrFactors makes the function of Qr.
+// qrFactors returns the function of Qr.
 func qrFactors(full bool) func(in []*matrix, out [][]complex128) error {
 	return func(in []*matrix, out [][]complex128) error {
 		q, r := qr(in[0], full)
@@ -100,16 +101,15 @@ func qrFactors(full bool) func(in []*matrix, out [][]complex128) error {
 	}
 }
 
-// svd gives the singular values, the greatest first, and the singular vectors as columns: as many
-// as there are values, or with full as many as there are rows (columns for v). One-sided Jacobi
-// rotations make the columns of the matrix orthogonal.
+// svd returns the singular values in descending order, and the singular vectors as columns. There are as many vectors as values or, if full
+// is set, as many as rows (columns for v). One-sided Jacobi rotations make the columns of the matrix orthogonal.
 func svd(a *matrix, full bool) (s []float64, u, v *matrix) {
 	if a.rows < a.cols {
 		s, v, u = svd(a.adjoint(), full)
 		return s, u, v
 	}
-	// Columns of a and v as rows, which lie together.
-	w, vt := newMatrix(a.cols, a.rows), identityMatrix(a.cols)
+	// Store the columns of a and v as rows, which are contiguous.
+	w, vt := a.like(a.cols, a.rows), a.identity(a.cols)
 	for i := range a.rows {
 		for j, e := range a.row(i) {
 			w.set(j, i, e)
@@ -130,7 +130,7 @@ func svd(a *matrix, full bool) (s []float64, u, v *matrix) {
 		}
 	}
 	sort.SliceStable(order, func(i, j int) bool { return s[order[i]] > s[order[j]] })
-	u, v = newMatrix(a.rows, n), newMatrix(n, n)
+	u, v = a.like(a.rows, n), a.like(n, n)
 	sorted := make([]float64, n)
 	for to, from := range order {
 		sorted[to] = s[from]
@@ -150,9 +150,8 @@ func svd(a *matrix, full bool) (s []float64, u, v *matrix) {
 	return sorted, completed(u, sorted, cols), v
 }
 
-// orthogonalize turns each pair of rows of w so that they become orthogonal, and the rows of v
-// with them. It tells whether anything had to be turned.
-// Rows that are nothing but rounding errors of the others are left alone.
+// orthogonalize rotates each pair of rows of w to make them orthogonal, and the rows of v with them. It reports whether it rotated any.
+// Rows that consist only of rounding errors of others are skipped.
 func orthogonalize(w, v *matrix) (turned bool) {
 	largest := 0.0
 	for i := range w.rows {
@@ -163,6 +162,7 @@ func orthogonalize(w, v *matrix) (turned bool) {
 		largest = max(largest, square)
 	}
 	for p := range w.rows {
+		w.look()
 		for q := p + 1; q < w.rows; q++ {
 			a, b := w.row(p), w.row(q)
 			var alpha, beta float64
@@ -191,7 +191,7 @@ func orthogonalize(w, v *matrix) (turned bool) {
 	return turned
 }
 
-// turn rotates the pair of vectors, the second taken out of its phase.
+// turn rotates a pair of vectors, after removing the phase of the second.
 func turn(a, b []complex128, c, s float64, phase complex128) {
 	back := cmplx.Conj(phase)
 	for i := range a {
@@ -201,10 +201,10 @@ func turn(a, b []complex128, c, s float64, phase complex128) {
 	}
 }
 
-// completed extends the orthonormal columns of u (those whose singular value is not negligible)
-// to as many as asked for, with unit vectors made orthogonal to the ones before.
+// completed extends the orthonormal columns of u (those whose singular value is not negligible) to cols columns, with unit vectors made
+// orthogonal to the preceding columns.
 func completed(u *matrix, s []float64, cols int) *matrix {
-	out := newMatrix(u.rows, cols)
+	out := u.like(u.rows, cols)
 	columns := make([][]complex128, 0, cols)
 	candidate := 0
 	for j := range cols {
@@ -215,6 +215,7 @@ func completed(u *matrix, s []float64, cols int) *matrix {
 			}
 		} else {
 			for ; candidate < u.rows; candidate++ {
+				u.look()
 				clear(c)
 				c[candidate] = 1
 				if orthonormal(c, columns) {
@@ -231,7 +232,7 @@ func completed(u *matrix, s []float64, cols int) *matrix {
 	return out
 }
 
-// orthonormal takes the others' parts out of c and makes its length 1; false where little is left.
+// orthonormal removes the components along others from c and normalizes it. It returns false if little is left.
 func orthonormal(c []complex128, others [][]complex128) bool {
 	for range 2 {
 		for _, o := range others {
@@ -257,7 +258,7 @@ func orthonormal(c []complex128, others [][]complex128) bool {
 	return true
 }
 
-// singular makes the function of Svd.
+// singular returns the function of Svd.
 func singular(vectors, full bool) func(in []*matrix, out [][]complex128) error {
 	return func(in []*matrix, out [][]complex128) error {
 		a := in[0]

@@ -11,20 +11,20 @@ import (
 	"gonum.org/v1/gonum/lapack"
 )
 
-// errNotReal says that the function of complex matrices has to do it.
+// errNotReal means that the function for complex matrices must compute the result.
 var errNotReal = errors.New("no result for real numbers")
 
-// realFunction does for real matrices, of which there is an element at least, what an op's function does for complex ones. It does not
-// change its inputs; the outputs are zero.
+// realFunction is an op's function for real matrices, which have at least one element. It does not change its inputs. Its outputs start as
+// zeros.
 type realFunction[T simd.Real] func(in []view[T], out [][]T) error
 
-// realForms is a function for both types.
+// realForms holds a function for both real types.
 type realForms struct {
 	single realFunction[float32]
 	double realFunction[float64]
 }
 
-// really gives a function that computes the outputs' set to, from the inputs' sets from.
+// really returns a function that computes set to of the outputs from the sets from of the inputs.
 func really[T simd.Real](ctx *kernels.Context, run realFunction[T], in []tensor.Shape, results []result, outputs []*tensor.Tensor) func(from []int, to int) error {
 	matrices, parts := make([]view[T], len(in)), make([][]T, len(results))
 	return func(from []int, to int) error {
@@ -34,6 +34,7 @@ func really[T simd.Real](ctx *kernels.Context, run realFunction[T], in []tensor.
 				return errNotReal
 			}
 			matrices[i] = viewOf(int(s[0]), int(s[1]), tensor.Of[T](ctx.Input(i))[from[i]*size:][:size])
+			matrices[i].step = ctx.Step
 		}
 		for i, r := range results {
 			size := r.shape.Elements()
@@ -55,7 +56,7 @@ func really[T simd.Real](ctx *kernels.Context, run realFunction[T], in []tensor.
 	}
 }
 
-// storeIntegers writes the elements of an output of integers from element at.
+// storeIntegers converts src to integers and stores it in t, starting at element at. It does nothing if t does not hold integers.
 func storeIntegers[T simd.Real](t *tensor.Tensor, at int, src []T) {
 	switch t.DType() {
 	case tensor.Int32:
@@ -69,7 +70,7 @@ func storeIntegers[T simd.Real](t *tensor.Tensor, at int, src []T) {
 	}
 }
 
-// magnitude is the greatest magnitude of an element, NaN if one is.
+// magnitude returns the greatest magnitude of an element, or NaN if an element is NaN.
 func magnitude[T simd.Real](m view[T]) float64 {
 	switch data := any(m.data).(type) {
 	case []float32:
@@ -94,7 +95,8 @@ func magnitude[T simd.Real](m view[T]) float64 {
 
 func finite(magnitude float64) bool { return magnitude-magnitude == 0 }
 
-// scale multiplies m by a power of two, so that squares of its elements neither overflow nor vanish, and gives what undoes it.
+// scale multiplies m by a power of two so that squares of its elements neither overflow nor underflow, and returns the factor that undoes
+// it.
 func scale[T simd.Real](m view[T], magnitude float64) (undo float64) {
 	least, most := 0x1p-20, 0x1p20
 	if magnitude == 0 || magnitude > least && magnitude < most {
@@ -111,7 +113,7 @@ func scale[T simd.Real](m view[T], magnitude float64) (undo float64) {
 
 func realCholesky[T simd.Real](in []view[T], out [][]T) error {
 	n := in[0].rows
-	s := newScratch[T]()
+	s := newScratch[T](in[0].step)
 	defer s.release()
 	u, to := s.matrix(n, n), viewOf(n, n, out[0])
 	u.transposeFrom(in[0])
@@ -128,7 +130,7 @@ func realCholesky[T simd.Real](in []view[T], out [][]T) error {
 	return nil
 }
 
-// factored is lu of a copy of m, or of its transpose. A factor with NaN is singular.
+// factored is lu for a copy of m, or of its transpose. A NaN in the factors' diagonal counts as singular.
 func (s *scratch[T]) factored(m view[T], transposed bool) (factors view[T], pivots []int, singular bool) {
 	factors, pivots = s.matrix(m.rows, m.cols), make([]int, m.rows)
 	if transposed {
@@ -144,7 +146,7 @@ func (s *scratch[T]) factored(m view[T], transposed bool) (factors view[T], pivo
 }
 
 func realFactorLU[T simd.Real](in []view[T], out [][]T) error {
-	s := newScratch[T]()
+	s := newScratch[T](in[0].step)
 	defer s.release()
 	factors, pivots, singular := s.factored(in[0], false)
 	if singular {
@@ -180,7 +182,7 @@ func realInverter[T simd.Real](adjoint bool) realFunction[T] {
 
 // solveReal replaces x by the solution of the system with matrix m.
 func solveReal[T simd.Real](m view[T], adjoint bool, x view[T], refused string) error {
-	s := newScratch[T]()
+	s := newScratch[T](m.step)
 	defer s.release()
 	factors, pivots, singular := s.factored(m, adjoint)
 	if singular {
@@ -192,7 +194,7 @@ func solveReal[T simd.Real](m view[T], adjoint bool, x view[T], refused string) 
 	return nil
 }
 
-// realSign is the sign of the permutation that exchanges make.
+// realSign returns the sign of the permutation that the swaps make.
 func realSign(pivots []int) float64 {
 	sign := 1.0
 	for i, p := range pivots {
@@ -204,7 +206,7 @@ func realSign(pivots []int) float64 {
 }
 
 func realDeterminant[T simd.Real](in []view[T], out [][]T) error {
-	s := newScratch[T]()
+	s := newScratch[T](in[0].step)
 	defer s.release()
 	factors, pivots, _ := s.factored(in[0], false)
 	d := realSign(pivots)
@@ -216,7 +218,7 @@ func realDeterminant[T simd.Real](in []view[T], out [][]T) error {
 }
 
 func realSignAndLog[T simd.Real](in []view[T], out [][]T) error {
-	s := newScratch[T]()
+	s := newScratch[T](in[0].step)
 	defer s.release()
 	factors, pivots, _ := s.factored(in[0], false)
 	sign, log := realSign(pivots), 0.0
@@ -240,7 +242,7 @@ func realSignAndLog[T simd.Real](in []view[T], out [][]T) error {
 
 func realTriangularSolver[T simd.Real](lower, adjoint bool) realFunction[T] {
 	return func(in []view[T], out [][]T) error {
-		s := newScratch[T]()
+		s := newScratch[T](in[0].step)
 		defer s.release()
 		m, x := in[0], viewOf(in[1].rows, in[1].cols, out[0])
 		x.copyFrom(in[1])
@@ -261,7 +263,7 @@ func realTriangularSolver[T simd.Real](lower, adjoint bool) realFunction[T] {
 func realQR[T simd.Real](full bool) realFunction[T] {
 	return func(in []view[T], out [][]T) error {
 		m := in[0]
-		s := newScratch[T]()
+		s := newScratch[T](in[0].step)
 		defer s.release()
 		a, size := s.matrix(m.rows, m.cols), min(m.rows, m.cols)
 		a.copyFrom(m)
@@ -282,17 +284,17 @@ func realQR[T simd.Real](full bool) realFunction[T] {
 	}
 }
 
-// singleSVD leaves matrices that are not finite, for which there is no end, to the other form.
-func singleSVD(vectors, full bool) realFunction[float32] {
-	return func(in []view[float32], out [][]float32) error {
+// realSVD is Svd. It leaves matrices that are not finite to the complex form: its own iteration would not terminate.
+func realSVD[T simd.Real](vectors, full bool) realFunction[T] {
+	return func(in []view[T], out [][]T) error {
 		m := in[0]
 		size := magnitude(m)
 		if !finite(size) {
 			return errNotReal
 		}
-		s := newScratch[float32]()
+		s := newScratch[T](in[0].step)
 		defer s.release()
-		// The vectors of the transpose are the same, the other way round.
+		// The transpose has the same vectors with u and v swapped.
 		turned := m.rows < m.cols
 		a := s.matrix(max(m.rows, m.cols), min(m.rows, m.cols))
 		if turned {
@@ -321,16 +323,23 @@ func singleSVD(vectors, full bool) realFunction[float32] {
 			}
 		}
 		for i, v := range values {
-			out[0][i] = float32(v * undo)
+			out[0][i] = T(v * undo)
 		}
 		return nil
 	}
 }
 
-// doubleSVD is singleSVD by LAPACK's algorithm, as gonum has it.
+// smallSVD is the number of elements of a matrix up to which gonum's LAPACK finds its vectors faster than realSVD.
+const smallSVD = 32 * 32
+
+// doubleSVD is realSVD for float64, by gonum's LAPACK for small matrices.
 func doubleSVD(vectors, full bool) realFunction[float64] {
+	large := realSVD[float64](vectors, full)
 	return func(in []view[float64], out [][]float64) error {
 		m := in[0]
+		if len(m.data) > smallSVD {
+			return large(in, out)
+		}
 		if !finite(magnitude(m)) {
 			return errNotReal
 		}
@@ -365,7 +374,7 @@ func realSelfAdjoint[T simd.Real](vectors bool) realFunction[T] {
 		if !finite(size) {
 			return errNotReal
 		}
-		s := newScratch[T]()
+		s := newScratch[T](in[0].step)
 		defer s.release()
 		var columns *view[T]
 		if vectors {

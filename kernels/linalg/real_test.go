@@ -18,7 +18,7 @@ func epsilonOf[T simd.Real]() float64 {
 	return 0x1p-53
 }
 
-// rounded is the real parts of a matrix in another type, and puts them back so that both have the same.
+// rounded returns the real parts of m in another type, and stores them back into m, so that both hold the same values.
 func rounded[T simd.Real](m *matrix) view[T] {
 	v := viewOf(m.rows, m.cols, make([]T, len(m.data)))
 	for i, x := range m.data {
@@ -38,7 +38,7 @@ func (v view[T]) complexly() *matrix {
 	return m
 }
 
-// TestReal compares what is done in real numbers with what the functions of complex matrices give.
+// TestReal compares the functions for real matrices with those for complex ones.
 func TestReal(t *testing.T) {
 	t.Run("float32", testReal[float32])
 	t.Run("float64", testReal[float64])
@@ -128,7 +128,7 @@ func testReal[T simd.Real](t *testing.T) {
 	}
 }
 
-// kinds are matrices that decompositions could find hard.
+// kinds are matrices that are hard for decompositions.
 var kinds = []struct {
 	name string
 	make func(r *rand.Rand, rows, cols int) *matrix
@@ -180,7 +180,7 @@ var kinds = []struct {
 	}},
 }
 
-// padded has ones on the diagonal.
+// padded returns a matrix with ones on the diagonal.
 func (m *matrix) padded(rows, cols int) *matrix {
 	p := newMatrix(rows, cols)
 	for i := range min(rows, cols) {
@@ -189,7 +189,7 @@ func (m *matrix) padded(rows, cols int) *matrix {
 	return p
 }
 
-// TestRealFactors multiplies the factors, and looks whether vectors are orthonormal.
+// TestRealFactors multiplies the factors, and checks that vectors are orthonormal.
 func TestRealFactors(t *testing.T) {
 	t.Run("float32", testRealFactors[float32])
 	t.Run("float64", testRealFactors[float64])
@@ -209,10 +209,10 @@ func testRealFactors[T simd.Real](t *testing.T) {
 		expect(t, what, m.adjoint().times(m), identityMatrix(m.cols), 1)
 	}
 	svd := func(vectors, full bool) realFunction[T] {
-		if f, ok := any(singleSVD(vectors, full)).(realFunction[T]); ok {
+		if f, ok := any(doubleSVD(vectors, full)).(realFunction[T]); ok {
 			return f
 		}
-		return any(doubleSVD(vectors, full)).(realFunction[T])
+		return realSVD[T](vectors, full)
 	}
 	for _, kind := range kinds {
 		for _, size := range [][2]int{{1, 1}, {2, 2}, {4, 4}, {5, 3}, {3, 5}, {1, 6}, {6, 1}, {32, 32}, {33, 33}, {40, 33}, {33, 65}, {70, 31}, {90, 90}, {129, 100}} {
@@ -220,7 +220,7 @@ func testRealFactors[T simd.Real](t *testing.T) {
 			k := min(rows, cols)
 			m := kind.make(r, rows, cols)
 			a := rounded[T](m)
-			top := 0.0 // the greatest singular value is no less than any element, and no more than this
+			top := 0.0 // the greatest singular value is between any element and this bound
 			for _, v := range m.data {
 				top = math.Hypot(top, real(v))
 			}
@@ -267,7 +267,7 @@ func testRealFactors[T simd.Real](t *testing.T) {
 					for i := range rows {
 						for j := range i {
 							m.set(j, i, m.at(i, j))
-							a.row(j)[i] = T(math.Copysign(top, -1)) // only the lower triangle counts
+							a.row(j)[i] = T(math.Copysign(top, -1)) // only the lower triangle is read
 						}
 					}
 					testSymmetric(t, m, a, top, expect, orthonormal)
@@ -303,7 +303,7 @@ func testSymmetric[T simd.Real](t *testing.T, m *matrix, a view[T], top float64,
 	}
 }
 
-// TestTridiagonalEigen decomposes matrices whose eigenvalues lie together, or whose parts are not joined.
+// TestTridiagonalEigen decomposes matrices with clustered eigenvalues or disconnected parts.
 func TestTridiagonalEigen(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for name, element := range map[string]func(i, n int) (diagonal, beside float64){
@@ -366,10 +366,10 @@ func TestTridiagonalEigen(t *testing.T) {
 	}
 }
 
-// TestRealRefuses leaves what is not finite to the functions of complex matrices, and finds what has no inverse.
+// TestRealRefuses checks that non-finite matrices are left to the functions for complex ones, and that singular matrices are detected.
 func TestRealRefuses(t *testing.T) {
 	nan := viewOf(2, 2, []float32{1, 2, 3, float32(math.NaN())})
-	if err := singleSVD(false, false)([]view[float32]{nan}, [][]float32{make([]float32, 2), nil, nil}); !errors.Is(err, errNotReal) {
+	if err := realSVD[float32](false, false)([]view[float32]{nan}, [][]float32{make([]float32, 2), nil, nil}); !errors.Is(err, errNotReal) {
 		t.Error("Svd:", err)
 	}
 	if err := realSelfAdjoint[float32](false)([]view[float32]{nan}, [][]float32{make([]float32, 2), nil}); !errors.Is(err, errNotReal) {

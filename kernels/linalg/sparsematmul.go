@@ -4,30 +4,26 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
-	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// sparseMatMul is SparseMatMul: a product of matrices of which one or both hold mostly zeros. The zeros are skipped, so that
-// what meets them does not count, be it infinite or NaN.
+// sparseMatMul is SparseMatMul, a product in which one or both matrices hold mostly zeros. It skips zeros, so infinities and NaNs that they
+// would multiply have no effect.
 type sparseMatMul struct {
 	turnA, turnB     bool
 	sparseA, sparseB bool
 }
 
-// sparseMatMulRows are the rows of SparseMatMul, whose operands may have different types.
+// sparseMatMulRows returns the rows of SparseMatMul, whose operands may have different types.
 func sparseMatMulRows() []kernels.Def {
 	types := []tensor.DType{tensor.Float32, tensor.BFloat16}
 	return []kernels.Def{{Types: map[string][]tensor.DType{"Ta": types, "Tb": types}, Expensive: true, New: newSparseMatMul}}
 }
 
 func newSparseMatMul(c *kernels.Construction) (any, error) {
-	turnA, err1 := c.Attrs().Bool("transpose_a")
-	turnB, err2 := c.Attrs().Bool("transpose_b")
-	sparseA, err3 := c.Attrs().Bool("a_is_sparse")
-	sparseB, err4 := c.Attrs().Bool("b_is_sparse")
-	return &sparseMatMul{turnA, turnB, sparseA, sparseB}, args.FirstError(err1, err2, err3, err4)
+	a := c.Attrs().Reader()
+	return &sparseMatMul{a.Bool("transpose_a"), a.Bool("transpose_b"), a.Bool("a_is_sparse"), a.Bool("b_is_sparse")}, a.Err()
 }
 
 // Compute implements kernels.Kernel.
@@ -50,8 +46,7 @@ func (k *sparseMatMul) Compute(ctx *kernels.Context) error {
 	}
 	dst := tensor.Of[float32](out)
 	if inner == 0 {
-		clear(dst)
-		return nil
+		return kernels.Clear(ctx, dst)
 	}
 	x, freeX, err := floatsOf(ctx, a)
 	if err != nil {
@@ -76,7 +71,7 @@ func (k *sparseMatMul) Compute(ctx *kernels.Context) error {
 	return p.compute(ctx)
 }
 
-// floatsOf are the elements of a tensor of float32 or bfloat16. They are not used any more when free is called.
+// floatsOf returns the elements of a float32 or bfloat16 tensor. They must not be used after free is called.
 func floatsOf(ctx *kernels.Context, t *tensor.Tensor) (list []float32, free func(), err error) {
 	if t.DType() == tensor.Float32 {
 		return tensor.Of[float32](t), func() {}, nil
@@ -88,10 +83,10 @@ func floatsOf(ctx *kernels.Context, t *tensor.Tensor) (list []float32, free func
 	return list, free, err
 }
 
-// lanesOf is how many elements TensorFlow multiplies at once where the right operand has the type of t.
+// lanesOf returns the number of elements that TensorFlow multiplies at once if the right operand has the type of t.
 func lanesOf(t *tensor.Tensor) int { return 32 / t.DType().Size() }
 
-// matrixView is a matrix that may be read as its transpose.
+// matrixView is a matrix that may be read transposed.
 type matrixView struct {
 	v      []float32
 	stride int
@@ -107,8 +102,8 @@ func (m matrixView) at(i, j int) float32 {
 	return m.v[i*m.stride+j]
 }
 
-// sparseProduct multiplies left, whose zeros it skips, by right. It adds up in TensorFlow's order: blocks of sparseBlock elements
-// of a row of left, in each of which three at a time that are not zero, and then what is left.
+// sparseProduct multiplies left, whose zeros it skips, by right. It sums in TensorFlow's order: by blocks of sparseBlock elements of a row
+// of left, and within a block, nonzero elements in groups of three, then the remaining ones.
 type sparseProduct struct {
 	left, right          matrixView
 	rows, inner, columns int
@@ -117,7 +112,7 @@ type sparseProduct struct {
 	lanes                int
 }
 
-// Sizes of TensorFlow's blocks: elements of a row of the left operand, and of the right one.
+// Block sizes of TensorFlow: elements of a row of the left operand, and of the right one.
 const (
 	sparseBlock  = 64
 	sparseStripe = 128
@@ -134,7 +129,7 @@ func (p *sparseProduct) compute(ctx *kernels.Context) error {
 		p.right = matrixView{v: straight, stride: p.columns}
 	}
 	grain := max(1, element.CheapGrain/max(1, p.inner*p.columns))
-	return element.WithScratch(ctx.Device, p.rows, grain, p.columns, func(sum []float32, lo, hi int) {
+	return element.WithScratch(ctx, p.rows, grain, p.columns, func(sum []float32, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			clear(sum)
 			p.row(sum, i)
@@ -151,7 +146,7 @@ func (p *sparseProduct) compute(ctx *kernels.Context) error {
 
 // row adds row i of the product to sum.
 func (p *sparseProduct) row(sum []float32, i int) {
-	// Behind the last whole vector TensorFlow adds up three products before it adds them.
+	// After the last whole vector, TensorFlow sums three products before it adds them.
 	whole := p.columns - p.columns%sparseStripe%p.lanes
 	var factors [sparseBlock]float32
 	var from [sparseBlock][]float32

@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// Table is the family's ops.
+// Table returns the ops of the family.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	op := table.Op
@@ -33,7 +33,7 @@ func Table() *kernels.Table {
 	op("MatrixSolve", linalgRows(newSolve))
 	op("BatchMatrixSolve", linalgRows(newSolve))
 	op("MatrixTriangularSolve", linalgRows(newTriangularSolve(true), halves.Types...))
-	op("BatchMatrixTriangularSolve", linalgRows(newTriangularSolve(false), halves.Types...))
+	op("BatchMatrixTriangularSolve", linalgRows(newTriangularSolve(true), halves.Types...))
 	op("MatrixDeterminant", linalgRows(newMatrixDeterminant, tensor.Float16))
 	op("BatchMatrixDeterminant", linalgRows(newMatrixDeterminant, tensor.Float16))
 	op("LogMatrixDeterminant", linalgRows(newLogDeterminant, tensor.Float16))

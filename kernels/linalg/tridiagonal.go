@@ -12,9 +12,9 @@ import (
 
 var lapack64 lapackimpl.Implementation
 
-// tridiagonalOf brings a symmetric matrix, which is lost, to tridiagonal form by reflections from both sides (LAPACK's dlatrd: a panel's
-// reflections are put off, and subtracted from the rest as one product). Both triangles are kept: rows are multiplied faster than parts
-// of rows.
+// tridiagonalOf reduces a symmetric matrix to tridiagonal form by reflections from both sides. It overwrites the matrix. As in LAPACK's
+// dlatrd, a panel's reflections are deferred and subtracted from the rest as one product. Both triangles are maintained, since whole rows
+// multiply faster than parts of rows.
 func (s *scratch[T]) tridiagonalOf(a view[T]) (diagonal, beside []float64, r reflectors[T]) {
 	n := a.rows
 	r = s.newReflectors(max(0, n-1), n, 1)
@@ -26,6 +26,7 @@ func (s *scratch[T]) tridiagonalOf(a view[T]) (diagonal, beside []float64, r ref
 	for from := 0; from < n; from += panel {
 		v := r.v.part(from, 0, min(panel, max(0, n-1-from)), n)
 		for j := range min(panel, n-from) {
+			s.look()
 			i := from + j
 			row := a.row(i)[i:]
 			for l := range j {
@@ -61,7 +62,7 @@ func (s *scratch[T]) tridiagonalOf(a view[T]) (diagonal, beside []float64, r ref
 		if next >= n {
 			break
 		}
-		// The rest loses vᵀ·w + wᵀ·v.
+		// Subtract vᵀ·w + wᵀ·v from the rest.
 		l, m := viewOf(2*panel, n-next, left[:2*panel*(n-next)]), viewOf(2*panel, n-next, right[:2*panel*(n-next)])
 		for k := range panel {
 			copy(l.row(k), v.row(k)[next:])
@@ -74,8 +75,8 @@ func (s *scratch[T]) tridiagonalOf(a view[T]) (diagonal, beside []float64, r ref
 	return diagonal, beside, r
 }
 
-// selfAdjoint gives the eigenvalues of a symmetric matrix, of which the lower triangle is read, the least first, and with vectors the
-// eigenvectors, as columns of vectors. size is the greatest magnitude of an element. ok is false if they are not found.
+// selfAdjoint computes the eigenvalues of a symmetric matrix in ascending order and, if vectors is not nil, the eigenvectors as its
+// columns. It reads only the lower triangle. size is the greatest magnitude of an element. ok is false if the iteration does not converge.
 func (s *scratch[T]) selfAdjoint(m view[T], size float64, values []T, vectors *view[T]) (ok bool) {
 	n := m.rows
 	a, mirrored := s.matrix(n, n), s.matrix(n, n)
@@ -91,7 +92,7 @@ func (s *scratch[T]) selfAdjoint(m view[T], size float64, values []T, vectors *v
 			return false
 		}
 	} else {
-		doubles := newScratch[float64]()
+		doubles := newScratch[float64](s.step)
 		defer doubles.release()
 		rows := doubles.matrix(n, n)
 		if !tridiagonalEigen(diagonal, beside, rows) {
@@ -107,7 +108,7 @@ func (s *scratch[T]) selfAdjoint(m view[T], size float64, values []T, vectors *v
 	return true
 }
 
-// transposeDoubles sets to to the transpose of a matrix in double precision.
+// transposeDoubles sets to to the transpose of a double-precision matrix.
 func (s *scratch[T]) transposeDoubles(to view[T], from view[float64]) {
 	rounded, ok := any(from).(view[T])
 	if !ok {
@@ -120,7 +121,7 @@ func (s *scratch[T]) transposeDoubles(to view[T], from view[float64]) {
 	to.transposeFrom(rounded)
 }
 
-// round sets to to the numbers nearest to those in double precision.
+// round sets to to from, rounded to T.
 func round[T simd.Real](to []T, from []float64) {
 	switch to := any(to).(type) {
 	case []float32:
@@ -130,8 +131,8 @@ func round[T simd.Real](to []T, from []float64) {
 	}
 }
 
-// tridiagonalEigenvalues replaces the diagonal by the eigenvalues, the least first; the elements beside it are lost. ok is false if they
-// are not found. It is LAPACK's dsterf: QL iterations without square roots (Pal, Walker and Kahan).
+// tridiagonalEigenvalues replaces the diagonal by the eigenvalues in ascending order. It overwrites the off-diagonal elements. ok is false
+// if the iteration does not converge. It is LAPACK's dsterf: QL iterations without square roots (Pal, Walker and Kahan).
 func tridiagonalEigenvalues(diagonal, beside []float64) (ok bool) {
 	for i, e := range beside {
 		beside[i] = e * e
@@ -165,7 +166,7 @@ func tridiagonalEigenvalues(diagonal, beside []float64) (ok bool) {
 	return true
 }
 
-// joined is the last row that the first one is joined with: the square beside it is nothing, which it is set to.
+// joined returns the last row that is connected to the first one. It sets the negligible square next to that row to zero.
 func joined(d, squares []float64) int {
 	for i := range len(d) - 1 {
 		if squares[i] <= epsilon*epsilon*math.Abs(d[i]*d[i+1]) {
@@ -176,7 +177,7 @@ func joined(d, squares []float64) int {
 	return len(d) - 1
 }
 
-// iterate is one QL iteration. What a row waits for is one division: those of the next one's p and of gamma go on at the same time.
+// iterate is one QL iteration. A row waits for only one division: those for gamma and for the next row's p run in parallel.
 func iterate(d, squares []float64) {
 	end := len(squares)
 	root := math.Sqrt(squares[0])
@@ -206,7 +207,7 @@ func iterate(d, squares []float64) {
 	d[0] = shift + gamma
 }
 
-// smallEigen is tridiagonalEigen of a few rows.
+// smallEigen is tridiagonalEigen for a few rows.
 func smallEigen(diagonal, beside []float64, rows view[float64]) (ok bool) {
 	n := len(diagonal)
 	vectors, work := make([]float64, n*n), make([]float64, max(1, 2*n-2))

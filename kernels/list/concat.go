@@ -10,8 +10,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/variant"
 )
 
-// tensorListConcat joins the elements along their first dimension, which may differ, and tells
-// how long each was. V2 of the op says how long elements are that were never set.
+// tensorListConcat concatenates the elements along their first dimension, which may differ, and returns the length of each. V2 of the op
+// has an input for the length of elements that were never set.
 func tensorListConcat(ctx *kernels.Context, dtype tensor.DType) error {
 	l, err := typedList(ctx, dtype)
 	if err != nil {
@@ -55,8 +55,8 @@ func tensorListConcat(ctx *kernels.Context, dtype tensor.DType) error {
 	return nil
 }
 
-// concatShape is the length of all elements, -1 where they have none in common, and the shape of their rows.
-// The op takes the elements' shape as an attribute, without the first dimension, or as an input.
+// concatShape returns the common length of all elements, -1 if there is none, and the shape of their rows. The op takes the elements' shape
+// as an attribute, without the first dimension, or as an input.
 func concatShape(ctx *kernels.Context, l *variant.TensorList) (first int64, rest shapes.PartialShape, err error) {
 	first = -1
 	if len(ctx.Inputs) > 1 {
@@ -81,7 +81,7 @@ func concatShape(ctx *kernels.Context, l *variant.TensorList) (first int64, rest
 		}
 		rest = shapes.PartialShape{Dims: dims[1:], Known: true}
 	}
-	common := first // of the elements that are set, -1 where they differ
+	common := first // of the elements that are set; -1 if they differ
 	differ := false
 	for i, t := range l.Elems {
 		if t == nil {
@@ -117,7 +117,7 @@ func concatLengths(ctx *kernels.Context, l *variant.TensorList, first int64) ([]
 	var given []int64
 	if len(ctx.Inputs) > 2 {
 		var err error
-		if given, err = args.VectorInts(ctx, 2, "leading_dims"); err != nil {
+		if given, err = ctx.Ints(2); err != nil { // of any rank, as in TensorFlow
 			return nil, err
 		}
 	}

@@ -1,4 +1,4 @@
-// Package list holds the ops on lists, maps, optionals and composites of tensors.
+// Package list implements the ops on lists, maps, optionals and composites of tensors.
 //
-// The values are those of package variant. A value that nothing else refers to is changed in place.
+// The values are those of package variant. A value without other references is changed in place.
 package list

@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/variant"
 )
 
-// listInput is the list that input 0 holds.
+// listInput returns the list in input 0.
 func listInput(ctx *kernels.Context) (*variant.TensorList, error) {
 	t := ctx.Input(0)
 	if t.DType() != tensor.Variant || t.Rank() != 0 {
@@ -30,7 +30,7 @@ func typedList(ctx *kernels.Context, dtype tensor.DType) (*variant.TensorList, e
 	return l, err
 }
 
-// outputList makes output 0 the list, taking over the reference.
+// outputList sets output 0 to the list, taking over the reference.
 func outputList(ctx *kernels.Context, l *variant.TensorList) error {
 	out, err := ctx.Allocate(0, tensor.Variant, nil)
 	if err != nil {
@@ -41,8 +41,8 @@ func outputList(ctx *kernels.Context, l *variant.TensorList) error {
 	return nil
 }
 
-// changeableList makes output 0 the list of input 0 for changing: the list itself where nobody
-// else sees it, or else a clone.
+// changeableList sets output 0 to a modifiable form of the list in input 0: the list itself if there are no other references, otherwise a
+// clone.
 func changeableList(ctx *kernels.Context, l *variant.TensorList) (*variant.TensorList, error) {
 	if t := ctx.Input(0); t.Exclusive() && l.Refs.Load() == 1 {
 		ctx.Pass(0, 0)
@@ -55,7 +55,7 @@ func changeableList(ctx *kernels.Context, l *variant.TensorList) (*variant.Tenso
 	return l, outputList(ctx, l)
 }
 
-// mapInput is the map that input 0 holds and, for ops that take a key, what variant.MapKey says of it.
+// mapInput returns the map in input 0 and, for ops that take a key, the result of variant.MapKey.
 func mapInput(ctx *kernels.Context) (m *variant.TensorMap, key string, err error) {
 	t := ctx.Input(0)
 	if t.DType() != tensor.Variant || t.Rank() != 0 {
@@ -71,8 +71,8 @@ func mapInput(ctx *kernels.Context) (m *variant.TensorMap, key string, err error
 	return m, key, err
 }
 
-// changeableMap makes output 0 the map of input 0 for changing: the map itself where nobody else
-// sees it, or else a clone.
+// changeableMap sets output 0 to a modifiable form of the map in input 0: the map itself if there are no other references, otherwise a
+// clone.
 func changeableMap(ctx *kernels.Context, m *variant.TensorMap) (*variant.TensorMap, error) {
 	if t := ctx.Input(0); t.Exclusive() && m.Refs.Load() == 1 {
 		ctx.Pass(0, 0)

@@ -1,8 +1,10 @@
 package list_test
 
 import (
+	"errors"
 	"testing"
 
+	tensorpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -31,8 +33,7 @@ func TestTensorList(t *testing.T) {
 	any20, unknown := kt.I32(kt.S(1), 20), kt.I32(nil, -1)
 	matrix := kt.Iota[float32](tensor.Float32, kt.S(3, 20))
 
-	// A stack: what was pushed last comes first, and pushing on a list that others see leaves
-	// theirs alone.
+	// A stack: the last element pushed is popped first, and pushing on a shared list leaves the other references unchanged.
 	empty := list("EmptyTensorList", any20.Retain(), kt.I32(nil, -1))
 	one := list("TensorListPushBack", empty.Retain(), row(0))
 	two := list("TensorListPushBack", one.Retain(), row(20))
@@ -52,7 +53,7 @@ func TestTensorList(t *testing.T) {
 	kt.Fails(t, d, status.InvalidArgument, "Incompatible shapes during merge: [21] vs. [20]", kt.Op{Type: "TensorListStack", Attrs: f32}, three.Retain(), kt.I32(kt.S(1), 21))
 	three.Release()
 
-	// An array: elements are set in any order, those that are not read as zeros.
+	// An array: elements can be set in any order; missing ones are read as zeros.
 	array := list("TensorListReserve", unknown.Retain(), kt.I32(nil, 2))
 	kt.Fails(t, d, status.InvalidArgument, "uninitialized", kt.Op{Type: "TensorListGetItem", Attrs: f32}, array.Retain(), kt.I32(nil, 0), unknown.Retain())
 	array = list("TensorListSetItem", array, kt.I32(nil, 1), row(5))
@@ -68,7 +69,7 @@ func TestTensorList(t *testing.T) {
 	joined := list("TensorListConcatLists", array.Retain(), array)
 	kt.Expect(t, run("TensorListLength", joined), kt.I32(nil, 6))
 
-	// Tensors cut into lists and put together again; variant tensors hold lists like any element.
+	// Tensors are split into lists and joined again; variant tensors hold lists like any element.
 	parts := list("TensorListFromTensor", matrix.Retain(), any20.Retain())
 	pair := d.Run(t, kt.Op{Type: "Pack", Outputs: 1}, parts.Retain(), parts)[0].Tensor
 	pair = list("TensorListPushBackBatch", pair, kt.Iota[float32](tensor.Float32, kt.S(2, 20)))
@@ -93,7 +94,7 @@ func variant() *tensor.Tensor {
 	return v
 }
 
-// Pushing and popping in place costs the same whatever the length.
+// BenchmarkTensorList pushes and pops in place, at a cost that does not depend on the length.
 func BenchmarkTensorList(b *testing.B) {
 	d := kt.NewDevice(b)
 	op := kt.Op{Type: "TensorListPushBack", Attrs: kt.Attrs{"element_dtype": tensor.Float32}, Outputs: 1}
@@ -146,7 +147,7 @@ func TestVariants(t *testing.T) {
 	kt.Fails(t, d, status.InvalidArgument, "Input to OptionalHasValue must be an OptionalVariant", kt.Op{Type: "OptionalHasValue"}, list())
 	none.Release()
 
-	// Lists within lists end somewhere.
+	// The nesting of lists is limited.
 	variants := kt.Attrs{"element_dtype": tensor.Variant}
 	deep := list()
 	for level := range 1000 {
@@ -162,4 +163,95 @@ func TestVariants(t *testing.T) {
 	}
 	deep.Release()
 	t.Error("lists nest without an end")
+}
+
+// TestScalarVariants checks that constants may hold numbers in variants, which can be added and have zeros.
+func TestScalarVariants(t *testing.T) {
+	d := kt.NewDevice(t)
+	of := func(name string, elements ...[]byte) *tensor.Tensor {
+		t.Helper()
+		p := &tensorpb.TensorProto{Dtype: tensor.Variant.Proto()}
+		if len(elements) != 1 {
+			p.TensorShape = kt.S(int64(len(elements))).Proto()
+		}
+		for _, b := range elements {
+			p.VariantVal = append(p.VariantVal, &tensorpb.VariantTensorDataProto{TypeName: name, Metadata: b})
+		}
+		v, err := tensor.FromTensorProto(p, d.Pool())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	text := func(v *tensor.Tensor) string {
+		t.Helper()
+		out := d.Run(t, kt.Op{Type: "StringFormat", Attrs: kt.Attrs{"template": "{}", "placeholder": "{}", "summarize": 9}}, v)[0].Tensor
+		defer out.Release()
+		return out.Strings()[0]
+	}
+	for _, c := range []struct {
+		name, zero, value, sum string
+		bytes                  []byte
+	}{
+		{"int", "<0>", "<7>", "<14>", []byte{7, 0, 0, 0}},
+		{"int", "<0>", "<2147483647>", "<-2>", []byte{255, 255, 255, 127}},
+		{"float", "<0>", "<1.25>", "<2.5>", []byte{0, 0, 0xa0, 0x3f}},
+		{"double", "<0>", "<0.1>", "<0.2>", []byte{0x9a, 0x99, 0x99, 0x99, 0x99, 0x99, 0xb9, 0x3f}},
+		{"bool", "<0>", "<1>", "<1>", []byte{5}},
+	} {
+		one := of(c.name, c.bytes)
+		sum := d.Run(t, kt.Op{Type: "AddN"}, one.Retain(), one.Retain())[0].Tensor
+		zeros := d.Run(t, kt.Op{Type: "ZerosLike"}, of(c.name, c.bytes, c.bytes))[0].Tensor
+		p, err := sum.Proto()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := tensor.FromTensorProto(p, d.Pool())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for got, want := range map[string]string{text(one): c.value, text(sum): c.sum, text(zeros): "[" + c.zero + " " + c.zero + "]", text(again): c.sum} {
+			if got != want {
+				t.Errorf("%s: %s, not %s", c.name, got, want)
+			}
+		}
+	}
+	seven := []byte{7, 0, 0, 0}
+	pair := of("int", seven, seven)
+	alone := d.Run(t, kt.Op{Type: "AddN"}, pair.Retain())[0].Tensor
+	if got := text(alone); got != "[<7> <7>]" {
+		t.Errorf("the sum of one tensor is %s", got)
+	}
+	empty := func() *tensor.Tensor { return of("", nil) }
+	kt.Fails(t, d, status.InvalidArgument, "AddN of non-scalar Tensor with dtype=DT_VARIANT is not supported; inputs[0 has shape: [2].", kt.Op{Type: "AddN"}, pair.Retain(), pair)
+	kt.Fails(t, d, status.Internal, "Variants a and b have different type ids.  Type names: 'int' vs. 'float'", kt.Op{Type: "AddN"}, of("int", seven), of("float", seven))
+	kt.Fails(t, d, status.Internal, "No unary variant binary_op function found for op ADD Variant type_name: ''", kt.Op{Type: "AddN"}, empty(), empty())
+	kt.Fails(t, d, status.Internal, "No unary variant unary_op function found for op ZEROS_LIKE Variant type_name: ", kt.Op{Type: "ZerosLike"}, empty())
+	kt.Fails(t, d, status.Internal, "No unary variant unary_op function found for op CONJ Variant type_name: int", kt.Op{Type: "Conj"}, of("int", seven))
+}
+
+// TestVariantsOfCancelledSteps cancels ops on a list that is visited once for each reference to it, which may never end.
+func TestVariantsOfCancelledSteps(t *testing.T) {
+	d := kt.NewDevice(t)
+	list := d.Run(t, kt.Op{Type: "EmptyTensorList", Attrs: kt.Attrs{"element_dtype": tensor.Variant, "shape_type": tensor.Int32}}, kt.I32(nil, -1), kt.I32(nil, -1))[0].Tensor
+	for range 60 {
+		whole := d.Run(t, kt.Op{Type: "EmptyTensorList", Attrs: kt.Attrs{"element_dtype": tensor.Variant, "shape_type": tensor.Int32}}, kt.I32(nil, -1), kt.I32(nil, -1))[0].Tensor
+		for range 2 {
+			whole = d.Run(t, kt.Op{Type: "TensorListPushBack", Attrs: kt.Attrs{"element_dtype": tensor.Variant}}, whole, list.Retain())[0].Tensor
+		}
+		list.Release()
+		list = whole
+	}
+	defer list.Release()
+	for op, inputs := range map[string]int{"ZerosLike": 1, "AddN": 2} {
+		step := kt.NewStep()
+		step.Cancellation.Cancel(status.New(status.Cancelled, "enough"))
+		all := make([]any, inputs)
+		for i := range all {
+			all[i] = list.Retain()
+		}
+		if _, err := d.Try(kt.Op{Type: op, Step: step}, all...); !errors.Is(err, step.Cancellation.Err()) {
+			t.Errorf("%s: %v", op, err)
+		}
+	}
 }

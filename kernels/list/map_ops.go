@@ -25,7 +25,7 @@ func tensorMapSize(ctx *kernels.Context) error {
 	return err
 }
 
-// keyText is how errors show how many elements of a key.
+// keyText is the number of a key's elements that errors show.
 const keyText = 100
 
 func tensorMapLookup(ctx *kernels.Context) error {

@@ -86,7 +86,7 @@ func TestTensorMap(t *testing.T) {
 	kt.Fails(t, m.d, status.InvalidArgument, "Trying to add unsupported dtype 7", m.op("AddN", 0, 0), e.Retain(), e.Retain())
 }
 
-// TestTensorMapInPlace: a map that nobody else sees is changed, not copied.
+// TestTensorMapInPlace checks that a map without other references is modified, not copied.
 func TestTensorMapInPlace(t *testing.T) {
 	m := maps{t, kt.NewDevice(t)}
 	x := m.run("EmptyTensorMap", 0)

@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/variant"
 )
 
-// listOp makes the constructor of an op on lists from a function that gets the elements' type.
+// listOp returns the constructor of an op on lists that runs a function with the elements' type.
 func listOp(run func(ctx *kernels.Context, dtype tensor.DType) error) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		dtype, err := c.Attrs().Type("element_dtype")
@@ -81,7 +81,7 @@ func tensorListPushBack(ctx *kernels.Context, dtype tensor.DType) error {
 	if err := l.Append(ctx.Input(1)); err != nil {
 		return err
 	}
-	ctx.Take(1) // the reference is the list's
+	ctx.Take(1) // the list now owns the reference
 	return nil
 }
 
@@ -167,10 +167,11 @@ func tensorListGetItem(ctx *kernels.Context, dtype tensor.DType) error {
 	if err != nil {
 		return err
 	}
-	i, err := args.ScalarInput32(ctx, 1, "Expected argument 1 to be a scalar. Received %v")
+	index, err := args.ScalarInt(ctx, 1, "index") // a vector of one is accepted too
 	if err != nil {
 		return err
 	}
+	i := int(index)
 	if i < 0 || i >= len(l.Elems) {
 		return status.InvalidArgumentf("Trying to access element %d in a list with %d elements.", i, len(l.Elems))
 	}
@@ -197,7 +198,7 @@ func newTensorListSetItem(c *kernels.Construction) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Graphs of older clients do not have the attribute.
+	// Graphs of older clients lack the attribute.
 	grow, _ := c.Attrs().Bool("resize_if_index_out_of_bounds")
 	return kernels.Func(func(ctx *kernels.Context) error {
 		l, err := typedList(ctx, dtype)
@@ -234,7 +235,7 @@ func newTensorListSetItem(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// tensorListConcatLists joins lists one by one.
+// tensorListConcatLists concatenates lists pairwise.
 func tensorListConcatLists(ctx *kernels.Context, dtype tensor.DType) error {
 	a, b := ctx.Input(0), ctx.Input(1)
 	if !a.Shape().Equal(b.Shape()) || a.DType() != tensor.Variant || b.DType() != tensor.Variant {

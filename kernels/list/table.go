@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/variant"
 )
 
-// Table is the family's ops.
+// Table returns the family's ops.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	addList(table)
@@ -15,8 +15,8 @@ func Table() *kernels.Table {
 	return table
 }
 
-// The ops on lists of tensors and on optional tensors, which functional loops and conditionals use
-// for TensorArrays and for what their gradients need of each iteration and each branch.
+// addList adds the ops on lists of tensors and on optional tensors. Functional loops and conditionals use them for TensorArrays, and for
+// the values of each iteration and branch that their gradients need.
 func addList(table *kernels.Table) {
 	table.Add([]kernels.Def{
 		{Op: "EmptyTensorList", New: listOp(emptyTensorList)},
@@ -48,8 +48,7 @@ func addList(table *kernels.Table) {
 	}...)
 }
 
-// The ops on maps of tensors, and on composite tensors (sparse, ragged and the like) that became one
-// element.
+// addMap adds the ops on maps of tensors, and on composite tensors (sparse, ragged and the like) that were packed into one element.
 func addMap(table *kernels.Table) {
 	table.Add([]kernels.Def{
 		{Op: "EmptyTensorMap", New: kernels.Always(emptyTensorMap)},

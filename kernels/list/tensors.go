@@ -10,12 +10,9 @@ import (
 )
 
 func newTensorListStack(c *kernels.Construction) (any, error) {
-	dtype, err := c.Attrs().Type("element_dtype")
-	if err != nil {
-		return nil, err
-	}
-	want, err := c.Attrs().Int("num_elements")
-	if err != nil {
+	a := c.Attrs().Reader()
+	dtype, want := a.Type("element_dtype"), a.Int("num_elements")
+	if err := a.Err(); err != nil {
 		return nil, err
 	}
 	return kernels.Func(func(ctx *kernels.Context) error {
@@ -90,7 +87,7 @@ func tensorListGather(ctx *kernels.Context, dtype tensor.DType) error {
 	return l.Join(ctx, whole, picked, shape.Dims.Elements())
 }
 
-// rowsFor checks that the rows of a tensor may become elements of a list of the shape of input i.
+// rowsFor checks that the rows of a tensor can become elements of a list of the shape in input i.
 func rowsFor(ctx *kernels.Context, t *tensor.Tensor, i int) (shape shapes.PartialShape, row tensor.Shape, err error) {
 	if ctx.Input(i).Rank() > 1 {
 		return shape, nil, status.InvalidArgumentf("%s: element_shape must be at most rank 1 but has the shape of %v", ctx.Node.Op, ctx.Input(i).Shape())
@@ -214,7 +211,7 @@ func tensorListScatterInto(ctx *kernels.Context, dtype tensor.DType) error {
 	return l.Scatter(ctx, t, row, to)
 }
 
-// tensorListSplit makes a list of runs of rows of input 0, as long as input 2 tells.
+// tensorListSplit splits the rows of input 0 into a list of consecutive parts, whose lengths are input 2.
 func tensorListSplit(ctx *kernels.Context, dtype tensor.DType) error {
 	t := ctx.Input(0)
 	if err := args.CheckType(ctx, 0, dtype); err != nil {

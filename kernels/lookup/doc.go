@@ -1,4 +1,4 @@
-// Package lookup holds the ops on lookup tables.
+// Package lookup implements the ops on lookup tables.
 //
 // The tables themselves are in package containers/table.
 package lookup

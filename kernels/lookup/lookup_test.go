@@ -17,7 +17,7 @@ import (
 
 func TestTableOpsLikeTensorFlow(t *testing.T) {
 	kt.LikeTensorFlow(t, "testdata/tableops.jsonl.gz", func(c *kt.Case) bool {
-		c.Tolerance = 1e-5 // of distances, whose sums have another order
+		c.Tolerance = 1e-5 // of distances, which are summed in another order
 		return true
 	})
 }
@@ -124,7 +124,7 @@ func TestLookupTables(t *testing.T) {
 	})
 }
 
-// TestLookupTablesShared: tables of all kinds share names, and only of the same types.
+// TestLookupTablesShared checks that tables of all kinds share names, but only if they have the same types.
 func TestLookupTablesShared(t *testing.T) {
 	d := kt.NewDevice(t)
 	attrs := kt.Attrs{"key_dtype": tensor.String, "value_dtype": tensor.Int64, "shared_name": "s"}
@@ -145,7 +145,7 @@ func TestLookupTablesShared(t *testing.T) {
 	b.fails(status.NotFound, "", "LookupTableSize", 1)
 }
 
-// TestAnonymousTables: each execution makes a table of its own, which its handle alone leads to.
+// TestAnonymousTables checks that each execution creates its own table, which is reachable only by its handle.
 func TestAnonymousTables(t *testing.T) {
 	d := kt.NewDevice(t)
 	op := kt.Op{Type: "AnonymousHashTable", Attrs: wordsToNumbers, Outputs: 1}
@@ -163,7 +163,7 @@ func TestAnonymousTables(t *testing.T) {
 	}
 }
 
-// TestTextFile: what TensorFlow makes of each of these files (its answers, recorded).
+// TestTextFile compares with TensorFlow's recorded results for each of these files.
 func TestTextFile(t *testing.T) {
 	const line, whole = -1, -2
 	str, i32, i64, f32, f64 := tensor.String, tensor.Int32, tensor.Int64, tensor.Float32, tensor.Float64
@@ -212,7 +212,7 @@ func TestTextFile(t *testing.T) {
 			}
 			w.run("InitializeTableFromTextFile", 0, name)
 			kt.Expect(t, w.run("LookupTableExport", 2), c.want...)
-			// A second time changes nothing, whatever the file holds, but its beginning is looked at.
+			// A second run changes nothing, whatever the file holds, but checks its beginning.
 			if err := os.WriteFile(path, []byte("9 9 9,9,9\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -225,7 +225,7 @@ func TestTextFile(t *testing.T) {
 	}
 }
 
-// TestTextFileLarge: more lines than are handed on at a time, and one that is longer than a buffer.
+// TestTextFileLarge reads more lines than fit in one tensor, and one that is longer than a buffer.
 func TestTextFileLarge(t *testing.T) {
 	var b strings.Builder
 	for range 1000 {

@@ -26,7 +26,7 @@ func newMutableHashTableOfTensors(c *kernels.Construction) (any, error) {
 		return nil, err
 	}
 	if len(shape) != 1 {
-		// A node like that is legal until it runs.
+		// Such a node is legal until it runs.
 		return kernels.Func(func(*kernels.Context) error {
 			return status.InvalidArgumentf("Default value must be a vector, got shape %v", shape)
 		}), nil
@@ -34,7 +34,7 @@ func newMutableHashTableOfTensors(c *kernels.Construction) (any, error) {
 	return tableSource(c, table.Options{Kind: table.Mutable, ValueShape: shape})
 }
 
-// valueShape is the attribute of that name, a shape that is fully known.
+// valueShape returns the attribute value_shape, which must be fully known.
 func valueShape(c *kernels.Construction) (tensor.Shape, error) {
 	shape, known, err := c.Attrs().Shape("value_shape")
 	if err != nil {
@@ -46,8 +46,7 @@ func valueShape(c *kernels.Construction) (tensor.Shape, error) {
 	return shape, nil
 }
 
-// tableSource makes the kernel that yields a table's handle. Anonymous ops make another table each
-// time that they run.
+// tableSource returns the kernel for a table's handle. Anonymous ops create a new table at each run.
 func tableSource(c *kernels.Construction, o table.Options) (any, error) {
 	if err := tableTypes(c, &o); err != nil {
 		return nil, err
@@ -69,8 +68,8 @@ func tableTypes(c *kernels.Construction, o *table.Options) (err error) {
 	return nil
 }
 
-// namedTable makes the kernel that yields the handle of a table in a container. Tables without
-// shared_name are called by their node's name where use_node_name_sharing says so.
+// namedTable returns the kernel for the handle of a table in a container. A table without shared_name is named after its node if
+// use_node_name_sharing is set.
 func namedTable(c *kernels.Construction, create func(name string) (table.Table, error), o table.Options) (any, error) {
 	byNode, err := c.Attrs().Bool("use_node_name_sharing")
 	if err != nil {
@@ -92,7 +91,7 @@ func namedTable(c *kernels.Construction, create func(name string) (table.Table, 
 	})
 }
 
-// anonymousTables numbers them, for their names.
+// anonymousTables numbers anonymous tables, for their names.
 var anonymousTables atomic.Int64
 
 func anonymousTable(ctx *kernels.Context, o table.Options) error {
@@ -101,20 +100,20 @@ func anonymousTable(ctx *kernels.Context, o table.Options) error {
 		return err
 	}
 	ctx.SetOutput(0, tensor.FromHandle(tensor.Handle{
-		Device: ctx.Device.Name(), Container: "Anonymous", Name: fmt.Sprintf("LookupTable-%d", anonymousTables.Add(1)),
+		Device: ctx.Device.Name(), Container: kernels.AnonymousContainer, Name: fmt.Sprintf("LookupTable-%d", anonymousTables.Add(1)),
 		Type: table.ResourceKind, Local: table.Collected(t),
 	}))
 	return nil
 }
 
-// denseSource yields the handle of a dense table, whose special keys are inputs of the op. They
-// matter to the execution that makes the table.
+// denseSource outputs the handle of a dense table, whose special keys are inputs of the op. Only the execution that creates the table uses
+// them.
 type denseSource struct {
 	options table.Options
 
 	mu    sync.Mutex       // one execution at a time
 	named kernels.Kernel   // nil for anonymous tables
-	keys  *kernels.Context // of the execution that goes on
+	keys  *kernels.Context // of the current execution
 }
 
 func newMutableDenseHashTable(c *kernels.Construction) (any, error) {
@@ -149,18 +148,18 @@ func newMutableDenseHashTable(c *kernels.Construction) (any, error) {
 	return d, nil
 }
 
-// with adds the keys that the op got as inputs.
+// with returns the options with the special keys from the op's inputs.
 func (d *denseSource) with(ctx *kernels.Context) (table.Options, error) {
 	o := d.options
 	if len(ctx.Inputs) < 2 {
-		// The first version of the op has but one, and TensorFlow's kernel looks for the other, too.
+		// The first version of the op has only the empty key, but TensorFlow's kernel also looks for the deleted key.
 		return o, status.InvalidArgumentf("Unknown input name: deleted_key")
 	}
 	o.EmptyKey, o.DeletedKey = ctx.Input(0), ctx.Input(1)
 	return o, nil
 }
 
-// Compute yields the handle.
+// Compute outputs the handle.
 func (d *denseSource) Compute(ctx *kernels.Context) error {
 	if d.named == nil {
 		o, err := d.with(ctx)
@@ -176,7 +175,7 @@ func (d *denseSource) Compute(ctx *kernels.Context) error {
 	return d.named.Compute(ctx)
 }
 
-// Close ends a private table.
+// Close deletes a private table.
 func (d *denseSource) Close() {
 	if c, ok := d.named.(kernels.Closer); ok {
 		c.Close()

@@ -5,15 +5,15 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// Table is the family's ops.
+// Table returns the family's ops.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	addLookup(table)
 	return table
 }
 
-// The ops on lookup tables. Each takes a resource handle (V2) or a reference to a pair of container
-// and name, and one kernel serves both. Like TensorFlow, tables have kernels for some pairs of types alone.
+// addLookup adds the ops on lookup tables. Each takes a resource handle (V2) or a reference to a pair of container and name, and one kernel
+// serves both. As in TensorFlow, tables have kernels only for some pairs of types.
 func addLookup(table *kernels.Table) {
 	var (
 		static = tablePairs{
@@ -70,10 +70,10 @@ func addLookup(table *kernels.Table) {
 	}...)
 }
 
-// tablePairs tells which value types go with a key type.
+// tablePairs holds the value types that each key type supports.
 type tablePairs map[tensor.DType][]tensor.DType
 
-// rows are those of an op that makes a table, one for each key type.
+// rows returns the rows of an op that creates a table, one for each key type.
 func (p tablePairs) rows(construct func(*kernels.Construction) (any, error)) (rows []kernels.Def) {
 	for _, key := range []tensor.DType{tensor.Int32, tensor.Int64, tensor.String} {
 		rows = append(rows, kernels.Def{New: construct, Types: map[string][]tensor.DType{"key_dtype": {key}, "value_dtype": p[key]}})

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/troupe-run/troupe/containers/table"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/files"
 	"github.com/troupe-run/troupe/kernels/internal/args"
@@ -16,17 +18,17 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/parse"
 )
 
-// Indexes of a line's columns that mean no column.
+// Column indexes with a special meaning.
 const (
 	lineNumber = -1
 	wholeLine  = -2
 )
 
-// textFile tells how to read a table's entries from the lines of a file.
+// textFile describes how a table's entries are read from the lines of a file.
 type textFile struct {
 	key, value     int64 // columns
-	size           int64 // how many lines count, -1 for all
-	offset         int64 // added to line numbers and to integers of 32 bits
+	size           int64 // number of lines to use, -1 for all
+	offset         int64 // added to line numbers and to 32-bit integers
 	delimiter      string
 	keyDT, valueDT tensor.DType
 	path           string
@@ -34,17 +36,12 @@ type textFile struct {
 }
 
 func newInitializeFromTextFile(c *kernels.Construction) (any, error) {
-	a := c.Attrs()
-	var f textFile
-	var err1, err2, err3, err4 error
-	f.size, err1 = a.Int("vocab_size")
-	f.key, err2 = a.Int("key_index")
-	f.value, err3 = a.Int("value_index")
-	f.delimiter, err4 = a.Str("delimiter")
-	if err := args.FirstError(err1, err2, err3, err4); err != nil {
+	a := c.Attrs().Reader()
+	f := textFile{size: a.Int("vocab_size"), key: a.Int("key_index"), value: a.Int("value_index"), delimiter: a.Str("delimiter")}
+	if err := a.Err(); err != nil {
 		return nil, err
 	}
-	f.offset, _ = a.Int("offset") // graphs of older clients do not have it
+	f.offset, _ = c.Attrs().Int("offset") // graphs of older clients do not have it
 	if len(f.delimiter) != 1 {
 		return nil, status.InvalidArgumentf("delimiter should be only 1 char")
 	}
@@ -63,28 +60,36 @@ func newInitializeFromTextFile(c *kernels.Construction) (any, error) {
 		}
 		f.fsys = disk.Files(ctx)
 		f.keyDT, f.valueDT = t.Key().DType, t.Value().DType
-		return f.initialize(t)
+		return f.initialize(ctx, t)
 	}), nil
 }
 
-// initialize fills the table. A table that was initialized before keeps what it has, even if the
-// file holds something else: the name under which tables are shared is expected to tell the file.
-func (f textFile) initialize(t table.Initializable) error {
+// initialize fills the table. An initialized table keeps its entries, even if the file has others: tables that share a name are expected to
+// have the same file.
+func (f textFile) initialize(ctx *kernels.Context, t table.Initializable) error {
 	if err := args.FirstError(column("key", "Key", f.key, f.keyDT), column("value", "Value", f.value, f.valueDT)); err != nil {
 		return err
 	}
-	if t.Initialized() {
-		// But a file whose very beginning is wrong is told of.
+	if filled, ok := t.Initialized(); ok {
+		keepsEntries(ctx, filled)
+		// However, report a file whose first line is invalid.
 		return f.read(1, func(_, _ *tensor.Tensor) error { return nil })
 	}
-	err := t.Initialize(f)
+	err := t.Initialize(f, ctx.Step.Origin)
 	if table.IsDifferent(err) {
 		return nil
 	}
 	return err
 }
 
-// column checks that a column can become keys or values of a type.
+// keepsEntries logs, as TensorFlow does, that a step has tried to fill a table that is already filled.
+func keepsEntries(ctx *kernels.Context, filled view.Act) {
+	if ctx.Step.Log != nil {
+		ctx.Step.Log.Info("a table keeps the entries that it has", "node", ctx.Node.Name, "initialized", filled.When(time.Now()))
+	}
+}
+
+// column checks that a column can supply keys or values of a type.
 func column(side, Side string, index int64, dtype tensor.DType) error {
 	switch {
 	case index < wholeLine:
@@ -99,7 +104,7 @@ func column(side, Side string, index int64, dtype tensor.DType) error {
 	return nil
 }
 
-// Size is the number of lines that count.
+// Size returns the number of lines used.
 func (f textFile) Size() (n int64, err error) {
 	if f.size != -1 {
 		return f.size, nil
@@ -122,11 +127,10 @@ func (f textFile) Size() (n int64, err error) {
 // Each reads the file.
 func (f textFile) Each(add func(keys, values *tensor.Tensor) error) error { return f.read(-1, add) }
 
-// linesAtATime is how many lines are handed on in one tensor.
+// linesAtATime is the maximum number of lines per tensor.
 const linesAtATime = 256
 
-// read hands on the entries of the first most lines, -1 for all. What comes before a line that is wrong
-// is handed on first.
+// read calls add with the entries of the first most lines, or of all lines if most is -1. Entries before an invalid line are added first.
 func (f textFile) read(most int64, add func(keys, values *tensor.Tensor) error) error {
 	r, err := openLines(f.fsys, f.path)
 	if err != nil {
@@ -154,7 +158,7 @@ func (f textFile) read(most int64, add func(keys, values *tensor.Tensor) error) 
 		case errors.Is(err, io.EOF) && at == 0 && f.size == 0:
 			return status.Errorf(status.OutOfRange, "Finished reading 0 of lines from %s", f.path)
 		case errors.Is(err, io.EOF) && at == 0:
-			// TensorFlow's iterator is at its end before the table looks at it.
+			// TensorFlow's iterator is already at its end when the table reads it.
 			return status.Errorf(status.OutOfRange, "Read less bytes than requested")
 		case errors.Is(err, io.EOF) || err == nil && at == most:
 			return nil
@@ -164,7 +168,7 @@ func (f textFile) read(most int64, add func(keys, values *tensor.Tensor) error) 
 	}
 }
 
-// batch is some lines' entries.
+// batch holds the entries of some lines.
 type batch struct {
 	textFile
 	keys, values *tensor.Tensor
@@ -190,7 +194,7 @@ func (b *batch) release() {
 	b.values.Release()
 }
 
-// hand hands the entries on and ends the batch.
+// hand passes the entries to add and clears the batch.
 func (b *batch) hand(add func(keys, values *tensor.Tensor) error) error {
 	defer b.release()
 	keys, values := b.keys.Rows(0, b.n), b.values.Rows(0, b.n)
@@ -199,7 +203,7 @@ func (b *batch) hand(add func(keys, values *tensor.Tensor) error) error {
 	return add(keys, values)
 }
 
-// take adds the next line, which is number at; io.EOF where there is none that counts.
+// take adds the next line, number at. It returns io.EOF if no line is left to use.
 func (b *batch) take(r *lines, at int64) error {
 	line, err := r.next()
 	switch {
@@ -249,7 +253,7 @@ func (b *batch) set(t *tensor.Tensor, index int64, line string, columns []string
 	if !read(t, b.n, number) {
 		return status.InvalidArgumentf("Field %s in line %d is not a valid %v.", text, at, t.DType())
 	}
-	if t.DType() == tensor.Int32 { // the offset counts for numbers of this type alone, as in TensorFlow
+	if t.DType() == tensor.Int32 { // as in TensorFlow, the offset applies to this type of numbers only
 		tensor.Of[int32](t)[b.n] += int32(b.offset)
 	}
 	return nil
@@ -257,7 +261,7 @@ func (b *batch) set(t *tensor.Tensor, index int64, line string, columns []string
 
 var numberReaders = parse.Numbers(parse.Int, parse.Float)
 
-// lines reads a file by lines, without their ends.
+// lines reads a file line by line, without line ends.
 type lines struct {
 	path string
 	file files.File
@@ -275,7 +279,7 @@ func openLines(fsys files.FS, path string) (*lines, error) {
 
 func (l *lines) close() { _ = l.file.Close() } // nothing was written
 
-// next gives the next line, or io.EOF. What follows the last line's end is a line unless it is empty.
+// next returns the next line, or io.EOF. A last line without a line end counts unless it is empty.
 func (l *lines) next() (string, error) {
 	line, err := files.ReadLine(l.r, l.path)
 	l.at += int64(len(line))

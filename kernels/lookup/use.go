@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/dtypes"
 )
 
-// tableAt is the table whose handle is input 0.
+// tableAt returns the table whose handle is input 0.
 func tableAt(ctx *kernels.Context) (table.Table, error) {
 	t, err := kernels.ResourceAt[table.Table](ctx, 0, table.ResourceKind)
 	if err != nil {
@@ -20,8 +20,8 @@ func tableAt(ctx *kernels.Context) (table.Table, error) {
 	return t, nil
 }
 
-// tableFor is tableAt for an op that takes keys, and values where values is true, and yields values
-// where found is. The node's types must be the table's.
+// tableFor is tableAt for an op that takes keys, takes values if values is set, and outputs values if found is set. The node's types must
+// match the table's.
 func tableFor(ctx *kernels.Context, values, found bool) (table.Table, error) {
 	t, err := tableAt(ctx)
 	if err != nil {
@@ -108,7 +108,7 @@ func lookupExport(ctx *kernels.Context) error {
 	return nil
 }
 
-// initializableAt is the table at input 0, which must be one that is filled once.
+// initializableAt returns the table at input 0, which must be one that is filled once.
 func initializableAt(ctx *kernels.Context, values bool) (table.Initializable, error) {
 	t, err := tableAt(ctx)
 	if err != nil {
@@ -127,7 +127,7 @@ func initializableAt(ctx *kernels.Context, values bool) (table.Initializable, er
 	return i, err
 }
 
-// resourceName tells container and name of the resource that input i is the handle of.
+// resourceName returns the container and name of the resource whose handle is input i.
 func resourceName(ctx *kernels.Context, i int) string {
 	if ref := ctx.Ref(i); ref != nil {
 		if t := ref.Read(); t != nil {
@@ -159,5 +159,5 @@ func initializeTable(ctx *kernels.Context) error {
 	case keys.Len() != values.Len():
 		return status.InvalidArgumentf("Keys and values must have the same size %d vs %d", keys.Len(), values.Len())
 	}
-	return t.Import(keys, values)
+	return t.Fill(keys, values, ctx.Step.Origin)
 }

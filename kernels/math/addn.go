@@ -37,7 +37,7 @@ func (k *addNKernel) Compute(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
-	// The input that is overwritten comes first.
+	// The input that is overwritten goes first.
 	for i := range ctx.Inputs {
 		if ctx.Inputs[i].Tensor == out {
 			order[0], order[i] = i, 0
@@ -54,14 +54,14 @@ func (k *addNKernel) Compute(ctx *kernels.Context) error {
 
 func (k *addNKernel) parallel(ctx *kernels.Context, out *tensor.Tensor, order []int) {
 	order = append([]int(nil), order...)
-	ctx.Device.Parallel(out.Len(), element.CheapGrain/len(order), func(lo, hi int) {
+	ctx.Parallel(out.Len(), element.CheapGrain/len(order), func(lo, hi int) {
 		for ; lo < hi; lo += 4 * element.BlockLen {
 			k.sum(ctx, out, order, lo, min(lo+4*element.BlockLen, hi))
 		}
 	})
 }
 
-// sum adds elements lo to hi of all inputs, few enough to stay in the cache.
+// sum adds elements lo to hi of all inputs. The caller keeps the range small enough for the cache.
 func (k *addNKernel) sum(ctx *kernels.Context, out *tensor.Tensor, order []int, lo, hi int) {
 	e := k.row.In
 	at := func(t *tensor.Tensor) unsafe.Pointer { return e.At(element.Elements(t), lo) }
@@ -72,7 +72,7 @@ func (k *addNKernel) sum(ctx *kernels.Context, out *tensor.Tensor, order []int, 
 	}
 }
 
-// addNRows are the rows of AddN and AccumulateNV2: those of an addition.
+// addNRows returns the rows of AddN and AccumulateNV2, one for each type that has an addition.
 func addNRows() []kernels.Def {
 	var rows []kernels.Def
 	for _, row := range elementwise.Additions() {

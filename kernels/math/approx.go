@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// approximatelyEqual are the rows of ApproximateEqual: whether elements differ by less than the attribute tolerance.
+// approximatelyEqual returns the rows of ApproximateEqual, which reports whether elements differ by less than the attribute tolerance.
 func approximatelyEqual() []kernels.Def {
 	return []kernels.Def{
 		differBy(realDifference[float32]), differBy(realDifference[float64]),
@@ -25,7 +25,7 @@ func approximatelyEqual() []kernels.Def {
 	}
 }
 
-// differBy is the row for one element type.
+// differBy returns the row for one element type.
 func differBy[T any](difference func(a, b T) float64) kernels.Def {
 	dtype := element.DTypeOf[T]()
 	return kernels.Def{Types: dtypes.Only("T", dtype), New: func(c *kernels.Construction) (any, error) {

@@ -14,12 +14,11 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// argKernel finds where along an axis the extreme element stands; the first one where several
-// are equal. NaN is never extreme.
+// argKernel finds the index of the extreme element along an axis. Of equal elements the first one wins. NaN is never extreme.
 type argKernel[T element.Ordered] struct {
 	dtype, out tensor.DType
 	reduce     argReduction[T] // for the type of the output
-	// worst is what no element loses against; least tells that the smallest wins.
+	// worst is the value that every element beats or equals. If least is set, the smallest element wins.
 	worst T
 	least bool
 }
@@ -31,11 +30,11 @@ func (k *argKernel[T]) Compute(ctx *kernels.Context) error {
 	}
 	in := ctx.Input(0)
 	outer, inner := shapes.Around(in.Shape(), at)
-	k.reduce(ctx.Device, k, out, element.ViewOf[T](in), outer, in.Dim(at), inner)
+	k.reduce(ctx, k, out, element.ViewOf[T](in), outer, in.Dim(at), inner)
 	return nil
 }
 
-// argOutput makes the output, of type index, for an input of type dtype, and gives the axis.
+// argOutput allocates the output, of type index, for an input of type dtype, and returns the axis.
 func argOutput(ctx *kernels.Context, dtype, index tensor.DType) (out *tensor.Tensor, at int, err error) {
 	in, dim := ctx.Input(0), ctx.Input(1)
 	if err := args.CheckType(ctx, 0, dtype); err != nil {
@@ -60,12 +59,12 @@ func argOutput(ctx *kernels.Context, dtype, index tensor.DType) (out *tensor.Ten
 	return out, at, err
 }
 
-// argReduction sets out to the places of the extremes of src, which is outer times n times inner elements.
-type argReduction[T element.Ordered] func(dev kernels.Device, k *argKernel[T], out *tensor.Tensor, src []T, outer, n, inner int)
+// argReduction writes the indices of the extremes of src to out. src holds outer × n × inner elements.
+type argReduction[T element.Ordered] func(ctx *kernels.Context, k *argKernel[T], out *tensor.Tensor, src []T, outer, n, inner int)
 
-func argReduce[T element.Ordered, I int16 | uint16 | int32 | int64](dev kernels.Device, k *argKernel[T], out *tensor.Tensor, src []T, outer, n, inner int) {
+func argReduce[T element.Ordered, I int16 | uint16 | int32 | int64](ctx *kernels.Context, k *argKernel[T], out *tensor.Tensor, src []T, outer, n, inner int) {
 	dst := tensor.Of[I](out)
-	dev.Parallel(outer, max(1, element.CheapGrain/(n*inner)), func(lo, hi int) {
+	ctx.Parallel(outer, max(1, element.CheapGrain/(n*inner)), func(lo, hi int) {
 		best := make([]T, inner)
 		for o := lo; o < hi; o++ {
 			part, to := src[o*n*inner:(o+1)*n*inner], dst[o*inner:(o+1)*inner]
@@ -89,7 +88,7 @@ func argReduce[T element.Ordered, I int16 | uint16 | int32 | int64](dev kernels.
 	})
 }
 
-// find gives the winner's place in a row.
+// find returns the index of the winner in a row.
 func (k *argKernel[T]) find(row []T) int {
 	best, at := k.worst, 0
 	if k.least {
@@ -108,7 +107,7 @@ func (k *argKernel[T]) find(row []T) int {
 	return at
 }
 
-// argRows are the rows of ArgMax, and of ArgMin with least.
+// argRows returns the rows of ArgMax or, if least is set, of ArgMin.
 func argRows(least bool) []kernels.Def {
 	return slices.Concat(
 		argRowsOf(tensor.Float32, least, float32(math.Inf(-1)), float32(math.Inf(1))),
@@ -121,10 +120,10 @@ func argRows(least bool) []kernels.Def {
 		argRowsOf[uint16](tensor.Uint16, least, 0, math.MaxUint16),
 		argRowsOf[uint32](tensor.Uint32, least, 0, math.MaxUint32),
 		argRowsOf[uint64](tensor.Uint64, least, 0, math.MaxUint64),
-		argRowsOf[uint8](tensor.Bool, least, 0, 1)) // booleans are bytes of 0 and 1
+		argRowsOf[uint8](tensor.Bool, least, 0, 1)) // booleans are stored as bytes 0 and 1
 }
 
-// argRowsOf are the rows for one element type, whose elements lie between lowest and highest, and each type of the output.
+// argRowsOf returns the rows for one element type, one for each output type. lowest and highest bound the elements.
 func argRowsOf[T element.Ordered](dtype tensor.DType, least bool, lowest, highest T) []kernels.Def {
 	worst := lowest
 	if least {

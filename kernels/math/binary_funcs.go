@@ -76,7 +76,7 @@ func floorModSigned[T element.SignedInt](dst, a, b []T) {
 	}
 }
 
-// floorMod64 is the float form of floorModSigned.
+// floorMod64 is floorModSigned for floats.
 func floorMod64(a, b float64) float64 {
 	m := math.Mod(a, b)
 	if m != 0 && (m < 0) != (b < 0) {
@@ -85,7 +85,7 @@ func floorMod64(a, b float64) float64 {
 	return m
 }
 
-// powInt multiplies by squaring; the driver has refused negative exponents.
+// powInt computes powers by repeated squaring. The driver has already rejected negative exponents.
 func powInt[T element.Integer](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
@@ -133,7 +133,7 @@ func xlogy64(x, y float64) float64 {
 	if x == 0 {
 		return 0
 	}
-	return x * math.Log(y)
+	return x * log64(y)
 }
 
 func xlog1py64(x, y float64) float64 {
@@ -143,7 +143,7 @@ func xlog1py64(x, y float64) float64 {
 	return x * math.Log1p(y)
 }
 
-// logProducts are the rows of Xlogy and Xlog1py. TensorFlow rounds the logarithm of a half before it multiplies.
+// logProducts returns the rows of Xlogy and Xlog1py. For half types, TensorFlow rounds the logarithm before it multiplies.
 func logProducts(log func(float64) float64, product func(x, y float64) float64) elementwise.BinaryRows {
 	rows := elementwise.PerElement2(product)[:2]
 	return append(rows, elementwise.On(halfLogProducts(log, element.Float16.Float, element.ToFloat16)),
@@ -238,7 +238,7 @@ func bitXor[T element.Integer](dst, a, b []T) {
 	}
 }
 
-// shiftCount brings a shift into the range that the element type has bits for.
+// shiftCount clamps a shift to the valid range for an element of that many bits.
 func shiftCount[T element.Integer](v T, bits T) T { return min(max(v, 0), bits-1) }
 
 // bitsOf is the number of bits of T.

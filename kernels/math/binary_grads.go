@@ -7,9 +7,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// The gradients of elementwise functions as functions of the result y and its gradient dy. A
-// gradient of zero stays zero even where the factor is infinite, except for tanh and sigmoid,
-// whose factors are bounded.
+// These are gradients of elementwise functions, in terms of the result y and its gradient dy. A gradient of zero stays zero even where the
+// factor is infinite. tanh and sigmoid need no such check: their factors are bounded.
 
 func tanhGrad[T element.Floating](dst, y, dy []T) {
 	y, dy = y[:len(dst)], dy[:len(dst)]

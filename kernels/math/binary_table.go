@@ -16,7 +16,7 @@ func isZero(v int64) bool { return v == 0 }
 
 func isNegative(v int64) bool { return v < 0 }
 
-// untyped takes the type attribute out of rows of ops that have none.
+// untyped removes the type attribute from the rows of ops that have none.
 func untyped(rows []kernels.Def) []kernels.Def {
 	for i := range rows {
 		rows[i].Types = nil
@@ -24,7 +24,7 @@ func untyped(rows []kernels.Def) []kernels.Def {
 	return rows
 }
 
-// perComplex2 makes rows of a function of two complex numbers.
+// perComplex2 returns the rows of a function of two complex numbers.
 func perComplex2(f func(a, b complex128) complex128) elementwise.BinaryRows {
 	return elementwise.Complex2(
 		func(dst, a, b []complex64) {

@@ -11,14 +11,14 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 )
 
-// bins are the counts of one row, or the sums of weights, or (binary) whether there was one.
+// bins holds the counts of one row, the sums of its weights or, if binary, whether each value occurs.
 type bins[T element.Numeric] struct {
 	counts  []T
-	weights []T // nil where all weigh 1
+	weights []T // nil if every element weighs 1
 	binary  bool
 }
 
-// add counts element i, of that value; values beyond the bins are left out.
+// add counts element i, whose value is given. Values beyond the bins are ignored.
 func (b *bins[T]) add(i int, value int64) {
 	switch {
 	case value >= int64(len(b.counts)):
@@ -31,7 +31,7 @@ func (b *bins[T]) add(i int, value int64) {
 	}
 }
 
-// binSize reads the number of bins from a scalar.
+// binSize returns the number of bins, which t holds as a scalar.
 func binSize(t *tensor.Tensor) (int64, error) {
 	if t.Rank() != 0 {
 		return 0, status.InvalidArgumentf("Shape must be rank 0 but is rank %d", t.Rank())
@@ -43,19 +43,19 @@ func binSize(t *tensor.Tensor) (int64, error) {
 	return size, err
 }
 
-// bincountKernel is Bincount and its kin: they differ in how the values are put into rows.
+// bincountKernel implements the Bincount ops, which differ in how values are assigned to rows.
 type bincountKernel[T element.Numeric] struct {
 	dtype  tensor.DType
 	binary bool
 	form   bincountForm
 }
 
-// bincountForm tells which inputs an op takes its values from.
+// bincountForm says from which inputs an op takes its values, and how it treats them.
 type bincountForm struct {
 	values, size, weights int
 	rows                  func(ctx *kernels.Context) (rows int64, rowOf func(i int) int, err error)
 	negative              string // the error for negative values
-	skips                 bool   // negative values in rows are left out
+	skips                 bool   // ignore negative values in rows
 	sameShape             bool   // weights must have the values' shape
 }
 
@@ -87,7 +87,9 @@ func (k *bincountKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	all := element.ViewOf[T](out)
-	tensor.Clear(all)
+	if err := kernels.Clear(ctx, all); err != nil {
+		return err
+	}
 	b := bins[T]{counts: all, binary: k.binary}
 	if weights.Len() > 0 {
 		b.weights = element.ViewOf[T](weights)
@@ -115,10 +117,10 @@ func (k *bincountKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// oneRow is for ops whose result is a vector.
+// oneRow is the rows function of ops whose result is a vector.
 func oneRow(*kernels.Context) (int64, func(int) int, error) { return -1, nil, nil }
 
-// matrixRows are those of DenseBincount's input, where it is a matrix.
+// matrixRows returns the rows of DenseBincount's input if that is a matrix.
 func matrixRows(ctx *kernels.Context) (int64, func(int) int, error) {
 	values := ctx.Input(0)
 	switch values.Rank() {
@@ -130,7 +132,7 @@ func matrixRows(ctx *kernels.Context) (int64, func(int) int, error) {
 	return 0, nil, status.InvalidArgumentf("Shape must be at most rank 2 but is rank %d", values.Rank())
 }
 
-// sparseRows are those of SparseBincount, whose input 0 says where the values lie.
+// sparseRows returns the rows of SparseBincount's input. Input 0 holds the positions of the values.
 func sparseRows(ctx *kernels.Context) (int64, func(int) int, error) {
 	indices, values, dense := ctx.Input(0), ctx.Input(1), ctx.Input(2)
 	if err := args.FirstError(args.CheckType(ctx, 0, tensor.Int64), args.CheckType(ctx, 2, tensor.Int64)); err != nil {
@@ -163,7 +165,7 @@ func sparseRows(ctx *kernels.Context) (int64, func(int) int, error) {
 	return sizes[0], func(i int) int { return int(at[i*rank]) }, nil
 }
 
-// raggedRows are those of RaggedBincount, whose input 0 says where each row ends.
+// raggedRows returns the rows of RaggedBincount's input. Input 0 holds the row splits: where each row ends.
 func raggedRows(ctx *kernels.Context) (int64, func(int) int, error) {
 	if err := args.CheckType(ctx, 0, tensor.Int64); err != nil {
 		return 0, nil, err
@@ -192,7 +194,7 @@ func raggedRows(ctx *kernels.Context) (int64, func(int) int, error) {
 	}, nil
 }
 
-// The forms of the ops.
+// Forms of the ops.
 var (
 	countAll    = bincountForm{0, 1, 2, oneRow, "Input arr must be non-negative!", false, false}
 	countDense  = bincountForm{0, 1, 2, matrixRows, "Input arr must be non-negative!", false, true}
@@ -200,7 +202,7 @@ var (
 	countRagged = bincountForm{1, 2, 3, raggedRows, "Input must be non-negative", false, false}
 )
 
-// bincountRows are the rows of an op, of which binary tells whether it only notes that a value is there.
+// bincountRows returns the rows of an op. binary returns whether the op records only the presence of a value.
 func bincountRows(form bincountForm, binary func(*kernels.Construction) (bool, error)) []kernels.Def {
 	return slices.Concat(bincountOf[float32](form, binary), bincountOf[float64](form, binary),
 		bincountOf[int8](form, binary), bincountOf[int16](form, binary), bincountOf[int32](form, binary), bincountOf[int64](form, binary),
@@ -216,7 +218,7 @@ func bincountOf[T element.Numeric](form bincountForm, binary func(*kernels.Const
 	})
 }
 
-// binaryOutput reads the attribute of ops that have it, counting is for those that always count.
+// binaryOutput reads the attribute binary_output. counting serves the ops that lack it and always count.
 func binaryOutput(c *kernels.Construction) (bool, error) { return c.Attrs().Bool("binary_output") }
 
 func counting(*kernels.Construction) (bool, error) { return false, nil }

@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// castInts makes rows from integers S to every number type.
+// castInts returns the casts from integers S to every number type.
 func castInts[S element.Integer]() elementwise.UnaryRows {
 	return elementwise.UnaryRows{
 		elementwise.On1(element.Convert[S, int8]), elementwise.On1(element.Convert[S, int16]), elementwise.On1(element.Convert[S, int32]), elementwise.On1(element.Convert[S, int64]),
@@ -19,7 +19,7 @@ func castInts[S element.Integer]() elementwise.UnaryRows {
 	}
 }
 
-// castFloat32 and castFloat64 make rows from floats to every number type.
+// castFloat32 and castFloat64 return the casts from floats to every number type.
 func castFloat32() elementwise.UnaryRows {
 	return append(castFloats[float32](),
 		elementwise.On1(truncSmall[int8]), elementwise.On1(truncSmall[int16]), elementwise.On1(simd.Truncate),
@@ -36,7 +36,7 @@ func castFloat64() elementwise.UnaryRows {
 		elementwise.On1(narrowed[element.Float16](simd.FloatsOfDoubles)), elementwise.On1(narrowed[element.BFloat16](simd.FloatsOfDoubles)))
 }
 
-// castFloats makes the rows that have one function for both.
+// castFloats returns the casts that share one function between both float types.
 func castFloats[S element.Floating]() elementwise.UnaryRows {
 	return elementwise.UnaryRows{
 		elementwise.On1(truncInt64[S]), elementwise.On1(truncUint32[S]), elementwise.On1(truncUint64[S]),
@@ -44,7 +44,7 @@ func castFloats[S element.Floating]() elementwise.UnaryRows {
 	}
 }
 
-// castHalves makes rows from halves by way of float.
+// castHalves returns the casts from half types, which go through float32.
 func castHalves[H element.HalfFloat]() elementwise.UnaryRows {
 	return elementwise.UnaryRows{
 		elementwise.On1(fromHalf[H](truncSmall[int8])), elementwise.On1(fromHalf[H](truncSmall[int16])),
@@ -58,7 +58,7 @@ func castHalves[H element.HalfFloat]() elementwise.UnaryRows {
 	}
 }
 
-// castBools makes rows from booleans, which count as 0 and 1.
+// castBools returns the casts from booleans, which count as 0 and 1.
 func castBools() elementwise.UnaryRows {
 	return elementwise.UnaryRows{
 		elementwise.On1(fromBool(element.Convert[uint8, int8])), elementwise.On1(fromBool(element.Convert[uint8, int16])), elementwise.On1(fromBool(element.Convert[uint8, int32])), elementwise.On1(fromBool(element.Convert[uint8, int64])),
@@ -69,7 +69,7 @@ func castBools() elementwise.UnaryRows {
 	}
 }
 
-// castComplex64 and castComplex128 make rows of a complex type by way of the real part.
+// castComplex64 and castComplex128 return the casts from a complex type, which use the real part.
 func castComplex64() elementwise.UnaryRows {
 	rows := elementwise.UnaryRows{elementwise.On1(nonZero[complex64]), elementwise.On1(func(dst []complex128, a []complex64) {
 		for i, v := range a {
@@ -110,8 +110,8 @@ func nonZero[S element.Numeric](dst []bool, a []S) {
 	}
 }
 
-// What does not fit an integer becomes what the processor's conversion to 32 or 64 bits makes of
-// it, as in TensorFlow: the least integer. Narrower integers get the low bits of 32, uint32 those of 64.
+// A value that does not fit an integer becomes what the processor's conversion to 32 or 64 bits yields, as in TensorFlow: the least
+// integer. Narrower integers take the low bits of the 32-bit result, uint32 those of the 64-bit one.
 
 func trunc64[S element.Floating](v S) int64 {
 	if v >= math.MinInt64 && v < math.MaxInt64 {
@@ -160,7 +160,7 @@ func truncUint64[S element.Floating](dst []uint64, a []S) {
 	}
 }
 
-// narrowed follows a function that yields floats by rounding to halves.
+// narrowed adapts f to a half type by rounding the floats that it yields.
 func narrowed[H element.HalfFloat, S any](f func(dst []float32, a []S)) func(dst []H, a []S) {
 	return func(dst []H, a []S) {
 		var x [element.HalfBlock]float32
@@ -173,7 +173,7 @@ func narrowed[H element.HalfFloat, S any](f func(dst []float32, a []S)) func(dst
 	}
 }
 
-// fromHalf gives a function of floats halves.
+// fromHalf adapts f, which takes floats, to take halves.
 func fromHalf[H element.HalfFloat, D any](f func(dst []D, a []float32)) func(dst []D, a []H) {
 	return func(dst []D, a []H) {
 		var x [element.HalfBlock]float32
@@ -186,7 +186,7 @@ func fromHalf[H element.HalfFloat, D any](f func(dst []D, a []float32)) func(dst
 	}
 }
 
-// fromBool gives a function of bytes booleans.
+// fromBool adapts f, which takes bytes, to take booleans.
 func fromBool[D any](f func(dst []D, a []uint8)) func(dst []D, a []bool) {
 	return func(dst []D, a []bool) {
 		var x [element.BlockLen]uint8

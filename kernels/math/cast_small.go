@@ -11,15 +11,15 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// Casts from and to the types that only Cast computes with: the quantized ones, which are the integers that they are
-// stored as, integers of 4 bits, and floats of 8. They go by way of a type that other kernels have.
+// These casts convert the types that only Cast supports: quantized types, which are stored as plain integers, 4-bit integers and 8-bit
+// floats. They go through a type that other kernels support.
 
-// smallType is such a type: as source it is widened to a plain type, as destination it is narrowed from one.
+// smallType is such a type. As a source it is widened to a plain type; as a destination it is narrowed from one.
 type smallType struct {
 	from, to tensor.DType
 	widen    func(ctx *kernels.Context, dst, src *tensor.Tensor)
 	narrow   func(ctx *kernels.Context, dst, src *tensor.Tensor)
-	// sources and destinations are the plain types that it may be cast from and to.
+	// sources are the plain types that can be cast to it, destinations those that it can be cast to.
 	sources, destinations []tensor.DType
 }
 
@@ -39,7 +39,7 @@ func smallTypes() map[tensor.DType]smallType {
 	}
 	types[tensor.Int4] = smallType{tensor.Int8, tensor.Int8, eachByte(func(b uint8) uint8 { return uint8(int8(b<<4) >> 4) }), eachByte(lowBits), plainInts, plainInts}
 	types[tensor.Uint4] = smallType{tensor.Uint8, tensor.Uint8, eachByte(lowBits), eachByte(lowBits), plainInts, plainInts}
-	// A float of 8 bits is rounded once, from float64, which holds all sources.
+	// An 8-bit float is rounded once, from float64, which can represent every source.
 	e5m2, e4m3 := newFloat8(0x7c, e5m2Value), newFloat8(0x7f, e4m3Value)
 	types[tensor.Float8E5M2] = smallType{tensor.Float32, tensor.Float64, e5m2.widen, e5m2.narrow, plainFloats, plainCasts}
 	types[tensor.Float8E4M3FN] = smallType{tensor.Float32, tensor.Float64, e4m3.widen, e4m3.narrow, plainFloats, plainCasts}
@@ -57,7 +57,7 @@ func eachByte(f func(uint8) uint8) func(*kernels.Context, *tensor.Tensor, *tenso
 	}
 }
 
-// smallCast is a cast in up to three steps; those that are nil are left out.
+// smallCast is a cast in up to three steps. Steps that are nil are skipped.
 type smallCast struct {
 	dtype, dst tensor.DType
 	from, to   tensor.DType // the plain types
@@ -106,8 +106,8 @@ func (k *smallCast) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// smallCasts are the rows of types of 8 bits and fewer: plain gives the kernel of a cast between plain types. The last row
-// takes all that is left.
+// smallCasts returns the casts of types of up to 8 bits. plain holds the kernels of casts between plain types. The last row matches every
+// remaining pair and fails.
 func smallCasts(plain map[[2]tensor.DType]kernels.Kernel) []kernels.Def {
 	var rows []kernels.Def
 	types := smallTypes()
@@ -135,12 +135,12 @@ func smallCasts(plain map[[2]tensor.DType]kernels.Kernel) []kernels.Def {
 	}})
 }
 
-// float8 is a format of floats of 8 bits.
+// float8 is an 8-bit float format.
 type float8 struct {
 	values [256]float32
-	// over is the first code beyond the greatest finite number: what is rounded to it, or is greater, becomes it.
+	// over is the first code beyond the greatest finite number. Values that round to it, or exceed it, become it.
 	over uint8
-	// next is the number that would have the code over.
+	// next is the number that the code over would have.
 	next float64
 }
 
@@ -153,10 +153,10 @@ func newFloat8(over uint8, value func(uint8) float32) *float8 {
 	return f
 }
 
-// e5m2Value is that of the half-precision number that the code begins.
+// e5m2Value returns the value of a code: that of the float16 number whose high byte it is.
 func e5m2Value(b uint8) float32 { return element.Float16(uint16(b) << 8).Float() }
 
-// e4m3Value is that of a code with 4 bits for the exponent and 3 for the fraction, without infinities.
+// e4m3Value returns the value of a code with 4 exponent bits and 3 fraction bits, in a format without infinities.
 func e4m3Value(b uint8) float32 {
 	exponent, fraction := int(b>>3&0xf), float64(b&7)
 	v := math.Ldexp(8+fraction, exponent-10)
@@ -183,7 +183,7 @@ func (f *float8) narrow(_ *kernels.Context, dst, src *tensor.Tensor) {
 	}
 }
 
-// code rounds to the nearest number, of two to the one with an even code.
+// code rounds v to the nearest number, and ties to the one with an even code.
 func (f *float8) code(v float64) uint8 {
 	sign := uint8(0)
 	if math.Signbit(v) {
@@ -193,7 +193,7 @@ func (f *float8) code(v float64) uint8 {
 	if v != v {
 		return sign | 0x7f
 	}
-	low, high := 0, int(f.over) // the numbers of the codes up to low are not greater than v, those from high on are
+	low, high := 0, int(f.over) // codes up to low are at most v, codes from high on exceed it
 	for high-low > 1 {
 		if middle := (low + high) / 2; float64(f.values[middle]) <= v {
 			low = middle

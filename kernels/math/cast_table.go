@@ -14,7 +14,7 @@ func castTypes(src, dst tensor.DType) map[string][]tensor.DType {
 	return map[string][]tensor.DType{"SrcT": {src}, "DstT": {dst}}
 }
 
-// castRows are the rows of Cast, one for each pair of types.
+// castRows returns the rows of Cast, one for each pair of types.
 func castRows() []kernels.Def {
 	var casts []kernels.Def
 	plain := map[[2]tensor.DType]kernels.Kernel{}
@@ -45,13 +45,13 @@ func castToSame(ctx *kernels.Context) error {
 // castKernel is a cast between two types.
 type castKernel struct{ plain elementwise.UnaryKernel }
 
-// mantissa is the bits of a float's fraction, by which the attribute Truncate cuts.
+// mantissa holds the number of fraction bits of each float type. The attribute Truncate cuts by their difference.
 var mantissa = map[tensor.DType]int{
 	tensor.Float64: 52, tensor.Complex128: 52, tensor.Float32: 23, tensor.Complex64: 23, tensor.Float16: 10, tensor.BFloat16: 7,
 }
 
-// construct picks the function for the attribute Truncate: with it, floats are cut rather than
-// rounded to a narrower type. It says nothing about other pairs of types.
+// construct picks the function for the attribute Truncate, which makes a cast to a narrower float type cut the fraction rather than round
+// it. Truncate has no effect on other pairs of types.
 func (k *castKernel) construct(c *kernels.Construction) (any, error) {
 	truncate, err := c.Attrs().Bool("Truncate")
 	if err != nil {
@@ -66,12 +66,12 @@ func (k *castKernel) construct(c *kernels.Construction) (any, error) {
 	return &cut, nil
 }
 
-// clearLowBits precedes a cast by clearing the low bits of the source's fraction.
+// clearLowBits makes a cast clear the low bits of the source's fraction first.
 func clearLowBits(row elementwise.UnaryRow, bits int) elementwise.UnaryRow {
 	return lowBitClearers[row.In.DType](row, bits)
 }
 
-// lowBitClearers are the functions that clear low bits, for the types that are cast to ones with a shorter fraction.
+// lowBitClearers holds a function that clears low bits for each type that can be cast to one with a shorter fraction.
 var lowBitClearers = map[tensor.DType]func(row elementwise.UnaryRow, bits int) elementwise.UnaryRow{
 	tensor.Float64: beforeCast(clear64),
 	tensor.Float32: beforeCast(clear32),
@@ -94,7 +94,7 @@ func beforeCast[T any](clear func(dst, a []T, bits int)) func(row elementwise.Un
 	}
 }
 
-// floatsOf views complex numbers as their parts.
+// floatsOf views complex numbers as pairs of floats.
 func floatsOf[F element.Floating, C element.ComplexNum](c []C) []F {
 	return unsafe.Slice((*F)(unsafe.Pointer(unsafe.SliceData(c))), 2*len(c))
 }
@@ -111,7 +111,7 @@ func clear32(dst, a []float32, bits int) {
 	}
 }
 
-// after is a row that applies f before another row's function.
+// after returns a row that applies f, then the function of row.
 func after[S, M any](f func(dst []M, a []S), row elementwise.UnaryRow) elementwise.UnaryRow {
 	middle := elementwise.ElemOf[M]()
 	return elementwise.UnaryRow{In: elementwise.ElemOf[S](), Out: row.Out, Each: func(dst, a unsafe.Pointer, n int) {

@@ -5,16 +5,16 @@ import (
 	"math/cmplx"
 )
 
-// The inverse functions of complex numbers after Kahan ("Branch cuts for complex elementary functions"): those of
-// math/cmplx lose digits for large arguments, and take some branch cuts from the other side than C's, which TensorFlow
-// calls. Infinities and NaNs are left to math/cmplx.
+// These inverse functions of complex numbers follow Kahan ("Branch cuts for complex elementary functions"). Those of math/cmplx lose digits
+// for large arguments and take some branch cuts from the other side than the C functions that TensorFlow calls. Infinities and NaNs are
+// left to math/cmplx.
 
-// plus and minus are z+1 and 1-z, which keep the sign of an imaginary part that is zero.
+// plus and minus return z+1 and 1-z. They keep the sign of a zero imaginary part.
 func plus(z complex128) complex128 { return complex(real(z)+1, imag(z)) }
 
 func minus(z complex128) complex128 { return complex(1-real(z), -imag(z)) }
 
-// times is a·b by parts, without the checks for infinities.
+// times returns a·b, computed by parts without checks for infinities.
 func times(a, b complex128) complex128 {
 	return complex(real(a)*real(b)-imag(a)*imag(b), real(a)*imag(b)+imag(a)*real(b))
 }
@@ -66,7 +66,7 @@ func complexAtan(z complex128) complex128 {
 	return complex(imag(w), -real(w))
 }
 
-// complexTanh is its limit where the hyperbolic functions that it is made of overflow.
+// complexTanh returns the limit of tanh where the hyperbolic functions that it is computed from overflow.
 func complexTanh(z complex128) complex128 {
 	x := math.Abs(real(z))
 	if !isFiniteComplex(z) || x < 300 {

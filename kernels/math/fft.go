@@ -13,14 +13,14 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/fourier"
 )
 
-// fft is FFT and its kin over the last rank dimensions.
+// fft implements the FFT ops, which transform the last rank dimensions.
 type fft struct {
 	rank          int
 	inverse, real bool
 	out           tensor.DType
 }
 
-// fftRows are the rows of an op for both complex types; the kernel's out is theirs.
+// fftRows returns the rows of an op for both complex types. It sets out in each kernel; like has the other fields.
 func fftRows(like fft) []kernels.Def {
 	row := func(c, r tensor.DType) kernels.Def {
 		types, k := dtypes.Only("Tcomplex", c), like
@@ -51,7 +51,7 @@ func (k *fft) Compute(ctx *kernels.Context) error {
 		}
 	}
 	shape := in.Shape().Clone()
-	used := make([]int, k.rank) // how much of each dimension of the input counts
+	used := make([]int, k.rank) // the number of input elements used in each dimension
 	for i, n := range sizes {
 		shape[lead+i], used[i] = int64(n), n
 	}
@@ -67,8 +67,7 @@ func (k *fft) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	if in.Len() == 0 {
-		tensor.Clear(out.Data())
-		return nil
+		return kernels.Clear(ctx, out.Data())
 	}
 	if s := newSingleFFT(k, in, out, lead, sizes, used); s != nil {
 		return s.compute(ctx)
@@ -78,12 +77,12 @@ func (k *fft) Compute(ctx *kernels.Context) error {
 	if err := takeBlocks(&m, in.Shape()[lead:], out.Shape()[lead:], sizes, used); err != nil {
 		return err
 	}
-	k.batches(in, out, lead, sizes, used)
-	return nil
+	k.batches(ctx, in, out, lead, sizes, used)
+	return ctx.Ended()
 }
 
-// takeBlocks counts what batches needs: a block before, in and after the transform, and a plan of each size, which
-// for sizes that are no powers of two has lists of up to four times the size.
+// takeBlocks reserves memory for batches: a block each for the input, the transform and the output, and a plan for each size. Plans of
+// sizes that are not powers of two have lists of up to four times the size.
 func takeBlocks(m *kernels.Meter, in, out tensor.Shape, sizes, used []int) error {
 	const number, plan = 16, 16 * 12
 	volume := 1
@@ -131,12 +130,12 @@ func (k *fft) lengths(ctx *kernels.Context, dims tensor.Shape, sizes []int) erro
 	return nil
 }
 
-// batches transforms one block of the last dimensions after the other.
-func (k *fft) batches(in, out *tensor.Tensor, lead int, sizes, used []int) {
+// batches transforms one block of the last dimensions after another, until the step ends.
+func (k *fft) batches(ctx *kernels.Context, in, out *tensor.Tensor, lead int, sizes, used []int) {
 	plans := map[int]*fourier.Plan{}
 	for _, n := range sizes {
 		if plans[n] == nil {
-			plans[n] = fourier.NewPlan(n)
+			plans[n] = fourier.NewPlan(n, func() bool { return ctx.Ended() != nil })
 		}
 	}
 	inDims, outDims := in.Shape()[lead:], out.Shape()[lead:]
@@ -148,14 +147,18 @@ func (k *fft) batches(in, out *tensor.Tensor, lead int, sizes, used []int) {
 	}
 	block := make([]complex128, volume)
 	result := make([]complex128, outSize)
+	end := ctx.Lookout()
 	for b := range in.Len() / inSize {
+		if end.After(inSize+outSize) != nil {
+			return
+		}
 		if element.LoadNumbers(whole, in, b*inSize) != nil {
-			return // the rows of the table allow only types that can be read
+			return // unreachable: the table's rows allow only readable types
 		}
 		crop(block, used, whole, intsOf(inDims))
-		k.transform(block, used, sizes, plans)
+		k.transform(&end, block, used, sizes, plans)
 		if k.real && k.inverse {
-			k.extend(result, block, used, sizes, plans)
+			k.extend(&end, result, block, used, sizes, plans)
 		} else {
 			// Forward transforms of real numbers keep the first half of the last dimension.
 			crop(result, intsOf(outDims), block, used)
@@ -164,9 +167,8 @@ func (k *fft) batches(in, out *tensor.Tensor, lead int, sizes, used []int) {
 	}
 }
 
-// transform transforms block along all its dimensions, but for the inverse of a real transform
-// not along the last, of which only half is there.
-func (k *fft) transform(block []complex128, dims, sizes []int, plans map[int]*fourier.Plan) {
+// transform transforms block along all its dimensions. The inverse of a real transform skips the last one, of which only half is present.
+func (k *fft) transform(end *kernels.Lookout, block []complex128, dims, sizes []int, plans map[int]*fourier.Plan) {
 	stride := 1
 	for axis := len(dims) - 1; axis >= 0; axis-- {
 		n := dims[axis]
@@ -175,6 +177,9 @@ func (k *fft) transform(block []complex128, dims, sizes []int, plans map[int]*fo
 			for start := range block {
 				if start/stride%n != 0 {
 					continue
+				}
+				if end.After(n) != nil {
+					return
 				}
 				for i := range line {
 					line[i] = block[start+i*stride]
@@ -194,9 +199,12 @@ func (k *fft) transform(block []complex128, dims, sizes []int, plans map[int]*fo
 }
 
 // extend inverts the last dimension, whose second half mirrors the first.
-func (k *fft) extend(dst, src []complex128, used, sizes []int, plans map[int]*fourier.Plan) {
+func (k *fft) extend(end *kernels.Lookout, dst, src []complex128, used, sizes []int, plans map[int]*fourier.Plan) {
 	half, n := used[len(used)-1], sizes[len(sizes)-1]
 	for row := range len(dst) / n {
+		if end.After(n) != nil {
+			return
+		}
 		from, to := src[row*half:(row+1)*half], dst[row*n:(row+1)*n]
 		copy(to, from)
 		to[0] = complex(real(from[0]), 0)

@@ -9,8 +9,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/fourier"
 )
 
-// singleFFT transforms blocks of single precision whose sizes are powers of two: along the last dimension from the input to the output,
-// and along the others in place; the inverse of a real transform the other way round, by way of a copy.
+// singleFFT transforms single-precision blocks whose sizes are powers of two. It transforms the last dimension from the input to the
+// output, then the others in place. The inverse of a real transform goes the other way round, on a copy.
 type singleFFT struct {
 	*fft
 	in, out     []float32
@@ -20,13 +20,13 @@ type singleFFT struct {
 	blocks      int
 }
 
-// Below fewestRows of the last dimension, and above longestLanes, one row after the other in double precision is faster.
+// With fewer than fewestRows rows of the last dimension, or sizes above longestLanes, double precision row by row is faster.
 const (
 	fewestRows   = 4
 	longestLanes = 1 << 16
 )
 
-// newSingleFFT gives nil where it is not for the transform.
+// newSingleFFT returns nil if singleFFT does not support the transform or would be slower.
 func newSingleFFT(k *fft, in, out *tensor.Tensor, lead int, sizes, used []int) *singleFFT {
 	for _, n := range sizes {
 		if n < 1 || n&(n-1) != 0 || n > longestLanes {
@@ -50,7 +50,7 @@ func newSingleFFT(k *fft, in, out *tensor.Tensor, lead int, sizes, used []int) *
 	return s
 }
 
-// singles are the elements of a tensor of single precision, or their parts.
+// singles returns the elements of a single-precision tensor, complex ones as pairs. It returns nil for other types.
 func singles(t *tensor.Tensor) []float32 {
 	switch t.DType() {
 	case tensor.Float32:
@@ -88,7 +88,7 @@ func (s *singleFFT) compute(ctx *kernels.Context) error {
 		s.rows(ctx, s.in, s.inDims, s.out, s.outDims)
 		return nil
 	}
-	// The other dimensions come first, and the input must stay.
+	// The other dimensions come first. They are transformed in a copy, since the input must not change.
 	dims := append(s.sizes[:last:last], 2*s.used[last])
 	half, err := kernels.Scratch[float32](&m, s.blocks*product(dims))
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *singleFFT) compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// eachRow calls f with the places where each row of the last dimension begins, in blocks of two sizes.
+// eachRow calls f with the offsets at which each row of the last dimension begins, in blocks of both shapes.
 func (s *singleFFT) eachRow(inDims, outDims []int, f func(from, to int)) {
 	last := len(s.sizes) - 1
 	rows := product(s.sizes[:last])
@@ -109,7 +109,7 @@ func (s *singleFFT) eachRow(inDims, outDims []int, f func(from, to int)) {
 	}
 }
 
-// rowAt is where in blocks of some dimensions a row begins.
+// rowAt returns the offset of a row in a sequence of blocks with the given dimensions.
 func rowAt(block, row int, sizes, dims []int) int {
 	at, stride := 0, dims[len(dims)-1]
 	for axis := len(sizes) - 1; axis >= 0; axis-- {
@@ -130,7 +130,7 @@ func (s *singleFFT) rows(ctx *kernels.Context, in []float32, inDims []int, out [
 	if s.real && s.inverse {
 		length += 2
 	}
-	// Rows of a run lie as far apart, in the input and in the output.
+	// Rows of one run are evenly spaced, in the input and in the output.
 	run := s.blocks
 	if last > 0 {
 		run = s.sizes[last-1]
@@ -139,12 +139,12 @@ func (s *singleFFT) rows(ctx *kernels.Context, in []float32, inDims []int, out [
 	groups := (run + fourier.Rows - 1) / fourier.Rows
 	table := fourier.NewTable(n)
 	if n >= fourier.LeastRow {
-		ctx.Device.Parallel(s.blocks*product(s.sizes[:last]), grain(n)*fourier.Rows, func(lo, hi int) {
+		ctx.Parallel(s.blocks*product(s.sizes[:last]), grain(n)*fourier.Rows, func(lo, hi int) {
 			s.eachOf(lo, hi, inDims, outDims, table.Row(), in, out)
 		})
 		return
 	}
-	ctx.Device.Parallel(runs*groups, grain(n), func(lo, hi int) {
+	ctx.Parallel(runs*groups, grain(n), func(lo, hi int) {
 		f := table.Lanes()
 		for g := lo; g < hi; g++ {
 			row := g/groups*run + g%groups*fourier.Rows
@@ -166,7 +166,7 @@ func (s *singleFFT) rows(ctx *kernels.Context, in []float32, inDims []int, out [
 	})
 }
 
-// eachOf transforms rows lo to hi of the last dimension, one at a time.
+// eachOf transforms rows lo to hi of the last dimension, one by one.
 func (s *singleFFT) eachOf(lo, hi int, inDims, outDims []int, f *fourier.Row, in, out []float32) {
 	last := len(s.sizes) - 1
 	rows := product(s.sizes[:last])
@@ -184,17 +184,17 @@ func (s *singleFFT) eachOf(lo, hi int, inDims, outDims []int, f *fourier.Row, in
 	}
 }
 
-// grain is how many groups of rows are worth a part of their own.
+// grain returns the number of groups of rows that justify a part of their own.
 func grain(n int) int { return max(1, element.BlockLen/n) }
 
-// columns transforms along all dimensions but the last, of which there are width elements. The numbers have two each.
+// columns transforms along all dimensions but the last, which has width floats: two per number.
 func (s *singleFFT) columns(ctx *kernels.Context, x []float32, width int) {
 	inner := width
 	for axis := len(s.sizes) - 2; axis >= 0; axis-- {
 		n := s.sizes[axis]
 		groups := (inner/2 + fourier.Rows - 1) / fourier.Rows
 		table := fourier.NewTable(n)
-		ctx.Device.Parallel(len(x)/(n*inner)*groups, grain(n), func(lo, hi int) {
+		ctx.Parallel(len(x)/(n*inner)*groups, grain(n), func(lo, hi int) {
 			f := table.Lanes()
 			for g := lo; g < hi; g++ {
 				first := g % groups * fourier.Rows

@@ -49,9 +49,9 @@ func addSelectGPU(table *kernels.Table) {
 
 }
 
-// The elementwise ops of GPUs: floats compute as on the CPU, halves in float, rounded at the end. Integer
-// arithmetic reports nothing, as on TensorFlow's GPUs: what is divided by zero becomes -1 or, of unsigned
-// types, all ones; its remainder is itself; and negative powers are 0, but those of 1 and -1.
+// addElementwiseGPU registers the elementwise ops of GPUs. Floats compute as on the CPU; halves compute in float32 and round at the end.
+// Integer arithmetic reports no errors, as on TensorFlow's GPUs: a quotient by zero is -1 or, for unsigned types, all ones; a remainder by
+// zero is the dividend; negative powers are 0, except those of 1 and -1.
 func addElementwiseGPU(table *kernels.Table) {
 	elementwise.UnaryOnGPU(table, "Neg", "neg", launch.Reals, launch.Sized(tensor.Int8, tensor.Int16, tensor.Int64))
 	elementwise.UnaryOnGPU(table, "Abs", "abs", launch.Reals, launch.Signed)

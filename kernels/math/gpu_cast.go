@@ -8,13 +8,13 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/launch"
 )
 
-// castNumbers are the types that are cast from and to, by their numbers in the sources.
+// castNumbers lists the types that can be cast from and to. The index of a type is its number in the CUDA sources.
 var castNumbers = []tensor.DType{
 	tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16, tensor.Int8, tensor.Int16, tensor.Int32, tensor.Int64,
 	tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64, tensor.Bool, tensor.Complex64, tensor.Complex128,
 }
 
-// castFunctions are the casts that have functions of their own.
+// castFunctions lists the casts that have functions of their own.
 var castFunctions = map[tensor.DType][]tensor.DType{
 	tensor.Float32: {tensor.Float16, tensor.BFloat16, tensor.Float64, tensor.Int32, tensor.Int64, tensor.Bool},
 	tensor.Float64: {tensor.Float32}, tensor.Float16: {tensor.Float32}, tensor.BFloat16: {tensor.Float32},
@@ -27,8 +27,7 @@ var castFunctions = map[tensor.DType][]tensor.DType{
 // gpuCast is a cast to another type.
 type gpuCast struct {
 	elementwise.GPUKernel
-	// more are the number of the type to cast to and the bits to clear before, for functions that cast
-	// to all types.
+	// more holds, for functions that cast to all types, the number of the target type and the count of bits to clear first.
 	more []uint64
 }
 
@@ -51,7 +50,7 @@ func (k *gpuCast) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// castPack is the elements that a thread casts at once.
+// castPack returns the number of elements that a thread casts at once.
 func castPack(from, to int) int {
 	switch most := max(from, to); {
 	case most > 4:

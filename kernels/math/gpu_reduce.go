@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/reduce"
 )
 
-// gpuReduceKernel reduces tensors over axes, which lie on the host.
+// gpuReduceKernel reduces tensors over axes, which it reads on the host.
 type gpuReduceKernel struct {
 	reduce.GPUReduction
 	dtype tensor.DType
@@ -35,7 +35,7 @@ func (k *gpuReduceKernel) Compute(ctx *kernels.Context) error {
 	return k.Reduce(ctx, out, data, plan.Groups, plan.FirstReduced)
 }
 
-// gpuReductionRows registers a reduction for the types.
+// gpuReductionRows registers a reduction for each of the types.
 func gpuReductionRows(table *kernels.Table, op string, r reduce.GPUReduction, types ...tensor.DType) {
 	for _, dtype := range types {
 		row := kernels.Def{Op: op, Device: "GPU", Types: dtypes.Only("T", dtype), HostInputs: []string{"reduction_indices"}, New: func(c *kernels.Construction) (any, error) {
@@ -43,7 +43,7 @@ func gpuReductionRows(table *kernels.Table, op string, r reduce.GPUReduction, ty
 			return &gpuReduceKernel{r, dtype, keep}, err
 		}}
 		if dtype == tensor.Bool {
-			row.Types = nil // the op has no type
+			row.Types = nil // the op has no type attribute
 		}
 		table.Add(row)
 	}

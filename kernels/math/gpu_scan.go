@@ -3,14 +3,13 @@ package math
 import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
-	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/launch"
 	"github.com/troupe-run/troupe/kernels/internal/reduce"
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// gpuArg is ArgMax and ArgMin on an accelerator.
+// gpuArg returns the kernel of ArgMax or ArgMin on an accelerator.
 func gpuArg(function string, dtype, index tensor.DType) kernels.Func {
 	return func(ctx *kernels.Context) error {
 		out, at, err := argOutput(ctx, dtype, index)
@@ -28,7 +27,7 @@ func gpuArg(function string, dtype, index tensor.DType) kernels.Func {
 	}
 }
 
-// cellType is the type of numbers that a function compares instead: booleans are bytes of 0 and 1.
+// cellType returns the type as which a function compares elements: booleans compare as bytes 0 and 1.
 func cellType(d tensor.DType) tensor.DType {
 	if d == tensor.Bool {
 		return tensor.Uint8
@@ -36,13 +35,12 @@ func cellType(d tensor.DType) tensor.DType {
 	return d
 }
 
-// newGPUScan makes the kernel of Cumsum and Cumprod on an accelerator.
+// newGPUScan returns the constructor of Cumsum or Cumprod on an accelerator.
 func newGPUScan(function string) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
-		dtype, err := c.Attrs().Type("T")
-		exclusive, err2 := c.Attrs().Bool("exclusive")
-		reverse, err3 := c.Attrs().Bool("reverse")
-		if err := args.FirstError(err, err2, err3); err != nil {
+		a := c.Attrs().Reader()
+		dtype, exclusive, reverse := a.Type("T"), a.Bool("exclusive"), a.Bool("reverse")
+		if err := a.Err(); err != nil {
 			return nil, err
 		}
 		return kernels.Func(func(ctx *kernels.Context) error {
@@ -58,7 +56,7 @@ func newGPUScan(function string) func(*kernels.Construction) (any, error) {
 			args := []uint64{in.Address(), out.Address(), uint64(n), 0, 0, uint64(element.OneIf(exclusive)), uint64(element.OneIf(reverse)), uint64(lines)}
 			by := launch.Divisor(inner, lines)
 			args[3], args[4] = by[0], by[1]
-			// A thread to a line where they are many or short, else a block.
+			// Use a thread for each line if lines are many or short, otherwise a block.
 			l := launch.PerElement(a, "", lines, args...)
 			if n > 32 && lines < 64*a.Card().Processors {
 				name += "_blocks"

@@ -13,8 +13,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/update"
 )
 
-// gpuSegment is an op of the Segment family on an accelerator: the ids lie on the host, since the last
-// of them is the output's size.
+// gpuSegment returns the kernel of a Segment op on an accelerator. The ids are in host memory, since the last one determines the output's
+// size.
 func gpuSegment(function string, dtype tensor.DType, empty float64, mean bool) kernels.Func {
 	return func(ctx *kernels.Context) error {
 		data, ids := ctx.Input(0), ctx.Input(1)
@@ -53,8 +53,8 @@ func gpuSegment(function string, dtype tensor.DType, empty float64, mean bool) k
 	}
 }
 
-// gpuUnsortedSegment is an op of the UnsortedSegment family on an accelerator. Rows whose id is none
-// are left out, as with TensorFlow's. Sums and products of half types are floats until the end.
+// gpuUnsortedSegment returns the kernel of an UnsortedSegment op on an accelerator. Rows with an invalid id are dropped, as in TensorFlow.
+// Sums and products of half types stay float32 until the end.
 func gpuUnsortedSegment(op update.Op, dtype tensor.DType, empty *tensor.Tensor) kernels.Func {
 	return func(ctx *kernels.Context) error {
 		data, ids := ctx.Input(0), ctx.Input(1)
@@ -95,12 +95,12 @@ func gpuUnsortedSegment(op update.Op, dtype tensor.DType, empty *tensor.Tensor) 
 	}
 }
 
-// convertOn widens a half type to float, or rounds a float: sums of one element.
+// convertOn widens a half type to float32, or rounds float32 to a half type, by summing over single elements.
 func convertOn(ctx *kernels.Context, to, from *tensor.Tensor) {
 	reduce.Fold{Outer: from.Len(), Reduced: 1, Inner: 1, Parts: 1}.Launch(ctx, "reduce_sum", to, from, reduce.FinishNothing, 1)
 }
 
-// ends are the least and the greatest finite element of a type, as scalars.
+// ends returns the least and the greatest finite element of a type, as scalars.
 func ends(d tensor.DType) (least, greatest *tensor.Tensor) {
 	e := finiteEnds[d]
 	return e[0], e[1]

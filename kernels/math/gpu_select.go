@@ -9,8 +9,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// gpuSelect is Select or, where broadcasts says so, SelectV2. A condition that is a scalar is not looked
-// at by the host: it is stretched like any other.
+// gpuSelect is Select or, if broadcasts is set, SelectV2. The host never reads a scalar condition, which is broadcast like any other.
 type gpuSelect struct {
 	elementwise.GPUKernel
 	broadcasts bool
@@ -67,10 +66,10 @@ func (k *gpuClip) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// mostTerms is how many tensors a launch adds up.
+// mostTerms is the maximum number of tensors that one launch adds up.
 const mostTerms = 8
 
-// gpuAddN adds tensors of the same shape; of halves the sum is rounded once for each launch.
+// gpuAddN adds tensors of the same shape. Sums of halves are rounded once per launch.
 type gpuAddN struct{ elementwise.GPUKernel }
 
 func (k *gpuAddN) Compute(ctx *kernels.Context) error {
@@ -93,7 +92,7 @@ func (k *gpuAddN) Compute(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
-	// The sum so far is the first term of the next launch. An input that is written over is in the first.
+	// The sum so far is the first term of the next launch. An input that the output overwrites goes into the first launch.
 	var terms []uint64
 	for i := range ctx.Inputs {
 		if address := ctx.Input(i).Address(); address == out.Address() {

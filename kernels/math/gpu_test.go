@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/launch"
 )
 
-// TestGPUTypesHaveSuffixes: all types of rows have names in the sources.
+// TestGPUTypesHaveSuffixes checks that every type of the rows has a name in the CUDA sources.
 func TestGPUTypesHaveSuffixes(t *testing.T) {
 	for _, d := range castNumbers {
 		if launch.Suffixes[d] == "" || launch.SizeSuffix(d) == "" {

@@ -4,11 +4,11 @@ import (
 	"math"
 )
 
-// igammaGradA is the derivative of the regularized lower incomplete gamma function by its first argument.
+// igammaGradA is the derivative of the regularized lower incomplete gamma function with respect to a.
 func igammaGradA(a, x float64) float64 { return gammaDerivative(a, x, false) }
 
-// gammaSampleGrad is the derivative of a sample x of the gamma distribution of shape a by that shape, when
-// the sample is made by inverting the distribution function.
+// gammaSampleGrad is the derivative of a sample x of the gamma distribution with respect to the shape a, for samples made by inverting the
+// distribution function.
 func gammaSampleGrad(a, x float64) float64 { return gammaDerivative(a, x, true) }
 
 func gammaDerivative(a, x float64, sample bool) float64 {
@@ -17,25 +17,40 @@ func gammaDerivative(a, x float64, sample bool) float64 {
 		return 0
 	case x < 0 || a <= 0 || math.IsNaN(a) || math.IsNaN(x):
 		return math.NaN()
+	case isPeaked(a, x):
+		return tailDerivative(a, x, sample)
 	case x > 1 && x > a:
 		return -fractionDerivative(a, x, sample)
 	}
 	return seriesDerivative(a, x, sample)
 }
 
-// gammaDerivativeSteps bounds the terms: as many as double precision takes at the shapes where most are needed.
+// gammaDerivativeSteps bounds the number of terms. It suffices for double precision at the shapes that need the most.
 const gammaDerivativeSteps = 8000
 
 const machineEpsilon = 1.11022302462515654042e-16
 
-// seriesDerivative differentiates the power series term by term: P = x^a e^-x / Γ(a+1) · Σ c, where each
-// c is the last one times x/(a+k).
+// tailDerivative is gammaDerivative for large shapes.
+func tailDerivative(a, x float64, sample bool) float64 {
+	direction := -1.0
+	if x > a {
+		direction = 1
+	}
+	_, slope := gammaTail(a, x, direction)
+	slope *= -direction
+	if sample {
+		return -slope
+	}
+	return slope * gammaFactor(a, x) * (a / x)
+}
+
+// seriesDerivative differentiates the power series P = x^a e^-x / Γ(a+1) · Σ c term by term, where each c is the previous one times
+// x/(a+k).
 func seriesDerivative(a, x float64, sample bool) float64 {
 	factor := gammaFactor(a, x)
-	if factor == 0 {
+	if factor == 0 && !sample {
 		return 0
 	}
-	factor /= a
 	r, c, sum := a, 1.0, 1.0
 	dc, dsum := 0.0, 0.0
 	for range gammaDerivativeSteps {
@@ -49,20 +64,20 @@ func seriesDerivative(a, x float64, sample bool) float64 {
 			break
 		}
 	}
-	dlog := math.Log(x) - digamma64(a+1)
+	dlog := log64(x) - digamma64(a+1)
 	if sample {
 		return -(dsum + sum*dlog) * x / a
 	}
 	return sum*factor*dlog + dsum*factor
 }
 
-// fractionDerivative differentiates the continued fraction of the upper function, of which p/q are the convergents.
+// fractionDerivative differentiates the continued fraction of the upper function, whose convergents are p/q.
 func fractionDerivative(a, x float64, sample bool) float64 {
 	if math.IsInf(x, 1) {
 		return 0
 	}
-	factor := gammaFactor(a, x)
-	if factor == 0 {
+	factor := a * gammaFactor(a, x)
+	if factor == 0 && !sample {
 		return 0
 	}
 	const big = 4.503599627370496e15
@@ -92,7 +107,7 @@ func fractionDerivative(a, x float64, sample bool) float64 {
 			}
 		}
 	}
-	dlog := math.Log(x) - digamma64(a)
+	dlog := log64(x) - digamma64(a)
 	if sample {
 		return -(dans + ans*dlog) * x
 	}

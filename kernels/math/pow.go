@@ -2,18 +2,18 @@ package math
 
 import "math"
 
-// The power of two float32 is 2 to the y·log2(x), in float64. log2(x) is that of the nearest of 2^logBits numbers c, from
-// the table, and a series of r = x/c - 1; the power of two that of a multiple of 2^-expBits, from the table, and a series
-// of the rest. Both series are Taylor's, long enough for an error of some 1e-10 of the result.
+// The power of two float32 is 2^(y·log2(x)), computed in float64. log2(x) is the table's logarithm of the nearest of 2^logBits numbers c,
+// plus a series in r = x/c - 1. The power of two is the table's power of a multiple of 2^-expBits, times a series in the remainder. Both
+// are Taylor series, long enough for a relative error of about 1e-10.
 const (
 	logBits = 5
 	expBits = 5
 )
 
-// logEntry is 1/c and log2(c). Next to 1 it is 1 itself, so that small logarithms keep their digits.
+// logEntry is 1/c and log2(c). Next to 1, c is exactly 1, so that small logarithms keep their digits.
 type logEntry struct{ inverse, log float64 }
 
-// The numbers whose logarithm is looked up lie between logFrom and twice that, in units of the last place of float32.
+// logFrom is the bit pattern of the least number whose logarithm is looked up. The greatest is below twice that number.
 const logFrom = 0x3f3504f3 // the square root of a half
 
 var logTable, expTable = powTables()
@@ -21,7 +21,7 @@ var logTable, expTable = powTables()
 func powTables() (logs [1<<logBits + 1]logEntry, exps [1 << expBits]float64) {
 	const shift = 23 - logBits
 	for i := range logs {
-		// The middle of what falls into entry i.
+		// c is the middle of the numbers that fall into entry i.
 		c := float64(math.Float32frombits(logFrom&^(1<<shift-1) + uint32(i)<<shift + 1<<(shift-1)))
 		if math.Abs(c-1) < 1.0/(1<<logBits) {
 			c = 1
@@ -34,7 +34,7 @@ func powTables() (logs [1<<logBits + 1]logEntry, exps [1 << expBits]float64) {
 	return logs, exps
 }
 
-// pow32 sets dst to a to the power of b, within a unit in the last place.
+// pow32 sets dst to a^b, within a unit in the last place.
 func pow32(dst, a, b []float32) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i, x := range a {
@@ -54,7 +54,7 @@ func pow64(dst, a, b []float64) {
 	}
 }
 
-// log2Of is the logarithm of a positive, finite number that is not subnormal.
+// log2Of returns the logarithm of a positive, finite number that is not subnormal.
 func log2Of(x float32) float64 {
 	const shift = 23 - logBits
 	bits := math.Float32bits(x)
@@ -69,7 +69,7 @@ func log2Of(x float32) float64 {
 	return r*series + (entry.log + float64(exponent))
 }
 
-// exp2Of is two to the power of v.
+// exp2Of returns 2^v.
 func exp2Of(v float64) float64 {
 	const most = 200 // beyond the exponents of float32
 	if v > most {
@@ -78,7 +78,7 @@ func exp2Of(v float64) float64 {
 		v = -most
 	}
 	const steps = 1 << expBits
-	// Adding and taking away rounds to a whole number of steps.
+	// Adding and subtracting rounder rounds to a whole number of steps.
 	const rounder = 3 << 51
 	whole := v*steps + rounder
 	step := int64(math.Float64bits(whole)<<12) >> 12

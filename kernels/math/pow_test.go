@@ -32,7 +32,7 @@ func TestPow32(t *testing.T) {
 	}
 	for range 1_000_000 {
 		x := float32(math.Exp(r.NormFloat64() * 10))
-		// What gives results over all of the range.
+		// Choose y to spread the results over the whole range.
 		y := float32(r.NormFloat64() * 60 / math.Max(1e-3, math.Abs(math.Log2(float64(x)))))
 		check(x, y)
 		check(1+float32(r.NormFloat64()*1e-3), float32(r.NormFloat64()*1e4))

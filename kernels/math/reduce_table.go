@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/reduce"
 )
 
-// reduceRow makes the constructor of a reduction for one element type.
+// reduceRow returns a reduction's constructor for one element type.
 func reduceRow[T any](r reduce.Reducer[T]) reduceEntry {
 	dtype := element.DTypeOf[T]()
 	return reduceEntry{dtype, func(c *kernels.Construction) (any, error) {
@@ -44,7 +44,7 @@ func reduceComplex(c64 reduce.Reducer[complex64], c128 reduce.Reducer[complex128
 	return []reduceEntry{reduceRow(c64), reduceRow(c128)}
 }
 
-// reduction makes the table rows of a reduction, without its name.
+// reduction returns the table rows of a reduction, without its name.
 func reduction(sets ...[]reduceEntry) []kernels.Def {
 	var defs []kernels.Def
 	for _, e := range slices.Concat(sets...) {
@@ -73,7 +73,7 @@ func minima[T element.Ordered](greatest T) reduce.Reducer[T] {
 	return reduce.Reducer[T]{Identity: greatest, Row: slices.Min[[]T], Into: func(acc, a []T) { elementwise.Minimum(acc, acc, a) }}
 }
 
-// averaged divides sums by the number of elements; the mean of nothing is NaN.
+// averaged divides sums by the number of elements. The mean of no elements is NaN.
 func averaged[T element.Floating](r reduce.Reducer[T]) reduce.Reducer[T] {
 	r.Last = func(out []T, n int) {
 		for i := range out {
@@ -83,7 +83,7 @@ func averaged[T element.Floating](r reduce.Reducer[T]) reduce.Reducer[T] {
 	return r
 }
 
-// averagedComplex is averaged for complex numbers, of which the mean of nothing is 0.
+// averagedComplex is averaged for complex numbers, for which the mean of no elements is 0.
 func averagedComplex[T element.ComplexNum](r reduce.Reducer[T]) reduce.Reducer[T] {
 	r.Last = func(out []T, n int) {
 		if n == 0 {
@@ -96,7 +96,7 @@ func averagedComplex[T element.ComplexNum](r reduce.Reducer[T]) reduce.Reducer[T
 	return r
 }
 
-// averagedInt truncates. A count that is zero in the element type gives zero.
+// averagedInt truncates. If the count is zero in the element type, the mean is zero.
 func averagedInt[T element.Integer](r reduce.Reducer[T]) reduce.Reducer[T] {
 	r.Last = func(out []T, n int) {
 		for i := range out {
@@ -110,7 +110,7 @@ func averagedInt[T element.Integer](r reduce.Reducer[T]) reduce.Reducer[T] {
 	return r
 }
 
-// wideMean is Mean of integers whose sums are made of int64s, so that they do not overflow.
+// wideMean is Mean for integers narrower than 64 bits. It sums in int64 to avoid overflow.
 func wideMean[T int8 | int16 | int32 | uint8 | uint16 | uint32]() reduceEntry {
 	wide, dtype := reduceRow(averagedInt(reduce.Sums[int64]())), element.DTypeOf[T]()
 	return reduceEntry{dtype, func(c *kernels.Construction) (any, error) {
@@ -122,7 +122,7 @@ func wideMean[T int8 | int16 | int32 | uint8 | uint16 | uint32]() reduceEntry {
 	}}
 }
 
-// viaInt64 is a kernel of int64s for input and output 0 of a narrower type.
+// viaInt64 runs an int64 kernel on a narrower type, by converting input 0 and output 0.
 type viaInt64[T int8 | int16 | int32 | uint8 | uint16 | uint32] struct {
 	inner kernels.Kernel
 	dtype tensor.DType

@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// scanKernel is Cumsum and Cumprod: running sums or products along an axis.
+// scanKernel implements Cumsum and Cumprod: running sums or products along an axis.
 type scanKernel[T element.Numeric] struct {
 	dtype              tensor.DType
 	product            bool
@@ -29,7 +29,7 @@ func (k *scanKernel[T]) Compute(ctx *kernels.Context) error {
 	n := in.Dim(at)
 	outer, inner := shapes.Around(in.Shape(), at)
 	dst, src := element.ViewOf[T](out), element.ViewOf[T](in)
-	ctx.Device.Parallel(outer, max(1, element.CheapGrain/(n*inner)), func(lo, hi int) {
+	ctx.Parallel(outer, max(1, element.CheapGrain/(n*inner)), func(lo, hi int) {
 		running := make([]T, inner)
 		for o := lo; o < hi; o++ {
 			k.scan(dst[o*n*inner:][:n*inner], src[o*n*inner:][:n*inner], running)
@@ -38,8 +38,7 @@ func (k *scanKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// scanOutput makes the output for an input of type dtype, in its place where that is legal, and gives
-// the axis.
+// scanOutput allocates the output for an input of type dtype, in the input's memory if it may be reused, and returns the axis.
 func scanOutput(ctx *kernels.Context, dtype tensor.DType) (out *tensor.Tensor, at int, err error) {
 	in, axes := ctx.Input(0), ctx.Input(1)
 	if err := args.CheckType(ctx, 0, dtype); err != nil {
@@ -60,7 +59,7 @@ func scanOutput(ctx *kernels.Context, dtype tensor.DType) (out *tensor.Tensor, a
 	return out, int((axis + rank) % rank), err
 }
 
-// scan goes over rows of len(running) elements.
+// scan scans rows of len(running) elements.
 func (k *scanKernel[T]) scan(dst, src, running []T) {
 	inner := len(running)
 	for i := range running {
@@ -90,7 +89,7 @@ func (k *scanKernel[T]) scan(dst, src, running []T) {
 	}
 }
 
-// scanRows are the rows of Cumsum, and of Cumprod with product.
+// scanRows returns the rows of Cumsum or, if product is set, of Cumprod.
 func scanRows(product bool) []kernels.Def {
 	return slices.Concat(scanOf[float32](product), scanOf[float64](product),
 		scanOf[int8](product), scanOf[int16](product), scanOf[int32](product), scanOf[int64](product),
@@ -101,13 +100,12 @@ func scanRows(product bool) []kernels.Def {
 func scanOf[T element.Numeric](product bool) []kernels.Def {
 	dtype := element.DTypeOf[T]()
 	return halves.Rows("T", dtype, func(c *kernels.Construction) (any, error) {
-		exclusive, err := c.Attrs().Bool("exclusive")
-		reverse, err2 := c.Attrs().Bool("reverse")
-		return &scanKernel[T]{dtype, product, exclusive, reverse}, args.FirstError(err, err2)
+		a := c.Attrs().Reader()
+		return &scanKernel[T]{dtype, product, a.Bool("exclusive"), a.Bool("reverse")}, a.Err()
 	})
 }
 
-// logSumScan is CumulativeLogsumexp: the logarithms of running sums of exponentials along an axis.
+// logSumScan implements CumulativeLogsumexp: the logarithms of running sums of exponentials along an axis.
 type logSumScan[T element.Floating] struct {
 	dtype              tensor.DType
 	exclusive, reverse bool
@@ -123,7 +121,7 @@ func (k *logSumScan[T]) Compute(ctx *kernels.Context) error {
 	n := in.Dim(at)
 	outer, inner := shapes.Around(in.Shape(), at)
 	dst, src := element.ViewOf[T](out), element.ViewOf[T](in)
-	ctx.Device.Parallel(outer*inner, max(1, element.CostlyGrain/n), func(lo, hi int) {
+	ctx.Parallel(outer*inner, max(1, element.CostlyGrain/n), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			k.scan(dst, src, i/inner*n*inner+i%inner, inner, n)
 		}
@@ -131,7 +129,7 @@ func (k *logSumScan[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// scan goes over n elements from first on, step apart.
+// scan scans n elements, starting at first, that lie step apart.
 func (k *logSumScan[T]) scan(dst, src []T, first, step, n int) {
 	if k.reverse {
 		first, step = first+(n-1)*step, -step
@@ -149,7 +147,8 @@ func (k *logSumScan[T]) scan(dst, src []T, first, step, n int) {
 	}
 }
 
-// logSum is log(exp(a) + exp(b)), by way of the greater of them. As in TensorFlow, a counts for b where that is NaN.
+// logSum returns log(exp(a) + exp(b)), computed relative to the greater of the two. If b is NaN, it returns log(2·exp(a)), as TensorFlow
+// does.
 func logSum[T element.Floating](a, b T) T {
 	least, most := a, a
 	if b < a {
@@ -163,7 +162,7 @@ func logSum[T element.Floating](a, b T) T {
 	return T(math.Log1p(math.Exp(float64(least-most)))) + most
 }
 
-// logSumScans are the rows of CumulativeLogsumexp.
+// logSumScans returns the rows of CumulativeLogsumexp.
 func logSumScans() []kernels.Def {
 	return append(logSumScanOf[float32](), logSumScanOf[float64]()...)
 }
@@ -171,8 +170,7 @@ func logSumScans() []kernels.Def {
 func logSumScanOf[T element.Floating]() []kernels.Def {
 	dtype := element.DTypeOf[T]()
 	return halves.Rows("T", dtype, func(c *kernels.Construction) (any, error) {
-		exclusive, err := c.Attrs().Bool("exclusive")
-		reverse, err2 := c.Attrs().Bool("reverse")
-		return &logSumScan[T]{dtype, exclusive, reverse}, args.FirstError(err, err2)
+		a := c.Attrs().Reader()
+		return &logSumScan[T]{dtype, a.Bool("exclusive"), a.Bool("reverse")}, a.Err()
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 )
 
-// bucketizeKernel gives, for each element, how many of the sorted boundaries it has reached.
+// bucketizeKernel counts, for each element, the sorted boundaries that it has reached.
 type bucketizeKernel[T element.Integer | element.Floating] struct {
 	dtype      tensor.DType
 	boundaries []float32
@@ -35,7 +35,7 @@ func (k *bucketizeKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// bucketize are the rows of Bucketize for one element type.
+// bucketize returns the rows of Bucketize for one element type.
 func bucketize[T element.Integer | element.Floating]() []kernels.Def {
 	dtype := element.DTypeOf[T]()
 	return kernels.ForType("T", dtype, func(c *kernels.Construction) (any, error) {
@@ -51,8 +51,7 @@ func bucketize[T element.Integer | element.Floating]() []kernels.Def {
 	})
 }
 
-// boundKernel is LowerBound and UpperBound: where in a sorted row values would go, before or after
-// elements that are equal.
+// boundKernel implements LowerBound and UpperBound: where values would go in a sorted row, before or after equal elements.
 type boundKernel[T element.Ordered] struct {
 	dtype, out tensor.DType
 	after      bool
@@ -80,7 +79,7 @@ func (k *boundKernel[T]) Compute(ctx *kernels.Context) error {
 	rows := element.ViewOf[T](sorted)
 	for i, v := range element.ViewOf[T](values) {
 		row := rows[i/m*n : (i/m+1)*n]
-		// Only "less" is asked, and of which side, so that NaNs go where TensorFlow's search puts them.
+		// Only < is used, with these operands on these sides, which puts NaNs where TensorFlow's search does.
 		at := sort.Search(n, func(j int) bool { return v < row[j] })
 		if !k.after {
 			at = sort.Search(n, func(j int) bool { return !(row[j] < v) })
@@ -94,7 +93,7 @@ func (k *boundKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// boundRows are the rows of LowerBound, and of UpperBound with after.
+// boundRows returns the rows of LowerBound or, if after is set, of UpperBound.
 func boundRows(after bool) []kernels.Def {
 	return slices.Concat(boundOf[float32](after), boundOf[float64](after),
 		boundOf[int8](after), boundOf[int16](after), boundOf[int32](after), boundOf[int64](after),
@@ -111,7 +110,7 @@ func boundOf[T element.Ordered](after bool) []kernels.Def {
 	return append(row(tensor.Int32), row(tensor.Int64)...)
 }
 
-// nthKernel is NthElement: the element of each row that sorting would put at place n.
+// nthKernel implements NthElement: the element of each row that sorting would put at index n.
 type nthKernel[T element.Ordered] struct {
 	dtype   tensor.DType
 	reverse bool
@@ -147,7 +146,7 @@ func (k *nthKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	src, dst := element.ViewOf[T](in), element.ViewOf[T](out)
-	element.EachRow(ctx.Device, len(dst), width, func(lo, hi int) {
+	element.EachRow(ctx, len(dst), width, func(lo, hi int) {
 		row := make([]T, width)
 		for r := lo; r < hi; r++ {
 			copy(row, src[r*width:])
@@ -158,7 +157,7 @@ func (k *nthKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// nth are the rows of NthElement for one element type.
+// nth returns the rows of NthElement for one element type.
 func nth[T element.Ordered]() []kernels.Def {
 	dtype := element.DTypeOf[T]()
 	return halves.Rows("T", dtype, func(c *kernels.Construction) (any, error) {

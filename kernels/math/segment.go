@@ -15,17 +15,17 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// segmentKernel is the Segment and UnsortedSegment ops: rows of the data with the same segment id
-// are reduced into the output's row of that number.
+// segmentKernel implements the Segment and UnsortedSegment ops. Rows of the data with the same segment id are reduced into the output's row
+// of that index.
 type segmentKernel[T any] struct {
 	reduce.Reducer[T]
 	dtype tensor.DType
-	// unsorted ops take the number of segments as an input and leave out rows of negative ids;
-	// the sorted ones have ids that do not decrease and take the last one's number.
+	// unsorted ops take the number of segments as an input and drop rows with negative ids. Sorted ops have non-decreasing ids, of which
+	// the last one determines the number of segments.
 	unsorted bool
-	// empty is what rows get that no id names.
+	// empty fills the rows that no id names.
 	empty T
-	// mean divides by the number of rows, where it is there.
+	// mean divides a row by the number of its terms. It may be nil.
 	mean func(row []T, n int)
 }
 
@@ -39,7 +39,7 @@ func (k *segmentKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	var rows []int
-	if !k.unsorted || data.Len() > 0 { // without data TensorFlow does not look at the ids, either
+	if !k.unsorted || data.Len() > 0 { // without data TensorFlow does not read the ids either
 		if rows, err = segmentOf(ids, segments, k.unsorted); err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func (k *segmentKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// segmentShape gives the number of segments and the shape of a row.
+// segmentShape returns the number of segments and the shape of a row.
 func segmentShape(ctx *kernels.Context, unsorted bool) (segments int64, inner tensor.Shape, err error) {
 	data, ids := ctx.Input(0), ctx.Input(1)
 	if !unsorted {
@@ -130,7 +130,7 @@ func segmentShape(ctx *kernels.Context, unsorted bool) (segments int64, inner te
 	return segments, data.Shape()[ids.Rank():], nil
 }
 
-// segmentOf checks the ids and gives the segment of each row, negative for none.
+// segmentOf checks the ids and returns the segment of each row, negative for dropped rows.
 func segmentOf(ids *tensor.Tensor, segments int64, unsorted bool) ([]int, error) {
 	rows := make([]int, ids.Len())
 	for i := range rows {
@@ -158,7 +158,7 @@ func segmentOf(ids *tensor.Tensor, segments int64, unsorted bool) ([]int, error)
 	return rows, nil
 }
 
-// place is the index of element i of a tensor, as TensorFlow writes it: [1,2].
+// place formats the index of element i of a tensor as TensorFlow does: [1,2].
 func place(shape tensor.Shape, i int) string {
 	text := ""
 	for d := len(shape) - 1; d >= 0; d-- {
@@ -172,14 +172,14 @@ func place(shape tensor.Shape, i int) string {
 	return "[" + text + "]"
 }
 
-// segmentRow is the row of an op for one element type. empty is what segments without rows are; mean, where it is there, divides sums.
+// segmentRow returns the row of an op for one element type. empty is the value of segments without rows. mean, if not nil, divides sums.
 func segmentRow[T any](unsorted bool, r reduce.Reducer[T], empty T, mean func(row []T, n int)) kernels.Def {
 	dtype := element.DTypeOf[T]()
 	k := &segmentKernel[T]{Reducer: r, dtype: dtype, unsorted: unsorted, empty: empty, mean: mean}
 	return kernels.Def{Types: dtypes.Only("T", dtype), New: func(*kernels.Construction) (any, error) { return k, nil }}
 }
 
-// segmentHalf is the row of a half type, by way of float.
+// segmentHalf returns the row of a half type, computed in float32.
 func segmentHalf(half tensor.DType, unsorted bool, r reduce.Reducer[float32], empty float32, mean func(row []float32, n int)) kernels.Def {
 	k := &halves.ViaFloat{Inner: &segmentKernel[float32]{r, tensor.Float32, unsorted, empty, mean}, Half: half}
 	return kernels.Def{Types: dtypes.Only("T", half), New: func(*kernels.Construction) (any, error) { return k, nil }}
@@ -227,7 +227,7 @@ func segmentMeans() []kernels.Def {
 func segmentMean[T element.Integer | element.Floating]() kernels.Def {
 	return segmentRow(false, reduce.Sums[T](), 0, func(row []T, n int) {
 		for i := range row {
-			if T(n) == 0 { // as many rows as the element type has values
+			if T(n) == 0 { // the count is a multiple of the number of values that T has
 				row[i] = 0
 			} else {
 				row[i] /= T(n)
@@ -244,13 +244,13 @@ func segmentMeanComplex[T element.ComplexNum]() kernels.Def {
 	})
 }
 
-// The greatest finite numbers of the half types.
+// greatestHalf and greatestBFloat are the greatest finite numbers of the half types.
 const greatestHalf = 65504
 
 var greatestBFloat = element.BFloat16(0x7f7f).Float()
 
-// segmentMaxima and segmentMinima are the rows of the extremes. Of an unsorted segment that is empty the maximum is the lowest
-// finite number and the minimum the highest, of a sorted one 0.
+// segmentMaxima and segmentMinima return the rows of the extremes. In an empty unsorted segment the maximum is the lowest finite number and
+// the minimum the highest; in an empty sorted one both are 0.
 func segmentMaxima(unsorted bool) []kernels.Def {
 	return []kernels.Def{
 		segmentMax[float32](unsorted, -math.MaxFloat32), segmentMax[float64](unsorted, -math.MaxFloat64),

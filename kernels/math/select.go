@@ -16,11 +16,11 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// selectKernel picks elements of one of two tensors by a condition.
+// selectKernel picks each element from one of two tensors by a condition.
 type selectKernel[T any] struct {
 	dtype tensor.DType
 	pick  func(dst []T, cond []bool, a, b []T)
-	// broadcasts is SelectV2; else (Select) the condition may be a scalar or a vector that picks rows.
+	// broadcasts is set for SelectV2. Without it (Select), the condition may be a scalar or a vector that picks rows.
 	broadcasts bool
 }
 
@@ -59,8 +59,8 @@ func (k *selectKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// checkSelect refuses inputs of Select whose shapes do not go together. The condition has the shape of
-// the others, or is a scalar, or a vector that picks rows.
+// checkSelect rejects inputs of Select whose shapes do not match. The condition must have the shape of the others, be a scalar, or be a
+// vector that picks rows.
 func checkSelect(ctx *kernels.Context, cond, yes, no *tensor.Tensor) error {
 	switch {
 	case cond.Rank() == 0:
@@ -81,7 +81,7 @@ func checkSelect(ctx *kernels.Context, cond, yes, no *tensor.Tensor) error {
 	return nil
 }
 
-// selectV2Shape is the shape that the inputs of SelectV2 have in common.
+// selectV2Shape returns the shape to which the inputs of SelectV2 broadcast.
 func selectV2Shape(cond, yes, no *tensor.Tensor) (tensor.Shape, error) {
 	shape, ok := shapes.BroadcastShape(yes.Shape(), no.Shape())
 	if ok {
@@ -94,7 +94,7 @@ func selectV2Shape(cond, yes, no *tensor.Tensor) (tensor.Shape, error) {
 	return shape, err
 }
 
-// whole yields one of the two as it is.
+// whole forwards one of the two inputs unchanged.
 func (k *selectKernel[T]) whole(ctx *kernels.Context, yes bool) {
 	i := 2
 	if yes {
@@ -103,8 +103,8 @@ func (k *selectKernel[T]) whole(ctx *kernels.Context, yes bool) {
 	ctx.SetOutput(0, ctx.Input(i).Retain())
 }
 
-// output is the memory of the result: that of an operand where nobody else sees it. Variants get memory of
-// their own, since elements that hold references are not to be written over.
+// output returns the memory of the result: that of an operand if nothing else refers to it. Variants get new memory, since elements that
+// hold references must not be overwritten.
 func (k *selectKernel[T]) output(ctx *kernels.Context, shape tensor.Shape) (*tensor.Tensor, error) {
 	if k.dtype == tensor.Variant {
 		return ctx.Allocate(0, k.dtype, shape)
@@ -112,7 +112,7 @@ func (k *selectKernel[T]) output(ctx *kernels.Context, shape tensor.Shape) (*ten
 	return ctx.ForwardAny(0, k.dtype, shape, 1, 2)
 }
 
-// filled counts the references that the picked elements hold.
+// filled retains the references that the picked elements hold.
 func (k *selectKernel[T]) filled(out *tensor.Tensor) {
 	if k.dtype == tensor.Variant {
 		tensor.RetainVariants(out.Variants())
@@ -131,7 +131,7 @@ func (k *selectKernel[T]) elements(ctx *kernels.Context, cond, yes, no *tensor.T
 		k.pick(dst, c, a, b)
 		return nil
 	}
-	ctx.Device.Parallel(len(dst), element.CheapGrain, func(lo, hi int) { k.pick(dst[lo:hi], c[lo:hi], a[lo:hi], b[lo:hi]) })
+	ctx.Parallel(len(dst), element.CheapGrain, func(lo, hi int) { k.pick(dst[lo:hi], c[lo:hi], a[lo:hi], b[lo:hi]) })
 	return nil
 }
 
@@ -163,7 +163,7 @@ func (k *selectKernel[T]) broadcast(ctx *kernels.Context, cond, yes, no *tensor.
 	dst := element.ViewOf[T](out)
 	w := elementwise.NewWalk(shape, cond.Shape(), yes.Shape(), no.Shape())
 	inner := w.Inner()
-	ctx.Device.Parallel(w.Rows(), max(1, element.CheapGrain/inner), func(lo, hi int) {
+	ctx.Parallel(w.Rows(), max(1, element.CheapGrain/inner), func(lo, hi int) {
 		c := spread[bool]{from: tensor.Of[bool](cond), stride: w.InnerStride(0)}
 		a := spread[T]{from: element.ViewOf[T](yes), stride: w.InnerStride(1)}
 		b := spread[T]{from: element.ViewOf[T](no), stride: w.InnerStride(2)}
@@ -177,15 +177,15 @@ func (k *selectKernel[T]) broadcast(ctx *kernels.Context, cond, yes, no *tensor.
 	return nil
 }
 
-// spread is an operand as runs of elements: those that follow one another, or one again and again where the stride is 0.
+// spread presents an operand as runs of elements: consecutive ones or, if the stride is 0, one element repeated.
 type spread[T any] struct {
 	from   []T
 	stride int
 	room   []T
-	value  int // the element in room, plus one
+	value  int // the index of the element in room, plus one
 }
 
-// run gives n elements, at most element.BlockLen, from the i-th of a row on that starts at element at.
+// run returns n elements, at most element.BlockLen, from the i-th of a row that starts at index at.
 func (s *spread[T]) run(at, i, n int) []T {
 	if s.stride != 0 {
 		return s.from[at+i:][:n]
@@ -205,7 +205,8 @@ func (s *spread[T]) run(at, i, n int) []T {
 	return s.room[:n]
 }
 
-// selectRows are the rows of SelectV2, which broadcasts, and of Select. Elements are moved, so that types of one size have one kernel.
+// selectRows returns the rows of SelectV2, which broadcasts, or of Select. Elements are only copied, so types of the same size share a
+// kernel.
 func selectRows(broadcasts bool) []kernels.Def {
 	return slices.Concat(
 		selectOf(broadcasts, simd.Select[uint8], tensor.Uint8, tensor.Int8, tensor.Bool, tensor.QInt8, tensor.QUint8),
@@ -228,7 +229,7 @@ func selectOf[T any](broadcasts bool, pick func(dst []T, cond []bool, a, b []T),
 	return rows
 }
 
-// clipKernel is ClipByValue: both bounds have the tensor's shape or are scalars.
+// clipKernel implements ClipByValue. Each bound has the tensor's shape or is a scalar.
 type clipKernel[T element.Ordered] struct{ dtype tensor.DType }
 
 func (k *clipKernel[T]) Compute(ctx *kernels.Context) error {
@@ -242,7 +243,7 @@ func (k *clipKernel[T]) Compute(ctx *kernels.Context) error {
 	}
 	dst, src, lo, hi := element.ViewOf[T](out), element.ViewOf[T](in), element.ViewOf[T](least), element.ViewOf[T](most)
 	strideLo, strideHi := min(1, least.Rank()), min(1, most.Rank())
-	ctx.Device.Parallel(len(dst), element.CheapGrain, func(from, to int) {
+	ctx.Parallel(len(dst), element.CheapGrain, func(from, to int) {
 		for i := from; i < to; i++ {
 			dst[i] = clip(src[i], lo[i*strideLo], hi[i*strideHi])
 		}
@@ -250,7 +251,7 @@ func (k *clipKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// clip gives the lower bound where the bounds cross. Bounds that are NaN bound nothing.
+// clip returns the lower bound if the bounds cross. NaN bounds have no effect.
 func clip[T element.Ordered](v, lo, hi T) T {
 	if hi < v {
 		v = hi
@@ -261,7 +262,7 @@ func clip[T element.Ordered](v, lo, hi T) T {
 	return v
 }
 
-// complexClipKernel is ClipByValue in a box of the complex plane.
+// complexClipKernel implements ClipByValue in a box of the complex plane.
 type complexClipKernel[C element.ComplexNum, T float32 | float64] struct{ dtype tensor.DType }
 
 func (k *complexClipKernel[C, T]) Compute(ctx *kernels.Context) error {
@@ -275,7 +276,7 @@ func (k *complexClipKernel[C, T]) Compute(ctx *kernels.Context) error {
 	}
 	parts := func(t *tensor.Tensor) []T { return unsafe.Slice((*T)(element.Elements(t)), 2*t.Len()) }
 	dst, src, lo, hi := parts(out), parts(in), parts(least), parts(most)
-	for i := range dst { // real and imaginary parts in turn
+	for i := range dst { // real and imaginary parts alternate
 		l, h := i, i
 		if least.Rank() == 0 {
 			l %= 2
@@ -288,7 +289,7 @@ func (k *complexClipKernel[C, T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// checkClip refuses bounds that are neither scalars nor of the tensor's shape.
+// checkClip rejects bounds that are neither scalars nor of the tensor's shape.
 func checkClip(in, least, most *tensor.Tensor) error {
 	for _, t := range []*tensor.Tensor{least, most} {
 		if t.Rank() != 0 && !t.Shape().Equal(in.Shape()) {
@@ -299,7 +300,7 @@ func checkClip(in, least, most *tensor.Tensor) error {
 	return nil
 }
 
-// clipOf and clipComplexOf are the rows of ClipByValue for one element type.
+// clipOf and clipComplexOf return the rows of ClipByValue for one element type.
 func clipOf[T element.Ordered]() []kernels.Def {
 	dtype := element.DTypeOf[T]()
 	return halves.Rows("T", dtype, func(*kernels.Construction) (any, error) { return &clipKernel[T]{dtype}, nil })

@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// segmentScale is what the sum of n rows is multiplied by.
+// segmentScale returns the factor that the sum of n rows is multiplied by.
 type segmentScale func(n int) float64
 
 func unscaled(int) float64 { return 1 }
@@ -23,13 +23,13 @@ func scaledMean(n int) float64 { return 1 / float64(n) }
 
 func scaledSqrtN(n int) float64 { return 1 / math.Sqrt(float64(n)) }
 
-// sparseSegmentKernel is SparseSegmentSum and its kin: rows of the data that the indices name are
-// added up by segments, whose ids do not decrease.
+// sparseSegmentKernel implements the SparseSegment reductions: the rows of the data that the indices name are summed by segment. The
+// segment ids do not decrease.
 type sparseSegmentKernel[T element.Integer | element.Floating] struct {
 	dtype tensor.DType
 	scale segmentScale
 	add   func(dst, a, b []T)
-	// counted ops have the number of segments as input 3.
+	// counted ops take the number of segments as input 3.
 	counted bool
 }
 
@@ -58,12 +58,14 @@ func (k *sparseSegmentKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	dst, src := element.ViewOf[T](out), element.ViewOf[T](data)
-	tensor.Clear(dst)
+	if err := kernels.Clear(ctx, dst); err != nil {
+		return err
+	}
 	k.sum(dst, src, at.V, segment.V, out.Len()/int(rows))
 	return nil
 }
 
-// sum adds up rows of so many elements.
+// sum adds up rows of width elements.
 func (k *sparseSegmentKernel[T]) sum(dst, src []T, at, segment []int64, width int) {
 	for i := 0; i < len(at); {
 		s, n := int(segment[i]), i
@@ -80,7 +82,7 @@ func (k *sparseSegmentKernel[T]) sum(dst, src []T, at, segment []int64, width in
 	}
 }
 
-// segments checks the shapes and gives the number of rows of the output.
+// segments checks the shapes and returns the number of rows of the output.
 func (k *sparseSegmentKernel[T]) segments(ctx *kernels.Context) (int64, error) {
 	data, indices, ids := ctx.Input(0), ctx.Input(1), ctx.Input(2)
 	if data.Rank() == 0 {
@@ -120,7 +122,7 @@ func (k *sparseSegmentKernel[T]) segments(ctx *kernels.Context) (int64, error) {
 	return n, err
 }
 
-// checkOrder refuses indices and ids that lie outside, and ids that decrease.
+// checkOrder rejects indices and ids that are out of range, and ids that decrease.
 func checkOrder(data *tensor.Tensor, at, segment []int64, rows int64) error {
 	for i, id := range segment {
 		switch index := at[i]; {
@@ -135,19 +137,19 @@ func checkOrder(data *tensor.Tensor, at, segment []int64, rows int64) error {
 	return nil
 }
 
-// sparseSegmentGradKernel is SparseSegmentSumGrad and its kin: each row of the data gets the
-// gradients of the segments that it went into.
+// sparseSegmentGradKernel implements the gradients of the SparseSegment reductions: each row of the data receives the gradients of the
+// segments that it was added to.
 type sparseSegmentGradKernel[T element.Floating] struct {
 	dtype tensor.DType
 	scale segmentScale
-	// named ops give only the rows that indices name, and which these are.
+	// named ops output only the rows that indices name, and the indices of those rows.
 	named bool
 }
 
-// segmentRows are the rows that an index and a segment's id stand for, pair by pair.
+// segmentRows holds pairs of a row and the segment that it belongs to, and the sizes of the segments.
 type segmentRows struct {
 	at, segment []int
-	sizes       []int // of the segments
+	sizes       []int // of each segment
 }
 
 // Compute implements kernels.Kernel.
@@ -180,7 +182,9 @@ func (k *sparseSegmentGradKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	dst, g := element.ViewOf[T](out), element.ViewOf[T](grad)
-	tensor.Clear(dst)
+	if err := kernels.Clear(ctx, dst); err != nil {
+		return err
+	}
 	width := out.Len() / int(rows)
 	for i, row := range s.at {
 		f := T(k.scale(s.sizes[s.segment[i]]))
@@ -192,7 +196,7 @@ func (k *sparseSegmentGradKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// check checks the shapes of the inputs and gives the number of rows of the data.
+// check checks the shapes of the inputs and returns the number of rows of the data.
 func (k *sparseSegmentGradKernel[T]) check(ctx *kernels.Context) (int64, error) {
 	grad, indices, ids, count := ctx.Input(0), ctx.Input(1), ctx.Input(2), ctx.Input(3)
 	if err := args.CheckType(ctx, 0, k.dtype); err != nil {
@@ -212,7 +216,7 @@ func (k *sparseSegmentGradKernel[T]) check(ctx *kernels.Context) (int64, error) 
 	case indices.Len() != ids.Len():
 		return 0, status.InvalidArgumentf("segment_ids and indices should have same size.")
 	case grad.Rank() == 0:
-		return 0, status.InvalidArgumentf("Index must be less than 0, got 0") // of a dimension, in TensorFlow's words
+		return 0, status.InvalidArgumentf("Index must be less than 0, got 0") // sic: TensorFlow's words for a dimension
 	}
 	rows, err := args.IntAt(count, 0)
 	if err == nil && rows < 0 {
@@ -221,7 +225,7 @@ func (k *sparseSegmentGradKernel[T]) check(ctx *kernels.Context) (int64, error) 
 	return rows, err
 }
 
-// pairsOf reads indices below rows and ids.
+// pairsOf reads the indices, which must be below rows, and the segment ids.
 func pairsOf(ctx *kernels.Context, m *kernels.Meter, rows int64) (s segmentRows, err error) {
 	grad, indices, ids := ctx.Input(0), ctx.Input(1), ctx.Input(2)
 	n := ids.Len()
@@ -257,7 +261,7 @@ func pairsOf(ctx *kernels.Context, m *kernels.Meter, rows int64) (s segmentRows,
 	return s, nil
 }
 
-// rename numbers the rows that indices name in their order, and gives what they were.
+// rename renumbers the rows that indices name, in ascending order, and returns their original numbers.
 func (s *segmentRows) rename(m *kernels.Meter) ([]int64, error) {
 	names, err := kernels.Scratch[int64](m, len(s.at))
 	if err != nil {
@@ -274,8 +278,8 @@ func (s *segmentRows) rename(m *kernels.Meter) ([]int64, error) {
 	return names, nil
 }
 
-// sparseSegments are the rows of an op for floats, counted ones with an input for the number of segments; SparseSegmentSum and its
-// kin have those of sparseIntegers, too.
+// sparseSegments returns the rows of an op for floats. If counted, the op has an input for the number of segments. SparseSegmentSum and its
+// variants also have the rows of sparseIntegers.
 func sparseSegments(scale segmentScale, counted bool) []kernels.Def {
 	return append(sparseSegmentBy(simd.Add, scale, counted), sparseSegmentOf[float64](scale, counted)...)
 }
@@ -291,7 +295,7 @@ func sparseSegmentOf[T element.Integer | element.Floating](scale segmentScale, c
 	return sparseSegmentBy(elementwise.Add[T], scale, counted)
 }
 
-// sparseSegmentBy is sparseSegmentOf with a function that adds rows.
+// sparseSegmentBy is sparseSegmentOf with a given function that adds rows.
 func sparseSegmentBy[T element.Integer | element.Floating](add func(dst, a, b []T), scale segmentScale, counted bool) []kernels.Def {
 	dtype := element.DTypeOf[T]()
 	return halves.Rows("T", dtype, func(*kernels.Construction) (any, error) {
@@ -299,7 +303,7 @@ func sparseSegmentBy[T element.Integer | element.Floating](add func(dst, a, b []
 	})
 }
 
-// sparseSegmentGrads are the rows of the gradient of such an op.
+// sparseSegmentGrads returns the rows of the gradient of such an op.
 func sparseSegmentGrads(scale segmentScale, named bool) []kernels.Def {
 	return append(sparseSegmentGradOf[float32](scale, named), sparseSegmentGradOf[float64](scale, named)...)
 }

@@ -6,16 +6,14 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// Bessel's functions and the other integrals that TensorFlow has ops for. Where no series is both
-// short and accurate they are integrated by the trapezoidal rule, which converges exponentially
-// for integrands that vanish on both sides.
+// These are Bessel functions and other integrals that TensorFlow has ops for. Where no series is both short and accurate, the trapezoidal
+// rule integrates them. It converges exponentially for integrands that vanish on both sides.
 
-// besselIe is exp(-x) times the modified Bessel function of the first kind of order 0 or 1, for x
-// not negative. The series has positive terms only; the other branch is the expansion for
-// large arguments.
+// besselIe is exp(-x) times the modified Bessel function of the first kind of order 0 or 1, for non-negative x. The series has only
+// positive terms. The other branch is the expansion for large arguments.
 func besselIe(order int, x float64) float64 {
 	if x > 40 {
-		// Terms shrink until their number is about 2x.
+		// Terms shrink up to about the 2x-th.
 		mu, term, sum := 4*float64(order*order), 1.0, 1.0
 		for k := 1.0; k < 40; k++ {
 			next := -term * (mu - (2*k-1)*(2*k-1)) / (k * 8 * x)
@@ -28,7 +26,7 @@ func besselIe(order int, x float64) float64 {
 				break
 			}
 		}
-		return sum / (math.Sqrt(2*math.Pi) * math.Sqrt(x)) // in parts: 2πx may overflow
+		return sum / (math.Sqrt(2*math.Pi) * math.Sqrt(x)) // two roots, since 2πx may overflow
 	}
 	term := 1.0
 	if order == 1 {
@@ -56,26 +54,33 @@ func besselI1e(x float64) float64 {
 	return math.Copysign(besselIe(1, math.Abs(x)), x)
 }
 
-func besselI0(x float64) float64 { return besselI0e(x) * math.Exp(math.Abs(x)) }
+func besselI0(x float64) float64 { return timesExp(besselI0e(x), math.Abs(x)) }
 
-func besselI1(x float64) float64 { return besselI1e(x) * math.Exp(math.Abs(x)) }
+func besselI1(x float64) float64 { return timesExp(besselI1e(x), math.Abs(x)) }
 
-// besselKe is exp(x) times the modified Bessel function of the second kind: the integral of
-// exp(-x(cosh t - 1)) cosh(order·t) for t from 0.
+// besselKe is exp(x) times the modified Bessel function of the second kind: the integral of exp(-x(cosh t - 1)) cosh(order·t) over t from
+// 0.
 func besselKe(order, x float64) float64 {
 	switch {
-	case x <= 0: // TensorFlow's limit at 0 stands for all that is below, where the function is complex
+	case x <= 0: // TensorFlow returns the limit at 0 for all negative x, where the function is complex
 		return math.Inf(1)
 	case math.IsNaN(x):
 		return x
-	case math.IsInf(x, 1): // the steps below would be of length 0
+	case math.IsInf(x, 1): // the steps below would have length 0
 		return 0
 	}
-	if x > 1e10 { // the expansion for large arguments, of which one term is enough
-		return math.Sqrt(math.Pi/2) / math.Sqrt(x)
+	if x > 1e4 { // the expansion for large arguments
+		mu, term, sum := 4*order*order, 1.0, 1.0
+		for k := 1.0; k < 6; k++ {
+			term *= (mu - (2*k-1)*(2*k-1)) / (k * 8 * x)
+			sum += term
+		}
+		return sum * math.Sqrt(math.Pi/2) / math.Sqrt(x)
 	}
-	// The integrand is as wide as 1/sqrt(x) where x is large. Its factors are multiplied as
-	// exponents, which overflow later.
+	if x < 1 {
+		return besselKSeries(order, x) * math.Exp(x)
+	}
+	// For large x, the integrand is about 1/sqrt(x) wide. Its factors are multiplied by adding exponents, which overflow later.
 	step := 1.0 / 32 / math.Max(1, math.Sqrt(x))
 	sum := 0.5
 	for t := step; ; t += step {
@@ -88,6 +93,39 @@ func besselKe(order, x float64) float64 {
 	}
 }
 
+// besselKSeries is the modified Bessel function of the second kind for x below 1, as a power series.
+func besselKSeries(order, x float64) float64 {
+	const euler = 0.57721566490153286
+	square := x / 2 * (x / 2)
+	l := log64(x/2) + euler
+	if x < 0x1p-1021 { // x/2 may have been rounded
+		l = log64(x) - math.Ln2 + euler
+	}
+	// Σ square^k/(k!·(k+order)!)·(harmonic numbers of both - l)
+	term, sum, harmonic := 1.0, 0.0, 0.0
+	if order == 0 {
+		for k := 0.0; ; {
+			sum += term * (harmonic - l)
+			if term < 1e-18 {
+				return sum
+			}
+			k++
+			term *= square / (k * k)
+			harmonic += 1 / k
+		}
+	}
+	next := 1.0
+	for k := 0.0; ; {
+		sum += term * (l - (harmonic+next)/2)
+		if term < 1e-18 {
+			return 1/x + sum*x/2
+		}
+		k++
+		term *= square / (k * (k + 1))
+		harmonic, next = harmonic+1/k, next+1/(k+1)
+	}
+}
+
 func besselK0e(x float64) float64 { return besselKe(0, x) }
 
 func besselK1e(x float64) float64 { return besselKe(1, x) }
@@ -96,15 +134,19 @@ func besselK0(x float64) float64 { return besselKe(0, x) * math.Exp(-x) }
 
 func besselK1(x float64) float64 { return besselKe(1, x) * math.Exp(-x) }
 
-// besselY0 and besselY1 go to -∞ at 0, and stay there for what is negative, where they are complex.
+// besselY0 and besselY1 are -∞ at 0, and also for negative arguments, where they are complex.
 func besselY0(x float64) float64 {
 	if x < 0 {
 		return math.Inf(-1)
 	}
+	if x > 0 && x < 0x1p-1000 {
+		const euler = 0.57721566490153286
+		return 2 / math.Pi * (log64(x) - math.Ln2 + euler)
+	}
 	return math.Y0(x)
 }
 
-// besselJ1 is odd, which math.J1 is not where it is least.
+// besselJ1 is odd. math.J1 is not, for the smallest arguments.
 func besselJ1(x float64) float64 {
 	if x < 0 {
 		return -math.J1(-x)
@@ -133,8 +175,9 @@ func dawson(x float64) float64 {
 			sum += term
 		}
 		return sum
-	case size > 1e7:
-		return 0.5 / x
+	case size > 50: // the expansion for large arguments
+		r := 0.5 / (x * x)
+		return 0.5 / x * (1 + r*(1+r*(3+r*(15+r*105))))
 	}
 	center := 2 * math.Round(size/(2*h))
 	sum := 0.0
@@ -145,13 +188,13 @@ func dawson(x float64) float64 {
 	return math.Copysign(sum/math.Sqrt(math.Pi), x)
 }
 
-// The nodes and weights of Gauss and Legendre's quadrature of ten points on [-1,1].
+// gaussNodes and gaussWeights are the positive half of 10-point Gauss-Legendre quadrature on [-1,1].
 var (
 	gaussNodes   = [5]float64{0.1488743389816312, 0.4333953941292472, 0.6794095682990244, 0.8650633666889845, 0.9739065285171717}
 	gaussWeights = [5]float64{0.2955242247147529, 0.2692667193099963, 0.2190863625159820, 0.1494513491505806, 0.0666713443086881}
 )
 
-// fresnel gives both integrals, of sin(πt²/2) and cos(πt²/2), from 0 to x.
+// fresnel returns the integrals of sin(πt²/2) and cos(πt²/2) from 0 to x.
 func fresnel(x float64) (s, c float64) {
 	size := math.Abs(x)
 	switch {
@@ -160,7 +203,7 @@ func fresnel(x float64) (s, c float64) {
 	case size > 1e8:
 		return math.Copysign(0.5, x), math.Copysign(0.5, x)
 	case size > 6:
-		// The auxiliary functions' expansions.
+		// Use the expansions of the auxiliary functions.
 		z := math.Pi * size * size
 		f, g, term := 0.0, 0.0, 1.0
 		for k := 0; k < 12; k++ {
@@ -202,14 +245,14 @@ func spence(x float64) float64 {
 		return math.Pi * math.Pi / 6
 	case math.IsInf(x, 1):
 		return math.Inf(-1)
-	case x > 2: // to 1/x
+	case x > 2: // transform to 1/x
 		l := math.Log(x)
 		return -l*l/2 - spence(1/x)
-	case x > 1.5: // dilog(1-x) by the inversion
+	case x > 1.5: // dilog(1-x) by inversion
 		l := math.Log(x)
 		return -l*l/2 - spence(1/x)
-	case x < 0.5: // to 1-x
-		return math.Pi*math.Pi/6 - math.Log(x)*math.Log1p(-x) - spence(1-x)
+	case x < 0.5: // transform to 1-x
+		return math.Pi*math.Pi/6 - log64(x)*math.Log1p(-x) - spence(1-x)
 	}
 	z, power, sum := 1-x, 1-x, 0.0
 	for k := 1.0; k < 200; k++ {
@@ -223,7 +266,7 @@ func spence(x float64) float64 {
 	return sum
 }
 
-// expint is the exponential integral Ei of what is not negative.
+// expint is the exponential integral Ei, for non-negative x.
 func expint(x float64) float64 {
 	const euler = 0.57721566490153286
 	switch {
@@ -242,7 +285,7 @@ func expint(x float64) float64 {
 				break
 			}
 		}
-		return math.Exp(x) / x * sum
+		return timesExp(sum/x, x)
 	}
 	term, sum := 1.0, 0.0
 	for k := 1.0; k < 500; k++ {
@@ -252,10 +295,10 @@ func expint(x float64) float64 {
 			break
 		}
 	}
-	return euler + math.Log(math.Abs(x)) + sum
+	return euler + log64(math.Abs(x)) + sum
 }
 
-// zeta is Hurwitz' zeta function by the formula of Euler and Maclaurin.
+// zeta is the Hurwitz zeta function, by the Euler-Maclaurin formula.
 func zeta(x, q float64) float64 {
 	switch {
 	case x == 1:
@@ -264,13 +307,13 @@ func zeta(x, q float64) float64 {
 		return math.NaN()
 	case q <= 0 && q == math.Floor(q) && x == 2*math.Floor(x/2):
 		return math.Inf(1)
-	case q <= 0 && q == math.Floor(q): // the poles of odd orders have no one sign
+	case q <= 0 && q == math.Floor(q): // the sign at poles of odd order is ambiguous
 		return math.NaN()
 	case q <= 0 && x != math.Floor(x):
 		return math.NaN()
 	case q < -64:
-		// The terms of negative numbers are those of their magnitudes, up to the sign: a
-		// difference of two sums, however many they are.
+		// Terms of negative numbers equal those of their magnitudes, up to the sign. Their sum is a difference of two zetas, however many
+		// terms there are.
 		n := -math.Floor(q)
 		least := -(q + n - 1)
 		negative := zeta(x, least) - zeta(x, least+n)
@@ -279,7 +322,7 @@ func zeta(x, q float64) float64 {
 		}
 		return negative + zeta(x, q+n)
 	}
-	if math.IsInf(x, 1) && q > 0 { // of the terms only the first may be left
+	if math.IsInf(x, 1) && q > 0 { // only the first term may remain
 		return math.Pow(q, -x)
 	}
 	sum := 0.0
@@ -294,7 +337,7 @@ func zeta(x, q float64) float64 {
 	rising, factorial := x, 2.0
 	for k, b := range bernoulli {
 		power := math.Pow(a, -x-2*float64(k+1)+1)
-		if power == 0 { // while the other factors may overflow
+		if power == 0 { // the other factors may overflow
 			break
 		}
 		term := b / factorial * rising * power
@@ -309,8 +352,8 @@ func zeta(x, q float64) float64 {
 	return sum
 }
 
-// polygamma is the n-th derivative of digamma. Like TensorFlow's it takes n+1 in the type of its arguments, where an
-// order that is large and even stays even.
+// polygamma is the n-th derivative of digamma. Like TensorFlow, it computes n+1 in the type of its arguments, where a large even order
+// stays even.
 func polygamma[T element.Floating](n, x T) T {
 	switch {
 	case n == 0:
@@ -324,116 +367,4 @@ func polygamma[T element.Floating](n, x T) T {
 		sign = -1
 	}
 	return T(sign * math.Gamma(order) * zeta(order, float64(x)))
-}
-
-// igamma is the regularized lower incomplete gamma function, igammac the upper one.
-func igamma(a, x float64) float64 {
-	switch {
-	case x == 0:
-		return 0
-	case x < 0 || a <= 0 || math.IsNaN(a) || math.IsNaN(x):
-		return math.NaN()
-	case math.IsInf(a, 1):
-		if math.IsInf(x, 1) {
-			return math.NaN()
-		}
-		return 0
-	case math.IsInf(x, 1):
-		return 1
-	case x > 1 && x > a:
-		return 1 - gammaFraction(a, x)
-	}
-	return gammaSeries(a, x)
-}
-
-func igammac(a, x float64) float64 {
-	switch {
-	case x < 0 || a <= 0 || math.IsNaN(a) || math.IsNaN(x):
-		return math.NaN()
-	case x == 0:
-		return 1
-	case math.IsInf(a, 1):
-		if math.IsInf(x, 1) {
-			return math.NaN()
-		}
-		return 1
-	case math.IsInf(x, 1):
-		return 0
-	case x < 1 || x < a:
-		return 1 - gammaSeries(a, x)
-	}
-	return gammaFraction(a, x)
-}
-
-// gammaFactor is x^a·exp(-x)/Γ(a).
-func gammaFactor(a, x float64) float64 {
-	l, _ := math.Lgamma(a)
-	return math.Exp(a*math.Log(x) - x - l)
-}
-
-func gammaSeries(a, x float64) float64 {
-	term, sum := 1/a, 1/a
-	for k := 1.0; k < 20000 && term > 1e-17*sum; k++ {
-		term *= x / (a + k)
-		sum += term
-	}
-	return sum * gammaFactor(a, x)
-}
-
-func gammaFraction(a, x float64) float64 {
-	b := x + 1 - a
-	c, d := 1e300, 1/b
-	h := d
-	for i := 1.0; i < 20000; i++ {
-		an := -i * (i - a)
-		b += 2
-		if d = an*d + b; math.Abs(d) < 1e-300 {
-			d = 1e-300
-		}
-		if c = b + an/c; math.Abs(c) < 1e-300 {
-			c = 1e-300
-		}
-		d = 1 / d
-		h *= d * c
-		if math.Abs(d*c-1) < 1e-16 {
-			break
-		}
-	}
-	return h * gammaFactor(a, x)
-}
-
-// betainc is the regularized incomplete beta function.
-func betainc(a, b, x float64) float64 {
-	switch {
-	case math.IsNaN(a) || math.IsNaN(b) || math.IsNaN(x) || a <= 0 || b <= 0 || x < 0 || x > 1:
-		return math.NaN()
-	case x == 0 || x == 1:
-		return x
-	case x > (a+1)/(a+b+2):
-		return 1 - betainc(b, a, 1-x)
-	}
-	la, _ := math.Lgamma(a)
-	lb, _ := math.Lgamma(b)
-	lab, _ := math.Lgamma(a + b)
-	front := math.Exp(lab-la-lb+a*math.Log(x)+b*math.Log1p(-x)) / a
-	near := func(v float64) float64 {
-		if math.Abs(v) < 1e-300 {
-			return 1e-300
-		}
-		return v
-	}
-	c, d := 1.0, 1/near(1-(a+b)*x/(a+1))
-	h := d
-	for m := 1.0; m < 10000; m++ {
-		even := m * (b - m) * x / ((a + 2*m - 1) * (a + 2*m))
-		d, c = 1/near(1+even*d), near(1+even/c)
-		h *= d * c
-		odd := -(a + m) * (a + b + m) * x / ((a + 2*m) * (a + 2*m + 1))
-		d, c = 1/near(1+odd*d), near(1+odd/c)
-		h *= d * c
-		if math.Abs(d*c-1) < 1e-16 {
-			break
-		}
-	}
-	return front * h
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// betaincOf is the row of Betainc for one element type. Its inputs have one shape or are scalars.
+// betaincOf returns the row of Betainc for one element type. Its inputs have the same shape or are scalars.
 func betaincOf[T element.Floating]() []kernels.Def {
 	dtype := element.DTypeOf[T]()
 	return kernels.ForType("T", dtype, func(*kernels.Construction) (any, error) {
@@ -38,12 +38,12 @@ func betaincOf[T element.Floating]() []kernels.Def {
 				stride[i] = min(1, ctx.Input(i).Rank())
 			}
 			dst := element.ViewOf[T](out)
-			ctx.Device.Parallel(len(dst), element.BlockLen, func(lo, hi int) {
-				for i := lo; i < hi; i++ {
+			ctx.Parallel(len(dst), element.BlockLen, func(lo, hi int) {
+				for i := lo; i < hi && ctx.Ended() == nil; i++ {
 					dst[i] = T(betainc(float64(in[0][i*stride[0]]), float64(in[1][i*stride[1]]), float64(in[2][i*stride[2]])))
 				}
 			})
-			return nil
+			return ctx.Ended()
 		}), nil
 	})
 }

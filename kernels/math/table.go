@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// Table is the family's ops.
+// Table returns the ops of the family.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	addBinary(table)
@@ -65,7 +65,7 @@ func addBinary(table *kernels.Table) {
 	binary("MulNoNan", plain, elementwise.Floats2(mulNoNan[float32], mulNoNan[float64]), elementwise.Complex2(mulNoNan[complex64], mulNoNan[complex128]))
 	binary("DivNoNan", plain, elementwise.Floats2(divNoNan[float32], divNoNan[float64]), elementwise.Complex2(divNoNan[complex64], divNoNan[complex128]))
 	binary("Xdivy", plain, elementwise.Floats2(xdivy[float32], xdivy[float64]), elementwise.Complex2(xdivy[complex64], xdivy[complex128]))
-	binary("Xlogy", costly, logProducts(math.Log, xlogy64), perComplex2(xlogyComplex))
+	binary("Xlogy", costly, logProducts(log64, xlogy64), perComplex2(xlogyComplex))
 	binary("Xlog1py", costly, logProducts(math.Log1p, xlog1py64), perComplex2(xlog1pyComplex))
 	binary("Atan2", costly, elementwise.PerElement2(math.Atan2))
 	binary("NextAfter", costly, elementwise.Floats2(nextAfter32, nextAfter64)[:2])
@@ -108,7 +108,7 @@ func addBinary(table *kernels.Table) {
 	binary("RightShift", plain, elementwise.Signed2(rightShift[int8], rightShift[int16], rightShift[int32], rightShift[int64]),
 		elementwise.Unsigned2(rightShift[uint8], rightShift[uint16], rightShift[uint32], rightShift[uint64]))
 
-	// Gradients take the op's output and the gradient of it.
+	// Gradient ops take the op's output and the gradient with respect to it.
 	same := elementwise.BinaryOptions{SameCount: true}
 	binary("TanhGrad", same, elementwise.Floats2(tanhGrad[float32], tanhGrad[float64]),
 		perComplex2(func(y, dy complex128) complex128 { return dy * (1 - y*y) }))
@@ -254,18 +254,18 @@ func addUnary(table *kernels.Table) {
 	unary("Inv", cheap, elementwise.Floats1(reciprocal[float32], reciprocal[float64]), elementwise.Complex1(reciprocal[complex64], reciprocal[complex128]))
 	unary("Sqrt", cheap, elementwise.Fast1(simd.Sqrt, math.Sqrt), elementwise.PerComplex1(cmplx.Sqrt))
 	unary("Rsqrt", cheap, elementwise.Fast1(simd.Rsqrt, rsqrt64), elementwise.PerComplex1(func(v complex128) complex128 { return 1 / cmplx.Sqrt(v) }))
-	unary("Exp", costly, elementwise.Fast1(simd.Exp, math.Exp), elementwise.PerComplex1(cmplx.Exp))
-	unary("Log", costly, elementwise.Fast1(simd.Log, math.Log), elementwise.PerComplex1(cmplx.Log))
+	unary("Exp", costly, elementwise.Fast1(simd.Exp, exp64), elementwise.PerComplex1(cmplx.Exp))
+	unary("Log", costly, elementwise.Fast1(simd.Log, log64), elementwise.PerComplex1(cmplx.Log))
 	unary("Expm1", costly, elementwise.PerElement1(math.Expm1), elementwise.PerComplex1(func(v complex128) complex128 { return cmplx.Exp(v) - 1 }))
 	unary("Log1p", costly, elementwise.PerElement1(math.Log1p), elementwise.PerComplex1(func(v complex128) complex128 { return cmplx.Log(1 + v) }))
 	unary("Sin", costly, elementwise.PerElement1(math.Sin), elementwise.PerComplex1(cmplx.Sin))
 	unary("Cos", costly, elementwise.PerElement1(math.Cos), elementwise.PerComplex1(cmplx.Cos))
 	unary("Tan", costly, elementwise.PerElement1(math.Tan), elementwise.PerComplex1(cmplx.Tan))
 	unary("Asin", costly, elementwise.PerElement1(math.Asin), elementwise.PerComplex1(complexAsin))
-	unary("Acos", costly, elementwise.PerElement1(math.Acos), elementwise.PerComplex1(complexAcos))
+	unary("Acos", costly, elementwise.PerElement1(acos64), elementwise.PerComplex1(complexAcos))
 	unary("Atan", costly, elementwise.PerElement1(math.Atan), elementwise.PerComplex1(complexAtan))
-	unary("Sinh", costly, elementwise.PerElement1(math.Sinh), elementwise.PerComplex1(cmplx.Sinh))
-	unary("Cosh", costly, elementwise.PerElement1(math.Cosh), elementwise.PerComplex1(cmplx.Cosh))
+	unary("Sinh", costly, elementwise.PerElement1(sinh64), elementwise.PerComplex1(cmplx.Sinh))
+	unary("Cosh", costly, elementwise.PerElement1(cosh64), elementwise.PerComplex1(cmplx.Cosh))
 	unary("Tanh", costly, elementwise.Fast1(simd.Tanh, math.Tanh), elementwise.PerComplex1(complexTanh))
 	unary("Asinh", costly, elementwise.PerElement1(math.Asinh), elementwise.PerComplex1(complexAsinh))
 	unary("Acosh", costly, elementwise.PerElement1(math.Acosh), elementwise.PerComplex1(complexAcosh))
@@ -308,7 +308,7 @@ func addUnary(table *kernels.Table) {
 	binary("Complex", elementwise.BinaryOptions{}, makes)
 }
 
-// partOf are the rows of an op on complex numbers whose results are real.
+// partOf returns the rows of an op on complex numbers whose results are real.
 func partOf(rows elementwise.UnaryRows) []kernels.Def {
 	return elementwise.Typed("Tout", elementwise.Unary(element.CheapGrain, rows), rows)
 }

@@ -20,7 +20,7 @@ func absInt[T element.SignedInt](dst, a []T) {
 	}
 }
 
-// sign is -1, 0 or 1; NaN for NaN.
+// sign returns -1, 0 or 1, and NaN for NaN.
 func sign[T element.SignedInt | element.Floating](dst, a []T) {
 	for i, v := range a {
 		switch {
@@ -53,18 +53,26 @@ func reciprocal[T element.Floating | element.ComplexNum](dst, a []T) {
 
 func rsqrt64(v float64) float64 { return 1 / math.Sqrt(v) }
 
-func sigmoid64(v float64) float64 { return 1 / (1 + math.Exp(-v)) }
+func sigmoid64(v float64) float64 {
+	if v < -700 { // exp(-v) may overflow where its inverse does not
+		return math.Exp(v)
+	}
+	return 1 / (1 + math.Exp(-v))
+}
 
 func lgamma64(v float64) float64 {
 	if math.IsInf(v, 0) {
 		return math.Inf(1)
 	}
+	if math.Abs(v) < 0x1p-1000 {
+		return -log64(math.Abs(v))
+	}
 	l, _ := math.Lgamma(v)
 	return l
 }
 
-// digamma64 is the derivative of the logarithm of the gamma function: reflected to positive
-// arguments, moved to where the asymptotic series converges.
+// digamma64 is the derivative of the logarithm of the gamma function. Negative arguments are reflected, and small ones shifted to where the
+// asymptotic series converges.
 func digamma64(x float64) float64 {
 	switch {
 	case math.IsNaN(x) || math.IsInf(x, -1):
@@ -77,7 +85,7 @@ func digamma64(x float64) float64 {
 	reflected := 0.0
 	if x < 0 {
 		part := x
-		if x < -0.5 { // the tangent has a period of 1, of which large arguments leave few digits
+		if x < -0.5 { // the tangent has period 1; reduce before large arguments lose their digits
 			part = x - math.Round(x)
 		}
 		reflected = math.Pi / math.Tan(math.Pi*part)
@@ -90,11 +98,11 @@ func digamma64(x float64) float64 {
 	}
 	r := 1 / (x * x)
 	series := r * (1.0/12 - r*(1.0/120-r*(1.0/252-r*(1.0/240-r*(1.0/132-r*(691.0/32760-r/12))))))
-	return math.Log(x) - 0.5/x - series - shift - reflected
+	return log64(x) - 0.5/x - series - shift - reflected
 }
 
-// ndtri64 is the inverse of the normal distribution function. In the tails, where math.Erfcinv has no digits left, it
-// solves for the function's logarithm by Newton's method, which comes from one side as that is concave.
+// ndtri64 is the inverse of the normal distribution function. In the tails, where math.Erfcinv has no digits left, it solves for the
+// function's logarithm by Newton's method, which converges from one side since that logarithm is concave.
 func ndtri64(p float64) float64 {
 	switch {
 	case p < 0 || p > 1:
@@ -104,10 +112,18 @@ func ndtri64(p float64) float64 {
 	case !(p > 0 && p < 0.1):
 		return -math.Sqrt2 * math.Erfcinv(2*p)
 	}
-	x := -math.Sqrt(-2 * math.Log(p))
+	logP := log64(p)
+	x := -math.Sqrt(-2 * logP)
 	for range 50 {
-		below := math.Erfc(-x/math.Sqrt2) / 2
-		step := math.Log(below/p) * below * math.Sqrt(2*math.Pi) * math.Exp(x*x/2)
+		var step float64
+		if p < 1e-280 { // the function, or its derivative's inverse, lacks full precision
+			r := 1 / (x * x)
+			ratio := 1 - r*(1-r*(3-r*(15-r*105)))
+			step = (math.Log(ratio/-x) - x*x/2 - math.Log(2*math.Pi)/2 - logP) * ratio / -x
+		} else {
+			below := math.Erfc(-x/math.Sqrt2) / 2
+			step = math.Log(below/p) * below * math.Sqrt(2*math.Pi) * math.Exp(x*x/2)
+		}
 		x -= step
 		if math.Abs(step) <= 1e-16*math.Abs(x) {
 			break
@@ -128,7 +144,7 @@ func isInf[T element.Floating](dst []bool, a []T) {
 	}
 }
 
-// isFinite uses that the difference of an infinity or NaN with itself is NaN.
+// isFinite relies on v-v being NaN for infinities and NaN.
 func isFinite[T element.Floating](dst []bool, a []T) {
 	for i, v := range a {
 		dst[i] = v-v == 0
@@ -147,7 +163,7 @@ func invert[T element.Integer](dst, a []T) {
 	}
 }
 
-// popCount counts the bits that are set; bits of the sign's extension do not count.
+// popCount counts the bits that are set, excluding sign extension.
 func popCount[T element.Integer](dst []uint8, a []T) {
 	mask := uint64(1)<<bitsOf[T]() - 1
 	for i, v := range a {

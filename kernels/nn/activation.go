@@ -28,7 +28,7 @@ func elu64(v float64) float64 {
 	return v
 }
 
-// The constants of selu, from the paper on self-normalizing networks.
+// The constants of SELU, from "Self-Normalizing Neural Networks" (Klambauer et al., 2017).
 const (
 	seluScale      = 1.0507009873554804934193349852946
 	seluScaleAlpha = 1.7580993408473768599402175208123
@@ -55,10 +55,9 @@ func softsign[T element.Floating](dst, a []T) {
 	}
 }
 
-// The gradients take the gradient of the result first, then the op's input (features) or, for
-// elu and selu, its output.
+// The gradients take the gradient of the result first, then the op's input (features) or, for elu and selu, its output.
 
-// Where a unit is at rest the gradient is multiplied by 0, which NaN and infinities survive.
+// Where a unit is inactive, the gradient is multiplied by 0, so that NaN and infinities yield NaN.
 
 func reluGrad[T element.Ordered](dst, g, features []T) {
 	g, features = g[:len(dst)], features[:len(dst)]
@@ -103,7 +102,7 @@ func softsignGrad64(g, features float64) float64 {
 	return g / (d * d)
 }
 
-// leaky makes the slice function of LeakyRelu, leakyGrad that of its gradient.
+// leaky returns the slice function of LeakyRelu, leakyGrad that of its gradient.
 func leaky[T element.Floating](alpha T) func(dst, a []T) {
 	return func(dst, a []T) {
 		for i, v := range a {
@@ -128,7 +127,7 @@ func leakyGrad[T element.Floating](alpha T) func(dst, g, features []T) {
 	}
 }
 
-// leakyRows and leakyGradRows are the rows of LeakyRelu and of its gradient, whose functions depend on an attribute.
+// leakyRows and leakyGradRows return the rows of LeakyRelu and of its gradient, whose functions depend on an attribute.
 func leakyRows() []kernels.Def {
 	rows := func(alpha float32) elementwise.UnaryRows {
 		return elementwise.Floats1(leaky(alpha), leaky(float64(alpha)))

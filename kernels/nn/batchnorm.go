@@ -14,18 +14,18 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// batchNorm is the attributes of FusedBatchNorm, its later versions and their gradients.
+// batchNorm holds the attributes of FusedBatchNorm, its later versions and their gradients.
 type batchNorm struct {
 	channelsFirst bool
 	epsilon       float32
 	training      bool
 	average       float32 // weight of the batch in the running mean and variance
 	outputs       int
-	half          bool // the images are of a half type
+	half          bool // whether the images have a half type
 }
 
-// reserve is the shape of output 5 of FusedBatchNormV3: what cuDNN would keep for the gradient. As in TensorFlow, whose
-// float kernels are oneDNN's, it has no element for float32 and one for halves. Programs reshape it.
+// reserve returns the shape of output 5 of FusedBatchNormV3, which cuDNN would use for the gradient. As in TensorFlow, whose float kernels
+// come from oneDNN, it has no element for float32 and one for halves. Programs reshape it.
 func (b *batchNorm) reserve() tensor.Shape {
 	if b.half {
 		return nil
@@ -41,16 +41,15 @@ func newBatchNorm(c *kernels.Construction, outputs int) (b batchNorm, err error)
 	}
 	b.half = dtype != tensor.Float32
 	b.channelsFirst, err = args.ChannelsFirst(c)
-	var err1, err2, err3 error
-	b.epsilon, err1 = c.Attrs().Float("epsilon")
-	b.training, err2 = c.Attrs().Bool("is_training")
-	if _, ok := c.Attrs()["exponential_avg_factor"]; ok { // the gradients have none
-		b.average, err3 = c.Attrs().Float("exponential_avg_factor")
+	a := c.Attrs().Reader()
+	b.epsilon, b.training = a.Float("epsilon"), a.Bool("is_training")
+	if a.Has("exponential_avg_factor") { // the gradients have none
+		b.average = a.Float("exponential_avg_factor")
 	}
-	return b, args.FirstError(err, err1, err2, err3)
+	return b, args.FirstError(err, a.Err())
 }
 
-// perChannel checks that an input is a vector with one element a channel.
+// perChannel checks that an input is a vector with one element per channel.
 func perChannel(ctx *kernels.Context, i int, what string, channels int) error {
 	t := ctx.Input(i)
 	if err := args.CheckType(ctx, i, tensor.Float32); err != nil {
@@ -65,7 +64,7 @@ func perChannel(ctx *kernels.Context, i int, what string, channels int) error {
 	return nil
 }
 
-// normChannels is the number of channels of images of rank 4 or 5.
+// normChannels returns the number of channels of images of rank 4 or 5.
 func normChannels(x tensor.Shape, channelsFirst bool) (int, error) {
 	if len(x) != 4 && len(x) != 5 {
 		return 0, status.InvalidArgumentf("input must be 4 or 5-dimensional%v", x)
@@ -76,7 +75,7 @@ func normChannels(x tensor.Shape, channelsFirst bool) (int, error) {
 	return int(x[len(x)-1]), nil
 }
 
-// checkForward checks the inputs of images of a type, and gives the number of channels.
+// checkForward checks inputs whose images have type dtype, and returns the number of channels.
 func (b *batchNorm) checkForward(ctx *kernels.Context, dtype tensor.DType, channelsFirst bool) (channels int, err error) {
 	if err := args.CheckType(ctx, 0, dtype); err != nil {
 		return 0, err
@@ -142,7 +141,7 @@ func (b *batchNorm) forward(ctx *kernels.Context) error {
 	} else {
 		copy(mean, tensor.Of[float32](ctx.Input(3)))
 		copy(variance, tensor.Of[float32](ctx.Input(4)))
-		// What the gradient would take is not meant for inference.
+		// The saved statistics are for the gradient, which inference does not have.
 		clear(savedMean)
 		clear(savedVariance)
 		savedMean, savedVariance = mean, variance
@@ -155,13 +154,13 @@ func (b *batchNorm) forward(ctx *kernels.Context) error {
 	for i := range factor {
 		factor[i] = scale[i] / element.Sqrt(savedVariance[i]+b.epsilon)
 	}
-	element.EachRow(ctx.Device, len(src)/channels, channels, func(lo, hi int) {
+	element.EachRow(ctx, len(src)/channels, channels, func(lo, hi int) {
 		simd.NormalizeRows(dst[lo*channels:hi*channels], src[lo*channels:hi*channels], savedMean, factor, offset)
 	})
 	return nil
 }
 
-// statistics allocates the outputs after the first: mean, variance and what the gradient takes.
+// statistics allocates the outputs after the first: mean, variance and the statistics saved for the gradient.
 func (b *batchNorm) statistics(ctx *kernels.Context, channels int) (stats [4][]float32, err error) {
 	for i := range stats {
 		t, err := ctx.Allocate(i+1, tensor.Float32, tensor.Shape{int64(channels)})
@@ -180,12 +179,11 @@ func (b *batchNorm) statistics(ctx *kernels.Context, channels int) (stats [4][]f
 	return stats, nil
 }
 
-// rowsOfPart is how many rows are summed one after the other. It does not depend on the number of workers, nor does the
-// rounding.
+// rowsOfPart is the number of rows that are summed sequentially. It does not depend on the number of workers, so neither does rounding.
 const rowsOfPart = 256
 
-// partsOfRows calls add for parts of all rows, in parallel, with n sums of its own, which begin at 0, and gives the sums of
-// all parts. release returns their memory.
+// partsOfRows calls add for parts of all rows, in parallel. Each part has n sums of its own, which start at 0. partsOfRows returns the sums
+// of all parts; release frees their memory.
 func partsOfRows(ctx *kernels.Context, rows, n, channels int, add func(sums [][]float32, lo, hi int)) (parts [][][]float32, release func(), err error) {
 	parts = make([][][]float32, (rows+rowsOfPart-1)/rowsOfPart)
 	work, release, err := element.Scratch[float32](ctx.Device, len(parts)*n*channels)
@@ -199,7 +197,7 @@ func partsOfRows(ctx *kernels.Context, rows, n, channels int, add func(sums [][]
 			parts[p][i], work = work[:channels], work[channels:]
 		}
 	}
-	ctx.Device.Parallel(len(parts), max(1, element.CheapGrain/(rowsOfPart*channels)), func(lo, hi int) {
+	ctx.Parallel(len(parts), max(1, element.CheapGrain/(rowsOfPart*channels)), func(lo, hi int) {
 		for p := lo; p < hi; p++ {
 			add(parts[p], p*rowsOfPart, min((p+1)*rowsOfPart, rows))
 		}
@@ -207,7 +205,7 @@ func partsOfRows(ctx *kernels.Context, rows, n, channels int, add func(sums [][]
 	return parts, release, nil
 }
 
-// sumInRows calls add for parts of all rows, in parallel, with sums of its own, and adds those up in sums.
+// sumInRows calls add for parts of all rows, in parallel, each with its own sums. It stores the totals in sums.
 func sumInRows(ctx *kernels.Context, rows int, sums [][]float32, add func(sums [][]float32, lo, hi int)) error {
 	parts, release, err := partsOfRows(ctx, rows, len(sums), len(sums[0]), add)
 	if err != nil {
@@ -245,9 +243,9 @@ func (b *batchNorm) measure(ctx *kernels.Context, src []float32, stats [4][]floa
 	return nil
 }
 
-// moments computes the mean and the variance of each channel. The rows are read once: each part's sum of squares is that of
-// the distances from its own mean, and the distances of those means from the mean of all rows are added: see Chan, Golub and
-// LeVeque, "Algorithms for computing the sample variance", 1983.
+// moments computes the mean and the variance of each channel. It reads the rows only once: each part sums squared distances from its own
+// mean, and the distances of those means from the overall mean are added afterwards. See Chan, Golub and LeVeque, "Algorithms for computing
+// the sample variance", 1983.
 func moments(ctx *kernels.Context, src []float32, rows int, mean, variance []float32) error {
 	parts, release, err := partsOfRows(ctx, rows, 2, len(mean), func(sums [][]float32, lo, hi int) {
 		part := src[lo*len(mean) : hi*len(mean)]
@@ -298,7 +296,7 @@ func (b *batchNorm) backward(ctx *kernels.Context) error {
 	g, src := tensor.Of[float32](dy), tensor.Of[float32](x)
 	scale, mean, variance := tensor.Of[float32](ctx.Input(2)), tensor.Of[float32](ctx.Input(3)), tensor.Of[float32](ctx.Input(4))
 	rows := len(src) / channels
-	// The sums of dy and of dy·(x-mean) first, then everything else from them.
+	// Compute the sums of dy and of dy·(x-mean) first. Everything else follows from them.
 	err = sumInRows(ctx, rows, [][]float32{dOffset, dScale}, func(sums [][]float32, lo, hi int) {
 		simd.AddProducts(sums[0], sums[1], g[lo*channels:hi*channels], src[lo*channels:hi*channels], mean)
 	})
@@ -315,14 +313,14 @@ func (b *batchNorm) backward(ctx *kernels.Context) error {
 		}
 		dScale[i] *= inverse
 	}
-	element.EachRow(ctx.Device, rows, channels, func(lo, hi int) {
+	element.EachRow(ctx, rows, channels, func(lo, hi int) {
 		lo, hi = lo*channels, hi*channels
 		simd.NormalizeGradRows(dx[lo:hi], g[lo:hi], src[lo:hi], mean, factor, slope, shift)
 	})
 	return nil
 }
 
-// batchNormRows are the rows of one op. Half images come with float statistics.
+// batchNormRows returns the rows of one op. Images of half types have float32 statistics.
 func batchNormRows(outputs int, halfToo bool, run func(b *batchNorm, ctx *kernels.Context) error, images ...int) []kernels.Def {
 	construct := func(c *kernels.Construction) (kernels.Kernel, error) {
 		b, err := newBatchNorm(c, outputs)

@@ -13,8 +13,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// biasKernel adds one value a channel: a broadcast sum in which the shape of the bias is given
-// the dimensions that follow the channels.
+// biasKernel adds one value per channel. It is a broadcast sum in which the bias gets a dimension of 1 for each dimension after the
+// channels.
 type biasKernel struct {
 	sum           *elementwise.BinaryKernel
 	channelsFirst bool
@@ -43,7 +43,7 @@ func (k *biasKernel) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// Stage implements elementwise.Staged: where channels come last, that is a broadcast sum.
+// Stage implements elementwise.Staged. If the channels come last, the op is a plain broadcast sum.
 func (k *biasKernel) Stage() (elementwise.Stage, bool) {
 	s, ok := k.sum.Stage()
 	s.Shape = func(in, bias tensor.Shape) (tensor.Shape, bool) {
@@ -52,7 +52,7 @@ func (k *biasKernel) Stage() (elementwise.Stage, bool) {
 	return s, ok && !k.channelsFirst
 }
 
-// biasChannel is the dimension of the channels, which a bias must have one value for each of.
+// biasChannel returns the channel dimension. The bias must have one value per channel.
 func biasChannel(in, bias *tensor.Tensor, channelsFirst bool) (int, error) {
 	if in.Rank() < 2 {
 		return 0, status.InvalidArgumentf("Input tensor must be at least 2D: %v", in.Shape())
@@ -70,14 +70,14 @@ func biasChannel(in, bias *tensor.Tensor, channelsFirst bool) (int, error) {
 	return channel, nil
 }
 
-// biasGradKernel sums over everything but the channels.
+// biasGradKernel sums over all dimensions except the channels.
 type biasGradKernel[T any] struct {
 	sum           reduce.Reducer[T]
 	dtype         tensor.DType
 	channelsFirst bool
 }
 
-// biasGroups are the dimensions of a gradient as a reduction takes them.
+// biasGroups returns the dimensions of a gradient in the form that reductions take.
 func biasGroups(in tensor.Shape, channelsFirst bool) (channels int64, groups []int, err error) {
 	if len(in) < 2 {
 		return 0, nil, status.InvalidArgumentf("Input tensor must be at least 2D: %v", in)
@@ -99,10 +99,11 @@ func (k *biasGradKernel[T]) Compute(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
-	return k.sum.Reduce(ctx.Device, element.ViewOf[T](out), element.ViewOf[T](in), groups, true)
+	return k.sum.Reduce(ctx, element.ViewOf[T](out), element.ViewOf[T](in), groups, true)
 }
 
-// biasRows are the rows of BiasAdd and BiasAddV1, which differ in how they read the layout of images, of those of an addition.
+// biasRows returns the rows of BiasAdd or BiasAddV1, which differ in how they read the layout of images. They are made from the rows of
+// addition.
 func biasRows(channelsFirst func(c *kernels.Construction) (bool, error)) []kernels.Def {
 	var rows []kernels.Def
 	for _, row := range elementwise.Additions() {
@@ -115,10 +116,10 @@ func biasRows(channelsFirst func(c *kernels.Construction) (bool, error)) []kerne
 	return rows
 }
 
-// channelsLast is the layout of ops that have no attribute for it.
+// channelsLast returns the layout of ops that have no attribute for it.
 func channelsLast(*kernels.Construction) (bool, error) { return false, nil }
 
-// biasGradRows are the rows of BiasAddGrad.
+// biasGradRows returns the rows of BiasAddGrad.
 func biasGradRows() []kernels.Def {
 	rows := []kernels.Def{biasGradRow(reduce.SumFloat), biasGradRow(reduce.Sums[float64]())}
 	for _, half := range halves.Types {

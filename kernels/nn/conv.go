@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"slices"
+
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -9,10 +11,9 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 )
 
-// convolution is the sizes of a convolution over images whose channels come last. A patch is what
-// the filter sees at one place of the result: its channels, columns and rows, those outside of the
-// image zero. Places are numbered over all images, so that the convolution is a product of the
-// matrix of patches, which is made a tile of rows at a time, with the filter.
+// convolution holds the sizes of a convolution over images whose channels come last. A place is a position of the result. Places are
+// numbered through all images. A patch is what the filter sees at one place: channels, columns and rows, with zeros outside the image. The
+// convolution is the product of the matrix of patches, which is built one tile of rows at a time, with the filter.
 type convolution struct {
 	batch              int
 	rows, cols         window
@@ -20,21 +21,21 @@ type convolution struct {
 	groups, groupDepth int // groups of input channels, and the channels in each
 }
 
-// places is the number of places, patch the length of a patch of one group.
+// places returns the number of places, patch the length of a patch of one group.
 func (c *convolution) places() int { return c.batch * c.rows.out * c.cols.out }
 
 func (c *convolution) patch() int { return c.rows.size * c.cols.size * c.groupDepth }
 
-// pointwise tells that the image itself is the matrix of patches.
+// pointwise reports whether the image itself is the matrix of patches.
 func (c *convolution) pointwise() bool {
 	one := func(w *window) bool { return w.size == 1 && w.stride == 1 && w.before == 0 && w.out == w.in }
 	return c.groups == 1 && one(&c.rows) && one(&c.cols)
 }
 
-// tile is how many patches are made at a time: as many as stay in the second-level cache.
+// tile returns the number of patches in a tile: as many as fit into the second-level cache.
 func (c *convolution) tile() int { return max(16, (1<<17)/max(1, c.patch())) }
 
-// plan checks the shapes of image and filter and works out the windows.
+// plan checks the shapes of image and filter and computes the windows.
 func (w *windowing) plan(image, filter tensor.Shape) (c convolution, err error) {
 	if len(image) != 4 {
 		return c, status.InvalidArgumentf("convolution input must be 4-dimensional: %v", image)
@@ -53,6 +54,9 @@ func (w *windowing) plan(image, filter tensor.Shape) (c convolution, err error) 
 	if filter[3]%groups != 0 {
 		return c, status.InvalidArgumentf("output depth must be evenly divisible by number of groups: %d vs %d", filter[3], groups)
 	}
+	if filter[0] == 0 || filter[1] == 0 {
+		return c, errEmptyFilter()
+	}
 	rows, err := w.rows(image[1], filter[0])
 	if err != nil {
 		return c, err
@@ -70,7 +74,11 @@ func (w *windowing) plan(image, filter tensor.Shape) (c convolution, err error) 
 	}, nil
 }
 
-// patches writes the patches of places lo to hi of a group.
+func errEmptyFilter() error {
+	return status.InvalidArgumentf("filter must not have zero elements (i.e. all dimensions must be non-zero)")
+}
+
+// patches writes the patches of a group at places lo to hi.
 func patches[T any](c *convolution, dst, image []T, group, lo, hi int) {
 	perImage := c.rows.out * c.cols.out
 	imageSize, line := c.rows.in*c.cols.in*c.inDepth, c.cols.in*c.inDepth
@@ -122,11 +130,11 @@ func (k *convKernel[T]) Compute(ctx *kernels.Context) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	return convolve(ctx.Device, &c, k.methods, element.ViewOf[T](out), element.ViewOf[T](image), element.ViewOf[T](filter), false)
+	return convolve(ctx, &c, k.methods, element.ViewOf[T](out), element.ViewOf[T](image), element.ViewOf[T](filter), false)
 }
 
-// convolve computes a convolution, or with accumulate adds it to out.
-func convolve[T element.Numeric](dev kernels.Device, c *convolution, by methods[T], out, image, filter []T, accumulate bool) error {
+// convolve computes a convolution. If accumulate is set, it adds the result to out.
+func convolve[T element.Numeric](ctx *kernels.Context, c *convolution, by methods[T], out, image, filter []T, accumulate bool) error {
 	if len(image) == 0 || c.patch() == 0 {
 		if !accumulate {
 			clear(out)
@@ -134,16 +142,16 @@ func convolve[T element.Numeric](dev kernels.Device, c *convolution, by methods[
 		return nil
 	}
 	if c.pointwise() {
-		by.mul(dev.Parallel, false, false, c.places(), c.outDepth, c.inDepth, image, c.inDepth, filter, c.outDepth, out, c.outDepth, accumulate)
+		by.mul(ctx.Parallel, false, false, c.places(), c.outDepth, c.inDepth, image, c.inDepth, filter, c.outDepth, out, c.outDepth, accumulate)
 		return nil
 	}
 	if by.forward != nil && c.direct() {
-		return by.forward(dev, c, out, image, filter, accumulate)
+		return by.forward(ctx, c, out, image, filter, accumulate)
 	}
 	tile, width := c.tile(), c.outDepth/c.groups
 	places := c.places()
 	tile = min(tile, max(16, (places+15)/16))
-	return element.WithScratch(dev, (places+tile-1)/tile, 1, tile*c.patch(), func(work []T, lo, hi int) {
+	return element.WithScratch(ctx, (places+tile-1)/tile, 1, tile*c.patch(), func(work []T, lo, hi int) {
 		for t := lo; t < hi; t++ {
 			from, to := t*tile, min((t+1)*tile, places)
 			for g := range c.groups {
@@ -159,12 +167,9 @@ func newWindowing(c *kernels.Construction) (w windowing, err error) {
 	if w.channelsFirst, err = args.ChannelsFirst(c); err != nil {
 		return w, err
 	}
-	strides, err := c.Attrs().IntList("strides")
-	if err != nil {
-		return w, err
-	}
-	dilations, err := c.Attrs().IntList("dilations")
-	if err != nil {
+	a := c.Attrs().Reader()
+	strides, dilations := a.IntList("strides"), a.IntList("dilations")
+	if err := a.Err(); err != nil {
 		return w, err
 	}
 	if len(dilations) != 4 {
@@ -175,12 +180,15 @@ func newWindowing(c *kernels.Construction) (w windowing, err error) {
 	}
 	h, wd, d := w.height(), w.width(), w.depth()
 	if strides[0] != 1 || strides[d] != 1 {
-		return w, status.Unimplementedf("Current implementation does not yet support strides in the batch and depth dimensions.")
+		return w, beyondImage(c.Node.Op, "strides")
 	}
 	if strides[h] <= 0 || strides[wd] <= 0 {
 		return w, status.InvalidArgumentf("Row and column strides should be larger than 0.")
 	}
 	if dilations[0] != 1 || dilations[d] != 1 {
+		if c.Node.Op == "Conv2DBackpropInput" {
+			return w, beyondImage(c.Node.Op, "dilations")
+		}
 		return w, status.InvalidArgumentf("Current implementation does not yet support dilations in the batch and depth dimensions.")
 	}
 	if dilations[h] <= 0 || dilations[wd] <= 0 {
@@ -190,7 +198,20 @@ func newWindowing(c *kernels.Construction) (w windowing, err error) {
 	return w, w.readPadding(c)
 }
 
-// inLayout makes a kernel serve the layout that the attributes ask for.
+// wrongBeyondImage lists the ops for which a window that moves over the batch or the channels is an invalid argument. For all other ops it
+// is unimplemented.
+var wrongBeyondImage = []string{"Conv", "Conv2DBackpropFilter", "DepthwiseConv2dNative", "DepthwiseConv2dNativeBackpropFilter", "DepthwiseConv2dNativeBackpropInput"}
+
+// beyondImage returns the error for a window that moves or is dilated along dimensions other than the image's own.
+func beyondImage(op, what string) error {
+	code := status.Unimplemented
+	if slices.Contains(wrongBeyondImage, op) {
+		code = status.InvalidArgument
+	}
+	return status.Errorf(code, "Current implementation does not yet support %s in the batch and depth dimensions.", what)
+}
+
+// inLayout adapts a kernel to the layout that the attributes ask for.
 func (w *windowing) inLayout(inner kernels.Kernel, images []int, sizes int, results ...int) kernels.Kernel {
 	if !w.channelsFirst {
 		return inner
@@ -198,8 +219,8 @@ func (w *windowing) inLayout(inner kernels.Kernel, images []int, sizes int, resu
 	return &channelLayout{inner: inner, images: images, sizes: sizes, results: results}
 }
 
-// windowRows are the rows of an op on images for one element type; make makes its kernel for images whose channels
-// come last. images are its inputs that are images, sizes the one that tells a shape, results its outputs that are images.
+// windowRows returns the rows of an op on images for one element type. make returns the kernel for images whose channels come last. images
+// are the inputs that are images, sizes is the input that holds a shape (-1 for none), and results are the outputs that are images.
 func windowRows(dtype tensor.DType, make func(w windowing) kernels.Kernel, images []int, sizes int, results ...int) []kernels.Def {
 	return halves.Rows("T", dtype, func(c *kernels.Construction) (any, error) {
 		w, err := newWindowing(c)
@@ -210,7 +231,7 @@ func windowRows(dtype tensor.DType, make func(w windowing) kernels.Kernel, image
 	})
 }
 
-// convolveInputGradRows and convolveFilterGradRows are the rows of the gradients of Conv2D for one element type.
+// convolveInputGradRows and convolveFilterGradRows return the rows of the gradients of Conv2D for one element type.
 func convolveInputGradRows[T element.Numeric](by methods[T]) []kernels.Def {
 	dtype := element.DTypeOf[T]()
 	return windowRows(dtype, func(w windowing) kernels.Kernel { return &convInputGradKernel[T]{w, dtype, by} }, []int{2}, 0, 0)

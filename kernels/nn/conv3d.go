@@ -2,6 +2,7 @@ package nn
 
 import (
 	"maps"
+	"slices"
 
 	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
 	"github.com/troupe-run/troupe/graph"
@@ -13,8 +14,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 )
 
-// volume3 is the sizes of a convolution over volumes whose channels come last: for each place
-// along the first spatial dimension a sum of convolutions of the planes that the filter sees.
+// volume3 holds the sizes of a convolution over volumes whose channels come last. For each place along the first spatial dimension, it is a
+// sum of convolutions of the planes that the filter sees.
 type volume3 struct {
 	plane  convolution // of one plane
 	planes window
@@ -28,14 +29,14 @@ type windowing3 struct {
 }
 
 func newWindowing3(c *kernels.Construction) (w windowing3, err error) {
-	if _, ok := c.Attrs()["data_format"]; ok { // the first versions of the gradients have none
+	if _, ok := c.Attrs()["data_format"]; ok { // the first versions of the gradients lack it
 		if w.channelsFirst, err = args.ChannelsFirst(c); err != nil {
 			return w, err
 		}
 	}
-	strides, errS := c.Attrs().IntList("strides")
-	dilations, errD := c.Attrs().IntList("dilations")
-	if err := args.FirstError(errS, errD); err != nil {
+	a := c.Attrs().Reader()
+	strides, dilations := a.IntList("strides"), a.IntList("dilations")
+	if err := a.Err(); err != nil {
 		return w, err
 	}
 	if len(strides) != 5 {
@@ -68,7 +69,7 @@ func newWindowing3(c *kernels.Construction) (w windowing3, err error) {
 	return w, err
 }
 
-// plan checks the shapes of volume and filter and works out the windows.
+// plan checks the shapes of volume and filter and computes the windows.
 func (w *windowing3) plan(image, filter tensor.Shape) (v volume3, err error) {
 	if len(image) != 5 {
 		return v, status.InvalidArgumentf("input must be 5-dimensional")
@@ -85,7 +86,7 @@ func (w *windowing3) plan(image, filter tensor.Shape) (v volume3, err error) {
 	if n, err := filter.NumElements(); err != nil {
 		return v, err
 	} else if n == 0 {
-		return v, status.InvalidArgumentf("filter must not have zero elements (i.e. all dimensions must be non-zero)")
+		return v, errEmptyFilter()
 	}
 	if _, err := image.NumElements(); err != nil {
 		return v, err
@@ -102,7 +103,7 @@ func (v *volume3) outShape() tensor.Shape {
 	return tensor.Shape{int64(v.batch), int64(v.planes.out), int64(v.plane.rows.out), int64(v.plane.cols.out), int64(v.plane.outDepth)}
 }
 
-// checkGradient refuses a gradient that is not of the result's shape.
+// checkGradient rejects a gradient that does not have the result's shape.
 func (v *volume3) checkGradient(grad tensor.Shape) error {
 	if want := v.outShape(); !grad.Equal(want) {
 		return status.InvalidArgumentf("Size of out_backprop doesn't match computed: actual = %v, computed = %v", grad, want)
@@ -110,8 +111,8 @@ func (v *volume3) checkGradient(grad tensor.Shape) error {
 	return nil
 }
 
-// each calls visit for each pair of a plane of the result and one of the filter that meet in a
-// plane of the volume, with where these start; first tells that it is the result's first.
+// each calls visit for each pair of a result plane and a filter plane that meet in a plane of the volume, with the offsets of all three.
+// first is set for the first pair of a result plane.
 func (v *volume3) each(visit func(out, image, filter int, first bool) error) error {
 	p := &v.plane
 	outSize, imageSize, filterSize := p.rows.out*p.cols.out*p.outDepth, p.rows.in*p.cols.in*p.inDepth, p.patch()*p.outDepth
@@ -129,7 +130,7 @@ func (v *volume3) each(visit func(out, image, filter int, first bool) error) err
 	return nil
 }
 
-// conv3 runs Conv3D: the input grads and filter grads likewise.
+// conv3 returns the kernel of Conv3D. conv3InputGrad and conv3FilterGrad return those of its gradients.
 func conv3[T element.Numeric](w windowing3, by methods[T]) kernels.Func {
 	return func(ctx *kernels.Context) error {
 		image, filter := ctx.Input(0), ctx.Input(1)
@@ -146,16 +147,18 @@ func conv3[T element.Numeric](w windowing3, by methods[T]) kernels.Func {
 			return err
 		}
 		dst, src, f := element.ViewOf[T](out), element.ViewOf[T](image), element.ViewOf[T](filter)
-		clear(dst)
+		if err := kernels.Clear(ctx, dst); err != nil {
+			return err
+		}
 		p := &v.plane
 		outSize, imageSize, filterSize := p.places()*p.outDepth, p.rows.in*p.cols.in*p.inDepth, p.patch()*p.outDepth
 		return v.each(func(o, i, k int, first bool) error {
-			return convolve(ctx.Device, p, by, dst[o:o+outSize], src[i:i+imageSize], f[k:k+filterSize], !first)
+			return convolve(ctx, p, by, dst[o:o+outSize], src[i:i+imageSize], f[k:k+filterSize], !first)
 		})
 	}
 }
 
-// shape3 is the shape that input i spells or, in the first versions of the ops, has.
+// shape3 returns the shape that input i holds or, in the first versions of the ops, has.
 func shape3(ctx *kernels.Context, i int, spelled bool, what string) (tensor.Shape, error) {
 	if spelled {
 		return sizesInput(ctx, i, 5, what)
@@ -190,11 +193,13 @@ func conv3InputGrad[T element.Numeric](w windowing3, by methods[T], spelled bool
 			return err
 		}
 		dst, g, f := element.ViewOf[T](out), element.ViewOf[T](grad), element.ViewOf[T](filter)
-		clear(dst)
+		if err := kernels.Clear(ctx, dst); err != nil {
+			return err
+		}
 		p := &v.plane
 		outSize, imageSize, filterSize := p.places()*p.outDepth, p.rows.in*p.cols.in*p.inDepth, p.patch()*p.outDepth
 		return v.each(func(o, i, k int, _ bool) error {
-			return inputGrad(ctx.Device, p, by, dst[i:i+imageSize], f[k:k+filterSize], g[o:o+outSize], true)
+			return inputGrad(ctx, p, by, dst[i:i+imageSize], f[k:k+filterSize], g[o:o+outSize], true)
 		})
 	}
 }
@@ -222,16 +227,18 @@ func conv3FilterGrad[T element.Numeric](w windowing3, by methods[T], spelled boo
 			return err
 		}
 		dst, g, src := element.ViewOf[T](out), element.ViewOf[T](grad), element.ViewOf[T](image)
-		clear(dst)
+		if err := kernels.Clear(ctx, dst); err != nil {
+			return err
+		}
 		p := &v.plane
 		outSize, imageSize, filterSize := p.places()*p.outDepth, p.rows.in*p.cols.in*p.inDepth, p.patch()*p.outDepth
 		return v.each(func(o, i, k int, _ bool) error {
-			return filterGrad(ctx.Device, p, by, dst[k:k+filterSize], src[i:i+imageSize], g[o:o+outSize], true)
+			return filterGrad(ctx, p, by, dst[k:k+filterSize], src[i:i+imageSize], g[o:o+outSize], true)
 		})
 	}
 }
 
-// window3Rows are the rows of an op on volumes for one element type, as windowRows.
+// window3Rows returns the rows of an op on volumes for one element type, like windowRows.
 func window3Rows[T element.Numeric](by methods[T], make func(w windowing3, by methods[T]) kernels.Func, images []int, sizes int, results ...int) []kernels.Def {
 	return halves.Rows("T", element.DTypeOf[T](), func(c *kernels.Construction) (any, error) {
 		w, err := newWindowing3(c)
@@ -242,8 +249,8 @@ func window3Rows[T element.Numeric](by methods[T], make func(w windowing3, by me
 	})
 }
 
-// convolve3Rows, convolve3InputGradRows and convolve3FilterGradRows are the rows of Conv3D and its gradients for one element
-// type. The first versions of the gradients have the input, or filter, itself where later ones have its shape spelled.
+// convolve3Rows, convolve3InputGradRows and convolve3FilterGradRows return the rows of Conv3D and its gradients for one element type. The
+// first versions of the gradients take the input or the filter itself; later versions take its shape.
 func convolve3Rows[T element.Numeric](by methods[T]) []kernels.Def {
 	return window3Rows(by, conv3[T], []int{0}, -1, 0)
 }
@@ -256,20 +263,18 @@ func convolve3FilterGradRows[T element.Numeric](by methods[T], spelled bool) []k
 	return window3Rows(by, func(w windowing3, by methods[T]) kernels.Func { return conv3FilterGrad(w, by, spelled) }, []int{0, 2}, -1)
 }
 
-// convRows are the rows of Conv for one element type.
+// convRows returns the rows of Conv for one element type.
 func convRows[T element.Numeric](by methods[T]) []kernels.Def {
 	return halves.Rows("T", element.DTypeOf[T](), newConv(by))
 }
 
-// newConv makes the kernel of Conv, which is Conv2D or Conv3D by the number of strides.
+// newConv returns the constructor of Conv, which is Conv2D or Conv3D depending on the number of strides.
 func newConv[T element.Numeric](by methods[T]) func(c *kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
-		format, err := c.Attrs().Str("data_format")
-		strides, err1 := c.Attrs().IntList("strides")
-		dilations, err2 := c.Attrs().IntList("dilations")
-		batchDims, err3 := c.Attrs().Int("batch_dims")
-		groups, err4 := c.Attrs().Int("groups")
-		if err := args.FirstError(err, err1, err2, err3, err4); err != nil {
+		a := c.Attrs().Reader()
+		format, strides, dilations := a.Str("data_format"), a.IntList("strides"), a.IntList("dilations")
+		batchDims, groups := a.Int("batch_dims"), a.Int("groups")
+		if err := a.Err(); err != nil {
 			return nil, err
 		}
 		if batchDims < 0 {
@@ -291,14 +296,37 @@ func newConv[T element.Numeric](by methods[T]) func(c *kernels.Construction) (an
 		inner.Node = &node
 		node.Attrs = convAttrs(c.Attrs(), format, len(strides), dilations)
 		kernel, err := convOf(&inner, len(strides), by)
-		if err == nil && batchDims != 1 {
+		if err != nil {
+			return nil, err
+		}
+		depth := len(strides) - 1
+		if format == "CHANNELS_FIRST" {
+			depth = 1
+		}
+		kernel = ungrouped(kernel, len(strides), depth)
+		if batchDims != 1 {
 			kernel = &batchedConv{kernel, int(min(batchDims, tensor.MaxRank)), len(strides) - 1}
 		}
-		return kernel, err
+		return kernel, nil
 	}
 }
 
-// convOf makes the kernel of Conv2D or, with five strides, of Conv3D.
+// ungrouped wraps a convolution to reject grouped channels and filters without elements, as Conv does. Older ops accept empty filters.
+// depth is the channel dimension of the images.
+func ungrouped(inner kernels.Kernel, rank, depth int) kernels.Kernel {
+	return kernels.Func(func(ctx *kernels.Context) error {
+		image, filter := ctx.Input(0).Shape(), ctx.Input(1).Shape()
+		if slices.Contains(filter, 0) {
+			return errEmptyFilter()
+		}
+		if len(image) == rank && len(filter) == rank && image[depth] != filter[rank-2] {
+			return status.InvalidArgumentf("Input depth must be equal to filter depth: %d vs %d", image[depth], filter[rank-2])
+		}
+		return inner.Compute(ctx)
+	})
+}
+
+// convOf returns the kernel of Conv2D or, given five strides, of Conv3D.
 func convOf[T element.Numeric](c *kernels.Construction, strides int, by methods[T]) (kernels.Kernel, error) {
 	if strides == 5 {
 		w, err := newWindowing3(c)
@@ -314,10 +342,10 @@ func convOf[T element.Numeric](c *kernels.Construction, strides int, by methods[
 	return conv2(w, by), nil
 }
 
-// batchedConv is a convolution of images that have any number of batch dimensions before the others.
+// batchedConv is a convolution of images with any number of leading batch dimensions.
 type batchedConv struct {
 	inner  kernels.Kernel
-	batch  int // dimensions of the batch
+	batch  int // the number of batch dimensions
 	others int
 }
 
@@ -341,7 +369,7 @@ func (k *batchedConv) Compute(ctx *kernels.Context) error {
 	return err
 }
 
-// convAttrs are Conv's attributes as Conv2D and Conv3D name them.
+// convAttrs returns Conv's attributes under the names that Conv2D and Conv3D use.
 func convAttrs(attrs graph.Attrs, format string, rank int, dilations []int64) graph.Attrs {
 	names := map[bool]string{false: "NHWC", true: "NCHW"}
 	if rank == 5 {

@@ -9,8 +9,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// convFirstKernel is Conv2D of images whose channels come first. What the direct methods serve it computes band by band:
-// an image's part and its results have their channels last only in the second-level cache. moved serves the rest.
+// convFirstKernel is Conv2D of images whose channels come first. Where the direct methods apply, it computes band by band: a band's part of
+// the image and its results have their channels last, but only in the second-level cache. moved computes the rest.
 type convFirstKernel[T element.Numeric] struct {
 	convKernel[T]
 	moved kernels.Kernel
@@ -38,18 +38,18 @@ func (k *convFirstKernel[T]) Compute(ctx *kernels.Context) error {
 	}
 	dst, src, f := element.ViewOf[T](out), element.ViewOf[T](image), element.ViewOf[T](filter)
 	if !c.pointwise() {
-		return k.first(ctx.Device, &c, dst, src, f)
+		return k.first(ctx, &c, dst, src, f)
 	}
 	places := c.rows.out * c.cols.out
-	for n := 0; n < c.batch && ctx.Step.Cancellation.Err() == nil; n++ {
+	for n := 0; n < c.batch && ctx.Ended() == nil; n++ {
 		k.mul(ctx.Device.Parallel, true, false, c.outDepth, places, c.inDepth, f, c.outDepth, src[n*c.inDepth*places:], places, dst[n*c.outDepth*places:], places, false)
 	}
-	return ctx.Step.Cancellation.Err()
+	return ctx.Ended()
 }
 
-// convolveFirst is convolveDirectly of images whose channels come first.
-func convolveFirst(dev kernels.Device, c *convolution, out, image, filter []float32) error {
-	packed, release, err := element.Scratch[float32](dev, simd.PanelsLen(c.patch(), c.outDepth))
+// convolveFirst is convolveDirectly for images whose channels come first.
+func convolveFirst(ctx *kernels.Context, c *convolution, out, image, filter []float32) error {
+	packed, release, err := element.Scratch[float32](ctx.Device, simd.PanelsLen(c.patch(), c.outDepth))
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func convolveFirst(dev kernels.Device, c *convolution, out, image, filter []floa
 	b := c.bands(mostBand / c.outDepth)
 	line, row, all := c.cols.extent(c.cols.out)*c.inDepth, c.cols.out*c.outDepth, c.rows.out*c.cols.out
 	padded := c.rows.extent(b.rows) * line
-	return element.WithScratch(dev, c.batch*b.count, 1, padded+b.rows*row, func(work []float32, lo, hi int) {
+	return element.WithScratch(ctx, c.batch*b.count, 1, padded+b.rows*row, func(work []float32, lo, hi int) {
 		results := work[padded:]
 		for i := lo; i < hi; i++ {
 			n, first, rows := b.place(i)
@@ -70,7 +70,7 @@ func convolveFirst(dev kernels.Device, c *convolution, out, image, filter []floa
 	})
 }
 
-// padFirst is pad of an image whose channels come first.
+// padFirst is pad for an image whose channels come first.
 func (c *convolution) padFirst(dst, image []float32, y, line int) {
 	c.eachLine(dst, y, line, func(to []float32, y, column int) {
 		if pixels := len(to) / c.inDepth; pixels > 0 {
@@ -79,7 +79,7 @@ func (c *convolution) padFirst(dst, image []float32, y, line int) {
 	})
 }
 
-// conv2 makes the kernel of Conv2D.
+// conv2 returns the kernel of Conv2D.
 func conv2[T element.Numeric](w windowing, by methods[T]) kernels.Kernel {
 	k := convKernel[T]{w, element.DTypeOf[T](), by}
 	moved := w.inLayout(&k, []int{0}, -1, 0)
@@ -89,7 +89,7 @@ func conv2[T element.Numeric](w windowing, by methods[T]) kernels.Kernel {
 	return moved
 }
 
-// convolveRows are the rows of Conv2D for one element type.
+// convolveRows returns the rows of Conv2D for one element type.
 func convolveRows[T element.Numeric](by methods[T]) []kernels.Def {
 	return halves.Rows("T", element.DTypeOf[T](), func(c *kernels.Construction) (any, error) {
 		w, err := newWindowing(c)

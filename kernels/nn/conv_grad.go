@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// sizesInput is the shape that a vector of rank integers at input i gives.
+// sizesInput returns the shape that input i, a vector of rank integers, holds.
 func sizesInput(ctx *kernels.Context, i, rank int, what string) (tensor.Shape, error) {
 	t := ctx.Input(i)
 	if t.Rank() != 1 {
@@ -28,7 +28,33 @@ func sizesInput(ctx *kernels.Context, i, rank int, what string) (tensor.Shape, e
 	return shape, err
 }
 
-// checkGradient refuses a gradient whose shape is not that of the convolution's result.
+// imageSizes returns the shape of the image whose gradient Conv2DBackpropInput computes. The input has either all four sizes or only height
+// and width; the batch size then comes from the gradient and the number of channels from the filter.
+func imageSizes(ctx *kernels.Context) (tensor.Shape, error) {
+	sizes, filter, grad := ctx.Input(0), ctx.Input(1), ctx.Input(2)
+	switch {
+	case sizes.Rank() != 1:
+		return nil, status.InvalidArgumentf("Conv2DBackpropInput: input_sizes input must be 1-dim, not %d", sizes.Rank())
+	case sizes.Len() == 4:
+		return sizesInput(ctx, 0, 4, "input_sizes")
+	case sizes.Len() != 2:
+		return nil, status.InvalidArgumentf("Conv2DBackpropInput requires input_sizes to contain 4 values or 2 values, but got: %d", sizes.Len())
+	case filter.Rank() != 4 || grad.Rank() != 4:
+		return nil, status.InvalidArgumentf("Conv2DBackpropInput: filter and out_backprop must be 4-dimensional: %v and %v", filter.Shape(), grad.Shape())
+	}
+	dims, err := ctx.Ints(0)
+	if err != nil {
+		return nil, err
+	}
+	if dims[0] < 0 || dims[1] < 0 {
+		return nil, status.InvalidArgumentf("Conv2DBackpropInput: elements of input_sizes must be >= 0, not %dx%d", dims[0], dims[1])
+	}
+	shape := tensor.Shape{grad.Shape()[0], dims[0], dims[1], filter.Shape()[2]}
+	_, err = shape.NumElements()
+	return shape, err
+}
+
+// checkGradient rejects a gradient that does not have the shape of the convolution's result.
 func (c *convolution) checkGradient(grad tensor.Shape) error {
 	want := tensor.Shape{int64(c.batch), int64(c.rows.out), int64(c.cols.out), int64(c.outDepth)}
 	if len(grad) != 4 {
@@ -56,7 +82,7 @@ func (k *convInputGradKernel[T]) Compute(ctx *kernels.Context) error {
 	if err := args.FirstError(args.CheckType(ctx, 1, k.dtype), args.CheckType(ctx, 2, k.dtype)); err != nil {
 		return err
 	}
-	shape, err := sizesInput(ctx, 0, 4, "input_sizes")
+	shape, err := imageSizes(ctx)
 	if err != nil {
 		return err
 	}
@@ -71,11 +97,11 @@ func (k *convInputGradKernel[T]) Compute(ctx *kernels.Context) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	return inputGrad(ctx.Device, &c, k.methods, element.ViewOf[T](out), element.ViewOf[T](filter), element.ViewOf[T](grad), false)
+	return inputGrad(ctx, &c, k.methods, element.ViewOf[T](out), element.ViewOf[T](filter), element.ViewOf[T](grad), false)
 }
 
-// inputGrad computes the gradient by the image, or with accumulate adds it to image.
-func inputGrad[T element.Numeric](dev kernels.Device, c *convolution, by methods[T], image, filter, grad []T, accumulate bool) error {
+// inputGrad computes the gradient with respect to the image. If accumulate is set, it adds the gradient to image.
+func inputGrad[T element.Numeric](ctx *kernels.Context, c *convolution, by methods[T], image, filter, grad []T, accumulate bool) error {
 	if c.outDepth == 0 || c.patch() == 0 || len(grad) == 0 {
 		if !accumulate {
 			clear(image)
@@ -83,27 +109,27 @@ func inputGrad[T element.Numeric](dev kernels.Device, c *convolution, by methods
 		return nil
 	}
 	if c.pointwise() {
-		by.mul(dev.Parallel, false, true, c.places(), c.inDepth, c.outDepth, grad, c.outDepth, filter, c.outDepth, image, c.inDepth, accumulate)
+		by.mul(ctx.Parallel, false, true, c.places(), c.inDepth, c.outDepth, grad, c.outDepth, filter, c.outDepth, image, c.inDepth, accumulate)
 		return nil
 	}
 	if by.byImage != nil && c.directByImage() {
-		return by.byImage(dev, c, image, filter, grad, accumulate)
+		return by.byImage(ctx, c, image, filter, grad, accumulate)
 	}
-	return inputGradByPatches(dev, c, by, image, filter, grad, accumulate)
+	return inputGradByPatches(ctx, c, by, image, filter, grad, accumulate)
 }
 
-// inputGradByPatches computes the gradients of all patches and adds them up.
-func inputGradByPatches[T element.Numeric](dev kernels.Device, c *convolution, by methods[T], image, filter, grad []T, accumulate bool) error {
+// inputGradByPatches computes the gradients of all patches and sums them.
+func inputGradByPatches[T element.Numeric](ctx *kernels.Context, c *convolution, by methods[T], image, filter, grad []T, accumulate bool) error {
 	if !accumulate {
 		clear(image)
 	}
 	perImage, width := c.rows.out*c.cols.out, c.outDepth/c.groups
 	tile := min(c.tile(), perImage)
-	par := dev.Parallel
+	par := ctx.Parallel
 	if c.batch > 1 {
-		par = nil // the images are enough to divide
+		par = nil // there are enough images to run in parallel
 	}
-	return element.WithScratch(dev, c.batch, 1, tile*c.patch(), func(work []T, lo, hi int) {
+	return element.WithScratch(ctx, c.batch, 1, tile*c.patch(), func(work []T, lo, hi int) {
 		for p := lo * perImage; p < hi*perImage; {
 			// A tile ends with its image, so that no two goroutines add to the same one.
 			end := min(p+tile, (p/perImage+1)*perImage)
@@ -116,7 +142,7 @@ func inputGradByPatches[T element.Numeric](dev kernels.Device, c *convolution, b
 	})
 }
 
-// addPatches adds the patches of places lo to hi of a group to the images.
+// addPatches adds the patches of a group at places lo to hi to the images.
 func addPatches[T element.Numeric](c *convolution, add func(t *simd.Taps, dst, a []T, at, n int), image, work []T, group, lo, hi int) {
 	perImage := c.rows.out * c.cols.out
 	imageSize, line := c.rows.in*c.cols.in*c.inDepth, c.cols.in*c.inDepth
@@ -153,8 +179,7 @@ func addPatches[T element.Numeric](c *convolution, add func(t *simd.Taps, dst, a
 	}
 }
 
-// convFilterGradKernel is Conv2DBackpropFilter: the product of the patches, transposed, with the
-// gradient.
+// convFilterGradKernel is Conv2DBackpropFilter: the product of the transposed patches with the gradient.
 type convFilterGradKernel[T element.Numeric] struct {
 	windowing
 	dtype tensor.DType
@@ -181,18 +206,18 @@ func (k *convFilterGradKernel[T]) Compute(ctx *kernels.Context) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	return filterGrad(ctx.Device, &c, k.methods, element.ViewOf[T](out), element.ViewOf[T](image), element.ViewOf[T](grad), false)
+	return filterGrad(ctx, &c, k.methods, element.ViewOf[T](out), element.ViewOf[T](image), element.ViewOf[T](grad), false)
 }
 
-// placesPerPart is how many places a part of a filter's gradient takes, and mostParts how many
-// parts there are at most. They do not depend on the number of workers, nor does the rounding.
+// placesPerPart is the number of places in a part of a filter's gradient, mostParts the maximum number of parts. They do not depend on the
+// number of workers, so neither does rounding.
 const (
 	placesPerPart = 1 << 12
 	mostParts     = 8
 )
 
-// filterGrad computes the gradient by the filter, or with accumulate adds it to filter.
-func filterGrad[T element.Numeric](dev kernels.Device, c *convolution, by methods[T], filter, image, grad []T, accumulate bool) error {
+// filterGrad computes the gradient with respect to the filter. If accumulate is set, it adds the gradient to filter.
+func filterGrad[T element.Numeric](ctx *kernels.Context, c *convolution, by methods[T], filter, image, grad []T, accumulate bool) error {
 	if len(image) == 0 || len(grad) == 0 {
 		if !accumulate {
 			clear(filter)
@@ -200,19 +225,19 @@ func filterGrad[T element.Numeric](dev kernels.Device, c *convolution, by method
 		return nil
 	}
 	if c.pointwise() {
-		by.mul(dev.Parallel, true, false, c.inDepth, c.outDepth, c.places(), image, c.inDepth, grad, c.outDepth, filter, c.outDepth, accumulate)
+		by.mul(ctx.Parallel, true, false, c.inDepth, c.outDepth, c.places(), image, c.inDepth, grad, c.outDepth, filter, c.outDepth, accumulate)
 		return nil
 	}
 	if by.byFilter != nil && c.direct() {
-		return by.byFilter(dev, c, filter, image, grad, accumulate)
+		return by.byFilter(ctx, c, filter, image, grad, accumulate)
 	}
-	par := dev.Parallel
+	par := ctx.Parallel
 	if c.parts() > 1 {
 		par = nil
 	}
 	places := c.places()
 	tile, width := min(c.tile(), (places+c.parts()-1)/c.parts()), c.outDepth/c.groups
-	return sumInParts(dev, c, places, tile*c.patch(), filter, accumulate, func(work, sum []T, lo, hi int) {
+	return sumInParts(ctx, c, places, tile*c.patch(), filter, accumulate, func(work, sum []T, lo, hi int) {
 		for p := lo; p < hi; p += tile {
 			end := min(p+tile, hi)
 			for g := range c.groups {
@@ -223,19 +248,19 @@ func filterGrad[T element.Numeric](dev kernels.Device, c *convolution, by method
 	})
 }
 
-// parts is how many parts a filter's gradient is summed in.
+// parts returns the number of parts that a filter's gradient is summed in.
 func (c *convolution) parts() int { return min(mostParts, (c.places()+placesPerPart-1)/placesPerPart) }
 
-// sumInParts calls add for parts of [0,n) in parallel, each with working memory and a sum of its own that it sets, and
-// adds the sums up in filter.
-func sumInParts[T element.Numeric](dev kernels.Device, c *convolution, n, work int, filter []T, accumulate bool, add func(work, sum []T, lo, hi int)) error {
+// sumInParts calls add for parts of [0,n) in parallel, each with its own working memory and its own sum, which add sets. It then adds the
+// sums into filter.
+func sumInParts[T element.Numeric](ctx *kernels.Context, c *convolution, n, work int, filter []T, accumulate bool, add func(work, sum []T, lo, hi int)) error {
 	parts, size := min(c.parts(), n), len(filter)
-	sums, release, err := element.Scratch[T](dev, parts*size)
+	sums, release, err := element.Scratch[T](ctx.Device, parts*size)
 	if err != nil {
 		return err
 	}
 	defer release()
-	err = element.WithScratch(dev, parts, 1, work, func(work []T, lo, hi int) {
+	err = element.WithScratch(ctx, parts, 1, work, func(work []T, lo, hi int) {
 		for part := lo; part < hi; part++ {
 			add(work, sums[part*size:(part+1)*size], part*n/parts, (part+1)*n/parts)
 		}

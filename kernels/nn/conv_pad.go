@@ -10,24 +10,24 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/printing"
 )
 
-// padConvKernel is FusedPadConv2D: a convolution of images that are mirrored at their borders before. It is
-// FusedResizeAndPadConv2D, too, which resizes them first.
+// padConvKernel is FusedPadConv2D, a convolution of images that are first padded by mirroring their borders. It is also
+// FusedResizeAndPadConv2D, which first resizes them.
 type padConvKernel[T element.Floating] struct {
 	windowing
 	methods[T]
-	// edge is 1 where mirroring leaves out the border itself: the mode REFLECT.
+	// edge is 1 if mirroring excludes the border itself, as in mode REFLECT.
 	edge   int64
 	resize bool
-	// align keeps the pixels in the corners of resized images where they are.
+	// align keeps the corner pixels of resized images in place.
 	align bool
 }
 
-// padConvRows are the rows of one element type.
+// padConvRows returns the rows of FusedPadConv2D for one element type.
 func padConvRows[T element.Floating](by methods[T]) []kernels.Def {
 	return halves.Rows("T", element.DTypeOf[T](), newPadConv(by, false))
 }
 
-// resizeConvRows are the rows of one element type of FusedResizeAndPadConv2D. bfloat16 is none of them.
+// resizeConvRows returns the rows of FusedResizeAndPadConv2D for one element type. The op does not support bfloat16.
 func resizeConvRows[T element.Floating](by methods[T]) []kernels.Def {
 	construct := newPadConv(by, true)
 	rows := kernels.ForType("T", element.DTypeOf[T](), construct)
@@ -68,7 +68,7 @@ func newPadConv[T element.Floating](by methods[T], resize bool) func(*kernels.Co
 }
 
 func (k *padConvKernel[T]) Compute(ctx *kernels.Context) error {
-	at := 1 // of the paddings; the filter is behind them
+	at := 1 // the index of the paddings; the filter follows them
 	if k.resize {
 		at = 2
 	}
@@ -118,7 +118,7 @@ func (k *padConvKernel[T]) Compute(ctx *kernels.Context) error {
 	return conv.Compute(&sub)
 }
 
-// prepare makes the images that are convolved.
+// prepare returns the images to convolve.
 func (k *padConvKernel[T]) prepare(ctx *kernels.Context, sized, shape tensor.Shape, paddings *tensor.Tensor) (*tensor.Tensor, error) {
 	image := ctx.Input(0)
 	if k.resize {
@@ -131,12 +131,12 @@ func (k *padConvKernel[T]) prepare(ctx *kernels.Context, sized, shape tensor.Sha
 	}
 	wide, err := tensor.New(ctx.Device.Pool(), element.DTypeOf[T](), shape)
 	if err == nil {
-		k.mirror(ctx.Device, wide, image, paddings)
+		k.mirror(ctx, wide, image, paddings)
 	}
 	return wide, err
 }
 
-// padded is the shape of the images with their mirrored borders.
+// padded returns the shape of the images with their mirrored borders.
 func (k *padConvKernel[T]) padded(shape tensor.Shape, paddings *tensor.Tensor) (tensor.Shape, error) {
 	if paddings.Rank() != 2 || paddings.Dim(1) != 2 {
 		return nil, status.InvalidArgumentf("paddings must be a matrix with 2 columns: %v", paddings.Shape())
@@ -167,7 +167,7 @@ func (k *padConvKernel[T]) padded(shape tensor.Shape, paddings *tensor.Tensor) (
 }
 
 // mirror fills the padded images.
-func (k *padConvKernel[T]) mirror(dev kernels.Device, wide, image, paddings *tensor.Tensor) {
+func (k *padConvKernel[T]) mirror(ctx *kernels.Context, wide, image, paddings *tensor.Tensor) {
 	p := tensor.Of[int32](paddings)
 	src, dst := element.ViewOf[T](image), element.ViewOf[T](wide)
 	height, width, depth := image.Dim(1), image.Dim(2), image.Dim(3)
@@ -181,7 +181,7 @@ func (k *padConvKernel[T]) mirror(dev kernels.Device, wide, image, paddings *ten
 		}
 		return at
 	}
-	dev.Parallel(wide.Dim(0)*rows, max(1, element.CheapGrain/(cols*depth)), func(lo, hi int) {
+	ctx.Parallel(wide.Dim(0)*rows, max(1, element.CheapGrain/(cols*depth)), func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			line := src[(r/rows*height+from(r%rows, int(p[2]), height))*width*depth:]
 			for x := range cols {

@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// resizedShape is the shape of the images at input 0 with the height and the width that input 1 holds.
+// resizedShape returns the shape of the images at input 0 with the height and width that input 1 holds.
 func resizedShape(ctx *kernels.Context) (tensor.Shape, error) {
 	size := ctx.Input(1)
 	if err := args.CheckType(ctx, 1, tensor.Int32); err != nil {
@@ -33,13 +33,13 @@ func resizedShape(ctx *kernels.Context) (tensor.Shape, error) {
 	return shape, err
 }
 
-// blend is a pixel of a resized line: part of the way from one pixel to another.
+// blend is a pixel of a resized line: a mix of two pixels of the original.
 type blend[T element.Floating] struct {
 	lower, upper int32
 	part         T
 }
 
-// blends lists the pixels of a line of from pixels that becomes one of to pixels.
+// blends lists the pixels of a line that is resized from from to to pixels.
 func (k *padConvKernel[T]) blends(m *kernels.Meter, from, to int) ([]blend[T], error) {
 	scale := float32(from) / float32(to)
 	if k.align && from > 1 && to > 1 {
@@ -59,7 +59,7 @@ func (k *padConvKernel[T]) blends(m *kernels.Meter, from, to int) ([]blend[T], e
 	return list, err
 }
 
-// resized makes images of another size, each pixel of which is a mix of four.
+// resized returns images of another size, in which each pixel is a mix of four.
 func (k *padConvKernel[T]) resized(ctx *kernels.Context, shape tensor.Shape) (*tensor.Tensor, error) {
 	image := ctx.Input(0)
 	meter := ctx.Meter()
@@ -76,8 +76,8 @@ func (k *padConvKernel[T]) resized(ctx *kernels.Context, shape tensor.Shape) (*t
 		return nil, err
 	}
 	src, dst := element.ViewOf[T](image), element.ViewOf[T](out)
-	ctx.Device.Parallel(image.Dim(0)*rows, max(1, element.CostlyGrain/(cols*depth)), func(lo, hi int) {
-		for r := lo; r < hi && ctx.Step.Cancellation.Err() == nil; r++ {
+	ctx.Parallel(image.Dim(0)*rows, max(1, element.CostlyGrain/(cols*depth)), func(lo, hi int) {
+		for r := lo; r < hi && ctx.Ended() == nil; r++ {
 			y, first := ys[r%rows], r/rows*height
 			top, bottom := src[(first+int(y.lower))*width*depth:], src[(first+int(y.upper))*width*depth:]
 			for i, x := range xs {
@@ -89,12 +89,12 @@ func (k *padConvKernel[T]) resized(ctx *kernels.Context, shape tensor.Shape) (*t
 			}
 		}
 	})
-	if err := ctx.Step.Cancellation.Err(); err != nil {
+	if err := ctx.Ended(); err != nil {
 		out.Release()
 		return nil, err
 	}
 	return out, nil
 }
 
-// toward is part of the way from a to b.
+// toward interpolates between a and b.
 func toward[T element.Floating](a, b, part T) T { return a + (b-a)*part }

@@ -10,11 +10,10 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// depthwise is the sizes of a convolution that filters each channel by itself, with some
-// results for each.
+// depthwise holds the sizes of a convolution that filters each channel separately, with times results for each.
 type depthwise struct {
 	convolution
-	times int // results a channel
+	times int // results per channel
 }
 
 // planDepthwise checks the shapes of image and filter.
@@ -45,8 +44,8 @@ func (w *windowing) planDepthwise(image, filter tensor.Shape) (d depthwise, err 
 	return d, nil
 }
 
-// each calls visit for places lo to hi (rows of the result, over all images) and each part of the
-// window that lies in the image: where the result, the image's pixel and the filter's start.
+// each calls visit for each place in result rows lo to hi, counted through all images, and each element of its window that lies in the
+// image. It passes the offsets in the result, the image and the filter.
 func (d *depthwise) each(lo, hi int, visit func(out, pixel, filter int)) {
 	imageSize := d.rows.in * d.cols.in * d.inDepth
 	for r := lo; r < hi; r++ {
@@ -64,12 +63,12 @@ func (d *depthwise) each(lo, hi int, visit func(out, pixel, filter int)) {
 	}
 }
 
-// grain is how many rows of the result are worth a part of their own.
+// grain returns the number of rows of the result that justify a part of their own.
 func (d *depthwise) grain() int {
 	return max(1, element.CheapGrain/max(1, d.cols.out*d.outDepth*d.rows.size*d.cols.size))
 }
 
-// sumsOfProducts is simd.Taps.SumOfProducts for a type of numbers.
+// sumsOfProducts is simd.Taps.SumOfProducts for an element type.
 type sumsOfProducts[T element.Floating] func(t *simd.Taps, dst, a, b []T, atA, atB, n int, accumulate bool)
 
 // depthwiseKernel is DepthwiseConv2dNative.
@@ -94,15 +93,17 @@ func (k *depthwiseKernel[T]) Compute(ctx *kernels.Context) error {
 	}
 	dst, src, f := element.ViewOf[T](out), element.ViewOf[T](image), element.ViewOf[T](filter)
 	if d.times == 1 {
-		k.sums.filter(ctx.Device, &filtering{
+		k.sums.filter(ctx, &filtering{
 			grain: d.grain(), batch: d.batch, depth: d.inDepth, rows: d.rows, cols: d.cols,
 			height: d.rows.out, width: d.cols.out, everyRow: 1, everyCol: 1,
 			rowB: d.cols.size * d.inDepth, colB: d.inDepth,
 		}, dst, src, f)
 		return nil
 	}
-	clear(dst)
-	ctx.Device.Parallel(d.batch*d.rows.out, d.grain(), func(lo, hi int) {
+	if err := kernels.Clear(ctx, dst); err != nil {
+		return err
+	}
+	ctx.Parallel(d.batch*d.rows.out, d.grain(), func(lo, hi int) {
 		d.each(lo, hi, func(o, pixel, at int) {
 			to, in, w := dst[o:o+d.outDepth], src[pixel:pixel+d.inDepth], f[at:at+d.outDepth]
 			for i, v := range in {
@@ -115,26 +116,26 @@ func (k *depthwiseKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// filtering is a sum over windows on images of some depth, with a weight for each channel of each element. It gives the
-// pixels of images of height x width that lie everyRow and everyCol apart, from (top, left).
+// filtering describes sums over windows of images with the given depth, with a weight for each channel of each window element. The results
+// are those pixels of height × width images that lie everyRow and everyCol apart, starting at (top, left).
 type filtering struct {
 	grain, batch, depth int
 	rows, cols          window
 	height, width       int
 	top, left           int
 	everyRow, everyCol  int
-	atB, rowB, colB     int // where the weights of the first element are, and the steps to those of the next
+	atB, rowB, colB     int // the offset of the first element's weights, and the steps to the next row's and column's
 }
 
-// filter computes all sums. Windows that see nothing give zero.
-func (sums sumsOfProducts[T]) filter(dev kernels.Device, f *filtering, dst, src, weights []T) {
+// filter computes all sums. Windows outside the image yield zero.
+func (sums sumsOfProducts[T]) filter(ctx *kernels.Context, f *filtering, dst, src, weights []T) {
 	down, across := f.rows.runs(), f.cols.runs()
-	dev.Parallel(f.batch*f.rows.out, f.grain, func(lo, hi int) {
+	ctx.Parallel(f.batch*f.rows.out, f.grain, func(lo, hi int) {
 		eachRectangle(&f.rows, lo, hi, down, across, func(n int, y, x run) { sums.rectangle(f, n, y, x, dst, src, weights) })
 	})
 }
 
-// rectangle computes sums over windows that lie in image n alike.
+// rectangle computes the sums over windows that image n clips alike.
 func (sums sumsOfProducts[T]) rectangle(f *filtering, n int, y, x run, dst, src, weights []T) {
 	line := f.cols.in * f.depth
 	t := simd.BorrowTaps()
@@ -145,7 +146,7 @@ func (sums sumsOfProducts[T]) rectangle(f *filtering, n int, y, x run, dst, src,
 	}
 	lines, rowDst, rowA := y.n, f.everyRow*f.width*f.depth, f.rows.stride*line
 	t.Places, t.PlaceDst, t.PlaceA = x.n, f.everyCol*f.depth, f.cols.stride*f.depth
-	if x.n < y.n { // the edge of an image: its places lie below one another
+	if x.n < y.n { // at the edge of an image, places run down
 		lines, t.Places = t.Places, lines
 		rowDst, t.PlaceDst = t.PlaceDst, rowDst
 		rowA, t.PlaceA = t.PlaceA, rowA
@@ -192,11 +193,13 @@ func (k *depthwiseInputGradKernel[T]) Compute(ctx *kernels.Context) error {
 	}
 	dst, g, f := element.ViewOf[T](out), element.ViewOf[T](grad), element.ViewOf[T](filter)
 	if d.times == 1 && d.rows.dilation == 1 && d.cols.dilation == 1 {
-		k.byPhases(ctx.Device, &d, dst, g, f)
+		k.byPhases(ctx, &d, dst, g, f)
 		return nil
 	}
-	clear(dst)
-	ctx.Device.Parallel(d.batch, max(1, d.grain()/max(1, d.rows.out)), func(lo, hi int) {
+	if err := kernels.Clear(ctx, dst); err != nil {
+		return err
+	}
+	ctx.Parallel(d.batch, max(1, d.grain()/max(1, d.rows.out)), func(lo, hi int) {
 		d.each(lo*d.rows.out, hi*d.rows.out, func(o, pixel, at int) {
 			from, to, w := g[o:o+d.outDepth], dst[pixel:pixel+d.inDepth], f[at:at+d.outDepth]
 			for i := range to {
@@ -209,14 +212,14 @@ func (k *depthwiseInputGradKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// byPhases computes the gradient as sums over windows of the results: see inputGradDirectly.
-func (k *depthwiseInputGradKernel[T]) byPhases(dev kernels.Device, d *depthwise, dst, grad, filter []T) {
+// byPhases computes the gradient as sums over windows of the results. See inputGradDirectly.
+func (k *depthwiseInputGradKernel[T]) byPhases(ctx *kernels.Context, d *depthwise, dst, grad, filter []T) {
 	for y := range min(d.rows.stride, d.rows.in) {
 		for x := range min(d.cols.stride, d.cols.in) {
 			rows, ky := d.rows.reversed(y)
 			cols, kx := d.cols.reversed(x)
 			rowB, colB := d.rows.stride*d.cols.size*d.inDepth, d.cols.stride*d.inDepth
-			k.sums.filter(dev, &filtering{
+			k.sums.filter(ctx, &filtering{
 				grain: d.grain(), batch: d.batch, depth: d.inDepth, rows: rows, cols: cols,
 				height: d.rows.in, width: d.cols.in, top: y, left: x, everyRow: d.rows.stride, everyCol: d.cols.stride,
 				atB:  (ky*d.cols.size+kx)*d.inDepth + (rows.size-1)*rowB + (cols.size-1)*colB,
@@ -233,7 +236,7 @@ type depthwiseFilterGradKernel[T element.Floating] struct {
 	add   addedProducts[T]
 }
 
-// addedProducts is simd.Taps.AddProducts for a type of numbers.
+// addedProducts is simd.Taps.AddProducts for an element type.
 type addedProducts[T element.Floating] func(t *simd.Taps, dst, a, b []T, atA, atB, n int)
 
 func (k *depthwiseFilterGradKernel[T]) Compute(ctx *kernels.Context) error {
@@ -268,7 +271,7 @@ func (k *depthwiseFilterGradKernel[T]) Compute(ctx *kernels.Context) error {
 	clear(sums)
 	src, g := element.ViewOf[T](image), element.ViewOf[T](grad)
 	down, across := d.rows.runs(), d.cols.runs()
-	ctx.Device.Parallel(parts, 1, func(lo, hi int) {
+	ctx.Parallel(parts, 1, func(lo, hi int) {
 		for p := lo; p < hi; p++ {
 			sum := sums[p*len(dst) : (p+1)*len(dst)]
 			first, last := min(rows, p*per), min(rows, (p+1)*per)
@@ -290,14 +293,16 @@ func (k *depthwiseFilterGradKernel[T]) Compute(ctx *kernels.Context) error {
 			})
 		}
 	})
-	clear(dst)
+	if err := kernels.Clear(ctx, dst); err != nil {
+		return err
+	}
 	for p := range parts {
 		elementwise.Add(dst, dst, sums[p*len(dst):(p+1)*len(dst)])
 	}
 	return nil
 }
 
-// addRectangle adds what windows that lie in image n alike contribute.
+// addRectangle adds the contribution of the windows that image n clips alike.
 func (k *depthwiseFilterGradKernel[T]) addRectangle(d *depthwise, n int, y, x run, sum, src, grad []T) {
 	line, results := d.cols.in*d.inDepth, d.cols.out*d.inDepth
 	t := simd.BorrowTaps()
@@ -311,7 +316,7 @@ func (k *depthwiseFilterGradKernel[T]) addRectangle(d *depthwise, n int, y, x ru
 	to := sum[(y.lo*d.cols.size+x.lo)*d.inDepth:]
 	lines, rowA, rowB := y.n, d.rows.stride*line, results
 	t.Places, t.PlaceA, t.PlaceB = x.n, d.cols.stride*d.inDepth, d.inDepth
-	if x.n < y.n { // the edge of an image: its places lie below one another
+	if x.n < y.n { // at the edge of an image, places run down
 		lines, t.Places = t.Places, lines
 		rowA, t.PlaceA = t.PlaceA, rowA
 		rowB, t.PlaceB = t.PlaceB, rowB
@@ -321,8 +326,8 @@ func (k *depthwiseFilterGradKernel[T]) addRectangle(d *depthwise, n int, y, x ru
 	}
 }
 
-// depthwiseRows, depthwiseInputGradRows and depthwiseFilterGradRows are the rows of the convolution of each channel and its gradients
-// for one element type.
+// depthwiseRows, depthwiseInputGradRows and depthwiseFilterGradRows return the rows of depthwise convolution and its gradients for one
+// element type.
 func depthwiseRows[T element.Floating](sums sumsOfProducts[T]) []kernels.Def {
 	dtype := element.DTypeOf[T]()
 	return windowRows(dtype, func(w windowing) kernels.Kernel { return &depthwiseKernel[T]{w, dtype, sums} }, []int{0}, -1, 0)

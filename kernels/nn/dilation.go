@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 )
 
-// dilated is what a kernel of grayscale dilation makes.
+// dilated says what a kernel of grayscale dilation computes.
 type dilated int
 
 const (
@@ -21,18 +21,18 @@ const (
 	dilatedFilterGrad
 )
 
-// dilation is Dilation2D and its gradients: grayscale dilation, which gives the greatest sum of an element of a window
-// and of the filter.
+// dilation is Dilation2D and its gradients: grayscale dilation, which yields the greatest sum of an element of the window and the
+// corresponding element of the filter.
 type dilation[T element.Ordered] struct {
 	windowing
 	makes dilated
-	least T // what a window without a sum above it gives: as in TensorFlow, one of NaN gives it, too
+	least T // the result of a window without a greater sum; as in TensorFlow, that includes windows of NaN
 }
 
 func newDilation[T element.Ordered](c *kernels.Construction, makes dilated, least T) (d dilation[T], err error) {
-	strides, err1 := c.Attrs().IntList("strides")
-	rates, err2 := c.Attrs().IntList("rates")
-	if err := args.FirstError(err1, err2); err != nil {
+	a := c.Attrs().Reader()
+	strides, rates := a.IntList("strides"), a.IntList("rates")
+	if err := a.Err(); err != nil {
 		return d, err
 	}
 	switch {
@@ -52,7 +52,7 @@ func newDilation[T element.Ordered](c *kernels.Construction, makes dilated, leas
 	return d, d.readPadding(c)
 }
 
-// plan checks the inputs and works out the windows.
+// plan checks the inputs and computes the windows.
 func (d *dilation[T]) plan(ctx *kernels.Context) (p pool, err error) {
 	for i := range ctx.Inputs {
 		if err := args.CheckType(ctx, i, element.DTypeOf[T]()); err != nil {
@@ -84,9 +84,9 @@ func (d *dilation[T]) plan(ctx *kernels.Context) (p pool, err error) {
 	return p, nil
 }
 
-// eachSum calls body for each place from lo to hi, rows of the result counted through all images, with the channels'
-// greatest sums, and the elements of the image and of the filter that made them. Where there is none, these are the
-// first of the window, -1 if that lies beside the image.
+// eachSum calls body for each place in result rows lo to hi, counted through all images. It passes the greatest sum of each channel, and
+// the elements of the image and the filter that it was made from. If no sum exceeds least, these are the first elements of the window; the
+// image's is -1 if it lies outside the image.
 func (d *dilation[T]) eachSum(ctx *kernels.Context, p *pool, lo, hi int, body func(place int, sums []T, image, filter []int)) {
 	src, f := element.ViewOf[T](ctx.Input(0)), element.ViewOf[T](ctx.Input(1))
 	sums, image, filter := make([]T, p.depth), make([]int, p.depth), make([]int, p.depth)
@@ -133,17 +133,17 @@ func (d *dilation[T]) forward(ctx *kernels.Context) error {
 		return err
 	}
 	dst := element.ViewOf[T](out)
-	ctx.Device.Parallel(p.batch*p.rows.out, p.grain(), func(lo, hi int) {
+	ctx.Parallel(p.batch*p.rows.out, p.grain(), func(lo, hi int) {
 		d.eachSum(ctx, &p, lo, hi, func(place int, sums []T, _, _ []int) { copy(dst[place*p.depth:], sums) })
 	})
 	return nil
 }
 
-// inputGrad gives the gradient of each place to the element of the image that its sum was made of.
+// inputGrad adds the gradient of each place to the element of the image that the place's sum was made from.
 func (d *dilation[T]) inputGrad(ctx *kernels.Context) error {
 	return d.backward(ctx, 0, func(p *pool, dst, grad []T) {
-		// Windows overlap, so that an image is one goroutine's.
-		ctx.Device.Parallel(p.batch, max(1, p.grain()/max(1, p.rows.out)), func(lo, hi int) {
+		// Windows overlap, so each image belongs to one goroutine.
+		ctx.Parallel(p.batch, max(1, p.grain()/max(1, p.rows.out)), func(lo, hi int) {
 			d.eachSum(ctx, p, lo*p.rows.out, hi*p.rows.out, func(place int, _ []T, image, _ []int) {
 				for c, to := range image {
 					if to >= 0 {
@@ -155,7 +155,7 @@ func (d *dilation[T]) inputGrad(ctx *kernels.Context) error {
 	})
 }
 
-// filterGrad gives the gradient of each place to the element of the filter that its sum was made of.
+// filterGrad adds the gradient of each place to the element of the filter that the place's sum was made from.
 func (d *dilation[T]) filterGrad(ctx *kernels.Context) error {
 	return d.backward(ctx, 1, func(p *pool, dst, grad []T) {
 		d.eachSum(ctx, p, 0, p.batch*p.rows.out, func(place int, _ []T, _, filter []int) {
@@ -166,7 +166,7 @@ func (d *dilation[T]) filterGrad(ctx *kernels.Context) error {
 	})
 }
 
-// backward makes the gradient of an input.
+// backward computes the gradient with respect to an input.
 func (d *dilation[T]) backward(ctx *kernels.Context, of int, fill func(p *pool, dst, grad []T)) error {
 	p, err := d.plan(ctx)
 	if err != nil {
@@ -177,12 +177,14 @@ func (d *dilation[T]) backward(ctx *kernels.Context, of int, fill func(p *pool, 
 		return err
 	}
 	dst := element.ViewOf[T](out)
-	clear(dst)
+	if err := kernels.Clear(ctx, dst); err != nil {
+		return err
+	}
 	fill(&p, dst, element.ViewOf[T](ctx.Input(2)))
 	return nil
 }
 
-// dilationRows are an op's rows for all types. Halves have their own least numbers.
+// dilationRows returns an op's rows for all types. Half types have their own least numbers.
 func dilationRows(makes dilated) []kernels.Def {
 	half := func(dtype tensor.DType, least float32) []kernels.Def {
 		return kernels.ForType("T", dtype, halves.Constructor(dtype, newDilationKernel(makes, least)))

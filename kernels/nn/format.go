@@ -9,11 +9,11 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// formats reads the attributes src_format and dst_format, which name dimensions by letters.
+// formats reads the attributes src_format and dst_format, which name each dimension by a letter.
 func formats(c *kernels.Construction) (src, dst string, err error) {
-	src, err1 := c.Attrs().Str("src_format")
-	dst, err2 := c.Attrs().Str("dst_format")
-	if err := args.FirstError(err1, err2); err != nil {
+	a := c.Attrs().Reader()
+	src, dst = a.Str("src_format"), a.Str("dst_format")
+	if err := a.Err(); err != nil {
 		return "", "", err
 	}
 	if len(src) != 4 && len(src) != 5 {
@@ -32,7 +32,7 @@ func formats(c *kernels.Construction) (src, dst string, err error) {
 	return src, dst, nil
 }
 
-// formatDimMap makes the kernel of DataFormatDimMap: dimensions of one format become those of the other.
+// formatDimMap returns the kernel of DataFormatDimMap, which translates dimensions from one format to the other.
 func formatDimMap[T int32 | int64](c *kernels.Construction) (any, error) {
 	src, dst, err := formats(c)
 	if err != nil {
@@ -62,8 +62,8 @@ func formatDimMap[T int32 | int64](c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// formatPermute makes the kernel of DataFormatVecPermute: entries for the dimensions (or for the
-// spatial ones) change places as the dimensions do.
+// formatPermute returns the kernel of DataFormatVecPermute, which permutes the entries for the dimensions, or for the spatial ones, as the
+// dimensions themselves.
 func formatPermute[T int32 | int64](c *kernels.Construction) (any, error) {
 	src, dst, err := formats(c)
 	if err != nil {
@@ -108,7 +108,7 @@ func formatPermute[T int32 | int64](c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// spatialOnly leaves the letters of the spatial dimensions.
+// spatialOnly keeps only the letters of the spatial dimensions.
 func spatialOnly(format string, spatial int) string {
 	return strings.Map(func(r rune) rune {
 		if r == 'H' || r == 'W' || spatial == 3 && r == 'D' {

@@ -13,22 +13,19 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/philox"
 )
 
-// fractional is the attributes of pooling by a ratio that need not be whole: "Fractional Max-Pooling", Graham 2014.
-// The sizes of the regions are drawn at random.
+// fractional holds the attributes of pooling by a ratio that need not be an integer. See "Fractional Max-Pooling", Graham 2014. The sizes
+// of the regions are drawn at random.
 type fractional struct {
 	ratio               [4]float32
 	pseudo, overlapping bool
-	seed, seed2         int64 // both zero: other numbers in each run
+	seed, seed2         int64 // if both are zero, every run draws different numbers
 }
 
 func newFractional(c *kernels.Construction, what string) (f fractional, err error) {
-	ratio, err1 := c.Attrs().FloatList("pooling_ratio")
-	pseudo, err2 := c.Attrs().Bool("pseudo_random")
-	overlapping, err3 := c.Attrs().Bool("overlapping")
-	deterministic, err4 := c.Attrs().Bool("deterministic")
-	seed, err5 := c.Attrs().Int("seed")
-	seed2, err6 := c.Attrs().Int("seed2")
-	if err := args.FirstError(err1, err2, err3, err4, err5, err6); err != nil {
+	a := c.Attrs().Reader()
+	ratio, pseudo, overlapping := a.FloatList("pooling_ratio"), a.Bool("pseudo_random"), a.Bool("overlapping")
+	deterministic, seed, seed2 := a.Bool("deterministic"), a.Int("seed"), a.Int("seed2")
+	if err := a.Err(); err != nil {
 		return f, err
 	}
 	if len(ratio) != 4 {
@@ -51,7 +48,7 @@ func newFractional(c *kernels.Construction, what string) (f fractional, err erro
 	return fractional{[4]float32(ratio), pseudo, overlapping, seed, seed2}, nil
 }
 
-// generator gives the random numbers of a run.
+// generator returns the random number generator of a run.
 func (f *fractional) generator() philox.Philox {
 	if f.seed == 0 && f.seed2 == 0 {
 		return philox.New(rand.Uint64(), rand.Uint64())
@@ -59,24 +56,24 @@ func (f *fractional) generator() philox.Philox {
 	return philox.New(uint64(f.seed), uint64(f.seed2))
 }
 
-// regions is how the rows or columns of an image are parted: part i begins at borders[i]. An overlapping part has the
-// first element of the next one, too.
+// regions divides the rows or columns of an image: part i starts at borders[i]. An overlapping part also includes the first element of the
+// next one.
 type regions struct {
 	borders     []int64
 	in          int
 	overlapping bool
 }
 
-// part is the range of part i.
+// part returns the range of part i.
 func (r *regions) part(i int) (lo, hi int) {
 	lo, hi = int(r.borders[i]), int(r.borders[i+1])
 	if r.overlapping && hi < math.MaxInt {
 		hi++
 	}
-	return lo, min(hi, r.in)
+	return min(lo, r.in), min(hi, r.in)
 }
 
-// draw parts in elements, as many parts as borders has beside the first.
+// draw divides in elements into len(borders)-1 parts.
 func (f *fractional) draw(gen *philox.Philox, borders []int64, in int) {
 	parts := len(borders) - 1
 	local := *gen
@@ -105,7 +102,7 @@ func (f *fractional) draw(gen *philox.Philox, borders []int64, in int) {
 	}
 }
 
-// pseudoRandom sets sizes of parts that come from one number u between 0 and 1.
+// pseudoRandom sets the sizes of parts from a single number u between 0 and 1.
 func pseudoRandom(sizes []int64, in int, u float64) {
 	parts := len(sizes)
 	alpha, k := float64(in)/float64(parts), float64(in/parts)
@@ -120,7 +117,7 @@ func pseudoRandom(sizes []int64, in int, u float64) {
 	}
 }
 
-// plan draws the regions and makes the outputs.
+// plan draws the regions and allocates the outputs.
 func (f *fractional) plan(ctx *kernels.Context, dtype tensor.DType) (rows, cols regions, out *tensor.Tensor, err error) {
 	in := ctx.Input(0)
 	if err := args.CheckType(ctx, 0, dtype); err != nil {
@@ -153,24 +150,30 @@ func (f *fractional) plan(ctx *kernels.Context, dtype tensor.DType) (rows, cols 
 	return parted[0], parted[1], out, nil
 }
 
-// cell is the region of a place of the result. Rows are counted through all images.
+// cellWork is the cost of a region without pixels.
+const cellWork = 8
+
+// cell is the region of one place of the result. Its rows are counted through all images.
 type cell struct{ place, top, bottom, left, right int }
 
-// eachCell calls body for rows lo to hi of the result, counted through all images as well.
-func eachCell(rows, cols *regions, lo, hi int, body func(c cell)) {
+// eachCell calls body for rows lo to hi of the result, also counted through all images, until the step ends.
+func eachCell(ctx *kernels.Context, rows, cols *regions, lo, hi int, body func(c cell)) {
 	height, width := len(rows.borders)-1, len(cols.borders)-1
+	end := ctx.Lookout()
 	for r := lo; r < hi; r++ {
 		top, bottom := rows.part(r % height)
 		image := r / height * rows.in
 		for x := range width {
 			left, right := cols.part(x)
+			if end.After(cellWork+(bottom-top)*(right-left)) != nil { // a pixel may lie in many regions
+				return
+			}
 			body(cell{r*width + x, image + top, image + bottom, left, right})
 		}
 	}
 }
 
-// fractionalKernel is FractionalMaxPool and FractionalAvgPool: it joins the pixels of each region, then finishes the
-// result of n pixels.
+// fractionalKernel is FractionalMaxPool and FractionalAvgPool. It joins the pixels of each region, then finishes the result of n pixels.
 type fractionalKernel[T element.Ordered] struct {
 	fractional
 	start  T
@@ -185,8 +188,8 @@ func (k *fractionalKernel[T]) Compute(ctx *kernels.Context) error {
 	}
 	src, dst, depth := element.ViewOf[T](ctx.Input(0)), element.ViewOf[T](out), out.Dim(3)
 	grain := max(1, element.CostlyGrain/max(1, len(src)/max(1, out.Dim(0)*out.Dim(1))))
-	ctx.Device.Parallel(out.Dim(0)*out.Dim(1), grain, func(lo, hi int) {
-		eachCell(&rows, &cols, lo, hi, func(c cell) {
+	ctx.Parallel(out.Dim(0)*out.Dim(1), grain, func(lo, hi int) {
+		eachCell(ctx, &rows, &cols, lo, hi, func(c cell) {
 			to := dst[c.place*depth:][:depth]
 			for i := range to {
 				to[i] = k.start
@@ -204,7 +207,7 @@ func (k *fractionalKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// fractionalMax and fractionalAvg are the rows of one element type. A NaN is never the greatest.
+// fractionalMax and fractionalAvg return the rows of one element type. NaN is never the maximum.
 func fractionalMax[T element.Ordered](least T) []kernels.Def {
 	return kernels.ForType("T", element.DTypeOf[T](), func(c *kernels.Construction) (any, error) {
 		f, err := newFractional(c, "max")
@@ -219,7 +222,7 @@ func fractionalAvg[T element.Ordered]() []kernels.Def {
 	})
 }
 
-// greater sets dst to the elements of a, or to those of b that are greater.
+// greater sets dst to the elements of a, or of b where those are greater.
 func greater[T element.Ordered](dst, a, b []T) {
 	for i, v := range b {
 		dst[i] = a[i]

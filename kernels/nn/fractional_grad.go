@@ -10,8 +10,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// fractionalMaxGradKernel is FractionalMaxPoolGrad: each place of the result gives its gradient to the first of the
-// greatest elements of its region.
+// fractionalMaxGradKernel is FractionalMaxPoolGrad. It adds the gradient of each place to the first maximum of the place's region.
 type fractionalMaxGradKernel[T element.Ordered] struct{ overlapping bool }
 
 func (k *fractionalMaxGradKernel[T]) Compute(ctx *kernels.Context) error {
@@ -25,10 +24,12 @@ func (k *fractionalMaxGradKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	src, have, g, dst := element.ViewOf[T](in), element.ViewOf[T](result), element.ViewOf[T](grad), element.ViewOf[T](out)
-	clear(dst)
+	if err := kernels.Clear(ctx, dst); err != nil {
+		return err
+	}
 	depth, size := in.Dim(3), in.Len()/in.Dim(0)
 	var failed error
-	eachCell(&rows, &cols, 0, result.Dim(0)*result.Dim(1), func(c cell) {
+	eachCell(ctx, &rows, &cols, 0, result.Dim(0)*result.Dim(1), func(c cell) {
 		for d := range depth {
 			best := -1
 			for y := c.top; y < c.bottom; y++ {
@@ -54,7 +55,7 @@ func (k *fractionalMaxGradKernel[T]) Compute(ctx *kernels.Context) error {
 
 var errOtherMaxima = status.InvalidArgumentf("tensor_out_dup is not the same as tensor_out")
 
-// check checks the inputs and gives the regions.
+// check checks the inputs and returns the regions.
 func (k *fractionalMaxGradKernel[T]) check(ctx *kernels.Context) (rows, cols regions, err error) {
 	dtype := element.DTypeOf[T]()
 	for i, want := range []tensor.DType{dtype, dtype, dtype, tensor.Int64, tensor.Int64} {
@@ -92,7 +93,7 @@ func (k *fractionalMaxGradKernel[T]) check(ctx *kernels.Context) (rows, cols reg
 	return rows, cols, err
 }
 
-// regionsOf are the regions that an input tells.
+// regionsOf returns the regions whose borders an input holds.
 func regionsOf(borders *tensor.Tensor, in int, overlapping bool, what string) (regions, error) {
 	r := regions{tensor.Of[int64](borders), in, overlapping}
 	for i, b := range r.borders {
@@ -104,8 +105,8 @@ func regionsOf(borders *tensor.Tensor, in int, overlapping bool, what string) (r
 	return r, nil
 }
 
-// fractionalAvgGradKernel is FractionalAvgPoolGrad: each place divides its gradient among the elements of its region.
-// Gradients are added up in float64.
+// fractionalAvgGradKernel is FractionalAvgPoolGrad. It divides the gradient of each place among the elements of the place's region.
+// Gradients are summed in float64.
 type fractionalAvgGradKernel[T element.Ordered] struct{ overlapping bool }
 
 func (k *fractionalAvgGradKernel[T]) Compute(ctx *kernels.Context) error {
@@ -123,9 +124,11 @@ func (k *fractionalAvgGradKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	defer release()
-	clear(sums)
+	if err := kernels.Clear(ctx, sums); err != nil {
+		return err
+	}
 	g, dst, depth := element.ViewOf[T](grad), element.ViewOf[T](out), grad.Dim(3)
-	eachCell(&rows, &cols, 0, grad.Dim(0)*grad.Dim(1), func(c cell) {
+	eachCell(ctx, &rows, &cols, 0, grad.Dim(0)*grad.Dim(1), func(c cell) {
 		n := float64((c.bottom - c.top) * (c.right - c.left))
 		for y := c.top; y < c.bottom; y++ {
 			for x := c.left; x < c.right; x++ {
@@ -142,7 +145,7 @@ func (k *fractionalAvgGradKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// check checks the inputs and gives the shape of the image and the regions.
+// check checks the inputs and returns the shape of the image and the regions.
 func (k *fractionalAvgGradKernel[T]) check(ctx *kernels.Context) (shape tensor.Shape, rows, cols regions, err error) {
 	for i, want := range []tensor.DType{tensor.Int64, element.DTypeOf[T](), tensor.Int64, tensor.Int64} {
 		if err := args.CheckType(ctx, i, want); err != nil {
@@ -186,7 +189,7 @@ func (k *fractionalAvgGradKernel[T]) check(ctx *kernels.Context) (shape tensor.S
 	return shape, rows, cols, err
 }
 
-// fractionalMaxGrad and fractionalAvgGrad are the rows of one element type.
+// fractionalMaxGrad and fractionalAvgGrad return the rows of one element type.
 func fractionalMaxGrad[T element.Ordered]() []kernels.Def {
 	return kernels.ForType("T", element.DTypeOf[T](), func(c *kernels.Construction) (any, error) {
 		overlapping, err := c.Attrs().Bool("overlapping")

@@ -9,20 +9,18 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 )
 
-// globalNorm is BatchNormWithGlobalNormalization and its gradient: images are normalized with a mean and a variance
-// that are given.
+// globalNorm is BatchNormWithGlobalNormalization and its gradient: images are normalized with a given mean and variance.
 type globalNorm[T element.Floating] struct {
 	epsilon T
 	scale   bool // whether gamma scales the result
 	grad    bool
 }
 
-// globalNormRows are the rows of one element type. bfloat16 is none of them.
+// globalNormRows returns the rows of one element type. The ops do not support bfloat16.
 func globalNormRows[T element.Floating](grad bool) []kernels.Def {
 	construct := func(c *kernels.Construction) (any, error) {
-		epsilon, err1 := c.Attrs().Float("variance_epsilon")
-		scale, err2 := c.Attrs().Bool("scale_after_normalization")
-		return &globalNorm[T]{T(epsilon), scale, grad}, args.FirstError(err1, err2)
+		a := c.Attrs().Reader()
+		return &globalNorm[T]{T(a.Float("variance_epsilon")), a.Bool("scale_after_normalization"), grad}, a.Err()
 	}
 	rows := kernels.ForType("T", element.DTypeOf[T](), construct)
 	if element.DTypeOf[T]() == tensor.Float32 {
@@ -57,7 +55,7 @@ func (k *globalNorm[T]) Compute(ctx *kernels.Context) error {
 	return k.forward(ctx)
 }
 
-// views are the elements of the inputs.
+// views returns the elements of the inputs.
 func (k *globalNorm[T]) views(ctx *kernels.Context) (v [5][]T) {
 	for i := range v {
 		v[i] = element.ViewOf[T](ctx.Input(i))
@@ -83,7 +81,7 @@ func (k *globalNorm[T]) forward(ctx *kernels.Context) error {
 			factors[c] *= v[4][c]
 		}
 	}
-	element.EachRow(ctx.Device, len(dst)/depth, depth, func(lo, hi int) {
+	element.EachRow(ctx, len(dst)/depth, depth, func(lo, hi int) {
 		for i := lo * depth; i < hi*depth; i += depth {
 			for c, x := range v[0][i : i+depth] {
 				dst[i+c] = (x-v[1][c])*factors[c] + v[3][c]
@@ -109,7 +107,7 @@ func (k *globalNorm[T]) backward(ctx *kernels.Context) error {
 	}
 	v, depth := k.views(ctx), image.Dim(3)
 	dx, dm, dv, db, dg := out[0], out[1], out[2], out[3], out[4]
-	// dg is, to begin with, the sum of the gradients' products with the deviations.
+	// dg starts as the sum of the gradients times the deviations from the mean.
 	clear(db)
 	clear(dg)
 	for i := range v[0] {

@@ -9,14 +9,13 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/launch"
 )
 
-// deviceBatchNorm is FusedBatchNorm, a later version or a gradient on an accelerator, by the
-// functions in batchnorm.cu.
+// deviceBatchNorm is FusedBatchNorm, a later version or a gradient on an accelerator. It uses the functions in batchnorm.cu.
 type deviceBatchNorm struct {
 	batchNorm
 	dtype tensor.DType
 }
 
-// reduction is that of images to their channels.
+// reduction returns the reduction of images to their channels.
 func (k *deviceBatchNorm) reduction(a kernels.Accelerator, x *tensor.Tensor, channels int) columnReduction {
 	spatial := 1
 	if k.channelsFirst {
@@ -25,12 +24,12 @@ func (k *deviceBatchNorm) reduction(a kernels.Accelerator, x *tensor.Tensor, cha
 	return newColumnReduction(a, x.Len()/max(1, channels), channels, spatial, k.channelsFirst)
 }
 
-// images are the parameters of what works on each element of x, whose channels c reduces to.
+// images returns the parameters of functions that work on each element of x, whose channels c reduces to.
 func (k *deviceBatchNorm) images(x *tensor.Tensor, c *columnReduction) []uint64 {
 	return []uint64{uint64(x.Len()), uint64(c.columns), uint64(c.spatial), gemm.Flag(k.channelsFirst)}
 }
 
-// perBlock makes memory for some floats that the blocks of a reduction give for each channel.
+// perBlock allocates memory for the floats that each block of a reduction produces per channel.
 func perBlock(ctx *kernels.Context, c *columnReduction, floats int) (*tensor.Tensor, error) {
 	return ctx.Device.Memory().New(tensor.Float32, tensor.Shape{int64(c.parts), int64(c.columns), int64(floats)})
 }
@@ -46,7 +45,7 @@ func (k *deviceBatchNorm) forward(ctx *kernels.Context) error {
 		return err
 	}
 	a := kernels.AcceleratorOf(ctx.Device)
-	var stats [4]*tensor.Tensor // mean, variance and what the gradient takes
+	var stats [4]*tensor.Tensor // mean, variance and the statistics saved for the gradient
 	for i := range stats {
 		if stats[i], err = ctx.Allocate(i+1, tensor.Float32, tensor.Shape{int64(channels)}); err != nil {
 			return err
@@ -73,7 +72,7 @@ func (k *deviceBatchNorm) forward(ctx *kernels.Context) error {
 	} else {
 		for i := range 2 {
 			a.Copy(ctx, stats[i], ctx.Input(3+i))
-			a.Fill(ctx, stats[2+i], 0) // what the gradient would take is not meant for inference
+			a.Fill(ctx, stats[2+i], 0) // the saved statistics are for the gradient, which inference does not have
 		}
 		mean, variance = stats[0], stats[1]
 	}
@@ -85,7 +84,7 @@ func (k *deviceBatchNorm) forward(ctx *kernels.Context) error {
 	return nil
 }
 
-// measure computes the batch's statistics: of no elements NaN.
+// measure computes the batch's statistics. Without elements they are NaN.
 func (k *deviceBatchNorm) measure(ctx *kernels.Context, a kernels.Accelerator, x *tensor.Tensor, c *columnReduction, stats [4]*tensor.Tensor) error {
 	const moments = 3
 	partial, err := perBlock(ctx, c, moments)

@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// deviceBiasGrad is BiasAddGrad on an accelerator, by the functions in bias.cu.
+// deviceBiasGrad is BiasAddGrad on an accelerator. It uses the functions in bias.cu.
 type deviceBiasGrad struct {
 	dtype         tensor.DType
 	channelsFirst bool
@@ -47,7 +47,7 @@ func (k *deviceBiasGrad) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// gpuBias is BiasAdd.
+// gpuBias is BiasAdd on an accelerator.
 type gpuBias struct {
 	elementwise.GPUKernel
 	pack          int

@@ -18,10 +18,10 @@ type deviceConv struct {
 	tf32  bool
 }
 
-// mostPixels is how far the functions count along a side of an image, its padding included.
+// mostPixels bounds the sides of an image, padding included, that the functions can index.
 const mostPixels = 1 << 28
 
-// check refuses images that the functions cannot count through.
+// check rejects images that are too large for the functions to index.
 func (k *deviceConv) check(ctx *kernels.Context, c *convolution) error {
 	for _, w := range []*window{&c.rows, &c.cols} {
 		if w.in >= mostPixels || w.size >= mostPixels/max(w.dilation, 1) || w.out >= mostPixels/max(w.stride, 1) || c.batch*c.rows.in*c.cols.in > 1<<31-1 {
@@ -31,7 +31,7 @@ func (k *deviceConv) check(ctx *kernels.Context, c *convolution) error {
 	return nil
 }
 
-// forward is Conv2D: patches times filter.
+// forward is Conv2D: the product of patches and filter.
 func (k *deviceConv) forward(ctx *kernels.Context) error {
 	image, filter := ctx.Input(0), ctx.Input(1)
 	if err := args.FirstError(args.CheckType(ctx, 0, k.dtype), args.CheckType(ctx, 1, k.dtype)); err != nil {
@@ -62,7 +62,7 @@ func (k *deviceConv) forward(ctx *kernels.Context) error {
 	})
 }
 
-// filterGrad is Conv2DBackpropFilter: patches, transposed, times gradient.
+// filterGrad is Conv2DBackpropFilter: the product of the transposed patches and the gradient.
 func (k *deviceConv) filterGrad(ctx *kernels.Context) error {
 	image, grad := ctx.Input(0), ctx.Input(2)
 	if err := args.FirstError(args.CheckType(ctx, 0, k.dtype), args.CheckType(ctx, 2, k.dtype)); err != nil {
@@ -100,14 +100,14 @@ func (k *deviceConv) filterGrad(ctx *kernels.Context) error {
 	})
 }
 
-// inputGrad is Conv2DBackpropInput: patches of the gradient times those taps of the filter that saw
-// the pixel. They are the same for all pixels of a phase, which are a stride apart.
+// inputGrad is Conv2DBackpropInput: the product of patches of the gradient and the filter taps that saw the pixel. These taps are the same
+// for all pixels of a phase, which lie a stride apart.
 func (k *deviceConv) inputGrad(ctx *kernels.Context) error {
 	filter, grad := ctx.Input(1), ctx.Input(2)
 	if err := args.FirstError(args.CheckType(ctx, 1, k.dtype), args.CheckType(ctx, 2, k.dtype)); err != nil {
 		return err
 	}
-	shape, err := sizesInput(ctx, 0, 4, "input_sizes")
+	shape, err := imageSizes(ctx)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (k *deviceConv) inputGrad(ctx *kernels.Context) error {
 	width := c.outDepth / c.groups
 	y, x := acrossOf(&c.rows), acrossOf(&c.cols)
 	sy, sx := c.rows.stride, c.cols.stride
-	// The first phase has as many pixels and taps as any.
+	// No phase has more pixels or taps than the first.
 	pixels := c.batch * ((c.rows.in + sy - 1) / sy) * ((c.cols.in + sx - 1) / sx)
 	taps := ((c.rows.size + y.step - 1) / y.step) * ((c.cols.size + x.step - 1) / x.step)
 	return k.run(ctx, "input", out, pixels, c.groupDepth, taps*width, c.groups*sy*sx, func(partial uint64) []uint64 {
@@ -156,7 +156,7 @@ func (k *deviceConv) run(ctx *kernels.Context, what string, out *tensor.Tensor, 
 	return g.Run(ctx, args)
 }
 
-// convTiling names the function of a convolution for the card: by tensor cores where it has them.
+// convTiling names the convolution function for the card, which uses tensor cores if the card has them.
 func convTiling(ctx *kernels.Context, function string, dtype tensor.DType, tf32 bool) gemm.Tiling {
 	t := gemm.Tiling{Function: function + "_", Rows: 64, Columns: 64, Threads: 256}
 	if gemm.TensorCores(kernels.AcceleratorOf(ctx.Device), dtype, tf32) {
@@ -166,20 +166,20 @@ func convTiling(ctx *kernels.Context, function string, dtype tensor.DType, tf32 
 	return t
 }
 
-// patchWords are the parameters of how the window moves over the image.
+// patchWords returns the parameters that describe how the window moves over the image.
 func (c *convolution) patchWords() []uint64 {
 	return []uint64{uint64(c.rows.in), uint64(c.cols.in), uint64(c.inDepth), uint64(c.rows.out), uint64(c.cols.out), uint64(c.cols.size), uint64(c.groupDepth),
 		uint64(c.rows.stride), uint64(c.cols.stride), -uint64(c.rows.before), -uint64(c.cols.before), uint64(c.rows.dilation), uint64(c.cols.dilation)}
 }
 
-// matrixOf is gemm.MatrixWords for a part of a matrix whose rows, which are row elements apart, are read across.
+// matrixOf is gemm.MatrixWords for a part of a matrix that is read across its rows, which lie row elements apart.
 func matrixOf(t *tensor.Tensor, outer, inner, row int) []uint64 {
 	w := gemm.MatrixWords(t, outer, inner, true, []int{row})
 	w[4] = uint64(row)
 	return w
 }
 
-// across is a window as the gradient by the image sees it: pixels of a phase see every step'th tap.
+// across is a window as the gradient with respect to the image uses it: the pixels of a phase see every step-th tap.
 type across struct {
 	*window
 	step int

@@ -15,11 +15,11 @@ type deviceConv3 struct {
 	windowing3
 	dtype tensor.DType
 	tf32  bool
-	// spelled tells that the shape of the gradient's result is an input, not that of one.
+	// spelled is set if the shape of the gradient's result is the value of an input, not that input's own shape.
 	spelled bool
 }
 
-// plan checks the shapes, and refuses volumes that the functions cannot count through.
+// plan checks the shapes, and rejects volumes that are too large for the functions to index.
 func (k *deviceConv3) plan(ctx *kernels.Context, image, filter tensor.Shape) (volume3, error) {
 	v, err := k.windowing3.plan(image, filter)
 	if err != nil {
@@ -44,15 +44,15 @@ func (k *deviceConv3) plan(ctx *kernels.Context, image, filter tensor.Shape) (vo
 	return v, nil
 }
 
-// axes are the windows over planes, rows and columns.
+// axes returns the windows over planes, rows and columns.
 func (v *volume3) axes() [3]*window { return [3]*window{&v.planes, &v.plane.rows, &v.plane.cols} }
 
-// patch is the length of a patch of one group, places the number of places of all volumes.
+// patch returns the length of a patch of one group, places the number of places of all volumes.
 func (v *volume3) patch() int { return v.planes.size * v.plane.patch() }
 
 func (v *volume3) places() int { return v.batch * v.planes.out * v.plane.rows.out * v.plane.cols.out }
 
-// words are the parameters of how the window moves over the volume.
+// words returns the parameters that describe how the window moves over the volume.
 func (v *volume3) words() []uint64 {
 	words := []uint64{uint64(v.plane.inDepth), uint64(v.plane.groupDepth)}
 	for _, w := range v.axes() {
@@ -61,7 +61,7 @@ func (v *volume3) words() []uint64 {
 	return words
 }
 
-// backWords are those of how the elements of the volume are seen by the places of the result.
+// backWords returns the parameters that describe which places of the result see an element of the volume.
 func (v *volume3) backWords(width int) []uint64 {
 	words := []uint64{uint64(v.plane.outDepth), uint64(width)}
 	for _, w := range v.axes() {
@@ -70,7 +70,7 @@ func (v *volume3) backWords(width int) []uint64 {
 	return words
 }
 
-// forward is Conv3D: patches times filter.
+// forward is Conv3D: the product of patches and filter.
 func (k *deviceConv3) forward(ctx *kernels.Context) error {
 	image, filter := ctx.Input(0), ctx.Input(1)
 	if err := args.FirstError(args.CheckType(ctx, 0, k.dtype), args.CheckType(ctx, 1, k.dtype)); err != nil {
@@ -98,7 +98,7 @@ func (k *deviceConv3) forward(ctx *kernels.Context) error {
 	})
 }
 
-// filterGrad is Conv3DBackpropFilter: patches, transposed, times gradient.
+// filterGrad is Conv3DBackpropFilter: the product of the transposed patches and the gradient.
 func (k *deviceConv3) filterGrad(ctx *kernels.Context) error {
 	image, grad := ctx.Input(0), ctx.Input(2)
 	if err := args.FirstError(args.CheckType(ctx, 0, k.dtype), args.CheckType(ctx, 2, k.dtype)); err != nil {
@@ -133,8 +133,8 @@ func (k *deviceConv3) filterGrad(ctx *kernels.Context) error {
 	})
 }
 
-// inputGrad is Conv3DBackpropInput: for each element of the volume, patches of the gradient times the filter's taps. Where a
-// stride leaves a tap without a place of the result, the patch has zeros.
+// inputGrad is Conv3DBackpropInput: for each element of the volume, the product of patches of the gradient and the filter's taps. If the
+// stride leaves no place of the result for a tap, the patch has zeros there.
 func (k *deviceConv3) inputGrad(ctx *kernels.Context) error {
 	filter, grad := ctx.Input(1), ctx.Input(2)
 	if err := args.FirstError(args.CheckType(ctx, 1, k.dtype), args.CheckType(ctx, 2, k.dtype)); err != nil {

@@ -10,14 +10,13 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/launch"
 )
 
-// deviceDepthwise is DepthwiseConv2dNative or one of its gradients on an accelerator, by the
-// functions in depthwise.cu.
+// deviceDepthwise is DepthwiseConv2dNative or one of its gradients on an accelerator. It uses the functions in depthwise.cu.
 type deviceDepthwise struct {
 	windowing
 	dtype tensor.DType
 }
 
-// words are the parameters of the sizes.
+// words returns the parameters that hold the sizes.
 func (k *deviceDepthwise) words(d *depthwise) []uint64 {
 	return slices.Concat(gridWords(d.inDepth, d.rows.in, d.cols.in, k.channelsFirst), gridWords(d.outDepth, d.rows.out, d.cols.out, k.channelsFirst),
 		d.rows.words(), d.cols.words(), []uint64{uint64(d.times)})

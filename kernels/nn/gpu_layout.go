@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/launch"
 )
 
-// moveChannelsOn is moveChannels on an accelerator, by the functions in channels.cu.
+// moveChannelsOn is moveChannels on an accelerator. It uses the functions in channels.cu.
 func moveChannelsOn(ctx *kernels.Context, a kernels.Accelerator, dst, src *tensor.Tensor, n, rows, columns int) {
 	const side = 32 // of a tile
 	tiles := (rows + side - 1) / side * ((columns + side - 1) / side)

@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/launch"
 )
 
-// deviceLRN is LRN or its gradient on an accelerator, by the functions in lrn.cu.
+// deviceLRN is LRN or its gradient on an accelerator. It uses the functions in lrn.cu.
 type deviceLRN struct {
 	lrn
 	dtype tensor.DType

@@ -11,14 +11,14 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/launch"
 )
 
-// devicePool is a pooling op on an accelerator, by the functions in pool.cu.
+// devicePool is a pooling op on an accelerator. It uses the functions in pool.cu.
 type devicePool struct {
 	pooling
 	dtype      tensor.DType
-	fromInputs bool // whether the window comes as inputs
+	fromInputs bool // whether the window comes from inputs
 }
 
-// words are the parameters of a pooling's sizes.
+// words returns the parameters that hold a pooling's sizes.
 func (k *devicePool) words(p *pool) []uint64 {
 	return slices.Concat(gridWords(p.depth, p.rows.in, p.cols.in, k.channelsFirst), gridWords(p.depth/p.over, p.rows.out, p.cols.out, k.channelsFirst), p.rows.words(), p.cols.words())
 }
@@ -149,7 +149,7 @@ func (k *deviceArgmaxPool) forward(ctx *kernels.Context) error {
 	return nil
 }
 
-// backward leaves out places that do not lie in the image.
+// backward ignores indices outside the image.
 func (k *deviceArgmaxPool) backward(ctx *kernels.Context) error {
 	image, grad, argmax := ctx.Input(0), ctx.Input(1), ctx.Input(2)
 	if err := args.FirstError(args.CheckType(ctx, 0, k.dtype), args.CheckType(ctx, 1, k.dtype), args.CheckType(ctx, 2, tensor.Int64)); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/reduce"
 )
 
-// rowGroup is how many threads share a row of so many columns: some of a warp, or all of a block.
+// rowGroup returns the number of threads that share a row of the given length: some of a warp, or all of a block.
 func rowGroup(columns int) int {
 	if columns > 1024 {
 		return launch.Threads
@@ -18,8 +18,7 @@ func rowGroup(columns int) int {
 	return min(reduce.PowerOf2((columns+1)/2), 32)
 }
 
-// eachRowOn is a launch of a function of softmax.cu or topk.cu, whose parameters rows, columns and group
-// come between first and last.
+// eachRowOn returns a launch of a function of softmax.cu or topk.cu. The parameters rows, columns and group go between first and last.
 func eachRowOn(a kernels.Accelerator, function string, rows, columns int, first []uint64, last ...uint64) kernels.Launch {
 	group := rowGroup(columns)
 	blocks := (rows*group + launch.Threads - 1) / launch.Threads
@@ -64,8 +63,8 @@ func gpuXent(dtype tensor.DType) kernels.Func {
 	}
 }
 
-// stretchSteps are the distances of rows and columns of an operand that is stretched to a matrix: 0
-// where there is but one.
+// stretchSteps returns the steps between rows and between columns of an operand that is broadcast to a matrix. A step is 0 if there is only
+// one row or column.
 func stretchSteps(shape tensor.Shape) []uint64 {
 	rows, columns := int64(1), int64(1)
 	if n := len(shape); n > 0 {
@@ -84,8 +83,7 @@ func stretchSteps(shape tensor.Shape) []uint64 {
 	return steps
 }
 
-// gpuSparseXent is SparseSoftmaxCrossEntropyWithLogits on an accelerator, where labels that are no
-// class give NaN, as with TensorFlow's.
+// gpuSparseXent is SparseSoftmaxCrossEntropyWithLogits on an accelerator. As in TensorFlow, invalid labels yield NaN.
 func gpuSparseXent(dtype tensor.DType) kernels.Func {
 	return func(ctx *kernels.Context) error {
 		if err := checkSparseXent(ctx, dtype); err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/launch"
 )
 
-// gpuTopK is TopK and TopKV2 on an accelerator. input is -1, or the one that has the count.
+// gpuTopK is TopK and TopKV2 on an accelerator. input is the input that holds the count, or -1.
 func gpuTopK(dtype, index tensor.DType, count int64, input int) kernels.Func {
 	return func(ctx *kernels.Context) error {
 		values, indices, err := topKOutputs(ctx, dtype, index, count, input)
@@ -18,7 +18,7 @@ func gpuTopK(dtype, index tensor.DType, count int64, input int) kernels.Func {
 		rows := in.Len() / columns
 		a := kernels.AcceleratorOf(ctx.Device)
 		args := []uint64{in.Address(), values.Address(), indices.Address(), launch.IndexKind(index)}
-		// Looking k times through a row by a block, or for each element once by a thread.
+		// Either a block scans the row k times, or one thread per element scans it once.
 		if k < 8 || columns > 1<<15 {
 			a.Launch(ctx, kernels.Launch{Function: "top_next_" + launch.Suffixes[dtype], Grid: [3]int{min(rows, 32*a.Card().Processors)}, Block: [3]int{launch.Threads},
 				Args: append(args, uint64(rows), uint64(columns), uint64(k))})

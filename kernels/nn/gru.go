@@ -11,19 +11,19 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/gemm"
 )
 
-// gru is the sizes and the inputs of GRUBlockCell and its gradient, a step of gated recurrent units: reset and update
-// gates r and u, candidate c.
+// gru holds the sizes and inputs of GRUBlockCell and its gradient, a step of gated recurrent units with reset gate r, update gate u and
+// candidate c.
 type gru struct {
 	lstmSizes
 	x, h, wru, wc, bru, bc []float32
 }
 
-// gruRows are the rows of an op of which run is the kernel.
+// gruRows returns the rows of an op with kernel run.
 func gruRows(run kernels.Func) []kernels.Def {
 	return []kernels.Def{{Types: map[string][]tensor.DType{"T": {tensor.Float32}}, Expensive: true, New: kernels.Always(run)}}
 }
 
-// rankOf refuses an input that is not of a rank.
+// rankOf rejects an input that does not have the given rank.
 func rankOf(ctx *kernels.Context, i, rank int, name string) error {
 	if err := args.CheckType(ctx, i, tensor.Float32); err != nil {
 		return err
@@ -34,7 +34,7 @@ func rankOf(ctx *kernels.Context, i, rank int, name string) error {
 	return nil
 }
 
-// sized refuses an input whose dimension has another size.
+// sized rejects an input whose dimension dim does not have size want.
 func sized(t *tensor.Tensor, dim, want int, what string) error {
 	if have := t.Dim(dim); have != want {
 		return status.InvalidArgumentf("%s: %d vs. %d", what, have, want)
@@ -67,7 +67,7 @@ func readGRU(ctx *kernels.Context) (g gru, err error) {
 	return g, nil
 }
 
-// gruScratch is working memory in parts.
+// gruScratch returns working memory in parts of the given sizes.
 func gruScratch(ctx *kernels.Context, sizes ...int) (parts [][]float32, release func(), err error) {
 	total := 0
 	for _, n := range sizes {

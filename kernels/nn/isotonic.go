@@ -11,8 +11,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 )
 
-// isotonicKernel is IsotonicRegression: the nearest rows that do not ascend, by least squares. Pools of neighbours
-// that would ascend are joined and get their mean.
+// isotonicKernel is IsotonicRegression: the closest non-increasing rows by least squares. Adjacent pools that would increase are merged,
+// and take their mean.
 type isotonicKernel[In element.Ordered, Out element.Floating] struct{}
 
 func (k isotonicKernel[In, Out]) Compute(ctx *kernels.Context) error {
@@ -36,14 +36,14 @@ func (k isotonicKernel[In, Out]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	src, dst, ids := element.ViewOf[In](in), element.ViewOf[Out](out), tensor.Of[int32](segments)
-	return element.WithScratch(ctx.Device, len(src)/columns, max(1, element.CostlyGrain/columns), columns, func(sums []Out, lo, hi int) {
+	return element.WithScratch(ctx, len(src)/columns, max(1, element.CostlyGrain/columns), columns, func(sums []Out, lo, hi int) {
 		for r := lo; r < hi; r++ {
 			isotonicRow(dst[r*columns:][:columns], ids[r*columns:][:columns], src[r*columns:][:columns], sums)
 		}
 	})
 }
 
-// isotonicRow solves a row. Until it is done, ids holds where pools end and dst their means.
+// isotonicRow solves a row. Until it is done, ids holds the ends of the pools and dst their means.
 func isotonicRow[In element.Ordered, Out element.Floating](dst []Out, ids []int32, src []In, sums []Out) {
 	n := 0
 	for i, v := range src {
@@ -73,7 +73,7 @@ func isotonicRow[In element.Ordered, Out element.Floating](dst []Out, ids []int3
 	}
 }
 
-// isotonicRows are the rows for one pair of types; isotonicHalves those of the halves, which are computed in float32.
+// isotonicRows returns the rows for one pair of types, isotonicHalves those of the half types, which are computed in float32.
 func isotonicRows[In element.Ordered, Out element.Floating]() []kernels.Def {
 	return []kernels.Def{isotonicDef(element.DTypeOf[In](), element.DTypeOf[Out](), newIsotonic[In, Out])}
 }

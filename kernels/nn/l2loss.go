@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/reduce"
 )
 
-// l2LossKernel is half the sum of the squares.
+// l2LossKernel is L2Loss: half the sum of squares.
 type l2LossKernel[T element.Floating] struct {
 	norm  reduce.Reducer[T]
 	dtype tensor.DType
@@ -29,10 +29,10 @@ func (k *l2LossKernel[T]) Compute(ctx *kernels.Context) error {
 	if in.Len() == 0 {
 		return nil
 	}
-	return k.norm.Reduce(ctx.Device, dst, element.ViewOf[T](in), []int{in.Len()}, true)
+	return k.norm.Reduce(ctx, dst, element.ViewOf[T](in), []int{in.Len()}, true)
 }
 
-// l2Loss are the rows of L2Loss for one element type.
+// l2Loss returns the rows of L2Loss for one element type.
 func l2Loss[T element.Floating](sum reduce.Reducer[T], square func(dst, a []T)) []kernels.Def {
 	dtype := element.DTypeOf[T]()
 	half := reduce.Norms(sum, square, func(dst, a []T) { dst[0] = a[0] / 2 })

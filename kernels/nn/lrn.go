@@ -17,17 +17,15 @@ type lrn struct {
 }
 
 func newLRN(c *kernels.Construction) (l lrn, err error) {
-	radius, err := c.Attrs().Int("depth_radius")
-	if err == nil && (radius < 0 || radius > math.MaxInt32) {
-		err = status.InvalidArgumentf("depth_radius = %d larger than int max", radius)
+	a := c.Attrs().Reader()
+	radius := a.Int("depth_radius")
+	if radius < 0 || radius > math.MaxInt32 {
+		a.Failf("depth_radius = %d larger than int max", radius)
 	}
-	bias, err1 := c.Attrs().Float("bias")
-	alpha, err2 := c.Attrs().Float("alpha")
-	beta, err3 := c.Attrs().Float("beta")
-	return lrn{int(radius), bias, alpha, beta}, args.FirstError(err, err1, err2, err3)
+	return lrn{int(radius), a.Float("bias"), a.Float("alpha"), a.Float("beta")}, a.Err()
 }
 
-// newLRNKernel makes the constructor of a kernel that normalizes, or of its gradient.
+// newLRNKernel returns the constructor of LRN or of its gradient.
 func newLRNKernel(run func(*lrn, *kernels.Context) error) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		l, err := newLRN(c)
@@ -74,7 +72,7 @@ func (l *lrn) forward(ctx *kernels.Context) error {
 	}
 	depth := in.Dim(3)
 	src, dst := tensor.Of[float32](in), tensor.Of[float32](out)
-	element.EachRow(ctx.Device, len(src)/depth, depth*(2*min(l.radius, depth)+1), func(lo, hi int) {
+	element.EachRow(ctx, len(src)/depth, depth*(2*min(l.radius, depth)+1), func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			row, to := src[r*depth:(r+1)*depth], dst[r*depth:(r+1)*depth]
 			l.scale(to, row)
@@ -97,8 +95,10 @@ func (l *lrn) backward(ctx *kernels.Context) error {
 	}
 	depth := in.Dim(3)
 	g, x, y, dst := tensor.Of[float32](grad), tensor.Of[float32](in), tensor.Of[float32](out), tensor.Of[float32](result)
-	clear(dst)
-	element.EachRow(ctx.Device, len(x)/depth, depth*(2*min(l.radius, depth)+1), func(lo, hi int) {
+	if err := kernels.Clear(ctx, dst); err != nil {
+		return err
+	}
+	element.EachRow(ctx, len(x)/depth, depth*(2*min(l.radius, depth)+1), func(lo, hi int) {
 		norm := make([]float32, depth)
 		for r := lo; r < hi; r++ {
 			at := r * depth

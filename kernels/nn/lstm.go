@@ -13,15 +13,15 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 )
 
-// lstm is the attributes of an op on long short-term memory cells.
+// lstm holds the attributes of an op on long short-term memory cells.
 type lstm struct {
-	forgetBias, clip float32 // what is added to the forget gate; the bound of a cell's state, none for 0 and less
+	forgetBias, clip float32 // the value added to the forget gate; the bound of the cell state, unbounded if not positive
 	peephole         bool    // whether the gates see the cell's state
-	forget, input    int     // which quarter of the gates' row is the forget gate's and the cell input's
+	forget, input    int     // the quarters of the gates' row that hold the forget gate and the cell input
 }
 
-// newLSTM reads the attributes. Rows of gates are input, cell, forget, output; in the second version of the
-// block op input, forget, cell, output.
+// newLSTM reads the attributes. A row of gates is ordered input, cell, forget, output. In the second version of the block op it is ordered
+// input, forget, cell, output.
 func newLSTM(c *kernels.Construction, bias, clip bool) (l lstm, err error) {
 	l.forget, l.input = 2, 1
 	if c.Node.Op == "BlockLSTMV2" || c.Node.Op == "BlockLSTMGradV2" {
@@ -41,14 +41,15 @@ func newLSTM(c *kernels.Construction, bias, clip bool) (l lstm, err error) {
 	return l, err
 }
 
-// lstmInputs are the inputs of a step after x: state and output of the last step, weights, peepholes, bias.
+// lstmInputs are the inputs of a step that follow x: state and output of the previous step, weights, peepholes, bias.
 type lstmInputs struct{ cs, h, w, wci, wcf, wco, b []float32 }
 
-// lstmSizes are the rows of a step and the widths of its input and its cells.
+// lstmSizes are the number of rows of a step, and the widths of its input and its cells.
 type lstmSizes struct{ batch, input, cell int }
 
-// readLSTM checks inputs i on (x is input i) against one another; x may have a dimension of time before the others.
-func readLSTM(ctx *kernels.Context, i, rank int) (s lstmSizes, in lstmInputs, err error) {
+// read checks inputs i onward, of which the first is x, against one another. x may have a leading time dimension; the peepholes must then
+// match even if they are not used.
+func (l *lstm) read(ctx *kernels.Context, i, rank int) (s lstmSizes, in lstmInputs, err error) {
 	for k := range 8 {
 		if err := args.CheckType(ctx, i+k, tensor.Float32); err != nil {
 			return s, in, err
@@ -71,7 +72,16 @@ func readLSTM(ctx *kernels.Context, i, rank int) (s lstmSizes, in lstmInputs, er
 			return s, in, status.InvalidArgumentf("%s must be 1D", name)
 		}
 	}
+	if rank == 2 && cs.Len() == 0 {
+		return s, in, status.InvalidArgumentf("cs_prev_tensor is empty, has shape: (%d,%d).", cs.Dim(0), cs.Dim(1))
+	}
 	s = lstmSizes{x.Dim(rank - 2), x.Dim(rank - 1), cs.Dim(1)}
+	peep := func(k int) int {
+		if rank == 2 && !l.peephole {
+			return s.cell
+		}
+		return ctx.Input(i + k).Len()
+	}
 	for _, c := range []struct {
 		what       string
 		have, want int
@@ -81,9 +91,9 @@ func readLSTM(ctx *kernels.Context, i, rank int) (s lstmSizes, in lstmInputs, er
 		{"h_prev.dims(1) != cell_size", h.Dim(1), s.cell},
 		{"w.dim_size(0) != input_size + cell_size", w.Dim(0), s.input + s.cell},
 		{"w.dim_size(1) != cell_size * 4", w.Dim(1), s.cell * 4},
-		{"wci.dim_size(0) != cell_size", ctx.Input(i + 4).Len(), s.cell},
-		{"wcf.dim_size(0) != cell_size", ctx.Input(i + 5).Len(), s.cell},
-		{"wco.dim_size(0) != cell_size", ctx.Input(i + 6).Len(), s.cell},
+		{"wci.dim_size(0) != cell_size", peep(4), s.cell},
+		{"wcf.dim_size(0) != cell_size", peep(5), s.cell},
+		{"wco.dim_size(0) != cell_size", peep(6), s.cell},
 		{"b.dim_size(0) != cell_size * 4", ctx.Input(i + 7).Len(), s.cell * 4},
 	} {
 		if c.have != c.want {
@@ -94,17 +104,17 @@ func readLSTM(ctx *kernels.Context, i, rank int) (s lstmSizes, in lstmInputs, er
 	return s, lstmInputs{view(1), view(2), view(3), view(4), view(5), view(6), view(7)}, nil
 }
 
-// lstmState is what a step makes, in the order of the ops' outputs.
+// lstmState is the result of a step, in the order of the ops' outputs.
 type lstmState struct{ i, cs, f, o, ci, co, h []float32 }
 
-// step computes a step. xh and gates are scratch for a row of inputs and one of gates of each batch.
-func (l *lstm) step(dev kernels.Device, s lstmSizes, x []float32, in lstmInputs, out lstmState, xh, gates []float32) {
+// step computes a step. xh and gates are scratch memory for a row of inputs and a row of gates for each batch element.
+func (l *lstm) step(ctx *kernels.Context, s lstmSizes, x []float32, in lstmInputs, out lstmState, xh, gates []float32) {
 	row, wide := s.input+s.cell, 4*s.cell
 	for n := range s.batch {
 		copy(xh[n*row:], x[n*s.input:(n+1)*s.input])
 		copy(xh[n*row+s.input:(n+1)*row], in.h[n*s.cell:(n+1)*s.cell])
 	}
-	gemm.Portable(dev.Parallel, false, false, s.batch, wide, row, xh, row, in.w, wide, gates, wide, false)
+	gemm.Portable(ctx.Parallel, false, false, s.batch, wide, row, xh, row, in.w, wide, gates, wide, false)
 	see := func(w []float32, c int, state float32) float32 {
 		if l.peephole {
 			return w[c] * state
@@ -132,7 +142,7 @@ func (l *lstm) step(dev kernels.Device, s lstmSizes, x []float32, in lstmInputs,
 
 func logistic32(x float32) float32 { return float32(1 / (1 + math.Exp(-float64(x)))) }
 
-// outputs allocates the seven outputs.
+// lstmOutputs allocates the seven outputs.
 func lstmOutputs(ctx *kernels.Context, shape tensor.Shape) (all [7][]float32, err error) {
 	for o := range all {
 		t, err := ctx.Allocate(o, tensor.Float32, shape)
@@ -148,7 +158,7 @@ func lstmSlice(all [7][]float32, lo, hi int) lstmState {
 	return lstmState{all[0][lo:hi], all[1][lo:hi], all[2][lo:hi], all[3][lo:hi], all[4][lo:hi], all[5][lo:hi], all[6][lo:hi]}
 }
 
-// scratch are two matrices of a row for each batch, from the device's pool.
+// lstmScratch returns two matrices with a row for each batch element, from the device's pool.
 func lstmScratch(ctx *kernels.Context, s lstmSizes) (xh, gates *tensor.Tensor, err error) {
 	if xh, err = tensor.New(ctx.Device.Pool(), tensor.Float32, tensor.Shape{int64(s.batch), int64(s.input + s.cell)}); err != nil {
 		return nil, nil, err
@@ -165,7 +175,7 @@ func newLSTMBlockCell(c *kernels.Construction) (any, error) {
 		return nil, err
 	}
 	return kernels.Func(func(ctx *kernels.Context) error {
-		s, in, err := readLSTM(ctx, 0, 2)
+		s, in, err := l.read(ctx, 0, 2)
 		if err != nil {
 			return err
 		}
@@ -179,12 +189,12 @@ func newLSTMBlockCell(c *kernels.Construction) (any, error) {
 		}
 		defer xh.Release()
 		defer gates.Release()
-		l.step(ctx.Device, s, element.ViewOf[float32](ctx.Input(0)), in, lstmSlice(all, 0, s.batch*s.cell), element.ViewOf[float32](xh), element.ViewOf[float32](gates))
+		l.step(ctx, s, element.ViewOf[float32](ctx.Input(0)), in, lstmSlice(all, 0, s.batch*s.cell), element.ViewOf[float32](xh), element.ViewOf[float32](gates))
 		return nil
 	}), nil
 }
 
-// newBlockLSTM makes the kernel that runs a cell over steps of time, as many as input 0 tells.
+// newBlockLSTM returns the kernel that runs a cell over as many time steps as input 0 says.
 func newBlockLSTM(c *kernels.Construction) (any, error) {
 	l, err := newLSTM(c, c.Node.Op == "BlockLSTM", true)
 	if err != nil {
@@ -195,7 +205,7 @@ func newBlockLSTM(c *kernels.Construction) (any, error) {
 		if most.Rank() != 0 || most.DType() != tensor.Int64 {
 			return status.InvalidArgumentf("`seq_len_max_tensor` must be rank 0 but is rank %d", most.Rank())
 		}
-		s, in, err := readLSTM(ctx, 1, 3)
+		s, in, err := l.read(ctx, 1, 3)
 		if err != nil {
 			return err
 		}
@@ -217,7 +227,7 @@ func newBlockLSTM(c *kernels.Construction) (any, error) {
 		size := s.batch * s.cell
 		for t := range int(steps) {
 			out := lstmSlice(all, t*size, (t+1)*size)
-			l.step(ctx.Device, s, element.ViewOf[float32](x)[t*s.batch*s.input:], in, out, element.ViewOf[float32](xh), element.ViewOf[float32](gates))
+			l.step(ctx, s, element.ViewOf[float32](x)[t*s.batch*s.input:], in, out, element.ViewOf[float32](xh), element.ViewOf[float32](gates))
 			in.cs, in.h = out.cs, out.h
 		}
 		for _, o := range all {
@@ -227,7 +237,7 @@ func newBlockLSTM(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// lstmRows are the rows of an op of these cells: for float, and by way of it for half.
+// lstmRows returns the rows of an op on these cells: float32, and half types computed in float32.
 func lstmRows(construct func(*kernels.Construction) (any, error)) []kernels.Def {
 	return []kernels.Def{
 		{Types: dtypes.Only("T", tensor.Float32), Expensive: true, New: construct},

@@ -10,10 +10,10 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/gemm"
 )
 
-// lstmGrads are what the gradient of a step adds to or sets: of the last state, of the row of gates, of the peepholes.
+// lstmGrads are the gradients that back sets or adds to: of the previous state, of the row of gates, of the peepholes.
 type lstmGrads struct{ cs, gates, wci, wcf, wco []float32 }
 
-// back computes the gradient of a step. dcs and dh are those of its state and output.
+// back computes the gradient of a step. dcs and dh are the gradients of its state and output.
 func (l *lstm) back(s lstmSizes, in lstmInputs, st lstmState, dcs, dh []float32, out lstmGrads) {
 	for n := range s.batch {
 		gates := out.gates[n*4*s.cell:]
@@ -41,7 +41,7 @@ func (l *lstm) back(s lstmSizes, in lstmInputs, st lstmState, dcs, dh []float32,
 	}
 }
 
-// lstmViews checks that the inputs from i on have a shape, and views their elements.
+// lstmViews checks that the inputs from i onward have the given shape, and returns their elements.
 func lstmViews(ctx *kernels.Context, i int, shape tensor.Shape, names ...string) ([][]float32, error) {
 	all := make([][]float32, len(names))
 	for k, name := range names {
@@ -57,7 +57,7 @@ func lstmViews(ctx *kernels.Context, i int, shape tensor.Shape, names ...string)
 	return all, nil
 }
 
-// zeroOutput allocates output o with zeros.
+// zeroOutput allocates output o and clears it.
 func zeroOutput(ctx *kernels.Context, o int, shape ...int64) ([]float32, error) {
 	t, err := ctx.Allocate(o, tensor.Float32, shape)
 	if err != nil {
@@ -68,7 +68,7 @@ func zeroOutput(ctx *kernels.Context, o int, shape ...int64) ([]float32, error) 
 	return v, nil
 }
 
-// zeroOutputs allocates outputs with zeros.
+// zeroOutputs allocates outputs and clears them.
 func zeroOutputs(ctx *kernels.Context, shapes ...tensor.Shape) (all [][]float32, err error) {
 	all = make([][]float32, len(shapes))
 	for o, s := range shapes {
@@ -85,7 +85,7 @@ func newLSTMBlockCellGrad(c *kernels.Construction) (any, error) {
 		return nil, err
 	}
 	return kernels.Func(func(ctx *kernels.Context) error {
-		s, in, err := readLSTM(ctx, 0, 2)
+		s, in, err := l.read(ctx, 0, 2)
 		if err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func newLSTMBlockCellGrad(c *kernels.Construction) (any, error) {
 		if err != nil {
 			return err
 		}
-		out, err := zeroOutputs(ctx, tensor.Shape{batch, cell}, tensor.Shape{batch, 4 * cell}, tensor.Shape{cell}, tensor.Shape{cell}, tensor.Shape{cell})
+		out, err := zeroOutputs(ctx, tensor.Shape{batch, cell}, tensor.Shape{batch, 4 * cell}, ctx.Input(4).Shape(), ctx.Input(5).Shape(), ctx.Input(6).Shape())
 		if err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func newBlockLSTMGrad(c *kernels.Construction) (any, error) {
 		if most.Rank() != 0 || most.DType() != tensor.Int64 {
 			return status.InvalidArgumentf("`seq_len_max_tensor` must be rank 0 but is rank %d", most.Rank())
 		}
-		s, in, err := readLSTM(ctx, 1, 3)
+		s, in, err := l.read(ctx, 1, 3)
 		if err != nil {
 			return err
 		}
@@ -126,7 +126,7 @@ func newBlockLSTMGrad(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// backThrough runs the gradients of steps of time, the last first.
+// backThrough computes the gradients of time steps, last to first.
 func (l *lstm) backThrough(ctx *kernels.Context, s lstmSizes, in lstmInputs, steps int) error {
 	x := ctx.Input(1)
 	batch, cell, row, wide := int64(s.batch), int64(s.cell), s.input+s.cell, 4*s.cell
@@ -164,7 +164,7 @@ func (l *lstm) backThrough(ctx *kernels.Context, s lstmSizes, in lstmInputs, ste
 		for n := range s.batch {
 			copy(xGrad[(t*s.batch+n)*s.input:], xh[n*row:n*row+s.input])
 			copy(hGrad[n*s.cell:], xh[n*row+s.input:(n+1)*row])
-			// The same memory now holds what went into the step.
+			// Reuse the memory for the step's inputs.
 			copy(xh[n*row:], from[n*s.input:(n+1)*s.input])
 			copy(xh[n*row+s.input:(n+1)*row], in.h[n*s.cell:(n+1)*s.cell])
 			elementwise.Add(bGrad, bGrad, gates[n*wide:(n+1)*wide])

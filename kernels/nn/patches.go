@@ -8,15 +8,15 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// patchesKernel is ExtractImagePatches and ExtractVolumePatches: the elements of each window side by side in the
-// channels, zeros where it lies outside.
+// patchesKernel is ExtractImagePatches and ExtractVolumePatches. The elements of each window become channels, with zeros for those outside
+// the image.
 type patchesKernel struct {
 	padding
-	// size, stride and rate are those of the spatial dimensions: two or three.
+	// size, stride and rate have an entry for each of the two or three spatial dimensions.
 	size, stride, rate []int64
 }
 
-// newPatches makes the kernel for images of some spatial dimensions.
+// newPatches returns the kernel for images with the given number of spatial dimensions.
 func newPatches(spatial int) func(c *kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		k := &patchesKernel{}
@@ -50,13 +50,13 @@ func newPatches(spatial int) func(c *kernels.Construction) (any, error) {
 	}
 }
 
-// plan works out the windows over planes, rows and columns, and the shape of the result.
+// plan computes the windows over planes, rows and columns, and the shape of the result.
 func (k *patchesKernel) plan(in *tensor.Tensor) (windows [3]window, shape tensor.Shape, err error) {
 	spatial := len(k.size)
 	if in.Rank() != spatial+2 {
 		return windows, nil, status.InvalidArgumentf("input must be %d-dimensional%v", spatial+2, in.Shape())
 	}
-	// Images are volumes of one plane.
+	// An image is a volume of one plane.
 	windows[0] = window{in: 1, out: 1, size: 1, stride: 1, dilation: 1}
 	shape = tensor.Shape{in.Shape()[0]}
 	depth := in.Shape()[spatial+1]
@@ -85,23 +85,23 @@ func (k *patchesKernel) Compute(ctx *kernels.Context) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	patchers[in.DType().Size()](ctx.Device, out, in, windows)
+	patchers[in.DType().Size()](ctx, out, in, windows)
 	return nil
 }
 
-// patchers are extract by the size of elements.
-var patchers = map[int]func(dev kernels.Device, out, in *tensor.Tensor, w [3]window){
+// patchers maps an element size to its extract function.
+var patchers = map[int]func(ctx *kernels.Context, out, in *tensor.Tensor, w [3]window){
 	1: extract[uint8], 2: extract[uint16], 4: extract[uint32], 8: extract[uint64], 16: extract[complex128],
 }
 
-// extract copies the patches of volumes: w are the windows over planes, rows and columns.
-func extract[T tensor.Elem](dev kernels.Device, out, in *tensor.Tensor, w [3]window) {
+// extract copies the patches of volumes. w holds the windows over planes, rows and columns.
+func extract[T tensor.Elem](ctx *kernels.Context, out, in *tensor.Tensor, w [3]window) {
 	src, dst := tensor.Of[T](in), tensor.Of[T](out)
 	depth := in.Dim(in.Rank() - 1)
 	size := w[0].in * w[1].in * w[2].in * depth
 	patch := w[0].size * w[1].size * w[2].size * depth
 	places := w[0].out * w[1].out * w[2].out
-	dev.Parallel(len(dst)/patch, max(1, element.CheapGrain/patch), func(lo, hi int) {
+	ctx.Parallel(len(dst)/patch, max(1, element.CheapGrain/patch), func(lo, hi int) {
 		for p := lo; p < hi; p++ {
 			to, image := dst[p*patch:][:patch], src[p/places*size:][:size]
 			clear(to)

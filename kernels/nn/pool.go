@@ -14,30 +14,29 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// pooling is the attributes of a pooling op.
+// pooling holds the attributes of a pooling op.
 type pooling struct {
 	windowing
 	sizeRows, sizeCol, sizeDepth, strideDepth int64
 }
 
-// setWindow takes the attributes (or inputs) ksize and strides.
-func (p *pooling) setWindow(ksize, strides []int64) error {
-	if len(ksize) != 4 {
-		return status.InvalidArgumentf("Sliding window ksize field must specify 4 dimensions")
-	}
-	if len(strides) != 4 {
-		return status.InvalidArgumentf("Sliding window stride field must specify 4 dimensions")
-	}
-	for i, k := range ksize {
-		if k <= 0 {
-			return status.InvalidArgumentf("Sliding window ksize must be positive. The specified or inferred ksize is: %d,%d,%d,%d", ksize[0], ksize[1], ksize[2], ksize[3])
-		}
-		if strides[i] <= 0 {
-			return status.InvalidArgumentf("Stride must be > 0, but got %d", strides[i])
-		}
-	}
-	if ksize[0] != 1 || strides[0] != 1 {
-		return status.Unimplementedf("Pooling is not yet supported on the batch dimension.")
+// whenSizes says whether an op rejects windows without elements before or after it rejects windows that move over the batch. Ops not listed
+// reject windows without elements when they lay out windows.
+var whenSizes = map[string]int{
+	"MaxPool": before, "MaxPoolV2": before, "QuantizedMaxPool": before, "MaxPoolWithArgmax": before, "MaxPoolGradWithArgmax": before,
+	"MaxPool3D": before, "AvgPool3D": before, "AvgPool3DGrad": before,
+	"AvgPool": after,
+}
+
+const (
+	before = 1 + iota
+	after
+)
+
+// setWindow sets the window from ksize and strides, which are attributes or inputs.
+func (p *pooling) setWindow(op string, ksize, strides []int64) error {
+	if err := checkWindow(op, ksize, strides, 4); err != nil {
+		return err
 	}
 	h, w, d := p.height(), p.width(), p.depth()
 	p.sizeRows, p.sizeCol, p.sizeDepth = ksize[h], ksize[w], ksize[d]
@@ -45,7 +44,31 @@ func (p *pooling) setWindow(ksize, strides []int64) error {
 	return nil
 }
 
-// newPooling reads the attributes of a pooling op; without window it takes that from inputs.
+// checkWindow checks the sizes and strides of a window over images, or over volumes if there are five dimensions.
+func checkWindow(op string, ksize, strides []int64, dims int) error {
+	if len(ksize) != dims {
+		return status.InvalidArgumentf("Sliding window ksize field must specify %d dimensions", dims)
+	}
+	if len(strides) != dims {
+		return status.InvalidArgumentf("Sliding window stride field must specify %d dimensions", dims)
+	}
+	var errSizes, errBatch error
+	if slices.Min(ksize) <= 0 {
+		errSizes = status.InvalidArgumentf("Sliding window ksize must be positive. The specified or inferred ksize is: %v", tensor.Shape(ksize))
+	}
+	if ksize[0] != 1 || strides[0] != 1 {
+		errBatch = status.Unimplementedf("Pooling is not yet supported on the batch dimension.")
+	}
+	switch whenSizes[op] {
+	case before:
+		return args.FirstError(errSizes, errBatch)
+	case after:
+		return args.FirstError(errBatch, errSizes)
+	}
+	return errBatch
+}
+
+// newPooling reads the attributes of a pooling op. If window is not set, ksize and strides come from inputs.
 func newPooling(c *kernels.Construction, window bool) (p pooling, err error) {
 	if p.channelsFirst, err = args.ChannelsFirst(c); err != nil {
 		return p, err
@@ -53,15 +76,15 @@ func newPooling(c *kernels.Construction, window bool) (p pooling, err error) {
 	if err := p.readPadding(c); err != nil || !window {
 		return p, err
 	}
-	ksize, errK := c.Attrs().IntList("ksize")
-	strides, errS := c.Attrs().IntList("strides")
-	if err := args.FirstError(errK, errS); err != nil {
+	a := c.Attrs().Reader()
+	ksize, strides := a.IntList("ksize"), a.IntList("strides")
+	if err := a.Err(); err != nil {
 		return p, err
 	}
-	return p, p.setWindow(ksize, strides)
+	return p, p.setWindow(c.Node.Op, ksize, strides)
 }
 
-// pool is the sizes of a pooling over images whose channels come last.
+// pool holds the sizes of a pooling over images whose channels come last.
 type pool struct {
 	batch      int
 	rows, cols window
@@ -73,7 +96,7 @@ func (p *pool) outShape() tensor.Shape {
 	return tensor.Shape{int64(p.batch), int64(p.rows.out), int64(p.cols.out), int64(p.depth / p.over)}
 }
 
-// plan checks the image's shape and works out the windows.
+// plan checks the image's shape and computes the windows.
 func (p *pooling) plan(image tensor.Shape) (out pool, err error) {
 	if len(image) != 4 {
 		return out, status.InvalidArgumentf("tensor_in must be 4-dimensional: %v", image)
@@ -110,8 +133,8 @@ func (p *pooling) plan(image tensor.Shape) (out pool, err error) {
 	return pool{batch: int(image[0]), rows: rows, cols: cols, depth: int(image[3]), over: int(p.sizeDepth)}, nil
 }
 
-// eachPlace calls body for the places of the result from lo to hi, rows of all images counted
-// through, with where the image starts and which part of the window lies in it.
+// eachPlace calls body for each place in result rows lo to hi, counted through all images, with the offset of its image and the part of its
+// window that lies in the image.
 func (p *pool) eachPlace(lo, hi int, body func(place, image int, rows, cols [3]int)) {
 	imageSize := p.rows.in * p.cols.in * p.depth
 	for r := lo; r < hi; r++ {
@@ -123,8 +146,8 @@ func (p *pool) eachPlace(lo, hi int, body func(place, image int, rows, cols [3]i
 	}
 }
 
-// eachRun calls body for runs of places of the result from lo to hi, rows of all images counted through: with where its
-// first place is in the result, its windows, of which there may be no tap, and where their first tap is in the image.
+// eachRun calls body for runs of places in result rows lo to hi, counted through all images. It passes the index of the run's first place,
+// its windows, which may have no taps, and the offset of their first tap in the image.
 func (p *pool) eachRun(lo, hi int, runs []run, body func(place int, t *simd.Taps, at int)) {
 	line := p.cols.in * p.depth
 	t := simd.BorrowTaps()
@@ -141,12 +164,12 @@ func (p *pool) eachRun(lo, hi int, runs []run, body func(place int, t *simd.Taps
 	}
 }
 
-// grain is how many rows of the result are worth a part of their own.
+// grain returns the number of rows of the result that justify a part of their own.
 func (p *pool) grain() int {
 	return max(1, element.CostlyGrain/max(1, p.cols.out*p.depth*p.rows.size*p.cols.size/4))
 }
 
-// poolMath is what pooling does with the channels of an element type: what simd.Taps does with float32.
+// poolMath holds the pooling functions of an element type. For float32, these are functions of simd.Taps.
 type poolMath[T element.Ordered] struct {
 	least    T
 	max, sum func(t *simd.Taps, dst, a []T, at, n int)
@@ -159,7 +182,7 @@ var (
 	of64 = poolMath[float64]{math.Inf(-1), maxOf(math.Inf(-1)).max, sumOfTaps, meanOfTaps, divideBy}
 )
 
-// maxOf is what pooling by the greatest element does with a type that SIMD does not serve.
+// maxOf returns the functions of max pooling for a type that SIMD does not support.
 func maxOf[T element.Ordered](least T) poolMath[T] {
 	return poolMath[T]{least: least, max: func(t *simd.Taps, dst, a []T, at, n int) {
 		simd.EachTap(t, dst, at, n, least, func(to []T, from int) { elementwise.Maximum(to, to, a[from:][:n]) })
@@ -184,7 +207,7 @@ func meanOfTaps(t *simd.Taps, dst, a []float64, at, n int, by float64) {
 	}
 }
 
-// maxPoolKernel is MaxPool, and MaxPoolV2 whose window comes as inputs.
+// maxPoolKernel is MaxPool, and MaxPoolV2, whose window comes from inputs.
 type maxPoolKernel[T element.Ordered] struct {
 	pooling
 	poolMath[T]
@@ -222,7 +245,7 @@ func (k *maxPoolKernel[T]) Compute(ctx *kernels.Context) error {
 		return nil
 	}
 	runs := p.cols.runs()
-	ctx.Device.Parallel(p.batch*p.rows.out, p.grain(), func(lo, hi int) {
+	ctx.Parallel(p.batch*p.rows.out, p.grain(), func(lo, hi int) {
 		p.eachRun(lo, hi, runs, func(place int, t *simd.Taps, at int) {
 			to := dst[place*p.depth:][:t.Places*p.depth]
 			if t.Rows*t.Cols > 0 {
@@ -237,22 +260,17 @@ func (k *maxPoolKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// windowInputs reads ksize and strides from input i and the one after.
+// windowInputs reads ksize and strides from inputs i and i+1. As in TensorFlow, they may have any shape of four elements.
 func (p *pooling) windowInputs(ctx *kernels.Context, i int) error {
-	for _, at := range []int{i, i + 1} {
-		if t := ctx.Input(at); t.Rank() != 1 {
-			return status.InvalidArgumentf("%s must be 1-D, not %v", []string{"ksize", "strides"}[at-i], t.Shape())
-		}
-	}
 	ksize, errK := ctx.Ints(i)
 	strides, errS := ctx.Ints(i + 1)
 	if err := args.FirstError(errK, errS); err != nil {
 		return err
 	}
-	return p.setWindow(ksize, strides)
+	return p.setWindow(ctx.Node.Op, ksize, strides)
 }
 
-// avgPoolKernel is AvgPool: the mean of what of the window lies in the image.
+// avgPoolKernel is AvgPool: the mean of the part of the window that lies in the image.
 type avgPoolKernel[T element.Floating] struct {
 	pooling
 	poolMath[T]
@@ -282,21 +300,21 @@ func (k *avgPoolKernel[T]) Compute(ctx *kernels.Context) error {
 	}
 	src, dst := element.ViewOf[T](image), element.ViewOf[T](out)
 	runs := p.cols.runs()
-	ctx.Device.Parallel(p.batch*p.rows.out, p.grain(), func(lo, hi int) {
+	ctx.Parallel(p.batch*p.rows.out, p.grain(), func(lo, hi int) {
 		p.eachRun(lo, hi, runs, func(place int, t *simd.Taps, at int) {
 			to := dst[place*p.depth:][:t.Places*p.depth]
 			if n := t.Rows * t.Cols; n > 0 {
 				k.mean(t, to, src, at, p.depth, T(n))
 			} else {
-				element.Fill(to, T(math.NaN())) // nothing divided by nothing
+				element.Fill(to, T(math.NaN())) // 0/0
 			}
 		})
 	})
 	return nil
 }
 
-// poolRows are the rows of an op of pooling for one element type, as windowRows. sized ops have the window's size and
-// strides as attributes, the others as inputs.
+// poolRows returns the rows of a pooling op for one element type, like windowRows. sized ops have the window's size and strides as
+// attributes, others as inputs.
 func poolRows(dtype tensor.DType, sized bool, make func(p pooling) kernels.Kernel, images []int, sizes int) []kernels.Def {
 	return halves.Rows("T", dtype, func(c *kernels.Construction) (any, error) {
 		p, err := newPooling(c, sized)
@@ -304,7 +322,7 @@ func poolRows(dtype tensor.DType, sized bool, make func(p pooling) kernels.Kerne
 	})
 }
 
-// maxPool are the rows of MaxPool and, where inputs tell the window, of MaxPoolV2.
+// maxPool returns the rows of MaxPool or, if inputs hold the window, of MaxPoolV2.
 func maxPool(sized bool) []kernels.Def {
 	return slices.Concat(
 		maxPoolOf(sized, of32), maxPoolOf(sized, of64),
@@ -323,7 +341,7 @@ func maxPoolOf[T element.Ordered](sized bool, m poolMath[T]) []kernels.Def {
 	return poolRows(dtype, sized, func(p pooling) kernels.Kernel { return &maxPoolKernel[T]{p, m, dtype, !sized} }, []int{0}, -1)
 }
 
-// maxPoolGrad and maxPoolGradGrad are the rows of the gradients of maxPool.
+// maxPoolGrad and maxPoolGradGrad return the rows of the gradients of maxPool.
 func maxPoolGrad(sized bool) []kernels.Def {
 	return slices.Concat(maxPoolGradOf(sized, (*simd.Taps).MaxGrad), maxPoolGradOf(sized, simd.MaxGradOfTaps[float64]),
 		maxPoolGradOf(sized, simd.MaxGradOfTaps[int8]), maxPoolGradOf(sized, simd.MaxGradOfTaps[int16]), maxPoolGradOf(sized, simd.MaxGradOfTaps[int32]), maxPoolGradOf(sized, simd.MaxGradOfTaps[int64]),
@@ -346,7 +364,7 @@ func maxPoolGradGradOf[T element.Ordered](sized bool) []kernels.Def {
 	return poolRows(dtype, sized, func(p pooling) kernels.Kernel { return &maxPoolGradGradKernel[T]{p, dtype, !sized} }, []int{0, 1, 2}, -1)
 }
 
-// avgPool and avgPoolGrad are the rows of average pooling for one element type.
+// avgPool and avgPoolGrad return the rows of average pooling for one element type.
 func avgPool[T element.Floating](m poolMath[T]) []kernels.Def {
 	dtype := element.DTypeOf[T]()
 	return poolRows(dtype, true, func(p pooling) kernels.Kernel { return &avgPoolKernel[T]{p, m, dtype} }, []int{0}, -1)

@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 )
 
-// pooling3 is the attributes of a pooling op on volumes.
+// pooling3 holds the attributes of a pooling op on volumes.
 type pooling3 struct {
 	windowing
 	size, stride [3]int64
@@ -22,30 +22,18 @@ func newPooling3(c *kernels.Construction) (p pooling3, err error) {
 	if p.channelsFirst, err = args.ChannelsFirst(c); err != nil {
 		return p, err
 	}
-	ksize, errK := c.Attrs().IntList("ksize")
-	strides, errS := c.Attrs().IntList("strides")
-	kind, errP := c.Attrs().Str("padding")
-	if err := args.FirstError(errK, errS, errP); err != nil {
+	a := c.Attrs().Reader()
+	ksize, strides, kind := a.IntList("ksize"), a.IntList("strides"), a.Str("padding")
+	if err := a.Err(); err != nil {
 		return p, err
 	}
 	p.kind = kind
-	if len(ksize) != 5 {
-		return p, status.InvalidArgumentf("Sliding window ksize field must specify 5 dimensions")
-	}
-	if len(strides) != 5 {
-		return p, status.InvalidArgumentf("Sliding window stride field must specify 5 dimensions")
+	if err := checkWindow(c.Node.Op, ksize, strides, 5); err != nil {
+		return p, err
 	}
 	first, depth := 1, 4
 	if p.channelsFirst {
 		first, depth = 2, 1
-	}
-	for i := range ksize {
-		if ksize[i] <= 0 || strides[i] <= 0 {
-			return p, status.InvalidArgumentf("Sliding window ksize and strides must be positive")
-		}
-	}
-	if ksize[0] != 1 || strides[0] != 1 {
-		return p, status.Unimplementedf("Pooling is not yet supported on the batch dimension.")
 	}
 	if ksize[depth] != 1 || strides[depth] != 1 {
 		return p, status.Unimplementedf("Pooling is not yet supported on the depth dimension.")
@@ -55,7 +43,7 @@ func newPooling3(c *kernels.Construction) (p pooling3, err error) {
 	return p, nil
 }
 
-// pool3 is the sizes of a pooling over volumes whose channels come last.
+// pool3 holds the sizes of a pooling over volumes whose channels come last.
 type pool3 struct {
 	batch, depth int
 	dims         [3]window
@@ -78,11 +66,12 @@ func (p *pool3) outShape() tensor.Shape {
 	return tensor.Shape{int64(p.batch), int64(p.dims[0].out), int64(p.dims[1].out), int64(p.dims[2].out), int64(p.depth)}
 }
 
-// each calls visit for the result's places of the volumes lo to hi, with where each pixel of the
-// window that lies in the volume starts. The slice is used again.
-func (p *pool3) each(lo, hi int, visit func(place int, pixels []int)) {
+// each calls visit for the places of volumes lo to hi, until the step ends. It passes the offset of each pixel of the window that lies in
+// the volume. It reuses the slice.
+func (p *pool3) each(ctx *kernels.Context, lo, hi int, visit func(place int, pixels []int)) {
 	a, b, c := &p.dims[0], &p.dims[1], &p.dims[2]
 	var pixels []int
+	end := ctx.Lookout()
 	for n := lo; n < hi; n++ {
 		for z := range a.out {
 			z0, z1, zAt := a.clip(z)
@@ -90,6 +79,9 @@ func (p *pool3) each(lo, hi int, visit func(place int, pixels []int)) {
 				y0, y1, yAt := b.clip(y)
 				for x := range c.out {
 					x0, x1, xAt := c.clip(x)
+					if end.After((z1-z0)*(y1-y0)*(x1-x0)*(1+p.depth)) != nil {
+						return
+					}
 					pixels = pixels[:0]
 					for k := z0; k < z1; k++ {
 						for j := y0; j < y1; j++ {
@@ -120,8 +112,8 @@ func maxPool3[T element.Floating](p pooling3) kernels.Func {
 			return err
 		}
 		dst, src := element.ViewOf[T](out), element.ViewOf[T](image)
-		ctx.Device.Parallel(plan.batch, 1, func(lo, hi int) {
-			plan.each(lo, hi, func(place int, pixels []int) {
+		ctx.Parallel(plan.batch, 1, func(lo, hi int) {
+			plan.each(ctx, lo, hi, func(place int, pixels []int) {
 				to := dst[place : place+plan.depth]
 				for i := range to {
 					to[i] = T(math.Inf(-1))
@@ -150,9 +142,11 @@ func avgPool3[T element.Floating](p pooling3) kernels.Func {
 			return err
 		}
 		dst, src := element.ViewOf[T](out), element.ViewOf[T](image)
-		clear(dst)
-		ctx.Device.Parallel(plan.batch, 1, func(lo, hi int) {
-			plan.each(lo, hi, func(place int, pixels []int) {
+		if err := kernels.Clear(ctx, dst); err != nil {
+			return err
+		}
+		ctx.Parallel(plan.batch, 1, func(lo, hi int) {
+			plan.each(ctx, lo, hi, func(place int, pixels []int) {
 				to := dst[place : place+plan.depth]
 				for _, at := range pixels {
 					elementwise.Add(to, to, src[at:at+plan.depth])
@@ -185,12 +179,14 @@ func maxPool3Grad[T element.Floating](p pooling3) kernels.Func {
 		if err != nil || out.Len() == 0 {
 			return err
 		}
-		// All elements that are as great get the gradient. TensorFlow's are those that are this close.
+		// Every element equal to the maximum gets the gradient. As in TensorFlow, elements that are this close count as equal.
 		const close = 1e-5
 		dst, src, y, g := element.ViewOf[T](out), element.ViewOf[T](image), element.ViewOf[T](result), element.ViewOf[T](grad)
-		clear(dst)
-		ctx.Device.Parallel(plan.batch, 1, func(lo, hi int) {
-			plan.each(lo, hi, func(place int, pixels []int) {
+		if err := kernels.Clear(ctx, dst); err != nil {
+			return err
+		}
+		ctx.Parallel(plan.batch, 1, func(lo, hi int) {
+			plan.each(ctx, lo, hi, func(place int, pixels []int) {
 				for c := range plan.depth {
 					for _, at := range pixels {
 						if element.Absolute(src[at+c]-y[place+c]) < close {
@@ -226,9 +222,11 @@ func avgPool3Grad[T element.Floating](p pooling3) kernels.Func {
 			return err
 		}
 		dst, g := element.ViewOf[T](out), element.ViewOf[T](grad)
-		clear(dst)
-		ctx.Device.Parallel(plan.batch, 1, func(lo, hi int) {
-			plan.each(lo, hi, func(place int, pixels []int) {
+		if err := kernels.Clear(ctx, dst); err != nil {
+			return err
+		}
+		ctx.Parallel(plan.batch, 1, func(lo, hi int) {
+			plan.each(ctx, lo, hi, func(place int, pixels []int) {
 				for _, at := range pixels {
 					for c := range plan.depth {
 						dst[at+c] += g[place+c] / T(len(pixels))
@@ -240,7 +238,7 @@ func avgPool3Grad[T element.Floating](p pooling3) kernels.Func {
 	}
 }
 
-// pool3Rows are the rows of an op of pooling on volumes, for an op's kernels of two types, as windowRows.
+// pool3Rows returns the rows of a pooling op on volumes, given the op's kernels for two types, like windowRows.
 func pool3Rows(make32, make64 func(p pooling3) kernels.Func, images []int, sizes int) []kernels.Def {
 	row := func(dtype tensor.DType, make func(p pooling3) kernels.Func) []kernels.Def {
 		return halves.Rows("T", dtype, func(c *kernels.Construction) (any, error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 )
 
-// argmaxPooling is the attributes of max pooling that tells where the greatest elements stand: by their place in
-// the image or, with batches, in all images.
+// argmaxPooling holds the attributes of max pooling that also returns the index of each maximum: in its image or, if batches is set, in all
+// images.
 type argmaxPooling struct {
 	pooling
 	batches bool
@@ -26,10 +26,10 @@ func newArgmaxPooling(c *kernels.Construction) (a argmaxPooling, err error) {
 	if err := args.FirstError(err1, err2, a.readPadding(c)); err != nil {
 		return a, err
 	}
-	return a, a.setWindow(ksize, strides)
+	return a, a.setWindow(c.Node.Op, ksize, strides)
 }
 
-// planArgmax checks the images and works out the windows over them.
+// planArgmax checks the images and computes the windows over them.
 func (a *argmaxPooling) planArgmax(image *tensor.Tensor) (pool, error) {
 	if image.Rank() != 4 {
 		return pool{}, status.InvalidArgumentf("tensor_in must be 4-dimensional (2)")
@@ -42,7 +42,8 @@ func (a *argmaxPooling) planArgmax(image *tensor.Tensor) (pool, error) {
 	return p, err
 }
 
-// argmaxKernel is MaxPoolWithArgmax. As in TensorFlow, a window over channels is checked and then left out. A NaN is the greatest where it comes first in its window, and never elsewhere.
+// argmaxKernel is MaxPoolWithArgmax. As in TensorFlow, a window over channels is checked and then ignored. NaN is the maximum if it comes
+// first in its window, and only then.
 type argmaxKernel[T element.Ordered, I int32 | int64] struct{ argmaxPooling }
 
 func (k *argmaxKernel[T, I]) Compute(ctx *kernels.Context) error {
@@ -63,7 +64,7 @@ func (k *argmaxKernel[T, I]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	src, dst, places := element.ViewOf[T](image), element.ViewOf[T](out), tensor.Of[I](argmax)
-	ctx.Device.Parallel(p.batch*p.rows.out, p.grain(), func(lo, hi int) {
+	ctx.Parallel(p.batch*p.rows.out, p.grain(), func(lo, hi int) {
 		p.eachPlace(lo, hi, func(place, image int, rows, cols [3]int) {
 			base := image
 			if k.batches {
@@ -87,8 +88,7 @@ func (k *argmaxKernel[T, I]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// argmaxGradKernel is MaxPoolGradWithArgmax: each place of the result gives its gradient to the element that was
-// the greatest.
+// argmaxGradKernel is MaxPoolGradWithArgmax. It adds the gradient of each place to the element that was the maximum.
 type argmaxGradKernel[T element.Ordered] struct{ argmaxPooling }
 
 func (k *argmaxGradKernel[T]) Compute(ctx *kernels.Context) error {
@@ -105,7 +105,7 @@ func (k *argmaxGradKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	size, per := p.rows.in*p.cols.in*p.depth, grad.Len()/max(1, p.batch)
-	// from is where the elements start that the index at place i of the result counts from, n how many there are.
+	// from returns the offset of the elements that the index at place i of the result refers to, and their number.
 	from := func(i int) (start, n int) {
 		if k.batches {
 			return 0, p.batch * size
@@ -123,7 +123,9 @@ func (k *argmaxGradKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	dst, g := element.ViewOf[T](out), element.ViewOf[T](grad)
-	clear(dst)
+	if err := kernels.Clear(ctx, dst); err != nil {
+		return err
+	}
 	for i, at := range places {
 		start, _ := from(i)
 		dst[start+int(at)] += g[i]
@@ -131,7 +133,7 @@ func (k *argmaxGradKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// argmaxRows are the rows of MaxPoolWithArgmax for one element type.
+// argmaxRows returns the rows of MaxPoolWithArgmax for one element type.
 func argmaxRows[T element.Ordered]() []kernels.Def {
 	return append(argmaxRowsOf[T, int32](), argmaxRowsOf[T, int64]()...)
 }
@@ -144,7 +146,7 @@ func argmaxRowsOf[T element.Ordered, I int32 | int64]() []kernels.Def {
 	return halves.With("T", like, element.DTypeOf[T]())
 }
 
-// argmaxGradRows are those of its gradient.
+// argmaxGradRows returns those of its gradient.
 func argmaxGradRows[T element.Ordered]() []kernels.Def {
 	like := kernels.Def{Types: dtypes.Only("Targmax", tensor.Int64), Expensive: true, New: func(c *kernels.Construction) (any, error) {
 		a, err := newArgmaxPooling(c)

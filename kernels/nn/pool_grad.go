@@ -31,8 +31,8 @@ func expectShape(name string, want, have tensor.Shape) error {
 	return nil
 }
 
-// maxPoolGradKernel is MaxPoolGrad, and MaxPoolGradV2 whose window comes as inputs: each place of
-// the result gives its gradient to the first of the greatest elements of its window.
+// maxPoolGradKernel is MaxPoolGrad, and MaxPoolGradV2, whose window comes from inputs. It adds the gradient of each place to the first
+// maximum of the place's window.
 type maxPoolGradKernel[T element.Ordered] struct {
 	pooling
 	dtype      tensor.DType
@@ -60,10 +60,12 @@ func (k *maxPoolGradKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	dst, src, g := element.ViewOf[T](out), element.ViewOf[T](image), element.ViewOf[T](grad)
-	clear(dst)
-	// Windows overlap, so that an image is one goroutine's.
+	if err := kernels.Clear(ctx, dst); err != nil {
+		return err
+	}
+	// Windows overlap, so each image belongs to one goroutine.
 	runs := p.cols.runs()
-	ctx.Device.Parallel(p.batch, max(1, p.grain()/max(1, p.rows.out)), func(lo, hi int) {
+	ctx.Parallel(p.batch, max(1, p.grain()/max(1, p.rows.out)), func(lo, hi int) {
 		p.eachRun(lo*p.rows.out, hi*p.rows.out, runs, func(place int, t *simd.Taps, at int) {
 			if t.Rows*t.Cols > 0 {
 				k.maxGrad(t, dst, src, g[place*p.depth:], at, p.depth)
@@ -73,8 +75,7 @@ func (k *maxPoolGradKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// avgPoolGradKernel is AvgPoolGrad: each place divides its gradient among what of its window lies
-// in the image.
+// avgPoolGradKernel is AvgPoolGrad. It divides the gradient of each place among the elements of the place's window that lie in the image.
 type avgPoolGradKernel[T element.Floating] struct {
 	pooling
 	poolMath[T]
@@ -106,7 +107,9 @@ func (k *avgPoolGradKernel[T]) Compute(ctx *kernels.Context) error {
 	}
 	g := element.ViewOf[T](grad)
 	if len(g) == 0 {
-		clear(element.ViewOf[T](out))
+		if err := kernels.Clear(ctx, element.ViewOf[T](out)); err != nil {
+			return err
+		}
 		return nil
 	}
 	shares, release, err := element.Scratch[T](ctx.Device, len(g))
@@ -114,24 +117,24 @@ func (k *avgPoolGradKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	defer release()
-	k.share(ctx.Device, &p, shares, g)
-	k.sumShares(ctx.Device, &p, element.ViewOf[T](out), shares)
+	k.share(ctx, &p, shares, g)
+	k.sumShares(ctx, &p, element.ViewOf[T](out), shares)
 	return nil
 }
 
 // share divides the gradient of each place by the number of elements of its window that lie in the image.
-func (k *avgPoolGradKernel[T]) share(dev kernels.Device, p *pool, shares, grad []T) {
+func (k *avgPoolGradKernel[T]) share(ctx *kernels.Context, p *pool, shares, grad []T) {
 	runs := p.cols.runs()
-	dev.Parallel(p.batch*p.rows.out, max(1, element.CheapGrain/max(1, p.cols.out*p.depth)), func(lo, hi int) {
+	ctx.Parallel(p.batch*p.rows.out, max(1, element.CheapGrain/max(1, p.cols.out*p.depth)), func(lo, hi int) {
 		p.eachRun(lo, hi, runs, func(place int, t *simd.Taps, _ int) {
 			k.divide(shares[place*p.depth:][:t.Places*p.depth], grad[place*p.depth:][:t.Places*p.depth], T(t.Rows*t.Cols))
 		})
 	})
 }
 
-// sumShares sets each pixel of dst to the sum of the shares of the places that see it. Pixels a stride apart are seen by
-// windows of one kind: see inputGradDirectly.
-func (k *avgPoolGradKernel[T]) sumShares(dev kernels.Device, p *pool, dst, shares []T) {
+// sumShares sets each pixel of dst to the sum of the shares of the places that see it. Pixels a stride apart are seen by windows of the
+// same form: see inputGradDirectly.
+func (k *avgPoolGradKernel[T]) sumShares(ctx *kernels.Context, p *pool, dst, shares []T) {
 	rows, columns := p.rows.phases(), p.cols.phases()
 	over := make([]pool, len(columns))
 	runs := make([][]run, len(columns))
@@ -140,7 +143,7 @@ func (k *avgPoolGradKernel[T]) sumShares(dev kernels.Device, p *pool, dst, share
 		runs[x] = cols.runs()
 	}
 	every := p.cols.stride * p.depth
-	dev.Parallel(p.batch*p.rows.in, max(1, element.CostlyGrain/max(1, p.cols.in*p.depth)), func(lo, hi int) {
+	ctx.Parallel(p.batch*p.rows.in, max(1, element.CostlyGrain/max(1, p.cols.in*p.depth)), func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			n, y := r/p.rows.in, r%p.rows.in
 			for x := range columns {

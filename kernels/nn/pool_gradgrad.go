@@ -8,16 +8,15 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// maxPoolGradGradKernel is MaxPoolGradGrad, and MaxPoolGradGradV2 whose window comes as inputs: each place of
-// the result takes the element of input 2, of the image's shape, at the first element of its window that is what MaxPool
-// made of it, 0 if none is.
+// maxPoolGradGradKernel is MaxPoolGradGrad, and MaxPoolGradGradV2, whose window comes from inputs. Input 2 has the image's shape. Each
+// place takes the element of input 2 at the first element of its window that equals MaxPool's result, or 0 if none does.
 type maxPoolGradGradKernel[T element.Ordered] struct {
 	pooling
 	dtype      tensor.DType
 	fromInputs bool
 }
 
-// Compute picks the elements.
+// Compute implements kernels.Kernel.
 func (k *maxPoolGradGradKernel[T]) Compute(ctx *kernels.Context) error {
 	image, result, grad := ctx.Input(0), ctx.Input(1), ctx.Input(2)
 	if err := args.FirstError(args.CheckType(ctx, 0, k.dtype), args.CheckType(ctx, 1, k.dtype), args.CheckType(ctx, 2, k.dtype)); err != nil {
@@ -44,7 +43,7 @@ func (k *maxPoolGradGradKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	dst, src, greatest, g := element.ViewOf[T](out), element.ViewOf[T](image), element.ViewOf[T](result), element.ViewOf[T](grad)
-	ctx.Device.Parallel(p.batch*p.rows.out, p.grain(), func(lo, hi int) {
+	ctx.Parallel(p.batch*p.rows.out, p.grain(), func(lo, hi int) {
 		p.eachPlace(lo, hi, func(place, image int, rows, cols [3]int) {
 			for c := range p.depth {
 				first := -1
@@ -63,7 +62,7 @@ func (k *maxPoolGradGradKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// picked is an element, 0 for a window that holds none.
+// picked returns an element, or 0 for a window that has none.
 func picked[T element.Ordered](values []T, at int) T {
 	if at < 0 {
 		return 0
@@ -71,8 +70,8 @@ func picked[T element.Ordered](values []T, at int) T {
 	return values[at]
 }
 
-// maxPool3GradGrad is MaxPool3DGradGrad: each place of the result takes the gradient at the first element of its window
-// that is what MaxPool3D made of it, 0 if none is.
+// maxPool3GradGrad is MaxPool3DGradGrad. Each place takes the gradient at the first element of its window that equals MaxPool3D's result,
+// or 0 if none does.
 func maxPool3GradGrad[T element.Floating](p pooling3) kernels.Func {
 	return func(ctx *kernels.Context) error {
 		image, result, grad, dtype := ctx.Input(0), ctx.Input(1), ctx.Input(2), element.DTypeOf[T]()
@@ -91,8 +90,8 @@ func maxPool3GradGrad[T element.Floating](p pooling3) kernels.Func {
 			return err
 		}
 		dst, src, y, g := element.ViewOf[T](out), element.ViewOf[T](image), element.ViewOf[T](result), element.ViewOf[T](grad)
-		ctx.Device.Parallel(plan.batch, 1, func(lo, hi int) {
-			plan.each(lo, hi, func(place int, pixels []int) {
+		ctx.Parallel(plan.batch, 1, func(lo, hi int) {
+			plan.each(ctx, lo, hi, func(place int, pixels []int) {
 				for c := range plan.depth {
 					first := -1
 					for _, at := range pixels {

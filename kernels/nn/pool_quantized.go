@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// quantizedPool is QuantizedMaxPool and QuantizedAvgPool: pooling of quantized numbers, whose range stays.
+// quantizedPool is QuantizedMaxPool and QuantizedAvgPool: pooling of quantized numbers, which keeps their range.
 type quantizedPool struct{ inner kernels.Kernel }
 
 func (k *quantizedPool) Compute(ctx *kernels.Context) error {
@@ -28,7 +28,7 @@ func (k *quantizedPool) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// quantizedPoolRows are the rows for one type, of which make makes the pool.
+// quantizedPoolRows returns the rows for one type. make returns the pooling kernel.
 func quantizedPoolRows(dtype tensor.DType, make func(p pooling) kernels.Kernel) []kernels.Def {
 	return kernels.ForType("T", dtype, func(c *kernels.Construction) (any, error) {
 		var p pooling
@@ -37,7 +37,7 @@ func quantizedPoolRows(dtype tensor.DType, make func(p pooling) kernels.Kernel) 
 		if err := args.FirstError(err1, err2, p.readPadding(c)); err != nil {
 			return nil, err
 		}
-		if err := p.setWindow(ksize, strides); err != nil {
+		if err := p.setWindow(c.Node.Op, ksize, strides); err != nil {
 			return nil, err
 		}
 		return &quantizedPool{make(p)}, nil
@@ -52,7 +52,7 @@ func quantizedAvgPool[T int8 | uint8](dtype tensor.DType) []kernels.Def {
 	return quantizedPoolRows(dtype, func(p pooling) kernels.Kernel { return &quantizedMean[T]{p, dtype} })
 }
 
-// quantizedMean is average pooling of integers, cut to integers.
+// quantizedMean is average pooling of integers, truncated to integers.
 type quantizedMean[T int8 | uint8] struct {
 	pooling
 	dtype tensor.DType
@@ -62,6 +62,9 @@ func (k *quantizedMean[T]) Compute(ctx *kernels.Context) error {
 	image := ctx.Input(0)
 	if err := args.CheckType(ctx, 0, k.dtype); err != nil {
 		return err
+	}
+	if k.sizeDepth <= 0 {
+		return status.InvalidArgumentf("depth_window must not be 0 or less, but is %d", k.sizeDepth)
 	}
 	if k.sizeDepth != 1 {
 		return status.Unimplementedf("Non-spatial pooling is not yet supported. Volunteers? :)")
@@ -75,7 +78,7 @@ func (k *quantizedMean[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	src, dst := tensor.Of[T](image), tensor.Of[T](out)
-	return element.WithScratch(ctx.Device, p.batch*p.rows.out, p.grain(), p.depth, func(sums []int32, lo, hi int) {
+	return element.WithScratch(ctx, p.batch*p.rows.out, p.grain(), p.depth, func(sums []int32, lo, hi int) {
 		p.eachPlace(lo, hi, func(place, image int, rows, cols [3]int) {
 			clear(sums)
 			for y := rows[0]; y < rows[1]; y++ {

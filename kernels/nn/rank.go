@@ -10,25 +10,25 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// rankKey is an element as an unsigned integer: the less, the earlier it stands in the order of TopK.
+// rankKey is an element as an unsigned integer. The lower the key, the earlier the element comes in the order of TopK.
 type rankKey interface{ uint32 | uint64 }
 
-// ranked is an element of a row: its key, and where it stands. Of equal elements the first one comes first.
+// ranked is an element of a row: its key and its index. Among equal elements, the first comes first.
 type ranked[K rankKey] struct {
 	key K
 	at  uint32
 }
 
-// longestRanked is the length of the longest row whose places a ranked can hold.
+// longestRanked is the length of the longest row whose indices a ranked can hold.
 const longestRanked = math.MaxUint32
 
-// wordsOf is the memory of n elements, in words of 8 bytes.
+// wordsOf returns the size of n elements in words of 8 bytes.
 func wordsOf[T any](n int) int {
 	var zero T
 	return (n*int(unsafe.Sizeof(zero)) + 7) / 8
 }
 
-// cut views the first words as n elements, and gives the words after them.
+// cut views the first words as n elements, and returns those and the remaining words.
 func cut[T any](words []uint64, n int) (elements []T, rest []uint64) {
 	size := wordsOf[T](n)
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(words[:size]))), n), words[size:]
@@ -41,7 +41,7 @@ func compareRanked[K rankKey](a, b ranked[K]) int {
 	return cmp.Compare(a.at, b.at)
 }
 
-// The functions that make keys of a row: of integers by their distance from the greatest one.
+// These functions compute the keys of a row. The key of an integer is its distance from the greatest integer.
 
 func keysOfInts[T element.SignedInt, K rankKey](keys []K, row []T) {
 	keys = keys[:len(row)]
@@ -62,7 +62,7 @@ func keysOfUints[T element.Integer, K rankKey](keys []K, row []T) {
 func keysOfFloats(keys []uint32, row []float32) {
 	keys = keys[:len(row)]
 	for i, v := range row {
-		b := math.Float32bits(v + 0) // the sum of zeros is the positive one
+		b := math.Float32bits(v + 0) // -0 + 0 is +0
 		b = ^b&^uint32(int32(b)>>31)&^(1<<31) | b&uint32(int32(b)>>31)
 		if v != v {
 			b = 0
@@ -83,27 +83,40 @@ func keysOfDoubles(keys []uint64, row []float64) {
 	}
 }
 
-// ranking finds the greatest elements of rows by their keys.
-type ranking[T element.Ordered, K rankKey] struct{ keys func(keys []K, row []T) }
+// keysOfLeast orders the least number first and NaNs last.
+func keysOfLeast(keys []uint32, row []float32) {
+	keysOfFloats(keys, row)
+	for i := range keys[:len(row)] {
+		keys[i] = ^keys[i]
+	}
+}
 
-// The rankings of the types of TopK.
+// ranking finds the greatest elements of rows by their keys.
+type ranking[T element.Ordered, K rankKey] struct {
+	keys func(keys []K, row []T)
+	// least is set if the keys put the least elements first. The list in topRows does not support that.
+	least bool
+}
+
+// Rankings of the types of TopK.
 var (
-	rankFloats  = ranking[float32, uint32]{keysOfFloats}
-	rankDoubles = ranking[float64, uint64]{keysOfDoubles}
-	rankInt8    = ranking[int8, uint32]{keysOfInts[int8, uint32]}
-	rankInt16   = ranking[int16, uint32]{keysOfInts[int16, uint32]}
-	rankInt32   = ranking[int32, uint32]{keysOfInts[int32, uint32]}
-	rankInt64   = ranking[int64, uint64]{keysOfInts[int64, uint64]}
-	rankUint8   = ranking[uint8, uint32]{keysOfUints[uint8, uint32]}
-	rankUint16  = ranking[uint16, uint32]{keysOfUints[uint16, uint32]}
-	rankUint32  = ranking[uint32, uint32]{keysOfUints[uint32, uint32]}
-	rankUint64  = ranking[uint64, uint64]{keysOfUints[uint64, uint64]}
+	rankFloats  = ranking[float32, uint32]{keys: keysOfFloats}
+	rankDoubles = ranking[float64, uint64]{keys: keysOfDoubles}
+	rankInt8    = ranking[int8, uint32]{keys: keysOfInts[int8, uint32]}
+	rankInt16   = ranking[int16, uint32]{keys: keysOfInts[int16, uint32]}
+	rankInt32   = ranking[int32, uint32]{keys: keysOfInts[int32, uint32]}
+	rankInt64   = ranking[int64, uint64]{keys: keysOfInts[int64, uint64]}
+	rankUint8   = ranking[uint8, uint32]{keys: keysOfUints[uint8, uint32]}
+	rankUint16  = ranking[uint16, uint32]{keys: keysOfUints[uint16, uint32]}
+	rankUint32  = ranking[uint32, uint32]{keys: keysOfUints[uint32, uint32]}
+	rankLeast   = ranking[float32, uint32]{keys: keysOfLeast, least: true}
+	rankUint64  = ranking[uint64, uint64]{keys: keysOfUints[uint64, uint64]}
 )
 
-// sortsAll tells whether a row is sorted as a whole, rather than sifted for the greatest.
+// sortsAll reports whether a row is sorted as a whole, rather than sifted for the greatest elements.
 func sortsAll(count, columns int) bool { return count > columns/8 }
 
-// room is how many elements top needs room for.
+// room returns the number of elements that top needs room for.
 func (r ranking[T, K]) room(count, columns int) int {
 	if sortsAll(count, columns) {
 		return 2 * columns
@@ -111,12 +124,12 @@ func (r ranking[T, K]) room(count, columns int) int {
 	return 2 * count
 }
 
-// words is the memory that top needs for a row, in words of 8 bytes.
+// words returns the memory that top needs for a row, in words of 8 bytes.
 func (r ranking[T, K]) words(count, columns int) int {
 	return wordsOf[K](element.BlockLen) + wordsOf[ranked[K]](r.room(count, columns))
 }
 
-// top gives the count greatest elements of row, in order. They lie in work.
+// top returns the count greatest elements of row, in order. They are stored in work.
 func (r ranking[T, K]) top(work []uint64, row []T, count int) []ranked[K] {
 	keys, work := cut[K](work, element.BlockLen)
 	best, _ := cut[ranked[K]](work, r.room(count, len(row)))
@@ -133,8 +146,8 @@ func (r ranking[T, K]) top(work []uint64, row []T, count int) []ranked[K] {
 	return sortByKey(best[:len(row)], best[len(row):])[:count]
 }
 
-// sift collects elements in best, which has room for twice as many as are wanted, and whenever it is full keeps the wanted ones:
-// from then on only what comes before the last of them is of interest.
+// sift collects elements in best, which has room for 2·count. Whenever best is full, sift keeps the first count elements of the order; from
+// then on, only elements that precede the last of those matter.
 func (r ranking[T, K]) sift(best []ranked[K], keys []K, row []T, count int) []ranked[K] {
 	n, limit, limited := 0, K(0), false
 	for from := 0; from < len(row); from += len(keys) {
@@ -156,11 +169,11 @@ func (r ranking[T, K]) sift(best []ranked[K], keys []K, row []T, count int) []ra
 	return best[:count]
 }
 
-// partition brings the n first of the order to the front, and the last of those to their end.
+// partition moves the first n elements of the order to the front, with the last of them at index n-1.
 func partition[K rankKey](s []ranked[K], n int) {
 	lo, hi := 0, len(s)-1
 	for lo < hi {
-		// A pivot by chance, so that no input is a bad one each time.
+		// A random pivot, so that no input is consistently bad.
 		pivot := s[lo+rand.IntN(hi-lo+1)]
 		i, j := lo, hi
 		for i <= j {
@@ -187,10 +200,10 @@ func partition[K rankKey](s []ranked[K], n int) {
 	}
 }
 
-// sortByKey sorts s by digits of 8 bits from the last on, with spare as room for as many, and gives the one of the two that
-// the result is in. Elements with one key stay in their order.
+// sortByKey sorts s by 8-bit digits, starting with the lowest. spare has the same length. It returns whichever of the two slices holds the
+// result. The sort is stable.
 func sortByKey[K rankKey](s, spare []ranked[K]) []ranked[K] {
-	if len(s) < 128 { // the counts would cost more
+	if len(s) < 128 { // counting would cost more
 		slices.SortFunc(s, compareRanked)
 		return s
 	}
@@ -204,7 +217,7 @@ func sortByKey[K rankKey](s, spare []ranked[K]) []ranked[K] {
 	for d := range digits {
 		count := &counts[d]
 		if int(count[uint8(s[0].key>>(8*d))]) == len(s) {
-			continue // all have this digit in common
+			continue // all elements share this digit
 		}
 		sum := uint32(0)
 		for i, n := range count {

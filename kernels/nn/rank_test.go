@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// expectTop compares the places that a ranking gives with those of a sort by the definition.
+// expectTop compares the indices that a ranking returns with those of a plain sort.
 func expectTop[T element.Ordered, K rankKey](t *testing.T, r ranking[T, K], row []T, count int) {
 	t.Helper()
 	want := make([]int, len(row))

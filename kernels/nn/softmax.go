@@ -15,13 +15,13 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// rowMath is what softmax and the cross entropies do with rows of an element type.
+// rowMath holds the functions that softmax and the cross entropies apply to rows of an element type.
 type rowMath[T element.Floating] struct {
 	max func(a []T) T
 	sum func(a []T) T
 	exp func(dst, a []T)
 	log func(dst, a []T)
-	// expSum sets dst to exp(a - shift), and gives the sum.
+	// expSum sets dst to exp(a - shift) and returns the sum.
 	expSum func(dst, a []T, shift T) T
 	shift  func(dst, a []T, by T) // a - by
 	scale  func(dst, a []T, by T) // a * by
@@ -51,15 +51,15 @@ func scaleBy[T element.Floating](dst, a []T, by T) {
 	}
 }
 
-// rowBlock is how many rows softmax takes at once, and fewColumns up to which length of rows a
-// loop is cheaper than the call of a slice function.
+// rowBlock is the number of rows that softmax processes at once. fewColumns is the row length up to which a loop is cheaper than calling a
+// slice function.
 const (
 	rowBlock   = 64
 	fewColumns = 32
 )
 
-// softmax sets dst to the softmax of at most rowBlock rows of src, which may be dst. It gives the
-// greatest element of each row and the logarithm of the sum of the exponentials less that.
+// softmax sets dst to the softmax of at most rowBlock rows of src, which may be dst. It sets top to the greatest element of each row, and
+// logSum to the logarithm of the sum of exp(x - top).
 func (m *rowMath[T]) softmax(dst, src []T, columns int, top, logSum []T) {
 	if columns <= fewColumns {
 		m.softmaxShort(dst, src, columns, top, logSum)
@@ -74,7 +74,7 @@ func (m *rowMath[T]) softmax(dst, src []T, columns int, top, logSum []T) {
 	m.log(logSum, logSum)
 }
 
-// softmaxShort is softmax of short rows, but for the logarithms.
+// softmaxShort is softmax for short rows, without the logarithms.
 func (m *rowMath[T]) softmaxShort(dst, src []T, columns int, top, sums []T) {
 	for r := range top {
 		row, to := src[r*columns:(r+1)*columns], dst[r*columns:(r+1)*columns]
@@ -93,7 +93,7 @@ func (m *rowMath[T]) softmaxShort(dst, src []T, columns int, top, sums []T) {
 	}
 }
 
-// rows calls softmax for rows lo to hi, a block at a time, and body with what it gives for each.
+// rows calls softmax for rows lo to hi, one block at a time, and passes its results for each row to body.
 func (m *rowMath[T]) rows(dst, src []T, columns, lo, hi int, body func(r int, top, logSum T)) {
 	var top, logSum [rowBlock]T
 	for ; lo < hi; lo += rowBlock {
@@ -107,7 +107,7 @@ func (m *rowMath[T]) rows(dst, src []T, columns, lo, hi int, body func(r int, to
 	}
 }
 
-// softmaxKernel is Softmax and LogSoftmax: over the last dimension.
+// softmaxKernel is Softmax and LogSoftmax over the last dimension.
 type softmaxKernel[T element.Floating] struct {
 	rowMath[T]
 	dtype  tensor.DType
@@ -131,7 +131,7 @@ func (k *softmaxKernel[T]) Compute(ctx *kernels.Context) error {
 	if k.inLogs {
 		return k.logSoftmax(ctx, dst, src, columns)
 	}
-	element.EachRow(ctx.Device, len(src)/columns, columns, func(lo, hi int) {
+	element.EachRow(ctx, len(src)/columns, columns, func(lo, hi int) {
 		k.rows(dst, src, columns, lo, hi, nil)
 	})
 	return nil
@@ -143,7 +143,7 @@ func (k *softmaxKernel[T]) logSoftmax(ctx *kernels.Context, dst, src []T, column
 		return err
 	}
 	defer release()
-	element.EachRow(ctx.Device, len(src)/columns, columns, func(lo, hi int) {
+	element.EachRow(ctx, len(src)/columns, columns, func(lo, hi int) {
 		k.rows(work, src, columns, lo, hi, func(r int, top, logSum T) {
 			row, to := src[r*columns:(r+1)*columns], dst[r*columns:(r+1)*columns]
 			k.shift(to, row, top)
@@ -153,7 +153,7 @@ func (k *softmaxKernel[T]) logSoftmax(ctx *kernels.Context, dst, src []T, column
 	return nil
 }
 
-// softmaxRows are the rows of Softmax, and of LogSoftmax with inLogs.
+// softmaxRows returns the rows of Softmax or, if inLogs is set, of LogSoftmax.
 func softmaxRows(inLogs bool) []kernels.Def {
 	return append(softmaxOf(rowMath32, inLogs), softmaxOf(rowMath64, inLogs)...)
 }

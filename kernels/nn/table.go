@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// Table is the family's ops.
+// Table returns the ops of the family.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	addActivation(table)

@@ -9,12 +9,12 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 )
 
-// topKKernel is TopK and TopKV2: the greatest elements of each row and where they stand, the
-// greatest first and of equal ones the first. That order is kept with sorted off, too.
+// topKKernel is TopK and TopKV2: the greatest elements of each row and their indices, the greatest first and, among equals, the lowest
+// index first. The order is the same if sorted is false.
 type topKKernel[T element.Ordered] struct {
 	dtype, index tensor.DType
 	rows         topKRows[T] // for the type of indices
-	k            int64       // the attribute of TopK; TopKV2 has an input
+	k            int64       // the attribute of TopK; TopKV2 has an input instead
 	fromInput    bool
 }
 
@@ -30,13 +30,13 @@ func (k *topKKernel[T]) Compute(ctx *kernels.Context) error {
 	in := ctx.Input(0)
 	count, columns := values.Dim(in.Rank()-1), in.Dim(in.Rank()-1)
 	src, dst := element.ViewOf[T](in), element.ViewOf[T](values)
-	return k.rows(ctx.Device, dst, indices, src, count, columns)
+	return k.rows(ctx, dst, indices, src, count, columns)
 }
 
-// topKRows finds the greatest elements of rows, and sets indices to where they stand.
-type topKRows[T element.Ordered] func(dev kernels.Device, dst []T, indices *tensor.Tensor, src []T, count, columns int) error
+// topKRows finds the greatest elements of rows and stores their indices in indices.
+type topKRows[T element.Ordered] func(ctx *kernels.Context, dst []T, indices *tensor.Tensor, src []T, count, columns int) error
 
-// topKOutputs makes the outputs for count elements, or as many as an input tells, of each row.
+// topKOutputs allocates the outputs. Each row has count elements or, if input is not negative, as many as that input says.
 func topKOutputs(ctx *kernels.Context, dtype, index tensor.DType, count int64, input int) (values, indices *tensor.Tensor, err error) {
 	in := ctx.Input(0)
 	if err := args.CheckType(ctx, 0, dtype); err != nil {
@@ -72,22 +72,22 @@ func topKOutputs(ctx *kernels.Context, dtype, index tensor.DType, count int64, i
 	return values, indices, err
 }
 
-func (r ranking[T, K]) rows16(dev kernels.Device, dst []T, indices *tensor.Tensor, src []T, count, columns int) error {
-	return topRows(r, dev, dst, tensor.Of[int16](indices), src, count, columns)
+func (r ranking[T, K]) rows16(ctx *kernels.Context, dst []T, indices *tensor.Tensor, src []T, count, columns int) error {
+	return topRows(r, ctx, dst, tensor.Of[int16](indices), src, count, columns)
 }
 
-func (r ranking[T, K]) rows32(dev kernels.Device, dst []T, indices *tensor.Tensor, src []T, count, columns int) error {
-	return topRows(r, dev, dst, tensor.Of[int32](indices), src, count, columns)
+func (r ranking[T, K]) rows32(ctx *kernels.Context, dst []T, indices *tensor.Tensor, src []T, count, columns int) error {
+	return topRows(r, ctx, dst, tensor.Of[int32](indices), src, count, columns)
 }
 
-func (r ranking[T, K]) rows64(dev kernels.Device, dst []T, indices *tensor.Tensor, src []T, count, columns int) error {
-	return topRows(r, dev, dst, tensor.Of[int64](indices), src, count, columns)
+func (r ranking[T, K]) rows64(ctx *kernels.Context, dst []T, indices *tensor.Tensor, src []T, count, columns int) error {
+	return topRows(r, ctx, dst, tensor.Of[int64](indices), src, count, columns)
 }
 
-func topRows[T element.Ordered, K rankKey, I int16 | int32 | int64](r ranking[T, K], dev kernels.Device, dst []T, at []I, src []T, count, columns int) error {
+func topRows[T element.Ordered, K rankKey, I int16 | int32 | int64](r ranking[T, K], ctx *kernels.Context, dst []T, at []I, src []T, count, columns int) error {
 	rows := len(src) / columns
-	if count <= fewTop || columns > longestRanked {
-		element.EachRow(dev, rows, columns, func(lo, hi int) {
+	if !r.least && (count <= fewTop || columns > longestRanked) {
+		element.EachRow(ctx, rows, columns, func(lo, hi int) {
 			best := make([]int, 0, min(count, fewTop))
 			for ; lo < hi; lo++ {
 				row := src[lo*columns : (lo+1)*columns]
@@ -99,7 +99,7 @@ func topRows[T element.Ordered, K rankKey, I int16 | int32 | int64](r ranking[T,
 		})
 		return nil
 	}
-	return element.WithScratch(dev, rows, max(1, element.CostlyGrain/columns), r.words(count, columns), func(work []uint64, lo, hi int) {
+	return element.WithScratch(ctx, rows, max(1, element.CostlyGrain/columns), r.words(count, columns), func(work []uint64, lo, hi int) {
 		for ; lo < hi; lo++ {
 			row := src[lo*columns : (lo+1)*columns]
 			for i, b := range r.top(work, row, count) {
@@ -109,13 +109,12 @@ func topRows[T element.Ordered, K rankKey, I int16 | int32 | int64](r ranking[T,
 	})
 }
 
-// fewTop is the count up to which the greatest elements are kept in a sorted list that each
-// element is offered to.
+// fewTop is the count up to which the greatest elements are kept in a sorted list, into which each element may be inserted.
 const fewTop = 32
 
-// top appends the places of the count greatest elements of row to best, in order.
+// top appends the indices of the count greatest elements of row to best, in order.
 func top[T element.Ordered](best []int, row []T, count int) []int {
-	// NaN counts as greater than all numbers.
+	// NaN is greater than all numbers.
 	before := func(i, j int) bool {
 		a, b := row[i], row[j]
 		return a > b || a != a && b == b
@@ -136,8 +135,8 @@ func top[T element.Ordered](best []int, row []T, count int) []int {
 	return best
 }
 
-// topKAttr and topKInput are the rows of TopK, which has the number of elements as an attribute, and of TopKV2, which has it as an
-// input, for one element type.
+// topKAttr and topKInput return the rows for one element type: of TopK, which has the number of elements as an attribute, and of TopKV2,
+// which has it as an input.
 func topKAttr[T element.Ordered, K rankKey](r ranking[T, K]) []kernels.Def {
 	dtype := element.DTypeOf[T]()
 	return halves.Rows("T", dtype, func(c *kernels.Construction) (any, error) {
@@ -158,7 +157,7 @@ func topKInput[T element.Ordered, K rankKey](r ranking[T, K]) []kernels.Def {
 	})
 }
 
-// topKIndex is the type of TopKV2's indices. Graphs of older clients have no attribute for it.
+// topKIndex returns the type of TopKV2's indices. Graphs of older clients lack the attribute.
 func topKIndex(c *kernels.Construction) (tensor.DType, error) {
 	if _, ok := c.Attrs()["index_type"]; !ok {
 		return tensor.Int32, nil
@@ -166,26 +165,8 @@ func topKIndex(c *kernels.Construction) (tensor.DType, error) {
 	return c.Attrs().Type("index_type")
 }
 
-// newApproxTopK makes the kernel of ApproxTopK, which on a CPU is exact: as in TensorFlow it is
-// there for the greatest elements of the last dimension alone.
-func newApproxTopK(c *kernels.Construction) (any, error) {
-	k, err := c.Attrs().Int("k")
-	dimension, err1 := c.Attrs().Int("reduction_dimension")
-	greatest, err2 := c.Attrs().Bool("is_max_k")
-	if err := args.FirstError(err, err1, err2); err != nil {
-		return nil, err
-	}
-	if dimension != -1 {
-		return nil, status.Unimplementedf("ApproxTopK with reduction_dimension=%d is not supported", dimension)
-	}
-	if !greatest {
-		return nil, status.Unimplementedf("ApproxTopK with is_max_k=false is not supported")
-	}
-	return &topKKernel[float32]{dtype: tensor.Float32, index: tensor.Int32, rows: rankFloats.rows32, k: k}, nil
-}
-
-// inTopKKernel is InTopK and InTopKV2: whether fewer than k classes are predicted stronger than
-// the target. A target that is no class, or predictions that are not finite, give false.
+// inTopKKernel is InTopK and InTopKV2: whether fewer than k classes have a higher prediction than the target. If the target is not a class,
+// or predictions are not finite, the result is false.
 type inTopKKernel struct {
 	k         int64
 	fromInput bool
@@ -216,7 +197,7 @@ func newInTopK(c *kernels.Construction) (any, error) {
 
 func newInTopKV2(*kernels.Construction) (any, error) { return &inTopKKernel{fromInput: true}, nil }
 
-// output makes the output and gives how many classes count.
+// output allocates the output and returns k.
 func (k *inTopKKernel) output(ctx *kernels.Context) (out *tensor.Tensor, count int64, err error) {
 	predictions, targets := ctx.Input(0), ctx.Input(1)
 	if err := args.CheckType(ctx, 0, tensor.Float32); err != nil {

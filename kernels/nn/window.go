@@ -8,16 +8,16 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// window is how a window moves along one dimension of an image.
+// window describes how a window moves along one dimension of an image.
 type window struct {
-	in, out      int // sizes of the dimension and of the result's
+	in, out      int // sizes of the image's dimension and of the result's
 	size, stride int
-	dilation     int // distance between the elements that the window takes
+	dilation     int // distance between the elements of the window
 	before       int // padding before the first element
 }
 
-// clip gives the part of the window at result o that lies in the image: elements lo to hi of the
-// window, and where in the image its element 0 would be.
+// clip returns the part of the window at result o that lies in the image: elements lo to hi of the window, and the index in the image that
+// its element 0 would have.
 func (w *window) clip(o int) (lo, hi, at int) {
 	at = o*w.stride - w.before
 	if at < 0 {
@@ -30,8 +30,8 @@ func (w *window) clip(o int) (lo, hi, at int) {
 	return min(lo, w.size), max(hi, 0), at
 }
 
-// run is consecutive results whose windows lie in the image alike: with elements lo to hi. Element 0 of the first would
-// be at element at of the image.
+// run is a sequence of results whose windows the image clips alike, to elements lo to hi. Element 0 of the first window would have index at
+// in the image.
 type run struct{ first, n, lo, hi, at int }
 
 // runs divides the results into runs.
@@ -48,14 +48,14 @@ func (w *window) runs() []run {
 	return runs
 }
 
-// within is the part of the run from result lo to before hi, for windows that move by a stride.
+// within returns the part of the run from result lo up to hi, for windows that move by stride.
 func (r run) within(lo, hi, stride int) run {
 	first := max(r.first, lo)
 	return run{first, min(r.first+r.n, hi) - first, r.lo, r.hi, r.at + (first-r.first)*stride}
 }
 
-// eachRectangle calls visit for the parts of rows lo to hi of the results, counted through over all images, whose windows lie
-// in an image alike: rows runs down and columns runs across of image n.
+// eachRectangle calls visit for the parts of result rows lo to hi, counted through all images, whose windows an image clips alike: the runs
+// y of rows and x of columns of image n. down and across hold the runs.
 func eachRectangle(rows *window, lo, hi int, down, across []run, visit func(n int, y, x run)) {
 	for n := lo / rows.out; n*rows.out < hi; n++ {
 		for _, y := range down {
@@ -69,9 +69,9 @@ func eachRectangle(rows *window, lo, hi int, down, across []run, visit func(n in
 	}
 }
 
-// reversed is the window over results that sees those which see every stride-th element of the image from at, and first
-// the first element of w that does. Element j of it sees a result by its element first + (size-1-j)·stride. It has none
-// where size is not positive.
+// reversed returns a window over results. Its positions are the elements of the image that lie a stride apart, starting at index at; at
+// each, it covers the results whose windows see that element. first is the first element of w that sees one. Element j of the returned
+// window stands for element first + (size-1-j)·stride of w. If size is not positive, it has no elements.
 func (w *window) reversed(at int) (over window, first int) {
 	first = (at + w.before) % w.stride
 	size := (w.size - first + w.stride - 1) / w.stride
@@ -81,7 +81,7 @@ func (w *window) reversed(at int) (over window, first int) {
 	}, first
 }
 
-// phases are the reversed windows of the elements from 0 to before the stride, as many as there are.
+// phases returns the reversed windows that start at each element below the stride, as far as the image has that many.
 func (w *window) phases() []window {
 	phases := make([]window, min(w.stride, w.in))
 	for i := range phases {
@@ -90,13 +90,13 @@ func (w *window) phases() []window {
 	return phases
 }
 
-// padding is an op's padding attributes: SAME, VALID or EXPLICIT with rows and columns to add.
+// padding holds an op's padding attributes: SAME, VALID or EXPLICIT with the rows and columns to add.
 type padding struct {
 	kind                     string
 	top, bottom, left, right int64
 }
 
-// windowing is the attributes of ops that move a window over images.
+// windowing holds the attributes of ops that move a window over images.
 type windowing struct {
 	channelsFirst         bool
 	strideRows, strideCol int64
@@ -104,7 +104,7 @@ type windowing struct {
 	padding
 }
 
-// height, width and depth are the places of the dimensions in lists of four.
+// height, width and depth return the indices of these dimensions in lists of four.
 func (w *windowing) height() int { return w.width() - 1 }
 
 func (w *windowing) width() int {
@@ -121,7 +121,7 @@ func (w *windowing) depth() int {
 	return 3
 }
 
-// readPadding reads padding and, where the op has it, explicit_paddings.
+// readPadding reads padding and, if the op has it, explicit_paddings.
 func (w *windowing) readPadding(c *kernels.Construction) error {
 	kind, err := c.Attrs().Str("padding")
 	if err != nil {
@@ -155,7 +155,7 @@ func (w *windowing) readPadding(c *kernels.Construction) error {
 	return nil
 }
 
-// rows and columns make the windows over an image of some height and width.
+// rows and columns return the windows over an image of the given height or width.
 func (w *windowing) rows(in, size int64) (window, error) {
 	return w.over(in, size, w.strideRows, max(1, w.dilateRows), w.top, w.bottom)
 }
@@ -190,12 +190,10 @@ func (p *padding) over(in, size, stride, dilation, before, after int64) (window,
 	return window{in: int(in), out: int(out), size: int(size), stride: int(stride), dilation: int(dilation), before: int(before)}, nil
 }
 
-// channelLayout is a kernel for images whose channels come last, made to serve images whose channels
-// come first.
+// channelLayout adapts a kernel for images whose channels come last to images whose channels come first.
 type channelLayout struct {
 	inner kernels.Kernel
-	// images are the inputs and results the outputs that are images; sizes is the input that is a
-	// shape of one, -1 if none is.
+	// images are the inputs and results the outputs that are images. sizes is the input that holds the shape of an image, or -1.
 	images  []int
 	sizes   int
 	results []int
@@ -260,7 +258,7 @@ func (k *channelLayout) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// moveChannels transposes each of n matrices of some rows and columns.
+// moveChannels transposes each of n matrices of the given size.
 func moveChannels(ctx *kernels.Context, dst, src *tensor.Tensor, n, rows, columns int) {
 	dev := ctx.Device
 	if src.Len() == 0 {
@@ -270,18 +268,18 @@ func moveChannels(ctx *kernels.Context, dst, src *tensor.Tensor, n, rows, column
 		moveChannelsOn(ctx, a, dst, src, n, rows, columns)
 		return
 	}
-	transposers[src.DType().Size()](dev, dst, src, n, rows, columns)
+	transposers[src.DType().Size()](ctx, dst, src, n, rows, columns)
 }
 
-// transposers transpose matrices by the size of elements: of those that images and filters have.
-var transposers = map[int]func(dev kernels.Device, dst, src *tensor.Tensor, n, rows, columns int){
+// transposers maps an element size to a function that transposes matrices. It has the sizes that images and filters use.
+var transposers = map[int]func(ctx *kernels.Context, dst, src *tensor.Tensor, n, rows, columns int){
 	1: transposer(simd.TransposeAny[uint8]), 2: transposer(simd.TransposeAny[uint16]), 4: transposer(simd.Transpose[uint32]), 8: transposer(simd.TransposeAny[uint64]),
 }
 
-func transposer[T tensor.Elem](turn func(dst []T, ldd int, src []T, lds, rows, columns int)) func(dev kernels.Device, dst, src *tensor.Tensor, n, rows, columns int) {
-	return func(dev kernels.Device, out, in *tensor.Tensor, n, rows, columns int) {
+func transposer[T tensor.Elem](turn func(dst []T, ldd int, src []T, lds, rows, columns int)) func(ctx *kernels.Context, dst, src *tensor.Tensor, n, rows, columns int) {
+	return func(ctx *kernels.Context, out, in *tensor.Tensor, n, rows, columns int) {
 		dst, src, size := tensor.Of[T](out), tensor.Of[T](in), rows*columns
-		dev.Parallel(n, max(1, element.CheapGrain/size), func(lo, hi int) {
+		ctx.Parallel(n, max(1, element.CheapGrain/size), func(lo, hi int) {
 			for at := lo * size; at < hi*size; at += size {
 				turn(dst[at:][:size], rows, src[at:][:size], columns, columns, rows)
 			}

@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -16,8 +17,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// sparseXentKernel is SparseSoftmaxCrossEntropyWithLogits: labels are class numbers. It yields
-// the loss of each row and its gradient by the logits.
+// sparseXentKernel is SparseSoftmaxCrossEntropyWithLogits, whose labels are class numbers. It returns the loss of each row and the gradient
+// with respect to the logits.
 type sparseXentKernel[T element.Floating] struct {
 	rowMath[T]
 	dtype tensor.DType
@@ -36,14 +37,14 @@ func (k *sparseXentKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	if labels.DType() == tensor.Int32 {
-		sparseXent(ctx.Device, &k.rowMath, element.ViewOf[T](loss), element.ViewOf[T](grad), element.ViewOf[T](logits), tensor.Of[int32](labels))
+		sparseXent(ctx, &k.rowMath, element.ViewOf[T](loss), element.ViewOf[T](grad), element.ViewOf[T](logits), tensor.Of[int32](labels))
 	} else {
-		sparseXent(ctx.Device, &k.rowMath, element.ViewOf[T](loss), element.ViewOf[T](grad), element.ViewOf[T](logits), tensor.Of[int64](labels))
+		sparseXent(ctx, &k.rowMath, element.ViewOf[T](loss), element.ViewOf[T](grad), element.ViewOf[T](logits), tensor.Of[int64](labels))
 	}
 	return nil
 }
 
-// checkSparseXent refuses logits and labels that do not go together.
+// checkSparseXent rejects logits and labels that do not match.
 func checkSparseXent(ctx *kernels.Context, dtype tensor.DType) error {
 	logits, labels := ctx.Input(0), ctx.Input(1)
 	if err := args.CheckType(ctx, 0, dtype); err != nil {
@@ -62,7 +63,7 @@ func checkSparseXent(ctx *kernels.Context, dtype tensor.DType) error {
 	return nil
 }
 
-// sparseXentOutputs makes the losses and the gradients, which may take the logits' place.
+// sparseXentOutputs allocates the losses and the gradients, which may reuse the logits' memory.
 func sparseXentOutputs(ctx *kernels.Context) (loss, grad *tensor.Tensor, err error) {
 	logits := ctx.Input(0)
 	if loss, err = ctx.Allocate(0, logits.DType(), ctx.Input(1).Shape()); err != nil {
@@ -72,13 +73,13 @@ func sparseXentOutputs(ctx *kernels.Context) (loss, grad *tensor.Tensor, err err
 	return loss, grad, err
 }
 
-func sparseXent[T element.Floating, I int32 | int64](dev kernels.Device, m *rowMath[T], loss, grad, logits []T, labels []I) {
+func sparseXent[T element.Floating, I int32 | int64](ctx *kernels.Context, m *rowMath[T], loss, grad, logits []T, labels []I) {
 	if len(loss) == 0 {
 		return
 	}
 	classes := len(logits) / len(loss)
-	element.EachRow(dev, len(loss), classes, func(lo, hi int) {
-		// The gradient may take the logits' place.
+	element.EachRow(ctx, len(loss), classes, func(lo, hi int) {
+		// Read the logits first, since the gradient may overwrite them.
 		for r := lo; r < hi; r++ {
 			loss[r] = logits[r*classes+int(labels[r])]
 		}
@@ -89,8 +90,7 @@ func sparseXent[T element.Floating, I int32 | int64](dev kernels.Device, m *rowM
 	})
 }
 
-// checkLabels refuses labels outside of the classes: the least of them if it is negative, else
-// the greatest.
+// checkLabels rejects labels that are not classes. It reports the least label if that is negative, otherwise the greatest.
 func checkLabels(labels *tensor.Tensor, classes int) error {
 	least, greatest := int64(0), int64(-1)
 	for i := range labels.Len() {
@@ -108,15 +108,14 @@ func checkLabels(labels *tensor.Tensor, classes int) error {
 	}
 	values := make([]string, labels.Len())
 	for i := range values {
-		l, _ := args.IntAt(labels, i) // the type was checked above
+		l, _ := args.IntAt(labels, i) // the type was checked before
 		values[i] = fmt.Sprint(l)
 	}
 	return status.InvalidArgumentf("Received a label value of %d which is outside the valid range of [0, %d).  Label values: %s",
 		bad, classes, strings.Join(values, " "))
 }
 
-// xentKernel is SoftmaxCrossEntropyWithLogits: labels are distributions, and either operand may
-// be stretched to the other's shape.
+// xentKernel is SoftmaxCrossEntropyWithLogits, whose labels are distributions. Either operand may be broadcast to the other's shape.
 type xentKernel[T element.Floating] struct {
 	rowMath[T]
 	dtype tensor.DType
@@ -128,19 +127,23 @@ func (k *xentKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	logits, labels, shape := ctx.Input(0), ctx.Input(1), grad.Shape()
-	wide, release, err := k.stretched(ctx.Device, shape, logits, labels)
+	wide, release, err := k.stretched(ctx, shape, logits, labels)
 	if err != nil {
 		return err
 	}
 	defer release()
 	classes := int(shape[1])
 	losses, grads := element.ViewOf[T](loss), element.ViewOf[T](grad)
-	element.EachRow(ctx.Device, len(losses), classes, func(lo, hi int) {
-		// The gradient may take the logits' place, so that they are used first.
+	element.EachRow(ctx, len(losses), classes, func(lo, hi int) {
+		// Use the logits first, since the gradient may overwrite them.
 		masses := make([]T, hi-lo)
 		for r := lo; r < hi; r++ {
 			row := wide[0][r*classes : (r+1)*classes]
-			masses[r-lo], losses[r] = weigh(row, wide[1][r*classes:(r+1)*classes], slices.Max(row))
+			labels, top := wide[1][r*classes:(r+1)*classes], slices.Max(row)
+			masses[r-lo], losses[r] = weigh(row, labels, top)
+			if sum := masses[r-lo] - losses[r]; sum-sum != 0 {
+				masses[r-lo], losses[r] = 0, -weighEach(row, labels, top)
+			}
 		}
 		k.rows(grads, wide[0], classes, lo, hi, func(r int, _, logSum T) {
 			if mass := masses[r-lo]; mass != 0 || losses[r] != 0 {
@@ -154,7 +157,7 @@ func (k *xentKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// xentOutputs makes the losses and the gradients; without gradients the losses are zero.
+// xentOutputs allocates the losses and the gradients. If there are no gradients, the losses are zero.
 func xentOutputs(ctx *kernels.Context, dtype tensor.DType) (loss, grad *tensor.Tensor, err error) {
 	logits, labels := ctx.Input(0), ctx.Input(1)
 	if err := args.FirstError(args.CheckType(ctx, 0, dtype), args.CheckType(ctx, 1, dtype)); err != nil {
@@ -172,7 +175,7 @@ func xentOutputs(ctx *kernels.Context, dtype tensor.DType) (loss, grad *tensor.T
 	}
 	inputs := []int{0}
 	if !labels.Shape().Equal(shape) {
-		inputs = nil // the labels' rows are read again after others are written
+		inputs = nil // labels' rows are read again after other rows are written
 	}
 	if grad, err = ctx.ForwardAny(1, dtype, shape, inputs...); err == nil && grad.Len() == 0 {
 		layout.Zero(ctx, loss)
@@ -180,8 +183,8 @@ func xentOutputs(ctx *kernels.Context, dtype tensor.DType) (loss, grad *tensor.T
 	return loss, grad, err
 }
 
-// weigh sums a row's labels, and their products with the logits less the greatest of these.
-// Labels of zero count for nothing even where the logit is infinite.
+// weigh returns the sum of a row's labels, and that of their products with the logits relative to top. Labels of zero add nothing, even if
+// the logit is infinite.
 func weigh[T element.Floating](logits, labels []T, top T) (mass, weighted T) {
 	for i, l := range labels {
 		if l != 0 {
@@ -192,8 +195,24 @@ func weigh[T element.Floating](logits, labels []T, top T) (mass, weighted T) {
 	return mass, weighted
 }
 
-// stretched gives the operands in full.
-func (k *xentKernel[T]) stretched(dev kernels.Device, shape tensor.Shape, operands ...*tensor.Tensor) (full [2][]T, release func(), err error) {
+// weighEach returns the loss of a row, multiplying each label with its own term. An infinite label then gives an infinite loss, whereas the
+// difference of weigh's sums would be NaN.
+func weighEach[T element.Floating](logits, labels []T, top T) (loss T) {
+	var sum float64
+	for _, x := range logits {
+		sum += math.Exp(float64(x - top))
+	}
+	logSum := T(math.Log(sum))
+	for i, l := range labels {
+		if l != 0 {
+			loss += l * (logSum - (logits[i] - top))
+		}
+	}
+	return loss
+}
+
+// stretched returns the operands, broadcast to shape.
+func (k *xentKernel[T]) stretched(ctx *kernels.Context, shape tensor.Shape, operands ...*tensor.Tensor) (full [2][]T, release func(), err error) {
 	var used []func()
 	release = func() {
 		for _, f := range used {
@@ -205,7 +224,7 @@ func (k *xentKernel[T]) stretched(dev kernels.Device, shape tensor.Shape, operan
 		if t.Shape().Equal(shape) {
 			continue
 		}
-		dst, drop, err := element.Scratch[T](dev, shape.Elements())
+		dst, drop, err := element.Scratch[T](ctx.Device, shape.Elements())
 		if err != nil {
 			release()
 			return full, nil, err
@@ -217,7 +236,7 @@ func (k *xentKernel[T]) stretched(dev kernels.Device, shape tensor.Shape, operan
 	return full, release, nil
 }
 
-// stretch copies src of shape from to dst of the shape to that it is broadcast to.
+// stretch broadcasts src, of shape from, into dst, of shape to.
 func stretch[T any](dst, src []T, to, from tensor.Shape) {
 	if len(dst) == 0 {
 		return
@@ -236,7 +255,7 @@ func stretch[T any](dst, src []T, to, from tensor.Shape) {
 	})
 }
 
-// crossEntropy and sparseCrossEntropy are the rows of the ops' kernels for one element type.
+// crossEntropy and sparseCrossEntropy return the rows of the ops for one element type.
 func crossEntropy[T element.Floating](m rowMath[T]) []kernels.Def {
 	dtype := element.DTypeOf[T]()
 	return halves.Rows("T", dtype, func(*kernels.Construction) (any, error) { return &xentKernel[T]{m, dtype}, nil })

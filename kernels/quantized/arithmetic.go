@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// binary is the inputs of QuantizedAdd and QuantizedMul, and their broadcast output.
+// binary holds the inputs of QuantizedAdd or QuantizedMul and their broadcast output.
 type binary struct {
 	x, y   []uint8
 	xs, ys span
@@ -17,7 +17,7 @@ type binary struct {
 	walk   func(body func(at, x, y int))
 }
 
-// readBinary checks the inputs and makes the output.
+// readBinary checks the inputs and allocates the output.
 func readBinary(ctx *kernels.Context, refused func(names ...string) func(int, *tensor.Tensor) error, narrowX, narrowY string) (b binary, err error) {
 	if err := checkTypes(ctx, tensor.QUint8, tensor.QUint8); err != nil {
 		return b, err
@@ -63,7 +63,7 @@ func readBinary(ctx *kernels.Context, refused func(names ...string) func(int, *t
 	return b, nil
 }
 
-// broadcastStrides are the steps in a tensor of the shape from as one walks through to, 0 where it is stretched.
+// broadcastStrides returns the strides in a tensor of shape from, broadcast to shape to. They are 0 in broadcast dimensions.
 func broadcastStrides(from, to tensor.Shape) []int {
 	own, out := shapes.StridesOf(from), make([]int, len(to))
 	for d, size := range from {
@@ -74,11 +74,14 @@ func broadcastStrides(from, to tensor.Shape) []int {
 	return out
 }
 
-// add is QuantizedAdd: sums of numbers in a range that is wide enough for both.
+// add is QuantizedAdd. The range of the sums is wide enough for both operands.
 func add(ctx *kernels.Context) error {
 	b, err := readBinary(ctx, named, "max_x must be larger than min_x.", "max_y must be larger than min_y.")
 	if err != nil {
 		return err
+	}
+	if x, y := ctx.Input(0), ctx.Input(1); min(x.Len(), y.Len()) == 0 && x.Len() != 1 && y.Len() != 1 && !x.Shape().Equal(y.Shape()) {
+		return status.InvalidArgumentf("Must have some elements to add")
 	}
 	abs := func(v float32) float32 { return max(v, -v) }
 	widest := max(abs(min(b.xs.min, b.ys.min)), abs(max(b.xs.max, b.ys.max))) * (1 << 14)
@@ -94,8 +97,8 @@ func add(ctx *kernels.Context) error {
 	return s.put(ctx, 1)
 }
 
-// linear are the numbers of 32 bits in the range into of all those of 8 bits, as far from each other as the first two are.
-// As in TensorFlow, only scalars are converted more exactly.
+// linear maps all 8-bit numbers of the range from to 32-bit numbers of the range into, spaced like the first two of them. As in TensorFlow,
+// only scalars are converted more precisely.
 func linear(from, into span) (to [256]int32) {
 	lowest, highest := limits[int32]()
 	zero := unclamped[int32](dequantize[uint8](0, from), into)
@@ -106,7 +109,7 @@ func linear(from, into span) (to [256]int32) {
 	return to
 }
 
-// multiply is QuantizedMul: products of the distances from zero.
+// multiply is QuantizedMul: products of the numbers' distances from zero.
 func multiply(ctx *kernels.Context) error {
 	scalar := func(names ...string) func(int, *tensor.Tensor) error {
 		return func(i int, _ *tensor.Tensor) error { return status.InvalidArgumentf("%s must be a scalar", names[i]) }
@@ -121,7 +124,7 @@ func multiply(ctx *kernels.Context) error {
 	return product[uint8, uint8, int32](b.xs, b.ys).put(ctx, 1)
 }
 
-// biasRows are the rows of QuantizedBiasAdd for one type of numbers.
+// biasRows returns the rows of QuantizedBiasAdd for one type of numbers.
 func biasRows[T number](dtype tensor.DType) []kernels.Def {
 	return rowOf(kernels.Always(func(ctx *kernels.Context) error { return addBias[T](ctx, dtype) }), "T1", dtype, "T2", dtype, "out_type", tensor.QInt32)
 }
@@ -161,7 +164,7 @@ func addBias[T number](ctx *kernels.Context, dtype tensor.DType) error {
 	zero := quantize[int32](0, s)
 	throughFloats(biases, tensor.Of[T](bias), ys, s)
 	src, dst := tensor.Of[T](in), tensor.Of[int32](out)
-	element.EachRow(ctx.Device, len(src)/len(biases), len(biases), func(lo, hi int) {
+	element.EachRow(ctx, len(src)/len(biases), len(biases), func(lo, hi int) {
 		throughFloats(dst[lo*len(biases):hi*len(biases)], src[lo*len(biases):hi*len(biases)], xs, s)
 		for i := lo * len(biases); i < hi*len(biases); i++ {
 			dst[i] += biases[i%len(biases)] + zero
@@ -170,8 +173,8 @@ func addBias[T number](ctx *kernels.Context, dtype tensor.DType) error {
 	return s.put(ctx, 1)
 }
 
-// reluRows are the rows of QuantizedRelu and QuantizedRelu6 for one type of numbers: what stands for floats below zero
-// becomes zero, and, of the second, what stands for more than 6 becomes that.
+// reluRows returns the rows of QuantizedRelu or, if six is set, of QuantizedRelu6, for one type of numbers. Numbers that stand for negative
+// floats become the number for 0. QuantizedRelu6 also replaces those above 6 by the number for 6.
 func reluRows[T number](dtype tensor.DType, six bool) []kernels.Def {
 	return rowOf(kernels.Always(func(ctx *kernels.Context) error {
 		if err := checkTypes(ctx, dtype); err != nil {
@@ -192,7 +195,7 @@ func reluRows[T number](dtype tensor.DType, six bool) []kernels.Def {
 			high = quantize[T](6, s)
 		}
 		src, dst := tensor.Of[T](in), tensor.Of[T](out)
-		ctx.Device.Parallel(len(src), element.CheapGrain, func(lo, hi int) {
+		ctx.Parallel(len(src), element.CheapGrain, func(lo, hi int) {
 			for i, v := range src[lo:hi] {
 				dst[lo+i] = min(max(v, low), high)
 			}

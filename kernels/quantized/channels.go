@@ -9,11 +9,11 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// steps is how many numbers of 32 bits lie between zero and the end of their range.
+// steps is the number of 32-bit numbers between zero and an end of their range.
 const steps = float32(1 << 31)
 
-// newChannelRange makes the kernel of RequantizationRangePerChannel: the range of floats that numbers of 32 bits, with a range for
-// each channel, really have.
+// newChannelRange returns the kernel of RequantizationRangePerChannel, which computes the range that 32-bit numbers, with a range for each
+// channel, actually use.
 func newChannelRange(c *kernels.Construction) (any, error) {
 	most, err := c.Attrs().Float("clip_value_max")
 	return kernels.Func(func(ctx *kernels.Context) error { return channelRange(ctx, most) }), err
@@ -71,7 +71,7 @@ func channelRange(ctx *kernels.Context, most float32) error {
 	return s.put(ctx, 0)
 }
 
-// magnitude is v without its sign; the least number stays what it is.
+// magnitude returns the absolute value of v, except that the least number stays unchanged.
 func magnitude(v int32) int32 {
 	if v < 0 {
 		return -v
@@ -79,19 +79,19 @@ func magnitude(v int32) int32 {
 	return v
 }
 
-// widest is the end of a channel's range that is farther from zero.
+// widest returns the absolute value of the end of a channel's range that is farther from zero.
 func widest(lows, highs *tensor.Tensor, c int) float32 {
 	return larger(absolute(tensor.Of[float32](lows)[c]), absolute(tensor.Of[float32](highs)[c]))
 }
 
 func absolute(v float32) float32 { return math.Float32frombits(math.Float32bits(v) &^ (1 << 31)) }
 
-// requantizeChannelRows are the rows of RequantizePerChannel to one type.
+// requantizeChannelRows returns the rows of RequantizePerChannel to one type.
 func requantizeChannelRows[T number](to tensor.DType) []kernels.Def {
 	return rowOf(kernels.Always(func(ctx *kernels.Context) error { return requantizeChannels[T](ctx, to) }), "T", tensor.QInt32, "out_type", to)
 }
 
-// requantizeChannels scales each channel to the range that is asked for, and rounds halves to even.
+// requantizeChannels scales each channel to the requested range and rounds halves to even.
 func requantizeChannels[T number](ctx *kernels.Context, to tensor.DType) error {
 	if err := checkTypes(ctx, tensor.QInt32, tensor.Float32, tensor.Float32, tensor.Float32, tensor.Float32); err != nil {
 		return err
@@ -130,7 +130,7 @@ func requantizeChannels[T number](ctx *kernels.Context, to tensor.DType) error {
 		return err
 	}
 	src, dst := tensor.Of[int32](in), tensor.Of[T](out)
-	ctx.Device.Parallel(len(src), element.CheapGrain, func(lo, hi int) {
+	ctx.Parallel(len(src), element.CheapGrain, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			v := math.RoundToEven(float64(float32(src[i]) * scales[i%depth]))
 			dst[i] = T(clamped(v, float64(lowest), float64(highest)))

@@ -10,12 +10,12 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// concatRows are the rows of QuantizedConcat for one type of numbers.
+// concatRows returns the rows of QuantizedConcat for one type of numbers.
 func concatRows[T number](dtype tensor.DType) []kernels.Def {
 	return rowOf(kernels.Always(func(ctx *kernels.Context) error { return concat[T](ctx, dtype) }), "T", dtype)
 }
 
-// concat is QuantizedConcat: tensors behind each other, in a range that holds all of theirs.
+// concat is QuantizedConcat. It concatenates tensors, in a range that includes all of theirs.
 func concat[T number](ctx *kernels.Context, dtype tensor.DType) error {
 	n := (len(ctx.Inputs) - 1) / 3
 	if at := ctx.Input(0); at.Rank() != 0 {
@@ -72,7 +72,7 @@ func concat[T number](ctx *kernels.Context, dtype tensor.DType) error {
 	return into.put(ctx, 1)
 }
 
-// concatRanges are the ranges of n inputs, and the one for all of them.
+// concatRanges returns the ranges of n inputs, and the range of the output.
 func concatRanges[T number](ctx *kernels.Context, n int) (ranges []span, all span, err error) {
 	all = span{math.MaxFloat32, -math.MaxFloat32}
 	for i := range n {

@@ -8,17 +8,16 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// convKernel is QuantizedConv2D: a convolution of the numbers' distances from zero. Sums wrap at 32 bits.
+// convKernel is QuantizedConv2D, a convolution of the numbers' distances from zero. Sums wrap at 32 bits.
 type convKernel struct {
 	stride int
 	same   bool
 }
 
 func newConv(c *kernels.Construction) (any, error) {
-	strides, err1 := c.Attrs().IntList("strides")
-	dilations, err2 := c.Attrs().IntList("dilations")
-	padding, err3 := c.Attrs().Str("padding")
-	if err := args.FirstError(err1, err2, err3); err != nil {
+	a := c.Attrs().Reader()
+	strides, dilations, padding := a.IntList("strides"), a.IntList("dilations"), a.Str("padding")
+	if err := a.Err(); err != nil {
 		return nil, err
 	}
 	switch {
@@ -42,7 +41,7 @@ func newConv(c *kernels.Construction) (any, error) {
 	return &convKernel{int(strides[1]), padding == "SAME"}, nil
 }
 
-// slide is how the window moves along a dimension: how many places it has, and where the first one begins.
+// slide describes how the window moves along a dimension: the number of places, and where the first one begins.
 type slide struct{ in, size, out, begin int }
 
 func (k *convKernel) slide(in, size int) (slide, error) {
@@ -61,7 +60,8 @@ func (k *convKernel) slide(in, size int) (slide, error) {
 	return s, nil
 }
 
-// clip is the part of the window at a place that lies in the input, and where its first element would be.
+// clip returns the part of the window at a place that lies in the input, and the index in the input that the window's first element would
+// have.
 func (s *slide) clip(place, stride int) (lo, hi, at int) {
 	at = s.begin + place*stride
 	return min(max(0, -at), s.size), max(0, min(s.size, s.in-at)), at
@@ -112,7 +112,7 @@ func (k *convKernel) Compute(ctx *kernels.Context) error {
 	src, weights, dst := tensor.Of[uint8](in), tensor.Of[uint8](filter), tensor.Of[int32](out)
 	zeroX, zeroW := int32(unclamped[uint8](0, xs)), int32(unclamped[uint8](0, ws))
 	places := in.Dim(0) * rows.out * cols.out
-	ctx.Device.Parallel(places, max(1, element.CheapGrain/filter.Len()), func(lo, hi int) {
+	ctx.Parallel(places, max(1, element.CheapGrain/filter.Len()), func(lo, hi int) {
 		for p := lo; p < hi; p++ {
 			sums := dst[p*count:][:count]
 			clear(sums)

@@ -9,21 +9,21 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 )
 
-// The modes of Dequantize and QuantizeV2.
+// Modes of Dequantize and QuantizeV2.
 const (
 	minCombined = "MIN_COMBINED"
 	minFirst    = "MIN_FIRST"
 	scaled      = "SCALED"
 )
 
-// dequantizeKernel is Dequantize: the floats that quantized numbers stand for.
+// dequantizeKernel is Dequantize, which converts quantized numbers to floats.
 type dequantizeKernel[T number] struct {
 	mode   string
 	narrow bool
 	axis   int64
 }
 
-// dequantizeRows are the rows for one type of numbers.
+// dequantizeRows returns the rows for one type of numbers.
 func dequantizeRows[T number](dtype tensor.DType) []kernels.Def {
 	row := func(to tensor.DType, construct func(*kernels.Construction) (any, error)) kernels.Def {
 		return kernels.Def{Types: map[string][]tensor.DType{"T": {dtype}, "dtype": {to}}, New: construct}
@@ -39,10 +39,9 @@ func dequantizeRows[T number](dtype tensor.DType) []kernels.Def {
 }
 
 func newDequantize[T number](c *kernels.Construction) (any, error) {
-	mode, err1 := c.Attrs().Str("mode")
-	narrow, err2 := c.Attrs().Bool("narrow_range")
-	axis, err3 := c.Attrs().Int("axis")
-	if err := args.FirstError(err1, err2, err3); err != nil {
+	a := c.Attrs().Reader()
+	mode, narrow, axis := a.Str("mode"), a.Bool("narrow_range"), a.Int("axis")
+	if err := a.Err(); err != nil {
 		return nil, err
 	}
 	if mode != minCombined && mode != minFirst && mode != scaled {
@@ -77,7 +76,7 @@ func (k *dequantizeKernel[T]) Compute(ctx *kernels.Context) error {
 	}
 	src, dst := tensor.Of[T](in), tensor.Of[float32](out)
 	lows, highs := tensor.Of[float32](ctx.Input(1)), tensor.Of[float32](ctx.Input(2))
-	ctx.Device.Parallel(before*slices, max(1, element.CheapGrain/max(1, after)), func(lo, hi int) {
+	ctx.Parallel(before*slices, max(1, element.CheapGrain/max(1, after)), func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			at := r * after
 			k.slice(dst[at:at+after], src[at:at+after], span{lows[r%slices], highs[r%slices]}, slices == 1)
@@ -86,8 +85,8 @@ func (k *dequantizeKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// slice converts numbers that share a range. Where that is the one of all numbers, TensorFlow's mode SCALED takes them
-// for integers once more after they became floats, and so turns over the greatest ones of 32 bits.
+// slice converts numbers that share a range. If all numbers share it, TensorFlow's mode SCALED converts them to integers once more after it
+// has converted them to floats. The greatest 32-bit numbers then overflow.
 func (k *dequantizeKernel[T]) slice(dst []float32, src []T, s span, all bool) {
 	lowest, highest := limits[T]()
 	low, high := float32(lowest), float32(highest)

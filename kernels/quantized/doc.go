@@ -1,6 +1,6 @@
-// Package quantized holds the ops on quantized numbers: integers of few bits that stand for the floats of a range.
+// Package quantized implements the ops on quantized numbers: narrow integers that represent the floats of a range.
 //
-// A quantized tensor travels with two floats, the ends of its range. Most ops work on the integers, and give the range
-// of their results. Ranges are computed in float32, in the order in which TensorFlow does, so that results are the same
-// to the last bit. Explicit conversions to float32 keep products from being fused with sums.
+// A quantized tensor travels with two floats, the ends of its range. Most ops work on the integers and also return the range of their
+// results. Ranges are computed in float32, in TensorFlow's order, so that results match it bit for bit. Explicit conversions to float32
+// keep the compiler from fusing products with sums.
 package quantized

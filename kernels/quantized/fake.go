@@ -11,23 +11,23 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/elementwise"
 )
 
-// fake is the attributes of the ops that round floats as quantizing would: FakeQuantWithMinMaxArgs, whose range is given
-// by attributes, FakeQuantWithMinMaxVars, and FakeQuantWithMinMaxVarsPerChannel, which has one for each channel.
+// fake holds the attributes of the ops that round floats as quantization would: FakeQuantWithMinMaxArgs, whose range is in attributes,
+// FakeQuantWithMinMaxVars, whose range is in inputs, and FakeQuantWithMinMaxVarsPerChannel, which has a range for each channel.
 type fake struct {
-	least, greatest float32 // the numbers
+	least, greatest float32 // the quantized numbers
 	attrs           bool
 	span
 	perChannel bool
 }
 
-// fakeRows are the rows of an op of which run is the method.
+// fakeRows returns the rows of an op whose method is run.
 func fakeRows(attrs, perChannel bool, run func(f *fake, ctx *kernels.Context) error) []kernels.Def {
 	return []kernels.Def{{New: func(c *kernels.Construction) (any, error) {
 		f := &fake{attrs: attrs, perChannel: perChannel}
 		if attrs {
-			low, err1 := c.Attrs().Float("min")
-			high, err2 := c.Attrs().Float("max")
-			if err := args.FirstError(err1, err2); err != nil {
+			a := c.Attrs().Reader()
+			low, high := a.Float("min"), a.Float("max")
+			if err := a.Err(); err != nil {
 				return nil, err
 			}
 			if !(low < high) {
@@ -35,9 +35,9 @@ func fakeRows(attrs, perChannel bool, run func(f *fake, ctx *kernels.Context) er
 			}
 			f.span = span{low, high}
 		}
-		bits, err1 := c.Attrs().Int("num_bits")
-		narrow, err2 := c.Attrs().Bool("narrow_range")
-		if err := args.FirstError(err1, err2); err != nil {
+		a := c.Attrs().Reader()
+		bits, narrow := a.Int("num_bits"), a.Bool("narrow_range")
+		if err := a.Err(); err != nil {
 			return nil, err
 		}
 		if bits < 2 || bits > 16 {
@@ -48,7 +48,7 @@ func fakeRows(attrs, perChannel bool, run func(f *fake, ctx *kernels.Context) er
 	}}}
 }
 
-// nudged is a range whose zero is a number exactly.
+// nudged is a range in which a quantized number represents 0 exactly.
 type nudged struct {
 	span
 	scale, inverse float32
@@ -62,6 +62,8 @@ func (f *fake) nudge(s span) nudged {
 		zero = f.least
 	case zero > f.greatest:
 		zero = f.greatest
+	case zero != zero:
+		zero = 0 // for an infinite range, as in TensorFlow
 	default:
 		zero = round(zero)
 	}
@@ -69,7 +71,7 @@ func (f *fake) nudge(s span) nudged {
 	return n
 }
 
-// read checks the inputs from i on, which are the gradient, if there is one, the input, and the ranges.
+// read checks the inputs from i onward: the input and the ranges. For i = 1, input 0 is the gradient.
 func (f *fake) read(ctx *kernels.Context, i int) (in *tensor.Tensor, lows, highs []float32, err error) {
 	for k := range ctx.Inputs {
 		if err := args.CheckType(ctx, k, tensor.Float32); err != nil {
@@ -105,8 +107,7 @@ func (f *fake) read(ctx *kernels.Context, i int) (in *tensor.Tensor, lows, highs
 	return in, tensor.Of[float32](ctx.Input(i + 1)), tensor.Of[float32](ctx.Input(i + 2)), nil
 }
 
-// forward rounds the input. As in TensorFlow, one range for all of a tensor divides by the scale, and others multiply
-// with its inverse.
+// forward rounds the input. As in TensorFlow, a single range in inputs divides by the scale, while other ranges multiply by its inverse.
 func (f *fake) forward(ctx *kernels.Context) error {
 	in, lows, highs, err := f.read(ctx, 0)
 	if err != nil {
@@ -142,7 +143,8 @@ func (f *fake) forward(ctx *kernels.Context) error {
 
 func floor(v float32) float32 { return float32(math.Floor(float64(v))) }
 
-// backward passes on the gradient of what lies in the range. What lies outside is the gradient of the range's ends.
+// backward passes on the gradient of elements inside the range. The gradients of elements outside go to the end of the range that they
+// exceed.
 func (f *fake) backward(ctx *kernels.Context) error {
 	in, lows, highs, err := f.read(ctx, 1)
 	if err != nil {
@@ -164,28 +166,19 @@ func (f *fake) backward(ctx *kernels.Context) error {
 	for c := range channels {
 		s := span{lows[c], highs[c]}
 		n := f.nudge(s)
+		// A range of zeros passes on all gradients.
 		all := !f.attrs && s == (span{})
-		if all {
-			n.span = span{float32(math.Inf(-1)), float32(math.Inf(1))}
-		}
 		var low, high float32
 		for i := c; i < len(src); i += channels {
 			v, g := src[i], grad[i]
-			var below, inside, above float32
-			switch {
-			case v < n.min:
-				below = 1
-			case v > n.max:
-				above = 1
-			case v == v || n.max > math.MaxFloat32:
-				inside = 1
+			if all {
+				made[0][i] = g
+				continue
 			}
-			made[0][i] = g * inside
-			low += g * below // also where it counts for nothing: an infinite gradient makes it NaN
-			high += g * above
-		}
-		if all {
-			low, high = 0, 0
+			// If the range is reversed, an element can be both below and above it. An infinite gradient times 0 is NaN.
+			made[0][i] = g * float32(element.OneIf(v >= n.min && v <= n.max))
+			low += g * float32(element.OneIf(v < n.min))
+			high += g * float32(element.OneIf(v > n.max))
 		}
 		if !f.attrs {
 			made[1][c], made[2][c] = low, high

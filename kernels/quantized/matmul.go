@@ -4,15 +4,14 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
-	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// newMatMul makes the kernel of QuantizedMatMul.
+// newMatMul returns the kernel of QuantizedMatMul.
 func newMatMul(c *kernels.Construction) (any, error) {
-	turnA, err1 := c.Attrs().Bool("transpose_a")
-	turnB, err2 := c.Attrs().Bool("transpose_b")
-	return kernels.Func(func(ctx *kernels.Context) error { return matMul(ctx, turnA, turnB) }), args.FirstError(err1, err2)
+	a := c.Attrs().Reader()
+	turnA, turnB := a.Bool("transpose_a"), a.Bool("transpose_b")
+	return kernels.Func(func(ctx *kernels.Context) error { return matMul(ctx, turnA, turnB) }), a.Err()
 }
 
 // matMul multiplies matrices of the numbers' distances from zero. Sums wrap at 32 bits.
@@ -48,7 +47,7 @@ func matMul(ctx *kernels.Context, turnA, turnB bool) error {
 	if err != nil {
 		return err
 	}
-	// Steps through a and b from one element to the next of a row and of a column.
+	// The strides of a and b: along the sum, and from one row of a, or column of b, to the next.
 	stepA, nextA, stepB, nextB := 1, inner, columns, 1
 	if turnA {
 		stepA, nextA = rows, 1
@@ -58,7 +57,7 @@ func matMul(ctx *kernels.Context, turnA, turnB bool) error {
 	}
 	x, y, dst := tensor.Of[uint8](a), tensor.Of[uint8](b), tensor.Of[int32](out)
 	zeroA, zeroB := int32(unclamped[uint8](0, as)), int32(unclamped[uint8](0, bs))
-	ctx.Device.Parallel(rows, max(1, element.CheapGrain/max(1, columns*inner)), func(lo, hi int) {
+	ctx.Parallel(rows, max(1, element.CheapGrain/max(1, columns*inner)), func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			row := dst[r*columns:][:columns]
 			clear(row)

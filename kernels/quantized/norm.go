@@ -10,19 +10,18 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// batchNorm is QuantizedBatchNormWithGlobalNormalization, in fixed point of 32 bits.
+// batchNorm is QuantizedBatchNormWithGlobalNormalization, in 32-bit fixed point.
 type batchNorm struct {
 	epsilon float32
 	scale   bool
 }
 
 func newBatchNorm(c *kernels.Construction) (any, error) {
-	epsilon, err1 := c.Attrs().Float("variance_epsilon")
-	scale, err2 := c.Attrs().Bool("scale_after_normalization")
-	return &batchNorm{epsilon, scale}, args.FirstError(err1, err2)
+	a := c.Attrs().Reader()
+	return &batchNorm{a.Float("variance_epsilon"), a.Bool("scale_after_normalization")}, a.Err()
 }
 
-// The operands of batchNorm, each with a range: the input, and vectors with an element for each channel.
+// Operands of batchNorm, each with a range: the input, and vectors with an element for each channel.
 const (
 	normInput = iota
 	normMean
@@ -100,7 +99,7 @@ func (k *batchNorm) Compute(ctx *kernels.Context) error {
 		inputs[i] = quantize[int32](dequantize(uint8(i), ranges[normInput]), into)
 	}
 	one, dst := quantize[int32](1, into), tensor.Of[int32](out)
-	element.EachRow(ctx.Device, len(dst)/depth, depth, func(lo, hi int) {
+	element.EachRow(ctx, len(dst)/depth, depth, func(lo, hi int) {
 		for i := lo * depth; i < hi*depth; i++ {
 			f := factors[i%depth]
 			dst[i] = inputs[v[normInput][i]]*f[0]/one + f[1]
@@ -109,7 +108,7 @@ func (k *batchNorm) Compute(ctx *kernels.Context) error {
 	return into.put(ctx, 1)
 }
 
-// instanceNorm is QuantizedInstanceNorm: each channel of each image with mean 0 and variance 1.
+// instanceNorm is QuantizedInstanceNorm. It normalizes each channel of each image to mean 0 and variance 1.
 type instanceNorm struct {
 	given               bool // whether the range of the output is given
 	output              span
@@ -117,12 +116,10 @@ type instanceNorm struct {
 }
 
 func newInstanceNorm(c *kernels.Construction) (any, error) {
-	epsilon, err1 := c.Attrs().Float("variance_epsilon")
-	separation, err2 := c.Attrs().Float("min_separation")
-	given, err3 := c.Attrs().Bool("output_range_given")
-	low, err4 := c.Attrs().Float("given_y_min")
-	high, err5 := c.Attrs().Float("given_y_max")
-	if err := args.FirstError(err1, err2, err3, err4, err5); err != nil {
+	a := c.Attrs().Reader()
+	epsilon, separation, given := a.Float("variance_epsilon"), a.Float("min_separation"), a.Bool("output_range_given")
+	low, high := a.Float("given_y_min"), a.Float("given_y_max")
+	if err := a.Err(); err != nil {
 		return nil, err
 	}
 	if given && !(low < high) {
@@ -158,7 +155,7 @@ func (k *instanceNorm) Compute(ctx *kernels.Context) error {
 	scale := (s.max - s.min) / 255
 	src, channels, pixels := tensor.Of[uint8](in), in.Dim(3), in.Dim(1)*in.Dim(2)
 	if in.Len() > 0 {
-		ctx.Device.Parallel(in.Dim(0)*channels, max(1, element.CheapGrain/pixels), func(lo, hi int) {
+		ctx.Parallel(in.Dim(0)*channels, max(1, element.CheapGrain/pixels), func(lo, hi int) {
 			for i := lo; i < hi; i++ {
 				at := i/channels*pixels*channels + i%channels
 				k.channel(floats[at:], src[at:], channels, pixels, scale)

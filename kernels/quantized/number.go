@@ -8,12 +8,12 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// number is what the elements of a quantized type are.
+// number is the integer type of the elements of a quantized type.
 type number interface {
 	int8 | uint8 | int16 | uint16 | int32
 }
 
-// limits are the least and the greatest number of a type.
+// limits returns the least and the greatest number of a type.
 func limits[T number]() (lowest, highest int64) {
 	bits := bitsOf[T]()
 	if zero := T(0); zero-1 > zero {
@@ -30,8 +30,7 @@ func bitsOf[T number]() int {
 // span is a range of floats.
 type span struct{ min, max float32 }
 
-// first is how the mode MIN_FIRST maps numbers of T to floats: the least number is the least float, rounded to a
-// multiple of the scale.
+// first maps numbers of T to floats in the mode MIN_FIRST: the least number maps to the least float, rounded to a multiple of the scale.
 type first struct{ scale, least float32 }
 
 func firstOf[T number](s span) first {
@@ -43,7 +42,7 @@ func firstOf[T number](s span) first {
 	return first{scale, round(s.min/scale) * scale}
 }
 
-// float is what a number stands for.
+// float returns the float that a number represents.
 func (f first) float(v, lowest float32) float32 {
 	return (f.least - float32(lowest*f.scale)) + float32(v*f.scale)
 }
@@ -62,13 +61,13 @@ func toFirst[T number](dst []T, src []float32, s span) {
 	}
 }
 
-// round rounds to the nearest integer, halves away from zero.
+// round rounds to the nearest integer, and halves away from zero.
 func round(v float32) float32 { return float32(math.Round(float64(v))) }
 
-// clamp keeps v between the ends of the range.
+// clamp limits v to the range.
 func (s span) clamp(v float32) float32 { return clamped(v, s.min, s.max) }
 
-// clamped keeps v between two bounds. A bound that is NaN is none.
+// clamped limits v to two bounds. A NaN bound has no effect.
 func clamped[F element.Floating](v, low, high F) F {
 	if v > high {
 		v = high
@@ -79,7 +78,7 @@ func clamped[F element.Floating](v, low, high F) F {
 	return v
 }
 
-// axisOf parts a shape at an axis: the sizes before, at and after it. Axis -1 stands for none: all is one slice.
+// axisOf splits a shape at an axis: the sizes before, at and after it. With axis -1, the whole tensor is one slice.
 func axisOf(shape tensor.Shape, axis int) (before, slices, after int) {
 	if axis < 0 {
 		return 1, 1, shape.Elements()

@@ -10,25 +10,23 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// quantizeKernel is QuantizeV2: the quantized numbers nearest to floats.
+// quantizeKernel is QuantizeV2, which converts floats to the nearest quantized numbers.
 type quantizeKernel[T number] struct {
 	dtype    tensor.DType
 	mode     string
-	toEven   bool // rounds halves to even numbers, and not away from zero
+	toEven   bool // round halves to even instead of away from zero
 	narrow   bool
 	axis     int64
-	minRange float32 // the least width of a range, as a part of its larger end
+	minRange float32 // the minimum width of a range, relative to its larger end
 }
 
-// quantizeRows are the rows for one type of numbers.
+// quantizeRows returns the rows for one type of numbers.
 func quantizeRows[T number](dtype tensor.DType) []kernels.Def {
 	return kernels.ForType("T", dtype, func(c *kernels.Construction) (any, error) {
-		mode, err1 := c.Attrs().Str("mode")
-		rounding, err2 := c.Attrs().Str("round_mode")
-		narrow, err3 := c.Attrs().Bool("narrow_range")
-		axis, err4 := c.Attrs().Int("axis")
-		least, err5 := c.Attrs().Float("ensure_minimum_range")
-		if err := args.FirstError(err1, err2, err3, err4, err5); err != nil {
+		a := c.Attrs().Reader()
+		mode, rounding, narrow := a.Str("mode"), a.Str("round_mode"), a.Bool("narrow_range")
+		axis, least := a.Int("axis"), a.Float("ensure_minimum_range")
+		if err := a.Err(); err != nil {
 			return nil, err
 		}
 		switch {
@@ -74,7 +72,11 @@ func (k *quantizeKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	src, dst := tensor.Of[float32](in), tensor.Of[T](out)
+	end := ctx.Lookout()
 	for i := range slices {
+		if err := end.After(sliceTime * (before + 1)); err != nil {
+			return err
+		}
 		s := span{tensor.Of[float32](lows)[i], tensor.Of[float32](highs)[i]}
 		if s.max < s.min {
 			return status.InvalidArgumentf("input_max_range must be larger than input_min_range.")
@@ -83,11 +85,14 @@ func (k *quantizeKernel[T]) Compute(ctx *kernels.Context) error {
 		tensor.Of[float32](outMin)[i], tensor.Of[float32](outMax)[i] = used.min, used.max
 		for b := range before {
 			at := (b*slices + i) * after
-			ctx.Device.Parallel(after, element.CheapGrain, func(lo, hi int) { convert(dst[at+lo:at+hi], src[at+lo:at+hi]) })
+			ctx.Parallel(after, element.CheapGrain, func(lo, hi int) { convert(dst[at+lo:at+hi], src[at+lo:at+hi]) })
 		}
 	}
 	return nil
 }
+
+// sliceTime is the time in nanoseconds that a slice without elements takes.
+const sliceTime = 64
 
 // checkRanges checks the shapes of the ranges.
 func (k *quantizeKernel[T]) checkRanges(in, lows, highs *tensor.Tensor) error {
@@ -110,7 +115,7 @@ func (k *quantizeKernel[T]) checkRanges(in, lows, highs *tensor.Tensor) error {
 	return nil
 }
 
-// widened is the range with zero in it, and at least as wide as it has to be.
+// widened returns the range, extended to include zero and to have the minimum width.
 func (k *quantizeKernel[T]) widened(s span) span {
 	abs := func(v float32) float32 { return float32(math.Abs(float64(v))) }
 	epsilon := larger(1, larger(abs(s.min), abs(s.max))) * k.minRange
@@ -118,7 +123,7 @@ func (k *quantizeKernel[T]) widened(s span) span {
 	return span{low, larger(0, larger(s.max, low+epsilon))}
 }
 
-// conversion is how floats of a range are quantized, and the range that the numbers have.
+// conversion returns a function that quantizes floats of a range, and the range of the results.
 func (k *quantizeKernel[T]) conversion(s span) (func(dst []T, src []float32), span) {
 	lowest, highest := limits[T]()
 	switch k.mode {
@@ -156,7 +161,7 @@ func (k *quantizeKernel[T]) conversion(s span) (func(dst []T, src []float32), sp
 	}, s
 }
 
-// flushed is 0 for a number too small to be normal, as it is in TensorFlow's threads.
+// flushed returns 0 if v is subnormal, like TensorFlow's threads, which flush subnormals to zero.
 func flushed(v float32) float32 {
 	const least = 0x1p-126
 	if v > -least && v < least {
@@ -165,7 +170,7 @@ func flushed(v float32) float32 {
 	return v
 }
 
-// sideScale is the scale that maps an end of a range to a number, or most where these have different signs.
+// sideScale returns the scale that maps an end of a range to a number, or most if their signs differ.
 func sideScale[F element.Floating](number, end, most F) F {
 	if number*end > 0 {
 		return number / end

@@ -9,15 +9,15 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// narrowing converts numbers of 32 bits to those of 8 in another range.
+// narrowing converts 32-bit numbers to 8-bit numbers of another range.
 type narrowing[T number] func(dst []T, src []int32, from, to span)
 
-// narrow8 is narrowing to qint8, by way of floats.
+// narrow8 is the narrowing to qint8, by way of floats.
 func narrow8(dst []int8, src []int32, from, to span) {
 	throughFloats(dst, src, from, to)
 }
 
-// throughFloats converts numbers of one range to those of another in the mode MIN_FIRST, a block at a time.
+// throughFloats converts numbers of one range to those of another in the mode MIN_FIRST, one block at a time.
 func throughFloats[A, B number](dst []B, src []A, from, to span) {
 	var block [element.BlockLen]float32
 	lowest, _ := limits[A]()
@@ -32,7 +32,7 @@ func throughFloats[A, B number](dst []B, src []A, from, to span) {
 	}
 }
 
-// narrowU8 is narrowing to quint8, in fixed point with 16 bits behind the point.
+// narrowU8 is the narrowing to quint8, in fixed point with 16 fractional bits.
 func narrowU8(dst []uint8, src []int32, from, to span) {
 	const shift = 16
 	width, wide := from.max-from.min, to.max-to.min
@@ -45,13 +45,13 @@ func narrowU8(dst []uint8, src []int32, from, to span) {
 	middle := float32(float64(from.min+from.max) / 2)
 	offset := toInt64(float64(float32(middle*reciprocal) * (1 << shift)))
 	for i, v := range src {
-		// TensorFlow takes the number for a float on its way to 64 bits.
+		// TensorFlow converts the number to a float before it converts it to 64 bits.
 		fixed := (int64(float32(v))*factor)>>32 + (offset - least + 1<<(shift-1))
 		dst[i] = uint8(min(max(fixed>>shift, 0), 255))
 	}
 }
 
-// toInt64 cuts v to an integer; what does not fit becomes the least one, as the processor's conversion has it.
+// toInt64 truncates v to an integer. If v does not fit, the result is the least integer, as with the processor's conversion.
 func toInt64(v float64) int64 {
 	if !(v >= math.MinInt64 && v < math.MaxInt64) {
 		return math.MinInt64
@@ -59,7 +59,7 @@ func toInt64(v float64) int64 {
 	return int64(v)
 }
 
-// used is the range of floats that the numbers really have, with zero in it below.
+// used returns the range that the numbers actually use, extended to include 0 from below.
 func used(src []int32, s span) span {
 	least, greatest := int32(math.MaxInt32), int32(math.MinInt32)
 	for _, v := range src {
@@ -68,8 +68,8 @@ func used(src []int32, s span) span {
 	return span{smaller(0, dequantize(least, s)), dequantize(greatest, s)}
 }
 
-// smaller and larger are C++'s std::min and std::max, by which TensorFlow finds ranges: b counts where it is less than a,
-// or greater, and so not where one of them is a NaN.
+// smaller and larger are C++'s std::min and std::max, which TensorFlow uses to find ranges. They return b only if it is less or greater
+// than a, and so return a if either is NaN.
 func smaller(a, b float32) float32 {
 	if b < a {
 		return b
@@ -84,7 +84,7 @@ func larger(a, b float32) float32 {
 	return a
 }
 
-// requantized makes the outputs of numbers that are converted.
+// requantized sets the outputs to the converted input and its new range.
 func requantized[T number](ctx *kernels.Context, to tensor.DType, from, into span, convert narrowing[T]) error {
 	in := ctx.Input(0)
 	out, err := ctx.Allocate(0, to, in.Shape())
@@ -92,13 +92,13 @@ func requantized[T number](ctx *kernels.Context, to tensor.DType, from, into spa
 		return err
 	}
 	src, dst := tensor.Of[int32](in), tensor.Of[T](out)
-	ctx.Device.Parallel(len(src), element.CheapGrain, func(lo, hi int) { convert(dst[lo:hi], src[lo:hi], from, into) })
+	ctx.Parallel(len(src), element.CheapGrain, func(lo, hi int) { convert(dst[lo:hi], src[lo:hi], from, into) })
 	return into.put(ctx, 1)
 }
 
 var inputEnds = named("input_min", "input_max")
 
-// requantizeRows are the rows of Requantize to one type.
+// requantizeRows returns the rows of Requantize to one type.
 func requantizeRows[T number](to tensor.DType, convert narrowing[T]) []kernels.Def {
 	return rowOf(kernels.Always(func(ctx *kernels.Context) error {
 		if err := checkTypes(ctx, tensor.QInt32); err != nil {
@@ -122,7 +122,7 @@ func requantizeRows[T number](to tensor.DType, convert narrowing[T]) []kernels.D
 	}), "Tinput", tensor.QInt32, "out_type", to)
 }
 
-// shrink is QuantizeDownAndShrinkRange: numbers of 32 bits as those of 8, in the range that they really have.
+// shrink is QuantizeDownAndShrinkRange: it converts 32-bit numbers to 8 bits, in the range that they actually use.
 func shrink(ctx *kernels.Context) error {
 	if err := checkTypes(ctx, tensor.QInt32); err != nil {
 		return err
@@ -148,7 +148,7 @@ func usedRange(ctx *kernels.Context) error {
 	return used(tensor.Of[int32](ctx.Input(0)), s).put(ctx, 0)
 }
 
-// rowOf is the row for types of attributes, which are named in turn with them.
+// rowOf returns the row for the given attributes: types alternates attribute names and their types.
 func rowOf(construct func(*kernels.Construction) (any, error), types ...any) []kernels.Def {
 	row := kernels.Def{Types: map[string][]tensor.DType{}, Expensive: true, New: construct}
 	for i := 0; i < len(types); i += 2 {

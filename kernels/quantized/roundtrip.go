@@ -10,33 +10,31 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// roundTripKernel is QuantizeAndDequantize and its later versions: floats as they come back from being quantized.
+// roundTripKernel is QuantizeAndDequantize and its later versions, which quantize floats and convert them back.
 type roundTripKernel[T element.Floating] struct {
 	version        int
 	signed, narrow bool
 	halfUp         bool
 	axis           int64
 	bits           int64
-	given          bool // whether the range is given, and not that of the input
-	min, max       T    // the range that is given, in the first version
+	given          bool // whether the range is given, rather than taken from the input
+	min, max       T    // the given range, in the first version
 	most           T    // the greatest number of T
 }
 
-// roundTripRows are the rows of a version for one element type.
+// roundTripRows returns the rows of a version for one element type.
 func roundTripRows[T element.Floating](version int, most T) []kernels.Def {
 	return kernels.ForType("T", element.DTypeOf[T](), func(c *kernels.Construction) (any, error) {
 		k := &roundTripKernel[T]{version: version, axis: -1, most: most}
-		var err1, err2, err3, err4, err5 error
-		k.signed, err1 = c.Attrs().Bool("signed_input")
-		k.given, err2 = c.Attrs().Bool("range_given")
+		a := c.Attrs().Reader()
+		k.signed, k.given = a.Bool("signed_input"), a.Bool("range_given")
 		if version > 1 {
-			k.axis, err3 = c.Attrs().Int("axis")
-			k.narrow, err4 = c.Attrs().Bool("narrow_range")
+			k.axis, k.narrow = a.Int("axis"), a.Bool("narrow_range")
 		}
 		if version != 3 {
-			k.bits, err5 = c.Attrs().Int("num_bits")
+			k.bits = a.Int("num_bits")
 		}
-		if err := args.FirstError(err1, err2, err3, err4, err5); err != nil {
+		if err := a.Err(); err != nil {
 			return nil, err
 		}
 		if version != 3 {
@@ -128,7 +126,7 @@ func (k *roundTripKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	src, dst := tensor.Of[T](in), tensor.Of[T](out)
-	ctx.Device.Parallel(slices, max(1, element.CheapGrain/max(1, before*after)), func(lo, hi int) {
+	ctx.Parallel(slices, max(1, element.CheapGrain/max(1, before*after)), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			each := func(body func(dst, src []T)) {
 				for b := range before {
@@ -167,12 +165,12 @@ func (k *roundTripKernel[T]) checkAxis(in *tensor.Tensor) error {
 	return nil
 }
 
-// checkRange checks the inputs that give the range. As in TensorFlow, versions 2 and 4 take no range for each slice.
+// checkRange checks the inputs that hold the range. As in TensorFlow, versions 2 and 4 do not accept a range for each slice.
 func (k *roundTripKernel[T]) checkRange(ctx *kernels.Context, slices int) error {
 	for i, name := range []string{"input_min", "input_max"} {
 		t := ctx.Input(1 + i)
 		switch {
-		case (k.version != 3 || k.axis == -1) && t.Rank() != 0:
+		case k.version != 3 && t.Rank() != 0, k.axis == -1 && t.Len() != 1:
 			return status.InvalidArgumentf("%s must be a scalar.", name)
 		case k.axis == -1:
 		case t.Rank() != 1:
@@ -189,7 +187,7 @@ func (k *roundTripKernel[T]) checkRange(ctx *kernels.Context, slices int) error 
 	return nil
 }
 
-// conversion is how numbers of a range go through integers of some bits and back.
+// conversion returns a function that converts numbers of a range to integers of the given number of bits and back.
 func (k *roundTripKernel[T]) conversion(bits int64, low, high T) func(dst, src []T) {
 	least, greatest := T(0), T(int64(1)<<bits-1)
 	if k.signed {
@@ -222,7 +220,7 @@ func (k *roundTripKernel[T]) conversion(bits int64, low, high T) func(dst, src [
 	}
 }
 
-// roundTripGrad is QuantizeAndDequantizeV4Grad: the gradient where the input lies in the range.
+// roundTripGrad is QuantizeAndDequantizeV4Grad. It passes on the gradient where the input lies in the range.
 type roundTripGrad[T element.Floating] struct{ axis int64 }
 
 func roundTripGradRows[T element.Floating]() []kernels.Def {
@@ -272,11 +270,13 @@ func (k *roundTripGrad[T]) Compute(ctx *kernels.Context) error {
 		if err != nil {
 			return err
 		}
-		clear(tensor.Of[T](t))
+		if err := kernels.Clear(ctx, tensor.Of[T](t)); err != nil {
+			return err
+		}
 	}
 	dst, g, src := tensor.Of[T](out), tensor.Of[T](grad), tensor.Of[T](in)
 	lows, highs := tensor.Of[T](ctx.Input(2)), tensor.Of[T](ctx.Input(3))
-	ctx.Device.Parallel(before*slices, max(1, element.CheapGrain/max(1, after)), func(lo, hi int) {
+	ctx.Parallel(before*slices, max(1, element.CheapGrain/max(1, after)), func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			low, high := lows[r%slices], highs[r%slices]
 			for i := r * after; i < (r+1)*after; i++ {

@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// Table is the family's ops.
+// Table returns the ops of the family.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	addConversions(table.Op)

@@ -8,26 +8,23 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// raggedDense is RaggedTensorToTensor: it puts the values of a ragged tensor into a dense one.
+// raggedDense is RaggedTensorToTensor: it copies the values of a ragged tensor into a dense one.
 type raggedDense struct {
-	// types tell how each partition describes its rows: FIRST_DIM_SIZE, ROW_SPLITS or VALUE_ROWIDS.
+	// types holds the form in which each partition describes its rows: FIRST_DIM_SIZE, ROW_SPLITS or VALUE_ROWIDS.
 	types []string
-	rank  int // the ragged dimensions
-	lead  int // the partition of the first of them: 1 after a FIRST_DIM_SIZE
+	rank  int // number of ragged dimensions
+	lead  int // index of the first ragged dimension's partition: 1 after a FIRST_DIM_SIZE
 }
 
-// Inputs of RaggedTensorToTensor: shape, values, default value, partitions.
+// firstPartition is the index of the first partition among the inputs of RaggedTensorToTensor: shape, values, default value, partitions.
 const firstPartition = 3
 
 func newRaggedDense(c *kernels.Construction) (any, error) {
-	list, err := c.Attrs().List("row_partition_types")
+	types, err := c.Attrs().StrList("row_partition_types")
 	if err != nil {
 		return nil, err
 	}
-	var types []string
-	for _, s := range list.GetS() {
-		t := string(s)
-		types = append(types, t)
+	for _, t := range types {
 		switch t {
 		case "FIRST_DIM_SIZE", "VALUE_ROWIDS", "ROW_SPLITS":
 		default:
@@ -41,10 +38,13 @@ func newRaggedDense(c *kernels.Construction) (any, error) {
 	return k, nil
 }
 
-// Compute makes the dense tensor: default values, and the values where they go.
+// Compute outputs a dense tensor of default values, with the values at their places.
 func (k *raggedDense) Compute(ctx *kernels.Context) error {
 	partitions := make([][]int64, len(ctx.Inputs)-firstPartition)
 	for i := range partitions {
+		if t := ctx.Input(firstPartition + i); t.Rank() > 1 {
+			return status.InvalidArgumentf("Row partition %d must be a vector or a scalar, not %v", i, t.Shape())
+		}
 		var err error
 		if partitions[i], err = ctx.Ints(firstPartition + i); err != nil {
 			return err
@@ -78,7 +78,7 @@ func (k *raggedDense) Compute(ctx *kernels.Context) error {
 	return k.place(ctx, out, rows, partitions)
 }
 
-// shape is the shape of the output: what input 0 says of it, else what the values need.
+// shape returns the shape of the output. Sizes that input 0 leaves open are those that the values need.
 func (k *raggedDense) shape(ctx *kernels.Context, rows int64, partitions [][]int64) (tensor.Shape, error) {
 	values, fallback := ctx.Input(1).Shape(), ctx.Input(2).Shape()
 	if len(fallback) >= len(values) {
@@ -128,7 +128,7 @@ func (k *raggedDense) shape(ctx *kernels.Context, rows int64, partitions [][]int
 	return shapes.ShapeOf(shape)
 }
 
-// longestRow is the length of the longest row.
+// longestRow returns the length of the longest row.
 func longestRow(splits bool, partition []int64) (width int64) {
 	if splits {
 		for i := 1; i < len(partition); i++ {
@@ -146,7 +146,7 @@ func longestRow(splits bool, partition []int64) (width int64) {
 	return width
 }
 
-// fillBroadcast sets all of out to a value, which is stretched to its last dimensions.
+// fillBroadcast sets all of out to a value, which is broadcast along the leading dimensions.
 func fillBroadcast(ctx *kernels.Context, out, value *tensor.Tensor) {
 	src, own, lead := make([]int, out.Rank()), shapes.StridesOf(value.Shape()), out.Rank()-value.Rank()
 	for i, d := range value.Shape() {
@@ -157,16 +157,16 @@ func fillBroadcast(ctx *kernels.Context, out, value *tensor.Tensor) {
 	layout.Move(ctx, out, value, layout.NewNest(shapes.Ints(out.Shape()), shapes.StridesOf(out.Shape()), src, 0, 0))
 }
 
-// maxRaggedRows bounds the rows of one dimension that are followed besides those of the values: partitions
-// that do not fit one another may tell of more than there is memory for.
+// maxRaggedRows bounds the rows of one dimension if there are fewer values. Partitions that do not match could describe more rows than fit
+// in memory.
 const maxRaggedRows = 1 << 26
 
-// place puts the values into out.
+// place copies the values into out.
 func (k *raggedDense) place(ctx *kernels.Context, out *tensor.Tensor, rows int64, partitions [][]int64) error {
 	values := ctx.Input(1)
 	count := values.Dim(0)
 	step := out.Shape()[1 : k.rank+1].Elements()
-	// at is where in the output each row of a dimension starts, -1 for one that has no place there.
+	// at holds the position in the output at which each row of a dimension starts; -1 for a row that has no place there.
 	at := make([]int64, min(rows, out.Shape()[0]))
 	for i := range at {
 		at[i] = int64(i * step)

@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// newRaggedGather makes the kernel that picks rows of a ragged tensor.
+// newRaggedGather returns the kernel that picks rows of a ragged tensor.
 func newRaggedGather(c *kernels.Construction) (any, error) {
 	dtype, err := args.IntAttr(c, "Tsplits")
 	if err != nil {
@@ -54,7 +54,7 @@ func raggedGather(ctx *kernels.Context, dtype tensor.DType) error {
 			return err
 		}
 	}
-	// Of each dimension the rows lo to hi are picked, for each of the indices.
+	// lo and hi bound the range of rows to pick for each index, in the current dimension.
 	lo, hi := make([]int64, len(list.V)), make([]int64, len(list.V))
 	for i, x := range list.V {
 		lo[i], hi[i] = x, x+1
@@ -87,7 +87,7 @@ func raggedGather(ctx *kernels.Context, dtype tensor.DType) error {
 	return nil
 }
 
-// gatherRows makes output o the splits of the picked rows. Their number is checked with the output's size.
+// gatherRows sets output o to the splits of the picked rows. Allocating the output checks their number.
 func gatherRows(ctx *kernels.Context, o int, dtype tensor.DType, splits, lo, hi []int64) error {
 	count := int64(1)
 	for i := range lo {
@@ -116,7 +116,7 @@ func gatherRows(ctx *kernels.Context, o int, dtype tensor.DType, splits, lo, hi 
 	return nil
 }
 
-// gatherSplits reads the first n inputs and checks that each stays within the next, the last within the values.
+// gatherSplits reads the first n inputs, and checks that each stays within the next one, and the last one within the values.
 func gatherSplits(ctx *kernels.Context, n, values int) (params [][]int64, err error) {
 	params = make([][]int64, n)
 	for d := range params {
@@ -147,7 +147,7 @@ func gatherSplits(ctx *kernels.Context, n, values int) (params [][]int64, err er
 	return params, nil
 }
 
-// raggedToSparse makes a sparse tensor of the values of a ragged one.
+// raggedToSparse converts a ragged tensor to a sparse one.
 func raggedToSparse(ctx *kernels.Context) error {
 	n := len(ctx.Inputs) - 1
 	values := ctx.Input(n)
@@ -170,7 +170,7 @@ func raggedToSparse(ctx *kernels.Context) error {
 	return args.OutputInts(ctx, 2, tensor.Int64, append(shape, inner...))
 }
 
-// sparseSplits reads the first n inputs and checks that they fit one another and the values.
+// sparseSplits reads the first n inputs, and checks that they match one another and the values.
 func sparseSplits(ctx *kernels.Context, n int) (splits [][]int64, err error) {
 	values := ctx.Input(n)
 	if n == 0 {
@@ -207,10 +207,10 @@ func sparseSplits(ctx *kernels.Context, n int) (splits [][]int64, err error) {
 	return splits, nil
 }
 
-// writeCoordinates writes the coordinates of each element of the values, rows of width elements.
+// writeCoordinates writes the coordinates of each element of the values, which are rows of width elements.
 func writeCoordinates(at []int64, splits [][]int64, inner tensor.Shape, width, rows int) {
 	n := len(splits)
-	pos := make([]int64, n) // the row of each dimension that the value lies in
+	pos := make([]int64, n) // the row of each dimension that contains the current value
 	for row := range rows {
 		child := int64(row)
 		for d := n - 1; d >= 0; d-- {

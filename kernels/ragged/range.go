@@ -10,15 +10,15 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// steps tells how many steps of delta there are from start to limit; ok is false for more than most.
+// steps returns the number of steps of delta from start to limit; ok is false if there are more than most.
 type steps[T int32 | int64 | float32 | float64] func(start, limit, delta T, most int64) (n int64, ok bool)
 
-// rangeOf is the row of RaggedRange for one element type.
+// rangeOf returns the row of RaggedRange for one element type.
 func rangeOf[T int32 | int64 | float32 | float64](count steps[T]) []kernels.Def {
 	return kernels.ForType("T", element.DTypeOf[T](), func(c *kernels.Construction) (any, error) { return raggedRange(c, count) })
 }
 
-// raggedRange makes the kernel of RaggedRange: a ragged tensor whose rows are ranges.
+// raggedRange returns the kernel of RaggedRange, which outputs a ragged tensor whose rows are ranges.
 func raggedRange[T int32 | int64 | float32 | float64](c *kernels.Construction, count steps[T]) (any, error) {
 	dtype, err := args.IntAttr(c, "Tsplits")
 	if err != nil {
@@ -81,7 +81,7 @@ func raggedRange[T int32 | int64 | float32 | float64](c *kernels.Construction, c
 	}), nil
 }
 
-// rangeRow is the number of elements of a range, of which there may be most.
+// rangeRow returns the number of elements of a range, which must be at most most.
 func rangeRow[T int32 | int64 | float32 | float64](start, limit, delta T, most int64, count steps[T]) (int64, error) {
 	if delta == 0 {
 		return 0, status.InvalidArgumentf("Requires delta != 0")
@@ -108,7 +108,7 @@ func floatSteps[T float32 | float64](start, limit, delta T, most int64) (n int64
 }
 
 func intSteps[T int32 | int64](start, limit, delta T, most int64) (n int64, ok bool) {
-	// The distance of two int64s fits a uint64, whatever their signs.
+	// The distance between two int64s fits in a uint64, whatever their signs.
 	distance, step := uint64(int64(limit))-uint64(int64(start)), uint64(int64(delta))
 	if delta < 0 {
 		distance, step = -distance, -step

@@ -4,14 +4,14 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// Table is the family's ops.
+// Table returns the family's ops.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	addRagged(table)
 	return table
 }
 
-// The ops on ragged tensors.
+// addRagged adds the ops on ragged tensors.
 func addRagged(table *kernels.Table) {
 	table.Op("RaggedRange", rangeOf(intSteps[int32]), rangeOf(intSteps[int64]), rangeOf(floatSteps[float32]), rangeOf(floatSteps[float64]))
 	table.Add([]kernels.Def{

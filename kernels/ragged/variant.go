@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/variant"
 )
 
-// newRaggedToVariant makes the kernel that stores a ragged tensor in a scalar, or each of its rows in a vector.
+// newRaggedToVariant returns the kernel that stores a ragged tensor in a scalar, or each of its rows in an element of a vector.
 func newRaggedToVariant(c *kernels.Construction) (any, error) {
 	batched, err := c.Attrs().Bool("batched_input")
 	if err != nil {
@@ -71,6 +71,9 @@ func raggedToVariant(ctx *kernels.Context, dtype tensor.DType, batched bool) err
 		return err
 	}
 	for i := range out.Variants() {
+		if err := ctx.Device.Pool().Admits(); err != nil {
+			return err
+		}
 		if n == 0 {
 			row := values.Rows(i, i+1)
 			out.Variants()[i] = variant.NewRagged(nil, row.Reshaped(values.Shape()[1:]))
@@ -86,7 +89,7 @@ func raggedToVariant(ctx *kernels.Context, dtype tensor.DType, batched bool) err
 	return nil
 }
 
-// raggedRow is row i of a ragged tensor, which has one ragged dimension less. It shares the values.
+// raggedRow returns row i of a ragged tensor, which has one ragged dimension less. It shares the values.
 func raggedRow(ctx *kernels.Context, dtype tensor.DType, splits [][]int64, values *tensor.Tensor, i int) (*variant.Ragged, error) {
 	lo, hi := splits[0][i], splits[0][i+1]
 	list := make([]*tensor.Tensor, 0, len(splits)-1)
@@ -106,18 +109,11 @@ func raggedRow(ctx *kernels.Context, dtype tensor.DType, splits [][]int64, value
 	return variant.NewRagged(list, values.Rows(int(lo), int(hi))), nil
 }
 
-// newRaggedFromVariant makes the kernel that reads a ragged tensor back, or stacks those of a tensor of variants.
+// newRaggedFromVariant returns the kernel that reads a ragged tensor back, or stacks those in a tensor of variants.
 func newRaggedFromVariant(c *kernels.Construction) (any, error) {
-	from, err := c.Attrs().Int("input_ragged_rank")
-	if err != nil {
-		return nil, err
-	}
-	to, err := c.Attrs().Int("output_ragged_rank")
-	if err != nil {
-		return nil, err
-	}
-	values, err := c.Attrs().Type("Tvalues")
-	if err != nil {
+	a := c.Attrs().Reader()
+	from, to, values := a.Int("input_ragged_rank"), a.Int("output_ragged_rank"), a.Type("Tvalues")
+	if err := a.Err(); err != nil {
 		return nil, err
 	}
 	splits, err := args.IntAttr(c, "Tsplits")
@@ -182,7 +178,7 @@ func raggedList(ctx *kernels.Context, rank, to int, values, splits tensor.DType)
 	return list, nil
 }
 
-// stackDense makes output 0 the values of tensors without ragged dimensions, one after the other.
+// stackDense stacks the values of tensors without ragged dimensions in output 0.
 func stackDense(ctx *kernels.Context, dtype tensor.DType, list []*variant.Ragged) error {
 	if len(list) == 0 {
 		_, err := ctx.Allocate(0, dtype, tensor.Shape{0})
@@ -199,7 +195,7 @@ func stackDense(ctx *kernels.Context, dtype tensor.DType, list []*variant.Ragged
 	return stackValues(ctx, 0, dtype, shapes.Replaced(first, 0, 0, int64(len(list))), parts)
 }
 
-// stackValues makes output o the elements of all parts, which fill its shape.
+// stackValues sets output o to the elements of all parts, which must fill its shape.
 func stackValues(ctx *kernels.Context, o int, dtype tensor.DType, shape tensor.Shape, parts []*tensor.Tensor) error {
 	out, err := ctx.Allocate(o, dtype, shape)
 	if err != nil {
@@ -215,11 +211,11 @@ func stackValues(ctx *kernels.Context, o int, dtype tensor.DType, shape tensor.S
 	return nil
 }
 
-// stackRagged makes the outputs one ragged tensor, whose outer dimensions are those of input 0.
+// stackRagged outputs one ragged tensor, whose outer dimensions are those of input 0.
 func stackRagged(ctx *kernels.Context, rank int, dtype, splitType tensor.DType, list []*variant.Ragged) error {
 	lead := ctx.Input(0).Shape()
 	for i, d := range lead[:len(lead)-1] {
-		// Each of the d rows of the tensor of variants has as many.
+		// Each of the d rows of the tensor of variants has the same number of elements.
 		splits := make([]int64, d+1)
 		for j := range splits {
 			splits[j] = int64(j) * lead[i+1]
@@ -276,7 +272,7 @@ func stackRagged(ctx *kernels.Context, rank int, dtype, splitType tensor.DType, 
 	return stackValues(ctx, len(lead)+rank, dtype, shape, parts)
 }
 
-// newRaggedToVariantGrad makes the kernel that joins the gradients of the rows that RaggedTensorToVariant stored.
+// newRaggedToVariantGrad returns the kernel that joins the gradients of the rows that RaggedTensorToVariant stored.
 func newRaggedToVariantGrad(c *kernels.Construction) (any, error) {
 	dtype, err := c.Attrs().Type("Tvalues")
 	if err != nil {
@@ -317,7 +313,7 @@ func newRaggedToVariantGrad(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// gradientParts are the values of input 0's elements, zeros where there is no gradient. The caller owns them.
+// gradientParts returns the values of input 0's elements, and zeros for missing gradients. The caller owns them.
 func gradientParts(ctx *kernels.Context, dtype tensor.DType, splits []int64, shape tensor.Shape) (parts []*tensor.Tensor, err error) {
 	for i, v := range ctx.Input(0).Variants() {
 		if r, ok := v.(*variant.Ragged); ok {

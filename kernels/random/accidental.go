@@ -9,8 +9,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/args"
 )
 
-// newAccidentalHits makes the kernel that finds true classes among the candidates that were drawn: for each the row, the
-// candidate's place, and a weight that rules it out.
+// newAccidentalHits returns the kernel that finds true classes among the drawn candidates. For each it returns the row, the candidate's
+// index, and a weight that rules the candidate out.
 func newAccidentalHits(c *kernels.Construction) (any, error) {
 	trues, err := c.Attrs().Int("num_true")
 	if err != nil {

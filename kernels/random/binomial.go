@@ -10,8 +10,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/philox"
 )
 
-// invertBinomial draws how many of count trials succeed, for a small mean: the gaps between successes are distributed
-// geometrically.
+// invertBinomial draws the number of successes in count trials, for a small mean. The gaps between successes have a geometric distribution.
 func invertBinomial(s *gammaSource, count, prob float64) float64 {
 	for sum, n := 0.0, 0.0; ; n++ {
 		sum += math.Ceil(math.Log(s.uniform()) / math.Log1p(-prob))
@@ -21,7 +20,7 @@ func invertBinomial(s *gammaSource, count, prob float64) float64 {
 	}
 }
 
-// stirlingTails are what Stirling's approximation lacks of log(k!) for k from 0 to 9.
+// stirlingTails is the error of Stirling's approximation of log(k!) for k from 0 to 9.
 var stirlingTails = [...]float64{
 	0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.02079067210376509, 0.0166446911898211,
 	0.0138761288230707, 0.0118967099458917, 0.0104112652619720, 0.00925546218271273, 0.00833056343336287,
@@ -35,8 +34,8 @@ func stirlingTail(k float64) float64 {
 	return (1.0/12 - (1.0/360-1.0/1260/square)/square) / (k + 1)
 }
 
-// rejectBinomial draws how many of count trials succeed, for a mean of 10 or more and prob up to a half, by transformed rejection
-// (Hörmann, "The generation of binomial random variates", 1993, algorithm BTRS).
+// rejectBinomial draws the number of successes in count trials, for a mean of at least 10 and a prob of at most 0.5, by transformed
+// rejection (Hörmann, "The generation of binomial random variates", 1993, algorithm BTRS).
 func rejectBinomial(s *gammaSource, count, prob float64) float64 {
 	deviation := math.Sqrt(count * prob * (1 - prob))
 	b := 1.15 + 2.53*deviation
@@ -69,19 +68,19 @@ func rejectBinomial(s *gammaSource, count, prob float64) float64 {
 	}
 }
 
-// trials are the parameters of binomially distributed numbers, of a type that round rounds to.
+// trials holds the parameters of a binomial distribution. round rounds to their type.
 type trials struct {
 	count, prob float64
 	round       func(float64) float64
 }
 
-// Groups of random numbers that each sample has for itself, by method.
+// The number of groups of random numbers reserved for each sample, by method.
 const (
 	groupsOfInversion = 42
 	groupsOfRejection = 256
 )
 
-// sample draws the sample with a number.
+// sample draws the sample with the given number.
 func (t trials) sample(gen philox.Philox, number int) float64 {
 	switch {
 	case t.count <= 0 || t.prob <= 0:
@@ -97,7 +96,7 @@ func (t trials) sample(gen philox.Philox, number int) float64 {
 	return math.NaN()
 }
 
-// likely draws for a probability up to a half.
+// likely draws a sample for a probability of at most 0.5.
 func (t trials) likely(gen philox.Philox, number int) float64 {
 	if t.round(t.count*t.prob) >= 10 {
 		gen.Skip(groupsOfRejection * uint64(number))
@@ -107,7 +106,8 @@ func (t trials) likely(gen philox.Philox, number int) float64 {
 	return invertBinomial(&gammaSource{gen: gen}, t.count, t.prob)
 }
 
-// binomial makes the kernel of an op whose shape, counts and probabilities are at inputs from on, or with the seed between them.
+// binomial returns the constructor of an op with the shape at input shapeAt, and the counts and probabilities at inputs countsAt and
+// countsAt+1.
 func binomial(shapeAt, countsAt int, from source) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		dtype, err := c.Attrs().Type("dtype")
@@ -136,7 +136,7 @@ func binomial(shapeAt, countsAt int, from source) func(*kernels.Construction) (a
 			}
 			round := rounding[counts.DType()]
 			set := countSetters[dtype](out)
-			ctx.Device.Parallel(out.Len(), element.BlockLen, func(lo, hi int) {
+			ctx.Parallel(out.Len(), element.BlockLen, func(lo, hi int) {
 				for i := lo; i < hi; i++ {
 					member := i / p.samples
 					t := trials{p.number(0, member), p.number(1, member), round}
@@ -148,7 +148,7 @@ func binomial(shapeAt, countsAt int, from source) func(*kernels.Construction) (a
 	}
 }
 
-// rounding are the types that the parameters come in.
+// rounding holds, for each type of parameters, a function that rounds to it.
 var rounding = map[tensor.DType]func(float64) float64{
 	tensor.Float16: func(x float64) float64 { return float64(element.ToFloat16(float32(x)).Float()) },
 	tensor.Float32: func(x float64) float64 { return float64(float32(x)) },

@@ -10,16 +10,16 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// parameters are those of a distribution, broadcast to the last dimensions of what is drawn. The samples of each batch member, as
-// TensorFlow calls one set of parameters, are members elements apart.
+// parameters holds the parameters of a distribution, broadcast to the last dimensions of the output. A member, which TensorFlow calls a
+// batch member, is one set of parameters. Its samples are members elements apart.
 type parameters struct {
 	tensors []*tensor.Tensor
 	places  []func(member int) int
 	members int
-	samples int // of each
+	samples int // per member
 }
 
-// newParameters broadcasts tensors against each other. incompatible is the error where they do not fit.
+// newParameters broadcasts tensors against each other. incompatible returns the error if that fails.
 func newParameters(out tensor.Shape, incompatible func() error, tensors ...*tensor.Tensor) (parameters, error) {
 	p := parameters{tensors: tensors}
 	common := tensor.Shape{}
@@ -47,7 +47,7 @@ func newParameters(out tensor.Shape, incompatible func() error, tensors ...*tens
 	return p, nil
 }
 
-// shapeInput reads the shape of what is drawn.
+// shapeInput reads the output shape from input i.
 func shapeInput(ctx *kernels.Context, i int) (tensor.Shape, error) {
 	if t := ctx.Input(i); t.Rank() != 1 {
 		return nil, status.InvalidArgumentf("Input shape should be a vector, got shape: %v", t.Shape())
@@ -55,13 +55,14 @@ func shapeInput(ctx *kernels.Context, i int) (tensor.Shape, error) {
 	return args.ShapeInput(ctx, i)
 }
 
-// number is parameter i of a member.
+// number returns parameter i of a member.
 func (p *parameters) number(i, member int) float64 {
 	t := p.tensors[i]
 	return elementAt[t.DType()](t, p.places[i](member))
 }
 
-// stretched tells where in a tensor each element of the shape is that it is broadcast to.
+// stretched returns a function that maps the index of an element of shape to to the index of the element of shape from that is broadcast to
+// it.
 func stretched(from, to tensor.Shape) func(i int) int {
 	if from.Equal(to) {
 		return func(i int) int { return i }

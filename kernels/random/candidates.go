@@ -11,20 +11,20 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/philox"
 )
 
-// classes is a distribution over the classes from 0 to some number.
+// classes is a distribution over the classes from 0 up to a limit.
 type classes interface {
-	// prepare makes ready what takes memory or files. It is called before each run, one at a time.
+	// prepare allocates memory and reads files. It is called before each run; calls do not overlap.
 	prepare(ctx *kernels.Context) error
-	// distinct is how many classes can be drawn at all.
+	// distinct returns the number of classes that can be drawn at all.
 	distinct() int64
 	sample(x *philox.Numbers32) int64
 	probability(class int64) float32
-	// learn tells the classes that came up.
+	// learn records classes that occurred.
 	learn(seen []int64)
 	close()
 }
 
-// candidateSampler draws classes, and tells how often it expects to draw them and others.
+// candidateSampler draws classes, and computes the expected counts of the drawn and the true classes.
 type candidateSampler struct {
 	trues, sampled int
 	unique         bool
@@ -35,7 +35,7 @@ type candidateSampler struct {
 	from classes
 }
 
-// newCandidateSampler makes the constructor of a sampler of the classes below the attribute range_max.
+// newCandidateSampler returns the constructor of a sampler of the classes below the attribute range_max.
 func newCandidateSampler(of func(c *kernels.Construction, max int64) (classes, error)) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		max, err := c.Attrs().Int("range_max")
@@ -61,7 +61,7 @@ func candidateSamplerOf(c *kernels.Construction, max int64, from classes) (*cand
 	return &candidateSampler{trues: trues, sampled: sampled, unique: unique, max: max, gen: gen, from: from}, nil
 }
 
-// smallAttr is an attribute that TensorFlow reads as an int32.
+// smallAttr returns an attribute that TensorFlow reads as an int32.
 func smallAttr(c *kernels.Construction, name string) (int, error) {
 	v, err := c.Attrs().Int(name)
 	if err == nil && (v < 1 || v > math.MaxInt32) {
@@ -95,7 +95,7 @@ func (k *candidateSampler) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// candidateOutputs are what a run gives, and the classes that are known to be true.
+// candidateOutputs holds the outputs of a run, and the classes known to be true.
 type candidateOutputs struct {
 	trues, candidates      []int64
 	expectedTrue, expected []float32
@@ -142,15 +142,15 @@ func (k *candidateSampler) check(ctx *kernels.Context, trues *tensor.Tensor) err
 	return nil
 }
 
-// triesPerCheck is the number of draws after which a run looks whether it was cancelled.
+// triesPerCheck is the number of draws between two checks whether the run was cancelled.
 const triesPerCheck = 1 << 14
 
-// draw fills the list and tells how many classes it drew for that: more than the list has if each must be a new one.
+// draw fills the list and returns the number of draws that it took: more than the length of the list if all classes must differ.
 func (k *candidateSampler) draw(ctx *kernels.Context, drawn []int64, x philox.Numbers32) (tries int, err error) {
 	if !k.unique {
 		for i := range drawn {
-			if drawn[i] = k.from.sample(&x); i%triesPerCheck == 0 && ctx.Step.Cancellation.Err() != nil {
-				return 0, ctx.Step.Cancellation.Err()
+			if drawn[i] = k.from.sample(&x); i%triesPerCheck == 0 && ctx.Ended() != nil {
+				return 0, ctx.Ended()
 			}
 		}
 		return len(drawn), nil
@@ -168,7 +168,7 @@ func (k *candidateSampler) draw(ctx *kernels.Context, drawn []int64, x philox.Nu
 		if tries == math.MaxInt32 {
 			return 0, status.Errorf(status.ResourceExhausted, "%d tries gave only %d of %d different candidates", tries, picked, len(drawn))
 		}
-		if err := ctx.Step.Cancellation.Err(); tries%triesPerCheck == 0 && err != nil {
+		if err := ctx.Ended(); tries%triesPerCheck == 0 && err != nil {
 			return 0, err
 		}
 		class := k.from.sample(&x)
@@ -181,10 +181,11 @@ func (k *candidateSampler) draw(ctx *kernels.Context, drawn []int64, x philox.Nu
 	return tries, nil
 }
 
-// bytesPerUsed is what a map takes for a class that was drawn.
+// bytesPerUsed is the memory that a map takes for each drawn class.
 const bytesPerUsed = 40
 
-// expect sets counts to how often each class is among the candidates, or how likely it is there if they are all different.
+// expect sets counts to the expected number of occurrences of each class among the candidates or, if those are all different, to its
+// probability of being one of them.
 func (k *candidateSampler) expect(counts []float32, list []int64, tries int) {
 	for i, class := range list {
 		p := k.from.probability(class)
@@ -192,13 +193,13 @@ func (k *candidateSampler) expect(counts []float32, list []int64, tries int) {
 			counts[i] = p * float32(k.sampled)
 			continue
 		}
-		// 1 - (1-p)^tries, rounded to float32 after each step, as TensorFlow does.
+		// 1 - (1-p)^tries, rounded to float32 after each step as in TensorFlow.
 		none := float32(tries) * float32(math.Log1p(-float64(p)))
 		counts[i] = -float32(math.Expm1(float64(none)))
 	}
 }
 
-// fixedClasses are distributions that need no preparation and learn nothing.
+// fixedClasses is embedded in distributions that need no preparation and learn nothing.
 type fixedClasses struct{ max int64 }
 
 func (fixedClasses) prepare(*kernels.Context) error { return nil }
@@ -206,7 +207,7 @@ func (c fixedClasses) distinct() int64              { return c.max }
 func (fixedClasses) learn([]int64)                  {}
 func (fixedClasses) close()                         {}
 
-// uniformClasses are all as likely.
+// uniformClasses have equal probabilities.
 type uniformClasses struct{ fixedClasses }
 
 func newUniformClasses(_ *kernels.Construction, max int64) (classes, error) {
@@ -216,7 +217,7 @@ func newUniformClasses(_ *kernels.Construction, max int64) (classes, error) {
 func (c uniformClasses) sample(x *philox.Numbers32) int64 { return int64(x.Below(uint64(c.max))) }
 func (c uniformClasses) probability(int64) float32        { return float32(1 / float64(c.max)) }
 
-// logUniformClasses are the less likely the larger they are: Zipf's law, nearly.
+// logUniformClasses are less likely the larger they are, close to Zipf's law.
 type logUniformClasses struct {
 	fixedClasses
 	log float64
@@ -229,14 +230,14 @@ func newLogUniformClasses(_ *kernels.Construction, max int64) (classes, error) {
 func (c logUniformClasses) sample(x *philox.Numbers32) int64 {
 	x0 := x.Next()
 	class := int64(math.Exp(philox.UnitDouble(x0, x.Next())*c.log)) - 1
-	return class % c.max // rounding may have led to the end of the range
+	return class % c.max // rounding may have reached the end of the range
 }
 
 func (c logUniformClasses) probability(class int64) float32 {
 	return float32(math.Log((float64(class)+2)/(float64(class)+1)) / c.log)
 }
 
-// newAllCandidates makes the kernel whose candidates are all classes, in order.
+// newAllCandidates returns the kernel whose candidates are all classes, in order.
 func newAllCandidates(c *kernels.Construction) (any, error) {
 	k, err := candidateSamplerOf(c, 0, nil)
 	if err != nil {

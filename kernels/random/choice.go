@@ -15,7 +15,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/philox"
 )
 
-// newShuffle makes the kernel that puts rows into a random order.
+// newShuffle returns the kernel that shuffles rows.
 func newShuffle(c *kernels.Construction) (any, error) {
 	g, err := philox.NewGenerator(c)
 	if err != nil {
@@ -26,16 +26,16 @@ func newShuffle(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// statelessShuffle is the kernel of the op that has the generator's state as inputs.
+// statelessShuffle is the kernel of the op that takes the generator's state as inputs.
 func statelessShuffle(ctx *kernels.Context) error {
-	gen, err := fromKey(ctx, 0)
+	gen, err := fromKey(ctx, max(1, ctx.Input(0).Len()))
 	if err != nil {
 		return err
 	}
 	return shuffle(ctx, func(int64) philox.Philox { return gen })
 }
 
-// shuffle puts the rows of input 0 into a random order.
+// shuffle shuffles the rows of input 0.
 func shuffle(ctx *kernels.Context, numbers func(groups int64) philox.Philox) error {
 	in := ctx.Input(0)
 	if in.Len() <= 1 || in.Dim(0) <= 1 {
@@ -71,7 +71,7 @@ type multinomialKernel[T element.Floating] struct {
 	numbers    multinomialSource
 }
 
-// multinomialSource is where n random numbers come from.
+// multinomialSource returns a generator for n random numbers.
 type multinomialSource func(ctx *kernels.Context, n int64) (philox.Philox, error)
 
 func (k *multinomialKernel[T]) Compute(ctx *kernels.Context) error {
@@ -94,11 +94,11 @@ func (k *multinomialKernel[T]) Compute(ctx *kernels.Context) error {
 		return status.InvalidArgumentf("num_classes should be positive, got %d", classes)
 	}
 	out, err := ctx.Allocate(0, k.out, tensor.Shape{logits.Shape()[0], int64(samples)})
-	if err != nil || out.Len() == 0 {
+	if err != nil {
 		return err
 	}
 	gen, err := k.numbers(ctx, int64(logits.Dim(0))*int64(samples+3)/4*4*2*philox.ReservedPerOutput)
-	if err != nil {
+	if err != nil || out.Len() == 0 {
 		return err
 	}
 	x := philox.OneAtATime(&gen)
@@ -121,8 +121,8 @@ func (k *multinomialKernel[T]) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// cumulate sets cdf to the running sums of the exponentials of logits, whose maximum is taken
-// out, and returns the last. Logits that are not finite count as impossible.
+// cumulate sets cdf to the running sums of the exponentials of logits, relative to their maximum, and returns the last sum. Logits that are
+// not finite count as impossible.
 func cumulate[T element.Floating](cdf []float64, logits []T) float64 {
 	finite := func(v T) bool { return v-v == 0 }
 	top := math.Inf(-1)
@@ -141,7 +141,7 @@ func cumulate[T element.Floating](cdf []float64, logits []T) float64 {
 	return total
 }
 
-// multinomialOf and statelessMultinomialOf are the rows of Multinomial and StatelessMultinomial for one type of logits.
+// multinomialOf and statelessMultinomialOf return the rows of Multinomial and StatelessMultinomial for one type of logits.
 func multinomialOf[T element.Floating]() []kernels.Def {
 	return multinomialRows[T](func(c *kernels.Construction) (multinomialSource, error) {
 		g, err := philox.NewGenerator(c)

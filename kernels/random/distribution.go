@@ -10,28 +10,27 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// distribution makes elements of random numbers: group elements of four.
+// distribution turns random numbers into elements: group elements for every four numbers.
 type distribution[T any] struct {
 	group int
-	// fixed makes elements of a list of numbers, which it may write over. variable makes a group of as many numbers as it
-	// takes. One of them is there.
+	// fixed turns a list of numbers into elements, and may overwrite the list. variable makes one group from as many numbers as it needs.
+	// Exactly one of them is set.
 	fixed    func(dst []T, x []uint32)
 	variable func(x *philox.Numbers32, dst *[4]T)
 }
 
-// fillGrain is the groups that are worth a part of their own; fillBlock those that are made at a time, whose numbers
-// fit the first-level cache.
+// fillGrain is the number of groups that justify a part of their own. fillBlock is the number of groups made at once, whose numbers fit the
+// first-level cache.
 const (
 	fillGrain = 1 << 11
 	fillBlock = 1 << 9
 )
 
-// fillRandom fills dst. Each group has its place in the generator's sequence, so that the result does
-// not depend on how the work is divided; groups that take as many numbers as they need have a
-// region each.
-func fillRandom[T any](dev kernels.Device, gen philox.Philox, dst []T, d *distribution[T]) {
+// fillRandom fills dst. Each group has a fixed position in the generator's sequence, so the result does not depend on how the work is
+// divided. Groups that take a variable number of random numbers have a region each.
+func fillRandom[T any](ctx *kernels.Context, gen philox.Philox, dst []T, d *distribution[T]) {
 	groups := (len(dst) + d.group - 1) / d.group
-	dev.Parallel(groups, fillGrain, func(lo, hi int) {
+	ctx.Parallel(groups, fillGrain, func(lo, hi int) {
 		own := gen
 		if d.fixed != nil {
 			own.Skip(uint64(lo))
@@ -50,7 +49,7 @@ func fillRandom[T any](dev kernels.Device, gen philox.Philox, dst []T, d *distri
 	})
 }
 
-// fillFixed fills dst with groups of four numbers each, of which the last may lack elements.
+// fillFixed fills dst by groups of four numbers. The last group may be incomplete.
 func fillFixed[T any](gen *philox.Philox, dst []T, d *distribution[T]) {
 	groups := (len(dst) + d.group - 1) / d.group
 	numbers := make([]uint32, 4*min(groups, fillBlock))
@@ -63,7 +62,7 @@ func fillFixed[T any](gen *philox.Philox, dst []T, d *distribution[T]) {
 	}
 }
 
-// normalPairDouble makes two normally distributed numbers by the Box-Muller transform.
+// normalPairDouble returns two normally distributed numbers, by the Box-Muller transform.
 func normalPairDouble(x0, x1, x2, x3 uint32) (float64, float64) {
 	u1 := max(philox.UnitDouble(x0, x1), 1.0e-7)
 	sin, cos := math.Sincos(2 * math.Pi * philox.UnitDouble(x2, x3))
@@ -91,7 +90,7 @@ var uniformBFloat = distribution[element.BFloat16]{group: 4, fixed: func(dst []e
 	}
 }}
 
-// uniformInt32 and uniformInt64 are [lo,hi), with the slight bias of a remainder.
+// uniformInt32 and uniformInt64 are uniform over [lo,hi), with the slight bias of a remainder.
 func uniformInt32(lo, hi int32) *distribution[int32] {
 	span := uint32(hi) - uint32(lo)
 	return &distribution[int32]{group: 4, fixed: func(dst []int32, x []uint32) {
@@ -110,7 +109,7 @@ func uniformInt64(lo, hi int64) *distribution[int64] {
 	}}
 }
 
-// anyInt32 and anyInt64 are all values of a type.
+// anyInt32 and anyInt64 are uniform over all values of a type.
 func anyInt32[T int32 | uint32]() *distribution[T] {
 	return &distribution[T]{group: 4, fixed: func(dst []T, x []uint32) {
 		for i := range dst {
@@ -135,7 +134,7 @@ var normal32 = distribution[float32]{group: 4, fixed: func(dst []float32, x []ui
 	}
 }}
 
-// normalHalf makes the normal distribution of a half type, by way of floats in the place of the numbers.
+// normalHalf returns the normal distribution of a half type. It computes float32 values in the memory of the random numbers.
 func normalHalf[H element.HalfFloat]() *distribution[H] {
 	return &distribution[H]{group: 4, fixed: func(dst []H, x []uint32) {
 		floats := unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
@@ -154,7 +153,7 @@ var normal64 = distribution[float64]{group: 2, fixed: func(dst []float64, x []ui
 	}
 }}
 
-// truncated32 makes the normal distribution without what lies two deviations or more from the mean.
+// truncated32 returns the normal distribution without values two or more standard deviations from the mean.
 func truncated32[T any](round func(float32) T) *distribution[T] {
 	return &distribution[T]{group: 4, variable: func(x *philox.Numbers32, dst *[4]T) {
 		for n := 0; ; {

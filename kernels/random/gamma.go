@@ -12,8 +12,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/philox"
 )
 
-// gammaSource draws what a gamma sample takes: uniform and normal numbers, each kind made two at a
-// time from one generator and used the last made first.
+// gammaSource draws the numbers that a gamma sample needs: uniform and normal ones. It draws each kind in pairs from one generator, and
+// returns the last of a pair first.
 type gammaSource struct {
 	gen          philox.Philox
 	uniforms     [2]float64
@@ -71,7 +71,7 @@ func (s *gammaSource) sample(alpha float64) float64 {
 	}
 }
 
-// randomGammaKernel is RandomGamma: samples of some shape for each alpha.
+// randomGammaKernel is RandomGamma. It draws samples of a given shape for each alpha.
 type randomGammaKernel[T element.Floating] struct {
 	dtype tensor.DType
 	gen   *philox.Generator
@@ -95,16 +95,16 @@ func (k *randomGammaKernel[T]) Compute(ctx *kernels.Context) error {
 	if err := checkAlphas(alphas); err != nil {
 		return err
 	}
-	drawGammas(ctx.Device, base, dst, alphas)
+	drawGammas(ctx, base, dst, alphas)
 	return nil
 }
 
-// drawGammas fills dst, whose last dimensions are those of alphas.
-func drawGammas[T element.Floating](dev kernels.Device, base philox.Philox, dst, alphas []T) {
+// drawGammas fills dst, whose last dimensions are the shape of alphas.
+func drawGammas[T element.Floating](ctx *kernels.Context, base philox.Philox, dst, alphas []T) {
 	samples := len(dst) / len(alphas)
-	dev.Parallel(len(dst), element.BlockLen, func(lo, hi int) {
+	ctx.Parallel(len(dst), element.BlockLen, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			// Each sample has a place of its own in the generator's sequence.
+			// Each sample has its own position in the generator's sequence.
 			s := gammaSource{gen: base}
 			s.gen.Skip(uint64(i) * philox.ReservedPerOutput)
 			dst[i%samples*len(alphas)+i/samples] = T(s.sample(float64(alphas[i/samples])))
@@ -112,7 +112,7 @@ func drawGammas[T element.Floating](dev kernels.Device, base philox.Philox, dst,
 	})
 }
 
-// statelessGamma draws samples of the whole shape at input 0, whose last dimensions are those of the alphas at input alphaAt.
+// statelessGamma draws samples of the full shape at input 0, whose last dimensions are the shape of the alphas at input alphaAt.
 func statelessGamma[T element.Floating](from source, alphaAt int) kernels.Func {
 	return func(ctx *kernels.Context) error {
 		shape, err := args.ShapeInput(ctx, 0)
@@ -139,22 +139,22 @@ func statelessGamma[T element.Floating](from source, alphaAt int) kernels.Func {
 		if err := checkAlphas(alphas); err != nil {
 			return err
 		}
-		drawGammas(ctx.Device, gen, element.ViewOf[T](out), alphas)
+		drawGammas(ctx, gen, element.ViewOf[T](out), alphas)
 		return nil
 	}
 }
 
-// checkAlphas refuses what no sample would ever be found for. Others are as good as TensorFlow finds them.
+// checkAlphas rejects alphas for which sampling would not terminate. For other invalid alphas, the result is that of TensorFlow.
 func checkAlphas[T element.Floating](alphas []T) error {
 	for _, a := range alphas {
-		if !(float64(a) > -2.0/3) {
+		if float64(a) <= -2.0/3 {
 			return status.InvalidArgumentf("No sample would be found for alpha = %v, which must be positive", a)
 		}
 	}
 	return nil
 }
 
-// endsWith tells whether the last dimensions of a shape are those of another one.
+// endsWith reports whether the last dimensions of shape equal tail.
 func endsWith(shape, tail tensor.Shape) bool {
 	return len(shape) >= len(tail) && shape[len(shape)-len(tail):].Equal(tail)
 }
@@ -163,7 +163,7 @@ func errNotBroadcast() error {
 	return status.InvalidArgumentf("Shape passed in must end with broadcasted shape.")
 }
 
-// seededGammaOf and keyedGammaOf are the rows of StatelessRandomGammaV2 and V3 for one element type.
+// seededGammaOf and keyedGammaOf return the rows of StatelessRandomGammaV2 and V3 for one element type.
 func seededGammaOf[T element.Floating]() []kernels.Def {
 	return halves.With("dtype", kernels.Def{HostInputs: []string{"shape", "seed"}, Expensive: true, New: kernels.Always(statelessGamma[T](fromSeed, 2))}, element.DTypeOf[T]())
 }
@@ -172,7 +172,7 @@ func keyedGammaOf[T element.Floating]() []kernels.Def {
 	return halves.With("dtype", kernels.Def{HostInputs: []string{"shape", "alg"}, Expensive: true, New: kernels.Always(statelessGamma[T](fromKey, 4))}, element.DTypeOf[T]())
 }
 
-// gammaOf are the rows of RandomGamma for one element type.
+// gammaOf returns the rows of RandomGamma for one element type.
 func gammaOf[T element.Floating]() []kernels.Def {
 	dtype := element.DTypeOf[T]()
 	return halves.With("T", kernels.Def{HostInputs: []string{"shape"}, Expensive: true, New: func(c *kernels.Construction) (any, error) {

@@ -9,15 +9,14 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/philox"
 )
 
-// The random ops of GPUs give the numbers of the CPU's for the same seeds. For stateless ops that is what
-// TensorFlow promises on each kind of device. The numbers of its other ops depend on the size of the card,
-// those of a CPU do not: so those are the ones.
+// The random ops of GPUs return the same numbers as the CPU's for the same seeds. For stateless ops, TensorFlow guarantees that on every
+// kind of device. The numbers of TensorFlow's other ops depend on the size of the card, unlike those of a CPU, so GPUs use the CPU's.
 
-// gpuRandom fills a tensor of the shape at input 0.
+// gpuRandom fills a tensor with the shape at input 0.
 type gpuRandom struct {
 	elementwise.GPUKernel
 	from source
-	// limits, where it is there, reads the bounds of the numbers: the least and how many there are.
+	// limits, if not nil, reads the bounds of the numbers: the least number and the count.
 	limits func(ctx *kernels.Context) (low, span uint64, err error)
 }
 
@@ -54,7 +53,7 @@ func (k *gpuRandom) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// limitsAt reads minval and maxval from input at and the one after.
+// limitsAt reads minval and maxval from inputs at and at+1.
 func limitsAt[T int32 | int64](at int) func(ctx *kernels.Context) (low, span uint64, err error) {
 	return func(ctx *kernels.Context) (low, span uint64, err error) {
 		lo, hi, err := bounds[T](ctx, at)
@@ -62,15 +61,15 @@ func limitsAt[T int32 | int64](at int) func(ctx *kernels.Context) (low, span uin
 	}
 }
 
-// The inputs that random ops read on the host.
+// randomHostInputs lists the inputs that random ops read on the host.
 var randomHostInputs = map[string][]string{
 	"": {"shape"}, "Int": {"shape", "minval", "maxval"},
 	"Stateless": {"shape", "seed"}, "StatelessInt": {"shape", "seed", "minval", "maxval"},
 	"V2": {"shape", "key", "counter", "alg"}, "V2Int": {"shape", "key", "counter", "alg", "minval", "maxval"},
 }
 
-// randomOnGPU registers the ops of a distribution for an element type: the one that keeps a generator,
-// and the stateless ones. An empty name stands for an op that there is not.
+// randomOnGPU registers the ops of a distribution for an element type: the one with a generator, and the stateless ones. If stateful is
+// empty, there is no op with a generator.
 func randomOnGPU(table *kernels.Table, stateful, stateless, attr, ints string, t launch.Type, function string, limits func(at int) func(*kernels.Context) (low, span uint64, err error)) {
 	k := gpuRandom{GPUKernel: elementwise.GPUKernel{Function: function + "_" + t.Suffix, In: t.DType, Out: t.DType}}
 	make := func(from source, at int) *gpuRandom {

@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/permute"
 )
 
-// newIndexShuffle makes the kernel of RandomIndexShuffle.
+// newIndexShuffle returns the kernel of RandomIndexShuffle.
 func newIndexShuffle[T int32 | int64 | uint32 | uint64](c *kernels.Construction) (any, error) {
 	rounds, err := c.Attrs().Int("rounds")
 	if err != nil {
@@ -62,7 +62,7 @@ func newIndexShuffle[T int32 | int64 | uint32 | uint64](c *kernels.Construction)
 	}), nil
 }
 
-// seedWords read three numbers from row r of a seed.
+// seedWords holds functions that read three numbers from row r of a seed.
 var seedWords = map[tensor.DType]func(seed *tensor.Tensor, r int) [3]uint32{
 	tensor.Int32: seedOf[uint32], tensor.Uint32: seedOf[uint32], tensor.Int64: seedOf[uint64], tensor.Uint64: seedOf[uint64],
 }

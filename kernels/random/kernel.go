@@ -10,17 +10,17 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/philox"
 )
 
-// source gives the generator for n elements of one run.
+// source returns the generator for n elements of one run.
 type source func(ctx *kernels.Context, n int) (philox.Philox, error)
 
-// distributed gives the distribution of one run; ops with bounds read them from the inputs.
+// distributed returns the distribution of one run. Ops with bounds read them from the inputs.
 type distributed[T any] func(ctx *kernels.Context) (*distribution[T], error)
 
 func constantly[T any](d *distribution[T]) distributed[T] {
 	return func(*kernels.Context) (*distribution[T], error) { return d, nil }
 }
 
-// bounds reads minval and maxval from input at and the one after.
+// bounds reads minval and maxval from inputs at and at+1.
 func bounds[T int32 | int64](ctx *kernels.Context, at int) (lo, hi T, err error) {
 	for i, name := range []string{"minval", "maxval"} {
 		if s := ctx.Input(at + i).Shape(); len(s) != 0 {
@@ -37,7 +37,7 @@ func bounds[T int32 | int64](ctx *kernels.Context, at int) (lo, hi T, err error)
 	return lo, hi, nil
 }
 
-// bounded makes the distribution between the bounds at input at and the one after.
+// bounded returns the distribution between the bounds at inputs at and at+1.
 func bounded[T int32 | int64](at int, make func(lo, hi T) *distribution[T]) distributed[T] {
 	return func(ctx *kernels.Context) (*distribution[T], error) {
 		lo, hi, err := bounds[T](ctx, at)
@@ -48,7 +48,7 @@ func bounded[T int32 | int64](at int, make func(lo, hi T) *distribution[T]) dist
 	}
 }
 
-// randomKernel fills a tensor of the shape at input 0, randomKernelAt of that at input shapeAt.
+// randomKernel fills a tensor with the shape at input 0, randomKernelAt one with the shape at input shapeAt.
 func randomKernel[T any](from source, of distributed[T]) kernels.Func {
 	return randomKernelAt(0, from, of)
 }
@@ -64,26 +64,26 @@ func randomKernelAt[T any](shapeAt int, from source, of distributed[T]) kernels.
 			return err
 		}
 		gen, err := from(ctx, out.Len())
-		if err != nil || out.Len() == 0 { // the bounds do not matter then, not even impossible ones
+		if err != nil || out.Len() == 0 { // without elements, any bounds are valid
 			return err
 		}
 		d, err := of(ctx)
 		if err != nil {
 			return err
 		}
-		fillRandom(ctx.Device, gen, element.ViewOf[T](out), d)
+		fillRandom(ctx, gen, element.ViewOf[T](out), d)
 		return nil
 	}
 }
 
-// fromState is the source of ops that keep a generator.
+// fromState returns the source of ops that have a generator.
 func fromState(g *philox.Generator) source {
 	return func(_ *kernels.Context, n int) (philox.Philox, error) {
 		return g.Reserve(int64(n) * philox.ReservedPerOutput), nil
 	}
 }
 
-// fromSeed is the source of stateless ops, whose input 1 is a seed. The type of one that nothing is made of does not matter.
+// fromSeed is the source of stateless ops, whose input 1 is a seed. If there are no elements, the type of the seed is not checked.
 func fromSeed(ctx *kernels.Context, n int) (philox.Philox, error) {
 	if n == 0 {
 		return philox.Philox{}, seedShape(ctx.Input(1))
@@ -98,7 +98,7 @@ func seedShape(seed *tensor.Tensor) error {
 	return nil
 }
 
-// seedInput makes a generator of the two integers at input i.
+// seedInput returns the generator for the two integers at input i.
 func seedInput(ctx *kernels.Context, i int) (philox.Philox, error) {
 	seed := ctx.Input(i)
 	if err := seedShape(seed); err != nil {
@@ -112,14 +112,15 @@ func seedInput(ctx *kernels.Context, i int) (philox.Philox, error) {
 	return philox.Scrambled(uint64(seed0), uint64(seed1)), err
 }
 
-// The algorithms by TensorFlow's numbers (core/framework/rng_alg.h).
+// Algorithm numbers of TensorFlow (core/framework/rng_alg.h).
 const (
 	algPhilox = 1
 	algAuto   = 3
 )
 
-// fromKey is the source of the second form of stateless ops: key, counter and algorithm.
-func fromKey(ctx *kernels.Context, _ int) (philox.Philox, error) {
+// fromKey is the source of the second form of stateless ops, which take key, counter and algorithm. If there are no elements, the algorithm
+// is not checked.
+func fromKey(ctx *kernels.Context, n int) (philox.Philox, error) {
 	key, counter, alg := ctx.Input(1), ctx.Input(2), ctx.Input(3)
 	if alg.Rank() != 0 {
 		return philox.Philox{}, status.InvalidArgumentf("input 3 (0-based) must have shape [], not %v", alg.Shape())
@@ -127,23 +128,33 @@ func fromKey(ctx *kernels.Context, _ int) (philox.Philox, error) {
 	if alg.DType() != tensor.Int32 {
 		return philox.Philox{}, status.InvalidArgumentf("dtype of input 3 (0-based) must be int32, not %v", alg.DType())
 	}
-	if a := tensor.Of[int32](alg)[0]; a != algPhilox && a != algAuto {
-		return philox.Philox{}, status.InvalidArgumentf("Unsupported algorithm id: %d", a)
-	}
 	if err := args.FirstError(args.CheckType(ctx, 1, tensor.Uint64), args.CheckType(ctx, 2, tensor.Uint64)); err != nil {
 		return philox.Philox{}, err
 	}
 	if key.Rank() != 1 || key.Len() != 1 {
 		return philox.Philox{}, status.InvalidArgumentf("key must have shape [1], not %v. (Note that batched keys are not supported yet.)", key.Shape())
 	}
-	if counter.Rank() != 1 || counter.Len() < 2 {
-		return philox.Philox{}, status.InvalidArgumentf("counter must be a vector with length at least 2; got shape: %v", counter.Shape())
+	id, least := tensor.Of[int32](alg)[0], 2
+	if n == 0 { // TensorFlow then uses the algorithm's number as the minimum length of the counter
+		least = algPhilox
+		if id != algAuto {
+			least = int(id)
+		}
+	}
+	if counter.Rank() != 1 || counter.Len() < least {
+		return philox.Philox{}, status.InvalidArgumentf("counter must be a vector with length at least %d; got shape: %v", least, counter.Shape())
+	}
+	if n == 0 {
+		return philox.Philox{}, nil
+	}
+	if id != algPhilox && id != algAuto {
+		return philox.Philox{}, status.InvalidArgumentf("Unsupported algorithm id: %d", id)
 	}
 	c := tensor.Of[uint64](counter)
 	return generatorOf(tensor.Of[uint64](key)[0], c[0], c[1]), nil
 }
 
-// generatorOf has a key, and a counter of two halves.
+// generatorOf returns the generator with the given key and the two halves of its counter.
 func generatorOf(key, low, high uint64) philox.Philox {
 	return philox.Philox{
 		Key:     [2]uint32{uint32(key), uint32(key >> 32)},
@@ -151,7 +162,7 @@ func generatorOf(key, low, high uint64) philox.Philox {
 	}
 }
 
-// keyAndCounter yields what fromKey takes: the key and the counter that a seed comes to.
+// keyAndCounter returns the key and the counter of a seed, which fromKey takes.
 func keyAndCounter(ctx *kernels.Context) error {
 	gen, err := seedInput(ctx, 0)
 	if err != nil {
@@ -172,23 +183,23 @@ func keyAndCounter(ctx *kernels.Context) error {
 	return nil
 }
 
-// sampler is what a distribution is for one element type: the row of the op that keeps a generator, those of the
-// stateless ones, by a seed and by the generator's key and counter, and those of ops with a generator in a variable, where
-// the algorithm is an input, and where it is part of the variable.
+// sampler holds the rows of a distribution for one element type. stateful is the op with a generator. seeded and keyed are the stateless
+// ops, which take a seed, or the generator's key and counter. variable and tagged are the ops with a generator in a variable, whose
+// algorithm is an input, or part of the variable.
 type sampler struct{ stateful, seeded, keyed, variable, tagged kernels.Def }
 
-// samplerOf makes the sampler of a distribution without parameters.
+// samplerOf returns the sampler of a distribution without parameters.
 func samplerOf[T any](d *distribution[T]) sampler {
 	of := constantly(d)
 	return newSampler("dtype", []string{"shape"}, of, of, of, of)
 }
 
-// boundedSampler makes the sampler of integers between bounds, which stand among the inputs of each op.
+// boundedSampler returns the sampler of integers between bounds, which are inputs of each op.
 func boundedSampler[T int32 | int64](make func(lo, hi T) *distribution[T]) sampler {
 	return newSampler("Tout", []string{"shape", "minval", "maxval"}, bounded(1, make), bounded(2, make), bounded(4, make), bounded(3, make))
 }
 
-// newSampler makes a sampler; attr is the stateful op's attribute for the element type, host its inputs on the host.
+// newSampler returns a sampler. attr is the stateful op's attribute for the element type, host its inputs on the host.
 func newSampler[T any](attr string, host []string, stateful, seeded, keyed, variable distributed[T]) sampler {
 	dtype := element.DTypeOf[T]()
 	row := func(attr string, construct func(*kernels.Construction) (any, error), hostInputs ...string) kernels.Def {
@@ -207,7 +218,7 @@ func newSampler[T any](attr string, host []string, stateful, seeded, keyed, vari
 	}
 }
 
-// samplers are those of a distribution for all of its types.
+// samplers are the samplers of a distribution for all its types.
 type samplers []sampler
 
 func (s samplers) stateful() []kernels.Def {
@@ -237,7 +248,7 @@ func (s samplers) rows(which func(sampler) kernels.Def) (rows []kernels.Def) {
 	return rows
 }
 
-// algorithm names the generator; keyCounterAlgorithm makes its state of a seed, too.
+// algorithm returns the number of the algorithm. keyCounterAlgorithm also returns the generator's state for a seed.
 func algorithm(ctx *kernels.Context) error {
 	ctx.SetOutput(0, tensor.Scalar[int32](tensor.Int32, algPhilox))
 	return nil

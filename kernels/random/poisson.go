@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/philox"
 )
 
-// poissonRate is a rate with what its samples share.
+// poissonRate is a rate, with the values that all its samples share.
 type poissonRate struct{ rate, log, a, b, inv float64 }
 
 func newPoissonRate(rate float64) poissonRate {
@@ -19,9 +19,8 @@ func newPoissonRate(rate float64) poissonRate {
 	return poissonRate{rate, math.Log(rate), -0.059 + 0.02483*b, b, 1.1239 + 1.1328/(b-3.4)}
 }
 
-// sample draws a count of at most most. Small rates multiply uniform numbers (Knuth); large ones use
-// transformed rejection (Hörmann, "The transformed rejection method for generating Poisson random
-// variables", 1993, algorithm PTRS).
+// sample draws a count that does not exceed most. For small rates it multiplies uniform numbers (Knuth). For large ones it uses transformed
+// rejection (Hörmann, "The transformed rejection method for generating Poisson random variables", 1993, algorithm PTRS).
 func (p *poissonRate) sample(s *gammaSource, most float64) float64 {
 	if p.rate < 10 {
 		limit, prod := math.Exp(-p.rate), 1.0
@@ -51,13 +50,13 @@ func (p *poissonRate) sample(s *gammaSource, most float64) float64 {
 	}
 }
 
-// poissonMost is the greatest finite number of the types that counts come in.
+// poissonMost is the greatest finite number of each type of counts.
 var poissonMost = map[tensor.DType]float64{
 	tensor.Float16: 65504, tensor.Float32: math.MaxFloat32, tensor.Float64: math.MaxFloat64,
 	tensor.Int32: math.MaxInt32, tensor.Int64: math.MaxInt64,
 }
 
-// newRandomPoisson makes the kernel that draws counts, of some shape for each rate.
+// newRandomPoisson returns the kernel that draws counts of a given shape for each rate.
 func newRandomPoisson(c *kernels.Construction) (any, error) {
 	dtype, err := c.Attrs().Type("dtype")
 	if err != nil {
@@ -73,7 +72,7 @@ func newRandomPoisson(c *kernels.Construction) (any, error) {
 		if err != nil {
 			return err
 		}
-		given, err := poissonRates(ctx.Input(1), most)
+		given, err := poissonRates(ctx, ctx.Input(1), most)
 		if err != nil {
 			return err
 		}
@@ -82,18 +81,18 @@ func newRandomPoisson(c *kernels.Construction) (any, error) {
 			return err
 		}
 		base := g.Reserve(int64(out.Len()) * philox.ReservedPerOutput)
-		drawCounts(ctx.Device, base, out, given)
+		drawCounts(ctx, base, out, given)
 		return nil
 	}), nil
 }
 
-// drawCounts fills out, whose last dimensions are those of the rates.
-func drawCounts(dev kernels.Device, base philox.Philox, out *tensor.Tensor, rates []poissonRate) {
+// drawCounts fills out, whose last dimensions are the shape of the rates.
+func drawCounts(ctx *kernels.Context, base philox.Philox, out *tensor.Tensor, rates []poissonRate) {
 	samples, most := out.Len()/len(rates), poissonMost[out.DType()]
 	set := countSetters[out.DType()](out)
-	dev.Parallel(out.Len(), element.BlockLen, func(lo, hi int) {
+	ctx.Parallel(out.Len(), element.BlockLen, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
-			// Each sample has a place of its own in the generator's sequence.
+			// Each sample has its own position in the generator's sequence.
 			s := gammaSource{gen: base}
 			s.gen.Skip(uint64(i) * philox.ReservedPerOutput)
 			rate := &rates[i/samples]
@@ -106,7 +105,7 @@ func drawCounts(dev kernels.Device, base philox.Philox, out *tensor.Tensor, rate
 	})
 }
 
-// newStatelessPoisson makes the kernel that draws counts of the whole shape at input 0 for a seed.
+// newStatelessPoisson returns the kernel that draws counts of the full shape at input 0 from a seed.
 func newStatelessPoisson(c *kernels.Construction) (any, error) {
 	dtype, err := c.Attrs().Type("dtype")
 	if err != nil {
@@ -128,16 +127,16 @@ func newStatelessPoisson(c *kernels.Construction) (any, error) {
 		if !endsWith(shape, ctx.Input(2).Shape()) {
 			return errNotBroadcast()
 		}
-		rates, err := poissonRates(ctx.Input(2), poissonMost[dtype])
+		rates, err := poissonRates(ctx, ctx.Input(2), poissonMost[dtype])
 		if err != nil {
 			return err
 		}
-		drawCounts(ctx.Device, gen, out, rates)
+		drawCounts(ctx, gen, out, rates)
 		return nil
 	}), nil
 }
 
-// elementAt reads element i, for each type of parameters.
+// elementAt reads element i of a parameter, by type.
 var elementAt = map[tensor.DType]func(t *tensor.Tensor, i int) float64{
 	tensor.Float16:  func(t *tensor.Tensor, i int) float64 { return float64(element.ViewOf[element.Float16](t)[i].Float()) },
 	tensor.BFloat16: func(t *tensor.Tensor, i int) float64 { return float64(element.ViewOf[element.BFloat16](t)[i].Float()) },
@@ -148,14 +147,18 @@ func numberAt[T int32 | int64 | float32 | float64](t *tensor.Tensor, i int) floa
 	return float64(tensor.Of[T](t)[i])
 }
 
-// poissonRates reads the rates. Those for which no count would ever be found are refused.
-func poissonRates(t *tensor.Tensor, most float64) ([]poissonRate, error) {
+// poissonRates reads the rates. It rejects those for which sampling would not terminate.
+func poissonRates(ctx *kernels.Context, t *tensor.Tensor, most float64) ([]poissonRate, error) {
 	at, ok := elementAt[t.DType()]
 	if !ok {
 		return nil, status.InvalidArgumentf("Rates cannot be of type %v", t.DType())
 	}
 	rates := make([]poissonRate, t.Len())
+	end := ctx.Lookout()
 	for i := range rates {
+		if err := end.After(64); err != nil {
+			return nil, err
+		}
 		rate := at(t, i)
 		if math.IsNaN(rate) || rate > most && !math.IsInf(rate, 1) {
 			return nil, status.InvalidArgumentf("No count of rate %v fits the output, whose greatest number is %v", rate, most)
@@ -165,7 +168,7 @@ func poissonRates(t *tensor.Tensor, most float64) ([]poissonRate, error) {
 	return rates, nil
 }
 
-// countSetters set elements of a tensor of each type to counts; an infinite count is 0 in integers.
+// countSetters store counts in a tensor, by type. In integers, an infinite count is 0.
 var countSetters = map[tensor.DType]func(t *tensor.Tensor) func(i int, x float64){
 	tensor.Float16: func(t *tensor.Tensor) func(i int, x float64) {
 		v := element.ViewOf[element.Float16](t)

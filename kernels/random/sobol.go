@@ -18,26 +18,26 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// directions, which is compressed, has a line for each dimension but the first, of Joe and Kuo's table new-joe-kuo-6 ("Constructing Sobol sequences with better
-// two-dimensional projections", 2008): the degree of a primitive polynomial, its inner coefficients, and the first direction
-// numbers.
+// directions is Joe and Kuo's table new-joe-kuo-6 ("Constructing Sobol sequences with better two-dimensional projections", 2008),
+// compressed. It has a line for each dimension but the first: the degree of a primitive polynomial, its inner coefficients, and the first
+// direction numbers.
 //
 //go:embed directions.gz
 var directions []byte
 
-// sobolDims is how many dimensions there are, as TensorFlow has.
+// sobolDims is the number of dimensions, the same as in TensorFlow.
 const sobolDims = 21200
 
-// sobolDigits is how many binary digits the numbers have.
+// sobolDigits is the number of binary digits.
 const sobolDigits = 32
 
-// sobolTable gives the direction numbers of each dimension, as fractions of 1<<sobolDigits.
+// sobolTable returns the direction numbers of each dimension, as fractions of 1<<sobolDigits.
 var sobolTable = sync.OnceValue(func() *[sobolDims][sobolDigits]uint32 {
 	table := &[sobolDims][sobolDigits]uint32{}
 	for k := range table[0] {
 		table[0][k] = 1 << (sobolDigits - 1 - k)
 	}
-	// What is wrong with the table is a mistake in the program.
+	// An error in the table is a bug.
 	lines, err := gzip.NewReader(bytes.NewReader(directions))
 	if err != nil {
 		panic(err)
@@ -73,7 +73,7 @@ var sobolTable = sync.OnceValue(func() *[sobolDims][sobolDigits]uint32 {
 	return table
 })
 
-// sobolSample is SobolSample: points of a sequence that fills the unit cube evenly, in the order of Antonov and Saleev.
+// sobolSample is SobolSample. It returns points of a low-discrepancy sequence in the unit cube, in the order of Antonov and Saleev.
 func sobolSample[T float32 | float64](ctx *kernels.Context) error {
 	var in [3]int
 	for i, name := range []string{"dim", "num_results", "skip"} {
@@ -103,9 +103,9 @@ func sobolSample[T float32 | float64](ctx *kernels.Context) error {
 		return err
 	}
 	dst, table := tensor.Of[T](out), sobolTable()
-	ctx.Device.Parallel(count, element.BlockLen/dim+1, func(lo, hi int) {
+	ctx.Parallel(count, element.BlockLen/dim+1, func(lo, hi int) {
 		point := make([]uint32, dim)
-		number := skip + lo + 1 // the point of zeros is left out
+		number := skip + lo + 1 // skip the zero point
 		for gray := uint32(number) ^ uint32(number)>>1; gray != 0; gray &= gray - 1 {
 			step(point, table, bits.TrailingZeros32(gray))
 		}
@@ -113,14 +113,14 @@ func sobolSample[T float32 | float64](ctx *kernels.Context) error {
 			for j, v := range point {
 				dst[i*dim+j] = T(v) * (1.0 / (1 << sobolDigits))
 			}
-			// The next number's Gray code differs in the place of the number's last zero.
+			// The Gray code of the next number differs in the bit of this number's lowest zero.
 			step(point, table, bits.TrailingZeros32(^uint32(skip+i+1)))
 		}
 	})
 	return nil
 }
 
-// step changes the digits of a point that direction k stands for.
+// step flips the digits of a point that direction k stands for.
 func step(point []uint32, table *[sobolDims][sobolDigits]uint32, k int) {
 	for j := range point {
 		point[j] ^= table[j][k]

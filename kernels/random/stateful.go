@@ -12,13 +12,13 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/variable"
 )
 
-// The state of tf.random.Generator is a variable of three int64s: the two halves of the counter, and the key.
+// stateLen is the length of tf.random.Generator's state, a variable of three int64s: the two halves of the counter, and the key.
 const stateLen = 3
 
-// algThreeFry is the generator that TensorFlow has for XLA alone.
+// algThreeFry is an algorithm that TensorFlow supports only on XLA.
 const algThreeFry = 2
 
-// supported tells whether an algorithm is the one that there is.
+// supported returns an error unless alg is Philox.
 func supported(alg int64) error {
 	switch alg {
 	case algPhilox, algAuto:
@@ -41,8 +41,8 @@ func scalarOf[T int32 | int64 | uint64](ctx *kernels.Context, i int) (v T, err e
 	return tensor.Of[T](t)[0], nil
 }
 
-// advance reads the generator in the variable at input 0, whose state begins at element from of it, and has it go on by some groups
-// of numbers. look sees the state before that.
+// advance reads the generator in the variable at input 0, whose state starts at element from, and advances it by the given number of
+// groups. It first passes the state to look.
 func advance(ctx *kernels.Context, from int, groups uint64, look func(state []int64) error) (gen philox.Philox, err error) {
 	v, err := ctx.Variable(0)
 	if err != nil {
@@ -83,7 +83,7 @@ func fromInput(ctx *kernels.Context, n int) (philox.Philox, error) {
 	return advance(ctx, 0, uint64(n)*philox.ReservedPerOutput, func([]int64) error { return supported(alg) })
 }
 
-// fromTagged is the source of the first form of these ops: the variable begins with the algorithm.
+// fromTagged is the source of the first form of these ops, whose variable starts with the algorithm.
 func fromTagged(ctx *kernels.Context, n int) (philox.Philox, error) {
 	return advance(ctx, 1, uint64(n)*philox.ReservedPerOutput, func(state []int64) error {
 		if len(state) == 0 {
@@ -93,8 +93,8 @@ func fromTagged(ctx *kernels.Context, n int) (philox.Philox, error) {
 	})
 }
 
-// variableKernel is randomKernel with the shape at input shapeAt. Impossible bounds are an error before the generator goes on, and even
-// where nothing is drawn.
+// variableKernel is randomKernel with the shape at input shapeAt. Invalid bounds are an error even if there are no elements, and leave the
+// generator unchanged.
 func variableKernel[T any](shapeAt int, from source, of distributed[T]) kernels.Func {
 	return func(ctx *kernels.Context) error {
 		d, err := of(ctx)
@@ -105,7 +105,7 @@ func variableKernel[T any](shapeAt int, from source, of distributed[T]) kernels.
 	}
 }
 
-// skip has the generator in a variable go on as if it had given delta numbers.
+// skip advances the generator in a variable as if it had generated delta numbers.
 func skip(ctx *kernels.Context) error {
 	alg, err := scalarOf[int64](ctx, 1)
 	if err != nil {
@@ -119,7 +119,7 @@ func skip(ctx *kernels.Context) error {
 	return err
 }
 
-// readAndSkip is skip, and gives the state before it.
+// readAndSkip is skip, and also returns the previous state.
 func readAndSkip(ctx *kernels.Context) error {
 	alg, err := scalarOf[int32](ctx, 1)
 	if err != nil {
@@ -140,7 +140,7 @@ func readAndSkip(ctx *kernels.Context) error {
 	return err
 }
 
-// unseeded fills a tensor with numbers that no seed gives again.
+// unseeded fills a tensor with numbers that no seed can reproduce.
 func unseeded[T int32 | int64 | uint32 | uint64](ctx *kernels.Context) error {
 	shape, err := args.ShapeInput(ctx, 0)
 	if err != nil {
@@ -151,7 +151,7 @@ func unseeded[T int32 | int64 | uint32 | uint64](ctx *kernels.Context) error {
 		return err
 	}
 	dst := element.ViewOf[T](out)
-	ctx.Device.Parallel(len(dst), fillGrain, func(lo, hi int) {
+	ctx.Parallel(len(dst), fillGrain, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			dst[i] = T(rand.Uint64())
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/philox"
 )
 
-// newStochasticCast makes the kernel of StochasticCastToInt, which rounds a number up as often as its fraction says. Element i takes
-// random number i. TensorFlow's kernel gives each vector register the same few of them, so its numbers depend on the processor.
+// newStochasticCast returns the kernel of StochasticCastToInt, which rounds a number up with a probability equal to its fraction. Element i
+// uses random number i. TensorFlow's kernel reuses a few random numbers for every vector register, so its results depend on the processor.
 func newStochasticCast[T int8 | int16 | int32](c *kernels.Construction) (any, error) {
 	from, err := c.Attrs().Type("Tin")
 	if err != nil {
@@ -33,7 +33,7 @@ func newStochasticCast[T int8 | int16 | int32](c *kernels.Construction) (any, er
 			return err
 		}
 		dst := tensor.Of[T](out)
-		ctx.Device.Parallel((len(dst)+3)/4, element.BlockLen, func(lo, hi int) {
+		ctx.Parallel((len(dst)+3)/4, element.BlockLen, func(lo, hi int) {
 			own := gen
 			own.Skip(uint64(lo))
 			for group := lo; group < hi; group++ {
@@ -47,7 +47,7 @@ func newStochasticCast[T int8 | int16 | int32](c *kernels.Construction) (any, er
 	}), nil
 }
 
-// roundBy rounds v up if u is below its fraction, away from zero.
+// roundBy rounds v away from zero if u is below its fraction.
 func roundBy(v, u float64) float64 {
 	switch {
 	case math.IsNaN(v):

@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// Table is the family's ops.
+// Table returns the ops of the family.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	addRandom(table)
@@ -70,11 +70,11 @@ func addRandom(table *kernels.Table) {
 		{Op: "StatelessShuffle", New: kernels.Always(statelessShuffle)},
 		{Op: "RngSkip", HostInputs: onHost, New: kernels.Always(skip)},
 		{Op: "RngReadAndSkip", HostInputs: onHost, HostOutputs: onHost, New: kernels.Always(readAndSkip)},
-		{Op: "UniformCandidateSampler", New: newCandidateSampler(newUniformClasses)},
-		{Op: "LogUniformCandidateSampler", New: newCandidateSampler(newLogUniformClasses)},
-		{Op: "LearnedUnigramCandidateSampler", New: newCandidateSampler(newLearnedClasses)},
-		{Op: "ThreadUnsafeUnigramCandidateSampler", New: newCandidateSampler(newLearnedClasses)},
-		{Op: "FixedUnigramCandidateSampler", New: newCandidateSampler(newWeightedClasses)},
+		{Op: "UniformCandidateSampler", Expensive: true, New: newCandidateSampler(newUniformClasses)},
+		{Op: "LogUniformCandidateSampler", Expensive: true, New: newCandidateSampler(newLogUniformClasses)},
+		{Op: "LearnedUnigramCandidateSampler", Expensive: true, New: newCandidateSampler(newLearnedClasses)},
+		{Op: "ThreadUnsafeUnigramCandidateSampler", Expensive: true, New: newCandidateSampler(newLearnedClasses)},
+		{Op: "FixedUnigramCandidateSampler", Expensive: true, New: newCandidateSampler(newWeightedClasses)},
 		{Op: "AllCandidateSampler", New: newAllCandidates},
 		{Op: "ComputeAccidentalHits", New: newAccidentalHits},
 		{Op: "StatelessRandomGetKeyCounter", HostInputs: onHost, HostOutputs: onHost, New: kernels.Always(keyAndCounter)},

@@ -11,16 +11,16 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/philox"
 )
 
-// mostTries is how many numbers in a row may be rejected.
+// mostTries is the number of consecutive rejections after which sampling fails.
 const mostTries = 1000
 
-// numbers draws uniform and normal numbers, a group of them at a time.
+// numbers draws uniform and normal numbers, one group at a time.
 type numbers[T float32 | float64] struct {
 	group           int
 	uniform, normal func(gen *philox.Philox, dst []T)
 }
 
-// drawn is a draw of a distribution's groups.
+// drawn returns a function that draws a group of a distribution.
 func drawn[T, U any](d *distribution[U], wide func(dst []T, src []U)) func(gen *philox.Philox, dst []T) {
 	return func(gen *philox.Philox, dst []T) {
 		x := gen.Next()
@@ -44,7 +44,7 @@ var (
 	numbersHalf = numbers[float32]{4, drawn(&uniformHalf, fromHalf), drawn(normalHalf[element.Float16](), fromHalf)}
 )
 
-// truncation is a normal distribution of which only a part is drawn. Its bounds are in standard deviations from the mean.
+// truncation is a truncated normal distribution. Its bounds are in standard deviations from the mean.
 type truncation[T float32 | float64] struct {
 	mean, deviation, low, high T
 }
@@ -53,7 +53,8 @@ func newTruncation[T float32 | float64](mean, deviation, low, high float64) (t t
 	if !(deviation > 0) || !(low < high) || math.IsInf(low, 0) && math.IsInf(high, 0) || math.IsNaN(mean) {
 		return t, status.InvalidArgumentf("Invalid parameters: mean %v, standard deviation %v, from %v to %v", mean, deviation, low, high)
 	}
-	// A bound on one side is the lower one, and bounds on one side of the mean are above it.
+	// Mirror the distribution if needed: a single finite bound must be the lower one, and an interval to one side of the mean must be above
+	// it.
 	if math.IsInf(low, -1) || high < mean {
 		low, high, deviation = high, low, -deviation
 	}
@@ -62,9 +63,8 @@ func newTruncation[T float32 | float64](mean, deviation, low, high float64) (t t
 	return t, nil
 }
 
-// fill draws numbers for put until it has enough. Which method rejects the fewest depends on the bounds: normal numbers (if they
-// lie around the mean), uniform ones, or exponentially distributed ones (Robert, "Simulation of truncated normal variables",
-// 1995).
+// fill draws numbers until put returns false. It picks the method that rejects the fewest for the bounds: normal numbers (if the bounds
+// enclose the mean), uniform ones, or exponentially distributed ones (Robert, "Simulation of truncated normal variables", 1995).
 func (t truncation[T]) fill(d *numbers[T], gen *philox.Philox, put func(v T) (more bool)) error {
 	const wide = 1.3 // standard deviations
 	root := T(math.Sqrt(float64(t.low*t.low + 4)))
@@ -146,7 +146,7 @@ func (t truncation[T]) fillExponentially(d *numbers[T], gen *philox.Philox, put 
 	}
 }
 
-// newTruncatedNormal makes the kernel of ParameterizedTruncatedNormal, whose parameters are for the first dimension.
+// newTruncatedNormal returns the kernel of ParameterizedTruncatedNormal, whose parameters apply to the first dimension.
 func newTruncatedNormal[T float32 | float64](d *numbers[T]) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		g, err := philox.NewGenerator(c)
@@ -187,7 +187,7 @@ func newTruncatedNormal[T float32 | float64](d *numbers[T]) func(*kernels.Constr
 				p.places = append(p.places, func(batch int) int { return min(batch, t.Len()-1) })
 			}
 			gen := g.Reserve(int64(batches) * 2 * mostTries * int64(each+3) / 4)
-			return drawTruncated(ctx.Device, d, &p, out, each, func(first int) philox.Philox {
+			return drawTruncated(ctx, d, &p, out, each, func(first int) philox.Philox {
 				own := gen
 				own.Skip(uint64(first/each) * 2 * mostTries * uint64(each+3) / 4)
 				return own
@@ -196,7 +196,7 @@ func newTruncatedNormal[T float32 | float64](d *numbers[T]) func(*kernels.Constr
 	}
 }
 
-// statelessTruncatedNormal is StatelessParameterizedTruncatedNormal, whose parameters are for the last dimensions.
+// statelessTruncatedNormal is StatelessParameterizedTruncatedNormal, whose parameters apply to the last dimensions.
 func statelessTruncatedNormal[T float32 | float64](d *numbers[T]) kernels.Func {
 	return func(ctx *kernels.Context) error {
 		seed, err := seedInput(ctx, 1)
@@ -219,7 +219,7 @@ func statelessTruncatedNormal[T float32 | float64](d *numbers[T]) kernels.Func {
 		if err != nil || out.Len() == 0 {
 			return err
 		}
-		return drawTruncated(ctx.Device, d, &p, out, element.BlockLen, func(first int) philox.Philox {
+		return drawTruncated(ctx, d, &p, out, element.BlockLen, func(first int) philox.Philox {
 			own := seed
 			own.Skip((uint64(first)*2*mostTries + uint64(d.group) - 1) / uint64(d.group))
 			return own
@@ -227,13 +227,13 @@ func statelessTruncatedNormal[T float32 | float64](d *numbers[T]) kernels.Func {
 	}
 }
 
-// drawTruncated fills out, each elements after the other from a place of their own in the generator's sequence, so that the numbers do
-// not depend on how the work is divided.
-func drawTruncated[T float32 | float64](dev kernels.Device, d *numbers[T], p *parameters, out *tensor.Tensor, each int, place func(first int) philox.Philox) error {
+// drawTruncated fills out in blocks of each elements. Each block has its own position in the generator's sequence, so the result does not
+// depend on how the work is divided.
+func drawTruncated[T float32 | float64](ctx *kernels.Context, d *numbers[T], p *parameters, out *tensor.Tensor, each int, place func(first int) philox.Philox) error {
 	set, n := countSetters[out.DType()](out), out.Len()
 	blocks := (n + each - 1) / each
 	errs := make([]error, blocks)
-	dev.Parallel(blocks, 1, func(lo, hi int) {
+	ctx.Parallel(blocks, 1, func(lo, hi int) {
 		for block := lo; block < hi; block++ {
 			gen, i := place(block*each), block*each
 			end := min(i+each, n)

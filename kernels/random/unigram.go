@@ -11,15 +11,14 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/files"
-	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/philox"
 )
 
-// learnedClasses are as likely as they came up so far. Each counts as one to begin with.
+// learnedClasses have probabilities proportional to the number of times that they occurred. Each starts with a count of one.
 type learnedClasses struct {
 	max    int64
 	leaves int
-	// weights is a binary tree: node 1 is the root, node i has the children 2i and 2i+1, and weighs as much as both.
+	// weights is a binary tree. Node 1 is the root. Node i has the children 2i and 2i+1, and their total weight.
 	weights []int32
 	memory  kernels.Meter
 }
@@ -75,7 +74,7 @@ func (c *learnedClasses) probability(class int64) float32 {
 	return float32(c.weights[c.leaves+int(class)]) / float32(c.weights[1])
 }
 
-// learn counts classes, as long as the sum of all weights fits.
+// learn counts classes, as long as the total weight does not overflow.
 func (c *learnedClasses) learn(seen []int64) {
 	for _, class := range seen[:min(len(seen), math.MaxInt32-int(c.weights[1]))] {
 		for node := c.leaves + int(class); node > 0; node /= 2 {
@@ -84,16 +83,16 @@ func (c *learnedClasses) learn(seen []int64) {
 	}
 }
 
-// weightedClasses have weights that a list or a file gives.
+// weightedClasses have weights from a list or a file.
 type weightedClasses struct {
 	max           int64
 	path          string
 	unigrams      []float32
 	distortion    float32
-	reserved      int64 // classes that come first, whose weight is 0
+	reserved      int64 // the number of leading classes, whose weight is 0
 	shards, shard int64
 
-	found   int64 // classes that have a weight
+	found   int64 // the number of classes that have a weight
 	weights []float32
 	total   float32
 	choices []aliased
@@ -101,20 +100,17 @@ type weightedClasses struct {
 	memory  kernels.Meter
 }
 
-// aliased is a class in Vose's alias method: its chance to be kept, and the class that is taken else.
+// aliased is a class in Vose's alias method: the probability of keeping it, and the class that otherwise replaces it.
 type aliased struct {
 	keep  float32
 	other int32
 }
 
 func newWeightedClasses(c *kernels.Construction, max int64) (classes, error) {
-	path, err := c.Attrs().Str("vocab_file")
-	unigrams, err2 := c.Attrs().FloatList("unigrams")
-	distortion, err3 := c.Attrs().Float("distortion")
-	reserved, err4 := c.Attrs().Int("num_reserved_ids")
-	shards, err5 := c.Attrs().Int("num_shards")
-	shard, err6 := c.Attrs().Int("shard")
-	if err := args.FirstError(err, err2, err3, err4, err5, err6); err != nil {
+	a := c.Attrs().Reader()
+	path, unigrams, distortion := a.Str("vocab_file"), a.FloatList("unigrams"), a.Float("distortion")
+	reserved, shards, shard := a.Int("num_reserved_ids"), a.Int("num_shards"), a.Int("shard")
+	if err := a.Err(); err != nil {
 		return nil, err
 	}
 	switch {
@@ -163,14 +159,14 @@ func (c *weightedClasses) prepare(ctx *kernels.Context) error {
 	return err
 }
 
-// add takes the weight of one more class of the shard. Beyond the range it only counts.
+// add adds the weight of the shard's next class. Beyond the range, it only counts the class.
 func (c *weightedClasses) add(weight float32) error {
 	c.found++
 	if c.found > c.max {
 		return nil
 	}
 	if len(c.weights) == cap(c.weights) {
-		// Lists double as they grow: what is counted covers the old list and the new one.
+		// Lists double as they grow. The charge covers the old list and the new one.
 		if err := c.memory.TakeMany(cap(c.weights)+1, 3*4); err != nil {
 			return err
 		}
@@ -180,7 +176,7 @@ func (c *weightedClasses) add(weight float32) error {
 	return nil
 }
 
-// reserve gives the classes that come first the weight 0.
+// reserve assigns the weight 0 to the reserved classes.
 func (c *weightedClasses) reserve() (err error) {
 	if c.reserved > c.shard && c.shard < c.shards {
 		c.found = (c.reserved - c.shard + c.shards - 1) / c.shards
@@ -195,7 +191,7 @@ func (c *weightedClasses) read(ctx *kernels.Context) error {
 	if err := c.reserve(); err != nil {
 		return err
 	}
-	number := c.found // of the class among those of all shards
+	number := c.found // the index of the class among those of all shards
 	mine := func() bool {
 		number++
 		return (number-1)%c.shards == c.shard
@@ -224,13 +220,13 @@ func (c *weightedClasses) read(ctx *kernels.Context) error {
 	})
 }
 
-// readFile gives the lines of the file that are not empty.
+// readFile calls each for every line of the file that is not empty.
 func (c *weightedClasses) readFile(ctx *kernels.Context, each func(line string) error) error {
 	f, err := files.Open(ctx.Files(), c.path)
 	if err != nil {
 		return err
 	}
-	defer f.Close() // nothing was written
+	defer f.Close() // opened for reading only
 	in := bufio.NewReader(f)
 	for {
 		line, err := files.ReadLine(in, c.path)
@@ -246,13 +242,13 @@ func (c *weightedClasses) readFile(ctx *kernels.Context, each func(line string) 
 		if ended {
 			return nil
 		}
-		if err := ctx.Step.Cancellation.Err(); err != nil {
+		if err := ctx.Ended(); err != nil {
 			return err
 		}
 	}
 }
 
-// choose builds the table of the alias method. What it does in which order decides which class a random number gives.
+// choose builds the table of the alias method. The order of its steps determines which class a random number selects.
 func (c *weightedClasses) choose() error {
 	n := len(c.weights)
 	chances, err := kernels.Scratch[float64](&c.memory, n)

@@ -11,17 +11,17 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/tfrecord"
 )
 
-// FixedLength is the layout of files whose records are of Record bytes each.
+// FixedLength is the layout of files with records of Record bytes each.
 type FixedLength struct {
-	// Header and Footer are bytes at the beginning and the end of a file that belong to no record.
+	// Header and Footer are the sizes in bytes of what precedes and follows the records in a file.
 	Header, Record, Footer int64
-	// Hop is the distance from the beginning of one record to that of the next; 0 for Record.
+	// Hop is the distance from the start of one record to that of the next; 0 means Record.
 	Hop int64
-	// Compression is that of the file as a whole.
+	// Compression is the compression of the whole file.
 	Compression tfrecord.Compression
 }
 
-// NewFixedLength is the source of such records.
+// NewFixedLength returns the source of such records.
 func NewFixedLength(l FixedLength) Source {
 	if l.Hop == 0 {
 		l.Hop = l.Record
@@ -33,7 +33,7 @@ type fixedLength struct {
 	file
 	layout FixedLength
 	in     *bufio.Reader
-	// ahead is what was read of the file from the beginning of the last record on, up to the end of a footer after it.
+	// ahead holds what was read of the file, from the start of the last record to the end of a footer after it.
 	ahead []byte
 	n     uint64
 }
@@ -78,7 +78,7 @@ func (f *fixedLength) Next() (Record, bool, error) {
 		}
 	}
 	if want := f.layout.Record + f.layout.Footer - int64(len(f.ahead)); want > 0 {
-		b := bytes.NewBuffer(f.ahead) // grows with what there is
+		b := bytes.NewBuffer(f.ahead) // grows with the bytes read
 		_, err := io.CopyN(b, f.in, want)
 		f.ahead = b.Bytes()
 		if err != nil {

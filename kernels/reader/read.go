@@ -18,16 +18,16 @@ type reading struct {
 	operation
 	fsys    files.FS
 	work    Work
-	most    int64 // 0 for one
+	most    int64 // 0 means one
 	records []Record
 	done    func([]Record, error)
 }
 
-// Read reads one record, for a step. It asks work for a new unit whenever it has come to the end of one. The files are those that
-// the caller may use, which the reader does not keep: a reader serves all sessions that know its name, and must not
-// read for one what another one may.
-func (r *Reader) Read(by queues.Origin, fsys files.FS, work Work, done func(Record, error)) (cancel func(error)) {
-	return r.read(by, fsys, work, 0, func(records []Record, err error) {
+// Read reads one record for a step. At the end of each unit of work it requests a new one from work. files are those that the caller may
+// use. The reader does not keep them: it serves all sessions that know its name, and must not read for one session what only another may
+// read.
+func (r *Reader) Read(step queues.Step, by queues.Origin, fsys files.FS, work Work, done func(Record, error)) (cancel func(error)) {
+	return r.read(step, by, fsys, work, 0, func(records []Record, err error) {
 		if err != nil {
 			done(Record{}, err)
 			return
@@ -36,23 +36,22 @@ func (r *Reader) Read(by queues.Origin, fsys files.FS, work Work, done func(Reco
 	})
 }
 
-// ReadUpTo reads n records, or what is left of a unit of work, if that is one or more. INVALID_ARGUMENT for
-// a negative n.
-func (r *Reader) ReadUpTo(by queues.Origin, fsys files.FS, work Work, n int64, done func([]Record, error)) (cancel func(error)) {
+// ReadUpTo reads n records, or the rest of a unit of work if that is at least one. A negative n is INVALID_ARGUMENT.
+func (r *Reader) ReadUpTo(step queues.Step, by queues.Origin, fsys files.FS, work Work, n int64, done func([]Record, error)) (cancel func(error)) {
 	switch {
 	case n < 0:
 		done(nil, status.InvalidArgumentf("num_records must be >= 0 not %d", n))
 	case n == 0:
 		done(nil, nil)
 	default:
-		return r.read(by, fsys, work, n, done)
+		return r.read(step, by, fsys, work, n, done)
 	}
 	return func(error) {}
 }
 
-func (r *Reader) read(by queues.Origin, fsys files.FS, work Work, most int64, done func([]Record, error)) (cancel func(error)) {
+func (r *Reader) read(step queues.Step, by queues.Origin, fsys files.FS, work Work, most int64, done func([]Record, error)) (cancel func(error)) {
 	o := &reading{Reader: r, fsys: fsys, work: work, most: most, done: done}
-	o.by, o.run = by, o.goOn
+	o.step, o.by, o.run = step, by, o.goOn
 	o.fail = func(err error) { done(nil, err) }
 	return r.enter(&o.operation)
 }
@@ -63,14 +62,14 @@ func (o *reading) finish(err error) {
 	if err != nil {
 		records = nil
 	}
-	o.leave()
+	o.endTurn()
 	o.done(records, err)
 }
 
-// goOn reads until the operation has what it wants, or has to wait for the name of a unit of work.
+// goOn reads until the operation is complete, or must wait for the name of a unit of work.
 func (o *reading) goOn() {
 	for {
-		if err := o.gaveUp(); err != nil {
+		if err := o.gaveUp(&o.operation); err != nil {
 			o.finish(err)
 			return
 		}
@@ -93,14 +92,7 @@ func (o *reading) goOn() {
 	}
 }
 
-// gaveUp is why the operation is to end, nil as long as it is not.
-func (o *reading) gaveUp() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.cancelled
-}
-
-// one reads one record, if the unit of work has one, and tells whether that is enough.
+// one reads one record, if the unit of work has one, and reports whether the operation is complete.
 func (o *reading) one() (enough bool, err error) {
 	record, last, err := o.source.Next()
 	end := errors.Is(err, io.EOF)
@@ -121,7 +113,7 @@ func (o *reading) one() (enough bool, err error) {
 	return int64(len(o.records)) >= max(o.most, 1) || (last || end) && len(o.records) > 0, nil
 }
 
-// await asks for the name of a unit of work, and gives the goroutine back.
+// await requests the name of a unit of work, and gives up the goroutine.
 func (o *reading) await() {
 	o.mu.Lock()
 	o.waits++
@@ -130,7 +122,7 @@ func (o *reading) await() {
 	o.mu.Unlock()
 	cancel := o.work(func(name string, err error) { o.start(&o.operation, func() { o.begin(name, err) }) })
 	o.mu.Lock()
-	if o.waits == turn { // else the name has come already
+	if o.waits == turn { // otherwise the name has already arrived
 		o.wait = cancel
 	}
 	cancelled := o.cancelled
@@ -140,7 +132,7 @@ func (o *reading) await() {
 	}
 }
 
-// begin goes on with a unit of work.
+// begin continues with a unit of work.
 func (o *reading) begin(name string, err error) {
 	o.mu.Lock()
 	o.waits++

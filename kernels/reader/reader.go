@@ -13,67 +13,68 @@ import (
 	"github.com/troupe-run/troupe/queues"
 )
 
-// Source makes records of units of work. Its methods are called one at a time. What the names of a unit of work and of
-// a reader mean in errors and keys is TensorFlow's.
+// Source produces records from units of work. Its methods are never called concurrently. Names of units of work and of readers have
+// TensorFlow's meaning in errors and keys.
 type Source interface {
-	// Open begins a unit of work, after Close where there was one before.
+	// Open begins a unit of work. Close must have ended the previous one.
 	Open(fsys files.FS, work string) error
-	// Admit tells why somebody may not read on in the unit of work, who has other files than the one who opened it.
+	// Admit returns why a session may not continue reading the unit of work, if its files differ from those of the session that opened it.
 	Admit(fsys files.FS) error
-	// Next gives the next record; last tells that it is the unit's last one. io.EOF where there is no more.
+	// Next returns the next record; last reports whether it is the unit's last one. At the end it returns io.EOF.
 	Next() (record Record, last bool, err error)
-	// Close ends the unit of work, wherever it is. It may be called without one.
+	// Close ends the unit of work at any point. It may be called without one.
 	Close()
-	// Whole tells that a unit of work is one record, so that the counts alone are the reader's state.
+	// Whole reports whether a unit of work is one record, so that the counts alone are the reader's state.
 	Whole() bool
 }
 
 // Record is what a reader produces.
 type Record struct{ Key, Value string }
 
-// Work asks for the name of the next unit of work: done is called once with it, on any goroutine, and must not block.
-// The function that it returns gives up waiting; done then gets CANCELLED.
+// Work requests the name of the next unit of work. done is called once with it, on any goroutine, and must not block. The returned function
+// cancels the wait; done then gets CANCELLED.
 type Work func(done func(name string, err error)) (cancel func(error))
 
-// Reader is a reader of one kind. All methods may be called concurrently; none waits. Operations are done one after
-// the other, in the order in which they were asked for. Their functions done are called exactly once, on any
-// goroutine; the function that an operation returns makes it end with CANCELLED where it still waits.
+// Reader is a reader of one kind. All methods may be called concurrently; none waits. Operations run one after the other, in the order of
+// the calls. Their done functions are called exactly once, on any goroutine. The function that an operation returns ends it with CANCELLED
+// if it is still waiting; so does the end of its step.
 type Reader struct {
 	kind, name string
 	source     Source
 
 	started, finished, produced atomic.Int64
-	opener                      files.FS // of the one who began the unit of work, or was admitted to it last
+	opener                      files.FS // of the session that opened the unit of work, or was last admitted to it
 
 	mu      sync.Mutex
-	work    string       // the unit of work, also when it has ended; only whose turn it is changes it
-	busy    *operation   // whose turn it is
+	work    string       // the unit of work, even after its end; only changed by the operation whose turn it is
+	busy    *operation   // the operation whose turn it is
 	waiting []*operation // for their turn
 	deleted bool
 	ended   chan struct{}
 }
 
-// operation is something that takes its turn.
+// operation is an action that runs when its turn comes.
 type operation struct {
-	run  func()      // on a goroutine of its own; ends with leave
-	fail func(error) // instead of run
+	run  func()      // on its own goroutine; ends with leave
+	fail func(error) // called instead of run
 	by   queues.Origin
+	step queues.Step
 	asks bool // it waits for a unit of work
-	// cancelled is why the operation is to end, once it is; wait gives up what it waits for, if it does.
+	// cancelled is why the operation must end, or nil; wait cancels what it waits for, if anything.
 	cancelled error
 	wait      func(error)
 	waits     int
 }
 
-// New makes a reader; kind is the op that it belongs to, name the node.
+// New returns a reader; kind is the op that it belongs to, name the node.
 func New(kind, name string, source Source) *Reader {
 	return &Reader{kind: kind, name: name, source: source, ended: make(chan struct{})}
 }
 
-// title is what errors call the reader.
+// title returns the reader's name in errors.
 func (r *Reader) title() string { return r.kind + " '" + r.name + "'" }
 
-// enter lets an operation have its turn. The function that it returns cancels it.
+// enter queues an operation for its turn. The returned function cancels it.
 func (r *Reader) enter(o *operation) (cancel func(error)) {
 	r.mu.Lock()
 	deleted := r.deleted
@@ -95,7 +96,7 @@ func (r *Reader) enter(o *operation) (cancel func(error)) {
 
 func (r *Reader) gone() error { return status.Errorf(status.Aborted, "%s was deleted.", r.title()) }
 
-// Cancelled is the error of an operation that was given up.
+// Cancelled returns the error of a cancelled operation.
 func Cancelled(cause error) error {
 	if cause == nil {
 		return status.Derive(status.New(status.Cancelled, "Step was cancelled"))
@@ -128,14 +129,14 @@ func (r *Reader) start(o *operation, f func()) {
 		left := r.busy != o
 		r.mu.Unlock()
 		if !left {
-			r.leave()
+			r.endTurn()
 			o.fail(err)
 		}
 	}))
 }
 
-// leave ends the turn of the operation that has it.
-func (r *Reader) leave() {
+// endTurn ends the turn of the operation that has it.
+func (r *Reader) endTurn() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.busy = nil
@@ -148,14 +149,13 @@ func (r *Reader) leave() {
 	}
 }
 
-// end is what comes after the last operation of a reader that is deleted.
+// end finishes a deleted reader after its last operation.
 func (r *Reader) end() {
 	r.source.Close()
 	close(r.ended)
 }
 
-// Close deletes the reader: what waits ends with ABORTED, and so does what comes later. Done tells when a file that is
-// being read has been closed, too.
+// Close deletes the reader. Waiting and later operations end with ABORTED. A file being read may remain open until Done is closed.
 func (r *Reader) Close() {
 	r.mu.Lock()
 	if r.deleted {
@@ -177,17 +177,17 @@ func (r *Reader) Close() {
 	}
 }
 
-// Deleted tells whether Close was called.
+// Deleted reports whether Close was called.
 func (r *Reader) Deleted() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.deleted
 }
 
-// Done is closed when the reader was deleted and does nothing any more.
+// Done returns a channel that is closed when the reader is deleted and all its work has ended.
 func (r *Reader) Done() <-chan struct{} { return r.ended }
 
-// begins notes the unit of work.
+// begins records the unit of work.
 func (r *Reader) begins(work string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -204,31 +204,42 @@ func (r *Reader) Show(v *view.Resource) {
 	}
 }
 
-// Describe is the reader for listings.
+// Describe describes the reader for listings.
 func (r *Reader) Describe() string { return r.kind }
 
-// Produced is the number of records that the reader has given.
+// Produced returns the number of records produced.
 func (r *Reader) Produced() int64 { return r.produced.Load() }
 
-// Finished is the number of units of work that it has come to the end of.
+// Finished returns the number of units of work read to the end.
 func (r *Reader) Finished() int64 { return r.finished.Load() }
 
-// now runs a short action for a step when its turn has come.
-func (r *Reader) now(by queues.Origin, action func() error, done func(error)) (cancel func(error)) {
-	return r.enter(&operation{
-		by: by,
-		run: func() {
-			err := action()
-			r.leave()
-			done(err)
-		},
-		fail: done,
-	})
+// gaveUp returns why an operation must end, or nil.
+func (r *Reader) gaveUp(o *operation) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := o.step.Err(); err != nil && o.cancelled == nil {
+		o.cancelled = Cancelled(err)
+	}
+	return o.cancelled
 }
 
-// Reset makes the reader what it was at first, for a step.
-func (r *Reader) Reset(by queues.Origin, done func(error)) (cancel func(error)) {
-	return r.now(by, func() error {
+// now runs a short action for a step when its turn has come.
+func (r *Reader) now(step queues.Step, by queues.Origin, action func() error, done func(error)) (cancel func(error)) {
+	o := &operation{by: by, step: step, fail: done}
+	o.run = func() {
+		err := r.gaveUp(o)
+		if err == nil {
+			err = action()
+		}
+		r.endTurn()
+		done(err)
+	}
+	return r.enter(o)
+}
+
+// Reset returns the reader to its initial state, for the step that by identifies.
+func (r *Reader) Reset(step queues.Step, by queues.Origin, done func(error)) (cancel func(error)) {
+	return r.now(step, by, func() error {
 		r.reset()
 		return nil
 	}, done)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"compress/zlib"
+	"context"
 	"fmt"
 	"github.com/troupe-run/troupe/kernels/files"
 	"os"
@@ -22,12 +23,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// soon bounds what a test waits for.
+// soon bounds how long a test waits.
 const soon = 20 * time.Second
 
-// names is work from a list; who asks for more waits.
+// names supplies work from a list; requests beyond its end wait.
 type names struct {
-	ask chan func(string, error) // who waits
+	ask chan func(string, error) // the pending request
 	all []string
 }
 
@@ -57,7 +58,7 @@ type result struct {
 
 func readOne(r *Reader, work Work) (<-chan result, func(error)) {
 	got := make(chan result, 1)
-	cancel := r.Read(queues.Origin{}, files.All, work, func(record Record, err error) { got <- result{[]Record{record}, err} })
+	cancel := r.Read(context.Background(), queues.Origin{}, files.All, work, func(record Record, err error) { got <- result{[]Record{record}, err} })
 	return got, cancel
 }
 
@@ -214,7 +215,7 @@ func TestReadUpToEndsWithTheFile(t *testing.T) {
 	var sizes []int
 	for _, n := range []int64{2, 2, 5, 0} {
 		got := make(chan result, 1)
-		r.ReadUpTo(queues.Origin{}, files.All, work.next, n, func(records []Record, err error) { got <- result{records, err} })
+		r.ReadUpTo(t.Context(), queues.Origin{}, files.All, work.next, n, func(records []Record, err error) { got <- result{records, err} })
 		g := receive(t, got)
 		if g.err != nil {
 			t.Fatal(g.err)
@@ -225,7 +226,7 @@ func TestReadUpToEndsWithTheFile(t *testing.T) {
 		t.Errorf("reads gave %v records", sizes)
 	}
 	got := make(chan error, 1)
-	r.ReadUpTo(queues.Origin{}, files.All, work.next, -1, func(_ []Record, err error) { got <- err })
+	r.ReadUpTo(t.Context(), queues.Origin{}, files.All, work.next, -1, func(_ []Record, err error) { got <- err })
 	if err := receive(t, got); status.CodeOf(err) != status.InvalidArgument {
 		t.Errorf("of -1 records: %v", err)
 	}
@@ -254,7 +255,7 @@ func TestState(t *testing.T) {
 		receive(t, got)
 	}
 	state := make(chan string, 1)
-	r.SerializeState(queues.Origin{}, func(s string, err error) {
+	r.SerializeState(t.Context(), queues.Origin{}, func(s string, err error) {
 		if err != nil {
 			t.Error(err)
 		}
@@ -266,11 +267,11 @@ func TestState(t *testing.T) {
 	}
 	errs := make(chan error, 1)
 	end := func(err error) { errs <- err }
-	r.Reset(queues.Origin{}, end)
+	r.Reset(t.Context(), queues.Origin{}, end)
 	if err := receive(t, errs); err != nil || r.Produced() != 0 || r.Finished() != 0 {
 		t.Errorf("after Reset: %v, %d records", err, r.Produced())
 	}
-	r.RestoreState(queues.Origin{}, s, end)
+	r.RestoreState(t.Context(), queues.Origin{}, s, end)
 	if err := receive(t, errs); err != nil || r.Produced() != 2 || r.Finished() != 2 {
 		t.Errorf("restored: %v, %d records", err, r.Produced())
 	}
@@ -279,7 +280,7 @@ func TestState(t *testing.T) {
 		{"\x08\x03\x10\x02", "Inconsistent work started vs. finished when restoring in IdentityReader 'n'"},
 		{"\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "Unexpected negative value when restoring in IdentityReader 'n'"},
 	} {
-		r.RestoreState(queues.Origin{}, c.state, end)
+		r.RestoreState(t.Context(), queues.Origin{}, c.state, end)
 		err := receive(t, errs)
 		if status.CodeOf(err) != status.InvalidArgument || !strings.Contains(err.Error(), c.want) || r.Produced() != 0 {
 			t.Errorf("%q: %v", c.state, err)
@@ -287,14 +288,14 @@ func TestState(t *testing.T) {
 	}
 	closed(t, r)
 	r = New("TextLineReader", "n", TextLines(0))
-	r.RestoreState(queues.Origin{}, s, end)
+	r.RestoreState(t.Context(), queues.Origin{}, s, end)
 	if err := receive(t, errs); status.CodeOf(err) != status.Unimplemented {
 		t.Errorf("of a reader of lines: %v", err)
 	}
 	closed(t, r)
 }
 
-// What waits holds no goroutine, is done in turn, and can be cancelled, whether it waits for a name or its turn.
+// A waiting operation holds no goroutine, runs in its turn, and can be cancelled, whether it waits for a name or for its turn.
 func TestWaiting(t *testing.T) {
 	r := New("IdentityReader", "n", Identity())
 	work := newNames()
@@ -303,7 +304,7 @@ func TestWaiting(t *testing.T) {
 	var cancel [5]func(error)
 	for i := range got {
 		got[i], cancel[i] = readOne(r, work.next)
-		if i == 0 { // the first one asks for a name before the others come
+		if i == 0 { // the first one requests a name before the others are started
 			done := receive(t, work.ask)
 			work.ask <- done
 		}
@@ -320,7 +321,7 @@ func TestWaiting(t *testing.T) {
 			t.Errorf("read %d was not cancelled", i)
 		}
 	}
-	cancel[0](nil) // has no effect any more
+	cancel[0](nil) // no longer has any effect
 	for _, i := range []int{1, 3} {
 		receive(t, work.ask)(fmt.Sprint(i), nil)
 		if g := receive(t, got[i]); g.err != nil || g.records[0].Key != fmt.Sprint(i) {

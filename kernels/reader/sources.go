@@ -13,10 +13,10 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/tfrecord"
 )
 
-// readAhead is what a reader takes from its file at a time.
+// readAhead is the size of a reader's buffer.
 const readAhead = 256 << 10
 
-// Identity is the source whose units of work are records themselves.
+// Identity returns the source whose units of work are themselves records.
 func Identity() Source { return &identity{} }
 
 type identity struct{ work string }
@@ -31,7 +31,7 @@ func (i *identity) Next() (Record, bool, error) { return Record{i.work, i.work},
 func (i *identity) Close()                      {}
 func (i *identity) Whole() bool                 { return true }
 
-// WholeFile is the source whose units of work are files, each of which is a record.
+// WholeFile returns the source whose units of work are files, each of which is one record.
 func WholeFile() Source { return &wholeFile{} }
 
 type wholeFile struct {
@@ -54,7 +54,7 @@ func (w *wholeFile) Next() (Record, bool, error) {
 func (w *wholeFile) Close()      { w.fsys = nil }
 func (w *wholeFile) Whole() bool { return true }
 
-// admit tells why a file may not be read on in.
+// admit returns why a file may not be read further.
 func admit(fsys files.FS, name string) error {
 	path, err := files.Local(name)
 	if err != nil {
@@ -63,7 +63,7 @@ func admit(fsys files.FS, name string) error {
 	return files.Admit(fsys, path)
 }
 
-// file is the part of a source that has a file open.
+// file is the part of a source that has an open file.
 type file struct {
 	name string
 	f    files.File
@@ -77,7 +77,7 @@ func (f *file) open(fsys files.FS, name string) (err error) {
 
 func (f *file) Admit(fsys files.FS) error { return admit(fsys, f.name) }
 
-// Read reads of the file, with its errors.
+// Read reads from the file and converts its errors.
 func (f *file) Read(p []byte) (int, error) {
 	n, err := f.f.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -86,7 +86,7 @@ func (f *file) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// failed is the error of a file that is broken, with the file's name. The end is as it is.
+// failed returns the error of a corrupt file, with the file's name. io.EOF stays as it is.
 func (f *file) failed(err error) error {
 	if err == nil || errors.Is(err, io.EOF) || strings.Contains(err.Error(), f.name) {
 		return err
@@ -94,7 +94,7 @@ func (f *file) failed(err error) error {
 	return status.Errorf(status.CodeOf(err), "%w, in %s", err, f.name)
 }
 
-// Close closes the file. Nothing was written to it, so that an error of closing tells nothing.
+// Close closes the file. Nothing was written to it, so errors do not matter.
 func (f *file) Close() {
 	if f.f != nil {
 		_ = f.f.Close()
@@ -104,14 +104,13 @@ func (f *file) Close() {
 
 func (f *file) Whole() bool { return false }
 
-// key names a record by a number.
+// key returns the key of a numbered record.
 func (f *file) key(n uint64) string { return f.name + ":" + strconv.FormatUint(n, 10) }
 
-// TextLines is the source whose records are the lines of files, without their ends. The first skip lines of each file
-// are left out.
+// TextLines returns the source whose records are the lines of files, without their line ends and without the first skip lines of each file.
 func TextLines(skip int64) Source { return &textLines{skip: skip} }
 
-// Lines is TextLines for files that are compressed, or not.
+// Lines is TextLines for files that may be compressed.
 func Lines(c tfrecord.Compression) Source { return &textLines{compression: c} }
 
 type textLines struct {
@@ -137,7 +136,7 @@ func (t *textLines) Open(fsys files.FS, name string) error {
 	for i := int64(0); i < t.skip; i++ {
 		switch _, err := t.next(); {
 		case errors.Is(err, io.EOF):
-			return nil // nor has the file any record then
+			return nil // then the file has no records either
 		case err != nil:
 			return err
 		}
@@ -145,7 +144,7 @@ func (t *textLines) Open(fsys files.FS, name string) error {
 	return nil
 }
 
-// next reads a line. A last line without an end is one if there is anything in it.
+// next reads a line. An unterminated last line counts if it is not empty.
 func (t *textLines) next() (string, error) {
 	t.line++
 	line, err := files.ReadLine(t.in, t.name)
@@ -177,10 +176,10 @@ func (t *textLines) Close() {
 	t.in = nil // an idle reader holds no buffer
 }
 
-// Records is the source whose records are those of TFRecord files, compressed or not.
+// Records returns the source whose records are those of TFRecord files, which may be compressed.
 func Records(c tfrecord.Compression) Source { return &records{compression: c} }
 
-// RecordsFrom is Records without the first bytes of each file.
+// RecordsFrom is Records without the first start bytes of each file.
 func RecordsFrom(c tfrecord.Compression, start int64) Source {
 	return &records{compression: c, start: start}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/kernels/internal/protofield"
 	"github.com/troupe-run/troupe/queues"
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -17,11 +18,11 @@ const (
 	fieldWork     = 4
 )
 
-// SerializeState gives the state for RestoreState to a step: a tensorflow.ReaderBaseState. UNIMPLEMENTED for readers that may
-// be in the midst of a file.
-func (r *Reader) SerializeState(by queues.Origin, done func(state string, err error)) (cancel func(error)) {
+// SerializeState passes the state for RestoreState, a tensorflow.ReaderBaseState, to a step. It is UNIMPLEMENTED for readers that may be in
+// the middle of a file.
+func (r *Reader) SerializeState(step queues.Step, by queues.Origin, done func(state string, err error)) (cancel func(error)) {
 	state := ""
-	return r.now(by, func() error {
+	return r.now(step, by, func() error {
 		if !r.source.Whole() {
 			return status.Unimplementedf("Reader SerializeState")
 		}
@@ -41,10 +42,10 @@ func (r *Reader) SerializeState(by queues.Origin, done func(state string, err er
 	}, func(err error) { done(state, err) })
 }
 
-// RestoreState makes the state one that SerializeState gave, of a reader of the same kind. After an error the reader
-// is what it was at first.
-func (r *Reader) RestoreState(by queues.Origin, state string, done func(error)) (cancel func(error)) {
-	return r.now(by, func() error {
+// RestoreState restores a state that SerializeState returned for a reader of the same kind. After an error the reader is in its initial
+// state.
+func (r *Reader) RestoreState(step queues.Step, by queues.Origin, state string, done func(error)) (cancel func(error)) {
+	return r.now(step, by, func() error {
 		err := r.restore(state)
 		if err != nil {
 			r.reset()
@@ -59,26 +60,15 @@ func (r *Reader) restore(state string) error {
 	}
 	var counts [3]int64
 	work := ""
-	for b := []byte(state); len(b) > 0; {
-		num, typ, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return r.malformed(state)
-		}
-		b = b[n:]
+	for f, err := range protofield.All([]byte(state)) {
 		switch {
-		case num >= fieldStarted && num <= fieldProduced && typ == protowire.VarintType:
-			var v uint64
-			v, n = protowire.ConsumeVarint(b)
-			counts[num-fieldStarted] = int64(v)
-		case num == fieldWork && typ == protowire.BytesType:
-			work, n = protowire.ConsumeString(b)
-		default:
-			n = protowire.ConsumeFieldValue(num, typ, b)
-		}
-		if n < 0 {
+		case err != nil:
 			return r.malformed(state)
+		case f.Number >= fieldStarted && f.Number <= fieldProduced && f.Type == protowire.VarintType:
+			counts[f.Number-fieldStarted] = int64(f.Varint)
+		case f.Is(fieldWork, protowire.BytesType):
+			work = string(f.Bytes)
 		}
-		b = b[n:]
 	}
 	text := fmt.Sprintf("work_started: %d work_finished: %d num_records_produced: %d current_work: \"%s\"", counts[0], counts[1], counts[2], escape(work))
 	switch {
@@ -99,7 +89,7 @@ func (r *Reader) malformed(state string) error {
 	return status.InvalidArgumentf("Could not parse state for %s: %s", r.title(), escape(state))
 }
 
-// escape writes bytes as C has them: octal where they do not print.
+// escape writes bytes as in C: unprintable ones in octal.
 func escape(s string) string {
 	var b strings.Builder
 	for i := range len(s) {

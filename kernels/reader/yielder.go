@@ -13,33 +13,34 @@ import (
 	"github.com/troupe-run/troupe/kernels/files"
 	"github.com/troupe-run/troupe/kernels/internal/disk"
 	"github.com/troupe-run/troupe/kernels/internal/tfrecord"
+	"github.com/troupe-run/troupe/queues"
 )
 
-// YielderOptions say what a Yielder reads and how.
+// YielderOptions defines what a Yielder reads, and how.
 type YielderOptions struct {
-	// Patterns are the patterns of the files' names, separated by commas.
+	// Patterns are the patterns of the file names, separated by commas.
 	Patterns string
-	// Seed decides the order. The order is not TensorFlow's, which depends on how fast its threads are as well.
+	// Seed determines the order. It differs from TensorFlow's order, which also depends on the timing of its threads.
 	Seed int64
-	// Shift, if it is in [0,1), is by which part of them the shuffled files are rotated.
+	// Shift, if it is in [0,1), is the fraction by which the shuffled files are rotated.
 	Shift float32
-	// Buffer is the number of records that are shuffled, 1 or more.
+	// Buffer is the number of records in the shuffle buffer, at least 1.
 	Buffer int
-	// Parallelism is the number of files that are read at a time, 1 or more.
+	// Parallelism is the number of files read concurrently, at least 1.
 	Parallelism int
 	Compression tfrecord.Compression
 }
 
-// Yielder gives the records of files in random order (core/kernels/record_yielder.cc): each one once, then each one
-// again, for ever. At least half a buffer of records is there before one is given, but at the end of an epoch; the next
-// epoch begins when the buffer is empty. All methods may be called concurrently.
+// Yielder returns the records of files in random order (core/kernels/record_yielder.cc): each one once per epoch, indefinitely. Except at
+// the end of an epoch, a record is returned only when the buffer is at least half full. The next epoch starts when the buffer is empty. All
+// methods may be called concurrently.
 type Yielder struct {
 	options YielderOptions
 
 	fsys files.FS // of the first caller of Yield
 
 	mu       sync.Mutex
-	changed  sync.Cond // for those who read files
+	changed  sync.Cond // signals the goroutines that read files
 	buffer   []string
 	capacity int
 	rng      *rand.Rand
@@ -52,25 +53,27 @@ type Yielder struct {
 	ended    chan struct{}
 }
 
-// yield is who waits for records.
+// yield is a request waiting for records.
 type yield struct {
+	step    queues.Step
 	n       int
 	records []string
+	err     error
 	done    func([]string, error)
 }
 
-// NewYielder makes a Yielder. It reads nothing before it is asked for records.
+// NewYielder returns a Yielder. It reads nothing until records are requested.
 func NewYielder(o YielderOptions) *Yielder {
 	y := &Yielder{options: o, capacity: max(o.Buffer, 1), rng: rand.New(rand.NewPCG(uint64(o.Seed), 0)), ended: make(chan struct{})}
 	y.changed.L = &y.mu
 	return y
 }
 
-// Yield gives n records. done is called once, on any goroutine. The function that it returns gives up waiting; done
-// then gets CANCELLED. An error that reading had is given ever after. The files are those that the caller may use; it is
-// the same for all calls.
-func (y *Yielder) Yield(fsys files.FS, n int, done func([]string, error)) (cancel func(error)) {
-	w := &yield{n: n, done: done}
+// Yield requests n records for a step. done is called once, on any goroutine. The returned function, like the step's end, cancels the wait; done
+// then gets CANCELLED, and the records collected so far return to the buffer. A read error is returned by all later calls. fsys holds the files
+// that the caller may use; it must be the same for all calls.
+func (y *Yielder) Yield(step queues.Step, fsys files.FS, n int, done func([]string, error)) (cancel func(error)) {
+	w := &yield{step: step, n: n, done: done}
 	y.mu.Lock()
 	if !y.running && !y.closed {
 		y.running, y.fsys = true, fsys
@@ -80,18 +83,24 @@ func (y *Yielder) Yield(fsys files.FS, n int, done func([]string, error)) (cance
 	y.serve()
 	return func(cause error) {
 		y.mu.Lock()
-		i := slices.Index(y.waiting, w)
-		if i >= 0 {
+		if i := slices.Index(y.waiting, w); i >= 0 {
 			y.waiting = slices.Delete(y.waiting, i, i+1)
+			y.putBack(w)
+			w.err = Cancelled(cause)
+			y.serve(w)
+			return
 		}
 		y.mu.Unlock()
-		if i >= 0 {
-			done(nil, Cancelled(cause))
-		}
 	}
 }
 
-// enough tells whether a record may be given.
+// putBack returns the records of a cancelled request to the buffer.
+func (y *Yielder) putBack(w *yield) {
+	y.buffer = append(y.buffer, w.records...)
+	w.records = nil
+}
+
+// enough reports whether a record may be returned.
 func (y *Yielder) enough() bool {
 	if y.epochEnd {
 		return len(y.buffer) > 0
@@ -99,15 +108,21 @@ func (y *Yielder) enough() bool {
 	return len(y.buffer) >= max(1, y.capacity/2)
 }
 
-// serve gives records to those who wait, and unlocks.
-func (y *Yielder) serve() {
-	var served []*yield
+// serve completes waiting requests after those that are served already, and unlocks.
+func (y *Yielder) serve(served ...*yield) {
 	err := y.err
 	if y.closed && err == nil {
 		err = status.New(status.Aborted, "stopped")
 	}
 	for len(y.waiting) > 0 {
 		w := y.waiting[0]
+		if ended := w.step.Err(); ended != nil && err == nil {
+			y.putBack(w)
+			w.err = Cancelled(ended)
+			served = append(served, w)
+			y.waiting = y.waiting[1:]
+			continue
+		}
 		if err == nil && len(w.records) < w.n {
 			if !y.enough() {
 				break
@@ -118,20 +133,21 @@ func (y *Yielder) serve() {
 			y.buffer = y.buffer[:last]
 			continue
 		}
+		w.err = err
 		served = append(served, w)
 		y.waiting = y.waiting[1:]
 	}
 	y.changed.Broadcast()
 	y.mu.Unlock()
 	for _, w := range served {
-		if err != nil {
+		if w.err != nil {
 			w.records = nil
 		}
-		w.done(w.records, err)
+		w.done(w.records, w.err)
 	}
 }
 
-// Close ends reading: those who wait get ABORTED. Done tells when no file is open any more.
+// Close stops reading. Waiting requests end with ABORTED. Files may remain open until Done is closed.
 func (y *Yielder) Close() {
 	y.mu.Lock()
 	if !y.closed && !y.running {
@@ -141,10 +157,10 @@ func (y *Yielder) Close() {
 	y.serve()
 }
 
-// Done is closed when the Yielder was closed and does nothing any more.
+// Done returns a channel that is closed when the Yielder is closed and all its work has ended.
 func (y *Yielder) Done() <-chan struct{} { return y.ended }
 
-// fail makes an error the last thing that is given. It is false where there is none and reading goes on.
+// fail records err, which may be nil, unless an error is recorded already. It reports whether reading is over.
 func (y *Yielder) fail(err error) (over bool) {
 	y.mu.Lock()
 	if y.err == nil {
@@ -181,7 +197,7 @@ func (y *Yielder) run() {
 	}
 }
 
-// endEpoch waits until all records have been given, and tells whether reading is over.
+// endEpoch waits until all records have been returned, and reports whether reading is over.
 func (y *Yielder) endEpoch() (over bool) {
 	y.mu.Lock()
 	if y.added == 0 && y.err == nil {
@@ -200,7 +216,7 @@ func (y *Yielder) endEpoch() (over bool) {
 	return over
 }
 
-// names are the files of an epoch in their order.
+// names returns the files of an epoch in order.
 func (y *Yielder) names(epoch uint64) (names []string, err error) {
 	for pattern := range strings.SplitSeq(y.options.Patterns, ",") {
 		found, err := y.match(pattern)
@@ -227,11 +243,10 @@ func (y *Yielder) match(pattern string) (names []string, err error) {
 	return names, err
 }
 
-// maxParallelism bounds the files that are open at a time, whatever the client asks for.
+// maxParallelism bounds the number of open files, whatever the client requests.
 const maxParallelism = 256
 
-// inTurn is a file that takes turns with the other file operations of the process. What reads it may wait for long
-// between two reads.
+// inTurn is a file that takes turns with the other file operations of the process. Its reader may pause for long between reads.
 type inTurn struct{ *file }
 
 func (f inTurn) Read(b []byte) (n int, err error) {
@@ -239,7 +254,7 @@ func (f inTurn) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// read puts the records of a file into the buffer.
+// read adds the records of a file to the buffer.
 func (y *Yielder) read(name string) error {
 	f := file{}
 	var err error
@@ -266,7 +281,7 @@ func (y *Yielder) read(name string) error {
 	}
 }
 
-// add puts a record into the buffer, at a random place, when there is room. It is false when reading is over.
+// add adds a record to the buffer at a random position when there is room. It returns false if reading is over.
 func (y *Yielder) add(record string) bool {
 	y.mu.Lock()
 	for len(y.buffer) >= y.capacity && y.err == nil && !y.closed {

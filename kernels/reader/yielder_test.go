@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/tfrecord"
 )
 
-// recordFiles makes files of records and gives the pattern of their names.
+// recordFiles creates files of records and returns the pattern of their names.
 func recordFiles(t *testing.T, files, records int) (pattern string, all []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -38,12 +38,12 @@ func take(t *testing.T, y *Yielder, n int) ([]string, error) {
 		err     error
 	}
 	c := make(chan got, 1)
-	y.Yield(files.All, n, func(records []string, err error) { c <- got{records, err} })
+	y.Yield(t.Context(), files.All, n, func(records []string, err error) { c <- got{records, err} })
 	g := receive(t, c)
 	return g.records, g.err
 }
 
-// Each epoch has each record once, in an order of its own.
+// Each epoch has each record once, in its own order.
 func TestEpochs(t *testing.T) {
 	for _, c := range []struct{ files, records, buffer, parallelism, batch int }{
 		{1, 1, 1, 1, 1}, {10, 10, 20, 3, 7}, {10, 10, 2000, 20, 10}, {5, 40, 1, 2, 3}, {1, 1, 100, 1, 5},
@@ -99,7 +99,7 @@ func TestYielderErrors(t *testing.T) {
 	receive(t, y.Done())
 }
 
-// A yielder that is closed lets go of who waits and of its files, also while its buffer is full.
+// Closing a yielder releases its waiters and its files, even while its buffer is full.
 func TestYielderCloses(t *testing.T) {
 	pattern, _ := recordFiles(t, 3, 50)
 	y := NewYielder(YielderOptions{Patterns: pattern, Buffer: 4, Parallelism: 2})
@@ -107,12 +107,12 @@ func TestYielderCloses(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := make(chan error, 2)
-	cancel := y.Yield(files.All, 1<<20, func(_ []string, err error) { got <- err })
+	cancel := y.Yield(t.Context(), files.All, 1<<20, func(_ []string, err error) { got <- err })
 	cancel(nil)
 	if err := receive(t, got); status.CodeOf(err) != status.Cancelled {
 		t.Errorf("cancelled: %v", err)
 	}
-	y.Yield(files.All, 1<<20, func(_ []string, err error) { got <- err })
+	y.Yield(t.Context(), files.All, 1<<20, func(_ []string, err error) { got <- err })
 	y.Close()
 	if err := receive(t, got); status.CodeOf(err) != status.Aborted {
 		t.Errorf("closed: %v", err)

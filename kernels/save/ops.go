@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/variant"
 )
 
-// stringInputs makes sure that the first n inputs are strings.
+// stringInputs returns an error unless the first n inputs are strings.
 func stringInputs(ctx *kernels.Context, n int) error {
 	if len(ctx.Inputs) < n {
 		return status.InvalidArgumentf("%s needs %d inputs or more", ctx.Node.Op, n)
@@ -27,8 +27,8 @@ func stringInputs(ctx *kernels.Context, n int) error {
 	return nil
 }
 
-// checkpointInputs reads the inputs that SaveV2 and RestoreV2 share: the prefix of the files, the
-// tensors' names, and which slice of a whole each is ("" for all of it).
+// checkpointInputs reads the inputs that SaveV2 and RestoreV2 share: the prefix of the files, the tensors' names, and the slice of a whole
+// that each tensor is ("" for all of it).
 func checkpointInputs(ctx *kernels.Context) (prefix string, names, slices []string, err error) {
 	if err := stringInputs(ctx, 3); err != nil {
 		return "", nil, nil, err
@@ -49,7 +49,7 @@ func checkpointInputs(ctx *kernels.Context) (prefix string, names, slices []stri
 	return prefix, n.Strings(), s.Strings(), err
 }
 
-// pathOf is the path that a name means, which the session may use.
+// pathOf returns the path that name refers to. It returns an error if the session may not use the path.
 func pathOf(ctx *kernels.Context, name string) (string, error) {
 	path, err := files.Local(name)
 	if err == nil {
@@ -89,7 +89,7 @@ func saveV2(ctx *kernels.Context) error {
 	return w.Finish()
 }
 
-// sliceToSave reads which slice of a whole a tensor is.
+// sliceToSave parses the slice of a whole that a tensor is.
 func sliceToSave(spec string, t *tensor.Tensor) (whole tensor.Shape, slice checkpoint.Slice, err error) {
 	if whole, slice, err = checkpoint.ParseSlice(spec); err != nil {
 		return nil, nil, err
@@ -177,7 +177,7 @@ func newMergeCheckpoints(c *kernels.Construction) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Graphs of older clients do not have the attribute.
+	// Graphs of older clients lack the attribute.
 	missing, _ := c.Attrs().Bool("allow_missing_files")
 	return disk.Async(func(ctx *kernels.Context) error {
 		if err := stringInputs(ctx, 2); err != nil {
@@ -206,7 +206,7 @@ func newMergeCheckpoints(c *kernels.Construction) (any, error) {
 		}
 		for _, p := range parts {
 			if dir := filepath.Dir(p); dir != filepath.Dir(prefix) {
-				// Only an empty folder goes; the first of several prefixes has it removed.
+				// This fails unless the folder is empty or if an earlier prefix already removed it.
 				_ = fsys.Remove(dir)
 			}
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/variant"
 )
 
-// remapMatrix has the attributes of LoadAndRemapMatrix: the result's size, and how many rows of the matrix in the
-// checkpoint may be in memory at once (all with 0 or less).
+// remapMatrix holds the attributes of LoadAndRemapMatrix: the result's size, and the maximum number of rows of the checkpoint's matrix that
+// may be in memory at once (unlimited if not positive).
 type remapMatrix struct{ rows, cols, most int64 }
 
 func newRemapMatrix(c *kernels.Construction) (any, error) {
@@ -30,10 +30,10 @@ func newRemapMatrix(c *kernels.Construction) (any, error) {
 	return disk.Async(m.run), nil
 }
 
-// remapping tells for each new row or column which old one it is.
+// remapping maps each new row or column to an old one.
 type remapping struct {
 	old   []int64         // negative for none
-	byOld map[int64]int64 // the other way round
+	byOld map[int64]int64 // the inverse
 }
 
 func newRemapping(old []int64) (remapping, error) {
@@ -50,10 +50,10 @@ func newRemapping(old []int64) (remapping, error) {
 	return r, nil
 }
 
-// present tells whether a new row or column is an old one. All are, where there is no remapping.
+// present reports whether a new row or column is an old one. Without a remapping, all are.
 func (r remapping) present(i int) bool { return r.byOld == nil || r.old[i] >= 0 }
 
-// inputs reads the remappings; that of columns may be empty, which leaves them as they are.
+// inputs reads the remappings. That of the columns may be empty, which keeps them unchanged.
 func (m remapMatrix) inputs(ctx *kernels.Context) (rows, cols remapping, err error) {
 	if err := stringInputs(ctx, 2); err != nil {
 		return rows, cols, err
@@ -125,14 +125,16 @@ func (m remapMatrix) run(ctx *kernels.Context) error {
 		return err
 	}
 	matrix := tensor.Of[float32](out)
-	clear(matrix) // a remapping may name columns that the old matrix does not have
+	if err := kernels.Clear(ctx, matrix); err != nil { // a remapping may name columns that the old matrix lacks
+		return err
+	}
 	if err := m.load(ctx, r, name, rows, cols, matrix); err != nil {
 		return err
 	}
 	return m.fill(tensor.Of[float32](ctx.Input(4)), rows, cols, matrix)
 }
 
-// load copies the old rows that there are.
+// load copies the old rows that are mapped.
 func (m remapMatrix) load(ctx *kernels.Context, r *checkpoint.Reader, name string, rows, cols remapping, matrix []float32) error {
 	if len(rows.byOld) == 0 {
 		return nil
@@ -176,7 +178,7 @@ func copyRow(dst, src []float32, cols remapping) {
 	}
 }
 
-// fill gives the elements that are not in the old matrix the given values, one after the other.
+// fill sets the elements that are not in the old matrix to the given values, in order.
 func (m remapMatrix) fill(values []float32, rows, cols remapping, matrix []float32) error {
 	used := 0
 	for i := range int(m.rows) {

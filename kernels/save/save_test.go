@@ -39,7 +39,7 @@ func TestSaveAndRestore(t *testing.T) {
 	kt.Expect(t, d.Run(t, restore(f32), prefix("m"), vec("v"), vec("4 6 2,2:0,6")), kt.Iota[float32](f32, kt.S(2, 6)))
 	kt.Expect(t, d.Run(t, restore(tensor.String), prefix("m"), vec("w"), vec("")), s)
 
-	// Damage is noticed.
+	// Corruption is detected.
 	data := filepath.Join(dir, "a.data-00000-of-00001")
 	b, err := os.ReadFile(data)
 	if err != nil {
@@ -80,7 +80,7 @@ func TestSaveAndRestoreV1(t *testing.T) {
 	d.Run(t, kt.Op{Type: "SaveSlices"}, path("b-00000-of-00002"), vec("v"), vec("4 6 0,2:-"), top)
 	d.Run(t, kt.Op{Type: "SaveSlices"}, path("b-00001-of-00002"), vec("v", "w"), vec("4 6 2,2:-", ""), bottom, x.Retain())
 	kt.Expect(t, d.Run(t, slice, path("b-?????-of-00002"), kt.Str(nil, "v"), kt.Str(nil, "4 6 1,2:0,1")), kt.F32(kt.S(2, 1), 6, 9))
-	// RestoreV2 reads the old format where there is none of the new.
+	// RestoreV2 reads the old format if there are no files in the new one.
 	v2 := kt.Op{Type: "RestoreV2", Attrs: kt.Attrs{"dtypes": []tensor.DType{f32, f32}}}
 	kt.Expect(t, d.Run(t, v2, path("b-*"), vec("w", "v"), vec("", "4 6 3,1:-")), x, kt.F32(kt.S(1, 6), 8, 8, 8, 8, 8, 8))
 
@@ -140,7 +140,7 @@ func TestSaveMissingParts(t *testing.T) {
 	kt.Fails(t, d, status.NotFound, path("none/none")+"; No such file or directory", kt.Op{Type: "SaveV2"}, kt.Str(nil, path("none/none/e")), vec("x"), vec(""), kt.F32(nil, 1))
 }
 
-// TestSaveLists saves variants: lists of tensors, and lists of those.
+// TestSaveLists saves variants that hold lists of tensors, and lists of lists.
 func TestSaveLists(t *testing.T) {
 	d := kt.NewDevice(t)
 	prefix := kt.Str(nil, filepath.Join(t.TempDir(), "m"))

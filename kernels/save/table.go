@@ -5,14 +5,14 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/disk"
 )
 
-// Table is the family's ops.
+// Table returns the ops of the family.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	addSave(table)
 	return table
 }
 
-// The ops of tf.train.Saver, of both formats, and those that start from another model's checkpoint.
+// addSave adds the ops of tf.train.Saver, in both formats, and those that initialize from another model's checkpoint.
 func addSave(table *kernels.Table) {
 	table.Add([]kernels.Def{
 		{Op: "SaveV2", New: func(*kernels.Construction) (any, error) { return disk.Async(saveV2), nil }},

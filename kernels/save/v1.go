@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/disk"
 )
 
-// saveV1 makes Save of fixed == 2 inputs before the tensors, and SaveSlices of 3.
+// saveV1 returns the kernel of Save (fixed == 2) or SaveSlices (fixed == 3). fixed is the number of inputs before the tensors.
 func saveV1(fixed int) kernels.AsyncFunc {
 	return disk.Async(func(ctx *kernels.Context) error {
 		if err := stringInputs(ctx, fixed); err != nil {
@@ -54,7 +54,7 @@ func saveV1(fixed int) kernels.AsyncFunc {
 	})
 }
 
-// newRestoreV1 makes Restore and RestoreSlice.
+// newRestoreV1 returns the kernel of Restore and RestoreSlice.
 func newRestoreV1(c *kernels.Construction) (any, error) {
 	dtype, err := c.Attrs().Type("dt")
 	if err != nil {
@@ -107,7 +107,7 @@ func newRestoreV1(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// restoreFromV1 does for RestoreV2 what Restore does.
+// restoreFromV1 implements RestoreV2 for files in the format of Restore.
 func restoreFromV1(ctx *kernels.Context, fsys files.FS, pattern string, names, specs []string, dtypes []tensor.DType) error {
 	r, err := checkpoint.OpenV1(fsys, pattern, -1)
 	if err != nil {
@@ -147,7 +147,7 @@ func restoreOneV1(ctx *kernels.Context, r *checkpoint.ReaderV1, pattern, name, s
 	return r.ReadSlice(ctx.Device.Pool(), name, slice)
 }
 
-// shardedFilespec is the pattern that matches the names of several files.
+// shardedFilespec returns the pattern that matches the names of a sharded checkpoint's files.
 func shardedFilespec(ctx *kernels.Context) error {
 	if err := args.NeedScalar(ctx.Input(0), tensor.String, "basename must be a scalar, got shape %v"); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/disk"
 )
 
-// newVocabRemapping makes the kernel that finds the lines of one vocabulary file in another.
+// newVocabRemapping returns the kernel that finds the lines of one vocabulary file in another.
 func newVocabRemapping(c *kernels.Construction) (any, error) {
 	var attrs [3]int64
 	for i, name := range []string{"new_vocab_offset", "num_new_vocab", "old_vocab_size"} {
@@ -89,8 +89,8 @@ func outputRemapping(ctx *kernels.Context, tokens []string, old map[string]int64
 	return nil
 }
 
-// eachLine calls f with each of the first size lines of a file, all of them with -1. There must be as
-// many, one or more, and none may be empty.
+// eachLine calls f for each of the first size lines of a file, or for all lines if size is -1. It returns an error if the file has fewer
+// lines, if there are no lines to read, or if one is empty.
 func eachLine(fsys files.FS, name string, size int64, f func(line int64, text string) error) error {
 	file, err := files.Open(fsys, name)
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// sparseGroup is a group of sparse features. Example i has those from splits[i] to splits[i+1].
+// sparseGroup is a group of sparse features. Those of example i have the indices splits[i] to splits[i+1].
 type sparseGroup struct {
 	splits   []int64
-	at       []int64   // which weight each feature has
+	at       []int64   // the index of each feature's weight
 	values   []float32 // nil if all are 1
 	weights  []float32
 	deltas   []float32
-	features []int64 // their numbers, as given
+	features []int64 // the ids of the features, as given
 }
 
 func (g sparseGroup) value(k int64) float64 {
@@ -29,7 +29,7 @@ func (g sparseGroup) value(k int64) float64 {
 	return float64(g.values[k])
 }
 
-// denseGroup is a group of features that all examples have.
+// denseGroup is a group of features that every example has.
 type denseGroup struct {
 	values          []float32
 	weights, deltas []float32
@@ -37,15 +37,15 @@ type denseGroup struct {
 
 func (g denseGroup) row(i int) []float32 { return g.values[i*len(g.weights):][:len(g.weights)] }
 
-// examples are a batch, with the weights of its features.
+// examples is a batch of examples, with the weights of their features.
 type examples struct {
 	weights, labels []float32
 	sparse          []sparseGroup
 	dense           []denseGroup
-	norms           []float64 // squared
+	norms           []float64 // squared norms
 }
 
-// inputs are the inputs of the optimizers by name.
+// inputs holds the inputs of the optimizers by name.
 type inputs struct {
 	exampleIndices, featureIndices, featureValues, dense []*tensor.Tensor
 	weights, labels                                      *tensor.Tensor
@@ -53,7 +53,7 @@ type inputs struct {
 	state                                                *tensor.Tensor
 }
 
-// newExamples reads the batch and makes the outputs of deltas, which begin as zeros.
+// newExamples reads the batch and allocates the outputs of deltas, which start as zeros.
 func newExamples(ctx *kernels.Context, m *kernels.Meter, in inputs) (*examples, error) {
 	e := &examples{weights: tensor.Of[float32](in.weights), labels: tensor.Of[float32](in.labels)}
 	n := len(e.weights)
@@ -62,8 +62,7 @@ func newExamples(ctx *kernels.Context, m *kernels.Meter, in inputs) (*examples, 
 		if err != nil {
 			return nil, err
 		}
-		tensor.Clear(tensor.Of[float32](t))
-		return tensor.Of[float32](t), nil
+		return tensor.Of[float32](t), kernels.Clear(ctx, tensor.Of[float32](t))
 	}
 	for i, w := range in.sparseWeights {
 		d, err := deltas(1+i, w)
@@ -103,7 +102,7 @@ func newExamples(ctx *kernels.Context, m *kernels.Meter, in inputs) (*examples, 
 	return e, e.measure(m)
 }
 
-// read finds the features of each of n examples.
+// read locates the features of each of n examples.
 func (g *sparseGroup) read(m *kernels.Meter, in inputs, i, n int) (err error) {
 	of := tensor.Of[int64](in.exampleIndices[i])
 	g.features = tensor.Of[int64](in.featureIndices[i])
@@ -139,7 +138,7 @@ func (g *sparseGroup) read(m *kernels.Meter, in inputs, i, n int) (err error) {
 	return nil
 }
 
-// aligned are numbers side by side, all as wide as the widest one, as TensorFlow prints them: the first ones of many.
+// aligned formats numbers as TensorFlow does: padded to the width of the widest one, and only the first ones of many.
 func aligned(v []int64) string {
 	const most = 1000
 	var words []string
@@ -154,12 +153,12 @@ func aligned(v []int64) string {
 	return strings.Join(words, " ")
 }
 
-// placesOf maps the features that weights are given for to the places of these.
+// placesOf maps each feature that has a weight to the weight's index.
 func placesOf(m *kernels.Meter, features []int64, weights int) (map[int64]int64, error) {
 	if len(features) > weights {
 		return nil, status.InvalidArgumentf("sparse_indices name %d features, but there are %d sparse_weights", len(features), weights)
 	}
-	const entry = 40 // bytes that a map takes for each, about
+	const entry = 40 // approximate bytes per entry of a map
 	if err := m.TakeMany(len(features), entry); err != nil {
 		return nil, err
 	}
@@ -183,7 +182,7 @@ func (g *denseGroup) read(t *tensor.Tensor, n int) error {
 	return nil
 }
 
-// measure finds the norms of all examples.
+// measure computes the norms of all examples.
 func (e *examples) measure(m *kernels.Meter) (err error) {
 	if e.norms, err = kernels.Scratch[float64](m, len(e.weights)); err != nil {
 		return err
@@ -217,8 +216,8 @@ func (e *examples) measure(m *kernels.Meter) (err error) {
 	return nil
 }
 
-// predict gives the predictions for example i by the weights as they came in, and by those that the batch has moved. The moves
-// count once for each partition, since the others are thought to move as far.
+// predict returns the predictions for example i from the original weights, and from the weights as changed by the batch so far. The changes
+// count once for each partition, on the assumption that the others make similar changes.
 func (e *examples) predict(i int, r regularization, partitions int64) (before, now float64) {
 	for _, g := range e.sparse {
 		for k := g.splits[i]; k < g.splits[i+1]; k++ {
@@ -241,7 +240,7 @@ func (e *examples) predict(i int, r regularization, partitions int64) (before, n
 	return before, now
 }
 
-// move moves the weights of example i's features by its values times step.
+// move changes the weights of example i's features by their values times step.
 func (e *examples) move(i int, step float64) {
 	for _, g := range e.sparse {
 		for k := g.splits[i]; k < g.splits[i+1]; k++ {

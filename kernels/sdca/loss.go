@@ -6,26 +6,26 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// loss is a loss of a linear model, for an example whose features give the prediction wx.
+// loss is a loss function of a linear model. wx is the prediction from the features of an example.
 type loss struct {
-	// label converts labels to those that the loss is defined for.
+	// label converts a label to one that the loss is defined for.
 	label func(label float32) (float32, error)
-	// ascend gives the dual variable a new value, which raises the dual objective the most or nearly so.
+	// ascend returns the new value of the dual variable, which maximizes the dual objective, at least nearly.
 	ascend func(s situation) float64
-	// primal and dual are the loss and the negated dual one; slope is the derivative of the primal one.
+	// primal is the loss, dual the negated dual loss, and slope the derivative of primal.
 	primal, slope func(wx, label, weight float64) float64
 	dual          func(dual, label, weight float64) float64
-	// smoothness is one over the Lipschitz constant of slope; zero if it has none.
+	// smoothness is the inverse of the Lipschitz constant of slope, or zero if there is none.
 	smoothness float64
 }
 
-// situation is an example as a step finds it. curvature is how much the prediction moves with the dual variable: the squared norm
-// of the features over the regularization, times the weight and the number of partitions that work at the same time.
+// situation is the state of an example at a step. curvature is the change of the prediction per change of the dual variable: the squared
+// norm of the features over the regularization, times the weight and the number of concurrent partitions.
 type situation struct {
 	label, dual, wx, curvature float64
 }
 
-// losses are the losses by their names.
+// losses maps names to loss functions.
 var losses = map[string]loss{
 	"logistic_loss":     {signed, logisticAscent, logisticLoss, logisticSlope, logisticDual, 4},
 	"squared_loss":      {anyLabel, squaredAscent, squaredLoss, squaredSlope, squaredDual, 1},
@@ -34,7 +34,7 @@ var losses = map[string]loss{
 	"poisson_loss":      {count, poissonAscent, poissonLoss, poissonSlope, poissonDual, 1},
 }
 
-// newtonSteps are enough to find a root to the last bits, since each step doubles the right ones.
+// newtonSteps suffices to find a root to the last bit, since each step doubles the number of correct bits.
 const newtonSteps = 10
 
 // signed maps the labels 0 and 1 to -1 and 1.
@@ -57,7 +57,7 @@ func count(label float32) (float32, error) {
 	return label, nil
 }
 
-// logisticAscent writes the dual variable as (1+tanh(x))/2y and finds x.
+// logisticAscent writes the dual variable as (1+tanh(x))/2y and solves for x.
 func logisticAscent(s situation) float64 {
 	x := 0.
 	for range newtonSteps {
@@ -70,7 +70,7 @@ func logisticAscent(s situation) float64 {
 }
 
 func logisticLoss(wx, label, weight float64) float64 {
-	// log(1+exp(-y)), without an exponential that overflows.
+	// log(1+exp(-y)), written to avoid overflow.
 	y := label * wx
 	if y > 0 {
 		return math.Log1p(math.Exp(-y)) * weight
@@ -108,7 +108,7 @@ func squaredSlope(wx, label, weight float64) float64 { return (wx - label) * wei
 
 func squaredDual(dual, label, weight float64) float64 { return dual * (0.5*dual - label) * weight }
 
-// bounded keeps a dual variable of a hinge where its product with the label is between 0 and 1.
+// bounded limits a dual variable of a hinge to values whose product with the label is between 0 and 1.
 func bounded(dual, label float64) float64 {
 	switch {
 	case label*dual < 0:
@@ -139,7 +139,7 @@ func hingeDual(dual, label, weight float64) float64 {
 	return math.MaxFloat64
 }
 
-// The smooth hinge is a parabola on the last part of its slope, which is 1 wide.
+// The smooth hinge is a parabola over the last unit of its slope.
 
 func smoothAscent(s situation) float64 {
 	return bounded(s.dual+(s.label-s.wx-s.dual)/(s.curvature+1), s.label)
@@ -156,7 +156,7 @@ func smoothLoss(wx, label, weight float64) float64 {
 	}
 }
 
-// smoothSlope leaves out the weight, as TensorFlow does.
+// smoothSlope omits the weight, as TensorFlow does.
 func smoothSlope(wx, label, _ float64) float64 {
 	switch y := label * wx; {
 	case y >= 1:
@@ -175,7 +175,7 @@ func smoothDual(dual, label, weight float64) float64 {
 	return math.MaxFloat64
 }
 
-// poissonAscent writes the dual variable as y-exp(x) and finds x.
+// poissonAscent writes the dual variable as y-exp(x) and solves for x.
 func poissonAscent(s situation) float64 {
 	x := 0.
 	if rest := s.label - s.dual; rest > 0 {

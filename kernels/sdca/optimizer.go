@@ -12,26 +12,24 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/args"
 )
 
-// optimizer is SdcaOptimizer: one pass over a batch, in random order.
+// optimizer is SdcaOptimizer, which makes one pass over a batch in random order.
 type optimizer struct {
 	loss                  loss
-	adaptive              bool // examples that matter more are taken more often
-	sparse, valued, dense int  // groups of features; the first valued sparse ones have values
+	adaptive              bool // important examples are drawn more often
+	sparse, valued, dense int  // numbers of feature groups; the first valued sparse groups have values
 	partitions            int64
 	regularization        regularization
 }
 
-// newOptimizer makes the constructor of an op whose attribute tells whether it is adaptive.
+// newOptimizer returns the constructor of an op. adaptive is the name of the attribute that says whether the op is adaptive.
 func newOptimizer(adaptive string) func(c *kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
-		name, err1 := c.Attrs().Str("loss_type")
-		isAdaptive, err2 := c.Attrs().Bool(adaptive)
-		sparse, err3 := c.Attrs().Int("num_sparse_features")
-		valued, err4 := c.Attrs().Int("num_sparse_features_with_values")
-		dense, err5 := c.Attrs().Int("num_dense_features")
-		partitions, err6 := c.Attrs().Int("num_loss_partitions")
-		r, err7 := newRegularization(c)
-		if err := args.FirstError(err1, err2, err3, err4, err5, err6, err7); err != nil {
+		a := c.Attrs().Reader()
+		name, isAdaptive := a.Str("loss_type"), a.Bool(adaptive)
+		sparse, valued := a.Int("num_sparse_features"), a.Int("num_sparse_features_with_values")
+		dense, partitions := a.Int("num_dense_features"), a.Int("num_loss_partitions")
+		r := newRegularization(&a)
+		if err := a.Err(); err != nil {
 			return nil, err
 		}
 		l, ok := losses[name]
@@ -45,7 +43,7 @@ func newOptimizer(adaptive string) func(c *kernels.Construction) (any, error) {
 	}
 }
 
-// inputs finds the inputs, and refuses types that feeds may have wrong.
+// inputs returns the inputs. It rejects wrong types, which feeds may have.
 func (k *optimizer) inputs(ctx *kernels.Context) (in inputs, err error) {
 	next := 0
 	take := func(n int, t tensor.DType) []*tensor.Tensor {
@@ -67,7 +65,7 @@ func (k *optimizer) inputs(ctx *kernels.Context) (in inputs, err error) {
 	return in, err
 }
 
-// What the state of an example holds.
+// The columns of an example's state.
 const (
 	stateDual = iota
 	statePrimalLoss
@@ -127,7 +125,7 @@ func shuffle(order []int) {
 	rand.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 }
 
-// step moves the dual variable of an example.
+// step updates the dual variable of an example.
 func (k *optimizer) step(e *examples, i int, state []float32) error {
 	converted, err := k.loss.label(e.labels[i])
 	if err != nil {
@@ -145,12 +143,12 @@ func (k *optimizer) step(e *examples, i int, state []float32) error {
 	return nil
 }
 
-// sample fills order with examples drawn by how far their dual variables are from where they belong. An example that was drawn n
-// times is kept with a probability of 1/10^n only; what is left after as many failures as there are examples are those that were
-// never drawn, those that matter more first.
+// sample fills order with examples. It draws them in proportion to their importance, which grows with the distance of the dual variable
+// from its optimum. An example that has already been drawn n times is accepted with a probability of only 1/10^n. After as many rejections
+// as there are examples, the rest of order is filled with those never drawn, in descending order of importance.
 func (k *optimizer) sample(m *kernels.Meter, order []int, e *examples, state []float32) error {
 	n := len(order)
-	upTo, err := kernels.Scratch[float64](m, n) // sums of the weights of the examples up to each
+	upTo, err := kernels.Scratch[float64](m, n) // running sums of the importance of the examples
 	if err != nil {
 		return err
 	}
@@ -205,7 +203,7 @@ func (k *optimizer) sample(m *kernels.Meter, order []int, e *examples, state []f
 	return nil
 }
 
-// importance is how much an example matters. One whose label does not fit fails when it is taken.
+// importance returns an example's importance. An invalid label does not fail here, but when the example is used.
 func (k *optimizer) importance(e *examples, i int, dual float64) float64 {
 	label, err := k.loss.label(e.labels[i])
 	if err != nil {

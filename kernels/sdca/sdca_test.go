@@ -12,7 +12,7 @@ import (
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// TestShrink shrinks the weights of two variables by L1 over L2, which is 0.5.
+// TestShrink shrinks the weights of two variables by an L1 over L2 of 0.5.
 func TestShrink(t *testing.T) {
 	d := kt.NewDevice(t)
 	op := kt.Op{Type: "SdcaShrinkL1", Attrs: kt.Attrs{"num_features": 2, "l1": float32(1), "l2": float32(2)}}
@@ -32,8 +32,8 @@ func TestShrink(t *testing.T) {
 	}
 }
 
-// TestConverges trains a line on points of it, with and without adaptive sampling: all points are met in time, and the weights
-// come near to those that the points were made of.
+// TestConverges fits a line to points on it, with and without adaptive sampling. It checks that all points are drawn eventually, and that
+// the weights approach those that the points were made from.
 func TestConverges(t *testing.T) {
 	for _, adaptive := range []bool{false, true} {
 		d := kt.NewDevice(t)

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/dgryski/go-farm"
+	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -12,19 +13,18 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/variable"
 )
 
-// regularization pulls weights towards zero: by L2 in proportion to them and by L1 by a fixed amount.
+// regularization shrinks weights towards zero: by L2 in proportion to them, and by L1 by a fixed amount.
 type regularization struct {
 	l2        float32
 	shrinkage float64 // L1 over L2
 }
 
-func newRegularization(c *kernels.Construction) (regularization, error) {
-	l1, err1 := c.Attrs().Float("l1")
-	l2, err2 := c.Attrs().Float("l2")
-	return regularization{l2, float64(l1 / l2)}, args.FirstError(err1, err2)
+func newRegularization(a *graph.AttrReader) regularization {
+	l1, l2 := a.Float("l1"), a.Float("l2")
+	return regularization{l2, float64(l1 / l2)}
 }
 
-// shrink is a weight after the pull of L1.
+// shrink returns a weight after L1 shrinkage.
 func (r regularization) shrink(weight float64) float64 {
 	if left := math.Abs(weight) - r.shrinkage; left > 0 {
 		return math.Copysign(left, weight)
@@ -32,7 +32,7 @@ func (r regularization) shrink(weight float64) float64 {
 	return 0
 }
 
-// shrink32 is shrink in the precision of weights. A NaN stays one.
+// shrink32 is shrink in float32. NaN stays NaN.
 func (r regularization) shrink32(weight float32) float32 {
 	switch left := float32(math.Abs(float64(weight))) - float32(r.shrinkage); {
 	case weight > 0:
@@ -44,9 +44,10 @@ func (r regularization) shrink32(weight float32) float32 {
 	}
 }
 
-// newShrink makes the kernel of SdcaShrinkL1, which shrinks the weights of variables.
+// newShrink returns the kernel of SdcaShrinkL1, which shrinks the weights of variables.
 func newShrink(c *kernels.Construction) (any, error) {
-	r, err := newRegularization(c)
+	a := c.Attrs().Reader()
+	r := newRegularization(&a)
 	return kernels.Func(func(ctx *kernels.Context) error {
 		for i := range ctx.NumInputs() {
 			v := ctx.Ref(i)
@@ -67,10 +68,10 @@ func newShrink(c *kernels.Construction) (any, error) {
 			}
 		}
 		return nil
-	}), err
+	}), a.Err()
 }
 
-// fingerprint is SdcaFprint: 128 bits for each id of an example.
+// fingerprint is SdcaFprint, which returns 128 bits for each example id.
 func fingerprint(ctx *kernels.Context) error {
 	in := ctx.Input(0)
 	if err := args.CheckType(ctx, 0, tensor.String); err != nil {
@@ -87,7 +88,7 @@ func fingerprint(ctx *kernels.Context) error {
 	for i, id := range in.Strings() {
 		low, high := farm.Fingerprint128([]byte(id))
 		if low < 2 {
-			low -= 2 // 0 and 1 are left for tables that mark empty places by them
+			low -= 2 // 0 and 1 are reserved for tables that mark empty slots with them
 		}
 		dst[2*i], dst[2*i+1] = int64(low), int64(high)
 	}

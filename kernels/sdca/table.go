@@ -2,7 +2,7 @@ package sdca
 
 import "github.com/troupe-run/troupe/kernels"
 
-// Table is the family's ops.
+// Table returns the ops of the family.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	table.Add([]kernels.Def{

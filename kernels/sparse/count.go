@@ -3,7 +3,6 @@ package sparse
 import (
 	"cmp"
 	"math"
-	"slices"
 	"unsafe"
 
 	"github.com/troupe-run/troupe/graph/status"
@@ -14,30 +13,30 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/printing"
 )
 
-// numbered are the numbers that an op counts, and the row that each counts for.
+// numbered holds the numbers that an op counts, and the row of each.
 type numbered struct {
 	values, weights *tensor.Tensor
-	// row is the row of value i. It is asked for all of them, in order.
+	// row returns the row of value i. It is called for all values, in order.
 	row func(i int) int64
-	// rows is the number of rows; negative where the counts are a vector.
+	// rows is the number of rows; negative if the counts are a vector.
 	rows int64
 }
 
-// occurrence is a number at a place.
+// occurrence is a number at a position.
 type occurrence struct {
 	row, value int64
 	at         int
 }
 
-// countKernel counts how often each number occurs in each row, or adds up what weighs there.
+// countKernel counts how often each number occurs in each row, or sums the weights of its occurrences.
 type countKernel[W int32 | int64 | float32 | float64] struct {
 	read func(ctx *kernels.Context) (numbered, error)
-	// least and most bound how wide the counts are; most also leaves out the numbers from there on. Negative ones do not.
+	// least and most bound the width of the counts; numbers from most on are omitted. A negative bound does not apply.
 	least, most int64
 	binary      bool
 }
 
-// countRows are the rows of an op whose inputs read reads.
+// countRows returns the rows of an op whose inputs are read by read.
 func countRows(read func(ctx *kernels.Context) (numbered, error)) []kernels.Def {
 	return []kernels.Def{countRow[int32](read), countRow[int64](read), countRow[float32](read), countRow[float64](read)}
 }
@@ -45,10 +44,8 @@ func countRows(read func(ctx *kernels.Context) (numbered, error)) []kernels.Def 
 func countRow[W int32 | int64 | float32 | float64](read func(ctx *kernels.Context) (numbered, error)) kernels.Def {
 	types := map[string][]tensor.DType{"T": {tensor.Int32, tensor.Int64}, "output_type": {element.DTypeOf[W]()}}
 	return kernels.Def{Types: types, Expensive: true, New: func(c *kernels.Construction) (any, error) {
-		least, err1 := c.Attrs().Int("minlength")
-		most, err2 := c.Attrs().Int("maxlength")
-		binary, err3 := c.Attrs().Bool("binary_output")
-		return &countKernel[W]{read, least, most, binary}, args.FirstError(err1, err2, err3)
+		a := c.Attrs().Reader()
+		return &countKernel[W]{read, a.Int("minlength"), a.Int("maxlength"), a.Bool("binary_output")}, a.Err()
 	}}
 }
 
@@ -70,16 +67,19 @@ func (k *countKernel[W]) Compute(ctx *kernels.Context) error {
 		for _, o := range list {
 			width = max(width, o.value+1)
 		}
-		width = max(width, 1) // TensorFlow takes zero for the greatest number where there is none
+		width = max(width, 1) // without numbers, TensorFlow assumes a maximum of zero
 	}
-	// What occurs at several places is added up in their order.
-	slices.SortFunc(list, func(a, b occurrence) int {
+	// Occurrences of a number are summed up in order.
+	err = kernels.SortFunc(ctx, list, func(a, b occurrence) int {
 		return cmp.Or(cmp.Compare(a.row, b.row), cmp.Compare(a.value, b.value), cmp.Compare(a.at, b.at))
 	})
+	if err != nil {
+		return err
+	}
 	return k.write(ctx, in, list, width)
 }
 
-// occurrences are the numbers that count.
+// occurrences returns the numbers to count.
 func (k *countKernel[W]) occurrences(m *kernels.Meter, in numbered) ([]occurrence, error) {
 	if err := m.TakeMany(in.values.Len(), int(unsafe.Sizeof(occurrence{}))); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (k *countKernel[W]) occurrences(m *kernels.Meter, in numbered) ([]occurrenc
 	return list, nil
 }
 
-// write makes the sparse tensor of the sorted occurrences.
+// write outputs the sparse tensor of the sorted occurrences.
 func (k *countKernel[W]) write(ctx *kernels.Context, in numbered, list []occurrence, width int64) error {
 	distinct := 0
 	for i, o := range list {
@@ -223,7 +223,7 @@ func raggedNumbers(ctx *kernels.Context) (numbered, error) {
 	case splits[in.rows] != int64(n):
 		return in, status.InvalidArgumentf("Splits must end with the number of values, got %d instead of %d", splits[in.rows], n)
 	}
-	next := 0 // the split that ends the row; the last one is behind all values
+	next := 0 // the split that ends the row; the last one is after all values
 	in.row = func(i int) int64 {
 		for int64(i) >= splits[next] {
 			next++
@@ -248,7 +248,7 @@ func (in numbered) notNegative() error {
 	return nil
 }
 
-// weighted checks the weights, of which there are none or one for each number.
+// weighted checks the weights: there must be none, or one for each number.
 func (in numbered) weighted(what string) error {
 	if w := in.weights; w.Len() > 0 && !w.Shape().Equal(in.values.Shape()) {
 		return status.InvalidArgumentf("Weights and %s must have the same shape. Weight shape: %v; %s shape: %v", what, w.Shape(), what, in.values.Shape())

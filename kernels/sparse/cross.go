@@ -16,11 +16,11 @@ import (
 // column is a list of features for each row of a batch. The features are a vector of strings or int64s.
 type column struct {
 	values *tensor.Tensor
-	splits []int64 // row r has the features from splits[r] to splits[r+1]; nil where each row has width features
+	splits []int64 // row r has the features from splits[r] to splits[r+1]; if nil, each row has width features
 	width  int64
 }
 
-// row is where the features of row r begin and end.
+// row returns where the features of row r begin and end.
 func (c column) row(r int) (lo, hi int64) {
 	if c.splits == nil {
 		return int64(r) * c.width, int64(r+1) * c.width
@@ -28,14 +28,14 @@ func (c column) row(r int) (lo, hi int64) {
 	return c.splits[r], c.splits[r+1]
 }
 
-// crosses are the combinations of features of the same row, one of each column.
+// crosses are the combinations of features of the same row, one from each column.
 type crosses struct {
 	columns []column
-	starts  []int64 // where the combinations of each row begin in the output, and where the last ones end
-	most    int64   // combinations of a row
+	starts  []int64 // output position where each row's combinations begin, and where the last ones end
+	most    int64   // maximum number of combinations in a row
 }
 
-// newCrosses counts the combinations. The columns fit the number of rows.
+// newCrosses counts the combinations. The columns must fit the number of rows.
 func newCrosses(m *kernels.Meter, columns []column, rows int64) (*crosses, error) {
 	starts, err := rowEnds(m, rows)
 	if err != nil {
@@ -62,7 +62,7 @@ func newCrosses(m *kernels.Meter, columns []column, rows int64) (*crosses, error
 	return c, nil
 }
 
-// rowEnds makes a zeroed list of where each row begins, and of where the last one ends.
+// rowEnds allocates a zeroed list for where each row begins, and where the last one ends.
 func rowEnds(m *kernels.Meter, rows int64) ([]int64, error) {
 	if rows == math.MaxInt64 {
 		return nil, status.Errorf(status.ResourceExhausted, "OOM when allocating the ends of %d rows", rows)
@@ -74,8 +74,8 @@ func (c *crosses) rows() int { return len(c.starts) - 1 }
 
 func (c *crosses) total() int64 { return c.starts[c.rows()] }
 
-// each calls visit with each combination of rows: its number among all, and the places of its features. Those of the last
-// column change first.
+// each calls visit with each combination of rows lo to hi: its number among all, and the positions of its features. The last column varies
+// fastest.
 func (c *crosses) each(lo, hi int, visit func(n int64, at []int64)) {
 	at := make([]int64, len(c.columns))
 	for r := lo; r < hi; r++ {
@@ -96,15 +96,15 @@ func (c *crosses) each(lo, hi int, visit func(n int64, at []int64)) {
 	}
 }
 
-// crossGrain is the least number of rows that are worth another goroutine.
+// crossGrain is the minimum number of rows that are worth another goroutine.
 const crossGrain = 16
 
-// hashing makes a number of a combination of features.
+// hashing maps a combination of features to a number.
 type hashing struct {
 	features []func(i int64) uint64 // the hash of feature i of each column
-	keyed    bool                   // hashes are joined to the key; else to the first feature's
+	keyed    bool                   // hashes are combined with the key; otherwise with the first feature's
 	key      uint64
-	buckets  int64 // zero or less for none
+	buckets  int64 // zero or less means none
 }
 
 func (h *hashing) of(at []int64) int64 {
@@ -124,7 +124,7 @@ func (h *hashing) of(at []int64) int64 {
 // hash writes the hash of each combination.
 func (c *crosses) hash(ctx *kernels.Context, out *tensor.Tensor, h *hashing) {
 	dst := tensor.Of[int64](out)
-	ctx.Device.Parallel(c.rows(), crossGrain, func(lo, hi int) {
+	ctx.Parallel(c.rows(), crossGrain, func(lo, hi int) {
 		c.each(lo, hi, func(n int64, at []int64) { dst[n] = h.of(at) })
 	})
 }
@@ -145,7 +145,7 @@ func (c *crosses) join(ctx *kernels.Context, m *kernels.Meter, out *tensor.Tenso
 			for at := lo; at < hi; at++ {
 				size += len(texts[i](at))
 			}
-			// Each feature is in as many combinations as the others of its row have.
+			// Each feature is in as many combinations as the other columns of its row have.
 			if n := c.starts[r+1] - c.starts[r]; n > 0 {
 				if err := m.TakeMany(int(n/(hi-lo)), size); err != nil {
 					return err
@@ -154,7 +154,7 @@ func (c *crosses) join(ctx *kernels.Context, m *kernels.Meter, out *tensor.Tenso
 		}
 	}
 	dst := out.Strings()
-	ctx.Device.Parallel(c.rows(), crossGrain, func(lo, hi int) {
+	ctx.Parallel(c.rows(), crossGrain, func(lo, hi int) {
 		parts := make([]string, len(texts))
 		c.each(lo, hi, func(n int64, at []int64) {
 			for i, text := range texts {
@@ -166,7 +166,7 @@ func (c *crosses) join(ctx *kernels.Context, m *kernels.Meter, out *tensor.Tenso
 	return nil
 }
 
-// featureTexts give the features of a column as strings, by their type.
+// featureTexts return the features of a column as strings, by type.
 var featureTexts = map[tensor.DType]func(values *tensor.Tensor) func(i int64) string{
 	tensor.String: func(values *tensor.Tensor) func(i int64) string {
 		list := values.Strings()
@@ -178,7 +178,7 @@ var featureTexts = map[tensor.DType]func(values *tensor.Tensor) func(i int64) st
 	},
 }
 
-// featureHashes give the hashes of a column's features, by their type: int64s stand for themselves.
+// featureHashes return the hashes of a column's features, by type: an int64 is its own hash.
 var featureHashes = map[tensor.DType]func(values *tensor.Tensor) func(i int64) uint64{
 	tensor.String: fingerprinted,
 	tensor.Int64: func(values *tensor.Tensor) func(i int64) uint64 {
@@ -192,7 +192,7 @@ func fingerprinted(values *tensor.Tensor) func(i int64) uint64 {
 	return func(i int64) uint64 { return farm.Fingerprint64([]byte(list[i])) }
 }
 
-// byFeature are hashing functions of the columns, without buckets.
+// byFeature returns hash functions for the columns, without buckets.
 func (c *crosses) byFeature() []func(i int64) uint64 {
 	features := make([]func(i int64) uint64, len(c.columns))
 	for i, column := range c.columns {
@@ -208,7 +208,7 @@ func strongHash(key []int64) bytesHash {
 	return func(b []byte) uint64 { return siphash.Hash(uint64(key[0]), uint64(key[1]), b) }
 }
 
-// hashedBytes gives hashes of a column's features as bytes. As in TensorFlow, those of an int64 are its lower four.
+// hashedBytes returns hashes of a column's features as bytes. As in TensorFlow, an int64 is hashed as its lower four bytes.
 func hashedBytes(values *tensor.Tensor, hash bytesHash) func(i int64) uint64 {
 	if values.DType() == tensor.String {
 		list := values.Strings()
@@ -221,7 +221,7 @@ func hashedBytes(values *tensor.Tensor, hash bytesHash) func(i int64) uint64 {
 	}
 }
 
-// joinFingerprints is the hash of two hashes, TensorFlow's FingerprintCat64.
+// joinFingerprints combines two hashes like TensorFlow's FingerprintCat64.
 func joinFingerprints(a, b uint64) uint64 {
 	const factor = 0xc6a4a7935bd1e995
 	mixed := func(v uint64) uint64 { return v ^ v>>47 }

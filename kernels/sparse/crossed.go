@@ -9,18 +9,18 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/printing"
 )
 
-// sparseCross is SparseCross and its like. Their inputs are first lists of count indices, values and shapes, and then dense
-// tensors, behind which some ops have more inputs.
+// sparseCross is SparseCross and its variants. Their inputs are lists of count indices, values and shapes, then dense tensors, and for some
+// ops further inputs.
 type sparseCross struct {
 	count, more int
-	// text refuses features that are no strings.
+	// text rejects features that are not strings.
 	text bool
-	// typ is the type of the crosses, write what makes them.
+	// typ is the type of the crosses; write computes them.
 	typ   tensor.DType
 	write func(ctx *kernels.Context, m *kernels.Meter, c *crosses, out *tensor.Tensor) error
 }
 
-// crossRows are the rows of SparseCross for a type of crosses. internal_type tells what features may be.
+// crossRows returns the rows of SparseCross for a type of crosses. internal_type is the type of features.
 func crossRows(typ tensor.DType, construct func(c *kernels.Construction) (any, error)) []kernels.Def {
 	var rows []kernels.Def
 	for _, internal := range []tensor.DType{tensor.String, tensor.Int64} {
@@ -34,24 +34,23 @@ func crossRows(typ tensor.DType, construct func(c *kernels.Construction) (any, e
 const separator = "_X_"
 
 func newSparseCrossText(c *kernels.Construction) (any, error) {
-	count, err1 := c.Attrs().Int("N")
-	internal, err2 := c.Attrs().Type("internal_type")
+	a := c.Attrs().Reader()
+	count, internal := a.Int("N"), a.Type("internal_type")
 	return &sparseCross{count: int(count), text: internal == tensor.String, typ: tensor.String,
 		write: func(ctx *kernels.Context, m *kernels.Meter, c *crosses, out *tensor.Tensor) error {
 			return c.join(ctx, m, out, separator)
-		}}, args.FirstError(err1, err2)
+		}}, a.Err()
 }
 
 func newSparseCrossHash(c *kernels.Construction) (any, error) {
-	count, err1 := c.Attrs().Int("N")
-	internal, err2 := c.Attrs().Type("internal_type")
-	buckets, err3 := c.Attrs().Int("num_buckets")
-	key, err4 := c.Attrs().Int("hash_key")
+	a := c.Attrs().Reader()
+	count, internal, buckets := a.Int("N"), a.Type("internal_type"), a.Int("num_buckets")
+	key := a.Int("hash_key")
 	return &sparseCross{count: int(count), text: internal == tensor.String, typ: tensor.Int64,
 		write: func(ctx *kernels.Context, _ *kernels.Meter, c *crosses, out *tensor.Tensor) error {
 			c.hash(ctx, out, &hashing{features: c.byFeature(), keyed: true, key: uint64(key), buckets: buckets})
 			return nil
-		}}, args.FirstError(err1, err2, err3, err4)
+		}}, a.Err()
 }
 
 func newSparseCrossV2(c *kernels.Construction) (any, error) {
@@ -73,8 +72,8 @@ func newSparseCrossHashed(c *kernels.Construction) (any, error) {
 		}}, err
 }
 
-// saltedFeatures are hashing functions of columns, of which the first ones are sparse. Strong ones take the salt for a key, and
-// others ignore it. As in TensorFlow, only the int64s of dense columns stand for themselves there.
+// saltedFeatures returns hash functions for columns, the first count of which are sparse. Strong ones use the salt as a key; others ignore
+// it. As in TensorFlow, only int64s of dense columns are their own hashes there.
 func saltedFeatures(columns []column, count int, strong bool, salt []int64) []func(i int64) uint64 {
 	hash := bytesHash(farm.Fingerprint64)
 	if strong {
@@ -134,8 +133,8 @@ func (k *sparseCross) Compute(ctx *kernels.Context) error {
 	return args.OutputInts(ctx, 2, tensor.Int64, []int64{rows, c.most})
 }
 
-// splitsOf tells where the values of each row begin and end. Values that come behind one of a later row belong to none or, with
-// upTo, to the row in which they come.
+// splitsOf returns where the values of each row begin and end. Values after one of a later row belong to no row or, with upTo, to the row
+// in which they appear.
 func splitsOf(m *kernels.Meter, indices *tensor.Tensor, rows int64, upTo bool) ([]int64, error) {
 	splits, err := rowEnds(m, rows)
 	if err != nil {
@@ -152,7 +151,7 @@ func splitsOf(m *kernels.Meter, indices *tensor.Tensor, rows int64, upTo bool) (
 	return splits, nil
 }
 
-// check checks the inputs and gives the number of rows.
+// check checks the inputs and returns the number of rows.
 func (k *sparseCross) check(ctx *kernels.Context) (rows int64, err error) {
 	n := k.count
 	for i, t := range args.Inputs(ctx, 0, n) {
@@ -196,7 +195,7 @@ func (k *sparseCross) check(ctx *kernels.Context) (rows int64, err error) {
 	return rows, k.checkMore(ctx)
 }
 
-// crossedRows is the number of rows that the columns share.
+// crossedRows returns the number of rows that the columns share.
 func crossedRows(shapes, dense []*tensor.Tensor) (rows int64, err error) {
 	if len(shapes) > 0 {
 		rows = tensor.Of[int64](shapes[0])[0]
@@ -219,7 +218,7 @@ func crossedRows(shapes, dense []*tensor.Tensor) (rows int64, err error) {
 	return rows, nil
 }
 
-// checkMore checks the inputs behind the dense tensors: the separator of SparseCrossV2, or the numbers of SparseCrossHashed.
+// checkMore checks the inputs after the dense tensors: the separator of SparseCrossV2, or the numbers of SparseCrossHashed.
 func (k *sparseCross) checkMore(ctx *kernels.Context) error {
 	more := args.Inputs(ctx, len(ctx.Inputs)-k.more, len(ctx.Inputs))
 	switch {
@@ -227,9 +226,9 @@ func (k *sparseCross) checkMore(ctx *kernels.Context) error {
 		return status.InvalidArgumentf("Input separator should be a scalar. Received: %s", printing.DebugText(more[0]))
 	case len(more) < 3:
 		return nil
-	case more[0].Rank() != 0:
+	case more[0].Len() != 1:
 		return status.InvalidArgumentf("Input \"num_buckets\" must be a scalar but has shape %v", more[0].Shape())
-	case more[1].Rank() != 0:
+	case more[1].Len() != 1:
 		return status.InvalidArgumentf("Input \"strong_hash\" must be a scalar but has shape %v", more[1].Shape())
 	case more[2].Len() != 2:
 		return status.InvalidArgumentf("Input \"salt\" must have length 2 but has length %d", more[2].Len())

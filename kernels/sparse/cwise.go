@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// withDense combines the values of a sparse tensor with those that a dense one, broadcast to its shape, has there.
+// withDense combines the values of a sparse tensor with those at the same positions of a dense one, which is broadcast to its shape.
 func withDense[T element.Numeric](ctx *kernels.Context, divides bool, combine func(dst, a, b []T)) error {
 	s, dense, err := withDenseInputs(ctx)
 	if err != nil {
@@ -48,7 +48,7 @@ func withDense[T element.Numeric](ctx *kernels.Context, divides bool, combine fu
 	return nil
 }
 
-// withDenseInputs reads the inputs of SparseDenseCwiseAdd and its like.
+// withDenseInputs reads the inputs of SparseDenseCwiseAdd and its variants.
 func withDenseInputs(ctx *kernels.Context) (sparse, *tensor.Tensor, error) {
 	indices, values, shape, dense := ctx.Input(0), ctx.Input(1), ctx.Input(2), ctx.Input(3)
 	var err error
@@ -74,7 +74,7 @@ func withDenseInputs(ctx *kernels.Context) (sparse, *tensor.Tensor, error) {
 	if _, err := s.dense(); err != nil {
 		return s, nil, err
 	}
-	// TensorFlow takes the dense tensor as if it had one dimension at least.
+	// TensorFlow treats the dense tensor as having at least one dimension.
 	dims := []int64(dense.Shape())
 	if len(dims) == 0 {
 		dims = []int64{1}
@@ -90,7 +90,7 @@ func withDenseInputs(ctx *kernels.Context) (sparse, *tensor.Tensor, error) {
 	return s, dense, nil
 }
 
-// broadcasts tells whether a tensor of some shape can be broadcast to another one.
+// broadcasts reports whether a tensor of some shape can be broadcast to another one.
 func broadcasts(from, to []int64) bool {
 	skip := len(to) - len(from)
 	if skip < 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// newSparseToDense makes the kernel that sets the values of a dense tensor of default values.
+// newSparseToDense returns the kernel that sets values in a dense tensor of default values.
 func newSparseToDense(c *kernels.Construction) (any, error) {
 	validate, err := c.Attrs().Bool("validate_indices")
 	if err != nil {
@@ -74,7 +74,7 @@ func sparseToDense(ctx *kernels.Context, validate bool) error {
 	}
 	layout.Fill(ctx, out, empty)
 	if values.Rank() == 0 {
-		// The one value goes to all places.
+		// The single value goes to all positions.
 		return layout.MoveAt(ctx, out, values, to, make([]int64, count), 1, count)
 	}
 	return layout.MoveAt(ctx, out, values, to, nil, 1, count)

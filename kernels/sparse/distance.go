@@ -11,8 +11,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// editDistance is EditDistance: how many values have to be put in, taken out or replaced to make the sequences of one sparse
-// tensor those of another, along the last dimension. normalize divides by the length of the truth.
+// editDistance is EditDistance: the number of insertions, deletions and replacements that turn the sequences of one sparse tensor into
+// those of another, along the last dimension. normalize divides by the length of the truth.
 type editDistance[T comparable] struct{ normalize bool }
 
 func editDistances[T comparable]() []kernels.Def {
@@ -51,7 +51,9 @@ func (k *editDistance[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	dst := tensor.Of[float32](out)
-	tensor.Clear(dst)
+	if err := kernels.Clear(ctx, dst); err != nil {
+		return err
+	}
 	m := ctx.Meter()
 	defer m.Done()
 	return k.pairs(ctx, &m, hypotheses, truths, func(key []int64, d float32) error {
@@ -67,7 +69,7 @@ func (k *editDistance[T]) Compute(ctx *kernels.Context) error {
 	})
 }
 
-// pairs finds the sequences that stand at the same place, and tells their distances. One that is missing is empty.
+// pairs finds the sequences at the same position, and calls set with their distances. A missing sequence is empty.
 func (k *editDistance[T]) pairs(ctx *kernels.Context, m *kernels.Meter, hypotheses, truths *sequences[T], set func(key []int64, d float32) error) error {
 	hKey, h := hypotheses.next()
 	tKey, t := truths.next()
@@ -110,7 +112,7 @@ func (k *editDistance[T]) pairs(ctx *kernels.Context, m *kernels.Meter, hypothes
 	return nil
 }
 
-// distance is the Levenshtein distance, found row by row of the table of the distances of beginnings.
+// distance returns the Levenshtein distance. It computes the table of the prefixes' distances row by row.
 func (k *editDistance[T]) distance(ctx *kernels.Context, m *kernels.Meter, truth, hypothesis []T) (float32, error) {
 	row, err := kernels.Scratch[int32](m, len(hypothesis)+1)
 	if err != nil {
@@ -121,10 +123,10 @@ func (k *editDistance[T]) distance(ctx *kernels.Context, m *kernels.Meter, truth
 		row[j] = int32(j)
 	}
 	for i, v := range truth {
-		if err := ctx.Step.Cancellation.Err(); err != nil {
+		if err := ctx.Ended(); err != nil {
 			return 0, err
 		}
-		corner := row[0] // the distance without the last of both
+		corner := row[0] // the distance without the last element of both
 		row[0] = int32(i + 1)
 		for j, w := range hypothesis {
 			replaced := corner
@@ -160,7 +162,7 @@ func newSequences[T any](ctx *kernels.Context, i int) (*sequences[T], error) {
 	return &sequences[T]{sparse: s, values: element.ViewOf[T](s.values)}, nil
 }
 
-// next gives the place and the values of the next sequence; no place at the end.
+// next returns the position and the values of the next sequence; no position at the end.
 func (s *sequences[T]) next() (key []int64, values []T) {
 	if s.passed == s.count() {
 		return nil, nil
@@ -173,7 +175,7 @@ func (s *sequences[T]) next() (key []int64, values []T) {
 	return key, s.values[first:s.passed]
 }
 
-// checkDistance refuses inputs of EditDistance that are no sparse tensors of one rank.
+// checkDistance rejects inputs of EditDistance that are not sparse tensors of one rank.
 func checkDistance(ctx *kernels.Context) error {
 	names := []string{"hypothesis", "truth"}
 	for i, part := range []string{"indices", "values", "shape"} {

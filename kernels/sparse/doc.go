@@ -1,4 +1,4 @@
-// Package sparse holds the ops on sparse tensors, and those on ragged ones that have a twin among them.
+// Package sparse implements the ops on sparse tensors, and their counterparts for ragged tensors.
 //
-// Indices are checked before anything is read by them.
+// Indices are checked before they are used.
 package sparse

@@ -8,20 +8,20 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/update"
 )
 
-// rowValues are values in the order in which they were given, and the row that each belongs to.
+// rowValues are values in their input order, and the row of each.
 type rowValues struct {
 	indices, values *tensor.Tensor
 	rows            int64
-	rank            int // of the coordinates of a value, the first of which is its row
+	rank            int // number of coordinates of a value, the first of which is its row
 }
 
 func (v rowValues) count() int { return v.values.Len() }
 
-// row is the row of value i.
+// row returns the row of value i.
 func (v rowValues) row(i int) int64 { return tensor.Of[int64](v.indices)[i*v.rank] }
 
-// fillEmptyRows gives each row that has no value the default value, at its first place. Beside the values, its outputs tell
-// which rows were empty, and where each value went.
+// fillEmptyRows adds the default value at the first position of each row without values. It also outputs which rows were empty, and where
+// each value went.
 func fillEmptyRows(read func(ctx *kernels.Context) (rowValues, error)) kernels.Func {
 	return func(ctx *kernels.Context) error {
 		v, err := read(ctx)
@@ -49,11 +49,11 @@ func fillEmptyRows(read func(ctx *kernels.Context) (rowValues, error)) kernels.F
 	}
 }
 
-// fill makes the outputs of values and their coordinates.
+// fill sets the outputs for values and coordinates.
 func (f *rowFiller) fill(ctx *kernels.Context, m *kernels.Meter, v rowValues) error {
 	shape := tensor.Shape{f.total, int64(v.rank)}
 	if v.rows > 0 {
-		shape = shape[:v.indices.Rank()] // as in TensorFlow, coordinates make a matrix if there are no rows
+		shape = shape[:v.indices.Rank()] // as in TensorFlow, coordinates are a matrix if there are no rows
 	}
 	indices, err := ctx.Allocate(0, tensor.Int64, shape)
 	if err != nil {
@@ -75,7 +75,7 @@ func (f *rowFiller) fill(ctx *kernels.Context, m *kernels.Meter, v rowValues) er
 		clear(first)
 		first[0] = row
 	}
-	only, err := kernels.Scratch[int64](m, len(f.gaps)) // the default value, again and again
+	only, err := kernels.Scratch[int64](m, len(f.gaps)) // the default value, repeated
 	if err != nil {
 		return err
 	}
@@ -130,16 +130,16 @@ func raggedRows(ctx *kernels.Context) (rowValues, error) {
 	return rowValues{indices: indices, values: values, rows: tensor.Of[int64](rows)[0], rank: 1}, nil
 }
 
-// rowFiller is where values go when the empty rows among theirs are filled.
+// rowFiller holds the positions of values once the empty rows are filled.
 type rowFiller struct {
-	total   int64   // values there are then
-	to      []int64 // for each value, in the order in which they come
+	total   int64   // number of values afterwards
+	to      []int64 // for each value, in input order
 	empty   []int64 // rows
 	gaps    []int64 // where their default values go
 	ordered bool    // the values come row by row
 }
 
-// newRowFiller makes the outputs that tell which rows are empty and where values go, and finds the places.
+// newRowFiller sets the outputs for empty rows and positions, and computes the positions.
 func newRowFiller(ctx *kernels.Context, m *kernels.Meter, v rowValues) (*rowFiller, error) {
 	n := v.count()
 	emptiness, err := ctx.Allocate(2, tensor.Bool, tensor.Shape{v.rows})
@@ -150,7 +150,7 @@ func newRowFiller(ctx *kernels.Context, m *kernels.Meter, v rowValues) (*rowFill
 	if err != nil {
 		return nil, err
 	}
-	next, err := kernels.Scratch[int64](m, int(v.rows)) // how many values a row has, and then where its next one goes
+	next, err := kernels.Scratch[int64](m, int(v.rows)) // the number of values of a row, later the position of its next value
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +185,7 @@ func newRowFiller(ctx *kernels.Context, m *kernels.Meter, v rowValues) (*rowFill
 	return f, nil
 }
 
-// fillEmptyRowsGrad gives each value the gradient of its place, and the default value the sum of all others.
+// fillEmptyRowsGrad outputs for each value the gradient at its position, and for the default value the sum of all others.
 func fillEmptyRowsGrad(ctx *kernels.Context) error {
 	places, grads := ctx.Input(0), ctx.Input(1)
 	if places.Rank() != 1 {

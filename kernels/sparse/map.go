@@ -11,13 +11,13 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// sparseMap keeps sparse tensors under numbers until they are taken. It may be used from many goroutines.
+// sparseMap keeps sparse tensors under numbers until they are taken. It is safe for concurrent use.
 type sparseMap struct {
 	name string
 
 	mu      sync.Mutex
 	next    int64
-	kept    map[int64]sparse // with references of its own
+	kept    map[int64]sparse // with their own references
 	deleted bool
 }
 
@@ -34,8 +34,7 @@ func (m *sparseMap) put(s sparse) (int64, error) {
 	return m.next - 1, nil
 }
 
-// take removes the tensors and gives them, with their references, to the caller: all up to the first that is
-// missing.
+// take removes tensors and passes them, with their references, to the caller: all before the first missing one.
 func (m *sparseMap) take(handles []int64) (taken []sparse, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -50,7 +49,7 @@ func (m *sparseMap) take(handles []int64) (taken []sparse, err error) {
 	return taken, nil
 }
 
-// Close forgets all tensors.
+// Close releases all tensors.
 func (m *sparseMap) Close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -61,14 +60,14 @@ func (m *sparseMap) Close() {
 	clear(m.kept)
 }
 
-// Deleted tells whether Close was called.
+// Deleted reports whether Close was called.
 func (m *sparseMap) Deleted() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.deleted
 }
 
-// Describe tells what is kept.
+// Describe describes the contents.
 func (m *sparseMap) Describe() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -80,8 +79,8 @@ func (s sparse) release() {
 	s.values.Release()
 }
 
-// mapFinder finds the map that a node names, and makes it where there is none. A node that takes
-// needs a name to find what others put; without one it has a map of its own.
+// mapFinder finds the map that a node names, and creates it if it does not exist. A node that takes tensors needs a name to find those of
+// other nodes; without one it has its own map.
 type mapFinder struct {
 	container, name string
 	resources       kernels.Resources
@@ -106,7 +105,7 @@ func (f *mapFinder) find() (*sparseMap, error) {
 	return m, nil
 }
 
-// newAddSparse makes the kernel that keeps a sparse tensor and yields its number.
+// newAddSparse returns the kernel that keeps a sparse tensor and outputs its number.
 func newAddSparse(c *kernels.Construction) (any, error) {
 	f, err := newMapFinder(c)
 	if err != nil {
@@ -138,7 +137,7 @@ func newAddSparse(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// newAddManySparse makes the kernel that keeps each tensor of a batch.
+// newAddManySparse returns the kernel that keeps each tensor of a batch.
 func newAddManySparse(c *kernels.Construction) (any, error) {
 	f, err := newMapFinder(c)
 	if err != nil {
@@ -186,7 +185,7 @@ func addEach(ctx *kernels.Context, m *sparseMap, s sparse) error {
 		handles[row], err = m.put(part)
 		return err
 	}
-	// Those with values come first, as in TensorFlow, whose numbers clients may look at.
+	// Those with values come first, as in TensorFlow, since clients can see the numbers.
 	if err := s.groups(put); err != nil {
 		return err
 	}
@@ -200,7 +199,7 @@ func addEach(ctx *kernels.Context, m *sparseMap, s sparse) error {
 	return nil
 }
 
-// newTakeManySparse makes the kernel that takes tensors out and stacks them.
+// newTakeManySparse returns the kernel that takes tensors out and stacks them.
 func newTakeManySparse(c *kernels.Construction) (any, error) {
 	f, err := newMapFinder(c)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 )
 
-// operation is what ops do with two numbers.
+// operation is an operation on two numbers.
 type operation int
 
 const (
@@ -20,14 +20,14 @@ const (
 	least
 )
 
-// numbers makes the rows of ops for an element type, and for float those of the halves too.
+// numbers returns the rows of ops for an element type; for float also those for the half types.
 type numbers interface {
 	extremes(o operation) []kernels.Def
 	withDense(o operation) []kernels.Def
 	reduced(o operation, toSparse bool) []kernels.Def
 }
 
-// reals are the rows of all real types.
+// reals returns the rows for all real types.
 func reals(rows func(t numbers) []kernels.Def) []kernels.Def {
 	var all []kernels.Def
 	for _, t := range []numbers{
@@ -64,7 +64,7 @@ func (of[T]) reduced(o operation, toSparse bool) []kernels.Def {
 	return reduceRows(toSparse, sumOf[T])
 }
 
-// rowsOf are the rows of a type, and for float those of the halves too.
+// rowsOf returns the rows for a type; for float also those for the half types.
 func rowsOf[T element.Numeric](construct func(*kernels.Construction) (any, error)) []kernels.Def {
 	return slices.Clone(halves.With("T", kernels.Def{New: construct}, element.DTypeOf[T]()))
 }

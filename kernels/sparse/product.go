@@ -38,7 +38,7 @@ func (k *timesDense[T]) Compute(ctx *kernels.Context) error {
 		return status.InvalidArgumentf("Number of columns of a_indices does not match number of entries in a_shape")
 	}
 	sizes := tensor.Of[int64](shape)
-	left, right := 0, 1 // the columns of the indices that tell the row of the result, and of b
+	left, right := 0, 1 // the columns of the indices with the row of the result, and of b
 	if k.adjointA {
 		left, right = 1, 0
 	}
@@ -75,8 +75,8 @@ func (k *timesDense[T]) Compute(ctx *kernels.Context) error {
 			return status.InvalidArgumentf("m (%d) from index[%d,%d] out of bounds (>=%d)", v, i, left, outShape[0])
 		}
 	}
-	// Columns are divided, so that no two workers add to one number.
-	ctx.Device.Parallel(columns, max(1, element.CheapGrain/values.Len()), func(lo, hi int) {
+	// Columns are divided, so no two workers add to the same number.
+	ctx.Parallel(columns, max(1, element.CheapGrain/values.Len()), func(lo, hi int) {
 		k.columns(element.ViewOf[T](out), element.ViewOf[T](values), element.ViewOf[T](b), at.V, left, right, b.Dim(1), columns, lo, hi)
 	})
 	return nil
@@ -107,18 +107,17 @@ func (k *timesDense[T]) columns(out, values, b []T, at []int64, left, right, wid
 	}
 }
 
-// timesDenseRows are the rows of one element type.
+// timesDenseRows returns the rows for one element type.
 func timesDenseRows[T element.Numeric](conj func(T) T) []kernels.Def {
 	return halves.Rows("T", element.DTypeOf[T](), func(c *kernels.Construction) (any, error) {
-		a, err1 := c.Attrs().Bool("adjoint_a")
-		b, err2 := c.Attrs().Bool("adjoint_b")
-		return &timesDense[T]{a, b, conj}, args.FirstError(err1, err2)
+		a := c.Attrs().Reader()
+		return &timesDense[T]{a.Bool("adjoint_a"), a.Bool("adjoint_b"), conj}, a.Err()
 	})
 }
 
 func conj64(v complex64) complex64 { return complex(real(v), -imag(v)) }
 
-// addDense is SparseTensorDenseAdd: a dense tensor to which the values of a sparse one are added.
+// addDense is SparseTensorDenseAdd: it adds the values of a sparse tensor to a dense one.
 func addDense(ctx *kernels.Context) error {
 	indices, values, shape, b := ctx.Input(0), ctx.Input(1), ctx.Input(2), ctx.Input(3)
 	switch {

@@ -11,13 +11,13 @@ import (
 // ones; dense ones.
 type raggedCross struct {
 	ragged, sparse, dense int
-	order                 string       // R, S or D for each column, in the order in which they are crossed
+	order                 string       // R, S or D for each column, in crossing order
 	splitsType            tensor.DType // of the output
 	typ                   tensor.DType
 	write                 func(ctx *kernels.Context, m *kernels.Meter, c *crosses, out *tensor.Tensor) error
 }
 
-// raggedCrossRows are the rows for a type of crosses.
+// raggedCrossRows returns the rows for a type of crosses.
 func raggedCrossRows(typ tensor.DType, construct func(c *kernels.Construction) (any, error)) []kernels.Def {
 	types := map[string][]tensor.DType{"out_values_type": {typ}, "out_row_splits_type": {tensor.Int32, tensor.Int64}}
 	return []kernels.Def{{Types: types, Expensive: true, New: construct}}
@@ -36,9 +36,9 @@ func newRaggedCrossText(c *kernels.Construction) (any, error) {
 
 func newRaggedCrossHash(c *kernels.Construction) (any, error) {
 	k, err1 := newRaggedCross(c, tensor.Int64)
-	buckets, err2 := c.Attrs().Int("num_buckets")
-	key, err3 := c.Attrs().Int("hash_key")
-	if err := args.FirstError(err1, err2, err3); err != nil {
+	a := c.Attrs().Reader()
+	buckets, key := a.Int("num_buckets"), a.Int("hash_key")
+	if err := args.FirstError(err1, a.Err()); err != nil {
 		return nil, err
 	}
 	k.write = func(ctx *kernels.Context, _ *kernels.Meter, c *crosses, out *tensor.Tensor) error {
@@ -49,14 +49,12 @@ func newRaggedCrossHash(c *kernels.Construction) (any, error) {
 }
 
 func newRaggedCross(c *kernels.Construction, typ tensor.DType) (*raggedCross, error) {
-	values, err1 := c.Attrs().TypeList("ragged_values_types")
-	splits, err2 := c.Attrs().TypeList("ragged_splits_types")
-	sparse, err3 := c.Attrs().TypeList("sparse_values_types")
-	indices, err4 := c.Attrs().Int("Nsparse")
-	dense, err5 := c.Attrs().TypeList("dense_types")
-	order, err6 := c.Attrs().Str("input_order")
-	out, err7 := args.IntAttr(c, "out_row_splits_type")
-	if err := args.FirstError(err1, err2, err3, err4, err5, err6, err7); err != nil {
+	a := c.Attrs().Reader()
+	values, splits := a.TypeList("ragged_values_types"), a.TypeList("ragged_splits_types")
+	sparse, indices := a.TypeList("sparse_values_types"), a.Int("Nsparse")
+	dense, order := a.TypeList("dense_types"), a.Str("input_order")
+	out, err := args.IntAttr(c, "out_row_splits_type")
+	if err := args.FirstError(a.Err(), err); err != nil {
 		return nil, err
 	}
 	switch {
@@ -70,7 +68,7 @@ func newRaggedCross(c *kernels.Construction, typ tensor.DType) (*raggedCross, er
 	return &raggedCross{ragged: len(values), sparse: len(sparse), dense: len(dense), order: order, splitsType: out, typ: typ}, nil
 }
 
-// The lists of inputs.
+// values and the functions below return the lists of inputs.
 func (k *raggedCross) values(ctx *kernels.Context) []*tensor.Tensor {
 	return args.Inputs(ctx, 0, k.ragged)
 }
@@ -144,7 +142,7 @@ func (k *raggedCross) raggedColumns(ctx *kernels.Context, m *kernels.Meter) ([]c
 	return columns, nil
 }
 
-// checkSplits checks that splits part n values.
+// checkSplits checks that splits partition n values.
 func checkSplits(splits []int64, n int64) error {
 	if len(splits) == 0 {
 		return status.InvalidArgumentf("Invalid ragged splits: ragged splits must have at least one splits, but is empty")
@@ -165,7 +163,7 @@ func checkSplits(splits []int64, n int64) error {
 	return nil
 }
 
-// check checks the other tensors and gives the number of rows.
+// check checks the other tensors and returns the number of rows.
 func (k *raggedCross) check(ctx *kernels.Context, ragged []column) (int64, error) {
 	indices, values, shapes, dense := k.sparseList(ctx, 0), k.sparseList(ctx, 1), k.sparseList(ctx, 2), k.denseList(ctx)
 	for i, shape := range shapes {
@@ -203,7 +201,7 @@ func (k *raggedCross) check(ctx *kernels.Context, ragged []column) (int64, error
 	return rows, nil
 }
 
-// ordered are all columns in their order.
+// ordered returns all columns in crossing order.
 func (k *raggedCross) ordered(ctx *kernels.Context, m *kernels.Meter, ragged []column, rows int64) ([]column, error) {
 	var columns []column
 	indices, values, dense := k.sparseList(ctx, 0), k.sparseList(ctx, 1), k.denseList(ctx)

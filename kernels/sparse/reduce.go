@@ -12,15 +12,15 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// reduction is a sparse tensor with the dimensions over which it is reduced: kept are the others, and shape is the result's.
+// reduction is a sparse tensor with the dimensions to reduce. kept holds the other dimensions, and out is the result's shape.
 type reduction struct {
 	sparse
 	kept  []int
 	out   []int64
-	keeps bool // the reduced dimensions stay, with size 1
+	keeps bool // reduced dimensions remain, with size 1
 }
 
-// newReduction reads the inputs of SparseReduceSum and its like.
+// newReduction reads the inputs of SparseReduceSum and its variants.
 func newReduction(ctx *kernels.Context, keeps bool) (*reduction, error) {
 	shape, axes := ctx.Input(2), ctx.Input(3)
 	if shape.Rank() != 1 {
@@ -62,8 +62,8 @@ func newReduction(ctx *kernels.Context, keeps bool) (*reduction, error) {
 	return r, nil
 }
 
-// groups are the numbers of the values, those side by side that are reduced to one, and where each such group ends.
-func (r *reduction) groups(m *kernels.Meter) (order, ends []int64, err error) {
+// groups returns the numbers of the values, ordered such that those reduced to one result are adjacent, and where each such group ends.
+func (r *reduction) groups(ctx *kernels.Context, m *kernels.Meter) (order, ends []int64, err error) {
 	if err := m.TakeMany(r.count(), 16); err != nil {
 		return nil, nil, err
 	}
@@ -80,7 +80,9 @@ func (r *reduction) groups(m *kernels.Meter) (order, ends []int64, err error) {
 		}
 		return 0
 	}
-	slices.SortStableFunc(order, compare)
+	if err := kernels.SortStableFunc(ctx, order, compare); err != nil {
+		return nil, nil, err
+	}
 	for i := range order {
 		if i+1 == len(order) || compare(order[i], order[i+1]) != 0 {
 			ends = append(ends, int64(i+1))
@@ -97,8 +99,8 @@ func btoi(b bool) int {
 }
 
 // reduceSparse calls write for the result of each group, in order, with the coordinates of one of its values.
-func reduceSparse[T element.Numeric](r *reduction, m *kernels.Meter, reduce func(a, b T) T, begin func(groups int) error, write func(i int, at []int64, v T) error) error {
-	order, ends, err := r.groups(m)
+func reduceSparse[T element.Numeric](ctx *kernels.Context, r *reduction, m *kernels.Meter, reduce func(a, b T) T, begin func(groups int) error, write func(i int, at []int64, v T) error) error {
+	order, ends, err := r.groups(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -119,7 +121,7 @@ func reduceSparse[T element.Numeric](r *reduction, m *kernels.Meter, reduce func
 	return nil
 }
 
-// toDense is SparseReduceSum and SparseReduceMax. What has no value is zero.
+// toDense is SparseReduceSum and SparseReduceMax. Positions without values are zero.
 func toDense[T element.Numeric](ctx *kernels.Context, keeps bool, reduce func(a, b T) T) error {
 	r, err := newReduction(ctx, keeps)
 	if err != nil {
@@ -134,10 +136,12 @@ func toDense[T element.Numeric](ctx *kernels.Context, keeps bool, reduce func(a,
 		return err
 	}
 	dst := element.ViewOf[T](out)
-	clear(dst)
+	if err := kernels.Clear(ctx, dst); err != nil {
+		return err
+	}
 	m := ctx.Meter()
 	defer m.Done()
-	return reduceSparse(r, &m, reduce, func(int) error { return nil }, func(_ int, at []int64, v T) error {
+	return reduceSparse(ctx, r, &m, reduce, func(int) error { return nil }, func(_ int, at []int64, v T) error {
 		place := int64(0)
 		for _, d := range r.kept {
 			place = place*r.shape[d] + at[d]
@@ -161,7 +165,7 @@ func toSparse[T element.Numeric](ctx *kernels.Context, keeps bool, reduce func(a
 	var coordinates []int64
 	var values []T
 	rank := len(r.out)
-	err = reduceSparse(r, &m, reduce, func(groups int) error {
+	err = reduceSparse(ctx, r, &m, reduce, func(groups int) error {
 		indices, err := ctx.Allocate(0, tensor.Int64, tensor.Shape{int64(groups), int64(rank)})
 		if err != nil {
 			return err
@@ -190,7 +194,7 @@ func toSparse[T element.Numeric](ctx *kernels.Context, keeps bool, reduce func(a
 	return args.OutputInts(ctx, 2, tensor.Int64, r.out)
 }
 
-// reduceRows are the rows of a reduction for a type, and for float those of the halves too.
+// reduceRows returns the rows of a reduction for a type; for float also those for the half types.
 func reduceRows[T element.Numeric](sparse bool, reduce func(a, b T) T) []kernels.Def {
 	run := toDense[T]
 	if sparse {
@@ -206,15 +210,15 @@ func sumOf[T element.Numeric](a, b T) T { return a + b }
 
 func maxOf[T element.Ordered](a, b T) T { return max(a, b) }
 
-// softmaxRows are the rows of SparseSoftmax, which TensorFlow does not have for bfloat16.
+// softmaxRows returns the rows of SparseSoftmax. TensorFlow does not have it for bfloat16.
 func softmaxRows() []kernels.Def {
 	rows := rowsOf[float32](func(*kernels.Construction) (any, error) { return kernels.Func(softmaxSparse[float32]), nil })
 	rows = slices.DeleteFunc(rows, func(r kernels.Def) bool { return slices.Contains(r.Types["T"], tensor.BFloat16) })
 	return append(rows, rowsOf[float64](func(*kernels.Construction) (any, error) { return kernels.Func(softmaxSparse[float64]), nil })...)
 }
 
-// softmaxSparse is SparseSoftmax: of the values that share all coordinates but the last. The results are in the order of the
-// coordinates, whatever that of the values is.
+// softmaxSparse is SparseSoftmax, over the values that share all coordinates except the last. The results are in the order of the
+// coordinates, regardless of the order of the values.
 func softmaxSparse[T element.Floating](ctx *kernels.Context) error {
 	indices, values, shape := ctx.Input(0), ctx.Input(1), ctx.Input(2)
 	switch {
@@ -244,7 +248,11 @@ func softmaxSparse[T element.Floating](ctx *kernels.Context) error {
 	if err := m.TakeMany(s.count(), 8); err != nil {
 		return err
 	}
-	order, last := s.sorted(), s.rank()-1
+	order, err := s.sorted(ctx)
+	if err != nil {
+		return err
+	}
+	last := s.rank() - 1
 	src, dst := element.ViewOf[T](values), element.ViewOf[T](out)
 	for lo := 0; lo < len(order); {
 		key, hi := s.at(int(order[lo]))[:last], lo

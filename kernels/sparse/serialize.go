@@ -11,9 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// packInto stores a tensor in element i of a tensor of strings (as a TensorProto) or of variants
-// (which gets a reference of its own).
-func packInto(out *tensor.Tensor, i int, t *tensor.Tensor) error {
+// packInto stores a tensor in element i of a tensor of strings (as a TensorProto) or of variants (which get their own reference).
+func packInto(ctx *kernels.Context, out *tensor.Tensor, i int, t *tensor.Tensor) error {
 	if out.DType() == tensor.Variant {
 		if variant.Nesting(t) >= variant.MaxNesting {
 			return variant.TooDeep()
@@ -21,12 +20,12 @@ func packInto(out *tensor.Tensor, i int, t *tensor.Tensor) error {
 		layout.SetVariant(out.Variants(), i, variant.Boxed{T: t})
 		return nil
 	}
-	p, err := t.Proto()
+	p, err := t.ProtoUntil(ctx.Ended)
 	if err != nil {
 		return err
 	}
 	if t.DType() == tensor.String && t.Len() > 0 {
-		// As in TensorFlow here, strings lie in the content: all their lengths, then their bytes.
+		// As in TensorFlow, strings are in the content: first all their lengths, then their bytes.
 		for _, v := range p.StringVal {
 			p.TensorContent = protowire.AppendVarint(p.TensorContent, uint64(len(v)))
 		}
@@ -53,7 +52,7 @@ func unpackProto(ctx *kernels.Context, s string) (*tensor.Tensor, error) {
 	return t, err
 }
 
-// newSerializeSparse makes the kernel that stores the parts of a sparse tensor as three strings or variants.
+// newSerializeSparse returns the kernel that stores the parts of a sparse tensor as three strings or variants.
 func newSerializeSparse(c *kernels.Construction) (any, error) {
 	dtype, err := c.Attrs().Type("out_type")
 	if err != nil {
@@ -68,7 +67,7 @@ func newSerializeSparse(c *kernels.Construction) (any, error) {
 			return err
 		}
 		for i := range 3 {
-			if err := packInto(out, i, ctx.Input(i)); err != nil {
+			if err := packInto(ctx, out, i, ctx.Input(i)); err != nil {
 				return err
 			}
 		}
@@ -76,7 +75,7 @@ func newSerializeSparse(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// newSerializeManySparse makes the kernel that does so for each tensor of a batch.
+// newSerializeManySparse returns the kernel that does so for each tensor of a batch.
 func newSerializeManySparse(c *kernels.Construction) (any, error) {
 	dtype, err := c.Attrs().Type("out_type")
 	if err != nil {
@@ -105,7 +104,7 @@ func newSerializeManySparse(c *kernels.Construction) (any, error) {
 			defer indices.Release()
 			defer values.Release()
 			for i, t := range []*tensor.Tensor{indices, values, shape} {
-				if err := packInto(out, int(row)*3+i, t); err != nil {
+				if err := packInto(ctx, out, int(row)*3+i, t); err != nil {
 					return err
 				}
 			}
@@ -134,7 +133,7 @@ func newSerializeManySparse(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// newDeserializeSparse makes the kernel that reads sparse tensors back and stacks those of a matrix or more.
+// newDeserializeSparse returns the kernel that reads sparse tensors, and stacks them if there are several.
 func newDeserializeSparse(c *kernels.Construction) (any, error) {
 	dtype, err := c.Attrs().Type("dtype")
 	if err != nil {
@@ -223,8 +222,8 @@ func checkIndexTypes(i int, three []*tensor.Tensor) error {
 	return nil
 }
 
-// checkParts checks that three tensors make a sparse tensor. TensorFlow's text names the shape by another
-// number in strings than in variants.
+// checkParts checks that three tensors form a sparse tensor. TensorFlow's error gives the shape another number for strings than for
+// variants.
 func checkParts(i int, dtype tensor.DType, three []*tensor.Tensor, shapeNumber int) error {
 	indices, values, shape := three[0], three[1], three[2]
 	switch {

@@ -14,16 +14,16 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// member is the types of sets' elements.
+// member is the element types of sets.
 type member interface {
 	int8 | int16 | int32 | int64 | uint8 | uint16 | string
 }
 
-// sets are the sets of values that share all coordinates but the last, their key, one after the other.
+// sets iterates over sets: the values that share all coordinates except the last, which are their key.
 type sets[T member] interface {
-	// next gives the key and the values of the next set, valid until the next call. It gives no key at the end.
+	// next returns the key and the values of the next set, valid until the next call. It returns no key at the end.
 	next() (key []int64, values []T, err error)
-	// shape is the tensor's.
+	// shape returns the tensor's shape.
 	shape() []int64
 }
 
@@ -64,14 +64,14 @@ func (s *denseSets[T]) next() ([]int64, []T, error) {
 	return s.key, row, nil
 }
 
-// sparseSets are the runs of values of a sparse tensor that share all coordinates but the last.
+// sparseSets are the runs of values of a sparse tensor that share all coordinates except the last.
 type sparseSets[T member] struct {
 	sparse
 	values []T
 	at     int
 }
 
-// newSparseSets reads three inputs, from i on.
+// newSparseSets reads three inputs, starting at i.
 func newSparseSets[T member](ctx *kernels.Context, i int, validate bool) (*sparseSets[T], error) {
 	if shape := ctx.Input(i + 2); shape.Rank() != 1 {
 		return nil, status.InvalidArgumentf("Shape must be a 1D tensor.")
@@ -120,7 +120,7 @@ func (s *sparseSets[T]) next() ([]int64, []T, error) {
 	return key, s.values[lo:s.at], nil
 }
 
-// setSize counts the different values of each set.
+// setSize counts the distinct values of each set.
 func setSize[T member](ctx *kernels.Context, validate bool) error {
 	s, err := newSparseSets[T](ctx, 0, validate)
 	if err != nil {
@@ -131,10 +131,12 @@ func setSize[T member](ctx *kernels.Context, validate bool) error {
 		return err
 	}
 	sizes := tensor.Of[int32](out)
-	clear(sizes)
+	if err := kernels.Clear(ctx, sizes); err != nil {
+		return err
+	}
 	m := ctx.Meter()
 	defer m.Done()
-	distinct := distinct[T]{meter: &m}
+	distinct := distinct[T]{ctx: ctx, meter: &m}
 	for {
 		key, values, err := s.next()
 		if key == nil {
@@ -151,13 +153,17 @@ func setSize[T member](ctx *kernels.Context, validate bool) error {
 	}
 }
 
-// distinct sorts values and leaves repeated ones out, in memory that it keeps.
+// distinct sorts values and removes duplicates, in memory that it reuses.
 type distinct[T member] struct {
+	ctx    *kernels.Context
 	meter  *kernels.Meter
 	memory []T
 }
 
-// of is valid until the next call.
+// quickSort is the number of values from which a sort checks for the step's end, which costs time.
+const quickSort = 1 << 12
+
+// of returns the distinct values, valid until the next call.
 func (d *distinct[T]) of(values []T) ([]T, error) {
 	if cap(d.memory) < len(values) {
 		memory, err := kernels.Scratch[T](d.meter, len(values))
@@ -167,11 +173,15 @@ func (d *distinct[T]) of(values []T) ([]T, error) {
 		d.memory = memory
 	}
 	sorted := append(d.memory[:0], values...)
-	slices.Sort(sorted)
+	if len(sorted) < quickSort {
+		slices.Sort(sorted)
+	} else if err := kernels.SortFunc(d.ctx, sorted, cmp.Compare[T]); err != nil {
+		return nil, err
+	}
 	return slices.Compact(sorted), nil
 }
 
-// setOperation is what is kept of the values of two sets: of those that are in both, in the first alone, in the second alone.
+// setOperation selects the values of two sets to keep: those in both, only in the first, or only in the second.
 type setOperation struct{ both, first, second bool }
 
 var setOperations = map[string]setOperation{
@@ -181,7 +191,7 @@ var setOperations = map[string]setOperation{
 	"union":        {both: true, first: true, second: true},
 }
 
-// apply appends what is kept of two sorted sets of different values to dst.
+// apply appends to dst the values that an operation keeps of two sorted sets without duplicates.
 func apply[T member](o setOperation, dst, a, b []T) []T {
 	for len(a) > 0 || len(b) > 0 {
 		var order int
@@ -214,16 +224,16 @@ func apply[T member](o setOperation, dst, a, b []T) []T {
 	return dst
 }
 
-// results are the sets that are not empty, of an operation.
+// results are the non-empty sets that result from an operation.
 type results[T member] struct {
 	keys    []int64
 	values  []T
-	ends    []int // of the sets, in values
+	ends    []int // end of each set in values
 	largest int
 }
 
-// setsKernel applies an operation to the sets of two tensors, a and b, whose keys ascend. follow tells that b's sets are taken
-// as those of a come by: a is dense and has them all.
+// setsKernel applies an operation to the sets of two tensors, a and b, whose keys ascend. follow means that a is dense and has all keys,
+// and that b's sets are read when a reaches their keys.
 type setsKernel[T member] struct {
 	setOperation
 	validate, follow bool
@@ -242,23 +252,23 @@ func (k *setsKernel[T]) Compute(ctx *kernels.Context) error {
 	}
 	m := ctx.Meter()
 	defer m.Done()
-	// Each result is one of the values, and each set has one at least.
+	// Each result is one of the values, and each set has at least one.
 	if err := m.TakeMany(most, 8*(len(group)+1)+element.SizeOf(element.DTypeOf[T]())); err != nil {
 		return err
 	}
 	run := *k
 	run.follow = k.follow && ctx.Input(0).Len() > 0
-	r, err := run.compute(a, b, &m)
+	r, err := run.compute(ctx, a, b, &m)
 	if err != nil {
 		return err
 	}
 	return r.write(ctx, group)
 }
 
-// compute goes through the sets of both in the order of their keys.
-func (k *setsKernel[T]) compute(a, b sets[T], m *kernels.Meter) (*results[T], error) {
+// compute iterates over the sets of both in the order of their keys.
+func (k *setsKernel[T]) compute(ctx *kernels.Context, a, b sets[T], m *kernels.Meter) (*results[T], error) {
 	r := &results[T]{}
-	ofA, ofB := distinct[T]{meter: m}, distinct[T]{meter: m}
+	ofA, ofB := distinct[T]{ctx: ctx, meter: m}, distinct[T]{ctx: ctx, meter: m}
 	keyA, valuesA, err := a.next()
 	if err != nil {
 		return nil, err
@@ -294,10 +304,10 @@ func (k *setsKernel[T]) compute(a, b sets[T], m *kernels.Meter) (*results[T], er
 	return r, err
 }
 
-// stuck is the order of a key of b that no set of a has any more: from there on b's sets meet none.
+// stuck means that a has no more sets for a key of b: b's remaining sets are not matched.
 const stuck = 2
 
-// order tells whether a's or b's set is next; zero if both are.
+// order reports whether the set of a (negative) or b is next; zero if both are.
 func (k *setsKernel[T]) order(a, b []int64) int {
 	switch {
 	case b == nil:
@@ -314,7 +324,7 @@ func (k *setsKernel[T]) order(a, b []int64) int {
 	return order
 }
 
-// add ends a set: values are those of all sets so far.
+// add ends a set; values holds those of all sets so far.
 func (r *results[T]) add(key []int64, values []T) {
 	if n := len(values) - len(r.values); n > 0 {
 		r.keys, r.ends, r.largest = append(r.keys, key...), append(r.ends, len(values)), max(r.largest, n)
@@ -322,7 +332,7 @@ func (r *results[T]) add(key []int64, values []T) {
 	r.values = values
 }
 
-// write makes the sparse tensor of the sets: the last coordinate of a value is its place in its set.
+// write outputs the sparse tensor of the sets. The last coordinate of a value is its position in its set.
 func (r *results[T]) write(ctx *kernels.Context, group []int64) error {
 	rank := len(group) + 1
 	indices, err := ctx.Allocate(0, tensor.Int64, tensor.Shape{int64(len(r.values)), int64(rank)})
@@ -346,12 +356,12 @@ func (r *results[T]) write(ctx *kernels.Context, group []int64) error {
 	return args.OutputInts(ctx, 2, tensor.Int64, append(slices.Clone(group), int64(r.largest)))
 }
 
-// setRow is the row of an op on sets for a type. open reads its inputs.
+// setRow returns the row of an op on sets for a type. open reads its inputs.
 func setRow[T member](open func(ctx *kernels.Context, validate bool) (a, b sets[T], values int, err error), follow bool) kernels.Def {
 	return kernels.Def{Types: dtypes.Only("T", element.DTypeOf[T]()), New: func(c *kernels.Construction) (any, error) {
-		name, err1 := c.Attrs().Str("set_operation")
-		validate, err2 := c.Attrs().Bool("validate_indices")
-		if err := args.FirstError(err1, err2); err != nil {
+		a := c.Attrs().Reader()
+		name, validate := a.Str("set_operation"), a.Bool("validate_indices")
+		if err := a.Err(); err != nil {
 			return nil, err
 		}
 		o, ok := setOperations[strings.ToLower(name)]
@@ -392,7 +402,7 @@ func sparseToSparse[T member](ctx *kernels.Context, validate bool) (sets[T], set
 	return a, b, a.count() + b.count(), nil
 }
 
-// setsOf makes the rows of ops for a type of members.
+// setsOf returns the rows of ops for a type of members.
 type setsOf interface {
 	denseToDense() kernels.Def
 	denseToSparse() kernels.Def
@@ -400,7 +410,7 @@ type setsOf interface {
 	size() kernels.Def
 }
 
-// members are the rows of all types of members.
+// members returns the rows for all types of members.
 func members(row func(t setsOf) kernels.Def) []kernels.Def {
 	return []kernels.Def{
 		row(set[int8]{}), row(set[int16]{}), row(set[int32]{}), row(set[int64]{}), row(set[uint8]{}), row(set[uint16]{}), row(set[string]{}),

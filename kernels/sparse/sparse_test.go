@@ -11,12 +11,12 @@ import (
 
 func TestSparseOpsLikeTensorFlow(t *testing.T) {
 	kt.LikeTensorFlow(t, "testdata/sparseops.jsonl.gz", func(c *kt.Case) bool {
-		// TensorFlow's texts for sizes below 0 differ from op to op.
+		// TensorFlow's texts for sizes below 0 differ between ops.
 		return !strings.Contains(c.Err, "negative")
 	})
 }
 
-// A sparse tensor comes back from strings, variants and a map as it was, alone and in batches.
+// A sparse tensor survives a round trip through strings, variants and a map, alone and in batches.
 func TestSparseRoundTrips(t *testing.T) {
 	d := kt.NewDevice(t)
 	at, values, shape := kt.I64(kt.S(3, 2), 0, 1, 0, 2, 2, 0), kt.Str(kt.S(3), "a", "b", "c"), kt.I64(kt.S(2), 3, 4)
@@ -47,7 +47,7 @@ func TestSparseRoundTrips(t *testing.T) {
 	}
 }
 
-// What travels to another process is what was sent, whatever lies in what.
+// Values survive transfer to another process at any nesting.
 func TestVariantsTravel(t *testing.T) {
 	d := kt.NewDevice(t)
 	list := d.Run(t, kt.Op{Type: "TensorListReserve", Attrs: kt.Attrs{"element_dtype": tensor.Float32, "shape_type": tensor.Int32}}, kt.I32(kt.S(1), 2), kt.I32(nil, 3))[0].Tensor
@@ -71,7 +71,7 @@ func TestVariantsTravel(t *testing.T) {
 	stack.Release()
 }
 
-// What does not hold together is refused, and nothing of it is kept.
+// FuzzReadVariant checks that inconsistent state is rejected, and that nothing of it is kept.
 func FuzzReadVariant(f *testing.F) {
 	l := kt.F32(kt.S(2), 1, 2)
 	head, content, err := l.AppendWire(nil)

@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// sparseReorder yields the values in the order of their coordinates.
+// sparseReorder outputs the values in the order of their coordinates.
 func sparseReorder(ctx *kernels.Context) error {
 	s, err := sparseTensor(ctx, 0)
 	if err != nil {
@@ -22,14 +22,17 @@ func sparseReorder(ctx *kernels.Context) error {
 		ctx.Pass(1, 1)
 		return nil
 	}
-	order := s.sorted()
+	order, err := s.sorted(ctx)
+	if err != nil {
+		return err
+	}
 	if err := pickRows(ctx, 0, s.indices, order); err != nil {
 		return err
 	}
 	return pickRows(ctx, 1, s.values, order)
 }
 
-// newSparseSplit makes the kernel that cuts a sparse tensor along an axis, into parts whose sizes differ by one at most.
+// newSparseSplit returns the kernel that splits a sparse tensor along an axis, into parts whose sizes differ by at most one.
 func newSparseSplit(c *kernels.Construction) (any, error) {
 	parts, err := c.Attrs().Int("num_split")
 	if err != nil {
@@ -72,7 +75,7 @@ func sparseSplit(ctx *kernels.Context, parts int64) error {
 	if _, err := shapes.ShapeOf(s.shape); err != nil {
 		return err
 	}
-	// The first parts are one larger, where the size is no multiple of their number.
+	// If the size is not a multiple of the number of parts, the first ones are one larger.
 	small, larger := size/parts, size%parts
 	members := make([][]int64, parts)
 	for i := range s.count() {
@@ -108,7 +111,7 @@ func sparseSplit(ctx *kernels.Context, parts int64) error {
 	return nil
 }
 
-// newSparseConcat makes the kernel that joins sparse tensors along an axis.
+// newSparseConcat returns the kernel that concatenates sparse tensors along an axis.
 func newSparseConcat(c *kernels.Construction) (any, error) {
 	axis, err := c.Attrs().Int("concat_dim")
 	if err != nil {
@@ -196,14 +199,17 @@ func sparseConcat(ctx *kernels.Context, given int64, list []sparse) error {
 		return err
 	}
 	defer joined.release()
-	order := joined.sorted()
+	order, err := joined.sorted(ctx)
+	if err != nil {
+		return err
+	}
 	if err := pickRows(ctx, 0, joined.indices, order); err != nil {
 		return err
 	}
 	return pickRows(ctx, 1, joined.values, order)
 }
 
-// joinSparse puts the values of all tensors one after the other. The caller owns the result.
+// joinSparse concatenates the values of all tensors. The caller owns the result.
 func joinSparse(ctx *kernels.Context, list []sparse, axis, count int) (out sparse, err error) {
 	rank := len(list[0].shape)
 	if out.indices, err = tensor.New(ctx.Device.Pool(), tensor.Int64, tensor.Shape{int64(count), int64(rank)}); err != nil {
@@ -233,7 +239,7 @@ func joinSparse(ctx *kernels.Context, list []sparse, axis, count int) (out spars
 	return out, nil
 }
 
-// sparseReshape gives the values of a sparse tensor coordinates in another shape.
+// sparseReshape converts the coordinates of a sparse tensor to another shape.
 func sparseReshape(ctx *kernels.Context) error {
 	indices, from, to := ctx.Input(0), ctx.Input(1), ctx.Input(2)
 	switch {
@@ -286,7 +292,7 @@ func sparseReshape(ctx *kernels.Context) error {
 	return nil
 }
 
-// sparseTarget completes the shape asked for. known is the product of the sizes that were given.
+// sparseTarget completes the requested shape. known is the product of the given sizes.
 func sparseTarget(old tensor.Shape, given []int64) (shape tensor.Shape, known int64, err error) {
 	shape = tensor.Shape(given).Clone()
 	dense, open := int64(old.Elements()), -1
@@ -318,7 +324,7 @@ func sparseTarget(old tensor.Shape, given []int64) (shape tensor.Shape, known in
 	return shape, known, nil
 }
 
-// sparseSlice yields the values within a block.
+// sparseSlice outputs the values within a block.
 func sparseSlice(ctx *kernels.Context) error {
 	s, err := sparseTensor(ctx, 0)
 	if err != nil {
@@ -346,10 +352,10 @@ func sparseSlice(ctx *kernels.Context) error {
 		if extent[d] < 0 {
 			return status.InvalidArgumentf("Expected a non-negative size, got %d", extent[d])
 		}
-		if lo[d] > math.MaxInt64-extent[d] {
-			return status.InvalidArgumentf("Slice start %d and size %d do not fit 63 bits", lo[d], extent[d])
-		}
 		end[d] = lo[d] + extent[d]
+		if lo[d] > math.MaxInt64-extent[d] {
+			end[d] = math.MaxInt64 // up to the end, like all sizes that are too large
+		}
 		switch {
 		case lo[d] < n-extent[d]:
 			shape[d] = extent[d]
@@ -385,7 +391,7 @@ func sparseSlice(ctx *kernels.Context) error {
 	return args.OutputInts(ctx, 2, tensor.Int64, shape)
 }
 
-// sparseSliceGrad spreads the gradients of the values of a slice over the values that it was cut from.
+// sparseSliceGrad maps the gradients of a slice's values back to the values of its source.
 func sparseSliceGrad(ctx *kernels.Context) error {
 	grad, in, start, out := ctx.Input(0), ctx.Input(1), ctx.Input(2), ctx.Input(3)
 	switch {

@@ -13,8 +13,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// union visits the coordinates that values of a or b have, in ascending order: with the numbers of the values, -1 for the one that
-// has none there.
+// union visits the coordinates at which a or b has a value, in ascending order, with the numbers of the values; -1 if there is none.
 func union(a, b sparse, visit func(i, j int)) {
 	for i, j := 0, 0; i < a.count() || j < b.count(); {
 		var order int
@@ -40,7 +39,7 @@ func union(a, b sparse, visit func(i, j int)) {
 	}
 }
 
-// sameShape checks that two sparse tensors, of inputs a and b on, have one shape.
+// sameShape checks that two sparse tensors have the same shape.
 func sameShape(a, b []int64) error {
 	if len(a) != len(b) {
 		return status.InvalidArgumentf("Operands do not have the same ranks; got shapes: %s and %s", spaced(a), spaced(b))
@@ -53,7 +52,7 @@ func sameShape(a, b []int64) error {
 	return nil
 }
 
-// spaced are integers as TensorFlow shows a vector.
+// spaced formats integers as TensorFlow shows a vector.
 func spaced(values []int64) string { return strings.ReplaceAll(shapes.JoinInts(values), ",", " ") }
 
 // summands reads the inputs of SparseAdd.
@@ -94,7 +93,7 @@ func summands(ctx *kernels.Context) (a, b sparse, err error) {
 	return a, b, err
 }
 
-// addSparseTo is SparseAdd: the sum of two sparse tensors. Sums of values of both whose magnitude is below the threshold are left out.
+// addSparseTo is SparseAdd: the sum of two sparse tensors. Where both have values, sums with a magnitude below the threshold are omitted.
 func addSparseTo[T element.Numeric, R element.Ordered](ctx *kernels.Context, below func(sum T, threshold R) bool) error {
 	a, b, err := summands(ctx)
 	if err != nil {
@@ -128,7 +127,7 @@ func addSparseTo[T element.Numeric, R element.Ordered](ctx *kernels.Context, bel
 	return nil
 }
 
-// writeSparse makes outputs 0 and 1 the coordinates and values of a sparse tensor.
+// writeSparse sets outputs 0 and 1 to the coordinates and values of a sparse tensor.
 func writeSparse[T element.Numeric](ctx *kernels.Context, coordinates []int64, values []T, rank int) error {
 	indices, err := ctx.Allocate(0, tensor.Int64, tensor.Shape{int64(len(values)), int64(rank)})
 	if err != nil {
@@ -143,7 +142,7 @@ func writeSparse[T element.Numeric](ctx *kernels.Context, coordinates []int64, v
 	return nil
 }
 
-// sumRow is the row of SparseAdd for an element type and that of the threshold.
+// sumRow returns the row of SparseAdd for an element type and that of the threshold.
 func sumRow[T element.Numeric, R element.Ordered](below func(sum T, threshold R) bool) kernels.Def {
 	return kernels.Def{
 		Types: map[string][]tensor.DType{"T": {element.DTypeOf[T]()}, "Treal": {element.DTypeOf[R]()}},
@@ -151,7 +150,7 @@ func sumRow[T element.Numeric, R element.Ordered](below func(sum T, threshold R)
 	}
 }
 
-// belowReal compares a magnitude. That of the least integer is taken as what it is, not as it wraps around.
+// belowReal compares a magnitude. The magnitude of the smallest integer does not wrap around.
 func belowReal[T element.Ordered](v, threshold T) bool {
 	return v < threshold && -v < threshold && threshold > 0
 }
@@ -176,7 +175,7 @@ func sumGradRow[T element.Numeric]() kernels.Def {
 	return kernels.Def{Types: dtypes.Only("T", element.DTypeOf[T]()), New: kernels.Always(sumGrad[T])}
 }
 
-// sumGrad is SparseAddGrad: what of the gradient of a sum's values belongs to each summand's.
+// sumGrad is SparseAddGrad: it distributes the gradient of a sum's values to the summands' values.
 func sumGrad[T element.Numeric](ctx *kernels.Context) error {
 	grad, a, b, sum := ctx.Input(0), ctx.Input(1), ctx.Input(2), ctx.Input(3)
 	switch {
@@ -206,8 +205,8 @@ func sumGrad[T element.Numeric](ctx *kernels.Context) error {
 	return nil
 }
 
-// extremes is SparseSparseMaximum and SparseSparseMinimum: the greater or lesser ones of two sparse tensors' values, of which each is
-// zero where only the other one has a value.
+// extremes is SparseSparseMaximum and SparseSparseMinimum: the larger or smaller of two sparse tensors' values. A missing value counts as
+// zero.
 func extremes[T element.Numeric](ctx *kernels.Context, choose func(dst, a, b []T)) error {
 	var of [2]sparse
 	for n := range of {

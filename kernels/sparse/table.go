@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// Table is the family's ops.
+// Table returns the family's ops.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	addSparse(table)
@@ -22,7 +22,7 @@ func Table() *kernels.Table {
 	return table
 }
 
-// The ops that store, keep and rearrange sparse tensors.
+// addSparse adds the ops that store, keep and rearrange sparse tensors.
 func addSparse(table *kernels.Table) {
 	table.Add([]kernels.Def{
 		{Op: "SerializeSparse", New: newSerializeSparse},
@@ -98,7 +98,7 @@ func addCrosses(table *kernels.Table) {
 	op("RaggedCross", raggedCrossRows(tensor.String, newRaggedCrossText), raggedCrossRows(tensor.Int64, newRaggedCrossHash))
 }
 
-// adder adds the rows of ops that do not name them.
+// adder returns a function that adds rows to the table and sets their op.
 func adder(table *kernels.Table) func(op string, rows ...[]kernels.Def) {
 	return func(op string, rows ...[]kernels.Def) {
 		for _, row := range slices.Concat(rows...) {

@@ -12,15 +12,14 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// sparse is a sparse tensor: where its values stand (int64, one row of coordinates for each), the
-// values (a vector), and the sizes of the dense tensor. It borrows its tensors.
+// sparse is a sparse tensor: the coordinates of its values (int64, one row for each), the values (a vector), and the shape of the dense
+// tensor. It borrows its tensors.
 type sparse struct {
 	indices, values *tensor.Tensor
 	shape           []int64
 }
 
-// sparseInput reads three inputs, from i on. They are of the ranks of a sparse tensor, but need not
-// fit one another.
+// sparseInput reads three inputs, starting at i. They have the ranks of a sparse tensor, but need not fit together.
 func sparseInput(ctx *kernels.Context, i int) (s sparse, err error) {
 	s.indices, s.values = ctx.Input(i), ctx.Input(i+1)
 	shape := ctx.Input(i + 2)
@@ -38,8 +37,8 @@ func sparseInput(ctx *kernels.Context, i int) (s sparse, err error) {
 	return s, nil
 }
 
-// sparseTensor is sparseInput for three inputs that must make a sparse tensor (TensorFlow's
-// ValidateSparseTensor; the coordinates are not looked at).
+// sparseTensor is sparseInput for three inputs that must form a sparse tensor (TensorFlow's ValidateSparseTensor; the coordinates are not
+// checked).
 func sparseTensor(ctx *kernels.Context, i int) (sparse, error) {
 	indices, values, shape := ctx.Input(i), ctx.Input(i+1), ctx.Input(i+2)
 	switch {
@@ -68,7 +67,7 @@ func (s sparse) fits() error {
 	return nil
 }
 
-// dense is the shape of the dense tensor, a copy.
+// dense returns a copy of the shape of the dense tensor.
 func (s sparse) dense() (tensor.Shape, error) {
 	for _, d := range s.shape {
 		if d < 0 {
@@ -78,18 +77,18 @@ func (s sparse) dense() (tensor.Shape, error) {
 	return shapes.ShapeOf(slices.Clone(s.shape))
 }
 
-// count is the number of values, rank the number of dimensions.
+// count returns the number of values, and rank the number of dimensions.
 func (s sparse) count() int { return s.indices.Dim(0) }
 
 func (s sparse) rank() int { return s.indices.Dim(1) }
 
-// at is the row of coordinates of value i.
+// at returns the coordinates of value i.
 func (s sparse) at(i int) []int64 {
 	rank := s.rank()
 	return tensor.Of[int64](s.indices)[i*rank : (i+1)*rank]
 }
 
-// inside tells whether the coordinates lie within the shape.
+// inside reports whether the coordinates lie within the shape.
 func (s sparse) inside(at []int64) bool {
 	for d, x := range at {
 		if x < 0 || x >= s.shape[d] {
@@ -129,17 +128,16 @@ func (s sparse) bounded() error {
 	return nil
 }
 
-// sorted are the numbers of the values in the order of their coordinates; equal ones keep theirs.
-func (s sparse) sorted() []int64 {
+// sorted returns the numbers of the values in the order of their coordinates. The sort is stable. The error is that of a step that has ended.
+func (s sparse) sorted(ctx *kernels.Context) ([]int64, error) {
 	order := make([]int64, s.count())
 	for i := range order {
 		order[i] = int64(i)
 	}
-	slices.SortStableFunc(order, func(a, b int64) int { return slices.Compare(s.at(int(a)), s.at(int(b))) })
-	return order
+	return order, kernels.SortStableFunc(ctx, order, func(a, b int64) int { return slices.Compare(s.at(int(a)), s.at(int(b))) })
 }
 
-// pickRows makes output o the rows of t that from names.
+// pickRows sets output o to the rows of t with the numbers in from.
 func pickRows(ctx *kernels.Context, o int, t *tensor.Tensor, from []int64) error {
 	shape := shapes.Replaced(t.Shape(), 0, 1, int64(len(from)))
 	out, err := ctx.Allocate(o, t.DType(), shape)
@@ -164,7 +162,7 @@ func (s sparse) groups(f func(first int64, lo, hi int) error) error {
 	return nil
 }
 
-// sparseBatch checks that the inputs from i on are a batch of sparse tensors: ordered, of rank 2 or more.
+// sparseBatch checks that the inputs starting at i are a batch of sparse tensors: ordered, of rank 2 or more.
 func sparseBatch(ctx *kernels.Context, i int) (sparse, error) {
 	s, err := sparseInput(ctx, i)
 	if err != nil {
@@ -182,7 +180,7 @@ func sparseBatch(ctx *kernels.Context, i int) (sparse, error) {
 	return s, s.ordered()
 }
 
-// part makes the sparse tensor of values lo to hi without their first coordinate. The caller owns both tensors.
+// part returns the sparse tensor of values lo to hi without their first coordinate. The caller owns both tensors.
 func (s sparse) part(pool *tensor.Pool, lo, hi int) (indices, values *tensor.Tensor, err error) {
 	n, rank := hi-lo, s.rank()-1
 	if indices, err = tensor.New(pool, tensor.Int64, tensor.Shape{int64(n), int64(rank)}); err != nil {
@@ -202,8 +200,8 @@ func (s sparse) part(pool *tensor.Pool, lo, hi int) (indices, values *tensor.Ten
 	return indices, values, nil
 }
 
-// stacked joins sparse tensors of one rank along a new first dimension: outputs are indices, values
-// and shape. Each dimension is as large as the largest of the tensors'.
+// stacked stacks sparse tensors of one rank along a new first dimension. It outputs indices, values and shape. Each dimension is as large
+// as the largest of the tensors'.
 func stacked(ctx *kernels.Context, dtype tensor.DType, lead []int64, parts []sparse) error {
 	n, rank := 0, len(parts[0].shape)
 	shape := make([]int64, len(lead)+rank)

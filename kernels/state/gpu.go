@@ -9,8 +9,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/update"
 )
 
-// A GPU's rows of variables, and what their kernels do to values in the device's memory. Their order of work is that of the locks: who has changed a variable has put
-// the work into the device's order before the next one sees the value.
+// GPU rows for variables, and for the updates of values in the device's memory. The device executes work in the order of the locks: a
+// kernel that changes a variable queues its work on the device before the next one sees the value.
 func addStateGPU(table *kernels.Table) {
 	ofDType, types := map[string][]tensor.DType{"dtype": dtypes.Variables}, map[string][]tensor.DType{"T": dtypes.Variables}
 	table.Share(kernels.Sharing{Types: ofDType}, "Variable", "VariableV2", "TemporaryVariable", "VarHandleOp", "AssignVariableOp")
@@ -20,8 +20,8 @@ func addStateGPU(table *kernels.Table) {
 	table.Share(kernels.Sharing{HostOutputs: []string{kernels.Everything}}, "IsVariableInitialized", "VarIsInitializedOp", "VariableShape")
 	table.Share(kernels.Sharing{}, "ReadVariableOp", "DestroyResourceOp", "DisableCopyOnRead")
 
-	// Several updates of one element come in any order, and indices that are out of range are left out,
-	// as with TensorFlow's GPU kernels.
+	// Several updates of one element are applied in any order, and indices that are out of range are ignored, as in TensorFlow's GPU
+	// kernels.
 	adding := slices.DeleteFunc(slices.Clone(update.Scattered), func(d tensor.DType) bool { return d == tensor.Int32 })
 	table.Moving("T", dtypes.Variables, nil, "ScatterUpdate")
 	table.Moving("dtype", dtypes.Variables, nil, "ResourceScatterUpdate")

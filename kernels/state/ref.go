@@ -15,8 +15,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/variable"
 )
 
-// newRefVariable makes the kernel that yields a reference to a variable. It looks the variable
-// up once, and again after it was deleted.
+// newRefVariable returns the kernel that outputs a reference to a variable. It looks the variable up once, and again if it was deleted.
 func newRefVariable(c *kernels.Construction) (any, error) {
 	container, name, err := kernels.Named(c)
 	if err != nil {
@@ -56,9 +55,8 @@ func newRefVariable(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// newTemporaryVariable makes the kernel of a variable that lives in its step's container until
-// a DestroyTemporaryVariable takes its value out, at the latest until the step ends. It starts
-// with zeros.
+// newTemporaryVariable returns the kernel of a variable in its step's container. It exists until a DestroyTemporaryVariable takes its
+// value, or until the step ends. It starts with zeros.
 func newTemporaryVariable(c *kernels.Construction) (any, error) {
 	dtype, err := c.Attrs().Type("dtype")
 	if err != nil {
@@ -100,7 +98,7 @@ func newTemporaryVariable(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// temporaryName tells the iterations of a loop apart.
+// temporaryName returns a separate name for each iteration of a loop.
 func temporaryName(ctx *kernels.Context, name string) string {
 	if ctx.Tag == (kernels.Tag{}) {
 		return name
@@ -132,9 +130,8 @@ func isVariableInitialized(ctx *kernels.Context) error {
 	return nil
 }
 
-// newAssign makes the kernel that gives a reference variable its value. The value's memory is
-// taken over or shared, never copied, whether use_locking is asked for or not: an update in
-// place copies what is shared.
+// newAssign returns the kernel that assigns a value to a reference variable. The value's memory is taken over or shared, never copied,
+// regardless of use_locking: in-place updates copy shared memory.
 func newAssign(c *kernels.Construction) (any, error) {
 	validate, err := c.Attrs().Bool("validate_shape")
 	if err != nil {
@@ -162,8 +159,7 @@ func newAssign(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// refUpdate makes the kernel of AssignAdd and AssignSub. Updates of one variable exclude each
-// other with and without use_locking.
+// refUpdate returns the constructor for AssignAdd and AssignSub. Updates of one variable exclude each other with and without use_locking.
 func refUpdate(op update.Op) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		dtype, err := c.Attrs().Type("T")
@@ -186,8 +182,8 @@ func refUpdate(op update.Op) func(*kernels.Construction) (any, error) {
 	}
 }
 
-// newCountUpTo makes the kernel that counts a scalar variable up and yields what it was, until
-// it has reached the limit: OUT_OF_RANGE. find gives the variable.
+// newCountUpTo returns the constructor of a kernel that increments a scalar variable and outputs its previous value, until the limit is
+// reached: then it fails with OUT_OF_RANGE. find returns the variable.
 func newCountUpTo(find func(*kernels.Context) (*containers.Variable, error)) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		limit, err := c.Attrs().Int("limit")

@@ -1,7 +1,10 @@
 package state
 
 import (
-	"github.com/troupe-run/troupe/containers/table"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -10,19 +13,15 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/variable"
 )
 
-// anonymousName is the shared_name by which TensorFlow's eager mode asks for a variable that
-// no container knows and that ends with its last handle.
-const anonymousName = "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
+// anonymousVariables numbers anonymous variables, for their names.
+var anonymousVariables atomic.Int64
 
-// newVarHandle makes the kernel that yields a variable's handle. The variable itself is made by
-// the first assignment.
+// newVarHandle returns the kernel that outputs a variable's handle. The first assignment creates the variable. If shared_name is the
+// anonymous name, each execution of the node outputs the handle of a new variable.
 func newVarHandle(c *kernels.Construction) (any, error) {
 	container, name, err := kernels.Named(c)
 	if err != nil {
 		return nil, err
-	}
-	if name == anonymousName {
-		return nil, status.Unimplementedf("VarHandleOp with an anonymous shared_name is not supported")
 	}
 	dtype, err := c.Attrs().Type("dtype")
 	if err != nil {
@@ -31,6 +30,15 @@ func newVarHandle(c *kernels.Construction) (any, error) {
 	shape, known, err := c.Attrs().Shape("shape")
 	if err != nil {
 		return nil, err
+	}
+	if name == graph.AnonymousName {
+		return kernels.Func(func(ctx *kernels.Context) error {
+			ctx.SetOutput(0, tensor.FromHandle(tensor.Handle{
+				Device: ctx.Device.Name(), Container: kernels.AnonymousContainer, Name: fmt.Sprintf("Var-%d", anonymousVariables.Add(1)),
+				Type: kernels.KindVariable, DType: dtype, Shape: shape, KnownShape: known, Local: kernels.AnonymousSlot(ctx.Device.Resources()),
+			}))
+			return nil
+		}), nil
 	}
 	if container == "" {
 		container = c.Device.Resources().DefaultContainer()
@@ -60,7 +68,7 @@ func newReadVariable(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// readVariable reads the variable behind input i; the caller owns the reference. Memory is shared.
+// readVariable reads the variable at input i without copying its memory; the caller owns the reference.
 func readVariable(ctx *kernels.Context, i int) (*tensor.Tensor, error) {
 	v, err := ctx.Variable(i)
 	if err == nil {
@@ -77,7 +85,7 @@ func newAssignVariable(c *kernels.Construction) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Graphs of older clients have no validate_shape; it is off by default.
+	// Graphs from older clients lack validate_shape; it is off by default.
 	validate, _ := c.Attrs().Bool("validate_shape")
 	return kernels.Func(func(ctx *kernels.Context) error {
 		value := ctx.Input(1)
@@ -100,7 +108,7 @@ func newAssignVariable(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// assignUpdate makes the kernel that adds to a resource variable, or subtracts from it, in place.
+// assignUpdate returns the constructor of a kernel that adds to a resource variable, or subtracts from it, in place.
 func assignUpdate(op update.Op) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		dtype, err := c.Attrs().Type("dtype")
@@ -151,7 +159,7 @@ func newVariableShape(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// newDestroyResource makes the kernel that deletes whatever a handle names.
+// newDestroyResource returns the kernel that deletes whatever a handle names.
 func newDestroyResource(c *kernels.Construction) (any, error) {
 	ignore, err := c.Attrs().Bool("ignore_lookup_error")
 	if err != nil {
@@ -162,8 +170,8 @@ func newDestroyResource(c *kernels.Construction) (any, error) {
 		if err != nil {
 			return err
 		}
-		if _, ok := h.Local.(*table.Anonymous); ok {
-			return nil // it ends with its handles
+		if kernels.IsAnonymous(h.Local) {
+			return nil // ends with its handles
 		}
 		err = ctx.Device.Resources().Delete(h.Container, h.Type, h.Name)
 		if ignore && status.CodeOf(err) == status.NotFound {
@@ -173,8 +181,7 @@ func newDestroyResource(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// disableCopyOnRead has nothing to disable: reads never copy, updates do where they must. But
-// the variable has to be there.
+// disableCopyOnRead has nothing to disable: reads never copy, and updates copy when necessary. It only checks that the variable exists.
 func disableCopyOnRead(ctx *kernels.Context) error {
 	t, err := readVariable(ctx, 0)
 	if err == nil {

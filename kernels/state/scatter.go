@@ -9,9 +9,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/variable"
 )
 
-// scatterRef makes the kernel of an op that updates rows of a reference variable, scatterVariable
-// of one that updates rows of a resource variable. Updates of one variable exclude each other
-// with and without use_locking.
+// scatterRef returns the constructor of an op that updates rows of a reference variable; scatterVariable is the same for a resource
+// variable. Updates of one variable exclude each other with and without use_locking.
 func scatterRef(op update.Op) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		return kernels.Func(func(ctx *kernels.Context) error {
@@ -47,11 +46,10 @@ func scatterVariable(op update.Op) func(*kernels.Construction) (any, error) {
 	}
 }
 
-// scatterRows updates params[indices[i]] with updates[i], or with the one scalar that updates
-// is, in the order of the indices; inputs 1 and 2 are the indices and the updates. strict is what
-// TensorFlow's resource ops do: dividing floats by zero is forbidden too, and without an index updates may have
-// any shape. All indices are checked before
-// anything is written. Of values in an accelerator's memory only the shapes are checked.
+// scatterRows updates params[indices[i]] with updates[i], or with the single scalar in updates, in the order of the indices. Inputs 1 and 2
+// are the indices and the updates. strict selects the behaviour of TensorFlow's resource ops: division by zero is forbidden for floats too,
+// and updates may have any shape if there are no indices. All indices are checked before anything is written. For values in an
+// accelerator's memory, only the shapes are checked.
 func scatterRows(ctx *kernels.Context, op update.Op, params *tensor.Tensor, strict bool) error {
 	indices, updates := ctx.Input(1), ctx.Input(2)
 	if params.Rank() == 0 {

@@ -14,8 +14,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/args"
 )
 
-// A session may keep a tensor where it was computed, and use it in later runs by its handle, a string
-// "node;number;device". Other sessions do not find it; it ends with the session at the latest.
+// A session may keep a tensor where it was computed and use it in later runs by its handle, a string "node;number;device". Other sessions
+// cannot access it. It ends with the session at the latest.
 
 // kindSessionTensor is the kind of tensors that sessions keep.
 const kindSessionTensor = "SessionTensor"
@@ -29,10 +29,10 @@ type sessionTensor struct {
 	keeper *keeper
 
 	mu    sync.Mutex
-	value *tensor.Tensor // nil when it was deleted
+	value *tensor.Tensor // nil once deleted
 }
 
-// Close gives the tensor up.
+// Close releases the tensor.
 func (s *sessionTensor) Close() {
 	s.keeper.forget(s)
 	s.mu.Lock()
@@ -43,7 +43,7 @@ func (s *sessionTensor) Close() {
 	}
 }
 
-// take is the tensor, of which the caller gets a reference; nil when it was deleted.
+// take returns the tensor with a reference for the caller, or nil if it was deleted.
 func (s *sessionTensor) take() *tensor.Tensor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,7 +53,7 @@ func (s *sessionTensor) take() *tensor.Tensor {
 	return s.value.Retain()
 }
 
-// Describe is the tensor for listings.
+// Describe describes the tensor for listings.
 func (s *sessionTensor) Describe() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +63,7 @@ func (s *sessionTensor) Describe() string {
 	return fmt.Sprintf("%v%v kept by a session", s.value.DType(), s.value.Shape())
 }
 
-// keeper is the kernel that keeps tensors. What it has kept ends with it.
+// keeper is the kernel that keeps tensors. Everything it keeps ends with it.
 type keeper struct {
 	session   string
 	resources kernels.Resources
@@ -82,10 +82,11 @@ func newGetSessionHandle(c *kernels.Construction) (any, error) {
 	return &keeper{session: c.Session, resources: c.Device.Resources(), kept: map[*sessionTensor]bool{}}, nil
 }
 
-// sessionTensorName is what the container calls a session's tensor.
-func sessionTensorName(session, handle string) string { return session + " " + handle }
+// sessionTensorName returns the container's name for a session's tensor, in the form for all resources private to a session, which listings
+// recognize.
+func sessionTensorName(session, handle string) string { return "_" + session + "_" + handle }
 
-// Compute keeps the input and yields its handle.
+// Compute keeps the input and outputs its handle.
 func (k *keeper) Compute(ctx *kernels.Context) error {
 	if k.session == "" {
 		return nullSessionState(ctx)
@@ -106,13 +107,13 @@ func (k *keeper) Compute(ctx *kernels.Context) error {
 	return args.OutputString(ctx, handle)
 }
 
-// Close deletes what the session has not deleted itself.
+// Close deletes what the session has not deleted.
 func (k *keeper) Close() {
 	k.mu.Lock()
 	kept := slices.Collect(maps.Keys(k.kept))
 	k.mu.Unlock()
 	for _, s := range kept {
-		// A container that failed does not close what it holds.
+		// A failed container does not close its resources.
 		if err := k.resources.Delete("", kindSessionTensor, s.name); status.CodeOf(err) == status.Aborted {
 			s.Close()
 		}
@@ -123,7 +124,7 @@ func nullSessionState(ctx *kernels.Context) error {
 	return status.Errorf(status.FailedPrecondition, "%s called on null session state", ctx.Node.Op)
 }
 
-// sessionHandle reads the handle at input 0, which is a string in both versions of the ops.
+// sessionHandle reads the handle at input 0, a string in both versions of the ops.
 func sessionHandle(ctx *kernels.Context, session, refused string) (string, error) {
 	if session == "" {
 		return "", nullSessionState(ctx)

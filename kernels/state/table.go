@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/update"
 )
 
-// Table is the family's ops.
+// Table returns the family's ops.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	addSession(table)
@@ -16,7 +16,7 @@ func Table() *kernels.Table {
 	return table
 }
 
-// The ops that keep tensors in a session from one run to the next.
+// Ops that keep tensors in a session from one run to the next.
 func addSession(table *kernels.Table) {
 	table.Add([]kernels.Def{
 		{Op: "GetSessionHandle", New: newGetSessionHandle},
@@ -26,7 +26,7 @@ func addSession(table *kernels.Table) {
 	}...)
 }
 
-// The ops on variables, by reference and by handle.
+// Ops on variables, by reference and by handle.
 func addState(table *kernels.Table) {
 	table.Add([]kernels.Def{
 		{Op: "Variable", New: newRefVariable},

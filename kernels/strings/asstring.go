@@ -13,17 +13,13 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/printing"
 )
 
-// newAsString makes the kernel that prints elements, as C's printf does with the flag, width,
-// precision and verb that the attributes tell.
+// newAsString returns the kernel that formats elements as C's printf does, with the flag, width, precision and verb given by the
+// attributes.
 func newAsString(c *kernels.Construction) (any, error) {
-	a := c.Attrs()
-	dtype, err1 := a.Type("T")
-	precision, err2 := a.Int("precision")
-	width, err3 := a.Int("width")
-	fillWith, err4 := a.Str("fill")
-	scientific, err5 := a.Bool("scientific")
-	shortest, err6 := a.Bool("shortest")
-	if err := args.FirstError(err1, err2, err3, err4, err5, err6); err != nil {
+	a := c.Attrs().Reader()
+	dtype, precision, width := a.Type("T"), a.Int("precision"), a.Int("width")
+	fillWith, scientific, shortest := a.Str("fill"), a.Bool("scientific"), a.Bool("shortest")
+	if err := a.Err(); err != nil {
 		return nil, err
 	}
 	float := dtype.IsFloating() || dtype.IsComplex()
@@ -42,7 +38,7 @@ func newAsString(c *kernels.Construction) (any, error) {
 		return nil, status.InvalidArgumentf("AsString with width=%d and precision=%d is not supported: the limit is %d", width, precision, maxWidth)
 	}
 	if dtype == tensor.String && fillWith != "-" {
-		// C pads strings with nothing but spaces.
+		// C pads strings only with spaces.
 		fillWith = ""
 	}
 	format := "%" + fillWith
@@ -56,7 +52,7 @@ func newAsString(c *kernels.Construction) (any, error) {
 	case float && shortest:
 		format += "g"
 		if precision < 0 {
-			// Go's %g without a precision prints as many digits as it takes, C's six.
+			// Go's %g without a precision prints as many digits as necessary, C's six.
 			format = strings.TrimSuffix(format, "g") + ".6g"
 		}
 	case float && scientific:
@@ -94,7 +90,7 @@ func newAsString(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// maxWidth bounds what one element may be printed as.
+// maxWidth bounds the printed width of one element.
 const maxWidth = 4096
 
 var stringers = map[tensor.DType]func(dst []string, t *tensor.Tensor, format string){
@@ -153,7 +149,7 @@ func sprintEach[T element.Integer](dst []string, t *tensor.Tensor, format string
 	}
 }
 
-// sprintFloat prints what is no number as C does: by name, padded with spaces.
+// sprintFloat prints infinities and NaNs as C does: by name, padded with spaces.
 func sprintFloat(format string, v float64) string {
 	if !math.IsNaN(v) && !math.IsInf(v, 0) {
 		return fmt.Sprintf(format, v)

@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// newEncodeBase64 makes the kernel that writes strings in the characters that are safe in URLs.
+// newEncodeBase64 returns the kernel that encodes strings in URL-safe base64.
 func newEncodeBase64(c *kernels.Construction) (any, error) {
 	pad, err := c.Attrs().Bool("pad")
 	encoding := base64.RawURLEncoding
@@ -50,8 +50,7 @@ var digitsOfBase64 = func() (digits [256]byte) {
 
 const notBase64 = 0xff
 
-// fromBase64 is what a text in base64 says. Padding may be there if it makes the length a multiple of four; bits that
-// are too many are not looked at.
+// fromBase64 decodes base64. Padding is allowed if it makes the length a multiple of four; surplus bits are ignored.
 func fromBase64(s string) (string, error) {
 	if n := len(s); n > 0 && n%4 == 0 && s[n-1] == '=' {
 		s = s[:n-1]

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/text/language"
 )
 
-// newStringCase makes the constructor of an op that changes the case of letters: those of ASCII, or all of
-// Unicode by its full mappings (ß becomes SS) where the encoding is utf-8.
+// newStringCase returns the constructor of an op that changes the case of letters: those of ASCII or, if the encoding is utf-8, all of
+// Unicode with full mappings (ß becomes SS).
 func newStringCase(ascii func(byte) byte, unicode func(language.Tag, ...cases.Option) cases.Caser) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		encoding, err := c.Attrs().Str("encoding")
@@ -28,9 +28,9 @@ func newStringCase(ascii func(byte) byte, unicode func(language.Tag, ...cases.Op
 			return eachString(func(s string) string { return mapped(s, &table) }), nil
 		case "utf-8":
 			return kernels.Func(func(ctx *kernels.Context) error {
-				caser := unicode(language.Und) // has state: one for each execution
+				caser := unicode(language.Und) // has state, so one for each execution
 				return eachString(func(s string) string {
-					// As a string of C it ends with its first zero byte, and what is no UTF-8 becomes U+FFFD.
+					// As a C string, it ends at its first zero byte. Invalid UTF-8 becomes U+FFFD.
 					s, _, _ = strings.Cut(s, "\x00")
 					return caser.String(validUTF8(s))
 				})(ctx)
@@ -40,7 +40,7 @@ func newStringCase(ascii func(byte) byte, unicode func(language.Tag, ...cases.Op
 	}
 }
 
-// mapped is s with each byte replaced by the table's: s itself where that changes none.
+// mapped returns s with each byte replaced through the table; s itself if nothing changes.
 func mapped(s string, table *[256]byte) string {
 	for i := range len(s) {
 		if table[s[i]] != s[i] {
@@ -54,8 +54,7 @@ func mapped(s string, table *[256]byte) string {
 	return s
 }
 
-// validUTF8 puts U+FFFD in the place of what is no UTF-8: one for each byte, or for as many as begin a longer
-// sequence that then breaks off.
+// validUTF8 replaces invalid UTF-8 with U+FFFD: one for each byte, or for each truncated longer sequence.
 func validUTF8(s string) string {
 	if utf8.ValidString(s) {
 		return s

@@ -1,2 +1,2 @@
-// Package strings holds the ops on strings.
+// Package strings implements the ops on strings.
 package strings

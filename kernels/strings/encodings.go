@@ -9,12 +9,12 @@ import (
 	"golang.org/x/text/encoding/ianaindex"
 )
 
-// An encodingReader reads the first character of s, which is not empty, and gives how many bytes it takes. What is no character is
-// U+FFFD and not ok.
+// An encodingReader decodes the first character of s, which is not empty, and returns its size in bytes. For an invalid one, r is U+FFFD
+// and ok is false.
 type encodingReader func(s string) (r rune, size int, ok bool)
 
-// newReader is the reader of an encoding by its name, of which case, dashes and underscores do not matter; nil if there is none.
-// It is made anew for each run of an op: as in TensorFlow, a byte order mark counts for all strings after it.
+// newReader returns a function that creates readers of the named encoding; nil if there is none. Case, dashes and underscores in the name
+// do not matter. Each run of an op needs a new reader: as in TensorFlow, a byte order mark applies to all strings after it.
 func newReader(name string) func() encodingReader {
 	plain := strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(name))
 	always := func(r encodingReader) func() encodingReader { return func() encodingReader { return r } }
@@ -55,12 +55,12 @@ func readASCII(s string) (rune, int, bool) {
 	return rune(s[0]), 1, true
 }
 
-// readUTF8 takes as one wrong character what could have been the beginning of a right one, as Unicode recommends.
+// readUTF8 treats a truncated sequence that starts validly as one invalid character, as Unicode recommends.
 func readUTF8(s string) (rune, int, bool) {
 	if r, size := utf8.DecodeRuneInString(s); r != utf8.RuneError || size > 1 {
 		return r, size, true
 	}
-	// The second byte of some leads has narrower bounds: longer forms than needed, surrogates and what is beyond Unicode.
+	// After some lead bytes, the second byte has narrower bounds, which exclude overlong forms, surrogates, and values beyond Unicode.
 	lo, hi, more := byte(0x80), byte(0xbf), 0
 	switch c := s[0]; {
 	case c >= 0xc2 && c <= 0xdf:
@@ -126,8 +126,8 @@ func readUTF32(order binary.ByteOrder) encodingReader {
 	}
 }
 
-// withMark reads by the byte order mark that the first string may begin with, big end first without one. The mark belongs to the first
-// character, or is nothing.
+// withMark reads in the byte order of the mark at the start of the first string, or big-endian without one. The mark is part of the first
+// character; alone, it is an invalid one.
 func withMark(size int, big, little encodingReader) func() encodingReader {
 	return func() encodingReader {
 		reader, begun := big, false
@@ -150,7 +150,7 @@ func withMark(size int, big, little encodingReader) func() encodingReader {
 	}
 }
 
-// readCharset reads an encoding of single or several bytes.
+// readCharset reads a single-byte or multibyte encoding.
 func readCharset(e encoding.Encoding) encodingReader {
 	const longest = 8
 	return func(s string) (rune, int, bool) {
@@ -168,7 +168,7 @@ func readCharset(e encoding.Encoding) encodingReader {
 	}
 }
 
-// encodingWriters append a code point in the encodings that can be written.
+// encodingWriters append a code point in each of the encodings supported for output.
 var encodingWriters = map[string]func(text []byte, r rune) []byte{
 	"UTF-8": utf8.AppendRune,
 	"UTF-16-BE": func(text []byte, r rune) []byte {

@@ -12,8 +12,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// newHashBucket makes the constructor of an op that puts strings into buckets by a hash, which is part
-// of what the op promises: models are trained on the bucket's numbers.
+// newHashBucket returns the constructor of an op that assigns strings to buckets by a hash. The hash is part of the op's contract: models
+// are trained on the bucket numbers.
 func newHashBucket(hash func(string) uint64) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) { return hashBuckets(c, hash) }
 }
@@ -33,7 +33,7 @@ func hashBuckets(c *kernels.Construction, hash func(string) uint64) (any, error)
 			return err
 		}
 		src, dst := in.Strings(), tensor.Of[int64](out)
-		ctx.Device.Parallel(len(src), element.CostlyGrain, func(lo, hi int) {
+		ctx.Parallel(len(src), element.CostlyGrain, func(lo, hi int) {
 			for i, s := range src[lo:hi] {
 				dst[lo+i] = int64(hash(s) % uint64(buckets))
 			}
@@ -42,14 +42,13 @@ func hashBuckets(c *kernels.Construction, hash func(string) uint64) (any, error)
 	}), nil
 }
 
-// fingerprint64 is the hash of StringToHashBucketFast, FarmHash's stable one.
+// fingerprint64 is the hash of StringToHashBucketFast: FarmHash's stable fingerprint.
 func fingerprint64(s string) uint64 { return farm.Fingerprint64(bytesOf(s)) }
 
-// bytesOf views a string as bytes, which must not be changed.
+// bytesOf returns a string's bytes, which must not be modified.
 func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
-// newStrongHashBucket makes the kernel that hashes with a key, by SipHash, so that nobody who does
-// not know the key can fill a bucket.
+// newStrongHashBucket returns the kernel that hashes with a key, by SipHash, so that nobody without the key can deliberately fill a bucket.
 func newStrongHashBucket(c *kernels.Construction) (any, error) {
 	key, err := c.Attrs().IntList("key")
 	if err != nil {
@@ -64,7 +63,7 @@ func newStrongHashBucket(c *kernels.Construction) (any, error) {
 // fingerprintSize is the length in bytes of a fingerprint.
 const fingerprintSize = 8
 
-// fingerprint is Fingerprint: one for each row of the input. That of several strings is the fingerprint of theirs.
+// fingerprint is Fingerprint: it returns one for each row of the input. For several strings, it is the fingerprint of their fingerprints.
 func fingerprint(ctx *kernels.Context) error {
 	in, method := ctx.Input(0), ctx.Input(1)
 	switch {
@@ -99,7 +98,7 @@ func fingerprint(ctx *kernels.Context) error {
 	return nil
 }
 
-// newFingerprint refuses types whose elements are no bytes.
+// newFingerprint rejects types whose elements are not plain bytes.
 func newFingerprint(c *kernels.Construction) (any, error) {
 	dtype, err := c.Attrs().Type("T")
 	if err != nil {

@@ -10,17 +10,17 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// newReduceJoin makes the kernel that joins strings along axes.
+// newReduceJoin returns the kernel that joins strings along axes.
 func newReduceJoin(c *kernels.Construction) (any, error) {
-	keep, err1 := c.Attrs().Bool("keep_dims")
-	separator, err2 := c.Attrs().Str("separator")
-	return kernels.Func(func(ctx *kernels.Context) error { return reduceJoin(ctx, separator, keep) }), args.FirstError(err1, err2)
+	a := c.Attrs().Reader()
+	keep, separator := a.Bool("keep_dims"), a.Str("separator")
+	return kernels.Func(func(ctx *kernels.Context) error { return reduceJoin(ctx, separator, keep) }), a.Err()
 }
 
-// axis is a dimension that is walked: its size and the distance of neighbours.
+// axis is a dimension to iterate over: its size and the distance between neighbours.
 type axis struct{ size, step int }
 
-// walked is where the element that counts i along axes, the last one first, is.
+// walked returns the offset of the i-th element along axes, with the last axis varying fastest.
 func walked(axes []axis, i int) int {
 	at := 0
 	for d := len(axes) - 1; d >= 0; d-- {
@@ -40,7 +40,7 @@ func reduceJoin(ctx *kernels.Context, separator string, keep bool) error {
 	}
 	reduced := make([]bool, len(shape))
 	count := 1
-	joined := make([]axis, len(list)) // the first one named runs fastest
+	joined := make([]axis, len(list)) // the first one named varies fastest
 	for i, given := range list {
 		d := int(given)
 		if d < -len(shape) || d >= len(shape) {
@@ -92,10 +92,10 @@ func reduceJoin(ctx *kernels.Context, separator string, keep bool) error {
 	return nil
 }
 
-// newUnsortedSegmentJoin makes the kernel that joins the strings of each segment.
+// newUnsortedSegmentJoin returns the kernel that joins the strings of each segment.
 func newUnsortedSegmentJoin(c *kernels.Construction) (any, error) {
 	separator, err := c.Attrs().Str("separator")
-	// TensorFlow takes it as a string of C.
+	// TensorFlow treats it as a C string.
 	separator, _, _ = strings.Cut(separator, "\x00")
 	return kernels.Func(func(ctx *kernels.Context) error { return unsortedSegmentJoin(ctx, separator) }), err
 }
@@ -146,7 +146,7 @@ func unsortedSegmentJoin(ctx *kernels.Context, separator string) error {
 	return joinSegments(ctx, out, in.Strings(), of.V, separator)
 }
 
-// joinSegments joins the rows of strings that have one number.
+// joinSegments joins the rows of strings that have the same segment number.
 func joinSegments(ctx *kernels.Context, out *tensor.Tensor, in []string, of []int64, separator string) error {
 	m := ctx.Meter()
 	defer m.Done()
@@ -167,7 +167,11 @@ func joinSegments(ctx *kernels.Context, out *tensor.Tensor, in []string, of []in
 			*text = append(*text, s...)
 		}
 	}
+	end := ctx.Lookout()
 	for i, text := range texts {
+		if err := end.After(len(text) + 16); err != nil {
+			return err
+		}
 		out.Strings()[i] = string(text)
 	}
 	return nil

@@ -10,27 +10,22 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/args"
 )
 
-// ngrams makes runs of neighbouring strings, of some widths, out of each row of a ragged matrix.
+// ngrams returns runs of neighbouring strings, of several widths, from each row of a ragged matrix.
 type ngrams struct {
 	separator, left, right string
 	widths                 []int
-	pad                    int // at either end of a row, at most one less than the width; negative: as many
+	pad                    int // pads at either end of a row, at most width-1; negative: width-1
 	keepShort              bool
 }
 
 func newStringNGrams(c *kernels.Construction) (any, error) {
-	a := c.Attrs()
+	a := c.Attrs().Reader()
 	var k ngrams
-	var err1, err2, err3, err4, err5, err6 error
-	var pad int64
-	var widths []int64
-	k.separator, err1 = a.Str("separator")
-	k.left, err2 = a.Str("left_pad")
-	k.right, err3 = a.Str("right_pad")
-	pad, err4 = a.Int("pad_width")
-	k.keepShort, err5 = a.Bool("preserve_short_sequences")
-	widths, err6 = a.IntList("ngram_widths")
-	if err := args.FirstError(err1, err2, err3, err4, err5, err6); err != nil {
+	k.separator, k.left, k.right = a.Str("separator"), a.Str("left_pad"), a.Str("right_pad")
+	pad := a.Int("pad_width")
+	k.keepShort = a.Bool("preserve_short_sequences")
+	widths := a.IntList("ngram_widths")
+	if err := a.Err(); err != nil {
 		return nil, err
 	}
 	for _, w := range append(widths, pad) {
@@ -45,7 +40,7 @@ func newStringNGrams(c *kernels.Construction) (any, error) {
 	return k, nil
 }
 
-// padding is how many pads a row gets at either end for ngrams of a width.
+// padding returns the number of pads at either end of a row for ngrams of a width.
 func (k ngrams) padding(width int) int {
 	if k.pad < 0 {
 		return width - 1
@@ -53,7 +48,7 @@ func (k ngrams) padding(width int) int {
 	return min(k.pad, width-1)
 }
 
-// count is how many ngrams a row of some strings has.
+// count returns the number of ngrams of a width in a row of length strings.
 func (k ngrams) count(length, width int) (int, error) {
 	pad := k.padding(width)
 	if pad > math.MaxInt32/2-length {
@@ -62,7 +57,7 @@ func (k ngrams) count(length, width int) (int, error) {
 	return max(0, length+2*pad-width+1), nil
 }
 
-// Compute yields the ngrams of all rows, and where the rows begin and end among them.
+// Compute outputs the ngrams of all rows, and the row splits.
 func (k ngrams) Compute(ctx *kernels.Context) error {
 	for _, w := range k.widths {
 		if w <= 0 {
@@ -92,7 +87,7 @@ func (k ngrams) Compute(ctx *kernels.Context) error {
 	if total > maxNGrams/16 {
 		return status.Errorf(status.ResourceExhausted, "OOM when making %d ngrams", total)
 	}
-	if err := args.OutputInts(ctx, 1, ctx.Input(1).DType(), ends); err != nil {
+	if err := args.OutputIntsOf(ctx, 1, ctx.Input(1).DType(), ctx.Input(1).Shape(), ends); err != nil {
 		return err
 	}
 	if data.Len() == 0 || len(splits) == 0 {
@@ -113,7 +108,7 @@ func (k ngrams) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// check checks that the splits cut all the data into rows.
+// check checks that the splits partition all the data into rows.
 func (k ngrams) check(splits []int64, size int) error {
 	if len(splits) == 0 {
 		return nil
@@ -134,7 +129,7 @@ func (k ngrams) check(splits []int64, size int) error {
 	return nil
 }
 
-// row is how many ngrams of all widths a row of some strings has.
+// row returns the number of ngrams of all widths in a row of length strings.
 func (k ngrams) row(length int) (total int64, err error) {
 	for _, width := range k.widths {
 		n, err := k.count(length, width)
@@ -149,7 +144,7 @@ func (k ngrams) row(length int) (total int64, err error) {
 	return total, nil
 }
 
-// maxNGrams bounds the bytes of the ngrams that one execution makes.
+// maxNGrams bounds the bytes of the ngrams of one execution.
 const maxNGrams = 1 << 31
 
 // ngramWriter writes ngrams one after the other.
@@ -180,7 +175,7 @@ func (w *ngramWriter) row(data []string) error {
 	return w.write(data, 1, len(data)+2*w.pad)
 }
 
-// write makes the n ngrams of a width.
+// write writes the n ngrams of a width.
 func (w *ngramWriter) write(data []string, n, width int) error {
 	pad := w.padding(width)
 	for i := range n {

@@ -17,19 +17,11 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/printing"
 )
 
-// newStringFormat makes the kernel that puts its inputs, printed as tf.print does, in the places
-// of a template.
+// newStringFormat returns the kernel that replaces the placeholders of a template with its inputs, printed as by tf.print.
 func newStringFormat(c *kernels.Construction) (any, error) {
-	template, err := c.Attrs().Str("template")
-	if err != nil {
-		return nil, err
-	}
-	placeholder, err := c.Attrs().Str("placeholder")
-	if err != nil {
-		return nil, err
-	}
-	summarize, err := c.Attrs().Int("summarize")
-	if err != nil {
+	a := c.Attrs().Reader()
+	template, placeholder, summarize := a.Str("template"), a.Str("placeholder"), a.Int("summarize")
+	if err := a.Err(); err != nil {
 		return nil, err
 	}
 	parts := []string{template}
@@ -55,10 +47,10 @@ func newStringFormat(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// takePrinted counts what a tensor takes when it is printed, with so many elements at each end of a dimension (negative:
-// all), and what is printed after it.
+// takePrinted accounts for the printed size of a tensor, with describe elements at each end of a dimension (negative: all), and for rest
+// bytes that are printed after it.
 func takePrinted(m *kernels.Meter, t *tensor.Tensor, summarize, rest int) error {
-	const each, char = 64, 8 // a builder that grows has its text twice, a string's bytes may be escaped
+	const each, char = 64, 8 // a growing builder holds its text twice, and bytes of strings may be escaped
 	shown := t.Len()
 	if summarize >= 0 {
 		n := 1
@@ -78,8 +70,7 @@ func takePrinted(m *kernels.Meter, t *tensor.Tensor, summarize, rest int) error 
 	return m.TakeMany(shown, each)
 }
 
-// newStringJoin makes the kernel that joins strings of the inputs position by position; scalars
-// go with every position.
+// newStringJoin returns the kernel that joins strings of the inputs position by position; scalars are repeated for each position.
 func newStringJoin(c *kernels.Construction) (any, error) {
 	separator, err := c.Attrs().Str("separator")
 	if err != nil {
@@ -123,7 +114,7 @@ func newStringJoin(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// join joins texts, which have size bytes with what separates them.
+// join joins texts, whose total size with the separators is size bytes.
 func join(texts []string, separator string, size int) string {
 	b := make([]byte, size)
 	at := 0
@@ -133,15 +124,15 @@ func join(texts []string, separator string, size int) string {
 		}
 		at += tensor.Copy(b[at:], unsafe.Slice(unsafe.StringData(text), len(text)))
 	}
-	return unsafe.String(unsafe.SliceData(b), len(b)) // nothing writes to b any more
+	return unsafe.String(unsafe.SliceData(b), len(b)) // b is no longer written to
 }
 
-// eachString makes the kernel that turns each string of input 0 into another, which is not much longer.
+// eachString returns the kernel that maps each string of input 0 to another of similar length.
 func eachString(f func(string) string) kernels.Func {
 	return eachBounded(func(s string) int { return 3 * len(s) }, f)
 }
 
-// eachBounded is eachString with a bound of the length of what f yields.
+// eachBounded is eachString with a bound on the length of f's result.
 func eachBounded(most func(string) int, f func(string) string) kernels.Func {
 	return func(ctx *kernels.Context) error {
 		in := ctx.Input(0)
@@ -191,7 +182,7 @@ func newStringLength(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// newStringToNumber makes the kernel that reads decimal numbers, spaces around them allowed.
+// newStringToNumber returns the kernel that parses decimal numbers, which may be surrounded by spaces.
 func newStringToNumber(c *kernels.Construction) (any, error) {
 	dtype, err := c.Attrs().Type("out_type")
 	if err != nil {
@@ -225,7 +216,7 @@ var numberReaders = func() map[tensor.DType]parse.Setter {
 	return readers
 }()
 
-// shardedFilename names one of several files.
+// shardedFilename outputs the name of one of several files.
 func shardedFilename(ctx *kernels.Context) error {
 	for i := range 3 {
 		if t := ctx.Input(i); t.Rank() != 0 {
@@ -240,7 +231,7 @@ func shardedFilename(ctx *kernels.Context) error {
 	return args.OutputString(ctx, fmt.Sprintf("%s-%05d-of-%05d", ctx.Input(0).Strings()[0], shard, shards))
 }
 
-// pattern compiles a regular expression of RE2, whose syntax is Go's.
+// pattern compiles an RE2 regular expression; Go has the same syntax.
 func pattern(s string) (*regexp.Regexp, error) {
 	re, err := regexp.Compile(s)
 	if err != nil {
@@ -249,7 +240,7 @@ func pattern(s string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// fullMatch is a pattern that all of a string has to match.
+// fullMatch returns a pattern that must match the whole string.
 func fullMatch(s string) (*regexp.Regexp, error) {
 	if _, err := pattern(s); err != nil {
 		return nil, err
@@ -292,19 +283,19 @@ func regexFullMatch(ctx *kernels.Context) error {
 	return matchEach(ctx, re)
 }
 
-// replacer replaces the first or all matches of a pattern; in the rewrite \1 to \9 stand for
-// what groups matched, \0 for all, \\ for a backslash.
+// replacer replaces the first match or all matches of a pattern. In the rewrite, \1 to \9 stand for groups, \0 for the whole match, and \\
+// for a backslash.
 func replacer(patternText, rewrite string, all bool) (kernels.Func, error) {
 	re, err := pattern(patternText)
 	if err != nil {
 		return nil, err
 	}
 	template, highest := goTemplate(rewrite)
-	if highest > re.NumSubexp() || highest < 0 { // replaces nothing
+	if highest > re.NumSubexp() || highest < 0 { // replace nothing
 		return eachString(func(s string) string { return s }), nil
 	}
-	// A text has at most one match more than bytes, and all that one group matches is no longer than the text. What
-	// is made is made by a buffer that grows.
+	// A text has at most one match more than bytes, and the matches of one group are together no longer than the text. The result is built
+	// in a growing buffer.
 	groups := strings.Count(template, "${")
 	most := func(s string) int {
 		matches := 1
@@ -325,7 +316,7 @@ func replacer(patternText, rewrite string, all bool) (kernels.Func, error) {
 	}), nil
 }
 
-// saturated is the product of two numbers that are not negative, or a large number.
+// saturated returns the product of two non-negative numbers, or a large number on overflow.
 func saturated(a, b int) int {
 	const large = math.MaxInt64 / 8
 	if b > 0 && a > large/b {
@@ -334,7 +325,7 @@ func saturated(a, b int) int {
 	return a * b
 }
 
-// goTemplate gives a rewrite in Go's notation, and the highest group that it names, -1 where a backslash stands for nothing.
+// goTemplate converts a rewrite to Go's notation, and returns the highest group that it names; -1 if a backslash is invalid.
 func goTemplate(rewrite string) (template string, highest int) {
 	var b strings.Builder
 	for i := 0; i < len(rewrite); i++ {
@@ -360,10 +351,9 @@ func goTemplate(rewrite string) (template string, highest int) {
 }
 
 func newStaticRegexReplace(c *kernels.Construction) (any, error) {
-	s, err1 := c.Attrs().Str("pattern")
-	rewrite, err2 := c.Attrs().Str("rewrite")
-	all, err3 := c.Attrs().Bool("replace_global")
-	if err := args.FirstError(err1, err2, err3); err != nil {
+	a := c.Attrs().Reader()
+	s, rewrite, all := a.Str("pattern"), a.Str("rewrite"), a.Bool("replace_global")
+	if err := a.Err(); err != nil {
 		return nil, err
 	}
 	f, err := replacer(s, rewrite, all)

@@ -41,17 +41,17 @@ var scriptCodes = map[string]int32{
 }
 
 const (
-	unknownScript = 103 // of code points that are not assigned
-	noScript      = -1  // of what is no code point
+	unknownScript = 103 // for unassigned code points
+	noScript      = -1  // for values that are not code points
 )
 
-// scriptRange is code points of one script.
+// scriptRange is a range of code points of one script.
 type scriptRange struct {
 	lo, hi rune
 	code   int32
 }
 
-// scriptRanges are those of all scripts, in ascending order.
+// scriptRanges are the ranges of all scripts, in ascending order.
 var scriptRanges = sync.OnceValue(func() []scriptRange {
 	var ranges []scriptRange
 	add := func(lo, hi, stride rune, code int32) {
@@ -79,7 +79,7 @@ var scriptRanges = sync.OnceValue(func() []scriptRange {
 	return ranges
 })
 
-// scriptOf is the number of a code point's script.
+// scriptOf returns the number of a code point's script.
 func scriptOf(r rune) int32 {
 	if r < 0 || r > unicode.MaxRune {
 		return noScript

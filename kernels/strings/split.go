@@ -9,11 +9,11 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/args"
 )
 
-// newStringSplit makes the kernel that splits strings at any of some bytes, or into single bytes.
+// newStringSplit returns the kernel that splits strings at any of a set of bytes, or into single bytes.
 func newStringSplit(c *kernels.Construction) (any, error) {
 	skip, err := c.Attrs().Bool("skip_empty")
 	if err != nil {
-		skip = true // graphs of older clients do not have the attribute
+		skip = true // graphs of older clients lack the attribute
 	}
 	return kernels.Func(func(ctx *kernels.Context) error {
 		if err := needVectorAndScalar(ctx, "delimiter"); err != nil {
@@ -28,7 +28,7 @@ func newStringSplit(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// newStringSplitV2 makes the kernel that splits as Python's str.split does.
+// newStringSplitV2 returns the kernel that splits like Python's str.split.
 func newStringSplitV2(c *kernels.Construction) (any, error) {
 	most, err := c.Attrs().Int("maxsplit")
 	if err != nil {
@@ -50,7 +50,7 @@ func needVectorAndScalar(ctx *kernels.Context, name string) error {
 	return args.NeedScalar(ctx.Input(1), tensor.String, name+" must be a scalar, got shape: %v")
 }
 
-// splitEach makes a sparse matrix with a row of parts for each string. split appends the parts of one.
+// splitEach returns a sparse matrix with a row of parts for each string. split appends the parts of one string.
 func splitEach(ctx *kernels.Context, split func(parts []string, s string) []string) error {
 	in := ctx.Input(0).Strings()
 	m := ctx.Meter()
@@ -62,7 +62,7 @@ func splitEach(ctx *kernels.Context, split func(parts []string, s string) []stri
 	var parts []string
 	longest := 0
 	for i, s := range in {
-		// A part takes a header in the list, which grows in steps.
+		// A part needs a header in the list, which grows in steps.
 		const header = 3 * 16
 		if err := m.TakeMany(len(s)+1, header); err != nil {
 			return err
@@ -104,7 +104,7 @@ func newByteSet(bytes string) *byteSet {
 	return set
 }
 
-// split appends what lies between the bytes of the set. An empty string has no parts.
+// split appends the text between the bytes of the set. An empty string has no parts.
 func (set *byteSet) split(parts []string, s string, skip bool) []string {
 	if s == "" {
 		return parts
@@ -134,7 +134,7 @@ func splitBytes(parts []string, s string) []string {
 
 var spaces = newByteSet(" \t\n\v\f\r")
 
-// trimmed is s without the bytes of the set that it begins with.
+// trimmed returns s without its leading bytes from the set.
 func (set *byteSet) trimmed(s string) string {
 	for len(s) > 0 && set[s[0]] {
 		s = s[1:]
@@ -142,8 +142,7 @@ func (set *byteSet) trimmed(s string) string {
 	return s
 }
 
-// splitPython splits at a separator, or between runs of spaces where it is empty, at most that often
-// (negative: no limit).
+// splitPython splits at a separator, or at runs of spaces if it is empty, at most most times (negative: no limit).
 func splitPython(parts []string, s, separator string, most int) []string {
 	if most == 0 {
 		return append(parts, s)
@@ -167,7 +166,7 @@ func splitPython(parts []string, s, separator string, most int) []string {
 		parts = append(parts, s[:end])
 		s = spaces.trimmed(s[end:])
 		if n++; n == most {
-			// Also where nothing is left, as TensorFlow does.
+			// Even if nothing is left, as in TensorFlow.
 			return append(parts, s)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 func TestStringOpsLikeTensorFlow(t *testing.T) {
 	kt.LikeTensorFlow(t, "testdata/stringops.jsonl.gz", func(c *kt.Case) bool {
-		// What is wrong with a pattern is said in Go's words.
+		// Errors in patterns have Go's texts.
 		c.Err, _, _ = strings.Cut(c.Err, ", error:")
 		return true
 	})

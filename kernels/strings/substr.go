@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/args"
 )
 
-// newSubstr makes the kernel that takes a part of each string, by bytes or by characters of UTF-8.
+// newSubstr returns the kernel for substrings, in bytes or in UTF-8 characters.
 func newSubstr(c *kernels.Construction) (any, error) {
 	unit, err := c.Attrs().Str("unit")
 	if err != nil {
@@ -58,12 +58,12 @@ func (k *substr) Compute(ctx *kernels.Context) error {
 		if err := m.Take(len(part)); err != nil {
 			return err
 		}
-		out.Strings()[i] = strings.Clone(part) // which does not keep the whole string alive
+		out.Strings()[i] = strings.Clone(part) // do not keep the whole string alive
 	}
 	return nil
 }
 
-// outOfRange is TensorFlow's error for string i.
+// outOfRange returns TensorFlow's error for string i.
 func (k *substr) outOfRange(whole string, pos int64, b *partsBroadcast, i int) error {
 	row, column, pairs := i, 0, b.broadcasts && len(b.out) == 2
 	if pairs {
@@ -78,7 +78,7 @@ func (k *substr) outOfRange(whole string, pos int64, b *partsBroadcast, i int) e
 	return status.InvalidArgumentf("pos %d out of range for string b'%s' at index %d", pos, whole, row)
 }
 
-// part is so much of a string from pos on, of which a negative one counts from the end; false if it is not in the string.
+// part returns the substring of the given length at pos; a negative pos counts from the end. It returns false if pos is outside the string.
 func (k *substr) part(s string, pos, length int64) (string, bool) {
 	if !k.characters {
 		if pos < 0 {
@@ -110,7 +110,7 @@ func (k *substr) part(s string, pos, length int64) (string, bool) {
 	return s[start:end], ok
 }
 
-// forward moves a position in a string n characters on; false if there are not so many.
+// forward moves a position n characters forward; false if there are fewer.
 func forward(s string, at int, n int64) (int, bool) {
 	for ; n > 0 && at < len(s); n-- {
 		for at++; at < len(s) && trails(s[at]); at++ {
@@ -128,11 +128,11 @@ func backward(s string, at int, n int64) (int, bool) {
 	return at, n == 0
 }
 
-// trails tells that a byte is not the first of a character.
+// trails reports whether a byte is not the first of a character.
 func trails(b byte) bool { return b&0xc0 == 0x80 }
 
-// partsBroadcast is how strings and the positions of their parts are broadcast against one another. strings and parts are the
-// strides along the dimensions of out.
+// partsBroadcast describes how strings and the positions of their parts are broadcast against each other. strings and parts are the strides
+// along the dimensions of out.
 type partsBroadcast struct {
 	out            tensor.Shape
 	strings, parts []int
@@ -168,7 +168,7 @@ func broadcastParts(in, pos tensor.Shape) (*partsBroadcast, error) {
 	return b, nil
 }
 
-// sizeAt is dimension d of a shape that is made one of some rank by ones before it.
+// sizeAt returns dimension d of a shape that is extended to a rank with leading ones.
 func sizeAt(s tensor.Shape, rank, d int) int64 {
 	if d -= rank - len(s); d >= 0 {
 		return s[d]
@@ -176,7 +176,7 @@ func sizeAt(s tensor.Shape, rank, d int) int64 {
 	return 1
 }
 
-// strides are the steps along each dimension of a broadcast tensor, zero where it has size 1.
+// strides returns the strides of a broadcast tensor, zero for dimensions of size 1.
 func strides(s tensor.Shape, rank int) []int {
 	steps, step := make([]int, rank), 1
 	for d := rank - 1; d >= 0; d-- {
@@ -189,7 +189,7 @@ func strides(s tensor.Shape, rank int) []int {
 	return steps
 }
 
-// place is where element i of the result is in a tensor with the strides.
+// place returns the position of the result's element i in a tensor with the strides.
 func (b *partsBroadcast) place(i int, strides []int) int {
 	at := 0
 	for d := len(b.out) - 1; d >= 0; d-- {

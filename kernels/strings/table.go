@@ -8,14 +8,14 @@ import (
 	"golang.org/x/text/cases"
 )
 
-// Table is the family's ops.
+// Table returns the family's ops.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	addString(table)
 	return table
 }
 
-// The ops on strings.
+// addString adds the ops on strings.
 func addString(table *kernels.Table) {
 	table.Add([]kernels.Def{
 		{Op: "AsString", New: newAsString},

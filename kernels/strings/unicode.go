@@ -10,17 +10,17 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// malformed is what is done with what is no character.
+// malformed defines how to treat invalid characters.
 type malformed struct {
 	replacement  rune
 	ignore, fail bool
-	controls     bool // control characters are taken as none
+	controls     bool // control characters count as invalid
 }
 
 func newMalformed(c *kernels.Construction) (m malformed, err error) {
-	policy, err1 := c.Attrs().Str("errors")
-	replacement, err2 := c.Attrs().Int("replacement_char")
-	if err := args.FirstError(err1, err2); err != nil {
+	a := c.Attrs().Reader()
+	policy, replacement := a.Str("errors"), a.Int("replacement_char")
+	if err := a.Err(); err != nil {
 		return m, err
 	}
 	switch policy {
@@ -42,10 +42,10 @@ func newMalformed(c *kernels.Construction) (m malformed, err error) {
 	return m, err
 }
 
-// refuses tells that a character is dealt with as none.
+// refuses reports whether a character is treated as invalid.
 func (m *malformed) refuses(r rune, ok bool) bool { return !ok || m.controls && r <= 0x1f }
 
-// inputEncoding is the reader of the encoding that an op has as an attribute.
+// inputEncoding returns the constructor of readers for the op's input encoding.
 func inputEncoding(c *kernels.Construction) (func() encodingReader, error) {
 	name, err := c.Attrs().Str("input_encoding")
 	if err != nil {
@@ -58,7 +58,7 @@ func inputEncoding(c *kernels.Construction) (func() encodingReader, error) {
 	return reader, nil
 }
 
-// outputEncoding is the writer of the encoding that an op has as an attribute.
+// outputEncoding returns the writer for the op's output encoding.
 func outputEncoding(c *kernels.Construction) (func(text []byte, r rune) []byte, error) {
 	name, err := c.Attrs().Str("output_encoding")
 	if err != nil {
@@ -73,7 +73,7 @@ func outputEncoding(c *kernels.Construction) (func(text []byte, r rune) []byte, 
 
 var errMalformed = status.InvalidArgumentf("Invalid formatting on input string")
 
-// newUnicodeTranscode makes the kernel that writes strings in another encoding.
+// newUnicodeTranscode returns the kernel that converts strings to another encoding.
 func newUnicodeTranscode(c *kernels.Construction) (any, error) {
 	reader, err1 := inputEncoding(c)
 	writer, err2 := outputEncoding(c)
@@ -91,7 +91,7 @@ func newUnicodeTranscode(c *kernels.Construction) (any, error) {
 		defer meter.Done()
 		wrong, read := false, reader()
 		for i, s := range in.Strings() {
-			const most = 4 // bytes of output for each of input
+			const most = 4 // bytes of output per byte of input
 			if err := meter.TakeMany(2*most, len(s)); err != nil {
 				return err
 			}
@@ -117,7 +117,7 @@ func newUnicodeTranscode(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// newUnicodeDecode makes the kernel that gives the code points of strings, as rows of a ragged tensor.
+// newUnicodeDecode returns the kernel for the code points of strings, as rows of a ragged tensor.
 func newUnicodeDecode(c *kernels.Construction) (any, error) {
 	reader, err1 := inputEncoding(c)
 	m, err2 := newMalformed(c)
@@ -143,7 +143,7 @@ func (k *unicodeDecode) Compute(ctx *kernels.Context) error {
 	var starts []int64
 	read := k.reader()
 	for _, s := range in.Strings() {
-		const each = 2*(4+8) + 8 // of lists that grow
+		const each = 2*(4+8) + 8 // for growing lists
 		if err := meter.TakeMany(len(s)+1, each); err != nil {
 			return err
 		}
@@ -175,7 +175,7 @@ func (k *unicodeDecode) Compute(ctx *kernels.Context) error {
 	return args.OutputInts(ctx, 2, tensor.Int64, starts)
 }
 
-// newUnicodeEncode makes the kernel that writes rows of code points as strings.
+// newUnicodeEncode returns the kernel that encodes rows of code points as strings.
 func newUnicodeEncode(c *kernels.Construction) (any, error) {
 	writer, err1 := outputEncoding(c)
 	m, err2 := newMalformed(c)

@@ -11,8 +11,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/wav"
 )
 
-// newAudioSummary makes the kernel of AudioSummary, whose sample rate is an attribute, and of
-// AudioSummaryV2, where it is an input.
+// newAudioSummary returns the kernel of AudioSummary, whose sample rate is an attribute, or of AudioSummaryV2, whose rate is an input.
 func newAudioSummary(c *kernels.Construction) (any, error) {
 	limit, err := maxOutputs(c)
 	if err != nil {
@@ -51,7 +50,7 @@ func maxOutputs(c *kernels.Construction) (int, error) {
 	return int(n), err
 }
 
-// partTag is the tag of the part of a summary that may have up to limit parts.
+// partTag returns the tag of part i of a summary, which may have up to limit parts.
 func partTag(tag, kind string, i, limit int) string {
 	if limit > 1 {
 		return fmt.Sprintf("%s/%s/%d", tag, kind, i)
@@ -59,8 +58,8 @@ func partTag(tag, kind string, i, limit int) string {
 	return tag + "/" + kind
 }
 
-// audioValues are the summaries of the first limit clips of a tensor, [clips, frames] or [clips, frames, channels]
-// of samples between -1 and 1.
+// audioValues returns the summaries of the first limit clips of a tensor of shape [clips, frames] or [clips, frames, channels], with
+// samples between -1 and 1.
 func audioValues(tag string, t *tensor.Tensor, rate float32, limit int) ([]*summarypb.Summary_Value, error) {
 	if t.Rank() != 2 && t.Rank() != 3 {
 		return nil, status.InvalidArgumentf("Tensor must be 3-D or 2-D, got: %v", t.Shape())

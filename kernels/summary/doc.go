@@ -1,2 +1,2 @@
-// Package summary holds the ops that make summaries and write them to event files.
+// Package summary implements the ops that create summaries and write them to event files.
 package summary

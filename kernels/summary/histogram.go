@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/histogram"
 )
 
-// histogramValue is the summary of a tensor's distribution. nan and inf are the errors for values of these kinds.
+// histogramValue returns the summary of a tensor's distribution. nan and inf are the error texts for values of these kinds.
 func histogramValue(tag string, t *tensor.Tensor, nan, inf string) (*summarypb.Summary_Value, error) {
 	h := histogram.New()
 	var block [512]float64
@@ -32,13 +32,13 @@ func histogramValue(tag string, t *tensor.Tensor, nan, inf string) (*summarypb.S
 	return &summarypb.Summary_Value{Tag: tag, Value: &summarypb.Summary_Value_Histo{Histo: h.Proto()}}, nil
 }
 
-// unsupportedSummary is the error for elements that are no numbers.
+// unsupportedSummary returns the error for elements that are not numbers.
 func unsupportedSummary(t tensor.DType) error {
 	return status.Unimplementedf("SummaryFileWriter %v not supported.", t)
 }
 
-// realParts set dst to the elements of a tensor from a position on, those of complex types to their real parts. Types
-// that are no numbers have none.
+// realParts maps types to functions that set dst to a tensor's elements, starting at a position; for complex types, to their real parts.
+// Types that are not numbers have no function.
 type realParts[D element.Floating] map[tensor.DType]func(dst []D, t *tensor.Tensor, from int)
 
 var (
@@ -61,7 +61,7 @@ func newRealParts[D element.Floating]() realParts[D] {
 	}
 }
 
-// read sets dst, and tells whether the elements are numbers.
+// read sets dst to the elements starting at from, and reports whether they are numbers.
 func (r realParts[D]) read(dst []D, t *tensor.Tensor, from int) bool {
 	part, ok := r[t.DType()]
 	if ok {

@@ -66,7 +66,7 @@ func badColorVector(t *tensor.Tensor) error {
 	return nil
 }
 
-// imagesShape refuses what are no images of a size that a summary may have.
+// imagesShape rejects shapes that are not those of images, and images that are too large for a summary.
 func imagesShape(s tensor.Shape) error {
 	if len(s) != 4 || s[3] != 1 && s[3] != 3 && s[3] != 4 {
 		return status.InvalidArgumentf("Tensor must be 4-D with last dim 1, 3, or 4, not %v", s)
@@ -77,7 +77,7 @@ func imagesShape(s tensor.Shape) error {
 	return nil
 }
 
-// imageValues are the summaries of the first limit images of a tensor [images, height, width, channels].
+// imageValues returns the summaries of the first limit images of a tensor of shape [images, height, width, channels].
 func imageValues(tag string, t *tensor.Tensor, badColor []uint8, limit int) ([]*summarypb.Summary_Value, error) {
 	if err := imagesShape(t.Shape()); err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func imageValues(tag string, t *tensor.Tensor, badColor []uint8, limit int) ([]*
 	return values, nil
 }
 
-// pixelReaders give image i of a tensor, each of so many samples, as bytes.
+// pixelReaders maps types to functions that return image i of a tensor as bytes. An image has each samples.
 var pixelReaders = map[tensor.DType]func(t *tensor.Tensor, each, depth int, badColor []uint8) func(i int) []uint8{
 	tensor.Uint8: func(t *tensor.Tensor, each, _ int, _ []uint8) func(i int) []uint8 {
 		return func(i int) []uint8 { return tensor.Of[uint8](t)[i*each:][:each] }
@@ -119,7 +119,7 @@ func normalizer[T tensor.Elem](a imageArithmetic[T]) func(t *tensor.Tensor, each
 	}
 }
 
-// imageArithmetic is how samples of a type are scaled: in their own precision, as TensorFlow does.
+// imageArithmetic scales samples of a type in their own precision, as TensorFlow does.
 type imageArithmetic[T any] struct {
 	float func(T) float64
 	scale func(v T, scale, offset float32) float64
@@ -143,9 +143,9 @@ var halfArithmetic = imageArithmetic[element.Float16]{
 	},
 }
 
-// normalized gives image i of float samples as bytes, in memory that the next image uses again. An image without
-// negative samples is scaled by its greatest one, another by its greatest absolute value and centred
-// at 128. Pixels with a sample that is infinite or no number become badColor.
+// normalized returns a function for image i of float samples as bytes, which are valid until the next call. An image without negative
+// samples is scaled by its greatest sample. Any other image is scaled by its greatest absolute value, and centred at 128. Pixels with a
+// sample that is infinite or NaN become badColor.
 func normalized[T any](samples []T, each, depth int, badColor []uint8, a imageArithmetic[T]) func(i int) []uint8 {
 	out := make([]uint8, each)
 	return func(i int) []uint8 {
@@ -182,7 +182,7 @@ func (a imageArithmetic[T]) finite(pixel []T) bool {
 	return true
 }
 
-// normalization is what samples between least and greatest are multiplied by and moved by.
+// normalization returns the factor and the offset for samples between least and greatest.
 func normalization(least, greatest float32) (scale, offset float32) {
 	const nothing = 1e-6
 	to, most := float32(255), greatest

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// outputSummary makes the kernel's output the summary, serialized.
+// outputSummary sets the kernel's output to the serialized summary.
 func outputSummary(ctx *kernels.Context, values ...*summarypb.Summary_Value) error {
 	b, err := proto.Marshal(&summarypb.Summary{Value: values})
 	if err != nil {
@@ -20,7 +20,7 @@ func outputSummary(ctx *kernels.Context, values ...*summarypb.Summary_Value) err
 	return args.OutputString(ctx, string(b))
 }
 
-// scalarValue is the summary of a number.
+// scalarValue returns the summary of a number.
 func scalarValue(tag string, v float32) *summarypb.Summary_Value {
 	return &summarypb.Summary_Value{Tag: tag, Value: &summarypb.Summary_Value_SimpleValue{SimpleValue: v}}
 }
@@ -57,7 +57,7 @@ func histogramSummary(ctx *kernels.Context) error {
 	return outputSummary(ctx, v)
 }
 
-// tensorValue is the summary of a whole tensor.
+// tensorValue returns the summary of a whole tensor.
 func tensorValue(t *tensor.Tensor) (*summarypb.Summary_Value, error) {
 	p, err := t.Proto()
 	if err != nil {
@@ -92,7 +92,7 @@ func tensorSummaryV2(ctx *kernels.Context) error {
 	return outputSummary(ctx, v)
 }
 
-// metadata reads what plugins say of a summary. As in TensorFlow, metadata that cannot be read count as none.
+// metadata reads the metadata of a plugin. As in TensorFlow, metadata that cannot be read counts as empty.
 func metadata(serialized string) *summarypb.SummaryMetadata {
 	m := &summarypb.SummaryMetadata{}
 	if tensor.Unmarshal([]byte(serialized), m) != nil {

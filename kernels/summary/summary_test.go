@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// TestSummaryOpsLikeTensorFlow compares summaries as messages, and PNGs by their pixels: compressors differ.
+// TestSummaryOpsLikeTensorFlow compares summaries as messages, and PNGs by their pixels, since compressors differ.
 func TestSummaryOpsLikeTensorFlow(t *testing.T) {
 	for _, c := range kt.Golden(t, "testdata/summaryops.jsonl.gz") {
 		if c.Err != "" || strings.HasPrefix(c.Op, "Decode") {
@@ -75,7 +75,7 @@ func sameImage(t *testing.T, got, want []byte) {
 	}
 }
 
-// pixels are the width, height, channels and samples of a PNG.
+// pixels returns the width, height, channels and samples of a PNG.
 func pixels(t *testing.T, file []byte) []uint16 {
 	t.Helper()
 	h, err := png.ReadHeader(string(file), 0)
@@ -89,12 +89,12 @@ func pixels(t *testing.T, file []byte) []uint16 {
 	return append([]uint16{uint16(h.Width), uint16(h.Height), uint16(h.Channels())}, samples...)
 }
 
-// What a tag or a summary may not hold is the client's mistake.
+// A text that a tag or a summary cannot hold is the client's error.
 func TestSummaryOfBadText(t *testing.T) {
 	kt.Check(t, kt.Case{Op: "ScalarSummary", Inputs: []any{kt.Str(nil, "\xff"), kt.F32(nil, 1)}, Code: 3, Err: "UTF-8"})
 }
 
-// AudioSummary is gone from graphs of today's clients, but older ones hold it.
+// Current clients no longer create AudioSummary, but older graphs contain it.
 func TestAudioSummary(t *testing.T) {
 	d := kt.NewDevice(t)
 	run := func(op string, attrs kt.Attrs, inputs ...any) string {

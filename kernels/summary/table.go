@@ -7,14 +7,14 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/disk"
 )
 
-// Table is the family's ops.
+// Table returns the family's ops.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	addSummary(table)
 	return table
 }
 
-// The ops that make summaries and write event files.
+// addSummary adds the ops that create summaries and write event files.
 func addSummary(table *kernels.Table) {
 	table.Add([]kernels.Def{
 		{Op: "ScalarSummary", Types: summarized, New: kernels.Always(scalarSummary)},
@@ -49,7 +49,7 @@ var summarized = map[string][]tensor.DType{"T": {
 
 var images = map[string][]tensor.DType{"T": {tensor.Uint8, tensor.Float32, tensor.Float16, tensor.Float64}}
 
-// alwaysOnDisk and alwaysWrite are constructors of ops on files whose attributes do not matter when they run.
+// alwaysOnDisk and alwaysWrite return constructors of ops on files that do not depend on their attributes.
 func alwaysOnDisk(run func(ctx *kernels.Context) error) func(*kernels.Construction) (any, error) {
 	return func(*kernels.Construction) (any, error) { return disk.Async(run), nil }
 }

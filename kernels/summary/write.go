@@ -9,6 +9,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/contain"
+	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/files"
 	"github.com/troupe-run/troupe/kernels/internal/args"
@@ -17,11 +18,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// kindSummaryWriter is the kind of event files' writers.
+// kindSummaryWriter is the kind of resources that write event files.
 const kindSummaryWriter = "SummaryWriter"
 
-// newSummaryWriter makes the kernel that yields a writer's handle. It is CreateSummaryFileWriter that makes
-// the writer.
+// newSummaryWriter returns the kernel that outputs a writer's handle. CreateSummaryFileWriter creates the writer itself.
 func newSummaryWriter(c *kernels.Construction) (any, error) {
 	container, name, err := kernels.Named(c)
 	if err != nil {
@@ -33,7 +33,7 @@ func newSummaryWriter(c *kernels.Construction) (any, error) {
 	return &kernels.Constant{Value: tensor.FromHandle(tensor.Handle{Device: c.Device.Name(), Container: container, Name: name, Type: kindSummaryWriter})}, nil
 }
 
-// createSummaryFileWriter makes the writer that the handle names, unless there is one.
+// createSummaryFileWriter creates the writer that the handle names, unless it exists.
 func createSummaryFileWriter(ctx *kernels.Context) error {
 	h, err := ctx.Handle(0)
 	if err != nil {
@@ -60,7 +60,8 @@ func createSummaryFileWriter(ctx *kernels.Context) error {
 	}
 	resources := ctx.Device.Resources()
 	r, err := resources.LookupOrCreate(h.Container, kindSummaryWriter, h.Name, func() (containers.Resource, error) {
-		return events.New(events.Options{Files: ctx.Files(), Dir: dir, Suffix: suffix, MaxQueue: int(queue), FlushInterval: time.Duration(millis) * time.Millisecond}), nil
+		return events.New(events.Options{Files: ctx.Files(), Dir: dir, Suffix: suffix, MaxQueue: int(queue), FlushInterval: time.Duration(millis) * time.Millisecond,
+			Made: view.Act{By: ctx.Step.Origin, At: time.Now()}}), nil
 	})
 	if err != nil {
 		return err
@@ -72,8 +73,12 @@ func createSummaryFileWriter(ctx *kernels.Context) error {
 	if err := w.Check(ctx.Files()); err != nil {
 		return err
 	}
+	if o := w.Options(); o.Dir != dir && ctx.Step.Log != nil {
+		// As in TensorFlow, the second caller writes where the first one does.
+		ctx.Step.Log.Warn("a summary writer writes to another folder than was asked for", "node", ctx.Node.Name, "asked", dir, "folder", o.Dir, "made", o.Made.When(time.Now()))
+	}
 	if err := w.Open(); err != nil {
-		// Others may have deleted it meanwhile; what matters is why it could not be opened.
+		// Another step may have deleted it in the meantime. Return why it could not be opened.
 		_ = resources.Delete(h.Container, kindSummaryWriter, h.Name)
 		return err
 	}
@@ -84,7 +89,7 @@ func createSummaryDBWriter(*kernels.Construction) (any, error) {
 	return nil, status.Unimplementedf("CreateSummaryDbWriter is not supported: summaries are written to event files, with CreateSummaryFileWriter")
 }
 
-// summaryWriter is the writer that the handle at input 0 names, which the session may write to.
+// summaryWriter returns the writer that the handle at input 0 names, and an error if the session may not write to it.
 func summaryWriter(ctx *kernels.Context) (*events.Writer, error) {
 	w, err := kernels.ResourceAt[*events.Writer](ctx, 0, kindSummaryWriter)
 	if err != nil {
@@ -101,8 +106,8 @@ func flushSummaryWriter(ctx *kernels.Context) error {
 	return w.Flush()
 }
 
-// closeSummaryWriter deletes the writer, and ends when its file is complete. It is no file operation itself: the end of
-// the writer is one, which may have to wait for its turn.
+// closeSummaryWriter deletes the writer, and ends when its file is complete. It is not a file operation itself, but the end of the writer
+// is one, and may have to wait for its turn.
 func closeSummaryWriter(ctx *kernels.Context, done func(error)) {
 	w, err := summaryWriter(ctx)
 	if err != nil {
@@ -123,8 +128,7 @@ func closeSummaryWriter(ctx *kernels.Context, done func(error)) {
 	}, nil)
 }
 
-// writeSummary makes the kernel of an op that writes a summary of its inputs at the step of input 1. make gives
-// the summary's values.
+// writeSummary returns the kernel of an op that writes a summary of its inputs at the step in input 1. values returns the summary's values.
 func writeSummary(values func(ctx *kernels.Context) ([]*summarypb.Summary_Value, error)) kernels.AsyncFunc {
 	return disk.Async(func(ctx *kernels.Context) error {
 		w, err := summaryWriter(ctx)
@@ -242,7 +246,7 @@ func newWriteAudio(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-// writeRawSummary writes summaries that are serialized already, all as one event.
+// writeRawSummary writes serialized summaries, all as one event.
 func writeRawSummary(ctx *kernels.Context) error {
 	w, err := summaryWriter(ctx)
 	if err != nil {
@@ -255,7 +259,7 @@ func writeRawSummary(ctx *kernels.Context) error {
 	if err := args.CheckType(ctx, 2, tensor.String); err != nil {
 		return err
 	}
-	var all []byte // serialized messages in a row are their merger
+	var all []byte // concatenating serialized messages merges them
 	for i, s := range ctx.Input(2).Strings() {
 		if tensor.Unmarshal([]byte(s), &summarypb.Summary{}) != nil {
 			return status.Errorf(status.DataLoss, "Bad tf.compat.v1.Summary binary proto tensor string at index %d", i)

@@ -11,13 +11,13 @@ import (
 const (
 	maxSlots   = 4
 	maxScalars = 6
-	// updateBlock is how many elements are updated at a time: of all slots they fit the second-level
-	// cache, so that moving a slot's elements and updating them is one pass over memory.
+	// updateBlock is the number of elements updated at once. Those of all slots fit the second-level cache, so copying and updating them
+	// takes a single pass over memory.
 	updateBlock = 1 << 12
 )
 
-// application is one execution of an optimizer's kernel. Executions are reused, with the functions
-// that they lock by, so that a small update allocates nothing.
+// application is one execution of an optimizer's kernel. Executions are reused, together with their lock callbacks, so that a small update
+// does not allocate.
 type application[T any] struct {
 	*optimizerKernel[T]
 	slotLocks
@@ -40,7 +40,7 @@ func (k *optimizerKernel[T]) apply(ctx *kernels.Context) error {
 	return err
 }
 
-// lock finds the variables, checks the inputs, and updates under the variables' locks.
+// lock finds the variables, checks the inputs, and runs the update with the variables locked.
 func (k *optimizerKernel[T]) lock(ctx *kernels.Context, l *slotLocks) error {
 	for i := range k.slots {
 		v, err := k.variable(ctx, i)
@@ -80,7 +80,7 @@ func (a *application[T]) run() error {
 	return nil
 }
 
-// span updates elements lo to hi. part has room for the slots.
+// span updates elements lo to hi. part is scratch space for the slots.
 func (a *application[T]) span(part [][]T, lo, hi int) {
 	for ; lo < hi; lo += updateBlock {
 		end := min(lo+updateBlock, hi)
@@ -94,7 +94,7 @@ func (a *application[T]) span(part [][]T, lo, hi int) {
 	}
 }
 
-// rows updates the rows that the indices name, one after the other: an index may come twice.
+// rows updates the rows that the indices name, one by one, since an index may occur twice.
 func (a *application[T]) rows(shape tensor.Shape) error {
 	at, err := args.ReadIndices(a.ctx.Input(a.gradAt + 1))
 	if err != nil {
@@ -108,7 +108,7 @@ func (a *application[T]) rows(shape tensor.Shape) error {
 	}
 	for i := range a.slots {
 		if a.next[i] != a.old[i] {
-			copy(a.to[i], a.from[i]) // most rows stay as they are
+			copy(a.to[i], a.from[i]) // most rows do not change
 		}
 	}
 	inner := shape[1:].Elements()

@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// The updates of complex variables: those of opt_updates.go with the roots of complex numbers.
+// Updates of complex variables: those of updates.go, with complex square roots.
 
 func rootOf[T element.ComplexNum](v T) T { return T(cmplx.Sqrt(complex128(v))) }
 

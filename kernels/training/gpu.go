@@ -9,8 +9,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/launch"
 )
 
-// gpuOptimizers are the optimizers that GPUs have, with the names of their functions in
-// kernels/cuda/optimizer.cu.
+// gpuOptimizers lists the optimizers that GPUs support, with the names of their functions in kernels/cuda/optimizer.cu.
 var gpuOptimizers = map[string]struct {
 	function string
 	sparse   bool
@@ -34,8 +33,8 @@ var gpuOptimizers = map[string]struct {
 	"PowerSign":               {"power_sign", false},
 }
 
-// gpuRows are a GPU's rows of one form of an optimizer, if GPUs have it. As in TensorFlow the
-// scalars are tensors of the device's memory.
+// gpuRows returns the GPU rows of one form of an optimizer, or none if GPUs do not support it. As in TensorFlow, scalars are in the
+// device's memory.
 func (o *optimizer) gpuRows(in form) (rows []kernels.Def) {
 	on, ok := gpuOptimizers[o.name]
 	if !ok || in.sparse && !on.sparse {
@@ -55,8 +54,8 @@ func (o *optimizer) gpuRows(in form) (rows []kernels.Def) {
 	return rows
 }
 
-// gpuOptimizer updates the slots by one function of the device, under the same locks as on a CPU: who
-// holds them has put the work into the device's order.
+// gpuOptimizer updates the slots with one device function. It takes the same locks as on a CPU, but holds them only until the work is
+// queued on the device, which runs it in order.
 type gpuOptimizer struct {
 	optimizerKernel[struct{}]
 	function string
@@ -83,7 +82,7 @@ func (k *gpuOptimizer) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// arguments are the struct Apply.
+// arguments returns the fields of the CUDA struct Apply.
 func (k *gpuOptimizer) arguments(ctx *kernels.Context, from, to *[maxSlots]*tensor.Tensor) []uint64 {
 	args := make([]uint64, 0, 24)
 	args = append(args, uint64(from[0].Len()), ctx.Input(k.gradAt).Address())
@@ -118,8 +117,8 @@ func (k *gpuOptimizer) updateAll(ctx *kernels.Context, l *slotLocks) {
 	a.Launch(ctx, launch.PerElement(a, k.function, (n*k.dtype.Size()+15)/16, k.arguments(ctx, &l.old, &l.next)...))
 }
 
-// updateRows updates the rows that the indices name, those that are named more than once in the order
-// of the indices. As with TensorFlow's GPU kernels, indices that are out of range are left out.
+// updateRows updates the rows that the indices name. If an index occurs more than once, its updates apply in the order of the indices. As
+// in TensorFlow's GPU kernels, indices out of range are ignored.
 func (k *gpuOptimizer) updateRows(ctx *kernels.Context, l *slotLocks) error {
 	a, shape, indices := kernels.AcceleratorOf(ctx.Device), l.old[0].Shape(), ctx.Input(k.gradAt+1)
 	count, inner := indices.Len(), shape[1:].Elements()
@@ -133,7 +132,7 @@ func (k *gpuOptimizer) updateRows(ctx *kernels.Context, l *slotLocks) error {
 	}
 	for i, old := range l.old[:k.slots] {
 		if l.next[i] != old && old.Len() > 0 {
-			a.Copy(ctx, l.next[i], old) // most rows stay as they are
+			a.Copy(ctx, l.next[i], old) // most rows do not change
 		}
 	}
 	if table == nil {

@@ -11,34 +11,32 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// slotLocks holds the variables of an update, all locked at the same time. All updates lock in the
-// order of addresses, so that none waits for another in a ring.
+// slotLocks holds the variables of an update, all locked at once. Every update locks in the order of addresses, which prevents deadlock.
 type slotLocks struct {
 	ctx    *kernels.Context
 	vars   [maxSlots]lockedVariable
 	slots  int
-	locked int // how many of vars are
-	// The slots in the order of the inputs: what they were and what they become, which is the same
-	// memory where the update is in place.
+	locked int // the number of vars that are locked
+	// The slots in the order of the inputs, before and after the update. Both share memory if the update is in place.
 	old, next [maxSlots]*tensor.Tensor
 
 	rewrite func(next, old *tensor.Tensor) error
-	then    func() error // what runs under the locks
+	then    func() error // runs with all variables locked
 }
 
-// lockedVariable is a variable of an update and where it stands among the inputs.
+// lockedVariable is a variable of an update and its index among the inputs.
 type lockedVariable struct {
 	variable *containers.Variable
 	at       int
 }
 
-// prepare sets what runs under the locks.
+// prepare sets the function to run with all variables locked.
 func (l *slotLocks) prepare(then func() error) { l.then, l.rewrite = then, l.take }
 
-// unused is l without variables, to be locked again at the same address.
+// unused returns l without variables, for reuse at the same address.
 func (l *slotLocks) unused() slotLocks { return slotLocks{then: l.then, rewrite: l.rewrite} }
 
-// lockAll runs what it was prepared for with the first slots of vars locked.
+// lockAll locks the first slots of vars and runs the prepared function.
 func (l *slotLocks) lockAll(ctx *kernels.Context, slots int) error {
 	l.ctx, l.slots = ctx, slots
 	vars := l.vars[:slots]
@@ -53,7 +51,7 @@ func (l *slotLocks) lockAll(ctx *kernels.Context, slots int) error {
 	return l.lockNext()
 }
 
-// lockNext locks the next variable, and updates once all are.
+// lockNext locks the next variable. Once all are locked, it runs the prepared function.
 func (l *slotLocks) lockNext() error {
 	if l.locked == l.slots {
 		return l.then()
@@ -61,7 +59,7 @@ func (l *slotLocks) lockNext() error {
 	return l.vars[l.locked].variable.Rewrite(l.ctx.Device.Memory(), nil, l.rewrite)
 }
 
-// take takes in the variable that was locked last.
+// take records the variable that was just locked, and continues with the next.
 func (l *slotLocks) take(next, old *tensor.Tensor) error {
 	at := l.vars[l.locked].at
 	l.next[at], l.old[at] = next, old

@@ -4,7 +4,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// Table is the family's ops: each optimizer of optimizers.go in the forms that TensorFlow has of it.
+// Table returns the ops of the family: each optimizer of optimizers.go in the forms that TensorFlow has.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	op := table.Op
@@ -49,8 +49,8 @@ func Table() *kernels.Table {
 
 	op("ApplyAdagradDA", adagradDAOptimizer.rows(byRef))
 	op("ResourceApplyAdagradDA", adagradDAOptimizer.rows(byHandle))
-	op("SparseApplyAdagradDA", adagradDAOptimizer.rows(sparseByRef))
-	op("ResourceSparseApplyAdagradDA", adagradDAOptimizer.rows(sparseByHandle))
+	op("SparseApplyAdagradDA", sparseAdagradDAOptimizer.rows(sparseByRef))
+	op("ResourceSparseApplyAdagradDA", sparseAdagradDAOptimizer.rows(sparseByHandle))
 
 	op("ApplyAdadelta", adadeltaOptimizer.rows(byRef))
 	op("ResourceApplyAdadelta", adadeltaOptimizer.rows(byHandle))

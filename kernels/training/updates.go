@@ -31,7 +31,7 @@ func descend[T element.Numeric](slots [][]T, grad, h []T, _ bool) {
 
 func descend32(slots [][]float32, grad, h []float32, _ bool) { simd.Axpy(slots[0], -h[0], grad) }
 
-// shrink is the proximal step: it moves v to zero by l1 and divides by l2's weight.
+// shrink is the proximal step: it moves v towards zero by l1 and divides it by the weight from l2.
 func shrink[T element.Floating](v, rate, l1, l2 T) T {
 	if l1 > 0 {
 		v = signOf(v) * max(element.Absolute(v)-rate*l1, 0)
@@ -77,7 +77,7 @@ func momentumKeras[T element.Numeric](slots [][]T, grad, h []T, nesterov bool) {
 	}
 }
 
-// adamRate is the learning rate with the correction for the moments' start at zero.
+// adamRate returns the learning rate, corrected for the moments' start at zero.
 func adamRate[T element.Floating](lr, beta1Power, beta2Power T) T {
 	return lr * element.Sqrt(1-beta2Power) / (1 - beta1Power)
 }
@@ -187,6 +187,26 @@ func adagradDual[T element.Floating](slots [][]T, grad, h []T, _ bool) {
 	}
 }
 
+// adagradDualRows is adagradDual for rows. As in TensorFlow, rows with more than one element divide by the step and by the rate where other
+// updates multiply. The results differ if these are infinite, zero or negative.
+func adagradDualRows[T element.Floating](slots [][]T, grad, h []T, flag bool) {
+	if len(grad) == 1 {
+		adagradDual(slots, grad, h, flag)
+		return
+	}
+	v, sum, squares := slots[0], slots[1], slots[2]
+	lr, l1, l2, step := h[0], h[1], h[2], h[3]
+	for i, g := range grad {
+		sum[i] += g
+		squares[i] += g * g
+		s := sum[i] / step
+		if l1 > 0 {
+			s = signOf(sum[i]) * max(element.Absolute(sum[i])/step-l1, 0)
+		}
+		v[i] = -s / (l2 + element.Sqrt(squares[i])/(step*lr))
+	}
+}
+
 // h: lr, rho, epsilon; slots: var, accum, accum_update
 func adadelta[T element.Floating](slots [][]T, grad, h []T, _ bool) {
 	v, a, u := slots[0], slots[1], slots[2]
@@ -246,7 +266,7 @@ func powerSign[T element.Floating](slots [][]T, grad, h []T, _ bool) {
 	}
 }
 
-// h: lr, l1, l2, lr_power; slots: var, accum, linear. linearByLR keeps linear multiplied by lr.
+// h: lr, l1, l2, lr_power; slots: var, accum, linear. If linearByLR is set, linear is kept multiplied by lr.
 func ftrl[T element.Floating](slots [][]T, grad, h []T, linearByLR bool) {
 	follow(slots, grad, h[0], h[1], h[2], 0, h[3], linearByLR)
 }
@@ -290,7 +310,7 @@ func ftrlV232(slots [][]float32, grad, h []float32, linearByLR bool) {
 	follow32(slots, grad, h[0], h[1], h[2], h[3], h[4], linearByLR)
 }
 
-// follow32 is follow, by vectors for the power that is the default.
+// follow32 is follow, vectorized for the default power.
 func follow32(slots [][]float32, grad []float32, lr, l1, l2, shrinkage, lrPower float32, linearByLR bool) {
 	if lrPower != -0.5 {
 		follow(slots, grad, lr, l1, l2, shrinkage, lrPower, linearByLR)
@@ -299,7 +319,7 @@ func follow32(slots [][]float32, grad []float32, lr, l1, l2, shrinkage, lrPower 
 	simd.ApplyFtrl(slots[0], slots[1], slots[2], grad, lr, l1, l2, shrinkage, linearByLR)
 }
 
-// halfUpdate makes an update of halves of one of floats, block by block.
+// halfUpdate returns the update of a half type that converts blocks to float32 and applies f.
 func halfUpdate[H element.HalfFloat](f update[float32]) update[H] {
 	return func(slots [][]H, grad, h []H, flag bool) {
 		wide := make([]float32, (len(slots)+1)*element.HalfBlock+len(h))

@@ -3,38 +3,33 @@ package uniform
 import (
 	"math"
 
+	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
-	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// adder is UniformQuantizedAdd: it converts both operands to the output's scales, and adds them up.
+// adder is UniformQuantizedAdd. It converts both operands to the output's scales and adds them.
 type adder struct {
 	lhs, rhs, out int // axes
 	limits        limits
 }
 
-func newAdd(c *kernels.Construction) (any, error) {
-	l, err1 := limitsOf(c, "output_")
-	lhs, err2 := int32Attr(c, "lhs_quantization_axis")
-	rhs, err3 := int32Attr(c, "rhs_quantization_axis")
-	out, err4 := int32Attr(c, "output_quantization_axis")
-	if err := args.FirstError(err1, err2, err3, err4); err != nil {
-		return nil, err
-	}
+func newAdd(a *graph.AttrReader) kernels.Kernel {
+	l := limitsOf(a, "output_")
+	lhs, rhs, out := a.Int32("lhs_quantization_axis"), a.Int32("rhs_quantization_axis"), a.Int32("output_quantization_axis")
 	if min(lhs, rhs, out) < -1 {
-		return nil, status.InvalidArgumentf("lhs, rhs and output quantization_axis must be -1 or within [0, dims)")
+		a.Failf("lhs, rhs and output quantization_axis must be -1 or within [0, dims)")
 	}
-	return &adder{int(lhs), int(rhs), int(out), l}, nil
+	return &adder{int(lhs), int(rhs), int(out), l}
 }
 
-// operand is one of the two, with its numbers converted to the output's scales.
+// operand is one of the two operands, converted to the output's scales.
 type operand struct {
 	numbers []int32
-	strides []int // for each dimension of the output
+	strides []int // one for each dimension of the output
 }
 
 // Compute implements kernels.Kernel.
@@ -89,7 +84,7 @@ func (k *adder) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// converted converts an operand to the scales of the output, whose zero points come later.
+// converted converts an operand to the output's scales, with zero points of 0. The output's zero points are added later.
 func converted(ctx *kernels.Context, m *kernels.Meter, t *tensor.Tensor, from, to grid, shape tensor.Shape) (operand, error) {
 	missing := len(shape) - t.Rank()
 	if to.axis >= 0 {
@@ -108,7 +103,7 @@ func converted(ctx *kernels.Context, m *kernels.Meter, t *tensor.Tensor, from, t
 	if o.numbers, err = kernels.Scratch[int32](m, t.Len()); err != nil {
 		return o, err
 	}
-	convert(ctx.Device, c, t.Shape(), o.numbers, tensor.Of[int32](t))
+	convert(ctx, c, t.Shape(), o.numbers, tensor.Of[int32](t))
 	for d, stride := range shapes.StridesOf(t.Shape()) {
 		if t.Shape()[d] != 1 {
 			o.strides[missing+d] = stride
@@ -117,9 +112,9 @@ func converted(ctx *kernels.Context, m *kernels.Meter, t *tensor.Tensor, from, t
 	return o, nil
 }
 
-// add adds up the operands, broadcast to the output's shape.
+// add adds the operands, broadcast to the output's shape.
 func (k *adder) add(ctx *kernels.Context, dst []int32, shape tensor.Shape, a, b operand, to grid) {
-	ctx.Device.Parallel(len(dst), element.CheapGrain, func(lo, hi int) {
+	ctx.Parallel(len(dst), element.CheapGrain, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			slice, atA, atB := 0, 0, 0
 			rest := i

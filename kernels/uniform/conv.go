@@ -1,10 +1,10 @@
 package uniform
 
 import (
+	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
-	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
@@ -15,19 +15,13 @@ type convKernel struct {
 	rhsAxis, outAxis int
 }
 
-func newConv(c *kernels.Construction) (any, error) {
-	attrs, err1 := convAttrsOf(c)
-	l, err2 := limitsOf(c, "output_")
-	lhs, err3 := int32Attr(c, "lhs_quantization_axis")
-	rhs, err4 := int32Attr(c, "rhs_quantization_axis")
-	out, err5 := int32Attr(c, "output_quantization_axis")
-	if err := args.FirstError(err1, err2, err3, err4, err5); err != nil {
-		return nil, err
-	}
+func newConv(a *graph.AttrReader) kernels.Kernel {
+	attrs, l := convAttrsOf(a), limitsOf(a, "output_")
+	lhs, rhs, out := a.Int32("lhs_quantization_axis"), a.Int32("rhs_quantization_axis"), a.Int32("output_quantization_axis")
 	if lhs != -1 {
-		return nil, status.InvalidArgumentf("lhs_quantization_axis Attr must be -1 (per-tensor).")
+		a.Failf("lhs_quantization_axis Attr must be -1 (per-tensor).")
 	}
-	return &convKernel{attrs, l, int(rhs), int(out)}, nil
+	return &convKernel{attrs, l, int(rhs), int(out)}
 }
 
 // Compute implements kernels.Kernel.
@@ -69,7 +63,7 @@ func (k *convKernel) Compute(ctx *kernels.Context) error {
 	})
 }
 
-// grids reads those of the operands and of the result.
+// grids returns the grids of the operands and of the result.
 func (k *convKernel) grids(ctx *kernels.Context, plan *convPlan) (p product, err error) {
 	scales, zeros := ctx.Input(2), ctx.Input(3)
 	if scales.Rank() != 0 || zeros.Rank() != 0 {
@@ -91,7 +85,7 @@ func (k *convKernel) grids(ctx *kernels.Context, plan *convPlan) (p product, err
 	return p, err
 }
 
-// filterGrid reads the grid of the filters, which are input 1, from input i on.
+// filterGrid reads the grid of the filters, which are input 1, from inputs i and i+1.
 func (p *convPlan) filterGrid(ctx *kernels.Context, i, axis int) (grid, error) {
 	if axis != -1 && axis != int(p.rhs[0]) {
 		return grid{}, status.InvalidArgumentf("rhs_quantization_axis Attr must be -1 (per-tensor) or dimension_numbers.kernel_output_feature_dimension (per-channel).")
@@ -105,10 +99,8 @@ type hybridConv struct {
 	rhsAxis int
 }
 
-func newHybridConv(c *kernels.Construction) (any, error) {
-	attrs, err1 := convAttrsOf(c)
-	axis, err2 := int32Attr(c, "rhs_quantization_axis")
-	return &hybridConv{attrs, int(axis)}, args.FirstError(err1, err2)
+func newHybridConv(a *graph.AttrReader) kernels.Kernel {
+	return &hybridConv{convAttrsOf(a), int(a.Int32("rhs_quantization_axis"))}
 }
 
 // Compute implements kernels.Kernel.
@@ -148,7 +140,7 @@ func (k *hybridConv) Compute(ctx *kernels.Context) error {
 	})
 }
 
-// inOrderOf gives the elements of a tensor with its axes in the order of the computation.
+// inOrderOf returns the elements of a tensor with its axes in the order of the computation.
 func inOrderOf[T any](m *kernels.Meter, src []T, shape tensor.Shape, order axes) ([]T, error) {
 	ordered := true
 	for i, at := range order {
@@ -177,7 +169,7 @@ func inOrderOf[T any](m *kernels.Meter, src []T, shape tensor.Shape, order axes)
 	return dst, nil
 }
 
-// strides are how many elements apart the next ones along each axis of a tensor are.
+// strides returns the stride of each axis of a tensor.
 func strides(shape tensor.Shape) tensor.Shape {
 	s, step := make(tensor.Shape, len(shape)), int64(1)
 	for i := len(shape) - 1; i >= 0; i-- {
@@ -187,8 +179,8 @@ func strides(shape tensor.Shape) tensor.Shape {
 	return s
 }
 
-// convolve calls put for each element of the result, with where it is in the output, its image and its channel, and the sum
-// of products of its window. What lies beside an image, or between its elements, counts as its zero point: as nothing.
+// convolve calls put for each element of the result, with its offset in the output, its image, its channel and the sum of products of its
+// window. Positions outside an image, or in its gaps, count as the zero point and add nothing.
 func (p *convPlan) convolve(ctx *kernels.Context, m *kernels.Meter, images quantizedRows, rhs *tensor.Tensor, g grid, put func(at, image, channel int, sum int32)) error {
 	filters, err := inOrderOf(m, tensor.Of[int8](rhs), rhs.Shape(), p.rhs)
 	if err != nil {
@@ -207,9 +199,9 @@ func (p *convPlan) convolve(ctx *kernels.Context, m *kernels.Meter, images quant
 		weights[i] = int32(v) - g.zero(i/inner)
 	}
 	steps := p.out.of(strides(p.shape))
-	ctx.Device.Parallel(p.batch*places, max(1, element.CheapGrain/max(1, inner*p.outputs)), func(lo, hi int) {
+	ctx.Parallel(p.batch*places, max(1, element.CheapGrain/max(1, inner*p.outputs)), func(lo, hi int) {
 		patch, from := make([]int32, inner), make([]int, taps)
-		for i := lo; i < hi && ctx.Step.Cancellation.Err() == nil; i++ {
+		for i := lo; i < hi && ctx.Ended() == nil; i++ {
 			batch := i / places
 			at := batch*int(steps[0]) + p.window(from, i%places, steps[2:])
 			image, group := -1, -1
@@ -236,13 +228,13 @@ func (p *convPlan) convolve(ctx *kernels.Context, m *kernels.Meter, images quant
 			}
 		}
 	})
-	return ctx.Step.Cancellation.Err()
+	return ctx.Ended()
 }
 
-// window sets from to the pixels that the taps of a place see, -1 for none, and gives where the place is in the output.
+// window sets from to the pixels that the taps of a place see, or -1 for none, and returns the offset of the place in the output.
 func (p *convPlan) window(from []int, place int, steps tensor.Shape) (at int) {
 	clear(from)
-	pixels, taps := 1, 1 // of the dimensions after this one
+	pixels, taps := 1, 1 // the numbers of pixels and taps in the dimensions after this one
 	for i := len(p.dims) - 1; i >= 0; i-- {
 		d := &p.dims[i]
 		x := place % d.out

@@ -6,19 +6,20 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/troupe-run/troupe/kernels/internal/protofield"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
-	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
 )
 
-// axes are the dimensions of an operand of a convolution, in an order of which the computation knows: images, their channels
-// and places; results' channels, images' channels and places of a filter; images, their channels and places of the results.
+// axes lists the dimensions of a tensor of a convolution in the order that the computation uses. For images, this is batch, channels and
+// places; for filters, output channels, input channels and places; for results, batch, channels and places.
 type axes []int64
 
-// inOrder are the axes of a tensor that has them in that order already.
+// inOrder returns the axes of a tensor that already has that order.
 func inOrder(rank int) axes {
 	a := make(axes, rank)
 	for i := range a {
@@ -27,7 +28,7 @@ func inOrder(rank int) axes {
 	return a
 }
 
-// of is a shape in the order of the computation.
+// of returns a shape in the order of the computation.
 func (a axes) of(s tensor.Shape) tensor.Shape {
 	t := make(tensor.Shape, len(a))
 	for i, at := range a {
@@ -36,79 +37,61 @@ func (a axes) of(s tensor.Shape) tensor.Shape {
 	return t
 }
 
-// convAttrs are the attributes of a convolution of quantized numbers (core/util/quantization/uniform_quant_ops_params.cc).
+// convAttrs holds the attributes of a convolution of quantized numbers (core/util/quantization/uniform_quant_ops_params.cc).
 type convAttrs struct {
 	strides, lhsDilation, rhsDilation, explicit []int64
 	padding                                     string
 	batchGroups, featureGroups                  int64
-	numbers                                     *[3]axes // of the operands and the result; nil where they are in order
+	numbers                                     *[3]axes // of the operands and the result; nil if they are in order
 }
 
-func convAttrsOf(c *kernels.Construction) (a convAttrs, err error) {
-	lists := []*[]int64{&a.strides, &a.lhsDilation, &a.rhsDilation, &a.explicit}
+func convAttrsOf(a *graph.AttrReader) (k convAttrs) {
+	lists := []*[]int64{&k.strides, &k.lhsDilation, &k.rhsDilation, &k.explicit}
 	for i, name := range []string{"window_strides", "lhs_dilation", "rhs_dilation", "explicit_padding"} {
-		if *lists[i], err = c.Attrs().IntList(name); err != nil {
-			return a, err
-		}
+		*lists[i] = a.IntList(name)
 		for _, v := range *lists[i] {
 			if v < math.MinInt32 || v > math.MaxInt32 {
-				return a, status.InvalidArgumentf("Attr %s has value %d out of range for an int32", name, v)
+				a.Failf("Attr %s has value %d out of range for an int32", name, v)
 			}
 		}
 	}
-	batch, err1 := int32Attr(c, "batch_group_count")
-	feature, err2 := int32Attr(c, "feature_group_count")
-	padding, err3 := c.Attrs().Str("padding")
-	numbers, err4 := c.Attrs().Str("dimension_numbers")
-	if err := args.FirstError(err1, err2, err3, err4); err != nil {
-		return a, err
-	}
-	a.batchGroups, a.featureGroups, a.padding = int64(batch), int64(feature), padding
+	k.batchGroups, k.featureGroups = int64(a.Int32("batch_group_count")), int64(a.Int32("feature_group_count"))
+	k.padding = a.Str("padding")
+	numbers := a.Str("dimension_numbers")
 	switch {
-	case padding != "EXPLICIT" && padding != "SAME" && padding != "VALID":
-		return a, status.InvalidArgumentf("padding Attr must be one of [EXPLICIT | SAME | VALID], but given: %s", padding)
-	case padding != "EXPLICIT" && len(a.explicit) > 0:
-		return a, status.InvalidArgumentf("If padding Attr is not 'EXPLICIT', explicit_padding Attr must be empty. Given padding %s and explicit_padding of size %d",
-			padding, len(a.explicit))
+	case k.padding != "EXPLICIT" && k.padding != "SAME" && k.padding != "VALID":
+		a.Failf("padding Attr must be one of [EXPLICIT | SAME | VALID], but given: %s", k.padding)
+	case k.padding != "EXPLICIT" && len(k.explicit) > 0:
+		a.Failf("If padding Attr is not 'EXPLICIT', explicit_padding Attr must be empty. Given padding %s and explicit_padding of size %d",
+			k.padding, len(k.explicit))
 	}
-	a.numbers, err = dimensionNumbers([]byte(numbers))
-	return a, err
+	var err error
+	k.numbers, err = dimensionNumbers([]byte(numbers))
+	a.Fail(err)
+	return k
 }
 
-// dimensionNumbers reads a UniformQuantizedConvolutionDimensionNumbersAttr; nil where it has no places of images.
+// dimensionNumbers parses a UniformQuantizedConvolutionDimensionNumbersAttr. It returns nil if the attribute has no image places.
 func dimensionNumbers(b []byte) (*[3]axes, error) {
-	// By field, less one: batch, feature and places of images, feature of images, feature of results and places of filters, and
-	// batch, feature and places of results.
+	// Indexed by field number minus one: batch, feature and places of images; input feature, output feature and places of filters; batch,
+	// feature and places of results.
 	var single [9]int64
 	var places [9][]int64
-	for len(b) > 0 {
-		field, wire, n := protowire.ConsumeTag(b)
-		if n < 0 {
+	for f, err := range protofield.All(b) {
+		if err != nil {
 			return nil, status.InvalidArgumentf("Error parsing convolution dimension numbers.")
 		}
-		b = b[n:]
-		if n = protowire.ConsumeFieldValue(field, wire, b); n < 0 {
-			return nil, status.InvalidArgumentf("Error parsing convolution dimension numbers.")
-		}
-		value := b[:n]
-		b = b[n:]
-		if field > 9 {
+		if f.Number > 9 || f.Type != protowire.VarintType && f.Type != protowire.BytesType {
 			continue
 		}
-		switch wire {
-		case protowire.VarintType:
-			v, _ := protowire.ConsumeVarint(value)
-			single[field-1] = int64(v)
-			places[field-1] = append(places[field-1], int64(v))
-		case protowire.BytesType:
-			packed, _ := protowire.ConsumeBytes(value)
-			for len(packed) > 0 {
-				v, n := protowire.ConsumeVarint(packed)
-				if n < 0 {
-					return nil, status.InvalidArgumentf("Error parsing convolution dimension numbers.")
-				}
-				places[field-1], packed = append(places[field-1], int64(v)), packed[n:]
+		if f.Type == protowire.VarintType {
+			single[f.Number-1] = int64(f.Varint)
+		}
+		for v, err := range f.Varints() {
+			if err != nil {
+				return nil, status.InvalidArgumentf("Error parsing convolution dimension numbers.")
 			}
+			places[f.Number-1] = append(places[f.Number-1], int64(v))
 		}
 	}
 	if len(places[2]) == 0 {
@@ -121,24 +104,24 @@ func dimensionNumbers(b []byte) (*[3]axes, error) {
 	}, nil
 }
 
-// dimension is how the windows move along one dimension of places.
+// dimension describes how the windows move along one dimension of places.
 type dimension struct {
 	image, filter, out      int
 	stride, dilation, holes int // holes is the dilation of the image
 	before                  int // the padding
 }
 
-// convPlan is a convolution of certain shapes.
+// convPlan is a convolution of tensors of specific shapes.
 type convPlan struct {
 	lhs, rhs, out              axes
 	shape                      tensor.Shape // of the result
 	dims                       []dimension
 	images, channels           int
-	batch, inputs, outputs     int // images of the result, and the channels that filters take and give
+	batch, inputs, outputs     int // images of the result, and the input and output channels of filters
 	batchGroups, featureGroups int
 }
 
-// filled is a list with a number for each dimension of places, which must be at least least.
+// filled returns a list with n numbers, one for each dimension of places: list, whose numbers must be at least 1, or ones if it is empty.
 func filled(name string, list []int64, n int) ([]int64, error) {
 	switch {
 	case len(list) == 0:
@@ -215,7 +198,7 @@ func (a *convAttrs) plan(lhs, rhs tensor.Shape) (p convPlan, err error) {
 	return p, err
 }
 
-// check tells whether the axes are those of a tensor, each of them once.
+// check returns an error unless the axes are those of a tensor of the given rank, each of them once.
 func (a axes) check(rank int) error {
 	if len(a) != rank {
 		return status.InvalidArgumentf("Spatial dimensions size must be rank - 2. Given rank %d and spatial dimensions size %d", rank, len(a)-2)
@@ -274,7 +257,7 @@ func (a *convAttrs) place(d *dimension, i int) error {
 	return nil
 }
 
-// dilated is what n numbers take with gaps between them.
+// dilated returns the extent of n numbers that lie step apart.
 func dilated(n, step int) int {
 	if n == 0 {
 		return 0

@@ -1,4 +1,4 @@
-// Package uniform holds the ops on uniformly quantized numbers. Each number stands for (number - zero point) * scale, where
-// scale and zero point belong to a whole tensor or, along one axis, to each of its slices. Their products and sums are
-// integers of 32 bits that wrap, and are scaled in fixed point.
+// Package uniform implements the ops on uniformly quantized numbers. Each number represents (number - zero point) * scale. A scale and a
+// zero point apply to a whole tensor or, along one axis, to each of its slices. Products and sums are 32-bit integers that wrap, and are
+// scaled in fixed point.
 package uniform

@@ -3,35 +3,31 @@ package uniform
 import (
 	"math"
 
+	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
-	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// dotKernel is UniformQuantizedDot: a product of matrices.
+// dotKernel is UniformQuantizedDot, a matrix product.
 type dotKernel struct{ limits limits }
 
-func newDot(c *kernels.Construction) (any, error) {
-	l, err1 := limitsOf(c, "output_")
-	lhs, err2 := int32Attr(c, "lhs_quantization_axis")
-	if err := args.FirstError(err1, err2); err != nil {
-		return nil, err
+func newDot(a *graph.AttrReader) kernels.Kernel {
+	l := limitsOf(a, "output_")
+	if a.Int32("lhs_quantization_axis") != -1 {
+		a.Failf("lhs_quantization_axis Attr must be -1 (per-tensor).")
 	}
-	if lhs != -1 {
-		return nil, status.InvalidArgumentf("lhs_quantization_axis Attr must be -1 (per-tensor).")
-	}
-	return &dotKernel{l}, args.FirstError(checkChannelAxis(c, "rhs_quantization_axis"), checkChannelAxis(c, "output_quantization_axis"))
+	checkChannelAxis(a, "rhs_quantization_axis")
+	checkChannelAxis(a, "output_quantization_axis")
+	return &dotKernel{l}
 }
 
-// checkChannelAxis checks an axis of a matrix, which is its second one or -1.
-func checkChannelAxis(c *kernels.Construction, name string) error {
-	axis, err := int32Attr(c, name)
-	if err == nil && axis != 1 && axis != -1 {
-		err = status.InvalidArgumentf("%s Attr must be 1 (per-channel) or -1 (per-tensor).", name)
+// checkChannelAxis checks a channel axis of a matrix, which must be 1 or -1.
+func checkChannelAxis(a *graph.AttrReader, name string) {
+	if axis := a.Int32(name); axis != 1 && axis != -1 {
+		a.Failf("%s Attr must be 1 (per-channel) or -1 (per-tensor).", name)
 	}
-	return err
 }
 
 // dotShape checks the operands.
@@ -78,20 +74,20 @@ func (k *dotKernel) Compute(ctx *kernels.Context) error {
 	}
 	dst := tensor.Of[int32](out)
 	left := quantizedRows{numbers: tensor.Of[int8](lhs), zeros: []int32{p.lhsZero}}
-	multiply(ctx.Device, left, tensor.Of[int8](rhs), p.rhs, lhs.Dim(1), rhs.Dim(1), lhs.Dim(0), func(row, column int, sum int32) {
+	multiply(ctx, left, tensor.Of[int8](rhs), p.rhs, lhs.Dim(1), rhs.Dim(1), lhs.Dim(0), func(row, column int, sum int32) {
 		dst[row*rhs.Dim(1)+column] = k.limits.clamp(factors[min(column, len(factors)-1)].times(sum) + p.out.zero(column))
 	})
 	return nil
 }
 
-// product are the grids of the operands and of the output of a product of quantized tensors.
+// product holds the grids of the operands and of the output of a product of quantized tensors.
 type product struct {
 	lhsScale float32
 	lhsZero  int32
 	rhs, out grid
 }
 
-// newProduct reads the inputs from the third one on, for given shapes and axes of channels.
+// newProduct reads the grids from input 2 onward, for the given shapes and channel axes.
 func newProduct(ctx *kernels.Context, rhs, out tensor.Shape, rhsAxis, outAxis int) (p product, err error) {
 	scales, zeros := ctx.Input(2), ctx.Input(3)
 	if scales.Rank() != 0 || zeros.Rank() != 0 {
@@ -110,7 +106,7 @@ func newProduct(ctx *kernels.Context, rhs, out tensor.Shape, rhsAxis, outAxis in
 	return p, err
 }
 
-// factors scale sums of products to the output, for each of n channels or, if they are all the same, for one.
+// factors returns the factors that scale sums of products to the output: one for each of n channels, or a single one if all are the same.
 func (p product) factors(m *kernels.Meter, n int) ([]factor, error) {
 	if p.rhs.axis < 0 {
 		n = 1
@@ -127,15 +123,15 @@ func (p product) factors(m *kernels.Meter, n int) ([]factor, error) {
 	return factors, nil
 }
 
-// quantizedRows are rows of numbers with a zero point for each, or one for all.
+// quantizedRows holds rows of numbers, with a zero point for each row or a single one for all.
 type quantizedRows struct {
 	numbers []int8
 	zeros   []int32
 }
 
 // multiply calls put with each sum of products of a row of left and a column of right.
-func multiply(dev kernels.Device, left quantizedRows, right []int8, g grid, inner, columns, rows int, put func(row, column int, sum int32)) {
-	dev.Parallel(rows, max(1, element.CheapGrain/max(1, inner*columns)), func(lo, hi int) {
+func multiply(ctx *kernels.Context, left quantizedRows, right []int8, g grid, inner, columns, rows int, put func(row, column int, sum int32)) {
+	ctx.Parallel(rows, max(1, element.CheapGrain/max(1, inner*columns)), func(lo, hi int) {
 		sums, zeros := make([]int32, min(columns, element.BlockLen)), make([]int32, min(columns, element.BlockLen))
 		for r := lo; r < hi; r++ {
 			zero := left.zeros[min(r, len(left.zeros)-1)]
@@ -158,9 +154,10 @@ func multiply(dev kernels.Device, left quantizedRows, right []int8, g grid, inne
 	})
 }
 
-// newHybridDot makes the kernel of UniformQuantizedDotHybrid, which quantizes the rows of its left operand itself.
-func newHybridDot(c *kernels.Construction) (any, error) {
-	return kernels.Func(hybridDot), checkChannelAxis(c, "rhs_quantization_axis")
+// newHybridDot returns the kernel of UniformQuantizedDotHybrid, which quantizes the rows of its left operand itself.
+func newHybridDot(a *graph.AttrReader) kernels.Kernel {
+	checkChannelAxis(a, "rhs_quantization_axis")
+	return kernels.Func(hybridDot)
 }
 
 func hybridDot(ctx *kernels.Context) error {
@@ -190,13 +187,13 @@ func hybridDot(ctx *kernels.Context) error {
 		return err
 	}
 	dst := tensor.Of[float32](out)
-	multiply(ctx.Device, left, tensor.Of[int8](rhs), g, inner, columns, rows, func(row, column int, sum int32) {
+	multiply(ctx, left, tensor.Of[int8](rhs), g, inner, columns, rows, func(row, column int, sum int32) {
 		dst[row*columns+column] = float32(float32(sum)*scales[row]) * g.scale(column)
 	})
 	return nil
 }
 
-// quantizeRows quantizes each row of floats by the range of its values, and gives the scales.
+// quantizeRows quantizes each row of floats by the range of its values. It also returns the scales.
 func quantizeRows(ctx *kernels.Context, m *kernels.Meter, src []float32, rows, width int) (q quantizedRows, scales []float32, err error) {
 	if q.numbers, err = kernels.Scratch[int8](m, len(src)); err != nil {
 		return q, nil, err
@@ -207,7 +204,7 @@ func quantizeRows(ctx *kernels.Context, m *kernels.Meter, src []float32, rows, w
 	if scales, err = kernels.Scratch[float32](m, rows); err != nil {
 		return q, nil, err
 	}
-	ctx.Device.Parallel(rows, max(1, element.CheapGrain/max(1, width)), func(lo, hi int) {
+	ctx.Parallel(rows, max(1, element.CheapGrain/max(1, width)), func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			scales[r], q.zeros[r] = quantizeRow8(q.numbers[r*width:][:width], src[r*width:][:width])
 		}
@@ -215,7 +212,7 @@ func quantizeRows(ctx *kernels.Context, m *kernels.Meter, src []float32, rows, w
 	return q, scales, nil
 }
 
-// quantizeRow8 quantizes floats to 8 bits, by a range that holds them and zero, and gives its scale and zero point.
+// quantizeRow8 quantizes floats to 8 bits, by a range that includes them and zero. It returns the scale and the zero point.
 func quantizeRow8(dst []int8, src []float32) (scale float32, zero int32) {
 	const least, most = -128., 127.
 	low, high := float32(0), float32(0)
@@ -232,13 +229,13 @@ func quantizeRow8(dst []int8, src []float32) (scale float32, zero int32) {
 		clear(dst)
 		return 1, 0
 	}
-	// Of the zero points that the two ends give, the one with the smaller error.
+	// Of the zero points that follow from the two ends, use the one with the smaller error.
 	toBottom, toTop := bottom/float64(scale), top/float64(scale)
 	at := most - toTop
 	if -least+math.Abs(toBottom) < most+math.Abs(toTop) {
 		at = least - toBottom
 	}
-	zero = int32(int8(element.Trunc32(math.Round(min(max(at, least), most))))) // a NaN becomes 0
+	zero = int32(int8(element.Trunc32(math.Round(min(max(at, least), most))))) // NaN becomes 0
 	toGrid(dst, src, inverse, zero, limits{least, most})
 	return scale, zero
 }

@@ -1,8 +1,7 @@
 package uniform
 
 import (
-	"math"
-
+	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -10,17 +9,17 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// number is what the elements of a quantized type are.
+// number is the integer type of the elements of a quantized type.
 type number interface{ int8 | uint8 | int32 }
 
-// grid is how numbers stand for floats, for a whole tensor or slice by slice along an axis. It borrows its tensors.
+// grid maps numbers to floats, for a whole tensor or for each slice along an axis. It does not own the memory of its slices.
 type grid struct {
-	scales []float32 // one for all slices, or one for each; so are the zero points
+	scales []float32 // one for all slices, or one for each; likewise for zeros
 	zeros  []int32
 	axis   int // -1 for a whole tensor
 }
 
-// gridAt reads inputs i and i+1, which are the scales and zero points of a tensor of some shape.
+// gridAt reads inputs i and i+1, the scales and zero points of a tensor of the given shape.
 func gridAt(ctx *kernels.Context, i int, shape tensor.Shape, axis int) (grid, error) {
 	scales, zeros := ctx.Input(i), ctx.Input(i+1)
 	if err := args.FirstError(args.CheckType(ctx, i, tensor.Float32), args.CheckType(ctx, i+1, tensor.Int32)); err != nil {
@@ -39,7 +38,7 @@ func gridAt(ctx *kernels.Context, i int, shape tensor.Shape, axis int) (grid, er
 	return grid{tensor.Of[float32](scales), tensor.Of[int32](zeros), axis}, nil
 }
 
-// eitherGridAt is gridAt where the scales' rank tells whether the axis counts.
+// eitherGridAt is gridAt, except that scalar scales override the axis.
 func eitherGridAt(ctx *kernels.Context, i int, shape tensor.Shape, axis int) (grid, error) {
 	if ctx.Input(i).Rank() == 0 {
 		axis = -1
@@ -47,11 +46,11 @@ func eitherGridAt(ctx *kernels.Context, i int, shape tensor.Shape, axis int) (gr
 	return gridAt(ctx, i, shape, axis)
 }
 
-// scale and zero are the scale and the zero point of a slice.
+// scale and zero return the scale and the zero point of a slice.
 func (g grid) scale(slice int) float32 { return g.scales[min(slice, len(g.scales)-1)] }
 func (g grid) zero(slice int) int32    { return g.zeros[min(slice, len(g.zeros)-1)] }
 
-// checkTypes refuses inputs, the first ones, that do not have the types.
+// checkTypes rejects inputs whose types differ from the given ones, starting with input 0.
 func checkTypes(ctx *kernels.Context, types ...tensor.DType) error {
 	for i, t := range types {
 		if err := args.CheckType(ctx, i, t); err != nil {
@@ -61,7 +60,7 @@ func checkTypes(ctx *kernels.Context, types ...tensor.DType) error {
 	return nil
 }
 
-// positive tells whether all scales are. A NaN is not.
+// positive reports whether all scales are positive. NaN is not.
 func positive(scales []float32) bool {
 	for _, s := range scales {
 		if !(s > 0) {
@@ -71,47 +70,36 @@ func positive(scales []float32) bool {
 	return true
 }
 
-// eachRun calls body, in parallel, with runs of elements of the same slice along an axis; -1 stands for one slice.
-func eachRun(dev kernels.Device, shape tensor.Shape, axis int, body func(slice, lo, hi int)) {
+// eachRun calls body in parallel for runs of elements of the same slice along an axis. With axis -1, the whole tensor is one slice.
+func eachRun(ctx *kernels.Context, shape tensor.Shape, axis int, body func(slice, lo, hi int)) {
 	n := shape.Elements()
 	if axis < 0 || n == 0 {
-		dev.Parallel(n, element.CheapGrain, func(lo, hi int) { body(0, lo, hi) })
+		ctx.Parallel(n, element.CheapGrain, func(lo, hi int) { body(0, lo, hi) })
 		return
 	}
 	slices, run := int(shape[axis]), shape[axis+1:].Elements()
-	dev.Parallel(n/run, max(1, element.CheapGrain/run), func(lo, hi int) {
+	ctx.Parallel(n/run, max(1, element.CheapGrain/run), func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			body(r%slices, r*run, (r+1)*run)
 		}
 	})
 }
 
-// limits are the least and the greatest number that an op gives.
+// limits are the least and the greatest number that an op outputs.
 type limits struct{ least, most int32 }
 
-// limitsOf reads the attributes of limits, whose names have a prefix.
-func limitsOf(c *kernels.Construction, prefix string) (limits, error) {
-	least, err1 := int32Attr(c, prefix+"quantization_min_val")
-	most, err2 := int32Attr(c, prefix+"quantization_max_val")
-	return limits{least, most}, args.FirstError(err1, err2)
+// limitsOf reads the attributes that hold the limits, whose names start with prefix.
+func limitsOf(a *graph.AttrReader, prefix string) limits {
+	return limits{a.Int32(prefix + "quantization_min_val"), a.Int32(prefix + "quantization_max_val")}
 }
 
 func (l limits) clamp(v int32) int32 { return max(min(v, l.most), l.least) }
 
-// int32Attr reads an attribute that TensorFlow reads as an int32.
-func int32Attr(c *kernels.Construction, name string) (int32, error) {
-	v, err := c.Attrs().Int(name)
-	if err == nil && (v < math.MinInt32 || v > math.MaxInt32) {
-		err = status.InvalidArgumentf("Attr %s has value %d out of range for an int32", name, v)
+// axisAttr reads an axis, which must be at least -1.
+func axisAttr(a *graph.AttrReader, name string) int {
+	v := a.Int32(name)
+	if v < -1 {
+		a.Failf("%s must be >= -1, given: %d", name, v)
 	}
-	return int32(v), err
-}
-
-// axisAttr reads an axis, which is -1 or more.
-func axisAttr(c *kernels.Construction, name string) (int, error) {
-	v, err := int32Attr(c, name)
-	if err == nil && v < -1 {
-		err = status.InvalidArgumentf("%s must be >= -1, given: %d", name, v)
-	}
-	return int(v), err
+	return int(v)
 }

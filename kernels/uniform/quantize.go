@@ -3,19 +3,18 @@ package uniform
 import (
 	"math"
 
+	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
-	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
 // quantizeRow is UniformQuantize to one type.
 func quantizeRow[T number](to tensor.DType) []kernels.Def {
-	return rowOf(func(c *kernels.Construction) (any, error) {
-		axis, err1 := axisAttr(c, "quantization_axis")
-		l, err2 := limitsOf(c, "")
-		return kernels.Func(func(ctx *kernels.Context) error { return quantize[T](ctx, to, axis, l) }), args.FirstError(err1, err2)
+	return rowOf(func(a *graph.AttrReader) kernels.Kernel {
+		axis, l := axisAttr(a, "quantization_axis"), limitsOf(a, "")
+		return kernels.Func(func(ctx *kernels.Context) error { return quantize[T](ctx, to, axis, l) })
 	}, "Tin", tensor.Float32, "Tout", to)
 }
 
@@ -33,13 +32,13 @@ func quantize[T number](ctx *kernels.Context, to tensor.DType, axis int, l limit
 		return err
 	}
 	src, dst := tensor.Of[float32](in), tensor.Of[T](out)
-	eachRun(ctx.Device, in.Shape(), axis, func(slice, lo, hi int) {
+	eachRun(ctx, in.Shape(), axis, func(slice, lo, hi int) {
 		toGrid(dst[lo:hi], src[lo:hi], 1/g.scale(slice), g.zero(slice), l)
 	})
 	return nil
 }
 
-// toGrid sets dst to the numbers nearest to the floats of src, halves rounded up.
+// toGrid sets dst to the numbers nearest to the floats of src. Halves round up.
 func toGrid[T number](dst []T, src []float32, inverse float32, zero int32, l limits) {
 	for i, v := range src {
 		dst[i] = T(l.clamp(element.Trunc32(math.Floor(float64(float32(v*inverse)+0.5))) + zero))
@@ -48,9 +47,9 @@ func toGrid[T number](dst []T, src []float32, inverse float32, zero int32, l lim
 
 // dequantizeRow is UniformDequantize of one type.
 func dequantizeRow[T number](from tensor.DType) []kernels.Def {
-	return rowOf(func(c *kernels.Construction) (any, error) {
-		axis, err := int32Attr(c, "quantization_axis")
-		return kernels.Func(func(ctx *kernels.Context) error { return dequantize[T](ctx, from, int(axis)) }), err
+	return rowOf(func(a *graph.AttrReader) kernels.Kernel {
+		axis := int(a.Int32("quantization_axis"))
+		return kernels.Func(func(ctx *kernels.Context) error { return dequantize[T](ctx, from, axis) })
 	}, "Tin", from, "Tout", tensor.Float32)
 }
 
@@ -71,7 +70,7 @@ func dequantize[T number](ctx *kernels.Context, from tensor.DType, axis int) err
 		return err
 	}
 	src, dst := tensor.Of[T](in), tensor.Of[float32](out)
-	eachRun(ctx.Device, in.Shape(), axis, func(slice, lo, hi int) {
+	eachRun(ctx, in.Shape(), axis, func(slice, lo, hi int) {
 		scale, zero := g.scale(slice), float32(g.zero(slice))
 		for i, v := range src[lo:hi] {
 			dst[lo+i] = (float32(v) - zero) * scale
@@ -80,10 +79,10 @@ func dequantize[T number](ctx *kernels.Context, from tensor.DType, axis int) err
 	return nil
 }
 
-// newClip makes the kernel of UniformQuantizedClipByValue, whose bounds are quantized as the operand is.
-func newClip(c *kernels.Construction) (any, error) {
-	axis, err := int32Attr(c, "quantization_axis")
-	return kernels.Func(func(ctx *kernels.Context) error { return clip(ctx, int(axis)) }), err
+// newClip returns the kernel of UniformQuantizedClipByValue, whose bounds are quantized like the operand.
+func newClip(a *graph.AttrReader) kernels.Kernel {
+	axis := int(a.Int32("quantization_axis"))
+	return kernels.Func(func(ctx *kernels.Context) error { return clip(ctx, axis) })
 }
 
 func clip(ctx *kernels.Context, axis int) error {
@@ -107,7 +106,7 @@ func clip(ctx *kernels.Context, axis int) error {
 	}
 	least, most := tensor.Of[int32](ctx.Input(1)), tensor.Of[int32](ctx.Input(2))
 	src, dst := tensor.Of[int32](in), tensor.Of[int32](out)
-	eachRun(ctx.Device, in.Shape(), g.axis, func(slice, lo, hi int) {
+	eachRun(ctx, in.Shape(), g.axis, func(slice, lo, hi int) {
 		for i, v := range src[lo:hi] {
 			dst[lo+i] = min(max(v, least[slice]), most[slice])
 		}

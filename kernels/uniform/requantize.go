@@ -5,10 +5,10 @@ import (
 	"math"
 	"strings"
 
+	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
-	"github.com/troupe-run/troupe/kernels/internal/args"
 )
 
 // factor is a positive number in fixed point: mantissa / 2^(31-exponent).
@@ -17,10 +17,10 @@ type factor struct {
 	exponent int
 }
 
-// factorOf is the factor nearest to v, within what 32 bits and exponents from -31 to 30 can hold.
+// factorOf returns the factor nearest to v that 32 bits and an exponent from -31 to 30 can represent.
 func factorOf(v float64) (factor, error) {
 	if math.IsNaN(v) || math.IsInf(v, 0) || v <= 0 {
-		// TensorFlow's spelling of the message and of the number.
+		// TensorFlow's spelling of both the message and the number.
 		given := strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%.6g", v), "+"))
 		return factor{}, status.InvalidArgumentf("double_multiplier must be a poisitive finite number. Given %s", given)
 	}
@@ -38,14 +38,14 @@ func factorOf(v float64) (factor, error) {
 	return factor{int32(mantissa), exponent}, nil
 }
 
-// times is the product with v, rounded to the nearest integer, halves up, and kept within 32 bits.
+// times returns the product with v, rounded to the nearest integer and limited to 32 bits. Halves round up.
 func (f factor) times(v int32) int32 {
 	shift := 31 - f.exponent
 	product := (int64(v)*int64(f.mantissa) + int64(1)<<(shift-1)) >> shift
 	return int32(min(max(product, math.MinInt32), math.MaxInt32))
 }
 
-// conversion converts numbers of one grid to those of another one, slice by slice.
+// conversion converts numbers from one grid to another, slice by slice.
 type conversion struct {
 	axis     int
 	factors  []factor
@@ -53,7 +53,7 @@ type conversion struct {
 	limits   limits
 }
 
-// newConversion is the conversion of tensors of a shape. A grid's axis, if any, is that of the shape.
+// newConversion returns the conversion of tensors of the given shape. If a grid has an axis, it is an axis of that shape.
 func newConversion(m *kernels.Meter, shape tensor.Shape, from, to grid, l limits) (*conversion, error) {
 	axis := max(from.axis, to.axis)
 	n := 1
@@ -72,9 +72,9 @@ func newConversion(m *kernels.Meter, shape tensor.Shape, from, to grid, l limits
 	return &conversion{axis, factors, from, to, l}, nil
 }
 
-// convert converts the numbers of a tensor of the conversion's shape.
-func convert[A, B number](dev kernels.Device, c *conversion, shape tensor.Shape, dst []B, src []A) {
-	eachRun(dev, shape, c.axis, func(slice, lo, hi int) {
+// convert converts the numbers of a tensor. shape is the shape that the conversion was made for.
+func convert[A, B number](ctx *kernels.Context, c *conversion, shape tensor.Shape, dst []B, src []A) {
+	eachRun(ctx, shape, c.axis, func(slice, lo, hi int) {
 		f, from, to := c.factors[slice], c.from.zero(slice), c.to.zero(slice)
 		for i, v := range src[lo:hi] {
 			dst[lo+i] = B(c.limits.clamp(f.times(int32(v)-from) + to))
@@ -84,17 +84,13 @@ func convert[A, B number](dev kernels.Device, c *conversion, shape tensor.Shape,
 
 // requantizeRow is UniformRequantize of one type, to qint8.
 func requantizeRow[T number](from tensor.DType) []kernels.Def {
-	return rowOf(func(c *kernels.Construction) (any, error) {
-		l, err1 := limitsOf(c, "output_")
-		in, err2 := axisAttr(c, "input_quantization_axis")
-		out, err3 := axisAttr(c, "output_quantization_axis")
-		if err := args.FirstError(err1, err2, err3); err != nil {
-			return nil, err
-		}
+	return rowOf(func(a *graph.AttrReader) kernels.Kernel {
+		l := limitsOf(a, "output_")
+		in, out := axisAttr(a, "input_quantization_axis"), axisAttr(a, "output_quantization_axis")
 		if in >= 0 && out >= 0 && in != out {
-			return nil, status.InvalidArgumentf("If input and output is both per-axis quantized, the quantization axis must be same.")
+			a.Failf("If input and output is both per-axis quantized, the quantization axis must be same.")
 		}
-		return kernels.Func(func(ctx *kernels.Context) error { return requantize[T](ctx, from, in, out, l) }), nil
+		return kernels.Func(func(ctx *kernels.Context) error { return requantize[T](ctx, from, in, out, l) })
 	}, "Tin", from, "Tout", tensor.QInt8)
 }
 
@@ -124,6 +120,6 @@ func requantize[T number](ctx *kernels.Context, typ tensor.DType, inAxis, outAxi
 	if err != nil {
 		return err
 	}
-	convert(ctx.Device, c, in.Shape(), tensor.Of[int8](out), tensor.Of[T](in))
+	convert(ctx, c, in.Shape(), tensor.Of[int8](out), tensor.Of[T](in))
 	return nil
 }

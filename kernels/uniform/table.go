@@ -1,11 +1,12 @@
 package uniform
 
 import (
+	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// Table is the family's ops.
+// Table returns the ops of the family.
 func Table() *kernels.Table {
 	table := &kernels.Table{}
 	op := table.Op
@@ -21,9 +22,9 @@ func Table() *kernels.Table {
 	return table
 }
 
-// rowOf is the row for types of attributes, which are named in turn with them.
-func rowOf(construct func(*kernels.Construction) (any, error), types ...any) []kernels.Def {
-	row := kernels.Def{Types: map[string][]tensor.DType{}, Expensive: true, New: construct}
+// rowOf returns the row for the given attributes: types alternates attribute names and their types.
+func rowOf(make func(*graph.AttrReader) kernels.Kernel, types ...any) []kernels.Def {
+	row := kernels.Def{Types: map[string][]tensor.DType{}, Expensive: true, New: kernels.FromAttrs(make)}
 	for i := 0; i < len(types); i += 2 {
 		row.Types[types[i].(string)] = []tensor.DType{types[i+1].(tensor.DType)}
 	}

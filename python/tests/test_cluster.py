@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import queue
+import shutil
 import signal
 import socket
 import subprocess
@@ -208,24 +209,30 @@ class Parents(unittest.TestCase):
         self.end("fork")
 
 
+def run(command, folder, environment):
+    """Runs a command in a folder, and returns how it ended and what it said."""
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, **environment},
+        cwd=folder,
+    )
+
+
 class Command(unittest.TestCase):
     def run_command(self, *command, **environment):
-        return subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-            env={**os.environ, **environment},
-            cwd=tempfile.gettempdir(),  # where no folder is a package of this name
-        )
+        # In a folder where none is a package of this name.
+        return run(command, tempfile.gettempdir(), environment)
 
     def test_module(self):
         done = self.run_command(sys.executable, "-m", "troupe", "version")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, "^troupe ")
         done = self.run_command(sys.executable, "-m", "troupe", "no-such-command")
-        self.assertEqual(done.returncode, 2)
+        self.assertEqual(done.returncode, 2, done.stderr)
 
     def test_no_binary(self):
         done = self.run_command(sys.executable, "-m", "troupe", TROUPE_BINARY="/no/such/file")
@@ -253,6 +260,8 @@ class Command(unittest.TestCase):
             done = self.run_command(sys.executable, build, "--binary", binary, "--out", folder)
             self.assertEqual(done.returncode, 0, done.stderr)
             wheel = done.stdout.strip()
+            # The distribution "troupe" of PyPI is another project's: pip would replace this package by it.
+            self.assertRegex(os.path.basename(wheel), r"^troupe_run-\d")
             place = os.path.join(folder, "venv")
             done = self.run_command(sys.executable, "-m", "venv", place)
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -289,21 +298,50 @@ def test_passes(troupe_cluster):
 """
 
 
+@unittest.skipUnless(CI or importlib.util.find_spec("pytest"), "pytest is not installed")
 class Pytest(unittest.TestCase):
-    @unittest.skipUnless(CI or importlib.util.find_spec("pytest"), "pytest is not installed")
-    def test_fixture(self):
+    def run_tests(self, *options, **environment):
+        """Runs TESTS, and checks what the fixture does for them."""
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "test_it.py"), "w", encoding="utf-8") as file:
                 file.write(TESTS)
-            command = [sys.executable, "-m", "pytest", "-p", "troupe.pytest_plugin"]
+            command = [sys.executable, "-m", "pytest", *options]
             command += ["--strict-markers", "-p", "no:cacheprovider", folder]
+            done = run(command, folder, environment)
+        said = done.stdout + done.stderr
+        self.assertEqual(done.returncode, 1, said)
+        self.assertIn("1 failed, 1 passed", done.stdout, said)
+        self.assertIn("troupe log of worker:1", done.stdout, said)
+        self.assertEqual(done.stdout.count("msg=serving"), 3, said)
+
+    def test_named(self):
+        self.run_tests("-p", "troupe.pytest_plugin", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+
+    @unittest.skipUnless(
+        CI or importlib.util.find_spec("setuptools"), "setuptools is not installed"
+    )
+    def test_installed(self):
+        # pip leaves what it has built beside the sources: pytest finds the plugin there, too.
+        python = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        with tempfile.TemporaryDirectory() as folder:
+            sources, target = os.path.join(folder, "python"), os.path.join(folder, "target")
+            ignored = shutil.ignore_patterns("build", "dist", "*.egg-info", "tests")
+            shutil.copytree(python, sources, ignore=ignored)
+            command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
+            command += ["--no-build-isolation", "--disable-pip-version-check"]
             done = subprocess.run(
-                command, capture_output=True, text=True, timeout=120, check=False, cwd=folder
+                command + ["--target", target, sources],
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
             )
-        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
-        self.assertIn("1 failed, 1 passed", done.stdout)
-        self.assertIn("troupe log of worker:1", done.stdout)
-        self.assertEqual(done.stdout.count("msg=serving"), 3)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertIn("troupe_run.egg-info", os.listdir(sources))
+            for path in sources, target, os.pathsep.join([sources, target]):
+                for options in [(), ("-p", "troupe.pytest_plugin")]:
+                    with self.subTest(path=path, options=options):
+                        self.run_tests(*options, PYTHONPATH=path)
 
 
 if __name__ == "__main__":

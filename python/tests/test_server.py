@@ -62,6 +62,35 @@ class Arguments(unittest.TestCase):
             quiet(second)
         self.assertEqual(cluster.task_indices("w"), [3])
 
+    def test_clusters(self):
+        """The ways in which programs write clusters, of which this machine has one task."""
+        with socket.socket() as held:
+            held.bind(("127.0.0.1", 0))
+            port = held.getsockname()[1]
+        other = ["127.0.0.1:1"]
+        for name, cluster, job, index in (
+            ("a chief", {"chief": ["127.0.0.1:%d" % port], "ps": other}, "chief", 0),
+            ("a master", {"master": ["127.0.0.1:%d" % port], "ps": other}, "master", 0),
+            ("own name", {"worker": ["localhost:%d" % port], "ps": other}, "worker", 0),
+            ("all interfaces", {"worker": ["0.0.0.0:%d" % port], "ps": other}, "worker", 0),
+            ("a sparse job", {"worker": {1: "127.0.0.1:%d" % port}, "ps": other}, "worker", 1),
+            ("a job without tasks", {"worker": ["127.0.0.1:%d" % port], "ps": []}, "worker", 0),
+            ("underscores", {"my_worker_": {3: "127.0.0.1:%d" % port}, "ps": other}, "my_worker_", 3),
+            ("tuples", {"worker": ("127.0.0.1:%d" % port,), "ps": tuple(other)}, "worker", 0),
+        ):
+            with self.subTest(name):
+                with quiet(cluster, job, index) as server:
+                    ours = server.server_def
+                    self.assertTrue(server.target.endswith(":%d" % port), server.target)
+                theirs = tf.train.ClusterSpec(cluster).as_cluster_def()
+                self.assertEqual(ours.cluster, theirs)
+                self.assertEqual((ours.job_name, ours.task_index), (job, index))
+        elsewhere = {"worker": ["203.0.113.7:%d" % port], "ps": other}
+        with self.assertRaisesRegex(tf.errors.UnknownError, r'flags=\["--bind=0.0.0.0:%d"\]' % port):
+            quiet(elsewhere, "worker", 0)
+        with quiet(elsewhere, "worker", 0, flags=["--bind=0.0.0.0:%d" % port]) as server:
+            self.assertTrue(server.running)
+
     def test_errors(self):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             cases = {
@@ -131,13 +160,14 @@ class Life(unittest.TestCase):
 
     def stop_cancels(self, server, grace):
         with tf.Graph().as_default() as graph:
-            take = tf.FIFOQueue(1, tf.float32, shapes=[[]]).dequeue()
-            one = tf.constant(1.0)
+            begun, empty = (tf.FIFOQueue(1, tf.float32, shapes=[[]], shared_name=name) for name in ("begun", "empty"))
+            with tf.control_dependencies([begun.enqueue(1.0)]):
+                take = empty.dequeue()
+            begin = begun.dequeue()
         limits = tf.ConfigProto(operation_timeout_in_ms=4000)
         self.addCleanup(server.stop, 0)
         failures = []
         session = tf.Session(server.target, graph=graph, config=limits)
-        session.run(one)
         call = session.make_callable(take)
 
         def run():
@@ -148,7 +178,7 @@ class Life(unittest.TestCase):
 
         step = threading.Thread(target=run, daemon=True)
         step.start()
-        step.join(0.5)  # the step waits for the queue
+        session.run(begin)
         server.stop(grace)
         self.assertEqual(server._process.exit_code, 0)
         step.join(15)

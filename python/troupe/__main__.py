@@ -10,13 +10,13 @@ from troupe._binary import BinaryNotFoundError, find_binary
 
 
 def main() -> int:
-    """Becomes the program ``troupe``. Where it is not found, returns the exit code 127."""
+    """Replaces this process with the program ``troupe``. Returns the exit code 127 if it is not found."""
     try:
         binary = find_binary()
     except BinaryNotFoundError as error:
         print(f"troupe: {error}", file=sys.stderr)
         return 127
-    if os.name == "nt":  # where exec starts a process and ends this one before it
+    if os.name == "nt":  # there, exec starts a new process and ends this one first
         return subprocess.run([binary, *sys.argv[1:]], check=False).returncode
     sys.stdout.flush()
     sys.stderr.flush()

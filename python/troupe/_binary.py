@@ -12,7 +12,7 @@ NAME = "troupe.exe" if os.name == "nt" else "troupe"
 
 
 class BinaryNotFoundError(FileNotFoundError):
-    """The program ``troupe`` is not installed; the message says where it was looked for."""
+    """The program ``troupe`` is not installed; the message says where the search looked."""
 
 
 def find_binary() -> str:
@@ -20,9 +20,9 @@ def find_binary() -> str:
 
     The first of these is used:
 
-    1. the one inside the package, as wheels have it,
+    1. the one inside the package, as in wheels,
     2. the one that the environment variable ``TROUPE_BINARY`` names,
-    3. the first one of ``PATH`` that is not this package's own command.
+    3. the first one in ``PATH`` that is not this package's own command.
 
     Raises:
         BinaryNotFoundError: there is none, or ``TROUPE_BINARY`` does not name an executable file.
@@ -49,7 +49,8 @@ def find_binary() -> str:
 
 
 def _is_command(path: str) -> bool:
-    """Tells whether the file is the command that pip makes of this package, which would start itself."""
+    """Reports whether the file is the command that pip installs for this package, which would start
+    itself."""
     if os.name == "nt":
         scripts: Optional[str] = sysconfig.get_path("scripts")
         return scripts is not None and os.path.samefile(os.path.dirname(path), scripts)

@@ -1,4 +1,4 @@
-"""A cluster of this machine, a process for each task."""
+"""A cluster on this machine, with a process for each task."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Type
 
 from troupe import _process
 
-_TRIES = 5  # how often a cluster is started where ports cannot be held until they are bound
-_PORT_TAKEN = 2  # the code of a port that cannot be bound: UNKNOWN
+_TRIES = 5  # attempts to start a cluster where ports cannot be reserved
+_PORT_TAKEN = 2  # the error code if a port cannot be bound: UNKNOWN
 _REFRESH = 1.0  # seconds between looks at the cluster, for a notebook's table
 
 
@@ -54,7 +54,7 @@ class Task:
 
     @property
     def running(self) -> bool:
-        """Whether the task's process runs."""
+        """Whether the task's process is running."""
         return self._process is not None and self._process.running
 
     @property
@@ -80,7 +80,7 @@ class Task:
             self._process.stop(grace)
 
     def restart(self) -> None:
-        """Starts the task's process again, at the same address; one that runs is ended first.
+        """Starts the task's process again, at the same address, after ending the running one, if any.
 
         Raises:
             ServerError: it did not start.
@@ -93,7 +93,8 @@ class Task:
         self._before = self.log
         self._process = None
         text = _server_def(self._cluster.spec, self.job, self.index)
-        self._process = _process.Process(text, self._cluster._flags)
+        flags = ["--unpinned=cluster", *self._cluster._flags]
+        self._process = _process.Process(text, flags)
 
     def _finish(self) -> None:
         assert self._process is not None
@@ -104,10 +105,10 @@ class Task:
 
 
 class LocalCluster:
-    """A cluster of this machine, for tests and notebooks.
+    """A cluster on this machine, for tests and notebooks.
 
-    Each task is a process with a free port of the loopback interface. The cluster is stopped at the end
-    of the ``with`` statement, by `stop`, and when this process ends in whatever way::
+    Each task is a process with a free port on the loopback interface. The cluster is stopped at the end of
+    the ``with`` statement, by `stop`, and when this process ends, however it ends::
 
         with troupe.LocalCluster(ps=1, worker=2) as cluster:
             with cluster.session("worker:0", graph=graph) as session:
@@ -115,10 +116,10 @@ class LocalCluster:
             cluster.task("worker:1").kill()
             print(cluster.task("worker:0").log)
 
-    A notebook shows it as a table that is kept up to date, with a link to the dashboard.
+    A notebook shows it as a table that is refreshed, with a link to the dashboard.
 
-    On Linux the ports are held from before the processes start until the cluster is stopped, so no other
-    program gets one in between. Elsewhere a start that lost a port is tried again with other ports.
+    On Linux, the ports are reserved before the processes start, until the cluster is stopped, so no other
+    program can take one. Elsewhere, a start that lost a port is retried with other ports.
     """
 
     def __init__(
@@ -134,15 +135,15 @@ class LocalCluster:
         Args:
             tasks: how many tasks each job has, such as ``{"ps": 1, "worker": 2}``. Jobs may be given as
                 keyword arguments instead. Without any, there are one ps and two workers.
-            flags: flags of ``troupe serve`` for all tasks. The default leaves GPUs alone, which the tasks
-                would have to share. Without ``--http`` among them, the tasks serve `dashboard` on free
-                ports of the loopback interface.
+            flags: flags of ``troupe serve`` for all tasks. The default uses no GPUs, since the tasks would
+                have to share them. Without ``--http`` among them, the tasks serve `dashboard` on free ports
+                of the loopback interface.
             host: the address that the tasks bind.
             **jobs: as `tasks`.
 
         Raises:
             ValueError: a job has no tasks.
-            ServerError: a task did not start; none is left then.
+            ServerError: a task did not start; the others have been stopped.
             BinaryNotFoundError: the program ``troupe`` is not installed.
         """
         counts: Dict[str, int] = {**(tasks or {}), **jobs} or {"ps": 1, "worker": 2}
@@ -173,7 +174,8 @@ class LocalCluster:
                 held = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
                 self._held.append(held)
                 held.bind((host, 0))
-                # Set after bind, it lets a server bind the port as well, and still no search for a free one.
+                # Set after bind, it allows a server to bind this port, but not a search for a free port to
+                # find it.
                 held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 port = held.getsockname()[1]
                 address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -223,9 +225,9 @@ class LocalCluster:
 
     @property
     def dashboard(self) -> str:
-        """The address of the dashboard, ``http://host:port``, or an empty text if no task serves one.
+        """The address of the dashboard, ``http://host:port``, or an empty string if no task serves one.
 
-        Each task serves one of the whole cluster; this is the first one's that runs.
+        Each task serves a dashboard of the whole cluster; this is that of the first running task.
         """
         for task in self._tasks:
             if task._process is not None and task.running and task._process.http:
@@ -250,17 +252,17 @@ class LocalCluster:
         return tf.Session(self.task(task).target, graph=graph, config=config)
 
     def tf_config(self, job: str, index: int = 0) -> str:
-        """Returns the value of ``TF_CONFIG`` that tells a child process the cluster and its place in it.
+        """Returns the value of ``TF_CONFIG`` that gives a child process the cluster and its place in it.
 
         The job may be one that the cluster does not have, such as ``"evaluator"``.
         """
         return json.dumps({"cluster": self.spec, "task": {"type": job, "index": index}})
 
     def status(self, timeout: float = 15.0) -> Dict[str, Any]:
-        """Returns what ``troupe status --json`` prints, asked of the first task that runs.
+        """Returns what ``troupe status --json`` prints for the first running task.
 
         Raises:
-            ServerError: no task runs, or it does not answer within `timeout` seconds.
+            ServerError: no task is running, or it does not answer within `timeout` seconds.
         """
         for task in self._tasks:
             if task.running:
@@ -271,7 +273,7 @@ class LocalCluster:
         """Waits until all tasks see each other as up, as after `Task.restart`.
 
         Raises:
-            ServerError: they do not within `timeout` seconds; the message names the missing ones.
+            ServerError: this takes longer than `timeout` seconds; the message names the missing ones.
         """
         for task in self._tasks:
             _process.wait_ready(task.target, timeout)
@@ -281,7 +283,7 @@ class LocalCluster:
         return {task.name: task.log for task in self._tasks}
 
     def stop(self, grace: Optional[float] = None) -> None:
-        """Stops all tasks side by side, as `Server.stop` does. It may be called again."""
+        """Stops all tasks in parallel, as `Server.stop` does. It may be called again."""
         for task in self._tasks:
             if task._process is not None:
                 task._process.terminate(grace)
@@ -305,7 +307,7 @@ class LocalCluster:
         return f"<troupe.LocalCluster {', '.join(f'{n} {t}' for n, t in self.targets.items())}>"
 
     def _repr_html_(self) -> str:
-        """The table of tasks, as it is now."""
+        """The current table of tasks."""
         seen = self._look()
         heads = ("task", "target", "state", "process", "steps", "sessions", "memory")
         rows = []
@@ -352,7 +354,7 @@ class LocalCluster:
         return seen
 
     def _ipython_display_(self) -> None:
-        """Shows the table in a notebook, and keeps it up to date until the cluster is stopped."""
+        """Shows the table in a notebook, and refreshes it until the cluster is stopped."""
         self._tables.show()
 
 
@@ -372,7 +374,7 @@ class _Tables:
         with self._lock:
             if handle is None or self._stopped.is_set():
                 return
-            self._handles = [*self._handles[-7:], handle]  # a cell that is run again has a new one
+            self._handles = [*self._handles[-7:], handle]  # a cell that is run again creates another
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._refresh, args=(display.HTML,), name="troupe-table", daemon=True
@@ -392,14 +394,14 @@ class _Tables:
                 return
 
     def stop(self) -> None:
-        """Writes the tables for the last time."""
+        """Stops refreshing, after a last refresh of the tables."""
         self._stopped.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(10)
 
 
 def _server_def(spec: Mapping[str, Sequence[str]], job: str, index: int) -> str:
-    """Returns a ServerDef as text. JSON's strings are strings of this format too, if they are ASCII."""
+    """Returns a ServerDef in text format. ASCII strings in JSON are valid strings of this format too."""
     jobs = " ".join(
         "job { name: %s %s }"
         % (

@@ -1,8 +1,8 @@
 """Runs one task of a cluster as a child process, without TensorFlow.
 
-The protocol is in ``troupe serve --help``: the child prints ``TARGET grpc://…`` or ``ERROR code
-message``, stops at the line ``stop``, and ends at once at the end of its standard input. This process
-holds the other end of that pipe, so the child also ends when this process is killed.
+The protocol is in ``troupe serve --help``: the child sends ``TARGET grpc://…`` or ``ERROR code message``,
+stops when it reads the line ``stop``, and ends at once when this process ends, however it ends, since that
+closes their connection. It also calls functions of this process: see `_channel`.
 """
 
 from __future__ import annotations
@@ -14,21 +14,24 @@ import os
 import queue
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import IO, Any, Dict, List, Optional, Sequence, Union
 
 from troupe._binary import find_binary
+from troupe._channel import Channel
 
 START_TIMEOUT = 60.0
-"""Seconds within which a child has to say whether it has bound its port."""
+"""Seconds within which a child must report whether it has bound its port."""
 
 STOP_TIMEOUT = 5.0
-"""Seconds within which a child has to end when the time of its running steps is over."""
+"""Seconds within which a child must end after the grace period of its running steps."""
 
 LOG_LINES = 10_000
-"""How many of the last lines of a server's log are kept."""
+"""How many lines at the end of a server's log are kept."""
+
+_LOG_SIZE = 16 << 20  # characters of a log that are kept
+_LONGEST_LINE = 1 << 16  # bytes; a longer line is kept as several
 
 _UNKNOWN = 2  # TensorFlow's code
 
@@ -61,73 +64,81 @@ class Process:
         Args:
             server_def: a ``tensorflow.ServerDef``, serialized (bytes) or as text (str).
             flags: further flags of ``troupe serve``.
-            echo: whether the child's log also goes to this process's standard error.
+            echo: whether what the child logs and prints also goes to this process's standard error
+                and standard output.
 
         Raises:
             BinaryNotFoundError: the program is not installed.
         """
         binary = find_binary()
         data = server_def.encode() if isinstance(server_def, str) else server_def
-        handle, self._file = tempfile.mkstemp(prefix="troupe-", suffix=".server_def")
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        environment = dict(os.environ)
-        environment.pop("TF_CONFIG", None)  # it declares this program's task, which may be another
-        command = [binary, "serve", *flags, f"--server_def={self._file}"]
+        self._channel = Channel()
         try:
-            # In a session of its own, an interrupt from the terminal or a notebook does not reach it.
+            definition = os.path.join(self._channel.folder, "server_def")
+            with open(definition, "wb") as file:
+                file.write(data)
+            environment = dict(os.environ, TROUPE_PARENT_TOKEN=self._channel.token)
+            environment.pop("TF_CONFIG", None)  # it declares this program's task, not the child's
+            command = [binary, "serve", *flags]
+            command += [f"--parent={self._channel.address}", f"--server_def={definition}"]
+            # In a session of its own, the child does not receive interrupts from the terminal or a notebook.
             self._child = subprocess.Popen(
                 command,
-                stdin=subprocess.PIPE,
+                stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=environment,
                 start_new_session=True,
             )
         except BaseException:
-            os.unlink(self._file)
+            self._channel.close()
             raise
         self.pid: int = self._child.pid
         self.target: str = ""
         self.http: str = ""
-        """The address of the child's pages and metrics, if its flags have ``--http``."""
+        """The address of the child's dashboard and metrics, if its flags have ``--http``."""
         self.stopped = False
         """Whether the child was asked to end."""
         self._mine = True  # False in forks of this process
         self._writing = threading.Lock()
-        self._answers: "queue.Queue[Optional[str]]" = queue.Queue()
-        self._log: "collections.deque[str]" = collections.deque(maxlen=LOG_LINES)
+        self._log = _Log()
         self._echo = echo
+        self._channel.start(self.pid)
         self._readers = [
             threading.Thread(target=read, name=f"troupe-{self.pid}", daemon=True)
-            for read in (self._read_answers, self._read_log)
+            for read in (self._read_output, self._read_log)
         ]
         for reader in self._readers:
             reader.start()
         _running.add(self)
 
-    def _read_answers(self) -> None:
-        with self._child.stdout as lines:  # type: ignore[union-attr]
-            for line in lines:
-                self._answers.put(line.decode(errors="replace").rstrip("\r\n"))
-        self._answers.put(None)
+    def _read_output(self) -> None:
+        self._read(self._child.stdout, "stdout")
+        self._channel.ended()
 
     def _read_log(self) -> None:
-        with self._child.stderr as lines:  # type: ignore[union-attr]
-            for line in lines:
+        self._read(self._child.stderr, "stderr")
+
+    def _read(self, lines: Optional[IO[bytes]], name: str) -> None:
+        """Keeps what the child writes, and echoes it to this process's stream of that name."""
+        assert lines is not None
+        echo = self._echo
+        with lines:
+            for line in iter(lambda: lines.readline(_LONGEST_LINE), b""):
                 text = line.decode(errors="replace")
                 self._log.append(text)
-                if self._echo:
+                if echo:
                     try:
-                        sys.stderr.write(text)
+                        getattr(sys, name).write(text)
                     except (OSError, ValueError, AttributeError):
-                        self._echo = False  # this process has no standard error, or none any more
+                        echo = False  # this process has no such stream, or it was closed
 
     def wait_target(self, timeout: float = START_TIMEOUT) -> str:
         """Waits until the child has bound its port, and returns its target, ``grpc://host:port``.
 
         Raises:
-            ServerError: the child refused to start, ended, or did not answer in time. It has ended then.
+            ServerError: the child refused to start, ended, or did not answer in time. It is no longer
+                running.
         """
         try:
             kind, _, rest = self._answer(timeout).partition(" ")
@@ -137,11 +148,6 @@ class Process:
         except BaseException:
             self.kill()
             raise
-        finally:
-            try:
-                os.unlink(self._file)
-            except FileNotFoundError:
-                pass
         if kind == "TARGET":
             self.target = rest
             return rest
@@ -160,32 +166,21 @@ class Process:
             ServerError: it has ended.
         """
         with self._writing:
-            if not self._write("start"):
+            if not self._channel.write("start"):
                 self._wait(5)
                 raise ServerError(_UNKNOWN, self._ended())
             answer = self._answer(timeout)
         if answer != "STARTED":
             raise ServerError(_UNKNOWN, f"the server answered {answer!r} to start")
 
-    def _write(self, line: str) -> bool:
-        """Writes a line to the child, under the lock, and returns whether it could be written."""
-        stdin = self._child.stdin
-        assert stdin is not None
-        try:
-            stdin.write(line.encode() + b"\n")
-            stdin.flush()
-        except (OSError, ValueError):  # ValueError: the pipe is closed
-            return False
-        return True
-
     def _answer(self, timeout: float) -> str:
         try:
-            answer = self._answers.get(timeout=timeout)
+            answer = self._channel.answers.get(timeout=timeout)
         except queue.Empty:
             raise ServerError(4, f"the server has not answered within {timeout:g} s") from None
         if answer is None:
             self._wait(5)
-            self._answers.put(None)  # for the next one who asks
+            self._channel.answers.put(None)  # for the next caller
             raise ServerError(_UNKNOWN, self._ended())
         return answer
 
@@ -199,15 +194,14 @@ class Process:
 
     @property
     def running(self) -> bool:
-        """Whether the child runs."""
+        """Whether the child is running."""
         return self.exit_code is None
 
     def log(self, lines: Optional[int] = None) -> str:
-        """Returns the last lines of the child's log: at most `lines` and never more than LOG_LINES."""
+        """Returns the last lines of the child's log, at most `lines` and at most LOG_LINES."""
         if self._child.poll() is not None:
             self._readers[1].join(5)
-        kept = list(self._log)
-        return "".join(kept if lines is None else kept[-lines:] if lines > 0 else [])
+        return "".join(self._log.last(LOG_LINES if lines is None else lines))
 
     def join(self, timeout: Optional[float] = None) -> bool:
         """Waits until the child has ended, at most `timeout` seconds, and returns whether it has.
@@ -229,15 +223,16 @@ class Process:
         return True
 
     def terminate(self, grace: Optional[float] = None) -> None:
-        """Asks the child to stop: it lets running steps end, for at most `grace` seconds or its --drain."""
+        """Asks the child to stop; running steps may continue for at most `grace` seconds or its --drain."""
         self.stopped = True
         if not self._mine or not self.running:
             return
         with self._writing:
-            self._write("stop" if grace is None else f"stop {grace:f}s")  # or it has ended
+            self._channel.write("stop" if grace is None else f"stop {grace:f}s")  # or it has ended
 
     def stop(self, grace: Optional[float]) -> None:
-        """Stops the child, as `terminate` does, and waits for its end; a `grace` of 0 ends it at once."""
+        """Stops the child, as `terminate` does, and waits until it has ended; a `grace` of 0 ends it at
+        once."""
         if grace is not None and grace <= 0:
             self.kill()
             return
@@ -258,39 +253,50 @@ class Process:
         self._child.wait()
         self._release()
 
-    def _close(self) -> None:
-        with self._writing:
-            try:
-                self._child.stdin.close()  # type: ignore[union-attr]
-            except OSError:
-                pass  # the child has ended
-
     def _release(self) -> None:
-        self._close()
         for reader in self._readers:
             if reader is not threading.current_thread():
                 reader.join(5)
+        self._channel.close()
         _running.discard(self)
 
     def _abandon(self) -> None:
-        """In a fork of this process: lets go of the pipe, so that the child ends with its creator."""
+        """In a fork of this process: gives up the child, so that it ends with its creator."""
         self._mine = False
-        try:
-            os.close(self._child.stdin.fileno())  # type: ignore[union-attr]
-        except (OSError, ValueError):
-            pass  # it was closed before
+        self._channel.abandon()
 
 
-# All children, so that a server whose object is dropped goes on, as TensorFlow's do.
+class _Log:
+    """The last lines of a log. All methods may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._lines: "collections.deque[str]" = collections.deque()
+        self._size = 0
+        self._lock = threading.Lock()
+
+    def append(self, line: str) -> None:
+        with self._lock:
+            self._lines.append(line)
+            self._size += len(line)
+            while len(self._lines) > LOG_LINES or self._size > _LOG_SIZE:
+                self._size -= len(self._lines.popleft())
+
+    def last(self, lines: int) -> List[str]:
+        with self._lock:
+            return list(self._lines)[-lines:] if lines > 0 else []
+
+
+# All children. A reference here keeps a server running whose object is dropped, as TensorFlow's do.
 _running: "set[Process]" = set()
 
 
 def _at_exit() -> None:
     for process in list(_running):
-        process._close()  # ends it at once
+        process._channel.hang_up()  # ends it at once
     for process in list(_running):
         if process._mine and not process._wait(5):
             process.kill()
+        process._release()
 
 
 def _after_fork() -> None:
@@ -326,7 +332,7 @@ def status(target: str, timeout: float = 15.0) -> Dict[str, Any]:
         timeout=timeout + 10,
         check=False,
     )
-    # With an output, the code only says that a declared task is not up.
+    # If there is output, a nonzero code only means that a declared task is not up.
     if result.returncode != 0 and not result.stdout:
         raise ServerError(14, result.stderr.decode(errors="replace").strip())
     seen: Dict[str, Any] = json.loads(result.stdout)
@@ -337,10 +343,11 @@ def wait_ready(target: str, timeout: float) -> None:
     """Waits until all tasks of the server's cluster are up.
 
     Raises:
-        ServerError: they are not within `timeout` seconds; the message names the missing ones.
+        ServerError: this takes longer than `timeout` seconds; the message names the missing ones.
     """
     end = time.monotonic() + timeout
     pause = 0.05
+    missing: List[str] = []
     while True:
         left = end - time.monotonic()
         try:
@@ -351,6 +358,8 @@ def wait_ready(target: str, timeout: float) -> None:
             problem = f"not up are {', '.join(missing)}"
         except ServerError as error:
             problem = error.message
+            if missing:
+                problem += f" (when it last answered, not up were {', '.join(missing)})"
         if time.monotonic() + pause > end:
             raise ServerError(4, f"the cluster is not ready after {timeout:g} s: {problem}")
         time.sleep(pause)

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def _tensorflow() -> Any:
-    """TensorFlow's v1 interface, also where a program has put another module in the place of tensorflow."""
+    """TensorFlow's v1 interface, even if a program has replaced the module tensorflow."""
     return importlib.import_module("tensorflow.compat.v1")
 
 
@@ -74,18 +74,17 @@ def _only(choices: Sequence[T], argument: str) -> T:
 
 
 class Server:
-    """A server of one task of a cluster, in the place of ``tf.distribute.Server``.
+    """A server for one task of a cluster, in place of ``tf.distribute.Server``.
 
-    The server is a child process. It runs until `stop`, or until this process ends in whatever way. As
-    with TensorFlow's servers, dropping the object does not stop it. In a ``with`` statement it is
+    The server is a child process. It runs until `stop`, or until this process ends, however it ends. As with
+    TensorFlow's servers, dropping the object does not stop it. In a ``with`` statement it is
     stopped at the end::
 
         with troupe.Server({"local": ["localhost:0"]}) as server:
             with tf.compat.v1.Session(server.target) as session:
                 ...
 
-    Methods may be called from any thread. In a process that was forked from this one, the object only
-    knows its target.
+    Methods may be called from any thread. In a fork of this process, only the object's target is usable.
     """
 
     def __init__(
@@ -106,21 +105,21 @@ class Server:
             server_or_cluster_def: a ``tf.train.ServerDef``, ``tf.train.ClusterDef`` or
                 ``tf.train.ClusterSpec``, or a dict from job names to lists of ``"host:port"`` or to dicts
                 from task indices to ``"host:port"``. In a cluster of one task, port 0 is a free port.
-            job_name: the server's job. It may be left out if the cluster has one job or a ServerDef has it.
-            task_index: the server's task in the job. It may be left out if the job has one task or a
-                ServerDef has it.
+            job_name: the server's job. It may be omitted if the cluster has one job or a ServerDef has it.
+            task_index: the server's task in the job. It may be omitted if the job has one task or a ServerDef
+                has it.
             protocol: ``"grpc"``, the only one.
             config: a ``tf.compat.v1.ConfigProto`` with defaults for the server's sessions.
             start: whether to call `start`.
             flags: further flags of ``troupe serve``, such as ``["--gpus=0", "--http=localhost:8080"]``.
-            echo: whether the server's log goes to this process's standard error, as TensorFlow's does.
-                `log` has it in any case.
+            echo: whether the server's log goes to this process's standard error, as TensorFlow's does. `log`
+                always has it.
 
         Raises:
             TypeError: an argument has the wrong type.
             ValueError: `job_name` or `task_index` is missing, or the cluster has no such job.
-            tf.errors.OpError: the server refuses the definition, in the subclass of TensorFlow's server:
-                for example ``UnknownError`` for a port that is taken, ``NotFoundError`` for another
+            tf.errors.OpError: the server refuses the definition, with the subclass that TensorFlow's server
+                raises: for example ``UnknownError`` for a port that is taken, ``NotFoundError`` for another
                 protocol, ``InternalError`` for a task that the cluster does not have.
             BinaryNotFoundError: the program ``troupe`` is not installed.
         """
@@ -134,7 +133,7 @@ class Server:
 
     @staticmethod
     def _call(function: Callable[..., T], *args: Any) -> T:
-        """Calls the function; its ServerError becomes TensorFlow's error of the same code."""
+        """Calls the function, and converts its ServerError to TensorFlow's error of the same code."""
         try:
             return function(*args)
         except _process.ServerError as error:
@@ -163,17 +162,17 @@ class Server:
             Whether it has ended.
 
         Raises:
-            tf.errors.UnavailableError: it has failed; the message has the exit code and the log's end.
+            tf.errors.UnavailableError: it has failed; the message has the exit code and the end of the log.
         """
         return self._call(self._process.join, timeout)
 
     def stop(self, grace: Optional[float] = None) -> None:
-        """Stops the server, and returns when it has ended. It may be called again.
+        """Stops the server, and waits until it has ended. It may be called again.
 
         Args:
-            grace: how many seconds running steps may continue; those that still run then are cancelled. None:
-                5 s, or what `flags` say with ``--drain``. 0 ends the process at once, and clients see a lost
-                connection.
+            grace: how many seconds running steps may continue; those that are still running are then
+                cancelled. None means 5 s, or the ``--drain`` in `flags`. 0 ends the process at once, and
+                clients see a lost connection.
         """
         self._process.stop(grace)
 
@@ -181,13 +180,13 @@ class Server:
         """Waits until all tasks of the cluster are up.
 
         Raises:
-            tf.errors.DeadlineExceededError: they are not within `timeout` seconds; the message names
-                the missing tasks.
+            tf.errors.DeadlineExceededError: this takes longer than `timeout` seconds; the message names the
+                missing tasks.
         """
         self._call(_process.wait_ready, self.target, timeout)
 
     def status(self, timeout: float = 15.0) -> Dict[str, Any]:
-        """Returns what the server knows of each task of the cluster.
+        """Returns what the server knows about each task of the cluster.
 
         Returns:
             What ``troupe status --json`` prints: ``{"task": name, "spec": text, "tasks": [{"task": name,
@@ -205,7 +204,7 @@ class Server:
 
     @property
     def http(self) -> str:
-        """The address of the server's dashboard and metrics, ``http://host:port``, or an empty text.
+        """The address of the server's dashboard and metrics, ``http://host:port``, or an empty string.
 
         The server has one if `flags` have ``--http``, such as ``--http=127.0.0.1:0`` for a free port.
         """
@@ -228,12 +227,12 @@ class Server:
 
     @property
     def running(self) -> bool:
-        """Whether the server's process runs."""
+        """Whether the server's process is running."""
         return self._process.running
 
     @staticmethod
     def create_local_server(config: Any = None, start: bool = True) -> "Server":
-        """Creates a server of a cluster of one task, on a free port of localhost.
+        """Creates a server for a cluster of one task, on a free port of localhost.
 
         Args:
             config: a ``tf.compat.v1.ConfigProto`` with defaults for the server's sessions.

@@ -1,4 +1,4 @@
-"""The fixture ``troupe_cluster``: a cluster of this machine for one test.
+"""The fixture ``troupe_cluster``: a cluster on this machine for one test.
 
 pytest finds it when the package is installed::
 
@@ -6,8 +6,8 @@ pytest finds it when the package is installed::
         with troupe_cluster.session() as session:
             ...
 
-The cluster is a `troupe.LocalCluster` of one ps and two workers. A marker declares another one; its
-arguments are those of `troupe.LocalCluster`::
+The cluster is a `troupe.LocalCluster` of one ps and two workers. A marker declares other tasks; its arguments
+are those of `troupe.LocalCluster`::
 
     @pytest.mark.troupe_cluster(ps=2, worker=1)
     def test_two_servers(troupe_cluster):

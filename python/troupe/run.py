@@ -3,8 +3,8 @@
     python -m troupe.run [--v1] program.py [arguments]
     python -m troupe.run [--v1] -m module [arguments]
 
-With --v1, ``import tensorflow`` in the program gives ``tensorflow.compat.v1`` in graph mode, as programs
-that were written for TensorFlow 1 expect it.
+With --v1, ``import tensorflow`` in the program imports ``tensorflow.compat.v1`` in graph mode, as programs
+for TensorFlow 1 expect.
 """
 
 from __future__ import annotations

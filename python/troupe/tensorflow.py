@@ -1,8 +1,8 @@
-"""Replaces TensorFlow's servers by Troupe's.
+"""Replaces TensorFlow's servers with Troupe's.
 
 ``import troupe.tensorflow`` is enough: from then on, ``tf.distribute.Server``, ``tf.train.Server`` of
-TensorFlow 1 and ``tf.compat.v1.train.Server`` are `troupe.Server`. Names that a program has imported
-before, as by ``from tensorflow.distribute import Server``, are not replaced: import this module first.
+TensorFlow 1 and ``tf.compat.v1.train.Server`` are `troupe.Server`. Names that a program has already imported,
+as with ``from tensorflow.distribute import Server``, are not replaced: import this module first.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _replace(module: Any) -> None:
 
 
 def uninstall() -> None:
-    """Gives the names their classes back."""
+    """Restores the original classes."""
     while _replaced:
         _replaced.pop().Server = _original
 

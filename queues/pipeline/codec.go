@@ -10,21 +10,20 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// codec moves values of a Go type T into rows of tensors and back. The type is looked at once, when the codec
-// is made: rows are copied by what was found then.
+// codec copies values of a Go type T into rows of tensors and back. It inspects the type once, when it is made.
 type codec[T any] struct{ fields []field }
 
-// field is where a component of an element lies in a T.
+// field describes where a component of an element is in a T.
 type field struct {
 	name   string
 	dtype  tensor.DType
 	shape  tensor.Shape
 	offset uintptr
 	n      int  // values
-	slice  bool // a slice, whose values lie elsewhere
+	slice  bool // a slice, whose values are elsewhere
 }
 
-// newCodec finds the components of T. INVALID_ARGUMENT for a type that has none, or one of no fixed shape.
+// newCodec finds the components of T. It returns INVALID_ARGUMENT if T has no components, or one without a fixed shape.
 func newCodec[T any]() (*codec[T], error) {
 	t := reflect.TypeFor[T]()
 	c := &codec[T]{}
@@ -54,8 +53,7 @@ func newCodec[T any]() (*codec[T], error) {
 	return c, nil
 }
 
-// fieldOf is the component that a type stands for: a scalar, an array of any number of dimensions, or a slice whose
-// sizes a tag gives.
+// fieldOf returns the component for a type: a scalar, an array of any number of dimensions, or a slice whose sizes are in a tag.
 func fieldOf(t reflect.Type, tag string) (field, error) {
 	f := field{n: 1}
 	if t.Kind() == reflect.Slice {
@@ -97,7 +95,7 @@ var kinds = map[reflect.Kind]tensor.DType{
 
 func dtypeOf(t reflect.Type) tensor.DType { return kinds[t.Kind()] }
 
-// make gives tensors for n rows.
+// make allocates tensors for n rows.
 func (c *codec[T]) make(n int) ([]*tensor.Tensor, error) {
 	out := make([]*tensor.Tensor, len(c.fields))
 	for i, f := range c.fields {
@@ -123,7 +121,7 @@ func (c *codec[T]) encode(to []*tensor.Tensor, i int, row *T) error {
 		f := &c.fields[k]
 		at := unsafe.Add(unsafe.Pointer(row), f.offset)
 		if f.slice {
-			// Slices of all types have the form of one of bytes; the length is in elements.
+			// All slice types have the layout of a byte slice. The length is in elements.
 			s := *(*[]byte)(at)
 			if len(s) != f.n {
 				return status.InvalidArgumentf("Field %s has %d values, and its shape %v is of %d", f.name, len(s), f.shape, f.n)
@@ -143,7 +141,7 @@ func (c *codec[T]) encode(to []*tensor.Tensor, i int, row *T) error {
 	return nil
 }
 
-// decode copies row i of the tensors into a value, whose slices get memory of their own.
+// decode copies row i of the tensors into a value. Its slices get their own memory.
 func (c *codec[T]) decode(from []*tensor.Tensor, i int, row *T) {
 	for k := range c.fields {
 		f := &c.fields[k]
@@ -160,7 +158,7 @@ func (c *codec[T]) decode(from []*tensor.Tensor, i int, row *T) {
 		size := f.n * f.dtype.Size()
 		values := from[k].Data()[i*size:][:size]
 		if f.slice {
-			// Memory of a multiple of the elements' size is aligned for them.
+			// Memory whose size is a multiple of the element size is aligned for the elements.
 			own := append(make([]byte, 0, size), values...)
 			*(*[]byte)(at) = unsafe.Slice(unsafe.SliceData(own), f.n)
 		} else {
@@ -169,15 +167,15 @@ func (c *codec[T]) decode(from []*tensor.Tensor, i int, row *T) {
 	}
 }
 
-// check tells whether tensors that a server gave are rows of T.
+// check returns an error unless the tensors received from a server are rows of T.
 func (c *codec[T]) check(tensors []*tensor.Tensor) error {
 	if len(tensors) != len(c.fields) {
-		return status.Internalf("The queue gave %d components, not %d", len(tensors), len(c.fields))
+		return status.Internalf("The queue returned %d components, not %d", len(tensors), len(c.fields))
 	}
 	for i, f := range c.fields {
 		t := tensors[i]
 		if t.DType() != f.dtype || t.Rank() != 1+len(f.shape) || !t.Shape()[1:].Equal(f.shape) || t.Dim(0) != tensors[0].Dim(0) {
-			return status.Internalf("The queue gave a %v of shape %v for component %d, which is %v of shape %v", t.DType(), t.Shape(), i, f.dtype, f.shape)
+			return status.Internalf("The queue returned a %v of shape %v for component %d, which is %v of shape %v", t.DType(), t.Shape(), i, f.dtype, f.shape)
 		}
 	}
 	return nil

@@ -7,29 +7,45 @@ import (
 	"sync"
 	"time"
 
+	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/op"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// ConsumerOptions configures how a consumer takes elements.
+// ConsumerOptions configures a consumer.
 type ConsumerOptions struct {
-	// Batch is the number of elements of a batch, 1 if it is 0. Only the last batch of a closed queue may be
-	// smaller.
+	// Batch is the number of elements in a batch; 0 means 1. Only the last batch of a closed queue may be smaller.
 	Batch int
-	// Prefetch is the number of batches that may be taken from the queue before the loop asks for them. With 0, a
-	// batch is taken when the loop asks, and a loop that ends early loses none.
+	// Prefetch is the number of batches that may be taken from the queue before the loop asks for them. With 0, a batch is taken only on
+	// request, and a loop that ends early loses none.
 	Prefetch int
+	// Lease makes the delivery at-least-once. A batch is leased to the loop, which acknowledges it when it asks for the next one, or earlier
+	// with Batch.Acknowledge. Until then the consumer renews the lease, which lasts this long. If the process dies or freezes, or the
+	// connection is lost, the elements go back to the front of the queue when the lease expires, and to another consumer. They do so at once
+	// if the loop ends early. With 0, elements leave the queue when they are taken. Servers of TensorFlow have no leases: there, Consumer
+	// fails with NOT_FOUND.
+	Lease time.Duration
+	// MaxDeliveries is the number of deliveries after which an element that comes back becomes a dead letter; 0 means no limit.
+	MaxDeliveries int
+	// DeadLetters is the queue for dead letters. It has the same element type, and both queues name the same Device. While it is full, the
+	// dead letters keep their room in the queue that they come from, which does not end meanwhile. If it is nil, dead letters are dropped;
+	// listings count them.
+	DeadLetters *Queue
+	// Retry is how long a step is retried that fails with UNAVAILABLE or ABORTED, because a task or a connection was lost; 0 means not at
+	// all. It needs a Lease. See Reconnect.
+	Retry time.Duration
 }
 
-// Consumer takes elements out of a queue.
+// Consumer takes elements from a queue.
 type Consumer[T any] struct {
 	*nodes
 	queue   *Of[T]
 	options ConsumerOptions
-	fetches []string
+	fetches map[bool][]string // of the dequeue, keyed by begun
 
 	mu    sync.Mutex
+	begun bool // an element has been taken since the queue was opened
 	stats counters
 }
 
@@ -41,81 +57,127 @@ func (q *Of[T]) Consumer(ctx context.Context, session Session, o ConsumerOptions
 	if o.Batch < 0 || o.Prefetch < 0 {
 		return nil, status.InvalidArgumentf("Queue %s: batches of %d elements, %d of them prefetched", q.Name, o.Batch, o.Prefetch)
 	}
-	n, err := q.open(ctx, session, func(s *op.Scope, queue op.Output, types []tensor.DType) {
+	if err := q.checkLease(o); err != nil {
+		return nil, err
+	}
+	n, err := q.addNodes(ctx, session, o.Retry, func(s *op.Scope, queue op.Output, types []tensor.DType) {
 		count := s.WithName("n").Add(op.Spec{Op: "Const", Attrs: map[string]any{"dtype": tensor.Int32, "value": tensor.Scalar(tensor.Int32, int32(o.Batch))}})
-		s.WithName("dequeue").Add(op.Spec{Op: "QueueDequeueUpToV2", Inputs: []op.Input{queue, count.Output(0)}, Attrs: map[string]any{"component_types": types}})
+		if o.Lease > 0 {
+			q.addLease(s, queue, count.Output(0), types, o)
+			return
+		}
+		inputs := []op.Input{queue, count.Output(0)}
+		s.WithName("first").Add(op.Spec{Op: "QueueDequeueUpToV2", Inputs: inputs, Attrs: map[string]any{"component_types": types, graph.OpenWaitAttr: q.openWaitMs()}})
+		s.WithName("dequeue").Add(op.Spec{Op: "QueueDequeueUpToV2", Inputs: inputs, Attrs: map[string]any{"component_types": types}})
 	})
 	if err != nil {
 		return nil, err
 	}
-	c := &Consumer[T]{nodes: n, queue: q, options: o, stats: started()}
-	for i := range q.codec.fields {
-		c.fetches = append(c.fetches, n.name("dequeue:"+strconv.Itoa(i)))
+	c := &Consumer[T]{nodes: n, queue: q, options: o, stats: started(), fetches: map[bool][]string{}}
+	outputs := len(q.codec.fields)
+	if o.Lease > 0 {
+		outputs += 2 // the lease, and which of the leases that it acknowledges were held
+	}
+	for i := range outputs {
+		c.fetches[false] = append(c.fetches[false], n.name("first:"+strconv.Itoa(i)))
+		c.fetches[true] = append(c.fetches[true], n.name("dequeue:"+strconv.Itoa(i)))
 	}
 	return c, nil
 }
 
 // Batches yields the elements in batches until the queue is closed and empty. It ends with an error if the
 // producer failed, a step fails, or ctx ends. A batch is valid until the next iteration of the loop.
+//
+// With leases, the end comes when no consumer holds a lease any more. When the loop ends early, the batches that it has not acknowledged go
+// back to the queue.
+//
+// If an earlier run has closed the queue and left it empty, the loop waits up to the queue's OpenWait for a producer to reopen it. Then it
+// ends with FAILED_PRECONDITION, or with the code of the earlier producer's failure. The error says who closed the queue, and when. After
+// the end, another loop reads the next run's elements.
 func (c *Consumer[T]) Batches(ctx context.Context) iter.Seq2[*Batch[T], error] {
-	if c.options.Prefetch == 0 {
-		return func(yield func(*Batch[T], error) bool) {
-			for {
-				from := time.Now()
-				b, err := c.take(ctx)
-				c.count(b, time.Since(from), 0)
-				if !deliver(b, err, yield) {
-					return
-				}
-			}
-		}
-	}
 	return func(yield func(*Batch[T], error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		type taken struct {
-			batch *Batch[T]
-			err   error
+		var leases *leases
+		if c.options.Lease > 0 {
+			leases = c.newLeases(ctx, c.options, c.countExpired)
+			defer leases.close(ctx)
 		}
-		ahead := make(chan taken, c.options.Prefetch-1) // one more waits to go in
-		go func() {
-			defer close(ahead)
-			for {
-				b, err := c.take(ctx)
-				from := time.Now()
-				ahead <- taken{b, err}
-				c.count(nil, 0, time.Since(from))
-				if b == nil {
-					return
-				}
-			}
-		}()
-		defer func() {
-			cancel()
-			for t := range ahead {
-				t.batch.release()
-			}
-		}()
+		next, end := c.source(ctx, leases)
+		defer end()
 		for {
-			from := time.Now()
-			t := <-ahead
-			c.count(t.batch, time.Since(from), 0)
-			if !deliver(t.batch, t.err, yield) {
+			b, err := next()
+			if leases != nil && err == nil {
+				err = leases.failed()
+			}
+			if err != nil {
+				b.release()
+				yield(nil, err)
+				return
+			}
+			if b == nil || !deliver(b, yield) {
 				return
 			}
 		}
 	}
 }
 
-// deliver gives the loop a batch or an error, and tells whether it goes on.
-func deliver[T any](b *Batch[T], err error, yield func(*Batch[T], error) bool) bool {
-	if b == nil {
-		if err != nil {
-			yield(nil, err)
+// source returns a function that returns the next batch, or nil if there are no more, and one that ends the prefetching.
+func (c *Consumer[T]) source(ctx context.Context, leases *leases) (next func() (*Batch[T], error), end func()) {
+	if c.options.Prefetch == 0 {
+		return func() (*Batch[T], error) {
+			from := time.Now()
+			b, err := c.take(ctx, leases)
+			c.count(b, time.Since(from), 0)
+			return b, err
+		}, func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	type taken struct {
+		batch *Batch[T]
+		err   error
+	}
+	ahead := make(chan taken, c.options.Prefetch-1) // plus one in hand, waiting to be sent
+	go func() {
+		defer close(ahead)
+		for {
+			b, err := c.take(ctx, leases)
+			from := time.Now()
+			ahead <- taken{b, err}
+			c.count(nil, 0, time.Since(from))
+			if b == nil {
+				return
+			}
 		}
+	}()
+	return func() (*Batch[T], error) {
+			from := time.Now()
+			t := <-ahead
+			c.count(t.batch, time.Since(from), 0)
+			return t.batch, t.err
+		}, func() {
+			cancel()
+			for t := range ahead {
+				t.batch.release()
+			}
+		}
+}
+
+// deliver yields a batch, and reports whether the loop continues. It then acknowledges the batch.
+func deliver[T any](b *Batch[T], yield func(*Batch[T], error) bool) bool {
+	defer b.release()
+	if !yield(b, nil) {
 		return false
 	}
-	defer b.release()
-	return yield(b, nil)
+	if b.leases != nil {
+		b.leases.use(b.token)
+	}
+	return true
+}
+
+// countExpired counts elements that were used and not acknowledged in time.
+func (c *Consumer[T]) countExpired(elements int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.expired += int64(elements)
 }
 
 func (c *Consumer[T]) count(b *Batch[T], waiting, idle time.Duration) {
@@ -129,34 +191,55 @@ func (c *Consumer[T]) count(b *Batch[T], waiting, idle time.Duration) {
 	}
 }
 
-// take takes a batch out of the queue; nil where there will be none, with an error if that is not the queue's end.
-func (c *Consumer[T]) take(ctx context.Context) (*Batch[T], error) {
-	out, err := c.session.Run(ctx, nil, c.fetches, nil)
-	if err != nil {
-		if status.CodeOf(err) == status.OutOfRange && ctx.Err() == nil {
-			return nil, nil
-		}
+// take takes a batch from the queue. It returns nil if there are no more, with an error unless the queue has ended.
+func (c *Consumer[T]) take(ctx context.Context, leases *leases) (*Batch[T], error) {
+	c.mu.Lock()
+	fetches := c.fetches[c.begun]
+	c.mu.Unlock()
+	var l lease
+	var err error
+	if leases != nil {
+		l, err = leases.lease(ctx, fetches)
+	} else {
+		l.components, err = c.session.Run(ctx, nil, fetches, nil)
+	}
+	ended := status.CodeOf(err) == status.OutOfRange && ctx.Err() == nil
+	if err == nil || ended {
+		c.mu.Lock()
+		c.begun = !ended
+		c.mu.Unlock()
+	}
+	switch {
+	case ended:
+		return nil, nil
+	case err != nil:
 		return nil, err
 	}
-	if err := c.queue.codec.check(out); err != nil {
-		release(out)
+	b := &Batch[T]{codec: c.queue.codec, tensors: l.components, leases: leases, token: l.token}
+	if err := c.queue.codec.check(b.tensors); err != nil {
+		b.release()
 		return nil, err
 	}
-	return &Batch[T]{c.queue.codec, out}, nil
+	if leases != nil {
+		leases.add(b.token, b.Len())
+	}
+	return b, nil
 }
 
-// Stats returns the consumer's counters. Waiting is the time that the loop waited for elements, Idle the time
-// that prefetched batches waited for the loop.
+// Stats returns the consumer's counters. Waiting is the time that the loop waited for elements; Idle is the time that prefetched batches
+// waited for the loop.
 func (c *Consumer[T]) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.stats.stats()
 }
 
-// Batch is some elements, as rows of tensors.
+// Batch holds elements as rows of tensors.
 type Batch[T any] struct {
 	codec   *codec[T]
 	tensors []*tensor.Tensor
+	leases  *leases // of the loop; nil without leases
+	token   string  // of the batch's lease
 }
 
 func (b *Batch[T]) release() {
@@ -165,16 +248,16 @@ func (b *Batch[T]) release() {
 	}
 }
 
-// Len is how many elements there are.
+// Len returns the number of elements.
 func (b *Batch[T]) Len() int { return b.tensors[0].Dim(0) }
 
-// At is the i-th element, a copy.
+// At returns a copy of the i-th element.
 func (b *Batch[T]) At(i int) (row T) {
 	b.codec.decode(b.tensors, i, &row)
 	return row
 }
 
-// All is the elements with their indexes. Each is a copy.
+// All yields copies of the elements with their indexes.
 func (b *Batch[T]) All() iter.Seq2[int, T] {
 	return func(yield func(int, T) bool) {
 		for i := range b.Len() {
@@ -185,6 +268,6 @@ func (b *Batch[T]) All() iter.Seq2[int, T] {
 	}
 }
 
-// Tensors are the components, one for each field, with a first dimension of Len, ready to be fed to a training
-// step. Retain a tensor that has to outlive the loop's iteration.
+// Tensors returns the components, one for each field, with a first dimension of Len, ready to be fed to a training step. To keep a tensor
+// beyond the loop's iteration, retain it.
 func (b *Batch[T]) Tensors() []*tensor.Tensor { return b.tensors }

@@ -18,7 +18,7 @@ import (
 	"github.com/troupe-run/troupe/queues/pipeline"
 )
 
-// numbers adds a dataset of 0 to n-1 on a device, whose iterator gives next.
+// numbers adds a dataset of 0 to n-1 on a device, with an iterator that returns next.
 func numbers(s *op.Scope, device string, n int64) (begin *op.Operation, next op.Output) {
 	s = s.WithDevice(device)
 	types, shapes := []tensor.DType{tensor.Int64}, []shape.Shape{shape.Scalar()}
@@ -50,7 +50,7 @@ func batched[T any](s *op.Scope, queue *pipeline.Of[T]) (begin *op.Operation, ne
 	return iterator(s, op.BatchDatasetV2(s, queue.Dataset(s), op.Const(s, int64(2)), op.Const(s, false), types, shapes), types, shapes)
 }
 
-// add extends a session's graph and begins.
+// add extends a session's graph and runs begin.
 func add(t *testing.T, session *troupe.Session, s *op.Scope, begin ...op.Runnable) {
 	t.Helper()
 	def, err := s.GraphDef()
@@ -65,8 +65,8 @@ func add(t *testing.T, session *troupe.Session, s *op.Scope, begin ...op.Runnabl
 	}
 }
 
-// TestGoStageBetweenDatasets has a dataset on one task, a Go function, a queue on another task, and a dataset of its
-// elements there.
+// TestGoStageBetweenDatasets passes elements from a dataset on one task through a Go function and a queue on another task to a dataset
+// there.
 func TestGoStageBetweenDatasets(t *testing.T) {
 	a, b := twoTasks(t)
 	queue := declare[string](t, pipeline.Queue{Name: "spelled", Device: "/job:worker/task:1", Capacity: 2})
@@ -99,10 +99,10 @@ func TestGoStageBetweenDatasets(t *testing.T) {
 	}
 }
 
-// TestErrorsGoThroughDatasets has a Go stage that fails, and a loop that gives up.
+// TestErrorsGoThroughDatasets has a Go stage that fails, and a loop that ends early.
 func TestErrorsGoThroughDatasets(t *testing.T) {
 	a, b := twoTasks(t)
-	queue := declare[int64](t, pipeline.Queue{Name: "failing", Device: "/job:worker/task:1"})
+	queue := declare[int64](t, pipeline.Queue{Name: "failing", Device: "/job:worker/task:1", OpenWait: -1})
 	s := op.NewScope()
 	begin, number := numbers(s, "/job:worker/task:0", 5)
 	beginBatches, batch := batched(s, queue)
@@ -144,7 +144,7 @@ func TestErrorsGoThroughDatasets(t *testing.T) {
 	}
 }
 
-// TestElementsOfOtherTypes are mistakes of the program.
+// TestElementsOfOtherTypes checks type mismatches, which are mistakes of the program.
 func TestElementsOfOtherTypes(t *testing.T) {
 	a, _ := twoTasks(t)
 	s := op.NewScope()
@@ -168,7 +168,7 @@ func TestElementsOfOtherTypes(t *testing.T) {
 	}
 }
 
-// A Go function is a stage between two datasets: the first gives it elements, and a queue takes its results to the second.
+// A Go function is a stage between two datasets: it takes elements from the first, and a queue passes its results to the second.
 func ExampleOf_Dataset() {
 	ctx := context.Background()
 	server, err := troupe.NewLocalServer(ctx, troupe.WithLogger(silent))

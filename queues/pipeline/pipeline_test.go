@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// record has every kind of field that an element may have.
+// record has every kind of field that an element can have.
 type record struct {
 	Number int64
 	Image  [4][3]float32
@@ -42,13 +42,13 @@ func same(a, b record) bool {
 
 var silent = slog.New(slog.DiscardHandler)
 
-// TestMain fails when a goroutine outlives the producers, the consumers and their servers.
+// TestMain fails if a goroutine outlives the producers, the consumers and their servers.
 func TestMain(m *testing.M) {
-	// A probe of memberlist that is under way at the stop ends with its own timeout, some seconds later.
+	// A probe of memberlist that is in flight at the stop ends with its own timeout, some seconds later.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
 }
 
-// twoTasks are two servers in this process, with a session on each.
+// twoTasks returns sessions on two servers in this process.
 func twoTasks(t testing.TB) (a, b *troupe.Session) {
 	t.Helper()
 	spec := troupe.ClusterSpec{"worker": spectest.Addresses(t, 2)}
@@ -86,8 +86,8 @@ func records(n int, end error) iter.Seq2[record, error] {
 	}
 }
 
-// Elements of all types go from a session on one task to a session on another through a small queue, in order, and the
-// end comes after the last.
+// TestPipeline passes elements of all types from a session on one task to a session on another through a small queue. They must arrive in
+// order, and the end after the last.
 func TestPipeline(t *testing.T) {
 	from, to := twoTasks(t)
 	for _, prefetch := range []int{0, 1, 3} {
@@ -135,7 +135,7 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
-// A producer that fails says why: consumers get what is in, then that.
+// TestPipelineFails checks that consumers get what is in the queue of a failed producer, then the reason.
 func TestPipelineFails(t *testing.T) {
 	from, to := twoTasks(t)
 	queue, err := pipeline.Declare[record](pipeline.Queue{Name: "failing", Device: "/job:worker/task:1"})
@@ -153,7 +153,7 @@ func TestPipelineFails(t *testing.T) {
 				return
 			}
 		}
-		// What fails later drops what is under way, not what is in.
+		// A later failure drops what is in flight, not what is in the queue.
 		if err := producer.Flush(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -185,7 +185,8 @@ func TestPipelineFails(t *testing.T) {
 	}
 }
 
-// A loop that ends early, or whose context does, leaves no goroutine and no step; without a prefetch it has lost nothing.
+// TestPipelineEndsEarly checks that a loop that ends early, or whose context ends, leaves no goroutine and no step. Without prefetching it
+// loses nothing.
 func TestPipelineEndsEarly(t *testing.T) {
 	from, to := twoTasks(t)
 	queue, err := pipeline.Declare[int32](pipeline.Queue{Name: "early", Device: "/job:worker/task:0"})
@@ -236,7 +237,8 @@ func TestPipelineEndsEarly(t *testing.T) {
 	}
 }
 
-// A producer waits for consumers with as many elements as its credit says, and Put gives up with its context.
+// TestPipelineCredit checks that a producer has no more elements in flight than its credit allows, and that Put returns when its context
+// ends.
 func TestPipelineCredit(t *testing.T) {
 	from, to := twoTasks(t)
 	queue, err := pipeline.Declare[int32](pipeline.Queue{Name: "credit", Device: "/job:worker/task:1", Capacity: 5})
@@ -278,7 +280,7 @@ func TestPipelineCredit(t *testing.T) {
 	}
 }
 
-// Declarations that cannot work are refused, with what is wrong.
+// TestPipelineDeclarations checks that invalid declarations are refused with an explanation.
 func TestPipelineDeclarations(t *testing.T) {
 	name := pipeline.Queue{Name: "bad"}
 	refuse := func(err error, want string) {
@@ -316,19 +318,34 @@ func TestPipelineDeclarations(t *testing.T) {
 	}{make([]float32, 2)}), "Field A has 2 values, and its shape [3] is of 3")
 }
 
-// Rows of 784 numbers go from a session on one task to a session on another, as in a training pipeline.
+// BenchmarkPipeline passes rows of 784 numbers from a session on one task to a session on another, as a training pipeline does: with leases
+// and numbered puts, and without.
 func BenchmarkPipeline(b *testing.B) {
+	for _, prefetch := range []int{0, 2} {
+		b.Run(fmt.Sprintf("prefetch=%d/plain", prefetch), func(b *testing.B) {
+			benchmarkPipeline(b, pipeline.ProducerOptions{}, pipeline.ConsumerOptions{Batch: 128, Prefetch: prefetch})
+		})
+		b.Run(fmt.Sprintf("prefetch=%d/leased", prefetch), func(b *testing.B) {
+			benchmarkPipeline(b, pipeline.ProducerOptions{}, pipeline.ConsumerOptions{Batch: 128, Prefetch: prefetch, Lease: 30 * time.Second})
+		})
+		b.Run(fmt.Sprintf("prefetch=%d/leased-numbered", prefetch), func(b *testing.B) {
+			benchmarkPipeline(b, pipeline.ProducerOptions{Retry: time.Minute}, pipeline.ConsumerOptions{Batch: 128, Prefetch: prefetch, Lease: 30 * time.Second})
+		})
+	}
+}
+
+func benchmarkPipeline(b *testing.B, puts pipeline.ProducerOptions, takes pipeline.ConsumerOptions) {
 	type row struct{ Image [784]float32 }
 	from, to := twoTasks(b)
 	queue, err := pipeline.Declare[row](pipeline.Queue{Name: "rows", Device: "/job:worker/task:0", Capacity: 1000})
 	if err != nil {
 		b.Fatal(err)
 	}
-	producer, err := queue.Producer(b.Context(), from, pipeline.ProducerOptions{})
+	producer, err := queue.Producer(b.Context(), from, puts)
 	if err != nil {
 		b.Fatal(err)
 	}
-	consumer, err := queue.Consumer(b.Context(), to, pipeline.ConsumerOptions{Batch: 128, Prefetch: 2})
+	consumer, err := queue.Consumer(b.Context(), to, takes)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -4,35 +4,72 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
+	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// What a log takes at once and in a second, of refusals and of what was let happen. A flood of one leaves room for
-// the other.
+// What a log accepts from one source at once and per second, separately for refusals and for permitted events. A flood of one kind leaves
+// room for the other, and a flood from one source leaves room for all others.
 const (
 	auditBurst = 200
 	auditRate  = 20.0
-	// auditGap is how long after the first event that was left out the log tells how many there were.
+	// maxSources bounds the sources that are told apart at the same time. Beyond it, sources without a name share one budget.
+	maxSources = 4096
+	// auditGap is how long after the first omitted event the log reports how many were omitted.
 	auditGap = time.Second
-	// maxAuditText bounds what a peer can have written.
+	// maxAuditText bounds the text that a peer can cause to be written.
 	maxAuditText = 1024
 )
 
-// Event is something that the audit log tells.
+// Event is an entry of the audit log.
 type Event struct {
 	What    string   // open, close, reset, list, login, reload, …
-	Who     Identity // nobody's for a login that was refused
-	From    string   // the address of the peer; empty for what the server did by itself
+	Who     Identity // nobody's for a refused login
+	From    string   // the address of the peer; empty for the server's own actions
 	Session string   // its handle; empty if there is none
 	Detail  string
-	Refused error // nil for what happened
+	Refused error // nil if it was permitted
+	// Act marks an administrative act, which is written regardless of how many there are: a reset, a drain, a reload, or the cancellation of
+	// somebody else's step.
+	Act bool
 }
 
-// Audit records who did what, in lines of JSON. A nil Audit records nothing. All methods may be called concurrently.
+// source identifies whose events share a budget: a named identity, or the host of an unnamed one.
+type source struct {
+	name Name
+	kind Kind
+	host string
+}
+
+func (e *Event) source() source {
+	if e.Who.Name != (Name{}) {
+		return source{name: e.Who.Name}
+	}
+	host, _, err := net.SplitHostPort(e.From)
+	if err != nil {
+		host = e.From
+	}
+	return source{kind: e.Who.Kind, host: host}
+}
+
+// others is the source that unnamed sources share once there are too many.
+var others = source{host: "other hosts"}
+
+// String returns the source's name in the log.
+func (s source) String() string {
+	if s.name != (Name{}) {
+		return Identity{Name: s.name}.String()
+	}
+	return s.host
+}
+
+// Audit records who did what, as lines of JSON. A nil Audit records nothing. Its methods are safe for concurrent use.
 type Audit struct {
 	path string
 	log  *slog.Logger // of the server
@@ -42,20 +79,30 @@ type Audit struct {
 	file    *os.File // nil: the events are in the server's log
 	failing bool     // the last line could not be written
 	closed  bool
-	kinds   [2]auditKind // of what happened, and of refusals
-	timer   *time.Timer  // runs while something was left out
+	sources map[source]*budget
+	timer   *time.Timer // runs while omitted events are unreported
 }
 
-// auditKind is how much of one kind of events was recorded lately.
-type auditKind struct {
+// budget is how much of a source's events was recorded lately, for permitted events and for refusals.
+type budget [2]struct {
 	tokens  float64
 	filled  time.Time
 	omitted int
 }
 
-// OpenAudit opens a file to append to, which nobody but its user can read; with an empty path, the events go to log.
+// idle reports whether the budget is full, so that it can be forgotten.
+func (b *budget) idle(now time.Time) bool {
+	for _, k := range b {
+		if k.omitted > 0 || !k.filled.IsZero() && k.tokens+now.Sub(k.filled).Seconds()*auditRate < auditBurst {
+			return false
+		}
+	}
+	return true
+}
+
+// OpenAudit opens a file for appending that only its user can read; with an empty path, the events go to log.
 func OpenAudit(path string, log *slog.Logger) (*Audit, error) {
-	a := &Audit{path: path, log: cmp.Or(log, slog.Default())}
+	a := &Audit{path: path, log: cmp.Or(log, slog.Default()), sources: map[source]*budget{}}
 	a.out = a.log
 	if path != "" {
 		var err error
@@ -83,7 +130,7 @@ func openAudit(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Reopen opens the file anew, after another program has renamed it. After an error the former file is written on.
+// Reopen opens the file again, after another program has renamed it. After an error, the previous file stays in use.
 func (a *Audit) Reopen() error {
 	if a == nil || a.path == "" {
 		return nil
@@ -102,7 +149,7 @@ func (a *Audit) Reopen() error {
 	return old.Close()
 }
 
-// Close writes what was left out, and closes the file.
+// Close reports omitted events and closes the file.
 func (a *Audit) Close() error {
 	if a == nil {
 		return nil
@@ -123,7 +170,7 @@ func (a *Audit) Close() error {
 	return a.file.Close()
 }
 
-// auditWriter writes lines to the file of the moment.
+// auditWriter writes lines to the current file.
 type auditWriter struct{ audit *Audit }
 
 func (w auditWriter) Write(line []byte) (int, error) {
@@ -141,10 +188,10 @@ func (w auditWriter) Write(line []byte) (int, error) {
 	return n, err
 }
 
-// Record writes an event, unless too many of its kind were written lately: those are counted, and the count is
-// written.
+// Record writes an event. If too many of the same source and kind were written lately, it only counts the event, unless it is an
+// administrative act. The count is written later.
 func (a *Audit) Record(e Event) {
-	if a == nil || !a.admit(e.Refused != nil) {
+	if a == nil || !a.admit(&e) {
 		return
 	}
 	level, attrs := slog.LevelInfo, []slog.Attr{slog.String("event", e.What)}
@@ -168,23 +215,27 @@ func (a *Audit) Record(e Event) {
 	a.out.LogAttrs(context.Background(), level, "audit", attrs...)
 }
 
-// Reloaded records that files were read again, or could not be.
+// Reloaded records that files were reloaded, or could not be.
 func (a *Audit) Reloaded(what string, err error) {
-	a.Record(Event{What: "reload", Detail: what, Refused: err})
+	a.Record(Event{What: "reload", Detail: what, Refused: err, Act: true})
 }
 
-// admit tells whether an event is written, and counts it if not.
-func (a *Audit) admit(refusal bool) bool {
+// admit reports whether to write an event, and counts it if not.
+func (a *Audit) admit(e *Event) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed {
+	switch {
+	case a.closed:
 		return false
-	}
-	k := &a.kinds[0]
-	if refusal {
-		k = &a.kinds[1]
+	case e.Act:
+		return true
 	}
 	now := time.Now()
+	b := a.budgetLocked(e.source(), now)
+	k := &b[0]
+	if e.Refused != nil {
+		k = &b[1]
+	}
 	if k.filled.IsZero() {
 		k.tokens = auditBurst
 	} else {
@@ -201,17 +252,42 @@ func (a *Audit) admit(refusal bool) bool {
 	return false
 }
 
-// tellOmitted writes how many events were left out.
+// budgetLocked finds or creates a source's budget. The number of names is bounded by the policy, or by the issuer of certificates and
+// tokens; the number of unnamed hosts is bounded here.
+func (a *Audit) budgetLocked(of source, now time.Time) *budget {
+	if b := a.sources[of]; b != nil {
+		return b
+	}
+	if len(a.sources) >= maxSources {
+		maps.DeleteFunc(a.sources, func(_ source, b *budget) bool { return b.idle(now) })
+	}
+	if len(a.sources) >= maxSources && of.name == (Name{}) && of != others {
+		return a.budgetLocked(others, now)
+	}
+	b := &budget{}
+	a.sources[of] = b
+	return b
+}
+
+// tellOmitted writes how many events of each source were omitted.
 func (a *Audit) tellOmitted() {
 	a.mu.Lock()
-	happened, refused := a.kinds[0].omitted, a.kinds[1].omitted
-	a.kinds[0].omitted, a.kinds[1].omitted = 0, 0
+	left := map[string][2]int{}
+	for of, b := range a.sources {
+		if n := [2]int{b[0].omitted, b[1].omitted}; n != [2]int{} {
+			was := left[of.String()] // a host may have identified itself in several ways
+			left[of.String()] = [2]int{was[0] + n[0], was[1] + n[1]}
+			b[0].omitted, b[1].omitted = 0, 0
+		}
+	}
 	a.timer = nil
 	closed := a.closed
 	a.mu.Unlock()
-	if happened+refused == 0 || closed {
+	if closed {
 		return
 	}
-	a.out.LogAttrs(context.Background(), slog.LevelWarn, "audit", slog.String("event", "left out"),
-		slog.Int("events", happened), slog.Int("refusals", refused))
+	for _, of := range slices.Sorted(maps.Keys(left)) {
+		a.out.LogAttrs(context.Background(), slog.LevelWarn, "audit", slog.String("event", "left out"), slog.String("of", of),
+			slog.Int("events", left[of][0]), slog.Int("refusals", left[of][1]))
+	}
 }

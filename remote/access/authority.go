@@ -14,21 +14,21 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// clockSkew is how far the clocks of a cluster's machines may be apart for a new certificate to hold at once.
+// clockSkew is how far apart the clocks of a cluster's machines may be for a new certificate to be valid at once.
 const clockSkew = 5 * time.Minute
 
 // Pair is a certificate and its key, each as PEM.
 type Pair struct{ Cert, Key []byte }
 
-// Authority issues the certificates of a cluster. It may be used concurrently.
+// Authority issues the certificates of a cluster. It is safe for concurrent use.
 type Authority struct {
 	cert *x509.Certificate
 	key  any
 	pem  []byte
 }
 
-// NewAuthority makes an authority with a key of its own (ECDSA, P-256), whose certificate holds until then. The pair
-// is what LoadAuthority takes; its certificate is what peers trust.
+// NewAuthority creates an authority with its own key (ECDSA, P-256), whose certificate is valid until the given time. LoadAuthority accepts
+// the pair; peers trust its certificate.
 func NewAuthority(commonName string, until time.Time) (*Authority, Pair, error) {
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: commonName},
@@ -47,7 +47,7 @@ func NewAuthority(commonName string, until time.Time) (*Authority, Pair, error) 
 	return a, p, err
 }
 
-// LoadAuthority is the authority that has this certificate and key.
+// LoadAuthority returns the authority with the given certificate and key.
 func LoadAuthority(p Pair) (*Authority, error) {
 	pair, err := parsePair(p)
 	if err != nil {
@@ -59,17 +59,17 @@ func LoadAuthority(p Pair) (*Authority, error) {
 	return &Authority{cert: pair.Leaf, key: pair.PrivateKey, pem: p.Cert}, nil
 }
 
-// Request is what a certificate is to say.
+// Request describes a certificate to issue.
 type Request struct {
 	Name Name
 	// Hosts are the host names and IP addresses at which a task is reached; a client needs none.
 	Hosts []string
-	// Until is when the certificate expires; it must not be after its authority does.
+	// Until is when the certificate expires; it must not be later than its authority's expiry.
 	Until time.Time
 }
 
-// Issue makes a key (ECDSA, P-256) and a certificate for it. A task's can be used by both ends of a connection, a
-// client's by the one that dials.
+// Issue creates a key (ECDSA, P-256) and a certificate for it. A task's certificate works at both ends of a connection, a client's only at
+// the dialling end.
 func (a *Authority) Issue(r Request) (Pair, error) {
 	name, err := ParseName(r.Name.String())
 	if err != nil {
@@ -105,13 +105,13 @@ func (a *Authority) Issue(r Request) (Pair, error) {
 	return issue(template, a)
 }
 
-// commonNameOf is what tools show of a certificate; X.520 allows 64 characters.
+// commonNameOf returns the name that tools show for a certificate; X.520 allows 64 characters.
 func commonNameOf(name Name) string {
 	text := name.String()[len(scheme+"://"):]
 	return text[:min(len(text), 64)]
 }
 
-// issue signs a template with a key of its own; an authority signs its own.
+// issue creates a key and signs a template for it; with a nil by, the certificate is self-signed.
 func issue(template *x509.Certificate, by *Authority) (Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,40 +15,40 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// CredentialFiles says where the credentials of a server or a client are. All files are PEM.
+// CredentialFiles are the files with the credentials of a server or a client, all PEM.
 type CredentialFiles struct {
-	// Cert is the certificate, with those between it and the authority behind it. It carries a Name. A client that shows
-	// a token instead has neither Cert nor Key.
+	// Cert is the certificate, followed by those between it and the authority. It carries a Name. A client that uses a token instead has
+	// neither Cert nor Key.
 	Cert string
-	// Key is the certificate's key; nobody but its user may read it.
+	// Key is the certificate's key; only its user may read it.
 	Key string
-	// CA has the certificates of the authorities that peers' certificates have to be issued by.
+	// CA has the certificates of the authorities that must have issued peers' certificates.
 	CA string
 }
 
-// CredentialConfig is how credentials are used.
+// CredentialConfig describes credentials and their use.
 type CredentialConfig struct {
 	CredentialFiles
-	// Anonymous lets in clients without a certificate: something else, such as a token, has to tell who they are.
+	// Anonymous admits clients without a certificate: something else, such as a token, must identify them.
 	Anonymous bool
-	// Reloaded, if set, is told of every attempt to reload the files.
+	// Reloaded, if set, is called after every attempt to reload the files.
 	Reloaded func(what string, err error)
 	Log      *slog.Logger // nil: slog.Default()
 }
 
-// Credentials are a certificate, its key, and the authorities that are trusted, for mutual TLS 1.3. They are read
-// again when a file changes. If the new files do not go together, as when one of them is written and the other is
-// not, the old ones hold and the log tells why.
+// Credentials are a certificate, its key, and the trusted authorities, for mutual TLS 1.3. They are reloaded when a file changes. If the
+// new files do not match, for example because only one of them has been written yet, the old ones stay in use and the log says why.
 //
-// New connections use the new files. Connections that exist go on, except those that were given to Watch and whose
-// peer's certificate the new authorities do not vouch for: they are closed. A certificate that merely expires ends
-// no connection.
+// New connections use the new files. Existing connections continue, except those passed to Watch whose peer's certificate the new
+// authorities do not vouch for: they are closed. The expiry of a certificate closes no connection.
 //
-// All methods may be called concurrently.
+// The methods of Credentials are safe for concurrent use.
 type Credentials struct {
 	config CredentialConfig
 	files  reloader
 	now    atomic.Pointer[loaded]
+
+	warned time.Time // when the log last said that the certificate expires
 
 	mu      sync.Mutex
 	watched map[io.Closer]watchedConn
@@ -58,6 +59,24 @@ type loaded struct {
 	pair  tls.Certificate
 	roots *x509.CertPool
 	name  Name
+	valid Validity
+}
+
+// Validity is the period in which a certificate is accepted.
+type Validity struct {
+	From, Until time.Time // both zero without a certificate
+}
+
+// The log warns once per warnAgain about a certificate that expires within warnWithin. For short-lived certificates it warns in the last
+// third of their life.
+const (
+	warnWithin = 30 * 24 * time.Hour
+	warnAgain  = 24 * time.Hour
+)
+
+// EndsSoon reports whether it is time to renew the certificate: in its last 30 days, or in the last third of a shorter life.
+func (v Validity) EndsSoon(now time.Time) bool {
+	return !v.Until.IsZero() && v.Until.Sub(now) < min(warnWithin, v.Until.Sub(v.From)/3)
 }
 
 type watchedConn struct {
@@ -65,36 +84,57 @@ type watchedConn struct {
 	since time.Time
 }
 
-// LoadCredentials reads the files and watches them until Close. It fails with what is wrong with the first file that
-// cannot be used: a key that others may read, a key of another certificate, a certificate without a Name, one that
-// has expired, one that CA does not vouch for.
+// LoadCredentials reads the files and watches them until Close. Its error describes the first file that cannot be used: a key that others
+// may read, a key of another certificate, a certificate without a Name, an expired one, or one that CA does not vouch for.
 func LoadCredentials(c CredentialConfig) (*Credentials, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
 	k := &Credentials{config: c, watched: map[io.Closer]watchedConn{}}
-	k.files = reloader{what: "credentials", paths: []string{c.Cert, c.Key, c.CA}, load: k.load, log: c.Log, told: c.Reloaded}
+	k.files = reloader{what: "credentials", paths: []string{c.Cert, c.Key, c.CA}, load: k.load, log: c.Log, told: c.Reloaded, looked: k.warn}
 	if err := k.files.start(); err != nil {
 		return nil, err
 	}
 	return k, nil
 }
 
-// Reload reads the files now. After an error, the credentials are those from before.
+// warn logs once a day that the certificate expires soon, or has expired. Only the reloader calls it.
+func (k *Credentials) warn() {
+	v, now := k.Validity(), time.Now()
+	if !v.EndsSoon(now) {
+		k.warned = time.Time{}
+		return
+	}
+	if now.Sub(k.warned) < warnAgain {
+		return
+	}
+	k.warned = now
+	left := v.Until.Sub(now)
+	if left <= 0 {
+		k.config.Log.Error("the certificate has expired: new connections fail; replace the files (troupe certs init --renew)", "file", k.config.Cert, "until", v.Until)
+		return
+	}
+	k.config.Log.Warn("the certificate expires soon: replace the files (troupe certs init --renew)", "file", k.config.Cert, "until", v.Until, "left", left.Round(time.Minute))
+}
+
+// Reload reads the files now. After an error, the previous credentials stay in use.
 func (k *Credentials) Reload() error { return k.files.reload() }
 
-// Close ends the watching of the files. What was given out goes on to work with the last credentials.
+// Close stops watching the files. Configurations handed out before keep working with the last credentials.
 func (k *Credentials) Close() { k.files.close() }
 
-// Name is whom the own certificate was issued to; nobody without one.
+// Name returns the name that the own certificate was issued to; nobody without a certificate.
 func (k *Credentials) Name() Name { return k.now.Load().name }
+
+// Validity returns the period in which the own certificate is accepted: until the first of its chain expires, the authority included.
+func (k *Credentials) Validity() Validity { return k.now.Load().valid }
 
 func (k *Credentials) load() error {
 	l, err := loadFiles(k.config.CredentialFiles)
 	if err != nil {
 		return err
 	}
-	// The same lock as Watch's, so that a connection is checked against the new authorities either there or here.
+	// Watch takes the same lock, so a connection is checked against the new authorities either there or here.
 	k.mu.Lock()
 	k.now.Store(l)
 	lost := k.distrustedLocked(l)
@@ -108,7 +148,7 @@ func (k *Credentials) load() error {
 	return nil
 }
 
-// distrustedLocked are the watched connections whose peers would not be let in any more, each with the reason.
+// distrustedLocked returns the watched connections whose peers would no longer be admitted, each with the reason.
 func (k *Credentials) distrustedLocked(l *loaded) map[io.Closer]error {
 	lost := map[io.Closer]error{}
 	for conn, w := range k.watched {
@@ -120,8 +160,8 @@ func (k *Credentials) distrustedLocked(l *loaded) map[io.Closer]error {
 	return lost
 }
 
-// Watch closes conn when authorities are loaded that do not vouch for its peer's certificate, or at once if they
-// were loaded during its handshake. Call forget when the connection ends.
+// Watch closes conn when authorities are loaded that do not vouch for its peer's certificate. It fails if they were loaded during conn's
+// handshake. Call forget when the connection ends.
 func (k *Credentials) Watch(conn io.Closer, state tls.ConnectionState) (forget func(), err error) {
 	if len(state.PeerCertificates) == 0 {
 		return func() {}, nil
@@ -183,7 +223,7 @@ func (l *loaded) loadOwn(f CredentialFiles) error {
 	return nil
 }
 
-// checkOwn refuses a certificate that no peer with the same authorities would accept.
+// checkOwn rejects a certificate that no peer with the same authorities would accept.
 func (l *loaded) checkOwn() error {
 	chain, err := parseChain(l.pair.Certificate)
 	if err != nil {
@@ -198,10 +238,11 @@ func (l *loaded) checkOwn() error {
 			return err
 		}
 	}
+	l.valid = validity(l.roots, chain)
 	return nil
 }
 
-// parsePair checks that a key is the certificate's.
+// parsePair parses a certificate and its key and checks that they match.
 func parsePair(p Pair) (tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(p.Cert, p.Key)
 	if err != nil {
@@ -210,7 +251,7 @@ func parsePair(p Pair) (tls.Certificate, error) {
 	return pair, nil
 }
 
-// ParseCertificates reads the certificates of a PEM file. Anything else in it is an error.
+// ParseCertificates parses the certificates of a PEM file. Anything else in the file is an error.
 func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
 	var all []*x509.Certificate
 	for rest := text; ; {
@@ -259,22 +300,63 @@ func parseChain(der [][]byte) ([]*x509.Certificate, error) {
 	return chain, nil
 }
 
-// vouches checks a peer's certificates at a time for one use. The error tells what is wrong with them.
-func vouches(roots *x509.CertPool, chain []*x509.Certificate, at time.Time, use x509.ExtKeyUsage) error {
-	between := x509.NewCertPool()
-	for _, c := range chain[1:] {
-		between.AddCert(c)
+// ExpiryWarning returns a warning if a certificate of this validity, in nanoseconds since 1970, expires soon or has expired. It is empty
+// for others, and for no certificate (until is 0).
+func ExpiryWarning(from, until int64, now time.Time) string {
+	v := Validity{time.Unix(0, from), time.Unix(0, until)}
+	switch at := v.Until.UTC().Format(time.RFC3339); {
+	case until == 0 || !v.EndsSoon(now):
+		return ""
+	case now.After(v.Until):
+		return "its certificate has expired, at " + at + ": new connections fail"
+	default:
+		return "its certificate expires in " + duration(v.Until.Sub(now)) + ", at " + at
 	}
-	_, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{use}})
-	if err != nil {
+}
+
+// duration formats d for people.
+func duration(d time.Duration) string {
+	if d >= 48*time.Hour {
+		return strconv.Itoa(int(d/(24*time.Hour))) + " days"
+	}
+	return d.Round(time.Minute).String()
+}
+
+// vouches checks a peer's certificates at a given time for one use. The error says what is wrong with them.
+func vouches(roots *x509.CertPool, chain []*x509.Certificate, at time.Time, use x509.ExtKeyUsage) error {
+	if _, err := verify(roots, chain, at, use); err != nil {
 		return status.Errorf(status.Unauthenticated, "%s is refused: %v", describe(chain[0]), err)
 	}
 	return nil
 }
 
-// Server is the configuration of the end that accepts, which speaks these ALPN protocols. A peer is let in if it has
-// a certificate that the authorities of the moment vouch for as a client's, and that carries a Name. It stays valid
-// when files are reloaded.
+// verify returns the chains from a certificate to an authority.
+func verify(roots *x509.CertPool, chain []*x509.Certificate, at time.Time, use x509.ExtKeyUsage) ([][]*x509.Certificate, error) {
+	between := x509.NewCertPool()
+	for _, c := range chain[1:] {
+		between.AddCert(c)
+	}
+	return chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{use}})
+}
+
+// validity returns the validity of the longest accepted chain to an authority.
+func validity(roots *x509.CertPool, chain []*x509.Certificate) Validity {
+	v := Validity{From: chain[0].NotBefore}
+	ways, err := verify(roots, chain, time.Now(), x509.ExtKeyUsageAny)
+	if err != nil { // it has just expired
+		v.Until = chain[0].NotAfter
+	}
+	for _, way := range ways {
+		until := slices.MinFunc(way, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }).NotAfter
+		if until.After(v.Until) {
+			v.Until = until
+		}
+	}
+	return v
+}
+
+// Server returns the configuration of the accepting end, which speaks the given ALPN protocols. It admits a peer whose certificate carries
+// a Name and is vouched for, as a client's, by the current authorities. The configuration stays valid when files are reloaded.
 func (k *Credentials) Server(protocols ...string) *tls.Config {
 	protocols = slices.Clone(protocols)
 	return &tls.Config{
@@ -286,7 +368,7 @@ func (k *Credentials) Server(protocols ...string) *tls.Config {
 	}
 }
 
-// server is the configuration of one handshake.
+// server returns the configuration of one handshake.
 func (k *Credentials) server(protocols []string) *tls.Config {
 	l := k.now.Load()
 	c := &tls.Config{
@@ -295,11 +377,11 @@ func (k *Credentials) server(protocols []string) *tls.Config {
 		Certificates: []tls.Certificate{l.pair},
 		ClientAuth:   tls.RequireAndVerifyClientCert,
 		ClientCAs:    l.roots,
-		// A ticket would let its holder in after its certificate has expired or is no longer trusted.
+		// A ticket would admit its holder after its certificate has expired or is no longer trusted.
 		SessionTicketsDisabled: true,
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if len(s.PeerCertificates) == 0 {
-				return nil // ClientAuth allows it, or not
+				return nil // whether that is allowed is up to ClientAuth
 			}
 			_, err := NameOf(s.PeerCertificates[0])
 			return err
@@ -311,8 +393,8 @@ func (k *Credentials) server(protocols []string) *tls.Config {
 	return c
 }
 
-// Client is the configuration of the end that dials, for one connection: it has the authorities of this moment. The
-// peer has to be a task, at one of the hosts that its certificate is for.
+// Client returns the configuration of the dialling end for one connection, with the current authorities. The peer must be a task, at one of
+// the hosts that its certificate is for.
 func (k *Credentials) Client(protocols ...string) *tls.Config {
 	return k.client(protocols, func(peer Name) error {
 		if peer.Job() == "" {
@@ -322,7 +404,7 @@ func (k *Credentials) Client(protocols ...string) *tls.Config {
 	})
 }
 
-// ClientOf is Client for a connection to one task: another task at its address is refused.
+// ClientOf is Client for a connection to one task: any other task at its address is rejected.
 func (k *Credentials) ClientOf(job string, index int, protocols ...string) *tls.Config {
 	return k.client(protocols, func(peer Name) error {
 		if !peer.IsTask(job, index) {
@@ -338,8 +420,7 @@ func (k *Credentials) client(protocols []string, check func(Name) error) *tls.Co
 		MinVersion: tls.VersionTLS13,
 		NextProtos: slices.Clone(protocols),
 		RootCAs:    l.roots,
-		// Not Certificates: of those, Go leaves out the ones whose authority the server did not ask for, and the
-		// server could then only say that there is none.
+		// Not Certificates: Go omits those whose authority the server did not ask for, and the server could then only report that there is none.
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &l.pair, nil },
 		VerifyConnection: func(s tls.ConnectionState) error {
 			name, err := NameOf(s.PeerCertificates[0])

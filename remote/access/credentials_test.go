@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
-// authority is one that issues for an hour.
+// authority returns an authority whose certificate is valid for an hour.
 func authority(t *testing.T) (*Authority, []byte) {
 	t.Helper()
 	a, p, err := NewAuthority("test", time.Now().Add(time.Hour))
@@ -43,7 +43,7 @@ func (a *Authority) mustIssue(t *testing.T, name Name, until time.Duration, host
 	return p
 }
 
-// write puts credentials into a folder.
+// write writes credentials into a folder.
 func write(t *testing.T, dir string, p Pair, ca []byte) CredentialFiles {
 	t.Helper()
 	f := CredentialFiles{filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "ca.pem")}
@@ -65,8 +65,8 @@ func load(t *testing.T, f CredentialFiles) *Credentials {
 	return k
 }
 
-// shake shakes hands over a connection of the loopback interface and gives both ends' errors. The client waits for a
-// byte of the server: with TLS 1.3, it learns only then that it was refused.
+// shake does a handshake over a loopback connection and returns both ends' errors. The client waits for a byte from the server: with TLS
+// 1.3, it learns only then that it was refused.
 func shake(t *testing.T, server, client *tls.Config) (atServer, atClient error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -112,7 +112,7 @@ func contains(err error, want string) bool {
 	return err != nil && strings.Contains(err.Error(), want)
 }
 
-// TestClientsAreRefused is the table of who knocks at a server; a refused one is told why.
+// TestClientsAreRefused checks which clients a server admits, and that it tells the others why not.
 func TestClientsAreRefused(t *testing.T) {
 	ca, roots := authority(t)
 	foreign, _ := authority(t)
@@ -129,7 +129,7 @@ func TestClientsAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A client that is authority of its own leaf: the authority's leaf signs another one.
+	// A client that acts as its own authority: it signs another certificate with its leaf.
 	leaf := ca.mustIssue(t, ClientName("alice"), time.Minute)
 	alice, err := parsePair(leaf)
 	if err != nil {
@@ -174,7 +174,7 @@ func TestClientsAreRefused(t *testing.T) {
 	})
 }
 
-// TestServersAreRefused is the other side: what a client takes for a task.
+// TestServersAreRefused is the other side: which servers a client accepts as tasks.
 func TestServersAreRefused(t *testing.T) {
 	ca, roots := authority(t)
 	foreign, foreignRoots := authority(t)
@@ -222,7 +222,7 @@ func TestServersAreRefused(t *testing.T) {
 	})
 }
 
-// TestUnusableFiles holds that files which cannot work are refused at the start, with the reason.
+// TestUnusableFiles checks that unusable files are rejected at the start, with the reason.
 func TestUnusableFiles(t *testing.T) {
 	ca, roots := authority(t)
 	good := ca.mustIssue(t, TaskName("ps", 0), time.Minute, "127.0.0.1")
@@ -259,8 +259,7 @@ func TestUnusableFiles(t *testing.T) {
 	}
 }
 
-// TestReloadTakesEffect renews a certificate and then changes the authority, with the configurations that were given
-// out before.
+// TestReloadTakesEffect renews a certificate and then changes the authority, with configurations handed out before.
 func TestReloadTakesEffect(t *testing.T) {
 	ca, roots := authority(t)
 	dir := t.TempDir()
@@ -272,7 +271,7 @@ func TestReloadTakesEffect(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// The key is written, the certificate is not yet: the old pair holds.
+	// The key is written, the certificate not yet: the old pair stays in use.
 	renewed := ca.mustIssue(t, TaskName("ps", 1), time.Minute, "127.0.0.1")
 	if err := os.WriteFile(files.Key, renewed.Key, 0o600); err != nil {
 		t.Fatal(err)
@@ -307,7 +306,7 @@ type closed chan struct{}
 
 func (c closed) Close() error { close(c); return nil }
 
-// TestDistrustEndsConnections holds that a renewed certificate ends no connection and another authority does.
+// TestDistrustEndsConnections checks that a renewed certificate closes no connection, and that another authority does.
 func TestDistrustEndsConnections(t *testing.T) {
 	ca, roots := authority(t)
 	dir := t.TempDir()
@@ -357,8 +356,7 @@ func TestDistrustEndsConnections(t *testing.T) {
 	}
 }
 
-// TestChangedFilesAreNoticed holds that a change is loaded without being asked to, and a broken state of the files
-// tried once.
+// TestChangedFilesAreNoticed checks that a change is loaded without a request, and that a broken state of the files is tried once.
 func TestChangedFilesAreNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -394,4 +392,87 @@ func TestChangedFilesAreNoticed(t *testing.T) {
 			t.Fatalf("after the change the name is %s: %v", k.Name(), attempts)
 		}
 	})
+}
+
+// TestCertificatesThatExpire checks that the log says once a day that a certificate expires: in its last month or, if its life is short, in
+// its last third. It stops once the certificate is renewed.
+func TestCertificatesThatExpire(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, c := range []struct {
+		name      string
+		life      time.Duration
+		authority time.Duration
+		quiet     time.Duration // time until the first warning
+	}{
+		{"a year", 365 * day, 3650 * day, 335 * day},
+		{"a week", 7 * day, 3650 * day, 112 * time.Hour},
+		{"an authority that ends before", 100 * day, 100 * day, 70 * day},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				var log strings.Builder
+				a, p, err := NewAuthority("test", time.Now().Add(c.authority))
+				if err != nil {
+					t.Fatal(err)
+				}
+				files := write(t, dir, a.mustIssue(t, TaskName("ps", 0), c.life), p.Cert)
+				k := &Credentials{config: CredentialConfig{CredentialFiles: files, Log: slog.New(slog.NewTextHandler(&log, nil))}, watched: map[io.Closer]watchedConn{}}
+				if err := k.load(); err != nil {
+					t.Fatal(err)
+				}
+				said := func() int {
+					k.warn()
+					return strings.Count(log.String(), "level=WARN msg=\"the certificate expires soon") + strings.Count(log.String(), "level=ERROR msg=\"the certificate has expired")
+				}
+				time.Sleep(c.quiet - time.Hour)
+				if n := said(); n != 0 {
+					t.Fatalf("the log warns after %v: %s", c.quiet-time.Hour, log.String())
+				}
+				time.Sleep(2 * time.Hour)
+				for range 2 {
+					if said() != 1 {
+						t.Fatalf("the log does not warn once: %s", log.String())
+					}
+				}
+				if v := k.Validity(); ExpiryWarning(v.From.UnixNano(), v.Until.UnixNano(), time.Now()) == "" {
+					t.Error("there is no warning for people")
+				}
+				time.Sleep(day)
+				if n := said(); n != 2 {
+					t.Errorf("the log has warned %d times after a day", n)
+				}
+				renewed, ca, err := NewAuthority("test", time.Now().Add(3650*day))
+				if err != nil {
+					t.Fatal(err)
+				}
+				write(t, dir, renewed.mustIssue(t, TaskName("ps", 0), 365*day), ca.Cert)
+				if err := k.load(); err != nil {
+					t.Fatal(err)
+				}
+				if n := said(); n != 2 {
+					t.Errorf("the log warns of a new certificate: %s", log.String())
+				}
+				time.Sleep(366 * day)
+				if said(); !strings.Contains(log.String(), "has expired") {
+					t.Errorf("the log does not say that the certificate has expired: %s", log.String())
+				}
+			})
+		})
+	}
+}
+
+// TestLoadedCertificateThatExpires checks that the log warns as soon as a certificate is loaded that expires soon.
+func TestLoadedCertificateThatExpires(t *testing.T) {
+	a, ca := authority(t)
+	files := write(t, t.TempDir(), a.mustIssue(t, TaskName("ps", 0), time.Second), ca)
+	var log strings.Builder
+	k, err := LoadCredentials(CredentialConfig{CredentialFiles: files, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.Close()
+	if !strings.Contains(log.String(), "the certificate expires soon") || !strings.Contains(log.String(), files.Cert) {
+		t.Errorf("the log says %q", log.String())
+	}
 }

@@ -9,16 +9,16 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// maxFile bounds what is read of a file of certificates, keys, tokens or rules.
+// maxFile bounds how much of a file of certificates, keys, tokens or rules is read.
 const maxFile = 4 << 20
 
-// readFile reads a whole file of bounded size.
+// readFile reads a whole file of up to maxFile bytes.
 func readFile(what, path string) ([]byte, error) {
 	return read(what, path, false)
 }
 
-// readSecret reads a file that nobody but its user may read or write. If it is root's and the process is another
-// user's, the file's group may read it.
+// readSecret reads a file that only its user may read or write. If it belongs to root and the process to another user, the file's group may
+// read it.
 func readSecret(what, path string) ([]byte, error) {
 	return read(what, path, true)
 }
@@ -50,8 +50,8 @@ func read(what, path string, secret bool) ([]byte, error) {
 	return b, nil
 }
 
-// private tells whether a file with this mode and owner is a secret of the user self's. Kubernetes hands out secrets as
-// root's files, which a process that is not root's reads as a member of their group.
+// private reports whether a file with this mode and owner is a secret of the user self. Kubernetes provides secrets as root's files, which
+// a process of another user reads as a member of their group.
 func private(mode os.FileMode, owner, self int) bool {
 	if owner == 0 && self > 0 {
 		return mode&^0o640 == 0
@@ -59,9 +59,9 @@ func private(mode os.FileMode, owner, self int) bool {
 	return mode&0o077 == 0
 }
 
-// fingerprint is what shows that a file was changed or replaced.
+// fingerprint detects that a file was changed or replaced.
 type fingerprint struct {
-	info os.FileInfo // nil where there is no file
+	info os.FileInfo // nil if the file does not exist
 }
 
 func fingerprints(paths []string) []fingerprint {
@@ -81,5 +81,5 @@ func (f fingerprint) same(o fingerprint) bool {
 	return os.SameFile(f.info, o.info) && f.info.ModTime().Equal(o.info.ModTime()) && f.info.Size() == o.info.Size() && f.info.Mode() == o.info.Mode()
 }
 
-// pollInterval is how soon a changed file is noticed.
+// pollInterval is the interval of checks for changed files.
 const pollInterval = 2 * time.Second

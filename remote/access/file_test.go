@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A secret is its user's alone, or root's and the group's that it was given to.
+// TestWhoMayReadSecrets checks that a secret must be its user's alone, or root's with read access for the group.
 func TestWhoMayReadSecrets(t *testing.T) {
 	const root, self, other = 0, 65532, 1000
 	for _, c := range []struct {

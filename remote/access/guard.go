@@ -9,10 +9,10 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// maxAccounts bounds the identities whose use is remembered while they have no session open.
+// maxAccounts bounds the identities whose usage is remembered while they have no open session.
 const maxAccounts = 4096
 
-// Guard decides for each call who makes it and what the caller may do. All methods may be called concurrently.
+// Guard decides for each call who makes it and what the caller may do. Its methods are safe for concurrent use.
 type Guard struct {
 	tokens *Tokens     // nil: none is accepted
 	policy *PolicyFile // nil: everybody may do everything
@@ -20,25 +20,25 @@ type Guard struct {
 
 	used    *accounts
 	peers   sync.Map    // *admission by connection
-	refused func(Event) // nil: nobody is told
+	refused func(Event) // nil if nobody is notified
 }
 
-// accounts are what identities use.
+// accounts count what identities use.
 type accounts struct {
 	mu  sync.Mutex
 	all map[accountKey]*account
 }
 
-// NewGuard makes a guard of tokens, a policy and an audit log, each of which may be nil. They stay the caller's.
+// NewGuard returns a guard with tokens, a policy and an audit log, each of which may be nil. The caller keeps ownership of them.
 func NewGuard(tokens *Tokens, policy *PolicyFile, audit *Audit) *Guard {
 	return &Guard{tokens: tokens, policy: policy, audit: audit, used: &accounts{all: map[accountKey]*account{}}}
 }
 
-// OnRefusal has a function told of all refusals, beside the audit log. It is called before the guard is used, and the function must not
-// block.
+// OnRefusal sets a function that is called for all refusals, in addition to the audit log. OnRefusal must be called before the guard is
+// used, and the function must not block.
 func (g *Guard) OnRefusal(refused func(Event)) { g.refused = refused }
 
-// Record writes to the audit log, and tells of a refusal.
+// Record writes an event to the audit log and reports a refusal to the function of OnRefusal.
 func (g *Guard) Record(e Event) {
 	g.audit.Record(e)
 	if e.Refused != nil && g.refused != nil {
@@ -46,8 +46,8 @@ func (g *Guard) Record(e Event) {
 	}
 }
 
-// ForPort is a guard of the same tokens, policy and counts for another port, whose connections have numbers of their own.
-// That of nil is nil.
+// ForPort returns a guard with the same tokens, policy and counts for another port, whose connections have their own numbers. It returns
+// nil for a nil Guard.
 func (g *Guard) ForPort() *Guard {
 	if g == nil {
 		return nil
@@ -55,27 +55,26 @@ func (g *Guard) ForPort() *Guard {
 	return &Guard{tokens: g.tokens, policy: g.policy, audit: g.audit, used: g.used}
 }
 
-// Decides tells whether there are tokens or a policy: a guard without them lets everybody do everything, and records it.
+// Decides reports whether there are tokens or a policy: a guard without them permits everything, and records it.
 func (g *Guard) Decides() bool { return g != nil && (g.tokens != nil || g.policy != nil) }
 
-// HasPolicy tells whether a policy decides. Without one, everybody who is let in may do everything.
+// HasPolicy reports whether there is a policy. Without one, everybody who is admitted may do everything.
 func (g *Guard) HasPolicy() bool { return g.policy != nil }
 
-// Audit is where the guard's refusals are recorded.
+// Audit returns the log of the guard's refusals.
 func (g *Guard) Audit() *Audit { return g.audit }
 
-// admission is what was decided about a connection's last call. The next one is decided alike unless it shows another
-// token, or the policy or the tokens were reloaded.
+// admission is the decision about a connection's last call. It also applies to the next one, unless that has another token, or the policy
+// or the tokens were reloaded.
 type admission struct {
 	authorization string
 	policy        *Policy
 	tokens        *tokenTable
-	until         time.Time // zero for no end
+	until         time.Time // zero if unlimited
 	rights        *Rights
 }
 
-// Admit tells what the peer of a call may do. connection is the number of its connection, 0 for none. The error is
-// UNAUTHENTICATED.
+// Admit returns what the peer of a call may do. connection is the number of its connection, 0 for none. The error is UNAUTHENTICATED.
 func (g *Guard) Admit(connection uint64, p Peer) (*Rights, error) {
 	policy, tokens := g.versions()
 	if known, ok := g.peers.Load(connection); ok {
@@ -115,7 +114,7 @@ func (g *Guard) versions() (policy *Policy, tokens *tokenTable) {
 // ConnectionClosed forgets a connection.
 func (g *Guard) ConnectionClosed(connection uint64) { g.peers.Delete(connection) }
 
-// accountKey is whose use is counted together.
+// accountKey identifies whose usage is counted together.
 type accountKey struct {
 	kind Kind // of identities without a name
 	name Name
@@ -133,11 +132,11 @@ type account struct {
 	mu       sync.Mutex
 	sessions int
 	steps    int
-	tokens   float64 // steps that may begin at once
+	tokens   float64 // steps that may start at once
 	filled   time.Time
 }
 
-// open finds or makes an identity's account, and counts a session.
+// open finds or creates an identity's account, and counts a session.
 func (s *accounts) open(i Identity) *account {
 	key := keyOf(i)
 	s.mu.Lock()
@@ -169,7 +168,7 @@ func (s *accounts) forgetIdleLocked() {
 // Grant is what one session may do: the rights of the identity that opened it.
 type Grant struct {
 	owner   Identity
-	files   FileRights // which go with the session to all tasks, and are not changed
+	files   FileRights // they go with the session to all tasks and do not change
 	account *account
 	closed  sync.Once
 	rights  atomic.Pointer[Rights]
@@ -192,7 +191,7 @@ func (g *Guard) OpenSession(r *Rights) (*Grant, error) {
 	return s, nil
 }
 
-// Close tells that the session has ended. It may be called more than once.
+// Close records that the session has ended. It may be called more than once.
 func (s *Grant) Close() {
 	s.closed.Do(func() {
 		s.account.mu.Lock()
@@ -201,14 +200,14 @@ func (s *Grant) Close() {
 	})
 }
 
-// Owner is who opened the session.
+// Owner returns the identity that opened the session.
 func (s *Grant) Owner() Identity { return s.owner }
 
-// Rights are those of the owner, as they were at its last call.
+// Rights returns the owner's rights as of its last call.
 func (s *Grant) Rights() *Rights { return s.rights.Load() }
 
-// Use tells whether a caller may use the session. A call of the owner's brings its rights up to date: what a reloaded
-// policy has taken away ends with the next call.
+// Use returns an error if a caller may not use the session. A call by the owner updates the session's rights: what a reloaded policy has
+// taken away ends with the next call.
 func (s *Grant) Use(caller *Rights) error {
 	if !caller.who.Owns(s.owner) {
 		return caller.May(OtherSessions)
@@ -222,7 +221,7 @@ func (s *Grant) Use(caller *Rights) error {
 	return caller.May(OpenSessions)
 }
 
-// BeginStep counts a step that begins; call EndStep when it is over. RESOURCE_EXHAUSTED is the error of one too many.
+// BeginStep counts a step that begins; call EndStep when it is over. If a limit is exceeded, the error is RESOURCE_EXHAUSTED.
 func (s *Grant) BeginStep() error {
 	r := s.Rights()
 	l := r.Limits()
@@ -239,7 +238,7 @@ func (s *Grant) BeginStep() error {
 	return nil
 }
 
-// takeLocked takes a step out of a bucket that a second fills.
+// takeLocked takes a step from a bucket that one second fills.
 func (a *account) takeLocked(rate float64) bool {
 	now := time.Now()
 	if a.filled.IsZero() {
@@ -255,7 +254,7 @@ func (a *account) takeLocked(rate float64) bool {
 	return true
 }
 
-// EndStep tells that a step that BeginStep counted is over.
+// EndStep records the end of a step that BeginStep counted.
 func (s *Grant) EndStep() {
 	s.account.mu.Lock()
 	defer s.account.mu.Unlock()

@@ -36,8 +36,8 @@ func guardOf(t *testing.T, policy string) (*Guard, func(policy string)) {
 	}
 }
 
-// TestRightsEndWithTheNextCall holds that what a reload takes away ends at the next call over a connection that is
-// known, and what it gives is had then.
+// TestRightsEndWithTheNextCall checks that what a reload takes away ends at the next call over a known connection, and that what it gives
+// starts there.
 func TestRightsEndWithTheNextCall(t *testing.T) {
 	g, reload := guardOf(t, "rules: [{who: network, may: open}]")
 	admit := func() *Rights {
@@ -51,14 +51,14 @@ func TestRightsEndWithTheNextCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := admit(); r != admit() || s.Use(r) != nil || s.Rights().Op("ReadFile") != nil {
+	if r := admit(); r != admit() || s.Use(r) != nil || s.Rights().Scope().Op("ReadFile") != nil {
 		t.Error("the second call of a connection is not decided like the first one")
 	}
 	reload(`rules: [{who: network, may: open, ops: {deny: "@files"}}]`)
 	if err := s.Use(admit()); err != nil {
 		t.Error(err)
 	}
-	if err := s.Rights().Op("ReadFile"); !contains(err, "@files") {
+	if err := s.Rights().Scope().Op("ReadFile"); !contains(err, "@files") {
 		t.Errorf("after the reload: %v", err)
 	}
 	reload("rules: []")
@@ -129,7 +129,7 @@ func TestLimits(t *testing.T) {
 			} else if !contains(err, "more than 5 steps in a second") {
 				t.Error(err)
 			} else {
-				a.account.steps++ // as if it had begun
+				a.account.steps++ // as if the step had started
 			}
 		}
 		if begun != 2 {
@@ -181,6 +181,59 @@ func lines(t *testing.T, path string) (all []map[string]any) {
 	return all
 }
 
+// TestNobodyBlindsTheAudit checks that a flood of one client's events suppresses no event of another, and that no administrative act is
+// omitted.
+func TestNobodyBlindsTheAudit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "audit.jsonl")
+		a, err := OpenAudit(path, quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		denied := status.Errorf(status.PermissionDenied, "no")
+		mallory := Identity{Kind: Token, Name: ClientName("mallory")}
+		for i := range 5000 {
+			a.Record(Event{What: "open", Who: mallory, From: fmt.Sprintf("192.0.2.1:%d", i), Session: "s"})
+			a.Record(Event{What: "run", Who: mallory, From: "192.0.2.1:7", Refused: denied})
+			a.Record(Event{What: "login", From: fmt.Sprintf("192.0.2.66:%d", i), Refused: denied})
+			a.Record(Event{What: "login", From: fmt.Sprintf("[2001:db8::%x]:7", i), Refused: denied})
+		}
+		counts := map[string]int{}
+		for _, e := range []Event{
+			{What: "open", Who: Identity{Kind: Token, Name: ClientName("alice")}, From: "192.0.2.1:7"},
+			{What: "run", Who: Identity{Kind: Token, Name: ClientName("alice")}, From: "192.0.2.1:7", Refused: denied},
+			{What: "open", Who: Identity{Kind: Certificate, Name: TaskName("ps", 1)}, From: "192.0.2.1:7"},
+			{What: "login", From: "192.0.2.2:7", Refused: denied},
+			{What: "reset", Who: mallory, From: "192.0.2.1:7", Act: true},
+			{What: "drain", Who: mallory, From: "192.0.2.1:7", Act: true},
+		} {
+			for range 5 {
+				a.Record(e)
+			}
+		}
+		for range auditBurst * 2 {
+			a.Reloaded("policy", denied)
+		}
+		for _, e := range lines(t, path) {
+			who, _ := e["who"].(string)
+			counts[fmt.Sprint(e["event"], " ", who)]++
+		}
+		for what, want := range map[string]int{"open client:mallory": auditBurst, "run client:mallory": auditBurst, "open client:alice": 5, "run client:alice": 5,
+			"open task:ps/1": 5, "reset client:mallory": 5, "drain client:mallory": 5, "reload ": 2 * auditBurst} {
+			if counts[what] != want {
+				t.Errorf("%d of %q, not %d", counts[what], what, want)
+			}
+		}
+		if got, most := counts["login "], maxSources+2*auditBurst; got > most {
+			t.Errorf("%d logins, more than %d", got, most)
+		}
+		if len(a.sources) > maxSources+4 { // the named ones, and the other hosts
+			t.Errorf("%d sources are remembered", len(a.sources))
+		}
+	})
+}
+
 func TestAuditLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "audit.jsonl")
@@ -200,18 +253,18 @@ func TestAuditLog(t *testing.T) {
 			t.Errorf("a refused login is %v", r)
 		}
 
-		// A flood of refusals is cut short, does not keep out what happened, and is counted.
+		// A flood of refusals is cut short, does not suppress permitted events, and is counted.
 		for range 10_000 {
 			a.Record(Event{What: "reset", Who: alice, Refused: status.Errorf(status.PermissionDenied, "no")})
 		}
 		a.Record(Event{What: "close", Who: alice, Session: "s1"})
-		if n := len(lines(t, path)); n != auditBurst+2 {
-			t.Errorf("the log has %d lines, want %d", n, auditBurst+2)
+		if n := len(lines(t, path)); n != auditBurst+3 {
+			t.Errorf("the log has %d lines, want %d", n, auditBurst+3)
 		}
 		time.Sleep(auditGap + time.Millisecond)
 		synctest.Wait()
 		all = lines(t, path)
-		if last := all[len(all)-1]; last["event"] != "left out" || last["refusals"] != float64(10_000-auditBurst+1) {
+		if last := all[len(all)-1]; last["event"] != "left out" || last["refusals"] != float64(10_000-auditBurst) || last["of"] != "client:alice" {
 			t.Errorf("the last line is %v", last)
 		}
 

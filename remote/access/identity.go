@@ -10,14 +10,14 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Kind is how a peer showed who it is.
+// Kind is how a peer identified itself.
 type Kind uint8
 
-// The kinds, from what proves nothing to what proves most.
+// The kinds, from the weakest proof to the strongest.
 const (
-	// Network is a peer that came over a network and showed nothing.
+	// Network is a peer that connected over a network without credentials.
 	Network Kind = iota
-	// Loopback is a peer on this machine that showed nothing, and what runs in this process.
+	// Loopback is a peer on this machine without credentials, or code in this process.
 	Loopback
 	// Token is a client with a token.
 	Token
@@ -27,19 +27,19 @@ const (
 
 var kindNames = [...]string{"network", "loopback", "token", "certificate"}
 
-// String is the kind's name in policies.
+// String returns the kind's name in policies.
 func (k Kind) String() string { return kindNames[k] }
 
-// Identity is who makes a call. Peers that showed nothing are told apart only by their kind.
+// Identity is the identity of a caller. Peers without credentials differ only by their kind.
 type Identity struct {
 	Kind Kind
 	Name Name // nobody's for Network and Loopback
-	// Claims are the groups that a signed token says its bearer is of.
+	// Claims are the groups that a signed token lists for its bearer.
 	Claims []string
 }
 
-// Owns tells whether something that one identity made belongs to another: to the same name, however it was shown.
-// All of those without a name on one side of the loopback interface are one.
+// Owns reports whether what the identity made has created belongs to i. It does if the names are the same, however they were proven.
+// Identities without a name on the same side of the loopback interface count as one.
 func (i Identity) Owns(made Identity) bool {
 	if i.Name != (Name{}) || made.Name != (Name{}) {
 		return i.Name == made.Name
@@ -47,7 +47,7 @@ func (i Identity) Owns(made Identity) bool {
 	return i.Kind == made.Kind
 }
 
-// String is the identity in the words of a policy: client:alice, task:worker/1, loopback, network.
+// String returns the identity in the words of a policy: client:alice, task:worker/1, loopback, network.
 func (i Identity) String() string {
 	if i.Name == (Name{}) {
 		return i.Kind.String()
@@ -56,14 +56,14 @@ func (i Identity) String() string {
 	return kind + ":" + rest
 }
 
-// Peer is where a call comes from and what it shows.
+// Peer is the origin of a call and the credentials that it presents.
 type Peer struct {
 	Address       net.Addr             // nil within the process
 	TLS           *tls.ConnectionState // nil without encryption
-	Authorization string               // the header of that name; empty if there is none
+	Authorization string               // the Authorization header; empty if there is none
 }
 
-// From is the address, for messages.
+// From returns the address, for messages.
 func (p Peer) From() string {
 	if p.Address == nil {
 		return "this process"
@@ -71,7 +71,7 @@ func (p Peer) From() string {
 	return p.Address.String()
 }
 
-// local tells whether the peer is on this machine.
+// local reports whether the peer is on this machine.
 func (p Peer) local() bool {
 	if p.Address == nil {
 		return true
@@ -85,20 +85,20 @@ func (p Peer) local() bool {
 	return false
 }
 
-// Identify tells who a peer is. A token, if it shows one, decides: a proxy with a certificate of its own may so carry
-// the calls of several clients. A token that does not hold is refused even where the certificate would do. tokens may
-// be nil: then none is accepted. The error is UNAUTHENTICATED.
+// Identify returns the identity of a peer. A token takes precedence over a certificate: a proxy with its own certificate can thus forward
+// the calls of several clients. An invalid token is rejected even if the certificate would suffice. With nil tokens, none is accepted. The
+// error is UNAUTHENTICATED.
 func Identify(p Peer, tokens *Tokens) (Identity, error) {
 	i, _, err := identify(p, tokens)
 	return i, err
 }
 
-// identify also tells until when it may be taken for granted; zero for no end.
+// identify also returns until when the identity holds; zero means indefinitely.
 func identify(p Peer, tokens *Tokens) (i Identity, until time.Time, err error) {
 	if p.Authorization != "" {
 		switch {
 		case tokens == nil:
-			return i, until, status.Errorf(status.Unauthenticated, "the call shows a token, and this server takes none: start it with --tokens or --jwt-key")
+			return i, until, status.Errorf(status.Unauthenticated, "the call has a token, but this server accepts none: start it with --tokens or --jwt-key")
 		case p.TLS == nil && !p.local():
 			return i, until, status.Errorf(status.Unauthenticated, "a token is refused over an unencrypted connection from %v: others can read it. Connect with TLS, and replace the token", p.Address)
 		}
@@ -114,7 +114,7 @@ func identify(p Peer, tokens *Tokens) (i Identity, until time.Time, err error) {
 	return Identity{Kind: Network}, until, nil
 }
 
-// ParseIdentity reads an identity in the words of a policy. by is the kind of a client's or a task's.
+// ParseIdentity parses an identity in the words of a policy. by is the kind of a client or a task.
 func ParseIdentity(text, by string, claims []string) (Identity, error) {
 	k := Kind(slices.Index(kindNames[:], by))
 	kind, rest, _ := strings.Cut(text, ":")
@@ -124,11 +124,11 @@ func ParseIdentity(text, by string, claims []string) (Identity, error) {
 	case text == Network.String():
 		return Identity{Kind: Network}, nil
 	case by != Token.String() && by != Certificate.String():
-		return Identity{}, status.InvalidArgumentf("%.100q is not how somebody shows a name: certificate and token are", by)
+		return Identity{}, status.InvalidArgumentf("unknown authentication method %.100q: use certificate or token", by)
 	}
 	name, err := ParseName(scheme + "://" + kind + "/" + rest)
 	if err != nil {
-		return Identity{}, status.InvalidArgumentf("%.100q is no identity: client:NAME, task:JOB/INDEX, loopback and network are", text)
+		return Identity{}, status.InvalidArgumentf("invalid identity %.100q: use client:NAME, task:JOB/INDEX, loopback or network", text)
 	}
 	return Identity{Kind: k, Name: name, Claims: claims}, nil
 }

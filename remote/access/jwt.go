@@ -17,21 +17,20 @@ import (
 )
 
 const (
-	// tokenLeeway is how far the clocks of those who issue and check signed tokens may be apart.
+	// tokenLeeway is how far apart the clocks of issuers and verifiers of signed tokens may be.
 	tokenLeeway = 30 * time.Second
 	minRSABits  = 2048
 	maxClaims   = 64 // groups of a signed token
 	maxKeys     = 64 // of a file
 )
 
-// tokenKeys checks JSON web tokens. Each key has one algorithm, which its type decides: a token's header cannot choose
-// another one.
+// tokenKeys verify JSON web tokens. Each key has one algorithm, determined by its type: a token's header cannot choose another.
 type tokenKeys struct {
 	byAlgorithm map[string][]jwt.VerificationKey
 	parser      *jwt.Parser
 }
 
-// claims are what is read of a token.
+// claims are the parts of a token that are read.
 type claims struct {
 	jwt.RegisteredClaims
 	Groups []string `json:"groups"`
@@ -84,7 +83,7 @@ func (k *tokenKeys) add(block *pem.Block) error {
 			key = cert.PublicKey
 		}
 	default:
-		err = status.InvalidArgumentf("a %s is no public key", block.Type)
+		err = status.InvalidArgumentf("a %s is not a public key", block.Type)
 	}
 	if err != nil {
 		return err
@@ -97,7 +96,7 @@ func (k *tokenKeys) add(block *pem.Block) error {
 	return nil
 }
 
-// algorithmOf is the one algorithm that a key is used with.
+// algorithmOf returns the only algorithm that a key is used with.
 func algorithmOf(key crypto.PublicKey) (string, error) {
 	switch key := key.(type) {
 	case *rsa.PublicKey:
@@ -120,7 +119,7 @@ func algorithmOf(key crypto.PublicKey) (string, error) {
 	return "", status.InvalidArgumentf("a %T is not supported: RSA, Ed25519 and ECDSA over P-256, P-384 and P-521 are", key)
 }
 
-// require says what tokens must be issued for and by.
+// require sets the audience and the issuer that tokens must have, if not empty.
 func (k *tokenKeys) require(audience, issuer string) {
 	var algorithms []string
 	for a := range k.byAlgorithm {
@@ -136,7 +135,7 @@ func (k *tokenKeys) require(audience, issuer string) {
 	k.parser = jwt.NewParser(options...)
 }
 
-// check tells whose a token is, and until when.
+// check returns whose a token is, and its expiry.
 func (k *tokenKeys) check(token string) (signedToken, error) {
 	bad := func(format string, args ...any) (signedToken, error) {
 		return signedToken{}, status.Errorf(status.Unauthenticated, "the JSON web token is refused: "+format, args...)

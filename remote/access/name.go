@@ -15,39 +15,39 @@ const (
 	scheme = "troupe"
 	// anyTask is the index of a name that stands for all tasks of its job.
 	anyTask = -1
-	// maxClientName bounds a client's name: it stands in every line of the audit log.
+	// maxClientName bounds a client's name: every line of the audit log contains it.
 	maxClientName = 128
 )
 
-// Name is whom a certificate was issued to: a task, any task of a job, or a client. Its text is the URI that the
-// certificate carries. The zero Name is nobody. Names can be compared with ==.
+// Name is the holder of a certificate: a task, any task of a job, or a client. Its text is the URI that the certificate carries. The zero
+// Name is nobody. Names can be compared with ==.
 type Name struct {
 	job    string
 	index  int
 	client string
 }
 
-// TaskName is the name of one task of a job: troupe://task/worker/1.
+// TaskName returns the name of one task of a job: troupe://task/worker/1.
 func TaskName(job string, index int) Name { return Name{job: job, index: index} }
 
-// JobName is the name that stands for every task of a job: troupe://task/worker.
+// JobName returns the name that stands for every task of a job: troupe://task/worker.
 func JobName(job string) Name { return Name{job: job, index: anyTask} }
 
-// ClientName is the name of a client: troupe://client/alice.
+// ClientName returns the name of a client: troupe://client/alice.
 func ClientName(client string) Name { return Name{client: client} }
 
-// IsTask tells whether the name is that of a task, or stands for it as one of its job.
+// IsTask reports whether the name is a task's own or that of its job.
 func (n Name) IsTask(job string, index int) bool {
 	return n.job != "" && n.job == job && (n.index == anyTask || n.index == index)
 }
 
-// Client is the name of the client, and empty for a task.
+// Client returns the client's name; empty for a task.
 func (n Name) Client() string { return n.client }
 
-// Job is the job of the task or tasks, and empty for a client.
+// Job returns the job of the task or tasks; empty for a client.
 func (n Name) Job() string { return n.job }
 
-// String is the name as a certificate carries it.
+// String returns the name as a certificate carries it.
 func (n Name) String() string {
 	switch {
 	case n.client != "":
@@ -60,7 +60,7 @@ func (n Name) String() string {
 	return scheme + "://task/" + n.job + "/" + strconv.Itoa(n.index)
 }
 
-// ParseName reads a name as a certificate carries it.
+// ParseName parses a name as a certificate carries it.
 func ParseName(text string) (Name, error) {
 	bad := func() (Name, error) {
 		return Name{}, status.InvalidArgumentf("%.200q is not a name: troupe://task/JOB/INDEX, troupe://task/JOB or troupe://client/NAME is one", text)
@@ -81,7 +81,7 @@ func ParseName(text string) (Name, error) {
 		if !one {
 			digits = "0"
 		}
-		// What spec reads as a task is one; this keeps the two from drifting apart.
+		// Use spec's parser for tasks, so that the two cannot drift apart.
 		name, index, err := spec.ParseTaskName("/job:" + job + "/task:" + digits)
 		if err != nil || name != job {
 			return bad()
@@ -97,8 +97,8 @@ func ParseName(text string) (Name, error) {
 	return bad()
 }
 
-// validClient tells whether a client can have that name. What has a meaning in a URI or in the globs of a policy is
-// not allowed, so that a name is the same text everywhere.
+// validClient reports whether name is a valid client name. Characters with a meaning in a URI or in the globs of a policy are not allowed,
+// so a name is the same text everywhere.
 func validClient(name string) bool {
 	if name == "" || len(name) > maxClientName {
 		return false
@@ -113,8 +113,8 @@ func validClient(name string) bool {
 	return true
 }
 
-// NameOf is the one name that a certificate carries among its URIs. Its common name and its hosts are no names: an
-// authority that issues certificates for machines has not said what they may claim to be.
+// NameOf returns the single name among a certificate's URIs. Its common name and its hosts do not count: an authority that issues
+// certificates for machines has not said what they may claim to be.
 func NameOf(cert *x509.Certificate) (Name, error) {
 	var found *url.URL
 	for _, u := range cert.URIs {
@@ -137,7 +137,7 @@ func NameOf(cert *x509.Certificate) (Name, error) {
 	return name, nil
 }
 
-// describe tells people which certificate a message is about.
+// describe identifies a certificate in messages to people.
 func describe(cert *x509.Certificate) string {
 	return fmt.Sprintf("the certificate %.100q (serial %x)", cert.Subject.CommonName, cert.SerialNumber)
 }

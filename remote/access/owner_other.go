@@ -4,5 +4,5 @@ package access
 
 import "os"
 
-// ownerOf is the user who owns a file; -1 if that is not known.
+// ownerOf returns the user that owns a file; -1 if unknown.
 func ownerOf(os.FileInfo) int { return -1 }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// ownerOf is the user who owns a file; -1 if that is not known.
+// ownerOf returns the user that owns a file; -1 if unknown.
 func ownerOf(info os.FileInfo) int {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int(s.Uid)

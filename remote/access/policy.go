@@ -10,15 +10,16 @@ import (
 	"sync/atomic"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/rights"
 )
 
-// Policy says who may do what. The first rule that is about an identity decides all that it may do; later ones are not
-// looked at, and rules are never added up. An identity that no rule is about may do nothing. A Policy is immutable.
+// Policy decides who may do what. The first rule that matches an identity decides everything that it may do: later rules are ignored, and
+// rules are never combined. An identity that no rule matches may do nothing. A Policy is immutable.
 type Policy struct {
 	rules []*rule
 }
 
-// rule is what the identities that it is about may do.
+// rule is what the identities that it matches may do.
 type rule struct {
 	file string
 	line int
@@ -27,7 +28,7 @@ type rule struct {
 	by  []Kind // empty for any
 
 	may                      actionSet
-	containers, devices, ops patterns
+	containers, devices, ops rights.Patterns
 	files                    FileRights
 	limits                   Limits
 }
@@ -40,7 +41,7 @@ type subject struct {
 	is   func(Identity) bool
 }
 
-// about tells whether the rule decides for an identity.
+// about reports whether the rule matches an identity.
 func (r *rule) about(i Identity) bool {
 	return (len(r.by) == 0 || slices.Contains(r.by, i.Kind)) && anyIs(r.who, i)
 }
@@ -49,54 +50,20 @@ func anyIs(all []subject, i Identity) bool {
 	return slices.ContainsFunc(all, func(s subject) bool { return s.is(i) })
 }
 
-// patterns allow and deny texts; what is denied is so even where it is allowed. Without a list of what is allowed,
-// everything is.
-type patterns struct {
-	line        int // of the list, 0 if there is none
-	restricts   bool
-	allow, deny []pattern
-}
-
-type pattern struct {
-	text string
-	line int
-	is   func(string) bool
-}
-
-// refusal tells why a text is not allowed; nil if it is.
-func (p *patterns) refusal(text string) func(*rule) string {
-	for _, d := range p.deny {
-		if d.is(text) {
-			return func(r *rule) string { return fmt.Sprintf("denied by %q at %s:%d", d.text, r.file, d.line) }
-		}
-	}
-	if !p.restricts {
-		return nil
-	}
-	for _, a := range p.allow {
-		if a.is(text) {
-			return nil
-		}
-	}
-	return func(r *rule) string {
-		return fmt.Sprintf("the rule at %s does not allow it (nothing in its list at line %d matches)", r.place(), p.line)
-	}
-}
-
-// Len is the number of rules.
+// Len returns the number of rules.
 func (p *Policy) Len() int { return len(p.rules) }
 
-// Rights are what an identity may do.
+// Rights returns what an identity may do.
 func (p *Policy) Rights(i Identity) *Rights {
 	for _, r := range p.rules {
 		if r.about(i) {
-			return &Rights{i, r}
+			return newRights(i, r)
 		}
 	}
-	return &Rights{who: i}
+	return newRights(i, nil)
 }
 
-// subjectOf reads an entry of who. groups are those of the policy that were read already.
+// subjectOf parses an entry of the field who; groups are the policy's groups that have been read so far.
 func subjectOf(text string, groups map[string][]subject) (subject, error) {
 	s := subject{text: text}
 	kind, rest, named := strings.Cut(text, ":")
@@ -108,14 +75,14 @@ func subjectOf(text string, groups map[string][]subject) (subject, error) {
 	case text == Network.String():
 		s.is = func(i Identity) bool { return i.Kind == Network }
 	case named && rest != "" && kind == "client":
-		s.is = func(i Identity) bool { return i.Name.Client() != "" && glob(rest, i.Name.Client()) }
+		s.is = func(i Identity) bool { return i.Name.Client() != "" && rights.Match(rest, i.Name.Client()) }
 	case named && rest != "" && kind == "task":
 		s.is = func(i Identity) bool {
-			return i.Name.Job() != "" && (glob(text, i.String()) || rest == i.Name.Job())
+			return i.Name.Job() != "" && (rights.Match(text, i.String()) || rest == i.Name.Job())
 		}
 	case named && rest != "" && kind == "claim":
 		s.is = func(i Identity) bool {
-			return slices.ContainsFunc(i.Claims, func(c string) bool { return glob(rest, c) })
+			return slices.ContainsFunc(i.Claims, func(c string) bool { return rights.Match(rest, c) })
 		}
 	case named && kind == "group":
 		members, ok := groups[rest]
@@ -129,29 +96,16 @@ func subjectOf(text string, groups map[string][]subject) (subject, error) {
 	return s, nil
 }
 
-// patternOf reads an entry of a list of patterns.
-func patternOf(text string, line int, groups map[string]func(string) bool) (pattern, error) {
-	p := pattern{text: text, line: line}
-	if strings.HasPrefix(text, "@") && groups != nil {
-		if p.is = groups[text]; p.is == nil {
-			return p, status.InvalidArgumentf("there is no group of ops %.100q: %s are", text, strings.Join(opGroupNames(), " and "))
-		}
-		return p, nil
-	}
-	p.is = func(s string) bool { return glob(text, s) }
-	return p, nil
-}
-
 // PolicyConfig says where a policy is.
 type PolicyConfig struct {
 	File string
-	// Reloaded, if set, is told of every attempt to reload the file.
+	// Reloaded, if set, is called after every attempt to reload the file.
 	Reloaded func(what string, err error)
 	Log      *slog.Logger // nil: slog.Default()
 }
 
-// PolicyFile is a policy that is read again when its file changes. One that cannot be used leaves the one from before.
-// All methods may be called concurrently.
+// PolicyFile is a policy that is reloaded when its file changes. If the new one cannot be used, the previous one stays in use. Its methods
+// are safe for concurrent use.
 type PolicyFile struct {
 	files reloader
 	now   atomic.Pointer[Policy]
@@ -182,11 +136,11 @@ func ReadPolicy(file string) (*Policy, error) {
 	return ParsePolicy(filepath.Base(file), text)
 }
 
-// Policy is the one that holds now.
+// Policy returns the current policy.
 func (f *PolicyFile) Policy() *Policy { return f.now.Load() }
 
 // Reload reads the file now.
 func (f *PolicyFile) Reload() error { return f.files.reload() }
 
-// Close ends the watching of the file.
+// Close stops watching the file.
 func (f *PolicyFile) Close() { f.files.close() }

@@ -10,21 +10,23 @@ import (
 	"strings"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/bytesize"
+	"github.com/troupe-run/troupe/internal/rights"
 	"go.yaml.in/yaml/v3"
 )
 
-// maxEntries bounds each list of a policy. Every call of an identity that was not seen before, and every node of a new
-// plan, goes through lists.
+// maxEntries bounds each list of a policy. Every call by an identity not seen before, and every node of a new plan, is checked against
+// lists.
 const maxEntries = 10_000
 
-// policyReader reads the YAML of a policy. It walks the nodes itself, so that every error has its line.
+// policyReader reads the YAML of a policy. It walks the nodes itself, so every error has its line.
 type policyReader struct {
 	file   string
 	groups map[string][]subject
 }
 
-// ParsePolicy reads the text of a policy; name is what messages call the file. Unknown words, words that are given
-// twice and values that cannot be are errors. Aliases are not supported.
+// ParsePolicy parses the text of a policy; name is the file's name in messages. Unknown or duplicate fields and invalid values are errors.
+// Aliases are not supported.
 func ParsePolicy(name string, text []byte) (*Policy, error) {
 	r := &policyReader{file: name, groups: map[string][]subject{}}
 	if len(text) > maxFile {
@@ -45,13 +47,13 @@ func ParsePolicy(name string, text []byte) (*Policy, error) {
 	var rules *yaml.Node
 	err := r.mapping(root.Content[0], fields{
 		"groups": r.readGroups,
-		"rules":  func(n *yaml.Node) error { rules = n; return nil }, // after the groups that they name
+		"rules":  func(n *yaml.Node) error { rules = n; return nil }, // parsed after the groups that they name
 	})
 	switch {
 	case err != nil:
 		return nil, err
 	case rules == nil:
-		return nil, r.wrong(root.Content[0], "a policy has rules, and here are none")
+		return nil, r.wrong(root.Content[0], "a policy has rules, and this one has none")
 	}
 	err = r.list(rules, func(n *yaml.Node) error {
 		rule, err := r.readRule(n)
@@ -68,7 +70,7 @@ func (r *policyReader) wrong(n *yaml.Node, format string, args ...any) error {
 	return status.InvalidArgumentf("%s:%d: "+format, append([]any{r.file, n.Line}, args...)...)
 }
 
-// at gives an error a line, if it has none yet.
+// at adds the line to an error that has none yet.
 func (r *policyReader) at(n *yaml.Node, err error) error {
 	if err == nil || strings.HasPrefix(err.Error(), r.file+":") {
 		return err
@@ -157,7 +159,7 @@ func (r *policyReader) text(n *yaml.Node) (string, error) {
 	return n.Value, nil
 }
 
-// texts reads a list of texts; one text is a list of one.
+// texts reads a list of texts; a single text is a list of one.
 func (r *policyReader) texts(n *yaml.Node, read func(entry *yaml.Node, text string) error) error {
 	one := func(n *yaml.Node) error {
 		text, err := r.text(n)
@@ -204,9 +206,9 @@ func (r *policyReader) readRule(n *yaml.Node) (*rule, error) {
 		},
 		"by":         func(n *yaml.Node) error { return r.readKinds(n, u) },
 		"may":        func(n *yaml.Node) error { return r.readActions(n, u) },
-		"containers": func(n *yaml.Node) error { return r.readPatterns(n, &u.containers, nil) },
-		"devices":    func(n *yaml.Node) error { return r.readPatterns(n, &u.devices, nil) },
-		"ops":        func(n *yaml.Node) error { return r.readPatterns(n, &u.ops, opGroups) },
+		"containers": func(n *yaml.Node) error { return r.readPatterns(n, &u.containers, false) },
+		"devices":    func(n *yaml.Node) error { return r.readPatterns(n, &u.devices, false) },
+		"ops":        func(n *yaml.Node) error { return r.readPatterns(n, &u.ops, true) },
 		"files":      func(n *yaml.Node) error { return r.readFiles(n, &u.files) },
 		"limits":     func(n *yaml.Node) error { return r.readLimits(n, &u.limits) },
 	})
@@ -241,26 +243,26 @@ func (r *policyReader) readActions(n *yaml.Node, u *rule) error {
 	})
 }
 
-// readPatterns reads a list of what is allowed, or fields allow and deny.
-func (r *policyReader) readPatterns(n *yaml.Node, p *patterns, groups map[string]func(string) bool) error {
-	p.line = n.Line
-	into := func(all *[]pattern) func(*yaml.Node) error {
+// readPatterns reads a list of what is allowed, or the fields allow and deny. A list of ops may name groups of ops.
+func (r *policyReader) readPatterns(n *yaml.Node, p *rights.Patterns, ops bool) error {
+	p.Line = n.Line
+	into := func(all *[]rights.Pattern) func(*yaml.Node) error {
 		return func(n *yaml.Node) error {
 			return r.texts(n, func(entry *yaml.Node, text string) error {
-				one, err := patternOf(text, entry.Line, groups)
+				one, err := rights.NewPattern(text, entry.Line, ops)
 				*all = append(*all, one)
 				return err
 			})
 		}
 	}
 	allow := func(n *yaml.Node) error {
-		p.restricts = true // also where the list is empty
-		return into(&p.allow)(n)
+		p.Restricts = true // even if the list is empty
+		return into(&p.Allow)(n)
 	}
 	if n.Kind != yaml.MappingNode {
 		return allow(n)
 	}
-	return r.mapping(n, fields{"allow": allow, "deny": into(&p.deny)})
+	return r.mapping(n, fields{"allow": allow, "deny": into(&p.Deny)})
 }
 
 func (r *policyReader) readFiles(n *yaml.Node, f *FileRights) error {
@@ -289,8 +291,8 @@ func (r *policyReader) readLimits(n *yaml.Node, l *Limits) error {
 	}
 	bytes := func(to *int64) func(*yaml.Node) error {
 		return func(n *yaml.Node) error {
-			v, ok := parseBytes(n.Value)
-			if !ok || n.Kind != yaml.ScalarNode {
+			v, err := bytesize.Parse(n.Value)
+			if err != nil || v == 0 || n.Kind != yaml.ScalarNode {
 				return r.wrong(n, "%s is not a number of bytes such as 256MiB", kindOf(n))
 			}
 			*to = v
@@ -299,16 +301,4 @@ func (r *policyReader) readLimits(n *yaml.Node, l *Limits) error {
 	}
 	return r.mapping(n, fields{"sessions": count(&l.Sessions), "session_bytes": bytes(&l.SessionBytes), "client_bytes": bytes(&l.ClientBytes), "step_bytes": bytes(&l.StepBytes),
 		"steps": count(&l.Steps), "steps_per_second": count(&l.StepsPerSecond)})
-}
-
-// parseBytes reads a positive number with a unit or without.
-func parseBytes(text string) (int64, bool) {
-	shift := 0
-	for unit, by := range map[string]int{"KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40} {
-		if rest, ok := strings.CutSuffix(text, unit); ok {
-			text, shift = rest, by
-		}
-	}
-	v, err := strconv.ParseInt(text, 10, 64)
-	return v << shift, err == nil && v > 0 && v <= math.MaxInt64>>shift
 }

@@ -7,14 +7,16 @@ import (
 	"time"
 )
 
-// reloader reads files again when they have changed. It polls them: file systems that are mounted from elsewhere and
-// volumes that are swapped as a whole report no changes.
+// reloader reloads files when they have changed. It polls them: remote file systems, and volumes that are swapped as a whole, report no
+// changes.
 type reloader struct {
 	what  string
 	paths []string
-	load  func() error // makes what the files say hold; after an error the state before holds
+	load  func() error // applies what the files say; after an error the previous state stays in use
 	log   *slog.Logger
 	told  func(what string, err error) // may be nil
+	// looked, if set, is called when the files are loaded and then after each check of the files, by one goroutine at a time.
+	looked func()
 
 	mu   sync.Mutex    // held while files are read
 	seen []fingerprint // of the last attempt
@@ -24,11 +26,14 @@ type reloader struct {
 	done sync.WaitGroup
 }
 
-// start reads the files for the first time, and watches them if that succeeds.
+// start loads the files for the first time, and watches them if that succeeds.
 func (r *reloader) start() error {
 	r.seen = fingerprints(r.paths)
 	if err := r.load(); err != nil {
 		return err
+	}
+	if r.looked != nil {
+		r.looked()
 	}
 	r.quit = make(chan struct{})
 	r.done.Go(r.poll)
@@ -43,10 +48,13 @@ func (r *reloader) poll() {
 		case <-ticks.C:
 			r.mu.Lock()
 			if now := fingerprints(r.paths); !slices.EqualFunc(now, r.seen, fingerprint.same) {
-				// The error is in the log: who wrote the file is not here to be told.
+				// The error is in the log: whoever wrote the file is not here to receive it.
 				_ = r.reloadLocked(now)
 			}
 			r.mu.Unlock()
+			if r.looked != nil {
+				r.looked()
+			}
 		case <-r.quit:
 			return
 		}
@@ -60,8 +68,8 @@ func (r *reloader) reload() error {
 	return r.reloadLocked(fingerprints(r.paths))
 }
 
-// reloadLocked tries once for each state of the files, so that a broken one is reported once. now is from before they are
-// read: a file that changes meanwhile is read again.
+// reloadLocked tries once for each state of the files, so that a broken one is reported once. now is taken before the files are read: a
+// file that changes meanwhile is read again.
 func (r *reloader) reloadLocked(now []fingerprint) error {
 	r.seen = now
 	err := r.load()
@@ -76,7 +84,7 @@ func (r *reloader) reloadLocked(now []fingerprint) error {
 	return err
 }
 
-// close ends the watching. It may be called more than once.
+// close stops watching. It may be called more than once.
 func (r *reloader) close() {
 	r.stop.Do(func() { close(r.quit) })
 	r.done.Wait()

@@ -6,22 +6,23 @@ import (
 	"strings"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/rights"
 )
 
-// Action is something that a policy allows or not, apart from what steps do.
+// Action is something that a policy allows or forbids, apart from what steps do.
 type Action uint8
 
 // The actions.
 const (
-	OpenSessions   Action = iota // open sessions, and use and close these
+	OpenSessions   Action = iota // open sessions, and use and close them
 	OtherSessions                // use and close sessions that others opened
 	ResetCluster                 // empty containers, which closes all sessions of a server
 	ListState                    // list devices, tasks and actors
-	UseActors                    // exchange messages with the program's actors
+	UseActors                    // exchange messages with the program's actors, make and end them
 	DeclareCluster               // declare a cluster with a session
 	ProfileServer                // read profiles of the server's process
 	CancelSteps                  // cancel steps of sessions that others opened
-	DrainTasks                   // have tasks end
+	DrainTasks                   // make tasks end
 	actionCount
 )
 
@@ -42,17 +43,17 @@ const allActions actionSet = 1<<actionCount - 1
 func (s actionSet) has(a Action) bool       { return s&(1<<a) != 0 }
 func (s actionSet) with(a Action) actionSet { return s | 1<<a }
 
-// String is the action's name in policies.
+// String returns the action's name in policies.
 func (a Action) String() string { return actionNames[a] }
 
-// Limits bound what an identity uses at a time; 0 means no limit.
+// Limits bound what an identity uses at the same time; 0 means no limit.
 type Limits struct {
-	// Sessions is how many sessions may be open, on each server.
+	// Sessions is the maximum number of open sessions, on each server.
 	Sessions int
-	// ClientBytes bounds what all sessions of the identity keep, SessionBytes what one of them keeps, StepBytes what one
-	// step computes with; on each task.
+	// ClientBytes bounds what all sessions of the identity keep, SessionBytes what one of them keeps, and StepBytes what one step computes
+	// with; on each task.
 	ClientBytes, SessionBytes, StepBytes int64
-	// Steps is how many steps may run at a time, StepsPerSecond how many may begin in a second; on each server.
+	// Steps is the maximum number of running steps, StepsPerSecond of steps started per second; on each server.
 	Steps, StepsPerSecond int
 }
 
@@ -60,35 +61,44 @@ type Limits struct {
 type FileRights uint8
 
 const (
-	// NoFiles is none.
+	// NoFiles allows none.
 	NoFiles FileRights = iota
-	// SharedFiles are those that a server gives to all its clients: those below its folders.
+	// SharedFiles are those that a server shares with all its clients: the ones below its folders.
 	SharedFiles
-	// AllFiles are all that the server's process may use, unless the server has folders that everybody is confined to.
+	// AllFiles are all that the server's process may use, unless the server confines everybody to its folders.
 	AllFiles
 )
 
 var fileNames = [...]string{"none", "shared", "all"}
 
-// String is the word of policies.
+// String returns the word used in policies.
 func (f FileRights) String() string { return fileNames[f] }
 
-// Rights are what one identity may do. They are immutable, and made once for an identity and a policy. Every refusal is
-// PERMISSION_DENIED and names the rule.
+// Rights are what one identity may do. They are immutable, and made once for an identity and a policy. Every refusal is PERMISSION_DENIED
+// and names the rule.
 type Rights struct {
-	who  Identity
-	rule *rule // nil where no rule is about the identity
+	who   Identity
+	rule  *rule         // nil if no rule matches the identity
+	scope *rights.Scope // nil for everything
 }
 
-// Unrestricted are all rights, for servers without a policy.
-func Unrestricted(who Identity) *Rights { return &Rights{who, everything} }
+func newRights(who Identity, of *rule) *Rights {
+	s := &rights.Scope{Who: who.String(), Revision: rights.Next()}
+	if of != nil {
+		s.File, s.Line, s.Ops, s.Devices, s.Containers = of.file, of.line, of.ops, of.devices, of.containers
+	}
+	return &Rights{who, of, s}
+}
+
+// Unrestricted returns all rights, for servers without a policy.
+func Unrestricted(who Identity) *Rights { return &Rights{who, everything, nil} }
 
 var everything = &rule{may: allActions, files: AllFiles}
 
-// Who has the rights.
+// Who returns the identity that has the rights.
 func (r *Rights) Who() Identity { return r.who }
 
-// Limits are those of the rule.
+// Limits returns the limits of the rule.
 func (r *Rights) Limits() Limits {
 	if r.rule == nil {
 		return Limits{}
@@ -96,7 +106,7 @@ func (r *Rights) Limits() Limits {
 	return r.rule.limits
 }
 
-// Files are the files that ops may use.
+// Files returns which files ops may use.
 func (r *Rights) Files() FileRights {
 	if r.rule == nil {
 		return NoFiles
@@ -104,7 +114,7 @@ func (r *Rights) Files() FileRights {
 	return r.rule.files
 }
 
-// Rule is where the rule stands, as file:line; empty where there is none.
+// Rule returns the position of the rule, as file:line; empty without a rule.
 func (r *Rights) Rule() string {
 	if r.rule == nil {
 		return ""
@@ -112,7 +122,7 @@ func (r *Rights) Rule() string {
 	return r.rule.place()
 }
 
-// May tells whether an action is allowed.
+// May returns nil if an action is allowed, and a refusal otherwise.
 func (r *Rights) May(a Action) error {
 	switch {
 	case r.rule == nil:
@@ -123,45 +133,14 @@ func (r *Rights) May(a Action) error {
 	return nil
 }
 
-// Op tells whether graphs may have nodes of an op.
-func (r *Rights) Op(op string) error {
-	return r.check("use the op "+op, op, func(r *rule) *patterns { return &r.ops })
-}
-
-// Device tells whether graphs may have nodes on a device, which is given by its full name.
-func (r *Rights) Device(device string) error {
-	return r.check("use the device "+device, device, func(r *rule) *patterns { return &r.devices })
-}
-
-// Container tells whether graphs may use a container. The empty name is the default container's.
-func (r *Rights) Container(container string) error {
-	what := "use the container " + container
-	if container == "" {
-		what = "use the default container"
-	}
-	return r.check(what, container, func(r *rule) *patterns { return &r.containers })
-}
-
-// ContainersRestricted tells whether there are containers that Container refuses.
-func (r *Rights) ContainersRestricted() bool {
-	return r.rule == nil || r.rule.containers.restricts || len(r.rule.containers.deny) > 0
-}
-
-func (r *Rights) check(what, text string, list func(*rule) *patterns) error {
-	if r.rule == nil {
-		return r.refuse(what, "no rule allows it")
-	}
-	if why := list(r.rule).refusal(text); why != nil {
-		return r.refuse(what, why(r.rule))
-	}
-	return nil
-}
+// Scope returns what graphs may use; nil means everything.
+func (r *Rights) Scope() *rights.Scope { return r.scope }
 
 func (r *Rights) refuse(what, why string) error {
 	return status.Errorf(status.PermissionDenied, "%s may not %s: %s", r.who, what, why)
 }
 
-// Actions are all actions.
+// Actions returns all actions.
 func Actions() []Action {
 	all := make([]Action, actionCount)
 	for i := range all {
@@ -170,7 +149,7 @@ func Actions() []Action {
 	return all
 }
 
-// ParseAction finds an action by its name in policies.
+// ParseAction returns the action with the given name in policies.
 func ParseAction(name string) (Action, error) {
 	if a := slices.Index(actionNames[:], name); a >= 0 {
 		return Action(a), nil

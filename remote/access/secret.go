@@ -7,12 +7,12 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// NewSecret is the text of a file of a new secret: 32 random bytes in base64, and a line's end.
+// NewSecret returns the text of a new secret's file: 32 random bytes in base64, and a newline.
 func NewSecret() []byte {
 	return append(base64.StdEncoding.AppendEncode(nil, randomBytes(secretSize)), '\n')
 }
 
-// LoadSecret reads a file that NewSecret made. Nobody but its user may be able to read it.
+// LoadSecret reads a file that NewSecret made. Only its user may be able to read it.
 func LoadSecret(path string) ([]byte, error) {
 	text, err := readSecret("secret", path)
 	if err != nil {
@@ -25,8 +25,7 @@ func LoadSecret(path string) ([]byte, error) {
 	return secret, nil
 }
 
-// ParseSecret reads the text of a secret's file. A secret that people thought up is too short or not base64, and
-// refused.
+// ParseSecret parses the text of a secret's file. It rejects secrets that people made up: they are too short or not base64.
 func ParseSecret(text []byte) ([]byte, error) {
 	text = bytes.TrimSpace(text)
 	secret := make([]byte, base64.StdEncoding.DecodedLen(len(text)))

@@ -10,11 +10,11 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// bearer is the scheme of the header that shows a token.
+// bearer is the scheme of the Authorization header of a token.
 const bearer = "Bearer "
 
-// Authorization is the header that shows a token: "Bearer TOKEN". INVALID_ARGUMENT is the error of a text that is no
-// token; it does not repeat the text.
+// Authorization returns the header value for a token: "Bearer TOKEN". For a malformed token, the error is INVALID_ARGUMENT and does not
+// repeat the token.
 func Authorization(token string) (string, error) {
 	if token == "" {
 		return "", status.InvalidArgumentf("the token is empty")
@@ -33,16 +33,14 @@ func Authorization(token string) (string, error) {
 	return bearer + token, nil
 }
 
-// TokenFile is the file with a client's own token, which is read again when it changes: a token that expires is
-// replaced without a new connection. A file that cannot be used leaves the token from before. All methods may be called
-// concurrently.
+// TokenFile is the file with a client's own token. It is reloaded when it changes: an expiring token is replaced without a new connection.
+// If the file cannot be used, the previous token stays in use. Its methods are safe for concurrent use.
 type TokenFile struct {
 	files reloader
 	now   atomic.Pointer[string]
 }
 
-// LoadTokenFile reads a file that has a token and nothing else, and watches it until Close. Nobody but its user may be
-// able to read it.
+// LoadTokenFile reads a file that contains only a token, and watches it until Close. Only its user may be able to read it.
 func LoadTokenFile(path string, log *slog.Logger) (*TokenFile, error) {
 	f := &TokenFile{}
 	f.files = reloader{what: "token", paths: []string{path}, log: cmp.Or(log, slog.Default()), load: func() error {
@@ -63,11 +61,11 @@ func LoadTokenFile(path string, log *slog.Logger) (*TokenFile, error) {
 	return f, nil
 }
 
-// Authorization is the header that shows the token of the moment.
+// Authorization returns the header value for the current token.
 func (f *TokenFile) Authorization() string { return *f.now.Load() }
 
 // Reload reads the file now.
 func (f *TokenFile) Reload() error { return f.files.reload() }
 
-// Close ends the watching of the file.
+// Close stops watching the file.
 func (f *TokenFile) Close() { f.files.close() }

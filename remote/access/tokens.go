@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// maxAuthorization bounds the header that shows a token.
+	// maxAuthorization bounds the Authorization header.
 	maxAuthorization = 8 << 10
-	// tokenPrefix begins the tokens of token files, so that people and scanners of leaked secrets know them.
+	// tokenPrefix begins the tokens of token files, so that people and scanners for leaked secrets recognize them.
 	tokenPrefix = "troupe_"
 	hashPrefix  = "sha256:"
 	secretSize  = 32
@@ -31,21 +31,21 @@ const (
 
 // TokenConfig says which tokens are accepted.
 type TokenConfig struct {
-	// File has a line for each token: name, sha256:HASH, and maybe when it expires (RFC 3339). Blank lines and those
-	// that begin with # say nothing. Empty for none.
+	// File has a line for each token: name, sha256:HASH, and optionally when it expires (RFC 3339). Blank lines and lines that begin with #
+	// are ignored. Empty means no file.
 	File string
-	// Keys is a file of PEM public keys or certificates, or of a secret as NewSecret makes it, with which JSON web
-	// tokens are signed. Empty for none.
+	// Keys is a file of PEM public keys or certificates that verify JSON web tokens, or of a secret as NewSecret makes it. Empty means no
+	// file.
 	Keys string
-	// Audience and Issuer, if not empty, must be among those of a JSON web token.
+	// Audience and Issuer, if not empty, must match those of a JSON web token.
 	Audience, Issuer string
-	// Reloaded, if set, is told of every attempt to reload the files.
+	// Reloaded, if set, is called after every attempt to reload the files.
 	Reloaded func(what string, err error)
 	Log      *slog.Logger // nil: slog.Default()
 }
 
-// Tokens tells whose a token is. Its files are read again when they change; a file that cannot be used leaves those
-// from before. All methods may be called concurrently.
+// Tokens identify the owners of tokens. The files are reloaded when they change; if they cannot be used, the previous state stays in use.
+// The methods are safe for concurrent use.
 type Tokens struct {
 	config TokenConfig
 	files  reloader
@@ -58,17 +58,17 @@ type tokenTable struct {
 	keys   *tokenKeys // nil for none
 
 	mu    sync.Mutex
-	known map[[sha256.Size]byte]signedToken // those whose signature was checked
+	known map[[sha256.Size]byte]signedToken // tokens whose signature was verified
 }
 
 type tokenEntry struct {
 	hash     [sha256.Size]byte
 	identity Identity
-	expires  time.Time // zero for never
+	expires  time.Time // zero if it never expires
 	line     int
 }
 
-// signedToken is a JSON web token that was checked.
+// signedToken is a verified JSON web token.
 type signedToken struct {
 	identity Identity
 	expires  time.Time
@@ -97,7 +97,7 @@ func LoadTokens(c TokenConfig) (*Tokens, error) {
 // Reload reads the files now.
 func (t *Tokens) Reload() error { return t.files.reload() }
 
-// Close ends the watching of the files.
+// Close stops watching the files.
 func (t *Tokens) Close() { t.files.close() }
 
 func (t *Tokens) load() error {
@@ -122,7 +122,7 @@ func (t *Tokens) load() error {
 	return nil
 }
 
-// parseTokens reads a file of hashed tokens. The errors name the line.
+// parseTokens parses a file of hashed tokens. The errors name the line.
 func parseTokens(text []byte) (map[[sha256.Size]byte]tokenEntry, error) {
 	all := map[[sha256.Size]byte]tokenEntry{}
 	lines := bufio.NewScanner(bytes.NewReader(text))
@@ -169,8 +169,8 @@ func parseToken(fields []string) (e tokenEntry, err error) {
 	return e, nil
 }
 
-// NewToken makes a token for a client, and the line for the file of tokens that accepts it until it expires; the zero
-// time is never. The token cannot be had again from the line.
+// NewToken creates a token for a client, and the line for the token file that accepts it until it expires; the zero time means never. The
+// token cannot be recovered from the line.
 func NewToken(client string, expires time.Time) (token, line string, err error) {
 	if !validClient(client) {
 		return "", "", status.InvalidArgumentf("%.200q is not a client's name: letters, digits and ._-@ are allowed, at most %d", client, maxClientName)
@@ -190,14 +190,14 @@ func randomBytes(n int) []byte {
 	return b
 }
 
-// Identify tells who shows an authorization header ("Bearer TOKEN"). The error is UNAUTHENTICATED, and does not repeat
-// the token.
+// Identify returns the identity behind an Authorization header ("Bearer TOKEN"). The error is UNAUTHENTICATED and does not repeat the
+// token.
 func (t *Tokens) Identify(authorization string) (Identity, error) {
 	i, _, err := t.identify(authorization)
 	return i, err
 }
 
-// identify also tells when the token expires; zero for never.
+// identify also returns when the token expires; zero means never.
 func (t *Tokens) identify(authorization string) (i Identity, expires time.Time, err error) {
 	if len(authorization) > maxAuthorization {
 		return i, expires, status.Errorf(status.Unauthenticated, "the token has %d bytes, the limit is %d", len(authorization), maxAuthorization)
@@ -211,8 +211,8 @@ func (t *Tokens) identify(authorization string) (i Identity, expires time.Time, 
 
 func (t *tokenTable) identify(token string) (i Identity, expires time.Time, err error) {
 	hash := sha256.Sum256([]byte(token))
-	// What the time of the look-up tells is about the hash, of which nobody can make a token. Whether it is the one that
-	// was found is compared in constant time all the same.
+	// The time of the lookup leaks only the hash, from which nobody can derive the token. The found entry is compared in constant time all the
+	// same.
 	if e, ok := t.byHash[hash]; ok && subtle.ConstantTimeCompare(e.hash[:], hash[:]) == 1 {
 		if !e.expires.IsZero() && !time.Now().Before(e.expires) {
 			return i, expires, status.Errorf(status.Unauthenticated, "the token of %s (line %d) expired at %s", e.identity, e.line, stamp(e.expires))
@@ -228,7 +228,7 @@ func (t *tokenTable) identify(token string) (i Identity, expires time.Time, err 
 	return t.identifySigned(hash, token)
 }
 
-// identifySigned checks a JSON web token, or remembers that it did.
+// identifySigned verifies a JSON web token, or returns the cached result.
 func (t *tokenTable) identifySigned(hash [sha256.Size]byte, token string) (Identity, time.Time, error) {
 	t.mu.Lock()
 	s, ok := t.known[hash]
@@ -243,7 +243,7 @@ func (t *tokenTable) identifySigned(hash [sha256.Size]byte, token string) (Ident
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.known) >= cachedTokens {
-		clear(t.known) // those in use come back at the cost of one check each
+		clear(t.known) // tokens in use come back at the cost of one check each
 	}
 	t.known[hash] = s
 	return s.identity, s.expires, nil

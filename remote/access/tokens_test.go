@@ -119,7 +119,7 @@ func TestBadTokenFiles(t *testing.T) {
 	}
 }
 
-// signers are a key of each type with its algorithm.
+// signers returns a key of each type, by algorithm.
 func signers(t *testing.T) map[string]crypto.Signer {
 	t.Helper()
 	e, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -168,7 +168,7 @@ func TestSignedTokens(t *testing.T) {
 	k := loadTokens(t, TokenConfig{Keys: file(t, text), Audience: "troupe", Issuer: "https://issuer"})
 	for algorithm, key := range keys {
 		header := sign(t, algorithm, key, jwt.MapClaims{"groups": []string{"b", "a", "b"}})
-		for range 2 { // checked, and remembered
+		for range 2 { // verified, then cached
 			i, err := k.Identify(header)
 			if err != nil || i.String() != "client:alice" || strings.Join(i.Claims, " ") != "a b" {
 				t.Errorf("%s: %s, %v, %v", algorithm, i, i.Claims, err)
@@ -201,7 +201,7 @@ func TestSignedTokens(t *testing.T) {
 	}
 }
 
-// TestSecretSignsTokens holds that a secret is a key of HS256 alone, and must not be readable by others.
+// TestSecretSignsTokens checks that a secret is a key for HS256 only, and must not be readable by others.
 func TestSecretSignsTokens(t *testing.T) {
 	text := NewSecret()
 	secret, err := ParseSecret(text)
@@ -349,7 +349,7 @@ func FuzzSecret(f *testing.F) {
 	})
 }
 
-// TestOwnTokenFile: a client's token comes from a file that is its user's alone, and a broken one leaves the one before.
+// TestOwnTokenFile checks that a client's token file must be its user's alone, and that a broken one leaves the previous token in use.
 func TestOwnTokenFile(t *testing.T) {
 	path := file(t, "troupe_one\n")
 	f, err := LoadTokenFile(path, quiet)
@@ -382,7 +382,7 @@ func TestOwnTokenFile(t *testing.T) {
 	}
 }
 
-// FuzzAuthorization: what is sent as a header has no character that ends it, and is read as it was meant.
+// FuzzAuthorization checks that a header contains no character that ends it, and is read back unchanged.
 func FuzzAuthorization(f *testing.F) {
 	f.Add("troupe_abc")
 	f.Add("a\r\nb")

@@ -1,6 +1,6 @@
-// Package client opens sessions on servers of tensorflow.MasterService, Troupe's or TensorFlow's own, and asks
-// Troupe's servers for the state of their cluster. It does not contain a server, so programs that only need a
-// client stay small. Package troupe has the same sessions, and servers.
+// Package client opens sessions on servers of tensorflow.MasterService, either Troupe's or TensorFlow's own. It asks Troupe's servers for the
+// state of their cluster, and reaches the actors of its programs. It does not contain a server, so programs that only need a client stay small.
+// Package troupe has the same sessions, and servers.
 //
 //	c, err := client.Dial(ctx, "grpc://10.0.0.2:2222")
 //	…
@@ -10,12 +10,12 @@
 //	defer session.Close(ctx)
 //	out, err := session.Run(ctx, feeds, []string{"y:0"}, nil)
 //
-// Tensors are sent from their own memory, and fetched ones are received into the memory of the tensors that the
-// caller gets. A call that is alone on its connection is written and read by the goroutine that makes it.
+// Tensors are sent from their own memory, and fetched ones are received directly into the memory of the returned tensors. A call that has
+// its connection to itself is written and read by the calling goroutine.
 //
-// Errors are those of package graph/status, with the code and the message that the server sent. A server that
-// cannot be reached is UNAVAILABLE at once, and the error names its target. A call that ended with its context
-// returns an error that is context.Canceled or context.DeadlineExceeded to errors.Is.
+// Errors are those of package graph/status, with the code and the message that the server sent. If a server cannot be reached, the call
+// fails at once with UNAVAILABLE, and the error names the target. If a call ends with its context, errors.Is reports that the error is
+// context.Canceled or context.DeadlineExceeded.
 package client
 
 import (
@@ -24,6 +24,7 @@ import (
 	"strings"
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"github.com/troupe-run/troupe/graph/device"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/internal/http2"
 	"github.com/troupe-run/troupe/remote/internal/wire"
@@ -31,20 +32,19 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Client is a connection to one server. It connects for its first call, and again after the connection was
-// lost. All methods may be called concurrently.
+// Client is a connection to one server. It connects on its first call, and reconnects after the connection was lost. Its methods are safe
+// for concurrent use.
 type Client struct {
 	target string
 	config *config
 	line   line
 }
 
-// Dial makes a client of a server. target is grpc://host:port, or several of those separated by commas: then
-// the client is of the first that answers.
+// Dial returns a client of a server. target is grpc://host:port, or several of those separated by commas: then the client uses the first
+// server that answers.
 //
-// A single server is not asked: the first call connects. Of several, the one named first has a quarter of a
-// second before the next is asked too, and each gets 3 s at most. If none answers, the error is UNAVAILABLE
-// and lists them all, each with its reason. ctx bounds Dial alone.
+// A single server is not contacted: the first call connects. Of several, each gets a quarter of a second before the next is asked as well,
+// and at most 3 s to answer. If none answers, the error is UNAVAILABLE and lists them all, each with its reason. ctx bounds only Dial.
 func Dial(ctx context.Context, target string, opts ...Option) (*Client, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, status.From(err)
@@ -60,7 +60,7 @@ func Dial(ctx context.Context, target string, opts ...Option) (*Client, error) {
 	c, _, err := firstOf(ctx, targets, config, func(ctx context.Context, c *Client) (struct{}, error) {
 		_, err := c.Status(ctx)
 		if status.CodeOf(err) == status.Unimplemented {
-			err = nil // a server of TensorFlow's
+			err = nil // one of TensorFlow's servers
 		}
 		return struct{}{}, err
 	})
@@ -85,31 +85,22 @@ func newClient(target string, config *config) (*Client, error) {
 	return c, nil
 }
 
-// Target is the server's target, grpc://host:port.
+// Target returns the server's target, grpc://host:port.
 func (c *Client) Target() string { return c.target }
 
-// Close ends the connection, and with CANCELLED the calls that wait for answers. Sessions that were not closed
-// end with their lease. The connection is released even if ctx has ended; ctx bounds how long Close waits for a
-// call that is connecting. Further calls of Close are allowed.
+// Close closes the connection; calls that wait for answers fail with CANCELLED. Sessions that were not closed end with their lease. The
+// connection is released even if ctx has ended: ctx bounds only how long Close waits for a call that is connecting. Close may be called
+// again.
 func (c *Client) Close(ctx context.Context) error { return c.line.close(ctx) }
 
-// Device is a device of the cluster.
-type Device struct {
-	// Name is the full name, such as /job:worker/replica:0/task:1/device:CPU:0; Type is CPU or GPU.
-	Name, Type string
-	// MemoryLimit is in bytes; 0 means no limit. Incarnation is a random number that each start of the device chooses.
-	MemoryLimit int64
-	Incarnation uint64
-	// Description describes the hardware for people. It is empty for a CPU.
-	Description string
-	// Local tells whether the device belongs to the server that was asked.
-	Local bool
-}
+// Device is a device of the cluster: its name, type, memory limit, incarnation and description, and whether it belongs to the server that
+// was asked.
+type Device = device.Attributes
 
 // Devices lists the devices of all tasks that the server reaches, its own first.
 func (c *Client) Devices(ctx context.Context) ([]Device, error) { return c.devices(ctx, "") }
 
-// devices lists the devices that a session may use; of no session, all.
+// devices lists the devices that a session may use, or all if session is empty.
 func (c *Client) devices(ctx context.Context, session string) ([]Device, error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
@@ -119,23 +110,22 @@ func (c *Client) devices(ctx context.Context, session string) ([]Device, error) 
 	}
 	var devices []Device
 	for _, d := range a.LocalDevice {
-		devices = append(devices, Device{d.Name, d.DeviceType, d.MemoryLimit, d.Incarnation, d.PhysicalDeviceDesc, true})
+		devices = append(devices, device.FromProto(d, true))
 	}
 	for _, d := range a.RemoteDevice {
-		devices = append(devices, Device{d.Name, d.DeviceType, d.MemoryLimit, d.Incarnation, d.PhysicalDeviceDesc, false})
+		devices = append(devices, device.FromProto(d, false))
 	}
 	return devices, nil
 }
 
-// Reset closes all sessions of the server and empties containers on all tasks; without names the
-// default ones.
+// Reset closes all sessions of the server and empties containers on all tasks: the default ones if no names are given.
 func (c *Client) Reset(ctx context.Context, containers ...string) error {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	return c.master(ctx, "Reset", &corepb.ResetRequest{Container: containers}, &corepb.ResetResponse{})
 }
 
-// bounded gives ctx the client's time limit if it has none.
+// bounded returns ctx with the client's timeout if ctx has no deadline.
 func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
@@ -167,8 +157,7 @@ func (c *Client) call(ctx context.Context, method string, request, answer proto.
 	}, nil)
 }
 
-// invoke makes a call through the interceptors. verdict, if it is not nil, gives the error that the answer
-// carries.
+// invoke makes a call through the interceptors. verdict, if not nil, returns the error that the answer carries.
 func (c *Client) invoke(ctx context.Context, method string, request [][]byte, read func(*wire.Reader) error, verdict func() error) error {
 	if len(c.config.intercept) == 0 {
 		return c.exchange(ctx, method, request, read, verdict)
@@ -181,7 +170,7 @@ func (c *Client) invoke(ctx context.Context, method string, request [][]byte, re
 	return call(ctx)
 }
 
-// exchange makes a call and gives its error the form of those of this package.
+// exchange makes a call and converts its error to one of this package.
 func (c *Client) exchange(ctx context.Context, method string, request [][]byte, read func(*wire.Reader) error, verdict func() error) error {
 	err := c.line.call(ctx, method, request, func(a *http2.Answer) error {
 		r := wire.ReadFrom(a, a.Size())

@@ -25,7 +25,7 @@ func named(name string, v float32) *corepb.NamedTensorProto {
 		TensorShape: &shapepb.TensorShapeProto{}, FloatVal: []float32{v}}}
 }
 
-// read reads an answer for names.
+// read decodes a response with the given tensors.
 func read(t *testing.T, names []string, tensors ...*corepb.NamedTensorProto) (*answer, error) {
 	t.Helper()
 	b, err := proto.Marshal(&corepb.RunStepResponse{Tensor: tensors, Metadata: &corepb.RunMetadata{}, StatusCode: 5, StatusErrorMessage: "five"})
@@ -56,11 +56,11 @@ func TestAnswersComeInAnyOrder(t *testing.T) {
 
 func TestAnswersThatDoNotFit(t *testing.T) {
 	malformed := named("a:0", 1)
-	malformed.Tensor.FloatVal = []float32{1, 2, 3}
+	malformed.Tensor.TensorContent = []byte{1, 2, 3}
 	for want, tensors := range map[string][]*corepb.NamedTensorProto{
 		"tensor c:0 that was not requested": {named("a:0", 1), named("c:0", 1)},
 		"tensor a:0 that was not requested": {named("a:0", 1), named("a:0", 1)},
-		"has 3 values in its message":       {malformed, named("b:0", 1)},
+		"content of 3 bytes does not fit":   {malformed, named("b:0", 1)},
 	} {
 		a, err := read(t, []string{"a:0", "b:0"}, tensors...)
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -70,7 +70,7 @@ func TestAnswersThatDoNotFit(t *testing.T) {
 	}
 }
 
-// written is the message that a step becomes.
+// written returns the message that a step is encoded as.
 func written(t *testing.T, ctx context.Context, step Step) (*corepb.RunStepRequest, error) {
 	t.Helper()
 	w := &writer{}
@@ -117,7 +117,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// A server that knows no method at all, such as TensorFlow's is for Status.
+// TestServersThatKnowNoStatus calls a server that knows no method at all, as TensorFlow's do not know Status.
 func TestServersThatKnowNoStatus(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/troupe-run/troupe/remote/internal/http2"
 )
 
-// alpn is HTTP/2 as TLS names it.
+// alpn is the ALPN name of HTTP/2.
 const alpn = "h2"
 
-// line is the connection to a server, of which there is one at a time. It is made when a call needs it.
+// line is the single connection to a server. It is established when a call needs it.
 type line struct {
 	address string
 	config  *config
@@ -29,8 +29,8 @@ func (l *line) init(address string, config *config) {
 	l.life, l.end = context.WithCancel(context.Background())
 }
 
-// call makes a call. One that the server has not seen, since it goes or the connection was lost before, is
-// made again on another connection.
+// call makes a call. If the server has not seen it, because it is shutting down or the connection was already lost, call retries once on
+// another connection.
 func (l *line) call(ctx context.Context, method string, request [][]byte, read func(*http2.Answer) error) error {
 	conn, err := l.connected(ctx, nil)
 	for again := true; err == nil; again = false {
@@ -45,7 +45,7 @@ func (l *line) call(ctx context.Context, method string, request [][]byte, read f
 	return err
 }
 
-// connected returns a connection that is another one than broken.
+// connected returns a connection other than broken.
 func (l *line) connected(ctx context.Context, broken *http2.Client) (*http2.Client, error) {
 	if c := l.conn.Load(); c != nil && c != broken {
 		return c, nil
@@ -71,7 +71,7 @@ func (l *line) connected(ctx context.Context, broken *http2.Client) (*http2.Clie
 		return nil, err
 	}
 	l.conn.Store(c)
-	if l.life.Err() != nil { // closed meanwhile
+	if l.life.Err() != nil { // closed in the meantime
 		l.drop()
 		return nil, errClosed
 	}
@@ -82,7 +82,7 @@ func (l *line) connected(ctx context.Context, broken *http2.Client) (*http2.Clie
 	return c, nil
 }
 
-// connect makes a connection. It ends with ctx and when the line is closed.
+// connect establishes a connection. It is aborted when ctx ends or the line is closed.
 func (l *line) connect(ctx context.Context) (*http2.Client, error) {
 	dialing, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -111,10 +111,10 @@ func (l *line) connect(ctx context.Context) (*http2.Client, error) {
 	return c, nil
 }
 
-// errTokenInClear is why a client with a token does not connect.
+// errTokenInClear is the error of a client with a token whose connection is not encrypted.
 var errTokenInClear = status.Errorf(status.FailedPrecondition, "the token is not sent: the connection leaves this machine and is not encrypted. Use WithCredentials or WithTLS (--tls-ca)")
 
-// onThisMachine tells whether a connection leads to a process of this machine.
+// onThisMachine reports whether a connection leads to a process of this machine.
 func onThisMachine(nc net.Conn) bool {
 	switch a := nc.RemoteAddr().(type) {
 	case *net.TCPAddr:
@@ -125,7 +125,7 @@ func onThisMachine(nc net.Conn) bool {
 	return false
 }
 
-// secure encrypts a connection, which it takes over.
+// secure encrypts a connection, of which it takes ownership.
 func (l *line) secure(ctx context.Context, plain net.Conn) (net.Conn, error) {
 	config := l.config.tls()
 	if config.ServerName == "" {
@@ -157,14 +157,14 @@ func (l *line) unreachable(ctx context.Context, err error) error {
 
 var errClosed = status.Errorf(status.Cancelled, "The client was closed")
 
-// drop ends the connection that there is.
+// drop closes the current connection, if any.
 func (l *line) drop() {
 	if c := l.conn.Swap(nil); c != nil {
-		_ = c.Close() // it gives none but nil
+		_ = c.Close() // always nil
 	}
 }
 
-// close ends the connection at once, and waits until ctx ends for a call that is connecting.
+// close closes the connection at once, and waits for a call that is connecting until ctx ends.
 func (l *line) close(ctx context.Context) error {
 	l.end()
 	l.drop()

@@ -10,13 +10,13 @@ import (
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 )
 
-// The messages that carry tensors are written and read here, so that nothing is copied but what is
-// small. Field numbers are those of tensorflow/core/protobuf/master.proto.
+// Messages that carry tensors are encoded and decoded here, so that only small parts are copied. Field numbers are those of
+// tensorflow/core/protobuf/master.proto.
 
 // inPlace is the size in bytes from which a tensor's content is sent from its own memory.
 const inPlace = 16 << 10
 
-// writer gathers a request: what is small in memory of its own, and contents of tensors where they lie.
+// writer assembles a request: small parts in its own memory, and the contents of tensors in place.
 type writer struct {
 	buf    []byte
 	cuts   []cut
@@ -46,7 +46,7 @@ func (w *writer) number(field protowire.Number, v int64) {
 	w.buf = protowire.AppendVarint(w.buf, uint64(v))
 }
 
-// message appends a message, nil for none.
+// message appends a message.
 func (w *writer) message(field protowire.Number, m proto.Message) error {
 	b, err := proto.Marshal(m)
 	if err != nil {
@@ -90,7 +90,7 @@ func (w *writer) named(field protowire.Number, name string, t *tensor.Tensor) er
 	return nil
 }
 
-// end gives the request's pieces, which are valid until the writer is reset.
+// end returns the request's pieces, which are valid until the writer is reset.
 func (w *writer) end() [][]byte {
 	from := 0
 	for _, c := range w.cuts {
@@ -103,7 +103,7 @@ func (w *writer) end() [][]byte {
 
 // answer is a tensorflow.RunStepResponse or RunCallableResponse.
 type answer struct {
-	fetched  []*tensor.Tensor // by position; nil for those that did not come
+	fetched  []*tensor.Tensor // by position; nil for those not received
 	metadata *corepb.RunMetadata
 	code     status.Code
 	text     string
@@ -118,7 +118,7 @@ func (a *answer) release() {
 	}
 }
 
-// readStep reads a RunStepResponse, whose tensors come in any order, into places by name.
+// readStep reads a RunStepResponse, whose tensors come in any order, and stores them by name.
 func (a *answer) readStep(r *wire.Reader, names []string) error {
 	return r.Fields(r.End(), func(num protowire.Number, typ protowire.Type) (known bool, err error) {
 		known = true
@@ -140,7 +140,7 @@ func (a *answer) readStep(r *wire.Reader, names []string) error {
 	})
 }
 
-// readNamed reads a tensorflow.NamedTensorProto, of which the name comes first.
+// readNamed reads a tensorflow.NamedTensorProto, whose name comes first.
 func (a *answer) readNamed(r *wire.Reader, names []string) error {
 	n, err := r.Length()
 	if err != nil {
@@ -160,7 +160,7 @@ func (a *answer) readNamed(r *wire.Reader, names []string) error {
 	})
 }
 
-// place reads the name of a fetched tensor and finds where it belongs.
+// place reads the name of a fetched tensor and returns its position.
 func (a *answer) place(r *wire.Reader, names []string) (int, error) {
 	n, err := r.Length()
 	if err != nil {

@@ -12,23 +12,22 @@ import (
 	"github.com/troupe-run/troupe/remote/access"
 )
 
-// DefaultTimeout bounds every call but a session's steps where its context has no deadline: those
-// calls compute nothing. WithTimeout changes it.
+// DefaultTimeout bounds every call without a deadline, except a session's steps and what actors are asked: the other calls compute nothing.
+// WithTimeout changes it.
 const DefaultTimeout = 30 * time.Second
 
-// Option changes how a client reaches its server. An option that cannot be honoured is an error of Dial
-// that names it.
+// Option changes how a client reaches its server. If an option cannot be honoured, Dial returns an error that names it.
 type Option func(*config) error
 
-// Interceptor runs around every call to the server: method is its full name, such as
-// /tensorflow.MasterService/RunStep, and call makes it. An interceptor calls call once, or not at all if it
-// returns an error instead; its result is the caller's error. Interceptors run concurrently.
+// Interceptor runs around every call to the server: method is its full name, such as /tensorflow.MasterService/RunStep, and call makes it.
+// An interceptor calls call once, or not at all if it returns an error instead. Its result is the caller's error. Interceptors run
+// concurrently.
 type Interceptor func(ctx context.Context, method string, call func(context.Context) error) error
 
-// config is what the options of a client come to.
+// config is the result of a client's options.
 type config struct {
 	tls func() *tls.Config // of a new connection; nil: plain
-	// authorization is the header that shows the token of the moment; nil: none.
+	// authorization returns the header value for the current token; nil means none.
 	authorization func() string
 	dial          func(ctx context.Context, address string) (net.Conn, error)
 	timeout       time.Duration
@@ -48,8 +47,8 @@ func configOf(opts []Option) (*config, error) {
 	return c, nil
 }
 
-// WithCredentials encrypts the connection with the certificate, if they have one, and the authorities of credentials, and
-// demands that the server is a task of a Troupe cluster. A connection that is made after they were reloaded uses the new ones.
+// WithCredentials encrypts the connection with the credentials' certificate, if any, and their authorities, and requires the server to be a
+// task of a Troupe cluster. Connections made after a reload use the new credentials.
 func WithCredentials(credentials *access.Credentials) Option {
 	return func(c *config) error {
 		if credentials == nil {
@@ -60,8 +59,8 @@ func WithCredentials(credentials *access.Credentials) Option {
 	}
 }
 
-// WithTLS encrypts the connection with any configuration, such as one for a proxy before the server. The server name
-// is the target's host unless the configuration has one.
+// WithTLS encrypts the connection with any configuration, such as one for a proxy in front of the server. The server name is the target's
+// host unless the configuration has one.
 func WithTLS(configuration *tls.Config) Option {
 	return func(c *config) error {
 		if configuration == nil {
@@ -76,8 +75,8 @@ func WithTLS(configuration *tls.Config) Option {
 	}
 }
 
-// WithToken shows a token with each call; see access.NewToken. It is sent over TLS and to this machine, and nowhere else:
-// other calls fail with FAILED_PRECONDITION.
+// WithToken sends a token with each call; see access.NewToken. It is sent only over TLS or within this machine: other calls fail with
+// FAILED_PRECONDITION.
 func WithToken(token string) Option {
 	return func(c *config) error {
 		header, err := access.Authorization(token)
@@ -89,8 +88,7 @@ func WithToken(token string) Option {
 	}
 }
 
-// WithTokenFile is WithToken with the token that the file has at the time of each call. The caller closes the file after
-// the client.
+// WithTokenFile is WithToken with the token that the file contains at the time of each call. The caller closes the file after the client.
 func WithTokenFile(file *access.TokenFile) Option {
 	return func(c *config) error {
 		if file == nil {
@@ -101,8 +99,8 @@ func WithTokenFile(file *access.TokenFile) Option {
 	}
 }
 
-// WithDialer replaces the way in which connections to the target's address (host:port) are made, such as
-// one through a tunnel. dial must return when its context ends.
+// WithDialer replaces how connections to the target's address (host:port) are made, for example to use a tunnel. dial must return when its
+// context ends.
 func WithDialer(dial func(ctx context.Context, address string) (net.Conn, error)) Option {
 	return func(c *config) error {
 		if dial == nil {
@@ -113,7 +111,8 @@ func WithDialer(dial func(ctx context.Context, address string) (net.Conn, error)
 	}
 }
 
-// WithTimeout bounds calls whose context has no deadline, instead of DefaultTimeout. Steps are not bounded.
+// WithTimeout bounds calls whose context has no deadline, instead of DefaultTimeout. It does not bound steps and calls of
+// actors.
 func WithTimeout(timeout time.Duration) Option {
 	return func(c *config) error {
 		if timeout <= 0 {
@@ -135,8 +134,7 @@ func WithInterceptor(interceptor Interceptor) Option {
 	}
 }
 
-// WithLogger makes the client log, at the level Debug, when it connects and when a connection was lost. Without
-// it a client logs nothing.
+// WithLogger makes the client log, at level Debug, when it connects and when a connection was lost. By default a client logs nothing.
 func WithLogger(log *slog.Logger) Option {
 	return func(c *config) error {
 		if log == nil {

@@ -22,7 +22,7 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// unimplemented is the address of a gRPC server that knows no method.
+// unimplemented returns the address of a gRPC server that knows no method.
 func unimplemented(t *testing.T, opts ...grpc.ServerOption) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -41,7 +41,7 @@ func unimplemented(t *testing.T, opts ...grpc.ServerOption) string {
 	return l.Addr().String()
 }
 
-// certificate makes a certificate of example.org and what trusts it.
+// certificate creates a certificate for example.org and the pool that trusts it.
 func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -86,7 +86,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// A server that speaks TLS, but not HTTP/2.
+// TestTLSWithoutHTTP2 calls a server that speaks TLS, but not HTTP/2.
 func TestTLSWithoutHTTP2(t *testing.T) {
 	own, pool := certificate(t)
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{own}})
@@ -150,7 +150,7 @@ func TestInterceptorsDialersAndLoggers(t *testing.T) {
 	}
 }
 
-// Close ends a call that is connecting, at once, and may be called again.
+// TestCloseWhileConnecting checks that Close ends a connecting call at once, and may be called again.
 func TestCloseWhileConnecting(t *testing.T) {
 	dialling := make(chan struct{})
 	c, err := Dial(t.Context(), "grpc://127.0.0.1:1", WithDialer(func(ctx context.Context, _ string) (net.Conn, error) {
@@ -177,7 +177,7 @@ func TestCloseWhileConnecting(t *testing.T) {
 	}
 }
 
-// Errors of the system are causes of those of calls.
+// TestCausesOfUnavailable checks that calls' errors wrap the system's errors.
 func TestCausesOfUnavailable(t *testing.T) {
 	c, err := Dial(t.Context(), "grpc://127.0.0.1:1")
 	if err != nil {
@@ -196,13 +196,13 @@ func TestCausesOfUnavailable(t *testing.T) {
 	}
 }
 
-// A token leaves the machine over TLS alone.
+// TestTokensAreNotSentInTheClear checks that a token leaves the machine only over TLS.
 func TestTokensAreNotSentInTheClear(t *testing.T) {
 	sent := make(chan int, 1)
 	c, err := Dial(t.Context(), "grpc://10.0.0.1:2222", WithToken("troupe_secret"), WithDialer(func(context.Context, string) (net.Conn, error) {
-		here, there := net.Pipe() // its address is none of this machine
+		here, there := net.Pipe() // its address does not belong to this machine
 		go func() {
-			n, _ := there.Read(make([]byte, 100)) // an error is what is wanted
+			n, _ := there.Read(make([]byte, 100)) // an error is expected
 			sent <- n
 		}()
 		return here, nil

@@ -9,8 +9,8 @@ import (
 	"github.com/troupe-run/troupe/remote/closing"
 )
 
-// Callable is a step that was prepared once, to be run often: its feeds, fetches and targets are fixed, and
-// tensors go in and come out by position. Its methods may be called concurrently.
+// Callable is a step that is prepared once and run often: its feeds, fetches and targets are fixed, and tensors are passed by position. Its
+// methods are safe for concurrent use.
 type Callable struct {
 	session *Session
 	handle  int64
@@ -19,8 +19,8 @@ type Callable struct {
 	closed  *closing.Once
 }
 
-// PrepareStep prepares a step. Servers refuse options that they do not support: Troupe's refuse the fields
-// feed_devices, fetch_devices and tensor_connection.
+// PrepareStep prepares a step. Servers reject options that they do not support: Troupe's reject the fields feed_devices, fetch_devices and
+// tensor_connection.
 func (s *Session) PrepareStep(ctx context.Context, options *corepb.CallableOptions) (*Callable, error) {
 	ctx, cancel := s.client.bounded(ctx)
 	defer cancel()
@@ -32,8 +32,8 @@ func (s *Session) PrepareStep(ctx context.Context, options *corepb.CallableOptio
 	return &Callable{s, a.Handle, len(options.GetFeed()), len(options.GetFetch()), closing.New()}, nil
 }
 
-// Run runs the step with a tensor for each feed, which stay the caller's. It returns a tensor for each fetch,
-// which are the caller's to release. See Session.RunStep for what ctx does; the server does not learn its deadline.
+// Run runs the step with a tensor for each feed; the caller keeps ownership of them. It returns a tensor for each fetch, which the caller
+// must release. For the effect of ctx, see Session.RunStep; the server does not learn its deadline.
 func (c *Callable) Run(ctx context.Context, feeds ...*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if c.fetches == 0 {
 		return nil, c.RunInto(ctx, nil, feeds)
@@ -45,8 +45,8 @@ func (c *Callable) Run(ctx context.Context, feeds ...*tensor.Tensor) ([]*tensor.
 	return fetched, nil
 }
 
-// RunInto is Run with a slice of the caller's: the fetched tensors are put into fetched, which has a place for
-// each. After an error nothing in it is to be released.
+// RunInto is Run with the caller's slice: it stores the fetched tensors in fetched, which has a place for each. After an error, nothing in
+// it must be released.
 func (c *Callable) RunInto(ctx context.Context, fetched, feeds []*tensor.Tensor) error {
 	if len(feeds) != c.feeds {
 		return status.InvalidArgumentf("Expected %d feed tensors, but got %d", c.feeds, len(feeds))
@@ -83,8 +83,7 @@ func (c *Callable) RunInto(ctx context.Context, fetched, feeds []*tensor.Tensor)
 	return err
 }
 
-// Close lets the server forget the step; running it is INVALID_ARGUMENT afterwards. Further calls of Close
-// return nil once one has succeeded.
+// Close makes the server forget the step; running it afterwards is INVALID_ARGUMENT. Once Close has succeeded, further calls return nil.
 func (c *Callable) Close(ctx context.Context) error {
 	ctx, cancel := c.session.client.bounded(ctx)
 	defer cancel()
@@ -94,14 +93,14 @@ func (c *Callable) Close(ctx context.Context) error {
 	})
 }
 
-// PartialRun is one step that is fed and fetched from in several calls: stateful operations run once. It ends after
-// its last feed and fetch, with its first error, or with its session. Its methods may be called concurrently.
+// PartialRun is one step that is fed and fetched from in several calls: stateful operations run once. It ends after its last feed and
+// fetch, with its first error, or with its session. Its methods are safe for concurrent use.
 type PartialRun struct {
 	session *Session
 	handle  string
 }
 
-// PartialRun begins a partial run of all that will be fed, fetched and run.
+// PartialRun begins a partial run; the arguments list everything that will be fed, fetched and run.
 func (s *Session) PartialRun(ctx context.Context, feeds, fetches, targets []string) (*PartialRun, error) {
 	ctx, cancel := s.client.bounded(ctx)
 	defer cancel()
@@ -114,8 +113,8 @@ func (s *Session) PartialRun(ctx context.Context, feeds, fetches, targets []stri
 	return &PartialRun{s, a.PartialRunHandle}, nil
 }
 
-// Run feeds some of the step's feeds and waits for some of its fetches, each of which can be had once. A fetch
-// that needs what has not been fed is INVALID_ARGUMENT. When ctx ends, so does the whole step.
+// Run feeds some of the step's feeds and waits for some of its fetches, each of which can be fetched once. A fetch that depends on a feed
+// that is still missing is INVALID_ARGUMENT. When ctx ends, so does the whole step.
 func (p *PartialRun) Run(ctx context.Context, feeds map[string]*tensor.Tensor, fetches []string) ([]*tensor.Tensor, error) {
 	a, err := p.session.run(ctx, Step{Feeds: feeds, Fetches: fetches}, p.handle)
 	if err != nil {

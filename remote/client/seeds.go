@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// seedTime is how long one of several servers has to answer.
+	// seedTime is how long each of several servers has to answer.
 	seedTime = 3 * time.Second
-	// seedPause is how long a server has before the next one is asked too.
+	// seedPause is how long a server has before the next one is asked as well.
 	seedPause = 250 * time.Millisecond
 )
 
-// split reads a target that may name several servers.
+// split splits a target that may name several servers.
 func split(target string) []string {
 	targets := strings.Split(target, ",")
 	for i := range targets {
@@ -25,8 +25,8 @@ func split(target string) []string {
 	return targets
 }
 
-// Discover asks the first of several of Troupe's servers that answers for the state of its cluster. target and
-// options are those of Dial, and so are the bounds.
+// Discover asks several of Troupe's servers for the state of their cluster and returns the first answer. target, options and time limits
+// are those of Dial.
 func Discover(ctx context.Context, target string, opts ...Option) (*ClusterStatus, error) {
 	config, err := configOf(opts)
 	if err != nil {
@@ -42,13 +42,13 @@ func Discover(ctx context.Context, target string, opts ...Option) (*ClusterStatu
 	return told, nil
 }
 
-// firstOf asks the servers until one has answered, and gives its client with the answer.
+// firstOf asks the servers until one has answered, and returns its client and the answer.
 func firstOf[A any](ctx context.Context, targets []string, config *config, ask func(context.Context, *Client) (A, error)) (found *Client, answer A, err error) {
 	clients := make([]*Client, 0, len(targets))
 	defer func() {
 		for _, c := range clients {
 			if c != found {
-				_ = c.Close(ctx) // nothing of it is used any more
+				_ = c.Close(ctx) // it is not used anymore
 			}
 		}
 	}()
@@ -111,7 +111,7 @@ func firstOf[A any](ctx context.Context, targets []string, config *config, ask f
 	return nil, answer, status.Errorf(status.Unavailable, "None of %d servers answers:\n  %s", len(reasons), strings.Join(reasons, "\n  "))
 }
 
-// reason tells in one line why a server was of no use.
+// reason says in one line why a server could not be used.
 func reason(target string, err error) string {
 	text := status.From(err).Message
 	if status.CodeOf(err) == status.DeadlineExceeded {

@@ -16,14 +16,14 @@ import (
 	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
-// Session is a graph on a server, and steps over it. Tensors, operations and feeds are named as in the graph
-// ("x:0", "init"). All methods may be called concurrently.
+// Session is a graph on a server, and steps over it. Tensors, operations and feeds are named as in the graph ("x:0", "init"). Its methods
+// are safe for concurrent use.
 //
 //	Run, RunStep     run a step; RunStep takes options and returns what they ask for
 //	PrepareStep      prepares a step that is run often: a Callable
 //	PartialRun       begins a step that is fed and fetched from in several calls
 //	Extend           adds nodes to the graph
-//	Devices, Handle  tell about the session
+//	Devices, Handle  describe the session
 //	Close            ends it
 type Session struct {
 	client *Client
@@ -34,9 +34,8 @@ type Session struct {
 	version   int64
 }
 
-// NewSession opens a session over a graph, which may be nil or grow later. A nil config means the server's
-// defaults. Troupe's servers close a session after its lease, which begins when the client's connection ends;
-// TensorFlow's keep it until it is closed.
+// NewSession opens a session over a graph, which may be nil or grow later. A nil config means the server's defaults. Troupe's servers close
+// a session after its lease, which begins when the client's connection ends; TensorFlow's keep it until it is closed.
 func (c *Client) NewSession(ctx context.Context, graph *graphpb.GraphDef, config *corepb.ConfigProto) (*Session, error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
@@ -53,11 +52,10 @@ func (c *Client) NewSession(ctx context.Context, graph *graphpb.GraphDef, config
 	return &Session{client: c, handle: a.SessionHandle, closed: closing.New(), version: a.GraphVersion}, nil
 }
 
-// Handle is the server's name for the session.
+// Handle returns the server's name for the session.
 func (s *Session) Handle() string { return s.handle }
 
-// Extend adds the nodes and functions of more to the session's graph. On an error the session is as
-// before.
+// Extend adds the nodes and functions of more to the session's graph. After an error the session is unchanged.
 func (s *Session) Extend(ctx context.Context, more *graphpb.GraphDef) error {
 	ctx, cancel := s.client.bounded(ctx)
 	defer cancel()
@@ -77,8 +75,8 @@ func (s *Session) Devices(ctx context.Context) ([]Device, error) {
 	return s.client.devices(ctx, s.handle)
 }
 
-// Step is what to run: tensors to feed by name ("x:0"), tensors to fetch, and operations (targets) to run
-// without fetching anything from them.
+// Step describes a step: tensors to feed by name ("x:0"), tensors to fetch, and operations (targets) to run without fetching anything from
+// them.
 type Step struct {
 	Feeds   map[string]*tensor.Tensor
 	Fetches []string
@@ -86,15 +84,14 @@ type Step struct {
 	Options *corepb.RunOptions // nil for none
 }
 
-// Result is what a step returned. The fetched tensors, in the order of Step.Fetches, are the caller's to
-// release.
+// Result is what a step returned. The fetched tensors are in the order of Step.Fetches; the caller must release them.
 type Result struct {
 	Tensors  []*tensor.Tensor
 	Metadata *corepb.RunMetadata // what the options asked for; nil if they asked for nothing
 }
 
-// Run runs a step without options: it feeds tensors, runs what the fetches and targets need, and returns the
-// fetched tensors in order, which are the caller's to release. See RunStep.
+// Run runs a step without options: it feeds tensors, runs what the fetches and targets need, and returns the fetched tensors in order. The
+// caller must release them. See RunStep.
 func (s *Session) Run(ctx context.Context, feeds map[string]*tensor.Tensor, fetches, targets []string) ([]*tensor.Tensor, error) {
 	r, err := s.RunStep(ctx, Step{Feeds: feeds, Fetches: fetches, Targets: targets})
 	if err != nil {
@@ -103,11 +100,10 @@ func (s *Session) Run(ctx context.Context, feeds map[string]*tensor.Tensor, fetc
 	return r.Tensors, nil
 }
 
-// RunStep runs a step. The fed tensors stay the caller's. It waits as long as the step takes, until ctx ends.
-// The server learns the deadline of ctx, so that its answer says what the step waited for. When ctx ends, the
-// call returns at once and the server is told: Troupe's servers end the step on all tasks, TensorFlow's as soon
-// as their kernels check for cancellation. Feeds of 2 GiB or more are RESOURCE_EXHAUSTED before anything is
-// sent, fetches of that size when they are there.
+// RunStep runs a step. The caller keeps ownership of the fed tensors. It waits for as long as the step takes, until ctx ends. The server
+// learns the deadline of ctx, so its answer says what the step waited for. When ctx ends, the call returns at once and the server is
+// notified: Troupe's servers end the step on all tasks, TensorFlow's as soon as their kernels check for cancellation. Feeds of 2 GiB or
+// more are RESOURCE_EXHAUSTED before anything is sent; fetches of that size are once they have been computed.
 func (s *Session) RunStep(ctx context.Context, step Step) (*Result, error) {
 	a, err := s.run(ctx, step, "")
 	if err != nil {
@@ -116,7 +112,7 @@ func (s *Session) RunStep(ctx context.Context, step Step) (*Result, error) {
 	return &Result{a.fetched, a.metadata}, nil
 }
 
-// run runs a step, or goes on with a partial run.
+// run runs a step, or continues a partial run.
 func (s *Session) run(ctx context.Context, step Step, partial string) (a answer, err error) {
 	w := writers.Get().(*writer)
 	defer w.free()
@@ -144,11 +140,10 @@ func (s *Session) run(ctx context.Context, step Step, partial string) (a answer,
 	return a, nil
 }
 
-// maxFeeds is what the feeds of one step may take in bytes, so that they fit into one message with
-// their names and shapes.
+// maxFeeds bounds the feeds of one step, in bytes, so that they fit into one message with their names and shapes.
 const maxFeeds = math.MaxInt32 - 1<<20
 
-// fits refuses feeds that no message holds.
+// fits rejects feeds that do not fit into one message.
 func fits(sum, feeds int) error {
 	if sum <= maxFeeds {
 		return nil
@@ -159,7 +154,7 @@ func fits(sum, feeds int) error {
 
 var writers = sync.Pool{New: func() any { return &writer{} }}
 
-// maxKept is the most memory in bytes that a writer keeps for the next request.
+// maxKept is the most memory, in bytes, that a writer keeps for the next request.
 const maxKept = 64 << 10
 
 func (w *writer) free() {
@@ -168,7 +163,7 @@ func (w *writer) free() {
 	}
 }
 
-// write writes a tensorflow.RunStepRequest.
+// write encodes a tensorflow.RunStepRequest.
 func (s *Session) write(ctx context.Context, w *writer, step Step, fetches []string, partial string) error {
 	sum := 0
 	for name, t := range step.Feeds {
@@ -186,7 +181,7 @@ func (s *Session) write(ctx context.Context, w *writer, step Step, fetches []str
 	for name := range step.Feeds {
 		names = append(names, name)
 	}
-	slices.Sort(names) // steps are told apart by their feeds' order too
+	slices.Sort(names) // servers also distinguish steps by the order of their feeds
 	for _, name := range names {
 		if err := w.named(2, name, step.Feeds[name]); err != nil {
 			return err
@@ -210,14 +205,14 @@ func (s *Session) write(ctx context.Context, w *writer, step Step, fetches []str
 	if partial != "" {
 		w.text(6, partial)
 	}
-	w.number(7, 1) // store_errors_in_response_body: an error's text may be long there
+	w.number(7, 1) // store_errors_in_response_body: error texts may be long there
 	w.number(8, requestID())
 	return nil
 }
 
 func requestID() int64 { return rand.Int64N(1<<62) + 1 }
 
-// unique drops repeated names: the protocol asks for each tensor once.
+// unique drops repeated names: the protocol requests each tensor once.
 func unique(names []string) []string {
 	for i, name := range names {
 		if !slices.Contains(names[:i], name) {
@@ -234,7 +229,7 @@ func unique(names []string) []string {
 	return names
 }
 
-// spread repeats the tensors of names where they were asked for several times.
+// spread repeats the tensors of names that were requested several times.
 func spread(fetched []*tensor.Tensor, names, asked []string) []*tensor.Tensor {
 	out := make([]*tensor.Tensor, len(asked))
 	for i, name := range asked {
@@ -245,8 +240,8 @@ func spread(fetched []*tensor.Tensor, names, asked []string) []*tensor.Tensor {
 	return out
 }
 
-// Close ends the session: running steps are cancelled; variables and queues with names stay. Further calls of
-// Close return nil once one has succeeded.
+// Close ends the session. Running steps are cancelled; variables and queues with names stay. Once Close has succeeded, further calls return
+// nil.
 func (s *Session) Close(ctx context.Context) error {
 	ctx, cancel := s.client.bounded(ctx)
 	defer cancel()

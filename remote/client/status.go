@@ -17,30 +17,29 @@ type ClusterStatus struct {
 	Spec string
 	// Tasks are all declared tasks, in order.
 	Tasks []TaskStatus
-	// Exposed tells that whoever reaches the address of the task that was asked may use it; it is empty if that is not so.
+	// Exposed is a warning that whoever reaches the address of the task that was asked may use it; empty if that is not the case.
 	Exposed string
 }
 
-// TaskStatus is what a task knows of a declared one.
+// TaskStatus is what a task knows of a declared task.
 type TaskStatus struct {
 	// Task is the full name, such as /job:ps/replica:0/task:0, Address the declared host:port.
 	Task, Address string
-	// State is "up", "down" or "never seen", Since when that began: the zero Time if it is not known. Reason
-	// tells why a task is not up.
+	// State is "up", "down" or "never seen". Since is when that state began; the zero Time if unknown. Reason says why a task is not up.
 	State  string
 	Since  time.Time
 	Reason string
-	// Boot is a random number that each start of the task chooses; 0 for a task that was never seen.
+	// Boot is a random number that is new at each start of the task; 0 for a task that was never seen.
 	Boot uint64
-	// Devices are those of the task, as far as they are known.
+	// Devices are the task's devices, as far as they are known.
 	Devices []Device
 }
 
-// Target is what clients dial to reach the task: grpc://host:port.
+// Target returns what clients dial to reach the task: grpc://host:port.
 func (s TaskStatus) Target() string { return targetScheme + s.Address }
 
-// Status asks what the server knows of all tasks of its cluster. TensorFlow's servers do not know
-// the call: UNIMPLEMENTED.
+// Status returns what the server knows of all tasks of its cluster. The server first looks for those that it does not know to be up, for at
+// most 2 s. TensorFlow's servers do not know the call: UNIMPLEMENTED.
 func (c *Client) Status(ctx context.Context) (*ClusterStatus, error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
@@ -59,51 +58,51 @@ func (c *Client) Status(ctx context.Context) (*ClusterStatus, error) {
 			task.Since = time.Unix(0, t.GetSince())
 		}
 		for _, d := range t.GetDevices() {
-			task.Devices = append(task.Devices, Device{Name: d.GetName(), Type: d.GetType(), MemoryLimit: d.GetMemoryLimit(),
-				Incarnation: d.GetIncarnation(), Description: d.GetDescription(), Local: t.GetTask() == a.GetTask()})
+			task.Devices = append(task.Devices, d.Attributes(t.GetTask() == a.GetTask()))
 		}
 		s.Tasks = append(s.Tasks, task)
 	}
 	return s, nil
 }
 
-// TaskActors are the actors of the task that was asked, by kind and name.
+// TaskActors lists the actors of the task that was asked, by kind and name.
 type TaskActors struct {
 	Task   string
 	Actors []ActorStatus
 }
 
-// ActorStatus tells how one actor does.
+// ActorStatus is the state of one actor.
 type ActorStatus struct {
 	// Name is the actor's address on the task, such as worker or session/0123456789abcdef.
 	Name string
-	// Kind is master, session, worker, directory, device, container or queue; program/KIND of the actors of a program.
+	// Kind is master, session, worker, directory, device, container or queue; program/KIND for the actors of a program.
 	Kind string
-	// State is idle, running, or suspended after a panic.
+	// State is idle, running, or suspended after a panic or until it restarts.
 	State string
-	// Handled and Panics count messages and panics since the actor's start; Waiting is how many messages wait now.
-	Handled uint64
-	Waiting int64
-	Panics  uint64
-	Since   time.Time
-	// Device is the state of the device whose executor the actor is; nil for other actors.
+	// Handled, Panics and Restarts count messages, panics and restarts since the actor's start; Waiting is the number of messages waiting now.
+	Handled  uint64
+	Waiting  int64
+	Panics   uint64
+	Restarts uint64
+	Since    time.Time
+	// Device is the state of the device whose executor this actor is; nil for other actors.
 	Device *DeviceState
 }
 
 // DeviceState is what the executor of a device knows of it. Counts are since the executor's start.
 type DeviceState struct {
-	// Lost tells why the device is out of service; it is empty while the device serves. Losses counts how often it
-	// was lost, and Incarnation is the random number of its present start.
+	// Lost says why the device is out of service; it is empty while the device serves. Losses counts how often it was lost, and Incarnation is
+	// the random number of its current start.
 	Lost        string
 	Losses      int64
 	Incarnation uint64
-	// PartsRunning are the parts of steps that run now. PartsDone have ended, PartsFailed of them with an error.
-	// PartsRefused came while the device was lost.
+	// PartsRunning are the parts of steps that run now. PartsDone have ended, PartsFailed of them with an error. PartsRefused arrived while
+	// the device was lost.
 	PartsRunning, PartsDone, PartsFailed, PartsRefused int64
 	// Programs are compiled and in use.
 	Programs int64
-	// MemoryLimit bounds the tensors in the device's memory, in bytes; 0 is no bound. MemoryInUse are those of now,
-	// MemoryPeak is the most so far, and MemoryIdle is kept for tensors to come.
+	// MemoryLimit bounds the tensors in the device's memory, in bytes; 0 means no bound. MemoryInUse is the current use, MemoryPeak the
+	// maximum so far, and MemoryIdle what is kept for future tensors.
 	MemoryLimit, MemoryInUse, MemoryPeak, MemoryIdle int64
 }
 
@@ -116,19 +115,19 @@ func deviceState(s *wire.DeviceState) *DeviceState {
 		MemoryLimit: s.GetMemoryLimit(), MemoryInUse: s.GetMemoryInUse(), MemoryPeak: s.GetMemoryPeak(), MemoryIdle: s.GetMemoryIdle()}
 }
 
-// Messages that tell what can be seen of a cluster; internal/view/view.proto describes their fields.
+// Messages that describe the state of a cluster; internal/view/view.proto documents their fields.
 type (
-	// Query says what is looked at.
+	// Query says what to look at.
 	Query = view.Query
-	// ClusterView is what is seen of the cluster's tasks.
+	// ClusterView is the state of the cluster's tasks.
 	ClusterView = view.Cluster
-	// GraphQuery asks for a page of a session's placed graph.
+	// GraphQuery requests a page of a session's placed graph.
 	GraphQuery = view.GraphQuery
 	// GraphPage is that page.
 	GraphPage = view.Graph
 )
 
-// See looks at the server's task, or with q.Cluster at all tasks of its cluster that are up. Tasks that do not answer within 2 s, or
+// See returns the state of the server's task, or with q.Cluster that of all tasks of its cluster. Tasks that do not answer within 2 s, or
 // by the end of ctx, are listed as silent. TensorFlow's servers do not know the call: UNIMPLEMENTED.
 func (c *Client) See(ctx context.Context, q *Query) (*ClusterView, error) {
 	ctx, cancel := c.bounded(ctx)
@@ -144,8 +143,8 @@ func (c *Client) See(ctx context.Context, q *Query) (*ClusterView, error) {
 	return out, nil
 }
 
-// Graph gives a page of the graph of a session that any task of the server's cluster is the master of, which q.Task names. NOT_FOUND
-// if there is no such session, UNAVAILABLE if the task is not up. TensorFlow's servers do not know the call: UNIMPLEMENTED.
+// Graph returns a page of a session's graph. q.Task names the session's master, which may be any task of the server's cluster. Errors:
+// NOT_FOUND if there is no such session, UNAVAILABLE if the task is not up. TensorFlow's servers do not know the call: UNIMPLEMENTED.
 func (c *Client) Graph(ctx context.Context, q *GraphQuery) (*GraphPage, error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
@@ -156,9 +155,9 @@ func (c *Client) Graph(ctx context.Context, q *GraphQuery) (*GraphPage, error) {
 	return out, nil
 }
 
-// CancelStep cancels a step of any session of the server's cluster, whose client gets the error CANCELLED. It gives the name of the session
-// and the task that is its master. Errors: NOT_FOUND for a step that does not run, PERMISSION_DENIED for one of somebody else's session that the
-// caller may not cancel.
+// CancelStep cancels a step of any session of the server's cluster; its client gets the error CANCELLED. It returns the name of the session
+// and the task that is its master. Errors: NOT_FOUND for a step that is not running, PERMISSION_DENIED for a step of somebody else's
+// session that the caller may not cancel.
 func (c *Client) CancelStep(ctx context.Context, step uint64) (session, master string, err error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
@@ -170,10 +169,10 @@ func (c *Client) CancelStep(ctx context.Context, step uint64) (session, master s
 	return a.GetSession(), a.GetMaster(), err
 }
 
-// Drain has a task of the server's cluster end, such as /job:worker/replica:0/task:1: its running steps may continue for the time within, or
-// for the task's own where that is 0, and new ones are UNAVAILABLE. It does not wait for the task's end. Errors: NOT_FOUND for a task that
-// the cluster does not have, UNAVAILABLE for one that is not up, FAILED_PRECONDITION for one whose program does not end on request,
-// PERMISSION_DENIED.
+// Drain makes a task of the server's cluster end, such as /job:worker/replica:0/task:1. Its running steps may continue for the time within,
+// or for the task's own default if that is 0; new ones are UNAVAILABLE. Drain does not wait for the task's end. Errors: NOT_FOUND for a
+// task that the cluster does not have, UNAVAILABLE for one that is not up, FAILED_PRECONDITION for one whose program does not end on
+// request, PERMISSION_DENIED.
 func (c *Client) Drain(ctx context.Context, task string, within time.Duration) error {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
@@ -184,16 +183,16 @@ func (c *Client) Drain(ctx context.Context, task string, within time.Duration) e
 	return err
 }
 
-// Messages that tell what has run on a cluster; internal/view/trace.proto describes their fields.
+// Messages that describe what has run on a cluster; internal/view/trace.proto documents their fields.
 type (
-	// TraceQuery says what is recorded, and for how long.
+	// TraceQuery says what to record, and for how long.
 	TraceQuery = view.TraceQuery
 	// Trace is what was recorded.
 	Trace = view.Trace
 )
 
-// Trace records what runs on the server's task, or with q.Cluster on all tasks of its cluster that are up, for as long as q says, up to
-// 60 s: ctx must allow for that and some seconds more. TensorFlow's servers do not know the call: UNIMPLEMENTED.
+// Trace records what runs on the server's task, or with q.Cluster on all tasks of its cluster that can be reached, for the query's duration
+// of up to 60 s: ctx must allow for that and some seconds more. TensorFlow's servers do not know the call: UNIMPLEMENTED.
 func (c *Client) Trace(ctx context.Context, q *TraceQuery) (*Trace, error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
@@ -208,7 +207,7 @@ func (c *Client) Trace(ctx context.Context, q *TraceQuery) (*Trace, error) {
 	return out, nil
 }
 
-// Actors asks the server which actors its task has. TensorFlow's servers do not know the call: UNIMPLEMENTED.
+// Actors returns the actors of the server's task. TensorFlow's servers do not know the call: UNIMPLEMENTED.
 func (c *Client) Actors(ctx context.Context) (*TaskActors, error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
@@ -223,7 +222,7 @@ func (c *Client) Actors(ctx context.Context) (*TaskActors, error) {
 	list := &TaskActors{Task: a.GetTask(), Actors: make([]ActorStatus, 0, len(a.GetActors()))}
 	for _, s := range a.GetActors() {
 		list.Actors = append(list.Actors, ActorStatus{Name: s.GetName(), Kind: s.GetKind(), State: s.GetState(), Handled: s.GetHandled(),
-			Waiting: s.GetWaiting(), Panics: s.GetPanics(), Since: time.Unix(0, s.GetSince()), Device: deviceState(s.GetDevice())})
+			Waiting: s.GetWaiting(), Panics: s.GetPanics(), Restarts: s.GetRestarts(), Since: time.Unix(0, s.GetSince()), Device: deviceState(s.GetDevice())})
 	}
 	return list, nil
 }

@@ -1,4 +1,4 @@
-// Package closing makes closing idempotent: several callers may close a thing, and it is closed once.
+// Package closing makes closing idempotent: several callers may close something, and it is closed once.
 package closing
 
 import (
@@ -7,17 +7,17 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Once runs what ends something until it has succeeded once. Its methods may be called concurrently.
+// Once runs a closing function until it has succeeded once. Its methods are safe for concurrent use.
 type Once struct {
 	turn chan struct{} // held by the caller that closes
 	done bool          // guarded by the turn
 }
 
-// New makes a Once.
+// New returns a Once.
 func New() *Once { return &Once{turn: make(chan struct{}, 1)} }
 
-// Do runs end, unless an earlier call succeeded: then it returns nil. A call that comes while another one
-// runs waits for it until its own context ends. After an error the next call tries again.
+// Do runs end, unless an earlier call succeeded: then it returns nil. A call during another one waits for it, until its own context ends.
+// After an error the next call tries again.
 func (o *Once) Do(ctx context.Context, end func(context.Context) error) error {
 	select {
 	case o.turn <- struct{}{}:

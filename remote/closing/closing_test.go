@@ -35,7 +35,7 @@ func TestOnce(t *testing.T) {
 		if err := <-first; err != nil {
 			t.Error(err)
 		}
-		// A context that has ended does not matter where there is nothing to wait for.
+		// An ended context does not matter if there is nothing to wait for.
 		if err := o.Do(impatient, func(context.Context) error { calls++; return failure }); err != nil || calls != 2 {
 			t.Errorf("%d calls, %v", calls, err)
 		}

@@ -7,14 +7,14 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Algorithm is a way to compress and how hard to try. It travels as one byte: the level in the
-// lowest two bits, the family above. The zero value compresses nothing.
+// Algorithm is a way to compress and how hard to try. It is sent as one byte: the level in the lowest two bits, the family above. The zero
+// value compresses nothing.
 type Algorithm byte
 
-// None leaves everything as it is.
+// None does not compress.
 const None Algorithm = 0
 
-// MaxPiece is the most bytes of a tensor that are compressed at a time.
+// MaxPiece is the maximum number of bytes of a tensor that are compressed as one piece.
 const MaxPiece = 1 << 20
 
 // The families, and the levels as gRPC's grpc_compression_level counts them.
@@ -28,8 +28,8 @@ const (
 	highest = 3
 )
 
-// families are the names that Parse knows. A piece has no header, so that gzip, which is deflate with one,
-// is the same here; S2 is Snappy, further developed.
+// families are the names that Parse accepts. A piece has no header, so gzip, which is deflate with a header, is the same as deflate. S2 is
+// an extension of Snappy.
 var families = map[string]Algorithm{
 	"none":    familyNone,
 	"deflate": familyDeflate, "gzip": familyDeflate,
@@ -37,7 +37,7 @@ var families = map[string]Algorithm{
 	"s2":   familyS2, "snappy": familyS2,
 }
 
-// Names are the names that Parse knows, sorted.
+// Names returns the names that Parse accepts, sorted.
 func Names() []string {
 	names := make([]string, 0, len(families))
 	for name := range families {
@@ -47,10 +47,9 @@ func Names() []string {
 	return names
 }
 
-// Parse reads compression_algorithm and compression_level of a ConfigProto's rpc_options: an
-// algorithm's name, "" or "none" for none, and 1 (fast) to 3 (small). Level 0 stands for 1: it is what a
-// ConfigProto without a level has, and gRPC heeds the level of servers only, so that a
-// channel of TensorFlow's compresses whatever its level is. Other names and levels are INVALID_ARGUMENT.
+// Parse reads compression_algorithm and compression_level of a ConfigProto's rpc_options: an algorithm's name, "" or "none" for none, and a
+// level from 1 (fast) to 3 (small). Level 0 means 1: it is the level of a ConfigProto without one, and gRPC uses the level only on servers,
+// so a channel of TensorFlow's compresses at any level. Other names and levels are INVALID_ARGUMENT.
 func Parse(name string, level int) (Algorithm, error) {
 	family, ok := families[name]
 	switch {
@@ -64,7 +63,7 @@ func Parse(name string, level int) (Algorithm, error) {
 	return family<<2 | Algorithm(max(level, lowest)), nil
 }
 
-// Valid tells whether the byte that came over the wire is an algorithm of this package.
+// Valid reports whether a byte received over the wire is an algorithm of this package.
 func (a Algorithm) Valid() bool {
 	return a == None || a.family() >= familyDeflate && a.family() <= familyS2 && a.level() >= lowest
 }
@@ -72,12 +71,12 @@ func (a Algorithm) Valid() bool {
 func (a Algorithm) family() byte { return byte(a >> 2) }
 func (a Algorithm) level() int   { return int(a & 3) }
 
-// String is the name that Parse reads and the level, such as zstd:1.
+// String returns a name that Parse accepts and the level, such as zstd:1.
 func (a Algorithm) String() string {
 	if a == None {
 		return "none"
 	}
-	for _, name := range Names() { // of the names of one family, the first is the format's own
+	for _, name := range Names() { // of a family's names, the first is the format's own
 		if byte(families[name]) == a.family() {
 			return name + ":" + string('0'+byte(a.level()))
 		}

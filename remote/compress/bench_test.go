@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// BenchmarkPiece gives the rates in bytes of the tensor, and the ratio to what is sent.
+// BenchmarkPiece reports the rates in bytes of the tensor, and the ratio to the compressed size.
 func BenchmarkPiece(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 2))
 	weights, sparse, ids := make([]byte, MaxPiece), make([]byte, MaxPiece), make([]byte, MaxPiece)

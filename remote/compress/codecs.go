@@ -18,15 +18,15 @@ var (
 	errTrailer = errors.New("something follows it")
 )
 
-// The encoders and decoders below rest in pools: they hold tables of up to some MiB, which the
-// garbage collector takes when nobody compresses any more.
+// The encoders and decoders below are kept in pools: they hold tables of up to some MiB, which the garbage collector frees when they are no
+// longer used.
 
-// flateLevels are compress/flate's; beyond 6 it takes a multiple of the time and gains next to nothing on tensors.
+// flateLevels are levels of compress/flate; above 6 it takes several times as long and gains next to nothing on tensors.
 var flateLevels = [highest + 1]int{0, flate.BestSpeed, 4, 6}
 
 var flateWriters [highest + 1]sync.Pool
 
-// appender is the writer of a deflate stream; what does not make the piece smaller is refused.
+// appender receives a deflate stream, and fails once the output is not smaller than the piece.
 type appender struct {
 	w     *flate.Writer
 	out   []byte
@@ -63,7 +63,7 @@ func appendDeflate(dst, src []byte, level int) ([]byte, bool) {
 	return out, err == nil
 }
 
-// inflater is a deflate stream's reader and what it reads from.
+// inflater is a deflate stream's reader and its input.
 type inflater struct {
 	src bytes.Reader
 	r   io.ReadCloser
@@ -98,7 +98,7 @@ func readDeflate(dst, src []byte) error {
 	return nil
 }
 
-// zstdLevels go as far as the compressor is faster than a slow network.
+// zstdLevels includes only levels at which the compressor is faster than a slow network.
 var zstdLevels = [highest + 1]zstd.EncoderLevel{0, zstd.SpeedFastest, zstd.SpeedDefault, zstd.SpeedBetterCompression}
 
 var zstdEncoders [highest + 1]sync.Pool
@@ -142,7 +142,7 @@ func readZstd(dst, src []byte) error {
 func s2Bound(n int) int { return s2.MaxEncodedLen(n) }
 
 func appendS2(dst, src []byte, level int) ([]byte, bool) {
-	encode := s2.EncodeBetter // EncodeBest gets through 2 MB of floats in a second
+	encode := s2.EncodeBetter // EncodeBest compresses only 2 MB of floats per second
 	if level == lowest {
 		encode = s2.Encode
 	}
@@ -151,7 +151,7 @@ func appendS2(dst, src []byte, level int) ([]byte, bool) {
 }
 
 func readS2(dst, src []byte) error {
-	switch n, err := s2.DecodedLen(src); { // Decode allocates what does not fit
+	switch n, err := s2.DecodedLen(src); { // Decode would allocate if dst is too small
 	case err != nil:
 		return err
 	case n < len(dst):

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/extent"
 	"go.uber.org/goleak"
 )
 
@@ -48,7 +49,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// all are the algorithms that there are, but for None.
+// all returns all algorithms except None.
 func all() []Algorithm {
 	var list []Algorithm
 	for a := range 256 {
@@ -129,7 +130,7 @@ func TestAppendLeavesLongPieces(t *testing.T) {
 	}
 }
 
-// TestDecompressRefuses holds that what is not exactly the piece is DATA_LOSS.
+// TestDecompressRefuses checks that anything but exactly the piece is DATA_LOSS.
 func TestDecompressRefuses(t *testing.T) {
 	src := bytes.Repeat([]byte("tensor"), 1000)
 	for _, a := range all() {
@@ -154,7 +155,7 @@ func TestDecompressRefuses(t *testing.T) {
 			"another algorithm's": {len(src), []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}},
 		} {
 			if name == "two pieces for one" && a.family() == familyZstd {
-				continue // frames in a row are a legal zstd stream, whose length is checked
+				continue // consecutive frames are a legal zstd stream, whose length is checked
 			}
 			if err := a.Decompress(make([]byte, c.room), c.src, 1); status.CodeOf(err) != status.DataLoss {
 				t.Errorf("%v, %s: %v", a, name, err)
@@ -168,15 +169,15 @@ func TestDecompressRefuses(t *testing.T) {
 	}
 }
 
-// bomb is a full piece of zeros, compressed.
+// bomb is a compressed full piece of zeros.
 func bomb(a Algorithm) []byte {
 	out, _ := a.Append(nil, make([]byte, MaxPiece), 1)
 	return out
 }
 
-// TestSteadyState holds that compressing and decompressing take their memory from pools.
+// TestSteadyState checks that compressing and decompressing take their memory from pools.
 func TestSteadyState(t *testing.T) {
-	if raceEnabled {
+	if extent.RaceDetector {
 		t.Skip("under the race detector sync.Pool drops things at random")
 	}
 	src := pieces()["ids"]
@@ -193,7 +194,7 @@ func TestSteadyState(t *testing.T) {
 		for range 4 { // a collection empties the pools
 			least = min(least, testing.AllocsPerRun(1, round))
 		}
-		// compress/flate takes small tables anew for each stream.
+		// compress/flate allocates small tables for each stream.
 		if least > 0 && a.family() != familyDeflate || least > 16 {
 			t.Errorf("%v: %v allocations for a piece", a, least)
 		}
@@ -250,7 +251,7 @@ func FuzzDecompress(f *testing.F) {
 		if !bytes.Equal(room[n:], bytes.Repeat([]byte{0xa5}, 64)) {
 			t.Error("it wrote beyond its room")
 		}
-		// What is no compressed piece must come back from being one.
+		// Any other input must survive a round trip.
 		a := Algorithm(algorithm)
 		if out, ok := a.Append(nil, src, int(width)); ok {
 			back := make([]byte, len(src))

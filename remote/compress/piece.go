@@ -7,10 +7,9 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Append appends the compressed bytes of a piece to dst. width is the size in bytes of the elements
-// that the piece is made of. Where compressing does not make it smaller, or the piece is longer than
-// MaxPiece, ok is false and dst comes back as it was: the piece is to be sent as it is. dst must
-// not overlap src, which is not changed. Safe for concurrent use.
+// Append appends the compressed bytes of a piece to dst. width is the size, in bytes, of the piece's elements. If compression does not make
+// the piece smaller, or the piece is longer than MaxPiece, ok is false and dst is returned unchanged: the piece must be sent uncompressed.
+// dst must not overlap src, which is not modified. Append is safe for concurrent use.
 func (a Algorithm) Append(dst, src []byte, width int) (out []byte, ok bool) {
 	if a == None || !a.Valid() || len(src) == 0 || len(src) > MaxPiece {
 		return dst, false
@@ -37,18 +36,17 @@ func (a Algorithm) Append(dst, src []byte, width int) (out []byte, ok bool) {
 	return out, true
 }
 
-// bound is the room that the compressor of n bytes needs in order not to allocate.
+// bound returns the capacity that the compressor of n bytes needs to avoid allocating.
 func (a Algorithm) bound(n int) int {
 	if a.family() == familyS2 {
 		return s2Bound(n)
 	}
-	return n + 64 // zstd's frame round blocks as they are
+	return n + 64 // zstd's frame around uncompressed blocks
 }
 
-// Decompress fills dst with the piece that src is the compressed form of; width is the one it was
-// compressed with. It writes nothing but dst, and takes no memory in proportion to
-// what src claims. A src that is malformed, or is not a piece of exactly len(dst) bytes, is DATA_LOSS and
-// leaves dst undefined. Safe for concurrent use.
+// Decompress fills dst with the decompressed src; width must be the one used for compression. It writes only to dst, and does not allocate
+// in proportion to what src claims. If src is malformed, or is not a piece of exactly len(dst) bytes, the error is DATA_LOSS and dst is
+// undefined. Decompress is safe for concurrent use.
 func (a Algorithm) Decompress(dst, src []byte, width int) error {
 	if len(dst) == 0 || len(dst) > MaxPiece {
 		return status.Errorf(status.DataLoss, "A compressed piece of %d bytes; there are pieces of 1 to %d", len(dst), MaxPiece)
@@ -82,7 +80,7 @@ func (a Algorithm) Decompress(dst, src []byte, width int) error {
 // scratches are buffers for shuffled pieces.
 var scratches = sync.Pool{New: func() any { return new([]byte) }}
 
-// resize makes *b n bytes long and gives it, with any contents.
+// resize makes *b n bytes long and returns it, with arbitrary contents.
 func resize(b *[]byte, n int) []byte {
 	if cap(*b) < n {
 		*b = make([]byte, n)

@@ -2,15 +2,14 @@ package compress
 
 import "encoding/binary"
 
-// shuffles tells whether elements of width bytes are shuffled. S2 does without: it has no entropy
-// coding that would profit, and is taken for its speed.
+// shuffles reports whether elements of width bytes are shuffled. S2 does not: it has no entropy coding that would benefit, and is chosen
+// for its speed.
 func (a Algorithm) shuffles(width int) bool {
 	return a.family() != familyS2 && (width == 2 || width == 4 || width == 8)
 }
 
-// shuffle sets dst to the first bytes of all elements of src, then all second ones, and so on.
-// Both have the same length, and do not overlap. What is left after the last whole element stays
-// at the end. width is 2, 4 or 8: constants in the loops make them twice as fast.
+// shuffle sets dst to the first bytes of all elements of src, then all second ones, and so on. Both have the same length and do not
+// overlap. The bytes after the last whole element stay at the end. width is 2, 4 or 8: constants in the loops make them twice as fast.
 func shuffle(dst, src []byte, width int) {
 	n := len(src) / width
 	done := n &^ 7

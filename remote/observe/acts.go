@@ -10,33 +10,32 @@ import (
 	"github.com/troupe-run/troupe/remote/access"
 )
 
-// acts are the paths where the pages act, with what the caller needs the right to.
+// acts maps the paths of the pages' acts to the right that the caller needs.
 var acts = map[string]access.Action{"/ui/api/cancel": access.CancelSteps, "/ui/api/reset": access.ResetCluster, "/ui/api/drain": access.DrainTasks}
 
-// isAct tells whether a request asks for an act.
+// isAct reports whether a request asks for an act.
 func (h *handler) isAct(r *http.Request) bool {
 	_, ok := acts[r.URL.Path]
 	return ok && h.config.UI != nil && r.Method == http.MethodPost
 }
 
-// callerKey is the key of the caller in the context of a request to the pages.
+// callerKey is the context key of the caller of a request to the pages.
 type callerKey struct{}
 
-// caller is who makes a request to the pages.
+// caller identifies the caller of a request to the pages.
 type caller struct {
-	h    *handler
-	peer access.Peer
-	host string // of the request
+	h *handler
+	r *http.Request
 }
 
-// called tells the pages who makes a request.
+// called stores the caller of a request in its context for the pages.
 func (h *handler) called(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, &caller{h, peerOf(r), r.Host})))
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, &caller{h, r})))
 	})
 }
 
-// acting lets a request to act pass if it is known who makes it. Whether the caller may is decided by the task, as for calls of its port.
+// acting passes a request to act on if its caller is identified. The task decides whether the caller may act, as for calls of its port.
 func (h *handler) acting(a access.Action, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rights, err := h.rights(r)
@@ -53,7 +52,7 @@ func (h *handler) acting(a access.Action, next http.Handler) http.Handler {
 	})
 }
 
-// record notes a refusal, also where there is no guard.
+// record records a refusal, even without a guard.
 func (h *handler) record(e access.Event) {
 	if g := h.config.Guard; g != nil {
 		g.Record(e)
@@ -62,8 +61,8 @@ func (h *handler) record(e access.Event) {
 	}
 }
 
-// exposed refuses acts where everybody on a network could ask for them: beyond the loopback interface, and under a name that something has
-// which forwards to it.
+// exposed returns an error if everybody on a network could ask for acts: beyond the loopback interface, or under the name of something that
+// forwards to it.
 func (c *Config) exposed(host string) error {
 	if !c.open() {
 		return nil
@@ -79,7 +78,7 @@ func (c *Config) exposed(host string) error {
 	return nil
 }
 
-// identity is who an unnamed peer is.
+// identity returns the identity of an unnamed peer.
 func identity(p access.Peer) access.Identity {
 	p.Authorization = ""
 	who, err := access.Identify(p, nil)
@@ -89,39 +88,23 @@ func identity(p access.Peer) access.Identity {
 	return who
 }
 
-// mayAct tells whether the caller may ask for an act at all. It records nothing.
-func (c *caller) mayAct(actions ...access.Action) bool {
-	if c.h.config.exposed(c.host) != nil {
-		return false
-	}
-	g := c.h.config.Guard
-	if g == nil {
-		return true
-	}
-	rights, err := g.Admit(0, c.peer)
-	if err != nil {
-		return false
-	}
-	for _, a := range actions {
-		if rights.May(a) == nil {
-			return true
-		}
-	}
-	return false
-}
-
-// MayAct tells whether the caller of the request to the pages that ctx is of may cancel steps, if only those of its own sessions, reset
-// containers, if only some, and drain tasks.
+// MayAct reports whether the caller of the pages' request in ctx may cancel steps (at least those of its own sessions), reset containers
+// (at least some), and drain tasks. It records nothing.
 func (t *Tasks) MayAct(ctx context.Context) (cancel, reset, drain bool) {
 	c, ok := ctx.Value(callerKey{}).(*caller)
-	if !ok {
+	if !ok || c.h.config.exposed(c.r.Host) != nil {
 		return false, false, false
 	}
-	return c.mayAct(access.CancelSteps, access.OpenSessions), c.mayAct(access.ResetCluster), c.mayAct(access.DrainTasks)
+	rights, err := c.h.rights(c.r)
+	if err != nil {
+		return false, false, false
+	}
+	may := func(a access.Action) bool { return rights.May(a) == nil }
+	return may(access.CancelSteps) || may(access.OpenSessions), may(access.ResetCluster), may(access.DrainTasks)
 }
 
-// CancelStep has the first task that serves cancel a step, on whichever task of the cluster it runs, for the caller of the request to the
-// pages that ctx is of. It gives the name of the step's session and its master. Its errors are those of client.Client's CancelStep, and See's.
+// CancelStep makes the first serving task cancel a step, on whichever task of the cluster it runs, for the caller of the pages' request in
+// ctx. It returns the name of the step's session and its master. Its errors are those of client.Client's CancelStep, and See's.
 func (t *Tasks) CancelStep(ctx context.Context, step uint64) (session, master string, err error) {
 	first, peer, err := t.actor(ctx)
 	if err != nil {
@@ -130,8 +113,8 @@ func (t *Tasks) CancelStep(ctx context.Context, step uint64) (session, master st
 	return first.Cancel(ctx, peer, step)
 }
 
-// Reset has the first task that serves close its sessions and empty containers on all tasks, without names the default ones, for the
-// caller of the request to the pages that ctx is of.
+// Reset makes the first serving task close its sessions and empty containers on all tasks, the default ones if no names are given, for the
+// caller of the pages' request in ctx.
 func (t *Tasks) Reset(ctx context.Context, containers []string) error {
 	first, peer, err := t.actor(ctx)
 	if err != nil {
@@ -140,7 +123,7 @@ func (t *Tasks) Reset(ctx context.Context, containers []string) error {
 	return first.Reset(ctx, peer, containers)
 }
 
-// Drain has the first task that serves have a task of the cluster end, for the caller of the request to the pages that ctx is of.
+// Drain makes the first serving task end a task of the cluster, for the caller of the pages' request in ctx.
 func (t *Tasks) Drain(ctx context.Context, task string, within time.Duration) error {
 	first, peer, err := t.actor(ctx)
 	if err != nil {
@@ -149,12 +132,12 @@ func (t *Tasks) Drain(ctx context.Context, task string, within time.Duration) er
 	return first.Drain(ctx, peer, task, within)
 }
 
-// actor is the task that acts, and for whom.
+// actor returns the task that acts, and the peer that it acts for.
 func (t *Tasks) actor(ctx context.Context) (Task, access.Peer, error) {
 	c, ok := ctx.Value(callerKey{}).(*caller)
 	if !ok {
-		return nil, access.Peer{}, status.Internalf("an act of no request")
+		return nil, access.Peer{}, status.Internalf("an act without a request")
 	}
 	first, err := t.first()
-	return first, c.peer, err
+	return first, peerOf(c.r), err
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-run/troupe/remote/observe/ui"
 )
 
-// post asks a handler to act, as a page of its own does, with a header that may be another one.
+// post asks a handler to act, as one of its own pages does, with a header that may override the page's.
 func post(h http.Handler, from, target, body string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, target, strings.NewReader(body))
 	r.Host, r.RemoteAddr = "127.0.0.1:9090", from
@@ -35,7 +35,7 @@ func post(h http.Handler, from, target, body string, header ...string) *httptest
 	return w
 }
 
-// pages are the dashboard on a task, with what a test changes.
+// pages is the dashboard on a task, with a test's config.
 func pages(c Config) (http.Handler, *seen) {
 	tasks, task := twoTasks()
 	c.Tasks, c.Log = tasks, quiet
@@ -58,7 +58,8 @@ func can(t *testing.T, w *httptest.ResponseRecorder) may {
 	return about
 }
 
-// Without certificates, tokens and a policy, the pages act on a loopback interface alone, and a refusal is an event.
+// TestActsWithoutSecurity checks that without certificates, tokens and a policy the pages act only on a loopback interface, and that a
+// refusal is an event.
 func TestActsWithoutSecurity(t *testing.T) {
 	audit, err := access.OpenAudit("", quiet)
 	if err != nil {
@@ -99,7 +100,7 @@ func TestActsWithoutSecurity(t *testing.T) {
 	}
 }
 
-// With a policy or tokens, a caller may have done what it may call, and is told so.
+// TestWhoMayAct checks that with a policy or tokens a caller may make the pages do what it may call, and that the pages know that.
 func TestWhoMayAct(t *testing.T) {
 	const rule = "rules: [{who: client:alice, may: "
 	for name, c := range map[string]struct {
@@ -136,7 +137,7 @@ func TestWhoMayAct(t *testing.T) {
 				t.Errorf("%s: may %+v", name, got)
 			}
 		}
-		// What the task refuses, the page is told.
+		// The page gets the task's refusals.
 		task.refused = nil
 		for _, task.refuses = range []error{nil, status.Errorf(status.PermissionDenied, "client:alice may not: the rule at policy.yaml:1")} {
 			want := c.code
@@ -151,7 +152,7 @@ func TestWhoMayAct(t *testing.T) {
 			t.Errorf("%s: done was %q, refused %+v", name, task.done, task.refused)
 		}
 	}
-	// A token that others can read is none.
+	// A token that others can read is not accepted.
 	g, token := guard(t, "")
 	h, task := pages(Config{Guard: g})
 	if w := post(h, far, "/ui/api/cancel", `{"step":7}`, "Authorization", "Bearer "+token); w.Code != 401 || len(task.done) > 0 {
@@ -159,7 +160,8 @@ func TestWhoMayAct(t *testing.T) {
 	}
 }
 
-// Neither a page of another site nor one whose name leads here acts, and nothing but a request of the pages does.
+// TestOtherSitesCannotAct checks that neither a page of another site nor one whose name resolves to this machine acts, and that only
+// requests of the pages do.
 func TestOtherSitesCannotAct(t *testing.T) {
 	h, task := pages(Config{local: true, Hosts: []string{"cluster.example"}})
 	const step = `{"step":7}`
@@ -212,7 +214,7 @@ func TestOtherSitesCannotAct(t *testing.T) {
 		}
 	}
 	g, token := guard(t, "")
-	guarded, _ := pages(Config{Hosts: []string{"cluster.example"}, Guard: g}) // with tokens, a proxy is as good as any way
+	guarded, _ := pages(Config{Hosts: []string{"cluster.example"}, Guard: g}) // with tokens, a proxy may be used
 	if w := post(guarded, near, "/ui/api/cancel", step, "Host", "cluster.example", "Origin", "https://cluster.example", "Authorization", "Bearer "+token); w.Code != 200 {
 		t.Errorf("through a proxy: %d %s", w.Code, w.Body)
 	}
@@ -228,7 +230,7 @@ func TestOtherSitesCannotAct(t *testing.T) {
 			}
 		}
 	}
-	// A page whose name leads here learns no more of a probe than whether all are ready.
+	// A page whose name resolves to this machine learns from a probe only whether all tasks are ready.
 	for path, at := range map[string]string{"/readyz?cluster": "evil.example", "/healthz": "evil.example"} {
 		if w := get(h, near, path, "Host", at); strings.Contains(w.Body.String(), "/job:") {
 			t.Errorf("%s as %s: %d %s", path, at, w.Code, w.Body)
@@ -246,7 +248,7 @@ func TestOtherSitesCannotAct(t *testing.T) {
 	}
 }
 
-// An endpoint that listens on the loopback interface acts for its pages, another one does not.
+// TestEndpointsAct checks that only an endpoint on the loopback interface acts for its pages.
 func TestEndpointsAct(t *testing.T) {
 	for address, code := range map[string]int{"127.0.0.1:0": 200, "localhost:0": 200, ":0": 200, "0.0.0.0:0": 403} {
 		tasks, _ := twoTasks()

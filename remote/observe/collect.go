@@ -17,39 +17,43 @@ import (
 )
 
 const (
-	// DefaultQueues is how many queues of a task have metrics of their own, unless a Config says otherwise.
+	// DefaultQueues is how many queues of a task have their own metrics, unless a Config says otherwise.
 	DefaultQueues = 100
-	// maxResources is how many resources of a task a scrape looks at.
+	// maxResources is how many resources of a task a scrape reads.
 	maxResources = 1 << 14
 	// collectTime bounds the look at a task.
 	collectTime = 5 * time.Second
 )
 
-// metrics serves /metrics. What it tells is looked up at each scrape; between scrapes it costs nothing.
+// metrics serves /metrics. Values are read at each scrape; between scrapes they cost nothing.
 func (h *handler) metrics() http.Handler {
-	r := prometheus.NewRegistry()
-	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		&collector{tasks: h.config.Tasks, queues: cmp.Or(h.config.Queues, DefaultQueues), contain: func(do func()) error {
+	process := prometheus.NewRegistry()
+	process.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return bounded(make(chan struct{}, maxLooks), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tasks := prometheus.NewRegistry() // for this scrape: callers see what they may use
+		tasks.MustRegister(&collector{ctx: r.Context(), tasks: h.config.Tasks, queues: cmp.Or(h.config.Queues, DefaultQueues), contain: func(do func()) error {
 			return contain.Run(h.config.Log, "A scrape", func() error { do(); return nil })
 		}})
-	return promhttp.HandlerFor(r, promhttp.HandlerOpts{MaxRequestsInFlight: maxLooks})
+		promhttp.HandlerFor(prometheus.Gatherers{process, tasks}, promhttp.HandlerOpts{}).ServeHTTP(w, r)
+	}))
 }
 
-// collector looks at tasks when it is scraped.
+// collector reads the tasks' state when it is scraped.
 type collector struct {
+	ctx     context.Context // of the scrape
 	tasks   *Tasks
 	queues  int
-	contain func(do func()) error // Prometheus calls Collect on goroutines of its own
+	contain func(do func()) error // Prometheus calls Collect on its own goroutines
 }
 
-// Describe sends what Collect may.
+// Describe sends the descriptions of everything that Collect may send.
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	for _, m := range all {
 		out <- m.desc
 	}
 }
 
-// Collect looks at all tasks.
+// Collect sends the metrics of all tasks.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	if err := c.contain(func() { c.collect(out) }); err != nil {
 		out <- prometheus.NewInvalidMetric(buildInfo.desc, err)
@@ -57,7 +61,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 }
 
 func (c *collector) collect(out chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), collectTime)
+	ctx, cancel := context.WithTimeout(c.ctx, collectTime)
 	defer cancel()
 	q := &view.Query{Sections: []string{"devices", "links", "resources"}, Limit: maxResources}
 	known := false
@@ -74,11 +78,20 @@ func (c *collector) collect(out chan<- prometheus.Metric) {
 			s.send(memoryInUse, float64(p.MemoryInUse))
 			s.send(memoryLimit, float64(p.MemoryLimit))
 		}
+		s.certificate(seen.Tasks[i].GetProcess())
 		s.cluster(seen)
 		s.totals(seen.Tasks[i])
 		s.links(seen.Tasks[i].Links)
 		s.devices(seen.Tasks[i].Devices)
 		s.resources(seen.Tasks[i])
+	}
+}
+
+// certificate sends the validity of the task's certificate, if it has one.
+func (s *scrape) certificate(p *view.Process) {
+	if p.GetCertificateUntil() != 0 {
+		s.send(certFrom, float64(p.CertificateFrom)/1e9, s.task)
+		s.send(certUntil, float64(p.CertificateUntil)/1e9, s.task)
 	}
 }
 
@@ -117,7 +130,7 @@ func (s *scrape) flag(m *metric, v bool, labels ...string) {
 	s.tell(m, n, labels...)
 }
 
-// since is for how long something has been so; 0 for what is not.
+// since returns the seconds since at; 0 if at is 0.
 func (s *scrape) since(at int64) float64 {
 	if at == 0 {
 		return 0
@@ -142,9 +155,12 @@ func (s *scrape) totals(t *view.Task) {
 	s.count(sessionsOpened, n.GetSessionsOpened())
 	s.count(sessionsClosed, n.GetSessionsClosed()-n.GetSessionsExpired(), "close")
 	s.count(sessionsClosed, n.GetSessionsExpired(), "lease")
+	s.count(eagerContexts, n.GetEagerContexts())
+	s.count(eagerHandles, n.GetEagerHandles())
+	s.count(eagerFunctions, n.GetEagerFunctions())
 	ended := n.GetStepsDone()
 	s.count(steps, ended, "ok", status.OK.String())
-	for code := status.OK + 1; code <= status.Unauthenticated; code++ { // all of them, for the first of its code to be seen as one more
+	for code := status.OK + 1; code <= status.Unauthenticated; code++ { // all of them, so that the first error of a code shows as an increase
 		failed := n.GetStepsFailed()[code.String()]
 		ended += failed
 		s.count(steps, failed, "failed", code.String())
@@ -161,6 +177,7 @@ func (s *scrape) totals(t *view.Task) {
 		s.count(actorWaiting, k.Waiting, k.Kind)
 		s.count(actorMessages, int64(k.Handled), k.Kind)
 		s.count(actorPanics, int64(k.Panics), k.Kind)
+		s.count(actorRestarts, int64(k.Restarts), k.Kind)
 	}
 }
 
@@ -192,7 +209,7 @@ func (s *scrape) devices(all []*view.Device) {
 	}
 }
 
-// queueName tells queues apart.
+// queueName identifies a queue.
 type queueName struct{ device, container, name string }
 
 func (s *scrape) resources(t *view.Task) {
@@ -200,7 +217,7 @@ func (s *scrape) resources(t *view.Task) {
 	for _, r := range t.Resources {
 		kinds[r.Kind]++
 		if r.Queue != nil {
-			// Names that are alike when they are cut are those of one metric: it tells of the larger queue.
+			// Names that are equal after truncation share one metric, which shows the larger queue.
 			name := queueName{label(r.Device), label(r.Container), label(r.Name)}
 			if q := queues[name]; q == nil || q.Size < r.Queue.Size {
 				queues[name] = r.Queue

@@ -14,46 +14,43 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/remote/access"
-	"golang.org/x/net/netutil"
 )
 
 const (
-	// maxConnections bounds the endpoint's connections; others wait to be accepted.
-	maxConnections = 128
-	maxHeader      = 16 << 10 // bytes
-	headerTime     = 5 * time.Second
-	readTime       = 10 * time.Second
-	writeTime      = 30 * time.Second
-	idleTime       = time.Minute
+	maxHeader  = 16 << 10 // bytes
+	headerTime = 5 * time.Second
+	readTime   = 10 * time.Second
+	writeTime  = 30 * time.Second
+	idleTime   = time.Minute
 	// stopTime bounds Stop: answers that take longer are cut off.
 	stopTime = time.Second
 )
 
 // Config says what an endpoint serves, and to whom.
 type Config struct {
-	// Address is the host:port to listen on. Without a host it is the loopback interface; 0 is a free port.
+	// Address is the host:port to listen on. Without a host it is the loopback interface; port 0 is a free port.
 	Address string
-	// Tasks are those of the process.
+	// Tasks are the tasks of the process.
 	Tasks *Tasks
-	// Hosts are names under which the endpoint is reached, beside localhost, addresses and the host of Address: requests
-	// with another Host header are refused.
+	// Hosts are names under which the endpoint is reached, besides localhost, addresses and the host of Address: requests with another Host
+	// header are refused.
 	Hosts []string
-	// Pprof serves profiles of the process.
+	// Pprof enables profiles of the process.
 	Pprof bool
-	// Queues bounds the queues of a task that have metrics of their own, the largest first; 0 is DefaultQueues.
+	// Queues bounds the queues of a task that have their own metrics, the largest first; 0 means DefaultQueues.
 	Queues int
-	// Credentials, if set, encrypt the connections, and certificates tell who calls.
+	// Credentials, if set, encrypt the connections, and certificates identify callers.
 	Credentials *access.Credentials
 	// Guard, if set, decides who may see what.
 	Guard *access.Guard
-	// UI, if set, serves what has no other path. The contexts of its requests are what Tasks wants of an act.
+	// UI, if set, serves all other paths. The contexts of its requests are those that the acts of Tasks need.
 	UI  http.Handler
 	Log *slog.Logger // nil: slog.Default()
 
 	local bool // the endpoint listens on the loopback interface
 }
 
-// open tells whether nothing says who may see what.
+// open reports whether nothing restricts who may see what.
 func (c *Config) open() bool { return c.Credentials == nil && !c.Guard.Decides() }
 
 // Endpoint is a listening HTTP endpoint.
@@ -67,8 +64,8 @@ type Endpoint struct {
 	stopErr  error
 }
 
-// Listen binds an endpoint's address and serves until Stop. INVALID_ARGUMENT is the error of an address that cannot be bound, and of
-// profiles that would be everybody's.
+// Listen binds an endpoint's address and serves until Stop. INVALID_ARGUMENT is the error for an address that cannot be bound, and for
+// profiles that everybody could read.
 func Listen(c Config) (*Endpoint, error) {
 	c.Log = cmp.Or(c.Log, slog.Default())
 	host, port, err := net.SplitHostPort(c.Address)
@@ -91,13 +88,14 @@ func Listen(c Config) (*Endpoint, error) {
 	if host != "" {
 		c.Hosts = append([]string{host}, c.Hosts...)
 	}
-	e.server = &http.Server{Handler: Handler(c), ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime,
+	e.server = &http.Server{Handler: within(Handler(c)), ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime,
 		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug), Protocols: new(http.Protocols)}
 	e.server.Protocols.SetHTTP1(true)
 	if c.Credentials != nil {
 		e.server.TLSConfig = serverTLS(c.Credentials)
 	}
-	limited := netutil.LimitListener(listener, maxConnections)
+	limited := newRoom(listener)
+	e.server.ConnState, e.server.ConnContext = limited.changed, limited.context
 	e.serving.Go(contain.Func(c.Log, "The HTTP endpoint", func() { e.serve(limited) }, nil))
 	return e, nil
 }
@@ -114,8 +112,8 @@ func (e *Endpoint) serve(l net.Listener) {
 	}
 }
 
-// serverTLS is what the task's port speaks, but that a certificate may be missing: probes have none, and the others
-// are asked for one, or for a token, by the handler.
+// serverTLS is the TLS configuration of the task's port, except that the certificate is optional: probes have none, and the handler asks
+// other callers for a certificate or a token.
 func serverTLS(k *access.Credentials) *tls.Config {
 	c := k.Server("http/1.1")
 	each := c.GetConfigForClient
@@ -129,10 +127,10 @@ func serverTLS(k *access.Credentials) *tls.Config {
 	return c
 }
 
-// Address is the host:port that is bound.
+// Address returns the bound host:port.
 func (e *Endpoint) Address() string { return e.listener.Addr().String() }
 
-// URL is where the endpoint is found.
+// URL returns the endpoint's URL.
 func (e *Endpoint) URL() string {
 	scheme := "http"
 	if e.config.Credentials != nil {
@@ -141,8 +139,8 @@ func (e *Endpoint) URL() string {
 	return scheme + "://" + e.Address() + "/"
 }
 
-// Stop ends the endpoint: no request is taken any more, and those that run may end until ctx does, for a second at most.
-// Further calls give the first one's result.
+// Stop stops the endpoint: it accepts no more requests, and running ones may finish until ctx ends, for at most a second. Further calls
+// return the first one's result.
 func (e *Endpoint) Stop(ctx context.Context) error {
 	e.stop.Do(func() {
 		ctx, cancel := context.WithTimeout(ctx, stopTime)

@@ -11,10 +11,11 @@ import (
 	"github.com/troupe-run/troupe/remote/access"
 )
 
-// probes are open to everybody under any name: they tell next to nothing, and what calls them has no credentials.
+// probe reports whether a path is a health check. Those are open to everybody under any name: they reveal next to nothing, and their
+// callers have no credentials.
 func probe(path string) bool { return path == "/healthz" || path == "/readyz" }
 
-// protected refuses what a page of another site can make a browser ask, and has browsers be careful with the answers.
+// protected refuses requests that a page of another site can make a browser send, and sets headers that make browsers protect the answers.
 func (h *handler) protected(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		head := w.Header()
@@ -39,8 +40,8 @@ func (h *handler) protected(next http.Handler) http.Handler {
 	})
 }
 
-// named tells whether a Host header is the endpoint's. A page that has its own name resolve to this machine cannot send an
-// address or one of the known names.
+// named reports whether a Host header is the endpoint's. A page that makes its own name resolve to this machine cannot send an address or
+// one of the known names.
 func (h *handler) named(host string) bool {
 	name := hostName(host)
 	if _, err := netip.ParseAddr(name); err == nil {
@@ -49,7 +50,7 @@ func (h *handler) named(host string) bool {
 	return h.hosts[name]
 }
 
-// hostName is the host of a host:port or a host, in lower case and without brackets.
+// hostName returns the host of a host:port or a host, in lower case and without brackets.
 func hostName(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -57,8 +58,8 @@ func hostName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
 }
 
-// foreign tells whether a page of another origin has made a browser send the request. Following a link to a page is allowed, but not with
-// a form.
+// foreign reports whether a page of another origin made a browser send the request. Following a link to a page is allowed, but not with a
+// form.
 func foreign(r *http.Request) bool {
 	if origin := r.Header.Get("Origin"); origin != "" {
 		_, host, ok := strings.Cut(origin, "://")
@@ -71,43 +72,44 @@ func foreign(r *http.Request) bool {
 	return r.Method == http.MethodPost || r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document"
 }
 
-// guarded lets in only who may do an action.
+// guarded admits only callers that may do an action.
 func (h *handler) guarded(a access.Action, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := h.may(r, a); err != nil {
+		rights, err := h.may(r, a)
+		if err != nil {
 			h.refuse(w, err)
 			return
 		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, r.WithContext(access.WithRights(r.Context(), rights)))
 	})
 }
 
-// may tells whether the caller may do an action: UNAUTHENTICATED, PERMISSION_DENIED.
-func (h *handler) may(r *http.Request, a access.Action) error {
+// may returns the rights of a caller that may do an action, or UNAUTHENTICATED or PERMISSION_DENIED.
+func (h *handler) may(r *http.Request, a access.Action) (*access.Rights, error) {
 	rights, err := h.rights(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err = rights.May(a); err != nil {
 		h.config.Guard.Record(access.Event{What: a.String(), Who: rights.Who(), From: peerOf(r).From(), Refused: err})
 	}
-	return err
+	return rights, err
 }
 
-// rights are those of the caller: UNAUTHENTICATED. Only a guard's are bounded.
+// rights returns the caller's rights, or UNAUTHENTICATED. Only a guard restricts them.
 func (h *handler) rights(r *http.Request) (*access.Rights, error) {
 	peer := peerOf(r)
 	if h.config.open() {
 		return access.Unrestricted(identity(peer)), nil
 	}
 	if k := h.config.Credentials; k != nil {
-		if r.TLS == nil { // not behind a listener of Listen's
+		if r.TLS == nil { // not behind a listener of Listen
 			return nil, status.Internalf("the endpoint has certificates, and the connection is not encrypted")
 		}
 		if len(r.TLS.PeerCertificates) == 0 && peer.Authorization == "" {
 			return nil, status.Errorf(status.Unauthenticated, "the endpoint wants a client's certificate or a token")
 		}
-		// The connection may be older than the authorities that are trusted now.
+		// The connection may be older than the currently trusted authorities.
 		forget, err := k.Watch(noCloser{}, *r.TLS)
 		forget()
 		if err != nil {
@@ -121,12 +123,12 @@ func (h *handler) rights(r *http.Request) (*access.Rights, error) {
 	return h.config.Guard.Admit(0, peer)
 }
 
-// noCloser stands for a connection that is not watched for long.
+// noCloser stands for a connection that is watched only briefly.
 type noCloser struct{}
 
 func (noCloser) Close() error { return nil }
 
-// peerOf is who calls.
+// peerOf returns the caller.
 func peerOf(r *http.Request) access.Peer {
 	p := access.Peer{TLS: r.TLS, Address: &net.TCPAddr{}, Authorization: authorization(r.Header.Get("Authorization"))}
 	if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
@@ -135,7 +137,7 @@ func peerOf(r *http.Request) access.Peer {
 	return p
 }
 
-// authorization is the header of that name, with the password of a browser's user as the token.
+// authorization returns the Authorization header; the password of a browser's user becomes the token.
 func authorization(header string) string {
 	scheme, text, ok := strings.Cut(header, " ")
 	if !ok || !strings.EqualFold(scheme, "basic") {
@@ -149,7 +151,7 @@ func authorization(header string) string {
 	return "Bearer " + password
 }
 
-// refuse tells why a caller is not let in.
+// refuse answers with the reason why a caller is not admitted.
 func (h *handler) refuse(w http.ResponseWriter, err error) {
 	code := http.StatusForbidden
 	switch status.CodeOf(err) {

@@ -10,8 +10,8 @@ import (
 	"github.com/troupe-run/troupe/remote/access"
 )
 
-// maxLooks, maxProfiles and maxActs bound the requests that look at tasks, at the process, and that act, at a time; others are told to come
-// again.
+// maxLooks, maxProfiles and maxActs bound the concurrent requests that read tasks, that profile the process, and that act. Others are told
+// to retry.
 const (
 	maxLooks    = 8
 	maxProfiles = 4
@@ -24,7 +24,7 @@ type handler struct {
 	hosts  map[string]bool
 }
 
-// Handler serves the paths of the package, to the callers that c says. It listens nowhere.
+// Handler serves the paths of the package to the callers that c admits. It does not listen.
 func Handler(c Config) http.Handler {
 	c.Log = cmp.Or(c.Log, slog.Default())
 	h := &handler{config: c, hosts: map[string]bool{"localhost": true}}

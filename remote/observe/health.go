@@ -12,8 +12,8 @@ import (
 // health answers while the process does.
 func (h *handler) health(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") }
 
-// ready answers 200 while the process's tasks serve, or with ?cluster while all tasks of the cluster are up. It names the others to
-// callers who may list tasks.
+// ready answers 200 while the process's tasks serve, or with ?cluster while all tasks of the cluster are up. It names the others to callers
+// that may list tasks.
 func (h *handler) ready(w http.ResponseWriter, r *http.Request) {
 	missing, ok := h.config.Tasks.unready()
 	if !ok {
@@ -44,13 +44,18 @@ func (h *handler) ready(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// mayKnow tells whether the caller of a probe may know tasks by name. Most show nothing, which is no refusal to record.
+// mayKnow reports whether the caller of a probe may know tasks by name. Most callers have no credentials, which is not recorded as a
+// refusal.
 func (h *handler) mayKnow(r *http.Request) bool {
 	if h.config.open() {
-		return h.named(r.Host) // and no page whose name leads here
+		return h.named(r.Host) // and not for a page whose name resolves to this machine
 	}
 	shows := r.Header.Get("Authorization") != "" || r.TLS != nil && len(r.TLS.PeerCertificates) > 0
-	return shows && h.may(r, access.ListState) == nil
+	if !shows {
+		return false
+	}
+	_, err := h.may(r, access.ListState)
+	return err == nil
 }
 
 func because(reason string) string {
@@ -60,7 +65,7 @@ func because(reason string) string {
 	return ": " + view.Line(reason)
 }
 
-// answer is a line of text.
+// answer writes a line of text.
 func answer(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)

@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/internal/view"
 )
 
-// metric is one name, with what its documentation says.
+// metric is a metric, with its documentation.
 type metric struct {
 	name, help string
 	labels     []string
@@ -15,7 +15,7 @@ type metric struct {
 	desc       *prometheus.Desc
 }
 
-// all are the metrics in the order of their declarations, and of the page that lists them.
+// all holds the metrics in the order of their declarations, which is that of the page that lists them.
 var all []*metric
 
 func declare(kind, name, help string, labels []string) *metric {
@@ -46,11 +46,17 @@ var (
 // Of each task of the process, whose full name is the label task.
 var (
 	startTime = gauge("troupe_task_start_time_seconds", "When the task started, in seconds since 1970.", "task")
+	certFrom  = gauge("troupe_certificate_start_time_seconds", "From when the task's certificate is valid, in seconds since 1970.", "task")
+	certUntil = gauge("troupe_certificate_expiry_time_seconds", "When the task's certificate expires, or an authority that vouches for it does, in seconds since 1970.", "task")
 	declared  = gauge("troupe_cluster_tasks", "Tasks of the cluster by their state, as the task sees them: up, down, never seen.", "task", "state")
 
 	sessions       = gauge("troupe_sessions", "Sessions that are open on the task, their master.", "task")
 	sessionsOpened = counter("troupe_sessions_opened_total", "Sessions that were opened.", "task")
 	sessionsClosed = counter("troupe_sessions_closed_total", "Sessions that have ended; reason is close, or lease where the client had gone and did not come back.", "task", "reason")
+
+	eagerContexts  = gauge("troupe_eager_contexts", "Eager contexts of TensorFlow 2 clients that are open on the task. Each is one of the sessions.", "task")
+	eagerHandles   = gauge("troupe_eager_handles", "Tensors that eager contexts hold for their clients.", "task")
+	eagerFunctions = gauge("troupe_eager_functions", "Functions that clients have registered in eager contexts, components of other tasks' functions included.", "task")
 
 	stepsRunning = gauge("troupe_steps_running", "Steps that run and whose master the task is.", "task")
 	steps        = counter("troupe_steps_total", "Steps that have ended and whose master the task is; outcome is ok or failed, code the name of the error's code.", "task", "outcome", "code")
@@ -94,12 +100,13 @@ var (
 	actorWaiting  = gauge("troupe_actor_waiting_messages", "Messages that wait in the mailboxes of the kind's actors.", "task", "kind")
 	actorMessages = counter("troupe_actor_messages_total", "Messages that actors of the kind have handled, those that have ended included.", "task", "kind")
 	actorPanics   = counter("troupe_actor_panics_total", "Panics of actors of the kind. Each is a bug.", "task", "kind")
+	actorRestarts = counter("troupe_actor_restarts_total", "Restarts of actors of the kind after failures. Only kinds of programs' own restart.", "task", "kind")
 )
 
-// maxLabel is the most bytes of a label's value: names come from clients' graphs.
+// maxLabel bounds a label's value, in bytes: names come from clients' graphs.
 const maxLabel = 256
 
-// label makes a text the value of a label.
+// label converts a text to the value of a label.
 func label(text string) string {
 	if len(text) > maxLabel {
 		text = text[:maxLabel] + "…"
@@ -107,7 +114,7 @@ func label(text string) string {
 	return strings.ToValidUTF8(text, "�")
 }
 
-// buckets are a histogram's cumulative counts by upper bound in seconds, with the count and the sum of all.
+// buckets returns a histogram's cumulative counts by upper bound in seconds, with the count and the sum of all.
 func buckets(h *view.Histogram) (count uint64, sum float64, bounds map[float64]uint64) {
 	bounds = map[float64]uint64{}
 	for i, n := range h.GetCounts() {

@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write the pages that tests compare")
 
-// scrapeOf asks for the metrics and parses them.
+// scrapeOf reads the metrics and parses them.
 func scrapeOf(t *testing.T, c Config) map[string]*dto.MetricFamily {
 	t.Helper()
 	c.Log = quiet
@@ -46,7 +46,7 @@ func scrapeOf(t *testing.T, c Config) map[string]*dto.MetricFamily {
 	return families
 }
 
-// value is that of the one metric of a family whose labels' values are these, in the order of the names.
+// value returns the value of the single metric of a family with the given label values, in the order of the names.
 func value(t *testing.T, all map[string]*dto.MetricFamily, name string, labels ...string) float64 {
 	t.Helper()
 	for _, m := range all[name].GetMetric() {
@@ -64,7 +64,7 @@ func value(t *testing.T, all map[string]*dto.MetricFamily, name string, labels .
 	return math.NaN()
 }
 
-// busy is a task of which there is something to tell everywhere.
+// busy is a task with something to report everywhere.
 func busy() *view.Cluster {
 	const name = "/job:w/replica:0/task:0"
 	h := &view.Durations{}
@@ -75,9 +75,9 @@ func busy() *view.Cluster {
 		return &view.Resource{Device: "/job:w/replica:0/task:0/device:CPU:0", Kind: "queue", Name: name, Queue: &view.Queue{Size: size, Capacity: -1, Enqueued: size + 3, Dequeued: 3, DequeuesWaiting: 2, WaitingSince: time.Now().Add(-time.Minute).UnixNano(), Closed: true}}
 	}
 	return &view.Cluster{Task: name, Tasks: []*view.Task{{Task: name, State: "up",
-		Process: &view.Process{Version: "v1", MemoryInUse: 5, MemoryLimit: 7, Started: 3e9},
+		Process: &view.Process{Version: "v1", MemoryInUse: 5, MemoryLimit: 7, Started: 3e9, CertificateFrom: 4e9, CertificateUntil: 9e9},
 		Totals: &view.Totals{SessionsOpened: 9, SessionsClosed: 4, SessionsExpired: 1, StepsBegun: 12, StepsDone: 6, StepsFailed: map[string]int64{"UNAVAILABLE": 3, "OUT_OF_RANGE": 2},
-			StepSeconds: h.Histogram(), PlanSeconds: h.Histogram(), RemoteSeconds: h.Histogram(), PartsBegun: 8, ClientConnections: 2, Actors: []*view.ActorKind{{Kind: "queue", Actors: 1, Waiting: 2, Handled: 3, Panics: 4}}},
+			StepSeconds: h.Histogram(), PlanSeconds: h.Histogram(), RemoteSeconds: h.Histogram(), PartsBegun: 8, EagerContexts: 3, EagerHandles: 31, EagerFunctions: 32, ClientConnections: 2, Actors: []*view.ActorKind{{Kind: "queue", Actors: 1, Waiting: 2, Handled: 3, Panics: 4, Restarts: 2}}},
 		Links:   []*view.Link{{Task: "/job:w/replica:0/task:1", State: "up", BytesSent: 10, BytesReceived: 11, MessagesSent: 12, MessagesReceived: 13, Queued: 14, StalledSince: time.Now().Add(-time.Minute).UnixNano()}},
 		Devices: []*view.Device{{Name: name + "/device:CPU:0", PartsDone: 7, PartsFailed: 2, PartsRefused: 1, MemoryInUse: 20, MemoryIdle: 21, MemoryPeak: 22}, {Name: name + "/device:GPU:0", Lost: "it fell off the bus", Losses: 1}},
 		Resources: []*view.Resource{queue("small", 1), queue("large", 3), queue("larger", 4), queue("bad \xff name\n\"", 2), queue(strings.Repeat("long", 100)+"a", 9), queue(strings.Repeat("long", 100)+"b", 8),
@@ -98,12 +98,17 @@ func TestMetrics(t *testing.T) {
 	got := scrapeOf(t, Config{Tasks: tasks, Queues: 4})
 	for _, c := range []struct {
 		name   string
-		labels []string // but the task
+		labels []string // without the task
 		want   float64
 	}{
 		{"troupe_build_info", []string{"v1"}, 1},
 		{"troupe_memory_in_use_bytes", nil, 5},
 		{"troupe_task_start_time_seconds", nil, 3},
+		{"troupe_eager_contexts", nil, 3},
+		{"troupe_eager_handles", nil, 31},
+		{"troupe_eager_functions", nil, 32},
+		{"troupe_certificate_start_time_seconds", nil, 4},
+		{"troupe_certificate_expiry_time_seconds", nil, 9},
 		{"troupe_cluster_tasks", []string{"up"}, 1},
 		{"troupe_cluster_tasks", []string{"down"}, 1},
 		{"troupe_cluster_tasks", []string{"never seen"}, 1},
@@ -129,6 +134,7 @@ func TestMetrics(t *testing.T) {
 		{"troupe_queues_omitted", nil, 1},
 		{"troupe_actor_messages_total", []string{"queue"}, 3},
 		{"troupe_actor_panics_total", []string{"queue"}, 4},
+		{"troupe_actor_restarts_total", []string{"queue"}, 2},
 	} {
 		if v := value(t, got, c.name, c.labels...); v != c.want {
 			t.Errorf("%s of %q is %v, not %v", c.name, c.labels, v, c.want)
@@ -156,7 +162,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// A look that panics is an error of the scrape alone.
+// TestScrapeThatPanics checks that a panic of a look is an error of only that scrape.
 func TestScrapeThatPanics(t *testing.T) {
 	tasks := &Tasks{}
 	tasks.Declare("w")
@@ -166,7 +172,7 @@ func TestScrapeThatPanics(t *testing.T) {
 	}
 }
 
-// TestMetricsPage holds that docs/metrics.md is what the code says. With -update it writes the page.
+// TestMetricsPage checks that docs/metrics.md matches the code. With -update it writes the page.
 func TestMetricsPage(t *testing.T) {
 	const path = "../../docs/metrics.md"
 	b := &strings.Builder{}

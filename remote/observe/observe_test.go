@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
-// seen is a task that shows what it is given, and the query that it was asked.
+// seen is a task that returns what it is given, and records the query.
 type seen struct {
 	cluster *view.Cluster
 	asked   chan *view.Query
@@ -67,7 +67,7 @@ func (s *seen) See(_ context.Context, q *view.Query) *view.Cluster {
 	return s.cluster
 }
 
-// twoTasks are a cluster of which one task is up, in this process.
+// twoTasks are a cluster with one task that is up, in this process.
 func twoTasks() (*Tasks, *seen) {
 	s := &seen{cluster: &view.Cluster{Task: "/job:w/replica:0/task:0", Tasks: []*view.Task{
 		{Task: "/job:w/replica:0/task:0", State: "up"}, {Task: "/job:w/replica:0/task:1", State: "down", Reason: "its process ended"}}}}
@@ -77,7 +77,7 @@ func twoTasks() (*Tasks, *seen) {
 	return t, s
 }
 
-// get asks a handler as a caller at an address, with a header.
+// get sends a request to a handler from an address, with a header.
 func get(h http.Handler, from, target string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, target, nil)
 	r.Host, r.RemoteAddr = "127.0.0.1:9090", from
@@ -119,7 +119,7 @@ func TestReadiness(t *testing.T) {
 	expect("/readyz?cluster", 200, "ok")
 	tasks.Leave("/job:w/replica:0/task:0")
 	expect("/readyz", 503, "/job:w/replica:0/task:0")
-	expect("/api/see", 200, "{") // what drains can be seen
+	expect("/api/see", 200, "{") // a draining task can be seen
 	if !tasks.Remove("/job:w/replica:0/task:0") {
 		t.Error("the only task was not the last")
 	}
@@ -161,7 +161,8 @@ func TestSee(t *testing.T) {
 	}
 }
 
-// A page of another site cannot have a browser read the endpoint, neither under its own name nor from its origin.
+// TestOtherSitesAreRefused checks that a page of another site cannot make a browser read the endpoint, neither under its own name nor from
+// its origin.
 func TestOtherSitesAreRefused(t *testing.T) {
 	tasks, _ := twoTasks()
 	h := Handler(Config{Tasks: tasks, Hosts: []string{"cluster.example"}, Log: quiet})
@@ -204,7 +205,7 @@ func TestOtherSitesAreRefused(t *testing.T) {
 	}
 }
 
-// file writes a file that is its user's alone.
+// file writes a file that only its user can read.
 func file(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
@@ -214,7 +215,7 @@ func file(t *testing.T, text string) string {
 	return path
 }
 
-// guard is one of a policy and a token of alice.
+// guard returns a guard with a policy and a token of alice.
 func guard(t *testing.T, policy string) (g *access.Guard, token string) {
 	t.Helper()
 	token, line, err := access.NewToken("alice", time.Time{})
@@ -284,7 +285,7 @@ func TestWhoMaySeeWhat(t *testing.T) {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}
 	}
-	// Only those who may list are told which tasks are missing.
+	// Only callers that may list are told which tasks are missing.
 	h := Handler(Config{Tasks: tasks, Guard: g, Log: quiet})
 	if w := get(h, near, "/readyz?cluster"); w.Code != 503 || strings.Contains(w.Body.String(), "task:1") || !strings.Contains(w.Body.String(), "1 missing") {
 		t.Errorf("%d %s", w.Code, w.Body)
@@ -294,7 +295,7 @@ func TestWhoMaySeeWhat(t *testing.T) {
 	}
 }
 
-// Who is refused is an event of a task's, as refusals of calls are.
+// TestRefusalsAreEvents checks that a refusal is an event of a task, as refusals of calls are.
 func TestRefusalsAreEvents(t *testing.T) {
 	tasks, task := twoTasks()
 	g, token := guard(t, "rules: [{who: client:alice, may: [open]}]")
@@ -312,7 +313,7 @@ func TestRefusalsAreEvents(t *testing.T) {
 	if e := task.refused[1]; e.What != "login" || e.Refused == nil {
 		t.Errorf("the second refusal is %+v", e)
 	}
-	new(Tasks).Refused(task.refused[0]) // with no task, nobody is told
+	new(Tasks).Refused(task.refused[0]) // without a task, it is not recorded
 }
 
 // listen starts an endpoint that ends with the test.
@@ -456,7 +457,7 @@ func (s *stuck) See(context.Context, *view.Query) *view.Cluster {
 	return &view.Cluster{}
 }
 
-// Looks that do not end keep neither others from being told so, nor the endpoint from ending.
+// TestBounds checks that looks that hang neither keep others from being refused, nor the endpoint from stopping.
 func TestBounds(t *testing.T) {
 	tasks, task := &Tasks{}, &stuck{make(chan struct{}, maxLooks), make(chan struct{})}
 	tasks.Declare("w")

@@ -30,14 +30,14 @@ func (h *handler) see(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	// An error here is the caller's end.
+	// An error here means that the caller is gone.
 	_, _ = w.Write(append(text, '\n'))
 }
 
-// sections are those of a view.Query.
+// sections are the sections of a view.Query.
 var sections = []string{"sessions", "steps", "resources", "devices", "links", "actors", "events"}
 
-// queryOf reads a view.Query from parameters with its fields' names. Sections may be several, divided by commas.
+// queryOf parses a view.Query from parameters with its fields' names. Sections may be several, separated by commas.
 func queryOf(all url.Values) (*view.Query, error) {
 	q := &view.Query{}
 	for name, values := range all {
@@ -79,7 +79,7 @@ func queryOf(all url.Values) (*view.Query, error) {
 	return q, nil
 }
 
-// eventsAfter reads TASK=NUMBER for each task.
+// eventsAfter parses TASK=NUMBER for each task.
 func eventsAfter(values []string) (map[string]uint64, error) {
 	all := map[string]uint64{}
 	for _, v := range values {
@@ -93,7 +93,7 @@ func eventsAfter(values []string) (map[string]uint64, error) {
 	return all, nil
 }
 
-// truth is a truth value, which is true where the name alone is given.
+// truth parses a boolean, which is true if only the name is given.
 func truth(text string) (bool, error) {
 	if text == "" {
 		return true, nil
@@ -101,5 +101,5 @@ func truth(text string) (bool, error) {
 	return strconv.ParseBool(text)
 }
 
-// quoted is what a caller sent, short enough for a message.
+// quoted returns what a caller sent, shortened for a message.
 func quoted(text string) string { return strconv.QuoteToASCII(view.Line(text)) }

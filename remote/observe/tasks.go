@@ -11,44 +11,44 @@ import (
 	"github.com/troupe-run/troupe/remote/access"
 )
 
-// Task is a task of this process. All methods may be called concurrently.
+// Task is a task of this process. Its methods are safe for concurrent use.
 type Task interface {
-	// See looks at the task, or at all of its cluster, in bounded time.
+	// See returns the state of the task, or of its whole cluster, in bounded time.
 	See(ctx context.Context, q *view.Query) *view.Cluster
-	// Graph gives a page of the graph of a session of any task of the cluster, in bounded time.
+	// Graph returns a page of the graph of a session of any task of the cluster, in bounded time.
 	Graph(ctx context.Context, q *view.GraphQuery) (*view.Graph, error)
 	// Trace records what runs on the task or its cluster, for as long as the query says.
 	Trace(ctx context.Context, q *view.TraceQuery) (*view.Trace, error)
-	// Cancel cancels a step of any task of the cluster, Reset empties containers on all of them, and Drain has one of them end, in
-	// bounded time. by is who asks for it: PERMISSION_DENIED, UNAUTHENTICATED.
+	// Cancel cancels a step of any task of the cluster, Reset empties containers on all of them, and Drain makes one of them end, in bounded
+	// time. by is the requester. Errors: PERMISSION_DENIED, UNAUTHENTICATED.
 	Cancel(ctx context.Context, by access.Peer, step uint64) (session, master string, err error)
 	Reset(ctx context.Context, by access.Peer, containers []string) error
 	Drain(ctx context.Context, by access.Peer, task string, within time.Duration) error
-	// Refused notes an event: a request that was refused. It does not block.
+	// Refused records an event for a refused request. It does not block.
 	Refused(e access.Event)
 }
 
-// Tasks are the tasks of a process that share an endpoint. The zero value has none. All methods may be called concurrently.
+// Tasks are the tasks of a process that share an endpoint. The zero value has none. Its methods are safe for concurrent use.
 type Tasks struct {
 	mu  sync.Mutex
 	all []*member
 }
 
-// member is a task that has been declared.
+// member is a declared task.
 type member struct {
 	name    string
 	task    Task // nil until it serves
 	leaving bool
 }
 
-// Declare tells that the process is going to serve a task of that name. It is not ready until then.
+// Declare announces that the process will serve a task of that name. Until it does, the process is not ready.
 func (t *Tasks) Declare(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.all = append(t.all, &member{name: name})
 }
 
-// Serve tells that a declared task serves.
+// Serve announces that a declared task serves.
 func (t *Tasks) Serve(name string, task Task) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -57,7 +57,7 @@ func (t *Tasks) Serve(name string, task Task) {
 	}
 }
 
-// Leave tells that a task is about to stop: it can still be seen, and is not ready any more.
+// Leave announces that a task is about to stop: it can still be seen, but is no longer ready.
 func (t *Tasks) Leave(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,7 +66,7 @@ func (t *Tasks) Leave(name string) {
 	}
 }
 
-// Remove tells that a task has stopped, and whether it was the last.
+// Remove announces that a task has stopped, and reports whether it was the last.
 func (t *Tasks) Remove(name string) (last bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,7 +81,7 @@ func (t *Tasks) findLocked(name string) *member {
 	return nil
 }
 
-// serving are the tasks that can be seen.
+// serving returns the tasks that can be seen.
 func (t *Tasks) serving() []Task {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,7 +94,7 @@ func (t *Tasks) serving() []Task {
 	return all
 }
 
-// unready are the names of the tasks that do not serve, or not any more. Without tasks, ok is false.
+// unready returns the names of the tasks that do not serve, or no longer do. Without tasks, ok is false.
 func (t *Tasks) unready() (names []string, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -106,8 +106,8 @@ func (t *Tasks) unready() (names []string, ok bool) {
 	return names, len(t.all) > 0
 }
 
-// See looks at the first task that serves, or with q.Cluster at all of its cluster. UNAVAILABLE is the error of a process
-// none of whose tasks serves.
+// See returns the state of the first serving task, or with q.Cluster that of its whole cluster. UNAVAILABLE means that no task of the
+// process serves.
 func (t *Tasks) See(ctx context.Context, q *view.Query) (*view.Cluster, error) {
 	first, err := t.first()
 	if err != nil {
@@ -116,14 +116,14 @@ func (t *Tasks) See(ctx context.Context, q *view.Query) (*view.Cluster, error) {
 	return first.See(ctx, q), nil
 }
 
-// Refused has the first task that serves note the refusal of a request; without one, nobody does.
+// Refused makes the first serving task record the refusal of a request; without one, it is not recorded.
 func (t *Tasks) Refused(e access.Event) {
 	if first, err := t.first(); err == nil {
 		first.Refused(e)
 	}
 }
 
-// Graph asks the first task that serves for a page of a session's graph. Its errors are that task's, and See's.
+// Graph returns a page of a session's graph from the first serving task. Its errors are that task's, and See's.
 func (t *Tasks) Graph(ctx context.Context, q *view.GraphQuery) (*view.Graph, error) {
 	first, err := t.first()
 	if err != nil {
@@ -132,7 +132,7 @@ func (t *Tasks) Graph(ctx context.Context, q *view.GraphQuery) (*view.Graph, err
 	return first.Graph(ctx, q)
 }
 
-// Trace has the first task that serves record what runs. Its errors are that task's, and See's.
+// Trace makes the first serving task record what runs. Its errors are that task's, and See's.
 func (t *Tasks) Trace(ctx context.Context, q *view.TraceQuery) (*view.Trace, error) {
 	first, err := t.first()
 	if err != nil {

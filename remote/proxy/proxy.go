@@ -1,9 +1,9 @@
-// Package proxy carries the plain connections of TensorFlow's client, which speaks no TLS, to a server that demands
-// certificates. It runs beside the client, on the loopback interface, and lends its own identity to the programs of its
-// user: a connection of another user of the machine is refused, where the system tells whose it is (Linux).
+// Package proxy forwards the plain connections of TensorFlow's client, which does not speak TLS, to a server that requires certificates. It
+// runs beside the client, on the loopback interface, and lends its own identity to the programs of its user. It refuses connections of
+// other users of the machine, if the system can tell whose a connection is (Linux).
 //
-// A connection is carried as it is, byte by byte; nothing is decoded. If the server cannot be reached, the proxy answers
-// the client's calls itself, with the reason.
+// A connection is forwarded byte by byte; nothing is decoded. If the server cannot be reached, the proxy answers the client's calls itself,
+// with the reason.
 package proxy
 
 import (
@@ -26,28 +26,28 @@ import (
 )
 
 const (
-	// dialTime bounds the way to the server, with the handshake.
+	// dialTime bounds connecting to the server, including the handshake.
 	dialTime = 10 * time.Second
-	// refusing is how long a client is answered when the server cannot be reached. It connects again after that.
+	// refusing is how long the proxy answers a client when the server cannot be reached. The client then connects again.
 	refusing = 5 * time.Second
-	// maxConnections bounds the connections that are carried at a time.
+	// maxConnections bounds the connections forwarded at the same time.
 	maxConnections = 1024
-	// piece is how many bytes are carried at once, at most.
+	// piece is the maximum number of bytes copied at once.
 	piece = 256 << 10
 )
 
-// Config says what to carry where.
+// Config says what to forward, and where to.
 type Config struct {
 	// Target is the server's host:port.
 	Target string
 	// Credentials are the identity that the clients get.
 	Credentials *access.Credentials
-	// AnyUser lets the programs of all users of the machine have it.
+	// AnyUser allows the programs of all users of the machine to use it.
 	AnyUser bool
 	Log     *slog.Logger // nil: slog.Default()
 }
 
-// Proxy carries connections until it is closed. All methods may be called concurrently.
+// Proxy forwards connections until it is closed. Its methods are safe for concurrent use.
 type Proxy struct {
 	config Config
 	listen net.Listener
@@ -59,7 +59,7 @@ type Proxy struct {
 	open   map[net.Conn]struct{}
 }
 
-// Listen begins to accept connections at an address, host:port.
+// Listen starts to accept connections at an address, host:port.
 func Listen(ctx context.Context, address string, c Config) (*Proxy, error) {
 	c.Log = cmp.Or(c.Log, slog.Default())
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
@@ -71,15 +71,15 @@ func Listen(ctx context.Context, address string, c Config) (*Proxy, error) {
 	return p, nil
 }
 
-// Address is where the proxy listens.
+// Address returns the address on which the proxy listens.
 func (p *Proxy) Address() net.Addr { return p.listen.Addr() }
 
-// Close ends all connections and waits for the proxy's goroutines.
+// Close closes all connections and waits for the proxy's goroutines.
 func (p *Proxy) Close() error {
 	p.mu.Lock()
 	p.closed = true
 	for c := range p.open {
-		_ = c.Close() // its goroutine meets the error
+		_ = c.Close() // its goroutine sees the error
 	}
 	p.mu.Unlock()
 	err := p.listen.Close()
@@ -105,17 +105,17 @@ func (p *Proxy) accept() {
 			})
 		default:
 			p.config.Log.Warn("a connection was refused: too many are open", "limit", maxConnections)
-			_ = c.Close() // nothing was said on it
+			_ = c.Close() // nothing was sent on it
 		}
 	}
 }
 
-// hold lets Close end a connection; false, and the connection is closed, if that has been called.
+// hold registers a connection for Close. If Close has been called, hold closes the connection and returns false.
 func (p *Proxy) hold(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		_ = c.Close() // nothing was said on it
+		_ = c.Close() // nothing was sent on it
 		return false
 	}
 	p.open[c] = struct{}{}
@@ -126,10 +126,10 @@ func (p *Proxy) drop(c net.Conn) {
 	p.mu.Lock()
 	delete(p.open, c)
 	p.mu.Unlock()
-	_ = c.Close() // all that was to be said has been
+	_ = c.Close() // everything has been sent
 }
 
-// carry serves one client until either end has gone.
+// carry serves one client until either end is gone.
 func (p *Proxy) carry(client net.Conn) {
 	if !p.hold(client) {
 		return
@@ -168,24 +168,24 @@ func (p *Proxy) dial() (*tls.Conn, error) {
 	return c.(*tls.Conn), nil
 }
 
-// pump copies one direction, and passes on its end.
+// pump copies one direction, and forwards its end.
 func (p *Proxy) pump(to, from net.Conn) {
 	buf := buffers.Get().(*[piece]byte)
 	defer buffers.Put(buf)
-	// Hidden are ways to copy that would take other memory.
+	// Hide the methods with which io.CopyBuffer would bypass buf.
 	_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, buf[:])
 	if half, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
 		if half.CloseWrite() == nil {
 			return
 		}
 	}
-	_ = to.Close() // so that the other direction ends, too
+	_ = to.Close() // ends the other direction, too
 	_ = from.Close()
 }
 
 var buffers = sync.Pool{New: func() any { return new([piece]byte) }}
 
-// refuse answers a client's calls with the reason why the server cannot be reached, for a while.
+// refuse answers a client's calls, for a while, with the reason why the server cannot be reached.
 func (p *Proxy) refuse(client net.Conn, why error) {
 	refusal := status.Errorf(codes.Unavailable, "The proxy at %v could not reach %s: %v", client.LocalAddr(), p.config.Target, why)
 	closed := make(chan struct{})

@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,7 +14,12 @@ import (
 	"testing"
 	"time"
 
+	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
+	tensorpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_go_proto"
+	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/troupe-run/troupe/graph/op"
 	"github.com/troupe-run/troupe/graph/status"
@@ -26,7 +32,7 @@ import (
 	"github.com/troupe-run/troupe/remote/spec/spectest"
 )
 
-// connectEnv makes the test binary a program that connects to an address and says how long that lasts.
+// connectEnv makes the test binary a program that connects to an address and reports how long the connection lasts.
 const connectEnv = "TROUPE_TEST_CONNECT"
 
 func TestMain(m *testing.M) {
@@ -37,7 +43,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// connect tells whether the other end closes the connection at once.
+// connect reports whether the other end closes the connection at once.
 func connect(address string) {
 	c, err := net.Dial("tcp", address)
 	if err != nil {
@@ -56,7 +62,7 @@ func connect(address string) {
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
-// identities are the credentials of a server and of a client.
+// identities returns the credentials of a server and of a client.
 func identities(t *testing.T) (server, alice *access.Credentials) {
 	t.Helper()
 	a, ca, err := access.NewAuthority("test", time.Now().Add(2*time.Hour))
@@ -137,8 +143,9 @@ func double(ctx context.Context, address string, n int64) (sum float32, err erro
 	return tensor.Of[float32](out[0])[n-1], nil
 }
 
-// A client without TLS runs steps on a server that demands it, and tensors of any size pass.
-func TestCarries(t *testing.T) {
+// startBehindProxy starts a server that requires TLS, and a proxy to it.
+func startBehindProxy(t *testing.T) (*remote.Node, *proxy.Proxy) {
+	t.Helper()
 	server, alice := identities(t)
 	s, err := spec.New(map[string]map[int]string{"worker": {0: spectest.Addresses(t, 1)[0]}})
 	if err != nil {
@@ -153,7 +160,12 @@ func TestCarries(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	p := listen(t, proxy.Config{Target: n.Address(), Credentials: alice})
+	return n, listen(t, proxy.Config{Target: n.Address(), Credentials: alice})
+}
+
+// TestCarries checks that a client without TLS runs steps on a server that requires it, with tensors of any size.
+func TestCarries(t *testing.T) {
+	n, p := startBehindProxy(t)
 	for _, size := range []int64{1, 1000, 10_000_000} {
 		if got, err := double(t.Context(), p.Address().String(), size); err != nil || got != 42 {
 			t.Errorf("%d elements: %v, %v", size, got, err)
@@ -164,7 +176,70 @@ func TestCarries(t *testing.T) {
 	}
 }
 
-// Where no server can be reached, the client is told by the proxy, and at once.
+// TestCarriesStreams checks that a stream of requests, a call that waits and other calls share a connection through the proxy, as those of
+// TensorFlow 2's client do.
+func TestCarriesStreams(t *testing.T) {
+	n, p := startBehindProxy(t)
+	conn, err := grpc.NewClient("passthrough:///"+p.Address().String(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var state corepb.GetStatusResponse
+	if err := conn.Invoke(ctx, "/tensorflow.WorkerService/GetStatus", &corepb.GetStatusRequest{}, &state); err != nil {
+		t.Fatal(err)
+	}
+	cpu := state.DeviceAttributes[0]
+	def := &corepb.ServerDef{JobName: "worker", Cluster: &corepb.ClusterDef{Job: []*corepb.JobDef{{Name: "worker", Tasks: map[int32]string{0: n.Address()}}}}}
+	if err := conn.Invoke(ctx, "/tensorflow.eager.EagerService/CreateContext", &corepb.CreateContextRequest{ContextId: 1, ServerDef: def}, &corepb.CreateContextResponse{}); err != nil {
+		t.Fatal(err)
+	}
+	fetched := make(chan error, 1)
+	go func() { // before it is sent
+		key := fmt.Sprintf("%s;%016x;/job:client/replica:0/task:0/device:CPU:0;x;0:0", cpu.Name, cpu.Incarnation)
+		var a corepb.RecvTensorResponse
+		err := conn.Invoke(ctx, "/tensorflow.WorkerService/RecvTensor", &corepb.RecvTensorRequest{StepId: 1, RendezvousKey: key, RequestId: 7}, &a)
+		if n := len(a.GetTensor().GetTensorContent()); err == nil && n != 100_000 {
+			err = fmt.Errorf("%d bytes were received", n)
+		}
+		fetched <- err
+	}()
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/tensorflow.eager.EagerService/StreamingEnqueue")
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := &tensorpb.TensorProto{Dtype: tensor.Uint8.Proto(), TensorShape: tensor.Shape{100_000}.Proto(), TensorContent: make([]byte, 100_000)}
+	const many = 50
+	for id := range int64(many) {
+		item := &corepb.QueueItem{Item: &corepb.QueueItem_SendTensor{SendTensor: &corepb.SendTensorOp{OpId: id + 1, DeviceName: cpu.Name, Tensors: []*tensorpb.TensorProto{value}}}}
+		if err := stream.SendMsg(&corepb.EnqueueRequest{ContextId: 1, Queue: []*corepb.QueueItem{item}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := func(s string) *attrpb.AttrValue { return &attrpb.AttrValue{Value: &attrpb.AttrValue_S{S: []byte(s)}} }
+	send := &corepb.Operation{Id: many + 1, Name: "_Send", Device: cpu.Name, Attrs: map[string]*attrpb.AttrValue{"T": {Value: &attrpb.AttrValue_Type{Type: value.Dtype}},
+		"tensor_name": text("x"), "send_device": text(cpu.Name), "recv_device": text("/job:client/replica:0/task:0/device:CPU:0"),
+		"send_device_incarnation": {Value: &attrpb.AttrValue_I{I: int64(cpu.Incarnation)}}, "client_terminated": {Value: &attrpb.AttrValue_B{}}}}
+	send.OpInputs = []*corepb.Operation_Input{{Item: &corepb.Operation_Input_RemoteHandle{RemoteHandle: &corepb.RemoteTensorHandle{OpId: many, Device: cpu.Name}}}}
+	if err := stream.SendMsg(&corepb.EnqueueRequest{ContextId: 1, Queue: []*corepb.QueueItem{{Item: &corepb.QueueItem_Operation{Operation: send}}}}); err != nil {
+		t.Fatal(err)
+	}
+	for id := range many + 1 {
+		if err := stream.RecvMsg(&corepb.EnqueueResponse{}); err != nil {
+			t.Fatalf("request %d: %v", id, err)
+		}
+	}
+	if err := <-fetched; err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(stream.CloseSend(), stream.RecvMsg(&corepb.EnqueueResponse{})); !errors.Is(err, io.EOF) {
+		t.Errorf("the stream ended with %v", err)
+	}
+}
+
+// TestTellsWhyNot checks that if no server can be reached, the proxy answers the client at once, with the reason.
 func TestTellsWhyNot(t *testing.T) {
 	_, alice := identities(t)
 	gone := spectest.Addresses(t, 1)[0]
@@ -193,7 +268,7 @@ func TestTellsWhyNot(t *testing.T) {
 	}
 }
 
-// Close ends what is being carried.
+// TestClose checks that Close ends the forwarded connections.
 func TestClose(t *testing.T) {
 	_, alice := identities(t)
 	mute, err := net.Listen("tcp", "127.0.0.1:0")

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// sameUser refuses a connection of this machine whose other end is not this process's user's. One from elsewhere
-// passes: whoever lets the proxy listen there wants that.
+// sameUser returns an error for a connection from this machine whose other end does not belong to this process's user. Connections from
+// elsewhere pass: they are possible only if the proxy was made to listen there.
 func sameUser(c net.Conn) error {
 	remote, ok := c.RemoteAddr().(*net.TCPAddr)
 	if !ok || !remote.IP.IsLoopback() {
@@ -25,15 +25,15 @@ func sameUser(c net.Conn) error {
 	}
 	uid, err := ownerOf(remote.AddrPort(), local.AddrPort())
 	if err != nil {
-		return fmt.Errorf("whose it is could not be found: %w", err)
+		return fmt.Errorf("its owner could not be determined: %w", err)
 	}
 	if uid != os.Geteuid() {
-		return fmt.Errorf("it is one of user %d, and the identity is that of user %d (--any-user allows it)", uid, os.Geteuid())
+		return fmt.Errorf("it belongs to user %d, and the identity to user %d (--any-user allows it)", uid, os.Geteuid())
 	}
 	return nil
 }
 
-// ownerOf is the user whose socket is bound to local and connected to remote. The kernel's tables of sockets list it
+// ownerOf returns the user whose open socket is bound to local and connected to remote, from the kernel's tables of sockets
 // (proc_pid_net(5)).
 func ownerOf(local, remote netip.AddrPort) (int, error) {
 	for _, table := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
@@ -58,12 +58,16 @@ func search(lines *bufio.Scanner, local, remote netip.AddrPort) (uid int, found 
 	lines.Scan() // the header
 	for lines.Scan() {
 		f := strings.Fields(lines.Text())
-		const uidField = 7
-		if len(f) <= uidField {
+		const uidField, inodeField = 7, 9
+		if len(f) <= inodeField {
 			continue
 		}
 		if !is(f[1], local) || !is(f[2], remote) {
 			continue
+		}
+		// The kernel lists the remains of a closed socket as user 0's, whoever owned it.
+		if f[inodeField] == "0" {
+			return 0, false, fmt.Errorf("the connection from %v to %v was closed before its owner was determined", local, remote)
 		}
 		uid, err := strconv.Atoi(f[uidField])
 		return uid, err == nil, err
@@ -71,7 +75,7 @@ func search(lines *bufio.Scanner, local, remote netip.AddrPort) (uid int, found 
 	return 0, false, lines.Err()
 }
 
-// is tells whether a table's address, in words of the machine's byte order and in hexadecimal, is a.
+// is reports whether a table's address, hexadecimal words in the machine's byte order, is a.
 func is(text string, a netip.AddrPort) bool {
 	host, port, _ := strings.Cut(text, ":")
 	n, err := strconv.ParseUint(port, 16, 16)

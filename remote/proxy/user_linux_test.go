@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/remote/proxy"
 )
 
-// Programs of other users do not get the identity, unless all shall have it.
+// TestOtherUsers checks that programs of other users do not get the identity, unless AnyUser is set.
 func TestOtherUsers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to be several users")

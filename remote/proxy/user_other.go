@@ -4,5 +4,5 @@ package proxy
 
 import "net"
 
-// sameUser cannot tell on this system.
+// sameUser always succeeds: this system cannot tell whose a connection is.
 func sameUser(net.Conn) error { return nil }

@@ -14,9 +14,8 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Parse reads the form that flags take: jobs separated by semicolons, each a name, an equals
-// sign and its tasks' addresses separated by commas, as in ps=h:1;worker=h:2,h:3. The tasks
-// count from 0; one that is written as 7@h:2 has index 7, and counting goes on from there.
+// Parse parses the form that flags use: jobs separated by semicolons, each a name, an equals sign and its tasks' addresses separated by
+// commas, as in ps=h:1;worker=h:2,h:3. The tasks count from 0; one that is written as 7@h:2 has index 7, and counting continues from there.
 func Parse(text string) (*Spec, error) {
 	if strings.TrimSpace(text) == "" {
 		return New(nil)
@@ -64,7 +63,7 @@ func parseTasks(job, list string) (map[int]string, error) {
 	return tasks, nil
 }
 
-// String is the spec in the form that Parse reads.
+// String returns the spec in the form that Parse reads.
 func (s *Spec) String() string {
 	var b strings.Builder
 	next := 0
@@ -88,7 +87,7 @@ func (s *Spec) String() string {
 	return b.String()
 }
 
-// FromProto reads TensorFlow's ClusterDef.
+// FromProto converts TensorFlow's ClusterDef.
 func FromProto(def *clusterpb.ClusterDef) (*Spec, error) {
 	jobs := map[string]map[int]string{}
 	for _, job := range def.GetJob() {
@@ -104,7 +103,7 @@ func FromProto(def *clusterpb.ClusterDef) (*Spec, error) {
 	return New(jobs)
 }
 
-// Proto is the spec as TensorFlow's ClusterDef, its jobs sorted by name.
+// Proto returns the spec as TensorFlow's ClusterDef, with its jobs sorted by name.
 func (s *Spec) Proto() *clusterpb.ClusterDef {
 	def := &clusterpb.ClusterDef{}
 	for _, t := range s.tasks {
@@ -118,17 +117,23 @@ func (s *Spec) Proto() *clusterpb.ClusterDef {
 	return def
 }
 
-// FromTFConfig reads the JSON text that TensorFlow's launchers put into the environment
-// variable TF_CONFIG: the cluster (each job a list of addresses, or an object from index to
-// address) and which of its tasks this process is. Keys that are not of these two are ignored.
+// FromTFConfig parses the JSON text that TensorFlow's launchers store in the environment variable TF_CONFIG: the cluster (each job a list
+// of addresses, or an object from index to address) and which of its tasks this process is. The task may be omitted if there is only one,
+// and its index if the job has only one. Kubeflow tells a worker only about itself and the parameter servers, as "sparseCluster". Other
+// keys are ignored.
 func FromTFConfig(text []byte) (*Spec, Task, error) {
 	var self struct{ job, index json.RawMessage }
-	var cluster json.RawMessage
+	var cluster, sparse json.RawMessage
 	err := eachField("TF_CONFIG", text, func(key string, value json.RawMessage) error {
 		switch key {
 		case "cluster":
 			cluster = value
+		case "sparseCluster":
+			sparse = value
 		case "task":
+			if string(value) == "null" {
+				return nil
+			}
 			return eachField(`"task" of TF_CONFIG`, value, func(key string, value json.RawMessage) error {
 				switch key {
 				case "type":
@@ -145,6 +150,9 @@ func FromTFConfig(text []byte) (*Spec, Task, error) {
 		return nil, Task{}, err
 	}
 	if cluster == nil {
+		cluster = sparse
+	}
+	if cluster == nil {
 		return nil, Task{}, status.InvalidArgumentf(`TF_CONFIG has no "cluster".`)
 	}
 	s, err := fromJSON(cluster)
@@ -156,11 +164,19 @@ func FromTFConfig(text []byte) (*Spec, Task, error) {
 }
 
 func selfTask(s *Spec, jobText, indexText json.RawMessage) (Task, error) {
+	if jobText == nil && indexText == nil && s.Len() == 1 {
+		return s.tasks[0], nil
+	}
 	var job string
 	if jobText == nil || json.Unmarshal(jobText, &job) != nil {
 		return Task{}, status.InvalidArgumentf(`TF_CONFIG must name this process's job: "task" needs a "type" that is a string.`)
 	}
-	// TensorFlow converts the index with int(), so that text is as good as a number.
+	if indexText == nil {
+		if of := slices.DeleteFunc(s.Tasks(), func(t Task) bool { return t.Job != job }); len(of) == 1 {
+			return of[0], nil
+		}
+	}
+	// TensorFlow converts the index with int(), so text is as good as a number.
 	digits := strings.Trim(string(bytes.TrimSpace(indexText)), `"`)
 	index, ok := parseIndex(digits)
 	if !ok {
@@ -202,8 +218,8 @@ func fromJSON(text json.RawMessage) (*Spec, error) {
 	return New(jobs)
 }
 
-// eachField calls f for the fields of a JSON object in order. A key that occurs twice is an
-// error: decoding into a map would silently drop the first, and with it a job.
+// eachField calls f for the fields of a JSON object in order. A duplicate key is an error: decoding into a map would silently drop the
+// first, and with it a job.
 func eachField(what string, text []byte, f func(key string, value json.RawMessage) error) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	bad := func(err error) error {

@@ -13,15 +13,14 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// SlurmPort is the port of the first task of a node in a cluster that Slurm declares, unless it is told another
-// one: that of TensorFlow's SlurmClusterResolver.
+// SlurmPort is the default port of a node's first task in a cluster that Slurm declares: that of TensorFlow's SlurmClusterResolver.
 const SlurmPort = 8888
 
-// MaxSlurmTasks is the most tasks that a step of Slurm may have. Node lists are short texts for many names, and
-// sizes are checked before names are made.
+// MaxSlurmTasks is the maximum number of tasks of a Slurm step. A short node list can stand for many names, so sizes are checked before
+// names are made.
 const MaxSlurmTasks = 1 << 15
 
-// SlurmRest as the number of tasks of a job stands for all tasks of the step that no other job has.
+// SlurmRest is the number of tasks of a job that has all tasks of the step that no other job has.
 const SlurmRest = -1
 
 const (
@@ -39,17 +38,16 @@ const (
 	slurmLocal   = "SLURM_LOCALID"
 )
 
-// FromSlurm reads the cluster of a step of Slurm, and which of its tasks this process is, from the variables
-// that srun sets for each process. It declares what TensorFlow's SlurmClusterResolver declares: nodes sorted by
-// name; on each node, tasks at ports that count from port; and jobs sorted by name take the tasks in this order. Where no
-// step's nodes are set, those of the allocation are read.
+// FromSlurm returns the cluster of a Slurm step, and which of its tasks this process is, from the variables that srun sets for each
+// process. It declares the same as TensorFlow's SlurmClusterResolver: nodes are sorted by name; on each node, tasks have ports that count
+// from port; and jobs, sorted by name, take the tasks in this order. If no step's nodes are set, it reads those of the allocation.
 //
-// The process is a task on its own node. The resolver takes the process's rank, SLURM_PROCID, for its place in the order: where
-// Slurm does not list nodes by name, as in n[9-10], that is another node's task.
+// The process is a task on its own node. The resolver instead uses the process's rank, SLURM_PROCID, as its position in the order: if Slurm
+// does not list nodes by name, as in n[9-10], that is a task of another node.
 //
-// jobs tells how many tasks each job has; together they have all tasks of the step, and one may have [SlurmRest]. Without
-// jobs, all tasks are those of the job worker. lookup is os.LookupEnv, or like it. Every error is INVALID_ARGUMENT and names the
-// variable and its value.
+// jobs has the number of tasks of each job. Together they must have all tasks of the step, and one may have [SlurmRest]. Without jobs, all
+// tasks belong to the job worker. lookup is os.LookupEnv, or a similar function. Every error is INVALID_ARGUMENT and names the variable and
+// its value.
 func FromSlurm(lookup func(name string) (string, bool), jobs map[string]int, port int) (*Spec, Task, error) {
 	none := func(err error) (*Spec, Task, error) { return nil, Task{}, err }
 	v := slurm{lookup, slurmNodes, slurmCounts, slurmTasks}
@@ -105,7 +103,7 @@ func FromSlurm(lookup func(name string) (string, bool), jobs map[string]int, por
 	if err != nil {
 		return none(err)
 	}
-	// All tasks have an address, and the nodes' names are different.
+	// All tasks have an address, and the nodes' names differ.
 	self, _ := s.ByAddress(own.name + ":" + strconv.Itoa(port+own.tasks))
 	return s, self, nil
 }
@@ -116,7 +114,7 @@ type slurmHost struct {
 	tasks int
 }
 
-// own is the process's node and its number there. Without the variables that tell it, processes are taken to be numbered node by
+// own returns the process's node and its number on it. Without the variables for these, it assumes that processes are numbered node by
 // node, which is srun's default.
 func (v slurm) own(nodes []slurmHost, rank int) (slurmHost, error) {
 	name, named := v.lookup(slurmNode)
@@ -154,12 +152,12 @@ func (v slurm) text(name string) (string, error) {
 	return text, nil
 }
 
-// malformed is the error of a variable with this text.
+// malformed returns the error for a variable with the given text.
 func malformed(name, text, format string, args ...any) error {
 	return status.InvalidArgumentf("Could not interpret %s, which is %s: %s.", name, quoted(text), fmt.Sprintf(format, args...))
 }
 
-// quoted is a text in quotes, shortened where it is long.
+// quoted returns a text in quotes, truncated if it is long.
 func quoted(text string) string {
 	const most = 200
 	if len(text) <= most {
@@ -180,7 +178,7 @@ func (v slurm) number(name string) (int, error) {
 	return int(n), nil
 }
 
-// nodes reads how many tasks each node has, in Slurm's order, and how many all have.
+// nodes reads how many tasks each node has, in Slurm's order, and the total.
 func (v slurm) nodes(port int) (nodes []slurmHost, total int, err error) {
 	list, err := v.text(v.nodesName)
 	if err != nil {
@@ -216,7 +214,7 @@ func (v slurm) nodes(port int) (nodes []slurmHost, total int, err error) {
 	return nodes, total, nil
 }
 
-// deal gives the job that has the rest its number of tasks, and holds that jobs have all tasks of the step.
+// deal replaces SlurmRest by the number of remaining tasks, and checks that the jobs have all tasks of the step.
 func (v slurm) deal(jobs map[string]int, total int) (map[string]int, error) {
 	jobs = maps.Clone(jobs)
 	sum, rest := 0, ""
@@ -246,9 +244,9 @@ func (v slurm) deal(jobs map[string]int, total int) (map[string]int, error) {
 	return nil, status.InvalidArgumentf("The jobs have %d tasks together, and the step has %d: %s is %s. Start as many tasks as the jobs have (srun --ntasks).", sum, total, v.countsName, quoted(text))
 }
 
-// expandHosts gives the hosts of a node list of Slurm in their order: rack[1-2]n[01-03,7],login stands for
-// rack1n01, rack1n02, rack1n03, rack1n7, rack2n01 and so on, and login. A
-// number has as many digits as the first of its range. most is the most hosts. The error, if any, says what is wrong with the list, and does not repeat it.
+// expandHosts returns the hosts of a Slurm node list in their order: rack[1-2]n[01-03,7],login stands for rack1n01, rack1n02, rack1n03,
+// rack1n7, rack2n01 and so on, and login. A number has as many digits as the first of its range. most is the maximum number of hosts. The
+// error says what is wrong with the list, and does not repeat it.
 func expandHosts(list string, most int) ([]string, error) {
 	var all []string
 	for part, err := range listed(list) {
@@ -263,7 +261,7 @@ func expandHosts(list string, most int) ([]string, error) {
 	return all, nil
 }
 
-// listed yields what stands between the commas that are outside brackets.
+// listed yields the parts between commas outside brackets.
 func listed(list string) func(yield func(string, error) bool) {
 	return func(yield func(string, error) bool) {
 		from, inside := 0, false
@@ -295,9 +293,9 @@ func listed(list string) func(yield func(string, error) bool) {
 // span is a range of numbers with a number of digits.
 type span struct{ first, last, digits int }
 
-// expandHost appends the hosts of one part of a node list to all. Brackets of the part are balanced.
+// expandHost appends the hosts of one part of a node list to all. The part's brackets are balanced.
 func expandHost(all []string, part string, most int) ([]string, error) {
-	// What stands before each bracket, and what the bracket has.
+	// The text before each bracket, and the bracket's contents.
 	var before []string
 	var spans [][]span
 	count, rest := 1, part
@@ -314,7 +312,7 @@ func expandHost(all []string, part string, most int) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Both are at most most, so that the product does not overflow.
+		// Both are at most most, so the product does not overflow.
 		if count *= numbers; count > most {
 			return nil, fmt.Errorf("%s stands for more than %d hosts", quoted(part), most)
 		}
@@ -347,7 +345,7 @@ func expandHost(all []string, part string, most int) ([]string, error) {
 	return all, nil
 }
 
-// parseSpans reads what stands in brackets. widest is the most digits that a number has.
+// parseSpans parses the contents of brackets. widest is the maximum number of digits of a number.
 func parseSpans(text string, most int) (all []span, count, widest int, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		low, high, ok := strings.Cut(part, "-")
@@ -374,11 +372,10 @@ func parseSpans(text string, most int) (all []span, count, widest int, err error
 	return all, count, widest, nil
 }
 
-// repeated is a number of tasks, and maybe for how many nodes it holds.
+// repeated matches a number of tasks, and optionally the number of nodes that it applies to.
 var repeated = regexp.MustCompile(`^([0-9]+)(?:\(x([0-9]+)\))?$`)
 
-// expandCounts gives the numbers of tasks of nodes: 2(x3),1 stands for 2, 2, 2, 1. most is the most nodes, and the
-// most tasks.
+// expandCounts returns the numbers of tasks of nodes: 2(x3),1 stands for 2, 2, 2, 1. most is the maximum number of nodes, and of tasks.
 func expandCounts(text string, most int) ([]int, error) {
 	var all []int
 	total := 0

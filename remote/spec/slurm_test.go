@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// step is what srun sets for a process.
+// step returns the variables that srun sets for a process.
 func step(process, nodes, counts, tasks string) map[string]string {
 	return map[string]string{slurmProcess: process, slurmNodes: nodes, slurmCounts: counts, slurmTasks: tasks}
 }
@@ -39,8 +39,8 @@ func TestSlurmSteps(t *testing.T) {
 			"ps=n1:8888;worker=n2:8888,n3:8888,n4:8888", "/job:ps/replica:0/task:0"},
 		"uneven": {step("6", "a[08-10],b", "2(x3),1", "7"), map[string]int{"worker": 5, "ps": 2}, 3000,
 			"ps=a08:3000,a08:3001;worker=a09:3000,a09:3001,a10:3000,a10:3001,b:3000", "/job:worker/replica:0/task:4"},
-		// The cluster is the one of TensorFlow's resolver: by the nodes' names, whatever their order in the list. The process is a task on
-		// its own node, which is n10: Slurm numbers tasks in the list's order.
+		// The cluster is that of TensorFlow's resolver: by the nodes' names, whatever their order in the list. The process is a task on its own
+		// node, which is n10: Slurm numbers tasks in the list's order.
 		"nodes by name": {step("1", "n2,n10,n1", "1,2,3", "6"), nil, SlurmPort,
 			"worker=n1:8888,n1:8889,n1:8890,n10:8888,n10:8889,n2:8888", "/job:worker/replica:0/task:3"},
 		"the first node is not the first name": {step("0", "n[9-10]", "1(x2)", "2"), map[string]int{"ps": 1, "worker": 1}, SlurmPort,
@@ -113,7 +113,7 @@ func TestSlurmNodeLists(t *testing.T) {
 func TestBadSlurmSteps(t *testing.T) {
 	good := step("0", "n[1-2]", "2(x2)", "4")
 	for _, c := range []struct {
-		name, value string // of the one variable that is different
+		name, value string // of the only variable that differs
 		want        string
 	}{
 		{slurmProcess, "", `Could not interpret SLURM_PROCID, which is "": it is not a number`},

@@ -1,15 +1,15 @@
-// Package spec is the declaration of a cluster: its jobs, their tasks, and the one address of each task. It is
-// pure: it parses, checks, compares and prints, and never touches the network.
+// Package spec is the declaration of a cluster: its jobs, their tasks, and the single address of each task. It is pure: it parses, checks,
+// compares and prints, and never uses the network.
 package spec
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"maps"
 	"math"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,22 +24,29 @@ type Task struct {
 	Address string // host:port, exactly as declared
 }
 
-// Name is the task's full name, such as /job:ps/replica:0/task:0.
+// Name returns the task's full name, such as /job:ps/replica:0/task:0.
 func (t Task) Name() string { return TaskName(t.Job, t.Index) }
 
-// String is the name and the address, for messages to people.
+// String returns the name and the address, for messages to people.
 func (t Task) String() string { return t.Name() + " (" + t.Address + ")" }
 
-// TaskName is the full name of a task, such as /job:ps/replica:0/task:0. A task has one
-// replica only, as in every TensorFlow cluster since its first release.
+// TaskName returns the full name of a task, such as /job:ps/replica:0/task:0. A task has only one replica, as in every TensorFlow cluster
+// since its first release.
 func TaskName(job string, index int) string {
 	return "/job:" + job + "/replica:0/task:" + strconv.Itoa(index)
 }
 
-// ParseTaskName takes a full task name apart. The replica may be left out.
+// ParseTaskName splits a task's name: /job:worker/replica:0/task:1, in which the replica may be omitted, or worker:1.
 func ParseTaskName(name string) (job string, index int, err error) {
 	bad := func() (string, int, error) {
-		return "", 0, status.InvalidArgumentf("Could not interpret %q as a task name, such as /job:worker/replica:0/task:0.", name)
+		return "", 0, status.InvalidArgumentf("Could not interpret %q as a task name, such as /job:worker/replica:0/task:0 or worker:0.", name)
+	}
+	if job, digits, short := strings.Cut(name, ":"); short && name[0] != '/' {
+		index, ok := parseIndex(digits)
+		if !ok || !validJob(job) {
+			return bad()
+		}
+		return job, index, nil
 	}
 	rest, ok := strings.CutPrefix(name, "/job:")
 	if !ok {
@@ -69,9 +76,8 @@ type Spec struct {
 	hash   string
 }
 
-// New checks jobs (job name → task index → host:port) and makes the declaration. Indices need
-// not be dense. A job without tasks, such as ps in a cluster that needs no parameter server, is as good as
-// one that is not there. Every error is INVALID_ARGUMENT and names the job, the task or the address.
+// New checks jobs (job name → task index → host:port) and returns the declaration. Indices need not be dense. A job without tasks, such as
+// ps in a cluster without parameter servers, counts as absent. Every error is INVALID_ARGUMENT and names the job, the task or the address.
 func New(jobs map[string]map[int]string) (*Spec, error) {
 	s := &Spec{byName: map[string]Task{}, byAddr: map[string]Task{}}
 	for _, job := range slices.Sorted(maps.Keys(jobs)) {
@@ -88,7 +94,7 @@ func New(jobs map[string]map[int]string) (*Spec, error) {
 		return nil, status.InvalidArgumentf("The cluster spec is empty: it must define at least one job with a task.")
 	}
 	for _, t := range s.tasks {
-		// Only a cluster of one can let the system choose: nobody else must know the address.
+		// The system can choose the port only in a cluster of one, where nobody else needs to know the address.
 		if _, port, _ := SplitAddress(t.Address); port == 0 && len(s.tasks) > 1 {
 			return nil, status.InvalidArgumentf("Task %v has port 0, which only the task of a cluster of one may have.", t)
 		}
@@ -113,7 +119,7 @@ func (s *Spec) add(t Task) error {
 	return nil
 }
 
-// digest covers every field with its length, so that no two declarations share a text.
+// digest covers every field with its length, so no two declarations have the same encoding.
 func (s *Spec) digest() string {
 	h := sha256.New()
 	var b []byte
@@ -128,17 +134,16 @@ func (s *Spec) digest() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// Hash is 32 hexadecimal digits that two specs share only if they are equal, in whatever form
-// and order they were written.
+// Hash returns 32 hexadecimal digits that two specs share only if they are equal, in whatever form and order they were written.
 func (s *Spec) Hash() string { return s.hash }
 
-// Len is the number of tasks.
+// Len returns the number of tasks.
 func (s *Spec) Len() int { return len(s.tasks) }
 
-// Tasks are all tasks, by job name and then index.
+// Tasks returns all tasks, by job name and then index.
 func (s *Spec) Tasks() []Task { return slices.Clone(s.tasks) }
 
-// Jobs are the job names, sorted.
+// Jobs returns the job names, sorted.
 func (s *Spec) Jobs() []string {
 	var jobs []string
 	for _, t := range s.tasks {
@@ -149,7 +154,7 @@ func (s *Spec) Jobs() []string {
 	return jobs
 }
 
-// Task finds a task. The error tells whether the job or the index is unknown.
+// Task returns a task. The error says whether the job or the index is unknown.
 func (s *Spec) Task(job string, index int) (Task, error) {
 	if t, ok := s.byName[TaskName(job, index)]; ok {
 		return t, nil
@@ -160,14 +165,14 @@ func (s *Spec) Task(job string, index int) (Task, error) {
 	return Task{}, status.InvalidArgumentf("Job %q was not defined in cluster", job)
 }
 
-// ByName finds a task by its full name.
+// ByName returns the task with the given full name.
 func (s *Spec) ByName(name string) (Task, bool) { t, ok := s.byName[name]; return t, ok }
 
-// ByAddress finds a task by its address, exactly as declared.
+// ByAddress returns the task with the given address, exactly as declared.
 func (s *Spec) ByAddress(address string) (Task, bool) { t, ok := s.byAddr[address]; return t, ok }
 
-// WithAddress is the spec with another address for one task: what a server that let the system
-// choose its port (port 0) makes of its declaration once it knows the port.
+// WithAddress returns the spec with another address for one task. A server whose port the system chose (port 0) uses it once it knows the
+// port.
 func (s *Spec) WithAddress(job string, index int, address string) (*Spec, error) {
 	if _, err := s.Task(job, index); err != nil {
 		return nil, err
@@ -188,32 +193,69 @@ func (s *Spec) jobs() map[string]map[int]string {
 	return jobs
 }
 
-// Equal tells whether two specs declare the same cluster.
+// Equal reports whether two specs declare the same cluster.
 func (s *Spec) Equal(o *Spec) bool { return s.hash == o.hash }
 
-// Diff tells people the first difference between this spec and another one, in words that
-// call them here and there; it is empty for equal specs.
-func (s *Spec) Diff(there *Spec) string {
-	all := append(s.Tasks(), there.tasks...)
-	slices.SortStableFunc(all, func(a, b Task) int {
-		return cmp.Or(strings.Compare(a.Job, b.Job), cmp.Compare(a.Index, b.Index))
-	})
-	for _, t := range all {
-		a, here := s.byName[t.Name()]
-		b, far := there.byName[t.Name()]
-		switch {
-		case here && !far:
-			return fmt.Sprintf("%s is at %s here and does not exist there", t.Name(), a.Address)
-		case far && !here:
-			return fmt.Sprintf("%s does not exist here and is at %s there", t.Name(), b.Address)
-		case a.Address != b.Address:
-			return fmt.Sprintf("%s is at %s here and at %s there", t.Name(), a.Address, b.Address)
+// Clash returns why a task with this spec and one with another spec cannot be in one cluster, in words that call the specs here and there;
+// it is empty if they can. The two must agree on the address of each task that both declare. For their own entries only the ports are
+// compared: a process may call its own machine by a name that is valid only there, such as localhost. One spec may be a part of the other,
+// like that of a worker that declares only itself and the parameter servers. Two such workers, neither of which declares the other, each
+// declare a part of what a third task declares.
+//
+// self and other are the full names of the two tasks.
+func (s *Spec) Clash(self string, there *Spec, other string) string {
+	if s.hash == there.hash {
+		return ""
+	}
+	own := func(t Task) bool { return t.Name() == self || t.Name() == other }
+	var only [2]string // the first task that just one of them declares: here, and there
+	for _, a := range s.tasks {
+		b, far := there.byName[a.Name()]
+		if far && a.Address != b.Address && !(own(a) && SamePort(a.Address, b.Address)) {
+			return fmt.Sprintf("%s is at %s here and at %s there", a.Name(), a.Address, b.Address)
 		}
+		// Both may call themselves localhost, or by one name that each machine resolves to itself.
+		alike := func(b Task) bool {
+			return a.Name() == self && b.Name() == other || (a.Name() == self || b.Name() == other) && Local(a.Address)
+		}
+		if b, taken := there.byAddr[a.Address]; taken && a.Name() != b.Name() && !alike(b) {
+			return fmt.Sprintf("%s is the address of %s here and of %s there", a.Address, a.Name(), b.Name())
+		}
+		if !far && only[0] == "" {
+			only[0] = fmt.Sprintf("%s is at %s here and does not exist there", a.Name(), a.Address)
+		}
+	}
+	for _, b := range there.tasks {
+		if _, here := s.byName[b.Name()]; !here {
+			only[1] = fmt.Sprintf("%s does not exist here and is at %s there", b.Name(), b.Address)
+			break
+		}
+	}
+	_, knows := s.byName[other]
+	_, known := there.byName[self]
+	if only[0] != "" && only[1] != "" && (knows || known) {
+		return only[0] + ", while " + only[1]
 	}
 	return ""
 }
 
-// validJob follows the job names that TensorFlow's device names can hold.
+// Local reports whether an address means the own machine wherever it is used: its host is localhost, a loopback address, or the unspecified
+// one, which stands for all interfaces.
+func Local(address string) bool {
+	host, _, err := SplitAddress(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
+}
+
+// SamePort reports whether two addresses have the same port.
+func SamePort(a, b string) bool {
+	return a[strings.LastIndexByte(a, ':')+1:] == b[strings.LastIndexByte(b, ':')+1:]
+}
+
+// validJob follows the job names that TensorFlow's device names allow.
 func validJob(job string) bool {
 	for i, c := range []byte(job) {
 		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
@@ -229,8 +271,8 @@ func parseIndex(digits string) (int, bool) {
 	return int(n), err == nil && digits == strconv.FormatUint(n, 10)
 }
 
-// SplitAddress takes host:port apart. The host may be a name, an IPv4 address or an IPv6
-// address in brackets (which the result lacks). Port 0 stands for one that the system chooses.
+// SplitAddress splits host:port. The host may be a name, an IPv4 address or an IPv6 address in brackets (which are removed from the
+// result). Port 0 means that the system chooses.
 func SplitAddress(address string) (host string, port int, err error) {
 	bad := func(why string) (string, int, error) {
 		return "", 0, status.InvalidArgumentf("Could not interpret %q as a host-port pair: %s.", address, why)

@@ -25,7 +25,7 @@ func TestFormsAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !proto.Equal(text) || !env.Equal(text) || proto.Diff(env) != "" {
+	if !proto.Equal(text) || !env.Equal(text) || proto.Clash("", env, "") != "" {
 		t.Errorf("hashes: text %s, proto %s, TF_CONFIG %s", text.Hash(), proto.Hash(), env.Hash())
 	}
 	if self.Name() != "/job:worker/replica:0/task:7" || self.Address != "h:4" {
@@ -39,8 +39,8 @@ func TestFormsAgree(t *testing.T) {
 	}
 }
 
-// Kubeflow's training operator sets TF_CONFIG in each pod of a TFJob, with Services' names. Evaluators get the
-// cluster without being in it.
+// TestTFConfigOfKubeflow parses the TF_CONFIG that Kubeflow's training operator sets in each pod of a TFJob, with the names of Services.
+// Evaluators get the cluster without being in it.
 func TestTFConfigOfKubeflow(t *testing.T) {
 	const cluster = `{"cluster":{"chief":["mnist-chief-0.kubeflow.svc:2222"],"ps":["mnist-ps-0.kubeflow.svc:2222","mnist-ps-1.kubeflow.svc:2222"],` +
 		`"worker":["mnist-worker-0.kubeflow.svc:2222","mnist-worker-1.kubeflow.svc:2222"]},`
@@ -60,14 +60,14 @@ func TestTFConfigOfKubeflow(t *testing.T) {
 	if status.CodeOf(err) != status.InvalidArgument || !strings.Contains(err.Error(), `Job "evaluator" was not defined in cluster`) {
 		t.Errorf("evaluator: %v", err)
 	}
-	// With enableDynamicWorker, a worker is told of itself and the parameter servers alone, which is no cluster.
-	_, _, err = FromTFConfig([]byte(`{"sparseCluster":{"worker":{"1":"w-1.kubeflow.svc:2222"},"ps":["p-0.kubeflow.svc:2222"]},"task":{"type":"worker","index":1}}`))
-	if status.CodeOf(err) != status.InvalidArgument || !strings.Contains(err.Error(), `TF_CONFIG has no "cluster"`) {
-		t.Errorf("sparse cluster: %v", err)
+	// With enableDynamicWorker, a worker is told only about itself and the parameter servers.
+	sparse, self, err := FromTFConfig([]byte(`{"sparseCluster":{"worker":{"1":"w-1.kubeflow.svc:2222"},"ps":["p-0.kubeflow.svc:2222"]},"task":{"type":"worker","index":1}}`))
+	if err != nil || sparse.String() != "ps=p-0.kubeflow.svc:2222;worker=1@w-1.kubeflow.svc:2222" || self.Name() != "/job:worker/replica:0/task:1" {
+		t.Errorf("sparse cluster: %v, %v, %v", sparse, self, err)
 	}
 }
 
-// A job without tasks is as good as none, in every form.
+// TestJobsWithoutTasks checks that a job without tasks counts as absent, in every form.
 func TestJobsWithoutTasks(t *testing.T) {
 	want, err := Parse("worker=h:2")
 	if err != nil {
@@ -137,8 +137,10 @@ func TestBadTFConfig(t *testing.T) {
 		`{}`:                                     `no "cluster"`,
 		`{"cluster":{"w":["h:1"]},"cluster":{}}`: `it has "cluster" twice`,
 		`{"cluster":{"w":["h:1"],"w":["h:2"]}}`:  `it has "w" twice`,
-		`{"cluster":{"w":["h:1"]}}`:              `needs a "type"`,
-		`{"cluster":{"w":["h:1"]},"task":{"type":"w"}}`:               `needs an "index"`,
+		`{"cluster":{"w":["h:1","h:2"]}}`:        `needs a "type"`,
+		`{"cluster":{"w":["h:1"],"ps":["h:2"]}}`: `needs a "type"`,
+		`{"cluster":{"w":["h:1"]},"task":{"index":0}}`:                `needs a "type"`,
+		`{"cluster":{"w":["h:1","h:2"]},"task":{"type":"w"}}`:         `needs an "index"`,
 		`{"cluster":{"w":["h:1"]},"task":{"type":"w","index":1}}`:     `Task 1 was not defined in job "w"`,
 		`{"cluster":{"w":["h:1"]},"task":{"type":"ps","index":0}}`:    `Job "ps" was not defined in cluster`,
 		`{"cluster":{"w":{"x":"h:1"}},"task":{"type":"w","index":0}}`: "is not the index of a task",
@@ -152,19 +154,48 @@ func TestBadTFConfig(t *testing.T) {
 	}
 }
 
-func TestDiffNamesTheFirstDifference(t *testing.T) {
-	a, _ := Parse("ps=h:1;worker=h:2,h:3")
-	for text, want := range map[string]string{
-		"ps=h:1;worker=h:2":         "/job:worker/replica:0/task:1 is at h:3 here and does not exist there",
-		"ps=h:9;worker=h:2,h:3":     "/job:ps/replica:0/task:0 is at h:1 here and at h:9 there",
-		"ps=h:1;worker=h:2,h:3,h:4": "/job:worker/replica:0/task:2 does not exist here and is at h:4 there",
+func TestClashNamesTheFirstDifference(t *testing.T) {
+	const mine, yours = "/job:worker/replica:0/task:0", "/job:worker/replica:0/task:1"
+	for _, c := range []struct{ here, there, want string }{
+		{"ps=h:1;worker=h:2,h:3", "ps=h:9;worker=h:2,h:3", "/job:ps/replica:0/task:0 is at h:1 here and at h:9 there"},
+		{"ps=h:1;worker=h:2,h:3", "ps=x:1;worker=h:2,h:3", "/job:ps/replica:0/task:0 is at h:1 here and at x:1 there"},
+		{"worker=h:2,h:3", "worker=h:3,h:2", "/job:worker/replica:0/task:0 is at h:2 here and at h:3 there"},
+		{"worker=a:2,b:2", "worker=b:2,a:2", "b:2 is the address of /job:worker/replica:0/task:1 here and of /job:worker/replica:0/task:0 there"},
+		{"worker=me:2,b:2", "worker=a:2,me:2", ""},
+		{"worker=a:2,b:2,c:2", "worker=a:2,c:2,b:2", "b:2 is the address of /job:worker/replica:0/task:1 here and of /job:worker/replica:0/task:2 there"},
+		{"master=h:1;worker=h:2,h:3", "chief=h:1;worker=h:2,h:3", "h:1 is the address of /job:master/replica:0/task:0 here and of /job:chief/replica:0/task:0 there"},
+		{"master=h:1;worker=h:2,h:3", "chief=h:9;worker=h:2,h:3", "/job:master/replica:0/task:0 is at h:1 here and does not exist there, while /job:chief/replica:0/task:0 does not exist here and is at h:9 there"},
+		{"worker=h:2,h:3", "worker=h:2,h:4", "/job:worker/replica:0/task:1 is at h:3 here and at h:4 there"},
+		// One is a part of the other.
+		{"ps=h:1;worker=h:2", "ps=h:1;worker=h:2,h:3", ""},
+		{"ps=h:1;worker=h:2,h:3,h:4", "ps=h:1;worker=1@h:3", ""},
+		{"worker=h:2", "ps=h:1;worker=h:2,h:3", ""},
+		{"ps=h:1;worker=h:2", "ps=h:1;worker=1@h:3", ""},
+		{"ps=h:1;worker=h:2", "ps=x:1;worker=1@h:3", "/job:ps/replica:0/task:0 is at h:1 here and at x:1 there"},
+		{"ps=h:1;worker=h:2,h:3", "ps=h:1,h:9;worker=1@h:3", "/job:worker/replica:0/task:0 is at h:2 here and does not exist there, while /job:ps/replica:0/task:1 does not exist here and is at h:9 there"},
+		{"ps=h:1;worker=h:2", "ps=h:9;worker=h:2,h:3", "/job:ps/replica:0/task:0 is at h:1 here and at h:9 there"},
+		{"ps=h:1;worker=h:2", "worker=h:2,h:3;chief=h:1", "h:1 is the address of /job:ps/replica:0/task:0 here and of /job:chief/replica:0/task:0 there"},
+		// The tasks' own entries.
+		{"ps=h:1;worker=localhost:2,h:3", "ps=h:1;worker=a:2,localhost:3", ""},
+		{"ps=h:1;worker=localhost:2,h:3", "ps=h:1;worker=a:2,[::]:3", ""},
+		{"ps=h:1;worker=localhost:2,h:2", "ps=h:1;worker=a:2,localhost:2", ""},
+		{"ps=h:1;worker=localhost:2", "ps=h:1;worker=a:2,0.0.0.0:2", ""},
+		{"worker=localhost:2,h:3", "worker=a:4,h:3", "/job:worker/replica:0/task:0 is at localhost:2 here and at a:4 there"},
+		{"ps=localhost:1;worker=localhost:2,h:3", "ps=a:1;worker=a:2,h:3", "/job:ps/replica:0/task:0 is at localhost:1 here and at a:1 there"},
 	} {
-		b, err := Parse(text)
+		here, err := Parse(c.here)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := a.Diff(b); got != want {
-			t.Errorf("%s: %s", text, got)
+		there, err := Parse(c.there)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := here.Clash(mine, there, yours); got != c.want {
+			t.Errorf("%s and %s: %q, not %q", c.here, c.there, got, c.want)
+		}
+		if back := there.Clash(yours, here, mine); (back == "") != (c.want == "") {
+			t.Errorf("%s and %s the other way round: %q", c.here, c.there, back)
 		}
 	}
 }
@@ -182,7 +213,8 @@ func TestChosenPortTakesItsPlace(t *testing.T) {
 
 func TestTaskNames(t *testing.T) {
 	for name, want := range map[string]int{"/job:w_1/replica:0/task:3": 3, "/job:w/task:0": 0, "/job:w/replica:1/task:0": -1, "/job:w": -1,
-		"/job:w/task:": -1, "/job:/task:1": -1, "w": -1, "/job:w/task:+1": -1} {
+		"/job:w/task:": -1, "/job:/task:1": -1, "w": -1, "/job:w/task:+1": -1, "w:3": 3, "w_1:0": 0, ":1": -1, "w:": -1, "10.0.0.1:3": -1,
+		"w:+1": -1, "job:w/task:1": -1} {
 		_, index, err := ParseTaskName(name)
 		if err != nil {
 			index = -1

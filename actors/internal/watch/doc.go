@@ -1,14 +1,14 @@
-// Package watch puts the nodes of TensorFlow's debugger (tfdbg) into a graph: what RunOptions.debug_options ask for.
+// Package watch adds the nodes of TensorFlow's debugger (tfdbg) to a graph, as RunOptions.debug_options request.
 //
-// Behind each tensor that is watched come a Copy, and for each debug op that the watch names a node that tells what the copy
-// is (DebugIdentity writes it to a file). Who uses the tensor uses the copy instead, and waits for the debug nodes, so that
-// what a step has done before it fails has been told. Three things stay as they were: users of a reference to a variable get
-// the reference, a Merge waits for nothing but one of its inputs, and takes what a NextIteration gives from itself.
+// Each watched tensor gets a Copy and, for each debug op that the watch names, a node that reports the copy (DebugIdentity writes it to a
+// file). Users of the tensor use the copy instead and wait for the debug nodes, so everything that a step has done before it fails has been
+// reported. There are three exceptions: users of a reference to a variable keep the reference, a Merge waits for just one of its inputs,
+// and it takes a NextIteration's output itself, not the copy.
 //
 //	before:  a ──────────────► b
 //	after:   a ──► Copy ─────► b
 //	                 └► Debug ─^ (control)
 //
-// The names are TensorFlow's, since its Python side finds the nodes by them: __copy_NODE_SLOT and
-// __dbg_NODE:SLOT_NUMBER_OP (tensorflow/python/debug/lib/debug_graphs.py).
+// The names are TensorFlow's, because its Python side finds the nodes by them: __copy_NODE_SLOT and __dbg_NODE:SLOT_NUMBER_OP
+// (tensorflow/python/debug/lib/debug_graphs.py).
 package watch

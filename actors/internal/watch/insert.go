@@ -13,16 +13,16 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Options are what Insert has to know.
+// Options are the inputs of Insert besides the graph and its device.
 type Options struct {
 	Watches []*corepb.DebugTensorWatch
-	// Supports tells whether the device has a kernel for a node. A debug op without one is an error, or is left out if the
-	// watch tolerates that.
+	// Supports reports whether the device has a kernel for a node. A debug op without one is an error, or is left out if the watch
+	// tolerates that.
 	Supports func(n *graph.Node) bool
 }
 
-// Insert is the graph of a device with the nodes of the debugger. Loops run one iteration at a time, so that what is
-// told of different iterations does not mix. The graph stays as it is.
+// Insert returns the graph of a device with the nodes of the debugger. Loops run one iteration at a time, so reports of different
+// iterations do not mix. g is not modified.
 func Insert(g *graph.Graph, device string, o Options) (*graph.Graph, error) {
 	l, err := newList(o.Watches)
 	if err != nil {
@@ -48,7 +48,7 @@ func Insert(g *graph.Graph, device string, o Options) (*graph.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	with.Library = g.Library // whose functions other graphs of the session share
+	with.Library = g.Library // the session's other graphs share its functions
 	return with, nil
 }
 
@@ -56,16 +56,16 @@ type insertion struct {
 	device  string
 	options Options
 	added   []*nodepb.NodeDef
-	probes  map[string]*probes // by the tensor, as inputs name it
+	probes  map[string]*probes // by tensor, in the form of node inputs
 }
 
-// probes are what watches one tensor.
+// probes are the nodes that watch one tensor.
 type probes struct {
-	copy string // its node; empty where users keep the tensor itself
+	copy string // the Copy node; empty if users keep the tensor itself
 	all  []string
 }
 
-// inputName is how inputs name a tensor.
+// inputName returns a tensor's name in the form of node inputs.
 func inputName(node string, slot int) string {
 	if slot == 0 {
 		return node
@@ -73,7 +73,7 @@ func inputName(node string, slot int) string {
 	return fmt.Sprintf("%s:%d", node, slot)
 }
 
-// watch adds the nodes behind an output of a node.
+// watch adds the nodes that watch an output of a node.
 func (i *insertion) watch(n *graph.Node, slot int, w *corepb.DebugTensorWatch) error {
 	tensorName := fmt.Sprintf("%s:%d", n.Name, slot)
 	copied := fmt.Sprintf("__copy_%s_%d", n.Name, slot)
@@ -114,7 +114,7 @@ func (i *insertion) watch(n *graph.Node, slot int, w *corepb.DebugTensorWatch) e
 	return nil
 }
 
-// rewired is the message of a node whose inputs come from what watches them.
+// rewired redirects the inputs of a node to the copies of watched tensors and makes the node wait for the debug nodes.
 func (i *insertion) rewired(n *graph.Node, def *nodepb.NodeDef) *nodepb.NodeDef {
 	merge := strings.HasSuffix(n.Op, "Merge")
 	var waits []string

@@ -15,7 +15,7 @@ import (
 
 const device = "/job:worker/replica:0/task:0/device:CPU:0"
 
-// scoped is the graph that build makes, with all nodes on the device.
+// scoped returns the graph that build makes, with all nodes on the device.
 func scoped(t *testing.T, build func(s *op.Scope)) *graph.Graph {
 	t.Helper()
 	s := op.NewScope()
@@ -34,7 +34,7 @@ func scoped(t *testing.T, build func(s *op.Scope)) *graph.Graph {
 	return g
 }
 
-// on is a watch of DebugIdentity, or of other ops.
+// on returns a watch of DebugIdentity or, if given, of other ops.
 func on(node string, slot int32, ops ...string) *corepb.DebugTensorWatch {
 	if len(ops) == 0 {
 		ops = []string{"DebugIdentity"}
@@ -53,7 +53,7 @@ func insert(t *testing.T, g *graph.Graph, watches ...*corepb.DebugTensorWatch) *
 
 func everyKernel(*graph.Node) bool { return true }
 
-// wants compares the inputs of a node.
+// wants checks the inputs of a node.
 func wants(t *testing.T, g *graph.Graph, node string, inputs ...string) {
 	t.Helper()
 	n := g.Lookup(node)
@@ -107,7 +107,7 @@ func TestTheClosestWatchCounts(t *testing.T) {
 	}
 }
 
-// References stay, and the ends of a loop's back edge: a Merge waits for nothing else.
+// References are kept, and so are the ends of a loop's back edge: a Merge waits for nothing else.
 func TestReferencesAndLoops(t *testing.T) {
 	g := scoped(t, func(s *op.Scope) {
 		v := op.VariableV2(s.WithName("v"), shape.Of(), tensor.Int32)

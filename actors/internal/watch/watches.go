@@ -10,13 +10,13 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// everything stands for all nodes in a watch, anySlot for all outputs of one.
+// everything matches all nodes in a watch, anySlot all outputs of a node.
 const (
 	everything = "*"
 	anySlot    = -1
 )
 
-// place is what a watch names.
+// place is the node and output that a watch names.
 type place struct {
 	node string
 	slot int32
@@ -25,7 +25,7 @@ type place struct {
 // list finds the watch of a tensor.
 type list map[place]*corepb.DebugTensorWatch
 
-// newList is the list of watches; of two for the same place the last one counts.
+// newList returns the list of watches; of several for the same place, the last one counts.
 func newList(watches []*corepb.DebugTensorWatch) (list, error) {
 	l := list{}
 	for _, w := range watches {
@@ -37,7 +37,7 @@ func newList(watches []*corepb.DebugTensorWatch) (list, error) {
 	return l, nil
 }
 
-// of is the watch that names a tensor most closely; nil for none.
+// of returns the watch that matches a tensor most closely, or nil.
 func (l list) of(node string, slot int32) *corepb.DebugTensorWatch {
 	for _, p := range []place{{node, slot}, {node, anySlot}, {everything, slot}, {everything, anySlot}} {
 		if w := l[p]; w != nil {
@@ -47,7 +47,7 @@ func (l list) of(node string, slot int32) *corepb.DebugTensorWatch {
 	return nil
 }
 
-// URLs are all debug URLs of watches, each once, in the order in which they first come.
+// URLs returns the distinct debug URLs of watches, in order of first appearance.
 func URLs(watches []*corepb.DebugTensorWatch) []string {
 	var urls []string
 	seen := map[string]bool{}
@@ -62,13 +62,13 @@ func URLs(watches []*corepb.DebugTensorWatch) []string {
 	return urls
 }
 
-// parseOp parses what a watch calls a debug op: "DebugNumericSummary", or with attributes
-// "DebugNumericSummary(lower_bound=-1.5; mute_if_healthy=true)".
+// parseOp parses a debug op of a watch: "DebugNumericSummary", or with attributes "DebugNumericSummary(lower_bound=-1.5;
+// mute_if_healthy=true)".
 func parseOp(text string) (op string, attrs map[string]*attrpb.AttrValue, err error) {
 	op, rest, found := strings.Cut(strings.TrimSpace(text), "(")
 	def, err := graph.LookupOp(op)
 	if err != nil || !strings.HasPrefix(op, "Debug") {
-		return "", nil, status.InvalidArgumentf("A watch names the debug op %q, which there is not", text)
+		return "", nil, status.InvalidArgumentf("A watch names the debug op %q, which does not exist", text)
 	}
 	if !found {
 		return op, nil, nil
@@ -95,7 +95,7 @@ func parseOp(text string) (op string, attrs map[string]*attrpb.AttrValue, err er
 	return op, attrs, nil
 }
 
-// attrOf parses the value of an attribute; nil if it is none of the type.
+// attrOf parses the value of an attribute. It returns nil if the value does not have the type.
 func attrOf(kind, text string) *attrpb.AttrValue {
 	switch kind {
 	case "string":

@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/graph"
 )
 
-// attribute is an attribute with a default, which ops share.
+// attribute is an attribute with a default, shared by ops.
 type attribute struct {
 	name     string
 	goType   string
@@ -18,7 +18,7 @@ type attribute struct {
 	defaults map[string][]string // ops by default
 }
 
-// attributes is the file of the functions for attributes that need not be given.
+// attributes returns the file of the functions for optional attributes.
 func attributes(ops []*graph.OpDef) ([]byte, error) {
 	entries, err := readTable(attrTable)
 	if err != nil {
@@ -44,7 +44,7 @@ func attributes(ops []*graph.OpDef) ([]byte, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		if all[name] == nil {
-			return nil, fmt.Errorf("attrs.txt tells of %s, which is no op's attribute with a default", name)
+			return nil, fmt.Errorf("attrs.txt describes %s, which is not an op's attribute with a default", name)
 		}
 	}
 	b := &source{imports: map[string]bool{}}
@@ -60,7 +60,7 @@ func attributes(ops []*graph.OpDef) ([]byte, error) {
 	return b.file("attr")
 }
 
-// keyOf is the name of the function for an attribute. Some ops have one as a string that others have as a bool.
+// keyOf returns the name of the function for an attribute. Some attributes are strings in some ops and bools in others.
 func keyOf(a *oppb.OpDef_AttrDef) string {
 	if a.Name == "deterministic" && goType(a) == "string" {
 		return "determinism"
@@ -71,17 +71,17 @@ func keyOf(a *oppb.OpDef_AttrDef) string {
 	return a.Name
 }
 
-// few is the number of ops that a comment names.
+// few is the maximum number of ops that a comment lists by name.
 const few = 12
 
 func takers(ops []string) string {
 	if len(ops) > few {
-		return fmt.Sprintf("%d ops take it.", len(ops))
+		return fmt.Sprintf("Accepted by %d ops.", len(ops))
 	}
 	return "Ops: " + strings.Join(ops, ", ") + "."
 }
 
-// unless tells the defaults.
+// unless describes the default values.
 func (a *attribute) unless() []string {
 	if len(a.defaults) == 1 {
 		return []string{"Default: " + slices.Collect(maps.Keys(a.defaults))[0] + "."}

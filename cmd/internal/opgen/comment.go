@@ -12,10 +12,10 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// comment writes what a constructor takes and gives.
+// comment writes the doc comment of a constructor: its summary, arguments, results and attributes.
 func (b *source) comment(def *graph.OpDef, summary string, params, results []param, required, optional []*oppb.OpDef_AttrDef) {
 	if summary == "" {
-		summary = "adds an operation of that type"
+		summary = "adds an operation of this type"
 	}
 	b.printf("// %s %s.\n", def.Name, summary)
 	var lines []string
@@ -44,7 +44,7 @@ func (b *source) comment(def *graph.OpDef, summary string, params, results []par
 	}
 }
 
-// kindOf tells what an argument takes or gives.
+// kindOf describes the tensors of an argument or a result.
 func kindOf(a *oppb.OpDef_ArgDef) string {
 	t := a.TypeAttr
 	if t == "" {
@@ -52,7 +52,7 @@ func kindOf(a *oppb.OpDef_ArgDef) string {
 	}
 	switch {
 	case a.TypeListAttr != "":
-		return "tensors of the types " + a.TypeListAttr
+		return "tensors of types " + a.TypeListAttr
 	case a.NumberAttr != "":
 		return "tensors of type " + t
 	case a.IsRef:
@@ -61,14 +61,25 @@ func kindOf(a *oppb.OpDef_ArgDef) string {
 	return t
 }
 
-// attrKind tells what an attribute may be.
+// attrKind describes the valid values of an attribute.
 func attrKind(a *oppb.OpDef_AttrDef) string {
-	kind := strings.NewReplacer("list(", "a list of ", ")", "", "func", "function").Replace(a.Type)
-	if a.AllowedValues != nil {
-		kind += ", " + oneOf(a)
+	elem, plural := strings.CutPrefix(a.Type, "list(")
+	kind := strings.Replace(strings.TrimSuffix(elem, ")"), "func", "function", 1)
+	if plural {
+		kind = "a list of " + kind + "s"
 	}
-	if a.HasMinimum {
+	if a.AllowedValues != nil {
+		kind += ", "
+		if plural {
+			kind += "each "
+		}
+		kind += oneOf(a)
+	}
+	switch {
+	case a.HasMinimum && !plural:
 		kind += fmt.Sprintf(" (at least %d)", a.Minimum)
+	case a.HasMinimum && a.Minimum > 0:
+		kind += fmt.Sprintf(" (length at least %d)", a.Minimum)
 	}
 	return kind
 }
@@ -87,7 +98,7 @@ func oneOf(a *oppb.OpDef_AttrDef) string {
 	return "one of " + strings.Join(all, ", ")
 }
 
-// value is a default as people write it.
+// value returns the text of a default value.
 func value(v *attrpb.AttrValue) string {
 	switch v := v.GetValue().(type) {
 	case *attrpb.AttrValue_S:

@@ -26,7 +26,7 @@ func goType(attr *oppb.OpDef_AttrDef) string {
 	return goTypes[attr.Type]
 }
 
-// split sorts an op's attributes: those that follow from the inputs belong to neither list.
+// split returns the required and the optional attributes of an op. Those implied by the inputs are in neither list.
 func split(def *graph.OpDef) (required, optional []*oppb.OpDef_AttrDef) {
 	follows := map[string]bool{}
 	for _, a := range def.InputArg {
@@ -46,7 +46,7 @@ func split(def *graph.OpDef) (required, optional []*oppb.OpDef_AttrDef) {
 
 func isList(a *oppb.OpDef_ArgDef) bool { return a.NumberAttr != "" || a.TypeListAttr != "" }
 
-// source gathers a file's text and what it imports.
+// source collects the text and imports of a file.
 type source struct {
 	bytes.Buffer
 	imports map[string]bool
@@ -54,7 +54,7 @@ type source struct {
 
 func (b *source) printf(format string, args ...any) { fmt.Fprintf(b, format, args...) }
 
-// uses notes the package that a Go type is from.
+// uses records the import that a Go type needs, and returns the type.
 func (b *source) uses(goType string) string {
 	name := strings.TrimLeft(goType, "[]*")
 	if pkg, _, ok := strings.Cut(name, "."); ok {
@@ -63,7 +63,7 @@ func (b *source) uses(goType string) string {
 	return goType
 }
 
-// file is the formatted file of a package.
+// file returns the formatted file of a package.
 func (b *source) file(pkg string) ([]byte, error) {
 	var out bytes.Buffer
 	out.WriteString(header + "package " + pkg + "\n\n")
@@ -84,7 +84,7 @@ func (b *source) file(pkg string) ([]byte, error) {
 	return text, nil
 }
 
-// registry is the file of package op's tests that lists the constructors by op.
+// registry returns the file of package op's tests that lists the constructors by op.
 func registry(ops []*graph.OpDef) ([]byte, error) {
 	b := &source{imports: map[string]bool{}}
 	b.printf("// constructors are the generated functions.\nvar constructors = map[string]any{\n")
@@ -95,7 +95,7 @@ func registry(ops []*graph.OpDef) ([]byte, error) {
 	return b.file("op")
 }
 
-// constructors is the file of an area's constructors.
+// constructors returns the file of an area's constructors.
 func constructors(ops []*graph.OpDef, entries map[string]entry) ([]byte, error) {
 	b := &source{imports: map[string]bool{}}
 	for _, def := range ops {
@@ -172,7 +172,7 @@ func (b *source) constructor(def *graph.OpDef, summary string) {
 // param is a parameter or result.
 type param struct{ name, goType string }
 
-// take is the call that gives the i-th result of an operation.
+// take returns the call that returns the i-th result of an operation.
 func (p param) take(i int) string {
 	if p.goType == "Output" {
 		return fmt.Sprintf("argument(%d)", i)
@@ -180,7 +180,7 @@ func (p param) take(i int) string {
 	return fmt.Sprintf("OutputList(%d)", i)
 }
 
-// paramList writes parameters as Go does: x, y Output, axis int64.
+// paramList formats parameters as in Go: x, y Output, axis int64.
 func paramList(params []param) string {
 	var b strings.Builder
 	for i, p := range params {

@@ -50,7 +50,7 @@ func write(dir string) error {
 	return nil
 }
 
-// generated lists the generated files that are there, relative to dir.
+// generated returns the names of the existing generated files, relative to dir.
 func generated(dir string) ([]string, error) {
 	var names []string
 	for _, pattern := range []string{"gen_*.go", "attr/gen_*.go"} {

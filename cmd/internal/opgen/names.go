@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// initialisms are the parts of names that Go writes in capitals.
+// initialisms maps parts of names to their spelling in Go.
 var initialisms = map[string]string{"id": "ID", "ids": "IDs", "gpu": "GPU", "cpu": "CPU", "cudnn": "Cudnn", "ok": "OK"}
 
-// exported is a name_with_underscores as an exported Go name.
+// exported converts a name_with_underscores to an exported Go name.
 func exported(name string) string {
 	var b strings.Builder
 	for part := range strings.SplitSeq(name, "_") {
@@ -25,11 +25,10 @@ func exported(name string) string {
 	return b.String()
 }
 
-// locals are the names of one function's parameters and results.
+// locals holds the names of one function's parameters and results.
 type locals map[string]bool
 
-// add finds the Go name for an argument or attribute, which no other one of the function has; suffix tells two
-// apart that would have the same.
+// add returns the Go name for an argument or attribute, unique within the function. It appends suffix if the name is taken.
 func (l locals) add(name, suffix string) string {
 	first, rest, more := strings.Cut(name, "_")
 	goName := strings.ToLower(first)
@@ -58,9 +57,9 @@ func (l locals) add(name, suffix string) string {
 	return goName
 }
 
-// renamed are keywords of Go that arguments are called by.
+// renamed maps argument names that are Go keywords to Go names.
 var renamed = map[string]string{"var": "variable", "func": "function", "type": "kind"}
 
-// reserved are names that a function's body uses, or that would hide what a reader takes them for.
+// reserved holds names that a function's body uses, and predeclared identifiers that would be shadowed.
 var reserved = map[string]bool{"s": true, "attrs": true, "added": true, "len": true, "string": true, "min": true, "max": true,
 	"append": true, "copy": true, "error": true, "any": true, "true": true, "false": true, "nil": true, "int": true}

@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// TestCurrent holds that each op the kernels know has its constructor, as its declaration is now.
+// TestCurrent checks that each op with kernels has a constructor that matches its declaration.
 func TestCurrent(t *testing.T) {
 	dir := filepath.Join("..", "..", "..", "graph", "op")
 	files, err := generate(kernels.Ops())
@@ -53,7 +53,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A table that tells of an op that there is not is a mistake.
+// A table that describes an unknown op is an error.
 func TestTable(t *testing.T) {
 	if _, err := generate([]string{"Relu"}); err == nil {
 		t.Error("no error for a table of more ops than there are")

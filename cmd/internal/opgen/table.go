@@ -10,12 +10,12 @@ import (
 	"github.com/troupe-run/troupe/graph"
 )
 
-// table is ops.txt: sections, each with its ops and what their comments say first.
+// table is ops.txt: sections of ops with the first sentences of their comments.
 //
 //go:embed ops.txt
 var table string
 
-// attrTable is attrs.txt: what the attributes' comments say first.
+// attrTable is attrs.txt: attributes with the first sentences of their comments.
 //
 //go:embed attrs.txt
 var attrTable string
@@ -45,15 +45,15 @@ func readTable(text string) (map[string]entry, error) {
 	return ops, nil
 }
 
-// byHand are the ops that graph/op has functions or types of that name for, written by hand.
+// byHand holds the ops for which graph/op has handwritten functions or types of the same name.
 var byHand = map[string]bool{
 	"Const": true,
 	"If":    true, "StatelessIf": true, "Case": true, "StatelessCase": true, "While": true, "StatelessWhile": true,
-	// The first versions of ops whose names are those of types. They yield references; VariableV2 does so too.
+	// The first versions of ops that share their names with types. Like VariableV2, they return references.
 	"Variable": true, "TensorArray": true,
 }
 
-// public are the declarations of those ops that programs may use in new graphs.
+// public returns the declarations of the ops that programs may use in new graphs.
 func public(names []string) ([]*graph.OpDef, error) {
 	var ops []*graph.OpDef
 	for _, name := range names {
@@ -73,7 +73,7 @@ func public(names []string) ([]*graph.OpDef, error) {
 
 const registryFile = "gen_constructors_test.go"
 
-// generate makes all files for the ops of those names.
+// generate returns the contents of all files for the named ops.
 func generate(names []string) (map[string][]byte, error) {
 	entries, err := readTable(table)
 	if err != nil {
@@ -96,7 +96,7 @@ func generate(names []string) (map[string][]byte, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		if !known[name] {
-			return nil, fmt.Errorf("ops.txt tells of %s, which is no op that gets a constructor", name)
+			return nil, fmt.Errorf("ops.txt describes %s, which is not an op with a constructor", name)
 		}
 	}
 	files := map[string][]byte{}

@@ -1,6 +1,7 @@
 package waiting
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -8,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// tokens is a state to wait for: a number that requests take from.
+// tokens is a state to wait for: a counter that requests decrement.
 type tokens struct {
 	Room
 	n int
@@ -21,9 +22,13 @@ func (s *tokens) add(t *testing.T, n int) {
 	}
 }
 
-// take asks for n tokens, and notes its name when it has got them.
+// take requests n tokens, and records its name when it has received them.
 func (s *tokens) take(l *Line, n int, name string, got *[]string) (cancel func(error)) {
-	return l.Ask(func() (bool, error) {
+	return s.takeFor(context.Background(), l, n, name, got)
+}
+
+func (s *tokens) takeFor(step Step, l *Line, n int, name string, got *[]string) (cancel func(error)) {
+	return l.Ask(step, func() (bool, error) {
 		if s.n < n {
 			return false, nil
 		}
@@ -87,7 +92,7 @@ func TestCancelForACauseIsDerived(t *testing.T) {
 	var s tokens
 	l := s.NewLine(true)
 	var err error
-	cancel := l.Ask(func() (bool, error) { return false, nil }, "waiting was cancelled", func(e error) { err = e })
+	cancel := l.Ask(context.Background(), func() (bool, error) { return false, nil }, "waiting was cancelled", func(e error) { err = e })
 	cancel(errors.New("the step failed"))
 	if e := status.From(err); e == nil || e.Code != status.Cancelled || !e.Derived || e.Message != "waiting was cancelled" {
 		t.Errorf("got %#v", err)
@@ -112,22 +117,22 @@ func TestCloseEndsAll(t *testing.T) {
 	}
 }
 
-// Who is told may use the room.
+// TestToldOutsideOfTheLock checks that a completion function may use the room.
 func TestToldOutsideOfTheLock(t *testing.T) {
 	var s tokens
 	var got []string
 	l := s.NewLine(true)
-	l.Ask(func() (bool, error) { return s.n > 0, nil }, "", func(error) { s.take(l, 1, "again", &got) })
+	l.Ask(context.Background(), func() (bool, error) { return s.n > 0, nil }, "", func(error) { s.take(l, 1, "again", &got) })
 	s.add(t, 1)
 	expect(t, &got, "again")
 }
 
-// A bug in an attempt ends the request and leaves the room usable.
+// TestPanicsAreErrors checks that a panic in an attempt ends the request and leaves the room usable.
 func TestPanicsAreErrors(t *testing.T) {
 	var s tokens
 	l := s.NewLine(true)
 	var err error
-	l.Ask(func() (bool, error) { panic("a bug") }, "", func(e error) { err = e })
+	l.Ask(context.Background(), func() (bool, error) { panic("a bug") }, "", func(e error) { err = e })
 	if status.CodeOf(err) != status.Internal {
 		t.Errorf("got %v", err)
 	}
@@ -135,4 +140,19 @@ func TestPanicsAreErrors(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	s.add(t, 1)
+}
+
+// TestEndedStep checks that a request whose step has ended is not served, although it has not been cancelled yet, and holds up no other.
+func TestEndedStep(t *testing.T) {
+	var s tokens
+	var got []string
+	l := s.NewLine(true)
+	step, end := context.WithCancel(t.Context())
+	cancel := s.takeFor(step, l, 1, "a", &got)
+	s.take(l, 1, "b", &got)
+	end()
+	s.takeFor(step, l, 1, "c", &got)
+	s.add(t, 1)
+	cancel(context.Canceled)
+	expect(t, &got, "a: a was cancelled", "b", "c: c was cancelled")
 }

@@ -1,5 +1,5 @@
-// The protocol of a container: the named resources of a device. What is asked for, and what answers, has beside
-// the message what both ends share in memory: the function that makes a resource, the resource itself, the error.
+// The protocol of a container: the named resources of a device. Values that both ends share in memory are passed beside the messages: the
+// function that makes a resource, the resource itself, the error.
 // Regenerate with
 //   protoc --go_out=. --go_opt=paths=source_relative containers/internal/wire/container.proto
 // from the repository's root (protoc-gen-go v1.36).
@@ -27,8 +27,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// LookupOrCreate asks for a resource, which is made where there is none by the function beside the message.
-// The answer is Found, with the resource beside it, or the function's error.
+// LookupOrCreate asks for a resource. If there is none, the function beside the message makes it. The answer is Found, with the resource
+// beside it, or the function's error.
 type LookupOrCreate struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
@@ -81,7 +81,7 @@ func (x *LookupOrCreate) GetName() string {
 	return ""
 }
 
-// Lookup asks for a resource. The answer is Found, with the resource beside it; the error is NOT_FOUND.
+// Lookup asks for a resource. The answer is Found, with the resource beside it, or NOT_FOUND.
 type Lookup struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
@@ -134,8 +134,7 @@ func (x *Lookup) GetName() string {
 	return ""
 }
 
-// Remove takes a resource out of the container; who asked closes it. The answer is Found, with the resource beside it;
-// the error is NOT_FOUND.
+// Remove removes a resource from the container; the caller closes it. The answer is Found, with the resource beside it, or NOT_FOUND.
 type Remove struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
@@ -188,7 +187,7 @@ func (x *Remove) GetName() string {
 	return ""
 }
 
-// List asks for all resources. The answer is Found, with the resources beside it, by kind and name.
+// List asks for all resources. The answer is Found, with the resources beside it, sorted by kind and name.
 type List struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -225,7 +224,7 @@ func (*List) Descriptor() ([]byte, []int) {
 	return file_containers_internal_wire_container_proto_rawDescGZIP(), []int{3}
 }
 
-// Found answers with resources, which lie beside it in the same order. One that was asked for by name is not named.
+// Found answers with resources, which are beside it in the same order. A resource that was requested by name is not named.
 type Found struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Resources     []*Resource            `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`

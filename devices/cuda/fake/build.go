@@ -19,16 +19,16 @@ import (
 	"time"
 )
 
-// TB is what Build needs of a test.
+// TB is the part of testing.TB that Build needs.
 type TB interface {
 	Helper()
 	Fatalf(format string, args ...any)
 	Skipf(format string, args ...any)
 }
 
-// Build gives the path of a libcuda.so.1 with the repository's kernels; libcublas.so.12 lies in the same
-// folder. Both are kept in the user's cache directory under the hash of what they were made of. Without
-// g++ the test is skipped, in CI (CI=true) it fails. It may be called concurrently, by processes too.
+// Build returns the path of a libcuda.so.1 with the repository's kernels; libcublas.so.12 is in the same folder. Both are cached in the
+// user's cache directory, by a hash of their sources. Without g++ it skips the test or, in CI (CI=true), fails it. It may be called
+// concurrently, also by several processes.
 func Build(t TB) string {
 	t.Helper()
 	needCompiler(t)
@@ -59,7 +59,7 @@ var libraries = sync.OnceValues(func() (string, error) {
 	return buildFrom(kernels, kernels, filepath.Join(root, "devices", "cuda", "fake", "driver"))
 })
 
-// repository is the folder of go.mod above the working directory, which is a test's own package.
+// repository returns the folder of go.mod above the working directory, which is a test's package.
 func repository() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -80,16 +80,16 @@ var flags = []string{
 	"-fno-math-errno", "-ffp-contract=off", "-fwrapv",
 }
 
-// A unit is a source to be compiled.
+// A unit is a source to compile.
 type unit struct {
 	name    string // of the object file
 	text    string
-	headers string // the text of those that it includes beside the driver's
+	headers string // the text of the included headers, except the driver's
 	flags   []string
-	kernel  bool // its variables are kernels' shared memory
+	kernel  bool // its variables are the shared memory of kernels
 }
 
-// buildFrom builds the driver of one folder with the kernels of another, whose headers are in a third.
+// buildFrom builds the driver in one folder with the kernels in another; the kernels' headers are in a third.
 func buildFrom(kernels, headers, driver string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -118,14 +118,14 @@ func buildFrom(kernels, headers, driver string) (string, error) {
 	return b.link(units, objects)
 }
 
-// A builder keeps what it made in dir, by the hash of all that it depends on.
+// A builder caches its results in dir, by a hash of all inputs.
 type builder struct {
 	dir, kernels, include, driver string
 	interfaces                    string // the driver's headers, which all units depend on
-	compiler                      string // its version
+	compiler                      string // the compiler's version
 }
 
-// lock lets one process build at a time: the others find what it made.
+// lock allows one process at a time to build; the others then find the result.
 func (b *builder) lock() (func(), error) {
 	f, err := os.OpenFile(filepath.Join(b.dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -159,7 +159,7 @@ func (b *builder) readHeaders() error {
 
 var includes = regexp.MustCompile(`(?m)^#include "(.*)"$`)
 
-// included is the text of the headers that a kernels' source includes, and of theirs.
+// included returns the text of the headers that a kernel source includes, transitively.
 func (b *builder) included(text string) (string, error) {
 	var all strings.Builder
 	var seen []string
@@ -182,8 +182,8 @@ func (b *builder) included(text string) (string, error) {
 
 var entry = regexp.MustCompile(`(?m)^\.visible \.entry (\w+)\(`)
 
-// units are the driver's sources, and one for each PTX file: the kernels' source followed by the
-// registration of each kernel that the PTX has.
+// units returns the driver's sources, and one unit for each PTX file: the kernels' source followed by the registration of each kernel in
+// the PTX.
 func (b *builder) units() ([]unit, error) {
 	var all []unit
 	sources, err := filepath.Glob(filepath.Join(b.driver, "*.cc"))
@@ -234,7 +234,7 @@ func sum(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil)[:10])
 }
 
-// compileAll gives the object file of each unit, compiled on all cores where it is not there.
+// compileAll returns the object file of each unit. It compiles missing ones on all cores.
 func (b *builder) compileAll(units []unit) ([]string, error) {
 	objects, failed := make([]string, len(units)), make([]error, len(units))
 	next := make(chan int)
@@ -263,7 +263,7 @@ func (b *builder) compile(u unit) (string, error) {
 	})
 }
 
-// link makes the libraries of the objects: those named cublas make the one, all others the driver.
+// link links the objects into the libraries: those named cublas into one, all others into the driver.
 func (b *builder) link(units []unit, objects []string) (string, error) {
 	var script strings.Builder
 	script.WriteString("SECTIONS\n{\n  fake_shared (NOLOAD) :\n  {\n")
@@ -302,7 +302,7 @@ func (b *builder) link(units []unit, objects []string) (string, error) {
 	})
 }
 
-// once makes what is not there yet, and removes what has not been used for long. What is there was used
+// once creates path if it does not exist, and removes files that have not been used for a long time. An existing path is marked as used
 // now.
 func (b *builder) once(path string, create func(made string) error) error {
 	now := time.Now()

@@ -14,8 +14,8 @@ import (
 	"github.com/troupe-run/troupe/devices/cuda/fake"
 )
 
-// TestFromGo runs one of the repository's kernels from Go, on the driver that Build gives. The process has
-// no other test that opens a driver: it is loaded once.
+// TestFromGo runs one of the repository's kernels from Go, on the driver that Build returns. No other test of the process opens a driver,
+// since it is loaded only once.
 func TestFromGo(t *testing.T) {
 	lib := fake.Build(t)
 	t.Setenv("TROUPE_LIBCUDA", lib)
@@ -61,7 +61,7 @@ func TestFromGo(t *testing.T) {
 		}
 	}
 
-	t.Setenv("FAKE_CUDA_FAIL", "launch:1") // it reaches the driver while it runs
+	t.Setenv("FAKE_CUDA_FAIL", "launch:1") // takes effect on the running driver
 	if err := s.Launch(f, [3]uint32{1, 1, 1}, [3]uint32{64, 1, 1}, 0, []uint64{in, in, out, n}); err == nil {
 		t.Error("a launch that was to fail did not")
 	}

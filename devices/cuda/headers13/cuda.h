@@ -1,6 +1,5 @@
-// gorgonia.org/cu v0.9.6 is written against CUDA 12, whose header maps some names to older functions than CUDA 13's does. This
-// header stands before CUDA's own on the include path and, for CUDA 13, gives those names their old
-// functions back, which the driver still has.
+// gorgonia.org/cu v0.9.6 is written for CUDA 12, whose header maps some names to older functions than CUDA 13's does. This header precedes
+// CUDA's own on the include path and, with CUDA 13, maps those names back to the old functions, which the driver still has.
 #ifndef TROUPE_CUDA_H
 #define TROUPE_CUDA_H
 #include_next <cuda.h>

@@ -1,6 +1,6 @@
 //go:build ignore
 
-// The program gen writes the assembler source of the jumps to the functions that a file lists, one a line:
+// The program gen writes the assembler source of the jumps to the functions listed in a file, one per line:
 //
 //	go run gen.go symbols.txt trampolines.S
 package main

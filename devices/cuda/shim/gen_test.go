@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestUpToDate holds that trampolines.S is what gen.go makes of symbols.txt.
+// TestUpToDate checks that trampolines.S is what gen.go generates from symbols.txt.
 func TestUpToDate(t *testing.T) {
 	made := filepath.Join(t.TempDir(), "trampolines.S")
 	if out, err := exec.Command("go", "run", "gen.go", "symbols.txt", made).CombinedOutput(); err != nil {

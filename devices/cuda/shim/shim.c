@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Where the jumps of trampolines.S lead, and their names in the same order, ended by an empty one.
+// The jump targets of trampolines.S, and their names in the same order, ended by an empty one.
 extern void *troupe_cuda_table[] __attribute__((visibility("hidden")));
 extern const char troupe_cuda_names[] __attribute__((visibility("hidden")));
 
@@ -18,13 +18,13 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int loaded;
 static char why[1024];
 
-// What a jump leads to as long as the driver's function is not known.
+// The target of a jump while the driver's function is unknown.
 __attribute__((visibility("hidden"))) int troupe_cuda_missing(void) {
   return loaded ? not_supported : not_initialized;
 }
 
-// cu calls it when the program starts and ends the process if it fails. The driver's own is called by load, so
-// that the environment (CUDA_VISIBLE_DEVICES) is read no earlier than a GPU is asked for.
+// cu calls it when the program starts and ends the process if it fails. load calls the driver's own cuInit, so that the environment
+// (CUDA_VISIBLE_DEVICES) is read only when a GPU is requested.
 __attribute__((visibility("hidden"))) int cuInit(unsigned flags) {
   (void)flags;
   return success;

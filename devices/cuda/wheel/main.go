@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// limit bounds what is downloaded.
+// limit bounds the size of the download.
 const limit = 256 << 20
 
 func main() {
@@ -29,7 +29,7 @@ func main() {
 	}
 }
 
-// fetch unpacks the wheel into a folder that is not there yet.
+// fetch unpacks the wheel into a folder that must not exist yet.
 func fetch(address, sum, folder string) (err error) {
 	client := http.Client{Timeout: 5 * time.Minute}
 	answer, err := client.Get(address)

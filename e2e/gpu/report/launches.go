@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// negative is a kernel that does next to nothing: its parameters are an input, a result and the number of elements.
+// negative is a kernel that does almost nothing: its parameters are an input, a result and the number of elements.
 const negative = "neg_f32"
 
 // bound calls f on a thread that the card's context is bound to.
@@ -32,12 +32,12 @@ func (m *machine) bound(f func(gpu.Context) error) error {
 	return errors.Join(err, c.Close(false))
 }
 
-// device is the card as a device of its own.
+// device makes a device of the card.
 func (m *machine) device(name string) (*gpu.Device, error) {
 	return gpu.Open(gpu.Options{Card: m.card, Name: name, Job: "report", Host: tensor.NewPool(name, 0), MemoryFraction: 0.1, AllowGrowth: true, Log: quiet})
 }
 
-// launches measures the cost of what takes no time on the card, from the driver up to sessions.
+// launches measures the overhead of operations that take no time on the card, from the driver up to sessions.
 func launches(ctx context.Context, m *machine) error {
 	m.head("what", "time")
 	m.failed("launches by the driver", m.bound(m.driverLaunches))
@@ -111,7 +111,7 @@ func (m *machine) driverLaunches(c gpu.Context) error {
 	return errors.Join(err, s.Close(), c.Free(x))
 }
 
-// newStep is a step of a device, and an execution in it.
+// newStep returns a step of a device, and a kernel context in it.
 func newStep(node string) (*kernels.Step, *kernels.Context) {
 	step := &kernels.Step{ID: 1, Cancellation: &kernels.Cancellation{}}
 	return step, &kernels.Context{Node: &graph.Node{Name: node, Op: "Neg"}, Step: step}
@@ -149,7 +149,7 @@ func (m *machine) deviceLaunches() error {
 	return errors.Join(err, d.Close())
 }
 
-// fetch is the least time of a step that is fed and fetched from.
+// fetch returns the least time of a step with a feed and a fetch.
 func (b *bench) fetch(ctx context.Context) (best time.Duration, err error) {
 	root := op.NewScope()
 	x := op.Placeholder(root, tensor.Float32)

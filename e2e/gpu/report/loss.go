@@ -14,10 +14,10 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// wild is an address that no allocation has.
+// wild is an address outside all allocations.
 const wild = 0x10
 
-// fault has a kernel write to a wild address, and gives the error of its step.
+// fault has a kernel write to a wild address, and returns the error of its step.
 func fault(d *gpu.Device) error {
 	step, ctx := newStep("fault")
 	d.Launch(ctx, kernels.Launch{Function: negative, Grid: [3]int{1}, Block: [3]int{32}, Args: []uint64{wild, wild, 16}})
@@ -63,7 +63,7 @@ func fetch(ctx *kernels.Context, d *gpu.Device, t *tensor.Tensor) error {
 	return errors.Join(<-done, settle(d, ctx.Step))
 }
 
-// serves is works that asks a device that is out of service to try again.
+// serves is like works, but first asks a device that is out of service to try again.
 func serves(d *gpu.Device) error {
 	err := works(d)
 	if err != nil {
@@ -72,7 +72,7 @@ func serves(d *gpu.Device) error {
 	return err
 }
 
-// back is how long it takes from now until f succeeds.
+// back returns how long it takes from now until f succeeds.
 func back(ctx context.Context, f func() error) (time.Duration, error) {
 	begun := time.Now()
 	again := time.NewTicker(10 * time.Millisecond)
@@ -90,7 +90,7 @@ func back(ctx context.Context, f func() error) (time.Duration, error) {
 	}
 }
 
-// loss breaks the context some times, and measures when it is noticed and when everything works again.
+// loss breaks the context a few times, and measures when this is noticed and when everything works again.
 func loss(ctx context.Context, m *machine) (err error) {
 	a, err := m.device("a")
 	if err != nil {

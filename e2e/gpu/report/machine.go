@@ -22,7 +22,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// machine is what a part works with: the card, and where its figures go.
+// machine is the environment of a part: the card, and where its figures go.
 type machine struct {
 	card gpu.Card
 	info gpu.Info
@@ -54,7 +54,7 @@ func (m *machine) text(format string, args ...any) {
 func (m *machine) head(cells ...string) { m.write(event{Head: cells}) }
 func (m *machine) row(cells ...string)  { m.write(event{Row: cells}) }
 
-// failed notes that something of a part failed, and tells whether it did.
+// failed records a failure of a part, and reports whether there was one.
 func (m *machine) failed(what string, err error) bool {
 	if err != nil {
 		m.write(event{Failed: what + ": " + err.Error()})
@@ -62,10 +62,10 @@ func (m *machine) failed(what string, err error) bool {
 	return err != nil
 }
 
-// emulated tells whether the driver is the one for tests.
+// emulated reports whether the driver is the fake one for tests.
 func (m *machine) emulated() bool { return strings.Contains(m.info.Name, "Fake") }
 
-// pick is one of two sizes.
+// pick returns one of two sizes.
 func pick[T any](m *machine, usual, small T) T {
 	if m.small {
 		return small
@@ -73,8 +73,7 @@ func pick[T any](m *machine, usual, small T) T {
 	return usual
 }
 
-// best is the least time that f takes: after once to warm up it is called until it took long enough, and at least three
-// times.
+// best returns the least time that f takes. After a warm-up call, f is called at least three times, and until the total is long enough.
 func (m *machine) best(f func() error) (time.Duration, error) {
 	if err := f(); err != nil {
 		return 0, err
@@ -94,7 +93,7 @@ func (m *machine) best(f func() error) (time.Duration, error) {
 	return best, nil
 }
 
-// quiet is the log of servers and devices of a part: what they warn of shows where the part fails.
+// quiet is the log of a part's servers and devices: their warnings show where the part fails.
 var quiet = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 
 // bench is a server on the card, and sessions on it.
@@ -103,7 +102,7 @@ type bench struct {
 	server *troupe.Server
 }
 
-// onGPU is the card as operations name it.
+// onGPU is the card's device name for operations.
 const onGPU = "/device:GPU:0"
 
 // serve starts a server with a fraction of the card's memory.
@@ -124,7 +123,7 @@ func (b *bench) end(err *error) {
 	*err = errors.Join(*err, b.server.Stop(ctx))
 }
 
-// session opens a session with a graph whose variables are initialized; end destroys these and closes it.
+// session opens a session with a graph and initializes its variables; end destroys these and closes it.
 func (b *bench) session(ctx context.Context, s *op.Scope) (session *troupe.Session, end func(*error), err error) {
 	var destroyed []*op.Operation
 	initialize := op.Initialize(s)
@@ -154,7 +153,7 @@ func (b *bench) session(ctx context.Context, s *op.Scope) (session *troupe.Sessi
 	return session, end, nil
 }
 
-// step is the least time of a step that runs what build adds to the card.
+// step returns the least time of a step that runs what build adds on the card.
 func (b *bench) step(ctx context.Context, build func(s *op.Scope) []*op.Operation) (best time.Duration, err error) {
 	root := op.NewScope()
 	var targets []op.Runnable
@@ -173,7 +172,7 @@ func (b *bench) step(ctx context.Context, build func(s *op.Scope) []*op.Operatio
 	return b.best(func() error { return release(run.Run(ctx)) })
 }
 
-// release gives up what a step returned.
+// release releases the tensors that a step returned.
 func release(fetched []*tensor.Tensor, err error) error {
 	for _, t := range fetched {
 		t.Release()
@@ -181,14 +180,14 @@ func release(fetched []*tensor.Tensor, err error) error {
 	return err
 }
 
-// random is a variable of random numbers in [-1, 1), times scale.
+// random adds a variable of random numbers in [-1, 1), times scale.
 func random(s *op.Scope, dtype tensor.DType, scale float64, sizes ...int32) op.Output {
 	unit := op.RandomUniform(s, op.Const(s, sizes), tensor.Float32)
 	scaled := op.Mul(s, op.Sub(s, unit, op.Const(s, float32(0.5))), op.Const(s, float32(2*scale)))
 	return op.NewVariable(s, op.Cast(s, scaled, dtype)).Read(s)
 }
 
-// describeCard tells what machine it is.
+// describeCard describes the machine's card.
 func describeCard(_ context.Context, m *machine) error {
 	m.write(event{Card: m.info.Name, Emulated: m.emulated()})
 	m.head("card", m.info.Name)
@@ -205,7 +204,7 @@ func describeCard(_ context.Context, m *machine) error {
 	return nil
 }
 
-// driver is the version of the kernel's part of the driver.
+// driver returns the version of the driver's kernel module.
 func driver(emulated bool) string {
 	if emulated {
 		return "the emulated one"
@@ -218,7 +217,7 @@ func driver(emulated bool) string {
 	return strings.Join(strings.Fields(strings.TrimPrefix(first, "NVRM version:")), " ")
 }
 
-// processor is the host's.
+// processor returns the host's processor.
 func processor() string {
 	f, err := os.Open("/proc/cpuinfo")
 	if err != nil {
@@ -238,7 +237,7 @@ func processor() string {
 	return fmt.Sprintf("%s, %d processors", name, count)
 }
 
-// libraryName tells whether cuBLAS is there.
+// libraryName says whether cuBLAS is available.
 func (m *machine) libraryName() string {
 	there, err := m.library()
 	switch {
@@ -250,7 +249,7 @@ func (m *machine) libraryName() string {
 	return "installed"
 }
 
-// library tells whether products use cuBLAS in this process.
+// library reports whether matrix products use cuBLAS in this process.
 func (m *machine) library() (there bool, err error) {
 	err = m.bound(func(c gpu.Context) error {
 		blas, err := c.Blas()

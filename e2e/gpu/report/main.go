@@ -3,11 +3,11 @@
 //
 //	make gpu-report    builds it with the tag cuda, and writes docs/gpu-report.md
 //
-// It takes less than 20 minutes, and uses the first card alone. Each part of the report is a process of its own, so that one that fails,
-// crashes or hangs costs the others nothing; what failed stands in the report.
+// It takes less than 20 minutes, and uses only the first card. Each part of the report is a process of its own, so that one that fails,
+// crashes or hangs does not affect the others; the report lists failures.
 //
-// On the driver for tests (TROUPE_LIBCUDA names its file) it does the same, with -small in a minute. Such a report says
-// at its top that its figures mean nothing, and goes to the standard output, never to the file.
+// On the driver for tests (TROUPE_LIBCUDA names its file) it does the same, in a minute with -small. Such a report says at the top that its
+// figures are meaningless, and goes to the standard output, never to the file.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// options are what the command line says.
+// options are the flags of the command line.
 type options struct {
 	out    string
 	small  bool
@@ -77,7 +77,7 @@ func write(ctx context.Context, o options) error {
 	return os.WriteFile(o.out, []byte(text), 0o644)
 }
 
-// runPart is the process of a part.
+// runPart runs a part in its process.
 func runPart(ctx context.Context, o options) error {
 	name, variant, _ := strings.Cut(o.part, ":")
 	i := slices.IndexFunc(parts, func(p part) bool { return p.name == name })

@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// elementwise measures what waits for the card's memory.
+// elementwise measures operations that are bound by the card's memory.
 func elementwise(ctx context.Context, m *machine) (err error) {
 	b, err := m.serve(ctx)
 	if err != nil {
@@ -23,7 +23,7 @@ func elementwise(ctx context.Context, m *machine) (err error) {
 	m.head(head...)
 	for _, c := range []struct {
 		name  string
-		moves float64 // arrays of float32 that it reads and writes
+		moves float64 // number of float32 arrays that it reads and writes
 		next  func(s *op.Scope, y, x op.Output) op.Output
 	}{
 		{"AddV2", 3, func(s *op.Scope, y, x op.Output) op.Output { return op.AddV2(s, y, x) }},
@@ -105,7 +105,7 @@ func convolutions(ctx context.Context, m *machine) (err error) {
 	return nil
 }
 
-// layer measures one, in each direction.
+// layer measures one layer, in each direction.
 func (b *bench) layer(ctx context.Context, l layer, dtype tensor.DType) {
 	m := b.machine
 	after := (l.size + l.stride - 1) / l.stride

@@ -2,10 +2,10 @@ package main
 
 import "time"
 
-// withoutLibrary names a cuBLAS that is not there, so that products take Troupe's own functions.
+// withoutLibrary names a cuBLAS that does not exist, so that products use Troupe's own functions.
 const withoutLibrary = "TROUPE_LIBCUBLAS=/nonexistent/libcublas.so"
 
-// exact forbids TF32, to Troupe and to cuBLAS.
+// exact forbids TF32 in Troupe and in cuBLAS.
 const exact = "NVIDIA_TF32_OVERRIDE=0"
 
 // parts are the parts of the report, in order.

@@ -7,8 +7,8 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// rates are the floating-point operations that a multiprocessor does in a clock, two for a multiplication with an addition, by
-// compute capability: those that NVIDIA's papers on the architectures state, for dense matrices.
+// rates are the floating-point operations of a multiprocessor per clock, by compute capability. A multiplication with an addition counts as
+// two. The source is NVIDIA's papers on the architectures, for dense matrices.
 var rates = map[int]map[unit]float64{
 	70:  {vector: 128, double: 64, half: 1024},
 	75:  {vector: 128, double: 4, half: 1024},
@@ -31,7 +31,7 @@ const (
 	tf32               // float32 that may be rounded, on tensor cores
 )
 
-// unitOf is what multiplies elements of a type.
+// unitOf returns the unit that multiplies elements of a type.
 func unitOf(dtype tensor.DType, round bool) unit {
 	switch dtype {
 	case tensor.Float64:
@@ -45,7 +45,7 @@ func unitOf(dtype tensor.DType, round bool) unit {
 	return vector
 }
 
-// peak is the floating-point operations that the card does in a second at its highest clock; 0 where that is not known.
+// peak returns the floating-point operations per second of the card at its highest clock, or 0 if that is not known.
 func (m *machine) peak(u unit) float64 {
 	rate, ok := rates[m.info.Compute][u]
 	if !ok && u == tf32 {
@@ -54,15 +54,15 @@ func (m *machine) peak(u unit) float64 {
 	return rate * float64(m.info.Processors) * float64(m.info.Clock) * 1e3
 }
 
-// bandwidth is the bytes that the card's memory moves in a second at its highest clock, two transfers in each.
+// bandwidth returns the bytes per second of the card's memory at its highest clock, with two transfers per clock.
 func (m *machine) bandwidth() float64 {
 	return float64(m.info.MemoryClock) * 1e3 * 2 * float64(m.info.MemoryBus) / 8
 }
 
-// rate is what was done, in a second.
+// rate returns an amount per second.
 func rate(amount float64, took time.Duration) float64 { return amount / took.Seconds() }
 
-// of is a rate as a percentage of a limit.
+// of returns a rate as a percentage of a limit.
 func of(rate, limit float64) string {
 	if limit == 0 {
 		return "unknown"
@@ -74,7 +74,7 @@ func of(rate, limit float64) string {
 func tera(rate float64) string { return digits(rate / 1e12) }
 func giga(rate float64) string { return digits(rate / 1e9) }
 
-// digits prints a figure with three of them.
+// digits prints a figure with three digits.
 func digits(v float64) string { return fmt.Sprintf("%.3g", v) }
 
 // span prints a time in seconds.

@@ -26,7 +26,7 @@ func exactProducts(ctx context.Context, m *machine) error {
 	return m.products(ctx, []tensor.DType{tensor.Float32}, false)
 }
 
-// products measures products of matrices of some types; round tells whether float32 may be rounded to TF32.
+// products measures matrix products of the given types; round reports whether float32 may be rounded to TF32.
 func (m *machine) products(ctx context.Context, types []tensor.DType, round bool) (err error) {
 	if there, err := m.ready(); !there || err != nil {
 		return err
@@ -63,7 +63,7 @@ func (m *machine) products(ctx context.Context, types []tensor.DType, round bool
 	return nil
 }
 
-// ready tells whether the variant of products can be measured, and says why not.
+// ready reports whether the variant of products can be measured, and says why not.
 func (m *machine) ready() (bool, error) {
 	if m.variant == own {
 		return true, nil
@@ -75,7 +75,7 @@ func (m *machine) ready() (bool, error) {
 	return there, err
 }
 
-// accuracy compares products with those of float64 on the CPU.
+// accuracy compares products with float64 products on the CPU.
 func accuracy(ctx context.Context, m *machine) (err error) {
 	if there, err := m.ready(); !there || err != nil {
 		return err
@@ -106,10 +106,10 @@ func accuracy(ctx context.Context, m *machine) (err error) {
 	return nil
 }
 
-// tolerance is the most that a product may be wrong by, by the largest result: some roundings of its type, or of TF32.
+// tolerance is the largest allowed error of a product, relative to the largest result: some roundings of its type, or of TF32.
 var tolerance = map[tensor.DType]float64{tensor.Float64: 1e-13, tensor.Float32: 2e-3, tensor.Float16: 2e-3, tensor.BFloat16: 1e-2}
 
-// worst is the largest error of a product on the card, by the largest result.
+// worst returns the largest error of a product on the card, relative to the largest result.
 func (b *bench) worst(ctx context.Context, dtype tensor.DType, n int32, transposed bool) (worst float64, err error) {
 	root := op.NewScope()
 	card, host := root.WithDevice(onGPU), root.WithDevice("/device:CPU:0")

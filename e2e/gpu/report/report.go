@@ -14,15 +14,14 @@ import (
 	"time"
 )
 
-// part is a part of the report. One without a title is for other parts.
+// part is a part of the report. A part without a title is only used by other parts.
 type part struct {
 	name, title string
 	// about says what is measured, and how to read it.
 	about string
 	limit time.Duration
 	run   func(ctx context.Context, m *machine) error
-	// variants are ways to run it, each in a process. The rows of their tables are joined: those that agree
-	// in their first cell are one.
+	// variants are ways to run it, each in a process. Rows of their tables with the same first cell are joined.
 	variants []variant
 }
 
@@ -32,13 +31,13 @@ type variant struct {
 	env  []string
 }
 
-// event is a piece of what a part found, a line of JSON on its standard output.
+// event is one finding of a part, a line of JSON on its standard output.
 type event struct {
 	Text   string   `json:",omitempty"` // a paragraph
 	Head   []string `json:",omitempty"` // begins a table
 	Row    []string `json:",omitempty"`
 	Failed string   `json:",omitempty"`
-	// Card and Emulated describe the card, by the part that does nothing else.
+	// Card and Emulated describe the card; a separate part reports them.
 	Card     string `json:",omitempty"`
 	Emulated bool   `json:",omitempty"`
 }
@@ -54,7 +53,7 @@ type report struct {
 	failures []string
 }
 
-// describe begins the report with what machine it is. Without a card it is an error.
+// describe begins the report with a description of the machine. Without a card it returns an error.
 func (r *report) describe(ctx context.Context) error {
 	r.begun = time.Now()
 	events, err := r.process(ctx, part{name: "card", limit: time.Minute}, variant{})
@@ -73,7 +72,7 @@ func (r *report) describe(ctx context.Context) error {
 	return nil
 }
 
-// add runs a part, and takes its figures and failures into the report.
+// add runs a part, and adds its figures and failures to the report.
 func (r *report) add(ctx context.Context, p part) {
 	variants := p.variants
 	if len(variants) == 0 {
@@ -100,13 +99,13 @@ func (r *report) add(ctx context.Context, p part) {
 	fmt.Fprintf(&r.body, "\n## %s\n\n%s\n\n%s", p.title, p.about, render(all))
 }
 
-// summary is the first lines of an error, in one.
+// summary returns the first lines of an error as one line.
 func summary(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.Join(lines[:min(2, len(lines))], " ")
 }
 
-// join adds what another variant of a part found: cells to the rows that begin alike, and everything else at the end.
+// join adds the findings of another variant of a part: cells to the rows with the same first cell, and everything else at the end.
 func join(all, more []event) []event {
 	at := slices.IndexFunc(all, func(e event) bool { return len(e.Head) > 0 })
 	if at < 0 {
@@ -136,7 +135,7 @@ func join(all, more []event) []event {
 	return all
 }
 
-// render makes Markdown of events: failures come after everything else.
+// render renders events as Markdown: failures come last.
 func render(events []event) string {
 	var b, failures strings.Builder
 	table := false
@@ -166,7 +165,7 @@ func line(b *strings.Builder, cells []string) {
 	b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
 }
 
-// process runs a part in a process of its own and gives what it found, also where it failed after that.
+// process runs a part in a process of its own and returns its findings, even if it failed later.
 func (r *report) process(ctx context.Context, p part, v variant) ([]event, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.limit)
 	defer cancel()
@@ -208,7 +207,7 @@ func (r *report) process(ctx context.Context, p part, v variant) ([]event, error
 	return events, err
 }
 
-// tail keeps the end of what a process says.
+// tail keeps the end of a process's output.
 type tail struct{ text []byte }
 
 const tailSize = 4 << 10
@@ -223,7 +222,7 @@ func (t *tail) Write(b []byte) (int, error) {
 
 func (t *tail) String() string { return strings.TrimSpace(strings.ToValidUTF8(string(t.text), "?")) }
 
-// text is the whole report.
+// text returns the whole report.
 func (r *report) text() string {
 	var b strings.Builder
 	b.WriteString("# Troupe on a card\n\n")
@@ -244,7 +243,7 @@ func (r *report) text() string {
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
-// commit is what the tree was checked out at, as far as git is there to tell.
+// commit returns the commit of the tree, if git is available.
 func commit() string {
 	out, err := exec.Command("git", "describe", "--always", "--dirty").Output()
 	if err != nil {

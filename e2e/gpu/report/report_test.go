@@ -11,11 +11,15 @@ import (
 	"testing"
 
 	"github.com/troupe-run/troupe/devices/cuda/fake"
+	"github.com/troupe-run/troupe/internal/extent"
 )
 
-// TestReport makes the report on the driver for tests, with small sizes: all parts run to the end, also after one that
-// failed, and the file is left alone.
+// TestReport makes the report on the driver for tests, with small sizes: all parts run to the end, even after one that failed, and the file
+// is left alone.
 func TestReport(t *testing.T) {
+	if !extent.Check() {
+		t.Skip("make check runs it: it builds the fake driver, which takes minutes the first time")
+	}
 	driver := fake.Build(t)
 	if _, err := exec.LookPath("make"); err != nil && os.Getenv("CI") == "" {
 		t.Skipf("the tag cuda is built by make: %v", err)
@@ -52,7 +56,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestNoCard holds that there is no report without a card, in a build without CUDA.
+// TestNoCard checks that there is no report without a card, in a build without CUDA.
 func TestNoCard(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "report")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".")

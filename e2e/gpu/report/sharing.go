@@ -18,8 +18,8 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// load multiplies matrices for some seconds on a server with a part of the card, once its standard input says so, and tells how
-// many steps it did. Its variant faults breaks its context half way and goes on with a new session.
+// load waits for its standard input, multiplies matrices for some seconds on a server with a part of the card, and prints how many steps it
+// did. The variant faulty breaks its context halfway and goes on with a new session.
 func load(ctx context.Context, m *machine) (err error) {
 	b, err := m.serve(ctx, troupe.WithGPUOptions(&corepb.GPUOptions{PerProcessGpuMemoryFraction: 0.3}))
 	if err != nil {
@@ -69,7 +69,7 @@ func load(ctx context.Context, m *machine) (err error) {
 		}
 		err := release(run.Run(ctx))
 		if err != nil && faults > 0 {
-			_ = closeAfter(end) // of a session whose variables are gone
+			_ = closeAfter(end) // the variables of the session are gone
 			if _, err = back(ctx, func() (err error) {
 				run, end, err = begin()
 				return err
@@ -95,7 +95,7 @@ func closeAfter(end func(*error)) (err error) {
 	return err
 }
 
-// breakContext does so on a device beside the server.
+// breakContext breaks the context with a device beside the server.
 func (m *machine) breakContext() error {
 	d, err := m.device("faulty")
 	if err != nil {
@@ -107,7 +107,7 @@ func (m *machine) breakContext() error {
 	return errors.Join(err, d.Close())
 }
 
-// sharing runs a load alone, two at the same time, and one beside one that breaks its context.
+// sharing runs a load alone, two concurrently, and one beside another that breaks its context.
 func sharing(ctx context.Context, m *machine) error {
 	alone, err := m.together(ctx, "load")
 	if err != nil {
@@ -136,7 +136,7 @@ type loading struct {
 	stderr *tail
 }
 
-// together runs loads at the same time, from when all are ready, and gives the steps that each did in a second.
+// together starts loads at the same moment, when all are ready, and returns the steps per second of each.
 func (m *machine) together(ctx context.Context, parts ...string) (rates []float64, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -198,7 +198,7 @@ func (m *machine) together(ctx context.Context, parts ...string) (rates []float6
 	return rates, nil
 }
 
-// event reads a line of what the process prints.
+// event reads an event that the process prints.
 func (l *loading) event() (e event, err error) {
 	if !l.lines.Scan() {
 		return e, errors.Join(errors.New("a server ended early"), l.lines.Err())

@@ -15,7 +15,7 @@ import (
 	"github.com/troupe-run/troupe/graph/train"
 )
 
-// model is a network that is trained to tell classes of vectors apart.
+// model is a network that is trained to classify vectors.
 type model struct {
 	name    string
 	batch   int
@@ -25,7 +25,7 @@ type model struct {
 
 const classes = 10
 
-// models are a perceptron and a convolutional network, of the usual size or small.
+// models returns a perceptron and a convolutional network, of the usual size or small.
 func (m *machine) models() []model {
 	width, channels, side := int32(pick(m, 2048, 16)), int32(pick(m, 64, 4)), int32(pick(m, 32, 8))
 	return []model{
@@ -77,7 +77,7 @@ func training(ctx context.Context, m *machine) error {
 	return nil
 }
 
-// train trains for some time, and gives the least time of a step and the losses of the first and the last one.
+// train trains for some time, and returns the least time of a step and the losses of the first and the last one.
 func (m *machine) train(ctx context.Context, net model, enough time.Duration, opts ...troupe.Option) (best time.Duration, first, last float64, err error) {
 	b, err := m.serve(ctx, opts...)
 	if err != nil {
@@ -125,7 +125,7 @@ func (m *machine) train(ctx context.Context, net model, enough time.Duration, op
 	return best, first, last, nil
 }
 
-// examples are a batch of noise with labels, which a network can learn by heart.
+// examples returns a batch of noise with labels, which a network can learn.
 func (net model) examples() (x, y *tensor.Tensor, err error) {
 	r := rand.New(rand.NewPCG(1, 2))
 	if x, err = tensor.New(tensor.Host, tensor.Float32, tensor.Shape{int64(net.batch), int64(net.inputs)}); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// transfers measures copies between the host and the card: the driver's, and a device's.
+// transfers measures copies between the host and the card, by the driver and by a device.
 func transfers(_ context.Context, m *machine) error {
 	m.head("bytes", "to the card, GB/s: pinned", "pageable", "a device's upload", "from the card, GB/s: pinned", "pageable", "a device's download")
 	d, err := m.device("transfers")
@@ -38,7 +38,7 @@ func transfers(_ context.Context, m *machine) error {
 	return d.Close()
 }
 
-// aligned is memory that begins with a page.
+// aligned returns page-aligned memory.
 func aligned(n int) []byte {
 	page := os.Getpagesize()
 	raw := make([]byte, n+page)
@@ -46,7 +46,7 @@ func aligned(n int) []byte {
 	return raw[off : off+n]
 }
 
-// copies measures the driver's.
+// copies measures the driver's copies.
 func (m *machine) copies(c gpu.Context, n int, note func(column int, what string, took time.Duration, err error)) error {
 	addr, err := c.Alloc(int64(n))
 	if err != nil {
@@ -71,7 +71,7 @@ func (m *machine) copies(c gpu.Context, n int, note func(column int, what string
 	return errors.Join(err, s.Close(), c.Free(addr))
 }
 
-// upload measures a device's copies of ordinary tensors, by way of its pinned memory.
+// upload measures a device's copies of ordinary tensors, through its pinned memory.
 func (m *machine) upload(d *gpu.Device, n int) (time.Duration, error) {
 	host, err := tensor.New(tensor.Host, tensor.Uint8, tensor.Shape{int64(n)})
 	if err != nil {
@@ -88,7 +88,7 @@ func (m *machine) upload(d *gpu.Device, n int) (time.Duration, error) {
 	})
 }
 
-// download measures a device's copies into tensors of the host.
+// download measures a device's copies into host tensors.
 func (m *machine) download(d *gpu.Device, n int) (time.Duration, error) {
 	t, err := d.Memory().New(tensor.Uint8, tensor.Shape{int64(n)})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 type attrs = map[string]*attrpb.AttrValue
 
-// proto is the type of the tensors that hold a type's values; for a resource that of its handle.
+// proto returns the type of the tensors that hold a type's values; for a resource, that of its handle.
 func (t Type) proto() typespb.DataType {
 	switch t {
 	case Matrix, Scalar:
@@ -47,7 +47,7 @@ func function(name string) *attrpb.AttrValue {
 	return &attrpb.AttrValue{Value: &attrpb.AttrValue_Func{Func: &attrpb.NameAttrList{Name: name}}}
 }
 
-// shapeOf is the shape of a type's values.
+// shapeOf returns the shape of a type's values.
 func shapeOf(t Type) *shapepb.TensorShapeProto {
 	switch t {
 	case Matrix, Variable, Reference, Queue:
@@ -72,7 +72,7 @@ func tensorAttr(t *tensorpb.TensorProto) attrs {
 	return attrs{"dtype": typeAttr(t.Dtype), "value": {Value: &attrpb.AttrValue_Tensor{Tensor: t}}}
 }
 
-// message is the value as a graph's constant.
+// message returns the value as a constant of a graph.
 func (v Value) message() *tensorpb.TensorProto {
 	p := &tensorpb.TensorProto{Dtype: v.Type.proto(), TensorShape: shapeOf(v.Type)}
 	if v.Type == Int {

@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Finding is a program that did not run as it should.
+// Finding is a program that did not run correctly.
 type Finding struct {
 	Program *Program
 	Variant Variant
@@ -22,7 +22,7 @@ func (f *Finding) String() string {
 		f.Program.Seed, f.Program.Seed, f.Variant, f.Err, f.Program.Size(), f.Program)
 }
 
-// kind says which programs fail in the same way: those that hang, give wrong values, or an error of the same code.
+// kind classifies failures: hangs, wrong values, and errors by their code.
 func (f *Finding) kind() string {
 	switch code := status.CodeOf(f.Err); {
 	case code == status.DeadlineExceeded:
@@ -34,7 +34,7 @@ func (f *Finding) kind() string {
 	}
 }
 
-// Variants are those in which the program of a seed is run: on one task, on two or three, and on four, or as many devices.
+// Variants returns the variants in which the program of a seed is run: on one task, on two or three, and on four, or as many devices.
 func Variants(seed uint64) []Variant {
 	r := scramble(seed, 19)
 	var out []Variant
@@ -49,7 +49,7 @@ func Variants(seed uint64) []Variant {
 	return out
 }
 
-// Check runs the program of a seed in its variants; nil if all is well.
+// Check runs the program of a seed in its variants. It returns nil if all results are correct.
 func (c *Clusters) Check(ctx context.Context, seed uint64, deadline time.Duration) (*Finding, error) {
 	p := Of(seed)
 	for _, v := range Variants(seed) {

@@ -14,9 +14,10 @@ import (
 	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe"
+	"github.com/troupe-run/troupe/internal/extent"
 )
 
-// Cluster is a cluster of this process on which programs run.
+// Cluster is a cluster in this process on which programs run.
 type Cluster struct {
 	Name    string
 	local   *troupe.LocalCluster
@@ -24,7 +25,7 @@ type Cluster struct {
 	devices []string
 }
 
-// shape is what a cluster consists of.
+// shape describes a cluster.
 type shape struct {
 	jobs    map[string]int
 	cpus    int
@@ -55,7 +56,7 @@ func (s shape) start(ctx context.Context) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{Name: s.String(), local: local, servers: local.Servers()}
-	for cpu := range s.cpus { // tasks first: places that are near each other lie on different tasks
+	for cpu := range s.cpus { // tasks first, so that adjacent places are on different tasks
 		for _, server := range c.servers {
 			c.devices = append(c.devices, fmt.Sprintf("%s/device:CPU:%d", server.Task(), cpu))
 		}
@@ -67,16 +68,16 @@ func (s shape) start(ctx context.Context) (*Cluster, error) {
 func (c *Cluster) reset(ctx context.Context) error { return c.servers[0].Reset(ctx) }
 
 func (c *Cluster) stop() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), extent.Slack(10*time.Second))
 	defer cancel()
 	return c.local.Stop(ctx)
 }
 
-// Clusters are one cluster of each shape. They are for one goroutine.
+// Clusters is one cluster of each shape. It must be used by one goroutine at a time.
 type Clusters struct {
 	all  []*Cluster
 	used int
-	// damage changes the graphs that are sent, so that a test sees whether that is found; nil for none.
+	// damage changes the graphs that are sent, to test whether this is detected; it may be nil.
 	damage func(*graphpb.GraphDef)
 }
 
@@ -93,7 +94,7 @@ func StartClusters(ctx context.Context) (*Clusters, error) {
 	return c, nil
 }
 
-// Stop stops them all. It gives the errors of those that did not stop.
+// Stop stops them all, and returns the errors of those that did not stop.
 func (c *Clusters) Stop() error {
 	errs := make([]error, len(c.all))
 	var wg sync.WaitGroup
@@ -109,7 +110,7 @@ func (c *Clusters) Stop() error {
 	return errors.Join(errs...)
 }
 
-// tidy drops the state of programs from time to time.
+// tidy occasionally drops the state of programs.
 func (c *Clusters) tidy(ctx context.Context) error {
 	const often = 64
 	if c.used++; c.used%often != 0 {

@@ -14,14 +14,14 @@ import (
 
 // Form is how a program is drawn. All forms of a program compute the same.
 type Form struct {
-	Names      string   // begins the names of resources
-	Devices    []string // where the places lie
+	Names      string   // prefix of the names of resources
+	Devices    []string // the devices of the places
 	Lower      Lowering
 	FeedConsts bool   // constants at the top are placeholders
-	Shuffle    uint64 // the nodes come in an order of this seed; 0: as they were drawn
+	Shuffle    uint64 // seed of the nodes' order; 0: as they were drawn
 }
 
-// Lowering says of which functional conditionals and loops the client asks that they are lowered.
+// Lowering is which functional conditionals and loops the client asks to lower.
 type Lowering uint8
 
 // The ways to lower.
@@ -31,22 +31,22 @@ const (
 	LowerNone
 )
 
-// Graph is a program that was drawn.
+// Graph is a program as a GraphDef.
 type Graph struct {
 	form  Form
 	stmts []drawn
-	// Inits gives the targets that fill the resources of statements.
+	// inits are the targets that initialize resources, by statement.
 	inits map[int]string
 }
 
-// drawn is what belongs to a statement at the top.
+// drawn is the part of a graph that belongs to a top-level statement.
 type drawn struct {
 	id        int
 	nodes     []*nodepb.NodeDef
 	functions []*functionpb.FunctionDef
 }
 
-// Def is the part of the graph that belongs to statements after one and up to another.
+// Def returns the part of the graph for the statements after one and up to another.
 func (g *Graph) Def(after, upto int) *graphpb.GraphDef {
 	def := &graphpb.GraphDef{Versions: &versionspb.VersionDef{Producer: 1882}, Library: &functionpb.FunctionDefLibrary{}}
 	for _, s := range g.stmts {
@@ -61,7 +61,7 @@ func (g *Graph) Def(after, upto int) *graphpb.GraphDef {
 	return def
 }
 
-// Inits are the targets that give the resources of statements after one and up to another their first contents.
+// Inits returns the targets that initialize the resources of the statements after one and up to another.
 func (g *Graph) Inits(after, upto int) []string {
 	var out []string
 	for _, s := range g.stmts {
@@ -76,7 +76,7 @@ func nodeName(id int) string { return fmt.Sprintf("s%d", id) }
 
 func tensorName(id int) string { return nodeName(id) + ":0" }
 
-// guardName is what makes a check fail when it is fed with false.
+// guardName returns the tensor that makes a check fail when it is fed with false.
 func guardName(id int) string { return nodeName(id) + "/ok:0" }
 
 // drawer draws a program.
@@ -112,23 +112,23 @@ func (d *drawer) device(place int) string {
 	return d.form.Devices[place%len(d.form.Devices)]
 }
 
-// nodes are those of the graph or of a function.
+// nodes is the list of nodes of the graph or of a function.
 type nodes struct{ list []*nodepb.NodeDef }
 
-// scope is where statements stand: the top, a branch, a loop's body, a function.
+// scope is the context of statements: the top level, a branch, a loop's body, or a function.
 type scope struct {
 	*drawer
 	outer  *scope
 	nodes  *nodes
-	values map[int]string // the tensors of statements, parameters and what was brought in
-	lates  map[int]string // readings of references that are handed on
+	values map[int]string // the tensors of statements, parameters and imported values
+	lates  map[int]string // reads of references that are passed on
 	wait   map[int][]int
-	pivot  string // what nodes without inputs wait for
-	// bring makes a value of the outer scope one of this scope; nil at the top and in functions.
+	pivot  string // the node that nodes without inputs wait for
+	// bring imports a value from the outer scope; it is nil at the top level and in functions.
 	bring func(d *drawing, id int) string
 }
 
-// known tells whether a value can be had in the scope.
+// known reports whether a value is available in the scope.
 func (sc *scope) known(id int) bool {
 	if _, ok := sc.values[id]; ok {
 		return true
@@ -140,11 +140,11 @@ func (sc *scope) known(id int) bool {
 type drawing struct {
 	*scope
 	s        *Stmt
-	controls []string // for what nodes wait that touch a resource
+	controls []string // control inputs of nodes that touch a resource
 	last     *nodepb.NodeDef
 	random   *rand.Rand
 	unpinned bool           // the nodes have no place
-	copies   map[int]string // of what is read late
+	copies   map[int]string // of values that are read late
 }
 
 func (sc *scope) drawing(s *Stmt) *drawing {
@@ -198,10 +198,10 @@ func (sc *scope) draw(s *Stmt) {
 	sc.values[s.ID] = d.last.Name
 }
 
-// local tells whether a statement stands in this scope, before the one that asks.
+// local reports whether a statement has already been drawn in this scope.
 func (sc *scope) local(id int) bool { return sc.values[id] == nodeName(id) }
 
-// node adds a node. What reads from a reference does so beside that, after what touched it before.
+// node adds a node. A node that reads from a reference is colocated with it and waits for those that touched it before.
 func (d *drawing) node(op string, a attrs, inputs ...string) string {
 	place := d.s.Place
 	if d.s.Spread != 0 {
@@ -227,7 +227,7 @@ func (d *drawing) place(place int, op string, a attrs, inputs ...string) string 
 	return d.add(d.device(place), op, a, inputs...)
 }
 
-// after are inputs with what has to be waited for.
+// after returns inputs with the control inputs added.
 func (d *drawing) after(inputs []string) []string {
 	return append(inputs[:len(inputs):len(inputs)], d.controls...)
 }
@@ -263,12 +263,12 @@ func (d *drawing) op(op string, t Type, inputs ...string) string {
 
 func (d *drawing) constant(v Value) string { return d.node("Const", tensorAttr(v.message())) }
 
-// ints is a constant vector.
+// ints adds a constant vector.
 func (d *drawing) ints(values ...int32) string {
 	return d.node("Const", tensorAttr(&tensorpb.TensorProto{Dtype: Int.proto(), IntVal: values, TensorShape: dims(int64(len(values)))}))
 }
 
-// rows are those that a scatter changes.
+// rows adds the indices of the rows that a scatter changes.
 func (d *drawing) rows() string {
 	var rows []int32
 	for _, r := range rowsOf(d.s.Num) {
@@ -277,7 +277,7 @@ func (d *drawing) rows() string {
 	return d.ints(rows...)
 }
 
-// source is a statement without arguments: something that is fed, or a constant.
+// source draws a statement without arguments: a fed value or a constant.
 func (d *drawing) source(t Type) string {
 	if d.s.Op == "input" || d.form.FeedConsts && d.outer == nil {
 		return d.node("Placeholder", attrs{"dtype": dtype(t), "shape": shapeAttr(t)})
@@ -285,7 +285,7 @@ func (d *drawing) source(t Type) string {
 	return d.constant(plainValue(t, d.s.Num))
 }
 
-// value is an argument's tensor, which may be read late.
+// value returns an argument's tensor, which may be read late.
 func (d *drawing) value(id int, t Type) string {
 	if d.f.types[id] != t || !d.known(id) {
 		return d.constant(missing(t))
@@ -293,7 +293,7 @@ func (d *drawing) value(id int, t Type) string {
 	return d.get(id)
 }
 
-// get is the tensor of something that is known.
+// get returns the tensor of a known value.
 func (d *drawing) get(id int) string {
 	if v, ok := d.values[id]; ok {
 		return v
@@ -303,7 +303,7 @@ func (d *drawing) get(id int) string {
 	return v
 }
 
-// settled is an argument's tensor as it is now.
+// settled returns a tensor with an argument's current value.
 func (d *drawing) settled(id int, t Type) string {
 	v := d.value(id, t)
 	if d.alias[v] == 0 {
@@ -318,7 +318,7 @@ func (d *drawing) settled(id int, t Type) string {
 	return d.copies[id]
 }
 
-// reads tells whether an argument is read from a reference.
+// reads reports whether an argument is read from a reference.
 func (d *drawing) reads(id int) bool { return d.known(id) && d.alias[d.get(id)] > 0 }
 
 func (d *drawing) copied(v string, t Type) string {
@@ -332,7 +332,7 @@ func (d *drawing) copied(v string, t Type) string {
 	return d.op("Maximum", t, v, d.constant(low))
 }
 
-// arguments are a pure op's. An op can only lie beside one reference: others are copied.
+// arguments returns the arguments of a pure op. An op can be colocated with only one reference: others are copied.
 func (d *drawing) arguments(o *pure) []string {
 	args := make([]string, len(d.s.Args))
 	beside := 0
@@ -356,7 +356,7 @@ func (d *drawing) squashed(v string, t Type) string {
 	return d.op("Sub", t, m, d.constant(scalarOf(modulus/2)))
 }
 
-// base is the node of a tensor's name.
+// base returns the node in a tensor's name.
 func base(tensor string) string {
 	name, _, _ := strings.Cut(tensor, ":")
 	return name

@@ -7,14 +7,14 @@ import (
 	typespb "github.com/galeone/tensorflow/tensorflow/go/core/framework/types_go_proto"
 )
 
-// inside is a scope within d's, of a construct's block.
+// inside returns a scope within d's for a construct's block.
 func (d *drawing) inside(b *Block, pivot string) *scope {
 	sc := &scope{drawer: d.drawer, outer: d.scope, nodes: d.nodes, values: map[int]string{}, lates: map[int]string{}, pivot: pivot}
 	sc.wait = d.f.sequence(d.f.alive(b)).wait
 	return sc
 }
 
-// body draws a block's statements. What it gives comes when all that the block does is done.
+// body draws a block's statements. Its result is available only when everything in the block is done.
 func (d *drawing) body(sc *scope, b *Block) string {
 	stmts := d.f.alive(b)
 	for _, s := range stmts {
@@ -43,7 +43,7 @@ func (d *drawing) body(sc *scope, b *Block) string {
 	return in.op("Identity", Matrix, inputs...)
 }
 
-// ends are control inputs from what touched resources last in a block.
+// ends returns control inputs from the last nodes that touched resources in a block.
 func (d *drawing) ends(b *Block) []string {
 	var out []string
 	for _, id := range d.f.sequence(d.f.alive(b)).ends() {
@@ -52,8 +52,8 @@ func (d *drawing) ends(b *Block) []string {
 	return out
 }
 
-// route adds a Switch or Enter for something of the outer scope: resources and what is read from them late stay where the
-// resource is, and so do not wait for what touches it.
+// route adds a Switch or Enter for a value of the outer scope. Resources, and values that are read from them late, stay on the resource's
+// device, and so do not wait for the nodes that touch it.
 func (d *drawing) route(op string, id int, a attrs, inputs ...string) string {
 	t := d.f.types[id]
 	v := d.late(id)
@@ -71,7 +71,7 @@ func (d *drawing) route(op string, id int, a attrs, inputs ...string) string {
 	return d.node(op, a, inputs...)
 }
 
-// conditional draws one with Switch and Merge.
+// conditional draws a conditional with Switch and Merge.
 func (d *drawing) conditional() string {
 	s := d.s
 	p := d.op("Less", Scalar, d.settled(s.Args[0], Scalar), d.settled(s.Args[1], Scalar))
@@ -97,7 +97,7 @@ func (d *drawing) conditional() string {
 	return d.node("Merge", attrs{"T": dtype(Matrix), "N": number(2)}, results...)
 }
 
-// loopVar is a variable of a loop that is drawn with Enter, Merge and so on.
+// loopVar is a variable of a loop that is drawn with Enter, Merge and related ops.
 type loopVar struct {
 	dtype typespb.DataType
 	start string
@@ -118,7 +118,7 @@ func (f *frame) enter(t typespb.DataType, v string, constant bool, controls ...s
 	return f.node("Enter", a, append([]string{v}, controls...)...)
 }
 
-// loop draws one with Enter, Merge, Switch, NextIteration and Exit.
+// loop draws a loop with Enter, Merge, Switch, NextIteration and Exit.
 func (d *drawing) loop() string {
 	s := d.s
 	name := nodeName(s.ID)
@@ -126,7 +126,7 @@ func (d *drawing) loop() string {
 		return attrs{"frame_name": text(name), "is_constant": flag(constant), "parallel_iterations": number(int64(1 + s.ID%10))}
 	}}
 	state := d.settled(s.Args[0], Matrix)
-	if d.reads(s.Args[0]) { // before the body changes what was read
+	if d.reads(s.Args[0]) { // before the body changes the resource
 		d.controls = append(d.controls, "^"+base(state))
 	}
 	f.vars = []*loopVar{{dtype: Int.proto(), start: d.constant(intOf(0))}, {dtype: Matrix.proto(), start: state}}
@@ -166,7 +166,7 @@ func (d *drawing) loop() string {
 		next = append(next, in.add(d.device(s.Place), "TensorArrayWriteV3", attrs{"T": dtype(Matrix)}, handle, pivot, state, f.vars[2].out+":1"))
 	}
 	done := d.ends(b)
-	if d.f.late(b.Result) { // which is read before the next iteration changes it
+	if d.f.late(b.Result) { // it is read before the next iteration changes it
 		done = append(done, "^"+state)
 	}
 	return f.end(in, next, done, array)
@@ -204,7 +204,7 @@ func (f *frame) begin(iterations int32) {
 	}
 }
 
-// end closes the loop, and gives its result. The counter goes on when all that the body does is done.
+// end closes the loop, and returns its result. The counter advances only when everything in the body is done.
 func (f *frame) end(in *drawing, next, done []string, array string) string {
 	d := f.drawing
 	for i, v := range f.vars {

@@ -13,15 +13,15 @@ import (
 	"github.com/troupe-run/troupe/graph"
 )
 
-// lowerFlag in Num asks that a functional conditional or loop is lowered, and statelessFlag that a call of a function
-// that changes nothing says so.
+// lowerFlag in Num requests that a functional conditional or loop is lowered, and statelessFlag that a call of a function that changes
+// nothing is declared stateless.
 const (
 	lowerFlag     = 16
 	statelessFlag = 32
 )
 
-// functional draws a call of functions: a call, conditional or loop. With TensorFlow, what waits for one that is lowered waits
-// only for its effects: so the result also waits for what was read from references for the arguments.
+// functional draws a construct with functions: a call, conditional or loop. In TensorFlow, nodes that wait for a lowered one wait only for
+// its effects, so the result also waits for the arguments that were read from references.
 func (d *drawing) functional() string {
 	var read []string
 	for _, id := range slices.Concat(d.s.Args, d.captured()) {
@@ -55,7 +55,7 @@ func (d *drawing) functionCall() string {
 		t := d.f.types[id]
 		types = append(types, t)
 		if t.resource() {
-			// A resource that is not pinned would be pinned by a call that is, but only in sessions that know of the call.
+			// A pinned call would pin an unpinned resource, but only in sessions whose graph has the call.
 			d.unpinned = d.unpinned || d.f.stmts[id].Place < 0
 			inputs = append(inputs, d.get(id))
 		} else {
@@ -110,7 +110,7 @@ func (d *drawing) lowered() *attrpb.AttrValue {
 	}
 }
 
-// captured are the values and resources that the functions are given. References cannot be.
+// captured returns the values and resources that are passed to the functions. References cannot be passed.
 func (d *drawing) captured() []int {
 	ids := map[int]bool{}
 	for _, b := range d.s.Blocks {
@@ -161,7 +161,7 @@ func (d *drawing) condition(types []Type) string {
 	return d.define(fmt.Sprintf("f%d_cond", d.s.ID), sc.nodes.list, types, []string{v}, []Type{None}, nil)
 }
 
-// define adds a function. Its nodes name their inputs by the arguments of their ops. A result of type None is a truth.
+// define adds a function. Its nodes name their inputs by the arguments of their ops. A result of type None is a boolean.
 func (d *drawing) define(name string, list []*nodepb.NodeDef, types []Type, rets []string, results []Type, done []string) string {
 	f := &functionpb.FunctionDef{Signature: &oppb.OpDef{Name: name, IsStateful: true}, Ret: map[string]string{}, ControlRet: map[string]string{}}
 	for i, t := range types {
@@ -199,7 +199,7 @@ func (d *drawing) define(name string, list []*nodepb.NodeDef, types []Type, rets
 	return name
 }
 
-// argumentName writes the input of a graph's node as a function's node has it.
+// argumentName converts the input of a graph's node to the form in functions.
 func argumentName(nodes map[string]*nodepb.NodeDef, input string) string {
 	if input[0] == '^' {
 		return input

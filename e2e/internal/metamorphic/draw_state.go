@@ -15,7 +15,7 @@ func stringList(values ...string) *attrpb.AttrValue {
 	return &attrpb.AttrValue{Value: &attrpb.AttrValue_List{List: list}}
 }
 
-// content is the type of what a resource holds.
+// content returns the type of a resource's content.
 func (t Type) content() Type {
 	if t == IntVariable || t == IntReference {
 		return Int
@@ -23,7 +23,7 @@ func (t Type) content() Type {
 	return Matrix
 }
 
-// resource draws a resource and what fills it.
+// resource draws a resource and its initializer.
 func (d *drawing) resource() string {
 	s, t := d.s, d.s.Out()
 	first := firstContent(s)
@@ -74,7 +74,7 @@ func (d *drawing) toucher(o *toucher) string {
 	args := make([]string, len(o.args))
 	for i, t := range o.args {
 		args[i] = d.value(s.Args[1+i], t)
-		// Several nodes of a scatter read the argument; a queue keeps what it gets.
+		// Several nodes of a scatter read the argument, and a queue keeps its element.
 		if r := d.alias[args[i]]; r > 0 && (r != res || o.resource == Queue) {
 			args[i] = d.copied(args[i], t)
 		}
@@ -90,19 +90,19 @@ func (d *drawing) toucher(o *toucher) string {
 	return out
 }
 
-// on adds a node that touches the statement's resource, beside it and after what touched it before.
+// on adds a node that touches the statement's resource, colocated with it and after the nodes that touched it before.
 func (d *drawing) on(handle, op string, a attrs, inputs ...string) string {
 	inputs = d.after(append([]string{handle}, inputs...))
 	return d.add(d.device(d.f.stmts[d.s.Args[0]].Place), op, a, inputs...)
 }
 
-// reference adds a node that hands a reference on, beside it, and waits for nothing.
+// reference adds a node that passes a reference on, colocated with it, without waiting.
 func (d *drawing) reference(handle, op string, a attrs) string {
 	res := d.s.Args[0]
 	return d.add(d.device(d.f.stmts[res].Place), op, colocated(a, res), handle)
 }
 
-// late is a value for other scopes: an op's output of a reference type is read by an Identity, as clients do.
+// late returns a value for other scopes: an Identity reads an op's output of a reference type, as in clients' graphs.
 func (d *drawing) late(id int) string {
 	v := d.get(id)
 	if !d.refs[v] {

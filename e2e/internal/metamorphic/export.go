@@ -8,15 +8,14 @@ import (
 	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
 )
 
-// Exported is a program for another client: its steps, one after the other, in one session that knows the whole
-// graph from the beginning.
+// Exported is a program for another client: its steps, one after the other, in one session that has the whole graph from the beginning.
 type Exported struct {
 	Graph *graphpb.GraphDef `json:"-"`
 	Init  []string          `json:"init"`
 	Steps []ExportedStep    `json:"steps"`
 }
 
-// ExportedStep is a step, and what it has to fetch. Values are numbers and nested lists of them.
+// ExportedStep is a step, and the values that it must fetch. Values are numbers and nested lists of them.
 type ExportedStep struct {
 	Feed   map[string]any `json:"feed"`
 	Fetch  []string       `json:"fetch"`
@@ -24,7 +23,7 @@ type ExportedStep struct {
 	Want   []any          `json:"want"`
 }
 
-// Export gives what of a program's script is a step, and does not fail. The resources' names begin with the given one.
+// Export returns the steps of a program's script that do not fail. The resources' names begin with the given prefix.
 func Export(p *Program, names string, devices []string) *Exported {
 	g := Draw(p, Form{Names: names, Devices: devices})
 	last := p.Stmts[len(p.Stmts)-1].ID
@@ -41,14 +40,14 @@ func Export(p *Program, names string, devices []string) *Exported {
 			case Run, Callable, Partial:
 				once := *a
 				once.Fetch, once.Target = unique(a.Fetch), unique(a.Target)
-				// TensorFlow does not see that the result of a call is fed that it has lowered.
+				// TensorFlow ignores a feed for the result of a call that it has lowered.
 				once.Feed = slices.DeleteFunc(slices.Clone(a.Feed), func(id int) bool { return pl.top[id] == nil || pl.top[id].functional() })
 				st := pl.step(&once, a.Seed)
 				if st == nil {
 					continue
 				}
-				// TensorFlow's master takes one step for another where the names in a row are the same, whether they are
-				// fed or fetched: such a second step is left out.
+				// TensorFlow's master confuses two steps if their concatenated names are the same, whether these are fed or fetched. The
+				// second of two such steps is left out.
 				row, lengths := st.row()
 				if known[row] == "" {
 					known[row] = lengths
@@ -64,7 +63,7 @@ func Export(p *Program, names string, devices []string) *Exported {
 	return out
 }
 
-// row are the names of a step, and how many of them are fed, targets and fetched.
+// row returns the names of a step, and how many of them are fed, targets and fetched.
 func (st *step) row() (names, lengths string) {
 	var feeds []string
 	for _, id := range st.feeds {
@@ -86,7 +85,7 @@ func (st *step) export() ExportedStep {
 	return e
 }
 
-// nested is the value as a number or rows of numbers.
+// nested returns the value as a number or rows of numbers.
 func (v Value) nested() any {
 	switch v.Type {
 	case Int:

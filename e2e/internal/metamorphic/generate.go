@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// deepest is how far constructs lie in each other.
+// deepest bounds the nesting of constructs.
 const deepest = 3
 
 // maxResources bounds a program's resources.
@@ -18,12 +18,12 @@ type generator struct {
 	r    *rand.Rand
 	next int
 	f    map[int]Type
-	// creating are the resources so far.
+	// creating counts the resources so far.
 	creating int
 	late     map[int]bool
 }
 
-// pool is what the statements of a block may use.
+// pool holds what the statements of a block may use.
 type pool struct {
 	g          *generator
 	values     map[Type][]int // and resources
@@ -33,7 +33,7 @@ type pool struct {
 	stmts      []*Stmt
 }
 
-// New makes the program of a seed, with so many statements at the top beside its inputs.
+// New makes the program of a seed, with that number of top-level statements beside its inputs.
 func New(seed uint64, statements int) *Program {
 	g := &generator{r: rand.New(rand.NewPCG(seed, 7)), f: map[int]Type{}, late: map[int]bool{}}
 	top := &pool{g: g, values: map[Type][]int{}}
@@ -83,7 +83,7 @@ func (b *pool) put(s *Stmt) *Stmt {
 		s.Spread = g.r.Uint32()
 	}
 	_, creates := creators[s.Op]
-	source := pures[s.Op] != nil && len(s.Args) == 0 // which may be fed, and then waits for nothing
+	source := pures[s.Op] != nil && len(s.Args) == 0 // may be fed, and then waits for nothing
 	if !source && !creates && g.r.IntN(6) == 0 && len(b.own) > 0 {
 		s.After = []int{b.own[g.r.IntN(len(b.own))]}
 	}
@@ -102,7 +102,7 @@ func (b *pool) put(s *Stmt) *Stmt {
 	return s
 }
 
-// The kinds of statements, more of them where they are to come more often.
+// The kinds of statements; frequent kinds are repeated.
 var (
 	pureKinds = []string{"neg", "abs", "relu", "tanh", "sigmoid", "add", "add", "sub", "sub", "mul", "max", "min", "scale", "shift", "matmul", "addn", "select",
 		"transpose", "rotate", "identity", "reshape", "reshape", "sum", "top", "mean", "sadd", "smul", "smax", "plus", "times", "toint", "tofloat", "fill", "const", "sconst", "iconst"}
@@ -161,7 +161,7 @@ func (b *pool) resource() (int, bool) {
 	return all[b.g.r.IntN(len(all))], true
 }
 
-// opsOn are the ops on each type of resource.
+// opsOn returns the ops on each type of resource.
 var opsOn = sync.OnceValue(func() map[Type][]string {
 	ops := map[Type][]string{}
 	for _, name := range slices.Sorted(maps.Keys(touchers)) {
@@ -171,7 +171,7 @@ var opsOn = sync.OnceValue(func() map[Type][]string {
 	return ops
 })
 
-// touch adds an op on a resource, or a few.
+// touch adds one or a few ops on a resource.
 func (b *pool) touch(resource int) {
 	ops := opsOn()[b.g.f[resource]]
 	for range 1 + b.g.r.IntN(2) {

@@ -31,7 +31,7 @@ func list(b *strings.Builder, stmts []*Stmt, indent string) {
 	}
 }
 
-// String is the statement without its blocks: s4 = add s1 s2 @1 after s3.
+// String returns the statement without its blocks: s4 = add s1 s2 @1 after s3.
 func (s *Stmt) String() string {
 	out := fmt.Sprintf("s%d = %s%s", s.ID, s.Op, named("", s.Args))
 	switch s.Op {
@@ -59,7 +59,7 @@ func (s *Stmt) String() string {
 	return out + named(" after", s.After)
 }
 
-// String is the action: run s3, s4 and s5, feeding s1.
+// String returns the action: run s3, s4 and s5, feeding s1.
 func (a *Action) String() string {
 	out := string(a.Kind)
 	switch a.Kind {
@@ -112,7 +112,7 @@ func (v Variant) String() string {
 	return out
 }
 
-// tidied is the program without names of what is not there.
+// tidied returns the program without references to missing statements.
 func (p *Program) tidied() *Program {
 	p = p.Clone()
 	there := map[int]bool{}

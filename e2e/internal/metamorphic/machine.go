@@ -1,14 +1,14 @@
 package metamorphic
 
-// Machine interprets a program: its statements run one after the other, in the order of the list. What is read late from
-// a reference is read where it is used.
+// Machine interprets a program: its statements run one after the other, in the order of the list. Values that are read late from a
+// reference are read where they are used.
 type Machine struct {
 	p     *Program
 	f     *facts
 	cells map[int]*cell
 }
 
-// NewMachine gives a machine whose resources have their first contents.
+// NewMachine returns a machine whose resources have their initial contents.
 func NewMachine(p *Program) *Machine {
 	m := &Machine{p: p, f: learn(p), cells: map[int]*cell{}}
 	for _, s := range p.Stmts {
@@ -19,7 +19,7 @@ func NewMachine(p *Program) *Machine {
 	return m
 }
 
-// scratch is a machine with the same contents, which may change without m's changing.
+// scratch returns a copy of the machine, whose changes do not affect m.
 func (m *Machine) scratch() *Machine {
 	cells := map[int]*cell{}
 	for id, c := range m.cells {
@@ -29,7 +29,7 @@ func (m *Machine) scratch() *Machine {
 	return &Machine{m.p, m.f, cells}
 }
 
-// env are the values of a block and those around it.
+// env holds the values of a block and of its enclosing blocks.
 type env struct {
 	outer  *env
 	values map[int]Value
@@ -44,7 +44,7 @@ func (e *env) lookup(id int) (Value, bool) {
 	return Value{}, false
 }
 
-// step runs what the wanted statements need, with some values fed, and gives the wanted values.
+// step runs what the wanted statements need, with some values fed, and returns the wanted values.
 func (m *Machine) step(wanted []int, fed map[int]Value) map[int]Value {
 	isFed := map[int]bool{}
 	e := &env{values: map[int]Value{}}
@@ -66,7 +66,7 @@ func (m *Machine) step(wanted []int, fed map[int]Value) map[int]Value {
 	return out
 }
 
-// value is an argument's value now.
+// value returns an argument's current value.
 func (m *Machine) value(e *env, id int, t Type) Value {
 	v, ok := e.lookup(id)
 	switch {
@@ -132,7 +132,7 @@ func (m *Machine) touch(e *env, s *Stmt, o *toucher) Value {
 	return o.eval(m.cells[s.Args[0]], s.Num, args)
 }
 
-// shrinks tells whether an op on a resource squashes an argument, since what is stored must stay small.
+// shrinks reports whether an op on a resource squashes an argument, since stored values must stay small.
 func (f *facts) shrinks(s *Stmt, arg int) bool {
 	const stored = 4 * smallSize
 	id := s.Args[1+arg]
@@ -154,15 +154,15 @@ func (m *Machine) block(e *env, b *Block, params ...Value) Value {
 	return v
 }
 
-// squashes tells whether a block squashes its result.
+// squashes reports whether a block squashes its result.
 func (f *facts) squashes(b *Block) bool {
 	return f.late(b.Result) || f.size(b.Result) > smallSize
 }
 
 // The parts of a loop's Num.
 const (
-	iterationsMask = 3 // how many iterations at most
-	untilFlag      = 4 // it ends when the sum of its state is not less than untilSum
+	iterationsMask = 3 // the most iterations
+	untilFlag      = 4 // it ends when the sum of its state is at least untilSum
 	arrayFlag      = 8 // the states are also written into a TensorArray, and summed up after the loop
 	untilSum       = 5
 )

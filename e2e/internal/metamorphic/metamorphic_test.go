@@ -3,7 +3,6 @@ package metamorphic
 import (
 	"context"
 	cmdline "flag"
-	"os"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
 	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/extent"
 	"go.uber.org/goleak"
 )
 
@@ -23,23 +23,23 @@ var (
 	graphSeed  = cmdline.Uint64("graph-seed", 0, "the seed of the first random program")
 )
 
-// share is how many programs a test runs, of those that fit into its time.
+// share returns how many of n programs a test runs in the time that it has.
 func share(n int) uint64 {
 	switch {
 	case *graphCount > 0:
 		return uint64(*graphCount)
-	case full():
+	case extent.Full():
 		return uint64(10 * n)
-	case raceDetector:
+	case extent.RaceDetector, !extent.Check():
 		return uint64(n / 10)
 	}
 	return uint64(n)
 }
 
-// Random programs give on clusters of all kinds what the interpreter gives. One that does not is made smaller before it is
-// shown.
+// TestRandomPrograms checks that random programs have the same results on all kinds of clusters as in the interpreter. A program that does
+// not is shrunk before it is shown.
 func TestRandomPrograms(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // plans come and go: there is much garbage, and little else
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // plans are short-lived: there is much garbage, and little else
 	here := goleak.IgnoreCurrent()
 	host := tensor.Host.Stats().InUse
 	end := *graphSeed + share(400)
@@ -57,10 +57,10 @@ func TestRandomPrograms(t *testing.T) {
 			}
 			for seed := next.Add(1) - 1; seed < end && !found.Load() && err == nil; seed = next.Add(1) - 1 {
 				var f *Finding
-				if f, err = c.Check(t.Context(), seed, slack(10*time.Second)); f != nil && !found.Swap(true) {
+				if f, err = c.Check(t.Context(), seed, extent.Slack(10*time.Second)); f != nil && !found.Swap(true) {
 					t.Logf("found after %v: %v", time.Since(began).Round(time.Millisecond), f)
 					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-					t.Errorf("smaller: %v", c.Shrink(ctx, f, slack(time.Second)))
+					t.Errorf("smaller: %v", c.Shrink(ctx, f, extent.Slack(time.Second)))
 					cancel()
 				}
 			}
@@ -82,7 +82,7 @@ func TestRandomPrograms(t *testing.T) {
 	}
 }
 
-// What is wrong with a graph is found, and made small.
+// TestDamagedGraphs checks that damage to a graph is detected and shrunk.
 func TestDamagedGraphs(t *testing.T) {
 	c, err := StartClusters(t.Context())
 	if err != nil {
@@ -123,12 +123,12 @@ func TestDamagedGraphs(t *testing.T) {
 			}
 		},
 	} {
-		deadline := slack(10 * time.Second)
+		deadline := extent.Slack(10 * time.Second)
 		if name == hangs {
-			if !full() {
-				continue // it takes long to make what hangs smaller
+			if !extent.Full() {
+				continue // shrinking a program that hangs takes long
 			}
-			deadline = slack(500 * time.Millisecond)
+			deadline = extent.Slack(500 * time.Millisecond)
 		}
 		t.Run(name, func(t *testing.T) {
 			c.damage = eachNode(damage)
@@ -154,9 +154,3 @@ func TestDamagedGraphs(t *testing.T) {
 		})
 	}
 }
-
-// full says that everything was asked for, however long it takes.
-func full() bool { return os.Getenv("TROUPE_E2E_FULL") == "1" }
-
-// slack widens the bounds of times that the race detector stretches.
-func slack(d time.Duration) time.Duration { return time.Duration(slackFactor * float64(d)) }

@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// facts are what the drawing and the oracle have to know about a program's statements.
+// facts is what the drawing and the oracle need to know about a program's statements.
 type facts struct {
 	stmts  map[int]*Stmt
-	types  map[int]Type    // of all IDs, parameters too
+	types  map[int]Type    // of all IDs, including parameters
 	alias  map[int]int     // the reference that a value is read from when it is used
 	sizes  map[int]float64 // bounds of values
 	narrow map[int]bool    // statements that squash their arguments, which may be large
 	touch  map[int]touches // what each statement touches
 }
 
-// touches are the resources that are touched, and whether they are changed.
+// touches reports for each touched resource whether it is changed.
 type touches map[int]bool
 
 func (t touches) add(o touches) {
@@ -35,11 +35,11 @@ func (t touches) writes() bool {
 
 // The sizes of values.
 const (
-	ownSize   = 4 // constants and what is fed
-	smallSize = 8 // what was squashed
-	// storedSize bounds what adds up in a variable.
+	ownSize   = 4 // constants and fed values
+	smallSize = 8 // squashed values
+	// storedSize bounds sums in a variable.
 	storedSize = 1 << 19
-	// largest is how far float32 computes all integers exactly, with room for one more addition.
+	// largest bounds the integers that float32 represents exactly, with room for one more addition.
 	largest = 1 << 23
 )
 
@@ -89,7 +89,7 @@ func (f *facts) learnToucher(s *Stmt, o *toucher, t touches) {
 	}
 }
 
-// inert tells whether a statement would touch a resource that is not there (any more). It gives a default value.
+// inert reports whether a statement would touch a resource that does not exist (any more), and so has the default value.
 func (f *facts) inert(s *Stmt) bool {
 	o := touchers[s.Op]
 	return o != nil && f.types[s.Args[0]] != o.resource
@@ -110,7 +110,7 @@ func (f *facts) learnBlocks(s *Stmt, t touches) {
 		}
 	}
 	f.sizes[s.ID] = smallSize
-	if len(s.Blocks[0].Params) > 0 { // a loop without iterations gives what it began with, and a TensorArray adds to it
+	if len(s.Blocks[0].Params) > 0 { // a loop without iterations returns its initial value, to which a TensorArray adds
 		f.sizes[s.ID] = max(f.size(s.Args[0]), smallSize) + iterationsMask*smallSize
 	}
 }
@@ -122,7 +122,7 @@ func (f *facts) size(id int) float64 {
 	return ownSize
 }
 
-// sizePure bounds a statement's result, and notes where its arguments have to be squashed for that.
+// sizePure bounds a statement's result, and records whether its arguments must be squashed for that.
 func (f *facts) sizePure(s *Stmt) float64 {
 	of := func(narrow bool) float64 {
 		sizes := make([]float64, len(s.Args))
@@ -144,8 +144,8 @@ func (f *facts) sizePure(s *Stmt) float64 {
 	return size
 }
 
-// alive are the statements of a block that are drawn: those that its result needs, or that change something. What else
-// there is would be pruned, and with it what only it needs from outside.
+// alive returns the statements of a block that are drawn: those that its result needs, and those that change something. Others would be
+// pruned, together with what only they need from outside.
 func (f *facts) alive(b *Block) []*Stmt {
 	need := map[int]bool{b.Result: true}
 	var out []*Stmt
@@ -161,7 +161,7 @@ func (f *facts) alive(b *Block) []*Stmt {
 	return out
 }
 
-// uses are the values, resources and statements from outside that a statement needs.
+// uses returns the values, resources and statements from outside that a statement needs.
 func (f *facts) uses(s *Stmt) []int {
 	if f.inert(s) {
 		return s.After
@@ -173,7 +173,7 @@ func (f *facts) uses(s *Stmt) []int {
 	return out
 }
 
-// free are what a block of a construct uses and does not define.
+// free returns what a block of a construct uses and does not define.
 func (f *facts) free(b *Block) []int {
 	own := map[int]bool{}
 	for _, p := range b.Params {
@@ -192,8 +192,8 @@ func (f *facts) free(b *Block) []int {
 	return slices.Sorted(maps.Keys(used))
 }
 
-// sequence says for what the statements of a block wait since they touch the same resources: a change for all that
-// touched the resource since the change before, a reading for the last change.
+// sequence orders the statements of a block that touch the same resources. A change waits for all statements that have touched the resource
+// since the previous change; a read waits for the last change.
 type sequence struct {
 	wait map[int][]int
 	last map[int]*latest // by resource
@@ -227,7 +227,7 @@ func (f *facts) sequence(stmts []*Stmt) *sequence {
 	return q
 }
 
-// before are the statements for which the next reading or change of a resource waits.
+// before returns the statements for which the next read or change of a resource waits.
 func (q *sequence) before(r int, writes bool) []int {
 	l := q.last[r]
 	switch {
@@ -241,7 +241,7 @@ func (q *sequence) before(r int, writes bool) []int {
 	return nil
 }
 
-// ends are the statements that touched the resources last.
+// ends returns the statements that touched the resources last.
 func (q *sequence) ends() []int {
 	var out []int
 	for _, r := range slices.Sorted(maps.Keys(q.last)) {
@@ -251,11 +251,11 @@ func (q *sequence) ends() []int {
 	return slices.Compact(out)
 }
 
-// closure are the statements at the top that a step runs, in order.
+// closure returns the top-level statements that a step runs, in order.
 func (f *facts) closure(p *Program, wanted []int, fed map[int]bool) []*Stmt {
 	wait := f.sequence(p.Stmts).wait
-	runs := map[int]bool{}  // what is run, fed or not
-	value := map[int]bool{} // what is needed for its value
+	runs := map[int]bool{}  // statements that are run, fed or not
+	value := map[int]bool{} // statements whose value is needed
 	for _, id := range wanted {
 		if !fed[id] {
 			value[id] = true

@@ -20,17 +20,17 @@ import (
 type Variant struct {
 	Shape   int    // of the cluster
 	Masters [2]int // of the two sessions
-	Turn    int    // by how many devices the places are turned
+	Turn    int    // by how many devices the places are rotated
 	Lower   Lowering
 	// FeedConsts feeds the constants at the top, Trace asks for a trace with some steps, Shuffle changes the nodes' order.
 	FeedConsts, Trace bool
 	Shuffle           uint64
 }
 
-// programs counts those that ran: resources have other names in each.
+// programs counts the programs that ran: each has different resource names.
 var programs atomic.Int64
 
-// player runs a program's script on a cluster, beside the machine that knows what has to come of it.
+// player runs a program's script on a cluster, and in a machine that computes the expected results.
 type player struct {
 	p        *Program
 	v        Variant
@@ -41,11 +41,11 @@ type player struct {
 	graph    *Graph
 	sessions [2]*troupe.Session
 	top      map[int]*Stmt
-	have     [2]int // up to which statement the sessions know the program
+	have     [2]int // the last statement that each session's graph has
 	upto     int
 }
 
-// Play runs a program's script in a variant. The error tells of the first action that did not come out as it should.
+// Play runs a program's script in a variant. The error describes the first action with a wrong result.
 func (c *Clusters) Play(ctx context.Context, p *Program, v Variant, deadline time.Duration) (err error) {
 	cluster := c.all[v.Shape]
 	var devices []string
@@ -131,7 +131,7 @@ func (pl *player) act(ctx context.Context, a *Action) error {
 	}
 }
 
-// session gives a session that knows the program as far as it goes.
+// session returns a session whose graph has the program as far as it is extended.
 func (pl *player) session(ctx context.Context, i int) (*troupe.Session, error) {
 	var err error
 	def := pl.graph.Def(pl.have[i], pl.upto)
@@ -175,7 +175,7 @@ func (pl *player) run(ctx context.Context, s *troupe.Session, st *step) error {
 	return st.compare(st.fetch, r.Tensors)
 }
 
-// callable prepares a step once, and runs it a few times.
+// callable prepares a step once and runs it a few times.
 func (pl *player) callable(ctx context.Context, s *troupe.Session, a *Action) error {
 	var c *troupe.Callable
 	for i := range 1 + a.Seed%3 {
@@ -210,7 +210,7 @@ func (pl *player) callable(ctx context.Context, s *troupe.Session, a *Action) er
 	return c.Close(ctx)
 }
 
-// partial runs a step in two parts: what needs only some of the feeds comes first.
+// partial runs a step in two parts: fetches that need only some of the feeds come first.
 func (pl *player) partial(ctx context.Context, s *troupe.Session, a *Action) error {
 	once := *a
 	once.Fetch = unique(a.Fetch) // each is fetched once
@@ -276,7 +276,7 @@ func (pl *player) partial(ctx context.Context, s *troupe.Session, a *Action) err
 	return nil
 }
 
-// parallel runs independent steps at the same time.
+// parallel runs independent steps concurrently.
 func (pl *player) parallel(ctx context.Context, a *Action) error {
 	var steps []*step
 	var sessions []*troupe.Session
@@ -311,7 +311,7 @@ func (pl *player) parallel(ctx context.Context, a *Action) error {
 	return nil
 }
 
-// failing runs a step that has to fail as its check says.
+// failing runs a step that must fail with the error of its check.
 func (pl *player) failing(ctx context.Context, s *troupe.Session, a *Action) error {
 	st := pl.step(a, a.Seed)
 	if st == nil || !slices.Contains(st.fetch, a.Fail) || changes(pl.p, pl.machine.f, a) {

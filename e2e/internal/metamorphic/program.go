@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Type is what a statement gives.
+// Type is the type of a statement's result.
 type Type uint8
 
 // The types of values, and of the resources that statements change.
@@ -24,23 +24,22 @@ const (
 // Side is the size of matrices.
 const Side = 3
 
-// Places is into how many parts a program is cut at most.
+// Places is the most parts into which a program is cut.
 const Places = 4
 
 func (t Type) resource() bool { return t >= Variable }
 
-// ref tells whether a resource is passed by reference.
+// ref reports whether a resource is passed by reference.
 func (t Type) ref() bool { return t == Reference || t == IntReference }
 
-// Program is a list of statements and what a client does with them.
+// Program is a list of statements, and what a client does with them.
 type Program struct {
 	Seed   uint64
 	Stmts  []*Stmt
 	Script []*Action
 }
 
-// Stmt is a statement. Its ID is its name: statements refer to others by it, and one that is not there (any
-// more) is replaced by a default value of its type.
+// Stmt is a statement. Statements refer to others by ID. A reference to a missing statement stands for the default value of its type.
 type Stmt struct {
 	ID    int
 	Op    string
@@ -53,22 +52,22 @@ type Stmt struct {
 	Blocks []*Block // of a conditional, loop or call
 }
 
-// Block is a branch of a conditional, a loop's or a function's body.
+// Block is a branch of a conditional, or the body of a loop or function.
 type Block struct {
 	Params []int // a loop's counter and state
 	Stmts  []*Stmt
 	Result int // a Matrix
 }
 
-// Action is something that a client does.
+// Action is an action of a client.
 type Action struct {
 	Kind    Kind
 	Session int    // 0 or 1: sessions of different masters
-	Upto    int    // of an Extend: the ID of the last statement that sessions know from now on
+	Upto    int    // of an Extend: the ID of the last statement that the sessions' graphs have from then on
 	Seed    uint64 // of fed values
 	Fetch   []int
 	Target  []int
-	Feed    []int // beside the inputs that are needed: other values
+	Feed    []int // values fed in addition to the needed inputs
 	Fail    int   // of a Fail: the statement that fails
 	Parts   []*Action
 }
@@ -82,9 +81,9 @@ const (
 	Extend   Kind = "extend"   // adds statements
 	Callable Kind = "callable" // a step that is prepared once and run a few times
 	Partial  Kind = "partial"  // a step in two parts
-	Parallel Kind = "parallel" // several steps at the same time
+	Parallel Kind = "parallel" // several concurrent steps
 	Fail     Kind = "fail"     // a step that fails
-	Reopen   Kind = "reopen"   // closes a session: the next step is one of a fresh session
+	Reopen   Kind = "reopen"   // closes a session: the next step uses a new one
 )
 
 // Walk visits all statements, outer ones first.
@@ -99,7 +98,7 @@ func walk(stmts []*Stmt, visit func(*Stmt)) {
 	}
 }
 
-// Size counts the statements, nested ones too.
+// Size counts the statements, including nested ones.
 func (p *Program) Size() int {
 	n := 0
 	p.Walk(func(*Stmt) { n++ })
@@ -135,7 +134,7 @@ func cloneActions(actions []*Action) []*Action {
 	return out
 }
 
-// Out is the type of what the statement gives.
+// Out returns the type of the statement's result.
 func (s *Stmt) Out() Type {
 	if t, ok := creators[s.Op]; ok {
 		return t
@@ -149,7 +148,7 @@ func (s *Stmt) Out() Type {
 	return Matrix // a construct
 }
 
-// functional tells whether a construct's blocks are functions.
+// functional reports whether a construct's blocks are functions.
 func (s *Stmt) functional() bool {
 	switch s.Op {
 	case "if", "case", "while", "call", "invoke":
@@ -158,8 +157,8 @@ func (s *Stmt) functional() bool {
 	return false
 }
 
-// creators are the statements that make resources. They stand at the top.
+// creators are the statements that make resources. They are at the top level.
 var creators = map[string]Type{"variable": Variable, "reference": Reference, "intvariable": IntVariable, "intreference": IntReference, "queue": Queue}
 
-// scramble is a number that depends on others in no simple way.
+// scramble returns a random generator seeded with two numbers.
 func scramble(a, b uint64) *rand.Rand { return rand.New(rand.NewPCG(a, b)) }

@@ -2,15 +2,15 @@ package metamorphic
 
 import "math"
 
-// pure is an op that only computes: how the oracle does it, and how it is drawn.
+// pure is an op that only computes: how the oracle computes it, and how it is drawn.
 type pure struct {
 	args []Type
 	out  Type
-	// grow bounds the result's size by those of the arguments; nil for what stays as small as the largest of them.
+	// grow bounds the result's size by those of the arguments; nil if the result is at most as large as the largest of them.
 	grow func(sizes []float64) float64
 	eval func(num int, a []Value) Value
 	draw func(d *drawing, a []string) string
-	// shares tells that the result may lie in the argument's memory: what is read from a reference is copied before.
+	// shares reports whether the result may share the argument's memory. A value read from a reference is then copied first.
 	shares bool
 }
 
@@ -23,7 +23,7 @@ func init() {
 			eval: func(_ int, a []Value) Value { return each(a[0], f) },
 			draw: func(d *drawing, a []string) string { return d.op(op, Matrix, a...) }}
 	}
-	// A function of few values whose results lie far from where rounding changes.
+	// A function of few values, whose results are far from rounding boundaries.
 	rounded := func(op string, factor float64, f func(float64) float64) *pure {
 		return &pure{args: []Type{Matrix}, out: Matrix, grow: func([]float64) float64 { return factor },
 			eval: func(_ int, a []Value) Value {
@@ -161,10 +161,10 @@ func init() {
 	}
 }
 
-// modulus is where numbers that have become large begin again.
+// modulus bounds numbers that have become large.
 const modulus = 17
 
-// squash makes a value small without making different ones equal for long, as a saturating function would.
+// squash makes a value small. Unlike a saturating function, it rarely makes different values equal.
 func squash(v Value) Value {
 	return each(v, func(x float32) float32 {
 		m := math.Mod(float64(x), modulus)
@@ -219,7 +219,7 @@ func fold(m []float32, start float32, f func(x, y float32) float32) float32 {
 
 func total(m []float32) float32 { return fold(m, 0, func(x, y float32) float32 { return x + y }) }
 
-// rearranged takes the element of row i and column j from elsewhere.
+// rearranged returns a matrix whose element (i, j) is that of v at from(i, j).
 func rearranged(v Value, from func(i, j int) (int, int)) Value {
 	out := make([]float32, Side*Side)
 	for i := range Side {

@@ -10,7 +10,7 @@ type writer struct {
 	r     *rand.Rand
 	p     *Program
 	f     *facts
-	upto  int   // what the sessions know
+	upto  int   // the last statement in the sessions' graphs
 	shown []int // what can be fetched
 	acts  []int // what can only be run
 	done  []*Action
@@ -37,7 +37,7 @@ func newScript(p *Program, r *rand.Rand) []*Action {
 	return script
 }
 
-// extend lets the sessions know more statements, or all.
+// extend adds more statements to the sessions, or all.
 func (w *writer) extend(last int, partly bool) {
 	before := w.upto
 	first := w.p.Stmts[slices.IndexFunc(w.p.Stmts, func(s *Stmt) bool { return s.Op != "input" })].ID
@@ -82,8 +82,7 @@ func (w *writer) action() *Action {
 	}
 }
 
-// again is a step that was there before, with other values, or one that differs from it a little: it must not be taken
-// for the other one.
+// again returns an earlier step with other values, or one that differs a little from it, which must not be confused with the earlier one.
 func (w *writer) again() *Action {
 	r := w.r
 	a := cloneActions(w.done[r.IntN(len(w.done)):])[0]
@@ -92,7 +91,7 @@ func (w *writer) again() *Action {
 	case 0:
 		a.Fetch = w.some(a.Fetch)
 	case 1:
-		a.Fetch = append(a.Fetch, w.shown[r.IntN(len(w.shown))]) // which may be there already
+		a.Fetch = append(a.Fetch, w.shown[r.IntN(len(w.shown))]) // may be a duplicate
 	case 2:
 		r.Shuffle(len(a.Fetch), func(i, j int) { a.Fetch[i], a.Fetch[j] = a.Fetch[j], a.Fetch[i] })
 	case 3:
@@ -116,7 +115,7 @@ func (w *writer) session() int {
 	return 0
 }
 
-// some are a few of a list, in its order.
+// some returns a few elements of a list, in its order.
 func (w *writer) some(list []int) []int {
 	var out []int
 	share := 1 + w.r.IntN(4)
@@ -166,12 +165,12 @@ func (w *writer) feed(a *Action) {
 	}
 }
 
-// feedable tells whether a statement's value may be fed: it touches nothing, so that nothing else waits for it.
+// feedable reports whether a statement's value may be fed: it touches no resource, so no other statement waits for it.
 func feedable(f *facts, s *Stmt) bool {
 	return (pures[s.Op] != nil && s.Op != "input" || len(s.Blocks) > 0) && len(f.touch[s.ID]) == 0
 }
 
-// parallel are steps at the same time, of which none sees what another one does.
+// parallel returns concurrent steps that do not observe each other's effects.
 func (w *writer) parallel() *Action {
 	a := &Action{Kind: Parallel}
 	for range 2 + w.r.IntN(3) {
@@ -195,12 +194,11 @@ func (w *writer) parallel() *Action {
 	return a
 }
 
-// independent tells whether steps may run in any order: what one of them changes no other one touches, unless all only
-// add to it.
+// independent reports whether steps may run in any order: no step touches a resource that another changes, unless all only add to it.
 func independent(p *Program, f *facts, parts []*Action) bool {
 	type use struct {
 		parts           map[int]bool
-		changed, others bool // others than additions
+		changed, others bool // changes other than additions
 	}
 	uses := map[int]*use{}
 	for i, a := range parts {
@@ -231,7 +229,7 @@ func independent(p *Program, f *facts, parts []*Action) bool {
 	return true
 }
 
-// failing is a step that fails, and changes nothing.
+// failing returns a step that fails and changes nothing.
 func (w *writer) failing() *Action {
 	for _, s := range w.p.Stmts {
 		if s.Op != "check" || s.ID > w.upto || w.r.IntN(2) == 0 {
@@ -250,7 +248,7 @@ func (w *writer) failing() *Action {
 	return w.step(Run)
 }
 
-// changes tells whether a step changes a resource.
+// changes reports whether a step changes a resource.
 func changes(p *Program, f *facts, a *Action) bool {
 	fed := map[int]bool{}
 	for _, id := range a.Feed {

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// shrinker makes a finding smaller, step by step: what still fails in the same way is kept.
+// shrinker shrinks a finding step by step, and keeps each program that still fails in the same way.
 type shrinker struct {
 	ctx      context.Context
 	clusters *Clusters
 	deadline time.Duration
-	tries    int // how often a program is run before it counts as one that does not fail
+	tries    int // how many times a program is run before it counts as correct
 	best     *Finding
 	kind     string
 }
 
-// Shrink makes a finding smaller until nothing of it can be left out or ctx ends. A program that hangs is given
-// up after the deadline, which may be shorter than where it was found.
+// Shrink shrinks a finding until nothing more can be left out or ctx ends. A program that hangs is abandoned after the deadline, which may
+// be shorter than the one with which it was found.
 func (c *Clusters) Shrink(ctx context.Context, f *Finding, deadline time.Duration) *Finding {
 	s := &shrinker{ctx: ctx, clusters: c, deadline: deadline, best: f, kind: f.kind()}
 	const rounds = 8
@@ -60,8 +60,8 @@ func (s *shrinker) try(p *Program, v Variant) bool {
 	return false
 }
 
-// chunks leaves out parts of a list of n, halves first and then smaller ones. drop tries without those from i to j, and
-// tells whether they are gone.
+// chunks leaves out parts of a list of n, halves first and then smaller ones. drop tries the list without the elements from i to j, and
+// reports whether it has dropped them.
 func chunks(n func() int, drop func(i, j int) bool) bool {
 	smaller := false
 	for size := max(n()/2, 1); ; size /= 2 {
@@ -98,7 +98,7 @@ func (s *shrinker) actions() bool {
 	return smaller
 }
 
-// action makes one action smaller.
+// action shrinks one action.
 func (s *shrinker) action(of func(*Program) *Action) bool {
 	smaller := false
 	for _, list := range []func(*Action) *[]int{
@@ -131,7 +131,7 @@ func (s *shrinker) action(of func(*Program) *Action) bool {
 	return smaller
 }
 
-// all are the statements' IDs, nested ones too.
+// all returns the statements' IDs, including nested ones.
 func (p *Program) all() []int {
 	var ids []int
 	p.Walk(func(s *Stmt) { ids = append(ids, s.ID) })
@@ -160,7 +160,7 @@ func without(stmts []*Stmt, gone func(*Stmt) bool) []*Stmt {
 	return stmts
 }
 
-// hoist puts one of a construct's blocks in its place.
+// hoist replaces a construct with one of its blocks.
 func (s *shrinker) hoist() bool {
 	smaller := false
 	for _, id := range s.best.Program.all() {
@@ -194,7 +194,7 @@ func hoist(stmts []*Stmt, id, block int) ([]*Stmt, bool) {
 	return stmts, false
 }
 
-// simplify takes away what a statement has beside its op.
+// simplify removes what a statement has beside its op.
 func (s *shrinker) simplify() bool {
 	smaller := false
 	for _, id := range s.best.Program.all() {
@@ -214,7 +214,7 @@ func (s *shrinker) simplify() bool {
 	return smaller
 }
 
-// simplifications change a statement, and tell whether there was something to change.
+// simplifications change a statement, and report whether there was something to change.
 var simplifications = []func(s *Stmt) bool{
 	func(s *Stmt) bool { had := s.Spread != 0; s.Spread = 0; return had },
 	func(s *Stmt) bool { had := s.Place >= 0; s.Place = -1; return had },
@@ -251,7 +251,7 @@ func dropArg(s *Stmt, i int) bool {
 	return true
 }
 
-// variant makes the way to run the program plainer.
+// variant simplifies the variant.
 func (s *shrinker) variant() bool {
 	smaller := false
 	for _, change := range []func(v *Variant){

@@ -2,14 +2,13 @@ package metamorphic
 
 import "slices"
 
-// toucher is an op on a resource, which is its first argument. What it gives is computed with the resource's content, and
-// changes that.
+// toucher is an op on a resource, which is its first argument. It computes with the resource's content, and may change it.
 type toucher struct {
 	resource      Type
 	args          []Type // after the resource
 	out           Type
 	reads, writes bool
-	// late tells that the result is the reference, which is read where it is used.
+	// late reports whether the result is the reference, which is read where it is used.
 	late bool
 	eval func(c *cell, num int, a []Value) Value
 	draw func(d *drawing, handle string, a []string) string
@@ -129,16 +128,16 @@ func init() {
 	}
 }
 
-// least is less than all numbers that are computed.
+// least is less than all computed numbers.
 const least = -largest * 2
 
-// rowsOf are the rows of a matrix that a scatter changes: two different ones.
+// rowsOf returns the two different rows of a matrix that a scatter changes.
 func rowsOf(num int) []int { return []int{num % Side, (num + 1 + num/Side%2) % Side} }
 
-// commutes tells whether runs of an op may come in any order.
+// commutes reports whether runs of an op may come in any order.
 func commutes(op string) bool { return op == "iassignadd" || op == "irassignadd" }
 
-// firstContent is what a resource holds in the beginning.
+// firstContent returns the initial content of a resource.
 func firstContent(s *Stmt) *cell {
 	switch s.Out() {
 	case IntVariable, IntReference:

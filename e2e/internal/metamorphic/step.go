@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// step is a step that can be run: what there is of an action's names, and what is fed.
+// step is a step that can be run: those names of an action that exist, and the feeds.
 type step struct {
 	f               *facts
 	fetch, target   []int
@@ -18,7 +18,7 @@ type step struct {
 	fetches, others []string // their names
 }
 
-// step prepares a step of an action; nil where nothing of it is left.
+// step prepares a step of an action. It returns nil if nothing of it is left.
 func (pl *player) step(a *Action, seed uint64) *step {
 	m := pl.machine
 	there := func(list []int, ok func(s *Stmt) bool) []int {
@@ -57,7 +57,7 @@ func (pl *player) step(a *Action, seed uint64) *step {
 	}
 	for i, id := range feeds {
 		st.fed[id] = plainValue(m.f.types[id], r.IntN(1<<30))
-		if i%2 == 0 { // what it would be anyway
+		if i%2 == 0 { // the value that it would have anyway
 			if v, ok := own.scratch().step([]int{id}, others(st.fed, id))[id]; ok {
 				st.fed[id] = v
 			}
@@ -77,22 +77,22 @@ func (pl *player) step(a *Action, seed uint64) *step {
 	return st
 }
 
-// fed tells whether a statement at the top is fed whenever it is needed. What is fed cannot be fetched.
+// fed reports whether a top-level statement is fed whenever it is needed. Fed values cannot be fetched.
 func (pl *player) fed(s *Stmt) bool {
 	return s.Op == "input" || pl.v.FeedConsts && (s.Op == "const" || s.Op == "sconst" || s.Op == "iconst")
 }
 
-// others are fed values without one that is to be computed.
+// others returns the fed values without one that is to be computed.
 func others(fed map[int]Value, but int) map[int]Value {
 	out := maps.Clone(fed)
 	delete(out, but)
 	return out
 }
 
-// expect lets the machine run the step.
+// expect has the machine run the step.
 func (st *step) expect(m *Machine) { st.want = m.step(slices.Concat(st.fetch, st.target), st.fed) }
 
-// tensors are the values of some feeds by name.
+// tensors returns the values of some feeds by name.
 func (st *step) tensors(ids []int) (map[string]*tensor.Tensor, error) {
 	out := map[string]*tensor.Tensor{}
 	for _, id := range ids {
@@ -111,7 +111,7 @@ func release(tensors map[string]*tensor.Tensor) {
 	}
 }
 
-// compare holds what was fetched to what the machine says, and releases it.
+// compare compares fetched tensors with the machine's values, and releases them.
 func (st *step) compare(ids []int, got []*tensor.Tensor) error {
 	var first error
 	for i, t := range got {

@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Value is a matrix, scalar or integer. It does not change.
+// Value is an immutable matrix, scalar or integer.
 type Value struct {
 	Type Type
 	F    []float32
@@ -22,7 +22,7 @@ func scalarOf(f float32) Value { return Value{Type: Scalar, F: []float32{f}} }
 
 func intOf(i int32) Value { return Value{Type: Int, I: i} }
 
-// plainValue is a value that depends on a number: small integers.
+// plainValue returns a value of small integers that depends on a number.
 func plainValue(t Type, num int) Value {
 	r := scramble(uint64(num), 3)
 	switch t {
@@ -39,7 +39,7 @@ func plainValue(t Type, num int) Value {
 	}
 }
 
-// missing stands for a value that is not there.
+// missing returns the value that replaces a missing one.
 func missing(t Type) Value { return plainValue(t, 0) }
 
 // Equal compares two values. The zeros of both signs are equal.
@@ -47,7 +47,7 @@ func (v Value) Equal(o Value) bool {
 	return v.Type == o.Type && v.I == o.I && slices.Equal(v.F, o.F)
 }
 
-// String shows a value, a matrix row by row.
+// String formats a value, a matrix row by row.
 func (v Value) String() string {
 	if v.Type == Int {
 		return strconv.Itoa(int(v.I))
@@ -62,7 +62,7 @@ func (v Value) String() string {
 	return "[" + strings.Join(parts, " ") + "]"
 }
 
-// Tensor is the value as a tensor, which is the caller's.
+// Tensor returns the value as a tensor, which the caller owns.
 func (v Value) Tensor() (*tensor.Tensor, error) {
 	switch v.Type {
 	case Int:
@@ -74,7 +74,7 @@ func (v Value) Tensor() (*tensor.Tensor, error) {
 	}
 }
 
-// valueOf reads a tensor that has to be of a type.
+// valueOf reads a tensor, which must have the type.
 func valueOf(t *tensor.Tensor, want Type) (Value, error) {
 	dtype, shape := tensor.Float32, tensor.Shape{Side, Side}
 	if want != Matrix {

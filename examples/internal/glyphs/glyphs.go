@@ -1,5 +1,5 @@
-// Package glyphs draws the digits 0 to 9 as a seven-segment display shows them, in different sizes, places and
-// brightnesses and with noise: data for examples that need no download.
+// Package glyphs draws the digits 0 to 9 as on a seven-segment display, with varying size, position and brightness and with noise. It
+// provides data for examples without a download.
 package glyphs
 
 import (
@@ -8,10 +8,10 @@ import (
 	"math/rand/v2"
 )
 
-// segments are the lit parts of each digit: top, upper left, upper right, middle, lower left, lower right, bottom.
+// segments are the lit segments of each digit: top, upper left, upper right, middle, lower left, lower right, bottom.
 var segments = [10]string{"1110111", "0010010", "1011101", "1011011", "0111010", "1101011", "1101111", "1010010", "1111111", "1111011"}
 
-// Draw draws a digit into a square of size pixels. Its brightness is from 0 to 255.
+// Draw draws a digit into a square image of size by size pixels with brightness 0 to 255.
 func Draw(random *rand.Rand, digit, size int) *image.Gray {
 	img := image.NewGray(image.Rect(0, 0, size, size))
 	for i := range img.Pix {
@@ -39,7 +39,7 @@ func Draw(random *rand.Rand, digit, size int) *image.Gray {
 	return img
 }
 
-// Pixels are an image's brightnesses from 0 to 1.
+// Pixels returns an image's brightness values, scaled to 0 to 1.
 func Pixels(img *image.Gray) []float32 {
 	out := make([]float32, len(img.Pix))
 	for i, p := range img.Pix {

@@ -25,7 +25,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Tasks is what a splitter is made for: where the counters are.
+// Tasks is a splitter's argument: the tasks that have the counters.
 type Tasks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Names         []string               `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
@@ -70,7 +70,7 @@ func (x *Tasks) GetNames() []string {
 	return nil
 }
 
-// Line asks a splitter to have the words of a line counted; it answers with Done.
+// Line asks a splitter to have the words of a line counted. The answer is Done.
 type Line struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Text          string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
@@ -115,7 +115,7 @@ func (x *Line) GetText() string {
 	return ""
 }
 
-// Words asks a counter to count words; it answers with Done.
+// Words asks a counter to add these counts. The answer is Done.
 type Words struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Times         map[string]int64       `protobuf:"bytes,1,rep,name=times,proto3" json:"times,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
@@ -196,7 +196,7 @@ func (*Done) Descriptor() ([]byte, []int) {
 	return file_examples_wordcount_words_words_proto_rawDescGZIP(), []int{3}
 }
 
-// Total asks a counter for all that it has counted; it answers with Words.
+// Total asks a counter for all its counts. The answer is Words.
 type Total struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

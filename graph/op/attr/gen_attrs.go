@@ -62,7 +62,7 @@ func AggregateToTopk(v bool) Attr { return Attr{"aggregate_to_topk", v} }
 // Ops: ModelDataset. Default: 0.
 func Algorithm(v int64) Attr { return Attr{"algorithm", v} }
 
-// Align says to which side diagonals of different lengths are aligned.
+// Align is the side to which diagonals of different lengths are aligned.
 //
 // Ops: MatrixDiagPartV3, MatrixDiagV3, MatrixSetDiagV3. Default: "RIGHT_LEFT".
 func Align(v string) Attr { return Attr{"align", v} }
@@ -72,7 +72,7 @@ func Align(v string) Attr { return Attr{"align", v} }
 // Ops: QuantizedResizeBilinear, ResizeArea, ResizeBicubic, ResizeBicubicGrad, ResizeBilinear, ResizeBilinearGrad, ResizeNearestNeighbor, ResizeNearestNeighborGrad. Default: false.
 func AlignCorners(v bool) Attr { return Attr{"align_corners", v} }
 
-// AllowMissingFiles lets paths be missing.
+// AllowMissingFiles allows files to be missing.
 //
 // Ops: MergeV2Checkpoints. Default: false.
 func AllowMissingFiles(v bool) Attr { return Attr{"allow_missing_files", v} }
@@ -97,7 +97,7 @@ func AllowedBatchSizes(v []int64) Attr { return Attr{"allowed_batch_sizes", v} }
 // Ops: VarHandleOp. Default: empty.
 func AllowedDevices(v []string) Attr { return Attr{"allowed_devices", v} }
 
-// Alpha is the slope, or other parameter, of a function.
+// Alpha is the slope of LeakyRelu or the scale of LRN.
 //
 // Ops: LRN, LRNGrad, LeakyRelu, LeakyReluGrad. Defaults: 0.2 (LeakyRelu, LeakyReluGrad); 1 (LRN, LRNGrad).
 func Alpha(v float32) Attr { return Attr{"alpha", v} }
@@ -122,7 +122,7 @@ func AspectRatioRange(v []float32) Attr { return Attr{"aspect_ratio_range", v} }
 // Ops: AutoShardDataset, ExperimentalAutoShardDataset. Default: 0.
 func AutoShardPolicy(v int64) Attr { return Attr{"auto_shard_policy", v} }
 
-// Axis is the dimension that is joined, cut or made.
+// Axis is the dimension to insert, remove or quantize along.
 //
 // Ops: Dequantize, OneHot, Pack, QuantizeAndDequantizeV2, QuantizeAndDequantizeV3, QuantizeAndDequantizeV4, QuantizeAndDequantizeV4Grad, QuantizeV2, Unpack. Defaults: -1 (Dequantize, OneHot, QuantizeAndDequantizeV2, QuantizeAndDequantizeV3, QuantizeAndDequantizeV4, QuantizeAndDequantizeV4Grad, QuantizeV2); 0 (Pack, Unpack).
 func Axis(v int64) Attr { return Attr{"axis", v} }
@@ -139,7 +139,7 @@ func BadColor(v *tensor.Tensor) Attr { return Attr{"bad_color", v} }
 
 // BadIndicesPolicy sets the attribute bad_indices_policy.
 //
-// 18 ops take it. Default: "".
+// Accepted by 18 ops. Default: "".
 func BadIndicesPolicy(v string) Attr { return Attr{"bad_indices_policy", v} }
 
 // BatchDim sets the attribute batch_dim.
@@ -147,7 +147,7 @@ func BadIndicesPolicy(v string) Attr { return Attr{"bad_indices_policy", v} }
 // Ops: ReverseSequence. Default: 0.
 func BatchDim(v int64) Attr { return Attr{"batch_dim", v} }
 
-// BatchDims is the number of leading dimensions that are batches.
+// BatchDims is the number of leading batch dimensions.
 //
 // Ops: Conv, GatherV2, ResourceGather. Defaults: 0 (GatherV2, ResourceGather); 1 (Conv).
 func BatchDims(v int64) Attr { return Attr{"batch_dims", v} }
@@ -172,7 +172,7 @@ func BatchSize(v int64) Attr { return Attr{"batch_size", v} }
 // Ops: Batch, BatchFunction. Default: "".
 func BatchingQueue(v string) Attr { return Attr{"batching_queue", v} }
 
-// BeginMask has a bit for each dimension whose begin does not count.
+// BeginMask has a bit for each dimension whose begin is ignored.
 //
 // Ops: ResourceStridedSliceAssign, StridedSlice, StridedSliceAssign, StridedSliceGrad, TensorStridedSliceUpdate. Default: 0.
 func BeginMask(v int64) Attr { return Attr{"begin_mask", v} }
@@ -207,14 +207,14 @@ func BufferSizeMin(v int64) Attr { return Attr{"buffer_size_min", v} }
 // Ops: ModelDataset. Default: 0.
 func CPUBudget(v int64) Attr { return Attr{"cpu_budget", v} }
 
-// CancelPendingEnqueues lets enqueues that wait fail.
+// CancelPendingEnqueues cancels pending enqueues.
 //
 // Ops: BarrierClose, QueueClose, QueueCloseV2. Default: false.
 func CancelPendingEnqueues(v bool) Attr { return Attr{"cancel_pending_enqueues", v} }
 
-// Capacity bounds the number of elements; a negative one is no bound.
+// Capacity is the maximum number of elements; if negative, or 0 for staging areas, there is no limit.
 //
-// 28 ops take it. Defaults: -1 (Barrier, FIFOQueue, FIFOQueueV2, PaddingFIFOQueue, PaddingFIFOQueueV2, PriorityQueue, PriorityQueueV2, RandomShuffleQueue, RandomShuffleQueueV2); 0 (19 ops).
+// Accepted by 28 ops. Defaults: -1 (Barrier, FIFOQueue, FIFOQueueV2, PaddingFIFOQueue, PaddingFIFOQueueV2, PriorityQueue, PriorityQueueV2, RandomShuffleQueue, RandomShuffleQueueV2); 0 (19 ops).
 func Capacity(v int64) Attr { return Attr{"capacity", v} }
 
 // CardinalityOptions sets the attribute cardinality_options.
@@ -232,7 +232,7 @@ func CellClip(v float32) Attr { return Attr{"cell_clip", v} }
 // Ops: ExtractGlimpse, ExtractGlimpseV2. Default: true.
 func Centered(v bool) Attr { return Attr{"centered", v} }
 
-// Channels is the number of channels to decode to, 0 for that of the image.
+// Channels is the number of channels to decode; 0 means as many as the image has.
 //
 // Ops: DecodeAndCropJpeg, DecodeBmp, DecodeImage, DecodeJpeg, DecodePng, DecodeWebP. Default: 0.
 func Channels(v int64) Attr { return Attr{"channels", v} }
@@ -242,7 +242,7 @@ func Channels(v int64) Attr { return Attr{"channels", v} }
 // Ops: EncodeJpeg. Default: true.
 func ChromaDownsampling(v bool) Attr { return Attr{"chroma_downsampling", v} }
 
-// ClearAfterRead forgets tensors that were read.
+// ClearAfterRead deletes tensors once they are read.
 //
 // Ops: TensorArrayV3. Default: true.
 func ClearAfterRead(v bool) Attr { return Attr{"clear_after_read", v} }
@@ -262,17 +262,17 @@ func ComponentTypes(v []tensor.DType) Attr { return Attr{"component_types", v} }
 // Ops: EncodePng. Default: -1.
 func Compression(v int64) Attr { return Attr{"compression", v} }
 
-// CompressionType is how files are compressed: "", "ZLIB" or "GZIP".
+// CompressionType is the compression of the files: "", "ZLIB" or "GZIP".
 //
 // Ops: DecodeCompressed, RecordInput, TFRecordReaderV2. Default: "".
 func CompressionType(v string) Attr { return Attr{"compression_type", v} }
 
-// ComputeUv asks for the singular vectors too.
+// ComputeUv also computes the singular vectors.
 //
 // Ops: Svd. Default: true.
 func ComputeUv(v bool) Attr { return Attr{"compute_uv", v} }
 
-// ComputeV asks for the eigenvectors too.
+// ComputeV also computes the eigenvectors.
 //
 // Ops: Eig, SelfAdjointEigV2. Default: true.
 func ComputeV(v bool) Attr { return Attr{"compute_v", v} }
@@ -297,9 +297,9 @@ func Conjugate(v bool) Attr { return Attr{"conjugate", v} }
 // Ops: SparseMatrixMatMul. Default: false.
 func ConjugateOutput(v bool) Attr { return Attr{"conjugate_output", v} }
 
-// Container is the container of the resource, the default one for "".
+// Container is the container of the resource; "" means the default container.
 //
-// 64 ops take it. Default: "".
+// Accepted by 64 ops. Default: "".
 func Container(v string) Attr { return Attr{"container", v} }
 
 // ContextDenseShapes sets the attribute context_dense_shapes.
@@ -329,7 +329,7 @@ func CtcMergeRepeated(v bool) Attr { return Attr{"ctc_merge_repeated", v} }
 
 // DataFormat is the order of the dimensions.
 //
-// 33 ops take it. Defaults: "CHANNELS_LAST" (Conv); "NDHWC" (AvgPool3D, AvgPool3DGrad, Conv3D, Conv3DBackpropFilterV2, Conv3DBackpropInputV2, MaxPool3D, MaxPool3DGrad, MaxPool3DGradGrad); "NHWC" (24 ops).
+// Accepted by 33 ops. Defaults: "CHANNELS_LAST" (Conv); "NDHWC" (AvgPool3D, AvgPool3DGrad, Conv3D, Conv3DBackpropFilterV2, Conv3DBackpropInputV2, MaxPool3D, MaxPool3DGrad, MaxPool3DGradGrad); "NHWC" (24 ops).
 func DataFormat(v string) Attr { return Attr{"data_format", v} }
 
 // DctCoefficientCount sets the attribute dct_coefficient_count.
@@ -362,7 +362,7 @@ func DebugUrls(v []string) Attr { return Attr{"debug_urls", v} }
 // Ops: MergeV2Checkpoints. Default: true.
 func DeleteOldDirs(v bool) Attr { return Attr{"delete_old_dirs", v} }
 
-// Delimiter parts the columns of a line.
+// Delimiter separates the columns of a line.
 //
 // Ops: InitializeTableFromTextFile, InitializeTableFromTextFileV2. Default: "\t".
 func Delimiter(v string) Attr { return Attr{"delimiter", v} }
@@ -397,7 +397,7 @@ func DesiredChannels(v int64) Attr { return Attr{"desired_channels", v} }
 // Ops: DecodeWav. Default: -1.
 func DesiredSamples(v int64) Attr { return Attr{"desired_samples", v} }
 
-// Determinism sets the attribute deterministic of datasets: "true" for the order of the elements, "false" for any, or "default".
+// Determinism sets the attribute deterministic of datasets: "true" to preserve the order of elements, "false" for any order, or "default".
 //
 // Ops: LegacyParallelInterleaveDatasetV2, ParallelBatchDataset, ParallelFilterDataset, ParallelInterleaveDatasetV3, ParallelInterleaveDatasetV4, ParallelMapDatasetV2, ParseExampleDatasetV2. Default: "default".
 func Determinism(v string) Attr { return Attr{"deterministic", v} }
@@ -444,15 +444,15 @@ func DstFormat(v string) Attr { return Attr{"dst_format", v} }
 
 // Dtype is the type of the elements.
 //
-// 22 ops take it. Defaults: float (Dequantize, SobolSample, StatefulStandardNormalV2, StatefulTruncatedNormal, StatefulUniform, StatelessRandomNormal, StatelessRandomNormalV2, StatelessRandomUniform, StatelessRandomUniformV2, StatelessTruncatedNormal, StatelessTruncatedNormalV2); int32 (HistogramFixedWidth); int64 (NonDeterministicInts, RandomPoissonV2, StatefulRandomBinomial, StatelessRandomBinomial); uint64 (StatefulUniformFullInt, StatelessRandomUniformFullInt, StatelessRandomUniformFullIntV2); uint8 (DecodeImage, DecodePng, DecodeWebP).
+// Accepted by 22 ops. Defaults: float (Dequantize, SobolSample, StatefulStandardNormalV2, StatefulTruncatedNormal, StatefulUniform, StatelessRandomNormal, StatelessRandomNormalV2, StatelessRandomUniform, StatelessRandomUniformV2, StatelessTruncatedNormal, StatelessTruncatedNormalV2); int32 (HistogramFixedWidth); int64 (NonDeterministicInts, RandomPoissonV2, StatefulRandomBinomial, StatelessRandomBinomial); uint64 (StatefulUniformFullInt, StatelessRandomUniformFullInt, StatelessRandomUniformFullIntV2); uint8 (DecodeImage, DecodePng, DecodeWebP).
 func Dtype(v tensor.DType) Attr { return Attr{"dtype", v} }
 
-// DynamicSize lets the array grow.
+// DynamicSize allows the array to grow.
 //
 // Ops: TensorArrayV3. Default: false.
 func DynamicSize(v bool) Attr { return Attr{"dynamic_size", v} }
 
-// ElementShape is the shape of the tensors.
+// ElementShape is the shape of the elements.
 //
 // Ops: TensorArrayGatherV3, TensorArrayV3, TensorListConcat. Default: unknown.
 func ElementShape(v shape.Shape) Attr { return Attr{"element_shape", v} }
@@ -462,7 +462,7 @@ func ElementShape(v shape.Shape) Attr { return Attr{"element_shape", v} }
 // Ops: TensorArrayConcatV2, TensorArrayConcatV3. Default: unknown.
 func ElementShapeExcept0(v shape.Shape) Attr { return Attr{"element_shape_except0", v} }
 
-// EllipsisMask has a bit for the place of an ellipsis.
+// EllipsisMask has a bit for the position of an ellipsis.
 //
 // Ops: ResourceStridedSliceAssign, StridedSlice, StridedSliceAssign, StridedSliceGrad, TensorStridedSliceUpdate. Default: 0.
 func EllipsisMask(v int64) Attr { return Attr{"ellipsis_mask", v} }
@@ -482,7 +482,7 @@ func Encoding(v string) Attr { return Attr{"encoding", v} }
 // Ops: PrintV2. Default: "\n".
 func End(v string) Attr { return Attr{"end", v} }
 
-// EndMask has a bit for each dimension whose end does not count.
+// EndMask has a bit for each dimension whose end is ignored.
 //
 // Ops: ResourceStridedSliceAssign, StridedSlice, StridedSliceAssign, StridedSliceGrad, TensorStridedSliceUpdate. Default: 0.
 func EndMask(v int64) Attr { return Attr{"end_mask", v} }
@@ -492,7 +492,7 @@ func EndMask(v int64) Attr { return Attr{"end_mask", v} }
 // Ops: QuantizeV2. Default: 0.01.
 func EnsureMinimumRange(v float32) Attr { return Attr{"ensure_minimum_range", v} }
 
-// Epsilon keeps a divisor from 0.
+// Epsilon is added to variances to keep divisors from being 0.
 //
 // Ops: FusedBatchNorm, FusedBatchNormGrad, FusedBatchNormGradV2, FusedBatchNormGradV3, FusedBatchNormV2, FusedBatchNormV3. Default: 0.0001.
 func Epsilon(v float32) Attr { return Attr{"epsilon", v} }
@@ -507,7 +507,7 @@ func ErrorMsg(v string) Attr { return Attr{"error_msg", v} }
 // Ops: UnicodeDecode, UnicodeDecodeWithOffsets, UnicodeEncode, UnicodeTranscode. Default: "replace".
 func Errors(v string) Attr { return Attr{"errors", v} }
 
-// Exclusive leaves the element itself out.
+// Exclusive excludes the element itself.
 //
 // Ops: Cumprod, Cumsum, CumulativeLogsumexp. Default: false.
 func Exclusive(v bool) Attr { return Attr{"exclusive", v} }
@@ -532,7 +532,7 @@ func ExpandAnimations(v bool) Attr { return Attr{"expand_animations", v} }
 // Ops: UniformQuantizedConvolution, UniformQuantizedConvolutionHybrid. Default: empty.
 func ExplicitPadding(v []int64) Attr { return Attr{"explicit_padding", v} }
 
-// ExplicitPaddings are the sizes that are padded, before and after each dimension, for the padding "EXPLICIT".
+// ExplicitPaddings are the sizes of the padding before and after each dimension, for the padding "EXPLICIT".
 //
 // Ops: Conv, Conv2D, Conv2DBackpropFilter, Conv2DBackpropInput, DepthwiseConv2dNative, DepthwiseConv2dNativeBackpropFilter, DepthwiseConv2dNativeBackpropInput, MaxPool, MaxPoolGrad. Default: empty.
 func ExplicitPaddings(v []int64) Attr { return Attr{"explicit_paddings", v} }
@@ -596,7 +596,7 @@ func FeatureListRaggedValueTypes(v []tensor.DType) Attr {
 // Ops: ParseSequenceExample, ParseSequenceExampleV2, ParseSingleSequenceExample. Default: empty.
 func FeatureListSparseTypes(v []tensor.DType) Attr { return Attr{"feature_list_sparse_types", v} }
 
-// FieldDelim parts the fields of a line.
+// FieldDelim separates the fields of a line.
 //
 // Ops: DecodeCSV. Default: ",".
 func FieldDelim(v string) Attr { return Attr{"field_delim", v} }
@@ -636,12 +636,12 @@ func FillMode(v string) Attr { return Attr{"fill_mode", v} }
 // Ops: Mfcc. Default: 40.
 func FilterbankChannelCount(v int64) Attr { return Attr{"filterbank_channel_count", v} }
 
-// FirstN bounds how often is logged, unless negative.
+// FirstN limits how many times the op logs; if negative, there is no limit.
 //
 // Ops: Print. Default: -1.
 func FirstN(v int64) Attr { return Attr{"first_n", v} }
 
-// FooterBytes is the size of a file's end that is not read.
+// FooterBytes is the number of bytes to skip at the end of a file.
 //
 // Ops: FixedLengthRecordReaderV2. Default: 0.
 func FooterBytes(v int64) Attr { return Attr{"footer_bytes", v} }
@@ -661,7 +661,7 @@ func ForgetBias(v float32) Attr { return Attr{"forget_bias", v} }
 // Ops: EncodeJpeg. Default: "".
 func Format(v string) Attr { return Attr{"format", v} }
 
-// FullMatrices asks for full, not reduced, matrices.
+// FullMatrices computes full rather than reduced matrices.
 //
 // Ops: Qr, Svd. Default: false.
 func FullMatrices(v bool) Attr { return Attr{"full_matrices", v} }
@@ -691,12 +691,12 @@ func GradA(v bool) Attr { return Attr{"grad_a", v} }
 // Ops: MatMul. Default: false.
 func GradB(v bool) Attr { return Attr{"grad_b", v} }
 
-// GradX says that x is a gradient.
+// GradX declares that x is a gradient.
 //
 // Ops: BatchMatMul, BatchMatMulV2, BatchMatMulV3. Default: false.
 func GradX(v bool) Attr { return Attr{"grad_x", v} }
 
-// GradY says that y is a gradient.
+// GradY declares that y is a gradient.
 //
 // Ops: BatchMatMul, BatchMatMulV2, BatchMatMulV3. Default: false.
 func GradY(v bool) Attr { return Attr{"grad_y", v} }
@@ -726,17 +726,17 @@ func Hash(v int64) Attr { return Attr{"hash", v} }
 // Ops: SnapshotDatasetV2. Default: false.
 func HashValid(v bool) Attr { return Attr{"hash_valid", v} }
 
-// HeaderBytes is the size of a file's start that is not read.
+// HeaderBytes is the number of bytes to skip at the start of a file.
 //
 // Ops: FixedLengthRecordReaderV2. Default: 0.
 func HeaderBytes(v int64) Attr { return Attr{"header_bytes", v} }
 
-// HopBytes is the distance from one record to the next, 0 for the record's size.
+// HopBytes is the distance from one record to the next; 0 means the record size.
 //
 // Ops: FixedLengthRecordReaderV2. Default: 0.
 func HopBytes(v int64) Attr { return Attr{"hop_bytes", v} }
 
-// IdenticalElementShapes says that all tensors have one shape.
+// IdenticalElementShapes declares that all tensors have one shape.
 //
 // Ops: TensorArrayV3. Default: false.
 func IdenticalElementShapes(v bool) Attr { return Attr{"identical_element_shapes", v} }
@@ -786,7 +786,12 @@ func InputQuantizationAxis(v int64) Attr { return Attr{"input_quantization_axis"
 // Ops: NonMaxSuppression. Default: 0.5.
 func IouThreshold(v float32) Attr { return Attr{"iou_threshold", v} }
 
-// IsConstant says that the tensor is the same in all rounds.
+// IsAsync sets the attribute is_async.
+//
+// Ops: EagerPyFunc. Default: false.
+func IsAsync(v bool) Attr { return Attr{"is_async", v} }
+
+// IsConstant declares that the tensor is the same in all iterations.
 //
 // Ops: Enter, RefEnter. Default: false.
 func IsConstant(v bool) Attr { return Attr{"is_constant", v} }
@@ -806,9 +811,9 @@ func IsMaxK(v bool) Attr { return Attr{"is_max_k", v} }
 // Ops: FusedBatchNorm, FusedBatchNormGrad, FusedBatchNormGradV2, FusedBatchNormGradV3, FusedBatchNormV2, FusedBatchNormV3. Default: true.
 func IsTraining(v bool) Attr { return Attr{"is_training", v} }
 
-// KeepDims keeps the dimensions, with size 1.
+// KeepDims keeps reduced dimensions with size 1.
 //
-// 13 ops take it. Default: false.
+// Accepted by 13 ops. Default: false.
 func KeepDims(v bool) Attr { return Attr{"keep_dims", v} }
 
 // KernelType sets the attribute kernel_type.
@@ -820,6 +825,11 @@ func KernelType(v string) Attr { return Attr{"kernel_type", v} }
 //
 // Ops: TensorSummary. Default: empty.
 func Labels(v []string) Attr { return Attr{"labels", v} }
+
+// LeaseMs is how long a lease lasts, in milliseconds, unless it is renewed.
+//
+// Ops: TroupeQueueLease. Default: 30000.
+func LeaseMs(v int64) Attr { return Attr{"lease_ms", v} }
 
 // LegacyAutotune sets the attribute legacy_autotune.
 //
@@ -836,7 +846,7 @@ func LhsDilation(v []int64) Attr { return Attr{"lhs_dilation", v} }
 // Ops: UniformQuantizedAdd, UniformQuantizedConvolution, UniformQuantizedDot. Default: -1.
 func LhsQuantizationAxis(v int64) Attr { return Attr{"lhs_quantization_axis", v} }
 
-// LittleEndian says that bytes are in that order.
+// LittleEndian interprets bytes as little-endian rather than big-endian.
 //
 // Ops: DecodePaddedRaw, DecodeRaw. Default: true.
 func LittleEndian(v bool) Attr { return Attr{"little_endian", v} }
@@ -866,7 +876,7 @@ func LowPriorityMaxBatchSize(v int64) Attr { return Attr{"low_priority_max_batch
 // Ops: BatchFunction. Default: 0.
 func LowPriorityMaxEnqueuedBatches(v int64) Attr { return Attr{"low_priority_max_enqueued_batches", v} }
 
-// Lower says that the lower triangle holds the matrix.
+// Lower uses the lower triangles of the matrices rather than the upper ones.
 //
 // Ops: BandedTriangularSolve, MatrixTriangularSolve. Default: true.
 func Lower(v bool) Attr { return Attr{"lower", v} }
@@ -896,6 +906,11 @@ func Max(v float32) Attr { return Attr{"max", v} }
 // Ops: SampleDistortedBoundingBox, SampleDistortedBoundingBoxV2, StatelessSampleDistortedBoundingBox. Default: 100.
 func MaxAttempts(v int64) Attr { return Attr{"max_attempts", v} }
 
+// MaxDeliveries is the number of deliveries after which a returned element becomes a dead letter; 0 means no limit.
+//
+// Ops: TroupeQueueLease. Default: 0.
+func MaxDeliveries(v int64) Attr { return Attr{"max_deliveries", v} }
+
 // MaxEnqueuedBatches sets the attribute max_enqueued_batches.
 //
 // Ops: Batch, BatchFunction. Default: 10.
@@ -911,7 +926,7 @@ func MaxImages(v int64) Attr { return Attr{"max_images", v} }
 // Ops: ExperimentalThreadPoolHandle, MapDefun, ThreadPoolHandle. Default: 1.
 func MaxIntraOpParallelism(v int64) Attr { return Attr{"max_intra_op_parallelism", v} }
 
-// MaxLoadFactor is how full a dense table gets before it grows.
+// MaxLoadFactor is the load at which a dense table grows.
 //
 // Ops: AnonymousMutableDenseHashTable, MutableDenseHashTable, MutableDenseHashTableV2. Default: 0.8.
 func MaxLoadFactor(v float32) Attr { return Attr{"max_load_factor", v} }
@@ -931,14 +946,14 @@ func MaxRowsInMemory(v int64) Attr { return Attr{"max_rows_in_memory", v} }
 // Ops: DenseCountSparseOutput, RaggedCountSparseOutput, SparseCountSparseOutput. Default: -1.
 func Maxlength(v int64) Attr { return Attr{"maxlength", v} }
 
-// Maxsplit bounds the number of cuts.
+// Maxsplit limits the number of splits; if negative, there is no limit.
 //
 // Ops: StringSplitV2. Default: -1.
 func Maxsplit(v int64) Attr { return Attr{"maxsplit", v} }
 
-// MemoryLimit bounds the bytes of what is kept; 0 is no bound.
+// MemoryLimit is the maximum number of bytes to hold; 0 means no limit.
 //
-// 19 ops take it. Default: 0.
+// Accepted by 19 ops. Default: 0.
 func MemoryLimit(v int64) Attr { return Attr{"memory_limit", v} }
 
 // MergeRepeated sets the attribute merge_repeated.
@@ -946,7 +961,7 @@ func MemoryLimit(v int64) Attr { return Attr{"memory_limit", v} }
 // Ops: CTCBeamSearchDecoder, CTCGreedyDecoder. Defaults: false (CTCGreedyDecoder); true (CTCBeamSearchDecoder).
 func MergeRepeated(v bool) Attr { return Attr{"merge_repeated", v} }
 
-// Message goes before what is printed.
+// Message is a prefix of the printed text.
 //
 // Ops: PreventGradient, Print. Default: "".
 func Message(v string) Attr { return Attr{"message", v} }
@@ -958,7 +973,7 @@ func MessageFormat(v string) Attr { return Attr{"message_format", v} }
 
 // Metadata sets the attribute metadata.
 //
-// 57 ops take it. Default: "".
+// Accepted by 57 ops. Default: "".
 func Metadata(v string) Attr { return Attr{"metadata", v} }
 
 // Method sets the attribute method.
@@ -971,7 +986,7 @@ func Method(v string) Attr { return Attr{"method", v} }
 // Ops: FakeQuantWithMinMaxArgs, FakeQuantWithMinMaxArgsGradient. Default: -6.
 func Min(v float32) Attr { return Attr{"min", v} }
 
-// MinAfterDequeue is the number of elements that stay, to choose from.
+// MinAfterDequeue is the minimum number of elements to choose from.
 //
 // Ops: RandomShuffleQueue, RandomShuffleQueueV2. Default: 0.
 func MinAfterDequeue(v int64) Attr { return Attr{"min_after_dequeue", v} }
@@ -1031,7 +1046,7 @@ func NcontextDense(v int64) Attr { return Attr{"Ncontext_dense", v} }
 // Ops: ParseSequenceExample, ParseSequenceExampleV2. Default: 0.
 func NcontextSparse(v int64) Attr { return Attr{"Ncontext_sparse", v} }
 
-// NewAxisMask has a bit for each place where a dimension of size 1 is put in.
+// NewAxisMask has a bit for each position at which a dimension of size 1 is inserted.
 //
 // Ops: ResourceStridedSliceAssign, StridedSlice, StridedSliceAssign, StridedSliceGrad, TensorStridedSliceUpdate. Default: 0.
 func NewAxisMask(v int64) Attr { return Attr{"new_axis_mask", v} }
@@ -1066,7 +1081,7 @@ func Normalized(v bool) Attr { return Attr{"normalized", v} }
 // Ops: FakeQuantWithMinMaxArgs, FakeQuantWithMinMaxArgsGradient, FakeQuantWithMinMaxVars, FakeQuantWithMinMaxVarsGradient, FakeQuantWithMinMaxVarsPerChannel, FakeQuantWithMinMaxVarsPerChannelGradient, QuantizeAndDequantizeV2, QuantizeAndDequantizeV4. Default: 8.
 func NumBits(v int64) Attr { return Attr{"num_bits", v} }
 
-// NumElements is the number of tensors that an element has.
+// NumElements is the expected number of tensors in the list; -1 accepts any.
 //
 // Ops: TensorListStack. Default: -1.
 func NumElements(v int64) Attr { return Attr{"num_elements", v} }
@@ -1123,7 +1138,7 @@ func OutIdx(v tensor.DType) Attr { return Attr{"out_idx", v} }
 
 // OutType is the type of the result.
 //
-// 13 ops take it. Defaults: float (StringToNumber); int32 (LowerBound, Shape, ShapeN, Size, UpperBound, VariableShape); qint32 (QuantizedConv2D); quint8 (QuantizedRelu, QuantizedRelu6, RequantizePerChannel); string (SerializeManySparse, SerializeSparse).
+// Accepted by 13 ops. Defaults: float (StringToNumber); int32 (LowerBound, Shape, ShapeN, Size, UpperBound, VariableShape); qint32 (QuantizedConv2D); quint8 (QuantizedRelu, QuantizedRelu6, RequantizePerChannel); string (SerializeManySparse, SerializeSparse).
 func OutType(v tensor.DType) Attr { return Attr{"out_type", v} }
 
 // OutputDtype is the type of the result.
@@ -1151,7 +1166,7 @@ func OutputRangeGiven(v bool) Attr { return Attr{"output_range_given", v} }
 // Ops: Case, If, IteratorFromStringHandle, IteratorFromStringHandleV2, MultiDeviceIteratorFromStringHandle, StatelessCase, StatelessIf, StatelessWhile, While. Default: empty.
 func OutputShapes(v []shape.Shape) Attr { return Attr{"output_shapes", v} }
 
-// OutputStream says where to print: "stderr", "stdout", "log(info)" and so on, or "file://" and a path.
+// OutputStream is where to print: "stderr", "stdout", "log(info)" and so on, or "file://" and a path.
 //
 // Ops: PrintV2. Default: "stderr".
 func OutputStream(v string) Attr { return Attr{"output_stream", v} }
@@ -1191,12 +1206,12 @@ func PadToMaxOutputSize(v bool) Attr { return Attr{"pad_to_max_output_size", v} 
 // Ops: BatchDatasetV2, PaddedBatchDatasetV2, ParallelBatchDataset. Default: false.
 func ParallelCopy(v bool) Attr { return Attr{"parallel_copy", v} }
 
-// ParallelIterations bounds how many rounds are under way.
+// ParallelIterations limits the number of concurrent iterations.
 //
 // Ops: Enter, RefEnter, StatelessWhile, While. Default: 10.
 func ParallelIterations(v int64) Attr { return Attr{"parallel_iterations", v} }
 
-// PartialPivoting swaps rows.
+// PartialPivoting swaps rows for numerical stability.
 //
 // Ops: TridiagonalSolve. Default: true.
 func PartialPivoting(v bool) Attr { return Attr{"partial_pivoting", v} }
@@ -1221,7 +1236,7 @@ func Placeholder(v string) Attr { return Attr{"placeholder", v} }
 // Ops: AsString. Default: -1.
 func Precision(v int64) Attr { return Attr{"precision", v} }
 
-// PreferredShard is the number of the shard to be asked first.
+// PreferredShard is the index of the shard to read first; -1 means none.
 //
 // Ops: Restore, RestoreSlice. Default: -1.
 func PreferredShard(v int64) Attr { return Attr{"preferred_shard", v} }
@@ -1366,7 +1381,7 @@ func ResizeAlignCorners(v bool) Attr { return Attr{"resize_align_corners", v} }
 // Ops: TensorListSetItem. Default: false.
 func ResizeIfIndexOutOfBounds(v bool) Attr { return Attr{"resize_if_index_out_of_bounds", v} }
 
-// Reverse goes from the last element to the first.
+// Reverse starts at the last element, or, for NthElement, at the largest.
 //
 // Ops: Cumprod, Cumsum, CumulativeLogsumexp, NthElement. Default: false.
 func Reverse(v bool) Attr { return Attr{"reverse", v} }
@@ -1401,14 +1416,14 @@ func Sanitize(v bool) Attr { return Attr{"sanitize", v} }
 // Ops: AsString. Default: false.
 func Scientific(v bool) Attr { return Attr{"scientific", v} }
 
-// Seed is the seed of random numbers; with both seeds 0 each run differs.
+// Seed is the random seed; if both seeds are 0, each run differs.
 //
-// 23 ops take it. Default: 0.
+// Accepted by 23 ops. Default: 0.
 func Seed(v int64) Attr { return Attr{"seed", v} }
 
-// Seed2 is the second seed of random numbers.
+// Seed2 is the second random seed.
 //
-// 23 ops take it. Default: 0.
+// Accepted by 23 ops. Default: 0.
 func Seed2(v int64) Attr { return Attr{"seed2", v} }
 
 // SelectCols sets the attribute select_cols.
@@ -1421,7 +1436,7 @@ func SelectCols(v []int64) Attr { return Attr{"select_cols", v} }
 // Ops: ReduceJoin, StringJoin, UnsortedSegmentJoin. Default: "".
 func Separator(v string) Attr { return Attr{"separator", v} }
 
-// Shape is the shape that is fed.
+// Shape is the shape of the tensor.
 //
 // Ops: Placeholder. Default: unknown.
 func Shape(v shape.Shape) Attr { return Attr{"shape", v} }
@@ -1441,9 +1456,9 @@ func Shard(v int64) Attr { return Attr{"shard", v} }
 // Ops: SnapshotDataset. Default: 10737418240.
 func ShardSizeBytes(v int64) Attr { return Attr{"shard_size_bytes", v} }
 
-// SharedName is the name under which sessions share the resource.
+// SharedName is the name by which sessions share the resource.
 //
-// 64 ops take it. Default: "".
+// Accepted by 64 ops. Default: "".
 func SharedName(v string) Attr { return Attr{"shared_name", v} }
 
 // Shortest sets the attribute shortest.
@@ -1451,7 +1466,7 @@ func SharedName(v string) Attr { return Attr{"shared_name", v} }
 // Ops: AsString. Default: false.
 func Shortest(v bool) Attr { return Attr{"shortest", v} }
 
-// ShrinkAxisMask has a bit for each dimension of which one element is taken.
+// ShrinkAxisMask has a bit for each dimension from which one element is taken.
 //
 // Ops: ResourceStridedSliceAssign, StridedSlice, StridedSliceAssign, StridedSliceGrad, TensorStridedSliceUpdate. Default: 0.
 func ShrinkAxisMask(v int64) Attr { return Attr{"shrink_axis_mask", v} }
@@ -1466,12 +1481,12 @@ func ShuffleOnRead(v bool) Attr { return Attr{"shuffle_on_read", v} }
 // Ops: QuantizeAndDequantizeV2, QuantizeAndDequantizeV3, QuantizeAndDequantizeV4. Default: true.
 func SignedInput(v bool) Attr { return Attr{"signed_input", v} }
 
-// SkipEmpty leaves empty strings out.
+// SkipEmpty omits empty strings.
 //
 // Ops: StringSplit. Default: true.
 func SkipEmpty(v bool) Attr { return Attr{"skip_empty", v} }
 
-// SkipHeaderLines is the number of lines at a file's start that are not read.
+// SkipHeaderLines is the number of lines to skip at the start of a file.
 //
 // Ops: TextLineReaderV2. Default: 0.
 func SkipHeaderLines(v int64) Attr { return Attr{"skip_header_lines", v} }
@@ -1486,7 +1501,7 @@ func SlackPeriod(v int64) Attr { return Attr{"slack_period", v} }
 // Ops: ExperimentalParseExampleDataset, ParallelInterleaveDatasetV2, ParallelMapDataset, ParseExampleDataset. Default: false.
 func Sloppy(v bool) Attr { return Attr{"sloppy", v} }
 
-// SnapshotCompression sets the attribute compression of datasets that are saved: "", "GZIP", "ZLIB", "SNAPPY" or, for some, "AUTO".
+// SnapshotCompression sets the attribute compression of saved datasets: "", "GZIP", "ZLIB", "SNAPPY" or, for some, "AUTO".
 //
 // Ops: LoadDataset, SaveDataset, SaveDatasetV2, SnapshotChunkDataset, SnapshotDataset, SnapshotDatasetReader, SnapshotDatasetV2. Default: "".
 func SnapshotCompression(v string) Attr { return Attr{"compression", v} }
@@ -1506,7 +1521,7 @@ func Sorted(v bool) Attr { return Attr{"sorted", v} }
 // Ops: SparseSegmentMean, SparseSegmentMeanWithNumSegments, SparseSegmentSqrtN, SparseSegmentSqrtNWithNumSegments, SparseSegmentSum, SparseSegmentSumWithNumSegments. Default: false.
 func SparseGradient(v bool) Attr { return Attr{"sparse_gradient", v} }
 
-// SqueezeDims are the dimensions to take out, all of size 1 where empty.
+// SqueezeDims are the dimensions to remove; if empty, all dimensions of size 1.
 //
 // Ops: Squeeze. Default: empty.
 func SqueezeDims(v []int64) Attr { return Attr{"squeeze_dims", v} }
@@ -1536,12 +1551,12 @@ func StopOnEmptyDataset(v bool) Attr { return Attr{"stop_on_empty_dataset", v} }
 // Ops: DatasetToGraph, DatasetToGraphV2. Default: false.
 func StripDeviceAssignment(v bool) Attr { return Attr{"strip_device_assignment", v} }
 
-// Summarize bounds how many elements of each tensor are shown.
+// Summarize limits the number of elements shown of each tensor.
 //
 // Ops: Assert, Print, StringFormat. Default: 3.
 func Summarize(v int64) Attr { return Attr{"summarize", v} }
 
-// SwapMemory lets tensors leave a device's memory; it has no effect here.
+// SwapMemory allows tensors to leave a device's memory; it has no effect here.
 //
 // Ops: StackPush, StackPushV2. Default: false.
 func SwapMemory(v bool) Attr { return Attr{"swap_memory", v} }
@@ -1561,7 +1576,7 @@ func Targmax(v tensor.DType) Attr { return Attr{"Targmax", v} }
 // Ops: RFFT, RFFT2D, RFFT3D. Default: complex64.
 func Tcomplex(v tensor.DType) Attr { return Attr{"Tcomplex", v} }
 
-// Template is the text in which placeholders are replaced.
+// Template is the text whose placeholders are replaced.
 //
 // Ops: StringFormat. Default: "%s".
 func Template(v string) Attr { return Attr{"template", v} }
@@ -1586,12 +1601,12 @@ func TensorID(v int64) Attr { return Attr{"tensor_id", v} }
 // Ops: Copy, CopyHost, DebugIdentity, DebugNanCount, DebugNumericSummary. Default: "".
 func TensorName(v string) Attr { return Attr{"tensor_name", v} }
 
-// TimeoutMs bounds how long is waited; it has no effect where it is negative.
+// TimeoutMs must be -1: timeouts are not supported.
 //
 // Ops: BarrierTakeMany, QueueDequeue, QueueDequeueMany, QueueDequeueManyV2, QueueDequeueUpTo, QueueDequeueUpToV2, QueueDequeueV2, QueueEnqueue, QueueEnqueueMany, QueueEnqueueManyV2, QueueEnqueueV2. Default: -1.
 func TimeoutMs(v int64) Attr { return Attr{"timeout_ms", v} }
 
-// Tolerance is the difference that does not count.
+// Tolerance is the difference below which elements count as equal.
 //
 // Ops: ApproximateEqual. Default: 1e-05.
 func Tolerance(v float32) Attr { return Attr{"tolerance", v} }
@@ -1651,12 +1666,12 @@ func UniformNoise(v bool) Attr { return Attr{"uniform_noise", v} }
 // Ops: FixedUnigramCandidateSampler. Default: empty.
 func Unigrams(v []float32) Attr { return Attr{"unigrams", v} }
 
-// Unit says what a position counts: "BYTE" or "UTF8_CHAR".
+// Unit is the unit of positions: "BYTE" or "UTF8_CHAR".
 //
 // Ops: StringLength, Substr. Default: "BYTE".
 func Unit(v string) Attr { return Attr{"unit", v} }
 
-// UpdateSlots updates the optimizer's state too.
+// UpdateSlots also updates the state of the optimizer.
 //
 // Ops: ApplyAdagrad, ApplyAdagradV2, ResourceApplyAdagrad, ResourceApplyAdagradV2, ResourceSparseApplyAdagrad, ResourceSparseApplyAdagradV2, SparseApplyAdagrad, SparseApplyAdagradV2. Default: true.
 func UpdateSlots(v bool) Attr { return Attr{"update_slots", v} }
@@ -1696,17 +1711,17 @@ func UseImageIfNoBoundingBoxes(v bool) Attr { return Attr{"use_image_if_no_bound
 // Ops: ExperimentalMapDataset, MapDataset, ParallelMapDataset, ParallelMapDatasetV2, ReduceDataset. Default: true.
 func UseInterOpParallelism(v bool) Attr { return Attr{"use_inter_op_parallelism", v} }
 
-// UseLocking takes the variable's lock for the update.
+// UseLocking locks the variable during the update.
 //
-// 77 ops take it. Defaults: false (69 ops); true (Assign, ResourceScatterNdAdd, ResourceScatterNdMax, ResourceScatterNdMin, ResourceScatterNdSub, ResourceScatterNdUpdate, ScatterNdUpdate, ScatterUpdate).
+// Accepted by 77 ops. Defaults: false (69 ops); true (Assign, ResourceScatterNdAdd, ResourceScatterNdMax, ResourceScatterNdMin, ResourceScatterNdSub, ResourceScatterNdUpdate, ScatterNdUpdate, ScatterUpdate).
 func UseLocking(v bool) Attr { return Attr{"use_locking", v} }
 
-// UseNesterov uses Nesterov's momentum.
+// UseNesterov uses Nesterov momentum.
 //
 // Ops: ApplyAdam, ApplyMomentum, ResourceApplyAdam, ResourceApplyKerasMomentum, ResourceApplyMomentum, ResourceSparseApplyKerasMomentum, ResourceSparseApplyMomentum, SparseApplyMomentum. Default: false.
 func UseNesterov(v bool) Attr { return Attr{"use_nesterov", v} }
 
-// UseNodeNameSharing names the resource by its node where shared_name is empty.
+// UseNodeNameSharing names the resource after its node if shared_name is empty.
 //
 // Ops: HashTable, HashTableV2, MutableDenseHashTable, MutableDenseHashTableV2, MutableHashTable, MutableHashTableOfTensors, MutableHashTableOfTensorsV2, MutableHashTableV2. Default: false.
 func UseNodeNameSharing(v bool) Attr { return Attr{"use_node_name_sharing", v} }
@@ -1736,12 +1751,12 @@ func UseUnboundedThreadpool(v bool) Attr { return Attr{"use_unbounded_threadpool
 // Ops: DenseToDenseSetOperation, DenseToSparseSetOperation, Gather, ResourceGather, SetSize, SparseToDense, SparseToSparseSetOperation. Default: true.
 func ValidateIndices(v bool) Attr { return Attr{"validate_indices", v} }
 
-// ValidateShape fails where the shape changes.
+// ValidateShape fails if the shape changes.
 //
 // Ops: Assign, AssignVariableOp. Defaults: false (AssignVariableOp); true (Assign).
 func ValidateShape(v bool) Attr { return Attr{"validate_shape", v} }
 
-// ValueShape is the shape of a table's values.
+// ValueShape is the shape of the values of a table.
 //
 // Ops: AnonymousMutableDenseHashTable, AnonymousMutableHashTableOfTensors, MutableDenseHashTable, MutableDenseHashTableV2, MutableHashTableOfTensors, MutableHashTableOfTensorsV2. Default: [].
 func ValueShape(v shape.Shape) Attr { return Attr{"value_shape", v} }
@@ -1766,7 +1781,7 @@ func VocabFile(v string) Attr { return Attr{"vocab_file", v} }
 // Ops: InitializeTableFromTextFile, InitializeTableFromTextFileV2. Default: -1.
 func VocabSize(v int64) Attr { return Attr{"vocab_size", v} }
 
-// WaitForIncomplete waits for elements to be complete, not just closed.
+// WaitForIncomplete has no effect here.
 //
 // Ops: BarrierTakeMany. Default: false.
 func WaitForIncomplete(v bool) Attr { return Attr{"wait_for_incomplete", v} }

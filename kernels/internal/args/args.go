@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// ScalarInt reads input i, which must be one int32 or int64.
+// ScalarInt reads input i, which must be a single int32 or int64.
 func ScalarInt(ctx *kernels.Context, i int, what string) (int64, error) {
 	t := ctx.Input(i)
 	if t.Len() != 1 {
@@ -28,7 +28,7 @@ func VectorInts(ctx *kernels.Context, i int, what string) ([]int64, error) {
 	return ctx.Ints(i)
 }
 
-// Inputs are the tensors at inputs from (inclusive) to to (exclusive), borrowed.
+// Inputs returns the tensors at inputs from (inclusive) to to (exclusive), borrowed.
 func Inputs(ctx *kernels.Context, from, to int) []*tensor.Tensor {
 	list := make([]*tensor.Tensor, to-from)
 	for i := range list {
@@ -37,8 +37,8 @@ func Inputs(ctx *kernels.Context, from, to int) []*tensor.Tensor {
 	return list
 }
 
-// ShapeWriter reads the attribute that tells how shapes come out, int32 or int64, and gives the
-// function that makes output o a vector of a shape.
+// ShapeWriter reads the attribute that selects int32 or int64 for shapes, and returns the function that sets output o to a shape as a
+// vector.
 func ShapeWriter(c *kernels.Construction, attr string) (func(ctx *kernels.Context, o int, s tensor.Shape) error, error) {
 	dtype, err := IntAttr(c, attr)
 	if err != nil {
@@ -56,10 +56,15 @@ func IntAttr(c *kernels.Construction, attr string) (tensor.DType, error) {
 	return dtype, err
 }
 
-// OutputInts makes output o a vector of int32 or int64 values. One that does not fit int32 is
-// refused, as a dimension is by TensorFlow's Shape op.
+// OutputInts sets output o to a vector of int32 or int64. A value that does not fit int32 is rejected, as a dimension is by TensorFlow's
+// Shape op.
 func OutputInts(ctx *kernels.Context, o int, dtype tensor.DType, values []int64) error {
-	out, err := ctx.Allocate(o, dtype, tensor.Shape{int64(len(values))})
+	return OutputIntsOf(ctx, o, dtype, tensor.Shape{int64(len(values))}, values)
+}
+
+// OutputIntsOf is OutputInts for an output of any shape with len(values) elements.
+func OutputIntsOf(ctx *kernels.Context, o int, dtype tensor.DType, shape tensor.Shape, values []int64) error {
+	out, err := ctx.Allocate(o, dtype, shape)
 	if err != nil {
 		return err
 	}
@@ -76,7 +81,7 @@ func OutputInts(ctx *kernels.Context, o int, dtype tensor.DType, values []int64)
 	return nil
 }
 
-// NeedScalar refuses, with text, a tensor that is not one element of the dtype, of rank 0.
+// NeedScalar returns an error if t is not a scalar of the dtype. text is the error for a wrong rank.
 func NeedScalar(t *tensor.Tensor, dtype tensor.DType, text string) error {
 	if t.DType() != dtype {
 		return status.InvalidArgumentf("Expected a scalar of type %v, got type %v", dtype, t.DType())
@@ -96,7 +101,7 @@ func ScalarInput32(ctx *kernels.Context, i int, text string) (int, error) {
 	return int(tensor.Of[int32](t)[0]), nil
 }
 
-// FirstError is the first of the errors that is one.
+// FirstError returns the first error that is not nil.
 func FirstError(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
@@ -106,7 +111,7 @@ func FirstError(errs ...error) error {
 	return nil
 }
 
-// CheckType refuses a tensor whose dtype is not the one that the kernel was chosen for.
+// CheckType returns an error if input i does not have the dtype that the kernel was chosen for.
 func CheckType(ctx *kernels.Context, i int, want tensor.DType) error {
 	if have := ctx.Inputs[i].Tensor.DType(); have != want {
 		return status.InvalidArgumentf("Input %d of %s is of type %v, but %v is expected", i, ctx.Node.Op, have, want)
@@ -114,7 +119,7 @@ func CheckType(ctx *kernels.Context, i int, want tensor.DType) error {
 	return nil
 }
 
-// IntAt is element i of a tensor of int16, int32 or int64.
+// IntAt returns element i of a tensor of int16, int32 or int64.
 func IntAt(t *tensor.Tensor, i int) (int64, error) {
 	switch t.DType() {
 	case tensor.Int16:
@@ -127,7 +132,7 @@ func IntAt(t *tensor.Tensor, i int) (int64, error) {
 	return 0, status.InvalidArgumentf("Expected a tensor of int16, int32 or int64, not of %v", t.DType())
 }
 
-// ChannelsFirst reads the attribute data_format of ops on images: true for NCHW (and NCDHW).
+// ChannelsFirst reads the attribute data_format of image ops. It returns true for NCHW and NCDHW.
 func ChannelsFirst(c *kernels.Construction) (bool, error) {
 	format, err := c.Attrs().Str("data_format")
 	if err != nil {
@@ -142,7 +147,7 @@ func ChannelsFirst(c *kernels.Construction) (bool, error) {
 	return false, status.InvalidArgumentf("Invalid data format")
 }
 
-// ShapeInput is the shape that a vector of int32 or int64 at input i gives.
+// ShapeInput returns the shape given by a vector of int32 or int64 at input i.
 func ShapeInput(ctx *kernels.Context, i int) (tensor.Shape, error) {
 	t := ctx.Input(i)
 	if t.Rank() != 1 {
@@ -162,7 +167,7 @@ func ShapeInput(ctx *kernels.Context, i int) (tensor.Shape, error) {
 	return shape, err
 }
 
-// OutputString makes output 0 a scalar string.
+// OutputString sets output 0 to a scalar string.
 func OutputString(ctx *kernels.Context, s string) error {
 	out, err := ctx.Allocate(0, tensor.String, nil)
 	if err == nil {
@@ -171,7 +176,7 @@ func OutputString(ctx *kernels.Context, s string) error {
 	return err
 }
 
-// ScalarString is the string at input i; refused is the error where that is none, or not one alone.
+// ScalarString returns the string at input i; refused is the error if the input is not a scalar string.
 func ScalarString(c *kernels.Context, i int, refused string) (string, error) {
 	if t := c.Input(i); t.DType() == tensor.String && t.Rank() == 0 {
 		return t.Strings()[0], nil
@@ -179,7 +184,7 @@ func ScalarString(c *kernels.Context, i int, refused string) (string, error) {
 	return "", status.New(status.InvalidArgument, refused)
 }
 
-// ScalarNumber is the integer at input i; refused is the error where it is none, or not one alone.
+// ScalarNumber returns the integer at input i; refused is the error if the input is not a scalar of the dtype.
 func ScalarNumber(c *kernels.Context, i int, dtype tensor.DType, refused string) (int64, error) {
 	if t := c.Input(i); t.DType() == dtype && t.Rank() == 0 {
 		return IntAt(t, 0)

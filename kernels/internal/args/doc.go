@@ -1,3 +1,3 @@
-// Package args reads the inputs and attributes that kernels of many families take: scalars, sizes, axes, indices,
-// shapes. Errors name the input, in TensorFlow's words.
+// Package args reads inputs and attributes for kernels of many families: scalars, sizes, axes, indices, shapes. Errors name the input, in
+// TensorFlow's words.
 package args

@@ -9,8 +9,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// IndexList is an integer tensor read as int64s. int64 tensors are viewed where they are, others
-// are widened to borrowed memory.
+// IndexList is an integer tensor read as int64s. int64 tensors are viewed in place; others are widened into borrowed memory.
 type IndexList struct {
 	V       []int64
 	scratch *[]int64
@@ -18,8 +17,7 @@ type IndexList struct {
 
 var indexScratch = sync.Pool{New: func() any { return new([]int64) }}
 
-// ReadIndices reads an int16, int32 or int64 tensor. The caller frees the list while it still
-// holds the tensor.
+// ReadIndices reads an int16, int32 or int64 tensor. The caller must call Free before it releases the tensor.
 func ReadIndices(t *tensor.Tensor) (IndexList, error) {
 	switch t.DType() {
 	case tensor.Int64:
@@ -32,7 +30,7 @@ func ReadIndices(t *tensor.Tensor) (IndexList, error) {
 	return IndexList{}, status.InvalidArgumentf("Indices must be int16, int32 or int64, not %v", t.DType())
 }
 
-// WidenIndices copies integers to borrowed memory as int64s, until Free.
+// WidenIndices copies integers as int64s to memory that is borrowed until Free.
 func WidenIndices[T int8 | uint8 | int16 | int32](src []T) IndexList {
 	scratch := indexScratch.Get().(*[]int64)
 	if cap(*scratch) < len(src) {
@@ -45,14 +43,14 @@ func WidenIndices[T int8 | uint8 | int16 | int32](src []T) IndexList {
 	return IndexList{v, scratch}
 }
 
-// Free gives the borrowed memory back. The list is not used any more.
+// Free returns the borrowed memory. The list must not be used afterwards.
 func (l IndexList) Free() {
 	if l.scratch != nil {
 		indexScratch.Put(l.scratch)
 	}
 }
 
-// Within tells with TensorFlow's text which of the indices, of the given shape, is not in [0, n).
+// Within returns TensorFlow's error for the first index outside [0, n). shape is the shape of the indices.
 func (l IndexList) Within(shape tensor.Shape, n int64) error {
 	for i, v := range l.V {
 		if v < 0 || v >= n {
@@ -62,7 +60,7 @@ func (l IndexList) Within(shape tensor.Shape, n int64) error {
 	return nil
 }
 
-// Position writes where element i lies in a tensor of the shape: [3], [1,2], nothing in a scalar.
+// Position formats the position of element i in a tensor of the shape: [3], [1,2], or nothing for a scalar.
 func Position(shape tensor.Shape, i int) string {
 	if len(shape) == 0 {
 		return ""

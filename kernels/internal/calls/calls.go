@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// Instantiate prepares a function of the graph's library; INTERNAL where the graph has none.
+// Instantiate prepares a function of the graph's library. It fails with INTERNAL if the graph has none.
 func Instantiate(c *kernels.Construction, ref *graph.FunctionRef) (kernels.Function, error) {
 	if c.Functions == nil {
 		return nil, status.Internalf("No function library")
@@ -14,7 +14,7 @@ func Instantiate(c *kernels.Construction, ref *graph.FunctionRef) (kernels.Funct
 	return c.Functions.Instantiate(ref)
 }
 
-// FunctionAttr instantiates the function that an attribute names.
+// FunctionAttr instantiates the function named by an attribute.
 func FunctionAttr(c *kernels.Construction, attr string) (kernels.Function, error) {
 	ref, err := c.Attrs().Func(attr)
 	if err != nil {
@@ -23,7 +23,7 @@ func FunctionAttr(c *kernels.Construction, attr string) (kernels.Function, error
 	return Instantiate(c, ref)
 }
 
-// Arguments takes over the inputs from number from on.
+// Arguments takes over the inputs starting at index from.
 func Arguments(ctx *kernels.Context, from int) []kernels.Value {
 	args := make([]kernels.Value, len(ctx.Inputs)-from)
 	for i := range args {

@@ -1,2 +1,2 @@
-// Package calls prepares the functions of the graph's library that kernels call, and their arguments.
+// Package calls prepares the library functions that kernels call, and their arguments.
 package calls

@@ -6,19 +6,19 @@ import (
 	"github.com/troupe-run/troupe/kernels/files"
 )
 
-// The limits of a process.
+// Limits per process.
 const (
-	// MaxRunning file operations run at a time, each of which may hold a thread. It is far below the number of
-	// threads at which Go ends the process, and beyond what disks do faster at a time.
+	// MaxRunning is the maximum number of file operations that run at once; each may hold a thread. It is far below the number of threads
+	// at which Go ends the process, and more than disks can use.
 	MaxRunning = 128
-	// MaxWaiting wait for one of those to end; a further one is RESOURCE_EXHAUSTED.
+	// MaxWaiting is the maximum number of operations that may wait to run; one more fails with RESOURCE_EXHAUSTED.
 	MaxWaiting = 1 << 16
 )
 
 var slots = newGate(MaxRunning, MaxWaiting)
 
-// Async makes a kernel of a function that waits for files. Its error is the kernel's. An operation that waits for its
-// turn ends with its step.
+// Async makes a kernel of a function that waits for files. The function's error is the kernel's. An operation that has not started ends
+// with its step.
 func Async(run func(ctx *kernels.Context) error) kernels.AsyncFunc {
 	return func(ctx *kernels.Context, done func(error)) {
 		log, what := ctx.Step.Log, "The kernel of op "+ctx.Node.Op
@@ -29,7 +29,7 @@ func Async(run func(ctx *kernels.Context) error) kernels.AsyncFunc {
 	}
 }
 
-// Files are those that the step of an op may use, until the step ends.
+// Files returns the files that the step of an op may use, until the step ends.
 func Files(ctx *kernels.Context) files.FS {
 	c := ctx.Step.Cancellation
 	return files.While(ctx.Files(), func() error {
@@ -40,10 +40,10 @@ func Files(ctx *kernels.Context) files.FS {
 	})
 }
 
-// Go runs work that reads or writes files on a goroutine of its own, when its turn has come.
+// Go runs work that reads or writes files on its own goroutine, once a slot is free.
 func Go(work func()) { slots.queue(work) }
 
-// Do is Go, and waits for the end of the work. Work must not wait for other work.
+// Do is like Go, but waits for work to end. work must not wait for other work.
 func Do(work func()) {
 	done := make(chan struct{})
 	Go(func() {

@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// gate runs a bounded number of functions at a time. Each goroutine runs one, and then those that wait.
+// gate runs at most maxRunning functions at once. Each goroutine runs one function, then those that wait.
 type gate struct {
 	maxRunning, maxWaiting int
 
@@ -18,7 +18,7 @@ type gate struct {
 	waiting list.List // of *waiter
 }
 
-// waiter is work that waits for its turn. It leaves the list once: for its turn, or because its step has ended.
+// waiter is work that waits to run. It leaves the list once: to run, or because its step has ended.
 type waiter struct {
 	work     func()
 	withdraw func() bool // the registration with the step; nil before there is one
@@ -27,7 +27,7 @@ type waiter struct {
 
 func newGate(running, waiting int) *gate { return &gate{maxRunning: running, maxWaiting: waiting} }
 
-// enter runs work when its turn has come. failed is called instead, once, where too many wait or the step ends before.
+// enter runs work when a slot is free. If too many wait, or the step ends first, it calls failed instead, once.
 func (g *gate) enter(c *kernels.Cancellation, work func(), failed func(error)) {
 	g.mu.Lock()
 	switch {
@@ -36,7 +36,7 @@ func (g *gate) enter(c *kernels.Cancellation, work func(), failed func(error)) {
 		return
 	case g.waiting.Len() >= g.maxWaiting:
 		g.mu.Unlock()
-		failed(status.Errorf(status.ResourceExhausted, "%d file operations of this server's process run and %d wait for their turn, which is the limit", g.maxRunning, g.maxWaiting))
+		failed(status.Errorf(status.ResourceExhausted, "%d file operations of this server's process are running and %d are waiting, which is the limit", g.maxRunning, g.maxWaiting))
 		return
 	}
 	w := &waiter{work: work}
@@ -61,7 +61,7 @@ func (g *gate) enter(c *kernels.Cancellation, work func(), failed func(error)) {
 	}
 }
 
-// queue runs work when its turn has come, however many wait.
+// queue runs work when a slot is free. It has no limit on how many may wait.
 func (g *gate) queue(work func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -70,7 +70,7 @@ func (g *gate) queue(work func()) {
 	}
 }
 
-// remove takes out work whose turn has not come; false where it has.
+// remove removes work that has not started; it returns false if the work has started.
 func (g *gate) remove(at *list.Element) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -83,13 +83,13 @@ func (g *gate) remove(at *list.Element) bool {
 	return true
 }
 
-// startLocked runs work now if there is room.
+// startLocked runs work now if a slot is free.
 func (g *gate) startLocked(work func()) bool {
 	if g.running >= g.maxRunning {
 		return false
 	}
 	g.running++
-	contain.Go(nil, "The turns of file operations", func() { g.run(work) }, nil) // ends when nothing waits any more
+	contain.Go(nil, "The turns of file operations", func() { g.run(work) }, nil) // ends when nothing waits
 	return true
 }
 
@@ -100,13 +100,13 @@ func (g *gate) run(work func()) {
 	}
 }
 
-// call contains what work has not contained itself, so that others have their turn.
+// call runs work and recovers a panic that work has not recovered itself, so the goroutine can run what waits.
 func call(work func()) {
 	defer contain.Recover(nil, "A file operation", nil)
 	work()
 }
 
-// next takes the work out whose turn it is; nil where none waits, which ends the caller's goroutine.
+// next removes and returns the first waiting work. It returns nil if none waits; the caller's goroutine then ends.
 func (g *gate) next() func() {
 	g.mu.Lock()
 	at := g.waiting.Front()

@@ -68,13 +68,13 @@ func TestGateRefusesBeyondItsQueue(t *testing.T) {
 		if status.CodeOf(refused) != status.ResourceExhausted {
 			t.Errorf("got %v", refused)
 		}
-		g.queue(func() {}) // what tidies up is not refused
+		g.queue(func() {}) // cleanup work is not rejected
 		close(release)
 		synctest.Wait()
 	})
 }
 
-// TestGateLetsTheCancelledGo holds that what waits ends with its step, once, and what runs goes on.
+// TestGateLetsTheCancelledGo checks that waiting work ends with its step, once, and that running work continues.
 func TestGateLetsTheCancelledGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(1, 10)
@@ -92,7 +92,7 @@ func TestGateLetsTheCancelledGo(t *testing.T) {
 		}
 		cause := errors.New("over")
 		c.Cancel(cause)
-		enter() // the step has ended already
+		enter() // the step has already ended
 		if len(failed) != 5 || status.CodeOf(failed[0]) != status.Cancelled {
 			t.Errorf("%d failed: %v", len(failed), failed)
 		}
@@ -104,7 +104,7 @@ func TestGateLetsTheCancelledGo(t *testing.T) {
 	})
 }
 
-// TestGateUnderCancellation has turns come and steps end at the same time: each operation ends once.
+// TestGateUnderCancellation starts operations and ends steps concurrently: each operation must end exactly once.
 func TestGateUnderCancellation(t *testing.T) {
 	g := newGate(2, 1<<10)
 	const n = 1000
@@ -124,7 +124,7 @@ func TestGateUnderCancellation(t *testing.T) {
 	}
 }
 
-// BenchmarkGate is what an operation costs beside its own work.
+// BenchmarkGate measures the overhead of an operation.
 func BenchmarkGate(b *testing.B) {
 	g := newGate(MaxRunning, MaxWaiting)
 	done := make(chan struct{})

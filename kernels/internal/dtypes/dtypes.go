@@ -12,7 +12,7 @@ func Only(attr string, dtype tensor.DType) map[string][]tensor.DType {
 	return map[string][]tensor.DType{attr: {dtype}}
 }
 
-// NumbersAndBool restricts an attribute to numbers and truths.
+// NumbersAndBool restricts an attribute to numbers and bool.
 func NumbersAndBool(attr string) map[string][]tensor.DType {
 	return map[string][]tensor.DType{attr: append(slices.Clone(NumberTypes), tensor.Bool)}
 }
@@ -20,17 +20,16 @@ func NumbersAndBool(attr string) map[string][]tensor.DType {
 // FloatT restricts the attribute T to real floating-point types.
 var FloatT = map[string][]tensor.DType{"T": {tensor.Float16, tensor.BFloat16, tensor.Float32, tensor.Float64}}
 
-// The GPU's rows of ops that rearrange arrays: the CPU's, since these know where tensors lie. Types are
-// all whose elements have a size; of int32 those tensors that TensorFlow keeps on the host have rows in
-// a list of their own.
+// Types for GPU rows of ops that rearrange arrays. These rows reuse the CPU's kernels, which know which memory tensors are in. They support
+// all types of fixed-size elements. Tensors of int32 that TensorFlow keeps on the host have rows in a separate list.
 
-// Moved are those types with int32.
+// Moved are the types in Variables and int32.
 var Moved = append(slices.Clone(Variables), tensor.Int32)
 
 var (
-	// Int32 is that type alone.
+	// Int32 is only int32.
 	Int32 = []tensor.DType{tensor.Int32}
-	// BesideInt32 are all other types. Strings, resources and variants among them are the host's anyway.
+	// BesideInt32 are all other types. Strings, resources and variants among them are in host memory anyway.
 	BesideInt32 = func() (types []tensor.DType) {
 		for d := tensor.Invalid; d < tensor.Invalid.Ref(); d++ {
 			if d.Valid() && d != tensor.Int32 {
@@ -39,8 +38,8 @@ var (
 		}
 		return types
 	}()
-	// Variables are those of variables on a GPU. As in TensorFlow int32 is not: its variables
-	// are the host's, and an op that asks for one goes to a CPU.
+	// Variables are the types of variables on a GPU. As in TensorFlow, int32 is not among them: its variables are in host memory, and an op
+	// that uses one runs on a CPU.
 	Variables = []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16, tensor.Int8, tensor.Int16, tensor.Int64,
 		tensor.Uint8, tensor.Uint16, tensor.Uint32, tensor.Uint64, tensor.Bool, tensor.Complex64, tensor.Complex128}
 )
@@ -48,10 +47,10 @@ var (
 // Floats are the floating-point types of kernels on accelerators.
 var Floats = []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16}
 
-// Updated are those of variables that are added to.
+// Updated are the types of variables that can be added to.
 var Updated = slices.DeleteFunc(slices.Clone(Variables), func(d tensor.DType) bool { return d == tensor.Bool })
 
-// Plain are the types of fixed-size elements but int32.
+// Plain are the types of fixed-size elements except int32.
 var Plain = func() (types []tensor.DType) {
 	for _, t := range BesideInt32 {
 		if t.Size() > 0 {
@@ -61,7 +60,7 @@ var Plain = func() (types []tensor.DType) {
 	return types
 }()
 
-// TypeNames are the names of dtypes, as messages list them.
+// TypeNames formats the names of dtypes as in messages.
 func TypeNames(dtypes []tensor.DType) string {
 	names := make([]string, len(dtypes))
 	for i, d := range dtypes {
@@ -83,7 +82,7 @@ func Numbers(attr string) map[string][]tensor.DType {
 	return map[string][]tensor.DType{attr: NumberTypes}
 }
 
-// Copied names numbers, truth values and strings.
+// Copied restricts an attribute to numbers, bool and strings.
 func Copied(attr string) map[string][]tensor.DType {
 	return map[string][]tensor.DType{attr: append(slices.Clone(Numbers(attr)[attr]), tensor.Bool, tensor.String)}
 }

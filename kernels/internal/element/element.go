@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// OneIf is a condition as a number.
+// OneIf returns 1 if b is true, else 0.
 func OneIf(b bool) int {
 	if b {
 		return 1
@@ -17,8 +17,8 @@ func OneIf(b bool) int {
 	return 0
 }
 
-// The elements of the dtypes float16 and bfloat16. Ops compute on them by way of
-// float32, rounded to nearest even at the end, as TensorFlow's CPU kernels do.
+// The elements of the dtypes float16 and bfloat16. Ops compute on them in float32 and round the result to nearest even, as TensorFlow's CPU
+// kernels do.
 type (
 	// Float16 has 5 bits of exponent and 10 of mantissa.
 	Float16 uint16
@@ -26,7 +26,7 @@ type (
 	BFloat16 uint16
 )
 
-// The sets of element types that slice functions are written for.
+// Element type constraints of slice functions.
 type (
 	// SignedInt is a signed integer of Go.
 	SignedInt   interface{ int8 | int16 | int32 | int64 }
@@ -35,21 +35,21 @@ type (
 	}
 	// Integer is a signed or unsigned integer.
 	Integer interface{ SignedInt | unsignedInt }
-	// Floating is a float that Go computes with.
+	// Floating is a float that Go computes with directly.
 	Floating interface{ float32 | float64 }
 	// ComplexNum is a complex number.
 	ComplexNum interface{ complex64 | complex128 }
 	// Ordered is a number that can be compared with <.
 	Ordered interface{ Integer | Floating }
-	// Numeric is a number that Go computes with.
+	// Numeric is a number that Go computes with directly.
 	Numeric interface {
 		Integer | Floating | ComplexNum
 	}
-	// HalfFloat is a float of 16 bits, which is computed with as a float32.
+	// HalfFloat is a 16-bit float, computed with as a float32.
 	HalfFloat interface{ Float16 | BFloat16 }
 )
 
-// DTypeOf is the dtype whose elements are T, Invalid for a type that is none's.
+// DTypeOf returns the dtype whose elements have type T, or Invalid if there is none.
 func DTypeOf[T any]() tensor.DType {
 	var zero T
 	switch any(zero).(type) {
@@ -89,7 +89,7 @@ func DTypeOf[T any]() tensor.DType {
 	return tensor.Invalid
 }
 
-// SizeOf is the bytes between elements in memory, of strings' too.
+// SizeOf returns the distance in bytes between elements in memory, including strings.
 func SizeOf(t tensor.DType) int {
 	if t == tensor.String {
 		return int(unsafe.Sizeof(""))
@@ -97,8 +97,8 @@ func SizeOf(t tensor.DType) int {
 	return t.Size()
 }
 
-// Elements is where a tensor's elements start. It is the form in which the drivers of
-// elementwise ops, which know sizes but no types, hand elements to slice functions.
+// Elements returns a pointer to a tensor's first element. The drivers of elementwise ops, which know sizes but not types, pass elements to
+// slice functions in this form.
 func Elements(t *tensor.Tensor) unsafe.Pointer {
 	switch t.DType() {
 	case tensor.String:
@@ -111,13 +111,13 @@ func Elements(t *tensor.Tensor) unsafe.Pointer {
 	return unsafe.Pointer(unsafe.SliceData(t.Data()))
 }
 
-// Float gives the value of a half.
+// Float returns the value of h.
 func (h Float16) Float() float32 { return tensor.F16(h).Float32() }
 
 // ToFloat16 rounds to the nearest half, ties to even; values beyond 65504 become infinite.
 func ToFloat16(f float32) Float16 { return Float16(tensor.ToF16(f)) }
 
-// Float gives the value of a bfloat16.
+// Float returns the value of h.
 func (h BFloat16) Float() float32 { return tensor.BF16(h).Float32() }
 
 // ToBFloat16 rounds to the nearest bfloat16, ties to even.
@@ -149,31 +149,30 @@ func Narrow[H HalfFloat](dst []H, src []float32) {
 	}
 }
 
-// Bits are the bits of the numbers, in place.
+// Bits returns the bits of the numbers; the result shares their memory.
 func Bits(a []BFloat16) []uint16 {
 	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(a))), len(a))
 }
 
-// HalfBlock is how many halves are widened at a time: their float32 fit the first-level cache.
+// HalfBlock is the number of halves widened at once: as float32, they fit the first-level cache.
 const HalfBlock = 1024
 
-// BlockLen is how many elements a driver spreads or gathers at a time: of 8 bytes each they
-// leave room for other operands in the first-level cache.
+// BlockLen is the number of elements that a driver spreads or gathers at once: at 8 bytes each, they leave room for other operands in the
+// first-level cache.
 const BlockLen = 1024
 
-// How many elements are worth a part of their own when an elementwise op runs on more than one
-// core: what costs some 10 µs.
+// Minimum numbers of elements per part when an elementwise op runs on several cores. A part takes some 10 µs.
 const (
 	CheapGrain  = 1 << 15
 	CostlyGrain = 1 << 12
 )
 
-// ViewOf is the elements of a tensor of T's dtype, strings too.
+// ViewOf returns the elements of a tensor whose dtype is that of T, including strings.
 func ViewOf[T any](t *tensor.Tensor) []T {
 	return unsafe.Slice((*T)(Elements(t)), t.Len())
 }
 
-// Scratch is working memory for n elements from the device's pool.
+// Scratch returns working memory for n elements from the device's pool, and a function that releases it.
 func Scratch[T any](dev kernels.Device, n int) ([]T, func(), error) {
 	l := leases.Get().(*lease)
 	l.shape[0] = int64(n)
@@ -186,7 +185,7 @@ func Scratch[T any](dev kernels.Device, n int) ([]T, func(), error) {
 	return ViewOf[T](t), l.end, nil
 }
 
-// lease is working memory that a kernel has. Leases are used again, so that taking such memory makes no garbage.
+// lease is working memory held by a kernel. Leases are reused, so taking such memory makes no garbage.
 type lease struct {
 	tensor *tensor.Tensor
 	shape  [1]int64
@@ -208,13 +207,13 @@ func init() {
 	}
 }
 
-// WithScratch runs body on parts of [0,n) in parallel, each with working memory for size
-// elements. The error is that of taking the memory.
-func WithScratch[T any](dev kernels.Device, n, grain, size int, body func(work []T, lo, hi int)) error {
+// WithScratch runs body in parallel on parts of [0,n), each with working memory for size elements. The error is from allocating the memory,
+// or the step's if it has ended.
+func WithScratch[T any](ctx *kernels.Context, n, grain, size int, body func(work []T, lo, hi int)) error {
 	var mu sync.Mutex
 	var failed error
-	dev.Parallel(n, grain, func(lo, hi int) {
-		work, release, err := Scratch[T](dev, size)
+	ctx.Parallel(n, grain, func(lo, hi int) {
+		work, release, err := Scratch[T](ctx.Device, size)
 		if err != nil {
 			mu.Lock()
 			failed = err
@@ -224,10 +223,13 @@ func WithScratch[T any](dev kernels.Device, n, grain, size int, body func(work [
 		defer release()
 		body(work, lo, hi)
 	})
+	if failed == nil {
+		failed = ctx.Ended()
+	}
 	return failed
 }
 
-// Cells views memory as elements. It must be aligned for them.
+// Cells returns memory as a slice of elements. The memory must be aligned for them.
 func Cells[T any](b []byte) []T {
 	var zero T
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(zero)))

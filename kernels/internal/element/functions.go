@@ -4,11 +4,8 @@ import (
 	"math"
 )
 
-// The updates, after the definitions in TensorFlow's op documentation and the papers that it
-// names. slots[0] is the variable; g its gradient.
-
-// Sqrt is the square root.
+// Sqrt returns the square root of v.
 func Sqrt[T Floating](v T) T { return T(math.Sqrt(float64(v))) }
 
-// Absolute is the magnitude.
+// Absolute returns the magnitude of v.
 func Absolute[T Floating](v T) T { return T(math.Abs(float64(v))) }

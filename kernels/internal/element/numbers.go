@@ -5,7 +5,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// LoadNumbers reads len(dst) elements of t from element at.
+// LoadNumbers reads len(dst) elements of t, starting with element at.
 func LoadNumbers(dst []complex128, t *tensor.Tensor, at int) error {
 	switch t.DType() {
 	case tensor.Float32:
@@ -28,7 +28,7 @@ func LoadNumbers(dst []complex128, t *tensor.Tensor, at int) error {
 	return nil
 }
 
-// StoreNumbers writes elements to t from element at, the real parts where t is real or integer.
+// StoreNumbers writes src to t, starting at element at. If t is real or integer, it writes only the real parts.
 func StoreNumbers(t *tensor.Tensor, at int, src []complex128) {
 	switch t.DType() {
 	case tensor.Float32:

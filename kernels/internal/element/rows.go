@@ -4,16 +4,17 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// EachRow runs body for the rows of a matrix, in parallel where they are many.
-func EachRow(dev kernels.Device, rows, columns int, body func(lo, hi int)) {
+// EachRow runs body for the rows of a matrix, in parallel if they are large enough. Once the step has ended, it skips rows as
+// Context.Parallel does.
+func EachRow(ctx *kernels.Context, rows, columns int, body func(lo, hi int)) {
 	if rows*columns <= CostlyGrain {
 		body(0, rows)
 		return
 	}
-	dev.Parallel(rows, max(1, CostlyGrain/columns), body)
+	ctx.Parallel(rows, max(1, CostlyGrain/columns), body)
 }
 
-// fillRun is how many elements Fill sets one by one before it copies them to where the others are.
+// fillRun is the number of elements that Fill sets one by one before it copies them to the rest.
 const fillRun = 256
 
 // Fill sets all elements of d to v.

@@ -15,26 +15,26 @@ import (
 // BinaryRow is a binary elementwise op for one element type.
 type BinaryRow struct {
 	In, out *Elem
-	// Each computes n elements of dst from as many of a and b. dst may be a or b.
+	// Each computes n elements of dst from n elements of a and of b. dst may be a or b.
 	Each func(dst, a, b unsafe.Pointer, n int)
-	// withScalar, where it is there, is each with the same b for all elements; scalarWith with
-	// the same a. Without them the driver spreads the scalar over a block.
+	// withScalar, if not nil, is Each with the same b for all elements; scalarWith, with the same a. Without them, the driver spreads the
+	// scalar over a block.
 	withScalar, scalarWith func(dst, v, scalar unsafe.Pointer, n int)
-	// check, where it is there, refuses a second operand before anything is computed.
+	// check, if not nil, returns an error if the second operand is not allowed. It is called before anything is computed.
 	check func(b unsafe.Pointer, n int) error
 }
 
-// BinaryRows are the rows of an op, of all its element types.
+// BinaryRows are the rows of an op for all its element types.
 type BinaryRows []BinaryRow
 
-// On makes a row of a slice function.
+// On makes a row from a slice function.
 func On[T, R any](f func(dst []R, a, b []T)) BinaryRow {
 	return BinaryRow{In: ElemOf[T](), out: ElemOf[R](), Each: func(dst, a, b unsafe.Pointer, n int) {
 		f(unsafe.Slice((*R)(dst), n), unsafe.Slice((*T)(a), n), unsafe.Slice((*T)(b), n))
 	}}
 }
 
-// Floats2 makes rows for float and double, and for half and bfloat16 by way of float.
+// Floats2 makes rows for float and double, and for half and bfloat16 computed as float.
 func Floats2[A, B any](f32 func(dst []A, a, b []float32), f64 func(dst []B, a, b []float64)) BinaryRows {
 	rows := BinaryRows{On(f32), On(f64)}
 	switch f := any(f32).(type) {
@@ -46,7 +46,7 @@ func Floats2[A, B any](f32 func(dst []A, a, b []float32), f64 func(dst []B, a, b
 	return rows
 }
 
-// Quantized2 makes rows for the quantized types, of functions of the integers that stand for them.
+// Quantized2 makes rows for the quantized types from functions of the underlying integers.
 func Quantized2[R any](q8 func(dst []R, a, b []int8), q16 func(dst []R, a, b []int16), q32 func(dst []R, a, b []int32),
 	qu8 func(dst []R, a, b []uint8), qu16 func(dst []R, a, b []uint16)) BinaryRows {
 	rows := BinaryRows{On(q8), On(q16), On(q32), On(qu8), On(qu16)}
@@ -58,7 +58,7 @@ func Quantized2[R any](q8 func(dst []R, a, b []int8), q16 func(dst []R, a, b []i
 	return rows
 }
 
-// EachPair is a function of two numbers over slices of them.
+// EachPair makes a slice function from a function of two numbers.
 func EachPair[T element.Floating](f func(a, b T) T) func(dst, a, b []T) {
 	return func(dst, a, b []T) {
 		for i := range dst {
@@ -67,7 +67,7 @@ func EachPair[T element.Floating](f func(a, b T) T) func(dst, a, b []T) {
 	}
 }
 
-// PerElement2 is floats2 for a function of two float64s.
+// PerElement2 is Floats2 for a function of two float64s.
 func PerElement2(f func(a, b float64) float64) BinaryRows {
 	return Floats2(
 		func(dst, a, b []float32) {
@@ -109,12 +109,12 @@ func widenedTest[H element.HalfFloat](f func(dst []bool, a, b []float32)) func(d
 	}
 }
 
-// Signed2 makes rows for the integers with a sign, unsigned2 for those without.
+// Signed2 makes rows for the signed integers.
 func Signed2[A, B, C, D any](f8 func(dst []A, a, b []int8), f16 func(dst []B, a, b []int16), f32 func(dst []C, a, b []int32), f64 func(dst []D, a, b []int64)) BinaryRows {
 	return BinaryRows{On(f8), On(f16), On(f32), On(f64)}
 }
 
-// Unsigned2 is Signed2 for the integers without a sign.
+// Unsigned2 makes rows for the unsigned integers.
 func Unsigned2[A, B, C, D any](f8 func(dst []A, a, b []uint8), f16 func(dst []B, a, b []uint16), f32 func(dst []C, a, b []uint32), f64 func(dst []D, a, b []uint64)) BinaryRows {
 	return BinaryRows{On(f8), On(f16), On(f32), On(f64)}
 }
@@ -124,7 +124,7 @@ func Complex2[A, B any](f64 func(dst []A, a, b []complex64), f128 func(dst []B, 
 	return BinaryRows{On(f64), On(f128)}
 }
 
-// Scalars gives the row of an element type slice functions for operands that are scalars.
+// Scalars sets the slice functions for scalar operands in the row of the float32 type.
 func (rows BinaryRows) Scalars(withScalar, scalarWith func(dst, v []float32, s float32)) BinaryRows {
 	erase := func(f func(dst, v []float32, s float32)) func(dst, v, s unsafe.Pointer, n int) {
 		return func(dst, v, s unsafe.Pointer, n int) {
@@ -139,7 +139,7 @@ func (rows BinaryRows) Scalars(withScalar, scalarWith func(dst, v []float32, s f
 	return rows
 }
 
-// Checked gives rows of integers a check of their second operand.
+// Checked adds a check of the second operand to the integer rows.
 func (rows BinaryRows) Checked(bad func(v int64) bool, err error) BinaryRows {
 	for i := range rows {
 		if rows[i].In.DType.IsInteger() {
@@ -149,7 +149,7 @@ func (rows BinaryRows) Checked(bad func(v int64) bool, err error) BinaryRows {
 	return rows
 }
 
-// integerChecks make a check of a slice of integers out of that of one.
+// integerChecks turn a check of one integer into a check of a slice.
 var integerChecks = map[tensor.DType]func(bad func(v int64) bool, err error) func(b unsafe.Pointer, n int) error{
 	tensor.Int8: eraseCheck[int8], tensor.Int16: eraseCheck[int16], tensor.Int32: eraseCheck[int32], tensor.Int64: eraseCheck[int64],
 	tensor.Uint8: eraseCheck[uint8], tensor.Uint16: eraseCheck[uint16], tensor.Uint32: eraseCheck[uint32], tensor.Uint64: eraseCheck[uint64],
@@ -166,18 +166,17 @@ func eraseCheck[T element.Integer](bad func(v int64) bool, err error) func(b uns
 	}
 }
 
-// BinaryOptions are how a binary op differs from the others.
+// BinaryOptions are the properties that differ between binary ops.
 type BinaryOptions struct {
 	Grain int
-	// SameShape ops do not broadcast; the error for other shapes names the op. Nor do sameCount ops: they go by the number
-	// of elements, and the result has the shape of the first operand.
+	// SameShape ops do not broadcast; the error for different shapes names the op. SameCount ops do not broadcast either: the operands need
+	// the same number of elements, and the result has the shape of the first.
 	SameShape, SameCount bool
-	// Mismatch, where it is there, is the result for shapes that do not go together when the
-	// node's attribute incompatible_shape_error is off.
+	// Mismatch, if not nil, is the result for incompatible shapes when the node's attribute incompatible_shape_error is off.
 	Mismatch *bool
 }
 
-// Binary makes the table rows of a binary op, without its name.
+// Binary returns the table rows of a binary op, without its name.
 func Binary(opts BinaryOptions, sets ...BinaryRows) []kernels.Def {
 	if opts.Grain == 0 {
 		opts.Grain = element.CheapGrain
@@ -192,7 +191,7 @@ func Binary(opts BinaryOptions, sets ...BinaryRows) []kernels.Def {
 	return defs
 }
 
-// BinaryKernel owns shapes, memory and parallelism of binary elementwise ops.
+// BinaryKernel handles the shapes, memory and parallelism of binary elementwise ops.
 type BinaryKernel struct {
 	BinaryRow
 	BinaryOptions
@@ -214,7 +213,7 @@ func (k *BinaryKernel) construct(c *kernels.Construction) (any, error) {
 	return k, nil
 }
 
-// Compute is written for small operands of the same shape: they are most of a graph's nodes.
+// Compute is optimized for small operands of the same shape, since most of a graph's nodes have them.
 func (k *BinaryKernel) Compute(ctx *kernels.Context) error {
 	a, b := ctx.Inputs[0].Tensor, ctx.Inputs[1].Tensor
 	if a.DType() != k.In.DType || b.DType() != k.In.DType {
@@ -238,7 +237,7 @@ func (k *BinaryKernel) Compute(ctx *kernels.Context) error {
 		return nil
 	}
 	k.spans(ctx, out, a, b, 1, 1)
-	return nil
+	return ctx.Ended()
 }
 
 // broadcast computes operands of different shapes.
@@ -251,10 +250,11 @@ func (k *BinaryKernel) broadcast(ctx *kernels.Context, a, b *tensor.Tensor) erro
 			return status.InvalidArgumentf("The two arguments to a cwise op must have same number of elements, got %d and %d", a.Len(), b.Len())
 		}
 		out, err := ctx.ForwardAny(0, k.out.DType, a.Shape(), 0)
-		if err == nil {
-			k.spans(ctx, out, a, b, 1, 1)
+		if err != nil {
+			return err
 		}
-		return err
+		k.spans(ctx, out, a, b, 1, 1)
+		return ctx.Ended()
 	}
 	shape, ok := shapes.BroadcastShape(a.Shape(), b.Shape())
 	if !ok {
@@ -287,10 +287,10 @@ func (k *BinaryKernel) broadcast(ctx *kernels.Context, a, b *tensor.Tensor) erro
 	default:
 		k.Rows(ctx, out, NewWalk(shape, a.Shape(), b.Shape()), a, b)
 	}
-	return nil
+	return ctx.Ended()
 }
 
-// isSuffix tells whether s is the last dimensions of shape.
+// isSuffix reports whether s, without leading ones, is the last dimensions of shape.
 func isSuffix(s, shape tensor.Shape) bool {
 	for len(s) > 0 && s[0] == 1 {
 		s = s[1:]
@@ -298,8 +298,8 @@ func isSuffix(s, shape tensor.Shape) bool {
 	return len(s) <= len(shape) && s.Equal(shape[len(shape)-len(s):])
 }
 
-// Repeat computes a full operand with one that is the same for each row, and the first of the
-// two where rowFirst says so. Short rows are taken several at a time.
+// Repeat computes a full operand with one that is the same for each row; rowFirst reports that the latter is the first operand. Several
+// short rows are computed together.
 func (k *BinaryKernel) Repeat(ctx *kernels.Context, out, full, row *tensor.Tensor, rowFirst bool) {
 	dst, pf, pr := element.Elements(out), element.Elements(full), element.Elements(row)
 	n, width := out.Len(), row.Len()
@@ -316,14 +316,14 @@ func (k *BinaryKernel) Repeat(ctx *kernels.Context, out, full, row *tensor.Tenso
 		for i := lo * width; i < min(hi*width, n); i += width {
 			m := min(width, n-i)
 			if rowFirst {
-				k.Each(k.out.At(dst, i), pr, k.In.At(pf, i), m)
+				k.strip(ctx, k.out.At(dst, i), pr, k.In.At(pf, i), 1, 1, m)
 			} else {
-				k.Each(k.out.At(dst, i), k.In.At(pf, i), pr, m)
+				k.strip(ctx, k.out.At(dst, i), k.In.At(pf, i), pr, 1, 1, m)
 			}
 		}
 	}
 	if rows := (n + width - 1) / width; n > k.Grain {
-		ctx.Device.Parallel(rows, max(1, k.Grain/width), parts)
+		ctx.Parallel(rows, max(1, k.Grain/width), parts)
 	} else {
 		parts(0, rows)
 	}
@@ -333,15 +333,22 @@ func (k *BinaryKernel) Repeat(ctx *kernels.Context, out, full, row *tensor.Tenso
 func (k *BinaryKernel) spans(ctx *kernels.Context, out, a, b *tensor.Tensor, strideA, strideB int) {
 	dst, pa, pb := element.Elements(out), element.Elements(a), element.Elements(b)
 	if n := out.Len(); n > k.Grain {
-		ctx.Device.Parallel(n, k.Grain, func(lo, hi int) {
-			k.row(k.out.At(dst, lo), k.In.At(pa, lo*strideA), k.In.At(pb, lo*strideB), strideA, strideB, hi-lo)
+		ctx.Parallel(n, k.Grain, func(lo, hi int) {
+			k.strip(ctx, k.out.At(dst, lo), k.In.At(pa, lo*strideA), k.In.At(pb, lo*strideB), strideA, strideB, hi-lo)
 		})
 	} else {
 		k.row(dst, pa, pb, strideA, strideB, n)
 	}
 }
 
-// row computes n elements; a stride of 0 says that the operand is the same for all of them.
+// strip is row in pieces. It stops when the step is cancelled, since an element of some ops takes microseconds.
+func (k *BinaryKernel) strip(ctx *kernels.Context, dst, a, b unsafe.Pointer, strideA, strideB, n int) {
+	for i := 0; i < n && ctx.Ended() == nil; i += k.Grain {
+		k.row(k.out.At(dst, i), k.In.At(a, i*strideA), k.In.At(b, i*strideB), strideA, strideB, min(k.Grain, n-i))
+	}
+}
+
+// row computes n elements; a stride of 0 means that the operand is the same for all of them.
 func (k *BinaryKernel) row(dst, a, b unsafe.Pointer, strideA, strideB, n int) {
 	switch {
 	case strideA == strideB:
@@ -369,10 +376,10 @@ func (k *BinaryKernel) row(dst, a, b unsafe.Pointer, strideA, strideB, n int) {
 	}
 }
 
-// shortRow is the length under which rows are gathered into blocks rather than computed singly.
+// shortRow is the length below which rows are gathered into blocks rather than computed individually.
 const shortRow = 128
 
-// Rows computes operands that are stretched in some dimensions.
+// Rows computes operands that are broadcast in some dimensions.
 func (k *BinaryKernel) Rows(ctx *kernels.Context, out *tensor.Tensor, w *Walk, a, b *tensor.Tensor) {
 	dst, pa, pb := element.Elements(out), element.Elements(a), element.Elements(b)
 	inner := w.Inner()
@@ -383,17 +390,17 @@ func (k *BinaryKernel) Rows(ctx *kernels.Context, out *tensor.Tensor, w *Walk, a
 		}
 		sa, sb := w.InnerStride(0), w.InnerStride(1)
 		w.Each(lo, hi, func(r int, at []int) {
-			k.row(k.out.At(dst, r*inner), k.In.At(pa, at[0]), k.In.At(pb, at[1]), sa, sb, inner)
+			k.strip(ctx, k.out.At(dst, r*inner), k.In.At(pa, at[0]), k.In.At(pb, at[1]), sa, sb, inner)
 		})
 	}
 	if rows := w.Rows(); out.Len() > k.Grain {
-		ctx.Device.Parallel(rows, max(1, k.Grain/inner), parts)
+		ctx.Parallel(rows, max(1, k.Grain/inner), parts)
 	} else {
 		parts(0, rows)
 	}
 }
 
-// shortRows brings rows of the operands together in blocks and computes a block at a time.
+// shortRows gathers rows of the operands into blocks and computes one block at a time.
 func (k *BinaryKernel) shortRows(w *Walk, dst, a, b unsafe.Pointer, lo, hi int) {
 	inner := w.Inner()
 	per := element.BlockLen / inner
@@ -422,8 +429,8 @@ func (k *BinaryKernel) shortRows(w *Walk, dst, a, b unsafe.Pointer, lo, hi int) 
 	})
 }
 
-// planes is shortRows of many rows in the innermost two dimensions: it takes those of one such plane at a time, and operands that
-// have them where they are. x and y are blocks.
+// planes is shortRows for many rows in the innermost two dimensions. It processes one such plane after the other and uses an operand in
+// place if it has the whole plane. x and y are blocks.
 func (k *BinaryKernel) planes(w *Walk, dst, a, b, x, y unsafe.Pointer, lo, hi int) {
 	inner, last := w.Inner(), len(w.Dims)-2
 	per, rows := element.BlockLen/inner, w.Dims[last]
@@ -439,8 +446,8 @@ func (k *BinaryKernel) planes(w *Walk, dst, a, b, x, y unsafe.Pointer, lo, hi in
 	})
 }
 
-// together gives rows r to r+n of an operand in a plane as neighbours: where they are, or in block. fresh tells that the block does
-// not have rows of the plane yet, of which there are no more later on.
+// together returns rows r to r+n of an operand in a plane as contiguous memory: in place, or copied to block. fresh reports that the block
+// does not contain rows of the plane yet. No later call for the same plane has a greater n.
 func (k *BinaryKernel) together(w *Walk, o int, block, p unsafe.Pointer, r, n int, fresh bool) unsafe.Pointer {
 	inner, stride := w.Inner(), w.Strides[o][len(w.Dims)-2]
 	switch {
@@ -457,11 +464,10 @@ func (k *BinaryKernel) together(w *Walk, o int, block, p unsafe.Pointer, r, n in
 	return block
 }
 
-// Joined makes one set of rows of several.
+// Joined concatenates sets of rows.
 func Joined(sets ...BinaryRows) BinaryRows { return slices.Concat(sets...) }
 
-// Into gives functions that add the rows of a unary and of a binary op to a table, so that a family lists its ops
-// a line each.
+// Into returns functions that add the rows of a unary and of a binary op to a table, so a family can list one op per line.
 func Into(table *kernels.Table) (unary func(op string, grain int, sets ...UnaryRows), binary func(op string, opts BinaryOptions, sets ...BinaryRows)) {
 	unary = func(op string, grain int, sets ...UnaryRows) { table.Op(op, Unary(grain, sets...)) }
 	binary = func(op string, opts BinaryOptions, sets ...BinaryRows) { table.Op(op, Binary(opts, sets...)) }

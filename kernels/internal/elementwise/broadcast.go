@@ -6,19 +6,18 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Walk says how to step through operands that are broadcast to one shape: the sizes of the
-// dimensions and, for each operand, the distance in elements between neighbours in each (0 in a
-// dimension in which it is stretched). Dimensions that all operands run through in one go are
-// merged and those of size 1 left out, so that few are left.
+// Walk describes how to step through operands that are broadcast to one shape: the sizes of the dimensions and, for each operand, the
+// distance in elements between neighbours in each dimension (0 if it is broadcast in that dimension). Dimensions that are contiguous in all
+// operands are merged, and those of size 1 omitted.
 type Walk struct {
 	Dims    []int
 	Strides [][]int
 }
 
-// NewWalk makes the walk over out for operands whose shapes broadcast to it.
+// NewWalk returns the walk over out for operands whose shapes broadcast to it.
 func NewWalk(out tensor.Shape, operands ...tensor.Shape) *Walk {
 	w := &Walk{Strides: make([][]int, len(operands))}
-	// Strides of the operands in the dimensions of out, the innermost first.
+	// Strides of the operands in the dimensions of out, innermost first.
 	next := make([]int, len(operands))
 	for o := range next {
 		next[o] = 1
@@ -61,7 +60,7 @@ func NewWalk(out tensor.Shape, operands ...tensor.Shape) *Walk {
 	return w
 }
 
-// continues tells whether a dimension with these strides is the last one's continuation.
+// continues reports whether the last dimension and one with these strides can be merged.
 func (w *Walk) continues(strides []int) bool {
 	last := len(w.Dims) - 1
 	for o, s := range strides {
@@ -72,10 +71,10 @@ func (w *Walk) continues(strides []int) bool {
 	return true
 }
 
-// Inner is the size of the innermost dimension, rows how many times it is run through.
+// Inner returns the size of the innermost dimension.
 func (w *Walk) Inner() int { return w.Dims[len(w.Dims)-1] }
 
-// Rows is how many times the innermost dimension is run through.
+// Rows returns the number of iterations over the innermost dimension.
 func (w *Walk) Rows() int {
 	n := 1
 	for _, d := range w.Dims[:len(w.Dims)-1] {
@@ -84,11 +83,10 @@ func (w *Walk) Rows() int {
 	return n
 }
 
-// InnerStride is operand o's distance between neighbours of the innermost dimension.
+// InnerStride returns operand o's distance between neighbours in the innermost dimension.
 func (w *Walk) InnerStride(o int) int { return w.Strides[o][len(w.Dims)-1] }
 
-// Each calls row for the rows lo to hi in order, with the index of each operand's first element
-// in it. The slice that it passes is used again.
+// Each calls row for the rows lo to hi in order, with the index of each operand's first element in the row. The slice at is reused.
 func (w *Walk) Each(lo, hi int, row func(r int, at []int)) {
 	outer := len(w.Dims) - 1
 	index := make([]int, outer)

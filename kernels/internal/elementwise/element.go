@@ -8,15 +8,15 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// Elem is what a driver must be able to do with elements whose type it does not know.
+// Elem is what a driver needs to handle elements without knowing their type.
 type Elem struct {
 	DType tensor.DType
 	size  int
 	// fill sets the n elements at dst to the one at src.
 	fill func(dst, src unsafe.Pointer, n int)
-	// move copies n elements that do not overlap.
+	// move copies n elements between non-overlapping memory.
 	move func(dst, src unsafe.Pointer, n int)
-	// spread sets dst to the n elements at src, each of them width times in a row.
+	// spread sets dst to the n elements at src, each repeated width times.
 	spread func(dst, src unsafe.Pointer, n, width int)
 	// Blocks holds pointers to element.BlockLen elements of working memory.
 	Blocks *sync.Pool
@@ -56,11 +56,11 @@ func ElemOf[T any]() *Elem {
 	return e
 }
 
-// elems is filled while tables are made, and not changed after.
+// elems is filled while tables are built and does not change afterwards.
 var elems = map[tensor.DType]*Elem{}
 
-// Block is working memory for some elements, which goes back to Blocks.
+// Block returns working memory for a block of elements, which must be returned to Blocks.
 func (e *Elem) Block() unsafe.Pointer { return e.Blocks.Get().(unsafe.Pointer) }
 
-// At is element i of those at p.
+// At returns a pointer to element i of those at p.
 func (e *Elem) At(p unsafe.Pointer, i int) unsafe.Pointer { return unsafe.Add(p, i*e.size) }

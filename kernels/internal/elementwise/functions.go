@@ -8,13 +8,13 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// DifferentShapes is TensorFlow's error for input i of ops whose inputs have one shape.
+// DifferentShapes returns TensorFlow's error for input i of ops whose inputs must have the same shape.
 func DifferentShapes(ctx *kernels.Context, i int, first, other tensor.Shape) error {
 	return status.InvalidArgumentf("Inputs to operation %s of type %s must have the same size and shape.  Input 0: %v != input %d: %v",
 		ctx.Node.Name, ctx.Node.Op, first, i, other)
 }
 
-// Add sets dst to the sums of a and b; of strings, to one after the other.
+// Add sets dst to the sums of a and b; strings are concatenated.
 func Add[T element.Numeric | string](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
@@ -38,8 +38,7 @@ func Mul[T element.Numeric](dst, a, b []T) {
 	}
 }
 
-// Div is the division of the element type: truncating for integers, whose divisors the driver
-// has checked.
+// Div sets dst to the quotients of a and b. Integer division truncates; the driver has already checked the divisors.
 func Div[T element.Numeric](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
@@ -47,7 +46,7 @@ func Div[T element.Numeric](dst, a, b []T) {
 	}
 }
 
-// Maximum gives NaN where either operand is one.
+// Maximum sets dst to the greater ones of a and b, or NaN where either is NaN.
 func Maximum[T element.Ordered](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
@@ -55,7 +54,7 @@ func Maximum[T element.Ordered](dst, a, b []T) {
 	}
 }
 
-// Minimum sets dst to the lesser ones of a and b.
+// Minimum sets dst to the lesser ones of a and b, or NaN where either is NaN.
 func Minimum[T element.Ordered](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i := range dst {
@@ -63,14 +62,14 @@ func Minimum[T element.Ordered](dst, a, b []T) {
 	}
 }
 
-// Additions are the rows of an addition.
+// Additions returns the rows of an addition.
 func Additions() BinaryRows {
 	return Joined(Floats2(simd.Add, Add[float64]),
 		Signed2(Add[int8], Add[int16], Add[int32], Add[int64]), Unsigned2(Add[uint8], Add[uint16], Add[uint32], Add[uint64]),
 		Complex2(Add[complex64], Add[complex128])).Scalars(simd.AddScalar, simd.AddScalar)
 }
 
-// Each64 makes a slice function of a function of a float64.
+// Each64 makes a slice function from a function of a float64.
 func Each64(f func(float64) float64) func(dst, a []float64) {
 	return func(dst, a []float64) {
 		for i, v := range a {

@@ -7,17 +7,16 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/launch"
 )
 
-// GPUKernel names the device function of a kernel and its element types.
+// GPUKernel holds the device function of a kernel and its element types.
 type GPUKernel struct {
 	Function string
 	In, Out  tensor.DType
 }
 
-// DeviceFunction names the device function, for tests that look for it.
+// DeviceFunction returns the name of the device function, for tests.
 func (k *GPUKernel) DeviceFunction() string { return k.Function }
 
-// Over launches the function for n elements, of which a thread takes several at once. There is no launch
-// for none.
+// Over launches the function for n elements; a thread processes several at once. It launches nothing if n is 0.
 func (k *GPUKernel) Over(ctx *kernels.Context, n int, args ...uint64) {
 	if n > 0 {
 		pack := launch.PackOf(k.In)
@@ -26,7 +25,7 @@ func (k *GPUKernel) Over(ctx *kernels.Context, n int, args ...uint64) {
 	}
 }
 
-// RowOnGPU is the row of a kernel without attributes.
+// RowOnGPU returns the row of a kernel without attributes.
 func RowOnGPU(op, attr string, dtype tensor.DType, k kernels.Kernel) kernels.Def {
 	return kernels.Def{Op: op, Device: "GPU", Types: map[string][]tensor.DType{attr: {dtype}}, New: func(*kernels.Construction) (any, error) { return k, nil }}
 }
@@ -67,7 +66,7 @@ func TestOnGPU(table *kernels.Table, op, function string) {
 	}
 }
 
-// GPUZip is a function of two elements of tensors of one shape.
+// GPUZip is a function of two elements of tensors of the same shape.
 type GPUZip struct {
 	GPUKernel
 	More []uint64

@@ -11,8 +11,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// mostAxes is how many axes a launch with broadcasting has, mostIndex how many elements: the device
-// divides indices as 32-bit numbers. What has more is launched in parts.
+// mostAxes is the maximum number of axes of a launch with broadcasting, mostIndex the maximum number of elements: the device divides
+// indices as 32-bit numbers. Larger operations are launched in parts.
 const (
 	mostAxes  = 8
 	mostIndex = 1 << 30
@@ -24,11 +24,11 @@ type Operand struct {
 	Shape tensor.Shape
 }
 
-// AsIs is a tensor as an operand of its own shape.
+// AsIs returns a tensor as an operand of its own shape.
 func AsIs(t *tensor.Tensor) Operand { return Operand{t, t.Shape()} }
 
-// LaunchBroadcast launches a function of up to three operands that are broadcast to the shape of
-// out, which is not empty. Threads take pack elements at once where that is possible.
+// LaunchBroadcast launches a function of up to three operands that are broadcast to the shape of out, which must not be empty. Threads
+// process pack elements at once where possible.
 func LaunchBroadcast(ctx *kernels.Context, function string, pack int, out *tensor.Tensor, operands ...Operand) {
 	l := broadcastLaunch{ctx: ctx, function: function, pack: pack, out: out, operands: operands}
 	if n := out.Len(); n <= mostIndex && l.flat() {
@@ -43,8 +43,8 @@ func LaunchBroadcast(ctx *kernels.Context, function string, pack int, out *tenso
 	broadcastParts(w.Dims, w.Strides, mostAxes, mostIndex, l.launch)
 }
 
-// broadcastParts calls launch for parts of a walk that have no more axes and elements than that, with
-// where they begin in the result and in the operands.
+// broadcastParts calls launch for parts of a walk that have at most axes axes and most elements, with where they begin in the result and in
+// the operands.
 func broadcastParts(dims []int, strides [][]int, axes, most int, launch func(from int, at []int, dims []int, strides [][]int)) {
 	var part func(from int, at []int, dims []int, strides [][]int)
 	part = func(from int, at []int, dims []int, strides [][]int) {
@@ -56,7 +56,7 @@ func broadcastParts(dims []int, strides [][]int, axes, most int, launch func(fro
 			launch(from, at, dims, strides)
 			return
 		}
-		// As many rows of the outermost axis as may be, or each one by itself, without that axis.
+		// As many rows of the outermost axis as possible, or each row separately, without that axis.
 		rows, single := most/inner, len(dims) > axes || inner > most
 		if single {
 			rows = 1
@@ -87,10 +87,10 @@ type broadcastLaunch struct {
 	steps    [][]int
 }
 
-// steps of operands that have all elements, and of those that have one.
+// Steps of operands that have one element, and of those that have all.
 var stepOf = [2][]int{{0}, {1}}
 
-// flat tells whether each operand has as many elements as the result, in its order, or one: most do.
+// flat reports whether each operand has either one element or all elements of the result, in its order, as is usual.
 func (l *broadcastLaunch) flat() bool {
 	l.steps = make([][]int, len(l.operands))
 	for i, o := range l.operands {
@@ -136,8 +136,8 @@ func (l *broadcastLaunch) launch(from int, at []int, dims []int, strides [][]int
 	a.Launch(l.ctx, launch.PerElement(a, l.function, count, args...))
 }
 
-// appendAxes adds what the device calls Axes, the innermost first: for each the size, the numbers to
-// divide by it with, and three strides, 32 bits each.
+// appendAxes appends the device's Axes, innermost first: for each, the size, the numbers to divide by it with, and three strides, 32 bits
+// each.
 func appendAxes(args []uint64, dims []int, strides [][]int) []uint64 {
 	for d := len(dims) - 1; d >= 0; d-- {
 		size := uint64(dims[d])
@@ -156,9 +156,9 @@ func appendAxes(args []uint64, dims []int, strides [][]int) []uint64 {
 type GPUBinary struct {
 	GPUKernel
 	Pack int
-	// swapped functions take the operands the other way round.
+	// swapped functions take the operands in reverse order.
 	swapped bool
-	// mismatch, where it is there, is the result for shapes that do not go together.
+	// mismatch, if not nil, is the result for incompatible shapes.
 	mismatch *bool
 }
 
@@ -196,13 +196,12 @@ func (k *GPUBinary) Compute(ctx *kernels.Context) error {
 	return nil
 }
 
-// BinaryOnGPU registers an op of two operands whose function moves packs where it can, SinglyOnGPU one
-// whose function moves elements one by one.
+// BinaryOnGPU registers an op of two operands whose function moves packs where possible.
 func BinaryOnGPU(table *kernels.Table, op, function string, sets ...[]launch.Type) {
 	binaryRowsOnGPU(table, op, function, true, sets)
 }
 
-// SinglyOnGPU is BinaryOnGPU for functions that take one element at a time.
+// SinglyOnGPU is BinaryOnGPU for functions that process one element at a time.
 func SinglyOnGPU(table *kernels.Table, op, function string, sets ...[]launch.Type) {
 	binaryRowsOnGPU(table, op, function, false, sets)
 }
@@ -228,8 +227,7 @@ func CompareOnGPU(table *kernels.Table, op, function string, swapped bool, sets 
 	}
 }
 
-// EqualOnGPU registers Equal or NotEqual. With the attribute incompatible_shape_error off they give
-// mismatch for shapes that do not go together.
+// EqualOnGPU registers Equal or NotEqual. If the attribute incompatible_shape_error is off, the result for incompatible shapes is mismatch.
 func EqualOnGPU(table *kernels.Table, op, function string, mismatch bool, sets ...[]launch.Type) {
 	for _, set := range sets {
 		for _, t := range set {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestBroadcastParts: parts cover all elements once, find the operands, and keep the limits.
+// TestBroadcastParts checks that parts cover all elements once, locate the operands, and respect the limits.
 func TestBroadcastParts(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	for range 200 {
@@ -36,7 +36,7 @@ func TestBroadcastParts(t *testing.T) {
 	}
 }
 
-// elementsOf lists where the operands of each element lie.
+// elementsOf lists the operands' offsets for each element.
 func elementsOf(at []int, dims []int, strides [][]int) (all [][2]int) {
 	w := &Walk{Dims: dims, Strides: strides}
 	w.Each(0, w.Rows(), func(_ int, row []int) {
@@ -47,7 +47,7 @@ func elementsOf(at []int, dims []int, strides [][]int) (all [][2]int) {
 	return all
 }
 
-// TestAxesDivide: the numbers that the device divides by give the quotients, up to the greatest index.
+// TestAxesDivide checks that the device's divisors give the right quotients, up to the greatest index.
 func TestAxesDivide(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	for k := range 5000 {

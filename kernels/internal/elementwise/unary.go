@@ -12,21 +12,21 @@ import (
 // UnaryRow is a unary elementwise op for one element type.
 type UnaryRow struct {
 	In, Out *Elem
-	// Each computes n elements of dst from as many of a. dst may be a.
+	// Each computes n elements of dst from n elements of a. dst may be a.
 	Each func(dst, a unsafe.Pointer, n int)
 }
 
-// UnaryRows are the rows of an op, of all its element types.
+// UnaryRows are the rows of an op for all its element types.
 type UnaryRows []UnaryRow
 
-// On1 makes a row of a slice function.
+// On1 makes a row from a slice function.
 func On1[T, R any](f func(dst []R, a []T)) UnaryRow {
 	return UnaryRow{In: ElemOf[T](), Out: ElemOf[R](), Each: func(dst, a unsafe.Pointer, n int) {
 		f(unsafe.Slice((*R)(dst), n), unsafe.Slice((*T)(a), n))
 	}}
 }
 
-// Floats1 makes rows for float and double, and for half and bfloat16 by way of float.
+// Floats1 makes rows for float and double, and for half and bfloat16 computed as float.
 func Floats1[A, B any](f32 func(dst []A, a []float32), f64 func(dst []B, a []float64)) UnaryRows {
 	rows := UnaryRows{On1(f32), On1(f64)}
 	switch f := any(f32).(type) {
@@ -63,7 +63,7 @@ func widenedTest1[H element.HalfFloat](f func(dst []bool, a []float32)) func(dst
 	}
 }
 
-// each32 and each64 make slice functions of a function of a float64.
+// each32 makes a slice function from a function of a float64.
 func each32(f func(float64) float64) func(dst, a []float32) {
 	return func(dst, a []float32) {
 		for i, v := range a {
@@ -72,16 +72,15 @@ func each32(f func(float64) float64) func(dst, a []float32) {
 	}
 }
 
-// PerElement1 is floats1 for a function of a float64; fast1 the same with a function of its own
-// for float.
+// PerElement1 is Floats1 for a function of a float64.
 func PerElement1(f func(float64) float64) UnaryRows { return Floats1(each32(f), Each64(f)) }
 
-// Fast1 is PerElement1 with a function of its own for float.
+// Fast1 is PerElement1 with a separate function for float.
 func Fast1(f32 func(dst, a []float32), f func(float64) float64) UnaryRows {
 	return Floats1(f32, Each64(f))
 }
 
-// Complex1 makes rows for the complex types, PerComplex1 the same of a function of one number.
+// Complex1 makes rows for the complex types.
 func Complex1[A, B any](f64 func(dst []A, a []complex64), f128 func(dst []B, a []complex128)) UnaryRows {
 	return UnaryRows{On1(f64), On1(f128)}
 }
@@ -101,17 +100,17 @@ func PerComplex1(f func(complex128) complex128) UnaryRows {
 		})
 }
 
-// Signed1 makes rows for the integers with a sign, unsigned1 for those without.
+// Signed1 makes rows for the signed integers.
 func Signed1[A, B, C, D any](f8 func(dst []A, a []int8), f16 func(dst []B, a []int16), f32 func(dst []C, a []int32), f64 func(dst []D, a []int64)) UnaryRows {
 	return UnaryRows{On1(f8), On1(f16), On1(f32), On1(f64)}
 }
 
-// Unsigned1 is Signed1 for the integers without a sign.
+// Unsigned1 makes rows for the unsigned integers.
 func Unsigned1[A, B, C, D any](f8 func(dst []A, a []uint8), f16 func(dst []B, a []uint16), f32 func(dst []C, a []uint32), f64 func(dst []D, a []uint64)) UnaryRows {
 	return UnaryRows{On1(f8), On1(f16), On1(f32), On1(f64)}
 }
 
-// Unary makes the table rows of a unary op whose input has type T.
+// Unary returns the table rows of a unary op whose input has type T.
 func Unary(grain int, sets ...UnaryRows) []kernels.Def {
 	var defs []kernels.Def
 	for _, set := range sets {
@@ -123,7 +122,7 @@ func Unary(grain int, sets ...UnaryRows) []kernels.Def {
 	return defs
 }
 
-// Typed adds the type of the output to rows of ops that have an attribute for it.
+// Typed adds the output type to rows of ops that have an attribute for it.
 func Typed(attr string, rows []kernels.Def, sets ...UnaryRows) []kernels.Def {
 	i := 0
 	for _, set := range sets {
@@ -135,7 +134,7 @@ func Typed(attr string, rows []kernels.Def, sets ...UnaryRows) []kernels.Def {
 	return rows
 }
 
-// UnaryKernel owns memory and parallelism of unary elementwise ops.
+// UnaryKernel handles the memory and parallelism of unary elementwise ops.
 type UnaryKernel struct {
 	UnaryRow
 	Grain int
@@ -155,15 +154,18 @@ func (k *UnaryKernel) Compute(ctx *kernels.Context) error {
 	}
 	if n := a.Len(); n <= k.Grain {
 		k.Each(element.Elements(out), element.Elements(a), n)
-	} else {
-		k.parts(ctx, out, a)
+		return nil
 	}
-	return nil
+	k.parts(ctx, out, a)
+	return ctx.Ended()
 }
 
+// parts computes all elements. It stops when the step is cancelled, since an element of some ops takes microseconds.
 func (k *UnaryKernel) parts(ctx *kernels.Context, out, a *tensor.Tensor) {
 	dst, src := element.Elements(out), element.Elements(a)
-	ctx.Device.Parallel(a.Len(), k.Grain, func(lo, hi int) {
-		k.Each(k.Out.At(dst, lo), k.In.At(src, lo), hi-lo)
+	ctx.Parallel(a.Len(), k.Grain, func(lo, hi int) {
+		for ; lo < hi && ctx.Ended() == nil; lo += k.Grain {
+			k.Each(k.Out.At(dst, lo), k.In.At(src, lo), min(k.Grain, hi-lo))
+		}
 	})
 }

@@ -8,11 +8,12 @@ import (
 	"unicode/utf8"
 
 	summarypb "github.com/galeone/tensorflow/tensorflow/go/core/framework/summary_go_proto"
+	"github.com/troupe-run/troupe/kernels/internal/protofield"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
 
-// The fields of tensorflow.Event (tensorflow/core/util/event.proto) that are written or looked into.
+// The fields of tensorflow.Event (tensorflow/core/util/event.proto) that are written or inspected.
 const (
 	fieldWallTime       = 1
 	fieldStep           = 2
@@ -26,22 +27,22 @@ const (
 	fieldText   = 2 // of tensorflow.LogMessage
 )
 
-// Summary is the event of a serialized tensorflow.Summary at a step.
+// Summary returns the event of a serialized tensorflow.Summary at a step.
 func Summary(at time.Time, step int64, summary []byte) []byte {
 	return field(begin(at, step), fieldSummary, summary)
 }
 
-// Graph is the event of a serialized tensorflow.GraphDef at a step.
+// Graph returns the event of a serialized tensorflow.GraphDef at a step.
 func Graph(at time.Time, step int64, graph []byte) []byte {
 	return field(begin(at, step), fieldGraphDef, graph)
 }
 
-// Message is the event of a log message.
+// Message returns the event of a log message.
 func Message(at time.Time, text string) []byte {
 	return field(begin(at, 0), fieldLogMessage, field(nil, fieldText, []byte(text)))
 }
 
-// version is the event that every file begins with. Its time has whole seconds, as the file's name has.
+// version returns the event that every file begins with. Its time is in whole seconds, like the one in the file's name.
 func version(at time.Time) []byte {
 	b := begin(time.Unix(at.Unix(), 0), 0)
 	b = field(b, fieldFileVersion, []byte("brain.Event:2"))
@@ -61,25 +62,33 @@ func field(b []byte, number protowire.Number, v []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, number, protowire.BytesType), v)
 }
 
-// Valid tells whether b is a serialized tensorflow.Event.
+// Valid reports whether b is a serialized tensorflow.Event.
 func Valid(b []byte) bool {
-	for len(b) > 0 {
-		number, kind, n := protowire.ConsumeTag(b)
-		if n < 0 {
+	return validFields(b, func(number protowire.Number, v []byte) bool {
+		switch number {
+		case fieldSummary:
+			return proto.Unmarshal(v, &summarypb.Summary{}) == nil
+		case fieldFileVersion:
+			return utf8.Valid(v)
+		case fieldSourceMetadata:
+			return validMetadata(v)
+		}
+		return true
+	})
+}
+
+// validMetadata reports whether b is a SourceMetadata, whose only field is the writer's name.
+func validMetadata(b []byte) bool {
+	const fieldWriter = 1
+	return validFields(b, func(number protowire.Number, v []byte) bool { return number != fieldWriter || utf8.Valid(v) })
+}
+
+// validFields reports whether b is a message whose byte fields are all valid.
+func validFields(b []byte, valid func(number protowire.Number, v []byte) bool) bool {
+	for f, err := range protofield.All(b) {
+		if err != nil || f.Type == protowire.BytesType && !valid(f.Number, f.Bytes) {
 			return false
 		}
-		b = b[n:]
-		if n = protowire.ConsumeFieldValue(number, kind, b); n < 0 {
-			return false
-		}
-		if kind == protowire.BytesType {
-			v, _ := protowire.ConsumeBytes(b)
-			if number == fieldSummary && proto.Unmarshal(v, &summarypb.Summary{}) != nil ||
-				number == fieldFileVersion && !utf8.Valid(v) || number == fieldSourceMetadata && !Valid(v) {
-				return false
-			}
-		}
-		b = b[n:]
 	}
 	return true
 }

@@ -7,6 +7,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// read gives the events of the only file in a folder.
+// read returns the events of the only file in a folder.
 func read(t *testing.T, dir string) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*"))
@@ -128,7 +130,7 @@ func TestFlushInterval(t *testing.T) {
 	closed(t, now)
 }
 
-// What the timer cannot write is told to whoever writes next, and the file stays readable.
+// A write error of the timer is returned by the next write, and the file stays readable.
 func TestLostEvents(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -184,7 +186,7 @@ func TestNames(t *testing.T) {
 	if err != nil || len(names) != 6 {
 		t.Errorf("files %v, %v; want 6", names, err)
 	}
-	// A process that has the same host name and number took the next name already.
+	// A process with the same host name and process ID has already taken the next name.
 	next := numbers.Load()
 	first := open(t, Options{Dir: dir})
 	closed(t, first)
@@ -231,5 +233,26 @@ func TestValid(t *testing.T) {
 	}
 }
 
-// nameOf is the name of a writer's file.
+// nameOf returns the name of a writer's file.
 func nameOf(w *Writer) string { return w.file.(interface{ Name() string }).Name() }
+
+// A client may write any bytes as an event: however deeply they are nested, nothing recurses.
+func TestValidDoesNotRecurse(t *testing.T) {
+	defer debug.SetMaxStack(debug.SetMaxStack(1 << 20))
+	// Nested messages, each preceded by the length of its content.
+	const depth = 100_000
+	nested := make([]byte, 0, 4*depth)
+	for range depth { // from the innermost outwards, so backwards
+		head := protowire.AppendBytes(protowire.AppendTag(nil, fieldSourceMetadata, protowire.BytesType), nil)
+		head = protowire.AppendVarint(head[:len(head)-1], uint64(len(nested)))
+		slices.Reverse(head)
+		nested = append(nested, head...)
+	}
+	slices.Reverse(nested)
+	if !Valid(nested) {
+		t.Error("an event with unknown fields in its metadata is an event")
+	}
+	if Valid(field(nil, fieldSourceMetadata, field(nil, 1, []byte("\xff")))) {
+		t.Error("a writer's name that is no text is none")
+	}
+}

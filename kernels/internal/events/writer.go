@@ -4,63 +4,68 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/contain"
+	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/kernels/files"
 	"github.com/troupe-run/troupe/kernels/internal/disk"
+	"github.com/troupe-run/troupe/kernels/internal/process"
 	"github.com/troupe-run/troupe/kernels/internal/tfrecord"
 )
 
-// maxPending bounds the bytes that wait to be written, however many events the client allows.
+// maxPending limits the pending bytes, however many events the client allows.
 const maxPending = 4 << 20
 
-// Options say where a writer writes, and when.
+// Options configure a writer.
 type Options struct {
-	// Files are those of the session that made the writer, which also what others write goes to.
+	// Files are those of the session that made the writer; what other sessions write goes to them, too.
 	Files files.FS
-	// Dir is the folder of the file. It is made where it does not exist.
+	// Dir is the file's folder. It is created if it does not exist.
 	Dir string
-	// Suffix is what the file's name ends with.
+	// Suffix is the suffix of the file's name.
 	Suffix string
-	// MaxQueue events wait in memory; one more has all of them written.
+	// MaxQueue is the number of events that may be pending; one more flushes all of them.
 	MaxQueue int
-	// FlushInterval is how long an event may wait. Not positive writes every event at once.
+	// Made records who made the writer, and when.
+	Made view.Act
+	// FlushInterval is how long an event may be pending. If it is not positive, every event is written at once.
 	FlushInterval time.Duration
 }
 
-// Writer appends events to a file of its own. It is safe for concurrent use. The events that wait are
-// written by the call that makes them too many, by Flush and Close, and by a timer.
+// Writer appends events to its own file. It is safe for concurrent use. Pending events are written by the call that exceeds MaxQueue, by
+// Flush and Close, and by a timer.
 type Writer struct {
 	options Options
 
 	closed atomic.Bool
-	events atomic.Int64  // how many wait
-	done   chan struct{} // closed when nothing goes on after Close
+	events atomic.Int64  // number of pending events
+	done   chan struct{} // closed when Close has finished in the background
 
 	mu      sync.Mutex // held while the file is written
 	file    files.File // nil before Open
 	size    int64      // bytes in the file
-	pending []byte     // records that wait
+	pending []byte     // pending records
 	timer   *time.Timer
-	late    error // of what the timer wrote, for the next call
+	late    error // the timer's write error, reported by the next call
 }
 
-// New makes a writer, without a file: it is Open that makes it.
+// New returns a writer without a file; Open creates the file.
 func New(o Options) *Writer { return &Writer{options: o, done: make(chan struct{})} }
 
-// numbers are those of the files of this process.
+// numbers numbers the files of this process.
 var numbers atomic.Int64
 
-// Open makes the file, with the event that tells its version, where it is not made yet. Its name holds the
-// time, the host, the process and a number, so that no two writers have the same one.
+// Options returns the options that the writer was made with.
+func (w *Writer) Options() Options { return w.options }
+
+// Open creates the file, with the version event, if it does not exist yet. Its name contains the time, the host, the process and a number,
+// which makes it unique to the writer.
 func (w *Writer) Open() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,10 +91,10 @@ func (w *Writer) Open() error {
 	return nil
 }
 
-// create makes the file under a name that no other file has. Processes on different machines may share host
-// name, number and folder when they run in containers.
+// create creates the file under a name that no other file has. Processes on different machines that run in containers may share host name,
+// process ID and folder.
 func create(o Options, now time.Time) (files.File, error) {
-	host, err := os.Hostname()
+	host, err := process.Host()
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +103,7 @@ func create(o Options, now time.Time) (files.File, error) {
 		suffix = "." + suffix
 	}
 	for {
-		name := fmt.Sprintf("events.out.tfevents.%010d.%s.%d.%d%s", now.Unix(), host, os.Getpid(), numbers.Add(1)-1, suffix)
+		name := fmt.Sprintf("events.out.tfevents.%010d.%s.%d.%d%s", now.Unix(), host, process.ID(), numbers.Add(1)-1, suffix)
 		file, err := o.Files.Create(filepath.Join(o.Dir, name))
 		if !errors.Is(err, fs.ErrExist) {
 			return file, err
@@ -124,8 +129,8 @@ func (w *Writer) Write(event []byte) error {
 	return nil
 }
 
-// Check tells why somebody with other files than the writer's may not use it: what they cannot write themselves, they
-// do not write through it.
+// Check returns an error if a session with other files than the writer's may not use the writer: a session must not write through it to a
+// file that it could not write itself.
 func (w *Writer) Check(fsys files.FS) error {
 	if fsys == w.options.Files {
 		return nil
@@ -133,7 +138,7 @@ func (w *Writer) Check(fsys files.FS) error {
 	return files.Admit(fsys, w.options.Dir)
 }
 
-// Flush writes the events that wait.
+// Flush writes the pending events.
 func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -143,7 +148,7 @@ func (w *Writer) Flush() error {
 	return w.flush()
 }
 
-// usable tells why nothing can be written, or what the timer could not write.
+// usable returns an error if the writer cannot be used, or if the timer failed to write.
 func (w *Writer) usable() error {
 	switch {
 	case w.closed.Load():
@@ -160,8 +165,8 @@ func (w *Writer) gone() error {
 	return status.Errorf(status.NotFound, "The summary writer for %s was closed", w.options.Dir)
 }
 
-// flush writes what waits in one piece, so that a process that dies leaves at most one record torn. What
-// cannot be written is lost: a part of it in the file would hide all that comes later.
+// flush writes all pending records in one piece, so a process that dies leaves at most one record incomplete. Records that cannot be
+// written are dropped: a partial one in the file would hide everything after it.
 func (w *Writer) flush() error {
 	if w.timer != nil {
 		w.timer.Stop()
@@ -192,7 +197,7 @@ func (w *Writer) flushInTime() {
 	}
 }
 
-// Close has the rest written and the file closed, which Done tells. It does not wait for it.
+// Close writes the pending events and closes the file, in the background. Done reports when that has finished.
 func (w *Writer) Close() {
 	if !w.closed.Swap(true) {
 		disk.Go(contain.Func(nil, "A summary writer", w.finish, nil))
@@ -214,30 +219,30 @@ func (w *Writer) finish() {
 	}
 }
 
-// Done is closed when nothing goes on any more after Close.
+// Done returns a channel that is closed when the work started by Close has finished.
 func (w *Writer) Done() <-chan struct{} { return w.done }
 
-// Err is what went wrong in writing the last events. It is valid after Done.
+// Err returns the error of writing the last events. It is valid after Done.
 func (w *Writer) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.late
 }
 
-// Deleted tells whether Close was called.
+// Deleted reports whether Close was called.
 func (w *Writer) Deleted() bool { return w.closed.Load() }
 
-// Describe is the writer for listings.
+// Describe describes the writer for listings.
 func (w *Writer) Describe() string {
 	return fmt.Sprintf("summary writer for %s, %d events wait", w.options.Dir, w.events.Load())
 }
 
-// inContext says what could not be done because of an error of the file system.
+// inContext adds to an error of the file system what could not be done.
 func inContext(err error, what string) error {
 	return status.Errorf(status.CodeOf(fileError(err)), "%v\n\t%s", err, what)
 }
 
-// fileError gives an error of the file system TensorFlow's code.
+// fileError converts an error of the file system to one with TensorFlow's code.
 func fileError(err error) error {
 	var coded *status.Error
 	if errors.As(err, &coded) {
@@ -249,9 +254,9 @@ func fileError(err error) error {
 		code = status.NotFound
 	case errors.Is(err, fs.ErrPermission):
 		code = status.PermissionDenied
-	case errors.Is(err, syscall.ENOTDIR):
+	case files.IsNoFolder(err):
 		code = status.FailedPrecondition
-	case errors.Is(err, syscall.ENOSPC):
+	case files.IsFull(err):
 		code = status.ResourceExhausted
 	case errors.Is(err, fs.ErrExist):
 		code = status.AlreadyExists

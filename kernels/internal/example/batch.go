@@ -7,8 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// place is what one example has of a feature of varying length: its values, how many, and where in the
-// batch they go.
+// place is one example's part of a varying-length feature: its values, their number, and their position in the batch.
 type place struct {
 	values values
 	n, at  int
@@ -25,15 +24,14 @@ type batch struct {
 	places     [][]place // by feature of varying length, then by example
 }
 
-// varyingSparse and varyingRagged are where sparse and ragged features stand in places, after a row for each
-// dense one.
+// varyingSparse and varyingRagged return the rows of sparse and ragged features in places. They follow the rows of the dense features.
 func (b *batch) varyingSparse(i int) []place { return b.places[len(b.Dense)+i] }
 func (b *batch) varyingRagged(i int) []place { return b.places[len(b.Dense)+len(b.Sparse)+i] }
 
-// Batch parses serialized Examples into tensors whose first dimension are the examples. names are what errors
-// call them, none or one for each; defaults are what stands for the values of a dense feature that an example
-// lacks: a tensor of its shape or, of varying length, the padding element; without elements the feature is
-// required. All errors are INVALID_ARGUMENT, but for lack of memory.
+// Batch parses serialized Examples into tensors whose first dimension is the examples. names are the examples' names in errors: none, or
+// one for each. defaults replace missing values of dense features: a default is a tensor of the feature's shape or, for a feature of
+// varying length, the padding element. A feature whose default has no elements is required. All errors are INVALID_ARGUMENT, except for
+// lack of memory.
 func (p *Parser) Batch(run Run, serialized, names []string, defaults []*tensor.Tensor) (*Result, error) {
 	b := &batch{Parser: p, run: run, serialized: serialized, names: names, defaults: defaults, result: newResult(&p.Features)}
 	if err := b.parse(); err != nil {
@@ -43,7 +41,7 @@ func (p *Parser) Batch(run Run, serialized, names []string, defaults []*tensor.T
 	return b.result, nil
 }
 
-// maxPlaces bounds the features of varying length of a batch, all examples together.
+// maxPlaces limits the varying-length features of a batch, over all examples.
 const maxPlaces = 1 << 27
 
 func (b *batch) parse() error {
@@ -90,12 +88,11 @@ func (b *batch) parse() error {
 	return nil
 }
 
-// portion is how many bytes of examples are worth handing to another core.
+// portion is the number of bytes of examples worth handing to another core.
 const portion = 50000
 
-// scanAll finds and counts the values of all examples, and puts those of dense features of fixed size in their
-// places. It goes through them in the portions that TensorFlow makes, since an error tells of the first bad
-// example of the first bad portion, with the count of values in the portion.
+// scanAll finds and counts the values of all examples, and stores those of fixed-size dense features. It processes the same portions as
+// TensorFlow, since an error describes the first bad example of the first bad portion, with the count of values in that portion.
 func (b *batch) scanAll() error {
 	n := len(b.serialized)
 	portions, size, total := 0, 0, 0
@@ -180,14 +177,14 @@ func (b *batch) name(e int) string {
 	return b.names[e]
 }
 
-// fail is the error of a feature of an example.
+// fail returns the error for a feature of an example.
 func (b *batch) fail(e int, key, format string, args ...any) error {
 	return status.InvalidArgumentf("Name: %s, Key: %s, Index: %d.  %s", b.name(e), key, e, fmt.Sprintf(format, args...))
 }
 
 var errDatatype = status.InvalidArgumentf("Unsupported datatype.")
 
-// dense takes the values of a dense feature.
+// dense reads the values of a dense feature.
 func (b *batch) dense(e, i int, feature string, saw []int) error {
 	d := &b.Dense[i]
 	v, ok := valuesOf(feature)
@@ -217,7 +214,7 @@ func (b *batch) dense(e, i int, feature string, saw []int) error {
 	return nil
 }
 
-// word is what messages call values of a type.
+// word returns the word that messages use for values of a type.
 func word(dtype tensor.DType) string {
 	if dtype == tensor.String {
 		return "bytes"
@@ -225,7 +222,7 @@ func word(dtype tensor.DType) string {
 	return dtype.String()
 }
 
-// varying takes the values of a sparse or ragged feature.
+// varying reads the values of a sparse or ragged feature.
 func (b *batch) varying(e int, key string, dtype tensor.DType, feature string, to *place) error {
 	if feature == "" {
 		return nil
@@ -244,7 +241,7 @@ func (b *batch) varying(e int, key string, dtype tensor.DType, feature string, t
 	return nil
 }
 
-// each calls body for the examples, on several cores where there is much to copy.
+// each calls body for the examples, on several cores if there is much to copy.
 func (b *batch) each(bytes int, body func(e int)) {
 	n := len(b.serialized)
 	if n == 0 {
@@ -257,7 +254,7 @@ func (b *batch) each(bytes int, body func(e int)) {
 	})
 }
 
-// pad makes a dense feature of varying length a tensor, filled up with its default value.
+// pad makes the tensor of a varying-length dense feature, padded with its default value.
 func (b *batch) pad(i int) error {
 	d, places := &b.Dense[i], b.places[i]
 	longest := 0
@@ -280,7 +277,7 @@ func (b *batch) pad(i int) error {
 	return nil
 }
 
-// copyColumn copies all of src to where element at is.
+// copyColumn copies all of src to dst, starting at element at.
 func copyColumn(dst column, at int, src column) {
 	switch {
 	case dst.floats != nil:
@@ -292,7 +289,7 @@ func copyColumn(dst column, at int, src column) {
 	}
 }
 
-// gather makes one tensor of the values of all examples; most is the number of the largest.
+// gather makes one tensor of the values of all examples; most is the largest number of values in an example.
 func (b *batch) gather(dtype tensor.DType, places []place) (t *tensor.Tensor, most int, err error) {
 	total := 0
 	for e := range places {
@@ -346,7 +343,7 @@ func (b *batch) ragged(i int) error {
 	return err
 }
 
-// splits makes the row splits of rows that end where ends says.
+// splits returns the row splits of rows that end at ends.
 func splits(pool *tensor.Pool, dtype tensor.DType, ends []int) (*tensor.Tensor, error) {
 	t, err := tensor.New(pool, dtype, tensor.Shape{int64(len(ends) + 1)})
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// debug is the Feature with these values in the text format of protocol buffers, as TensorFlow's messages have it.
-// The values are counted first: a broken list shows none.
+// debug returns the Feature with these values in the text format of protocol buffers, as in TensorFlow's messages. It counts the values
+// first: a malformed list shows none.
 func (v values) debug() string {
 	if v.dtype == tensor.Invalid {
 		return ""
@@ -39,7 +39,7 @@ func floatText(from column, i int) string {
 	return strings.ToLower(strings.TrimPrefix(strconv.FormatFloat(float64(f), 'g', -1, 32), "+"))
 }
 
-// escape writes bytes as the text format does: octal where they do not print.
+// escape formats bytes as the text format does: unprintable ones in octal.
 func escape(s string) string {
 	var b strings.Builder
 	for i := range len(s) {

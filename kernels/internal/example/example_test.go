@@ -23,7 +23,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// wantedFeatures have one feature of each sort.
+// wantedFeatures returns one feature of each kind.
 func wantedFeatures() Features {
 	return Features{
 		Dense:  []Dense{{"x", tensor.Int64, tensor.Shape{2}}, {"y", tensor.Float32, tensor.Shape{-1}}},
@@ -35,7 +35,7 @@ func wantedFeatures() Features {
 // lists are the values of the features above, as text.
 type lists struct{ x, y, z, w []string }
 
-// oracle reads an Example with the compiled messages. ok is false where that fails, or values do not fit.
+// oracle parses an Example with the compiled messages. ok is false if that fails or if values do not fit.
 func oracle(message []byte) (l lists, ok bool) {
 	if proto.Unmarshal(message, &examplepb.Example{}) != nil {
 		return l, false
@@ -72,7 +72,7 @@ func oracle(message []byte) (l lists, ok bool) {
 	return l, len(l.x) == 2
 }
 
-// entriesOf calls visit with the content of each field of a number.
+// entriesOf calls visit with the content of each field with the given number.
 func entriesOf(message []byte, number protowire.Number, visit func([]byte)) {
 	for len(message) > 0 {
 		num, typ, n := protowire.ConsumeTag(message)
@@ -106,7 +106,7 @@ func textOf(f *examplepb.Feature) (kind string, values []string) {
 	return "", nil
 }
 
-// text is a tensor's elements as text.
+// text returns a tensor's elements as text.
 func text(t *tensor.Tensor) []string {
 	var all []string
 	switch t.DType() {
@@ -124,7 +124,7 @@ func text(t *tensor.Tensor) []string {
 	return all
 }
 
-// sameAsOracle compares what the parser makes of a message, alone and in a batch, with the oracle.
+// sameAsOracle compares the parser's results for a message, alone and in a batch, with the oracle's.
 func sameAsOracle(t *testing.T, message []byte) (compared bool) {
 	t.Helper()
 	defaults := []*tensor.Tensor{must(tensor.FromSlice(tensor.Int64, tensor.Shape{2}, []int64{7, 8})), tensor.Scalar(tensor.Float32, float32(0.5))}
@@ -140,7 +140,7 @@ func sameAsOracle(t *testing.T, message []byte) (compared bool) {
 	}
 	want, ok := oracle(message)
 	if !ok {
-		return false // a message may be broken where nobody looks
+		return false // a message may be malformed in parts that are skipped
 	}
 	if errOne != nil {
 		t.Fatalf("%q: %v", message, errOne)
@@ -169,7 +169,7 @@ func sameAsOracle(t *testing.T, message []byte) (compared bool) {
 	return true
 }
 
-// random makes an Example, on the wire in one of the many forms that mean the same.
+// random returns an Example in one of its many equivalent encodings.
 func random(rng *rand.Rand) []byte {
 	var message []byte
 	for range 1 + rng.IntN(2) {
@@ -192,7 +192,7 @@ func field(number protowire.Number, content []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), content)
 }
 
-// stray is sometimes a field that nobody knows.
+// stray sometimes returns an unknown field.
 func stray(rng *rand.Rand) []byte {
 	switch rng.IntN(12) {
 	case 0:
@@ -246,7 +246,7 @@ func TestAsCompiledMessages(t *testing.T) {
 		if sameAsOracle(t, m) {
 			compared++
 		}
-		if len(m) > 0 && rng.IntN(2) == 0 { // and something that is broken, perhaps
+		if len(m) > 0 && rng.IntN(2) == 0 { // and corrupt it sometimes
 			m[rng.IntN(len(m))] ^= 1 << rng.IntN(8)
 			sameAsOracle(t, m[:rng.IntN(len(m)+1)])
 		}
@@ -264,7 +264,7 @@ func FuzzAsCompiledMessages(f *testing.F) {
 	f.Fuzz(func(t *testing.T, message []byte) { sameAsOracle(t, message) })
 }
 
-// A small string does not keep a large message in memory; a large one is not copied.
+// A small string must not keep a large message in memory; a large one must not be copied.
 func TestSmallPartsAreCopied(t *testing.T) {
 	message := string(bytes.Repeat([]byte("m"), 100))
 	if s := own(message[:10], len(message)); unsafe.StringData(s) == unsafe.StringData(message) || s != message[:10] {

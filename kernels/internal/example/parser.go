@@ -11,34 +11,34 @@ import (
 type Dense struct {
 	Key   string
 	DType tensor.DType // Float32, Int64 or String
-	// Shape is that of one example's values. A first size of -1 says that their number varies, in
-	// multiples of what the other sizes make: then examples are padded to the longest.
+	// Shape is the shape of one example's values. If the first size is -1, the number of values varies in multiples of the product of the
+	// other sizes, and examples are padded to the longest.
 	Shape tensor.Shape
 }
 
-// varies tells whether the first size of the shape is open.
+// varies reports whether the first size of the shape is unknown.
 func (d *Dense) varies() bool { return len(d.Shape) > 0 && d.Shape[0] < 0 }
 
-// Sparse is a feature of any number of values, given as a sparse tensor.
+// Sparse is a feature with any number of values, returned as a sparse tensor.
 type Sparse struct {
 	Key   string
 	DType tensor.DType
 }
 
-// Ragged is a feature of any number of values, given as a ragged tensor with splits of int32 or int64.
+// Ragged is a feature with any number of values, returned as a ragged tensor with splits of int32 or int64.
 type Ragged struct {
 	Key           string
 	DType, Splits tensor.DType
 }
 
-// Features are what to read of a message.
+// Features are the features to read from a message.
 type Features struct {
 	Dense  []Dense
 	Sparse []Sparse
 	Ragged []Ragged
 }
 
-// CheckDefaults tells whether default values fit the dense features, of which there are as many.
+// CheckDefaults returns an error if a default value does not fit its dense feature. There must be one default per dense feature.
 func (f *Features) CheckDefaults(defaults []*tensor.Tensor) error {
 	for i, t := range defaults {
 		d := &f.Dense[i]
@@ -54,16 +54,16 @@ func (f *Features) CheckDefaults(defaults []*tensor.Tensor) error {
 	return nil
 }
 
-// Parser reads Examples. It is immutable.
+// Parser parses Examples. It is immutable.
 type Parser struct {
 	Features
-	n      int            // of all features
-	index  map[string]int // of a key among dense, sparse and ragged features, in this order
-	stride []int          // elements of a dense feature, or of the part that repeats
+	n      int            // number of all features
+	index  map[string]int // position of a key among dense, sparse and ragged features, in this order
+	stride []int          // elements of a dense feature, or of its repeating part
 }
 
-// New makes a parser. INVALID_ARGUMENT for types and shapes that there cannot be. Of features with one key the first
-// gets the values, as in TensorFlow.
+// New returns a parser. It fails with INVALID_ARGUMENT for invalid types and shapes. If several features have the same key, the first gets
+// the values, as in TensorFlow.
 func New(f Features) (*Parser, error) {
 	p := &Parser{Features: f, index: map[string]int{}, stride: make([]int, len(f.Dense))}
 	add := func(key string, dtype tensor.DType) error {
@@ -114,16 +114,15 @@ func checkType(dtype tensor.DType) error {
 	return nil
 }
 
-// Run is where and how a message is parsed.
+// Run provides the memory and parallelism for a parse.
 type Run struct {
 	Pool *tensor.Pool
-	// Parallel calls body on parts of [0,n) that cover it, each of grain or more, and returns when all are done.
+	// Parallel calls body on parts of [0,n) that cover it, each of at least grain, and returns when all are done.
 	Parallel func(n, grain int, body func(lo, hi int))
 }
 
-// Result holds a tensor for each feature that was asked for: Dense those of dense ones, Indices, Values and
-// Shapes those of sparse ones, RaggedValues, Splits and (for lists of features) OuterSplits those of ragged
-// ones. Lengths holds the numbers of rows of dense lists.
+// Result holds the tensors of all requested features. Dense is for dense features; Indices, Values and Shapes for sparse ones;
+// RaggedValues, Splits and, for feature lists, OuterSplits for ragged ones. Lengths holds the numbers of rows of dense lists.
 type Result struct {
 	Dense, Lengths                    []*tensor.Tensor
 	Indices, Values, Shapes           []*tensor.Tensor
@@ -151,7 +150,7 @@ func (r *Result) Release() {
 	}
 }
 
-// found are the features of one example that the parser is for.
+// found holds the requested features of one example.
 type found struct {
 	features []string
 	present  []bool
@@ -161,8 +160,8 @@ func (p *Parser) newFound() *found {
 	return &found{make([]string, p.n), make([]bool, p.n)}
 }
 
-// scan finds the features in a serialized Example. The last one of a key counts, except that an empty
-// dense feature is none. It is false where the message is broken.
+// scan finds the features in a serialized Example. The last one of a key counts, except that an empty dense feature is ignored. It returns
+// false if the message is malformed.
 func (p *Parser) scan(serialized string, f *found) bool {
 	clear(f.present)
 	for c := (cursor{serialized}); len(c.s) > 0; {

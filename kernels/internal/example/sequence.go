@@ -5,16 +5,16 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// SequenceParser reads SequenceExamples. It is immutable.
+// SequenceParser parses SequenceExamples. It is immutable.
 type SequenceParser struct {
-	// Context are features of a whole example, Lists features of each of its rows. Shapes are fully known:
-	// that of a dense list is one row's.
+	// Context holds the features of a whole example, Lists the features of each of its rows. Shapes are fully known; for a dense list, the
+	// shape is that of one row.
 	Context, Lists             Features
 	contextWanted, listsWanted wanted
 }
 
-// wanted are the features of one part of a SequenceExample: first the dense ones, then the sparse and the ragged
-// ones. A key may be asked for more than once.
+// wanted holds the features of one part of a SequenceExample: the dense ones, then the sparse and the ragged ones. A key may be requested
+// more than once.
 type wanted struct {
 	index map[string][]int
 	list  []feature
@@ -26,7 +26,7 @@ type feature struct {
 	dense bool
 }
 
-// NewSequence makes a parser. INVALID_ARGUMENT for types that there cannot be.
+// NewSequence returns a parser. It fails with INVALID_ARGUMENT for invalid types.
 func NewSequence(context, lists Features) (*SequenceParser, error) {
 	p := &SequenceParser{Context: context, Lists: lists}
 	var err error
@@ -60,7 +60,7 @@ func newWanted(f *Features) (wanted, error) {
 	return w, nil
 }
 
-// Unambiguous tells with INVALID_ARGUMENT that a key is asked for as features of two kinds.
+// Unambiguous returns INVALID_ARGUMENT if a key is requested as two kinds of feature.
 func (p *SequenceParser) Unambiguous() error {
 	if err := unambiguous(&p.Context, "Context"); err != nil {
 		return err
@@ -92,12 +92,12 @@ func unambiguous(f *Features, part string) error {
 type track struct {
 	feature
 	cells []cell
-	// length is the number of values: of the largest example of a dense feature, else of all. rows is the
-	// number of rows of a list in all examples.
+	// length is the number of values: the largest in any example for a dense feature, else the total. rows is the total number of rows of a
+	// list.
 	length, rows int
 }
 
-// cell is a feature of one example: what was found of it, and for a feature of the context its values.
+// cell is a feature of one example: the message found and, for a context feature, its values.
 type cell struct {
 	message string
 	present bool
@@ -113,17 +113,16 @@ func (w *wanted) tracks(examples int) []track {
 	return list
 }
 
-// SequenceInput is what a SequenceParser gets.
+// SequenceInput is the input of a SequenceParser.
 type SequenceInput struct {
 	Serialized []string
-	// Names are what errors call the examples, none or one for each.
+	// Names are the examples' names in errors: none, or one for each.
 	Names []string
-	// Batch tells that results have a first dimension of the examples; else there is one example.
+	// Batch reports that results have a first dimension for the examples; otherwise there is one example.
 	Batch bool
-	// Defaults stand for the values of dense features that a context lacks: tensors of their shapes, or without
-	// elements where the feature is required.
+	// Defaults replace missing values of dense context features: tensors of their shapes, or without elements if the feature is required.
 	Defaults []*tensor.Tensor
-	// MayLack tells for each dense list whether an example that lacks it has an empty one; else it is an error.
+	// MayLack reports, for each dense list, whether an example without it has an empty list; otherwise that is an error.
 	MayLack []bool
 }
 
@@ -136,8 +135,8 @@ type sequences struct {
 	result, listsRes *Result
 }
 
-// Parse parses serialized SequenceExamples. Lists of dense features are padded to the longest with zeros. All
-// errors are INVALID_ARGUMENT, but for lack of memory.
+// Parse parses serialized SequenceExamples. Lists of dense features are padded with zeros to the longest. All errors are INVALID_ARGUMENT,
+// except for lack of memory.
 func (p *SequenceParser) Parse(run Run, in SequenceInput) (context, lists *Result, err error) {
 	q := &sequences{SequenceParser: p, SequenceInput: in, run: run, result: newResult(&p.Context), listsRes: newResult(&p.Lists)}
 	if err := q.parse(); err != nil {
@@ -199,7 +198,7 @@ func (q *sequences) makeTracks() error {
 	return nil
 }
 
-// scan finds the features of example e, of which the last of a key counts. skip passes over fields that nobody knows.
+// scan finds the features of example e; the last one of a key counts. skip skips unknown fields.
 func (q *sequences) scan(e int, skip func(c *cursor, tag uint64) bool) bool {
 	for c := (cursor{q.Serialized[e]}); len(c.s) > 0; {
 		tag, ok := c.tag()
@@ -229,7 +228,7 @@ func (q *sequences) scan(e int, skip func(c *cursor, tag uint64) bool) bool {
 	return true
 }
 
-// shape is that of a result: the examples' dimension, if there is one, before others.
+// shape returns the shape of a result: the dimension of the examples, if there is one, before the others.
 func (q *sequences) shape(rest ...int64) tensor.Shape {
 	if !q.Batch {
 		return rest
@@ -237,12 +236,12 @@ func (q *sequences) shape(rest ...int64) tensor.Shape {
 	return append(tensor.Shape{int64(len(q.Serialized))}, rest...)
 }
 
-// vector makes a tensor of int64s.
+// vector returns a tensor of int64s.
 func (q *sequences) vector(values ...int64) (*tensor.Tensor, error) {
 	return tensor.FromSlice(tensor.Int64, tensor.Shape{int64(len(values))}, values)
 }
 
-// exampleSplits are row splits of the examples; of a single example there are none, which is a scalar.
+// exampleSplits returns the row splits of the examples. A single example has none; the result is then a scalar.
 func (q *sequences) exampleSplits(dtype tensor.DType, ends []int) (*tensor.Tensor, error) {
 	if !q.Batch {
 		return tensor.Zeros(q.run.Pool, dtype, nil)

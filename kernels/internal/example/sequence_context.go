@@ -5,7 +5,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// countContext counts the values of the features of the context.
+// countContext counts the values of the context features.
 func (q *sequences) countContext() error {
 	for i := range q.context {
 		t := &q.context[i]
@@ -82,7 +82,7 @@ func (q *sequences) contextDense(i int) error {
 	return nil
 }
 
-// concatenate is a tensor of the values of all examples.
+// concatenate returns a tensor of the values of all examples.
 func (q *sequences) concatenate(t *track) (*tensor.Tensor, error) {
 	out, err := tensor.New(q.run.Pool, t.dtype, tensor.Shape{int64(t.length)})
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// countLists counts the rows and values of the lists of features.
+// countLists counts the rows and values of the feature lists.
 func (q *sequences) countLists() error {
 	for i := range q.lists {
 		t := &q.lists[i]
@@ -37,7 +37,7 @@ func (q *sequences) countLists() error {
 	return nil
 }
 
-// countRow counts the values of a row, which may have none; ok is false where it has some of another type.
+// countRow counts the values of a row, which may have none; ok is false if it has values of another type.
 func countRow(feature string, dtype tensor.DType) (n int, ok bool) {
 	if feature == "" {
 		return 0, true
@@ -55,7 +55,7 @@ type row struct {
 	n      int
 }
 
-// eachRow calls visit for the rows of a list that was counted.
+// eachRow calls visit for the rows of a list that has already been counted.
 func eachRow(list string, visit func(i int, r row) error) (rows int, err error) {
 	for c := (cursor{list}); ; rows++ {
 		feature, done, _ := c.next(delimited(1))
@@ -150,7 +150,7 @@ func (q *sequences) listSparse(i int) (err error) {
 			at += row.n
 			widest = max(widest, row.n)
 			for k := range row.n {
-				index[0] = int64(e) // overwritten where there is no such column
+				index[0] = int64(e) // overwritten if there is no such column
 				index[columns-2], index[columns-1] = int64(j), int64(k)
 				index = index[columns:]
 			}

@@ -5,9 +5,9 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// One parses one SequenceExample into tensors without a dimension of examples, as Parse does without Batch but in
-// ParseSingleSequenceExample's words, and with two differences: a row without values is of the wrong type for a dense
-// list, and rows of a dense list all have their values. There are no ragged features.
+// One parses one SequenceExample into tensors without a dimension for examples. It is like Parse without Batch, but words errors like
+// ParseSingleSequenceExample, with two further differences: a row without values has the wrong type for a dense list, and all rows of a
+// dense list have the full number of values. There are no ragged features.
 func (p *SequenceParser) One(run Run, serialized, name string, defaults []*tensor.Tensor, mayLack []bool) (context, lists *Result, err error) {
 	in := SequenceInput{Serialized: []string{serialized}, Names: []string{name}, Defaults: defaults, MayLack: mayLack}
 	q := &sequences{SequenceParser: p, SequenceInput: in, run: run, result: newResult(&p.Context), listsRes: newResult(&p.Lists)}
@@ -19,7 +19,7 @@ func (p *SequenceParser) One(run Run, serialized, name string, defaults []*tenso
 	return q.result, q.listsRes, nil
 }
 
-// unparsed is the error for a message that is broken somewhere.
+// unparsed returns the error for a malformed message.
 func (q *sequences) unparsed() error {
 	return status.InvalidArgumentf("Could not parse example input, value: '%s'", q.Serialized[0])
 }
@@ -64,7 +64,7 @@ func (q *sequences) one() error {
 	return nil
 }
 
-// listTitle is what messages about rows call a list.
+// listTitle returns what messages about rows call a list.
 func (q *sequences) listTitle(i int) string {
 	if i < len(q.Lists.Dense) {
 		return "Feature list"
@@ -72,7 +72,7 @@ func (q *sequences) listTitle(i int) string {
 	return "Feature List"
 }
 
-// oneContext counts the values of a feature of the context.
+// oneContext counts the values of a context feature.
 func (q *sequences) oneContext(t *track) error {
 	cell := &t.cells[0]
 	v, ok := valuesOf(cell.message)
@@ -114,7 +114,7 @@ func (q *sequences) wrongNumber(d *Dense, index, n int) error {
 	return status.InvalidArgumentf("Name: %s, Key: %s, Index: %d.  Number of %v values != expected.  values size: %d but output shape: %v", q.name(0), d.Key, index, d.DType, n, d.Shape)
 }
 
-// oneList counts the rows and values of a list of features.
+// oneList counts the rows and values of a feature list.
 func (q *sequences) oneList(t *track, title string) error {
 	for c := (cursor{t.cells[0].message}); ; t.rows++ {
 		feature, done, ok := c.next(delimited(1))

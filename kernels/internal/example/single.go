@@ -7,9 +7,8 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// One parses one serialized Example into tensors without a dimension of examples: a sparse feature is a sparse
-// vector, and a ragged one has no splits (an empty tensor). defaults are as for Batch, which has other words for
-// the same errors.
+// One parses one serialized Example into tensors without a dimension for examples: a sparse feature is a sparse vector, and a ragged one
+// has no splits (an empty tensor). defaults are as for Batch, which words the same errors differently.
 func (p *Parser) One(run Run, serialized string, defaults []*tensor.Tensor) (*Result, error) {
 	f := p.newFound()
 	if !p.scan(serialized, f) {
@@ -70,7 +69,7 @@ func (o *single) parse(f *found, defaults []*tensor.Tensor) (err error) {
 	return nil
 }
 
-// broken is the error of a feature whose values cannot be read, for what is wrong with its list.
+// broken returns the error for a feature whose values cannot be read; format describes what is wrong with its list.
 func broken(key string, dtype tensor.DType, format string) error {
 	return status.InvalidArgumentf("Key: %s.  Can't parse serialized Example: %s", key, fmt.Sprintf(format, word(dtype)+"_list"))
 }
@@ -108,7 +107,7 @@ func (o *single) fill(v values, shape tensor.Shape) (*tensor.Tensor, error) {
 	return t, nil
 }
 
-// varying is the vector of the values of a sparse or ragged feature.
+// varying returns the vector of a sparse or ragged feature's values.
 func (o *single) varying(key string, dtype tensor.DType, feature string, present bool) (*tensor.Tensor, error) {
 	if !present || feature == "" {
 		return tensor.New(o.run.Pool, dtype, tensor.Shape{0})

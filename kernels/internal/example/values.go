@@ -7,14 +7,13 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// values are a feature's values as they lie on the wire: the content of its BytesList, FloatList or
-// Int64List, and which of them it is.
+// values are a feature's encoded values: the content of its BytesList, FloatList or Int64List, and which of these it is.
 type values struct {
 	dtype tensor.DType
 	body  string
 }
 
-// kind is the element type of the list that a tag of a Feature announces.
+// kind returns the element type of the list that a Feature's tag announces.
 func kind(tag uint64) tensor.DType {
 	switch tag {
 	case delimited(1):
@@ -27,10 +26,9 @@ func kind(tag uint64) tensor.DType {
 	return tensor.Invalid
 }
 
-// valuesOf finds the values in a serialized Feature. The type is Invalid where it has none; ok is false
-// where it is broken.
+// valuesOf finds the values in a serialized Feature. The type is Invalid if there are none; ok is false if the feature is malformed.
 func valuesOf(feature string) (v values, ok bool) {
-	var pieces strings.Builder // of a list in more than one
+	var pieces strings.Builder // of a list split into several messages
 	for c := (cursor{feature}); len(c.s) > 0; {
 		tag, ok := c.tag()
 		if !ok {
@@ -47,7 +45,7 @@ func valuesOf(feature string) (v values, ok bool) {
 		switch {
 		case !ok:
 			return values{}, false
-		case dtype == v.dtype: // a list in pieces is one list
+		case dtype == v.dtype: // list messages of one kind are merged
 			if pieces.Len() == 0 {
 				pieces.WriteString(v.body)
 			}
@@ -63,24 +61,24 @@ func valuesOf(feature string) (v values, ok bool) {
 	return v, true
 }
 
-// count is the number of values; ok is false where the list is broken.
+// count returns the number of values; ok is false if the list is malformed.
 func (v values) count() (n int, ok bool) {
 	return listKinds[v.dtype].count(v.body)
 }
 
-// listKind is how the values of a type lie on the wire.
+// listKind describes how the values of a type are encoded.
 type listKind struct {
-	// count is the number of values; ok is false where the list is broken.
+	// count returns the number of values; ok is false if the list is malformed.
 	count func(body string) (n int, ok bool)
-	// columnOf is where values go in a tensor of the type.
+	// columnOf returns the column for a tensor of the type.
 	columnOf func(t *tensor.Tensor) column
-	// put writes the values of a list that was counted, as values.put does.
+	// put writes the values of a counted list, as values.put does.
 	put func(body string, dst column, at, message int)
-	// text is value i of a column in the text format of protocol buffers.
+	// text formats value i of a column in the text format of protocol buffers.
 	text func(from column, i int) string
 }
 
-// listKinds are the three lists of a Feature, and that of one which has none.
+// listKinds are the three kinds of list in a Feature, and the empty kind.
 var listKinds = [...]listKind{
 	tensor.Invalid: {
 		count: func(string) (int, bool) { return 0, true },
@@ -114,7 +112,7 @@ func countTexts(body string) (n int, ok bool) {
 	}
 }
 
-// countFloats counts the numbers that fill s, or measures the one that it begins with.
+// countFloats counts the numbers that fill s or, if not packed, measures the first one.
 func countFloats(s string, packed bool) (n, size int, ok bool) {
 	if packed {
 		return len(s) / 4, len(s), len(s)%4 == 0
@@ -122,8 +120,8 @@ func countFloats(s string, packed bool) (n, size int, ok bool) {
 	return 1, 4, len(s) >= 4
 }
 
-// eachList goes through a list of numbers, packed or not. take gets a packed piece, or what follows the tag of
-// a single value, and gives how many values it found in how many bytes. wire is the wire type of single values.
+// eachList iterates over a list of numbers, packed or not. take receives a packed piece, or everything after the tag of a single value; it
+// returns the number of values found and their size in bytes. wire is the wire type of single values.
 func eachList(body string, take func(s string, packed bool) (n, size int, ok bool), wire uint64) (n int, ok bool) {
 	for c := (cursor{body}); len(c.s) > 0; {
 		tag, ok := c.tag()
@@ -157,7 +155,7 @@ func eachList(body string, take func(s string, packed bool) (n, size int, ok boo
 	return n, true
 }
 
-// countVarints counts the varints that fill s, or measures the one that it begins with.
+// countVarints counts the varints that fill s or, if not packed, measures the first one.
 func countVarints(s string, packed bool) (n, size int, ok bool) {
 	run := 0
 	for i := range len(s) {
@@ -176,7 +174,7 @@ func countVarints(s string, packed bool) (n, size int, ok bool) {
 	return n, len(s), packed && run == 0
 }
 
-// column is where values go: the elements of a tensor of one of the three types.
+// column is a destination for values: the elements of a tensor of one of the three types.
 type column struct {
 	floats []byte
 	ints   []int64
@@ -185,8 +183,7 @@ type column struct {
 
 func columnOf(t *tensor.Tensor) column { return listKinds[t.DType()].columnOf(t) }
 
-// put writes the values, which were counted, from element at on. message is the size of the message that they
-// are part of.
+// put writes the values, which have been counted, from element at on. message is the size of the message that contains them.
 func (v values) put(dst column, at, message int) { listKinds[v.dtype].put(v.body, dst, at, message) }
 
 func putTexts(body string, dst column, at, message int) {

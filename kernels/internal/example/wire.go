@@ -7,8 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// cursor reads a message field by field; s is what is left of it. Its methods are false where the
-// message is broken.
+// cursor reads a message field by field; s is the unread rest. Its methods return false if the message is malformed.
 type cursor struct{ s string }
 
 // varint reads a varint. Bits beyond 64 are dropped.
@@ -25,7 +24,7 @@ func (c *cursor) varint() (v uint64, ok bool) {
 	return 0, false
 }
 
-// bytes reads a length and as many bytes, which it does not copy.
+// bytes reads a length and that number of bytes, without copying them.
 func (c *cursor) bytes() (b string, ok bool) {
 	n, ok := c.varint()
 	if !ok || n > uint64(len(c.s)) {
@@ -35,7 +34,7 @@ func (c *cursor) bytes() (b string, ok bool) {
 	return b, true
 }
 
-// tag reads a field's number and wire type, as they are on the wire.
+// tag reads a field's number and wire type, in encoded form.
 func (c *cursor) tag() (tag uint64, ok bool) {
 	if len(c.s) > 0 && c.s[0] < 0x80 {
 		tag, c.s = uint64(c.s[0]), c.s[1:]
@@ -45,7 +44,7 @@ func (c *cursor) tag() (tag uint64, ok bool) {
 	return tag, ok && tag>>3 != 0 && tag>>3 <= uint64(protowire.MaxValidNumber)
 }
 
-// skip passes over a field that nobody asked for.
+// skip skips a field.
 func (c *cursor) skip(tag uint64) bool {
 	n := protowire.ConsumeFieldValue(protowire.Number(tag>>3), protowire.Type(tag&7), unsafe.Slice(unsafe.StringData(c.s), len(c.s)))
 	if n < 0 {
@@ -55,7 +54,7 @@ func (c *cursor) skip(tag uint64) bool {
 	return true
 }
 
-// skipLoosely is skip for the fields of a whole message: one that is longer than the message ends it, as in TensorFlow.
+// skipLoosely is skip for top-level fields: a field that exceeds the message ends it, as in TensorFlow.
 func (c *cursor) skipLoosely(tag uint64) bool {
 	if protowire.Type(tag&7) != protowire.BytesType {
 		return c.skip(tag)
@@ -65,11 +64,10 @@ func (c *cursor) skipLoosely(tag uint64) bool {
 	return ok
 }
 
-// delimited is the tag of a field that begins with its length.
+// delimited returns the tag of a length-delimited field.
 func delimited(number uint64) uint64 { return number<<3 | uint64(protowire.BytesType) }
 
-// next reads on to the field with a tag, which begins with its length, and gives its content. There is
-// no such field any more when done is true.
+// next skips to the length-delimited field with tag want and returns its content. done is true if there are no more such fields.
 func (c *cursor) next(want uint64) (content string, done, ok bool) {
 	for len(c.s) > 0 {
 		tag, ok := c.tag()
@@ -87,8 +85,8 @@ func (c *cursor) next(want uint64) (content string, done, ok bool) {
 	return "", true, true
 }
 
-// entries calls visit with the key and value of each entry of a message that has nothing but a map,
-// such as Features and FeatureLists. It is false for a broken message.
+// entries calls visit with the key and value of each entry of a message that contains only a map, such as Features and FeatureLists. It
+// returns false for a malformed message.
 func entries(message string, visit func(key, value string)) bool {
 	c := cursor{message}
 	for {
@@ -124,8 +122,7 @@ func entry(content string) (key, value string, ok bool) {
 	return key, value, true
 }
 
-// own makes a string out of a part of a message. A small part is copied, so that it does not keep the
-// message in memory for as long as it lives itself.
+// own returns part of a message as a string. A small part is copied, so it does not keep the message in memory.
 func own(part string, message int) string {
 	if 2*len(part) >= message {
 		return part

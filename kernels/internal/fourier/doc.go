@@ -1,3 +1,3 @@
-// Package fourier holds discrete Fourier transforms: of any length in double precision, and of powers of two in single precision,
-// one vector at a time (Row) or many (Lanes).
+// Package fourier computes discrete Fourier transforms: of any length in double precision, and of powers of two in single precision, for
+// one vector (Row) or many at once (Lanes).
 package fourier

@@ -8,29 +8,29 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// Rows is how many rows Lanes transforms together.
+// Rows is the number of rows that Lanes transforms together.
 const Rows = simd.FourierRows
 
-// number is how many elements one number of all rows takes: the real parts of all of them, then the imaginary parts.
+// number is the number of floats that one complex number of all rows takes: all real parts, then all imaginary parts.
 const number = simd.FourierNumber
 
-// Table is what all transforms of a length have in common: a power of two.
+// Table holds what all transforms of a length, a power of two, share.
 type Table struct {
 	n           int
-	passes      [][][6]float32 // factors of the passes that take four parts to one
-	forth, back [][2]float32   // take the transform of twice as many real numbers apart, and put it together
+	passes      [][][6]float32 // factors of the radix-4 passes
+	forth, back [][2]float32   // split the transform of twice as many real numbers, and join it
 
 	turned sync.Once
 	turns  []float32 // between the two steps of a Row
 }
 
-// tables are those of short lengths, once they have been used.
+// tables holds the tables of short lengths, built on first use.
 var tables [15]struct {
 	once  sync.Once
 	table *Table
 }
 
-// NewTable makes the table of transforms of n numbers, a power of two, or finds it.
+// NewTable returns the table for transforms of n numbers, where n is a power of two. Tables of short lengths are shared.
 func NewTable(n int) *Table {
 	if k := bits.TrailingZeros(uint(n)); k < len(tables) {
 		known := &tables[k]
@@ -53,7 +53,7 @@ func newTable(n int) *Table {
 		f.passes = append(f.passes, pass)
 	}
 	for k := range n/2 + 1 {
-		// The root is cos-i·sin; what is taken is -i times it, or i times its conjugate.
+		// The root is cos-i·sin; the factor is -i times it, or i times its conjugate.
 		sin, cos := math.Sincos(math.Pi * float64(k) / float64(n))
 		f.forth = append(f.forth, [2]float32{float32(-sin), float32(-cos)})
 		f.back = append(f.back, [2]float32{float32(-sin), float32(cos)})
@@ -61,24 +61,24 @@ func newTable(n int) *Table {
 	return f
 }
 
-// Lanes transforms vectors of single precision, so many rows at a time: one in each lane of the processor's registers. It may be
-// used by one goroutine at a time.
+// Lanes transforms vectors in single precision, Rows at once: one in each lane of the processor's registers. It may be used by one
+// goroutine at a time.
 type Lanes struct {
 	*Table
 	here  []float32 // the numbers, between loading and storing
-	there []float32 // where a pass writes them
+	there []float32 // where a pass writes its results
 }
 
-// Bytes is how much memory Lanes and its table take for vectors of a length.
+// Bytes returns the memory that Lanes and its table take for vectors of n numbers.
 func Bytes(n int) int { return 4 * (2*number*(n+1) + 8*n) }
 
-// Lanes makes what transforms vectors.
+// Lanes returns a Lanes for the table's length.
 func (t *Table) Lanes() *Lanes {
 	return &Lanes{t, make([]float32, number*(t.n+1)), make([]float32, number*(t.n+1))}
 }
 
-// Load takes the numbers of up to Rows rows, whose parts alternate and that begin stride elements apart. The other rows are zero.
-// What is beyond the end of a row is zero as well.
+// Load loads the complex numbers of up to Rows rows. Real and imaginary parts alternate, and rows begin stride elements apart. Missing
+// rows, and everything beyond the end of a row, are zero.
 func (f *Lanes) Load(rows []float32, count, length, stride int) {
 	if length = min(length, 2*f.n+2); count < Rows || length < 2*f.n {
 		clear(f.here)
@@ -86,12 +86,13 @@ func (f *Lanes) Load(rows []float32, count, length, stride int) {
 	simd.Transpose(f.here, Rows, rows, stride, length, count)
 }
 
-// Store gives back the first elements of each row.
+// Store stores the first elements of each row.
 func (f *Lanes) Store(rows []float32, count, length, stride int) {
 	simd.Transpose(rows, stride, f.here, Rows, count, length)
 }
 
-// LoadColumns is Load for numbers of which those of the same place in all rows lie together, and the places stride elements apart.
+// LoadColumns is Load for a transposed layout: the numbers at the same position in all rows are adjacent, and positions are stride elements
+// apart.
 func (f *Lanes) LoadColumns(src []float32, count, stride int) {
 	if count == Rows {
 		simd.LoadNumbers(f.here, src, f.n, stride, false)
@@ -106,7 +107,7 @@ func (f *Lanes) LoadColumns(src []float32, count, stride int) {
 	}
 }
 
-// StoreColumns is Store for such numbers.
+// StoreColumns is Store for the layout of LoadColumns.
 func (f *Lanes) StoreColumns(dst []float32, count, stride int) {
 	if count == Rows {
 		simd.StoreNumbers(dst, f.here, f.n, stride, 1, false)
@@ -120,7 +121,7 @@ func (f *Lanes) StoreColumns(dst []float32, count, stride int) {
 	}
 }
 
-// Transform transforms the numbers that have been loaded. The inverse divides by their number.
+// Transform transforms the loaded numbers. The inverse divides by their count.
 func (f *Lanes) Transform(inverse bool) {
 	f.here, f.there = f.pass(f.here, f.there, 1, inverse)
 	if inverse {
@@ -128,8 +129,8 @@ func (f *Lanes) Transform(inverse bool) {
 	}
 }
 
-// pass transforms as many sets of numbers as apart says, which lie beside each other: by passes from here to there and back that leave
-// them in order (Stockham). The inverse does not divide.
+// pass transforms apart interleaved sets of numbers. The passes alternate between here and there and leave the numbers in order (Stockham).
+// The inverse does not divide.
 func (t *Table) pass(here, there []float32, apart int, inverse bool) (result, other []float32) {
 	all, left := apart*t.n, t.n
 	for _, factors := range t.passes {
@@ -145,15 +146,14 @@ func (t *Table) pass(here, there []float32, apart int, inverse bool) (result, ot
 	return here, there
 }
 
-// FromReal transforms rows of 2n real numbers, which have been loaded as n numbers whose parts are neighbours. The result are the
-// first n+1 numbers.
+// FromReal transforms rows of 2n real numbers, loaded as n complex numbers of adjacent pairs. The result is the first n+1 numbers.
 func (f *Lanes) FromReal() {
 	f.Transform(false)
 	copy(f.here[number*f.n:], f.here[:number]) // the transform has a period of n
 	f.untangle(f.forth)
 }
 
-// ToReal is the inverse of FromReal, of n+1 numbers that have been loaded.
+// ToReal is the inverse of FromReal, for n+1 loaded numbers.
 func (f *Lanes) ToReal() {
 	// The first and the last number of a real transform are real.
 	clear(f.here[Rows:number])

@@ -6,12 +6,12 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// LeastRow is the least length that a Row may have.
+// LeastRow is the minimum length of a Row.
 const LeastRow = Rows * Rows
 
-// Row transforms one vector of single precision at a time, whose length is a power of two and LeastRow at least, in two steps: every
-// sixteenth number together, one such set in each lane of the processor's registers, and then the numbers of a place in all sets. Other
-// than with Lanes, all numbers stay in the cache next to the processor. It may be used by one goroutine at a time.
+// Row transforms one vector at once, in single precision. Its length is a power of two and at least LeastRow. It works in two steps: first
+// on sets of every sixteenth number, one set in each lane of the processor's registers, then on the numbers at one position in all sets.
+// Unlike with Lanes, all numbers stay in the first-level cache. It may be used by one goroutine at a time.
 type Row struct {
 	*Table
 	sets, places *Table
@@ -19,7 +19,7 @@ type Row struct {
 	half         []float32 // what ToReal starts from
 }
 
-// Row makes what transforms one vector at a time.
+// Row returns a Row for the table's length.
 func (t *Table) Row() *Row {
 	t.turned.Do(func() {
 		t.turns = make([]float32, 2*t.n)
@@ -33,9 +33,10 @@ func (t *Table) Row() *Row {
 	return &Row{t, NewTable(t.n / Rows), NewTable(Rows), make([]float32, 2*t.n), make([]float32, 2*t.n), make([]float32, 2*t.n+2)}
 }
 
-// Transform sets dst to the transform of the numbers of src, whose parts alternate. The inverse divides by their number.
+// Transform sets dst to the transform of the complex numbers in src, whose real and imaginary parts alternate. The inverse divides by their
+// count.
 func (f *Row) Transform(dst, src []float32, inverse bool) {
-	count := f.sets.n // of numbers in each set
+	count := f.sets.n // numbers in each set
 	simd.LoadNumbers(f.here, src, count, number, inverse)
 	here, there := f.sets.pass(f.here, f.there, 1, false)
 	simd.MulNumbers(here, f.turns)
@@ -54,7 +55,7 @@ func (f *Row) Transform(dst, src []float32, inverse bool) {
 	f.here, f.there = here, there
 }
 
-// FromReal sets dst to the transform of the 2n real numbers of src: the first n+1 numbers.
+// FromReal sets dst to the first n+1 numbers of the transform of the 2n real numbers in src.
 func (f *Row) FromReal(dst, src []float32) {
 	f.Transform(dst, src, false)
 	dst[2*f.n], dst[2*f.n+1] = dst[0], dst[1] // the transform has a period of n

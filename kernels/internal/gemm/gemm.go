@@ -5,12 +5,11 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// Gemm sets the m by n matrix c to op(a)·op(b), where op transposes what ta and tb say. All
-// matrices are stored by rows, lda, ldb and ldc elements apart. With accumulate the product is
-// added to c.
+// Gemm sets the m by n matrix c to op(a)·op(b), where op transposes according to ta and tb. All matrices are stored by rows, whose starts
+// are lda, ldb and ldc elements apart. With accumulate, the product is added to c.
 type Gemm[T any] func(par simd.Parallel, ta, tb bool, m, n, k int, a []T, lda int, b []T, ldb int, c []T, ldc int, accumulate bool)
 
-// Portable is the gemm of all other element types.
+// Portable is the Gemm of element types without an optimized one.
 func Portable[T element.Numeric](par simd.Parallel, ta, tb bool, m, n, k int, a []T, lda int, b []T, ldb int, c []T, ldc int, accumulate bool) {
 	rows := func(lo, hi int) {
 		column := []T(nil)
@@ -47,7 +46,7 @@ func Portable[T element.Numeric](par simd.Parallel, ta, tb bool, m, n, k int, a 
 	par(m, max(1, work/max(1, n*k)), rows)
 }
 
-// Dot is the scalar product.
+// Dot returns the scalar product of a and b.
 func Dot[T element.Numeric](a, b []T) T {
 	b = b[:len(a)]
 	var s0, s1, s2, s3 T
@@ -64,7 +63,7 @@ func Dot[T element.Numeric](a, b []T) T {
 	return (s0 + s1) + (s2 + s3)
 }
 
-// combine adds b's rows to out, weighted, four rows at a time.
+// combine adds the weighted rows of b to out, four rows at once.
 func combine[T element.Numeric](out, weights, b []T, ldb int) {
 	n := len(out)
 	p := 0

@@ -1,19 +1,18 @@
 package gemm
 
 import (
-	"os"
-
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/launch"
+	"github.com/troupe-run/troupe/kernels/internal/process"
 )
 
-// AllowTF32 tells whether products of floats may round them to TF32 first, as TensorFlow does on
-// cards that can. NVIDIA_TF32_OVERRIDE=0 forbids it, as it does with NVIDIA's libraries.
-func AllowTF32() bool { return os.Getenv("NVIDIA_TF32_OVERRIDE") != "0" }
+// AllowTF32 reports whether products of float32 may round their operands to TF32, as TensorFlow does on cards that support it.
+// NVIDIA_TF32_OVERRIDE=0 forbids it, as in NVIDIA's libraries.
+func AllowTF32() bool { return process.Env("NVIDIA_TF32_OVERRIDE") != "0" }
 
-// SumType is the type that products of elements are summed up in.
+// SumType returns the type in which products of elements are accumulated.
 func SumType(dtype tensor.DType) tensor.DType {
 	if dtype == tensor.Float64 {
 		return tensor.Float64
@@ -21,12 +20,12 @@ func SumType(dtype tensor.DType) tensor.DType {
 	return tensor.Float32
 }
 
-// TensorCores tells whether the card multiplies matrices of such elements by tensor cores.
+// TensorCores reports whether the card multiplies matrices of such elements on tensor cores.
 func TensorCores(a kernels.Accelerator, dtype tensor.DType, tf32 bool) bool {
 	return a.Card().Compute >= 80 && dtype != tensor.Float64 && (dtype != tensor.Float32 || tf32)
 }
 
-// Flag is a condition as a parameter.
+// Flag encodes a condition as a parameter.
 func Flag(b bool) uint64 {
 	if b {
 		return 1
@@ -34,8 +33,8 @@ func Flag(b bool) uint64 {
 	return 0
 }
 
-// Aligned tells whether operands can be read 16 bytes at a time: if their address and all strides
-// and lengths, in elements, are multiples of that.
+// Aligned reports whether operands can be read 16 bytes at a time, that is, whether their address and all strides and lengths (in elements)
+// are multiples of 16 bytes.
 func Aligned(t *tensor.Tensor, sizes ...int) bool {
 	count := 16 / t.DType().Size()
 	for _, s := range sizes {
@@ -46,26 +45,26 @@ func Aligned(t *tensor.Tensor, sizes ...int) bool {
 	return t.Address()%16 == 0
 }
 
-// Tiling is a product as a function computes it: tile by tile.
+// Tiling describes how a function computes a product, tile by tile.
 type Tiling struct {
 	Function      string
 	Rows, Columns int // of a tile
 	Threads       int
 }
 
-// tiles is how many tiles there are in an m by n matrix.
+// tiles returns the number of tiles in an m by n matrix.
 func (t *Tiling) tiles(m, n int) int {
 	return (m + t.Rows - 1) / t.Rows * ((n + t.Columns - 1) / t.Columns)
 }
 
-// Launch is a batch of products on its way to a card.
+// Launch is a batch of products to be launched on a card.
 type Launch struct {
 	Tiling
 	M, N, K, Batch int
 	Out            *tensor.Tensor
 }
 
-// Splits are along k, in multiples of splitStep, each of splitLeast or more.
+// Splits are along k, in multiples of splitStep, and at least splitLeast long.
 const (
 	splitStep  = 32
 	splitLeast = 256
@@ -73,9 +72,9 @@ const (
 	MostBlocks = 1<<16 - 1 // in the second and third dimension of a grid
 )
 
-// Run launches the function. args makes its parameters after the sizes, of the address that sums of
-// splits go to. When there are too few tiles to fill the card the products are divided along k. Their
-// sums are added up in order, so that the same card always gives the same result.
+// Run launches the function. args returns the parameters that follow the sizes; partial is the address for the sums of splits. If there are
+// too few tiles to fill the card, the products are split along k. Their sums are added in order, so the same card always gives the same
+// result.
 func (g *Launch) Run(ctx *kernels.Context, args func(partial uint64) []uint64) error {
 	const most = 1<<31 - 1
 	if g.M > most || g.N > most || g.K > most {
@@ -108,7 +107,7 @@ func (g *Launch) Run(ctx *kernels.Context, args func(partial uint64) []uint64) e
 	return nil
 }
 
-// AddSplits adds up sums for each element of out.
+// AddSplits adds the splits' sums for each element of out.
 func AddSplits(ctx *kernels.Context, out *tensor.Tensor, partial uint64, splits int) {
 	a := kernels.AcceleratorOf(ctx.Device)
 	a.Launch(ctx, launch.PerElement(a, "add_splits_"+launch.Suffixes[out.DType()], out.Len(), partial, out.Address(), uint64(splits), uint64(out.Len())))

@@ -10,8 +10,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/launch"
 )
 
-// MultiplyOn computes a batch of products: with the device's library if it has one, else by the
-// functions in matmul.cu and matmul_sm80.cu.
+// MultiplyOn computes a batch of products with the device's library if it has one, otherwise with the functions in matmul.cu and
+// matmul_sm80.cu.
 func MultiplyOn(ctx *kernels.Context, p *MatProduct, ta, tb, tf32 bool, a, b, out *tensor.Tensor) error {
 	if out.Len() == 0 {
 		return nil
@@ -48,7 +48,7 @@ func MultiplyOn(ctx *kernels.Context, p *MatProduct, ta, tb, tf32 bool, a, b, ou
 	})
 }
 
-// matmulTiling chooses the function: large tiles read less of the operands, small ones are more.
+// matmulTiling chooses the function: large tiles read less of the operands, small tiles give more parallelism.
 func matmulTiling(dev kernels.Accelerator, p *MatProduct, ta, tb, cores bool, dtype tensor.DType) Tiling {
 	size, t := "small", Tiling{Rows: 64, Columns: 64, Threads: 256}
 	large := Tiling{Rows: 128, Columns: 128, Threads: 256}
@@ -72,15 +72,14 @@ func matmulTiling(dev kernels.Accelerator, p *MatProduct, ta, tb, cores bool, dt
 	return t
 }
 
-// OutputWords are the parameters of an output whose rows, of n elements that are written, are row
-// elements apart.
+// OutputWords returns the parameters of an output with n written elements per row; rows start row elements apart.
 func OutputWords(t *tensor.Tensor, partial uint64, n, row int) []uint64 {
 	runs := t.Address()%16 == 0 && n%4 == 0 && row%4 == 0
 	return []uint64{t.Address(), partial, uint64(row), uint64(t.Len()), Flag(runs)}
 }
 
-// MatrixWords are the parameters of a stored matrix, with outer rows or columns and inner steps
-// along k. across tells that neighbours along k are a whole row apart. strides are those of the batch.
+// MatrixWords returns the parameters of a stored matrix with outer rows or columns and inner steps along k. If across is true, neighbours
+// along k are a whole row apart. strides are those of the batch.
 func MatrixWords(t *tensor.Tensor, outer, inner int, across bool, strides []int) []uint64 {
 	runs := Aligned(t, append([]int{outer}, strides...)...)
 	outerStep, innerStep := 1, outer
@@ -91,13 +90,13 @@ func MatrixWords(t *tensor.Tensor, outer, inner int, across bool, strides []int)
 	return []uint64{t.Address(), uint64(outer), uint64(inner), uint64(outerStep), uint64(innerStep), Flag(runs)}
 }
 
-// batches are the dimensions of a batch of products and the strides of their operands, in elements.
+// batches holds the dimensions of a batch of products and the strides of their operands, in elements.
 type batches struct {
 	rank       int
 	dims, a, b []int
 }
 
-// mostBatchDims is how many dimensions the functions take.
+// mostBatchDims is the maximum number of batch dimensions that the functions support.
 const mostBatchDims = 8
 
 // batches merges the dimensions of the batch as far as its operands allow.
@@ -114,7 +113,7 @@ func (p *MatProduct) batches() batches {
 	return b
 }
 
-// words are the parameters.
+// words returns the device function's parameters.
 func (b *batches) words() []uint64 {
 	words := make([]uint64, 1+3*mostBatchDims)
 	words[0] = uint64(b.rank)
@@ -126,11 +125,10 @@ func (b *batches) words() []uint64 {
 	return words
 }
 
-// MatProduct is a batch of matrix products: the sizes of each, and which matrix of the operands
-// goes into which result.
+// MatProduct is a batch of matrix products: the sizes of each, and which operand matrices each result uses.
 type MatProduct struct {
 	M, N, K int
 	Out     tensor.Shape
-	Batch   *elementwise.Walk // nil where matrix i of both goes into result i
+	Batch   *elementwise.Walk // nil if matrix i of both operands goes into result i
 	Count   int
 }

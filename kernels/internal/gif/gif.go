@@ -1,5 +1,5 @@
-// Package gif reads GIF files as TensorFlow's image ops do: each image of an animation is drawn over the ones before it, whatever
-// the file says about disposing of these, and a file that breaks off gives the images in front of the break.
+// Package gif reads GIF files as TensorFlow's image ops do: each image of an animation is drawn over the previous ones, whatever disposal
+// method the file specifies, and a truncated file yields the images before the truncation.
 package gif
 
 import (
@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// File is a GIF whose images have been found but not decompressed.
+// File is a GIF whose images have been located but not decompressed.
 type File struct {
 	images []img
 }
@@ -23,16 +23,16 @@ type img struct {
 	hasPalette               bool
 	transparent              int // -1 if there is no such colour
 	codeSize                 int
-	data                     string // blocks of compressed pixels, each with its length in front of it
+	data                     string // blocks of compressed pixels, each preceded by its length
 }
 
-// Is tells whether data begins as a GIF does.
+// Is reports whether data begins like a GIF.
 func Is(data string) bool { return strings.HasPrefix(data, "GIF8") }
 
-// Frames is how many images there are, at least one.
+// Frames returns the number of images, at least one.
 func (f *File) Frames() int { return len(f.images) }
 
-// Size is that of the largest image, which all frames get.
+// Size returns the size of the largest image, which all frames get.
 func (f *File) Size() (width, height int) {
 	for _, i := range f.images {
 		width, height = max(width, i.width), max(height, i.height)
@@ -40,26 +40,26 @@ func (f *File) Size() (width, height int) {
 	return width, height
 }
 
-// Reading errors, in giflib's words.
+// Read errors, in giflib's words.
 var (
 	errRead     = errors.New("Failed to read from given file")
 	errScreen   = errors.New("No screen descriptor detected")
 	errImage    = errors.New("Image is defective, decoding aborted")
 	errTooSoon  = errors.New("Image EOF detected before image complete")
 	errRecord   = errors.New("Wrong record type detected")
-	errEmpty    = errors.New("Unknown error") // giflib fails to take memory for an image without pixels
+	errEmpty    = errors.New("Unknown error") // giflib fails to allocate an image without pixels
 	errNoImages = errors.New("No Image Descriptor detected")
 )
 
-// Blocks of a file begin with one of these.
+// First bytes of the blocks of a file.
 const (
 	imageBlock     = 0x2c
 	extensionBlock = 0x21
 	endBlock       = 0x3b
-	controls       = 0xf9 // the extension that names the transparent colour
+	controls       = 0xf9 // the extension that specifies the transparent colour
 )
 
-// Parse finds the images.
+// Parse locates the images.
 func Parse(data string) (*File, error) {
 	r := reader{data}
 	screen, ok := r.take(13)
@@ -84,7 +84,7 @@ func Parse(data string) (*File, error) {
 	return f, nil
 }
 
-// Bytes is how much memory Draw takes, but for its result.
+// Bytes returns the memory that Draw needs, except for its result.
 func (f *File) Bytes() (bytes int) {
 	for _, i := range f.images {
 		bytes = max(bytes, i.width*i.height)
@@ -92,10 +92,10 @@ func (f *File) Bytes() (bytes int) {
 	return bytes
 }
 
-// Truncate drops all images but the first ones.
+// Truncate drops all images after the first frames.
 func (f *File) Truncate(frames int) { f.images = f.images[:frames] }
 
-// read collects images until the file ends, or breaks off.
+// read collects images until the file ends or is truncated.
 func (f *File) read(r *reader, shared string, hasShared bool) error {
 	transparent := -1
 	for {
@@ -139,9 +139,8 @@ func (f *File) read(r *reader, shared string, hasShared bool) error {
 	}
 }
 
-// Draw decompresses the first frames and writes them one behind the other, as rows of red, green and blue. An image that is
-// broken ends the file in front of it: Draw returns how many frames it drew, and an error if that is none or the file's colours
-// do not suffice.
+// Draw decompresses the first frames and writes them one after the other, as rows of red, green and blue. A broken image ends the file:
+// Draw returns the number of frames drawn before it, and an error if there are none or if the file has too few colours.
 func (f *File) Draw(frames int, pixels []uint8) (drawn int, err error) {
 	width, height := f.Size()
 	var indices []uint8
@@ -181,8 +180,8 @@ func (f *File) Draw(frames int, pixels []uint8) (drawn int, err error) {
 	return frames, nil
 }
 
-// row is where in the data row y of the image is. Interlaced images have every eighth row first, then those between two of
-// them, and so on.
+// row returns the position of the image's row y in the data. Interlaced images store every eighth row first, then the rows halfway between
+// those, and so on.
 func (i img) row(y int) int {
 	if !i.interlaced {
 		return y
@@ -229,7 +228,7 @@ func (r *reader) take(n int) (string, bool) {
 	return s, true
 }
 
-// block takes a block with its length in front of it.
+// block takes a block, which is preceded by its length.
 func (r *reader) block() (string, bool) {
 	n, ok := r.take(1)
 	if !ok {
@@ -238,7 +237,7 @@ func (r *reader) block() (string, bool) {
 	return r.take(int(n[0]))
 }
 
-// skip takes blocks up to an empty one.
+// skip takes blocks up to and including an empty one.
 func (r *reader) skip() bool {
 	for {
 		if b, ok := r.block(); !ok || b == "" {
@@ -247,7 +246,7 @@ func (r *reader) skip() bool {
 	}
 }
 
-// palette takes the colours that flags announce.
+// palette takes the colour table announced by flags.
 func (r *reader) palette(flags byte) (colours string, has, ok bool) {
 	if flags&0x80 == 0 {
 		return "", false, true
@@ -256,7 +255,7 @@ func (r *reader) palette(flags byte) (colours string, has, ok bool) {
 	return colours, true, ok
 }
 
-// image takes an image, behind the byte that announces it.
+// image takes an image, after the byte that announces it.
 func (r *reader) image(shared string, hasShared bool) (i img, ok bool) {
 	head, ok := r.take(9)
 	if !ok {
@@ -281,7 +280,7 @@ func (r *reader) image(shared string, hasShared bool) (i img, ok bool) {
 	return i, ok
 }
 
-// blocks joins the contents of an image's blocks. It has a ReadByte, so that lzw does not read ahead.
+// blocks joins the contents of an image's blocks. It implements io.ByteReader, so lzw does not read ahead.
 type blocks struct {
 	rest  reader
 	block string

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// animation is a file of two frames.
+// animation returns a file of two frames.
 func animation(t testing.TB) string {
 	frame := func(r image.Rectangle) *image.Paletted {
 		p := image.NewPaletted(r, color.Palette{color.Black, color.White, color.RGBA{255, 0, 0, 255}})
@@ -24,7 +24,7 @@ func animation(t testing.TB) string {
 	return b.String()
 }
 
-// TestDraw draws the second frame over the first. What TensorFlow makes of other files is among the goldens of kernels/all.
+// TestDraw draws the second frame over the first. TensorFlow's results for other files are among the goldens of kernels/all.
 func TestDraw(t *testing.T) {
 	f, err := Parse(animation(t))
 	if err != nil {
@@ -45,7 +45,7 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// FuzzDraw draws what can be parsed. No file may need more frames than Draw returns.
+// FuzzDraw draws whatever can be parsed. Draw must not return more frames than requested.
 func FuzzDraw(f *testing.F) {
 	f.Add(animation(f))
 	f.Add("GIF89a\x01\x00\x01\x00\x80\x00\x00abcdef\x2c\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02\x44\x01\x00\x3b")

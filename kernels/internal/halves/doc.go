@@ -1,3 +1,2 @@
-// Package halves runs kernels of float32 on float16 and bfloat16: inputs are widened before and outputs rounded
-// after.
+// Package halves runs float32 kernels on float16 and bfloat16: it widens inputs and rounds outputs.
 package halves

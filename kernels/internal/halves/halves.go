@@ -8,16 +8,16 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// ViaFloat is a float kernel made to serve a half type: inputs of the type are widened before
-// and the float outputs rounded after. Elementwise ops have a way of their own, block by block.
+// ViaFloat adapts a float kernel to a half type: it widens inputs of that type and rounds the float outputs. Elementwise ops have their own
+// way, which works block by block.
 type ViaFloat struct {
 	Inner kernels.Kernel
 	Half  tensor.DType
-	// FirstOnly says that only output 0 has the half type, others may well be floats.
+	// FirstOnly limits rounding to output 0; other outputs may be floats.
 	FirstOnly bool
 }
 
-// Constructor makes the constructor of ViaFloat of that of a float kernel.
+// Constructor returns the constructor of a ViaFloat, given that of a float kernel.
 func Constructor(half tensor.DType, construct func(*kernels.Construction) (any, error)) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
 		inner, err := construct(c)
@@ -28,7 +28,7 @@ func Constructor(half tensor.DType, construct func(*kernels.Construction) (any, 
 	}
 }
 
-// Compute runs the float kernel on widened inputs. Its outputs have the half type, but those that are not float.
+// Compute runs the float kernel on widened inputs. Float outputs are rounded to the half type; others are passed through.
 func (k *ViaFloat) Compute(ctx *kernels.Context) error {
 	sub := *ctx
 	sub.Inputs = make([]kernels.Value, len(ctx.Inputs))
@@ -53,7 +53,7 @@ func (k *ViaFloat) Compute(ctx *kernels.Context) error {
 			return err
 		}
 		sub.Inputs[i].Tensor = wide
-		k.convert(ctx.Device, v.Tensor, wide, true)
+		k.convert(ctx, v.Tensor, wide, true)
 	}
 	if err := k.Inner.Compute(&sub); err != nil {
 		return err
@@ -67,22 +67,22 @@ func (k *ViaFloat) Compute(ctx *kernels.Context) error {
 		if err != nil {
 			return err
 		}
-		k.convert(ctx.Device, out, v.Tensor, false)
+		k.convert(ctx, out, v.Tensor, false)
 	}
 	return nil
 }
 
 // convert widens half to wide, or rounds wide to half.
-func (k *ViaFloat) convert(dev kernels.Device, half, wide *tensor.Tensor, widening bool) {
+func (k *ViaFloat) convert(ctx *kernels.Context, half, wide *tensor.Tensor, widening bool) {
 	if k.Half == tensor.Float16 {
-		convertHalf(dev, element.ViewOf[element.Float16](half), element.ViewOf[float32](wide), widening)
+		convertHalf(ctx, element.ViewOf[element.Float16](half), element.ViewOf[float32](wide), widening)
 	} else {
-		convertHalf(dev, element.ViewOf[element.BFloat16](half), element.ViewOf[float32](wide), widening)
+		convertHalf(ctx, element.ViewOf[element.BFloat16](half), element.ViewOf[float32](wide), widening)
 	}
 }
 
-func convertHalf[H element.HalfFloat](dev kernels.Device, half []H, wide []float32, widening bool) {
-	dev.Parallel(len(half), element.CheapGrain, func(lo, hi int) {
+func convertHalf[H element.HalfFloat](ctx *kernels.Context, half []H, wide []float32, widening bool) {
+	ctx.Parallel(len(half), element.CheapGrain, func(lo, hi int) {
 		if widening {
 			element.Widen(wide[lo:hi], half[lo:hi])
 		} else {
@@ -91,10 +91,11 @@ func convertHalf[H element.HalfFloat](dev kernels.Device, half []H, wide []float
 	})
 }
 
-// Types are the types that ViaFloat serves.
+// Types are the types that ViaFloat supports.
 var Types = []tensor.DType{tensor.Float16, tensor.BFloat16}
 
-// Rows are an op's rows for an element type, and for float those of the halves too. They are expensive, and do not name the op.
+// Rows returns an op's rows for an element type; for float, it includes those of the half types. The rows are expensive and do not name the
+// op.
 func Rows(attr string, dtype tensor.DType, construct func(*kernels.Construction) (any, error)) []kernels.Def {
 	rows := With(attr, kernels.Def{New: construct}, dtype)
 	for i := range rows {
@@ -103,7 +104,7 @@ func Rows(attr string, dtype tensor.DType, construct func(*kernels.Construction)
 	return rows
 }
 
-// With are rows like one of which attr is an element type: for this type, and for float those of the halves too.
+// With returns copies of a row, where attr is an element type: for this type and, for float, also for the half types.
 func With(attr string, like kernels.Def, dtype tensor.DType) []kernels.Def {
 	row := func(dtype tensor.DType, construct func(*kernels.Construction) (any, error)) kernels.Def {
 		r := like

@@ -1,4 +1,4 @@
-// Package histogram has the histograms of summaries.
+// Package histogram builds the histograms of summaries.
 package histogram
 
 import (
@@ -9,8 +9,8 @@ import (
 	summarypb "github.com/galeone/tensorflow/tensorflow/go/core/framework/summary_go_proto"
 )
 
-// bucketLimits are the upper ends of a histogram's buckets: each a tenth farther from zero than the
-// one before, from 1e-12 to 1e20 on both sides.
+// bucketLimits returns the upper bounds of a histogram's buckets: each is 10% farther from zero than the one before, from 1e-12 to 1e20 on
+// both sides.
 var bucketLimits = sync.OnceValue(func() []float64 {
 	var up []float64
 	for v := 1.0e-12; v < 1.0e20; v *= 1.1 {
@@ -30,14 +30,14 @@ type Histogram struct {
 	counts                      []float64
 }
 
-// New makes a histogram without values.
+// New returns an empty histogram.
 func New() *Histogram {
 	return &Histogram{min: math.MaxFloat64, max: -math.MaxFloat64, counts: make([]float64, len(bucketLimits()))}
 }
 
 // Add counts a value.
 func (h *Histogram) Add(v float64) {
-	// A bucket does not hold its upper end.
+	// A bucket excludes its upper bound.
 	limits := bucketLimits()
 	lo, hi := 0, len(limits)
 	for lo < hi {
@@ -54,7 +54,7 @@ func (h *Histogram) Add(v float64) {
 	h.squares += float64(v * v)
 }
 
-// Proto is the histogram as a message, in which buckets without values that follow each other are one.
+// Proto returns the histogram as a message in which consecutive empty buckets are merged.
 func (h *Histogram) Proto() *summarypb.HistogramProto {
 	p := &summarypb.HistogramProto{Min: h.min, Max: h.max, Num: h.num, Sum: h.sum, SumSquares: h.squares}
 	limits := bucketLimits()

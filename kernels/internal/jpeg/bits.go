@@ -4,33 +4,33 @@ import (
 	"encoding/binary"
 )
 
-// bitReader reads the bits of a scan up to a marker. Behind it there are zeros, as in libjpeg.
+// bitReader reads the bits of a scan up to a marker. After the marker it reads zeros, as libjpeg does.
 type bitReader struct {
 	data   []byte
 	at     int    // the next byte
-	quick  int    // the last place where eight bytes can be read at once, or -1 behind a marker
-	buffer uint64 // the next bits, the first one on top; below those that are held there may be some that follow
+	quick  int    // the last position at which eight bytes can be read at once, or -1 after a marker
+	buffer uint64 // the next bits, the first one on top; the bits below those held may already be set, to those that follow
 	held   int
-	padded int  // how many of the held ones are zeros from behind the marker; more than held after some were used
-	marker byte // what ended the bits, or 0
-	ended  bool // the file ended them, which reads as the end of the image
+	padded int  // zeros added to held after the marker; more than held once some of them were used
+	marker byte // the marker that ended the bits, or 0
+	ended  bool // the file ended the bits, which counts as the end of the image
 }
 
-// open starts to read at a byte.
+// open starts reading at a byte.
 func (r *bitReader) open(data []byte, at int) {
 	*r = bitReader{data: data, at: at, quick: len(data) - 8}
 }
 
-// starved tells whether bits were used that are not there.
+// starved reports whether bits from beyond the marker were used.
 func (r *bitReader) starved() bool { return r.held < r.padded }
 
-// hasMarkerByte tells whether one of eight bytes is 0xff.
+// hasMarkerByte reports whether one of eight bytes is 0xff.
 func hasMarkerByte(x uint64) bool {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	return (^x-ones)&x&tops != 0
 }
 
-// leastBits is what the reader holds at least behind fill: as much as a code that is none and a number take.
+// leastBits is the minimum number of bits held after fill: enough for an invalid code, which takes 17, and a number of 15.
 const leastBits = 32
 
 func (r *bitReader) fill() {
@@ -61,7 +61,7 @@ func (r *bitReader) fillBytes() {
 	}
 }
 
-// dataByte reads a byte, or the marker.
+// dataByte reads a byte. At a marker or at the end of the file, it sets marker and ok is false.
 func (r *bitReader) dataByte() (b byte, ok bool) {
 	if r.at < len(r.data) {
 		b = r.data[r.at]
@@ -88,13 +88,13 @@ func (r *bitReader) dataByte() (b byte, ok bool) {
 	return 0, false
 }
 
-// drop uses n bits.
+// drop consumes n bits.
 func (r *bitReader) drop(n int) {
 	r.buffer <<= n & 63
 	r.held -= n
 }
 
-// receive reads a number of up to 15 bits. The caller has filled the reader, and has read no more than a code since.
+// receive reads a number of up to 15 bits. The caller must have called fill, and read at most a code since.
 func (r *bitReader) receive(n int) int32 {
 	v := int32(r.buffer >> 1 >> (63 - n&63))
 	r.drop(n)
@@ -111,7 +111,7 @@ func (r *bitReader) bit() bool {
 	return set
 }
 
-// extend is the number that n bits stand for: those without the top bit are negative.
+// extend returns the number that n bits represent: those without the top bit are negative.
 func extend(v int32, n int) int32 {
 	if n > 0 && v < 1<<(n-1) {
 		v += -1<<n + 1
@@ -119,7 +119,7 @@ func extend(v int32, n int) int32 {
 	return v
 }
 
-// symbol reads a code.
+// symbol reads a code and returns its symbol.
 func (r *bitReader) symbol(t *lookup) byte {
 	r.fill()
 	e := t.short[r.buffer>>(64-lookBits)]
@@ -137,14 +137,14 @@ func (r *bitReader) symbol(t *lookup) byte {
 	return symbol
 }
 
-// number reads a code of a number's size, and the number.
+// number reads the code of a number's size, and then the number.
 func (r *bitReader) number(t *lookup) int32 {
 	n := int(r.symbol(t) & 15)
 	return extend(r.receive(n), n)
 }
 
-// block reads the coefficients of a block of a sequential scan, but for the first one, whose difference to that of the block
-// before it returns. last is the greatest frequency that is not zero, or 0.
+// block reads the coefficients of a block of a sequential scan, except for its mean, of which it returns the difference to the previous
+// block's. last is the highest frequency that is not zero, or 0.
 func (r *bitReader) block(means, rest *lookup, block *[64]int16) (difference int32, last int) {
 	if r.held < leastBits {
 		r.fill()
@@ -208,7 +208,7 @@ func (r *bitReader) block(means, rest *lookup, block *[64]int16) (difference int
 	return difference, last
 }
 
-// natural is zigzag, with the last place for frequencies that broken files have behind the last one.
+// natural is zigzag, extended for broken files: frequencies beyond the last one map to its place.
 var natural = func() (at [128]uint8) {
 	for i := range at {
 		at[i] = uint8(zigzag[min(i, 63)])
@@ -216,23 +216,23 @@ var natural = func() (at [128]uint8) {
 	return at
 }()
 
-// lookBits is the length of codes that are looked up at once, together with their numbers as far as these fit.
+// lookBits is the number of bits that are looked up at once: a code, and the number after it if both fit.
 const lookBits = 10
 
-// lookup reads a Huffman code.
+// lookup is the table that decodes a Huffman code.
 type lookup struct {
-	// short has for the next bits, from the lowest bit on: how many of them the entry covers, in 7 bits; whether it covers the
-	// code alone, and not the number behind it; the symbol; the number. It is 0 for codes that are longer.
+	// short is indexed by the next bits. An entry holds, from the lowest bit on: how many bits it covers (7 bits), partial (1 bit), the
+	// symbol (8 bits) and the number (16 bits). It is 0 for longer codes.
 	short   [1 << lookBits]uint32
-	limits  [17]int32 // the greatest code of each length, or -1
-	offsets [17]int32 // by how much a code's symbol lies further on than the code
+	limits  [17]int32 // the greatest code of each length, or -1 if there is none
+	offsets [17]int32 // for each length, the index of a code's symbol less the code
 	symbols [256]byte
 }
 
-// partial marks entries of codes without numbers.
+// partial marks entries that cover only a code, and not a number after it.
 const partial = 0x80
 
-// long reads a code from the top of buffer that is not in the table. What is no code reads as the symbol 0, after 17 bits.
+// long reads a code that is too long for the table from the top of buffer. An invalid code takes 17 bits, and its symbol is 0.
 func (t *lookup) long(buffer uint64) (symbol byte, n int) {
 	for n := lookBits + 1; n <= 16; n++ {
 		if code := int32(buffer >> (64 - n)); code <= t.limits[n] {
@@ -242,8 +242,7 @@ func (t *lookup) long(buffer uint64) (symbol byte, n int) {
 	return 0, 17
 }
 
-// build makes the table of a code. ofMeans tells that the symbols are sizes of numbers, without runs of zeros: they must be less
-// than 16.
+// build makes the table of a code. If ofMeans is true, the symbols are sizes of numbers, without runs of zeros, and must be less than 16.
 func (t *lookup) build(s codeSpec, ofMeans bool) error {
 	copy(t.symbols[:], s.symbols)
 	if ofMeans {
@@ -264,7 +263,7 @@ func (t *lookup) build(s codeSpec, ofMeans bool) error {
 			t.limits[length] = code
 			code++
 			i++
-			// No code is of ones alone.
+			// No code may consist of ones only.
 			if code >= 1<<length {
 				return ErrInvalid
 			}
@@ -279,7 +278,7 @@ func (t *lookup) enter(code int32, length int, symbol byte) {
 	free := lookBits - length
 	entries := t.short[code<<free:][:1<<free]
 	size := int(symbol & 15)
-	// A size of 0 says how a run of zeros goes on, unless the code is of means, where it is the number 0.
+	// A symbol with size 0 has no number after it: it describes a run of zeros, or the number 0 in a code of means.
 	if size > free || size == 0 {
 		for i := range entries {
 			entries[i] = uint32(symbol)<<8 | partial | uint32(length)

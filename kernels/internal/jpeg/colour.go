@@ -1,6 +1,6 @@
 package jpeg
 
-// The conversion from RGB to YCbCr of JFIF, in fixed point with 16 bits behind the point, rounded as libjpeg rounds.
+// JFIF's conversion from RGB to YCbCr, in fixed point with 16 fractional bits, rounded as in libjpeg.
 const (
 	half = 1 << 15
 
@@ -12,7 +12,7 @@ const (
 
 func luma(r, g, b int32) uint8 { return uint8((lumaRed*r + lumaGreen*g + lumaBlue*b + half) >> 16) }
 
-// chroma is a colour's Cb and Cr.
+// chroma returns a colour's Cb and Cr.
 func chroma(r, g, b int32) (cb, cr uint8) {
 	return uint8((cbRed*r + cbGreen*g + half*b + centre) >> 16), uint8((half*r + crGreen*g + crBlue*b + centre) >> 16)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// maxScans bounds how much work a small file makes: a scan can pass over all blocks without having bits for them. Files have
-// about ten.
+// maxScans bounds the work that a small file can cause, since a scan can cover all blocks without having bits for them. Most files have
+// about ten scans.
 const maxScans = 500
 
 // decoder decodes one file.
@@ -21,19 +21,20 @@ type decoder struct {
 	tables   [2][maxTables]lookup
 	bits     bitReader
 	queues   [maxInScan][2][64]int16
-	lag      int // rows of the picture that have to wait for the samples below them
-	emitted  int // rows of the picture that are done, whether they are wanted or not
-	left     int // units up to the next restart
+	lag      int // rows of the picture that must wait for the samples below them
+	emitted  int // rows of the picture that are complete, whether they are wanted or not
+	left     int // units until the next restart
 	restarts int
-	dry      bool // the scan's bits are used up: the rest of it has none
-	run      int  // blocks of a progressive scan that have nothing left
+	dry      bool // the scan's bits are used up, so its other units have none
+	run      int  // blocks left in a run of blocks without further coefficients, in a progressive scan
 }
 
 var decoders = sync.Pool{New: func() any { return new(decoder) }}
 
-// Decode reads the part of the picture that o asks for into rows of interleaved channels. What libjpeg reads from broken files is
-// read in the same way: codes that are none are zeros, and what has no bits is gray. If the file is cut off and was not to be
-// recovered, the error is ErrTruncated, and rows is how many rows of the part are there. The others are cleared.
+// Decode decodes the part of the picture that o selects into rows of interleaved channels. It reads broken files as libjpeg does: invalid
+// codes are zeros, and pixels without bits are grey. If the only scan of a sequential file is cut off, and o.Recover is false, the error is
+// ErrTruncated. After an error, rows is the number of decoded rows of the part, and the other rows are cleared, unless data is not a JPEG
+// at all.
 func Decode(data string, o DecodeOptions, pixels []uint8) (rows int, err error) {
 	if !isJPEG(data) {
 		return 0, ErrInvalid
@@ -53,7 +54,7 @@ func Decode(data string, o DecodeOptions, pixels []uint8) (rows int, err error) 
 	return o.Height, nil
 }
 
-// reset drops what the decoder holds of a file.
+// reset prepares the decoder for another file, and drops all references to the last one.
 func (d *decoder) reset() {
 	d.parser = parser{}
 	d.options, d.pixels = DecodeOptions{}, nil
@@ -88,13 +89,13 @@ func (d *decoder) decode() error {
 	}
 	d.finish()
 	if _, err := d.segments(); err != nil {
-		// All pixels are there, but TensorFlow asks for the end.
+		// All pixels are decoded, but TensorFlow requires the end of the image.
 		return ErrInvalid
 	}
 	return nil
 }
 
-// begin makes ready for the bits of a scan.
+// begin prepares for the bits of a scan.
 func (d *decoder) begin() error {
 	s := &d.scan
 	for i, c := range s.components {
@@ -124,7 +125,7 @@ func (d *decoder) begin() error {
 	return nil
 }
 
-// standardTables are those of the standard's codes, which most files have.
+// standardTables returns the tables of the standard's codes, which most files use.
 var standardTables = sync.OnceValue(func() (t [4]*lookup) {
 	for i, s := range standard {
 		t[i] = new(lookup)
@@ -135,7 +136,7 @@ var standardTables = sync.OnceValue(func() (t [4]*lookup) {
 	return t
 })
 
-// table is that of a code of means, or of other frequencies. Sequential files may leave out the standard's codes.
+// table returns the table of a code: class 0 is for means, 1 for the other frequencies. Sequential files may omit the standard's codes.
 func (d *decoder) table(class int, index byte) (*lookup, error) {
 	if index >= maxTables {
 		return nil, ErrInvalid
@@ -160,7 +161,7 @@ func (d *decoder) table(class int, index byte) (*lookup, error) {
 	return t, nil
 }
 
-// finish goes on behind the bits of a scan.
+// finish moves the parser to the end of a scan's bits.
 func (d *decoder) finish() {
 	d.at, d.marker = d.bits.at, d.bits.marker
 	if d.bits.ended {
@@ -168,8 +169,7 @@ func (d *decoder) finish() {
 	}
 }
 
-// beforeUnit is called in front of each unit, and reads a marker of a restart if there is to be one. Units of a scan without further
-// bits are skipped.
+// beforeUnit is called before each unit, and reads a restart marker if one is due. skip is true once the scan's bits are used up.
 func (d *decoder) beforeUnit() (skip bool, err error) {
 	if d.interval > 0 {
 		if d.left == 0 {
@@ -182,7 +182,8 @@ func (d *decoder) beforeUnit() (skip bool, err error) {
 	return d.dry, nil
 }
 
-// afterUnit tells whether the unit's bits were there.
+// afterUnit checks that the unit's bits were present. If not, the scan has no more bits. If the file has ended and is not to be recovered,
+// the error is ErrTruncated.
 func (d *decoder) afterUnit() error {
 	if d.bits.starved() {
 		d.dry = true
@@ -193,8 +194,8 @@ func (d *decoder) afterUnit() error {
 	return nil
 }
 
-// restart reads the marker of a restart. If another one is there, it decides as libjpeg does: what comes too late is left for the
-// next restart, what comes too early is passed over.
+// restart reads a restart marker. As in libjpeg, a marker that is one or two restarts ahead is left for a later restart, and one that is
+// one or two restarts behind is skipped.
 func (d *decoder) restart() error {
 	b := &d.bits
 	d.at, d.marker = b.at, b.marker
@@ -229,14 +230,14 @@ func (d *decoder) restart() error {
 				return nil
 			}
 		}
-		// The bits behind are those of a later restart, or of none.
+		// The bits after this marker belong to a later restart, or to none.
 		b.open(d.data, d.at)
 		b.marker, b.quick = m, -1
 		return nil
 	}
 }
 
-// stream decodes the only scan and makes the picture of it as it goes.
+// stream decodes the only scan, and paints the picture at the same time.
 func (d *decoder) stream() error {
 	unitsWide, unitsHigh := d.units()
 	for y := range unitsHigh {
@@ -277,19 +278,19 @@ func (d *decoder) stream() error {
 	return nil
 }
 
-// rowsInUnit are how many rows of the picture a row of units has.
+// rowsInUnit returns how many rows of the picture a row of units covers.
 func (d *decoder) rowsInUnit() int {
 	_, down := d.factors()
 	return 8 * down / d.options.Ratio
 }
 
-// visible tells whether a row of units is of use for the part of the picture that is wanted.
+// visible reports whether the wanted part of the picture depends on a row of units.
 func (d *decoder) visible(y int) bool {
 	rows := d.rowsInUnit()
 	return (y+1)*rows > d.options.Top-d.lag && y*rows < d.options.Top+d.options.Height+d.lag
 }
 
-// emit makes the rows of the picture for which there are samples, after those of a row of units.
+// emit paints the rows of the picture whose samples are complete after row y of the units.
 func (d *decoder) emit(y int, last bool) {
 	_, height, _ := d.Shrunk(d.options.Ratio)
 	end := min((y+1)*d.rowsInUnit()-d.lag, height)
@@ -303,20 +304,20 @@ func (d *decoder) emit(y int, last bool) {
 	d.emitted = max(d.emitted, end)
 }
 
-// colours is how the samples become pixels.
+// colours is how samples are converted to pixels.
 type colours int
 
 const (
-	lumaOnly    colours = iota // the first plane is all that is wanted
-	grayToRGB                  // it is repeated
-	luminance                  // red, green and blue become gray
-	interleaved                // they stay
+	lumaOnly    colours = iota // only the first plane is used
+	grayToRGB                  // the first plane is repeated
+	luminance                  // red, green and blue are converted to grey
+	interleaved                // samples are copied
 	yccToRGB
-	inks      // cyan, magenta, yellow and black become colours
-	yccToInks // which the first three are to be made of before
+	inks      // cyan, magenta, yellow and black are converted to RGB
+	yccToInks // like inks, with the first three as YCbCr
 )
 
-// chooseColours decides by libjpeg's rules what the components are.
+// chooseColours determines the meaning of the components by libjpeg's rules.
 func (d *decoder) chooseColours() error {
 	ycc := true
 	switch d.Components {
@@ -343,7 +344,7 @@ func (d *decoder) chooseColours() error {
 	gray := d.options.Channels == 1
 	switch {
 	case d.Components == 4 && gray:
-		return ErrInvalid // libjpeg has no gray of inks
+		return ErrInvalid // libjpeg does not convert inks to grey
 	case d.Components == 4 && ycc:
 		d.colours = yccToInks
 	case d.Components == 4:
@@ -360,7 +361,7 @@ func (d *decoder) chooseColours() error {
 	return nil
 }
 
-// paint makes a row of the picture.
+// paint computes a row of the picture.
 func (d *decoder) paint(y int, dst []uint8) {
 	var rows [maxInScan][]uint8
 	from, to := d.options.Left, d.options.Left+d.options.Width
@@ -392,7 +393,7 @@ func (d *decoder) paint(y int, dst []uint8) {
 			d.mix(dst[3*x:][:3], a[x], b[x], c[x], rows[3][x])
 		}
 	case yccToInks:
-		// libjpeg takes the first three for what is left of white.
+		// As in libjpeg, the first three are the complements of red, green and blue.
 		simd.YCbCrToRGB(dst, a, b, c)
 		for x, black := range rows[3] {
 			p := dst[3*x:][:3]
@@ -401,7 +402,7 @@ func (d *decoder) paint(y int, dst []uint8) {
 	}
 }
 
-// mix writes the colour of inks. Adobe's programs write how much is left of white.
+// mix writes the colour of inks. Adobe's programs store the complements of the inks.
 func (d *decoder) mix(dst []uint8, cyan, magenta, yellow, black uint8) {
 	if !d.adobe {
 		cyan, magenta, yellow, black = 255-cyan, 255-magenta, 255-yellow, 255-black

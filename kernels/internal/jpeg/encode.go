@@ -6,33 +6,33 @@ import (
 	"math"
 )
 
-// Options are those of TensorFlow's EncodeJpeg.
+// Options are the attributes of TensorFlow's EncodeJpeg.
 type Options struct {
 	Quality     int  // 0 to 100
 	Subsample   bool // one Cb and Cr for four pixels
 	Progressive bool
-	Optimize    bool // the smallest Huffman codes, for a second pass
+	Optimize    bool // use the smallest Huffman codes, at the cost of a second pass
 	DensityUnit uint8
 	XDensity    int
 	YDensity    int
 	XMP         string // metadata
 }
 
-// ErrEncode says that TensorFlow's library does not encode such an image.
+// ErrEncode is the error for an image that TensorFlow's library does not encode.
 var ErrEncode = errors.New("JPEG encoding failed")
 
-// EncodeBytes is at most how much memory Encode takes, but for its result.
+// EncodeBytes returns the maximum amount of memory that Encode uses, without its result.
 func EncodeBytes(width, height, channels int) int {
 	const side = 16
 	return 2 * (width + side) * (height + side) * channels
 }
 
-// xmpName is the name of XMP metadata's segment.
+// xmpName is the identifier of the segment with XMP metadata.
 const xmpName = "http://ns.adobe.com/xap/1.0/\x00"
 
-// Encode makes a JPEG of rows of interleaved channels: 1 for gray, 3 for colour.
+// Encode encodes rows of interleaved channels as a JPEG: 1 channel for grey, 3 for colour.
 func Encode(pixels []uint8, width, height, channels int, o Options) ([]byte, error) {
-	const side, segment = 65500, math.MaxUint16 - 2 // libjpeg's limit, the format's
+	const side, segment = 65500, math.MaxUint16 - 2 // the limits of libjpeg and of the format
 	if width < 1 || height < 1 || width > side || height > side || width*height >= maxSamples || len(o.XMP)+len(xmpName) > segment {
 		return nil, ErrEncode
 	}
@@ -70,14 +70,14 @@ func Encode(pixels []uint8, width, height, channels int, o Options) ([]byte, err
 // component is a plane of an image as blocks of quantized coefficients, in the order of their frequencies.
 type component struct {
 	across, down int // blocks of it in a unit of an interleaved scan
-	tables       int // which tables of quantization and Huffman codes it uses: 0 for luma, 1 for colour
+	tables       int // the quantization and Huffman tables that it uses: 0 for luma, 1 for colour
 	quantum      [64]int
-	// wide and high are how many blocks have pixels, stride how many are in a row of units.
+	// wide and high are the numbers of blocks that have pixels; stride is the number of blocks in a row of units.
 	wide, high, stride int
 	blocks             [][64]int16
 }
 
-// The tables of Annex K of ITU-T T.81, row by row.
+// quanta holds the quantization tables of Annex K of ITU-T T.81, row by row.
 var quanta = [2][64]int{{
 	16, 11, 10, 16, 24, 40, 51, 61,
 	12, 12, 14, 19, 26, 58, 60, 55,
@@ -98,7 +98,7 @@ var quanta = [2][64]int{{
 	99, 99, 99, 99, 99, 99, 99, 99,
 }}
 
-// scaled is a table for a quality, by libjpeg's rule.
+// scaled returns a table for a quality, by libjpeg's rule.
 func scaled(table [64]int, quality int) [64]int {
 	percent := 200 - 2*quality
 	if quality = max(quality, 1); quality < 50 {
@@ -110,7 +110,7 @@ func scaled(table [64]int, quality int) [64]int {
 	return table
 }
 
-// zigzag is where in a block each coefficient is, by its frequency.
+// zigzag holds the place of each coefficient in a block, by its frequency.
 var zigzag = func() (at [64]int) {
 	row, column := 0, 0
 	for i := range at {
@@ -134,9 +134,9 @@ var zigzag = func() (at [64]int) {
 	return at
 }()
 
-// transform makes an image's components.
+// transform computes an image's components.
 func transform(pixels []uint8, width, height, channels int, o Options) []component {
-	units := 8 // pixels that a unit has on a side
+	units := 8 // the side of a unit in pixels
 	components := make([]component, channels)
 	for i := range components {
 		components[i] = component{across: 1, down: 1, tables: min(i, 1), quantum: scaled(quanta[min(i, 1)], o.Quality)}
@@ -173,10 +173,10 @@ func transform(pixels []uint8, width, height, channels int, o Options) []compone
 	return components
 }
 
-// blocks is how many blocks of 8 samples a plane has, whose number of samples is pixels over units of 8 of them.
+// blocks returns how many blocks of 8 samples a plane has in one direction, if there are 8 of its samples for each units of pixels.
 func blocks(pixels, units int) int { return (pixels + units - 1) / units }
 
-// split writes a row of pixels to the planes, with the last one repeated up to the planes' width.
+// split writes a row of pixels to the planes. The last pixel is repeated up to the planes' width.
 func split(planes [][]uint8, row []uint8, at, wide, channels int) {
 	width := len(row) / channels
 	for x := range wide {
@@ -191,7 +191,7 @@ func split(planes [][]uint8, row []uint8, at, wide, channels int) {
 	}
 }
 
-// halve averages squares of four samples in place. The roundings alternate.
+// halve averages squares of four samples in place. The rounding alternates.
 func halve(plane []uint8, wide int) {
 	for y := range 8 {
 		upper, lower := plane[2*y*wide:][:wide], plane[(2*y+1)*wide:][:wide]
@@ -202,7 +202,7 @@ func halve(plane []uint8, wide int) {
 	}
 }
 
-// quantize fills a row of blocks from samples. Blocks behind the image are flat, in the level of the one in front of them.
+// quantize fills a row of blocks from samples. Blocks beyond the image are flat, with the mean of the block before or above them.
 func (c *component) quantize(row int, samples []uint8, stride int) {
 	var reciprocals [64]float32
 	for i, at := range zigzag {
@@ -232,7 +232,7 @@ func (c *component) quantize(row int, samples []uint8, stride int) {
 	}
 }
 
-// halfCosines holds half the cosine of each multiple of an eighth of a right angle's half: cos(kπ/16)/2.
+// halfCosines holds cos(kπ/16)/2 for each k.
 var halfCosines = func() (c [8]float32) {
 	for k := range c {
 		c[k] = float32(math.Cos(float64(k)*math.Pi/16) / 2)
@@ -240,7 +240,7 @@ var halfCosines = func() (c [8]float32) {
 	return c
 }()
 
-// cosines is the two-dimensional cosine transform of a block.
+// cosines computes the two-dimensional cosine transform of a block, in place.
 func cosines(b *[64]float32) {
 	for i := range 8 {
 		transform8(b[8*i:], 1)
@@ -250,7 +250,7 @@ func cosines(b *[64]float32) {
 	}
 }
 
-// transform8 transforms eight elements that are a step apart: sums and differences of mirrored ones give the even and the odd
+// transform8 transforms eight elements that are step apart. The sums and the differences of mirrored elements yield the even and the odd
 // frequencies.
 func transform8(v []float32, step int) {
 	c := &halfCosines

@@ -1,12 +1,12 @@
 package jpeg
 
-// codeSpec is a Huffman code as a file holds it: how many codes there are of each length from 1 to 16 bits, and their symbols.
+// codeSpec is a Huffman code as it is stored in a file: the number of codes of each length from 1 to 16 bits, and their symbols.
 type codeSpec struct {
 	lengths [16]byte
 	symbols []byte
 }
 
-// code is the code of each symbol.
+// code holds the code of each symbol.
 type code [256]struct {
 	bits   uint16
 	length uint8
@@ -29,14 +29,14 @@ func (s codeSpec) segment(class byte) []byte {
 	return append(append([]byte{class}, s.lengths[:]...), s.symbols...)
 }
 
-// optimal is the code that makes a text with these counts of symbols the shortest, with no code longer than 16 bits and none
-// of ones alone: Annex K.2 of ITU-T T.81. The count behind the last symbol is scratch.
+// optimal returns the code that encodes a text with these counts of symbols in the fewest bits, without codes of more than 16 bits or of
+// ones only: Annex K.2 of ITU-T T.81. The count after the last symbol is scratch.
 func optimal(counts [257]int) (s codeSpec) {
 	var sizes, next [257]int
 	for i := range next {
 		next[i] = -1
 	}
-	counts[256] = 1 // takes the code of ones
+	counts[256] = 1 // reserves the code of ones
 	for {
 		// Join the two trees that are the rarest. Of equal ones the later symbol goes first.
 		low, second := -1, -1
@@ -69,7 +69,7 @@ func optimal(counts [257]int) (s codeSpec) {
 		lengths[n]++
 	}
 	lengths[0] = 0
-	// A pair of codes that are too long becomes one of a bit less, and a code of some shorter length two of a bit more.
+	// Replace two codes that are too long by one that is a bit shorter, and a shorter code by two that are a bit longer.
 	for i := len(lengths) - 1; i > 16; i-- {
 		for lengths[i] > 0 {
 			j := i - 2
@@ -86,7 +86,7 @@ func optimal(counts [257]int) (s codeSpec) {
 	for longest > 0 && lengths[longest] == 0 {
 		longest--
 	}
-	lengths[longest]-- // the one of ones
+	lengths[longest]-- // the code of ones
 	for i := range s.lengths {
 		s.lengths[i] = byte(lengths[i+1])
 	}
@@ -100,7 +100,7 @@ func optimal(counts [257]int) (s codeSpec) {
 	return s
 }
 
-// standard are the codes of Annex K.3 of ITU-T T.81: of means and of other frequencies, of luma and of colour.
+// standard holds the codes of Annex K.3 of ITU-T T.81: of means and of other frequencies, first for luma and then for colour.
 var standard = [4]codeSpec{
 	{[16]byte{0, 1, 5, 1, 1, 1, 1, 1, 1}, []byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}},
 	{[16]byte{0, 2, 1, 3, 3, 2, 4, 3, 5, 5, 4, 4, 0, 0, 1, 0x7d}, []byte{

@@ -12,16 +12,16 @@ import (
 	"testing"
 )
 
-// record is an image, and what TensorFlow makes of it.
+// record is an image with TensorFlow's results for it.
 type record struct {
 	height, width, channels, quality int
 	subsample                        bool
 	pixels                           []uint8
 	file                             string
-	smooth, rough                    []uint8 // read from the file
+	smooth, rough                    []uint8 // decoded from the file
 }
 
-// goldens calls f for the records of a file that TensorFlow made, which hold some numbers and some lists of bytes each.
+// goldens calls f for each record of a file that was made with TensorFlow. A record has some numbers and some lists of bytes.
 func goldens(t testing.TB, name string, numbers, lists int, f func(numbers []uint32, lists [][]byte)) {
 	t.Helper()
 	packed, err := os.Open(name)
@@ -61,7 +61,7 @@ func records(t testing.TB) (all []record) {
 	return all
 }
 
-// apart is by how much levels differ at most, and in the mean.
+// apart returns the maximum and the mean difference of levels.
 func apart(a, b []uint8) (most int, mean float64) {
 	sum := 0
 	for i := range a {
@@ -72,7 +72,7 @@ func apart(a, b []uint8) (most int, mean float64) {
 	return most, float64(sum) / float64(len(a))
 }
 
-// decodedBy reads a whole picture.
+// decodedBy decodes a whole picture.
 func decodedBy(t testing.TB, file string, o DecodeOptions) []uint8 {
 	t.Helper()
 	h, ok := ReadHeader(file)
@@ -96,7 +96,7 @@ func decoded(t testing.TB, file string, channels int, smooth bool) []uint8 {
 	return decodedBy(t, file, DecodeOptions{Channels: channels, Smooth: smooth})
 }
 
-// TestDecode reads TensorFlow's files.
+// TestDecode decodes TensorFlow's files.
 func TestDecode(t *testing.T) {
 	for _, r := range records(t) {
 		for _, smooth := range []bool{true, false} {
@@ -113,7 +113,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestOptions reads files of all kinds with all options.
+// TestOptions decodes files of all kinds with all options.
 func TestOptions(t *testing.T) {
 	file, count := "", 0
 	goldens(t, "testdata/options.gz", 6, 2, func(n []uint32, b [][]byte) {
@@ -184,7 +184,7 @@ func TestDecodeTruncated(t *testing.T) {
 	}
 }
 
-// TestEncode compares how much is lost to what TensorFlow loses, whose transform is in integers, and how long the files are.
+// TestEncode compares the loss and the lengths of files with those of TensorFlow, whose transform is in integers.
 func TestEncode(t *testing.T) {
 	for _, r := range records(t) {
 		var first []uint8
@@ -217,7 +217,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// TestOptimalCode makes codes of counts that grow so fast that their lengths have to be limited.
+// TestOptimalCode makes a code for counts that grow so fast that the lengths must be limited.
 func TestOptimalCode(t *testing.T) {
 	var counts [257]int
 	a, b := 1, 1

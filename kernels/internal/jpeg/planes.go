@@ -6,30 +6,30 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// edge is how many bytes lie around a row of samples, of which one on each side is set to its neighbour.
+// edge is the number of bytes on each side of a row of samples. padded sets the one next to the row.
 const edge = 16
 
-// upsampling is how a row of a plane becomes one of the picture.
+// upsampling is how a row of the picture is computed from a plane.
 type upsampling int
 
 const (
-	whole        upsampling = iota // it is one
-	repeated                       // each sample several times
+	whole        upsampling = iota // the plane has as many samples
+	repeated                       // each sample is repeated
 	smoothBoth                     // by interpolating in both directions, by two
-	smoothAcross                   // or in one
+	smoothAcross                   // by interpolating in one direction, by two
 	smoothDown
 )
 
-// plane holds the samples of a component: a few rows, which the picture's rows are made of one after the other.
+// plane holds the samples of a component: a few rows, from which the rows of the picture are computed one after the other.
 type plane struct {
 	needed           bool // the picture depends on it
 	method           upsampling
 	across, down     int // blocks in a unit of an interleaved scan
-	wideBy, highBy   int // pixels of the picture for a sample
-	side             int // samples that a block has on a side: 8, or 4, 2 or 1 where the picture is made smaller
+	wideBy, highBy   int // pixels of the picture per sample
+	side             int // samples on each side of a block: 8, or 4, 2 or 1 if the picture is made smaller
 	wide, high       int // blocks that have pixels
 	width, height    int // samples that have pixels
-	stride, ring     int // bytes a row, and rows that are held
+	stride, ring     int // bytes per row, and the number of rows held
 	samples          []uint8
 	line             []uint8 // a row of the picture
 	transform        simd.Transform
@@ -38,27 +38,27 @@ type plane struct {
 	before           int32
 	blocks           [][64]int16 // all coefficients, if there are several scans
 	blocksInRow      int
-	queue            *[2][64]int16 // blocks that are transformed two at a time
+	queue            *[2][64]int16 // up to two blocks, which are transformed together
 	queued           int
-	first            []uint8 // where the samples of the first one go
+	first            []uint8 // where the samples of the first block go
 	meansTable, rest *lookup
 }
 
-// DecodeOptions tells how a file is decoded: TensorFlow's attributes of the ops.
+// DecodeOptions are the attributes of TensorFlow's ops that decode JPEG files.
 type DecodeOptions struct {
-	Channels int  // 1 of gray, 3 of colour
-	Ratio    int  // pixels on the side of a square that becomes one: 1, 2, 4 or 8
-	Smooth   bool // colours are interpolated where the file has fewer of them than pixels
-	Fast     bool // by the fast transform, which is less accurate
-	Recover  bool // a file that is cut off is one whose remaining samples are gray
-	// The part of the picture that is wanted, after it was made smaller.
+	Channels int  // 1 for grey, 3 for colour
+	Ratio    int  // side of the square of pixels that becomes one pixel: 1, 2, 4 or 8
+	Smooth   bool // interpolate colours if the file has fewer of them than pixels
+	Fast     bool // use the fast transform, which is less accurate
+	Recover  bool // decode a file that is cut off, with grey for the missing samples
+	// The part of the picture to decode, in pixels after it was made smaller.
 	Top, Left, Height, Width int
 }
 
-// divideUp is a/b, rounded up.
+// divideUp returns a/b, rounded up.
 func divideUp(a, b int) int { return (a + b - 1) / b }
 
-// factors are the greatest ones of a frame.
+// factors returns the greatest sampling factors of a frame.
 func (h *Header) factors() (across, down int) {
 	for _, c := range h.components[:h.Components] {
 		across, down = max(across, c.across), max(down, c.down)
@@ -66,14 +66,14 @@ func (h *Header) factors() (across, down int) {
 	return across, down
 }
 
-// units are how many units of an interleaved scan there are.
+// units returns how many units of an interleaved scan the image has in each direction.
 func (h *Header) units() (wide, high int) {
 	across, down := h.factors()
 	return divideUp(h.Width, 8*across), divideUp(h.Height, 8*down)
 }
 
-// side is how many samples a block of a component becomes on a side. Where the picture is made smaller, a component with fewer
-// samples than others is made smaller less, so that it needs no upsampling.
+// side returns the number of samples on each side of a component's block. If the picture is made smaller, a component with fewer samples
+// than others is reduced less, so it needs no upsampling.
 func (h *Header) side(c componentHeader, ratio int) int {
 	across, down := h.factors()
 	least := 8 / ratio
@@ -84,16 +84,16 @@ func (h *Header) side(c componentHeader, ratio int) int {
 	return side
 }
 
-// maxSamples is what TensorFlow lets an image have.
+// maxSamples bounds the samples of an image, which must have fewer, as in TensorFlow.
 const maxSamples = 1 << 29
 
-// Shrunk is the image's size when squares of side ratio become pixels. It is not ok if TensorFlow does not decode images of it.
+// Shrunk returns the image's size if squares of side ratio become pixels. ok is false if TensorFlow does not decode images of that size.
 func (h *Header) Shrunk(ratio int) (width, height int, ok bool) {
 	width, height = divideUp(h.Width, ratio), divideUp(h.Height, ratio)
 	return width, height, width > 0 && height > 0 && width*height*h.Components < maxSamples
 }
 
-// Bytes is how much memory Decode takes, but for its result and for tables of fixed size.
+// Bytes returns how much memory Decode uses, without its result and without tables of fixed size.
 func (h *Header) Bytes(ratio int) int {
 	unitsWide, unitsHigh := h.units()
 	across, _ := h.factors()
@@ -108,7 +108,7 @@ func (h *Header) Bytes(ratio int) int {
 	return bytes
 }
 
-// lay makes the planes. It fails for factors that do not divide each other, as libjpeg does.
+// lay creates the planes. As in libjpeg, it fails for sampling factors that do not divide each other.
 func (d *decoder) lay() error {
 	o := d.options
 	unitsWide, unitsHigh := d.units()
@@ -118,7 +118,7 @@ func (d *decoder) lay() error {
 	d.lag = 0
 	for i, c := range d.components[:d.Components] {
 		side := d.side(c, o.Ratio)
-		// Samples of the picture's unit, which is one row or column of pixels for the greatest factor.
+		// The component's samples in an area of across by down pixels of the picture.
 		groupWide, groupHigh := c.across*side/least, c.down*side/least
 		p := &d.planes[i]
 		*p = plane{
@@ -169,7 +169,7 @@ func (d *decoder) upsampling(p *plane) upsampling {
 	return repeated
 }
 
-// fix sets the quanta to those that hold now, if they are not set yet.
+// fix sets the quanta from the current table, if they are not set yet.
 func (p *plane) fix(table *[64]uint16) {
 	if p.fixed {
 		return
@@ -183,8 +183,8 @@ func (p *plane) fix(table *[64]uint16) {
 	}
 }
 
-// fastFactors are what the fast transform's coefficients are multiplied by besides their quanta, with 14 fractional bits, two of
-// which stay.
+// fastFactors are the factors of the fast transform's coefficients, in addition to their quanta, with 14 fractional bits. Two of the bits
+// remain in the products.
 var fastFactors = func() (f [64]int32) {
 	scale := func(i int) float64 {
 		if i == 0 {
@@ -198,15 +198,15 @@ var fastFactors = func() (f [64]int32) {
 	return f
 }()
 
-// start is where a row of samples begins.
+// start returns where a row of samples begins.
 func (p *plane) start(row int) int { return row%p.ring*p.stride + edge }
 
-// row is a row of samples, or the first or last one for rows that are not there.
+// row returns a row of samples. Outside the plane, it returns the first or last row.
 func (p *plane) row(y int) []uint8 {
 	return p.samples[p.start(min(max(y, 0), p.height-1)):][:p.width]
 }
 
-// padded is a row with the first sample in front of it and the last one behind it.
+// padded returns a row, preceded by its first sample and followed by its last one.
 func (p *plane) padded(y int) []uint8 {
 	at := p.start(min(max(y, 0), p.height-1))
 	row := p.samples[at-1:][:p.width+2]
@@ -214,9 +214,9 @@ func (p *plane) padded(y int) []uint8 {
 	return row
 }
 
-// pixels are the samples of row y of the picture, and may be more than it is wide.
+// pixels returns the samples of row y of the picture. There may be more of them than the picture is wide.
 func (p *plane) pixels(y int) []uint8 {
-	// Of two rows for a sample, the upper one lies nearer to the sample above.
+	// Of the two rows for a sample, the upper one is nearer to the sample above.
 	near := y/2 - 1 + y%2*2
 	switch p.method {
 	case whole:
@@ -226,7 +226,7 @@ func (p *plane) pixels(y int) []uint8 {
 	case smoothAcross:
 		simd.UpsampleAcross(p.line[:2*p.width], p.padded(y))
 	case smoothDown:
-		// The roundings alternate, so that they add no bias.
+		// The rounding alternates, to add no bias.
 		other, bias := p.row(near), uint32(1+y%2)
 		for i, v := range p.row(y / 2) {
 			p.line[i] = uint8((3*uint32(v) + uint32(other[i]) + bias) >> 2)
@@ -249,11 +249,11 @@ func (p *plane) pixels(y int) []uint8 {
 	return p.line
 }
 
-// at is where the samples of a block go.
+// at returns where the samples of a block go.
 func (p *plane) at(column, row int) []uint8 { return p.samples[p.start(row*p.side)+column*p.side:] }
 
-// put transforms the block that lies behind those that are queued, or queues it until there are two. last is the greatest
-// frequency that is not zero.
+// put transforms the block after those in the queue, or leaves it in the queue until there are two. last is the highest frequency that is
+// not zero.
 func (p *plane) put(last, column, row int) {
 	block := &p.queue[p.queued]
 	switch {
@@ -272,7 +272,7 @@ func (p *plane) put(last, column, row int) {
 	}
 }
 
-// flush transforms a block that is queued.
+// flush transforms the block in the queue, if there is one.
 func (p *plane) flush() {
 	if p.queued > 0 {
 		simd.InverseDCT(p.transform, p.first, p.stride, &p.queue[0], &p.quanta)
@@ -280,7 +280,7 @@ func (p *plane) flush() {
 	}
 }
 
-// putMean is put of a block of a single coefficient.
+// putMean is put for a block that has only a mean.
 func (p *plane) putMean(dst []uint8, block *[64]int16) {
 	v := int32(block[0] * p.quanta[0])
 	block[0] = 0
@@ -308,10 +308,10 @@ func (p *plane) putMean(dst []uint8, block *[64]int16) {
 	}
 }
 
-// sample is a level of a number around zero.
+// sample returns the sample for a level around zero.
 func sample(v int32) uint8 { return uint8(min(max(v, -128), 127) + 128) }
 
-// shrunk makes four, two or one sample a side of a block, and clears it: those of the accurate transform, averaged.
+// shrunk computes four, two or one samples on each side of a block, and clears the block. They are averages of the accurate transform.
 func shrunk(dst []uint8, stride int, block, quanta *[64]int16, side int) {
 	var work [64]int32
 	for i, q := range quanta {
@@ -338,8 +338,8 @@ func shrunk(dst []uint8, stride int, block, quanta *[64]int16, side int) {
 	}
 }
 
-// quarter sets the first four of the eight numbers v[0], v[step] and so on to the averages of pairs of their transform, of which
-// it takes off shift bits. The factors have 13 fractional bits.
+// quarter sets the first four of the eight numbers v[0], v[step] and so on to the averages of pairs of their transform, shifted right by
+// shift bits. The factors have 13 fractional bits.
 func quarter(v []int32, step, shift int) {
 	at := func(i int) int32 { return v[i*step] }
 	mean, slope := at(0)<<14, at(2)*15137-at(6)*6270
@@ -351,7 +351,7 @@ func quarter(v []int32, step, shift int) {
 	}
 }
 
-// pair is quarter of two numbers, the averages of halves.
+// pair is quarter for two numbers, the averages of the halves.
 func pair(v []int32, step, shift int) {
 	at := func(i int) int32 { return v[i*step] }
 	mean := at(0) << 15

@@ -1,6 +1,6 @@
 package jpeg
 
-// decodeScans decodes a file of several scans, and then makes the picture.
+// decodeScans decodes a file of several scans, and then paints the picture.
 func (d *decoder) decodeScans() error {
 	for more := true; more; {
 		if d.scans > maxScans {
@@ -14,7 +14,7 @@ func (d *decoder) decodeScans() error {
 			return err
 		}
 		if err := d.eachUnit(unit); err != nil {
-			return ErrInvalid // TensorFlow makes no picture before it has all scans
+			return ErrInvalid // TensorFlow makes no picture unless it has all scans
 		}
 		d.finish()
 		if more, err = d.segments(); err != nil {
@@ -31,7 +31,7 @@ func (d *decoder) decodeScans() error {
 	return nil
 }
 
-// transformRow makes the samples of a row of units.
+// transformRow computes the samples of a row of units.
 func (d *decoder) transformRow(y int) {
 	for i := range d.planes[:d.Components] {
 		p := &d.planes[i]
@@ -48,7 +48,7 @@ func (d *decoder) transformRow(y int) {
 	}
 }
 
-// unitOf is what decodes a block of the scan at hand.
+// unitOf returns the function that decodes a block of the current scan.
 func (d *decoder) unitOf() (func(p *plane, block *[64]int16), error) {
 	s := &d.scan
 	if !d.progressive {
@@ -137,10 +137,10 @@ func (d *decoder) refineMean(_ *plane, block *[64]int16) {
 	}
 }
 
-// blocksInRun reads how many blocks have nothing left, of which there are a power of two and as many as the bits behind say.
+// blocksInRun reads the length of a run of blocks without further coefficients: a power of two, plus the number in the next power bits.
 func (d *decoder) blocksInRun(power int) int { return 1<<power + int(d.bits.receive(power)) }
 
-// zeros is the symbol of sixteen zeros.
+// zeros is the symbol for sixteen zeros.
 const zeros = 0xf0
 
 func (d *decoder) firstRest(p *plane, block *[64]int16) {
@@ -190,8 +190,8 @@ func (d *decoder) refineRest(p *plane, block *[64]int16) {
 	}
 }
 
-// correct reads a bit for each coefficient from frequency k on that is not zero, up to the one behind skip zeros, whose frequency
-// it returns, or to the end of the scan's.
+// correct reads a bit for each coefficient from frequency k on that is not zero. It stops at the zero that follows skip zeros, or after the
+// scan's last frequency, and returns the frequency at which it stopped.
 func (d *decoder) correct(block *[64]int16, k, skip int) int {
 	bit := int16(1) << d.scan.low
 	for ; k <= d.scan.last; k++ {

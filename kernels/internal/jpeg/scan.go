@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// scan is a part of the file: the coefficients from one frequency to another, of several components or of one.
+// scan is a part of the file: a range of frequencies, of one or more components.
 type scan struct {
 	components  []*component
 	numbers     []int
@@ -13,7 +13,8 @@ type scan struct {
 	progressive bool
 }
 
-// scans are those of a file. A progressive one has the means of all blocks first, then the low frequencies, then the others.
+// scans returns the scans of a file. A progressive one begins with the means of all blocks, followed by the low and then the high
+// frequencies.
 func scans(components []component, progressive bool) (all []scan) {
 	whole := scan{last: 63, progressive: progressive}
 	for i := range components {
@@ -56,16 +57,16 @@ func (s scan) blocks(f func(of int, c *component, block *[64]int16)) {
 	}
 }
 
-// alphabet is one of the four that a scan's symbols are of: those of means and those of other frequencies, of luma and of colour.
+// alphabet is one of the four sets of symbols in a scan: those of means and of other frequencies, for luma and for colour.
 type alphabet int
 
 func means(tables int) alphabet       { return alphabet(2 * tables) }
 func frequencies(tables int) alphabet { return alphabet(2*tables + 1) }
 
-// symbols gives the symbols of a scan and the bits behind each.
+// symbols calls emit with each symbol of a scan and the n bits after it.
 func (s scan) symbols(emit func(a alphabet, symbol byte, extra uint32, n int)) {
 	before := make([]int, len(s.components))
-	idle := 0 // blocks of a progressive scan that had nothing left
+	idle := 0 // blocks without further coefficients that are not written yet
 	var of alphabet
 	flush := func() {
 		if idle > 0 {
@@ -109,7 +110,7 @@ func (s scan) symbols(emit func(a alphabet, symbol byte, extra uint32, n int)) {
 	flush()
 }
 
-// magnitude is how a number is written: in n bits, less one if it is negative.
+// magnitude returns how a number is written: its lowest n bits, less one if it is negative.
 func magnitude(v int) (extra uint32, n int) {
 	if v < 0 {
 		n = bits.Len(uint(-v))
@@ -118,11 +119,11 @@ func magnitude(v int) (extra uint32, n int) {
 	return uint32(v), bits.Len(uint(v))
 }
 
-// writer makes the file.
+// writer writes the file.
 type writer struct {
 	out  []byte
 	acc  uint64 // bits that do not fill a byte yet
-	held int    // how many
+	held int    // the number of these bits
 }
 
 func (w *writer) segment(marker byte, data []byte) {
@@ -131,7 +132,8 @@ func (w *writer) segment(marker byte, data []byte) {
 	w.out = append(w.out, data...)
 }
 
-// scan writes a scan and the tables of its codes, which are made for it if they are to be the smallest.
+// scan writes a scan and the tables of its codes. If smallest is true, the codes are optimized for the scan; otherwise they are the
+// standard's.
 func (w *writer) scan(s scan, smallest bool) {
 	var codes [4]code
 	var counts [4][257]int
@@ -163,7 +165,7 @@ func (w *writer) scan(s scan, smallest bool) {
 	}
 }
 
-// has tells whether one of the scan's components uses certain tables.
+// has reports whether one of the scan's components uses the given tables.
 func (s scan) has(tables int) bool {
 	for _, c := range s.components {
 		if c.tables == tables {
@@ -173,7 +175,7 @@ func (s scan) has(tables int) bool {
 	return false
 }
 
-// bits writes the low n bits of v, which are at most 27 long. A byte that looks like a marker's first one is followed by a zero.
+// bits writes the low n bits of v. n is at most 27. A byte 0xff, which would begin a marker, is followed by a zero.
 func (w *writer) bits(v uint64, n int) {
 	w.acc = w.acc<<n | v
 	w.held += n

@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// Why a file cannot be decoded.
+// The errors for files that cannot be decoded.
 var (
 	ErrInvalid   = errors.New("invalid JPEG data")
 	ErrTruncated = errors.New("truncated JPEG data")
@@ -23,19 +23,19 @@ const (
 	restart7     = 0xd7
 )
 
-// Header is what a JPEG says of itself in front of its samples.
+// Header is what a JPEG declares before its samples.
 type Header struct {
 	Width, Height int
-	Components    int // 1 of gray, 3 of colour, 4 of print
+	Components    int // 1 for grey, 3 for colour, 4 for inks
 	progressive   bool
 	arithmetic    bool
 	buffered      bool // the coefficients come in several scans
-	jfif, adobe   bool // what wrote it
-	transform     byte // Adobe's transform of colours
+	jfif, adobe   bool // the file has JFIF's or Adobe's segment
+	transform     byte // Adobe's colour transform
 	components    [maxComponents]componentHeader
 }
 
-// What libjpeg reads.
+// The limits of libjpeg.
 const (
 	maxComponents  = 10
 	maxSide        = 65500
@@ -51,12 +51,12 @@ type componentHeader struct {
 	quantum      byte
 }
 
-// scanHeader is what a scan says of itself.
+// scanHeader is what a scan declares.
 type scanHeader struct {
-	components  []int // which of the frame's
+	components  []int // indices of the frame's components
 	means, rest [maxInScan]byte
 	first, last int // frequencies
-	high, low   int // bits that were there before the scan and are there after it, counted from the lowest one
+	high, low   int // the lowest bits that are known before the scan (0 if none) and after it
 	numbers     [maxInScan]int
 }
 
@@ -64,14 +64,14 @@ type scanHeader struct {
 type parser struct {
 	data    []byte
 	at      int  // the next byte
-	marker  byte // one that has been read already, or 0
-	recover bool // the end of the file is that of the image
+	marker  byte // a marker that has already been read, or 0
+	recover bool // the end of the file counts as the end of the image
 	Header
 	framed    bool
 	precision byte
-	codes     [2][maxTables]*codeSpec // of means, of other frequencies
+	codes     [2][maxTables]*codeSpec // for means, and for other frequencies
 	specs     [2][maxTables]codeSpec
-	fresh     [2][maxTables]bool // no table has been made of it
+	fresh     [2][maxTables]bool // no table has been made from the spec yet
 	quanta    [maxTables]*[64]uint16
 	tables    [maxTables][64]uint16
 	interval  int // units between restarts, or 0
@@ -79,13 +79,13 @@ type parser struct {
 	scans     int
 }
 
-// bytesIn is a string's bytes, which may not be written to.
+// bytesIn returns a string's bytes, which must not be modified.
 func bytesIn(data string) []byte { return unsafe.Slice(unsafe.StringData(data), len(data)) }
 
-// isJPEG tells whether data begins as such a file.
+// isJPEG reports whether data begins like a JPEG file.
 func isJPEG(data string) bool { return strings.HasPrefix(data, "\xff\xd8\xff") }
 
-// ReadHeader reads up to the first scan. It is not ok if data is not a JPEG that libjpeg reads, or ends before.
+// ReadHeader reads up to the first scan. ok is false if data is not a JPEG that libjpeg reads, or ends before the scan.
 func ReadHeader(data string) (h Header, ok bool) {
 	if !isJPEG(data) {
 		return Header{}, false
@@ -97,7 +97,7 @@ func ReadHeader(data string) (h Header, ok bool) {
 	return p.Header, true
 }
 
-// next reads up to a marker, and over what is in front of it.
+// next reads the next marker, and skips what precedes it.
 func (p *parser) next() (byte, error) {
 	if m := p.marker; m != 0 {
 		p.marker = 0
@@ -128,7 +128,7 @@ func (p *parser) next() (byte, error) {
 	return 0, ErrTruncated
 }
 
-// segments reads up to a scan, and tells whether there is one.
+// segments reads up to the next scan, and reports whether there is one.
 func (p *parser) segments() (more bool, err error) {
 	for {
 		m, err := p.next()
@@ -174,7 +174,7 @@ func (p *parser) segment(m byte, body []byte) error {
 			return ErrInvalid
 		}
 		p.interval = int(body[0])<<8 | int(body[1])
-	case m == 0xcc, m == 0xdc, m == 0xfe: // conditions of arithmetic codes, a number of lines, a comment
+	case m == 0xcc, m == 0xdc, m == 0xfe: // arithmetic coding conditions, number of lines, comment
 	case m >= 0xc0 && m <= 0xcf:
 		return p.readFrame(m, body)
 	case m >= 0xe0 && m <= 0xef:
@@ -218,7 +218,7 @@ func (p *parser) readFrame(m byte, body []byte) error {
 	return nil
 }
 
-// checkFrame tells whether libjpeg reads such a frame.
+// checkFrame returns an error if libjpeg does not read such a frame.
 func (p *parser) checkFrame() error {
 	if !p.framed || p.precision != 8 || p.Width > maxSide || p.Height > maxSide || p.Components > maxComponents {
 		return ErrInvalid
@@ -229,7 +229,7 @@ func (p *parser) checkFrame() error {
 		}
 	}
 	if p.Components == 1 {
-		// With one component, a unit is a block whatever the factors are.
+		// With one component, a unit is one block, regardless of the factors.
 		p.components[0].across, p.components[0].down = 1, 1
 	}
 	return nil

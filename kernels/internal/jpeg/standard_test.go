@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// The oracle is the standard library up to the planes of samples, whose transform differs by a level or two, and plain code behind.
+// The oracle is the standard library up to the planes of samples, and plain code after that. Its transform differs by a level or two.
 
-// plainColours makes pixels of planes, of which Cb and Cr may be smaller.
+// plainColours converts planes to pixels. Cb and Cr may have fewer samples.
 func plainColours(m *image.YCbCr, smooth bool) []uint8 {
 	width, height := m.Rect.Dx(), m.Rect.Dy()
 	across, down := 1, 1
@@ -54,7 +54,7 @@ func plainColours(m *image.YCbCr, smooth bool) []uint8 {
 	return pixels
 }
 
-// expectStandard compares a file's pixels with those of the standard library's planes. What that does not read is not compared.
+// expectStandard compares a file's pixels with those of the standard library's planes. Files that it does not read are not compared.
 func expectStandard(t *testing.T, file string, smooth bool, most int) {
 	t.Helper()
 	img, err := stdjpeg.Decode(strings.NewReader(file))
@@ -82,7 +82,7 @@ func expectStandard(t *testing.T, file string, smooth bool, most int) {
 	}
 }
 
-// FuzzAgainstStandard makes files of random pictures and compares what is read from them.
+// FuzzAgainstStandard encodes random pictures and compares what is decoded from the files.
 func FuzzAgainstStandard(f *testing.F) {
 	for seed := range uint64(40) {
 		f.Add(seed, uint8(seed*37), uint8(seed*53), uint8(seed*11), uint8(seed))

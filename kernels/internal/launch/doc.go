@@ -1,2 +1,2 @@
-// Package launch makes calls of device functions: their names by element type, their grids and parameters.
+// Package launch builds calls of device functions: their names by element type, their grids and parameters.
 package launch

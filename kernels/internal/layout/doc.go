@@ -1,3 +1,2 @@
-// Package layout moves elements in memory without knowing their type: loop nests, rows, fills, joins, on the
-// host and on accelerators.
+// Package layout moves elements in memory without knowing their type, on the host and on accelerators: loop nests, rows, fills and joins.
 package layout

@@ -12,10 +12,10 @@ const nestLimit = 16
 
 const partsLimit = 16
 
-// SpaceLimit is the most dimensions of blocks in space, a limit of a struct in kernels/cuda.
+// SpaceLimit is the maximum number of block dimensions in space, the limit of a struct in kernels/cuda.
 const SpaceLimit = 8
 
-// moveOn runs a nest that is not empty.
+// moveOn runs a non-empty nest on the device.
 func moveOn(ctx *kernels.Context, dst, src *tensor.Tensor, n *Nest) {
 	a, size := kernels.AcceleratorOf(ctx.Device), dst.DType().Size()
 	last := len(n.dims) - 1
@@ -27,8 +27,8 @@ func moveOn(ctx *kernels.Context, dst, src *tensor.Tensor, n *Nest) {
 	launchNest(ctx, a, n, to, from, size)
 }
 
-// launchNest runs a nest from and to addresses. One that is too deep for the device's function is
-// cut into those of its outermost loop.
+// launchNest runs a nest between two addresses. A nest that is too deep for the device's function is split into one nest for each iteration
+// of its outermost loop.
 func launchNest(ctx *kernels.Context, a kernels.Accelerator, n *Nest, to, from uint64, size int) {
 	if len(n.dims) > nestLimit {
 		inner := &Nest{dims: n.dims[1:], dst: n.dst[1:], src: n.src[1:], tiled: n.tiled}
@@ -54,7 +54,7 @@ func launchNest(ctx *kernels.Context, a kernels.Accelerator, n *Nest, to, from u
 	a.Launch(ctx, launch.PerElement(a, launch.CellFunction("move_nest", size), count, append(args, uint64(count))...))
 }
 
-// widened is the nest for wider elements where the innermost loop runs over neighbours on both sides.
+// widened returns the nest for wider elements if the innermost loop is contiguous on both sides.
 func (n *Nest) widened(to, from uint64, size int) (*Nest, int) {
 	last := len(n.dims) - 1
 	if n.dst[last] != 1 || n.src[last] != 1 {
@@ -78,7 +78,7 @@ func (n *Nest) widened(to, from uint64, size int) (*Nest, int) {
 	return w, wide
 }
 
-// words is the struct Nest, for rounds below count.
+// words returns the device's struct Nest, for indices below count.
 func (n *Nest) words(count int) []uint64 {
 	w := make([]uint64, 1+4*nestLimit)
 	w[0] = uint64(len(n.dims))
@@ -91,8 +91,7 @@ func (n *Nest) words(count int) []uint64 {
 	return w
 }
 
-// moveAtOn is MoveAt. Of rows that go to one place the last is moved alone, since the device's
-// threads have no order.
+// moveAtOn is MoveAt on the device. If several rows go to one place, only the last is moved, since the device's threads run in no order.
 func moveAtOn(ctx *kernels.Context, dst, src *tensor.Tensor, to, from []int64, n, rows int) error {
 	a := kernels.AcceleratorOf(ctx.Device)
 	if to != nil {
@@ -120,7 +119,7 @@ func moveAtOn(ctx *kernels.Context, dst, src *tensor.Tensor, to, from []int64, n
 	return nil
 }
 
-// lastOfEach leaves out rows that later ones are written over.
+// lastOfEach drops rows that later rows overwrite.
 func lastOfEach(to, from []int64) (keptTo, keptFrom []int64) {
 	last := make(map[int64]int, len(to))
 	for i, t := range to {
@@ -142,13 +141,13 @@ func lastOfEach(to, from []int64) (keptTo, keptFrom []int64) {
 	return keptTo, keptFrom
 }
 
-// fillOn is fill.
+// fillOn is Fill on the device.
 func fillOn(ctx *kernels.Context, dst, value *tensor.Tensor) {
 	if !value.OnHost() {
 		moveOn(ctx, dst, value, NewNest([]int{dst.Len()}, []int{1}, []int{0}, 0, 0))
 		return
 	}
-	// A pattern of 16 bytes that begins with the value.
+	// A 16-byte pattern that repeats the value.
 	size := dst.DType().Size()
 	var pattern [16]byte
 	for at := 0; at < len(pattern); at += size {

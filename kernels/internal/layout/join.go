@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// JoinTensors makes output 0, of the given shape, of parts that lie one after the other along axis.
+// JoinTensors sets output 0, of the given shape, to parts concatenated along axis.
 func JoinTensors(ctx *kernels.Context, shape tensor.Shape, axis int, parts []*tensor.Tensor) error {
 	out, err := ctx.Allocate(0, parts[0].DType(), shape)
 	if err != nil || out.Len() == 0 {
@@ -41,8 +41,7 @@ func JoinTensors(ctx *kernels.Context, shape tensor.Shape, axis int, parts []*te
 	return nil
 }
 
-// joinRows runs the nests of the parts a few rows at a time, so that the output is written from
-// its start to its end.
+// joinRows runs the parts' nests a few rows at a time, which writes the output from start to end.
 func joinRows(ctx *kernels.Context, out *tensor.Tensor, parts []*tensor.Tensor, nests []*Nest, rows int) {
 	const few = 8
 	full := make([]*tensor.Tensor, 0, len(nests))
@@ -53,7 +52,7 @@ func joinRows(ctx *kernels.Context, out *tensor.Tensor, parts []*tensor.Tensor, 
 	}
 	m := MoverOf(out.DType())
 	row := out.Len() / rows * moveBytes(out.DType())
-	ctx.Device.Parallel(rows, max(1, moveGrain/row), func(lo, hi int) {
+	ctx.Parallel(rows, max(1, moveGrain/row), func(lo, hi int) {
 		for ; lo < hi; lo += few {
 			for i, p := range full {
 				m.nest(out, p, nests[i], lo, min(lo+few, hi))

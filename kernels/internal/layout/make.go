@@ -7,14 +7,14 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// OneOf is the scalar 1 of a type.
+// OneOf returns the scalar 1 of a type.
 func OneOf(d tensor.DType) (*tensor.Tensor, error) {
 	if one, ok := ones[d]; ok {
 		return one(), nil
 	}
 	// Integers are little-endian, so the first byte is 1 and the others are 0.
 	if !d.IsInteger() && d != tensor.Bool {
-		return nil, status.Unimplementedf("There is no one of type %v", d)
+		return nil, status.Unimplementedf("Type %v has no value 1", d)
 	}
 	t, err := tensor.Zeros(tensor.Host, d, nil)
 	if err == nil {
@@ -23,7 +23,7 @@ func OneOf(d tensor.DType) (*tensor.Tensor, error) {
 	return t, err
 }
 
-// ones make the scalar 1 of the types in which it is not an integer.
+// ones make the scalar 1 of the non-integer types.
 var ones = map[tensor.DType]func() *tensor.Tensor{
 	tensor.Float32: scalarOf(float32(1)), tensor.Float64: scalarOf(float64(1)),
 	tensor.Float16: scalarOf(element.ToFloat16(1)), tensor.BFloat16: scalarOf(element.ToBFloat16(1)),
@@ -34,7 +34,7 @@ func scalarOf[T tensor.Elem](v T) func() *tensor.Tensor {
 	return func() *tensor.Tensor { return tensor.Scalar(element.DTypeOf[T](), v) }
 }
 
-// MemoryFor is where values of a type lie that a device keeps: as its rows say, int32 is the host's, too.
+// MemoryFor returns the memory for state of a type on the device. As the device's rows declare, int32 is in host memory.
 func MemoryFor(ctx *kernels.Context, dtype tensor.DType) tensor.Memory {
 	if dtype == tensor.Int32 || dtype.Size() == 0 {
 		return ctx.Device.Pool()
@@ -42,7 +42,7 @@ func MemoryFor(ctx *kernels.Context, dtype tensor.DType) tensor.Memory {
 	return ctx.Device.Memory()
 }
 
-// Zeros makes a tensor of zeros.
+// Zeros allocates a tensor of zeros.
 func Zeros(ctx *kernels.Context, memory tensor.Memory, dtype tensor.DType, shape tensor.Shape) (*tensor.Tensor, error) {
 	t, err := memory.New(dtype, shape)
 	if err == nil {
@@ -51,7 +51,7 @@ func Zeros(ctx *kernels.Context, memory tensor.Memory, dtype tensor.DType, shape
 	return t, err
 }
 
-// CopyAll copies all elements, of fixed size, from one tensor to another in the same memory.
+// CopyAll copies all elements, of fixed size, between tensors in the same memory.
 func CopyAll(ctx *kernels.Context, dst, src *tensor.Tensor) {
 	switch {
 	case src.OnHost():
@@ -61,7 +61,7 @@ func CopyAll(ctx *kernels.Context, dst, src *tensor.Tensor) {
 	}
 }
 
-// VectorOf is a vector of int64 with memory of its own.
+// VectorOf returns a new vector of int64 with a copy of v.
 func VectorOf(pool *tensor.Pool, v []int64) (*tensor.Tensor, error) {
 	t, err := tensor.New(pool, tensor.Int64, tensor.Shape{int64(len(v))})
 	if err == nil {

@@ -9,22 +9,21 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// Mover moves elements of one layout in memory: of 1, 2, 4, 8 or 16 bytes, strings, handles or
-// variants. Array ops say what goes where and leave the moving to it, so that none of them has
-// to know about types.
+// Mover moves elements of one memory layout: of 1, 2, 4, 8 or 16 bytes, strings, handles or variants. Array ops compute where elements go
+// and leave the moving to it, so they do not depend on types.
 type Mover struct {
 	// nest runs rows lo to hi of a nest.
 	nest func(dst, src *tensor.Tensor, n *Nest, lo, hi int)
 	// Fill sets elements lo to hi of dst to the first of value.
 	Fill func(dst, value *tensor.Tensor, lo, hi int)
-	// Set sets the elements of dst at some places to the first of value.
+	// Set sets the elements of dst at the given places to the first of value.
 	Set func(dst, value *tensor.Tensor, places []int64)
-	// pad makes lines lo to hi of a padding; nil for elements that hold references.
+	// pad writes lines lo to hi of a padding; it is nil for elements that hold references.
 	pad func(dst, src, value *tensor.Tensor, p *padding, lo, hi int)
 	// Rows copies rows of n elements: row from[i] of src to row to[i] of dst, for lo <= i < hi.
 	// A nil list stands for 0, 1, 2 and so on.
 	Rows func(dst, src *tensor.Tensor, to, from []int64, n, lo, hi int)
-	// roll is Roll.
+	// roll implements Roll.
 	roll func(dst, src *tensor.Tensor, shifts []int)
 }
 
@@ -43,7 +42,7 @@ func newMover[E any](elems func(*tensor.Tensor) []E) *Mover {
 	return newTurner(elems, simd.TransposeAny[E])
 }
 
-// newTurner makes a mover that has a function of its own for tiles of transpositions.
+// newTurner returns a mover with its own function for tiles of transpositions.
 func newTurner[E any](elems func(*tensor.Tensor) []E, turn tile[E]) *Mover {
 	return &Mover{
 		nest: func(dst, src *tensor.Tensor, n *Nest, lo, hi int) { moveNest(elems(dst), elems(src), n, lo, hi, turn) },
@@ -70,7 +69,7 @@ func newTurner[E any](elems func(*tensor.Tensor) []E, turn tile[E]) *Mover {
 	}
 }
 
-// MoverOf gives the mover for an element type.
+// MoverOf returns the mover for an element type.
 func MoverOf(d tensor.DType) *Mover {
 	switch d.Size() {
 	case 1:
@@ -98,7 +97,7 @@ func moveRows[E any](dst, src []E, to, from []int64, n, lo, hi int) {
 		tensor.Copy(dst[lo*n:hi*n], src[lo*n:hi*n])
 		return
 	}
-	// Rows of a length that the compiler knows are moved without a call: many are on their way from memory at a time.
+	// Rows whose length is a compile-time constant are moved without a call, which allows many loads in flight.
 	switch n {
 	case 1:
 		moveElements(dst, src, to, from, lo, hi)
@@ -122,14 +121,14 @@ func moveRows[E any](dst, src []E, to, from []int64, n, lo, hi int) {
 	}
 }
 
-// arrays is a slice as one of arrays of its elements; those that are left over are left out.
+// arrays returns s as a slice of arrays of its elements, without the remainder.
 func arrays[A, E any](s []E) []A {
 	var a A
 	var e E
 	return unsafe.Slice((*A)(unsafe.Pointer(unsafe.SliceData(s))), len(s)/int(unsafe.Sizeof(a)/unsafe.Sizeof(e)))
 }
 
-// moveElements moves elements by one list or two.
+// moveElements moves elements given by one or two lists.
 func moveElements[E any](dst, src []E, to, from []int64, lo, hi int) {
 	switch {
 	case to == nil:
@@ -148,7 +147,7 @@ func moveElements[E any](dst, src []E, to, from []int64, lo, hi int) {
 	}
 }
 
-// listed is place i of a list of rows, of which a nil one stands for 0, 1, 2 and so on.
+// listed returns element i of rows, where nil stands for 0, 1, 2 and so on.
 func listed(rows []int64, i int) int {
 	if rows == nil {
 		return i
@@ -156,15 +155,13 @@ func listed(rows []int64, i int) int {
 	return int(rows[i])
 }
 
-// moveGrain is how many bytes are worth a part of their own when elements are moved on more than
-// one core.
+// moveGrain is the minimum number of bytes per part when elements are moved on several cores.
 const moveGrain = 1 << 17
 
-// moveBytes is what moving an element is counted as; Go values cost as much as their headers.
+// moveBytes returns the estimated cost of moving an element, in bytes; Go values cost as much as their headers.
 func moveBytes(d tensor.DType) int { return max(d.Size(), 16*element.OneIf(d.Size() == 0)) }
 
-// Move runs a nest on as many cores as it is worth, or on the accelerator whose memory dst and src
-// lie in.
+// Move runs a nest on as many cores as it is worth, or on the accelerator whose memory dst and src are in.
 func Move(ctx *kernels.Context, dst, src *tensor.Tensor, n *Nest) {
 	rows, row := n.rows()
 	if rows == 0 || row == 0 {
@@ -180,12 +177,11 @@ func Move(ctx *kernels.Context, dst, src *tensor.Tensor, n *Nest) {
 		m.nest(dst, src, n, 0, rows)
 		return
 	}
-	ctx.Device.Parallel(rows, max(1, moveGrain/row), func(lo, hi int) { m.nest(dst, src, n, lo, hi) })
+	ctx.Parallel(rows, max(1, moveGrain/row), func(lo, hi int) { m.nest(dst, src, n, lo, hi) })
 }
 
-// MoveAt copies rows of n elements on as many cores as it is worth, or on the accelerator whose
-// memory dst and src lie in. Where rows go to one place more than once (to has repetitions), the
-// order counts and one core does it.
+// MoveAt copies rows of n elements on as many cores as the copy is worth, or on the accelerator whose memory dst and src are in. If to has
+// repetitions, the order matters and one core does all the work.
 func MoveAt(ctx *kernels.Context, dst, src *tensor.Tensor, to, from []int64, n, rows int) error {
 	if rows == 0 || n == 0 {
 		return nil
@@ -199,20 +195,20 @@ func MoveAt(ctx *kernels.Context, dst, src *tensor.Tensor, to, from []int64, n, 
 		m.Rows(dst, src, to, from, n, 0, rows)
 		return nil
 	}
-	ctx.Device.Parallel(rows, max(1, moveGrain/row), func(lo, hi int) { m.Rows(dst, src, to, from, n, lo, hi) })
+	ctx.Parallel(rows, max(1, moveGrain/row), func(lo, hi int) { m.Rows(dst, src, to, from, n, lo, hi) })
 	return nil
 }
 
-// Zero clears a tensor of fixed-size elements; one of others has the zero values that it is made with.
+// Zero clears a tensor of fixed-size elements, unless its step ends. Other tensors already have zero values when they are made.
 func Zero(ctx *kernels.Context, t *tensor.Tensor) {
 	if t.OnHost() {
-		tensor.Clear(t.Data())
+		_ = kernels.Clear(ctx, t.Data()) // nobody reads the outputs of a step that has ended
 	} else if t.Len() > 0 {
 		kernels.AcceleratorOf(ctx.Device).Fill(ctx, t, 0)
 	}
 }
 
-// Fill sets all elements of dst to the first of value, which may lie on the host for any dst.
+// Fill sets all elements of dst to the first of value, which may be on the host for any dst.
 func Fill(ctx *kernels.Context, dst, value *tensor.Tensor) {
 	if dst.Len() == 0 {
 		return
@@ -226,13 +222,13 @@ func Fill(ctx *kernels.Context, dst, value *tensor.Tensor) {
 		m.Fill(dst, value, 0, dst.Len())
 		return
 	}
-	ctx.Device.Parallel(dst.Len(), moveGrain/size, func(lo, hi int) { m.Fill(dst, value, lo, hi) })
+	ctx.Parallel(dst.Len(), moveGrain/size, func(lo, hi int) { m.Fill(dst, value, lo, hi) })
 }
 
-// newVariantMover makes the mover of variants, of which each tensor owns a reference. It lets the
-// other movers tell what goes where by moving numbers.
+// newVariantMover returns the mover of variants, of which each tensor owns a reference. It finds out where each element goes by moving
+// index numbers with the other movers.
 func newVariantMover() *Mover {
-	// place runs a mover of numbers from src to dst and does for variants what it did.
+	// place runs a mover of index numbers from src to dst and repeats its moves for the variants.
 	place := func(dst, src *tensor.Tensor, run func(dst, src []int)) {
 		to, from := make([]int, dst.Len()), make([]int, src.Len())
 		for i := range from {
@@ -275,7 +271,7 @@ func newVariantMover() *Mover {
 	}
 }
 
-// SetVariant replaces an element, with the references that elements are owed.
+// SetVariant replaces an element, retaining the new one and releasing the old one.
 func SetVariant(elems []any, i int, v any) {
 	if c, ok := v.(tensor.Counted); ok {
 		c.Retain()

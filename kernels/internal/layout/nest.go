@@ -5,9 +5,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// Nest is a nest of loops that copies elements: what slicing, transposing, tiling, padding,
-// broadcasting and joining have in common. Offsets and strides count elements; a source stride
-// of 0 repeats, a negative one reverses.
+// Nest is a nest of loops that copies elements, as slicing, transposing, tiling, padding, broadcasting and joining do. Offsets and strides
+// are in elements; a source stride of 0 repeats, a negative one reverses.
 type Nest struct {
 	dims           []int // the outermost first
 	dst, src       []int // the strides
@@ -15,9 +14,8 @@ type Nest struct {
 	tiled          bool // the last two dimensions are a transposition, see moveTiles
 }
 
-// NewNest makes a nest of loops without those of one round, joins loops that run on in one
-// another, and turns it so that memory is walked in the order that suits it. The slices are
-// not kept.
+// NewNest returns a simplified loop nest: it drops loops of one iteration, merges loops that are contiguous, and reorders loops for good
+// locality. It does not keep the slices.
 func NewNest(dims []int, dst, src []int, dstOff, srcOff int) *Nest {
 	n := &Nest{dstOff: dstOff, srcOff: srcOff}
 	for i, d := range dims {
@@ -38,8 +36,7 @@ func NewNest(dims []int, dst, src []int, dstOff, srcOff int) *Nest {
 	return n
 }
 
-// Permuted is the nest that copies a tensor with the dimensions dims to one that has them in the
-// order of perm.
+// Permuted returns the nest that copies a tensor with dimensions dims to one with the dimensions in the order of perm.
 func Permuted(dims []int, perm ...int) *Nest {
 	own := make([]int, len(dims))
 	step := 1
@@ -56,8 +53,8 @@ func Permuted(dims []int, perm ...int) *Nest {
 	return NewNest(to, dst, src, 0, 0)
 }
 
-// turn brings the loop in which the source is contiguous next to the innermost one, when those
-// two are different loops: then tiles of both fit the cache.
+// turn moves the loop in which the source is contiguous next to the innermost one, if those are different loops; tiles of both then fit the
+// cache.
 func (n *Nest) turn() {
 	last := len(n.dims) - 1
 	if last == 0 || n.dst[last] != 1 || n.src[last] == 1 || n.src[last] == 0 {
@@ -77,7 +74,7 @@ func (n *Nest) turn() {
 	}
 }
 
-// outer is the number of loops round the innermost one, or the two of a tile.
+// outer returns the number of loops around the innermost one, or around the two of a tile.
 func (n *Nest) outer() int {
 	if n.tiled {
 		return len(n.dims) - 2
@@ -85,7 +82,7 @@ func (n *Nest) outer() int {
 	return len(n.dims) - 1
 }
 
-// rows is the work in units that can be shared out, and the elements in each.
+// rows returns the number of units of work that can be divided among cores, and the number of elements in each.
 func (n *Nest) rows() (rows, row int) {
 	o := n.outer()
 	rows, row = shapes.LoopSize(n.dims[:o]), shapes.LoopSize(n.dims[o:])
@@ -96,10 +93,10 @@ func (n *Nest) rows() (rows, row int) {
 	return rows, row
 }
 
-// tileSide is the most lines that a transposition writes at a time.
+// tileSide is the maximum number of lines that a transposition writes at once.
 const tileSide = 32
 
-// tile transposes a block: row i of it lies in dst from i*ldd on and gets column i of src, whose rows are lds apart.
+// tile transposes a block: row i of the result is at dst[i*ldd:] and gets column i of src, whose rows are lds apart.
 type tile[E any] func(dst []E, ldd int, src []E, lds, rows, columns int)
 
 func moveNest[E any](dst, src []E, n *Nest, lo, hi int, turn tile[E]) {
@@ -180,13 +177,13 @@ func moveRun[E any](dst, src []E, count, d, s, dStep, sStep int) {
 	}
 }
 
-// moveTiles transposes one strip of so many: rounds of the second innermost loop, in which the source is contiguous, as the
-// destination is in the innermost.
+// moveTiles transposes one of strips strips, which divide the iterations of the second innermost loop. The source is contiguous in that
+// loop, the destination in the innermost one.
 func moveTiles[E any](dst, src []E, n *Nest, d, s, strip, strips int, turn tile[E]) {
 	o := n.outer()
 	rows, cols := n.dims[o], n.dims[o+1]
 	dRow, sCol := n.dst[o], n.src[o+1]
-	// Strips are alike, so that none is too narrow for the vectors of a tile.
+	// Strips are of similar width, so none is too narrow for the vectors of a tile.
 	from, to := strip*rows/strips, (strip+1)*rows/strips
 	if cols > 0 {
 		turn(dst[d+from*dRow:], dRow, src[s+from:], sCol, to-from, cols)

@@ -7,11 +7,11 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// padding is a tensor with a border as lines: of the last dimension that has a border, and the dimensions after it. Lines that
-// lie in the border of another dimension have nothing of the source.
+// padding describes a padded tensor as lines. A line consists of the last dimension that has a border and the dimensions after it. Lines
+// within the border of another dimension contain nothing of the source.
 type padding struct {
-	dims, sizes, before []int // of the dimensions that count lines: those of dst and src, and the border's start
-	line, from, n       int   // the elements of a line, of its start's border and of the source in it
+	dims, sizes, before []int // of the dimensions that count lines: sizes in dst and in src, and the width of the leading border
+	line, from, n       int   // elements in a line, in its leading border, and in its part of the source
 }
 
 func newPadding(out, in tensor.Shape, before []int64) *padding {
@@ -26,8 +26,8 @@ func newPadding(out, in tensor.Shape, before []int64) *padding {
 	}
 }
 
-// Pad makes dst of src within a border of the first element of value, or of zeros where that is nil. The border starts with
-// so many positions in each dimension. Neither tensor is empty, nor a scalar.
+// Pad sets dst to src within a border of the first element of value, or of zeros if value is nil. The border begins with before[i]
+// positions in dimension i. Neither tensor may be empty or a scalar.
 func Pad(ctx *kernels.Context, dst, src, value *tensor.Tensor, before []int64) {
 	m := MoverOf(dst.DType())
 	if !dst.OnHost() || m.pad == nil {
@@ -36,10 +36,10 @@ func Pad(ctx *kernels.Context, dst, src, value *tensor.Tensor, before []int64) {
 	}
 	p := newPadding(dst.Shape(), src.Shape(), before)
 	lines := dst.Len() / p.line
-	ctx.Device.Parallel(lines, max(1, moveGrain/(p.line*moveBytes(dst.DType()))), func(lo, hi int) { m.pad(dst, src, value, p, lo, hi) })
+	ctx.Parallel(lines, max(1, moveGrain/(p.line*moveBytes(dst.DType()))), func(lo, hi int) { m.pad(dst, src, value, p, lo, hi) })
 }
 
-// padMoved fills dst, then puts src in.
+// padMoved fills dst, then copies src into it.
 func padMoved(ctx *kernels.Context, dst, src, value *tensor.Tensor, before []int64) {
 	if value != nil {
 		Fill(ctx, dst, value)
@@ -77,7 +77,7 @@ func padLines[E any](dst, src []E, v E, p *padding, lo, hi int) {
 	}
 }
 
-// source is the line of the source that lies at a place of dst, if one does.
+// source returns the source's line at a place of dst, if there is one.
 func (p *padding) source(at []int) (line int, ok bool) {
 	for k, i := range at {
 		i -= p.before[k]

@@ -5,16 +5,18 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// Shareable tells whether a part of a tensor is better shared than copied: it starts where
-// vector loads like it, and is not so small a part that it would hold on to much for little.
+// Shareable reports whether a part of a tensor should be shared rather than copied: it must be aligned for vector loads, and not so small
+// that it would keep a large tensor alive.
 func Shareable(t *tensor.Tensor, at, size int) bool {
 	bytes := t.DType().Size()
 	return bytes > 0 && size > 0 && at*bytes%tensor.Alignment == 0 && size*bytes >= 64 && size >= t.Len()/64
 }
 
-// Part is the run of size elements of t from element at on, as a tensor of the given shape:
-// shared where that is good, else copied.
+// Part returns size elements of t, from element at on, as a tensor of the given shape. It is shared if Shareable, otherwise copied.
 func Part(ctx *kernels.Context, t *tensor.Tensor, shape tensor.Shape, at, size int) (*tensor.Tensor, error) {
+	if err := ctx.Ended(); err != nil { // for kernels that split a tensor into many parts
+		return nil, err
+	}
 	if Shareable(t, at, size) {
 		flat := t.Reshaped(tensor.Shape{int64(t.Len())})
 		defer flat.Release()

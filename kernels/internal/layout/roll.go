@@ -4,13 +4,13 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Roll copies src to dst, of the same type and shape, both on the host and not empty. Elements move on by shifts, one for each
-// dimension and less than its size; those that leave at its end come in at its beginning.
+// Roll copies src to dst, shifted cyclically. Both have the same type and shape, are on the host and are not empty. There is one shift for
+// each dimension, less than the dimension's size.
 func Roll(dst, src *tensor.Tensor, shifts []int) {
 	MoverOf(dst.DType()).roll(dst, src, shifts)
 }
 
-// rollRows moves what lies within the last shifted dimension in two runs.
+// rollRows moves each row of the last shifted dimension in two runs.
 func rollRows[E any](dst, src []E, shape tensor.Shape, shifts []int) {
 	last := len(shape) - 1
 	run := 1

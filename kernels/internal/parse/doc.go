@@ -1,2 +1,2 @@
-// Package parse reads numbers as TensorFlow writes them.
+// Package parse parses numbers as TensorFlow does.
 package parse

@@ -8,11 +8,11 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Setter sets element i of a tensor to the number that a text is; false where it is none of the tensor's type.
+// Setter sets element i of a tensor to the number in text. It returns false if text is not a number of the tensor's type.
 type Setter func(t *tensor.Tensor, i int, text string) bool
 
-// Numbers are the setters by element type, int32, int64, float32 and float64, for functions that read an integer or a
-// floating-point number of so many bits.
+// Numbers returns the setters for int32, int64, float32 and float64, given functions that parse an integer or a floating-point number with
+// a number of bits.
 func Numbers(integer func(s string, bits int) (int64, error), float func(s string, bits int) (float64, error)) map[tensor.DType]Setter {
 	return map[tensor.DType]Setter{
 		tensor.Int32: Number[int32](32, integer), tensor.Int64: Number[int64](64, integer),
@@ -20,7 +20,7 @@ func Numbers(integer func(s string, bits int) (int64, error), float func(s strin
 	}
 }
 
-// Number is the setter of elements T, of so many bits, for a function that reads a wide number.
+// Number returns the setter for elements of type T, given their bits and a function that parses a wide number.
 func Number[T int32 | int64 | uint32 | uint64 | float32 | float64, W int64 | uint64 | float64](bits int, read func(s string, bits int) (W, error)) Setter {
 	return func(t *tensor.Tensor, i int, text string) bool {
 		v, err := read(text, bits)
@@ -29,11 +29,11 @@ func Number[T int32 | int64 | uint32 | uint64 | float32 | float64, W int64 | uin
 	}
 }
 
-// Int reads a decimal integer.
+// Int parses a decimal integer.
 func Int(s string, bits int) (int64, error) { return strconv.ParseInt(s, 10, bits) }
 
-// Float reads a floating-point number of so many bits as C does: numbers beyond the range are infinite, hexadecimal ones need no
-// exponent, and there are no underscores. The error is that of strconv.
+// Float parses a floating-point number as C does: numbers out of range become infinite, hexadecimal ones need no exponent, and underscores
+// are not allowed. The error is that of strconv.
 func Float(s string, bits int) (float64, error) {
 	if strings.Contains(s, "_") {
 		return 0, strconv.ErrSyntax

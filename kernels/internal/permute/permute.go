@@ -1,10 +1,10 @@
-// Package permute has TensorFlow's permutation of a range of integers, which needs no memory.
+// Package permute implements TensorFlow's pseudorandom permutation of a range of integers, which needs no memory.
 package permute
 
 import "math"
 
-// blockCipher is the block cipher Simon (Beaulieu and others, 2013) with words of any width: what
-// TensorFlow shuffles indices with. It hides nothing; it is a permutation.
+// blockCipher is the block cipher Simon (Beaulieu and others, 2013) with words of any width, which TensorFlow shuffles indices with. It
+// serves as a permutation, not for secrecy.
 type blockCipher struct {
 	width int // bits of a word; a block has two
 	keys  []uint64
@@ -42,7 +42,7 @@ func (c *blockCipher) encrypt(v uint64) uint64 {
 	return left<<c.width | right
 }
 
-// Index is where index goes in the permutation of 0 to most that the seed gives.
+// Index returns the position of index in the permutation of 0 to most, inclusive, given by seed.
 func Index(index, most uint64, seed [3]uint32, rounds int) uint64 {
 	if most == 0 {
 		return 0
@@ -51,7 +51,7 @@ func Index(index, most uint64, seed [3]uint32, rounds int) uint64 {
 	bits = max(bits+bits%2, 16)
 	c := newBlockCipher(bits/2, seed, rounds)
 	for {
-		// A permutation of the blocks; walking on to the next one in range makes one of the range.
+		// encrypt permutes the blocks; repeating it until the result is in range permutes the range.
 		if index = c.encrypt(index); index <= most {
 			return index
 		}

@@ -1,2 +1,2 @@
-// Package philox is the counter-based generator of random numbers, and the state that kernels keep of it.
+// Package philox implements the counter-based random number generator Philox and the state that kernels keep for it.
 package philox

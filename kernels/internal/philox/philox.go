@@ -7,11 +7,10 @@ import (
 	"sync"
 
 	"github.com/troupe-run/troupe/kernels"
-	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// Below gives a number from 0 to n-1, each as likely, as TensorFlow's SimplePhilox::Uniform64 does.
+// Below returns a uniform number from 0 to n-1, as TensorFlow's SimplePhilox::Uniform64 does.
 func (s *Numbers32) Below(n uint64) uint64 {
 	draw := func() uint64 {
 		lo := uint64(s.Next())
@@ -28,7 +27,7 @@ func (s *Numbers32) Below(n uint64) uint64 {
 	}
 }
 
-// Below32 is Below for 32 bits, as TensorFlow's SimplePhilox::Uniform.
+// Below32 is Below for 32 bits, like TensorFlow's SimplePhilox::Uniform.
 func (s *Numbers32) Below32(n uint32) uint32 {
 	if n&(n-1) == 0 {
 		return s.Next() & (n - 1)
@@ -41,23 +40,22 @@ func (s *Numbers32) Below32(n uint32) uint32 {
 	}
 }
 
-// UnitFloat takes its fraction's bits from a random number: [0,1).
+// UnitFloat converts a random number to a float in [0,1) by using its bits as the fraction.
 func UnitFloat(x uint32) float32 { return simd.UnitFloat(x) }
 
-// UnitDouble is UnitFloat with the bits of two numbers.
+// UnitDouble is UnitFloat for a double, with the bits of two numbers.
 func UnitDouble(x0, x1 uint32) float64 {
 	return math.Float64frombits(1023<<52|uint64(x0&0xfffff)<<32|uint64(x1)) - 1
 }
 
-// Philox is the generator Philox 4x32-10 of "Parallel Random Numbers: As Easy as 1, 2, 3": a
-// counter of 128 bits, enciphered. Its state is a value; copies go on independently.
+// Philox is the generator Philox 4x32-10 of "Parallel Random Numbers: As Easy as 1, 2, 3", which enciphers a 128-bit counter. Its state is
+// a value; copies continue independently.
 type Philox struct {
 	Counter [4]uint32
 	Key     [2]uint32
 }
 
-// New is the generator that TensorFlow makes of an op's seeds: the first is the key, the
-// second the counter's upper half.
+// New returns the generator that TensorFlow derives from an op's seeds: the first is the key, the second the counter's upper half.
 func New(seed, seed2 uint64) Philox {
 	return Philox{
 		Counter: [4]uint32{2: uint32(seed2), 3: uint32(seed2 >> 32)},
@@ -65,7 +63,7 @@ func New(seed, seed2 uint64) Philox {
 	}
 }
 
-// Scrambled is the generator that TensorFlow makes of the seeds of a stateless op.
+// Scrambled returns the generator that TensorFlow derives from the seeds of a stateless op.
 func Scrambled(seed0, seed1 uint64) Philox {
 	mix := Philox{
 		Counter: [4]uint32{uint32(seed0), uint32(seed0 >> 32), uint32(seed1), uint32(seed1 >> 32)},
@@ -75,13 +73,13 @@ func Scrambled(seed0, seed1 uint64) Philox {
 	return Philox{Counter: [4]uint32{2: x[2], 3: x[3]}, Key: [2]uint32{x[0], x[1]}}
 }
 
-// halves are the counter's lower and upper half, and the key.
+// halves returns the lower and upper half of the counter, and the key.
 func (p *Philox) halves() (lo, hi, key uint64) {
 	join := func(lo, hi uint32) uint64 { return uint64(hi)<<32 | uint64(lo) }
 	return join(p.Counter[0], p.Counter[1]), join(p.Counter[2], p.Counter[3]), join(p.Key[0], p.Key[1])
 }
 
-// Skip goes on by count groups of four numbers.
+// Skip skips count groups of four numbers.
 func (p *Philox) Skip(count uint64) {
 	lo, hi, _ := p.halves()
 	lo, carry := bits.Add64(lo, count, 0)
@@ -89,7 +87,7 @@ func (p *Philox) Skip(count uint64) {
 	p.Counter = [4]uint32{uint32(lo), uint32(lo >> 32), uint32(hi), uint32(hi >> 32)}
 }
 
-// Next gives four numbers.
+// Next returns the next four numbers.
 func (p *Philox) Next() [4]uint32 {
 	x := simd.PhiloxOne(p.halves())
 	if p.Counter[0]++; p.Counter[0] == 0 {
@@ -109,17 +107,17 @@ func (p *Philox) Fill(dst []uint32) {
 	p.Skip(uint64(len(dst) / 4))
 }
 
-// Numbers32 gives a philox's numbers one at a time.
+// Numbers32 returns a Philox's numbers one by one.
 type Numbers32 struct {
 	gen  *Philox
 	Got  [4]uint32
 	Used int
 }
 
-// OneAtATime hands out a generator's numbers one by one.
+// OneAtATime returns an iterator over a generator's single numbers.
 func OneAtATime(gen *Philox) Numbers32 { return Numbers32{gen: gen, Used: 4} }
 
-// Next is the next number.
+// Next returns the next number.
 func (s *Numbers32) Next() uint32 {
 	if s.Used == 4 {
 		s.Got, s.Used = s.gen.Next(), 0
@@ -129,18 +127,17 @@ func (s *Numbers32) Next() uint32 {
 	return v
 }
 
-// Generator is the state of a random op, which goes on from run to run.
+// Generator is the state of a random op, which persists across runs.
 type Generator struct {
 	mu  sync.Mutex
 	gen Philox
 }
 
-// NewGenerator reads the attributes seed and seed2. Both zero ask for numbers that differ in each
-// session.
+// NewGenerator reads the attributes seed and seed2. If both are zero, the numbers differ in each session.
 func NewGenerator(c *kernels.Construction) (*Generator, error) {
-	seed, err := c.Attrs().Int("seed")
-	seed2, err2 := c.Attrs().Int("seed2")
-	if err := args.FirstError(err, err2); err != nil {
+	a := c.Attrs().Reader()
+	seed, seed2 := a.Int("seed"), a.Int("seed2")
+	if err := a.Err(); err != nil {
 		return nil, err
 	}
 	if seed == 0 && seed2 == 0 {
@@ -149,8 +146,7 @@ func NewGenerator(c *kernels.Construction) (*Generator, error) {
 	return &Generator{gen: New(uint64(seed), uint64(seed2))}, nil
 }
 
-// Reserve gives a generator for one run and goes on by groups of four numbers. It may be called
-// concurrently.
+// Reserve returns a generator for one run and advances the state by groups groups of four numbers. It may be called concurrently.
 func (g *Generator) Reserve(groups int64) Philox {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -159,5 +155,5 @@ func (g *Generator) Reserve(groups int64) Philox {
 	return own
 }
 
-// ReservedPerOutput is the groups that TensorFlow lets an op's state go on by for each element.
+// ReservedPerOutput is the number of groups by which TensorFlow advances an op's state for each output element.
 const ReservedPerOutput = 256

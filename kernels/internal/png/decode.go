@@ -10,10 +10,10 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Is tells whether data begins as a PNG does.
+// Is reports whether data begins with a PNG's signature.
 func Is(data string) bool { return strings.HasPrefix(data, signature) }
 
-// Header is what a PNG says of itself in front of its pixels.
+// Header describes a PNG, as read from what precedes its pixels.
 type Header struct {
 	Width, Height int
 	depth, colour byte
@@ -21,10 +21,10 @@ type Header struct {
 	channels      int
 }
 
-// errInit is TensorFlow's error of a PNG that it cannot begin to read.
+// errInit is TensorFlow's error for a PNG whose signature or header is invalid.
 var errInit = status.New(status.InvalidArgument, "Invalid PNG. Failed to initialize decoder.")
 
-// ReadHeader reads up to the pixels. channels is how many the caller wants, 0 for those that the file has.
+// ReadHeader reads everything before the pixels. channels is the number of channels that the caller wants, or 0 for those of the file.
 func ReadHeader(data string, channels int) (Header, error) {
 	if !Is(data) {
 		return Header{}, errInit
@@ -56,20 +56,20 @@ func ReadHeader(data string, channels int) (Header, error) {
 	}
 }
 
-// readChunk splits the chunk at a position.
+// readChunk splits off the chunk at a position.
 func readChunk(data string, at int) (kind, body string, next int, ok bool) {
 	if len(data)-at < 12 {
 		return "", "", 0, false
 	}
 	n := int64(binary.BigEndian.Uint32([]byte(data[at : at+4])))
 	if n > int64(len(data)-at-12) {
-		// The pixels may be cut off: what is in front of them can be read.
+		// The pixels may be truncated; what precedes them can still be read.
 		return data[at+4 : at+8], "", 0, data[at+4:at+8] == "IDAT"
 	}
 	return data[at+4 : at+8], data[at+8 : at+8+int(n)], at + 12 + int(n), true
 }
 
-// own is how many channels the file has.
+// own returns the number of channels in the file.
 func (h Header) own() int {
 	switch {
 	case h.colour == palette && h.transparent, h.colour == rgbAlpha:
@@ -82,8 +82,7 @@ func (h Header) own() int {
 	return 3
 }
 
-// check refuses sizes that TensorFlow refuses, and those that the compressed data cannot have: deflate makes
-// a byte of at most 1032.
+// check rejects sizes that TensorFlow rejects, and sizes that the compressed data cannot hold: deflate expands a byte to at most 1032.
 func (h Header) check(compressed int) error {
 	if h.Width >= 1<<27 || h.Height >= 1<<27 || h.Width*h.Height >= maxPixels {
 		return status.InvalidArgumentf("PNG size too large for int: %d by %d", h.Width, h.Height)
@@ -94,11 +93,11 @@ func (h Header) check(compressed int) error {
 	return nil
 }
 
-// Channels is how many channels Decode gives.
+// Channels returns the number of channels that Decode produces.
 func (h Header) Channels() int { return h.channels }
 
-// Decode reads the pixels into rows of interleaved channels, of which there must be Width x Height x Channels.
-// Samples of another depth are widened, or lose their low bits.
+// Decode reads the pixels into rows of interleaved channels. The length of pixels must be Width x Height x Channels. Samples of another
+// depth are widened or lose their low bits.
 func Decode[T uint8 | uint16](data string, h Header, pixels []T) error {
 	img, err := stdpng.Decode(strings.NewReader(data))
 	if err != nil || img.Bounds() != image.Rect(0, 0, h.Width, h.Height) {
@@ -114,14 +113,14 @@ func Decode[T uint8 | uint16](data string, h Header, pixels []T) error {
 	return nil
 }
 
-// sample is a pixel with 16 bits a channel, and its colour not multiplied by its alpha.
+// sample returns a pixel with 16 bits per channel and without premultiplied alpha.
 func sample(img image.Image, x, y int) color.NRGBA64 {
 	switch m := img.(type) {
 	case *image.Gray:
 		return same(uint16(m.GrayAt(x, y).Y) * 0x101)
 	case *image.Gray16:
 		return same(m.Gray16At(x, y).Y)
-	case *image.RGBA: // of files without alpha
+	case *image.RGBA: // from files without alpha
 		c := m.RGBAAt(x, y)
 		return wide(c.R, c.G, c.B, c.A)
 	case *image.RGBA64:
@@ -149,7 +148,7 @@ func wide(r, g, b, a uint8) color.NRGBA64 {
 	return color.NRGBA64{R: uint16(r) * 0x101, G: uint16(g) * 0x101, B: uint16(b) * 0x101, A: uint16(a) * 0x101}
 }
 
-// converter writes pixels in the form that was asked for.
+// converter writes pixels in the requested form.
 type converter[T uint8 | uint16] struct {
 	header Header
 	wide   bool
@@ -166,14 +165,14 @@ func (c converter[T]) put(dst []T, p color.NRGBA64) {
 	}
 	if c.header.channels%2 == 0 {
 		if h := c.header; !h.transparent && h.colour&alpha == 0 && h.depth < 8 {
-			// libpng widens samples but not the alpha that it adds to them.
+			// libpng widens samples, but not the alpha that it adds to them.
 			p.A = (1<<h.depth - 1) * 0x101
 		}
 		dst[c.header.channels-1] = c.narrow(p.A)
 	}
 }
 
-// narrow takes the high bits of a sample for uint8.
+// narrow returns the high bits of a sample for uint8.
 func (c converter[T]) narrow(v uint16) T {
 	if ^T(0) == 255 {
 		return T(v >> 8)
@@ -181,7 +180,7 @@ func (c converter[T]) narrow(v uint16) T {
 	return T(v)
 }
 
-// luma is the gray of a colour: of ITU-R 601, in fixed point as libpng computes it, in the depth of the file.
+// luma returns the gray value of a colour: by ITU-R 601, in fixed point as in libpng, at the file's depth.
 func (c converter[T]) luma(p color.NRGBA64) uint16 {
 	const red, green, blue = 9797, 19234, 32768 - 9797 - 19234
 	if p.R == p.G && p.R == p.B {

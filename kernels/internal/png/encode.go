@@ -1,5 +1,5 @@
-// Package png writes and reads PNG files with the channels and depths of TensorFlow's image ops: grey, grey
-// with alpha, colour, and colour with alpha, of 8 or 16 bits.
+// Package png writes and reads PNG files with the channels and depths of TensorFlow's image ops: gray, gray with alpha, colour, and colour
+// with alpha, at 8 or 16 bits.
 package png
 
 import (
@@ -15,7 +15,7 @@ import (
 
 const signature = "\x89PNG\r\n\x1a\n"
 
-// colour types of IHDR.
+// Colour types of IHDR.
 const (
 	gray      = 0
 	colour    = 2
@@ -23,17 +23,16 @@ const (
 	grayAlpha = 4
 	rgbAlpha  = 6
 
-	alpha = 4 // the bit of those that have it
+	alpha = 4 // the bit set in types with alpha
 )
 
 var colourOf = [...]byte{1: gray, 2: grayAlpha, 3: colour, 4: rgbAlpha}
 
-// maxPixels is what TensorFlow lets an image have.
+// maxPixels is TensorFlow's limit on the pixels of an image.
 const maxPixels = 1 << 29
 
-// Encode makes a PNG of rows of interleaved channels, 1 to 4 of them, of type uint8 or uint16. Level is
-// zlib's, -1 its default. The standard library's encoder would drop an alpha channel that is opaque
-// everywhere, and has no gray with alpha.
+// Encode returns a PNG of rows of 1 to 4 interleaved channels of uint8 or uint16. level is zlib's compression level, -1 for its default.
+// The standard library's encoder cannot be used: it drops an alpha channel that is opaque everywhere and does not support gray with alpha.
 func Encode[T uint8 | uint16](pixels []T, width, height, channels, level int) ([]byte, error) {
 	if width <= 0 || height <= 0 || channels < 1 || channels > 4 || height >= maxPixels/width || len(pixels) != width*height*channels {
 		return nil, status.Internalf("PNG encoding failed")
@@ -68,7 +67,7 @@ func Encode[T uint8 | uint16](pixels []T, width, height, channels, level int) ([
 	return out.Bytes(), nil
 }
 
-// chunks makes each write to it an IDAT.
+// chunks writes each Write as an IDAT chunk.
 type chunks struct{ out *bytes.Buffer }
 
 var _ io.Writer = chunks{}

@@ -1,11 +1,11 @@
 package png
 
-// filter turns rows into the bytes that are compressed: each as what it differs by from its
-// neighbours, in the way of the five that PNG has that makes the bytes smallest.
+// filter encodes each row as differences from its neighbours before compression, with whichever of PNG's five filter types makes the bytes
+// smallest.
 type filter struct {
-	pixel     int       // bytes of a pixel: how far away the left neighbour is
+	pixel     int       // bytes per pixel, the distance to the left neighbour
 	now, last []byte    // this row and the one above it
-	tries     [5][]byte // the ways, each after its number
+	tries     [5][]byte // the row in each filter type, after the type's number
 }
 
 func newFilter(row, pixel int) *filter {
@@ -17,10 +17,10 @@ func newFilter(row, pixel int) *filter {
 	return f
 }
 
-// row is where the next row goes.
+// row returns the buffer for the next row.
 func (f *filter) row() []byte { return f.now }
 
-// best gives the row filtered, until the next call, and makes it the one above.
+// best returns the filtered row, valid until the next call, and makes the current row the previous one.
 func (f *filter) best() []byte {
 	var cost [5]int
 	for i, v := range f.now {
@@ -44,7 +44,7 @@ func (f *filter) best() []byte {
 	return f.tries[best]
 }
 
-// size is how far a difference is from none.
+// size returns the magnitude of a difference modulo 256.
 func size(d byte) int {
 	if d < 128 {
 		return int(d)

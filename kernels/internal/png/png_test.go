@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// TestDecodeLikeTensorFlow reads files of every colour type and depth in all ways, as TensorFlow did
+// TestDecodeLikeTensorFlow decodes files of every colour type and depth in all ways and compares the results with TensorFlow's
 // (testdata/decode.py).
 func TestDecodeLikeTensorFlow(t *testing.T) {
 	f, err := os.Open("testdata/decode.json.gz")
@@ -78,12 +78,12 @@ func encodeAndBack[T uint8 | uint16](t *testing.T, width, height, channels int) 
 	rng := rand.New(rand.NewPCG(1, uint64(width*channels)))
 	pixels := make([]T, width*height*channels)
 	for i := range pixels {
-		// Half noise, half a gradient, so that all filters have their turn.
+		// Half noise, half a gradient, so every filter gets used.
 		if pixels[i] = T(rng.Uint32()); i%2 == 0 || i > len(pixels)/2 {
 			pixels[i] = T(i * 3)
 		}
 		if channels%2 == 0 && i%channels == channels-1 {
-			pixels[i] = ^T(0) // opaque, and there all the same
+			pixels[i] = ^T(0) // opaque, but must be kept
 		}
 	}
 	for _, level := range []int{-1, 0, 9} {

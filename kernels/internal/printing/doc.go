@@ -1,2 +1,2 @@
-// Package printing prints tensors and variants as TensorFlow does in messages and in Print.
+// Package printing formats tensors and variants as TensorFlow does in messages and in Print.
 package printing

@@ -10,8 +10,8 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 )
 
-// Summary prints a tensor's elements in the form of TensorFlow's Assert and Print: the first
-// limit elements (all where limit is negative), inner dimensions in brackets.
+// Summary formats a tensor's elements like TensorFlow's Assert and Print: the first limit elements (all if limit is negative), with inner
+// dimensions in brackets.
 func Summary(t *tensor.Tensor, limit int) string {
 	n := t.Len()
 	if limit < 0 || limit > n {
@@ -29,8 +29,8 @@ func Summary(t *tensor.Tensor, limit int) string {
 	return p.String()
 }
 
-// SummaryV2 prints as tf.print does: nested brackets, and of each dimension the first and the
-// last ends elements (all where ends is negative), strings in quotes.
+// SummaryV2 formats a tensor like tf.print: nested brackets, the first and last ends elements of each dimension (all if ends is negative),
+// and strings in quotes.
 func SummaryV2(t *tensor.Tensor, ends int) string {
 	if ends < 0 || ends > t.Len() {
 		ends = t.Len()
@@ -140,7 +140,7 @@ func (p *printer) space(d, rank int) {
 	p.WriteString(strings.Repeat(" ", d+1))
 }
 
-// printable tells whether TensorFlow prints elements of the type; of others it prints a "?".
+// printable reports whether TensorFlow prints elements of the type; others are printed as "?".
 func printable(d tensor.DType) bool {
 	return !d.IsComplex() && d != tensor.QInt32 && d != tensor.Resource && d != tensor.Variant
 }
@@ -209,7 +209,7 @@ func unsignedPrinter[T uint8 | uint16 | uint32 | uint64](v []T) func(int) string
 	return func(i int) string { return strconv.FormatUint(uint64(v[i]), 10) }
 }
 
-// printFloat32 prints six digits, or nine where six do not give the same value back.
+// printFloat32 uses six digits, or nine if six do not round-trip.
 func printFloat32(v float32) string {
 	if s, ok := printSpecial(float64(v)); ok {
 		return s
@@ -221,7 +221,7 @@ func printFloat32(v float32) string {
 	return strconv.FormatFloat(float64(v), 'g', 9, 64)
 }
 
-// printFloat64 prints fifteen digits, or seventeen where fifteen do not give the same value back.
+// printFloat64 uses fifteen digits, or seventeen if fifteen do not round-trip.
 func printFloat64(v float64) string {
 	if s, ok := printSpecial(v); ok {
 		return s
@@ -259,7 +259,7 @@ func float8E4M3ToFloat32(b uint8) float32 {
 	return float32(sign * math.Ldexp(float64(8+frac), exp-10))
 }
 
-// escape writes control characters and quotes as C does, and leaves UTF-8 alone.
+// escape escapes control characters and quotes as in C, and leaves UTF-8 unchanged.
 func escape(s string) string {
 	var b strings.Builder
 	for i := range len(s) {

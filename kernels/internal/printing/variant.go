@@ -8,31 +8,17 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/variant"
 )
 
-// DebugText prints a tensor as TensorFlow's Tensor::DebugString does.
+// DebugText formats a tensor as TensorFlow's Tensor::DebugString does.
 func DebugText(t *tensor.Tensor) string {
 	return fmt.Sprintf("Tensor<type: %v shape: %v values: %s>", t.DType(), t.Shape(), Summary(t, 3))
 }
 
-// VariantText prints a variant's element as TensorFlow's Variant::DebugString does: with its type.
+// VariantText formats a variant's element, with its type, as TensorFlow's Variant::DebugString does.
 func VariantText(v any) string {
-	name := ""
-	switch v := v.(type) {
-	case nil:
-	case *variant.TensorList:
-		name = "tensorflow::TensorList"
-	case *variant.TensorMap:
-		name = "tensorflow::TensorMap"
-	case *variant.Optional:
-		name = "tensorflow::data::Optional"
-	case *variant.Composite:
-		name = "CompositeTensorVariant"
-	default:
-		name = fmt.Sprintf("%T", v)
-	}
-	return fmt.Sprintf("Variant<type: %s value: %s>", name, variantValue(v))
+	return fmt.Sprintf("Variant<type: %s value: %s>", variant.Name(v), variantValue(v))
 }
 
-// variantValue prints what a variant's element holds.
+// variantValue formats the content of a variant's element.
 func variantValue(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -48,6 +34,18 @@ func variantValue(v any) string {
 		return "OptionalVariant<values: (" + debugTexts(v.List) + ")>"
 	case *variant.Composite:
 		return fmt.Sprintf("<CompositeTensorVariant type=%v, components=[%s]>", v.Class, debugTexts(v.Components))
+	case *variant.Ragged:
+		splits := tensor.Invalid
+		if n := len(v.Splits); n > 0 {
+			splits = v.Splits[n-1].DType()
+		}
+		return fmt.Sprintf("RaggedTensorVariant(dtype=%v, ragged_rank=%d, splits_dtype=%v", v.Values.DType(), len(v.Splits), splits)
+	case variant.Boxed:
+		return DebugText(v.T)
+	case *variant.CSR:
+		return DebugText(v.Dense)
+	case interface{ Text() string }:
+		return v.Text()
 	}
 	return fmt.Sprintf("%T", v)
 }

@@ -1,3 +1,2 @@
-// Package reduce reduces tensors over axes: the plan, reducers for each element type, and the launches on
-// accelerators.
+// Package reduce reduces tensors over axes. It provides the plan, reducers for each element type, and the launches on accelerators.
 package reduce

@@ -11,14 +11,14 @@ import (
 
 // GPUReduction is a reduction on an accelerator.
 type GPUReduction struct {
-	// First is the function for a tensor's elements, then the one for what it made of them.
+	// First is the function that reduces a tensor's elements, Then the one that reduces First's results.
 	First, Then string
 	Finish      Finish
-	// Widens tells that half types are floats up to the last step.
+	// Widens reports that half types are computed as floats until the last step.
 	Widens bool
 }
 
-// Finish is what is done to each result, see kernels/cuda/reduce.cu.
+// Finish is the operation applied to each result, see kernels/cuda/reduce.cu.
 type Finish uint64
 
 // The values of Finish.
@@ -29,8 +29,7 @@ const (
 	FinishHalf           // halves
 )
 
-// Reduce reduces in into out. groups are in's dimensions, merged so that reduced ones and others
-// take turns.
+// Reduce reduces in into out. groups are in's dimensions, merged into alternating reduced and kept groups.
 func (k *GPUReduction) Reduce(ctx *kernels.Context, out, in *tensor.Tensor, groups []int, firstReduced bool) error {
 	if out.Len() == 0 {
 		return nil
@@ -57,11 +56,11 @@ func (k *GPUReduction) Reduce(ctx *kernels.Context, out, in *tensor.Tensor, grou
 	return nil
 }
 
-// Fold reduces the middle of three dimensions, each of parts parts of it by itself.
+// Fold reduces the middle one of three dimensions; it is divided into Parts parts, each of which is reduced separately.
 type Fold struct{ Outer, Reduced, Inner, Parts int }
 
-// planFolds takes a reduction apart: of the groups that are reduced the last comes first, and what
-// would not keep a card's processors busy is done in two steps.
+// planFolds splits a reduction into folds. The last reduced group comes first. A fold that is too small to keep a card's processors busy is
+// done in two steps.
 func planFolds(groups []int, firstReduced bool, processors int) (folds []Fold) {
 	groups = append([]int(nil), groups...)
 	for i := len(groups) - 1; i >= 0; i-- {
@@ -72,7 +71,7 @@ func planFolds(groups []int, firstReduced bool, processors int) (folds []Fold) {
 		groups[i] = 1
 		width := f.Width()
 		tiles := (f.Outer*f.Inner + width - 1) / width
-		// A part is worth its block when each thread has some elements.
+		// A part is worth a block if each thread has several elements.
 		if most := f.Reduced / (16 * launch.Threads / width); most > 1 && tiles < 2*processors {
 			f.Parts = min(most, (4*processors+tiles-1)/tiles, 1<<15)
 			folds = append(folds, f)
@@ -80,20 +79,20 @@ func planFolds(groups []int, firstReduced bool, processors int) (folds []Fold) {
 		}
 		folds = append(folds, f)
 	}
-	if len(folds) == 0 { // nothing is reduced but single elements
+	if len(folds) == 0 { // only dimensions of size 1 are reduced
 		folds = []Fold{{shapes.LoopSize(groups), 1, 1, 1}}
 	}
 	return folds
 }
 
-// Width is how many results a block has side by side: as many as leave each thread some elements, but
-// neighbours in memory together.
+// Width returns the number of results that a block computes side by side: few enough to leave each thread several elements, but enough to
+// read neighbours in memory together.
 func (f Fold) Width() int {
 	per := min(PowerOf2((f.Reduced+3)/4), launch.Threads)
 	return max(launch.Threads/per, min(PowerOf2(f.Inner), 32))
 }
 
-// PowerOf2 is the least power of 2 that is not below n.
+// PowerOf2 returns the least power of 2 that is at least n.
 func PowerOf2(n int) int {
 	if n <= 1 {
 		return 1
@@ -101,7 +100,7 @@ func PowerOf2(n int) int {
 	return 1 << bits.Len(uint(n-1))
 }
 
-// Launch runs the fold. elements is what each of the last results is made of.
+// Launch runs the fold. elements is the number of elements that each final result combines.
 func (f Fold) Launch(ctx *kernels.Context, function string, to, from *tensor.Tensor, how Finish, elements int) {
 	outputs := f.Outer * f.Inner
 	if outputs == 0 {
@@ -118,7 +117,7 @@ func (f Fold) Launch(ctx *kernels.Context, function string, to, from *tensor.Ten
 		Args: []uint64{from.Address(), to.Address(), uint64(outputs), uint64(f.Reduced), inner[0], inner[1], uint64(width), uint64(per), uint64(how), uint64(elements)}})
 }
 
-// Blocks is how many blocks of a grid the results take.
+// Blocks returns the number of blocks in a grid for the results.
 func (f Fold) Blocks(a kernels.Accelerator) int {
 	width := f.Width()
 	return min((f.Outer*f.Inner+width-1)/width, 32*a.Card().Processors)

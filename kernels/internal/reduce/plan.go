@@ -6,12 +6,12 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/args"
 )
 
-// Plan says what a reduction over axes comes to.
+// Plan describes a reduction over axes.
 type Plan struct {
 	// Out is the shape of the result.
 	Out tensor.Shape
-	// Groups are the sizes of the input's dimensions, neighbours merged, so that those reduced
-	// and the others take turns; firstReduced tells which come first.
+	// Groups are the sizes of the input's dimensions, with neighbours merged so that reduced and kept groups alternate; FirstReduced
+	// reports whether the first is reduced.
 	Groups       []int
 	FirstReduced bool
 
@@ -19,16 +19,15 @@ type Plan struct {
 	groupMemory [8]int
 }
 
-// Trivial tells that every element is reduced by itself.
+// Trivial reports whether every element is reduced by itself.
 func (p *Plan) Trivial() bool {
 	return len(p.Groups) == 0 || len(p.Groups) == 1 && !p.FirstReduced
 }
 
-// reduced tells whether group i is reduced.
+// reduced reports whether group i is reduced.
 func (p *Plan) reduced(i int) bool { return (i%2 == 0) == p.FirstReduced }
 
-// Make plans the reduction of a tensor of the shape over axes, a tensor of int32 or int64.
-// Negative axes count from the end.
+// Make plans the reduction of a tensor of the given shape over axes, a tensor of int32 or int64. Negative axes count from the end.
 func (p *Plan) Make(shape tensor.Shape, axes *tensor.Tensor, keep bool) error {
 	var memory [16]bool
 	chosen := memory[:]
@@ -58,7 +57,7 @@ func (p *Plan) Make(shape tensor.Shape, axes *tensor.Tensor, keep bool) error {
 			p.Out = append(p.Out, 1)
 		}
 		if d == 1 {
-			continue // belongs to either side
+			continue // belongs to either group
 		}
 		if n := len(p.Groups); n == 0 {
 			p.FirstReduced = chosen[i]

@@ -13,24 +13,22 @@ import (
 
 // Reducer is a reduction for one element type.
 type Reducer[T any] struct {
-	// Identity is the reduction of nothing.
+	// Identity is the result of reducing no elements.
 	Identity T
-	// Row reduces a slice that is not empty; into adds one to what is reduced already, element by
-	// element.
+	// Row reduces a non-empty slice. Into reduces acc and a element by element into acc.
 	Row  func(a []T) T
 	Into func(acc, a []T)
-	// Rows, where it is there, sets acc to the reduction of all rows of a that are as long, where those are short.
+	// Rows, if not nil, sets acc to the reduction of all rows in a, each as long as acc, for short rows.
 	Rows func(acc, a []T)
-	// Each, where it is there, sets dst to the reductions of as many rows of a, one after the other.
+	// Each, if not nil, sets each element of dst to the reduction of one row of a; the rows are consecutive.
 	Each func(dst, a []T)
-	// First, where it is there, changes elements before they are reduced; last changes the
-	// results of n elements each.
+	// First, if not nil, changes elements before they are reduced. Last, if not nil, changes the results of n elements each.
 	First func(dst, a []T)
 	Last  func(out []T, n int)
 }
 
-// reduceChunk is the elements of a part of a long reduction. Parts are of one size however many
-// workers there are, so that a sum of floats has the same rounding each time.
+// reduceChunk is the number of elements in a part of a long reduction. The size does not depend on the number of workers, so a sum of
+// floats always has the same rounding.
 const reduceChunk = 1 << 15
 
 // Kernel reduces tensors over axes.
@@ -58,26 +56,25 @@ func (k *Kernel[T]) Compute(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
-	return k.Reduce(ctx.Device, element.ViewOf[T](out), element.ViewOf[T](data), plan.Groups, plan.FirstReduced)
+	return k.Reduce(ctx, element.ViewOf[T](out), element.ViewOf[T](data), plan.Groups, plan.FirstReduced)
 }
 
-// Reduce reduces src into dst. groups are src's dimensions, merged so that reduced ones and
-// others take turns.
-func (k *Reducer[T]) Reduce(dev kernels.Device, dst, src []T, groups []int, firstReduced bool) error {
+// Reduce reduces src into dst. groups are src's dimensions, merged into alternating reduced and kept groups.
+func (k *Reducer[T]) Reduce(ctx *kernels.Context, dst, src []T, groups []int, firstReduced bool) error {
 	if len(dst) == 0 {
 		return nil
 	}
 	count := len(src) / len(dst)
 	if k.First != nil {
-		changed, release, err := element.Scratch[T](dev, len(src))
+		changed, release, err := element.Scratch[T](ctx.Device, len(src))
 		if err != nil {
 			return err
 		}
 		defer release()
-		dev.Parallel(len(src), element.CheapGrain, func(lo, hi int) { k.First(changed[lo:hi], src[lo:hi]) })
+		ctx.Parallel(len(src), element.CheapGrain, func(lo, hi int) { k.First(changed[lo:hi], src[lo:hi]) })
 		src = changed
 	}
-	if err := k.steps(dev, dst, src, groups, firstReduced); err != nil {
+	if err := k.steps(ctx, dst, src, groups, firstReduced); err != nil {
 		return err
 	}
 	if k.Last != nil {
@@ -86,15 +83,15 @@ func (k *Reducer[T]) Reduce(dev kernels.Device, dst, src []T, groups []int, firs
 	return nil
 }
 
-// steps reduces the reduced groups one after the other, the last first.
-func (k *Reducer[T]) steps(dev kernels.Device, dst, src []T, groups []int, firstReduced bool) error {
+// steps reduces the groups to be reduced one after the other, the last first.
+func (k *Reducer[T]) steps(ctx *kernels.Context, dst, src []T, groups []int, firstReduced bool) error {
 	i := len(groups) - 1
 	if (i%2 == 0) != firstReduced {
 		i--
 	}
 	if i < 0 {
-		// Nothing is reduced but single elements.
-		return k.fold(dev, dst, src, len(src), 1, 1)
+		// Only dimensions of size 1 are reduced.
+		return k.fold(ctx, dst, src, len(src), 1, 1)
 	}
 	outer, inner := 1, 1
 	for _, g := range groups[:i] {
@@ -104,23 +101,23 @@ func (k *Reducer[T]) steps(dev kernels.Device, dst, src []T, groups []int, first
 		inner *= g
 	}
 	if i < 2 {
-		return k.fold(dev, dst, src, outer, groups[i], inner)
+		return k.fold(ctx, dst, src, outer, groups[i], inner)
 	}
-	between, release, err := element.Scratch[T](dev, outer*inner)
+	between, release, err := element.Scratch[T](ctx.Device, outer*inner)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if err := k.fold(dev, between, src, outer, groups[i], inner); err != nil {
+	if err := k.fold(ctx, between, src, outer, groups[i], inner); err != nil {
 		return err
 	}
 	rest := append([]int(nil), groups[:i]...)
 	rest[i-1] *= inner
-	return k.steps(dev, dst, between, rest, firstReduced)
+	return k.steps(ctx, dst, between, rest, firstReduced)
 }
 
 // fold reduces the middle dimension of src.
-func (k *Reducer[T]) fold(dev kernels.Device, dst, src []T, outer, reduced, inner int) error {
+func (k *Reducer[T]) fold(ctx *kernels.Context, dst, src []T, outer, reduced, inner int) error {
 	switch {
 	case len(dst) == 0:
 	case reduced == 0:
@@ -128,24 +125,24 @@ func (k *Reducer[T]) fold(dev kernels.Device, dst, src []T, outer, reduced, inne
 			dst[i] = k.Identity
 		}
 	case inner == 1 && outer > 1 && k.Each != nil:
-		dev.Parallel(outer, max(1, reduceChunk/reduced), func(lo, hi int) { k.Each(dst[lo:hi], src[lo*reduced:hi*reduced]) })
+		ctx.Parallel(outer, max(1, reduceChunk/reduced), func(lo, hi int) { k.Each(dst[lo:hi], src[lo*reduced:hi*reduced]) })
 	case len(src) <= reduceChunk:
 		for o := range outer {
 			k.part(dst[o*inner:(o+1)*inner], src[o*reduced*inner:(o+1)*reduced*inner])
 		}
 	case outer < 4 && reduced > 1 && inner <= reduceChunk/4:
 		for o := range outer {
-			if err := k.long(dev, dst[o*inner:(o+1)*inner], src[o*reduced*inner:(o+1)*reduced*inner]); err != nil {
+			if err := k.long(ctx, dst[o*inner:(o+1)*inner], src[o*reduced*inner:(o+1)*reduced*inner]); err != nil {
 				return err
 			}
 		}
 	case outer < 4:
 		for o := range outer {
 			part, to := src[o*reduced*inner:(o+1)*reduced*inner], dst[o*inner:(o+1)*inner]
-			dev.Parallel(inner, max(1, reduceChunk/reduced), func(lo, hi int) { k.columns(to, part, lo, hi) })
+			ctx.Parallel(inner, max(1, reduceChunk/reduced), func(lo, hi int) { k.columns(to, part, lo, hi) })
 		}
 	default:
-		dev.Parallel(outer, max(1, reduceChunk/(reduced*inner)), func(lo, hi int) {
+		ctx.Parallel(outer, max(1, reduceChunk/(reduced*inner)), func(lo, hi int) {
 			for o := lo; o < hi; o++ {
 				k.part(dst[o*inner:(o+1)*inner], src[o*reduced*inner:(o+1)*reduced*inner])
 			}
@@ -154,18 +151,18 @@ func (k *Reducer[T]) fold(dev kernels.Device, dst, src []T, outer, reduced, inne
 	return nil
 }
 
-// long reduces many rows of a few columns in parts that are reduced in their turn.
-func (k *Reducer[T]) long(dev kernels.Device, dst, src []T) error {
+// long reduces many rows of a few columns in parts, then reduces the parts' results.
+func (k *Reducer[T]) long(ctx *kernels.Context, dst, src []T) error {
 	inner := len(dst)
 	rows := len(src) / inner
 	per := max(1, reduceChunk/inner)
 	parts := (rows + per - 1) / per
-	between, release, err := element.Scratch[T](dev, parts*inner)
+	between, release, err := element.Scratch[T](ctx.Device, parts*inner)
 	if err != nil {
 		return err
 	}
 	defer release()
-	dev.Parallel(parts, 1, func(lo, hi int) {
+	ctx.Parallel(parts, 1, func(lo, hi int) {
 		for p := lo; p < hi; p++ {
 			k.part(between[p*inner:(p+1)*inner], src[p*per*inner:min((p+1)*per, rows)*inner])
 		}
@@ -174,7 +171,7 @@ func (k *Reducer[T]) long(dev kernels.Device, dst, src []T) error {
 	return nil
 }
 
-// part reduces rows of len(dst) elements into one.
+// part reduces rows of len(dst) elements to one row.
 func (k *Reducer[T]) part(dst, src []T) {
 	switch {
 	case len(dst) == 1:
@@ -188,7 +185,7 @@ func (k *Reducer[T]) part(dst, src []T) {
 	}
 }
 
-// columns reduces the columns lo to hi, a block that stays in the cache at a time.
+// columns reduces the columns lo to hi, in blocks that stay in the cache.
 func (k *Reducer[T]) columns(dst, src []T, lo, hi int) {
 	width := len(dst)
 	for c := lo; c < hi; c += 2 * element.BlockLen {
@@ -201,19 +198,18 @@ func (k *Reducer[T]) columns(dst, src []T, lo, hi int) {
 	}
 }
 
-// Rows of fewer than narrowRow elements are taken together to some wideRow, for which a slice
-// function is worth its call.
+// Rows of fewer than narrowRow elements are combined to about wideRow elements, which makes a call of a slice function worthwhile.
 const (
 	narrowRow = 128
 	wideRow   = 512
-	// leastRowLen is the shortest row that is not taken together where a reducer has Rows.
+	// leastRowLen is the length from which rows are not combined if a reducer has Rows.
 	leastRowLen = 32
 )
 
-// wideRows are rows that narrow sums up in, of elements that are as wide as any.
+// wideRows holds the accumulators of narrow, with room for the widest elements.
 var wideRows = sync.Pool{New: func() any { return new([wideRow]complex128) }}
 
-// narrow reduces short rows: first as rows of several of them.
+// narrow reduces short rows: it first treats several of them as one row.
 func (k *Reducer[T]) narrow(dst, src []T) {
 	width := len(dst)
 	several := wideRow / width * width

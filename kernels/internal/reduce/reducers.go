@@ -9,21 +9,21 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// SumFloat adds up floats.
+// SumFloat sums floats.
 var SumFloat = Reducer[float32]{Row: simd.Sum, Into: func(acc, a []float32) { simd.Add(acc, acc, a) }, Rows: simd.SumRows, Each: simd.SumEach}
 
-// MaxFloat is the greatest float.
+// MaxFloat computes the maximum of floats.
 var MaxFloat = Reducer[float32]{Identity: float32(math.Inf(-1)), Row: simd.MaxOf, Into: func(acc, a []float32) { simd.Max(acc, acc, a) }, Each: simd.MaxOfEach}
 
-// MinFloat is the least float.
+// MinFloat computes the minimum of floats.
 var MinFloat = Reducer[float32]{Identity: float32(math.Inf(1)), Row: slices.Min[[]float32], Into: func(acc, a []float32) { simd.Min(acc, acc, a) }}
 
-// Sums adds up elements.
+// Sums returns a reducer that sums elements.
 func Sums[T element.Numeric]() Reducer[T] {
 	return Reducer[T]{Row: SumOf[T], Into: func(acc, a []T) { elementwise.Add(acc, acc, a) }}
 }
 
-// SumOf adds up in four parts, which do not wait for each other.
+// SumOf returns the sum of a. It uses four independent partial sums.
 func SumOf[T element.Numeric](a []T) T {
 	var s0, s1, s2, s3 T
 	for len(a) >= 4 {
@@ -39,7 +39,7 @@ func SumOf[T element.Numeric](a []T) T {
 	return (s0 + s1) + (s2 + s3)
 }
 
-// Norms are the square roots of sums of squares.
+// Norms returns a reducer that computes square roots of sums of squares.
 func Norms[T any](sum Reducer[T], square, sqrt func(dst, a []T)) Reducer[T] {
 	sum.First = square
 	sum.Last = func(out []T, _ int) { sqrt(out, out) }

@@ -1,3 +1,2 @@
-// Package shapes computes with shapes: axes, strides, broadcasting, sizes that may overflow, and partly known
-// shapes.
+// Package shapes computes with shapes: axes, strides, broadcasting, sizes that may overflow, and partially known shapes.
 package shapes

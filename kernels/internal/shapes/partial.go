@@ -6,13 +6,13 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// PartialShape is a shape of which sizes (-1) or even the rank (known is false) may be open.
+// PartialShape is a shape with possibly unknown sizes (-1) or unknown rank (Known is false).
 type PartialShape struct {
 	Dims  tensor.Shape
 	Known bool
 }
 
-// String writes the shape as TensorFlow does.
+// String formats the shape as TensorFlow does.
 func (p PartialShape) String() string {
 	if !p.Known {
 		return "<unknown>"
@@ -20,7 +20,7 @@ func (p PartialShape) String() string {
 	return p.Dims.String()
 }
 
-// Full tells whether nothing is open.
+// Full reports whether the shape is fully known.
 func (p PartialShape) Full() bool {
 	for _, d := range p.Dims {
 		if d < 0 {
@@ -30,10 +30,10 @@ func (p PartialShape) Full() bool {
 	return p.Known
 }
 
-// Admits tells whether a tensor may have shape s.
+// Admits reports whether a tensor may have shape s.
 func (p PartialShape) Admits(s tensor.Shape) bool { return !p.Known || s.Compatible(p.Dims) }
 
-// Merge gives what both say.
+// Merge combines what p and q know, or fails if they contradict each other.
 func (p PartialShape) Merge(q PartialShape) (PartialShape, error) {
 	switch {
 	case !p.Known:
@@ -55,8 +55,7 @@ func (p PartialShape) Merge(q PartialShape) (PartialShape, error) {
 	return PartialShape{out, true}, nil
 }
 
-// PartialShapeInput reads input i, a vector of sizes of which -1 is an open one, or the scalar -1
-// for an open rank.
+// PartialShapeInput reads input i: a vector of sizes, where -1 is an unknown size, or the scalar -1 for an unknown rank.
 func PartialShapeInput(ctx *kernels.Context, i int) (PartialShape, error) {
 	t := ctx.Input(i)
 	sizes, err := ctx.Ints(i)

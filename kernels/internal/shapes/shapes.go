@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// WrapAxis counts a negative axis from the end. ok is false when it lies outside of the rank.
+// WrapAxis counts a negative axis from the end. ok is false if the axis is out of range.
 func WrapAxis(axis int64, rank int) (int, bool) {
 	if axis < 0 {
 		axis += int64(rank)
@@ -18,13 +18,12 @@ func WrapAxis(axis int64, rank int) (int, bool) {
 	return int(axis), axis >= 0 && axis < int64(rank)
 }
 
-// Around are the numbers of elements that the dimensions before and after axis make.
+// Around returns the numbers of elements in the dimensions before and after axis.
 func Around(s tensor.Shape, axis int) (before, after int) {
 	return s[:axis].Elements(), s[axis+1:].Elements()
 }
 
-// ShapeOf makes a shape of sizes that a client gave: negative ones and a product that does not
-// fit 63 bits are refused.
+// ShapeOf returns a shape with sizes given by a client. It rejects negative sizes and a product that overflows 63 bits.
 func ShapeOf(sizes []int64) (tensor.Shape, error) {
 	s := tensor.Shape(sizes)
 	for _, d := range sizes {
@@ -38,7 +37,7 @@ func ShapeOf(sizes []int64) (tensor.Shape, error) {
 	return s, nil
 }
 
-// MulSize multiplies sizes; false when the product does not fit 63 bits.
+// MulSize multiplies sizes; ok is false if one is negative or the product overflows 63 bits.
 func MulSize(a, b int64) (int64, bool) {
 	if a < 0 || b < 0 || a != 0 && b > math.MaxInt64/a {
 		return 0, false
@@ -46,7 +45,7 @@ func MulSize(a, b int64) (int64, bool) {
 	return a * b, true
 }
 
-// AddSize adds sizes; false when the sum does not fit 63 bits.
+// AddSize adds sizes; ok is false if one is negative or the sum overflows 63 bits.
 func AddSize(sizes ...int64) (sum int64, ok bool) {
 	for _, s := range sizes {
 		if s < 0 || sum > math.MaxInt64-s {
@@ -57,14 +56,14 @@ func AddSize(sizes ...int64) (sum int64, ok bool) {
 	return sum, true
 }
 
-// Replaced is s with the dimensions from (inclusive) to to (exclusive) replaced.
+// Replaced returns a copy of s with the dimensions from (inclusive) to to (exclusive) replaced.
 func Replaced(s tensor.Shape, from, to int, by ...int64) tensor.Shape {
 	out := make(tensor.Shape, 0, len(s)-(to-from)+len(by))
 	return append(append(append(out, s[:from]...), by...), s[to:]...)
 }
 
-// Points turns rows of indices, one for each dimension, into row-major positions, -1 for a row
-// that points outside. bad is the first of those, -1 if there is none.
+// Points converts rows of indices, one index per dimension, to row-major positions; a row that is out of bounds becomes -1. bad is the
+// first such row, or -1 if there is none.
 func Points(v []int64, rows int, dims tensor.Shape) (at []int64, bad int) {
 	depth := len(dims)
 	at, bad = make([]int64, rows), -1
@@ -85,7 +84,7 @@ func Points(v []int64, rows int, dims tensor.Shape) (at []int64, bad int) {
 	return at, bad
 }
 
-// LoopSize is the rounds of nested loops.
+// LoopSize returns the total number of iterations of nested loops.
 func LoopSize(dims []int) int {
 	p := 1
 	for _, d := range dims {
@@ -94,7 +93,7 @@ func LoopSize(dims []int) int {
 	return p
 }
 
-// StridesOf are the row-major strides of a shape.
+// StridesOf returns the row-major strides of a shape.
 func StridesOf(shape tensor.Shape) []int {
 	s := make([]int, len(shape))
 	step := 1
@@ -105,7 +104,7 @@ func StridesOf(shape tensor.Shape) []int {
 	return s
 }
 
-// Ints are a shape's sizes as ints.
+// Ints returns a shape's sizes as ints.
 func Ints(shape tensor.Shape) []int {
 	s := make([]int, len(shape))
 	for i, d := range shape {
@@ -114,7 +113,7 @@ func Ints(shape tensor.Shape) []int {
 	return s
 }
 
-// JoinInts writes integers with commas between them.
+// JoinInts formats integers separated by commas.
 func JoinInts(values []int64) string {
 	s := make([]string, len(values))
 	for i, v := range values {
@@ -123,7 +122,7 @@ func JoinInts(values []int64) string {
 	return strings.Join(s, ",")
 }
 
-// LeadingShape is the shape of a vector that is stretched along all dimensions of a tensor but the first.
+// LeadingShape returns the shape of a vector of n elements that broadcasts along all dimensions of a tensor but the first.
 func LeadingShape(n, rank int) tensor.Shape {
 	shape := tensor.Shape{int64(n)}
 	for len(shape) < rank {
@@ -132,8 +131,8 @@ func LeadingShape(n, rank int) tensor.Shape {
 	return shape
 }
 
-// BroadcastShape gives the shape that the operands have in common by NumPy's rules: aligned at
-// the last dimension, sizes of 1 stretch. ok is false where the shapes do not go together.
+// BroadcastShape returns the shape that the operands broadcast to by NumPy's rules: aligned at the last dimension, sizes of 1 stretch. ok
+// is false if the shapes are incompatible.
 func BroadcastShape(a, b tensor.Shape) (out tensor.Shape, ok bool) {
 	if len(a) < len(b) {
 		a, b = b, a
@@ -152,7 +151,7 @@ func BroadcastShape(a, b tensor.Shape) (out tensor.Shape, ok bool) {
 	return out, true
 }
 
-// Incompatible is TensorFlow's error for operands that cannot be broadcast.
+// Incompatible returns TensorFlow's error for operands that cannot be broadcast.
 func Incompatible(a, b tensor.Shape) error {
 	return status.InvalidArgumentf("Incompatible shapes: %v vs. %v", a, b)
 }

@@ -2,16 +2,16 @@ package simd
 
 import "golang.org/x/sys/cpu"
 
-// bfloatTiles is a kernelSet's, with the configuration of the tiles.
+// bfloatTiles is the tile code of kernelSet.bfloatTiles; config configures the tiles.
 //
 //go:noescape
 func bfloatTiles(k int, a *uint16, lda int, b *uint16, blocks int, c *float32, ldc int, config *byte)
 
-// permitTiles asks Linux to keep the state of tiles for this process, which it does for who asks: see its
-// Documentation/arch/x86/xstate.rst. It gives 0, or an error of the system call.
+// permitTiles asks Linux to keep the state of tiles for this process, which it does only on request: see its
+// Documentation/arch/x86/xstate.rst. It returns 0, or an error of the system call.
 func permitTiles() int
 
-// tileConfig are the shapes of the tiles: palette 1, all eight of 16 rows of 64 bytes.
+// tileConfig configures the tiles: palette 1, all eight with 16 rows of 64 bytes.
 var tileConfig = func() (c [64]byte) {
 	c[0] = 1
 	for i := range 8 {

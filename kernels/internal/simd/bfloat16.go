@@ -2,12 +2,11 @@ package simd
 
 import "math"
 
-// bfloatTurn is what the lengths that vector kernels convert at a time are multiples of.
+// bfloatTurn divides every length that the vector kernels convert.
 const bfloatTurn = 16
 
-// NarrowBFloat16 sets dst to the bits of the bfloat16 nearest to the numbers of src, ties to even, as
-// TensorFlow's Cast does: what is beyond the greatest becomes infinite, a NaN the quiet one
-// of its sign. dst may lie on the first half of src's memory.
+// NarrowBFloat16 sets dst to the bits of the bfloat16 nearest to each number in src, ties to even, as TensorFlow's Cast does: values beyond
+// the greatest become infinite, a NaN the quiet NaN of its sign. dst may be in the first half of src's memory.
 func NarrowBFloat16(dst []uint16, src []float32) {
 	if len(dst) != len(src) {
 		checkLengths(len(dst), len(src))
@@ -20,8 +19,7 @@ func NarrowBFloat16(dst []uint16, src []float32) {
 	narrow(dst, src)
 }
 
-// WidenBFloat16 sets dst to the numbers whose bfloat16 bits src has. src may lie on the second half
-// of dst's memory.
+// WidenBFloat16 sets dst to the numbers whose bfloat16 bits are in src. src may be in the second half of dst's memory.
 func WidenBFloat16(dst []float32, src []uint16) {
 	if len(dst) != len(src) {
 		checkLengths(len(dst), len(src))

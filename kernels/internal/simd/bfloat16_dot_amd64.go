@@ -2,7 +2,7 @@ package simd
 
 import "golang.org/x/sys/cpu"
 
-// bfloatDots is a kernelSet's bfloatTiles, in vectors of pairs. It takes rows eight at a time.
+// bfloatDots implements kernelSet.bfloatTiles with vectors of pairs. It processes eight rows at once.
 //
 //go:noescape
 func bfloatDots(k, rows int, a *uint16, lda int, b *uint16, blocks int, c *float32, ldc int)

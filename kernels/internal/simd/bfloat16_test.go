@@ -9,8 +9,7 @@ import (
 	"unsafe"
 )
 
-// nearestBFloat16 is the oracle: of the two bfloat16 round a number, the nearer one, found by
-// exact arithmetic.
+// nearestBFloat16 is the oracle: it returns the nearer of the two bfloat16 around a number, found by exact arithmetic.
 func nearestBFloat16(f float32) uint16 {
 	b := math.Float32bits(f)
 	sign, below := uint16(b>>16&0x8000), uint16(b>>16&0x7fff)
@@ -35,8 +34,7 @@ func nearestBFloat16(f float32) uint16 {
 	return sign | below
 }
 
-// TestNarrowBFloat16 takes every number that a bfloat16 can begin, and all ways in which the bits
-// that are lost decide.
+// TestNarrowBFloat16 takes every number that a bfloat16 can begin, with all cases of the lost bits that affect rounding.
 func TestNarrowBFloat16(t *testing.T) {
 	rests := []uint32{0, 1, 0x7fff, 0x8000, 0x8001, 0xffff, 0x1234, 0xabcd}
 	src := make([]float32, 0, len(rests)<<16)
@@ -74,8 +72,8 @@ func TestWidenBFloat16(t *testing.T) {
 	})
 }
 
-// TestBFloat16InPlace holds that narrowing may write where it has read, and widening too, at all
-// lengths and right up to the edge of the memory.
+// TestBFloat16InPlace checks that narrowing and widening may overwrite what they have read, at all lengths and right up to the edge of the
+// memory.
 func TestBFloat16InPlace(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(5, 6))

@@ -2,8 +2,8 @@ package simd
 
 import "fmt"
 
-// block is the most elements one call of a kernel gets. The scheduler cannot
-// interrupt assembly, so a call must stay short (some 10 µs).
+// block is the maximum number of elements per call of a kernel. The scheduler cannot interrupt assembly, so a call must stay short (some 10
+// µs).
 const block = 1 << 15
 
 func checkLengths(want int, lengths ...int) {
@@ -59,12 +59,12 @@ func Mul(dst, a, b []float32) { binary(active.mul, dst, a, b) }
 // Div sets dst = a / b.
 func Div(dst, a, b []float32) { binary(active.div, dst, a, b) }
 
-// Max sets dst to the greater of a and b, to b where they are equal (which
-// tells zeros of different sign apart), and to NaN where either is NaN.
+// Max sets dst to the greater of a and b, to b where they are equal (which matters for zeros of different sign), and to NaN where either is
+// NaN.
 func Max(dst, a, b []float32) { binary(active.max, dst, a, b) }
 
-// Min sets dst to the lesser of a and b, to b where they are equal (which
-// tells zeros of different sign apart), and to NaN where either is NaN.
+// Min sets dst to the lesser of a and b, to b where they are equal (which matters for zeros of different sign), and to NaN where either is
+// NaN.
 func Min(dst, a, b []float32) { binary(active.min, dst, a, b) }
 
 // AddScalar sets dst = a + s.
@@ -85,7 +85,7 @@ func DivScalar(dst, a []float32, s float32) { withScalar(active.divScalar, dst, 
 // RDivScalar sets dst = s / a.
 func RDivScalar(dst, a []float32, s float32) { withScalar(active.rdivScalar, dst, a, s) }
 
-// Neg sets dst = -a, by the sign bit alone.
+// Neg sets dst = -a by flipping the sign bit.
 func Neg(dst, a []float32) { unary(active.neg, dst, a) }
 
 // Abs sets dst = |a|.
@@ -112,16 +112,14 @@ func Log(dst, a []float32) { unary(active.log, dst, a) }
 // last place.
 func Tanh(dst, a []float32) { unary(active.tanh, dst, a) }
 
-// Sigmoid sets dst = 1 / (1 + exp(-a)). It is within 3 units in the last
-// place, also where the result is near zero.
+// Sigmoid sets dst = 1 / (1 + exp(-a)). It is within 3 units in the last place, even where the result is near zero.
 func Sigmoid(dst, a []float32) { unary(active.sigmoid, dst, a) }
 
 // Erf sets dst to the error function of a. It is within 2 units in the last
 // place.
 func Erf(dst, a []float32) { unary(active.erf, dst, a) }
 
-// ExpSum sets dst to the exponentials of a - shift, as Exp, and returns their
-// sum.
+// ExpSum sets dst to the exponentials of a - shift, as Exp does, and returns their sum.
 func ExpSum(dst, a []float32, shift float32) float32 {
 	checkLengths(len(dst), len(a))
 	var sum float32
@@ -135,6 +133,6 @@ func ExpSum(dst, a []float32, shift float32) float32 {
 // Relu sets dst to a where it is positive or NaN, and to +0 elsewhere.
 func Relu(dst, a []float32) { unary(active.relu, dst, a) }
 
-// ReluGrad sets dst = grad * (features > 0). Like TensorFlow's it is a
-// product: an infinite or NaN gradient gives NaN even where features <= 0.
+// ReluGrad sets dst = grad * (features > 0). As in TensorFlow, it is a product: an infinite or NaN gradient yields NaN even where features
+// <= 0.
 func ReluGrad(dst, grad, features []float32) { binary(active.reluGrad, dst, grad, features) }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/troupe-run/troupe/internal/extent"
 )
 
 // special are the numbers a kernel is most likely to get wrong.
@@ -20,7 +22,7 @@ var special = func() []float32 {
 	return append(v, float32(math.NaN()))
 }()
 
-// randomFloats fills s: some specials, some of any bit pattern, most ordinary.
+// randomFloats fills s: some special values, some of any bit pattern, most ordinary.
 func randomFloats(r *rand.Rand, s []float32) []float32 {
 	for i := range s {
 		switch r.IntN(8) {
@@ -35,12 +37,12 @@ func randomFloats(r *rand.Rand, s []float32) []float32 {
 	return s
 }
 
-// same says whether two floats have the same bits or are both NaN.
+// same reports whether two floats have the same bits or are both NaN.
 func same(x, y float32) bool {
 	return math.Float32bits(x) == math.Float32bits(y) || x != x && y != y
 }
 
-// ulps is the distance of got from want in units of the last place of want.
+// ulps returns the distance of got from want in units in the last place of want.
 func ulps(got float32, want float64) float64 {
 	rounded := float32(want)
 	if same(got, rounded) {
@@ -50,7 +52,7 @@ func ulps(got float32, want float64) float64 {
 		return math.Inf(1)
 	}
 	if math.IsInf(float64(rounded), 0) {
-		// As far as the greatest number is from where infinity starts.
+		// As far from the greatest number as infinity is.
 		want = math.Copysign(0x1p128, want)
 		rounded = math.Float32frombits(math.Float32bits(rounded) - 1)
 	}
@@ -62,8 +64,7 @@ func ulps(got float32, want float64) float64 {
 // maxLength covers an unrolled turn, single vectors and every tail.
 const maxLength = 130
 
-// eachLength calls f at all levels, for all lengths and a few alignments, with
-// count guarded random slices.
+// eachLength calls f at all levels, for all lengths and a few alignments, with count random slices at guard pages.
 func eachLength(t *testing.T, count int, f func(t *testing.T, s [][]float32)) {
 	eachLevel(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(5, 6))
@@ -222,7 +223,7 @@ func TestExpSum(t *testing.T) {
 // TestElementaryOverTheRange steps through all of float32's bit patterns.
 func TestElementaryOverTheRange(t *testing.T) {
 	step := uint64(4099) // prime, so that mantissas vary
-	if raceEnabled {
+	if extent.RaceDetector {
 		step = 65537
 	}
 	var x []float32
@@ -253,7 +254,7 @@ func TestElementaryOverTheRange(t *testing.T) {
 	}
 }
 
-// TestSpecialValues holds what TensorFlow returns on a CPU.
+// TestSpecialValues checks special values against TensorFlow's results on a CPU.
 func TestSpecialValues(t *testing.T) {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 	minusZero := float32(math.Copysign(0, -1))
@@ -310,8 +311,7 @@ func TestLengthsMustAgree(t *testing.T) {
 	}
 }
 
-// TestLong crosses the block boundary: a long slice must give what its parts
-// give.
+// TestLong crosses the block boundary: a long slice must yield the same as its parts.
 func TestLong(t *testing.T) {
 	const n, part = 2*block + 77, 1000
 	r := rand.New(rand.NewPCG(9, 10))

@@ -1,16 +1,16 @@
 package simd
 
-// FourierRows is how many rows are transformed together. A number of a transform is the real parts of all rows, and then their
-// imaginary parts.
+// FourierRows is the number of rows that are transformed together. A number of a transform consists of the real parts of all rows, followed
+// by their imaginary parts.
 const FourierRows = 16
 
-// FourierNumber is how many elements a number takes.
+// FourierNumber is the number of elements in a number.
 const FourierNumber = 2 * FourierRows
 
-// Butterflies4 computes, for each element of w, n times the transform of four numbers of src that lie srcStep numbers apart, to four of
-// dst that lie dstStep apart; the ones after the first are multiplied by the element, which has real and imaginary parts. The next time
-// is for the numbers behind, in dst behind the four that have been written. With inverse the real and the imaginary parts change places
-// in src and dst, which makes it an inverse transform.
+// Butterflies4 computes, for each element of w, n transforms of four numbers. Transform i reads numbers of src that are srcStep apart,
+// starting at number i, and writes numbers of dst that are dstStep apart; all but the first are multiplied by the element, which has real
+// and imaginary parts. The next element continues n numbers further in src and n+3*dstStep numbers further in dst. With inverse, real and
+// imaginary parts are swapped in src and dst, which makes it an inverse transform.
 func Butterflies4(dst, src []float32, n, srcStep, dstStep int, w [][6]float32, inverse bool) {
 	needNumbers(dst, len(w)*(n+3*dstStep))
 	needNumbers(src, len(w)*n+3*srcStep)
@@ -30,7 +30,7 @@ func Butterflies4(dst, src []float32, n, srcStep, dstStep int, w [][6]float32, i
 	}
 }
 
-// numbersAtOnce is how many numbers one call of a kernel gets, if it can get them in parts.
+// numbersAtOnce is the maximum number of numbers per call of a kernel that can be divided.
 const numbersAtOnce = 1 << 12
 
 // Butterflies2 is Butterflies4 for two numbers.
@@ -47,9 +47,8 @@ func Butterflies2(dst, src []float32, n, srcStep, dstStep int, inverse bool) {
 	}
 }
 
-// Untangle sets, for k below n, with a = src[k] and b = src[last-k], number k of dst to the half of a+b* plus w[k] times the half of
-// a-b*, and number last-k to the conjugate of what the difference of the two halves is. That takes the transforms of even and odd
-// elements apart, or puts them together.
+// Untangle computes, for k below n, with a = src[k] and b = src[last-k]: dst[k] = (a+b*)/2 + w[k]·(a-b*)/2, and dst[last-k] = the conjugate
+// of the difference of the same two terms. That splits the transforms of even and odd elements, or joins them.
 func Untangle(dst, src []float32, last, n int, w [][2]float32) {
 	needNumbers(dst, last+1)
 	needNumbers(src, last+1)
@@ -67,8 +66,8 @@ func Untangle(dst, src []float32, last, n int, w [][2]float32) {
 	}
 }
 
-// LoadNumbers takes n numbers apart from rows of FourierRows complex numbers, whose parts alternate, and which begin srcStep elements
-// apart. With inverse the real and the imaginary parts change places.
+// LoadNumbers loads n numbers from FourierRows rows of complex numbers, whose real and imaginary parts alternate. Rows begin srcStep
+// elements apart. With inverse, real and imaginary parts are swapped.
 func LoadNumbers(dst, src []float32, n, srcStep int, inverse bool) {
 	needNumbers(dst, n)
 	checkMatrix("numbers", n, FourierNumber, srcStep, len(src))
@@ -88,7 +87,7 @@ func LoadNumbers(dst, src []float32, n, srcStep int, inverse bool) {
 	}
 }
 
-// StoreNumbers undoes LoadNumbers, and multiplies by scale.
+// StoreNumbers is the inverse of LoadNumbers. It also multiplies by scale.
 func StoreNumbers(dst, src []float32, n, dstStep int, scale float32, inverse bool) {
 	needNumbers(src, n)
 	checkMatrix("numbers", n, FourierNumber, dstStep, len(dst))
@@ -108,7 +107,7 @@ func StoreNumbers(dst, src []float32, n, dstStep int, scale float32, inverse boo
 	}
 }
 
-// MulNumbers multiplies numbers by those of w.
+// MulNumbers multiplies the numbers in dst by those in w.
 func MulNumbers(dst, w []float32) {
 	checkLengths(len(dst), len(w))
 	n := len(dst) / FourierNumber
@@ -129,7 +128,8 @@ func MulNumbers(dst, w []float32) {
 	}
 }
 
-// UntangleRow is Untangle for one row of last+1 complex numbers, whose parts alternate, and a last that is even. dst may be src.
+// UntangleRow is Untangle for one row of last+1 complex numbers, whose real and imaginary parts alternate. last must be even. dst may be
+// src.
 func UntangleRow(dst, src []float32, last int, w [][2]float32) {
 	if last < 0 || last%2 != 0 || len(dst) < 2*last+2 || len(src) < 2*last+2 || len(w) < last/2+1 {
 		panic("simd: a Fourier transform of numbers that are not there")
@@ -154,14 +154,14 @@ func UntangleRow(dst, src []float32, last int, w [][2]float32) {
 
 const fourierBytes = 4 * FourierNumber
 
-// needNumbers panics if a list has not so many numbers.
+// needNumbers panics if a list holds fewer than n numbers.
 func needNumbers(list []float32, n int) {
 	if n < 0 || len(list) < FourierNumber*n {
 		panic("simd: a Fourier transform of numbers that are not there")
 	}
 }
 
-// parts is where the parts begin that count as real ones, and how many bytes behind it the others do.
+// parts returns the offset of the parts treated as real, and the distance in bytes from there to the others.
 func parts(inverse bool) (at, im int) {
 	if inverse {
 		return FourierRows, -4 * FourierRows

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestFourierPasses compares with the portable functions, in memory that ends at pages that may not be touched.
+// TestFourierPasses compares with the portable functions, in memory that ends at guard pages.
 func TestFourierPasses(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(41, 42))
@@ -56,7 +56,7 @@ func TestFourierPasses(t *testing.T) {
 	})
 }
 
-// TestFourierRows compares what transforms one row with the portable loops, in memory that ends at pages that may not be touched.
+// TestFourierRows compares the transform of one row with the portable loops, in memory that ends at guard pages.
 func TestFourierRows(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(45, 46))
@@ -114,7 +114,7 @@ func TestFourierRows(t *testing.T) {
 	})
 }
 
-// expectSame is expectClose, but for numbers that are not finite, which have to be in both.
+// expectSame is expectClose, except that numbers that are not finite must be so in both.
 func expectSame(t *testing.T, what string, got, want []float32) {
 	t.Helper()
 	for i, w := range want {
@@ -124,7 +124,7 @@ func expectSame(t *testing.T, what string, got, want []float32) {
 	}
 }
 
-// expectClose allows for products that are fused with their sums.
+// expectClose allows for products fused with their sums.
 func expectClose(t *testing.T, what string, got, want []float32) {
 	t.Helper()
 	for i := range want {

@@ -6,48 +6,44 @@ import (
 	"sync"
 )
 
-// Parallel calls body for ranges that cover 0 to n once, each at least grain
-// long where n allows, possibly at the same time, and returns when all calls
-// have. The caller supplies it, so that one pool of workers serves the whole
-// process. A nil Parallel stands for a single call on the same goroutine.
+// Parallel calls body for ranges that cover 0 to n once, each at least grain long where n allows, possibly concurrently, and returns when
+// all calls have returned. The caller supplies it, which allows one pool of workers to serve the whole process. A nil Parallel stands for a
+// single call on the same goroutine.
 type Parallel func(n, grain int, body func(lo, hi int))
 
-// Gemm sets the m by n matrix C to op(A)·op(B), plus C's former value if
-// accumulate is set, where op(A) is m by k and op(B) is k by n. All are stored
-// by rows: row i of A starts at a[i*lda]; with transA, a holds k rows of m
-// instead, and likewise for B. With k == 0 the product is zero.
+// Gemm sets the m by n matrix C to op(A)·op(B), plus C's former value if accumulate is set, where op(A) is m by k and op(B) is k by n. All
+// are stored by rows: row i of A starts at a[i*lda]; with transA, a holds k rows of m instead, and likewise for B. With k == 0 the product
+// is zero.
 //
-// Rows of C must not overlap one another or the inputs. Rows of the inputs may
-// overlap (lda < k): that makes a sliding window a matrix. A slice too short
-// for its matrix panics.
+// Rows of C must not overlap one another or the inputs. Rows of the inputs may overlap (lda < k): that makes a sliding window a matrix. It
+// panics if a slice is too short for its matrix.
 //
-// A matrix with few rows is read in place, others are packed into buffers that
-// are kept for the next call until the garbage collector wants them, at most
-// some 2.5 MiB for each call of body at a time.
+// A matrix with few rows is read in place; others are packed into buffers that are kept for reuse until the garbage collector frees them,
+// at most about 2.5 MiB for each concurrent call of body.
 func Gemm(par Parallel, transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int, accumulate bool) {
 	gemm(floats, par, transA, transB, m, n, k, a, lda, b, ldb, c, ldc, accumulate)
 }
 
-// Gemm64 is Gemm of float64.
+// Gemm64 is Gemm for float64.
 func Gemm64(par Parallel, transA, transB bool, m, n, k int, a []float64, lda int, b []float64, ldb int, c []float64, ldc int, accumulate bool) {
 	gemm(doubles, par, transA, transB, m, n, k, a, lda, b, ldb, c, ldc, accumulate)
 }
 
-// GemmInt32 is Gemm of int32, which wraps around.
+// GemmInt32 is Gemm for int32, which wraps around.
 func GemmInt32(par Parallel, transA, transB bool, m, n, k int, a []int32, lda int, b []int32, ldb int, c []int32, ldc int, accumulate bool) {
 	gemm(integers, par, transA, transB, m, n, k, a, lda, b, ldb, c, ldc, accumulate)
 }
 
-// number is the element types of products.
+// number is the set of element types of products.
 type number interface{ float32 | float64 | int32 }
 
-// engine is what computes the products of one element type.
+// engine computes the products of one element type.
 type engine[T number] struct {
-	// tiles are the inner kernels of the kernel set in use; nil selects the portable ones.
+	// tiles returns the inner kernels of the kernel set in use, or nil for the portable ones.
 	tiles func() *tileSet[T]
-	// dot is the scalar product, where there is a better way than tiles to multiply one row with columns.
+	// dot is the scalar product, if it is faster than tiles at multiplying one row by columns.
 	dot func(a, b []T) T
-	// jobs and workspaces are kept for the next product.
+	// jobs and workspaces are kept for reuse.
 	jobs, workspaces sync.Pool
 }
 
@@ -94,7 +90,7 @@ func gemm[T number](e *engine[T], par Parallel, transA, transB bool, m, n, k int
 	p.divide(par)
 }
 
-// product is the operands of one matrix product, or of a rectangle of it.
+// product holds the operands of one matrix product, or of a rectangle of it.
 type product[T number] struct {
 	*engine[T]
 	transA, transB bool
@@ -106,14 +102,14 @@ type product[T number] struct {
 	c              []T
 	ldc            int
 	accumulate     bool
-	stream         bool // C does not go into the caches
+	stream         bool // C is stored past the caches
 }
 
 func (p *product[T]) check() {
 	checkOperands(p.transA, p.transB, p.m, p.n, p.k, len(p.a), p.lda, len(p.b), p.ldb, len(p.c), p.ldc)
 }
 
-// checkOperands panics if a matrix of a product does not fit its slice, or C is not one.
+// checkOperands panics if a matrix of a product does not fit its slice, or if C's rows overlap.
 func checkOperands(transA, transB bool, m, n, k, lenA, lda, lenB, ldb, lenC, ldc int) {
 	if m < 0 || n < 0 || k < 0 {
 		panic(fmt.Sprintf("simd: product of negative size %d x %d x %d", m, n, k))
@@ -138,7 +134,7 @@ func checkMatrix(name string, rows, cols, ld, length int) {
 	if rows == 0 || cols == 0 {
 		return
 	}
-	// Written as divisions so that nothing overflows.
+	// These are divisions to avoid overflow.
 	if ld < 0 || cols > length || (rows > 1 && ld > 0 && rows-1 > (length-cols)/ld) {
 		panic(fmt.Sprintf("simd: %d numbers are too few for %s, %d x %d with rows %d apart", length, name, rows, cols, ld))
 	}
@@ -153,9 +149,8 @@ func (p *product[T]) clear() {
 	}
 }
 
-// preferRow turns a product that is one dense column into its transpose, one
-// row, which the vector kernels are better at unless the column is made of
-// very short dot products.
+// preferRow turns a product that is one dense column into its transpose, one row. The vector kernels are faster at rows, unless the column
+// consists of very short dot products.
 func (p *product[T]) preferRow() {
 	const shortDot = 64
 	if p.n != 1 || p.m == 1 || p.ldc != 1 || (p.k < shortDot && !p.transA) {
@@ -186,22 +181,20 @@ func (p *product[T]) part(i0, i1, j0, j1 int) product[T] {
 }
 
 const (
-	// leastRows and leastColumns are the sides of the smallest part that a product is divided
-	// into for par: two tiles of the widest kind below each other, and one beside another.
+	// leastRows and leastColumns are the sides of the smallest part that a product is divided into for par: two of the widest tiles below
+	// each other, and one beside another.
 	leastRows    = 28
 	leastColumns = 32
-	// worthSplitting is the multiplications of a part, some 40 µs of them: less is not worth
-	// waking another core.
+	// worthSplitting is the minimum number of multiplications in a part, some 40 µs of work: less is not worth waking another core.
 	worthSplitting = 1 << 21
-	// partsPerCore lets a core that comes late do less than the others.
+	// partsPerCore gives a core that starts late less work than the others.
 	partsPerCore = 2
-	// largeProduct is the multiplications, some 2 ms of them, from which each core gets one part:
-	// a core that comes late matters less then.
+	// largeProduct is the number of multiplications, some 2 ms of work, from which each core gets one part: a late start then matters less.
 	largeProduct = 1 << 27
 )
 
-// job is a product with its division into rows x columns parts. Jobs are reused, with their body
-// function, so that a call allocates nothing.
+// job is a product with its division into rows x columns parts. Jobs are reused together with their body function, so a call allocates
+// nothing.
 type job[T number] struct {
 	product[T]
 	rows, columns int
@@ -222,11 +215,11 @@ func (p *product[T]) divide(par Parallel) {
 	p.jobs.Put(j)
 }
 
-// cuts decides into how many rows and columns of parts p is divided for so many cores: as many
-// parts as are worth it, and of the ways to make these the one that reads least. A is read (and
-// packed, where it has to be) once for each column of parts, B once for each row.
+// cuts returns the numbers of rows and columns of parts to divide p into for the given cores: as many parts as are worthwhile and, of the
+// divisions with that number, the one that reads least. A is read, and packed if necessary, once for each column of parts, B once for each
+// row.
 func (p *product[T]) cuts(cores int) (rows, columns int) {
-	// Neither m·n, which is no more than the length of C, nor what follows overflows.
+	// Neither m·n, which is at most the length of C, nor what follows overflows.
 	parts := p.m * p.n / max(1, worthSplitting/p.k)
 	if cores > 1 && p.m*p.n <= largeProduct/p.k {
 		cores *= partsPerCore
@@ -251,8 +244,8 @@ func (j *job[T]) run(lo, hi int) {
 	}
 }
 
-// rectangle is part i of the job, counted along the rows of parts: rows i0 to i1 and columns j0
-// to j1, which are cut where tiles end.
+// rectangle returns part i of the job, counted along the rows of parts: rows i0 to i1 and columns j0 to j1. Columns are divided at tile
+// boundaries.
 func (j *job[T]) rectangle(i int) (i0, i1, j0, j1 int) {
 	row, column, strips := i/j.columns, i%j.columns, ceilDiv(j.n, leastColumns)
 	return row * j.m / j.rows, (row + 1) * j.m / j.rows,

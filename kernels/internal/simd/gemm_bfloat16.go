@@ -6,25 +6,25 @@ import (
 )
 
 const (
-	// tileBlock is the rows and columns of C that tiles compute together, and the steps of k that they take at a time.
+	// tileBlock is the number of rows and columns of C that tiles compute together, and the number of steps of k that they process at once.
 	tileBlock = 32
-	// halfBlock is the rows of a tile, and its columns.
+	// halfBlock is the number of rows and of columns of a tile.
 	halfBlock = tileBlock / 2
-	// mostDepth is the longest k: a block of B has so many rows, and stays in the second-level cache.
+	// mostDepth is the greatest k: a block of B has k rows and must stay in the second-level cache.
 	mostDepth = 8192
-	// packedOfB are the numbers of B that are packed at a time: they stay in the second-level cache. Those of A are read
-	// from further away, once for each such part of B.
+	// packedOfB is the number of elements of B that are packed at once: they stay in the second-level cache. Those of A are read from
+	// farther away, once for each such part of B.
 	packedOfB = 1 << 19
 	packedOfA = 1 << 21
-	// rowsApart keeps packed rows of A out of each other's cache sets.
+	// rowsApart keeps packed rows of A in different cache sets.
 	rowsApart = 32
 )
 
-// HasGemmBFloat16 tells whether the processor multiplies matrices of bfloat16 itself, with sums of k products at most.
+// HasGemmBFloat16 reports whether the processor has bfloat16 matrix instructions and k, the number of products per sum, is supported.
 func HasGemmBFloat16(k int) bool { return active.bfloatTiles != nil && k <= mostDepth }
 
-// GemmBFloat16 is Gemm of the bits of bfloat16, without accumulation. Sums are float32, and rounded once. Numbers below the
-// least normal one count as zeros. It needs HasGemmBFloat16(k).
+// GemmBFloat16 is Gemm for the bits of bfloat16, without accumulation. Sums are float32 and rounded once. Subnormal numbers count as zeros.
+// It needs HasGemmBFloat16(k).
 func GemmBFloat16(par Parallel, transA, transB bool, m, n, k int, a []uint16, lda int, b []uint16, ldb int, c []uint16, ldc int) {
 	checkOperands(transA, transB, m, n, k, len(a), lda, len(b), ldb, len(c), ldc)
 	if m == 0 || n == 0 {
@@ -66,24 +66,24 @@ func GemmBFloat16(par Parallel, transA, transB bool, m, n, k int, a []uint16, ld
 	}
 }
 
-// packGrain is how many halves of blocks are worth another processor.
+// packGrain returns the minimum number of halves of blocks that are worth another processor.
 func (p *bfloatProduct) packGrain() int { return 1 + (1<<14)/(p.depth*halfBlock) }
 
-// bfloatProduct is the operands of a product, and what of B is packed at a time.
+// bfloatProduct holds the operands of a product and the part of B that is currently packed.
 type bfloatProduct struct {
 	transA, transB bool
 	m, n, k        int
-	depth          int // k, with zeros up to whole tiles
+	depth          int // k, padded with zeros to whole tiles
 	a              []uint16
 	lda            int
 	b              []uint16
 	ldb            int
 	c              []uint16
 	ldc            int
-	top, rows      int // of A and C, the present ones
-	left, columns  int // of B and C
+	top, rows      int // the current rows of A and C
+	left, columns  int // the current columns of B and C
 	packedA        []uint16
-	ld             int // of packed rows of A
+	ld             int // distance between packed rows of A
 	packedB        []uint16
 }
 
@@ -111,7 +111,7 @@ func (p *bfloatProduct) packB(lo, hi int) {
 	}
 }
 
-// interleave packs columns of a matrix from v[at] on, of k rows, as half a block of B, with zeros up to depth rows.
+// interleave packs columns of a matrix with k rows, starting at v[at], as half a block of B, padded with zeros to depth rows.
 func interleave(dst, v []uint16, at, ld, columns, k, depth int) {
 	pairs := 0
 	if columns == halfBlock && k > 1 {
@@ -132,8 +132,8 @@ func interleave(dst, v []uint16, at, ld, columns, k, depth int) {
 	}
 }
 
-// packPairs packs rows of a matrix from v[at] on, of k columns, as the columns of half a block of B. A pair of numbers is
-// moved like a float32.
+// packPairs packs rows of a matrix with k columns, starting at v[at], as the columns of half a block of B. A pair of numbers is moved like
+// a float32.
 func (w *bfloatWorkspace) packPairs(dst, v []uint16, at, ld, rows, k, depth int) {
 	whole := 0
 	if rows == halfBlock {
@@ -153,12 +153,12 @@ func (w *bfloatWorkspace) packPairs(dst, v []uint16, at, ld, rows, k, depth int)
 	}
 }
 
-// transposePairs transposes a square of 16 pairs of numbers a side. Rows are lds and ldd numbers apart.
+// transposePairs transposes a square of 16 by 16 pairs of numbers. Rows are lds and ldd numbers apart.
 func transposePairs(src *uint16, lds int, dst *uint16, ldd int) {
 	active.tiles.transpose((*float32)(unsafe.Pointer(src)), 2*lds, (*float32)(unsafe.Pointer(dst)), 2*ldd)
 }
 
-// compute computes blocks lo to hi of the present rows and columns of C.
+// compute computes blocks lo to hi of the current rows and columns of C.
 func (p *bfloatProduct) compute(lo, hi int) {
 	w := bfloatWorkspaces.Get().(*bfloatWorkspace)
 	defer bfloatWorkspaces.Put(w)
@@ -176,8 +176,8 @@ func (p *bfloatProduct) compute(lo, hi int) {
 	}
 }
 
-// packA packs halves lo to hi of the present blocks of the rows of a transposed A. What pairs the steps of k, and transposes
-// the pairs, transposes the matrix.
+// packA packs halves lo to hi of the current blocks of rows of a transposed A. Pairing the steps of k and transposing the pairs transposes
+// the matrix.
 func (p *bfloatProduct) packA(lo, hi int) {
 	w := bfloatWorkspaces.Get().(*bfloatWorkspace)
 	defer bfloatWorkspaces.Put(w)
@@ -191,8 +191,8 @@ func (p *bfloatProduct) packA(lo, hi int) {
 	}
 }
 
-// rowsOfA returns rows of A, from i of the present ones on, as they are stored or with zeros up to whole tiles, and how many
-// numbers they are apart.
+// rowsOfA returns rows of A, starting with row i of the current ones, and the distance between them. They are either in place or padded
+// with zeros to whole tiles.
 func (w *bfloatWorkspace) rowsOfA(p *bfloatProduct, i, rows int) (*uint16, int) {
 	switch {
 	case p.transA:

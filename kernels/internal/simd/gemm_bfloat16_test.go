@@ -8,14 +8,14 @@ import (
 	"unsafe"
 )
 
-// halves is memory for so many numbers of two bytes that ends, or begins, where no memory is.
+// halves returns memory for n 2-byte numbers that begins or ends at a guard page.
 func (a *arena) halves(n int) []uint16 {
 	f := a.floats((n + 1) / 2)
 	h := unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(f))), 2*len(f))
 	return h[len(h)-n:]
 }
 
-// bfloats are random numbers, and what they are exactly.
+// bfloats returns random bfloat16 numbers and their exact values.
 func bfloats(mem *arena, n int) ([]uint16, []float32) {
 	exact := make([]float32, n)
 	for i := range exact {
@@ -27,8 +27,7 @@ func bfloats(mem *arena, n int) ([]uint16, []float32) {
 	return bits, exact
 }
 
-// TestGemmBFloat16 compares products with sums in float64. What is rounded is within a part in 256 of the sum of the
-// absolute products.
+// TestGemmBFloat16 compares products with sums in float64. The rounded result must be within 1/256 of the sum of the absolute products.
 func TestGemmBFloat16(t *testing.T) {
 	if !HasGemmBFloat16(1) {
 		t.Skip("this processor does not multiply bfloat16")

@@ -1,7 +1,7 @@
 package simd
 
-// packRows copies a block of A: row by row, or, where A is transposed and there
-// are tiles that read it so, tile by tile with the rows of a tile side by side.
+// packRows copies a block of A: row by row or, if A is transposed and there are tiles for that layout, tile by tile with the rows of a tile
+// side by side.
 func (t *tiling[T]) packRows(i0, rows, tiles int) {
 	dst, src := t.packedA, t.a
 	if !t.transA {
@@ -25,18 +25,16 @@ func (t *tiling[T]) packRows(i0, rows, tiles int) {
 	})
 }
 
-// panelsAtOnce is how many panels of B are packed together: long enough
-// stretches of its rows for the processor to prefetch, few enough to write.
+// panelsAtOnce is the number of panels of B that are packed together: enough for the processor to prefetch stretches of its rows, few
+// enough to write.
 const panelsAtOnce = 4
 
-// packPanels copies columns j to j+cols of the present block of B panel by
-// panel, with zeros up to the width of the last.
+// packPanels copies columns j to j+cols of the current block of B panel by panel, padding the last with zeros to its width.
 func (t *tiling[T]) packPanels(j, cols int) {
 	packPanels(t.tileSet, t.width, t.packedB[j*t.depthNow:], t.b[t.k0*t.ldb+t.j0+j:], t.ldb, t.depthNow, cols)
 }
 
-// packPanels copies a matrix of depth rows, ldb apart, panel by panel, with
-// zeros up to the width of the last.
+// packPanels copies a matrix of depth rows, ldb apart, panel by panel, padding the last with zeros to its width.
 func packPanels[T number](set *tileSet[T], width int, dst, b []T, ldb, depth, cols int) {
 	whole := cols / width
 	step := depth * width

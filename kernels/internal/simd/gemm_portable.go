@@ -1,14 +1,12 @@
 package simd
 
-// Blocking of the portable product: a block of B stays in the second-level
-// cache while the rows of A pass over it.
+// Blocking of the portable product: a block of B stays in the second-level cache while the rows of A are read.
 const (
 	portableDepth   = 128
 	portableColumns = 256
 )
 
-// computePortable computes p in plain Go, four rows of A at a time along
-// contiguous rows of B.
+// computePortable computes p in plain Go, four rows of A at once along contiguous rows of B.
 func (p *product[T]) computePortable() {
 	var w *workspace[T]
 	if p.transB {
@@ -43,7 +41,7 @@ func (p *product[T]) untranspose(dst []T, j, cols, k, depth int) {
 	}
 }
 
-// rowsPortable adds depth steps to up to four rows of C from row i.
+// rowsPortable adds depth steps to up to four rows of C, starting at row i.
 func (p *product[T]) rowsPortable(i, j, cols, k, depth int, b []T, ldb int) {
 	if p.m-i < 4 {
 		for ; i < p.m; i++ {

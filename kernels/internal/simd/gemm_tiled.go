@@ -2,8 +2,8 @@ package simd
 
 import "unsafe"
 
-// A tile computes rows x cols of C over pieces of k steps each, for so many
-// tiles below one another; strides and steps are in bytes. See the generator.
+// A tile computes rows x cols of C over pieces of k steps each, for tiles such blocks below one another; strides and steps are in bytes.
+// See the generator.
 type tile[T number] func(k int, a *T, lda int, b *T, ldb int, c *T, ldc int, cols int, store storing, next uintptr, pieces int, skip int, tiles int, stepA int, stepNext int)
 
 // storing is how a tile stores its sums.
@@ -11,12 +11,12 @@ type storing = int
 
 const (
 	storeOnly   storing = iota
-	storeSum            // with what is there added
-	storeStream         // past the caches: tiles of whole vectors whose addresses are multiples of their size
+	storeSum            // added to the existing content
+	storeStream         // past the caches, for tiles of whole, aligned vectors
 )
 
-// eachSize divides rows evenly into so many tiles: some of one row more, then the rest. It calls visit for the
-// tiles of one size, the first of which is tile n and begins at row i.
+// eachSize divides rows evenly among tiles: the first ones may have one row more than the rest. It calls visit once for the tiles of each
+// size; the first of them is tile n and begins at row i.
 func eachSize(rows, tiles int, visit func(n, i, size, count int)) {
 	size, larger := rows/tiles, rows%tiles
 	if larger > 0 {
@@ -29,33 +29,30 @@ func eachSize(rows, tiles int, visit func(n, i, size, count int)) {
 
 const maxTileRows = 14
 
-// tileSet is the tiles of one instruction set, by layout of A (by rows, by
-// columns), width in vectors less one, and rows. What packs transposed operands
-// is nil, and there are no tiles by columns and of one vector, where that does
-// not pay.
+// tileSet holds the tiles of one instruction set, indexed by layout of A (by rows, by columns), width in vectors minus one, and rows.
+// Functions that pack transposed operands are nil, and tiles by columns or of one vector missing, where they do not pay off.
 type tileSet[T number] struct {
 	lanes, rows        int
 	byRow, byColumn    [2][maxTileRows + 1]tile[T]
 	transpose          func(src *T, lds int, dst *T, ldd int)
 	transposeBlockSize int
-	// streams tells that tiles can store past the caches.
+	// streams reports that tiles can store past the caches.
 	streams    bool
 	gather     func(k int, src *T, lds int, dst *T, m int)
 	pack       func(k int, src *T, lds int, dst *T, panels int, step int)
 	packNarrow func(k int, src *T, lds int, dst *T, cols int)
 }
 
-// streamBytes is the size from which a result does not fit the caches beside what it is computed from. Storing it past
-// them saves reading it first.
+// streamBytes is the size from which a result does not fit the caches along with its operands. Storing it past them saves reading it first.
 const streamBytes = 16 << 20
 
-// mayStream tells that rows of so many columns, ld apart, can be stored past the caches.
+// mayStream reports whether rows of the given number of columns, ld apart, can be stored past the caches.
 func (t *tileSet[T]) mayStream(c []T, columns, ld int) bool {
 	vector := t.lanes * sizeOf[T]()
 	return t.streams && columns%(2*t.lanes) == 0 && ld%t.lanes == 0 && uintptr(unsafe.Pointer(unsafe.SliceData(c)))%uintptr(vector) == 0
 }
 
-// sized are the tiles for so many columns.
+// sized returns the tiles for the given number of columns.
 func (t *tileSet[T]) sized(of *[2][maxTileRows + 1]tile[T], cols int) *[maxTileRows + 1]tile[T] {
 	if cols > t.lanes || of[0][1] == nil {
 		return &of[1]
@@ -63,17 +60,16 @@ func (t *tileSet[T]) sized(of *[2][maxTileRows + 1]tile[T], cols int) *[maxTileR
 	return &of[0]
 }
 
-// Cache blocking, in elements: packed A (rows x depth) stays in the second-level
-// cache. A tile reads a panel of packed B (depth x tile width) in order, from
-// there as fast as from the first level.
+// Cache blocking, in elements: packed A (rows x depth) stays in the second-level cache. A tile reads a panel of packed B (depth x tile
+// width) sequentially, which is as fast from the second level as from the first.
 const (
 	blockDepth   = 512
 	blockRows    = 168
 	blockColumns = 2048
 )
 
-// Heuristics for reading operands in place, measured on an AVX-512 server
-// core. Rows a multiple of conflictStride apart fall into few cache sets.
+// Heuristics for reading operands in place, measured on an AVX-512 server core. Rows a multiple of conflictStride apart share few cache
+// sets.
 const (
 	conflictStride = 512
 	largeA         = 256 << 10
@@ -86,11 +82,10 @@ type workspace[T number] struct{ packedA, packedB []T }
 
 const cacheLine = 64
 
-// sizeOf is the bytes of an element.
+// sizeOf returns the size of an element in bytes.
 func sizeOf[T number | uint16]() int { return int(unsafe.Sizeof(*new(T))) }
 
-// grown returns s, or a new slice in its place if it is too small, with n
-// elements starting at a cache line.
+// grown returns s, or a new slice if s is too small, with n elements starting at a cache line.
 func grown[T number | uint16](s []T, n int) []T {
 	if cap(s) >= n {
 		return s[:n]
@@ -111,22 +106,22 @@ type tiling[T number] struct {
 	*tileSet[T]
 	*workspace[T]
 	width        int // of a tile
-	depth        int // most steps of k at a time
+	depth        int // maximum number of steps of k per block
 	packA        bool
 	directB      bool
 	strideA      int // between packed rows
-	k0, depthNow int // the present block of k
-	j0, colsNow  int // the present block of columns
+	k0, depthNow int // the current block of k
+	j0, colsNow  int // the current block of columns
 	accumulating bool
 }
 
-// inPlace tells that computeTiled would pack nothing and divide nothing: B is a single panel of whole vectors.
+// inPlace reports whether computeTiled would neither pack nor divide anything: B is a single panel of whole vectors.
 func (p *product[T]) inPlace(t *tileSet[T]) bool {
 	whole := p.n == 2*t.lanes || p.n == t.lanes && t.byRow[0][1] != nil
 	return whole && !p.transA && !p.transB && p.k <= blockDepth && (p.m <= t.rows || p.m <= fewRows && p.ldb%conflictStride != 0)
 }
 
-// computeInPlace is computeTiled where that would only look for what there is to do: a small product takes less time.
+// computeInPlace is computeTiled without planning, for products that need no packing: planning takes longer than a small product.
 func (p *product[T]) computeInPlace(t *tileSet[T]) {
 	store, size := storeOnly, sizeOf[T]()
 	if p.accumulate {
@@ -158,7 +153,7 @@ func (p *product[T]) computeTiled(set *tileSet[T]) {
 	p.workspaces.Put(w)
 }
 
-// plan decides which operands are packed and makes room for them.
+// plan decides which operands are packed and allocates memory for them.
 func (t *tiling[T]) plan() {
 	t.depth = roundUp(ceilDiv(t.k, ceilDiv(t.k, blockDepth)), 4)
 	conflicts := t.lda%conflictStride == 0
@@ -182,13 +177,12 @@ func (t *tiling[T]) plan() {
 	}
 }
 
-// whole tells whether there are tiles that read no more than so many columns.
+// whole reports whether there are tiles that read no more than the given number of columns.
 func (t *tiling[T]) whole(cols int) bool {
 	return cols == 0 || cols >= t.width || cols == t.lanes && t.byRow[0][1] != nil && !t.readsColumns()
 }
 
-// prepareB packs the present block of B, or only its last panel if that is
-// narrow and the others are read in place.
+// prepareB packs the current block of B, or only its last panel if that is narrow and the others are read in place.
 func (t *tiling[T]) prepareB() {
 	from := 0
 	if t.directB {
@@ -208,15 +202,14 @@ func (t *tiling[T]) prepareB() {
 	}
 }
 
-// readsColumns tells that tiles read A by columns, as it is stored.
+// readsColumns reports whether tiles read A by columns, as it is stored.
 func (t *tiling[T]) readsColumns() bool { return t.transA && t.byColumn[1][1] != nil }
 
-// address is where something lies that tiles only ask the caches for. It may be past the end of a matrix, and so must not be a pointer,
-// which the garbage collector would follow.
+// address returns an address that tiles only prefetch. It may be past the end of a matrix, so it must not be a pointer, which the garbage
+// collector would follow.
 func address[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }
 
-// rowBlock computes rows i0 to i0+rows over the present block of B. Rows are
-// dealt to the tiles evenly.
+// rowBlock computes rows i0 to i0+rows over the current block of B. Rows are distributed evenly among the tiles.
 func (t *tiling[T]) rowBlock(i0, rows int) {
 	tiles := ceilDiv(rows, t.rows)
 	if t.packA {
@@ -235,12 +228,12 @@ func (t *tiling[T]) rowBlock(i0, rows int) {
 			after = 0
 		}
 		next, stride := t.panel(after)
-		stepNext := t.depthNow * stride / tiles // together, the tiles ask for all of it
+		stepNext := t.depthNow * stride / tiles // together, the tiles prefetch all of it
 		sized := t.sized(kernels, cols)
 		eachSize(rows, tiles, func(n, i, rows, count int) {
 			a, lda, stepA := t.tileA(i0, i, rows)
 			from, step := address(next)+uintptr(n*stepNext*size), stepNext
-			if j == 0 && n+1 < tiles && !t.packA && !t.transA { // nobody has read the next tile before
+			if j == 0 && n+1 < tiles && !t.packA && !t.transA { // nothing has read the next tile yet
 				from, step = address(a)+uintptr(stepA*size), stepA
 			}
 			sized[rows](t.depthNow, a, size*lda, b, size*ldb,
@@ -249,7 +242,7 @@ func (t *tiling[T]) rowBlock(i0, rows int) {
 	}
 }
 
-// storing is how the present block of k is stored.
+// storing returns how the sums of the current block of k are stored.
 func (t *tiling[T]) storing() storing {
 	switch {
 	case t.accumulating:
@@ -260,8 +253,7 @@ func (t *tiling[T]) storing() storing {
 	return storeOnly
 }
 
-// panel returns where a panel of the present block of B is found, and the
-// stride.
+// panel returns the address of a panel of the current block of B, and its stride.
 func (t *tiling[T]) panel(j int) (*T, int) {
 	if t.directB && t.whole(t.colsNow-j) {
 		return &t.b[t.k0*t.ldb+t.j0+j], t.ldb
@@ -269,8 +261,7 @@ func (t *tiling[T]) panel(j int) (*T, int) {
 	return &t.packedB[j*t.depthNow], t.width
 }
 
-// tileA returns where the tile of row i of the block at i0 finds A, the
-// stride, and the step to the tile below.
+// tileA returns the address of A for the tile at row i of the block at i0, its stride, and the step to the tile below.
 func (t *tiling[T]) tileA(i0, i, rows int) (a *T, lda, step int) {
 	switch {
 	case t.packA && t.readsColumns():

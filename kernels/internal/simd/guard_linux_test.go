@@ -6,9 +6,8 @@ import (
 	"unsafe"
 )
 
-// arena hands out slices that end, or by chance begin, exactly at a page that
-// may not be touched, so that a kernel that reads or writes outside its slices
-// crashes the test.
+// arena hands out slices that end, or by chance begin, exactly at a guard page: a kernel that reads or writes outside its slices crashes
+// the test.
 type arena struct {
 	r        *rand.Rand
 	mappings [][]byte
@@ -34,7 +33,7 @@ func (a *arena) floats(n int) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(inner))), n)
 }
 
-// release unmaps all slices handed out.
+// release unmaps all slices that were handed out.
 func (a *arena) release() {
 	for _, mem := range a.mappings {
 		if err := syscall.Munmap(mem); err != nil {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Mix sets dst to what lies part of the way from a to b.
+// Mix sets dst to a linear interpolation between a and b: a where part is 0, b where it is 1.
 func Mix(dst, a, b []float32, part float32) {
 	checkLengths(len(dst), len(a), len(b))
 	for len(dst) > block {
@@ -15,15 +15,15 @@ func Mix(dst, a, b []float32, part float32) {
 	active.mix(dst, a, b, part)
 }
 
-// Interpolation makes rows of numbers that lie between two numbers of another row each.
+// Interpolation computes rows of numbers, each interpolated between two numbers of another row.
 type Interpolation struct {
 	left, right []int32
 	part        []float32
 	width       int
 }
 
-// NewInterpolation makes an Interpolation whose number i lies part[i] of the way from number left[i] to number right[i]. It keeps
-// the lists.
+// NewInterpolation returns an Interpolation whose number i is interpolated from number left[i] to number right[i] with weight part[i]. It
+// keeps the slices.
 func NewInterpolation(left, right []int32, part []float32) Interpolation {
 	checkLengths(len(part), len(left), len(right))
 	p := Interpolation{left: left, right: right, part: part}
@@ -36,10 +36,10 @@ func NewInterpolation(left, right []int32, part []float32) Interpolation {
 	return p
 }
 
-// Len is how many numbers a row has that is made.
+// Len returns the length of the computed rows.
 func (p *Interpolation) Len() int { return len(p.part) }
 
-// Row makes one row.
+// Row computes one row.
 func (p *Interpolation) Row(dst, src []float32) {
 	checkLengths(len(p.part), len(dst))
 	if len(src) < p.width {
@@ -68,5 +68,5 @@ func mix(dst, a, b []float32, part float32) {
 	}
 }
 
-// between rounds the product by itself.
+// between rounds the product separately.
 func between(a, b, part float32) float32 { return a + float32((b-a)*part) }

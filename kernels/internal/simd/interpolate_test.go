@@ -17,7 +17,7 @@ func TestMix(t *testing.T) {
 	})
 }
 
-// TestInterpolation compares with the portable function, in memory that ends at pages that may not be touched.
+// TestInterpolation compares with the portable function, in memory that ends at guard pages.
 func TestInterpolation(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(33, 34))
@@ -35,7 +35,7 @@ func TestInterpolation(t *testing.T) {
 	})
 }
 
-// randomIndices fills memory with integers from 0 to below limit.
+// randomIndices fills memory with integers from 0 to limit-1.
 func randomIndices(r *rand.Rand, memory []float32, limit int) []int32 {
 	list := unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(memory))), len(memory))
 	for i := range list {

@@ -1,16 +1,16 @@
 package simd
 
-// Transform is an inverse cosine transform of libjpeg's.
+// Transform is one of libjpeg's inverse cosine transforms.
 type Transform int
 
-// The transforms of eight by eight coefficients, which round differently.
+// The transforms of eight by eight coefficients. They round differently.
 const (
-	AccurateTransform Transform = iota // by products of 32 bits
+	AccurateTransform Transform = iota // with 32-bit products
 	FastTransform                      // all in 16 bits
 )
 
-// pictureKernels are the vector kernels of JPEG files. Their numbers of samples are multiples of sampleTurn, those of pixels of
-// pixelTurn, and neither is zero.
+// pictureKernels are the vector kernels for JPEG files. Their numbers of samples are positive multiples of sampleTurn, those of pixels
+// positive multiples of pixelTurn.
 type pictureKernels struct {
 	inverse        [2]func(dst *uint8, stride int, block, quanta *int16)
 	inverseTwo     [2]func(dst, second *uint8, stride int, block, quanta *int16)
@@ -25,8 +25,8 @@ const (
 	pixelTurn  = 32
 )
 
-// InverseDCT multiplies a block of coefficients, row by row, by its quanta, transforms it, and writes eight rows of eight samples
-// to dst, stride apart. It clears the block. What leaves 16 bits wraps in products and sums, and is bounded in results.
+// InverseDCT multiplies a block of coefficients, row by row, by its quanta, transforms it, and writes eight rows of eight samples to dst,
+// stride apart. It clears the block. Products and sums wrap around at 16 bits; results are clamped.
 func InverseDCT(t Transform, dst []uint8, stride int, block, quanta *[64]int16) {
 	_, _ = dst[7*stride+7], dst[stride]
 	if k := active.pictures; k != nil {
@@ -36,7 +36,7 @@ func InverseDCT(t Transform, dst []uint8, stride int, block, quanta *[64]int16) 
 	inversePortable(t, dst, stride, block, quanta)
 }
 
-// InverseDCTs is InverseDCT of two blocks with the same quanta, which go to dst and second.
+// InverseDCTs is InverseDCT for two blocks with the same quanta, which go to dst and second.
 func InverseDCTs(t Transform, dst, second []uint8, stride int, blocks *[2][64]int16, quanta *[64]int16) {
 	if k := active.pictures; k != nil {
 		_, _, _ = dst[7*stride+7], second[7*stride+7], dst[stride]
@@ -87,7 +87,7 @@ func fastTurn(v []int16, step, _ int) {
 	}
 }
 
-// accurateTurn is fastTurn of the accurate transform.
+// accurateTurn is fastTurn for the accurate transform.
 func accurateTurn(v []int16, step, pass int) {
 	shift := []int{11, 18}[pass]
 	at := func(i int) int16 { return v[i*step] }
@@ -110,9 +110,9 @@ func accurateTurn(v []int16, step, pass int) {
 	}
 }
 
-// UpsampleBoth sets dst to two samples for each of a row, the first one nearer to the sample before, the second one to the one
-// behind, and both nearer to this row than to the other, by three to one. The rows have a sample more at both ends:
-// len(dst) = 2*(len(near)-2).
+// UpsampleBoth sets dst to two samples for each sample of near. The first is closer to the previous sample, the second to the next, and
+// both are closer to this row than to far, with weights three to one. The rows have an extra sample at both ends: len(dst) =
+// 2*(len(near)-2).
 func UpsampleBoth(dst, near, far []uint8) {
 	n := checkUpsampling(dst, near)
 	checkLengths(len(near), len(far))
@@ -131,7 +131,7 @@ func UpsampleBoth(dst, near, far []uint8) {
 	}
 }
 
-// UpsampleAcross is UpsampleBoth within one row.
+// UpsampleAcross is UpsampleBoth within a single row.
 func UpsampleAcross(dst, row []uint8) {
 	n := checkUpsampling(dst, row)
 	if k := active.pictures; k != nil && n >= sampleTurn {
@@ -154,7 +154,7 @@ func checkUpsampling(dst, row []uint8) (n int) {
 	return n
 }
 
-// RepeatAcross sets dst to each sample of a row twice.
+// RepeatAcross sets dst to the samples of a row, each twice.
 func RepeatAcross(dst, row []uint8) {
 	n := len(row)
 	checkLengths(len(dst), 2*n)

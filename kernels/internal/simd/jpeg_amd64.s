@@ -4,6 +4,908 @@
 
 #include "textflag.h"
 
+// func inverseAccurateAVX512(dst *uint8, stride int, block *int16, quanta *int16)
+// Requires: AVX, AVX512F, AVX512VL
+TEXT ·inverseAccurateAVX512(SB), NOSPLIT, $0-32
+	MOVQ       block+16(FP), AX
+	MOVQ       quanta+24(FP), CX
+	VMOVDQU    (AX), X0
+	VPMULLW    (CX), X0, X0
+	VMOVDQU    16(AX), X1
+	VPMULLW    16(CX), X1, X1
+	VMOVDQU    32(AX), X2
+	VPMULLW    32(CX), X2, X2
+	VMOVDQU    48(AX), X3
+	VPMULLW    48(CX), X3, X3
+	VMOVDQU    64(AX), X4
+	VPMULLW    64(CX), X4, X4
+	VMOVDQU    80(AX), X5
+	VPMULLW    80(CX), X5, X5
+	VMOVDQU    96(AX), X6
+	VPMULLW    96(CX), X6, X6
+	VMOVDQU    112(AX), X7
+	VPMULLW    112(CX), X7, X7
+	VXORPS     Y8, Y8, Y8
+	VMOVDQU    Y8, (AX)
+	VMOVDQU    Y8, 32(AX)
+	VMOVDQU    Y8, 64(AX)
+	VMOVDQU    Y8, 96(AX)
+	VPUNPCKHWD X6, X2, X8
+	VPMADDWD   words_1151_d630<>+0(SB), X8, X8
+	VPUNPCKHWD X6, X2, X17
+	VPMADDWD   words_29cf_1151<>+0(SB), X17, X17
+	VPADDW     X4, X0, X18
+	VPXORD     X9, X9, X9
+	VPUNPCKHWD X18, X9, X9
+	VPSRAD     $0x03, X9, X9
+	VPSUBW     X4, X0, X18
+	VPXORD     X10, X10, X10
+	VPUNPCKHWD X18, X10, X10
+	VPSRAD     $0x03, X10, X10
+	VPADDD     X17, X9, X18
+	VPSUBD     X17, X9, X9
+	VPADDD     X8, X10, X17
+	VPSUBD     X8, X10, X8
+	VPADDW     X3, X7, X10
+	VPADDW     X1, X5, X19
+	VPUNPCKHWD X19, X10, X20
+	VPMADDWD   words_e6dc_25a1<>+0(SB), X20, X20
+	VPUNPCKHWD X19, X10, X10
+	VPMADDWD   words_25a1_1925<>+0(SB), X10, X10
+	VPUNPCKHWD X1, X7, X19
+	VPMADDWD   words_ecc1_e333<>+0(SB), X19, X19
+	VPADDD     X20, X19, X19
+	VPUNPCKHWD X1, X7, X21
+	VPMADDWD   words_e333_133e<>+0(SB), X21, X21
+	VPADDD     X10, X21, X21
+	VPUNPCKHWD X3, X5, X22
+	VPMADDWD   words_efb0_adfd<>+0(SB), X22, X22
+	VPADDD     X10, X22, X10
+	VPUNPCKHWD X3, X5, X22
+	VPMADDWD   words_adfd_1051<>+0(SB), X22, X22
+	VPADDD     X20, X22, X20
+	VPADDD     X21, X18, X22
+	VPADDD     words_0400_0000<>+0(SB), X22, X22
+	VPSRAD     $0x0b, X22, X22
+	VPSUBD     X21, X18, X18
+	VPADDD     words_0400_0000<>+0(SB), X18, X18
+	VPSRAD     $0x0b, X18, X18
+	VPADDD     X20, X17, X21
+	VPADDD     words_0400_0000<>+0(SB), X21, X21
+	VPSRAD     $0x0b, X21, X21
+	VPSUBD     X20, X17, X17
+	VPADDD     words_0400_0000<>+0(SB), X17, X17
+	VPSRAD     $0x0b, X17, X17
+	VPADDD     X10, X8, X20
+	VPADDD     words_0400_0000<>+0(SB), X20, X20
+	VPSRAD     $0x0b, X20, X20
+	VPSUBD     X10, X8, X8
+	VPADDD     words_0400_0000<>+0(SB), X8, X8
+	VPSRAD     $0x0b, X8, X8
+	VPADDD     X19, X9, X10
+	VPADDD     words_0400_0000<>+0(SB), X10, X10
+	VPSRAD     $0x0b, X10, X10
+	VPSUBD     X19, X9, X9
+	VPADDD     words_0400_0000<>+0(SB), X9, X9
+	VPSRAD     $0x0b, X9, X9
+	VPUNPCKLWD X6, X2, X19
+	VPMADDWD   words_1151_d630<>+0(SB), X19, X19
+	VPUNPCKLWD X6, X2, X2
+	VPMADDWD   words_29cf_1151<>+0(SB), X2, X2
+	VPADDW     X4, X0, X6
+	VPXORD     X11, X11, X11
+	VPUNPCKLWD X6, X11, X11
+	VPSRAD     $0x03, X11, X11
+	VPSUBW     X4, X0, X0
+	VPXORD     X12, X12, X12
+	VPUNPCKLWD X0, X12, X12
+	VPSRAD     $0x03, X12, X12
+	VPADDD     X2, X11, X0
+	VPSUBD     X2, X11, X2
+	VPADDD     X19, X12, X4
+	VPSUBD     X19, X12, X6
+	VPADDW     X3, X7, X11
+	VPADDW     X1, X5, X12
+	VPUNPCKLWD X12, X11, X19
+	VPMADDWD   words_e6dc_25a1<>+0(SB), X19, X19
+	VPUNPCKLWD X12, X11, X11
+	VPMADDWD   words_25a1_1925<>+0(SB), X11, X11
+	VPUNPCKLWD X1, X7, X12
+	VPMADDWD   words_ecc1_e333<>+0(SB), X12, X12
+	VPADDD     X19, X12, X12
+	VPUNPCKLWD X1, X7, X1
+	VPMADDWD   words_e333_133e<>+0(SB), X1, X1
+	VPADDD     X11, X1, X1
+	VPUNPCKLWD X3, X5, X7
+	VPMADDWD   words_efb0_adfd<>+0(SB), X7, X7
+	VPADDD     X11, X7, X7
+	VPUNPCKLWD X3, X5, X3
+	VPMADDWD   words_adfd_1051<>+0(SB), X3, X3
+	VPADDD     X19, X3, X3
+	VPADDD     X1, X0, X5
+	VPADDD     words_0400_0000<>+0(SB), X5, X5
+	VPSRAD     $0x0b, X5, X5
+	VPACKSSDW  X22, X5, X5
+	VPSUBD     X1, X0, X0
+	VPADDD     words_0400_0000<>+0(SB), X0, X0
+	VPSRAD     $0x0b, X0, X0
+	VPACKSSDW  X18, X0, X0
+	VPADDD     X3, X4, X1
+	VPADDD     words_0400_0000<>+0(SB), X1, X1
+	VPSRAD     $0x0b, X1, X1
+	VPACKSSDW  X21, X1, X1
+	VPSUBD     X3, X4, X3
+	VPADDD     words_0400_0000<>+0(SB), X3, X3
+	VPSRAD     $0x0b, X3, X3
+	VPACKSSDW  X17, X3, X3
+	VPADDD     X7, X6, X4
+	VPADDD     words_0400_0000<>+0(SB), X4, X4
+	VPSRAD     $0x0b, X4, X4
+	VPACKSSDW  X20, X4, X4
+	VPSUBD     X7, X6, X6
+	VPADDD     words_0400_0000<>+0(SB), X6, X6
+	VPSRAD     $0x0b, X6, X6
+	VPACKSSDW  X8, X6, X6
+	VPADDD     X12, X2, X7
+	VPADDD     words_0400_0000<>+0(SB), X7, X7
+	VPSRAD     $0x0b, X7, X7
+	VPACKSSDW  X10, X7, X7
+	VPSUBD     X12, X2, X2
+	VPADDD     words_0400_0000<>+0(SB), X2, X2
+	VPSRAD     $0x0b, X2, X2
+	VPACKSSDW  X9, X2, X2
+	VPUNPCKLWD X2, X5, X8
+	VPUNPCKHWD X2, X5, X2
+	VPUNPCKLWD X6, X1, X5
+	VPUNPCKHWD X6, X1, X1
+	VPUNPCKLWD X3, X4, X6
+	VPUNPCKHWD X3, X4, X3
+	VPUNPCKLWD X0, X7, X4
+	VPUNPCKHWD X0, X7, X0
+	VPUNPCKLWD X6, X8, X7
+	VPUNPCKHWD X6, X8, X6
+	VPUNPCKLWD X3, X2, X8
+	VPUNPCKHWD X3, X2, X2
+	VPUNPCKLWD X4, X5, X3
+	VPUNPCKHWD X4, X5, X4
+	VPUNPCKLWD X0, X1, X5
+	VPUNPCKHWD X0, X1, X0
+	VPUNPCKLWD X3, X7, X1
+	VPUNPCKHWD X3, X7, X3
+	VPUNPCKLWD X4, X6, X7
+	VPUNPCKHWD X4, X6, X4
+	VPUNPCKLWD X5, X8, X6
+	VPUNPCKHWD X5, X8, X5
+	VPUNPCKLWD X0, X2, X8
+	VPUNPCKHWD X0, X2, X0
+	VPUNPCKHWD X8, X7, X2
+	VPMADDWD   words_1151_d630<>+0(SB), X2, X2
+	VPUNPCKHWD X8, X7, X9
+	VPMADDWD   words_29cf_1151<>+0(SB), X9, X9
+	VPADDW     X6, X1, X10
+	VPXORD     X13, X13, X13
+	VPUNPCKHWD X10, X13, X13
+	VPSRAD     $0x03, X13, X13
+	VPSUBW     X6, X1, X10
+	VPXORD     X14, X14, X14
+	VPUNPCKHWD X10, X14, X14
+	VPSRAD     $0x03, X14, X14
+	VPADDD     X9, X13, X10
+	VPSUBD     X9, X13, X9
+	VPADDD     X2, X14, X11
+	VPSUBD     X2, X14, X2
+	VPADDW     X4, X0, X12
+	VPADDW     X3, X5, X13
+	VPUNPCKHWD X13, X12, X14
+	VPMADDWD   words_e6dc_25a1<>+0(SB), X14, X14
+	VPUNPCKHWD X13, X12, X12
+	VPMADDWD   words_25a1_1925<>+0(SB), X12, X12
+	VPUNPCKHWD X3, X0, X13
+	VPMADDWD   words_ecc1_e333<>+0(SB), X13, X13
+	VPADDD     X14, X13, X13
+	VPUNPCKHWD X3, X0, X17
+	VPMADDWD   words_e333_133e<>+0(SB), X17, X17
+	VPADDD     X12, X17, X17
+	VPUNPCKHWD X4, X5, X18
+	VPMADDWD   words_efb0_adfd<>+0(SB), X18, X18
+	VPADDD     X12, X18, X12
+	VPUNPCKHWD X4, X5, X18
+	VPMADDWD   words_adfd_1051<>+0(SB), X18, X18
+	VPADDD     X14, X18, X14
+	VPADDD     X17, X10, X18
+	VPADDD     words_0000_0002<>+0(SB), X18, X18
+	VPSRAD     $0x12, X18, X18
+	VPSUBD     X17, X10, X10
+	VPADDD     words_0000_0002<>+0(SB), X10, X10
+	VPSRAD     $0x12, X10, X10
+	VPADDD     X14, X11, X17
+	VPADDD     words_0000_0002<>+0(SB), X17, X17
+	VPSRAD     $0x12, X17, X17
+	VPSUBD     X14, X11, X11
+	VPADDD     words_0000_0002<>+0(SB), X11, X11
+	VPSRAD     $0x12, X11, X11
+	VPADDD     X12, X2, X14
+	VPADDD     words_0000_0002<>+0(SB), X14, X14
+	VPSRAD     $0x12, X14, X14
+	VPSUBD     X12, X2, X2
+	VPADDD     words_0000_0002<>+0(SB), X2, X2
+	VPSRAD     $0x12, X2, X2
+	VPADDD     X13, X9, X12
+	VPADDD     words_0000_0002<>+0(SB), X12, X12
+	VPSRAD     $0x12, X12, X12
+	VPSUBD     X13, X9, X9
+	VPADDD     words_0000_0002<>+0(SB), X9, X9
+	VPSRAD     $0x12, X9, X9
+	VPUNPCKLWD X8, X7, X13
+	VPMADDWD   words_1151_d630<>+0(SB), X13, X13
+	VPUNPCKLWD X8, X7, X7
+	VPMADDWD   words_29cf_1151<>+0(SB), X7, X7
+	VPADDW     X6, X1, X8
+	VPXORD     X15, X15, X15
+	VPUNPCKLWD X8, X15, X15
+	VPSRAD     $0x03, X15, X15
+	VPSUBW     X6, X1, X1
+	VPXORD     X16, X16, X16
+	VPUNPCKLWD X1, X16, X16
+	VPSRAD     $0x03, X16, X16
+	VPADDD     X7, X15, X1
+	VPSUBD     X7, X15, X6
+	VPADDD     X13, X16, X7
+	VPSUBD     X13, X16, X8
+	VPADDW     X4, X0, X13
+	VPADDW     X3, X5, X15
+	VPUNPCKLWD X15, X13, X16
+	VPMADDWD   words_e6dc_25a1<>+0(SB), X16, X16
+	VPUNPCKLWD X15, X13, X13
+	VPMADDWD   words_25a1_1925<>+0(SB), X13, X13
+	VPUNPCKLWD X3, X0, X15
+	VPMADDWD   words_ecc1_e333<>+0(SB), X15, X15
+	VPADDD     X16, X15, X15
+	VPUNPCKLWD X3, X0, X0
+	VPMADDWD   words_e333_133e<>+0(SB), X0, X0
+	VPADDD     X13, X0, X0
+	VPUNPCKLWD X4, X5, X3
+	VPMADDWD   words_efb0_adfd<>+0(SB), X3, X3
+	VPADDD     X13, X3, X3
+	VPUNPCKLWD X4, X5, X4
+	VPMADDWD   words_adfd_1051<>+0(SB), X4, X4
+	VPADDD     X16, X4, X4
+	VPADDD     X0, X1, X5
+	VPADDD     words_0000_0002<>+0(SB), X5, X5
+	VPSRAD     $0x12, X5, X5
+	VPACKSSDW  X18, X5, X5
+	VPSUBD     X0, X1, X0
+	VPADDD     words_0000_0002<>+0(SB), X0, X0
+	VPSRAD     $0x12, X0, X0
+	VPACKSSDW  X10, X0, X0
+	VPADDD     X4, X7, X1
+	VPADDD     words_0000_0002<>+0(SB), X1, X1
+	VPSRAD     $0x12, X1, X1
+	VPACKSSDW  X17, X1, X1
+	VPSUBD     X4, X7, X4
+	VPADDD     words_0000_0002<>+0(SB), X4, X4
+	VPSRAD     $0x12, X4, X4
+	VPACKSSDW  X11, X4, X4
+	VPADDD     X3, X8, X7
+	VPADDD     words_0000_0002<>+0(SB), X7, X7
+	VPSRAD     $0x12, X7, X7
+	VPACKSSDW  X14, X7, X7
+	VPSUBD     X3, X8, X3
+	VPADDD     words_0000_0002<>+0(SB), X3, X3
+	VPSRAD     $0x12, X3, X3
+	VPACKSSDW  X2, X3, X3
+	VPADDD     X15, X6, X2
+	VPADDD     words_0000_0002<>+0(SB), X2, X2
+	VPSRAD     $0x12, X2, X2
+	VPACKSSDW  X12, X2, X2
+	VPSUBD     X15, X6, X6
+	VPADDD     words_0000_0002<>+0(SB), X6, X6
+	VPSRAD     $0x12, X6, X6
+	VPACKSSDW  X9, X6, X6
+	MOVQ       dst+0(FP), AX
+	MOVQ       stride+8(FP), CX
+	VPACKSSWB  X6, X5, X5
+	VPACKSSWB  X3, X1, X1
+	VPACKSSWB  X4, X7, X3
+	VPACKSSWB  X0, X2, X0
+	VPUNPCKLBW X1, X5, X2
+	VPUNPCKHBW X1, X5, X1
+	VPUNPCKLBW X0, X3, X4
+	VPUNPCKHBW X0, X3, X0
+	VPUNPCKLWD X4, X2, X3
+	VPUNPCKHWD X4, X2, X2
+	VPUNPCKLWD X0, X1, X4
+	VPUNPCKHWD X0, X1, X0
+	VPUNPCKLDQ X4, X3, X1
+	VPUNPCKHDQ X4, X3, X3
+	VPUNPCKLDQ X0, X2, X4
+	VPUNPCKHDQ X0, X2, X0
+	VPADDB     words_8080<>+0(SB), X1, X1
+	VMOVQ      X1, (AX)
+	VMOVHPS    X1, (AX)(CX*1)
+	LEAQ       (AX)(CX*2), AX
+	VPADDB     words_8080<>+0(SB), X3, X3
+	VMOVQ      X3, (AX)
+	VMOVHPS    X3, (AX)(CX*1)
+	LEAQ       (AX)(CX*2), AX
+	VPADDB     words_8080<>+0(SB), X4, X4
+	VMOVQ      X4, (AX)
+	VMOVHPS    X4, (AX)(CX*1)
+	LEAQ       (AX)(CX*2), AX
+	VPADDB     words_8080<>+0(SB), X0, X0
+	VMOVQ      X0, (AX)
+	VMOVHPS    X0, (AX)(CX*1)
+	VZEROUPPER
+	RET
+
+DATA words_1151_d630<>+0(SB)/2, $0x1151
+DATA words_1151_d630<>+2(SB)/2, $0xd630
+DATA words_1151_d630<>+4(SB)/2, $0x1151
+DATA words_1151_d630<>+6(SB)/2, $0xd630
+DATA words_1151_d630<>+8(SB)/2, $0x1151
+DATA words_1151_d630<>+10(SB)/2, $0xd630
+DATA words_1151_d630<>+12(SB)/2, $0x1151
+DATA words_1151_d630<>+14(SB)/2, $0xd630
+DATA words_1151_d630<>+16(SB)/2, $0x1151
+DATA words_1151_d630<>+18(SB)/2, $0xd630
+DATA words_1151_d630<>+20(SB)/2, $0x1151
+DATA words_1151_d630<>+22(SB)/2, $0xd630
+DATA words_1151_d630<>+24(SB)/2, $0x1151
+DATA words_1151_d630<>+26(SB)/2, $0xd630
+DATA words_1151_d630<>+28(SB)/2, $0x1151
+DATA words_1151_d630<>+30(SB)/2, $0xd630
+GLOBL words_1151_d630<>(SB), RODATA|NOPTR, $32
+
+DATA words_29cf_1151<>+0(SB)/2, $0x29cf
+DATA words_29cf_1151<>+2(SB)/2, $0x1151
+DATA words_29cf_1151<>+4(SB)/2, $0x29cf
+DATA words_29cf_1151<>+6(SB)/2, $0x1151
+DATA words_29cf_1151<>+8(SB)/2, $0x29cf
+DATA words_29cf_1151<>+10(SB)/2, $0x1151
+DATA words_29cf_1151<>+12(SB)/2, $0x29cf
+DATA words_29cf_1151<>+14(SB)/2, $0x1151
+DATA words_29cf_1151<>+16(SB)/2, $0x29cf
+DATA words_29cf_1151<>+18(SB)/2, $0x1151
+DATA words_29cf_1151<>+20(SB)/2, $0x29cf
+DATA words_29cf_1151<>+22(SB)/2, $0x1151
+DATA words_29cf_1151<>+24(SB)/2, $0x29cf
+DATA words_29cf_1151<>+26(SB)/2, $0x1151
+DATA words_29cf_1151<>+28(SB)/2, $0x29cf
+DATA words_29cf_1151<>+30(SB)/2, $0x1151
+GLOBL words_29cf_1151<>(SB), RODATA|NOPTR, $32
+
+DATA words_e6dc_25a1<>+0(SB)/2, $0xe6dc
+DATA words_e6dc_25a1<>+2(SB)/2, $0x25a1
+DATA words_e6dc_25a1<>+4(SB)/2, $0xe6dc
+DATA words_e6dc_25a1<>+6(SB)/2, $0x25a1
+DATA words_e6dc_25a1<>+8(SB)/2, $0xe6dc
+DATA words_e6dc_25a1<>+10(SB)/2, $0x25a1
+DATA words_e6dc_25a1<>+12(SB)/2, $0xe6dc
+DATA words_e6dc_25a1<>+14(SB)/2, $0x25a1
+DATA words_e6dc_25a1<>+16(SB)/2, $0xe6dc
+DATA words_e6dc_25a1<>+18(SB)/2, $0x25a1
+DATA words_e6dc_25a1<>+20(SB)/2, $0xe6dc
+DATA words_e6dc_25a1<>+22(SB)/2, $0x25a1
+DATA words_e6dc_25a1<>+24(SB)/2, $0xe6dc
+DATA words_e6dc_25a1<>+26(SB)/2, $0x25a1
+DATA words_e6dc_25a1<>+28(SB)/2, $0xe6dc
+DATA words_e6dc_25a1<>+30(SB)/2, $0x25a1
+GLOBL words_e6dc_25a1<>(SB), RODATA|NOPTR, $32
+
+DATA words_25a1_1925<>+0(SB)/2, $0x25a1
+DATA words_25a1_1925<>+2(SB)/2, $0x1925
+DATA words_25a1_1925<>+4(SB)/2, $0x25a1
+DATA words_25a1_1925<>+6(SB)/2, $0x1925
+DATA words_25a1_1925<>+8(SB)/2, $0x25a1
+DATA words_25a1_1925<>+10(SB)/2, $0x1925
+DATA words_25a1_1925<>+12(SB)/2, $0x25a1
+DATA words_25a1_1925<>+14(SB)/2, $0x1925
+DATA words_25a1_1925<>+16(SB)/2, $0x25a1
+DATA words_25a1_1925<>+18(SB)/2, $0x1925
+DATA words_25a1_1925<>+20(SB)/2, $0x25a1
+DATA words_25a1_1925<>+22(SB)/2, $0x1925
+DATA words_25a1_1925<>+24(SB)/2, $0x25a1
+DATA words_25a1_1925<>+26(SB)/2, $0x1925
+DATA words_25a1_1925<>+28(SB)/2, $0x25a1
+DATA words_25a1_1925<>+30(SB)/2, $0x1925
+GLOBL words_25a1_1925<>(SB), RODATA|NOPTR, $32
+
+DATA words_ecc1_e333<>+0(SB)/2, $0xecc1
+DATA words_ecc1_e333<>+2(SB)/2, $0xe333
+DATA words_ecc1_e333<>+4(SB)/2, $0xecc1
+DATA words_ecc1_e333<>+6(SB)/2, $0xe333
+DATA words_ecc1_e333<>+8(SB)/2, $0xecc1
+DATA words_ecc1_e333<>+10(SB)/2, $0xe333
+DATA words_ecc1_e333<>+12(SB)/2, $0xecc1
+DATA words_ecc1_e333<>+14(SB)/2, $0xe333
+DATA words_ecc1_e333<>+16(SB)/2, $0xecc1
+DATA words_ecc1_e333<>+18(SB)/2, $0xe333
+DATA words_ecc1_e333<>+20(SB)/2, $0xecc1
+DATA words_ecc1_e333<>+22(SB)/2, $0xe333
+DATA words_ecc1_e333<>+24(SB)/2, $0xecc1
+DATA words_ecc1_e333<>+26(SB)/2, $0xe333
+DATA words_ecc1_e333<>+28(SB)/2, $0xecc1
+DATA words_ecc1_e333<>+30(SB)/2, $0xe333
+GLOBL words_ecc1_e333<>(SB), RODATA|NOPTR, $32
+
+DATA words_e333_133e<>+0(SB)/2, $0xe333
+DATA words_e333_133e<>+2(SB)/2, $0x133e
+DATA words_e333_133e<>+4(SB)/2, $0xe333
+DATA words_e333_133e<>+6(SB)/2, $0x133e
+DATA words_e333_133e<>+8(SB)/2, $0xe333
+DATA words_e333_133e<>+10(SB)/2, $0x133e
+DATA words_e333_133e<>+12(SB)/2, $0xe333
+DATA words_e333_133e<>+14(SB)/2, $0x133e
+DATA words_e333_133e<>+16(SB)/2, $0xe333
+DATA words_e333_133e<>+18(SB)/2, $0x133e
+DATA words_e333_133e<>+20(SB)/2, $0xe333
+DATA words_e333_133e<>+22(SB)/2, $0x133e
+DATA words_e333_133e<>+24(SB)/2, $0xe333
+DATA words_e333_133e<>+26(SB)/2, $0x133e
+DATA words_e333_133e<>+28(SB)/2, $0xe333
+DATA words_e333_133e<>+30(SB)/2, $0x133e
+GLOBL words_e333_133e<>(SB), RODATA|NOPTR, $32
+
+DATA words_efb0_adfd<>+0(SB)/2, $0xefb0
+DATA words_efb0_adfd<>+2(SB)/2, $0xadfd
+DATA words_efb0_adfd<>+4(SB)/2, $0xefb0
+DATA words_efb0_adfd<>+6(SB)/2, $0xadfd
+DATA words_efb0_adfd<>+8(SB)/2, $0xefb0
+DATA words_efb0_adfd<>+10(SB)/2, $0xadfd
+DATA words_efb0_adfd<>+12(SB)/2, $0xefb0
+DATA words_efb0_adfd<>+14(SB)/2, $0xadfd
+DATA words_efb0_adfd<>+16(SB)/2, $0xefb0
+DATA words_efb0_adfd<>+18(SB)/2, $0xadfd
+DATA words_efb0_adfd<>+20(SB)/2, $0xefb0
+DATA words_efb0_adfd<>+22(SB)/2, $0xadfd
+DATA words_efb0_adfd<>+24(SB)/2, $0xefb0
+DATA words_efb0_adfd<>+26(SB)/2, $0xadfd
+DATA words_efb0_adfd<>+28(SB)/2, $0xefb0
+DATA words_efb0_adfd<>+30(SB)/2, $0xadfd
+GLOBL words_efb0_adfd<>(SB), RODATA|NOPTR, $32
+
+DATA words_adfd_1051<>+0(SB)/2, $0xadfd
+DATA words_adfd_1051<>+2(SB)/2, $0x1051
+DATA words_adfd_1051<>+4(SB)/2, $0xadfd
+DATA words_adfd_1051<>+6(SB)/2, $0x1051
+DATA words_adfd_1051<>+8(SB)/2, $0xadfd
+DATA words_adfd_1051<>+10(SB)/2, $0x1051
+DATA words_adfd_1051<>+12(SB)/2, $0xadfd
+DATA words_adfd_1051<>+14(SB)/2, $0x1051
+DATA words_adfd_1051<>+16(SB)/2, $0xadfd
+DATA words_adfd_1051<>+18(SB)/2, $0x1051
+DATA words_adfd_1051<>+20(SB)/2, $0xadfd
+DATA words_adfd_1051<>+22(SB)/2, $0x1051
+DATA words_adfd_1051<>+24(SB)/2, $0xadfd
+DATA words_adfd_1051<>+26(SB)/2, $0x1051
+DATA words_adfd_1051<>+28(SB)/2, $0xadfd
+DATA words_adfd_1051<>+30(SB)/2, $0x1051
+GLOBL words_adfd_1051<>(SB), RODATA|NOPTR, $32
+
+DATA words_0400_0000<>+0(SB)/2, $0x0400
+DATA words_0400_0000<>+2(SB)/2, $0x0000
+DATA words_0400_0000<>+4(SB)/2, $0x0400
+DATA words_0400_0000<>+6(SB)/2, $0x0000
+DATA words_0400_0000<>+8(SB)/2, $0x0400
+DATA words_0400_0000<>+10(SB)/2, $0x0000
+DATA words_0400_0000<>+12(SB)/2, $0x0400
+DATA words_0400_0000<>+14(SB)/2, $0x0000
+DATA words_0400_0000<>+16(SB)/2, $0x0400
+DATA words_0400_0000<>+18(SB)/2, $0x0000
+DATA words_0400_0000<>+20(SB)/2, $0x0400
+DATA words_0400_0000<>+22(SB)/2, $0x0000
+DATA words_0400_0000<>+24(SB)/2, $0x0400
+DATA words_0400_0000<>+26(SB)/2, $0x0000
+DATA words_0400_0000<>+28(SB)/2, $0x0400
+DATA words_0400_0000<>+30(SB)/2, $0x0000
+GLOBL words_0400_0000<>(SB), RODATA|NOPTR, $32
+
+DATA words_0000_0002<>+0(SB)/2, $0x0000
+DATA words_0000_0002<>+2(SB)/2, $0x0002
+DATA words_0000_0002<>+4(SB)/2, $0x0000
+DATA words_0000_0002<>+6(SB)/2, $0x0002
+DATA words_0000_0002<>+8(SB)/2, $0x0000
+DATA words_0000_0002<>+10(SB)/2, $0x0002
+DATA words_0000_0002<>+12(SB)/2, $0x0000
+DATA words_0000_0002<>+14(SB)/2, $0x0002
+DATA words_0000_0002<>+16(SB)/2, $0x0000
+DATA words_0000_0002<>+18(SB)/2, $0x0002
+DATA words_0000_0002<>+20(SB)/2, $0x0000
+DATA words_0000_0002<>+22(SB)/2, $0x0002
+DATA words_0000_0002<>+24(SB)/2, $0x0000
+DATA words_0000_0002<>+26(SB)/2, $0x0002
+DATA words_0000_0002<>+28(SB)/2, $0x0000
+DATA words_0000_0002<>+30(SB)/2, $0x0002
+GLOBL words_0000_0002<>(SB), RODATA|NOPTR, $32
+
+DATA words_8080<>+0(SB)/2, $0x8080
+DATA words_8080<>+2(SB)/2, $0x8080
+DATA words_8080<>+4(SB)/2, $0x8080
+DATA words_8080<>+6(SB)/2, $0x8080
+DATA words_8080<>+8(SB)/2, $0x8080
+DATA words_8080<>+10(SB)/2, $0x8080
+DATA words_8080<>+12(SB)/2, $0x8080
+DATA words_8080<>+14(SB)/2, $0x8080
+DATA words_8080<>+16(SB)/2, $0x8080
+DATA words_8080<>+18(SB)/2, $0x8080
+DATA words_8080<>+20(SB)/2, $0x8080
+DATA words_8080<>+22(SB)/2, $0x8080
+DATA words_8080<>+24(SB)/2, $0x8080
+DATA words_8080<>+26(SB)/2, $0x8080
+DATA words_8080<>+28(SB)/2, $0x8080
+DATA words_8080<>+30(SB)/2, $0x8080
+GLOBL words_8080<>(SB), RODATA|NOPTR, $32
+
+// func inverseAccurateTwoAVX512(dst *uint8, second *uint8, stride int, block *int16, quanta *int16)
+// Requires: AVX, AVX2, AVX512F, AVX512VL
+TEXT ·inverseAccurateTwoAVX512(SB), NOSPLIT, $0-40
+	MOVQ           block+24(FP), AX
+	MOVQ           quanta+32(FP), CX
+	VBROADCASTI128 (CX), Y1
+	VMOVDQU        (AX), X0
+	VINSERTI128    $0x01, 128(AX), Y0, Y0
+	VPMULLW        Y1, Y0, Y0
+	VBROADCASTI128 16(CX), Y1
+	VMOVDQU        16(AX), X2
+	VINSERTI128    $0x01, 144(AX), Y2, Y2
+	VPMULLW        Y1, Y2, Y2
+	VBROADCASTI128 32(CX), Y1
+	VMOVDQU        32(AX), X3
+	VINSERTI128    $0x01, 160(AX), Y3, Y3
+	VPMULLW        Y1, Y3, Y3
+	VBROADCASTI128 48(CX), Y1
+	VMOVDQU        48(AX), X4
+	VINSERTI128    $0x01, 176(AX), Y4, Y4
+	VPMULLW        Y1, Y4, Y4
+	VBROADCASTI128 64(CX), Y1
+	VMOVDQU        64(AX), X5
+	VINSERTI128    $0x01, 192(AX), Y5, Y5
+	VPMULLW        Y1, Y5, Y5
+	VBROADCASTI128 80(CX), Y1
+	VMOVDQU        80(AX), X6
+	VINSERTI128    $0x01, 208(AX), Y6, Y6
+	VPMULLW        Y1, Y6, Y6
+	VBROADCASTI128 96(CX), Y1
+	VMOVDQU        96(AX), X7
+	VINSERTI128    $0x01, 224(AX), Y7, Y7
+	VPMULLW        Y1, Y7, Y7
+	VBROADCASTI128 112(CX), Y1
+	VMOVDQU        112(AX), X8
+	VINSERTI128    $0x01, 240(AX), Y8, Y8
+	VPMULLW        Y1, Y8, Y8
+	VXORPS         Y1, Y1, Y1
+	VMOVDQU        Y1, (AX)
+	VMOVDQU        Y1, 32(AX)
+	VMOVDQU        Y1, 64(AX)
+	VMOVDQU        Y1, 96(AX)
+	VMOVDQU        Y1, 128(AX)
+	VMOVDQU        Y1, 160(AX)
+	VMOVDQU        Y1, 192(AX)
+	VMOVDQU        Y1, 224(AX)
+	VPUNPCKHWD     Y7, Y3, Y1
+	VPMADDWD       words_1151_d630<>+0(SB), Y1, Y1
+	VPUNPCKHWD     Y7, Y3, Y17
+	VPMADDWD       words_29cf_1151<>+0(SB), Y17, Y17
+	VPADDW         Y5, Y0, Y18
+	VPXORD         Y9, Y9, Y9
+	VPUNPCKHWD     Y18, Y9, Y9
+	VPSRAD         $0x03, Y9, Y9
+	VPSUBW         Y5, Y0, Y18
+	VPXORD         Y10, Y10, Y10
+	VPUNPCKHWD     Y18, Y10, Y10
+	VPSRAD         $0x03, Y10, Y10
+	VPADDD         Y17, Y9, Y18
+	VPSUBD         Y17, Y9, Y9
+	VPADDD         Y1, Y10, Y17
+	VPSUBD         Y1, Y10, Y1
+	VPADDW         Y4, Y8, Y10
+	VPADDW         Y2, Y6, Y19
+	VPUNPCKHWD     Y19, Y10, Y20
+	VPMADDWD       words_e6dc_25a1<>+0(SB), Y20, Y20
+	VPUNPCKHWD     Y19, Y10, Y10
+	VPMADDWD       words_25a1_1925<>+0(SB), Y10, Y10
+	VPUNPCKHWD     Y2, Y8, Y19
+	VPMADDWD       words_ecc1_e333<>+0(SB), Y19, Y19
+	VPADDD         Y20, Y19, Y19
+	VPUNPCKHWD     Y2, Y8, Y21
+	VPMADDWD       words_e333_133e<>+0(SB), Y21, Y21
+	VPADDD         Y10, Y21, Y21
+	VPUNPCKHWD     Y4, Y6, Y22
+	VPMADDWD       words_efb0_adfd<>+0(SB), Y22, Y22
+	VPADDD         Y10, Y22, Y10
+	VPUNPCKHWD     Y4, Y6, Y22
+	VPMADDWD       words_adfd_1051<>+0(SB), Y22, Y22
+	VPADDD         Y20, Y22, Y20
+	VPADDD         Y21, Y18, Y22
+	VPADDD         words_0400_0000<>+0(SB), Y22, Y22
+	VPSRAD         $0x0b, Y22, Y22
+	VPSUBD         Y21, Y18, Y18
+	VPADDD         words_0400_0000<>+0(SB), Y18, Y18
+	VPSRAD         $0x0b, Y18, Y18
+	VPADDD         Y20, Y17, Y21
+	VPADDD         words_0400_0000<>+0(SB), Y21, Y21
+	VPSRAD         $0x0b, Y21, Y21
+	VPSUBD         Y20, Y17, Y17
+	VPADDD         words_0400_0000<>+0(SB), Y17, Y17
+	VPSRAD         $0x0b, Y17, Y17
+	VPADDD         Y10, Y1, Y20
+	VPADDD         words_0400_0000<>+0(SB), Y20, Y20
+	VPSRAD         $0x0b, Y20, Y20
+	VPSUBD         Y10, Y1, Y1
+	VPADDD         words_0400_0000<>+0(SB), Y1, Y1
+	VPSRAD         $0x0b, Y1, Y1
+	VPADDD         Y19, Y9, Y10
+	VPADDD         words_0400_0000<>+0(SB), Y10, Y10
+	VPSRAD         $0x0b, Y10, Y10
+	VPSUBD         Y19, Y9, Y9
+	VPADDD         words_0400_0000<>+0(SB), Y9, Y9
+	VPSRAD         $0x0b, Y9, Y9
+	VPUNPCKLWD     Y7, Y3, Y19
+	VPMADDWD       words_1151_d630<>+0(SB), Y19, Y19
+	VPUNPCKLWD     Y7, Y3, Y3
+	VPMADDWD       words_29cf_1151<>+0(SB), Y3, Y3
+	VPADDW         Y5, Y0, Y7
+	VPXORD         Y11, Y11, Y11
+	VPUNPCKLWD     Y7, Y11, Y11
+	VPSRAD         $0x03, Y11, Y11
+	VPSUBW         Y5, Y0, Y0
+	VPXORD         Y12, Y12, Y12
+	VPUNPCKLWD     Y0, Y12, Y12
+	VPSRAD         $0x03, Y12, Y12
+	VPADDD         Y3, Y11, Y0
+	VPSUBD         Y3, Y11, Y3
+	VPADDD         Y19, Y12, Y5
+	VPSUBD         Y19, Y12, Y7
+	VPADDW         Y4, Y8, Y11
+	VPADDW         Y2, Y6, Y12
+	VPUNPCKLWD     Y12, Y11, Y19
+	VPMADDWD       words_e6dc_25a1<>+0(SB), Y19, Y19
+	VPUNPCKLWD     Y12, Y11, Y11
+	VPMADDWD       words_25a1_1925<>+0(SB), Y11, Y11
+	VPUNPCKLWD     Y2, Y8, Y12
+	VPMADDWD       words_ecc1_e333<>+0(SB), Y12, Y12
+	VPADDD         Y19, Y12, Y12
+	VPUNPCKLWD     Y2, Y8, Y2
+	VPMADDWD       words_e333_133e<>+0(SB), Y2, Y2
+	VPADDD         Y11, Y2, Y2
+	VPUNPCKLWD     Y4, Y6, Y8
+	VPMADDWD       words_efb0_adfd<>+0(SB), Y8, Y8
+	VPADDD         Y11, Y8, Y8
+	VPUNPCKLWD     Y4, Y6, Y4
+	VPMADDWD       words_adfd_1051<>+0(SB), Y4, Y4
+	VPADDD         Y19, Y4, Y4
+	VPADDD         Y2, Y0, Y6
+	VPADDD         words_0400_0000<>+0(SB), Y6, Y6
+	VPSRAD         $0x0b, Y6, Y6
+	VPACKSSDW      Y22, Y6, Y6
+	VPSUBD         Y2, Y0, Y0
+	VPADDD         words_0400_0000<>+0(SB), Y0, Y0
+	VPSRAD         $0x0b, Y0, Y0
+	VPACKSSDW      Y18, Y0, Y0
+	VPADDD         Y4, Y5, Y2
+	VPADDD         words_0400_0000<>+0(SB), Y2, Y2
+	VPSRAD         $0x0b, Y2, Y2
+	VPACKSSDW      Y21, Y2, Y2
+	VPSUBD         Y4, Y5, Y4
+	VPADDD         words_0400_0000<>+0(SB), Y4, Y4
+	VPSRAD         $0x0b, Y4, Y4
+	VPACKSSDW      Y17, Y4, Y4
+	VPADDD         Y8, Y7, Y5
+	VPADDD         words_0400_0000<>+0(SB), Y5, Y5
+	VPSRAD         $0x0b, Y5, Y5
+	VPACKSSDW      Y20, Y5, Y5
+	VPSUBD         Y8, Y7, Y7
+	VPADDD         words_0400_0000<>+0(SB), Y7, Y7
+	VPSRAD         $0x0b, Y7, Y7
+	VPACKSSDW      Y1, Y7, Y7
+	VPADDD         Y12, Y3, Y1
+	VPADDD         words_0400_0000<>+0(SB), Y1, Y1
+	VPSRAD         $0x0b, Y1, Y1
+	VPACKSSDW      Y10, Y1, Y1
+	VPSUBD         Y12, Y3, Y3
+	VPADDD         words_0400_0000<>+0(SB), Y3, Y3
+	VPSRAD         $0x0b, Y3, Y3
+	VPACKSSDW      Y9, Y3, Y3
+	VPUNPCKLWD     Y3, Y6, Y8
+	VPUNPCKHWD     Y3, Y6, Y3
+	VPUNPCKLWD     Y7, Y2, Y6
+	VPUNPCKHWD     Y7, Y2, Y2
+	VPUNPCKLWD     Y4, Y5, Y7
+	VPUNPCKHWD     Y4, Y5, Y4
+	VPUNPCKLWD     Y0, Y1, Y5
+	VPUNPCKHWD     Y0, Y1, Y0
+	VPUNPCKLWD     Y7, Y8, Y1
+	VPUNPCKHWD     Y7, Y8, Y7
+	VPUNPCKLWD     Y4, Y3, Y8
+	VPUNPCKHWD     Y4, Y3, Y3
+	VPUNPCKLWD     Y5, Y6, Y4
+	VPUNPCKHWD     Y5, Y6, Y5
+	VPUNPCKLWD     Y0, Y2, Y6
+	VPUNPCKHWD     Y0, Y2, Y0
+	VPUNPCKLWD     Y4, Y1, Y2
+	VPUNPCKHWD     Y4, Y1, Y1
+	VPUNPCKLWD     Y5, Y7, Y4
+	VPUNPCKHWD     Y5, Y7, Y5
+	VPUNPCKLWD     Y6, Y8, Y7
+	VPUNPCKHWD     Y6, Y8, Y6
+	VPUNPCKLWD     Y0, Y3, Y8
+	VPUNPCKHWD     Y0, Y3, Y0
+	VPUNPCKHWD     Y8, Y4, Y3
+	VPMADDWD       words_1151_d630<>+0(SB), Y3, Y3
+	VPUNPCKHWD     Y8, Y4, Y9
+	VPMADDWD       words_29cf_1151<>+0(SB), Y9, Y9
+	VPADDW         Y7, Y2, Y10
+	VPXORD         Y13, Y13, Y13
+	VPUNPCKHWD     Y10, Y13, Y13
+	VPSRAD         $0x03, Y13, Y13
+	VPSUBW         Y7, Y2, Y10
+	VPXORD         Y14, Y14, Y14
+	VPUNPCKHWD     Y10, Y14, Y14
+	VPSRAD         $0x03, Y14, Y14
+	VPADDD         Y9, Y13, Y10
+	VPSUBD         Y9, Y13, Y9
+	VPADDD         Y3, Y14, Y11
+	VPSUBD         Y3, Y14, Y3
+	VPADDW         Y5, Y0, Y12
+	VPADDW         Y1, Y6, Y13
+	VPUNPCKHWD     Y13, Y12, Y14
+	VPMADDWD       words_e6dc_25a1<>+0(SB), Y14, Y14
+	VPUNPCKHWD     Y13, Y12, Y12
+	VPMADDWD       words_25a1_1925<>+0(SB), Y12, Y12
+	VPUNPCKHWD     Y1, Y0, Y13
+	VPMADDWD       words_ecc1_e333<>+0(SB), Y13, Y13
+	VPADDD         Y14, Y13, Y13
+	VPUNPCKHWD     Y1, Y0, Y17
+	VPMADDWD       words_e333_133e<>+0(SB), Y17, Y17
+	VPADDD         Y12, Y17, Y17
+	VPUNPCKHWD     Y5, Y6, Y18
+	VPMADDWD       words_efb0_adfd<>+0(SB), Y18, Y18
+	VPADDD         Y12, Y18, Y12
+	VPUNPCKHWD     Y5, Y6, Y18
+	VPMADDWD       words_adfd_1051<>+0(SB), Y18, Y18
+	VPADDD         Y14, Y18, Y14
+	VPADDD         Y17, Y10, Y18
+	VPADDD         words_0000_0002<>+0(SB), Y18, Y18
+	VPSRAD         $0x12, Y18, Y18
+	VPSUBD         Y17, Y10, Y10
+	VPADDD         words_0000_0002<>+0(SB), Y10, Y10
+	VPSRAD         $0x12, Y10, Y10
+	VPADDD         Y14, Y11, Y17
+	VPADDD         words_0000_0002<>+0(SB), Y17, Y17
+	VPSRAD         $0x12, Y17, Y17
+	VPSUBD         Y14, Y11, Y11
+	VPADDD         words_0000_0002<>+0(SB), Y11, Y11
+	VPSRAD         $0x12, Y11, Y11
+	VPADDD         Y12, Y3, Y14
+	VPADDD         words_0000_0002<>+0(SB), Y14, Y14
+	VPSRAD         $0x12, Y14, Y14
+	VPSUBD         Y12, Y3, Y3
+	VPADDD         words_0000_0002<>+0(SB), Y3, Y3
+	VPSRAD         $0x12, Y3, Y3
+	VPADDD         Y13, Y9, Y12
+	VPADDD         words_0000_0002<>+0(SB), Y12, Y12
+	VPSRAD         $0x12, Y12, Y12
+	VPSUBD         Y13, Y9, Y9
+	VPADDD         words_0000_0002<>+0(SB), Y9, Y9
+	VPSRAD         $0x12, Y9, Y9
+	VPUNPCKLWD     Y8, Y4, Y13
+	VPMADDWD       words_1151_d630<>+0(SB), Y13, Y13
+	VPUNPCKLWD     Y8, Y4, Y4
+	VPMADDWD       words_29cf_1151<>+0(SB), Y4, Y4
+	VPADDW         Y7, Y2, Y8
+	VPXORD         Y15, Y15, Y15
+	VPUNPCKLWD     Y8, Y15, Y15
+	VPSRAD         $0x03, Y15, Y15
+	VPSUBW         Y7, Y2, Y2
+	VPXORD         Y16, Y16, Y16
+	VPUNPCKLWD     Y2, Y16, Y16
+	VPSRAD         $0x03, Y16, Y16
+	VPADDD         Y4, Y15, Y2
+	VPSUBD         Y4, Y15, Y4
+	VPADDD         Y13, Y16, Y7
+	VPSUBD         Y13, Y16, Y8
+	VPADDW         Y5, Y0, Y13
+	VPADDW         Y1, Y6, Y15
+	VPUNPCKLWD     Y15, Y13, Y16
+	VPMADDWD       words_e6dc_25a1<>+0(SB), Y16, Y16
+	VPUNPCKLWD     Y15, Y13, Y13
+	VPMADDWD       words_25a1_1925<>+0(SB), Y13, Y13
+	VPUNPCKLWD     Y1, Y0, Y15
+	VPMADDWD       words_ecc1_e333<>+0(SB), Y15, Y15
+	VPADDD         Y16, Y15, Y15
+	VPUNPCKLWD     Y1, Y0, Y0
+	VPMADDWD       words_e333_133e<>+0(SB), Y0, Y0
+	VPADDD         Y13, Y0, Y0
+	VPUNPCKLWD     Y5, Y6, Y1
+	VPMADDWD       words_efb0_adfd<>+0(SB), Y1, Y1
+	VPADDD         Y13, Y1, Y1
+	VPUNPCKLWD     Y5, Y6, Y5
+	VPMADDWD       words_adfd_1051<>+0(SB), Y5, Y5
+	VPADDD         Y16, Y5, Y5
+	VPADDD         Y0, Y2, Y6
+	VPADDD         words_0000_0002<>+0(SB), Y6, Y6
+	VPSRAD         $0x12, Y6, Y6
+	VPACKSSDW      Y18, Y6, Y6
+	VPSUBD         Y0, Y2, Y0
+	VPADDD         words_0000_0002<>+0(SB), Y0, Y0
+	VPSRAD         $0x12, Y0, Y0
+	VPACKSSDW      Y10, Y0, Y0
+	VPADDD         Y5, Y7, Y2
+	VPADDD         words_0000_0002<>+0(SB), Y2, Y2
+	VPSRAD         $0x12, Y2, Y2
+	VPACKSSDW      Y17, Y2, Y2
+	VPSUBD         Y5, Y7, Y5
+	VPADDD         words_0000_0002<>+0(SB), Y5, Y5
+	VPSRAD         $0x12, Y5, Y5
+	VPACKSSDW      Y11, Y5, Y5
+	VPADDD         Y1, Y8, Y7
+	VPADDD         words_0000_0002<>+0(SB), Y7, Y7
+	VPSRAD         $0x12, Y7, Y7
+	VPACKSSDW      Y14, Y7, Y7
+	VPSUBD         Y1, Y8, Y1
+	VPADDD         words_0000_0002<>+0(SB), Y1, Y1
+	VPSRAD         $0x12, Y1, Y1
+	VPACKSSDW      Y3, Y1, Y1
+	VPADDD         Y15, Y4, Y3
+	VPADDD         words_0000_0002<>+0(SB), Y3, Y3
+	VPSRAD         $0x12, Y3, Y3
+	VPACKSSDW      Y12, Y3, Y3
+	VPSUBD         Y15, Y4, Y4
+	VPADDD         words_0000_0002<>+0(SB), Y4, Y4
+	VPSRAD         $0x12, Y4, Y4
+	VPACKSSDW      Y9, Y4, Y4
+	MOVQ           dst+0(FP), AX
+	MOVQ           stride+16(FP), CX
+	MOVQ           second+8(FP), DX
+	VPACKSSWB      Y4, Y6, Y4
+	VPACKSSWB      Y1, Y2, Y1
+	VPACKSSWB      Y5, Y7, Y2
+	VPACKSSWB      Y0, Y3, Y0
+	VPUNPCKLBW     Y1, Y4, Y3
+	VPUNPCKHBW     Y1, Y4, Y1
+	VPUNPCKLBW     Y0, Y2, Y4
+	VPUNPCKHBW     Y0, Y2, Y0
+	VPUNPCKLWD     Y4, Y3, Y2
+	VPUNPCKHWD     Y4, Y3, Y3
+	VPUNPCKLWD     Y0, Y1, Y4
+	VPUNPCKHWD     Y0, Y1, Y0
+	VPUNPCKLDQ     Y4, Y2, Y1
+	VPUNPCKHDQ     Y4, Y2, Y2
+	VPUNPCKLDQ     Y0, Y3, Y4
+	VPUNPCKHDQ     Y0, Y3, Y0
+	VPADDB         words_8080<>+0(SB), Y1, Y1
+	VMOVQ          X1, (AX)
+	VMOVHPS        X1, (AX)(CX*1)
+	LEAQ           (AX)(CX*2), AX
+	VEXTRACTI128   $0x01, Y1, X1
+	VMOVQ          X1, (DX)
+	VMOVHPS        X1, (DX)(CX*1)
+	LEAQ           (DX)(CX*2), DX
+	VPADDB         words_8080<>+0(SB), Y2, Y2
+	VMOVQ          X2, (AX)
+	VMOVHPS        X2, (AX)(CX*1)
+	LEAQ           (AX)(CX*2), AX
+	VEXTRACTI128   $0x01, Y2, X1
+	VMOVQ          X1, (DX)
+	VMOVHPS        X1, (DX)(CX*1)
+	LEAQ           (DX)(CX*2), DX
+	VPADDB         words_8080<>+0(SB), Y4, Y4
+	VMOVQ          X4, (AX)
+	VMOVHPS        X4, (AX)(CX*1)
+	LEAQ           (AX)(CX*2), AX
+	VEXTRACTI128   $0x01, Y4, X1
+	VMOVQ          X1, (DX)
+	VMOVHPS        X1, (DX)(CX*1)
+	LEAQ           (DX)(CX*2), DX
+	VPADDB         words_8080<>+0(SB), Y0, Y0
+	VMOVQ          X0, (AX)
+	VMOVHPS        X0, (AX)(CX*1)
+	VEXTRACTI128   $0x01, Y0, X0
+	VMOVQ          X0, (DX)
+	VMOVHPS        X0, (DX)(CX*1)
+	VZEROUPPER
+	RET
+
 // func inverseFastAVX2(dst *uint8, stride int, block *int16, quanta *int16)
 // Requires: AVX
 TEXT ·inverseFastAVX2(SB), NOSPLIT, $0-32
@@ -250,27 +1152,9 @@ DATA words_98c0<>+28(SB)/2, $0x98c0
 DATA words_98c0<>+30(SB)/2, $0x98c0
 GLOBL words_98c0<>(SB), RODATA|NOPTR, $32
 
-DATA words_8080<>+0(SB)/2, $0x8080
-DATA words_8080<>+2(SB)/2, $0x8080
-DATA words_8080<>+4(SB)/2, $0x8080
-DATA words_8080<>+6(SB)/2, $0x8080
-DATA words_8080<>+8(SB)/2, $0x8080
-DATA words_8080<>+10(SB)/2, $0x8080
-DATA words_8080<>+12(SB)/2, $0x8080
-DATA words_8080<>+14(SB)/2, $0x8080
-DATA words_8080<>+16(SB)/2, $0x8080
-DATA words_8080<>+18(SB)/2, $0x8080
-DATA words_8080<>+20(SB)/2, $0x8080
-DATA words_8080<>+22(SB)/2, $0x8080
-DATA words_8080<>+24(SB)/2, $0x8080
-DATA words_8080<>+26(SB)/2, $0x8080
-DATA words_8080<>+28(SB)/2, $0x8080
-DATA words_8080<>+30(SB)/2, $0x8080
-GLOBL words_8080<>(SB), RODATA|NOPTR, $32
-
 // func inverseAccurateAVX2(dst *uint8, stride int, block *int16, quanta *int16)
 // Requires: AVX
-TEXT ·inverseAccurateAVX2(SB), NOSPLIT, $0-32
+TEXT ·inverseAccurateAVX2(SB), NOSPLIT, $256-32
 	MOVQ       block+16(FP), AX
 	MOVQ       quanta+24(FP), CX
 	VMOVDQU    (AX), X0
@@ -294,287 +1178,359 @@ TEXT ·inverseAccurateAVX2(SB), NOSPLIT, $0-32
 	VMOVDQU    Y8, 32(AX)
 	VMOVDQU    Y8, 64(AX)
 	VMOVDQU    Y8, 96(AX)
-	VPUNPCKLWD X6, X2, X8
-	VPUNPCKHWD X6, X2, X9
-	VPMADDWD   words_1151_d630<>+0(SB), X8, X8
-	VPMADDWD   words_1151_d630<>+0(SB), X9, X9
-	VPUNPCKLWD X6, X2, X10
-	VPUNPCKHWD X6, X2, X2
-	VPMADDWD   words_29cf_1151<>+0(SB), X10, X10
-	VPMADDWD   words_29cf_1151<>+0(SB), X2, X2
-	VPADDW     X4, X0, X6
-	VPXOR      X11, X11, X11
-	VPUNPCKLWD X6, X11, X12
-	VPUNPCKHWD X6, X11, X6
-	VPSRAD     $0x03, X12, X12
-	VPSRAD     $0x03, X6, X6
-	VPSUBW     X4, X0, X0
+	VMOVDQU    X0, (SP)
+	VMOVDQU    X1, 16(SP)
+	VMOVDQU    X2, 32(SP)
+	VMOVDQU    X3, 48(SP)
+	VMOVDQU    X4, 64(SP)
+	VMOVDQU    X5, 80(SP)
+	VMOVDQU    X6, 96(SP)
+	VMOVDQU    X7, 112(SP)
+	VMOVDQU    32(SP), X0
+	VPUNPCKHWD 96(SP), X0, X1
+	VPMADDWD   words_1151_d630<>+0(SB), X1, X1
+	VPUNPCKHWD 96(SP), X0, X0
+	VPMADDWD   words_29cf_1151<>+0(SB), X0, X0
+	VMOVDQU    (SP), X2
+	VPADDW     64(SP), X2, X2
+	VPXOR      X3, X3, X3
+	VPUNPCKHWD X2, X3, X3
+	VPSRAD     $0x03, X3, X3
+	VMOVDQU    (SP), X2
+	VPSUBW     64(SP), X2, X2
 	VPXOR      X4, X4, X4
-	VPUNPCKLWD X0, X4, X11
-	VPUNPCKHWD X0, X4, X0
-	VPSRAD     $0x03, X11, X11
-	VPSRAD     $0x03, X0, X0
-	VPADDD     X10, X12, X4
-	VPADDD     X2, X6, X13
-	VPSUBD     X10, X12, X10
-	VPSUBD     X2, X6, X2
-	VPADDD     X8, X11, X6
-	VPADDD     X9, X0, X12
-	VPSUBD     X8, X11, X8
-	VPSUBD     X9, X0, X0
-	VPADDW     X3, X7, X9
-	VPADDW     X1, X5, X11
-	VPUNPCKLWD X11, X9, X14
-	VPUNPCKHWD X11, X9, X15
-	VPMADDWD   words_e6dc_25a1<>+0(SB), X14, X14
-	VPMADDWD   words_e6dc_25a1<>+0(SB), X15, X15
-	VPUNPCKLWD X11, X9, X16
-	VPUNPCKHWD X11, X9, X9
-	VPMADDWD   words_25a1_1925<>+0(SB), X16, X16
-	VPMADDWD   words_25a1_1925<>+0(SB), X9, X9
-	VPUNPCKLWD X1, X7, X11
-	VPUNPCKHWD X1, X7, X17
-	VPMADDWD   words_ecc1_e333<>+0(SB), X11, X11
-	VPMADDWD   words_ecc1_e333<>+0(SB), X17, X17
-	VPADDD     X14, X11, X11
-	VPADDD     X15, X17, X17
-	VPUNPCKLWD X1, X7, X18
-	VPUNPCKHWD X1, X7, X1
-	VPMADDWD   words_e333_133e<>+0(SB), X18, X18
-	VPMADDWD   words_e333_133e<>+0(SB), X1, X1
-	VPADDD     X16, X18, X7
-	VPADDD     X9, X1, X1
-	VPUNPCKLWD X3, X5, X18
-	VPUNPCKHWD X3, X5, X19
-	VPMADDWD   words_efb0_adfd<>+0(SB), X18, X18
-	VPMADDWD   words_efb0_adfd<>+0(SB), X19, X19
-	VPADDD     X16, X18, X16
-	VPADDD     X9, X19, X9
-	VPUNPCKLWD X3, X5, X18
-	VPUNPCKHWD X3, X5, X3
-	VPMADDWD   words_adfd_1051<>+0(SB), X18, X18
-	VPMADDWD   words_adfd_1051<>+0(SB), X3, X3
-	VPADDD     X14, X18, X5
-	VPADDD     X15, X3, X3
-	VPADDD     X7, X4, X14
-	VPADDD     X1, X13, X15
-	VPADDD     words_0400_0000<>+0(SB), X14, X14
-	VPSRAD     $0x0b, X14, X14
-	VPADDD     words_0400_0000<>+0(SB), X15, X15
-	VPSRAD     $0x0b, X15, X15
-	VPACKSSDW  X15, X14, X14
-	VPSUBD     X7, X4, X4
-	VPSUBD     X1, X13, X1
-	VPADDD     words_0400_0000<>+0(SB), X4, X4
-	VPSRAD     $0x0b, X4, X4
-	VPADDD     words_0400_0000<>+0(SB), X1, X1
-	VPSRAD     $0x0b, X1, X1
-	VPACKSSDW  X1, X4, X1
-	VPADDD     X5, X6, X4
-	VPADDD     X3, X12, X7
-	VPADDD     words_0400_0000<>+0(SB), X4, X4
-	VPSRAD     $0x0b, X4, X4
-	VPADDD     words_0400_0000<>+0(SB), X7, X7
-	VPSRAD     $0x0b, X7, X7
-	VPACKSSDW  X7, X4, X4
-	VPSUBD     X5, X6, X5
-	VPSUBD     X3, X12, X3
-	VPADDD     words_0400_0000<>+0(SB), X5, X5
-	VPSRAD     $0x0b, X5, X5
-	VPADDD     words_0400_0000<>+0(SB), X3, X3
-	VPSRAD     $0x0b, X3, X3
-	VPACKSSDW  X3, X5, X3
-	VPADDD     X16, X8, X5
-	VPADDD     X9, X0, X6
-	VPADDD     words_0400_0000<>+0(SB), X5, X5
-	VPSRAD     $0x0b, X5, X5
-	VPADDD     words_0400_0000<>+0(SB), X6, X6
-	VPSRAD     $0x0b, X6, X6
-	VPACKSSDW  X6, X5, X5
-	VPSUBD     X16, X8, X6
-	VPSUBD     X9, X0, X0
-	VPADDD     words_0400_0000<>+0(SB), X6, X6
-	VPSRAD     $0x0b, X6, X6
-	VPADDD     words_0400_0000<>+0(SB), X0, X0
-	VPSRAD     $0x0b, X0, X0
-	VPACKSSDW  X0, X6, X0
-	VPADDD     X11, X10, X6
-	VPADDD     X17, X2, X7
-	VPADDD     words_0400_0000<>+0(SB), X6, X6
-	VPSRAD     $0x0b, X6, X6
-	VPADDD     words_0400_0000<>+0(SB), X7, X7
-	VPSRAD     $0x0b, X7, X7
-	VPACKSSDW  X7, X6, X6
-	VPSUBD     X11, X10, X7
-	VPSUBD     X17, X2, X2
-	VPADDD     words_0400_0000<>+0(SB), X7, X7
-	VPSRAD     $0x0b, X7, X7
+	VPUNPCKHWD X2, X4, X4
+	VPSRAD     $0x03, X4, X4
+	VPADDD     X0, X3, X2
+	VPSUBD     X0, X3, X0
+	VPADDD     X1, X4, X3
+	VPSUBD     X1, X4, X1
+	VMOVDQU    112(SP), X4
+	VPADDW     48(SP), X4, X4
+	VMOVDQU    80(SP), X5
+	VPADDW     16(SP), X5, X5
+	VPUNPCKHWD X5, X4, X6
+	VPMADDWD   words_e6dc_25a1<>+0(SB), X6, X6
+	VPUNPCKHWD X5, X4, X4
+	VPMADDWD   words_25a1_1925<>+0(SB), X4, X4
+	VMOVDQU    112(SP), X5
+	VPUNPCKHWD 16(SP), X5, X7
+	VPMADDWD   words_ecc1_e333<>+0(SB), X7, X7
+	VPADDD     X6, X7, X7
+	VPUNPCKHWD 16(SP), X5, X5
+	VPMADDWD   words_e333_133e<>+0(SB), X5, X5
+	VPADDD     X4, X5, X5
+	VMOVDQU    80(SP), X8
+	VPUNPCKHWD 48(SP), X8, X9
+	VPMADDWD   words_efb0_adfd<>+0(SB), X9, X9
+	VPADDD     X4, X9, X4
+	VPUNPCKHWD 48(SP), X8, X8
+	VPMADDWD   words_adfd_1051<>+0(SB), X8, X8
+	VPADDD     X6, X8, X6
+	VPADDD     X5, X2, X8
+	VPADDD     words_0400_0000<>+0(SB), X8, X8
+	VPSRAD     $0x0b, X8, X8
+	VMOVDQU    X8, 128(SP)
+	VPSUBD     X5, X2, X2
 	VPADDD     words_0400_0000<>+0(SB), X2, X2
 	VPSRAD     $0x0b, X2, X2
-	VPACKSSDW  X2, X7, X2
-	VPUNPCKLWD X2, X14, X7
-	VPUNPCKHWD X2, X14, X2
-	VPUNPCKLWD X0, X4, X8
-	VPUNPCKHWD X0, X4, X0
-	VPUNPCKLWD X3, X5, X4
-	VPUNPCKHWD X3, X5, X3
-	VPUNPCKLWD X1, X6, X5
-	VPUNPCKHWD X1, X6, X1
-	VPUNPCKLWD X4, X7, X6
-	VPUNPCKHWD X4, X7, X4
-	VPUNPCKLWD X3, X2, X7
-	VPUNPCKHWD X3, X2, X2
-	VPUNPCKLWD X5, X8, X3
-	VPUNPCKHWD X5, X8, X5
+	VMOVDQU    X2, 240(SP)
+	VPADDD     X6, X3, X2
+	VPADDD     words_0400_0000<>+0(SB), X2, X2
+	VPSRAD     $0x0b, X2, X2
+	VMOVDQU    X2, 144(SP)
+	VPSUBD     X6, X3, X2
+	VPADDD     words_0400_0000<>+0(SB), X2, X2
+	VPSRAD     $0x0b, X2, X2
+	VMOVDQU    X2, 224(SP)
+	VPADDD     X4, X1, X2
+	VPADDD     words_0400_0000<>+0(SB), X2, X2
+	VPSRAD     $0x0b, X2, X2
+	VMOVDQU    X2, 160(SP)
+	VPSUBD     X4, X1, X1
+	VPADDD     words_0400_0000<>+0(SB), X1, X1
+	VPSRAD     $0x0b, X1, X1
+	VMOVDQU    X1, 208(SP)
+	VPADDD     X7, X0, X1
+	VPADDD     words_0400_0000<>+0(SB), X1, X1
+	VPSRAD     $0x0b, X1, X1
+	VMOVDQU    X1, 176(SP)
+	VPSUBD     X7, X0, X0
+	VPADDD     words_0400_0000<>+0(SB), X0, X0
+	VPSRAD     $0x0b, X0, X0
+	VMOVDQU    X0, 192(SP)
+	VMOVDQU    32(SP), X0
+	VPUNPCKLWD 96(SP), X0, X1
+	VPMADDWD   words_1151_d630<>+0(SB), X1, X1
+	VPUNPCKLWD 96(SP), X0, X0
+	VPMADDWD   words_29cf_1151<>+0(SB), X0, X0
+	VMOVDQU    (SP), X2
+	VPADDW     64(SP), X2, X2
+	VPXOR      X3, X3, X3
+	VPUNPCKLWD X2, X3, X3
+	VPSRAD     $0x03, X3, X3
+	VMOVDQU    (SP), X2
+	VPSUBW     64(SP), X2, X2
+	VPXOR      X4, X4, X4
+	VPUNPCKLWD X2, X4, X4
+	VPSRAD     $0x03, X4, X4
+	VPADDD     X0, X3, X2
+	VPSUBD     X0, X3, X0
+	VPADDD     X1, X4, X3
+	VPSUBD     X1, X4, X1
+	VMOVDQU    112(SP), X4
+	VPADDW     48(SP), X4, X4
+	VMOVDQU    80(SP), X5
+	VPADDW     16(SP), X5, X5
+	VPUNPCKLWD X5, X4, X6
+	VPMADDWD   words_e6dc_25a1<>+0(SB), X6, X6
+	VPUNPCKLWD X5, X4, X4
+	VPMADDWD   words_25a1_1925<>+0(SB), X4, X4
+	VMOVDQU    112(SP), X5
+	VPUNPCKLWD 16(SP), X5, X7
+	VPMADDWD   words_ecc1_e333<>+0(SB), X7, X7
+	VPADDD     X6, X7, X7
+	VPUNPCKLWD 16(SP), X5, X5
+	VPMADDWD   words_e333_133e<>+0(SB), X5, X5
+	VPADDD     X4, X5, X5
+	VMOVDQU    80(SP), X8
+	VPUNPCKLWD 48(SP), X8, X9
+	VPMADDWD   words_efb0_adfd<>+0(SB), X9, X9
+	VPADDD     X4, X9, X4
+	VPUNPCKLWD 48(SP), X8, X8
+	VPMADDWD   words_adfd_1051<>+0(SB), X8, X8
+	VPADDD     X6, X8, X6
+	VPADDD     X5, X2, X8
+	VPADDD     words_0400_0000<>+0(SB), X8, X8
+	VPSRAD     $0x0b, X8, X8
+	VPACKSSDW  128(SP), X8, X8
+	VPSUBD     X5, X2, X2
+	VPADDD     words_0400_0000<>+0(SB), X2, X2
+	VPSRAD     $0x0b, X2, X2
+	VPACKSSDW  240(SP), X2, X2
+	VPADDD     X6, X3, X5
+	VPADDD     words_0400_0000<>+0(SB), X5, X5
+	VPSRAD     $0x0b, X5, X5
+	VPACKSSDW  144(SP), X5, X5
+	VPSUBD     X6, X3, X3
+	VPADDD     words_0400_0000<>+0(SB), X3, X3
+	VPSRAD     $0x0b, X3, X3
+	VPACKSSDW  224(SP), X3, X3
+	VPADDD     X4, X1, X6
+	VPADDD     words_0400_0000<>+0(SB), X6, X6
+	VPSRAD     $0x0b, X6, X6
+	VPACKSSDW  160(SP), X6, X6
+	VPSUBD     X4, X1, X1
+	VPADDD     words_0400_0000<>+0(SB), X1, X1
+	VPSRAD     $0x0b, X1, X1
+	VPACKSSDW  208(SP), X1, X1
+	VPADDD     X7, X0, X4
+	VPADDD     words_0400_0000<>+0(SB), X4, X4
+	VPSRAD     $0x0b, X4, X4
+	VPACKSSDW  176(SP), X4, X4
+	VPSUBD     X7, X0, X0
+	VPADDD     words_0400_0000<>+0(SB), X0, X0
+	VPSRAD     $0x0b, X0, X0
+	VPACKSSDW  192(SP), X0, X0
+	VPUNPCKLWD X0, X8, X7
+	VPUNPCKHWD X0, X8, X0
+	VPUNPCKLWD X1, X5, X8
+	VPUNPCKHWD X1, X5, X1
+	VPUNPCKLWD X3, X6, X5
+	VPUNPCKHWD X3, X6, X3
+	VPUNPCKLWD X2, X4, X6
+	VPUNPCKHWD X2, X4, X2
+	VPUNPCKLWD X5, X7, X4
+	VPUNPCKHWD X5, X7, X5
+	VPUNPCKLWD X3, X0, X7
+	VPUNPCKHWD X3, X0, X0
+	VPUNPCKLWD X6, X8, X3
+	VPUNPCKHWD X6, X8, X6
+	VPUNPCKLWD X2, X1, X8
+	VPUNPCKHWD X2, X1, X1
+	VPUNPCKLWD X3, X4, X2
+	VPUNPCKHWD X3, X4, X3
+	VPUNPCKLWD X6, X5, X4
+	VPUNPCKHWD X6, X5, X5
+	VPUNPCKLWD X8, X7, X6
+	VPUNPCKHWD X8, X7, X7
 	VPUNPCKLWD X1, X0, X8
 	VPUNPCKHWD X1, X0, X0
-	VPUNPCKLWD X3, X6, X1
-	VPUNPCKHWD X3, X6, X3
-	VPUNPCKLWD X5, X4, X6
+	VMOVDQU    X2, (SP)
+	VMOVDQU    X3, 16(SP)
+	VMOVDQU    X4, 32(SP)
+	VMOVDQU    X5, 48(SP)
+	VMOVDQU    X6, 64(SP)
+	VMOVDQU    X7, 80(SP)
+	VMOVDQU    X8, 96(SP)
+	VMOVDQU    X0, 112(SP)
+	VMOVDQU    32(SP), X0
+	VPUNPCKHWD 96(SP), X0, X1
+	VPMADDWD   words_1151_d630<>+0(SB), X1, X1
+	VPUNPCKHWD 96(SP), X0, X0
+	VPMADDWD   words_29cf_1151<>+0(SB), X0, X0
+	VMOVDQU    (SP), X2
+	VPADDW     64(SP), X2, X2
+	VPXOR      X3, X3, X3
+	VPUNPCKHWD X2, X3, X3
+	VPSRAD     $0x03, X3, X3
+	VMOVDQU    (SP), X2
+	VPSUBW     64(SP), X2, X2
+	VPXOR      X4, X4, X4
+	VPUNPCKHWD X2, X4, X4
+	VPSRAD     $0x03, X4, X4
+	VPADDD     X0, X3, X2
+	VPSUBD     X0, X3, X0
+	VPADDD     X1, X4, X3
+	VPSUBD     X1, X4, X1
+	VMOVDQU    112(SP), X4
+	VPADDW     48(SP), X4, X4
+	VMOVDQU    80(SP), X5
+	VPADDW     16(SP), X5, X5
+	VPUNPCKHWD X5, X4, X6
+	VPMADDWD   words_e6dc_25a1<>+0(SB), X6, X6
 	VPUNPCKHWD X5, X4, X4
-	VPUNPCKLWD X8, X7, X5
-	VPUNPCKHWD X8, X7, X7
-	VPUNPCKLWD X0, X2, X8
-	VPUNPCKHWD X0, X2, X0
-	VPUNPCKLWD X8, X6, X2
-	VPUNPCKHWD X8, X6, X9
-	VPMADDWD   words_1151_d630<>+0(SB), X2, X2
-	VPMADDWD   words_1151_d630<>+0(SB), X9, X9
-	VPUNPCKLWD X8, X6, X10
-	VPUNPCKHWD X8, X6, X6
-	VPMADDWD   words_29cf_1151<>+0(SB), X10, X10
-	VPMADDWD   words_29cf_1151<>+0(SB), X6, X6
-	VPADDW     X5, X1, X8
-	VPXOR      X11, X11, X11
-	VPUNPCKLWD X8, X11, X12
-	VPUNPCKHWD X8, X11, X8
-	VPSRAD     $0x03, X12, X12
-	VPSRAD     $0x03, X8, X8
-	VPSUBW     X5, X1, X1
-	VPXOR      X5, X5, X5
-	VPUNPCKLWD X1, X5, X11
-	VPUNPCKHWD X1, X5, X1
-	VPSRAD     $0x03, X11, X11
-	VPSRAD     $0x03, X1, X1
-	VPADDD     X10, X12, X5
-	VPADDD     X6, X8, X13
-	VPSUBD     X10, X12, X10
-	VPSUBD     X6, X8, X6
-	VPADDD     X2, X11, X8
-	VPADDD     X9, X1, X12
-	VPSUBD     X2, X11, X2
-	VPSUBD     X9, X1, X1
-	VPADDW     X4, X0, X9
-	VPADDW     X3, X7, X11
-	VPUNPCKLWD X11, X9, X14
-	VPUNPCKHWD X11, X9, X15
-	VPMADDWD   words_e6dc_25a1<>+0(SB), X14, X14
-	VPMADDWD   words_e6dc_25a1<>+0(SB), X15, X15
-	VPUNPCKLWD X11, X9, X16
-	VPUNPCKHWD X11, X9, X9
-	VPMADDWD   words_25a1_1925<>+0(SB), X16, X16
-	VPMADDWD   words_25a1_1925<>+0(SB), X9, X9
-	VPUNPCKLWD X3, X0, X11
-	VPUNPCKHWD X3, X0, X17
-	VPMADDWD   words_ecc1_e333<>+0(SB), X11, X11
-	VPMADDWD   words_ecc1_e333<>+0(SB), X17, X17
-	VPADDD     X14, X11, X11
-	VPADDD     X15, X17, X17
-	VPUNPCKLWD X3, X0, X18
-	VPUNPCKHWD X3, X0, X0
-	VPMADDWD   words_e333_133e<>+0(SB), X18, X18
-	VPMADDWD   words_e333_133e<>+0(SB), X0, X0
-	VPADDD     X16, X18, X3
-	VPADDD     X9, X0, X0
-	VPUNPCKLWD X4, X7, X18
-	VPUNPCKHWD X4, X7, X19
-	VPMADDWD   words_efb0_adfd<>+0(SB), X18, X18
-	VPMADDWD   words_efb0_adfd<>+0(SB), X19, X19
-	VPADDD     X16, X18, X16
-	VPADDD     X9, X19, X9
-	VPUNPCKLWD X4, X7, X18
-	VPUNPCKHWD X4, X7, X4
-	VPMADDWD   words_adfd_1051<>+0(SB), X18, X18
-	VPMADDWD   words_adfd_1051<>+0(SB), X4, X4
-	VPADDD     X14, X18, X7
-	VPADDD     X15, X4, X4
-	VPADDD     X3, X5, X14
-	VPADDD     X0, X13, X15
-	VPADDD     words_0000_0002<>+0(SB), X14, X14
-	VPSRAD     $0x12, X14, X14
-	VPADDD     words_0000_0002<>+0(SB), X15, X15
-	VPSRAD     $0x12, X15, X15
-	VPACKSSDW  X15, X14, X14
-	VPSUBD     X3, X5, X3
-	VPSUBD     X0, X13, X0
-	VPADDD     words_0000_0002<>+0(SB), X3, X3
-	VPSRAD     $0x12, X3, X3
-	VPADDD     words_0000_0002<>+0(SB), X0, X0
-	VPSRAD     $0x12, X0, X0
-	VPACKSSDW  X0, X3, X0
-	VPADDD     X7, X8, X3
-	VPADDD     X4, X12, X5
-	VPADDD     words_0000_0002<>+0(SB), X3, X3
-	VPSRAD     $0x12, X3, X3
-	VPADDD     words_0000_0002<>+0(SB), X5, X5
-	VPSRAD     $0x12, X5, X5
-	VPACKSSDW  X5, X3, X3
-	VPSUBD     X7, X8, X5
-	VPSUBD     X4, X12, X4
-	VPADDD     words_0000_0002<>+0(SB), X5, X5
-	VPSRAD     $0x12, X5, X5
-	VPADDD     words_0000_0002<>+0(SB), X4, X4
-	VPSRAD     $0x12, X4, X4
-	VPACKSSDW  X4, X5, X4
-	VPADDD     X16, X2, X5
-	VPADDD     X9, X1, X7
-	VPADDD     words_0000_0002<>+0(SB), X5, X5
-	VPSRAD     $0x12, X5, X5
-	VPADDD     words_0000_0002<>+0(SB), X7, X7
-	VPSRAD     $0x12, X7, X7
-	VPACKSSDW  X7, X5, X5
-	VPSUBD     X16, X2, X2
-	VPSUBD     X9, X1, X1
+	VPMADDWD   words_25a1_1925<>+0(SB), X4, X4
+	VMOVDQU    112(SP), X5
+	VPUNPCKHWD 16(SP), X5, X7
+	VPMADDWD   words_ecc1_e333<>+0(SB), X7, X7
+	VPADDD     X6, X7, X7
+	VPUNPCKHWD 16(SP), X5, X5
+	VPMADDWD   words_e333_133e<>+0(SB), X5, X5
+	VPADDD     X4, X5, X5
+	VMOVDQU    80(SP), X8
+	VPUNPCKHWD 48(SP), X8, X9
+	VPMADDWD   words_efb0_adfd<>+0(SB), X9, X9
+	VPADDD     X4, X9, X4
+	VPUNPCKHWD 48(SP), X8, X8
+	VPMADDWD   words_adfd_1051<>+0(SB), X8, X8
+	VPADDD     X6, X8, X6
+	VPADDD     X5, X2, X8
+	VPADDD     words_0000_0002<>+0(SB), X8, X8
+	VPSRAD     $0x12, X8, X8
+	VMOVDQU    X8, 128(SP)
+	VPSUBD     X5, X2, X2
 	VPADDD     words_0000_0002<>+0(SB), X2, X2
 	VPSRAD     $0x12, X2, X2
+	VMOVDQU    X2, 240(SP)
+	VPADDD     X6, X3, X2
+	VPADDD     words_0000_0002<>+0(SB), X2, X2
+	VPSRAD     $0x12, X2, X2
+	VMOVDQU    X2, 144(SP)
+	VPSUBD     X6, X3, X2
+	VPADDD     words_0000_0002<>+0(SB), X2, X2
+	VPSRAD     $0x12, X2, X2
+	VMOVDQU    X2, 224(SP)
+	VPADDD     X4, X1, X2
+	VPADDD     words_0000_0002<>+0(SB), X2, X2
+	VPSRAD     $0x12, X2, X2
+	VMOVDQU    X2, 160(SP)
+	VPSUBD     X4, X1, X1
 	VPADDD     words_0000_0002<>+0(SB), X1, X1
 	VPSRAD     $0x12, X1, X1
-	VPACKSSDW  X1, X2, X1
-	VPADDD     X11, X10, X2
-	VPADDD     X17, X6, X7
+	VMOVDQU    X1, 208(SP)
+	VPADDD     X7, X0, X1
+	VPADDD     words_0000_0002<>+0(SB), X1, X1
+	VPSRAD     $0x12, X1, X1
+	VMOVDQU    X1, 176(SP)
+	VPSUBD     X7, X0, X0
+	VPADDD     words_0000_0002<>+0(SB), X0, X0
+	VPSRAD     $0x12, X0, X0
+	VMOVDQU    X0, 192(SP)
+	VMOVDQU    32(SP), X0
+	VPUNPCKLWD 96(SP), X0, X1
+	VPMADDWD   words_1151_d630<>+0(SB), X1, X1
+	VPUNPCKLWD 96(SP), X0, X0
+	VPMADDWD   words_29cf_1151<>+0(SB), X0, X0
+	VMOVDQU    (SP), X2
+	VPADDW     64(SP), X2, X2
+	VPXOR      X3, X3, X3
+	VPUNPCKLWD X2, X3, X3
+	VPSRAD     $0x03, X3, X3
+	VMOVDQU    (SP), X2
+	VPSUBW     64(SP), X2, X2
+	VPXOR      X4, X4, X4
+	VPUNPCKLWD X2, X4, X4
+	VPSRAD     $0x03, X4, X4
+	VPADDD     X0, X3, X2
+	VPSUBD     X0, X3, X0
+	VPADDD     X1, X4, X3
+	VPSUBD     X1, X4, X1
+	VMOVDQU    112(SP), X4
+	VPADDW     48(SP), X4, X4
+	VMOVDQU    80(SP), X5
+	VPADDW     16(SP), X5, X5
+	VPUNPCKLWD X5, X4, X6
+	VPMADDWD   words_e6dc_25a1<>+0(SB), X6, X6
+	VPUNPCKLWD X5, X4, X4
+	VPMADDWD   words_25a1_1925<>+0(SB), X4, X4
+	VMOVDQU    112(SP), X5
+	VPUNPCKLWD 16(SP), X5, X7
+	VPMADDWD   words_ecc1_e333<>+0(SB), X7, X7
+	VPADDD     X6, X7, X7
+	VPUNPCKLWD 16(SP), X5, X5
+	VPMADDWD   words_e333_133e<>+0(SB), X5, X5
+	VPADDD     X4, X5, X5
+	VMOVDQU    80(SP), X8
+	VPUNPCKLWD 48(SP), X8, X9
+	VPMADDWD   words_efb0_adfd<>+0(SB), X9, X9
+	VPADDD     X4, X9, X4
+	VPUNPCKLWD 48(SP), X8, X8
+	VPMADDWD   words_adfd_1051<>+0(SB), X8, X8
+	VPADDD     X6, X8, X6
+	VPADDD     X5, X2, X8
+	VPADDD     words_0000_0002<>+0(SB), X8, X8
+	VPSRAD     $0x12, X8, X8
+	VPACKSSDW  128(SP), X8, X8
+	VPSUBD     X5, X2, X2
 	VPADDD     words_0000_0002<>+0(SB), X2, X2
 	VPSRAD     $0x12, X2, X2
-	VPADDD     words_0000_0002<>+0(SB), X7, X7
-	VPSRAD     $0x12, X7, X7
-	VPACKSSDW  X7, X2, X2
-	VPSUBD     X11, X10, X7
-	VPSUBD     X17, X6, X6
-	VPADDD     words_0000_0002<>+0(SB), X7, X7
-	VPSRAD     $0x12, X7, X7
+	VPACKSSDW  240(SP), X2, X2
+	VPADDD     X6, X3, X5
+	VPADDD     words_0000_0002<>+0(SB), X5, X5
+	VPSRAD     $0x12, X5, X5
+	VPACKSSDW  144(SP), X5, X5
+	VPSUBD     X6, X3, X3
+	VPADDD     words_0000_0002<>+0(SB), X3, X3
+	VPSRAD     $0x12, X3, X3
+	VPACKSSDW  224(SP), X3, X3
+	VPADDD     X4, X1, X6
 	VPADDD     words_0000_0002<>+0(SB), X6, X6
 	VPSRAD     $0x12, X6, X6
-	VPACKSSDW  X6, X7, X6
+	VPACKSSDW  160(SP), X6, X6
+	VPSUBD     X4, X1, X1
+	VPADDD     words_0000_0002<>+0(SB), X1, X1
+	VPSRAD     $0x12, X1, X1
+	VPACKSSDW  208(SP), X1, X1
+	VPADDD     X7, X0, X4
+	VPADDD     words_0000_0002<>+0(SB), X4, X4
+	VPSRAD     $0x12, X4, X4
+	VPACKSSDW  176(SP), X4, X4
+	VPSUBD     X7, X0, X0
+	VPADDD     words_0000_0002<>+0(SB), X0, X0
+	VPSRAD     $0x12, X0, X0
+	VPACKSSDW  192(SP), X0, X0
 	MOVQ       dst+0(FP), AX
 	MOVQ       stride+8(FP), CX
-	VPACKSSWB  X6, X14, X6
-	VPACKSSWB  X1, X3, X1
-	VPACKSSWB  X4, X5, X3
-	VPACKSSWB  X0, X2, X0
-	VPUNPCKLBW X1, X6, X2
-	VPUNPCKHBW X1, X6, X1
-	VPUNPCKLBW X0, X3, X4
-	VPUNPCKHBW X0, X3, X0
-	VPUNPCKLWD X4, X2, X3
-	VPUNPCKHWD X4, X2, X2
-	VPUNPCKLWD X0, X1, X4
-	VPUNPCKHWD X0, X1, X0
-	VPUNPCKLDQ X4, X3, X1
+	VPACKSSWB  X0, X8, X0
+	VPACKSSWB  X1, X5, X1
+	VPACKSSWB  X3, X6, X3
+	VPACKSSWB  X2, X4, X2
+	VPUNPCKLBW X1, X0, X4
+	VPUNPCKHBW X1, X0, X0
+	VPUNPCKLBW X2, X3, X1
+	VPUNPCKHBW X2, X3, X2
+	VPUNPCKLWD X1, X4, X3
+	VPUNPCKHWD X1, X4, X1
+	VPUNPCKLWD X2, X0, X4
+	VPUNPCKHWD X2, X0, X0
+	VPUNPCKLDQ X4, X3, X2
 	VPUNPCKHDQ X4, X3, X3
-	VPUNPCKLDQ X0, X2, X4
-	VPUNPCKHDQ X0, X2, X0
-	VPADDB     words_8080<>+0(SB), X1, X1
-	VMOVQ      X1, (AX)
-	VMOVHPS    X1, (AX)(CX*1)
+	VPUNPCKLDQ X0, X1, X4
+	VPUNPCKHDQ X0, X1, X0
+	VPADDB     words_8080<>+0(SB), X2, X2
+	VMOVQ      X2, (AX)
+	VMOVHPS    X2, (AX)(CX*1)
 	LEAQ       (AX)(CX*2), AX
 	VPADDB     words_8080<>+0(SB), X3, X3
 	VMOVQ      X3, (AX)
@@ -589,186 +1545,6 @@ TEXT ·inverseAccurateAVX2(SB), NOSPLIT, $0-32
 	VMOVHPS    X0, (AX)(CX*1)
 	VZEROUPPER
 	RET
-
-DATA words_1151_d630<>+0(SB)/2, $0x1151
-DATA words_1151_d630<>+2(SB)/2, $0xd630
-DATA words_1151_d630<>+4(SB)/2, $0x1151
-DATA words_1151_d630<>+6(SB)/2, $0xd630
-DATA words_1151_d630<>+8(SB)/2, $0x1151
-DATA words_1151_d630<>+10(SB)/2, $0xd630
-DATA words_1151_d630<>+12(SB)/2, $0x1151
-DATA words_1151_d630<>+14(SB)/2, $0xd630
-DATA words_1151_d630<>+16(SB)/2, $0x1151
-DATA words_1151_d630<>+18(SB)/2, $0xd630
-DATA words_1151_d630<>+20(SB)/2, $0x1151
-DATA words_1151_d630<>+22(SB)/2, $0xd630
-DATA words_1151_d630<>+24(SB)/2, $0x1151
-DATA words_1151_d630<>+26(SB)/2, $0xd630
-DATA words_1151_d630<>+28(SB)/2, $0x1151
-DATA words_1151_d630<>+30(SB)/2, $0xd630
-GLOBL words_1151_d630<>(SB), RODATA|NOPTR, $32
-
-DATA words_29cf_1151<>+0(SB)/2, $0x29cf
-DATA words_29cf_1151<>+2(SB)/2, $0x1151
-DATA words_29cf_1151<>+4(SB)/2, $0x29cf
-DATA words_29cf_1151<>+6(SB)/2, $0x1151
-DATA words_29cf_1151<>+8(SB)/2, $0x29cf
-DATA words_29cf_1151<>+10(SB)/2, $0x1151
-DATA words_29cf_1151<>+12(SB)/2, $0x29cf
-DATA words_29cf_1151<>+14(SB)/2, $0x1151
-DATA words_29cf_1151<>+16(SB)/2, $0x29cf
-DATA words_29cf_1151<>+18(SB)/2, $0x1151
-DATA words_29cf_1151<>+20(SB)/2, $0x29cf
-DATA words_29cf_1151<>+22(SB)/2, $0x1151
-DATA words_29cf_1151<>+24(SB)/2, $0x29cf
-DATA words_29cf_1151<>+26(SB)/2, $0x1151
-DATA words_29cf_1151<>+28(SB)/2, $0x29cf
-DATA words_29cf_1151<>+30(SB)/2, $0x1151
-GLOBL words_29cf_1151<>(SB), RODATA|NOPTR, $32
-
-DATA words_e6dc_25a1<>+0(SB)/2, $0xe6dc
-DATA words_e6dc_25a1<>+2(SB)/2, $0x25a1
-DATA words_e6dc_25a1<>+4(SB)/2, $0xe6dc
-DATA words_e6dc_25a1<>+6(SB)/2, $0x25a1
-DATA words_e6dc_25a1<>+8(SB)/2, $0xe6dc
-DATA words_e6dc_25a1<>+10(SB)/2, $0x25a1
-DATA words_e6dc_25a1<>+12(SB)/2, $0xe6dc
-DATA words_e6dc_25a1<>+14(SB)/2, $0x25a1
-DATA words_e6dc_25a1<>+16(SB)/2, $0xe6dc
-DATA words_e6dc_25a1<>+18(SB)/2, $0x25a1
-DATA words_e6dc_25a1<>+20(SB)/2, $0xe6dc
-DATA words_e6dc_25a1<>+22(SB)/2, $0x25a1
-DATA words_e6dc_25a1<>+24(SB)/2, $0xe6dc
-DATA words_e6dc_25a1<>+26(SB)/2, $0x25a1
-DATA words_e6dc_25a1<>+28(SB)/2, $0xe6dc
-DATA words_e6dc_25a1<>+30(SB)/2, $0x25a1
-GLOBL words_e6dc_25a1<>(SB), RODATA|NOPTR, $32
-
-DATA words_25a1_1925<>+0(SB)/2, $0x25a1
-DATA words_25a1_1925<>+2(SB)/2, $0x1925
-DATA words_25a1_1925<>+4(SB)/2, $0x25a1
-DATA words_25a1_1925<>+6(SB)/2, $0x1925
-DATA words_25a1_1925<>+8(SB)/2, $0x25a1
-DATA words_25a1_1925<>+10(SB)/2, $0x1925
-DATA words_25a1_1925<>+12(SB)/2, $0x25a1
-DATA words_25a1_1925<>+14(SB)/2, $0x1925
-DATA words_25a1_1925<>+16(SB)/2, $0x25a1
-DATA words_25a1_1925<>+18(SB)/2, $0x1925
-DATA words_25a1_1925<>+20(SB)/2, $0x25a1
-DATA words_25a1_1925<>+22(SB)/2, $0x1925
-DATA words_25a1_1925<>+24(SB)/2, $0x25a1
-DATA words_25a1_1925<>+26(SB)/2, $0x1925
-DATA words_25a1_1925<>+28(SB)/2, $0x25a1
-DATA words_25a1_1925<>+30(SB)/2, $0x1925
-GLOBL words_25a1_1925<>(SB), RODATA|NOPTR, $32
-
-DATA words_ecc1_e333<>+0(SB)/2, $0xecc1
-DATA words_ecc1_e333<>+2(SB)/2, $0xe333
-DATA words_ecc1_e333<>+4(SB)/2, $0xecc1
-DATA words_ecc1_e333<>+6(SB)/2, $0xe333
-DATA words_ecc1_e333<>+8(SB)/2, $0xecc1
-DATA words_ecc1_e333<>+10(SB)/2, $0xe333
-DATA words_ecc1_e333<>+12(SB)/2, $0xecc1
-DATA words_ecc1_e333<>+14(SB)/2, $0xe333
-DATA words_ecc1_e333<>+16(SB)/2, $0xecc1
-DATA words_ecc1_e333<>+18(SB)/2, $0xe333
-DATA words_ecc1_e333<>+20(SB)/2, $0xecc1
-DATA words_ecc1_e333<>+22(SB)/2, $0xe333
-DATA words_ecc1_e333<>+24(SB)/2, $0xecc1
-DATA words_ecc1_e333<>+26(SB)/2, $0xe333
-DATA words_ecc1_e333<>+28(SB)/2, $0xecc1
-DATA words_ecc1_e333<>+30(SB)/2, $0xe333
-GLOBL words_ecc1_e333<>(SB), RODATA|NOPTR, $32
-
-DATA words_e333_133e<>+0(SB)/2, $0xe333
-DATA words_e333_133e<>+2(SB)/2, $0x133e
-DATA words_e333_133e<>+4(SB)/2, $0xe333
-DATA words_e333_133e<>+6(SB)/2, $0x133e
-DATA words_e333_133e<>+8(SB)/2, $0xe333
-DATA words_e333_133e<>+10(SB)/2, $0x133e
-DATA words_e333_133e<>+12(SB)/2, $0xe333
-DATA words_e333_133e<>+14(SB)/2, $0x133e
-DATA words_e333_133e<>+16(SB)/2, $0xe333
-DATA words_e333_133e<>+18(SB)/2, $0x133e
-DATA words_e333_133e<>+20(SB)/2, $0xe333
-DATA words_e333_133e<>+22(SB)/2, $0x133e
-DATA words_e333_133e<>+24(SB)/2, $0xe333
-DATA words_e333_133e<>+26(SB)/2, $0x133e
-DATA words_e333_133e<>+28(SB)/2, $0xe333
-DATA words_e333_133e<>+30(SB)/2, $0x133e
-GLOBL words_e333_133e<>(SB), RODATA|NOPTR, $32
-
-DATA words_efb0_adfd<>+0(SB)/2, $0xefb0
-DATA words_efb0_adfd<>+2(SB)/2, $0xadfd
-DATA words_efb0_adfd<>+4(SB)/2, $0xefb0
-DATA words_efb0_adfd<>+6(SB)/2, $0xadfd
-DATA words_efb0_adfd<>+8(SB)/2, $0xefb0
-DATA words_efb0_adfd<>+10(SB)/2, $0xadfd
-DATA words_efb0_adfd<>+12(SB)/2, $0xefb0
-DATA words_efb0_adfd<>+14(SB)/2, $0xadfd
-DATA words_efb0_adfd<>+16(SB)/2, $0xefb0
-DATA words_efb0_adfd<>+18(SB)/2, $0xadfd
-DATA words_efb0_adfd<>+20(SB)/2, $0xefb0
-DATA words_efb0_adfd<>+22(SB)/2, $0xadfd
-DATA words_efb0_adfd<>+24(SB)/2, $0xefb0
-DATA words_efb0_adfd<>+26(SB)/2, $0xadfd
-DATA words_efb0_adfd<>+28(SB)/2, $0xefb0
-DATA words_efb0_adfd<>+30(SB)/2, $0xadfd
-GLOBL words_efb0_adfd<>(SB), RODATA|NOPTR, $32
-
-DATA words_adfd_1051<>+0(SB)/2, $0xadfd
-DATA words_adfd_1051<>+2(SB)/2, $0x1051
-DATA words_adfd_1051<>+4(SB)/2, $0xadfd
-DATA words_adfd_1051<>+6(SB)/2, $0x1051
-DATA words_adfd_1051<>+8(SB)/2, $0xadfd
-DATA words_adfd_1051<>+10(SB)/2, $0x1051
-DATA words_adfd_1051<>+12(SB)/2, $0xadfd
-DATA words_adfd_1051<>+14(SB)/2, $0x1051
-DATA words_adfd_1051<>+16(SB)/2, $0xadfd
-DATA words_adfd_1051<>+18(SB)/2, $0x1051
-DATA words_adfd_1051<>+20(SB)/2, $0xadfd
-DATA words_adfd_1051<>+22(SB)/2, $0x1051
-DATA words_adfd_1051<>+24(SB)/2, $0xadfd
-DATA words_adfd_1051<>+26(SB)/2, $0x1051
-DATA words_adfd_1051<>+28(SB)/2, $0xadfd
-DATA words_adfd_1051<>+30(SB)/2, $0x1051
-GLOBL words_adfd_1051<>(SB), RODATA|NOPTR, $32
-
-DATA words_0400_0000<>+0(SB)/2, $0x0400
-DATA words_0400_0000<>+2(SB)/2, $0x0000
-DATA words_0400_0000<>+4(SB)/2, $0x0400
-DATA words_0400_0000<>+6(SB)/2, $0x0000
-DATA words_0400_0000<>+8(SB)/2, $0x0400
-DATA words_0400_0000<>+10(SB)/2, $0x0000
-DATA words_0400_0000<>+12(SB)/2, $0x0400
-DATA words_0400_0000<>+14(SB)/2, $0x0000
-DATA words_0400_0000<>+16(SB)/2, $0x0400
-DATA words_0400_0000<>+18(SB)/2, $0x0000
-DATA words_0400_0000<>+20(SB)/2, $0x0400
-DATA words_0400_0000<>+22(SB)/2, $0x0000
-DATA words_0400_0000<>+24(SB)/2, $0x0400
-DATA words_0400_0000<>+26(SB)/2, $0x0000
-DATA words_0400_0000<>+28(SB)/2, $0x0400
-DATA words_0400_0000<>+30(SB)/2, $0x0000
-GLOBL words_0400_0000<>(SB), RODATA|NOPTR, $32
-
-DATA words_0000_0002<>+0(SB)/2, $0x0000
-DATA words_0000_0002<>+2(SB)/2, $0x0002
-DATA words_0000_0002<>+4(SB)/2, $0x0000
-DATA words_0000_0002<>+6(SB)/2, $0x0002
-DATA words_0000_0002<>+8(SB)/2, $0x0000
-DATA words_0000_0002<>+10(SB)/2, $0x0002
-DATA words_0000_0002<>+12(SB)/2, $0x0000
-DATA words_0000_0002<>+14(SB)/2, $0x0002
-DATA words_0000_0002<>+16(SB)/2, $0x0000
-DATA words_0000_0002<>+18(SB)/2, $0x0002
-DATA words_0000_0002<>+20(SB)/2, $0x0000
-DATA words_0000_0002<>+22(SB)/2, $0x0002
-DATA words_0000_0002<>+24(SB)/2, $0x0000
-DATA words_0000_0002<>+26(SB)/2, $0x0002
-DATA words_0000_0002<>+28(SB)/2, $0x0000
-DATA words_0000_0002<>+30(SB)/2, $0x0002
-GLOBL words_0000_0002<>(SB), RODATA|NOPTR, $32
 
 // func inverseFastTwoAVX2(dst *uint8, second *uint8, stride int, block *int16, quanta *int16)
 // Requires: AVX, AVX2
@@ -982,7 +1758,7 @@ TEXT ·inverseFastTwoAVX2(SB), NOSPLIT, $0-40
 
 // func inverseAccurateTwoAVX2(dst *uint8, second *uint8, stride int, block *int16, quanta *int16)
 // Requires: AVX, AVX2
-TEXT ·inverseAccurateTwoAVX2(SB), NOSPLIT, $0-40
+TEXT ·inverseAccurateTwoAVX2(SB), NOSPLIT, $512-40
 	MOVQ           block+24(FP), AX
 	MOVQ           quanta+32(FP), CX
 	VBROADCASTI128 (CX), Y1
@@ -1026,298 +1802,370 @@ TEXT ·inverseAccurateTwoAVX2(SB), NOSPLIT, $0-40
 	VMOVDQU        Y1, 160(AX)
 	VMOVDQU        Y1, 192(AX)
 	VMOVDQU        Y1, 224(AX)
-	VPUNPCKLWD     Y7, Y3, Y1
-	VPUNPCKHWD     Y7, Y3, Y9
+	VMOVDQU        Y0, (SP)
+	VMOVDQU        Y2, 32(SP)
+	VMOVDQU        Y3, 64(SP)
+	VMOVDQU        Y4, 96(SP)
+	VMOVDQU        Y5, 128(SP)
+	VMOVDQU        Y6, 160(SP)
+	VMOVDQU        Y7, 192(SP)
+	VMOVDQU        Y8, 224(SP)
+	VMOVDQU        64(SP), Y0
+	VPUNPCKHWD     192(SP), Y0, Y1
 	VPMADDWD       words_1151_d630<>+0(SB), Y1, Y1
-	VPMADDWD       words_1151_d630<>+0(SB), Y9, Y9
-	VPUNPCKLWD     Y7, Y3, Y10
-	VPUNPCKHWD     Y7, Y3, Y3
-	VPMADDWD       words_29cf_1151<>+0(SB), Y10, Y10
-	VPMADDWD       words_29cf_1151<>+0(SB), Y3, Y3
-	VPADDW         Y5, Y0, Y7
-	VPXOR          Y11, Y11, Y11
-	VPUNPCKLWD     Y7, Y11, Y12
-	VPUNPCKHWD     Y7, Y11, Y7
-	VPSRAD         $0x03, Y12, Y12
-	VPSRAD         $0x03, Y7, Y7
-	VPSUBW         Y5, Y0, Y0
-	VPXOR          Y5, Y5, Y5
-	VPUNPCKLWD     Y0, Y5, Y11
-	VPUNPCKHWD     Y0, Y5, Y0
-	VPSRAD         $0x03, Y11, Y11
-	VPSRAD         $0x03, Y0, Y0
-	VPADDD         Y10, Y12, Y5
-	VPADDD         Y3, Y7, Y13
-	VPSUBD         Y10, Y12, Y10
-	VPSUBD         Y3, Y7, Y3
-	VPADDD         Y1, Y11, Y7
-	VPADDD         Y9, Y0, Y12
-	VPSUBD         Y1, Y11, Y1
-	VPSUBD         Y9, Y0, Y0
-	VPADDW         Y4, Y8, Y9
-	VPADDW         Y2, Y6, Y11
-	VPUNPCKLWD     Y11, Y9, Y14
-	VPUNPCKHWD     Y11, Y9, Y15
-	VPMADDWD       words_e6dc_25a1<>+0(SB), Y14, Y14
-	VPMADDWD       words_e6dc_25a1<>+0(SB), Y15, Y15
-	VPUNPCKLWD     Y11, Y9, Y16
-	VPUNPCKHWD     Y11, Y9, Y9
-	VPMADDWD       words_25a1_1925<>+0(SB), Y16, Y16
-	VPMADDWD       words_25a1_1925<>+0(SB), Y9, Y9
-	VPUNPCKLWD     Y2, Y8, Y11
-	VPUNPCKHWD     Y2, Y8, Y17
-	VPMADDWD       words_ecc1_e333<>+0(SB), Y11, Y11
-	VPMADDWD       words_ecc1_e333<>+0(SB), Y17, Y17
-	VPADDD         Y14, Y11, Y11
-	VPADDD         Y15, Y17, Y17
-	VPUNPCKLWD     Y2, Y8, Y18
-	VPUNPCKHWD     Y2, Y8, Y2
-	VPMADDWD       words_e333_133e<>+0(SB), Y18, Y18
-	VPMADDWD       words_e333_133e<>+0(SB), Y2, Y2
-	VPADDD         Y16, Y18, Y8
-	VPADDD         Y9, Y2, Y2
-	VPUNPCKLWD     Y4, Y6, Y18
-	VPUNPCKHWD     Y4, Y6, Y19
-	VPMADDWD       words_efb0_adfd<>+0(SB), Y18, Y18
-	VPMADDWD       words_efb0_adfd<>+0(SB), Y19, Y19
-	VPADDD         Y16, Y18, Y16
-	VPADDD         Y9, Y19, Y9
-	VPUNPCKLWD     Y4, Y6, Y18
-	VPUNPCKHWD     Y4, Y6, Y4
-	VPMADDWD       words_adfd_1051<>+0(SB), Y18, Y18
-	VPMADDWD       words_adfd_1051<>+0(SB), Y4, Y4
-	VPADDD         Y14, Y18, Y6
-	VPADDD         Y15, Y4, Y4
-	VPADDD         Y8, Y5, Y14
-	VPADDD         Y2, Y13, Y15
-	VPADDD         words_0400_0000<>+0(SB), Y14, Y14
-	VPSRAD         $0x0b, Y14, Y14
-	VPADDD         words_0400_0000<>+0(SB), Y15, Y15
-	VPSRAD         $0x0b, Y15, Y15
-	VPACKSSDW      Y15, Y14, Y14
-	VPSUBD         Y8, Y5, Y5
-	VPSUBD         Y2, Y13, Y2
-	VPADDD         words_0400_0000<>+0(SB), Y5, Y5
-	VPSRAD         $0x0b, Y5, Y5
-	VPADDD         words_0400_0000<>+0(SB), Y2, Y2
-	VPSRAD         $0x0b, Y2, Y2
-	VPACKSSDW      Y2, Y5, Y2
-	VPADDD         Y6, Y7, Y5
-	VPADDD         Y4, Y12, Y8
-	VPADDD         words_0400_0000<>+0(SB), Y5, Y5
-	VPSRAD         $0x0b, Y5, Y5
+	VPUNPCKHWD     192(SP), Y0, Y0
+	VPMADDWD       words_29cf_1151<>+0(SB), Y0, Y0
+	VMOVDQU        (SP), Y2
+	VPADDW         128(SP), Y2, Y2
+	VPXOR          Y3, Y3, Y3
+	VPUNPCKHWD     Y2, Y3, Y3
+	VPSRAD         $0x03, Y3, Y3
+	VMOVDQU        (SP), Y2
+	VPSUBW         128(SP), Y2, Y2
+	VPXOR          Y4, Y4, Y4
+	VPUNPCKHWD     Y2, Y4, Y4
+	VPSRAD         $0x03, Y4, Y4
+	VPADDD         Y0, Y3, Y2
+	VPSUBD         Y0, Y3, Y0
+	VPADDD         Y1, Y4, Y3
+	VPSUBD         Y1, Y4, Y1
+	VMOVDQU        224(SP), Y4
+	VPADDW         96(SP), Y4, Y4
+	VMOVDQU        160(SP), Y5
+	VPADDW         32(SP), Y5, Y5
+	VPUNPCKHWD     Y5, Y4, Y6
+	VPMADDWD       words_e6dc_25a1<>+0(SB), Y6, Y6
+	VPUNPCKHWD     Y5, Y4, Y4
+	VPMADDWD       words_25a1_1925<>+0(SB), Y4, Y4
+	VMOVDQU        224(SP), Y5
+	VPUNPCKHWD     32(SP), Y5, Y7
+	VPMADDWD       words_ecc1_e333<>+0(SB), Y7, Y7
+	VPADDD         Y6, Y7, Y7
+	VPUNPCKHWD     32(SP), Y5, Y5
+	VPMADDWD       words_e333_133e<>+0(SB), Y5, Y5
+	VPADDD         Y4, Y5, Y5
+	VMOVDQU        160(SP), Y8
+	VPUNPCKHWD     96(SP), Y8, Y9
+	VPMADDWD       words_efb0_adfd<>+0(SB), Y9, Y9
+	VPADDD         Y4, Y9, Y4
+	VPUNPCKHWD     96(SP), Y8, Y8
+	VPMADDWD       words_adfd_1051<>+0(SB), Y8, Y8
+	VPADDD         Y6, Y8, Y6
+	VPADDD         Y5, Y2, Y8
 	VPADDD         words_0400_0000<>+0(SB), Y8, Y8
 	VPSRAD         $0x0b, Y8, Y8
-	VPACKSSDW      Y8, Y5, Y5
-	VPSUBD         Y6, Y7, Y6
-	VPSUBD         Y4, Y12, Y4
-	VPADDD         words_0400_0000<>+0(SB), Y6, Y6
-	VPSRAD         $0x0b, Y6, Y6
-	VPADDD         words_0400_0000<>+0(SB), Y4, Y4
-	VPSRAD         $0x0b, Y4, Y4
-	VPACKSSDW      Y4, Y6, Y4
-	VPADDD         Y16, Y1, Y6
-	VPADDD         Y9, Y0, Y7
-	VPADDD         words_0400_0000<>+0(SB), Y6, Y6
-	VPSRAD         $0x0b, Y6, Y6
-	VPADDD         words_0400_0000<>+0(SB), Y7, Y7
-	VPSRAD         $0x0b, Y7, Y7
-	VPACKSSDW      Y7, Y6, Y6
-	VPSUBD         Y16, Y1, Y1
-	VPSUBD         Y9, Y0, Y0
+	VMOVDQU        Y8, 256(SP)
+	VPSUBD         Y5, Y2, Y2
+	VPADDD         words_0400_0000<>+0(SB), Y2, Y2
+	VPSRAD         $0x0b, Y2, Y2
+	VMOVDQU        Y2, 480(SP)
+	VPADDD         Y6, Y3, Y2
+	VPADDD         words_0400_0000<>+0(SB), Y2, Y2
+	VPSRAD         $0x0b, Y2, Y2
+	VMOVDQU        Y2, 288(SP)
+	VPSUBD         Y6, Y3, Y2
+	VPADDD         words_0400_0000<>+0(SB), Y2, Y2
+	VPSRAD         $0x0b, Y2, Y2
+	VMOVDQU        Y2, 448(SP)
+	VPADDD         Y4, Y1, Y2
+	VPADDD         words_0400_0000<>+0(SB), Y2, Y2
+	VPSRAD         $0x0b, Y2, Y2
+	VMOVDQU        Y2, 320(SP)
+	VPSUBD         Y4, Y1, Y1
 	VPADDD         words_0400_0000<>+0(SB), Y1, Y1
 	VPSRAD         $0x0b, Y1, Y1
+	VMOVDQU        Y1, 416(SP)
+	VPADDD         Y7, Y0, Y1
+	VPADDD         words_0400_0000<>+0(SB), Y1, Y1
+	VPSRAD         $0x0b, Y1, Y1
+	VMOVDQU        Y1, 352(SP)
+	VPSUBD         Y7, Y0, Y0
 	VPADDD         words_0400_0000<>+0(SB), Y0, Y0
 	VPSRAD         $0x0b, Y0, Y0
-	VPACKSSDW      Y0, Y1, Y0
-	VPADDD         Y11, Y10, Y1
-	VPADDD         Y17, Y3, Y7
-	VPADDD         words_0400_0000<>+0(SB), Y1, Y1
-	VPSRAD         $0x0b, Y1, Y1
-	VPADDD         words_0400_0000<>+0(SB), Y7, Y7
-	VPSRAD         $0x0b, Y7, Y7
-	VPACKSSDW      Y7, Y1, Y1
-	VPSUBD         Y11, Y10, Y7
-	VPSUBD         Y17, Y3, Y3
-	VPADDD         words_0400_0000<>+0(SB), Y7, Y7
-	VPSRAD         $0x0b, Y7, Y7
+	VMOVDQU        Y0, 384(SP)
+	VMOVDQU        64(SP), Y0
+	VPUNPCKLWD     192(SP), Y0, Y1
+	VPMADDWD       words_1151_d630<>+0(SB), Y1, Y1
+	VPUNPCKLWD     192(SP), Y0, Y0
+	VPMADDWD       words_29cf_1151<>+0(SB), Y0, Y0
+	VMOVDQU        (SP), Y2
+	VPADDW         128(SP), Y2, Y2
+	VPXOR          Y3, Y3, Y3
+	VPUNPCKLWD     Y2, Y3, Y3
+	VPSRAD         $0x03, Y3, Y3
+	VMOVDQU        (SP), Y2
+	VPSUBW         128(SP), Y2, Y2
+	VPXOR          Y4, Y4, Y4
+	VPUNPCKLWD     Y2, Y4, Y4
+	VPSRAD         $0x03, Y4, Y4
+	VPADDD         Y0, Y3, Y2
+	VPSUBD         Y0, Y3, Y0
+	VPADDD         Y1, Y4, Y3
+	VPSUBD         Y1, Y4, Y1
+	VMOVDQU        224(SP), Y4
+	VPADDW         96(SP), Y4, Y4
+	VMOVDQU        160(SP), Y5
+	VPADDW         32(SP), Y5, Y5
+	VPUNPCKLWD     Y5, Y4, Y6
+	VPMADDWD       words_e6dc_25a1<>+0(SB), Y6, Y6
+	VPUNPCKLWD     Y5, Y4, Y4
+	VPMADDWD       words_25a1_1925<>+0(SB), Y4, Y4
+	VMOVDQU        224(SP), Y5
+	VPUNPCKLWD     32(SP), Y5, Y7
+	VPMADDWD       words_ecc1_e333<>+0(SB), Y7, Y7
+	VPADDD         Y6, Y7, Y7
+	VPUNPCKLWD     32(SP), Y5, Y5
+	VPMADDWD       words_e333_133e<>+0(SB), Y5, Y5
+	VPADDD         Y4, Y5, Y5
+	VMOVDQU        160(SP), Y8
+	VPUNPCKLWD     96(SP), Y8, Y9
+	VPMADDWD       words_efb0_adfd<>+0(SB), Y9, Y9
+	VPADDD         Y4, Y9, Y4
+	VPUNPCKLWD     96(SP), Y8, Y8
+	VPMADDWD       words_adfd_1051<>+0(SB), Y8, Y8
+	VPADDD         Y6, Y8, Y6
+	VPADDD         Y5, Y2, Y8
+	VPADDD         words_0400_0000<>+0(SB), Y8, Y8
+	VPSRAD         $0x0b, Y8, Y8
+	VPACKSSDW      256(SP), Y8, Y8
+	VPSUBD         Y5, Y2, Y2
+	VPADDD         words_0400_0000<>+0(SB), Y2, Y2
+	VPSRAD         $0x0b, Y2, Y2
+	VPACKSSDW      480(SP), Y2, Y2
+	VPADDD         Y6, Y3, Y5
+	VPADDD         words_0400_0000<>+0(SB), Y5, Y5
+	VPSRAD         $0x0b, Y5, Y5
+	VPACKSSDW      288(SP), Y5, Y5
+	VPSUBD         Y6, Y3, Y3
 	VPADDD         words_0400_0000<>+0(SB), Y3, Y3
 	VPSRAD         $0x0b, Y3, Y3
-	VPACKSSDW      Y3, Y7, Y3
-	VPUNPCKLWD     Y3, Y14, Y7
-	VPUNPCKHWD     Y3, Y14, Y3
-	VPUNPCKLWD     Y0, Y5, Y8
-	VPUNPCKHWD     Y0, Y5, Y0
-	VPUNPCKLWD     Y4, Y6, Y5
-	VPUNPCKHWD     Y4, Y6, Y4
-	VPUNPCKLWD     Y2, Y1, Y6
-	VPUNPCKHWD     Y2, Y1, Y1
-	VPUNPCKLWD     Y5, Y7, Y2
+	VPACKSSDW      448(SP), Y3, Y3
+	VPADDD         Y4, Y1, Y6
+	VPADDD         words_0400_0000<>+0(SB), Y6, Y6
+	VPSRAD         $0x0b, Y6, Y6
+	VPACKSSDW      320(SP), Y6, Y6
+	VPSUBD         Y4, Y1, Y1
+	VPADDD         words_0400_0000<>+0(SB), Y1, Y1
+	VPSRAD         $0x0b, Y1, Y1
+	VPACKSSDW      416(SP), Y1, Y1
+	VPADDD         Y7, Y0, Y4
+	VPADDD         words_0400_0000<>+0(SB), Y4, Y4
+	VPSRAD         $0x0b, Y4, Y4
+	VPACKSSDW      352(SP), Y4, Y4
+	VPSUBD         Y7, Y0, Y0
+	VPADDD         words_0400_0000<>+0(SB), Y0, Y0
+	VPSRAD         $0x0b, Y0, Y0
+	VPACKSSDW      384(SP), Y0, Y0
+	VPUNPCKLWD     Y0, Y8, Y7
+	VPUNPCKHWD     Y0, Y8, Y0
+	VPUNPCKLWD     Y1, Y5, Y8
+	VPUNPCKHWD     Y1, Y5, Y1
+	VPUNPCKLWD     Y3, Y6, Y5
+	VPUNPCKHWD     Y3, Y6, Y3
+	VPUNPCKLWD     Y2, Y4, Y6
+	VPUNPCKHWD     Y2, Y4, Y2
+	VPUNPCKLWD     Y5, Y7, Y4
 	VPUNPCKHWD     Y5, Y7, Y5
-	VPUNPCKLWD     Y4, Y3, Y7
-	VPUNPCKHWD     Y4, Y3, Y3
-	VPUNPCKLWD     Y6, Y8, Y4
+	VPUNPCKLWD     Y3, Y0, Y7
+	VPUNPCKHWD     Y3, Y0, Y0
+	VPUNPCKLWD     Y6, Y8, Y3
 	VPUNPCKHWD     Y6, Y8, Y6
-	VPUNPCKLWD     Y1, Y0, Y8
-	VPUNPCKHWD     Y1, Y0, Y0
-	VPUNPCKLWD     Y4, Y2, Y1
-	VPUNPCKHWD     Y4, Y2, Y2
+	VPUNPCKLWD     Y2, Y1, Y8
+	VPUNPCKHWD     Y2, Y1, Y1
+	VPUNPCKLWD     Y3, Y4, Y2
+	VPUNPCKHWD     Y3, Y4, Y3
 	VPUNPCKLWD     Y6, Y5, Y4
 	VPUNPCKHWD     Y6, Y5, Y5
 	VPUNPCKLWD     Y8, Y7, Y6
 	VPUNPCKHWD     Y8, Y7, Y7
-	VPUNPCKLWD     Y0, Y3, Y8
-	VPUNPCKHWD     Y0, Y3, Y0
-	VPUNPCKLWD     Y8, Y4, Y3
-	VPUNPCKHWD     Y8, Y4, Y9
-	VPMADDWD       words_1151_d630<>+0(SB), Y3, Y3
-	VPMADDWD       words_1151_d630<>+0(SB), Y9, Y9
-	VPUNPCKLWD     Y8, Y4, Y10
-	VPUNPCKHWD     Y8, Y4, Y4
-	VPMADDWD       words_29cf_1151<>+0(SB), Y10, Y10
-	VPMADDWD       words_29cf_1151<>+0(SB), Y4, Y4
-	VPADDW         Y6, Y1, Y8
-	VPXOR          Y11, Y11, Y11
-	VPUNPCKLWD     Y8, Y11, Y12
-	VPUNPCKHWD     Y8, Y11, Y8
-	VPSRAD         $0x03, Y12, Y12
-	VPSRAD         $0x03, Y8, Y8
-	VPSUBW         Y6, Y1, Y1
-	VPXOR          Y6, Y6, Y6
-	VPUNPCKLWD     Y1, Y6, Y11
-	VPUNPCKHWD     Y1, Y6, Y1
-	VPSRAD         $0x03, Y11, Y11
-	VPSRAD         $0x03, Y1, Y1
-	VPADDD         Y10, Y12, Y6
-	VPADDD         Y4, Y8, Y13
-	VPSUBD         Y10, Y12, Y10
-	VPSUBD         Y4, Y8, Y4
-	VPADDD         Y3, Y11, Y8
-	VPADDD         Y9, Y1, Y12
-	VPSUBD         Y3, Y11, Y3
-	VPSUBD         Y9, Y1, Y1
-	VPADDW         Y5, Y0, Y9
-	VPADDW         Y2, Y7, Y11
-	VPUNPCKLWD     Y11, Y9, Y14
-	VPUNPCKHWD     Y11, Y9, Y15
-	VPMADDWD       words_e6dc_25a1<>+0(SB), Y14, Y14
-	VPMADDWD       words_e6dc_25a1<>+0(SB), Y15, Y15
-	VPUNPCKLWD     Y11, Y9, Y16
-	VPUNPCKHWD     Y11, Y9, Y9
-	VPMADDWD       words_25a1_1925<>+0(SB), Y16, Y16
-	VPMADDWD       words_25a1_1925<>+0(SB), Y9, Y9
-	VPUNPCKLWD     Y2, Y0, Y11
-	VPUNPCKHWD     Y2, Y0, Y17
-	VPMADDWD       words_ecc1_e333<>+0(SB), Y11, Y11
-	VPMADDWD       words_ecc1_e333<>+0(SB), Y17, Y17
-	VPADDD         Y14, Y11, Y11
-	VPADDD         Y15, Y17, Y17
-	VPUNPCKLWD     Y2, Y0, Y18
-	VPUNPCKHWD     Y2, Y0, Y0
-	VPMADDWD       words_e333_133e<>+0(SB), Y18, Y18
-	VPMADDWD       words_e333_133e<>+0(SB), Y0, Y0
-	VPADDD         Y16, Y18, Y2
-	VPADDD         Y9, Y0, Y0
-	VPUNPCKLWD     Y5, Y7, Y18
-	VPUNPCKHWD     Y5, Y7, Y19
-	VPMADDWD       words_efb0_adfd<>+0(SB), Y18, Y18
-	VPMADDWD       words_efb0_adfd<>+0(SB), Y19, Y19
-	VPADDD         Y16, Y18, Y16
-	VPADDD         Y9, Y19, Y9
-	VPUNPCKLWD     Y5, Y7, Y18
-	VPUNPCKHWD     Y5, Y7, Y5
-	VPMADDWD       words_adfd_1051<>+0(SB), Y18, Y18
-	VPMADDWD       words_adfd_1051<>+0(SB), Y5, Y5
-	VPADDD         Y14, Y18, Y7
-	VPADDD         Y15, Y5, Y5
-	VPADDD         Y2, Y6, Y14
-	VPADDD         Y0, Y13, Y15
-	VPADDD         words_0000_0002<>+0(SB), Y14, Y14
-	VPSRAD         $0x12, Y14, Y14
-	VPADDD         words_0000_0002<>+0(SB), Y15, Y15
-	VPSRAD         $0x12, Y15, Y15
-	VPACKSSDW      Y15, Y14, Y14
-	VPSUBD         Y2, Y6, Y2
-	VPSUBD         Y0, Y13, Y0
+	VPUNPCKLWD     Y1, Y0, Y8
+	VPUNPCKHWD     Y1, Y0, Y0
+	VMOVDQU        Y2, (SP)
+	VMOVDQU        Y3, 32(SP)
+	VMOVDQU        Y4, 64(SP)
+	VMOVDQU        Y5, 96(SP)
+	VMOVDQU        Y6, 128(SP)
+	VMOVDQU        Y7, 160(SP)
+	VMOVDQU        Y8, 192(SP)
+	VMOVDQU        Y0, 224(SP)
+	VMOVDQU        64(SP), Y0
+	VPUNPCKHWD     192(SP), Y0, Y1
+	VPMADDWD       words_1151_d630<>+0(SB), Y1, Y1
+	VPUNPCKHWD     192(SP), Y0, Y0
+	VPMADDWD       words_29cf_1151<>+0(SB), Y0, Y0
+	VMOVDQU        (SP), Y2
+	VPADDW         128(SP), Y2, Y2
+	VPXOR          Y3, Y3, Y3
+	VPUNPCKHWD     Y2, Y3, Y3
+	VPSRAD         $0x03, Y3, Y3
+	VMOVDQU        (SP), Y2
+	VPSUBW         128(SP), Y2, Y2
+	VPXOR          Y4, Y4, Y4
+	VPUNPCKHWD     Y2, Y4, Y4
+	VPSRAD         $0x03, Y4, Y4
+	VPADDD         Y0, Y3, Y2
+	VPSUBD         Y0, Y3, Y0
+	VPADDD         Y1, Y4, Y3
+	VPSUBD         Y1, Y4, Y1
+	VMOVDQU        224(SP), Y4
+	VPADDW         96(SP), Y4, Y4
+	VMOVDQU        160(SP), Y5
+	VPADDW         32(SP), Y5, Y5
+	VPUNPCKHWD     Y5, Y4, Y6
+	VPMADDWD       words_e6dc_25a1<>+0(SB), Y6, Y6
+	VPUNPCKHWD     Y5, Y4, Y4
+	VPMADDWD       words_25a1_1925<>+0(SB), Y4, Y4
+	VMOVDQU        224(SP), Y5
+	VPUNPCKHWD     32(SP), Y5, Y7
+	VPMADDWD       words_ecc1_e333<>+0(SB), Y7, Y7
+	VPADDD         Y6, Y7, Y7
+	VPUNPCKHWD     32(SP), Y5, Y5
+	VPMADDWD       words_e333_133e<>+0(SB), Y5, Y5
+	VPADDD         Y4, Y5, Y5
+	VMOVDQU        160(SP), Y8
+	VPUNPCKHWD     96(SP), Y8, Y9
+	VPMADDWD       words_efb0_adfd<>+0(SB), Y9, Y9
+	VPADDD         Y4, Y9, Y4
+	VPUNPCKHWD     96(SP), Y8, Y8
+	VPMADDWD       words_adfd_1051<>+0(SB), Y8, Y8
+	VPADDD         Y6, Y8, Y6
+	VPADDD         Y5, Y2, Y8
+	VPADDD         words_0000_0002<>+0(SB), Y8, Y8
+	VPSRAD         $0x12, Y8, Y8
+	VMOVDQU        Y8, 256(SP)
+	VPSUBD         Y5, Y2, Y2
 	VPADDD         words_0000_0002<>+0(SB), Y2, Y2
 	VPSRAD         $0x12, Y2, Y2
-	VPADDD         words_0000_0002<>+0(SB), Y0, Y0
-	VPSRAD         $0x12, Y0, Y0
-	VPACKSSDW      Y0, Y2, Y0
-	VPADDD         Y7, Y8, Y2
-	VPADDD         Y5, Y12, Y6
+	VMOVDQU        Y2, 480(SP)
+	VPADDD         Y6, Y3, Y2
 	VPADDD         words_0000_0002<>+0(SB), Y2, Y2
 	VPSRAD         $0x12, Y2, Y2
-	VPADDD         words_0000_0002<>+0(SB), Y6, Y6
-	VPSRAD         $0x12, Y6, Y6
-	VPACKSSDW      Y6, Y2, Y2
-	VPSUBD         Y7, Y8, Y6
-	VPSUBD         Y5, Y12, Y5
-	VPADDD         words_0000_0002<>+0(SB), Y6, Y6
-	VPSRAD         $0x12, Y6, Y6
-	VPADDD         words_0000_0002<>+0(SB), Y5, Y5
-	VPSRAD         $0x12, Y5, Y5
-	VPACKSSDW      Y5, Y6, Y5
-	VPADDD         Y16, Y3, Y6
-	VPADDD         Y9, Y1, Y7
-	VPADDD         words_0000_0002<>+0(SB), Y6, Y6
-	VPSRAD         $0x12, Y6, Y6
-	VPADDD         words_0000_0002<>+0(SB), Y7, Y7
-	VPSRAD         $0x12, Y7, Y7
-	VPACKSSDW      Y7, Y6, Y6
-	VPSUBD         Y16, Y3, Y3
-	VPSUBD         Y9, Y1, Y1
-	VPADDD         words_0000_0002<>+0(SB), Y3, Y3
-	VPSRAD         $0x12, Y3, Y3
+	VMOVDQU        Y2, 288(SP)
+	VPSUBD         Y6, Y3, Y2
+	VPADDD         words_0000_0002<>+0(SB), Y2, Y2
+	VPSRAD         $0x12, Y2, Y2
+	VMOVDQU        Y2, 448(SP)
+	VPADDD         Y4, Y1, Y2
+	VPADDD         words_0000_0002<>+0(SB), Y2, Y2
+	VPSRAD         $0x12, Y2, Y2
+	VMOVDQU        Y2, 320(SP)
+	VPSUBD         Y4, Y1, Y1
 	VPADDD         words_0000_0002<>+0(SB), Y1, Y1
 	VPSRAD         $0x12, Y1, Y1
-	VPACKSSDW      Y1, Y3, Y1
-	VPADDD         Y11, Y10, Y3
-	VPADDD         Y17, Y4, Y7
+	VMOVDQU        Y1, 416(SP)
+	VPADDD         Y7, Y0, Y1
+	VPADDD         words_0000_0002<>+0(SB), Y1, Y1
+	VPSRAD         $0x12, Y1, Y1
+	VMOVDQU        Y1, 352(SP)
+	VPSUBD         Y7, Y0, Y0
+	VPADDD         words_0000_0002<>+0(SB), Y0, Y0
+	VPSRAD         $0x12, Y0, Y0
+	VMOVDQU        Y0, 384(SP)
+	VMOVDQU        64(SP), Y0
+	VPUNPCKLWD     192(SP), Y0, Y1
+	VPMADDWD       words_1151_d630<>+0(SB), Y1, Y1
+	VPUNPCKLWD     192(SP), Y0, Y0
+	VPMADDWD       words_29cf_1151<>+0(SB), Y0, Y0
+	VMOVDQU        (SP), Y2
+	VPADDW         128(SP), Y2, Y2
+	VPXOR          Y3, Y3, Y3
+	VPUNPCKLWD     Y2, Y3, Y3
+	VPSRAD         $0x03, Y3, Y3
+	VMOVDQU        (SP), Y2
+	VPSUBW         128(SP), Y2, Y2
+	VPXOR          Y4, Y4, Y4
+	VPUNPCKLWD     Y2, Y4, Y4
+	VPSRAD         $0x03, Y4, Y4
+	VPADDD         Y0, Y3, Y2
+	VPSUBD         Y0, Y3, Y0
+	VPADDD         Y1, Y4, Y3
+	VPSUBD         Y1, Y4, Y1
+	VMOVDQU        224(SP), Y4
+	VPADDW         96(SP), Y4, Y4
+	VMOVDQU        160(SP), Y5
+	VPADDW         32(SP), Y5, Y5
+	VPUNPCKLWD     Y5, Y4, Y6
+	VPMADDWD       words_e6dc_25a1<>+0(SB), Y6, Y6
+	VPUNPCKLWD     Y5, Y4, Y4
+	VPMADDWD       words_25a1_1925<>+0(SB), Y4, Y4
+	VMOVDQU        224(SP), Y5
+	VPUNPCKLWD     32(SP), Y5, Y7
+	VPMADDWD       words_ecc1_e333<>+0(SB), Y7, Y7
+	VPADDD         Y6, Y7, Y7
+	VPUNPCKLWD     32(SP), Y5, Y5
+	VPMADDWD       words_e333_133e<>+0(SB), Y5, Y5
+	VPADDD         Y4, Y5, Y5
+	VMOVDQU        160(SP), Y8
+	VPUNPCKLWD     96(SP), Y8, Y9
+	VPMADDWD       words_efb0_adfd<>+0(SB), Y9, Y9
+	VPADDD         Y4, Y9, Y4
+	VPUNPCKLWD     96(SP), Y8, Y8
+	VPMADDWD       words_adfd_1051<>+0(SB), Y8, Y8
+	VPADDD         Y6, Y8, Y6
+	VPADDD         Y5, Y2, Y8
+	VPADDD         words_0000_0002<>+0(SB), Y8, Y8
+	VPSRAD         $0x12, Y8, Y8
+	VPACKSSDW      256(SP), Y8, Y8
+	VPSUBD         Y5, Y2, Y2
+	VPADDD         words_0000_0002<>+0(SB), Y2, Y2
+	VPSRAD         $0x12, Y2, Y2
+	VPACKSSDW      480(SP), Y2, Y2
+	VPADDD         Y6, Y3, Y5
+	VPADDD         words_0000_0002<>+0(SB), Y5, Y5
+	VPSRAD         $0x12, Y5, Y5
+	VPACKSSDW      288(SP), Y5, Y5
+	VPSUBD         Y6, Y3, Y3
 	VPADDD         words_0000_0002<>+0(SB), Y3, Y3
 	VPSRAD         $0x12, Y3, Y3
-	VPADDD         words_0000_0002<>+0(SB), Y7, Y7
-	VPSRAD         $0x12, Y7, Y7
-	VPACKSSDW      Y7, Y3, Y3
-	VPSUBD         Y11, Y10, Y7
-	VPSUBD         Y17, Y4, Y4
-	VPADDD         words_0000_0002<>+0(SB), Y7, Y7
-	VPSRAD         $0x12, Y7, Y7
+	VPACKSSDW      448(SP), Y3, Y3
+	VPADDD         Y4, Y1, Y6
+	VPADDD         words_0000_0002<>+0(SB), Y6, Y6
+	VPSRAD         $0x12, Y6, Y6
+	VPACKSSDW      320(SP), Y6, Y6
+	VPSUBD         Y4, Y1, Y1
+	VPADDD         words_0000_0002<>+0(SB), Y1, Y1
+	VPSRAD         $0x12, Y1, Y1
+	VPACKSSDW      416(SP), Y1, Y1
+	VPADDD         Y7, Y0, Y4
 	VPADDD         words_0000_0002<>+0(SB), Y4, Y4
 	VPSRAD         $0x12, Y4, Y4
-	VPACKSSDW      Y4, Y7, Y4
+	VPACKSSDW      352(SP), Y4, Y4
+	VPSUBD         Y7, Y0, Y0
+	VPADDD         words_0000_0002<>+0(SB), Y0, Y0
+	VPSRAD         $0x12, Y0, Y0
+	VPACKSSDW      384(SP), Y0, Y0
 	MOVQ           dst+0(FP), AX
 	MOVQ           stride+16(FP), CX
 	MOVQ           second+8(FP), DX
-	VPACKSSWB      Y4, Y14, Y4
-	VPACKSSWB      Y1, Y2, Y1
-	VPACKSSWB      Y5, Y6, Y2
-	VPACKSSWB      Y0, Y3, Y0
-	VPUNPCKLBW     Y1, Y4, Y3
-	VPUNPCKHBW     Y1, Y4, Y1
-	VPUNPCKLBW     Y0, Y2, Y4
-	VPUNPCKHBW     Y0, Y2, Y0
-	VPUNPCKLWD     Y4, Y3, Y2
-	VPUNPCKHWD     Y4, Y3, Y3
-	VPUNPCKLWD     Y0, Y1, Y4
-	VPUNPCKHWD     Y0, Y1, Y0
-	VPUNPCKLDQ     Y4, Y2, Y1
-	VPUNPCKHDQ     Y4, Y2, Y2
-	VPUNPCKLDQ     Y0, Y3, Y4
-	VPUNPCKHDQ     Y0, Y3, Y0
-	VPADDB         words_8080<>+0(SB), Y1, Y1
-	VMOVQ          X1, (AX)
-	VMOVHPS        X1, (AX)(CX*1)
-	LEAQ           (AX)(CX*2), AX
-	VEXTRACTI128   $0x01, Y1, X1
-	VMOVQ          X1, (DX)
-	VMOVHPS        X1, (DX)(CX*1)
-	LEAQ           (DX)(CX*2), DX
+	VPACKSSWB      Y0, Y8, Y0
+	VPACKSSWB      Y1, Y5, Y1
+	VPACKSSWB      Y3, Y6, Y3
+	VPACKSSWB      Y2, Y4, Y2
+	VPUNPCKLBW     Y1, Y0, Y4
+	VPUNPCKHBW     Y1, Y0, Y0
+	VPUNPCKLBW     Y2, Y3, Y1
+	VPUNPCKHBW     Y2, Y3, Y2
+	VPUNPCKLWD     Y1, Y4, Y3
+	VPUNPCKHWD     Y1, Y4, Y1
+	VPUNPCKLWD     Y2, Y0, Y4
+	VPUNPCKHWD     Y2, Y0, Y0
+	VPUNPCKLDQ     Y4, Y3, Y2
+	VPUNPCKHDQ     Y4, Y3, Y3
+	VPUNPCKLDQ     Y0, Y1, Y4
+	VPUNPCKHDQ     Y0, Y1, Y0
 	VPADDB         words_8080<>+0(SB), Y2, Y2
 	VMOVQ          X2, (AX)
 	VMOVHPS        X2, (AX)(CX*1)
 	LEAQ           (AX)(CX*2), AX
 	VEXTRACTI128   $0x01, Y2, X1
+	VMOVQ          X1, (DX)
+	VMOVHPS        X1, (DX)(CX*1)
+	LEAQ           (DX)(CX*2), DX
+	VPADDB         words_8080<>+0(SB), Y3, Y3
+	VMOVQ          X3, (AX)
+	VMOVHPS        X3, (AX)(CX*1)
+	LEAQ           (AX)(CX*2), AX
+	VEXTRACTI128   $0x01, Y3, X1
 	VMOVQ          X1, (DX)
 	VMOVHPS        X1, (DX)(CX*1)
 	LEAQ           (DX)(CX*2), DX

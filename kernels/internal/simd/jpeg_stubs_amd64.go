@@ -5,6 +5,12 @@
 package simd
 
 //go:noescape
+func inverseAccurateAVX512(dst *uint8, stride int, block *int16, quanta *int16)
+
+//go:noescape
+func inverseAccurateTwoAVX512(dst *uint8, second *uint8, stride int, block *int16, quanta *int16)
+
+//go:noescape
 func inverseFastAVX2(dst *uint8, stride int, block *int16, quanta *int16)
 
 //go:noescape

@@ -32,7 +32,7 @@ type kernelSet struct {
 	norms            *normKernels // nil selects a call for each row
 
 	sum, maxOf func(a []float32) float32
-	// Of at least one row.
+	// These are for at least one row.
 	sumEach, maxOfEach func(dst []float32, src *float32, width int) // nil selects a call for each row
 	dot                func(a, b []float32) float32
 	axpy               func(y, x []float32, alpha float32)
@@ -40,10 +40,10 @@ type kernelSet struct {
 	// The lengths of narrow and widen are multiples of bfloatTurn.
 	narrow func(dst []uint16, src []float32)
 	widen  func(dst []float32, src []uint16)
-	// Together they are products of bfloat16, where the processor multiplies its pairs: nil without. bfloatTiles sets 32 rows
-	// of C, ldc bytes apart, of which only the first rows count, to the product of as many rows of A, lda bytes apart, and
-	// blocks of B of 32 columns each. k is a multiple of 32. A block of B has its columns in two halves, of which each has
-	// for each pair of steps of k, in turn, the two numbers of each column, 64 bytes in all.
+	// These multiply bfloat16 matrices where the processor multiplies pairs of bfloat16; otherwise they are nil. bfloatTiles sets 32 rows
+	// of C, ldc bytes apart, of which only the first rows count, to the product of the same number of rows of A, lda bytes apart, and
+	// blocks blocks of B with 32 columns each. k is a multiple of 32. A block of B has its columns in two halves. For each pair of steps of
+	// k in turn, a half has the two numbers of each column, 64 bytes in total.
 	bfloatTiles func(k, rows int, a *uint16, lda int, b *uint16, blocks int, c *float32, ldc int)
 	interleave  func(pairs int, src *uint16, lds int, dst *uint16)
 
@@ -58,7 +58,7 @@ type kernelSet struct {
 	unit   func(dst []float32, src []uint32)
 	normal func(dst []float32, src []uint32)
 
-	// Numbers of all rows, of which there is at least one; see asm.
+	// These transform the numbers of all rows, at least one; see asm.
 	butterflies4 func(dst, src *float32, n, srcStep, dstStep, im int, w *float32, factors int)
 	butterflies2 func(dst, src *float32, n, srcStep, dstStep, im int)
 	untangle     func(up, down, a, b *float32, n int, w *float32)
@@ -74,15 +74,14 @@ type kernelSet struct {
 	// rest1 and rest2 are 1-beta1 and 1-beta2.
 	adam, adamNesterov func(v, m, vv, grad []float32, rate, beta1, rest1, rest2, eps float32)
 
-	// keep is the momentum, rest one less the decay. See asm for ftrl's.
+	// keep is the momentum, rest is one minus the decay. For ftrl's parameters, see asm.
 	momentum, momentumNesterov func(v, accum, grad []float32, rate, keep float32)
 	rmsProp                    func(v, ms, mom, grad []float32, rate, rest, keep, eps float32)
 	rmsPropCentered            func(v, ms, mom, grad, mg []float32, rate, rest, keep, eps float32)
 	adagrad                    func(v, accum, grad []float32, rate, eps float32)
 	ftrl                       func(v, accum, linear, grad []float32, rate, perRate, bound, ridge, shrink float32)
 
-	// tiles are the inner kernels of the matrix product; nil selects the
-	// portable one.
+	// tiles are the inner kernels of the matrix product; nil selects the portable one.
 	tiles      *tileSet[float32]
 	tiles64    *tileSet[float64]
 	tilesInt32 *tileSet[int32]

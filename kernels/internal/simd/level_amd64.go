@@ -34,7 +34,7 @@ var avx512 = kernelSet{
 	momentum: momentumAVX512, momentumNesterov: momentumNesterovAVX512, rmsProp: rmsPropAVX512, rmsPropCentered: rmsPropCenteredAVX512,
 	adagrad: adagradAVX512, ftrl: ftrlAVX512,
 	rows: &rowKernels[float32]{addRowsAVX512, dotRowsAVX512}, rows64: &rowKernels[float64]{addRowsDoubleAVX512, dotRowsDoubleAVX512},
-	pictures:     &picturesAVX2,
+	pictures:     &picturesAVX512,
 	butterflies4: butterflies4AVX512, butterflies2: butterflies2AVX512, untangle: untangleAVX512,
 	untangleRow: untangleRowAVX512, loadNumbers: loadNumbersAVX512, storeNumbers: storeNumbersAVX512, mulNumbers: mulNumbersAVX512,
 	tiles: &tilesAVX512, tiles64: &tiles64AVX512, tilesInt32: &tilesInt32AVX512,
@@ -78,7 +78,6 @@ var avx2 = kernelSet{
 	tiles: &tilesAVX2, tiles64: &tiles64AVX2, tilesInt32: &tilesInt32AVX2,
 }
 
-// picturesAVX2 serves both levels.
 var picturesAVX2 = pictureKernels{
 	inverse: [2]func(dst *uint8, stride int, block, quanta *int16){AccurateTransform: inverseAccurateAVX2, FastTransform: inverseFastAVX2},
 	inverseTwo: [2]func(dst, second *uint8, stride int, block, quanta *int16){
@@ -87,8 +86,14 @@ var picturesAVX2 = pictureKernels{
 	upsampleBoth: upsampleBothAVX2, upsampleAcross: upsampleAcrossAVX2, repeatAcross: repeatAcrossAVX2, colours: coloursAVX2,
 }
 
-// available returns the sets this processor and operating system can run,
-// fastest first.
+// picturesAVX512 is picturesAVX2 with replacements for the kernels that need more than 16 registers.
+var picturesAVX512 = func() pictureKernels {
+	k := picturesAVX2
+	k.inverse[AccurateTransform], k.inverseTwo[AccurateTransform] = inverseAccurateAVX512, inverseAccurateTwoAVX512
+	return k
+}()
+
+// available returns the sets that this processor and operating system can run, fastest first.
 func available() []*kernelSet {
 	sets := []*kernelSet{&portable}
 	if cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasBMI2 {

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// neon is what Advanced SIMD serves; the rest is portable.
+// neon is what Advanced SIMD provides; the rest is portable.
 var neon = func() kernelSet {
 	s := portable
 	s.name = "neon"
@@ -26,8 +26,7 @@ var neon = func() kernelSet {
 	return s
 }()
 
-// available returns the sets this processor and operating system can run,
-// fastest first.
+// available returns the sets that this processor and operating system can run, fastest first.
 func available() []*kernelSet {
 	if cpu.ARM64.HasASIMD {
 		return []*kernelSet{&neon, &portable}
@@ -37,7 +36,7 @@ func available() []*kernelSet {
 
 func best() *kernelSet { return available()[0] }
 
-// gatherRows copies m numbers of each of k rows, which lie lds bytes apart, side by side.
+// gatherRows copies m numbers of each of k rows, lds bytes apart, side by side.
 func gatherRows(k int, src *float32, lds int, dst *float32, m int) {
 	to := unsafe.Slice(dst, k*m)
 	for i := range k {
@@ -45,7 +44,7 @@ func gatherRows(k int, src *float32, lds int, dst *float32, m int) {
 	}
 }
 
-// sumPiece is the most numbers that are summed in float32: the eight partial sums take 64 of them each, as those of AVX-512 do.
+// sumPiece is the maximum number of elements summed in float32: each of the eight partial sums takes 64, as those of AVX-512 do.
 const sumPiece = 512
 
 func sumInPieces(a []float32) float32 {

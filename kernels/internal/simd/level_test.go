@@ -2,8 +2,7 @@ package simd
 
 import "testing"
 
-// eachLevel runs f with every implementation this machine has, the fastest
-// first. Tests that use it must not be parallel.
+// eachLevel runs f with every implementation that this machine has, fastest first. Tests that use it must not be parallel.
 func eachLevel(t *testing.T, f func(t *testing.T)) {
 	before := active
 	defer func() { active = before }()

@@ -2,10 +2,10 @@ package simd
 
 import "unsafe"
 
-// selectTurn is what the lengths that vector kernels pick from are multiples of.
+// selectTurn divides every length that the vector kernels of Select process.
 const selectTurn = 64
 
-// Cell is an element that is moved as it is: one of 1, 2, 4 or 8 bytes.
+// Cell is an element of 1, 2, 4 or 8 bytes that is moved unchanged.
 type Cell interface {
 	uint8 | uint16 | uint32 | uint64
 }
@@ -15,7 +15,7 @@ type selections struct {
 	select8, select16, select32, select64 func(dst, cond, a, b *uint8, n int)
 }
 
-// ofSize is the one for elements of so many bytes.
+// ofSize returns the kernel for elements of the given size in bytes.
 func (s *selections) ofSize(size uintptr) func(dst, cond, a, b *uint8, n int) {
 	switch size {
 	case 1:
@@ -28,7 +28,7 @@ func (s *selections) ofSize(size uintptr) func(dst, cond, a, b *uint8, n int) {
 	return s.select64
 }
 
-// Select sets dst to the elements of a where cond holds, and to those of b elsewhere.
+// Select sets dst to the elements of a where cond is true, and to those of b elsewhere.
 func Select[T Cell](dst []T, cond []bool, a, b []T) {
 	checkLengths(len(dst), len(cond), len(a), len(b))
 	if active.selections != nil {
@@ -42,7 +42,7 @@ func Select[T Cell](dst []T, cond []bool, a, b []T) {
 	selectEach(dst, cond, a, b)
 }
 
-// bytesOf is where a slice starts.
+// bytesOf returns a pointer to the start of a slice.
 func bytesOf[T any](s []T) *uint8 { return (*uint8)(unsafe.Pointer(unsafe.SliceData(s))) }
 
 func selectEach[T Cell](dst []T, cond []bool, a, b []T) {
@@ -56,10 +56,10 @@ func selectEach[T Cell](dst []T, cond []bool, a, b []T) {
 	}
 }
 
-// Truncate sets dst to src without fractions. What does not fit becomes the least integer, and so does NaN.
+// Truncate sets dst to src without fractions. Values that do not fit, and NaN, become the least integer.
 func Truncate(dst []int32, src []float32) { converted(active.truncate, truncate, 1, dst, src) }
 
-// Doubles sets dst to src.
+// Doubles sets dst to src, widened.
 func Doubles(dst []float64, src []float32) {
 	converted(active.toDouble, convert, bfloatTurn, dst, src)
 }
@@ -69,7 +69,7 @@ func FloatsOfDoubles(dst []float32, src []float64) {
 	converted(active.fromDouble, convert, bfloatTurn, dst, src)
 }
 
-// converted runs a kernel on as many elements as it takes, a multiple of turn, and rest on the others.
+// converted runs a kernel on as many elements as it can process, a multiple of turn, and rest on the others.
 func converted[D, S any](kernel, rest func(dst []D, src []S), turn int, dst []D, src []S) {
 	checkLengths(len(dst), len(src))
 	for len(dst) >= turn {
@@ -99,8 +99,8 @@ func convert[D, S float32 | float64](dst []D, src []S) {
 	}
 }
 
-// Transpose sets row i of dst to column i of src, for a block of so many rows of dst and columns of it. The rows of dst
-// lie ldd elements apart, those of src lds. The two must not overlap.
+// Transpose sets row i of dst to column i of src, for a block of rows by columns elements of dst. The rows of dst are ldd elements apart,
+// those of src lds. The two must not overlap.
 func Transpose[E uint32 | float32](dst []E, ldd int, src []E, lds, rows, columns int) {
 	t := active.tiles
 	if t == nil || rows < t.transposeBlockSize || columns < t.transposeBlockSize {
@@ -108,7 +108,7 @@ func Transpose[E uint32 | float32](dst []E, ldd int, src []E, lds, rows, columns
 		return
 	}
 	_, _ = dst[(rows-1)*ldd+columns-1], src[(columns-1)*lds+rows-1]
-	// The last block goes back over what has been moved already, where the sides are no multiples of it.
+	// Where the sides are not multiples of the block, the last block overlaps the one before.
 	side := t.transposeBlockSize
 	for j := 0; j < columns; j += side {
 		j := min(j, columns-side)
@@ -121,7 +121,7 @@ func Transpose[E uint32 | float32](dst []E, ldd int, src []E, lds, rows, columns
 
 func floatAt[E uint32 | float32](s []E, i int) *float32 { return (*float32)(unsafe.Pointer(&s[i])) }
 
-// transposeSide is how many columns TransposeAny writes at a time, so that what it reads stays in the first-level cache.
+// transposeSide is the number of columns that TransposeAny writes at once, which keeps what it reads in the first-level cache.
 const transposeSide = 32
 
 // TransposeAny is Transpose for elements of any type.
@@ -133,7 +133,7 @@ func TransposeAny[E any](dst []E, ldd int, src []E, lds, rows, columns int) {
 
 func transposeLines[E any](dst []E, ldd int, src []E, lds, rows, columns int) {
 	i := 0
-	// Four lines at a time: their elements lie side by side in the source.
+	// Four lines at once: their elements are adjacent in the source.
 	for ; i+4 <= rows; i += 4 {
 		at := i * ldd
 		line0, line1, line2, line3 := dst[at:][:columns], dst[at+ldd:][:columns], dst[at+2*ldd:][:columns], dst[at+3*ldd:][:columns]

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// guarded hands out n cells at the edge of memory that may not be touched, so many cells further on than aligned ones.
+// guarded returns n cells at the edge of a guard page, offset cells away from alignment.
 func guarded[T any](mem *arena, n, offset int) []T {
 	var zero T
 	size := int(unsafe.Sizeof(zero))
@@ -59,7 +59,7 @@ func TestSelect(t *testing.T) {
 	t.Run("8", testSelect[uint64])
 }
 
-// sameBits tells whether values are the same to the last bit, and NaNs all the same.
+// sameBits reports whether values have the same bits or are both NaN.
 func sameBits[T int32 | float32 | float64](a, b T) bool {
 	return a != a && b != b || a == b && 1/float64(a) == 1/float64(b)
 }

@@ -2,10 +2,10 @@ package simd
 
 import "fmt"
 
-// What follows are the passes of batch normalization over rows of a number for each channel. x, and what else is as long
-// as x, has whole rows; what there is for each channel is as long as a row.
+// The passes of batch normalization over rows that hold one number per channel. x, and slices as long as x, contain whole rows; slices with
+// one number per channel are as long as a row.
 
-// checkRows gives the length of a row, and panics unless all slices fit.
+// checkRows returns the length of a row. It panics unless all slices fit.
 func checkRows(rows, channels [][]float32) int {
 	n := len(channels[0])
 	for _, c := range channels {
@@ -20,7 +20,7 @@ func checkRows(rows, channels [][]float32) int {
 	return n
 }
 
-// normKernels are the passes over width columns of at least one row, which are stride bytes apart.
+// normKernels are the passes over width columns of at least one row; rows are stride bytes apart.
 type normKernels struct {
 	width         int
 	normalize     func(rows, stride int, dst, x, mean, factor, offset *float32)
@@ -30,12 +30,12 @@ type normKernels struct {
 	normalizeGrad func(rows, stride int, dst, grad, x, mean, ofGrad, ofX, offset *float32)
 }
 
-// longRow is the length from which the call of a function for each row costs little, and rows are read as they lie.
+// longRow is the length from which a function call per row costs little, and rows are processed one by one.
 const longRow = 512
 
-// inColumns has the columns of rows of n numbers, total numbers in all, taken by block, where the kernels have it and rows are
-// short, and those that are left by row. block takes columns from at on, of all rows; row takes the columns from c on of the row
-// x[lo:hi], of which lo is the first of those columns.
+// inColumns processes rows of n numbers, total numbers in all, by columns. If the kernels support it and rows are short, block processes
+// most columns, and row the remaining ones. block processes width columns of all rows, starting at column at; row processes the columns
+// from c on of one row, which are x[lo:hi].
 func inColumns(total, n int, block func(k *normKernels, rows, stride, at int), row func(c, lo, hi int)) {
 	if total == 0 {
 		return
@@ -84,7 +84,7 @@ func AddSquares(sum, x, mean []float32) {
 	})
 }
 
-// AddProducts adds grad of all rows to sum, and grad·(x - mean) to products.
+// AddProducts adds grad to sum and grad·(x - mean) to products, for all rows.
 func AddProducts(sum, products, grad, x, mean []float32) {
 	n := checkRows([][]float32{grad, x}, [][]float32{sum, products, mean})
 	inColumns(len(x), n, func(k *normKernels, rows, stride, at int) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestNorms compares with the portable passes, over rows in memory that ends at pages that may not be touched.
+// TestNorms compares with the portable passes, over rows in memory that ends at guard pages.
 func TestNorms(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(11, 12))

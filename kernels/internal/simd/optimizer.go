@@ -7,8 +7,8 @@ package simd
 //	vv += (grad² - vv) * (1 - beta2)
 //	v  -= m * rate / (sqrt(vv) + eps)
 //
-// where rate = lr * sqrt(1 - beta2^t) / (1 - beta1^t) is worked out by the
-// caller. With nesterov, (1-beta1)*grad + beta1*m replaces m in the last.
+// where the caller computes rate = lr * sqrt(1 - beta2^t) / (1 - beta1^t).
+// With nesterov, (1-beta1)*grad + beta1*m replaces m in the last line.
 func ApplyAdam(v, m, vv, grad []float32, rate, beta1, beta2, eps float32, nesterov bool) {
 	if len(v) != len(m) || len(v) != len(vv) || len(v) != len(grad) {
 		checkLengths(len(v), len(m), len(vv), len(grad))
@@ -30,7 +30,7 @@ func ApplyAdam(v, m, vv, grad []float32, rate, beta1, beta2, eps float32, nester
 //	accum = accum*momentum + grad
 //	v    -= accum * lr
 //
-// With nesterov, accum*momentum + grad replaces accum in the last.
+// With nesterov, accum*momentum + grad replaces accum in the last line.
 func ApplyMomentum(v, accum, grad []float32, lr, momentum float32, nesterov bool) {
 	if len(v) != len(accum) || len(v) != len(grad) {
 		checkLengths(len(v), len(accum), len(grad))
@@ -62,8 +62,8 @@ func ApplyRMSProp(v, ms, mom, grad []float32, lr, rho, momentum, eps float32) {
 	active.rmsProp(v, ms, mom, grad, lr, 1-rho, momentum, eps)
 }
 
-// ApplyCenteredRMSProp is ApplyRMSProp with a mean of the gradients, mg, of which the square is
-// taken off that of the squares:
+// ApplyCenteredRMSProp is ApplyRMSProp with a mean of the gradients, mg, whose square is
+// subtracted from the mean of squares:
 //
 //	mg += (grad - mg) * (1 - rho)
 //	mom = mom*momentum + grad * lr / sqrt(ms - mg² + eps)

@@ -5,14 +5,13 @@ import (
 	"testing"
 )
 
-// slot is what an update has for one element, in the order of its function's parameters; the last
-// is the gradient.
+// slot holds an update's values for one element, in the order of its function's parameters; the last is the gradient.
 type slot [5]float64
 
 func sqr(x float64) float64 { return x * x }
 
-// optimizerCases are the updates with their definitions, element by element in float64. Slots whose
-// index is in positive hold sums of squares.
+// optimizerCases are the updates with their definitions, element by element in float64. Slots whose index is in positive hold sums of
+// squares.
 var optimizerCases = []struct {
 	name     string
 	slots    int // with the gradient
@@ -41,7 +40,7 @@ var optimizerCases = []struct {
 		}},
 	{"centered rmsprop", 5, []int{2},
 		func(s [][]float32) {
-			for i := range s[2] { // a mean of squares is no less than the square of the mean
+			for i := range s[2] { // a mean of squares is at least the square of the mean
 				s[2][i] += s[1][i] * s[1][i]
 			}
 			ApplyCenteredRMSProp(s[0], s[1], s[2], s[3], s[4], 0.1, 0.75, 0.5, 1)
@@ -67,7 +66,7 @@ var optimizerCases = []struct {
 		func(s slot) slot { return followed(s, 0.5, 2, 0.25, 0.125, 0.5) }},
 }
 
-// followed is ftrl's step of which the linear term is kept multiplied by scale.
+// followed is ftrl's step with a linear term that is kept multiplied by scale.
 func followed(s slot, lr, l1, l2, shrinkage, scale float64) slot {
 	a := s[1] + sqr(s[3])
 	linear := s[2]/scale + s[3] + 2*shrinkage*s[0] - (math.Sqrt(a)-math.Sqrt(s[1]))/lr*s[0]
@@ -117,8 +116,8 @@ func TestOptimizers(t *testing.T) {
 	}
 }
 
-// TestFtrlWithoutHistory: nothing learned and nothing to learn is zero, not zero by zero; a linear
-// term within the bound gives zero, whatever the variable was.
+// TestFtrlWithoutHistory checks that zero state and gradient yield zero, not 0/0, and that a linear term within the bound yields zero,
+// whatever the variable was.
 func TestFtrlWithoutHistory(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		v, accum, linear, grad := []float32{0, 5}, []float32{0, 0}, []float32{0, 0.5}, []float32{0, 0}
@@ -141,7 +140,7 @@ func BenchmarkOptimizers(b *testing.B) {
 			for i := range s {
 				s[i] = make([]float32, 1<<18)
 			}
-			b.SetBytes(int64(4 * len(s[0]) * (2*c.slots - 1))) // read, and written but for the gradient
+			b.SetBytes(int64(4 * len(s[0]) * (2*c.slots - 1))) // all slots are read, and all but the gradient written
 			for b.Loop() {
 				c.apply(s)
 			}

@@ -2,8 +2,7 @@ package simd
 
 import "math"
 
-// The portable kernels. Lengths have been checked; slicing the inputs to the
-// length of dst tells the compiler so.
+// The portable kernels. Lengths have already been checked; slicing the inputs to the length of dst tells the compiler.
 
 func add(dst, a, b []float32) {
 	a, b = a[:len(dst)], b[:len(dst)]

@@ -2,7 +2,7 @@ package simd
 
 import "math"
 
-// sum adds in float64: that costs little where nothing is vectorized.
+// sum adds in float64, which costs little in code that is not vectorized.
 func sum(a []float32) float32 {
 	var s [4]float64
 	for len(a) >= 4 {

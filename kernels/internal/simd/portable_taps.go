@@ -7,8 +7,8 @@ import (
 
 var negativeInfinity = float32(math.Inf(-1))
 
-// EachTap calls tap for the results of each place, which it sets to initial before, and each of the place's taps: where
-// in a, from number at on, that begins.
+// EachTap sets the n results of each place to initial, then calls tap for each of the place's taps, with the offset in a where the tap
+// begins; offsets start at at.
 func EachTap[T any](t *Taps, dst []T, at, n int, initial T, tap func(dst []T, from int)) {
 	for p := range t.Places {
 		to := dst[p*t.PlaceDst:][:n]
@@ -23,7 +23,7 @@ func EachTap[T any](t *Taps, dst []T, at, n int, initial T, tap func(dst []T, fr
 	}
 }
 
-// SumOfTapProducts is Taps.SumOfProducts for any type of numbers.
+// SumOfTapProducts is Taps.SumOfProducts for any float type.
 func SumOfTapProducts[T ~float32 | ~float64](t *Taps, dst, a, b []T, atA, atB, n int, accumulate bool) {
 	for p := range t.Places {
 		to := dst[p*t.PlaceDst:][:n]
@@ -41,7 +41,7 @@ func SumOfTapProducts[T ~float32 | ~float64](t *Taps, dst, a, b []T, atA, atB, n
 	}
 }
 
-// AddTapProducts is Taps.AddProducts for any type of numbers.
+// AddTapProducts is Taps.AddProducts for any float type.
 func AddTapProducts[T ~float32 | ~float64](t *Taps, dst, a, b []T, atA, atB, n int) {
 	for p := range t.Places {
 		w := b[atB+p*t.PlaceB:][:n]
@@ -56,7 +56,7 @@ func AddTapProducts[T ~float32 | ~float64](t *Taps, dst, a, b []T, atA, atB, n i
 	}
 }
 
-// MaxGradOfTaps is Taps.MaxGrad for any type of numbers.
+// MaxGradOfTaps is Taps.MaxGrad for any ordered type.
 func MaxGradOfTaps[T cmp.Ordered](t *Taps, dst, a, grad []T, at, n int) {
 	for p := range t.Places {
 		first := at + p*t.PlaceA

@@ -5,11 +5,11 @@ import (
 	"math/bits"
 )
 
-// randomTurn is what the lengths that the vector kernels of random numbers make are multiples of.
+// randomTurn divides every length that the vector kernels of random numbers produce.
 const randomTurn = 64
 
-// Philox fills dst, whose length is a multiple of 4, with the numbers that Philox 4x32-10 makes of the counters from
-// hi·2^64+lo on: four of each.
+// Philox fills dst, whose length must be a multiple of 4, with the numbers that Philox 4x32-10 yields for the counters from hi·2^64+lo on,
+// four for each.
 func Philox(dst []uint32, lo, hi, key uint64) {
 	for len(dst) > 0 {
 		n, kernel := min(len(dst), block)&^(randomTurn-1), active.philox
@@ -25,7 +25,7 @@ func Philox(dst []uint32, lo, hi, key uint64) {
 	}
 }
 
-// PhiloxOne is the four numbers that Philox makes of the counter hi·2^64+lo.
+// PhiloxOne returns the four numbers that Philox yields for the counter hi·2^64+lo.
 func PhiloxOne(lo, hi, key uint64) [4]uint32 {
 	c0, c1, c2, c3 := uint64(uint32(lo)), uint32(lo>>32), uint64(uint32(hi)), uint32(hi>>32)
 	k0, k1 := uint32(key), uint32(key>>32)
@@ -40,17 +40,17 @@ func PhiloxOne(lo, hi, key uint64) [4]uint32 {
 	return [4]uint32{uint32(c0), c1, uint32(c2), c3}
 }
 
-// UnitFloat takes its fraction's bits from a random number: [0,1).
+// UnitFloat converts a random number to a float in [0,1) by using its bits as the fraction.
 func UnitFloat(x uint32) float32 { return math.Float32frombits(127<<23|x&0x7fffff) - 1 }
 
-// UnitFloats sets dst to numbers of [0,1) that have their fractions' bits from src. The two may share memory.
+// UnitFloats sets dst to the UnitFloat of each number in src. The two may share memory.
 func UnitFloats(dst []float32, src []uint32) { converted(active.unit, unit, 1, dst, src) }
 
-// Normals sets dst to normally distributed numbers by the Box-Muller transform, two of two random ones. The two may share
-// memory. Their length is even.
+// Normals sets dst to normally distributed numbers by the Box-Muller transform, which makes two from two random ones. The two slices may
+// share memory. Their length must be even.
 func Normals(dst []float32, src []uint32) { converted(active.normal, normal, randomTurn, dst, src) }
 
-// NormalPair is the two numbers that Normals makes of two.
+// NormalPair returns the two numbers that Normals makes from two.
 func NormalPair(x0, x1 uint32) (float32, float32) {
 	u := max(UnitFloat(x0), 1.0e-7)
 	angle := float32(2 * math.Pi * float64(UnitFloat(x1)))
@@ -61,7 +61,7 @@ func NormalPair(x0, x1 uint32) (float32, float32) {
 
 // The portable kernels, of any length.
 
-// philox enciphers counters, with a carry into the upper half.
+// philox enciphers counters. It carries into the upper half.
 func philox(dst []uint32, lo, hi, key uint64) {
 	for ; len(dst) > 0; dst = dst[4:] {
 		*(*[4]uint32)(dst) = PhiloxOne(lo, hi, key)

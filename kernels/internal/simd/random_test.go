@@ -5,9 +5,11 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/troupe-run/troupe/internal/extent"
 )
 
-// TestPhiloxVectors has the known answers that come with the paper's implementation.
+// TestPhiloxVectors checks the known answers of the paper's implementation.
 func TestPhiloxVectors(t *testing.T) {
 	for _, c := range []struct {
 		lo, hi, key uint64
@@ -51,8 +53,8 @@ func TestPhilox(t *testing.T) {
 	})
 }
 
-// TestUnitFloatsAndNormals holds that vector kernels give the bits of the portable ones, at all lengths, where they write over
-// what they read, too. The numbers have all fractions: those that log and sine take another way for are among them.
+// TestUnitFloatsAndNormals checks that vector kernels produce the bits of the portable ones, at all lengths, including in place. The
+// numbers cover all fractions, including those for which log and sine take another path.
 func TestUnitFloatsAndNormals(t *testing.T) {
 	edges := []uint32{0, 1, 2, 0x7fffff, 0x400000, 0x3fffff, 0x200000, 0x100000, 0x600000, 0x2d413c, 0x2d413d, 0xffffffff, 0x6a09e6}
 	eachLevel(t, func(t *testing.T) {
@@ -83,9 +85,9 @@ func TestUnitFloatsAndNormals(t *testing.T) {
 	})
 }
 
-// TestNormalsOfAllFractions takes each logarithm and each angle that there is.
+// TestNormalsOfAllFractions checks every possible logarithm and angle.
 func TestNormalsOfAllFractions(t *testing.T) {
-	if testing.Short() || raceEnabled {
+	if !extent.Check() || extent.RaceDetector {
 		t.Skip("takes seconds")
 	}
 	eachLevel(t, func(t *testing.T) {

@@ -15,13 +15,11 @@ func Axpy(y []float32, alpha float32, x []float32) {
 	active.axpy(y, x, alpha)
 }
 
-// sumBlock is the most numbers summed in float32. In AVX-512, 64 partial sums
-// take 64 of them each, which keeps the rounding error near 1e-6 even where
-// every addition rounds the same way.
+// sumBlock is the maximum number of elements summed in float32. In AVX-512, each of 64 partial sums takes 64 of them, which keeps the
+// rounding error near 1e-6 even if every addition rounds the same way.
 const sumBlock = 1 << 12
 
-// Sum returns the sum of a, 0 if it is empty. Partial sums of a block are
-// kept apart, and those of the blocks added in float64, so that the error
+// Sum returns the sum of a, 0 if it is empty. It keeps partial sums within a block and adds the sums of the blocks in float64, so the error
 // does not grow with the length of a.
 func Sum(a []float32) float32 {
 	if len(a) <= sumBlock {
@@ -35,8 +33,7 @@ func Sum(a []float32) float32 {
 	return float32(total + float64(active.sum(a)))
 }
 
-// MaxOf returns the greatest element of a, NaN if there is one anywhere, -Inf
-// if a is empty.
+// MaxOf returns the greatest element of a, NaN if there is any, or -Inf if a is empty.
 func MaxOf(a []float32) float32 {
 	top := float32(math.Inf(-1))
 	for len(a) > block {
@@ -46,10 +43,10 @@ func MaxOf(a []float32) float32 {
 	return max(top, active.maxOf(a))
 }
 
-// SumEach sets dst to the sums of the rows of src, which are as long: len(dst) rows of len(src)/len(dst) numbers, one or more.
+// SumEach sets dst to the sums of the rows of src: len(dst) rows of len(src)/len(dst) numbers, one or more.
 func SumEach(dst, src []float32) { eachRow(dst, src, sumBlock, active.sumEach, Sum) }
 
-// MaxOfEach sets dst to the greatest numbers of the rows of src, as SumEach does.
+// MaxOfEach sets dst to the greatest numbers of the rows of src, which are as in SumEach.
 func MaxOfEach(dst, src []float32) { eachRow(dst, src, block, active.maxOfEach, MaxOf) }
 
 func eachRow(dst, src []float32, longest int, rows func(dst []float32, src *float32, width int), row func(a []float32) float32) {

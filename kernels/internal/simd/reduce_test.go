@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// ordinary replaces NaN and the numbers near the ends of float32's range, where
-// relative errors say nothing.
+// ordinary replaces NaN and numbers near the ends of float32's range, where relative errors are meaningless.
 func ordinary(s []float32) []float32 {
 	for i, x := range s {
 		if size := math.Abs(float64(x)); !(size < 1e6 && size > 1e-6) {
@@ -17,7 +16,7 @@ func ordinary(s []float32) []float32 {
 	return s
 }
 
-// near says whether got is want, but for rounding of terms that add up to size.
+// near reports whether got is want, except for rounding of terms that add up to size.
 func near(got float32, want, size float64) bool {
 	return math.Abs(float64(got)-want) <= size*1e-6+1e-30
 }
@@ -142,8 +141,7 @@ func TestApplyAdam(t *testing.T) {
 				}
 				step *= rate / (math.Sqrt(vv1) + eps)
 				size := math.Abs(float64(m[i])) + math.Abs(d)
-				// 1-beta2 in float32 is off by up to 6e-5 of itself, as it is
-				// in TensorFlow.
+				// 1-beta2 in float32 has a relative error of up to 6e-5, as in TensorFlow.
 				if !near(s[1][i], m1, 2*size) || math.Abs(float64(s[2][i])-vv1) > 1e-4*math.Abs(d*d)+1e-6*vv1+1e-30 ||
 					math.Abs(float64(s[0][i])-(float64(v[i])-step)) > 1e-4*(math.Abs(step)+size*rate/(math.Sqrt(vv1)+eps))+1e-6*math.Abs(float64(v[i])) {
 					t.Fatalf("nesterov=%v v=%v m=%v vv=%v grad=%v: got %v %v %v, want %v %v %v", nesterov,

@@ -2,16 +2,16 @@ package simd
 
 import "fmt"
 
-// Real is the types of real numbers that matrices are decomposed in.
+// Real is the set of real types that matrices are decomposed in.
 type Real interface{ float32 | float64 }
 
-// rowKernels are the loops over rows of a matrix, which lie lda bytes apart. There is at least one row.
+// rowKernels are the loops over rows of a matrix, which are lda bytes apart. There is at least one row.
 type rowKernels[T Real] struct {
 	addRows func(rows, n int, a *T, lda int, c *T, y *T)
 	dotRows func(rows, n int, a *T, lda int, x *T, y *T)
 }
 
-// rowKernelsOf are those in use for a type; nil selects the portable ones.
+// rowKernelsOf returns the kernels in use for a type, or nil for the portable ones.
 func rowKernelsOf[T Real]() *rowKernels[T] {
 	var k any = active.rows64
 	if _, single := any(*new(T)).(float32); single {
@@ -20,7 +20,7 @@ func rowKernelsOf[T Real]() *rowKernels[T] {
 	return k.(*rowKernels[T])
 }
 
-// AddRows adds the rows of a matrix, each times its element of c, to y. Row i starts at a[i*lda] and is as long as y.
+// AddRows adds the rows of a matrix, each multiplied by its element of c, to y. Row i starts at a[i*lda] and is as long as y.
 func AddRows[T Real](y, a []T, lda int, c []T) {
 	n := len(y)
 	checkMatrix("A", len(c), n, lda, len(a))
@@ -70,7 +70,7 @@ func DotRows[T Real](y, a []T, lda int, x []T) {
 	}
 }
 
-// rowsAtOnce is how many rows of a length one call of a kernel gets.
+// rowsAtOnce returns the number of rows of a length per call of a kernel.
 func rowsAtOnce(n int) int { return max(4, 4*block/n) }
 
 // GemmOf is Gemm or Gemm64.
@@ -82,7 +82,7 @@ func GemmOf[T Real](transA, transB bool, m, n, k int, a []T, lda int, b []T, ldb
 	gemm(e.(*engine[T]), nil, transA, transB, m, n, k, a, lda, b, ldb, c, ldc, accumulate)
 }
 
-// dotOf is the scalar product where there is no kernel of rows.
+// dotOf is the scalar product without a kernel of rows.
 func dotOf[T Real](a, b []T) T {
 	switch a := any(a).(type) {
 	case []float32:
@@ -106,7 +106,7 @@ func dotOf[T Real](a, b []T) T {
 	panic(fmt.Sprintf("simd: no products of %T", a))
 }
 
-// addScaled adds a times f to y, where there is no kernel of rows.
+// addScaled adds a times f to y without a kernel of rows.
 func addScaled[T Real](y, a []T, f T) {
 	switch y := any(y).(type) {
 	case []float32:

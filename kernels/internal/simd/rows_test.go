@@ -8,13 +8,13 @@ import (
 	"unsafe"
 )
 
-// numbersOf are n numbers of a type, in memory that ends or begins at a page that may not be touched.
+// numbersOf returns n numbers of a type, in memory that begins or ends at a guard page.
 func numbersOf[T Real](mem *arena, n int) []T {
 	f := mem.floats(n * sizeOf[T]() / 4)
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(f))), n)
 }
 
-// TestMatrixRows compares the loops over rows with sums of products in float64, where all is finite; where it is not, what comes out must
+// TestMatrixRows compares the loops over rows with sums of products in float64 where these are finite; where they are not, the result must
 // not be finite either.
 func TestMatrixRows(t *testing.T) {
 	t.Run("float32", testRows[float32])
@@ -84,7 +84,7 @@ func expectSums[T Real](t *testing.T, what string, got []T, want []float64) {
 	}
 }
 
-// TestMatrixRowsCheck panics where a matrix does not fit its slice.
+// TestMatrixRowsCheck checks the panic if a matrix does not fit its slice.
 func TestMatrixRowsCheck(t *testing.T) {
 	for name, call := range map[string]func(){
 		"AddRows": func() { AddRows(make([]float64, 3), make([]float64, 7), 5, make([]float64, 2)) },

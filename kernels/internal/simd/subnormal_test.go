@@ -2,8 +2,8 @@ package simd
 
 import "testing"
 
-// TestSubnormals: vector products and updates take subnormal numbers as zeros and leave zeros for
-// them, and restore what Go's own arithmetic does.
+// TestSubnormals checks that vector products and updates treat subnormal numbers as zeros, flush them in results, and restore the mode of
+// Go's own arithmetic.
 func TestSubnormals(t *testing.T) {
 	const n = 40
 	full := func(v float32) []float32 {

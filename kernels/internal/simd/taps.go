@@ -5,30 +5,29 @@ import (
 	"sync"
 )
 
-// Taps describes windows over the pixels of an image, each of the same number of channels, beside one another: where their
-// taps lie, in numbers from the first tap of the first window. Steps may be negative. What is combined with the taps, and
-// the results, lie in an order of their own.
+// Taps describes windows over the pixels of an image, all with the same number of channels: the offsets of their taps, in numbers from the
+// first tap of the first window. Steps may be negative. The values combined with the taps, and the results, have their own steps.
 type Taps struct {
-	Places, PlaceDst, PlaceA, PlaceB int // windows, and the steps from one to the next
-	Rows, RowA, RowB                 int // of a window
-	Cols, ColA, ColB                 int // of a row
+	Places, PlaceDst, PlaceA, PlaceB int // windows, and the steps between them
+	Rows, RowA, RowB                 int // per window
+	Cols, ColA, ColB                 int // per row
 }
 
-// taps are descriptions that are used again: the assembly that reads them makes them garbage otherwise.
+// taps pools descriptions; passing them to assembly would otherwise allocate.
 var taps = sync.Pool{New: func() any { return new(Taps) }}
 
-// BorrowTaps is a Taps of any content, until Return.
+// BorrowTaps returns a Taps with undefined content, to be given back with Return.
 func BorrowTaps() *Taps { return taps.Get().(*Taps) }
 
-// Return ends the use of t.
+// Return gives t back.
 func (t *Taps) Return() { taps.Put(t) }
 
-// span is where numbers lie: from which to before which, relative to the first.
+// span is a range of offsets, lo inclusive, hi exclusive.
 type span struct{ lo, hi int }
 
 func spanOf(n int) span { return span{0, n} }
 
-// over is the span of count times s, a step apart.
+// over returns the span of count copies of s, step apart.
 func (s span) over(count, step int) span {
 	last := (count - 1) * step
 	return span{s.lo + min(0, last), s.hi + max(0, last)}
@@ -40,7 +39,7 @@ func (s span) check(what string, at, length int) {
 	}
 }
 
-// check panics unless all taps of a, from number atA on, and all results lie in the slices.
+// check panics unless all taps of a, starting at number atA, and all results are within the slices.
 func (t *Taps) check(dst, a []float32, atA, n int) {
 	if min(t.Places, t.Rows, t.Cols, n) < 1 {
 		panic(fmt.Sprintf("simd: taps %+v of %d channels", *t, n))
@@ -49,12 +48,12 @@ func (t *Taps) check(dst, a []float32, atA, n int) {
 	spanOf(n).over(t.Cols, t.ColA).over(t.Rows, t.RowA).over(t.Places, t.PlaceA).check("a", atA, len(a))
 }
 
-// filteredTaps are the vector kernels of SumOfProducts where b is the same for all places, by the rows and columns of windows
-// less one.
+// filteredTaps are the vector kernels of SumOfProducts for a b that is the same for all places, indexed by the rows and columns of windows
+// minus one.
 type filteredTaps [3][3]func(dst, a, b *float32, n int, t *int, accumulate int)
 
-// SumOfProducts sets n numbers of dst for each place to the sums of the products of a's taps, from number atA on, and b's,
-// from number atB on. It adds to what is there if accumulate is set.
+// SumOfProducts sets n numbers of dst for each place to the sums of the products of a's taps, starting at number atA, and b's, starting at
+// number atB. It adds to dst if accumulate is set.
 func (t *Taps) SumOfProducts(dst, a, b []float32, atA, atB, n int, accumulate bool) {
 	t.check(dst, a, atA, n)
 	spanOf(n).over(t.Cols, t.ColB).over(t.Rows, t.RowB).over(t.Places, t.PlaceB).check("b", atB, len(b))
@@ -75,7 +74,7 @@ func (t *Taps) SumOfProducts(dst, a, b []float32, atA, atB, n int, accumulate bo
 	}
 }
 
-// Sum sets n numbers of dst for each place to the sums of a's taps, from number at on.
+// Sum sets n numbers of dst for each place to the sums of a's taps, starting at number at.
 func (t *Taps) Sum(dst, a []float32, at, n int) {
 	t.check(dst, a, at, n)
 	if active.sumOfTaps == nil {
@@ -85,7 +84,7 @@ func (t *Taps) Sum(dst, a []float32, at, n int) {
 	active.sumOfTaps(&dst[0], &a[at], n, &t.Places, 0)
 }
 
-// Mean is Sum divided by a number.
+// Mean is Sum divided by divisor.
 func (t *Taps) Mean(dst, a []float32, at, n int, divisor float32) {
 	t.check(dst, a, at, n)
 	if active.meanOfTaps != nil {
@@ -99,12 +98,12 @@ func (t *Taps) Mean(dst, a []float32, at, n int, divisor float32) {
 	}
 }
 
-// tapProducts are the vector kernels of AddProducts, by the rows and columns of windows less one.
+// tapProducts are the vector kernels of AddProducts, indexed by the rows and columns of windows minus one.
 type tapProducts [3][3]func(dst, a, b *float32, n int, t *int)
 
-// AddProducts adds the products of a's taps, from number atA on, with n numbers of b for each place, from number atB on.
-// Those of each tap go to n numbers of dst: the first tap's to the first ones, the others' RowB and ColB from there. No two
-// taps share numbers of dst.
+// AddProducts adds the products of a's taps, starting at number atA, with n numbers of b for each place, starting at number atB. The
+// products of each tap are added to n numbers of dst: those of the first tap to the first ones, those of the others RowB and ColB further.
+// No two taps share numbers of dst.
 func (t *Taps) AddProducts(dst, a, b []float32, atA, atB, n int) {
 	spanOf(n).over(t.Cols, t.ColB).over(t.Rows, t.RowB).check("the sums", 0, len(dst))
 	spanOf(n).over(t.Places, t.PlaceB).check("b", atB, len(b))
@@ -124,14 +123,14 @@ func (t *Taps) AddProducts(dst, a, b []float32, atA, atB, n int) {
 	}
 }
 
-// mostRowLen is the longest row that SumRows should take: over longer ones, one row after the other is faster than
-// some columns after others.
+// mostRowLen is the longest row that SumRows should process: for longer ones, processing row by row is faster than processing blocks of
+// columns.
 const mostRowLen = 512
 
-// ShortRows tells that rows of n numbers are for SumRows.
+// ShortRows reports whether SumRows should be used for rows of n numbers.
 func ShortRows(n int) bool { return n <= mostRowLen }
 
-// SumRows sets dst to the sum of the rows of len(dst) numbers that src has.
+// SumRows sets dst to the sum of the rows of src, each len(dst) long.
 func SumRows(dst, src []float32) {
 	n := len(dst)
 	if n == 0 || len(src) == 0 || len(src)%n != 0 {
@@ -154,7 +153,7 @@ func SumRows(dst, src []float32) {
 	}
 }
 
-// Max sets n numbers of dst for each place to the greatest of a's taps, from number at on, as Max of one after the other.
+// Max sets n numbers of dst for each place to the maximum of a's taps, starting at number at, as a sequence of calls of Max would.
 func (t *Taps) Max(dst, a []float32, at, n int) {
 	t.check(dst, a, at, n)
 	if active.maxOfTaps == nil {
@@ -164,7 +163,7 @@ func (t *Taps) Max(dst, a []float32, at, n int) {
 	active.maxOfTaps(&dst[0], &a[at], n, &t.Places, 0)
 }
 
-// Add adds a's taps, from number at on, to n numbers of dst for each place.
+// Add adds a's taps, starting at number at, to n numbers of dst for each place.
 func (t *Taps) Add(dst, a []float32, at, n int) {
 	t.check(dst, a, at, n)
 	if active.sumOfTaps == nil {
@@ -181,8 +180,8 @@ func (t *Taps) Add(dst, a []float32, at, n int) {
 	active.sumOfTaps(&dst[0], &a[at], n, &t.Places, 1)
 }
 
-// MaxGrad adds n numbers of grad for each place, which are PlaceDst apart, to dst, where that has what a has of the first of
-// the greatest of the place's taps, from number at on. A NaN is greatest where it is the first tap alone.
+// MaxGrad adds n numbers of grad for each place to dst, at the position of the first of the greatest of the place's taps in a. The numbers
+// for each place are PlaceDst apart in grad; taps start at number at in a and dst. A NaN counts as greatest only if it is the first tap.
 func (t *Taps) MaxGrad(dst, a, grad []float32, at, n int) {
 	t.check(grad, a, at, n)
 	over := *t

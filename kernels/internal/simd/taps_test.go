@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// randomTaps are windows, with the numbers that a and b need and where in them the first tap lies.
+// randomTaps returns windows, the lengths that they need, and the offsets of the first tap in a and b.
 func randomTaps(r *rand.Rand, n int) (t Taps, lenDst, lenA, lenB, atA, atB int) {
 	step := func() int { return r.IntN(2*n+5) - n - 2 }
 	t = Taps{
@@ -21,7 +21,7 @@ func randomTaps(r *rand.Rand, n int) (t Taps, lenDst, lenA, lenB, atA, atB int) 
 	return t, (t.Places-1)*t.PlaceDst + n, a.hi - a.lo, b.hi - b.lo, -a.lo, -b.lo
 }
 
-// TestTaps compares with the portable functions, in memory that ends at pages that may not be touched.
+// TestTaps compares with the portable functions, in memory that ends at guard pages.
 func TestTaps(t *testing.T) {
 	special := []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 0, float32(math.Copysign(0, -1))}
 	eachLevel(t, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestTaps(t *testing.T) {
 	})
 }
 
-// TestTapProducts compares with the portable function, in memory that ends at pages that may not be touched.
+// TestTapProducts compares with the portable function, in memory that ends at guard pages.
 func TestTapProducts(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(15, 16))
@@ -189,8 +189,7 @@ func TestTapsRefuseShortSlices(t *testing.T) {
 	}
 }
 
-// TestTapGradients compares Add and MaxGrad with the portable functions, in memory that ends at pages that may not be
-// touched.
+// TestTapGradients compares Add and MaxGrad with the portable functions, in memory that ends at guard pages.
 func TestTapGradients(t *testing.T) {
 	nan := float32(math.NaN())
 	eachLevel(t, func(t *testing.T) {
@@ -201,7 +200,7 @@ func TestTapGradients(t *testing.T) {
 			taps, lenDst, lenA, _, at, _ := randomTaps(r, n)
 			a, grad := fill(r, mem.floats(lenA)), fill(r, mem.floats(lenDst))
 			dst := fill(r, mem.floats(lenA))
-			for _, v := range [][]float32{a, grad, dst} { // whole numbers: some are the same, and sums exact
+			for _, v := range [][]float32{a, grad, dst} { // integers: some are equal, and sums are exact
 				for i := range v {
 					v[i] = float32(math.Round(float64(v[i])))
 				}

@@ -2,10 +2,10 @@ package simd
 
 import "unsafe"
 
-// oneTile is a tile that is computed alone. It adds to what is there if accumulate is set.
+// oneTile is a tile that is computed alone. It adds to C if accumulate is set.
 type oneTile[T number] func(k int, a *T, lda int, b *T, ldb int, c *T, ldc int, cols int, accumulate int, next uintptr, pieces int, skip int)
 
-// oneByOne makes of tiles of one row, two and so on such as compute several.
+// oneByOne makes tiles that compute several tiles from tiles of one row, two rows and so on.
 func oneByOne[T number](kernels ...oneTile[T]) (of [maxTileRows + 1]tile[T]) {
 	for i, kernel := range kernels {
 		rows := i + 1

@@ -2,19 +2,18 @@ package simd
 
 import "fmt"
 
-// Windows describes a matrix whose rows are windows that lie in a grid over an image, without making it. A window is
-// Pieces runs of Length numbers, PieceStep apart; its neighbours to the right and below begin ColumnStep and RowStep
-// further. Windows may overlap.
+// Windows describes a matrix whose rows are windows in a grid over an image, without storing it. A window is Pieces runs of Length numbers,
+// PieceStep apart. Its right and lower neighbours begin ColumnStep and RowStep further. Windows may overlap.
 type Windows struct {
 	Rows, Columns             int
 	RowStep, ColumnStep       int
 	Pieces, Length, PieceStep int
 }
 
-// Depth is the numbers in a window, and the columns of the matrix.
+// Depth returns the number of elements in a window, which is the number of columns of the matrix.
 func (w *Windows) Depth() int { return w.Pieces * w.Length }
 
-// check panics unless all windows lie in n numbers.
+// check panics unless all windows are within n numbers.
 func (w *Windows) check(n int) {
 	last := (w.Rows-1)*w.RowStep + (w.Columns-1)*w.ColumnStep + (w.Pieces-1)*w.PieceStep + w.Length
 	if min(w.Rows, w.Columns, w.Pieces, w.Length) < 1 || min(w.RowStep, w.ColumnStep, w.PieceStep) < 0 || last > n {
@@ -22,18 +21,17 @@ func (w *Windows) check(n int) {
 	}
 }
 
-// Grid describes where a product with windows goes: the row of C for each window, RowStep and ColumnStep apart like
-// the windows.
+// Grid describes the destination of a product with windows: the row of C for each window, RowStep and ColumnStep apart like the windows.
 type Grid struct {
 	C                   []float32
 	RowStep, ColumnStep int
-	// Accumulate adds to what is there.
+	// Accumulate adds to the existing content.
 	Accumulate bool
-	// Stream stores past the caches, where that can be done: see streamBytes.
+	// Stream stores past the caches where possible: see streamBytes.
 	Stream bool
 }
 
-// ToStream tells that a result of so many numbers should be streamed.
+// ToStream reports whether a result of n numbers should be streamed.
 func ToStream(n int) bool { return n >= streamBytes/4 }
 
 // Panels is a matrix of Depth rows, packed for products with windows.
@@ -42,7 +40,7 @@ type Panels struct {
 	v                     []float32
 }
 
-// panelWidth is the columns of a panel.
+// panelWidth returns the number of columns in a panel.
 func panelWidth() int {
 	if t := active.tiles; t != nil {
 		return 2 * t.lanes
@@ -50,10 +48,10 @@ func panelWidth() int {
 	return 16
 }
 
-// PanelsLen is the length of the buffer that PackPanels needs.
+// PanelsLen returns the length of the buffer that PackPanels needs.
 func PanelsLen(depth, columns int) int { return depth * roundUp(columns, panelWidth()) }
 
-// PackPanels packs the matrix b, whose rows are ldb apart, into dst. A matrix that is one panel as it is stays where it is.
+// PackPanels packs the matrix b, whose rows are ldb apart, into dst. A matrix that already has the layout of one panel is used in place.
 func PackPanels(dst, b []float32, ldb, depth, columns int) Panels {
 	checkMatrix("B", depth, columns, ldb, len(b))
 	p := Panels{depth: depth, columns: columns, width: panelWidth()}
@@ -66,16 +64,15 @@ func PackPanels(dst, b []float32, ldb, depth, columns int) Panels {
 	return p
 }
 
-// panel is columns j to j+cols of p from row k.
+// panel returns columns j to j+cols of p, from row k on.
 func (p *Panels) panel(j, k int) (rows []float32, cols int) {
 	return p.v[j*p.depth+k*p.width : (j+p.width)*p.depth], min(p.width, p.columns-j)
 }
 
-// mostWindowDepth is how many rows of a panel are read for all windows before the next ones: they stay in the
-// second-level cache.
+// mostWindowDepth is the number of rows of a panel that are read for all windows before the next ones: they stay in the second-level cache.
 const mostWindowDepth = 1024
 
-// TimesPanels multiplies the windows over image by a matrix of w.Depth() rows.
+// TimesPanels multiplies the windows over image by a matrix with w.Depth() rows.
 func (w Windows) TimesPanels(image []float32, b *Panels, c Grid) {
 	w.check(len(image))
 	last := (w.Rows-1)*c.RowStep + (w.Columns-1)*c.ColumnStep + b.columns
@@ -108,7 +105,7 @@ func asInt(b bool) int {
 	return 0
 }
 
-// windowsTimesPanel deals the windows of each row to tiles evenly.
+// windowsTimesPanel distributes the windows of each row evenly among tiles.
 func windowsTimesPanel(t *tileSet[float32], w *Windows, image, panel []float32, cols int, c *Grid) {
 	kernels, store := t.sized(&t.byRow, cols), storeOnly
 	switch {
@@ -131,8 +128,8 @@ func windowsTimesPanel(t *tileSet[float32], w *Windows, image, panel []float32, 
 	}
 }
 
-// TransposedTimesPanels multiplies the transposed matrix of the windows over image by one of a row for each window, into
-// the w.Depth() rows of c, ldc apart. It adds to what is there if accumulate is set.
+// TransposedTimesPanels multiplies the transposed matrix of the windows over image by a matrix with one row per window. The result is the
+// w.Depth() rows of c, ldc apart. It adds to c if accumulate is set.
 func (w Windows) TransposedTimesPanels(image []float32, b *Panels, c []float32, ldc int, accumulate bool) {
 	w.check(len(image))
 	checkMatrix("C", w.Depth(), b.columns, ldc, len(c))
@@ -152,7 +149,7 @@ func (w Windows) TransposedTimesPanels(image []float32, b *Panels, c []float32, 
 	}
 }
 
-// piecesTimesPanel deals the numbers of the first piece of all windows to tiles evenly.
+// piecesTimesPanel distributes the numbers of the first piece of all windows evenly among tiles.
 func piecesTimesPanel(t *tileSet[float32], w *Windows, image, panel []float32, cols int, c []float32, ldc, accumulate int) {
 	kernels := t.sized(&t.byColumn, cols)
 	tiles, skip := ceilDiv(w.Length, t.rows), 4*(w.RowStep-w.Columns*w.ColumnStep)

@@ -4,9 +4,11 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/troupe-run/troupe/internal/extent"
 )
 
-// randomWindows are windows over an image, and the numbers that it needs.
+// randomWindows returns windows over an image, and the length of the image.
 func randomWindows(r *rand.Rand) (w Windows, length int) {
 	w = Windows{
 		Rows: 1 + r.IntN(4), Columns: 1 + r.IntN(33), RowStep: r.IntN(40), ColumnStep: r.IntN(9),
@@ -18,7 +20,7 @@ func randomWindows(r *rand.Rand) (w Windows, length int) {
 	return w, (w.Rows-1)*w.RowStep + (w.Columns-1)*w.ColumnStep + (w.Pieces-1)*w.PieceStep + w.Length
 }
 
-// matrix is the matrix that w describes.
+// matrix returns the matrix that w describes.
 func (w *Windows) matrix(image []float32) [][]float32 {
 	rows := make([][]float32, 0, w.Rows*w.Columns)
 	for y := range w.Rows {
@@ -54,16 +56,20 @@ func fill(r *rand.Rand, v []float32) []float32 {
 	return v
 }
 
-// TestWindows compares both products with those of the matrix, over images that end at a page that may not be touched.
+// TestWindows compares both products with those of the matrix, over images that end at a guard page.
 func TestWindows(t *testing.T) {
+	n := 300
+	if !extent.Check() {
+		n = 60
+	}
 	eachLevel(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(5, 6))
-		for range 300 {
+		for range n {
 			mem := &arena{r: r}
 			w, length := randomWindows(r)
 			image, columns, accumulate := fill(r, mem.floats(length)), 1+r.IntN(70), r.IntN(2) == 0
 			rows := w.matrix(image)
-			streams := r.IntN(3) == 0 // if it is asked to
+			streams := r.IntN(3) == 0 // where possible
 			if streams {
 				columns = 32 * (1 + r.IntN(2))
 			}

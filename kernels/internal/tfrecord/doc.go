@@ -15,14 +15,13 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksum is the CRC-32C of data in the form in which it is stored: masked, since a checksum of
-// data that holds checksums itself is weak.
+// checksum returns the CRC-32C of data in stored form: masked, since the checksum of data that itself contains checksums is weak.
 func checksum(data []byte) uint32 {
 	crc := crc32.Checksum(data, castagnoli)
 	return (crc>>15 | crc<<17) + 0xa282ead8
 }
 
-// Compression is how a file is compressed as a whole.
+// Compression is the compression of a whole file.
 type Compression uint8
 
 // The compressions of tf.io.TFRecordCompressionType.
@@ -30,12 +29,12 @@ const (
 	None Compression = iota
 	ZLIB
 	GZIP
-	// Snappy is that of the snapshots of datasets, which no op names for other files.
+	// Snappy is the compression of dataset snapshots; no op names it for other files.
 	Snappy
 )
 
-// ParseCompression gives the compression of an op's attribute compression_type. Like TensorFlow it
-// takes a name that it does not know for no compression; known says whether it knew it.
+// ParseCompression returns the compression named by an op's attribute compression_type. Like TensorFlow, it treats an unknown name as no
+// compression; known reports whether the name is known.
 func ParseCompression(name string) (c Compression, known bool) {
 	switch name {
 	case "":

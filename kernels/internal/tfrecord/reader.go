@@ -15,14 +15,14 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// readAhead is what a reader takes from its file at a time.
+// readAhead is the size of a reader's buffer.
 const readAhead = 64 << 10
 
-// firstRead bounds the memory taken for a record before any of its bytes are there: a length that
-// passed its checksum may still be one that somebody made up.
+// firstRead limits the memory allocated for a record before any of its bytes have been read: a length with a valid checksum may still be
+// forged.
 const firstRead = 1 << 20
 
-// A Reader gives the records of a file one after the other. It is not safe for concurrent use.
+// A Reader returns the records of a file one after the other. It is not safe for concurrent use.
 type Reader struct {
 	in     io.Reader
 	limit  uint64
@@ -31,8 +31,8 @@ type Reader struct {
 	err    error
 }
 
-// NewReader reads the records of r, which is compressed with c. A record of more than limit bytes
-// is refused; a limit of 0 is none. The caller keeps and closes r.
+// NewReader returns a Reader of r, which is compressed with c. A record of more than limit bytes is rejected; a limit of 0 means no limit.
+// The caller owns and closes r.
 func NewReader(r io.Reader, c Compression, limit uint64) *Reader {
 	in := bufio.NewReaderSize(r, readAhead)
 	if limit == 0 {
@@ -44,13 +44,12 @@ func NewReader(r io.Reader, c Compression, limit uint64) *Reader {
 	return &Reader{in: &inflater{file: in, compression: c}, limit: limit}
 }
 
-// Offset is where the next record begins, in uncompressed bytes.
+// Offset returns where the next record begins, in uncompressed bytes.
 func (r *Reader) Offset() uint64 { return r.offset }
 
-// Next gives the next record, in memory that the next call overwrites. At the end of the file,
-// which also one in the midst of a header is, its error is io.EOF. A record that is cut off or
-// changed is DATA_LOSS, one beyond the limit RESOURCE_EXHAUSTED, and what the file's own errors
-// are they stay. After an error every further call gives the same one.
+// Next returns the next record, in memory that the next call overwrites. At the end of the file, even within a header, the error is io.EOF.
+// A truncated or corrupted record is DATA_LOSS, one beyond the limit RESOURCE_EXHAUSTED; the file's own errors are returned unchanged.
+// After an error, every further call returns the same error.
 func (r *Reader) Next() ([]byte, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -104,7 +103,7 @@ func corrupted(offset uint64) error {
 	return status.Errorf(status.DataLoss, "corrupted record at %d%s", offset, hint)
 }
 
-// endOfFile is how TensorFlow words the end of a plain and of a compressed file.
+// endOfFile returns TensorFlow's wording for the end of a plain or a compressed file.
 func (r *Reader) endOfFile() string {
 	if _, ok := r.in.(*inflater); ok {
 		return "EOF reached"
@@ -112,7 +111,7 @@ func (r *Reader) endOfFile() string {
 	return "Read less bytes than requested"
 }
 
-// take reads n bytes into memory that grows with what has come. io.EOF is an end before them.
+// take reads n bytes into memory that grows with the data received. It returns io.EOF if the data ends before that.
 func (r *Reader) take(n int) ([]byte, error) {
 	if n <= max(cap(r.record), firstRead) {
 		if cap(r.record) < n {
@@ -132,8 +131,7 @@ func (r *Reader) take(n int) ([]byte, error) {
 	return r.record, nil
 }
 
-// An inflater decompresses a file. It opens it with the first read, so that making one does
-// neither wait nor fail.
+// An inflater decompresses a file. It opens the file with the first read, so creating one neither blocks nor fails.
 type inflater struct {
 	file        io.Reader
 	compression Compression
@@ -160,7 +158,7 @@ func (f *inflater) Read(p []byte) (int, error) {
 	return n, inflateError(err)
 }
 
-// inflateError words what is wrong with compressed data as zlib does. One that is cut off has ended.
+// inflateError describes corrupt compressed data as zlib does. Truncated data is an end of file.
 func inflateError(err error) error {
 	var corrupt flate.CorruptInputError
 	switch {
@@ -180,6 +178,6 @@ func inflateError(err error) error {
 	return err
 }
 
-// NewInflater decompresses r, ZLIB or GZIP. Data that is changed is DATA_LOSS; data that is cut off ends
-// with io.EOF, as in TensorFlow.
+// NewInflater returns a reader that decompresses r, with ZLIB or GZIP. Corrupt data is DATA_LOSS; truncated data ends with io.EOF, as in
+// TensorFlow.
 func NewInflater(r io.Reader, c Compression) io.Reader { return &inflater{file: r, compression: c} }

@@ -10,17 +10,17 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// A file that is compressed with Snappy is a sequence of blocks: the length of the compressed block, four bytes in
-// big-endian order, and the block in Snappy's block format (tsl/lib/io/snappy).
+// A Snappy-compressed file is a sequence of blocks. Each is the length of the compressed block, as four bytes in big-endian order, and the
+// block in Snappy's block format (tsl/lib/io/snappy).
 
 const (
-	// snappyBlock is the bytes of a block that a writer makes.
+	// snappyBlock is the number of bytes in a block that a writer makes.
 	snappyBlock = 256 << 10
-	// maxSnappyBlock bounds the bytes of a block that is read, compressed or not. TensorFlow's buffers have 2 GiB at most.
+	// maxSnappyBlock limits the bytes of a block that is read, compressed or not. TensorFlow's buffers hold at most 2 GiB.
 	maxSnappyBlock = 1 << 31
 )
 
-// snappyWriter collects what is written until it makes a block.
+// snappyWriter buffers writes until they fill a block.
 type snappyWriter struct {
 	file   io.Writer
 	buffer []byte
@@ -41,7 +41,7 @@ func (w *snappyWriter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Flush writes a block of what there is.
+// Flush writes the buffered bytes as a block.
 func (w *snappyWriter) Flush() error {
 	if len(w.buffer) == 0 {
 		return nil
@@ -59,7 +59,7 @@ func (w *snappyWriter) Flush() error {
 
 func (w *snappyWriter) Close() error { return w.Flush() }
 
-// snappyReader gives the content of the blocks.
+// snappyReader reads the content of the blocks.
 type snappyReader struct {
 	file  io.Reader
 	block []byte
@@ -81,7 +81,7 @@ func (r *snappyReader) Read(p []byte) (int, error) {
 func (r *snappyReader) next() error {
 	var header [4]byte
 	if _, err := io.ReadFull(r.file, header[:]); err != nil {
-		return err // io.EOF, also in the midst of the length
+		return err // io.EOF, even within the length
 	}
 	size := int64(binary.BigEndian.Uint32(header[:]))
 	if size > maxSnappyBlock {
@@ -92,7 +92,7 @@ func (r *snappyReader) next() error {
 		return err
 	}
 	n, err := snappy.DecodedLen(r.block)
-	// A block cannot be larger than some 21 times what it takes compressed: a length beyond that is made up.
+	// A block is at most about 21 times its compressed size; a larger length is forged.
 	if err != nil || n > maxSnappyBlock || n > 64+64*len(r.block) {
 		return status.New(status.DataLoss, "a Snappy block has a length that is not valid")
 	}
@@ -105,7 +105,7 @@ func (r *snappyReader) next() error {
 	return nil
 }
 
-// readUpTo reads n bytes into b, or into memory that grows with what has come.
+// readUpTo reads n bytes into b, or into memory that grows with the data received.
 func readUpTo(in io.Reader, b []byte, n int64) ([]byte, error) {
 	b = b[:0]
 	for int64(len(b)) < n {

@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// written is what tf.io.TFRecordWriter makes of the records "hello" and "world!!".
+// written is the output of tf.io.TFRecordWriter for the records "hello" and "world!!".
 const written = "0500000000000000eab2043e68656c6c6fbb1f1c190700000000000000bbd79f11776f726c6421217754cd5a"
 
 func file(t testing.TB, c Compression, records ...string) []byte {
@@ -71,7 +71,7 @@ func TestBytesAreTensorFlows(t *testing.T) {
 	}
 }
 
-// TestDamage has what TensorFlow's TFRecordReader says of the same files.
+// TestDamage compares errors with those of TensorFlow's TFRecordReader for the same files.
 func TestDamage(t *testing.T) {
 	plain := file(t, None, "hello", "world!!")
 	deflated, zipped := file(t, ZLIB, "hello", "world!!"), file(t, GZIP, "hello", "world!!")
@@ -155,7 +155,7 @@ func FuzzReader(f *testing.F) {
 		if err == nil {
 			t.Fatal("no end")
 		}
-		// What was read is what a writer makes of the same records.
+		// A writer of the same records reproduces the file.
 		back := file(t, None, got...)
 		if uint64(len(back)) != r.Offset() {
 			t.Fatalf("%d records of %d bytes, but the offset is %d", len(got), len(back), r.Offset())

@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// keepBuffer is the largest record whose buffer a writer keeps for the next one.
+// keepBuffer is the largest record whose buffer a writer keeps for reuse.
 const keepBuffer = 1 << 20
 
 // A Writer appends records to a file. It is not safe for concurrent use.
@@ -24,9 +24,8 @@ type Writer struct {
 	closed bool
 }
 
-// NewWriter writes records to w, compressed with c. Without compression each record is one call of
-// w.Write, so that a process which dies leaves at most its last record torn. The caller keeps and
-// closes w, after Close.
+// NewWriter returns a Writer to w, compressed with c. Without compression, each record is one call of w.Write, so a process that dies
+// leaves at most its last record incomplete. The caller owns w and closes it after Close.
 func NewWriter(w io.Writer, c Compression) *Writer {
 	switch c {
 	case ZLIB:
@@ -60,7 +59,7 @@ func (w *Writer) frame(record []byte) []byte {
 	return b
 }
 
-// Append appends to file the bytes of a record, uncompressed.
+// Append appends the bytes of a record to file, uncompressed.
 func Append(file, record []byte) []byte {
 	start := len(file)
 	file = binary.LittleEndian.AppendUint64(file, uint64(len(record)))
@@ -69,8 +68,7 @@ func Append(file, record []byte) []byte {
 	return binary.LittleEndian.AppendUint32(file, checksum(record))
 }
 
-// Flush hands everything written so far to the file. It costs compressed files some of their
-// compression.
+// Flush writes all buffered data to the file. It makes compressed files somewhat larger.
 func (w *Writer) Flush() error {
 	if w.closed {
 		return status.New(status.FailedPrecondition, "Writer not initialized or previously closed")
@@ -81,7 +79,7 @@ func (w *Writer) Flush() error {
 	return w.compressor.Flush()
 }
 
-// Close ends a compressed file. Nothing can be written after it; closing again does nothing.
+// Close ends a compressed file. Nothing can be written after it. Closing again does nothing.
 func (w *Writer) Close() error {
 	if w.closed {
 		return nil

@@ -1,3 +1,3 @@
-// Package update applies an operation to elements in place: to whole tensors, or to rows that indices name, on
-// the host and on accelerators.
+// Package update applies an operation to elements in place, either to whole tensors or to rows selected by indices, on the host and on
+// accelerators.
 package update

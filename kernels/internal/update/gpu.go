@@ -6,13 +6,13 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/launch"
 )
 
-// scatterFunctions are the functions of the updates.
+// scatterFunctions are the device functions of the updates.
 var scatterFunctions = [Ops]string{Set: "scatter_set", Add: "scatter_add", Sub: "scatter_sub", Mul: "scatter_mul",
 	Div: "scatter_div", Min: "scatter_min", Max: "scatter_max"}
 
-// ScatterOn updates t, on the accelerator, where rows rows of indices point in the dimensions dims,
-// which are t's first ones or what they come to. updates has a row for each of these, or one element
-// for all. Setting is for all types, the other ops for those that scattered names.
+// ScatterOn updates t, on the accelerator, at the positions given by indices. Each of the rows rows of indices is a point in the dimensions
+// dims, which are t's first dimensions or equivalent to them. updates has a row for each point, or one element for all. Set supports all
+// types, the other ops those in Scattered.
 func ScatterOn(ctx *kernels.Context, op Op, t, indices *tensor.Tensor, rows int, dims tensor.Shape, updates *tensor.Tensor) error {
 	point, err := launch.PointWords(dims)
 	if err != nil {
@@ -46,13 +46,13 @@ func ScatterOn(ctx *kernels.Context, op Op, t, indices *tensor.Tensor, rows int,
 	return nil
 }
 
-// Scattered are the types of updates that compute.
+// Scattered are the types that arithmetic updates support.
 var Scattered = []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16, tensor.Int32, tensor.Int64}
 
 // complexParts are the types of the real and imaginary parts of complex numbers.
 var complexParts = map[tensor.DType]tensor.DType{tensor.Complex64: tensor.Float32, tensor.Complex128: tensor.Float64}
 
-// updateAllOn is All in a device's memory, for adding and subtracting.
+// updateAllOn is All in a device's memory, for Add and Sub.
 func updateAllOn(ctx *kernels.Context, op Op, next, old, value *tensor.Tensor) {
 	name, n := "update_add_", old.Len()
 	if op == Sub {

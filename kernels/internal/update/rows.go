@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/layout"
 )
 
-// ScatterTypes refuses updates of another type than the variable's.
+// ScatterTypes rejects updates whose type differs from the variable's.
 func ScatterTypes(have tensor.DType, updates *tensor.Tensor) error {
 	if have != updates.DType() {
 		return status.InvalidArgumentf("DType of scatter resource and updates does not match.")
@@ -16,12 +16,12 @@ func ScatterTypes(have tensor.DType, updates *tensor.Tensor) error {
 	return nil
 }
 
-// StartsWith tells whether the first dimensions of s are those of prefix.
+// StartsWith reports whether the first dimensions of s are prefix.
 func StartsWith(s, prefix tensor.Shape) bool {
 	return len(s) >= len(prefix) && s[:len(prefix)].Equal(prefix)
 }
 
-// CheckDivisors refuses a division by zero: of integers, and with strict of floats too.
+// CheckDivisors rejects division by zero: of integers and, if strict, also of floats.
 func CheckDivisors(op Op, updates *tensor.Tensor, strict bool) error {
 	if op == Div && (strict || updates.DType().IsInteger()) && ZeroIn[updates.DType()](updates.Data()) {
 		return status.InvalidArgumentf("updates must not contain 0")
@@ -29,9 +29,8 @@ func CheckDivisors(op Op, updates *tensor.Tensor, strict bool) error {
 	return nil
 }
 
-// Rows is the loop of all scatter ops: row i of updates (its one element, where it is a
-// scalar) goes to row at[i] of t; rows have n elements. Indices have been checked. A row may be named
-// more than once: cores share out the columns.
+// Rows is the common loop of all scatter ops: it applies row i of updates (or its one element, if it is a scalar) to row at[i] of t. Rows
+// have n elements. The indices have already been checked. Since a row may occur more than once, the work is divided among cores by columns.
 func Rows(dev kernels.Device, op Op, t *tensor.Tensor, at []int64, n int, updates *tensor.Tensor) {
 	if n == 0 || len(at) == 0 {
 		return
@@ -66,7 +65,7 @@ func Rows(dev kernels.Device, op Op, t *tensor.Tensor, at []int64, n int, update
 	})
 }
 
-// leastColumns is how many columns of a scatter are worth a core: enough for long runs of memory.
+// leastColumns is the minimum number of columns of a scatter per core: enough for long runs of memory.
 const leastColumns = 256
 
 func repeated(element []byte, n int) []byte {
@@ -89,7 +88,7 @@ func setRows(t *tensor.Tensor, at []int64, n int, updates *tensor.Tensor, step i
 	}
 }
 
-// appendRows is Rows for strings that are added: what goes to one place is put together in order.
+// appendRows is Rows for adding strings: those for one row are concatenated in order.
 func appendRows(dst []string, at []int64, n int, src []string, step int) {
 	sums := map[int][]byte{}
 	for i, r := range at {

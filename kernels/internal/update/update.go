@@ -11,10 +11,10 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-// Op is what an update does with the old element and the new one.
+// Op is how an update combines the old element and the new one.
 type Op int
 
-// The updates. Ops is how many there are.
+// The updates. Ops is their number.
 const (
 	Set Op = iota
 	Add
@@ -26,15 +26,15 @@ const (
 	Ops
 )
 
-// Func sets each element of dst to the op of that of old and that of value. All are the memory
-// of as many elements; dst may be either of the others.
+// Func sets each element of dst to the op of the elements of old and value. All three have the same number of elements; dst may be the same
+// memory as either of the others.
 type Func func(dst, old, value []byte)
 
-// updaters are the arithmetic updates for each element type; setting is movement, which needs
-// no arithmetic. Types of which an op has no row are refused by the table.
+// updaterTable holds the arithmetic updates for each element type. Setting is a move and needs no arithmetic. The op tables reject types
+// for which an op has no entry.
 type updaterTable [Ops]map[tensor.DType]Func
 
-// Updaters are the arithmetic updates by operation and element type.
+// Updaters holds the arithmetic updates by operation and element type.
 var Updaters = func() (all updaterTable) {
 	for op := range all {
 		all[op] = map[tensor.DType]Func{}
@@ -53,7 +53,7 @@ var Updaters = func() (all updaterTable) {
 	addComplex[complex128](&all)
 	addHalf(&all, element.Float16.Float, element.ToFloat16)
 	addHalf(&all, element.BFloat16.Float, element.ToBFloat16)
-	// Truths are added and subtracted as the numbers 0 and 1, and what is not 0 is true.
+	// Bools are added and subtracted as the numbers 0 and 1; a nonzero result is true.
 	all[Add][tensor.Bool] = updating(func(dst, a, b []uint8) {
 		for i, v := range b {
 			dst[i] = uint8(element.OneIf(a[i] != 0 || v != 0))
@@ -69,7 +69,7 @@ var Updaters = func() (all updaterTable) {
 	return all
 }()
 
-// updating makes an updater of a slice function that computes dst from a and b.
+// updating makes a Func of a slice function that computes dst from a and b.
 func updating[T any](f func(dst, a, b []T)) Func {
 	return func(dst, old, value []byte) { f(element.Cells[T](dst), element.Cells[T](old), element.Cells[T](value)) }
 }
@@ -116,8 +116,8 @@ func addHalf[H element.HalfFloat](all *updaterTable, wide func(H) float32, narro
 	row(Max, func(a, b float32) float32 { return max(a, b) })
 }
 
-// All sets all elements of next to what an update makes of those of old and value, of the same
-// type and shape: on as many cores as the size is worth, or on the accelerator that they lie on.
+// All sets all elements of next to the update of old and value, which have the same type and shape. It uses as many cores as the size is
+// worth, or the accelerator whose memory they are in.
 func All(ctx *kernels.Context, op Op, next, old, value *tensor.Tensor) {
 	if !old.OnHost() {
 		updateAllOn(ctx, op, next, old, value)
@@ -134,9 +134,9 @@ func All(ctx *kernels.Context, op Op, next, old, value *tensor.Tensor) {
 	})
 }
 
-// RewriteVariable updates all elements of a variable with those of input 1. The result goes into
-// the variable's own memory, while someone reads that into the input's, where nobody else needs it,
-// or else into new memory, always in one pass. mismatch is the error for shapes that differ.
+// RewriteVariable updates all elements of a variable with those of input 1, in one pass. The result goes into the variable's own memory; if
+// that is being read, into the input's memory, provided nothing else refers to it; otherwise into new memory. mismatch returns the error
+// for shapes that differ.
 func RewriteVariable(ctx *kernels.Context, v *containers.Variable, op Op, mismatch func(have, got tensor.Shape) error) error {
 	value := ctx.Input(1)
 	return v.Rewrite(ctx.Device.Memory(), value, func(next, old *tensor.Tensor) error {
@@ -148,7 +148,7 @@ func RewriteVariable(ctx *kernels.Context, v *containers.Variable, op Op, mismat
 	})
 }
 
-// ZeroIn tells whether an element is zero, for the types that can be divided.
+// ZeroIn holds, for each type that can be divided, a function that reports whether any element is zero.
 var ZeroIn = map[tensor.DType]func([]byte) bool{
 	tensor.Int8: contains0[int8], tensor.Int16: contains0[int16], tensor.Int32: contains0[int32], tensor.Int64: contains0[int64],
 	tensor.Uint8: contains0[uint8], tensor.Uint16: contains0[uint16], tensor.Uint32: contains0[uint32], tensor.Uint64: contains0[uint64],

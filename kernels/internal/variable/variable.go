@@ -8,8 +8,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/layout"
 )
 
-// View is readVariable for kernels that read the variable only while they run: writers wait
-// for look.
+// View calls look with the value of the variable at input i, borrowed for the call. Writers wait until look returns.
 func View(ctx *kernels.Context, i int, look func(*tensor.Tensor) error) error {
 	v, err := ctx.Variable(i)
 	if err != nil {
@@ -26,7 +25,7 @@ func View(ctx *kernels.Context, i int, look func(*tensor.Tensor) error) error {
 	return err
 }
 
-// Unreadable is the error of reading the variable behind input i.
+// Unreadable converts the error of reading the variable at input i.
 func Unreadable(ctx *kernels.Context, i int, err error) error {
 	if h, bad := ctx.Handle(i); bad == nil && status.CodeOf(err) != status.InvalidArgument {
 		return kernels.ErrNotFound(h, err)
@@ -34,8 +33,8 @@ func Unreadable(ctx *kernels.Context, i int, err error) error {
 	return err
 }
 
-// Update is Variable.Update for any element type and memory: Go-valued elements are always
-// copied first, since a tensor does not know whether it shares them.
+// Update is Variable.Update for any element type and memory. Elements that are Go values are always copied first, since a tensor does not
+// know whether it shares them.
 func Update(ctx *kernels.Context, v *containers.Variable, change func(*tensor.Tensor) error) error {
 	if v.DType().Size() > 0 {
 		return v.Rewrite(ctx.Device.Memory(), nil, func(next, old *tensor.Tensor) error {

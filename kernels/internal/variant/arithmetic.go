@@ -1,6 +1,8 @@
 package variant
 
 import (
+	"reflect"
+
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -8,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/update"
 )
 
-// ZerosLike makes, for each element of input 0, one of its kind that holds zeros.
+// ZerosLike sets each output element to zeros of the same kind as the element of input 0.
 func ZerosLike(ctx *kernels.Context) error {
 	t := ctx.Input(0)
 	out, err := ctx.Allocate(0, tensor.Variant, t.Shape())
@@ -23,7 +25,7 @@ func ZerosLike(ctx *kernels.Context) error {
 	return nil
 }
 
-// variantZeros gives the caller a reference to the value. Nothing at all comes of an error.
+// variantZeros returns zeros like v, with a reference for the caller. On error, nothing is left to release.
 func variantZeros(ctx *kernels.Context, v any) (any, error) {
 	switch v := v.(type) {
 	case *TensorList:
@@ -43,15 +45,21 @@ func variantZeros(ctx *kernels.Context, v any) (any, error) {
 	case *Ragged:
 		return v.zeros(ctx)
 	case *TensorMap:
-		// Whose keys are missing has a gradient of zero for them.
+		// A map without some keys has a gradient of zero for them.
 		return NewTensorMap(), nil
+	case scalar:
+		return v.zero(), nil
 	}
-	return nil, status.Unimplementedf("ZerosLike of a variant that holds a %T is not supported", v)
+	return nil, NoUnary("ZEROS_LIKE", v)
 }
 
 func zerosOf(ctx *kernels.Context, list []*tensor.Tensor) (zeros []*tensor.Tensor, err error) {
 	zeros = make([]*tensor.Tensor, len(list))
 	for i, t := range list {
+		if err = ctx.Ended(); err != nil { // shared tensors are visited, and their zeros made, once per holder
+			ReleaseSet(zeros)
+			return nil, err
+		}
 		switch {
 		case t == nil:
 			continue
@@ -75,7 +83,7 @@ func zerosOf(ctx *kernels.Context, list []*tensor.Tensor) (zeros []*tensor.Tenso
 	return zeros, nil
 }
 
-// ReleaseSet releases the tensors of a list of which some may be missing.
+// ReleaseSet releases the tensors of a list that may contain nils.
 func ReleaseSet(list []*tensor.Tensor) {
 	for _, t := range list {
 		if t != nil {
@@ -84,8 +92,12 @@ func ReleaseSet(list []*tensor.Tensor) {
 	}
 }
 
-// AddN adds up scalars that hold lists, optionals or maps of tensors that can be added.
+// AddN adds variant scalars that hold numbers, or lists, optionals or maps of tensors that can be added.
 func AddN(ctx *kernels.Context) error {
+	if len(ctx.Inputs) == 1 {
+		ctx.Pass(0, 0)
+		return nil
+	}
 	out, err := ctx.Allocate(0, tensor.Variant, nil)
 	if err != nil {
 		return err
@@ -93,7 +105,7 @@ func AddN(ctx *kernels.Context) error {
 	for i := range ctx.Inputs {
 		t := ctx.Input(i)
 		if t.DType() != tensor.Variant || t.Rank() != 0 {
-			return status.InvalidArgumentf("AddN of non-scalar Tensor with dtype=DT_VARIANT is not supported; inputs[%d] has shape: %v", i, t.Shape())
+			return status.InvalidArgumentf("AddN of non-scalar Tensor with dtype=DT_VARIANT is not supported; inputs[%d has shape: %v.", i, t.Shape())
 		}
 		if i == 0 {
 			layout.SetVariant(out.Variants(), 0, t.Variants()[0])
@@ -104,18 +116,29 @@ func AddN(ctx *kernels.Context) error {
 			return err
 		}
 		layout.SetVariant(out.Variants(), 0, sum)
-		sum.Release()
+		release(sum)
 	}
 	return nil
 }
 
-func variantAdd(ctx *kernels.Context, a, b any) (tensor.Counted, error) {
+// release releases a reference to v if it is counted.
+func release(v any) {
+	if c, ok := v.(tensor.Counted); ok {
+		c.Release()
+	}
+}
+
+// variantAdd returns the sum of a and b, with a reference for the caller.
+func variantAdd(ctx *kernels.Context, a, b any) (any, error) {
+	if reflect.TypeOf(a) != reflect.TypeOf(b) {
+		return nil, status.Internalf("BinaryOpVariants: Variants a and b have different type ids.  Type names: '%s' vs. '%s'", Name(a), Name(b))
+	}
 	switch a := a.(type) {
+	case scalar:
+		return a.plus(b), nil
 	case *TensorList:
-		other, ok := b.(*TensorList)
+		other := b.(*TensorList)
 		switch {
-		case !ok:
-			return nil, status.InvalidArgumentf("AddN of a list and a %T", b)
 		case a.DType != other.DType:
 			return nil, status.InvalidArgumentf("Trying to add two lists of tensors of different dtypes. One is %v and the other is %v", a.DType, other.DType)
 		case len(a.Elems) != len(other.Elems):
@@ -133,8 +156,8 @@ func variantAdd(ctx *kernels.Context, a, b any) (tensor.Counted, error) {
 		sum.Refs.Store(1)
 		return sum, nil
 	case *Optional:
-		other, ok := b.(*Optional)
-		if !ok || a.Has != other.Has || len(a.List) != len(other.List) {
+		other := b.(*Optional)
+		if a.Has != other.Has || len(a.List) != len(other.List) {
 			return nil, status.InvalidArgumentf("Cannot add optional values because one has a value and the other doesn't.")
 		}
 		list, err := addAll(ctx, a.List, other.List)
@@ -143,25 +166,22 @@ func variantAdd(ctx *kernels.Context, a, b any) (tensor.Counted, error) {
 		}
 		return NewOptional(a.Has, list), nil
 	case *Ragged:
-		if other, ok := b.(*Ragged); ok {
-			return a.add(ctx, other)
-		}
-		return nil, status.InvalidArgumentf("AddN of a ragged tensor and a %T", b)
+		return a.add(ctx, b.(*Ragged))
 	case *TensorMap:
-		other, ok := b.(*TensorMap)
-		if !ok {
-			return nil, status.InvalidArgumentf("AddN of a map and a %T", b)
-		}
-		return mapSum(ctx, a, other)
+		return mapSum(ctx, a, b.(*TensorMap))
 	}
-	return nil, status.Unimplementedf("AddN of variants that hold a %T is not supported", a)
+	return nil, status.Internalf("No unary variant binary_op function found for op ADD Variant type_name: '%s' for device type: CPU", Name(a))
 }
 
-// addAll adds lists one by one; where one has no tensor the other's is the sum.
+// addAll adds two lists element by element. If one element is missing, the other is the sum.
 func addAll(ctx *kernels.Context, a, b []*tensor.Tensor) (sums []*tensor.Tensor, err error) {
 	sums = make([]*tensor.Tensor, len(a))
 	for i, x := range a {
 		y := b[i]
+		if err = ctx.Ended(); err != nil { // as in zerosOf
+			ReleaseSet(sums)
+			return nil, err
+		}
 		switch {
 		case x == nil && y == nil:
 			continue
@@ -198,14 +218,14 @@ func addVariants(ctx *kernels.Context, sums []*tensor.Tensor, i int, x, y *tenso
 		return err
 	}
 	if sums[i], err = tensor.New(ctx.Device.Pool(), tensor.Variant, nil); err != nil {
-		sum.Release()
+		release(sum)
 		return err
 	}
 	sums[i].Variants()[0] = sum
 	return nil
 }
 
-// mapSum is the map of all keys of two maps, of which those of both have the sum as their value.
+// mapSum returns a map with the keys of both maps; for keys in both, the value is the sum.
 func mapSum(ctx *kernels.Context, a, b *TensorMap) (*TensorMap, error) {
 	sum := a.Clone()
 	for name, row := range b.Rows {

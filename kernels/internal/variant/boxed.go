@@ -4,13 +4,14 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Boxed is a variant that holds a tensor.
+// Boxed is a variant element that holds a tensor.
 type Boxed struct{ T *tensor.Tensor }
 
 // Retain adds a reference to the tensor.
 func (b Boxed) Retain() { b.T.Retain() }
 
-// Release drops a reference to the tensor.
+// Release releases a reference to the tensor.
 func (b Boxed) Release() { b.T.Release() }
 
-func (b Boxed) nested() int { return Nesting(b.T) }
+// Nested returns the nesting depth of the tensor.
+func (b Boxed) Nested() int { return Nesting(b.T) }

@@ -8,10 +8,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Codec gives checkpoints elements of variant tensors in the form in which they travel between processes.
+// Codec encodes the elements of variant tensors for checkpoints, in the form that processes exchange.
 type Codec struct{ Pool *tensor.Pool }
 
-// Encode writes an element.
+// Encode encodes an element.
 func (c Codec) Encode(v any) ([]byte, error) {
 	t, err := tensor.New(c.Pool, tensor.Variant, nil)
 	if err != nil {
@@ -27,7 +27,7 @@ func (c Codec) Encode(v any) ([]byte, error) {
 	return proto.Marshal(p.VariantVal[0])
 }
 
-// Decode reads an element, of which the caller gets a reference.
+// Decode decodes an element and returns it with a reference for the caller.
 func (c Codec) Decode(b []byte) (any, error) {
 	p := &tensorpb.VariantTensorDataProto{}
 	if err := tensor.Unmarshal(b, p); err != nil {

@@ -8,12 +8,12 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// Composite is what a variant scalar holds for a composite tensor: its components, and the class
-// of the type that a client's type specification tells. It is not changed after it was made.
+// Composite is the variant element for a composite tensor: its components, and the class of the client's type specification. It is
+// immutable.
 type Composite struct {
 	Refs       atomic.Int32
 	Class      protos.TypeSpecProto_TypeSpecClass
-	Metadata   string // the specification that the class is of
+	Metadata   string // the specification that has the class
 	Components []*tensor.Tensor
 	Depth      int // see TensorList
 }
@@ -21,7 +21,7 @@ type Composite struct {
 // Retain adds a reference.
 func (c *Composite) Retain() { c.Refs.Add(1) }
 
-// Release drops a reference, after the last one the components'.
+// Release releases a reference; the last one releases the components.
 func (c *Composite) Release() {
 	if c.Refs.Add(-1) == 0 {
 		kernels.ReleaseTensors(c.Components)
@@ -29,5 +29,5 @@ func (c *Composite) Release() {
 	}
 }
 
-// nested is how deep the components go.
-func (c *Composite) nested() int { return c.Depth }
+// Nested returns the nesting depth of the components.
+func (c *Composite) Nested() int { return c.Depth }

@@ -14,27 +14,26 @@ import (
 
 const csrName = "tensorflow::CSRSparseMatrix"
 
-// CSR is a variant that holds a sparse matrix, or a batch of sparse matrices of one size, in compressed rows. It is not
-// changed after it was made.
+// CSR is a variant element that holds a sparse matrix, or a batch of sparse matrices of one size, in compressed rows. It is immutable once
+// built.
 type CSR struct {
 	refs atomic.Int32
-	// Dims are [rows, columns] or [matrices, rows, columns], Dense the same as a vector of int64.
+	// Dims is [rows, columns] or [matrices, rows, columns]; Dense is the same as a vector of int64.
 	Dims  tensor.Shape
 	Dense *tensor.Tensor
-	// Batches tells where the elements of each matrix begin, and where the last one's end.
+	// Batches holds where each matrix's elements begin, and where the last one's end.
 	Batches *tensor.Tensor
-	// Rows tells for each matrix where each of its rows begins and where the last one ends, counted from the
-	// beginning of the matrix.
+	// Rows holds, for each matrix, where each of its rows begins and where the last one ends, relative to the start of the matrix.
 	Rows *tensor.Tensor
-	// Columns and Values are the elements. Batches, Rows and Columns are vectors of int32.
+	// Columns and Values are the elements' columns and values. Batches, Rows and Columns are vectors of int32.
 	Columns, Values *tensor.Tensor
 }
 
-// csrTypes are what the elements of a CSR may be.
+// csrTypes are the allowed element types of a CSR.
 var csrTypes = []tensor.DType{tensor.Float32, tensor.Float64, tensor.Complex64, tensor.Complex128}
 
-// NewCSR makes room in a pool for a matrix of n elements, with no element in any row. It takes over the reference to the
-// values, or makes some with undefined content if there are none. The sizes are limited to what int32 counts.
+// NewCSR allocates a matrix of n elements in a pool, with all rows still empty. It takes over the reference to values; if that is nil, it
+// allocates values with undefined content. Sizes must fit int32.
 func NewCSR(pool *tensor.Pool, dtype tensor.DType, dims tensor.Shape, n int, values *tensor.Tensor) (m *CSR, err error) {
 	m = &CSR{Dims: dims.Clone(), Values: values}
 	m.refs.Store(1)
@@ -73,10 +72,10 @@ func NewCSR(pool *tensor.Pool, dtype tensor.DType, dims tensor.Shape, n int, val
 	return m, err
 }
 
-// DType is the type of the elements.
+// DType returns the type of the elements.
 func (m *CSR) DType() tensor.DType { return m.Values.DType() }
 
-// Matrices is how many matrices there are.
+// Matrices returns the number of matrices.
 func (m *CSR) Matrices() int {
 	if len(m.Dims) == 2 {
 		return 1
@@ -84,20 +83,20 @@ func (m *CSR) Matrices() int {
 	return int(m.Dims[0])
 }
 
-// Size is the size of each matrix.
+// Size returns the size of each matrix.
 func (m *CSR) Size() (rows, columns int) {
 	last := len(m.Dims) - 1
 	return int(m.Dims[last-1]), int(m.Dims[last])
 }
 
-// Like is a matrix with elements at the same places. It takes over the reference to the values.
+// Like returns a matrix with the same structure as m and other values. It takes over the reference to the values.
 func (m *CSR) Like(values *tensor.Tensor) *CSR {
 	c := &CSR{Dims: m.Dims, Dense: m.Dense.Retain(), Batches: m.Batches.Retain(), Rows: m.Rows.Retain(), Columns: m.Columns.Retain(), Values: values}
 	c.refs.Store(1)
 	return c
 }
 
-// SetCounts gives the rows of all matrices their places. It is called once, by the one that made m.
+// SetCounts sets the row starts of all matrices from the number of elements per row. It must be called once, by m's creator.
 func (m *CSR) SetCounts(counts []int32) {
 	rows, _ := m.Size()
 	starts, from := tensor.Of[int32](m.Batches), tensor.Of[int32](m.Rows)
@@ -113,7 +112,7 @@ func (m *CSR) SetCounts(counts []int32) {
 // Retain adds a reference.
 func (m *CSR) Retain() { m.refs.Add(1) }
 
-// Release drops a reference, after the last one the tensors'.
+// Release releases a reference; the last one releases the tensors.
 func (m *CSR) Release() {
 	if m.refs.Add(-1) == 0 {
 		ReleaseSet([]*tensor.Tensor{m.Dense, m.Batches, m.Rows, m.Columns, m.Values})
@@ -121,8 +120,8 @@ func (m *CSR) Release() {
 	}
 }
 
-// Portable is the matrix in TensorFlow's form. Its metadata are a C structure: whether the matrix was checked, and the
-// elements' type.
+// Portable returns the matrix in TensorFlow's form. Its metadata is a C structure: whether the matrix was validated, and the elements'
+// type.
 func (m *CSR) Portable() tensor.VariantData {
 	data := binary.LittleEndian.AppendUint32([]byte{1, 0, 0, 0}, uint32(m.DType().Proto()))
 	return tensor.VariantData{Type: csrName, Metadata: data, Tensors: []*tensor.Tensor{m.Dense, m.Batches, m.Rows, m.Columns, m.Values}}
@@ -130,7 +129,7 @@ func (m *CSR) Portable() tensor.VariantData {
 
 var errBadCSR = status.InvalidArgumentf("The description of a sparse matrix is malformed")
 
-// readCSR makes a matrix of what travelled. All indices are checked, since ops rely on them.
+// readCSR decodes a received matrix. It checks all indices, since ops rely on them.
 func readCSR(d tensor.VariantData) (any, error) {
 	if len(d.Metadata) != 8 || len(d.Tensors) != 5 {
 		return nil, errBadCSR
@@ -150,7 +149,7 @@ func readCSR(d tensor.VariantData) (any, error) {
 	return m, nil
 }
 
-// sound tells whether sizes and indices fit each other.
+// sound reports whether sizes and indices are consistent.
 func (m *CSR) sound() bool {
 	if len(m.Dims) != 2 && len(m.Dims) != 3 || slices.Min(m.Dims) < 0 || slices.Max(m.Dims) > math.MaxInt32 {
 		return false
@@ -176,12 +175,12 @@ func (m *CSR) sound() bool {
 	return true
 }
 
-// rising tells whether places go from 0 to n without falling.
+// rising reports whether at starts at 0, ends at n and never decreases.
 func rising(at []int32, n int) bool {
 	return at[0] == 0 && int(at[len(at)-1]) == n && slices.IsSorted(at)
 }
 
-// CSRInput is the matrix that input i holds.
+// CSRInput returns the matrix that input i holds.
 func CSRInput(ctx *kernels.Context, i int) (*CSR, error) {
 	t := ctx.Input(i)
 	if t.Rank() != 0 {
@@ -200,7 +199,7 @@ func CSRInput(ctx *kernels.Context, i int) (*CSR, error) {
 	return m, nil
 }
 
-// OutputCSR makes output 0 the matrix, taking over the reference.
+// OutputCSR sets output 0 to m and takes over the reference.
 func OutputCSR(ctx *kernels.Context, m *CSR) error {
 	out, err := ctx.Allocate(0, tensor.Variant, nil)
 	if err != nil {

@@ -1,3 +1,3 @@
-// Package variant holds the values of variant tensors: lists, maps, optionals, composites, ragged and boxed
-// tensors, and the form in which they travel.
+// Package variant defines the elements of variant tensors: lists, maps, optionals, composites, ragged and boxed tensors, and the form in
+// which processes exchange them.
 package variant

@@ -10,8 +10,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
-// Join copies elements of the list, one after the other, to a new output 0 of the given shape;
-// elements that are not set become zeros of size elements.
+// Join copies elements of the list, one after the other, to a new output 0 of the given shape. An unset element becomes size zeros.
 func (l *TensorList) Join(ctx *kernels.Context, shape tensor.Shape, elems []*tensor.Tensor, size int) error {
 	out, err := ctx.Allocate(0, l.DType, shape)
 	if err != nil || out.Len() == 0 {
@@ -27,7 +26,7 @@ func (l *TensorList) Join(ctx *kernels.Context, shape tensor.Shape, elems []*ten
 	return nil
 }
 
-// Scatter makes row i of t element to[i] of the list, element i where to is nil.
+// Scatter sets list element to[i] to row i of t. If to is nil, row i becomes element i.
 func (l *TensorList) Scatter(ctx *kernels.Context, t *tensor.Tensor, row tensor.Shape, to []int64) error {
 	if err := l.Admit(t); err != nil {
 		return err
@@ -47,7 +46,7 @@ func (l *TensorList) Scatter(ctx *kernels.Context, t *tensor.Tensor, row tensor.
 	return nil
 }
 
-// Split makes the elements of the rows of t, lengths[i] of them for element i.
+// Split sets each element i to the next lengths[i] rows of t.
 func (l *TensorList) Split(ctx *kernels.Context, t *tensor.Tensor, lengths []int64) error {
 	if err := l.Admit(t); err != nil {
 		return err
@@ -73,50 +72,49 @@ func (l *TensorList) Split(ctx *kernels.Context, t *tensor.Tensor, lengths []int
 	return nil
 }
 
-// MaxList bounds the elements of a list, each of which takes memory before it holds anything.
+// MaxList is the maximum number of elements of a list; each takes memory even when unset.
 const MaxList = 1 << 26
 
-// TensorList is what a variant scalar holds for TensorFlow's list ops: tensors of one type. It
-// counts its references, and may be changed only by who holds the one reference to it in a tensor
-// that nobody else sees.
+// TensorList is the variant element of TensorFlow's list ops: tensors of one type. It is reference-counted. It may be changed only by the
+// holder of its only reference, in a tensor that nothing else refers to.
 type TensorList struct {
 	Refs  atomic.Int32
 	DType tensor.DType
 	Shape shapes.PartialShape // of the elements
-	Max   int                 // the most elements, -1 for no limit
+	Max   int                 // maximum number of elements, -1 for no limit
 	Elems []*tensor.Tensor
-	Depth int // how deep lists lie in one another here, at most
+	Depth int // maximum nesting depth of the elements
 
-	counted int64 // bytes of Elems that count as the process's, see grow
+	counted int64 // bytes of Elems counted against the process's limit, see grow
 }
 
-// MaxNesting bounds how deep variants may lie in one another, since what walks them (their last
-// release, too) takes stack for each level.
+// MaxNesting limits how deeply variants may be nested, since everything that walks them, including their last release, uses stack for each
+// level.
 const MaxNesting = 100
 
-// Nesting is how deep lists, optionals and the like lie in one another in a tensor.
+// Nesting returns how deeply lists, optionals and the like are nested in a tensor.
 func Nesting(t *tensor.Tensor) int {
 	if t.DType() != tensor.Variant {
 		return 0
 	}
 	depth := 0
 	for _, v := range t.Variants() {
-		if v, ok := v.(interface{ nested() int }); ok {
-			depth = max(depth, v.nested()+1)
+		if v, ok := v.(interface{ Nested() int }); ok {
+			depth = max(depth, v.Nested()+1)
 		}
 	}
 	return depth
 }
 
-// TooDeep is the error for variants within variants beyond the limit.
+// TooDeep returns the error for variants nested beyond MaxNesting.
 func TooDeep() error {
 	return status.Errorf(status.ResourceExhausted, "Variants are nested more than %d deep", MaxNesting)
 }
 
-// nested is how deep the list's elements go.
-func (l *TensorList) nested() int { return l.Depth }
+// Nested returns the nesting depth of the list's elements.
+func (l *TensorList) Nested() int { return l.Depth }
 
-// Admit notes how deep an element goes that is about to be added.
+// Admit records the nesting depth of an element that is about to be added.
 func (l *TensorList) Admit(t *tensor.Tensor) error {
 	d := Nesting(t)
 	if d > MaxNesting {
@@ -126,7 +124,7 @@ func (l *TensorList) Admit(t *tensor.Tensor) error {
 	return nil
 }
 
-// NewTensorList makes a list of n elements that are not set, with one reference.
+// NewTensorList returns a list of n unset elements, with one reference.
 func NewTensorList(dtype tensor.DType, shape shapes.PartialShape, n int) (*TensorList, error) {
 	if n > MaxList {
 		return nil, status.Errorf(status.ResourceExhausted, "OOM when allocating a list of %d tensors", n)
@@ -140,14 +138,14 @@ func NewTensorList(dtype tensor.DType, shape shapes.PartialShape, n int) (*Tenso
 	return l, nil
 }
 
-// Places of elements count in steps of placeStep bytes.
+// List slots are counted in steps of placeStep bytes.
 const (
 	placeSize = 8
 	placeStep = 64 << 10
 )
 
-// grow counts the places of n elements, before they are made. They are the process's: a list may be shared by steps of
-// several sessions.
+// grow reserves memory for n slots, before they are allocated. They count against the process's limit only, because a list may be shared by
+// steps of several sessions.
 func (l *TensorList) grow(n int) error {
 	missing := int64(n)*placeSize - l.counted
 	if missing < placeStep {
@@ -160,12 +158,12 @@ func (l *TensorList) grow(n int) error {
 	return nil
 }
 
-// Append adds an element and takes over the reference, unless it fails.
+// Append adds an element. It takes over the reference unless it fails.
 func (l *TensorList) Append(t *tensor.Tensor) error {
 	if len(l.Elems) >= MaxList {
 		return status.Errorf(status.ResourceExhausted, "OOM when allocating a list of %d tensors", len(l.Elems)+1)
 	}
-	// A list that is full is copied to one that is larger by a quarter at least.
+	// A full list is copied to one that is at least a quarter larger.
 	if n := len(l.Elems); n == cap(l.Elems) {
 		if err := l.grow(n + n/4 + 1); err != nil {
 			return err
@@ -192,7 +190,7 @@ func (l *TensorList) Concat(tail *TensorList) error {
 // Retain adds a reference.
 func (l *TensorList) Retain() { l.Refs.Add(1) }
 
-// Release drops a reference, after the last one the elements'.
+// Release releases a reference; the last one releases the elements.
 func (l *TensorList) Release() {
 	if l.Refs.Add(-1) == 0 {
 		l.Cut(0)
@@ -201,7 +199,7 @@ func (l *TensorList) Release() {
 	}
 }
 
-// Cut releases the elements from n on; nil ones were never set.
+// Cut releases the elements from n on; unset ones are nil.
 func (l *TensorList) Cut(n int) {
 	for i := n; i < len(l.Elems); i++ {
 		if l.Elems[i] != nil {
@@ -212,7 +210,7 @@ func (l *TensorList) Cut(n int) {
 	l.Elems = l.Elems[:n]
 }
 
-// Resize cuts the list or adds elements that are not set.
+// Resize truncates the list or adds unset elements.
 func (l *TensorList) Resize(n int) error {
 	if n <= len(l.Elems) {
 		l.Cut(n)
@@ -236,7 +234,7 @@ func (l *TensorList) Set(i int, t *tensor.Tensor) {
 	l.Elems[i] = t
 }
 
-// Clone is a list of its own of the same tensors.
+// Clone returns an independent list of the same tensors.
 func (l *TensorList) Clone() (*TensorList, error) {
 	c := &TensorList{DType: l.DType, Shape: l.Shape, Max: l.Max, Depth: l.Depth}
 	if err := c.grow(len(l.Elems)); err != nil {
@@ -252,8 +250,8 @@ func (l *TensorList) Clone() (*TensorList, error) {
 	return c, nil
 }
 
-// Element is element i with a reference for the caller: zeros of the given shape, made from what
-// the list and the op know, where it was never set.
+// Element returns element i with a reference for the caller. If it is unset, Element returns zeros of the given shape, completed by what
+// the list knows.
 func (l *TensorList) Element(ctx *kernels.Context, i int, shape shapes.PartialShape) (*tensor.Tensor, error) {
 	if t := l.Elems[i]; t != nil {
 		return t.Retain(), nil
@@ -264,7 +262,7 @@ func (l *TensorList) Element(ctx *kernels.Context, i int, shape shapes.PartialSh
 	return tensor.Zeros(ctx.Device.Pool(), l.DType, shape.Dims)
 }
 
-// ShapeInput is what the op's input i and the list say about the elements' shape.
+// ShapeInput returns the elements' shape, merged from the op's input i and the list.
 func (l *TensorList) ShapeInput(ctx *kernels.Context, i int) (shapes.PartialShape, error) {
 	shape, err := shapes.PartialShapeInput(ctx, i)
 	if err != nil {
@@ -273,7 +271,7 @@ func (l *TensorList) ShapeInput(ctx *kernels.Context, i int) (shapes.PartialShap
 	return shape.Merge(l.Shape)
 }
 
-// Agreed is what a shape and those of the elements that are set say.
+// Agreed returns shape merged with the shapes of the elements that are set.
 func (l *TensorList) Agreed(shape shapes.PartialShape, elems []*tensor.Tensor) (shapes.PartialShape, error) {
 	for _, t := range elems {
 		if t == nil {

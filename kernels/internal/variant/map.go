@@ -11,17 +11,16 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// TensorMap is what a variant scalar holds for TensorFlow's map ops: tensors by keys that are tensors, of
-// any types. It counts its references, and may be changed only as a TensorList may. The order
-// is that of insertion, as long as nothing is erased.
+// TensorMap is the variant element of TensorFlow's map ops: it maps keys that are tensors to tensors, of any types. It is reference-counted
+// and may be changed under the same condition as a TensorList. It keeps insertion order as long as nothing is erased.
 type TensorMap struct {
 	Refs         atomic.Int32
-	Rows         map[string]int // of keys, as MapKey writes them
+	Rows         map[string]int // index of each key, as encoded by MapKey
 	Keys, Values []*tensor.Tensor
 	Depth        int // see TensorList
 }
 
-// NewTensorMap makes an empty map, with one reference.
+// NewTensorMap returns an empty map, with one reference.
 func NewTensorMap() *TensorMap {
 	m := &TensorMap{Rows: map[string]int{}}
 	m.Refs.Store(1)
@@ -31,7 +30,7 @@ func NewTensorMap() *TensorMap {
 // Retain adds a reference.
 func (m *TensorMap) Retain() { m.Refs.Add(1) }
 
-// Release drops a reference, after the last one those to keys and values.
+// Release releases a reference; the last one releases the keys and values.
 func (m *TensorMap) Release() {
 	if m.Refs.Add(-1) == 0 {
 		kernels.ReleaseTensors(m.Keys)
@@ -40,10 +39,10 @@ func (m *TensorMap) Release() {
 	}
 }
 
-// nested is how deep the map's values go.
-func (m *TensorMap) nested() int { return m.Depth }
+// Nested returns the nesting depth of the map's values.
+func (m *TensorMap) Nested() int { return m.Depth }
 
-// Clone is a map of its own of the same tensors.
+// Clone returns an independent map of the same tensors.
 func (m *TensorMap) Clone() *TensorMap {
 	c := &TensorMap{Rows: maps.Clone(m.Rows), Keys: slices.Clone(m.Keys), Values: slices.Clone(m.Values), Depth: m.Depth}
 	c.Refs.Store(1)
@@ -66,7 +65,7 @@ func (m *TensorMap) Put(name string, key, value *tensor.Tensor) {
 	m.Keys, m.Values = append(m.Keys, key), append(m.Values, value)
 }
 
-// Erase removes a key that is there. The last one takes its row.
+// Erase removes an existing key. The last entry takes its row.
 func (m *TensorMap) Erase(name string) {
 	row, last := m.Rows[name], len(m.Keys)-1
 	delete(m.Rows, name)
@@ -81,7 +80,7 @@ func (m *TensorMap) Erase(name string) {
 	m.Keys, m.Values = m.Keys[:last], m.Values[:last]
 }
 
-// MapKey writes a key so that two keys are equal if type, shape and elements are: floats by their bits.
+// MapKey encodes a key: two keys encode equally if their types, shapes and elements are equal. Floats are compared by their bits.
 func MapKey(t *tensor.Tensor) (string, error) {
 	b := varint.AppendUvarint(nil, uint64(t.DType()))
 	b = varint.AppendUvarint(b, uint64(t.Rank()))

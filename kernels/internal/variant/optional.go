@@ -7,8 +7,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// Optional is what a variant scalar holds for TensorFlow's optional values: a tuple of tensors or
-// nothing. It is not changed after it was made.
+// Optional is the variant element of TensorFlow's optional values: a tuple of tensors or nothing. It is immutable.
 type Optional struct {
 	refs  atomic.Int32
 	Has   bool
@@ -19,7 +18,7 @@ type Optional struct {
 // Retain adds a reference.
 func (o *Optional) Retain() { o.refs.Add(1) }
 
-// Release drops a reference, after the last one the tensors'.
+// Release releases a reference; the last one releases the tensors.
 func (o *Optional) Release() {
 	if o.refs.Add(-1) == 0 {
 		kernels.ReleaseTensors(o.List)
@@ -27,10 +26,10 @@ func (o *Optional) Release() {
 	}
 }
 
-// nested is how deep the tensors go.
-func (o *Optional) nested() int { return o.depth }
+// Nested returns the nesting depth of the tensors.
+func (o *Optional) Nested() int { return o.depth }
 
-// NewOptional takes over references to the tensors.
+// NewOptional returns an Optional and takes over the references to the tensors.
 func NewOptional(has bool, list []*tensor.Tensor) *Optional {
 	o := &Optional{Has: has, List: list}
 	for _, t := range list {

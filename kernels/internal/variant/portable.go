@@ -13,7 +13,7 @@ import (
 
 const compositeName = "CompositeTensorVariant"
 
-// Portable describes the composite tensor: its type's specification, and its components.
+// Portable returns the composite tensor's type specification and components.
 func (c *Composite) Portable() tensor.VariantData {
 	return tensor.VariantData{Type: compositeName, Metadata: []byte(c.Metadata), Tensors: c.Components}
 }
@@ -34,7 +34,7 @@ func readComposite(d tensor.VariantData) (any, error) {
 	return c, nil
 }
 
-// The names under which elements of variant tensors travel, TensorFlow's.
+// TensorFlow's type names for elements of encoded variant tensors.
 const (
 	listName   = "tensorflow::TensorList"
 	optionName = "tensorflow::data::Optional"
@@ -43,8 +43,8 @@ const (
 	mapName    = "tensorflow::TensorMap"
 )
 
-// Portable is the list in TensorFlow's form. Its metadata are varints (how many elements are not set, which
-// ones, the elements' type, the most elements) and a shape.
+// Portable returns the list in TensorFlow's form. Its metadata is varints (the number of unset elements, their indices, the elements' type,
+// the maximum length) followed by a shape.
 func (l *TensorList) Portable() tensor.VariantData {
 	d := tensor.VariantData{Type: listName}
 	var missing []byte
@@ -64,15 +64,14 @@ func (l *TensorList) Portable() tensor.VariantData {
 	if l.Shape.Known {
 		shape = l.Shape.Dims.Proto()
 	}
-	// A message of sizes can always be encoded.
+	// Encoding a message of sizes cannot fail.
 	d.Metadata, _ = proto.MarshalOptions{}.MarshalAppend(d.Metadata, shape)
 	return d
 }
 
 var errBadList = status.InvalidArgumentf("The description of a list of tensors is malformed")
 
-// readList makes a list of what travelled. The elements' types and shapes are checked, since other
-// ops rely on them.
+// readList decodes a received list. It checks the elements' types and shapes, since ops rely on them.
 func readList(d tensor.VariantData) (any, error) {
 	rest := d.Metadata
 	next := func() uint64 {
@@ -86,7 +85,7 @@ func readList(d tensor.VariantData) (any, error) {
 	}
 	missing := next()
 	if missing > uint64(len(rest)) {
-		return nil, errBadList // each takes a byte
+		return nil, errBadList // each takes at least a byte
 	}
 	total := uint64(len(d.Tensors)) + missing
 	unset := map[uint64]bool{}
@@ -128,7 +127,7 @@ func readList(d tensor.VariantData) (any, error) {
 	return l, nil
 }
 
-// Portable is the optional in TensorFlow's form: one byte tells whether there is a value.
+// Portable returns the optional in TensorFlow's form: one byte reports whether there is a value.
 func (o *Optional) Portable() tensor.VariantData {
 	return tensor.VariantData{Type: optionName, Metadata: []byte{byte(element.OneIf(o.Has))}, Tensors: o.List}
 }
@@ -144,7 +143,7 @@ func readOptional(d tensor.VariantData) (any, error) {
 	return o, nil
 }
 
-// Portable is the ragged tensor in TensorFlow's form: splits, then values.
+// Portable returns the ragged tensor in TensorFlow's form: splits, then values.
 func (r *Ragged) Portable() tensor.VariantData {
 	return tensor.VariantData{Type: raggedName, Tensors: append(append([]*tensor.Tensor(nil), r.Splits...), r.Values)}
 }
@@ -172,7 +171,7 @@ func readRagged(d tensor.VariantData) (any, error) {
 	return NewRagged(d.Tensors[:n:n], values), nil
 }
 
-// Portable is the tensor itself.
+// Portable returns the tensor itself.
 func (b Boxed) Portable() tensor.VariantData {
 	return tensor.VariantData{Type: boxedName, Tensors: []*tensor.Tensor{b.T}}
 }
@@ -187,7 +186,7 @@ func readBoxed(d tensor.VariantData) (any, error) {
 	return Boxed{d.Tensors[0]}, nil
 }
 
-// Portable is the map in TensorFlow's form: each key before its value.
+// Portable returns the map in TensorFlow's form: each key before its value.
 func (m *TensorMap) Portable() tensor.VariantData {
 	d := tensor.VariantData{Type: mapName}
 	for i, key := range m.Keys {

@@ -11,17 +11,18 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/layout"
 )
 
-// Ragged is a variant that holds a ragged tensor: where the rows of each ragged dimension start and
-// end, outermost first, and the values. It is not changed after it was made.
+// Ragged is a variant element that holds a ragged tensor: the row splits of each ragged dimension, outermost first, and the values. It is
+// immutable.
 type Ragged struct {
 	refs   atomic.Int32
 	Splits []*tensor.Tensor
 	Values *tensor.Tensor
 }
 
-func (r *Ragged) nested() int { return Nesting(r.Values) }
+// Nested returns the nesting depth of the values.
+func (r *Ragged) Nested() int { return Nesting(r.Values) }
 
-// NewRagged takes over references to the tensors.
+// NewRagged returns a Ragged and takes over the references to the tensors.
 func NewRagged(splits []*tensor.Tensor, values *tensor.Tensor) *Ragged {
 	r := &Ragged{Splits: splits, Values: values}
 	r.refs.Store(1)
@@ -31,7 +32,7 @@ func NewRagged(splits []*tensor.Tensor, values *tensor.Tensor) *Ragged {
 // Retain adds a reference.
 func (r *Ragged) Retain() { r.refs.Add(1) }
 
-// Release drops a reference, after the last one the tensors'.
+// Release releases a reference; the last one releases the tensors.
 func (r *Ragged) Release() {
 	if r.refs.Add(-1) == 0 {
 		kernels.ReleaseTensors(r.Splits)
@@ -40,7 +41,7 @@ func (r *Ragged) Release() {
 	}
 }
 
-// withValues is a ragged tensor of the same rows. It takes over the reference to the values.
+// withValues returns a ragged tensor with the same rows. It takes over the reference to the values.
 func (r *Ragged) withValues(values *tensor.Tensor) *Ragged {
 	for _, s := range r.Splits {
 		s.Retain()
@@ -48,7 +49,7 @@ func (r *Ragged) withValues(values *tensor.Tensor) *Ragged {
 	return NewRagged(slices.Clone(r.Splits), values)
 }
 
-// zeros is r with values that are zero.
+// zeros returns r with all values zero.
 func (r *Ragged) zeros(ctx *kernels.Context) (any, error) {
 	zeros, err := zerosOf(ctx, []*tensor.Tensor{r.Values})
 	if err != nil {
@@ -57,7 +58,7 @@ func (r *Ragged) zeros(ctx *kernels.Context) (any, error) {
 	return r.withValues(zeros[0]), nil
 }
 
-// add is the sum of two ragged tensors of the same rows.
+// add returns the sum of two ragged tensors with the same rows.
 func (r *Ragged) add(ctx *kernels.Context, s *Ragged) (tensor.Counted, error) {
 	if r.Values.DType() != s.Values.DType() {
 		return nil, status.InvalidArgumentf("Can't add RaggedTensorVariants of different dtypes. One is %v and the other is %v", r.Values.DType(), s.Values.DType())
@@ -78,7 +79,7 @@ func (r *Ragged) add(ctx *kernels.Context, s *Ragged) (tensor.Counted, error) {
 	return r.withValues(sum[0]), nil
 }
 
-// CheckSplits checks that a tensor is where rows start and end. last is what the last one must be; any for -1.
+// CheckSplits checks that t is a valid vector of row splits and returns it. last is the required last split, or -1 if any is allowed.
 func CheckSplits(t *tensor.Tensor, last int64) ([]int64, error) {
 	if t.Rank() != 1 {
 		return nil, status.InvalidArgumentf("Invalid ragged splits: ragged splits must be rank 1 but is rank %d", t.Rank())
@@ -104,7 +105,7 @@ func CheckSplits(t *tensor.Tensor, last int64) ([]int64, error) {
 	return splits, nil
 }
 
-// Int64s is a copy of a tensor of int32 or int64.
+// Int64s returns a copy of a tensor of int32 or int64.
 func Int64s(t *tensor.Tensor) ([]int64, error) {
 	list, err := args.ReadIndices(t)
 	if err != nil {
@@ -114,7 +115,7 @@ func Int64s(t *tensor.Tensor) ([]int64, error) {
 	return slices.Clone(list.V), nil
 }
 
-// VectorAs is a vector of int32 or int64, for splits that come of valid ones.
+// VectorAs returns a vector of int32 or int64, for splits derived from valid ones.
 func VectorAs(pool *tensor.Pool, dtype tensor.DType, v []int64) (*tensor.Tensor, error) {
 	if dtype == tensor.Int64 {
 		return layout.VectorOf(pool, v)

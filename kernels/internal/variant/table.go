@@ -4,7 +4,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// Register tells how elements of variant tensors are read that come from elsewhere. It is called once in a process.
+// Register registers the decoders for received elements of variant tensors. It must be called once per process.
 func Register() {
 	tensor.RegisterVariant(compositeName, readComposite)
 	tensor.RegisterVariant(listName, readList)
@@ -13,4 +13,5 @@ func Register() {
 	tensor.RegisterVariant(boxedName, readBoxed)
 	tensor.RegisterVariant(mapName, readMap)
 	tensor.RegisterVariant(csrName, readCSR)
+	registerScalars()
 }

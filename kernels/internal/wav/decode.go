@@ -8,21 +8,21 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Audio is what a WAV file holds: signed 16-bit samples, those of all channels of a frame behind each other.
+// Audio is the content of a WAV file: signed 16-bit samples, interleaved by channel.
 type Audio struct {
-	// Rate is in frames a second.
+	// Rate is in frames per second.
 	Rate             uint32
 	Channels, Frames int
 	samples          string
 }
 
-// Sample is a sample, between -1 and 1.
+// Sample returns a sample scaled to between -1 and 1.
 func (a *Audio) Sample(frame, channel int) float32 {
 	at := sampleSize * (frame*a.Channels + channel)
 	return float32(int16(uint16(a.samples[at])|uint16(a.samples[at+1])<<8)) / (1 << 15)
 }
 
-// reader reads fields one after the other. After an error, fields are zero.
+// reader reads fields one after the other. After an error, all fields are zero.
 type reader struct {
 	data string
 	at   int
@@ -35,7 +35,7 @@ func (r *reader) fail(format string, args ...any) {
 	}
 }
 
-// take gives the next n bytes.
+// take returns the next n bytes.
 func (r *reader) take(n int) string {
 	if r.err == nil && n > len(r.data)-r.at {
 		r.fail("Data too short when trying to read string")
@@ -56,10 +56,10 @@ func (r *reader) expect(text string) {
 	}
 }
 
-// skipped are the chunks that may come before the format.
+// skipped are the chunks that may precede the format.
 var skipped = []string{"JUNK", "bext", "iXML", "qlty", "mext", "levl", "link", "axml"}
 
-// Decode reads a WAV file of 16-bit PCM. What it is not is INVALID_ARGUMENT. The audio refers to data.
+// Decode reads a WAV file of 16-bit PCM. Anything else fails with INVALID_ARGUMENT. The audio refers to data.
 func Decode(data string) (*Audio, error) {
 	r := &reader{data: data}
 	r.expect("RIFF")
@@ -100,7 +100,7 @@ func Decode(data string) (*Audio, error) {
 	return a, r.err
 }
 
-// readFormat reads the format, and gives the bytes of a frame.
+// readFormat reads the format and returns the number of bytes per frame.
 func (a *Audio) readFormat(r *reader) (frame int) {
 	size := r.u32()
 	if size != 16 && size != 18 {

@@ -13,9 +13,8 @@ const (
 	sampleSize = 2
 )
 
-// Encode makes a WAV file of signed 16-bit samples of frames, each with a sample for every channel. The
-// samples are between -1 and 1; those beyond are clipped, and what is no number is silence. rate is in
-// frames a second. What the format cannot hold is INVALID_ARGUMENT.
+// Encode returns a WAV file of signed 16-bit samples. Each frame has one sample per channel. Samples beyond -1 and 1 are clipped, and a NaN
+// becomes silence. rate is in frames per second. Values that the format cannot hold fail with INVALID_ARGUMENT.
 func Encode(samples []float32, rate float64, channels, frames int64) ([]byte, error) {
 	hertz := max(1, math.RoundToEven(rate))
 	switch {
@@ -32,7 +31,7 @@ func Encode(samples []float32, rate float64, channels, frames int64) ([]byte, er
 	le := binary.LittleEndian
 	b := append(make([]byte, 0, header+size), "RIFF"...)
 	b = append(le.AppendUint32(b, uint32(header+size-8)), "WAVEfmt "...)
-	b = le.AppendUint32(b, 16) // bytes of the format
+	b = le.AppendUint32(b, 16) // size of the format in bytes
 	b = le.AppendUint16(b, 1)  // PCM
 	b = le.AppendUint16(b, uint16(channels))
 	b = le.AppendUint32(b, uint32(hertz))

@@ -2,8 +2,8 @@ package webp
 
 import "image"
 
-// colours writes the pixels of planes, of which those of colour have half as many rows and columns: each pixel's colour is
-// interpolated between the four next to it, by nine to three to three to one.
+// colours writes the pixels of planes whose chroma has half as many rows and columns. Each pixel's chroma is interpolated from the nearest
+// four samples, with weights 9:3:3:1.
 func colours(m *image.YCbCr, channels int, pixels []uint8) {
 	width, height := m.Rect.Dx(), m.Rect.Dy()
 	half := (width + 1) / 2
@@ -27,18 +27,17 @@ func colours(m *image.YCbCr, channels int, pixels []uint8) {
 	}
 }
 
-// edge interpolates at the left and at the right border.
+// edge interpolates at the left and right borders.
 func edge(here, near uint8) int32 { return (3*int32(here) + int32(near) + 2) >> 2 }
 
-// between interpolates as libwebp does, which halves twice.
+// between interpolates as libwebp does, halving twice.
 func between(here, beside, above, across uint8) int32 {
 	a, b, c, d := int32(here), int32(beside), int32(above), int32(across)
 	diagonal := (a + b + c + d + 8 + 2*(b+c)) >> 3
 	return (diagonal + a) >> 1
 }
 
-// toRGB writes the colour of ITU-R 601 in the range of video, in fixed point with 14 bits behind the point, of which 8 are
-// dropped at the products.
+// toRGB converts a colour by ITU-R 601 in video range, in fixed point with 14 fractional bits, 8 of which are dropped after each product.
 func toRGB(dst []uint8, y, u, v int32) {
 	part := func(v, factor int32) int32 { return v * factor >> 8 }
 	luma := part(y, 19077)
@@ -47,5 +46,5 @@ func toRGB(dst []uint8, y, u, v int32) {
 	dst[2] = clamp(luma + part(u, 33050) - 17685)
 }
 
-// clamp drops the bits behind the point that are left and bounds the level.
+// clamp drops the remaining fractional bits and clamps the level.
 func clamp(v int32) uint8 { return uint8(min(max(v>>6, 0), 255)) }

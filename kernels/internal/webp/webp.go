@@ -1,5 +1,5 @@
-// Package webp reads WebP files, still ones and animations, as libwebp does for TensorFlow's image ops. The frames are decoded by
-// golang.org/x/image; how colours are interpolated and converted, and how frames are laid over each other, is libwebp's.
+// Package webp reads WebP files, both still images and animations, as libwebp does for TensorFlow's image ops. The frames are decoded by
+// golang.org/x/image; colours are interpolated and converted, and frames composed, as in libwebp.
 package webp
 
 import (
@@ -11,7 +11,7 @@ import (
 	"golang.org/x/image/webp"
 )
 
-// File is a WebP whose frames have been found but not decoded.
+// File is a WebP whose frames have been located but not decoded.
 type File struct {
 	Width, Height int
 	Channels      int // 4 if any frame has alpha, 3 otherwise
@@ -19,20 +19,20 @@ type File struct {
 	frames        []frame
 }
 
-// frame is an image of a file, which covers a part of the canvas.
+// frame is an image of a file that covers part of the canvas.
 type frame struct {
 	x, y, width, height int
-	data                string // a file of its own
-	opaque              bool   // replaces what is below rather than blending with it
-	dispose             bool   // leaves the canvas clear behind it
+	data                string // a complete WebP file
+	opaque              bool   // replaces the canvas instead of blending with it
+	dispose             bool   // clears its part of the canvas afterwards
 }
 
-// Is tells whether data begins as a WebP does.
+// Is reports whether data begins like a WebP.
 func Is(data string) bool {
 	return len(data) > 12 && strings.HasPrefix(data, "RIFF") && data[8:12] == "WEBP"
 }
 
-// ErrHeader says that a file is not a WebP, or is cut off in front of its first frame.
+// ErrHeader reports a file that is not a WebP or is truncated before its first frame.
 var ErrHeader = errors.New("Failed to decode WebP header.")
 
 // Flags of the chunk VP8X.
@@ -41,7 +41,7 @@ const (
 	alpha     = 1 << 4
 )
 
-// Parse finds the frames of a file. Their pixels are looked at when they are drawn.
+// Parse locates the frames of a file. Their pixels are not examined before Draw.
 func Parse(data string) (*File, error) {
 	if !Is(data) {
 		return nil, ErrHeader
@@ -81,7 +81,7 @@ func Parse(data string) (*File, error) {
 	return f, nil
 }
 
-// lookForAlpha reads the chunks of a still image up to its pixels.
+// lookForAlpha reads the chunks of a still image up to its pixels, to see whether it has alpha.
 func (f *File) lookForAlpha(chunks string) error {
 	for {
 		kind, content, rest, ok := chunk(chunks)
@@ -104,7 +104,7 @@ func (f *File) lookForAlpha(chunks string) error {
 	}
 }
 
-// still reads the size of a file that has one frame and nothing else.
+// still reads the size of a file that consists of a single frame.
 func still(data, kind, content string) (*File, error) {
 	f := &File{Channels: 3}
 	switch {
@@ -126,7 +126,7 @@ func still(data, kind, content string) (*File, error) {
 	return f, nil
 }
 
-// newFrame reads a frame of an animation, and makes a file of it.
+// newFrame reads a frame of an animation and makes a complete file of it.
 func newFrame(content string) frame {
 	f := frame{
 		x: 2 * word24(content), y: 2 * word24(content[3:]), width: word24(content[6:]) + 1, height: word24(content[9:]) + 1,
@@ -142,7 +142,7 @@ func newFrame(content string) frame {
 	return f
 }
 
-// chunk splits the first chunk off.
+// chunk splits off the first chunk.
 func chunk(data string) (kind, content, rest string, ok bool) {
 	if len(data) < 8 {
 		return "", "", "", false
@@ -157,20 +157,20 @@ func chunk(data string) (kind, content, rest string, ok bool) {
 
 func word24(s string) int { return int(s[0]) | int(s[1])<<8 | int(s[2])<<16 }
 
-// Frames is how many frames there are, at least one.
+// Frames returns the number of frames, at least one.
 func (f *File) Frames() int { return len(f.frames) }
 
-// Bytes is at most how much memory Draw takes, but for its result.
+// Bytes returns an upper limit on the memory that Draw needs, except for its result.
 func (f *File) Bytes() int {
-	const samples = 8 // of a pixel: the decoded ones, the alpha, the work on them, and a canvas
+	const samples = 8 // per pixel: the decoded ones, the alpha, the work on them, and a canvas
 	return samples * (f.Width + 16) * (f.Height + 16)
 }
 
-// errFrame says that a frame does not fit into the canvas, or is not what its header says.
+// errFrame reports a frame that does not fit the canvas or contradicts its header.
 var errFrame = errors.New("broken frame")
 
-// Draw decodes the first frames and writes them one behind the other, as rows of interleaved channels. It returns how many it
-// drew: on an error, those in front of the one that is broken.
+// Draw decodes the first frames and writes them one after the other, as rows of interleaved channels. It returns the number drawn; on an
+// error, that is the frames before the broken one.
 func (f *File) Draw(frames int, pixels []uint8) (drawn int, err error) {
 	each := f.Width * f.Height * f.Channels
 	if !f.Animated {
@@ -210,7 +210,7 @@ func (f *File) Draw(frames int, pixels []uint8) (drawn int, err error) {
 	return frames, nil
 }
 
-// blend lays a pixel over another, whose colours are not multiplied by alpha, in libwebp's integers.
+// blend draws a pixel over another, with non-premultiplied alpha, in libwebp's integer arithmetic.
 func blend(dst, src *[4]uint8) {
 	over := uint32(src[3])
 	switch over {
@@ -229,7 +229,8 @@ func blend(dst, src *[4]uint8) {
 	dst[3] = uint8(sum)
 }
 
-// fits tells whether the pixels are as many as the frame has. The decoder takes memory for them before they can be counted.
+// fits reports whether the encoded image has the frame's size. This must be checked first, since the decoder allocates memory for the
+// pixels.
 func (f frame) fits() bool {
 	for rest := f.data[12:]; ; {
 		kind, content, next, ok := chunk(rest)

@@ -7,7 +7,7 @@ import (
 // lossless is a file of one transparent pixel.
 const lossless = "RIFF\x1a\x00\x00\x00WEBPVP8L\x0d\x00\x00\x00\x2f\x00\x00\x00\x10\x07\x10\x11\x11\x88\x88\xfe\x07\x00"
 
-// TestStill reads one pixel. What TensorFlow makes of other files is among the goldens of kernels/all.
+// TestStill reads one pixel. TensorFlow's results for other files are among the goldens of kernels/all.
 func TestStill(t *testing.T) {
 	f, err := Parse(lossless)
 	if err != nil {
@@ -22,7 +22,7 @@ func TestStill(t *testing.T) {
 	}
 }
 
-// TestBlend lays half of white over half of black, and looks at what is opaque or not there.
+// TestBlend blends half-transparent white over half-transparent black, and checks opaque and fully transparent pixels.
 func TestBlend(t *testing.T) {
 	for _, c := range []struct{ dst, src, want [4]uint8 }{
 		{[4]uint8{0, 0, 0, 255}, [4]uint8{255, 255, 255, 128}, [4]uint8{127, 127, 127, 255}},

@@ -1,5 +1,5 @@
-// The protocol of a queue. Tensors, the function that is told of an operation's end, and errors lie beside the
-// messages, since both ends share memory. Regenerate with
+// The protocol of a queue. Tensors, completion functions and errors are passed beside the messages, since both ends share memory.
+// Regenerate with
 //   protoc --go_out=. --go_opt=paths=source_relative queues/internal/wire/queue.proto
 // from the repository's root (protoc-gen-go v1.36).
 
@@ -26,10 +26,61 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Enqueue puts in the tuple beside it: an element, or many as the rows of dimension 0. It waits for room.
+type Settle_Action int32
+
+const (
+	Settle_ACKNOWLEDGE Settle_Action = 0 // the elements have been used, and are dropped
+	Settle_RETURN      Settle_Action = 1 // the elements go back to the front
+	Settle_RENEW       Settle_Action = 2 // the leases last for another duration
+)
+
+// Enum value maps for Settle_Action.
+var (
+	Settle_Action_name = map[int32]string{
+		0: "ACKNOWLEDGE",
+		1: "RETURN",
+		2: "RENEW",
+	}
+	Settle_Action_value = map[string]int32{
+		"ACKNOWLEDGE": 0,
+		"RETURN":      1,
+		"RENEW":       2,
+	}
+)
+
+func (x Settle_Action) Enum() *Settle_Action {
+	p := new(Settle_Action)
+	*p = x
+	return p
+}
+
+func (x Settle_Action) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Settle_Action) Descriptor() protoreflect.EnumDescriptor {
+	return file_queues_internal_wire_queue_proto_enumTypes[0].Descriptor()
+}
+
+func (Settle_Action) Type() protoreflect.EnumType {
+	return &file_queues_internal_wire_queue_proto_enumTypes[0]
+}
+
+func (x Settle_Action) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Settle_Action.Descriptor instead.
+func (Settle_Action) EnumDescriptor() ([]byte, []int) {
+	return file_queues_internal_wire_queue_proto_rawDescGZIP(), []int{3, 0}
+}
+
+// Enqueue adds the tuple beside it: an element, or many as the rows of dimension 0. It waits for room.
 type Enqueue struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Many          bool                   `protobuf:"varint,1,opt,name=many,proto3" json:"many,omitempty"`
+	Producer      string                 `protobuf:"bytes,2,opt,name=producer,proto3" json:"producer,omitempty"` // if it is not empty, the queue skips elements that this producer has added before
+	First         int64                  `protobuf:"varint,3,opt,name=first,proto3" json:"first,omitempty"`      // the producer's number of the first element; those that follow have the next numbers
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -71,12 +122,28 @@ func (x *Enqueue) GetMany() bool {
 	return false
 }
 
-// Dequeue takes out elements, and waits for them. The tuple lies beside the answer.
+func (x *Enqueue) GetProducer() string {
+	if x != nil {
+		return x.Producer
+	}
+	return ""
+}
+
+func (x *Enqueue) GetFirst() int64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+// Dequeue removes elements, or leases them, and waits for them. The tuple is beside the answer.
 type Dequeue struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Count         int64                  `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
-	Batch         bool                   `protobuf:"varint,2,opt,name=batch,proto3" json:"batch,omitempty"`           // the elements are the rows of one tuple; without it count is 1, and the tuple is the element
-	UpTo          bool                   `protobuf:"varint,3,opt,name=up_to,json=upTo,proto3" json:"up_to,omitempty"` // a closed queue gives what is left, one element or more
+	Batch         bool                   `protobuf:"varint,2,opt,name=batch,proto3" json:"batch,omitempty"`                                     // the elements are the rows of one tuple; if false, count is 1 and the tuple is the element
+	UpTo          bool                   `protobuf:"varint,3,opt,name=up_to,json=upTo,proto3" json:"up_to,omitempty"`                           // a closed queue returns what is left, one element or more
+	OpenWaitMs    *int64                 `protobuf:"varint,4,opt,name=open_wait_ms,json=openWaitMs,proto3,oneof" json:"open_wait_ms,omitempty"` // how long to wait for a queue that is closed and empty on arrival to be reopened
+	Lease         *Lease                 `protobuf:"bytes,5,opt,name=lease,proto3" json:"lease,omitempty"`                                      // if it is absent, the elements are removed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -132,8 +199,202 @@ func (x *Dequeue) GetUpTo() bool {
 	return false
 }
 
-// Close says that no more elements come. It waits for the enqueues that came before, or cancels them. A reason may lie
-// beside it: dequeues that lack elements fail with it.
+func (x *Dequeue) GetOpenWaitMs() int64 {
+	if x != nil && x.OpenWaitMs != nil {
+		return *x.OpenWaitMs
+	}
+	return 0
+}
+
+func (x *Dequeue) GetLease() *Lease {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
+// Lease says how the elements of a Dequeue are leased. The queue for dead letters is beside it.
+type Lease struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	DurationMs    int64                  `protobuf:"varint,1,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
+	MaxDeliveries int64                  `protobuf:"varint,2,opt,name=max_deliveries,json=maxDeliveries,proto3" json:"max_deliveries,omitempty"` // an element that has been returned this often becomes a dead letter; 0 for no limit
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Lease) Reset() {
+	*x = Lease{}
+	mi := &file_queues_internal_wire_queue_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Lease) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Lease) ProtoMessage() {}
+
+func (x *Lease) ProtoReflect() protoreflect.Message {
+	mi := &file_queues_internal_wire_queue_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Lease.ProtoReflect.Descriptor instead.
+func (*Lease) Descriptor() ([]byte, []int) {
+	return file_queues_internal_wire_queue_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Lease) GetDurationMs() int64 {
+	if x != nil {
+		return x.DurationMs
+	}
+	return 0
+}
+
+func (x *Lease) GetMaxDeliveries() int64 {
+	if x != nil {
+		return x.MaxDeliveries
+	}
+	return 0
+}
+
+// Settle ends leases, or renews them. Leases that have ended before are ignored; the answer says which.
+type Settle struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Action        Settle_Action          `protobuf:"varint,1,opt,name=action,proto3,enum=troupe.queues.v1.Settle_Action" json:"action,omitempty"`
+	Leases        []string               `protobuf:"bytes,2,rep,name=leases,proto3" json:"leases,omitempty"` // tokens
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Settle) Reset() {
+	*x = Settle{}
+	mi := &file_queues_internal_wire_queue_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Settle) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Settle) ProtoMessage() {}
+
+func (x *Settle) ProtoReflect() protoreflect.Message {
+	mi := &file_queues_internal_wire_queue_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Settle.ProtoReflect.Descriptor instead.
+func (*Settle) Descriptor() ([]byte, []int) {
+	return file_queues_internal_wire_queue_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Settle) GetAction() Settle_Action {
+	if x != nil {
+		return x.Action
+	}
+	return Settle_ACKNOWLEDGE
+}
+
+func (x *Settle) GetLeases() []string {
+	if x != nil {
+		return x.Leases
+	}
+	return nil
+}
+
+// Tick returns the elements of the leases that have expired.
+type Tick struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Tick) Reset() {
+	*x = Tick{}
+	mi := &file_queues_internal_wire_queue_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Tick) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Tick) ProtoMessage() {}
+
+func (x *Tick) ProtoReflect() protoreflect.Message {
+	mi := &file_queues_internal_wire_queue_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Tick.ProtoReflect.Descriptor instead.
+func (*Tick) Descriptor() ([]byte, []int) {
+	return file_queues_internal_wire_queue_proto_rawDescGZIP(), []int{4}
+}
+
+// Buried frees the room of dead letters, which the queue for dead letters has stored or refused. The error is beside it.
+type Buried struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Buried) Reset() {
+	*x = Buried{}
+	mi := &file_queues_internal_wire_queue_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Buried) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Buried) ProtoMessage() {}
+
+func (x *Buried) ProtoReflect() protoreflect.Message {
+	mi := &file_queues_internal_wire_queue_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Buried.ProtoReflect.Descriptor instead.
+func (*Buried) Descriptor() ([]byte, []int) {
+	return file_queues_internal_wire_queue_proto_rawDescGZIP(), []int{5}
+}
+
+// Close closes the queue to further elements. It waits for earlier enqueues, or cancels them. A reason may be beside it: dequeues that lack
+// elements fail with it.
 type Close struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	CancelPending bool                   `protobuf:"varint,1,opt,name=cancel_pending,json=cancelPending,proto3" json:"cancel_pending,omitempty"`
@@ -143,7 +404,7 @@ type Close struct {
 
 func (x *Close) Reset() {
 	*x = Close{}
-	mi := &file_queues_internal_wire_queue_proto_msgTypes[2]
+	mi := &file_queues_internal_wire_queue_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -155,7 +416,7 @@ func (x *Close) String() string {
 func (*Close) ProtoMessage() {}
 
 func (x *Close) ProtoReflect() protoreflect.Message {
-	mi := &file_queues_internal_wire_queue_proto_msgTypes[2]
+	mi := &file_queues_internal_wire_queue_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -168,7 +429,7 @@ func (x *Close) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Close.ProtoReflect.Descriptor instead.
 func (*Close) Descriptor() ([]byte, []int) {
-	return file_queues_internal_wire_queue_proto_rawDescGZIP(), []int{2}
+	return file_queues_internal_wire_queue_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Close) GetCancelPending() bool {
@@ -176,6 +437,88 @@ func (x *Close) GetCancelPending() bool {
 		return x.CancelPending
 	}
 	return false
+}
+
+// Open reopens a closed queue. It waits until its elements have been taken.
+type Open struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	WaitMs        int64                  `protobuf:"varint,1,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"` // for at most this long
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Open) Reset() {
+	*x = Open{}
+	mi := &file_queues_internal_wire_queue_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Open) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Open) ProtoMessage() {}
+
+func (x *Open) ProtoReflect() protoreflect.Message {
+	mi := &file_queues_internal_wire_queue_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Open.ProtoReflect.Descriptor instead.
+func (*Open) Descriptor() ([]byte, []int) {
+	return file_queues_internal_wire_queue_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Open) GetWaitMs() int64 {
+	if x != nil {
+		return x.WaitMs
+	}
+	return 0
+}
+
+// Expire ends the operation beside it if it still waits for the queue to be reopened or emptied.
+type Expire struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Expire) Reset() {
+	*x = Expire{}
+	mi := &file_queues_internal_wire_queue_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Expire) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Expire) ProtoMessage() {}
+
+func (x *Expire) ProtoReflect() protoreflect.Message {
+	mi := &file_queues_internal_wire_queue_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Expire.ProtoReflect.Descriptor instead.
+func (*Expire) Descriptor() ([]byte, []int) {
+	return file_queues_internal_wire_queue_proto_rawDescGZIP(), []int{8}
 }
 
 // GetState asks for the queue's State.
@@ -187,7 +530,7 @@ type GetState struct {
 
 func (x *GetState) Reset() {
 	*x = GetState{}
-	mi := &file_queues_internal_wire_queue_proto_msgTypes[3]
+	mi := &file_queues_internal_wire_queue_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -199,7 +542,7 @@ func (x *GetState) String() string {
 func (*GetState) ProtoMessage() {}
 
 func (x *GetState) ProtoReflect() protoreflect.Message {
-	mi := &file_queues_internal_wire_queue_proto_msgTypes[3]
+	mi := &file_queues_internal_wire_queue_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -212,7 +555,7 @@ func (x *GetState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetState.ProtoReflect.Descriptor instead.
 func (*GetState) Descriptor() ([]byte, []int) {
-	return file_queues_internal_wire_queue_proto_rawDescGZIP(), []int{3}
+	return file_queues_internal_wire_queue_proto_rawDescGZIP(), []int{9}
 }
 
 type State struct {
@@ -225,7 +568,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_queues_internal_wire_queue_proto_msgTypes[4]
+	mi := &file_queues_internal_wire_queue_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -237,7 +580,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_queues_internal_wire_queue_proto_msgTypes[4]
+	mi := &file_queues_internal_wire_queue_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -250,7 +593,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_queues_internal_wire_queue_proto_rawDescGZIP(), []int{4}
+	return file_queues_internal_wire_queue_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *State) GetSize() int64 {
@@ -267,7 +610,7 @@ func (x *State) GetClosed() bool {
 	return false
 }
 
-// Cancel ends the operation beside it, if that still waits, with CANCELLED. The cause lies beside it.
+// Cancel ends the operation beside it with CANCELLED if it still waits. The cause is beside it.
 type Cancel struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -276,7 +619,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_queues_internal_wire_queue_proto_msgTypes[5]
+	mi := &file_queues_internal_wire_queue_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -288,7 +631,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_queues_internal_wire_queue_proto_msgTypes[5]
+	mi := &file_queues_internal_wire_queue_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -301,10 +644,10 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_queues_internal_wire_queue_proto_rawDescGZIP(), []int{5}
+	return file_queues_internal_wire_queue_proto_rawDescGZIP(), []int{11}
 }
 
-// Delete ends the queue: what waits fails with the error beside it, and the elements are dropped.
+// Delete ends the queue: waiting operations fail with the error beside it, and the elements are dropped.
 type Delete struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -313,7 +656,7 @@ type Delete struct {
 
 func (x *Delete) Reset() {
 	*x = Delete{}
-	mi := &file_queues_internal_wire_queue_proto_msgTypes[6]
+	mi := &file_queues_internal_wire_queue_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -325,7 +668,7 @@ func (x *Delete) String() string {
 func (*Delete) ProtoMessage() {}
 
 func (x *Delete) ProtoReflect() protoreflect.Message {
-	mi := &file_queues_internal_wire_queue_proto_msgTypes[6]
+	mi := &file_queues_internal_wire_queue_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -338,22 +681,45 @@ func (x *Delete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delete.ProtoReflect.Descriptor instead.
 func (*Delete) Descriptor() ([]byte, []int) {
-	return file_queues_internal_wire_queue_proto_rawDescGZIP(), []int{6}
+	return file_queues_internal_wire_queue_proto_rawDescGZIP(), []int{12}
 }
 
 var File_queues_internal_wire_queue_proto protoreflect.FileDescriptor
 
 const file_queues_internal_wire_queue_proto_rawDesc = "" +
 	"\n" +
-	" queues/internal/wire/queue.proto\x12\x10troupe.queues.v1\"\x1d\n" +
+	" queues/internal/wire/queue.proto\x12\x10troupe.queues.v1\"O\n" +
 	"\aEnqueue\x12\x12\n" +
-	"\x04many\x18\x01 \x01(\bR\x04many\"J\n" +
+	"\x04many\x18\x01 \x01(\bR\x04many\x12\x1a\n" +
+	"\bproducer\x18\x02 \x01(\tR\bproducer\x12\x14\n" +
+	"\x05first\x18\x03 \x01(\x03R\x05first\"\xb1\x01\n" +
 	"\aDequeue\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x03R\x05count\x12\x14\n" +
 	"\x05batch\x18\x02 \x01(\bR\x05batch\x12\x13\n" +
-	"\x05up_to\x18\x03 \x01(\bR\x04upTo\".\n" +
+	"\x05up_to\x18\x03 \x01(\bR\x04upTo\x12%\n" +
+	"\fopen_wait_ms\x18\x04 \x01(\x03H\x00R\n" +
+	"openWaitMs\x88\x01\x01\x12-\n" +
+	"\x05lease\x18\x05 \x01(\v2\x17.troupe.queues.v1.LeaseR\x05leaseB\x0f\n" +
+	"\r_open_wait_ms\"O\n" +
+	"\x05Lease\x12\x1f\n" +
+	"\vduration_ms\x18\x01 \x01(\x03R\n" +
+	"durationMs\x12%\n" +
+	"\x0emax_deliveries\x18\x02 \x01(\x03R\rmaxDeliveries\"\x8b\x01\n" +
+	"\x06Settle\x127\n" +
+	"\x06action\x18\x01 \x01(\x0e2\x1f.troupe.queues.v1.Settle.ActionR\x06action\x12\x16\n" +
+	"\x06leases\x18\x02 \x03(\tR\x06leases\"0\n" +
+	"\x06Action\x12\x0f\n" +
+	"\vACKNOWLEDGE\x10\x00\x12\n" +
+	"\n" +
+	"\x06RETURN\x10\x01\x12\t\n" +
+	"\x05RENEW\x10\x02\"\x06\n" +
+	"\x04Tick\"\b\n" +
+	"\x06Buried\".\n" +
 	"\x05Close\x12%\n" +
-	"\x0ecancel_pending\x18\x01 \x01(\bR\rcancelPending\"\n" +
+	"\x0ecancel_pending\x18\x01 \x01(\bR\rcancelPending\"\x1f\n" +
+	"\x04Open\x12\x17\n" +
+	"\await_ms\x18\x01 \x01(\x03R\x06waitMs\"\b\n" +
+	"\x06Expire\"\n" +
 	"\n" +
 	"\bGetState\"3\n" +
 	"\x05State\x12\x12\n" +
@@ -374,22 +740,32 @@ func file_queues_internal_wire_queue_proto_rawDescGZIP() []byte {
 	return file_queues_internal_wire_queue_proto_rawDescData
 }
 
-var file_queues_internal_wire_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_queues_internal_wire_queue_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_queues_internal_wire_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_queues_internal_wire_queue_proto_goTypes = []any{
-	(*Enqueue)(nil),  // 0: troupe.queues.v1.Enqueue
-	(*Dequeue)(nil),  // 1: troupe.queues.v1.Dequeue
-	(*Close)(nil),    // 2: troupe.queues.v1.Close
-	(*GetState)(nil), // 3: troupe.queues.v1.GetState
-	(*State)(nil),    // 4: troupe.queues.v1.State
-	(*Cancel)(nil),   // 5: troupe.queues.v1.Cancel
-	(*Delete)(nil),   // 6: troupe.queues.v1.Delete
+	(Settle_Action)(0), // 0: troupe.queues.v1.Settle.Action
+	(*Enqueue)(nil),    // 1: troupe.queues.v1.Enqueue
+	(*Dequeue)(nil),    // 2: troupe.queues.v1.Dequeue
+	(*Lease)(nil),      // 3: troupe.queues.v1.Lease
+	(*Settle)(nil),     // 4: troupe.queues.v1.Settle
+	(*Tick)(nil),       // 5: troupe.queues.v1.Tick
+	(*Buried)(nil),     // 6: troupe.queues.v1.Buried
+	(*Close)(nil),      // 7: troupe.queues.v1.Close
+	(*Open)(nil),       // 8: troupe.queues.v1.Open
+	(*Expire)(nil),     // 9: troupe.queues.v1.Expire
+	(*GetState)(nil),   // 10: troupe.queues.v1.GetState
+	(*State)(nil),      // 11: troupe.queues.v1.State
+	(*Cancel)(nil),     // 12: troupe.queues.v1.Cancel
+	(*Delete)(nil),     // 13: troupe.queues.v1.Delete
 }
 var file_queues_internal_wire_queue_proto_depIdxs = []int32{
-	0, // [0:0] is the sub-list for method output_type
-	0, // [0:0] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	3, // 0: troupe.queues.v1.Dequeue.lease:type_name -> troupe.queues.v1.Lease
+	0, // 1: troupe.queues.v1.Settle.action:type_name -> troupe.queues.v1.Settle.Action
+	2, // [2:2] is the sub-list for method output_type
+	2, // [2:2] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_queues_internal_wire_queue_proto_init() }
@@ -397,18 +773,20 @@ func file_queues_internal_wire_queue_proto_init() {
 	if File_queues_internal_wire_queue_proto != nil {
 		return
 	}
+	file_queues_internal_wire_queue_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_queues_internal_wire_queue_proto_rawDesc), len(file_queues_internal_wire_queue_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   7,
+			NumEnums:      1,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_queues_internal_wire_queue_proto_goTypes,
 		DependencyIndexes: file_queues_internal_wire_queue_proto_depIdxs,
+		EnumInfos:         file_queues_internal_wire_queue_proto_enumTypes,
 		MessageInfos:      file_queues_internal_wire_queue_proto_msgTypes,
 	}.Build()
 	File_queues_internal_wire_queue_proto = out.File

@@ -8,6 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/devices"
+	"github.com/troupe-run/troupe/graph/device"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels/kernelstest"
@@ -18,13 +19,15 @@ import (
 // alone is a cluster of one task.
 type alone struct{}
 
-func (alone) Self() string                     { return "/job:local/replica:0/task:0" }
-func (a alone) Tasks() []string                { return []string{a.Self()} }
-func (alone) Known(string) []actors.DeviceInfo { return nil }
+func (alone) Self() string                                     { return "/job:local/replica:0/task:0" }
+func (a alone) Tasks() []string                                { return []string{a.Self()} }
+func (alone) Known(string) []device.Attributes                 { return nil }
+func (alone) Find(context.Context, string) []device.Attributes { return nil }
 func (alone) Peer(_ context.Context, task string) (actors.Peer, error) {
 	return nil, status.Internalf("no %s", task)
 }
 func (alone) Reached(string) actors.Peer { return nil }
+func (alone) Down(string) bool           { return false }
 func (alone) Watch(func(string, error))  {}
 
 // served is a gateway with a session over a graph.
@@ -60,7 +63,7 @@ func serve(t testing.TB, graph string) served {
 	return served{g, handle}
 }
 
-// step writes a RunStepRequest. Its id, the last bytes of it, is of fixed length.
+// step encodes a RunStepRequest. Its last bytes are an id of fixed length.
 func (s served) step(t testing.TB, fed *tensor.Tensor, fetch, target string) []byte {
 	t.Helper()
 	text := func(b []byte, num protowire.Number, v string) []byte {
@@ -86,7 +89,7 @@ func (s served) step(t testing.TB, fed *tensor.Tensor, fetch, target string) []b
 	return protowire.AppendTag(b, 8, protowire.VarintType)
 }
 
-// run runs the step of a message as the transport does, without one.
+// run runs the step in a message as the transport does, but without one.
 func (s served) run(ctx context.Context, message mem.BufferSlice) (mem.BufferSlice, error) {
 	q := s.takeStep()
 	if err := q.UnmarshalWire(message); err != nil {
@@ -106,7 +109,7 @@ const smallGraph = `
 	x = Placeholder()
 	y = AddV2(x, x)`
 
-// BenchmarkRunStep is a whole RunStep but for the transport: decoding, the step, encoding.
+// BenchmarkRunStep measures a whole RunStep except the transport: decoding, the step, encoding.
 func BenchmarkRunStep(b *testing.B) {
 	fed := kernelstest.I64(kernelstest.S(3), 1, 2, 3)
 	defer fed.Release()
@@ -136,7 +139,7 @@ func BenchmarkRunStep(b *testing.B) {
 	}
 }
 
-// BenchmarkDecode reads a RunStepRequest that feeds one small tensor.
+// BenchmarkDecode decodes a RunStepRequest that feeds one small tensor.
 func BenchmarkDecode(b *testing.B) {
 	s := serve(b, smallGraph)
 	fed := kernelstest.I64(kernelstest.S(3), 1, 2, 3)
@@ -153,7 +156,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkEncode writes a RunStepResponse with one small tensor.
+// BenchmarkEncode encodes a RunStepResponse with one small tensor.
 func BenchmarkEncode(b *testing.B) {
 	s := serve(b, smallGraph)
 	result := &actors.StepResult{Tensors: []*tensor.Tensor{kernelstest.I64(kernelstest.S(3), 1, 2, 3)}}
@@ -172,7 +175,7 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// TestRequestsShareMemory: requests that use the memory of others have nothing of them.
+// TestRequestsShareMemory checks that requests that reuse the memory of others contain nothing of them.
 func TestRequestsShareMemory(t *testing.T) {
 	s := serve(t, smallGraph)
 	fed := kernelstest.I64(kernelstest.S(3), 1, 2, 3)

@@ -13,12 +13,12 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// field appends a field with a length.
+// field appends a length-delimited field.
 func field(b []byte, num protowire.Number, v []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, num, protowire.BytesType), v)
 }
 
-// claiming is a TensorProto of so many elements of a type, of which it holds value in a field.
+// claiming is a TensorProto that claims n elements of a type and has the given value in a field.
 func claiming(dtype tensor.DType, n uint64, num protowire.Number, value []byte) []byte {
 	b := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), uint64(dtype))
 	size := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), n)
@@ -26,7 +26,7 @@ func claiming(dtype tensor.DType, n uint64, num protowire.Number, value []byte) 
 	return field(b, num, value)
 }
 
-// stepOf is a RunStepRequest that feeds x in a session and fetches y. The session is left out where it is empty.
+// stepOf is a RunStepRequest that feeds x in a session and fetches y. An empty session is omitted.
 func stepOf(session string, fed []byte, feedFirst bool) []byte {
 	var b []byte
 	if session != "" && !feedFirst {
@@ -48,7 +48,7 @@ func (s served) send(b []byte) error {
 	return err
 }
 
-// limitProcess limits the process for a test to so many bytes beside what it holds.
+// limitProcess limits the process, for a test, to the given number of bytes beyond what it holds.
 func limitProcess(t testing.TB, bytes int64) {
 	before := tensor.Process.Limit()
 	runtime.GC()
@@ -56,7 +56,7 @@ func limitProcess(t testing.TB, bytes int64) {
 	t.Cleanup(func() { tensor.Process.SetLimit(before) })
 }
 
-// claims are small messages of large tensors.
+// claims are small messages that claim large tensors.
 func claims() [][]byte {
 	return [][]byte{
 		claiming(tensor.String, 1<<31, 8, []byte("x")), claiming(tensor.Resource, 1<<31, 14, nil), claiming(tensor.Variant, 1<<31, 15, nil),
@@ -64,7 +64,7 @@ func claims() [][]byte {
 	}
 }
 
-// TestFeedsOfUnknownSessions: nothing is decoded for a session that does not exist, whatever its feeds claim.
+// TestFeedsOfUnknownSessions checks that nothing is decoded for a session that does not exist, whatever its feeds claim.
 func TestFeedsOfUnknownSessions(t *testing.T) {
 	s := serve(t, smallGraph)
 	pool := s.task.Devices[0].Pool()
@@ -86,8 +86,8 @@ func TestFeedsOfUnknownSessions(t *testing.T) {
 	}
 }
 
-// TestFeedsThatClaim: what does not fit is the step's error, which names the feed, the limit and how to raise it; the
-// gateway goes on.
+// TestFeedsThatClaim checks that a feed that does not fit becomes the step's error, which names the feed, the limit and how to raise it,
+// and that the gateway keeps working.
 func TestFeedsThatClaim(t *testing.T) {
 	s := serve(t, smallGraph)
 	limitProcess(t, 64<<20)
@@ -105,13 +105,13 @@ func TestFeedsThatClaim(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// A request without a session has none, although the memory that it is read into was another's before.
+	// A request without a session has none, even if its memory was another request's before.
 	if err := s.send(stepOf("", good, false)); status.CodeOf(err) != status.Aborted {
 		t.Errorf("without a session: %v", err)
 	}
 }
 
-// FuzzRunStep runs steps of whatever is fed, in a process that may hold 64 MiB more.
+// FuzzRunStep runs steps with arbitrary feeds, in a process that may hold 64 MiB more.
 func FuzzRunStep(f *testing.F) {
 	for _, fed := range claims() {
 		f.Add(stepOf("", fed, false)[:0], fed)
@@ -121,7 +121,7 @@ func FuzzRunStep(f *testing.F) {
 	s := serve(f, smallGraph)
 	limitProcess(f, 64<<20)
 	f.Fuzz(func(t *testing.T, more, fed []byte) {
-		// Whatever comes back is an answer or an error; serve checks in the end that no memory is left.
+		// Any answer or error is fine; serve checks at the end that no memory is left.
 		_ = s.send(append(stepOf(s.handle, fed, len(more)%2 == 1), more...))
 	})
 }

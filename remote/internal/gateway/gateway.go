@@ -1,5 +1,5 @@
-// Package gateway serves tensorflow.MasterService, the protocol of TensorFlow's sessions, for the master of a
-// task. It decodes requests, finds the session, and answers in the form that TensorFlow's client expects.
+// Package gateway serves tensorflow.MasterService, the protocol of TensorFlow's sessions, for the master of a task. It decodes requests,
+// finds the session, and answers in the form that TensorFlow's client expects.
 package gateway
 
 import (
@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	devicepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/device_attributes_go_proto"
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/graph/status"
@@ -19,44 +18,44 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Declared makes clusters that clients declare with their sessions (ConfigProto.cluster_def).
+// Declared starts clusters that clients declare with their sessions (ConfigProto.cluster_def).
 type Declared interface {
-	// Open gives the task that is the session's master. target is what the client connected to. opened is called
-	// with the session's handle when it is open, and with "" if it is not to be.
-	Open(ctx context.Context, cluster *corepb.ClusterDef, target string) (task *actors.Task, opened func(handle string), err error)
-	// Tasks are the masters of such sessions that there may be; the list must not be changed.
+	// Open returns the task that is the master of a client's session. target is what the client connected to. The gateway calls opened with
+	// the session's handle once it is open, or with "" if it does not open.
+	Open(ctx context.Context, by Declarer, cluster *corepb.ClusterDef, target string) (task *actors.Task, opened func(handle string), err error)
+	// Tasks returns the masters that may have such sessions; callers must not modify the list.
 	Tasks() []*actors.Task
-	// Explain gives why a session was ended before its client closed it, in place of the error that a call with its
-	// handle led to; err if nothing is known of the handle.
+	// Explain returns why a session was ended before its client closed it, instead of err, the error of a call with its handle. It returns err
+	// if nothing is known of the handle.
 	Explain(handle string, err error) error
-	// Forget gives up what Explain knows of a session, and tells whether there was anything.
+	// Forget drops what Explain knows of a session, and reports whether there was anything.
 	Forget(handle string) bool
 }
 
-// Gateway is the service. Its methods may be called concurrently.
+// Gateway is the service. Its methods are safe for concurrent use.
 type Gateway struct {
 	task     *actors.Task
 	declared Declared
-	guard    *access.Guard // nil: everybody may do everything
+	guard    *access.Guard // nil: no restrictions
 	answers  answers
-	steps    sync.Pool // of *runStepRequest, whose memory is used again
+	steps    sync.Pool // of *runStepRequest, for reuse
 }
 
-// Inline are the methods that may run on the goroutine which reads their client's connection: they call
-// port.Detach before they wait or compute for long.
+// Inline lists the methods that may run on the goroutine that reads their client's connection: they call port.Detach before they wait or
+// compute for long.
 var Inline = []string{"/tensorflow.MasterService/RunStep", "/tensorflow.MasterService/RunCallable"}
 
-// New makes the service of a task. guard may be nil.
+// New returns the service of a task. guard may be nil.
 func New(task *actors.Task, declared Declared, guard *access.Guard) *Gateway {
 	g := &Gateway{task: task, declared: declared, guard: guard}
 	g.answers.init()
 	return g
 }
 
-// Close gives up what is kept for clients that repeat a request.
+// Close drops the answers that are kept for retries.
 func (g *Gateway) Close() { g.answers.close() }
 
-// connectionOf is the connection of the client that makes a call.
+// connectionOf returns the connection of the calling client.
 func connectionOf(ctx context.Context) actors.Connection {
 	return actors.Connection(port.ConnectionOf(ctx))
 }
@@ -81,8 +80,7 @@ func method[Q, A any](name string, request func(*Gateway) *Q, call func(*Gateway
 	}}
 }
 
-// Desc describes the service. The name is that of the wire: the package that TensorFlow's
-// master_service.proto declares is not in it.
+// Desc describes the service, under its name on the wire, which lacks the package that TensorFlow's master_service.proto declares.
 var Desc = &grpc.ServiceDesc{
 	ServiceName: "tensorflow.MasterService",
 	HandlerType: (*any)(nil),
@@ -112,35 +110,31 @@ func (g *Gateway) createSession(ctx context.Context, q *corepb.CreateSessionRequ
 	task := g.task
 	var handle string
 	if cluster := q.GetConfig().GetClusterDef(); len(cluster.GetJob()) > 0 {
-		if err := caller.May(access.DeclareCluster); err != nil {
+		by, err := caller.Declarer(ctx)
+		if err != nil {
 			return nil, err
 		}
-		declared, opened, err := g.declared.Open(ctx, cluster, q.Target)
+		declared, opened, err := g.declared.Open(ctx, by, cluster, q.Target)
 		if err != nil {
 			return nil, err
 		}
 		defer func() { opened(handle) }()
 		task, q.Config.ClusterDef = declared, nil
+		q.Config.IsolateSessionState = true // as TensorFlow's masters do, unless the session shares its state
 	}
-	rights, err := caller.sessionRights(ctx)
+	rights, err := caller.SessionRights(ctx)
 	if err != nil {
 		return nil, err
 	}
 	handle, err = task.CreateSession(ctx, connectionOf(ctx), rights, q.GraphDef, q.Config)
-	if opened, ok := rights.Policy.(*grant); ok {
-		if err != nil {
-			opened.Close()
-		} else {
-			opened.opened(handle)
-		}
-	}
+	Opened(rights, handle, err)
 	if err != nil {
 		return nil, err
 	}
 	return &corepb.CreateSessionResponse{SessionHandle: handle}, nil
 }
 
-// mayUse refuses a call about a session that its caller may not use.
+// mayUse rejects a call about a session that its caller may not use.
 func (g *Gateway) mayUse(ctx context.Context, handle string) error {
 	if g.guard == nil {
 		return nil
@@ -152,7 +146,7 @@ func (g *Gateway) mayUse(ctx context.Context, handle string) error {
 	return c.mayUse(g.taskOf(handle), handle)
 }
 
-// judged records that a session's policy has refused what a call wanted to run.
+// judged records that a session's policy has refused what a call asked to run.
 func (g *Gateway) judged(ctx context.Context, handle string, err error) error {
 	if g.guard == nil || status.CodeOf(err) != status.PermissionDenied {
 		return err
@@ -161,10 +155,10 @@ func (g *Gateway) judged(ctx context.Context, handle string, err error) error {
 	if unknown != nil {
 		return unknown
 	}
-	return c.judged("run", handle, err)
+	return c.Judged("run", handle, err)
 }
 
-// session finds the session of a call whose caller may use it.
+// session returns the session of a call if the caller may use it.
 func (g *Gateway) session(ctx context.Context, handle string) (*actors.Session, error) {
 	if err := g.mayUse(ctx, handle); err != nil {
 		return nil, err
@@ -172,7 +166,7 @@ func (g *Gateway) session(ctx context.Context, handle string) (*actors.Session, 
 	return g.admitted(ctx, handle)
 }
 
-// admitted finds a session that the caller may use.
+// admitted returns a session that the caller is known to be allowed to use.
 func (g *Gateway) admitted(ctx context.Context, handle string) (*actors.Session, error) {
 	s, err := g.taskOf(handle).Session(handle, connectionOf(ctx))
 	if err != nil {
@@ -181,7 +175,7 @@ func (g *Gateway) admitted(ctx context.Context, handle string) (*actors.Session,
 	return s, nil
 }
 
-// taskOf is the master of a session: the server's own task, but for sessions of declared clusters.
+// taskOf returns the master of a session: the server's own task, except for sessions of declared clusters.
 func (g *Gateway) taskOf(handle string) *actors.Task {
 	for _, t := range g.declared.Tasks() {
 		if t.Knows(handle) {
@@ -191,7 +185,7 @@ func (g *Gateway) taskOf(handle string) *actors.Task {
 	return g.task
 }
 
-// feedMemory is where a session's feeds are decoded; nil if the session is not known.
+// feedMemory returns the pool into which a session's feeds are decoded; nil if the session is unknown.
 func (g *Gateway) feedMemory(handle string) *tensor.Pool { return g.taskOf(handle).FeedMemory(handle) }
 
 func (g *Gateway) extendSession(ctx context.Context, q *corepb.ExtendSessionRequest) (*corepb.ExtendSessionResponse, error) {
@@ -220,12 +214,12 @@ func (g *Gateway) partialRunSetup(ctx context.Context, q *corepb.PartialRunSetup
 
 func (g *Gateway) runStep(ctx context.Context, q *runStepRequest) (*runStepResponse, error) {
 	defer q.releaseFeeds()
-	q.Detach = port.Detach
-	// Before the answers: one that is kept is for those who may use the session.
+	q.Detach = port.DetachUntilCancel
+	// Before the lookup of answers: a kept answer is only for callers that may use the session.
 	if err := g.mayUse(ctx, q.session); err != nil {
 		return q.failed(err)
 	}
-	result, err := g.answers.once(ctx, answerKey{q.session, q.requestID, hashFetches(q.Fetches)}, func() (*actors.StepResult, error) {
+	result, err := g.answers.once(ctx, answerKey{q.session, q.requestID, hashFetches(q.Fetches), hashRest(&q.given, &q.StepRequest)}, func() (*actors.StepResult, error) {
 		s, err := g.admitted(ctx, q.session)
 		if err == nil {
 			err = q.invalid
@@ -239,11 +233,11 @@ func (g *Gateway) runStep(ctx context.Context, q *runStepRequest) (*runStepRespo
 	if err != nil {
 		return q.failed(g.declared.Explain(q.session, g.judged(ctx, q.session, err)))
 	}
-	q.response = runStepResponse{request: q, result: result}
+	q.response = runStepResponse{request: q, ctx: ctx, result: result}
 	return &q.response, nil
 }
 
-// failed answers a step with its error, in the way that the client has asked for.
+// failed answers a step with its error, in the form that the client requested.
 func (m *runStepRequest) failed(err error) (*runStepResponse, error) {
 	if m.inBody {
 		m.response = runStepResponse{request: m, err: err}
@@ -257,7 +251,7 @@ func (g *Gateway) closeSession(ctx context.Context, q *corepb.CloseSessionReques
 		return nil, err
 	}
 	if g.declared.Forget(q.SessionHandle) {
-		return &corepb.CloseSessionResponse{}, nil // it was ended already
+		return &corepb.CloseSessionResponse{}, nil // already ended
 	}
 	return &corepb.CloseSessionResponse{}, g.taskOf(q.SessionHandle).CloseSession(ctx, q.SessionHandle)
 }
@@ -266,14 +260,28 @@ func (g *Gateway) listDevices(ctx context.Context, q *corepb.ListDevicesRequest)
 	if err := g.mayList(ctx, q.SessionHandle); err != nil {
 		return nil, err
 	}
-	own, others, err := g.taskOf(q.SessionHandle).ListDevices(ctx, q.SessionHandle)
+	devices, err := g.taskOf(q.SessionHandle).ListDevices(ctx, q.SessionHandle)
 	if err != nil {
 		return nil, g.declared.Explain(q.SessionHandle, err)
 	}
-	return &corepb.ListDevicesResponse{LocalDevice: attributes(own), RemoteDevice: attributes(others)}, nil
+	caller, err := CallerOf(ctx, g.guard)
+	if err != nil {
+		return nil, err
+	}
+	a := &corepb.ListDevicesResponse{}
+	for _, d := range devices {
+		switch {
+		case !caller.rights.ShowsDevice(d.Name):
+		case d.Local:
+			a.LocalDevice = append(a.LocalDevice, d.Proto())
+		default:
+			a.RemoteDevice = append(a.RemoteDevice, d.Proto())
+		}
+	}
+	return a, nil
 }
 
-// mayList refuses to list devices to a caller that neither may use the session nor list what the server has.
+// mayList rejects a caller that may neither use the session nor list the server's state.
 func (g *Gateway) mayList(ctx context.Context, handle string) error {
 	if handle != "" {
 		return g.mayUse(ctx, handle)
@@ -285,15 +293,6 @@ func (g *Gateway) mayList(ctx context.Context, handle string) error {
 	return err
 }
 
-func attributes(devices []actors.DeviceInfo) []*devicepb.DeviceAttributes {
-	out := make([]*devicepb.DeviceAttributes, len(devices))
-	for i, d := range devices {
-		out[i] = &devicepb.DeviceAttributes{Name: d.Name, DeviceType: d.Type, MemoryLimit: d.MemoryLimit,
-			Incarnation: d.Incarnation, PhysicalDeviceDesc: d.Description, Locality: &devicepb.DeviceLocality{}}
-	}
-	return out
-}
-
 func (g *Gateway) reset(ctx context.Context, q *corepb.ResetRequest) (*corepb.ResetResponse, error) {
 	caller, err := CallerOf(ctx, g.guard)
 	if err != nil {
@@ -302,17 +301,17 @@ func (g *Gateway) reset(ctx context.Context, q *corepb.ResetRequest) (*corepb.Re
 	return &corepb.ResetResponse{}, g.Reset(ctx, &caller, caller.NameOf(ctx), q.Container)
 }
 
-// Reset closes all sessions of the task and empties containers on all tasks of its cluster, without names the default ones, if the caller
-// may. by names the caller to other people.
+// Reset empties containers on all tasks of the cluster, the default ones if no names are given, if the caller may. It closes those of the
+// task's sessions that the caller may close. by names the caller for other people.
 func (g *Gateway) Reset(ctx context.Context, caller *Caller, by string, containers []string) error {
-	err := caller.mayReset(containers)
+	err := caller.mayReset(containers, g.task.Cluster.Tasks())
 	if err != nil {
 		return err
 	}
-	caller.record("reset", "", strings.Join(containers, " "), nil)
-	err = g.task.Reset(ctx, containers, by)
+	caller.act("reset", strings.Join(containers, " "))
+	err = g.task.Reset(ctx, containers, by, caller.ends())
 	for _, t := range g.declared.Tasks() {
-		err = cmp.Or(err, t.Reset(ctx, containers, by))
+		err = cmp.Or(err, t.Reset(ctx, containers, by, caller.ends()))
 	}
 	return err
 }
@@ -334,7 +333,7 @@ func (g *Gateway) runCallable(ctx context.Context, q *runCallableRequest) (*runC
 	if err := g.mayUse(ctx, q.session); err != nil {
 		return nil, err
 	}
-	result, err := g.answers.once(ctx, answerKey{q.session, q.requestID, uint64(q.handle)}, func() (*actors.StepResult, error) {
+	result, err := g.answers.once(ctx, answerKey{q.session, q.requestID, uint64(q.handle), q.given}, func() (*actors.StepResult, error) {
 		s, err := g.admitted(ctx, q.session)
 		if err == nil {
 			err = q.invalid
@@ -342,13 +341,13 @@ func (g *Gateway) runCallable(ctx context.Context, q *runCallableRequest) (*runC
 		if err != nil {
 			return nil, err
 		}
-		result, err := s.RunCallable(ctx, q.handle, q.feeds, port.Detach)
+		result, err := s.RunCallable(ctx, q.handle, q.feeds, port.DetachUntilCancel)
 		return sendable(nil, result, err)
 	})
 	if err != nil {
 		return nil, g.declared.Explain(q.session, g.judged(ctx, q.session, err))
 	}
-	return &runCallableResponse{result: result}, nil
+	return &runCallableResponse{ctx: ctx, result: result}, nil
 }
 
 func (g *Gateway) releaseCallable(ctx context.Context, q *corepb.ReleaseCallableRequest) (*corepb.ReleaseCallableResponse, error) {

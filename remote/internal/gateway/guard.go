@@ -8,19 +8,22 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/rights"
+	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/internal/http2"
+	"github.com/troupe-run/troupe/remote/spec"
+	"google.golang.org/protobuf/proto"
 )
 
-// Caller is who makes a call to a server with a guard, and what the caller may do. The zero Caller, of a server without
-// one, may do everything.
+// Caller is the caller of a server with a guard, and its rights. The zero Caller, for a server without a guard, may do everything.
 type Caller struct {
 	guard  *access.Guard
 	peer   access.Peer
 	rights *access.Rights
 }
 
-// CallerOf tells who makes the call that ctx is of. guard may be nil. The error is UNAUTHENTICATED.
+// CallerOf returns the caller of the call in ctx. guard may be nil. The error is UNAUTHENTICATED.
 func CallerOf(ctx context.Context, guard *access.Guard) (Caller, error) {
 	if guard == nil {
 		return Caller{}, nil
@@ -44,16 +47,20 @@ func callerAt(connection uint64, p access.Peer, guard *access.Guard) (Caller, er
 	return c, err
 }
 
-// May refuses an action that the caller may not do, and records the refusal.
+// Rights returns the caller's rights; nil means that it may do everything.
+func (c *Caller) Rights() *access.Rights { return c.rights }
+
+// May returns an error for an action that the caller may not do, and records the refusal.
 func (c *Caller) May(a access.Action) error {
 	if c.guard == nil {
 		return nil
 	}
-	return c.judged(a.String(), "", c.rights.May(a))
+	return c.Judged(a.String(), "", c.rights.May(a))
 }
 
-// judged records a refusal by the policy: an error that is PERMISSION_DENIED.
-func (c *Caller) judged(what, session string, err error) error {
+// Judged records a refusal by the policy, which is a PERMISSION_DENIED error, and returns it. what is what was refused, and session the session
+// or eager context that it is about.
+func (c *Caller) Judged(what, session string, err error) error {
 	if c.guard != nil && status.CodeOf(err) == status.PermissionDenied {
 		c.record(what, session, "", err)
 	}
@@ -68,8 +75,15 @@ func (c *Caller) record(what, session, detail string, refused error) {
 	c.guard.Record(access.Event{What: what, Who: c.rights.Who(), From: c.peer.From(), Session: session, Detail: detail, Refused: refused})
 }
 
-// MayCancel tells whose steps the caller may cancel: those of one owner, and others is why not all; or all where owner is empty. The
-// error refuses a caller who can have no steps either.
+// act records an administrative act of the caller.
+func (c *Caller) act(what, detail string) {
+	if c.guard != nil {
+		c.guard.Record(access.Event{What: what, Who: c.rights.Who(), From: c.peer.From(), Detail: detail, Act: true})
+	}
+}
+
+// MayCancel returns whose steps the caller may cancel: all if owner is empty, otherwise those of one owner, and others says why not all. It
+// returns an error for a caller that may not have steps either.
 func (c *Caller) MayCancel() (owner string, others, err error) {
 	if c.guard == nil {
 		return "", nil, nil
@@ -78,18 +92,24 @@ func (c *Caller) MayCancel() (owner string, others, err error) {
 		return "", nil, nil
 	}
 	if c.rights.May(access.OpenSessions) != nil {
-		return "", nil, c.judged("cancel", "", others)
+		return "", nil, c.Judged("cancel", "", others)
 	}
 	return c.rights.Who().String(), others, nil
 }
 
-// Cancelled records that the caller has cancelled a step, or was refused to.
-func (c *Caller) Cancelled(detail string, refused error) { c.record("cancel", "", detail, refused) }
+// Cancelled records that the caller cancelled a step, or was refused.
+func (c *Caller) Cancelled(detail string, refused error) {
+	if refused == nil && c.guard != nil && c.rights.May(access.CancelSteps) == nil {
+		c.act("cancel", detail)
+		return
+	}
+	c.record("cancel", "", detail, refused)
+}
 
-// Drained records that the caller has had a task end.
-func (c *Caller) Drained(task string) { c.record("drain", "", task, nil) }
+// Drained records that the caller made a task end.
+func (c *Caller) Drained(task string) { c.act("drain", task) }
 
-// NameOf is the caller who makes the call that ctx is of, for other people: an identity that has a name, and the address.
+// NameOf returns the caller in ctx for other people: its identity, if that has a name, and its address.
 func (c *Caller) NameOf(ctx context.Context) string {
 	p, _ := http2.PeerOf(ctx)
 	return c.NameAt(p.Address)
@@ -103,8 +123,8 @@ func (c *Caller) NameAt(address net.Addr) string {
 	return rightsOfPeer(http2.Peer{Address: address}).Who
 }
 
-// mayUse refuses a session of somebody else, unless the caller may use others'. One that is not there is left to the
-// call, which says so.
+// mayUse rejects another owner's session, unless the caller may use those. For an unknown session it returns nil: the call itself reports
+// that.
 func (c *Caller) mayUse(task *actors.Task, handle string) error {
 	if c.guard == nil {
 		return nil
@@ -113,15 +133,53 @@ func (c *Caller) mayUse(task *actors.Task, handle string) error {
 	if s == nil {
 		return nil
 	}
-	g, ok := s.Policy().(*grant)
+	return c.MayUse(s.Policy(), handle)
+}
+
+// MayUse rejects a session or an eager context of another owner, unless the caller may use those. policy is that of its rights.
+func (c *Caller) MayUse(policy actors.Policy, handle string) error {
+	if c.guard == nil {
+		return nil
+	}
+	g, ok := policy.(*grant)
 	if !ok { // the program's own
 		return c.May(access.OtherSessions)
 	}
-	return c.judged("use", handle, g.Use(c.rights))
+	return c.Judged("use", handle, g.Use(c.rights))
 }
 
-// mayReset refuses to empty containers that the caller may not use. Without names they are the default ones.
-func (c *Caller) mayReset(containers []string) error {
+// MayUseContext is MayUse for an eager context, which the tasks of the cluster may use, too: a function that spreads over tasks has parts in
+// the contexts that its client has on them.
+func (c *Caller) MayUseContext(policy actors.Policy, handle string) error {
+	if c.IsTask() {
+		return nil
+	}
+	return c.MayUse(policy, handle)
+}
+
+// IsTask reports whether the caller has proved with its certificate that it is a task of the cluster.
+func (c *Caller) IsTask() bool {
+	if c.guard == nil {
+		return false
+	}
+	who := c.rights.Who()
+	return who.Kind == access.Certificate && who.Name.Job() != ""
+}
+
+// ends reports which sessions end when the caller resets containers: those that it may close. nil means all.
+func (c *Caller) ends() func(*actors.Session) bool {
+	if c.guard == nil || c.rights.May(access.OtherSessions) == nil {
+		return nil
+	}
+	return func(s *actors.Session) bool {
+		g, ok := s.Policy().(*grant)
+		return ok && g.Use(c.rights) == nil
+	}
+}
+
+// mayReset rejects emptying containers that the caller may not use on one of the tasks. Without names, these are the default containers,
+// which also have the names of the tasks' jobs.
+func (c *Caller) mayReset(containers, tasks []string) error {
 	if err := c.May(access.ResetCluster); err != nil || c.guard == nil {
 		return err
 	}
@@ -129,16 +187,22 @@ func (c *Caller) mayReset(containers []string) error {
 		containers = []string{""}
 	}
 	for _, name := range containers {
-		if err := c.rights.Container(name); err != nil {
-			return c.judged("reset", "", err)
+		for _, task := range tasks {
+			job, _, err := spec.ParseTaskName(task)
+			if err != nil {
+				return err
+			}
+			if err := c.rights.Scope().Container(name, job); err != nil {
+				return c.Judged("reset", "", err)
+			}
 		}
 	}
 	return nil
 }
 
-// sessionRights are those of a session that the caller opens.
-func (c *Caller) sessionRights(ctx context.Context) (actors.Rights, error) {
-	r := rightsOf(ctx)
+// SessionRights returns the rights of a session or an eager context that the caller opens. Once the outcome is known, Opened must be called.
+func (c *Caller) SessionRights(ctx context.Context) (actors.Rights, error) {
+	r := c.bounds(ctx)
 	if c.guard == nil {
 		return r, nil
 	}
@@ -146,6 +210,44 @@ func (c *Caller) sessionRights(ctx context.Context) (actors.Rights, error) {
 	if err != nil {
 		c.record("open", "", "", err)
 		return r, err
+	}
+	r.Policy = &grant{Grant: opened, caller: *c}
+	return r, nil
+}
+
+// Declarer is the client that declares a cluster.
+type Declarer struct {
+	// Owner distinguishes clients: a named client has the same Owner everywhere, others are identified by their origin.
+	Owner string
+	// Rights are those of the client's sessions.
+	Rights actors.Rights
+}
+
+// Declarer returns the caller in ctx as the owner of a cluster. The error is for one that may not declare clusters.
+func (c *Caller) Declarer(ctx context.Context) (Declarer, error) {
+	for _, a := range []access.Action{access.OpenSessions, access.DeclareCluster} {
+		if err := c.May(a); err != nil {
+			return Declarer{}, err
+		}
+	}
+	d := Declarer{Rights: c.bounds(ctx)}
+	p, _ := http2.PeerOf(ctx)
+	switch {
+	case c.guard != nil && c.rights.Who().Name != (access.Name{}):
+		d.Owner = c.rights.Who().String()
+	case p.Address == nil || loopback(p.Address):
+		d.Owner = access.Loopback.String()
+	default:
+		d.Owner = access.Network.String() + " " + http2.ClientOf(p)
+	}
+	return d, nil
+}
+
+// bounds returns the rights of the caller's sessions without the policy that applies while one is open.
+func (c *Caller) bounds(ctx context.Context) actors.Rights {
+	r := rightsOf(ctx)
+	if c.guard == nil {
+		return r
 	}
 	r.Owner = c.rights.Who().String()
 	if who := c.rights.Who(); who.Name != (access.Name{}) {
@@ -159,16 +261,15 @@ func (c *Caller) sessionRights(ctx context.Context) (actors.Rights, error) {
 	if c.guard.HasPolicy() {
 		r.Who, r.Files = c.rights.Who().String(), fileRights[c.rights.Files()]
 	}
-	r.Policy = &grant{Grant: opened, caller: *c}
-	return r, nil
+	return r
 }
 
 var fileRights = [...]actors.FileRights{access.NoFiles: actors.NoFiles, access.SharedFiles: actors.SharedFiles, access.AllFiles: actors.AllFiles}
 
-// grant is what bounds a session.
+// grant holds the limits of a session.
 type grant struct {
 	*access.Grant
-	caller Caller // who opened it
+	caller Caller // that opened it
 
 	mu     sync.Mutex
 	handle string // while the session is open and recorded
@@ -176,8 +277,31 @@ type grant struct {
 
 var _ actors.Policy = (*grant)(nil)
 
-// Rules are the owner's rights.
-func (g *grant) Rules() actors.Rules { return g.Rights() }
+// Scope returns what the owner may use.
+func (g *grant) Scope() *rights.Scope { return g.Rights().Scope() }
+
+// Show returns what the owner may see of c.
+func (g *grant) Show(c *view.Cluster) *view.Cluster {
+	r := g.Rights()
+	if r.SeesAll() {
+		return c
+	}
+	c = proto.CloneOf(c)
+	r.Show(c, 0)
+	return c
+}
+
+// Opened records the outcome of opening a session or an eager context with what SessionRights returned.
+func Opened(r actors.Rights, handle string, err error) {
+	g, ok := r.Policy.(*grant)
+	switch {
+	case !ok:
+	case err != nil:
+		g.Close()
+	default:
+		g.opened(handle)
+	}
+}
 
 // opened records that the session is open.
 func (g *grant) opened(handle string) {

@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"context"
 	"fmt"
+	"hash/maphash"
 	"math"
 	"slices"
 
@@ -15,26 +17,26 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The messages that carry tensors read and write themselves: a fed tensor is copied once, off the
-// wire into the memory that the step computes with, and a fetched one leaves from its own memory.
-// Field numbers are those of tensorflow/core/protobuf/master.proto.
+// The messages that carry tensors encode and decode themselves: a fed tensor is copied once, from the wire into the memory that the step
+// computes with, and a fetched one is sent from its own memory. Field numbers are those of tensorflow/core/protobuf/master.proto.
 
 // runStepRequest is tensorflow.RunStepRequest.
 type runStepRequest struct {
 	actors.StepRequest
 	session   string
 	inBody    bool  // store_errors_in_response_body
-	invalid   error // the first fed value that cannot be taken, nil if all can
+	invalid   error // of the first fed value that cannot be accepted; nil if there is none
 	requestID int64
+	given     maphash.Hash // of the feeds, see answerKey
 	gateway   *Gateway
 	reader    wire.Reader
 	response  runStepResponse
 	writer    writer
 }
 
-// feedMemory finds the memory for the feeds of a message: its session's, so that nothing is taken for a session that
-// does not exist, and what is taken counts as the session's. The session is the message's field 1, which clients write
-// first. Where feeds come before it, the message is looked through.
+// feedMemory finds the memory for the feeds of a message: that of its session. Nothing is allocated for a session that does not exist, and
+// allocations count as the session's. The session is field 1 of the message, which clients write first. If feeds come before it, feedMemory
+// scans the message for it.
 type feedMemory struct {
 	gateway *Gateway
 	data    mem.BufferSlice
@@ -43,7 +45,7 @@ type feedMemory struct {
 	looked  bool
 }
 
-// of is the memory of the session, whose name was read if the message had it before; nil if there is no such session.
+// of returns the memory of the session, whose name is known if the message had it before its feeds; nil if there is no such session.
 func (f *feedMemory) of(session string) *tensor.Pool {
 	if f.looked {
 		return f.pool
@@ -52,7 +54,7 @@ func (f *feedMemory) of(session string) *tensor.Pool {
 	if !f.named {
 		session = ""
 		r := wire.NewReader(f.data)
-		// What is malformed is found where the message itself is read.
+		// Malformed data is reported when the message itself is read.
 		_ = r.Fields(r.End(), func(num protowire.Number, typ protowire.Type) (known bool, err error) {
 			if known = num == 1 && typ == protowire.BytesType; known {
 				session, err = r.Text()
@@ -64,25 +66,27 @@ func (f *feedMemory) of(session string) *tensor.Pool {
 	return f.pool
 }
 
-// takeStep gives a request to read into. Its memory may be that of one before, whose names stay in it:
-// a client's next step has often the same ones, which are not made again.
+// takeStep returns a request to decode into. It may reuse the memory of an earlier one, with the names in it: a client's next step often
+// has the same names, which then need no allocation.
 func (g *Gateway) takeStep() *runStepRequest {
 	if q, _ := g.steps.Get().(*runStepRequest); q != nil {
 		return q
 	}
 	q := &runStepRequest{gateway: g}
+	q.given.SetSeed(givenSeed)
 	q.writer.over = q.recycle
 	return q
 }
 
-// recycle lets the memory be used again, with all that was made for the answer.
+// recycle returns the request for reuse, with everything allocated for its answer.
 func (m *runStepRequest) recycle() {
 	m.StepRequest = actors.StepRequest{Feeds: m.Feeds[:0], Fetches: m.Fetches[:0], Targets: m.Targets[:0]}
+	m.given.Reset()
 	m.inBody, m.invalid, m.requestID, m.response = false, nil, 0, runStepResponse{}
 	m.gateway.steps.Put(m)
 }
 
-// releaseFeeds gives up the fed tensors.
+// releaseFeeds releases the fed tensors.
 func (m *runStepRequest) releaseFeeds() {
 	for i := range m.Feeds {
 		if f := &m.Feeds[i]; f.Tensor != nil {
@@ -92,10 +96,11 @@ func (m *runStepRequest) releaseFeeds() {
 	}
 }
 
-// UnmarshalWire reads the message.
+// UnmarshalWire decodes the message.
 func (m *runStepRequest) UnmarshalWire(data mem.BufferSlice) error {
 	r := &m.reader
 	*r = wire.NewReader(data)
+	r.Sum(&m.given)
 	defer func() { *r = wire.Reader{} }()
 	memory := feedMemory{gateway: m.gateway, data: data}
 	err := r.Fields(r.End(), func(num protowire.Number, typ protowire.Type) (known bool, err error) {
@@ -106,7 +111,11 @@ func (m *runStepRequest) UnmarshalWire(data mem.BufferSlice) error {
 			memory.named = true
 		case num == 2 && typ == protowire.BytesType:
 			m.Feeds = slices.Grow(m.Feeds, 1)[:len(m.Feeds)+1]
-			err = readNamedTensor(r, memory.of(m.session), &m.Feeds[len(m.Feeds)-1], &m.invalid)
+			f, before := &m.Feeds[len(m.Feeds)-1], r.Summed()
+			if err = readNamedTensor(r, memory.of(m.session), f, &m.invalid); err == nil {
+				hashText(&m.given, f.Name)
+				hashTensor(&m.given, f.Tensor, r.Summed()-before)
+			}
 		case num == 3 && typ == protowire.BytesType:
 			m.Fetches, err = appendText(m.Fetches, r)
 		case num == 4 && typ == protowire.BytesType:
@@ -129,7 +138,7 @@ func (m *runStepRequest) UnmarshalWire(data mem.BufferSlice) error {
 		return known, err
 	})
 	if !memory.named {
-		m.session = "" // not that of the request before
+		m.session = "" // not that of an earlier request
 	}
 	if err != nil {
 		m.releaseFeeds()
@@ -137,7 +146,7 @@ func (m *runStepRequest) UnmarshalWire(data mem.BufferSlice) error {
 	return err
 }
 
-// appendText reads one more string, which may be the one that lies behind the list's end.
+// appendText reads one more string. It reuses the string behind the list's end if that is the same.
 func appendText(list []string, r *wire.Reader) ([]string, error) {
 	list = slices.Grow(list, 1)[:len(list)+1]
 	last := &list[len(list)-1]
@@ -162,8 +171,7 @@ func readOptions(r *wire.Reader) (*corepb.RunOptions, error) {
 	return o, nil
 }
 
-// readNamedTensor reads a tensorflow.NamedTensorProto. See readTensor for invalid, and appendText for
-// the name.
+// readNamedTensor reads a tensorflow.NamedTensorProto. For invalid, see readTensor; for the name, see appendText.
 func readNamedTensor(r *wire.Reader, pool *tensor.Pool, f *actors.Feed, invalid *error) error {
 	before := f.Name
 	*f = actors.Feed{}
@@ -188,15 +196,14 @@ func readNamedTensor(r *wire.Reader, pool *tensor.Pool, f *actors.Feed, invalid 
 	})
 	if wrong != nil && *invalid == nil {
 		e := status.From(wrong)
-		*invalid = status.Errorf(e.Code, "The value fed for %s cannot be taken: %s", f.Name, e.Message)
+		*invalid = status.Errorf(e.Code, "The value fed for %s cannot be accepted: %s", f.Name, e.Message)
 	}
 	return err
 }
 
-// readTensor reads a tensorflow.TensorProto. Of a value that cannot be taken (its sizes do not fit,
-// or there is no memory for it) the reason goes into invalid, and the message is read on: the
-// client's step gets the answer, where an error here would only end its call as INTERNAL. A nil pool is that of an
-// unknown session: the value is passed over.
+// readTensor reads a tensorflow.TensorProto. If a value cannot be accepted, because its sizes do not match or there is no memory for it,
+// readTensor stores the reason in invalid and continues with the message: the client's step gets the reason as its error, whereas an error
+// here would end the call as INTERNAL. A nil pool is that of an unknown session: the value is skipped.
 func readTensor(r *wire.Reader, pool *tensor.Pool, invalid *error) (*tensor.Tensor, error) {
 	n, err := r.Length()
 	if err != nil {
@@ -217,18 +224,18 @@ func readTensor(r *wire.Reader, pool *tensor.Pool, invalid *error) (*tensor.Tens
 	return t, err
 }
 
-// errNoSession is what feeds of an unknown session are refused with; the call itself fails with what is known of the
-// session.
+// errNoSession is the error of feeds of an unknown session; the call itself fails with what is known of the session.
 var errNoSession = status.New(status.Aborted, "The session of the request was not open when its feeds arrived.")
 
 // runStepResponse is tensorflow.RunStepResponse. It owns the result until it has been written.
 type runStepResponse struct {
-	request *runStepRequest // whose memory is used again once the message is written
+	request *runStepRequest // its memory is reused once the message is written
+	ctx     context.Context // the call's
 	result  *actors.StepResult
 	err     error // in the body; result is nil then
 }
 
-// MarshalWire writes the message.
+// MarshalWire encodes the message.
 func (m *runStepResponse) MarshalWire() (mem.BufferSlice, error) {
 	w := &m.request.writer
 	w.begin()
@@ -242,7 +249,7 @@ func (m *runStepResponse) MarshalWire() (mem.BufferSlice, error) {
 	}
 	defer m.result.Release()
 	for i, t := range m.result.Tensors {
-		head, content, err := t.AppendWire(w.scratch[:0])
+		head, content, err := appendUntil(m.ctx, w.scratch[:0], t)
 		if err != nil {
 			return nil, err
 		}
@@ -262,15 +269,14 @@ func (m *runStepResponse) MarshalWire() (mem.BufferSlice, error) {
 }
 
 const (
-	// maxMessage is the largest message that TensorFlow's client takes, in bytes.
+	// maxMessage is the largest message, in bytes, that TensorFlow's client accepts.
 	maxMessage = math.MaxInt32
-	// headBytes is what a fetched tensor takes in a message beside its name and content, at most where
-	// it has a few dimensions.
+	// headBytes bounds what a fetched tensor with a few dimensions takes in a message besides its name and content.
 	headBytes = 64
 )
 
-// sendable gives what a step ended with, or RESOURCE_EXHAUSTED where its result does not fit into one
-// message. names are those of the result's tensors; nil where they have none.
+// sendable returns the result of a step, or RESOURCE_EXHAUSTED if it does not fit into one message. names are those of the result's
+// tensors; nil if they have none.
 func sendable(names []string, r *actors.StepResult, err error) (*actors.StepResult, error) {
 	if err != nil {
 		return nil, err
@@ -305,7 +311,8 @@ type runCallableRequest struct {
 	handle    int64
 	feeds     []*tensor.Tensor
 	requestID int64
-	invalid   error // the first fed value that cannot be taken, nil if all can
+	given     uint64 // a hash of the feeds, see answerKey
+	invalid   error  // of the first fed value that cannot be accepted; nil if there is none
 	gateway   *Gateway
 }
 
@@ -317,9 +324,13 @@ func (m *runCallableRequest) release() {
 	}
 }
 
-// UnmarshalWire reads the message.
+// UnmarshalWire decodes the message.
 func (m *runCallableRequest) UnmarshalWire(data mem.BufferSlice) error {
 	r := wire.NewReader(data)
+	var given maphash.Hash
+	given.SetSeed(givenSeed)
+	r.Sum(&given)
+	defer func() { m.given = given.Sum64() }()
 	memory := feedMemory{gateway: m.gateway, data: data}
 	err := r.Fields(r.End(), func(num protowire.Number, typ protowire.Type) (known bool, err error) {
 		known = true
@@ -333,7 +344,9 @@ func (m *runCallableRequest) UnmarshalWire(data mem.BufferSlice) error {
 			m.handle = int64(v)
 		case num == 3 && typ == protowire.BytesType:
 			var t *tensor.Tensor
+			before := r.Summed()
 			if t, err = readTensor(&r, memory.of(m.session), &m.invalid); err == nil {
+				hashTensor(&given, t, r.Summed()-before)
 				m.feeds = append(m.feeds, t)
 			}
 		case num == 4 && typ == protowire.VarintType:
@@ -351,14 +364,17 @@ func (m *runCallableRequest) UnmarshalWire(data mem.BufferSlice) error {
 }
 
 // runCallableResponse is tensorflow.RunCallableResponse.
-type runCallableResponse struct{ result *actors.StepResult }
+type runCallableResponse struct {
+	ctx    context.Context // the call's
+	result *actors.StepResult
+}
 
-// MarshalWire writes the message.
+// MarshalWire encodes the message.
 func (m *runCallableResponse) MarshalWire() (mem.BufferSlice, error) {
 	defer m.result.Release()
 	w := writer{}
 	for _, t := range m.result.Tensors {
-		head, content, err := t.AppendWire(w.scratch[:0])
+		head, content, err := appendUntil(m.ctx, w.scratch[:0], t)
 		if err != nil {
 			return nil, err
 		}
@@ -370,24 +386,35 @@ func (m *runCallableResponse) MarshalWire() (mem.BufferSlice, error) {
 	return w.metadata(m.result.Metadata)
 }
 
-// writer gathers a message's pieces: small ones in memory of its own, large tensors where they lie.
+// appendUntil appends a fetched tensor while the client waits for it: encoding many variants takes seconds.
+func appendUntil(ctx context.Context, dst []byte, t *tensor.Tensor) (head, content []byte, err error) {
+	if t.DType() != tensor.Variant {
+		return t.AppendWire(dst)
+	}
+	return t.AppendWireUntil(dst, func() error {
+		if err := ctx.Err(); err != nil {
+			return status.From(err)
+		}
+		return nil
+	})
+}
+
+// writer assembles a message: small pieces in its own memory, large tensors in place.
 type writer struct {
 	done    mem.BufferSlice
 	head    []byte
 	scratch [128]byte
-	over    func() // lets the writer's memory be used again; nil for one that is made for a message
+	over    func() // returns the writer for reuse; nil for a writer made for one message
 }
 
 const (
-	// inPlace is the size in bytes from which a tensor's content is sent from its own memory.
-	inPlace = 16 << 10
-	// headRoom is the capacity in bytes of a writer's memory that is used again. (Of less than 1 KiB the
-	// transport's buffers do not tell when they are written.) Beyond maxHeadRoom it is not.
+	// headRoom is the capacity, in bytes, of a reused writer's memory. (The transport does not report when buffers of less than 1 KiB have
+	// been written.) Memory beyond maxHeadRoom is not reused.
 	headRoom    = 2 << 10
 	maxHeadRoom = 64 << 10
 )
 
-// begin makes room for what is small.
+// begin allocates memory for small pieces.
 func (w *writer) begin() {
 	if cap(w.head) < headRoom {
 		w.head = make([]byte, 0, headRoom)
@@ -397,11 +424,11 @@ func (w *writer) begin() {
 
 // content appends a tensor's bytes.
 func (w *writer) content(t *tensor.Tensor, b []byte) {
-	if len(b) < inPlace {
+	if len(b) < wire.InPlace {
 		w.head = append(w.head, b...)
 		return
 	}
-	w.done = append(w.done, mem.SliceBuffer(w.head), mem.NewBuffer(&b, lease{t.Retain()}))
+	w.done = append(w.done, mem.SliceBuffer(w.head), wire.Lease(t, b))
 	w.head = nil
 }
 
@@ -418,8 +445,7 @@ func (w *writer) metadata(md *corepb.RunMetadata) (mem.BufferSlice, error) {
 	return w.end(), nil
 }
 
-// end gives the whole message. The memory of what was gathered last is used again when the transport
-// has written it, which is after the rest.
+// end returns the whole message. The memory of the last pieces is reused once the transport has written them, which is after all others.
 func (w *writer) end() mem.BufferSlice {
 	done := w.done
 	w.done = nil
@@ -429,18 +455,8 @@ func (w *writer) end() mem.BufferSlice {
 	return append(done, mem.NewBuffer(&w.head, w))
 }
 
-// Get is never called: the pool only takes back.
+// Get is never called: the pool only takes buffers back.
 func (w *writer) Get(n int) *[]byte { b := make([]byte, n); return &b }
 
-// Put takes back the memory of a message that was written.
+// Put takes back the memory of a written message.
 func (w *writer) Put(*[]byte) { w.over() }
-
-// lease keeps a tensor's memory as it is until the transport has written it: the transport gives
-// the buffer back to this pool of one.
-type lease struct{ t *tensor.Tensor }
-
-// Get is never called: the pool only takes back.
-func (l lease) Get(n int) *[]byte { b := make([]byte, n); return &b }
-
-// Put ends the lease.
-func (l lease) Put(*[]byte) { l.t.Release() }

@@ -8,8 +8,8 @@ import (
 	"github.com/troupe-run/troupe/remote/internal/http2"
 )
 
-// rightsOf are the rights of the client that makes a call: of one over the loopback interface, which a user of this
-// machine is, those of the server's user; of others what the servers give to everybody.
+// rightsOf returns the rights of the calling client. A client on the loopback interface, which is a user of this machine, has those of the
+// server's user; others have what the server grants everybody.
 func rightsOf(ctx context.Context) actors.Rights {
 	p, _ := http2.PeerOf(ctx)
 	r := rightsOfPeer(p)
@@ -29,7 +29,7 @@ func rightsOfPeer(p http2.Peer) actors.Rights {
 	return actors.Rights{Who: "the client at " + p.Address.String(), Files: actors.SharedFiles}
 }
 
-// loopback tells whether an address is one of the loopback interface.
+// loopback reports whether an address is on the loopback interface.
 func loopback(a net.Addr) bool {
 	tcp, ok := a.(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()

@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/remote/internal/http2"
 )
 
-// TestRightsByAddress holds that all files are for clients on the loopback interface alone.
+// TestRightsByAddress checks that only clients on the loopback interface may use all files.
 func TestRightsByAddress(t *testing.T) {
 	for _, c := range []struct {
 		address net.Addr

@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// A result that no message can carry becomes an error, and its tensors are given up.
+// TestSendable checks that a result that does not fit into a message becomes an error, and that its tensors are released.
 func TestSendable(t *testing.T) {
 	pool := tensor.NewPool("test", 0)
 	v, err := tensor.New(pool, tensor.Float32, tensor.Shape{16 << 20})

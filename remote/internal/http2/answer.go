@@ -1,36 +1,32 @@
 package http2
 
 import (
-	"fmt"
 	"net/http"
-	"runtime/debug"
 	"strconv"
 
+	"github.com/troupe-run/troupe/internal/contain"
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 )
 
-// quantum is how many bytes go to the kernel at once, so that a small answer does not stand behind a
-// large one.
+// quantum bounds the bytes of a batch, so that a small answer does not wait behind a large one.
 const quantum = 512 << 10
 
-// encodeAnswer writes an answer's message. A panic costs the answer, not the process.
+// encodeAnswer encodes an answer's message. A panic fails the call, not the process.
 func (c *serverConn) encodeAnswer(reply any) (body mem.BufferSlice, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			c.server.config.Logger.Error("writing an answer panicked", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
-			err = status.Errorf(codes.Internal, "writing the answer panicked: %v", r)
-		}
-	}()
-	if body, err = c.server.config.Codec.Marshal(reply); err != nil {
+	defer contain.Recover(c.server.config.Logger, "Writing the answer", func(e error) { err = status.Error(codes.Internal, e.Error()) })
+	if body, err = c.server.config.Codec.Marshal(reply); err == nil {
+		return body, nil
+	}
+	if _, ok := status.FromError(err); !ok {
 		err = status.Errorf(codes.Internal, "the answer cannot be written: %v", err)
 	}
-	return body, err
+	return nil, err
 }
 
-// answer sends what a call ended with.
+// answer sends a call's reply or error.
 func (c *serverConn) answer(s *stream, reply any, err error) {
 	var body mem.BufferSlice
 	if err == nil {
@@ -78,14 +74,19 @@ func (c *serverConn) answer(s *stream, reply any, err error) {
 	c.flush()
 }
 
-// decline answers a call with an error before its request is there. It is the reader's.
+// decline answers a call with an error before its request is complete. If s is a message, the call receives no more. Only the reader calls it.
 func (c *serverConn) decline(s *stream, err error) {
 	s.declined = true
-	s.settle()
+	s.releaseRequest()
+	if o := s.owner(); o.inbox != nil {
+		o.declined, o.incoming = true, nil
+		c.failMessages(o, err)
+		return
+	}
 	c.answer(s, nil, err)
 }
 
-// refuse answers a request that is not gRPC's, when it is over.
+// refuse answers a request that is not gRPC's, after it has ended.
 func (c *serverConn) refuse(s *stream) {
 	s.declined = true
 	about := c.server.config.About + "\n"
@@ -111,7 +112,7 @@ func (c *serverConn) refuse(s *stream) {
 	c.reply()
 }
 
-// push puts a stream behind the others that can send. mu is held.
+// push appends a stream to those that can send. mu is held.
 func (c *serverConn) push(s *stream) {
 	s.queued, s.next = true, nil
 	if c.first == nil {
@@ -122,19 +123,19 @@ func (c *serverConn) push(s *stream) {
 	c.tail = s
 }
 
-// pop takes the first stream that can send. mu is held.
+// pop removes the first of the streams that can send. mu is held.
 func (c *serverConn) pop() {
 	s := c.first
 	c.first, s.next, s.queued = s.next, nil, false
 }
 
-// fill queues as much of the answers as the windows allow and the kernel should get at once, a frame
-// of each in turn. mu is held.
+// fill queues as much of the answers as the windows and quantum allow, one frame of each answer
+// in turn. mu is held.
 func (c *serverConn) fill() {
 	for c.first != nil && c.queue.bytes() < quantum {
 		s := c.first
 		if s.gone || s.left > 0 && s.window <= 0 {
-			c.pop() // until there is window
+			c.pop() // widen pushes it again
 			continue
 		}
 		if s.left > 0 {
@@ -151,7 +152,7 @@ func (c *serverConn) fill() {
 			c.window -= int64(n)
 			c.unread(-int64(n))
 			s.left -= n
-			s.put(n)
+			s.queueAnswer(n)
 		}
 		c.pop()
 		if s.left > 0 {
@@ -159,7 +160,7 @@ func (c *serverConn) fill() {
 			continue
 		}
 		if s.many {
-			continue // there may be more messages, and their sender ends the stream
+			continue // there may be more messages; finishStream ends the stream
 		}
 		if !s.plain {
 			c.encode(s.id, flagEndStream, fieldFinished)
@@ -168,8 +169,8 @@ func (c *serverConn) fill() {
 	}
 }
 
-// put queues the next n bytes of the answer.
-func (s *stream) put(n int) {
+// queueAnswer queues the next n bytes of the answer.
+func (s *stream) queueAnswer(n int) {
 	q := &s.conn.queue
 	if k := min(n, prefixSize-s.headed); k > 0 {
 		q.buf = append(q.buf, s.head[s.headed:s.headed+k]...)
@@ -193,8 +194,8 @@ func (s *stream) put(n int) {
 	}
 }
 
-// drop gives up the answer. The kernel may be reading from it, so that it is let go with the batch
-// that is queued; flush is to follow. mu is held.
+// drop drops the answer. The kernel may still be reading from it, so it is freed with the queued
+// batch. The caller must flush. mu is held.
 func (s *stream) drop() {
 	s.gone = true
 	s.conn.queue.owned = append(s.conn.queue.owned, s.body...)
@@ -202,7 +203,7 @@ func (s *stream) drop() {
 	s.body, s.left = nil, 0
 }
 
-// widen gives a stream more window. mu is held.
+// widen enlarges a stream's window. mu is held.
 func (c *serverConn) widen(id uint32, n int64) error {
 	s := c.streams[id]
 	if s == nil {

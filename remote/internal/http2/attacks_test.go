@@ -13,14 +13,14 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// attack is what one client does to a server while another one calls it.
+// attack describes what one client does to a server while another one makes calls.
 type attack struct {
 	name string
-	// limits, if set, changes the server's.
+	// limits, if set, changes the server's limits.
 	limits func(s *testServer)
-	// does attacks. It may leave connections open.
+	// does performs the attack. It may leave connections open.
 	does func(t *testing.T, s *testServer)
-	// memory is how many bytes the process may hold more than before while the attack's connections are open.
+	// memory is how many more bytes the process may hold while the attack's connections are open.
 	memory int64
 }
 
@@ -32,11 +32,11 @@ func repeated(write func(fr *x.Framer) error) func(t *testing.T, s *testServer) 
 		r.must(r.fr.WriteData(1, true, framed(nil)))
 		<-s.entered
 		r.headers(3, "/t/echo")
-		r.flood(calmBurst+calmPerCall*3+5*calmRate, write)
+		r.flood(overheadBurst+overheadPerCall*3+5*overheadRate, write)
 	}
 }
 
-// flood sends a frame over and over, and fails the test unless the server tells the client to be calm.
+// flood sends a frame over and over, and fails the test unless the server answers with ENHANCE_YOUR_CALM.
 func (r *raw) flood(times int, write func(fr *x.Framer) error) {
 	r.t.Helper()
 	var b bytes.Buffer
@@ -64,10 +64,12 @@ func (r *raw) flood(times int, write func(fr *x.Framer) error) {
 	}
 }
 
-// halfRequests makes calls whose requests claim 2 GiB, of which so many bytes come.
+// halfRequests makes calls whose requests claim 2 GiB but send fewer bytes. They come from another host than the client
+// whose calls may not fail. The connections of one host share that host's memory equally, and with many attackers an
+// equal share could be smaller than that client's requests.
 func halfRequests(t *testing.T, s *testServer, conns, calls, bytes int) (open []*raw) {
 	for range conns {
-		r := s.dialRaw(t)
+		r := s.dialRawFrom(t, "127.0.0.2")
 		open = append(open, r)
 		for i := range calls {
 			id := uint32(2*i + 1)
@@ -78,8 +80,8 @@ func halfRequests(t *testing.T, s *testServer, conns, calls, bytes int) (open []
 	return open
 }
 
-// TestAttacks attacks a server while another client makes calls, small ones and ones with large requests. None of its calls
-// may fail or take long. When the attack's connections are closed, nothing of it is left.
+// TestAttacks attacks a server while another client makes calls with small and large requests. None of its calls
+// may fail or take long. After the attack's connections are closed, none of their memory may be held.
 func TestAttacks(t *testing.T) {
 	for _, a := range []attack{
 		{name: "calls that claim 2 GiB and send 16 KiB", memory: 20 << 20, limits: func(s *testServer) { s.receiving.limit = 16 << 20 },
@@ -104,28 +106,28 @@ func TestAttacks(t *testing.T) {
 			r := s.dialRaw(t)
 			r.headers(1, "/t/echo")
 			r.must(r.fr.WriteData(1, false, []byte{0, 0, 0xff, 0xff, 0xff}))
-			r.flood(calmBurst+5*calmRate, func(fr *x.Framer) error { return fr.WriteData(1, false, []byte{1}) })
+			r.flood(overheadBurst+5*overheadRate, func(fr *x.Framer) error { return fr.WriteData(1, false, []byte{1}) })
 		}},
 		{name: "padding", memory: 4 << 20, does: func(t *testing.T, s *testServer) {
 			r := s.dialRaw(t)
 			r.headers(1, "/t/echo")
-			r.flood(calmBurst+5*calmRate, func(fr *x.Framer) error { return fr.WriteDataPadded(1, false, nil, make([]byte, 200)) })
+			r.flood(overheadBurst+5*overheadRate, func(fr *x.Framer) error { return fr.WriteDataPadded(1, false, nil, make([]byte, 200)) })
 		}},
 		{name: "data of a call that is over", memory: 4 << 20, does: func(t *testing.T, s *testServer) {
 			r := s.dialRaw(t)
 			r.headers(1, "/t/none")
-			r.flood(calmBurst+calmPerCall+5*calmRate, func(fr *x.Framer) error { return fr.WriteData(1, false, make([]byte, 300)) })
+			r.flood(overheadBurst+overheadPerCall+5*overheadRate, func(fr *x.Framer) error { return fr.WriteData(1, false, make([]byte, 300)) })
 		}},
 		{name: "headers in parts of a byte", memory: 4 << 20, does: func(t *testing.T, s *testServer) {
 			r := s.dialRaw(t)
 			r.must(r.fr.WriteHeaders(x.HeadersFrameParam{StreamID: 1}))
-			r.flood(calmBurst+5*calmRate, func(fr *x.Framer) error { return fr.WriteContinuation(1, false, []byte{0}) })
+			r.flood(overheadBurst+5*overheadRate, func(fr *x.Framer) error { return fr.WriteContinuation(1, false, []byte{0}) })
 		}},
 		{name: "malformed headers", memory: 4 << 20, does: func(t *testing.T, s *testServer) {
 			r := s.dialRaw(t)
 			id := uint32(1)
 			block := r.block(hpack.HeaderField{Name: "X", Sensitive: true})
-			r.flood(calmBurst+5*calmRate, func(fr *x.Framer) error {
+			r.flood(overheadBurst+5*overheadRate, func(fr *x.Framer) error {
 				id += 2
 				return fr.WriteHeaders(x.HeadersFrameParam{StreamID: id, EndHeaders: true, BlockFragment: block})
 			})
@@ -213,7 +215,7 @@ func (s *testServer) limitConnections(n int) {
 	s.maxConnections = n
 }
 
-// forgetAttackers ends all connections but that of the client who called first.
+// forgetAttackers ends all connections except that of the client that called first.
 func (s *testServer) forgetAttackers() {
 	for _, c := range s.all() {
 		if c.number != 1 {
@@ -222,7 +224,7 @@ func (s *testServer) forgetAttackers() {
 	}
 }
 
-// checkConns looks for clients that do not read, as watch does now and then.
+// checkConns looks for clients that do not read, as watch does periodically.
 func (s *testServer) checkConns() {
 	seen := map[*serverConn]quiet{}
 	for n := range 2 {
@@ -232,7 +234,7 @@ func (s *testServer) checkConns() {
 	}
 }
 
-// A header list of any size up to maxHeaderBlock ends its call alone, and the lists behind it are understood.
+// A header list of any size up to maxHeaderBlock ends only its own call, and later lists are decoded correctly.
 func TestLargeHeaderLists(t *testing.T) {
 	for _, size := range []int{17 << 10, 60 << 10, 200 << 10, 1<<20 - 200} {
 		for _, parts := range []int{1, 3} {
@@ -266,7 +268,7 @@ func TestLargeHeaderLists(t *testing.T) {
 	}
 }
 
-// A large header list costs a connection one of its own requests where there is no memory for both, and not its calls.
+// If there is no memory for both, a large header list evicts one of the connection's own requests, but not its other calls.
 func TestHeaderListWithoutMemory(t *testing.T) {
 	s := newTestServer(t)
 	s.receiving.limit = 256 << 10

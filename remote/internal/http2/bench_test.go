@@ -10,7 +10,7 @@ import (
 	x "golang.org/x/net/http2"
 )
 
-// countingConn counts system calls, as far as those are calls of a connection.
+// countingConn counts the reads and writes of a connection, each of which is a system call.
 type countingConn struct {
 	net.Conn
 	reads, writes int
@@ -26,7 +26,7 @@ func (c *countingConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// BenchmarkUnary is an echo of 100 bytes over loopback, by a client that does as little as it can.
+// BenchmarkUnary measures an echo of 100 bytes over loopback, with a minimal client.
 func BenchmarkUnary(b *testing.B) {
 	s := newTestServer(b)
 	near, far := tcpPair(b)
@@ -43,7 +43,7 @@ func BenchmarkUnary(b *testing.B) {
 	var out bytes.Buffer
 	fr := x.NewFramer(&out, nil)
 	block := r.fields("/t/inline")
-	// The answer's size does not change once the tables of both ends are filled.
+	// The answer's size is constant once both ends' compression tables are filled.
 	r.call(3, "/t/inline", string(data))
 	first := make([]byte, 4096)
 	var size int
@@ -86,7 +86,7 @@ func BenchmarkUnaryGRPC(b *testing.B) {
 	}
 }
 
-// BenchmarkLarge is a request and an answer of 32 MiB.
+// BenchmarkLarge measures a request and an answer of 32 MiB.
 func BenchmarkLarge(b *testing.B) {
 	s := newTestServer(b)
 	s.streams = echoStream

@@ -3,6 +3,7 @@ package http2
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"sync"
 	"time"
@@ -12,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Peer is who makes a call.
+// Peer is the caller of a call.
 type Peer struct {
 	// Connection is a number that no other connection of the server has.
 	Connection uint64
@@ -22,7 +23,7 @@ type Peer struct {
 
 type peerKey struct{}
 
-// PeerOf gives who makes the call that ctx is of.
+// PeerOf returns the caller of the call whose context is ctx.
 func PeerOf(ctx context.Context) (Peer, bool) {
 	p, ok := ctx.Value(peerKey{}).(*Peer)
 	if !ok {
@@ -33,9 +34,9 @@ func PeerOf(ctx context.Context) (Peer, bool) {
 
 type callKey struct{}
 
-// Detach tells the server that the call is about to wait or to compute for long: another goroutine
-// goes on reading the client's connection. It does nothing where that is so already, and for
-// contexts that are not of a call. It is to be called by the goroutine that the call runs on, after
+// Detach tells the server that the call is about to block or to compute for long: another goroutine
+// continues reading the client's connection. It does nothing if the call is detached already, or if ctx is
+// not a call's context. It must be called on the goroutine that the call runs on, after
 // the request was read.
 func Detach(ctx context.Context) {
 	if c, ok := ctx.Value(callKey{}).(*call); ok {
@@ -43,7 +44,36 @@ func Detach(ctx context.Context) {
 	}
 }
 
-// AuthorizationOf is the authorization header of the unary call that ctx is of; empty if it has none.
+// OnCancel arranges for f to be called when the client cancels the call whose context is ctx, or its connection ends; at once if that has
+// happened. f runs before anything that the client sent later is read, and must not block. stop withdraws f, unless f has begun. It may be
+// called several times. If ctx is not a call's context, f is never called.
+func OnCancel(ctx context.Context, f func()) (stop func()) {
+	c, ok := ctx.Value(callKey{}).(*call)
+	if !ok {
+		return func() {}
+	}
+	return c.onCancel(f)
+}
+
+func (c *call) onCancel(f func()) (stop func()) {
+	h := &hook{func() {
+		if errors.Is(c.Err(), context.Canceled) {
+			f()
+		}
+	}}
+	c.mu.Lock()
+	ended := c.err != nil
+	if !ended {
+		c.hookLocked(h)
+	}
+	c.mu.Unlock()
+	if ended {
+		h.f()
+	}
+	return func() { c.unhook(h) }
+}
+
+// AuthorizationOf returns the authorization header of the unary call whose context is ctx, or "" if there is none.
 func AuthorizationOf(ctx context.Context) string {
 	if c, ok := ctx.Value(callKey{}).(*call); ok {
 		return c.authorization
@@ -51,7 +81,7 @@ func AuthorizationOf(ctx context.Context) string {
 	return ""
 }
 
-// TraceContextOf is the headers traceparent and tracestate of the unary call that ctx is of; empty where it has none.
+// TraceContextOf returns the headers traceparent and tracestate of the unary call whose context is ctx. They are empty if there are none.
 func TraceContextOf(ctx context.Context) (traceparent, tracestate string) {
 	c, ok := ctx.Value(callKey{}).(*call)
 	switch {
@@ -63,21 +93,21 @@ func TraceContextOf(ctx context.Context) (traceparent, tracestate string) {
 	return c.trace.parent, c.trace.state
 }
 
-// Bounds of what is taken of a trace's context, in bytes. Values of traceparent have 55 in the version that there is; at least 512
-// of tracestate are to be carried on (W3C Trace Context, 3.3.1.5).
+// Bounds of a trace's context in bytes. A traceparent of the current version has 55 bytes. At least 512 bytes of tracestate should be
+// propagated (W3C Trace Context, 3.3.1.5).
 const (
 	maxTraceparent = 128
 	maxTracestate  = 2048
 )
 
-// traceHeaders is the context of a trace, as it came.
+// traceHeaders is the context of a trace, as received.
 type traceHeaders struct{ parent, state string }
 
-// take notes one of the headers. The lists of several tracestate headers are joined, until they are too long to be taken.
-func (t *traceHeaders) take(name, value string) {
+// record records one of the headers. Several tracestate headers are joined, until they exceed the limit.
+func (t *traceHeaders) record(name, value string) {
 	switch {
 	case name == "traceparent":
-		if len(value) <= maxTraceparent { // of what is malformed, no trace is told
+		if len(value) <= maxTraceparent { // malformed values are ignored
 			t.parent = value
 		}
 	case t.state == "":
@@ -87,8 +117,8 @@ func (t *traceHeaders) take(name, value string) {
 	}
 }
 
-// call is the context of a unary call. It ends when the client cancels the call or is gone, when its
-// deadline comes, and when the call is answered.
+// call is the context of a unary call. It ends when the client cancels the call, the connection ends, the
+// deadline passes, or the call is answered.
 type call struct {
 	conn     *serverConn
 	stream   *stream
@@ -98,11 +128,11 @@ type call struct {
 	trace         *traceHeaders // nil: there are none
 
 	mu       sync.Mutex
-	detached bool        // the goroutine that runs the call does not read the connection any more
-	overdue  *time.Timer // detaches the call; nil if it was to be detached at once
+	detached bool        // the goroutine that runs the call no longer reads the connection
+	overdue  *time.Timer // detaches the call later; nil if it was not delayed
 
-	done  chan struct{} // made when somebody asks
-	timer *time.Timer   // runs when somebody could learn of it
+	done  chan struct{} // made by the first Done
+	timer *time.Timer   // of the deadline; started when its end can be observed
 	err   error
 	hooks map[*hook]struct{}
 }
@@ -126,7 +156,7 @@ func (c *call) Done() <-chan struct{} {
 	return c.done
 }
 
-// armLocked lets the deadline come, now that somebody could see it.
+// armLocked starts the deadline's timer, if necessary.
 func (c *call) armLocked() {
 	if c.timer == nil && c.err == nil && !c.deadline.IsZero() {
 		c.timer = time.AfterFunc(time.Until(c.deadline), func() { c.end(context.DeadlineExceeded) })
@@ -152,7 +182,7 @@ func (c *call) Value(key any) any {
 	return nil
 }
 
-// AfterFunc lets package context derive contexts without a goroutine.
+// AfterFunc allows package context to derive contexts without a goroutine. f must not block; the functions that package context registers do not.
 func (c *call) AfterFunc(f func()) (stop func() bool) {
 	h := &hook{f}
 	c.mu.Lock()
@@ -161,21 +191,28 @@ func (c *call) AfterFunc(f func()) (stop func() bool) {
 		go f()
 		return func() bool { return false }
 	}
+	c.hookLocked(h)
+	c.armLocked()
+	return func() bool { return c.unhook(h) }
+}
+
+func (c *call) hookLocked(h *hook) {
 	if c.hooks == nil {
 		c.hooks = map[*hook]struct{}{}
 	}
 	c.hooks[h] = struct{}{}
-	c.armLocked()
-	return func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		_, pending := c.hooks[h]
-		delete(c.hooks, h)
-		return pending
-	}
 }
 
-// end ends the context, once.
+func (c *call) unhook(h *hook) (pending bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, pending = c.hooks[h]
+	delete(c.hooks, h)
+	return pending
+}
+
+// end ends the context, once, and runs its hooks, which do not block. When a client cancels a call, the connection's reader calls end, so the
+// hooks run before it reads on.
 func (c *call) end(err error) {
 	c.mu.Lock()
 	if c.err != nil {
@@ -193,11 +230,11 @@ func (c *call) end(err error) {
 	c.hooks = nil
 	c.mu.Unlock()
 	for h := range hooks {
-		go h.f()
+		h.f()
 	}
 }
 
-// detach hands the reading of the connection to another goroutine.
+// detach hands reading of the connection to another goroutine.
 func (c *call) detach() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -209,8 +246,8 @@ func (c *call) detach() {
 	c.conn.handOver()
 }
 
-// detachSoon is detach for a call that may be about to end. Calls of a connection that takes turns run one after another as
-// long as they are quick, so that they have one processor at most.
+// detachSoon is detach for a call that may end soon. While calls of a connection that takes turns are quick, they run one after
+// another, and thus use at most one processor.
 func (c *call) detachSoon() {
 	c.mu.Lock()
 	reads := !c.detached
@@ -218,7 +255,7 @@ func (c *call) detachSoon() {
 	if !reads {
 		return
 	}
-	work := &c.conn.in.work // which is of who reads
+	work := &c.conn.in.work // owned by the reader
 	patience := work.patience()
 	if patience <= 0 {
 		c.detach()
@@ -237,7 +274,7 @@ func (c *call) detachSoon() {
 	})
 }
 
-// ended tells whether the goroutine that ran the call still reads the connection.
+// ended reports whether the goroutine that ran the call still reads the connection.
 func (c *call) ended() (reads bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -249,24 +286,24 @@ func (c *call) ended() (reads bool) {
 	return reads
 }
 
-// read fills the request. The message lies where it was read, so that nothing may be read before.
+// read decodes the request. The message may still be in the input buffer, so nothing may be read from the connection before.
 func (c *call) read(request any) error {
 	s := c.stream
 	message := s.message
 	s.message = nil
 	err := c.conn.decode(s, message, request)
-	s.settle()
+	s.releaseRequest()
 	if !s.method.Inline {
 		c.detachSoon()
 	}
 	return err
 }
 
-// decode fills a request from its message and lets the message go.
+// decode decodes a request from its message and frees the message.
 func (c *serverConn) decode(s *stream, message mem.BufferSlice, request any) error {
-	defer func() { message.Free() }() // also where decoding panics
+	defer func() { message.Free() }() // even if decoding panics
 	if s.compressed {
-		plain, err := expand(s.encoding, message, func(n int) error { return s.hold(n, false) })
+		plain, err := expand(s.encoding, message, func(n int) error { return s.reserve(n, false) })
 		if err != nil {
 			return err
 		}

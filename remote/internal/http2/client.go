@@ -14,49 +14,50 @@ import (
 )
 
 const (
-	// watchIdle is how long a connection may be quiet before somebody listens to what the server says
+	// watchIdle is the interval at which an idle connection is read, for what the server sends
 	// beside answers, such as a ping.
 	watchIdle = 5 * time.Second
-	// quietTime is after how long a connection is looked at before a call is made on it.
+	// quietTime is how long a connection is unused before it is checked ahead of a call.
 	quietTime = 10 * time.Millisecond
-	// cutTime is what the rest of a frame may take to come when the call that reads it was cancelled.
+	// cutTime bounds how long the rest of a frame may take to arrive after the call that reads it was cancelled.
 	cutTime = 10 * time.Second
 )
 
-// ErrNotSent is the error of a call that the server did not and will not see, so that it may be made
-// again on another connection.
+// ErrNotSent is the error of a call that the server has not seen and will not see. The call may be
+// retried on another connection.
 var ErrNotSent = errors.New("http2: the connection takes no more calls")
 
-// Client is a connection to a server on which many goroutines make unary calls. There is no goroutine that
-// reads for them: one of those that wait for an answer reads for all, its own answer straight to where it is
-// wanted, and hands the role on when it has it. So a call that is alone writes its request and reads its
-// answer itself. While no call waits, a goroutine of the connection's looks after it now and then.
+// Client is a connection to a server on which many goroutines make unary calls. It has no dedicated reader.
+// One of the goroutines that wait for an answer reads for all: its own answer directly to its destination,
+// until it is complete and another goroutine takes over. Thus a single call writes its request and reads its
+// answer itself. While no call waits, a goroutine of the connection reads it occasionally.
 type Client struct {
 	conn
 	scheme, authority string
 	authorization     func() string // nil: none
 	watching          chan struct{} // asks the connection's goroutine to read
 	work              sync.WaitGroup
+	spare             sync.Pool // of *clientCall
 
-	// Of the reader.
+	// Owned by the reader.
 	current  *clientCall // whose headers are being read
-	ending   bool        // and they are its last ones
-	consumed int         // bytes that the server was not given credit for again
+	ending   bool        // they are its last ones
+	consumed int         // bytes read for which the server has not been given new credit
 
 	// Guarded by mu.
-	next    uint32
-	calls   map[uint32]*clientCall
-	most    int  // calls that the server takes at once
-	leaving bool // it takes no more
-	reading bool // somebody is the reader
-	between bool // the reader waits for a frame, and may be interrupted
-	hurried bool // the reader has a deadline
-	starved int  // goroutines that wait for window
-	used    time.Time
+	next          uint32
+	calls         map[uint32]*clientCall
+	most          int  // concurrent calls that the server accepts
+	leaving       bool // the connection accepts no more calls
+	reading       bool // some goroutine is the reader
+	between       bool // the reader waits for a frame, and may be interrupted
+	hurried       bool // the reader has a deadline
+	windowWaiters int  // goroutines that wait for window
+	used          time.Time
 }
 
-// NewClient takes over a connection, also when it fails. The scheme is http or https. ctx bounds the
-// greeting alone.
+// NewClient takes over a connection, even if it fails. The scheme is http or https. ctx bounds only the
+// greeting.
 func NewClient(ctx context.Context, nc net.Conn, scheme, authority string) (*Client, error) {
 	c := &Client{scheme: scheme, authority: authority, watching: make(chan struct{}, 1), next: 1, calls: map[uint32]*clientCall{}, most: maxStreams, used: time.Now()}
 	c.init(nc, nil, 0)
@@ -75,18 +76,18 @@ func NewClient(ctx context.Context, nc net.Conn, scheme, authority string) (*Cli
 	return c, nil
 }
 
-// Authorize gives each call from now on the authorization header that header tells at the time. It is called before the
+// Authorize makes each call send the authorization header that header returns at that time. It must be called before the
 // first call.
 func (c *Client) Authorize(header func() string) { c.authorization = header }
 
-// Close ends the connection, and with it the calls that wait.
+// Close ends the connection and its pending calls.
 func (c *Client) Close() error {
 	c.shut(net.ErrClosed)
 	c.work.Wait()
 	return nil
 }
 
-// Retire takes no more calls: the connection ends with the last of those that it has.
+// Retire makes the connection accept no more calls. It ends with the last pending call.
 func (c *Client) Retire() {
 	c.mu.Lock()
 	c.leaving = true
@@ -98,40 +99,42 @@ func (c *Client) Retire() {
 	}
 }
 
-// Ready tells whether the connection takes calls, as far as is known.
+// Ready reports whether the connection accepts calls, as far as is known.
 func (c *Client) Ready() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err == nil && !c.leaving
 }
 
-// clientCall is a call as its client sees it.
+// clientCall is a call of a client.
 type clientCall struct {
 	answer Answer
 	id     uint32
-	woken  chan struct{} // one place: there is news for the call's goroutine
+	woken  chan struct{} // capacity 1: the call's state has changed
 
 	// Guarded by conn.mu.
-	window    int64 // bytes that the server takes of the request
+	window    int64 // bytes of the request that the server accepts
 	over      bool  // the answer is complete, or never will be
-	waiting   bool  // the call's goroutine waits for news, and can become the reader
+	waiting   bool  // the call's goroutine waits on woken, and can become the reader
 	leads     bool  // it is the reader
 	cancelled bool
 	err       error // why the call failed
 	last      uint64
-	pinned    bool // the batch of serial number last refers to the request's memory
+	whole     uint64 // serial number of the batch with the end of the request; 0 while that is not queued
+	pinned    bool   // the batch with serial number last refers to the request's memory
 }
 
-var clientCalls = sync.Pool{New: func() any { return &clientCall{woken: make(chan struct{}, 1)} }}
-
-// Call makes a unary call. The request is a message in pieces, in order, which are the caller's again when Call
-// returns. read reads the answer on the caller's goroutine; what it made is void where Call gives another error
-// than its own. The errors are gRPC's, but for ErrNotSent.
+// Call makes a unary call. The request is a message in pieces, in order, which belong to the caller again when Call
+// returns. read reads the answer on the caller's goroutine. Its result is invalid if Call returns an error.
+// The errors are gRPC status errors, except for ErrNotSent and those of read.
 func (c *Client) Call(ctx context.Context, path string, request [][]byte, read func(*Answer) error) error {
 	if err := ctx.Err(); err != nil {
 		return unavailable(err)
 	}
-	p := clientCalls.Get().(*clientCall)
+	p, _ := c.spare.Get().(*clientCall)
+	if p == nil {
+		p = &clientCall{woken: make(chan struct{}, 1)}
+	}
 	p.answer.client, p.answer.call = c, p
 	var stop func() bool
 	if ctx.Done() != nil {
@@ -143,12 +146,12 @@ func (c *Client) Call(ctx context.Context, path string, request [][]byte, read f
 			err = p.answer.finish(read)
 		}
 		if p.leads {
-			p.answer.leave()
+			p.answer.skipRest()
 		}
 	}
 	cancelled, err := c.end(p, err)
 	if err == nil && (stop == nil || stop()) {
-		p.recycle()
+		c.recycle(p)
 	} else if stop != nil {
 		stop()
 	}
@@ -160,7 +163,7 @@ func (c *Client) Call(ctx context.Context, path string, request [][]byte, read f
 	return err
 }
 
-// ended is why a context has ended. A server that heard of its deadline may notice it before the context's timer does.
+// ended returns why a context has ended. A server that knows its deadline may notice it before the context's timer does.
 func ended(ctx context.Context) error {
 	if deadline, ok := ctx.Deadline(); ok && ctx.Err() == nil && !time.Now().Before(deadline) {
 		return context.DeadlineExceeded
@@ -168,15 +171,15 @@ func ended(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// recycle lets the memory of a call be used again that ended well: nobody else knows it any more.
-func (p *clientCall) recycle() {
+// recycle makes the memory of a successful call available for reuse. Nothing else refers to it any more.
+func (c *Client) recycle(p *clientCall) {
 	select {
 	case <-p.woken:
 	default:
 	}
 	p.answer.reset()
 	*p = clientCall{woken: p.woken, answer: p.answer}
-	clientCalls.Put(p)
+	c.spare.Put(p)
 }
 
 // begin sends the request.
@@ -184,7 +187,7 @@ func (c *Client) begin(ctx context.Context, p *clientCall, path string, request 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.reading && len(c.calls) == 0 && time.Since(c.used) > quietTime {
-		c.look()
+		c.pollInput()
 	}
 	for c.err == nil && !c.leaving && !p.cancelled && len(c.calls) >= c.most {
 		c.written.Wait()
@@ -203,12 +206,12 @@ func (c *Client) begin(ctx context.Context, p *clientCall, path string, request 
 	fields := append(room[:0], fieldPost, hpack.HeaderField{Name: ":scheme", Value: c.scheme}, hpack.HeaderField{Name: ":path", Value: path},
 		hpack.HeaderField{Name: ":authority", Value: c.authority}, fieldGRPC, fieldTrailers)
 	if deadline, ok := ctx.Deadline(); ok {
-		// Each value is another one: none is worth a place in the table.
+		// Each value is different: none is worth a place in the table.
 		fields = append(fields, hpack.HeaderField{Name: "grpc-timeout", Value: timeout(time.Until(deadline)), Sensitive: true})
 	}
 	if c.authorization != nil {
-		// It goes into the table, so that it is sent once: nobody else writes headers on the connection, from whose sizes
-		// it could be guessed.
+		// It goes into the compression table, so it is sent only once. It cannot be guessed from the sizes of header lists,
+		// because no one else controls headers on this connection.
 		fields = append(fields, hpack.HeaderField{Name: "authorization", Value: c.authorization()})
 	}
 	c.encode(p.id, 0, fields...)
@@ -221,7 +224,7 @@ var (
 	fieldTrailers = hpack.HeaderField{Name: "te", Value: "trailers"}
 )
 
-// timeout is a grpc-timeout: at most eight digits and a unit.
+// timeout formats a grpc-timeout: at most eight digits and a unit.
 func timeout(d time.Duration) string {
 	ms := max(1, (d + time.Millisecond - 1).Milliseconds())
 	if ms < 1e8 {
@@ -230,8 +233,8 @@ func timeout(d time.Duration) string {
 	return strconv.FormatInt(min(ms/1000, 1e8-1), 10) + "S"
 }
 
-// await waits until the call has an answer to read, or is over, on the goroutine that reads or on
-// another one.
+// await waits until the call has an answer to read or is over. If there is no reader, the call's goroutine becomes
+// the reader.
 func (c *Client) await(p *clientCall) error {
 	c.mu.Lock()
 	for !p.over && !p.cancelled {
@@ -259,10 +262,10 @@ func (c *Client) await(p *clientCall) error {
 	return p.answer.start()
 }
 
-// end forgets a call, and hands on the role of the reader.
+// end removes a call, and hands over the role of the reader.
 func (c *Client) end(p *clientCall, err error) (cancelled bool, _ error) {
 	c.mu.Lock()
-	if err == nil {
+	if p.err != nil { // more specific than the reader's error
 		err = p.err
 	}
 	if c.calls[p.id] == p {
@@ -276,7 +279,7 @@ func (c *Client) end(p *clientCall, err error) (cancelled bool, _ error) {
 		c.awaitSent(p.last) // the kernel may be reading from the request
 	}
 	if p.leads {
-		c.handOn()
+		c.passReader()
 	}
 	c.used = time.Now()
 	c.written.Broadcast()
@@ -289,8 +292,8 @@ func (c *Client) end(p *clientCall, err error) (cancelled bool, _ error) {
 	return cancelled, err
 }
 
-// handOn makes another call's goroutine the reader. mu is held.
-func (c *Client) handOn() {
+// passReader makes another waiting call's goroutine the reader, if there is one. mu is held.
+func (c *Client) passReader() {
 	c.reading = false
 	for _, p := range c.calls {
 		if p.waiting && !p.over && !p.cancelled {
@@ -299,7 +302,7 @@ func (c *Client) handOn() {
 			return
 		}
 	}
-	if c.starved > 0 {
+	if c.windowWaiters > 0 {
 		c.askWatcher()
 	}
 }
@@ -311,7 +314,7 @@ func (p *clientCall) wake() {
 	}
 }
 
-// interrupt ends the waiting of a call whose context has ended.
+// interrupt wakes a call whose context has ended.
 func (c *Client) interrupt(p *clientCall) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -319,9 +322,9 @@ func (c *Client) interrupt(p *clientCall) {
 	p.wake()
 	c.written.Broadcast()
 	if p.leads && !p.over {
-		c.hurry()
+		c.expediteReader()
 	}
-	if sent := c.sent; c.busy { // maybe with the request, to a server that does not read
+	if sent := c.sent; c.busy { // perhaps writing the request, to a server that does not read
 		time.AfterFunc(cutTime, func() {
 			c.mu.Lock()
 			stuck := c.busy && c.sent == sent
@@ -335,9 +338,9 @@ func (c *Client) interrupt(p *clientCall) {
 
 var errUnread = errors.New("the server does not read")
 
-// hurry makes the reader return: at once where it waits for a frame, and else soon after the rest of its
-// frame, which may not take for ever. mu is held.
-func (c *Client) hurry() {
+// expediteReader makes the reader return: at once if it waits for a frame, otherwise after the rest of its
+// frame, which must arrive within cutTime. mu is held.
+func (c *Client) expediteReader() {
 	limit := time.Now()
 	if !c.between {
 		limit = limit.Add(cutTime)
@@ -345,7 +348,7 @@ func (c *Client) hurry() {
 	c.hurried = c.nc.SetReadDeadline(limit) == nil
 }
 
-// askWatcher lets the connection's goroutine read, unless somebody does. mu is held.
+// askWatcher makes the connection's goroutine read, unless there is a reader. mu is held.
 func (c *Client) askWatcher() {
 	select {
 	case c.watching <- struct{}{}:
@@ -353,8 +356,8 @@ func (c *Client) askWatcher() {
 	}
 }
 
-// watch reads while no call does: when one waits for window to send its request, and when the connection has
-// been quiet. It hands on to the first call that waits.
+// watch reads while no call does: when a call waits for window to send its request, and every watchIdle.
+// It hands over to the first call that waits.
 func (c *Client) watch() {
 	ticker := time.NewTicker(watchIdle)
 	defer ticker.Stop()
@@ -377,7 +380,7 @@ func (c *Client) watch() {
 				c.lost(err)
 				return
 			}
-			c.handOn()
+			c.passReader()
 			mine = !c.reading
 			c.reading = true
 			c.mu.Unlock()

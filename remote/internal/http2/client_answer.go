@@ -9,28 +9,28 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Answer is the message that answers a call. It is read once, in order: by the goroutine of the call, off the
-// connection where that is the reader, and from where it was kept where another one has read it.
+// Answer is the message that answers a call. The call's goroutine reads it once, in order: from the connection if
+// that goroutine is the reader, or from memory if another one has received it.
 type Answer struct {
 	client *Client
 	call   *clientCall
 
-	// Of the reader, and of the call's goroutine once the call is over.
-	answered bool // the headers came
+	// Owned by the reader, and by the call's goroutine once the call is over.
+	answered bool // the headers have arrived
 	last     bool // the frame is the last one
-	frame    int  // bytes of a frame that are not read
+	frame    int  // unread bytes of the frame
 	padding  int
 	prefix   [prefixSize]byte
-	have     int // of prefix
-	came     int // bytes of the message that were read off the connection
-	consumed int // bytes that the server was not given credit for again
+	have     int // bytes of prefix
+	came     int // bytes of the message that were read from the connection
+	consumed int // bytes read for which the server has not been given new credit
 	kept     mem.BufferSlice
-	room     []byte // of the last one that is kept
+	room     []byte // unused rest of the last buffer in kept
 
-	// Of the call's goroutine.
-	off  int    // bytes of the message that were taken
-	read int    // of what is kept, how many were begun
-	cur  []byte // what is left of the last of these
+	// Owned by the call's goroutine.
+	off  int    // bytes of the message that were returned
+	read int    // buffers of kept that were begun
+	cur  []byte // rest of the last of these
 }
 
 func (a *Answer) reset() {
@@ -39,18 +39,18 @@ func (a *Answer) reset() {
 	*a = Answer{kept: a.kept[:0]}
 }
 
-// Size is the message's length in bytes.
+// Size returns the message's length in bytes.
 func (a *Answer) Size() int { return length(a.prefix[:]) }
 
 func (a *Answer) complete() bool { return a.have == prefixSize && a.came == a.Size() }
 
-// begun tells that there is a message.
+// begun reports whether the message has begun.
 func (a *Answer) begun() bool { return a.have == prefixSize }
 
-// leads tells whether the call's goroutine is the reader, which nobody but itself can change then.
+// leads reports whether the call's goroutine is the reader. If so, only that goroutine can change it.
 func (a *Answer) leads() bool { return a.call.leads }
 
-// start reads until the message begins or the call is over, for the reader.
+// start reads until the message begins or the call is over. The caller is the reader.
 func (a *Answer) start() error {
 	for !a.begun() {
 		if over, err := a.turn(); over || err != nil {
@@ -63,7 +63,7 @@ func (a *Answer) start() error {
 	return nil
 }
 
-// turn reads on to more of the message, or to the end of the call.
+// turn reads until there is more of the message, or the call is over.
 func (a *Answer) turn() (over bool, err error) {
 	c := a.client
 	for a.frame == 0 {
@@ -85,7 +85,7 @@ func (a *Answer) turn() (over bool, err error) {
 	return false, nil
 }
 
-// broken gives an error of reading its form.
+// broken converts an error of reading to the one to return.
 func (a *Answer) broken(err error) error {
 	if errors.Is(err, errInterrupted) {
 		return errGone
@@ -94,21 +94,21 @@ func (a *Answer) broken(err error) error {
 	return unavailable(err)
 }
 
-// frameRead takes the end of a frame whose contents were read.
+// frameRead handles the end of a frame whose contents were read.
 func (a *Answer) frameRead() error {
 	n := a.padding
 	a.padding = 0
 	if err := a.client.in.skip(n); err != nil {
 		return err
 	}
-	if a.last { // the headers were to be last
+	if a.last { // headers should have been last
 		a.last = false
-		return a.client.give(a.call, status.Error(codes.Internal, "the call ended without a status"))
+		return a.client.endCall(a.call, status.Error(codes.Internal, "the call ended without a status"))
 	}
 	return nil
 }
 
-// readPrefix takes what a frame has of the message's prefix.
+// readPrefix reads the frame's part of the message's prefix.
 func (a *Answer) readPrefix() error {
 	if k := min(a.frame, prefixSize-a.have); k > 0 {
 		if err := a.client.in.readFull(a.prefix[a.have : a.have+k]); err != nil {
@@ -123,8 +123,8 @@ func (a *Answer) readPrefix() error {
 	return nil
 }
 
-// keep reads a frame of another goroutine's answer. An error that it gives is the call's: those of the
-// connection come again with the next frame.
+// keep reads a frame of another goroutine's answer into memory. An error that it returns fails only the call: an
+// error of the connection occurs again with the next frame.
 func (a *Answer) keep() error {
 	in := &a.client.in
 	if k := min(a.frame, prefixSize-a.have); k > 0 {
@@ -146,7 +146,7 @@ func (a *Answer) keep() error {
 		}
 		if len(a.room) == 0 {
 			b := piece(left)
-			a.room = b.ReadOnlyData() // nobody else has it yet
+			a.room = b.ReadOnlyData() // not shared yet
 			a.kept = append(a.kept, b)
 		}
 		k := min(a.frame, len(a.room))
@@ -160,7 +160,7 @@ func (a *Answer) keep() error {
 	return nil
 }
 
-// stored gives what was kept of the message and not taken yet.
+// stored returns the next bytes of the message that are in memory, if any.
 func (a *Answer) stored() []byte {
 	for len(a.cur) == 0 && a.off < a.came {
 		a.cur = a.kept[a.read].ReadOnlyData()
@@ -172,8 +172,8 @@ func (a *Answer) stored() []byte {
 	return a.cur
 }
 
-// Piece gives the next bytes of the message where they lie, at least one, which are valid until the next call of
-// a method; io.EOF at the end.
+// Piece returns the next bytes of the message without copying them, at least one. They are valid until the next call of
+// a method. At the end it returns io.EOF.
 func (a *Answer) Piece() ([]byte, error) {
 	if b := a.stored(); len(b) > 0 {
 		a.cur = nil
@@ -192,7 +192,7 @@ func (a *Answer) Piece() ([]byte, error) {
 	return in.next(n), nil
 }
 
-// ReadFull fills dst with the next bytes of the message, straight off the connection where they are not kept.
+// ReadFull fills dst with the next bytes of the message, directly from the connection if they are not in memory.
 func (a *Answer) ReadFull(dst []byte) error {
 	for len(dst) > 0 {
 		if b := a.stored(); len(b) > 0 {
@@ -220,7 +220,7 @@ func (a *Answer) took(n int) {
 	a.off += n
 }
 
-// more sees to it that the frame has bytes of the message.
+// more reads until the frame has bytes of the message.
 func (a *Answer) more() error {
 	if a.off == a.Size() {
 		return io.EOF
@@ -235,7 +235,7 @@ func (a *Answer) more() error {
 	return err
 }
 
-// finish lets the answer be read, and waits for the end of the call.
+// finish calls read with the answer, and waits for the end of the call.
 func (a *Answer) finish(read func(*Answer) error) error {
 	if err := read(a); err != nil || !a.leads() {
 		return err
@@ -256,8 +256,8 @@ func (a *Answer) finish(read func(*Answer) error) error {
 	}
 }
 
-// leave passes over what the reader has not read of its own frame.
-func (a *Answer) leave() {
+// skipRest skips what the reader has not read of its own frame.
+func (a *Answer) skipRest() {
 	n := a.frame + a.padding
 	a.frame, a.padding = 0, 0
 	if err := a.client.in.skip(n); err != nil {

@@ -12,10 +12,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// errInterrupted tells the reader that its call was cancelled; the connection is as before.
+// errInterrupted means that the reader's call was cancelled. The connection remains usable.
 var errInterrupted = errors.New("http2: the call was cancelled")
 
-// frame handles one frame, for the reader. Data of its own call it leaves to be read.
+// frame handles one frame. The caller is the reader. Of a DATA frame of own, the reader's call, it reads only the head.
 func (c *Client) frame(own *clientCall) error {
 	c.mu.Lock()
 	if own != nil && own.cancelled {
@@ -35,14 +35,14 @@ func (c *Client) frame(own *clientCall) error {
 	}
 	cancelled := own != nil && own.cancelled
 	if err == nil && cancelled {
-		c.hurry() // the rest of this frame
+		c.expediteReader() // the rest of this frame
 	}
 	c.mu.Unlock()
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		if cancelled {
 			return errInterrupted
 		}
-		return nil // it was meant for a reader before
+		return nil // the deadline was meant for an earlier reader
 	}
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (c *Client) frame(own *clientCall) error {
 	return c.control(h)
 }
 
-// find gives a call that waits for more of its answer; nil for any other.
+// find returns the call of a stream, or nil if there is none or it is over.
 func (c *Client) find(id uint32) *clientCall {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,8 +76,8 @@ func (c *Client) find(id uint32) *clientCall {
 	return nil
 }
 
-// data takes a DATA frame. Its contents are read when somebody asks for them where they are the reader's own,
-// and kept for the other calls.
+// data handles a DATA frame. The contents are kept in memory, unless they belong to the reader's own call, which reads
+// them itself.
 func (c *Client) data(h header, own *clientCall) error {
 	n, padding, err := c.dataSize(h)
 	if err != nil {
@@ -86,7 +86,7 @@ func (c *Client) data(h header, own *clientCall) error {
 	p := c.find(h.stream)
 	c.giveCredit(p, h.length)
 	if p == nil {
-		return c.in.skip(n + padding) // it was on its way when the call ended
+		return c.in.skip(n + padding) // in flight when the call ended
 	}
 	a := &p.answer
 	if !a.answered {
@@ -97,12 +97,12 @@ func (c *Client) data(h header, own *clientCall) error {
 		return nil
 	}
 	if err := a.keep(); err != nil {
-		return c.give(p, err)
+		return c.endCall(p, err)
 	}
 	return a.frameRead()
 }
 
-// giveCredit lets the server send on. What it may send is bounded by what was asked for.
+// giveCredit sends window updates, if due. What the server sends is bounded by the calls' answers.
 func (c *Client) giveCredit(p *clientCall, n int) {
 	c.consumed += n
 	ofCall := false
@@ -126,7 +126,7 @@ func (c *Client) giveCredit(p *clientCall, n int) {
 	c.flush()
 }
 
-// headersOf takes the headers that begin and end an answer.
+// headersOf handles the headers that begin and end an answer.
 func (c *Client) headersOf(h header) error {
 	whole, err := c.headers(h)
 	if err != nil || !whole {
@@ -140,29 +140,29 @@ func (c *Client) headersOf(h header) error {
 	f := &c.fields
 	switch {
 	case f.size > maxHeaderList:
-		return c.give(p, f.tooLarge())
+		return c.endCall(p, f.tooLarge())
 	case c.ending:
 		err = f.outcome()
 		if err == nil && !p.answer.complete() {
 			err = status.Error(codes.Internal, "the server's answer is not complete")
 		}
-		return c.give(p, err)
+		return c.endCall(p, err)
 	case f.status != "200" || !strings.HasPrefix(f.contentType, "application/grpc"):
-		return c.give(p, status.Errorf(codes.Unavailable, "the server is not a gRPC server: HTTP status %.20q, content %.100q", f.status, f.contentType))
+		return c.endCall(p, status.Errorf(codes.Unavailable, "the server is not a gRPC server: HTTP status %.20q, content %.100q", f.status, f.contentType))
 	}
 	p.answer.answered = true
 	return nil
 }
 
-// give ends a call, with an error or without. It returns none of its own.
-func (c *Client) give(p *clientCall, err error) error {
+// endCall ends a call, with an error or nil. It always returns nil.
+func (c *Client) endCall(p *clientCall, err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.giveLocked(p, err)
+	c.endCallLocked(p, err)
 	return nil
 }
 
-func (c *Client) giveLocked(p *clientCall, err error) {
+func (c *Client) endCallLocked(p *clientCall, err error) {
 	if p.over {
 		return
 	}
@@ -171,7 +171,7 @@ func (c *Client) giveLocked(p *clientCall, err error) {
 	c.written.Broadcast()
 }
 
-// resetBy takes the server's word that it answers a call no more.
+// resetBy handles the server's reset of a call.
 func (c *Client) resetBy(h header) error {
 	b, err := c.payload(h, 4)
 	if err != nil {
@@ -194,10 +194,10 @@ func (c *Client) resetBy(h header) error {
 	default:
 		err = status.Errorf(codes.Internal, "the server reset the call (HTTP/2 code %d)", code)
 	}
-	return c.give(p, err)
+	return c.endCall(p, err)
 }
 
-// goesAway takes the server's word that it takes no more calls, and which it took.
+// goesAway handles a GOAWAY: the server accepts no more calls, and names the last one that it accepted.
 func (c *Client) goesAway(h header) error {
 	b, err := c.payload(h, inputSize)
 	if err != nil {
@@ -215,14 +215,14 @@ func (c *Client) goesAway(h header) error {
 	c.leaving = true
 	for id, p := range c.calls {
 		if id > last {
-			c.giveLocked(p, ErrNotSent)
+			c.endCallLocked(p, ErrNotSent)
 		}
 	}
 	c.written.Broadcast()
 	return nil
 }
 
-// lost ends the connection with an error of the reader's.
+// lost ends the connection with the reader's error.
 func (c *Client) lost(err error) {
 	var e *connError
 	if errors.As(err, &e) && c.nc.SetWriteDeadline(time.Now().Add(closeTime)) == nil {
@@ -237,18 +237,26 @@ func (c *Client) lost(err error) {
 	c.shut(err)
 }
 
-// failed tells all calls that the connection is gone.
+// failed ends all calls when the connection is gone. A call whose request was not sent completely cannot have run. A write in progress, which
+// the end of the connection ends, decides that.
 func (c *Client) failed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for c.busy {
+		c.written.Wait()
+	}
 	for _, p := range c.calls {
-		c.giveLocked(p, unavailable(c.err))
+		if p.whole == 0 || c.neverSent(p.whole) {
+			c.endCallLocked(p, ErrNotSent)
+		} else {
+			c.endCallLocked(p, unavailable(c.err))
+		}
 	}
 }
 
-// look takes in what the server has said since somebody read last, such as that it goes. mu is held, and is
-// again when it returns.
-func (c *Client) look() {
+// pollInput handles what the server has sent since the last read, such as a GOAWAY. mu is held, but released
+// meanwhile.
+func (c *Client) pollInput() {
 	c.reading = true
 	c.mu.Unlock()
 	var err error
@@ -266,5 +274,5 @@ func (c *Client) look() {
 		c.lost(err)
 	}
 	c.mu.Lock()
-	c.handOn()
+	c.passReader()
 }

@@ -1,7 +1,7 @@
 package http2
 
-// send queues a request, as fast as the server's windows and the kernel take it. It stops where the call is over
-// before. mu is held, though not all of the time.
+// send queues a request, as fast as the server's windows and the kernel accept it. It stops early if the call is over.
+// mu is held, but released at times.
 func (c *Client) send(p *clientCall, request [][]byte) {
 	size := 0
 	for _, piece := range request {
@@ -15,6 +15,7 @@ func (c *Client) send(p *clientCall, request [][]byte) {
 		flags := uint8(0)
 		if n == left {
 			flags = flagEndStream
+			p.whole = c.serial
 		}
 		c.queue.buf = appendHeader(c.queue.buf, n, frameData, flags, p.id)
 		p.window -= int64(n)
@@ -42,8 +43,8 @@ func (c *Client) send(p *clientCall, request [][]byte) {
 	c.flush()
 }
 
-// room waits until a frame of the request may be queued, and gives how many of left bytes it may have: false where
-// none will. A message's prefix is never cut. mu is held.
+// room waits until a frame of the request may be queued, and returns how many of left bytes it may contain. It returns
+// false if the call has ended. A message's prefix is never split. mu is held.
 func (c *Client) room(p *clientCall, left int) (int, bool) {
 	for {
 		if c.err != nil || p.over || p.cancelled {
@@ -57,20 +58,20 @@ func (c *Client) room(p *clientCall, left int) (int, bool) {
 		case c.busy:
 			c.written.Wait()
 		case !c.queue.empty():
-			c.flush() // which lets go of mu: all may be different
+			c.flush() // releases mu: everything may have changed
 		default:
-			// Window comes to who reads.
+			// Only a reader learns of window updates.
 			if !c.reading {
 				c.askWatcher()
 			}
-			c.starved++
+			c.windowWaiters++
 			c.written.Wait()
-			c.starved--
+			c.windowWaiters--
 		}
 	}
 }
 
-// widen gives a request more window. mu is held.
+// widen enlarges a request's window. mu is held.
 func (c *Client) widen(id uint32, n int64) error {
 	p := c.calls[id]
 	if p == nil {

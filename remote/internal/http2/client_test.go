@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,7 +33,7 @@ func newClient(t testing.TB, address string) *Client {
 	return c
 }
 
-// called makes a call and gives the answer, read in one go.
+// called makes a call and returns the answer, read at once.
 func called(ctx context.Context, c *Client, path string, request ...[]byte) (answer []byte, err error) {
 	err = c.Call(ctx, path, request, func(a *Answer) error {
 		answer = make([]byte, a.Size())
@@ -40,7 +42,7 @@ func called(ctx context.Context, c *Client, path string, request ...[]byte) (ans
 	return answer, err
 }
 
-// otherServer is a gRPC server of somebody else's, with the small windows that such have at first.
+// otherServer is grpc-go's server, with its small initial windows.
 func otherServer(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -79,7 +81,7 @@ func otherServer(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// onBoth runs a test against a server of this package and one of another implementation.
+// onBoth runs a test against this package's server and another implementation.
 func onBoth(t *testing.T, test func(t *testing.T, c *Client)) {
 	t.Run("own", func(t *testing.T) { test(t, newClient(t, newTestServer(t).listener.Addr().String())) })
 	t.Run("other", func(t *testing.T) { test(t, newClient(t, otherServer(t))) })
@@ -124,7 +126,7 @@ func TestClientErrors(t *testing.T) {
 	})
 }
 
-// An answer whose headers are more than the client said it takes is an error of its own.
+// An answer with larger headers than the client accepts fails only its own call.
 func TestClientOfLargeHeaders(t *testing.T) {
 	c := newClient(t, newTestServer(t).addr())
 	for range 3 {
@@ -166,7 +168,7 @@ func TestClientReadsInPieces(t *testing.T) {
 	})
 }
 
-// Calls of many goroutines, small and large, some given up, do not mix.
+// Concurrent calls, small and large, some of them cancelled, do not mix.
 func TestClientOfManyGoroutines(t *testing.T) {
 	onBoth(t, func(t *testing.T, c *Client) {
 		var all sync.WaitGroup
@@ -223,7 +225,7 @@ func TestClientGivesUp(t *testing.T) {
 	})
 }
 
-// A server that goes takes no call that it does not answer.
+// A server that stops accepts no call that it does not answer.
 func TestClientOfAServerThatGoes(t *testing.T) {
 	s := newTestServer(t)
 	c := newClient(t, s.listener.Addr().String())
@@ -253,7 +255,7 @@ func TestClientOfAServerThatGoes(t *testing.T) {
 	}
 }
 
-// A connection that ended while nobody read is not taken for another call.
+// A connection that ended while no goroutine was reading is not used for another call.
 func TestClientOfAConnectionThatEnded(t *testing.T) {
 	s := newTestServer(t)
 	c := newClient(t, s.listener.Addr().String())
@@ -267,7 +269,71 @@ func TestClientOfAConnectionThatEnded(t *testing.T) {
 	eventually(t, "the end is seen", func() bool { _, err := called(t.Context(), c, "/t/echo", nil); return errors.Is(err, ErrNotSent) })
 }
 
-// A client that makes no calls answers pings all the same.
+// A connection may turn out to be reset while a request is being written to it. The call was not sent if the write then fails, or if its
+// batch waited for that write; it may have run otherwise.
+func TestClientOfAConnectionThatIsResetMeanwhile(t *testing.T) {
+	for _, accepted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("accepted=%v", accepted), func(t *testing.T) {
+			s := newTestServer(t)
+			plain, err := net.Dial("tcp", s.listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			nc := &stalling{Conn: plain, accepted: accepted, writes: make(chan struct{}), closed: make(chan struct{})}
+			c, err := NewClient(withDeadline(t), nc, "http", "server")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = c.Close() }()
+			nc.stalled.Store(true)
+			first, second := make(chan error, 1), make(chan error, 1)
+			go func() { _, err := called(t.Context(), c, "/t/echo", []byte("first")); first <- err }()
+			<-nc.writes
+			go func() { _, err := called(t.Context(), c, "/t/echo", []byte("second")); second <- err }()
+			eventually(t, "the second request waits", func() bool {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				return !c.queue.empty() && len(c.calls) == 2
+			})
+			c.lost(syscall.ECONNRESET)
+			if err := <-first; errors.Is(err, ErrNotSent) == accepted || accepted && status.Code(err) != codes.Unavailable {
+				t.Errorf("the first call: %v", err)
+			}
+			if err := <-second; !errors.Is(err, ErrNotSent) {
+				t.Errorf("the second call: %v", err)
+			}
+		})
+	}
+}
+
+// stalling is a connection on which, once stalled, a write ends when the connection is closed.
+type stalling struct {
+	net.Conn
+	accepted bool // such a write succeeds
+	stalled  atomic.Bool
+	writes   chan struct{} // receives from each stalled write
+	closed   chan struct{}
+	once     sync.Once
+}
+
+func (s *stalling) Write(b []byte) (int, error) {
+	if !s.stalled.Load() {
+		return s.Conn.Write(b)
+	}
+	s.writes <- struct{}{}
+	<-s.closed
+	if s.accepted {
+		return len(b), nil
+	}
+	return 0, syscall.ECONNRESET
+}
+
+func (s *stalling) Close() error {
+	s.once.Do(func() { close(s.closed) })
+	return s.Conn.Close()
+}
+
+// A client without calls answers pings.
 func TestIdleClientAnswersPings(t *testing.T) {
 	s := newTestServer(t)
 	c := newClient(t, s.listener.Addr().String())

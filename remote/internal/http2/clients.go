@@ -6,21 +6,21 @@ import (
 	"net"
 )
 
-// client is whom the server takes connections for the same client's: those with the same certificate, or else from the
-// same address.
+// client groups the connections that the server attributes to the same client: those with the same certificate, or else
+// from the same address.
 type client struct {
 	key string
 
 	conns int // guarded by Server.mu
 
-	receiving int64 // bytes that its requests take; guarded by Server.receiving
+	receiving int64 // bytes of its requests; guarded by Server.receiving
 
 	// Guarded by turns.mu.
 	waiting []*worker // its connections that wait for a turn
 	queued  bool      // among turns.clients
 }
 
-// clientLocked gives the client that a connection is of, and counts the connection; the caller holds mu.
+// clientLocked returns the client of a new connection, and counts the connection. mu is held.
 func (s *Server) clientLocked(p Peer) *client {
 	key := ClientOf(p)
 	c := s.clients[key]
@@ -32,7 +32,7 @@ func (s *Server) clientLocked(p Peer) *client {
 	return c
 }
 
-// ClientOf tells clients apart: it is the fingerprint of the certificate, or else the address.
+// ClientOf returns a key that identifies a client: the fingerprint of the certificate, or else the address.
 func ClientOf(p Peer) string {
 	if p.TLS != nil && len(p.TLS.VerifiedChains) > 0 {
 		key := sha256.Sum256(p.TLS.VerifiedChains[0][0].Raw)

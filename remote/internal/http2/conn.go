@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// maxHeaderList is the size in bytes of the headers that a call may have. A call with more is refused, and its
-	// connection goes on.
+	// maxHeaderList is the maximum size in bytes of a call's headers. A call with more is refused, but its
+	// connection continues.
 	maxHeaderList = 64 << 10
-	// maxHeaderBlock is how many bytes of frames a header list may come in, compressed: one of the largest frame and
-	// its continuations. More end the connection, since a list that is not decoded leaves the table of those that
-	// follow unknown.
+	// maxHeaderBlock is the maximum size in bytes of the frames of a compressed header list: one frame of the largest
+	// size and its continuations. More bytes end the connection, because a list that is not decoded leaves the
+	// compression table unknown for later ones.
 	maxHeaderBlock = frameSize + 64<<10
 )
 
-// conn is what both ends of a connection have in common.
+// conn is the part of a connection that both ends have in common.
 type conn struct {
 	output
 	in     input
@@ -31,28 +31,28 @@ type conn struct {
 	once   sync.Once
 	socket socket
 
-	// Of the goroutine that reads.
+	// Owned by the reader.
 	decoder  *hpack.Decoder
 	fields   headerFields
-	block    []byte       // a header list that has not come to its end
-	blockLen int          // of the frames that it came in
-	blocked  atomic.Int64 // when it began to come; 0 if there is none
-	pending  uint32       // whose it is; 0 if there is none
-	// reserve counts memory of block, whose end gives it back as a negative number; nil for nobody.
+	block    []byte       // an incomplete header list
+	blockLen int          // size of its frames
+	blocked  atomic.Int64 // when it began; 0 if there is none
+	pending  uint32       // its stream; 0 if there is none
+	// reserve, if set, is called to count the memory of block, with a negative number to release it.
 	reserve func(bytes int) error
 
 	// Guarded by mu.
-	window   int64 // bytes that the other end takes on the connection
-	initial  int64 // on a new stream
-	maxFrame int   // in a frame
-	settled  bool  // the other end's first SETTINGS came
+	window   int64 // bytes that the other end accepts on the connection
+	initial  int64 // bytes that it accepts on a new stream
+	maxFrame int   // bytes that it accepts in a frame
+	settled  bool  // the other end's first SETTINGS have arrived
 	encoder  *hpack.Encoder
 	encoded  bytes.Buffer
-	// widened is told of every stream's credit; by reports the change of the initial window.
+	// widened is called for every stream's window update, resized for every change of the initial window.
 	widened func(stream uint32, n int64) error
 	resized func(by int64) error
-	limited func(calls int) // told how many calls the other end takes at once; nil for nobody
-	broken  func()          // told of the end; nil for nobody
+	limited func(calls int) // if set, called with the number of concurrent calls that the other end accepts
+	broken  func()          // if set, called when the connection has ended
 }
 
 func (c *conn) init(nc net.Conn, read []byte, number uint64) {
@@ -63,18 +63,18 @@ func (c *conn) init(nc net.Conn, read []byte, number uint64) {
 	c.window, c.initial, c.maxFrame = defaultWindow, defaultWindow, defaultFrame
 	c.encoder = hpack.NewEncoder(&c.encoded)
 	c.decoder = hpack.NewDecoder(4096, c.takeField)
-	c.decoder.SetMaxStringLength(2 * maxHeaderBlock) // Huffman's code makes at most 8 bits of 5
+	c.decoder.SetMaxStringLength(2 * maxHeaderBlock) // Huffman codes expand 5 bits to at most 8
 }
 
-// takeField notes a header. Those beyond the list's limit are read for the table's sake alone.
+// takeField records a header. Those beyond maxHeaderList are decoded only to update the compression table.
 func (c *conn) takeField(h hpack.HeaderField) {
-	c.fields.take(&h)
+	c.fields.add(&h)
 	if c.fields.size > maxHeaderList {
 		c.decoder.SetEmitEnabled(false)
 	}
 }
 
-// greet says what a client says first, and waits for the server's settings. Frames may have at most so many bytes.
+// greet sends a client's preface and settings, and waits for the server's. maxFrame is the largest frame that the server may send.
 func (c *conn) greet(maxFrame int) error {
 	c.mu.Lock()
 	c.queue.buf = append(c.queue.buf, preface...)
@@ -103,7 +103,7 @@ func (c *conn) greet(maxFrame int) error {
 	}
 }
 
-// shut closes the socket, once, and wakes who waits to write.
+// shut closes the socket, once, and wakes waiting writers.
 func (c *conn) shut(err error) {
 	c.once.Do(func() {
 		c.mu.Lock()
@@ -111,16 +111,16 @@ func (c *conn) shut(err error) {
 		broken := c.broken
 		c.mu.Unlock()
 		close(c.ended)
+		// The connection is gone, whatever Close returns. It also ends a write in progress, which broken may wait for.
+		_ = c.nc.Close()
 		if broken != nil {
 			broken()
 		}
-		// Whatever the error says, the connection is gone.
-		_ = c.nc.Close()
 	})
 }
 
-// linger lets the other end read what was written last, before its deadline: a connection that is
-// closed with something unread takes that back.
+// linger discards input until the other end closes the connection or the connection's deadline expires. Closing a
+// connection with unread input would reset it, and the other end might lose what was written last.
 func (c *conn) linger() {
 	half, ok := c.nc.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil {
@@ -132,7 +132,7 @@ func (c *conn) linger() {
 	}
 }
 
-// nextHeader reads the next frame's head. A header list is in one piece (RFC 9113, 6.10).
+// nextHeader reads the next frame's head. No other frames may interrupt a header list (RFC 9113, 6.10).
 func (c *conn) nextHeader() (header, error) {
 	if err := c.in.fill(headerSize); err != nil {
 		return header{}, err
@@ -147,7 +147,7 @@ func (c *conn) nextHeader() (header, error) {
 	return h, nil
 }
 
-// payload reads a frame that has to fit the buffer.
+// payload reads a frame that must fit into the buffer.
 func (c *conn) payload(h header, atMost int) ([]byte, error) {
 	if h.length > atMost {
 		return nil, broken(codeFrameSize, "a frame of type %d has %d bytes", h.kind, h.length)
@@ -158,7 +158,7 @@ func (c *conn) payload(h header, atMost int) ([]byte, error) {
 	return c.in.next(h.length), nil
 }
 
-// dataSize reads what a DATA or HEADERS frame says of its padding, and gives how many bytes of contents and
+// dataSize reads the padding length of a DATA or HEADERS frame, if any. It returns how many bytes of contents and
 // how many of padding follow.
 func (c *conn) dataSize(h header) (contents, padding int, err error) {
 	if h.flags&flagPadded == 0 {
@@ -176,7 +176,7 @@ func (c *conn) dataSize(h header) (contents, padding int, err error) {
 	return h.length - 1 - padding, padding, nil
 }
 
-// control handles the frames that are about the connection and its windows, and skips those of
+// control handles the frames about the connection and its windows, and skips frames of
 // unknown types.
 func (c *conn) control(h header) error {
 	switch h.kind {
@@ -242,7 +242,7 @@ func (c *conn) control(h header) error {
 	return c.in.skip(h.length)
 }
 
-// takePriority checks a PRIORITY frame, which has no other effect: RFC 9113 deprecates priorities.
+// takePriority checks a PRIORITY frame and otherwise ignores it: RFC 9113 deprecates priorities.
 func (c *conn) takePriority(h header) error {
 	switch {
 	case h.stream == 0:
@@ -256,8 +256,8 @@ func (c *conn) takePriority(h header) error {
 	return c.priority(h.stream)
 }
 
-// priority reads what a frame says of a stream's priority. A stream that depends on itself was an error before
-// RFC 9113, and still tells of a broken client.
+// priority reads the priority in a frame. A stream that depends on itself was an error before RFC 9113, and still
+// indicates a broken client.
 func (c *conn) priority(stream uint32) error {
 	if err := c.in.fill(prioritySize); err != nil {
 		return err
@@ -311,7 +311,7 @@ func (c *conn) takeSettings(h header) error {
 			c.maxFrame = int(value)
 		}
 	}
-	// Once for the frame: it goes through all streams.
+	// Once per frame, because it visits all streams.
 	if by := initial - c.initial; by != 0 {
 		c.initial = initial
 		if err := c.resized(by); err != nil {
@@ -325,8 +325,8 @@ func (c *conn) takeSettings(h header) error {
 	return nil
 }
 
-// headers takes a HEADERS or CONTINUATION frame; whole tells that the list is complete, and then it
-// is in fields until the next one begins. An error of a stream is given when the list is complete.
+// headers reads a HEADERS or CONTINUATION frame. whole reports that the list is complete; it is then
+// in fields until the next list begins. A stream error is left in fields.fault.
 func (c *conn) headers(h header) (whole bool, err error) {
 	n, padding := h.length, 0
 	if h.kind == frameHeaders {
@@ -362,7 +362,7 @@ func (c *conn) headers(h header) (whole bool, err error) {
 	return whole, err
 }
 
-// gather keeps a part of a header list until the list is complete. Memory is taken as bytes come.
+// gather stores a part of a header list until the list is complete. It allocates memory as bytes arrive.
 func (c *conn) gather(n int) error {
 	if c.blockLen == 0 {
 		c.blocked.Store(clock())
@@ -379,7 +379,7 @@ func (c *conn) gather(n int) error {
 		}
 		if err := c.in.fill(k); err != nil {
 			if c.reserve != nil {
-				_ = c.reserve(-k) // which does not fail
+				_ = c.reserve(-k) // does not fail
 			}
 			return err
 		}
@@ -389,16 +389,16 @@ func (c *conn) gather(n int) error {
 	return nil
 }
 
-// forgetBlock lets a gathered list go.
+// forgetBlock releases a gathered header list.
 func (c *conn) forgetBlock() {
 	if c.reserve != nil {
-		_ = c.reserve(-len(c.block)) // which does not fail
+		_ = c.reserve(-len(c.block)) // does not fail
 	}
 	c.block, c.blockLen, c.pending = nil, 0, 0
 	c.blocked.Store(0)
 }
 
-// decode fills fields. It must see every list, since lists change the table of those that follow.
+// decode decodes a header list into fields. It must see every list, because each one changes the compression table.
 func (c *conn) decode(block []byte) error {
 	c.decoder.SetEmitEnabled(true)
 	if _, err := c.decoder.Write(block); err != nil {
@@ -410,7 +410,7 @@ func (c *conn) decode(block []byte) error {
 	return nil
 }
 
-// encode appends a HEADERS frame to the queue. mu is held. Lists that do not fit a frame are cut.
+// encode appends a HEADERS frame to the queue, with CONTINUATION frames if the list does not fit into one frame. mu is held.
 func (c *conn) encode(stream uint32, flags uint8, fields ...hpack.HeaderField) {
 	c.encoded.Reset()
 	for _, f := range fields {

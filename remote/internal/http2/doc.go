@@ -1,34 +1,36 @@
-// Package http2 is gRPC over HTTP/2 for what a task's port carries: unary calls and server streams of many
-// clients, and streams between tasks that have a connection of their own. It has the server and a client. It
-// exists for latency and for large messages. A request is read, decoded and run on the goroutine that reads its
-// connection, and the same goroutine writes the answer with one system call. Another goroutine takes over the
-// reading only if a call waits (Detach). Contents of tensors go from and to the socket without a copy in
-// between.
+// Package http2 implements gRPC over HTTP/2 for a task's port. It has a server for unary calls, server
+// streams and bidirectional streams of many clients, and for streams between tasks that have a dedicated connection, and a client. It
+// is built for low latency and large messages. A request is read, decoded and run on the goroutine that reads its
+// connection, and the same goroutine writes the answer with one system call. Another goroutine takes over
+// reading only if a call blocks (Detach). Contents of tensors are transferred from and to the socket without an
+// intermediate copy.
 //
-// It implements what gRPC needs of HTTP/2 (RFC 9113) and no more: there is no server push and no priority, and
-// clients stream only on a connection that they have for themselves. Header compression and the names of
+// The package implements only what gRPC needs of HTTP/2 (RFC 9113): there is no server push and no priority, and
+// its own client streams only on a dedicated connection. Header compression and the names of
 // frames, settings and errors are those of golang.org/x/net. An error that RFC 9113 allows to be a stream error
-// ends that call and not the connection; rfc9113_test.go is a table of them. Requests that are not gRPC,
-// including HTTP/1, get a line of text.
+// ends the call, not the connection; rfc9113_test.go is a table of them. Requests that are not gRPC,
+// including HTTP/1, are answered with a line of text.
 //
-// What a client can make the process hold is bounded:
+// The resources that a client can use are bounded:
 //
-//   - headers by maxHeaderList, calls and handlers by maxStreams for each connection; a list that is
-//     still being received by maxHeaderBlock, and it counts as a request that is being received;
-//   - requests that are being received, and what they decompress to, by Config.MaxReceiving for the whole server,
-//     counted as bytes arrive and not as they are announced, and shared out among clients (ledger);
-//   - answers wait in the memory of the tensors that they are made of. While a client has not read
-//     maxUnsent/16 bytes of answers, its further calls wait before they run, and answers beyond maxUnsent
-//     are replaced by RESOURCE_EXHAUSTED; Config.MaxUnsent is for the whole server;
-//   - frames that bring nothing by calmBurst and calmRate;
-//   - processors: connections that keep them busy take turns (turns);
-//   - connections by Config.MaxConnections, for which idle ones make room;
-//   - a client that provokes answers to control frames, or refusals, and does not read them is not
-//     read from either.
+//   - headers by maxHeaderList, calls and handlers by maxStreams for each connection. A header list that is
+//     still being received is bounded by maxHeaderBlock and counts as a request that is being received.
+//   - requests that are being received, and what they decompress to, by Config.MaxReceiving for the whole server.
+//     They are counted as bytes arrive, not as they are announced, and shared fairly among clients (ledger).
+//   - messages that the handler of a bidirectional stream has not read, by the window of the stream. They count as requests that are being
+//     received, and are evicted like those, together with their call.
+//   - answers wait in the memory of the tensors that they are made of. While a client has more than
+//     maxUnsent/16 bytes of unread answers, its further calls wait before they run. Answers beyond maxUnsent
+//     are replaced by RESOURCE_EXHAUSTED. Config.MaxUnsent bounds the whole server.
+//   - frames without useful data by overheadBurst and overheadRate.
+//   - processors: connections that keep them busy take turns (turns).
+//   - connections by Config.MaxConnections; idle ones are closed to make room.
+//   - if a client provokes answers to control frames, or refusals, and does not read them, the server stops
+//     reading from it.
 //
-// A write to a client that does not read blocks only its own goroutine: other connections have goroutines of
-// their own, and a stop closes the connection when its time is over. A connection ends when the kernel has
-// accepted nothing for a minute (stall), when nothing came for pingIdle and a ping is not answered within
-// pingAnswer, and when no preface came within prefaceTimeout. A stream that has its connection for itself is
-// not pinged: its reader reads when it wants to, and has heartbeats of its own.
+// A write to a client that does not read blocks only its own goroutine: other connections have their own
+// goroutines, and Stop closes the connection when its deadline expires. A connection ends in three cases: the
+// kernel has accepted nothing for a minute (stall); nothing arrived for pingIdle, and a ping was not answered
+// within pingAnswer although the reader was listening; no preface arrived within prefaceTimeout. A dedicated
+// connection is not pinged: its owner controls reads, and has its own heartbeats.
 package http2

@@ -11,12 +11,12 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// expand decompresses a message. A client compresses what it sends if it was told to, with
-// TensorFlow's RPCOptions for one. The memory that it takes is asked for with hold as it grows.
+// expand decompresses a message. Clients compress messages if configured to, for example with
+// TensorFlow's RPCOptions. expand calls hold before it allocates more memory.
 func expand(algorithm string, message mem.BufferSlice, hold func(bytes int) error) (plain mem.BufferSlice, err error) {
 	in := message.Reader()
 	defer func() {
-		_ = in.Close() // which does not fail
+		_ = in.Close() // does not fail
 		if err != nil {
 			plain.Free()
 			plain = nil
@@ -26,7 +26,7 @@ func expand(algorithm string, message mem.BufferSlice, hold func(bytes int) erro
 	switch algorithm {
 	case "gzip":
 		out, err = gzip.NewReader(in)
-	case "deflate": // which is zlib's format, RFC 1950
+	case "deflate": // zlib's format, RFC 1950
 		out, err = zlib.NewReader(in)
 	default:
 		return nil, status.Errorf(codes.Unimplemented, "compression with %q is not supported; deflate and gzip are", algorithm)
@@ -38,7 +38,7 @@ func expand(algorithm string, message mem.BufferSlice, hold func(bytes int) erro
 				return plain, err
 			}
 			b := piece(chunkSize)
-			room = b.ReadOnlyData() // nobody else has it yet
+			room = b.ReadOnlyData() // not shared yet
 			plain = append(plain, b)
 		}
 		var n int

@@ -12,14 +12,14 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// claim makes a call whose request claims n bytes, of which the given ones come.
+// claim makes a call whose request claims n bytes but sends only the given ones.
 func (r *raw) claim(id uint32, n, come int) {
 	r.t.Helper()
 	r.headers(id, "/t/echo")
 	r.must(r.fr.WriteData(id, false, append(appendPrefix(nil, n), make([]byte, come)...)))
 }
 
-// resourceExhausted fails the test unless the call lost its place, and tells so.
+// resourceExhausted fails the test unless the call was evicted with an error that says so.
 func (r *raw) resourceExhausted(id uint32) {
 	r.t.Helper()
 	if res := r.answer(id); res.status != int(codes.ResourceExhausted) || res.message == "" {
@@ -27,7 +27,7 @@ func (r *raw) resourceExhausted(id uint32) {
 	}
 }
 
-// headersWithoutEnd is a list of which more is to come.
+// headersWithoutEnd returns a HEADERS frame that begins an incomplete header list.
 func headersWithoutEnd(id uint32, block []byte) x.HeadersFrameParam {
 	return x.HeadersFrameParam{StreamID: id, BlockFragment: block}
 }
@@ -44,7 +44,7 @@ func (s *testServer) age(by time.Duration) {
 	s.receiving.swept -= int64(by)
 }
 
-// A request that is slow stays as long as there is memory, and then loses its place, also where a frame of it is being read.
+// A slow request stays while there is memory, and is then evicted, even while one of its frames is being read.
 func TestSlowRequestsYield(t *testing.T) {
 	for _, cut := range []bool{false, true} {
 		t.Run(fmt.Sprint("cut frame ", cut), func(t *testing.T) {
@@ -82,7 +82,26 @@ func TestSlowRequestsYield(t *testing.T) {
 	}
 }
 
-// The connection with the most memory loses a request, and not the one that wants some.
+// The client with the most memory gets no more of it from another one, however fast its requests arrive.
+func TestQuickClientsTakeNothing(t *testing.T) {
+	s := newTestServer(t)
+	s.receiving.limit = 1 << 20
+	slow := s.dialRaw(t, initialWindow(1<<24))
+	slow.must(slow.fr.WriteWindowUpdate(0, 1<<24))
+	slow.claim(1, 100<<10, 50<<10)
+	slow.ping()
+	s.age(requestGrace / 2)
+	quick := s.dialRawFrom(t, "127.0.0.2", initialWindow(1<<24))
+	quick.must(quick.fr.WriteWindowUpdate(0, 1<<24))
+	quick.large(1, "/t/echo", 2<<20)
+	quick.resourceExhausted(1)
+	slow.must(slow.fr.WriteData(1, true, make([]byte, 50<<10)))
+	if res := slow.answer(1); res.status != 0 {
+		t.Errorf("%+v", res)
+	}
+}
+
+// The connection with the most memory loses a request, not the one that needs memory.
 func TestLargestYields(t *testing.T) {
 	s := newTestServer(t)
 	s.receiving.limit = 1 << 20
@@ -90,6 +109,7 @@ func TestLargestYields(t *testing.T) {
 	for id := uint32(1); id < 20; id += 2 {
 		large.claim(id, 10<<20, 100<<10)
 	}
+	large.ping() // the server has read them
 	small := s.dialRaw(t, initialWindow(1<<24))
 	small.must(small.fr.WriteWindowUpdate(0, 1<<24))
 	small.large(1, "/t/echo", 300<<10)
@@ -107,7 +127,7 @@ func TestLargestYields(t *testing.T) {
 	}
 }
 
-// A client that does not read loses its connection where others need the memory, and after a while in any case.
+// A client that does not read loses its connection when others need the memory, and after a minute in any case.
 func TestUnreadAnswersOfOthers(t *testing.T) {
 	s := newTestServer(t)
 	s.maxUnsentAll = 4 << 20
@@ -116,7 +136,7 @@ func TestUnreadAnswersOfOthers(t *testing.T) {
 	idle.ping()
 	reader := s.dialRaw(t, initialWindow(0))
 	reader.call(1, "/t/big", fmt.Sprint(2<<20, 1<<20))
-	reader.resourceExhausted(1) // for now nobody knows which of them reads
+	reader.resourceExhausted(1) // it is not known yet which client reads
 	s.checkConns()
 	reader.call(3, "/t/big", fmt.Sprint(2<<20, 1<<20))
 	reader.must(reader.fr.WriteSettings(initialWindow(1 << 24)))
@@ -137,7 +157,7 @@ func TestUnreadForLong(t *testing.T) {
 	now := time.Now()
 	q := c.check(quiet{}, now)
 	q = c.check(q, now.Add(stall-time.Second))
-	r.must(r.fr.WriteWindowUpdate(1, 1)) // one that reads a little stays
+	r.must(r.fr.WriteWindowUpdate(1, 1)) // a client that reads a little stays
 	r.ping()
 	q = c.check(q, now.Add(stall+time.Second))
 	q = c.check(q, now.Add(2*stall))
@@ -161,7 +181,7 @@ func TestSlowHeaders(t *testing.T) {
 	r.goneAway()
 }
 
-// A connection more than there may be closes those that are idle, of which none that was used goes first.
+// A connection beyond the limit closes idle ones, first those that were never used.
 func TestIdleConnectionsYield(t *testing.T) {
 	s := newTestServer(t)
 	s.limitConnections(10)
@@ -183,8 +203,8 @@ func TestIdleConnectionsYield(t *testing.T) {
 	}
 }
 
-// Connections that always have work take turns: nobody has two at once, all get as many, and one that waits for something
-// holds up nobody for long.
+// Connections that always have work take turns. None has two at once, all get equally many, and one that waits for something
+// does not delay others for long.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := newTurns()
@@ -206,7 +226,7 @@ func TestTurns(t *testing.T) {
 			return time.Since(began)
 		}
 		newWorker := func(n int) *worker { return &worker{turns: shared, owner: owners[n], now: clock()} }
-		// Three connections of a client have as many turns together as the only one of another.
+		// Three connections of a client together have as many turns as the only one of another client.
 		for range 3 {
 			w := newWorker(0)
 			go work(w, 1000)
@@ -226,7 +246,7 @@ func TestTurns(t *testing.T) {
 		}
 		other.end()
 		stuck.end()
-		// Of a client whose connections all hold their turns until these are taken from them, each gets one.
+		// If all connections of a client hold their turns until they are revoked, each gets one.
 		var all sync.WaitGroup
 		began = time.Now()
 		for range 100 {

@@ -22,7 +22,7 @@ import (
 // roleVar makes another process of this test binary: a server, or a client that attacks one.
 const roleVar = "TROUPE_TEST_HTTP2_ROLE"
 
-// roles are what such a process does. It ends when its standard input does.
+// roles are the things that such a process can do. It ends when its standard input ends.
 var roles = map[string]func() error{"server": serveRole}
 
 func init() {
@@ -31,7 +31,7 @@ func init() {
 	}
 }
 
-// playRole runs this process as what roleVar says; false if it says nothing.
+// playRole plays the role in roleVar. It returns false if there is none.
 func playRole() bool {
 	role := os.Getenv(roleVar)
 	if role == "" {
@@ -44,14 +44,14 @@ func playRole() bool {
 	return true
 }
 
-// flood is an attack: what each of some connections sends without a pause.
+// flood is an attack: several connections send without a pause.
 type flood struct {
 	conns int
-	// says appends what is sent at once. n counts from 0.
+	// says appends the data of one write. n counts from 0.
 	says func(fr *x.Framer, block func(path string, more ...hpack.HeaderField) []byte, n int)
 }
 
-// floods are attacks by frames and calls of which each costs the server something and the client little.
+// floods are attacks by frames and calls that cost the server more than the client.
 var floods = map[string]flood{
 	"nothing":           {}, // but it keeps a processor busy
 	"window updates":    {1, frames(func(fr *x.Framer, _ int) { fr.WriteWindowUpdate(0, 1) })},
@@ -162,7 +162,7 @@ func (f flood) attack(address string, over <-chan struct{}) {
 	}
 }
 
-// serveRole is a server that tells its address.
+// serveRole runs a server and prints its address.
 func serveRole() error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -174,7 +174,7 @@ func serveRole() error {
 	return errors.Join(err, s.end())
 }
 
-// spawn starts a process with a role, and gives its input and the first line that it says.
+// spawn starts a process with a role, and returns its input and its first line of output.
 func spawn(t testing.TB, role string, says string, env ...string) (line string, end func()) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -207,7 +207,7 @@ func spawn(t testing.TB, role string, says string, env ...string) (line string, 
 	return strings.TrimSpace(line), end
 }
 
-// TestMeasureFloods tells what a client that makes one call after the other keeps of its speed beside each flood.
+// TestMeasureFloods reports which fraction of its speed a client that makes one call after another keeps during each flood.
 func TestMeasureFloods(t *testing.T) {
 	if os.Getenv("TROUPE_MEASURE") == "" {
 		t.Skip("set TROUPE_MEASURE to measure")

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// preface is what a client says first (RFC 9113, 3.4).
+// preface is the first thing that a client sends (RFC 9113, 3.4).
 const preface = http2.ClientPreface
 
 type frameType = http2.FrameType
@@ -59,7 +59,7 @@ const (
 	codeCalm         = http2.ErrCodeEnhanceYourCalm
 )
 
-// connError ends a connection: the other end gets the code in a GOAWAY.
+// connError ends a connection. The other end receives the code in a GOAWAY.
 type connError struct {
 	code errorCode
 	why  string
@@ -71,8 +71,8 @@ func broken(code errorCode, format string, args ...any) error {
 	return &connError{code, fmt.Sprintf(format, args...)}
 }
 
-// streamError ends a stream: the other end gets the code in a RST_STREAM, and the connection goes on. A reader that
-// does not tell it from the error that it wraps ends the connection, which RFC 9113, 5.4.2 allows.
+// streamError ends a stream. The other end receives the code in a RST_STREAM, and the connection continues. A reader that
+// only checks for the wrapped connError ends the connection instead, which RFC 9113, 5.4.2 allows.
 type streamError struct {
 	connError
 	stream uint32
@@ -91,7 +91,7 @@ const (
 	maxWindow     = 1<<31 - 1
 	largestFrame  = 1<<24 - 1
 	prefixSize    = 5 // of a gRPC message: a flag and the length
-	prioritySize  = 5 // of what a frame says of a stream's priority
+	prioritySize  = 5 // of a stream's priority in a frame
 )
 
 // header is a frame's head.

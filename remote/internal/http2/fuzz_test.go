@@ -18,11 +18,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// script is a connection on which the other end says something and then nothing more.
+// script is a connection on which the other end sends some data and then nothing.
 type script struct {
 	mu     sync.Mutex
 	says   []byte
-	step   int // bytes that come at once
+	step   int // bytes returned by one read
 	hears  bytes.Buffer
 	closed bool
 }
@@ -63,7 +63,7 @@ func (*script) SetDeadline(time.Time) error      { return nil }
 func (*script) SetReadDeadline(time.Time) error  { return nil }
 func (*script) SetWriteDeadline(time.Time) error { return nil }
 
-// wellFormed fails the test unless what was written is frames with headers that can be decoded.
+// wellFormed fails the test unless the output consists of frames with headers that can be decoded.
 func wellFormed(t *testing.T, b []byte) {
 	t.Helper()
 	fr := x.NewFramer(nil, bytes.NewReader(b))
@@ -85,7 +85,7 @@ func wellFormed(t *testing.T, b []byte) {
 	}
 }
 
-// conversation is what a client says, as seeds.
+// conversation returns data of a client, as a seed.
 func conversation(says func(fr *x.Framer, fields func(path string, more ...hpackField) []byte)) []byte {
 	var b, block bytes.Buffer
 	b.WriteString(preface)
@@ -104,7 +104,7 @@ func conversation(says func(fr *x.Framer, fields func(path string, more ...hpack
 
 func FuzzServerConn(f *testing.F) {
 	type fields = func(path string, more ...hpackField) []byte
-	for _, path := range []string{"/t/echo", "/t/inline", "/t/late", "/t/early", "/t/big", "/t/fail", "/t/wait", "/t/stream", "/t/unread", "/t/none", "/t/count"} {
+	for _, path := range []string{"/t/echo", "/t/inline", "/t/late", "/t/early", "/t/big", "/t/fail", "/t/wait", "/t/stream", "/t/unread", "/t/none", "/t/count", "/t/both"} {
 		for step := range 3 {
 			f.Add(conversation(func(fr *x.Framer, of fields) {
 				fr.WriteSettings(initialWindow(20))
@@ -142,6 +142,7 @@ func FuzzServerConn(f *testing.F) {
 		}
 		return err
 	}}
+	s.both = echoBoth
 	s.streams = func(_ context.Context, st *Stream) error {
 		var sending sync.WaitGroup
 		defer sending.Wait()
@@ -251,7 +252,7 @@ func FuzzHeaders(f *testing.F) {
 		want := status.Error(codes.Code(code), s)
 		var got headerFields
 		for _, h := range trailer(want) {
-			got.take(&h)
+			got.add(&h)
 		}
 		if err := got.outcome(); status.Code(err) != status.Code(want) || want != nil && status.Convert(err).Message() != s {
 			t.Fatalf("%v became %v", want, err)

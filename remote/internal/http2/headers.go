@@ -2,6 +2,7 @@ package http2
 
 import (
 	"encoding/base64"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -12,7 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// headerFields are the headers that HTTP/2 and gRPC give a meaning, and what is wrong with a list.
+// headerFields are the headers that have a meaning in HTTP/2 or gRPC, and the faults of a header list.
 type headerFields struct {
 	size        int
 	pseudo      pseudoHeaders
@@ -27,7 +28,7 @@ type headerFields struct {
 	message     string
 	authorized  string        // authorization
 	trace       *traceHeaders // nil: there are none
-	regular     bool          // a header came that is no pseudo-header
+	regular     bool          // a header other than a pseudo-header has come
 	malformed   string        // why the list is malformed (RFC 9113, 8.1.1); "" if it is not
 	fault       *streamError  // of the frame that the list began in; nil if there is none
 }
@@ -43,8 +44,8 @@ const (
 	pseudoStatus
 )
 
-// take notes a header of a list. It is on the way of every header of every call.
-func (f *headerFields) take(h *hpack.HeaderField) {
+// add records a header of a list. It is performance-critical: it runs for every header of every call.
+func (f *headerFields) add(h *hpack.HeaderField) {
 	if f.size += len(h.Name) + len(h.Value) + fieldOverhead; f.size > maxHeaderList {
 		return
 	}
@@ -91,10 +92,10 @@ func (f *headerFields) take(h *hpack.HeaderField) {
 	f.pseudo |= pseudo
 }
 
-// fieldOverhead is what a header counts for beside its characters (RFC 7541, 4.1).
+// fieldOverhead is the size of a header in addition to its characters (RFC 7541, 4.1).
 const fieldOverhead = 32
 
-// takeOther notes a header that gRPC's clients seldom send.
+// takeOther records a header that gRPC clients rarely send.
 func (f *headerFields) takeOther(h *hpack.HeaderField) {
 	switch h.Name {
 	case "content-length":
@@ -112,7 +113,7 @@ func (f *headerFields) takeOther(h *hpack.HeaderField) {
 		if f.trace == nil {
 			f.trace = &traceHeaders{}
 		}
-		f.trace.take(h.Name, h.Value)
+		f.trace.record(h.Name, h.Value)
 	case "connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade":
 		f.malformed = h.Name + ", which is of a connection"
 	default:
@@ -124,7 +125,7 @@ func (f *headerFields) takeOther(h *hpack.HeaderField) {
 	}
 }
 
-// validName tells whether a header may have the name, which is not that of a pseudo-header.
+// validName reports whether s is a valid name of a header other than a pseudo-header.
 func validName(s string) bool {
 	for i := range len(s) {
 		if b := s[i]; b <= ' ' || b >= 0x7f || b == ':' || 'A' <= b && b <= 'Z' {
@@ -134,8 +135,8 @@ func validName(s string) bool {
 	return s != ""
 }
 
-// validValue tells whether a header may have the value. Space at the ends is let pass, since gRPC lets clients send it.
-// It looks at eight bytes at once: every header of every call comes here.
+// validValue reports whether s is a valid value of a header. It accepts space at the ends, because gRPC allows clients to
+// send it. It checks eight bytes at once, because it runs for every header of every call.
 func validValue(s string) bool {
 	var control uint64
 	if len(s) >= 8 {
@@ -153,7 +154,7 @@ func validValue(s string) bool {
 	return control == 0 || !strings.ContainsAny(s, "\x00\r\n")
 }
 
-// belowSpace is not 0 if one of eight bytes is below the space.
+// belowSpace returns a value other than 0 if one of the eight bytes of s is below the space.
 func belowSpace(s string) uint64 {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	w := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
@@ -161,7 +162,8 @@ func belowSpace(s string) uint64 {
 	return (w - ' '*ones) &^ w & highs
 }
 
-// requestFault tells why the list does not begin a request; "" if it does. Of a list that was too large not all is known.
+// requestFault returns why the list does not begin a request, or "" if it does. A list that was too large is not known
+// completely and not checked further.
 func (f *headerFields) requestFault() string {
 	need := pseudoMethod | pseudoScheme | pseudoPath
 	if f.method == "CONNECT" {
@@ -178,12 +180,12 @@ func (f *headerFields) requestFault() string {
 	return ""
 }
 
-// tooLarge is the error of a call whose headers, or whose answer's, are more than is kept.
+// tooLarge returns the error for a call whose headers, or whose answer's headers, exceed maxHeaderList.
 func (f *headerFields) tooLarge() error {
 	return status.Errorf(codes.ResourceExhausted, "the call's headers take more than %d bytes", maxHeaderList)
 }
 
-// trailerFault tells why the list does not end a request; "" if it does.
+// trailerFault returns why the list does not end a request, or "" if it does.
 func (f *headerFields) trailerFault() string {
 	if f.malformed == "" && f.pseudo != 0 {
 		return "a pseudo-header among trailers"
@@ -191,13 +193,13 @@ func (f *headerFields) trailerFault() string {
 	return f.malformed
 }
 
-// isGRPC tells whether a content type is gRPC's, and not that of its dialect for browsers.
+// isGRPC reports whether a content type is gRPC's, and not gRPC-Web's.
 func isGRPC(contentType string) bool {
 	rest, ok := strings.CutPrefix(contentType, "application/grpc")
 	return ok && (rest == "" || rest[0] == '+' || rest[0] == ';')
 }
 
-// parseTimeout reads a grpc-timeout: at most eight digits and a unit.
+// parseTimeout parses a grpc-timeout: at most eight digits and a unit.
 func parseTimeout(s string) (time.Duration, bool) {
 	if len(s) < 2 || len(s) > 9 {
 		return 0, false
@@ -237,7 +239,7 @@ var (
 	fieldFinished = hpack.HeaderField{Name: "grpc-status", Value: "0"}
 )
 
-// trailer gives the headers that tell a call's end, after those that begin the answer.
+// trailer appends the headers that end a call to first.
 func trailer(err error, first ...hpack.HeaderField) []hpack.HeaderField {
 	if err == nil {
 		return append(first, fieldFinished)
@@ -248,15 +250,34 @@ func trailer(err error, first ...hpack.HeaderField) []hpack.HeaderField {
 	}
 	fields := append(first, hpack.HeaderField{Name: "grpc-status", Value: strconv.Itoa(int(st.Code()))},
 		hpack.HeaderField{Name: "grpc-message", Value: escape(st.Message()), Sensitive: true})
-	if p := st.Proto(); len(p.GetDetails()) > 0 {
-		if b, err := proto.Marshal(p); err == nil {
-			fields = append(fields, hpack.HeaderField{Name: "grpc-status-details-bin", Value: base64.RawStdEncoding.EncodeToString(b), Sensitive: true})
-		}
+	if b := details(err, st); len(b) > 0 {
+		fields = append(fields, hpack.HeaderField{Name: "grpc-status-details-bin", Value: base64.RawStdEncoding.EncodeToString(b), Sensitive: true})
 	}
 	return fields
 }
 
-// outcome is the error that a trailer tells of.
+// Detailed is an error of a handler with details of a form of its own.
+type Detailed interface {
+	error
+	// StatusDetails returns the contents of grpc-status-details-bin.
+	StatusDetails() []byte
+}
+
+// details returns what an error says besides its code and text; nil for nothing.
+func details(err error, st *status.Status) []byte {
+	var own Detailed
+	if errors.As(err, &own) {
+		return own.StatusDetails()
+	}
+	if p := st.Proto(); len(p.GetDetails()) > 0 {
+		if b, err := proto.Marshal(p); err == nil {
+			return b
+		}
+	}
+	return nil
+}
+
+// outcome returns the error in a trailer, or nil if the call succeeded.
 func (f *headerFields) outcome() error {
 	if f.grpcStatus == "" {
 		return status.Errorf(codes.Unknown, "the call ended without a status (HTTP status %q)", f.status)
@@ -273,8 +294,8 @@ func (f *headerFields) outcome() error {
 
 const hexDigits = "0123456789ABCDEF"
 
-// escape writes a message as gRPC's percent-encoding: printable ASCII but for the percent sign
-// stays as it is.
+// escape encodes a message in gRPC's percent-encoding. Printable ASCII except for the percent sign
+// is not changed.
 func escape(s string) string {
 	plain := func(b byte) bool { return b >= ' ' && b <= '~' && b != '%' }
 	i := 0

@@ -31,10 +31,10 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// patience bounds what a test waits for.
+// patience bounds how long a test waits.
 const patience = 20 * time.Second
 
-// message is what the tests send: bytes, or counted buffers.
+// message is the tests' message: bytes, or counted buffers.
 type message struct {
 	data []byte
 	wire mem.BufferSlice
@@ -42,9 +42,15 @@ type message struct {
 
 type testCodec struct{}
 
+// slowly is a request that takes minutes to decode.
+const slowly = "slowly"
+
 func (testCodec) Name() string { return "proto" }
 
 func (testCodec) Marshal(v any) (mem.BufferSlice, error) {
+	if err, is := v.(error); is {
+		return nil, err
+	}
 	m := v.(*message)
 	if m.wire != nil {
 		return m.wire, nil
@@ -54,11 +60,14 @@ func (testCodec) Marshal(v any) (mem.BufferSlice, error) {
 
 func (testCodec) Unmarshal(b mem.BufferSlice, v any) error {
 	v.(*message).data = b.Materialize()
+	if string(v.(*message).data) == slowly {
+		<-time.After(5 * (pingIdle + pingAnswer))
+	}
 	return nil
 }
 
-// counted is a pool that knows which of its buffers are out, and spoils those that come back: who
-// reads them too late reads nonsense.
+// counted is a pool that tracks which of its buffers are in use, and overwrites those that are returned, so that
+// reads of freed buffers are detected.
 type counted struct {
 	taken, back atomic.Int64
 	mu          sync.Mutex
@@ -98,7 +107,7 @@ func fill(b, p []byte) {
 	}
 }
 
-// pattern is n bytes of pieces of the pool.
+// pattern returns n bytes in pieces of the pool.
 func (p *counted) pattern(n, piece int) mem.BufferSlice {
 	var all mem.BufferSlice
 	for n > 0 {
@@ -112,7 +121,7 @@ func (p *counted) pattern(n, piece int) mem.BufferSlice {
 	return all
 }
 
-// awaitBack fails the test unless everything comes back, once.
+// awaitBack fails the test unless every buffer is returned, once.
 func (p *counted) awaitBack(t *testing.T) {
 	t.Helper()
 	eventually(t, "buffers come back", func() bool { return p.taken.Load() == p.back.Load() })
@@ -123,7 +132,7 @@ func (p *counted) awaitBack(t *testing.T) {
 	}
 }
 
-// eventually polls for what nothing signals.
+// eventually polls for a condition that is not signalled.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	limit := time.Now().Add(patience)
@@ -145,9 +154,10 @@ type testServer struct {
 	closed    atomic.Int64 // connections that ended
 	pool      counted
 	entered   chan struct{} // of each call of /t/wait
-	release   chan struct{} // lets them answer
+	release   chan struct{} // permits them to answer
 	left      chan error    // of each call of /t/count, how its messages went
 	streams   func(ctx context.Context, s *Stream) error
+	both      func(ctx context.Context, recv, send func(any) error) error
 }
 
 func newTestServer(t testing.TB) *testServer {
@@ -206,6 +216,9 @@ func (s *testServer) methods() map[string]*Method {
 		"/t/unwritten": {Unary: func(_ context.Context, read func(any) error) (any, error) {
 			return "what the codec panics at", read(&message{})
 		}, Inline: true},
+		"/t/refused": {Unary: func(_ context.Context, read func(any) error) (any, error) {
+			return status.Error(codes.ResourceExhausted, "what the codec refuses"), read(&message{})
+		}, Inline: true},
 		"/t/early": {Unary: func(ctx context.Context, read func(any) error) (any, error) {
 			Detach(ctx)
 			return echo(ctx, read)
@@ -217,7 +230,7 @@ func (s *testServer) methods() map[string]*Method {
 			Detach(ctx)
 			return m, err
 		}, Inline: true},
-		// wait answers when it is let, or with the error of its context.
+		// wait answers when released, or with the error of its context.
 		"/t/wait": {Unary: func(ctx context.Context, read func(any) error) (any, error) {
 			m := &message{}
 			if err := read(m); err != nil {
@@ -231,7 +244,7 @@ func (s *testServer) methods() map[string]*Method {
 				return nil, status.FromContextError(ctx.Err()).Err()
 			}
 		}},
-		// stubborn answers when it is let, whatever becomes of its call.
+		// stubborn answers when released, even if its call has ended.
 		"/t/stubborn": {Unary: func(_ context.Context, read func(any) error) (any, error) {
 			m := &message{}
 			if err := read(m); err != nil {
@@ -241,7 +254,7 @@ func (s *testServer) methods() map[string]*Method {
 			<-s.release
 			return m, nil
 		}},
-		// big answers with as many counted bytes as the request says, in pieces of as many.
+		// big answers with the number of counted bytes in the request, in pieces of the size in the request.
 		"/t/big": {Unary: func(ctx context.Context, read func(any) error) (any, error) {
 			m := &message{}
 			if err := read(m); err != nil {
@@ -264,13 +277,14 @@ func (s *testServer) methods() map[string]*Method {
 			return nil, status.Error(codes.Aborted, "not read")
 		}, Inline: true},
 		"/t/count":  {ServerStream: s.count},
+		"/t/both":   {Bidi: func(ctx context.Context, recv, send func(any) error) error { return s.both(ctx, recv, send) }},
 		"/t/stream": {Stream: func(ctx context.Context, st *Stream) error { return s.streams(ctx, st) }},
 	}
 }
 
 func (s *testServer) addr() string { return s.listener.Addr().String() }
 
-// dial makes grpc-go's client.
+// dial returns grpc-go's client.
 func (s *testServer) dial(t testing.TB, options ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	return dialAddress(t, s.addr(), options...)
@@ -300,7 +314,7 @@ func invoke(ctx context.Context, c *grpc.ClientConn, path string, data []byte) (
 	return reply.data, err
 }
 
-// raw is a client that sends what it wants.
+// raw is a client that can send arbitrary frames.
 type raw struct {
 	t   testing.TB
 	nc  net.Conn
@@ -319,10 +333,16 @@ func newRaw(t testing.TB, nc net.Conn) *raw {
 	return r
 }
 
-// dialRaw greets the server.
+// dialRaw connects to the server and greets it.
 func (s *testServer) dialRaw(t testing.TB, settings ...x.Setting) *raw {
 	t.Helper()
-	nc, err := net.Dial("tcp", s.addr())
+	return s.dialRawFrom(t, "127.0.0.1", settings...)
+}
+
+// dialRawFrom dials from an address of the loopback interface. To the server, another address is another client.
+func (s *testServer) dialRawFrom(t testing.TB, from string, settings ...x.Setting) *raw {
+	t.Helper()
+	nc, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).Dial("tcp", s.addr())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -363,7 +383,7 @@ func (r *raw) headers(id uint32, path string, more ...hpack.HeaderField) {
 	r.must(r.fr.WriteHeaders(x.HeadersFrameParam{StreamID: id, BlockFragment: r.fields(path, more...), EndHeaders: true}))
 }
 
-// framed is a gRPC message.
+// framed returns a gRPC message.
 func framed(data []byte) []byte { return append(appendPrefix(nil, len(data)), data...) }
 
 func (r *raw) call(id uint32, path string, data string) {
@@ -384,7 +404,7 @@ func (r *raw) large(id uint32, path string, n int) {
 	r.must(r.fr.WriteData(id, true, b))
 }
 
-// result is what a call ended with.
+// result is the outcome of a call.
 type result struct {
 	status  int // -1 for a reset
 	message string
@@ -446,7 +466,7 @@ func (res result) echoed(t testing.TB, data string) {
 	}
 }
 
-// goneAway reads until the connection ends, and gives the code of its GOAWAY.
+// goneAway reads until the connection ends, and returns the code of its GOAWAY.
 func (r *raw) goneAway() (x.ErrCode, bool) {
 	r.t.Helper()
 	code, said := x.ErrCode(0), false

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// heap is how many bytes the process holds.
+// heap returns how many bytes the process holds.
 func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -22,7 +22,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// within fails the test where something made the process hold more than so many bytes.
+// within fails the test if the process holds more than the given number of additional bytes.
 func within(t *testing.T, most int64, does func()) {
 	t.Helper()
 	before := heap()
@@ -32,7 +32,7 @@ func within(t *testing.T, most int64, does func()) {
 	}
 }
 
-// queued gives how many bytes wait to be written to the only connection.
+// queued returns how many bytes wait to be written to the only connection.
 func (s *testServer) queued() (n int) {
 	for _, c := range s.all() {
 		c.mu.Lock()
@@ -80,7 +80,7 @@ func TestRapidReset(t *testing.T) {
 	}
 }
 
-// Handlers that do not end are as many as calls may be, however often the client resets.
+// Handlers that do not end are limited like calls, however often the client resets.
 func TestHandlersAreBounded(t *testing.T) {
 	s := newTestServer(t)
 	r := s.dialRaw(t)
@@ -110,13 +110,13 @@ func TestHandlersAreBounded(t *testing.T) {
 	r.answer(2*maxStreams+3).echoed(t, "x")
 }
 
-// A client that provokes answers and reads none is not read from any more.
+// The server stops reading from a client that provokes answers and reads none.
 func TestFloods(t *testing.T) {
 	for name, frame := range map[string]func(r *raw, fr *x.Framer, id uint32) error{
 		"PING":     func(_ *raw, fr *x.Framer, _ uint32) error { return fr.WritePing(false, [8]byte{}) },
 		"SETTINGS": func(_ *raw, fr *x.Framer, _ uint32) error { return fr.WriteSettings() },
 		"unknown methods": func(r *raw, fr *x.Framer, id uint32) error {
-			long := hpack.HeaderField{Name: "x", Value: strings.Repeat("\\", 2000), Sensitive: true} // neither compressed nor in the table
+			long := hpack.HeaderField{Name: "x", Value: strings.Repeat("\\", 2000), Sensitive: true} // neither compressed nor put into the table
 			return fr.WriteHeaders(x.HeadersFrameParam{StreamID: id, EndHeaders: true, BlockFragment: r.fields("/"+strings.Repeat("x", 300), long)})
 		},
 		"malformed headers": func(r *raw, fr *x.Framer, id uint32) error {
@@ -141,7 +141,7 @@ func TestFloods(t *testing.T) {
 			fr := x.NewFramer(&b, nil)
 			id := uint32(1)
 			within(t, 32<<20, func() {
-				// It blocks when the server reads no more and the kernel's buffers are full.
+				// It blocks when the server stops reading and the kernel's buffers are full.
 				for sent := 0; ; sent += b.Len() {
 					for b.Reset(); b.Len() < 1<<20; id += 2 {
 						r.must(frame(r, fr, id))
@@ -179,7 +179,7 @@ func TestContinuationFlood(t *testing.T) {
 func TestHeadersTooLarge(t *testing.T) {
 	s := newTestServer(t)
 	r := s.dialRaw(t)
-	// Small on the wire, and large when they are decoded.
+	// Small on the wire, large when decoded.
 	block := r.fields("/t/echo", field("x", strings.Repeat("x", 3000)))
 	for range 100 {
 		block = append(block, 0x80|62)
@@ -192,7 +192,7 @@ func TestHeadersTooLarge(t *testing.T) {
 	r.answer(3).echoed(t, "x")
 }
 
-// Claims cost the server nothing before bytes come, and do not lock others out.
+// Announced sizes cost the server nothing before bytes arrive, and do not lock others out.
 func TestClaims(t *testing.T) {
 	s := newTestServer(t)
 	r := s.dialRaw(t)
@@ -234,7 +234,7 @@ func TestRequestsAreBounded(t *testing.T) {
 	r.answer(3).echoed(t, "x")
 }
 
-// A client that sends more than its window is cut off.
+// A client that sends more than its window is disconnected.
 func TestWindowOverflow(t *testing.T) {
 	s := newTestServer(t)
 	r := s.dialRaw(t)
@@ -252,7 +252,7 @@ func TestWindowOverflow(t *testing.T) {
 	}
 }
 
-// Answers that a client does not read keep further calls of it waiting, and are refused at last.
+// Answers that a client does not read delay its further calls, and are finally refused.
 func TestUnreadAnswers(t *testing.T) {
 	s := newTestServer(t)
 	s.maxUnsent = 16 << 20 // calls wait from 1 MiB on
@@ -269,16 +269,16 @@ func TestUnreadAnswers(t *testing.T) {
 	if n := s.pool.taken.Load(); n != taken {
 		t.Errorf("%d buffers are made for a client that does not read", n-taken)
 	}
-	// Others are not held up.
+	// Other clients are not delayed.
 	other := s.dialRaw(t)
 	other.call(1, "/t/inline", "x")
 	other.answer(1).echoed(t, "x")
-	// A reset lets the next one run; reading lets all run.
+	// A reset allows the next one to run; reading allows all.
 	r.must(r.fr.WriteRSTStream(5, x.ErrCodeCancel))
 	r.must(r.fr.WriteSettings(initialWindow(1 << 24)))
 	r.must(r.fr.WriteWindowUpdate(0, 1<<30))
 	over := 0
-	for over < 100 { // of 3 and of those that wait
+	for over < 100 { // of 3 and of the waiting ones
 		f, err := r.fr.ReadFrame()
 		r.must(err)
 		if h, ok := f.(*x.HeadersFrame); ok {
@@ -325,7 +325,7 @@ func TestAnswersAreRefusedAtLast(t *testing.T) {
 	})
 }
 
-// Slow clients cost a connection each; garbage costs nothing.
+// Slow clients cost one connection each; garbage costs nothing.
 func TestGarbage(t *testing.T) {
 	s := newTestServer(t)
 	for _, text := range []string{"GET / HTTP/1.1\r\nHost: x\r\n\r\n        ", "\x16\x03\x01" + strings.Repeat("x", 100), preface + strings.Repeat("\xff", 100)} {

@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// textType is the content type of what people read.
+// textType is the content type of text for people.
 const textType = "text/plain; charset=utf-8"
 
-// maxRequestLine is how many bytes the first line of a request of HTTP/1 may have to be answered.
+// maxRequestLine is the maximum size in bytes of the first line of an HTTP/1 request that is answered.
 const maxRequestLine = 8 << 10
 
-// errNotHTTP2 ends a connection that does not begin as HTTP/2. Its client is not told in HTTP/2.
+// errNotHTTP2 ends a connection that does not begin as HTTP/2. No GOAWAY is sent for it.
 var errNotHTTP2 = errors.New("http2: the connection does not begin as HTTP/2")
 
-// answerHTTP1 tells a client of HTTP/1, such as a browser or a probe, what it has reached. It always gives an error,
-// since the connection is of no further use.
+// answerHTTP1 tells an HTTP/1 client, such as a browser or a probe, what it has reached. It always returns an error,
+// because the connection is of no further use.
 func (c *serverConn) answerHTTP1() error {
 	method, ok := c.requestLine()
 	if c.nc.SetDeadline(time.Now().Add(closeTime)) != nil {
 		return errNotHTTP2
 	}
 	if !ok {
-		c.linger() // so that the client sees an end, and no reset
+		c.linger() // so that the client sees an end of file, not a reset
 		return errNotHTTP2
 	}
 	c.server.config.Logger.Debug("a client of HTTP/1 was answered", "client", c.peer.Address, "method", method)
@@ -41,7 +41,7 @@ func (c *serverConn) answerHTTP1() error {
 	return errNotHTTP2
 }
 
-// requestLine waits for the first line of a request of HTTP/1, as long as what came is one, and gives its method.
+// requestLine waits for the first line of an HTTP/1 request and returns its method. ok is false if what came is not one.
 func (c *serverConn) requestLine() (method string, ok bool) {
 	for {
 		line, _, whole := strings.Cut(string(c.in.peek()), "\n")

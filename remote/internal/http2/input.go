@@ -8,24 +8,27 @@ import (
 	"time"
 )
 
-// inputSize is the memory of a connection that waits, and the size of frame up to which a request
-// is decoded where it was read.
+// inputSize is the size of a connection's input buffer. A request in a frame of up to that size is decoded
+// in place.
 const inputSize = 16<<10 + headerSize
 
-// input reads a connection: small things through a buffer, large ones past it.
+// input reads from a connection. Small reads go through a buffer, large ones past it.
 type input struct {
 	nc    net.Conn
 	buf   []byte
 	r, w  int
-	reads atomic.Uint64 // tells others that something came
-	at    atomic.Int64  // when, by work's clock
-	work  worker
-	// wanted is set by interrupt, after which the reader calls interrupted.
+	reads atomic.Uint64 // number of reads; lets other goroutines detect input
+	at    atomic.Int64  // time of the last input, from work.now
+	// listening is set while the reader waits for the other end. While the reader does something else, such as decoding a large
+	// request, it would not notice the answer to a ping.
+	listening atomic.Bool
+	work      worker
+	// wanted is set by interrupt. The reader then calls interrupted.
 	wanted      atomic.Bool
 	interrupted func()
 }
 
-// init starts with bytes that somebody has read already.
+// init initializes in. read has been read from the connection already.
 func (in *input) init(nc net.Conn, read []byte) {
 	in.nc, in.buf = nc, make([]byte, inputSize)
 	in.w = copy(in.buf, read)
@@ -33,10 +36,12 @@ func (in *input) init(nc net.Conn, read []byte) {
 
 func (in *input) buffered() int { return in.w - in.r }
 
-// receive reads from the connection. It gives nothing where it was interrupted.
+// receive reads from the connection. It returns 0 if it was interrupted.
 func (in *input) receive(p []byte) (int, error) {
 	in.work.end()
+	in.listening.Store(true)
 	n, err := in.nc.Read(p)
+	in.listening.Store(false)
 	if err == nil {
 		in.work.begin()
 		in.at.Store(in.work.now)
@@ -45,17 +50,17 @@ func (in *input) receive(p []byte) (int, error) {
 	if err == nil || n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !in.wanted.Swap(false) {
 		return n, err
 	}
-	// The deadline first: who interrupts once more meanwhile wants what interrupted does next.
+	// Reset the deadline first: interrupted, which follows, also serves an interrupt that comes meanwhile.
 	err = in.nc.SetReadDeadline(time.Time{})
 	in.interrupted()
 	return 0, err
 }
 
-// interrupt makes the reader call interrupted soon, also one that waits for the other end. Others than the reader
-// call it.
+// interrupt makes the reader call interrupted soon, even if it is waiting for the other end. Goroutines other than the
+// reader call it.
 func (in *input) interrupt() {
 	in.wanted.Store(true)
-	_ = in.nc.SetReadDeadline(time.Unix(1, 0)) // it fails where the connection is closed
+	_ = in.nc.SetReadDeadline(time.Unix(1, 0)) // fails if the connection is closed
 }
 
 // fill waits until n bytes, at most inputSize, are in the buffer.
@@ -79,17 +84,17 @@ func (in *input) fill(n int) error {
 	return nil
 }
 
-// peek gives what is buffered, and leaves it there.
+// peek returns what is buffered, without consuming it.
 func (in *input) peek() []byte { return in.buf[in.r:in.w] }
 
-// next takes n bytes that fill has seen to. They are valid until the next call of fill or read.
+// next consumes n bytes, which fill must have buffered. They are valid until the next call of fill or read.
 func (in *input) next(n int) []byte {
 	b := in.buf[in.r : in.r+n : in.r+n]
 	in.r += n
 	return b
 }
 
-// read reads some bytes: what is buffered, else large pieces straight from the connection. It gives none where the reader
+// read reads some bytes: buffered ones, if any, or large pieces directly from the connection. It returns 0 if the reader
 // was interrupted.
 func (in *input) read(p []byte) (int, error) {
 	if in.buffered() == 0 {
@@ -117,7 +122,7 @@ func (in *input) readFull(p []byte) error {
 	return nil
 }
 
-// skip reads n bytes and forgets them.
+// skip reads and discards n bytes.
 func (in *input) skip(n int) error {
 	for n > 0 {
 		k := min(n, len(in.buf))

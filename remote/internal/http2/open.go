@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// open takes the headers that begin a call, or end its request.
+// open handles the HEADERS frame that begins a call or ends its request.
 func (c *serverConn) open(h header) error {
 	last := h.flags&flagEndStream != 0
 	c.opening, c.misplaced = nil, nil
@@ -29,8 +29,8 @@ func (c *serverConn) open(h header) error {
 	return c.opened(h)
 }
 
-// trailers tells whether headers may come on a stream that is not new. An error of the stream is kept until they are
-// read.
+// trailers checks whether headers may come on a stream that is not new. It stores a stream error in misplaced until they are
+// read, and returns a connection error.
 func (c *serverConn) trailers(id uint32, last bool) error {
 	switch s := c.find(id); {
 	case s != nil && s.ended:
@@ -46,8 +46,8 @@ func (c *serverConn) trailers(id uint32, last bool) error {
 	return nil
 }
 
-// opened takes a part of a header list. Trailers tell nothing but that a request is over, and still
-// change the table of the lists that follow, as do lists that have no place where they come.
+// opened handles a part of a header list. Trailers only mark the end of a request. They must be decoded all the same,
+// because they change the compression table, and so must misplaced lists.
 func (c *serverConn) opened(h header) error {
 	whole, err := c.headers(h)
 	if err != nil || !whole {
@@ -86,22 +86,24 @@ func (c *serverConn) opened(h header) error {
 	return nil
 }
 
-// lengthFault is the error of a request that has not as many bytes as its headers said.
+// lengthFault returns the error for a request whose size differs from its content-length.
 func (s *stream) lengthFault() error {
 	return streamBroken(s.id, codeProtocol, "a request has more or less bytes than its content-length")
 }
 
-// find gives a call that is not over, or nil.
+// find returns the call of a stream, or nil if it is over.
 func (c *serverConn) find(id uint32) *stream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.streams[id]
 }
 
-// over notes that the client sends no more of a request.
+// over marks the end of a client's request.
 func (c *serverConn) over(s *stream) {
 	s.ended = true
 	switch {
+	case s.inbox != nil:
+		c.closeMessages(s)
 	case s.begun || s.declined:
 	case s.refusal != 0:
 		c.refuse(s)
@@ -110,7 +112,7 @@ func (c *serverConn) over(s *stream) {
 	}
 }
 
-// begin finds the method of a call whose headers are there.
+// begin starts a call whose headers have arrived.
 func (c *serverConn) begin(s *stream) error {
 	f := &c.fields
 	s.credit = streamWindow
@@ -121,7 +123,7 @@ func (c *serverConn) begin(s *stream) error {
 		c.mu.Unlock()
 		return nil
 	}
-	c.earn(calmPerCall)
+	c.earnOverhead(overheadPerCall)
 	c.called.Store(true)
 	s.window = c.initial
 	leaving := c.leaving
@@ -134,18 +136,21 @@ func (c *serverConn) begin(s *stream) error {
 	if s.refusal == 0 && s.method.Stream != nil {
 		return c.serveStream(s)
 	}
+	if s.refusal == 0 && s.method.Bidi != nil {
+		c.startBidi(s)
+	}
 	if s.ended {
 		c.over(s)
 	}
 	return nil
 }
 
-// prepare gives a call what its headers tell, or why it is declined. A request that is not gRPC's is refused when it is
-// over.
+// prepare sets up a call from its headers, or returns why it is declined. A request that is not gRPC's is refused when it
+// has ended.
 func (c *serverConn) prepare(s *stream, f *headerFields, leaving bool) error {
 	switch {
 	case leaving:
-		return status.Error(codes.Unavailable, "The server is stopping.")
+		return errStopping
 	case f.size > maxHeaderList:
 		return f.tooLarge()
 	case f.method != "POST":

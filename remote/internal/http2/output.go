@@ -9,34 +9,34 @@ import (
 
 const (
 	// gatherBelow is the size in bytes below which contents are copied next to their frame's head,
-	// since a piece of its own costs the kernel more.
+	// which is cheaper than a separate piece.
 	gatherBelow = 4 << 10
-	// maxKept is what a batch keeps of its memory for the next one.
+	// maxKept is the capacity of buf up to which a batch keeps it for the next one.
 	maxKept = 64 << 10
-	// tlsRecord is how much small pieces are put together for an encrypted connection.
+	// tlsRecord is the size up to which small pieces are combined for an encrypted connection.
 	tlsRecord = 16 << 10
-	// maxReplies is how many answers to control frames, and refusals of calls, may wait for a peer
-	// that provokes them and does not read. They have some hundred bytes each.
+	// maxReplies bounds the answers to control frames, and refusals of calls, that wait for a peer
+	// that provokes them and does not read. Each has a few hundred bytes at most.
 	maxReplies = 4 << 10
 )
 
-// batch is what goes to the kernel together.
+// batch is data that is written together.
 type batch struct {
 	buf   []byte // heads of frames and small contents
-	cut   int    // what of buf is in pieces
+	cut   int    // bytes of buf that are in list
 	list  [][]byte
-	owned []mem.Buffer // let go when written
+	owned []mem.Buffer // freed when written
 	size  int          // bytes in list
 
 	vector net.Buffers // list, while it is being written
-	small  []byte      // small pieces that are put together for an encrypted connection
+	small  []byte      // small pieces that are combined for an encrypted connection
 }
 
 func (b *batch) empty() bool { return len(b.buf) == b.cut && len(b.list) == 0 && len(b.owned) == 0 }
 
 func (b *batch) bytes() int { return b.size + len(b.buf) - b.cut }
 
-// seal makes a piece of what was gathered.
+// seal makes a piece of the gathered bytes.
 func (b *batch) seal() {
 	if n := len(b.buf); n > b.cut {
 		b.list = append(b.list, b.buf[b.cut:n:n])
@@ -45,7 +45,7 @@ func (b *batch) seal() {
 	}
 }
 
-// content appends bytes that stay as they are until the batch is written.
+// content appends bytes that must not change until the batch is written.
 func (b *batch) content(p []byte) {
 	if len(p) < gatherBelow {
 		b.buf = append(b.buf, p...)
@@ -56,7 +56,7 @@ func (b *batch) content(p []byte) {
 	b.size += len(p)
 }
 
-// done lets everything go.
+// done releases everything in the batch.
 func (b *batch) done() {
 	for i, o := range b.owned {
 		o.Free()
@@ -69,58 +69,63 @@ func (b *batch) done() {
 	b.buf, b.cut, b.list, b.owned, b.size = b.buf[:0], 0, b.list[:0], b.owned[:0], 0
 }
 
-// write gives the batch to the kernel, with one call where it can.
-func (b *batch) write(nc net.Conn) error {
+// write writes the batch, with one system call if possible. begun reports whether the kernel has accepted any of it.
+func (b *batch) write(nc net.Conn) (begun bool, err error) {
 	b.seal()
 	switch len(b.list) {
 	case 0:
-		return nil
+		return false, nil
 	case 1:
-		_, err := nc.Write(b.list[0])
-		return err
+		n, err := nc.Write(b.list[0])
+		return n > 0, err
 	}
 	if _, ok := nc.(*net.TCPConn); ok {
 		b.vector = b.list
-		_, err := b.vector.WriteTo(nc)
+		n, err := b.vector.WriteTo(nc)
 		b.vector = nil
-		return err
+		return n > 0, err
 	}
 	return b.writeTogether(nc)
 }
 
-// writeTogether writes pieces to a connection that cannot take several at once, small ones together.
-func (b *batch) writeTogether(nc net.Conn) error {
+// writeTogether writes pieces to a connection without vectored writes. It combines small ones.
+func (b *batch) writeTogether(nc net.Conn) (begun bool, err error) {
+	write := func(p []byte) error {
+		n, err := nc.Write(p)
+		begun = begun || n > 0
+		return err
+	}
 	b.small = b.small[:0]
 	for _, p := range b.list {
-		// What is small takes the beginning of what follows into its record.
+		// Fill the record of small pieces with the beginning of this one.
 		n := min(len(p), tlsRecord-len(b.small))
 		if len(b.small) == 0 && n == tlsRecord {
 			n = 0
 		}
 		b.small = append(b.small, p[:n]...)
 		if p = p[n:]; len(b.small) == tlsRecord {
-			if _, err := nc.Write(b.small); err != nil {
-				return err
+			if err := write(b.small); err != nil {
+				return begun, err
 			}
 			b.small = b.small[:0]
 		}
 		if len(p) >= tlsRecord {
-			if _, err := nc.Write(p); err != nil {
-				return err
+			if err := write(p); err != nil {
+				return begun, err
 			}
 		} else {
 			b.small = append(b.small, p...)
 		}
 	}
 	if len(b.small) == 0 {
-		return nil
+		return begun, nil
 	}
-	_, err := nc.Write(b.small)
-	return err
+	err = write(b.small)
+	return begun, err
 }
 
-// output writes a connection. Whoever has something to say queues it and flushes; the first one
-// writes for all who come meanwhile.
+// output writes to a connection. A goroutine queues its data and flushes. The first goroutine
+// also writes what others queue meanwhile.
 type output struct {
 	nc net.Conn
 
@@ -128,13 +133,14 @@ type output struct {
 	written sync.Cond // the queue is shorter, the window wider, or there is an error
 	queue   batch
 	writing batch
-	busy    bool
-	replies int // in the queue, see reply
+	busy    bool // a goroutine is writing
+	replies int  // in the queue, see reply
 	err     error
-	serial  uint64 // of the batch that is queued
-	sent    uint64 // of the last one that was written
-	total   uint64 // bytes that were written
-	// more adds to the queue what could not be sent before; nil for nothing. mu is held.
+	serial  uint64 // of the queued batch
+	sent    uint64 // of the last written batch
+	total   uint64 // bytes written
+	unsent  uint64 // after a failed write: serial number of the first batch of which the kernel accepted nothing; else 0
+	// more, if set, adds to the queue what could not be sent before. mu is held.
 	more func()
 }
 
@@ -144,8 +150,8 @@ func (o *output) init(nc net.Conn) {
 	o.written.L = &o.mu
 }
 
-// flush writes the queue unless another goroutine is at it, which then does. mu is held, and is
-// again when it returns.
+// flush writes the queue, unless another goroutine is writing, which then writes it. mu is held, but
+// released while writing.
 func (o *output) flush() {
 	if o.busy {
 		return
@@ -163,16 +169,19 @@ func (o *output) flush() {
 		o.replies = 0
 		o.serial++
 		o.mu.Unlock()
-		err := o.writing.write(o.nc)
+		begun, err := o.writing.write(o.nc)
 		o.writing.done()
-		if err != nil {
-			_ = o.nc.Close() // so that the reader ends too; the first error is the one to tell
-		}
 		o.mu.Lock()
 		o.sent = serial
 		o.total += uint64(size)
 		if err != nil {
-			o.fail(err)
+			if o.unsent = serial; begun {
+				o.unsent++
+			}
+			o.fail(err) // keeps the first error
+			o.mu.Unlock()
+			_ = o.nc.Close() // so that the reader ends too
+			o.mu.Lock()
 		}
 		o.written.Broadcast()
 	}
@@ -183,8 +192,8 @@ func (o *output) flush() {
 	}
 }
 
-// fail ends the output. What the queue owns the kernel may be reading, from a batch before: then it
-// is let go by the goroutine that writes. mu is held.
+// fail ends the output. The kernel may be reading what the queue owns, from an earlier batch. In that case
+// the writing goroutine frees it. mu is held.
 func (o *output) fail(err error) {
 	if o.err == nil {
 		o.err = err
@@ -195,8 +204,8 @@ func (o *output) fail(err error) {
 	o.written.Broadcast()
 }
 
-// reply sends what the other end provoked without a call that counts. Who provokes without reading
-// is not read from until it does. For the reader; mu is held.
+// reply flushes an answer that the other end has provoked without an accepted call. If too many such answers wait, because
+// the other end does not read, reply blocks the reader until it does. Only the reader calls it. mu is held.
 func (o *output) reply() {
 	o.replies++
 	o.flush()
@@ -205,7 +214,13 @@ func (o *output) reply() {
 	}
 }
 
-// awaitSent waits until the batch of a serial number is written, or never will be. mu is held.
+// neverSent reports whether the kernel has accepted nothing of the batch with a serial number. It may be called when the output has failed
+// and no goroutine is writing. mu is held.
+func (o *output) neverSent(serial uint64) bool {
+	return serial > o.sent || o.unsent != 0 && serial >= o.unsent
+}
+
+// awaitSent waits until the batch with a serial number is written, or never will be. mu is held.
 func (o *output) awaitSent(serial uint64) {
 	o.flush()
 	for o.sent < serial && (o.err == nil || o.busy) {

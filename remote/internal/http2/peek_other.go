@@ -2,6 +2,6 @@
 
 package http2
 
-// peek tells whether there is something to read, and whether the other end has not closed the connection, as
-// far as this one knows.
+// peek reports whether there is something to read, and whether the connection is still open, as
+// far as this end knows.
 func (c *Client) peek() (waiting, alive bool) { return c.in.buffered() > 0, true }

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// peek tells whether there is something to read, and whether the other end has not closed the connection, as
-// far as this one knows. It does not wait.
+// peek reports whether there is something to read, and whether the connection is still open, as
+// far as this end knows. It does not block.
 func (c *Client) peek() (waiting, alive bool) {
 	if c.in.buffered() > 0 {
 		return true, true

@@ -41,16 +41,16 @@ func TestFramesInParts(t *testing.T) {
 	r.answer(3).echoed(t, "x")
 }
 
-// Settings change the windows of answers that wait, down to below nothing.
+// Settings change the windows of waiting answers, even to negative values.
 func TestWindowsChange(t *testing.T) {
 	s := newTestServer(t)
 	r := s.dialRaw(t, initialWindow(7))
 	r.must(r.fr.WriteWindowUpdate(0, 1<<20))
 	r.call(1, "/t/big", "100 10")
-	r.ping() // 7 bytes came
+	r.ping() // 7 bytes were received
 	r.must(r.fr.WriteSettings(initialWindow(3)))
 	r.must(r.fr.WriteWindowUpdate(1, 4))
-	r.ping() // the window was -4, and is 0
+	r.ping() // the window was -4 and is now 0
 	s.check(t, func(c *serverConn) error {
 		if st := c.streams[1]; st == nil || st.window != 0 || st.left != 98 || c.unsent != 98 {
 			return fmt.Errorf("%+v", st)
@@ -100,7 +100,7 @@ func TestHeaderTable(t *testing.T) {
 func TestResets(t *testing.T) {
 	s := newTestServer(t)
 	r := s.dialRaw(t)
-	// Before the request, in its middle, while its handler runs, while its answer is under way, and after it.
+	// Before the request, in the middle of it, while its handler runs, while its answer is being sent, and after it.
 	r.headers(1, "/t/echo")
 	r.must(r.fr.WriteRSTStream(1, x.ErrCodeCancel))
 	r.headers(3, "/t/echo")
@@ -130,7 +130,7 @@ func TestResets(t *testing.T) {
 	})
 }
 
-// A reset in the middle of an answer that the kernel is taking frees nothing too early.
+// A reset in the middle of an answer that is being written frees nothing too early.
 func TestResetWhileWriting(t *testing.T) {
 	s := newTestServer(t)
 	for i := range 5 {
@@ -164,7 +164,7 @@ func TestResetWhileWriting(t *testing.T) {
 	s.pool.awaitBack(t)
 }
 
-// A connection that breaks in the middle of answers lets everything go.
+// A connection that breaks in the middle of answers frees everything.
 func TestBreakWhileWriting(t *testing.T) {
 	s := newTestServer(t)
 	for range 5 {
@@ -233,7 +233,7 @@ func TestMalformedCalls(t *testing.T) {
 	if n := s.receiving.total.Load(); n != 0 {
 		t.Errorf("%d bytes of requests are still counted", n)
 	}
-	// Trailers in place of a request, and headers alone.
+	// Trailers instead of a request, and headers only.
 	r.headers(id, "/t/echo")
 	r.must(r.fr.WriteHeaders(x.HeadersFrameParam{StreamID: id, BlockFragment: r.block(field("x", "y")), EndHeaders: true, EndStream: true}))
 	if res := r.answer(id); res.status != int(codes.Internal) {
@@ -245,7 +245,7 @@ func TestMalformedCalls(t *testing.T) {
 	}
 }
 
-// A bomb of zeros is refused when it has grown to what requests may take.
+// A decompression bomb is refused when it has grown to the limit of requests.
 func TestDecompressionBomb(t *testing.T) {
 	s := newTestServer(t)
 	s.receiving.limit = 4 << 20

@@ -6,9 +6,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// take reads n bytes of the request; whole tells that it is complete. Where alias is set a request
-// that came in one piece stays where it was read, until the next frame is.
-func (s *stream) take(n int, alias bool) (whole bool, err error) {
+// receive reads n bytes of the request; whole reports that it is complete. If alias is set, a request
+// that came in one piece stays in the input buffer, until the next frame is read.
+func (s *stream) receive(n int, alias bool) (whole bool, err error) {
 	in := &s.conn.in
 	for n > 0 {
 		if s.have < prefixSize {
@@ -56,7 +56,7 @@ func (s *stream) take(n int, alias bool) (whole bool, err error) {
 			return false, in.skip(n)
 		}
 	}
-	if whole = s.have == prefixSize && s.got == s.size; whole && s.charged {
+	if whole = s.have == prefixSize && s.got == s.size; whole && s.charged && s.of == nil {
 		if err := s.conn.server.receiving.complete(s); err != nil {
 			s.conn.decline(s, err)
 			return false, nil
@@ -65,7 +65,7 @@ func (s *stream) take(n int, alias bool) (whole bool, err error) {
 	return whole, nil
 }
 
-// fill reads n bytes into the request's memory, or fewer where the request loses its place, whose error is a status.
+// fill reads n bytes into the request's memory. It reads fewer if the request is evicted, and then returns a status error.
 func (s *stream) fill(n int) (read int, err error) {
 	receiving := &s.conn.server.receiving
 	room, err := receiving.beginFill(s, n)
@@ -76,13 +76,13 @@ func (s *stream) fill(n int) (read int, err error) {
 		var k int
 		k, err = s.conn.in.read(room[read:])
 		if read += k; k == 0 && err == nil { // the reader was interrupted
-			if receiving.lost(s) != nil {
+			if receiving.evictionError(s) != nil {
 				break
 			}
 		}
 	}
 	if read == n {
-		err = nil // it comes again
+		err = nil // the next read returns it again
 	}
 	lost := receiving.endFill(s, read)
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *stream) fill(n int) (read int, err error) {
 	return read, lost
 }
 
-// announced decides whether a request of the size that its prefix tells is taken in.
+// announced checks the size in a request's prefix.
 func (s *stream) announced() error {
 	s.compressed = s.prefix[0]&1 != 0
 	s.size = length(s.prefix[:])
@@ -110,15 +110,15 @@ func (s *stream) add(b mem.Buffer) {
 	s.message = append(s.message, b)
 }
 
-// grow makes room for more of the request, of which coming bytes follow in this frame. Memory is taken as bytes come, not
-// as they are claimed: a request has at most as much again as came of it, beside its first piece.
+// grow allocates memory for more of the request. coming bytes follow in this frame. Memory grows with the bytes that arrive, not
+// with the announced size: beside its first piece, a request takes at most twice the memory of what has arrived.
 func (s *stream) grow(coming int) error {
 	first := smallPiece
 	if coming > smallPiece {
 		first = firstPiece
 	}
 	size := min(s.size-s.got, max(s.got, first))
-	if err := s.hold(pieceSize(size), true); err != nil {
+	if err := s.reserve(pieceSize(size), true); err != nil {
 		return err
 	}
 	b := piece(size)
@@ -126,13 +126,13 @@ func (s *stream) grow(coming int) error {
 	return s.conn.server.receiving.attach(s, b)
 }
 
-// hold counts memory of the request.
-func (s *stream) hold(size int, incomplete bool) error {
+// reserve counts memory for the request.
+func (s *stream) reserve(size int, incomplete bool) error {
 	s.charged = true
-	return s.conn.server.receiving.hold(s.conn, s, int64(size), incomplete)
+	return s.conn.server.receiving.reserve(s.conn, s, int64(size), incomplete)
 }
 
-// keep makes a message that was not decoded outlast the reading of the next frame.
+// keep copies a message that was not decoded out of the input buffer, so that it survives the next frame.
 func (s *stream) keep() {
 	if s.aliased && s.message != nil {
 		s.message[0] = mem.SliceBuffer(s.message.Materialize())
@@ -140,8 +140,8 @@ func (s *stream) keep() {
 	}
 }
 
-// settle lets go of what the request took on its way.
-func (s *stream) settle() {
+// releaseRequest releases the request's message and the memory counted for it.
+func (s *stream) releaseRequest() {
 	if s.charged {
 		s.conn.server.receiving.settle(s)
 		return

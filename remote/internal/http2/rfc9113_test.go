@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// outcome is what a client hears of what it sent.
+// outcome is the server's reaction to what a client sent.
 type outcome struct {
 	of   string // "connection", "stream" or "nothing", which is that the connection goes on
 	id   uint32 // of the stream
@@ -37,10 +37,10 @@ func ofStream(id uint32, code x.ErrCode) outcome { return outcome{of: "stream", 
 
 var nothing = outcome{of: "nothing"}
 
-// probe is the stream of a call by which a test learns that the connection goes on.
+// probe is the stream of a call by which a test checks that the connection continues.
 const probe = 100001
 
-// hear reads until the client knows what came of what it sent: an error, or the answer to a call that it made last.
+// hear reads until the outcome of what the client sent is known: an error, or the answer to a call that it made last.
 func (r *raw) hear() (outcome, error) {
 	for {
 		f, err := r.fr.ReadFrame()
@@ -69,17 +69,17 @@ func (r *raw) hear() (outcome, error) {
 	}
 }
 
-// begin sends headers of a request as they are.
+// begin sends headers of a request unchanged.
 func (r *raw) begin(id uint32, ends bool, fields ...hpack.HeaderField) {
 	_ = r.fr.WriteHeaders(x.HeadersFrameParam{StreamID: id, BlockFragment: r.block(fields...), EndHeaders: true, EndStream: ends})
 }
 
-// request are a request's headers, with others before and behind.
+// request returns a request's headers, with others before and after.
 func request(more ...hpack.HeaderField) []hpack.HeaderField {
 	return append([]hpack.HeaderField{field(":method", "POST"), field(":scheme", "http"), field(":path", "/t/echo"), field("content-type", "application/grpc")}, more...)
 }
 
-// frame sends a frame as it is.
+// frame sends a frame unchanged.
 func (r *raw) frame(kind x.FrameType, flags x.Flags, id uint32, payload ...byte) {
 	_ = r.fr.WriteRawFrame(kind, flags, id, payload)
 }
@@ -285,7 +285,7 @@ func TestRFC9113(t *testing.T) {
 		t.Run(row.section+" "+row.name, func(t *testing.T) {
 			r := s.dialRaw(t)
 			row.send(r)
-			if row.want.of != "connection" { // it may have gone already
+			if row.want.of != "connection" { // it may have ended already
 				r.call(probe, "/t/echo", "x")
 			}
 			got, err := r.hear()
@@ -303,7 +303,7 @@ func TestRFC9113(t *testing.T) {
 	eventually(t, "all calls end", func() bool { return len(s.all()) == 0 && s.receiving.total.Load() == 0 })
 }
 
-// What a client says first (RFC 9113, 3.4).
+// The client's preface (RFC 9113, 3.4).
 func TestPreface(t *testing.T) {
 	s := newTestServer(t)
 	var settings, ping, ack bytes.Buffer
@@ -336,7 +336,7 @@ func TestPreface(t *testing.T) {
 			}
 		})
 	}
-	// Byte by byte, and with a first frame that comes late.
+	// Byte by byte, and with a late first frame.
 	nc, err := net.Dial("tcp", s.addr())
 	if err != nil {
 		t.Fatal(err)
@@ -354,7 +354,7 @@ func TestPreface(t *testing.T) {
 	r.answer(1).echoed(t, "x")
 }
 
-// Requests that are not gRPC's get a line of text when they are over.
+// Requests that are not gRPC's are answered with a line of text after they have ended.
 func TestRequestsThatAreNotGRPC(t *testing.T) {
 	s := newTestServer(t)
 	s.config.About = "What lives here."
@@ -430,7 +430,7 @@ func (r *raw) page(id uint32) (status, text string) {
 	}
 }
 
-// A client of HTTP/1 gets the same line.
+// An HTTP/1 client receives the same line.
 func TestHTTP1(t *testing.T) {
 	s := newTestServer(t)
 	s.config.About = "What lives here."
@@ -476,7 +476,7 @@ func TestHTTP1(t *testing.T) {
 	}
 }
 
-// Headers beyond what a call may have cost that call, in whatever frames they come, and no other.
+// Headers beyond a call's limit fail that call and no other, in whatever frames they come.
 func TestLargeHeaders(t *testing.T) {
 	s := newTestServer(t)
 	r := s.dialRaw(t)
@@ -532,7 +532,7 @@ func manyFields(size int, sensitive bool) (fields []hpack.HeaderField) {
 	return fields[:len(fields)-1]
 }
 
-// A list without an end is given up, also one of frames without contents, and what it takes counts as a request's memory.
+// A header list without an end is ended, even if its frames are empty, and its memory counts like a request's.
 func TestEndlessHeaders(t *testing.T) {
 	for _, n := range []int{0, 100, 16 << 10, 1 << 20} {
 		s := newTestServer(t)
@@ -564,7 +564,7 @@ func TestEndlessHeaders(t *testing.T) {
 	eventually(t, "it is let go", func() bool { return s.receiving.total.Load() == 0 })
 }
 
-// A client that provokes resets of calls that run has no more handlers for it than it may have calls.
+// A client that provokes resets of running calls cannot have more handlers than calls.
 func TestProvokedResets(t *testing.T) {
 	s := newTestServer(t)
 	r := s.dialRaw(t)
@@ -631,7 +631,7 @@ func TestStreamIDs(t *testing.T) {
 	}
 }
 
-// The fast way to look at values is held to the plain one.
+// The fast check of values is compared with the simple one.
 func TestValidValue(t *testing.T) {
 	for _, bad := range []byte{0, '\t', '\n', '\r', 0x01, 0x1f, ' ', 0x7f, 0x80, 0x8a, 0xff} {
 		for n := range 40 {

@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	// copyBelow is the size in bytes of messages that are copied when somebody else writes: their
-	// senders do not wait.
+	// copyBelow is the size in bytes up to which messages are copied, so that their senders need
+	// not wait while another goroutine is writing.
 	copyBelow = 32 << 10
-	// maxQueued is how many bytes of such messages may wait.
+	// maxQueued bounds the queued bytes, beyond which senders wait.
 	maxQueued = 4 << 20
-	// streamQuantum is how many bytes of a message go to the kernel at once.
+	// streamQuantum bounds the bytes of a batch.
 	streamQuantum = 16 << 20
 	// drainTime bounds how long a server waits for the other end to see how a stream ended.
 	drainTime = time.Second
 )
 
-// Send writes one message made of pieces, in order. The pieces are the caller's again when it
-// returns. Messages of several senders do not mix. It waits while the other end does not read, but
-// only a minute for window. Window comes to who reads: another goroutine has to be at Next or Read.
+// Send writes one message made of pieces, in order. When it returns, the pieces belong to the caller
+// again. Messages of concurrent senders do not mix. Send waits while the other end does not read, but
+// at most a minute for window. Only a reader learns of window updates: another goroutine must be in Next or Read.
 func (s *Stream) Send(pieces ...[]byte) error {
 	size := 0
 	for _, p := range pieces {
@@ -55,8 +55,8 @@ func (s *Stream) Send(pieces ...[]byte) error {
 	return err
 }
 
-// queue queues a message's frames, as fast as the windows and the kernel take them, and gives the
-// serial number of the last batch that has some of them. conn.mu is held.
+// queue queues a message's frames, as fast as the windows and the kernel accept them. It returns the
+// serial number of the last batch that contains some of them. conn.mu is held.
 func (s *Stream) queue(size int, pieces [][]byte, copied bool) (last uint64, err error) {
 	c := s.conn
 	head, left, piece := true, prefixSize+size, 0
@@ -91,8 +91,8 @@ func (s *Stream) queue(size int, pieces [][]byte, copied bool) (last uint64, err
 	return last, nil
 }
 
-// room waits until a frame may be queued, and gives how many of left bytes it may have. A message's
-// prefix is never cut. conn.mu is held.
+// room waits until a frame may be queued, and returns how many of left bytes it may contain. A message's
+// prefix is never split. conn.mu is held.
 func (s *Stream) room(left int) (int, error) {
 	c := s.conn
 	for {
@@ -106,17 +106,17 @@ func (s *Stream) room(left int) (int, error) {
 		if c.busy {
 			c.written.Wait()
 		} else if c.queue.empty() {
-			// An end that gives no window is as dead as one that takes no bytes.
+			// A peer that sends no window updates is as dead as one that accepts no bytes.
 			limit := time.AfterFunc(stall, func() { c.shut(errStuck) })
 			c.written.Wait()
 			limit.Stop()
 		} else {
-			c.flush() // which lets go of mu: all may be different
+			c.flush() // releases mu: everything may have changed
 		}
 	}
 }
 
-// sendable gives the error of a stream that takes no message. conn.mu is held.
+// sendable returns an error if the stream accepts no more messages. conn.mu is held.
 func (s *Stream) sendable() error {
 	if s.conn.err != nil {
 		return unavailable(s.conn.err)
@@ -127,7 +127,7 @@ func (s *Stream) sendable() error {
 	return nil
 }
 
-// CloseSend tells the other end that no more messages come.
+// CloseSend tells the other end that no more messages will follow.
 func (s *Stream) CloseSend() error {
 	c := s.conn
 	c.mu.Lock()
@@ -140,12 +140,12 @@ func (s *Stream) CloseSend() error {
 	}
 	s.closed = true
 	c.queue.buf = appendHeader(c.queue.buf, 0, frameData, flagEndStream, s.id)
-	c.written.Broadcast() // to who waits to send
+	c.written.Broadcast() // wakes waiting senders
 	c.flush()
 	return nil
 }
 
-// finish tells the client how the stream ended, and lets it read that before the connection ends.
+// finish sends the client the stream's outcome, and gives it time to read it before the connection ends.
 func (s *Stream) finish(err error) {
 	c := s.conn
 	limit := time.Now().Add(drainTime)
@@ -154,7 +154,7 @@ func (s *Stream) finish(err error) {
 	}
 	c.mu.Lock()
 	s.closed = true
-	c.written.Broadcast() // to who waits to send
+	c.written.Broadcast() // wakes waiting senders
 	if c.err == nil && !s.partial {
 		c.encode(s.id, flagEndStream, trailer(err)...)
 		c.flush()

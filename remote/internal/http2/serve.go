@@ -11,41 +11,41 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// maxSpares is how many goroutines wait for a connection to be handed over.
+// maxSpares bounds the idle goroutines that wait to become a connection's reader.
 const maxSpares = 2
 
-// serverConn is a client's connection. One goroutine at a time reads it; a call that it runs may
-// make another one read.
+// serverConn is a client's connection. One goroutine at a time reads it. A call that runs on it may
+// hand reading to another one.
 type serverConn struct {
 	conn
 	server   *Server
 	client   *client
 	peer     Peer
-	handover chan struct{} // to a goroutine that waits for the role of the reader
+	handover chan struct{} // makes a waiting goroutine the reader
 	spares   atomic.Int32
 	called   atomic.Bool  // it has had a call
-	owes     atomic.Int64 // bytes of answers that the client has stopped to read
+	owes     atomic.Int64 // unread bytes of answers of a client that has stopped reading
 
-	// Of the reader.
+	// Owned by the reader.
 	ids        streamIDs
 	opening    *stream // whose headers are being read
-	misplaced  error   // of the headers that are being read: why they may not come on their stream
-	consumed   int     // bytes that the client was not given credit for again
+	misplaced  error   // why the headers that are being read are not allowed on their stream
+	consumed   int     // bytes read for which the client has not been given new credit
 	creditLeft int     // bytes that the client may send
-	calm       calm
+	overhead   overheadBudget
 
 	// Guarded by Server.receiving.
-	filling *stream // into whose memory the reader reads
+	filling *stream // whose memory the reader is reading into
 
 	// Guarded by mu.
-	streams   map[uint32]*stream // calls that are not over: received, running or being answered
+	streams   map[uint32]*stream // calls that are not over: being received, running or being answered
 	running   int                // handlers
 	unsent    int64              // bytes of answers that are not queued
-	taken     int64              // bytes of answers that were queued, ever
-	first     *stream            // of those that have an answer to send, and window
+	taken     int64              // total bytes of answers that were queued
+	first     *stream            // list of streams that have an answer to send and window for it
 	tail      *stream
-	exclusive bool        // the connection is a stream's
-	streaming atomic.Bool // exclusive, for those who count
+	exclusive bool        // the connection is dedicated to a stream
+	streaming atomic.Bool // exclusive, readable without mu
 	leaving   bool        // a GOAWAY was sent
 }
 
@@ -54,6 +54,8 @@ var (
 	errStuck  = errors.New("http2: the client does not read")
 	errOver   = errors.New("http2: the stream is over")
 	errGone   = errors.New("http2: the client gave the call up")
+
+	errStopping = status.Error(codes.Unavailable, "The server is stopping.")
 )
 
 // serve greets the client and reads its connection.
@@ -66,8 +68,8 @@ func (c *serverConn) serve() {
 	c.read()
 }
 
-// greet takes what a client says first, and says what a server does. It waits for the client, which may be one of
-// HTTP/1.
+// greet reads the client's preface and SETTINGS and sends the server's SETTINGS. It waits for the client. An HTTP/1 client
+// is answered and refused.
 func (c *serverConn) greet() error {
 	if err := c.nc.SetReadDeadline(time.Now().Add(prefaceTimeout)); err != nil {
 		return err
@@ -79,7 +81,7 @@ func (c *serverConn) greet() error {
 	c.queue.buf = appendSettings(c.queue.buf, setting{settingMaxStreams, maxStreams}, setting{settingInitialWindow, streamWindow},
 		setting{settingMaxFrame, frameSize}, setting{settingMaxHeaderList, maxHeaderList})
 	c.queue.buf = appendWindow(c.queue.buf, 0, connWindow-defaultWindow)
-	if c.in.buffered() < headerSize { // else it leaves with the acknowledgement of the client's settings
+	if c.in.buffered() < headerSize { // else it is sent with the acknowledgement of the client's settings
 		c.flush()
 	}
 	c.mu.Unlock()
@@ -96,7 +98,7 @@ func (c *serverConn) greet() error {
 	return c.nc.SetReadDeadline(time.Time{})
 }
 
-// takePreface reads the connection's first bytes as far as they are HTTP/2's.
+// takePreface reads HTTP/2's preface. If the connection begins differently, it is answered as HTTP/1.
 func (c *serverConn) takePreface() error {
 	for {
 		if err := c.in.fill(c.in.buffered() + 1); err != nil {
@@ -114,8 +116,8 @@ func (c *serverConn) takePreface() error {
 	}
 }
 
-// read reads frames until the connection ends, or a call has taken this goroutine and nobody needs
-// it any more.
+// read reads frames until the connection ends, or a call has detached on this goroutine and it is no longer
+// needed as a reader.
 func (c *serverConn) read() {
 	for {
 		kept, err := c.frame()
@@ -132,14 +134,14 @@ func (c *serverConn) read() {
 	}
 }
 
-// survive ends the call that an error is of, and gives the error that ends the connection, if there is one. Streams that the
+// survive ends the call that a stream error belongs to. It returns the error that ends the connection, if any. Streams that the
 // client has not opened cannot be reset.
 func (c *serverConn) survive(err error) error {
 	var e *streamError
 	if !errors.As(err, &e) || c.ids.idle(e.stream) {
 		return err
 	}
-	if err := c.spend(); err != nil {
+	if err := c.chargeOverhead(); err != nil {
 		return err
 	}
 	c.server.config.Logger.Debug("a call was ended", "client", c.peer.Address, "stream", e.stream, "error", err)
@@ -150,7 +152,7 @@ func (c *serverConn) survive(err error) error {
 	return nil
 }
 
-// spare waits to become the reader again.
+// spare waits to become the reader again. It returns false if the goroutine is not needed.
 func (c *serverConn) spare() bool {
 	defer c.spares.Add(-1)
 	if c.spares.Add(1) > maxSpares {
@@ -173,9 +175,9 @@ func (c *serverConn) handOver() {
 	}
 }
 
-// end ends the connection: the client is told why, as far as it still listens.
+// end ends the connection, and sends the client the reason, if it still reads.
 func (c *serverConn) end(err error) {
-	c.in.work.exempt() // what follows may wait
+	c.in.work.exempt() // what follows may block
 	var e *connError
 	if errors.As(err, &e) {
 		c.server.config.Logger.Debug("a connection was ended", "client", c.peer.Address, "error", err)
@@ -194,6 +196,7 @@ func (c *serverConn) end(err error) {
 	var open []*stream
 	for _, s := range c.streams {
 		open = append(open, s)
+		c.endMessages(s)
 	}
 	clear(c.streams)
 	for _, s := range open {
@@ -203,7 +206,7 @@ func (c *serverConn) end(err error) {
 	c.mu.Unlock()
 	for _, s := range open {
 		if !s.begun {
-			s.settle()
+			s.releaseRequest()
 		}
 		s.call.end(context.Canceled)
 	}
@@ -211,7 +214,7 @@ func (c *serverConn) end(err error) {
 	c.server.forget(c)
 }
 
-// goAway tells the client to make no more calls here.
+// goAway tells the client to make no more calls on this connection.
 func (c *serverConn) goAway(why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -220,10 +223,15 @@ func (c *serverConn) goAway(why string) {
 	}
 	c.leaving = true
 	c.queue.buf = appendGoAway(c.queue.buf, maxWindow, codeNone, why)
+	for _, s := range c.streams {
+		if s.inbox != nil && !s.inbox.closed { // it might not end for days
+			s.failMessages(errStopping)
+		}
+	}
 	c.flush()
 }
 
-// awaitIdle waits until all calls are answered and written, or ctx ends. A stream is not waited for.
+// awaitIdle waits until all calls are answered and written, or ctx ends. It does not wait for a Stream.
 func (c *serverConn) awaitIdle(ctx context.Context) {
 	stop := context.AfterFunc(ctx, func() {
 		c.mu.Lock()
@@ -238,7 +246,7 @@ func (c *serverConn) awaitIdle(ctx context.Context) {
 	}
 }
 
-// frame handles one frame; kept tells that this goroutine is still the reader.
+// frame handles one frame. kept reports whether this goroutine is still the reader.
 func (c *serverConn) frame() (kept bool, err error) {
 	c.in.work.yield()
 	h, err := c.nextHeader()
@@ -254,7 +262,7 @@ func (c *serverConn) frame() (kept bool, err error) {
 	case frameHeaders:
 		return true, c.open(h)
 	}
-	if err := c.spend(); err != nil {
+	if err := c.chargeOverhead(); err != nil {
 		return false, err
 	}
 	switch h.kind {
@@ -277,13 +285,14 @@ func (c *serverConn) frame() (kept bool, err error) {
 	return true, c.control(h)
 }
 
-// reset forgets a call that the client gave up, or that is not to be answered. flush is called with mu held.
+// reset drops a call that the client cancelled, or that will not be answered. It calls flush with mu held.
 func (c *serverConn) reset(id uint32, flush func()) {
 	c.mu.Lock()
 	s := c.streams[id]
 	if s != nil {
 		delete(c.streams, id)
 		s.drop()
+		c.endMessages(s)
 	}
 	c.written.Broadcast()
 	flush()
@@ -292,33 +301,33 @@ func (c *serverConn) reset(id uint32, flush func()) {
 		return
 	}
 	if !s.begun {
-		s.settle()
+		s.releaseRequest()
 	}
 	s.call.end(context.Canceled)
 }
 
-// holdBlock counts memory of headers that come in parts as that of the requests they begin.
+// holdBlock counts the memory of headers that come in parts like that of requests.
 func (c *serverConn) holdBlock(n int) error {
 	if n < 0 {
 		c.server.receiving.release(c, int64(-n))
 		return nil
 	}
-	if err := c.server.receiving.hold(c, nil, int64(n), false); err != nil {
+	if err := c.server.receiving.reserve(c, nil, int64(n), false); err != nil {
 		return broken(codeCalm, "%s", status.Convert(err).Message())
 	}
 	return nil
 }
 
-// declineLost answers the requests that lost their place. It is the reader's.
+// declineLost answers the requests that were evicted. Only the reader calls it.
 func (c *serverConn) declineLost() {
-	for _, s := range c.server.receiving.takeLost(c) {
+	for _, s := range c.server.receiving.takeEvicted(c) {
 		if !s.declined {
-			c.decline(s, c.server.receiving.lost(s))
+			c.decline(s, c.server.receiving.evictionError(s))
 		}
 	}
 }
 
-// data takes a DATA frame.
+// data handles a DATA frame.
 func (c *serverConn) data(h header) (kept bool, err error) {
 	if c.ids.idle(h.stream) {
 		return false, broken(codeProtocol, "DATA of stream %d, which was never opened", h.stream)
@@ -339,24 +348,26 @@ func (c *serverConn) data(h header) (kept bool, err error) {
 	if misplaced != nil {
 		s = nil
 	}
-	if s != nil {
-		if s.credit -= h.length; s.credit < 0 {
-			return false, broken(codeFlowControl, "more DATA than the window of stream %d", s.id)
-		}
+	if s != nil && !c.spend(s, h.length, n) {
+		return false, broken(codeFlowControl, "more DATA than the window of stream %d", s.id)
 	}
 	awaited := s != nil && s.awaited()
 	if !awaited || h.length < tinyData && !last {
-		if err := c.spend(); err != nil {
+		if err := c.chargeOverhead(); err != nil {
 			return false, err
 		}
 	} else {
-		c.earn(h.length / calmBytes)
+		c.earnOverhead(h.length / overheadBytes)
 	}
 	if awaited {
 		s.ended = last
-		whole, err = s.take(n, padding == 0)
+		if s.inbox != nil {
+			err = c.receiveMessages(s, n)
+		} else {
+			whole, err = s.receive(n, padding == 0)
+		}
 	} else {
-		err = c.in.skip(n) // it was on its way when the call ended
+		err = c.in.skip(n) // in flight when the call ended
 	}
 	if err == nil {
 		err = c.in.skip(padding)
@@ -374,10 +385,11 @@ func (c *serverConn) data(h header) (kept bool, err error) {
 	return true, misplaced
 }
 
-// awaited tells that bytes of the request are still of use.
-func (s *stream) awaited() bool { return !s.declined && !s.begun && s.refusal == 0 }
+// awaited reports whether further bytes of the request are needed.
+func (s *stream) awaited() bool { return !s.declined && (!s.begun || s.inbox != nil) && s.refusal == 0 }
 
-// dataFault tells why n bytes of data may not come on a stream, whose call is s or over.
+// dataFault returns the stream error of n bytes of data that are not allowed on the stream id, or nil. s is the stream's
+// call, or nil if it is over.
 func (c *serverConn) dataFault(s *stream, id uint32, n int, last bool) error {
 	switch {
 	case s == nil && (c.ids.over(id) || c.ids.skipped(id)), s != nil && s.ended:
@@ -390,9 +402,9 @@ func (c *serverConn) dataFault(s *stream, id uint32, n int, last bool) error {
 	return nil
 }
 
-// giveCredit lets the client send on.
+// giveCredit sends window updates, if due. For the windows of calls with many messages, see openWindow.
 func (c *serverConn) giveCredit(s *stream, n int, whole bool) {
-	stream := s != nil && !whole && !s.declined
+	stream := s != nil && !whole && !s.declined && s.inbox == nil
 	if stream {
 		s.consumed += n
 		stream = s.consumed >= streamWindow/2
@@ -415,7 +427,7 @@ func (c *serverConn) giveCredit(s *stream, n int, whole bool) {
 	c.flush()
 }
 
-// start runs a call's handler here; it gives whether this goroutine is still the reader after it.
+// start runs a call's handler on this goroutine and reports whether the goroutine is still the reader afterwards.
 func (c *serverConn) start(s *stream) (kept bool) {
 	s.begun = true
 	c.mu.Lock()
@@ -428,20 +440,20 @@ func (c *serverConn) start(s *stream) (kept bool) {
 	switch {
 	case !room:
 	case s.method.ServerStream != nil:
-		c.serveMany(s)
+		c.serveServerStream(s)
 		return false
 	default:
 		reply, err = s.method.Unary(&s.call, s.call.read)
 	}
 	kept = s.call.ended()
-	s.settle()
+	s.releaseRequest()
 	c.answer(s, reply, err)
 	s.call.end(context.Canceled)
 	return kept
 }
 
-// awaitRoom keeps a call until the client has read from the answers of others; false if it gave the
-// call up before.
+// awaitRoom delays a call until the client has read enough of earlier answers. It returns false if the
+// client cancels the call or the connection ends before.
 func (c *serverConn) awaitRoom(s *stream) bool {
 	s.call.detach()
 	c.mu.Lock()
@@ -452,7 +464,7 @@ func (c *serverConn) awaitRoom(s *stream) bool {
 	return c.err == nil && !s.gone
 }
 
-// serveStream makes the connection a stream's.
+// serveStream dedicates the connection to a stream and serves it.
 func (c *serverConn) serveStream(s *stream) error {
 	c.mu.Lock()
 	alone := len(c.streams) == 1
@@ -472,17 +484,17 @@ func (c *serverConn) serveStream(s *stream) error {
 		c.decline(s, status.Error(codes.FailedPrecondition, "a stream needs a connection of its own"))
 		return nil
 	}
-	s.call.detached = true // nobody else reads
+	s.call.detached = true // no other goroutine reads
 	st := newStream(&c.conn, s.id, frameSize)
 	c.mu.Lock()
 	st.window = s.window
 	c.widened, c.resized = st.widen, st.resize
-	c.broken = func() { s.call.end(context.Canceled) } // its handler may wait for other things than messages
+	c.broken = func() { s.call.end(context.Canceled) } // the handler may wait for things other than messages
 	c.mu.Unlock()
 	st.over = s.ended
 	st.finish(s.method.Stream(&s.call, st))
 	return errOver
 }
 
-// length reads the length of a gRPC message off its prefix.
+// length returns the length of a gRPC message from its prefix.
 func length(prefix []byte) int { return int(binary.BigEndian.Uint32(prefix[1:])) }

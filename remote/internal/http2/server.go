@@ -12,76 +12,84 @@ import (
 	"time"
 
 	"google.golang.org/grpc/encoding"
+
+	"github.com/troupe-run/troupe/remote/internal/standstill"
 )
 
 const (
 	// maxStreams is how many calls a client may have on one connection.
 	maxStreams = 1 << 14
-	// streamWindow and connWindow are what a client may send before it is told that it was read.
-	// They are wide enough that a large request never waits on a fast network.
+	// streamWindow and connWindow are the initial flow-control windows. They are wide enough that a
+	// large request never waits on a fast network.
 	streamWindow = 16 << 20
 	connWindow   = 32 << 20
-	// frameSize is what a client may put into one frame.
+	// frameSize is the largest frame that a client may send.
 	frameSize = 1 << 20
-	// maxMessage is the largest request and answer: what TensorFlow's client can count.
+	// maxMessage is the largest request and answer. TensorFlow's client cannot represent larger sizes.
 	maxMessage = 1<<31 - 1
-	// maxReceiving bounds the memory in bytes of the requests that are on their way to the server.
+	// maxReceiving bounds the memory in bytes of the requests that the server is receiving.
 	maxReceiving = 8 << 30
-	// maxUnsent bounds the bytes of the answers that wait for one client to read. Calls of a client
-	// that owes the reading of a sixteenth of that wait before they run. maxUnsentAll is for all clients together.
+	// maxUnsent bounds the bytes of the answers that wait for one client to read. While more than a
+	// sixteenth of that waits for a client, its calls wait before they run. maxUnsentAll is for all clients together.
 	maxUnsent    = 4 << 30
 	maxUnsentAll = 8 << 30
 
 	prefaceTimeout = 5 * time.Second
-	pingIdle       = 30 * time.Second // a connection on which nothing came for so long is pinged
+	pingIdle       = 30 * time.Second // after this long without input, a connection is pinged
 	pingAnswer     = 10 * time.Second
-	// stall is how long the kernel may take none of what is written at once, which is not more than
+	// stall is how long the kernel may accept none of a batch, which is at most
 	// some quantums for a call and streamQuantum for a stream, and how long a client may leave all of its answers unread.
 	stall = time.Minute
-	// closeTime is what a client gets to read its last answers and close its connection.
+	// closeTime is how long a client has to read its last answers and close its connection.
 	closeTime = 250 * time.Millisecond
 )
 
-// Method is how a server answers the calls of a method: one of Unary, ServerStream and Stream is set.
+// Method serves the calls of a method. Exactly one of Unary, ServerStream, Bidi and Stream is set.
 type Method struct {
 	// Unary answers a call. It calls read once, with the request to fill.
 	Unary func(ctx context.Context, read func(any) error) (any, error)
 	// Inline runs Unary on the goroutine that reads the client's connection: Unary must call
-	// Detach before it waits or computes for long. Other methods are detached once the request
+	// Detach before it blocks or computes for long. Other methods are detached once the request
 	// is read.
 	Inline bool
-	// ServerStream answers a call with any number of messages, on a goroutine of its own. send gives the error of a call
-	// that the client gave up or whose time is over; before that it waits until the message before was read. A server
-	// that stops waits for ServerStream as for Unary: who serves for long has to end it then.
+	// ServerStream answers a call with any number of messages, on a separate goroutine. send waits until the previous
+	// message was read. It returns an error if the client cancelled the call or its deadline has passed. Server.Stop
+	// waits for ServerStream as for Unary; a long-running one must return then.
 	ServerStream func(ctx context.Context, read func(any) error, send func(any) error) error
-	// Stream serves a stream, which has its connection for itself; both end when it returns. The
-	// caller is told of the error.
+	// Bidi serves a call with any number of messages in both directions, on a separate goroutine. recv waits for the next message and
+	// decodes it; after the client's last one it returns io.EOF. While the handler does not receive, the window of this call stops the client,
+	// and other calls of the connection continue. send is that of ServerStream. Both return an error once the call is over: ctx ends when the
+	// client resets it, its deadline passes, or the connection ends. recv and send may be called concurrently, each by one goroutine at a time,
+	// and not after Bidi has returned. Server.Stop makes recv return UNAVAILABLE after the messages that have arrived.
+	Bidi func(ctx context.Context, recv, send func(any) error) error
+	// Stream serves a stream on a dedicated connection; both end when it returns. Its error is sent
+	// to the caller.
 	Stream func(ctx context.Context, s *Stream) error
 }
 
-// Config says how a server answers.
+// Config configures a server.
 type Config struct {
-	// Lookup finds a method by its path, such as /tensorflow.MasterService/RunStep; nil if there
+	// Lookup returns the method of a path, such as /tensorflow.MasterService/RunStep, or nil if there
 	// is none.
 	Lookup func(path string) *Method
-	// Codec reads requests and writes answers. Buffers of an answer are let go when the kernel has
-	// them. A request's buffers are only valid during Unmarshal.
+	// Codec decodes requests and encodes answers. An answer's buffers are freed when the kernel has
+	// accepted them. A request's buffers are valid only during Unmarshal.
 	Codec encoding.CodecV2
-	// About is the line of text that requests get which are not gRPC's, those of HTTP/1 too.
+	// About is the line of text that answers requests that are not gRPC, including HTTP/1.
 	About string
-	// MaxReceiving bounds the memory in bytes of the requests that are on their way to the server, headers that come in
-	// parts, and what requests decompress to. 0 is maxReceiving.
+	// MaxReceiving bounds the memory in bytes of the requests that the server is receiving, of header lists that come in
+	// parts, and of what requests decompress to. 0 means maxReceiving.
 	MaxReceiving int64
-	// MaxUnsent bounds the memory in bytes of the answers that wait for clients to read them. 0 is maxUnsentAll.
+	// MaxUnsent bounds the memory in bytes of the answers that wait for clients to read them. 0 means maxUnsentAll.
 	MaxUnsent int64
-	// MaxConnections is how many connections there may be; 0 is maxConnections. An idle one is closed for one more.
+	// MaxConnections bounds the number of connections; 0 means maxConnections. Idle ones are closed to make room for new ones.
 	MaxConnections int
-	// Closed, if set, is told the number of every connection that ended. It must not block.
+	// Closed, if set, is called with the number of every connection that ended. It must not block.
 	Closed func(connection uint64)
 	Logger *slog.Logger
 }
 
-// Server serves connections that somebody else accepts. All methods may be called concurrently.
+// Server serves connections accepted elsewhere. All methods may be called concurrently.
 type Server struct {
 	config                  Config
 	receiving               ledger // of requests
@@ -98,7 +106,7 @@ type Server struct {
 	quit     chan struct{}
 }
 
-// NewServer makes a server; Stop ends it.
+// NewServer returns a server; Stop ends it.
 func NewServer(config Config) *Server {
 	if config.Logger == nil {
 		config.Logger = slog.Default()
@@ -111,7 +119,7 @@ func NewServer(config Config) *Server {
 	return s
 }
 
-// Connections is how many connections for calls are open: those that no stream has taken.
+// Connections returns the number of open connections for calls, which excludes those of streams.
 func (s *Server) Connections() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,8 +131,8 @@ func (s *Server) Connections() (n int) {
 	return n
 }
 
-// Serve serves a connection on goroutines of the server, and closes it. The bytes in read, at most
-// 64, have been read from it already. number is what calls get as the Connection of their context.
+// Serve starts to serve a connection on goroutines of the server, which close it in the end. read, at most 64
+// bytes, has been read from it already. number is the Peer.Connection of its calls.
 func (s *Server) Serve(nc net.Conn, read []byte, number uint64, tls *tls.ConnectionState) {
 	c := &serverConn{server: s, peer: Peer{Connection: number, Address: nc.RemoteAddr(), TLS: tls},
 		streams: map[uint32]*stream{}, handover: make(chan struct{})}
@@ -132,7 +140,7 @@ func (s *Server) Serve(nc net.Conn, read []byte, number uint64, tls *tls.Connect
 	c.widened, c.resized, c.more, c.reserve = c.widen, c.resize, c.fill, c.holdBlock
 	c.creditLeft = connWindow
 	c.in.interrupted = c.declineLost
-	c.calm = calm{left: calmBurst, filled: clock()}
+	c.overhead = overheadBudget{left: overheadBurst, filled: clock()}
 	s.mu.Lock()
 	stopping := s.stopping
 	var idle []*serverConn
@@ -147,7 +155,7 @@ func (s *Server) Serve(nc net.Conn, read []byte, number uint64, tls *tls.Connect
 		s.work.Go(c.serve)
 	}
 	s.mu.Unlock()
-	s.closeAll(idle, errCrowded)
+	s.closeAll(idle, errTooManyConnections)
 	if stopping || full {
 		c.shut(net.ErrClosed)
 		s.closed(c)
@@ -160,7 +168,7 @@ func (s *Server) closed(c *serverConn) {
 	}
 }
 
-// forget drops a connection that has ended.
+// forget removes a connection that has ended.
 func (s *Server) forget(c *serverConn) {
 	s.mu.Lock()
 	known := s.dropLocked(c)
@@ -170,7 +178,7 @@ func (s *Server) forget(c *serverConn) {
 	}
 }
 
-// dropLocked takes a connection off those that are there; false if it is not.
+// dropLocked removes a connection. It returns false if it was removed already.
 func (s *Server) dropLocked(c *serverConn) bool {
 	if _, known := s.conns[c]; !known {
 		return false
@@ -192,7 +200,7 @@ func (s *Server) all() []*serverConn {
 	return all
 }
 
-// watch pings the connections that are quiet, and ends those that do not answer.
+// watch pings quiet connections, and ends those that do not answer.
 func (s *Server) watch() {
 	seen := map[*serverConn]quiet{}
 	ticker := time.NewTicker(pingAnswer / 2)
@@ -212,18 +220,15 @@ func (s *Server) watch() {
 	}
 }
 
-// quiet is since when nothing came from a connection, and since when it takes nothing.
+// quiet records for how long a connection has received nothing, and for how long its client has accepted nothing.
 type quiet struct {
-	reads  uint64
-	since  time.Time
-	pinged time.Time // when it was asked; zero if it was not
-	sent   uint64
-	stuck  time.Time // since when the kernel has a batch; zero if it has none
-	taken  int64
-	unread time.Time // since when answers wait; zero if there are none
+	reads  standstill.Watch[uint64]
+	pinged time.Time                // when a ping was sent; zero if none was
+	sent   standstill.Watch[uint64] // while a batch is being written
+	taken  standstill.Watch[int64]  // while answers wait
 }
 
-// check decides what to do with a connection that was quiet before.
+// check pings or closes a connection if necessary. q is the state of the previous check; check returns the new one.
 func (c *serverConn) check(q quiet, now time.Time) quiet {
 	c.mu.Lock()
 	busy, sent, unsent, taken := c.busy, c.sent, c.unsent, c.taken
@@ -232,47 +237,37 @@ func (c *serverConn) check(q quiet, now time.Time) quiet {
 	if since := c.blocked.Load(); since != 0 && clock()-since > int64(headerTimeout) {
 		c.shut(errSlow)
 	}
-	switch {
-	case !busy:
-		q.stuck = time.Time{}
-	case sent != q.sent || q.stuck.IsZero():
-		q.sent, q.stuck = sent, now
-	case now.Sub(q.stuck) >= stall:
+	if q.sent.Look(now, sent, busy) >= stall {
 		c.shut(errStuck)
 	}
-	if reads := c.in.reads.Load(); reads != q.reads || q.since.IsZero() {
-		q.reads, q.since, q.pinged = reads, now, time.Time{}
-		return q
-	}
+	silent := q.reads.Look(now, c.in.reads.Load(), c.in.listening.Load())
 	switch {
+	case silent == 0:
+		q.pinged = time.Time{}
 	case !q.pinged.IsZero() && now.Sub(q.pinged) >= pingAnswer:
 		c.shut(errSilent)
-	case q.pinged.IsZero() && now.Sub(q.since) >= pingIdle && c.ping():
+	case q.pinged.IsZero() && silent >= pingIdle && c.ping():
 		q.pinged = now
 	}
 	return q
 }
 
-// checkUnread gives a client up that has left its answers unread.
+// checkUnread closes the connection of a client that leaves its answers unread.
 func (c *serverConn) checkUnread(q quiet, now time.Time, unsent, taken int64) quiet {
-	switch {
-	case unsent == 0:
-		q.unread = time.Time{}
-	case taken != q.taken || q.unread.IsZero():
-		q.taken, q.unread = taken, now
-	default:
-		c.owes.Store(unsent)
-		if now.Sub(q.unread) >= stall {
-			c.shut(errStuck)
-		}
+	unread := q.taken.Look(now, taken, unsent > 0)
+	if unread == 0 {
+		c.owes.Store(0)
 		return q
 	}
-	c.owes.Store(0)
+	c.owes.Store(unsent)
+	if unread >= stall {
+		c.shut(errStuck)
+	}
 	return q
 }
 
-// ping asks the client for a sign of life; false if there is still something on its way to it, and
-// where a stream is: who reads one reads when it wants to, and has heartbeats of its own.
+// ping sends a ping to the client. It returns false, without a ping, while something is being written, and for
+// a stream's connection: its owner controls reads, and has its own heartbeats.
 func (c *serverConn) ping() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -281,7 +276,7 @@ func (c *serverConn) ping() bool {
 	}
 	c.queue.buf = appendHeader(c.queue.buf, 8, framePing, 0, 0)
 	c.queue.buf = append(c.queue.buf, "troupe\r\n"...)
-	c.server.work.Go(func() { // the others are not to wait for a client that does not read
+	c.server.work.Go(func() { // other connections must not wait for a client that does not read
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.flush()
@@ -289,9 +284,9 @@ func (c *serverConn) ping() bool {
 	return true
 }
 
-// Stop refuses new calls, waits for the running ones to be answered until ctx ends, closes all
-// connections and waits for the server's goroutines, which is until the last handler returns; it
-// gives up when that takes longer than ctx and grace.
+// Stop refuses new calls and waits until the running ones are answered or ctx ends. Then it closes all
+// connections and waits for the server's goroutines, including the last handler. It gives up waiting
+// after grace.
 func (s *Server) Stop(ctx context.Context, grace time.Duration) error {
 	s.mu.Lock()
 	first := !s.stopping
@@ -300,10 +295,10 @@ func (s *Server) Stop(ctx context.Context, grace time.Duration) error {
 	if first {
 		close(s.quit)
 	}
-	// One that does not read holds up nothing but itself, and that until ctx ends.
+	// A client that does not read delays only its own connection, until ctx ends.
 	var leaving sync.WaitGroup
 	for _, c := range s.all() {
-		leaving.Go(func() { c.leave(ctx) })
+		leaving.Go(func() { c.drain(ctx) })
 	}
 	leaving.Wait()
 	done := make(chan struct{})
@@ -321,14 +316,14 @@ func (s *Server) Stop(ctx context.Context, grace time.Duration) error {
 	}
 }
 
-// leave ends a connection when its calls are answered, or ctx ends.
-func (c *serverConn) leave(ctx context.Context) {
+// drain ends a connection when its calls are answered or ctx ends.
+func (c *serverConn) drain(ctx context.Context) {
 	defer c.shut(net.ErrClosed)
 	stop := context.AfterFunc(ctx, func() { c.shut(net.ErrClosed) })
 	defer stop()
 	c.goAway("the server is stopping")
 	c.awaitIdle(ctx)
-	// A connection that is closed with something unread takes answers back that are on their way.
+	// Closing a connection with unread input resets it, which may discard answers in flight.
 	c.mu.Lock()
 	alone := c.exclusive
 	c.mu.Unlock()

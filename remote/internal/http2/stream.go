@@ -15,34 +15,34 @@ import (
 
 type hpackField = hpack.HeaderField
 
-// Stream is a gRPC stream that has its connection for itself, seen from either end. Messages go in
+// Stream is either end of a gRPC stream on a dedicated connection. Messages flow in
 // both directions. One goroutine reads; Send and Close may be called concurrently.
 type Stream struct {
 	conn  *conn
 	id    uint32
 	limit int // bytes of a frame that the other end may send
 
-	// Of the reader.
-	frame    int // bytes of the frame that are not read
+	// Owned by the reader.
+	frame    int // unread bytes of the frame
 	padding  int
-	left     int // bytes of the message that are not read
+	left     int // unread bytes of the message
 	consumed int
-	ending   bool // the headers that are being read are its last ones
+	ending   bool // the headers that are being read end the stream
 	over     bool // the other end sends no more
 	client   bool
-	answered bool  // the response's headers came
-	outcome  error // what the other end says of the call's end
+	answered bool  // the response's headers have arrived
+	outcome  error // the call's error according to the other end
 
 	// Guarded by conn.mu.
 	window  int64
-	partial bool // a message is under way
+	partial bool // a message is being queued
 	closed  bool // this end sends no more
 }
 
 func newStream(c *conn, id uint32, limit int) *Stream { return &Stream{conn: c, id: id, limit: limit} }
 
-// Open makes a stream on a connection that was dialled for it, which it takes over, also when it
-// fails. The scheme is http or https. ctx bounds the opening and not the stream.
+// Open opens a stream on a connection that was dialled for it. It takes over the connection, even if it
+// fails. The scheme is http or https. ctx bounds the opening, not the stream.
 func Open(ctx context.Context, nc net.Conn, scheme, authority, path string) (*Stream, error) {
 	c := &conn{}
 	c.init(nc, nil, 0)
@@ -61,7 +61,7 @@ func Open(ctx context.Context, nc net.Conn, scheme, authority, path string) (*St
 	return s, nil
 }
 
-// begin greets the server, learns how it wants to be spoken to, and calls the method.
+// begin greets the server, receives its settings, and calls the method.
 func (s *Stream) begin(scheme, authority, path string) error {
 	c := s.conn
 	if err := c.greet(largestFrame); err != nil {
@@ -77,7 +77,7 @@ func (s *Stream) begin(scheme, authority, path string) error {
 	return c.err
 }
 
-// unavailable gives a connection's failure the form of a call's.
+// unavailable converts a connection's error to a gRPC status error.
 func unavailable(err error) error {
 	if _, ok := status.FromError(err); ok {
 		return err
@@ -88,10 +88,10 @@ func unavailable(err error) error {
 	return status.Errorf(codes.Unavailable, "%v", err)
 }
 
-// Next waits for the next message and gives its length in bytes; io.EOF after the other end's last
-// one, where that ended well, else its error. What was not read of the message before is skipped.
+// Next waits for the next message and returns its length in bytes. After the other end's last message, it returns
+// io.EOF or the error with which the other end ended. It skips what was not read of the previous message.
 func (s *Stream) Next() (int, error) {
-	if s.left > 0 { // else nothing takes memory for what is skipped
+	if s.left > 0 { // skip has a buffer, which other calls need not allocate
 		if err := s.skip(); err != nil {
 			return 0, s.failed(err)
 		}
@@ -114,7 +114,7 @@ func (s *Stream) Next() (int, error) {
 	return s.left, nil
 }
 
-// failed gives an error of reading its form; the connection is of no use after it.
+// failed converts an error of reading to the one to return, and closes the connection unless the stream ended regularly.
 func (s *Stream) failed(err error) error {
 	if errors.Is(err, io.EOF) {
 		if s.outcome != nil {
@@ -126,7 +126,7 @@ func (s *Stream) failed(err error) error {
 	if errors.As(err, &e) {
 		c := s.conn
 		c.mu.Lock()
-		_ = c.nc.SetWriteDeadline(time.Now().Add(drainTime)) // it fails where the connection is closed
+		_ = c.nc.SetWriteDeadline(time.Now().Add(drainTime)) // fails if the connection is closed
 		c.queue.buf = appendGoAway(c.queue.buf, maxWindow, e.code, e.why)
 		c.flush()
 		c.mu.Unlock()
@@ -138,7 +138,7 @@ func (s *Stream) failed(err error) error {
 	return unavailable(err)
 }
 
-// Read reads some bytes of the message, io.EOF at its end. Large reads go from the socket into p.
+// Read reads some bytes of the message, and returns io.EOF at its end. Large reads go directly from the socket into p.
 func (s *Stream) Read(p []byte) (int, error) {
 	if s.left == 0 {
 		return 0, io.EOF
@@ -197,8 +197,8 @@ func (s *Stream) bytes(p []byte) (int, error) {
 	return n, err
 }
 
-// giveCredit lets the other end send on. What it may send is only bounded by what the kernel takes
-// for this end: nothing is read before somebody asks for it.
+// giveCredit sends window updates, if due. The windows are large, and only the kernel's buffers bound what the other
+// end sends: nothing is read before the reader asks for it.
 func (s *Stream) giveCredit(n int) {
 	if s.consumed += n; s.consumed < maxWindow/2 {
 		return
@@ -212,7 +212,7 @@ func (s *Stream) giveCredit(n int) {
 	c.flush()
 }
 
-// nextFrame reads on to the next frame with data, or the end.
+// nextFrame reads one frame. Of a DATA frame, it reads only the head.
 func (s *Stream) nextFrame() error {
 	c := s.conn
 	h, err := c.nextHeader()
@@ -239,7 +239,7 @@ func (s *Stream) nextFrame() error {
 	return c.control(h)
 }
 
-// data begins a DATA frame, whose contents are read when somebody asks for them.
+// data begins a DATA frame. Its contents are read later, by bytes.
 func (s *Stream) data(h header) error {
 	if h.stream != s.id || s.client && !s.answered {
 		return broken(codeProtocol, "DATA of stream %d", h.stream)
@@ -256,14 +256,14 @@ func (s *Stream) data(h header) error {
 	return nil
 }
 
-// unpad skips the padding behind a frame's contents.
+// unpad skips the padding after a frame's contents.
 func (s *Stream) unpad() error {
 	n := s.padding
 	s.padding = 0
 	return s.conn.in.skip(n)
 }
 
-// headers takes the headers that begin and end an answer, and trailers of a client, which tell nothing.
+// headers handles the headers that begin and end an answer, and a client's trailers, whose contents are ignored.
 func (s *Stream) headers(h header) error {
 	c := s.conn
 	switch {
@@ -295,13 +295,13 @@ func (s *Stream) headers(h header) error {
 	return nil
 }
 
-// Close ends the connection: Next, Read and Send fail at once, waiting ones too.
+// Close ends the connection: Next, Read and Send fail at once, including blocked calls.
 func (s *Stream) Close() error {
 	s.conn.shut(net.ErrClosed)
 	return nil
 }
 
-// widen and resize keep the window of what may be sent. conn.mu is held.
+// widen and resize update the window. conn.mu is held.
 func (s *Stream) widen(id uint32, n int64) error {
 	if id == s.id {
 		if s.window += n; s.window > maxWindow {

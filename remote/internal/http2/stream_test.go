@@ -50,7 +50,7 @@ func echoStream(_ context.Context, s *Stream) error {
 		if err := s.Send(b[:k], nil, b[k:]); err != nil {
 			return err
 		}
-		fill(b, []byte{0xEE}) // they are the handler's again
+		fill(b, []byte{0xEE}) // they belong to the handler again
 	}
 }
 
@@ -85,7 +85,7 @@ func testStream(t *testing.T, st *Stream) {
 	t.Helper()
 	for _, n := range []int{0, 1, 4095, copyBelow, copyBelow + 1, 1 << 20, 3*streamQuantum + 5} {
 		sent := make(chan error, 1)
-		go func() { sent <- st.Send(sizedMessage(n)) }() // large ones are answered before they are over
+		go func() { sent <- st.Send(sizedMessage(n)) }() // large ones are answered before they are complete
 		got, err := receive(st)
 		if err != nil || !bytes.Equal(got, sizedMessage(n)) {
 			t.Fatalf("%d bytes: %d, %v", n, len(got), err)
@@ -134,11 +134,11 @@ func TestStreamConcurrentSenders(t *testing.T) {
 	sending.Wait()
 }
 
-// The other end is grpc-go's, whose windows are small.
+// The other end is grpc-go, whose windows are small.
 func TestStreamWithOtherClient(t *testing.T) {
 	s := newTestServer(t)
 	s.streams = func(ctx context.Context, st *Stream) error {
-		// Who sends more than a window must read meanwhile.
+		// A sender of more than a window must read meanwhile.
 		in := make(chan []byte, 100)
 		go func() {
 			defer close(in)
@@ -243,7 +243,7 @@ func TestStreamOutcome(t *testing.T) {
 	}
 }
 
-// Closing ends everything at once, and a Send that was blocked has let go of its pieces.
+// Closing ends everything at once, and a blocked Send no longer uses its pieces.
 func TestStreamClose(t *testing.T) {
 	s := newTestServer(t)
 	accepted, release := make(chan *Stream, 1), make(chan struct{})
@@ -260,7 +260,7 @@ func TestStreamClose(t *testing.T) {
 		b := sizedMessage(40 << 20)
 		go func() {
 			err := st.Send(b)
-			fill(b, []byte{0xEE}) // a race if it was not let go of
+			fill(b, []byte{0xEE}) // a race if Send still uses it
 			sent <- err
 		}()
 	}
@@ -309,7 +309,7 @@ func TestStreamNeedsItsConnection(t *testing.T) {
 	}
 }
 
-// What answers has to speak gRPC.
+// The server must speak gRPC.
 func TestOpenSomethingElse(t *testing.T) {
 	for name, answer := range map[string]func(fr *x.Framer, r *raw){
 		"nothing":    func(fr *x.Framer, r *raw) { r.nc.Close() },
@@ -405,7 +405,7 @@ func TestStreamTLS(t *testing.T) {
 	testStream(t, st)
 }
 
-// written counts the writes to a connection that takes one piece at a time, and keeps their bytes.
+// written counts the writes to a connection without vectored writes, and keeps their bytes.
 type written struct {
 	net.Conn
 	sizes []int
@@ -429,7 +429,7 @@ func TestPiecesArePutTogether(t *testing.T) {
 			want = append(want, p...)
 		}
 		w := &written{}
-		if err := b.write(w); err != nil || !bytes.Equal(w.all, want) {
+		if _, err := b.write(w); err != nil || !bytes.Equal(w.all, want) {
 			t.Fatalf("%v: %v", sizes, err)
 		}
 		for _, n := range w.sizes[:len(w.sizes)-1] {
@@ -443,8 +443,8 @@ func TestPiecesArePutTogether(t *testing.T) {
 	}
 }
 
-// A message that the kernel has no room for is not taken, so that who sends can leave it to somebody
-// who may wait.
+// Takes returns false for a message for which the kernel has no room, so that the sender can leave it to a
+// goroutine that may block.
 func TestTakes(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux is asked")

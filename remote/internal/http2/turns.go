@@ -8,42 +8,42 @@ import (
 )
 
 const (
-	// heavyWork is how much work a connection may cause before it takes turns, and maxDebt how much of it is held against
-	// it. It makes up for work by idling as long: a client that waits for each answer before it calls again
-	// takes no turns, nor does one that keeps a processor busy for less than half of the time.
+	// heavyWork is the debt of work from which a connection takes turns, and maxDebt bounds the debt. Idling pays off
+	// the debt: a client that waits for each answer before its next call takes no turns, nor does one that keeps a
+	// processor busy for less than half of the time.
 	heavyWork = time.Millisecond
 	maxDebt   = 4 * heavyWork
-	// looks is after how many frames the time is told.
+	// looks is the number of frames after which the clock is checked.
 	looks = 8
-	// turn is how long a turn may be where others wait for one.
+	// turn is how long a turn may last before the connection yields to others.
 	turn = 100 * time.Microsecond
-	// turnLease is when a turn is over whose connection has not ended it: it waits for something, such as a client
-	// that does not read.
+	// turnLease is the time after which a turn is revoked if its connection has not ended it, because it waits for
+	// something, such as a client that does not read.
 	turnLease = 5 * time.Millisecond
-	// handlerTurn is how long a call of a connection that takes turns may hold up the calls behind it, and how long
-	// calls may do so in vain within handlerEpoch.
+	// handlerTurn is how long a call of a connection that takes turns may delay the calls behind it. It is also the
+	// bound, within handlerEpoch, of the total delay by calls that were detached in the end.
 	handlerTurn  = time.Millisecond
 	handlerEpoch = 10 * time.Millisecond
 )
 
-// started is when the clock began.
+// started is the zero of clock.
 var started = time.Now()
 
-// clock gives the time in nanoseconds.
+// clock returns a monotonic time in nanoseconds.
 func clock() int64 { return int64(time.Since(started)) }
 
-// turns shares out the processors among connections that keep them busy. Go's scheduler looks for sockets that
-// can be read when a processor has nothing else to do. A few connections that always have something to read would
-// thus keep all others waiting for 10 ms a call. Such connections handle what they read in turns, fewer at once than
-// there are processors. Clients have turns one after another, and so have the connections of a client. All other
-// connections only look at the clock.
+// turns divides the processors among connections that keep them busy. Go's scheduler polls for readable sockets
+// only when a processor is idle. A few connections that always have input would thus delay the calls of all others by
+// 10 ms each. Such connections handle their input in turns, of which there are fewer at once than
+// processors. Clients take turns in order, and so do the connections of a client. All other
+// connections only read the clock.
 type turns struct {
 	mu      sync.Mutex
-	places  int // turns at once
+	places  int // maximum number of holders
 	holders []*worker
 	waiting int         // connections
-	clients []*client   // with such connections, in the order of their next turns
-	lease   *time.Timer // ends turns that last too long while others wait; nil: none does
+	clients []*client   // with waiting connections, in the order of their next turns
+	lease   *time.Timer // revokes long turns while connections wait; nil if none waits
 }
 
 // worker is a connection that may have to take turns.
@@ -51,11 +51,11 @@ type worker struct {
 	turns *turns // nil for one that takes none
 	owner *client
 
-	// Of the reader.
-	now    int64 // when the work, or the idling, began
+	// Owned by the reader.
+	now    int64 // when the current work or idle time began
 	frames int   // since then
-	debt   int64 // work that is not made up for by idling
-	wasted int64 // for how long calls held up others in vain, since wastedAt
+	debt   int64 // work that idling has not paid off
+	wasted int64 // delay since since by calls that were detached in the end
 	since  int64
 
 	// Guarded by turns.mu.
@@ -70,7 +70,7 @@ func newTurns() *turns {
 	return t
 }
 
-// adapt follows the number of processors, of which one is left to connections that need little.
+// adapt adjusts to the number of processors. One is left for connections that need little.
 func (t *turns) adapt() {
 	places := max(1, runtime.GOMAXPROCS(0)-1)
 	t.mu.Lock()
@@ -78,7 +78,7 @@ func (t *turns) adapt() {
 	t.places = places
 }
 
-// begin is called when something was read. It waits for a turn where the connection has to take one.
+// begin is called after something was read. It waits for a turn if the connection must take one.
 func (w *worker) begin() {
 	if w.turns == nil {
 		return
@@ -87,12 +87,12 @@ func (w *worker) begin() {
 	w.debt = max(0, w.debt-(now-w.now))
 	w.now, w.frames = now, 0
 	if w.heavy() {
-		w.turns.take(w)
+		w.turns.acquire(w)
 		w.now = clock()
 	}
 }
 
-// end is called before more is read, which may take any time.
+// end is called before more is read, which may block.
 func (w *worker) end() {
 	if w.turns == nil {
 		return
@@ -100,14 +100,14 @@ func (w *worker) end() {
 	now := clock()
 	work := now - w.now
 	if w.heavy() {
-		w.turns.leave(w)
+		w.turns.release(w)
 	}
 	w.debt = min(w.debt+work, int64(maxDebt))
 	w.now = now
 }
 
-// yield ends a turn that was long enough, or the work of a connection that takes turns from now on, and waits for the next
-// turn. It is called between frames.
+// yield is called between frames. If work has lasted longer than turn, it ends the turn, if any, and waits for the next
+// one if the connection must take turns.
 func (w *worker) yield() {
 	if w.frames++; w.frames%looks == 0 && w.turns != nil && clock()-w.now > int64(turn) {
 		w.end()
@@ -117,15 +117,15 @@ func (w *worker) yield() {
 
 func (w *worker) heavy() bool { return w.debt >= int64(heavyWork) }
 
-// exempt is called by the reader of a connection that takes no turns from now on.
+// exempt is called by the reader of a connection that takes no more turns.
 func (w *worker) exempt() {
 	if w.turns != nil {
-		w.turns.leave(w)
+		w.turns.release(w)
 		w.turns = nil
 	}
 }
 
-// patience is how long the calls behind one may wait for it; 0 for not at all.
+// patience returns how long a call may delay the calls behind it.
 func (w *worker) patience() time.Duration {
 	if w.turns == nil || !w.heavy() {
 		return 0
@@ -136,15 +136,15 @@ func (w *worker) patience() time.Duration {
 	return max(0, handlerTurn-time.Duration(w.wasted))
 }
 
-// take waits for a turn.
-func (t *turns) take(w *worker) {
+// acquire waits for a turn.
+func (t *turns) acquire(w *worker) {
 	t.mu.Lock()
 	if w.holding {
 		t.mu.Unlock()
 		return
 	}
 	if len(t.holders) < t.places {
-		t.giveLocked(w)
+		t.grantLocked(w)
 		t.mu.Unlock()
 		return
 	}
@@ -161,13 +161,13 @@ func (t *turns) take(w *worker) {
 	<-w.granted // turns are short, and end with their leases
 }
 
-func (t *turns) giveLocked(w *worker) {
+func (t *turns) grantLocked(w *worker) {
 	w.holding, w.began = true, clock()
 	t.holders = append(t.holders, w)
 }
 
-// leave ends a turn, if the connection has one.
-func (t *turns) leave(w *worker) {
+// release ends a turn, if the connection has one.
+func (t *turns) release(w *worker) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if w.holding {
@@ -183,8 +183,8 @@ func (t *turns) endLocked(w *worker) {
 	t.queueLocked(w.owner)
 }
 
-// queueLocked puts a client with connections that wait behind the others. One that was given a turn comes back when
-// that has ended, so that a client with one connection, which asks again only then, is not behind.
+// queueLocked queues a client with waiting connections behind the others. A client that was given a turn is queued again
+// when the turn has ended, so that a client with one connection, which asks again only then, has no disadvantage.
 func (t *turns) queueLocked(c *client) {
 	if !c.queued && len(c.waiting) > 0 {
 		c.queued = true
@@ -192,7 +192,7 @@ func (t *turns) queueLocked(c *client) {
 	}
 }
 
-// nextLocked gives turns to those that have waited.
+// nextLocked gives free turns to waiting connections.
 func (t *turns) nextLocked() {
 	for len(t.holders) < t.places && len(t.clients) > 0 {
 		c := t.clients[0]
@@ -200,7 +200,7 @@ func (t *turns) nextLocked() {
 		w := c.waiting[0]
 		t.waiting--
 		c.waiting[0], c.waiting, c.queued = nil, c.waiting[1:], false
-		t.giveLocked(w)
+		t.grantLocked(w)
 		w.granted <- struct{}{}
 		if len(t.holders) < t.places {
 			t.queueLocked(c)

@@ -80,6 +80,9 @@ func TestUnaryErrors(t *testing.T) {
 	if _, err := invoke(withDeadline(t), c, "/t/unwritten", nil); status.Code(err) != codes.Internal {
 		t.Errorf("an answer that cannot be written: %v", err)
 	}
+	if _, err := invoke(withDeadline(t), c, "/t/refused", nil); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("an answer that is refused while it is written: %v", err)
+	}
 	if _, err := invoke(metadata.AppendToOutgoingContext(withDeadline(t), "x-bin", "\x01\x02", "a", "b"), c, "/t/echo", nil); err != nil {
 		t.Errorf("with metadata: %v", err)
 	}
@@ -178,7 +181,7 @@ func TestStopWhileRunning(t *testing.T) {
 	}
 }
 
-// A stop ends in time though a client does not read, and a handler only ends with its context.
+// Stop returns in time although a client does not read and a handler ends only with its context.
 func TestStopIsBounded(t *testing.T) {
 	s := newTestServer(t)
 	r := s.dialRaw(t, initialWindow(maxWindow))
@@ -199,7 +202,7 @@ func TestStopIsBounded(t *testing.T) {
 	s.pool.awaitBack(t)
 }
 
-// stuck tells whether a connection writes what nobody reads.
+// stuck reports whether a connection is writing what the other end does not read.
 func (s *testServer) stuck() bool {
 	for _, c := range s.all() {
 		c.mu.Lock()
@@ -219,6 +222,7 @@ func TestPeerAndContext(t *testing.T) {
 		t.Error("a peer of nothing")
 	}
 	Detach(context.Background())
+	OnCancel(context.Background(), func() { t.Error("called for what is no call") })()
 	s := newTestServer(t)
 	s.streams = nil
 	c := &serverConn{server: s.Server, peer: Peer{Connection: 7, Address: &net.TCPAddr{}}}
@@ -228,9 +232,16 @@ func TestPeerAndContext(t *testing.T) {
 	if p, ok := PeerOf(derived); !ok || p.Connection != 7 {
 		t.Errorf("%+v", p)
 	}
+	ends, withdrawn := 0, 0
+	OnCancel(derived, func() { ends++ })
+	OnCancel(derived, func() { withdrawn++ })()
 	after := make(chan struct{})
 	stop := context.AfterFunc(derived, func() { close(after) })
 	k.end(context.Canceled)
+	OnCancel(derived, func() { ends++ })()
+	if ends != 2 || withdrawn != 0 { // all on this goroutine
+		t.Errorf("%d of 2 were called, and %d that were withdrawn", ends, withdrawn)
+	}
 	<-after
 	if stop() || derived.Err() != context.Canceled || !errors.Is(k.Err(), context.Canceled) {
 		t.Error("the context did not end")
@@ -239,4 +250,7 @@ func TestPeerAndContext(t *testing.T) {
 	late := make(chan struct{})
 	context.AfterFunc(k, func() { close(late) })
 	<-late
+	overdue := &call{conn: c}
+	OnCancel(overdue, func() { t.Error("called for a call whose deadline came") })
+	overdue.end(context.DeadlineExceeded)
 }

@@ -14,7 +14,7 @@ import (
 // noSettings is an empty SETTINGS frame.
 const noSettings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 
-// inBubble serves one end of a pipe while time is the test's.
+// inBubble serves one end of a pipe with the test's fake clock.
 func inBubble(t *testing.T, client func(t *testing.T, s *testServer, nc net.Conn)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &testServer{streams: echoStream}
@@ -32,7 +32,7 @@ func inBubble(t *testing.T, client func(t *testing.T, s *testServer, nc net.Conn
 	})
 }
 
-// openFor gives how long until the server has closed the connection.
+// openFor returns how long it takes until the server has closed the connection.
 func (s *testServer) openFor(t *testing.T, most time.Duration) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -66,7 +66,7 @@ func TestSilentClient(t *testing.T) {
 	})
 }
 
-// A client that answers pings stays, however long it says nothing else.
+// A client that answers pings stays, however long it sends nothing else.
 func TestIdleClient(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *testServer, nc net.Conn) {
 		r := newRaw(t, nc)
@@ -95,13 +95,42 @@ func TestIdleClient(t *testing.T) {
 	})
 }
 
-// A client that takes no bytes ends with its connection, and does not hold up the server.
+// A client that waits while its request takes long to decode stays, and gets its answer.
+func TestSlowlyDecodedRequest(t *testing.T) {
+	for _, path := range []string{"/t/echo", "/t/inline"} {
+		inBubble(t, func(t *testing.T, s *testServer, nc net.Conn) {
+			r := newRaw(t, nc)
+			answered := make(chan error, 1)
+			go func() {
+				for {
+					f, err := r.fr.ReadFrame()
+					if h := f.Header(); err != nil || h.StreamID == 1 {
+						answered <- err
+						_, _ = io.Copy(io.Discard, nc)
+						return
+					} else if h.Type == 6 && h.Flags == 0 {
+						go func() { _ = r.fr.WritePing(true, [8]byte{}) }() // the server reads after decoding
+					}
+				}
+			}()
+			if _, err := io.WriteString(nc, preface+noSettings); err != nil {
+				t.Fatal(err)
+			}
+			r.call(1, path, slowly)
+			if err := <-answered; err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
+		})
+	}
+}
+
+// A client that accepts no bytes loses its connection, and does not delay the server.
 func TestStuckClient(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *testServer, nc net.Conn) {
 		r := newRaw(t, nc)
 		go func() {
 			var b [100]byte
-			_, _ = io.ReadFull(nc, b[:]) // the greeting; then it reads no more
+			_, _ = io.ReadFull(nc, b[:]) // the greeting; then it stops reading
 		}()
 		if _, err := io.WriteString(nc, preface+noSettings); err != nil {
 			t.Fatal(err)
@@ -113,7 +142,7 @@ func TestStuckClient(t *testing.T) {
 	})
 }
 
-// A stream's sender that gets no window does not wait for ever.
+// A stream's sender that receives no window does not hang.
 func TestStreamWithoutWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/internal/distance"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
@@ -15,13 +16,13 @@ type accepted struct {
 	*pipe
 	link    *link
 	from    *wire.Identity
-	handoff *handoff // nil: from is of another process
-	key     []byte   // that streams of tensors must carry
+	handoff *handoff // nil: from is another process
+	key     []byte   // required of streams of tensors
 	once    sync.Once
 }
 
-// Handle registers what serves the streams of other tasks' links, and those from outside the cluster. The caller
-// of a stream is told of an error that serve returns.
+// Handle registers the functions that serve the streams of other tasks' links and those from outside the cluster.
+// An error that serve returns is sent to the caller of the stream.
 func (l *Links) Handle(register func(method string, serve func(ctx context.Context, s Stream) error)) {
 	register(Method, l.attached)
 	register(BulkMethod, func(ctx context.Context, s Stream) error {
@@ -30,14 +31,14 @@ func (l *Links) Handle(register func(method string, serve func(ctx context.Conte
 	})
 }
 
-// attached serves a stream of actors' messages, whoever has opened it.
+// attached serves a stream of actors' messages from any kind of peer.
 func (l *Links) attached(ctx context.Context, s Stream) error {
 	var h *hello
 	var denied error
 	out := newOutbound(s, &l.counters, l.start)
-	if !l.inTime(s, out, func() (err error) {
+	if !l.inTime(ctx, s, out, func(ctx context.Context) (err error) {
 		h, err = l.greet(ctx, s, out)
-		if errors.As(err, new(notAdmitted)) { // it speaks no links, and would not read a refusal
+		if errors.As(err, new(notAdmitted)) { // it does not speak the link protocol and could not read a refusal
 			denied, err = err, nil
 		}
 		return err
@@ -58,68 +59,75 @@ func (l *Links) attached(ctx context.Context, s Stream) error {
 	return nil
 }
 
-// serveLink serves the other end of a peer's link, and tells who watches if it ends without a goodbye.
+// serveLink serves this end of a link that a peer has opened, until it ends or the server stops.
 func (l *Links) serveLink(a *accepted) {
 	if !l.enter(a) {
 		return
 	}
-	defer l.leave(a)
+	defer l.remove(a)
 	select {
 	case <-a.done:
 	case <-l.ending:
-		a.part()
+		a.sendGoodbye()
 		limit := time.NewTimer(goodbye)
 		defer limit.Stop()
 		select {
-		case <-a.ended: // the peer closes the link when it has read that
+		case <-a.ended: // the peer closes the link after it has read the goodbye
 		case <-a.done:
 		case <-limit.C:
 		}
 	}
 }
 
-// hurry closes a stream that has not said hello, and stopped the timer, in time.
-func (l *Links) hurry(s Stream) *time.Timer {
-	return time.AfterFunc(l.timing.Handshake, func() {
+// hurry closes a stream unless early is called within timing.Handshake. The hello must be checked within the returned
+// context. early reports whether it came in time, so that the stream is still open.
+func (l *Links) hurry(ctx context.Context, s Stream) (_ context.Context, early func() bool) {
+	ctx, cancel := distance.Within(ctx, l.timing.Handshake)
+	unhook := context.AfterFunc(ctx, func() {
 		if err := s.Close(); err != nil {
 			l.log.Debug("closing a connection that said no hello", "error", err)
 		}
 	})
+	return ctx, func() bool {
+		early := unhook()
+		cancel()
+		return early
+	}
 }
 
-// inTime reads what a stream begins with. It closes one that begins too late and refuses one that begins wrongly; then it
-// gives false.
-func (l *Links) inTime(s Stream, out *outbound, read func() error) bool {
-	late := l.hurry(s)
-	err := read()
-	early := late.Stop()
+// inTime reads the beginning of a stream and reports whether it came in time and is valid. It closes a stream that
+// begins too late and refuses one that begins wrongly.
+func (l *Links) inTime(ctx context.Context, s Stream, out *outbound, read func(ctx context.Context) error) bool {
+	ctx, early := l.hurry(ctx, s)
+	err := read(ctx)
+	inTime := early()
 	if err != nil {
 		l.refuse(out, err)
 	}
-	return early && err == nil
+	return inTime && err == nil
 }
 
-// accept makes an end of a link of the other task's.
+// accept makes this end of a link that another task has opened.
 func (l *Links) accept(s Stream, out *outbound, h *hello) *accepted {
 	a := &accepted{link: h.link, from: h.from, handoff: l.newHandoff(h.from), key: fresh(keySize)}
 	if a.handoff != nil {
 		h.in.localQueue, out.localQueue = &a.handoff.out, &a.handoff.back
 	}
-	a.pipe = newPipe(h.link, s, h.in, out, a)
+	a.pipe = newPipe(h.link, h.from.GetBoot(), s, h.in, out, a)
 	return a
 }
 
-// hello is what a stream of another task begins with.
+// hello describes the beginning of a stream from another process.
 type hello struct {
 	in    *inbound
 	link  *link
 	from  *wire.Identity
 	flags byte
-	// outside is the address of a process outside the cluster; then the rest is not set.
+	// outside is the address of a process outside the cluster; if set, the other fields are not.
 	outside string
 }
 
-// greet reads the hello that a stream begins with, and makes sure whose it is.
+// greet reads the hello that a stream begins with, and authenticates its sender.
 func (l *Links) greet(ctx context.Context, s Stream, out *outbound) (*hello, error) {
 	in := newInbound(s, l.config.Pool, &l.counters, l.self.Address, "")
 	n, err := s.Next()
@@ -140,25 +148,31 @@ func (l *Links) greet(ctx context.Context, s Stream, out *outbound) (*hello, err
 		return nil, err
 	}
 	m := &wire.Hello{}
-	if h.kind != kindHello || decodeSpeech(body, m) != nil || h.flags == flagPrograms && l.config.Programs == nil {
+	if h.kind != kindHello || decodeControl(body, m) != nil || h.flags == flagPrograms && l.config.Programs == nil {
 		return nil, status.InvalidArgumentf("A link must begin with a hello.")
 	}
 	if err := l.admit(m.GetGreeting()); err != nil {
 		return nil, err
 	}
 	from := m.GetGreeting().GetFrom()
-	k := l.tasks[from.GetTask()]
-	if k == nil {
-		return nil, status.Errorf(status.FailedPrecondition, "%s opened a link to itself.", Describe(from))
+	k, err := l.caller(ctx, from)
+	if err != nil {
+		return nil, err
 	}
 	if err := l.identify(ctx, in, out, m, k); err != nil {
 		return nil, err
 	}
-	in.there.address = from.GetAddress()
+	if k, err = l.register(k); err != nil {
+		return nil, err
+	}
+	address := m.GetGreeting().GetAddress()
+	l.called.Store(&address)
+	in.there.address, in.there.written = k.task.Address, from.GetAddress()
+	in.here.written = address
 	return &hello{in: in, link: k, from: from, flags: h.flags}, nil
 }
 
-// refuse tells the other end why there is no link.
+// refuse sends the other end the reason why there is no link.
 func (l *Links) refuse(out *outbound, why error) {
 	switch status.CodeOf(why) {
 	case status.DataLoss, status.InvalidArgument:
@@ -166,24 +180,24 @@ func (l *Links) refuse(out *outbound, why error) {
 		l.log.Warn("a connection was refused", "error", why)
 	}
 	e := status.From(why)
-	m, err := speak(kindWelcome, 0, &wire.Welcome{Refusal: &wire.Refusal{Code: int32(e.Code), Message: e.Message}})
+	m, err := encodeControl(kindWelcome, 0, &wire.Welcome{Refusal: &wire.Refusal{Code: int32(e.Code), Message: e.Message}})
 	if err != nil {
 		l.log.Error("a refusal could not be encoded", "error", err)
 		return
 	}
 	written := make(chan struct{})
-	out.last(m, func() { close(written) })
+	out.sendLast(m, func() { close(written) })
 	limit := time.NewTimer(goodbye)
 	defer limit.Stop()
 	select {
 	case <-written:
-	case <-limit.C: // who is gone needs no answer
+	case <-limit.C: // the other end may be gone
 	}
 }
 
-// enter makes a an end of the links; false if they are closed.
+// enter adds a to the links and sends its welcome. It returns false if the links are closed.
 func (l *Links) enter(a *accepted) bool {
-	m, err := speak(kindWelcome, 0, &wire.Welcome{Identity: l.self, Key: a.key})
+	m, err := encodeControl(kindWelcome, 0, &wire.Welcome{Identity: l.self, Key: a.key, Opener: a.link.task.Address})
 	if err != nil {
 		l.log.Error("a welcome could not be encoded", "error", err)
 		a.close()
@@ -195,14 +209,15 @@ func (l *Links) enter(a *accepted) bool {
 	a.out.post(m)
 	a.link.accepted.Store(a.pipe) // after the welcome, which is the first message
 	if !l.start(a.read) {
-		l.leave(a)
+		l.remove(a)
 		return false
 	}
 	l.clock.add(a.pipe)
+	l.changed(a.from.GetTask())
 	return true
 }
 
-func (l *Links) leave(a *accepted) {
+func (l *Links) remove(a *accepted) {
 	l.clock.remove(a.pipe)
 	a.link.accepted.CompareAndSwap(a.pipe, nil)
 	key := process{a.from.GetTask(), a.from.GetBoot()}
@@ -215,26 +230,28 @@ func (l *Links) leave(a *accepted) {
 	a.handoff.leave()
 }
 
-// part says goodbye because the server stops; the second time it does nothing.
-func (a *accepted) part() {
-	a.once.Do(func() {}) // what comes now is no loss
-	a.bye("its server is stopping", nil)
+// sendGoodbye says goodbye because the server stops; the second time it does nothing.
+func (a *accepted) sendGoodbye() {
+	a.once.Do(func() {}) // from now on the end is not a loss
+	a.goodbye("its server is stopping", nil)
 }
 
-// lost ends the link, and tells who watches.
+// lost ends the link and notifies its watchers.
 func (a *accepted) lost(why string) {
 	a.once.Do(func() {
 		a.link.accepted.CompareAndSwap(a.pipe, nil)
 		err := status.Errorf(status.Unavailable, "worker %s (%s) was lost: %s, since %s", a.from.GetTask(), a.from.GetAddress(), why, stamp(time.Now()))
-		a.links.tell(a.from.GetTask(), err)
+		a.link.missed(a.boot, why, time.Now())
+		a.links.notify(a.from.GetTask(), err)
 		a.close()
 	})
 }
 
-// left answers a goodbye with one, behind all that was posted.
+// left answers a goodbye with one, after all posted messages.
 func (a *accepted) left(string) {
 	a.once.Do(func() {
 		a.link.accepted.CompareAndSwap(a.pipe, nil)
-		a.bye("", a.close)
+		a.goodbye("", a.close)
+		a.links.changed(a.from.GetTask())
 	})
 }

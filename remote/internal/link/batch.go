@@ -6,8 +6,8 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// The field numbers of protoactor's remote protocol (its remote.proto and actor.proto). Fields of this
-// package's own are numbered from 1000 on, so that others skip them.
+// The field numbers of protoactor's remote protocol (its remote.proto and actor.proto). This package's own
+// fields are numbered from 1000 on, which other implementations skip.
 const (
 	// Of a RemoteMessage.
 	fieldBatch    = 1
@@ -18,7 +18,7 @@ const (
 	fieldContents = 1001 // last: the contents of the tensors
 	fieldCredits  = 1002 // see credits
 
-	// Of a ConnectRequest, a ConnectResponse and a DisconnectRequest: what a link says there.
+	// Of a ConnectRequest, a ConnectResponse and a DisconnectRequest: a link's control message.
 	fieldSpeech = 1000
 	// Of a ConnectRequest.
 	fieldClient = 1
@@ -54,7 +54,7 @@ const (
 	fieldPIDRequest = 3
 )
 
-// batch is a MessageBatch that has come. Its parts lie in the memory that it was read from.
+// batch is a received MessageBatch. Its parts refer to the memory that it was read from.
 type batch struct {
 	types     [][]byte
 	targets   []address
@@ -63,7 +63,7 @@ type batch struct {
 	first     uint64
 }
 
-// address is a PID as it travels.
+// address is a PID in its encoded parts.
 type address struct {
 	host, name []byte
 	request    uint32
@@ -71,7 +71,7 @@ type address struct {
 
 var errBatch = status.InvalidArgumentf("A batch of actors' messages is malformed.")
 
-// read takes a MessageBatch apart, into the memory that b has.
+// read decodes a MessageBatch into b, whose memory it reuses.
 func (b *batch) read(data []byte) error {
 	b.types, b.targets, b.senders, b.envelopes, b.first = b.types[:0], b.targets[:0], b.senders[:0], b.envelopes[:0], 0
 	for len(data) > 0 {
@@ -102,7 +102,7 @@ func (b *batch) read(data []byte) error {
 	return nil
 }
 
-// nextField reads one field: the value of one that has a length, or the number of a varint.
+// nextField reads one field: the value of a length-delimited field, or the number of a varint.
 func nextField(data []byte) (number protowire.Number, value []byte, v uint64, rest []byte, ok bool) {
 	number, kind, n := protowire.ConsumeTag(data)
 	if n < 0 {
@@ -142,18 +142,18 @@ func readAddress(data []byte) (a address, ok bool) {
 	return a, true
 }
 
-// envelope is a MessageEnvelope of a batch that has come.
+// envelope is a MessageEnvelope of a received batch.
 type envelope struct {
 	kind       []byte // the message's full type name
 	data       []byte
 	target     address
-	sender     address // without a name: nobody
+	sender     address // without a name: no sender
 	serializer int
 	header     []byte // a MessageHeader
 	tensors    []byte
 }
 
-// read takes one of a batch's envelopes apart.
+// read decodes one of a batch's envelopes.
 func (e *envelope) read(b *batch, data []byte) error {
 	*e = envelope{}
 	var kind, target, sender, targetRequest, senderRequest uint64
@@ -201,7 +201,7 @@ func (e *envelope) read(b *batch, data []byte) error {
 	return nil
 }
 
-// readHeader gives the entries of a MessageHeader.
+// readHeader decodes the entries of a MessageHeader.
 func readHeader(data []byte) (map[string]string, error) {
 	if len(data) == 0 {
 		return nil, nil
@@ -258,7 +258,7 @@ func appendStringField(b []byte, field protowire.Number, value string) []byte {
 	return protowire.AppendString(b, value)
 }
 
-// appendNumberField appends a number that is not zero.
+// appendNumberField appends a number unless it is zero.
 func appendNumberField(b []byte, field protowire.Number, v uint64) []byte {
 	if v == 0 {
 		return b
@@ -267,7 +267,7 @@ func appendNumberField(b []byte, field protowire.Number, v uint64) []byte {
 	return protowire.AppendVarint(b, v)
 }
 
-// writeHeader gives the MessageHeader of some entries.
+// writeHeader encodes entries as a MessageHeader.
 func writeHeader(entries map[string]string) []byte {
 	var b, entry []byte
 	for key, value := range entries {

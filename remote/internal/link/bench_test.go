@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// countSink takes everything into the same memory.
+// countSink receives everything into the same memory.
 type countSink struct {
 	memory []byte
 	done   chan struct{}
@@ -26,8 +26,8 @@ func (s *countSink) Take(_ uint64, _ kernels.Key, t *tensor.Tensor) {
 	s.done <- struct{}{}
 }
 
-// BenchmarkPush is the time until a tensor lies in the receiver's memory, over the tests' plain TCP
-// stream to a task of this process, or out of this process's memory in another one.
+// BenchmarkPush measures the time until a tensor is in the receiver's memory: over the tests' plain TCP
+// stream to a task of this process, or read from this process's memory by another one.
 func BenchmarkPush(b *testing.B) {
 	for _, lend := range []bool{false, true} {
 		for _, n := range []int{128 << 10, 256 << 10, 1 << 20, 16 << 20, 64 << 20} {
@@ -60,7 +60,7 @@ func BenchmarkPush(b *testing.B) {
 	}
 }
 
-// BenchmarkHand is the same for a tensor of a task of this process.
+// BenchmarkHand is the same for a tensor that is handed over within this process.
 func BenchmarkHand(b *testing.B) {
 	sink := &countSink{done: make(chan struct{}, 1)}
 	_, _, p := talkers(b, near, func(c *Config) { c.Sink = sink })
@@ -74,7 +74,7 @@ func BenchmarkHand(b *testing.B) {
 	}
 }
 
-// BenchmarkMessage is a request and its answer between actors of two tasks.
+// BenchmarkMessage measures a request and its answer between actors of two tasks.
 func BenchmarkMessage(b *testing.B) {
 	a, n, _ := talkers(b)
 	hear(b, n, "echo", func(c actor.Context) { c.Respond(c.Message()) })

@@ -5,12 +5,12 @@ import (
 	"github.com/troupe-run/troupe/remote/internal/samehost"
 )
 
-// memory is that of another process.
+// memory is the memory of another process.
 type memory interface {
 	Read(dst []byte, ticket uint64) error
 }
 
-// attach finds the memory of an offer; it is a variable of the Links for tests.
+// attach opens the memory of an offer. Links call it through a field, which tests replace.
 func attach(offer []byte, parties string) (memory, error) {
 	m, err := samehost.Attach(offer, parties)
 	if err != nil {
@@ -19,14 +19,15 @@ func attach(offer []byte, parties string) (memory, error) {
 	return m, nil
 }
 
-// borrowing is what a receiver of tensors knows of reading the sender's memory.
+// borrowing is a receiver's state for reading tensors from the sender's memory.
 type borrowing struct {
 	theirs []byte // the sender's offer of its memory
-	asked  bool   // the sender was asked to let this process read it
+	asked  bool   // this process has asked the sender for permission to read it
 	memory memory // of the sender, once it may be read
 }
 
-// present is this process's answer to an offer of memory: who reads it. It is nil where nobody does.
+// present returns this process's answer to an offer of memory: its identity as the reader. It returns nil if this
+// process does not read the memory.
 func (in *arriving) present() []byte {
 	if len(in.theirs) == 0 || in.links.config.NoLending {
 		return nil
@@ -40,7 +41,7 @@ func (in *arriving) present() []byte {
 	return self
 }
 
-// attach says that the sender's memory can be read, if it can.
+// attach opens the sender's memory and, if that works, tells the sender that it can be read.
 func (in *arriving) attach() error {
 	if !in.asked {
 		return status.InvalidArgumentf("A sender of tensors offered its memory without being asked.")
@@ -51,10 +52,10 @@ func (in *arriving) attach() error {
 		return nil
 	}
 	in.memory = m
-	return in.say(&frame{kind: frameReads})
+	return in.answerWith(&frame{kind: frameReads})
 }
 
-// read takes a tensor out of the sender's memory.
+// read reads a tensor from the sender's memory.
 func (in *arriving) read(f *frame) error {
 	if in.memory == nil {
 		return status.InvalidArgumentf("A sender of tensors lent one to a receiver that cannot read its memory.")
@@ -69,7 +70,7 @@ func (in *arriving) read(f *frame) error {
 	case status.OK:
 		in.links.counters.bytesRead.Add(int64(len(in.dst)))
 		in.link.traffic.bytesReceived.Add(int64(len(in.dst)))
-	case status.Unavailable, status.InvalidArgument: // the sender is gone, or names what it has not lent
+	case status.Unavailable, status.InvalidArgument: // the sender is gone, or the ticket was not lent
 		in.finish(err)
 		return err
 	default:
@@ -77,5 +78,5 @@ func (in *arriving) read(f *frame) error {
 		answer.kind = frameUnread
 	}
 	in.finish(err)
-	return in.say(answer)
+	return in.answerWith(answer)
 }

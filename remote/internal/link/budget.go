@@ -2,30 +2,30 @@ package link
 
 import "sync"
 
-// The bounds of the tensors that wait to be sent, in bytes. A tensor for a peer to which nothing
-// else waits always has room, so that one which is larger than the bounds goes alone, and a peer
-// that is slow holds nobody up for ever.
+// Bounds, in bytes, of the tensors that wait to be sent. If nothing waits for a peer, a tensor for it
+// always has room. Thus a tensor larger than the bounds is sent alone, and a slow peer does not block
+// the others indefinitely.
 const (
 	maxQueued    = 256 << 20 // to one peer
 	maxQueuedAll = 1 << 30   // to all peers of the task
 )
 
-// budget is what all peers of a task may have waiting.
+// budget accounts for the tensors that wait for all peers of a task.
 type budget struct {
 	mu     sync.Mutex
 	used   int64
-	askers map[*share]struct{} // shares with somebody who waits for room
+	askers map[*share]struct{} // shares with callers that wait for room
 }
 
 // share is one peer's part of the budget.
 type share struct {
 	budget *budget
 	used   int64
-	gone   bool // the peer is down: who asks is to learn that from Push
+	gone   bool // the peer is down: there is always room, and Push returns the error
 	asks   []ask
 }
 
-// ask waits for room.
+// ask is a caller that waits for room.
 type ask struct {
 	n     int64
 	ready func()
@@ -37,14 +37,14 @@ func (b *budget) queued() int64 {
 	return b.used
 }
 
-// queued is what waits for the peer.
+// queued returns the bytes that wait for the peer.
 func (s *share) queued() int64 {
 	s.budget.mu.Lock()
 	defer s.budget.mu.Unlock()
 	return s.used
 }
 
-// room tells whether n bytes more may wait; where they may not, ready is called once when they may.
+// room reports whether n more bytes may wait. If not, ready is called once, when they may.
 func (s *share) room(n int64, ready func()) bool {
 	b := s.budget
 	b.mu.Lock()
@@ -60,23 +60,23 @@ func (s *share) room(n int64, ready func()) bool {
 	return false
 }
 
-// fits tells whether n bytes more may wait, beyond what was promised to others of the peer and of
+// fits reports whether n more bytes may wait, beyond the bytes promised to other callers of the peer and of
 // the task. budget.mu is held.
 func (s *share) fits(n, promised, promisedAll int64) bool {
 	used := s.used + promised
 	return used == 0 || used+n <= maxQueued && s.budget.used+promisedAll+n <= maxQueuedAll
 }
 
-// take counts n bytes that wait from now on.
-func (s *share) take(n int64) {
+// reserve adds n bytes that wait.
+func (s *share) reserve(n int64) {
 	s.budget.mu.Lock()
 	defer s.budget.mu.Unlock()
 	s.used += n
 	s.budget.used += n
 }
 
-// give counts n bytes that wait no longer, and calls whoever has room now.
-func (s *share) give(n int64) {
+// release subtracts n bytes that no longer wait, and calls the callers that have room now.
+func (s *share) release(n int64) {
 	b := s.budget
 	b.mu.Lock()
 	s.used -= n
@@ -95,7 +95,7 @@ func (s *share) give(n int64) {
 	}
 }
 
-// wake takes off who has room, in the order in which they asked. budget.mu is held.
+// wake moves the callers that have room, in the order in which they asked, from asks to calls. budget.mu is held.
 func (s *share) wake(calls *[]func(), promisedAll *int64) {
 	promised := int64(0)
 	for len(s.asks) > 0 && s.fits(s.asks[0].n, promised, *promisedAll) {
@@ -110,7 +110,7 @@ func (s *share) wake(calls *[]func(), promisedAll *int64) {
 	}
 }
 
-// end calls everybody: the peer is down.
+// end calls all waiting callers, because the peer is down.
 func (s *share) end() {
 	b := s.budget
 	b.mu.Lock()

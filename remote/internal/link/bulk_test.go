@@ -26,7 +26,7 @@ type arrival struct {
 	err    error
 }
 
-// testSink keeps what arrives. refuse, if set, decides what Begin returns an error for.
+// testSink keeps what arrives. refuse, if set, decides for which steps Begin returns an error.
 type testSink struct {
 	arrivals chan arrival
 	begun    chan uint64 // steps
@@ -52,7 +52,7 @@ func (s *testSink) Begin(from string, boot, step uint64, header []byte, size int
 	}, nil
 }
 
-// Take lets go: other tests are about what is handed over.
+// Take releases the tensor: handing over is covered by other tests.
 func (s *testSink) Take(_ uint64, _ kernels.Key, t *tensor.Tensor) { t.Release() }
 
 func pair(t testing.TB, sink Sink) (a, b *node, p *Peer) {
@@ -141,7 +141,7 @@ func TestManyPushesFromManyGoroutines(t *testing.T) {
 	waitGroup(t, &released, "the release")
 }
 
-// A sink that does not want a tensor costs the others nothing.
+// A tensor that the sink rejects does not affect others.
 func TestRefusedPushIsSkipped(t *testing.T) {
 	sink := newTestSink()
 	sink.refuse = func(step uint64) error {
@@ -176,8 +176,8 @@ func TestLossDuringPushesReleasesAll(t *testing.T) {
 				<-goOn // holds the receiver back, so that the first push is unfinished
 				return nil
 			}
-			patient := func(c *Config) { c.Timing.Silence = 3 * time.Second }            // longer than a loaded machine makes a push wait
-			a := startNode(t, s, 0, "", patient, func(c *Config) { c.NoLending = true }) // what is lent is not being sent
+			patient := func(c *Config) { c.Timing.Silence = 3 * time.Second }            // longer than a push waits on a loaded machine
+			a := startNode(t, s, 0, "", patient, func(c *Config) { c.NoLending = true }) // lent tensors are not sent
 			b := startNode(t, s, 1, bind, patient, func(c *Config) { c.Sink = sink })
 			x := startProxy(t, b.self.Address, bind)
 			p, err := a.Ensure(within(t, patience), task1)
@@ -219,12 +219,12 @@ func TestDroppedStepIsGivenUp(t *testing.T) {
 	sink.refuse = func(step uint64) error {
 		if step == 1 {
 			close(begun)
-			<-goOn // holds the receiver back, so that the sender cannot get to the end
+			<-goOn // holds the receiver back, so that the sender cannot finish
 		}
 		return nil
 	}
 	a := startNode(t, s, 0, "", func(c *Config) {
-		c.Timing, c.NoLending = Timing{}, true // what is lent is not being sent, and arrives whole
+		c.Timing, c.NoLending = Timing{}, true // lent tensors are not sent, and arrive whole
 	})
 	startNode(t, s, 1, "", func(c *Config) { c.Sink, c.Timing = sink, Timing{} })
 	p, err := a.Ensure(within(t, patience), task1)

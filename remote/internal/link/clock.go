@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// clock ticks for all live pipes of a task, on one goroutine, which is there while there are any.
+// clock ticks for all live pipes of a task, on one goroutine, which runs while there are any.
 type clock struct {
 	links *Links
 
@@ -14,7 +14,7 @@ type clock struct {
 	live    map[ticker]struct{}
 }
 
-// ticker is what wants to be told of each beat. It must not wait.
+// ticker is called with each beat. It must not block.
 type ticker interface{ tick(now time.Time) }
 
 func (c *clock) add(t ticker) {
@@ -57,7 +57,7 @@ func (c *clock) run() {
 				t.tick(now)
 			}
 		case <-c.links.ctx.Done():
-			return // nobody starts again: the links are closed
+			return // running stays set: the links are closed
 		}
 	}
 }

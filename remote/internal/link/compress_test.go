@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/remote/compress"
 )
 
-// idBytes are n bytes of small int32.
+// idBytes returns n bytes of small int32 values.
 func idBytes(n int) []byte {
 	b := make([]byte, n+4)
 	for i := 0; i < n; i += 4 {
@@ -28,7 +28,7 @@ func TestCompressedPushes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Pieces that shrink and some that do not.
+	// Some pieces shrink, others do not.
 	data := append(append(idBytes(pieceSize+8), randomBytes(2*pieceSize)...), idBytes(pieceSize/2+1)...)
 	for _, name := range compress.Names() {
 		by, err := compress.Parse(name, 1)
@@ -99,5 +99,5 @@ func (s *oneMessage) Next() (int, error)   { return s.Len(), nil }
 func (s *oneMessage) Send(...[]byte) error { return nil }
 func (s *oneMessage) Close() error         { return nil }
 
-// Takes says yes.
+// Takes returns true.
 func (*oneMessage) Takes(int) bool { return true }

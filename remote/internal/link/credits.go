@@ -10,43 +10,43 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// A sender of messages to programs' actors has a window for each actor, and one for all: so many messages
-// and bytes may be sent that were not handled. The receiver tells what was handled in messages of a kind of
-// their own (credits), whose body is a field of bytes: for each actor its name, and the numbers of messages
-// and bytes as varints. So nothing that was sent finds a full queue, and who sends too fast waits.
+// A sender of messages to programs' actors has a window for each actor, and one for all. A window bounds the
+// messages and bytes that were sent but not yet handled. The receiver reports handled messages in credits,
+// messages of their own kind, whose body is a bytes field: for each actor its name, and the numbers of messages
+// and bytes as varints. Thus no message that was sent finds a full queue, and a fast sender waits.
 //
-// Requests' answers and the conversation between the tasks about actors have no window: each belongs to
-// somebody who waits for it.
+// Answers to requests, and the tasks' own protocol about actors, have no window: a caller waits for each
+// of these messages.
 
 const (
-	// windowMessages and windowBytes are the window of one actor.
+	// windowMessages and windowBytes bound the window of one actor.
 	windowMessages = cast.MaxQueued
 	windowBytes    = cast.MaxQueuedBytes
-	// windowAll is the window in bytes of all actors of a task, with cast.Overhead for each message.
+	// windowAll bounds the window in bytes of all actors of a task, with cast.Overhead for each message.
 	windowAll = cast.MaxBytes / 4
-	// creditMessages and creditBytes are how much is handled before that is told. The rest is told with the
+	// Once creditMessages or creditBytes are handled, credits are sent. Otherwise they are sent with the
 	// next beat.
 	creditMessages = windowMessages / 4
 	creditBytes    = windowBytes / 4
-	// maxWindows bounds the actors whose windows are kept though nothing of them is under way.
+	// maxWindows is the number of windows from which those with nothing in flight are forgotten.
 	maxWindows = 1 << 10
 )
 
-// flow is what a sender has on its way to the actors of a task. It is pure.
+// flow accounts for what a sender has in flight to the actors of a task. It is pure.
 type flow struct {
-	limited bool // the receiver gives credit
+	limited bool // the receiver sends credits
 	bytes   int  // to all actors, with cast.Overhead for each message
 	actors  map[string]*window
-	last    *window // that was found; nil: none
+	last    *window // the last one found; nil: none
 }
 
-// window is what was sent to one actor and not handled.
+// window counts what was sent to one actor and not yet handled.
 type window struct {
 	name            string
 	messages, bytes int
 }
 
-// window finds an actor's; nil where it has none.
+// window returns an actor's window, or nil if it has none.
 func (f *flow) window(name string) *window {
 	if !f.limited || !cast.Counts(name) {
 		return nil
@@ -75,13 +75,13 @@ func (f *flow) keep(w *window) {
 	f.actors[w.name] = w
 }
 
-// room tells whether a message of so many bytes, at most cast.MaxMessage, may be sent.
+// room reports whether a message of size bytes, at most cast.MaxMessage, may be sent.
 func (f *flow) room(w *window, size int) bool {
 	return w == nil || w.messages < windowMessages && w.bytes+size <= windowBytes && f.bytes+size+cast.Overhead <= windowAll
 }
 
-// take notes that a message is sent to the actor whose window has just been found.
-func (f *flow) take(w *window, size int) {
+// spend counts a message that is sent to the actor whose window is w.
+func (f *flow) spend(w *window, size int) {
 	if w == nil {
 		return
 	}
@@ -90,7 +90,7 @@ func (f *flow) take(w *window, size int) {
 	f.bytes += size + cast.Overhead
 }
 
-// credit notes what was handled.
+// credit counts messages that the actor has handled.
 func (f *flow) credit(name string, messages, bytes int) {
 	w := f.actors[name]
 	if w == nil {
@@ -104,7 +104,7 @@ func (f *flow) credit(name string, messages, bytes int) {
 
 var errCredits = status.InvalidArgumentf("A message of credits is malformed.")
 
-// readCredits gives what a message of credits tells to told.
+// readCredits decodes a message of credits and calls told for each actor in it.
 func readCredits(body []byte, told func(name string, messages, bytes int)) error {
 	number, data, _, rest, ok := nextField(body)
 	if !ok || number != fieldCredits || len(rest) > 0 {
@@ -131,15 +131,15 @@ func readCredits(body []byte, told func(name string, messages, bytes int)) error
 	return nil
 }
 
-// handled gathers what the actors of this task have handled of another one's messages.
+// handled counts the messages of another task that actors of this task have handled.
 type handled struct {
 	messages, bytes atomic.Int64 // of all accounts
 
 	mu    sync.Mutex
-	dirty []*account // those that have something
+	dirty []*account // those with credits to send
 }
 
-// account is where one actor's messages of one stream are counted when they are handled.
+// account counts the messages of one stream that one actor has handled.
 type account struct {
 	pipe            *pipe
 	name            string
@@ -149,7 +149,7 @@ type account struct {
 
 var _ cast.Room = (*account)(nil)
 
-// Handled notes that messages were handled, or dropped.
+// Handled counts messages that were handled, or dropped.
 func (a *account) Handled(messages, bytes int) {
 	h := &a.pipe.handled
 	a.messages.Add(int64(messages))
@@ -165,15 +165,15 @@ func (a *account) Handled(messages, bytes int) {
 	}
 }
 
-// take gives what was handled since the last time, encoded; nil if that is nothing.
-func (h *handled) take() []byte {
+// drain returns the credits since the last call, encoded, or nil if there are none.
+func (h *handled) drain() []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var b []byte
 	h.messages.Store(0)
 	h.bytes.Store(0)
 	for _, a := range h.dirty {
-		a.dirty.Store(false) // before it is read: what comes later is told the next time
+		a.dirty.Store(false) // before the counts are read: later ones go into the next credits
 		messages, bytes := a.messages.Swap(0), a.bytes.Swap(0)
 		if messages > 0 || bytes > 0 {
 			b = protowire.AppendString(b, a.name)
@@ -186,19 +186,19 @@ func (h *handled) take() []byte {
 	return b
 }
 
-// giveCredits tells the sender what was handled of its messages.
+// giveCredits sends the sender credits for what was handled.
 func (p *pipe) giveCredits() {
-	b := p.handled.take()
+	b := p.handled.drain()
 	if b == nil {
 		return
 	}
 	m := newOutgoing(kindCredits)
 	m.buf = appendBytesField(m.buf, fieldCredits, b)
 	m.finish(&head{kind: kindCredits})
-	p.out.leaveLater(m)
+	p.out.queue(m)
 }
 
-// takeCredits makes room for what the other end has handled.
+// takeCredits handles the other end's credits and wakes waiting senders.
 func (p *pipe) takeCredits(body []byte) error {
 	o := p.out
 	o.mu.Lock()

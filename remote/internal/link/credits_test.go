@@ -15,7 +15,7 @@ func TestFlow(t *testing.T) {
 		if !f.room(w, size) {
 			return false
 		}
-		f.take(w, size)
+		f.spend(w, size)
 		return true
 	}
 	fill := func(name string, size, most int) (n int) {
@@ -51,14 +51,14 @@ func TestFlow(t *testing.T) {
 	if !send("g", cast.MaxMessage-2048) {
 		t.Error("there is no room after a message was handled")
 	}
-	// More than was sent is not believed.
+	// Credits for more than was sent are capped.
 	for name := range f.actors {
 		f.credit(name, 1<<30, 1<<30)
 	}
 	if f.bytes != 0 {
 		t.Errorf("%d bytes are left", f.bytes)
 	}
-	// Actors that have nothing are forgotten when there are many.
+	// Windows with nothing in flight are removed when there are many.
 	for i := range 3 * maxWindows {
 		name := string(rune('A'+i%26)) + string(rune('0'+i/26))
 		send(name, 1)
@@ -69,7 +69,7 @@ func TestFlow(t *testing.T) {
 	}
 }
 
-// Whatever comes from outside is taken apart or refused.
+// Any input is decoded or refused.
 func FuzzOutside(f *testing.F) {
 	g := gathering{from: "here:1", to: "there:1"}
 	for range 3 {

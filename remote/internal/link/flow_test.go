@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/internal/standstill"
 )
 
 func TestBudget(t *testing.T) {
@@ -30,46 +31,46 @@ func TestBudget(t *testing.T) {
 	if !x.room(maxQueuedAll+1, never) {
 		t.Error("no room for a large tensor alone")
 	}
-	x.take(maxQueued)
+	x.reserve(maxQueued)
 	one := asked(x, 1)
 	if !y.room(maxQueued, never) {
 		t.Error("a peer with nothing queued has no room because another has much")
 	}
-	x.give(1)
+	x.release(1)
 	if !*one {
 		t.Error("nobody was called when there was room")
 	}
-	x.take(1)
+	x.reserve(1)
 	first, second, third := asked(x, 10), asked(x, 10), asked(x, 1)
-	x.give(10)
+	x.release(10)
 	if !*first || *second || *third {
 		t.Error("not the first that asked, or more than have room")
 	}
-	x.take(10)
-	x.give(21)
+	x.reserve(10)
+	x.release(21)
 	if !*second || !*third {
 		t.Error("two that have room were not called")
 	}
 	// The bound of the task.
-	x.give(maxQueued - 21)
+	x.release(maxQueued - 21)
 	var shares []*share
 	for range maxQueuedAll / maxQueued {
 		s := &share{budget: b}
-		s.take(maxQueued)
+		s.reserve(maxQueued)
 		shares = append(shares, s)
 	}
-	if y.take(1); b.queued() != maxQueuedAll+1 {
+	if y.reserve(1); b.queued() != maxQueuedAll+1 {
 		t.Errorf("%d bytes are queued", b.queued())
 	}
 	more := asked(y, 100)
 	if !z.room(1<<40, never) {
 		t.Error("a peer with nothing queued has no room because the others have much")
 	}
-	shares[0].give(100)
+	shares[0].release(100)
 	if *more {
 		t.Error("called without room")
 	}
-	shares[1].give(1)
+	shares[1].release(1)
 	if !*more {
 		t.Error("room at another peer was not noticed")
 	}
@@ -80,7 +81,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// deafSink takes nothing of the steps that it is deaf to, until it is told to.
+// deafSink accepts nothing of the steps that it is deaf to, until it is released.
 func deafSink(step uint64, until chan struct{}) *testSink {
 	sink := newTestSink()
 	sink.refuse = func(s uint64) error {
@@ -92,8 +93,8 @@ func deafSink(step uint64, until chan struct{}) *testSink {
 	return sink
 }
 
-// One that does not read tensors costs what was queued for it, is reported, and holds nobody else
-// up; those who wait for room learn when it reads again.
+// A peer that does not read tensors costs only what was queued for it, is reported, and does not delay
+// others. Callers that wait for room are notified when it reads again.
 func TestSlowPeer(t *testing.T) {
 	for name, lending := range map[string]bool{"sent": false, "lent": true} {
 		t.Run(name, func(t *testing.T) {
@@ -167,7 +168,7 @@ func TestSlowPeer(t *testing.T) {
 	}
 }
 
-// A peer that takes nothing for long is given up, although its heartbeats go on.
+// A peer that accepts nothing for long is lost, although its heartbeats continue.
 func TestStalledPeerIsGivenUp(t *testing.T) {
 	until := make(chan struct{})
 	sink := deafSink(1, until)
@@ -194,7 +195,27 @@ func TestStalledPeerIsGivenUp(t *testing.T) {
 	wait(t, ready, "the call of who waits for room")
 }
 
-// logs keeps what is logged, and tells of stalls.
+// The first tick while a frame or message is being written does not count as a stall, because it does not know how long that has taken.
+func TestFirstBeatLosesNobody(t *testing.T) {
+	a, _, p := pair(t, newTestSink())
+	b := newBulk(p)
+	defer b.cancel()
+	b.stall.begin()
+	b.tick(time.Now())
+	p.pipe.unwritten = standstill.Watch[uint64]{}
+	p.pipe.out.mu.Lock()
+	p.pipe.out.writing, p.pipe.out.writes = true, 0
+	p.pipe.out.mu.Unlock()
+	p.pipe.tick(time.Now())
+	if err := p.Err(); err != nil || a.Stats().Stalls != 0 {
+		t.Errorf("%v, %+v", err, a.Stats())
+	}
+	p.pipe.out.mu.Lock()
+	p.pipe.out.writing = false
+	p.pipe.out.mu.Unlock()
+}
+
+// logs keeps what is logged, and signals stalls.
 type logs struct {
 	mu     sync.Mutex
 	b      bytes.Buffer

@@ -9,9 +9,9 @@ import (
 	"github.com/troupe-run/troupe/remote/compress"
 )
 
-// A stream of tensors goes beside a link, so that the link's messages do not stand behind them. It
+// A stream of tensors runs beside a link, so the link's messages do not queue behind them. It
 // is a sequence of frames, each one message: a fixed head, for some kinds a header, and for some a
-// piece of a tensor. The head has, in little endian:
+// piece of a tensor. The head consists of, in little endian:
 //
 //	0  uint8  kind
 //	1  uint8  compress.Algorithm of the piece
@@ -19,14 +19,14 @@ import (
 //	4  uint32 length of the header in bytes
 //	8  uint64 step
 //	16 uint64 length of the tensor
-//	24 uint64 where: the piece begins there in the tensor; a lent tensor is read with that ticket (see
-//	          package samehost); an answer is about the frame of that number
-//	32 uint32 number: how many frames came before on the stream, the same way
+//	24 uint64 where: the offset of the piece in the tensor; or the ticket of a lent tensor (see
+//	          package samehost); or the number of the frame that is answered
+//	32 uint32 number: how many frames came before on the stream in the same direction
 //	36 uint32 CRC-32C of the piece
 //	40 uint32 CRC-32C of the head up to here and the header
 //
 // The sender begins with a hello and the receiver answers with a welcome or a refusal. Then
-// tensors go one way, and answers about lent ones the other.
+// tensors flow one way, and answers about lent tensors the other.
 type frame struct {
 	kind   frameKind
 	step   uint64
@@ -37,7 +37,7 @@ type frame struct {
 	sum    uint32 // of the piece
 	size   int    // bytes of the piece
 	by     compress.Algorithm
-	width  int // bytes of an element, where the piece is compressed
+	width  int // bytes of an element, if the piece is compressed
 	plain  int // bytes of the tensor that the piece stands for
 }
 
@@ -47,13 +47,13 @@ const (
 	frameHello   frameKind = iota + 1 // the header is a wire.Hello
 	frameWelcome                      // the header is a wire.Welcome
 	frameBegin                        // a tensor begins; the header is the sink's
-	frameMore                         // the tensor goes on
+	frameMore                         // the tensor continues
 	frameAbandon                      // the tensor ends unfinished: its step is over
 	frameAllow                        // the receiver may read the sender's memory
-	frameReads                        // the receiver can
+	frameReads                        // the receiver can read it
 	frameLend                         // a tensor is in the sender's memory; the header is the sink's
 	frameRead                         // a lent tensor was read
-	frameUnread                       // it could not be, and is wanted on the stream, as all that follow
+	frameUnread                       // a lent tensor could not be read: send it, and all later ones, on the stream
 )
 
 const (
@@ -63,7 +63,7 @@ const (
 	maxTotal  = 1 << 46  // bytes: beyond any memory, and far from overflow
 )
 
-// encode gives the head and header of a frame with that piece, in memory of buf.
+// encode returns the head and header of a frame with that piece. It reuses the memory of buf.
 func (f *frame) encode(buf, piece []byte) []byte {
 	b := append(buf[:0], make([]byte, frameHead)...)
 	b[0], b[1], b[2] = byte(f.kind), byte(f.by), byte(f.width)
@@ -78,9 +78,9 @@ func (f *frame) encode(buf, piece []byte) []byte {
 	return append(b, f.header...)
 }
 
-// readFrame reads the next frame but for its piece, which is next in the stream. Its header lies in
-// buf until the next call. An error of the connection is returned as it is; INVALID_ARGUMENT and
-// DATA_LOSS tell of the frame.
+// readFrame reads the next frame except for its piece, which is next in the stream. Its header is stored in
+// buf until the next call. Errors of the connection are returned as they are. A bad frame is INVALID_ARGUMENT
+// or DATA_LOSS.
 func readFrame(s Stream, number uint32, buf *[]byte) (*frame, error) {
 	n, err := s.Next()
 	if err != nil {
@@ -120,7 +120,7 @@ func readFrame(s Stream, number uint32, buf *[]byte) (*frame, error) {
 		}
 		f.plain = f.size
 		if f.by != compress.None {
-			// A sender compresses whole pieces alone, and only what becomes smaller.
+			// A sender compresses only whole pieces, and only those that become smaller.
 			f.plain = int(min(pieceSize, f.total-f.where))
 			if !f.by.Valid() || f.size >= f.plain {
 				return nil, status.InvalidArgumentf("A frame has a piece of %d bytes for %d, compressed by algorithm %d.", f.size, f.plain, f.by)
@@ -134,7 +134,7 @@ func readFrame(s Stream, number uint32, buf *[]byte) (*frame, error) {
 	return f, nil
 }
 
-// piece reads what the frame's piece stands for into dst, which has that length, and checks it. A
+// piece reads and checks the frame's piece and stores it, decompressed, in dst, whose length is f.plain. A
 // compressed piece passes through buf.
 func (f *frame) piece(s Stream, dst []byte, buf *[]byte) error {
 	sent := dst

@@ -10,60 +10,60 @@ import (
 	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
-// handoff joins the two ends of a link between tasks of this process. Tensors pass through it as they
-// are: the receiver takes over the sender's reference, and who may write to the memory follows from the
-// count of references as within a task. A tensor stays in the account of the pool that it came from,
-// which is the sender's: a limit of the receiver's memory does not bound it.
+// handoff joins the two ends of a link between tasks of this process. Tensors pass through it without a
+// copy: the receiver takes over the sender's reference, and the reference count decides whether the memory
+// may be written, as within a task. A tensor stays accounted to the sender's pool, so a limit of the
+// receiver's memory does not apply to it.
 //
-// Messages still take the stream, for their order and for what happens when it breaks. Their tensors
-// wait on a localQueue under the message's number. Each localQueue is ended by the end that takes from it, when
-// it reads no more.
+// Messages still use the stream, to keep their order and their behaviour when it breaks. Their tensors
+// wait in a localQueue under the message's number. Each localQueue is ended by the end that takes from it, when
+// it stops reading.
 type handoff struct {
 	opener *Links
-	out    localQueue // of messages to the end that accepted the link
-	back   localQueue // of messages to the end that opened it
+	out    localQueue // for messages to the end that accepted the link
+	back   localQueue // for messages to the end that opened it
 	hands  handover
 
 	mu           sync.Mutex
-	joined, left bool // by the end that opened it; by the other one
+	joined, left bool // joined by the end that opened the link; left by the other end
 }
 
-// residents are the links of this process's tasks by their boot ids.
-var residents struct {
+// localLinks are the links of this process's tasks by their boot IDs.
+var localLinks struct {
 	mu     sync.Mutex
 	byBoot map[uint64]*Links
 }
 
-func (l *Links) moveIn() {
-	residents.mu.Lock()
-	defer residents.mu.Unlock()
-	if residents.byBoot == nil {
-		residents.byBoot = map[uint64]*Links{}
+func (l *Links) registerLocal() {
+	localLinks.mu.Lock()
+	defer localLinks.mu.Unlock()
+	if localLinks.byBoot == nil {
+		localLinks.byBoot = map[uint64]*Links{}
 	}
-	residents.byBoot[l.config.Boot] = l
+	localLinks.byBoot[l.config.Boot] = l
 }
 
-func (l *Links) moveOut() {
-	residents.mu.Lock()
-	defer residents.mu.Unlock()
-	if residents.byBoot[l.config.Boot] == l {
-		delete(residents.byBoot, l.config.Boot)
+func (l *Links) unregisterLocal() {
+	localLinks.mu.Lock()
+	defer localLinks.mu.Unlock()
+	if localLinks.byBoot[l.config.Boot] == l {
+		delete(localLinks.byBoot, l.config.Boot)
 	}
 }
 
-// resident finds the links of a task of this process; nil where id is of another one, or where one of
-// the two sends to all as to other machines.
+// resident returns the links of a task of this process, or nil if id is another process or either of the two
+// tasks has NoLending set.
 func (l *Links) resident(id *wire.Identity) *Links {
-	residents.mu.Lock()
-	defer residents.mu.Unlock()
-	other := residents.byBoot[id.GetBoot()]
+	localLinks.mu.Lock()
+	defer localLinks.mu.Unlock()
+	other := localLinks.byBoot[id.GetBoot()]
 	if other == nil || other.self.Task != id.GetTask() || other.config.NoLending || l.config.NoLending {
 		return nil
 	}
 	return other
 }
 
-// newHandoff makes the handoff of a link that from has opened; nil where there is none.
+// newHandoff returns the handoff for a link that from has opened, or nil if from is not a task of this process.
 func (l *Links) newHandoff(from *wire.Identity) *handoff {
 	opener := l.resident(from)
 	if opener == nil {
@@ -72,7 +72,7 @@ func (l *Links) newHandoff(from *wire.Identity) *handoff {
 	return &handoff{opener: opener, hands: handover{links: l}}
 }
 
-// join finds the handoff of a link that this side has opened to the process id; nil where there is none.
+// join returns the handoff of a link that this side has opened to the process id, or nil if there is none.
 func (l *Links) join(id *wire.Identity) *handoff {
 	other := l.resident(id)
 	if other == nil {
@@ -92,14 +92,14 @@ func (l *Links) join(id *wire.Identity) *handoff {
 	return g
 }
 
-// close is the part of the end that opened the link; g may be nil.
+// close is called by the end that opened the link, when it ends; g may be nil.
 func (g *handoff) close() {
 	if g != nil {
 		g.back.end()
 	}
 }
 
-// leave is the part of the end that accepted the link; g may be nil.
+// leave is called by the end that accepted the link, when it ends; g may be nil.
 func (g *handoff) leave() {
 	if g == nil {
 		return
@@ -115,7 +115,7 @@ func (g *handoff) leave() {
 	}
 }
 
-// idle tells whether no push is on its way; g may be nil.
+// idle reports whether no push is pending; g may be nil.
 func (g *handoff) idle() bool {
 	if g == nil {
 		return true
@@ -125,8 +125,8 @@ func (g *handoff) idle() bool {
 	return !g.hands.running
 }
 
-// passes tells whether tensors can go as they are. Handles and variants hold what is good in their
-// own task alone; encoding them tells what of it may leave.
+// passes reports whether tensors can be handed over without encoding. The contents of handles and variants may be
+// valid only in their own task; encoding them checks what may leave it.
 func passes(tensors []*tensor.Tensor) bool {
 	for _, t := range tensors {
 		if t.DType().Size() == 0 && t.DType() != tensor.String {
@@ -136,7 +136,7 @@ func passes(tensors []*tensor.Tensor) bool {
 	return len(tensors) > 0
 }
 
-// localQueue keeps the tensors of messages that are on their way, by the messages' numbers.
+// localQueue holds the tensors of messages in flight, by the messages' numbers.
 type localQueue struct {
 	mu      sync.Mutex
 	ended   bool
@@ -174,7 +174,7 @@ func (s *localQueue) take(number uint32) ([]*tensor.Tensor, error) {
 	return tensors, nil
 }
 
-// end lets go of what nobody took, now and later.
+// end releases tensors that were not taken, and those that are put later.
 func (s *localQueue) end() {
 	s.mu.Lock()
 	left := s.tensors
@@ -198,9 +198,9 @@ type handed struct {
 	tensor *tensor.Tensor
 }
 
-// handover gives pushed tensors to the receiver's sink, one after another on a goroutine of the
-// receiver's: a step may go on there on the spot, which is not the sender's time to spend. It has no
-// bound, as the tensors take no memory that they did not take before.
+// handover passes pushed tensors to the receiver's sink, one after another, on a goroutine of the
+// receiver: the sink may continue a step in the call, which must not delay the sender. It is
+// unbounded, because the tensors take no additional memory.
 type handover struct {
 	links *Links // of the receiver
 
@@ -210,7 +210,7 @@ type handover struct {
 	ended   bool
 }
 
-// add takes over a tensor. One for a receiver that is gone is let go of.
+// add takes over a tensor. It releases the tensor if the receiver is gone.
 func (h *handover) add(x handed) {
 	h.mu.Lock()
 	gone := h.ended || h.links.config.Sink == nil
@@ -242,7 +242,7 @@ func (h *handover) run() {
 	}
 }
 
-// end drops what waits, and what comes later.
+// end drops what waits, and what is added later.
 func (h *handover) end() {
 	h.mu.Lock()
 	left := h.queue

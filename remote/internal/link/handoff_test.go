@@ -16,7 +16,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// takeSink keeps what is handed over, as long as it may.
+// takeSink keeps what is handed over, once may permits it.
 type takeSink struct {
 	*testSink
 	taken chan handed
@@ -36,7 +36,7 @@ func (s *takeSink) Take(step uint64, key kernels.Key, t *tensor.Tensor) {
 
 func with(sink Sink) option { return func(c *Config) { c.Sink = sink } }
 
-// pooled is a tensor of random bytes from a pool.
+// pooled returns a tensor of random bytes from a pool.
 func pooled(t testing.TB, pool *tensor.Pool, n int64) *tensor.Tensor {
 	t.Helper()
 	v, err := tensor.New(pool, tensor.Uint8, tensor.Shape{n})
@@ -54,7 +54,7 @@ func hand(t testing.TB, p *Peer, step uint64, key kernels.Key, v *tensor.Tensor)
 	}
 }
 
-// noBytes checks that no byte of a tensor went over a link.
+// noBytes checks that no byte of a tensor was sent over a link.
 func noBytes(t *testing.T, nodes ...*node) {
 	t.Helper()
 	for _, n := range nodes {
@@ -74,8 +74,8 @@ func inUse(t *testing.T, pools ...*tensor.Pool) {
 	}
 }
 
-// What a task gets from another one of its process is the sender's tensor itself, which it may write
-// to once it has the last reference, and whose memory returns to where it came from.
+// A task receives from another one of its process the sender's tensor itself. It may write to the tensor
+// once it has the last reference, and the memory returns to its pool.
 func TestTasksOfAProcessHandTensorsOver(t *testing.T) {
 	sink := newTakeSink()
 	pool, theirs := tensor.NewPool("sender", 0), tensor.NewPool("receiver", 0)
@@ -96,7 +96,7 @@ func TestTasksOfAProcessHandTensorsOver(t *testing.T) {
 	}
 	got.tensor.Release()
 
-	// Those of messages, both ways.
+	// Tensors of messages, in both directions.
 	text, err := tensor.FromStrings(tensor.Shape{2}, []string{"", "élan"})
 	if err != nil {
 		t.Fatal(err)
@@ -132,8 +132,8 @@ func TestTasksOfAProcessHandTensorsOver(t *testing.T) {
 	}
 }
 
-// A variable that is updated while another task reads what it was leaves that alone, and is updated in
-// place again when nobody does.
+// Updating a variable while another task reads its old value does not change that value. Without
+// readers, the variable is updated in place again.
 func TestVariablesAreNotChangedUnderAnotherTask(t *testing.T) {
 	sink := newTakeSink()
 	_, _, p := talkers(t, near, with(sink))
@@ -175,7 +175,7 @@ func TestVariablesAreNotChangedUnderAnotherTask(t *testing.T) {
 	inUse(t, pool)
 }
 
-// Without lending, on either side, all goes over the connection.
+// Without lending on either side, everything is sent over the connection.
 func TestHandingOverIsAgreedOn(t *testing.T) {
 	for name, off := range map[string]int{"the sender": 0, "the receiver": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestHandingOverIsAgreedOn(t *testing.T) {
 	}
 }
 
-// A handle's resource is good in its own task alone: the handle is sent.
+// A handle's resource is valid only in its own task: the handle is sent.
 func TestHandlesAreSent(t *testing.T) {
 	a, b, _ := talkers(t, near)
 	parcels := make(chan *actorswire.Parcel, 1)
@@ -219,8 +219,8 @@ func TestHandlesAreSent(t *testing.T) {
 	m.Release()
 }
 
-// Who hands over waits for nobody: the receiver's steps go on on a goroutine of the receiver's. What
-// waits there when the link is lost is let go of, and so is what comes later, with an error.
+// Handing over does not wait: the receiver's steps continue on a goroutine of the receiver. Tensors that
+// wait there when the link is lost are released, and so are later ones, with an error.
 func TestReceiverThatIsLostKeepsNothing(t *testing.T) {
 	sink := newTakeSink()
 	sink.may = make(chan struct{})
@@ -248,7 +248,7 @@ func TestReceiverThatIsLostKeepsNothing(t *testing.T) {
 	inUse(t, pool)
 }
 
-// However either side goes while both hand over all they can, no tensor is left.
+// Whichever side stops while both hand over tensors, none is leaked.
 func TestEndsWhileTensorsAreHandedOver(t *testing.T) {
 	for name, end := range map[string]func(a, b *node){
 		"the opener stops":       func(a, _ *node) { a.stop() },
@@ -314,7 +314,7 @@ func TestEndsWhileTensorsAreHandedOver(t *testing.T) {
 	}
 }
 
-// Each message gets its own tensors, beside others that carry none.
+// Each message gets its own tensors, between others that carry none.
 func TestNearMessagesGetTheirTensors(t *testing.T) {
 	a, b, _ := talkers(t, near)
 	const all = 5000
@@ -342,8 +342,8 @@ func TestNearMessagesGetTheirTensors(t *testing.T) {
 	noBytes(t, a, b)
 }
 
-// A message that claims tensors which nobody left for it is refused: so says a process that pretends
-// to be this one.
+// A message that claims tensors that were not handed over is refused. A process that pretends to be
+// this one could send such a message.
 func TestClaimsOfNothingAreRefused(t *testing.T) {
 	m, err := encode(actor.NewPID("there:1", "ears"), parcel(t), nil, nil, true)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/troupe-run/troupe/graph/device"
 	"github.com/troupe-run/troupe/graph/status"
-	"github.com/troupe-run/troupe/remote/internal/wire"
 	"github.com/troupe-run/troupe/remote/spec"
 	"github.com/troupe-run/troupe/remote/spec/spectest"
 	"go.uber.org/goleak"
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 // quick is a timing for tests on a busy machine.
 var quick = Timing{Beat: 20 * time.Millisecond, Silence: 5 * time.Second, Handshake: 3 * time.Second, First: 5 * time.Second, Again: 3 * time.Second}
 
-// silent is for tests that wait for silence.
+// silent is a timing for tests that wait for silence.
 func silent(c *Config) { c.Timing.Silence = 300 * time.Millisecond }
 
 const patience = 30 * time.Second
@@ -56,7 +56,7 @@ func testSpec(t testing.TB, n int) *spec.Spec {
 	return s
 }
 
-// node is a process of the cluster: links and the server that they are reached at.
+// node is a process of the cluster: links and their server.
 type node struct {
 	*Links
 	server *testServer
@@ -67,7 +67,7 @@ type node struct {
 
 type option func(*Config)
 
-// startNode starts the task; bind is where it listens, if not at its address.
+// startNode starts a task; bind, if set, is where it listens instead of at its address.
 func startNode(t testing.TB, s *spec.Spec, index int, bind string, options ...option) *node {
 	t.Helper()
 	task, err := s.Task("worker", index)
@@ -75,7 +75,7 @@ func startNode(t testing.TB, s *spec.Spec, index int, bind string, options ...op
 		t.Fatal(err)
 	}
 	c := Config{Spec: s, Self: task, Boot: rand.Uint64(), Call: callTest, Open: openTest, Confirm: true, Logger: slog.New(slog.DiscardHandler), Timing: quick,
-		Devices: []*wire.Device{{Name: task.Name() + "/device:CPU:0", Type: "CPU", MemoryLimit: 1 << 30, Incarnation: 7}}}
+		Devices: []device.Attributes{{Name: task.Name() + "/device:CPU:0", Type: "CPU", MemoryLimit: 1 << 30, Incarnation: 7}}}
 	for _, o := range options {
 		o(&c)
 	}
@@ -97,7 +97,7 @@ func startNode(t testing.TB, s *spec.Spec, index int, bind string, options ...op
 	return n
 }
 
-// stop ends the node as its owner would, if nobody has.
+// stop ends the node as its owner would, unless it has ended.
 func (n *node) stop() { n.ended.Do(n.end) }
 
 func (n *node) end() {
@@ -186,7 +186,7 @@ func (p *proxy) copy(dst, src net.Conn) {
 
 func (p *proxy) freeze() { close(p.frozen) }
 
-// downs collects what a watch tells.
+// downs collects the calls of a watch.
 type downs chan string
 
 func watch(l *Links) downs {

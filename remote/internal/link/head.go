@@ -9,29 +9,29 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// A link's stream is that of protoactor's remote protocol: the method Receive of remote.Remoting, with a
-// RemoteMessage in each of its messages, both ways. What a link needs beside them are fields that others
-// skip. The first of them is the head, bytes of a fixed size, in little endian:
+// A link's stream is that of protoactor's remote protocol: the method Receive of remote.Remoting, with one
+// RemoteMessage per message, in both directions. A link adds fields that other implementations skip. The first
+// of these is the head, a bytes field of fixed size, in little endian:
 //
 //	0  uint8  kind
 //	1  uint8  flags
 //	2  uint16 zero
-//	4  uint32 number: how many messages came before on the stream, the same way
+//	4  uint32 number: how many messages came before on the stream in the same direction
 //	8  uint32 length of the body in bytes
 //	12 uint32 tensors that follow the body
 //	16 uint32 CRC-32C of the body
 //	20 uint32 CRC-32C of the head up to here
 //
-// The body is the rest of the RemoteMessage, but for the contents of tensors:
+// The body is the rest of the RemoteMessage, except for the contents of tensors:
 //
 //	hello      a ConnectRequest with a wire.Hello in its field 1000
 //	challenge  a ConnectResponse with a wire.Challenge in its field 1000
 //	proof      a ConnectRequest with a wire.Proof in its field 1000
 //	welcome    a ConnectResponse with a wire.Welcome in its field 1000
 //	goodbye    a DisconnectRequest with a wire.Goodbye in its field 1000
-//	beat       nothing; its flags may ask for an echo, or say that it is one
+//	beat       empty; its flags may ask for an echo, or mark it as one
 //	message    a MessageBatch: of one message on a link, see outgoing, and of many on the stream of programs'
-//	           actors, see mail; and the tag and length of the contents, where there are any
+//	           actors, see mail; then the tag and length of the contents, if any
 //	credits    see credits
 type head struct {
 	kind    kind
@@ -48,14 +48,14 @@ const (
 	kindHello     kind = iota + 1 // first from the side that opened the link
 	kindWelcome                   // first from the other one
 	kindBeat                      // nothing else was sent for a while
-	kindMessage                   // actors'
+	kindMessage                   // actors' messages
 	kindGoodbye                   // last
-	kindCredits                   // what programs' actors have handled
+	kindCredits                   // counts of what programs' actors have handled
 	kindChallenge                 // in answer to a hello, before the welcome
 	kindProof                     // in answer to a challenge
 )
 
-// flags are those that a message of a kind other than an actor's message may have.
+// flags returns the flags that a message of kind k may have. It does not apply to kindMessage.
 func (k kind) flags() byte {
 	switch k {
 	case kindHello:
@@ -66,26 +66,26 @@ func (k kind) flags() byte {
 	return 0
 }
 
-// A beat may ask for an echo, or be one: so each end measures the round trip.
+// A beat may ask for an echo, or be one. Each end measures the round trip with it.
 const (
 	flagAsks = 1 << iota
 	flagEchoes
 )
 
-// flagPrograms, of a hello, says that the stream carries the messages of programs' actors. For those of
-// an actor's message see outgoing.
+// flagPrograms, in a hello, means that the stream carries the messages of programs' actors. For the flags of
+// an actor's message, see outgoing.
 const flagPrograms = 1
 
 const (
-	headSize    = 27        // bytes, with the tag and length of its field
-	headFrom    = 3         // bytes of these
-	maxSpeech   = 16 << 20  // bytes of the body of a hello, welcome or goodbye
+	headSize    = 27        // bytes, including the tag and length of its field
+	headFrom    = 3         // bytes of that tag and length
+	maxControl  = 16 << 20  // bytes of the body of any message but an actor's
 	maxBody     = 1<<31 - 1 // bytes of the body of actors' messages
-	minForms    = 5         // bytes that the description of a tensor takes at least
+	minForms    = 5         // minimum bytes of a tensor's description
 	maxContents = 1 << 46   // bytes: beyond any memory, and far from overflow
 )
 
-// headTag begins a message with a head.
+// headTag is the start of a message with a head.
 var headTag = func() (b [headFrom]byte) {
 	copy(b[:], append(protowire.AppendTag(nil, fieldHead, protowire.BytesType), headSize-headFrom))
 	return b
@@ -95,7 +95,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
-// put writes all of the head but what seal adds.
+// put writes all of the head except what seal adds.
 func (h *head) put(b []byte) {
 	copy(b, headTag[:])
 	b = b[headFrom:]
@@ -105,17 +105,17 @@ func (h *head) put(b []byte) {
 	binary.LittleEndian.PutUint32(b[16:], h.sum)
 }
 
-// seal numbers a head that was put and adds its checksum.
+// seal adds the number and the checksum to a head written by put.
 func seal(b []byte, number uint32) {
 	b = b[headFrom:]
 	binary.LittleEndian.PutUint32(b[4:], number)
 	binary.LittleEndian.PutUint32(b[20:], checksum(b[:20]))
 }
 
-// hasHead tells whether a message that begins with b is a link's.
+// hasHead reports whether a message that begins with b is a link's.
 func hasHead(b []byte) bool { return len(b) >= headSize && [headFrom]byte(b) == headTag }
 
-// readHead checks a head of a message of n bytes.
+// readHead decodes and checks the head of a message of n bytes.
 func readHead(b []byte, n int, number uint32) (head, error) {
 	if !hasHead(b) {
 		return head{}, status.New(status.DataLoss, "A message has no head.")
@@ -129,7 +129,7 @@ func readHead(b []byte, n int, number uint32) (head, error) {
 	if h.number != number {
 		return head{}, status.Errorf(status.DataLoss, "Message %d came where number %d was due.", h.number, number)
 	}
-	limit := uint32(maxSpeech)
+	limit := uint32(maxControl)
 	if h.kind == kindMessage {
 		limit = maxBody
 	}

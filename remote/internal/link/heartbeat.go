@@ -2,16 +2,15 @@ package link
 
 import "time"
 
-// Timing is how often a link speaks and how long it waits. The zero value of a field stands
-// for its default.
+// Timing configures a link's intervals and timeouts. The zero value of a field means its default.
 type Timing struct {
 	Beat      time.Duration // between two heartbeats: 500 ms
-	Silence   time.Duration // after which a peer is lost: 3.5 s
+	Silence   time.Duration // until a silent peer is lost: 3.5 s
 	Handshake time.Duration // of one attempt to connect: 1.5 s
 	First     time.Duration // of all attempts for a peer that was never seen: 4.5 s
 	Again     time.Duration // of the one attempt for a peer that was seen before: 1 s
 	Idle      time.Duration // until an unused link is closed: 1 min
-	Stall     time.Duration // until a peer that takes no byte is lost, although it is heard: 30 s
+	Stall     time.Duration // until a peer that sends but accepts no byte is lost: 30 s
 }
 
 func (t Timing) withDefaults() Timing {
@@ -34,7 +33,7 @@ func (t Timing) withDefaults() Timing {
 	return t
 }
 
-// heartbeat decides from what was heard, and when, whether the other end is lost. It is pure.
+// heartbeat decides from the times of arrivals whether the other end is lost. It is pure.
 type heartbeat struct {
 	beat, silence time.Duration
 	heard         time.Time
@@ -45,12 +44,12 @@ func newHeartbeat(t Timing, now time.Time) *heartbeat {
 	return &heartbeat{beat: t.Beat, silence: t.Silence, heard: now, ticked: now}
 }
 
-// hear notes that something arrived.
-func (p *heartbeat) hear(now time.Time) { p.heard = now }
+// arrived records an arrival.
+func (p *heartbeat) arrived(now time.Time) { p.heard = now }
 
-// lost tells whether the other end has been silent for too long. It is to be called once a
-// beat: if a call comes late, this process did not run either (it was stopped, or the machine
-// slept), and the silence of that time proves nothing.
+// lost reports whether the other end has been silent for too long. It must be called once a
+// beat. If a call comes late, this process did not run either (it was stopped, or the machine
+// slept), and the silence of that time is not counted.
 func (p *heartbeat) lost(now time.Time) bool {
 	if late := now.Sub(p.ticked) - p.beat; late > p.beat {
 		p.heard = p.heard.Add(late)

@@ -7,18 +7,19 @@ import (
 	"sync"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/internal/distance"
 	"github.com/troupe-run/troupe/remote/internal/trust"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
-// Nobody is believed to be a task because it says so. With certificates (Config.Identify) the caller's certificate names
-// the task. Without them, two things show it:
+// A process that claims to be a task is authenticated. With certificates (Config.Identify), the caller's certificate names
+// the task. Without them, two things prove it:
 //
-//   - the address (Config.Confirm). The task whose link is opened asks the address that the spec gives the claimed task: is it you
-//     who opens this link, with this nonce? A process that cannot be reached there is not the task.
+//   - the address (Config.Confirm). The accepting task asks the claimed task's address in the spec whether it is opening
+//     this link, with this nonce. A process that cannot be reached there is not the task.
 //   - the secret, if the tasks share one. Each end proves that it knows it (package trust).
 //
-// The streams of tensors that go with a link carry a random key, which the link's welcome has told.
+// The streams of tensors that belong to a link carry a random key, which the link's welcome contained.
 
 const (
 	nonceSize = 32 // bytes
@@ -37,7 +38,7 @@ type openings struct {
 	pending map[string]string // nonces, and the task that each was sent to
 }
 
-// add gives the nonce of an attempt to open a link to a task, until done is called.
+// add returns a nonce for an attempt to open a link to a task. It is valid until done is called.
 func (o *openings) add(task string) (nonce []byte, done func()) {
 	nonce = fresh(nonceSize)
 	o.mu.Lock()
@@ -60,7 +61,7 @@ func (o *openings) has(nonce []byte, task string) bool {
 	return there && to == task
 }
 
-// confirm answers Confirm: it tells whether this process is opening that link.
+// confirm answers Confirm: it returns this process's identity if it is opening that link, else NOT_FOUND.
 func (l *Links) confirm(_ context.Context, r *wire.ConfirmRequest) (*wire.Identity, error) {
 	if r.GetBoot() != l.self.GetBoot() || !l.openings.has(r.GetNonce(), r.GetTask()) {
 		return nil, status.Errorf(status.NotFound, "%s is not opening a link to %s", Describe(l.self), r.GetTask())
@@ -68,8 +69,8 @@ func (l *Links) confirm(_ context.Context, r *wire.ConfirmRequest) (*wire.Identi
 	return l.self, nil
 }
 
-// identify makes sure that the process which said hello is the task that it says it is. It bounds none of its waits
-// but by ctx: the caller does.
+// identify checks that the process that said hello is the task that it claims to be. Reading from the stream is not
+// bounded here: the caller closes the stream.
 func (l *Links) identify(ctx context.Context, in *inbound, out *outbound, hello *wire.Hello, k *link) error {
 	if len(hello.GetNonce()) != nonceSize {
 		return status.InvalidArgumentf("A hello has a nonce of %d bytes, not %d.", len(hello.GetNonce()), nonceSize)
@@ -88,7 +89,7 @@ func (l *Links) identify(ctx context.Context, in *inbound, out *outbound, hello 
 		return nil
 	}
 	from := hello.GetGreeting().GetFrom()
-	ctx, cancel := context.WithTimeout(ctx, l.timing.Handshake)
+	ctx, cancel := distance.Within(ctx, l.timing.Handshake)
 	defer cancel()
 	_, err := identify(ctx, l.config.Call, k.task.Address, confirmMethod,
 		&wire.ConfirmRequest{Task: l.self.GetTask(), Boot: from.GetBoot(), Nonce: hello.GetNonce()})
@@ -101,10 +102,10 @@ func (l *Links) identify(ctx context.Context, in *inbound, out *outbound, hello 
 	return status.Errorf(status.Unavailable, "%s could not ask %s whether it opens a link: %s", l.self.GetTask(), Describe(from), explain(err))
 }
 
-// challenge proves to the opener of a link that this side knows the secret, and lets it prove the same.
+// challenge proves to the opener of a link that this side knows the secret, and makes the opener prove the same.
 func (l *Links) challenge(in *inbound, out *outbound, hello *wire.Hello) error {
 	h := &trust.Handshake{Opener: party(hello.GetGreeting().GetFrom()), Acceptor: party(l.self), OpenerNonce: hello.GetNonce(), AcceptorNonce: fresh(nonceSize)}
-	m, err := speak(kindChallenge, 0, &wire.Challenge{Identity: l.self, Nonce: h.AcceptorNonce, Proof: l.config.Secret.Prove(trust.Acceptor, h)})
+	m, err := encodeControl(kindChallenge, 0, &wire.Challenge{Identity: l.self, Nonce: h.AcceptorNonce, Proof: l.config.Secret.Prove(trust.Acceptor, h)})
 	if err != nil {
 		return err
 	}
@@ -114,7 +115,7 @@ func (l *Links) challenge(in *inbound, out *outbound, hello *wire.Hello) error {
 		return err
 	}
 	answer := &wire.Proof{}
-	if head.kind != kindProof || decodeSpeech(body, answer) != nil {
+	if head.kind != kindProof || decodeControl(body, answer) != nil {
 		return status.InvalidArgumentf("A challenge must be answered with a proof.")
 	}
 	if !l.config.Secret.Check(trust.Opener, h, answer.GetProof()) {
@@ -123,11 +124,11 @@ func (l *Links) challenge(in *inbound, out *outbound, hello *wire.Hello) error {
 	return nil
 }
 
-// answer answers the challenge of a task, after that task has proved that it knows the secret itself.
+// answer answers a task's challenge, after checking the task's own proof that it knows the secret.
 func (k *link) answer(out *outbound, hello *wire.Hello, body []byte) (*wire.Identity, error) {
 	l := k.links
 	challenge := &wire.Challenge{}
-	if decodeSpeech(body, challenge) != nil {
+	if decodeControl(body, challenge) != nil {
 		return nil, status.New(status.Unavailable, "it answered a hello with a malformed challenge")
 	}
 	there := challenge.GetIdentity()
@@ -142,7 +143,7 @@ func (k *link) answer(out *outbound, hello *wire.Hello, body []byte) (*wire.Iden
 	if !ok {
 		return nil, status.Errorf(status.Unauthenticated, "%s does not know the secret of %s. Start all tasks with the same --secret-file.", Describe(there), Describe(l.self))
 	}
-	m, err := speak(kindProof, 0, &wire.Proof{Proof: proof})
+	m, err := encodeControl(kindProof, 0, &wire.Proof{Proof: proof})
 	if err != nil {
 		return nil, err
 	}
@@ -154,11 +155,11 @@ func party(id *wire.Identity) trust.Party {
 	return trust.Party{Task: id.GetTask(), Address: id.GetAddress(), Boot: id.GetBoot()}
 }
 
-// owns tells whether a stream carries the key of a link.
+// owns reports whether key is the link's.
 func (a *accepted) owns(key []byte) bool { return subtle.ConstantTimeCompare(a.key, key) == 1 }
 
-// misfit tells whether an error is one that another attempt would meet too: the processes do not belong together.
-func misfit(err error) bool {
+// isPermanent reports whether an error is permanent, because the processes do not belong together. A retry would fail too.
+func isPermanent(err error) bool {
 	switch status.CodeOf(err) {
 	case status.FailedPrecondition, status.Unauthenticated, status.PermissionDenied:
 		return true
@@ -166,12 +167,12 @@ func misfit(err error) bool {
 	return false
 }
 
-// checkCaller checks the caller of a stream by its certificate, where there are some.
+// checkCaller checks the caller of a stream by its certificate, if certificates are used.
 func (l *Links) checkCaller(ctx context.Context, from *wire.Identity) error {
 	if l.config.Identify == nil {
 		return nil
 	}
-	k := l.tasks[from.GetTask()]
+	k := l.link(from.GetTask())
 	if k == nil {
 		return status.InvalidArgumentf("%q is not another task of the cluster", from.GetTask())
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/troupe-run/troupe/remote/spec"
 )
 
-// stranger opens a stream to b by hand, says hello and gives what b answers until it refuses or welcomes.
+// stranger opens a stream to b by hand, says hello and returns b's answers up to its refusal or welcome.
 func stranger(t *testing.T, b *node, hello *wire.Hello, answer func(*wire.Challenge) []byte) (*wire.Welcome, error) {
 	t.Helper()
 	s, err := openTest(within(t, patience), b.self.Address, Method)
@@ -28,7 +28,7 @@ func stranger(t *testing.T, b *node, hello *wire.Hello, answer func(*wire.Challe
 	out := newOutbound(s, &counters{}, b.start)
 	in := newInbound(s, tensor.Host, &counters{}, "", "")
 	say := func(k kind, m proto.Message) {
-		o, err := speak(k, 0, m)
+		o, err := encodeControl(k, 0, m)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,14 +42,14 @@ func stranger(t *testing.T, b *node, hello *wire.Hello, answer func(*wire.Challe
 		}
 		if h.kind == kindChallenge {
 			c := &wire.Challenge{}
-			if err := decodeSpeech(body, c); err != nil {
+			if err := decodeControl(body, c); err != nil {
 				t.Fatal(err)
 			}
 			say(kindProof, &wire.Proof{Proof: answer(c)})
 			continue
 		}
 		w := &wire.Welcome{}
-		if err := decodeSpeech(body, w); err != nil {
+		if err := decodeControl(body, w); err != nil {
 			t.Fatal(err)
 		}
 		if r := w.GetRefusal(); r != nil {
@@ -59,15 +59,15 @@ func stranger(t *testing.T, b *node, hello *wire.Hello, answer func(*wire.Challe
 	}
 }
 
-// claim is the hello of a process that says it is task 0.
+// claim returns the hello of a process that claims to be task 0.
 func claim(a, b *node, boot uint64) *wire.Hello {
 	g := proto.CloneOf(a.greeting(spec.Task{}, 0))
 	g.From.Boot, g.Task, g.Address = boot, b.self.Task, b.self.Address
 	return &wire.Hello{Greeting: g, Nonce: fresh(nonceSize)}
 }
 
-// A process that says that it is a task, and is not the one at the task's address, gets no link. What waits for the task
-// hears nothing of it.
+// A process that claims to be a task, but is not the one at the task's address, gets no link. Callers that wait for the
+// task are not affected.
 func TestStrangersAreNoTasks(t *testing.T) {
 	s := testSpec(t, 2)
 	a, b := startNode(t, s, 0, ""), startNode(t, s, 1, "")
@@ -104,7 +104,7 @@ func TestStrangersAreNoTasks(t *testing.T) {
 	}
 }
 
-// Where nobody is at a task's address, nobody is the task.
+// If no process answers at a task's address, no process can claim to be the task.
 func TestNobodyVouchesForAnAbsentTask(t *testing.T) {
 	s := testSpec(t, 2)
 	a, b := startNode(t, s, 0, ""), startNode(t, s, 1, "")
@@ -134,8 +134,8 @@ func secretFile(t *testing.T, secrets ...string) *trust.Secret {
 
 func knowing(s *trust.Secret) option { return func(c *Config) { c.Secret = s } }
 
-// Tasks that share a secret reach each other, also while one of them has a newer one first. All others are told what is
-// wrong.
+// Tasks that share a secret reach each other, even while one of them has a newer one first. All others get an error that
+// says what is wrong.
 func TestSecrets(t *testing.T) {
 	for name, c := range map[string]struct {
 		a, b *trust.Secret
@@ -169,8 +169,8 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// A process that can answer at a task's address still needs the secret, and what it has seen of a handshake is of no use
-// in another one.
+// A process that can answer at a task's address still needs the secret, and cannot reuse what it has seen of one
+// handshake in another.
 func TestProofsAreFresh(t *testing.T) {
 	s := testSpec(t, 2)
 	secret := secretFile(t, "x")
@@ -181,7 +181,7 @@ func TestProofsAreFresh(t *testing.T) {
 	a.openings.mu.Lock()
 	a.openings.pending = map[string]string{string(hello.Nonce): task1}
 	a.openings.mu.Unlock()
-	// A process that knows the secret gets in, so that the test is about the proofs.
+	// A process that knows the secret is admitted, so the test depends on the proofs.
 	_, err := stranger(t, b, hello, func(c *wire.Challenge) []byte {
 		h := &trust.Handshake{Opener: party(hello.Greeting.From), Acceptor: party(c.Identity), OpenerNonce: hello.Nonce, AcceptorNonce: c.Nonce}
 		answer, ok := secret.Answer(h, c.Proof)
@@ -205,7 +205,7 @@ func TestProofsAreFresh(t *testing.T) {
 	}
 }
 
-// With certificates it is they that count, on a link and on its stream of tensors.
+// With certificates, only they authenticate a link and its stream of tensors.
 func TestCertificatesCount(t *testing.T) {
 	s := testSpec(t, 2)
 	refuse := func(c *Config) {

@@ -15,33 +15,33 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// inbound reads the messages of a link's stream. One goroutine uses it.
+// inbound reads the messages of a link's stream. It is used by one goroutine at a time.
 type inbound struct {
 	stream     Stream
 	pool       *tensor.Pool // of tensors
-	localQueue *localQueue  // of tensors from a task of this process; nil: it is of another one
+	localQueue *localQueue  // of tensors from a task of this process; nil: the task is in another process
 	count      *counters
-	traffic    *traffic // with the other task, once that is known
+	traffic    *traffic // with the other task, once it is known
 	number     uint32
 	head       [headSize]byte
 	buf        []byte // of bodies
 	forms      []form
 	dims       []int64 // of all forms
 	types      map[string]protoreflect.MessageType
-	here       pids // actors of this task that get messages
-	there      pids // actors of the other one that send them
+	here       pids // actors of this task that receive messages
+	there      pids // actors of the other task that send them
 	batch      batch
 }
 
-// letter is an actor's message that has arrived.
+// letter is a received actor's message.
 type letter struct {
 	target  *actor.PID
-	sender  *actor.PID // nil: nobody
+	sender  *actor.PID // nil: no sender
 	message any        // a proto.Message or a *wire.Parcel
 	header  map[string]string
 }
 
-// form is what a message tells of one of its tensors.
+// form is a message's description of one of its tensors.
 type form struct {
 	dtype tensor.DType // 0: encoded
 	shape tensor.Shape
@@ -51,12 +51,12 @@ type form struct {
 
 func newInbound(s Stream, pool *tensor.Pool, count *counters, self, other string) *inbound {
 	return &inbound{stream: s, pool: pool, count: count, traffic: &traffic{}, types: map[string]protoreflect.MessageType{},
-		here: pids{address: self}, there: pids{address: other}}
+		here: pids{address: self, written: self}, there: pids{address: other, written: other}}
 }
 
-// next reads a message: its head, and its body, which is valid until the next call. An error of
-// the connection is returned as it is, io.EOF at the end of the stream; what is wrong with the
-// message is INVALID_ARGUMENT or DATA_LOSS.
+// next reads a message: its head, and its body, which is valid until the next call. Errors of the
+// connection are returned as they are, io.EOF at the end of the stream. A bad message is
+// INVALID_ARGUMENT or DATA_LOSS.
 func (in *inbound) next() (h head, body []byte, contents int, err error) {
 	n, err := in.stream.Next()
 	if err != nil {
@@ -120,7 +120,7 @@ func (in *inbound) letter(h head, body []byte, contents int) (l letter, err erro
 	if err := e.read(&in.batch, in.batch.envelopes[0]); err != nil {
 		return l, err
 	}
-	if string(e.target.host) != in.here.address || e.serializer != 0 {
+	if string(e.target.host) != in.here.written || e.serializer != 0 {
 		return l, errLetter
 	}
 	l.target = in.here.get(e.target)
@@ -141,6 +141,14 @@ func (in *inbound) letter(h head, body []byte, contents int) (l letter, err erro
 	if err := tensor.Unmarshal(e.data, m); err != nil {
 		return l, status.InvalidArgumentf("An actor's message is not a %s: %v", e.kind, err)
 	}
+	switch m := m.(type) { // the messages that contain addresses of actors
+	case *actor.Watch:
+		in.there.translate(m.GetWatcher())
+	case *actor.Unwatch:
+		in.there.translate(m.GetWatcher())
+	case *actor.Terminated:
+		in.there.translate(m.GetWho())
+	}
 	l.message = m
 	if h.flags&flagParcel != 0 {
 		var tensors []*tensor.Tensor
@@ -157,7 +165,7 @@ func (in *inbound) letter(h head, body []byte, contents int) (l letter, err erro
 	return l, nil
 }
 
-// message makes an empty message of a type.
+// message returns an empty message of the named type.
 func (in *inbound) message(name []byte) (proto.Message, error) {
 	t := in.types[string(name)]
 	if t == nil {
@@ -170,7 +178,7 @@ func (in *inbound) message(name []byte) (proto.Message, error) {
 	return t.New().Interface(), nil
 }
 
-// describe reads the forms of n tensors, and checks that they make up all of the contents.
+// describe reads the forms of n tensors, and checks that their sizes add up to contents.
 func (in *inbound) describe(r *fields, n, contents int) error {
 	in.forms, in.dims = in.forms[:0], in.dims[:0]
 	for range n {
@@ -208,7 +216,7 @@ func (in *inbound) describe(r *fields, n, contents int) error {
 	return nil
 }
 
-// tensors reads the contents of the tensors that describe has found.
+// tensors reads the contents of the tensors in in.forms.
 func (in *inbound) tensors() (out []*tensor.Tensor, err error) {
 	if len(in.forms) == 0 {
 		return nil, nil
@@ -245,7 +253,7 @@ func (in *inbound) tensor(f *form) (*tensor.Tensor, error) {
 	}
 	t, err := tensor.New(in.pool, f.dtype, f.shape)
 	if status.CodeOf(err) == status.ResourceExhausted && in.pool != tensor.Host {
-		// A message is not lost for a device's limit, which is held where large tensors are pushed.
+		// Do not lose a message to a device's memory limit, which is enforced when large tensors are pushed.
 		t, err = tensor.New(tensor.Host, f.dtype, f.shape)
 	}
 	if err != nil {
@@ -261,7 +269,7 @@ func (in *inbound) tensor(f *form) (*tensor.Tensor, error) {
 	return t, nil
 }
 
-// fields reads the fields of a body, and remembers whether one was not there.
+// fields reads the fields of a body, and records whether one was missing.
 type fields struct {
 	b   []byte
 	bad bool
@@ -294,20 +302,28 @@ func (r *fields) fixed32() uint32 {
 // maxPIDs bounds the addresses of actors that an end of a link remembers.
 const maxPIDs = 256
 
-// pids are the PIDs of actors that have been met, so that a message to the same one takes no
-// memory and no look-up.
+// pids caches the PIDs of actors. A further message to or from the same actor needs neither an allocation nor
+// the actor system's look-up.
 type pids struct {
-	address string
+	address string // of their task, as this task writes it
+	written string // the same address, as the other task writes it in its messages
 	known   map[string]*actor.PID
 }
 
+// translate replaces the address in a PID of the task by the one that this side writes.
+func (p *pids) translate(pid *actor.PID) {
+	if pid.GetAddress() == p.written && pid != nil {
+		pid.Address = p.address
+	}
+}
+
 func (p *pids) get(a address) *actor.PID {
-	if a.request != 0 || string(a.host) != p.address || strings.HasPrefix(string(a.name), "future") {
+	if a.request != 0 || string(a.host) != p.written || strings.HasPrefix(string(a.name), "future") {
 		host := p.address
-		if string(a.host) != host {
+		if string(a.host) != p.written {
 			host = string(a.host)
 		}
-		pid := actor.NewPID(host, string(a.name)) // met once
+		pid := actor.NewPID(host, string(a.name)) // used once: not cached
 		pid.RequestId = a.request
 		return pid
 	}

@@ -9,34 +9,34 @@ import (
 )
 
 const (
-	// lendSize is the size in bytes from which a tensor for a process of this machine is not sent
-	// but read from the sender's memory.
+	// lendSize is the size in bytes from which a tensor for a process of this machine is lent
+	// instead of sent.
 	lendSize = 128 << 10
-	// maxLent bounds the bytes that a peer has not read yet of those that were lent to it, unless it
-	// is one tensor.
+	// maxLent bounds the lent bytes that a peer has not read yet. A single larger tensor is lent
+	// alone.
 	maxLent = 64 << 20
 )
 
-// lending is what a bulk knows of lending tensors to the peer instead of sending them. It waits
-// for the receiver to say that it can read this process's memory.
+// lending is a bulk's state for lending tensors to the peer instead of sending them. Lending starts
+// when the receiver reports that it can read this process's memory.
 type lending struct {
-	advert *samehost.Advert // the offer to the peer; nil: none. The sender's.
+	advert *samehost.Advert // the offer to the peer; nil: none. Owned by the sender.
 
 	// Guarded by bulk.mu.
-	reads     bool             // the peer can, and has not failed to
-	allowed   bool             // it is to be told that it may
+	reads     bool             // the peer can read this process's memory, and no read has failed
+	allowed   bool             // the peer may read, and must be sent frameAllow
 	lent      map[uint32]*push // by the number of their frames
 	lentBytes int
 }
 
-// parties says who lends to whom. Both ends know that from the link's handshake: an offer of memory is good between
-// these two processes alone.
+// parties describes the lender and the reader. Both ends know them from the link's handshake. An offer of memory is
+// valid only between these two processes.
 func parties(owner, reader *wire.Identity) string {
 	return fmt.Sprintf("%q at %q, boot %016x, lends to %q at %q, boot %016x",
 		owner.GetTask(), owner.GetAddress(), owner.GetBoot(), reader.GetTask(), reader.GetAddress(), reader.GetBoot())
 }
 
-// advertise makes an offer of this process's memory; nil if there is none.
+// advertise returns an offer of this process's memory, or nil if it cannot be lent.
 func (b *bulk) advertise() []byte {
 	if b.peer.link.links.config.NoLending {
 		return nil
@@ -50,7 +50,7 @@ func (b *bulk) advertise() []byte {
 	return a.Bytes()
 }
 
-// allow lets the peer read this process's memory, if it asks for that.
+// allow permits the peer to read this process's memory, if it asks for that.
 func (b *bulk) allow(reader []byte) {
 	if b.advert == nil || len(reader) == 0 {
 		return
@@ -65,20 +65,20 @@ func (b *bulk) allow(reader []byte) {
 	b.signal()
 }
 
-// lends tells whether a push is to be lent. b.mu is held.
+// lends reports whether a push should be lent. b.mu is held.
 func (b *bulk) lends(p *push) bool { return b.reads && len(p.data) >= lendSize }
 
-// lentRoom tells whether a push may be lent now. b.mu is held.
+// lentRoom reports whether a push may be lent now. b.mu is held.
 func (b *bulk) lentRoom(p *push) bool {
 	return b.lentBytes == 0 || b.lentBytes+len(p.data) <= maxLent
 }
 
-// lend lends a push, and makes the frame that says so; nil where it cannot be lent.
+// lend lends a push and returns the frame that announces it, or nil if the push cannot be lent.
 func (b *bulk) lend(p *push) *frame {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	// The memory is the Go heap's, or stays where it is for other reasons, as long as the push
-	// refers to it.
+	// The memory does not move while the push refers to it: it is on the Go heap, or fixed
+	// for another reason.
 	ticket, ok := b.advert.Lend(p.data)
 	if !ok {
 		return nil
@@ -89,7 +89,7 @@ func (b *bulk) lend(p *push) *frame {
 	return &frame{kind: frameLend, step: p.step, header: p.header, total: uint64(len(p.data)), where: ticket}
 }
 
-// lentAnswer takes what the receiver says of lent tensors.
+// lentAnswer handles the receiver's answers about lent tensors.
 func (b *bulk) lentAnswer(f *frame) error {
 	b.mu.Lock()
 	if f.kind == frameReads {
@@ -124,7 +124,7 @@ func (b *bulk) lentAnswer(f *frame) error {
 	return nil
 }
 
-// withdraw ends the offer: from then on no read succeeds, so that the memory may be used again.
+// withdraw ends the offer. From then on no read succeeds, so the memory may be reused.
 func (b *bulk) withdraw() {
 	if b.advert == nil {
 		return

@@ -16,10 +16,10 @@ import (
 	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
-// ownerEnv makes the test binary a process that lends memory, to the parties that it holds.
+// ownerEnv makes the test binary a process that lends memory; its value is the parties.
 const ownerEnv = "TROUPE_TEST_OWNER"
 
-// owned is how many bytes an owner has: the first half is lent, the third quarter was, and the last one never.
+// owned is how many bytes an owner has: the first half is lent, the third quarter was lent, the last one never.
 const owned = 4 * lendSize
 
 // offer is what an owner has lent.
@@ -28,7 +28,7 @@ type offer struct {
 	lent, other, old uint64 // tickets: of the first quarter, the second, and of the third, which was returned
 }
 
-// ownerData is the same for each owner.
+// ownerData returns the data of an owner, the same for each.
 func ownerData() []byte {
 	b := make([]byte, owned)
 	for i := range b {
@@ -72,7 +72,7 @@ func startOwner(t *testing.T, between string) *offer {
 	return o
 }
 
-// lendByHand opens a stream of tensors to b by hand and lends one, without waiting for answers in between. It gives the
+// lendByHand opens a stream of tensors to b by hand and lends one, without waiting for answers in between. It returns the
 // answer about the tensor, or the refusal.
 func lendByHand(t *testing.T, b *node, hello *wire.Hello, total, ticket uint64) (frameKind, *wire.Refusal) {
 	t.Helper()
@@ -88,7 +88,7 @@ func lendByHand(t *testing.T, b *node, hello *wire.Hello, total, ticket uint64) 
 	for i, f := range []*frame{{kind: frameHello, header: header}, {kind: frameAllow}, {kind: frameLend, step: 1, total: total, where: ticket}} {
 		f.number = uint32(i)
 		if err := s.Send(f.encode(nil, nil)); err != nil {
-			break // the refusal tells why
+			break // the refusal contains the reason
 		}
 	}
 	var buf []byte
@@ -112,8 +112,8 @@ func lendByHand(t *testing.T, b *node, hello *wire.Hello, total, ticket uint64) 
 	}
 }
 
-// A task that was let in, and names other memory than what was lent to the receiver, gets nothing of it; what is lent
-// to the receiver still is read. The link stays.
+// An admitted task that names memory that was not lent to the receiver gets none of it. What is lent
+// to the receiver is still read, and the link stays.
 func TestOnlyLentMemoryIsRead(t *testing.T) {
 	sink := newTestSink()
 	a, b, p := pair(t, sink)
@@ -180,7 +180,7 @@ func TestOnlyLentMemoryIsRead(t *testing.T) {
 	}
 }
 
-// Between processes the tensors themselves take that way.
+// Between processes, tensors are lent.
 func TestLendingBetweenProcesses(t *testing.T) {
 	s := testSpec(t, 2)
 	a := startNode(t, s, 0, "")
@@ -202,7 +202,7 @@ func TestLendingBetweenProcesses(t *testing.T) {
 		}
 	}
 	before := a.Stats()
-	for i := range 1000 { // more than can be lent at once
+	for i := range 1000 { // more than there are slots
 		push(lendSize + i)
 	}
 	push(9<<20 + 5)
@@ -211,7 +211,7 @@ func TestLendingBetweenProcesses(t *testing.T) {
 	}
 }
 
-// What cannot be lent is sent, although the receiver reads.
+// What cannot be lent is sent, even if the receiver can read.
 func TestWhatCannotBeLentIsSent(t *testing.T) {
 	sink := newTestSink()
 	a, _, p := pair(t, sink)
@@ -229,7 +229,7 @@ func TestWhatCannotBeLentIsSent(t *testing.T) {
 	}
 }
 
-// A receiver says once who it is: it cannot let one process after another read the sender.
+// A receiver identifies itself only once: it cannot make the sender allow several processes to read it.
 func TestSecondWelcomeIsRefused(t *testing.T) {
 	_, _, p := pair(t, newTestSink())
 	b := newBulk(p)

@@ -11,8 +11,8 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// ownMemory is that of this process, which has both ends of most tests' links. It stands for the memory of another
-// process: nobody is let read its own.
+// ownMemory is the memory of this process, which has both ends of most tests' links. It stands for the memory of another
+// process, because a process may not read its own.
 type ownMemory struct{}
 
 func attachOwn([]byte, string) (memory, error) { return ownMemory{}, nil }
@@ -23,7 +23,7 @@ func (ownMemory) Read(dst []byte, ticket uint64) error {
 	return nil
 }
 
-// pushOne pushes and waits for what the sink gets.
+// pushOne pushes and waits until the sink has received it.
 func pushOne(t *testing.T, p *Peer, sink *testSink, data []byte) {
 	t.Helper()
 	released := make(chan struct{})
@@ -61,7 +61,7 @@ func pushUntilLent(t *testing.T, a *node, p *Peer, sink *testSink) {
 	}
 }
 
-// Which way bytes take shows in the counters of both ends, and none is copied on it.
+// The counters of both ends show how bytes were transferred, and that none was copied.
 func TestTensorsAreLentToProcessesOfTheMachine(t *testing.T) {
 	sink := newTestSink()
 	a, b, p := pair(t, sink)
@@ -103,7 +103,7 @@ func TestLendingIsAgreedOn(t *testing.T) {
 	}
 }
 
-// brokenMemory gives what another memory has until it breaks.
+// brokenMemory reads from another memory until it breaks.
 type brokenMemory struct {
 	memory
 	broken atomic.Bool
@@ -154,7 +154,7 @@ func TestFailedReadFallsBackToTheStream(t *testing.T) {
 	}
 }
 
-// stuckMemory never gives an answer before end.
+// stuckMemory blocks until end.
 type stuckMemory struct {
 	reading chan struct{}
 	end     chan struct{}
@@ -194,7 +194,7 @@ func TestLossEndsLending(t *testing.T) {
 			t.Skip("this system lends no memory")
 		}
 	}
-	push() // beyond what may be lent at once
+	push() // beyond maxLent
 	push()
 	b.killed.Do(func() {
 		go func() { <-p.Done(); close(m.end) }()

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/internal/distance"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 	"github.com/troupe-run/troupe/remote/spec"
 )
 
-// Back-off between the attempts to reach a peer that was never seen.
+// Back-off between attempts to reach a peer that was never seen.
 const (
 	firstPause = 50 * time.Millisecond
 	maxPause   = 500 * time.Millisecond
@@ -23,7 +24,7 @@ const (
 type Health int
 
 // A task was never seen, or a process of it is up, or the last one is down. A link that was
-// closed because nobody needed it counts as down without a reason.
+// closed because it was unused counts as down without a reason.
 const (
 	NeverSeen Health = iota
 	Up
@@ -33,32 +34,34 @@ const (
 // State is what is known of the link to a task.
 type State struct {
 	Health Health
-	Boot   uint64    // of the process that was seen last
-	Since  time.Time // of the health
-	Reason string    // of Down and NeverSeen: the last failure, if there was one
-	// Accepted is since when a link that the task opened is used, whose bytes and messages received are counted below; zero
-	// without one. It says nothing of the health, which is that of the end that sends tensors.
-	Accepted time.Time
-	// Queued are the bytes of tensors that wait to be sent to it, Stalled how long it has taken
-	// none of them, where that is too long: both of Up.
+	Boot   uint64    // boot ID of the process that was seen last
+	Since  time.Time // start of the current Health
+	Reason string    // for Down and NeverSeen: the last failure, if any
+	// Accepted is the time at which the link that the task opened came into use; zero without one. Its traffic is included in the
+	// counts below. It does not affect Health, which describes the end that sends tensors. AcceptedBoot is its process's boot ID.
+	Accepted     time.Time
+	AcceptedBoot uint64
+	// Queued is the number of tensor bytes that wait to be sent to the task. Stalled is how long it has accepted
+	// none of them, if that is too long. Both are set only while Up.
 	Queued  int64
 	Stalled time.Duration
-	// Since the task's start, of actors' messages and of the bytes of tensors in and beside them, those in shared memory included.
+	// Counts since the task's start: actors' messages, and the bytes of tensors in and beside them, shared memory included.
 	MessagesSent, MessagesReceived, BytesSent, BytesReceived int64
-	// RoundTrip is that of the last heartbeat that had an echo, over a link of either end; 0 if there was none.
+	// RoundTrip is that of the last echoed heartbeat, over a link opened by either end; 0 if there was none.
 	RoundTrip time.Duration
 }
 
-// link is one other task: the current peer, or the attempt to reach it.
+// link represents one other task: the current peer, or the attempt to reach it.
 type link struct {
-	links *Links
-	task  spec.Task
+	links    *Links
+	task     spec.Task
+	declared bool // by this task's cluster spec; else learned from other tasks
 
-	// Where messages to the task's actors go: the end that this side opened, and the one that the
-	// task did.
+	// Messages to the task's actors go over own, which this side opened, or accepted, which the
+	// task opened.
 	own, accepted atomic.Pointer[pipe]
 	watches       watches
-	unlinking     atomic.Bool // some wait for a link
+	unlinking     atomic.Bool // messages wait for a link
 	traffic       traffic
 
 	mu      sync.Mutex
@@ -66,13 +69,13 @@ type link struct {
 	attempt *attempt
 	seen    bool
 	boot    uint64
-	since   time.Time // of the first attempt, or of the last change between up and down
+	since   time.Time // first attempt, or last change between up and down
 	reason  string    // why it is down, or why the last attempt failed
 	// Messages that wait for a link.
 	unlinked []unlinked
 }
 
-// attempt is shared by all who wait for the same peer.
+// attempt is shared by all callers that wait for the same peer.
 type attempt struct {
 	done chan struct{}
 	peer *Peer
@@ -95,7 +98,7 @@ func (k *link) state() State {
 	s := State{Boot: k.boot, Since: k.since, Reason: k.reason, MessagesSent: t.messagesSent.Load(), MessagesReceived: t.messagesReceived.Load(),
 		BytesSent: t.bytesSent.Load(), BytesReceived: t.bytesReceived.Load(), RoundTrip: time.Duration(t.roundTrip.Load())}
 	if p := k.accepted.Load(); p != nil {
-		s.Accepted = p.opened
+		s.Accepted, s.AcceptedBoot = p.opened, p.boot
 	}
 	switch {
 	case k.peer != nil:
@@ -138,7 +141,7 @@ func (k *link) ensure(ctx context.Context) (*Peer, error) {
 	}
 }
 
-// unreached is the error of a peer that cannot be used now. why is of the latest failure.
+// unreached returns the error for a peer that cannot be used now. why is the reason for the latest failure.
 func (k *link) unreached(why string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -160,13 +163,13 @@ func (k *link) connect(a *attempt) {
 	if seen {
 		bound = k.links.timing.Again
 	}
-	ctx, cancel := context.WithTimeout(k.links.ctx, bound)
+	ctx, cancel := distance.Within(k.links.ctx, bound)
 	defer cancel()
 	var p *Peer
 	var err error
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		p, err = k.open(ctx)
-		if err == nil || seen || misfit(err) {
+		if err == nil || seen || isPermanent(err) {
 			break
 		}
 		wait := time.NewTimer(pause)
@@ -178,11 +181,11 @@ func (k *link) connect(a *attempt) {
 		}
 		break
 	}
-	k.settle(a, p, err)
+	k.endAttempt(a, p, err)
 }
 
-func (k *link) settle(a *attempt, p *Peer, err error) {
-	if err != nil && !misfit(err) {
+func (k *link) endAttempt(a *attempt, p *Peer, err error) {
+	if err != nil && !isPermanent(err) {
 		why := explain(err)
 		if k.links.ctx.Err() != nil {
 			err = errClosed
@@ -207,20 +210,32 @@ func (k *link) settle(a *attempt, p *Peer, err error) {
 		p.run()
 	}
 	close(a.done)
+	k.links.changed(k.task.Name())
 }
 
-// gone takes a peer that is down off the link.
+// gone removes a peer that is down from the link.
 func (k *link) gone(p *Peer, reason string, since time.Time) {
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	if k.peer == p {
 		k.peer, k.reason, k.since = nil, reason, since
 		k.own.Store(nil)
 	}
+	k.mu.Unlock()
+	k.links.changed(k.task.Name())
 }
 
-// retire takes a peer that is up off the link if it may go, so that nobody is given it any more.
-func (k *link) retire(p *Peer, mayGo func() bool) bool {
+// missed records the loss of a process that had opened a link to this side while this side had none to it.
+func (k *link) missed(boot uint64, reason string, since time.Time) {
+	k.mu.Lock()
+	if k.peer == nil && k.accepted.Load() == nil {
+		k.seen, k.boot, k.reason, k.since = true, boot, reason, since
+	}
+	k.mu.Unlock()
+	k.links.changed(k.task.Name())
+}
+
+// detachPeer removes a peer that is up from the link if mayGo reports true, so it is no longer handed out. Its error will be why's.
+func (k *link) detachPeer(p *Peer, why func() error, mayGo func() bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p.mu.Lock()
@@ -228,7 +243,7 @@ func (k *link) retire(p *Peer, mayGo func() bool) bool {
 	if p.err != nil || p.leaving || !mayGo() {
 		return false
 	}
-	p.leaving = true
+	p.leaving, p.parting = true, why()
 	if k.peer == p {
 		k.peer, k.reason, k.since = nil, "", time.Now()
 		k.own.Store(nil)
@@ -236,7 +251,7 @@ func (k *link) retire(p *Peer, mayGo func() bool) bool {
 	return true
 }
 
-// explain takes from an error of a connection what a person wants to know.
+// explain returns the part of a connection's error that matters to people.
 func explain(err error) string {
 	err = wire.FromGRPC(err)
 	text := status.From(err).Message

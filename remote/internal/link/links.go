@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/troupe-run/troupe/actors/cast"
+	"github.com/troupe-run/troupe/graph/device"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/remote/internal/trust"
@@ -24,58 +25,63 @@ import (
 // Caller makes a unary call of the port at an address, with errors of graph/status; Port.Call is one.
 type Caller = func(ctx context.Context, address, method string, request, answer proto.Message) error
 
-// Config is what a task's links need.
+// Config configures a task's links.
 type Config struct {
 	Spec    *spec.Spec
 	Self    spec.Task
-	Boot    uint64 // random, of this process's start
+	Boot    uint64 // random, chosen when this process starts
 	Version string // of Troupe, for messages to people
-	Devices []*wire.Device
+	Devices []device.Attributes
 	// Call makes a unary call.
 	Call Caller
 	// Open makes a stream to the port at an address.
 	Open Opener
-	// System has the actors of this process; nil where none gets messages over links.
+	// System contains the actors of this process; nil if none receives messages over links.
 	System *actor.ActorSystem
-	// Reachable tells whether actors of other tasks may send messages to the actor of that name; nil: to all.
+	// Reachable reports whether actors of other tasks may send messages to the actor of that name; nil allows all.
 	Reachable func(name string) bool
-	// Programs takes the messages to programs' actors; nil refuses the streams that carry them.
+	// Programs receives the messages to programs' actors; nil refuses the streams that carry them.
 	Programs Programs
-	// Outsiders lets processes that are no tasks of the cluster in, to Programs.
+	// Outsiders admits processes that are not tasks of the cluster. They reach Programs only.
 	Outsiders bool
-	// AdmitOutsider, if set, tells whether such a process may exchange messages with programs' actors. It is asked when
-	// the process opens its stream, whose context ctx is, and with each batch of messages.
+	// AdmitOutsider, if set, returns an error unless such a process may exchange messages with programs' actors. It is called
+	// with the stream's context, when the process opens its stream and with each batch of messages.
 	AdmitOutsider func(ctx context.Context) error
-	// Pool has the memory for tensors that come with actors' messages; nil: tensor.Host.
+	// Pool provides the memory for tensors that come with actors' messages; nil means tensor.Host.
 	Pool *tensor.Pool
-	// Sink takes the tensors that peers push; nil drops them.
+	// Sink receives the tensors that peers push; nil drops them.
 	Sink Sink
-	// Secret is what the cluster's tasks share; nil: nothing. Both ends of a link prove that they know it.
+	// Secret is shared by the cluster's tasks; nil if there is none. Both ends of a link prove that they know it.
 	Secret *trust.Secret
-	// Identify, where there are certificates, checks that the caller of a stream, whose context ctx is, has that of
-	// the task; nil: there are none.
+	// Identify checks that the caller of a stream has the task's certificate. ctx is the stream's context. It is nil
+	// without certificates.
 	Identify func(ctx context.Context, task spec.Task) error
-	// Confirm asks the address of a task whether it opens a link.
+	// Confirm makes this task ask the address of a task that opens a link whether it really does.
 	Confirm bool
+	// Strangers admits tasks that neither Spec nor the specs of its tasks contain, if they prove that they belong to the cluster.
+	Strangers bool
 	// NoLending sends tensors to processes of this machine, and to tasks of this process, as to
 	// others, and reads none out of their memory.
 	NoLending bool
-	// InUse tells whether this task needs to know when a peer is lost, besides by Hold and
-	// OnDown. Links that it does not claim are closed after a while. It must not block or call
-	// the links. Without it nothing is closed while somebody watches all links with Watch.
+	// InUse reports whether this task must learn of the loss of a peer, apart from Hold and
+	// OnDown. Links for which it returns false are closed after a while. It must not block or call
+	// the links. If nil, no link is closed while a Watch is active.
 	InUse func(task string) bool
-	// Stalled, if set, is told when a peer has taken no byte of its tensors for a while. It must not block.
+	// Changed, if set, is called for each task whose State has changed: a link came up, became idle or was lost. It must not block
+	// or call the links.
+	Changed func(task string)
+	// Stalled, if set, is called when a peer has accepted no byte of its tensors for a while. It must not block.
 	Stalled func(task string, bytes int64)
 	Timing  Timing
 	Logger  *slog.Logger // nil: slog.Default()
 }
 
-// Programs takes what other processes send to programs' actors.
+// Programs receives what other processes send to programs' actors.
 type Programs interface {
-	// Receive takes messages of a task's process, in the order of their sending. It must not wait, nor keep
-	// the slice. It tells each one's Room when the message was handled.
+	// Receive takes messages of a task's process, in the order in which they were sent. It must not block or retain
+	// the slice. It calls each message's Room when the message has been handled.
 	Receive(task string, boot uint64, letters []cast.Letter)
-	// ReceiveOutside takes messages of a process outside the cluster. While it waits, which ends with ctx,
+	// ReceiveOutside takes messages of a process outside the cluster. It may block until ctx ends; meanwhile
 	// nothing is read from that process.
 	ReceiveOutside(ctx context.Context, address string, letters []cast.Letter)
 }
@@ -83,23 +89,23 @@ type Programs interface {
 // Links are a task's links to the other tasks of its cluster, one for each at most. All methods
 // may be called concurrently.
 type Links struct {
-	config    Config
-	timing    Timing
-	log       *slog.Logger
-	self      *wire.Identity
-	tasks     map[string]*link // by name; fixed
-	addresses map[string]*link // the same by address
-	clock     clock
-	counters  counters
-	epochs    atomic.Uint64 // of the streams of programs' actors that were opened
-	budget    budget
-	visitors  visitors
-	openings  openings
-	attach    func(offer []byte, parties string) (memory, error)
+	config   Config
+	timing   Timing
+	log      *slog.Logger
+	self     *wire.Identity
+	roster   atomic.Pointer[roster]
+	called   atomic.Pointer[string] // this task's address as another task writes it; nil until one is met
+	clock    clock
+	counters counters
+	epochs   atomic.Uint64 // of the streams of programs' actors that were opened
+	budget   budget
+	visitors visitors
+	openings openings
+	attach   func(offer []byte, parties string) (memory, error)
 
 	ctx    context.Context // ends when the links close
 	cancel context.CancelFunc
-	ending chan struct{} // closed before ctx ends: say goodbye
+	ending chan struct{} // closed before ctx ends: time to say goodbye
 	once   sync.Once
 
 	mu        sync.Mutex
@@ -107,11 +113,11 @@ type Links struct {
 	watchers  map[int]func(task string, err error)
 	nextID    int
 	outsiders map[string]*Outsider  // by address
-	callers   map[process]*accepted // who has opened a link to this task
+	callers   map[process]*accepted // processes that have opened a link to this task
 	work      sync.WaitGroup        // every goroutine of the links
 }
 
-// New makes the links of a task; nothing is opened yet.
+// New returns the links of a task. It opens nothing.
 func New(config Config) *Links {
 	if config.Logger == nil {
 		config.Logger = slog.Default()
@@ -119,50 +125,66 @@ func New(config Config) *Links {
 	if config.Pool == nil {
 		config.Pool = tensor.Host
 	}
-	// Without a name of the host, its address in the spec still tells people where to look.
+	// Without a host name, the address in the spec still shows people where to look.
 	host, _ := os.Hostname()
-	l := &Links{config: config, timing: config.Timing.withDefaults(), log: config.Logger, tasks: map[string]*link{}, addresses: map[string]*link{},
+	l := &Links{config: config, timing: config.Timing.withDefaults(), log: config.Logger,
 		ending: make(chan struct{}), watchers: map[int]func(string, error){}, callers: map[process]*accepted{}, outsiders: map[string]*Outsider{},
 		self: &wire.Identity{Task: config.Self.Name(), Address: config.Self.Address, Spec: config.Spec.String(), Boot: config.Boot,
-			Pid: int64(os.Getpid()), Host: host, Started: time.Now().UnixNano(), Devices: config.Devices,
+			Pid: int64(os.Getpid()), Host: host, Started: time.Now().UnixNano(),
 			Protocol: Protocol, Version: config.Version}}
+	for _, d := range config.Devices {
+		l.self.Devices = append(l.self.Devices, wire.DeviceOf(d))
+	}
 	l.clock.links, l.attach = l, attach
 	l.ctx, l.cancel = context.WithCancel(context.Background())
+	others := &roster{map[string]*link{}, map[string]*link{}}
 	for _, t := range config.Spec.Tasks() {
 		if t != config.Self {
-			k := &link{links: l, task: t}
-			l.tasks[t.Name()], l.addresses[t.Address] = k, k
+			others.put(&link{links: l, task: t, declared: true})
 		}
 	}
-	l.moveIn()
+	l.roster.Store(others)
+	l.registerLocal()
 	return l
 }
 
-// Identity says who this process is.
+// Called returns this task's address as the last task met writes it. This task's own spec may write it differently.
+func (l *Links) Called() string {
+	if a := l.called.Load(); a != nil {
+		return *a
+	}
+	return l.self.Address
+}
+
+// Identity returns the identity of this process.
 func (l *Links) Identity() *wire.Identity { return proto.CloneOf(l.self) }
 
-// Ensure gives the peer that runs the task, and opens the link if it is not up. A task that was
-// never reached is waited for, 4.5 s at most; one that was reached before and is lost gets one
-// attempt, which fails at once when nobody listens there. ctx bounds both. A task that is not
-// reached is UNAVAILABLE, and the message tells why and since when; a process of another
-// cluster spec is FAILED_PRECONDITION. Nothing of a failure is remembered for the next call.
+// Ensure returns the peer that runs the task, and opens the link if it is not up. It waits at most
+// 4.5 s for a task that was never reached. A task that was reached before and is lost gets one
+// attempt, which fails at once if nothing listens there. ctx bounds both. Ensure returns UNAVAILABLE,
+// with the reason and the time, for a task that cannot be reached, and FAILED_PRECONDITION for a process
+// of another cluster spec. Failures do not affect later calls. The address of a task that is not in the
+// cluster spec is learned from the tasks that are.
 func (l *Links) Ensure(ctx context.Context, task string) (*Peer, error) {
 	k, err := l.find(task)
+	if err != nil && task != l.self.Task {
+		k, err = l.learn(ctx, task, nil)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return k.ensure(ctx)
 }
 
-// Reached is the peer that runs the task if its link is up now, else nil.
+// Reached returns the peer that runs the task if its link is up now, else nil.
 func (l *Links) Reached(task string) *Peer {
-	if k := l.tasks[task]; k != nil {
+	if k := l.link(task); k != nil {
 		return k.reached()
 	}
 	return nil
 }
 
-// State is what is known of the link to a task, without asking anybody.
+// State returns what is known of the link to a task. It does not communicate.
 func (l *Links) State(task string) (State, error) {
 	k, err := l.find(task)
 	if err != nil {
@@ -172,7 +194,7 @@ func (l *Links) State(task string) (State, error) {
 }
 
 func (l *Links) find(task string) (*link, error) {
-	if k := l.tasks[task]; k != nil {
+	if k := l.link(task); k != nil {
 		return k, nil
 	}
 	if task == l.self.Task {
@@ -182,8 +204,8 @@ func (l *Links) find(task string) (*link, error) {
 }
 
 // Watch calls down whenever a peer is lost, whichever end opened the link: once for each link,
-// so perhaps twice. With Config.Outsiders it does so with the address of each process outside the cluster
-// whose connection ends. down must not block; cancel ends the watch, but not a call under way.
+// so perhaps twice. With Config.Outsiders, it also calls down with the address of each process outside the
+// cluster whose connection ends. down must not block. cancel ends the watch but does not wait for a call in progress.
 func (l *Links) Watch(down func(task string, err error)) (cancel func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,7 +219,14 @@ func (l *Links) Watch(down func(task string, err error)) (cancel func()) {
 	}
 }
 
-func (l *Links) tell(task string, err error) {
+// changed notifies the owner that the state of a task has changed.
+func (l *Links) changed(task string) {
+	if l.config.Changed != nil {
+		l.config.Changed(task)
+	}
+}
+
+func (l *Links) notify(task string, err error) {
 	l.mu.Lock()
 	ids := make([]int, 0, len(l.watchers))
 	for id := range l.watchers {
@@ -212,12 +241,12 @@ func (l *Links) tell(task string, err error) {
 	for _, down := range calls {
 		down(task, err)
 	}
-	if k := l.tasks[task]; k != nil {
+	if k := l.link(task); k != nil {
 		k.unwatched()
 	}
 }
 
-// mayClose tells whether nobody watches over the task by other means than its Peer.
+// mayClose reports whether nothing but the task's Peer itself depends on its link.
 func (l *Links) mayClose(task string) bool {
 	if l.config.InUse != nil {
 		return !l.config.InUse(task)
@@ -227,7 +256,16 @@ func (l *Links) mayClose(task string) bool {
 	return len(l.watchers) == 0
 }
 
-// start runs f on a goroutine of the links, unless they are closed.
+// Break breaks the link that a task has opened to this one, if any. The task observes a loss; on this side, why is its reason.
+func (l *Links) Break(task, why string) {
+	if k := l.link(task); k != nil {
+		if way := k.accepted.Load(); way != nil {
+			way.cut(why)
+		}
+	}
+}
+
+// start runs f on a goroutine of the links. It returns false if they are closed.
 func (l *Links) start(f func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -240,16 +278,16 @@ func (l *Links) start(f func()) bool {
 
 var errClosed = status.New(status.Cancelled, "The server is stopping.")
 
-// Close says goodbye to all peers, so that they know at once, closes the links and waits for
-// their goroutines, until ctx ends. Peers of this side are told CANCELLED.
+// Close says goodbye to all peers, so they learn of it at once, closes the links and waits for
+// their goroutines, until ctx ends. Peers of this side fail with CANCELLED.
 func (l *Links) Close(ctx context.Context) error {
 	l.once.Do(func() {
-		l.moveOut()
+		l.unregisterLocal()
 		close(l.ending)
 		var leaving sync.WaitGroup
-		for _, k := range l.tasks {
+		for _, k := range l.roster.Load().tasks {
 			if p := k.reached(); p != nil {
-				leaving.Go(func() { p.leave(errClosed) })
+				leaving.Go(func() { p.shutdown(errClosed) })
 			}
 		}
 		leaving.Wait() // bounded, see leave
@@ -257,7 +295,7 @@ func (l *Links) Close(ctx context.Context) error {
 		callers := slices.Collect(maps.Values(l.callers))
 		l.mu.Unlock()
 		for _, a := range callers {
-			a.part() // now: later nobody writes a goodbye any more
+			a.sendGoodbye() // now: once the links are closed, no goodbye is written
 		}
 		l.mu.Lock()
 		l.closed = true

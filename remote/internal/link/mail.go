@@ -14,28 +14,28 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// Messages of programs' actors are gathered while others are written: a MessageBatch of what waits has each
-// type, target and sender once. A sender that meets nobody writes at once; where messages follow each other
-// closely a goroutine writes, so that the sender can go on to the next.
+// Messages of programs' actors are gathered while others are written. A MessageBatch of the pending messages
+// contains each type, target and sender once. A sender writes at once if no other goroutine is writing. When
+// messages follow each other closely, a separate goroutine writes, so the sender can continue with the next.
 
 const (
-	// batchBytes is how much a batch gathers before another one is begun.
+	// batchBytes is the size at which a batch is closed and another one begins.
 	batchBytes = 128 << 10
 	// mailWindow bounds the bytes of messages that wait to be written on a stream of programs' actors.
 	mailWindow = 4 << 20
-	// burst is how closely writes follow each other where senders leave writing to a goroutine.
+	// burst is the time since the last write within which senders leave writing to a goroutine.
 	burst = 40 * time.Microsecond
-	// fewBytes is a batch for which the goroutine that writes lets other senders run first.
+	// fewBytes is the size below which the writing goroutine lets other senders add to a batch first.
 	fewBytes = 16 << 10
 )
 
-// gathering is the batch that is being made, and what has been made before. Guarded by outbound.mu.
+// gathering is the open batch and the finished ones that wait to be written. Guarded by outbound.mu.
 type gathering struct {
 	from, to string // the addresses of the two processes
-	numbered bool   // the batches have the number of their first message
+	numbered bool   // batches carry the number of their first message
 	number   uint64 // of the next message
 	flow     flow
-	bytes    int // that wait to be written
+	bytes    int // pending
 
 	ready   []*outgoing
 	open    *outgoing
@@ -47,20 +47,20 @@ type gathering struct {
 	wrote   time.Time // when the last batch was written
 }
 
-// cut is a place in a batch's buffer at which a large message stands that was not copied into it.
+// cut is a large message that belongs at an offset of a batch's buffer but was not copied into it.
 type cut struct {
 	at    int
 	value []byte
 }
 
-// index numbers the names of a batch. Most batches have few.
+// index numbers the distinct names in a batch. Most batches have few.
 type index struct {
 	last   string
 	number int
 	all    map[string]int
 }
 
-// find gives a name's number, and whether it is new.
+// find returns a name's number, and whether the name is new.
 func (x *index) find(name string) (number int, fresh bool) {
 	if name == x.last && len(x.all) > 0 {
 		return x.number, false
@@ -84,16 +84,19 @@ func (x *index) reset() {
 
 var scratch = sync.Pool{New: func() any { b := make([]byte, 0, direct); return &b }}
 
-// gatherWith lets the stream have messages of programs' actors.
+// gatherWith enables messages of programs' actors on the stream.
 func (o *outbound) gatherWith(g *gathering) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.mailing = g
 }
 
-// mail sends a message of a program's actor. Where it finds no room it waits until ctx ends, or is
-// RESOURCE_EXHAUSTED if it is not to wait.
+// mail sends a message of a program's actor. If there is no room, it waits until ctx ends, or returns
+// RESOURCE_EXHAUSTED if wait is false.
 func (o *outbound) mail(ctx context.Context, m *cast.Letter, wait bool) error {
+	if m.Kind != nil { // encoded, and checked by the cast
+		return o.gather(ctx, m, m.Data, len(m.Data) >= direct, wait)
+	}
 	if refused(m.Message) || o.mailing.numbered && system(m.Message) {
 		return status.InvalidArgumentf("A message %s belongs to the actor system and is not sent to other processes", typeName(m.Message))
 	}
@@ -109,7 +112,8 @@ func (o *outbound) mail(ctx context.Context, m *cast.Letter, wait bool) error {
 	return err
 }
 
-// marshal encodes a message of a size that is known if it is not 0; a small one into memory of the pool.
+// marshal encodes a message. size is the message's size, or 0 if it is not known. A small message is encoded into
+// pooled memory.
 func marshal(m proto.Message, size int) (data []byte, pooled *[]byte, err error) {
 	if size == 0 {
 		size = proto.Size(m)
@@ -127,8 +131,8 @@ func marshal(m proto.Message, size int) (data []byte, pooled *[]byte, err error)
 	return data, pooled, nil
 }
 
-// gather appends an encoded message to the open batch, which keeps data itself if it is owned, and sees to
-// it that the batch is written.
+// gather appends an encoded message to the open batch and arranges for the batch to be written. If owned, the
+// batch keeps data itself.
 func (o *outbound) gather(ctx context.Context, m *cast.Letter, data []byte, owned, wait bool) error {
 	g := o.mailing
 	o.mu.Lock()
@@ -143,13 +147,13 @@ func (o *outbound) gather(ctx context.Context, m *cast.Letter, data []byte, owne
 			o.mu.Unlock()
 			return err
 		}
-		w = g.flow.window(m.To) // it may have been forgotten meanwhile
+		w = g.flow.window(m.To) // keep may have removed it meanwhile
 	}
 	if o.closed {
 		o.mu.Unlock()
 		return errLinkGone
 	}
-	g.flow.take(w, len(data))
+	g.flow.spend(w, len(data))
 	size := g.append(m, data, owned)
 	g.bytes += size
 	if o.writing {
@@ -167,7 +171,7 @@ func (o *outbound) gather(ctx context.Context, m *cast.Letter, data []byte, owne
 	return nil
 }
 
-// full is the error of a message to an actor, whose window is w, that finds no room. outbound.mu is held.
+// full returns the error for a message that finds no room. w is the actor's window. outbound.mu is held.
 func (g *gathering) full(to string, w *window) error {
 	if w == nil {
 		w = &window{}
@@ -176,7 +180,7 @@ func (g *gathering) full(to string, w *window) error {
 		to, w.messages, w.bytes, g.bytes)
 }
 
-// awaitRoom waits until something has left, or ctx ends. mu is held.
+// awaitRoom waits until room may have been freed, or ctx ends. mu is held.
 func (o *outbound) awaitRoom(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return status.From(err)
@@ -191,13 +195,13 @@ func (o *outbound) awaitRoom(ctx context.Context) error {
 	return nil
 }
 
-// append puts a message into the open batch and gives the bytes that it takes.
+// append puts a message into the open batch and returns the number of bytes added.
 func (g *gathering) append(m *cast.Letter, data []byte, owned bool) int {
 	o, before := g.open, len(g.tables)
 	if o == nil {
 		o = newOutgoing(kindMessage)
 		o.plain = !g.numbered
-		o.buf = o.buf[:0] // the head is made last
+		o.buf = o.buf[:0] // close adds the head
 		g.open = o
 		if g.numbered {
 			g.tables = protowire.AppendTag(g.tables[:0], fieldFirst, protowire.VarintType)
@@ -205,7 +209,7 @@ func (g *gathering) append(m *cast.Letter, data []byte, owned bool) int {
 		}
 	}
 	before += len(o.buf)
-	kind, fresh := g.types.find(string(m.Message.ProtoReflect().Descriptor().FullName()))
+	kind, fresh := g.types.find(m.Type())
 	if fresh {
 		g.tables = appendStringField(g.tables, fieldTypes, g.types.last)
 	}
@@ -247,7 +251,7 @@ func (g *gathering) append(m *cast.Letter, data []byte, owned bool) int {
 	return size
 }
 
-// close makes a message of the open batch.
+// close finishes the open batch and queues it in ready.
 func (g *gathering) close() {
 	o := g.open
 	g.open = nil
@@ -255,7 +259,7 @@ func (g *gathering) close() {
 	for _, c := range g.cuts {
 		all += len(c.value)
 	}
-	// The head, the batch's tag and length and the tables lie behind the envelopes.
+	// In buf, the head, the batch's tag and length and the tables follow the envelopes.
 	envelopes := len(o.buf)
 	front := headSize
 	if o.plain {
@@ -295,7 +299,7 @@ func (g *gathering) close() {
 	g.ready = append(g.ready, o)
 }
 
-// next gives the batch that is to be written next; nil if there is none. mu is held.
+// next removes and returns the batch to write next, or nil. mu is held.
 func (g *gathering) next() *outgoing {
 	if len(g.ready) == 0 {
 		if g.open == nil {
@@ -323,8 +327,8 @@ func (g *gathering) discard() {
 	g.ready, g.bytes = nil, 0
 }
 
-// few tells whether what waits is so little that it is worth to let other senders run first.
-func (g *gathering) few() bool { return len(g.ready) == 0 && g.open != nil && g.bytes < fewBytes }
+// isSmall reports whether so little waits that other senders should run first.
+func (g *gathering) isSmall() bool { return len(g.ready) == 0 && g.open != nil && g.bytes < fewBytes }
 
 // pause lets other senders of the process add to the batch. mu is held.
 func (o *outbound) pause() {

@@ -7,38 +7,38 @@ import (
 )
 
 const (
-	// maxWaiting bounds the bytes of messages that wait for a stream which is full; whoever sends
-	// more waits for room.
+	// maxWaiting bounds the bytes of messages that wait for a full stream. Beyond it, senders wait
+	// for room.
 	maxWaiting = 64 << 20
-	// maxErrands is how many messages of others a sender writes after its own.
+	// maxErrands is how many messages of other senders a sender writes after its own.
 	maxErrands = 4
 )
 
-// outbound sends the messages of a link's stream. Whoever has one while nobody writes, and the
-// kernel has room for it, writes it at once, on the own goroutine. Who comes while another one
-// writes leaves the message to that one; what the kernel would not take at once is left to a
-// goroutine that may wait. So a goroutine that reads a link may send: were it to wait in a write,
+// outbound sends the messages of a link's stream. If no goroutine is writing and the kernel has room,
+// a sender writes its message at once, on its own goroutine. If another goroutine is writing, the
+// sender queues the message for it. A message that the kernel would not accept at once is left to a
+// goroutine that may block. Thus a goroutine that reads a link may send: if it blocked in a write,
 // two tasks could each wait for the other one to read.
 type outbound struct {
 	stream     Stream
 	count      *counters
-	traffic    atomic.Pointer[traffic] // with the other task, once that is known
+	traffic    atomic.Pointer[traffic] // with the other task, once it is known
 	spawn      func(func()) bool
 	localQueue *localQueue // for tensors to a task of this process; nil: they are sent
 
 	mu      sync.Mutex
 	room    sync.Cond
 	waiting []*outgoing
-	bytes   int // that wait
+	bytes   int // held by waiting
 	writing bool
-	mailing *gathering // of programs' actors' messages; nil: the stream has none
-	closed  bool       // nothing more is taken
-	then    func()     // to be called when nothing waits any more
+	mailing *gathering // batches programs' actors' messages; nil: the stream has none
+	closed  bool       // no more messages are accepted
+	then    func()     // called when nothing waits any more
 	err     error      // of the stream
 
-	number  uint32       // of the next message; the writer's
+	number  uint32       // of the next message; owned by the writer
 	letters atomic.Int64 // actors' messages written
-	writes  uint64       // messages written; mu
+	writes  uint64       // messages written; guarded by mu
 }
 
 func newOutbound(s Stream, c *counters, spawn func(func()) bool) *outbound {
@@ -48,25 +48,25 @@ func newOutbound(s Stream, c *counters, spawn func(func()) bool) *outbound {
 	return o
 }
 
-// post sends a message and takes it over; false, and the message is still the caller's, when the
-// stream takes none any more.
+// post sends a message and takes ownership of it. It returns false, and the caller keeps the message,
+// if the stream no longer accepts any.
 func (o *outbound) post(m *outgoing) bool {
 	o.mu.Lock()
 	for o.bytes > 0 && o.bytes+m.held > maxWaiting && !o.closed {
 		o.room.Wait()
 	}
-	return o.give(m)
+	return o.sendOrQueue(m)
 }
 
-// give lets m be written, by this goroutine or another one; false if nothing is taken any more. mu is
-// held, and is not afterwards.
-func (o *outbound) give(m *outgoing) bool {
+// sendOrQueue writes m or queues it for another goroutine. It returns false if messages are no longer accepted.
+// The caller holds mu; sendOrQueue releases it.
+func (o *outbound) sendOrQueue(m *outgoing) bool {
 	if o.closed {
 		o.mu.Unlock()
 		return false
 	}
 	if o.writing || !o.stream.Takes(m.size) {
-		o.leave(m)
+		o.queueLocked(m)
 		o.mu.Unlock()
 		return true
 	}
@@ -77,9 +77,9 @@ func (o *outbound) give(m *outgoing) bool {
 	return true
 }
 
-// last sends the last message, if it is not nil, after those that wait, and does not wait itself.
-// then, if any, is called once when all is written, or will not be.
-func (o *outbound) last(m *outgoing, then func()) {
+// sendLast sends the sendLast message, if it is not nil, after those that wait. It does not block.
+// then, if any, is called once, when everything is written or never will be.
+func (o *outbound) sendLast(m *outgoing, then func()) {
 	o.mu.Lock()
 	if o.closed || m == nil {
 		o.mu.Unlock()
@@ -92,12 +92,23 @@ func (o *outbound) last(m *outgoing, then func()) {
 		return
 	}
 	defer o.mu.Unlock()
-	o.closed, o.then = true, then
-	o.room.Broadcast()
-	o.leave(m)
+	o.finish(m, then)
 }
 
-// beat sends a message if nothing else is on its way, which it tells, and does not wait.
+// finish queues the last message. mu is held.
+func (o *outbound) finish(m *outgoing, then func()) {
+	o.closed, o.then = true, then
+	o.room.Broadcast()
+	o.queueLocked(m)
+}
+
+// idle reports whether the stream accepts messages, and none waits or is being written. mu is held.
+func (o *outbound) idle() bool {
+	_, some := o.pending()
+	return !o.closed && !o.writing && !some
+}
+
+// beat sends m and returns true, unless another message is being written or the stream is closed. It does not block.
 func (o *outbound) beat(m *outgoing) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -105,18 +116,18 @@ func (o *outbound) beat(m *outgoing) bool {
 		m.free()
 		return false
 	}
-	o.leave(m)
+	o.queueLocked(m)
 	return true
 }
 
-// append lets m wait. mu is held.
+// append queues m. mu is held.
 func (o *outbound) append(m *outgoing) {
 	o.waiting = append(o.waiting, m)
 	o.bytes += m.held
 }
 
-// leave lets another goroutine write m. mu is held.
-func (o *outbound) leave(m *outgoing) {
+// queueLocked queues m for another goroutine to write. mu is held.
+func (o *outbound) queueLocked(m *outgoing) {
 	o.append(m)
 	if o.writing {
 		return
@@ -125,18 +136,18 @@ func (o *outbound) leave(m *outgoing) {
 	o.spawnDrain()
 }
 
-// leaveLater is leave for who does not hold mu.
-func (o *outbound) leaveLater(m *outgoing) {
+// queue is leave, taking mu. It frees m if the stream is closed.
+func (o *outbound) queue(m *outgoing) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
 		m.free()
 		return
 	}
-	o.leave(m)
+	o.queueLocked(m)
 }
 
-// spawnDrain lets another goroutine write what waits. mu is held, and writing is set.
+// spawnDrain starts a goroutine that writes what waits. mu is held, and writing is set.
 func (o *outbound) spawnDrain() {
 	if !o.spawn(func() { o.drain(-1) }) {
 		o.writing = false
@@ -144,12 +155,12 @@ func (o *outbound) spawnDrain() {
 	}
 }
 
-// drain writes what waits, at most so many messages; another goroutine gets the rest. With a negative
-// number it writes all.
+// drain writes what waits, at most most messages, and leaves the rest to another goroutine. If most is
+// negative, it writes everything.
 func (o *outbound) drain(most int) {
 	for ; ; most-- {
 		o.mu.Lock()
-		if most < 0 && len(o.waiting) == 0 && o.mailing != nil && o.mailing.few() {
+		if most < 0 && len(o.waiting) == 0 && o.mailing != nil && o.mailing.isSmall() {
 			o.pause()
 		}
 		size, some := o.pending()
@@ -168,14 +179,14 @@ func (o *outbound) drain(most int) {
 			o.mu.Unlock()
 			return
 		}
-		m := o.take()
+		m := o.next()
 		o.room.Broadcast()
 		o.mu.Unlock()
 		o.write(m)
 	}
 }
 
-// pending tells whether something waits, and the size in bytes of what is written next. mu is held.
+// pending reports whether something waits, and returns the size in bytes of what is written next. mu is held.
 func (o *outbound) pending() (size int, some bool) {
 	if len(o.waiting) > 0 {
 		return o.waiting[0].size, true
@@ -186,9 +197,9 @@ func (o *outbound) pending() (size int, some bool) {
 	return o.mailing.bytes, o.mailing.bytes > 0
 }
 
-// take takes what is written next: batches of programs' actors come after the stream's own messages, but
-// before the last of these. mu is held, and something waits.
-func (o *outbound) take() *outgoing {
+// next removes and returns what is written next. Batches of programs' actors come after the stream's own
+// messages, but before the last of these. mu is held, and something waits.
+func (o *outbound) next() *outgoing {
 	if o.mailing != nil && (o.closed || len(o.waiting) == 0) {
 		if m := o.mailing.next(); m != nil {
 			return m
@@ -200,7 +211,7 @@ func (o *outbound) take() *outgoing {
 	return m
 }
 
-// write writes m, for the one who writes.
+// write sends m; the caller owns writing.
 func (o *outbound) write(m *outgoing) {
 	switch {
 	case m.plain:
@@ -238,7 +249,7 @@ func (o *outbound) write(m *outgoing) {
 	}
 }
 
-// end makes an end of sending: what waits is dropped.
+// end stops sending and drops what waits.
 func (o *outbound) end(err error) {
 	o.mu.Lock()
 	if o.err == nil {
@@ -265,8 +276,8 @@ func (o *outbound) discard() {
 	}
 }
 
-// progress tells how many messages were written, whether one is being written, and with what
-// error writing ended.
+// progress returns how many messages were written, whether one is being written, and the error with
+// which writing ended.
 func (o *outbound) progress() (writes uint64, writing bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

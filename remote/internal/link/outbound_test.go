@@ -21,13 +21,13 @@ func (s *stuck) Send(...[]byte) error {
 	return net.ErrClosed
 }
 
-// Who sends on a stream that takes nothing goes on at once: it may be the one who reads another.
+// Sending on a full stream does not block, because the sender may be the reader of another stream.
 func TestSendersDoNotWaitForTheKernel(t *testing.T) {
 	s := &stuck{sending: make(chan struct{}, 1), closed: make(chan struct{})}
 	var spawned sync.WaitGroup
 	o := newOutbound(s, &counters{}, func(f func()) bool { spawned.Go(f); return true })
 	for range 10 {
-		m, err := speak(kindBeat, 0, nil)
+		m, err := encodeControl(kindBeat, 0, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +38,7 @@ func TestSendersDoNotWaitForTheKernel(t *testing.T) {
 	<-s.sending // on a goroutine of its own
 	close(s.closed)
 	spawned.Wait()
-	if m, err := speak(kindBeat, 0, nil); err != nil || o.post(m) {
+	if m, err := encodeControl(kindBeat, 0, nil); err != nil || o.post(m) {
 		t.Errorf("a stream that has failed takes messages (%v)", err)
 	}
 }

@@ -14,28 +14,28 @@ import (
 	remotewire "github.com/troupe-run/troupe/remote/internal/wire"
 )
 
-// outgoing is one message of a link's stream on its way out.
+// outgoing is one outgoing message of a link's stream.
 //
-// A message to an actor of the runtime's is a MessageBatch of one. Its envelope has a field for what
-// belongs to tensors that travel with it, in little endian and varints as in protocol buffers: for each
+// A message to one of the runtime's actors is a MessageBatch of one. Its envelope has a field that describes
+// the tensors that travel with it, in little endian and varints as in protocol buffers: for each tensor
 //
 //	varint dtype, varint rank, for each dimension a varint, fixed32 CRC-32C of the content, or,
-//	for elements that have no fixed size, varint 0, varint length, fixed32 CRC-32C of what follows
-//	the body for it: a tensorflow.TensorProto
+//	for elements without a fixed size, varint 0, varint length, fixed32 CRC-32C of its content:
+//	a tensorflow.TensorProto
 //
 // The tensors' contents follow the body, in order, as one field of bytes. Between tasks of one process
 // neither the tensors' descriptions nor their contents are sent: see handoff.
 type outgoing struct {
 	buf      []byte   // the head, the body, and the small contents
-	head     []byte   // in buf, where it is not its beginning
+	head     []byte   // in buf, if it is not at its beginning
 	pieces   [][]byte // all of the message, in order
 	tensors  []*tensor.Tensor
 	contents [][]byte // of the tensors
 	size     int      // bytes of all pieces
-	held     int      // bytes that it keeps while it waits: size, and the tensors that go as they are
+	held     int      // bytes that it retains while it waits: size, and the tensors that are handed over
 	content  int      // bytes of the contents
-	copied   int      // of these, those in buf
-	handed   bool     // the tensors go as they are
+	copied   int      // bytes of the contents that were copied into buf
+	handed   bool     // the tensors are handed over within the process
 	forms    []byte   // the tensors' descriptions
 	kind     kind
 	count    int  // actors' messages in it
@@ -50,13 +50,13 @@ const (
 
 const (
 	direct    = 16 << 10 // bytes from which a tensor's content is sent from its own memory
-	keepBytes = 1 << 20  // bytes of a buffer that rests in the pool
+	keepBytes = 1 << 20  // capacity up to which a buffer is kept for reuse
 )
 
 var outgoings = sync.Pool{New: func() any { return new(outgoing) }}
 
-// speak makes a message of a link's own; m, which may be nil, is what the kind of message has to say.
-func speak(k kind, flags byte, m proto.Message) (*outgoing, error) {
+// encodeControl returns one of a link's control messages. m is its content and may be nil.
+func encodeControl(k kind, flags byte, m proto.Message) (*outgoing, error) {
 	o := newOutgoing(k)
 	if m != nil {
 		speech, err := proto.Marshal(m)
@@ -87,11 +87,11 @@ func speak(k kind, flags byte, m proto.Message) (*outgoing, error) {
 	return o, nil
 }
 
-// systemID is how protoactor's protocol names a process.
+// systemID returns the name of a process in protoactor's protocol.
 func systemID(boot uint64) string { return fmt.Sprintf("%016x", boot) }
 
-// decodeSpeech decodes what speak has made of m out of a message's body.
-func decodeSpeech(body []byte, m proto.Message) error {
+// decodeControl decodes m from the body of a message that encodeControl has encoded.
+func decodeControl(body []byte, m proto.Message) error {
 	_, said, _, rest, ok := nextField(body)
 	if !ok || len(rest) > 0 {
 		return errSpeech
@@ -118,8 +118,8 @@ func newOutgoing(k kind) *outgoing {
 	return o
 }
 
-// encode makes a message for an actor of another task. It takes over the references of the
-// parcel's tensors, if message is one. near tells that the other task is of this process.
+// encode returns a message for an actor of another task. If message is a parcel, encode takes over the
+// references of its tensors. near means that the other task runs in this process.
 func encode(target *actor.PID, message any, sender *actor.PID, header map[string]string, near bool) (*outgoing, error) {
 	o := newOutgoing(kindMessage)
 	o.count = 1
@@ -210,7 +210,7 @@ func (o *outgoing) envelop(target *actor.PID, m proto.Message, sender *actor.PID
 	return err
 }
 
-// sizeNumber is the size of a number field with a tag of one byte.
+// sizeNumber returns the size of a number field with a tag of one byte.
 func sizeNumber(v uint64) int {
 	if v == 0 {
 		return 0
@@ -218,7 +218,7 @@ func sizeNumber(v uint64) int {
 	return 1 + protowire.SizeVarint(v)
 }
 
-// describe writes what belongs to the tensors, and finds their contents.
+// describe encodes the tensors' descriptions and collects their contents, whose total size it returns.
 func (o *outgoing) describe() (size int, err error) {
 	b := o.forms[:0]
 	for _, t := range o.tensors {
@@ -230,9 +230,11 @@ func (o *outgoing) describe() (size int, err error) {
 				b = protowire.AppendVarint(b, uint64(d))
 			}
 		} else {
-			if content, _, err = t.AppendWire(nil); err != nil {
+			head, apart, err := t.AppendWire(nil)
+			if err != nil {
 				return 0, err
 			}
+			content = append(head, apart...)
 			b = protowire.AppendVarint(b, 0)
 			b = protowire.AppendVarint(b, uint64(len(content)))
 		}
@@ -244,8 +246,8 @@ func (o *outgoing) describe() (size int, err error) {
 	return size, nil
 }
 
-// finish puts the head in front of the body, and makes the pieces of them and the contents, of
-// which small ones are copied behind the body.
+// finish puts the head in front of the body and divides the message into pieces. Small contents are
+// copied behind the body.
 func (o *outgoing) finish(h *head) {
 	h.body = len(o.buf) - headSize
 	h.sum = checksum(o.buf[headSize:])
@@ -256,7 +258,7 @@ func (o *outgoing) finish(h *head) {
 			need += len(c)
 		}
 	}
-	if need > cap(o.buf) { // the pieces must not move
+	if need > cap(o.buf) { // grow now: the pieces refer to buf
 		o.buf = append(make([]byte, 0, need), o.buf...)
 	}
 	b, from := o.buf, 0
@@ -285,7 +287,7 @@ func (o *outgoing) finish(h *head) {
 	}
 }
 
-// free lets go of the message's tensors and memory.
+// free releases the message's tensors and memory.
 func (o *outgoing) free() {
 	for _, t := range o.tensors {
 		t.Release()

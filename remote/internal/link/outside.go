@@ -8,34 +8,35 @@ import (
 
 	"github.com/troupe-run/troupe/actors/cast"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/internal/distance"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
-// Processes outside the cluster speak protoactor's remote protocol without heads: they open a stream for what they
-// send, and take what is sent to them on one that this side opens. Where they are let in they reach programs'
-// actors (Programs.ReceiveOutside) and nothing else.
+// Processes outside the cluster speak protoactor's remote protocol without heads. They open one stream for what they
+// send, and receive on another one, which this side opens. If admitted, they reach programs' actors
+// (Programs.ReceiveOutside) and nothing else.
 
 const (
-	// maxGreeting and maxOutside bound the first message from outside and those that follow, in bytes.
+	// maxGreeting bounds the first message from outside in bytes, maxOutside each later one.
 	maxGreeting = 64 << 10
 	maxOutside  = 64 << 20
-	// maxOutsiders bounds the processes outside that something is sent to, and the streams from outside.
+	// maxOutsiders bounds the connections to processes outside, and separately the streams from outside.
 	maxOutsiders = 1 << 10
 )
 
-// Outsider is the way to a process outside the cluster, as long as its connection holds.
+// Outsider is a connection to a process outside the cluster.
 type Outsider struct {
 	links   *Links
 	address string
-	ready   chan struct{} // closed when stream or err is there
+	ready   chan struct{} // closed when stream or err is set
 	stream  Stream
 	out     *outbound
 	err     error
 	shut    sync.Once
 }
 
-// Outside gives the way to a process outside the cluster, and connects to it if need be. ctx bounds the wait.
-// UNAVAILABLE where nobody answers there, RESOURCE_EXHAUSTED where there are too many.
+// Outside returns the connection to a process outside the cluster, and connects if necessary. ctx bounds the wait.
+// It returns UNAVAILABLE if the process cannot be reached, RESOURCE_EXHAUSTED if there are too many connections.
 func (l *Links) Outside(ctx context.Context, address string) (*Outsider, error) {
 	l.mu.Lock()
 	o := l.outsiders[address]
@@ -64,7 +65,7 @@ func (l *Links) Outside(ctx context.Context, address string) (*Outsider, error) 
 	}
 }
 
-// Post sends a message; see Peer.Post. There is no window: the other end says nothing of what it handles.
+// Post sends a message; see Peer.Post. There is no window: the other end sends no credits.
 func (o *Outsider) Post(ctx context.Context, m *cast.Letter) error { return o.mail(ctx, m, true) }
 
 // TryPost is Post without waiting for room.
@@ -75,6 +76,13 @@ func (o *Outsider) mail(ctx context.Context, m *cast.Letter, wait bool) error {
 		return err
 	}
 	return status.Errorf(status.Unavailable, "the connection to %s has just broken", o.address)
+}
+
+// Ended reports whether the connection has ended.
+func (o *Outsider) Ended() bool {
+	o.out.mu.Lock()
+	defer o.out.mu.Unlock()
+	return o.out.closed
 }
 
 // run connects, and reads until the connection ends.
@@ -93,10 +101,10 @@ func (o *Outsider) run() {
 	o.close(status.Errorf(status.Unavailable, "%s was lost: %s", o.address, explain(why)))
 }
 
-// open connects and says who this is.
+// open connects and identifies this process.
 func (o *Outsider) open() error {
 	l := o.links
-	ctx, cancel := context.WithTimeout(l.ctx, l.timing.First)
+	ctx, cancel := distance.Within(l.ctx, l.timing.First)
 	defer cancel()
 	s, err := l.config.Open(ctx, o.address, Method)
 	if err != nil {
@@ -123,7 +131,7 @@ func (o *Outsider) open() error {
 			return errBatch
 		}
 		if number == fieldBlocked && v != 0 {
-			return status.New(status.Unavailable, "it lets this process not in")
+			return status.New(status.Unavailable, "it does not admit this process")
 		}
 		answer = rest
 	}
@@ -132,7 +140,7 @@ func (o *Outsider) open() error {
 	return nil
 }
 
-// read waits for the end of the connection.
+// read discards messages until the connection ends.
 func (o *Outsider) read() error {
 	for {
 		field, _, err := nextPlain(o.stream, maxGreeting)
@@ -145,7 +153,7 @@ func (o *Outsider) read() error {
 	}
 }
 
-// close ends the connection and tells who watches.
+// close ends the connection and notifies the watchers.
 func (o *Outsider) close(why error) {
 	o.shut.Do(func() {
 		if o.stream != nil {
@@ -159,7 +167,7 @@ func (o *Outsider) close(why error) {
 			delete(o.links.outsiders, o.address)
 		}
 		o.links.mu.Unlock()
-		o.links.tell(o.address, why)
+		o.links.notify(o.address, why)
 	})
 }
 
@@ -169,7 +177,7 @@ func shutStream(l *Links, s Stream) {
 	}
 }
 
-// nextPlain reads a message without a head: its one field, in memory of its own.
+// nextPlain reads a message without a head and returns its only field, in newly allocated memory.
 func nextPlain(s Stream, limit int) (field int, value []byte, err error) {
 	n, err := s.Next()
 	if err != nil {
@@ -189,8 +197,8 @@ func nextPlain(s Stream, limit int) (field int, value []byte, err error) {
 	return int(number), value, nil
 }
 
-// greetOutside reads the rest of a stream's first message that has no head: a ConnectRequest of n bytes of which
-// some have been read. PERMISSION_DENIED where nobody from outside is let in.
+// greetOutside handles a stream whose first message has no head: a ConnectRequest of n bytes that begins with read.
+// It returns PERMISSION_DENIED if processes from outside are not admitted.
 func (l *Links) greetOutside(ctx context.Context, s Stream, read []byte, n int) (*hello, error) {
 	if !l.config.Outsiders || l.config.Programs == nil {
 		return nil, notAdmitted{status.Errorf(status.PermissionDenied, "%s is a task of a Troupe cluster and refuses processes outside the cluster: it was started without the option to admit them.", l.self.GetTask())}
@@ -207,7 +215,7 @@ func (l *Links) greetOutside(ctx context.Context, s Stream, read []byte, n int) 
 		return nil, err
 	}
 	address, ok := connectAddress(b)
-	if !ok || address == "" || l.addresses[address] != nil || address == l.self.GetAddress() {
+	if !ok || address == "" || l.roster.Load().addresses[address] != nil || address == l.self.GetAddress() {
 		return nil, status.InvalidArgumentf("A process outside the cluster must begin with the ConnectRequest of a server, with its own address; %q is not one.", address)
 	}
 	return &hello{outside: address}, nil
@@ -220,12 +228,12 @@ func (l *Links) admitOutsider(ctx context.Context) error {
 	return l.config.AdmitOutsider(ctx)
 }
 
-// notAdmitted is the error of a process outside the cluster that is not admitted.
+// notAdmitted is the error for a process outside the cluster that is not admitted.
 type notAdmitted struct{ error }
 
 func (e notAdmitted) Unwrap() error { return e.error }
 
-// connectAddress finds the address in a RemoteMessage that is the ConnectRequest of a server.
+// connectAddress returns the address in a RemoteMessage that is a server's ConnectRequest.
 func connectAddress(b []byte) (address string, ok bool) {
 	for _, want := range []int{fieldConnect, fieldServer} {
 		number, value, _, _, ok := nextField(b)
@@ -247,7 +255,7 @@ func connectAddress(b []byte) (address string, ok bool) {
 	return address, true
 }
 
-// serveOutside serves a stream from outside, whose context ctx is, until it ends, which its error tells.
+// serveOutside serves a stream from outside until it ends, and returns why. ctx is the stream's context.
 func (l *Links) serveOutside(ctx context.Context, s Stream, address string) error {
 	if !l.visitors.enter() {
 		return status.Errorf(status.ResourceExhausted, "There are %d connections from outside the cluster, which is the limit.", maxOutsiders)
@@ -276,16 +284,16 @@ func (l *Links) serveOutside(ctx context.Context, s Stream, address string) erro
 		}
 	case <-l.ctx.Done():
 		err = status.New(status.Unavailable, "The server is stopping.")
-		// It takes an end that is no error for nothing.
+		// The other end ignores an end of the stream without an error.
 		if e := s.Send(appendBytesField(nil, fieldLeave, nil)); e != nil {
 			l.log.Debug("a process outside the cluster could not be told of the end", "error", e)
 		}
 	}
-	l.tell(address, status.Errorf(status.Unavailable, "%s was lost: %s", address, explain(err)))
+	l.notify(address, status.Errorf(status.Unavailable, "%s was lost: %s", address, explain(err)))
 	return wire.ToGRPC(err)
 }
 
-// readOutside gives what comes to programs' actors, while admit lets it.
+// readOutside hands received messages to programs' actors, as long as admit returns no error.
 func (l *Links) readOutside(ctx context.Context, s Stream, address string, admit func() error) error {
 	var b batch
 	var all kinds

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -8,15 +9,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/troupe-run/troupe/graph/device"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/internal/distance"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
-// goodbye bounds how long a side that leaves waits for the other one to see it.
+// goodbye bounds how long a side that leaves waits for the other side to notice.
 const goodbye = 500 * time.Millisecond
 
 // Peer is one process of another task, reached over a link. It is up until Err is not nil, and
-// then down for ever. All methods may be called concurrently.
+// then permanently down. All methods may be called concurrently.
 type Peer struct {
 	link  *link
 	id    *wire.Identity
@@ -25,7 +28,7 @@ type Peer struct {
 	key   []byte // for streams of tensors
 	share share
 	done  chan struct{}
-	// handoff is nil where the peer is of another process.
+	// handoff is nil if the peer is another process.
 	handoff *handoff
 
 	mu       sync.Mutex
@@ -54,11 +57,11 @@ func (k *link) open(ctx context.Context) (*Peer, error) {
 	if p.handoff != nil {
 		h.in.localQueue, h.out.localQueue = &p.handoff.back, &p.handoff.out
 	}
-	p.pipe = newPipe(k, h.stream, h.in, h.out, p)
+	p.pipe = newPipe(k, h.id.GetBoot(), h.stream, h.in, h.out, p)
 	return p, nil
 }
 
-// handshake is a stream whose other end has said who it is.
+// handshake is a stream whose other end has identified itself.
 type handshake struct {
 	stream Stream
 	in     *inbound
@@ -67,11 +70,11 @@ type handshake struct {
 	key    []byte
 }
 
-// shake opens a stream to the task and exchanges hello and welcome, in bounded time. The flags are those
-// of the hello.
+// shake opens a stream to the task and exchanges hello and welcome, within timing.Handshake. flags are the
+// hello's.
 func (k *link) shake(ctx context.Context, flags byte) (_ *handshake, err error) {
 	l := k.links
-	ctx, stop := context.WithTimeout(ctx, l.timing.Handshake)
+	ctx, stop := distance.Within(ctx, l.timing.Handshake)
 	defer stop()
 	stream, err := l.config.Open(ctx, k.task.Address, Method)
 	if err != nil {
@@ -101,21 +104,23 @@ func (k *link) shake(ctx context.Context, flags byte) (_ *handshake, err error) 
 	if !unhook() {
 		return nil, status.New(status.DeadlineExceeded, "the handshake took too long")
 	}
+	in.here.written = cmp.Or(welcome.GetOpener(), l.self.Address)
+	in.there.written = welcome.GetIdentity().GetAddress()
 	return &handshake{stream, in, out, welcome.GetIdentity(), welcome.GetKey()}, nil
 }
 
-// introduce says hello, answers a challenge, and gives the welcome.
+// introduce says hello, answers a challenge, if any, and returns the welcome.
 func (k *link) introduce(in *inbound, out *outbound, flags byte) (*wire.Welcome, error) {
 	l := k.links
 	nonce, done := l.openings.add(k.task.Name())
 	defer done()
 	hello := &wire.Hello{Greeting: l.greeting(k.task, 0), Nonce: nonce}
-	m, err := speak(kindHello, flags, hello)
+	m, err := encodeControl(kindHello, flags, hello)
 	if err != nil {
 		return nil, err
 	}
 	out.post(m)
-	var prover *wire.Identity // has shown that it knows the secret
+	var prover *wire.Identity // has proved that it knows the secret
 	h, body, err := in.spoken(out)
 	if err == nil && h.kind == kindChallenge {
 		if prover, err = k.answer(out, hello, body); err == nil {
@@ -126,7 +131,7 @@ func (k *link) introduce(in *inbound, out *outbound, flags byte) (*wire.Welcome,
 		return nil, err
 	}
 	welcome := &wire.Welcome{}
-	if h.kind != kindWelcome || decodeSpeech(body, welcome) != nil {
+	if h.kind != kindWelcome || decodeControl(body, welcome) != nil {
 		return nil, status.New(status.Unavailable, "it answered a hello with something else than a welcome")
 	}
 	if r := welcome.GetRefusal(); r != nil {
@@ -142,7 +147,7 @@ func (k *link) introduce(in *inbound, out *outbound, flags byte) (*wire.Welcome,
 	return welcome, nil
 }
 
-// spoken reads a message of a handshake. If the stream has ended because nothing could be sent, the error tells that.
+// spoken reads a message of a handshake. If the stream ended because sending failed, it returns the error of sending.
 func (in *inbound) spoken(out *outbound) (head, []byte, error) {
 	h, body, _, err := in.next()
 	if errors.Is(err, io.EOF) {
@@ -153,30 +158,30 @@ func (in *inbound) spoken(out *outbound) (head, []byte, error) {
 	return h, body, err
 }
 
-// Task is the full name of the task.
+// Task returns the full name of the task.
 func (p *Peer) Task() string { return p.link.task.Name() }
 
-// Address is the task's host:port as declared, which the PIDs of its actors carry.
+// Address returns the task's host:port as declared, which the PIDs of its actors carry.
 func (p *Peer) Address() string { return p.link.task.Address }
 
-// Boot is a random number of the process's start: whoever meets another one knows that all
-// which lived in the process is gone.
+// Boot returns the random number that the process chose when it started. A different number means
+// that the process was restarted and its state is lost.
 func (p *Peer) Boot() uint64 { return p.id.Boot }
 
-// Devices are the devices that the process offers. They must not be changed.
-func (p *Peer) Devices() []*wire.Device { return p.id.Devices }
+// Devices returns the devices that the process offers.
+func (p *Peer) Devices() []device.Attributes { return p.id.DeviceAttributes() }
 
-// Identity tells more about the process, for people. It must not be changed.
+// Identity returns details of the process, for people. It must not be changed.
 func (p *Peer) Identity() *wire.Identity { return p.id }
 
-// Since is when the link came up.
+// Since returns the time at which the link came up.
 func (p *Peer) Since() time.Time { return p.since }
 
-// Done is closed when the peer is down.
+// Done returns a channel that is closed when the peer is down.
 func (p *Peer) Done() <-chan struct{} { return p.done }
 
-// Err is nil while the peer is up, and then tells why it is not: UNAVAILABLE, naming the task,
-// its address, why and since when; CANCELLED if this side closed the link.
+// Err returns nil while the peer is up, and then why it is down: UNAVAILABLE with the task,
+// its address, the reason and the time, or CANCELLED if this side closed the link.
 func (p *Peer) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -184,8 +189,8 @@ func (p *Peer) Err() error {
 }
 
 // OnDown calls f once when the peer goes down, at once if it is down already. f must not block.
-// While f is registered the link counts as used. cancel takes f off, but does not wait for a
-// call under way.
+// While f is registered, the link counts as used. cancel unregisters f but does not wait for a
+// call in progress.
 func (p *Peer) OnDown(f func(err error)) (cancel func()) {
 	p.mu.Lock()
 	if err := p.err; err != nil {
@@ -224,7 +229,7 @@ func (p *Peer) touch() {
 	p.used = time.Now()
 }
 
-// run lets a peer that came up read and beat.
+// run starts the reader and the heartbeats of a peer that came up.
 func (p *Peer) run() {
 	l := p.link.links
 	if !l.start(p.pipe.read) {
@@ -235,7 +240,7 @@ func (p *Peer) run() {
 	l.clock.add(p)
 }
 
-// tick ends the link when the peer is silent or nobody needs it, and lets it beat.
+// tick sends heartbeats, and ends the link if it is unused or the peer is silent.
 func (p *Peer) tick(now time.Time) {
 	l := p.link.links
 	p.mu.Lock()
@@ -246,11 +251,13 @@ func (p *Peer) tick(now time.Time) {
 	bulk := p.bulk
 	p.mu.Unlock()
 	if leaving {
-		return // whoever leaves has seen to it
+		return // depart or fail ends it
 	}
-	if l.mayClose(p.Task()) && p.link.retire(p, func() bool { return p.unused(now) }) {
-		why := status.Errorf(status.Cancelled, "The link to %v was closed because it was not used.", p.link.task)
-		if !l.start(func() { p.depart("", why) }) {
+	why := func() error {
+		return status.Errorf(status.Cancelled, "the link to %v was closed because it was not used", p.link.task)
+	}
+	if l.mayClose(p.Task()) && p.link.detachPeer(p, why, func() bool { return p.unused(now) && p.closeIfIdle() }) {
+		if !l.start(func() { p.awaitGoodbye("", l.timing.Stall) }) {
 			p.fail("this server is stopping", errClosed)
 		}
 		return
@@ -261,7 +268,7 @@ func (p *Peer) tick(now time.Time) {
 	p.pipe.tick(now)
 }
 
-// left is told that the peer said goodbye.
+// left handles the peer's goodbye.
 func (p *Peer) left(leaving string) {
 	if leaving == "" {
 		leaving = "it ended the link"
@@ -271,12 +278,12 @@ func (p *Peer) left(leaving string) {
 	p.mu.Lock()
 	answered := p.parting != nil
 	p.mu.Unlock()
-	if !answered { // else depart goes on
+	if !answered { // else depart continues
 		p.lost(leaving)
 	}
 }
 
-// unused tells whether nobody holds or has lately used the peer. p.mu is held.
+// unused reports whether nothing holds the peer, depends on it, or has used it within timing.Idle. p.mu is held.
 func (p *Peer) unused(now time.Time) bool {
 	return p.holds == 0 && len(p.watchers) == 0 && now.Sub(p.used) > p.link.links.timing.Idle && (p.bulk == nil || p.bulk.idle()) && p.handoff.idle() && p.link.watches.none()
 }
@@ -286,32 +293,87 @@ func (p *Peer) lost(why string) {
 	p.fail(why, status.Errorf(status.Unavailable, "worker %v was lost: %s, since %s", p.link.task, why, stamp(time.Now())))
 }
 
-// leave ends the link from this side, because the server stops.
-func (p *Peer) leave(err error) {
-	if p.link.retire(p, func() bool { return true }) {
-		p.depart("this server is stopping", err)
+// closeIfIdle says goodbye on the streams of an unused peer, if no message is pending in them, and reports whether it did.
+// From then on they accept no messages; later messages use another link. Every message that they accepted was written
+// long ago. p.mu is held.
+func (p *Peer) closeIfIdle() bool {
+	pipes := []*pipe{p.pipe}
+	if p.programs != nil {
+		way, ready := p.programs.current()
+		if !ready {
+			return false // a caller waits for it
+		}
+		if way != nil {
+			pipes = append(pipes, way)
+		}
+	}
+	var words []*outgoing
+	for range pipes {
+		m, err := encodeGoodbye("")
+		if err != nil {
+			p.link.links.log.Error("a goodbye could not be encoded", "error", err)
+			return false
+		}
+		words = append(words, m)
+	}
+	for _, way := range pipes {
+		way.out.mu.Lock()
+		defer way.out.mu.Unlock()
+	}
+	count := int64(0)
+	for _, way := range pipes {
+		if !way.out.idle() {
+			return false
+		}
+		count += way.letters()
+	}
+	if count != p.letters {
+		return false
+	}
+	for i, way := range pipes {
+		way.out.finish(words[i], nil)
+	}
+	return true
+}
+
+// shutdown ends the link from this side because the server stops.
+func (p *Peer) shutdown(err error) {
+	if p.link.detachPeer(p, func() error { return err }, func() bool { return true }) {
+		p.pipe.goodbye("", nil)
+		p.awaitGoodbye("this server is stopping", goodbye)
 	}
 }
 
-// depart says goodbye for a retired peer, so that the other end sees no failure, and waits a
-// bounded time for it to do the same: until then its messages are read. Then the peer counts as
-// failed with err.
-func (p *Peer) depart(reason string, err error) {
-	p.mu.Lock()
-	p.parting = err
-	p.mu.Unlock()
-	p.pipe.bye("", nil)
-	limit := time.NewTimer(goodbye)
+// awaitGoodbye waits at most bound for the other end's goodbye, after a retired peer has said its own. Until then its messages
+// are read. Then the peer fails with p.parting.
+func (p *Peer) awaitGoodbye(reason string, bound time.Duration) {
+	limit := time.NewTimer(bound)
 	defer limit.Stop()
-	select {
-	case <-p.pipe.ended:
-	case <-p.done:
-	case <-limit.C:
+	ending := p.link.links.ending
+	for waiting := true; waiting; {
+		select {
+		case <-p.pipe.ended:
+			waiting = false
+		case <-p.done:
+			waiting = false
+		case <-limit.C:
+			waiting = false
+		case <-ending: // the server stops
+			ending = nil
+			limit.Reset(goodbye)
+		}
 	}
-	p.fail(reason, err)
+	p.fail(reason, nil)
 }
 
-// fail ends the peer, once, and tells those who watch it.
+// Ended reports whether the peer no longer accepts messages: it is down, or about to be closed as unused.
+func (p *Peer) Ended() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err != nil || p.leaving
+}
+
+// fail ends the peer, once, and notifies its watchers.
 func (p *Peer) fail(reason string, err error) {
 	p.mu.Lock()
 	if p.err != nil {
@@ -319,7 +381,7 @@ func (p *Peer) fail(reason string, err error) {
 		return
 	}
 	if p.parting != nil {
-		err = p.parting // what comes now is the other end's half of the goodbye: not a loss
+		err = p.parting // the end of the stream is the other side's part of the goodbye, not a loss
 	}
 	p.err = err
 	bulk, programs := p.bulk, p.programs
@@ -342,7 +404,7 @@ func (p *Peer) fail(reason string, err error) {
 		f(err)
 	}
 	if lost {
-		p.link.links.tell(p.Task(), err)
+		p.link.links.notify(p.Task(), err)
 	}
 	p.link.links.clock.remove(p)
 	if bulk != nil {

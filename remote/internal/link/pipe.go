@@ -4,16 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/contain"
+	"github.com/troupe-run/troupe/remote/internal/standstill"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
-// pipe is one end of a link's stream after the handshake, and does what both ends do alike: it
-// sends messages and heartbeats, reads, and notices that the other end is lost.
+// pipe is one end of a link's stream after the handshake. It does what both ends have in common: it
+// sends messages and heartbeats, reads, and detects the loss of the other end.
 type pipe struct {
 	links  *Links
 	out    *outbound
@@ -24,54 +25,55 @@ type pipe struct {
 	ended  chan struct{} // the stream was read to its end
 	closed atomic.Bool
 	opened time.Time
+	boot   uint64                 // of the other end's process
 	why    atomic.Pointer[string] // of cut
 	task   *link
-	// programs takes the batches of a stream of programs' actors; nil: the stream has the runtime's messages.
+	// programs handles the batches of a stream of programs' actors; nil: the stream carries the runtime's messages.
 	programs func(body []byte) error
-	handled  handled // of these
+	handled  handled // by programs' actors
 
-	// reader is 0 while the reading goroutine reads, and the number of the message that it
-	// delivers. Whoever swaps that for 0 reads on; who delivered it then leaves. That happens
-	// after a time in which a link would be lost: who delivers has long reached the actor then,
-	// and no message overtakes it on the way there.
+	// reader is 0 while the reading goroutine reads, and the number of the message while it
+	// delivers one. After the delivery, it swaps that number for 0 and reads on. If the clock swapped it
+	// first, another goroutine has taken over reading, and the deliverer exits. The clock does so only
+	// after timing.Silence. By then the message has reached the actor, so no other message overtakes it.
 	reader    atomic.Uint64
-	delivered uint64                    // the reader's
+	delivered uint64                    // owned by the reader
 	arrivals  atomic.Uint64             // messages
 	received  atomic.Int64              // actors' messages
-	asked     atomic.Pointer[time.Time] // when the echo that is due was asked for; nil if none is
+	asked     atomic.Pointer[time.Time] // when the outstanding echo was requested; nil if none is
 	readers   atomic.Int32              // goroutines that deliver or read
 
-	// The rest belongs to the Links' clock.
+	// The rest is owned by the Links' clock.
 	heartbeat *heartbeat
 	arrived   uint64
-	reading   uint64    // reader at the last tick
-	slow      time.Time // since when it has been that
-	written   uint64
-	since     time.Time // when something was written, or nothing was to be
-	failed    bool      // writing had failed at the last tick
+	reading   uint64                   // reader at the last tick
+	slow      time.Time                // when reader took that value
+	unwritten standstill.Watch[uint64] // of the messages written
+	failed    bool                     // writing had failed at the last tick
 }
 
-// end is what a pipe tells, after the last message that came was delivered, or is being delivered
-// by an actor that takes long.
+// end is notified when a pipe ends. By then the last received message was delivered, or a slow actor
+// is still handling it.
 type end interface {
-	// lost tells that the connection broke, or that the other end is silent or makes no sense.
+	// lost is called when the connection broke, or the other end is silent or sent an invalid message.
 	lost(why string)
-	// left tells that the other end said goodbye, and why it goes away, if it does.
+	// left is called when the other end said goodbye. leaving is why its process stops; it is empty if
+	// only the link ends.
 	left(leaving string)
 }
 
-// maxReaders bounds the goroutines that one stream's slow deliveries may take.
+// maxReaders bounds the goroutines that slow deliveries of one stream may occupy.
 const maxReaders = 256
 
-func newPipe(k *link, s Stream, in *inbound, out *outbound, owner end) *pipe {
+func newPipe(k *link, boot uint64, s Stream, in *inbound, out *outbound, owner end) *pipe {
 	l := k.links
 	in.traffic = &k.traffic
 	out.traffic.Store(&k.traffic)
-	return &pipe{links: l, task: k, stream: s, in: in, out: out, owner: owner, done: make(chan struct{}), ended: make(chan struct{}), opened: time.Now(),
+	return &pipe{links: l, task: k, boot: boot, stream: s, in: in, out: out, owner: owner, done: make(chan struct{}), ended: make(chan struct{}), opened: time.Now(),
 		heartbeat: newHeartbeat(l.timing, time.Now())}
 }
 
-// read takes what comes until the stream ends, or another goroutine has taken over.
+// read handles messages until the stream ends, or another goroutine has taken over.
 func (p *pipe) read() {
 	p.readers.Add(1)
 	defer p.readers.Add(-1)
@@ -108,7 +110,7 @@ func (p *pipe) read() {
 			}
 		case h.kind == kindGoodbye:
 			m := &wire.Goodbye{}
-			if err = decodeSpeech(body, m); err == nil {
+			if err = decodeControl(body, m); err == nil {
 				p.owner.left(m.Leaving)
 				close(p.ended)
 				return
@@ -123,7 +125,7 @@ func (p *pipe) read() {
 	}
 }
 
-// cut ends the stream as lost. The reader tells the owner, since what has come before is delivered
+// cut ends the stream as lost. The reader notifies the owner, after it has delivered what arrived
 // before.
 func (p *pipe) cut(why string) {
 	if p.why.CompareAndSwap(nil, &why) {
@@ -131,7 +133,7 @@ func (p *pipe) cut(why string) {
 	}
 }
 
-// broke tells the owner why reading ended.
+// broke notifies the owner why reading ended.
 func (p *pipe) broke(err error) {
 	select {
 	case <-p.done:
@@ -153,11 +155,11 @@ func (p *pipe) broke(err error) {
 	p.owner.lost(explain(err))
 }
 
-// deliver hands a message to its actor, which may deal with it on this goroutine.
+// deliver hands a message to its actor, which may handle it on this goroutine.
 func (p *pipe) deliver(l letter) {
 	defer func() {
 		if r := recover(); r != nil {
-			p.links.log.Error("delivering an actor's message panicked", "actor", l.target.Id, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+			_ = contain.Error(p.links.log, "Delivering a message to "+l.target.Id, r) // logged: nobody waits for it
 		}
 	}()
 	p.links.deliver(p.task, l)
@@ -173,28 +175,26 @@ func (p *pipe) tick(now time.Time) {
 	timing := &p.links.timing
 	if n := p.arrivals.Load(); n != p.arrived {
 		p.arrived = n
-		p.heartbeat.hear(now)
+		p.heartbeat.arrived(now)
 	}
 	if r := p.reader.Load(); r != 0 {
-		p.heartbeat.hear(now) // it is this side that does not listen
+		p.heartbeat.arrived(now) // this side is not reading: silence proves nothing
 		if r != p.reading {
 			p.reading, p.slow = r, now
 		} else if now.Sub(p.slow) > timing.Silence && p.readers.Load() < maxReaders && p.reader.CompareAndSwap(r, 0) && !p.links.start(p.read) {
-			close(p.ended) // the links are closed, and nobody reads any more
+			close(p.ended) // the links are closed, and no goroutine reads any more
 		}
 	}
 	writes, writing, err := p.out.progress()
-	if !writing || writes != p.written {
-		p.written, p.since = writes, now
-	}
+	unwritten := p.unwritten.Look(now, writes, writing)
 	failed := p.failed
 	p.failed = err != nil
 	switch {
 	case p.heartbeat.lost(now):
 		p.cut(fmt.Sprintf("nothing was heard from it for %v", timing.Silence))
 	case failed:
-		p.cut(explain(err)) // the reader would know better, but does not end
-	case writing && now.Sub(p.since) > timing.Stall:
+		p.cut(explain(err)) // the reader would give a better reason, but has not ended
+	case unwritten > timing.Stall:
 		p.cut(fmt.Sprintf("it accepted no byte of the messages to it for %v", timing.Stall))
 	default:
 		if p.programs != nil {
@@ -204,7 +204,7 @@ func (p *pipe) tick(now time.Time) {
 	}
 }
 
-// beat sends a heartbeat. It asks for an echo, unless one is due that still may come.
+// beat sends a heartbeat. It asks for an echo, unless one is outstanding and may still arrive.
 func (p *pipe) beat(now time.Time) {
 	var flags byte
 	if asked := p.asked.Load(); asked == nil || now.Sub(*asked) > p.links.timing.Silence {
@@ -212,12 +212,12 @@ func (p *pipe) beat(now time.Time) {
 		flags = flagAsks
 		p.asked.Store(&at)
 	}
-	if m, err := speak(kindBeat, flags, nil); (err != nil || !p.out.beat(m)) && flags != 0 {
+	if m, err := encodeControl(kindBeat, flags, nil); (err != nil || !p.out.beat(m)) && flags != 0 {
 		p.asked.Store(nil)
 	}
 }
 
-// echo answers a heartbeat that asks for it, and takes the time of one that is the answer. It does not wait.
+// echo answers a heartbeat that asks for an echo, and measures the round trip with one that is an echo. It does not block.
 func (p *pipe) echo(flags byte) {
 	if flags&flagEchoes != 0 {
 		if asked := p.asked.Swap(nil); asked != nil {
@@ -225,24 +225,29 @@ func (p *pipe) echo(flags byte) {
 		}
 	}
 	if flags&flagAsks != 0 {
-		if m, err := speak(kindBeat, flagEchoes, nil); err == nil {
+		if m, err := encodeControl(kindBeat, flagEchoes, nil); err == nil {
 			p.out.beat(m)
 		}
 	}
 }
 
-// letters is how many actors' messages have passed.
+// letters returns the number of actors' messages sent and received.
 func (p *pipe) letters() int64 { return p.received.Load() + p.out.letters.Load() }
 
-// bye says goodbye after all that was posted. then, if any, is called once when it is written, or
-// will not be.
-func (p *pipe) bye(leaving string, then func()) {
-	m, err := speak(kindGoodbye, 0, &wire.Goodbye{Leaving: leaving})
+// encodeGoodbye returns the last message of a stream.
+func encodeGoodbye(leaving string) (*outgoing, error) {
+	return encodeControl(kindGoodbye, 0, &wire.Goodbye{Leaving: leaving})
+}
+
+// goodbye says goodbye after all posted messages. then, if any, is called once, when the goodbye is written
+// or never will be.
+func (p *pipe) goodbye(leaving string, then func()) {
+	m, err := encodeGoodbye(leaving)
 	if err != nil {
 		p.links.log.Error("a goodbye could not be encoded", "error", err)
 		m = nil
 	}
-	p.out.last(m, then)
+	p.out.sendLast(m, then)
 }
 
 // close ends the stream.
@@ -251,7 +256,7 @@ func (p *pipe) close() {
 		return
 	}
 	close(p.done)
-	p.out.end(errClosed) // which may close again
+	p.out.end(errClosed) // may call close again
 	p.shut()
 }
 

@@ -23,7 +23,7 @@ import (
 // process to kill or to stop.
 const peerEnv = "TROUPE_TEST_PEER"
 
-// runPeer is a process with task 1, until its input ends.
+// runPeer runs task 1 in this process until its input ends.
 func runPeer(text string) error {
 	s, err := spec.Parse(text)
 	if err != nil {
@@ -43,7 +43,7 @@ func runPeer(text string) error {
 	return err
 }
 
-// headerSink ends the process when it gets another tensor than its header says, if that says anything.
+// headerSink ends the process if a tensor differs from what its header says, unless that is empty.
 type headerSink struct{ memory []byte }
 
 func (s *headerSink) Begin(_ string, _, _ uint64, header []byte, size int) ([]byte, func(error), error) {
@@ -62,7 +62,7 @@ func (s *headerSink) Begin(_ string, _, _ uint64, header []byte, size int) ([]by
 
 func (*headerSink) Take(_ uint64, _ kernels.Key, t *tensor.Tensor) { t.Release() }
 
-// checkHeader is what a tensor for a headerSink is announced with.
+// checkHeader returns the header of a tensor for a headerSink.
 func checkHeader(data []byte) []byte { return fmt.Appendf(nil, "%08x", checksum(data)) }
 
 func startPeer(t testing.TB, s *spec.Spec) *exec.Cmd {
@@ -74,8 +74,8 @@ func startPeer(t testing.TB, s *spec.Spec) *exec.Cmd {
 	return c
 }
 
-// startProcess starts the test binary with a variable of its environment, and gives its first line. It ends with the
-// test.
+// startProcess starts the test binary with an environment variable, and returns its first line. The process ends with
+// the test.
 func startProcess(t testing.TB, env string) (c *exec.Cmd, first string) {
 	t.Helper()
 	c = exec.Command(os.Args[0])
@@ -94,7 +94,7 @@ func startProcess(t testing.TB, env string) (c *exec.Cmd, first string) {
 	}
 	t.Cleanup(func() {
 		in.Close()
-		// It may have been killed already, and is waited for in any case.
+		// It may have been killed already, but must be waited for in any case.
 		_ = c.Process.Kill()
 		_ = c.Wait()
 	})

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -13,13 +14,13 @@ import (
 	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
-// programStream carries the messages of programs' actors to a peer: a stream like the link's own, on a
-// connection of its own, so that the link's messages do not stand behind them. It is there from the first
-// such message on, and ends with the peer; when it breaks so does the link, so that nobody waits for what
-// was lost.
+// programStream carries the messages of programs' actors to a peer. It is a stream like the link's own, on a
+// separate connection, so the link's messages do not queue behind them. It is opened with the first
+// such message and ends with the peer. If it breaks, the link breaks too, so no caller waits for a lost
+// message.
 type programStream struct {
 	peer  *Peer
-	ready chan struct{} // closed when pipe or err is there
+	ready chan struct{} // closed when pipe or err is set
 
 	mu      sync.Mutex
 	pipe    *pipe
@@ -31,39 +32,38 @@ var _ end = (*programStream)(nil)
 
 var errLinkGone = status.New(status.Unavailable, "the link has just broken")
 
-// epochBits is how many messages one stream numbers. The bits above are those of the stream, so that
-// the numbers of a process's messages to another one grow.
+// epochBits is the number of bits that count the messages of one stream. The bits above number the stream, so
+// the numbers of a process's messages to another one always grow.
 const epochBits = 40
 
-// Post sends a message to a program's actor on the peer's task, beside the link's own messages. Those
-// that one goroutine posts arrive in order, or not at all. While its actor has too much that it has not
-// handled, or too much waits to be written, it waits until ctx ends, or with TryPost is RESOURCE_EXHAUSTED.
-// UNAVAILABLE when the peer is down.
+// Post sends a message to a program's actor on the peer's task, beside the link's own messages. Messages
+// that one goroutine posts arrive in order, or not at all. While the actor's backlog is too large, or too
+// much waits to be written, Post waits until ctx ends. It returns UNAVAILABLE if the peer is down.
 func (p *Peer) Post(ctx context.Context, m *cast.Letter) error { return p.mail(ctx, m, true) }
 
-// TryPost is Post without waiting for room.
+// TryPost is Post without waiting: if there is no room, it returns RESOURCE_EXHAUSTED.
 func (p *Peer) TryPost(ctx context.Context, m *cast.Letter) error { return p.mail(ctx, m, false) }
 
 func (p *Peer) mail(ctx context.Context, m *cast.Letter, wait bool) error {
 	way, err := p.way(ctx)
-	if err != nil {
-		return err
+	if err == nil {
+		err = way.out.mail(ctx, m, wait)
 	}
-	if err = way.out.mail(ctx, m, wait); !errors.Is(err, errLinkGone) {
+	if !errors.Is(err, errLinkGone) {
 		return err
 	}
 	if err := p.Err(); err != nil {
 		return err
 	}
-	return p.link.unreached("its link has just broken")
+	return p.link.unreached("its link has just ended")
 }
 
-// way is the stream of the peer's programs, which the first who asks lets be opened.
+// way returns the stream of programs' actors. The first call opens it.
 func (p *Peer) way(ctx context.Context) (*pipe, error) {
 	p.mu.Lock()
-	if p.err != nil {
+	if p.err != nil || p.leaving {
 		defer p.mu.Unlock()
-		return nil, p.err
+		return nil, cmp.Or(p.err, errLinkGone)
 	}
 	s := p.programs
 	if s == nil {
@@ -88,7 +88,7 @@ func (p *Peer) way(ctx context.Context) (*pipe, error) {
 	}
 }
 
-// open makes the stream, and lets it be read: heartbeats and credits come back on it.
+// open opens the stream and starts reading it: heartbeats and credits come back on it.
 func (s *programStream) open() {
 	l, k := s.peer.link.links, s.peer.link
 	h, err := k.shake(l.ctx, flagPrograms)
@@ -105,9 +105,10 @@ func (s *programStream) open() {
 		s.lost(why)
 		return
 	}
+	// Later streams, such as that of a reopened link, have higher numbers.
 	h.out.gatherWith(&gathering{from: l.self.Address, to: k.task.Address, numbered: true, number: l.epochs.Add(1) << epochBits, flow: flow{limited: true}})
 	s.mu.Lock()
-	s.pipe = newPipe(k, h.stream, h.in, h.out, s)
+	s.pipe = newPipe(k, h.id.GetBoot(), h.stream, h.in, h.out, s)
 	stopped := s.stopped
 	s.mu.Unlock()
 	close(s.ready)
@@ -130,39 +131,51 @@ func (s *programStream) stop() {
 	}
 }
 
-// letters is how many messages have passed; s may be nil.
+// current returns the stream's pipe, if any. ready is false while it is being opened.
+func (s *programStream) current() (way *pipe, ready bool) {
+	select {
+	case <-s.ready:
+		return s.pipe, true
+	default:
+		return nil, false
+	}
+}
+
+// letters returns the number of messages sent and received; s may be nil.
 func (s *programStream) letters() int64 {
 	if s == nil {
 		return 0
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.pipe == nil {
+	way, _ := s.current()
+	if way == nil {
 		return 0
 	}
-	return s.pipe.letters()
+	return way.letters()
 }
 
+// lost ends the link, unless it is ending already.
 func (s *programStream) lost(why string) {
-	s.peer.pipe.cut("its actors could not be sent messages: " + why)
+	if !s.peer.Ended() {
+		s.peer.pipe.cut("its actors could not be sent messages: " + why)
+	}
 }
 
-// left is not news: the peer says goodbye on its link too.
+// left does nothing: the peer says goodbye on its link too.
 func (s *programStream) left(string) {}
 
-// programs is the end of such a stream that another task has opened.
+// programs is this end of such a stream that another task has opened.
 type programs struct{ *pipe }
 
-// servePrograms serves the stream of another task's programs.
+// servePrograms serves a stream of another task's programs' actors.
 func (l *Links) servePrograms(s Stream, out *outbound, h *hello) {
-	m, err := speak(kindWelcome, 0, &wire.Welcome{Identity: l.self})
+	m, err := encodeControl(kindWelcome, 0, &wire.Welcome{Identity: l.self, Opener: h.link.task.Address})
 	if err != nil {
 		l.log.Error("a welcome could not be encoded", "error", err)
 		return
 	}
 	p := &programs{}
-	p.pipe = newPipe(h.link, s, h.in, out, p)
-	p.programs = (&arrivals{in: h.in, pipe: p.pipe, task: h.from.GetTask(), boot: h.from.GetBoot()}).take
+	p.pipe = newPipe(h.link, h.from.GetBoot(), s, h.in, out, p)
+	p.programs = (&arrivals{in: h.in, pipe: p.pipe, task: h.from.GetTask(), boot: h.from.GetBoot()}).receive
 	p.out.post(m)
 	defer p.close()
 	if !l.start(p.read) {
@@ -176,12 +189,12 @@ func (l *Links) servePrograms(s Stream, out *outbound, h *hello) {
 	}
 }
 
-// lost is told when the other end is gone, which the link tells too, or is frozen.
+// lost closes the stream. The link itself reports the loss.
 func (p *programs) lost(string) { p.close() }
 
-func (p *programs) left(string) { p.close() }
+func (p *programs) left(string) { p.goodbye("", p.close) }
 
-// arrivals decodes the batches of one stream. The goroutine that reads it uses it.
+// arrivals decodes the batches of one stream. It is used by the stream's reader.
 type arrivals struct {
 	in       *inbound
 	pipe     *pipe
@@ -193,13 +206,13 @@ type arrivals struct {
 	senders  map[string]string
 }
 
-// take gives the messages of a batch to their actors.
-func (a *arrivals) take(body []byte) error {
+// receive hands the messages of a batch to their actors.
+func (a *arrivals) receive(body []byte) error {
 	number, data, _, rest, ok := nextField(body)
 	if !ok || number != fieldBatch || len(rest) > 0 {
 		return errBatch
 	}
-	a.in.buf = nil // the messages keep it
+	a.in.buf = nil // the messages retain it
 	b := &a.in.batch
 	if err := b.read(data); err != nil {
 		return err
@@ -212,7 +225,7 @@ func (a *arrivals) take(body []byte) error {
 			return err
 		}
 		m := cast.Letter{Number: b.first + uint64(i), Kind: a.kinds.find(e.kind), Data: e.data}
-		if string(e.target.host) != a.in.here.address || len(e.sender.name) > 0 && string(e.sender.host) != a.in.there.address {
+		if string(e.target.host) != a.in.here.written || len(e.sender.name) > 0 && string(e.sender.host) != a.in.there.written {
 			return errBatch
 		}
 		account := a.account(e.target.name)
@@ -238,7 +251,7 @@ func (a *arrivals) take(body []byte) error {
 	return nil
 }
 
-// maxNames bounds the names that a stream remembers.
+// maxNames bounds the names that a stream caches.
 const maxNames = 1 << 10
 
 func (a *arrivals) account(name []byte) *account {
@@ -253,7 +266,7 @@ func (a *arrivals) account(name []byte) *account {
 	return known
 }
 
-// sender gives an actor's name; those of requests are met once.
+// sender returns an actor's name as a string. Names of requests occur once and are not cached.
 func (a *arrivals) sender(name []byte) string {
 	if len(name) == 0 || !cast.Counts(string(name)) {
 		return string(name)
@@ -269,15 +282,15 @@ func (a *arrivals) sender(name []byte) string {
 	return known
 }
 
-// kinds are the types of messages that a stream has had.
+// kinds caches the types of the messages of a stream.
 type kinds map[string]*cast.Kind
 
-// find gives a message's type.
+// find returns a message's type.
 func (k *kinds) find(name []byte) *cast.Kind {
 	known := (*k)[string(name)]
 	if known == nil {
 		known = &cast.Kind{Name: string(name)}
-		// A type that the program does not know costs its messages alone.
+		// An unknown type affects only its own messages.
 		if t, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(name)); err == nil {
 			known.Type, known.System = t, system(t.Zero().Interface())
 		}

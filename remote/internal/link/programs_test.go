@@ -17,7 +17,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// stage takes what is sent to programs' actors, and keeps it until it is asked for.
+// stage receives what is sent to programs' actors, and keeps it until next is called.
 type stage struct {
 	mu      sync.Mutex
 	waiting []cast.Letter
@@ -61,7 +61,7 @@ func (s *stage) next(t *testing.T) (to string, value []byte) {
 	}
 }
 
-// on gives a node a stage.
+// on makes a stage the Programs of a node.
 func (s *stage) on(index int) option {
 	return func(c *Config) {
 		if c.Self.Index == index {
@@ -74,7 +74,7 @@ func letterTo(name string, value []byte) *cast.Letter {
 	return &cast.Letter{To: name, Message: wrapperspb.Bytes(value)}
 }
 
-// cautious streams leave all writing to a goroutine that may wait, as real ones do when they are full.
+// cautious streams leave all writing to a goroutine that may block, as real ones do when they are full.
 func cautious(c *Config) {
 	open := c.Open
 	c.Open = func(ctx context.Context, address, method string) (Stream, error) {
@@ -87,7 +87,7 @@ type never struct{ Stream }
 
 func (never) Takes(int) bool { return false }
 
-// What many senders post at the same time arrives, each one's in its order, in batches.
+// Messages that many senders post concurrently arrive in batches, those of each sender in order.
 func TestPostsAreGathered(t *testing.T) {
 	s := newStage()
 	_, b, p := talkers(t, s.on(1))
@@ -126,7 +126,7 @@ func TestPostsAreGathered(t *testing.T) {
 	}
 }
 
-// Who sends to an actor that handles nothing waits, or is refused, by choice; others' messages and the
+// A sender to an actor that handles nothing waits or is refused, by choice. Messages to others and the
 // link's own do not wait. Nothing is lost.
 func TestSlowActorsHoldTheirSendersUp(t *testing.T) {
 	for name, size := range map[string]int{"messages": 1, "bytes": cast.MaxMessage} {
@@ -206,7 +206,7 @@ func TestBrokenPostEndsTheLink(t *testing.T) {
 	}
 }
 
-// A peer that has stopped tells so by its goodbye; a stream of programs is no reason to wait for it.
+// A peer that has stopped says goodbye. A stream of programs does not delay its end.
 func TestPostsEndWithTheLinks(t *testing.T) {
 	s := newStage()
 	a, b, p := talkers(t, s.on(1))
@@ -224,7 +224,7 @@ func TestPostsEndWithTheLinks(t *testing.T) {
 	wantError(t, p.Post(within(t, patience), letterTo("ears", nil)), status.Unavailable)
 }
 
-// The actor system's own messages are no messages of programs.
+// The actor system's own messages are not messages of programs.
 func TestProgramsDoNotGetSystemMessages(t *testing.T) {
 	s := newStage()
 	_, b, p := talkers(t, s.on(1))
@@ -234,7 +234,7 @@ func TestProgramsDoNotGetSystemMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.next(t)
-	o := p.programs.pipe.out // what a task that does not keep to that sends
+	o := p.programs.pipe.out // sends what a misbehaving task would
 	if err := o.gather(within(t, patience), &cast.Letter{To: "ears", Message: &actor.Stop{}}, nil, false, true); err != nil {
 		t.Fatal(err)
 	}

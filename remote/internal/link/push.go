@@ -11,17 +11,17 @@ import (
 	"github.com/troupe-run/troupe/remote/compress"
 )
 
-// Push hands data to the peer's Sink beside all other traffic, with a header of at most 64 KiB
-// that tells the sink what it is. It returns at once. data must not change until release is
-// called, which is once, when it is needed no longer, sent or not. Pushes may overtake each other.
-// One that fails later takes the peer down with it: the sink may miss it. The error, if any, is
-// that of a peer that is down already, and then release was called.
+// Push sends data to the peer's Sink beside all other traffic, with a header of at most 64 KiB
+// that describes it to the sink. It returns at once. data must not change until release is
+// called. release is called once, when data is no longer needed, sent or not. Pushes may overtake each
+// other. A push that fails later takes the peer down, because the sink may miss it. Push returns an
+// error if the peer is down or the push too large; then release has been called.
 func (p *Peer) Push(step uint64, header, data []byte, release func()) error {
 	return p.PushCompressed(step, header, data, compress.None, 0, release)
 }
 
-// PushCompressed is Push with data whose pieces are compressed where they are sent and it makes
-// them smaller. width is the size in bytes of the elements that data is made of.
+// PushCompressed is Push with compression. Pieces are compressed if they are sent rather than lent,
+// and only if that makes them smaller. width is the size in bytes of data's elements.
 func (p *Peer) PushCompressed(step uint64, header, data []byte, by compress.Algorithm, width int, release func()) error {
 	if release == nil {
 		release = func() {}
@@ -54,9 +54,9 @@ func (p *Peer) PushCompressed(step uint64, header, data []byte, by compress.Algo
 	return nil
 }
 
-// Hand gives a tensor to a step of the peer's task as it is, where that is a task of this process, and
-// then takes over the caller's reference; taken is false where it is not, and nothing has happened. It
-// returns at once. Bytes, copies, Room and Drop have no part in it. The error is as of Push.
+// Hand passes a tensor to a step of the peer's task without copying it, if the task runs in this process.
+// It then takes over the caller's reference. Otherwise it does nothing and returns false. It returns
+// at once. Room, Drop and the counts of bytes do not apply to it. The error is that of a peer that is down.
 func (p *Peer) Hand(step uint64, key kernels.Key, t *tensor.Tensor) (taken bool, err error) {
 	if p.handoff == nil {
 		return false, nil
@@ -77,12 +77,12 @@ func (p *Peer) Hand(step uint64, key kernels.Key, t *tensor.Tensor) (taken bool,
 	return true, nil
 }
 
-// Room tells whether n bytes more may be pushed now. Where they may not, ready is called once when
-// they may, or the peer is down, and the caller asks again. At most 256 MiB should wait for a peer
-// and 1 GiB for all of the task, but there is always room where nothing waits for the peer.
+// Room reports whether n more bytes may be pushed now. If not, ready is called once, when they may
+// or the peer is down; the caller then asks again. At most 256 MiB should wait for a peer
+// and 1 GiB for all peers of the task, but there is always room if nothing waits for the peer.
 func (p *Peer) Room(n int, ready func()) bool { return p.share.room(int64(n), ready) }
 
-// backlog tells how many bytes wait, and for how long the peer has taken none, if it does not read.
+// backlog returns how many bytes wait, and for how long the peer has accepted none, if it is stalled.
 func (p *Peer) backlog() (bytes int64, stalled time.Duration) {
 	p.mu.Lock()
 	b := p.bulk
@@ -93,7 +93,7 @@ func (p *Peer) backlog() (bytes int64, stalled time.Duration) {
 	return p.share.queued(), time.Duration(b.stall.stalled.Load())
 }
 
-// Drop forgets the queued pushes of a step that is over, the one that is being sent included.
+// Drop drops the queued pushes of a step that is over, including the one that is being sent.
 func (p *Peer) Drop(step uint64) {
 	p.mu.Lock()
 	b := p.bulk
@@ -103,7 +103,7 @@ func (p *Peer) Drop(step uint64) {
 	}
 }
 
-// push is one tensor on its way.
+// push is one tensor to be sent or lent.
 type push struct {
 	step    uint64
 	header  []byte
@@ -121,7 +121,7 @@ type bulk struct {
 	ctx    context.Context // ends with stop
 	cancel context.CancelFunc
 	stall  stall
-	number uint32 // of the next frame; the sender's, as buf
+	number uint32 // of the next frame; owned by the sender, like buf
 	buf    []byte
 	packed []byte // the compressed piece that is being sent
 
@@ -132,9 +132,9 @@ type bulk struct {
 	sending *push
 	stream  Stream
 	stopped bool
-	cause   error // why the stream ended, of its reader
+	cause   error // why the stream ended, set by its reader
 
-	wake chan struct{} // capacity 1: something of the above, or of what is lent, has changed
+	wake chan struct{} // capacity 1: one of the fields above, or of lending, has changed
 }
 
 func newBulk(p *Peer) *bulk {
@@ -151,9 +151,9 @@ func (b *bulk) signal() {
 	}
 }
 
-// add queues a push, or lets go of it if the peer went down meanwhile, which its watchers learn.
+// add queues a push, or releases it if the peer went down meanwhile. Its watchers learn of that.
 func (b *bulk) add(p *push) {
-	b.peer.share.take(int64(len(p.data)))
+	b.peer.share.reserve(int64(len(p.data)))
 	b.mu.Lock()
 	stopped := b.stopped
 	if !stopped {
@@ -167,9 +167,9 @@ func (b *bulk) add(p *push) {
 	b.signal()
 }
 
-// over lets go of a push. It is counted out first, so that whoever learns of the release finds it so.
+// over releases a push. It updates the budget first, so the released push is no longer counted when release runs.
 func (b *bulk) over(p *push) {
-	b.peer.share.give(int64(len(p.data)))
+	b.peer.share.release(int64(len(p.data)))
 	p.release()
 }
 
@@ -195,15 +195,15 @@ func (b *bulk) drop(step uint64) {
 	}
 }
 
-// idle tells whether nothing is on its way.
+// idle reports whether nothing is queued, being sent or lent.
 func (b *bulk) idle() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.queue) == 0 && b.sending == nil && len(b.lent) == 0
 }
 
-// next waits for the next push, and tells whether it is to be lent. Without a push, either the peer
-// is to be told that it may read memory, or the sender is to end.
+// next waits for the next push, and reports whether to lend it. If p is nil and lend is true, the sender
+// must tell the peer that it may read memory. If p is nil and lend is false, the sender must end.
 func (b *bulk) next() (p *push, lend bool) {
 	for {
 		b.mu.Lock()
@@ -232,7 +232,7 @@ func (b *bulk) next() (p *push, lend bool) {
 	}
 }
 
-// sent notes that the sender needs a push no longer; unless it is lent, it is over.
+// sent marks a push as sent. Unless it is lent, it is released.
 func (b *bulk) sent(p *push, lent bool) {
 	b.mu.Lock()
 	b.sending = nil
@@ -242,7 +242,7 @@ func (b *bulk) sent(p *push, lent bool) {
 	}
 }
 
-// wanted tells whether the push that is being sent is still to go on.
+// wanted reports whether sending of the current push should continue.
 func (b *bulk) wanted(p *push) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -14,27 +14,27 @@ import (
 	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
-// Sink takes what peers push.
+// Sink receives what peers push.
 type Sink interface {
-	// Begin announces a push: size bytes for a step of the task from, in its process boot. It
-	// gives the memory to fill, of exactly size bytes, and done, which is called once: with nil
-	// when all bytes are there and their checksums fit, else with an error, after which the
-	// memory may hold anything, and the push may begin anew. An error of Begin, or nil memory and
-	// done, drops the push; its bytes are read and forgotten. Pushes of one peer come one after
-	// another, those of several peers concurrently. Begin must not keep header and must not wait:
-	// the peer's next pushes stand behind it.
+	// Begin announces a push: size bytes for a step, from the process boot of the task from. It
+	// returns the memory to fill, of exactly size bytes, and done, which is called once: with nil
+	// when all bytes have arrived and their checksums match, else with an error. After an error the
+	// memory may hold anything, and the push may begin again. If Begin returns an error, or nil memory
+	// and done, the push is dropped: its bytes are read and discarded. Pushes of one peer come one after
+	// another, those of several peers concurrently. Begin must not retain header and must not block:
+	// the peer's next pushes wait behind it.
 	Begin(from string, boot uint64, step uint64, header []byte, size int) (dst []byte, done func(error), err error)
-	// Take is handed a tensor, with its reference, for a step from a task of this process. Those of
-	// one peer come one after another.
+	// Take receives a tensor, and ownership of its reference, for a step from a task of this process.
+	// Calls for one peer come one after another.
 	Take(step uint64, key kernels.Key, t *tensor.Tensor)
 }
 
 // receive serves a peer's stream of tensors.
 func (l *Links) receive(ctx context.Context, s Stream) {
-	late := l.hurry(s)
+	ctx, early := l.hurry(ctx, s)
 	in := &arriving{links: l, stream: s}
 	owner, err := in.hello(ctx)
-	if !late.Stop() {
+	if !early() {
 		return
 	}
 	if err != nil {
@@ -46,15 +46,15 @@ func (l *Links) receive(ctx context.Context, s Stream) {
 		in.refuse(errClosed)
 		return
 	}
-	// The heartbeats of the sender's link are the watch over this stream: a sender that freezes
-	// in the middle of a tensor would hold its memory for ever.
+	// The heartbeats of the sender's link monitor this stream too. Without them, a sender that freezes
+	// in the middle of a tensor would hold its memory indefinitely.
 	select {
 	case <-ended:
 		if err != nil {
 			in.refuse(err)
 		}
 		return
-	case <-owner.done: // nobody is there to be told
+	case <-owner.done: // the sender is gone and needs no refusal
 	case <-l.ending:
 		in.refuse(status.New(status.Unavailable, "The server is stopping."))
 	}
@@ -62,7 +62,7 @@ func (l *Links) receive(ctx context.Context, s Stream) {
 	<-ended
 }
 
-// arriving is one peer's stream of tensors, and the one that is arriving.
+// arriving is one peer's stream of tensors, and the tensor that is being received.
 type arriving struct {
 	links  *Links
 	link   *link // with the sender; set by hello
@@ -71,7 +71,7 @@ type arriving struct {
 	number uint32 // of the next frame
 	buf    []byte
 	packed []byte        // a compressed piece
-	answer chan struct{} // capacity 1: who has it may answer
+	answer chan struct{} // capacity 1: holding its token permits answering
 
 	answers uint32
 	borrowing
@@ -80,11 +80,11 @@ type arriving struct {
 	step  uint64
 	total uint64
 	where uint64
-	dst   []byte // nil: read and forgotten
+	dst   []byte // nil: the bytes are discarded
 	done  func(error)
 }
 
-// hello reads who sends, and finds the link that the stream belongs to.
+// hello reads and checks the sender's hello, answers it, and returns the link that the stream belongs to.
 func (in *arriving) hello(ctx context.Context) (owner *accepted, err error) {
 	in.answer = make(chan struct{}, 1)
 	in.answer <- struct{}{}
@@ -112,7 +112,7 @@ func (in *arriving) hello(ctx context.Context) (owner *accepted, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return owner, in.say(&frame{kind: frameWelcome, header: header})
+	return owner, in.answerWith(&frame{kind: frameWelcome, header: header})
 }
 
 func (in *arriving) next() (*frame, error) {
@@ -121,8 +121,8 @@ func (in *arriving) next() (*frame, error) {
 	return f, err
 }
 
-// say answers with a frame.
-func (in *arriving) say(f *frame) error {
+// answerWith answers with a frame.
+func (in *arriving) answerWith(f *frame) error {
 	<-in.answer
 	defer func() { in.answer <- struct{}{} }()
 	f.number = in.answers
@@ -130,7 +130,7 @@ func (in *arriving) say(f *frame) error {
 	return in.stream.Send(f.encode(nil, nil))
 }
 
-// refuse tells the sender why its stream ends, if it reads that.
+// refuse sends the sender the reason why its stream ends, if it still reads.
 func (in *arriving) refuse(why error) {
 	defer time.AfterFunc(goodbye, in.close).Stop()
 	e := status.From(why)
@@ -141,7 +141,7 @@ func (in *arriving) refuse(why error) {
 	}
 	header, err := proto.Marshal(&wire.Welcome{Refusal: &wire.Refusal{Code: int32(e.Code), Message: e.Message}})
 	if err == nil && len(header) <= maxHeader {
-		err = in.say(&frame{kind: frameWelcome, header: header})
+		err = in.answerWith(&frame{kind: frameWelcome, header: header})
 	}
 	if err != nil {
 		in.links.log.Debug("a sender of tensors was not told why its stream ended", "error", err)
@@ -155,7 +155,7 @@ func (in *arriving) close() {
 	}
 }
 
-// run takes frames until the stream ends.
+// run handles frames until the stream ends.
 func (in *arriving) run() error {
 	defer func() {
 		in.finish(status.Errorf(status.Unavailable, "worker %s (%s) was lost while it sent a tensor", in.from.GetTask(), in.from.GetAddress()))
@@ -227,7 +227,7 @@ func (in *arriving) begin(f *frame) {
 	}
 }
 
-// finish ends the tensor that is arriving, if there is one.
+// finish ends the tensor that is being received, if any.
 func (in *arriving) finish(err error) {
 	if in.done != nil {
 		in.done(err)

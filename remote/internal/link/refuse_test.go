@@ -58,7 +58,7 @@ func (s *tape) Send(pieces ...[]byte) error {
 
 func (s *tape) Close() error { return nil }
 
-// record gives the bytes of a message as the first of a stream.
+// record returns the bytes of a message as the first of a stream.
 func record(t testing.TB, message any, sender *actor.PID) []byte {
 	t.Helper()
 	m, err := encode(actor.NewPID("there:1", "ears"), message, sender, nil, false)
@@ -71,7 +71,7 @@ func record(t testing.TB, message any, sender *actor.PID) []byte {
 	return s.sent[0]
 }
 
-// hearLetter reads one message off a stream that plays it.
+// hearLetter reads one message from a stream that plays it.
 func hearLetter(data []byte) (letter, error) {
 	in := newInbound(&tape{play: [][]byte{data}}, tensor.Host, &counters{}, "there:1", "here:1")
 	h, body, contents, err := in.next()
@@ -97,7 +97,7 @@ func parcel(t testing.TB) *actorswire.Parcel {
 	return &actorswire.Parcel{Message: &wrapperspb.StringValue{Value: "text"}, Tensors: []*tensor.Tensor{numbers, text, tensor.Scalar[int64](tensor.Int64, 7)}}
 }
 
-// A changed bit anywhere, or an end anywhere, is noticed.
+// A changed bit anywhere, or an early end anywhere, is detected.
 func TestMessagesAreChecked(t *testing.T) {
 	good := record(t, parcel(t), actor.NewPID("elsewhere:1", "me"))
 	l, err := hearLetter(good)
@@ -123,7 +123,7 @@ func TestMessagesAreChecked(t *testing.T) {
 	}
 }
 
-// reseal makes the checksums of a message's head and body true again.
+// reseal recomputes the checksums of a message's head and body.
 func reseal(b []byte) {
 	if len(b) < headSize {
 		return
@@ -134,8 +134,8 @@ func reseal(b []byte) {
 	seal(b, 0)
 }
 
-// Whatever comes, with true checksums or not, is refused with an error of its class or is what it
-// says.
+// Any input, with valid checksums or not, is refused with an error of the right class or is
+// consistent.
 func FuzzMessage(f *testing.F) {
 	f.Add(record(f, parcel(f), nil), false)
 	f.Add(record(f, parcel(f), actor.NewPID("elsewhere:1", "me")), true)
@@ -163,8 +163,8 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
-// script makes frames of what a fuzzer gives: for each its kind, and the bytes of a head and a
-// piece. All are numbered and their checksums are true unless spoil says which is not.
+// script makes frames from a fuzzer's input: for each its kind, and the bytes of a head and a
+// piece. All are numbered and have valid checksums, except for the one that spoil selects.
 func script(data []byte, spoil int) (frames [][]byte) {
 	for i := 0; len(data) >= 6; i++ {
 		f := &frame{kind: frameKind(data[0] % 12), step: uint64(data[1] % 4), total: uint64(data[2]), where: uint64(data[3]), number: uint32(i)}
@@ -184,7 +184,7 @@ func script(data []byte, spoil int) (frames [][]byte) {
 	return frames
 }
 
-// checkSink holds what arrives against the pieces of the frames that came before.
+// checkSink compares what arrives with the pieces of the frames that came before.
 type checkSink struct {
 	t     *testing.T
 	total int
@@ -211,8 +211,8 @@ func (s *checkSink) Take(uint64, kernels.Key, *tensor.Tensor) {
 	s.t.Error("a frame became a tensor of this process")
 }
 
-// Whatever frames come, a tensor is whole only if its pieces came in order and all of them, which a
-// naive reader of the same frames confirms.
+// For any sequence of frames, a tensor is complete only if all its pieces came in order. A naive reader
+// of the same frames is the oracle.
 func FuzzBulkFrame(f *testing.F) {
 	f.Add([]byte{3, 1, 4, 0, 4, 'h', 1, 2, 3, 4}, -1)
 	f.Add([]byte{3, 1, 4, 0, 2, 'h', 1, 2, 4, 1, 4, 2, 2, 0, 3, 4}, -1)
@@ -246,8 +246,8 @@ var fuzzSpec = func() *spec.Spec {
 	return s
 }()
 
-// naive counts the whole tensors of frames up to the first that has no place there, of which there
-// is none if clean.
+// naive counts the complete tensors of frames up to the first invalid frame. clean means that there
+// is none.
 func naive(frames [][]byte) (whole int, clean bool) {
 	var have, total, step uint64
 	open := false
@@ -286,7 +286,7 @@ func naive(frames [][]byte) (whole int, clean bool) {
 	return whole, true
 }
 
-// speakBulk opens a stream of tensors by hand, says hello and sends frames, and gives the refusal.
+// speakBulk opens a stream of tensors by hand, says hello, sends frames, and returns the refusal.
 func speakBulk(t *testing.T, b *node, hello *wire.Hello, frames ...*frame) *wire.Refusal {
 	t.Helper()
 	s, err := openTest(within(t, patience), b.self.Address, BulkMethod)
@@ -300,7 +300,7 @@ func speakBulk(t *testing.T, b *node, hello *wire.Hello, frames ...*frame) *wire
 	}
 	for _, f := range append([]*frame{{kind: frameHello, header: header}}, frames...) {
 		if err := s.Send(f.encode(nil, nil)); err != nil {
-			break // the refusal tells why
+			break // the refusal contains the reason
 		}
 	}
 	var buf []byte
@@ -323,7 +323,7 @@ func speakBulk(t *testing.T, b *node, hello *wire.Hello, frames ...*frame) *wire
 func TestForeignFrames(t *testing.T) {
 	sink := newTestSink()
 	a, b, p := pair(t, sink)
-	other, err := spec.Parse(a.config.Spec.String() + ",10.0.0.1:1")
+	other, err := a.config.Spec.WithAddress("worker", 1, "10.0.0.1:1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -365,7 +365,7 @@ func TestForeignFrames(t *testing.T) {
 	}
 }
 
-// A link on which a message makes no sense ends at once, on both sides, and the peer can be reached
+// An invalid message ends a link at once, on both sides, and the peer can be reached
 // again.
 func TestNonsenseEndsTheLink(t *testing.T) {
 	for name, m := range map[string][]byte{
@@ -391,5 +391,5 @@ func TestNonsenseEndsTheLink(t *testing.T) {
 	}
 }
 
-// Takes says yes.
+// Takes returns true.
 func (*tape) Takes(int) bool { return true }

@@ -1,23 +1,21 @@
 package link
 
 import (
-	"context"
-
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/troupe-run/troupe/actors/wire"
 )
 
-// Resolve finds the process that sends to actors of other tasks of the cluster: an
-// actor.AddressResolver. Messages go over a link with the task, the one that this side has opened if
-// there is one, else one that the task has opened; a *wire.Parcel takes its tensors along. While there
-// is no link, one is opened, and messages without tensors wait for it. Of the system's messages Watch,
-// Unwatch and Terminated travel, and no others: a task stops its own actors alone.
+// Resolve is an actor.AddressResolver: it returns the actor.Process that sends to the actors of another
+// task of the cluster. Messages go over a link with the task: the one that this side has opened, or else
+// the one that the task has opened. A *wire.Parcel carries its tensors along. If there is no link, one
+// is opened, and messages without tensors wait for it. Of the system's messages, only Watch,
+// Unwatch and Terminated are sent, because a task stops only its own actors.
 //
-// A message to a task keeps its place among those before it. What cannot be sent is a dead letter. Nobody
-// is told of a message that is lost with its link; who waits for an answer watches the peer, or the actor.
+// Messages to a task keep their order. A message that cannot be sent becomes a dead letter. A message
+// that is lost with its link is not reported; a caller that waits for an answer watches the peer, or the actor.
 func (l *Links) Resolve(pid *actor.PID) (actor.Process, bool) {
-	k := l.addresses[pid.Address]
+	k := l.roster.Load().addresses[pid.Address]
 	if k == nil {
 		return nil, false
 	}
@@ -26,7 +24,7 @@ func (l *Links) Resolve(pid *actor.PID) (actor.Process, bool) {
 
 var _ actor.Process = (*link)(nil)
 
-// maxUnlinked bounds the messages to a task that wait for a link to it.
+// maxUnlinked bounds the messages to a task that wait for an attempt to open a link to it.
 const maxUnlinked = 1 << 10
 
 // unlinked is a message that waits for a link.
@@ -51,7 +49,7 @@ func (k *link) SendUserMessage(pid *actor.PID, message any) {
 	k.dispatch(u)
 }
 
-// SendSystemMessage sends what watching needs.
+// SendSystemMessage sends a message about watching.
 func (k *link) SendSystemMessage(pid *actor.PID, message any) {
 	if refused(message) {
 		k.links.refuseSystem(pid.Id, typeName(message), k.task.Name())
@@ -66,12 +64,12 @@ func (k *link) SendSystemMessage(pid *actor.PID, message any) {
 	k.dispatch(unlinked{pid: pid, message: message})
 }
 
-// Stop does nothing: an actor is stopped on its own task.
+// Stop refuses: an actor is stopped only by its own task.
 func (k *link) Stop(pid *actor.PID) {
 	k.links.refuseSystem(pid.Id, typeName(&actor.Stop{}), k.task.Name())
 }
 
-// dispatch sends a message over a link, or lets it wait for one.
+// dispatch sends a message over a link, or queues it until there is one.
 func (k *link) dispatch(u unlinked) {
 	if !k.unlinking.Load() && k.send(u) {
 		return
@@ -82,14 +80,14 @@ func (k *link) dispatch(u unlinked) {
 	}
 }
 
-// await lets a message wait for a link, which it lets be opened; false if too many wait, or none will be.
+// await queues a message and opens a link for it. It returns false if too many messages wait, or the links are closed.
 func (k *link) await(u unlinked) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.unlinked) >= maxUnlinked {
 		return false
 	}
-	if len(k.unlinked) == 0 {
+	if !k.unlinking.Load() {
 		if !k.links.start(k.sendUnlinked) {
 			return false
 		}
@@ -99,31 +97,45 @@ func (k *link) await(u unlinked) bool {
 	return true
 }
 
-// sendUnlinked opens a link and sends what waits for it.
+// sendUnlinked opens a link and sends the messages that wait for it, until none is left. A failed attempt fails the messages that
+// waited when it began; later ones get another attempt.
 func (k *link) sendUnlinked() {
-	ctx, cancel := context.WithTimeout(k.links.ctx, k.links.timing.First)
-	defer cancel()
-	_, err := k.ensure(ctx)
 	for {
 		k.mu.Lock()
-		if len(k.unlinked) == 0 {
-			k.unlinked = nil
+		all := k.unlinked
+		k.unlinked = nil
+		if len(all) == 0 {
 			k.unlinking.Store(false)
 			k.mu.Unlock()
 			return
 		}
-		u := k.unlinked[0]
 		k.mu.Unlock()
-		if err != nil || !k.send(u) {
-			k.dead(u)
+		err := k.reach()
+		for _, u := range all {
+			if err != nil || !k.send(u) {
+				k.dead(u)
+			}
 		}
-		k.mu.Lock()
-		k.unlinked[0], k.unlinked = unlinked{}, k.unlinked[1:]
-		k.mu.Unlock()
 	}
 }
 
-// dead makes a dead letter of a message, or tells a watcher that the address is out of reach.
+// reach opens a link, if none is up. It joins an attempt that is in progress. As that one may be about to give up, its failure
+// is followed by another attempt.
+func (k *link) reach() error {
+	if k.own.Load() != nil || k.accepted.Load() != nil {
+		return nil
+	}
+	k.mu.Lock()
+	joins := k.attempt != nil
+	k.mu.Unlock()
+	_, err := k.ensure(k.links.ctx) // an attempt is bounded itself
+	if err != nil && joins {
+		_, err = k.ensure(k.links.ctx)
+	}
+	return err
+}
+
+// dead turns a message into a dead letter, or notifies a watcher that the address cannot be reached.
 func (k *link) dead(u unlinked) {
 	k.links.counters.messagesDropped.Add(1)
 	if p, ok := u.message.(*wire.Parcel); ok {
@@ -145,7 +157,8 @@ func (k *link) dead(u unlinked) {
 	}
 }
 
-// send sends a message over a link; false if there is none, or the message cannot go over one.
+// send sends a message over a link. It returns false if there is no link or the message cannot be sent. A parcel whose link ends
+// meanwhile is lost.
 func (k *link) send(u unlinked) bool {
 	ways := [...]*pipe{k.own.Load(), k.accepted.Load()}
 	near := true
@@ -175,12 +188,15 @@ func (k *link) send(u unlinked) bool {
 		}
 	}
 	m.free()
+	if _, ok := u.message.(*wire.Parcel); !ok {
+		return false // the link has just ended, perhaps because it was not used
+	}
 	k.links.counters.messagesDropped.Add(1)
 	k.links.log.Debug("a message was lost with its link", "actor", u.pid.Id, "task", k.task.Name())
 	return true
 }
 
-// refused tells whether a message is the actor system's and does not travel: no process stops, poisons or
+// refused reports whether a message is one of the actor system's that are not sent: no process stops, poisons or
 // touches an actor of another one.
 func refused(message any) bool {
 	switch message.(type) {
@@ -190,7 +206,7 @@ func refused(message any) bool {
 	return system(message)
 }
 
-// system tells whether a message is the actor system's own.
+// system reports whether a message is the actor system's own.
 func system(message any) bool {
 	switch message.(type) {
 	case actor.SystemMessage, *actor.PoisonPill, *actor.Touch:
@@ -199,13 +215,13 @@ func system(message any) bool {
 	return false
 }
 
-// refuseSystem counts a message of the actor system's that was not sent or not taken.
+// refuseSystem counts and logs a message of the actor system that was not sent or not accepted.
 func (l *Links) refuseSystem(target, message, other string) {
 	l.counters.systemRefused.Add(1)
 	l.log.Warn("a message of the actor system between processes was refused", "actor", target, "message", message, "other", other)
 }
 
-// deliver gives a message that has arrived from k's task to its actor.
+// deliver hands a message from k's task to its actor.
 func (l *Links) deliver(k *link, m letter) {
 	system := l.config.System
 	message := m.message
@@ -242,9 +258,9 @@ func (l *Links) deliver(k *link, m letter) {
 	system.Root.Send(m.target, message)
 }
 
-// misaddressed tells why a message does not go where it says, or come from where it says; empty if it does. The actors
-// that other tasks have to do with are few: nobody may guess the name of a queue. An answer goes to the task that has
-// asked, and no other.
+// misaddressed returns why a message has an invalid target or sender, or "" if both are valid. Only a few actors are
+// reachable from other tasks, so a task cannot send to a queue by guessing its name. The sender must be an actor of
+// the task, so an answer goes only to the task that asked.
 func (l *Links) misaddressed(k *link, m letter) string {
 	if _, watching := m.message.(actor.SystemMessage); !watching && l.config.Reachable != nil && !l.config.Reachable(m.target.Id) {
 		return "no actor of that name is for other tasks"
@@ -255,5 +271,5 @@ func (l *Links) misaddressed(k *link, m letter) string {
 	return ""
 }
 
-// RefuseSystem counts and logs a message of the actor system's from outside the cluster that was not taken.
+// RefuseSystem counts and logs a message of the actor system from outside the cluster that was not accepted.
 func (l *Links) RefuseSystem(target, message, from string) { l.refuseSystem(target, message, from) }

@@ -21,10 +21,10 @@ func withActors(c *Config) {
 	c.System = actor.NewActorSystem(actor.WithDeadLetterThrottleInterval(time.Millisecond))
 }
 
-// near lets nodes hand each other tensors, as they are of one process.
+// near enables handing over of tensors between nodes, which are in one process.
 func near(c *Config) { c.NoLending = false }
 
-// talkers are two nodes with actors, and a link that the first has opened. What they say is sent, unless
+// talkers returns two nodes with actors, and a link that the first has opened. Their tensors are sent, unless
 // they are near.
 func talkers(t testing.TB, options ...option) (a, b *node, p *Peer) {
 	t.Helper()
@@ -38,7 +38,7 @@ func talkers(t testing.TB, options ...option) (a, b *node, p *Peer) {
 	return a, b, p
 }
 
-// hear spawns an actor that gives each user message to f, on the goroutine that delivers it.
+// hear spawns an actor that calls f with each user message, on the goroutine that delivers it.
 func hear(t testing.TB, n *node, name string, f func(c actor.Context)) *actor.PID {
 	t.Helper()
 	props := actor.PropsFromFunc(func(c actor.Context) {
@@ -75,7 +75,7 @@ func equal(x, y *tensor.Tensor) bool {
 	return bytes.Equal(x.Data(), y.Data())
 }
 
-// A request goes over the link that this side opened, and the answer comes back on the same one.
+// A request is sent over the link that this side opened, and the answer comes back on the same one.
 func TestMessagesGoBothWaysOverOneLink(t *testing.T) {
 	a, b, _ := talkers(t)
 	hear(t, b, "echo", func(c actor.Context) {
@@ -107,8 +107,8 @@ func TestRequestToNobodyIsADeadLetter(t *testing.T) {
 	}
 }
 
-// A parcel's tensors arrive as they were, large ones without a copy between their memory and the
-// socket, and their references end where they should.
+// A parcel's tensors arrive unchanged, large ones without a copy between their memory and the
+// socket, and their references are released.
 func TestParcels(t *testing.T) {
 	pool := tensor.NewPool("receiver", 0)
 	a, b, _ := talkers(t, func(c *Config) {
@@ -168,7 +168,7 @@ func TestParcels(t *testing.T) {
 	}
 }
 
-// Messages of one sender to one actor arrive in their order, from however many there are.
+// Messages of one sender to one actor arrive in order, however many senders there are.
 func TestMessagesKeepTheirOrder(t *testing.T) {
 	a, b, _ := talkers(t)
 	const senders, each = 8, 2000
@@ -204,8 +204,8 @@ func TestMessagesKeepTheirOrder(t *testing.T) {
 	wait(t, done, "the last message")
 }
 
-// Two tasks whose actors flood each other from within the delivery of messages, so that both
-// sockets are full, go on all the same.
+// Two tasks whose actors flood each other while messages are being delivered, so that both
+// sockets are full, do not deadlock.
 func TestFloodsBothWaysDoNotDeadlock(t *testing.T) {
 	a, b, _ := talkers(t)
 	const rounds, each = 16, 10
@@ -240,7 +240,7 @@ func TestFloodsBothWaysDoNotDeadlock(t *testing.T) {
 	wait(t, doneB, "the flood to b")
 }
 
-// An actor that takes long does not keep the link from being read.
+// A slow actor does not stop reading of the link.
 func TestSlowDeliveryHoldsNobodyUp(t *testing.T) {
 	a, b, p := talkers(t)
 	begun, goOn := make(chan struct{}), make(chan struct{})
@@ -292,7 +292,7 @@ func TestMessagesOpenALink(t *testing.T) {
 	}
 }
 
-// A task neither stops nor poisons another one's actors, whatever it sends.
+// A task cannot stop or poison another one's actors, whatever it sends.
 func TestNobodyStopsAnActorOfAnotherTask(t *testing.T) {
 	a, b, p := talkers(t)
 	heard := make(chan any, 10)
@@ -303,7 +303,7 @@ func TestNobodyStopsAnActorOfAnotherTask(t *testing.T) {
 	if n := a.Stats().SystemRefused; n != 2 {
 		t.Errorf("%d messages were refused where they were sent", n)
 	}
-	// And where a task sends them all the same.
+	// The other end refuses them too.
 	for _, m := range []any{&actor.Stop{}, &actor.PoisonPill{}, &actor.Touch{}} {
 		o, err := encode(there, m, nil, nil, false)
 		if err != nil {
@@ -319,8 +319,8 @@ func TestNobodyStopsAnActorOfAnotherTask(t *testing.T) {
 	}
 }
 
-// Who watches an actor of another task is told of its end, that it is not there, and that its task is
-// out of reach.
+// A watcher of an actor of another task is notified of its end, that it does not exist, and that its task
+// cannot be reached.
 func TestWatchingOverLinks(t *testing.T) {
 	a, b, _ := talkers(t)
 	ended := make(chan *actor.Terminated, 10)
@@ -365,13 +365,13 @@ func TestWatchingOverLinks(t *testing.T) {
 	}
 }
 
-// Other tasks send messages to the actors that are for them, and in their own name alone.
+// Other tasks can send messages only to actors that are reachable for them, and only in their own name.
 func TestMisaddressedMessages(t *testing.T) {
 	s := testSpec(t, 3)
 	var systems [2]*actor.ActorSystem
 	var nodes [2]*node
 	for i := range nodes {
-		systems[i] = actor.NewActorSystem()
+		systems[i] = actor.NewActorSystem(actor.WithDeadLetterThrottleInterval(time.Millisecond))
 		nodes[i] = startNode(t, s, i, "", func(c *Config) {
 			c.System, c.Reachable = systems[i], func(name string) bool { return name == "ears" }
 		})

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestRoundTrip holds that both ends of a link measure its heartbeats' round trips, and go on to.
+// TestRoundTrip checks that both ends of a link measure the round trips of its heartbeats, repeatedly.
 func TestRoundTrip(t *testing.T) {
 	s := testSpec(t, 2)
 	a, b := startNode(t, s, 0, ""), startNode(t, s, 1, "")
@@ -13,7 +13,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n, other := range map[*node]string{a: task1, b: task0} {
-		// Measurements of a busy machine differ, in nanoseconds.
+		// Measurements on a busy machine differ, in nanoseconds.
 		measured := map[time.Duration]bool{}
 		tick := time.NewTicker(quick.Beat)
 		defer tick.Stop()

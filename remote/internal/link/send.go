@@ -1,17 +1,17 @@
 package link
 
 import (
-	"context"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/compress"
+	"github.com/troupe-run/troupe/remote/internal/distance"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
-// lastWords is how long a sender whose stream broke waits to read why.
+// lastWords is how long a sender whose stream broke waits to read the reason.
 const lastWords = 200 * time.Millisecond
 
 // run connects and sends until the peer is down.
@@ -39,11 +39,11 @@ func (b *bulk) run() {
 	}
 	b.mu.Unlock()
 	if err != nil {
-		b.peer.pipe.cut("its tensors could not be sent: " + explain(err)) // no news where it was the peer that ended this
+		b.peer.pipe.cut("its tensors could not be sent: " + explain(err)) // no effect if the peer is down already
 	}
 }
 
-// stop ends the sender; run lets go of what is left.
+// stop ends the sender; run releases what is left.
 func (b *bulk) stop() {
 	b.mu.Lock()
 	b.stopped = true
@@ -59,10 +59,10 @@ func (b *bulk) stop() {
 	b.signal()
 }
 
-// open makes the stream and says hello.
+// open opens the stream and says hello.
 func (b *bulk) open() (Stream, error) {
 	l, k := b.peer.link.links, b.peer.link
-	ctx, cancel := context.WithTimeout(b.ctx, l.timing.First)
+	ctx, cancel := distance.Within(b.ctx, l.timing.First)
 	defer cancel()
 	s, err := l.config.Open(ctx, k.task.Address, BulkMethod)
 	if err != nil {
@@ -73,7 +73,7 @@ func (b *bulk) open() (Stream, error) {
 	stopped := b.stopped
 	b.mu.Unlock()
 	if stopped {
-		b.stop() // the one before had no stream to close
+		b.stop() // the earlier call had no stream to close
 		return nil, errClosed
 	}
 	hello, err := proto.Marshal(&wire.Hello{Greeting: l.greeting(k.task, b.peer.Boot()), Memory: b.advertise(), Key: b.peer.key})
@@ -83,7 +83,7 @@ func (b *bulk) open() (Stream, error) {
 	return s, b.write(s, &frame{kind: frameHello, header: hello}, nil)
 }
 
-// write sends a frame. Only the sender's goroutine does.
+// write sends a frame. Only the sender's goroutine calls it.
 func (b *bulk) write(s Stream, f *frame, piece []byte) error {
 	f.number = b.number
 	b.number++
@@ -96,7 +96,7 @@ func (b *bulk) write(s Stream, f *frame, piece []byte) error {
 	return s.Send(b.buf, piece)
 }
 
-// sendAll sends until the sender is to end, which is no error, or the stream breaks.
+// sendAll sends until the sender is stopped, which is not an error, or the stream breaks.
 func (b *bulk) sendAll(s Stream) error {
 	for {
 		p, lend := b.next()
@@ -115,7 +115,7 @@ func (b *bulk) sendAll(s Stream) error {
 	}
 }
 
-// send lends a push, if it is to be lent and can be, or else sends its bytes.
+// send lends a push if lend is set and lending works. Otherwise it sends the push's bytes.
 func (b *bulk) send(s Stream, p *push, lend bool) error {
 	if lend {
 		if f := b.lend(p); f != nil {
@@ -128,7 +128,7 @@ func (b *bulk) send(s Stream, p *push, lend bool) error {
 	return err
 }
 
-// sendOne sends one push, in pieces.
+// sendOne sends the bytes of one push, in pieces.
 func (b *bulk) sendOne(s Stream, p *push) error {
 	f := &frame{kind: frameBegin, step: p.step, header: p.header, total: uint64(len(p.data))}
 	for {
@@ -158,7 +158,7 @@ func (b *bulk) sendOne(s Stream, p *push) error {
 	}
 }
 
-// listen reads what the receiver answers, and why it ends the stream.
+// listen reads the receiver's answers, and its reason when it ends the stream.
 func (b *bulk) listen(s Stream) {
 	var buf []byte
 	for number := uint32(0); ; number++ {
@@ -182,7 +182,7 @@ func (b *bulk) listen(s Stream) {
 	}
 }
 
-// answer takes one frame of the receiver's.
+// answer handles one frame from the receiver.
 func (b *bulk) answer(f *frame) error {
 	switch f.kind {
 	case frameWelcome:
@@ -204,7 +204,7 @@ func (b *bulk) answer(f *frame) error {
 	return status.InvalidArgumentf("A receiver of tensors sent a frame of kind %d.", f.kind)
 }
 
-// clear lets go of what is left when the sender ends.
+// clear releases what is left when the sender ends.
 func (b *bulk) clear() {
 	b.withdraw()
 	b.mu.Lock()

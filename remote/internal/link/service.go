@@ -18,7 +18,7 @@ const (
 	confirmMethod = "/" + serviceName + "/Confirm"
 )
 
-// vouchTimeout bounds the look at a third task's address on behalf of a caller.
+// vouchTimeout bounds a query of a third task's address on behalf of a caller.
 const vouchTimeout = 700 * time.Millisecond
 
 var service = grpc.ServiceDesc{ServiceName: serviceName, HandlerType: (*any)(nil), Metadata: "remote/internal/wire/link.proto",
@@ -39,39 +39,46 @@ func unary[Req any](f func(*Links, context.Context, *Req) (*wire.Identity, error
 	}
 }
 
-// Register serves what asks who this task is; see Handle for the links.
+// Register registers the service that identifies this task. For the links, see Handle.
 func (l *Links) Register(r grpc.ServiceRegistrar) { r.RegisterService(&service, l) }
 
-// greeting is what this task says to another one, of which the process boot is wanted if that is
-// not 0.
+// greeting returns this task's greeting to another one. If boot is not 0, it is meant for that process only.
 func (l *Links) greeting(to spec.Task, boot uint64) *wire.Greeting {
 	return &wire.Greeting{From: l.self, Task: to.Name(), Address: to.Address, Boot: boot}
 }
 
-// Greet asks the process at a declared task's address who it is, without opening a link. A
-// process of another cluster spec, or that is not the task, is FAILED_PRECONDITION with a
-// message that names both sides; the other side logs it too. Nobody there is UNAVAILABLE.
+// Greet returns the identity of the process at a declared task's address, without opening a link. It
+// returns FAILED_PRECONDITION, with a message that names both sides, if the process has another cluster
+// spec or is not the task; the other side logs it too. It returns UNAVAILABLE if no process answers.
 func (l *Links) Greet(ctx context.Context, task spec.Task) (*wire.Identity, error) {
 	id, err := identify(ctx, l.config.Call, task.Address, greetMethod, l.greeting(task, 0))
 	if err != nil {
 		return nil, err
 	}
-	return id, checkWelcome(l.self, l.config.Spec, task, id)
+	if err := checkWelcome(l.self, l.config.Spec, task, id); err != nil {
+		return id, err
+	}
+	if theirs, err := spec.Parse(id.GetSpec()); err == nil && task != l.config.Self {
+		if self, ok := theirs.ByName(l.self.Task); ok {
+			l.called.Store(&self.Address)
+		}
+	}
+	return id, nil
 }
 
-// AskVouch asks the process of task by whom it finds another task's address served. Two
-// processes whose machines resolve one name differently learn of each other in this way.
+// AskVouch asks the process that runs the task by for the identity of the process that it reaches at the address of
+// the task of. Processes whose machines resolve a name differently detect each other this way.
 func (l *Links) AskVouch(ctx context.Context, by spec.Task, of string) (*wire.Identity, error) {
 	return identify(ctx, l.config.Call, by.Address, vouchMethod, &wire.VouchRequest{Task: of})
 }
 
-// Who asks the process at any address who it is, and is not part of a cluster itself.
+// Who returns the identity of the process at any address. The caller need not be part of a cluster.
 func Who(ctx context.Context, call Caller, address string) (*wire.Identity, error) {
 	return identify(ctx, call, address, greetMethod, &wire.Greeting{})
 }
 
-// Holder gives a function that tells in words who serves an address; it is empty when nobody
-// answers. It is what a port asks when its address is taken.
+// Holder returns a function that describes the process that serves an address, or returns "" if none
+// answers. A port calls it when its address is in use.
 func Holder(call Caller) func(ctx context.Context, address string) string {
 	return func(ctx context.Context, address string) string {
 		id, err := Who(ctx, call, address)
@@ -93,12 +100,12 @@ func identify(ctx context.Context, call Caller, address, method string, request 
 // greeted answers Greet.
 func (l *Links) greeted(_ context.Context, g *wire.Greeting) (*wire.Identity, error) {
 	if g.GetFrom() == nil && g.GetTask() == "" {
-		return l.self, nil // somebody only asks who is there
+		return l.self, nil // sent by the method Who
 	}
 	return l.self, l.admit(g)
 }
 
-// admit checks a caller, and logs whom it refuses: the caller prints the same error.
+// admit checks a caller and logs a refusal. The caller prints the same error.
 func (l *Links) admit(g *wire.Greeting) error {
 	err := checkGreeting(l.self, l.config.Spec, g)
 	if err != nil {
@@ -121,13 +128,13 @@ func (l *Links) vouch(ctx context.Context, r *wire.VouchRequest) (*wire.Identity
 	return identify(ctx, l.config.Call, k.task.Address, greetMethod, &wire.Greeting{})
 }
 
-// process is a key for the links that others opened.
+// process is the key of Links.callers.
 type process struct {
 	task string
 	boot uint64
 }
 
-// presence is the end of the link that a process has opened to this task; nil if it has none.
+// presence returns this end of the link that a process has opened to this task, or nil if there is none.
 func (l *Links) presence(id *wire.Identity) *accepted {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -4,17 +4,17 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/troupe-run/troupe/remote/internal/standstill"
 )
 
-// stall notices a peer that takes no tensors although it is heard.
+// stall detects a peer that accepts no tensors although it sends.
 type stall struct {
 	sending atomic.Bool   // a frame is being sent
-	taken   atomic.Uint64 // frames and lent tensors that the peer has taken
-	stalled atomic.Int64  // nanoseconds for which it has taken nothing, if that is too long
+	taken   atomic.Uint64 // frames and lent tensors that the peer has accepted
+	stalled atomic.Int64  // nanoseconds for which it has accepted nothing, if that is too long
 
-	// The rest belongs to the clock.
-	seen  uint64
-	since time.Time // when something was taken, or nothing was to be
+	watch standstill.Watch[uint64] // of taken; owned by the clock
 }
 
 func (s *stall) begin() { s.sending.Store(true) }
@@ -24,18 +24,17 @@ func (s *stall) end() {
 	s.taken.Add(1)
 }
 
-// tick is called once a beat: it warns once of a peer that does not read, and in the end gives it up.
+// tick is called once a beat. It warns once about a peer that does not read, and ends its link after timing.Stall.
 func (b *bulk) tick(now time.Time) {
 	s, l := &b.stall, b.peer.link.links
 	b.mu.Lock()
 	pending := s.sending.Load() || len(b.lent) > 0
 	b.mu.Unlock()
-	if taken := s.taken.Load(); !pending || taken != s.seen {
-		s.seen, s.since = taken, now
+	d := s.watch.Look(now, s.taken.Load(), pending)
+	if d == 0 {
 		s.stalled.Store(0)
 		return
 	}
-	d := now.Sub(s.since)
 	if d > l.timing.Silence && s.stalled.Swap(int64(d)) == 0 {
 		l.counters.stalls.Add(1)
 		if l.config.Stalled != nil {

@@ -7,31 +7,31 @@ import (
 
 // Stream is one stream of messages on a connection of its own.
 type Stream interface {
-	// Next waits for the next message and gives its length in bytes; io.EOF after the other end's
-	// last one. What was not read of the message before is skipped. One goroutine reads.
+	// Next waits for the next message and returns its length in bytes, or io.EOF after the other end's
+	// last one. It skips what was not read of the previous message. Only one goroutine may read.
 	Next() (int, error)
-	// Read reads bytes of the current message, io.EOF at its end; large reads go from the socket
-	// straight into p.
+	// Read reads bytes of the current message, and returns io.EOF at its end. Large reads go directly
+	// from the socket into p.
 	Read(p []byte) (int, error)
-	// Send writes one message made of pieces, in order, and returns when the kernel has taken it:
-	// the pieces are the caller's again. It blocks while the other end does not read. It is safe
+	// Send writes one message made of pieces, in order, and returns when the kernel has accepted it.
+	// The pieces then belong to the caller again. Send blocks while the other end does not read. It is safe
 	// for concurrent use.
 	Send(pieces ...[]byte) error
-	// Takes tells whether a message of n bytes would be taken at once. It is a guess on the safe
-	// side, for one goroutine that sends.
+	// Takes reports whether Send would accept a message of n bytes without blocking. It is a conservative
+	// estimate, valid if only one goroutine sends.
 	Takes(n int) bool
-	// Close ends the connection: Next and Send fail at once, blocked ones too.
+	// Close ends the connection: Next and Send fail at once, including blocked calls.
 	Close() error
 }
 
-// Opener makes a stream to the method of the port at an address. ctx bounds the attempt alone.
+// Opener opens a stream to the method of the port at an address. ctx bounds only the attempt.
 type Opener func(ctx context.Context, address, method string) (Stream, error)
 
 // The streams' methods.
 const (
-	// Method is that of protoactor's remoting: links, programs' actors, and peers that know no links.
+	// Method is protoactor's remoting. Links, programs' actors, and processes outside the cluster use it.
 	Method = "/remote.Remoting/Receive"
-	// BulkMethod is that of large tensors.
+	// BulkMethod carries large tensors.
 	BulkMethod = "/" + serviceName + "/Bulk"
 )
 
@@ -47,11 +47,11 @@ func readAll(s Stream, p []byte) error {
 	return err
 }
 
-// growing is how much memory a claimed length is believed at once.
+// growing is the memory that readGrowing allocates at first, whatever length is claimed.
 const growing = 1 << 20 // bytes
 
 // readGrowing reads n bytes of the current message into buf's memory, which it enlarges as they
-// arrive: who claims more than they send does not make this process take the memory.
+// arrive. A peer that claims more than it sends cannot make this process allocate that memory.
 func readGrowing(s Stream, buf []byte, n int) ([]byte, error) {
 	buf = buf[:0]
 	for len(buf) < n {

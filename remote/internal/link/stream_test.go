@@ -17,7 +17,7 @@ import (
 	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
-// A test's stream is a TCP connection: a byte, the method's name, and then messages, each behind
+// A test's stream is a TCP connection: a byte, the method's name, and then messages, each after
 // its length in 8 bytes.
 const testMark = 1
 
@@ -93,7 +93,7 @@ func callTest(ctx context.Context, address, method string, request, answer proto
 	return wire.FromGRPC(c.Invoke(ctx, method, request, answer))
 }
 
-// testServer serves links at one listener: streams, and single calls over gRPC.
+// testServer serves links on one listener: streams, and single calls over gRPC.
 type testServer struct {
 	lis   net.Listener
 	calls chan net.Conn
@@ -166,7 +166,7 @@ func (s *testServer) stop() {
 	s.work.Wait()
 }
 
-// callsListener gives the connections of single calls.
+// callsListener accepts the connections of single calls.
 type callsListener struct{ s *testServer }
 
 func (l callsListener) Accept() (net.Conn, error) {
@@ -180,7 +180,7 @@ func (l callsListener) Accept() (net.Conn, error) {
 func (l callsListener) Close() error   { return nil }
 func (l callsListener) Addr() net.Addr { return l.s.lis.Addr() }
 
-// replay gives bytes that were read already once more.
+// replay is a connection that returns bytes again that were read already.
 type replay struct {
 	net.Conn
 	first []byte
@@ -194,5 +194,5 @@ func (r *replay) Read(p []byte) (int, error) {
 	return r.Conn.Read(p)
 }
 
-// Takes says yes.
+// Takes returns true.
 func (*testStream) Takes(int) bool { return true }

@@ -8,14 +8,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// watches are the actors of a task that actors of this one watch. Each watcher is told when the link
-// with the task breaks; who is told of an end by the task itself is forgotten.
+// watches are the actors of another task that actors of this one watch. Each watcher is notified when the link
+// with the task breaks. A watch is removed when the task itself reports the actor's end.
 type watches struct {
 	mu  sync.Mutex
 	all map[watched]struct{}
 }
 
-// watched names a watcher of this task and the actor that it watches.
+// watched identifies a watcher of this task and the actor that it watches.
 type watched struct{ watcher, watchee string }
 
 func (w *watches) add(watcher, watchee *actor.PID) {
@@ -27,7 +27,7 @@ func (w *watches) add(watcher, watchee *actor.PID) {
 	w.all[watched{watcher.GetId(), watchee.Id}] = struct{}{}
 }
 
-// remove forgets a watch, and tells whether there was one.
+// remove removes a watch, and reports whether there was one.
 func (w *watches) remove(watcher, watchee *actor.PID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -43,8 +43,8 @@ func (w *watches) none() bool {
 	return len(w.all) == 0
 }
 
-// take gives all watches, and forgets them.
-func (w *watches) take() map[watched]struct{} {
+// drain removes and returns all watches.
+func (w *watches) drain() map[watched]struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	all := w.all
@@ -52,7 +52,7 @@ func (w *watches) take() map[watched]struct{} {
 	return all
 }
 
-// hearSystem takes a message about watching that k's task has sent.
+// hearSystem handles a message about watching that k's task has sent.
 func (k *link) hearSystem(target *actor.PID, message actor.SystemMessage) {
 	system := k.links.config.System
 	var watcher *actor.PID
@@ -71,14 +71,14 @@ func (k *link) hearSystem(target *actor.PID, message actor.SystemMessage) {
 		k.links.refuseSystem(target.Id, typeName(message), k.task.Name())
 		return
 	}
-	// Where the actor is not, dead letters answer a watch with Terminated.
+	// If the actor does not exist, dead letters answer a watch with Terminated.
 	process, _ := system.ProcessRegistry.GetLocal(target.Id)
 	process.SendSystemMessage(target, message)
 }
 
-// unwatched tells the watchers of the task's actors that it is out of reach.
+// unwatched notifies the watchers of the task's actors that it cannot be reached.
 func (k *link) unwatched() {
-	for w := range k.watches.take() {
+	for w := range k.watches.drain() {
 		tellWatcher(k.links.config.System, w.watcher, actor.NewPID(k.task.Address, w.watchee), actor.TerminatedReason_AddressTerminated)
 	}
 }
@@ -89,7 +89,7 @@ func tellWatcher(system *actor.ActorSystem, watcher string, who *actor.PID, why 
 	}
 }
 
-// typeName is a message's type, for the log.
+// typeName returns a message's type, for the log.
 func typeName(message any) string {
 	if m, ok := message.(proto.Message); ok {
 		return string(m.ProtoReflect().Descriptor().FullName())

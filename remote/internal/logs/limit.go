@@ -1,4 +1,4 @@
-// Package logs keeps a log readable, and its file from filling a disk, whatever peers provoke.
+// Package logs keeps a log readable, and its file from filling the disk, whatever peers provoke.
 package logs
 
 import (
@@ -9,16 +9,15 @@ import (
 )
 
 const (
-	// burst is how many records with one message are written at once, perSecond how many for long.
+	// burst is how many records with one message are written at once, perSecond the sustained rate.
 	burst     = 50
 	perSecond = 5
-	// maxMessages bounds the messages that are counted. Messages are constants of the program, so that there are few.
+	// maxMessages bounds the messages that are counted. There are few, since messages are constants of the program.
 	maxMessages = 512
 )
 
-// Limit makes a handler that writes at most some records with the same message in a time, to the next handler. The
-// next one that is written tells in "suppressed" how many were not. Records of different messages do not displace each
-// other.
+// Limit returns a handler that rate-limits records with the same message and passes the rest to the next handler. The next record that is
+// written reports the number of dropped ones as "suppressed". Records with different messages do not affect each other.
 func Limit(next slog.Handler) slog.Handler {
 	return &limited{next: next, counts: &counts{of: map[string]*count{}}}
 }
@@ -33,7 +32,7 @@ type counts struct {
 	of map[string]*count
 }
 
-// count is a bucket of one message.
+// count is the token bucket of one message.
 type count struct {
 	left       float64
 	at         time.Time
@@ -45,7 +44,7 @@ func (l *limited) Enabled(ctx context.Context, level slog.Level) bool {
 }
 
 func (l *limited) Handle(ctx context.Context, r slog.Record) error {
-	suppressed, ok := l.counts.take(r.Message, r.Time)
+	suppressed, ok := l.counts.allow(r.Message, r.Time)
 	if !ok {
 		return nil
 	}
@@ -55,8 +54,8 @@ func (l *limited) Handle(ctx context.Context, r slog.Record) error {
 	return l.next.Handle(ctx, r)
 }
 
-// take tells whether a record may be written, and how many were not since the last one.
-func (c *counts) take(message string, now time.Time) (suppressed int, ok bool) {
+// allow reports whether a record may be written, and how many were dropped since the last one.
+func (c *counts) allow(message string, now time.Time) (suppressed int, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.of[message]

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A flood of one message is cut short and counted, and leaves room for others.
+// TestLimit checks that a flood of one message is cut short and counted, and leaves room for others.
 func TestLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder

@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-run/troupe/remote/spec"
 )
 
-// crowd are links to a cluster in which those tasks answer that there tells.
+// crowd are links to a cluster in which the tasks answer for which there is true.
 type crowd struct {
 	vouchers
 	there   func(task spec.Task) bool
@@ -27,7 +27,7 @@ func (c *crowd) Greet(_ context.Context, task spec.Task) (*wire.Identity, error)
 	return c.self, nil
 }
 
-// blind are links to a cluster whose tasks find nobody at this one's address.
+// blind are links to a cluster whose tasks find nobody at this task's address.
 type blind struct {
 	crowd
 	asked atomic.Int64
@@ -38,7 +38,8 @@ func (b *blind) AskVouch(context.Context, spec.Task, string) (*wire.Identity, er
 	return nil, status.New(status.Unavailable, "connection refused")
 }
 
-// A process that claims a task must be found there; one that was started as it need not be contradicted.
+// TestClaimsAreConfirmed checks that a process that claims a task must be found there; one that was started for it must only not be
+// contradicted.
 func TestClaimsAreConfirmed(t *testing.T) {
 	s, err := spec.Parse("worker=127.0.0.1:1,127.0.0.1:2,127.0.0.1:3")
 	if err != nil {
@@ -72,7 +73,7 @@ func TestClaimsAreConfirmed(t *testing.T) {
 	}
 }
 
-// What a start costs does not grow with the cluster, and one task of many is found.
+// TestGreetings checks that the cost of a start does not grow with the cluster, and that a single running task among many is found.
 func TestGreetings(t *testing.T) {
 	for _, tasks := range []int{10, 100, 1000} {
 		jobs := map[string]map[int]string{"worker": {}}
@@ -87,7 +88,7 @@ func TestGreetings(t *testing.T) {
 			name  string
 			there func(spec.Task) bool
 			most  int64 // greetings, besides that of the own address
-			least int   // tasks that are found
+			least int   // tasks found
 		}{
 			{"all are there", func(spec.Task) bool { return true }, enough, enough},
 			{"nobody is there", func(spec.Task) bool { return false }, int64(tasks), 0},

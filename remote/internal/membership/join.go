@@ -2,13 +2,16 @@ package membership
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/internal/distance"
 	"github.com/troupe-run/troupe/remote/internal/link"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 	"github.com/troupe-run/troupe/remote/spec"
@@ -16,20 +19,20 @@ import (
 
 const (
 	greetTimeout = 700 * time.Millisecond
-	greetAtOnce  = 16                    // processes greeted at the same time, at most
-	enough       = 4                     // processes that answer, after which no further ones are greeted
+	greetAtOnce  = 16                    // max. processes greeted at the same time
+	enough       = 4                     // answering processes, after which no more are greeted
 	joinWith     = 3                     // processes to exchange views with; gossip does the rest
-	askVouches   = 3                     // processes asked who is at this task's address
-	confirmTries = 3                     // times that they are asked where one must find it
+	askVouches   = 3                     // processes asked which process is at this task's address
+	confirmTries = 3                     // attempts to be found there, if that is required
+	askPause     = 2 * time.Second       // before the same task is asked again for the same cluster spec
 	greetPause   = 50 * time.Millisecond // between greetings beyond enough, while none has failed
 	firstPause   = 250 * time.Millisecond
 	alonePause   = 5 * time.Second
 	joinedPause  = 5 * time.Second
 )
 
-// survey greets the other tasks, in an order of its own, until it has found enough of them, and
-// finds out whether this process may be part of the cluster. It gives the tasks that it found: a
-// start costs the same in a large cluster as in a small one, unless nobody is there.
+// survey greets the other tasks, in random order, until it has found enough of them, and determines whether this process may be part of the
+// cluster. It returns the tasks that it found. A start costs the same in a large cluster as in a small one, unless nobody is up.
 func (m *Membership) survey(ctx context.Context) (present []spec.Task, err error) {
 	var others []spec.Task
 	for _, t := range m.config.Spec.Tasks() {
@@ -45,8 +48,7 @@ func (m *Membership) survey(ctx context.Context) (present []spec.Task, err error
 	if taken != nil {
 		return nil, taken
 	}
-	// One process of another spec at some address is that process's mistake if others agree
-	// with this one; if nobody does, it is this one's.
+	// If others agree with this process, a single process with another spec at some address is at fault; if nobody agrees, this one is.
 	if len(present) == 0 && len(refusals) > 0 {
 		return nil, refusals[0]
 	}
@@ -63,9 +65,9 @@ func (m *Membership) survey(ctx context.Context) (present []spec.Task, err error
 	return present, err
 }
 
-// claim asks at this task's own address who is there: it must be this process.
+// claim asks at this task's own address which process is there: it must be this one.
 func (m *Membership) claim(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, greetTimeout)
+	ctx, cancel := distance.Within(ctx, greetTimeout)
 	defer cancel()
 	id, err := m.config.Links.Greet(ctx, m.config.Self)
 	switch {
@@ -79,12 +81,12 @@ func (m *Membership) claim(ctx context.Context) error {
 	return m.same(id)
 }
 
-// vouched asks some of those who are there whom they find at this task's address: on another
-// machine the same name may lead to another process.
+// vouched asks some of the tasks that are up which process they find at this task's address: on another machine the same name may resolve
+// to another process.
 func (m *Membership) vouched(ctx context.Context, present []spec.Task) error {
-	ctx, cancel := context.WithTimeout(ctx, greetTimeout)
+	ctx, cancel := distance.Within(ctx, greetTimeout)
 	defer cancel()
-	type voucher struct{ other, blind error } // who is not this process was found, or nobody
+	type voucher struct{ other, blind error } // a process that is not this one was found, or none was
 	vouchers := make([]voucher, min(len(present), askVouches))
 	var asked sync.WaitGroup
 	for i, by := range sample(present, askVouches) {
@@ -118,7 +120,7 @@ func (m *Membership) vouched(ctx context.Context, present []spec.Task) error {
 	return nil
 }
 
-// same is an error if the process found at this task's address is another one.
+// same returns an error if the process found at this task's address is another one.
 func (m *Membership) same(found *wire.Identity) error {
 	self := m.config.Links.Identity()
 	if found.GetBoot() == self.GetBoot() {
@@ -128,12 +130,84 @@ func (m *Membership) same(found *wire.Identity) error {
 		link.Describe(self), link.Describe(found))
 }
 
-// greet greets the tasks in order until enough have answered, and tells who is there and who
-// refuses, or is refused. Where tasks start all at once a few connections for each must do, or they
-// keep each other from answering in time: so no more are made than have to answer, and further ones
-// when one of them has failed, or takes its time.
+// meet greets a task, and records that the cluster spec it was started with belongs to this cluster.
+func (m *Membership) meet(ctx context.Context, t spec.Task) error {
+	id, err := m.config.Links.Greet(ctx, t)
+	if err != nil {
+		return err
+	}
+	if theirs, err := spec.Parse(id.GetSpec()); err == nil { // the links have checked it
+		m.delegates.pass(t.Name(), theirs.Hash())
+	}
+	return nil
+}
+
+// ask starts asking a task for its cluster spec, after its gossip named one, by hash, that is not known here.
+func (m *Membership) ask(t spec.Task, hash string, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := passedSpec{t.Name(), hash}
+	if last, ok := m.asked[key]; ok && now.Sub(last) < askPause {
+		return // seek finds a task that is missed
+	}
+	if len(m.asked) >= maxPassed {
+		clear(m.asked)
+	}
+	m.asked[key] = now
+	m.unknown[t.Name()] = t
+	if !m.asking {
+		m.asking = true
+		m.work.Go(m.askAll)
+	}
+}
+
+// askAll greets the tasks whose specs are unknown, and joins those of this cluster. A task that did not answer is asked again after its
+// next gossip.
+func (m *Membership) askAll() {
+	for {
+		m.mu.Lock()
+		tasks := slices.Collect(maps.Values(m.unknown))
+		clear(m.unknown)
+		m.asking = len(tasks) > 0 && m.ctx.Err() == nil
+		asking := m.asking
+		m.mu.Unlock()
+		if !asking {
+			return
+		}
+		m.join(m.ctx, m.meetAll(tasks))
+	}
+}
+
+// meetAll greets all of the tasks, and returns those of this cluster.
+func (m *Membership) meetAll(tasks []spec.Task) (present []spec.Task) {
+	var mu sync.Mutex
+	var met sync.WaitGroup
+	slots := make(chan struct{}, greetAtOnce)
+	for _, t := range tasks {
+		slots <- struct{}{}
+		met.Go(func() {
+			defer func() { <-slots }()
+			ctx, cancel := distance.Within(m.ctx, greetTimeout)
+			defer cancel()
+			switch err := m.meet(ctx, t); {
+			case err == nil:
+				mu.Lock()
+				present = append(present, t)
+				mu.Unlock()
+			case status.CodeOf(err) == status.FailedPrecondition:
+				m.delegates.post(change{kind: changeRefuse, task: t, err: err})
+			}
+		})
+	}
+	met.Wait()
+	return present
+}
+
+// greet greets the tasks in order until enough have answered. It returns the tasks that are up, and the errors of those that refuse this
+// process or are refused. When all tasks start at once, each must get by with a few connections, or they keep each other from answering in
+// time. So greet opens only as many as must answer, and more when one has failed or is slow.
 func (m *Membership) greet(ctx context.Context, tasks []spec.Task) (present []spec.Task, refusals []error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*greetTimeout)
+	ctx, cancel := distance.Within(ctx, 2*greetTimeout)
 	defer cancel()
 	type answer struct {
 		task spec.Task
@@ -146,10 +220,9 @@ func (m *Membership) greet(ctx context.Context, tasks []spec.Task) (present []sp
 		tasks = tasks[1:]
 		underWay++
 		go func() { // bounded by greetTimeout, and waited for below
-			ctx, cancel := context.WithTimeout(ctx, greetTimeout)
+			ctx, cancel := distance.Within(ctx, greetTimeout)
 			defer cancel()
-			_, err := m.config.Links.Greet(ctx, t)
-			answers <- answer{t, err}
+			answers <- answer{t, m.meet(ctx, t)}
 		}()
 	}
 	pace := time.NewTicker(greetPause)
@@ -178,7 +251,7 @@ func (m *Membership) greet(ctx context.Context, tasks []spec.Task) (present []sp
 	}
 }
 
-// join exchanges views with some of the tasks, which have been greeted.
+// join exchanges views with some of the tasks, which must have been greeted.
 func (m *Membership) join(ctx context.Context, present []spec.Task) {
 	for _, t := range sample(present, joinWith) {
 		if ctx.Err() != nil {
@@ -188,7 +261,7 @@ func (m *Membership) join(ctx context.Context, present []spec.Task) {
 		if err != nil {
 			continue // a checked spec has no such address
 		}
-		ips, err := lookup(ctx, host)
+		ips, err := lookup(ctx, m.config.Port, host)
 		if err == nil {
 			at := net.JoinHostPort(ips[0].String(), strconv.Itoa(port))
 			m.transport.names.Store(at, t.Address)
@@ -200,8 +273,8 @@ func (m *Membership) join(ctx context.Context, present []spec.Task) {
 	}
 }
 
-// seek looks for the tasks that are not up, as long as the membership lives: among all of them while
-// this task is alone, then a few at a time, since the network may have been cut in two.
+// seek looks for the tasks that are not up for as long as the membership lives: among all of them while this task is alone, then for a few
+// in each round, since the network may have been partitioned.
 func (m *Membership) seek() {
 	pause := firstPause
 	for {
@@ -242,7 +315,7 @@ func (m *Membership) absent() (tasks []spec.Task, alone bool) {
 	return tasks, alone
 }
 
-// sample is n of the tasks, chosen at random.
+// sample returns n of the tasks, chosen at random.
 func sample(tasks []spec.Task, n int) []spec.Task {
 	picked := make([]spec.Task, 0, n)
 	for _, i := range rand.Perm(len(tasks)) {

@@ -13,75 +13,73 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
+	"github.com/troupe-run/troupe/graph/device"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 	"github.com/troupe-run/troupe/remote/spec"
 )
 
-// Links is what the membership needs of the task's links: to greet a process, and to ask one
-// for its view of another. The port must serve them already.
+// Links are the functions of the task's links that the membership needs: to greet a process, and to ask one for its view of another. The
+// port must serve them already.
 type Links interface {
 	Identity() *wire.Identity
 	Greet(ctx context.Context, task spec.Task) (*wire.Identity, error)
 	AskVouch(ctx context.Context, by spec.Task, of string) (*wire.Identity, error)
 }
 
-// Config is what a task's membership needs.
+// Config configures a task's membership.
 type Config struct {
 	Spec  *spec.Spec
 	Self  spec.Task
 	Port  Port
 	Links Links
-	// Events is told what changes, in order, on one goroutine, and must not block. Without it
-	// changes are logged.
+	// Events is called for each change, in order, on one goroutine, and must not block. If it is nil, changes are logged.
 	Events func(Event)
-	// Confirm asks for more than that nobody contradicts: others must be there, and one of them must
-	// find this process at its task's address. It is how a process claims a task that it was not
-	// started for by name.
+	// Confirm requires more than that nobody objects: other tasks must be up, and one of them must find this process at its task's address. A
+	// process sets it to claim a task that it was not started for by name.
 	Confirm bool
-	// Keys, each of 16, 24 or 32 bytes, encrypt the gossip: the first is used, all are accepted. Without
-	// any it is not encrypted.
+	// Keys, each of 16, 24 or 32 bytes, encrypt the gossip: the first is used, all are accepted. Without keys it is not encrypted.
 	Keys   [][]byte
 	Logger *slog.Logger // nil: slog.Default()
 
-	tune func(*memberlist.Config) // of tests that cannot wait for LAN timing
+	tune func(*memberlist.Config) // for tests that cannot wait for LAN timing
 }
 
-// Health is what gossip believes of a task.
+// Health is what gossip believes about the state of a task.
 type Health int
 
-// A task was never heard of, or a process of it is up, or the last one is down.
+// A task was never seen, a process of it is up, or its last process is down.
 const (
 	NeverSeen Health = iota
 	Up
 	Down
 )
 
-// String is the health in words.
+// String returns the health in words.
 func (h Health) String() string { return [...]string{"never seen", "up", "down"}[h] }
 
-// Member is what gossip believes of a task.
+// Member is what gossip believes about a task.
 type Member struct {
 	Task   spec.Task
 	Health Health
-	Boot   uint64    // of the process that was seen last
+	Boot   uint64    // of the process seen last
 	Since  time.Time // of the health, or of this boot
-	Reason string    // of Down; of Up when it has said that it is leaving
-	// Devices, as far as they fit into the gossip. They must not be changed.
-	Devices []*wire.Device
+	Reason string    // of Down; of Up once it has announced that it is leaving
+	// Devices, as far as they fit into the gossip. They must not be modified.
+	Devices []device.Attributes
 }
 
 // Event is a change of what gossip believes.
 type Event struct {
-	// Member is the task as it is now. For a refusal, only Task may be set.
+	// Member is the task's current state. For a refusal, only Task may be set.
 	Member Member
-	// Restarted tells that the process is another one than before, without a loss in between.
+	// Restarted reports that the process was replaced by another one, without a loss in between.
 	Restarted bool
-	// Refused tells, if not nil, why a process was turned away, naming both sides.
+	// Refused, if not nil, says why a process was rejected, naming both sides.
 	Refused error
 }
 
-// Membership is a task's part in the gossip. All methods may be called concurrently.
+// Membership is a task's part in the gossip. Its methods are safe for concurrent use.
 type Membership struct {
 	config    Config
 	log       *slog.Logger
@@ -97,27 +95,30 @@ type Membership struct {
 	mu      sync.Mutex
 	members map[string]*Member
 	refused map[string]time.Time // when a refusal was last reported, by its text
+	// unknown are the tasks whose cluster specs must be asked for, by name; asking is set while a goroutine does so.
+	unknown map[string]spec.Task
+	asked   map[passedSpec]time.Time
+	asking  bool
 }
 
 const (
 	streamTimeout = 3 * time.Second
-	updateTimeout = 500 * time.Millisecond // to tell that this task leaves
+	updateTimeout = 500 * time.Millisecond // to announce that this task leaves
 	leaveTimeout  = time.Second            // to leave
 	repeatRefusal = time.Minute
 )
 
-// Start takes part in the gossip and joins whoever is there; tasks that are absent are looked
-// for in the background. It takes a second or two at most, whoever does not answer, and fails
-// where this process must not be part of the cluster: FAILED_PRECONDITION when those who are
-// there have another cluster spec, ALREADY_EXISTS when a process of this task is alive
-// already. Both errors name both sides.
+// Start joins the gossip and the tasks that are up; it keeps looking for absent tasks in the background. It takes at most a second or two,
+// even if tasks do not answer. It fails if this process must not be part of the cluster: with FAILED_PRECONDITION if the running tasks have
+// another cluster spec, and with ALREADY_EXISTS if a process of this task is already alive. Both errors name both sides.
 func Start(ctx context.Context, config Config) (*Membership, error) {
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}
 	now := time.Now()
 	id := config.Links.Identity()
-	m := &Membership{config: config, log: config.Logger, members: map[string]*Member{}, refused: map[string]time.Time{}}
+	m := &Membership{config: config, log: config.Logger, members: map[string]*Member{}, refused: map[string]time.Time{},
+		unknown: map[string]spec.Task{}, asked: map[passedSpec]time.Time{}, delegates: &delegates{spec: config.Spec, self: config.Self, boot: id.GetBoot(), ready: make(chan struct{}, 1)}}
 	for _, t := range config.Spec.Tasks() {
 		m.members[t.Name()] = &Member{Task: t, Since: now}
 	}
@@ -125,7 +126,7 @@ func Start(ctx context.Context, config Config) (*Membership, error) {
 	if self == nil {
 		return nil, status.InvalidArgumentf("%v is not a task of the cluster %v", config.Self, config.Spec)
 	}
-	self.Health, self.Boot, self.Devices = Up, id.GetBoot(), id.GetDevices()
+	self.Health, self.Boot, self.Devices = Up, id.GetBoot(), id.DeviceAttributes()
 	present, err := m.survey(ctx)
 	if err == nil && ctx.Err() != nil {
 		err = status.From(ctx.Err())
@@ -133,14 +134,13 @@ func Start(ctx context.Context, config Config) (*Membership, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.delegates = &delegates{spec: config.Spec, self: config.Self, boot: id.GetBoot(), ready: make(chan struct{}, 1)}
 	m.announce(false)
 	if len(config.Keys) > 0 {
 		if m.keyring, err = memberlist.NewKeyring(config.Keys, config.Keys[0]); err != nil {
 			return nil, status.InvalidArgumentf("The keys of the gossip: %v", err)
 		}
 	}
-	if m.transport, err = newTransport(ctx, config.Port, config.Spec, config.Self, m.log); err != nil {
+	if m.transport, err = newTransport(ctx, config.Port, config.Spec, config.Self, m.keyring != nil, m.log); err != nil {
 		return nil, err
 	}
 	if m.list, err = memberlist.Create(m.settings()); err != nil {
@@ -156,22 +156,22 @@ func Start(ctx context.Context, config Config) (*Membership, error) {
 	return m, nil
 }
 
-// announce sets what this node says of itself.
+// announce sets what this node announces about itself.
 func (m *Membership) announce(leaving bool) {
 	id := m.config.Links.Identity()
-	b := meta{boot: id.GetBoot(), spec: m.config.Spec.Hash(), leaving: leaving, devices: id.GetDevices()}.encode(m.config.Self.Name())
+	b := meta{boot: id.GetBoot(), spec: m.config.Spec.Hash(), leaving: leaving, devices: id.DeviceAttributes()}.encode(m.config.Self.Name())
 	m.delegates.meta.Store(&b)
 }
 
-// settings keeps the timing of a LAN: workers saturate their cores, and a more nervous gossip
-// takes a busy task for a dead one. Whoever needs to know sooner has a link.
+// settings keeps the timing of a LAN: workers saturate their cores, and a more sensitive gossip would mistake a busy task for a dead one.
+// Whatever needs to know sooner has a link.
 func (m *Membership) settings() *memberlist.Config {
 	c := memberlist.DefaultLANConfig()
 	c.Name = m.config.Self.Name()
 	c.Transport = m.transport
 	c.Delegate, c.Events, c.Alive, c.Merge, c.Conflict = m.delegates, m.delegates, m.delegates, m.delegates, m.delegates
 	c.TCPTimeout = streamTimeout
-	// A packet is smaller than the tables that compressing it takes.
+	// Compression takes tables larger than a packet.
 	c.EnableCompression = false
 	c.DeadNodeReclaimTime = time.Second // a host may come back with another address
 	c.Keyring = m.keyring
@@ -183,10 +183,10 @@ func (m *Membership) settings() *memberlist.Config {
 	return c
 }
 
-// Rekey replaces the keys of a gossip that is encrypted.
+// Rekey replaces the keys of an encrypted gossip.
 func (m *Membership) Rekey(keys [][]byte) error {
 	if m.keyring == nil || len(keys) == 0 {
-		return status.Errorf(status.FailedPrecondition, "Gossip does not begin or cease to be encrypted while it runs.")
+		return status.Errorf(status.FailedPrecondition, "The encryption of gossip cannot be switched on or off while it runs.")
 	}
 	for _, k := range keys {
 		if err := m.keyring.AddKey(k); err != nil {
@@ -207,7 +207,7 @@ func (m *Membership) Rekey(keys [][]byte) error {
 	return nil
 }
 
-// logWriter passes memberlist's lines on. What matters of them is reported as an event.
+// logWriter forwards memberlist's lines. What matters in them is also reported as an event.
 type logWriter struct{ log *slog.Logger }
 
 func (w logWriter) Write(line []byte) (int, error) {
@@ -220,7 +220,7 @@ func (w logWriter) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Member is what gossip believes of a declared task, by its full name; false for any other.
+// Member returns what gossip believes about a declared task, by its full name; false for any other.
 func (m *Membership) Member(task string) (Member, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -230,7 +230,7 @@ func (m *Membership) Member(task string) (Member, bool) {
 	return Member{}, false
 }
 
-// View is what gossip believes of all declared tasks, in the order of the spec.
+// View returns what gossip believes about all declared tasks, in the order of the spec.
 func (m *Membership) View() []Member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -248,7 +248,11 @@ func (m *Membership) dispatch() {
 		case <-m.ctx.Done():
 			return
 		case <-m.delegates.ready:
-			for _, c := range m.delegates.take() {
+			for _, c := range m.delegates.takeAll() {
+				if c.kind == changeUnknown {
+					m.ask(c.task, c.meta.spec, time.Now())
+					continue
+				}
 				if e, ok := m.apply(c, time.Now()); ok {
 					m.report(e)
 				}
@@ -257,12 +261,12 @@ func (m *Membership) dispatch() {
 	}
 }
 
-// apply brings the view up to date; false if nothing has changed.
+// apply updates the view; it returns false if nothing has changed.
 func (m *Membership) apply(c change, now time.Time) (Event, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if c.kind == changeRefuse {
-		// The same node is refused with each of its messages.
+		// The same node is rejected with each of its messages.
 		text := c.err.Error()
 		if last, ok := m.refused[text]; ok && now.Sub(last) < repeatRefusal {
 			return Event{}, false
@@ -297,7 +301,7 @@ func (m *Membership) apply(c change, now time.Time) (Event, bool) {
 	return Event{Member: next, Restarted: restarted}, true
 }
 
-// report tells the owner, or the log if nobody wants to know.
+// report passes an event to the owner, or logs it if the owner has no handler.
 func (m *Membership) report(e Event) {
 	task := e.Member.Task
 	switch {
@@ -308,27 +312,31 @@ func (m *Membership) report(e Event) {
 	case e.Restarted:
 		m.log.Info("a task has restarted", "task", task.Name(), "address", task.Address, "boot", fmt.Sprintf("%016x", e.Member.Boot))
 	default:
-		m.log.Info("a task is "+e.Member.Health.String(), "task", task.Name(), "address", task.Address, "reason", e.Member.Reason)
+		about := []any{"task", task.Name(), "address", task.Address}
+		if e.Member.Reason != "" {
+			about = append(about, "reason", e.Member.Reason)
+		}
+		m.log.Info("a task is "+e.Member.Health.String(), about...)
 	}
 }
 
-// Leave tells the others that this task goes on purpose, and ends the gossip. It takes two
-// seconds at most, and less if ctx ends earlier: the telling is then cut short.
+// Leave announces that this task leaves on purpose, and stops the gossip. It takes at most two seconds, and less if ctx ends earlier: the
+// announcement is then cut short.
 func (m *Membership) Leave(ctx context.Context) error {
 	var err error
 	m.leave.Do(func() {
 		m.cancel()
 		m.await(ctx)
 		m.announce(true)
-		// Both are best effort: who does not hear it will find this task gone.
+		// Both are best effort: tasks that miss them will find this task gone.
 		if d := within(ctx, updateTimeout); d > 0 {
 			if e := m.list.UpdateNode(d); e != nil {
-				m.log.Debug("not everybody heard that this task leaves", "error", e)
+				m.log.Debug("not every task was notified that this task leaves", "error", e)
 			}
 		}
 		if d := within(ctx, leaveTimeout); d > 0 {
 			if e := m.list.Leave(d); e != nil {
-				m.log.Debug("not everybody heard that this task has left", "error", e)
+				m.log.Debug("not every task was notified that this task has left", "error", e)
 			}
 		}
 		err = m.list.Shutdown()
@@ -336,23 +344,26 @@ func (m *Membership) Leave(ctx context.Context) error {
 	return err
 }
 
-// await waits for the goroutines, which may still be exchanging views with a task that froze.
+// await waits for the goroutines, and for view exchanges that others started with this task: a task in the middle of one may have learned
+// of this task before this task has learned of it, and could not be notified that this one leaves. Either may be with a frozen task, so the
+// wait is bounded.
 func (m *Membership) await(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
+	defer cancel()
 	ended := make(chan struct{})
 	go func() {
 		m.work.Wait()
 		close(ended)
 	}()
-	limit := time.NewTimer(updateTimeout)
-	defer limit.Stop()
-	select {
-	case <-ended:
-	case <-ctx.Done():
-	case <-limit.C:
+	for _, over := range []<-chan struct{}{ended, m.transport.taken.over()} {
+		select {
+		case <-over:
+		case <-ctx.Done():
+		}
 	}
 }
 
-// within is the shorter of d and what is left of ctx; 0 if nothing is.
+// within returns the shorter of d and the time left in ctx; 0 if none is left.
 func within(ctx context.Context, d time.Duration) time.Duration {
 	if ctx.Err() != nil {
 		return 0

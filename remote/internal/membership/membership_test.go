@@ -3,6 +3,7 @@ package membership
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"log/slog"
@@ -17,6 +18,7 @@ import (
 	"github.com/hashicorp/memberlist"
 	"go.uber.org/goleak"
 
+	"github.com/troupe-run/troupe/graph/device"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/internal/link"
 	"github.com/troupe-run/troupe/remote/internal/port"
@@ -29,13 +31,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const patience = 15 * time.Second
 
-// quick is a gossip that finds a dead task in less than a second.
+// quick configures a gossip that finds a dead task in less than a second.
 func quick(c *memberlist.Config) {
 	c.ProbeInterval, c.ProbeTimeout, c.GossipInterval = 100*time.Millisecond, 50*time.Millisecond, 20*time.Millisecond
 	c.SuspicionMult, c.SuspicionMaxTimeoutMult = 2, 2
 }
 
-// lockedBuffer is a log that several goroutines write.
+// lockedBuffer is a log for several goroutines.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -69,6 +71,12 @@ type process struct {
 // start starts the task; bind is where it listens, if not at its address.
 func start(t *testing.T, s *spec.Spec, index int, bind string) (*process, error) {
 	t.Helper()
+	return startTelling(t, s, index, bind, func(Event) {})
+}
+
+// startTelling is start with a handler that is called for each event.
+func startTelling(t *testing.T, s *spec.Spec, index int, bind string, tell func(Event)) (*process, error) {
+	t.Helper()
 	task, err := s.Task("worker", index)
 	if err != nil {
 		t.Fatal(err)
@@ -79,12 +87,15 @@ func start(t *testing.T, s *spec.Spec, index int, bind string) (*process, error)
 		t.Fatal(err)
 	}
 	p.links = link.New(link.Config{Spec: s, Self: task, Boot: p.boot, Call: p.port.Call, Logger: logger,
-		Devices: []*wire.Device{{Name: task.Name() + "/device:CPU:0", Type: "CPU", MemoryLimit: 1 << 40, Incarnation: p.boot + 1}}})
+		Devices: []device.Attributes{{Name: task.Name() + "/device:CPU:0", Type: "CPU", MemoryLimit: 1 << 40, Incarnation: p.boot + 1}}})
 	p.links.Register(p.port.Services())
 	p.port.Services().Open()
 	t.Cleanup(p.kill)
 	p.m, err = Start(deadline(t, patience), Config{Spec: s, Self: task, Port: p.port, Links: p.links, Logger: logger, tune: quick,
-		Events: func(e Event) { p.events <- e }})
+		Events: func(e Event) {
+			tell(e)
+			p.events <- e
+		}})
 	return p, err
 }
 
@@ -103,7 +114,7 @@ func mustStart(t *testing.T, s *spec.Spec, index int) *process {
 	return p
 }
 
-// kill ends the process without a word to anybody.
+// kill ends the process without notifying anybody.
 func (p *process) kill() {
 	p.ended.Do(func() {
 		over, cancel := context.WithCancel(context.Background())
@@ -125,7 +136,7 @@ func (p *process) kill() {
 	})
 }
 
-// expect waits for an event of the task, or of any for index -1. Others are kept for later.
+// expect waits for an event of the task, or of any task for index -1. It keeps other events for later.
 func (p *process) expect(index int, what string, match func(Event) bool) Event {
 	p.t.Helper()
 	fits := func(e Event) bool { return (index < 0 || e.Member.Task.Index == index) && match(e) }
@@ -150,6 +161,37 @@ func (p *process) expect(index int, what string, match func(Event) bool) Event {
 
 func isUp(e Event) bool   { return e.Refused == nil && e.Member.Health == Up }
 func isDown(e Event) bool { return e.Refused == nil && e.Member.Health == Down }
+
+// TestWhoSeesATaskSeesItLeave checks that a task that has just learned of another also learns that it leaves, whichever of the two started
+// the exchange of views.
+func TestWhoSeesATaskSeesItLeave(t *testing.T) {
+	for range 40 {
+		s := testSpec(t, 2)
+		b := mustStart(t, s, 1)
+		seen, left := make(chan struct{}), make(chan error)
+		see := sync.OnceFunc(func() { close(seen) })
+		go func() {
+			<-seen
+			left <- b.m.Leave(deadline(t, patience))
+		}()
+		a, err := startTelling(t, s, 0, "", func(e Event) {
+			if isUp(e) {
+				see()
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e := a.expect(1, "leave", isDown); e.Member.Reason != "it has left" {
+			t.Errorf("%+v", e)
+		}
+		if err := <-left; err != nil {
+			t.Error(err)
+		}
+		a.kill()
+		b.kill()
+	}
+}
 
 // testSpec declares n tasks.
 func testSpec(t *testing.T, n int) *spec.Spec {
@@ -205,7 +247,7 @@ func TestCrashAndRestart(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
-	// A restart that is quicker than the detection of the crash is seen by its boot id.
+	// A restart that is faster than the detection of the crash is recognized by its boot id.
 	again.kill()
 	third := mustStart(t, s, 2)
 	began := time.Now()
@@ -276,7 +318,8 @@ func TestSecondProcessOfATaskIsRefused(t *testing.T) {
 	}
 }
 
-// A process whose own machine leads its name to itself learns from a third one that it is the second.
+// TestSecondProcessIsToldByOthers checks that a process whose own machine resolves its name to itself learns from a third one that it is
+// the second.
 func TestSecondProcessIsToldByOthers(t *testing.T) {
 	s := testSpec(t, 2)
 	m := &Membership{config: Config{Spec: s, Self: s.Tasks()[0], Links: &vouchers{
@@ -288,7 +331,7 @@ func TestSecondProcessIsToldByOthers(t *testing.T) {
 	}
 }
 
-// vouchers are links by which this process finds itself, and others find another one.
+// vouchers are links through which this process finds itself, and others find another one.
 type vouchers struct{ self, found *wire.Identity }
 
 func (v *vouchers) Identity() *wire.Identity { return v.self }
@@ -299,7 +342,62 @@ func (v *vouchers) AskVouch(context.Context, spec.Task, string) (*wire.Identity,
 	return v.found, nil
 }
 
-// Nodes that gossip without having greeted anybody are refused all the same.
+// TestSpecsOfOneCluster checks that tasks that write their own addresses differently, and declare only part of the cluster, see each other.
+func TestSpecsOfOneCluster(t *testing.T) {
+	s := testSpec(t, 4)
+	own := func(index int, host string, without ...int) *spec.Spec {
+		jobs := map[string]map[int]string{"worker": {}}
+		for _, k := range s.Tasks() {
+			jobs["worker"][k.Index] = k.Address
+		}
+		_, number, err := spec.SplitAddress(jobs["worker"][index])
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs["worker"][index] = net.JoinHostPort(host, fmt.Sprint(number))
+		for _, i := range without {
+			delete(jobs["worker"], i)
+		}
+		part, err := spec.New(jobs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return part
+	}
+	specs := []*spec.Spec{own(0, "127.0.0.1"), own(1, "localhost"), own(2, "0.0.0.0", 1), own(3, "localhost", 1, 2)}
+	var all []*process
+	for i, part := range specs {
+		p, err := start(t, part, i, s.Tasks()[i].Address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	for i, p := range all {
+		for _, other := range specs[i].Tasks() {
+			if other.Index != i {
+				e := p.expect(other.Index, "up", isUp)
+				if want := s.Tasks()[other.Index].Address; e.Member.Task.Address != want || e.Member.Boot != all[other.Index].boot || len(e.Member.Devices) != 1 {
+					t.Errorf("%d sees %+v", i, e.Member)
+				}
+			}
+		}
+		if v := p.m.View(); len(v) != specs[i].Len() {
+			t.Errorf("%d sees %v", i, v)
+		}
+	}
+	all[3].kill()
+	for _, p := range all[:3] {
+		p.expect(3, "down", isDown)
+	}
+	for i, p := range all {
+		if text := p.log.String(); strings.Contains(text, "refused") {
+			t.Errorf("the log of %d: %s", i, text)
+		}
+	}
+}
+
+// TestGossipOfStrangersIsRefused checks that nodes that gossip without having greeted anybody are rejected as well.
 func TestGossipOfStrangersIsRefused(t *testing.T) {
 	s := testSpec(t, 2)
 	a := mustStart(t, s, 0)
@@ -310,11 +408,12 @@ func TestGossipOfStrangersIsRefused(t *testing.T) {
 		want string
 	}{
 		{"/job:worker/replica:0/task:1", good, "the cluster spec has that task at " + s.Tasks()[1].Address},
-		{"/job:ps/replica:0/task:0", good, "the cluster spec has no such task"},
+		{"/job:worker/replica:0/task:1", []byte("of another program"), "is not that of a server of this version"},
 	} {
 		c := memberlist.DefaultLocalConfig()
 		c.Name, c.BindAddr, c.BindPort, c.Logger = stranger.name, "127.0.0.1", 0, log.New(logWriter{slog.New(slog.DiscardHandler)}, "", 0)
 		c.AdvertisePort = 0
+		c.EnableCompression = false // compressed gossip is not read at all
 		d := &delegates{ready: make(chan struct{}, 1)}
 		d.meta.Store(&stranger.meta)
 		c.Delegate = d
@@ -322,7 +421,7 @@ func TestGossipOfStrangersIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The push of its view succeeds: that it is not taken over shows only over there.
+		// The push of its view succeeds; only the other side shows that the view was rejected.
 		if _, err := list.Join([]string{s.Tasks()[0].Address}); err != nil {
 			t.Error(err)
 		}
@@ -343,6 +442,8 @@ func TestAdmission(t *testing.T) {
 	}
 	d := &delegates{spec: s, self: s.Tasks()[0], boot: 1, ready: make(chan struct{}, 1)}
 	good := meta{boot: 5, spec: s.Hash()}.encode("")
+	written := meta{boot: 5, spec: strings.Repeat("1", 32)}.encode("") // of a task that writes its own address differently
+	d.pass("/job:worker/replica:0/task:1", strings.Repeat("1", 32))
 	node := func(name, ip string, port uint16, meta []byte) *memberlist.Node {
 		return &memberlist.Node{Name: name, Addr: net.ParseIP(ip), Port: port, Meta: meta}
 	}
@@ -354,34 +455,44 @@ func TestAdmission(t *testing.T) {
 		{node("/job:worker/replica:0/task:0", "127.0.0.1", 7001, good), ""},
 		{node("/job:worker/replica:0/task:0", "127.0.0.1", 7002, good), "the cluster spec has that task at localhost:7001"},
 		{node("/job:worker/replica:0/task:1", "10.0.0.4", 7002, good), "at 10.0.0.4:7002 away: the cluster spec has that task at 10.0.0.3:7002"},
-		{node("/job:x/replica:0/task:1", "10.0.0.4", 7002, good), "/job:x/replica:0/task:1 at 10.0.0.4:7002 away: the cluster spec has no such task"},
+		{node("/job:x/replica:0/task:1", "10.0.0.4", 7002, good), "the cluster spec has no such task"},
 		{node("/job:worker/replica:0/task:1", "10.0.0.3", 7002, nil), "is not that of a server of this version"},
-		{node("/job:worker/replica:0/task:1", "10.0.0.3", 7002, meta{spec: strings.Repeat("0", 32)}.encode("")), "started with another cluster spec"},
+		{node("/job:worker/replica:0/task:1", "10.0.0.3", 7002, meta{spec: strings.Repeat("0", 32)}.encode("")), "its cluster spec is not known yet"},
+		{node("/job:worker/replica:0/task:1", "127.0.0.1", 7002, written), ""},
+		{node("/job:worker/replica:0/task:1", "127.0.0.1", 7003, written), "the cluster spec has that task at 10.0.0.3:7002"},
+		{node("/job:worker/replica:0/task:0", "127.0.0.1", 7001, written), "its cluster spec is not known yet"},
 	} {
 		err := d.NotifyAlive(c.node)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.node.Name, err, c.want)
 		}
 		c.node.State = memberlist.StateAlive
-		if merge := d.NotifyMerge([]*memberlist.Node{c.node}); (merge == nil) != (err == nil) {
+		if merge := d.NotifyMerge([]*memberlist.Node{c.node}); (merge == nil) != (err == nil || errors.Is(err, errNotDeclared) || errors.Is(err, errUnknownSpec)) {
 			t.Errorf("merge of %s: %v", c.node.Name, merge)
 		}
 	}
 	// The same refusal is reported once a minute, and a delegate never waits for its reader.
 	m := &Membership{config: Config{Spec: s}, refused: map[string]time.Time{}, members: map[string]*Member{}}
 	now := time.Now()
-	refusals := 0
-	for _, c := range d.take() {
+	refusals, unknown := 0, 0
+	for _, c := range d.takeAll() {
+		if c.kind == changeUnknown {
+			unknown++
+			continue
+		}
 		for range 3 {
 			if e, ok := m.apply(c, now); ok && e.Refused != nil {
 				refusals++
 			}
 		}
 	}
-	if refusals != 5 { // those of the merges have the same texts
+	if refusals != 4 { // those of the merges have the same texts
 		t.Errorf("%d refusals", refusals)
 	}
-	if _, ok := m.apply(change{kind: changeRefuse, err: d.NotifyMerge([]*memberlist.Node{{Name: "x", State: memberlist.StateAlive}})}, now.Add(time.Hour)); !ok || len(m.refused) != 1 {
+	if unknown != 2 {
+		t.Errorf("%d tasks are to be asked for their specs", unknown)
+	}
+	if _, ok := m.apply(change{kind: changeRefuse, err: d.NotifyMerge([]*memberlist.Node{{Name: s.Tasks()[1].Name(), Port: 1, Meta: good, State: memberlist.StateAlive}})}, now.Add(time.Hour)); !ok || len(m.refused) != 1 {
 		t.Errorf("old refusals are kept: %v", m.refused)
 	}
 }
@@ -390,7 +501,7 @@ func TestMetaFitsWhateverTheDevices(t *testing.T) {
 	m := meta{boot: 1 << 63, spec: strings.Repeat("ab", 16), leaving: true}
 	task := "/job:worker/replica:0/task:0"
 	for i := range 200 {
-		m.devices = append(m.devices, &wire.Device{Name: fmt.Sprintf("%s/device:GPU:%d", task, i), Type: "GPU", MemoryLimit: 80 << 30, Incarnation: uint64(i)})
+		m.devices = append(m.devices, device.Attributes{Name: fmt.Sprintf("%s/device:GPU:%d", task, i), Type: "GPU", MemoryLimit: 80 << 30, Incarnation: uint64(i)})
 	}
 	b := m.encode(task)
 	if len(b) > memberlist.MetaMaxSize {
@@ -408,7 +519,7 @@ func TestMetaFitsWhateverTheDevices(t *testing.T) {
 }
 
 func FuzzMeta(f *testing.F) {
-	f.Add(meta{boot: 3, spec: strings.Repeat("ab", 16), devices: []*wire.Device{{Name: "t/device:CPU:0", Type: "CPU"}}}.encode("t"))
+	f.Add(meta{boot: 3, spec: strings.Repeat("ab", 16), devices: []device.Attributes{{Name: "t/device:CPU:0", Type: "CPU"}}}.encode("t"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := decodeMeta("t", b)
 		if err != nil {

@@ -8,29 +8,29 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
+	"github.com/troupe-run/troupe/graph/device"
 	"github.com/troupe-run/troupe/graph/status"
-	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
-// meta is what a node says of itself in its gossip. It travels in at most 512 bytes; devices
-// that do not fit are left out, and are learned over a link.
+// meta is what a node announces about itself in its gossip. It has at most 512 bytes; devices that do not fit are omitted and learned over
+// a link.
 type meta struct {
 	boot    uint64
 	spec    string // hash
 	leaving bool
-	devices []*wire.Device
+	devices []device.Attributes
 }
 
 const (
 	metaVersion = 1
 	flagLeaving = 1 << 0
 	hashBytes   = 16
-	// maxDevice bounds what a device takes of a malformed message.
+	// maxDevice bounds the bytes of a device in a malformed message.
 	maxDevice = 64
 )
 
-// encode writes, after the version: flags, boot id, spec hash, and for each device that fits
-// its type, index, memory limit and incarnation.
+// encode writes, after the version, the flags, the boot id, the spec hash, and for each device that fits its type, index, memory limit and
+// incarnation.
 func (m meta) encode(task string) []byte {
 	b := []byte{metaVersion, 0}
 	if m.leaving {
@@ -39,11 +39,11 @@ func (m meta) encode(task string) []byte {
 	b = binary.LittleEndian.AppendUint64(b, m.boot)
 	hash, err := hex.DecodeString(m.spec)
 	if err != nil || len(hash) != hashBytes {
-		hash = make([]byte, hashBytes) // fits no spec
+		hash = make([]byte, hashBytes) // matches no spec
 	}
 	b = append(b, hash...)
 	for _, d := range m.devices {
-		kind, index, ok := splitDevice(task, d.GetName())
+		kind, index, ok := splitDevice(task, d.Name)
 		if !ok {
 			continue
 		}
@@ -51,8 +51,8 @@ func (m meta) encode(task string) []byte {
 		b = binary.AppendUvarint(b, uint64(len(kind)))
 		b = append(b, kind...)
 		b = binary.AppendUvarint(b, index)
-		b = binary.AppendUvarint(b, uint64(max(d.GetMemoryLimit(), 0)))
-		b = binary.LittleEndian.AppendUint64(b, d.GetIncarnation())
+		b = binary.AppendUvarint(b, uint64(max(d.MemoryLimit, 0)))
+		b = binary.LittleEndian.AppendUint64(b, d.Incarnation)
 		if len(b) > memberlist.MetaMaxSize {
 			return b[:n]
 		}
@@ -60,7 +60,7 @@ func (m meta) encode(task string) []byte {
 	return b
 }
 
-// splitDevice takes a full device name of the task apart.
+// splitDevice splits the full name of one of the task's devices.
 func splitDevice(task, name string) (kind string, index uint64, ok bool) {
 	rest, ok := strings.CutPrefix(name, task+"/device:")
 	if !ok {
@@ -104,9 +104,8 @@ func decodeMeta(task string, b []byte) (meta, error) {
 		}
 		kind := string(take(size))
 		index := number()
-		d := &wire.Device{Type: kind, Name: task + "/device:" + kind + ":" + strconv.FormatUint(index, 10), MemoryLimit: int64(number())}
-		d.Incarnation = binary.LittleEndian.Uint64(take(8))
-		m.devices = append(m.devices, d)
+		m.devices = append(m.devices, device.Attributes{Type: kind, Name: task + "/device:" + kind + ":" + strconv.FormatUint(index, 10),
+			MemoryLimit: int64(number()), Incarnation: binary.LittleEndian.Uint64(take(8))})
 	}
 	if bad {
 		return meta{}, status.InvalidArgumentf("The gossip of %s is malformed.", task)

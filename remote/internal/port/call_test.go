@@ -16,7 +16,7 @@ import (
 
 const checkMethod = "/grpc.health.v1.Health/Check"
 
-// check asks the health service of a port for a service.
+// check asks the health service of a port for a service's status.
 func check(ctx context.Context, p *Port, address, method, service string) error {
 	var answer healthpb.HealthCheckResponse
 	err := p.Call(ctx, address, method, &healthpb.HealthCheckRequest{Service: service}, &answer)
@@ -70,8 +70,8 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// A process may open and close further ports while it calls others: under the race detector this tells whether a
-// call reads what the start of the remoting writes.
+// A process may open and close further ports while it calls others. Under the race detector, this detects a
+// call that reads what the start of the remoting writes.
 func TestCallWhilePortsStart(t *testing.T) {
 	p := listenTest(t, Config{})
 	p.Services().RegisterService(&healthpb.Health_ServiceDesc, health.NewServer())

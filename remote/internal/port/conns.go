@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// conns are open connections that say nothing for as long as they like: Stop closes them under their readers.
+// conns are open connections that may be silent for any time. close closes them while they are being read.
 type conns struct {
 	limit  int
 	mu     sync.Mutex
@@ -15,8 +15,8 @@ type conns struct {
 
 func newConns(limit int) *conns { return &conns{limit: limit, open: map[net.Conn]struct{}{}} }
 
-// add notes a connection; false, and a closed connection, after close. Beyond the limit any other one is closed for it:
-// those of honest clients are seldom among them, since they stay for a moment only.
+// add adds a connection. After close, it closes the connection and returns false. Beyond the limit, it closes an arbitrary other
+// connection. That is rarely an honest client's, because those stay here only for a moment.
 func (s *conns) add(c net.Conn) bool {
 	s.mu.Lock()
 	closed := s.closed
@@ -24,7 +24,7 @@ func (s *conns) add(c net.Conn) bool {
 		if len(s.open) >= s.limit {
 			for other := range s.open {
 				delete(s.open, other)
-				_ = other.Close() // its reader meets the error
+				_ = other.Close() // its reader gets the error
 				break
 			}
 		}
@@ -32,12 +32,12 @@ func (s *conns) add(c net.Conn) bool {
 	}
 	s.mu.Unlock()
 	if closed {
-		_ = c.Close() // nobody has used it yet: its error would tell nothing
+		_ = c.Close() // unused so far: the error does not matter
 	}
 	return !closed
 }
 
-// forget leaves a connection to its owner; false where close was first.
+// forget removes a connection. It returns false if the connection was closed here before.
 func (s *conns) forget(c net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,6 +54,6 @@ func (s *conns) close() {
 	s.open = nil
 	s.mu.Unlock()
 	for c := range open {
-		_ = c.Close() // its reader meets the error
+		_ = c.Close() // its reader gets the error
 	}
 }

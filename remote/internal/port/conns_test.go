@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Connections that do not say what they are make room for one more.
+// Beyond the limit, a connection that is still being sorted is closed for a new one.
 func TestSortingIsBounded(t *testing.T) {
 	sorting := newConns(3)
 	var open []net.Conn

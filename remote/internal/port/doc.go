@@ -1,10 +1,11 @@
-// Package port is the one TCP and UDP port of a task. Three kinds of traffic share it:
+// Package port implements a task's single TCP and UDP port. Three kinds of traffic share it:
 //
-//   - gRPC: TensorFlow's MasterService, links with the messages of actors, the operator's calls;
+//   - gRPC: TensorFlow's MasterService, links with the messages of actors, the operator's calls, calls of programs'
+//     actors;
 //   - gossip streams: distinguished from HTTP/2 and TLS by the first byte of a connection, and with TLS by the
 //     ALPN protocol;
-//   - gossip packets: UDP on the same number.
+//   - gossip packets: UDP on the same port number.
 //
-// It answers grpc.health.v1 for all services of the port. A port also has the actor system of its task.
-// Config.Resolve finds the process for messages to actors of other addresses.
+// The port answers grpc.health.v1 for all its services. It also owns the actor system of its task.
+// Config.Resolve returns the actor.Process for messages to actors of other addresses.
 package port

@@ -4,8 +4,8 @@ package port
 
 import "syscall"
 
-// openFiles is how many files the process may open.
-func openFiles() uint64 {
+// OpenFiles returns how many files the process may open; 0 if that is not known.
+func OpenFiles() uint64 {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
 		return 0

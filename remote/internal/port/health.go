@@ -13,11 +13,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// maxWatchers is how many calls of Watch a port serves at once: each takes a goroutine.
+// maxWatchers bounds the concurrent calls of Watch of a port: each takes a goroutine.
 const maxWatchers = 1 << 10
 
-// healthService is grpc.health.v1, by which probes and load balancers learn whether the server takes work. All services of a port
-// have the same health, and so has the server itself, whose name is empty.
+// healthService implements grpc.health.v1, by which probes and load balancers learn whether the server accepts work. All services of a
+// port have the same health, and so does the server itself, whose name is empty.
 type healthService struct {
 	services *Services
 
@@ -25,7 +25,7 @@ type healthService struct {
 	serving  bool
 	stopped  bool
 	watchers int
-	changed  chan struct{} // closed when serving or stopped change
+	changed  chan struct{} // closed when serving or stopped changes
 }
 
 func newHealth(s *Services) *healthService {
@@ -45,7 +45,7 @@ func newHealth(s *Services) *healthService {
 	return h
 }
 
-// unary is a method that answers at once. The request of List, which has no fields, reads as one of Check without a name.
+// unary returns a method that answers at once. The request of List, which has no fields, decodes as one of Check without a name.
 func (h *healthService) unary(path string, answer func(*healthpb.HealthCheckRequest) (any, error)) *http2.Method {
 	return &http2.Method{Inline: true, Unary: func(_ context.Context, read func(any) error) (_ any, err error) {
 		defer h.services.recover(path, &err)
@@ -57,7 +57,7 @@ func (h *healthService) unary(path string, answer func(*healthpb.HealthCheckRequ
 	}}
 }
 
-// look gives a service's status, what is closed when that may have changed, and whether the port is being stopped.
+// look returns a service's status, a channel that is closed when that may have changed, and whether the port is being stopped.
 func (h *healthService) look(service string) (healthpb.HealthCheckResponse_ServingStatus, <-chan struct{}, bool) {
 	known := service == "" || slices.Contains(h.services.names(), service)
 	h.mu.Lock()
@@ -80,7 +80,7 @@ func (h *healthService) list() *healthpb.HealthListResponse {
 	return &healthpb.HealthListResponse{Statuses: all}
 }
 
-// watch sends a service's status whenever it changes, until the client has enough or the port is stopped.
+// watch sends a service's status whenever it changes, until the client cancels the call or the port is stopped.
 func (h *healthService) watch(ctx context.Context, read func(any) error, send func(any) error) error {
 	q := &healthpb.HealthCheckRequest{}
 	if err := read(q); err != nil {
@@ -90,7 +90,7 @@ func (h *healthService) watch(ctx context.Context, read func(any) error, send fu
 		return status.Errorf(codes.ResourceExhausted, "%d calls watch the health of this server already", maxWatchers)
 	}
 	defer h.leave()
-	told := healthpb.HealthCheckResponse_UNKNOWN // which is nobody's
+	told := healthpb.HealthCheckResponse_UNKNOWN // no service has it, so the first status is sent
 	for {
 		st, changed, stopped := h.look(q.Service)
 		if st != told {
@@ -126,7 +126,7 @@ func (h *healthService) leave() {
 	h.watchers--
 }
 
-// set tells who watches whether the server takes work, and whether the port is being stopped.
+// set sets whether the server accepts work and whether the port is being stopped, and notifies the watchers.
 func (h *healthService) set(serving, stopped bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -135,7 +135,7 @@ func (h *healthService) set(serving, stopped bool) {
 	h.changed = make(chan struct{})
 }
 
-// names are those of the services that the port has, in order.
+// names returns the names of the port's services, sorted.
 func (s *Services) names() []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -147,5 +147,5 @@ func (s *Services) names() []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// Serving says what grpc.health.v1 answers: NOT_SERVING until the server takes work, and while it drains.
+// Serving sets the answer of grpc.health.v1, which is NOT_SERVING until the server accepts work, and while it drains.
 func (s *Services) Serving(yes bool) { s.health.set(yes, false) }

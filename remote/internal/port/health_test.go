@@ -81,7 +81,7 @@ func TestHealth(t *testing.T) {
 	c := healthpb.NewHealthClient(conn)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	// Before the server is there, and before it is open.
+	// Before the server serves, and before it is open.
 	if st := checkHealth(t, c, ""); st != outOfService {
 		t.Error(st)
 	}
@@ -103,11 +103,11 @@ func TestHealth(t *testing.T) {
 	if err != nil || len(list.Statuses) != 3 || list.Statuses["test.Panicky"].GetStatus() != inService || list.Statuses[""].GetStatus() != inService {
 		t.Errorf("%v, %v", list, err)
 	}
-	// Calls go on beside those that watch, on the same connection.
+	// Other calls continue on the same connection while Watch calls run.
 	if err := conn.Invoke(deadline(t), "/test.Panicky/Unary", &healthpb.HealthCheckRequest{}, &healthpb.HealthCheckResponse{}); status.Code(err) != codes.Internal {
 		t.Error(err)
 	}
-	// A client that gives up ends its watch.
+	// A client that cancels ends its watch.
 	given, give := context.WithCancel(ctx)
 	watchHealth(t, given, c, "nobody")(unheardOf)
 	if n := p.services.health.watching(); n != 3 {
@@ -134,7 +134,7 @@ func TestHealth(t *testing.T) {
 	}
 	p.Services().Serving(true)
 	all(inService)
-	// A stop ends those that watch, and does not wait for them.
+	// Stop ends Watch calls, and does not wait for them.
 	end, err := c.Watch(ctx, &healthpb.HealthCheckRequest{})
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +188,7 @@ func TestWatchersAreBounded(t *testing.T) {
 	eventually(t, "all end", func() bool { return p.services.health.watching() == 0 })
 }
 
-// Requests of HTTP/1 are told what lives here, whatever their method, and gossip hears nothing of them.
+// HTTP/1 requests are answered with a description of the server, whatever their method, and do not reach the gossip.
 func TestHTTP1(t *testing.T) {
 	config := testTLS(t)
 	old := config.Clone()

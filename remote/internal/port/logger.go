@@ -7,8 +7,8 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// quieter lowers the library's levels by one: what it calls information is of interest only to
-// who debugs it.
+// quieter lowers the library's levels by one: its Info records are of interest only for
+// debugging it.
 type quieter struct{ slog.Handler }
 
 const levelStep = slog.LevelWarn - slog.LevelInfo

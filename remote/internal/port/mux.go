@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// streamHandoff bounds how long a gossip stream waits for the gossip to take it.
+	// streamHandoff bounds how long a gossip stream waits to be received from Streams.
 	streamHandoff = 2 * time.Second
 	// maxAcceptPause bounds the wait after a connection could not be accepted.
 	maxAcceptPause = time.Second
@@ -25,7 +25,7 @@ const (
 // ALPN protocols of a port with TLS.
 const (
 	ProtoHTTP2  = "h2"
-	protoHTTP1  = "http/1.1" // whose clients are told that they are wrong here
+	protoHTTP1  = "http/1.1" // answered with an error text
 	protoGossip = "memberlist"
 )
 
@@ -34,24 +34,27 @@ type mux struct {
 	listener net.Listener
 	trust    Credentials   // nil for plain connections
 	tls      *tls.Config   // of trust
-	plain    *http2.Server // tells who comes without TLS that it is needed; nil where it is not
+	plain    *http2.Server // answers clients without TLS that it is required; nil if it is not
 	streams  *streams
 	sorting  *conns // connections that have no owner yet
 	http     *http2.Server
 	log      *slog.Logger
 	quit     chan struct{}
 	work     sync.WaitGroup
-	last     uint64 // the number of the last connection; the accepting goroutine's
 }
 
-// ConnectionOf is the number of the connection that a call to this process came over, which no
-// other connection of the port has had or will have; 0 where there is none.
+// connections numbers the connections of all ports of the process. Numbers are unique across ports, because a declared cluster's
+// master serves clients of its host's port, and is notified of closed connections of its own port.
+var connections atomic.Uint64
+
+// ConnectionOf returns the number of the connection over which a call to this process came, or 0 if
+// there is none. No two connections of the process have the same number.
 func ConnectionOf(ctx context.Context) uint64 {
 	p, _ := http2.PeerOf(ctx)
 	return p.Connection
 }
 
-// streams hands gossip connections over to whoever gossips.
+// streams hands gossip connections over to the gossip.
 type streams struct {
 	accepted chan net.Conn
 	quit     chan struct{}
@@ -69,22 +72,21 @@ func newMux(trust Credentials, listener net.Listener, http *http2.Server, log *s
 // start begins to accept connections.
 func (m *mux) start() { m.work.Go(m.accept) }
 
-// accept takes connections until the listener is closed.
+// accept accepts connections until the listener is closed.
 func (m *mux) accept() {
 	pause := 5 * time.Millisecond
 	for {
 		c, err := m.listener.Accept()
 		if err == nil {
 			pause = 5 * time.Millisecond
-			m.last++
-			number := m.last
+			number := connections.Add(1)
 			m.work.Go(func() { m.take(c, number) })
 			continue
 		}
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		// Such as too many open files: it may pass.
+		// The error may be temporary, such as too many open files.
 		closed := 0
 		if noFiles(err) {
 			closed = m.http.CloseIdle()
@@ -100,7 +102,7 @@ func (m *mux) accept() {
 	}
 }
 
-// close ends the accepting; the channel is closed when no connection is without an owner any more.
+// close stops accepting. The channel is closed when every connection has an owner or is closed.
 func (m *mux) close() <-chan struct{} {
 	close(m.quit)
 	if err := m.listener.Close(); err != nil {
@@ -118,7 +120,7 @@ func (m *mux) close() <-chan struct{} {
 
 func (s *streams) stop() { s.once.Do(func() { close(s.quit) }) }
 
-// give hands the connection over, or closes it when nobody takes it in time.
+// give hands the connection over, or closes it if it is not received in time.
 func (s *streams) give(c net.Conn) {
 	t := time.NewTimer(streamHandoff)
 	defer t.Stop()
@@ -171,7 +173,7 @@ func (m *mux) sort(c net.Conn, number uint64) error {
 	return nil
 }
 
-// refusePlain makes what answers every call of a connection without TLS.
+// refusePlain returns a server that answers every call on a connection without TLS with an error.
 func refusePlain(address string, log *slog.Logger) *http2.Server {
 	text := address + " takes TLS connections with a certificate or a token only. TensorFlow's client reaches it through `troupe proxy --target " + address + "`."
 	refuse := &http2.Method{Unary: func(context.Context, func(any) error) (any, error) {
@@ -180,7 +182,7 @@ func refusePlain(address string, log *slog.Logger) *http2.Server {
 	return http2.NewServer(http2.Config{Lookup: func(string) *http2.Method { return refuse }, Codec: Codec{}, Logger: log, About: text})
 }
 
-// sortTLS shakes hands and goes by what the client wants to speak.
+// sortTLS performs the TLS handshake and sorts the connection by its protocol.
 func (m *mux) sortTLS(raw net.Conn, first []byte, number uint64) error {
 	inner := &peeked{Conn: raw, first: first}
 	conn := tls.Server(inner, m.tls)
@@ -198,7 +200,7 @@ func (m *mux) sortTLS(raw net.Conn, first []byte, number uint64) error {
 		return err
 	}
 	if gossip {
-		m.streams.give(conn) // it is short
+		m.streams.give(conn) // short-lived: not watched
 		return nil
 	}
 	forget, err := m.trust.Watch(raw, state)
@@ -210,7 +212,7 @@ func (m *mux) sortTLS(raw net.Conn, first []byte, number uint64) error {
 	return nil
 }
 
-// release takes a connection from the sorted ones to its owner, who closes it.
+// release removes a connection from those being sorted. Its owner closes it from then on.
 func (m *mux) release(c net.Conn) error {
 	if !m.sorting.forget(c) {
 		return net.ErrClosed
@@ -222,10 +224,10 @@ func (m *mux) release(c net.Conn) error {
 type peeked struct {
 	net.Conn
 	first  []byte
-	closed atomic.Pointer[func()] // called when it is closed; nil: nothing is
+	closed atomic.Pointer[func()] // if set, called when the connection is closed
 }
 
-// NetConn is the connection itself.
+// NetConn returns the underlying connection.
 func (p *peeked) NetConn() net.Conn { return p.Conn }
 
 func (p *peeked) Close() error {

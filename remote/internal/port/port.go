@@ -15,50 +15,52 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/network"
 	"github.com/troupe-run/troupe/remote/internal/http2"
 	"github.com/troupe-run/troupe/remote/spec"
 )
 
 const (
-	handshakeTimeout = 5 * time.Second // of a connection, from its first byte
+	handshakeTimeout = 5 * time.Second // of a connection, including its first byte
 	stopTimeout      = 5 * time.Second // of Stop, if its context has no deadline
-	endTimeout       = 3 * time.Second // for handlers to see that it is over
+	endTimeout       = 3 * time.Second // for handlers to return after their connections are closed
 	freePortTries    = 32
 )
 
-// Config says what to listen on.
+// Config configures a port.
 type Config struct {
-	// Address is the task's host:port, exactly as in the cluster spec: peers compare it. With
-	// port 0 a port is chosen that is free for TCP and UDP.
+	// Address is the task's host:port, exactly as in the cluster spec: peers compare it. If the port
+	// is 0, Listen chooses one that is free for TCP and UDP.
 	Address string
 	// Bind, if set, is the host:port to bind in place of Address, for a server that is reached
-	// through a forwarded port. Else exactly the host of Address is bound.
+	// through a forwarded port. If it is empty, the host of Address is bound.
 	Bind string
-	// Credentials, if set, encrypt every TCP connection, both those accepted and those dialled. Callers
-	// without TLS are told so. UDP is not covered: gossip has a key of its own.
+	// Credentials, if set, encrypt every TCP connection, both accepted and dialled. Callers
+	// without TLS receive an error that says so. UDP is not covered: gossip has its own key.
 	Credentials Credentials
-	// Holder, if set, asks who serves an address that is taken; its answer goes into the error.
+	// Holder, if set, returns a description of the process that serves an address that is in use. It is part of the error.
 	Holder func(ctx context.Context, address string) string
-	// Closed, if set, is told of every accepted connection that ends, by its number (see
+	// Closed, if set, is called with the number of every accepted connection that ends (see
 	// ConnectionOf). It must not block.
 	Closed func(connection uint64)
-	// RequestMemory and AnswerMemory bound the bytes of the requests that are on their way to the port, and of the answers
-	// that its clients do not read. 0 is 8 GiB.
+	// RequestMemory bounds the bytes of the requests that the port is receiving, AnswerMemory those of the answers
+	// that its clients have not read. 0 means 8 GiB.
 	RequestMemory, AnswerMemory int64
-	// Resolve, if set, finds the process behind a PID of another address; false where there is none.
+	// Resolve, if set, returns the actor.Process behind a PID of another address, or false if there is none.
 	Resolve func(pid *actor.PID) (actor.Process, bool)
-	Logger  *slog.Logger // nil: slog.Default()
+	Network network.Network // nil: the machine's
+	Logger  *slog.Logger    // nil: slog.Default()
 }
 
-// Credentials are what a port's connections are encrypted with. All methods may be called concurrently.
+// Credentials encrypt and authenticate a port's connections. All methods may be called concurrently.
 type Credentials interface {
-	// Server is the configuration of connections that are accepted and speak one of the protocols (ALPN).
+	// Server returns the configuration for accepted connections, which speak one of the protocols (ALPN).
 	Server(protocols ...string) *tls.Config
-	// Client is the configuration of a connection to the port at an address.
+	// Client returns the configuration for a connection to the port at an address.
 	Client(address string, protocols ...string) *tls.Config
-	// Gossips tells why the other end of a connection may not take part in the gossip, or nil.
+	// Gossips returns nil if the other end of a connection may take part in the gossip, else the reason why not.
 	Gossips(tls.ConnectionState) error
-	// Watch closes an accepted connection when its other end is not trusted any more, until forget is called.
+	// Watch closes an accepted connection when its other end is no longer trusted, until forget is called.
 	Watch(conn io.Closer, state tls.ConnectionState) (forget func(), err error)
 }
 
@@ -70,16 +72,20 @@ type Port struct {
 	services *Services
 	http     *http2.Server
 	mux      *mux
-	udp      *net.UDPConn
+	udp      net.PacketConn
 	system   *actor.ActorSystem
 
 	stopping sync.Once
 }
 
-// Listen binds the port and begins to accept connections. Services answer after Services().Open(). A taken port is FAILED_PRECONDITION, a bad address INVALID_ARGUMENT.
+// Listen binds the port and begins to accept connections. Services answer after Services().Open(). Listen returns FAILED_PRECONDITION if
+// the port is in use, and INVALID_ARGUMENT for a bad address.
 func Listen(config Config) (*Port, error) {
 	if config.Logger == nil {
 		config.Logger = slog.Default()
+	}
+	if config.Network == nil {
+		config.Network = network.System
 	}
 	host, number, err := spec.SplitAddress(config.Address)
 	if err != nil {
@@ -109,14 +115,14 @@ func Listen(config Config) (*Port, error) {
 	}
 }
 
-// listen makes one attempt. UDP goes first: it is the one that chooses a free port.
+// listen makes one attempt. UDP is bound first, because it chooses the free port.
 func listen(config Config, host string, number int, local *net.TCPAddr) (*Port, error) {
-	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: local.IP, Port: local.Port, Zone: local.Zone})
+	udp, err := config.Network.ListenUDP(&net.UDPAddr{IP: local.IP, Port: local.Port, Zone: local.Zone})
 	if err != nil {
 		return nil, err
 	}
 	bound := udp.LocalAddr().(*net.UDPAddr).Port
-	tcp, err := net.ListenTCP("tcp", &net.TCPAddr{IP: local.IP, Port: bound, Zone: local.Zone})
+	tcp, err := config.Network.ListenTCP(&net.TCPAddr{IP: local.IP, Port: bound, Zone: local.Zone})
 	if err != nil {
 		return nil, errors.Join(err, udp.Close())
 	}
@@ -125,9 +131,9 @@ func listen(config Config, host string, number int, local *net.TCPAddr) (*Port, 
 	}
 	p := &Port{address: net.JoinHostPort(host, strconv.Itoa(number)), config: config, log: config.Logger, udp: udp, services: newServices(config.Logger)}
 	p.http = http2.NewServer(http2.Config{Lookup: p.services.lookup, Codec: Codec{}, Closed: config.Closed, Logger: config.Logger,
-		MaxReceiving: config.RequestMemory, MaxUnsent: config.AnswerMemory, MaxConnections: connectionLimit(openFiles()),
+		MaxReceiving: config.RequestMemory, MaxUnsent: config.AnswerMemory, MaxConnections: connectionLimit(OpenFiles()),
 		About: "This is a Troupe task (gRPC over HTTP/2). TensorFlow's client connects to it as grpc://" + p.address + "."})
-	// The throttle of dead letters keeps a goroutine for its interval.
+	// The throttle of dead letters occupies a goroutine for this interval.
 	p.system = actor.NewActorSystem(actorLogger(p.log), actor.WithDeadLetterThrottleInterval(100*time.Millisecond))
 	p.system.ProcessRegistry.Address = p.address
 	if config.Resolve != nil {
@@ -141,21 +147,21 @@ func listen(config Config, host string, number int, local *net.TCPAddr) (*Port, 
 	return p, nil
 }
 
-// Addr is the host:port that peers use, with the chosen port in place of port 0.
+// Addr returns the host:port that peers use, with the chosen port in place of port 0.
 func (p *Port) Addr() string { return p.address }
 
-// Connections is how many connections are open that clients make calls over, and other tasks their calls outside of links.
+// Connections returns the number of open connections for calls: those of clients, and those of other tasks outside of links.
 func (p *Port) Connections() int { return p.http.Connections() }
 
-// System is the port's actor system; its PIDs carry Addr.
+// System returns the port's actor system; its PIDs carry Addr.
 func (p *Port) System() *actor.ActorSystem { return p.system }
 
-// Services are the port's further gRPC services.
+// Services returns the port's gRPC services.
 func (p *Port) Services() *Services { return p.services }
 
-// Stop refuses new calls, waits for the running unary ones until ctx ends (5 s if it has no
-// deadline), then ends every stream and connection and frees the port. Stop the actors that
-// send first. The error tells of handlers that would not end; the port is free all the same.
+// Stop refuses new calls and waits for the running unary ones until ctx ends (5 s if it has no
+// deadline). Then it ends every stream and connection and frees the port. The actors that
+// send must be stopped first. The port is free even if Stop returns an error because of handlers that did not return.
 func (p *Port) Stop(ctx context.Context) (err error) {
 	p.stopping.Do(func() { err = p.stop(ctx) })
 	return err
@@ -167,7 +173,7 @@ func (p *Port) stop(ctx context.Context) error {
 		ctx, cancel = context.WithTimeout(ctx, stopTimeout)
 		defer cancel()
 	}
-	p.services.Open() // a call that still waits for the start is refused, not kept
+	p.services.Open() // calls that still wait for Open are refused at once
 	p.services.health.set(false, true)
 	accepting := p.mux.close()
 	err := errors.Join(p.http.Stop(ctx, endTimeout), p.udp.Close())

@@ -14,6 +14,7 @@ import (
 	"math/big"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -89,7 +90,7 @@ var panicky = &grpc.ServiceDesc{ServiceName: "test.Panicky", HandlerType: (*any)
 	}}},
 }
 
-// hello is a stream that says something, and then waits for its end.
+// hello is a stream that sends a message, and then waits for its end.
 func hello(ctx context.Context, s *http2.Stream) error {
 	if err := s.Send([]byte("hello")); err != nil {
 		return err
@@ -98,7 +99,7 @@ func hello(ctx context.Context, s *http2.Stream) error {
 	return ctx.Err()
 }
 
-// openHello opens a stream of hello's.
+// openHello opens a hello stream.
 func openHello(t *testing.T, from, to *Port) *http2.Stream {
 	t.Helper()
 	s, err := from.OpenStream(deadline(t), to.Addr(), "/test.Stream/Hello")
@@ -124,7 +125,7 @@ func TestServicesAndStreamsShareThePort(t *testing.T) {
 	openHello(t, a, b)
 }
 
-// Messages to another address go where the owner says, and are dead letters where it says nothing.
+// Messages to another address go to the actor.Process that Resolve returns, and are dead letters if there is none.
 func TestActorsOfOtherAddresses(t *testing.T) {
 	here := make(elsewhere, 1)
 	p := listenTest(t, Config{Resolve: func(pid *actor.PID) (actor.Process, bool) { return here, pid.Address == "known:1" }})
@@ -140,7 +141,7 @@ func TestActorsOfOtherAddresses(t *testing.T) {
 	}
 }
 
-// elsewhere is the process of another address.
+// elsewhere is the actor.Process of another address.
 type elsewhere chan any
 
 func (e elsewhere) SendUserMessage(_ *actor.PID, m any) { e <- actor.UnwrapEnvelopeMessage(m) }
@@ -166,7 +167,7 @@ func TestPanicsAreErrors(t *testing.T) {
 	}
 }
 
-// A panic costs its call and nothing else, wherever it happens: a client's connection goes on.
+// A panic fails only its call, wherever it happens: the client's connection continues.
 func TestPanicsOfInlineCalls(t *testing.T) {
 	a, b := listenTest(t, Config{}), listenTest(t, Config{})
 	b.Services().RegisterService(&grpc.ServiceDesc{ServiceName: "test.Inline", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{MethodName: "Call",
@@ -214,6 +215,88 @@ func TestEarlyCallsWaitForTheStart(t *testing.T) {
 	}
 }
 
+// Calls of a method with many answers wait for the start, too. One that came before the method was added has to be repeated.
+func TestServerStreams(t *testing.T) {
+	a, b := listenTest(t, Config{}), listenTest(t, Config{})
+	const path = "/t/twice"
+	conn := dialTest(t, a, b.Addr())
+	early := b.Services().lookup(path)
+	b.Services().HandleServerStream(path, func(_ context.Context, read, send func(any) error) error {
+		var q healthpb.HealthCheckRequest
+		err := read(&q)
+		for range 2 {
+			err = errors.Join(err, send(&q))
+		}
+		if err == nil {
+			panic("at the end of " + q.Service)
+		}
+		return err
+	})
+	waiting, err := conn.NewStream(deadline(t), &grpc.StreamDesc{ServerStreams: true}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(waiting.SendMsg(&healthpb.HealthCheckRequest{Service: "x"}), waiting.CloseSend()); err != nil {
+		t.Fatal(err)
+	}
+	b.Services().Open()
+	for range 2 {
+		var m healthpb.HealthCheckRequest
+		if err := waiting.RecvMsg(&m); err != nil || m.Service != "x" {
+			t.Errorf("%v, %v", m.Service, err)
+		}
+	}
+	if err := waiting.RecvMsg(&healthpb.HealthCheckRequest{}); status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "at the end of x") {
+		t.Errorf("after a panic: %v", err)
+	}
+	if _, err := early.Unary(deadline(t), nil); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "has just started, and serves "+path+" from now on") {
+		t.Errorf("the early call: %v", err)
+	}
+}
+
+// Calls with messages in both directions wait for the start, and share an encrypted connection with others.
+func TestBidis(t *testing.T) {
+	config := testTLS(t)
+	for _, p := range []*Port{listenTest(t, Config{}), listenTest(t, Config{Credentials: config})} {
+		const path = "/t/echo"
+		p.Services().RegisterService(&healthpb.Health_ServiceDesc, health.NewServer())
+		p.Services().HandleBidi(path, func(_ context.Context, recv, send func(any) error) error {
+			for {
+				var m healthpb.HealthCheckRequest
+				if err := recv(&m); errors.Is(err, io.EOF) {
+					panic("at the end")
+				} else if err != nil {
+					return err
+				}
+				if err := send(&m); err != nil {
+					return err
+				}
+			}
+		})
+		conn := dialTest(t, p, p.Addr())
+		st, err := conn.NewStream(deadline(t), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3 {
+			m, name := &healthpb.HealthCheckRequest{}, strconv.Itoa(i)
+			if err := st.SendMsg(&healthpb.HealthCheckRequest{Service: name}); err != nil {
+				t.Fatal(err)
+			}
+			p.Services().Open()
+			if err := st.RecvMsg(m); err != nil || m.Service != name {
+				t.Errorf("%v, %v", m.Service, err)
+			}
+			if _, err := healthpb.NewHealthClient(conn).Check(deadline(t), &healthpb.HealthCheckRequest{}); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := errors.Join(st.CloseSend(), st.RecvMsg(&healthpb.HealthCheckRequest{})); status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "at the end") {
+			t.Errorf("after a panic: %v", err)
+		}
+	}
+}
+
 func TestTakenPort(t *testing.T) {
 	a := listenTest(t, Config{})
 	_, err := Listen(Config{Address: a.Addr(), Logger: silent, Holder: func(_ context.Context, address string) string { return "the server of " + address }})
@@ -221,7 +304,7 @@ func TestTakenPort(t *testing.T) {
 		!strings.Contains(err.Error(), "another port in the cluster spec") {
 		t.Errorf("taken by a port: %v", err)
 	}
-	// TCP alone is held: the UDP socket that was bound first must be given back.
+	// Only TCP is in use: the UDP socket that was bound first must be released.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -316,7 +399,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// fixed are credentials that stay, and let everybody gossip whom they let in.
+// fixed are credentials that do not change, and permit gossip to every peer that they accept.
 type fixed struct{ *tls.Config }
 
 func (f fixed) Server(protocols ...string) *tls.Config {
@@ -353,7 +436,7 @@ func testTLS(t *testing.T) fixed {
 	return fixed{&tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}}
 }
 
-// A graceful stop lets the running call answer, though streams that never end are there too.
+// A graceful stop waits for the running call's answer, even with streams that never end.
 func TestStopWaitsForCallsAndEndsStreams(t *testing.T) {
 	a := listenTest(t, Config{})
 	b, err := Listen(Config{Address: "127.0.0.1:0", Logger: silent})
@@ -401,7 +484,7 @@ func TestStopWaitsForCallsAndEndsStreams(t *testing.T) {
 	}
 }
 
-// A peer that connects and then says nothing must not hold a stop up for long.
+// A peer that connects and then sends nothing must not delay a stop for long.
 func TestStopWithPeersThatSayNothing(t *testing.T) {
 	p, err := Listen(Config{Address: "127.0.0.1:0", Logger: silent})
 	if err != nil {
@@ -430,7 +513,7 @@ func TestStopWithPeersThatSayNothing(t *testing.T) {
 	}
 }
 
-// raw is a message with wire code of its own.
+// raw is a message that encodes and decodes itself.
 type raw struct{ data []byte }
 
 func (r *raw) MarshalWire() (mem.BufferSlice, error) {

@@ -2,12 +2,11 @@ package port
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"time"
 
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/remote/internal/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -18,7 +17,7 @@ import (
 const openTimeout = 10 * time.Second
 
 // Services are the gRPC services of a port. Services may be added
-// at any time, but calls wait until Open. grpc.health.v1 is there from the start. It implements
+// at any time, but calls wait until Open. grpc.health.v1 answers from the start. Services implements
 // grpc.ServiceRegistrar.
 type Services struct {
 	log     *slog.Logger
@@ -37,22 +36,22 @@ func newServices(log *slog.Logger) *Services {
 }
 
 // RegisterService adds a service's unary methods; a second service of the same name replaces the
-// first. Streams are served with HandleStream.
+// first. Streams are served with HandleStream, HandleServerStream and HandleBidi.
 func (s *Services) RegisterService(desc *grpc.ServiceDesc, impl any) { s.register(desc, impl, false) }
 
-// Early registers services that answer before Open: those by which the starting server itself
-// is found.
+// Early returns a registrar for services that answer before Open, such as those by which other processes
+// find the starting server.
 func (s *Services) Early() grpc.ServiceRegistrar { return early{s} }
 
 type early struct{ *Services }
 
 func (e early) RegisterService(desc *grpc.ServiceDesc, impl any) { e.register(desc, impl, true) }
 
-// Open lets calls in: whatever they reach must be ready.
+// Open admits calls. Everything that they use must be ready.
 func (s *Services) Open() { s.once.Do(func() { close(s.opened) }) }
 
-// lookup finds a method by its path. A call that comes before Open may be of a method that is still
-// to be added.
+// lookup returns the method of a path. Before Open, the method may not have been added yet; the call then
+// waits.
 func (s *Services) lookup(path string) *http2.Method {
 	m := s.find(path)
 	if m != nil {
@@ -68,8 +67,11 @@ func (s *Services) lookup(path string) *http2.Method {
 			return nil, err
 		}
 		m := s.find(path)
-		if m == nil || m.Unary == nil {
+		if m == nil {
 			return nil, status.Errorf(codes.Unimplemented, "unknown method %s", path)
+		}
+		if m.Unary == nil {
+			return nil, status.Errorf(codes.Unavailable, "the server has just started, and serves %s from now on", path)
 		}
 		return m.Unary(ctx, read)
 	}}
@@ -81,15 +83,15 @@ func (s *Services) find(path string) *http2.Method {
 	return s.methods[path]
 }
 
-// addMethod adds a method, or replaces the one of the same path.
+// addMethod adds a method, or replaces the one with the same path.
 func (s *Services) addMethod(path string, m *http2.Method) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.methods[path] = m
 }
 
-// Inline lets calls of methods, such as /tensorflow.MasterService/RunStep, run on the goroutine that
-// reads their client's connection. They must call Detach before they wait or compute for long.
+// Inline makes calls of methods, such as /tensorflow.MasterService/RunStep, run on the goroutine that
+// reads their client's connection. They must call Detach before they block or compute for long.
 func (s *Services) Inline(paths ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +118,7 @@ func (s *Services) register(desc *grpc.ServiceDesc, impl any, early bool) {
 	}
 }
 
-// await waits, for a bounded time, until the services are open.
+// await waits until the services are open, for openTimeout at most.
 func (s *Services) await(ctx context.Context, method string) error {
 	select {
 	case <-s.opened:
@@ -139,7 +141,6 @@ func (s *Services) await(ctx context.Context, method string) error {
 // recover turns a call's panic into an INTERNAL error.
 func (s *Services) recover(method string, err *error) {
 	if r := recover(); r != nil {
-		s.log.Error("a remote call panicked", "method", method, "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
-		*err = status.Errorf(codes.Internal, "%s panicked: %v", method, r)
+		*err = status.Error(codes.Internal, contain.Error(s.log, method, r).Error())
 	}
 }

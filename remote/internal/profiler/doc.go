@@ -1,3 +1,3 @@
-// Package profiler serves tensorflow.ProfilerService, which TensorFlow's tools ask for profiles: tf.profiler.experimental.client's
-// trace and monitor. It makes them of traces of the cluster.
+// Package profiler serves tensorflow.ProfilerService, which TensorFlow's tools ask for profiles: trace and monitor of
+// tf.profiler.experimental.client. It makes profiles from traces of the cluster.
 package profiler

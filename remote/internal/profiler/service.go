@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The file names of a profile, after the host's: TensorBoard takes what is before it for the name of a host.
+// fileName ends the file names of a profile, after the host's name: TensorBoard takes what precedes it as the name of a host.
 const fileName = "xplane.pb"
 
 // Tracer records what runs on a cluster.
@@ -23,23 +23,24 @@ type Tracer interface {
 	Trace(ctx context.Context, q *view.TraceQuery) (*view.Trace, error)
 }
 
-// Service answers the calls of TensorFlow's profiler. All methods may be called concurrently.
+// Service answers the calls of TensorFlow's profiler. Its methods are safe for concurrent use.
 type Service struct {
 	tracer Tracer
-	admit  func(context.Context) error
+	admit  func(context.Context) (context.Context, error)
 
 	mu       sync.Mutex
 	sessions map[*session]bool
 }
 
-// session is a profile that is being taken.
+// session is a profile being recorded.
 type session struct {
 	id  string
 	end context.CancelFunc
 }
 
-// Register adds the service to a port's services. admit refuses callers that may not ask.
-func Register(services grpc.ServiceRegistrar, tracer Tracer, admit func(context.Context) error) {
+// Register adds the service to a port's services. admit rejects callers that may not use it, and returns the context in which their calls
+// are answered.
+func Register(services grpc.ServiceRegistrar, tracer Tracer, admit func(context.Context) (context.Context, error)) {
 	s := &Service{tracer: tracer, admit: admit, sessions: map[*session]bool{}}
 	services.RegisterService(&grpc.ServiceDesc{
 		ServiceName: "tensorflow.ProfilerService",
@@ -53,14 +54,14 @@ func Register(services grpc.ServiceRegistrar, tracer Tracer, admit func(context.
 	}, s)
 }
 
-// method makes the handler of a method.
+// method returns the handler of a method.
 func method[Q, A any](s *Service, answer func(context.Context, *Q) (*A, error)) grpc.MethodHandler {
 	return func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 		request := new(Q)
 		if err := decode(request); err != nil {
 			return nil, err
 		}
-		err := s.admit(ctx)
+		ctx, err := s.admit(ctx)
 		var a *A
 		if err == nil {
 			a, err = answer(ctx, request)
@@ -74,7 +75,7 @@ func method[Q, A any](s *Service, answer func(context.Context, *Q) (*A, error)) 
 
 // trace records the cluster for a time in milliseconds.
 func (s *Service) trace(ctx context.Context, milliseconds, events uint64) (*view.Trace, error) {
-	const longest = uint64(time.Hour / time.Millisecond) // so that it is a Duration; the tracer has a lower limit
+	const longest = uint64(time.Hour / time.Millisecond) // keeps the time within a Duration; the tracer has a lower limit
 	return s.tracer.Trace(ctx, &view.TraceQuery{Duration: int64(time.Duration(min(milliseconds, longest)) * time.Millisecond), Cluster: true,
 		MaxEvents: int64(min(events, maxEvents))})
 }
@@ -82,8 +83,8 @@ func (s *Service) trace(ctx context.Context, milliseconds, events uint64) (*view
 // maxEvents bounds the events of a task in a profile.
 const maxEvents = 1 << 17
 
-// profile records for as long as the client says, or until it terminates the session, and gives a file for each task, which the
-// client writes to its log directory: nothing is written here.
+// profile records for as long as the client says, or until it terminates the session. It returns a file for each task, which the client
+// writes to its log directory: the server writes nothing.
 func (s *Service) profile(ctx context.Context, q *pb.ProfileRequest) (*pb.ProfileResponse, error) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -122,7 +123,7 @@ func (s *Service) profile(ctx context.Context, q *pb.ProfileRequest) (*pb.Profil
 	return a, nil
 }
 
-// hostName is a task's name as a part of a file's: worker_1.
+// hostName returns a task's name as part of a file name: worker_1.
 func hostName(task string) string {
 	job, index := "", ""
 	for part := range strings.SplitSeq(task, "/") {
@@ -136,7 +137,7 @@ func hostName(task string) string {
 	return job + "_" + index
 }
 
-// terminate ends the profiles of a session early: they have what was recorded.
+// terminate ends the profiles of a session early: they contain what was recorded until then.
 func (s *Service) terminate(_ context.Context, q *pb.TerminateRequest) (*pb.TerminateResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,7 +149,7 @@ func (s *Service) terminate(_ context.Context, q *pb.TerminateRequest) (*pb.Term
 	return &pb.TerminateResponse{}, nil
 }
 
-// monitor records for as long as the client says, and tells in text how busy the tasks were and how long their steps took.
+// monitor records for as long as the client says, and reports as text how busy the tasks were and how long their steps took.
 func (s *Service) monitor(ctx context.Context, q *pb.MonitorRequest) (*pb.MonitorResponse, error) {
 	t, err := s.trace(ctx, q.GetDurationMs(), 0)
 	if err != nil {
@@ -167,6 +168,9 @@ func (s *Service) monitor(ctx context.Context, q *pb.MonitorRequest) (*pb.Monito
 			if all.steps == 0 || u.least < all.least {
 				all.least = u.least
 			}
+		}
+		if u.running > 0 {
+			fmt.Fprintf(&b, "; steps that have not ended: %d", u.running)
 		}
 		if n := task.GetDropped(); n > 0 {
 			fmt.Fprintf(&b, "; %d events beyond the limit are not counted", n)

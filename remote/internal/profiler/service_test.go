@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// tracer gives what it is told to, and the query that it was asked.
+// tracer returns what it is told to, and records the query.
 type tracer struct {
 	asked chan *view.TraceQuery
 	trace func(ctx context.Context) (*view.Trace, error)
@@ -33,7 +33,7 @@ func (r *tracer) Trace(ctx context.Context, q *view.TraceQuery) (*view.Trace, er
 
 const ps0, worker1 = "/job:ps/replica:0/task:0", "/job:worker/replica:0/task:1"
 
-// recorded is a trace of 100 ms of two tasks, of which the first was asked.
+// recorded is a trace of 100 ms of two tasks, the first of which was asked.
 func recorded() *view.Trace {
 	const ms = int64(time.Millisecond)
 	return &view.Trace{Task: ps0, Began: 1000 * ms, Ended: 1100 * ms, Tasks: []*view.TaskTrace{
@@ -43,10 +43,12 @@ func recorded() *view.Trace {
 			{Kind: view.KernelEvent, Name: "layer/add", Op: "AddV2", Device: ps0 + "/device:CPU:0", Step: 7, Begin: 1010 * ms, Duration: 10 * ms},
 			{Kind: view.KernelEvent, Name: "mul", Op: "Mul", Device: ps0 + "/device:CPU:0", Step: 8, Begin: 1015 * ms, Duration: 15 * ms},
 			{Kind: view.KernelEvent, Name: "late", Op: "Mul", Device: ps0 + "/device:CPU:0", Step: 8, Begin: 1090 * ms, Duration: 30 * ms}}},
-		{Task: worker1, Dropped: 3, Reason: "it was slow"}}}
+		{Task: worker1, Dropped: 3, Reason: "it was slow", Events: []*view.TraceEvent{
+			{Kind: view.StepEvent, Name: "step", Step: 9, Begin: 10 * ms, Duration: 1090 * ms, Unfinished: true},
+			{Kind: view.WaitEvent, Name: "take", Op: "QueueDequeueV2", Device: worker1 + "/device:CPU:0", Step: 9, Begin: 20 * ms, Duration: 1080 * ms, Unfinished: true}}}}}
 }
 
-// serve starts the service behind a gRPC server, and gives a call of it.
+// serve starts the service behind a gRPC server, and returns a function that calls it.
 func serve(t *testing.T, r *tracer, admit func(context.Context) error) func(ctx context.Context, method string, q, a proto.Message) error {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -54,7 +56,7 @@ func serve(t *testing.T, r *tracer, admit func(context.Context) error) func(ctx 
 		t.Fatal(err)
 	}
 	server := grpc.NewServer()
-	Register(server, r, admit)
+	Register(server, r, func(ctx context.Context) (context.Context, error) { return ctx, admit(ctx) })
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	client, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -79,7 +81,7 @@ func serve(t *testing.T, r *tracer, admit func(context.Context) error) func(ctx 
 
 func anybody(context.Context) error { return nil }
 
-// A profile has a file for each task: the name of the asked one's is the client's host, the others' have their own.
+// TestProfile checks that a profile has a file for each task: the asked task's is named for the client's host, the others for their tasks.
 func TestProfile(t *testing.T) {
 	r := &tracer{asked: make(chan *view.TraceQuery, 1), trace: func(context.Context) (*view.Trace, error) { return recorded(), nil }}
 	call := serve(t, r, anybody)
@@ -101,7 +103,7 @@ func TestProfile(t *testing.T) {
 	if len(x.Planes) != 1 || x.Planes[0].Name != "/host:CPU" || len(x.Hostnames) != 1 || x.Hostnames[0] != ps0 {
 		t.Fatalf("the profile of %s is %v", ps0, x)
 	}
-	events := map[string]int64{} // by name: picoseconds
+	events := map[string]int64{} // picoseconds, by name
 	for _, l := range x.Planes[0].Lines {
 		for _, e := range l.Events {
 			events[x.Planes[0].EventMetadata[e.MetadataId].Name] += e.DurationPs
@@ -117,7 +119,7 @@ func TestProfile(t *testing.T) {
 		t.Errorf("the warnings of %s are %q", worker1, x.Warnings)
 	}
 
-	// The client's own field counts where there are no options, and an absurd one is bounded.
+	// The client's own field counts if there are no options, and an absurd value is bounded.
 	for ms, want := range map[uint64]time.Duration{5: 5 * time.Millisecond, 1 << 63: time.Hour} {
 		if err := call(t.Context(), "Profile", &pb.ProfileRequest{DurationMs: ms}, &pb.ProfileResponse{}); err != nil {
 			t.Fatal(err)
@@ -135,7 +137,7 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// Monitor counts kernels that overlap once, and no time outside of the window.
+// TestMonitor checks that overlapping kernels count once, and that time outside the window and unfinished steps do not count.
 func TestMonitor(t *testing.T) {
 	r := &tracer{asked: make(chan *view.TraceQuery, 1), trace: func(context.Context) (*view.Trace, error) { return recorded(), nil }}
 	call := serve(t, r, anybody)
@@ -144,7 +146,7 @@ func TestMonitor(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"Timestamp: 00:00:01\n", ps0 + ": busy 30.0%; 2 steps, 30.000 ms on average (20.000 to 40.000 ms)\n",
-		worker1 + ": busy 0.0%; 3 events beyond the limit are not counted; it was slow\n"} {
+		worker1 + ": busy 0.0%; steps that have not ended: 1; 3 events beyond the limit are not counted; it was slow\n"} {
 		if !strings.Contains(a.Data, want) {
 			t.Errorf("%q is not in\n%s", want, a.Data)
 		}
@@ -155,7 +157,7 @@ func TestMonitor(t *testing.T) {
 	}
 }
 
-// Terminate ends the profiles of its session, which have what was recorded until then, and no other's.
+// TestTerminate checks that Terminate ends only the profiles of its session, which contain what was recorded until then.
 func TestTerminate(t *testing.T) {
 	r := &tracer{asked: make(chan *view.TraceQuery, 2), trace: func(ctx context.Context) (*view.Trace, error) {
 		<-ctx.Done()
@@ -196,7 +198,7 @@ func TestTerminate(t *testing.T) {
 	}
 }
 
-// Who may not ask is told so before anything is recorded; what the tracer refuses is told, too.
+// TestRefusals checks that callers without the right are rejected before anything is recorded, and that the tracer's errors are returned.
 func TestRefusals(t *testing.T) {
 	r := &tracer{asked: make(chan *view.TraceQuery, 1), trace: func(context.Context) (*view.Trace, error) {
 		return nil, status.Errorf(status.ResourceExhausted, "another trace is being recorded")

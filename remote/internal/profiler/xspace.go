@@ -8,13 +8,13 @@ import (
 	pb "github.com/troupe-run/troupe/remote/internal/profiler/profilerpb"
 )
 
-// hostPlane is the plane that TensorFlow's tools look for the host's events in.
+// hostPlane is the plane in which TensorFlow's tools look for the host's events.
 const hostPlane = "/host:CPU"
 
-// picoseconds of a nanosecond.
+// picoseconds is the number of picoseconds in a nanosecond.
 const picoseconds = 1000
 
-// space makes a profile of what a task has recorded: a plane with a line for each lane.
+// space converts what a task has recorded to a profile: a plane with a line for each lane.
 func space(t *view.TaskTrace) *pb.XSpace {
 	p := &plane{out: &pb.XPlane{Name: hostPlane, EventMetadata: map[int64]*pb.XEventMetadata{}, StatMetadata: map[int64]*pb.XStatMetadata{}},
 		events: map[[2]string]int64{}, stats: map[string]int64{}}
@@ -43,10 +43,10 @@ func space(t *view.TaskTrace) *pb.XSpace {
 	return s
 }
 
-// plane is a plane in the making.
+// plane is a plane under construction.
 type plane struct {
 	out    *pb.XPlane
-	events map[[2]string]int64 // the number of a name and what is displayed
+	events map[[2]string]int64 // metadata IDs, by name and display name
 	stats  map[string]int64
 }
 
@@ -86,6 +86,9 @@ func (p *plane) event(e *view.TraceEvent, began int64) *pb.XEvent {
 	if e.Bytes > 0 {
 		x.Stats = append(x.Stats, p.number("bytes", e.Bytes))
 	}
+	if e.Unfinished {
+		x.Stats = append(x.Stats, p.number("unfinished", 1))
+	}
 	return x
 }
 
@@ -107,20 +110,24 @@ func (p *plane) number(name string, value int64) *pb.XStat {
 	return &pb.XStat{MetadataId: p.stat(name), Value: &pb.XStat_Int64Value{Int64Value: value}}
 }
 
-// usage is what a trace tells of a task's work.
+// usage summarizes a task's work in a trace.
 type usage struct {
-	steps              int64
-	least, most, total int64 // of the steps' times, in nanoseconds
-	busy, window       int64 // nanoseconds in which a kernel ran, of how many
+	steps, running     int64 // ended steps, and unfinished ones
+	least, most, total int64 // of the durations of ended steps, in nanoseconds
+	busy, window       int64 // nanoseconds in which a kernel ran, and the total
 }
 
-// usageOf sums a task's trace up. Waiting receives are no work.
+// usageOf summarizes a task's trace. Waiting receives do not count as work.
 func usageOf(t *view.TaskTrace, began, ended int64) usage {
 	u := usage{window: max(1, ended-began)}
 	var spans [][2]int64
 	for _, e := range t.GetEvents() {
 		switch e.Kind {
 		case view.StepEvent:
+			if e.Unfinished {
+				u.running++
+				continue
+			}
 			if u.steps++; u.steps == 1 || e.Duration < u.least {
 				u.least = e.Duration
 			}

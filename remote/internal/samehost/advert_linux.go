@@ -23,20 +23,20 @@ type Advert struct {
 
 	mu      sync.Mutex
 	record  *record // nil once the Advert is closed
-	mapping []byte  // that the record lies in
+	mapping []byte  // contains the record
 	free    []uint16
 }
 
-// adverts are those that are not closed. The value is the pid of the reader that was let in, or nobody.
+// adverts are the open Adverts. The value is the pid of the reader that was allowed, or nobody.
 var adverts = struct {
 	sync.Mutex
 	readers map[*Advert]int
 }{readers: map[*Advert]int{}}
 
-// NewAdvert makes an offer that lasts until Close. The parties are who lends to whom, in words that only these two
-// processes give to Attach and NewAdvert: nobody else can present the Advert as its own, or take it for one to itself.
-// NewAdvert fails with UNIMPLEMENTED on systems other than Linux, and with UNAVAILABLE where the system does not
-// give what it takes.
+// NewAdvert makes an offer that lasts until Close. parties describes the lender and the reader, in words that only these two
+// processes pass to NewAdvert and Attach. Thus no other process can present the Advert as its own, or accept it as made for
+// itself. NewAdvert fails with UNIMPLEMENTED on systems other than Linux, and with UNAVAILABLE if the system lacks what it
+// needs.
 func NewAdvert(parties string) (*Advert, error) {
 	here, err := whereabouts()
 	if err != nil {
@@ -48,7 +48,7 @@ func NewAdvert(parties string) (*Advert, error) {
 	}
 	a := &Advert{claim: claim{place: here, pid: uint32(os.Getpid())}, record: r, mapping: mapping, free: make([]uint16, slots)}
 	for i := range a.free {
-		a.free[i] = uint16(slots - 1 - i) // the first ones, which lie beside the proof, are taken first
+		a.free[i] = uint16(slots - 1 - i) // the first slots, which are next to the proof, are used first
 	}
 	a.claim.address = uint64(uintptr(unsafe.Pointer(r)))
 	_, _ = rand.Read(a.claim.nonce[:]) // never fails
@@ -59,7 +59,8 @@ func NewAdvert(parties string) (*Advert, error) {
 	return a, nil
 }
 
-// Self names this process to one that it will read, which passes it to Allow. It fails as NewAdvert does.
+// Self returns the identity of this process for the process that it will read, which passes it to Allow. It fails as NewAdvert
+// does.
 func Self() ([]byte, error) {
 	here, err := whereabouts()
 	if err != nil {
@@ -69,12 +70,12 @@ func Self() ([]byte, error) {
 	return c.encode(), nil
 }
 
-// Bytes is what the peer passes to Attach, less than 100 bytes. The caller may keep it.
+// Bytes returns what the peer passes to Attach, less than 100 bytes. The caller may keep it.
 func (a *Advert) Bytes() []byte { return a.claim.encode() }
 
-// Lend lets the peer read data with the ticket, until Return or Close. The caller keeps data alive and unchanged until
-// then; it must not lie on a stack. ok is false where data cannot be lent: it is empty, too much else is lent, the
-// system has larger addresses than a ticket, or the Advert is closed.
+// Lend permits the peer to read data with the ticket, until Return or Close. The caller must keep data alive and unchanged
+// until then, and it must not be on a stack. ok is false if data cannot be lent: it is empty, all slots are in use, its
+// address does not fit into a ticket, or the Advert is closed.
 func (a *Advert) Lend(data []byte) (ticket uint64, ok bool) {
 	address := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(data))))
 	a.mu.Lock()
@@ -90,7 +91,7 @@ func (a *Advert) Lend(data []byte) (ticket uint64, ok bool) {
 	return uint64(n)<<addressBits | address, true
 }
 
-// Return ends what Lend began. A ticket that was returned before has no effect, nor has one of a closed Advert.
+// Return ends a Lend. It has no effect for a ticket that was returned before, or of a closed Advert.
 func (a *Advert) Return(ticket uint64) {
 	n, address := split(ticket)
 	a.mu.Lock()
@@ -103,13 +104,13 @@ func (a *Advert) Return(ticket uint64) {
 	a.free = append(a.free, uint16(n))
 }
 
-// split gives the number of a ticket's slot and its address.
+// split returns the number of a ticket's slot and its address.
 func split(ticket uint64) (slot, address uint64) {
 	return ticket >> addressBits, ticket & (1<<addressBits - 1)
 }
 
-// Allow lets another process read this one, where the kernel asks for that (see the package comment); reader is what
-// Self gave there. It fails with FAILED_PRECONDITION for a process of another machine or after Close, and with
+// Allow permits another process to read this one, where the kernel requires that (see the package comment). reader is the
+// other process's Self. Allow fails with FAILED_PRECONDITION for a process of another machine or after Close, and with
 // PERMISSION_DENIED for one of another user.
 func (a *Advert) Allow(reader []byte) error {
 	c, err := parse(reader)
@@ -131,22 +132,22 @@ func (a *Advert) Allow(reader []byte) error {
 	return setPtracer(exception(adverts.readers))
 }
 
-// Close ends the offer: every Read that follows fails. It may be called more than once.
+// Close ends the offer: every later Read fails. It may be called more than once.
 func (a *Advert) Close() error { return errors.Join(a.shred(), a.disallow()) }
 
-// shred ends the record.
+// shred invalidates and unmaps the record.
 func (a *Advert) shred() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.record == nil {
 		return nil
 	}
-	a.record.proof = proof{} // a Read under way may hold the page of a mapping that has ended
+	a.record.proof = proof{} // a Read in progress may hold the page after it was unmapped
 	a.record = nil
 	return unix.Munmap(a.mapping)
 }
 
-// disallow ends what Allow began.
+// disallow undoes Allow.
 func (a *Advert) disallow() error {
 	adverts.Lock()
 	defer adverts.Unlock()
@@ -158,10 +159,10 @@ func (a *Advert) disallow() error {
 	return setPtracer(exception(adverts.readers))
 }
 
-// unclear is why this process cannot offer its memory.
+// unclear is the error text of a process that cannot offer its memory.
 const unclear = "the memory of this process cannot be offered: %v"
 
-// whereabouts is the place of this process, which stays the same for its life.
+// whereabouts returns the place of this process, which never changes.
 var whereabouts = sync.OnceValues(func() (here place, err error) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -174,7 +175,7 @@ var whereabouts = sync.OnceValues(func() (here place, err error) {
 	if _, err := hex.Decode(here.boot[:], digits); err != nil {
 		return here, status.Errorf(status.Unavailable, unclear, err)
 	}
-	// Whose process a pid is gets looked up in /proc, which may have been mounted for another
+	// The owner of a pid is looked up in /proc, which may have been mounted for another
 	// namespace than ours.
 	self, err := os.Readlink("/proc/self")
 	if err != nil {
@@ -191,7 +192,7 @@ var whereabouts = sync.OnceValues(func() (here place, err error) {
 	return here, nil
 })
 
-// foreign refuses this process, as itself or as one of its threads, whose ids are pids to the kernel.
+// foreign refuses the pid of this process and those of its threads, whose ids are pids to the kernel.
 func foreign(pid uint32) error {
 	if _, err := os.Stat("/proc/self/task/" + strconv.Itoa(int(pid))); err == nil {
 		return status.Errorf(status.FailedPrecondition, "the advert of the peer's memory names process %d, which is this process's own", pid)
@@ -199,7 +200,7 @@ func foreign(pid uint32) error {
 	return nil
 }
 
-// sameUser refuses processes of other users: a privileged reader must not lend its eyes to a peer.
+// sameUser refuses processes of other users: a privileged reader must not read them on behalf of a peer.
 func sameUser(pid int) error {
 	info, err := os.Stat("/proc/" + strconv.Itoa(pid))
 	if os.IsNotExist(err) {
@@ -215,7 +216,7 @@ func sameUser(pid int) error {
 	return nil
 }
 
-// yamaScope is kernel.yama.ptrace_scope, 0 where the kernel has no Yama.
+// yamaScope returns kernel.yama.ptrace_scope, or 0 if the kernel has no Yama.
 func yamaScope() int {
 	b, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
 	if err != nil {

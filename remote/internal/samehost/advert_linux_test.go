@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// TestException: as few as Yama can express may read.
+// TestException: the exception permits as few readers as Yama can express.
 func TestException(t *testing.T) {
 	for _, c := range []struct {
 		readers []int
@@ -94,7 +94,7 @@ func advertise(t testing.TB, parties string) *Advert {
 	return a
 }
 
-// TestLend: a ticket is good from Lend to Return, for what was lent with it.
+// TestLend: a ticket is valid from Lend to Return, for what was lent with it.
 func TestLend(t *testing.T) {
 	a, data := advertise(t, toTest), pooled(1<<20)
 	fill(data)
@@ -139,7 +139,7 @@ func TestLend(t *testing.T) {
 	a.Return(addressOf(data))
 }
 
-// TestLendAllocatesNothing, so that it costs a step nothing.
+// TestLendAllocatesNothing: lending must not cost a step an allocation.
 func TestLendAllocatesNothing(t *testing.T) {
 	a, data, dst := advertise(t, toTest), pooled(4096), make([]byte, 4096)
 	m := own(t, a, toTest)

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sendLoop connects to a reader, and for each byte from it sends n bytes of data, until its end. where
+// sendLoop connects to a reader, and sends n bytes of data for each byte from it, until the connection ends. where
 // is "address n".
 func sendLoop(where string, data []byte) error {
 	var address string
@@ -38,8 +38,8 @@ func sendLoop(where string, data []byte) error {
 	}
 }
 
-// BenchmarkTransfer compares a Read with the same bytes over loopback TCP, from the same process. Either
-// begins with a byte to the owner; the Read then waits for a byte that stands for the announcement. The
+// BenchmarkTransfer compares a Read with the same bytes over loopback TCP, from the same process. Both
+// begin with a byte to the owner; the Read then waits for a byte that represents the announcement. The
 // processor time is that of both processes.
 func BenchmarkTransfer(b *testing.B) {
 	o := startOwner(b, ownerLarge, nil)
@@ -96,7 +96,7 @@ func BenchmarkTransfer(b *testing.B) {
 	}
 }
 
-// cpuTime is what a process has used so far.
+// cpuTime returns the processor time that a process has used so far.
 func cpuTime(b *testing.B, pid int) time.Duration {
 	const schedulers = 2 // CPUCLOCK_SCHED: what the scheduler counts, not ticks
 	var t unix.Timespec
@@ -106,7 +106,7 @@ func cpuTime(b *testing.B, pid int) time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// connect makes the owner send n bytes for each byte that the connection gives it, until end.
+// connect makes the owner send n bytes for each byte that it receives on the connection, until end.
 func (o *owner) connect(n int) (conn net.Conn, end func()) {
 	o.t.Helper()
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})

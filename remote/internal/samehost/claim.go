@@ -10,31 +10,31 @@ import (
 const (
 	version   = 2
 	nonceSize = 32
-	// claimSize is the length in bytes of a claim's form: the version, and the fields in their order.
+	// claimSize is the length in bytes of an encoded claim: the version, and the fields in order.
 	claimSize = 1 + 16 + 8 + 4 + 8 + nonceSize
-	// proofMark begins each proof.
+	// proofMark is the beginning of each proof.
 	proofMark = "troupe samehost\x02"
 	proofSize = len(proofMark) + 8 + 8 + sha256.Size
 )
 
-// place is where a process runs: pids mean the same to all processes of one place.
+// place is where a process runs. All processes of one place see the same pids.
 type place struct {
-	boot      [16]byte // of the kernel, another one each time that it starts
+	boot      [16]byte // of the kernel; differs each time that it starts
 	namespace uint64   // inode of the PID namespace
 }
 
-// claim is what a process says of itself.
+// claim is a process's description of itself.
 type claim struct {
 	place
 	pid     uint32
-	address uint64 // of the Advert's record; 0 where a process only names itself
+	address uint64 // of the Advert's record; 0 from Self
 	nonce   [nonceSize]byte
 }
 
-// proof is what a record begins with. It names the record's own address and process, and for whom it was made.
+// proof is the beginning of a record. It identifies the record's own address and process, and the parties for which it was made.
 type proof [proofSize]byte
 
-// proof is that of an Advert for those parties.
+// proof returns the proof of an Advert for the parties.
 func (c *claim) proof(parties string) proof {
 	var p proof
 	b := append(p[:0], proofMark...)
@@ -45,7 +45,7 @@ func (c *claim) proof(parties string) proof {
 	return p
 }
 
-// encode gives the form that travels: big-endian, of claimSize bytes.
+// encode returns the encoded claim: big-endian, claimSize bytes.
 func (c *claim) encode() []byte {
 	b := append(make([]byte, 0, claimSize), version)
 	b = append(b, c.boot[:]...)
@@ -55,8 +55,8 @@ func (c *claim) encode() []byte {
 	return append(b, c.nonce[:]...)
 }
 
-// parse reads what a peer sent. It fails with UNIMPLEMENTED for another version and
-// INVALID_ARGUMENT for what is no claim.
+// parse decodes a peer's claim. It fails with UNIMPLEMENTED for another version and
+// INVALID_ARGUMENT for anything that is not a claim.
 func parse(b []byte) (*claim, error) {
 	switch {
 	case len(b) == 0:
@@ -80,7 +80,7 @@ func parse(b []byte) (*claim, error) {
 	return c, nil
 }
 
-// in refuses a claim from elsewhere with FAILED_PRECONDITION.
+// in refuses a claim from another place with FAILED_PRECONDITION.
 func (c *claim) in(here place) error {
 	switch {
 	case c.boot != here.boot:

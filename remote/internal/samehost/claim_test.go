@@ -43,7 +43,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestProofIsOfItsPlace: what is a proof at one address of one process, for some parties, is none elsewhere and for others.
+// TestProofIsOfItsPlace: a proof is valid only at its address, in its process and for its parties.
 func TestProofIsOfItsPlace(t *testing.T) {
 	first := someClaim().proof("a to b")
 	for name, change := range map[string]func(*claim){

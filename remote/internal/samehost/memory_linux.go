@@ -11,21 +11,21 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// chunk is how many bytes one system call reads at most, which takes a millisecond or so: the thread
-// serves no signal meanwhile. Larger ones would not be faster.
+// chunk is how many bytes one system call reads at most. That takes about a millisecond, during which
+// the thread handles no signals. Larger chunks would not be faster.
 const chunk = 4 << 20
 
 // Memory is the memory of another process of this machine. All methods may be called concurrently.
-// It holds nothing of the system's, and needs no end.
+// It holds no system resources and need not be closed.
 type Memory struct {
 	claim claim
 	proof proof
 }
 
 // Attach checks that the memory of an Advert for these parties can be read. It fails with UNIMPLEMENTED on systems other
-// than Linux, INVALID_ARGUMENT for what is no advert, FAILED_PRECONDITION for one of this process, of another
-// machine or of another PID namespace, PERMISSION_DENIED where the kernel or the difference of users forbids it, and
-// UNAVAILABLE where the process is gone or never made that Advert for them.
+// than Linux, INVALID_ARGUMENT for anything that is not an Advert, FAILED_PRECONDITION for one of this process, of another
+// machine or of another PID namespace, PERMISSION_DENIED if the kernel forbids it or the users differ, and
+// UNAVAILABLE if the process is gone or never made that Advert for these parties.
 func Attach(advert []byte, parties string) (*Memory, error) {
 	c, err := parse(advert)
 	if err != nil {
@@ -44,7 +44,7 @@ func Attach(advert []byte, parties string) (*Memory, error) {
 	return attach(c, parties)
 }
 
-// attach is Attach for a process of this place, be it this one.
+// attach is Attach for any process of this place, including this one.
 func attach(c *claim, parties string) (*Memory, error) {
 	if err := sameUser(int(c.pid)); err != nil {
 		return nil, err
@@ -65,10 +65,10 @@ func attach(c *claim, parties string) (*Memory, error) {
 	return m, nil
 }
 
-// Read fills dst with the first bytes of what the other process lent with that ticket. What dst holds after an error is
-// undefined. It fails with INVALID_ARGUMENT where not that much is lent with the ticket, with UNAVAILABLE when the
-// process is gone, is another one now, or has closed the Advert, with PERMISSION_DENIED when the kernel does not
-// permit it any more, and with INTERNAL where the process lent memory that it does not have. It is fastest on one
+// Read fills dst with the first bytes of what the other process lent with that ticket. After an error the contents of dst
+// are undefined. It fails with INVALID_ARGUMENT if fewer bytes are lent with the ticket, with UNAVAILABLE if the
+// process is gone, its pid was reused, or the Advert is closed, with PERMISSION_DENIED if the kernel no longer
+// permits it, and with INTERNAL if the process lent memory that it does not have. It is fastest on one
 // goroutine.
 func (m *Memory) Read(dst []byte, ticket uint64) error {
 	n, address := split(ticket)
@@ -91,8 +91,8 @@ func (m *Memory) Read(dst []byte, ticket uint64) error {
 	return nil
 }
 
-// fetch fills dst from an address, below 2^48, and gives what the slot n held then. It fails with ESRCH where the process
-// is not that of the Advert, and with EFAULT where it does not have that memory.
+// fetch fills dst from an address, below 2^48, and returns what slot n held then. It fails with ESRCH if the process
+// is not that of the Advert, and with EFAULT if it does not have that memory.
 func (m *Memory) fetch(dst []byte, address, n uint64) (lent, error) {
 	var last struct {
 		slot  lent
@@ -104,7 +104,7 @@ func (m *Memory) fetch(dst []byte, address, n uint64) (lent, error) {
 		local := []unix.Iovec{{Base: unsafe.SliceData(part)}, {Base: (*byte)(unsafe.Pointer(&last))}}
 		local[0].SetLen(len(part))
 		local[1].SetLen(lastSize)
-		// The kernel reads in this order. A proof that is there at the end was there with the slot and with the bytes.
+		// The kernel reads in this order. If the proof is valid at the end, it was valid while the bytes and the slot were read.
 		remote := []unix.RemoteIovec{
 			{Base: uintptr(address) + uintptr(done), Len: len(part)},
 			{Base: uintptr(m.claim.address + slotsOffset + n*uint64(slotSize)), Len: slotSize},
@@ -114,8 +114,8 @@ func (m *Memory) fetch(dst []byte, address, n uint64) (lent, error) {
 		if !ends {
 			local, remote = local[:1], remote[:1]
 		}
-		// The kernel looks the process up once for each call: what comes with the proof is of its
-		// process. So are the parts before, since a pid that another process got does not come back.
+		// The kernel looks the process up once per call, so what is read together with the proof is from the
+		// Advert's process. So are the earlier parts, because a pid that another process got does not come back.
 		got, err := unix.ProcessVMReadv(int(m.claim.pid), local, remote, 0)
 		switch {
 		case errors.Is(err, unix.EINTR):
@@ -140,7 +140,7 @@ func (m *Memory) gone() error {
 	return status.Errorf(status.Unavailable, "process %d is gone, or has withdrawn the offer of its memory", m.claim.pid)
 }
 
-// explain says in words what the kernel means.
+// explain converts an error of the kernel.
 func (m *Memory) explain(err error, n int) error {
 	switch {
 	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.EFAULT):
@@ -154,7 +154,7 @@ func (m *Memory) explain(err error, n int) error {
 	return status.Errorf(status.Unavailable, "reading %d bytes of process %d: %v", n, m.claim.pid, err)
 }
 
-// forbidden tells who forbids it, and what would help.
+// forbidden returns what forbids reading, and what would help.
 func forbidden(scope int) string {
 	switch scope {
 	case 0:

@@ -70,7 +70,7 @@ func TestConcurrentReads(t *testing.T) {
 	}
 }
 
-// TestOtherProcess: bytes of a process that is not the advert's are not taken for its own.
+// TestOtherProcess: bytes of a process other than the Advert's are rejected.
 func TestOtherProcess(t *testing.T) {
 	const why = "is gone, or has withdrawn"
 	for name, end := range map[string]func(*owner){
@@ -136,7 +136,7 @@ func TestAttachRefuses(t *testing.T) {
 	want(t, "nonsense", err, status.Unimplemented, "version")
 }
 
-// TestOtherParties: an advert is good for those alone whom it was made for.
+// TestOtherParties: an Advert is valid only for the parties for which it was made.
 func TestOtherParties(t *testing.T) {
 	o := startOwner(t, ownerPlain, nil)
 	for name, c := range map[string]struct {
@@ -161,7 +161,7 @@ func TestOtherParties(t *testing.T) {
 	want(t, "what was lent to another", m.Read(make([]byte, 1), o.ticket), status.InvalidArgument, "has not lent")
 }
 
-// TestForgedRecord: data that a process got from others is no record, even if it looks like one.
+// TestForgedRecord: data that a process received from others is not accepted as a record, even if it looks like one.
 func TestForgedRecord(t *testing.T) {
 	o := startOwner(t, ownerPlain, nil)
 	forged, err := hex.DecodeString(o.tell("forge"))
@@ -179,7 +179,7 @@ func TestForgedRecord(t *testing.T) {
 	want(t, "a forged record", err, status.Unavailable, "gone")
 }
 
-// TestNotLent: a ticket reads what was lent with it, and nothing else.
+// TestNotLent: a ticket reads only what was lent with it.
 func TestNotLent(t *testing.T) {
 	o := startOwner(t, ownerPlain, nil)
 	m := o.attach()
@@ -209,7 +209,7 @@ func TestNotLent(t *testing.T) {
 	}
 }
 
-// TestMissingMemory: a range that the process does not have is its mistake, not its end.
+// TestMissingMemory: lending a range that the process does not have is an INTERNAL error, not the process's end.
 func TestMissingMemory(t *testing.T) {
 	a := advertise(t, toTest)
 	m := own(t, a, toTest)
@@ -253,7 +253,7 @@ func TestOtherUser(t *testing.T) {
 	mine := advertise(t, toOwner)
 	const somebody = 65534
 	o := startOwner(t, ownerPlain, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: somebody, Gid: somebody}})
-	// The kernel would let this test read that process: it is Attach that does not.
+	// The kernel would permit this test to read that process: Attach refuses it.
 	_, err := Attach(o.advert, toTest)
 	want(t, "another user's memory", err, status.PermissionDenied, "it is one of user 65534, this one of user 0")
 	want(t, "letting another user read", mine.Allow(o.advert), status.PermissionDenied, "user 65534")
@@ -274,7 +274,7 @@ func TestOtherNamespace(t *testing.T) {
 	_, err := Attach(o.advert, toTest)
 	want(t, "a container's memory", err, status.FailedPrecondition, "another PID namespace")
 
-	// With our /proc its pids cannot be told from ours.
+	// With our /proc its pids cannot be distinguished from ours.
 	o = startOwner(t, ownerPlain, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID})
 	if !strings.Contains(o.first, "/proc is that of another PID namespace") {
 		t.Errorf("a process without a /proc of its own offers %q", o.first)

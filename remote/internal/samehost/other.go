@@ -17,16 +17,16 @@ func NewAdvert(string) (*Advert, error) { return nil, unsupported() }
 // Self fails with UNIMPLEMENTED on this system.
 func Self() ([]byte, error) { return nil, unsupported() }
 
-// Bytes is what the peer passes to Attach.
+// Bytes returns what the peer passes to Attach.
 func (*Advert) Bytes() []byte { return nil }
 
 // Lend lends nothing.
 func (*Advert) Lend([]byte) (ticket uint64, ok bool) { return 0, false }
 
-// Return ends what Lend began.
+// Return ends a Lend.
 func (*Advert) Return(uint64) {}
 
-// Allow lets another process read this one.
+// Allow permits another process to read this one.
 func (*Advert) Allow([]byte) error { return unsupported() }
 
 // Close ends the offer.

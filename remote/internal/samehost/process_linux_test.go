@@ -20,17 +20,17 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// ownerEnv makes the test binary a process whose memory is read. Its value is how.
+// ownerEnv makes the test binary a process whose memory is read. Its value selects the kind.
 const ownerEnv = "TROUPE_TEST_OWNER"
 
 const (
 	ownerPlain = "plain"
-	ownerProc  = "proc"  // in namespaces of its own, for which it mounts /proc
-	ownerDone  = "done"  // after it replaced its program
+	ownerProc  = "proc"  // in its own namespaces, for which it mounts /proc
+	ownerDone  = "done"  // after it has replaced its program
 	ownerLarge = "large" // with offeredLarge bytes
 )
 
-// Who lends to whom.
+// The parties.
 const (
 	toTest  = "owner to test"
 	toOwner = "test to owner"
@@ -54,7 +54,7 @@ const (
 	offeredLarge = 64 << 20
 )
 
-// fill gives each part of a buffer another content.
+// fill gives each part of a buffer a different content.
 func fill(b []byte) {
 	x := uint32(2463534242)
 	for i := range b {
@@ -65,7 +65,7 @@ func fill(b []byte) {
 	}
 }
 
-// pooled is memory as tensors have it.
+// pooled returns memory like that of tensors.
 func pooled(n int) []byte {
 	b, err := tensor.Host.Get(n)
 	if err != nil {
@@ -76,7 +76,7 @@ func pooled(n int) []byte {
 
 func addressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
-// runOwner offers its memory, and does what it is told in lines until its input ends.
+// runOwner offers its memory, and executes commands, one per line, until its input ends.
 func runOwner(how string, in io.Reader, out io.Writer) error {
 	n := offered
 	switch how {
@@ -224,7 +224,7 @@ func (o *owner) line() string {
 	return strings.TrimSuffix(line, "\n")
 }
 
-// tell gives the owner a line and waits for its answer.
+// tell sends the owner a line and waits for its answer.
 func (o *owner) tell(line string) string {
 	o.t.Helper()
 	if _, err := fmt.Fprintln(o.in, line); err != nil {

@@ -13,8 +13,8 @@ const (
 	anybody = -1 // PR_SET_PTRACER_ANY
 )
 
-// exception is the one that Yama keeps for a process, of who may read it beside its ancestors: the
-// adverts' readers, as a pid, nobody or anybody.
+// exception returns the exception that Yama should keep for this process, for readers other than its ancestors:
+// the pid of the Adverts' only reader, nobody, or anybody.
 func exception(readers map[*Advert]int) int {
 	who := nobody
 	for _, pid := range readers {
@@ -29,14 +29,14 @@ func exception(readers map[*Advert]int) int {
 	return who
 }
 
-// setPtracer tells Yama the exception, where it asks for one.
+// setPtracer sets Yama's exception, if the scope requires one.
 func setPtracer(who int) error {
 	if yamaScope() != 1 {
 		return nil
 	}
 	err := unix.Prctl(unix.PR_SET_PTRACER, uintptr(who), 0, 0, 0)
 	if errors.Is(err, unix.EINVAL) && who != nobody {
-		// The reader is gone: there must not be an exception for others instead.
+		// The reader is gone: remove the exception, so that none remains for another process.
 		err = unix.Prctl(unix.PR_SET_PTRACER, nobody, 0, 0, 0)
 	}
 	if err != nil {

@@ -17,16 +17,16 @@ import (
 const (
 	// slots is how many ranges an Advert can lend at once.
 	slots = 512
-	// addressBits is how much of a ticket is the address; the rest is the number of its slot.
+	// addressBits is the number of address bits in a ticket; the others are the number of its slot.
 	addressBits = 48
-	// recordName is that of the mapping that a record lies in.
+	// recordName is the name of a record's mapping.
 	recordName = "troupe-samehost"
-	// recordPath is what /proc calls the mapping.
+	// recordPath is the mapping's name in /proc.
 	recordPath = "/memfd:" + recordName + " (deleted)"
 )
 
-// record is what lies at a claim's address, and what its readers go by. It has a mapping of its own, with a name of its
-// own: data that a process got from others lies in other mappings, so that nobody can have it hold a forged record.
+// record is what readers find at a claim's address. It has its own mapping, with a unique name. Data that a process
+// received from others is in other mappings, so a peer cannot plant a forged record.
 type record struct {
 	proof proof
 	slots [slots]slot
@@ -38,17 +38,17 @@ const (
 	slotSize    = int(unsafe.Sizeof(slot{}))
 )
 
-// slot is a range that is lent; all zero where it is free.
+// slot is a lent range; all zero if it is free.
 type slot struct {
 	address, size atomic.Uint64
 }
 
-// lent is a slot as another process reads it.
+// lent is a slot as read by another process.
 type lent struct {
 	address, size uint64
 }
 
-// newRecord gives an empty record, which has the mapping.
+// newRecord returns an empty record and its mapping.
 func newRecord() (r *record, mapping []byte, err error) {
 	fd, err := unix.MemfdCreate(recordName, unix.MFD_CLOEXEC|unix.MFD_NOEXEC_SEAL)
 	if errors.Is(err, unix.EINVAL) { // before Linux 6.3
@@ -68,13 +68,13 @@ func newRecord() (r *record, mapping []byte, err error) {
 	return (*record)(unsafe.Pointer(unsafe.SliceData(mapping))), mapping, nil
 }
 
-// hasRecord tells whether a process has the mapping of a record that begins at an address.
+// hasRecord reports whether a process has the mapping of a record that begins at an address.
 func hasRecord(pid uint32, address uint64) (bool, error) {
 	f, err := os.Open("/proc/" + strconv.Itoa(int(pid)) + "/maps")
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = f.Close() }() // only read
+	defer func() { _ = f.Close() }() // opened for reading only
 	return findRecord(f, address)
 }
 

@@ -1,6 +1,6 @@
-// Package tracing tells OpenTelemetry of steps: spans for runs, for the parts of them on other tasks, for tensors that these receive,
+// Package tracing reports steps to OpenTelemetry: spans for runs, for their parts on other tasks, for tensors that these receive,
 // and for building plans. The context of a trace comes with a client's call, in the headers traceparent and tracestate, or from the Go
-// program that runs a step of a server in its process.
+// program that runs a step on a server in its process.
 package tracing
 
 import (
@@ -18,10 +18,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// name is that of the instrumentation.
+// name is the name of the instrumentation.
 const name = "github.com/troupe-run/troupe"
 
-// What carries a trace's context (W3C Trace Context).
+// The headers that carry a trace's context (W3C Trace Context).
 const (
 	parentHeader = "traceparent"
 	stateHeader  = "tracestate"
@@ -31,7 +31,7 @@ type tracer struct{ trace.Tracer }
 
 var _ actors.Tracer = tracer{}
 
-// New makes a tracer of a provider's; nil of nil.
+// New returns a tracer of the provider, or nil if p is nil.
 func New(p trace.TracerProvider) actors.Tracer {
 	if p == nil {
 		return nil
@@ -39,8 +39,8 @@ func New(p trace.TracerProvider) actors.Tracer {
 	return tracer{p.Tracer(name)}
 }
 
-// Run begins the span of a step. The client's context of a trace, if there is one, decides whether it is recorded, and the
-// provider's sampler otherwise.
+// Run begins the span of a step. The client's trace context, if any, decides whether it is recorded; otherwise
+// the provider's sampler does.
 func (t tracer) Run(ctx context.Context, attributes ...slog.Attr) actors.Span {
 	return t.begin(callOf(ctx), "troupe.run", attributes)
 }
@@ -71,7 +71,7 @@ func (t tracer) Part(below actors.TraceContext, attributes ...slog.Attr) actors.
 	return t.begin(parent, "troupe.part", attributes)
 }
 
-// begin begins the span of what somebody else asked for.
+// begin begins the span of a request from outside.
 func (t tracer) begin(parent context.Context, name string, attributes []slog.Attr, more ...trace.SpanStartOption) actors.Span {
 	ctx, s := t.Start(parent, name, append(more, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(keyValues(attributes)...))...)
 	if !s.IsRecording() {
@@ -81,7 +81,7 @@ func (t tracer) begin(parent context.Context, name string, attributes []slog.Att
 	return &span{t, ctx, s}
 }
 
-// callOf is a context with the trace of a call alone: a span does not keep the call.
+// callOf returns a context with only the trace of a call, so a span does not retain the call.
 func callOf(ctx context.Context) context.Context {
 	if parent, state := http2.TraceContextOf(ctx); parent != "" {
 		return within(parent, state)
@@ -92,12 +92,12 @@ func callOf(ctx context.Context) context.Context {
 	return context.Background()
 }
 
-// within is a context of a trace; one without where traceparent is malformed. A malformed tracestate is left out.
+// within returns a context with a trace. If traceparent is malformed, there is none. A malformed tracestate is ignored.
 func within(traceparent, tracestate string) context.Context {
 	return propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{parentHeader: traceparent, stateHeader: tracestate})
 }
 
-// keyValues are attributes as OpenTelemetry has them: numbers, truth values, and everything else as text.
+// keyValues converts attributes to OpenTelemetry's: integers, booleans, and everything else as text.
 func keyValues(attributes []slog.Attr) []attribute.KeyValue {
 	all := make([]attribute.KeyValue, len(attributes))
 	for i, a := range attributes {
@@ -113,10 +113,10 @@ func keyValues(attributes []slog.Attr) []attribute.KeyValue {
 	return all
 }
 
-// maxText is the most bytes of a text of a span: an error's message, a name of a client's graph.
+// maxText bounds the bytes of a text in a span, such as an error's message or a name in a client's graph.
 const maxText = 1024
 
-// bounded is a text that exporters can send: valid UTF-8, and not too long.
+// bounded returns s as a text that exporters can send: valid UTF-8, cut after maxText bytes.
 func bounded(s string) string {
 	if len(s) > maxText {
 		s = strings.ToValidUTF8(s[:maxText], "") + "…"
@@ -124,7 +124,7 @@ func bounded(s string) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-// span is a span that is recorded.
+// span is a recorded span.
 type span struct {
 	tracer tracer
 	ctx    context.Context
@@ -136,7 +136,7 @@ var _ actors.Span = (*span)(nil)
 // Begin begins a span below this one.
 func (s *span) Begin(name string, attributes ...slog.Attr) actors.Span {
 	ctx, below := s.tracer.Start(s.ctx, name, trace.WithSpanKind(trace.SpanKindInternal), trace.WithAttributes(keyValues(attributes)...))
-	return &span{s.tracer, ctx, below} // it is recorded, or costs little
+	return &span{s.tracer, ctx, below} // recorded, or cheap
 }
 
 // Add records a span below this one.
@@ -149,14 +149,14 @@ func (s *span) Add(name string, began, ended time.Time, err error, attributes ..
 // Set adds attributes.
 func (s *span) Set(attributes ...slog.Attr) { s.span.SetAttributes(keyValues(attributes)...) }
 
-// Context names the span to other processes.
+// Context returns the span's context for other processes.
 func (s *span) Context() actors.TraceContext {
 	c := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(s.ctx, c)
 	return actors.TraceContext{Parent: c[parentHeader], State: c[stateHeader]}
 }
 
-// Log is a logger whose records tell the trace.
+// Log returns a logger whose records contain the trace and span ids.
 func (s *span) Log(log *slog.Logger) *slog.Logger {
 	c := s.span.SpanContext()
 	return log.With("trace_id", c.TraceID().String(), "span_id", c.SpanID().String())
@@ -168,7 +168,7 @@ func (s *span) End(err error) {
 	s.span.End()
 }
 
-// tell gives a span the error of what it is about, if there is one.
+// tell records err in a span, if it is not nil.
 func tell(s trace.Span, err error) {
 	if err == nil {
 		return

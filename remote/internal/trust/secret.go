@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// minSecret and maxSecrets bound what a file may hold: bytes of a secret, and secrets.
+	// minSecret is the minimum length of a secret in bytes, maxSecrets the maximum number of secrets in a file.
 	minSecret  = 16
 	maxSecrets = 8
 	// maxFile bounds the file in bytes.
@@ -26,24 +26,25 @@ const (
 	keySize = 32
 )
 
-// Secret is what the tasks of a cluster share: one secret, or several while one takes another's place. The first is
-// used, all are accepted. All methods may be called concurrently.
+// Secret is what the tasks of a cluster share: one secret, or several while one replaces another. The first is
+// used; all are accepted. All methods may be called concurrently.
 type Secret struct {
 	path string
 	keys atomic.Pointer[[]keys]
 }
 
-// keys are what one secret is used for.
+// keys are the keys derived from one secret.
 type keys struct{ link, guest, gossip []byte }
 
-// Load reads a file of secrets: one in a line, in base64, of at least 16 bytes. Empty lines and those that begin with #
-// are skipped. INVALID_ARGUMENT names the line; PERMISSION_DENIED is for a file that other users may read.
+// Load reads a file of secrets: one per line, in base64, of at least 16 bytes. Empty lines and those that begin with #
+// are skipped. It returns INVALID_ARGUMENT, with the line, for an invalid file, and PERMISSION_DENIED for a file that other
+// users may read or write.
 func Load(path string) (*Secret, error) {
 	s := &Secret{path: path}
 	return s, s.Reload()
 }
 
-// Reload reads the file again. After an error the secrets are those of before.
+// Reload reads the file again. After an error the secrets are unchanged.
 func (s *Secret) Reload() error {
 	text, err := readPrivate(s.path)
 	if err != nil {
@@ -57,7 +58,7 @@ func (s *Secret) Reload() error {
 	return nil
 }
 
-// Gossip are the keys that encrypt the gossip, the one to be used first.
+// Gossip returns the keys that encrypt the gossip. The first one is to be used for sending.
 func (s *Secret) Gossip() (all [][]byte) {
 	for _, k := range *s.keys.Load() {
 		all = append(all, k.gossip)
@@ -65,7 +66,7 @@ func (s *Secret) Gossip() (all [][]byte) {
 	return all
 }
 
-// readPrivate reads a file that is its user's alone.
+// readPrivate reads a file that no other user may access.
 func readPrivate(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -91,7 +92,7 @@ func readPrivate(path string) ([]byte, error) {
 	return text, nil
 }
 
-// parse reads the content of a file of secrets. No error tells any of it.
+// parse parses the content of a file of secrets. Errors contain none of it.
 func parse(path string, text []byte) (all []keys, err error) {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	lines.Buffer(nil, maxFile+1)
@@ -125,7 +126,7 @@ func parse(path string, text []byte) (all []keys, err error) {
 	return all, nil
 }
 
-// derive makes the keys of a secret.
+// derive derives the keys of a secret.
 func derive(raw []byte) (k keys, err error) {
 	for purpose, key := range map[string]*[]byte{"troupe link": &k.link, "troupe guest": &k.guest, "troupe gossip": &k.gossip} {
 		if *key, err = hkdf.Key(sha256.New, raw, nil, purpose, keySize); err != nil {
@@ -135,11 +136,11 @@ func derive(raw []byte) (k keys, err error) {
 	return k, nil
 }
 
-// SignGuest is the proof that goes with a request to be part of a cluster that a client declares: the parts say all that
-// is asked for, and of whom.
+// SignGuest returns the proof for a request to join a cluster that a client declares. The parts must contain everything that
+// is requested, and the receiver.
 func (s *Secret) SignGuest(parts ...[]byte) []byte { return mac((*s.keys.Load())[0].guest, parts...) }
 
-// CheckGuest tells whether a proof is that of SignGuest for the same parts, with any of the secrets.
+// CheckGuest reports whether a proof is SignGuest's for the same parts, with any of the secrets.
 func (s *Secret) CheckGuest(proof []byte, parts ...[]byte) bool {
 	for _, k := range *s.keys.Load() {
 		if hmac.Equal(proof, mac(k.guest, parts...)) {
@@ -155,13 +156,13 @@ type Party struct {
 	Boot          uint64
 }
 
-// Handshake is what both ends have said before they prove that they know the secret.
+// Handshake is what both ends have sent before they prove that they know the secret.
 type Handshake struct {
 	Opener, Acceptor           Party
 	OpenerNonce, AcceptorNonce []byte
 }
 
-// Side is whose proof it is.
+// Side is the end that a proof is from.
 type Side string
 
 // The sides of a handshake.
@@ -170,10 +171,10 @@ const (
 	Acceptor Side = "acceptor"
 )
 
-// Prove is the proof of one side, with the first of the secrets.
+// Prove returns the proof of one side, with the first of the secrets.
 func (s *Secret) Prove(side Side, h *Handshake) []byte { return h.mac((*s.keys.Load())[0].link, side) }
 
-// Answer checks the acceptor's proof and gives the opener's, with the same secret; false where none fits.
+// Answer checks the acceptor's proof and returns the opener's, with the same secret. ok is false if no secret matches.
 func (s *Secret) Answer(h *Handshake, proof []byte) (answer []byte, ok bool) {
 	for _, k := range *s.keys.Load() {
 		if hmac.Equal(proof, h.mac(k.link, Acceptor)) {
@@ -183,7 +184,7 @@ func (s *Secret) Answer(h *Handshake, proof []byte) (answer []byte, ok bool) {
 	return nil, false
 }
 
-// Check tells whether a proof is the side's, with any of the secrets.
+// Check reports whether a proof is the side's, with any of the secrets.
 func (s *Secret) Check(side Side, h *Handshake, proof []byte) bool {
 	for _, k := range *s.keys.Load() {
 		if hmac.Equal(proof, h.mac(k.link, side)) {
@@ -193,7 +194,7 @@ func (s *Secret) Check(side Side, h *Handshake, proof []byte) bool {
 	return false
 }
 
-// mac is that of a whole handshake.
+// mac returns the MAC of a whole handshake.
 func (h *Handshake) mac(key []byte, side Side) []byte {
 	parts := [][]byte{[]byte(side)}
 	for _, p := range []Party{h.Opener, h.Acceptor} {
@@ -202,7 +203,7 @@ func (h *Handshake) mac(key []byte, side Side) []byte {
 	return mac(key, append(parts, h.OpenerNonce, h.AcceptorNonce)...)
 }
 
-// mac covers parts, each preceded by its length, so that no two lists of parts read the same.
+// mac returns the MAC of parts, each preceded by its length, so that no two lists of parts have the same encoding.
 func mac(key []byte, parts ...[]byte) []byte {
 	m := hmac.New(sha256.New, key)
 	for _, p := range parts {

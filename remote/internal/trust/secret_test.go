@@ -24,7 +24,7 @@ func file(t *testing.T, text string, mode os.FileMode) string {
 	return path
 }
 
-// What is wrong with a file is told with the line, and never with what the file says.
+// Errors about a file name the line, but never contain its content.
 func TestFilesThatAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
@@ -54,7 +54,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 	}
 }
 
-// A file that is wrong when it is read again changes nothing.
+// Reloading an invalid file changes nothing.
 func TestReload(t *testing.T) {
 	path := file(t, line("a"), 0o600)
 	s, err := Load(path)
@@ -79,7 +79,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// A proof holds for one handshake, one side and one secret.
+// A proof is valid for one handshake, one side and one secret.
 func TestProofs(t *testing.T) {
 	a, err := Load(file(t, line("a"), 0o600))
 	if err != nil {
@@ -117,7 +117,7 @@ func TestProofs(t *testing.T) {
 	}
 }
 
-// Whatever a file holds is refused or gives keys, and nothing of it is told.
+// Any content of a file is refused or yields keys, and errors contain none of it.
 func FuzzSecretFile(f *testing.F) {
 	f.Add([]byte(line("a") + "\n# b\n" + line("b")))
 	f.Add([]byte("c2VzYW1l"))

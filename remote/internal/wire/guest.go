@@ -15,7 +15,7 @@ const (
 	GuestSupersede = "/troupe.v1.Guests/Supersede"
 )
 
-// GuestServer is what the service troupe.v1.Guests asks; see guest.proto.
+// GuestServer implements the service troupe.v1.Guests; see guest.proto.
 type GuestServer interface {
 	Lend(context.Context, *LendRequest) (*LendReply, error)
 	Join(context.Context, *JoinRequest) (*GuestDone, error)

@@ -18,34 +18,35 @@ const (
 	OperatorDrain      = "/troupe.v1.Operator/Drain"
 )
 
-// OperatorServer is what the service troupe.v1.Operator asks.
+// OperatorServer implements the service troupe.v1.Operator. The caller owns the returned messages. ctx bounds the wait for other tasks.
 type OperatorServer interface {
-	// ClusterStatus tells what this task knows of all declared tasks, in order. The message is the
-	// caller's.
-	ClusterStatus() *ClusterStatus
-	// TaskActors tells which actors this task has. The message is the caller's.
-	TaskActors() *TaskActors
-	// See tells what can be seen of this task, or of all that are up, until ctx ends at most. The message is the caller's.
+	// ClusterStatus returns what this task knows of all declared tasks, in order. It first tries to reach those that it does not know to
+	// be up.
+	ClusterStatus(ctx context.Context) *ClusterStatus
+	// TaskActors returns the actors of this task.
+	TaskActors(ctx context.Context) *TaskActors
+	// See returns the state of this task, or of all that can be reached.
 	See(ctx context.Context, q *view.Query) *view.Cluster
-	// Graph gives a page of the graph of a session of any task, until ctx ends at most. The message is the caller's.
+	// Graph returns a page of the graph of a session of any task.
 	Graph(ctx context.Context, q *view.GraphQuery) (*view.Graph, error)
-	// Trace records what runs on this task, or on all that are up, as long as the query says. The message is the caller's.
+	// Trace records what runs on this task, or on all that can be reached, for the duration in the query.
 	Trace(ctx context.Context, q *view.TraceQuery) (*view.Trace, error)
-	// CancelStep cancels a step of any task, until ctx ends at most. It decides itself whether the caller may: the owner of the
-	// step's session may, too.
+	// CancelStep cancels a step of any task. It authorizes the caller itself, because the owner of the step's session is allowed
+	// too.
 	CancelStep(ctx context.Context, q *CancelStepRequest) (*CancelStepAnswer, error)
-	// DrainTask has a task of the cluster end. It decides itself whether the caller may.
+	// DrainTask drains a task of the cluster, which then ends. It authorizes the caller itself.
 	DrainTask(ctx context.Context, q *DrainRequest) (*DrainAnswer, error)
 }
 
-// RegisterOperator adds the service troupe.v1.Operator to a port's services. admit refuses callers that may not ask.
-func RegisterOperator(services grpc.ServiceRegistrar, server OperatorServer, admit func(context.Context) error) {
+// RegisterOperator adds the service troupe.v1.Operator to a port's services. admit rejects unauthorized callers, and returns the context in
+// which a call is answered.
+func RegisterOperator(services grpc.ServiceRegistrar, server OperatorServer, admit func(context.Context) (context.Context, error)) {
 	services.RegisterService(&grpc.ServiceDesc{
 		ServiceName: "troupe.v1.Operator",
 		HandlerType: (*OperatorServer)(nil),
 		Methods: []grpc.MethodDesc{
-			{MethodName: "Status", Handler: unary(admit, func(_ context.Context, s OperatorServer, _ *StatusRequest) any { return s.ClusterStatus() })},
-			{MethodName: "ListActors", Handler: unary(admit, func(_ context.Context, s OperatorServer, _ *ListActorsRequest) any { return s.TaskActors() })},
+			{MethodName: "Status", Handler: unary(admit, func(ctx context.Context, s OperatorServer, _ *StatusRequest) any { return s.ClusterStatus(ctx) })},
+			{MethodName: "ListActors", Handler: unary(admit, func(ctx context.Context, s OperatorServer, _ *ListActorsRequest) any { return s.TaskActors(ctx) })},
 			{MethodName: "See", Handler: unary(admit, func(ctx context.Context, s OperatorServer, q *view.Query) any { return s.See(ctx, q) })},
 			{MethodName: "Graph", Handler: failing(admit, func(ctx context.Context, s OperatorServer, q *view.GraphQuery) (any, error) { return s.Graph(ctx, q) })},
 			{MethodName: "Trace", Handler: failing(admit, func(ctx context.Context, s OperatorServer, q *view.TraceQuery) (any, error) { return s.Trace(ctx, q) })},
@@ -58,20 +59,21 @@ func RegisterOperator(services grpc.ServiceRegistrar, server OperatorServer, adm
 	}, server)
 }
 
-// unary makes the handler of a method that cannot fail.
-func unary[Q any](admit func(context.Context) error, answer func(context.Context, OperatorServer, *Q) any) grpc.MethodHandler {
+// unary returns the handler of a method that cannot fail.
+func unary[Q any](admit func(context.Context) (context.Context, error), answer func(context.Context, OperatorServer, *Q) any) grpc.MethodHandler {
 	return failing(admit, func(ctx context.Context, s OperatorServer, q *Q) (any, error) { return answer(ctx, s, q), nil })
 }
 
-// failing makes the handler of a method. admit is nil for one that decides itself who may call it.
-func failing[Q any](admit func(context.Context) error, answer func(context.Context, OperatorServer, *Q) (any, error)) grpc.MethodHandler {
+// failing returns the handler of a method. admit is nil for a method that authorizes its callers itself.
+func failing[Q any](admit func(context.Context) (context.Context, error), answer func(context.Context, OperatorServer, *Q) (any, error)) grpc.MethodHandler {
 	return func(server any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 		request := new(Q)
 		if err := decode(request); err != nil {
 			return nil, err
 		}
 		if admit != nil {
-			if err := admit(ctx); err != nil {
+			var err error
+			if ctx, err = admit(ctx); err != nil {
 				return nil, ToGRPC(err)
 			}
 		}

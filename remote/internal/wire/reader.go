@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"hash/maphash"
+
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"google.golang.org/grpc/mem"
@@ -9,35 +11,51 @@ import (
 
 // Pieces is a message that is being received.
 type Pieces interface {
-	// Piece gives the next bytes, at least one, which are valid until the next call of a method.
+	// Piece returns the next bytes, at least one. They are valid until the next call of a method.
 	Piece() ([]byte, error)
 	// ReadFull fills dst with the next bytes.
 	ReadFull(dst []byte) error
 }
 
-// Reader walks over a protobuf message that lies in pieces, as a transport received it, or that is still being
+// Reader reads a protobuf message that is in several pieces, as a transport received it, or that is still being
 // received. It is a tensor.Source.
 type Reader struct {
 	rest mem.BufferSlice
-	from Pieces // what follows rest; nil for nothing
+	from Pieces // provides what follows rest; nil if nothing does
 	cur  []byte
 	off  int
 	end  int
 	err  error // of from
+
+	sum    *maphash.Hash // of large contents; nil if not wanted
+	summed int           // bytes added to sum
 }
+
+const (
+	// largeContent is the size in bytes from which a field's contents are added to a Reader's sum. They are added while they are copied and
+	// still in the processor's cache, sumPiece bytes at a time.
+	largeContent = 64 << 10
+	sumPiece     = 64 << 10
+)
+
+// Sum adds the contents of large fields to h as they are read.
+func (r *Reader) Sum(h *maphash.Hash) { r.sum = h }
+
+// Summed returns how many bytes were added to the sum.
+func (r *Reader) Summed() int { return r.summed }
 
 var _ tensor.Source = (*Reader)(nil)
 
 // ErrMalformed is the error of a message that ends too early or contradicts itself.
 var ErrMalformed = status.InvalidArgumentf("The message is malformed")
 
-// NewReader reads a message that is there. Nothing that was not copied is valid when its buffers are let go.
+// NewReader returns a Reader of a complete message. Results that were not copied become invalid when its buffers are freed.
 func NewReader(data mem.BufferSlice) Reader { return Reader{rest: data, end: data.Len()} }
 
-// ReadFrom reads a message of so many bytes as it comes.
+// ReadFrom returns a Reader of a message of size bytes that is being received.
 func ReadFrom(pieces Pieces, size int) Reader { return Reader{from: pieces, end: size} }
 
-// short is why the message goes no further.
+// short returns why the message ends early.
 func (r *Reader) short() error {
 	if r.err != nil {
 		return r.err
@@ -45,10 +63,10 @@ func (r *Reader) short() error {
 	return ErrMalformed
 }
 
-// End is the message's length in bytes.
+// End returns the message's length in bytes.
 func (r *Reader) End() int { return r.end }
 
-// fill makes cur hold something, unless the message is at its end.
+// fill makes cur non-empty. It returns false at the end of the message or after an error.
 func (r *Reader) fill() bool {
 	for len(r.cur) == 0 {
 		if len(r.rest) == 0 {
@@ -63,10 +81,10 @@ func (r *Reader) fill() bool {
 	return true
 }
 
-// Offset is the number of bytes read.
+// Offset returns the number of bytes read.
 func (r *Reader) Offset() int { return r.off }
 
-// Varint reads one varint, which may be cut between pieces.
+// Varint reads one varint, which may be split across pieces.
 func (r *Reader) Varint() (uint64, error) {
 	if v, n := protowire.ConsumeVarint(r.cur); n > 0 {
 		r.cur = r.cur[n:]
@@ -91,6 +109,22 @@ func (r *Reader) Varint() (uint64, error) {
 
 // ReadFull fills dst.
 func (r *Reader) ReadFull(dst []byte) error {
+	if r.sum == nil || len(dst) < largeContent {
+		return r.readFull(dst)
+	}
+	for len(dst) > 0 {
+		piece := dst[:min(len(dst), sumPiece)]
+		if err := r.readFull(piece); err != nil {
+			return err
+		}
+		_, _ = r.sum.Write(piece) // never fails
+		r.summed += len(piece)
+		dst = dst[len(piece):]
+	}
+	return nil
+}
+
+func (r *Reader) readFull(dst []byte) error {
 	for len(dst) > 0 {
 		if len(r.cur) == 0 && len(r.rest) == 0 && r.from != nil {
 			r.off += len(dst)
@@ -106,7 +140,7 @@ func (r *Reader) ReadFull(dst []byte) error {
 	return nil
 }
 
-// Next returns n bytes, without a copy where they lie in one piece. They are valid until the next call of a method.
+// Next returns n bytes, without a copy if they are in one piece. They are valid until the next call of a method.
 func (r *Reader) Next(n int) ([]byte, error) {
 	if n < 0 || n > r.end-r.off {
 		return nil, ErrMalformed
@@ -121,7 +155,7 @@ func (r *Reader) Next(n int) ([]byte, error) {
 	return b, r.ReadFull(b)
 }
 
-// Discard passes over n bytes.
+// Discard skips n bytes.
 func (r *Reader) Discard(n int) error {
 	for n > 0 {
 		if !r.fill() {
@@ -143,7 +177,7 @@ func (r *Reader) Text() (string, error) {
 	return string(b), err
 }
 
-// TextLike is Text, and likely gives the same string as before.
+// TextLike is Text, but returns before if the text equals it, which saves an allocation.
 func (r *Reader) TextLike(before string) (string, error) {
 	n, err := r.Length()
 	if err != nil {
@@ -156,7 +190,7 @@ func (r *Reader) TextLike(before string) (string, error) {
 	return string(b), err
 }
 
-// Length reads a length and checks it against what is left.
+// Length reads a length and checks that so many bytes are left.
 func (r *Reader) Length() (int, error) {
 	n, err := r.Varint()
 	if err != nil {
@@ -168,8 +202,8 @@ func (r *Reader) Length() (int, error) {
 	return int(n), nil
 }
 
-// Fields calls read for each field of a message of n bytes; read returns false for a field that
-// it does not know, which is passed over.
+// Fields calls read for each field of a message of n bytes. read returns false for an unknown
+// field, which is then skipped.
 func (r *Reader) Fields(n int, read func(num protowire.Number, typ protowire.Type) (bool, error)) error {
 	end := r.off + n
 	for r.off < end {

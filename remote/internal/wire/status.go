@@ -9,26 +9,35 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 )
 
-// maxText is the length in bytes to which an error's text is cut: gRPC's C implementation
-// turns a call away whose metadata takes more than 8 KiB, percent-encoding included.
+// maxText is the length in bytes to which an error's text is truncated: gRPC's C implementation
+// rejects a call whose metadata exceeds 8 KiB, including percent-encoding.
 const maxText = 3072
 
 const cut = " ... [truncated]"
 
-// ToGRPC makes a gRPC error of err. Its code is the same number. nil stays nil.
+// ToGRPC converts err to a gRPC error with the same code number. It returns nil for nil.
 func ToGRPC(err error) error {
 	if err == nil {
 		return nil
 	}
 	e := status.From(err)
-	text := e.Message
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText-len(cut)], "") + cut
-	}
-	return grpcstatus.Error(codes.Code(e.Code), text)
+	return grpcstatus.Error(codes.Code(e.Code), CutKeeping(e.Message, ""))
 }
 
-// FromGRPC makes a status error of one that a gRPC call returned. nil stays nil.
+// CutKeeping returns an error's text cut to the length that ToGRPC leaves uncut. A line that must not be lost, which is much shorter, then
+// follows the rest.
+func CutKeeping(text, line string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	end := cut
+	if line != "" {
+		end += "\n" + line
+	}
+	return strings.ToValidUTF8(text[:maxText-len(end)], "") + end
+}
+
+// FromGRPC converts the error of a gRPC call to a status error. It returns nil for nil.
 func FromGRPC(err error) error {
 	if err == nil {
 		return nil

@@ -16,24 +16,25 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/view"
+	"github.com/troupe-run/troupe/remote/access"
 )
 
 const (
 	// apiTime bounds an answer, and timelineTime one that waits for a step.
 	apiTime      = 10 * time.Second
 	timelineTime = 25 * time.Second
-	// traceTime is how long the next steps are waited for.
+	// traceTime bounds the wait for the next steps.
 	traceTime = 15 * time.Second
-	// maxTraceSteps and maxTraceEvents (of each task) bound what a page has to draw.
+	// maxTraceSteps and maxTraceEvents (per task) bound what a page has to draw.
 	maxTraceSteps  = 100
 	maxTraceEvents = 1 << 15
-	// fresh is how long a look serves those who ask for the same.
+	// fresh is how long a look is shared with callers that ask for the same.
 	fresh = 400 * time.Millisecond
 	// maxLooks bounds the different looks that are kept.
 	maxLooks = 16
-	// maxGraphNodes bounds the nodes of a graph that is given out.
+	// maxGraphNodes bounds the nodes of a returned graph.
 	maxGraphNodes = 200_000
-	// maxBody bounds the requests of actions.
+	// maxBody bounds the bodies of requests to act.
 	maxBody = 1 << 16
 )
 
@@ -42,11 +43,11 @@ type server struct {
 	see   See
 	graph Graph
 	trace Trace
-	acts  Acts // nil: none
+	acts  Acts // nil if there are none
 	looks looks
 }
 
-// about is what the server can do, of that what the caller may ask for.
+// about lists the server's functions that the caller may use.
 type about struct {
 	Graph    bool `json:"graph"`
 	Timeline bool `json:"timeline"`
@@ -75,7 +76,7 @@ func (s *server) serveSee(w http.ResponseWriter, r *http.Request) {
 	answer(w, r, c, err)
 }
 
-// queryOf reads a query of all tasks.
+// queryOf parses a query about all tasks.
 func queryOf(v url.Values) (*view.Query, error) {
 	q := &view.Query{Cluster: true}
 	for name, values := range v {
@@ -102,7 +103,7 @@ func queryOf(v url.Values) (*view.Query, error) {
 	return q, nil
 }
 
-// reasons is why steps do not end, and the moment of the look.
+// reasons says why steps do not end, with the time of the look.
 type reasons struct {
 	Clock   int64         `json:"clock"`
 	Reasons []view.Reason `json:"reasons"`
@@ -127,17 +128,17 @@ func (s *server) serveWhy(w http.ResponseWriter, r *http.Request) {
 	answer(w, r, reasons{c.Clock, view.WhyAll(c, longer)}, nil)
 }
 
-// placed is a whole graph by columns.
+// placed is a whole graph, by columns.
 type placed struct {
 	Task    string     `json:"task"`
 	Session string     `json:"session"`
-	Nodes   int64      `json:"nodes"` // of the graph; more than are listed where it is too large
+	Nodes   int64      `json:"nodes"` // of the graph; more than are listed if it is too large
 	Ops     []string   `json:"ops"`
 	Devices []string   `json:"devices"`
 	Names   []string   `json:"names"`
-	Op      []uint32   `json:"op"`     // of each node, by index in ops
+	Op      []uint32   `json:"op"`     // of each node, an index in ops
 	Device  []uint32   `json:"device"` // the same, in devices
-	Inputs  [][]uint32 `json:"inputs"` // of each node, those that it takes tensors of
+	Inputs  [][]uint32 `json:"inputs"` // of each node, the nodes whose tensors it takes
 	Control [][]uint32 `json:"control"`
 	Omitted int64      `json:"omitted"` // inputs that are not listed
 }
@@ -157,7 +158,7 @@ func (s *server) serveGraph(w http.ResponseWriter, r *http.Request) {
 	answer(w, r, nil, status.Errorf(status.Aborted, "the graph of session %s changes while it is read", view.Line(q.Session)))
 }
 
-// whole puts a graph together of its pages; nil for one that changed meanwhile.
+// whole assembles a graph from its pages; it returns nil if the graph changed meanwhile.
 func (s *server) whole(ctx context.Context, q *view.GraphQuery) (*placed, error) {
 	out := &placed{Task: q.Task, Session: q.Session, Ops: []string{}, Devices: []string{}, Names: []string{}, Op: []uint32{}, Device: []uint32{}, Inputs: [][]uint32{}, Control: [][]uint32{}}
 	ops, devices := map[string]uint32{}, map[string]uint32{}
@@ -186,7 +187,7 @@ func (s *server) whole(ctx context.Context, q *view.GraphQuery) (*placed, error)
 	return out, nil
 }
 
-// listed is a list that JSON does not make null.
+// listed returns a list that JSON does not encode as null.
 func listed(l []uint32) []uint32 {
 	if l == nil {
 		return []uint32{}
@@ -194,7 +195,7 @@ func listed(l []uint32) []uint32 {
 	return l
 }
 
-// renumber gives the number in all of each string of a page.
+// renumber returns the index in all of each string of a page.
 func renumber(page []string, known map[string]uint32, all *[]string) []uint32 {
 	out := make([]uint32, len(page))
 	for i, s := range page {
@@ -209,7 +210,7 @@ func renumber(page []string, known map[string]uint32, all *[]string) []uint32 {
 	return out
 }
 
-// serveTimeline records the next steps and gives them in Chrome's trace format.
+// serveTimeline records the next steps and returns them in Chrome's trace format.
 func (s *server) serveTimeline(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), timelineTime)
 	defer cancel()
@@ -231,7 +232,7 @@ func (s *server) serveTimeline(w http.ResponseWriter, r *http.Request) {
 	answer(w, r, json.RawMessage(text.Bytes()), err)
 }
 
-// cancelled is what became of a step.
+// cancelled identifies a cancelled step's session.
 type cancelled struct {
 	Session string `json:"session"`
 	Master  string `json:"master"`
@@ -255,7 +256,7 @@ func (s *server) serveReset(w http.ResponseWriter, r *http.Request) {
 		Containers []string `json:"containers"`
 	},
 	) (any, error) {
-		if q.Containers == nil { // not to be taken for the default ones
+		if q.Containers == nil { // nil must not mean the default ones
 			return nil, status.InvalidArgumentf("no containers are named: an empty list stands for the default ones")
 		}
 		return struct{}{}, s.acts.Reset(ctx, q.Containers)
@@ -275,7 +276,7 @@ func (s *server) serveDrain(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// act does what a request with a body of JSON asks for.
+// act performs the act that a request with a JSON body asks for.
 func act[Q any](w http.ResponseWriter, r *http.Request, do func(context.Context, Q) (any, error)) {
 	ctx, cancel := context.WithTimeout(r.Context(), apiTime)
 	defer cancel()
@@ -288,9 +289,9 @@ func act[Q any](w http.ResponseWriter, r *http.Request, do func(context.Context,
 	answer(w, r, done, err)
 }
 
-// readBody decodes a body that is one value of JSON and nothing else.
+// readBody decodes a body that is a single JSON value.
 func readBody(w http.ResponseWriter, r *http.Request, q any) error {
-	if kind := r.Header.Get("Content-Type"); kind != "application/json" { // which no form of another page can send
+	if kind := r.Header.Get("Content-Type"); kind != "application/json" { // no form of another page can send this type
 		return status.InvalidArgumentf("the request is application/json, not %q", view.Line(kind))
 	}
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
@@ -314,7 +315,7 @@ type failure struct {
 	Message string `json:"message"`
 }
 
-// httpStatus are the statuses of errors.
+// httpStatus maps errors' codes to HTTP statuses.
 var httpStatus = map[status.Code]int{
 	status.InvalidArgument:  http.StatusBadRequest,
 	status.NotFound:         http.StatusNotFound,
@@ -326,7 +327,7 @@ var httpStatus = map[status.Code]int{
 	status.Aborted:          http.StatusConflict,
 }
 
-// large is the size from which on answers are compressed, for browsers on other machines.
+// large is the size, in bytes, from which answers are compressed, for browsers on other machines.
 const large = 16 << 10
 
 // answer writes a result or an error as JSON.
@@ -348,7 +349,7 @@ func answer(w http.ResponseWriter, r *http.Request, v any, err error) {
 	if len(b) >= large && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		var packed bytes.Buffer
 		z, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed) // the level exists
-		_, _ = z.Write(b)                                    // a Buffer takes all
+		_, _ = z.Write(b)                                    // a Buffer accepts everything
 		if z.Close() == nil {
 			w.Header().Set("Content-Encoding", "gzip")
 			b = packed.Bytes()
@@ -356,26 +357,27 @@ func answer(w http.ResponseWriter, r *http.Request, v any, err error) {
 	}
 	w.Header().Set("Vary", "Accept-Encoding")
 	w.WriteHeader(code)
-	_, _ = w.Write(b) // the browser may have gone
+	_, _ = w.Write(b) // the browser may be gone
 }
 
-// looks are those that several callers share.
+// looks are shared by several callers.
 type looks struct {
 	mu      sync.Mutex
 	byQuery map[string]*sharedLook
 }
 
-// sharedLook is a look that is under way or has just ended.
+// sharedLook is a look in progress or one that has just ended.
 type sharedLook struct {
 	done    chan struct{}
-	ended   time.Time // when done is closed
+	ended   time.Time // set when done is closed
 	cluster *view.Cluster
 	err     error
 }
 
-// look looks at the cluster, or shares a look with the same query that is under way or fresh. The result must not be changed.
+// look returns the state of the cluster. It shares a look in progress, or a fresh one, with callers that have the same query and may see
+// the same. The result must not be modified.
 func (s *server) look(ctx context.Context, q *view.Query) (*view.Cluster, error) {
-	key := q.String()
+	key := access.Looker(ctx).View() + q.String()
 	l := &s.looks
 	l.mu.Lock()
 	have := l.byQuery[key]
@@ -395,7 +397,7 @@ func (s *server) look(ctx context.Context, q *view.Query) (*view.Cluster, error)
 		have = &sharedLook{done: make(chan struct{})}
 		l.byQuery[key] = have
 		l.mu.Unlock()
-		// The caller may go, and the others who share the look stay.
+		// The caller may leave while others that share the look remain.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), apiTime)
 		defer cancel()
 		defer func() { have.finish() }()
@@ -417,7 +419,7 @@ func (l *sharedLook) finish() {
 	close(l.done)
 }
 
-// old tells whether a look has ended too long ago to be shared.
+// old reports whether a look ended too long ago to be shared.
 func (l *sharedLook) old() bool {
 	select {
 	case <-l.done:

@@ -19,13 +19,13 @@ import (
 	"time"
 )
 
-// browser is a headless Chromium, to which the test speaks the DevTools protocol over pipes.
+// browser is a headless Chromium that the test controls with the DevTools protocol over pipes.
 type browser struct {
 	t   testing.TB
 	in  io.Writer
 	mu  sync.Mutex // guards what follows
 	ids int
-	// waiting are the calls that have no answer yet, and pages those that hear events, by session.
+	// waiting are the calls without an answer yet, and pages those that receive events, by session.
 	waiting map[int]chan message
 	pages   map[string]*page
 	ended   error
@@ -43,7 +43,7 @@ type message struct {
 	} `json:"error,omitempty"`
 }
 
-// chromium finds the browser. Without one, the test is skipped, but for continuous integration, which installs it.
+// chromium returns the browser. Without one, the test is skipped, except in continuous integration, which installs it.
 func chromium(t testing.TB) string {
 	for _, name := range []string{os.Getenv("TROUPE_CHROMIUM"), "chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); name != "" && err == nil {
@@ -57,7 +57,7 @@ func chromium(t testing.TB) string {
 	return ""
 }
 
-// startBrowser starts a browser that ends with the test, with further flags.
+// startBrowser starts a browser with additional flags; it ends with the test.
 func startBrowser(t testing.TB, flags ...string) *browser {
 	t.Helper()
 	path := chromium(t)
@@ -72,7 +72,7 @@ func startBrowser(t testing.TB, flags ...string) *browser {
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, path, append([]string{"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
 		"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe", "--user-data-dir=" + t.TempDir()}, append(flags, "about:blank")...)...)
-	cmd.ExtraFiles = []*os.File{theirIn, theirOut} // 3 and 4, as Chromium has it
+	cmd.ExtraFiles = []*os.File{theirIn, theirOut} // 3 and 4, as Chromium expects
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
@@ -90,7 +90,7 @@ func startBrowser(t testing.TB, flags ...string) *browser {
 		b.call(&page{b: b, t: t}, "Browser.close", nil, nil) // it then writes its profile, and the folder can be removed
 		<-read
 		_ = in.Close()
-		_ = cmd.Wait() // a browser may end as it likes
+		_ = cmd.Wait() // any exit status is fine
 		cancel()
 		_ = out.Close()
 		if t.Failed() {
@@ -100,7 +100,7 @@ func startBrowser(t testing.TB, flags ...string) *browser {
 	return b
 }
 
-// read hands out what the browser says, until it ends.
+// read dispatches the browser's messages until it ends.
 func (b *browser) read(from io.Reader) {
 	r := bufio.NewReaderSize(from, 1<<20)
 	for {
@@ -134,7 +134,7 @@ func (b *browser) read(from io.Reader) {
 	}
 }
 
-// try calls a method of the browser, or of a page's.
+// try calls a method of the browser or of a page.
 func (b *browser) try(session, method string, params, result any) error {
 	b.mu.Lock()
 	if b.ended != nil {
@@ -175,7 +175,7 @@ func (b *browser) call(p *page, method string, params, result any) {
 	}
 }
 
-// page is a tab of the browser. It gathers what is wrong with it.
+// page is a tab of the browser. It collects its errors.
 type page struct {
 	b       *browser
 	t       testing.TB
@@ -186,7 +186,7 @@ type page struct {
 
 type object = map[string]any
 
-// open opens a tab of that size.
+// open opens a tab of the given size.
 func (b *browser) open(t testing.TB, width, height int) *page {
 	t.Helper()
 	p := &page{b: b, t: t}
@@ -210,7 +210,7 @@ func (b *browser) open(t testing.TB, width, height int) *page {
 	return p
 }
 
-// hear notes errors of the console and of the browser, such as what the page's policy refuses.
+// hear records errors of the console and of the browser, such as what the page's policy blocks.
 func (p *page) hear(method string, params json.RawMessage) {
 	var e struct {
 		Type string `json:"type"`
@@ -243,7 +243,7 @@ func (p *page) hear(method string, params json.RawMessage) {
 	}
 }
 
-// errors are those that the page has had.
+// errors returns the page's errors so far.
 func (p *page) errors() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -280,7 +280,7 @@ func (p *page) eval(expression string, value any) {
 	}
 }
 
-// until waits in the page for a condition, for a minute.
+// until waits for a condition in the page, for a minute.
 func (p *page) until(what, condition string) {
 	p.t.Helper()
 	var ok bool
@@ -301,7 +301,7 @@ func (p *page) until(what, condition string) {
 	}
 }
 
-// shows waits until the page's main part has all of those texts.
+// shows waits until the page's main part has all of the texts.
 func (p *page) shows(texts ...string) {
 	p.t.Helper()
 	quoted, err := json.Marshal(texts)
@@ -311,7 +311,7 @@ func (p *page) shows(texts ...string) {
 	p.until(strings.Join(texts, ", "), fmt.Sprintf(`((all) => %s.every((t) => all.includes(t)))(document.getElementById("main").innerText)`, quoted))
 }
 
-// keyCodes are those of keys that the browser itself answers to.
+// keyCodes are the codes of keys that the browser itself handles.
 var keyCodes = map[string]int{"Tab": 9, "Enter": 13, "Escape": 27}
 
 // press presses a key and releases it.
@@ -344,7 +344,7 @@ func (p *page) picture(path string) {
 	}
 }
 
-// accessible runs axe's rules on the page and reports what breaks them.
+// accessible runs axe's rules on the page and reports violations.
 func (p *page) accessible(axe string) {
 	p.t.Helper()
 	p.eval(`globalThis.axe ? true : (() => { `+axe+`; return true; })()`, nil)
@@ -361,5 +361,5 @@ func (p *page) accessible(axe string) {
 	}
 }
 
-// sortedKeys are a map's keys in order.
+// sortedKeys returns a map's keys in order.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

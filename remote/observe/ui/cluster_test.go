@@ -3,8 +3,13 @@ package ui_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -14,34 +19,25 @@ import (
 	"github.com/troupe-run/troupe/graph/op/attr"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/graph/train"
+	"github.com/troupe-run/troupe/remote/spec/spectest"
 )
 
-// busy is a cluster under load: a training loop, a queue that flows, one that is full and one that nobody fills, and steps that fail.
-// It gives the address of its HTTP endpoint.
+// busy is a cluster under load: a training loop, a queue that flows, one that is full, one that nobody fills, and steps that fail. It
+// returns the address of its HTTP endpoint.
 func busy(t testing.TB) string {
 	t.Helper()
+	targets, http := tasks(t)
 	ctx, cancel := context.WithCancel(context.Background())
-	cluster, err := troupe.NewLocalCluster(ctx, map[string]int{"ps": 1, "worker": 2}, troupe.WithLogger(slog.New(slog.DiscardHandler)), troupe.WithHTTP("127.0.0.1:0"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var working sync.WaitGroup
 	t.Cleanup(func() {
 		cancel()
 		working.Wait()
-		if err := cluster.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
 	})
-	servers := map[string]*troupe.Server{}
-	for _, s := range cluster.Servers() {
-		servers[s.Task()] = s
-	}
 	load := func(task string, build func(s *op.Scope) (begin, step []op.Runnable), period time.Duration, fails bool) {
 		t.Helper()
-		server := servers[task]
-		if server == nil {
-			t.Fatalf("there is no task %s: %v", task, sortedKeys(servers))
+		target := targets[task]
+		if target == "" {
+			t.Fatalf("there is no task %s: %v", task, sortedKeys(targets))
 		}
 		scope := op.NewScope()
 		begin, step := build(scope)
@@ -49,7 +45,7 @@ func busy(t testing.TB) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		client, err := troupe.Dial(ctx, server.Target())
+		client, err := troupe.Dial(ctx, target)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,12 +84,58 @@ func busy(t testing.TB) string {
 	load(second, training(second), 10*time.Millisecond, false)
 	load(first, queue("batches", 64, true), 20*time.Millisecond, false)
 	load(second, queue("batches", 64, false), 20*time.Millisecond, false)
-	load(second, queue("examples", 8, true), 20*time.Millisecond, false) // nobody takes them
-	load(ps, queue("labels", 8, false), 20*time.Millisecond, false)      // nobody brings any
+	load(second, queue("examples", 8, true), 20*time.Millisecond, false) // nobody dequeues them
+	load(ps, queue("labels", 8, false), 20*time.Millisecond, false)      // nobody enqueues any
 	load(first, func(s *op.Scope) ([]op.Runnable, []op.Runnable) {
 		return nil, []op.Runnable{op.Neg(s.WithName("wrong"), op.Placeholder(s.WithName("never_fed"), tensor.Float32))}
 	}, time.Second, true)
-	return servers[ps].HTTP()
+	return http
+}
+
+// tasks starts a ps and two workers in this process, or for pictures as three processes, as in real clusters. It returns the targets and
+// the address of an HTTP endpoint.
+func tasks(t testing.TB) (targets map[string]string, http string) {
+	t.Helper()
+	targets = map[string]string{}
+	if *pictures == "" {
+		cluster, err := troupe.NewLocalCluster(t.Context(), map[string]int{"ps": 1, "worker": 2}, troupe.WithLogger(slog.New(slog.DiscardHandler)), troupe.WithHTTP("127.0.0.1:0"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := cluster.Stop(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+		for _, s := range cluster.Servers() {
+			targets[s.Task()] = s.Target()
+		}
+		return targets, cluster.Servers()[0].HTTP()
+	}
+	program := filepath.Join(t.TempDir(), "troupe")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "github.com/troupe-run/troupe/cmd/troupe").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	at := spectest.Addresses(t, 4)
+	for i, job := range []string{"ps", "worker", "worker"} {
+		args := []string{"serve", "--cluster", fmt.Sprintf("ps=%s;worker=%s,%s", at[0], at[1], at[2]), "--job", job, "--task", strconv.Itoa(max(0, i-1)), "--log-level", "error"}
+		if job == "ps" {
+			args = append(args, "--http", at[3])
+		}
+		cmd := exec.CommandContext(t.Context(), program, args...)
+		cmd.Stderr = os.Stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cmd.Wait() }) // killed with the test's context
+		targets[fmt.Sprintf("/job:%s/replica:0/task:%d", job, max(0, i-1))] = "grpc://" + at[i]
+	}
+	for _, target := range targets { // a step needs the tasks that it uses
+		if out, err := exec.CommandContext(t.Context(), program, "wait", target, "--ready", "--timeout", "30s").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	return targets, "http://" + at[3]
 }
 
 // training is a network of some layers, whose variables are on the ps, and which the worker computes.
@@ -129,7 +171,7 @@ func handle(s *op.Scope, name string, capacity int64) op.Output {
 	return op.FIFOQueueV2(s.WithDevice("/job:ps/task:0").WithName(name), []tensor.DType{tensor.Float32}, attr.Capacity(capacity), attr.SharedName(name))
 }
 
-// queue brings elements into a queue on the ps, or takes them.
+// queue enqueues elements into a queue on the ps, or dequeues them.
 func queue(name string, capacity int64, brings bool) func(s *op.Scope) ([]op.Runnable, []op.Runnable) {
 	return func(s *op.Scope) ([]op.Runnable, []op.Runnable) {
 		q := handle(s, name, capacity)

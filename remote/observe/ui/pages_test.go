@@ -15,13 +15,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-run/troupe/internal/extent"
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/observe/ui"
 )
 
 var pictures = flag.String("pictures", "", "a folder to write screenshots of the pages to")
 
-// axe is the rules of accessibility.
+// axe returns the rules of accessibility.
 func axe(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", "axe-4.10.3.min.js"))
@@ -31,8 +32,8 @@ func axe(t *testing.T) string {
 	return string(b)
 }
 
-// TestPagesShowACluster opens every page on a cluster under load, and checks that it shows what is the case, has no errors and keeps to the
-// rules of accessibility, in both sets of colours.
+// TestPagesShowACluster opens every page on a cluster under load, and checks that it shows the actual state, has no errors and keeps to the
+// rules of accessibility, in both colour schemes.
 func TestPagesShowACluster(t *testing.T) {
 	b := startBrowser(t)
 	base := busy(t)
@@ -55,15 +56,26 @@ func TestPagesShowACluster(t *testing.T) {
 	}{
 		{"overview", "#/overview", []string{"Tasks up", "3 of 3", "is full (8 elements, capacity 8)", "no running step dequeues from it", "no running step enqueues into it", "step failed", "ps:0"}, func() {
 			p.until("steps per second", `[...document.querySelectorAll(".tile")].some((t) => t.innerText.startsWith("Steps per second") && parseFloat(t.querySelector("dd").innerText) > 5)`)
+			lines := "ps:0, worker:0, worker:1" // of the single process
+			if *pictures != "" {
+				lines = "ps:0; worker:0; worker:1"
+			}
+			p.eval(`import("/ui/format.js").then((f) => { globalThis.format = f; })`, nil)
+			p.until("the memory of each process, once", fmt.Sprintf(`((held, tile, lines) => held.length === 3 && lines === %q && tile === format.bytes(lines.includes(";") ? held[0] + held[1] + held[2] : Math.max(...held)))(
+				troupe.state.tasks.map((t) => t.process.memory_in_use), [...document.querySelectorAll(".tile")].find((t) => t.innerText.startsWith("Memory in use")).querySelector("dd").innerText,
+				[...troupe.state.lines.memory.keys()].join("; "))`, lines))
+			p.until("which cluster it is", `/^1 ps, 2 worker at 127.0.0.1:\d+, seen from ps:0$/.test(document.getElementById("cluster").innerText) && document.title.includes("1 ps, 2 worker at 127.0.0.1:")`)
 			p.until("a latency", `[...document.querySelectorAll(".tile")].some((t) => t.innerText.startsWith("Latency p99") && /ms|µs|s/.test(t.querySelector("dd").innerText))`)
 		}},
 		{"steps", "#/steps", []string{"has waited", "bring", "take", "ps:0"}, func() {
+			p.until("all of the reasons", `((under) => under.length > 1 && under.every((d) => d.scrollWidth <= d.clientWidth && d.scrollHeight <= d.clientHeight) && under.some((d) => d.innerText.endsWith("and nobody has ever taken one")))([...document.querySelectorAll("main tr.under:not([hidden]) div")])`)
 			p.click(`document.querySelector("main td a[href^='#/steps?id=']")`)
 			p.shows("The part on", "Why it does not end", "has waited", "resource")
 		}},
 		{"sessions", "#/sessions", []string{"worker:0", "worker:1", "You must feed a value for placeholder tensor 'never_fed'"}, func() {
-			p.click(`[...document.querySelectorAll("main tr")].find((r) => r.innerText.includes("never_fed")).querySelector("a[href^='#/sessions?id=']")`)
+			p.click(`[...document.querySelectorAll("main tr")].find((r) => r.innerText.includes("never_fed")).previousElementSibling.querySelector("a[href^='#/sessions?id=']")`)
 			p.shows("Steps failed", "step failed")
+			p.until("a moment by a clock of 24 hours", `/\nOpened\n\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n/.test(document.querySelector("dl.facts").innerText)`)
 		}},
 		{"queues", "#/queues", []string{"examples", "full", "labels", "empty", "batches", "flows", "FIFOQueue"}, func() {
 			p.click(`[...document.querySelectorAll("main td a")].find((a) => a.innerText === "examples")`)
@@ -78,7 +90,7 @@ func TestPagesShowACluster(t *testing.T) {
 		{"actors", "#/actors", []string{"master", "session", "queue", "container"}, nil},
 		{"events", "#/events", []string{"session opened", "step failed"}, nil},
 		{"graph", "#/graph", []string{"edges between tasks", "layer1"}, func() {
-			p.until("the graph", `troupe.graphTook > 0`)
+			p.until("the graph", `troupe.state.graphTook > 0`)
 			p.eval(`(() => { const s = document.querySelector("input[type=search]"); s.value = "MatMul"; s.dispatchEvent(new Event("input")); })()`, nil)
 			p.shows("nodes match", "MatMul")
 			p.click(`[...document.querySelectorAll("main button.link")].find((b) => b.innerText.endsWith("/MatMul"))`)
@@ -131,7 +143,103 @@ func TestPagesShowACluster(t *testing.T) {
 	p.pictureOfThePast(base)
 }
 
-// pictureOfThePast writes a picture of the overview, which has been shown for some time then.
+// TestKeysOfPages enters the filter and leaves it, which keeps the filter as it is, and opens and closes the list of keys.
+func TestKeysOfPages(t *testing.T) {
+	b := startBrowser(t)
+	server := httptest.NewServer((&made{tasks: 2, sessions: 4, began: time.Now()}).handler())
+	defer server.Close()
+	p := b.open(t, 1200, 800)
+	p.goTo(server.URL + "/#/sessions")
+	p.shows("worker:0")
+	p.press("/")
+	p.press("0")
+	p.until("the filter", `document.activeElement.type === "search" && document.activeElement.value === "0"`)
+	p.press("Escape")
+	p.until("the filter, left", `document.activeElement.id === "main" && document.querySelector("input[type=search]").value === "0" && location.hash.includes("q=0")`)
+	p.press("?")
+	p.until("the keys", `document.querySelector("dialog[open]").innerText.includes("stops the refresh")`)
+	p.accessible(axe(t))
+	p.press("Escape")
+	p.until("the page again", `!document.querySelector("dialog")`)
+	if wrong := p.errors(); len(wrong) > 0 {
+		t.Errorf("the page had errors: %s", strings.Join(wrong, "\n"))
+	}
+}
+
+// TestPagesThatWereLeft leaves every page for another one, and makes the page change its address, by its filter, its order and what it
+// shows, before the browser has notified it that it was left. That must not take the user back.
+func TestPagesThatWereLeft(t *testing.T) {
+	b := startBrowser(t)
+	server := httptest.NewServer((&made{tasks: 2, sessions: 4, began: time.Now()}).handler())
+	defer server.Close()
+	p := b.open(t, 1200, 800)
+	p.goTo(server.URL)
+	p.until("the list of pages", `document.querySelectorAll("nav a").length >= 11`)
+	var pages []string
+	p.eval(`[...document.querySelectorAll("nav a")].map((a) => a.hash)`, &pages)
+	changed := 0
+	for _, at := range pages {
+		to := "#/tasks"
+		if at == to {
+			to = "#/links"
+		}
+		// A page chooses what it shows once it knows the cluster: the graph then names the session that it shows.
+		p.goTo(server.URL + "/#/about-to-leave")
+		p.until("no page of that name", `location.hash === "#/about-to-leave" && troupe.state.tasks.length > 0`)
+		var could int
+		p.eval(fmt.Sprintf(`new Promise((resolve) => {
+			addEventListener("hashchange", () => {
+				const before = location.hash;
+				for (const e of document.querySelectorAll("main input[type=search]")) e.dispatchEvent(new Event("input"));
+				for (const e of document.querySelectorAll("main th button")) e.click();
+				const could = location.hash !== before || document.querySelectorAll("main input[type=search], main th button").length > 0;
+				location.hash = %q;
+				for (const e of document.querySelectorAll("main input[type=search]")) e.dispatchEvent(new Event("input"));
+				for (const e of document.querySelectorAll("main th button")) e.click();
+				troupe.again();
+				resolve(Number(could));
+			}, { once: true });
+			location.hash = %q;
+		})`, to, at), &could)
+		changed += could
+		p.until("the page that was chosen after "+at, fmt.Sprintf(`location.hash === %q && document.querySelector("nav a[aria-current=page]").hash === %q`, to, to))
+	}
+	if changed < 5 {
+		t.Errorf("of %d pages, only %d can change their address", len(pages), changed)
+	}
+}
+
+// TestPagesOnAPhone opens every page in a window of 390 pixels: only tables and the list of pages are wider, and the buttons that cancel a
+// step are in sight.
+func TestPagesOnAPhone(t *testing.T) {
+	b := startBrowser(t)
+	base := busy(t)
+	p := b.open(t, 390, 844)
+	p.goTo(base)
+	p.until("steps that wait", `troupe.state.reasons.length > 1`)
+	var pages []string
+	p.eval(`[...document.querySelectorAll("nav a")].map((a) => a.hash)`, &pages)
+	if len(pages) < 11 {
+		t.Fatalf("the pages are %v", pages)
+	}
+	var step string
+	p.eval(`"#/steps?id=" + troupe.state.reasons[0].step`, &step)
+	for _, at := range append(pages, step) {
+		p.goTo(base + at)
+		// A page may add what it shows to its address, as the graph does.
+		p.until("the page "+at, fmt.Sprintf(`location.hash.startsWith(%q) && document.querySelector("main > :not(h1)")`, at))
+		p.until("a page as wide as the window: "+at, `document.documentElement.scrollWidth <= 390 && document.getElementById("main").scrollWidth <= 390`)
+		if at == "#/overview" || strings.HasPrefix(at, "#/steps") {
+			p.until("buttons that cancel, in sight: "+at, `((all) => all.length > 0 && all.every((b) => { const r = b.getBoundingClientRect(); return r.left >= 0 && r.right <= 390; }))([...document.querySelectorAll("main button")].filter((b) => b.innerText.startsWith("Cancel") && !b.closest("th")))`)
+		}
+		p.shot("phone-" + strings.Trim(strings.SplitN(at, "?", 2)[0], "#/"))
+	}
+	if wrong := p.errors(); len(wrong) > 0 {
+		t.Errorf("the page had errors: %s", strings.Join(wrong, "\n"))
+	}
+}
+
+// pictureOfThePast writes a picture of the overview after it has been shown for some time.
 func (p *page) pictureOfThePast(base string) {
 	p.t.Helper()
 	if *pictures == "" {
@@ -143,7 +251,7 @@ func (p *page) pictureOfThePast(base string) {
 	p.shot("overview-later")
 }
 
-// click clicks what an expression gives, once it is there.
+// click clicks the element that an expression returns, once it exists.
 func (p *page) click(expression string) {
 	p.t.Helper()
 	p.until("something to click: "+expression, `((e) => e && (e.click(), true))(`+expression+`)`)
@@ -157,7 +265,8 @@ func (p *page) shot(name string) {
 	}
 }
 
-// TestGraphColours records steps, and colours the graph by device, time and memory: the nodes then have those of the legend, and not all the same.
+// TestGraphColours records steps, and colours the graph by device, time and memory: the nodes then have colours of the legend, and not all
+// the same.
 func TestGraphColours(t *testing.T) {
 	b := startBrowser(t)
 	base := busy(t)
@@ -167,7 +276,7 @@ func TestGraphColours(t *testing.T) {
 		t.Helper()
 		p.eval(fmt.Sprintf(`(() => { const s = %s; s.value = %q; s.dispatchEvent(new Event("change")); })()`, choice, by), nil)
 	}
-	// filled waits until that many of the colours are on the graph as those of nodes are, in stripes that are as wide as a node.
+	// filled waits until the graph has at least the given number of the colours as node colours, in stripes as wide as a node.
 	filled := func(by string, least int, colours ...string) {
 		t.Helper()
 		p.until("nodes in colours by "+by, fmt.Sprintf(`(() => {
@@ -199,17 +308,17 @@ func TestGraphColours(t *testing.T) {
 		}
 	}
 	p.goTo(base + "#/graph")
-	p.until("the graph", `troupe.graphTook > 0`)
+	p.until("the graph", `troupe.state.graphTook > 0`)
 	colour("time")
 	legend("open a trace on the page Timeline first")
 
 	p.goTo(base + "#/timeline")
 	p.until("the number of steps", `document.querySelector("main input[type=number]")`)
-	p.eval(`(() => { document.querySelector("main input[type=number]").value = "100"; troupe.graphTook = 0; })()`, nil)
+	p.eval(`(() => { document.querySelector("main input[type=number]").value = "100"; troupe.state.graphTook = 0; })()`, nil)
 	p.click(`[...document.querySelectorAll("main button")].find((b) => b.innerText === "Record")`)
 	p.shows("the next steps:", "events in")
 	p.goTo(base + "#/graph")
-	p.until("the graph", `troupe.graphTook > 0`)
+	p.until("the graph", `troupe.state.graphTook > 0`)
 	legend("ps:0 CPU:0", "worker:0 CPU:0", "between tasks")
 	filled("device", 2, "c0", "c1")
 	p.shot("graph-device")
@@ -219,7 +328,7 @@ func TestGraphColours(t *testing.T) {
 		filled(by, 2, "bad", "c1", "c2")
 		p.shot("graph-" + by)
 	}
-	// The trace has steps of both training sessions, whose nodes have the same names; those of the shown one count.
+	// The trace has steps of both training sessions, whose nodes have the same names; only those of the shown one count.
 	var apart bool
 	p.eval(`import("/ui/trace.js").then((m) => {
 		const of = (session) => m.costsOf(session).get("layer1_1/MatMul")?.time ?? 0;
@@ -229,7 +338,7 @@ func TestGraphColours(t *testing.T) {
 	if !apart {
 		t.Error("the costs of two sessions are not apart")
 	}
-	// What a node took is told beside it, and goes with its name.
+	// What a node took is shown beside it, and disappears with its name.
 	p.eval(`(() => { const s = document.querySelector("input[type=search]"); s.value = "MatMul"; s.dispatchEvent(new Event("input")); })()`, nil)
 	p.click(`[...document.querySelectorAll("main button.link")].find((b) => b.innerText === "layer1_1/MatMul")`)
 	p.until("what it took", `/MatMul on worker:\d CPU:0\s+[\d.]+\s(ns|µs|ms|s) in the trace, [\d.]+\s(B|KiB|MiB) put out/.test(document.getElementById("main").innerText)`)
@@ -254,7 +363,7 @@ func TestPagesByKeyboard(t *testing.T) {
 	p.until("the focus in the filter", `document.activeElement.type === "search"`)
 	b.call(p, "Input.insertText", object{"text": "queue-7-11 full"}, nil)
 	p.until("the filter in the address", `location.hash.includes("q=queue-7-11+full")`)
-	p.until("the filter's rows", `[...document.querySelectorAll("main tbody tr:not([hidden]):not(.spacer)")].every((r) => r.innerText.includes("queue-7-11") && r.innerText.includes("full"))`)
+	p.until("the filter's rows", `[...document.querySelectorAll("main tbody tr:not([hidden]):not(.spacer):not(.under)")].every((r) => r.innerText.includes("queue-7-11") && r.innerText.includes("full"))`)
 	p.eval(`document.activeElement.blur()`, nil)
 	press("p")
 	p.until("the pause", `document.getElementById("pause").getAttribute("aria-pressed") === "true"`)
@@ -262,7 +371,7 @@ func TestPagesByKeyboard(t *testing.T) {
 	p.until("the refresh", `document.getElementById("live").className === "on"`)
 
 	p.goTo(server.URL + "/#/graph")
-	p.until("the graph", `troupe.graphTook > 0`)
+	p.until("the graph", `troupe.state.graphTook > 0`)
 	p.eval(`document.querySelector("canvas[role=application]").focus()`, nil)
 	press("ArrowRight")
 	press("Enter")
@@ -274,7 +383,7 @@ func TestPagesByKeyboard(t *testing.T) {
 	}
 }
 
-// TestPagesOutliveALostRequest loses a request on its way: the page says so, asks again and shows what is new.
+// TestPagesOutliveALostRequest loses a request on its way: the page says so, asks again and shows the new state.
 func TestPagesOutliveALostRequest(t *testing.T) {
 	b := startBrowser(t)
 	pages := (&made{tasks: 2, began: time.Now()}).handler()
@@ -291,7 +400,7 @@ func TestPagesOutliveALostRequest(t *testing.T) {
 		}
 		pages.ServeHTTP(w, r)
 	}))
-	t.Cleanup(server.Close) // the test's context has ended then
+	t.Cleanup(server.Close) // the test's context has ended by then
 	p := b.open(t, 1200, 800)
 	p.goTo(server.URL + "/#/overview")
 	p.until("that the request was lost", `document.getElementById("live").innerText.includes("has not answered for 15 s")`)
@@ -300,11 +409,14 @@ func TestPagesOutliveALostRequest(t *testing.T) {
 	p.until("steps per second", `[...document.querySelectorAll(".tile")].some((t) => t.innerText.startsWith("Steps per second") && parseFloat(t.querySelector("dd").innerText) > 5)`)
 }
 
-// refreshLimit bounds what a refresh may take in the browser, in milliseconds. A quiet machine takes a tenth of it.
+// refreshLimit bounds the time of a refresh in the browser, in milliseconds. A quiet machine takes a tenth of it.
 const refreshLimit = 500
 
 // TestPagesOfALargeCluster opens the pages on 64 tasks with 1,000 sessions, 10,000 queues and a graph of 50,000 nodes.
 func TestPagesOfALargeCluster(t *testing.T) {
+	if !extent.Check() {
+		t.Skip("make check runs it: the pages of 10,000 queues take a browser half a minute")
+	}
 	b := startBrowser(t)
 	cluster := large()
 	server := httptest.NewServer(cluster.handler())
@@ -317,7 +429,7 @@ func TestPagesOfALargeCluster(t *testing.T) {
 			p.t = t
 			p.goTo(server.URL + "/#/" + name)
 			p.until(shows, fmt.Sprintf(`document.getElementById("main").innerText.replace(/\u202f/g, " ").includes(%q)`, shows))
-			// The fastest of some refreshes: what else the machine does is not the page's.
+			// The fastest of several refreshes: other load on the machine does not count.
 			var took []float64
 			p.eval(`(async () => {
 				const all = [];
@@ -352,9 +464,9 @@ func TestPagesOfALargeCluster(t *testing.T) {
 	t.Run("graph", func(t *testing.T) {
 		p.t = t
 		p.goTo(server.URL + "/#/graph")
-		p.until("the graph", `troupe.graphTook > 0`)
+		p.until("the graph", `troupe.state.graphTook > 0`)
 		var took float64
-		p.eval(`troupe.graphTook`, &took)
+		p.eval(`troupe.state.graphTook`, &took)
 		t.Logf("a graph of 50,000 nodes is folded and placed in %.0f ms", took)
 		if took > 4*refreshLimit {
 			t.Errorf("the graph took %.0f ms", took)
@@ -386,7 +498,7 @@ func TestPagesOfALargeCluster(t *testing.T) {
 	}
 }
 
-// made is a cluster that is made up.
+// made is an invented cluster.
 type made struct {
 	tasks, sessions, queues, nodes int
 	began                          time.Time
@@ -403,7 +515,7 @@ func (m *made) task(i int) string {
 	return fmt.Sprintf("/job:worker/replica:0/task:%d", i-1)
 }
 
-// see tells what grows with the time, differently for each task.
+// see reports values that grow with the time, differently for each task.
 func (m *made) see(_ context.Context, q *view.Query) (*view.Cluster, error) {
 	now := time.Now()
 	age := now.Sub(m.began).Seconds() + 100
@@ -482,7 +594,7 @@ func (m *made) see(_ context.Context, q *view.Query) (*view.Cluster, error) {
 	return c, nil
 }
 
-// graph gives a page of a graph of layers, each of which is a scope with nodes and scopes in it.
+// graph returns a page of a graph of layers, each of which is a scope with nodes and scopes in it.
 func (m *made) graph(_ context.Context, q *view.GraphQuery) (*view.Graph, error) {
 	const page = 8192
 	g := &view.Graph{Known: true, Session: q.Session, Nodes: int64(m.nodes), First: q.First, Ops: []string{"MatMul", "Add", "Relu", "Const", "VariableV2"}}

@@ -15,10 +15,10 @@ import (
 	"github.com/troupe-run/troupe/internal/view"
 )
 
-// See looks at a cluster.
+// See returns the state of a cluster.
 type See func(ctx context.Context, q *view.Query) (*view.Cluster, error)
 
-// Graph gives a page of a session's graph.
+// Graph returns a page of a session's graph.
 type Graph func(ctx context.Context, q *view.GraphQuery) (*view.Graph, error)
 
 // Trace records what runs on the cluster.
@@ -27,28 +27,28 @@ type Trace func(ctx context.Context, q *view.TraceQuery) (*view.Trace, error)
 // Option adds to what the pages show and do.
 type Option func(*server)
 
-// WithGraph lets the pages show the placed graphs of sessions.
+// WithGraph makes the pages show the placed graphs of sessions.
 func WithGraph(graph Graph) Option { return func(s *server) { s.graph = graph } }
 
-// WithTrace lets the pages record steps.
+// WithTrace makes the pages record steps.
 func WithTrace(trace Trace) Option { return func(s *server) { s.trace = trace } }
 
-// Acts does what a page asks for, for the caller of the request that a context is of. All methods may be called concurrently.
+// Acts performs what a page asks for, on behalf of the caller of the request in a context. Its methods are safe for concurrent use.
 type Acts interface {
-	// MayAct tells which acts the caller may ask for at all.
+	// MayAct reports which acts the caller may ask for at all.
 	MayAct(ctx context.Context) (cancel, reset, drain bool)
-	// CancelStep cancels a step, and gives the name of its session and the task that is its master.
+	// CancelStep cancels a step, and returns the name of its session and the task that is its master.
 	CancelStep(ctx context.Context, step uint64) (session, master string, err error)
-	// Reset empties containers on all tasks; without names the default ones.
+	// Reset empties containers on all tasks: the default ones if no names are given.
 	Reset(ctx context.Context, containers []string) error
-	// Drain has a task end. Its running steps may continue for the time within, or for the task's own where that is 0.
+	// Drain makes a task end. Its running steps may continue for the time within, or for the task's own default if that is 0.
 	Drain(ctx context.Context, task string, within time.Duration) error
 }
 
-// WithActs lets the pages act.
+// WithActs makes the pages act.
 func WithActs(acts Acts) Option { return func(s *server) { s.acts = acts } }
 
-// Handler serves the pages at / and what they ask for below /ui/api/. see must allow concurrent calls, as must the options' functions.
+// Handler serves the pages at / and their requests below /ui/api/. see and the options' functions must be safe for concurrent use.
 func Handler(see See, opts ...Option) http.Handler {
 	s := &server{see: see, looks: looks{byQuery: map[string]*sharedLook{}}}
 	for _, o := range opts {
@@ -73,10 +73,10 @@ func Handler(see See, opts ...Option) http.Handler {
 	return protect(http.NewCrossOriginProtection().Handler(mux))
 }
 
-// policy lets a page run what is embedded alone, talk to its own server alone, and be part of no other page.
+// policy allows a page to run only embedded scripts, to connect only to its own server, and not to be embedded in another page.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// protect sets the headers that hold for all answers.
+// protect sets the headers of all answers.
 func protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -103,7 +103,7 @@ type asset struct {
 
 var assets = readAssets()
 
-// kinds are the content types of assets. Those of the machine's tables may differ.
+// kinds are the content types of assets. The machine's own tables may differ.
 var kinds = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
@@ -111,7 +111,7 @@ var kinds = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
-// readAssets gives the embedded files by the paths that they are served at.
+// readAssets returns the embedded files by the paths at which they are served.
 func readAssets() map[string]asset {
 	all := map[string]asset{}
 	err := fs.WalkDir(embedded, "assets", func(name string, d fs.DirEntry, err error) error {
@@ -152,6 +152,6 @@ func serveAsset(w http.ResponseWriter, r *http.Request) {
 	}
 	h.Set("Content-Type", a.kind)
 	h.Set("ETag", a.tag)
-	h.Set("Cache-Control", "no-cache") // the next version of the server has other files at the same paths
+	h.Set("Cache-Control", "no-cache") // the server's next version has other files at the same paths
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.content))
 }

@@ -71,7 +71,7 @@ func TestAssets(t *testing.T) {
 	}
 }
 
-// TestAssetsNeedNothingElse holds that pages use no scripts or styles but the embedded files, and that what they import is there.
+// TestAssetsNeedNothingElse checks that pages use only the embedded scripts and styles, and that their imports exist.
 func TestAssetsNeedNothingElse(t *testing.T) {
 	imports := regexp.MustCompile(`(?m)(?:from|import) "([^"]+)"|(?:src|href)="(/[^"]*)"`)
 	inline := regexp.MustCompile(`<script(?:>| [^>]*[^>]>[^<])|<style|\sstyle=|\son\w+=|javascript:|https?://`)
@@ -219,7 +219,7 @@ func TestGraphsAreGivenWhole(t *testing.T) {
 	}
 }
 
-// acts notes what it is asked for. It may not reset.
+// acts records what it is asked for. It may not reset.
 type acts struct{ done []string }
 
 func (a *acts) MayAct(context.Context) (cancel, reset, drain bool) { return true, false, true }
@@ -289,7 +289,7 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// Pages that ask for the same at the same time share a look, also when the first of them goes.
+// TestLooksAreShared checks that pages that ask for the same at the same time share a look, even if the first of them leaves.
 func TestLooksAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

@@ -8,17 +8,15 @@ import (
 	"testing"
 )
 
-// Ports are taken from below the range that systems give to outgoing connections, so that none of
-// these takes one before its task does.
+// Ports are taken from below the range of outgoing connections, so that no such connection takes a port before its task does.
 const firstPort, ports = 10_000, 22_000
 
-// claims is where a port is claimed while its test runs: go test runs the tests of several
-// packages at a time, each in its own process, and between the choice of a port and the start of
-// its task another process would find it free.
+// claims is the address on which a port is claimed while its test runs: go test runs the tests of several packages at the same time, each
+// in its own process, and between the choice of a port and the start of its task another process would find it free.
 const claims = "127.0.0.3"
 
-// Addresses are n addresses of this machine, free for TCP and UDP, which no other test that asks
-// here gets before this one has ended.
+// Addresses returns n addresses of this machine that are free for TCP and UDP. No other test that calls it gets them before this one has
+// ended.
 func Addresses(t testing.TB, n int) []string {
 	t.Helper()
 	var found []string
@@ -44,7 +42,7 @@ func Addresses(t testing.TB, n int) []string {
 	return found
 }
 
-// Address is one of Addresses.
+// Address returns a single address like those of Addresses.
 func Address(t testing.TB) string {
 	t.Helper()
 	return Addresses(t, 1)[0]

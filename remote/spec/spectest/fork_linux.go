@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// unforked runs what opens a socket and closes it again while no process is started: one that is has a copy of what
-// is open until it runs its program, and the port would stay taken for as long.
+// unforked runs probe, which opens and closes sockets, while no process is being forked. A forked child has a copy of the open sockets
+// until it executes its program, and would keep the port in use until then.
 func unforked(probe func() bool) bool {
 	probePidfd()
 	syscall.ForkLock.RLock()
@@ -15,10 +15,10 @@ func unforked(probe func() bool) bool {
 	return probe()
 }
 
-// probePidfd makes package os try its pidfds out. It does so once, at the latest for the first command of the process,
-// and clones a process for it without the lock of forks.
+// probePidfd makes package os test for pidfds. Package os does so once, at the latest for the first command of the process, and clones a
+// process for it without holding the fork lock.
 var probePidfd = sync.OnceFunc(func() {
 	if p, err := os.FindProcess(os.Getpid()); err == nil {
-		_ = p.Release() // It fails only for a process that was released.
+		_ = p.Release() // fails only for a process that was released
 	}
 })

@@ -2,5 +2,5 @@
 
 package spectest
 
-// unforked runs probe. Elsewhere opening a socket takes the lock of forks itself, which is not to be taken twice.
+// unforked runs probe. On other systems, opening a socket takes the fork lock itself, which must not be taken twice.
 func unforked(probe func() bool) bool { return probe() }

@@ -22,9 +22,9 @@ const (
 )
 
 const (
-	// leastPair is the time that a pair gets at least; of more pairs than fit the whole time, some are left out.
+	// leastPair is the minimum time of a pair. If not all pairs fit the whole time, some are left out.
 	leastPair = 200 * time.Millisecond
-	// leastRuns are measured of everything, whatever the time, unless the context ends.
+	// leastRuns is the minimum number of runs of each measurement, whatever the time, unless the context ends.
 	leastRuns = 3
 	cleanTime = 5 * time.Second
 )
@@ -38,13 +38,13 @@ type Samples struct {
 // Pair is what was measured between two tasks. The step's master is To, and the tensor is a variable on From.
 type Pair struct {
 	From, To string
-	// Empty is a step that does nothing on From. SmallStep and LargeStep bring a tensor from From to To.
+	// Empty is a step that does nothing on From. SmallStep and LargeStep send a tensor from From to To.
 	Empty, SmallStep, LargeStep Samples
-	// Error tells why the measurement ended early; empty if it did not.
+	// Error is why the measurement ended early; empty if it did not.
 	Error string
 }
 
-// Local is what steps of one task that do nothing take, from the client's call to the answer.
+// Local is the duration of steps that do nothing on one task, from the client's call to the answer.
 type Local struct {
 	Task  string
 	Steps Samples
@@ -55,7 +55,7 @@ type Local struct {
 type Report struct {
 	Tasks []Local
 	Pairs []Pair
-	// Omitted are the pairs that there was no time for.
+	// Omitted are the pairs for which there was no time.
 	Omitted int
 	Machine Machine
 }
@@ -88,7 +88,7 @@ func Run(ctx context.Context, tasks []Task, budget time.Duration, opts ...client
 	return r, nil
 }
 
-// ring lists all ordered pairs of n, the neighbours of a ring first, so that the first n of them use every task.
+// ring lists all ordered pairs of n, the neighbours in a ring first: the first n pairs use every task.
 func ring(n int) (pairs [][2]int) {
 	for distance := 1; distance < n; distance++ {
 		for i := range n {
@@ -100,7 +100,7 @@ func ring(n int) (pairs [][2]int) {
 
 type bench struct {
 	opts []client.Option
-	name string // of the variables, which no other program has
+	name string // of the variables; no other program has it
 }
 
 func (b *bench) device(s *op.Scope, t Task) *op.Scope { return s.WithDevice(t.Name + "/device:CPU:0") }
@@ -120,7 +120,7 @@ func (b *bench) alone(ctx context.Context, t Task, budget time.Duration) Local {
 	return l
 }
 
-// pair measures steps of the task to, which have something to do on the task from.
+// pair measures steps of the task to that have a part on the task from.
 func (b *bench) pair(ctx context.Context, from, to Task, budget time.Duration) Pair {
 	p := Pair{From: from.Name, To: to.Name}
 	s := op.NewScope()
@@ -131,7 +131,7 @@ func (b *bench) pair(ctx context.Context, from, to Task, budget time.Duration) P
 			return err
 		}
 		defer func() {
-			// It has to work after ctx has ended, too: the variable would stay.
+			// This must work even after ctx has ended: otherwise the variable would stay.
 			cleaning, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
 			defer cancel()
 			_, failed := session.Run(cleaning, nil, nil, []string{small.destroy, large.destroy})
@@ -152,7 +152,7 @@ func (b *bench) pair(ctx context.Context, from, to Task, budget time.Duration) P
 	return p
 }
 
-// sending are the operations that make a tensor on a task, send it to another one, and drop it.
+// sending has the operations that make a tensor on a task, send it to another one, and drop it.
 type sending struct{ fill, send, destroy string }
 
 func (b *bench) sent(s *op.Scope, from, to Task, bytes int) sending {
@@ -164,7 +164,7 @@ func (b *bench) sent(s *op.Scope, from, to Task, bytes int) sending {
 	return sending{fill.Name(), arrives.Op.Name(), op.DestroyResourceOp(there, v).Name()}
 }
 
-// session runs something in a session of its own on a task.
+// session calls do with a session of its own on a task.
 func (b *bench) session(ctx context.Context, t Task, s *op.Scope, do func(*client.Session) error) (err error) {
 	def, err := s.GraphDef()
 	if err != nil {
@@ -204,7 +204,7 @@ func measure(ctx context.Context, session *client.Session, target string, budget
 	return sample(budget, once)
 }
 
-// sample calls once for the time of the budget, and a few times at least.
+// sample calls once for the time of the budget, and at least a few times.
 func sample(budget time.Duration, once func() error) (Samples, error) {
 	var all []time.Duration
 	for begun := time.Now(); len(all) < leastRuns || time.Since(begun) < budget; {

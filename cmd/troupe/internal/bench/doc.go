@@ -1,3 +1,3 @@
-// Package bench measures what the links of a cluster do, by steps of an ordinary client, and what the machine does
-// without a cluster, so that the numbers can be compared.
+// Package bench measures the links of a cluster with the steps of an ordinary client. For comparison, it also measures
+// the machine without a cluster.
 package bench

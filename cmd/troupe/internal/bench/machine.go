@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Machine is what the machine that measures does without a cluster, on its loopback interface and in its memory.
+// Machine is the measuring machine without a cluster: its loopback interface and its memory.
 type Machine struct {
 	// RoundTrip is a byte there and back over TCP, between two goroutines.
 	RoundTrip Samples
@@ -59,7 +59,7 @@ func measureMachine(ctx context.Context, budget time.Duration) (m Machine, err e
 	return m, err
 }
 
-// The first byte of a message tells its length: 1 byte, or Large.
+// The first byte of a message encodes its length: 1 byte, or Large.
 const (
 	short = 1
 	long  = 2
@@ -69,7 +69,7 @@ const (
 func echo(l net.Listener) error {
 	c, err := l.Accept()
 	if errors.Is(err, net.ErrClosed) {
-		return nil // nobody came
+		return nil // no client connected
 	}
 	if err != nil {
 		return err

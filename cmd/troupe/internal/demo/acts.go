@@ -12,14 +12,14 @@ import (
 	"github.com/troupe-run/troupe/remote/client"
 )
 
-// session opens a session for the time of use.
+// session opens a session for the duration of use.
 func session(ctx context.Context, c *client.Client, g *graphpb.GraphDef, use func(*client.Session) error) error {
 	s, err := c.NewSession(ctx, g, nil)
 	if err != nil {
 		return err
 	}
 	err = use(s)
-	// Reset closes a session too; then there is nothing to close any more.
+	// Reset closes sessions too: there is then nothing left to close.
 	if e := s.Close(ctx); e != nil && err == nil && status.CodeOf(e) != status.Aborted {
 		err = e
 	}
@@ -48,8 +48,8 @@ func expect(ctx context.Context, s *client.Session, fetch string, want float32) 
 	return err
 }
 
-// sharedVariable lets two clients count on one variable, each through a master of its own. Nothing
-// says where the variable is.
+// sharedVariable has two clients count on one variable, each through its own master. Neither says where the variable
+// is.
 func sharedVariable(ctx context.Context, st *stage) (string, error) {
 	var b builder
 	x := b.variable("x", "")

@@ -12,10 +12,11 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe"
+	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/remote/client"
 )
 
-// act is one part of the demo. It tells what it checked.
+// act is one part of the demo. It prints what it checked.
 type act struct {
 	title string
 	run   func(ctx context.Context, s *stage) (checked string, err error)
@@ -28,7 +29,7 @@ var acts = []act{
 	{"two workers train on a parameter server at once", training},
 }
 
-// stage is what an act plays on: a client for each task.
+// stage is what an act runs on: a client for each task.
 type stage struct {
 	cluster          *troupe.LocalCluster
 	ps               *client.Client
@@ -45,13 +46,13 @@ type Options struct {
 	Fancy bool
 	// Stay has the cluster train on after the acts, until the context ends.
 	Stay bool
-	// Started, if set, is called with where the HTTP endpoint is found, once the cluster is up.
+	// Started, if set, is called with the URL of the HTTP endpoint once the cluster is up.
 	Started func(address string)
-	// Cluster are added to the cluster's options.
+	// Cluster is added to the cluster's options.
 	Cluster []troupe.Option
 }
 
-// Run runs the demo and tells about it on w. An error says which act went wrong and how. Nothing is left running.
+// Run runs the demo and reports on w. An error says which act failed and how. Nothing is left running.
 func Run(ctx context.Context, w io.Writer, o Options) (err error) {
 	out := &printer{w: w, fancy: o.Fancy}
 	began := time.Now()
@@ -69,22 +70,22 @@ func Run(ctx context.Context, w io.Writer, o Options) (err error) {
 			err = fmt.Errorf("the cluster did not stop in order: %w", e)
 		}
 		if err != nil {
-			out.line(log.String())
+			plain.Println(w, strings.Split(log.String(), "\n")...)
 		} else {
 			out.line("")
-			out.line("All of it worked, in " + short(time.Since(began)) + ". TensorFlow's own client does the same: see README.md.")
+			out.line("All of it worked, in %s. TensorFlow's own client does the same: see README.md.", short(time.Since(began)))
 		}
 	}()
 	for _, s := range cluster.Servers() {
-		out.line(fmt.Sprintf("  %-30s %s", s.Task(), s.Target()))
+		out.line("  %-30s %s", s.Task(), s.Target())
 	}
 	if at := cluster.Servers()[0].HTTP(); at != "" {
-		out.line("  HTTP at " + at)
+		out.line("  HTTP at %s", at)
 		if o.Started != nil {
 			o.Started(at)
 		}
 	}
-	out.line("  up after " + short(time.Since(began)))
+	out.line("  up after %s", short(time.Since(began)))
 
 	s := &stage{cluster: cluster, out: out}
 	for _, c := range []struct {
@@ -118,7 +119,7 @@ func Run(ctx context.Context, w io.Writer, o Options) (err error) {
 // pause is between rounds of stay, which leaves the machine most of its time.
 const pause = 200 * time.Millisecond
 
-// stay has the workers train again and again, without telling, until ctx ends.
+// stay has the workers train again and again, without output, until ctx ends.
 func stay(ctx context.Context, s *stage) error {
 	s.out = &printer{w: io.Discard}
 	again := time.NewTicker(pause)
@@ -135,7 +136,7 @@ func stay(ctx context.Context, s *stage) error {
 	}
 }
 
-// journal keeps what the servers log: it is of interest only where something goes wrong.
+// journal keeps what the servers log: it matters only if something goes wrong.
 type journal struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -172,21 +173,22 @@ func (p *printer) style(code, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-func (p *printer) line(text string) { fmt.Fprintln(p.w, text) }
+// line prints a line. Styles are part of the format: control characters in arguments are not printed.
+func (p *printer) line(format string, args ...any) { plain.Printf(p.w, format+"\n", args...) }
 
 func (p *printer) title(number int, text string) {
 	p.line("")
-	p.line(p.style("1", fmt.Sprintf("%d. %s", number, text)))
+	p.line(p.style("1", "%d. %s"), number, text)
 }
 
-// says tells what happens, indented under the title.
-func (p *printer) says(format string, args ...any) { p.line("   " + fmt.Sprintf(format, args...)) }
+// says prints what happens, indented under the title.
+func (p *printer) says(format string, args ...any) { p.line("   "+format, args...) }
 
 func (p *printer) passed(checked string, took time.Duration) {
-	p.says("%s %s (%s)", p.style("32", "ok:"), checked, short(took))
+	p.says(p.style("32", "ok:")+" %s (%s)", checked, short(took))
 }
 
-func (p *printer) failed(err error) { p.says("%s %v", p.style("31", "failed:"), err) }
+func (p *printer) failed(err error) { p.says(p.style("31", "failed:")+" %v", err) }
 
 func short(d time.Duration) string {
 	if d < time.Millisecond {

@@ -92,7 +92,7 @@ func (b *builder) variable(name, container string) string {
 	return b.node(name, "VariableV2", attrs{"dtype": dtype(float), "shape": shape(), "container": text(container), "shared_name": text("")})
 }
 
-// def is the graph so far.
+// def returns the graph so far.
 func (b *builder) def() *graphpb.GraphDef {
 	return &graphpb.GraphDef{Node: b.nodes, Versions: &versionspb.VersionDef{Producer: graphVersion}}
 }

@@ -52,7 +52,7 @@ func trainingGraph(worker int) *graphpb.GraphDef {
 	return b.def()
 }
 
-// training lets two workers, each a master of its own, learn one line at once.
+// training has two workers, each a master of its own, learn one line concurrently.
 func training(ctx context.Context, st *stage) (string, error) {
 	err := session(ctx, st.ps, trainingGraph(0), func(s *client.Session) error {
 		_, err := s.Run(ctx, nil, nil, []string{"init_w", "init_c"})
@@ -102,7 +102,7 @@ func training(ctx context.Context, st *stage) (string, error) {
 	return fmt.Sprintf("both weights are within %v", tolerance), nil
 }
 
-// work trains on batches of points on the line and gives the first and the last loss.
+// work trains on batches of points on the line and returns the first and the last loss.
 func work(ctx context.Context, s *client.Session, seed uint64) (losses [2]float32, err error) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	x, err := tensor.New(tensor.Host, tensor.Float32, tensor.Shape{batch})

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-run/troupe/internal/bytesize"
+	"github.com/troupe-run/troupe/remote"
+	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/spec"
 )
 
@@ -30,6 +33,7 @@ var checks = []struct {
 	{"version", versions},
 	{"clock", clocks},
 	{"security", security},
+	{"certificates", certificates},
 	{"memory", memory},
 	{"swap", swap},
 	{"files", files},
@@ -39,7 +43,7 @@ var checks = []struct {
 	{"proxy", proxies},
 }
 
-// Check gives all findings, the worst first.
+// Check returns all findings, the worst first.
 func Check(f *Facts) []Finding {
 	all := []Finding{}
 	for _, c := range checks {
@@ -53,13 +57,13 @@ func Check(f *Facts) []Finding {
 	return all
 }
 
-// Limits that findings go by.
+// Limits beyond which there are findings.
 const (
 	maxSkew       = 2 * time.Second
 	leastTemp     = 1 << 30
 	leastSwapped  = 64 << 20
 	filesPerTask  = 8  // connections to another task: links, streams for large tensors, gossip
-	filesAtRest   = 64 // of a task without clients and other tasks
+	filesAtRest   = 64 // open files of a task without clients and other tasks
 	tasksPerCore  = 4
 	fullFraction  = 0.9
 	dullRoundTrip = 50 * time.Millisecond
@@ -96,10 +100,18 @@ func hosts(f *Facts) (all []Finding) {
 		t := &f.Tasks[i]
 		if t.LookupError != "" {
 			all = append(all, Finding{Severity: Error, Task: t.label(), Found: fmt.Sprintf("the host of %s is not known on this machine: %s", t.Address, t.LookupError),
-				Remedy: "correct the name in the spec of all tasks, or make it known (DNS, /etc/hosts) on every machine of the cluster and of its clients"})
+				Remedy: "correct the name in the spec of all tasks, or make it known (DNS, /etc/hosts) on every machine of the cluster and of its clients" + ownName(f, t)})
 		}
 	}
 	return all
+}
+
+// ownName returns what to add to a finding about the host of the task that is to run on this machine.
+func ownName(f *Facts, t *Task) string {
+	if t.Name != f.Self || f.Self == "" {
+		return ""
+	}
+	return "; if it is this machine's name for the others, " + bindEverywhere(t.Address)
 }
 
 // addresses checks where the spec's addresses lead.
@@ -110,7 +122,7 @@ func addresses(f *Facts) (all []Finding) {
 		t := &f.Tasks[i]
 		_, port, err := spec.SplitAddress(t.Address)
 		if err != nil || len(t.IPs) == 0 {
-			continue // the declaration, or the lookup, is wrong: other checks say so
+			continue // the declaration or the lookup has failed: other checks report it
 		}
 		inside, unspecified := false, false
 		for _, ip := range t.IPs {
@@ -125,6 +137,7 @@ func addresses(f *Facts) (all []Finding) {
 			first[at] = t.label()
 		}
 		switch {
+		case unspecified && t.Name == f.Self: // the name of its own machine in its own spec
 		case unspecified:
 			all = append(all, Finding{Severity: Error, Task: t.label(), Found: t.Address + " stands for all addresses of a machine: no other machine can connect to it",
 				Remedy: "declare an address that the other machines reach, and give that task --bind " + t.Address})
@@ -136,6 +149,9 @@ func addresses(f *Facts) (all []Finding) {
 	}
 	if len(loopback) > 0 && len(beyond) > 0 {
 		for _, task := range loopback {
+			if task == f.Self {
+				continue // see self
+			}
 			all = append(all, Finding{Severity: Error, Task: task, Found: fmt.Sprintf("its address is of the loopback interface, while %s has an address of the network: each machine reaches itself there", beyond[0]),
 				Remedy: "declare an address that all machines reach; a machine's own name often leads to 127.0.1.1 in /etc/hosts"})
 		}
@@ -150,12 +166,25 @@ func self(f *Facts) []Finding {
 			continue
 		}
 		return []Finding{{Severity: Error, Task: t.label(), Found: fmt.Sprintf("%s (%s) is not an address of this machine, %s", t.Address, joined(t.IPs), f.Machine.Host),
-			Remedy: "start this task on the machine that has the address, or choose another --task here; behind a forwarded port, use --bind"}}
+			Remedy: "start this task on the machine that has the address, or choose another --task here; behind a forwarded port, " + bindEverywhere(t.Address)}}
+	}
+	for i := range f.Tasks {
+		t := &f.Tasks[i]
+		elsewhere := slices.IndexFunc(f.Tasks, func(o Task) bool { return !o.Local && len(o.IPs) > 0 })
+		if t.Name == f.Self && elsewhere >= 0 && len(t.IPs) > 0 && !slices.ContainsFunc(t.IPs, func(ip netip.Addr) bool { return !ip.IsLoopback() }) {
+			return []Finding{{Severity: Error, Task: t.label(), Found: fmt.Sprintf("%s (%s) is of the loopback interface on this machine, %s: tasks of other machines, such as %s, cannot connect", t.Address, joined(t.IPs), f.Machine.Host, f.Tasks[elsewhere].label()),
+				Remedy: "let the name lead to an address of the network (a machine's own name often leads to 127.0.1.1 in /etc/hosts), or " + bindEverywhere(t.Address) + "; with certificates or a secret the server does that by itself"}}
+		}
 	}
 	if f.Self != "" && !slices.ContainsFunc(f.Tasks, func(t Task) bool { return t.Name == f.Self }) {
 		return []Finding{{Severity: Error, Task: f.Self, Found: "the cluster has no such task", Remedy: "choose --job and --task of the declared cluster: " + f.Declared}}
 	}
 	return nil
+}
+
+// bindEverywhere returns how to bind the port of an address on all interfaces.
+func bindEverywhere(address string) string {
+	return "bind the port on all interfaces: " + remote.BindFlag("0.0.0.0"+address[strings.LastIndexByte(address, ':'):])
 }
 
 func joined(ips []netip.Addr) string {
@@ -166,8 +195,12 @@ func joined(ips []netip.Addr) string {
 	return strings.Join(texts, ", ")
 }
 
-// reach checks that something listens at each address.
+// reach checks that something listens at each address. A declared cluster without a running task has probably not been started yet.
 func reach(f *Facts) (all []Finding) {
+	if f.Declared != "" && !slices.ContainsFunc(f.Tasks, func(t Task) bool { return t.TCP.Outcome != Refused }) {
+		return []Finding{{Severity: Note, Found: fmt.Sprintf("no task of the cluster runs: nothing listens at %s", someOf(f.Tasks)),
+			Remedy: "start each task on its machine, with the same --cluster; the logs of tasks that were started tell why they ended"}}
+	}
 	for i := range f.Tasks {
 		t := &f.Tasks[i]
 		found := Finding{Severity: Error, Task: t.label()}
@@ -182,7 +215,7 @@ func reach(f *Facts) (all []Finding) {
 			continue
 		case Refused:
 			found.Found = t.Address + " refuses connections: the machine is there, but nothing listens at the port"
-			found.Remedy = "start the task there, or correct its port in the spec of all tasks; the log of a task that was started tells why it ended"
+			found.Remedy = "start the task there, or correct its port in the spec of all tasks; the log of a task that was started says why it ended"
 		case TimedOut:
 			found.Found = t.Address + " does not answer: connecting timed out"
 			found.Remedy = "check that the machine runs and that firewalls let TCP and UDP through to the port"
@@ -193,6 +226,20 @@ func reach(f *Facts) (all []Finding) {
 		all = append(all, found)
 	}
 	return all
+}
+
+// someOf lists the first few addresses of tasks.
+func someOf(tasks []Task) string {
+	const listed = 4
+	var addresses []string
+	for i := range tasks[:min(len(tasks), listed)] {
+		addresses = append(addresses, tasks[i].Address)
+	}
+	text := strings.Join(addresses, ", ")
+	if more := len(tasks) - listed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // who checks what serves at each address.
@@ -248,7 +295,7 @@ func packets(f *Facts) (all []Finding) {
 	return all
 }
 
-// peers checks that tasks which this machine reaches also reach each other.
+// peers checks that the tasks that this machine reaches also reach each other.
 func peers(f *Facts) (all []Finding) {
 	reached := map[string]bool{}
 	for i := range f.Tasks {
@@ -267,7 +314,7 @@ func peers(f *Facts) (all []Finding) {
 	return all
 }
 
-// specs checks that all tasks were started with one cluster.
+// specs checks that all tasks were started with the same cluster.
 func specs(f *Facts) (all []Finding) {
 	for i := range f.Tasks {
 		t := &f.Tasks[i]
@@ -280,10 +327,11 @@ func specs(f *Facts) (all []Finding) {
 		mine, err := spec.Parse(f.Declared)
 		other, err2 := spec.Parse(theirs)
 		if err == nil && err2 == nil {
-			if mine.Equal(other) {
+			clash := mine.Clash("", other, t.Seen.GetTask())
+			if clash == "" {
 				continue
 			}
-			found.Found = "it was started with another cluster spec (here is this command's, there the task's): " + mine.Diff(other)
+			found.Found = "it was started with another cluster spec (here is this command's, there the task's): " + clash
 		}
 		all = append(all, found)
 	}
@@ -308,7 +356,7 @@ func versions(f *Facts) []Finding {
 	return []Finding{{Severity: Warning, Found: "the tasks run different versions: " + strings.Join(texts, "; "), Remedy: "run one version on all tasks"}}
 }
 
-// clocks compares the clocks of tasks. Half the round trip is what a comparison is off by at most.
+// clocks compares the clocks of tasks. A comparison is off by at most half the round trip.
 func clocks(f *Facts) []Finding {
 	var least, most *Task
 	for i := range f.Tasks {
@@ -347,6 +395,18 @@ func security(f *Facts) (all []Finding) {
 	return all
 }
 
+// certificates checks when the certificates of tasks expire.
+func certificates(f *Facts) (all []Finding) {
+	for i := range f.Tasks {
+		t := &f.Tasks[i]
+		if soon := access.ExpiryWarning(t.Serves().GetCertificateFrom(), t.Serves().GetCertificateUntil(), time.Now()); soon != "" {
+			all = append(all, Finding{Severity: Warning, Task: t.label(), Found: soon,
+				Remedy: "issue new ones and put them in the place of the old (`troupe certs init --renew`): a server reads them without a restart"})
+		}
+	}
+	return all
+}
+
 // memory checks limits against the machine, for tasks of this machine, and how full tasks are.
 func memory(f *Facts) (all []Finding) {
 	limits, processes := int64(0), map[int64]bool{}
@@ -354,7 +414,7 @@ func memory(f *Facts) (all []Finding) {
 		t := &f.Tasks[i]
 		p := t.Serves()
 		if limit, used := p.GetMemoryLimit(), p.GetMemoryInUse(); limit > 0 && float64(used) > fullFraction*float64(limit) {
-			all = append(all, Finding{Severity: Warning, Task: t.label(), Found: fmt.Sprintf("%s of its limit of %s are in use: steps that need more fail with RESOURCE_EXHAUSTED", bytesText(used), bytesText(limit)),
+			all = append(all, Finding{Severity: Warning, Task: t.label(), Found: fmt.Sprintf("%s of its limit of %s are in use: steps that need more fail with RESOURCE_EXHAUSTED", bytesize.Text(used), bytesize.Text(limit)),
 				Remedy: "see which variables and queues hold it (`troupe status`, `troupe actors`), close sessions that are not needed, or raise --process-memory"})
 		}
 		if t.Process != nil && !processes[t.Process.PID] {
@@ -363,11 +423,11 @@ func memory(f *Facts) (all []Finding) {
 		}
 	}
 	if m := f.Machine.Memory; m > 0 && len(processes) > 0 && limits > m {
-		all = append(all, Finding{Severity: Warning, Found: fmt.Sprintf("the %d processes of the cluster on this machine may take %s together, and it has %s: the system may kill one of them", len(processes), bytesText(limits), bytesText(m)),
-			Remedy: fmt.Sprintf("start each with --process-memory %s or less", bytesText(m/5*4/int64(len(processes))))})
+		all = append(all, Finding{Severity: Warning, Found: fmt.Sprintf("the %d processes of the cluster on this machine may take %s together, and it has %s: the system may kill one of them", len(processes), bytesize.Text(limits), bytesize.Text(m)),
+			Remedy: fmt.Sprintf("start each with --process-memory %s or less", bytesize.Flag(m/5*4/int64(len(processes))))})
 	}
 	if m, a := f.Machine.Memory, f.Machine.Available; m > 0 && a >= 0 && float64(a) < (1-fullFraction)*float64(m) {
-		all = append(all, Finding{Severity: Warning, Found: fmt.Sprintf("this machine has %s of %s of memory left", bytesText(a), bytesText(m)), Remedy: "stop what is not needed; tasks that are started now fail early"})
+		all = append(all, Finding{Severity: Warning, Found: fmt.Sprintf("this machine has %s of %s of memory left", bytesize.Text(a), bytesize.Text(m)), Remedy: "stop what is not needed; tasks that are started now fail early"})
 	}
 	return all
 }
@@ -375,17 +435,17 @@ func memory(f *Facts) (all []Finding) {
 func swap(f *Facts) (all []Finding) {
 	for i := range f.Tasks {
 		if t := &f.Tasks[i]; t.Process != nil && t.Process.Swapped > leastSwapped {
-			all = append(all, Finding{Severity: Warning, Task: t.label(), Found: bytesText(t.Process.Swapped) + " of its process are swapped out: steps wait for the disk",
+			all = append(all, Finding{Severity: Warning, Task: t.label(), Found: bytesize.Text(t.Process.Swapped) + " of its process are swapped out: steps wait for the disk",
 				Remedy: "lower --process-memory, or turn swap off (swapoff) on machines of clusters"})
 		}
 	}
 	if used := f.Machine.SwapTotal - f.Machine.SwapFree; len(all) == 0 && f.Machine.SwapTotal > 0 && float64(used) > float64(f.Machine.SwapTotal)/2 {
-		all = append(all, Finding{Severity: Note, Found: fmt.Sprintf("this machine uses %s of %s of swap", bytesText(used), bytesText(f.Machine.SwapTotal)), Remedy: "stop what is not needed, or turn swap off"})
+		all = append(all, Finding{Severity: Note, Found: fmt.Sprintf("this machine uses %s of %s of swap", bytesize.Text(used), bytesize.Text(f.Machine.SwapTotal)), Remedy: "stop what is not needed, or turn swap off"})
 	}
 	return all
 }
 
-// files checks the limit of open files against the connections that there are and will be.
+// files checks the limit of open files against the current and the expected connections.
 func files(f *Facts) (all []Finding) {
 	others := int64(max(len(f.Tasks)-1, 0)) * filesPerTask
 	const remedy = "raise it: ulimit -n, LimitNOFILE of systemd, or the container's limit"
@@ -415,7 +475,7 @@ func files(f *Facts) (all []Finding) {
 func processors(f *Facts) (all []Finding) {
 	m := f.Machine
 	if quota := m.Quota; quota > 0 {
-		granted := int64(max(math.Ceil(quota), 2)) // Go uses two at least
+		granted := int64(max(math.Ceil(quota), 2)) // Go uses at least two
 		for i := range f.Tasks {
 			t := &f.Tasks[i]
 			if n := t.Serves().GetProcessors(); t.Process != nil && n > granted {
@@ -447,7 +507,7 @@ func disk(f *Facts) []Finding {
 	case m.TempError != "":
 		return []Finding{{Severity: Warning, Found: fmt.Sprintf("the directory for temporary files, %s, cannot be used: %s", m.TempDir, m.TempError), Remedy: remedy}}
 	case m.TempFree >= 0 && m.TempFree < leastTemp:
-		return []Finding{{Severity: Warning, Found: fmt.Sprintf("%s has %s left", m.TempDir, bytesText(m.TempFree)), Remedy: remedy}}
+		return []Finding{{Severity: Warning, Found: fmt.Sprintf("%s has %s left", m.TempDir, bytesize.Text(m.TempFree)), Remedy: remedy}}
 	}
 	return nil
 }
@@ -474,7 +534,7 @@ func gpu(f *Facts) []Finding {
 	return []Finding{found}
 }
 
-// proxies checks the variables by which gRPC's clients, TensorFlow's among them, choose a proxy: even for the loopback
+// proxies checks the variables by which gRPC's clients, including TensorFlow's, choose a proxy, even for the loopback
 // interface.
 func proxies(f *Facts) []Finding {
 	variable := ""
@@ -504,7 +564,7 @@ func proxies(f *Facts) []Finding {
 		Remedy: "unset it for clients of the cluster, or set no_grpc_proxy=" + strings.Join(through, ",")}}
 }
 
-// excludes tells whether a list of no_proxy has a host: each entry is the end of hosts' names, as gRPC reads it.
+// excludes reports whether a no_proxy list has a host. Each entry is a suffix of host names, as in gRPC.
 func excludes(list, host string) bool {
 	for entry := range strings.SplitSeq(list, ",") {
 		if entry = strings.TrimSpace(entry); entry != "" && (entry == "*" || strings.HasSuffix(host, entry)) {
@@ -512,17 +572,4 @@ func excludes(list, host string) bool {
 		}
 	}
 	return false
-}
-
-// bytesText is a number of bytes for people.
-func bytesText(n int64) string {
-	for _, u := range []struct {
-		name  string
-		bytes int64
-	}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
-		if n >= u.bytes {
-			return fmt.Sprintf("%.3g %s", float64(n)/float64(u.bytes), u.name)
-		}
-	}
-	return fmt.Sprintf("%d B", n)
 }

@@ -15,7 +15,7 @@ const (
 	twoSpec = "ps=10.0.0.1:2222;worker=10.0.0.2:2222"
 )
 
-// healthy are the facts of a cluster of two tasks that nothing is wrong with; the ps runs on this machine.
+// healthy returns the facts of a cluster of two tasks without problems. The ps runs on this machine.
 func healthy() *Facts {
 	task := func(name, address, ip string) Task {
 		process := &view.Process{Version: "v1", Host: "a", Pid: 7, Clock: 1, MemoryLimit: 8 << 30, MemoryInUse: 1 << 30, Processors: 4}
@@ -68,8 +68,19 @@ func TestChecks(t *testing.T) {
 		{"loopback among machines", "addresses", Error, ps, "loopback", func(f *Facts) { f.Tasks[0].IPs = []netip.Addr{netip.MustParseAddr("127.0.1.1")} }},
 		{"all addresses", "addresses", Error, ps, "stands for all addresses", func(f *Facts) { f.Tasks[0].IPs = []netip.Addr{netip.MustParseAddr("0.0.0.0")} }},
 		{"not this machine's", "self", Error, worker, "is not an address of this machine", func(f *Facts) { f.Self = worker }},
+		{"own name is the loopback interface's", "self", Error, ps, "is of the loopback interface on this machine", func(f *Facts) {
+			f.Self, f.Tasks[0].IPs = ps, []netip.Addr{netip.MustParseAddr("127.0.1.1")}
+		}},
 		{"no such task", "self", Error, "/job:x/replica:0/task:0", "no such task", func(f *Facts) { f.Self = "/job:x/replica:0/task:0" }},
 		{"refused", "reach", Error, worker, "nothing listens", func(f *Facts) { down(f, Probe{Outcome: Refused}) }},
+		{"not started", "reach", Note, "", "no task of the cluster runs: nothing listens at 10.0.0.1:2222, 10.0.0.2:2222", func(f *Facts) {
+			down(f, Probe{Outcome: Refused})
+			f.Tasks[0].TCP, f.Tasks[0].UDP, f.Tasks[0].Answers, f.Tasks[0].Seen = Probe{Outcome: Refused}, Probe{}, Nothing, nil
+		}},
+		{"target refused", "reach", Error, worker, "nothing listens", func(f *Facts) {
+			down(f, Probe{Outcome: Refused})
+			f.Declared, f.Tasks = "", f.Tasks[1:]
+		}},
 		{"timed out", "reach", Error, worker, "timed out", func(f *Facts) { down(f, Probe{Outcome: TimedOut}) }},
 		{"no route", "reach", Error, worker, "no route to host", func(f *Facts) { down(f, Probe{Outcome: Unreachable, Error: "no route to host"}) }},
 		{"far away", "reach", Note, worker, "a connection takes 80ms", func(f *Facts) { f.Tasks[1].TCP.RoundTrip = 80 * time.Millisecond }},
@@ -91,6 +102,14 @@ func TestChecks(t *testing.T) {
 		{"versions", "version", Warning, "", "v1 on " + ps + "; v2 on " + worker, func(f *Facts) { serves(f, 1).Version = "v2" }},
 		{"clock ahead", "clock", Warning, worker, "its clock is 5s ahead of that of " + ps, func(f *Facts) { f.Tasks[1].Skew = 5 * time.Second }},
 		{"all clocks", "clock", Warning, "", "5s apart", func(f *Facts) { f.Tasks[0].Skew, f.Tasks[1].Skew = -5*time.Second, -5*time.Second }},
+		{"certificate", "certificates", Warning, ps, "its certificate expires in 9 days, at ", func(f *Facts) {
+			p := f.Tasks[0].Seen.Tasks[0].Process
+			p.CertificateFrom, p.CertificateUntil = time.Now().AddDate(-1, 0, 0).UnixNano(), time.Now().AddDate(0, 0, 10).UnixNano()
+		}},
+		{"expired certificate", "certificates", Warning, ps, "its certificate has expired, at ", func(f *Facts) {
+			p := f.Tasks[0].Seen.Tasks[0].Process
+			p.CertificateFrom, p.CertificateUntil = time.Now().AddDate(-1, 0, 0).UnixNano(), time.Now().Add(-time.Second).UnixNano()
+		}},
 		{"exposed", "security", Warning, ps, "whoever reaches it", func(f *Facts) { f.Tasks[0].Seen.Exposed = "whoever reaches it" }},
 		{"full", "memory", Warning, worker, "7.5 GiB of its limit of 8 GiB are in use", func(f *Facts) { serves(f, 1).MemoryInUse = 7680 << 20 }},
 		{"overcommit", "memory", Warning, "", "the 2 processes of the cluster on this machine may take 24 GiB together, and it has 16 GiB", func(f *Facts) {

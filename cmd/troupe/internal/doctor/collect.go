@@ -19,19 +19,19 @@ import (
 
 const (
 	tfConfig = "TF_CONFIG"
-	// atOnce bounds the tasks that are asked at the same time.
+	// atOnce bounds the tasks that are queried at the same time.
 	atOnce = 64
 	// eachTime bounds one attempt to reach a task.
 	eachTime = 3 * time.Second
-	// looks is how often a task is asked; the fastest answer counts.
+	// looks is how often a task is queried; the fastest answer counts.
 	looks = 3
 )
 
-// Config says what Collect looks at.
+// Config is what Collect looks at.
 type Config struct {
-	// Target is a server, host:port, or several with commas between; the cluster of the first that answers is examined.
-	// Cluster is a declaration in the form that flags take.
-	// Without both, TF_CONFIG declares the cluster if it is set, and otherwise the machine alone is looked at.
+	// Target is a server, host:port, or several separated by commas. The cluster of the first that answers is examined.
+	// Cluster is a declaration in the form that flags take. Without both, TF_CONFIG declares the cluster if it is set;
+	// otherwise only the machine is examined.
 	Target, Cluster string
 	// Job and Task name the task that is to run on this machine; Task counts if there is a Job.
 	Job  string
@@ -40,7 +40,7 @@ type Config struct {
 	Options []client.Option
 }
 
-// Collect gathers the facts. It waits until ctx ends at most; what was not learned by then is not among them.
+// Collect gathers the facts. It waits at most until ctx ends. Facts that are not known by then are left out.
 func Collect(ctx context.Context, c Config) *Facts {
 	f := &Facts{Version: remote.Version(), Env: environ(), Machine: thisMachine()}
 	declared := c.declared(f)
@@ -87,7 +87,7 @@ func Collect(ctx context.Context, c Config) *Facts {
 	return f
 }
 
-// declared is the cluster that flags or the environment declare; nil if none does.
+// declared returns the cluster that flags or the environment declare, or nil if there is none.
 func (c Config) declared(f *Facts) *spec.Spec {
 	if c.Target != "" {
 		return nil
@@ -103,7 +103,7 @@ func (c Config) declared(f *Facts) *spec.Spec {
 	if s, _, err := spec.FromTFConfig([]byte(f.Env[tfConfig])); err == nil {
 		return s
 	}
-	return nil // what is wrong with TF_CONFIG, a check says
+	return nil // a check reports what is wrong with TF_CONFIG
 }
 
 func environ() map[string]string {
@@ -116,7 +116,7 @@ func environ() map[string]string {
 	return env
 }
 
-// localIPs are the addresses of this machine's interfaces.
+// localIPs returns the addresses of this machine's interfaces.
 func localIPs() map[netip.Addr]bool {
 	all := map[netip.Addr]bool{}
 	found, err := net.InterfaceAddrs()
@@ -178,7 +178,7 @@ func probeTCP(ctx context.Context, address string) Probe {
 	return p
 }
 
-// ask finds out what serves at the address, and what it tells of itself.
+// ask finds out what serves at the address, and what it reports about itself.
 func (t *Task) ask(ctx context.Context, opts []client.Option) {
 	c, err := client.Dial(ctx, remote.Target(t.Address), append([]client.Option{client.WithTimeout(eachTime)}, opts...)...)
 	if err != nil {
@@ -204,7 +204,8 @@ func (t *Task) ask(ctx context.Context, opts []client.Option) {
 	}
 }
 
-// refuses finds out who did not let itself be seen, by the error and by calls that others know.
+// refuses finds out what kind of server did not answer the query, from the error and from calls that other servers
+// support.
 func (t *Task) refuses(ctx context.Context, c *client.Client, err error) {
 	if t.Seen != nil {
 		return // it has answered before
@@ -238,8 +239,8 @@ func (t *Task) refuses(ctx context.Context, c *client.Client, err error) {
 	}
 }
 
-// greeting is the beginning of what a server says to a request of HTTP/1, which others take for a mistake; empty if it
-// says nothing.
+// greeting returns the beginning of a server's answer to an HTTP/1 request, which servers of other protocols take for a
+// mistake. It is empty if the server does not answer.
 func greeting(ctx context.Context, address string) string {
 	d := net.Dialer{Timeout: eachTime}
 	c, err := d.DialContext(ctx, "tcp", address)
@@ -262,7 +263,7 @@ func greeting(ctx context.Context, address string) string {
 	return fmt.Sprintf("%q", first)
 }
 
-// examineProcesses reads what the system tells of those tasks' processes that run on this machine.
+// examineProcesses reads what the system reports about the tasks' processes that run on this machine.
 func (f *Facts) examineProcesses() {
 	for i := range f.Tasks {
 		t := &f.Tasks[i]

@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-run/troupe"
 )
 
-// see waits until all tasks of a cluster see all.
+// see waits until all tasks of a cluster see each other.
 func see(t *testing.T, cluster *troupe.LocalCluster) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -32,8 +32,8 @@ func see(t *testing.T, cluster *troupe.LocalCluster) {
 	}
 }
 
-// TestCollect looks at a cluster whose tasks are up, then at one spec with a server of something else and a port that
-// nothing listens at.
+// TestCollect looks at a cluster whose tasks are up, then at a spec with a server of another protocol and a port
+// without a listener.
 func TestCollect(t *testing.T) {
 	cluster, err := troupe.NewLocalCluster(t.Context(), map[string]int{"ps": 1, "worker": 1}, troupe.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {

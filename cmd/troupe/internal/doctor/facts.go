@@ -7,18 +7,17 @@ import (
 	"github.com/troupe-run/troupe/internal/view"
 )
 
-// Facts are what the checks go by.
+// Facts are the input of the checks.
 type Facts struct {
-	// Declared is the cluster spec as text; empty where none is known. Malformed tells why a declaration cannot be
-	// used.
+	// Declared is the cluster spec as text, empty if none is known. Malformed is why a declaration cannot be used.
 	Declared  string
 	Malformed string
 	// Self is the task that is to run on this machine; empty if none was named.
 	Self  string
 	Tasks []Task
-	// Machine is the one that the command runs on.
+	// Machine is the machine that the command runs on.
 	Machine Machine
-	// Env has the environment variables that clients and servers read; those that are not set are not there.
+	// Env has the environment variables that clients and servers read. Unset ones are absent.
 	Env map[string]string
 	// Version is the command's own.
 	Version string
@@ -27,27 +26,27 @@ type Facts struct {
 // Task is a declared task, or a server whose cluster is not known: then Name is empty.
 type Task struct {
 	Name, Address string
-	// IPs are the addresses of its host. LookupError tells why there are none.
+	// IPs are the addresses of its host. LookupError is why there are none.
 	IPs         []netip.Addr
 	LookupError string
-	// Local tells that one of the IPs is of this machine.
+	// Local reports whether one of the IPs belongs to this machine.
 	Local bool
-	// TCP and UDP tell how the port answers. UDP is not tried unless a Troupe server with other tasks answers TCP.
+	// TCP and UDP are how the port answers. UDP is not tried unless a Troupe server with other tasks answers TCP.
 	TCP, UDP Probe
 	// Answers is what serves at the address.
 	Answers Answer
-	// Why is the error of the last call that was made to find that out.
+	// Why is the error of the last call that was made to determine Answers.
 	Why string
-	// Seen is what a Troupe server tells of itself and of other tasks.
+	// Seen is what a Troupe server reports about itself and other tasks.
 	Seen *view.Cluster
 	// RoundTrip is the time of a call that computes nothing, and Skew how far the task's clock is ahead of this
-	// machine's; it is known to half a round trip.
+	// machine's, to within half a round trip.
 	RoundTrip, Skew time.Duration
 	// Process is the task's process, if it runs on this machine and its files can be read.
 	Process *Process
 }
 
-// self is the task's view of itself; nil if there is none.
+// self returns the task's view of itself, or nil if there is none.
 func (t *Task) self() *view.Task {
 	for _, s := range t.Seen.GetTasks() {
 		if s.GetTask() == t.Seen.GetTask() {
@@ -57,10 +56,10 @@ func (t *Task) self() *view.Task {
 	return nil
 }
 
-// Serves tells of the process that serves the task, as far as that told of itself; nil if it did not.
+// Serves returns the process that serves the task, as it reported itself, or nil if it did not.
 func (t *Task) Serves() *view.Process { return t.self().GetProcess() }
 
-// label is the task for people.
+// label returns the task's name for people.
 func (t *Task) label() string {
 	if t.Name == "" {
 		return t.Address
@@ -75,7 +74,7 @@ type Probe struct {
 	RoundTrip time.Duration
 }
 
-// Outcome is what came of an attempt to reach a port.
+// Outcome is the result of an attempt to reach a port.
 type Outcome string
 
 // Outcomes.
@@ -102,25 +101,25 @@ const (
 	Other        Answer = "other"
 )
 
-// Machine is what the system tells of a machine. Numbers that are not known are -1.
+// Machine is what the system reports about a machine. Unknown numbers are -1.
 type Machine struct {
 	Host       string
 	Processors int
-	GOMAXPROCS int // of the environment; 0 if it is not set
+	GOMAXPROCS int // from the environment; 0 if unset
 	// Quota is how many processors the control group may use; 0 for no limit.
 	Quota float64
-	// Memory is in bytes: of the machine, or of its control group's limit.
+	// Memory is that of the machine or the limit of its control group, in bytes.
 	Memory, Available   int64
 	SwapTotal, SwapFree int64
 	TempDir             string
 	TempFree            int64
 	TempError           string
-	GPUs                int  // cards that the system has
+	GPUs                int  // GPUs that the system has
 	CUDA                bool // this build can use them
 	FileLimit           int64
 }
 
-// Process is a task's process on this machine. Numbers that are not known are -1.
+// Process is a task's process on this machine. Unknown numbers are -1.
 type Process struct {
 	PID                  int64
 	FileLimit, OpenFiles int64
@@ -143,7 +142,7 @@ type Finding struct {
 	Check    string   `json:"check"`
 	// Task is the task's name or the server's address; empty for the machine and the cluster as a whole.
 	Task string `json:"task,omitempty"`
-	// Found is what is the case, and Remedy what to do about it.
+	// Found is what was found, and Remedy what to do about it.
 	Found  string `json:"found"`
 	Remedy string `json:"remedy"`
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
-// thisMachine reads what the system tells. What it does not tell is -1, or 0 for what may be absent.
+// thisMachine reads what the system reports. Unknown values are -1, or 0 for what may be absent.
 func thisMachine() Machine {
 	host, err := os.Hostname()
 	if err != nil {
-		host = "" // then no task's process is taken for one of this machine
+		host = "" // then no task's process is considered to be on this machine
 	}
 	m := Machine{Host: host, Processors: runtime.NumCPU(), Memory: tensor.MachineMemory(), Available: tensor.AvailableMemory(),
 		SwapTotal: kibField("/proc/meminfo", "SwapTotal:"), SwapFree: kibField("/proc/meminfo", "SwapFree:"),
@@ -36,7 +36,7 @@ func thisMachine() Machine {
 	return m
 }
 
-// writable tells why no file can be made in a directory; empty if one can be.
+// writable returns why no file can be created in a directory; empty if one can.
 func writable(dir string) string {
 	f, err := os.CreateTemp(dir, "troupe-doctor-*")
 	if err != nil {
@@ -51,7 +51,7 @@ func writable(dir string) string {
 	return ""
 }
 
-// builtWithCUDA tells whether this binary has what runs kernels on cards.
+// builtWithCUDA reports whether this binary can run kernels on GPUs.
 func builtWithCUDA() bool {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -69,8 +69,8 @@ func builtWithCUDA() bool {
 	return false
 }
 
-// quota is how many processors the control group of this process may use, of both versions; 0 for no limit. root comes
-// before all files' names, for tests.
+// quota returns how many processors the control group of this process, of either version, may use; 0 means no limit.
+// root is put before all file names, for tests.
 func quota(root string) float64 {
 	if b, err := os.ReadFile(root + "/sys/fs/cgroup/cpu.max"); err == nil {
 		f := strings.Fields(string(b))
@@ -95,7 +95,7 @@ func ratio(most, period string) float64 {
 	return a / b
 }
 
-// readProcess reads of a process what its owner may; ok is false if there is no such process.
+// readProcess reads what the owner of a process may read of it; ok is false if there is no such process.
 func readProcess(pid int64) (p Process, ok bool) {
 	name := strconv.FormatInt(pid, 10)
 	p = Process{PID: pid, FileLimit: fileLimit(name), OpenFiles: -1, Swapped: max(kibField("/proc/"+name+"/status", "VmSwap:"), 0)}
@@ -106,7 +106,7 @@ func readProcess(pid int64) (p Process, ok bool) {
 	return p, err == nil
 }
 
-// fileLimit is the most files that a process may open; -1 where that is not known.
+// fileLimit returns how many files a process may open, or -1 if that is not known.
 func fileLimit(pid string) int64 {
 	b, err := os.ReadFile("/proc/" + pid + "/limits")
 	if err != nil {
@@ -124,7 +124,7 @@ func fileLimit(pid string) int64 {
 	return -1
 }
 
-// kibField is a number of KiB of a file in bytes; -1 where there is none.
+// kibField returns a field of a file that is in KiB, in bytes, or -1 if there is none.
 func kibField(file, name string) int64 {
 	b, err := os.ReadFile(file)
 	if err != nil {

@@ -14,8 +14,8 @@ const (
 	pingWait  = 300 * time.Millisecond
 )
 
-// ping is a packet of memberlist, the tasks' gossip, that asks the node of that name for an answer: the kind of the
-// message, and a map of MessagePack. A node of another name keeps silent.
+// ping returns a packet of memberlist, the tasks' gossip, that requests an answer from the node of that name. It has
+// the kind of the message and a MessagePack map. A node of another name does not answer.
 func ping(task string, number uint32) []byte {
 	const kindPing, map2, uint32Follows, shortText, raw16 = 0, 0x82, 0xce, 0xa0, 0xda
 	b := []byte{kindPing, map2}
@@ -30,7 +30,7 @@ func ping(task string, number uint32) []byte {
 	return append(b, task...)
 }
 
-// probeUDP sends pings until one is answered. Whatever comes back from the port is an answer.
+// probeUDP sends pings until one is answered. Any packet that comes back from the port counts as an answer.
 func probeUDP(ctx context.Context, address, task string) Probe {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "udp", address)
@@ -58,7 +58,7 @@ func probeUDP(ctx context.Context, address, task string) Probe {
 	return outcome(err)
 }
 
-// outcome is a probe that failed.
+// outcome returns the probe for an error.
 func outcome(err error) Probe {
 	p := Probe{Outcome: Unreachable, Error: err.Error()}
 	var ne net.Error

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-run/troupe/internal/bytesize"
+	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/internal/view"
 )
 
@@ -17,7 +19,7 @@ type of[E any] struct {
 	e    E
 }
 
-// entries gathers a section of all tasks.
+// entries returns a section's entries of all tasks.
 func entries[E any](c *view.Cluster, section func(*view.Task) []E) (all []of[E]) {
 	for _, t := range c.Tasks {
 		for _, e := range section(t) {
@@ -29,9 +31,9 @@ func entries[E any](c *view.Cluster, section func(*view.Task) []E) (all []of[E])
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
-// Sessions lists the sessions of all tasks: those that run steps first, and of these the one that was used last.
+// Sessions lists the sessions of all tasks: those that run steps first, then by last use, the latest first.
 func Sessions(c *view.Cluster) *Table {
-	t := NewTable(Columns("SESSION", "MASTER", "USED", "STEPS>", "DONE>?", "FAILED>", "CLIENT~", "OPENED?", "NODES>?", "PLANS>?")...)
+	t := NewTable("no sessions", Columns("SESSION", "MASTER", "USED", "STEPS>", "DONE>?", "FAILED>", "CLIENT~", "OPENED?", "NODES>?", "PLANS>?")...)
 	all := entries(c, (*view.Task).GetSessions)
 	slices.SortStableFunc(all, func(a, b of[*view.Session]) int {
 		return cmp.Or(cmp.Compare(min(b.e.Steps, 1), min(a.e.Steps, 1)), cmp.Compare(b.e.Used, a.e.Used), cmp.Compare(a.e.Name, b.e.Name))
@@ -46,9 +48,15 @@ func Sessions(c *view.Cluster) *Table {
 }
 
 func sessionNotes(s *view.Session, now int64) string {
-	var gone, working, failed string
+	var eager, gone, working, failed string
+	if e := s.Eager; e != nil {
+		eager = fmt.Sprintf("eager context %d, on %s for its client, with %d handles and %d functions", e.Id, Task(e.Task), e.Handles, e.Functions)
+		if e.KeepAlive > 0 {
+			eager += ", which ends " + Age(e.KeepAlive) + " after its last call"
+		}
+	}
 	if s.LeaseEnds > 0 {
-		gone = "its client is gone, and it ends in " + Age(s.LeaseEnds-now)
+		gone = "its client is gone, and it ends in " + Age(s.LeaseEnds-now) + ", or sooner if memory is short"
 	}
 	if s.Working != "" {
 		working = fmt.Sprintf("%s for %s", s.Working, Age(now-s.WorkingSince))
@@ -59,21 +67,21 @@ func sessionNotes(s *view.Session, now int64) string {
 	if s.LastError != "" {
 		failed = "last error: " + s.LastError
 	}
-	return joined(gone, working, failed)
+	return joined(eager, gone, working, failed)
 }
 
-// Slow is how long a step runs before the tables tell why.
+// Slow is how long a step runs before the tables say why.
 const Slow = time.Second
 
-// step is a step as all tasks tell of it.
+// step is a step as all tasks report it.
 type step struct {
-	*view.Step           // the master's, if it has told
-	seconds      float64 // the most that a task tells
+	*view.Step           // the master's, if it has reported
+	seconds      float64 // the most that a task reports
 	where        []string
 	master, fail string
 }
 
-// steps joins what the tasks tell of each step; the oldest first.
+// steps joins the tasks' reports of each step, the oldest step first.
 func steps(c *view.Cluster) []*step {
 	byID := map[uint64]*step{}
 	var all []*step
@@ -94,7 +102,7 @@ func steps(c *view.Cluster) []*step {
 		s.seconds = max(s.seconds, time.Duration(clock(c, p.task)-p.e.Began).Seconds())
 	}
 	for _, s := range all {
-		for _, owing := range s.Owed { // those that have not told
+		for _, owing := range s.Owed { // tasks that have not reported
 			if !slices.Contains(s.where, owing) {
 				s.where = append(s.where, owing)
 			}
@@ -106,7 +114,7 @@ func steps(c *view.Cluster) []*step {
 	return all
 }
 
-// what is what a step computes: its fetches and targets.
+// what returns what a step computes: its fetches and targets.
 func (s *step) what() string {
 	const listed = 4
 	names := slices.Concat(s.Fetches, s.Targets)
@@ -120,7 +128,7 @@ func (s *step) what() string {
 	return text
 }
 
-// state tells how a step does.
+// state describes how a step is doing.
 func (s *step) state(r *view.Reason) string {
 	switch {
 	case s.fail != "":
@@ -135,9 +143,9 @@ func (s *step) state(r *view.Reason) string {
 	return "slow"
 }
 
-// Steps lists the steps that run, the oldest first. reasons are of those that are slow, and stand below them.
+// Steps lists the steps that run, the oldest first. reasons belong to slow steps, and are below them.
 func Steps(c *view.Cluster, reasons []view.Reason) *Table {
-	t := NewTable(Columns("STEP", "SESSION", "MASTER", "RUNS>", "STATE", "ON~?", "FETCHES~")...)
+	t := NewTable("no steps", Columns("STEP", "SESSION", "MASTER", "RUNS>", "STATE", "ON~?", "FETCHES~")...)
 	why := map[uint64]*view.Reason{}
 	for i, r := range reasons {
 		why[r.Step] = &reasons[i]
@@ -163,7 +171,7 @@ type queueOf struct {
 
 func (q queueOf) waiting() int64 { return q.q.EnqueuesWaiting + q.q.DequeuesWaiting }
 
-// fill is how full the queue is, from 0 to 1; -1 if it has no limit.
+// fill returns how full the queue is, from 0 to 1, or -1 if it has no limit.
 func (q queueOf) fill() float64 {
 	if q.q.Capacity <= 0 {
 		return -1
@@ -171,7 +179,7 @@ func (q queueOf) fill() float64 {
 	return float64(q.q.Size) / float64(q.q.Capacity)
 }
 
-// queues gathers the queues: those that steps wait for first, and of these the one that they have waited for longest; then the fullest.
+// queues returns the queues. Those that steps wait for are first, the longest wait at the top; then come the fullest.
 func queues(c *view.Cluster) (all []queueOf) {
 	for _, r := range entries(c, (*view.Task).GetResources) {
 		if r.e.Queue != nil {
@@ -185,7 +193,7 @@ func queues(c *view.Cluster) (all []queueOf) {
 	return all
 }
 
-// since is how old the oldest wait is, the greatest first.
+// since returns when the oldest wait began, relative to the task's clock: the longest wait has the least value.
 func (q queueOf) since(c *view.Cluster) int64 {
 	if q.q.WaitingSince == 0 {
 		return 0
@@ -193,13 +201,13 @@ func (q queueOf) since(c *view.Cluster) int64 {
 	return q.q.WaitingSince - clock(c, q.task)
 }
 
-// bar draws how full something is, in that many columns.
+// bar draws how full something is, in the given number of columns.
 func bar(fill float64, columns int) string {
 	full := min(max(int(fill*float64(columns)+0.5), 0), columns)
 	return strings.Repeat("#", full) + strings.Repeat(".", columns-full)
 }
 
-// filled tells how full a queue is.
+// filled describes how full a queue is.
 func (q queueOf) filled() string {
 	switch f := q.fill(); {
 	case q.q.Capacity < 0:
@@ -209,9 +217,9 @@ func (q queueOf) filled() string {
 	}
 }
 
-// waits tells who waits for a queue.
+// waits describes the steps that wait for a queue.
 func (q queueOf) waits(now int64) string {
-	var enqueues, dequeues, text string
+	var enqueues, dequeues, opens, text string
 	if n := q.q.EnqueuesWaiting; n > 0 {
 		enqueues = plural(n, "enqueue", "enqueues")
 	}
@@ -221,23 +229,42 @@ func (q queueOf) waits(now int64) string {
 			dequeues += fmt.Sprintf(" (%d lacking)", q.q.Lacking)
 		}
 	}
-	if text = joined(enqueues, dequeues); text != "" && q.q.WaitingSince > 0 {
+	if n := q.q.OpensWaiting; n > 0 {
+		opens = fmt.Sprintf("%d for it to be opened", n)
+	}
+	if text = joined(enqueues, dequeues, opens); text != "" && q.q.WaitingSince > 0 {
 		text += " for " + Age(now-q.q.WaitingSince)
 	}
 	return text
 }
 
-func (q queueOf) closed() string {
-	switch {
-	case !q.q.Closed:
-		return ""
-	case q.q.ClosedBecause != "":
-		return "closed: " + q.q.ClosedBecause
+// leases describes the elements that are leased, and those that were delivered too often.
+func (q queueOf) leases() string {
+	count := func(n int64, what string) string {
+		if n == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%d %s", n, what)
 	}
-	return "closed"
+	return joined(count(q.q.Leased, "leased"), count(q.q.DeadLetters, "dead letters in another queue"), count(q.q.Dropped, "dead letters dropped"))
 }
 
-// last tells of the steps that put something in and took something out last.
+// closed describes a closed queue: since when, by which session, and why.
+func (q queueOf) closed(now int64) string {
+	if !q.q.Closed {
+		return ""
+	}
+	text := "closed"
+	if by := q.q.ClosedBy; by != nil {
+		text += fmt.Sprintf(" %s ago by %s", Age(now-by.At), by.Session)
+	}
+	if q.q.ClosedBecause != "" {
+		text += ": " + q.q.ClosedBecause
+	}
+	return text
+}
+
+// last describes the steps that last put something in and took something out.
 func (q queueOf) last(now int64) string {
 	tell := func(did string, o *view.Origin) string {
 		if o.GetStep() == 0 {
@@ -250,19 +277,19 @@ func (q queueOf) last(now int64) string {
 
 // Queues lists the queues of named containers: those that steps wait for first.
 func Queues(c *view.Cluster) *Table {
-	t := NewTable(Columns("QUEUE~", "TASK", "CONTAINER~", "KIND", "FILLED", "IN>?", "OUT>?", "WAITING~")...)
+	t := NewTable("no queues", Columns("QUEUE~", "TASK", "CONTAINER~", "KIND", "FILLED", "IN>?", "OUT>?", "WAITING~")...)
 	for _, q := range queues(c) {
 		now := clock(c, q.task)
 		t.Row(q.r.Name, Task(q.task.Task), container(q.r.Container), strings.TrimSuffix(q.q.Kind, "Queue"), q.filled(), number(q.q.Enqueued), number(q.q.Dequeued),
 			q.waits(now))
-		t.Note(joined(q.closed(), q.last(now)))
+		t.Note(joined(q.leases(), q.closed(now), q.last(now)))
 	}
 	return t
 }
 
 // Containers lists what the named containers hold, by task and container; the largest first.
 func Containers(c *view.Cluster) *Table {
-	t := NewTable(Columns("TASK", "DEVICE?", "CONTAINER~", "KIND", "NAME~", "BYTES>", "WHAT~")...)
+	t := NewTable("the containers are empty", Columns("TASK", "DEVICE?", "CONTAINER~", "KIND", "NAME~", "BYTES>", "WHAT~")...)
 	all := entries(c, (*view.Task).GetResources)
 	place := map[*view.Task]int{}
 	for i, task := range c.Tasks {
@@ -276,9 +303,12 @@ func Containers(c *view.Cluster) *Table {
 		_, device, _ := strings.Cut(r.e.Device, "/device:")
 		bytes := "-"
 		if r.e.Bytes > 0 {
-			bytes = Bytes(r.e.Bytes)
+			bytes = bytesize.Text(r.e.Bytes)
 		}
 		what := r.e.Description
+		if r.e.Shared {
+			what = joined(what, "shared by the cluster")
+		}
 		if len(r.e.HeldBy) > 0 {
 			what = joined(what, "held by step "+view.StepName(r.e.HeldBy[0]))
 		}
@@ -287,7 +317,7 @@ func Containers(c *view.Cluster) *Table {
 	return t
 }
 
-// linkRank sorts links: what is wrong comes first.
+// linkRank orders links: those with a problem come first.
 func linkRank(l *view.Link) int {
 	switch {
 	case l.State == "down":
@@ -300,7 +330,7 @@ func linkRank(l *view.Link) int {
 	return 3
 }
 
-// links gathers the links: those that are down or stalled first.
+// links returns the links: those that are down or stalled first.
 func links(c *view.Cluster) []of[*view.Link] {
 	all := entries(c, (*view.Task).GetLinks)
 	slices.SortStableFunc(all, func(a, b of[*view.Link]) int { return cmp.Compare(linkRank(a.e), linkRank(b.e)) })
@@ -335,21 +365,21 @@ func unused(l *view.Link) bool { return l.State == "none" && l.Reason == "" && l
 
 // Links lists the links that something has needed as each end sees them: those that are down or stalled first.
 func Links(c *view.Cluster) *Table {
-	t := NewTable(Columns("FROM", "TO", "STATE", "SINCE", "TRIP>", "QUEUED>", "SENT>?", "RECEIVED>?", "MESSAGES>?")...)
+	t := NewTable("no links in use", Columns("FROM", "TO", "STATE", "SINCE", "TRIP>", "QUEUED>", "SENT>?", "RECEIVED>?", "MESSAGES>?")...)
 	for _, l := range links(c) {
 		if unused(l.e) {
 			continue
 		}
 		now := clock(c, l.task)
-		t.Row(Task(l.task.Task), Task(l.e.Task), linkState(l.e, now), ago(now, l.e.Since), roundTrip(l.e), Bytes(l.e.Queued), Bytes(l.e.BytesSent),
-			Bytes(l.e.BytesReceived), fmt.Sprintf("%d/%d", l.e.MessagesSent, l.e.MessagesReceived))
+		t.Row(Task(l.task.Task), Task(l.e.Task), linkState(l.e, now), ago(now, l.e.Since), roundTrip(l.e), bytesize.Text(l.e.Queued), bytesize.Text(l.e.BytesSent),
+			bytesize.Text(l.e.BytesReceived), fmt.Sprintf("%d/%d", l.e.MessagesSent, l.e.MessagesReceived))
 		t.Note(l.e.Reason)
 	}
 	return t
 }
 
-// EventLines are the events of all tasks in the order in which they happened, as lines: each begins with its time in a zone. They are
-// no table, since more may follow.
+// EventLines returns the events of all tasks as lines, in the order in which they happened. Each begins with its time in a zone. They are
+// not a table, since more may follow.
 func EventLines(c *view.Cluster, zone *time.Location, columns int) []string {
 	all := entries(c, (*view.Task).GetEvents)
 	slices.SortStableFunc(all, func(a, b of[*view.Event]) int { return cmp.Compare(a.e.At, b.e.At) })
@@ -359,7 +389,7 @@ func EventLines(c *view.Cluster, zone *time.Location, columns int) []string {
 		if e.e.Text != "" {
 			line += "  " + e.e.Text
 		}
-		if line = Plain(line); columns > 0 {
+		if line = plain.Line(line); columns > 0 {
 			line = Cut(line, columns)
 		}
 		lines[i] = line

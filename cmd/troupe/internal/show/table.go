@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/troupe-run/troupe/internal/command/plain"
 	"golang.org/x/text/width"
 )
 
@@ -14,23 +15,24 @@ type Column struct {
 	Head string
 	// Right aligns the cells to the right, as numbers are.
 	Right bool
-	// Flexible cells are truncated where the table is wider than the terminal.
+	// Flexible cells are truncated if the table is wider than the terminal.
 	Flexible bool
-	// Optional columns are left out where that is not enough, the last one first.
+	// Optional columns are left out if that is not enough, the last one first.
 	Optional bool
 }
 
-// Table is columns that line up. Rows may have fewer cells than there are columns.
+// Table is a table of aligned columns. Rows may have fewer cells than there are columns.
 type Table struct {
+	empty   string
 	columns []Column
 	rows    [][]string
 	notes   map[int]string // by row
 }
 
-// NewTable makes an empty table.
-func NewTable(columns ...Column) *Table { return &Table{columns: columns} }
+// NewTable returns a table without rows. While it has none, it prints the text empty.
+func NewTable(empty string, columns ...Column) *Table { return &Table{empty: empty, columns: columns} }
 
-// Columns makes columns of heads. Signs at the end of a head say what its column is: ">" is Right, "~" Flexible, "?" Optional.
+// Columns returns columns with heads. Signs at the end of a head set the column's properties: ">" is Right, "~" Flexible, "?" Optional.
 func Columns(heads ...string) []Column {
 	columns := make([]Column, len(heads))
 	for i, h := range heads {
@@ -45,40 +47,43 @@ func Columns(heads ...string) []Column {
 func (t *Table) Row(cells ...string) {
 	row := make([]string, len(t.columns))
 	for i := range min(len(cells), len(row)) {
-		row[i] = Plain(cells[i])
+		row[i] = plain.Line(cells[i])
 	}
 	t.rows = append(t.rows, row)
 }
 
-// Len is the number of rows.
+// Len returns the number of rows.
 func (t *Table) Len() int { return len(t.rows) }
 
-// Note adds a text below the row that was added last. It is wrapped, not truncated.
+// Note adds a text below the last row. It is wrapped, not truncated.
 func (t *Table) Note(text string) {
 	if t.notes == nil {
 		t.notes = map[int]string{}
 	}
-	t.notes[len(t.rows)-1] = Plain(text)
+	t.notes[len(t.rows)-1] = plain.Line(text)
 }
 
 const (
 	gap = "  "
 	// indent is how far notes are indented.
 	indent = "    "
-	// narrowest is what is left of a flexible column at least.
+	// narrowest is the minimum width of a flexible column.
 	narrowest = 6
-	// readable is what flexible columns need before optional ones are left out.
+	// readable is the width below which flexible columns do not shrink before optional ones are left out.
 	readable = 16
 )
 
-// Write writes the table, in lines of at most that many columns of a terminal; 0 is any number.
+// Write writes the table, in lines of at most the given number of terminal columns; 0 means no limit.
 func (t *Table) Write(w io.Writer, columns int) error {
 	_, err := io.WriteString(w, strings.Join(t.Lines(columns), "\n")+"\n")
 	return err
 }
 
-// Lines are the lines of the table, the heads first.
+// Lines returns the lines of the table, the heads first.
 func (t *Table) Lines(columns int) []string {
+	if len(t.rows) == 0 {
+		return wrap(t.empty, columns)
+	}
 	widths := t.widths(columns)
 	heads := make([]string, len(t.columns))
 	for i, c := range t.columns {
@@ -122,8 +127,8 @@ func (t *Table) line(row []string, widths []int, columns int) string {
 	return text
 }
 
-// wrap divides a text into lines of at most that many columns of a terminal, between words where it can; it leaves the text as it
-// is where there are less than a few columns.
+// wrap divides a text into lines of at most the given number of terminal columns, between words if possible. It leaves the text as it is if
+// there are only a few columns.
 func wrap(text string, columns int) (lines []string) {
 	if text == "" {
 		return nil
@@ -157,8 +162,8 @@ func wrap(text string, columns int) (lines []string) {
 	return lines
 }
 
-// widths are those of the columns: what the cells take, but for flexible ones that have to give way, and optional ones that are
-// left out: 0.
+// widths returns the widths of the columns: those of the cells, except for flexible columns that must shrink, and optional ones that are
+// left out, which are 0.
 func (t *Table) widths(columns int) []int {
 	widths := make([]int, len(t.columns))
 	total := len(gap) * (len(widths) - 1)
@@ -186,7 +191,7 @@ func (t *Table) widths(columns int) []int {
 			widths[i] = 0
 		}
 	}
-	// The widest flexible columns give way first, down to the same width.
+	// The widest flexible columns shrink first, down to the same width.
 	for over := total - columns; over > 0; {
 		widest, next := 0, narrowest
 		var which []int
@@ -216,25 +221,7 @@ func (t *Table) widths(columns int) []int {
 	return widths
 }
 
-// Plain is text in one line, with everything that a terminal may take for a command replaced.
-func Plain(text string) string {
-	if !strings.ContainsFunc(text, unprintable) {
-		return text
-	}
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t' || r == '\r':
-			return ' '
-		case unprintable(r):
-			return unicode.ReplacementChar
-		}
-		return r
-	}, text)
-}
-
-func unprintable(r rune) bool { return !unicode.IsPrint(r) }
-
-// Width is how many columns of a terminal a text takes.
+// Width returns how many columns of a terminal a text takes.
 func Width(text string) int {
 	n := 0
 	for _, r := range text {
@@ -256,7 +243,7 @@ func runeWidth(r rune) int {
 	return 1
 }
 
-// Cut shortens a text to that many columns of a terminal; the last one tells of what was cut.
+// Cut shortens a text to the given number of terminal columns. The last one marks the cut.
 func Cut(text string, columns int) string {
 	if Width(text) <= columns {
 		return text
@@ -264,7 +251,7 @@ func Cut(text string, columns int) string {
 	return beginning(text, columns-1) + "…"
 }
 
-// beginning is as much of a text as that many columns of a terminal have room for.
+// beginning returns as much of a text as fits the given number of terminal columns.
 func beginning(text string, columns int) string {
 	n := 0
 	for i, r := range text {

@@ -7,10 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/internal/view"
 )
 
-// Age is how long ago something was, in nanoseconds, in one unit: 3s, 5m, 2h, 4d.
+// Age formats an age in nanoseconds in one unit: 3s, 5m, 2h, 4d.
 func Age(nanoseconds int64) string {
 	d := max(time.Duration(nanoseconds), 0)
 	switch {
@@ -26,7 +27,7 @@ func Age(nanoseconds int64) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-// ago tells when something was; a dash if that is not known.
+// ago returns when something was, or a dash if that is not known.
 func ago(now, then int64) string {
 	if then == 0 {
 		return "-"
@@ -34,21 +35,7 @@ func ago(now, then int64) string {
 	return Age(now-then) + " ago"
 }
 
-// Bytes is a size in three digits or four: 512B, 1.5KiB, 20MiB.
-func Bytes(n int64) string {
-	if n < 1<<10 {
-		return strconv.FormatInt(n, 10) + "B"
-	}
-	f := float64(n)
-	for _, unit := range []string{"KiB", "MiB", "GiB", "TiB"} {
-		if f /= 1 << 10; f < 1000 || unit == "TiB" {
-			return digits(f) + unit
-		}
-	}
-	return ""
-}
-
-// digits is a number with a fraction where it is small.
+// digits formats a number, with a fraction if it is small.
 func digits(f float64) string {
 	if f < 10 {
 		return strings.TrimSuffix(strconv.FormatFloat(f, 'f', 1, 64), ".0")
@@ -56,13 +43,13 @@ func digits(f float64) string {
 	return strconv.FormatFloat(f, 'f', 0, 64)
 }
 
-// Task is a task's name as TensorFlow's programs write it: /job:ps/task:0.
+// Task returns a task's name as TensorFlow's programs write it: /job:ps/task:0.
 func Task(name string) string { return strings.Replace(name, "/replica:0", "", 1) }
 
-// shortTasks has the names of tasks in a text as Task does.
+// shortTasks shortens the names of tasks in a text as Task does.
 func shortTasks(text string) string { return strings.ReplaceAll(text, "/replica:0", "") }
 
-// taskList is tasks in a few words: those of one job share its name.
+// taskList names tasks briefly: those of one job share its name.
 func taskList(names []string) string {
 	const listed = 3
 	short := make([]string, 0, listed+1)
@@ -76,10 +63,10 @@ func taskList(names []string) string {
 	return strings.Join(short, ", ")
 }
 
-// container is a container's name, of which the default one is empty.
+// container returns a container's name for people. The default container has an empty name.
 func container(name string) string { return cmp.Or(name, "(default)") }
 
-// clock is the present moment on a task.
+// clock returns the present time on a task.
 func clock(c *view.Cluster, t *view.Task) int64 {
 	return cmp.Or(t.GetProcess().GetClock(), c.GetClock())
 }
@@ -92,8 +79,8 @@ func plural(n int64, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// Missing tells what a look at a section does not show: the entries that the limit left out, and the tasks that did not
-// tell.
+// Missing describes what a section does not show: the entries that the limit left out, and the tasks that did not
+// answer.
 func Missing(c *view.Cluster, section, entries string) []string {
 	var lines []string
 	for _, t := range c.Tasks {
@@ -108,13 +95,13 @@ func Missing(c *view.Cluster, section, entries string) []string {
 	}
 	for _, t := range c.Tasks {
 		if t.State != "up" {
-			lines = append(lines, Plain(notUp(c, t)))
+			lines = append(lines, plain.Line(notUp(c, t)))
 		}
 	}
 	return lines
 }
 
-// notUp tells of a task that is not up.
+// notUp describes a task that is not up.
 func notUp(c *view.Cluster, t *view.Task) string {
 	text := fmt.Sprintf("%s is %s", Task(t.Task), t.State)
 	if t.Since > 0 && t.State == "down" {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-run/troupe/internal/bytesize"
+	"github.com/troupe-run/troupe/internal/command/plain"
 	"github.com/troupe-run/troupe/internal/view"
 )
 
@@ -24,13 +26,13 @@ const (
 	ByLatency Order = 'l'
 )
 
-// orders names the orders.
+// orders are the names of the orders.
 var orders = map[Order]string{ByName: "name", ByCPU: "CPU", ByMemory: "memory", BySteps: "steps", ByErrors: "errors", ByLatency: "latency"}
 
-// Known tells whether there is such an order.
+// Known reports whether the order exists.
 func (o Order) Known() bool { return orders[o] != "" }
 
-// Orders are the keys with their meanings, for a line of help.
+// Orders returns the keys with their meanings, for a line of help.
 const Orders = "n name, c CPU, m memory, s steps, e errors, l latency"
 
 // Screen is what top shows of a cluster at a moment.
@@ -45,7 +47,7 @@ type Screen struct {
 	Trouble string
 }
 
-// rates is how a task did between two looks. What is not known is NaN.
+// rates is what a task did between two looks. Unknown rates are NaN.
 type rates struct {
 	task           *view.Task
 	place          int
@@ -63,7 +65,7 @@ func failures(t *view.Totals) (n int64) {
 	return n
 }
 
-// rate tells how a task did since an earlier look; without one, nothing but what it has now.
+// rate returns a task's rates since an earlier look; without one, only what it has now.
 func rate(before, now *view.Task, place int) rates {
 	nan := math.NaN()
 	p := now.GetProcess()
@@ -90,7 +92,7 @@ func rate(before, now *view.Task, place int) rates {
 	return r
 }
 
-// of gives what an order sorts by, the greatest first.
+// of returns the value that an order sorts by, the greatest first.
 func (r *rates) of(o Order) float64 {
 	known := func(f float64) float64 {
 		if math.IsNaN(f) {
@@ -127,7 +129,7 @@ func percent(f float64) string {
 	return fmt.Sprintf("%.0f%%", f*100)
 }
 
-// quantile is a latency, which a histogram tells up to a factor of two.
+// quantile returns a latency as text. A histogram knows it up to a factor of two.
 func quantile(h *view.Histogram, q float64) string {
 	d := h.Quantile(q)
 	switch {
@@ -141,7 +143,7 @@ func quantile(h *view.Histogram, q float64) string {
 	return "<" + digits(d.Seconds()) + "s"
 }
 
-// rates are those of all tasks, in order.
+// rates returns the rates of all tasks, in the screen's order.
 func (s *Screen) rates() []rates {
 	earlier := map[string]*view.Task{}
 	for _, t := range s.Before.GetTasks() {
@@ -155,7 +157,7 @@ func (s *Screen) rates() []rates {
 	return all
 }
 
-// Render gives the lines of the screen: as many as fit.
+// Render returns as many lines of the screen as fit.
 func (s *Screen) Render() []string {
 	all := s.rates()
 	lines := s.head(all)
@@ -176,8 +178,8 @@ func (s *Screen) Render() []string {
 	return lines
 }
 
-// fit shortens the blocks so that they take that many lines, with an empty one before each. Each has an equal share, and what one does not
-// need is for the others. Where a block is shortened, its last line tells by how much.
+// fit shortens the blocks to the given number of lines in total, with an empty line before each. Each gets an equal share, and lines that
+// one does not need go to the others. The last line of a shortened block says how many lines are missing.
 func (s *Screen) fit(blocks [][]string, lines int) [][]string {
 	blocks = slices.DeleteFunc(blocks, func(b []string) bool { return len(b) == 0 })
 	quotas, left := make([]int, len(blocks)), lines-len(blocks)
@@ -202,7 +204,7 @@ func (s *Screen) fit(blocks [][]string, lines int) [][]string {
 	return blocks
 }
 
-// head sums the cluster up.
+// head returns a summary of the cluster.
 func (s *Screen) head(all []rates) []string {
 	states := map[string]int{}
 	var sessions, running, steps, failing float64
@@ -227,13 +229,13 @@ func (s *Screen) head(all []rates) []string {
 		len(all), strings.Join(parts, ", "), sessions, running, digits(steps), digits(failing), orders[s.Order])
 	lines := wrap(line, s.Columns)
 	if s.Trouble != "" {
-		lines = append(lines, Plain(s.Trouble))
+		lines = append(lines, plain.Line(s.Trouble))
 	}
 	return lines
 }
 
 func (s *Screen) tasks(all []rates) []string {
-	t := NewTable(Columns("TASK", "STATE", "CPU>", "MEMORY>", "STEPS/S>", "ERRORS/S>", "P50>", "P99>", "SESSIONS>?", "CLIENTS>?", "SENT/S>?", "RECEIVED/S>?")...)
+	t := NewTable("no tasks", Columns("TASK", "STATE", "CPU>", "MEMORY>", "STEPS/S>", "ERRORS/S>", "P50>", "P99>", "SESSIONS>?", "CLIENTS>?", "SENT/S>?", "RECEIVED/S>?")...)
 	for _, r := range all {
 		if r.task.State != "up" {
 			t.Row(Task(r.task.Task), r.task.State)
@@ -244,15 +246,15 @@ func (s *Screen) tasks(all []rates) []string {
 			if math.IsNaN(f) {
 				return "-"
 			}
-			return Bytes(int64(f))
+			return bytesize.Text(int64(f))
 		}
-		t.Row(Task(r.task.Task), r.task.State, percent(r.cpu), Bytes(r.memory), perSecond(r.steps), perSecond(r.errors), quantile(r.latency, 0.5), quantile(r.latency, 0.99),
+		t.Row(Task(r.task.Task), r.task.State, percent(r.cpu), bytesize.Text(r.memory), perSecond(r.steps), perSecond(r.errors), quantile(r.latency, 0.5), quantile(r.latency, 0.99),
 			number(int64(len(r.task.Sessions))+r.task.Omitted["sessions"]), number(r.task.GetTotals().GetClientConnections()), network(r.sent), network(r.received))
 	}
 	return t.Lines(s.Columns)
 }
 
-// steps are those that have run for longer than Slow.
+// steps lists the steps that have run for longer than Slow.
 func (s *Screen) steps() []string {
 	if len(s.Reasons) == 0 {
 		return nil

@@ -26,7 +26,7 @@ API cuCtxDestroy_v2(Handle context) {
   });
 }
 
-// Null takes the current context off.
+// Null pops the current context.
 API cuCtxSetCurrent(Handle context) {
   return initialized([&] {
     CUresult error;
@@ -94,7 +94,7 @@ API cuCtxGetStreamPriorityRange(int *least, int *greatest) {
   });
 }
 
-// Memory of all cards lies in one address space, so that there is nothing to enable but what is told.
+// The memory of all cards is in one address space, so only the status must be tracked.
 API cuCtxEnablePeerAccess(Handle peer, unsigned flags) {
   return in_context([&](Context &c) {
     CUresult error;

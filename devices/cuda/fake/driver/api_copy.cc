@@ -7,8 +7,7 @@ using namespace fake;
 
 namespace {
 
-// on_card tells whether bytes at an address are of one block of a card's memory; within tells of one
-// that is not the host's, however it lies.
+// on_card reports whether a range is within one block of a card's memory; pinned does so for host memory, of whatever kind.
 bool on_card(uint64_t address, size_t bytes) {
   for (auto &d : state().devices) if (d->memory.contains(address)) return d->memory.find(address, bytes);
   return false;
@@ -21,7 +20,7 @@ bool pinned(uint64_t address, size_t bytes) {
   return state().host.find(address, bytes);
 }
 
-// usable tells whether a copy may touch an address: of a card, pinned, or of the process's other memory.
+// usable reports whether a copy may access a range: memory of a card, pinned memory, or other memory of the process.
 bool usable(uint64_t address, size_t bytes) {
   if (state().host.contains(address)) return pinned(address, bytes);
   for (auto &d : state().devices) if (d->memory.contains(address)) return on_card(address, bytes);
@@ -38,9 +37,8 @@ CUresult on_stream(const void *handle, const std::function<CUresult(Context &, c
   });
 }
 
-// copy queues a copy. From memory of the host that is not pinned it is read now, to such memory it has
-// happened on return: the driver has buffers of its own for those. A call that blocks ends with the
-// stream.
+// copy queues a copy. If the source is unpinned host memory, it is read now; if the destination is, the copy is done on return: the driver
+// has staging buffers for them. A blocking call waits for the stream.
 CUresult copy(Context &c, const StreamOf &s, uint64_t to, uint64_t from, size_t bytes, bool block) {
   if (!bytes) return SUCCESS;
   if (!usable(to, bytes) || !usable(from, bytes)) return INVALID_VALUE;
@@ -48,7 +46,7 @@ CUresult copy(Context &c, const StreamOf &s, uint64_t to, uint64_t from, size_t 
   auto kept = std::make_shared<std::vector<char>>();
   if (staged) kept->assign((char *)from, (char *)from + bytes);
   CUresult r = enqueue(c, s, [=] {
-    if (!usable(to, bytes) || (!staged && !usable(from, bytes))) return ILLEGAL_ADDRESS;  // freed meanwhile
+    if (!usable(to, bytes) || (!staged && !usable(from, bytes))) return ILLEGAL_ADDRESS;  // freed in the meantime
     memmove((void *)to, staged ? kept->data() : (void *)from, bytes);
     return SUCCESS;
   });

@@ -28,8 +28,8 @@ std::string uuid_text(int number) {
   return text;
 }
 
-// named gives the device that an element of CUDA_VISIBLE_DEVICES means, or -1: a number, or the
-// beginning of one device's UUID.
+// named returns the device for an element of CUDA_VISIBLE_DEVICES, or -1. The element is a number, or a prefix of exactly one device's
+// UUID.
 int named(const std::string &element, int count) {
   if (element.rfind("GPU-", 0) == 0) {
     int found = -1;
@@ -46,8 +46,7 @@ int named(const std::string &element, int count) {
   return element.empty() || *end || n < 0 || n >= count ? -1 : (int)n;
 }
 
-// visible_devices reads CUDA_VISIBLE_DEVICES as the driver does: the first element that names no device,
-// or one again, ends the list.
+// visible_devices parses CUDA_VISIBLE_DEVICES as the driver does: the first invalid or repeated element ends the list.
 std::vector<int> visible_devices(int count) {
   std::vector<int> all;
   const char *list = getenv("CUDA_VISIBLE_DEVICES");
@@ -176,7 +175,7 @@ API cuDeviceCanAccessPeer(int *can, int device, int peer) {
 API cuDeviceGetP2PAttribute(int *value, int which, int device, int peer) {
   return with_device(device, [&](Device &) {
     if (!device_at(peer) || device == peer) return INVALID_DEVICE;
-    *value = which == 2;  // access, and nothing beyond
+    *value = which == 2;  // access, and nothing else
     return SUCCESS;
   });
 }
@@ -190,7 +189,7 @@ API cuDevicePrimaryCtxRetain(Handle *context, int device) {
   });
 }
 
-// A reset leaves the count: who retained the context still releases it.
+// A reset keeps the reference count: each owner must still release the context.
 API cuDevicePrimaryCtxReset_v2(int device) {
   return with_device(device, [&](Device &d) {
     destroy_context(d.primary);

@@ -1,4 +1,4 @@
-// Entry points about memory: taking it and giving it back.
+// Entry points for allocating and freeing memory.
 #include <cstdio>
 
 #include "queue.h"
@@ -25,7 +25,7 @@ API cuMemAlloc_v2(uint64_t *address, size_t bytes) {
   });
 }
 
-// All that the context has queued runs before.
+// All queued commands of the context run first.
 API cuMemFree_v2(uint64_t address) {
   return in_context([&](Context &c) {
     if (!address) return SUCCESS;

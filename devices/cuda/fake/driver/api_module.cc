@@ -9,8 +9,7 @@ using namespace fake;
 
 namespace {
 
-// load reads of PTX what a launch has to know: the card that it is for and its entries, each with the
-// most threads of a block.
+// load parses the parts of PTX that a launch needs: the target card and the entries, each with its maximum number of threads per block.
 CUresult load(Context &c, Handle *module, const char *image) {
   std::string text = std::string("\n") + image;
   size_t version = text.find("\n.version "), target = text.find("\n.target sm_"), body = text.find("\n.address_size 64");
@@ -39,7 +38,7 @@ CUresult load(Context &c, Handle *module, const char *image) {
   return SUCCESS;
 }
 
-// parameters puts a launch's parameters into one buffer, from whichever way they came.
+// parameters packs a launch's parameters into one buffer, however they were passed.
 CUresult parameters(const Kernel &k, void **each, void **extra, std::vector<unsigned char> *packed) {
   if (each && extra) return INVALID_VALUE;
   if (each || !extra) {
@@ -100,7 +99,7 @@ API cuModuleLoadData(Handle *module, const char *image) {
   return in_context([&](Context &c) { return image ? load(c, module, image) : INVALID_VALUE; });
 }
 
-// The log of errors is the only option that means something here.
+// The error log is the only option that has an effect here.
 API cuModuleLoadDataEx(Handle *module, const char *image, unsigned count, int *options, void **values) {
   CUresult r = cuModuleLoadData(module, image);
   enum { error_log = 5, error_log_size = 6 };

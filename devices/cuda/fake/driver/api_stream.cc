@@ -26,7 +26,7 @@ CUresult on_event(const void *handle, const std::function<CUresult(Context &, co
   });
 }
 
-// ask runs one command and says not ready, or says that nothing is left to run.
+// ask runs one command and returns NOT_READY, or SUCCESS if nothing is left to run.
 CUresult ask(Context &c, const Point &p) {
   if (reached(p)) return SUCCESS;
   advance(p);
@@ -50,7 +50,7 @@ CUresult create_stream(Handle *stream, unsigned flags, int priority) {
 API cuStreamCreate(Handle *stream, unsigned flags) { return create_stream(stream, flags, 0); }
 API cuStreamCreateWithPriority(Handle *stream, unsigned flags, int priority) { return create_stream(stream, flags, priority); }
 
-// What the stream has queued still runs.
+// Queued commands still run.
 API cuStreamDestroy_v2(void *stream) {
   return on_stream(stream, [&](Context &c, const std::shared_ptr<Stream> &s) {
     if (s == c.legacy) return INVALID_HANDLE;
@@ -79,7 +79,7 @@ API cuStreamGetPriority(void *stream, int *priority) {
   return on_stream(stream, [&](Context &, const std::shared_ptr<Stream> &s) { *priority = s->priority; return SUCCESS; });
 }
 
-// An event that was never recorded is not waited for. It may be another context's.
+// An event that was never recorded is not waited for. The event may belong to another context.
 API cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
   return on_stream(stream, [&](Context &c, const std::shared_ptr<Stream> &s) {
     CUresult error;

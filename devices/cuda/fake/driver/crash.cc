@@ -22,10 +22,10 @@ void handle(int signal, siginfo_t *info, void *context) {
   const struct sigaction &before = signal == SIGSEGV ? before_segv : before_bus;
   if (before.sa_flags & SA_SIGINFO) before.sa_sigaction(signal, info, context);
   else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) before.sa_handler(signal);
-  else sigaction(signal, &before, nullptr);  // the access happens again, and ends the process
+  else sigaction(signal, &before, nullptr);  // the access is repeated and ends the process
 }
 
-// A handler needs a stack of its own: that of the thread may be the fault. Go's threads have one.
+// A handler needs its own stack: the thread's stack may have caused the fault. Go's threads have one.
 void need_signal_stack() {
   stack_t have;
   if (sigaltstack(nullptr, &have) || !(have.ss_flags & SS_DISABLE)) return;
@@ -46,7 +46,7 @@ CrashGuard::CrashGuard(void (*found)(const void *)) {
   struct sigaction ours{};
   ours.sa_sigaction = handle;
   ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  sigfillset(&ours.sa_mask);  // as Go's own, which may be called from ours
+  sigfillset(&ours.sa_mask);  // like Go's handler, which ours may call
   sigaction(SIGSEGV, &ours, &before_segv);
   sigaction(SIGBUS, &ours, &before_bus);
   active = true;

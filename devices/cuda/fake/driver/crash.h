@@ -1,11 +1,10 @@
-// Accesses of kernels to memory that is not there.
+// Accesses of kernels to unmapped memory.
 #pragma once
 
 namespace fake {
 
-// While a CrashGuard lives, an access of this thread to memory that is not there calls found instead of
-// ending the process. found leaves through a change of fibers and never returns. Accesses of other
-// threads, which may be Go's, go to the handler that was there before.
+// While a CrashGuard exists, an access of this thread to unmapped memory calls found instead of ending the process. found leaves by
+// switching fibers and never returns. Accesses of other threads, which may be Go's, go to the previous handler.
 class CrashGuard {
  public:
   explicit CrashGuard(void (*found)(const void *address));

@@ -1,5 +1,5 @@
-// libcublas.so.12: products of matrices by plain loops, in the order of the stream. Matrices are stored by
-// columns. Products of float32 read their inputs as TF32 where the mode says so and the card can.
+// libcublas.so.12: matrix products by plain loops, in stream order. Matrices are column-major. Products of float32 read their inputs as
+// TF32 if the mode says so and the card supports it.
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -101,7 +101,7 @@ struct Product {
           for (int64_t l = 0; l < k; l++) sum += rows[i * k + l] * columns[j * k + l];
           char *to = c.element(batch, i, j);
           sum = (Sum)alpha * sum;
-          if (beta) sum += (Sum)beta * (Sum)read(to, c.type, false);  // what is there may be a NaN
+          if (beta) sum += (Sum)beta * (Sum)read(to, c.type, false);  // the old value may be a NaN
           write(to, c.type, sum);
         }
     }
@@ -127,7 +127,7 @@ Status multiply(Handle *h, int op_a, int op_b, Product p, const void *alpha, con
   p.c.rows = p.m, p.c.columns = p.n;
   if (!p.a.whole(p.count) || !p.b.whole(p.count) || !p.c.whole(p.count)) return BLAS_INVALID_VALUE;
   CUresult r = fakeEnqueue(h->stream, [p, wide] {
-    if (!p.a.whole(p.count) || !p.b.whole(p.count) || !p.c.whole(p.count)) return ILLEGAL_ADDRESS;  // freed meanwhile
+    if (!p.a.whole(p.count) || !p.b.whole(p.count) || !p.c.whole(p.count)) return ILLEGAL_ADDRESS;  // freed in the meantime
     if (wide) p.run<double>();
     else p.run<float>();
     return SUCCESS;
@@ -138,7 +138,7 @@ Status multiply(Handle *h, int op_a, int op_b, Product p, const void *alpha, con
 }  // namespace
 
 BLAS cublasCreate_v2(Handle **handle) {
-  if (fakeEnqueue(nullptr, [] { return SUCCESS; })) return BLAS_NOT_INITIALIZED;  // without a context
+  if (fakeEnqueue(nullptr, [] { return SUCCESS; })) return BLAS_NOT_INITIALIZED;  // no context
   *handle = new Handle;
   return BLAS_SUCCESS;
 }

@@ -1,5 +1,5 @@
-// What troupe.cuh takes from here when g++ compiles kernels for the fake driver: the same names as on a
-// card, one kernel thread at a time. grid.cc runs the threads.
+// What troupe.cuh includes when g++ compiles kernels for the fake driver: the same names as on a card, with one kernel thread running at a
+// time. grid.cc runs the threads.
 #pragma once
 #include <math.h>
 #include <stdlib.h>
@@ -24,20 +24,19 @@ typedef unsigned long long u64;
 #pragma GCC visibility push(hidden)
 
 struct FakeIndex { unsigned x, y, z; };
-// They change between threads, never within one.
+// They change only between threads, never within one.
 extern const FakeIndex threadIdx __asm__("fake_thread_index");
 extern const FakeIndex blockIdx __asm__("fake_block_index");
 extern const FakeIndex blockDim __asm__("fake_block_size");
 extern const FakeIndex gridDim __asm__("fake_grid_size");
 extern "C" unsigned char fake_dynamic_shared[];
 
-// fake_fault ends the launch with a sticky error, whose reason goes to standard error.
+// fake_fault ends the launch with a sticky error and writes the reason to standard error.
 enum FakeFault { FAKE_ILLEGAL_ADDRESS = 700, FAKE_MISALIGNED = 716, FAKE_LAUNCH_FAILED = 719 };
 [[noreturn]] void fake_fault(FakeFault code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void fake_syncthreads(int line);
 int fake_lane();
-// fake_warp waits until all lanes of the warp came with the same what; the last to come calls act with
-// what each of them brought.
+// fake_warp waits until all lanes of the warp have arrived with the same what. The last to arrive calls act with the values of all lanes.
 typedef void FakeAct(void *of_lane[32]);
 void fake_warp(const char *what, u32 mask, void *mine, FakeAct *act);
 // The calling thread's asynchronous copies: they are done when they are waited for, not before.
@@ -115,7 +114,7 @@ template <class T> FAKE_DEVICE T __shfl_xor_sync(u32 mask, T v, int with) {
   return fake_shuffle(mask, v, (fake_lane() ^ with) & 31);
 }
 
-// One thread runs at a time, so that atomics are plain.
+// Only one thread runs at a time, so atomics are plain operations.
 #define FAKE_ATOMIC(type, name, result) \
   FAKE_DEVICE type name(type *p, type v) { type was = *p; *p = result; return was; }
 #define FAKE_ATOMICS(type)                          \

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
-// fake_switch keeps the registers that a called function has to keep, on its own stack.
+// fake_switch saves the callee-saved registers on its own stack.
 #if defined(__x86_64__)
 asm(R"(
 .text
@@ -76,8 +76,8 @@ constexpr int kept = 20, entry_slot = 11;
 namespace fake {
 
 void restart(Fiber *f, void (*entry)()) {
-  // The words above the kept registers are the return address that ret takes on amd64, at a multiple
-  // of 16 so that entry finds the stack aligned as after a call, and padding.
+  // The words above the saved registers are padding and the return address that ret takes on amd64. The latter is at a multiple of 16, so
+  // entry finds the stack aligned as after a call.
   uintptr_t *words = (uintptr_t *)(f->stack + fiber_stack - 16 - f->offset) - kept;
   memset(words, 0, (kept + 2) * sizeof *words);
   words[entry_slot] = (uintptr_t)entry;
@@ -85,7 +85,7 @@ void restart(Fiber *f, void (*entry)()) {
 }
 
 Fiber *make_fiber(void (*entry)()) {
-  constexpr size_t guard = 64 << 10;  // a page, of whatever size
+  constexpr size_t guard = 64 << 10;  // at least a page, whatever its size
   char *m = (char *)mmap(nullptr, guard + fiber_stack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (m == MAP_FAILED || mprotect(m + guard, fiber_stack, PROT_READ | PROT_WRITE)) {
     perror("fake CUDA: a stack for a kernel's thread");

@@ -19,30 +19,30 @@ namespace {
 
 struct Copy { void *to; const void *from; unsigned bytes; bool valid; };
 
-// A thread of a block. Fresh ones have no fiber yet; most never need one of their own, since a thread
-// that ends without waiting leaves its fiber to the next.
+// A thread of a block. Fresh threads have no fiber yet. Most never need their own, since a thread that ends without waiting leaves its
+// fiber to the next.
 struct Thread {
   enum State : uint8_t { fresh, ready, at_barrier, in_warp, done } state;
   FakeIndex index;
   Fiber *fiber;
-  int line;                                // of the barrier that it is at
+  int line;                                // of the barrier at which it waits
   std::vector<Copy> open;                  // its asynchronous copies since the last commit
-  std::vector<std::vector<Copy>> groups;   // those before, a group for each commit
+  std::vector<std::vector<Copy>> groups;   // earlier ones, a group for each commit
 };
 
-// Where the lanes of a warp meet.
+// State of lanes that meet in a warp operation.
 struct Warp { u32 came; const char *what; FakeAct *act; void *brought[32]; };
 
 std::vector<Thread> threads;
 std::vector<Warp> warps;
 std::vector<Fiber *> idle;
 unsigned count;             // threads of the block
-unsigned current;           // the one that runs
-void *scheduler;            // where run_block goes on
+unsigned current;           // the running thread
+void *scheduler;            // where run_block resumes
 int fault;
 const Kernel *kernel;
 const unsigned char *arguments;
-unsigned launches;          // changes the order of threads from launch to launch
+unsigned launches;          // varies the order of threads from launch to launch
 
 void thread_main() {
   for (;;) {
@@ -75,8 +75,8 @@ void resume(unsigned number) {
   }
 }
 
-// run_warp runs the threads of a warp until each is over or at a barrier, and tells whether any ran.
-// Nothing is in step within a warp but what has to be.
+// run_warp runs the threads of a warp until each has ended or is at a barrier, and reports whether any ran. Within a warp only the required
+// operations are in step.
 bool run_warp(unsigned warp, bool backwards) {
   unsigned first = warp * 32, n = count - first < 32 ? count - first : 32;
   bool any = false;
@@ -104,7 +104,7 @@ void describe_deadlock() {
   fault = FAKE_LAUNCH_FAILED;
 }
 
-// release lets go on those who wait at a barrier, once all do that are not over.
+// release releases the threads waiting at a barrier once all unfinished threads wait.
 void release() {
   int line = 0;
   for (unsigned i = 0; i < count; i++) {
@@ -129,12 +129,12 @@ void run_block(unsigned salt) {
     t.groups.clear();
   }
   for (Warp &w : warps) w.came = 0;
-  // Warps far ahead of each other, in both orders, show where a barrier is missing.
+  // Warps far ahead of each other, in both orders, expose missing barriers.
   for (unsigned phase = salt; !fault; phase++) {
     bool any = false;
     for (unsigned w = 0; w < warps.size() && !fault; w++)
       any |= run_warp(phase & 1 ? (unsigned)warps.size() - 1 - w : w, phase & 1);
-    if (!any) return;  // all are over
+    if (!any) return;  // all have ended
     if (!fault) release();
   }
   for (unsigned i = 0; i < count; i++)
@@ -220,7 +220,7 @@ void fake_fault(FakeFault code, const char *format, ...) {
   fputc('\n', stderr);
   fault = code;
   wait(Thread::ready);
-  __builtin_unreachable();  // the fiber is started anew
+  __builtin_unreachable();  // the fiber is restarted
 }
 
 void fake_syncthreads(int line) {

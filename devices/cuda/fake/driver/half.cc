@@ -1,7 +1,7 @@
-// Functions of cards that C++ does not have.
+// Functions of cards that C++ lacks.
 #include "fake_kernel.h"
 
-// half_bits rounds to nearest even, as cvt.rn.f16.f32 does; a NaN becomes 0x7fff.
+// half_bits rounds to nearest even, like cvt.rn.f16.f32; a NaN becomes 0x7fff.
 u16 half_bits(float f) {
   u32 b = __builtin_bit_cast(u32, f), magnitude = b & 0x7fffffff;
   u16 sign = b >> 16 & 0x8000;
@@ -20,7 +20,7 @@ float half_value(u16 h) {
   return sign ? -f : f;
 }
 
-// erfinv starts from an approximation by Winitzki and is made exact by Halley's steps.
+// erfinv starts from Winitzki's approximation, which Halley's steps make exact.
 double erfinv(double x) {
   if (!(fabs(x) < 1)) return fabs(x) == 1 ? copysign(INFINITY, x) : NAN;
   double l = log1p(-x * x), c = 2 / (M_PI * 0.147) + l / 2;

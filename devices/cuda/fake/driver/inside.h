@@ -1,4 +1,4 @@
-// What the driver gives to the other libraries that belong to it.
+// What the driver provides to its companion libraries.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -6,9 +6,9 @@
 
 #include "errors.h"
 
-// fakeEnqueue puts work into a stream of the calling thread's context.
+// fakeEnqueue adds work to a stream of the calling thread's context.
 extern "C" __attribute__((visibility("default"))) CUresult fakeEnqueue(void *stream, const std::function<CUresult()> &work);
-// fakeOnCard tells whether bytes at an address are of one block of a card's memory.
+// fakeOnCard reports whether a range is within one block of a card's memory.
 extern "C" __attribute__((visibility("default"))) bool fakeOnCard(uint64_t address, size_t bytes);
-// fakeCompute is the cards' compute capability.
+// fakeCompute returns the cards' compute capability.
 extern "C" __attribute__((visibility("default"))) int fakeCompute();

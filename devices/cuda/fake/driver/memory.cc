@@ -10,12 +10,11 @@ namespace fake {
 namespace {
 
 constexpr size_t guard = 256;
-constexpr size_t grain = 64 << 10;   // a page, of whatever size
+constexpr size_t grain = 64 << 10;   // at least a page, whatever its size
 
 size_t mapped(size_t bytes) { return (guard + bytes + guard + grain - 1) / grain * grain; }
 
-// filled is a file of 0xff. Mapped again and again it makes a card's memory, of which only what is
-// written to takes the host's.
+// filled is a file of 0xff. Mapped repeatedly, it forms a card's memory. Only written pages consume host memory.
 constexpr size_t filled_bytes = 4 << 20;
 int filled() {
   static int file = [] {
@@ -47,8 +46,7 @@ void unmap(char *at, size_t bytes) {
   mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
 }
 
-// guard_word is a signalling NaN in every float type, so that arithmetic changes it, and another one at
-// each address, so that copying does.
+// guard_word is a signalling NaN in every float type, so arithmetic changes it, and differs from address to address, so copying does, too.
 uint16_t guard_word(const char *at) { return 0xff81 + ((uint64_t)at * 0x9e3779b97f4a7c15 >> 59); }
 
 void write_guard(char *at) {

@@ -6,20 +6,19 @@
 
 namespace fake {
 
-// An Arena gives blocks of memory at addresses that it never gives twice. New memory is filled with
-// 0xff, which is a NaN. Behind and before a block are guard bytes, around them and in the place of a
-// freed block nothing at all, so that accesses fail.
+// An Arena allocates blocks of memory and never reuses an address. New memory is filled with 0xff, which is a NaN. Before and after a block
+// are guard bytes. The memory around them, and that of freed blocks, is unmapped, so accesses fail.
 class Arena {
  public:
   struct Block { size_t size; uint64_t owner; };
-  // allocate gives the address of bytes, aligned to 256, or 0.
+  // allocate returns the address of bytes, aligned to 256, or 0.
   uint64_t allocate(size_t bytes, uint64_t owner);
   bool free(uint64_t address);
   void free_all(uint64_t owner);
-  // find gives the address of the block that [address, address+bytes) lies in, or 0.
+  // find returns the address of the block that contains [address, address+bytes), or 0.
   uint64_t find(uint64_t address, size_t bytes) const;
   bool contains(uint64_t address) const { return base && address >= base && address - base < reserved; }
-  // damaged gives a block whose guard bytes changed, or 0.
+  // damaged returns a block whose guard bytes have changed, or 0.
   uint64_t damaged() const;
   size_t used() const { return used_; }
   const std::map<uint64_t, Block> &blocks() const { return blocks_; }

@@ -1,13 +1,13 @@
-// Products of small matrices by a warp, on the fragments that its lanes hold; the layout is that of the
-// PTX manual's mma.m16n8k8 (tf32), mma.m16n8k16 (16-bit) and ldmatrix.
+// Products of small matrices by a warp, on fragments held by its lanes. The layout is that of the PTX manual's mma.m16n8k8 (tf32),
+// mma.m16n8k16 (16-bit) and ldmatrix.
 #include <cstdint>
 
 #include "fake_kernel.h"
 
 namespace {
 
-// of takes matrices from the fragments of 32 lanes: a(lane, register, half) and so on tell which
-// element that is.
+// multiply gathers the matrices a and b from the fragments of 32 lanes and adds their product to the lanes' d. element returns half h of a
+// register.
 template <int depth, class Element> void multiply(void *of_lane[32], Element element) {
   float a[16][depth], b[depth][8];
   constexpr int packed = depth / 8;  // elements in a register

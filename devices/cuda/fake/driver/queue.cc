@@ -20,7 +20,7 @@ Point end_of(const std::shared_ptr<Stream> &s) { return {s, s->queued}; }
 bool reached(const Point &p) { return !p.stream || p.stream->over >= p.commands; }
 
 CUresult enqueue(Context &c, const std::shared_ptr<Stream> &s, std::function<CUresult()> run, std::vector<Point> after) {
-  if (s == c.legacy) {  // after all that is in blocking streams, and those go on after it
+  if (s == c.legacy) {  // after everything in blocking streams; those continue after it
     for (auto &other : c.streams)
       if (other->blocking && other != s) after.push_back(end_of(other));
   } else if (s->blocking) {
@@ -34,7 +34,7 @@ CUresult enqueue(Context &c, const std::shared_ptr<Stream> &s, std::function<CUr
 
 void advance(const Point &target) {
   Point p = target;
-  for (;;) {  // to a command that waits for nothing; they wait for older ones only
+  for (;;) {  // to a command that waits for nothing; commands wait only for older ones
     auto &after = p.stream->queue.front().after;
     auto needed = std::find_if(after.begin(), after.end(), [](const Point &q) { return !reached(q); });
     if (needed == after.end()) break;

@@ -1,5 +1,4 @@
-// Registration of kernels: the generated source of each .cu file ends with a FAKE_REGISTER for each of
-// its kernels.
+// Registration of kernels: the generated source of each .cu file ends with a FAKE_REGISTER for each of its kernels.
 #pragma once
 #include <utility>
 
@@ -7,7 +6,7 @@
 
 namespace fake {
 
-// It depends on the types of the parameters alone: kernels are many, signatures few.
+// It depends only on the parameter types: there are many kernels but few signatures.
 template <class... A> struct Caller {
   static_assert(((sizeof(A) % 8 == 0) && ...), "each parameter of a kernel is of 8-byte words");
   template <size_t... I> static void call_with(void (*function)(A...), const unsigned char *parameters, std::index_sequence<I...>) {
@@ -28,7 +27,7 @@ template <class... A> void add(const char *name, void (*function)(A...), char *s
 
 }  // namespace fake
 
-// FAKE_SHARED(file) names the shared variables of a source, which the linker script put together.
+// FAKE_SHARED(file) names the shared variables of a source, which the linker script has placed together.
 #define FAKE_SHARED(file)                                                           \
   extern "C" __attribute__((visibility("hidden"))) char fake_shared_##file##_begin[], fake_shared_##file##_end[]; \
   static char *const fake_shared_begin = fake_shared_##file##_begin, *const fake_shared_end = fake_shared_##file##_end;

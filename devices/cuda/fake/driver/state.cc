@@ -7,7 +7,7 @@
 namespace fake {
 
 State &state() {
-  static State *s = new State;  // never destroyed: threads may still call while the process ends
+  static State *s = new State;  // never destroyed: threads may still call while the process exits
   return *s;
 }
 
@@ -102,7 +102,7 @@ CUresult in_context(const std::function<CUresult(Context &)> &work) {
     if (stack.empty() || !stack.back()) return INVALID_CONTEXT;
     auto it = state().contexts.find(stack.back());
     if (it == state().contexts.end()) return CONTEXT_IS_DESTROYED;
-    auto context = it->second;  // it may be destroyed meanwhile
+    auto context = it->second;  // it may be destroyed in the meantime
     return context->broken ? context->broken : work(*context);
   });
 }

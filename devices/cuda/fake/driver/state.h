@@ -16,17 +16,17 @@
 
 namespace fake {
 
-// Handles are numbers that are never used twice, in the shape of pointers, so that stale ones are known.
+// Handles are pointer-shaped numbers that are never reused, so stale ones are detected.
 typedef uint64_t Handle;
 
 struct Stream;
 
-// A Point of a stream is reached when so many of its commands are over.
+// A Point of a stream is reached when this number of its commands are over.
 struct Point { std::shared_ptr<Stream> stream; uint64_t commands = 0; };
 
 struct Command {
   std::function<CUresult()> run;
-  std::vector<Point> after;  // what has to be over before it runs
+  std::vector<Point> after;  // what must be over before it runs
 };
 
 struct Stream {
@@ -35,13 +35,13 @@ struct Stream {
   int priority = 0;
   bool destroyed = false;
   std::deque<Command> queue;
-  uint64_t queued = 0, over = 0;  // commands ever
+  uint64_t queued = 0, over = 0;  // totals
 };
 
 struct Event {
   Handle context;
   bool timed;
-  Point point;                 // none: never recorded
+  Point point;                 // empty if never recorded
   int64_t nanoseconds = 0;     // when the point was reached
 };
 
@@ -63,7 +63,7 @@ struct Context {
   unsigned flags;
   CUresult broken = SUCCESS;   // a sticky error
   std::shared_ptr<Stream> legacy;               // the default stream
-  std::vector<std::shared_ptr<Stream>> streams; // all, those destroyed while they have commands
+  std::vector<std::shared_ptr<Stream>> streams; // all; destroyed ones while they have commands
   std::set<Handle> peers;      // contexts whose memory it may use
 };
 
@@ -78,8 +78,8 @@ struct State {
   std::recursive_mutex lock;
   bool initialized = false;
   std::vector<std::unique_ptr<Device>> devices;  // the visible ones
-  Arena host;                                    // pinned memory of the driver's
-  // Memory of the process's that is pinned: by its address the size, and the context that pinned it.
+  Arena host;                                    // pinned memory allocated by the driver
+  // Pinned memory of the process: by address, the size and the context that pinned it.
   struct Registered { size_t size; uint64_t owner; };
   std::map<uint64_t, Registered> registered;
   Handle issued = 0;
@@ -98,16 +98,16 @@ State &state();
 // The contexts of the calling thread; the last is current.
 std::vector<Handle> &thread_contexts();
 
-// Settings of the environment.
+// Settings from the environment.
 int setting(const char *name, int otherwise);
 uint64_t card_memory();
 int card_compute();
-// strike tells whether FAKE_CUDA_FAIL says that this event of a kind ("launch", "fault", "alloc") fails.
+// strike reports whether FAKE_CUDA_FAIL makes this event of a kind ("launch", "fault", "alloc") fail.
 bool strike(const char *kind);
 
-// device, or nothing for an ordinal that there is not.
+// device_at returns a device, or null for an invalid ordinal.
 Device *device_at(int ordinal);
-// find gives the object of a handle or null, and then the error for it.
+// find returns the object of a handle, or null and an error.
 template <class Map> auto *find(Map &in, const void *handle, CUresult *error) {
   auto it = in.find((Handle)handle);
   if (it == in.end()) {
@@ -120,9 +120,9 @@ template <class Map> auto *find(Map &in, const void *handle, CUresult *error) {
 std::shared_ptr<Context> create_context(int device, unsigned flags);
 void destroy_context(Handle handle);
 
-// Calls: every entry point runs its work under the lock by one of these.
+// Calls: every entry point runs its work under the lock through one of these.
 typedef std::function<CUresult()> Work;
-CUresult anytime(const Work &work);                    // before cuInit too
+CUresult anytime(const Work &work);                    // even before cuInit
 CUresult initialized(const Work &work);                // without a context
 CUresult in_context(const std::function<CUresult(Context &)> &work);
 

@@ -8,10 +8,12 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// pictures writes what decodes JPEG files. One set serves both levels: blocks have eight columns, and rows of pixels pass
-// through caches faster than their files are read.
+// pictures writes what decodes JPEG files. Most of it serves both levels: blocks have eight columns, and rows of pixels pass
+// through caches faster than their files are read. The accurate transform takes more registers than AVX2 has.
 func pictures(s isa) {
 	if s.wide() {
+		inverseDCT(s, "inverseAccurate", 1, accurateTurn, 0, nil)
+		inverseDCT(s, "inverseAccurateTwo", 2, accurateTurn, 0, nil)
 		return
 	}
 	descale := func(rows []reg.VecVirtual) {
@@ -21,8 +23,8 @@ func pictures(s isa) {
 	}
 	for _, blocks := range []int{1, 2} {
 		name := []string{"", "Two"}[blocks-1]
-		inverseDCT(s, "inverseFast"+name, blocks, fastTurn, descale)
-		inverseDCT(s, "inverseAccurate"+name, blocks, accurateTurn, nil)
+		inverseDCT(s, "inverseFast"+name, blocks, fastTurn, 0, descale)
+		inverseDCT(s, "inverseAccurate"+name, blocks, accurateTurn, accurateVectors, nil)
 	}
 	upsampleBoth(s)
 	upsampleAcross(s)
@@ -52,6 +54,12 @@ var wordConstants = map[string]Mem{}
 // doubles is a constant of 32-bit numbers as words has it.
 func doubleWord(v uint32) Mem { return words(int16(v), int16(v>>16)) }
 
+// turn transforms eight numbers in each lane, in the first or second pass. scratch is memory of the function, which may be none.
+type turn func(r []reg.VecVirtual, pass int, scratch Mem) []reg.VecVirtual
+
+// accurateVectors is how many vectors of memory accurateTurn takes.
+const accurateVectors = 16
+
 // The operations of the transforms: the result is a op b in a new register.
 
 func three(f func(...Op), b Op, a Op) reg.VecVirtual {
@@ -71,7 +79,7 @@ const fastScale = 2
 
 // fastTurn is the fast transform of eight numbers in each lane: that of Arai, Agui and Nakajima, in 16 bits, with factors of 8
 // fractional bits and no rounding, as libjpeg has it.
-func fastTurn(r []reg.VecVirtual, _ int) []reg.VecVirtual {
+func fastTurn(r []reg.VecVirtual, _ int, _ Mem) []reg.VecVirtual {
 	times := func(x Op, factor int16) reg.VecVirtual {
 		// The product's high half takes 16 bits off: 8 of the factor's fraction, 2 and 6 that are put on before.
 		t := ofBlocks()
@@ -104,66 +112,97 @@ func fastTurn(r []reg.VecVirtual, _ int) []reg.VecVirtual {
 // accurateTurn is the accurate transform of eight numbers in each lane: that of Loeffler, Ligtenberg and Moschytz, with factors of
 // 13 fractional bits, as libjpeg has it. Sums of products have 32 bits, and the results are rounded to 16. The pass in front
 // leaves two more fractional bits, which the second one takes off again.
-func accurateTurn(r []reg.VecVirtual, pass int) []reg.VecVirtual {
+//
+// A vector of words becomes two of 32-bit numbers, of which the upper one is transformed first. Where there is scratch memory, for accurateVectors,
+// the numbers lie there, and the upper half waits there for the lower one: AVX2 has 16 registers.
+func accurateTurn(r []reg.VecVirtual, pass int, scratch Mem) []reg.VecVirtual {
 	shift := []int{11, 18}[pass]
-	// halves are the two vectors of 32-bit numbers that a vector of words becomes.
-	type halves [2]reg.VecVirtual
-	// products are x*f + y*g.
-	products := func(x, y Op, f, g int16) (p halves) {
-		factors := words(f, g)
-		p[0], p[1] = three(VPUNPCKLWD, y, x), three(VPUNPCKHWD, y, x)
-		for _, v := range p {
-			VPMADDWD(factors, v, v)
+	kept := make([]Op, accurateVectors)
+	keep := func(i int, v reg.VecVirtual) {
+		if kept[i] = v; scratch.Base != nil {
+			m := scratch.Offset(int(v.Size()) * i)
+			VMOVDQU(v, m)
+			kept[i] = m
 		}
-		return p
 	}
-	widened := func(x Op) (w halves) {
-		zero := ofBlocks()
-		VPXOR(zero, zero, zero)
-		w[0], w[1] = three(VPUNPCKLWD, x, zero), three(VPUNPCKHWD, x, zero)
-		for _, v := range w {
+	load := func(i int) reg.VecVirtual {
+		if v, ok := kept[i].(reg.VecVirtual); ok {
+			return v
+		}
+		v := ofBlocks()
+		VMOVDQU(kept[i], v)
+		return v
+	}
+	for i, v := range r {
+		keep(i, v)
+	}
+	sum := func(i, j int) reg.VecVirtual { return addWords(load(i), kept[j]) }
+	add := func(a, b Op) reg.VecVirtual { return three(VPADDD, b, a) }
+	sub := func(a, b Op) reg.VecVirtual { return three(VPSUBD, b, a) }
+
+	half := func(unpack func(...Op), put func(i int, v reg.VecVirtual)) {
+		// products are x*f + y*g.
+		products := func(x, y Op, f, g int16) reg.VecVirtual {
+			v := three(unpack, y, x)
+			VPMADDWD(words(f, g), v, v)
+			return v
+		}
+		widened := func(x Op) reg.VecVirtual {
+			v := ofBlocks()
+			if scratch.Base == nil {
+				VPXORD(v, v, v) // of all registers
+			} else {
+				VPXOR(v, v, v)
+			}
+			unpack(x, v, v)
 			VPSRAD(Imm(16-13), v, v)
+			return v
 		}
-		return w
-	}
-	each := func(f func(...Op), b, a halves) halves { return halves{three(f, b[0], a[0]), three(f, b[1], a[1])} }
-	add := func(a, b halves) halves { return each(VPADDD, b, a) }
-	sub := func(a, b halves) halves { return each(VPSUBD, b, a) }
+		r2 := load(2)
+		t2, t3 := products(r2, kept[6], 4433, 4433-15137), products(r2, kept[6], 4433+6270, 4433)
+		t0, t1 := widened(sum(0, 4)), widened(subWords(load(0), kept[4]))
+		t10, t13, t11, t12 := add(t0, t3), sub(t0, t3), add(t1, t2), sub(t1, t2)
 
-	t2, t3 := products(r[2], r[6], 4433, 4433-15137), products(r[2], r[6], 4433+6270, 4433)
-	t0, t1 := widened(addWords(r[0], r[4])), widened(subWords(r[0], r[4]))
-	t10, t13, t11, t12 := add(t0, t3), sub(t0, t3), add(t1, t2), sub(t1, t2)
-
-	z3, z4 := addWords(r[7], r[3]), addWords(r[5], r[1])
-	p3, p4 := products(z3, z4, 9633-16069, 9633), products(z3, z4, 9633, 9633-3196)
-	o0 := add(products(r[7], r[1], 2446-7373, -7373), p3)
-	o3 := add(products(r[7], r[1], -7373, 12299-7373), p4)
-	o1 := add(products(r[5], r[3], 16819-20995, -20995), p4)
-	o2 := add(products(r[5], r[3], -20995, 25172-20995), p3)
-	rounded := func(h halves) reg.VecVirtual {
-		half := doubleWord(1 << (shift - 1))
-		for _, v := range h {
-			VPADDD(half, v, v)
+		z3, z4 := sum(7, 3), sum(5, 1)
+		p3, p4 := products(z3, z4, 9633-16069, 9633), products(z3, z4, 9633, 9633-3196)
+		r7 := load(7)
+		o0 := add(products(r7, kept[1], 2446-7373, -7373), p3)
+		o3 := add(products(r7, kept[1], -7373, 12299-7373), p4)
+		r5 := load(5)
+		o1 := add(products(r5, kept[3], 16819-20995, -20995), p4)
+		o2 := add(products(r5, kept[3], -20995, 25172-20995), p3)
+		rounded := func(v reg.VecVirtual) reg.VecVirtual {
+			VPADDD(doubleWord(1<<(shift-1)), v, v)
 			VPSRAD(Imm(uint64(shift)), v, v)
+			return v
 		}
-		return three(VPACKSSDW, h[1], h[0])
+		for i, pair := range [][2]reg.VecVirtual{{t10, o3}, {t11, o2}, {t12, o1}, {t13, o0}} {
+			put(i, rounded(add(pair[0], pair[1])))
+			put(7-i, rounded(sub(pair[0], pair[1])))
+		}
 	}
+	half(VPUNPCKHWD, func(i int, v reg.VecVirtual) { keep(8+i, v) })
 	out := make([]reg.VecVirtual, 8)
-	for i, pair := range [][2]halves{{t10, o3}, {t11, o2}, {t12, o1}, {t13, o0}} {
-		out[i], out[7-i] = rounded(add(pair[0], pair[1])), rounded(sub(pair[0], pair[1]))
-	}
+	half(VPUNPCKLWD, func(i int, v reg.VecVirtual) {
+		VPACKSSDW(kept[8+i], v, v)
+		out[i] = v
+	})
 	return out
 }
 
 // inverseDCT writes a function that multiplies a block of coefficients by their quanta, transforms it, first the columns and then
-// the rows, writes the samples, and clears the block. That of two blocks, one behind the other, has the second in the upper lanes.
-func inverseDCT(s isa, name string, blocks int, turn func(r []reg.VecVirtual, pass int) []reg.VecVirtual, last func(rows []reg.VecVirtual)) {
+// the rows, writes the samples, and clears the block. The turn has memory for so many vectors. That of two blocks, one behind the other, has the second in the upper lanes.
+func inverseDCT(s isa, name string, blocks int, turn turn, vectors int, last func(rows []reg.VecVirtual)) {
 	ofBlocks = XMM
 	if blocks == 1 {
 		s.text(name, "func(dst *uint8, stride int, block, quanta *int16)")
 	} else {
 		ofBlocks = YMM
 		s.text(name, "func(dst, second *uint8, stride int, block, quanta *int16)")
+	}
+	var scratch Mem
+	if vectors > 0 {
+		scratch = AllocLocal(16 * blocks * vectors)
 	}
 	block, quanta := arg("block"), arg("quanta")
 	rows := make([]reg.VecVirtual, 8)
@@ -181,11 +220,11 @@ func inverseDCT(s isa, name string, blocks int, turn func(r []reg.VecVirtual, pa
 		VINSERTI128(Imm(1), Mem{Base: block, Disp: 128 + 16*i}, rows[i], rows[i])
 		VPMULLW(both, rows[i], rows[i])
 	}
-	zero := s.zero()
+	zero := avx2.zero()
 	for i := range 4 * blocks {
 		VMOVDQU(zero, Mem{Base: block, Disp: 32 * i})
 	}
-	columns := turn(transposeWords(turn(rows, 0)), 1)
+	columns := turn(transposeWords(turn(rows, 0, scratch)), 1, scratch)
 	if last != nil {
 		last(columns)
 	}
@@ -347,7 +386,7 @@ func coloursText(s isa) {
 			DATA(at, U8(place))
 		}
 	}
-	zero := s.zero()
+	zero := avx2.zero()
 	Label("turn")
 	var channels [3][2]reg.VecVirtual
 	y, blue, red := YMM(), YMM(), YMM()

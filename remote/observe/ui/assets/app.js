@@ -33,12 +33,6 @@ const app = {
   act: (name, body) => ask(name, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }, patience),
   /** link is the address of a page. */
   link: (page, params = {}) => `#/${page}${query(params)}`,
-  /** set changes the shown page's parameters; those without a value go. */
-  set(params) {
-    const all = { ...current.params, ...params };
-    history.replaceState(null, "", app.link(current.name, all));
-    current.params = Object.fromEntries(Object.entries(all).filter(([, v]) => v !== undefined && v !== null && v !== ""));
-  },
   /** again shows what is known already, after something on the page was chosen. */
   again: () => show(),
 };
@@ -72,7 +66,16 @@ async function read(answer) {
   return value;
 }
 
-let current = null; // { name, params, page, view }
+/** set changes a page's parameters; those without a value go. Once the page has been left, even if the browser has not told of it yet, nothing changes. */
+function set(page, params) {
+  if (page !== current || location.hash !== page.address) return;
+  const all = { ...page.params, ...params };
+  history.replaceState(null, "", app.link(page.name, all));
+  page.address = location.hash;
+  page.params = Object.fromEntries(Object.entries(all).filter(([, v]) => v !== undefined && v !== null && v !== ""));
+}
+
+let current = null; // { name, params, page, view, address: the hash it was opened with or has set since }
 
 /** route shows the page of the address. */
 function route() {
@@ -84,9 +87,8 @@ function route() {
   const page = pages[name];
   const main = fill(el("main"), h("h1", { class: "visually-hidden" }, page.title));
   main.scrollTop = 0;
-  document.title = `${page.title} – Troupe`;
-  current = { name, params, page, view: null };
-  current.view = page.show(main, app, params);
+  const shown = current = { name, params, page, view: null, address: location.hash };
+  current.view = page.show(main, { ...app, set: (params) => set(shown, params) }, params);
   navigation();
   show();
   look();
@@ -120,10 +122,23 @@ function counts() {
   places.tasks.number.className = up < all.length ? "count bad" : "count";
 }
 
+/** clusterName tells this cluster from others: how many tasks of each job it has, and where its first one is. */
+function clusterName() {
+  const jobs = new Map();
+  for (const t of state.tasks) {
+    const job = f.taskName(t.task).split(":")[0];
+    jobs.set(job, (jobs.get(job) ?? 0) + 1);
+  }
+  const first = state.tasks.find((t) => t.address)?.address;
+  return [...jobs].map(([job, n]) => `${n} ${job}`).join(", ") + (first ? ` at ${first}` : "");
+}
+
 function show() {
   if (!state.cluster.clock) return;
   counts();
-  text(el("cluster"), `seen from ${f.taskName(state.cluster.task)}`);
+  const name = clusterName();
+  text(el("cluster"), `${name}, seen from ${f.taskName(state.cluster.task)}`);
+  document.title = `${current.page.title} – ${name} – Troupe`;
   attr(el("cluster"), "title", state.cluster.spec);
   current.view.update?.(state, current.params);
 }
@@ -193,9 +208,28 @@ document.querySelector("a.skip").addEventListener("click", (e) => {
   e.preventDefault();
   el("main").focus();
 });
+const keys = [["/", "to the filter"], ["Esc", "out of the filter, which stays; out of a dialog"], ["p", "stops the refresh, and has it go on"], ["?", "shows these keys"],
+  ["Arrows, + and −, 0", "in a graph or a timeline: move, zoom, show all"], ["Enter", "in a graph: opens the chosen group"]];
+
+/** showKeys opens a dialog with the keys, once. */
+function showKeys() {
+  if (document.querySelector("dialog")) return;
+  const d = h("dialog", { "aria-labelledby": "keys-title", close: () => d.remove() }, h("h2", { id: "keys-title" }, "Keys"),
+    h("dl", { class: "keys" }, keys.map(([key, what]) => [h("dt", {}, key), h("dd", {}, what)])),
+    h("div", { class: "bar" }, h("button", { type: "button", autofocus: true, click: () => d.close() }, "Close")));
+  document.body.append(d);
+  d.showModal();
+}
+
+el("keys").addEventListener("click", showKeys);
 document.addEventListener("keydown", (e) => {
+  if (e.key === "Escape" && e.target.matches("main input[type=search]")) {
+    e.preventDefault(); // browsers empty the field
+    el("main").focus();
+  }
   if (e.ctrlKey || e.metaKey || e.altKey || e.target.matches("input, select, textarea")) return;
   if (e.key === "p") pause(!paused);
+  if (e.key === "?") showKeys();
   if (e.key === "/") {
     const search = document.querySelector("main input[type=search]");
     if (search) {

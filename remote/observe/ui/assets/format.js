@@ -63,8 +63,12 @@ export function clock(ns, withMillis = false) {
   return withMillis ? `${s}.${String(d.getMilliseconds()).padStart(3, "0")}` : s;
 }
 
-/** moment is a moment with its date. */
-export const moment = (ns) => (ns ? new Date(ns / 1e6).toLocaleString() : "–");
+/** moment is a moment with its date. Its clock has 24 hours, as that of the other times. */
+export function moment(ns) {
+  if (!ns) return "–";
+  const d = new Date(ns / 1e6);
+  return `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())} ${clock(ns)}`;
+}
 
 /** taskName is a task's or a device's name in short: ps:0, ps:0 GPU:1. */
 export function taskName(full) {

@@ -1,5 +1,7 @@
 // How a graph is folded into few things, and where these are put: no drawing, no document.
 
+import { count } from "./format.js";
+
 /** most is how many things a view shows; where there are more, they are folded. */
 export const most = 120;
 
@@ -201,15 +203,26 @@ export function* walk(group) {
   for (const c of group.children.values()) yield* walk(c);
 }
 
-const width = 156, height = 28;
+const height = 28;
+const narrowest = 72, widest = 360; // of items
+
+/** label is what an item shows: its name, and of a group with several nodes their number. */
+export const label = (i) => ({ name: i.outside && i.thing.node >= 0 ? i.thing.path : i.thing.name, count: i.thing.node < 0 && i.thing.nodes > 1 ? count(i.thing.nodes) : "" });
+
+/** widthFor is what an item needs for its label, by the widths of texts. */
+function widthFor(item, measure) {
+  const l = label(item);
+  return Math.min(widest, Math.max(narrowest, Math.ceil(measure(l.name) + (l.count && measure(l.count) + 10)) + 18));
+}
 
 /**
  * place puts the items of a view in ranks, in the order of the edges: from left to right or from top to bottom, whichever lets the whole be
- * larger in a window of that size. Items without edges come below. It sets x, y, w and h of items, and points of edges.
+ * larger in a window of that size. Items without edges come below. It sets x, y, w and h of items, and points of edges. measure
+ * gives the width of a text: items are as wide as their labels, within limits.
  */
-export function place(view, window = { w: 4, h: 3 }) {
+export function place(view, window = { w: 4, h: 3 }, measure = (s) => 7 * s.length) {
   const { items, edges } = view;
-  for (const i of items) Object.assign(i, { out: [], in: [], rank: 0, w: width, h: height, prev: [], next: [] });
+  for (const i of items) Object.assign(i, { out: [], in: [], rank: 0, w: widthFor(i, measure), h: height, prev: [], next: [] });
   const joined = edges.filter((e) => e.from !== e.to);
   for (const e of joined) {
     e.back = false;
@@ -250,27 +263,34 @@ export function place(view, window = { w: 4, h: 3 }) {
   for (const r of all) for (const i of r) Object.assign(i, at.places.get(i));
   let bottom = 0;
   for (const r of all) for (const i of r) bottom = Math.max(bottom, i.y + (i.h ?? 0));
-  const perRow = Math.max(4, Math.round(Math.sqrt((loose.length * window.w * (height + 12)) / (window.h * (width + 16)))));
+  const wide = Math.max(narrowest, ...loose.map((i) => i.w)) + 16;
+  const perRow = Math.max(4, Math.round(Math.sqrt((loose.length * window.w * (height + 12)) / (window.h * wide))));
   loose.forEach((i, k) => {
-    i.x = (k % perRow) * (width + 16);
+    i.x = (k % perRow) * wide;
     i.y = bottom + (bottom ? 40 : 0) + Math.floor(k / perRow) * (height + 12);
   });
   for (const e of joined) {
     const [a, b] = e.back ? [e.to, e.from] : [e.from, e.to];
     e.down = down;
     e.points = down ? [[a.x + a.w / 2, a.y + a.h], ...e.via.flatMap((v) => [[v.x, v.y], [v.x, v.y + height]]), [b.x + b.w / 2, b.y]]
-      : [[a.x + a.w, a.y + a.h / 2], ...e.via.flatMap((v) => [[v.x, v.y], [v.x + width, v.y]]), [b.x, b.y + b.h / 2]];
+      : [[a.x + a.w, a.y + a.h / 2], ...e.via.flatMap((v) => [[v.x, v.y], [v.x + v.long, v.y]]), [b.x, b.y + b.h / 2]];
     if (e.back) e.points.reverse();
   }
   view.box = items.reduce((b, i) => ({ x0: Math.min(b.x0, i.x), y0: Math.min(b.y0, i.y), x1: Math.max(b.x1, i.x + i.w), y1: Math.max(b.y1, i.y + i.h) }), { x0: Infinity, y0: Infinity, x1: -Infinity, y1: -Infinity });
-  if (!items.length) view.box = { x0: 0, y0: 0, x1: width, y1: height };
+  if (!items.length) view.box = { x0: 0, y0: 0, x1: widest, y1: height };
   return view;
 }
 
 /** spread gives the places of ranks' items, from left to right or from top to bottom, and the size of the whole. */
 function spread(ranks, down) {
-  const along = down ? height + 44 : width + 46; // from one rank to the next
-  const size = (i) => (i.passes ? 6 : down ? width : height);
+  const depths = ranks.map((r) => (down ? height : Math.max(narrowest, ...r.map((i) => i.w ?? 0)))); // along the edges
+  const begins = []; // of each rank
+  let long = 0;
+  for (const d of depths) {
+    begins.push(long);
+    long += d + (down ? 44 : 46);
+  }
+  const size = (i) => (i.passes ? 6 : down ? i.w : height);
   const gap = down ? 14 : 12;
   const at = new Map(); // the middle of an item across the ranks
   for (const r of ranks) {
@@ -307,11 +327,10 @@ function spread(ranks, down) {
       const c = at.get(i), half = size(i) / 2;
       low = Math.min(low, c - half);
       high = Math.max(high, c + half);
-      if (i.passes) places.set(i, down ? { x: c, y: k * along } : { x: k * along, y: c });
-      else places.set(i, down ? { x: c - half, y: k * along } : { x: k * along, y: c - half });
+      if (i.passes) places.set(i, down ? { x: c, y: begins[k] } : { x: begins[k], y: c, long: depths[k] });
+      else places.set(i, down ? { x: c - half, y: begins[k] } : { x: begins[k], y: c - half });
     }
   });
-  const long = ranks.length * along;
   return { places, w: down ? high - low : long, h: down ? long : high - low };
 }
 

@@ -141,6 +141,9 @@ export function omitted(tasks, section) {
   return n ? `${f.count(n)} more are not listed` : "";
 }
 
+/** withoutFrom is an error's text without the task that it is from, which stands beside it. */
+export const withoutFrom = (text) => (text ?? "").replace(/(^|: )From \/job:\S+: /, "$1");
+
 /** stateBadge is the class of a state of a task or a link. */
 export const stateBadge = (state) => ({ up: "good", down: "bad", silent: "warn", "never seen": "warn" })[state] ?? "";
 
@@ -161,7 +164,6 @@ const kindWords = { Var: "variable", Variable: "variable", Queue: "queue", Looku
 
 /** isDefault tells whether a resource is in the default container of its task, which is named after the job. */
 export const isDefault = (r, t) => !r.container || r.container === /^\/job:([^/]*)/.exec(t.task)?.[1];
-
 
 /** some is a number of things. */
 const some = (n, word) => `${f.count(n)} ${word}${n === 1 ? "" : /(?:s|x|ch)$/.test(word) ? "es" : "s"}`;
@@ -187,10 +189,10 @@ export function lost(state, container) {
 /** drainTask has a task end if that is what is wanted, and says so. */
 export async function drainTask(app, place, name) {
   const s = app.state, t = s.tasks.find((x) => x.task === name), short = f.taskName(name);
-  const held = t?.process?.memory_in_use ?? 0;
+  const held = t?.process && s.processWith(name)?.tasks.length === 1 ? `, ${f.bytes(t.process.memory_in_use ?? 0)} of tensors,` : ""; // of one among several it is not known
   const done = await ask({ title: `Drain ${short}?`, action: "Have the task end", lines: [
     `${some(t?.running ?? 0, "running step")} may continue for as long as the task's --drain says. New steps and sessions are UNAVAILABLE, and then its process ends.`,
-    `${some(t?.open ?? 0, "session")} of it and what its containers hold, ${f.bytes(held)} of tensors, are lost.`,
+    `${some(t?.open ?? 0, "session")} of it and what its containers hold${held} are lost.`,
     name === s.cluster.task ? "These pages are its own: they end with it." : ""].filter(Boolean), act: async () => {
     await app.act("drain", { task: name });
     return `${short} drains.`;

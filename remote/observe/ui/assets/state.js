@@ -1,5 +1,7 @@
 // What is known of the cluster: the latest look, and what became of it over time.
 
+import { taskName } from "./format.js";
+
 /** kept is how many looks the past has: ten minutes of one a second. */
 const kept = 600;
 
@@ -37,6 +39,24 @@ export class State {
     this.remember(sample);
     for (const t of cluster.tasks) this.hear(t);
     if (cluster.tasks.some((t) => t.resources)) this.watch(cluster);
+  }
+
+  /** processes are those that serve the tasks, each with its tasks, their names in short, and its memory: several tasks may share one. */
+  processes() {
+    const by = new Map();
+    for (const t of this.cluster.tasks) {
+      if (!t.process) continue;
+      const key = processOf(t);
+      if (!by.has(key)) by.set(key, { tasks: [], memory: 0 });
+      by.get(key).tasks.push(t.task);
+      by.get(key).memory = Math.max(by.get(key).memory, t.process.memory_in_use ?? 0); // they answer one after the other
+    }
+    return [...by.values()].map((p) => ({ ...p, name: p.tasks.length > 4 ? `${taskName(p.tasks[0])} … ${taskName(p.tasks.at(-1))}` : p.tasks.map(taskName).join(", ") }));
+  }
+
+  /** processWith is the process that serves a task. */
+  processWith(task) {
+    return this.processes().find((p) => p.tasks.includes(task));
   }
 
   /** rated is a task with what it does per second. */
@@ -79,13 +99,13 @@ export class State {
     }
     add(l.p50, quantile(counts, 0.5));
     add(l.p99, quantile(counts, 0.99));
-    for (const t of this.cluster.tasks) {
-      if (!l.memory.has(t.task)) l.memory.set(t.task, new Array(this.times.length - 1).fill(NaN));
+    const processes = new Map(this.processes().map((p) => [p.name, p.memory]));
+    for (const name of processes.keys()) {
+      if (!l.memory.has(name)) l.memory.set(name, new Array(this.times.length - 1).fill(NaN));
     }
-    for (const [task, values] of l.memory) {
-      const t = this.cluster.tasks.find((x) => x.task === task);
-      if (!t) l.memory.delete(task);
-      else add(values, t.process ? t.process.memory_in_use ?? 0 : NaN);
+    for (const [name, values] of l.memory) {
+      add(values, processes.get(name) ?? NaN);
+      if (values.every(Number.isNaN)) l.memory.delete(name);
     }
   }
 
@@ -123,6 +143,9 @@ export class State {
     for (const key of this.queues.keys()) if (!seen.has(key)) this.queues.delete(key);
   }
 }
+
+/** processOf is what tasks of one process have in common, and no others. */
+const processOf = (t) => t.process.process ?? t.process.boot;
 
 function queuesOf(t) {
   const queues = t.resources?.filter((r) => r.queue);

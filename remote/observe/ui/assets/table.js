@@ -2,16 +2,21 @@
 
 import { h, text, attr, colour } from "./dom.js";
 
-const rowHeight = 24;
+const rowHeight = 24; // of a row whose texts each take one line
+const underHeight = 20; // the same of what is under a row
 const around = 6; // rows that are made beyond those in sight
 
 /**
  * Table shows rows. A column has an id, a label, and cell(row): a text, or {text, href, cls, title, badge, meter, spark, button, label}. sort(row)
- * gives what it is sorted by, where that is not the cell's text; num puts it to the right; width is in pixels.
+ * gives what it is sorted by, where that is not the cell's text; num puts it to the right; width is in pixels; wrap breaks long texts into
+ * lines, where others are cut. under(row) is what stands under the row, over the whole width that is in sight: a list of texts, {text, cls} and
+ * {text, href, title}; an empty one takes no room.
  */
 export class Table {
-  constructor({ label, columns, key, sorted, onSort, empty = "There is nothing.", current = null }) {
-    Object.assign(this, { columns, key, onSort, current, rows: [], sort: sorted });
+  constructor({ label, columns, key, sorted, onSort, under = null, empty = "There is nothing.", current = null }) {
+    Object.assign(this, { columns, key, onSort, current, under, rows: [], sort: sorted });
+    this.heights = new Map(); // by key, of the rows that have been in sight
+    this.varies = under !== null || columns.some((c) => c.wrap);
     this.head = h("tr", { "aria-rowindex": 1 }, columns.map((c) => (c.th = h("th", { scope: "col", class: c.num ? "num" : null, title: c.title },
       h("button", { type: "button", click: () => this.sortBy(c) }, c.label)))));
     this.above = h("tr", { class: "spacer", "aria-hidden": "true" }, h("td", { colspan: columns.length }));
@@ -24,7 +29,10 @@ export class Table {
     this.empty = h("p", { class: "empty" }, empty);
     this.el = h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": label, scroll: () => this.draw() }, this.table, this.empty);
     this.pool = [];
-    this.resized = new ResizeObserver(() => this.draw());
+    this.resized = new ResizeObserver(() => {
+      this.heights.clear(); // texts wrap differently
+      this.draw();
+    });
     this.resized.observe(this.el);
   }
 
@@ -55,25 +63,69 @@ export class Table {
 
   draw() {
     const n = this.rows.length;
-    const tall = this.el.clientHeight || 400;
-    const first = Math.max(0, Math.min(n - 1, Math.floor(this.el.scrollTop / rowHeight) - around));
-    const many = Math.min(n - first, Math.ceil(tall / rowHeight) + 2 * around);
-    while (this.pool.length < many) {
-      const cells = this.columns.map((c) => h("td", { class: c.num ? "num" : null }));
+    const [first, end, above, below] = this.sight(this.el.scrollTop, this.el.clientHeight || 400);
+    while (this.pool.length < end - first) {
+      const cells = this.columns.map((c) => h("td", { class: c.wrap ? "wrap" : c.num ? "num" : null }));
       const tr = h("tr", {}, cells);
       this.body.insertBefore(tr, this.below);
-      this.pool.push({ tr, cells });
+      const place = this.under && h("div"), line = this.under && h("tr", { class: "under" }, h("td", { colspan: this.columns.length }, place));
+      if (line) this.body.insertBefore(line, this.below);
+      this.pool.push({ tr, cells, line, place });
     }
-    this.pool.forEach(({ tr, cells }, i) => {
-      tr.hidden = i >= many;
-      if (tr.hidden) return;
+    this.pool.forEach(({ tr, cells, line, place }, i) => {
+      tr.hidden = first + i >= end;
+      if (tr.hidden) {
+        if (line) line.hidden = true;
+        return;
+      }
       const row = this.rows[first + i];
       attr(tr, "aria-rowindex", first + i + 2);
       attr(tr, "aria-current", this.current !== null && this.key(row) === this.current ? "true" : null);
       this.columns.forEach((c, j) => paint(cells[j], c.cell(row)));
+      if (!line) return;
+      attr(line, "aria-rowindex", first + i + 2);
+      const pieces = this.under(row).filter((p) => p && shown(p) !== "");
+      line.hidden = pieces.length === 0;
+      attr(tr, "class", line.hidden ? null : "over");
+      compose(place, pieces);
     });
-    space(this.above, first * rowHeight);
-    space(this.below, (n - first - many) * rowHeight);
+    space(this.above, above);
+    space(this.below, below);
+    if (this.varies) this.measure(first, Math.min(n, end));
+  }
+
+  /** height is that of a row: what it was when it was last in sight, or else the usual one. */
+  height(row) {
+    return this.heights.get(this.key(row)) ?? rowHeight + (this.under?.(row).some((p) => p && shown(p) !== "") ? underHeight : 0);
+  }
+
+  /** sight finds the rows to draw: the first, the one after the last, and the heights of those above and below. */
+  sight(top, tall) {
+    const n = this.rows.length;
+    if (!this.varies) {
+      const first = Math.max(0, Math.min(n - 1, Math.floor(top / rowHeight) - around));
+      const end = Math.min(n, first + Math.ceil(tall / rowHeight) + 2 * around);
+      return [first, end, first * rowHeight, (n - end) * rowHeight];
+    }
+    const ends = []; // of the rows, from the top of the first
+    let at = 0;
+    for (const row of this.rows) ends.push(at += this.height(row));
+    const begins = (i) => (i > 0 ? ends[i - 1] : 0);
+    let in0 = ends.findIndex((e) => e > top), in1 = ends.findIndex((e) => e >= top + tall);
+    if (in0 < 0) in0 = Math.max(0, n - 1);
+    if (in1 < 0) in1 = n;
+    const first = Math.max(0, in0 - around), end = Math.min(n, in1 + 1 + around);
+    return [first, end, begins(first), at - begins(end)];
+  }
+
+  /** measure notes the heights of the rows that are drawn. */
+  measure(first, end) {
+    if (!this.el.clientHeight) return;
+    if (this.heights.size > 50_000) this.heights.clear(); // of rows that have gone
+    for (let i = first; i < end; i++) {
+      const { tr, line } = this.pool[i - first];
+      this.heights.set(this.key(this.rows[i]), tr.offsetHeight + (line && !line.hidden ? line.offsetHeight : 0));
+    }
   }
 
   destroy() {
@@ -137,6 +189,22 @@ export function paint(td, v) {
       attr(el, "class", v.cls);
   }
   text(el, v.text);
+}
+
+/** compose shows pieces of text and links one after the other. */
+function compose(el, pieces) {
+  const kinds = pieces.map((p) => (p.href ? "a" : "s")).join("");
+  if (el.kinds !== kinds) {
+    el.kinds = kinds;
+    el.replaceChildren(...pieces.map((p) => h(p.href ? "a" : "span")));
+  }
+  pieces.forEach((p, i) => {
+    const piece = el.children[i];
+    if (p.href) attr(piece, "href", p.href);
+    attr(piece, "class", p.cls || null);
+    attr(piece, "title", p.title);
+    text(piece, shown(p));
+  });
 }
 
 const makers = {

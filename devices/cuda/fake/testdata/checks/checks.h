@@ -1,4 +1,4 @@
-// Checks of the fake driver, which a Go test runs one by one, each in a process of its own.
+// Checks of the fake driver. A Go test runs each of them in its own process.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-// The driver's calls. Handles are pointers that nobody looks into.
+// The driver's calls. Handles are opaque pointers.
 extern "C" {
 int cuInit(unsigned);
 int cuDeviceGetCount(int *);
@@ -64,17 +64,17 @@ std::vector<Check> &checks();
   static const bool added_##name = (checks().push_back({#name, name}), true); \
   static void name()
 
-// expect ends the process where two values differ.
+// expect ends the process if two values differ.
 #define expect(got, want) expect_(#got, (double)(got), (double)(want), __FILE__, __LINE__)
 void expect_(const char *what, double got, double want, const char *file, int line);
 
-// A Card is the first device with its primary context current, the module of checks.cu loaded, and a
-// stream of its own, which nothing but events orders.
+// A Card is the first device with its primary context current, the module of checks.cu loaded, and its own stream, which is ordered only by
+// events.
 struct Card {
   void *context, *module, *stream;
   explicit Card(int device = 0);
   void *function(const char *name) const;
-  // launch gives the result of the call; the arguments are words of 8 bytes.
+  // launch returns the result of the call; the arguments are words of 8 bytes.
   int launch(const char *name, unsigned grid, unsigned block, std::vector<uint64_t> arguments, unsigned shared = 0) const;
   // run launches and waits.
   int run(const char *name, unsigned grid, unsigned block, std::vector<uint64_t> arguments, unsigned shared = 0) const;
@@ -83,7 +83,7 @@ void *new_stream();
 void *new_event();
 std::string ptx();
 
-// A Buffer is n elements on the card; read waits for nothing but the default stream.
+// A Buffer is n elements on the card. read waits only for the default stream.
 template <class T> struct Buffer {
   uint64_t at = 0;
   size_t n;

@@ -58,7 +58,7 @@ void *new_event() {
   return e;
 }
 
-// Without an argument the names of all checks are printed.
+// Without an argument it prints the names of all checks.
 int main(int argc, char **argv) {
   for (const Check &c : checks()) {
     if (argc < 2) puts(c.name);

@@ -1,4 +1,4 @@
-// Memory and what may not be done with it.
+// Memory and invalid accesses.
 #include "checks.h"
 
 CHECK(new_memory_is_nan) {

@@ -1,4 +1,4 @@
-// Kernels that do right and wrong, for the checks of the fake driver.
+// Correct and faulty kernels, for the checks of the fake driver.
 #include "troupe.cuh"
 
 KERNEL(copy_u32)(const u32 *from, u32 *to, u64 n) {
@@ -80,7 +80,7 @@ KERNEL(shuffle_after_return)(u32 *out) {
 }
 KERNEL(shuffle_of_some)(u32 *out) { out[threadIdx.x] = __shfl_sync(0xffff, threadIdx.x, 0); }
 
-// Matrices, as the comments in troupe.cuh lay them out.
+// Matrices, laid out as described in troupe.cuh.
 KERNEL(product_tf32)(const float *a, const float *b, float *d) {
   u32 g = threadIdx.x / 4, t = threadIdx.x % 4, fa[4], fb[2];
   float fd[4];
@@ -114,7 +114,7 @@ template <class H> DEVICE void load_16(u32 fa[4], u32 fb[2], const float *a, con
 PRODUCT(half, product_f16, mma_f16)
 PRODUCT(bfloat16, product_bf16, mma_bf16)
 
-// The same by ldmatrix: A by rows and B, which is stored by rows too, transposed.
+// The same with ldmatrix: A by rows and B, which is also stored by rows, transposed.
 KERNEL(product_ldmatrix)(const float *a, const float *b, float *d) {
   alignas(16) __shared__ half sa[16][16], sb[16][16];
   u32 lane = threadIdx.x, g = lane / 4, t = lane % 4, fa[4], fb[4];

@@ -17,6 +17,7 @@ export default {
         { id: "waiting", label: "Waiting", num: true, width: 90, title: "messages in its mailbox", cell: (a) => f.count(a.waiting ?? 0), sort: (a) => a.waiting ?? 0 },
         { id: "handled", label: "Handled", num: true, width: 120, cell: (a) => f.count(a.handled ?? 0), sort: (a) => a.handled ?? 0 },
         { id: "panics", label: "Panics", num: true, width: 80, cell: (a) => ({ text: f.count(a.panics ?? 0), cls: a.panics ? "bad" : "" }), sort: (a) => a.panics ?? 0 },
+        { id: "restarts", label: "Restarts", num: true, width: 90, title: "after failures", cell: (a) => ({ text: f.count(a.restarts ?? 0), cls: a.restarts ? "bad" : "" }), sort: (a) => a.restarts ?? 0 },
         { id: "since", label: "Since", num: true, width: 100, cell: (a) => f.ago(a.since, a.clock), sort: (a) => a.clock - a.since },
       ] });
     main.append(h("div", { class: "bar" }, searchField(app, params), note), h("section", { class: "panel fill", "aria-label": "Actors" }, table.el));

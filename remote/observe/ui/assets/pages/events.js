@@ -23,7 +23,7 @@ export default {
         { id: "task", label: "Task", width: 100, cell: (e) => task(app, e.task) },
         { id: "kind", label: "What", width: 150, cell: (e) => ({ text: e.kind, badge: bad.test(e.kind) ? "bad" : "none" }) },
         { id: "subject", label: "Of", width: 170, cell: (e) => ({ text: short(e.subject), title: e.subject }) },
-        { id: "text", label: "More", min: 300, cell: (e) => ({ text: e.text ?? "", title: e.text }) },
+        { id: "text", label: "More", min: 300, wrap: true, cell: (e) => ({ text: e.text ?? "", title: e.text }) },
       ] });
     main.append(h("div", { class: "bar" }, searchField(app, params), kinds.el, h("label", {}, follow, "Follow"), note),
       h("section", { class: "panel fill", "aria-label": "Events" }, table.el));

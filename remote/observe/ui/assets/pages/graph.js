@@ -1,5 +1,5 @@
 import { h, fill, text, colour, series, tip } from "../dom.js";
-import { Folded, place, walk } from "../layout.js";
+import { Folded, label, place, walk } from "../layout.js";
 import { Stage } from "../stage.js";
 import { costsOf } from "../trace.js";
 import * as f from "../format.js";
@@ -100,14 +100,14 @@ class GraphPage {
     const at = this.params.node ? this.folded.leaf(this.params.node) : null;
     this.enter(at ? at.parent : this.folded.find(this.params.scope ?? ""), at);
     this.find();
-    this.app.graphTook = performance.now() - began;
+    this.app.state.graphTook = performance.now() - began;
     text(this.note, `${f.count(graph.names.length)}${graph.names.length < graph.nodes ? ` of ${f.count(graph.nodes)}` : ""} nodes on ${graph.devices.length} devices, ${f.count(cut)} edges between tasks`);
   }
 
   /** enter shows a group. */
   enter(group, choose = null) {
     const room = this.stage.el.getBoundingClientRect();
-    this.view = place(this.folded.view(group), { w: Math.max(100, room.width - 48), h: Math.max(100, room.height - 48) });
+    this.view = place(this.folded.view(group), { w: Math.max(100, room.width - 48), h: Math.max(100, room.height - 48) }, widths());
     this.names = new Map(this.view.items.map((i) => [i.thing, i]));
     this.hot();
     this.set({ scope: group.path, node: "" });
@@ -308,10 +308,10 @@ class GraphPage {
       const size = Math.max(Math.min(10.5, 24 * s.scale), Math.min(13, 12 * s.scale));
       g.font = `${size}px system-ui, "DejaVu Sans", sans-serif`;
       g.fillStyle = i.outside ? colour("muted") : words;
-      const count = group && i.thing.nodes > 1 ? f.count(i.thing.nodes) : "";
+      const { name, count } = label(i);
       const room = iw - 14 * s.scale - (count ? g.measureText(count).width + 8 : 0);
       g.textAlign = "left";
-      g.fillText(short(g, i.outside && i.thing.node >= 0 ? i.thing.path : i.thing.name, room), x + 7 * s.scale, y + ih / 2 - 2 * s.scale);
+      g.fillText(short(g, name, room), x + 7 * s.scale, y + ih / 2 - 2 * s.scale);
       if (count) {
         g.textAlign = "right";
         g.fillStyle = colour("muted");
@@ -371,6 +371,13 @@ class GraphPage {
     this.stage.destroy();
     tip.hide();
   }
+}
+
+/** widths measures texts as they are at the usual scale. */
+function widths() {
+  const g = document.createElement("canvas").getContext("2d");
+  g.font = '12px system-ui, "DejaVu Sans", sans-serif';
+  return (s) => g.measureText(s).width;
 }
 
 /** short cuts a text in its middle to fit a width. */

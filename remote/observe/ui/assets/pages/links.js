@@ -23,7 +23,7 @@ export default {
         { id: "received", label: "Received", num: true, width: 90, cell: (l) => known(l.bytes_received), sort: (l) => l.bytes_received ?? 0 },
         { id: "queued", label: "Queued", num: true, width: 90, cell: (l) => f.bytes(l.queued ?? 0), sort: (l) => l.queued ?? 0 },
         { id: "stalled", label: "Stalled for", num: true, width: 90, cell: (l) => f.ago(l.stalled_since, l.clock), sort: (l) => (l.stalled_since ? l.clock - l.stalled_since : NaN) },
-        { id: "reason", label: "Reason", min: 160, cell: (l) => ({ text: l.reason ?? "", title: l.reason }) },
+        { id: "reason", label: "Reason", min: 160, wrap: true, cell: (l) => l.reason ?? "" },
       ] });
     main.append(h("div", { class: "bar" }, chooser(app, params, "value", "Cells show", [["", "state"], ["rate", "bytes sent a second"], ["trip", "round trip"], ["queued", "bytes queued"], ["sent", "bytes sent"]]), said),
       panel("Between tasks", h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Matrix of links", style: { "max-height": "55vh" } }, matrix)),

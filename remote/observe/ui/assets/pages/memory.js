@@ -38,7 +38,7 @@ export default {
         { id: "container", label: "Container", width: 120, cell: (x) => x.r.container || "(default)" },
         { id: "bytes", label: "Size", num: true, width: 90, cell: (x) => (x.r.bytes === undefined ? "–" : f.bytes(x.r.bytes)), sort: (x) => x.r.bytes ?? NaN },
         { id: "part", label: "Of the largest", width: 120, cell: (x) => ({ text: `${Math.round(100 * x.part)} %`, meter: x.part * 0.999 }), sort: (x) => x.r.bytes ?? NaN },
-        { id: "what", label: "What", min: 160, cell: (x) => ({ text: x.r.description ?? "", title: x.r.description }) },
+        { id: "what", label: "What", min: 160, wrap: true, cell: (x) => ({ text: x.r.description ?? "", title: x.r.description }) },
       ] });
     main.append(
       panel("Memory of devices", limit(devices.el)),

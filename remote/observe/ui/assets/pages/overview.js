@@ -1,9 +1,9 @@
 import { h, panel, text, List } from "../dom.js";
 import { Chart } from "../chart.js";
-import { Held, stateBadge } from "../parts.js";
+import { Held, stateBadge, withoutFrom } from "../parts.js";
 import * as f from "../format.js";
 
-const manyTasks = 8; // of more, the memory chart shows the four that use the most
+const manyProcesses = 8; // of more, the memory chart shows the four that use the most
 
 export default {
   title: "Overview",
@@ -22,14 +22,14 @@ export default {
     const charts = {
       steps: new Chart({ title: "Steps per second" }),
       latency: new Chart({ title: "Latency of steps", format: f.span, log: true }),
-      memory: new Chart({ title: "Memory of tensors, by task", format: f.bytes }),
+      memory: new Chart({ title: "Memory of tensors, by process", format: f.bytes }),
       moved: new Chart({ title: "Bytes per second between tasks", format: f.bytes }),
     };
     const health = h("tbody");
     const rows = new List(health, (t) => t.task, () => healthRow(app));
     const events = h("tbody");
     const lines = new List(events, (e) => e.key, (e) => ({ el: h("tr", {}, h("td", {}, f.clock(e.at)), h("td", {}, f.taskName(e.task)), h("td", {}, e.kind),
-      h("td", { title: e.text }, [e.subject, e.text].filter(Boolean).join(": "))), update() {} }));
+      h("td", { class: "wrap" }, [e.subject, withoutFrom(e.text)].filter(Boolean).join(": "))), update() {} }));
     const heads = (...labels) => h("thead", {}, h("tr", {}, labels.map(([label, num]) => h("th", { scope: "col", class: num ? "num" : null }, label))));
     main.append(exposed, h("dl", { class: "tiles" }, names.map(tile)), held.el,
       h("div", { class: "cols four" }, charts.steps.el, charts.latency.el, charts.memory.el, charts.moved.el),
@@ -54,15 +54,15 @@ export default {
         put("Latency p99", f.span(now("p99")));
         put("Steps running", f.count(sum(all, (t) => t.running)));
         put("Sessions open", f.count(sum(all, (t) => t.open)));
-        put("Memory in use", f.bytes(sum(all, (t) => t.process?.memory_in_use ?? 0)));
+        put("Memory in use", f.bytes(sum(state.processes(), (p) => p.memory)));
         exposed.hidden = !state.cluster.exposed;
         text(exposed, state.cluster.exposed ?? "");
         held.update(state.reasons, 5);
         charts.steps.update(state.times, [{ name: "done", values: l.done }, { name: "failed", values: l.failed, hue: "bad" }]);
         charts.latency.update(state.times, [{ name: "p50", values: l.p50 }, { name: "p99", values: l.p99 }]);
-        const memory = [...l.memory].map(([task, values]) => ({ name: f.taskName(task), values }));
-        if (memory.length > manyTasks) memory.sort((a, b) => (b.values.at(-1) || 0) - (a.values.at(-1) || 0));
-        charts.memory.update(state.times, memory.length > manyTasks ? memory.slice(0, 4) : memory);
+        const memory = [...l.memory].map(([name, values]) => ({ name, values }));
+        if (memory.length > manyProcesses) memory.sort((a, b) => (b.values.at(-1) || 0) - (a.values.at(-1) || 0));
+        charts.memory.update(state.times, memory.length > manyProcesses ? memory.slice(0, 4) : memory);
         charts.moved.update(state.times, [{ name: "sent", values: l.moved }]);
         // Those that are not up come first, then those that do the most.
         const order = all.length > 12 ? [...all].sort((a, b) => (a.state === "up") - (b.state === "up") || (b.rates?.done ?? 0) - (a.rates?.done ?? 0)) : all;
@@ -79,7 +79,7 @@ export default {
 const sum = (all, of) => all.reduce((n, t) => n + of(t), 0);
 
 function healthRow(app) {
-  const name = h("a"), state = h("span"), cells = ["num", "num", "num", "num", ""].map((c) => h("td", { class: c || null }));
+  const name = h("a"), state = h("span"), cells = ["num", "num", "num", "num", "wrap"].map((c) => h("td", { class: c || null }));
   return { el: h("tr", {}, h("td", {}, name), h("td", {}, state), cells), update(t) {
     text(name, f.taskName(t.task));
     name.href = app.link("tasks", { id: t.task });
@@ -91,6 +91,5 @@ function healthRow(app) {
     text(cells[2], up ? f.bytes(t.process.memory_in_use ?? 0) : "");
     text(cells[3], up && t.process.cpu_seconds ? f.rate(t.rates?.cpu) : up ? "–" : "");
     text(cells[4], up ? `up ${f.ago(t.process.started, t.clock)}` : t.reason || f.ago(t.since, t.clock));
-    cells[4].title = t.reason ?? "";
   } };
 }

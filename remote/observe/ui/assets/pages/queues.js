@@ -23,7 +23,7 @@ function condition({ q }) {
   return { text: "flows", badge: "good" };
 }
 
-const who = (app, o, clock) => (o?.step ? { text: `${o.session} ${f.ago(o.at, clock)} ago`, href: app.link("sessions", { id: o.session, task: o.master }), title: `step ${o.step}, whose master is ${f.taskName(o.master)}` } : { text: "never", cls: "muted" });
+const who = (app, o, clock) => (o?.step ? { text: `session ${o.session} ${f.ago(o.at, clock)} ago`, href: app.link("sessions", { id: o.session, task: o.master }), title: `step ${o.step}, whose master is ${f.taskName(o.master)}` } : { text: "never", cls: "muted" });
 
 function all(main, app, params) {
   const note = h("span", { class: "muted" });
@@ -41,9 +41,7 @@ function all(main, app, params) {
       { id: "out", label: "Out/s", num: true, width: 58, cell: (x) => f.rate(x.rates?.out), sort: (x) => x.rates?.out ?? NaN },
       { id: "waits", label: "Waiting in / out", num: true, width: 118, title: "enqueues and dequeues that wait", cell: (x) => waiting(x.q), sort: (x) => (x.q.enqueues_waiting ?? 0) + (x.q.dequeues_waiting ?? 0) },
       { id: "since", label: "For", num: true, width: 68, cell: (x) => f.ago(x.q.waiting_since, x.t.clock), sort: (x) => (x.q.waiting_since ? x.t.clock - x.q.waiting_since : NaN) },
-      { id: "put", label: "Last enqueue by", width: 132, cell: (x) => who(app, x.q.last_enqueue, x.t.clock) },
-      { id: "took", label: "Last dequeue by", width: 132, cell: (x) => who(app, x.q.last_dequeue, x.t.clock) },
-    ] });
+    ], under: (x) => ["Last enqueue: ", who(app, x.q.last_enqueue, x.t.clock), "; last dequeue: ", who(app, x.q.last_dequeue, x.t.clock)] });
   main.append(h("div", { class: "bar" }, searchField(app, params), note), h("section", { class: "panel fill", "aria-label": "Queues" }, table.el));
   return {
     update(state, p) {
@@ -72,7 +70,7 @@ function one(main, app, params) {
       { id: "amount", label: "Elements", num: true, width: 80, cell: (w) => f.count(w.amount || 1), sort: (w) => w.amount ?? 1 },
       { id: "step", label: "Step", width: 160, cell: (w) => step(app, w.step) },
       { id: "session", label: "Session", width: 90, cell: (w) => session(app, w.session) },
-      { id: "node", label: "Node", min: 160, cell: (w) => w.node },
+      { id: "node", label: "Node", min: 160, wrap: true, cell: (w) => w.node },
     ] });
   const [at, id] = split(params.id);
   const title = h("h2", {}, id);
@@ -92,6 +90,7 @@ function one(main, app, params) {
         ["Container", r.container || "the default one"], ["State", condition({ q }).text + (q.closed_because ? `: ${q.closed_because}` : "")],
         ["Elements", `${f.count(q.size ?? 0)} of ${bounded(q) ? f.count(q.capacity) : "any number"}${q.min_after_dequeue ? `, of which ${f.count(q.min_after_dequeue)} stay` : ""}`], ["Size", f.bytes(r.bytes ?? 0)],
         ["Enqueued", `${f.count(q.enqueued ?? 0)}, ${f.rate(rates?.in)} a second`], ["Dequeued", `${f.count(q.dequeued ?? 0)}, ${f.rate(rates?.out)} a second`],
+        ...(q.closed ? [["Closed", who(app, q.closed_by, t.clock)]] : []),
         ["Last enqueue", who(app, q.last_enqueue, t.clock)], ["Last dequeue", who(app, q.last_dequeue, t.clock)],
         ["Enqueues waiting", f.count(q.enqueues_waiting ?? 0)], ["Dequeues waiting", `${f.count(q.dequeues_waiting ?? 0)}${q.lacking ? `; the first lacks ${f.count(q.lacking)} elements` : ""}`],
       ].map(([n, v]) => [n, v?.text && !v.href ? v.text : v]) : [["Task", task(app, at)], ["Kind", r.kind], ["Container", r.container || "the default one"], ["Size", r.bytes ? f.bytes(r.bytes) : "not known"], ["Description", r.description || "–"], ["Held by", (r.held_by ?? []).join(", ") || "nobody"]]);

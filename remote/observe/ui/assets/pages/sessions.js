@@ -1,6 +1,6 @@
 import { h, panel, text } from "../dom.js";
 import { Table } from "../table.js";
-import { Facts, searchField, matcher, task, step, omitted } from "../parts.js";
+import { Facts, searchField, matcher, task, step, omitted, withoutFrom } from "../parts.js";
 import * as f from "../format.js";
 
 export default {
@@ -30,9 +30,8 @@ function all(main, app, params) {
       { id: "plans", label: "Plans", num: true, width: 60, cell: (s) => f.count(s.plans ?? 0), sort: (s) => s.plans ?? 0 },
       { id: "opened", label: "Opened", num: true, width: 76, cell: (s) => f.ago(s.opened, s.clock), sort: (s) => s.clock - s.opened },
       { id: "used", label: "Last call", num: true, width: 80, cell: (s) => f.ago(s.used, s.clock), sort: (s) => s.used ?? 0 },
-      { id: "tasks", label: "Other tasks", width: 110, cell: (s) => ({ text: (s.tasks ?? []).map(f.taskName).join(", "), title: (s.tasks ?? []).join("\n") }) },
-      { id: "error", label: "Last error", min: 200, cell: (s) => ({ text: (s.last_error ?? "").replace(/^From \S+: /, ""), title: s.last_error }) },
-    ] });
+      { id: "tasks", label: "Other tasks", min: 110, cell: (s) => ({ text: (s.tasks ?? []).map(f.taskName).join(", "), title: (s.tasks ?? []).join("\n") }) },
+    ], under: (s) => [s.last_error && `Last error: ${withoutFrom(s.last_error)}`] });
   main.append(h("div", { class: "bar" }, searchField(app, params), note), h("section", { class: "panel fill", "aria-label": "Sessions" }, table.el));
   return {
     update(state, p) {
@@ -52,13 +51,13 @@ function one(main, app, params) {
     columns: [
       { id: "for", label: "Runs for", num: true, width: 90, cell: (s) => f.ago(s.began, s.clock), sort: (s) => s.clock - s.began },
       { id: "step", label: "Step", width: 160, cell: (s) => step(app, s.id) },
-      { id: "what", label: "Fetches and targets", cell: (s) => [...(s.fetches ?? []), ...(s.targets ?? [])].join(", ") },
+      { id: "what", label: "Fetches and targets", wrap: true, cell: (s) => [...(s.fetches ?? []), ...(s.targets ?? [])].join(", ") },
     ] });
   const events = new Table({ label: "Events of the session", sorted: "-at", key: (e) => e.key, empty: "The tasks remember none.",
     columns: [
       { id: "at", label: "Time", width: 90, cell: (e) => f.clock(e.at), sort: (e) => e.at },
       { id: "kind", label: "What", width: 140, cell: (e) => e.kind },
-      { id: "text", label: "More", cell: (e) => ({ text: e.text ?? "", title: e.text }) },
+      { id: "text", label: "More", wrap: true, cell: (e) => ({ text: e.text ?? "", title: e.text }) },
     ] });
   main.append(h("div", { class: "bar" }, h("h2", {}, `Session ${params.id}`), h("a", { href: app.link("sessions") }, "all sessions")), gone,
     panel("What it is", facts.el, { more: app.state.about.graph && graph }), panel("Steps that run", steps.el), panel("Events", events.el));
@@ -75,6 +74,7 @@ function one(main, app, params) {
           ["Nodes", f.count(s.nodes ?? 0)], ["Plans", f.count(s.plans ?? 0)],
           ["Callables", f.count(s.callables ?? 0)], ["Partial runs", f.count(s.partial_runs ?? 0)],
           ["Other tasks", (s.tasks ?? []).map(f.taskName).join(", ") || "none"], ["Last call", `${f.ago(s.used, s.clock)} ago`],
+          ["Eager context", s.eager ? `${s.eager.id}, ${f.count(s.eager.handles ?? 0)} handles, ${f.count(s.eager.functions ?? 0)} functions` : "no"],
           ["Last error", s.last_error || "none"], ["Changes waiting", f.count(s.changes_waiting ?? 0)],
         ]);
       }

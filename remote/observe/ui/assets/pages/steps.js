@@ -21,9 +21,8 @@ function all(main, app, params) {
       { id: "master", label: "Master", width: 90, cell: (s) => task(app, s.master) },
       { id: "parts", label: "Parts", num: true, width: 60, title: "tasks that run a part of it", cell: (s) => f.count(s.parts), sort: (s) => s.parts },
       { id: "waits", label: "Waiting nodes", num: true, width: 110, cell: (s) => f.count(s.waiting), sort: (s) => s.waiting },
-      { id: "what", label: "Fetches and targets", width: 180, cell: (s) => ({ text: s.what, title: s.what }) },
-      { id: "why", label: "Why it does not end", min: 320, cell: (s) => ({ text: s.why, title: s.why, cls: s.deadlock ? "bad" : "" }) },
-    ] });
+      { id: "what", label: "Fetches and targets", min: 180, cell: (s) => ({ text: s.what, title: s.what }) },
+    ], under: (s) => [{ text: s.why, cls: s.deadlock ? "bad" : "" }] });
   main.append(h("div", { class: "bar" }, searchField(app, params), note, done), h("section", { class: "panel fill", "aria-label": "Steps" }, table.el));
   return {
     update(state, p) {
@@ -68,7 +67,7 @@ function one(main, app, params) {
         { id: "op", label: "Op", width: 150, cell: (w) => w.op },
         { id: "device", label: "Device", width: 90, cell: (w) => ({ text: (w.device ?? "").split("/device:")[1] ?? "", title: w.device }) },
         { id: "kind", label: "Waits for", width: 90, cell: (w) => w.kind },
-        { id: "what", label: "Which", min: 260, cell: (w) => which(app, w) },
+        { id: "what", label: "Which", min: 260, wrap: true, cell: (w) => which(app, w) },
       ] });
     table.el.classList.add("scroll");
     const title = h("h2");

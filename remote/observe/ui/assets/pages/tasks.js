@@ -24,12 +24,12 @@ function all(main, app, params) {
       { id: "parts", label: "Parts/s", num: true, width: 80, cell: (t) => f.rate(t.rates?.parts), sort: (t) => t.rates?.parts ?? NaN },
       { id: "running", label: "Running", num: true, width: 80, cell: (t) => f.count(t.running), sort: (t) => t.running },
       { id: "sessions", label: "Sessions", num: true, width: 80, cell: (t) => f.count(t.open), sort: (t) => t.open },
-      { id: "memory", label: "Memory", num: true, width: 90, cell: (t) => (t.process ? f.bytes(t.process.memory_in_use ?? 0) : "–"), sort: (t) => t.process?.memory_in_use ?? NaN },
+      { id: "memory", label: "Memory", num: true, width: 90, title: "of tensors, in the task's process", cell: (t) => (t.process ? f.bytes(t.process.memory_in_use ?? 0) : "–"), sort: (t) => t.process?.memory_in_use ?? NaN },
       { id: "of", label: "Of the limit", width: 100, cell: (t) => ({ text: t.process?.memory_limit ? `${Math.round((100 * (t.process.memory_in_use ?? 0)) / t.process.memory_limit)} %` : "no limit", meter: t.process?.memory_limit ? (t.process.memory_in_use ?? 0) / t.process.memory_limit : 0 }), sort: (t) => (t.process?.memory_in_use ?? 0) / (t.process?.memory_limit || Infinity) },
       { id: "resident", label: "Resident", num: true, width: 90, title: "of the process, as the system sees it", cell: (t) => (t.process?.resident ? f.bytes(t.process.resident) : "–"), sort: (t) => t.process?.resident ?? NaN },
       { id: "cpu", label: "Cores", num: true, width: 70, title: "processors that the process keeps busy, of those that it may use", cell: (t) => (t.process?.cpu_seconds ? `${f.rate(t.rates?.cpu)} / ${t.process.processors}` : `– / ${t.process?.processors ?? "–"}`), sort: (t) => t.rates?.cpu ?? NaN },
       { id: "goroutines", label: "Goroutines", num: true, width: 90, cell: (t) => f.count(t.process?.goroutines), sort: (t) => t.process?.goroutines ?? NaN },
-      { id: "host", label: "Process", min: 150, cell: (t) => (t.process ? `${t.process.host ?? ""} pid ${t.process.pid}` : t.reason ?? "") },
+      { id: "host", label: "Process", min: 150, wrap: true, cell: (t) => (t.process ? `${t.process.host ?? ""} pid ${t.process.pid}` : t.reason ?? "") },
     ] });
   main.append(h("div", { class: "bar" }, searchField(app, params)), h("section", { class: "panel fill", "aria-label": "Tasks" }, table.el));
   return {
@@ -49,9 +49,15 @@ function devices(t) {
   return { text: [...n].map(([type, k]) => `${k} ${type}`).join(", ") + (lost.length ? `, ${lost.length} lost` : ""), cls: lost.length ? "bad" : "", title: lost.map((d) => `${d.name}: ${d.lost}`).join("\n") };
 }
 
+/** others tells which other tasks a task's process serves, if there are some: its memory and processors are theirs, too. */
+function others(s, t) {
+  const all = (s.processWith(t.task)?.tasks ?? []).filter((x) => x !== t.task);
+  return all.length ? `, which also serves ${all.map(f.taskName).join(", ")}` : "";
+}
+
 function one(main, app, params) {
   const facts = new Facts();
-  const chart = new Chart({ title: "Memory of tensors", format: f.bytes });
+  const chart = new Chart({ title: "Memory of tensors, of the process", format: f.bytes });
   const table = new Table({ label: "Devices", sorted: "name", key: (d) => d.name, empty: "Nothing is known of its devices.",
     columns: [
       { id: "name", label: "Device", width: 100, cell: (d) => d.name.split("/device:")[1] },
@@ -63,7 +69,7 @@ function one(main, app, params) {
       { id: "use", label: "In use", num: true, width: 90, cell: (d) => f.bytes(d.memory_in_use ?? 0), sort: (d) => d.memory_in_use ?? 0 },
       { id: "peak", label: "Peak", num: true, width: 90, cell: (d) => f.bytes(d.memory_peak ?? 0), sort: (d) => d.memory_peak ?? 0 },
       { id: "limit", label: "Limit", num: true, width: 90, cell: (d) => (d.memory_limit ? f.bytes(d.memory_limit) : "none"), sort: (d) => d.memory_limit ?? 0 },
-      { id: "what", label: "What", min: 160, cell: (d) => ({ text: d.lost || d.description || "", title: d.lost || d.description }) },
+      { id: "what", label: "What", min: 160, wrap: true, cell: (d) => ({ text: d.lost || d.description || "", title: d.lost || d.description }) },
     ] });
   const failures = new Table({ label: "Failed steps by code", sorted: "-n", key: (x) => x.code, empty: "No step of its sessions has failed.",
     columns: [{ id: "code", label: "Code", width: 220, cell: (x) => x.code }, { id: "n", label: "Steps", num: true, width: 100, cell: (x) => f.count(x.n), sort: (x) => x.n }, { id: "_", label: "", cell: () => "" }] });
@@ -82,7 +88,7 @@ function one(main, app, params) {
       const p = t.process ?? {}, n = t.totals ?? {};
       facts.update([
         ["State", `${t.state}${t.since ? ` for ${f.ago(t.since, t.clock)}` : ""}${t.reason ? `: ${t.reason}` : ""}`], ["Address", t.address ?? "–"],
-        ["Process", p.pid ? `${p.pid} on ${p.host}` : "–"], ["Version", p.version ?? "–"],
+        ["Process", p.pid ? `${p.pid} on ${p.host}${others(s, t)}` : "–"], ["Version", p.version ?? "–"],
         ["Started", f.moment(p.started)], ["Boot", p.boot ?? "–"],
         ["Memory in use", `${f.bytes(p.memory_in_use ?? 0)}${p.memory_limit ? ` of ${f.bytes(p.memory_limit)}` : ""}`], ["Go heap", f.bytes(p.heap ?? 0)],
         ["Resident", p.resident ? f.bytes(p.resident) : "not known"], ["Processor time", p.cpu_seconds ? f.span(p.cpu_seconds) : "not known"],
@@ -92,7 +98,8 @@ function one(main, app, params) {
         ["Sessions opened", f.count(n.sessions_opened ?? 0)], ["Sessions expired", f.count(n.sessions_expired ?? 0)],
         ["Sent to tasks", f.bytes(n.bytes_sent ?? 0)], ["Received from tasks", f.bytes(n.bytes_received ?? 0)],
       ]);
-      chart.update(s.times, [{ name: "in use", values: s.lines.memory.get(t.task) ?? [] }]);
+      const process = s.processWith(t.task)?.name;
+      chart.update(s.times, [{ name: process ?? "in use", values: s.lines.memory.get(process) ?? [] }]);
       table.update(t.devices ?? []);
       failures.update(Object.entries(n.steps_failed ?? {}).map(([code, k]) => ({ code, n: k })));
     },

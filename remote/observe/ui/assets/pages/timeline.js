@@ -148,7 +148,7 @@ class TimelinePage {
     if (!this.trace) {
       g.fillStyle = muted;
       g.textAlign = "center";
-      g.fillText("Open a trace, or drop its file here.", w / 2, tall / 2);
+      g.fillText(this.app.state.about.timeline ? "Record the next steps, open a trace, or drop its file here." : "Open a trace, or drop its file here.", w / 2, tall / 2);
       return;
     }
     const s = this.stage, t = this.trace;

@@ -1,0 +1,64 @@
+package troupe
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/troupe-run/troupe/actors/cast"
+	"google.golang.org/protobuf/proto"
+)
+
+// Handler handles an actor's messages of one type; Handle and Answer return one.
+type Handler struct {
+	of   reflect.Type
+	call func(c *ActorContext, message any)
+}
+
+// Handle returns a handler for messages of type M. M is the type that Receive gets, such as *wrapperspb.Int64Value, ActorEnded, ActorAnswer,
+// or that of a timer's message. Handle panics if M is an interface.
+func Handle[M any](handle func(c *ActorContext, message M)) Handler {
+	of := reflect.TypeFor[M]()
+	if of.Kind() == reflect.Interface {
+		panic(fmt.Sprintf("the handler of an actor is for an interface, %v, and not for the type of a message", of))
+	}
+	return Handler{of, func(c *ActorContext, message any) { handle(c, message.(M)) }}
+}
+
+// Answer returns a handler for requests of type M, whose answers have type A. What answer returns is the answer of Ask, or its error, with its code. A
+// message of Send is handled alike: its answer is dropped, and its error logged. Answer panics if M is an interface.
+func Answer[M, A any](answer func(c *ActorContext, message M) (A, error)) Handler {
+	return Handle(func(c *ActorContext, message M) {
+		a, err := answer(c, message)
+		var m proto.Message
+		if err == nil {
+			m, err = cast.Enclose(a)
+		}
+		c.context.Conclude(m, err)
+	})
+}
+
+// Handlers returns an actor that passes each message to the handler of its type:
+//
+//	return troupe.Handlers(
+//		troupe.Handle(func(c *troupe.ActorContext, m *wrapperspb.Int64Value) { sum += m.Value }),
+//		troupe.Answer(func(*troupe.ActorContext, *emptypb.Empty) (*wrapperspb.Int64Value, error) { return wrapperspb.Int64(sum), nil }),
+//	), nil
+//
+// Without a handler, an Ask fails with UNIMPLEMENTED, and another message is dropped and logged. To make the actor an io.Closer, embed it in a
+// type with a Close method. Handlers panics if two handlers are for the same type.
+func Handlers(handlers ...Handler) Actor {
+	byType := make(map[reflect.Type]func(*ActorContext, any), len(handlers))
+	for _, h := range handlers {
+		if byType[h.of] != nil {
+			panic(fmt.Sprintf("two handlers of an actor are for %v", h.of))
+		}
+		byType[h.of] = h.call
+	}
+	return ActorFunc(func(c *ActorContext, message any) {
+		if handle := byType[reflect.TypeOf(message)]; handle != nil {
+			handle(c, message)
+			return
+		}
+		c.context.Drop(message)
+	})
+}

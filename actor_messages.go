@@ -1,0 +1,32 @@
+package troupe
+
+import (
+	"reflect"
+
+	"github.com/troupe-run/troupe/actors/cast"
+)
+
+// RegisterMessage makes values of a struct type messages of actors, beside protocol buffers. The name stands for the type between tasks, and for
+// clients, so all programs register the type by the same name. It is called before the first message is sent, mostly for a variable:
+//
+//	type Order struct {
+//		Item  string
+//		Count int
+//	}
+//
+//	var _ = troupe.RegisterMessage[Order]("shop.Order")
+//	…
+//	err := server.Send(ctx, orders, Order{"tea", 3})
+//
+// Receive, and the handler that Handle makes, get an Order. Messages are encoded as JSON by encoding/json, on the same task too: sender and
+// receiver share nothing, fields that JSON omits are lost, and NaN cannot be sent. A program that knows other fields ignores those that it
+// does not know. Clients of other languages send {"@type": "shop.Order", "Item": "tea", "Count": 3}.
+//
+// It returns the name. It panics if the type is not a struct or is a protocol buffer, if the name does not have the form of a protocol
+// buffer's full name, or if the type or the name has been registered.
+func RegisterMessage[T any](name string) string {
+	if err := cast.RegisterType(name, reflect.TypeFor[T]()); err != nil {
+		panic("troupe: RegisterMessage: " + err.Error())
+	}
+	return name
+}

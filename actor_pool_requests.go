@@ -1,0 +1,254 @@
+package troupe
+
+import (
+	"slices"
+	"time"
+
+	"github.com/troupe-run/troupe/actors/cast"
+	"github.com/troupe-run/troupe/graph/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// poolRequest is a message that a pool has until a worker has answered it, or, if it is not of a caller of Ask, until it is passed on.
+type poolRequest struct {
+	message proto.Message
+	request *ActorRequest // nil if nobody waits for an answer
+	key     string
+	size    int
+	end     time.Time
+	retries int
+	worker  *poolWorker // that has it, or had it last
+
+	// Until a time, the worker that failed it does not get it again, nor do others of its task if that is out of reach: the pool may not
+	// know yet that they have ended. start is the worker's start that had it.
+	until      time.Time
+	start      int
+	outOfReach bool
+
+	stop func() // ends the wait for a worker
+}
+
+// poolExpired says that a request has waited for a worker for too long, and poolRetry that a request may go to the worker that failed it.
+type (
+	poolExpired struct{ request *poolRequest }
+	poolRetry   struct{}
+)
+
+// accept passes a message on to a worker, or lets it wait.
+func (p *pool) accept(c *ActorContext, message any) {
+	m, err := cast.Enclose(message)
+	if err != nil { // it is no message, but a notice that is of no concern
+		c.context.Drop(message)
+		return
+	}
+	r := &poolRequest{message: m, end: time.Now().Add(p.Timeout), size: proto.Size(m)}
+	if p.Key != nil {
+		r.key = p.Key(message)
+	}
+	r.request = c.Keep()
+	switch {
+	case r.request == nil && len(p.ready) > 0:
+		p.pass(c, r)
+		return
+	case r.request != nil && p.Route == ToAll:
+		p.fail(c, r, status.InvalidArgumentf("The pool %s passes each message on to all of its workers: it can be sent to, but not asked", p.name))
+		return
+	case p.bytes+r.size > maxPoolBytes:
+		p.fail(c, r, status.Errorf(status.ResourceExhausted, "The pool %s has messages of %d bytes, and the limit is %d", p.name, p.bytes, maxPoolBytes))
+		return
+	}
+	p.bytes += r.size
+	if !p.place(c, r) {
+		p.wait(c, r)
+	}
+}
+
+// pass passes on a message that nobody waits for an answer to. Workers are ready.
+func (p *pool) pass(c *ActorContext, r *poolRequest) {
+	if p.Route == ToAll {
+		for _, w := range p.ready {
+			p.passTo(c, w, r)
+		}
+		return
+	}
+	if p.Key == nil {
+		for range p.ready {
+			if w := p.pick(r); w != nil && c.context.Pass(cast.Ref(w.ref), r.message, false) == nil {
+				return
+			}
+		}
+	}
+	p.passTo(c, p.pick(r), r)
+}
+
+func (p *pool) passTo(c *ActorContext, w *poolWorker, r *poolRequest) {
+	if err := c.context.Pass(cast.Ref(w.ref), r.message, true); err != nil {
+		c.context.Discard(err)
+	}
+}
+
+// place gives a request to a worker. It returns false if no worker can take it now.
+func (p *pool) place(c *ActorContext, r *poolRequest) bool {
+	if r.request == nil {
+		if len(p.ready) == 0 {
+			return false
+		}
+		p.bytes -= r.size
+		p.pass(c, r)
+		return true
+	}
+	if p.inFlight >= MaxActorAsks {
+		return false
+	}
+	w := p.pick(r)
+	if w == nil {
+		return false
+	}
+	r.worker, r.start = w, w.starts
+	w.inFlight++
+	p.inFlight++
+	c.Ask(w.ref, r.message, time.Until(r.end), r)
+	return true
+}
+
+// pick returns the worker for a message; nil if none can take it now. A message that nobody waits for has no part in what workers have in flight.
+func (p *pool) pick(r *poolRequest) *poolWorker {
+	if p.Key != nil {
+		return p.pickByKey(r)
+	}
+	var best *poolWorker
+	n := len(p.ready)
+	for i := range n {
+		w := p.ready[(p.next+i)%n]
+		if !p.takes(w, r) || best != nil && w.inFlight >= best.inFlight {
+			continue
+		}
+		best = w
+		if p.Route != LeastLoaded {
+			p.next += i
+			break
+		}
+	}
+	p.next++
+	return best
+}
+
+// pickByKey returns the worker that a key belongs to. A request that it has failed belongs to the next one.
+func (p *pool) pickByKey(r *poolRequest) *poolWorker {
+	owners := p.owners
+	if !r.until.IsZero() {
+		var keys []string
+		for i, w := range p.ready {
+			if !r.avoids(w) {
+				keys = append(keys, p.keys[i])
+			}
+		}
+		owners = cast.NewOwners(keys)
+	}
+	i := slices.Index(p.keys, owners.Owner(r.key))
+	if i < 0 || !p.takes(p.ready[i], r) {
+		return nil
+	}
+	return p.ready[i]
+}
+
+func (p *pool) takes(w *poolWorker, r *poolRequest) bool {
+	return r.request == nil || w.inFlight < p.InFlight && !r.avoids(w)
+}
+
+func (r *poolRequest) avoids(w *poolWorker) bool {
+	failed := !r.until.IsZero() && (w == r.worker && w.starts == r.start || r.outOfReach && w.task == r.worker.task)
+	return failed && time.Now().Before(r.until)
+}
+
+// wait lets a message wait until a worker can take it.
+func (p *pool) wait(c *ActorContext, r *poolRequest) {
+	if len(p.waiting) >= p.Waiting {
+		p.giveUp(c, r, "%d messages wait for one, which is the limit", len(p.waiting))
+		return
+	}
+	p.waiting = append(p.waiting, r)
+	r.stop = c.After(min(p.WaitLimit, time.Until(r.end)), poolExpired{r})
+}
+
+// expired gives up a request that has waited for too long.
+func (p *pool) expired(c *ActorContext, r *poolRequest) {
+	p.waiting = slices.DeleteFunc(p.waiting, func(w *poolRequest) bool { return w == r })
+	p.giveUp(c, r, "it has waited for %v, which is the limit", p.WaitLimit)
+}
+
+// giveUp fails a message that no worker could take.
+func (p *pool) giveUp(c *ActorContext, r *poolRequest, format string, args ...any) {
+	p.bytes -= r.size
+	err := status.Errorf(status.ResourceExhausted, "The %d workers of the pool %s are busy: "+format, append([]any{len(p.ready), p.name}, args...)...)
+	if len(p.ready) == 0 {
+		err = status.Errorf(status.Unavailable, "The pool %s has no workers that are up: "+format, append([]any{p.name}, args...)...)
+	}
+	p.fail(c, r, err)
+}
+
+// flush passes on what waits and can be taken now.
+func (p *pool) flush(c *ActorContext) {
+	if len(p.waiting) == 0 || len(p.ready) == 0 {
+		return
+	}
+	waiting := p.waiting
+	p.waiting = nil
+	busy := false // no worker can take any request
+	for _, r := range waiting {
+		if busy && r.request != nil || !p.place(c, r) {
+			p.waiting = append(p.waiting, r)
+			busy = busy || p.Key == nil && r.retries == 0
+			continue
+		}
+		r.stop()
+	}
+}
+
+// answered passes an answer on to the requester, or a request on to another worker.
+func (p *pool) answered(c *ActorContext, a ActorAnswer) {
+	r := a.Tag.(*poolRequest)
+	w := r.worker
+	w.inFlight--
+	p.inFlight--
+	if a.notBegun || r.retries < p.Retries && lost(a) {
+		if !a.notBegun {
+			r.retries++
+		}
+		r.until, r.outOfReach = time.Now().Add(p.Backoff), status.CodeOf(a.Err) == status.Unavailable
+		if !p.place(c, r) {
+			p.wait(c, r)
+			c.After(p.Backoff, poolRetry{})
+		}
+	} else {
+		p.bytes -= r.size
+		if err := a.Err; err != nil {
+			p.fail(c, r, err)
+		} else if err := r.request.Reply(a.Message); err != nil {
+			p.fail(c, r, err)
+		}
+	}
+	p.leave(c, w)
+	p.flush(c)
+}
+
+// lost reports whether a worker ended or failed, or its task was lost, before it answered.
+func lost(a ActorAnswer) bool {
+	if a.Err == nil || a.own {
+		return false
+	}
+	switch status.CodeOf(a.Err) {
+	case status.DeadlineExceeded, status.InvalidArgument, status.ResourceExhausted:
+		return false // the request took too long, or is refused
+	}
+	return true
+}
+
+// fail answers a request with an error. A message that nobody waits for is logged.
+func (p *pool) fail(c *ActorContext, r *poolRequest, err error) {
+	if r.request == nil {
+		c.context.Discard(err)
+		return
+	}
+	_ = r.request.Fail(err) // It fails only if the request has been answered.
+}

@@ -1,0 +1,121 @@
+package cast
+
+import (
+	"slices"
+
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// stash has the messages that an actor has put aside, and those that it has taken back and handles before its queue. They count as waiting. The
+// actor's goroutine owns it.
+type stash struct {
+	aside, again []stashed // in the order in which they arrived
+	bytes        int       // of both
+}
+
+// stashed is a message that was put aside. It is decoded.
+type stashed struct {
+	message any
+	sender  Ref
+	size    int
+	notice  bool // it is of one of the actor's own sources, and ends with its life
+}
+
+// Stash puts the message that is being handled aside, until Unstash is called. A request stays unanswered. The error is RESOURCE_EXHAUSTED if the actor has put
+// as much aside as may wait for it, and FAILED_PRECONDITION if there is no message, or its request has been answered or kept.
+func (c *Context) Stash() error {
+	p := c.life.performer
+	if p.handling != c || p.aside {
+		return status.New(status.FailedPrecondition, "no message is being handled that could be stashed: it has been stashed already, or Receive has returned")
+	}
+	if p.stash == nil {
+		p.stash = &stash{}
+	}
+	s := p.stash
+	if n := len(s.aside) + len(s.again); n >= MaxQueued || s.bytes+int(p.size) > MaxQueuedBytes {
+		return status.Errorf(status.ResourceExhausted, "the actor %s has stashed %d messages of %d bytes, and the limits are %d and %d", p.ref.Name, n, s.bytes, MaxQueued, MaxQueuedBytes)
+	}
+	if waiting := p.cast.bytes.Load(); waiting+int64(p.size)+Overhead > MaxBytes {
+		return status.Errorf(status.ResourceExhausted, "%d bytes of messages wait for the actors of %s, and the limit is %d", waiting, p.ref.Task, MaxBytes)
+	}
+	if c.request != nil && !c.request.state.CompareAndSwap(unanswered, putAside) {
+		return status.New(status.FailedPrecondition, "a request that has been answered, kept or forwarded cannot be stashed")
+	}
+	m := stashed{p.message, c.sender, int(p.size), p.notice}
+	s.aside = append(s.aside, m)
+	p.aside = true
+	p.stashes(m, 1)
+	return nil
+}
+
+// Unstash makes the actor handle all messages that it has put aside next, in the order in which they arrived.
+func (c *Context) Unstash() { c.life.performer.unstash() }
+
+func (p *performer) unstash() {
+	if s := p.stash; s != nil {
+		s.again = append(s.aside, s.again...)
+		s.aside = nil
+	}
+}
+
+// stashes counts a message that is put aside (n is 1) or handled again (-1).
+func (p *performer) stashes(m stashed, n int) {
+	p.stash.bytes += n * m.size
+	p.cast.bytes.Add(int64(n * (m.size + Overhead)))
+	if !m.notice {
+		p.ahead.Add(int64(n))
+		p.begun.Add(uint64(-n)) // wraps
+	}
+}
+
+// repeats reports whether the actor handles a message that it has taken back next.
+func (p *performer) repeats() bool { return p.stash != nil && len(p.stash.again) > 0 }
+
+// repeat handles it.
+func (p *performer) repeat() (over bool, why error) {
+	s := p.stash
+	m := s.again[0]
+	s.again[0] = stashed{}
+	s.again = s.again[1:]
+	p.stashes(m, -1)
+	p.size, p.notice = int32(m.size), m.notice
+	over, why = p.perform(m.message, m.sender)
+	if len(s.again)+len(s.aside) == 0 {
+		p.stash = nil
+	}
+	return over, why
+}
+
+// restash lets the next life of the actor handle the messages that this one has put aside. Notices end with this one.
+func (p *performer) restash() {
+	if p.stash == nil {
+		return
+	}
+	p.unstash()
+	s := p.stash
+	for _, m := range s.again {
+		if m.notice {
+			p.stashes(m, -1)
+		}
+	}
+	s.again = slices.DeleteFunc(s.again, func(m stashed) bool { return m.notice })
+	if len(s.again) == 0 {
+		p.stash = nil
+	}
+}
+
+// discardStash returns the messages of an actor that has ended, as if they had waited in its queue.
+func (p *performer) discardStash() (left []item) {
+	if p.stash == nil {
+		return nil
+	}
+	p.unstash()
+	for _, m := range p.stash.again {
+		p.stashes(m, -1)
+		if !m.notice {
+			left = append(left, item{sender: m.sender})
+		}
+	}
+	p.stash = nil
+	return left
+}

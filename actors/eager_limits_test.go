@@ -1,0 +1,187 @@
+package actors
+
+import (
+	"fmt"
+	"maps"
+	"runtime"
+	"testing"
+
+	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+)
+
+// newEagerAs creates a context with rights.
+func newEagerAs(t testing.TB, n *node, rights Rights, spec EagerSpec) *eagerClient {
+	t.Helper()
+	spec.Task = eagerTask
+	c, err := n.task.CreateEagerContext(t.Context(), 0, rights, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &eagerClient{c, t, n}
+}
+
+// recursive is a function that calls itself.
+const recursive = `
+	signature { name: "recursive" input_arg { name: "x" type: DT_FLOAT } output_arg { name: "y" type: DT_FLOAT } }
+	node_def { name: "again" op: "recursive" input: "x" }
+	ret { key: "y" value: "again:y:0" }
+`
+
+func TestEagerLimits(t *testing.T) {
+	net := newNetwork(t, "a")
+	n := net.node(taskName("a"))
+	c := newEager(t, n, EagerSpec{ID: 1})
+	c.send(1, 1, 2)
+	t.Run("handles", func(t *testing.T) {
+		one := c.handles.tensors[handleKey{1, 0}]
+		for i := range int64(maxHandles - c.handles.count()) {
+			c.handles.tensors[handleKey{100 + i, 0}] = one.Retain()
+		}
+		_, err := c.Run(t.Context(), op(2, "Neg", "", "1:0"))
+		wantError(t, err, status.ResourceExhausted, "Eager context 1 has 1048576 handles, its limit")
+		if err := c.Decref(handle("100:0")); err != nil {
+			t.Fatal(err)
+		}
+		c.run(op(2, "Neg", "", "1:0"))
+		for i := range int64(maxHandles) {
+			c.handles.remove(handleKey{100 + i, 0})
+		}
+	})
+	t.Run("functions", func(t *testing.T) {
+		c.register(recursive)
+		_, err := c.Run(t.Context(), call(3, "recursive", "1:0"))
+		wantError(t, err, status.ResourceExhausted, "recursive", "nested more than")
+		for i := range maxFunctions {
+			c.library.byName[fmt.Sprint(i)] = c.library.byName["recursive"]
+			if len(c.library.byName) == maxFunctions {
+				break
+			}
+		}
+		err = c.Register(&corepb.RegisterFunctionOp{FunctionDef: functionDef(t, double)})
+		wantError(t, err, status.ResourceExhausted, "Eager context 1 has 65536 functions, its limit")
+		maps.DeleteFunc(c.library.byName, func(name string, _ *eagerFunction) bool { return name != "recursive" })
+	})
+	t.Run("instances", func(t *testing.T) {
+		for i := range int64(maxPlans + 20) {
+			c.run(op(2, "Neg", attr("_number", fmt.Sprint("i: ", i)), "1:0"))
+		}
+		if have := len(*c.session.plans.Load()); have > maxPlans {
+			t.Errorf("%d instances are kept", have)
+		}
+	})
+	t.Run("sent tensors", func(t *testing.T) {
+		attrs, _ := c.outbound("x")
+		send := op(3, "_Send", attrs, "1:0")
+		for range maxSent {
+			c.run(send)
+		}
+		_, err := c.Run(t.Context(), send)
+		wantError(t, err, status.ResourceExhausted, "65536 sent tensors that were not received")
+	})
+	t.Run("steps", func(t *testing.T) {
+		for i := range int64(maxEagerSteps) {
+			if _, err := n.task.eager.begin(-1-i, c.EagerContext); err != nil {
+				wantError(t, err, status.ResourceExhausted, n.name+" has 16384 steps of functions over several tasks")
+				return
+			}
+		}
+		t.Error("the steps have no limit")
+	})
+}
+
+// What a client makes counts as its session's memory and its steps'.
+func TestEagerMemoryLimits(t *testing.T) {
+	net := newNetwork(t, "a")
+	rights := everything
+	rights.StepBytes, rights.SessionBytes = 1<<20, 4<<20
+	c := newEagerAs(t, net.node(taskName("a")), rights, EagerSpec{ID: 1})
+	dims, err := tensor.FromValues([]int32{1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.sendTensor(1, dims)
+	c.sendTensor(2, tensor.FromScalar[float32](1))
+	_, err = c.Run(t.Context(), op(3, "Fill", "", "1:0", "2:0"))
+	wantError(t, err, status.ResourceExhausted, "step_bytes")
+	if dims, err = tensor.FromValues([]int32{1 << 17}); err != nil { // half a megabyte
+		t.Fatal(err)
+	}
+	c.sendTensor(1, dims)
+	kept := int64(0)
+	for ; kept < 100 && err == nil; kept++ {
+		_, err = c.Run(t.Context(), op(10+kept, "Fill", "", "1:0", "2:0"))
+	}
+	wantError(t, err, status.ResourceExhausted, "session_bytes")
+	if kept < 7 || kept > 9 {
+		t.Errorf("%d outputs were kept", kept)
+	}
+	long := functionDef(t, double)
+	long.Signature.Description = string(make([]byte, 1<<20))
+	wantError(t, c.Register(&corepb.RegisterFunctionOp{FunctionDef: long}), status.ResourceExhausted, "session_bytes")
+	for i := range kept - 1 {
+		if err := c.Decref(handle(fmt.Sprintf("%d:0", 10+i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.run(op(10, "Fill", "", "1:0", "2:0"))
+	if err := c.Register(&corepb.RegisterFunctionOp{FunctionDef: long}); err != nil {
+		t.Error(err)
+	}
+}
+
+// heap returns the bytes that the program holds.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// Memory stays as it is over many ops, and over many functions that are registered, called and removed.
+func TestEagerMemoryIsFlat(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs 100,000 ops")
+	}
+	net := newNetwork(t, "a")
+	n := net.node(taskName("a"))
+	c := newEager(t, n, EagerSpec{ID: 1})
+	c.send(1, 1, 2)
+	add := op(2, "AddV2", "", "1:0", "1:0")
+	ops := func(count int) {
+		for range count {
+			c.run(add)
+			if err := c.Decref(handle("2:0")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	functions := func(count int) {
+		for i := range count {
+			name := fmt.Sprintf("__inference_f_%d", i)
+			c.register(unary(name, "Neg", eagerCPU))
+			if i%10 == 0 {
+				c.run(call(3, name, "1:0"))
+			}
+			if err := c.RemoveFunction(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	ops(1000)
+	functions(1000)
+	used, before := n.device.Pool().Stats().InUse, heap()
+	ops(100_000)
+	functions(10_000)
+	if grown := heap() - before; grown > 4<<20 {
+		t.Errorf("the heap has grown by %d bytes", grown)
+	}
+	if now := n.device.Pool().Stats().InUse; now != used {
+		t.Errorf("%d bytes of tensors are in use, %d before", now, used)
+	}
+	if plans, functions := len(*c.session.plans.Load()), c.library.count(); plans > 1 || functions > 0 {
+		t.Errorf("%d instances and %d functions are left", plans, functions)
+	}
+}

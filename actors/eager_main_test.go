@@ -1,0 +1,349 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	devpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/device_attributes_go_proto"
+	typespb "github.com/galeone/tensorflow/tensorflow/go/core/framework/types_go_proto"
+	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// The cluster of the tests' client: the main, eagerTask, is worker 3.
+const (
+	psTask  = "/job:ps/replica:0/task:0"
+	psCPU   = psTask + "/device:CPU:0"
+	ps1Task = "/job:ps/replica:0/task:1"
+	ps1CPU  = ps1Task + "/device:CPU:0"
+)
+
+// eagerCalls is the EagerService of a client's tasks, by address, without a network.
+type eagerCalls struct {
+	t  testing.TB
+	of map[string]*eagerClient
+
+	mu      sync.Mutex
+	fail    func(ctx context.Context, item *corepb.QueueItem) error // nil, or the error of an item or, for a nil item, of a RunComponent
+	changed *sync.Cond
+	items   []string // executed, as "address kind"
+}
+
+// failing sets what makes calls fail; nil is nothing.
+func (e *eagerCalls) failing(f func(ctx context.Context, item *corepb.QueueItem) error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.fail = f
+}
+
+// fails returns the error of a call.
+func (e *eagerCalls) fails(ctx context.Context, item *corepb.QueueItem) error {
+	e.mu.Lock()
+	fail := e.fail
+	e.mu.Unlock()
+	if fail == nil {
+		return nil
+	}
+	return fail(ctx, item)
+}
+
+func (e *eagerCalls) note(text string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.items = append(e.items, text)
+	e.changed.Broadcast()
+}
+
+// wait waits until n items of a kind have been executed at an address.
+func (e *eagerCalls) wait(text string, n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for e.countLocked(text) < n {
+		e.changed.Wait()
+	}
+}
+
+func (e *eagerCalls) countLocked(text string) (n int) {
+	for _, have := range e.items {
+		if have == text {
+			n++
+		}
+	}
+	return n
+}
+
+func (e *eagerCalls) count(text string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.countLocked(text)
+}
+
+func (e *eagerCalls) Enqueue(ctx context.Context, address, target string, q *corepb.EnqueueRequest) error {
+	c := e.of[address]
+	if c == nil || !strings.HasPrefix(target, c.names.client+"/device:") || q.GetContextId() != c.id {
+		e.t.Errorf("%s was called for %s in context %d", address, target, q.GetContextId())
+	}
+	item := q.Queue[0]
+	if err := e.fails(ctx, item); err != nil {
+		return err
+	}
+	switch of := item.GetItem().(type) {
+	case *corepb.QueueItem_RegisterFunction:
+		defer e.note(address + " register")
+		if !of.RegisterFunction.GetIsComponentFunction() {
+			e.t.Error("the function is not registered as a component")
+		}
+		return c.Register(of.RegisterFunction)
+	case *corepb.QueueItem_CleanupFunction:
+		defer e.note(address + " cleanup")
+		c.Cleanup(of.CleanupFunction.GetStepId())
+		return nil
+	}
+	num, _, n := protowire.ConsumeField(item.ProtoReflect().GetUnknown())
+	if num != 8 || n < 0 {
+		e.t.Errorf("the item %v is unknown", item)
+		return nil
+	}
+	defer e.note(address + " remove")
+	b := item.ProtoReflect().GetUnknown()
+	b, _ = protowire.ConsumeBytes(b[1:])
+	name, _ := protowire.ConsumeBytes(b[1:])
+	return c.RemoveFunction(string(name))
+}
+
+func (e *eagerCalls) RunComponent(ctx context.Context, address, target string, q *corepb.RunComponentFunctionRequest) (*corepb.RunComponentFunctionResponse, error) {
+	defer e.note(address + " run")
+	if target != q.GetOperation().GetDevice() {
+		e.t.Errorf("the component is for %s, but its call for %s", q.GetOperation().GetDevice(), target)
+	}
+	if err := e.fails(ctx, nil); err != nil {
+		return nil, err
+	}
+	return e.of[address].RunComponent(ctx, q)
+}
+
+// spreadCluster makes a client with a context on a worker and on two parameter servers.
+func spreadCluster(t *testing.T) (main, ps, ps1 *eagerClient, calls *eagerCalls) {
+	t.Helper()
+	net := newNetwork(t, "a", "b", "c")
+	calls = &eagerCalls{t: t, of: map[string]*eagerClient{}}
+	calls.changed = sync.NewCond(&calls.mu)
+	nodes := map[string]*node{eagerTask: net.node(taskName("a")), psTask: net.node(taskName("b")), ps1Task: net.node(taskName("c"))}
+	spec := EagerSpec{ID: 7, Peers: map[string]string{}}
+	for task, n := range nodes {
+		spec.Peers[task] = "at " + task
+		for _, d := range n.task.Describe() {
+			p := d.Proto()
+			p.Name = task + p.Name[strings.Index(p.Name, "/device:"):]
+			spec.Devices = append(spec.Devices, p)
+		}
+	}
+	slices.SortFunc(spec.Devices, func(a, b *devpb.DeviceAttributes) int { return strings.Compare(a.Name, b.Name) })
+	for task, n := range nodes {
+		n.task.EagerService = calls
+		n.task.Pull = func(ctx context.Context, address string, step int64, key string) (*tensor.Tensor, bool, error) {
+			return calls.of[address].node.task.EagerRecv(ctx, EagerPeer{Who: task}, step, key)
+		}
+		spec.Task = task
+		calls.of[spec.Peers[task]] = newEager(t, n, spec)
+	}
+	return calls.of["at "+eagerTask], calls.of["at "+psTask], calls.of["at "+ps1Task], calls
+}
+
+// variable makes a variable on a task, whose handle is id:0.
+func (c *eagerClient) variable(id int64, device, name string, values ...float32) {
+	c.t.Helper()
+	c.run(on(device, op(id, "VarHandleOp", scalarFloat+attr("shared_name", fmt.Sprintf("s: %q", name)))))
+	v, err := tensor.FromValues(values)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer v.Release()
+	p, err := v.Proto()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := c.SendTensor(&corepb.SendTensorOp{OpId: id + 1, Tensors: []*tensorProto{p}, DeviceName: device}); err != nil {
+		c.t.Fatal(err)
+	}
+	assign := on(device, op(id+2, "AssignVariableOp", "", fmt.Sprintf("%d:0", id), fmt.Sprintf("%d:0", id+1)))
+	c.run(assign)
+}
+
+// readVariable checks a variable.
+func (c *eagerClient) readVariable(id int64, device string, variable int64, want ...float32) {
+	c.t.Helper()
+	c.run(on(device, op(id, "ReadVariableOp", attr("dtype", "type: DT_FLOAT"), fmt.Sprintf("%d:0", variable))))
+	c.want(fmt.Sprintf("%d:0", id), want...)
+}
+
+// away makes input i of an op one that lies on a device of another task.
+func away(o *corepb.Operation, i int, device string, dtype typespb.DataType) *corepb.Operation {
+	h := o.OpInputs[i].GetRemoteHandle()
+	h.Device, h.Dtype = device, dtype
+	return o
+}
+
+// train reads a variable, multiplies by x, and subtracts the product from the variable. Nothing depends on the subtraction.
+const train = `
+	signature { name: "__inference_train_9" input_arg { name: "v" type: DT_RESOURCE } input_arg { name: "x" type: DT_FLOAT } output_arg { name: "y" type: DT_FLOAT }
+		is_stateful: true control_output: "sub" }
+	node_def { name: "read" op: "ReadVariableOp" input: "v" attr { key: "dtype" value { type: DT_FLOAT } } }
+	node_def { name: "mul" op: "Mul" input: "read:value:0" input: "x" attr { key: "T" value { type: DT_FLOAT } } }
+	node_def { name: "sub" op: "AssignSubVariableOp" input: "v" input: "mul:z:0" input: "^read" attr { key: "dtype" value { type: DT_FLOAT } } }
+	ret { key: "y" value: "mul:z:0" }
+	control_ret { key: "sub" value: "sub" }
+`
+
+func TestEagerMain(t *testing.T) {
+	main, ps, ps1, calls := spreadCluster(t)
+	ps.variable(10, psCPU, "v", 1, 2)
+	main.send(20, 10, 100)
+	main.register(train)
+	step := func(id int64) *corepb.Operation {
+		return away(call(id, "__inference_train_9", "10:0", "20:0"), 0, psCPU, typespb.DataType_DT_RESOURCE)
+	}
+	r := main.run(step(30))
+	if len(r.Shape) != 1 || r.Shape[0].Dim[0].Size != 2 || len(r.Device) != 1 || r.Device[0] != "" {
+		t.Errorf("the response is %v", r)
+	}
+	main.want("30:0", 10, 200)
+	ps.readVariable(31, psCPU, 10, -9, -198)
+	main.run(step(32))
+	main.want("32:0", -90, -19800)
+	calls.wait("at "+psTask+" cleanup", 2)
+	if n := calls.count("at " + psTask + " register"); n != 1 {
+		t.Errorf("the component was registered %d times", n)
+	}
+	t.Run("outputs elsewhere", func(t *testing.T) {
+		main.register(`
+			signature { name: "two" input_arg { name: "x" type: DT_FLOAT } output_arg { name: "here" type: DT_FLOAT } output_arg { name: "there" type: DT_FLOAT } }
+			node_def { name: "neg" op: "Neg" input: "x" attr { key: "T" value { type: DT_FLOAT } } }
+			node_def { name: "square" op: "Square" input: "neg:y:0" device: "/job:ps/task:1" attr { key: "T" value { type: DT_FLOAT } } }
+			ret { key: "here" value: "neg:y:0" } ret { key: "there" value: "square:y:0" }`)
+		r := main.run(call(40, "two", "20:0"))
+		if len(r.Shape) != 2 || r.Shape[1].Dim[0].Size != 2 || fmt.Sprint(r.Device) != "[ "+ps1CPU+"]" {
+			t.Errorf("the response is %v", r)
+		}
+		main.want("40:0", -10, -100)
+		ps1.want("40:1", 100, 10000)
+		// An input that lies elsewhere.
+		main.register(unary("negate", "Neg", ""))
+		main.run(away(call(41, "negate", "40:1"), 0, ps1CPU, typespb.DataType_DT_FLOAT))
+		main.want("41:0", -100, -10000)
+		// All outputs are the answer.
+		r = main.run(call(-1, "two", "20:0"))
+		if len(r.Tensor) != 2 || len(r.Shape) != 0 {
+			t.Errorf("the response is %v", r)
+		}
+	})
+	t.Run("loop", func(t *testing.T) {
+		main.register(strings.ReplaceAll(small, "small", "small2"))
+		main.register(`
+			signature { name: "double2" input_arg { name: "x" type: DT_FLOAT } output_arg { name: "y" type: DT_FLOAT } }
+			node_def { name: "add" op: "AddV2" input: "x" input: "x" device: "/job:ps/task:0/device:CPU:0" attr { key: "T" value { type: DT_FLOAT } } }
+			ret { key: "y" value: "add:z:0" }`)
+		main.register(strings.NewReplacer("__inference_loop_5", "loop2", `"small"`, `"small2"`, `"double"`, `"double2"`).Replace(loop))
+		main.send(50, 1, 2)
+		main.run(call(51, "loop2", "50:0"))
+		main.want("51:0", 64, 128)
+	})
+	t.Run("remove", func(t *testing.T) {
+		if err := main.RemoveFunction("__inference_train_9"); err != nil {
+			t.Fatal(err)
+		}
+		calls.wait("at "+psTask+" remove", 1)
+		before := calls.count("at " + ps1Task + " remove")
+		if err := main.Update(1, &EagerSpec{Peers: main.cluster.Load().peers, Devices: nil}); err != nil {
+			t.Fatal(err)
+		}
+		calls.wait("at "+ps1Task+" remove", before+1)
+		_, err := main.Run(t.Context(), call(60, "two", "20:0"))
+		wantError(t, err, status.InvalidArgument, "/job:ps/task:1 unknown device.")
+	})
+	for _, c := range []*eagerClient{main, ps, ps1} {
+		c.close()
+	}
+}
+
+func TestEagerMainFailures(t *testing.T) {
+	main, ps, ps1, calls := spreadCluster(t)
+	ps.variable(10, psCPU, "v", 1, 2)
+	main.send(20, 10, 100)
+	main.send(21, 1, 2)
+	main.register(train)
+	step := func(input string) *corepb.Operation {
+		return away(call(30, "__inference_train_9", "10:0", input), 0, psCPU, typespb.DataType_DT_RESOURCE)
+	}
+	lost := status.Errorf(status.Unavailable, "Socket closed")
+	t.Run("registration", func(t *testing.T) {
+		calls.failing(func(_ context.Context, item *corepb.QueueItem) error {
+			if item.GetRegisterFunction() != nil {
+				return lost
+			}
+			return nil
+		})
+		_, err := main.Run(t.Context(), step("20:0"))
+		wantError(t, err, status.Unavailable, "Socket closed")
+	})
+	t.Run("component", func(t *testing.T) { // while the main's own part waits for the variable
+		calls.failing(func(_ context.Context, item *corepb.QueueItem) error {
+			if item == nil {
+				return lost
+			}
+			return nil
+		})
+		_, err := main.Run(t.Context(), step("20:0"))
+		wantError(t, err, status.Unavailable, "Socket closed")
+	})
+	calls.failing(nil)
+	t.Run("own part", func(t *testing.T) { // while the component waits for the product
+		main.sendTensor(22, three(t))
+		_, err := main.Run(t.Context(), step("22:0"))
+		wantError(t, err, status.InvalidArgument, "Incompatible shapes")
+	})
+	t.Run("kernel of a component", func(t *testing.T) {
+		lostHandle := step("20:0")
+		lostHandle.OpInputs[0].GetRemoteHandle().OpId = 99
+		_, err := main.Run(t.Context(), lostHandle)
+		wantError(t, err, status.InvalidArgument, "Unable to find the relevant tensor remote_handle: Op ID: 99")
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		calls.failing(func(ctx context.Context, item *corepb.QueueItem) error {
+			if item != nil {
+				return nil
+			}
+			cancel()
+			<-ctx.Done()
+			return status.From(ctx.Err())
+		})
+		_, err := main.Run(ctx, step("20:0"))
+		wantError(t, err, status.Cancelled)
+		calls.failing(nil)
+	})
+	main.run(step("20:0")) // all is well again
+	main.want("30:0", 10, 200)
+	calls.wait("at "+psTask+" cleanup", 6)
+	for _, c := range []*eagerClient{main, ps, ps1} {
+		if n := len(c.node.task.eager.steps); n != 1 {
+			t.Errorf("%s has %d steps", c.names.client, n)
+		}
+		c.close()
+	}
+}
+
+func three(t testing.TB) *tensor.Tensor {
+	t.Helper()
+	v, err := tensor.FromValues([]float32{1, 2, 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}

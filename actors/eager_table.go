@@ -1,0 +1,278 @@
+package actors
+
+import (
+	"cmp"
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/recent"
+)
+
+const (
+	// maxEagerSteps bounds the steps of components that a task has, begun or only waited for; maxEagerReceives the calls that wait for
+	// tensors, and maxPeerReceives those of one peer.
+	maxEagerSteps    = 1 << 14
+	maxEagerReceives = 1 << 16
+	maxPeerReceives  = 1 << 13
+	// rememberedEagerSteps is how many steps are remembered that were cancelled before they began here.
+	rememberedEagerSteps = 1 << 10
+)
+
+// eagerTable is the task's table of eager contexts, and of the steps whose tensors other tasks fetch.
+type eagerTable struct {
+	task string
+
+	mu        sync.Mutex // guards the rest: calls find contexts and steps on their own goroutines, and must not wait behind the master's messages
+	contexts  map[uint64]*EagerContext
+	steps     map[int64]*eagerStep                          // those of contexts have the context's id
+	waiting   int                                           // calls of EagerRecv
+	peers     map[string]int                                // the same, by EagerPeer.Who
+	cancelled *recent.Map[int64, func(*EagerContext) error] // the peers that cancelled: EagerPeer.May
+}
+
+// EagerPeer is the caller of EagerRecv.
+type EagerPeer struct {
+	// Who groups the calls that count together.
+	Who string
+	// May returns an error if the caller may not receive what a context sends. If the step has not begun, it is called when it does, on
+	// another goroutine. It must not block, nor call the context's methods that change it. Nil allows everything.
+	May func(*EagerContext) error
+}
+
+func (p EagerPeer) may(c *EagerContext) error {
+	if p.May == nil {
+		return nil
+	}
+	return p.May(c)
+}
+
+// checkSource checks that a call for a key may receive from a context, and that the key names this task in the context's terms.
+func (p EagerPeer) checkSource(c *EagerContext, key string) error {
+	if err := p.may(c); err != nil {
+		return err
+	}
+	if !c.isSource(key) {
+		return status.InvalidArgumentf("Invalid rendezvous key (src): %s", key)
+	}
+	return nil
+}
+
+func (e *eagerTable) init(task string) {
+	e.task, e.contexts, e.steps = task, map[uint64]*EagerContext{}, map[int64]*eagerStep{}
+	e.peers, e.cancelled = map[string]int{}, recent.NewMap[int64, func(*EagerContext) error](rememberedEagerSteps)
+}
+
+// context returns the context with an id, or nil.
+func (e *eagerTable) context(id uint64) *EagerContext {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.contexts[id]
+}
+
+func (e *eagerTable) all() (all []*EagerContext) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, c := range e.contexts {
+		all = append(all, c)
+	}
+	return all
+}
+
+// add makes a context known, unless another one with its id was faster.
+func (e *eagerTable) add(c *EagerContext) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.contexts[c.id] != nil {
+		return errEagerExists(c.id)
+	}
+	step := e.steps[int64(c.id)] // there are receivers already
+	if step == nil {
+		step = c.own
+		e.steps[step.id] = step
+	}
+	if err := step.begin(c); err != nil {
+		return errEagerExists(c.id)
+	}
+	c.own = step
+	e.contexts[c.id] = c
+	return nil
+}
+
+// remove forgets a context and ends its steps.
+func (e *eagerTable) remove(c *EagerContext, reason error) {
+	e.mu.Lock()
+	if e.contexts[c.id] == c {
+		delete(e.contexts, c.id)
+	}
+	var ended []*eagerStep
+	for id, s := range e.steps {
+		if s.of() == c {
+			ended = append(ended, s)
+			delete(e.steps, id)
+		}
+	}
+	e.mu.Unlock()
+	for _, s := range ended {
+		s.abort(reason)
+	}
+}
+
+// begin returns a step of components, which is the context's from now on.
+func (e *eagerTable) begin(id int64, c *EagerContext) (*eagerStep, error) {
+	e.mu.Lock()
+	may, cancelled := e.cancelled.Get(id)
+	var s *eagerStep
+	err := errStepCancelled(id)
+	if !cancelled || may(c) != nil { // a peer that may not receive here cancels nothing
+		s, err = e.stepLocked(id)
+	}
+	e.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return s, s.begin(c)
+}
+
+// stepLocked returns a step, which it creates if necessary.
+func (e *eagerTable) stepLocked(id int64) (*eagerStep, error) {
+	s := e.steps[id]
+	if s == nil {
+		if len(e.steps) >= maxEagerSteps {
+			return nil, tooMany("steps of functions over several tasks", e.task, maxEagerSteps, "wait for some to end")
+		}
+		s = &eagerStep{id: id}
+		e.steps[id] = s
+	}
+	return s, nil
+}
+
+// end forgets a step of a context's components.
+func (e *eagerTable) end(id int64, c *EagerContext) {
+	e.mu.Lock()
+	s := e.steps[id]
+	if s == nil || s == c.own || s.of() != c {
+		s = nil
+	} else {
+		delete(e.steps, id)
+	}
+	e.mu.Unlock()
+	if s != nil {
+		s.abort(status.Errorf(status.Aborted, "Cleanup %d", id))
+	}
+}
+
+// cancel ends a step of components because one of its receivers has given up. The step of a context's own ops goes on. A step that has not
+// begun ends when it does.
+func (e *eagerTable) cancel(s *eagerStep, by EagerPeer) {
+	e.mu.Lock()
+	c := s.of()
+	if c == nil {
+		e.cancelled.Add(s.id, by.may)
+		if s.idle() && e.steps[s.id] == s {
+			delete(e.steps, s.id)
+		}
+	}
+	e.mu.Unlock()
+	if c != nil && s != c.own {
+		s.abort(errStepCancelled(s.id))
+	}
+}
+
+func errStepCancelled(id int64) error {
+	return status.Errorf(status.Aborted, "Step %d cancelled.  Cancelling rendezvous.", id)
+}
+
+// EagerRecv waits for what is sent under a rendezvous key (TensorFlow's "source;incarnation;destination;name;frame:iteration") in a step:
+// the id of an eager context for its ops, or the step of a function's components, which may not have begun yet. The caller owns the
+// reference to v. Its errors are those of TensorFlow's RecvTensor: INVALID_ARGUMENT for a source that is not here, ABORTED for another
+// start of it; and RESOURCE_EXHAUSTED for too many calls at once. If ctx ends, components' steps end too.
+func (t *Task) EagerRecv(ctx context.Context, peer EagerPeer, step int64, key string) (v *tensor.Tensor, dead bool, err error) {
+	if err := t.checkSource(key); err != nil {
+		return nil, false, err
+	}
+	s, err := t.eager.enter(peer, step)
+	if err != nil {
+		return nil, false, err
+	}
+	defer t.eager.leave(peer)
+	received := make(chan error, 1)
+	var got eagerValue
+	r := &eagerReceiver{key: key, check: func(c *EagerContext) error { return peer.checkSource(c, key) }, done: func(v eagerValue, err error) {
+		got = v
+		received <- err
+	}}
+	s.recv(r)
+	select {
+	case err = <-received:
+	case <-t.life.Done():
+		if s.withdraw(r) {
+			return nil, false, status.Errorf(status.Unavailable, "The server of %s is shutting down", t.name)
+		}
+		err = <-received
+	case <-ctx.Done():
+		if s.withdraw(r) {
+			t.eager.cancel(s, peer)
+			return nil, false, status.From(ctx.Err())
+		}
+		err = <-received // it arrived meanwhile
+	}
+	if err == nil && got.t != nil {
+		got.t, err = s.of().names.forClient(got.t)
+	}
+	return got.t, got.dead, err
+}
+
+// enter counts a call that waits in a step, and returns the step.
+func (e *eagerTable) enter(peer EagerPeer, step int64) (*eagerStep, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.waiting >= maxEagerReceives:
+		return nil, tooMany("calls that wait for tensors", e.task, maxEagerReceives, "wait for some to end")
+	case e.peers[peer.Who] >= maxPeerReceives:
+		return nil, tooMany("calls that wait for tensors", cmp.Or(peer.Who, "A client")+" on "+e.task, maxPeerReceives, "wait for some to end")
+	}
+	s, err := e.stepLocked(step)
+	if err == nil {
+		e.waiting++
+		e.peers[peer.Who]++
+	}
+	return s, err
+}
+
+func (e *eagerTable) leave(peer EagerPeer) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.waiting--
+	if e.peers[peer.Who]--; e.peers[peer.Who] == 0 {
+		delete(e.peers, peer.Who)
+	}
+}
+
+// checkSource checks the source of a rendezvous key: one of this task's devices, by whatever name its client has for the task, since its
+// present start.
+func (t *Task) checkSource(key string) error {
+	parts := strings.Split(key, ";")
+	if len(parts) != 5 {
+		return status.InvalidArgumentf("Invalid  rendezvous key: %s", key)
+	}
+	src := parts[0]
+	incarnation, err := strconv.ParseUint(parts[1], 16, 64)
+	at := strings.Index(src, "/device:")
+	if err != nil || at < 0 {
+		return status.InvalidArgumentf("Invalid  rendezvous key: %s", key)
+	}
+	executor := t.executors[t.name+src[at:]]
+	if executor == nil {
+		return status.InvalidArgumentf("%s unknown device.", src[at:])
+	}
+	if have := executor.Attributes().Incarnation; have != incarnation {
+		return status.Errorf(status.Aborted, "RecvTensor expects a different device incarnation: %d vs. %d. Your worker job (\"%s\") was probably restarted. Check your worker job for the reason why it was restarted.",
+			incarnation, have, t.name)
+	}
+	return nil
+}

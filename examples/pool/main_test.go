@@ -1,0 +1,6 @@
+package main
+
+func Example() {
+	main()
+	// Output: the sum of the squares is 328350
+}

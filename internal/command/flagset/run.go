@@ -1,0 +1,73 @@
+package flagset
+
+import (
+	"errors"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/troupe-run/troupe"
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// Run are the flags that say how long sessions live, what they own, how much memory they may take, and how servers stop.
+type Run struct {
+	flags                                  *pflag.FlagSet
+	device, process, step, session, client Size
+	lease                                  time.Duration
+	Drain                                  time.Duration
+	Unpinned                               Unpinned
+}
+
+// Add adds the flags.
+func (f *Run) Add(flags *pflag.FlagSet) {
+	f.flags = flags
+	flags.Var(&f.device, "memory-limit", "most bytes of tensors on a device, such as 4GiB (0: what the machine has)")
+	flags.Var(&f.process, "process-memory", "most bytes that may be alive in the process (0: four fifths of the machine's memory, or of the control group's limit, which leaves at least 96 MiB)")
+	flags.Var(&f.step, "step-memory", "most bytes of host memory that a step may take on a task (0: no limit of its own)")
+	flags.Var(&f.session, "session-memory", "most bytes of host memory that a client's session may take on a task (0: no limit of its own)")
+	flags.Var(&f.client, "client-memory", "most bytes of host memory that all sessions of a client may take on a task (0: three quarters of --process-memory)")
+	flags.DurationVar(&f.lease, "lease", troupe.DefaultLease, "how long a session lives after its client's connection has ended, unless memory is short: then it is 30s at most")
+	flags.Var(&f.Unpinned, "unpinned", "whose the variables, queues and readers are that ask for no device: cluster (all tasks share them by their names) or task "+
+		"(each task has its own, as TensorFlow's servers do; the default with --server-def)")
+	flags.DurationVar(&f.Drain, "drain", 5*time.Second, "how long running steps may continue when the server is stopped")
+}
+
+// Process returns the most bytes that may be alive in the process; 0 is the default.
+func (f *Run) Process() int64 { return int64(f.process) }
+
+// Options returns the server's options from the flags.
+func (f *Run) Options() []troupe.Option {
+	all := given(f.flags,
+		flagOption{"lease", troupe.WithLease(f.lease)},
+		flagOption{"memory-limit", troupe.WithMemoryLimit(int64(f.device))},
+		flagOption{"process-memory", troupe.WithProcessMemory(int64(f.process))},
+		flagOption{"step-memory", troupe.WithStepMemory(int64(f.step))},
+		flagOption{"session-memory", troupe.WithSessionMemory(int64(f.session))},
+		flagOption{"client-memory", troupe.WithClientMemory(int64(f.client))})
+	if f.Unpinned != "" {
+		all = append(all, troupe.WithOwnResources(f.Unpinned == UnpinnedTask))
+	}
+	return all
+}
+
+// Unpinned is the value of the flag --unpinned: cluster, task, or empty for the default.
+type Unpinned string
+
+// UnpinnedTask means that each task has resources of its own.
+const UnpinnedTask Unpinned = "task"
+
+// String returns the value.
+func (u *Unpinned) String() string { return string(*u) }
+
+// Type returns what help calls the flag's value.
+func (u *Unpinned) Type() string { return "cluster|task" }
+
+// Set reads the flag's value.
+func (u *Unpinned) Set(text string) error {
+	if _, err := actors.ParseUnpinned(text); err != nil {
+		return errors.New(status.From(err).Message)
+	}
+	*u = Unpinned(text)
+	return nil
+}

@@ -1,0 +1,69 @@
+package kernels
+
+import (
+	"github.com/troupe-run/troupe/containers"
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/status"
+)
+
+// Admit rejects a node whose op, device or container is not allowed by the rights of the device's session. The registry's rows call it for
+// every kernel that is made; it is also called for an existing kernel that is reused in another program. Nodes inserted by graph passes are
+// not the client's and are always admitted, provided their device is.
+func Admit(n *graph.Node, d Device) error {
+	r := d.Rights()
+	if r == nil {
+		return nil
+	}
+	if err := r.Device(d.Name()); err != nil {
+		return err
+	}
+	if n.Op == "_Arg" || n.Op == "_Retval" || graph.IsInserted(n) {
+		return nil
+	}
+	if err := r.Op(n.Op); err != nil {
+		return err
+	}
+	if v := n.Attrs["container"]; v != nil {
+		if err := d.Resources().Admit(string(v.GetS())); err != nil {
+			return err
+		}
+	}
+	// A client's own transfer names another device in an attribute.
+	for _, attr := range []string{"send_device", "recv_device"} {
+		if v := n.Attrs[attr]; v != nil {
+			if err := r.Device(string(v.GetS())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// admitted returns a constructor that calls construct only for nodes that are admitted.
+func admitted(construct func(*Construction) (any, error)) func(*Construction) (any, error) {
+	return func(c *Construction) (any, error) {
+		if err := Admit(c.Node, c.Device); err != nil {
+			return nil, err
+		}
+		return construct(c)
+	}
+}
+
+// admitContainer rejects a container that the session may not use. The container is named by a handle, or by the two strings of a reference
+// to an older kind of resource. local is what the handle holds in this process, which a client cannot forge.
+func (c *Context) admitContainer(container string, local any) error {
+	if containers.IsStepName(container) {
+		if local == nil && container != c.Step.Container {
+			return status.Errorf(status.NotFound, "Container %s does not exist.", container)
+		}
+		return nil
+	}
+	r := c.Device.Resources()
+	if !r.Restricted() {
+		return nil
+	}
+	if IsAnonymous(local) {
+		return nil // in no container
+	}
+	return r.Admit(container)
+}

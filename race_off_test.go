@@ -1,5 +1,0 @@
-//go:build !race
-
-package troupe
-
-const raceDetector = false

@@ -1,0 +1,75 @@
+package remote
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+)
+
+func (g *guarded) eager(as, method string, q, a proto.Message) error {
+	return g.call(as, "/tensorflow.eager.EagerService/"+method, q, a)
+}
+
+func (g *guarded) streamingEnqueue(as string) (grpc.ClientStream, error) {
+	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(g.t.Context(), "authorization", "Bearer "+g.tokens[as]), 20*time.Second)
+	g.t.Cleanup(cancel)
+	return g.conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/tensorflow.eager.EagerService/StreamingEnqueue")
+}
+
+func (g *guarded) createContext(as string, id uint64) error {
+	def := &corepb.ServerDef{JobName: "w", Cluster: &corepb.ClusterDef{Job: []*corepb.JobDef{{Name: "w", Tasks: map[int32]string{0: g.node.Address()}}}}}
+	return g.eager(as, "CreateContext", &corepb.CreateContextRequest{ContextId: id, ServerDef: def, KeepAliveSecs: 600}, &corepb.CreateContextResponse{})
+}
+
+// TestEagerContextsAreGuarded checks that eager contexts need the rights of sessions and of declared clusters, that a client cannot use
+// or replace those of others, that a policy bounds their ops, and that the audit log has them.
+func TestEagerContextsAreGuarded(t *testing.T) {
+	g := guard(t, `rules:
+  - {who: "client:alice", may: [open, declare], ops: {deny: ["ControlTrigger"]}}
+  - {who: "client:bob", may: [open, declare]}
+  - {who: "client:opens", may: open}
+  - {who: "client:none", may: []}
+`, "alice", "bob", "opens", "none")
+	const denied = codes.PermissionDenied
+	refusedBy(t, "a context without rights", g.createContext("none", 1), denied, "client:none may not open sessions")
+	refusedBy(t, "a context of a client that may not declare clusters", g.createContext("opens", 1), denied, "client:opens may not declare clusters")
+	if err := g.createContext("alice", 1); err != nil {
+		t.Fatal(err)
+	}
+	refusedBy(t, "a context that replaces another client's", g.createContext("bob", 1), denied, "client:bob may not")
+	op := func(name string) *corepb.EnqueueRequest {
+		return &corepb.EnqueueRequest{ContextId: 1, Queue: []*corepb.QueueItem{{Item: &corepb.QueueItem_Operation{Operation: &corepb.Operation{Id: 1, Name: name}}}}}
+	}
+	for method, q := range map[string]proto.Message{
+		"UpdateContext":        &corepb.UpdateContextRequest{ContextId: 1, ContextViewId: 1},
+		"Enqueue":              op("NoOp"),
+		"WaitQueueDone":        &corepb.WaitQueueDoneRequest{ContextId: 1},
+		"RunComponentFunction": &corepb.RunComponentFunctionRequest{ContextId: 1, Operation: &corepb.Operation{}},
+		"KeepAlive":            &corepb.KeepAliveRequest{ContextId: 1},
+		"CloseContext":         &corepb.CloseContextRequest{ContextId: 1},
+	} {
+		refusedBy(t, method+" of another client's", g.eager("bob", method, q, &corepb.EnqueueResponse{}), denied, "client:bob may not")
+	}
+	stream, err := g.streamingEnqueue("bob")
+	if err == nil {
+		if err = stream.SendMsg(op("NoOp")); err == nil {
+			err = stream.RecvMsg(&corepb.EnqueueResponse{})
+		}
+	}
+	refusedBy(t, "a stream of another client's", err, denied, "client:bob may not")
+	if err := g.eager("alice", "Enqueue", op("NoOp"), &corepb.EnqueueResponse{}); err != nil {
+		t.Error(err)
+	}
+	refusedBy(t, "an op that the policy denies", g.eager("alice", "Enqueue", op("ControlTrigger"), &corepb.EnqueueResponse{}), denied, "may not use the op ControlTrigger")
+	if err := g.eager("alice", "CloseContext", &corepb.CloseContextRequest{ContextId: 1}, &corepb.CloseContextResponse{}); err != nil {
+		t.Error(err)
+	}
+	g.audits(map[string]int{"open client:alice ": 1, "close client:alice ": 1, "use client:bob PERMISSION_DENIED": 8, "run client:alice PERMISSION_DENIED": 1,
+		"open client:none PERMISSION_DENIED": 1, "declare client:opens PERMISSION_DENIED": 1})
+}

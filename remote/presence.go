@@ -1,0 +1,345 @@
+package remote
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/troupe-run/troupe/actors/cast"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/contain"
+	"github.com/troupe-run/troupe/remote/internal/distance"
+	"github.com/troupe-run/troupe/remote/internal/link"
+	"github.com/troupe-run/troupe/remote/internal/membership"
+)
+
+// presence is the single source of what a node believes about the cluster's tasks: for the status, the events, and programs that watch
+// tasks. It joins what links know, at once but only of some tasks, with what gossip knows, of all tasks but later.
+//
+// If a link was lost and gossip still believes in the process, the task counts as down. It is asked again until it answers, gossip has lost
+// it as well, or another process has taken its place. Callers that need to know about a task now use find, which asks a task that does not
+// count as up: at the start of a cluster, tasks are up before gossip has learned of them. While a program watches tasks, each task that is
+// up has a link, in clusters of up to maxWatched tasks, so that a loss is noticed at once.
+type presence struct {
+	node *Node
+	life context.Context
+	die  context.CancelFunc
+	work sync.WaitGroup
+	wake chan struct{} // capacity 1: something is pending
+	ask  chan struct{} // a slot for each task that may be asked at the same time
+
+	mu       sync.Mutex
+	pending  map[string]struct{} // tasks whose state may have changed
+	told     map[string]TaskStatus
+	probes   map[string]*probe // the last probe of each task that was asked
+	watching bool              // a program watches tasks
+}
+
+// probe asks a task whether it is up.
+type probe struct {
+	done         chan struct{} // closed when the probe has ended
+	began, ended time.Time
+	err          error // nil if the task is up
+	rested       bool  // it has ended, and the pause after a failure is over
+}
+
+// stale reports whether the probe has ended and no longer counts. A failed probe counts for absence times as long as it took. The caller
+// holds the lock.
+func (a *probe) stale() bool {
+	return !a.ended.IsZero() && (a.err == nil || time.Since(a.ended) > absence*a.ended.Sub(a.began))
+}
+
+const (
+	// maxWatched is the largest number of tasks of a cluster in which watching tasks keeps a link to each.
+	maxWatched = 64
+	// maxReaching bounds the tasks asked at the same time. reachTime bounds each probe, and reachPause is the time between two.
+	maxReaching = 16
+	reachTime   = 2 * time.Second
+	reachPause  = time.Second
+	// absence limits how often callers that look at a cluster wait for a task whose host is gone.
+	absence = 4
+)
+
+func newPresence(n *Node) *presence {
+	p := &presence{node: n, wake: make(chan struct{}, 1), ask: make(chan struct{}, maxReaching), pending: map[string]struct{}{}, told: map[string]TaskStatus{},
+		probes: map[string]*probe{}}
+	p.life, p.die = context.WithCancel(context.Background())
+	return p
+}
+
+// start begins to report on tasks, once gossip and links exist. Tasks that gossip has found by then come up like the others.
+func (p *presence) start() {
+	p.mu.Lock()
+	for _, task := range p.node.taskNames() {
+		p.told[task] = TaskStatus{Task: task, State: membership.NeverSeen.String()}
+	}
+	p.mu.Unlock()
+	p.work.Go(contain.Func(p.node.log, "The presence of tasks", p.run, nil))
+	p.changedAll()
+}
+
+// stop ends reporting and waits for its goroutines.
+func (p *presence) stop() {
+	p.mu.Lock()
+	p.die() // no further probes
+	p.mu.Unlock()
+	p.work.Wait()
+}
+
+// changed notes that the state of a task may have changed. It does not wait.
+func (p *presence) changed(task string) {
+	p.mu.Lock()
+	p.pending[task] = struct{}{}
+	p.mu.Unlock()
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// watch records whether a program watches tasks.
+func (p *presence) watch(watching bool) {
+	p.mu.Lock()
+	p.watching = watching
+	p.mu.Unlock()
+	if watching {
+		p.changedAll()
+	}
+}
+
+// changedAll marks all tasks as possibly changed.
+func (p *presence) changedAll() {
+	for _, t := range p.node.taskNames() {
+		p.changed(t)
+	}
+}
+
+// holds reports whether the link to a task should be kept even when nothing passes over it.
+func (p *presence) holds() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.watching && len(p.told) <= maxWatched
+}
+
+func (p *presence) run() {
+	for {
+		select {
+		case <-p.wake:
+		case <-p.life.Done():
+			return
+		}
+		p.mu.Lock()
+		tasks := p.pending
+		p.pending = map[string]struct{}{}
+		p.mu.Unlock()
+		for task := range tasks {
+			p.checkTask(task)
+		}
+	}
+}
+
+// checkTask reports what has changed about a task, and starts a probe if one is needed.
+func (p *presence) checkTask(task string) {
+	if task == p.node.self.Name() {
+		return
+	}
+	gossiped, linked, ok := p.node.sightings(task)
+	if !ok {
+		return
+	}
+	s := merge(gossiped, linked)
+	p.mu.Lock()
+	before := p.told[task]
+	if s.State == stateUp && before.State == stateUp && s.Boot == before.Boot && s.Reason == "" {
+		s.Reason = before.Reason // a process that is leaving does not come back, though its links are still there
+	}
+	p.told[task] = s
+	p.mu.Unlock()
+	if before.State != s.State || before.Boot != s.Boot || before.Reason != s.Reason && s.State == stateUp {
+		p.node.taskChanged(before, s)
+	}
+	linkedUp := linked.Health == link.Up || !linked.Accepted.IsZero()
+	if gossiped.State == stateUp && (s.State != stateUp || !linkedUp && p.holds()) {
+		p.reach(task)
+	}
+}
+
+// find returns what is known of a task. It first asks the task whether it is up, unless it counts as up. It waits until ctx ends, and for
+// at most reachTime. The Reason of a task that is not up says why it could not be reached.
+func (p *presence) find(ctx context.Context, s TaskStatus) TaskStatus {
+	if s.State == stateUp || s.Task == p.node.self.Name() {
+		return s
+	}
+	ctx, cancel := context.WithTimeout(ctx, reachTime)
+	defer cancel()
+	p.mu.Lock()
+	a := p.probes[s.Task]
+	if a == nil || a.stale() {
+		a = p.askLocked(s.Task)
+	}
+	p.mu.Unlock()
+	if a == nil {
+		return s // the node stops
+	}
+	why := "it did not answer"
+	select {
+	case <-a.done:
+		if code := status.CodeOf(a.err); code != status.OK && code != status.DeadlineExceeded {
+			why = status.From(a.err).Message
+		}
+	case <-ctx.Done():
+	}
+	if found, ok := p.node.statusOf(s.Task); ok {
+		s = found
+	}
+	if s.State != stateUp && s.Reason == "" {
+		s.Reason = why
+	}
+	return s
+}
+
+// findAll calls find for all tasks of the cluster at the same time and returns the results in order.
+func (p *presence) findAll(ctx context.Context) []TaskStatus {
+	all := p.node.Status()
+	var asked sync.WaitGroup
+	for i := range all {
+		asked.Go(contain.Func(p.node.log, "The look for "+all[i].Task, func() { all[i] = p.find(ctx, all[i]) }, nil))
+	}
+	asked.Wait()
+	return all
+}
+
+// reach asks a task whether it is up, unless it is being asked or failed to answer a moment ago.
+func (p *presence) reach(task string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if a := p.probes[task]; a == nil || a.rested {
+		p.askLocked(task)
+	}
+}
+
+// askLocked starts a probe; it returns nil if the node stops.
+func (p *presence) askLocked(task string) *probe {
+	if p.life.Err() != nil {
+		return nil
+	}
+	a := &probe{done: make(chan struct{})}
+	p.probes[task] = a
+	p.work.Go(func() {
+		contain.Func(p.node.log, "A question to a task", func() { p.endProbe(a, p.try(task, a)) }, func(err error) { p.endProbe(a, err) })()
+		if a.err != nil {
+			pause := time.NewTimer(reachPause)
+			select {
+			case <-pause.C:
+			case <-p.life.Done():
+			}
+			pause.Stop()
+		}
+		p.mu.Lock()
+		a.rested = true
+		p.mu.Unlock()
+		p.changed(task)
+	})
+	return a
+}
+
+// try asks a task whether it is up, once it has a slot.
+func (p *presence) try(task string, a *probe) error {
+	select {
+	case p.ask <- struct{}{}:
+	case <-p.life.Done():
+		return p.node.shuttingDown()
+	}
+	defer func() { <-p.ask }()
+	a.began = time.Now()
+	ctx, cancel := distance.Within(p.life, reachTime)
+	defer cancel()
+	return p.node.openLink(ctx, task)
+}
+
+// endProbe ends a probe.
+func (p *presence) endProbe(a *probe, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a.ended, a.err = time.Now(), err
+	close(a.done)
+}
+
+// openLink asks the process at a task's address for its identity and opens the link to it. If nobody listens, it fails at once.
+func (n *Node) openLink(ctx context.Context, task string) error {
+	t, known := n.spec.ByName(task)
+	if !known {
+		return status.InvalidArgumentf("%s is not a task of the cluster %v", task, n.spec)
+	}
+	if _, err := n.links.Greet(ctx, t); err != nil {
+		return err
+	}
+	_, err := n.links.Ensure(ctx, task)
+	return err
+}
+
+// taskChanged logs a change of a task, records it as an event, and notifies programs.
+func (n *Node) taskChanged(before, now TaskStatus) {
+	kind, text := "task "+now.State, now.Reason
+	switch {
+	case now.State == stateUp && now.Reason != "":
+		kind = "task leaving"
+	case now.State == stateUp && before.State == stateUp && now.Boot != before.Boot:
+		kind, text = "task restarted", now.Address
+	}
+	about := []any{"task", now.Task, "address", now.Address}
+	if now.Reason != "" && now.State != stateUp {
+		about = append(about, "reason", now.Reason)
+	}
+	n.log.Info(kind, about...)
+	n.events.Add(kind, now.Task, text)
+	if c := n.performing.Load(); c != nil {
+		c.TaskChanged(cast.TaskChange{Task: now.Task, Up: now.State == stateUp, What: now})
+	}
+}
+
+// stateUp is the TaskStatus.State of a task that is up.
+var stateUp = membership.Up.String()
+
+// sightings returns what gossip and the links know of a task; ok is false while the node starts and for a task that the cluster does not
+// have.
+func (n *Node) sightings(task string) (gossiped TaskStatus, linked link.State, ok bool) {
+	gossip := n.gossiping.Load()
+	if gossip == nil {
+		return gossiped, linked, false
+	}
+	m, ok := gossip.Member(task)
+	if !ok {
+		return gossiped, linked, false
+	}
+	if m.Task != n.self {
+		linked, ok = n.linkState(task)
+	}
+	return n.gossipStatus(m), linked, ok
+}
+
+func (n *Node) linkState(task string) (link.State, bool) {
+	s, err := n.links.State(task)
+	return s, err == nil
+}
+
+// merge joins what gossip and a task's links know of it. A live link proves that the task is up. The loss of a link to the process that
+// gossip believes in counts against it.
+func merge(s TaskStatus, st link.State) TaskStatus {
+	up := func(boot uint64, since time.Time) {
+		if s.State != stateUp || s.Boot != boot {
+			s.State, s.Since, s.Boot, s.Reason = stateUp, since, boot, ""
+		}
+	}
+	switch accepted := !st.Accepted.IsZero(); {
+	case st.Health == link.Up && (!accepted || !st.Accepted.After(st.Since) || st.AcceptedBoot == st.Boot):
+		up(st.Boot, st.Since)
+	case accepted:
+		up(st.AcceptedBoot, st.Accepted)
+	case st.Health == link.Down && st.Reason != "" && st.Since.After(s.Since) && (s.Boot == st.Boot || s.Boot == 0):
+		s.State, s.Since, s.Boot, s.Reason = membership.Down.String(), st.Since, st.Boot, st.Reason
+	case st.Health == link.NeverSeen && s.State == membership.NeverSeen.String():
+		s.Reason = st.Reason
+	}
+	return s
+}

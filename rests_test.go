@@ -1,0 +1,946 @@
+package troupe
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"github.com/troupe-run/troupe/graph/op"
+	"github.com/troupe-run/troupe/graph/op/attr"
+	"github.com/troupe-run/troupe/graph/shape"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/extent"
+	"github.com/troupe-run/troupe/internal/view"
+	"github.com/troupe-run/troupe/queues/pipeline"
+	"github.com/troupe-run/troupe/remote/access"
+	"github.com/troupe-run/troupe/remote/client"
+	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// rests are the idle times between two operations. They are on both sides of the times after which links, leases, answers, batches and
+// certificates end, and longer.
+var rests = []time.Duration{time.Second, 59 * time.Second, 61 * time.Second, 10 * time.Minute, 2 * time.Hour, 25 * time.Hour}
+
+// Except in full runs, TestRests uses the rests from longRest on once for each kind, not for each pair of operations. In make test,
+// pairRest is the only rest that it uses for each pair.
+const (
+	longRest = 2 * time.Hour
+	pairRest = 61 * time.Second
+)
+
+// resting is the state that the operations of a kind share.
+type resting struct {
+	*testing.T
+	*simulation
+	idled time.Duration // the time that the operation itself let pass
+}
+
+// idle lets time pass within an operation.
+func (r *resting) idle(d time.Duration) {
+	pass(d)
+	r.idled += d
+}
+
+// restOperation is something that users do. It works in whatever state the earlier operations have left.
+type restOperation struct {
+	name string
+	do   func()
+}
+
+// restKind is a kind of things that may be idle and have timers, by its name in testdata/timers.txt.
+type restKind struct {
+	name  string
+	tasks int
+	setup func(t *testing.T) (options func(task int) []Option, make func(r *resting) []restOperation)
+}
+
+var restKinds = []restKind{
+	{"session", 2, plainly(sessionsThatRest)},
+	{"link", 2, plainly(linksThatRest)},
+	{"lease", 2, plainly(leasesThatRest)},
+	{"callable", 2, plainly(callablesThatRest)},
+	{"partial", 2, plainly(partialRunsThatRest)},
+	{"queue", 2, plainly(queuesThatRest)},
+	{"pipeline", 2, plainly(pipelinesThatRest)},
+	{"iterator", 2, plainly(iteratorsThatRest)},
+	{"batch", 1, plainly(batchesThatRest)},
+	{"events", 1, plainly(eventsThatRest)},
+	{"actor", 2, plainly(actorsThatRest, restingActors...)},
+	{"watch", 2, plainly(watchesThatRest, restingActors...)},
+	{"ask", 2, plainly(asksThatRest, restingActors...)},
+	{"topic", 2, plainly(topicsThatRest)},
+	{"gossip", 3, plainly(gossipThatRests)},
+	{"token", 1, tokensThatRest},
+	{"certificate", 2, certificatesThatRest},
+	{"trace", 2, plainly(tracesThatRest)},
+	{"guest", 2, plainly(guestsThatRest)},
+}
+
+// plainly sets up tasks that all have the same options.
+func plainly(make func(r *resting) []restOperation, options ...Option) func(t *testing.T) (func(task int) []Option, func(r *resting) []restOperation) {
+	return func(*testing.T) (func(task int) []Option, func(r *resting) []restOperation) {
+		return func(int) []Option { return options }, make
+	}
+}
+
+// restElsewhere are the kinds that other tests cover.
+var restElsewhere = map[string]string{
+	"retry":     "TestAnswers in remote/internal/gateway, in simulated time: clients choose the ids of their requests themselves",
+	"dashboard": "TestProcessesThatRest in e2e: browsers",
+	"memory":    "TestProcessesThatRest in e2e: what the system has",
+	"pull":      "TestPeers in remote/internal/workerservice: connections to tasks whose tensors eager contexts receive",
+}
+
+// TestRests runs each pair of operations of each kind with each of the rests between them.
+func TestRests(t *testing.T) {
+	for _, k := range restKinds {
+		t.Run(k.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				options, make := k.setup(t)
+				r := &resting{T: t, simulation: simulatedEach(t, k.tasks, options)}
+				operations := make(r)
+				for _, rest := range rests {
+					if rest != pairRest && !extent.Full() && (rest >= longRest || !extent.Check() || extent.RaceDetector) {
+						if rest <= longRest || extent.Check() && !extent.RaceDetector {
+							r.round(operations, rest)
+						}
+						continue
+					}
+					for _, first := range operations {
+						for _, second := range operations {
+							r.pair(first, second, rest)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// round runs all operations, and runs them again after a rest. It is the short form for kinds whose pairs have had
+// shorter rests.
+func (r *resting) round(operations []restOperation, rest time.Duration) {
+	for i := range 2 {
+		for _, o := range operations {
+			r.do(o)
+			if r.Failed() {
+				r.Fatalf("%s, after a rest of %v of all", o.name, rest)
+			}
+		}
+		if i == 0 {
+			pass(rest)
+		}
+	}
+}
+
+func (r *resting) pair(first, second restOperation, rest time.Duration) {
+	r.do(first)
+	pass(rest)
+	r.do(second)
+	if r.Failed() {
+		r.Fatalf("%s, then %s after a rest of %v", first.name, second.name, rest)
+	}
+}
+
+// do runs an operation, which must end in bounded time.
+func (r *resting) do(o restOperation) {
+	r.idled = 0
+	start := time.Now()
+	o.do()
+	if d := time.Since(start) - r.idled; d > 20*time.Second {
+		r.Errorf("%s took %v", o.name, d)
+	}
+}
+
+// check ends the test with an error.
+func (r *resting) check(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (r *resting) bounded() context.Context {
+	ctx, cancel := context.WithTimeout(r.Context(), 15*time.Second)
+	r.Cleanup(cancel)
+	return ctx
+}
+
+// dial returns a client of a task, on a host of its own, and a function that breaks its connections.
+func (r *resting) dial(task int, opts ...client.Option) (c *Client, cut func()) {
+	r.Helper()
+	process := r.net.Host("10.0.1.1").Process()
+	c, err := Dial(r.Context(), r.tasks[task].Target(), append([]client.Option{client.WithDialer(process.Dial)}, opts...)...)
+	r.check(err)
+	r.Cleanup(func() {
+		if err := c.Close(context.Background()); err != nil {
+			r.Error(err)
+		}
+	})
+	return c, process.Break
+}
+
+// counting is a graph with a counter on a task, which count adds 1 to.
+func counting(device, name string) (s *op.Scope, start *op.Operation, count op.Output) {
+	s = op.NewScope().WithDevice(device)
+	v := op.VariableV2(s, shape.Of(), tensor.Int64, attr.SharedName(name))
+	return s, op.Assign(s, v, op.Const(s, int64(0))).Op, op.AssignAdd(s, v, op.Const(s, int64(1)))
+}
+
+// counter is a session that counts on a task of the cluster.
+type counterOf struct {
+	*resting
+	session *Session
+	count   op.Output
+	want    int64
+}
+
+func (r *resting) counter(m Master, name string) *counterOf {
+	s, start, count := counting("/job:w/task:1", name)
+	session := sessionOf(r.T, m, s)
+	_, err := session.Eval(r.bounded(), nil, start)
+	r.check(err)
+	return &counterOf{r, session, count, 0}
+}
+
+func (c *counterOf) run() {
+	c.Helper()
+	got, err := Fetch[int64](c.bounded(), c.session, nil, c.count)
+	if c.want++; err != nil || got != c.want {
+		c.Errorf("the counter is %d, %v; want %d", got, err, c.want)
+	}
+}
+
+// sessionsThatRest are sessions over the network and in the process, whose steps span two tasks.
+func sessionsThatRest(r *resting) []restOperation {
+	c, _ := r.dial(0)
+	far, near := r.counter(c, "far"), r.counter(r.tasks[0], "near")
+	return []restOperation{
+		{"a step over the network", far.run},
+		{"a step in the process", near.run},
+		{"a list of devices", func() {
+			devices, err := c.Devices(r.bounded())
+			if err != nil || len(devices) != 2 {
+				r.Errorf("%v, %v", devices, err)
+			}
+		}},
+		{"another session", func() {
+			s, _, count := counting("/job:w/task:1", "far")
+			session := sessionOf(r.T, c, s)
+			got, err := Fetch[int64](r.bounded(), session, nil, count)
+			if far.want++; err != nil || got != far.want {
+				r.Errorf("it counts %d, %v; want %d", got, err, far.want)
+			}
+			r.check(session.Close(r.bounded()))
+		}},
+	}
+}
+
+// linksThatRest are tensors and messages of steps that go between tasks, in both directions.
+func linksThatRest(r *resting) []restOperation {
+	var all []restOperation
+	for i, on := range r.tasks {
+		other := fmt.Sprintf("/job:w/task:%d", 1-i)
+		for _, size := range []int64{1, 1 << 20} {
+			s := op.NewScope()
+			x := op.Placeholder(s.WithDevice(fmt.Sprintf("/job:w/task:%d", i)), tensor.Uint8, attr.Shape(shape.Of(size)))
+			y := op.BitwiseXor(s.WithDevice(other), x, op.Const(s, uint8(1)))
+			session := sessionOf(r.T, on, s)
+			v, err := tensor.New(tensor.Host, tensor.Uint8, tensor.Shape{size})
+			r.check(err)
+			r.Cleanup(v.Release)
+			all = append(all, restOperation{fmt.Sprintf("%d bytes from task %d to the other one and back", size, i), func() {
+				got, err := session.Eval(r.bounded(), Feeds{x: v}, y)
+				r.check(err)
+				if b := got[0].Data(); int64(len(b)) != size || b[size-1] != v.Data()[size-1]^1 {
+					r.Errorf("%d bytes came", len(b))
+				}
+				got[0].Release()
+			}})
+		}
+	}
+	return all
+}
+
+// leasesThatRest are sessions whose clients lose their connections: they continue if they come back within the lease, and get ABORTED
+// otherwise.
+func leasesThatRest(r *resting) []restOperation {
+	c, cut := r.dial(0)
+	counter := r.counter(c, "leased")
+	gone := time.Time{}
+	return []restOperation{
+		{"the connection breaks", func() {
+			cut()
+			if gone.IsZero() {
+				gone = time.Now()
+			}
+		}},
+		{"a step", func() {
+			if away := time.Since(gone); !gone.IsZero() && away >= DefaultLease {
+				_, err := Fetch[int64](r.bounded(), counter.session, nil, counter.count)
+				soon := away < DefaultLease+time.Second // it may be in time: the server learns of the break later
+				if !(err == nil && soon) && (status.CodeOf(err) != status.Aborted || !strings.Contains(err.Error(), "lease")) {
+					r.Errorf("a session whose client was away for %v: %v", away, err)
+				}
+				counter = r.counter(c, "leased")
+			}
+			gone = time.Time{}
+			counter.run()
+		}},
+	}
+}
+
+// callablesThatRest are prepared steps.
+func callablesThatRest(r *resting) []restOperation {
+	c, _ := r.dial(0)
+	var all []restOperation
+	for i, m := range []Master{c, r.tasks[0]} {
+		counter := r.counter(m, fmt.Sprintf("called%d", i))
+		callable, err := counter.session.Prepare(r.bounded(), nil, counter.count)
+		r.check(err)
+		all = append(all, restOperation{fmt.Sprintf("a call with %T", m), func() {
+			got, err := callable.Run(r.bounded())
+			r.check(err)
+			n, err := tensor.To[int64](got[0])
+			if counter.want++; err != nil || n != counter.want {
+				r.Errorf("it counts %d, %v; want %d", n, err, counter.want)
+			}
+			got[0].Release()
+		}})
+	}
+	return all
+}
+
+// partialRunsThatRest are steps that are fed in two calls.
+func partialRunsThatRest(r *resting) []restOperation {
+	c, _ := r.dial(0)
+	var all []restOperation
+	for _, m := range []Master{c, r.tasks[0]} {
+		s := op.NewScope()
+		a := op.Placeholder(s.WithName("a"), tensor.Float32, attr.Shape(shape.Of()))
+		b := op.Placeholder(s.WithName("b"), tensor.Float32, attr.Shape(shape.Of()))
+		there := s.WithDevice("/job:w/task:1")
+		op.Add(there.WithName("sum"), op.Neg(there.WithName("first"), a), b)
+		session := sessionOf(r.T, m, s)
+		var run *PartialRun
+		half := func(feed, fetch string, want float32) {
+			v := tensor.FromScalar(float32(2))
+			defer v.Release()
+			got, err := run.Run(r.bounded(), map[string]*tensor.Tensor{feed: v}, []string{fetch})
+			r.check(err)
+			if f := floatOf(r.T, got[0]); f != want {
+				r.Errorf("%s is %v, want %v", fetch, f, want)
+			}
+		}
+		all = append(all, restOperation{fmt.Sprintf("half of a step with %T", m), func() {
+			if run != nil {
+				half("b:0", "sum:0", 0)
+				run = nil
+				return
+			}
+			var err error
+			run, err = session.PartialRun(r.bounded(), []string{"a:0", "b:0"}, []string{"first:0", "sum:0"}, nil)
+			r.check(err)
+			half("a:0", "first:0", -2)
+		}})
+	}
+	return all
+}
+
+// queuesThatRest are elements that wait in a queue for dequeues, and dequeues that wait for elements.
+func queuesThatRest(r *resting) []restOperation {
+	type ends struct {
+		enqueue func()
+		dequeue func(ctx context.Context) error
+	}
+	endsOf := func(m Master) ends {
+		s := op.NewScope().WithDevice("/job:w/task:1")
+		types := []tensor.DType{tensor.Int64}
+		q := op.FIFOQueueV2(s, types, attr.SharedName("q"), attr.Capacity(100))
+		put, take := op.QueueEnqueueV2(s, q, []op.Output{op.Const(s, int64(7))}), op.QueueDequeueV2(s, q, types)[0]
+		session := sessionOf(r.T, m, s)
+		return ends{
+			func() {
+				_, err := session.Eval(r.bounded(), nil, put)
+				r.check(err)
+			},
+			func(ctx context.Context) error {
+				got, err := Fetch[int64](ctx, session, nil, take)
+				if err == nil && got != 7 {
+					err = fmt.Errorf("%d was dequeued", got)
+				}
+				return err
+			}}
+	}
+	c, _ := r.dial(0)
+	producer, consumer := endsOf(r.tasks[1]), endsOf(c)
+	elements := 0
+	var blocked []chan error
+	return []restOperation{
+		{"an enqueue", func() {
+			producer.enqueue()
+			if len(blocked) == 0 {
+				elements++
+				return
+			}
+			r.check(<-blocked[0])
+			blocked = blocked[1:]
+		}},
+		{"a dequeue", func() {
+			if elements > 0 {
+				r.check(consumer.dequeue(r.bounded()))
+				elements--
+				return
+			}
+			done := make(chan error, 1)
+			blocked = append(blocked, done)
+			go func() { done <- consumer.dequeue(r.Context()) }()
+			synctest.Wait()
+		}},
+	}
+}
+
+// pipelinesThatRest are Go values that wait in a queue for their consumer.
+func pipelinesThatRest(r *resting) []restOperation {
+	queue, err := pipeline.Declare[int64](pipeline.Queue{Name: "rows", Device: "/job:w/task:1", Capacity: 100})
+	r.check(err)
+	c, _ := r.dial(0)
+	session := func(m Master) *Session {
+		s, err := m.NewSession(r.Context(), nil, nil)
+		r.check(err)
+		return s
+	}
+	producer, err := queue.Producer(r.Context(), session(r.tasks[1]), pipeline.ProducerOptions{})
+	r.check(err)
+	consumer, err := queue.Consumer(r.Context(), session(c), pipeline.ConsumerOptions{})
+	r.check(err)
+	put, taken := int64(0), int64(0)
+	return []restOperation{
+		{"a value is put", func() {
+			r.check(producer.Put(r.bounded(), put))
+			put++
+		}},
+		{"a value is taken", func() {
+			if taken == put {
+				r.check(producer.Put(r.bounded(), put))
+				put++
+			}
+			for batch, err := range consumer.Batches(r.bounded()) {
+				r.check(err)
+				if got := batch.At(0); got != taken {
+					r.Errorf("%d was taken, want %d", got, taken)
+				}
+				taken++
+				break
+			}
+		}},
+	}
+}
+
+// iteratorsThatRest are iterators of datasets with stages that work ahead.
+func iteratorsThatRest(r *resting) []restOperation {
+	c, _ := r.dial(0)
+	s := op.NewScope().WithDevice("/job:w/task:1")
+	types, shapes := []tensor.DType{tensor.Int64}, []shape.Shape{shape.Scalar()}
+	numbers := op.RangeDataset(s, op.Const(s, int64(0)), op.Const(s, int64(1<<40)), op.Const(s, int64(1)), types, shapes)
+	ahead := op.PrefetchDataset(s, numbers, op.Const(s, int64(4)), types, shapes)
+	it := op.IteratorV2(s, "it", "", types, shapes)
+	begin, next := op.MakeIterator(s, ahead, it), op.IteratorGetNext(s, it, types, shapes)[0]
+	session := sessionOf(r.T, c, s)
+	want := int64(-1)
+	anew := func() {
+		_, err := session.Eval(r.bounded(), nil, begin)
+		r.check(err)
+		want = 0
+	}
+	anew()
+	return []restOperation{
+		{"the next element", func() {
+			got, err := Fetch[int64](r.bounded(), session, nil, next)
+			if err != nil || got != want {
+				r.Errorf("%d, %v; want %d", got, err, want)
+			}
+			want++
+		}},
+		{"the iterator begins anew", anew},
+	}
+}
+
+// batchesThatRest are inputs that gather in batches, which are handled when they have waited long enough.
+func batchesThatRest(r *resting) []restOperation {
+	s := op.NewScope()
+	x := op.Placeholder(s, tensor.Float32, attr.Shape(shape.Of(1)))
+	batched, _, _ := op.Batch(s, []op.Output{x}, 1, 100, 10_000, 60_000_000, attr.SharedName("b"), attr.BatchingQueue("q"))
+	session := sessionOf(r.T, r.tasks[0], s)
+	return []restOperation{{"a batch of one", func() {
+		v, err := tensor.FromSlice(tensor.Float32, tensor.Shape{1}, []float32{3})
+		r.check(err)
+		defer v.Release()
+		got, err := session.Eval(r.bounded(), Feeds{x: v}, batched[0])
+		r.check(err)
+		if n, err := got[0].Shape().NumElements(); err != nil || n > 1 {
+			r.Errorf("a batch of %d, %v", n, err)
+		}
+		got[0].Release()
+	}}}
+}
+
+// eventsThatRest are summaries that are flushed after a while.
+func eventsThatRest(r *resting) []restOperation {
+	dir := r.TempDir()
+	s := op.NewScope()
+	w := op.SummaryWriter(s, attr.SharedName("w"))
+	open := op.CreateSummaryFileWriter(s, w, op.Const(s, dir), op.Const(s, int32(1000)), op.Const(s, int32(120_000)), op.Const(s, ".v2"))
+	write := op.WriteScalarSummary(s, w, op.Const(s, int64(1)), op.Const(s, "a tag"), op.Const(s, float32(1)))
+	session := sessionOf(r.T, r.tasks[0], s)
+	_, err := session.Eval(r.bounded(), nil, open)
+	r.check(err)
+	const flushed = 120 * time.Second
+	var written []time.Time
+	return []restOperation{
+		{"a summary is written", func() {
+			_, err := session.Eval(r.bounded(), nil, write)
+			r.check(err)
+			written = append(written, time.Now())
+		}},
+		{"the file is read", func() {
+			files, err := filepath.Glob(filepath.Join(dir, "*.v2"))
+			r.check(err)
+			all, due := 0, 0
+			for _, f := range files {
+				b, err := os.ReadFile(f)
+				r.check(err)
+				all += bytes.Count(b, []byte("a tag"))
+			}
+			for _, at := range written {
+				if time.Since(at) > flushed {
+					due++
+				}
+			}
+			if all < due || all > len(written) {
+				r.Errorf("the files have %d summaries; %d were written, %d of them more than %v ago", all, len(written), due, flushed)
+			}
+		}},
+	}
+}
+
+// restingActors are counters, and actors that keep the requests they get.
+var restingActors = []Option{counters, WithActor("keeper", func(*ActorContext, any) (Actor, error) {
+	var kept []*ActorRequest
+	return ActorFunc(func(c *ActorContext, message any) {
+		if _, keep := message.(*emptypb.Empty); keep {
+			kept = append(kept, c.Keep())
+			return
+		}
+		for _, q := range kept {
+			if err := q.Reply(wrapperspb.Bool(true)); err != nil {
+				panic(err)
+			}
+		}
+		kept = nil
+		if err := c.Reply(wrapperspb.Bool(true)); err != nil {
+			panic(err)
+		}
+	}), nil
+})}
+
+// actorsThatRest are actors of both tasks, which are sent to and asked from the other one.
+func actorsThatRest(r *resting) []restOperation {
+	var all []restOperation
+	for i, from := range r.tasks {
+		on := ActorRef{r.tasks[1-i].Task(), "c"}
+		_, err := from.Spawn(r.bounded(), "counter", on, nil)
+		r.check(err)
+		want := int64(0)
+		all = append(all, restOperation{fmt.Sprintf("a message from task %d", i), func() {
+			r.check(from.Send(r.bounded(), on, wrapperspb.Int64(1)))
+			want++
+		}}, restOperation{fmt.Sprintf("a question from task %d", i), func() {
+			if got := sum(r.T, from, on); got != want {
+				r.Errorf("the sum is %d, want %d", got, want)
+			}
+		}}, restOperation{fmt.Sprintf("an actor made by task %d", i), func() {
+			ref, err := from.Spawn(r.bounded(), "counter", ActorRef{Task: on.Task}, nil)
+			r.check(err)
+			r.check(from.EndActor(r.bounded(), ref))
+		}})
+	}
+	return all
+}
+
+// watchesThatRest are watches of actors on the other task, which end by a panic.
+func watchesThatRest(r *resting) []restOperation {
+	var all []restOperation
+	for i, by := range r.tasks {
+		on := ActorRef{r.tasks[1-i].Task(), "ward"}
+		var watch <-chan ActorEnded
+		set := func() {
+			if watch == nil {
+				_, err := by.Spawn(r.bounded(), "counter", on, nil)
+				r.check(err)
+				watch, err = by.WatchActor(r.Context(), on)
+				r.check(err)
+			}
+		}
+		all = append(all, restOperation{fmt.Sprintf("a watch of task %d", i), set}, restOperation{fmt.Sprintf("the end of what task %d watches", i), func() {
+			set()
+			r.check(r.tasks[1-i].Send(r.bounded(), on, wrapperspb.String("panic")))
+			select {
+			case e := <-watch:
+				if e.Actor != on || status.CodeOf(e.Err) != status.Internal {
+					r.Errorf("%v ended with %v", e.Actor, e.Err)
+				}
+			case <-time.After(time.Second):
+				r.Error("the watcher was not told")
+			}
+			watch = nil
+		}}, restOperation{fmt.Sprintf("a watch of task %d that is taken back", i), func() {
+			ctx, cancel := context.WithCancel(r.Context())
+			_, err := by.WatchActor(ctx, on)
+			r.check(err)
+			cancel()
+		}})
+	}
+	return all
+}
+
+// topicsThatRest are topics that each task publishes to, with subscribers on the other one that stay, and some that do not.
+func topicsThatRest(r *resting) []restOperation {
+	var all []restOperation
+	for i, from := range r.tasks {
+		topic, other, sent := fmt.Sprint("topic", i), r.tasks[1-i], int64(0)
+		subscribe := func(ctx context.Context) <-chan any {
+			messages, err := other.Subscribe(ctx, topic)
+			r.check(err)
+			return messages
+		}
+		publish := func() {
+			sent++
+			r.check(from.Publish(r.bounded(), topic, wrapperspb.Int64(sent)))
+		}
+		expect := func(messages <-chan any) {
+			select {
+			case m := <-messages:
+				if got := m.(*wrapperspb.Int64Value).Value; got != sent {
+					r.Errorf("message %d has arrived, not %d", got, sent)
+				}
+			case <-time.After(time.Second):
+				r.Errorf("message %d has not arrived", sent)
+			}
+		}
+		ctx, cancel := context.WithCancel(r.Context())
+		r.Cleanup(cancel)
+		messages := subscribe(ctx)
+		all = append(all, restOperation{fmt.Sprintf("a message of task %d to a topic", i), func() {
+			publish()
+			expect(messages)
+		}}, restOperation{fmt.Sprintf("a new subscriber to what task %d publishes", i), func() {
+			ctx, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			more := subscribe(ctx)
+			publish()
+			expect(messages)
+			expect(more)
+			cancel()
+			if _, open := <-more; open {
+				r.Error("a message has arrived twice")
+			}
+		}})
+	}
+	return all
+}
+
+// asksThatRest are requests whose answers come later.
+func asksThatRest(r *resting) []restOperation {
+	var all []restOperation
+	for i, from := range r.tasks {
+		on := ActorRef{r.tasks[1-i].Task(), "keeper"}
+		_, err := from.Spawn(r.bounded(), "keeper", on, nil)
+		r.check(err)
+		var waiting []chan error
+		all = append(all, restOperation{fmt.Sprintf("a request of task %d", i), func() {
+			done := make(chan error, 1)
+			waiting = append(waiting, done)
+			go func() {
+				_, err := Ask[*wrapperspb.BoolValue](context.WithoutCancel(r.Context()), from, on, &emptypb.Empty{})
+				done <- err
+			}()
+			synctest.Wait()
+		}}, restOperation{fmt.Sprintf("the answers to task %d", i), func() {
+			_, err := Ask[*wrapperspb.BoolValue](r.bounded(), from, on, wrapperspb.Bool(true))
+			r.check(err)
+			for _, done := range waiting {
+				select {
+				case err := <-done:
+					r.check(err)
+				case <-time.After(time.Second):
+					r.Fatal("a request was not answered")
+				}
+			}
+			waiting = nil
+		}})
+	}
+	return all
+}
+
+// gossipThatRests is what tasks know about each other.
+func gossipThatRests(r *resting) []restOperation {
+	all := func(want ...string) {
+		r.Helper()
+		for i, s := range r.tasks[:2] {
+			for j, status := range s.Status() {
+				if status.State != want[j] {
+					r.Errorf("task %d knows that task %d is %s (%s), and it is %s", i, j, status.State, status.Reason, want[j])
+				}
+			}
+		}
+	}
+	pass(3 * time.Second) // until all tasks know each other
+	return []restOperation{
+		{"a look", func() { all("up", "up", "up") }},
+		{"a crash and a restart", func() {
+			r.kill(2)
+			r.idle(15 * time.Second)
+			all("up", "up", "down")
+			r.restart(r.T, 2)
+			r.idle(3 * time.Second)
+			all("up", "up", "up")
+		}},
+		{"an outage", func() {
+			r.host(2).Freeze(true)
+			r.idle(15 * time.Second)
+			all("up", "up", "down")
+			r.host(2).Freeze(false)
+			r.idle(15 * time.Second)
+			all("up", "up", "up")
+		}},
+	}
+}
+
+// papers are the certificates and the token of a cluster on a network in memory.
+type papers struct {
+	t         *testing.T
+	dir       string
+	authority *access.Authority
+	expiry    time.Time // of the last one issued
+}
+
+// paperTime is how long certificates and tokens are valid: some rests are shorter, and some longer.
+const paperTime = 90 * time.Minute
+
+// noticed bounds the time within which changed files are read again.
+const noticed = 5 * time.Second
+
+func newPapers(t *testing.T) *papers {
+	t.Helper()
+	authority, made, err := access.NewAuthority("test", time.Now().Add(10*365*24*time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &papers{t: t, dir: t.TempDir(), authority: authority}
+	p.write("ca.pem", made.Cert)
+	return p
+}
+
+func (p *papers) path(name string) string { return filepath.Join(p.dir, name) }
+
+func (p *papers) write(name string, text []byte) {
+	p.t.Helper()
+	if err := os.WriteFile(p.path(name), text, 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// certify writes certificates for the tasks.
+func (p *papers) certify(tasks int, until time.Time) {
+	p.t.Helper()
+	p.expiry = until
+	for i := range tasks {
+		pair, err := p.authority.Issue(access.Request{Name: access.TaskName("w", i), Hosts: []string{fmt.Sprintf("10.0.0.%d", i+1)}, Until: until})
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.write(fmt.Sprintf("%d.pem", i), pair.Cert)
+		p.write(fmt.Sprintf("%d.key", i), pair.Key)
+	}
+}
+
+// of returns the credentials of a task, or those of a client, which has no certificate.
+func (p *papers) of(task int) *access.Credentials {
+	p.t.Helper()
+	config := access.CredentialConfig{CredentialFiles: access.CredentialFiles{CA: p.path("ca.pem")}, Anonymous: true, Log: slog.New(slog.DiscardHandler)}
+	if task >= 0 {
+		config.Cert, config.Key = p.path(fmt.Sprintf("%d.pem", task)), p.path(fmt.Sprintf("%d.key", task))
+	}
+	k, err := access.LoadCredentials(config)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(k.Close)
+	return k
+}
+
+// tokensThatRest are the steps of a client whose token expires and is replaced.
+func tokensThatRest(t *testing.T) (options func(task int) []Option, make func(r *resting) []restOperation) {
+	p := newPapers(t)
+	p.certify(1, time.Now().Add(9*365*24*time.Hour))
+	replace := func() {
+		p.expiry = time.Now().Add(paperTime)
+		token, line, err := access.NewToken("alice", p.expiry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.write("token", []byte(token+"\n"))
+		p.write("tokens", []byte(line+"\n"))
+	}
+	replace()
+	tokens, err := access.LoadTokens(access.TokenConfig{File: p.path("tokens"), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tokens.Close)
+	file, err := access.LoadTokenFile(p.path("token"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(file.Close)
+	server := p.of(0)
+	return func(int) []Option { return []Option{WithCredentials(server), WithTokens(tokens)} }, func(r *resting) []restOperation {
+		c, _ := r.dial(0, client.WithCredentials(p.of(-1)), client.WithTokenFile(file))
+		s := op.NewScope()
+		x := op.Const(s, int64(7))
+		session := sessionOf(r.T, c, s)
+		step := func() error {
+			_, err := Fetch[int64](r.bounded(), session, nil, x)
+			return err
+		}
+		return []restOperation{
+			{"a step", func() {
+				err := step()
+				if time.Now().After(p.expiry) {
+					if status.CodeOf(err) != status.Unauthenticated || !strings.Contains(err.Error(), "expired") {
+						r.Errorf("with a token that has expired: %v", err)
+					}
+					replace()
+					pass(noticed)
+					err = step()
+				}
+				r.check(err)
+			}},
+			{"the token is replaced", func() {
+				replace()
+				pass(noticed)
+			}},
+		}
+	}
+}
+
+// certificatesThatRest are the steps of tasks whose certificates expire and are replaced.
+func certificatesThatRest(t *testing.T) (options func(task int) []Option, make func(r *resting) []restOperation) {
+	p := newPapers(t)
+	p.certify(2, time.Now().Add(paperTime))
+	all := []*access.Credentials{p.of(0), p.of(1)}
+	p.write("secret", access.NewSecret())
+	return func(task int) []Option { return []Option{WithCredentials(all[task]), WithSecretFile(p.path("secret"))} }, func(r *resting) []restOperation {
+		counter := r.counter(r.tasks[0], "certified")
+		replace := func() {
+			p.certify(2, time.Now().Add(paperTime))
+			pass(noticed)
+		}
+		return []restOperation{
+			{"a step", func() {
+				if time.Now().After(p.expiry) {
+					// An existing link may continue. A new one is refused, by name.
+					_, err := Fetch[int64](r.bounded(), counter.session, nil, counter.count)
+					if err == nil {
+						counter.want++
+					} else if !strings.Contains(err.Error(), "expired") {
+						r.Errorf("with certificates that have expired: %v", err)
+					}
+					replace()
+				}
+				counter.run()
+			}},
+			{"the certificates are replaced", replace},
+		}
+	}
+}
+
+// tracesThatRest are steps that are traced, alone and in a trace of everything that runs for a while.
+func tracesThatRest(r *resting) []restOperation {
+	counter := r.counter(r.tasks[0], "traced")
+	return []restOperation{
+		{"a step", counter.run},
+		{"a step that is traced", func() {
+			result, err := counter.session.RunStep(r.bounded(), Step{Fetches: []string{counter.count.Name()}, Options: &corepb.RunOptions{TraceLevel: corepb.RunOptions_FULL_TRACE}})
+			r.check(err)
+			counter.want++
+			if n := len(result.Metadata.GetStepStats().GetDevStats()); n != 2 {
+				r.Errorf("the trace has %d devices", n)
+			}
+			result.Tensors[0].Release()
+		}},
+		{"a trace of all tasks", func() {
+			done := make(chan error, 1)
+			go func() {
+				got, err := r.tasks[0].node.Trace(r.bounded(), &view.TraceQuery{Duration: int64(3 * time.Second), Cluster: true})
+				if err == nil && len(got.GetTasks()) != 2 {
+					err = fmt.Errorf("the trace has %d tasks", len(got.GetTasks()))
+				}
+				done <- err
+			}()
+			pass(time.Second)
+			counter.run()
+			r.check(<-done)
+		}},
+	}
+}
+
+// guestsThatRest are sessions that declare a cluster of their own over the servers.
+func guestsThatRest(r *resting) []restOperation {
+	c, _ := r.dial(0)
+	config := &corepb.ConfigProto{ClusterDef: &corepb.ClusterDef{}}
+	for i, job := range []string{"here", "there"} {
+		config.ClusterDef.Job = append(config.ClusterDef.Job, &corepb.JobDef{Name: job, Tasks: map[int32]string{0: r.host(i).Address(2222)}})
+	}
+	s, start, count := counting("/job:there", "guest")
+	def, err := s.GraphDef()
+	r.check(err)
+	var session *Session
+	want := int64(0)
+	open := func() {
+		var err error
+		session, err = c.NewSession(r.bounded(), def, config)
+		r.check(err)
+		_, err = session.Eval(r.bounded(), nil, start)
+		r.check(err)
+		want = 0
+	}
+	return []restOperation{
+		{"a step", func() {
+			if session == nil {
+				open()
+			}
+			got, err := Fetch[int64](r.bounded(), session, nil, count)
+			if want++; err != nil || got != want {
+				r.Errorf("%d, %v; want %d", got, err, want)
+			}
+		}},
+		{"the session is closed", func() {
+			if session != nil {
+				r.check(session.Close(r.bounded()))
+				session = nil
+			}
+		}},
+	}
+}
