@@ -11,11 +11,14 @@ troupe:
 cuda:
 	$(WITH_CUDA) go build -tags cuda -o $(TROUPE) ./cmd/troupe
 
+# .ci/retry runs tests that fail a second time.
+GO_TEST = go test
+
 # All packages, the end-to-end programs and the documents, in about ten minutes on two processors. go test prints packages in this order,
 # each when it and those before it are done; what takes long comes last.
 test:
 	@echo "This takes about ten minutes on two processors that do nothing else. Each package is shown when it is done, the end-to-end programs last."
-	CGO_ENABLED=0 go test -p 3 -parallel 4 -timeout 20m ./graph/... ./internal/... ./queues/... ./containers/... ./examples/... ./kernels/... ./devices/... \
+	CGO_ENABLED=0 $(GO_TEST) -p=3 -parallel=4 -timeout=20m ./graph/... ./internal/... ./queues/... ./containers/... ./examples/... ./kernels/... ./devices/... \
 		./actors/... ./remote/... ./serve/... ./troupetest ./cmd/... . ./e2e/...
 
 # Tasks that are killed, frozen, absent, cut off or far away, with TensorFlow's client: part of make check too. Far tasks need Linux, and the right to make
@@ -23,7 +26,7 @@ test:
 faults:
 	TROUPE_TESTS=check CGO_ENABLED=0 go test -v -timeout 20m ./e2e -run '^(TestFaults|TestAbsentTask|TestVanishedClient|TestBrokenConnections|TestAbandonedSessions|TestFarTasks)$$'
 
-# What takes long, before each change is merged; .ci/run runs both. Tests run at greater length (internal/extent). Each package's tests run once, where
+# What takes long: .ci/nightly. Tests run at greater length (internal/extent). Each package's tests run once, where
 # they tell most, and those of GATED twice.
 check test-plain test-race test-cuda test-rules test-release: export TROUPE_TESTS ?= check
 
