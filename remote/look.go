@@ -70,7 +70,7 @@ func (n *Node) seeTask(ctx context.Context, s TaskStatus, q *view.Query) *view.T
 		if s = n.presence.find(ctx, s); s.State == stateUp {
 			seen, err := n.task.Ask(ctx, s.Task, q)
 			if err != nil {
-				s.State, s.Reason = "silent", err.Error()
+				s.State, s.Reason = view.StateSilent, err.Error()
 			} else {
 				t = seen
 			}
