@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// TestFirstMessageToATopic checks that a message to a topic reaches a task that has subscribed, though the publisher's task has not heard of
-// that task yet: gossip is still on its way when the tasks have started. A task that is absent delays the first message alone.
+// TestFirstMessageToATopic checks that a message to a topic reaches a task that has subscribed, though the publisher's task does not know it
+// yet: gossip is still on its way when the tasks have started. A task that is absent delays the first message alone.
 func TestFirstMessageToATopic(t *testing.T) {
 	const tasks = 4
 	for _, delay := range []time.Duration{0, time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond} {
