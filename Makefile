@@ -56,6 +56,7 @@ test-cuda:
 # The alerts and the dashboard of deploy/, with Prometheus' own parsers, and the manifests for Kubernetes, Kubeflow and Compose, with theirs,
 # in modules of their own (.ci/rules, .ci/deploy), beyond which go test does not see changes.
 test-rules:
+	cd .ci/tools && CGO_ENABLED=0 go test ./bounded
 	cd .ci/rules && CGO_ENABLED=0 go test -count=1 .
 	cd .ci/deploy && CGO_ENABLED=0 go test -count=1 .
 
