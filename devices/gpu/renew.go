@@ -85,7 +85,7 @@ func (d *core) clear(l *life) error {
 			return status.Errorf(status.Unavailable, "its work does not end")
 		}
 	}
-	for _, m := range d.containers() {
+	for _, m := range d.managers.All() {
 		if err := m.Empty(); err != nil {
 			return err
 		}
@@ -105,18 +105,6 @@ func (l *life) bury() error {
 		return nil
 	}
 	return err
-}
-
-// containers returns the container managers in use with the device.
-func (d *core) containers() (all []*containers.Manager) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, w := range d.managers {
-		if m := w.Value(); m != nil {
-			all = append(all, m)
-		}
-	}
-	return all
 }
 
 func (d *core) outOfService(l *life, err error) *life {

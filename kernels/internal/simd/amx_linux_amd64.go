@@ -1,7 +1,5 @@
 package simd
 
-import "golang.org/x/sys/cpu"
-
 // bfloatTiles is the tile code of kernelSet.bfloatTiles; config configures the tiles.
 //
 //go:noescape
@@ -21,10 +19,7 @@ var tileConfig = func() (c [64]byte) {
 }()
 
 func init() {
-	if !cpu.X86.HasAVX512F || !cpu.X86.HasAMXTile || !cpu.X86.HasAMXBF16 {
-		return
-	}
-	if permitTiles() != 0 {
+	if !hasBFloatTiles() || permitTiles() != 0 {
 		return
 	}
 	avx512.bfloatTiles = func(k, _ int, a *uint16, lda int, b *uint16, blocks int, c *float32, ldc int) {
