@@ -193,7 +193,7 @@ func x86Extensions(code []byte) (extensions []string, length int, err error) {
 	}
 	switch opcode, modrm := code[i+1], code[i+2]; {
 	case code[i] == 0x8f && opcode&0x38 != 0, // XOP
-		(code[i] == 0xc6 || code[i] == 0xc7) && opcode == 0xf8,                   // XABORT, XBEGIN
+		(code[i] == 0xc6 || code[i] == 0xc7) && opcode == 0xf8,   // XABORT, XBEGIN
 		slices.Contains([]byte{0x62, 0xc4, 0xc5, 0xd5}, code[i]): // after another prefix; REX2
 		return unknown()
 	case code[i] != 0x0f:
