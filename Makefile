@@ -69,6 +69,7 @@ GOLDEN = ./kernels/all -run '^TestGolden'
 
 test-levels:
 	cd kernels/internal/simd/asm && CGO_ENABLED=0 go test ./...
+	CGO_ENABLED=0 GODEBUG=cpu.amxtile=off $(AT_LEVEL) $(GOLDEN)
 	CGO_ENABLED=0 GODEBUG=cpu.avx512f=off $(AT_LEVEL) $(GOLDEN)
 	CGO_ENABLED=0 GODEBUG=cpu.avx2=off $(AT_LEVEL) $(GOLDEN)
 	CGO_ENABLED=0 TROUPE_GUARD_PAGES=off GOARCH=amd64 $(AT_LEVEL) -exec 'qemu-x86_64-static -cpu max' ./kernels/internal/simd

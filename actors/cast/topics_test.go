@@ -3,6 +3,7 @@ package cast
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +15,6 @@ import (
 
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/status"
-	"runtime"
 )
 
 // topical returns a network whose tasks know that all are up.

@@ -18,11 +18,12 @@ var tileConfig = func() (c [64]byte) {
 	return c
 }()
 
-func init() {
+// findTiles returns bfloatTiles as kernelSet has it, or nil if this process cannot use tiles.
+func findTiles() func(k, rows int, a *uint16, lda int, b *uint16, blocks int, c *float32, ldc int) {
 	if !hasBFloatTiles() || permitTiles() != 0 {
-		return
+		return nil
 	}
-	avx512.bfloatTiles = func(k, _ int, a *uint16, lda int, b *uint16, blocks int, c *float32, ldc int) {
+	return func(k, _ int, a *uint16, lda int, b *uint16, blocks int, c *float32, ldc int) {
 		bfloatTiles(k, a, lda, b, blocks, c, ldc, &tileConfig[0])
 	}
 }

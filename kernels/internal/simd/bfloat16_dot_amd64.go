@@ -4,9 +4,3 @@ package simd
 //
 //go:noescape
 func bfloatDots(k, rows int, a *uint16, lda int, b *uint16, blocks int, c *float32, ldc int)
-
-func init() {
-	if hasBFloatDots() && avx512.bfloatTiles == nil {
-		avx512.bfloatTiles = bfloatDots
-	}
-}

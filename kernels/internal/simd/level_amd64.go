@@ -104,7 +104,7 @@ func hasAVX512() bool {
 
 func hasBFloatDots() bool { return hasAVX512() && cpu.X86.HasAVX512BF16 }
 
-// hasBFloatTiles is true where the operating system, too, has to permit tiles.
+// hasBFloatTiles is not all that tiles need: the operating system has to permit them, too.
 func hasBFloatTiles() bool { return hasAVX512() && cpu.X86.HasAMXTile && cpu.X86.HasAMXBF16 }
 
 // available returns the sets that this processor and operating system can run, fastest first.
@@ -119,4 +119,19 @@ func available() []*kernelSet {
 	return sets
 }
 
-func best() *kernelSet { return available()[0] }
+func findBFloatProducts() (found []bfloatProduct) {
+	if tiles := findTiles(); tiles != nil {
+		found = append(found, bfloatProduct{"tiles", tiles})
+	}
+	if hasBFloatDots() {
+		found = append(found, bfloatProduct{"dots", bfloatDots})
+	}
+	return found
+}
+
+func best(products []bfloatProduct) *kernelSet {
+	if len(products) > 0 {
+		avx512.bfloatTiles = products[0].tiles
+	}
+	return available()[0]
+}

@@ -4,4 +4,6 @@ package simd
 
 func available() []*kernelSet { return []*kernelSet{&portable} }
 
-func best() *kernelSet { return &portable }
+func findBFloatProducts() []bfloatProduct { return nil }
+
+func best([]bfloatProduct) *kernelSet { return &portable }
