@@ -4,7 +4,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/contain"
 )

@@ -36,7 +36,7 @@ func TestGemmBFloat16(t *testing.T) {
 	}
 	before := active.bfloatTiles
 	defer func() { active.bfloatTiles = before }()
-	for _, p := range bfloatProducts {
+	for _, p := range bfloatTilings {
 		active.bfloatTiles = p.tiles
 		t.Run(p.name, testGemmBFloat16)
 	}

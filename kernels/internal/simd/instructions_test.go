@@ -2,7 +2,7 @@ package simd
 
 import (
 	"bytes"
-	"encoding/binary"
+	endian "encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"go/ast"
@@ -52,7 +52,7 @@ func decodeX86(line string, code []byte) (all []instruction) {
 
 func decodeARM(line string, code []byte) (all []instruction) {
 	for ; len(code) >= 4; code = code[4:] {
-		word := binary.LittleEndian.Uint32(code)
+		word := endian.LittleEndian.Uint32(code)
 		if word == 0 { // after the function's end
 			continue
 		}

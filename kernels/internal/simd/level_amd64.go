@@ -119,17 +119,17 @@ func available() []*kernelSet {
 	return sets
 }
 
-func findBFloatProducts() (found []bfloatProduct) {
+func findBFloatTiles() (found []bfloatTiling) {
 	if tiles := findTiles(); tiles != nil {
-		found = append(found, bfloatProduct{"tiles", tiles})
+		found = append(found, bfloatTiling{"tiles", tiles})
 	}
 	if hasBFloatDots() {
-		found = append(found, bfloatProduct{"dots", bfloatDots})
+		found = append(found, bfloatTiling{"dots", bfloatDots})
 	}
 	return found
 }
 
-func best(products []bfloatProduct) *kernelSet {
+func best(products []bfloatTiling) *kernelSet {
 	if len(products) > 0 {
 		avx512.bfloatTiles = products[0].tiles
 	}

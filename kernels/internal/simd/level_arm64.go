@@ -37,9 +37,9 @@ func available() []*kernelSet {
 	return []*kernelSet{&portable}
 }
 
-func findBFloatProducts() []bfloatProduct { return nil }
+func findBFloatTiles() []bfloatTiling { return nil }
 
-func best([]bfloatProduct) *kernelSet { return available()[0] }
+func best([]bfloatTiling) *kernelSet { return available()[0] }
 
 // gatherRows copies m numbers of each of k rows, lds bytes apart, side by side.
 func gatherRows(k int, src *float32, lds int, dst *float32, m int) {

@@ -4,6 +4,6 @@ package simd
 
 func available() []*kernelSet { return []*kernelSet{&portable} }
 
-func findBFloatProducts() []bfloatProduct { return nil }
+func findBFloatTiles() []bfloatTiling { return nil }
 
-func best([]bfloatProduct) *kernelSet { return &portable }
+func best([]bfloatTiling) *kernelSet { return &portable }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/mmcloughlin/avo/ir"
@@ -13,17 +12,24 @@ import (
 
 // level is what the functions of an instruction set may use, in avo's words. It agrees with the gates of package simd.
 type level struct {
-	extensions []string
+	extensions map[string]bool
 	vectors    int  // registers
 	evex       bool // masks, 512-bit vectors and suffixes
 }
 
-// levels are by the end of the functions' names. MMX+ is the first SSE's prefetch.
+// levels are by the end of the functions' names.
 var levels = map[string]level{
-	avx2.name: {[]string{"AVX", "AVX2", "FMA3", "BMI2", "CMOV", "MMX+", "SSE", "SSE2"}, 16, false},
-	avx512.name: {
-		[]string{"AVX", "AVX2", "FMA3", "BMI2", "CMOV", "MMX+", "SSE", "SSE2", "AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL"}, 32, true,
-	},
+	avx2.name:   {having("AVX", "AVX2", "FMA3", "BMI2"), 16, false},
+	avx512.name: {having("AVX", "AVX2", "FMA3", "BMI2", "AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL"), 32, true},
+}
+
+// having is a set of extensions, with those that every amd64 processor has: MMX+ is the first SSE's prefetch.
+func having(extensions ...string) map[string]bool {
+	set := map[string]bool{"CMOV": true, "MMX+": true, "SSE": true, "SSE2": true}
+	for _, e := range extensions {
+		set[e] = true
+	}
+	return set
 }
 
 // The last pass refuses what a level does not have. avo itself takes any register that is free.
@@ -47,9 +53,9 @@ func fitsLevel(fn *ir.Function) error {
 }
 
 func (l level) refuse(i *ir.Instruction) error {
-	for _, isa := range i.ISA {
-		if !slices.Contains(l.extensions, isa) {
-			return fmt.Errorf("the level does not have %s", isa)
+	for _, extension := range i.ISA {
+		if !l.extensions[extension] {
+			return fmt.Errorf("the level does not have %s", extension)
 		}
 	}
 	if len(i.Suffixes) > 0 && !l.evex {
