@@ -488,7 +488,7 @@ func TestTopicsInMotion(t *testing.T) {
 // each of them. Publishers that have the list already do not see those that come later.
 func TestSubscribersAreAddedInLinearTime(t *testing.T) {
 	const many, most = 100_000, 500 // bytes for each
-	topics := newTopics(nil)
+	topics := newTopics(&Cast{})
 	first := subscription{&source{}, nil}
 	topics.subscribers["news"] = []subscription{first}
 	lists := map[int][]subscription{}
