@@ -11,7 +11,6 @@ import (
 	"github.com/troupe-run/troupe/graph/op"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
-	"github.com/troupe-run/troupe/remote/spec/spectest"
 )
 
 // networkAddress is an address of this machine beyond the loopback interface.
@@ -73,24 +72,22 @@ func TestFilesOfClientsOverANetwork(t *testing.T) {
 		{"insecure", []Option{WithInsecure(true)}, true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var addresses, ports []string
-			for _, claimed := range spectest.Addresses(t, 2) {
-				_, port, err := net.SplitHostPort(claimed)
+			addresses := []string{freePort(t, host), freePort(t, host)}
+			cluster := ClusterSpec{"worker": addresses}
+			for task, address := range addresses {
+				_, port, err := net.SplitHostPort(address)
 				if err != nil {
 					t.Fatal(err)
 				}
-				addresses, ports = append(addresses, net.JoinHostPort(host, port)), append(ports, port)
-			}
-			cluster := ClusterSpec{"worker": addresses}
-			for task, port := range ports {
 				s, err := NewServer(t.Context(), cluster, append([]Option{silent, WithTask(task), WithBind(net.JoinHostPort("0.0.0.0", port))}, c.options...)...)
 				if err != nil {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { stop(t, s) })
 			}
+			_, port, _ := net.SplitHostPort(addresses[0])
 			for _, device := range []string{"/job:worker/task:0", "/job:worker/task:1"} {
-				for target, allowed := range map[string]bool{addresses[0]: c.network, "127.0.0.1:" + ports[0]: c.local} {
+				for target, allowed := range map[string]bool{addresses[0]: c.network, "127.0.0.1:" + port: c.local} {
 					got, err := readFileAt(t, "grpc://"+target, device, name)
 					switch {
 					case allowed && (err != nil || got != "content"):
@@ -102,6 +99,17 @@ func TestFilesOfClientsOverANetwork(t *testing.T) {
 			}
 		})
 	}
+}
+
+// freePort returns an address with a free port.
+func freePort(t *testing.T, host string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
 }
 
 // TestFilesThatCannotBeOpened checks that a server does not start with a folder that does not exist.
