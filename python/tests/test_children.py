@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import textwrap
 import unittest
 
 from troupe import _children
@@ -33,7 +34,7 @@ STAND_IN = {
 # The program's arguments are ways of starting a process. It prints what TensorFlow and which server each such process
 # has. WAYS has all ways.
 PROGRAM = """
-import asyncio, concurrent.futures, functools, json, multiprocessing, os, subprocess, sys, threading
+import asyncio, concurrent.futures, functools, json, multiprocessing, os, subprocess, sys
 
 def report(*ignored):
     import tensorflow as tf
@@ -126,20 +127,8 @@ if hasattr(os, "fork"):
             return pid
         return read(start)
 
-    @way
-    def spawnv():
-        def start(writer):
-            os.dup2(writer, 1)
-            return os.spawnv(os.P_NOWAIT, CHILD[0], CHILD)
-        kept = os.dup(1)
-        try:
-            def spawn(writer):
-                pid = start(writer)
-                os.dup2(kept, 1)
-                return pid
-            return read(spawn)
-        finally:
-            os.close(kept)
+SPAWNV = "import os, sys; os.spawnv(os.P_WAIT, sys.argv[1], sys.argv[1:])"
+way(run, sys.executable, "-c", SPAWNV, *CHILD, name="spawnv")
 
 if hasattr(os, "posix_spawn"):
     @way
@@ -178,16 +167,16 @@ class Folder(unittest.TestCase):
         self.environment = {
             name: value
             for name, value in os.environ.items()
-            if name not in (_children.VARIABLE, "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
+            if name not in (_children.VARIABLE, "PYTHONPATH")
         }
+        self.environment["PYTHONWARNINGS"] = "ignore::DeprecationWarning"  # forks of processes with threads
         self.paths = [ROOT, os.path.join(self.folder, "stand-in")]
 
     def write(self, name, text):
         path = os.path.join(self.folder, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:
-            indent = text[: len(text) - len(text.lstrip())].strip("\n")
-            file.write("\n".join(line[len(indent) :] for line in text.splitlines()))
+            file.write(textwrap.dedent(text))
         return path
 
     def run_python(self, *arguments, python=sys.executable, paths=None, **environment):
@@ -246,16 +235,19 @@ class Ways(Folder):
         self.check(found, "v2 tensorflow.server_lib")
 
     def test_processes_that_do_not_read_the_path(self):
-        """multiprocessing passes Python's options on."""
-        start = (
-            "import sys; sys.path[:0] = ['', *sys.argv[1].split(':')]; import troupe.run; "
-            "troupe.run.main(['program.py', *sys.argv[2:]])"
-        )
+        """multiprocessing passes Python's options on, and a program may set another path."""
+        start = """if True:
+            import os, sys
+            sys.path[:0] = ["", *sys.argv[1].split(os.pathsep)]
+            import troupe.run
+            troupe.run.main(["other_path.py", *sys.argv[2:]])
+        """
+        self.write("other_path.py", "import os; os.environ['PYTHONPATH'] = '/a'\n" + PROGRAM)
         methods = ("spawn", "forkserver") if hasattr(os, "fork") else ("spawn",)
         ways = [f"{kind} {method}" for kind in ("process", "pool", "executor") for method in methods]
-        for option in "-I", "-E", "-S":
+        for option in "-I", "-E", "-S", "-B":
             with self.subTest(option):
-                paths = ":".join(self.paths)
+                paths = os.pathsep.join(self.paths)
                 done = self.run_python(option, "-c", start, paths, *ways, paths=[])
                 self.assertEqual(done.stderr, "")
                 self.check(json.loads(done.stdout), "v2 troupe._server")
@@ -418,6 +410,8 @@ class Parent(Folder):
             (python, "-I -m troupe.run x.py", {}, ""),
             (python, "-Imtroupe.run x.py", {}, ""),
             (python, "x.py", {}, "lacks TROUPE_CHILDREN"),
+            (python, "x.py", {**inherited, "TROUPE_CHILDREN": "yes"}, "TROUPE_CHILDREN is 'yes', not 1"),
+            (python, "x.py", {**inherited, "TROUPE_CHILDREN": "v1"}, ""),
             (python, "x.py", other, "PYTHONPATH lacks " + _children.FOLDER),
             (python, "x.py", {**other, "TROUPE_CHILDREN": "0"}, ""),
             (python, "-I x.py", {"TROUPE_CHILDREN": "0"}, ""),

@@ -90,15 +90,14 @@ class _Preparation:
 
 
 def _prepare_multiprocessing() -> None:
-    """With options by which Python ignores PYTHONPATH, which multiprocessing passes on, its processes get the hook with
-    the data that prepare them."""
-    if not (sys.flags.ignore_environment or sys.flags.no_site):
-        return
+    """Makes processes of multiprocessing that will not read the folder in PYTHONPATH get the hook with the data that
+    prepare them: Python passes its options on to them, and a program may have set another PYTHONPATH."""
     prepare = multiprocessing.spawn.get_preparation_data
 
     def prepare_with_hook(name: str) -> Dict[str, Any]:
         data: Dict[str, Any] = prepare(name)
-        return {**data, "troupe": _Preparation()} if _enabled else data
+        ignored = sys.flags.ignore_environment or sys.flags.no_site or FOLDER not in _paths(os.environ)
+        return {**data, "troupe": _Preparation()} if _enabled and ignored else data
 
     multiprocessing.spawn.get_preparation_data = prepare_with_hook
 
@@ -148,6 +147,8 @@ def obstacle(path: str, command: Sequence[str], environment: Mapping[Any, Any]) 
             return f"with the option -{letter}, Python does not import sitecustomize from PYTHONPATH"
     if not kind:
         return f"its environment lacks {VARIABLE} ({VARIABLE}=0 says that it is meant)"
+    if kind not in ("1", "v1"):
+        return f"its environment's {VARIABLE} is {kind!r}, not 1, v1 or 0"
     if FOLDER not in _paths(environment):
         return f"its environment's PYTHONPATH lacks {FOLDER}"
     return ""
