@@ -441,17 +441,21 @@ class Parent(Folder):
                 os.waitpid(os.posix_spawn(command[0], [b"python", "-c", ""], {}), 0)
                 os.spawnve(os.P_WAIT, command[0], ["python", "-c", ""], {"TROUPE_CHILDREN": "1"})
                 subprocess.run(["true"], env={}, check=True)
+                subprocess.run(command[:1] + command[2:], env=os.environb, check=True)
                 for wrong in [sys.executable, 3], [], 3:
                     try:
                         subprocess.run(wrong, env={})
-                    except (TypeError, IndexError) as error:
+                    except (TypeError, IndexError):
                         pass
+                    else:
+                        print(wrong, "was started")
             start()
             troupe.tensorflow.uninstall()
             start()
             """,
         )
         done = self.run_python("starts.py")
+        self.assertEqual(done.stdout, "")
         lines = done.stderr.splitlines()
         self.assertEqual(len(lines), 3, done.stderr)
         for line, (command, reason) in zip(

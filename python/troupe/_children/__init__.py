@@ -76,10 +76,14 @@ def _paths(environment: Mapping[Any, Any]) -> List[str]:
 
 def _variable(environment: Mapping[Any, Any], name: str) -> str:
     """Returns a variable of an environment, whose names and values may be bytes."""
-    value = environment.get(name)
-    if value is None and environment is not os.environ and os.name != "nt":
-        value = environment.get(os.fsencode(name))
-    return "" if value is None else os.fsdecode(value)
+    for key in (name, os.fsencode(name)):
+        try:
+            value = environment.get(key)
+        except TypeError:
+            continue  # os.environ takes no bytes, and os.environb nothing else
+        if value is not None:
+            return os.fsdecode(value)
+    return ""
 
 
 class _Preparation:
@@ -112,18 +116,18 @@ def _watch(event: str, arguments: Tuple[Any, ...]) -> None:
         return
     if not _enabled or not isinstance(command, (list, tuple)):
         return
-    try:
-        words = [os.fsdecode(word) for word in command]
-        path = os.fsdecode(path)
-    except TypeError:
-        return  # what starts the process will raise it
     if environment is None:
         environment = os.environ
-    if isinstance(environment, Mapping):
-        reason = obstacle(path, words, environment)
-        if reason:
-            command_line = " ".join(map(shlex.quote, words))
-            _say(f"if {command_line} creates servers, they are TensorFlow's own: {reason}", reason)
+    if not isinstance(environment, Mapping):
+        return
+    try:
+        words = [os.fsdecode(word) for word in command]
+        reason = obstacle(os.fsdecode(path), words, environment)
+    except TypeError:
+        return  # the call that starts the process raises it
+    if reason:
+        line = " ".join(map(shlex.quote, words))
+        _say(f"if {line} creates servers, they are TensorFlow's own: {reason}", reason)
 
 
 def obstacle(path: str, command: Sequence[str], environment: Mapping[Any, Any]) -> str:
