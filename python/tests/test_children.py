@@ -428,18 +428,19 @@ class Parent(Folder):
 
     def test_what_is_said(self):
         """Each reason once, whatever starts the process; and nothing after uninstall."""
+        self.write("task.py", "")
         self.write(
             "starts.py",
             """
             import os, subprocess, sys
             import troupe.tensorflow
             def start():
-                command = [sys.executable, "-I", "-c", ""]
+                command = [sys.executable, "-I", "task.py", "--token=secret"]
                 subprocess.run(command, check=True)
                 subprocess.run(command, check=True, env={})
                 os.waitpid(os.posix_spawn(command[0], command, os.environ), 0)
-                os.waitpid(os.posix_spawn(command[0], [b"python", "-c", ""], {}), 0)
-                os.spawnve(os.P_WAIT, command[0], ["python", "-c", ""], {"TROUPE_CHILDREN": "1"})
+                os.waitpid(os.posix_spawn(command[0], [os.fsencode(command[0]), "-c", "'secret'"], {}), 0)
+                os.spawnve(os.P_WAIT, command[0], [command[0], "-m", "task", "secret"], {"TROUPE_CHILDREN": "1"})
                 subprocess.run(["true"], env={}, check=True)
                 subprocess.run(command[:1] + command[2:], env=os.environb, check=True)
                 for wrong in [sys.executable, 3], [], 3:
@@ -461,9 +462,9 @@ class Parent(Folder):
         for line, (command, reason) in zip(
             lines,
             (
-                ("python.* -I -c ''", "with the option -I, Python does not import sitecustomize from PYTHONPATH"),
-                ("python -c ''", r"its environment lacks TROUPE_CHILDREN \(TROUPE_CHILDREN=0 says that it is meant\)"),
-                ("python -c ''", "its environment's PYTHONPATH lacks .*_children"),
+                ("python.* -I task.py", "with the option -I, Python does not import sitecustomize from PYTHONPATH"),
+                ("python.* -c", r"its environment lacks TROUPE_CHILDREN \(TROUPE_CHILDREN=0 says that it is meant\)"),
+                ("python.* -m task", "its environment's PYTHONPATH lacks .*_children"),
             ),
         ):
             self.assertRegex(line, f"^troupe: if .*{command} creates servers, they are TensorFlow's own: {reason}$")

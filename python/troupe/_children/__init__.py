@@ -126,7 +126,7 @@ def _watch(event: str, arguments: Tuple[Any, ...]) -> None:
     except TypeError:
         return  # the call that starts the process raises it
     if reason:
-        line = " ".join(map(shlex.quote, words))
+        line = " ".join(map(shlex.quote, words[: _options(words)[2]]))
         _say(f"if {line} creates servers, they are TensorFlow's own: {reason}", reason)
 
 
@@ -142,7 +142,7 @@ def obstacle(path: str, command: Sequence[str], environment: Mapping[Any, Any]) 
         r"(python|pypy)[\d.]*[a-z]?(\.exe)?", os.path.basename(path)
     ):
         return ""
-    letters, module = _options(command)
+    letters, module, _ = _options(command)
     kind = _variable(environment, VARIABLE)
     if kind == "0" or module == "troupe.run":
         return ""
@@ -158,26 +158,36 @@ def obstacle(path: str, command: Sequence[str], environment: Mapping[Any, Any]) 
     return ""
 
 
-def _options(command: Sequence[str]) -> Tuple[str, str]:
-    """Returns the letters of Python's own options in a command, and the module that it runs, if any."""
+def _options(command: Sequence[str]) -> Tuple[str, str, int]:
+    """Returns the letters of Python's own options in a command, the module that it runs, if any, and the number of words
+    before the arguments of the script or module, which may be secret, or before the text of ``-c``."""
     letters = ""
-    words = iter(command[1:])
-    for word in words:
-        if not word.startswith("-") or word == "-":
-            break
+    at = 1
+    while at < len(command) and re.match("-.", command[at]):
+        word = command[at]
+        at += 1
         if word.startswith("--"):
             continue
-        for at, letter in enumerate(word[1:], 2):
-            letters += letter
-            if letter in "cmWX":
-                value = word[at:] or next(words, "")
-                if letter in "cm":
-                    return letters, value if letter == "m" else ""
-                break
-    return letters, ""
+        option = re.search("[cmWX]", word)
+        letters += word[1 : option.end() if option else None]
+        if option is None:
+            continue
+        if option.group() == "c":
+            return letters, "", at
+        value = word[option.end() :]
+        if not value:
+            value = command[at] if at < len(command) else ""
+            at += 1
+        if option.group() == "m":
+            return letters, value, at
+    return letters, "", at + 1
 
 
 def _say(text: str, once: str = "") -> None:
-    if (once or text) not in _said and sys.stderr is not None:
-        _said.add(once or text)
+    if (once or text) in _said or sys.stderr is None:
+        return
+    _said.add(once or text)
+    try:
         print(f"troupe: {text}", file=sys.stderr)
+    except (OSError, ValueError):
+        pass  # this process has no such stream, or it was closed
