@@ -35,16 +35,15 @@ class TensorFlowFinder(object):
             say_too_old()
 
 
-class HiddenFinder(object):
-    """Finds the sitecustomize that this one hides, in the folders after this one's."""
+class FolderFinder(object):
+    """Finds one module in the given folders."""
 
-    def __init__(self, folders):
+    def __init__(self, name, folders):
+        self.name = name
         self.folders = folders
 
     def find_spec(self, name, path=None, target=None):
-        if name != "sitecustomize":
-            return None
-        return find_next(self, name, self.folders, target)
+        return find_next(self, name, self.folders, target) if name == self.name else None
 
 
 def find_next(finder, name, path, target):
@@ -63,6 +62,9 @@ class Loader(object):
         self.loader = loader
         self.finder = finder
 
+    def __getattr__(self, name):
+        return getattr(self.loader, name)
+
     def create_module(self, spec):
         return self.loader.create_module(spec)
 
@@ -80,32 +82,24 @@ def enabled():
 
 def replace():
     """Replaces the servers of TensorFlow, which has been imported."""
-    import importlib
-
     try:
         if "troupe" not in sys.modules:
-            load_package()
-        importlib.import_module("troupe.tensorflow").inherit()
+            # That of this file: this interpreter's environment may lack the package, or have another one of its name.
+            import_from([os.path.dirname(os.path.dirname(FOLDER))], "troupe")
+        __import__("troupe.tensorflow")
+        sys.modules["troupe.tensorflow"].inherit()
     except Exception as error:
         say("%s: %s" % (type(error).__name__, error))
 
 
-def load_package():
-    """Imports the package troupe that this file belongs to, which this interpreter's environment may lack, or have in
-    another version, or have another package of that name."""
-    from importlib.machinery import PathFinder
-    from importlib.util import module_from_spec
-
-    package = os.path.dirname(FOLDER)
-    spec = PathFinder.find_spec("troupe", [os.path.dirname(package)])
-    if spec is None:
-        raise ImportError("%s is gone" % package)
-    sys.modules["troupe"] = module_from_spec(spec)
+def import_from(folders, name):
+    """Imports a module that these folders contain."""
+    finder = FolderFinder(name, folders)
+    sys.meta_path.insert(0, finder)
     try:
-        spec.loader.exec_module(sys.modules["troupe"])
-    except BaseException:
-        del sys.modules["troupe"]
-        raise
+        __import__(name)
+    finally:
+        sys.meta_path.remove(finder)
 
 
 def say_too_old():
@@ -140,18 +134,13 @@ def start():
 def import_hidden(folders):
     """Imports the sitecustomize that this one has hidden, if there is one, in its place."""
     own = sys.modules.pop("sitecustomize")
-    finder = HiddenFinder(folders)
     try:
         if sys.version_info < (3,):
             import imp
 
             imp.load_module("sitecustomize", *imp.find_module("sitecustomize", folders))
-            return
-        sys.meta_path.insert(0, finder)
-        try:
-            import sitecustomize  # noqa: F401
-        finally:
-            sys.meta_path.remove(finder)
+        else:
+            import_from(folders, "sitecustomize")
     except ImportError as error:
         if getattr(error, "name", "sitecustomize") != "sitecustomize":
             raise
