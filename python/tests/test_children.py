@@ -300,7 +300,8 @@ class Hook(Folder):
                 done = self.run_child("-c", form + "; print(Server.__module__)")
                 self.assertEqual((done.stdout, done.stderr), ("troupe._server\n", ""))
 
-    def test_tensorflow_is_missing(self):
+    def test_tensorflow_that_fails(self):
+        self.write("broken/tensorflow/__init__.py", "raise ModuleNotFoundError(name='ours')")
         script = """if True:
             for again in 1, 2:
                 try:
@@ -308,8 +309,8 @@ class Hook(Folder):
                 except ModuleNotFoundError as error:
                     print(error.name)
         """
-        done = self.run_child("-c", script, paths=[])
-        self.assertEqual((done.stdout, done.stderr), ("tensorflow\n" * 2, ""))
+        done = self.run_child("-c", script, paths=[os.path.join(self.folder, "broken")])
+        self.assertEqual((done.stdout, done.stderr), ("ours\n" * 2, ""))
 
     def test_other_sitecustomize(self):
         """One that is hidden runs, once, and is the module of that name."""
