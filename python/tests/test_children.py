@@ -452,7 +452,7 @@ class Parent(Folder):
                 subprocess.run(command, check=True, env={})
                 os.waitpid(os.posix_spawn(command[0], command, os.environ), 0)
                 os.waitpid(os.posix_spawn(command[0], [os.fsencode(command[0]), "-c", "'secret'"], {}), 0)
-                os.spawnve(os.P_WAIT, command[0], [command[0], "-m", "task", "secret"], {"TROUPE_CHILDREN": "1"})
+                os.spawnle(os.P_WAIT, command[0], command[0], "-m", "task", "secret", {"TROUPE_CHILDREN": "1"})
                 subprocess.run(["true"], env={}, check=True)
                 subprocess.run(command[:1] + command[2:], env=os.environb, check=True)
                 for wrong in [sys.executable, 3], [], 3:
