@@ -74,7 +74,7 @@ var armKinds = map[string]string{
 	"WORD $0x6e40fc00": "?", "WORD $0x6e40ec00": "?", "WORD $0x0ea16800": "BF16", "WORD $0x1e634000": "BF16", "WORD $0x0fc0f000": "BF16", // bfloat16
 	"WORD $0x4e80a400": "?", "WORD $0x6e80c400": "?", "WORD $0x6e808400": "?", "WORD $0x4e20ec00": "FHM", // SMMLA, FCMLA, SQRDMLAH, FMLAL
 	"WORD $0x6f80d000": "ASIMDRDM", "WORD $0x4e21e800": "FRINTTS", "WORD $0x1e7e0000": "JSCVT",
-	"WORD $0x2518e3e0": "?", "WORD $0x65800000": "?", "WORD $0x04bf5020": "?", "WORD $0x80800000": "?", // SVE and SME
+	"WORD $0x2518e3e0": "?", "WORD $0x65800000": "?", "WORD $0x04bf5020": "?", "WORD $0x80800000": "?", // SVE and the matrix extension
 	"WORD $0xb8bfc000": "?", "WORD $0xdac10000": "?", "WORD $0x5ac01800": "?", // LDAPR, PACIA, CTZ
 }
 
