@@ -25,6 +25,7 @@ func (alone) Peer(_ context.Context, task string) (Peer, error) {
 }
 func (alone) Reached(string) Peer       { return nil }
 func (alone) Down(string) bool          { return false }
+func (alone) Unseen(string) bool        { return false }
 func (alone) Watch(func(string, error)) {}
 
 // task starts the cluster's only task.
@@ -106,6 +107,7 @@ func (p *pair) Known(string) []device.Attributes                 { return nil }
 func (p *pair) Find(context.Context, string) []device.Attributes { return nil }
 func (p *pair) Peer(context.Context, string) (Peer, error)       { return p.peer, nil }
 func (p *pair) Reached(string) Peer                              { return p.peer }
+func (p *pair) Unseen(string) bool                               { return false }
 func (p *pair) Down(string) bool                                 { return false }
 func (p *pair) Watch(func(string, error))                        {}
 
