@@ -126,7 +126,7 @@ func (k *link) state() State {
 	return s
 }
 
-// waiting returns who waits for the attempt. link.mu is held.
+// waiting describes the callers that wait for the attempt. link.mu is held.
 func (a *attempt) waiting() []string { return slices.Sorted(maps.Keys(a.waiters)) }
 
 // giveUp returns when an attempt to reach a peer that was never seen fails at the latest.
@@ -228,7 +228,7 @@ func (k *link) connectFirst(a *attempt) (p *Peer, err error) {
 	ctx, cancel := distance.Within(l.ctx, time.Until(l.giveUp(a)))
 	defer cancel()
 	hopeful := a.began // when there was last reason to believe that the peer may come
-	told := a.began    // when it was last logged who waits
+	told := a.began    // when the wait was last logged
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		p, err = k.open(ctx)
 		if err == nil || isPermanent(err) {
@@ -278,7 +278,7 @@ func (k *link) failedTry(a *attempt, why string) {
 	}
 }
 
-// logAwaited logs who waits for a peer that was never seen, if anybody does.
+// logAwaited logs which callers wait for a peer that was never seen, if any.
 func (k *link) logAwaited(a *attempt) {
 	k.mu.Lock()
 	by, since, why := a.waiting(), k.since, a.why

@@ -166,8 +166,8 @@ func (l *Links) Identity() *wire.Identity { return proto.CloneOf(l.self) }
 // Ensure returns the peer that runs the task, and opens the link if it is not up. It waits for a task that was
 // never seen until timing.Startup is over, and at least timing.First; it waits only timing.First for an address
 // that is wrong: a host name that is not known, or another program there. A task that was reached before and is
-// lost gets one attempt, which fails at once if nothing listens there. ctx bounds all of this; view.Waiter says who
-// waits. Ensure returns UNAVAILABLE, with the reason and the time, for a task that cannot be reached, and
+// lost gets one attempt, which fails at once if nothing listens there. ctx bounds all of this; view.Waiter describes
+// the caller. Ensure returns UNAVAILABLE, with the reason and the time, for a task that cannot be reached, and
 // FAILED_PRECONDITION for a process of another cluster spec. Failures do not affect later calls. The address of a
 // task that is not in the cluster spec is learned from the tasks that are.
 func (l *Links) Ensure(ctx context.Context, task string) (*Peer, error) {
