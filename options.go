@@ -18,6 +18,9 @@ import (
 // otherwise.
 const DefaultLease = remote.DefaultLease
 
+// DefaultStartup is how long after its start a server waits for tasks that have never been seen, unless WithStartup says otherwise.
+const DefaultStartup = remote.DefaultStartup
+
 // Option configures a server. Options override the ServerDef. An option that does not apply to a constructor is an
 // INVALID_ARGUMENT error that names it.
 type Option func(*options)
@@ -30,6 +33,7 @@ type options struct {
 	gpuOptions     *corepb.GPUOptions
 	start          bool
 	lease          time.Duration
+	startup        time.Duration
 	own            bool
 	memoryLimit    int64
 	processMemory  int64
@@ -76,7 +80,7 @@ func option(name string, set func(*options)) Option {
 // collect applies the options of a constructor. refused are those that do not apply to it, each with what to do
 // instead.
 func collect(constructor string, opts []Option, refused map[string]string) (*options, error) {
-	o := &options{start: true, lease: DefaultLease, log: slog.Default(), localHost: "127.0.0.1"}
+	o := &options{start: true, lease: DefaultLease, startup: DefaultStartup, log: slog.Default(), localHost: "127.0.0.1"}
 	for _, opt := range opts {
 		if opt == nil {
 			return nil, status.InvalidArgumentf("An option of %s is nil", constructor)
@@ -133,6 +137,13 @@ func WithOwnResources(own bool) Option {
 // WithLease sets how long a session lives on after its client's last connection ended.
 func WithLease(lease time.Duration) Option {
 	return option("WithLease", func(o *options) { o.lease = lease })
+}
+
+// WithStartup sets how long after its start the server waits for tasks that have never been seen. The tasks of a cluster may start in any
+// order: a step, a message to an actor or anything else that needs a task which has not come yet waits for it. A step's own timeout, or the
+// caller's context, ends the wait sooner. After that time, and always for tasks that were lost, what needs them fails within seconds.
+func WithStartup(d time.Duration) Option {
+	return option("WithStartup", func(o *options) { o.startup = d })
 }
 
 // WithMemoryLimit limits the bytes that the tensors on each of the server's devices may take. 0 means no limit other

@@ -27,6 +27,7 @@ func (alone) Peer(_ context.Context, task string) (Peer, error) {
 func (alone) Reached(string) Peer       { return nil }
 func (alone) Down(string) bool          { return false }
 func (alone) State(string) TaskState    { return TaskState{State: view.StateUp} }
+func (alone) Unseen(string) bool        { return false }
 func (alone) Watch(func(string, error)) {}
 
 // task starts the cluster's only task.
@@ -108,6 +109,7 @@ func (p *pair) Known(string) []device.Attributes                 { return nil }
 func (p *pair) Find(context.Context, string) []device.Attributes { return nil }
 func (p *pair) Peer(context.Context, string) (Peer, error)       { return p.peer, nil }
 func (p *pair) Reached(string) Peer                              { return p.peer }
+func (p *pair) Unseen(string) bool                               { return false }
 func (p *pair) Down(string) bool                                 { return false }
 func (p *pair) State(string) TaskState                           { return TaskState{State: view.StateUp} }
 func (p *pair) Watch(func(string, error))                        {}

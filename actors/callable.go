@@ -40,9 +40,12 @@ func (s *Session) Prepare(ctx context.Context, o *corepb.CallableOptions) (*Call
 	}
 	c := &Callable{session: s, sig: graph.Signature{Feeds: o.GetFeed(), Fetches: o.GetFetch(), Targets: o.GetTarget()}, options: o.GetRunOptions()}
 	c.key = appendSignature(nil, c.sig)
+	call := s.callOf(ctx, nil, nil)
+	ctx, cancel := call.bound(func() {})
+	defer cancel()
 	p, err := s.plan(ctx, c.sig, nil)
 	if err != nil {
-		return nil, err
+		return nil, tooLate(ctx, err, call.limit)
 	}
 	c.plan.Store(p)
 	p.local.release()

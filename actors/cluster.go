@@ -58,9 +58,12 @@ type Cluster interface {
 	// Find is like Known, but first contacts a task of which nothing is known, for a bounded time within ctx: at the start of a cluster,
 	// some tasks are up that no other task knows yet.
 	Find(ctx context.Context, task string) []device.Attributes
-	// Peer returns a task that is reached. It waits for a task that was never seen, for a bounded time within ctx. A lost task is
-	// UNAVAILABLE at once. The error names the task and its address, and says why and since when it is not reached.
+	// Peer returns a task that is reached. It waits for a task that was never seen, while the cluster comes up or else for a few seconds,
+	// and within ctx. A lost task is UNAVAILABLE at once. The error names the task and its address, and says why and since when it is not
+	// reached. view.Await describes the caller for people who want to know what waits.
 	Peer(ctx context.Context, task string) (Peer, error)
+	// Unseen reports whether the cluster still comes up and the task has never been seen, so that Peer would wait for it.
+	Unseen(task string) bool
 	// Reached is Peer without waiting: nil when the task is not reached now.
 	Reached(task string) Peer
 	// Down reports whether a task that was reached is known to be gone.

@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/roles"
+	"github.com/troupe-run/troupe/internal/view"
 )
 
 // directory is the actor that keeps this task's part of the homes of named resources that request no device. A name's home is decided once:
@@ -332,6 +333,15 @@ func (t *Task) decider(container, name string) string {
 	return cmp.Or(place.First(t.Cluster.Tasks(), container, name, func(task string) bool { return task == t.name || !t.Cluster.Down(task) }), t.name)
 }
 
+// deciders returns the tasks whose directories decide the homes of resources.
+func (t *Task) deciders(resources []*wire.Resource) []string {
+	tasks := map[string]bool{}
+	for _, r := range resources {
+		tasks[t.decider(r.Container, r.Name)] = true
+	}
+	return sortedKeys(tasks)
+}
+
 // answerTime bounds the wait for an answer from another task's actor that computes nothing.
 const answerTime = 4 * time.Second
 
@@ -340,6 +350,9 @@ func (t *Task) homes(ctx context.Context, resources []place.Resource) ([]string,
 	wanted := make([]*wire.Resource, len(resources))
 	for i, r := range resources {
 		wanted[i] = &wire.Resource{Container: r.Container, Kind: r.Kind, Name: r.Name, Device: r.Default, Claimer: t.name}
+	}
+	if err := t.unseen(t.deciders(wanted)); err != nil {
+		return nil, err
 	}
 	claimed, err := t.claim(ctx, wanted)
 	if err != nil {
@@ -450,7 +463,7 @@ func ask[A any](ctx context.Context, t *Task, task, name string, request any) (A
 	var none A
 	pid := actor.NewPID(t.System.Address(), name)
 	if task != t.name {
-		p, err := t.Cluster.Peer(ctx, task)
+		p, err := t.Cluster.Peer(view.Await(ctx, "a "+typeName(request)), task)
 		if err != nil {
 			return none, err
 		}

@@ -244,6 +244,7 @@ func (s *Session) look() *view.Session {
 	if w := s.working.Load(); w != nil {
 		v.Working, v.WorkingSince = w.what, w.since
 	}
+	v.Awaits, v.AwaitsSince = s.awaits.look()
 	if c := s.eager; c != nil {
 		v.Eager = &view.EagerContext{Id: c.id, Handles: int64(c.handles.count()), Functions: int64(c.library.count()), Task: c.names.client}
 		v.Eager.KeepAlive = int64(c.keep)

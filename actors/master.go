@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/recent"
 	"github.com/troupe-run/troupe/internal/roles"
+	"github.com/troupe-run/troupe/internal/view"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -476,6 +477,9 @@ func (t *Task) ConnectionClosed(conn Connection) {
 // Sessions returns the number of open sessions.
 func (t *Task) Sessions() int { return len(t.sessionsOf.all()) }
 
+// listTime bounds how long a list of devices waits for a task.
+const listTime = 4500 * time.Millisecond
+
 // ListDevices returns the devices of all reachable tasks, the own task's first. A non-empty handle must belong
 // to a session.
 func (t *Task) ListDevices(ctx context.Context, handle string) ([]device.Attributes, error) {
@@ -495,6 +499,8 @@ func (t *Task) ListDevices(ctx context.Context, handle string) ([]device.Attribu
 			continue
 		}
 		wg.Go(contain.Func(t.Log, "The list of devices", func() {
+			ctx, cancel := context.WithTimeout(view.Await(ctx, "a list of devices"), listTime)
+			defer cancel()
 			p, err := t.Cluster.Peer(ctx, task)
 			if err != nil {
 				t.Log.Info("a task is left out of the list of devices", "task", task, "reason", err)

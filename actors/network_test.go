@@ -446,6 +446,8 @@ func (n *node) Peer(ctx context.Context, task string) (Peer, error) {
 	return nil, n.net.lost(task)
 }
 
+func (n *node) Unseen(string) bool { return false }
+
 func (n *node) Reached(task string) Peer {
 	n.net.mu.Lock()
 	defer n.net.mu.Unlock()

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -158,7 +159,7 @@ func (st *stepPart) reach(task string, send func(Peer) error, drop func()) error
 		if _, ok := st.cancel.OnCancel(func(error) { cancel() }); !ok {
 			cancel()
 		}
-		p, err := st.task.Cluster.Peer(ctx, task)
+		p, err := st.task.Cluster.Peer(view.Await(ctx, fmt.Sprintf("step %d", st.ID)), task)
 		if err == nil {
 			err = send(p)
 		} else {

@@ -61,9 +61,12 @@ func (s *Session) beginPartial(ctx context.Context, span Span, sig graph.Signatu
 	if begun >= maxPartials {
 		return "", tooMany("partial runs that have not ended", "Session "+s.handle, maxPartials, "feed and fetch what is left of them")
 	}
-	p, err := s.tracedPlan(ctx, span, sig, nil)
+	call := s.callOf(ctx, nil, nil)
+	planning, cancel := call.bound(func() {})
+	p, err := s.tracedPlan(planning, span, sig, nil)
+	cancel()
 	if err != nil {
-		return "", err
+		return "", tooLate(planning, err, call.limit)
 	}
 	pr := &partialRun{step: s.task.takeStep(), plan: p, feeds: newLateFeeds(len(sig.Feeds)),
 		news: make(chan struct{}), fetched: make([]bool, len(sig.Fetches)), feedAt: positions(sig.Feeds), fetchAt: positions(sig.Fetches)}

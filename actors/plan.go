@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-run/troupe/graph/partition"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/kernels"
 	"google.golang.org/protobuf/proto"
 )
@@ -98,6 +99,13 @@ func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signa
 			own[d] = parts.ByDevice[d]
 		}
 	}
+	var needed []string
+	for _, tp := range others {
+		needed = append(needed, tp.Task)
+	}
+	if err := s.task.unseen(needed); err != nil {
+		return nil, err
+	}
 	var mu sync.Mutex // guards p.remote between the goroutines of this call, which end with it
 	err = parallel(ctx, others, func(ctx context.Context, tp partition.TaskParts) error {
 		sh, err := s.planPart(ctx, tp, parts, dumpTo)
@@ -131,7 +139,7 @@ func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signa
 
 // planPart prepares another task's part. The other task writes the part's graphs to the debug URLs, if there are any.
 func (s *Session) planPart(ctx context.Context, tp partition.TaskParts, parts *partition.Parts, dumpTo []string) (*planPart, error) {
-	peer, err := s.task.Cluster.Peer(ctx, tp.Task)
+	peer, err := s.task.Cluster.Peer(view.Await(ctx, "session "+s.name()), tp.Task)
 	if err != nil {
 		return nil, err
 	}

@@ -76,6 +76,7 @@ type Session struct {
 	lastError      atomic.Pointer[string]
 	working        atomic.Pointer[workingOn]
 	changesWaiting atomic.Int64
+	awaits         awaits
 }
 
 // workingOn is the change of a session that is in progress.
@@ -431,9 +432,8 @@ func errClosed() error { return status.Errorf(status.FailedPrecondition, "Sessio
 // finalAnswer is how long work whose deadline has passed may take to report what it waited for.
 const finalAnswer = 5 * time.Millisecond
 
-// apply has the actor make a change, and waits for it or for ctx. After an error, the work
-// may still be in progress, and its results must not be read.
-func (s *Session) apply(ctx context.Context, m *change) error {
+// applyOnce is apply without waiting for tasks.
+func (s *Session) applyOnce(ctx context.Context, m *change) error {
 	m.ctx, m.reply = ctx, make(chan error, 1)
 	s.self.Send(m)
 	select {

@@ -26,6 +26,9 @@ func (s *Session) Extend(ctx context.Context, def *graphpb.GraphDef, from int64)
 		return 0, errClosed()
 	}
 	s.touch()
+	call := s.callOf(ctx, nil, nil)
+	ctx, cancel := call.bound(func() {})
+	defer cancel()
 	m := &change{message: &wire.Extend{Version: from}, def: def}
 	if err := s.apply(ctx, m); err != nil {
 		return 0, err

@@ -2,10 +2,12 @@ package actors
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/view"
 )
 
 // dispatch starts another task's part, unless the core has reasons not to.
@@ -34,7 +36,7 @@ func (st *step) send(part *planPart, again bool) error {
 	peer := s.task.Cluster.Reached(part.task)
 	if peer == nil {
 		var err error
-		if peer, err = s.task.Cluster.Peer(patience(), part.task); err != nil {
+		if peer, err = s.task.Cluster.Peer(st.awaiting(patience()), part.task); err != nil {
 			return err
 		}
 	}
@@ -67,6 +69,11 @@ func (st *step) send(part *planPart, again bool) error {
 	m.Transfers = along.transfers
 	s.task.System.Root.RequestWithCustomSender(worker, &wire.Parcel{Message: m, Tensors: along.tensors}, s.task.master.PID())
 	return nil
+}
+
+// awaiting returns a context for a wait of the step for another task.
+func (st *step) awaiting(ctx context.Context) context.Context {
+	return view.Await(ctx, fmt.Sprintf("step %d of session %s", st.id, st.session.name()))
 }
 
 var errStray = &status.Error{Code: status.Cancelled, Message: "The connection to the step's master was lost", Derived: true}

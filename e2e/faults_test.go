@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -56,21 +57,45 @@ func TestAbsentTask(t *testing.T) {
 	for _, function := range functionsOf(t, path) {
 		t.Run(strings.TrimPrefix(function, "test_"), func(t *testing.T) {
 			needPython(t)
-			c := declare(t, "ps=1,worker=2")
-			t.Cleanup(func() {
-				if err := c.stop(); err != nil {
-					t.Error(err)
-				}
-				c.attachLogs(t)
-			})
-			c.start(t, c.task("ps", 0))
-			c.start(t, c.task("worker", 0))
-			c.ready(t)
-			d := drivers.borrow(t)
-			d.act = c.act
-			d.must(t, request{Case: path, Function: function, Name: function, Targets: c.targets()}, caseTime)
+			partlyStarted(t, path, function, declare(t, "ps=1,worker=2", "--startup-timeout", "1s"), "ps:0", "worker:0")
 		})
 	}
+}
+
+// TestLateTask runs the functions of faults/late.py on clusters whose parameter server starts late.
+func TestLateTask(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join("faults", "late.py")
+	for _, function := range functionsOf(t, path) {
+		t.Run(strings.TrimPrefix(function, "test_"), func(t *testing.T) {
+			if strings.HasSuffix(function, "_long") && !extent.Check() {
+				t.Skip("it waits for half a minute: TROUPE_TESTS=check runs it")
+			}
+			needPython(t)
+			t.Parallel()
+			partlyStarted(t, path, function, declare(t, "ps=1,worker=1"), "worker:0")
+		})
+	}
+}
+
+// partlyStarted runs a function on a cluster after it has started some of its tasks.
+func partlyStarted(t *testing.T, path, function string, c *cluster, keys ...string) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := c.stop(); err != nil {
+			t.Error(err)
+		}
+		c.attachLogs(t)
+	})
+	for _, k := range c.tasks {
+		if slices.Contains(keys, k.key()) {
+			c.start(t, k)
+		}
+	}
+	c.ready(t)
+	d := drivers.borrow(t)
+	d.act = c.act
+	d.must(t, request{Case: path, Function: function, Name: function, Targets: c.targets()}, caseTime)
 }
 
 // act performs an action of a case on a task.

@@ -23,7 +23,7 @@ func (w ways) Reach(ctx context.Context, task string) (cast.Way, error) {
 		}
 		return o, nil
 	}
-	p, err := w.node.links.Ensure(ctx, task)
+	p, err := w.node.links.Ensure(view.Await(ctx, "messages of the program's actors"), task)
 	if err != nil {
 		return nil, err
 	}

@@ -86,6 +86,9 @@ func (c *cluster) Peer(ctx context.Context, task string) (actors.Peer, error) {
 	return found, nil
 }
 
+// Unseen reports whether the task is waited for, since it has never been seen and the cluster still comes up.
+func (c *cluster) Unseen(task string) bool { return c.node.links.Unseen(task) }
+
 // Reached returns a task's peer, or nil if the link is not up.
 func (c *cluster) Reached(task string) actors.Peer {
 	if p := c.node.links.Reached(task); p != nil {

@@ -71,6 +71,8 @@ type Config struct {
 	// which of them the server uses and how; nil means all.
 	GPUs      devices.GPUs
 	GPUConfig *corepb.ConfigProto
+	// Startup is how long after the node's start what needs a task that has never been seen waits for it; 0 means DefaultStartup.
+	Startup time.Duration
 	// Lease is how long a session outlives its client's last connection; 0 means DefaultLease.
 	Lease    time.Duration
 	Defaults actors.SessionDefaults
@@ -105,6 +107,9 @@ type Config struct {
 // DefaultLease is long enough for an outage: a client that was suspended, or whose network was down, can resume. When memory is short,
 // sessions without a client end sooner, after actors.ShortLease.
 const DefaultLease = 10 * time.Minute
+
+// DefaultStartup is long enough for people who start tasks by hand, and for machines that load the tasks' images.
+const DefaultStartup = 2 * time.Minute
 
 // maxCPUs bounds the CPU devices of a task: each has containers of its own.
 const maxCPUs = 1024
@@ -163,6 +168,9 @@ func Listen(c Config) (*Node, error) {
 	c.Log = slog.New(logs.Limit(c.Log.Handler())) // peers can cause any of its lines
 	if c.Lease == 0 {
 		c.Lease = DefaultLease
+	}
+	if c.Startup == 0 {
+		c.Startup = DefaultStartup
 	}
 	c.Guard = c.Guard.ForPort()
 	c.CPUs = max(c.CPUs, 1)
@@ -251,7 +259,8 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	n.presence = newPresence(n)
 	n.links = link.New(link.Config{Spec: n.spec, Self: n.self, Boot: n.boot, Version: Version(), Devices: described, Call: n.port.Call, Open: n.openStream,
 		System: n.port.System(), Reachable: actors.Reachable, Secret: n.secret, Identify: n.identify(), Confirm: n.confirms(), Strangers: n.strangers(),
-		Programs: programs{n}, Outsiders: c.Outsiders, AdmitOutsider: n.mayUseActors, Pool: sink.pool, Sink: sink, InUse: n.uses, Changed: n.presence.changed, Stalled: n.stalled, NoLending: c.NoLending, Logger: c.Log})
+		Programs: programs{n}, Outsiders: c.Outsiders, AdmitOutsider: n.mayUseActors, Pool: sink.pool, Sink: sink, InUse: n.uses, Changed: n.presence.changed, Stalled: n.stalled, NoLending: c.NoLending, Logger: c.Log,
+		Seen: n.seenByGossip, Timing: link.Timing{Startup: c.Startup - time.Since(n.started)}})
 	n.linked.Store(n.links)
 	var pull actors.Puller
 	var eagerService actors.EagerService

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -363,7 +364,9 @@ func merge(s TaskStatus, st link.State) TaskStatus {
 	case st.Health == link.Down && st.Reason != "" && st.Since.After(s.Since) && (s.Boot == st.Boot || s.Boot == 0):
 		s.State, s.Since, s.Boot, s.Reason = membership.Down.String(), st.Since, st.Boot, st.Reason
 	case st.Health == link.NeverSeen && s.State == membership.NeverSeen.String():
-		s.Reason = st.Reason
+		if s.Reason = st.Reason; len(st.Awaited) > 0 {
+			s.Reason = cmp.Or(s.Reason, "it has not answered yet") + "; it is awaited until " + st.Until.UTC().Format(time.RFC3339)
+		}
 	}
 	return s
 }

@@ -46,6 +46,16 @@ func (n *Node) statusOf(task string) (TaskStatus, bool) {
 	return s, true
 }
 
+// seenByGossip reports whether gossip has met a process of a task.
+func (n *Node) seenByGossip(task string) bool {
+	gossip := n.gossiping.Load()
+	if gossip == nil {
+		return false
+	}
+	m, ok := gossip.Member(task)
+	return ok && m.Health != membership.NeverSeen
+}
+
 // gossipStatus returns what gossip knows of a task.
 func (n *Node) gossipStatus(m membership.Member) TaskStatus {
 	s := TaskStatus{Task: m.Task.Name(), Address: m.Task.Address, State: m.Health.String(), Since: m.Since, Reason: m.Reason,

@@ -20,8 +20,8 @@ func newWhy() *cobra.Command {
 		Short: "Tell why a step does not end",
 		Long: `Why follows a step over all tasks of the cluster to what holds it up, and says it in a sentence: the
 queue that nobody fills, the task that is gone, the lock that another step holds, the kernel that
-computes. Without STEP, it tells of all steps that have run longer than --longer-than. It exits with 1 if
-the step has ended.`,
+computes. Without STEP, it tells of all steps that have run longer than --longer-than, and of sessions
+that have waited so long for a task that was never seen. It exits with 1 if the step has ended.`,
 		Example: "  troupe why grpc://10.0.0.2:2222",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
@@ -52,7 +52,7 @@ the step has ended.`,
 			}
 			reasons = append(reasons, r)
 		} else {
-			reasons = view.WhyAll(seen, longer)
+			reasons = append(view.Awaits(seen, longer), view.WhyAll(seen, longer)...)
 		}
 		if asJSON {
 			return printJSON(cmd.OutOrStdout(), reasons)
@@ -62,7 +62,11 @@ the step has ended.`,
 			return err
 		}
 		for _, r := range reasons {
-			if _, err := plain.Printf(cmd.OutOrStdout(), "step %d of session %s, for %s: %s\n", r.Step, r.Session, view.Ago(int64(r.Seconds*1e9)), r.Text); err != nil {
+			what := "session " + r.Session
+			if r.Step != 0 {
+				what = fmt.Sprintf("step %d of %s", r.Step, what)
+			}
+			if _, err := plain.Printf(cmd.OutOrStdout(), "%s, for %s: %s\n", what, view.Ago(int64(r.Seconds*1e9)), r.Text); err != nil {
 				return err
 			}
 		}

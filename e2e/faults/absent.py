@@ -1,4 +1,4 @@
-"""A cluster of which one task was never started."""
+"""A cluster of which one task was never started, when its time to start (--startup-timeout) is over."""
 from support import raises, tf
 
 ABSENT = "/job:worker/replica:0/task:1"

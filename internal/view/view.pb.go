@@ -867,7 +867,9 @@ type Session struct {
 	Working        string                 `protobuf:"bytes,15,opt,name=working,proto3" json:"working,omitempty"` // a change of the session that is in progress: create, extend or plan
 	WorkingSince   int64                  `protobuf:"varint,16,opt,name=working_since,json=workingSince,proto3" json:"working_since,omitempty"`
 	ChangesWaiting int64                  `protobuf:"varint,17,opt,name=changes_waiting,json=changesWaiting,proto3" json:"changes_waiting,omitempty"`
-	Eager          *EagerContext          `protobuf:"bytes,18,opt,name=eager,proto3" json:"eager,omitempty"` // if the session is that of a TensorFlow 2 client
+	Eager          *EagerContext          `protobuf:"bytes,18,opt,name=eager,proto3" json:"eager,omitempty"`   // if the session is that of a TensorFlow 2 client
+	Awaits         []string               `protobuf:"bytes,19,rep,name=awaits,proto3" json:"awaits,omitempty"` // tasks that have never been seen, which a graph or a step of it waits for
+	AwaitsSince    int64                  `protobuf:"varint,20,opt,name=awaits_since,json=awaitsSince,proto3" json:"awaits_since,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1026,6 +1028,20 @@ func (x *Session) GetEager() *EagerContext {
 		return x.Eager
 	}
 	return nil
+}
+
+func (x *Session) GetAwaits() []string {
+	if x != nil {
+		return x.Awaits
+	}
+	return nil
+}
+
+func (x *Session) GetAwaitsSince() int64 {
+	if x != nil {
+		return x.AwaitsSince
+	}
+	return 0
 }
 
 // EagerContext is what a TensorFlow 2 client keeps on a task.
@@ -3156,7 +3172,7 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\brestarts\x18\x06 \x01(\x04R\brestarts\"5\n" +
 	"\tHistogram\x12\x16\n" +
 	"\x06counts\x18\x01 \x03(\x03R\x06counts\x12\x10\n" +
-	"\x03sum\x18\x02 \x01(\x01R\x03sum\"\x90\x04\n" +
+	"\x03sum\x18\x02 \x01(\x01R\x03sum\"\xcb\x04\n" +
 	"\aSession\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03who\x18\x02 \x01(\tR\x03who\x12\x16\n" +
@@ -3179,7 +3195,9 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\aworking\x18\x0f \x01(\tR\aworking\x12#\n" +
 	"\rworking_since\x18\x10 \x01(\x03R\fworkingSince\x12'\n" +
 	"\x0fchanges_waiting\x18\x11 \x01(\x03R\x0echangesWaiting\x122\n" +
-	"\x05eager\x18\x12 \x01(\v2\x1c.troupe.view.v1.EagerContextR\x05eager\"\x89\x01\n" +
+	"\x05eager\x18\x12 \x01(\v2\x1c.troupe.view.v1.EagerContextR\x05eager\x12\x16\n" +
+	"\x06awaits\x18\x13 \x03(\tR\x06awaits\x12!\n" +
+	"\fawaits_since\x18\x14 \x01(\x03R\vawaitsSince\"\x89\x01\n" +
 	"\fEagerContext\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x18\n" +
 	"\ahandles\x18\x02 \x01(\x03R\ahandles\x12\x1c\n" +

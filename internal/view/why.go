@@ -10,7 +10,7 @@ import (
 
 // Reason explains why a step does not end.
 type Reason struct {
-	Step    uint64 `json:"step"`
+	Step    uint64 `json:"step"` // 0 if the session has steps that have not begun
 	Session string `json:"session"`
 	// Seconds is how long the step has been running.
 	Seconds float64 `json:"seconds"`
@@ -186,6 +186,23 @@ func (w *inquiry) absent(task string) finding {
 		return f
 	}
 	return finding{fmt.Sprintf("%s has not begun its part, or its answer is on its way", task), unclear}
+}
+
+// awaits explains what a session's steps wait for before they begin; ok is false if they wait for no task.
+func (w *inquiry) awaits(at *Task, s *Session) (r Reason, ok bool) {
+	if len(s.Awaits) == 0 {
+		return Reason{}, false
+	}
+	var all []string
+	for _, task := range s.Awaits {
+		f, away := w.away(task)
+		if !away {
+			f.text = task + " has just come"
+		}
+		all = append(all, f.text)
+	}
+	return Reason{Session: s.Name, Seconds: time.Duration(at.clock(w.cluster) - s.AwaitsSince).Seconds(), Blocked: true,
+		Text: "a step or a graph waits on " + at.Task + " for tasks to start: " + strings.Join(all, "; ")}, true
 }
 
 // away explains a task that is not up; ok is false if it is.
@@ -682,6 +699,21 @@ func Ago(nanoseconds int64) string {
 // ForWhy returns the query whose answer Why needs.
 func ForWhy() *Query {
 	return &Query{Sections: []string{"steps", "sessions", "events"}, Cluster: true, Detail: true}
+}
+
+// Awaits explains the sessions with steps that have not begun for longer than the given time, because they wait for tasks that have never been
+// seen. Step is 0 in its answers.
+func Awaits(c *Cluster, longer time.Duration) []Reason {
+	out := []Reason{}
+	w := newInquiry(c)
+	for _, t := range c.Tasks {
+		for _, s := range t.Sessions {
+			if r, ok := w.awaits(t, s); ok && r.Seconds > longer.Seconds() {
+				out = append(out, r)
+			}
+		}
+	}
+	return out
 }
 
 // WhyAll explains all steps that have been running for longer than the given time, the oldest first.

@@ -98,6 +98,7 @@ class Server:
         *,
         flags: Sequence[str] = (),
         echo: bool = True,
+        startup_timeout: Optional[float] = None,
     ) -> None:
         """Creates a server; its port is bound when the constructor returns.
 
@@ -114,6 +115,8 @@ class Server:
             flags: further flags of ``troupe serve``, such as ``["--gpus=0", "--http=localhost:8080"]``.
             echo: whether the server's log goes to this process's standard error, as TensorFlow's does. `log`
                 always has it.
+            startup_timeout: how many seconds after its start the server waits for tasks that have never been
+                seen; None means two minutes, or the ``--startup-timeout`` in `flags`.
 
         Raises:
             TypeError: an argument has the wrong type.
@@ -126,6 +129,8 @@ class Server:
         self._definition = _server_def(
             server_or_cluster_def, job_name, task_index, protocol, config
         )
+        if startup_timeout is not None:
+            flags = [*flags, f"--startup-timeout={startup_timeout:f}s"]
         self._process = _process.Process(self._definition.SerializeToString(), flags, echo)
         self._call(self._process.wait_target)
         if start:

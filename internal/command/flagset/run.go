@@ -14,7 +14,7 @@ import (
 type Run struct {
 	flags                                  *pflag.FlagSet
 	device, process, step, session, client Size
-	lease                                  time.Duration
+	lease, startup                         time.Duration
 	Drain                                  time.Duration
 	Unpinned                               Unpinned
 }
@@ -28,6 +28,7 @@ func (f *Run) Add(flags *pflag.FlagSet) {
 	flags.Var(&f.session, "session-memory", "most bytes of host memory that a client's session may take on a task (0: no limit of its own)")
 	flags.Var(&f.client, "client-memory", "most bytes of host memory that all sessions of a client may take on a task (0: three quarters of --process-memory)")
 	flags.DurationVar(&f.lease, "lease", troupe.DefaultLease, "how long a session lives after its client's connection has ended, unless memory is short: then it is 30s at most")
+	flags.DurationVar(&f.startup, "startup-timeout", troupe.DefaultStartup, "how long after the server's start what needs a task that has never been seen waits for it")
 	flags.Var(&f.Unpinned, "unpinned", "whose the variables, queues and readers are that ask for no device: cluster (all tasks share them by their names) or task "+
 		"(each task has its own, as TensorFlow's servers do; the default with --server-def)")
 	flags.DurationVar(&f.Drain, "drain", 5*time.Second, "how long running steps may continue when the server is stopped")
@@ -40,6 +41,7 @@ func (f *Run) Process() int64 { return int64(f.process) }
 func (f *Run) Options() []troupe.Option {
 	all := given(f.flags,
 		flagOption{"lease", troupe.WithLease(f.lease)},
+		flagOption{"startup-timeout", troupe.WithStartup(f.startup)},
 		flagOption{"memory-limit", troupe.WithMemoryLimit(int64(f.device))},
 		flagOption{"process-memory", troupe.WithProcessMemory(int64(f.process))},
 		flagOption{"step-memory", troupe.WithStepMemory(int64(f.step))},

@@ -28,6 +28,7 @@ func (alone) Peer(_ context.Context, task string) (actors.Peer, error) {
 	return nil, status.Internalf("no %s", task)
 }
 func (alone) Reached(string) actors.Peer { return nil }
+func (alone) Unseen(string) bool         { return false }
 func (alone) Down(string) bool           { return false }
 func (alone) State(string) actors.TaskState {
 	return actors.TaskState{State: view.StateUp}

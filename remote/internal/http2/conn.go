@@ -88,7 +88,7 @@ func (c *conn) greet(maxFrame int) error {
 		if err != nil {
 			return err
 		}
-		if h.kind == frameData || h.kind == frameHeaders || h.length > maxFrame {
+		if h.kind != frameSettings || h.length > maxFrame {
 			return broken(codeProtocol, "the server does not begin with SETTINGS")
 		}
 		if err := c.control(h); err != nil {

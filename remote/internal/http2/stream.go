@@ -85,7 +85,30 @@ func unavailable(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return status.FromContextError(err).Err()
 	}
+	var foreign *connError
+	if errors.As(err, &foreign) {
+		return &foreignError{status.New(codes.Unavailable, err.Error()), foreign}
+	}
 	return status.Errorf(codes.Unavailable, "%v", err)
+}
+
+// foreignError is the gRPC error of a connection whose other end broke the protocol.
+type foreignError struct {
+	grpc  *status.Status
+	cause *connError
+}
+
+func (e *foreignError) Error() string { return e.grpc.Err().Error() }
+
+// GRPCStatus returns the error's code and message.
+func (e *foreignError) GRPCStatus() *status.Status { return e.grpc }
+
+func (e *foreignError) Unwrap() error { return e.cause }
+
+// IsForeign reports whether a call or stream failed because the other end does not speak HTTP/2, or not as it should.
+func IsForeign(err error) bool {
+	var e *connError
+	return errors.As(err, &e)
 }
 
 // Next waits for the next message and returns its length in bytes. After the other end's last message, it returns

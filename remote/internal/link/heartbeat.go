@@ -7,7 +7,8 @@ type Timing struct {
 	Beat      time.Duration // between two heartbeats: 500 ms
 	Silence   time.Duration // until a silent peer is lost: 3.5 s
 	Handshake time.Duration // of one attempt to connect: 1.5 s
-	First     time.Duration // of all attempts for a peer that was never seen: 4.5 s
+	First     time.Duration // of all attempts for a peer that was never seen, once Startup is over: 4.5 s
+	Startup   time.Duration // from the links' start, in which peers that were never seen are waited for: none
 	Again     time.Duration // of the one attempt for a peer that was seen before: 1 s
 	Idle      time.Duration // until an unused link is closed: 1 min
 	Stall     time.Duration // until a peer that sends but accepts no byte is lost: 30 s

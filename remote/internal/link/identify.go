@@ -4,10 +4,14 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
+	"crypto/tls"
+	"errors"
+	"net"
 	"sync"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/internal/distance"
+	"github.com/troupe-run/troupe/remote/internal/http2"
 	"github.com/troupe-run/troupe/remote/internal/trust"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 )
@@ -165,6 +169,14 @@ func isPermanent(err error) bool {
 		return true
 	}
 	return false
+}
+
+// isWrongAddress reports whether an error means that an address is wrong, rather than that no process is there yet: its host name is not
+// known, or what listens there is another program. Both may pass, as a name server may lag behind, but seldom do.
+func isWrongAddress(err error) bool {
+	var name *net.DNSError
+	var record tls.RecordHeaderError
+	return errors.As(err, &name) && name.IsNotFound || errors.As(err, &record) || http2.IsForeign(err) || status.CodeOf(err) == status.Unimplemented
 }
 
 // checkCaller checks the caller of a stream by its certificate, if certificates are used.

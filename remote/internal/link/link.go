@@ -2,6 +2,8 @@ package link
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/internal/distance"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 	"github.com/troupe-run/troupe/remote/spec"
@@ -19,6 +22,9 @@ const (
 	firstPause = 50 * time.Millisecond
 	maxPause   = 500 * time.Millisecond
 )
+
+// tellAwaited is how often it is logged that a peer that was never seen is awaited.
+const tellAwaited = 10 * time.Second
 
 // Health is what is known of a task.
 type Health int
@@ -45,6 +51,9 @@ type State struct {
 	// none of them, if that is too long. Both are set only while Up.
 	Queued  int64
 	Stalled time.Duration
+	// Awaited are the callers that wait for a task that was never seen, as view.Waiter describes them, and Until is how long they do.
+	Awaited []string
+	Until   time.Time
 	// Counts since the task's start: actors' messages, and the bytes of tensors in and beside them, shared memory included.
 	MessagesSent, MessagesReceived, BytesSent, BytesReceived int64
 	// RoundTrip is that of the last echoed heartbeat, over a link opened by either end; 0 if there was none.
@@ -77,9 +86,14 @@ type link struct {
 
 // attempt is shared by all callers that wait for the same peer.
 type attempt struct {
-	done chan struct{}
-	peer *Peer
-	err  error
+	done  chan struct{}
+	peer  *Peer
+	err   error
+	began time.Time
+
+	// Guarded by link.mu.
+	waiters map[string]int // how many callers wait, by what view.Waiter says of them
+	why     string         // why the last try failed
 }
 
 func (k *link) reached() *Peer {
@@ -106,8 +120,35 @@ func (k *link) state() State {
 		s.Queued, s.Stalled = k.peer.backlog()
 	case k.seen:
 		s.Health = Down
+	case k.attempt != nil:
+		s.Awaited, s.Until = k.attempt.waiting(), k.links.giveUp(k.attempt)
 	}
 	return s
+}
+
+// waiting describes the callers that wait for the attempt. link.mu is held.
+func (a *attempt) waiting() []string { return slices.Sorted(maps.Keys(a.waiters)) }
+
+// giveUp returns when an attempt to reach a peer that was never seen fails at the latest.
+func (l *Links) giveUp(a *attempt) time.Time {
+	if first := a.began.Add(l.timing.First); first.After(l.startup) {
+		return first
+	}
+	return l.startup
+}
+
+// Unseen reports whether no process of a task has ever been seen, and the task is waited for until it comes.
+func (l *Links) Unseen(task string) bool {
+	k := l.link(task)
+	return k != nil && time.Now().Before(l.startup) && k.unseen()
+}
+
+// unseen reports whether no process of the task has ever been seen.
+func (k *link) unseen() bool {
+	k.mu.Lock()
+	seen := k.seen || k.peer != nil
+	k.mu.Unlock()
+	return !seen && k.accepted.Load() == nil && (k.links.config.Seen == nil || !k.links.config.Seen(k.task.Name()))
 }
 
 func (k *link) ensure(ctx context.Context) (*Peer, error) {
@@ -119,25 +160,36 @@ func (k *link) ensure(ctx context.Context) (*Peer, error) {
 	}
 	a := k.attempt
 	if a == nil {
-		a = &attempt{done: make(chan struct{})}
+		a = &attempt{done: make(chan struct{}), began: time.Now(), waiters: map[string]int{}}
 		if !k.links.start(func() { k.connect(a) }) {
 			k.mu.Unlock()
 			return nil, errClosed
 		}
 		if k.since.IsZero() {
-			k.since = time.Now()
+			k.since = a.began
 		}
 		k.attempt = a
 	}
+	who := view.Waiter(ctx)
+	a.waiters[who]++
 	k.mu.Unlock()
 	select {
 	case <-a.done:
 		return a.peer, a.err
 	case <-ctx.Done():
+		k.mu.Lock()
+		if a.waiters[who]--; a.waiters[who] == 0 {
+			delete(a.waiters, who)
+		}
+		why := a.why
+		k.mu.Unlock()
 		if status.CodeOf(ctx.Err()) == status.Cancelled {
 			return nil, status.From(ctx.Err())
 		}
-		return nil, k.unreached("the caller's deadline came first")
+		if why != "" {
+			why += ", and "
+		}
+		return nil, k.unreached(why + "the caller's deadline came first")
 	}
 }
 
@@ -159,29 +211,84 @@ func (k *link) connect(a *attempt) {
 	k.mu.Lock()
 	seen := k.seen
 	k.mu.Unlock()
-	bound := k.links.timing.First
 	if seen {
-		bound = k.links.timing.Again
+		ctx, cancel := distance.Within(k.links.ctx, k.links.timing.Again)
+		defer cancel()
+		p, err := k.open(ctx)
+		k.endAttempt(a, p, err)
+		return
 	}
-	ctx, cancel := distance.Within(k.links.ctx, bound)
+	p, err := k.connectFirst(a)
+	k.endAttempt(a, p, err)
+}
+
+// connectFirst tries to reach a peer that was never seen, until it comes or it is no longer waited for.
+func (k *link) connectFirst(a *attempt) (p *Peer, err error) {
+	l := k.links
+	ctx, cancel := distance.Within(l.ctx, time.Until(l.giveUp(a)))
 	defer cancel()
-	var p *Peer
-	var err error
+	hopeful := a.began // when there was last reason to believe that the peer may come
+	told := a.began    // when the wait was last logged
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		p, err = k.open(ctx)
-		if err == nil || seen || isPermanent(err) {
-			break
+		if err == nil || isPermanent(err) {
+			return p, err
 		}
-		wait := time.NewTimer(pause)
+		now := time.Now()
+		if !isWrongAddress(err) && k.unseen() && k.isAwaited(a) {
+			hopeful = now
+		}
+		k.failedTry(a, explain(err))
+		if now.Sub(told) >= tellAwaited {
+			told = now
+			k.logAwaited(a)
+		}
+		left := l.timing.First - now.Sub(hopeful)
+		if ctx.Err() != nil || left <= 0 {
+			return nil, err
+		}
+		wait := time.NewTimer(min(pause, left))
 		select {
 		case <-wait.C:
-			continue
 		case <-ctx.Done():
 			wait.Stop()
+			return nil, err
 		}
-		break
 	}
-	k.endAttempt(a, p, err)
+}
+
+// isAwaited reports whether a caller waits for the attempt.
+func (k *link) isAwaited(a *attempt) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(a.waiters) > 0
+}
+
+// failedTry records why the last try of an attempt failed.
+func (k *link) failedTry(a *attempt, why string) {
+	k.mu.Lock()
+	changed := a.why != why
+	a.why = why
+	if !k.seen {
+		k.reason = why
+	}
+	k.mu.Unlock()
+	if changed {
+		k.links.changed(k.task.Name())
+	}
+}
+
+// logAwaited logs which callers wait for a peer that was never seen, if any.
+func (k *link) logAwaited(a *attempt) {
+	k.mu.Lock()
+	by, since, why := a.waiting(), k.since, a.why
+	k.mu.Unlock()
+	if len(by) == 0 {
+		return
+	}
+	l := k.links
+	l.log.Info("a task that has never been seen is awaited", "task", k.task.Name(), "address", k.task.Address, "by", view.Several(by),
+		"since", stamp(since), "until", stamp(l.giveUp(a)), "reason", why)
 }
 
 func (k *link) endAttempt(a *attempt, p *Peer, err error) {

@@ -70,6 +70,9 @@ type Config struct {
 	// Changed, if set, is called for each task whose State has changed: a link came up, became idle or was lost. It must not block
 	// or call the links.
 	Changed func(task string)
+	// Seen reports whether a process of the task has been seen by other means than links, such as gossip. It must not block or call
+	// the links. If nil, only links count.
+	Seen func(task string) bool
 	// Stalled, if set, is called when a peer has accepted no byte of its tensors for a while. It must not block.
 	Stalled func(task string, bytes int64)
 	Timing  Timing
@@ -102,6 +105,7 @@ type Links struct {
 	visitors visitors
 	openings openings
 	attach   func(offer []byte, parties string) (memory, error)
+	startup  time.Time // until then, peers that were never seen are waited for
 
 	ctx    context.Context // ends when the links close
 	cancel context.CancelFunc
@@ -127,7 +131,7 @@ func New(config Config) *Links {
 	}
 	// Without a host name, the address in the spec still shows people where to look.
 	host, _ := os.Hostname()
-	l := &Links{config: config, timing: config.Timing.withDefaults(), log: config.Logger,
+	l := &Links{config: config, timing: config.Timing.withDefaults(), log: config.Logger, startup: time.Now().Add(config.Timing.Startup),
 		ending: make(chan struct{}), watchers: map[int]func(string, error){}, callers: map[process]*accepted{}, outsiders: map[string]*Outsider{},
 		self: &wire.Identity{Task: config.Self.Name(), Address: config.Self.Address, Spec: config.Spec.String(), Boot: config.Boot,
 			Pid: int64(os.Getpid()), Host: host, Started: time.Now().UnixNano(),
@@ -159,12 +163,13 @@ func (l *Links) Called() string {
 // Identity returns the identity of this process.
 func (l *Links) Identity() *wire.Identity { return proto.CloneOf(l.self) }
 
-// Ensure returns the peer that runs the task, and opens the link if it is not up. It waits at most
-// 4.5 s for a task that was never reached. A task that was reached before and is lost gets one
-// attempt, which fails at once if nothing listens there. ctx bounds both. Ensure returns UNAVAILABLE,
-// with the reason and the time, for a task that cannot be reached, and FAILED_PRECONDITION for a process
-// of another cluster spec. Failures do not affect later calls. The address of a task that is not in the
-// cluster spec is learned from the tasks that are.
+// Ensure returns the peer that runs the task, and opens the link if it is not up. It waits for a task that was
+// never seen until timing.Startup is over, and at least timing.First; it waits only timing.First for an address
+// that is wrong: a host name that is not known, or another program there. A task that was reached before and is
+// lost gets one attempt, which fails at once if nothing listens there. ctx bounds all of this; view.Waiter describes
+// the caller. Ensure returns UNAVAILABLE, with the reason and the time, for a task that cannot be reached, and
+// FAILED_PRECONDITION for a process of another cluster spec. Failures do not affect later calls. The address of a
+// task that is not in the cluster spec is learned from the tasks that are.
 func (l *Links) Ensure(ctx context.Context, task string) (*Peer, error) {
 	k, err := l.find(task)
 	if err != nil && task != l.self.Task {

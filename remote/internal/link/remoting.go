@@ -4,6 +4,8 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/troupe-run/troupe/actors/wire"
+	"github.com/troupe-run/troupe/internal/view"
+	"github.com/troupe-run/troupe/remote/internal/distance"
 )
 
 // Resolve is an actor.AddressResolver: it returns the actor.Process that sends to the actors of another
@@ -128,9 +130,12 @@ func (k *link) reach() error {
 	k.mu.Lock()
 	joins := k.attempt != nil
 	k.mu.Unlock()
-	_, err := k.ensure(k.links.ctx) // an attempt is bounded itself
+	// A message waits less long for a task that was never seen than a caller who needs the task.
+	ctx, cancel := distance.Within(view.Await(k.links.ctx, "messages of actors"), k.links.timing.First)
+	defer cancel()
+	_, err := k.ensure(ctx)
 	if err != nil && joins {
-		_, err = k.ensure(k.links.ctx)
+		_, err = k.ensure(ctx)
 	}
 	return err
 }

@@ -126,7 +126,7 @@ func unreached(address string, err error) error {
 	if errors.As(err, &bad) || status.CodeOf(err) == status.Unauthenticated {
 		return status.Errorf(status.Unauthenticated, "%s is not trusted: %v", address, err)
 	}
-	return status.Errorf(status.Unavailable, "%v", err)
+	return status.Errorf(status.Unavailable, "%w", err)
 }
 
 func schemeOf(credentials Credentials) string {

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/troupe-run/troupe/remote/internal/http2"
-	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
 // Detach must be called by a method that runs on the goroutine that reads its client's connection
@@ -26,7 +25,7 @@ func (p *Port) OpenStream(ctx context.Context, address, method string) (*http2.S
 	defer cancel()
 	conn, err := p.dialer().dial(ctx, address, ProtoHTTP2)
 	if err != nil {
-		return nil, wire.ToGRPC(unreached(address, err))
+		return nil, unreached(address, err)
 	}
 	return http2.Open(ctx, conn, schemeOf(p.config.Credentials), address, method)
 }

@@ -48,7 +48,7 @@ func Sessions(c *view.Cluster) *Table {
 }
 
 func sessionNotes(s *view.Session, now int64) string {
-	var eager, gone, working, failed string
+	var eager, gone, working, awaits, failed string
 	if e := s.Eager; e != nil {
 		eager = fmt.Sprintf("eager context %d, on %s for its client, with %d handles and %d functions", e.Id, Task(e.Task), e.Handles, e.Functions)
 		if e.KeepAlive > 0 {
@@ -64,10 +64,13 @@ func sessionNotes(s *view.Session, now int64) string {
 			working += fmt.Sprintf(", and %d wait for that", s.ChangesWaiting)
 		}
 	}
+	if len(s.Awaits) > 0 {
+		awaits = fmt.Sprintf("waits for %s, never seen, for %s", taskList(s.Awaits), Age(now-s.AwaitsSince))
+	}
 	if s.LastError != "" {
 		failed = "last error: " + s.LastError
 	}
-	return joined(eager, gone, working, failed)
+	return joined(eager, gone, working, awaits, failed)
 }
 
 // Slow is how long a step runs before the tables say why.
