@@ -458,6 +458,41 @@ func platforms(t *testing.T, folder string) (v1.ImageIndex, []v1.Descriptor) {
 	return all, manifest.Manifests
 }
 
+// TestImageName checks that the layout and the archive give the image the name by which the manifests pull it.
+func TestImageName(t *testing.T) {
+	want := "ghcr.io/troupe-run/troupe:" + readMetadata(t).Version
+	for where, text := range map[string][]byte{"image": read(t, dist+"/image/index.json"), "archive": archived(t, made(t, "troupe_*_image.tar"), "index.json")} {
+		index, err := v1.ParseIndexManifest(bytes.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{"org.opencontainers.image.ref.name", "io.containerd.image.name"} {
+			if got := index.Manifests[0].Annotations[key]; got != want {
+				t.Errorf("%s: %s is %q, not %q", where, key, got, want)
+			}
+		}
+	}
+}
+
+// archived returns a file of a plain archive.
+func archived(t *testing.T, path, name string) []byte {
+	t.Helper()
+	for archive := tar.NewReader(bytes.NewReader(read(t, path))); ; {
+		h, err := archive.Next()
+		if err != nil {
+			t.Fatalf("%s in %s: %v", name, path, err)
+		}
+		if h.Name != name {
+			continue
+		}
+		text, err := io.ReadAll(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+}
+
 // image is the image for linux/amd64.
 func image(t *testing.T, folder string) v1.Image {
 	t.Helper()
@@ -600,7 +635,7 @@ func TestImageIsReproducible(t *testing.T) {
 	binary := filepath.Join(unpack(t, files), "usr/bin/troupe")
 	out := filepath.Join(t.TempDir(), "image")
 	for _, platform := range []string{"linux/arm64", "windows/amd64", "linux/amd64"} {
-		output(t, "go", "run", "./image", "--binary", binary, "--platform", platform, "--version", labels["org.opencontainers.image.version"],
+		output(t, "go", "run", "./image", "--binary", binary, "--platform", platform, "--name", "ghcr.io/troupe-run/troupe:"+readMetadata(t).Version, "--version", labels["org.opencontainers.image.version"],
 			"--commit", labels["org.opencontainers.image.revision"], "--date", labels["org.opencontainers.image.created"], "--out", out, "--archive", out+".tar")
 	}
 	want, err := img.Digest()
