@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -291,15 +292,19 @@ func (n *Node) taskChanged(before, now TaskStatus) {
 	if now.Reason != "" && now.State != stateUp {
 		about = append(about, "reason", now.Reason)
 	}
-	n.log.Info(kind, about...)
+	level := slog.LevelInfo
+	if now.State == stateDown {
+		level = slog.LevelWarn // its state is lost, and whatever uses it fails
+	}
+	n.log.Log(context.Background(), level, kind, about...)
 	n.events.Add(kind, now.Task, text)
 	if c := n.performing.Load(); c != nil {
 		c.TaskChanged(cast.TaskChange{Task: now.Task, Up: now.State == stateUp, What: now})
 	}
 }
 
-// stateUp is the TaskStatus.State of a task that is up.
-var stateUp = membership.Up.String()
+// stateUp and stateDown are the TaskStatus.State of a task that is up, and of one whose last process is down.
+var stateUp, stateDown = membership.Up.String(), membership.Down.String()
 
 // sightings returns what gossip and the links know of a task; ok is false while the node starts and for a task that the cluster does not
 // have.
@@ -337,7 +342,7 @@ func merge(s TaskStatus, st link.State) TaskStatus {
 	case accepted:
 		up(st.AcceptedBoot, st.Accepted)
 	case st.Health == link.Down && st.Reason != "" && st.Since.After(s.Since) && (s.Boot == st.Boot || s.Boot == 0):
-		s.State, s.Since, s.Boot, s.Reason = membership.Down.String(), st.Since, st.Boot, st.Reason
+		s.State, s.Since, s.Boot, s.Reason = stateDown, st.Since, st.Boot, st.Reason
 	case st.Health == link.NeverSeen && s.State == membership.NeverSeen.String():
 		s.Reason = st.Reason
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -91,6 +92,7 @@ type Membership struct {
 	cancel    context.CancelFunc
 	work      sync.WaitGroup
 	leave     sync.Once
+	leaving   atomic.Bool // Leave has begun
 
 	mu      sync.Mutex
 	members map[string]*Member
@@ -176,7 +178,7 @@ func (m *Membership) settings() *memberlist.Config {
 	c.DeadNodeReclaimTime = time.Second // a host may come back with another address
 	c.Keyring = m.keyring
 	c.BindPort = m.transport.number
-	c.Logger = log.New(logWriter{m.log}, "", 0)
+	c.Logger = m.logger()
 	if m.config.tune != nil {
 		m.config.tune(c)
 	}
@@ -207,13 +209,20 @@ func (m *Membership) Rekey(keys [][]byte) error {
 	return nil
 }
 
-// logWriter forwards memberlist's lines. What matters in them is also reported as an event.
-type logWriter struct{ log *slog.Logger }
+// logger returns the logger that memberlist writes to.
+func (m *Membership) logger() *log.Logger { return log.New(logWriter{m.log, &m.leaving}, "", 0) }
+
+// logWriter forwards memberlist's lines. What matters in them is also reported as an event. Once the task leaves, memberlist's timers and
+// readers meet closed connections: these errors are of interest only for debugging.
+type logWriter struct {
+	log     *slog.Logger
+	leaving *atomic.Bool
+}
 
 func (w logWriter) Write(line []byte) (int, error) {
 	text := strings.TrimSpace(string(line))
 	level := slog.LevelDebug
-	if strings.HasPrefix(text, "[ERR]") {
+	if strings.HasPrefix(text, "[ERR]") && !w.leaving.Load() {
 		level = slog.LevelInfo
 	}
 	w.log.Log(context.Background(), level, "gossip: "+text)
@@ -316,7 +325,11 @@ func (m *Membership) report(e Event) {
 		if e.Member.Reason != "" {
 			about = append(about, "reason", e.Member.Reason)
 		}
-		m.log.Info("a task is "+e.Member.Health.String(), about...)
+		level := slog.LevelInfo
+		if e.Member.Health == Down {
+			level = slog.LevelWarn
+		}
+		m.log.Log(context.Background(), level, "a task is "+e.Member.Health.String(), about...)
 	}
 }
 
@@ -325,6 +338,7 @@ func (m *Membership) report(e Event) {
 func (m *Membership) Leave(ctx context.Context) error {
 	var err error
 	m.leave.Do(func() {
+		m.leaving.Store(true)
 		m.cancel()
 		m.await(ctx)
 		m.announce(true)
