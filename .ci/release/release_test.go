@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -163,6 +164,23 @@ func rpm(t *testing.T, path string) (*rpmutils.Rpm, map[string]entry) {
 // commands are the files that a package has for each of the program's commands, as its own help lists them.
 var commands = []string{"", "-serve", "-up", "-demo", "-status", "-version", "-certs-init", "-context-use"}
 
+// examples are the files of deploy that packages and archives contain as examples: all but the unit, which they install, and their own scripts.
+func examples(t *testing.T) (names []string) {
+	t.Helper()
+	if err := fs.WalkDir(os.DirFS(root+"/deploy"), ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && !strings.HasPrefix(name, "packages/") && !strings.HasPrefix(name, "systemd/") {
+			names = append(names, name)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(names) < 10 {
+		t.Fatalf("deploy has the examples %q", names)
+	}
+	return names
+}
+
 // checkFiles checks the files that both kinds of packages have.
 func checkFiles(t *testing.T, files map[string]entry, zsh, licence string) {
 	t.Helper()
@@ -175,6 +193,9 @@ func checkFiles(t *testing.T, files map[string]entry, zsh, licence string) {
 		"/usr/share/doc/troupe/CHANGELOG.md":               0o644,
 		zsh:                                                0o644,
 		licence:                                            0o644,
+	}
+	for _, name := range examples(t) {
+		want["/usr/share/doc/troupe/examples/"+name] = 0o644
 	}
 	for _, c := range commands {
 		want["/usr/share/man/man1/troupe"+c+".1.gz"] = 0o644
@@ -248,8 +269,27 @@ func TestDeb(t *testing.T) {
 		t.Errorf("the files of configuration are %q", got)
 	}
 	scripts := unpack(t, control)
-	for _, script := range []string{"postinst", "prerm"} {
+	for _, script := range []string{"postinst", "prerm", "postrm"} {
 		output(t, "sh", "-n", filepath.Join(scripts, script))
+	}
+}
+
+func TestArchive(t *testing.T) {
+	files := untar(t, bytes.NewReader(read(t, made(t, "troupe_*_linux_amd64.tar.gz"))))
+	folder := "/troupe_" + readMetadata(t).Version + "_linux_amd64/"
+	want := map[string]string{"systemd/troupe@.service": "systemd/troupe@.service", "systemd/example.env": "systemd/example.env"}
+	for _, name := range examples(t) {
+		want["examples/"+name] = name
+	}
+	for name, of := range want {
+		if f, ok := files[folder+name]; !ok || !bytes.Equal(f.content, read(t, root+"/deploy/"+of)) || f.mode.Perm() != 0o644 {
+			t.Errorf("%s is not deploy/%s", name, of)
+		}
+	}
+	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md", "troupe", "man/troupe.1.gz", "completions/_troupe"} {
+		if len(files[folder+name].content) == 0 {
+			t.Errorf("%s is missing", name)
+		}
 	}
 }
 
@@ -271,6 +311,9 @@ func TestRPM(t *testing.T) {
 	for _, f := range infos {
 		if config := f.Flags()&noReplace == noReplace; config != (f.Name() == "/etc/troupe/example.env") {
 			t.Errorf("%s has flags %x", f.Name(), f.Flags())
+		}
+		if doc := f.Flags()&rpmutils.RPMFILE_DOC != 0; doc != strings.HasPrefix(f.Name(), "/usr/share/man/") && doc != strings.HasPrefix(f.Name(), "/usr/share/doc/") {
+			t.Errorf("%s is documentation: %v", f.Name(), doc)
 		}
 	}
 }

@@ -34,7 +34,10 @@ func TestFirstTickOfAPipe(t *testing.T) {
 		"a later write in progress": func(f *pipe) { f.out.writing, f.out.writes = true, 7 },
 		"a delivery":                func(f *pipe) { f.reader.Store(1) },
 		"an arrival":                func(f *pipe) { f.arrivals.Store(1) },
-		"credits to give":           func(f *pipe) { f.programs = func([]byte) error { return nil }; (&account{pipe: f, name: "x"}).Handled(1, 1) },
+		"credits to give": func(f *pipe) {
+			f.programs = func([]byte) error { return nil }
+			(&account{pipe: f, name: "x"}).Handled(1, 1)
+		},
 	} {
 		for moment, late := range map[string]time.Duration{"at once": 0, "before it was made": -time.Second, "after a beat": p.link.links.timing.Beat, "after a standstill of the process": time.Hour} {
 			stream := &cutStream{}
