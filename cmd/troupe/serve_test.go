@@ -254,7 +254,7 @@ func TestClusterFromSlurm(t *testing.T) {
 }
 
 // At its start, a server logs its address and a line for each other task that comes up. When a task ends, it logs one line that the task
-// leaves and one that it is down. Lines have no empty attributes.
+// leaves and one, a warning, that it is down. Lines have no empty attributes.
 func TestServersLogLittle(t *testing.T) {
 	a := spectest.Addresses(t, 2)
 	cluster := fmt.Sprintf("ps=%s;worker=%s", a[0], a[1])
@@ -291,6 +291,11 @@ func TestServersLogLittle(t *testing.T) {
 	slices.Sort(said[:2]) // the other task may be up before
 	if want := []string{"serving", "task up", "task leaving", "task down", "stopping"}; !slices.Equal(said, want) {
 		t.Errorf("logged %q; want %q:\n%s", said, want, strings.Join(lines, "\n"))
+	}
+	for _, l := range lines {
+		if lost := strings.Contains(l, `msg="task down"`); lost != strings.Contains(l, "level=WARN") {
+			t.Errorf("the loss of a task, and nothing else, is a warning: %s", l)
+		}
 	}
 	if empty := regexp.MustCompile(`\w+=""`).FindString(strings.Join(lines, "\n") + rest); empty != "" {
 		t.Errorf("a line has %s:\n%s\n%s", empty, strings.Join(lines, "\n"), rest)
