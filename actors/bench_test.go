@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-run/troupe/graph/device"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
@@ -25,6 +26,7 @@ func (alone) Peer(_ context.Context, task string) (Peer, error) {
 }
 func (alone) Reached(string) Peer       { return nil }
 func (alone) Down(string) bool          { return false }
+func (alone) State(string) TaskState    { return TaskState{State: view.StateUp} }
 func (alone) Watch(func(string, error)) {}
 
 // task starts the cluster's only task.
@@ -107,6 +109,7 @@ func (p *pair) Find(context.Context, string) []device.Attributes { return nil }
 func (p *pair) Peer(context.Context, string) (Peer, error)       { return p.peer, nil }
 func (p *pair) Reached(string) Peer                              { return p.peer }
 func (p *pair) Down(string) bool                                 { return false }
+func (p *pair) State(string) TaskState                           { return TaskState{State: view.StateUp} }
 func (p *pair) Watch(func(string, error))                        {}
 
 // played is a peer that only receives messages.

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"time"
 
 	"github.com/troupe-run/troupe/graph/device"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -39,6 +40,13 @@ type Push struct {
 	Compression Compression
 }
 
+// TaskState is what is known of a task.
+type TaskState struct {
+	State  string    // view.StateUp, view.StateDown or view.StateNeverSeen
+	Since  time.Time // zero: unknown
+	Reason string    // why it is not up; may be empty
+}
+
 // Cluster is the declared cluster and the tasks of it that are reached.
 type Cluster interface {
 	// Self is the name of this task.
@@ -57,6 +65,8 @@ type Cluster interface {
 	Reached(task string) Peer
 	// Down reports whether a task that was reached is known to be gone.
 	Down(task string) bool
+	// State returns what is known of a task, without asking it.
+	State(task string) TaskState
 	// Watch registers a function that is called for every task whose link breaks, after the last message from the link has been handled.
 	Watch(down func(task string, err error))
 }

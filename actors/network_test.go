@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-run/troupe/graph/device"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/view"
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 )
@@ -479,6 +480,16 @@ func (n *node) Down(task string) bool {
 	n.net.mu.Lock()
 	defer n.net.mu.Unlock()
 	return n.net.seen[task] != nil && (n.net.nodes[task] == nil || n.net.cut[[2]string{n.name, task}])
+}
+
+func (n *node) State(task string) TaskState {
+	switch {
+	case n.Down(task):
+		return TaskState{State: view.StateDown, Reason: "its process is gone"}
+	case n.Reached(task) == nil:
+		return TaskState{State: view.StateNeverSeen}
+	}
+	return TaskState{State: view.StateUp}
 }
 
 func (n *node) Watch(down func(task string, err error)) { n.down = down }

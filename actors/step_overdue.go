@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -30,28 +31,33 @@ func (st *step) why() string {
 	return "its parts have ended, and their results are in flight"
 }
 
-// lookAround returns the steps of all tasks that are reached, in detail.
+// lookAround returns the steps of all tasks that answer before ctx ends, in detail, and of the others what is known of them. It asks all that
+// are not known to be gone, also those that no step has needed so far.
 func (t *Task) lookAround(ctx context.Context) *view.Cluster {
 	tasks := t.Cluster.Tasks()
 	c := &view.Cluster{Task: t.name, Tasks: make([]*view.Task, len(tasks))}
 	var asked sync.WaitGroup
 	for i, task := range tasks {
-		c.Tasks[i] = &view.Task{Task: task, State: "up"}
-		if task == t.name {
-			continue
-		}
-		if t.Cluster.Reached(task) == nil {
-			c.Tasks[i].State = "not reached"
+		known := t.sighted(task)
+		c.Tasks[i] = known
+		if task == t.name || known.State != view.StateUp {
 			continue
 		}
 		asked.Go(contain.Func(t.Log, "A look at "+task, func() {
 			seen, err := t.Ask(ctx, task, stepsInDetail)
-			if err != nil {
-				c.Tasks[i].State, c.Tasks[i].Reason = "silent", err.Error()
+			if err == nil {
+				seen.State = view.StateUp
+				c.Tasks[i] = seen
 				return
 			}
-			seen.State = "up"
-			c.Tasks[i] = seen
+			if known := t.sighted(task); known.State != view.StateUp {
+				c.Tasks[i] = known // it was lost meanwhile
+				return
+			}
+			known.State, known.Reason = view.StateSilent, err.Error()
+			if ctx.Err() != nil {
+				known.Reason = fmt.Sprintf("no answer came within %v", askMargin)
+			}
 		}, nil))
 	}
 	own := t.lookLately()
@@ -63,6 +69,16 @@ func (t *Task) lookAround(ctx context.Context) *view.Cluster {
 	}
 	c.Clock = time.Now().UnixNano()
 	return c
+}
+
+// sighted returns what is known of a task without asking it.
+func (t *Task) sighted(task string) *view.Task {
+	s := t.Cluster.State(task)
+	out := &view.Task{Task: task, State: s.State, Reason: s.Reason}
+	if !s.Since.IsZero() {
+		out.Since = s.Since.UnixNano()
+	}
+	return out
 }
 
 // stepsInDetail is the query to one task whose answer shows why steps are blocked.
@@ -82,7 +98,7 @@ func (t *Task) lookLately() *view.Task {
 	defer t.lately.mu.Unlock()
 	if t.lately.seen == nil || time.Since(t.lately.at) > moment {
 		t.lately.seen = t.Look(stepsInDetail)
-		t.lately.seen.State = "up"
+		t.lately.seen.State = view.StateUp
 		t.lately.at = time.Now()
 	}
 	return t.lately.seen

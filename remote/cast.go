@@ -63,7 +63,7 @@ func (n *Node) newCast() *cast.Cast {
 		kinds = nil
 	}
 	return cast.New(cast.Config{System: n.port.System(), Self: n.self.Name(), Tasks: n.taskNames(), Boot: n.boot, Transport: ways{n},
-		Kinds: kinds, Present: n.present, Watched: n.presence.watch, Outsiders: n.config.Outsiders, Address: n.self.Address, Refused: n.links.RefuseSystem,
+		Kinds: kinds, Present: n.present, Find: n.find, Watched: n.presence.watch, Outsiders: n.config.Outsiders, Address: n.self.Address, Refused: n.links.RefuseSystem,
 		Panicked: n.actorPanicked, Log: n.log})
 }
 

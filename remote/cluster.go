@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-run/troupe/graph/device"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/remote/compress"
 	"github.com/troupe-run/troupe/remote/internal/link"
@@ -97,6 +98,16 @@ func (c *cluster) Reached(task string) actors.Peer {
 func (c *cluster) Down(task string) bool {
 	gossiped, linked, ok := c.node.sightings(task)
 	return ok && merge(gossiped, linked).State == membership.Down.String()
+}
+
+// State returns what gossip and links know of a task.
+func (c *cluster) State(task string) actors.TaskState {
+	gossiped, linked, ok := c.node.sightings(task)
+	if !ok {
+		return actors.TaskState{State: view.StateNeverSeen}
+	}
+	s := merge(gossiped, linked)
+	return actors.TaskState{State: s.State, Since: s.Since, Reason: s.Reason}
 }
 
 // Watch reports lost tasks for as long as the links live.

@@ -70,7 +70,7 @@ func (n *Node) seeTask(ctx context.Context, s TaskStatus, q *view.Query) *view.T
 		if s = n.presence.find(ctx, s); s.State == stateUp {
 			seen, err := n.task.Ask(ctx, s.Task, q)
 			if err != nil {
-				s.State, s.Reason = "silent", err.Error()
+				s.State, s.Reason = view.StateSilent, err.Error()
 			} else {
 				t = seen
 			}
@@ -101,16 +101,25 @@ func (n *Node) graph(ctx context.Context, task string, q *view.GraphQuery) (*vie
 	if task == n.self.Name() {
 		return n.task.Graph(q), nil
 	}
-	s, known := n.statusOf(task)
-	if !known {
-		return nil, status.Errorf(status.NotFound, "the cluster has no task %q", task)
-	}
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	if s = n.presence.find(ctx, s); s.State != stateUp {
-		return nil, status.Errorf(status.Unavailable, "%s is %s: %s", task, s.State, s.Reason)
+	if err := n.find(ctx, task); err != nil {
+		return nil, err
 	}
 	return n.task.AskGraph(ctx, q)
+}
+
+// find looks for a task that may be up though nothing is known of it yet, within ctx and for a bounded time. UNAVAILABLE says why it is not
+// up. NOT_FOUND: the cluster has no such task.
+func (n *Node) find(ctx context.Context, task string) error {
+	s, known := n.statusOf(task)
+	if !known {
+		return status.Errorf(status.NotFound, "the cluster has no task %q", task)
+	}
+	if s = n.presence.find(ctx, s); s.State != stateUp {
+		return status.Errorf(status.Unavailable, "%s is %s: %s", task, s.State, s.Reason)
+	}
+	return nil
 }
 
 // complete adds to the state of the task what only the node knows.

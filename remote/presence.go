@@ -40,8 +40,9 @@ type presence struct {
 type probe struct {
 	done         chan struct{} // closed when the probe has ended
 	began, ended time.Time
-	err          error // nil if the task is up
-	rested       bool  // it has ended, and the pause after a failure is over
+	exchange     context.Context // bounds it; nil until it begins
+	err          error           // nil if the task is up
+	rested       bool            // it has ended, and the pause after a failure is over
 }
 
 // stale reports whether the probe has ended and no longer counts. A failed probe counts for absence times as long as it took. The caller
@@ -166,13 +167,11 @@ func (p *presence) checkTask(task string) {
 }
 
 // find returns what is known of a task. It first asks the task whether it is up, unless it counts as up. It waits until ctx ends, and for
-// at most reachTime. The Reason of a task that is not up says why it could not be reached.
+// at most reachTime, or a few seconds more for a task that is far away and has accepted the connection. The Reason of a task that is not up says why it could not be reached.
 func (p *presence) find(ctx context.Context, s TaskStatus) TaskStatus {
 	if s.State == stateUp || s.Task == p.node.self.Name() {
 		return s
 	}
-	ctx, cancel := context.WithTimeout(ctx, reachTime)
-	defer cancel()
 	p.mu.Lock()
 	a := p.probes[s.Task]
 	if a == nil || a.stale() {
@@ -182,13 +181,14 @@ func (p *presence) find(ctx context.Context, s TaskStatus) TaskStatus {
 	if a == nil {
 		return s // the node stops
 	}
+	p.await(ctx, a)
 	why := "it did not answer"
 	select {
 	case <-a.done:
 		if code := status.CodeOf(a.err); code != status.OK && code != status.DeadlineExceeded {
 			why = status.From(a.err).Message
 		}
-	case <-ctx.Done():
+	default:
 	}
 	if found, ok := p.node.statusOf(s.Task); ok {
 		s = found
@@ -197,6 +197,28 @@ func (p *presence) find(ctx context.Context, s TaskStatus) TaskStatus {
 		s.Reason = why
 	}
 	return s
+}
+
+// await waits for the end of a probe.
+func (p *presence) await(ctx context.Context, a *probe) {
+	bound := time.NewTimer(reachTime)
+	defer bound.Stop()
+	select {
+	case <-a.done:
+		return
+	case <-ctx.Done():
+		return
+	case <-bound.C:
+	}
+	p.mu.Lock()
+	far := a.exchange != nil && distance.Extended(a.exchange)
+	p.mu.Unlock()
+	if far {
+		select {
+		case <-a.done:
+		case <-ctx.Done():
+		}
+	}
 }
 
 // findAll calls find for all tasks of the cluster at the same time and returns the results in order.
@@ -252,9 +274,11 @@ func (p *presence) try(task string, a *probe) error {
 		return p.node.shuttingDown()
 	}
 	defer func() { <-p.ask }()
-	a.began = time.Now()
 	ctx, cancel := distance.Within(p.life, reachTime)
 	defer cancel()
+	p.mu.Lock()
+	a.began, a.exchange = time.Now(), ctx
+	p.mu.Unlock()
 	return p.node.openLink(ctx, task)
 }
 

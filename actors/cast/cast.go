@@ -95,6 +95,8 @@ type Config struct {
 	Kinds     map[string]Maker
 	// Present returns the initial status of the tasks for a new subscriber.
 	Present func() []TaskChange
+	// Find looks for a task that was never seen, for a bounded time within ctx. It returns why the task is not up, if it is not.
+	Find func(ctx context.Context, task string) error
 	// Watched, if set, is called when the first subscriber for task changes arrives, and when the last one leaves. It must not block.
 	Watched func(bool)
 	// Outsiders allows processes outside the cluster and the program's actors to exchange messages.

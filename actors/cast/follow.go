@@ -46,6 +46,16 @@ func (t *topics) routeOrAsk(topic string) (tasks []string, unknown <-chan struct
 				unknown = f.ready
 			}
 		}
+		for task, looked := range t.unseen {
+			f := t.following[task]
+			if !looked {
+				t.unseen[task] = true
+				f = t.followLocked(task)
+			}
+			if f != nil && !f.known && f.failed.IsZero() {
+				t.settled, unknown = false, f.ready
+			}
+		}
 		if unknown != nil { // all that are unknown have been asked by now
 			return nil, unknown
 		}
@@ -53,11 +63,12 @@ func (t *topics) routeOrAsk(topic string) (tasks []string, unknown <-chan struct
 	return t.where[topic], nil
 }
 
-// followLocked asks a task for its topics.
+// followLocked asks a task for its topics. It first looks for one that was never seen.
 func (t *topics) followLocked(task string) *followed {
 	t.lastID++
 	f := &followed{id: t.lastID, topics: map[string]struct{}{}, ready: make(chan struct{})}
 	t.following[task] = f
+	_, unseen := t.unseen[task]
 	fail := func() {
 		f.failed = time.Now()
 		close(f.ready)
@@ -65,7 +76,13 @@ func (t *topics) followLocked(task string) *followed {
 	if !t.cast.errand(task, func(ctx context.Context) {
 		try, cancel := context.WithTimeout(ctx, followTime)
 		defer cancel()
-		err := t.cast.request(try, Ref{Task: task}, &wire.Mail{What: &wire.Mail_Follow{Follow: &wire.Follow{Id: f.id}}})
+		var err error
+		if unseen {
+			err = t.cast.config.Find(try, task)
+		}
+		if err == nil {
+			err = t.cast.request(try, Ref{Task: task}, &wire.Mail{What: &wire.Mail_Follow{Follow: &wire.Follow{Id: f.id}}})
+		}
 		if err == nil {
 			return // its topics follow, or its links are broken
 		}
@@ -152,8 +169,12 @@ func (t *topics) taskChanged(c TaskChange) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.settled = false
+	delete(t.unseen, c.Task)
 	if c.Up {
 		t.up[c.Task] = true
+		if f := t.following[c.Task]; f != nil && !f.failed.IsZero() {
+			delete(t.following, c.Task) // what failed before it was up says nothing
+		}
 		return
 	}
 	delete(t.up, c.Task)

@@ -17,7 +17,8 @@ import (
 // for room in their queues. Its own queue is bounded as any actor's, so that publishers wait for slow subscribers.
 //
 // Each task knows the topics that its own actors subscribe to. A task that publishes follows the other tasks that are up: it asks each of them for its
-// topics with its next message, and is then notified of changes. Subscribe waits until the followers have acknowledged the topic. A follower forgets a task when
+// topics with its next message, and is then notified of changes. Its first message also looks for the tasks that it has not seen yet: they may be up, and
+// have subscribers. Subscribe waits until the followers have acknowledged the topic. A follower forgets a task when
 // a link between them breaks, and asks anew. If it cannot be notified, its links are broken, so that it does.
 
 // Limits of topics.
@@ -27,9 +28,10 @@ const (
 	maxTopic  = 200
 	// unpublished is how long a task without messages to topics goes on following others.
 	unpublished = time.Minute
-	// followRest is how long a task that could not be asked for its topics is not asked again, and followTime how long it has to answer.
+	// followRest is how long a task that could not be asked for its topics is not asked again, and followTime how long it has to
+	// answer: with a round trip of 400 ms, links in both directions take 10 s to open.
 	followRest = time.Second
-	followTime = 5 * time.Second
+	followTime = 20 * time.Second
 )
 
 // topicKind is the kind of the topics' actors, and topicPrefix begins their names.
@@ -46,6 +48,7 @@ type topics struct {
 	subscribers map[string][]subscription // of this task, by topic; the slices are not changed
 	followers   map[string]*follower      // by task
 	up          map[string]bool           // the other tasks that are up
+	unseen      map[string]bool           // the other tasks that were never seen; true: they have been looked for
 	following   map[string]*followed      // by task
 	where       map[string][]string       // by topic, this and the followed tasks with subscribers; the slices are not changed
 	settled     bool                      // all tasks that are up have been asked
@@ -92,8 +95,14 @@ func newArrival() *arrival {
 }
 
 func newTopics(s *Cast) *topics {
-	return &topics{cast: s, subscribers: map[string][]subscription{}, followers: map[string]*follower{}, up: map[string]bool{},
+	t := &topics{cast: s, subscribers: map[string][]subscription{}, followers: map[string]*follower{}, up: map[string]bool{}, unseen: map[string]bool{},
 		following: map[string]*followed{}, where: map[string][]string{}}
+	for _, task := range s.config.Tasks {
+		if task != s.config.Self {
+			t.unseen[task] = false
+		}
+	}
+	return t
 }
 
 // checkTopic rejects invalid names of topics.

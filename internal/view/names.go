@@ -12,6 +12,14 @@ const (
 	nameDigits   = 8
 )
 
+// States of a task, in Task.State.
+const (
+	StateUp        = "up"
+	StateDown      = "down"       // it was up, and its process or the way to it is gone
+	StateNeverSeen = "never seen" // since this process began
+	StateSilent    = "silent"     // it is thought to be up, and did not answer in time
+)
+
 // SessionName returns a session's name for people: the beginning of its handle, which grants no access to the session.
 func SessionName(handle string) string {
 	return handle[:min(nameDigits, len(handle))]

@@ -191,7 +191,7 @@ func (w *inquiry) absent(task string) finding {
 // away explains a task that is not up; ok is false if it is.
 func (w *inquiry) away(task string) (f finding, ok bool) {
 	t := w.tasks[task]
-	if t == nil || t.State == "up" {
+	if t == nil || t.State == StateUp {
 		return finding{}, false
 	}
 	text := fmt.Sprintf("%s is %s", task, t.State)
@@ -200,6 +200,9 @@ func (w *inquiry) away(task string) (f finding, ok bool) {
 	}
 	if t.Reason != "" {
 		text += ": " + t.Reason
+	}
+	if t.State == StateSilent {
+		return finding{text, unclear}, true // it may be busy
 	}
 	return finding{text, lost}, true
 }
@@ -318,7 +321,7 @@ func (w *inquiry) resource(at waiter, r *Resource, from *path) finding {
 	case r.Reader != nil:
 		return w.reader(at, where, r.Reader, name, from)
 	case v.Verb == "lock":
-		return w.lock(r, name, from)
+		return w.lock(at, r, name, from)
 	}
 	text := fmt.Sprintf("%s %s (%s)", v.Verb, name, cmp.Or(r.Description, r.Kind))
 	text += slowest(r.Stages)
@@ -394,7 +397,7 @@ func (w *inquiry) queue(at waiter, where place, q *Queue, name string, from *pat
 }
 
 // lock explains why a lock is held.
-func (w *inquiry) lock(r *Resource, name string, from *path) finding {
+func (w *inquiry) lock(at waiter, r *Resource, name string, from *path) finding {
 	if len(r.HeldBy) == 0 {
 		return finding{fmt.Sprintf("lock %s, which nobody holds now", name), unclear}
 	}
@@ -405,7 +408,7 @@ func (w *inquiry) lock(r *Resource, name string, from *path) finding {
 	}
 	text := fmt.Sprintf("lock %s, which step %d holds, which no task knows any more", name, holder)
 	if r.Holder.GetStep() != 0 {
-		text += fmt.Sprintf("; it was of session %s%s", r.Holder.Session, w.fate(r.Holder))
+		text += fmt.Sprintf("; it was of session %s%s", r.Holder.Session, w.fate(at, r.Holder))
 	}
 	return finding{text, waits}
 }
@@ -561,7 +564,7 @@ var (
 func (w *inquiry) others(at waiter, where place, p providers, last *Origin, what string, from *path) finding {
 	users := w.users(where, p.verb)
 	if len(users) == 0 {
-		return finding{fmt.Sprintf("%s; no running step %s", what, p.does) + w.last(last, p, at.task.clock(w.cluster)), waits}
+		return finding{fmt.Sprintf("%s; no running step %s", what, p.does) + w.last(at, last, p), waits}
 	}
 	// Any of them would do: the one least held up counts.
 	var best finding
@@ -579,29 +582,37 @@ func (w *inquiry) others(at waiter, where place, p providers, last *Origin, what
 	return best
 }
 
-// last describes the step that last operated on a resource, and what has become of its session.
-func (w *inquiry) last(o *Origin, p providers, now int64) string {
+// last describes the step that last operated on a resource for which at waits, and what has become of its session.
+func (w *inquiry) last(at waiter, o *Origin, p providers) string {
 	if o.GetStep() == 0 {
 		return ", and " + p.never
 	}
-	return fmt.Sprintf("; the last step that %s was of session %s, %s ago", p.did, o.Session, Ago(now-o.At)) + w.fate(o)
+	return fmt.Sprintf("; the last step that %s was of session %s, %s ago", p.did, o.Session, Ago(at.task.clock(w.cluster)-o.At)) + w.fate(at, o)
 }
 
-// fate says what has become of the session of a step.
-func (w *inquiry) fate(o *Origin) (text string) {
+// fate says what has become of the session of a step. at is what waits, and is not one of the session's other steps.
+func (w *inquiry) fate(at waiter, o *Origin) (text string) {
 	master := w.tasks[o.Master]
-	if master == nil || master.State != "up" {
-		return fmt.Sprintf(", whose master %s is gone", o.Master)
+	if master == nil || master.State != StateUp {
+		return fmt.Sprintf(", whose master %s", o.Master) + w.unseen(master)
 	}
 	for _, s := range master.Sessions {
 		if s.Name != o.Session {
 			continue
 		}
+		others := s.Steps
+		if at.step.Session == s.Name {
+			others--
+		}
 		switch {
 		case s.LeaseEnds > 0:
 			text += ", whose client is gone"
-		case s.Steps > 0:
-			text += fmt.Sprintf(", which runs %d other steps", s.Steps)
+		case others == 1:
+			text += ", which runs another step"
+		case others > 1:
+			text += fmt.Sprintf(", which runs %d other steps", others)
+		case others < s.Steps:
+			text += ", which runs no other step"
 		default:
 			text += ", which has been idle for " + Ago(master.clock(w.cluster)-s.Used)
 		}
@@ -620,6 +631,28 @@ func (w *inquiry) fate(o *Origin) (text string) {
 		}
 	}
 	return ", which is closed"
+}
+
+// unseen says what is known of a task that has not answered: that it is gone, or only that nothing is known of it now. t is nil for a task
+// of another cluster.
+func (w *inquiry) unseen(t *Task) string {
+	switch t.GetState() {
+	case StateDown:
+		text := " is gone"
+		if t.Since > 0 {
+			text = " has been gone for " + Ago(w.cluster.Clock-t.Since)
+		}
+		if t.Reason != "" {
+			text += ": " + t.Reason
+		}
+		return text
+	case StateSilent:
+		if t.Reason == "" {
+			return " does not answer"
+		}
+		return " does not answer now: " + t.Reason
+	}
+	return " was not asked"
 }
 
 // failure describes the last failed step of a session.

@@ -53,6 +53,17 @@ func Connected(ctx context.Context, took time.Duration) {
 	}
 }
 
+// Extended reports whether a connection has extended the bound of ctx, which Within returned: the other task is there, and far away.
+func Extended(ctx context.Context) bool {
+	b, _ := ctx.Value(key{}).(*bound)
+	if b == nil {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.added > 0
+}
+
 func (b *bound) add(d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

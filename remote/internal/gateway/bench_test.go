@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-run/troupe/graph/device"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/kernels/kernelstest"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -28,7 +29,10 @@ func (alone) Peer(_ context.Context, task string) (actors.Peer, error) {
 }
 func (alone) Reached(string) actors.Peer { return nil }
 func (alone) Down(string) bool           { return false }
-func (alone) Watch(func(string, error))  {}
+func (alone) State(string) actors.TaskState {
+	return actors.TaskState{State: view.StateUp}
+}
+func (alone) Watch(func(string, error)) {}
 
 // served is a gateway with a session over a graph.
 type served struct {
