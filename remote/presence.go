@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -317,7 +318,7 @@ func (n *Node) taskChanged(before, now TaskStatus) {
 		about = append(about, "reason", now.Reason)
 	}
 	level := slog.LevelInfo
-	if now.State == stateDown {
+	if now.State == stateDown && !announced(before, now) {
 		level = slog.LevelWarn // its state is lost, and whatever uses it fails
 	}
 	n.log.Log(context.Background(), level, kind, about...)
@@ -325,6 +326,12 @@ func (n *Node) taskChanged(before, now TaskStatus) {
 	if c := n.performing.Load(); c != nil {
 		c.TaskChanged(cast.TaskChange{Task: now.Task, Up: now.State == stateUp, What: now})
 	}
+}
+
+// announced reports whether a task that is down had announced its end.
+func announced(before, now TaskStatus) bool {
+	wasLeaving := before.State == stateUp && before.Boot == now.Boot && before.Reason != ""
+	return wasLeaving || now.Reason == membership.HasLeft || strings.HasPrefix(now.Reason, link.Leaving)
 }
 
 // stateUp and stateDown are the TaskStatus.State of a task that is up, and of one whose last process is down.

@@ -158,7 +158,7 @@ func TestBatchScriptWhoseServersEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		b.fails("127.0.0.5:"+b.port, "address already in use")
+		b.fails("127.0.0.5:"+b.port, "port "+b.port+" is taken")
 	})
 	t.Run("a worker is killed", func(t *testing.T) {
 		b := newBatch(t, `set -- $(cat "$STATE/tasks"); kill -KILL $3`+forever, nil)

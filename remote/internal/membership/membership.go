@@ -70,6 +70,9 @@ type Member struct {
 	Devices []device.Attributes
 }
 
+// HasLeft is the reason why a task is down that had announced that it was leaving.
+const HasLeft = "it has left"
+
 // Event is a change of what gossip believes.
 type Event struct {
 	// Member is the task's current state. For a refusal, only Task may be set.
@@ -292,7 +295,7 @@ func (m *Membership) apply(c change, now time.Time) (Event, bool) {
 	next := Member{Task: c.task, Health: Up, Boot: c.meta.boot, Since: now, Devices: c.meta.devices}
 	switch {
 	case c.kind == changeGone && c.meta.leaving:
-		next.Health, next.Reason = Down, "it has left"
+		next.Health, next.Reason = Down, HasLeft
 	case c.kind == changeGone:
 		next.Health, next.Reason = Down, "it does not answer the gossip"
 	case c.meta.leaving:
@@ -326,7 +329,7 @@ func (m *Membership) report(e Event) {
 			about = append(about, "reason", e.Member.Reason)
 		}
 		level := slog.LevelInfo
-		if e.Member.Health == Down {
+		if e.Member.Health == Down && e.Member.Reason != HasLeft {
 			level = slog.LevelWarn
 		}
 		m.log.Log(context.Background(), level, "a task is "+e.Member.Health.String(), about...)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"log/slog"
 	"math/rand/v2"
@@ -427,7 +428,7 @@ func TestGossipOfStrangersIsRefused(t *testing.T) {
 		{"/job:worker/replica:0/task:1", []byte("of another program"), "is not that of a server of this version"},
 	} {
 		c := memberlist.DefaultLocalConfig()
-		c.Name, c.BindAddr, c.BindPort, c.Logger = stranger.name, "127.0.0.1", 0, log.New(logWriter{slog.New(slog.DiscardHandler)}, "", 0)
+		c.Name, c.BindAddr, c.BindPort, c.Logger = stranger.name, "127.0.0.1", 0, log.New(io.Discard, "", 0)
 		c.AdvertisePort = 0
 		c.EnableCompression = false // compressed gossip is not read at all
 		d := &delegates{ready: make(chan struct{}, 1)}
