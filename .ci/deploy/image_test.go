@@ -26,8 +26,8 @@ func image(t *testing.T) string {
 	return repository + ":" + string(version[1])
 }
 
-// anImage matches the name of an image called troupe in any registry, with its tag.
-var anImage = regexp.MustCompile("[^\\s`\"'=]*/troupe:(?:\\{\\{[^}]*\\}\\}|[^\\s`\"']*[\\w])")
+// anImage matches the name of an image called troupe in any registry, with its tag, but not a target such as grpc://troupe:2222.
+var anImage = regexp.MustCompile("[^\\s`\"'=]*[^\\s`\"'=/]/troupe:(?:\\{\\{[^}]*\\}\\}|[^\\s`\"']*[\\w])")
 
 // TestImageHasOneName checks that whatever names the image with a tag (the build, the manifests, the documents) uses the same name. What
 // kustomize makes of the base is checked with the pods.
