@@ -3,7 +3,7 @@
 TROUPE = troupe
 WITH_CUDA = flags=$$(devices/cuda/headers.sh) && compiler=$$(devices/cuda/compiler.sh) && CGO_ENABLED=1 CC="$$compiler" CGO_CFLAGS="$$flags" CGO_LDFLAGS=-Wl,--as-needed
 
-.PHONY: troupe cuda test faults check lint test-plain test-race test-cuda test-rules test-arm64 wheel wheels site compare kernel-report gpu-report release release-dry-run release-wheels release-check test-release
+.PHONY: troupe cuda test faults check lint test-plain test-race test-cuda test-rules test-levels test-emulated test-arm64 wheel wheels site compare kernel-report gpu-report release release-dry-run release-wheels release-check test-release
 
 troupe:
 	CGO_ENABLED=0 go build -o $(TROUPE) ./cmd/troupe
@@ -28,9 +28,9 @@ faults:
 
 # What takes long: .ci/nightly. Tests run at greater length (internal/extent). Each package's tests run once, where
 # they tell most, and those of GATED twice.
-check test-plain test-race test-cuda test-rules test-release: export TROUPE_TESTS ?= check
+check test-plain test-race test-cuda test-rules test-levels test-release: export TROUPE_TESTS ?= check
 
-check: lint test-plain test-race test-cuda test-rules test-release
+check: lint test-plain test-race test-cuda test-rules test-levels test-release
 
 # The version is in .ci/tools/go.mod, with its checksums. The first run builds it.
 lint:
@@ -56,13 +56,32 @@ test-cuda:
 # The alerts and the dashboard of deploy/, with Prometheus' own parsers, and the manifests for Kubernetes, Kubeflow and Compose, with theirs,
 # in modules of their own (.ci/rules, .ci/deploy), beyond which go test does not see changes.
 test-rules:
+	cd .ci/tools && CGO_ENABLED=0 go test ./bounded
 	cd .ci/rules && CGO_ENABLED=0 go test -count=1 .
 	cd .ci/deploy && CGO_ENABLED=0 go test -count=1 .
 
-# The inner loops of the kernels in arm64's vector instructions, on any Linux machine that has QEMU's user mode emulation.
+# The kernels at each level of vector instructions that the processor has. The inner loops' own tests run at all of them in make test too; here,
+# what the ops compute is compared with TensorFlow's results at the levels below the best, which GODEBUG chooses. go test does not see that
+# variable change: -count=1. The generator of the assembly has tests of its own.
+AT_LEVEL = go test -count=1 -timeout 30m
+GOLDEN = ./kernels/all -run '^TestGolden'
+
+test-levels:
+	cd kernels/internal/simd/asm && CGO_ENABLED=0 go test ./...
+	CGO_ENABLED=0 GODEBUG=cpu.amxtile=off $(AT_LEVEL) $(GOLDEN)
+	CGO_ENABLED=0 GODEBUG=cpu.avx512f=off $(AT_LEVEL) $(GOLDEN)
+	CGO_ENABLED=0 GODEBUG=cpu.avx2=off $(AT_LEVEL) $(GOLDEN)
+
+# The same at the levels of other processors, on any Linux machine that has QEMU's user mode emulation: max has AVX2 and no AVX-512, Nehalem has
+# neither.
+test-emulated:
+	CGO_ENABLED=0 TROUPE_GUARD_PAGES=off GOARCH=amd64 $(AT_LEVEL) -exec 'qemu-x86_64-static -cpu max' ./kernels/internal/simd
+	CGO_ENABLED=0 TROUPE_GUARD_PAGES=off GOARCH=amd64 $(AT_LEVEL) -exec 'qemu-x86_64-static -cpu Nehalem' ./kernels/internal/simd
+	CGO_ENABLED=0 GOARCH=amd64 $(AT_LEVEL) -exec 'qemu-x86_64-static -cpu max' $(GOLDEN)
+
 test-arm64:
 	CGO_ENABLED=0 GOARCH=arm64 go vet ./kernels/internal/simd
-	CGO_ENABLED=0 GOARCH=arm64 go test -timeout 20m -exec qemu-aarch64-static ./kernels/internal/simd
+	CGO_ENABLED=0 GOARCH=arm64 $(AT_LEVEL) -exec qemu-aarch64-static ./kernels/internal/simd
 
 # Wheels of the Python package with the program inside, in python/dist: this machine's, and those of all platforms.
 wheel:

@@ -18,6 +18,7 @@ const module = "github.com/troupe-run/troupe"
 // layers are the folders from the lowest to the highest. A package may import packages of its own folder and of lower
 // layers. Folders of one layer do not import each other.
 var layers = [][]string{
+	{"live"},
 	{"graph", "network", "extent", "bytesize", "recent"},
 	{"harness"},
 	{"view", "rights"},
@@ -51,7 +52,7 @@ var bans = []struct {
 		"passes over graphs are pure: they speak to nobody; gRPC's errors, which ours can become, open no connection"},
 	{"graph", "github.com/asynkron", true, nil, "passes over graphs are pure: they are called, they are no actors"},
 	{"graph/status", module, false, nil, "every package has errors: theirs imports none of them"},
-	{"graph/tensor", module, false, []string{module + "/graph/status"}, "tensors know nothing of graphs"},
+	{"graph/tensor", module, false, []string{module + "/graph/status", module + "/live"}, "tensors know nothing of graphs"},
 	{"kernels/internal/simd", module, false, []string{module + "/kernels/internal/simd"}, "slice kernels know Go's slices alone"},
 	{"kernels/internal", module + "/kernels/all", true, nil, "shared helpers are below the families"},
 	{"kernels", "google.golang.org/grpc", false, nil, "only remote knows the wire"},
@@ -69,6 +70,7 @@ var bans = []struct {
 	{libraries, "github.com/spf13", true, nil, "who embeds a server does not get a command line with it, unless the program imports package serve"},
 	{"", "github.com/asynkron/protoactor-go/cluster", true, nil, "memberlist and links of our own say who is there"},
 	{"", "C", true, []string{"net", "os/user", "runtime/cgo"}, "Troupe is one static binary, built without C"},
+	{"", "weak", false, []string{module + "/live"}, "a list of what is in use has to be pruned seldom: package live does it in linear time"},
 	// Package troupetest is itself for tests: its functions take the testing.TB of a program's tests, and only test files import it.
 	{"", "testing", true, []string{module + "/troupetest"}, "programs do not carry tests along"},
 	{"cmd", module + "/troupetest", true, nil, "it is for tests, and carries package testing along"},

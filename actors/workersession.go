@@ -283,19 +283,20 @@ func (s *workerSession) oldestLocked() *compiledPlan {
 
 // kernel creates a node's kernel. If the kernel has state, it returns the one that another plan of the session created for the same
 // node, as TensorFlow's OpSegment does. It is a devices.KernelSource.
-func (s *workerSession) kernel(n *graph.Node, device kernels.Device, stateful bool, make func() (any, error)) (kernel any, shared bool, err error) {
+func (s *workerSession) kernel(path string, n *graph.Node, device kernels.Device, stateful bool, make func() (any, error)) (kernel any, shared bool, err error) {
 	if !stateful {
 		kernel, err = make()
 		return kernel, false, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if k, ok := s.kernels[n.Name]; ok {
+	name := path + "\x00" + n.Name
+	if k, ok := s.kernels[name]; ok {
 		return k.kernel, true, kernels.Admit(n, device)
 	}
 	if kernel, err = make(); err != nil || s.forgotten {
 		return kernel, false, err
 	}
-	s.kernels[n.Name] = sharedKernel{kernel, n.Assigned}
+	s.kernels[name] = sharedKernel{kernel, device.Name()}
 	return kernel, true, nil
 }

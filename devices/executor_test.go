@@ -105,7 +105,9 @@ func TestExecutorCompilePanics(t *testing.T) {
 	e, stop := startTestExecutor(t, d)
 	defer stop()
 	_, err := e.Compile(graphOf(t, "a = Const() value=3\nr = _Retval(a) index=0"), d,
-		CompileOptions{Kernels: func(*graph.Node, kernels.Device, bool, func() (any, error)) (any, bool, error) { panic("a bug") }})
+		CompileOptions{Kernels: func(string, *graph.Node, kernels.Device, bool, func() (any, error)) (any, bool, error) {
+			panic("a bug")
+		}})
 	wantError(t, err, status.Internal, "a bug")
 	if s := e.State(); s == nil {
 		t.Error("the executor has stopped")

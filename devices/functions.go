@@ -4,6 +4,7 @@ import (
 	functionpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/function_go_proto"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
@@ -23,16 +24,18 @@ func nestedTooDeep(name string) error {
 	return status.Errorf(status.ResourceExhausted, "Function %s: calls are nested more than %d deep", name, maxDepth)
 }
 
-// Functions compiles and runs the functions of a library on one device. Each instantiation (name and attribute values) is compiled once. It
-// is safe for concurrent use.
+// Functions compiles and runs the functions of a library on one device. Each instantiation (name and attribute values) is compiled once,
+// but for functions whose kernels keep state: these belong to the node that calls them (callSite). It is safe for concurrent use.
 type Functions struct {
 	library  *graph.Library
 	device   kernels.Device
 	session  string
 	optimize bool
+	sites    atomic.Int64 // instantiations that belong to one call
 
-	mu    sync.Mutex
-	ready map[string]*function
+	mu       sync.Mutex
+	ready    map[string]*function
+	stateful map[string]bool // by instantiation, whether its kernels keep state
 }
 
 var _ kernels.Functions = (*Functions)(nil)
@@ -40,7 +43,7 @@ var _ kernels.Functions = (*Functions)(nil)
 // NewFunctions makes the functions of a library callable on a device, for kernels of a session. optimize is CompileOptions.Optimize for
 // their bodies.
 func NewFunctions(library *graph.Library, device kernels.Device, session string, optimize bool) *Functions {
-	return &Functions{library: library, device: device, session: session, optimize: optimize, ready: map[string]*function{}}
+	return &Functions{library: library, device: device, session: session, optimize: optimize, ready: map[string]*function{}, stateful: map[string]bool{}}
 }
 
 // library is the part of a Functions that kernels retain.
@@ -137,12 +140,14 @@ func (l library) Defs(fn *graph.FunctionRef, defs map[string]*functionpb.Functio
 
 // function is one instantiation. It is compiled at its first call, since a body may call itself.
 type function struct {
+	id      string // instanceID
 	name    string
 	body    *graph.FunctionGraph
 	once    sync.Once
 	program *Program
 	err     error
 	owner   *Functions
+	site    *callSite // that it belongs to; nil if all calls share it
 	calls   sync.Pool // of *call
 }
 
@@ -158,9 +163,26 @@ func (f *Functions) Instantiate(ref *graph.FunctionRef) (kernels.Function, error
 	if err != nil {
 		return nil, err
 	}
-	fn := &function{name: ref.Name, body: body, owner: f}
+	fn := &function{id: id, name: ref.Name, body: body, owner: f}
 	f.ready[id] = fn
 	return fn, nil
+}
+
+// keepsState reports whether a kernel of the function, or of one that it calls, keeps state between calls. It is true if that cannot be
+// found out.
+func (f *Functions) keepsState(id string, ref *graph.FunctionRef) bool {
+	f.mu.Lock()
+	keeps, known := f.stateful[id]
+	f.mu.Unlock()
+	if known {
+		return keeps
+	}
+	n, err := f.Library().Find(ref, hasState)
+	keeps = n != nil || err != nil
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stateful[id] = keeps
+	return keeps
 }
 
 // Close closes the programs of the functions. They must not be running, nor be called again.
@@ -195,7 +217,11 @@ func (fn *function) NumArgs() int { return len(fn.body.Args) }
 func (fn *function) NumResults() int { return len(fn.body.Rets) }
 
 func (fn *function) compile() {
-	fn.program, fn.err = Compile(fn.body.Graph, fn.owner.device, CompileOptions{Session: fn.owner.session, Functions: fn.owner, Optimize: fn.owner.optimize, Function: fn.name})
+	opts := CompileOptions{Session: fn.owner.session, Functions: fn.owner, Optimize: fn.owner.optimize, Function: fn.name, function: fn}
+	if s := fn.site; s != nil && s.inlined(fn.name) {
+		opts.Kernels, opts.Path = s.kernels, s.path
+	}
+	fn.program, fn.err = Compile(fn.body.Graph, fn.owner.device, opts)
 	if fn.err != nil {
 		fn.err = status.Errorf(status.CodeOf(fn.err), "{{function_node %s}} %s", fn.name, fn.err.Error())
 	}

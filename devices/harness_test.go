@@ -45,7 +45,7 @@ func newTestDevice(t testing.TB) *CPU {
 // substitutes are kernels for nodes, by name, that replace those of their ops.
 type substitutes map[string]any
 
-func (s substitutes) source(n *graph.Node, _ kernels.Device, _ bool, make func() (any, error)) (any, bool, error) {
+func (s substitutes) source(_ string, n *graph.Node, _ kernels.Device, _ bool, make func() (any, error)) (any, bool, error) {
 	if k, ok := s[n.Name]; ok {
 		return k, false, nil
 	}

@@ -84,7 +84,7 @@ func (p *Program) literal(g *graph.Graph, opts CompileOptions) (*Program, error)
 		index[n] = i
 	}
 	opts.Optimize, opts.Check = false, nil
-	opts.Kernels = func(n *graph.Node, _ kernels.Device, _ bool, _ func() (any, error)) (any, bool, error) {
+	opts.Kernels = func(_ string, n *graph.Node, _ kernels.Device, _ bool, _ func() (any, error)) (any, bool, error) {
 		if k, ok := p.originals[n]; ok {
 			return k, true, nil
 		}

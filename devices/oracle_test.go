@@ -234,7 +234,7 @@ func random(rng *rand.Rand, vars, depth int) expr {
 }
 
 // elsewhere ends the nodes called async on other goroutines.
-func elsewhere(n *graph.Node, _ kernels.Device, _ bool, make func() (any, error)) (any, bool, error) {
+func elsewhere(_ string, n *graph.Node, _ kernels.Device, _ bool, make func() (any, error)) (any, bool, error) {
 	if strings.HasPrefix(n.Name, "async") {
 		return kernels.AsyncFunc(func(ctx *kernels.Context, done func(error)) {
 			go func() {

@@ -135,8 +135,8 @@ type fixed struct {
 
 // KernelSource makes or finds the kernel of a node. The kernel of a stateful node (a private queue, a random generator) can be shared by
 // the programs of a session: the node is the client's, and its name stands for the same node in all of them. shared means that the kernel
-// outlives the program and the source closes it.
-type KernelSource func(n *graph.Node, device kernels.Device, stateful bool, make func() (any, error)) (kernel any, shared bool, err error)
+// outlives the program and the source closes it. path precedes the names of nodes in functions (CompileOptions.Path).
+type KernelSource func(path string, n *graph.Node, device kernels.Device, stateful bool, make func() (any, error)) (kernel any, shared bool, err error)
 
 // CompileOptions configure the compilation of a program.
 type CompileOptions struct {
@@ -152,6 +152,11 @@ type CompileOptions struct {
 	Optimize bool
 	// Function is the name of the function whose body is compiled; empty for a part of a step.
 	Function string
+	// Path names the calls that lead to the function, from a node of the part on. Two calls of one function have state of their own, as if
+	// the function's nodes stood in their places.
+	Path string
+
+	function *function // whose body is compiled
 }
 
 // Compile makes a program of a graph for a device: it finds and constructs every node's kernel and lays out the frames. Errors name the
@@ -251,6 +256,10 @@ func (p *Program) construct(n *node, g *graph.Node, opts CompileOptions) error {
 		}
 		n.edge = edge
 	}
+	functions := opts.Functions
+	if site := p.callSite(g, opts); site != nil {
+		functions = site
+	}
 	var build func() (any, error)
 	def, err := kernels.Find(g, dev.Type())
 	switch {
@@ -258,11 +267,11 @@ func (p *Program) construct(n *node, g *graph.Node, opts CompileOptions) error {
 		n.costly, n.initializer = def.Expensive, def.UninitializedOK
 		n.calls = callsFunctions(n.graph)
 		build = func() (any, error) {
-			return def.New(&kernels.Construction{Node: g, Device: dev, Session: opts.Session, Functions: opts.Functions})
+			return def.New(&kernels.Construction{Node: g, Path: opts.Path, Device: dev, Session: opts.Session, Functions: functions})
 		}
 	case opts.Functions != nil && g.Def != nil && isFunction(g):
 		build = func() (any, error) {
-			c := &kernels.Construction{Node: g, Device: dev, Session: opts.Session, Functions: opts.Functions}
+			c := &kernels.Construction{Node: g, Path: opts.Path, Device: dev, Session: opts.Session, Functions: functions}
 			return control.NewCall(c, &graph.FunctionRef{Name: g.Op, Attrs: g.Attrs})
 		}
 	default:
@@ -271,7 +280,7 @@ func (p *Program) construct(n *node, g *graph.Node, opts CompileOptions) error {
 	var k any
 	shared := false
 	if opts.Kernels != nil {
-		k, shared, err = opts.Kernels(g, dev, hasState(g), build)
+		k, shared, err = opts.Kernels(opts.Path, g, dev, hasState(g), build)
 	} else {
 		k, err = build()
 	}
@@ -299,7 +308,9 @@ func (p *Program) construct(n *node, g *graph.Node, opts CompileOptions) error {
 // (transfers, arguments, results) belong to one program: another one may use their names for something else. Calls keep no state
 // themselves, and belong to the program's own version of the library.
 func hasState(n *graph.Node) bool {
-	return n.Def != nil && n.Def.IsStateful && n.Attrs[partition.UserNode] == nil && n.Attrs[graph.EndpointAttr] == nil && (!callsFunctions(n) || n.Op == oneShotIterator)
+	kind := kinds[n.Op]
+	return n.Def != nil && n.Def.IsStateful && kind != kindArg && kind != kindRetval && n.Attrs[partition.UserNode] == nil && n.Attrs[graph.EndpointAttr] == nil &&
+		(!callsFunctions(n) || n.Op == oneShotIterator)
 }
 
 // oneShotIterator is the only op that calls a function and keeps its result.

@@ -63,7 +63,9 @@ type Def struct {
 
 // Construction is what a constructor sees of the node that it makes a kernel for.
 type Construction struct {
-	Node   *graph.Node
+	Node *graph.Node
+	// Path precedes the node's name in the names of resources that are private to a kernel. It is empty unless the node is in a function.
+	Path   string
 	Device Device
 	// Session names the kernel's session; it is part of the names of resources that are private to a kernel. It is empty in functions and
 	// tests.

@@ -74,7 +74,7 @@ func NewSource[R Deletable](c *Construction, kind string, unnamed naming, create
 		if owner == "" {
 			owner = fmt.Sprint(privateNames.Add(1))
 		}
-		k.name = "_" + owner + "_" + c.Node.Name
+		k.name = "_" + owner + "_" + c.Path + c.Node.Name
 	}
 	return k, nil
 }

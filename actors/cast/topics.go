@@ -175,7 +175,7 @@ func (t *topics) add(topic string, by subscription) (arrivals []*arrival, err er
 	case before == nil && len(t.subscribers) >= MaxTopics:
 		return nil, status.Errorf(status.ResourceExhausted, "The actors of %s subscribe to %d topics, which is the limit", t.cast.config.Self, MaxTopics)
 	}
-	t.subscribers[topic] = append(slices.Clip(before), by)
+	t.subscribers[topic] = append(before, by) // publishers keep the list as it was, and remove makes a new one
 	if before == nil {
 		t.hasLocked(topic, t.cast.config.Self)
 		t.changedLocked(topic, true)

@@ -3,6 +3,7 @@ package cast
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -481,4 +482,33 @@ func TestTopicsInMotion(t *testing.T) {
 		equal(t, "messages", got[0])
 		equal(t, "messages", got[3], "last")
 	})
+}
+
+// TestSubscribersAreAddedInLinearTime adds many subscribers to one topic and counts the memory that is allocated: the list must not be copied for
+// each of them. Publishers that have the list already do not see those that come later.
+func TestSubscribersAreAddedInLinearTime(t *testing.T) {
+	const many, most = 100_000, 500 // bytes for each
+	topics := newTopics(&Cast{})
+	first := subscription{&source{}, nil}
+	topics.subscribers["news"] = []subscription{first}
+	lists := map[int][]subscription{}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for i := range many {
+		if _, err := topics.add("news", subscription{&source{}, nil}); err != nil {
+			t.Fatal(err)
+		}
+		if i%(many/10) == 0 {
+			lists[i+2] = topics.subscribers["news"]
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if n := (after.TotalAlloc - before.TotalAlloc) / many; n > most {
+		t.Errorf("each of %d subscribers takes %d bytes, more than %d", many, n, most)
+	}
+	for n, list := range lists {
+		if len(list) != n || list[0] != first {
+			t.Errorf("a list of %d subscribers has %d later", n, len(list))
+		}
+	}
 }

@@ -3,17 +3,16 @@ package gpu
 import (
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-	"weak"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/live"
 	"github.com/troupe-run/troupe/internal/rights"
 	"github.com/troupe-run/troupe/kernels"
 )
@@ -77,14 +76,14 @@ type core struct {
 	life          atomic.Pointer[life]
 	ended         chan struct{} // closed when the device's threads have ended
 	waiterThreads sync.WaitGroup
+	managers      live.List[containers.Manager] // which a loss empties
 	waits         struct{ compute, in, out, peers *waiter }
 
-	mu       sync.Mutex
-	works    map[*kernels.Step]*work
-	managers []weak.Pointer[containers.Manager]
-	tried    time.Time // time of the last attempt to restart
-	waking   bool      // a timer will wake the thread for the next attempt
-	closing  error     // error of the final release
+	mu      sync.Mutex
+	works   map[*kernels.Step]*work
+	tried   time.Time // time of the last attempt to restart
+	waking  bool      // a timer will wake the thread for the next attempt
+	closing error     // error of the final release
 
 	notices notices
 	closed  atomic.Bool
@@ -109,23 +108,13 @@ func Open(o Options) (*Device, error) {
 		return nil, status.Errorf(status.Unavailable, "%s cannot be used as %s: %v", d.info.Name, o.Name, err)
 	}
 	dev := &Device{core: d, name: o.Name, resources: containers.NewManager(o.System, o.Name, o.Job), host: o.Host}
-	d.keep(dev.resources)
+	d.managers.Add(dev.resources)
 	return dev, nil
-}
-
-// keep remembers a container manager, which a loss empties.
-func (d *core) keep(m *containers.Manager) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.managers) == cap(d.managers) { // prune before it grows, since sessions come and go
-		d.managers = slices.DeleteFunc(d.managers, func(w weak.Pointer[containers.Manager]) bool { return w.Value() == nil })
-	}
-	d.managers = append(d.managers, weak.Make(m))
 }
 
 // WithResources returns the same device with its own containers.
 func (d *Device) WithResources(r *containers.Manager) devices.Device {
-	d.keep(r)
+	d.managers.Add(r)
 	c := *d
 	c.resources = r
 	return &c

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/contain"
 )
@@ -85,7 +84,7 @@ func (d *core) clear(l *life) error {
 			return status.Errorf(status.Unavailable, "its work does not end")
 		}
 	}
-	for _, m := range d.containers() {
+	for _, m := range d.managers.All() {
 		if err := m.Empty(); err != nil {
 			return err
 		}
@@ -105,18 +104,6 @@ func (l *life) bury() error {
 		return nil
 	}
 	return err
-}
-
-// containers returns the container managers in use with the device.
-func (d *core) containers() (all []*containers.Manager) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, w := range d.managers {
-		if m := w.Value(); m != nil {
-			all = append(all, m)
-		}
-	}
-	return all
 }
 
 func (d *core) outOfService(l *life, err error) *life {

@@ -3,13 +3,12 @@ package tensor
 import (
 	"runtime"
 	"runtime/metrics"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-	"weak"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/live"
 )
 
 // Account bounds the memory of a process: what its pools hold, in use or idle, and everything else that is live on the heap, such as
@@ -30,9 +29,7 @@ type Account struct {
 	holders atomic.Int64 // quotas that share the reserve
 
 	collected atomic.Int64 // when collect last ran, in Unix nanoseconds
-	mu        sync.Mutex
-	pools     []weak.Pointer[Pool]
-	joined    int // number of pools when dead ones were last removed
+	pools     live.List[Pool]
 }
 
 // Process is the account of this process, from which all pools draw.
@@ -132,7 +129,7 @@ func (a *Account) makeRoom(n int64) {
 	limit := a.limit.Load()
 	missing := a.drawn.Load() + a.other.Load() + n - (limit - limit/reservePart)
 	var idle int64
-	pools := a.all()
+	pools := a.pools.All()
 	for _, p := range pools {
 		idle += p.idle.Load() + grantUnit
 	}
@@ -152,7 +149,7 @@ func (a *Account) collect() {
 	if now-last < int64(collectEvery) || !a.collected.CompareAndSwap(last, now) {
 		return
 	}
-	for _, p := range a.all() {
+	for _, p := range a.pools.All() {
 		p.drop()
 	}
 	runtime.GC()
@@ -162,24 +159,7 @@ func (a *Account) collect() {
 // join registers a pool for ease. What the pool has drawn is returned when the pool becomes unreachable.
 func (a *Account) join(p *Pool) {
 	runtime.AddCleanup(p, func(g *grant) { a.drawn.Add(-g.bytes.Swap(0)) }, p.grant)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.pools) >= 2*a.joined { // the scan's cost is amortized over many pools
-		a.pools = slices.DeleteFunc(a.pools, func(w weak.Pointer[Pool]) bool { return w.Value() == nil })
-		a.joined = max(len(a.pools), 8)
-	}
-	a.pools = append(a.pools, weak.Make(p))
-}
-
-func (a *Account) all() (pools []*Pool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, w := range a.pools {
-		if p := w.Value(); p != nil {
-			pools = append(pools, p)
-		}
-	}
-	return pools
+	a.pools.Add(p)
 }
 
 // grant is what a pool has drawn from its account.

@@ -284,6 +284,13 @@ class Command(unittest.TestCase):
             )
             done = self.run_command(python, "-c", script, **bare)
             self.assertRegex(done.stdout, "^a=127.0.0.1:", done.stderr)
+            script = (
+                "import subprocess, sys, troupe._children; troupe._children.enable(); "
+                "child = 'import sys; print(type(sys.meta_path[0]).__name__)'; "
+                "subprocess.run([sys.executable, '-c', child], check=True)"
+            )
+            done = self.run_command(python, "-c", script, **bare)
+            self.assertEqual(done.stdout, "TensorFlowFinder\n", done.stderr)
 
 
 TESTS = """

@@ -4,7 +4,8 @@
     python -m troupe.run [--v1] -m module [arguments]
 
 With --v1, ``import tensorflow`` in the program imports ``tensorflow.compat.v1`` in graph mode, as programs
-for TensorFlow 1 expect.
+for TensorFlow 1 expect. Processes that the program starts have the same servers, and the same ``tensorflow``. The
+environment variable ``TROUPE_CHILDREN=0`` leaves them alone.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import os
 import runpy
 import sys
 from typing import List, Optional
+
+from troupe import _children
 
 
 def main(arguments: Optional[List[str]] = None) -> None:
@@ -31,11 +34,10 @@ def main(arguments: Optional[List[str]] = None) -> None:
     if not rest or rest[0].startswith("-"):
         print(__doc__, file=sys.stderr)
         sys.exit(2)
-    importlib.import_module("troupe.tensorflow")
+    _children.enable("v1" if v1 else "1")
+    replacement = importlib.import_module("troupe.tensorflow")
     if v1:
-        tf = importlib.import_module("tensorflow.compat.v1")
-        tf.disable_v2_behavior()
-        sys.modules["tensorflow"] = tf
+        replacement.version1()
     sys.argv = rest
     if module:
         runpy.run_module(rest[0], run_name="__main__", alter_sys=True)

@@ -80,6 +80,7 @@ type Audit struct {
 	failing bool     // the last line could not be written
 	closed  bool
 	sources map[source]*budget
+	swept   time.Time   // when idle sources were last forgotten
 	timer   *time.Timer // runs while omitted events are unreported
 }
 
@@ -258,7 +259,8 @@ func (a *Audit) budgetLocked(of source, now time.Time) *budget {
 	if b := a.sources[of]; b != nil {
 		return b
 	}
-	if len(a.sources) >= maxSources {
+	if len(a.sources) >= maxSources && now.Sub(a.swept) >= auditGap { // a flood of new sources looks at all others once in a while, not each time
+		a.swept = now
 		maps.DeleteFunc(a.sources, func(_ source, b *budget) bool { return b.idle(now) })
 	}
 	if len(a.sources) >= maxSources && of.name == (Name{}) && of != others {

@@ -234,6 +234,35 @@ func TestNobodyBlindsTheAudit(t *testing.T) {
 	})
 }
 
+// TestAuditSources checks that a flood from new hosts looks at all known sources once in a while, not for each event.
+func TestAuditSources(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, err := OpenAudit(filepath.Join(t.TempDir(), "audit.jsonl"), quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		login := func(i int) {
+			a.Record(Event{What: "login", From: fmt.Sprintf("[2001:db8::%x]:7", i), Refused: status.Errorf(status.Unauthenticated, "no")})
+		}
+		next := 0
+		for ; next < maxSources+10; next++ {
+			login(next)
+		}
+		for range 2 { // all are idle after a moment, and are forgotten when a second has gone by
+			time.Sleep(auditGap / 2)
+			next++
+			login(next)
+			if a.swept.IsZero() || time.Since(a.swept) != auditGap/2 && time.Since(a.swept) != 0 {
+				t.Fatalf("the sources were looked at %v ago", time.Since(a.swept))
+			}
+			if many := len(a.sources) >= maxSources; many != (time.Since(a.swept) != 0) {
+				t.Errorf("%d sources %v after all were looked at", len(a.sources), time.Since(a.swept))
+			}
+		}
+	})
+}
+
 func TestAuditLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "audit.jsonl")

@@ -1,7 +1,5 @@
 package simd
 
-import "golang.org/x/sys/cpu"
-
 // bfloatTiles is the tile code of kernelSet.bfloatTiles; config configures the tiles.
 //
 //go:noescape
@@ -20,14 +18,12 @@ var tileConfig = func() (c [64]byte) {
 	return c
 }()
 
-func init() {
-	if !cpu.X86.HasAVX512F || !cpu.X86.HasAMXTile || !cpu.X86.HasAMXBF16 {
-		return
+// findTiles returns bfloatTiles as kernelSet has it, or nil if this process cannot use tiles.
+func findTiles() func(k, rows int, a *uint16, lda int, b *uint16, blocks int, c *float32, ldc int) {
+	if !hasBFloatTiles() || permitTiles() != 0 {
+		return nil
 	}
-	if permitTiles() != 0 {
-		return
-	}
-	avx512.bfloatTiles = func(k, _ int, a *uint16, lda int, b *uint16, blocks int, c *float32, ldc int) {
+	return func(k, _ int, a *uint16, lda int, b *uint16, blocks int, c *float32, ldc int) {
 		bfloatTiles(k, a, lda, b, blocks, c, ldc, &tileConfig[0])
 	}
 }

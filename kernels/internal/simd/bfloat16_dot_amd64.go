@@ -1,14 +1,6 @@
 package simd
 
-import "golang.org/x/sys/cpu"
-
 // bfloatDots implements kernelSet.bfloatTiles with vectors of pairs. It processes eight rows at once.
 //
 //go:noescape
 func bfloatDots(k, rows int, a *uint16, lda int, b *uint16, blocks int, c *float32, ldc int)
-
-func init() {
-	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512BF16 && avx512.bfloatTiles == nil {
-		avx512.bfloatTiles = bfloatDots
-	}
-}

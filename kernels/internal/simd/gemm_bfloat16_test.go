@@ -28,10 +28,21 @@ func bfloats(mem *arena, n int) ([]uint16, []float32) {
 }
 
 // TestGemmBFloat16 compares products with sums in float64. The rounded result must be within 1/256 of the sum of the absolute products.
+//
+// It does so with each implementation that the processor has.
 func TestGemmBFloat16(t *testing.T) {
 	if !HasGemmBFloat16(1) {
 		t.Skip("this processor does not multiply bfloat16")
 	}
+	before := active.bfloatTiles
+	defer func() { active.bfloatTiles = before }()
+	for _, p := range bfloatTilings {
+		active.bfloatTiles = p.tiles
+		t.Run(p.name, testGemmBFloat16)
+	}
+}
+
+func testGemmBFloat16(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	mem := &arena{r: r}
 	sizes := [][3]int{{1, 1, 1}, {16, 16, 16}, {32, 32, 32}, {33, 31, 65}, {64, 96, 128}, {5, 200, 33}, {100, 7, 1}, {128, 10, 100}, {31, 33, 0}}

@@ -106,8 +106,17 @@ var portable = kernelSet{
 	adagrad: adagrad, ftrl: ftrl,
 }
 
+// bfloatTiling is an implementation of kernelSet.bfloatTiles.
+type bfloatTiling struct {
+	name  string
+	tiles func(k, rows int, a *uint16, lda int, b *uint16, blocks int, c *float32, ldc int)
+}
+
+// bfloatTilings are those that this processor and operating system can run. The best set has the first one.
+var bfloatTilings = findBFloatTiles()
+
 // active is set before main starts and changes only in tests.
-var active = best()
+var active = best(bfloatTilings)
 
 // Level names the implementation in use: "avx512", "avx2", "neon" or "go".
 func Level() string { return active.name }

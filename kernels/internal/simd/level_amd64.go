@@ -93,16 +93,45 @@ var picturesAVX512 = func() pictureKernels {
 	return k
 }()
 
+// These are the processor features that assembly needs, by the end of its functions' names or by its functions. A test holds each function to
+// the features that its gate names here.
+
+func hasAVX2() bool { return cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasBMI2 }
+
+func hasAVX512() bool {
+	return hasAVX2() && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL
+}
+
+func hasBFloatDots() bool { return hasAVX512() && cpu.X86.HasAVX512BF16 }
+
+// hasBFloatTiles is not all that tiles need: the operating system has to permit them, too.
+func hasBFloatTiles() bool { return hasAVX512() && cpu.X86.HasAMXTile && cpu.X86.HasAMXBF16 }
+
 // available returns the sets that this processor and operating system can run, fastest first.
 func available() []*kernelSet {
 	sets := []*kernelSet{&portable}
-	if cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasBMI2 {
+	if hasAVX2() {
 		sets = append([]*kernelSet{&avx2}, sets...)
-		if cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL {
-			sets = append([]*kernelSet{&avx512}, sets...)
-		}
+	}
+	if hasAVX512() {
+		sets = append([]*kernelSet{&avx512}, sets...)
 	}
 	return sets
 }
 
-func best() *kernelSet { return available()[0] }
+func findBFloatTiles() (found []bfloatTiling) {
+	if tiles := findTiles(); tiles != nil {
+		found = append(found, bfloatTiling{"tiles", tiles})
+	}
+	if hasBFloatDots() {
+		found = append(found, bfloatTiling{"dots", bfloatDots})
+	}
+	return found
+}
+
+func best(products []bfloatTiling) *kernelSet {
+	if len(products) > 0 {
+		avx512.bfloatTiles = products[0].tiles
+	}
+	return available()[0]
+}

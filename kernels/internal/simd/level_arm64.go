@@ -17,7 +17,7 @@ var neon = func() kernelSet {
 	s.neg, s.abs, s.square, s.sqrt, s.rsqrt, s.relu = negNEON, absNEON, squareNEON, sqrtNEON, rsqrtNEON, reluNEON
 	s.exp, s.log, s.tanh, s.sigmoid, s.erf, s.expSum = expNEON, logNEON, tanhNEON, sigmoidNEON, erfNEON, expSumNEON
 	s.mix = mixNEON
-	s.sum, s.maxOf, s.dot, s.axpy = sumInPieces, maxOfNEON, dotInPieces, axpyNEON
+	s.sum, s.maxOf, s.dot, s.axpy = sumInPiecesNEON, maxOfNEON, dotInPiecesNEON, axpyNEON
 	s.normalizeRow, s.normalizeGradRow = normalizeRowNEON, normalizeGradRowNEON
 	s.addSquaresRow, s.addProductsRow = addSquaresRowNEON, addProductsRowNEON
 	s.adam, s.adamNesterov, s.momentum, s.momentumNesterov = adamNEON, adamNesterovNEON, momentumNEON, momentumNesterovNEON
@@ -26,15 +26,20 @@ var neon = func() kernelSet {
 	return s
 }()
 
+// hasNEON is what the assembly needs of a processor: see level_amd64.go.
+func hasNEON() bool { return cpu.ARM64.HasASIMD }
+
 // available returns the sets that this processor and operating system can run, fastest first.
 func available() []*kernelSet {
-	if cpu.ARM64.HasASIMD {
+	if hasNEON() {
 		return []*kernelSet{&neon, &portable}
 	}
 	return []*kernelSet{&portable}
 }
 
-func best() *kernelSet { return available()[0] }
+func findBFloatTiles() []bfloatTiling { return nil }
+
+func best([]bfloatTiling) *kernelSet { return available()[0] }
 
 // gatherRows copies m numbers of each of k rows, lds bytes apart, side by side.
 func gatherRows(k int, src *float32, lds int, dst *float32, m int) {
@@ -47,7 +52,7 @@ func gatherRows(k int, src *float32, lds int, dst *float32, m int) {
 // sumPiece is the maximum number of elements summed in float32: each of the eight partial sums takes 64, as those of AVX-512 do.
 const sumPiece = 512
 
-func sumInPieces(a []float32) float32 {
+func sumInPiecesNEON(a []float32) float32 {
 	var total float64
 	for len(a) > sumPiece {
 		total += float64(sumNEON(a[:sumPiece]))
@@ -56,7 +61,7 @@ func sumInPieces(a []float32) float32 {
 	return float32(total + float64(sumNEON(a)))
 }
 
-func dotInPieces(a, b []float32) float32 {
+func dotInPiecesNEON(a, b []float32) float32 {
 	var total float64
 	for len(a) > sumPiece {
 		total += float64(dotNEON(a[:sumPiece], b[:sumPiece]))

@@ -4,4 +4,6 @@ package simd
 
 func available() []*kernelSet { return []*kernelSet{&portable} }
 
-func best() *kernelSet { return &portable }
+func findBFloatTiles() []bfloatTiling { return nil }
+
+func best([]bfloatTiling) *kernelSet { return &portable }

@@ -2,6 +2,7 @@ package samehost
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 )
@@ -39,7 +40,7 @@ func TestHasRecord(t *testing.T) {
 	for name, c := range map[string]struct {
 		address uint64
 		has     bool
-	}{"the record": {a.claim.address, true}, "its second page": {a.claim.address + 4096, false}, "the heap": {addressOf(pooled(1 << 20)), false}} {
+	}{"the record": {a.claim.address, true}, "its second page": {a.claim.address + uint64(os.Getpagesize()), false}, "the heap": {addressOf(pooled(1 << 20)), false}} {
 		has, err := hasRecord(a.claim.pid, c.address)
 		if err != nil || has != c.has {
 			t.Errorf("%s: %v %v", name, has, err)
