@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -291,6 +292,7 @@ func TestStop(t *testing.T) {
 	ended := c.begin(t.Context(), request(nil, "z:0"))
 	b.awaits("take")
 	b.stop(over)
+	wantCut(t, b, "master=/job:a/replica:0/task:0")
 	// The reason is that the task stops or that it is gone, whichever is learned first.
 	wantError(t, <-ended, status.Unavailable, "/job:b/replica:0/task:0")
 	net.start("b")
@@ -298,10 +300,25 @@ func TestStop(t *testing.T) {
 	ended = c2.begin(t.Context(), request(nil, "z:0"))
 	net.node(taskName("b")).awaits("take")
 	a.stop(over)
+	wantCut(t, a, "master=/job:a/replica:0/task:0", "fetches=[z:0]")
 	wantError(t, <-ended, status.Unavailable, "/job:a/replica:0/task:0 is shutting down")
 	_, err := a.task.CreateSession(t.Context(), 0, everything, kernelstest.GraphDef(t, chain), nil)
 	if err == nil {
 		t.Error("a stopped task opened a session")
+	}
+}
+
+// wantCut checks that a task that has stopped has named the one step that it cancelled, with these words.
+func wantCut(t *testing.T, n *node, words ...string) {
+	t.Helper()
+	text := n.log.String()
+	if strings.Count(text, `level=WARN msg="a step is cancelled: the time to drain has ended" step=`) != 1 {
+		t.Errorf("%s has not named the step that it cancelled:\n%s", n.name, text)
+	}
+	for _, w := range words {
+		if !strings.Contains(text, w) {
+			t.Errorf("%s does not say %q of the step that it cancelled:\n%s", n.name, w, text)
+		}
 	}
 }
 

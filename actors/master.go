@@ -329,6 +329,14 @@ func (m *masterState) drain(ctx context.Context) {
 	for _, s := range all {
 		wg.Go(contain.Func(m.task.Log, "The end of session "+s.handle, func() {
 			s.quiesce(ctx)
+			for _, st := range m.task.steps.running(s) {
+				if ctx.Err() == nil || st.hasEnded() {
+					continue
+				}
+				sig := st.plan.pruned.Signature
+				m.task.logCut(st.id, s.name(), m.task.name, st.own.Origin.Began, "fetches", sig.Fetches[:min(len(sig.Fetches), maxStepNames)],
+					"targets", sig.Targets[:min(len(sig.Targets), maxStepNames)])
+			}
 			m.task.close(s, status.Errorf(status.Unavailable, "The server of %s is shutting down", m.task.name))
 		}, nil))
 	}

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"maps"
@@ -54,11 +55,30 @@ type node struct {
 	system *actor.ActorSystem
 	device *devices.CPU
 	task   *Task
+	log    warnings
 
 	mu    sync.Mutex
 	down  func(task string, err error)
 	held  int
 	large int // number of pushed tensors
+}
+
+// warnings is the text of the warnings that a task has logged.
+type warnings struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (w *warnings) Write(line []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.Write(line)
+}
+
+func (w *warnings) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
 }
 
 // newNetwork starts task 0 of each job. At the end of the test they are stopped, and no goroutine and no tensor may be left.
@@ -128,7 +148,7 @@ func (net *network) start(job string) *node {
 	}
 	var err error
 	n.task, err = NewTask(Config{System: n.system, Cluster: n, Devices: all, Boot: n.boot, Lease: net.lease, Files: access,
-		Log: slog.New(slog.DiscardHandler)})
+		Log: slog.New(slog.NewTextHandler(&n.log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	if err != nil {
 		net.t.Fatal(err)
 	}

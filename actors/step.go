@@ -86,6 +86,16 @@ func (st *step) isDone() <-chan struct{} {
 	return st.done.wait()
 }
 
+// hasEnded reports whether every part has ended and the session knows.
+func (st *step) hasEnded() bool {
+	select {
+	case <-st.isDone():
+		return true
+	default:
+		return false
+	}
+}
+
 // isBroken returns a channel that is closed at the first failure.
 func (st *step) isBroken() <-chan struct{} {
 	st.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/contain"
+	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/kernels"
 )
 
@@ -232,6 +233,9 @@ func (s *stepTable) drain(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	for _, st := range s.parts() {
+		if st.master != st.task.name { // the task's own were named with their sessions
+			st.task.logCut(uint64(st.ID), view.SessionName(st.session.handle), st.master, st.Origin.Began)
+		}
 		st.fail(status.Errorf(status.Unavailable, "The server of %s is shutting down", st.task.name))
 	}
 	select {

@@ -3,6 +3,8 @@ package remote
 import (
 	"cmp"
 	"context"
+	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -316,15 +318,25 @@ func (n *Node) taskChanged(before, now TaskStatus) {
 	if now.Reason != "" && now.State != stateUp {
 		about = append(about, "reason", now.Reason)
 	}
-	n.log.Info(kind, about...)
+	level := slog.LevelInfo
+	if now.State == stateDown && !announced(before, now) {
+		level = slog.LevelWarn // its state is lost, and whatever uses it fails
+	}
+	n.log.Log(context.Background(), level, kind, about...)
 	n.events.Add(kind, now.Task, text)
 	if c := n.performing.Load(); c != nil {
 		c.TaskChanged(cast.TaskChange{Task: now.Task, Up: now.State == stateUp, What: now})
 	}
 }
 
-// stateUp is the TaskStatus.State of a task that is up.
-var stateUp = membership.Up.String()
+// announced reports whether a task that is down had announced its end.
+func announced(before, now TaskStatus) bool {
+	wasLeaving := before.State == stateUp && before.Boot == now.Boot && before.Reason != ""
+	return wasLeaving || now.Reason == membership.HasLeft || strings.HasPrefix(now.Reason, link.Leaving)
+}
+
+// stateUp and stateDown are the TaskStatus.State of a task that is up, and of one whose last process is down.
+var stateUp, stateDown = membership.Up.String(), membership.Down.String()
 
 // sightings returns what gossip and the links know of a task; ok is false while the node starts and for a task that the cluster does not
 // have.
@@ -362,7 +374,7 @@ func merge(s TaskStatus, st link.State) TaskStatus {
 	case accepted:
 		up(st.AcceptedBoot, st.Accepted)
 	case st.Health == link.Down && st.Reason != "" && st.Since.After(s.Since) && (s.Boot == st.Boot || s.Boot == 0):
-		s.State, s.Since, s.Boot, s.Reason = membership.Down.String(), st.Since, st.Boot, st.Reason
+		s.State, s.Since, s.Boot, s.Reason = stateDown, st.Since, st.Boot, st.Reason
 	case st.Health == link.NeverSeen && s.State == membership.NeverSeen.String():
 		if s.Reason = st.Reason; len(st.Awaited) > 0 {
 			s.Reason = cmp.Or(s.Reason, "it has not answered yet") + "; it is awaited until " + st.Until.UTC().Format(time.RFC3339)

@@ -37,10 +37,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const (
-	root  = "../../"
-	image = "ghcr.io/troupe-run/troupe"
-)
+const root = "../../"
 
 // objects are what a kustomization consists of, decoded strictly.
 type objects struct {
@@ -215,8 +212,8 @@ func checkPod(t *testing.T, where string, p *core.PodSpec, name string) *core.Co
 		*of.AllowPrivilegeEscalation || !*of.ReadOnlyRootFilesystem || !slices.Equal(of.Capabilities.Drop, []core.Capability{"ALL"}) {
 		t.Errorf("%s: %+v, %+v", where, s, of)
 	}
-	if repository, tag, ok := strings.Cut(c.Image, ":"); repository != image || !ok || tag == "" || tag == "latest" {
-		t.Errorf("%s runs the image %s", where, c.Image)
+	if want := image(t); c.Image != want {
+		t.Errorf("%s runs the image %s, not %s", where, c.Image, want)
 	}
 	drain, err := time.ParseDuration(flag(c.Args, "drain"))
 	if err != nil || p.TerminationGracePeriodSeconds == nil || time.Duration(*p.TerminationGracePeriodSeconds)*time.Second <= drain {
@@ -384,8 +381,7 @@ func TestCompose(t *testing.T) {
 	}
 	var tasks []task
 	for _, s := range project.Services {
-		repository, tag, _ := strings.Cut(s.Image, ":")
-		if repository != image || tag == "" || !s.ReadOnly || s.User != "65532:65532" || !slices.Equal(s.CapDrop, []string{"ALL"}) {
+		if s.Image != image(t) || !s.ReadOnly || s.User != "65532:65532" || !slices.Equal(s.CapDrop, []string{"ALL"}) {
 			t.Errorf("%s: %+v", s.Name, s)
 		}
 		drain, err := time.ParseDuration(flag(s.Command, "drain"))

@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -163,6 +164,23 @@ func rpm(t *testing.T, path string) (*rpmutils.Rpm, map[string]entry) {
 // commands are the files that a package has for each of the program's commands, as its own help lists them.
 var commands = []string{"", "-serve", "-up", "-demo", "-status", "-version", "-certs-init", "-context-use"}
 
+// examples are the files of deploy that packages and archives contain as examples: all but the unit, which they install, and their own scripts.
+func examples(t *testing.T) (names []string) {
+	t.Helper()
+	if err := fs.WalkDir(os.DirFS(root+"/deploy"), ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && !strings.HasPrefix(name, "packages/") && !strings.HasPrefix(name, "systemd/") {
+			names = append(names, name)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(names) < 10 {
+		t.Fatalf("deploy has the examples %q", names)
+	}
+	return names
+}
+
 // checkFiles checks the files that both kinds of packages have.
 func checkFiles(t *testing.T, files map[string]entry, zsh, licence string) {
 	t.Helper()
@@ -175,6 +193,9 @@ func checkFiles(t *testing.T, files map[string]entry, zsh, licence string) {
 		"/usr/share/doc/troupe/CHANGELOG.md":               0o644,
 		zsh:                                                0o644,
 		licence:                                            0o644,
+	}
+	for _, name := range examples(t) {
+		want["/usr/share/doc/troupe/examples/"+name] = 0o644
 	}
 	for _, c := range commands {
 		want["/usr/share/man/man1/troupe"+c+".1.gz"] = 0o644
@@ -248,8 +269,27 @@ func TestDeb(t *testing.T) {
 		t.Errorf("the files of configuration are %q", got)
 	}
 	scripts := unpack(t, control)
-	for _, script := range []string{"postinst", "prerm"} {
+	for _, script := range []string{"postinst", "prerm", "postrm"} {
 		output(t, "sh", "-n", filepath.Join(scripts, script))
+	}
+}
+
+func TestArchive(t *testing.T) {
+	files := untar(t, bytes.NewReader(read(t, made(t, "troupe_*_linux_amd64.tar.gz"))))
+	folder := "/troupe_" + readMetadata(t).Version + "_linux_amd64/"
+	want := map[string]string{"systemd/troupe@.service": "systemd/troupe@.service", "systemd/example.env": "systemd/example.env"}
+	for _, name := range examples(t) {
+		want["examples/"+name] = name
+	}
+	for name, of := range want {
+		if f, ok := files[folder+name]; !ok || !bytes.Equal(f.content, read(t, root+"/deploy/"+of)) || f.mode.Perm() != 0o644 {
+			t.Errorf("%s is not deploy/%s", name, of)
+		}
+	}
+	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md", "troupe", "man/troupe.1.gz", "completions/_troupe"} {
+		if len(files[folder+name].content) == 0 {
+			t.Errorf("%s is missing", name)
+		}
 	}
 }
 
@@ -271,6 +311,9 @@ func TestRPM(t *testing.T) {
 	for _, f := range infos {
 		if config := f.Flags()&noReplace == noReplace; config != (f.Name() == "/etc/troupe/example.env") {
 			t.Errorf("%s has flags %x", f.Name(), f.Flags())
+		}
+		if doc := f.Flags()&rpmutils.RPMFILE_DOC != 0; doc != (strings.HasPrefix(f.Name(), "/usr/share/man/") || f.Name() == "/usr/share/doc/troupe/CHANGELOG.md") {
+			t.Errorf("%s is documentation: %v", f.Name(), doc)
 		}
 	}
 }
@@ -458,6 +501,41 @@ func platforms(t *testing.T, folder string) (v1.ImageIndex, []v1.Descriptor) {
 	return all, manifest.Manifests
 }
 
+// TestImageName checks that the layout and the archive give the image the name by which the manifests pull it.
+func TestImageName(t *testing.T) {
+	want := "ghcr.io/troupe-run/troupe:" + readMetadata(t).Version
+	for where, text := range map[string][]byte{"image": read(t, dist+"/image/index.json"), "archive": archived(t, made(t, "troupe_*_image.tar"), "index.json")} {
+		index, err := v1.ParseIndexManifest(bytes.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{"org.opencontainers.image.ref.name", "io.containerd.image.name"} {
+			if got := index.Manifests[0].Annotations[key]; got != want {
+				t.Errorf("%s: %s is %q, not %q", where, key, got, want)
+			}
+		}
+	}
+}
+
+// archived returns a file of a plain archive.
+func archived(t *testing.T, path, name string) []byte {
+	t.Helper()
+	for archive := tar.NewReader(bytes.NewReader(read(t, path))); ; {
+		h, err := archive.Next()
+		if err != nil {
+			t.Fatalf("%s in %s: %v", name, path, err)
+		}
+		if h.Name != name {
+			continue
+		}
+		text, err := io.ReadAll(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+}
+
 // image is the image for linux/amd64.
 func image(t *testing.T, folder string) v1.Image {
 	t.Helper()
@@ -600,7 +678,7 @@ func TestImageIsReproducible(t *testing.T) {
 	binary := filepath.Join(unpack(t, files), "usr/bin/troupe")
 	out := filepath.Join(t.TempDir(), "image")
 	for _, platform := range []string{"linux/arm64", "windows/amd64", "linux/amd64"} {
-		output(t, "go", "run", "./image", "--binary", binary, "--platform", platform, "--version", labels["org.opencontainers.image.version"],
+		output(t, "go", "run", "./image", "--binary", binary, "--platform", platform, "--name", "ghcr.io/troupe-run/troupe:"+readMetadata(t).Version, "--version", labels["org.opencontainers.image.version"],
 			"--commit", labels["org.opencontainers.image.revision"], "--date", labels["org.opencontainers.image.created"], "--out", out, "--archive", out+".tar")
 	}
 	want, err := img.Digest()

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -51,6 +52,38 @@ func TestCommandsPage(t *testing.T) {
 	}
 	if string(page) != b.String() {
 		t.Error("docs/commands.md is not what the code says: go generate ./cmd/troupe")
+	}
+}
+
+// TestManualPagesArePackaged checks that .goreleaser.yaml lists the manual page of each command: RPM packages know documentation by its type, for which
+// there are no patterns.
+func TestManualPagesArePackaged(t *testing.T) {
+	release, err := os.ReadFile("../../.goreleaser.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := newRoot(os.Stdin)
+	root.InitDefaultCompletionCmd()
+	pages := map[string]bool{}
+	var visit func(*cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		pages[strings.ReplaceAll(cmd.CommandPath(), " ", "-")] = true
+		for _, c := range cmd.Commands() {
+			if c.IsAvailableCommand() {
+				visit(c)
+			}
+		}
+	}
+	visit(root)
+	listed := regexp.MustCompile(`(?m)^ *- \{ src: \.cache/packaging/man/(\S+)\.1\.gz, dst: /usr/share/man/man1/(\S+)\.1\.gz, packager: rpm, type: doc, .*\}$`)
+	for _, line := range listed.FindAllStringSubmatch(string(release), -1) {
+		if line[1] != line[2] || !pages[line[1]] {
+			t.Errorf("%s is not the page of a command", line[0])
+		}
+		delete(pages, line[1])
+	}
+	for page := range pages {
+		t.Errorf(".goreleaser.yaml does not list the page %s", page)
 	}
 }
 

@@ -254,7 +254,7 @@ func TestClusterFromSlurm(t *testing.T) {
 }
 
 // At its start, a server logs its address and a line for each other task that comes up. When a task ends, it logs one line that the task
-// leaves and one that it is down. Lines have no empty attributes.
+// leaves and one that it is down. Nothing of it is a warning, and lines have no empty attributes.
 func TestServersLogLittle(t *testing.T) {
 	a := spectest.Addresses(t, 2)
 	cluster := fmt.Sprintf("ps=%s;worker=%s", a[0], a[1])
@@ -292,8 +292,38 @@ func TestServersLogLittle(t *testing.T) {
 	if want := []string{"serving", "task up", "task leaving", "task down", "stopping"}; !slices.Equal(said, want) {
 		t.Errorf("logged %q; want %q:\n%s", said, want, strings.Join(lines, "\n"))
 	}
+	for _, l := range lines {
+		if !strings.Contains(l, "level=INFO") {
+			t.Errorf("an orderly end is more than information: %s", l)
+		}
+	}
 	if empty := regexp.MustCompile(`\w+=""`).FindString(strings.Join(lines, "\n") + rest); empty != "" {
 		t.Errorf("a line has %s:\n%s\n%s", empty, strings.Join(lines, "\n"), rest)
+	}
+}
+
+// The loss of a task that has not announced its end is a warning.
+func TestLossIsAWarning(t *testing.T) {
+	a := spectest.Addresses(t, 2)
+	cluster := fmt.Sprintf("ps=%s;worker=%s", a[0], a[1])
+	var tasks []*process
+	for _, job := range []string{"ps", "worker"} {
+		tasks = append(tasks, start(t, nil, "serve", "--cluster", cluster, "--job", job))
+	}
+	until := func(message string) string {
+		t.Helper()
+		for {
+			if line := tasks[0].line(tasks[0].stderr); strings.Contains(line, message) {
+				return line
+			}
+		}
+	}
+	until("task up")
+	if err := tasks[1].cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if line := until("task down"); !strings.Contains(line, "level=WARN") {
+		t.Errorf("the loss of a task is logged as %s", line)
 	}
 }
 

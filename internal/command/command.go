@@ -5,12 +5,14 @@ package command
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/troupe-run/troupe/internal/command/exit"
+	"github.com/troupe-run/troupe/internal/command/journal"
 	"github.com/troupe-run/troupe/internal/command/plain"
 )
 
@@ -46,11 +48,12 @@ func failures(cmd *cobra.Command) {
 // Report prints a command's error and returns the exit code.
 func Report(cmd *cobra.Command, err error) int {
 	code := exit.CodeOf(err, exit.CodeUsage)
+	out := journal.Lines(cmd.ErrOrStderr(), journal.Error)
 	if text := err.Error(); text != "" {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), plain.Text(text))
+		fmt.Fprintf(out, "%s: %s\n", cmd.CommandPath(), plain.Text(text))
 	}
 	if code == exit.CodeUsage {
-		plain.Printf(cmd.ErrOrStderr(), "Run '%s --help' for its flags and an example.\n", cmd.CommandPath())
+		plain.Printf(out, "Run '%s --help' for its flags and an example.\n", cmd.CommandPath())
 	}
 	return code
 }
@@ -87,9 +90,9 @@ func LogFlags(cmd *cobra.Command) func() (*slog.Logger, error) {
 		options := &slog.HandlerOptions{Level: l}
 		switch *format {
 		case "text":
-			return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), options)), nil
+			return slog.New(journal.Handler(cmd.ErrOrStderr(), func(w io.Writer) slog.Handler { return slog.NewTextHandler(w, options) })), nil
 		case "json":
-			return slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), options)), nil
+			return slog.New(journal.Handler(cmd.ErrOrStderr(), func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, options) })), nil
 		}
 		return nil, exit.Usage(fmt.Errorf("--log-format is text or json, not %q", *format))
 	}

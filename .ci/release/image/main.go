@@ -1,8 +1,10 @@
 // Image adds a program to an OCI image that contains nothing else but certificates of authorities, /tmp and a user, as a layout in a
 // folder and as an archive of it, without a container engine:
 //
-//	image --binary PATH --platform linux/arm64 --version v0.1.0 --commit HASH --date 2026-01-02T03:04:05Z --out FOLDER --archive FILE
+//	image --binary PATH --platform linux/arm64 --name ghcr.io/troupe-run/troupe:0.1.0 --version v0.1.0 --commit HASH \
+//		--date 2026-01-02T03:04:05Z --out FOLDER --archive FILE
 //
+// The name is what an engine calls the image that it loads from the archive: the one under which it is pulled.
 // The image has an entry for each platform that was added to the folder. Platforms of systems other than Linux are left out, so that
 // it can be called for each binary of a release. Calls may run at the same time. The same inputs give the same bytes.
 package main
@@ -39,8 +41,8 @@ const (
 )
 
 type options struct {
-	binary, platform, version, commit, out, archive string
-	date                                            time.Time
+	binary, platform, name, version, commit, out, archive string
+	date                                                  time.Time
 }
 
 func main() {
@@ -49,6 +51,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.binary, "binary", "", "the static program")
 	flag.StringVar(&o.platform, "platform", "", "its platform, such as linux/amd64")
+	flag.StringVar(&o.name, "name", "", "the image's name with its tag, as it is pulled")
 	flag.StringVar(&o.version, "version", "", "its version")
 	flag.StringVar(&o.commit, "commit", "", "its commit")
 	date := flag.String("date", "", "the date of files and image, as in RFC 3339")
@@ -95,9 +98,10 @@ func add(o options) error {
 		return cmp.Compare(a.Platform.String(), b.Platform.String())
 	})
 	all := mutate.IndexMediaType(mutate.AppendManifests(empty.Index, images...), types.OCIImageIndex)
-	// The folder's own index names the image by one descriptor, which is that of all platforms.
+	// The folder's own index names the image by one descriptor, which is that of all platforms. Podman before 4.0 takes the first
+	// annotation for the whole name; later ones, Docker and containerd prefer the second.
 	top := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: all, Descriptor: v1.Descriptor{
-		Annotations: map[string]string{"org.opencontainers.image.ref.name": o.version}}})
+		Annotations: map[string]string{"org.opencontainers.image.ref.name": o.name, "io.containerd.image.name": o.name}}})
 	next := o.out + ".next"
 	if err := os.RemoveAll(next); err != nil {
 		return err

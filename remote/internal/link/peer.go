@@ -268,12 +268,15 @@ func (p *Peer) tick(now time.Time) {
 	p.pipe.tick(now)
 }
 
+// Leaving begins the reason of a loss that the task had announced.
+const Leaving = "it is leaving"
+
 // left handles the peer's goodbye.
 func (p *Peer) left(leaving string) {
 	if leaving == "" {
 		leaving = "it ended the link"
 	} else {
-		leaving = "it is leaving: " + leaving
+		leaving = Leaving + ": " + leaving
 	}
 	p.mu.Lock()
 	answered := p.parting != nil

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -69,6 +70,9 @@ type Member struct {
 	Devices []device.Attributes
 }
 
+// HasLeft is the reason why a task is down that had announced that it was leaving.
+const HasLeft = "it has left"
+
 // Event is a change of what gossip believes.
 type Event struct {
 	// Member is the task's current state. For a refusal, only Task may be set.
@@ -91,6 +95,7 @@ type Membership struct {
 	cancel    context.CancelFunc
 	work      sync.WaitGroup
 	leave     sync.Once
+	leaving   atomic.Bool // Leave has begun
 
 	mu      sync.Mutex
 	members map[string]*Member
@@ -176,7 +181,7 @@ func (m *Membership) settings() *memberlist.Config {
 	c.DeadNodeReclaimTime = time.Second // a host may come back with another address
 	c.Keyring = m.keyring
 	c.BindPort = m.transport.number
-	c.Logger = log.New(logWriter{m.log}, "", 0)
+	c.Logger = m.logger()
 	if m.config.tune != nil {
 		m.config.tune(c)
 	}
@@ -207,13 +212,20 @@ func (m *Membership) Rekey(keys [][]byte) error {
 	return nil
 }
 
-// logWriter forwards memberlist's lines. What matters in them is also reported as an event.
-type logWriter struct{ log *slog.Logger }
+// logger returns the logger that memberlist writes to.
+func (m *Membership) logger() *log.Logger { return log.New(logWriter{m.log, &m.leaving}, "", 0) }
+
+// logWriter forwards memberlist's lines. What matters in them is also reported as an event. Once the task leaves, memberlist's timers and
+// readers meet closed connections: these errors are of interest only for debugging.
+type logWriter struct {
+	log     *slog.Logger
+	leaving *atomic.Bool
+}
 
 func (w logWriter) Write(line []byte) (int, error) {
 	text := strings.TrimSpace(string(line))
 	level := slog.LevelDebug
-	if strings.HasPrefix(text, "[ERR]") {
+	if strings.HasPrefix(text, "[ERR]") && !w.leaving.Load() {
 		level = slog.LevelInfo
 	}
 	w.log.Log(context.Background(), level, "gossip: "+text)
@@ -283,7 +295,7 @@ func (m *Membership) apply(c change, now time.Time) (Event, bool) {
 	next := Member{Task: c.task, Health: Up, Boot: c.meta.boot, Since: now, Devices: c.meta.devices}
 	switch {
 	case c.kind == changeGone && c.meta.leaving:
-		next.Health, next.Reason = Down, "it has left"
+		next.Health, next.Reason = Down, HasLeft
 	case c.kind == changeGone:
 		next.Health, next.Reason = Down, "it does not answer the gossip"
 	case c.meta.leaving:
@@ -316,7 +328,11 @@ func (m *Membership) report(e Event) {
 		if e.Member.Reason != "" {
 			about = append(about, "reason", e.Member.Reason)
 		}
-		m.log.Info("a task is "+e.Member.Health.String(), about...)
+		level := slog.LevelInfo
+		if e.Member.Health == Down && e.Member.Reason != HasLeft {
+			level = slog.LevelWarn
+		}
+		m.log.Log(context.Background(), level, "a task is "+e.Member.Health.String(), about...)
 	}
 }
 
@@ -325,6 +341,7 @@ func (m *Membership) report(e Event) {
 func (m *Membership) Leave(ctx context.Context) error {
 	var err error
 	m.leave.Do(func() {
+		m.leaving.Store(true)
 		m.cancel()
 		m.await(ctx)
 		m.announce(true)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"log/slog"
 	"math/rand/v2"
@@ -229,6 +230,22 @@ func TestTasksFindEachOther(t *testing.T) {
 	}
 }
 
+// TestLogOfGossip checks that memberlist's errors are logged while the task is in the gossip, and no longer once it leaves: its timers and readers
+// then meet connections that are closed.
+func TestLogOfGossip(t *testing.T) {
+	for _, leaving := range []bool{false, true} {
+		log := &lockedBuffer{}
+		m := &Membership{log: slog.New(slog.NewTextHandler(log, nil))}
+		m.leaving.Store(leaving)
+		c := m.logger()
+		c.Print("[ERR] memberlist: Failed to send gossip to 10.0.0.1:2222: use of closed network connection")
+		c.Print("[DEBUG] memberlist: something else")
+		if text := log.String(); strings.Contains(text, "closed network connection") == leaving || strings.Contains(text, "something else") {
+			t.Errorf("leaving %v: %s", leaving, text)
+		}
+	}
+}
+
 func TestCrashAndRestart(t *testing.T) {
 	s := testSpec(t, 3)
 	a, b, c := mustStart(t, s, 0), mustStart(t, s, 1), mustStart(t, s, 2)
@@ -411,7 +428,7 @@ func TestGossipOfStrangersIsRefused(t *testing.T) {
 		{"/job:worker/replica:0/task:1", []byte("of another program"), "is not that of a server of this version"},
 	} {
 		c := memberlist.DefaultLocalConfig()
-		c.Name, c.BindAddr, c.BindPort, c.Logger = stranger.name, "127.0.0.1", 0, log.New(logWriter{slog.New(slog.DiscardHandler)}, "", 0)
+		c.Name, c.BindAddr, c.BindPort, c.Logger = stranger.name, "127.0.0.1", 0, log.New(io.Discard, "", 0)
 		c.AdvertisePort = 0
 		c.EnableCompression = false // compressed gossip is not read at all
 		d := &delegates{ready: make(chan struct{}, 1)}
