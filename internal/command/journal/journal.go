@@ -3,9 +3,9 @@ package journal
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
+	"strconv"
 )
 
 // The priorities of lines.
@@ -52,8 +52,10 @@ type lines struct {
 
 func (l lines) Write(text []byte) (int, error) {
 	var b bytes.Buffer
+	priority := "<" + strconv.Itoa(int(l.of)) + ">"
 	for line := range bytes.Lines(text) {
-		fmt.Fprintf(&b, "<%d>%s", l.of, line)
+		b.WriteString(priority)
+		b.Write(line)
 	}
 	if _, err := l.out.Write(b.Bytes()); err != nil {
 		return 0, err
