@@ -109,36 +109,6 @@ func (s *Cast) await(ctx context.Context, task string, send func(asker Ref) erro
 	return s.answered(ctx, a, name)
 }
 
-// begin sends mail that expects an answer at once, if that does not have to wait: it then comes before what the caller sends to the task later.
-// finish sends it otherwise, and waits for the answer. It must be called once.
-func (s *Cast) begin(to Ref, m *wire.Mail) (finish func(ctx context.Context) error) {
-	a := &ask{task: to.Task, done: make(chan struct{})}
-	name, err := s.register(a)
-	if err != nil {
-		return func(context.Context) error { return err }
-	}
-	m.To, m.From = to.Name, name
-	sent := true
-	switch l := s.lane(to.Task); {
-	case to.Task == s.config.Self:
-		s.take(to.Task, s.config.Boot, m)
-	case l.linked():
-		sent = s.post(s.life, to.Task, &Letter{To: Conversation, Message: m}, false) == nil // finish tries again, and reports the error
-	default:
-		sent = false
-	}
-	return func(ctx context.Context) error {
-		if !sent {
-			if err := s.mail(ctx, to.Task, m); err != nil {
-				s.drop(name)
-				return err
-			}
-		}
-		_, err := s.answered(ctx, a, name)
-		return err
-	}
-}
-
 // answered waits for the answer to a request that was sent.
 func (s *Cast) answered(ctx context.Context, a *ask, name string) (content, error) {
 	select {

@@ -269,9 +269,13 @@ func (s *Cast) stopping() error {
 // errand runs f, which sends something to a task and ends with its context, on a goroutine that Stop
 // waits for. It returns false if the cast is stopping, or if far too much waits for the task.
 func (s *Cast) errand(task string, f func(ctx context.Context)) bool {
-	l := s.lane(task)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.errandLocked(task, f)
+}
+
+func (s *Cast) errandLocked(task string, f func(ctx context.Context)) bool {
+	l := s.lane(task)
 	switch {
 	case s.stopped || l == nil:
 		return false

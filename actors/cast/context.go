@@ -207,9 +207,17 @@ func (c *Context) Watch(ref, as Ref) error {
 		return nil
 	}
 	s := &source{life: l}
-	_, cancel, err := c.Cast().Watch(ref, func(e Ended) { s.send(Ended{as, e.Err}, true) })
+	w, cancel, err := c.Cast().watch(ref, func(e Ended) { s.send(Ended{as, e.Err}, true) })
 	if err != nil {
 		return err
+	}
+	select {
+	case <-w.sent:
+	default:
+		if !l.sendLater(ref.Task, func(context.Context) { <-w.sent }) {
+			cancel()
+			return queueFull(ref.Task)
+		}
 	}
 	if l.watches == nil {
 		l.watches = map[Ref]*source{}

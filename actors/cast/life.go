@@ -27,8 +27,8 @@ type life struct {
 	asking  int                // asks whose answers it has not handled
 	failure error              // given to Crash
 
-	// unsent is set if opening is not empty. opening has, by task, what is closed when the last ask that waits for a link to the
-	// task has been sent.
+	// unsent is set if opening is not empty. opening has, by task, what is closed when the last ask or watch that waits for a link to
+	// the task has been sent.
 	unsent atomic.Bool
 
 	// Guarded by performer.mu.
@@ -313,37 +313,51 @@ func (l *life) ask(a *ask, to Ref, message proto.Message, timeout time.Duration)
 // sendAsk sends a request without waiting. If there is no link to the task yet, another goroutine sends it, and later messages of the actor
 // to the task wait for that, so that they stay in order.
 func (l *life) sendAsk(ctx context.Context, name string, to Ref, message proto.Message, size int) error {
-	p, s, asker := l.performer, l.performer.cast, Ref{l.performer.ref.Task, name}
+	s, asker := l.performer.cast, Ref{l.performer.ref.Task, name}
 	if to.Task == s.config.Self {
 		return s.put(ctx, to.Name, item{sender: asker, content: content{message: message}, size: size}, false)
 	}
-	before := l.unsentTo(to.Task)
-	if before == nil && s.lane(to.Task).linked() {
+	if l.unsentTo(to.Task) == nil && s.lane(to.Task).linked() {
 		return s.postTo(ctx, asker, to, message, size, false)
 	}
-	sent := make(chan struct{})
-	if !s.errand(to.Task, func(context.Context) {
-		defer close(sent)
-		if before != nil {
-			<-before // its errand began first, and ends with its time
-		}
+	if !l.sendLater(to.Task, func(context.Context) {
 		if err := s.postTo(ctx, asker, to, message, size, false); err != nil {
 			s.settle(name, content{}, err)
 		}
 	}) {
-		return status.Errorf(status.ResourceExhausted, "The send queue to %s is full", to.Task)
+		return queueFull(to.Task)
+	}
+	return nil
+}
+
+// sendLater calls send, which sends something to a task, on another goroutine, since it waits for a link; it ends with the context. Later messages of
+// the actor to the task wait for it, so that they stay in order. It returns false if the server is stopping, or if far too much waits for the task.
+func (l *life) sendLater(task string, send func(ctx context.Context)) bool {
+	p, before, sent := l.performer, l.unsentTo(task), make(chan struct{})
+	if !p.cast.errand(task, func(ctx context.Context) {
+		defer close(sent)
+		if before != nil {
+			<-before // its errand began first, and ends with its time
+		}
+		send(ctx)
+	}) {
+		return false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if l.opening == nil {
 		l.opening = map[string]chan struct{}{}
 	}
-	l.opening[to.Task] = sent
+	l.opening[task] = sent
 	l.unsent.Store(true)
-	return nil
+	return true
 }
 
-// unsentTo returns what is closed when the actor's last ask that waits for a link to a task has been sent; nil if none waits.
+func queueFull(task string) error {
+	return status.Errorf(status.ResourceExhausted, "The send queue to %s is full", task)
+}
+
+// unsentTo returns what is closed when the actor's last ask or watch that waits for a link to a task has been sent; nil if none waits.
 func (l *life) unsentTo(task string) <-chan struct{} {
 	if !l.unsent.Load() {
 		return nil
@@ -365,7 +379,7 @@ func (l *life) unsentTo(task string) <-chan struct{} {
 	return nil
 }
 
-// await waits until the actor's asks that wait for a link to a task have been sent.
+// await waits until the actor's asks and watches that wait for a link to a task have been sent.
 func (l *life) await(task string) error {
 	sent := l.unsentTo(task)
 	if sent == nil {

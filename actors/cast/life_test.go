@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -345,6 +346,90 @@ func TestAsksBeforeThereIsALink(t *testing.T) {
 		})
 		equal(t, "later", asked, "five")
 	})
+}
+
+// TestOrderBeforeThereIsALink holds that what an actor sends to a task is not overtaken by what it sends later, although no link was there at first and
+// nothing blocked the actor: an actor that ends on a message has been watched and asked before.
+func TestOrderBeforeThereIsALink(t *testing.T) {
+	to := Ref{"b", "q"}
+	check := func(t *testing.T, err error) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	firsts := map[string]func(t *testing.T, c *Context){
+		"watch": func(t *testing.T, c *Context) { check(t, c.Watch(to, to)) },
+		"ask":   func(_ *testing.T, c *Context) { c.Ask(to, to, text("one"), time.Minute, 1) },
+		"ask and watch": func(t *testing.T, c *Context) {
+			c.Ask(to, to, text("one"), time.Minute, 1)
+			check(t, c.Watch(to, to))
+		},
+		"watch and ask": func(t *testing.T, c *Context) {
+			check(t, c.Watch(to, to))
+			c.Ask(to, to, text("one"), time.Minute, 1)
+		},
+	}
+	seconds := map[string]func(t *testing.T, c *Context){
+		"send":     func(t *testing.T, c *Context) { check(t, c.Send(to, text("end"))) },
+		"try send": func(t *testing.T, c *Context) { check(t, c.TrySend(to, text("end"))) },
+		"ask":      func(_ *testing.T, c *Context) { c.Ask(to, to, text("end"), time.Minute, 2) },
+	}
+	for first, do := range firsts {
+		for second, end := range seconds {
+			for _, others := range []int{0, 1, 2 * maxCouriers} { // actors that watch it already, with a watch that waits for the link
+				t.Run(fmt.Sprintf("%s, %s, %d others", first, second, others), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						n, _ := newNetwork(t, "a", "b")
+						a := n.casts["a"]
+						p := play(t, a, "p", nil)
+						q := play(t, n.casts["b"], "q", func(c *Context, message any) {
+							if message.(*wrapperspb.StringValue).GetValue() == "end" {
+								c.Stop()
+							}
+						})
+						a.lanes["b"].way.Store(nil)
+						up, calls := make(chan struct{}), new(atomic.Int64)
+						n.reach = func(context.Context) error {
+							first := calls.Add(1) == 1
+							<-up
+							if first {
+								time.Sleep(time.Second) // whoever comes later could pass
+							}
+							return nil
+						}
+						var watchers []*record
+						for i := range others {
+							name := fmt.Sprintf("p%d", i)
+							watchers = append(watchers, play(t, a, name, nil))
+							tell(t, a, name, func(c *Context) { check(t, c.Watch(to, to)) })
+						}
+						later(t, a, "p", func(c *Context) {
+							do(t, c)
+							end(t, c)
+						})
+						synctest.Wait()
+						close(up)
+						time.Sleep(2 * time.Second)
+						if strings.Contains(first, "ask") {
+							equal(t, "messages", q, "one", "end")
+						} else {
+							equal(t, "messages", q, "end")
+						}
+						got := strings.Join(p.take(), ", ")
+						if n := strings.Count(got, "q ended OK"); strings.Contains(first, "watch") != (n == 1) || strings.Contains(got, "q ended NOT_FOUND") {
+							t.Errorf("the watcher got %s", got)
+						}
+						for i, w := range watchers {
+							if !strings.Contains(first, "watch") {
+								break // there is no order between senders
+							}
+							equal(t, fmt.Sprintf("watcher %d", i), w, "q ended OK")
+						}
+					})
+				})
+			}
+		}
+	}
 }
 
 // TestForward holds that a request that goes from actor to actor is answered once, whatever is lost, and that nothing of it is left.

@@ -86,6 +86,18 @@ func (s *Cast) mail(ctx context.Context, task string, m *wire.Mail) error {
 	return s.post(ctx, task, &Letter{To: Conversation, Message: m}, true)
 }
 
+// tryMail sends mail between casts to a task, this one included, if that does not have to wait. If it reports false, nothing was sent.
+func (s *Cast) tryMail(task string, m *wire.Mail) (sent bool) {
+	switch {
+	case task == s.config.Self:
+		s.take(task, s.config.Boot, m)
+		return true
+	case s.lane(task).linked():
+		return s.post(s.life, task, &Letter{To: Conversation, Message: m}, false) == nil // the caller tries again, and reports the error
+	}
+	return false
+}
+
 // Receive accepts the letters of a task's process. It does not block.
 func (s *Cast) Receive(task string, boot uint64, letters []Letter) {
 	l := s.lanes[task]

@@ -19,6 +19,7 @@ const (
 type watch struct {
 	id   uint64
 	told map[*watcher]struct{}
+	sent chan struct{} // closed when the watch is on its way to the actor's task, or cannot be sent
 	set  chan struct{} // closed when the actor's task has accepted or rejected the watch
 }
 
@@ -28,6 +29,15 @@ type watcher struct{ tell func(Ended) }
 // must not block. set is closed when the actor's task knows the watch. cancel removes the watch, but does not
 // wait for a call in progress.
 func (s *Cast) Watch(ref Ref, tell func(Ended)) (set <-chan struct{}, cancel func(), err error) {
+	w, cancel, err := s.watch(ref, tell)
+	if err != nil {
+		return nil, nil, err
+	}
+	return w.set, cancel, nil
+}
+
+// watch is Watch. It returns this task's watch of the actor, and does not wait for a link to the actor's task.
+func (s *Cast) watch(ref Ref, tell func(Ended)) (w *watch, cancel func(), err error) {
 	if IsVirtual(ref.Task) {
 		return nil, nil, status.InvalidArgumentf("The virtual actor %s of %s cannot be watched: it ends when it is idle, and begins again with its next message", ref.Name, ref.Task)
 	}
@@ -37,42 +47,23 @@ func (s *Cast) Watch(ref Ref, tell func(Ended)) (set <-chan struct{}, cancel fun
 	if err := s.checkRef(ref); err != nil {
 		return nil, nil, err
 	}
-	me := &watcher{tell}
+	me, begin := &watcher{tell}, func() {}
 	s.mu.Lock()
 	if s.stopped {
 		s.mu.Unlock()
 		return nil, nil, s.stopping()
 	}
-	w := s.watches[ref]
-	first := w == nil
-	if first {
+	w = s.watches[ref]
+	if w == nil {
 		s.nextID++
-		w = &watch{id: s.nextID, told: map[*watcher]struct{}{}, set: make(chan struct{})}
+		w = &watch{id: s.nextID, told: map[*watcher]struct{}{}, sent: make(chan struct{}), set: make(chan struct{})}
 		s.watches[ref] = w
+		begin = s.beginWatchLocked(ref, w)
 	}
 	w.told[me] = struct{}{}
-	id := w.id
 	s.mu.Unlock()
-	if first {
-		finish := func(ctx context.Context) error { return s.watchOutside(ctx, ref, id) }
-		if !Outside(ref.Task) { // a message that ends the actor, which the caller sends next, does not overtake the watch
-			finish = s.begin(ref, &wire.Mail{What: &wire.Mail_Watch{Watch: &wire.Watch{Id: id}}})
-		}
-		under := s.errand(ref.Task, func(ctx context.Context) {
-			defer close(w.set)
-			if err := finish(ctx); err != nil {
-				s.ended(ref, id, err)
-			}
-		})
-		if !under {
-			over, cancel := context.WithCancel(s.life)
-			cancel()
-			_ = finish(over) // only forgets the request
-			close(w.set)
-			s.ended(ref, id, status.Errorf(status.ResourceExhausted, "The send queue to %s is full", ref.Task))
-		}
-	}
-	return w.set, func() {
+	begin()
+	return w, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(w.told, me)
@@ -80,6 +71,61 @@ func (s *Cast) Watch(ref Ref, tell func(Ended)) (set <-chan struct{}, cancel fun
 			delete(s.watches, ref) // later messages about it find no watch
 		}
 	}, nil
+}
+
+// beginWatchLocked makes an errand of a watch: later errands to the task find it sent, or being sent. The caller calls begin at once when it has
+// released mu, which sends the watch if that does not have to wait: it then comes before what the caller sends to the task later.
+func (s *Cast) beginWatchLocked(ref Ref, w *watch) (begin func()) {
+	begun := make(chan struct{})
+	try := func() (sent bool) { return false }
+	send := func(ctx context.Context) error { return s.watchOutside(ctx, ref, w.id) }
+	answered := func(context.Context) error { return nil }
+	drop := func() {}
+	if !Outside(ref.Task) {
+		a := &ask{task: ref.Task, done: make(chan struct{})}
+		name := s.registerLocked(a)
+		m := &wire.Mail{To: ref.Name, From: name, What: &wire.Mail_Watch{Watch: &wire.Watch{Id: w.id}}}
+		try = func() bool { return s.tryMail(ref.Task, m) }
+		send = func(ctx context.Context) error { return s.mail(ctx, ref.Task, m) }
+		answered = func(ctx context.Context) error {
+			_, err := s.answered(ctx, a, name)
+			return err
+		}
+		drop = func() { s.drop(name) }
+	}
+	under := s.errandLocked(ref.Task, func(ctx context.Context) {
+		defer close(w.set)
+		<-begun
+		var err error
+		select {
+		case <-w.sent:
+		default:
+			if err = send(ctx); err != nil {
+				drop()
+			}
+			close(w.sent)
+		}
+		if err == nil {
+			err = answered(ctx)
+		}
+		if err != nil {
+			s.ended(ref, w.id, err)
+		}
+	})
+	if !under {
+		return func() {
+			drop()
+			close(w.sent)
+			close(w.set)
+			s.ended(ref, w.id, queueFull(ref.Task))
+		}
+	}
+	return func() {
+		if try() {
+			close(w.sent)
+		}
+		close(begun)
+	}
 }
 
 // watching is another task's watch of an actor of this one. A task has one watch of an actor at a time, and numbers its watches in order, but

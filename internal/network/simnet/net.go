@@ -356,8 +356,7 @@ func (n *Net) wake(c *sync.Cond) func() {
 
 // until waits for a point in time, and then for a condition. mu is held.
 func (n *Net) until(ctx context.Context, at time.Time, holds func() bool) error {
-	timer := time.AfterFunc(time.Until(at), n.wake(&n.dials))
-	defer timer.Stop()
+	defer n.wakeAt(at, &n.dials)()
 	for {
 		switch {
 		case ctx.Err() != nil:

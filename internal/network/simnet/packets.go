@@ -77,13 +77,18 @@ func (p *packets) WriteTo(b []byte, to net.Addr) (int, error) {
 	return len(b), nil
 }
 
-// wakeAt wakes the goroutines that wait for a condition, at a point in time. mu is held.
-func (n *Net) wakeAt(at time.Time, c *sync.Cond) {
-	if d := time.Until(at); d > 0 {
-		time.AfterFunc(d, n.wake(c))
-		return
+// wakeAt wakes the goroutines that wait for a condition, at a point in time; stop calls that off. mu is held.
+//
+// It starts no timer that is due at once: in a bubble of synctest, such a timer runs on the goroutine that starts it, and two of them at the same
+// moment share one context of the race detector, which ends the process with SIGSEGV at times (Go 1.26).
+func (n *Net) wakeAt(at time.Time, c *sync.Cond) (stop func()) {
+	d := time.Until(at)
+	if d <= 0 {
+		c.Broadcast()
+		return func() {}
 	}
-	c.Broadcast()
+	timer := time.AfterFunc(d, n.wake(c))
+	return func() { timer.Stop() }
 }
 
 func (p *packets) Close() error {
@@ -122,23 +127,23 @@ func (p *packets) SetWriteDeadline(time.Time) error { return nil }
 
 // deadline bounds the wait of a read or a write. It is guarded by Net.mu.
 type deadline struct {
-	at    time.Time
-	timer *time.Timer
+	at     time.Time
+	unwake func() // stops its timer; nil if there is none
 }
 
 func (d *deadline) set(n *Net, at time.Time, c *sync.Cond) {
 	d.stop()
 	d.at = at
-	if !at.IsZero() {
-		d.timer = time.AfterFunc(time.Until(at), n.wake(c))
-	}
 	c.Broadcast()
+	if !at.IsZero() {
+		d.unwake = n.wakeAt(at, c)
+	}
 }
 
 func (d *deadline) stop() {
-	if d.timer != nil {
-		d.timer.Stop()
-		d.timer = nil
+	if d.unwake != nil {
+		d.unwake()
+		d.unwake = nil
 	}
 }
 
