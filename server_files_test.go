@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-run/troupe/graph/op"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/remote/spec/spectest"
 )
 
 // networkAddress is an address of this machine beyond the loopback interface.
@@ -72,7 +73,7 @@ func TestFilesOfClientsOverANetwork(t *testing.T) {
 		{"insecure", []Option{WithInsecure(true)}, true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			addresses := []string{freePort(t, host), freePort(t, host)}
+			addresses := spectest.WildcardAddresses(t, host, 2)
 			cluster := ClusterSpec{"worker": addresses}
 			for task, address := range addresses {
 				_, port, err := net.SplitHostPort(address)
@@ -99,17 +100,6 @@ func TestFilesOfClientsOverANetwork(t *testing.T) {
 			}
 		})
 	}
-}
-
-// freePort returns an address with a free port.
-func freePort(t *testing.T, host string) string {
-	t.Helper()
-	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // TestFilesThatCannotBeOpened checks that a server does not start with a folder that does not exist.

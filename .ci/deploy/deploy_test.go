@@ -535,14 +535,14 @@ func run(t *testing.T, args ...string) {
 	}
 }
 
-// freePort is a port that is free now.
+// freePort returns a port that is free at 127.0.1.1 and the like, which no other test takes before this one has ended.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", "127.0.0.4:0") // claims the port
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	t.Cleanup(func() { l.Close() })
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
