@@ -3,6 +3,9 @@
 TROUPE = troupe
 WITH_CUDA = flags=$$(devices/cuda/headers.sh) && compiler=$$(devices/cuda/compiler.sh) && CGO_ENABLED=1 CC="$$compiler" CGO_CFLAGS="$$flags" CGO_LDFLAGS=-Wl,--as-needed
 
+# What is compiled does not depend on the folder of the clone, so that the next clone finds it in Go's cache.
+export GOFLAGS := -trimpath $(GOFLAGS)
+
 .PHONY: troupe cuda test faults check lint test-plain test-race test-cuda test-rules test-levels test-emulated test-arm64 wheel wheels site compare kernel-report gpu-report release release-dry-run release-wheels release-check test-release
 
 troupe:
@@ -30,7 +33,7 @@ faults:
 # they tell most, and those of GATED twice.
 check test-plain test-race test-cuda test-rules test-levels test-release: export TROUPE_TESTS ?= check
 
-check: lint test-plain test-race test-cuda test-rules test-levels test-release
+check: lint test-plain test-race test-cuda test-rules test-levels test-emulated test-arm64 test-release
 
 # The version is in .ci/tools/go.mod, with its checksums. The first run builds it.
 lint:
@@ -72,16 +75,19 @@ test-levels:
 	CGO_ENABLED=0 GODEBUG=cpu.avx512f=off $(AT_LEVEL) $(GOLDEN)
 	CGO_ENABLED=0 GODEBUG=cpu.avx2=off $(AT_LEVEL) $(GOLDEN)
 
-# The same at the levels of other processors, on any Linux machine that has QEMU's user mode emulation: max has AVX2 and no AVX-512, Nehalem has
-# neither.
+# The same at the levels of other processors, where QEMU's user mode emulation is installed: max has AVX2 and no AVX-512, Nehalem has neither.
+# QEMU 7.2 loads zeros with the second of two masked loads that have a gather between them, which a processor with AVX2 does not: the interpolation
+# of fewer than eight numbers is left out there.
+EMULATOR = $(if $(shell command -v $(1)),$(2),@echo "skipped: $(1) is not installed (Debian: qemu-user-static)"$(if $(CI),; false))
+
 test-emulated:
-	CGO_ENABLED=0 TROUPE_GUARD_PAGES=off GOARCH=amd64 $(AT_LEVEL) -exec 'qemu-x86_64-static -cpu max' ./kernels/internal/simd
-	CGO_ENABLED=0 TROUPE_GUARD_PAGES=off GOARCH=amd64 $(AT_LEVEL) -exec 'qemu-x86_64-static -cpu Nehalem' ./kernels/internal/simd
-	CGO_ENABLED=0 GOARCH=amd64 $(AT_LEVEL) -exec 'qemu-x86_64-static -cpu max' $(GOLDEN)
+	$(call EMULATOR,qemu-x86_64-static,CGO_ENABLED=0 TROUPE_GUARD_PAGES=off GOARCH=amd64 $(AT_LEVEL) -exec 'qemu-x86_64-static -cpu max' -skip '^TestInterpolation$$/^avx2$$' ./kernels/internal/simd)
+	$(call EMULATOR,qemu-x86_64-static,CGO_ENABLED=0 TROUPE_GUARD_PAGES=off GOARCH=amd64 $(AT_LEVEL) -exec 'qemu-x86_64-static -cpu Nehalem' ./kernels/internal/simd)
+	$(call EMULATOR,qemu-x86_64-static,CGO_ENABLED=0 GOARCH=amd64 $(AT_LEVEL) -exec 'qemu-x86_64-static -cpu max' $(GOLDEN))
 
 test-arm64:
 	CGO_ENABLED=0 GOARCH=arm64 go vet ./kernels/internal/simd
-	CGO_ENABLED=0 GOARCH=arm64 $(AT_LEVEL) -exec qemu-aarch64-static ./kernels/internal/simd
+	$(call EMULATOR,qemu-aarch64-static,CGO_ENABLED=0 GOARCH=arm64 $(AT_LEVEL) -exec qemu-aarch64-static ./kernels/internal/simd)
 
 # Wheels of the Python package with the program inside, in python/dist: this machine's, and those of all platforms.
 wheel:

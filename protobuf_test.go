@@ -32,7 +32,7 @@ func TestOtherPackagesOfTensorFlowsMessages(t *testing.T) {
 		t.Helper()
 		cmd := exec.Command("go", "build", "-mod=mod", "-o", program, "-ldflags", ldflags, ".")
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=", "GOPROXY=off", "GONOSUMDB=*", "GONOSUMCHECK=1")
+		cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-trimpath", "GOPROXY=off", "GONOSUMDB=*", "GONOSUMCHECK=1")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("go build: %v\n%s", err, out)
 		}
