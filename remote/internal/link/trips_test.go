@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -105,4 +106,27 @@ func TestHandshakes(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLongHello checks that a link comes up whose hello is longer than what HTTP/2 lets a client send before the server's settings arrive.
+func TestLongHello(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		text := "worker=10.0.0.1:1,10.0.0.2:1"
+		for i := range 5000 {
+			text += fmt.Sprintf(",10.1.%d.%d:%d", i/250, i%250, 10000+i)
+		}
+		s, err := spec.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		net, there := simnet.New(1), newStage()
+		net.Delay(200 * time.Millisecond)
+		a, _ := startFar(t, net, s, 0), startFar(t, net, s, 1, there.on(1))
+		w, err := a.Reach(t.Context(), task1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		post(t, w, 1)
+		there.next(t)
+	})
 }
