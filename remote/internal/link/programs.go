@@ -447,8 +447,11 @@ func (k *link) try(ctx context.Context, what purpose) error {
 		}
 	}
 	_, err := k.ensure(ctx, what)
-	if err == nil || isPermanent(err) || ctx.Err() != nil {
+	switch {
+	case err == nil || isPermanent(err):
 		return err
+	case ctx.Err() != nil:
+		return status.From(ctx.Err())
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
