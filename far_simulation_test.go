@@ -117,8 +117,8 @@ var farContacts = []struct {
 		return time.Now()
 	}},
 	{"a step whose small tensors cross tasks", 10, 10, func(f *far) time.Time { return f.cross(4) }},
-	{"a step whose large tensors cross tasks", 20, 20, func(f *far) time.Time { return f.cross(1 << 16) }},
-	{"a variable of no task", 12, 12, func(f *far) time.Time {
+	{"a step whose large tensors cross tasks", 16, 16, func(f *far) time.Time { return f.cross(1 << 16) }},
+	{"a variable of no task", 18, 10, func(f *far) time.Time {
 		s := op.NewScope()
 		v := op.VariableV2(s, shape.Of(), tensor.Int64, attr.SharedName("v0"))
 		start := op.Assign(s, v, op.Const(s, int64(0))).Op
