@@ -56,15 +56,28 @@ type Client struct {
 	used          time.Time
 }
 
-// NewClient takes over a connection, even if it fails. The scheme is http or https. ctx bounds only the
+// NewClient takes over a connection, even if it fails, and waits for the server's greeting. The scheme is http or https. ctx bounds only the
 // greeting.
 func NewClient(ctx context.Context, nc net.Conn, scheme, authority string) (*Client, error) {
+	return startClient(ctx, nc, scheme, authority, true)
+}
+
+// NewCaller is NewClient for a connection on which a call follows at once: it does not wait for the greeting. Whether the other end speaks HTTP/2
+// turns out with the first call.
+func NewCaller(ctx context.Context, nc net.Conn, scheme, authority string) (*Client, error) {
+	return startClient(ctx, nc, scheme, authority, false)
+}
+
+func startClient(ctx context.Context, nc net.Conn, scheme, authority string, wait bool) (*Client, error) {
 	c := &Client{scheme: scheme, authority: authority, watching: make(chan struct{}, 1), next: 1, calls: map[uint32]*clientCall{}, most: maxStreams, used: time.Now()}
 	c.init(nc, nil, 0)
 	c.widened, c.resized, c.limited = c.widen, c.resize, func(n int) { c.most = n }
 	c.broken = c.failed
 	stop := context.AfterFunc(ctx, func() { c.shut(ctx.Err()) })
 	err := c.greet(frameSize)
+	if err == nil && wait {
+		err = c.settle(frameSize)
+	}
 	if !stop() {
 		err = ctx.Err()
 	}

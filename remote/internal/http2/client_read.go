@@ -34,6 +34,9 @@ func (c *Client) frame(own *clientCall) error {
 		}
 	}
 	cancelled := own != nil && own.cancelled
+	if err == nil && !c.settled {
+		err = c.beginning(h, frameSize)
+	}
 	if err == nil && cancelled {
 		c.expediteReader() // the rest of this frame
 	}

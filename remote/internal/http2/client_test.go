@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -356,5 +357,32 @@ func BenchmarkClient(b *testing.B) {
 		if err := c.Call(b.Context(), "/t/inline", request, read); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// A caller does not wait for the server's greeting, and its first call fails if what comes is not one.
+func TestCallerOfSomethingElse(t *testing.T) {
+	for name, answer := range map[string]func(r *raw){
+		"nothing":     func(r *raw) { r.nc.Close() },
+		"HTTP/1":      func(r *raw) { io.WriteString(r.nc, "HTTP/1.1 400 Bad Request\r\n\r\n") },
+		"a PING":      func(r *raw) { r.fr.WritePing(false, [8]byte{}) },
+		"an answer":   func(r *raw) { r.respond(field(":status", "200"), field("content-type", "application/grpc")) },
+		"long frames": func(r *raw) { r.fr.WriteRawFrame(4, 0, 0, make([]byte, frameSize+1)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			near, far := tcpPair(t)
+			defer far.Close()
+			c, err := NewCaller(withDeadline(t), near, "http", "t")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			r := newRaw(t, far)
+			go io.Copy(io.Discard, far)
+			go answer(r)
+			if _, err := called(withDeadline(t), c, "/t/echo", []byte("x")); status.Code(err) != codes.Unavailable || IsForeign(err) == (name == "nothing") {
+				t.Error(err)
+			}
+		})
 	}
 }

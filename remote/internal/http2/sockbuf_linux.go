@@ -14,6 +14,9 @@ const sendBuffer = 1 << 20
 // Takes reports whether the kernel would accept a message of n bytes at once, so that Send does not
 // block. It is a conservative estimate, valid if only one goroutine sends.
 func (s *Stream) Takes(n int) bool {
+	if s.client && !s.settled.Load() {
+		return false // the window is still small
+	}
 	raw := s.conn.rawConn()
 	if raw == nil {
 		return false

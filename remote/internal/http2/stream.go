@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http2/hpack"
@@ -33,6 +34,8 @@ type Stream struct {
 	answered bool  // the response's headers have arrived
 	outcome  error // the call's error according to the other end
 
+	settled atomic.Bool // the server's SETTINGS have arrived
+
 	// Guarded by conn.mu.
 	window  int64
 	partial bool // a message is being queued
@@ -42,7 +45,8 @@ type Stream struct {
 func newStream(c *conn, id uint32, limit int) *Stream { return &Stream{conn: c, id: id, limit: limit} }
 
 // Open opens a stream on a connection that was dialled for it. It takes over the connection, even if it
-// fails. The scheme is http or https. ctx bounds the opening, not the stream.
+// fails. The scheme is http or https. ctx bounds the opening, not the stream. Open does not wait for the other end, which learns of the stream
+// with the first message, or with Next: only then does a server turn out not to speak HTTP/2.
 func Open(ctx context.Context, nc net.Conn, scheme, authority, path string) (*Stream, error) {
 	c := &conn{}
 	c.init(nc, nil, 0)
@@ -61,7 +65,7 @@ func Open(ctx context.Context, nc net.Conn, scheme, authority, path string) (*St
 	return s, nil
 }
 
-// begin greets the server, receives its settings, and calls the method.
+// begin greets the server, and queues the call of the method.
 func (s *Stream) begin(scheme, authority, path string) error {
 	c := s.conn
 	if err := c.greet(largestFrame); err != nil {
@@ -73,8 +77,21 @@ func (s *Stream) begin(scheme, authority, path string) error {
 	c.encode(s.id, 0, hpackField{Name: ":method", Value: "POST"}, hpackField{Name: ":scheme", Value: scheme},
 		hpackField{Name: ":path", Value: path}, hpackField{Name: ":authority", Value: authority},
 		fieldGRPC, hpackField{Name: "te", Value: "trailers"})
-	c.flush()
 	return c.err
+}
+
+// settle waits for the server's settings, once the call has been sent.
+func (s *Stream) settle() error {
+	c := s.conn
+	c.mu.Lock()
+	c.flush()
+	err := c.err
+	c.mu.Unlock()
+	if err == nil {
+		err = c.settle(largestFrame)
+	}
+	s.settled.Store(err == nil)
+	return err
 }
 
 // unavailable converts a connection's error to a gRPC status error.
@@ -238,6 +255,11 @@ func (s *Stream) giveCredit(n int) {
 // nextFrame reads one frame. Of a DATA frame, it reads only the head.
 func (s *Stream) nextFrame() error {
 	c := s.conn
+	if s.client && !s.settled.Load() {
+		if err := s.settle(); err != nil {
+			return err
+		}
+	}
 	h, err := c.nextHeader()
 	if err != nil {
 		return err

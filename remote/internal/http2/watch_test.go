@@ -159,7 +159,7 @@ func TestStreamWithoutWindow(t *testing.T) {
 			reading <- err
 		}()
 		began := time.Now()
-		if err := st.Send(make([]byte, 100)); err == nil || time.Since(began) != stall {
+		if err := st.Send(make([]byte, defaultWindow)); err == nil || time.Since(began) != stall {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		if err := <-reading; err == nil || errors.Is(err, io.EOF) {

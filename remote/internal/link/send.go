@@ -17,10 +17,14 @@ const lastWords = 200 * time.Millisecond
 // run connects and sends until the peer is down.
 func (b *bulk) run() {
 	defer b.clear()
-	s, err := b.open()
+	s, hello, err := b.open()
 	listened := make(chan struct{})
+	// A reader comes first: only it learns of windows, for which even a hello may have to wait.
 	if err == nil && b.peer.link.links.start(func() { defer close(listened); b.listen(s) }) {
-		if err = b.sendAll(s); err != nil {
+		if err = b.write(s, &frame{kind: frameHello, header: hello}, nil); err == nil {
+			err = b.sendAll(s)
+		}
+		if err != nil {
 			limit := time.NewTimer(lastWords)
 			select {
 			case <-listened:
@@ -59,14 +63,18 @@ func (b *bulk) stop() {
 	b.signal()
 }
 
-// open opens the stream and says hello.
-func (b *bulk) open() (Stream, error) {
+// open opens the stream, and returns the hello to send on it.
+func (b *bulk) open() (_ Stream, hello []byte, err error) {
 	l, k := b.peer.link.links, b.peer.link
 	ctx, cancel := distance.Within(b.ctx, l.timing.First)
 	defer cancel()
+	hello, err = proto.Marshal(&wire.Hello{Greeting: l.greeting(k.task, b.peer.Boot()), Memory: b.advertise(), Key: b.peer.key})
+	if err != nil {
+		return nil, nil, err
+	}
 	s, err := l.config.Open(ctx, k.task.Address, BulkMethod)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	b.mu.Lock()
 	b.stream = s
@@ -74,13 +82,9 @@ func (b *bulk) open() (Stream, error) {
 	b.mu.Unlock()
 	if stopped {
 		b.stop() // the earlier call had no stream to close
-		return nil, errClosed
+		return nil, nil, errClosed
 	}
-	hello, err := proto.Marshal(&wire.Hello{Greeting: l.greeting(k.task, b.peer.Boot()), Memory: b.advertise(), Key: b.peer.key})
-	if err != nil {
-		return nil, err
-	}
-	return s, b.write(s, &frame{kind: frameHello, header: hello}, nil)
+	return s, hello, nil
 }
 
 // write sends a frame. Only the sender's goroutine calls it.

@@ -24,7 +24,7 @@ func (p *Port) Call(ctx context.Context, address, method string, request, answer
 
 // Connect opens a connection for calls to another task, which may be one of TensorFlow's. Errors are those of Call. The caller must close it.
 func (p *Port) Connect(ctx context.Context, address string) (*http2.Client, error) {
-	return p.dialer().reach(ctx, address)
+	return p.dialer().reach(ctx, address, http2.NewClient)
 }
 
 // Caller returns the equivalent of Port.Call for a process that has no port yet. The credentials may be nil. If the network is nil,
@@ -49,7 +49,7 @@ func (d dialer) call(ctx context.Context, address, method string, request, answe
 	if err != nil {
 		return status.Internalf("The request %s cannot be sent: %v", method, err)
 	}
-	c, err := d.reach(ctx, address)
+	c, err := d.reach(ctx, address, http2.NewCaller)
 	if err != nil {
 		return err
 	}
@@ -71,9 +71,12 @@ func (d dialer) call(ctx context.Context, address, method string, request, answe
 	return wire.FromGRPC(err)
 }
 
+// greeting is http2.NewClient, or http2.NewCaller.
+type greeting func(ctx context.Context, nc net.Conn, scheme, authority string) (*http2.Client, error)
+
 // reach is connect with the errors of Call.
-func (d dialer) reach(ctx context.Context, address string) (*http2.Client, error) {
-	c, err := d.connect(ctx, address)
+func (d dialer) reach(ctx context.Context, address string, greet greeting) (*http2.Client, error) {
+	c, err := d.connect(ctx, address, greet)
 	switch {
 	case err == nil:
 		return c, nil
@@ -83,14 +86,14 @@ func (d dialer) reach(ctx context.Context, address string) (*http2.Client, error
 	return nil, unreached(address, err)
 }
 
-func (d dialer) connect(ctx context.Context, address string) (*http2.Client, error) {
+func (d dialer) connect(ctx context.Context, address string, greet greeting) (*http2.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	nc, err := d.dial(ctx, address, ProtoHTTP2)
 	if err != nil {
 		return nil, err
 	}
-	return http2.NewClient(ctx, nc, schemeOf(d.credentials), address)
+	return greet(ctx, nc, schemeOf(d.credentials), address)
 }
 
 // dial opens a connection to another task's port. If it is encrypted, it speaks proto.
