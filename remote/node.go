@@ -285,6 +285,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	sink.deliver, sink.refuse = n.task.Deliver, n.task.Refuse
 	n.gateway = gateway.New(n.task, n.declare, c.Guard)
 	services := n.port.Services()
+	services.Admit(n.admitCall)
 	services.RegisterService(gateway.Desc, n.gateway)
 	services.Inline(gateway.Inline...)
 	if c.lent == nil { // eager contexts declare clusters, which is for servers themselves
