@@ -25,6 +25,14 @@ func Limit(next slog.Handler) slog.Handler {
 	return &limited{next: next, counts: &counts{of: map[string]*count{}, others: count{left: othersBurst, at: time.Now()}}}
 }
 
+// Limited returns a logger for what serves others, who can cause any of its lines: log with a Limit. A nil log is the default logger.
+func Limited(log *slog.Logger) *slog.Logger {
+	if log == nil {
+		log = slog.Default()
+	}
+	return slog.New(Limit(log.Handler()))
+}
+
 type limited struct {
 	next   slog.Handler
 	counts *counts

@@ -7,7 +7,9 @@ import (
 	"go/token"
 	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -150,4 +152,42 @@ func isConstant(e ast.Expr) bool {
 		return isConstant(e.X) && isConstant(e.Y)
 	}
 	return false
+}
+
+// TestServersLimitTheirLogs checks that each package of remote in which somebody is served has a limited log: those that listen, other than in
+// tests, with a logger of their own.
+func TestServersLimitTheirLogs(t *testing.T) {
+	root, found := filepath.Join("..", ".."), 0
+	for _, pattern := range []string{"*.go", "*/*.go"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		packages := map[string]string{}
+		for _, path := range files {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			packages[filepath.Dir(path)] += string(b)
+		}
+		for dir, text := range packages {
+			if listens := regexp.MustCompile(`(net|ListenConfig\{\}\)|port)\.Listen\(`).MatchString(text); !listens || !strings.Contains(text, "*slog.Logger") {
+				continue
+			}
+			found++
+			if !strings.Contains(text, "logs.Limited(") {
+				t.Errorf("%s listens, and its log has no limit", dir)
+			}
+			if strings.Contains(text, "c.Log, slog.Default()") {
+				t.Errorf("%s has a log without a limit", dir)
+			}
+		}
+	}
+	if found < 3 {
+		t.Errorf("only %d packages that listen were found", found)
+	}
 }
