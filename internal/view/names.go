@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
@@ -80,6 +81,24 @@ func Clip(text string, most int) string {
 	}
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
+
+// Printable returns text in one line, with everything replaced that may control a terminal. Use it for client input that a person may read.
+func Printable(text string) string {
+	if !strings.ContainsFunc(text, unprintable) {
+		return text
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+			return ' '
+		case unprintable(r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
+}
+
+func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
 // maxMessageText is the size in bytes up to which Text writes a message.
 const maxMessageText = 64 << 10
