@@ -207,7 +207,7 @@ there are the metrics of Go's runtime (` + "`go_*`" + `) and of the process (` +
 	}
 }
 
-// TestLabelsArePrintable checks that names that clients choose control no terminal on which somebody reads metrics, and that a label is its own
+// TestLabelsArePrintable checks that names that clients choose control no terminal that shows metrics, and that a label is its own
 // label: queues are told apart by their labels, and two of one name would fail the scrape.
 func TestLabelsArePrintable(t *testing.T) {
 	for r := range rune(0x2100) {
