@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -143,6 +144,9 @@ func (c *EagerContext) ID() uint64 { return c.id }
 
 // String returns the context's name for people.
 func (c *EagerContext) String() string { return fmt.Sprintf("Eager context %d", c.id) }
+
+// client names whose steps count together with the context's: those of its owner, or its own where owners are not told apart.
+func (c *EagerContext) client() string { return cmp.Or(c.session.rights.Owner, c.String()) }
 
 // Handle returns the handle of the context's session.
 func (c *EagerContext) Handle() string { return c.session.handle }

@@ -106,7 +106,7 @@ func (l *functionTable) add(name string, f *eagerFunction, of string) (added boo
 		return false, errClosed()
 	case have != nil && !proto.Equal(have.own.given, f.own.given):
 		return false, status.InvalidArgumentf("Attempting to add a duplicate function with name: %s where the previous and current definitions differ. Previous definition: %s and current definition: %s",
-			name, view.Clip(have.own.given.String(), 1<<10), view.Clip(f.own.given.String(), 1<<10))
+			name, view.Text(have.own.given, 1<<10), view.Text(f.own.given, 1<<10))
 	case have != nil:
 		have.count++
 		return false, nil

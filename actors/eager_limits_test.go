@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
+	"strings"
 	"testing"
 
+	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -80,15 +82,79 @@ func TestEagerLimits(t *testing.T) {
 		_, err := c.Run(t.Context(), send)
 		wantError(t, err, status.ResourceExhausted, "65536 sent tensors that were not received")
 	})
-	t.Run("steps", func(t *testing.T) {
-		for i := range int64(maxEagerSteps) {
-			if _, err := n.task.eager.begin(-1-i, c.EagerContext); err != nil {
-				wantError(t, err, status.ResourceExhausted, n.name+" has 16384 steps of functions over several tasks")
-				return
+}
+
+// TestEagerStepsOfClients checks that steps of components are bounded for each client, however many contexts it has, and for all; that steps
+// that are only waited for take none of that; and that what has ended makes room.
+func TestEagerStepsOfClients(t *testing.T) {
+	net := newNetwork(t, "a")
+	n := net.node(taskName("a"))
+	id, step := uint64(0), int64(0)
+	open := func(owner string) *eagerClient {
+		id++
+		rights := everything
+		rights.Owner = owner
+		return newEagerAs(t, n, rights, EagerSpec{ID: id})
+	}
+	fill := func(c *eagerClient, steps int) {
+		t.Helper()
+		for range steps {
+			step--
+			if _, err := n.task.eager.begin(step, c.EagerContext); err != nil {
+				t.Fatal(err)
 			}
 		}
-		t.Error("the steps have no limit")
-	})
+	}
+	waiting := EagerPeer{Who: "waits"}
+	for i := range int64(maxPeerReceives) {
+		if _, err := n.task.eager.enter(waiting, -1<<40-i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alice, again := open("client:alice"), open("client:alice")
+	fill(alice, maxClientSteps/2)
+	fill(again, maxClientSteps/2)
+	_, err := n.task.eager.begin(step-1, alice.EagerContext)
+	wantError(t, err, status.ResourceExhausted, "client:alice on "+n.name+" has 2048 steps of functions over several tasks")
+	again.Close(0)
+	_, err = n.task.eager.begin(step-1, again.EagerContext)
+	wantError(t, err, status.Aborted, "Unable to find a context_id")
+	fill(alice, maxClientSteps/2)
+	alice.Cleanup(step)
+	fill(alice, 1)
+	for i := 1; i < maxEagerSteps/maxClientSteps; i++ {
+		fill(open(""), maxClientSteps) // a client without a name: each context is one
+	}
+	_, err = n.task.eager.begin(step-1, open("client:bob").EagerContext)
+	wantError(t, err, status.ResourceExhausted, n.name+" has 16384 steps of functions over several tasks")
+	alice.Close(0)
+	fill(open("client:bob"), 1)
+	if e := &n.task.eager; e.begun != maxEagerSteps-maxClientSteps+1 || len(e.clients) != maxEagerSteps/maxClientSteps {
+		t.Errorf("%d steps of %d clients are counted", e.begun, len(e.clients))
+	}
+}
+
+// TestLongFunctionsAreNotPrinted checks that the error for another function of the same name takes little memory, however large the functions are:
+// nobody counts it.
+func TestLongFunctionsAreNotPrinted(t *testing.T) {
+	net := newNetwork(t, "a")
+	c := newEager(t, net.node(taskName("a")), EagerSpec{ID: 1})
+	long := functionDef(t, double)
+	for i := range 1 << 15 {
+		long.NodeDef = append(long.NodeDef, &nodepb.NodeDef{Name: fmt.Sprint("n", i), Op: "NoOp", Device: strings.Repeat("d", 100)})
+	}
+	if err := c.Register(&corepb.RegisterFunctionOp{FunctionDef: long}); err != nil {
+		t.Fatal(err)
+	}
+	short := functionDef(t, double)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := c.Register(&corepb.RegisterFunctionOp{FunctionDef: short})
+	runtime.ReadMemStats(&after)
+	wantError(t, err, status.InvalidArgument, "duplicate function with name: double", "a tensorflow.FunctionDef of", "node_def")
+	if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {
+		t.Errorf("the error took %d bytes", took)
+	}
 }
 
 // What a client makes counts as its session's memory and its steps'.

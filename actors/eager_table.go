@@ -13,9 +13,10 @@ import (
 )
 
 const (
-	// maxEagerSteps bounds the steps of components that a task has, begun or only waited for; maxEagerReceives the calls that wait for
-	// tensors, and maxPeerReceives those of one peer.
+	// maxEagerSteps bounds the steps of components that have begun on a task, and maxClientSteps those of one client; maxEagerReceives bounds
+	// the calls that wait for tensors, also in steps that have not begun, and maxPeerReceives those of one peer.
 	maxEagerSteps    = 1 << 14
+	maxClientSteps   = 1 << 11
 	maxEagerReceives = 1 << 16
 	maxPeerReceives  = 1 << 13
 	// rememberedEagerSteps is how many steps are remembered that were cancelled before they began here.
@@ -29,6 +30,8 @@ type eagerTable struct {
 	mu        sync.Mutex // guards the rest: calls find contexts and steps on their own goroutines, and must not wait behind the master's messages
 	contexts  map[uint64]*EagerContext
 	steps     map[int64]*eagerStep                          // those of contexts have the context's id
+	begun     int                                           // the steps of components that have begun
+	clients   map[string]int                                // the same, by EagerContext.client
 	waiting   int                                           // calls of EagerRecv
 	peers     map[string]int                                // the same, by EagerPeer.Who
 	cancelled *recent.Map[int64, func(*EagerContext) error] // the peers that cancelled: EagerPeer.May
@@ -63,7 +66,7 @@ func (p EagerPeer) checkSource(c *EagerContext, key string) error {
 
 func (e *eagerTable) init(task string) {
 	e.task, e.contexts, e.steps = task, map[uint64]*EagerContext{}, map[int64]*eagerStep{}
-	e.peers, e.cancelled = map[string]int{}, recent.NewMap[int64, func(*EagerContext) error](rememberedEagerSteps)
+	e.clients, e.peers, e.cancelled = map[string]int{}, map[string]int{}, recent.NewMap[int64, func(*EagerContext) error](rememberedEagerSteps)
 }
 
 // context returns the context with an id, or nil.
@@ -112,7 +115,7 @@ func (e *eagerTable) remove(c *EagerContext, reason error) {
 	for id, s := range e.steps {
 		if s.of() == c {
 			ended = append(ended, s)
-			delete(e.steps, id)
+			e.dropLocked(id, c)
 		}
 	}
 	e.mu.Unlock()
@@ -121,33 +124,57 @@ func (e *eagerTable) remove(c *EagerContext, reason error) {
 	}
 }
 
-// begin returns a step of components, which is the context's from now on.
+// begin returns a step of components, which is the context's from now on. The error for a context that has ended is ABORTED.
 func (e *eagerTable) begin(id int64, c *EagerContext) (*eagerStep, error) {
 	e.mu.Lock()
-	may, cancelled := e.cancelled.Get(id)
-	var s *eagerStep
-	err := errStepCancelled(id)
-	if !cancelled || may(c) != nil { // a peer that may not receive here cancels nothing
-		s, err = e.stepLocked(id)
+	defer e.mu.Unlock()
+	if e.contexts[c.id] != c { // it has ended, and nothing would end the step
+		return nil, errNoContext(c.id)
 	}
-	e.mu.Unlock()
-	if err != nil {
+	if may, cancelled := e.cancelled.Get(id); cancelled && may(c) == nil { // a peer that may not receive here cancels nothing
+		return nil, errStepCancelled(id)
+	}
+	s := e.steps[id]
+	first := s == nil || s.of() == nil
+	if first {
+		const what, instead = "steps of functions over several tasks", "wait for some to end"
+		switch {
+		case e.begun >= maxEagerSteps:
+			return nil, tooMany(what, e.task, maxEagerSteps, instead)
+		case e.clients[c.client()] >= maxClientSteps:
+			return nil, tooMany(what, c.client()+" on "+e.task, maxClientSteps, instead)
+		}
+	}
+	s = e.stepLocked(id)
+	if err := s.begin(c); err != nil {
 		return nil, err
 	}
-	return s, s.begin(c)
+	if first {
+		e.begun++
+		e.clients[c.client()]++
+	}
+	return s, nil
 }
 
 // stepLocked returns a step, which it creates if necessary.
-func (e *eagerTable) stepLocked(id int64) (*eagerStep, error) {
+func (e *eagerTable) stepLocked(id int64) *eagerStep {
 	s := e.steps[id]
 	if s == nil {
-		if len(e.steps) >= maxEagerSteps {
-			return nil, tooMany("steps of functions over several tasks", e.task, maxEagerSteps, "wait for some to end")
-		}
 		s = &eagerStep{id: id}
 		e.steps[id] = s
 	}
-	return s, nil
+	return s
+}
+
+// dropLocked forgets a step of a context.
+func (e *eagerTable) dropLocked(id int64, c *EagerContext) {
+	if e.steps[id] != c.own {
+		e.begun--
+		if e.clients[c.client()]--; e.clients[c.client()] == 0 {
+			delete(e.clients, c.client())
+		}
+	}
+	delete(e.steps, id)
 }
 
 // end forgets a step of a context's components.
@@ -157,7 +184,7 @@ func (e *eagerTable) end(id int64, c *EagerContext) {
 	if s == nil || s == c.own || s.of() != c {
 		s = nil
 	} else {
-		delete(e.steps, id)
+		e.dropLocked(id, c)
 	}
 	e.mu.Unlock()
 	if s != nil {
@@ -236,12 +263,9 @@ func (e *eagerTable) enter(peer EagerPeer, step int64) (*eagerStep, error) {
 	case e.peers[peer.Who] >= maxPeerReceives:
 		return nil, tooMany("calls that wait for tensors", cmp.Or(peer.Who, "A client")+" on "+e.task, maxPeerReceives, "wait for some to end")
 	}
-	s, err := e.stepLocked(step)
-	if err == nil {
-		e.waiting++
-		e.peers[peer.Who]++
-	}
-	return s, err
+	e.waiting++
+	e.peers[peer.Who]++
+	return e.stepLocked(step), nil
 }
 
 func (e *eagerTable) leave(peer EagerPeer) {

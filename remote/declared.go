@@ -149,13 +149,13 @@ type ownGuests struct {
 }
 
 // Lend lends a guest with the rights of the cluster's client.
-func (g ownGuests) Lend(_ context.Context, q *wire.LendRequest) (*wire.LendReply, error) {
+func (g ownGuests) Lend(ctx context.Context, q *wire.LendRequest) (*wire.LendReply, error) {
 	rights, owner := g.cluster.by.Rights, g.cluster.by.Owner
 	rights.Who = "" // sessions of one owner share the cluster
 	if !g.host.proves() {
 		owner = unprovenOwner(access.Loopback.String(), owner)
 	}
-	return g.lend(q, owner, &rights)
+	return g.lend(ctx, q, owner, &rights)
 }
 
 // otherGuests are the guests of another process.

@@ -2,8 +2,10 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/graph/op"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/network"
 	"github.com/troupe-run/troupe/internal/network/simnet"
 	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/internal/gateway"
@@ -262,6 +265,17 @@ func TestDeclaredClustersAreBounded(t *testing.T) {
 	if status.CodeOf(err) != status.ResourceExhausted {
 		t.Error(err)
 	}
+	// Who may have no further guest takes no port for it.
+	before := node.config.Network
+	node.config.Network = noListening{network.System, t}
+	defer func() { node.config.Network = before }()
+	g := &guests{host: node, all: map[uint64]*guest{}}
+	for i := range uint64(maxGuests) {
+		g.all[i] = &guest{master: clusterMaster{Task: spec.Task{Job: "m"}, owner: fmt.Sprint(i % 2)}, tasks: 1}
+	}
+	if _, err := g.Lend(t.Context(), &wire.LendRequest{Cluster: maxGuests + 1, Spec: "m=h:1;w=" + node.Address(), Task: spec.TaskName("w", 0), Master: spec.TaskName("m", 0), Boot: 1}); status.CodeOf(err) != status.ResourceExhausted {
+		t.Errorf("one guest too many: %v", err)
+	}
 	for _, c := range []struct {
 		owner string
 		tasks []int
@@ -284,4 +298,15 @@ func TestDeclaredClustersAreBounded(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
+}
+
+// noListening is a network on which nothing listens.
+type noListening struct {
+	network.Network
+	t *testing.T
+}
+
+func (n noListening) ListenTCP(*net.TCPAddr) (net.Listener, error) {
+	n.t.Error("a port was bound")
+	return nil, errors.ErrUnsupported
 }

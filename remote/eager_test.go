@@ -34,8 +34,9 @@ func TestEagerContextsAreGuarded(t *testing.T) {
   - {who: "client:alice", may: [open, declare], ops: {deny: ["ControlTrigger"]}}
   - {who: "client:bob", may: [open, declare]}
   - {who: "client:opens", may: open}
+  - {who: "client:uses", may: [open, others]}
   - {who: "client:none", may: []}
-`, "alice", "bob", "opens", "none")
+`, "alice", "bob", "opens", "uses", "none")
 	const denied = codes.PermissionDenied
 	refusedBy(t, "a context without rights", g.createContext("none", 1), denied, "client:none may not open sessions")
 	refusedBy(t, "a context of a client that may not declare clusters", g.createContext("opens", 1), denied, "client:opens may not declare clusters")
@@ -66,10 +67,16 @@ func TestEagerContextsAreGuarded(t *testing.T) {
 	if err := g.eager("alice", "Enqueue", op("NoOp"), &corepb.EnqueueResponse{}); err != nil {
 		t.Error(err)
 	}
+	elsewhere := &corepb.UpdateContextRequest{ContextId: 1, ContextViewId: 1, ServerDef: &corepb.ServerDef{JobName: "w",
+		Cluster: &corepb.ClusterDef{Job: []*corepb.JobDef{{Name: "w", Tasks: map[int32]string{0: g.node.Address(), 1: "localhost:1"}}}}}}
+	refusedBy(t, "another cluster for a context of somebody who may declare one", g.eager("uses", "UpdateContext", elsewhere, &corepb.UpdateContextResponse{}), denied, "client:uses may not declare clusters")
+	if err := g.eager("uses", "Enqueue", op("NoOp"), &corepb.EnqueueResponse{}); err != nil {
+		t.Error(err)
+	}
 	refusedBy(t, "an op that the policy denies", g.eager("alice", "Enqueue", op("ControlTrigger"), &corepb.EnqueueResponse{}), denied, "may not use the op ControlTrigger")
 	if err := g.eager("alice", "CloseContext", &corepb.CloseContextRequest{ContextId: 1}, &corepb.CloseContextResponse{}); err != nil {
 		t.Error(err)
 	}
 	g.audits(map[string]int{"open client:alice ": 1, "close client:alice ": 1, "use client:bob PERMISSION_DENIED": 8, "run client:alice PERMISSION_DENIED": 1,
-		"open client:none PERMISSION_DENIED": 1, "declare client:opens PERMISSION_DENIED": 1})
+		"open client:none PERMISSION_DENIED": 1, "declare client:opens PERMISSION_DENIED": 1, "declare client:uses PERMISSION_DENIED": 1})
 }

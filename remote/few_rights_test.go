@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io/fs"
@@ -25,6 +26,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/extent"
 	"github.com/troupe-run/troupe/internal/view"
+	pb "github.com/troupe-run/troupe/remote/internal/actorservice/actorspb"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
@@ -32,7 +34,9 @@ import (
 // its seed. bob's secrets are in every resource of two tasks, and in files. No secret may show in what alice gets, and what alice may not
 // use must be unchanged after each round.
 //
-// TROUPE_RIGHTS is how long TestFewRights runs, such as 1h; TROUPE_RIGHTS_SEED is a round to repeat.
+// TROUPE_RIGHTS is how long TestFewRights runs; TROUPE_RIGHTS_SEED is a round to repeat. For an hour:
+//
+//	TROUPE_RIGHTS=1h go test ./remote -run 'TestFewRights$' -timeout 2h -v
 
 // secret is a resource of bob's: a name in a container on a device, or of the cluster if it has no device, and a number that occurs nowhere
 // else.
@@ -227,6 +231,9 @@ type vaults struct {
 	tokens          []string            // of bob's iterators
 	session         string              // bob's
 	waits           chan error          // the result of bob's waiting step
+	eager           *eagerBob
+	addresses       map[int32]string // of the tasks
+	incarnation     uint64           // of the first device
 }
 
 var (
@@ -267,6 +274,17 @@ func newVaults(t *testing.T, r *rand.Rand) *vaults {
 	}
 	v.fill, v.waits = b.def(), make(chan error, 1)
 	v.waits <- nil
+	v.eager, v.addresses = &eagerBob{id: r.Uint64(), step: -1 - r.Int64N(1<<62)}, map[int32]string{}
+	for range 4 {
+		v.eager.numbers = append(v.eager.numbers, r.Int64N(1<<47)+1<<47)
+	}
+	for _, k := range v.node.Spec().Tasks() {
+		v.addresses[int32(k.Index)] = k.Address
+	}
+	var err error
+	if _, v.incarnation, err = v.as("bob").status(); err != nil {
+		t.Fatal(err)
+	}
 	v.refill()
 	t.Cleanup(func() { <-v.waits }) // ends with the test's context
 	return v
@@ -326,6 +344,7 @@ func (v *vaults) refill() {
 			token.Release()
 		}
 	}
+	v.openContext()
 }
 
 // wait has bob run one step that waits, and for which others wait that take from the queues "empty" of the default container, and one that
@@ -381,6 +400,19 @@ func (v *vaults) snapshot(of func(place) bool) map[string]string {
 	return all
 }
 
+// waitingStep returns a step of bob's that runs; 0 if none does.
+func (v *vaults) waitingStep() uint64 {
+	v.t.Helper()
+	var seen view.Cluster
+	if err := v.call("bob", wire.OperatorSee, &view.Query{Sections: []string{"steps"}}, &seen); err != nil {
+		v.t.Fatal(err)
+	}
+	for _, s := range seen.Tasks[0].Steps {
+		return s.Id
+	}
+	return 0
+}
+
 // files returns the existing files with their contents.
 func (v *vaults) files(dir string) map[string]string {
 	v.t.Helper()
@@ -427,7 +459,7 @@ func (v *vaults) limit(r *rand.Rand) limits {
 	l := limits{files: files != "none", isolate: containers.both}
 	may := []string{"open"}
 	for _, action := range []string{"list", "reset", "declare", "profile"} {
-		if r.IntN(3) == 0 {
+		if r.IntN(3) == 0 || action == "declare" && r.IntN(2) == 0 { // without it, there is no eager context
 			may = append(may, action)
 			l.resets = l.resets || action == "reset"
 		}
@@ -472,12 +504,13 @@ func (v *vaults) leak(l limits, got []byte) string {
 		if !l.hides(s.place) {
 			continue
 		}
-		n := uint64(s.number)
-		for _, form := range [][]byte{binary.LittleEndian.AppendUint64(nil, n), binary.AppendUvarint(nil, n), strconv.AppendUint(nil, n, 10),
-			binary.LittleEndian.AppendUint64(nil, math.Float64bits(float64(s.number)))} {
-			if at := bytes.Index(got, form); at >= 0 {
-				return fmt.Sprintf("%+v in %s", s, around(got, at))
-			}
+		if at := numberIn(got, s.number); at >= 0 {
+			return fmt.Sprintf("%+v in %s", s, around(got, at))
+		}
+	}
+	for i, n := range v.eager.numbers {
+		if at := numberIn(got, n); at >= 0 {
+			return fmt.Sprintf("number %d of bob's context in %s", i, around(got, at))
 		}
 	}
 	got = v.without(got, l)
@@ -487,6 +520,18 @@ func (v *vaults) leak(l limits, got []byte) string {
 		}
 	}
 	return ""
+}
+
+// numberIn returns where a number stands in what alice got, in any form; -1 if nowhere.
+func numberIn(got []byte, number int64) int {
+	n := uint64(number)
+	for _, form := range [][]byte{binary.LittleEndian.AppendUint64(nil, n), binary.AppendUvarint(nil, n), strconv.AppendUint(nil, n, 10),
+		binary.LittleEndian.AppendUint64(nil, math.Float64bits(float64(number)))} {
+		if at := bytes.Index(got, form); at >= 0 {
+			return at
+		}
+	}
+	return -1
 }
 
 func around(text []byte, at int) string {
@@ -499,11 +544,14 @@ type intruder struct {
 	*rand.Rand
 	limits   limits
 	sessions []string
-	version  int64 // of the graph of the first session
+	context  uint64 // her eager context; 0 if there is none
+	version  int64  // of the graph of the first session
+	waiting  uint64 // bob's step that waits
 	found    []string
 	leaks    func(said []string)
 	wanted   string       // see draft
 	answers  map[bool]int // by whether a call was answered
+	calls    map[string]int
 }
 
 // ask calls as alice and looks for secrets in the answer.
@@ -511,7 +559,13 @@ func (a *intruder) ask(said []string, method string, q, r proto.Message) bool {
 	if !strings.HasPrefix(method, "/") {
 		method = "/tensorflow.MasterService/" + method
 	}
-	err := a.call("alice", method, q, r)
+	ctx, cancel := context.WithTimeout(a.t.Context(), 20*time.Second)
+	if strings.HasPrefix(method, "/tensorflow.eager.") || method == recvMethod {
+		cancel()
+		ctx, cancel = context.WithTimeout(a.t.Context(), 400*time.Millisecond) // ops of contexts may wait without a bound
+	}
+	defer cancel()
+	err := a.callIn(ctx, "alice", method, q, r)
 	got, err2 := proto.Marshal(r)
 	if err2 != nil {
 		a.t.Fatal(err2)
@@ -520,6 +574,7 @@ func (a *intruder) ask(said []string, method string, q, r proto.Message) bool {
 		got = append(got, err.Error()...)
 	}
 	a.answers[err == nil]++
+	a.calls[method]++
 	if s := a.leak(a.limits, got); s != "" {
 		a.leaks(said)
 		a.found = append(a.found, fmt.Sprintf("%s shows %s\n%s\nasked: %.4000v", method, s, strings.Join(said, ", "), q))
@@ -527,8 +582,8 @@ func (a *intruder) ask(said []string, method string, q, r proto.Message) bool {
 	return err == nil
 }
 
-// attempt draws a graph and runs it.
-func (a *intruder) attempt(number int) {
+// draft begins a graph and draws what it reaches for.
+func (a *intruder) draft(number int) *draft {
 	d := &draft{Rand: a.Rand, prefix: fmt.Sprintf("p%d/", number), aim: pick(a.Rand, a.secrets...), wanted: a.wanted, tokens: a.tokens, devices: vaultDevices}
 	if strings.HasPrefix(d.aim.name, a.mark) {
 		d.aim = d.aim.of(d.aim.kind) // alice does not know its name
@@ -542,6 +597,12 @@ func (a *intruder) attempt(number int) {
 	for _, dir := range []string{a.outside, a.inside, a.inside + "/../outside", a.inside + "/link", a.inside + "/new"} {
 		d.paths = append(d.paths, dir+"/canary")
 	}
+	return d
+}
+
+// attempt draws a graph and runs it.
+func (a *intruder) attempt(number int) {
+	d := a.draft(number)
 	b := &block{draft: d, device: pick(a.Rand, append(vaultDevices, d.aim.device, d.aim.device)...)}
 	fetch := plain(b.attempt(2))
 	def := b.def()
@@ -637,25 +698,40 @@ func (a *intruder) look() {
 			a.ask(said, wire.OperatorTrace, &view.TraceQuery{Duration: int64(time.Millisecond)}, &view.Trace{})
 		},
 	}
+	for method, q := range map[string]proto.Message{pb.Ask: &pb.AskRequest{Actor: &pb.Actor{Name: "x"}}, pb.Send: &pb.SendRequest{Actor: &pb.Actor{Name: "x"}}, pb.Spawn: &pb.SpawnRequest{Kind: "x"},
+		pb.End: &pb.EndRequest{Actor: &pb.Actor{Name: "x"}}, pb.Publish: &pb.PublishRequest{Topic: "x"},
+		wire.OperatorDrain: &wire.DrainRequest{Task: "/job:w/replica:0/task:1"}, wire.OperatorCancelStep: &wire.CancelStepRequest{Step: a.waiting}} {
+		calls = append(calls, func() {
+			if a.ask(said, method, q, &wire.StatusRequest{}) {
+				a.leaks(said)
+				a.found = append(a.found, method+" is answered, although alice may not use actors, drain tasks or cancel others' steps")
+			}
+		})
+	}
 	pick(a.Rand, calls...)()
 }
 
 // round runs what alice tries under one policy, and returns what was found.
-func (v *vaults) round(seed uint64, l limits, wanted string, leaks func(said []string)) (found []string, answers map[bool]int) {
+func (v *vaults) round(seed uint64, l limits, wanted string, leaks func(said []string)) (found []string, answers map[bool]int, calls map[string]int) {
 	v.t.Helper()
 	v.reload(v.text(l.rule))
 	watched := func(p place) bool { // a reset empties a container on all devices
 		return l.hides(p) && !(l.resets && p.container == "" && !l.isolate)
 	}
 	before, outside, inside := v.snapshot(watched), v.files(v.outside), v.files(v.inside)
-	a := &intruder{vaults: v, Rand: rand.New(rand.NewPCG(seed, 2)), limits: l, wanted: wanted, leaks: leaks, answers: map[bool]int{}}
+	bobs, waiting := v.probe(), v.waitingStep()
+	a := &intruder{vaults: v, Rand: rand.New(rand.NewPCG(seed, 2)), limits: l, wanted: wanted, leaks: leaks, answers: map[bool]int{}, calls: map[string]int{}, waiting: waiting}
+	inContexts := strings.HasPrefix(wanted, "context ") || wanted == "change of bob's context"
 	for i := range 40 {
 		if i == 20 { // what a reload leaves unchanged also holds for open sessions
 			v.reload(v.text(l.rule))
 		}
-		if a.IntN(5) == 0 {
+		switch n := a.IntN(10); {
+		case inContexts || wanted == "" && n < 4:
+			a.inContext(i)
+		case n < 6 && n%2 == 0:
 			a.look()
-		} else {
+		default:
 			a.attempt(i)
 		}
 	}
@@ -665,6 +741,8 @@ func (v *vaults) round(seed uint64, l limits, wanted string, leaks func(said []s
 	if l.resets || !l.isolate { // bob's session may have ended, and the round's containers hold what alice put there
 		v.session = v.mustOpen("bob", v.fill)
 	}
+	a.leaveContext()
+	a.compare("bob's context", bobs, v.probe())
 	a.compare("a resource of bob's", before, v.snapshot(watched))
 	a.compare("a file", outside, v.files(v.outside))
 	if !l.files {
@@ -673,7 +751,7 @@ func (v *vaults) round(seed uint64, l limits, wanted string, leaks func(said []s
 	if !l.isolate || len(a.found) > 0 {
 		v.refill()
 	}
-	return a.found, a.answers
+	return a.found, a.answers, a.calls
 }
 
 // compare reports what has changed.
@@ -713,10 +791,14 @@ func TestFewRights(t *testing.T) {
 		first, rounds = seed, 1
 	}
 	v := newVaults(t, rand.New(rand.NewPCG(first, 1)))
-	total := map[bool]int{}
+	total, calls, done := map[bool]int{}, map[string]int{}, 0
 	for seed := first; rounds > 0 && (until.IsZero() || time.Now().Before(until)); seed, rounds = seed+1, rounds-1 {
 		l := v.limit(rand.New(rand.NewPCG(seed, 3)))
-		found, answers := v.round(seed, l, "", func([]string) {})
+		found, answers, made := v.round(seed, l, "", func([]string) {})
+		done++
+		for method, n := range made {
+			calls[method] += n
+		}
 		for ok, n := range answers {
 			total[ok] += n
 		}
@@ -724,7 +806,7 @@ func TestFewRights(t *testing.T) {
 			t.Errorf("TROUPE_RIGHTS_SEED=%d, with %s:\n%s", seed, l.rule, f)
 		}
 	}
-	t.Logf("%d calls were answered, %d refused", total[true], total[false])
+	t.Logf("%d policies: %d calls were answered, %d refused: %v", done, total[true], total[false], calls)
 }
 
 // TestFewRightsAreWatched opens all doors and checks that every way to a secret is then found: what no round of TestFewRights finds does

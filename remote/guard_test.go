@@ -1,8 +1,10 @@
 package remote
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -246,6 +248,80 @@ func TestEveryCallIsGuarded(t *testing.T) {
 	}
 	g.audits(map[string]int{"open client:alice ": 1, "close client:alice ": 1, "login  UNAUTHENTICATED": 10,
 		"use client:bob PERMISSION_DENIED": 8, "reset client:bob PERMISSION_DENIED": 1, "list client:alice PERMISSION_DENIED": 9})
+}
+
+// unguarded are the methods whose callers are not judged before their request is decoded, each with the reason.
+var unguarded = map[string]string{
+	"/grpc.health.v1.Health/Check": ofAnybody, "/grpc.health.v1.Health/List": ofAnybody, "/grpc.health.v1.Health/Watch": ofAnybody,
+	"/troupe.v1.Link/Greet": ofAnybody, "/troupe.v1.Link/Confirm": ofTasks, "/troupe.v1.Link/Vouch": ofTasks, "/troupe.v1.Link/Bulk": ofTasks, "/remote.Remoting/Receive": ofTasks,
+	"/troupe.v1.Guests/Lend": "the request has the proof that the caller is a server of the same owner", "/troupe.v1.Guests/Join": ofCluster, "/troupe.v1.Guests/Renew": ofCluster,
+	"/troupe.v1.Guests/Leave": ofCluster, "/troupe.v1.Guests/Supersede": ofCluster,
+}
+
+const (
+	ofAnybody = "whoever reaches the port may ask"
+	ofTasks   = "it is called by tasks, which are judged by their certificates, their addresses or what they show of the secret"
+	ofCluster = "who knows the number of the ofCluster, which cannot be guessed, is part of it"
+)
+
+// TestEveryMethodIsGuarded calls each method that a task serves as a stranger and as a client without rights, with an empty request and with a
+// malformed one: all are refused for want of rights, before anything is read of what the caller sent.
+func TestEveryMethodIsGuarded(t *testing.T) {
+	g := guardTasks(t, 2, Config{CPUs: 1, SecretFile: secretFile(t, "s"), Actors: waiters(nil)}, `rules: [{who: "client:none", may: []}]`, "none")
+	known := map[string]bool{}
+	for _, method := range g.node.port.Services().Methods() {
+		known[method] = true
+		if unguarded[method] != "" {
+			if len(admissions[method]) > 0 {
+				t.Errorf("%s is guarded: it must not be in unguarded", method)
+			}
+			continue
+		}
+		for authorization, code := range map[string]codes.Code{"": codes.PermissionDenied, "Bearer " + g.tokens["none"]: codes.PermissionDenied, "Bearer nobody": codes.Unauthenticated} {
+			for what, q := range map[string][]byte{"empty": {}, "malformed": {0xff}} {
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				if authorization != "" {
+					ctx = metadata.AppendToOutgoingContext(ctx, "authorization", authorization)
+				}
+				err := rawCall(ctx, g.conn, method, q)
+				cancel()
+				if got := status.Code(err); got != code && got != codes.Unimplemented {
+					t.Errorf("%s with the authorization %q and a request that is %s: %v", method, authorization, what, err)
+				}
+			}
+		}
+	}
+	for method := range admissions {
+		if !known[method] {
+			t.Errorf("%s is guarded, but there is no such method", method)
+		}
+	}
+	if len(known) < 50 {
+		t.Errorf("there are only %d methods: %v", len(known), known)
+	}
+}
+
+// bytesCodec passes messages as bytes.
+type bytesCodec struct{}
+
+func (bytesCodec) Name() string                       { return "proto" }
+func (bytesCodec) Marshal(v any) ([]byte, error)      { return *v.(*[]byte), nil }
+func (bytesCodec) Unmarshal(data []byte, v any) error { *v.(*[]byte) = bytes.Clone(data); return nil }
+
+// rawCall sends one request and waits for the end of the call, or for its first answer.
+func rawCall(ctx context.Context, conn *grpc.ClientConn, method string, q []byte) error {
+	s, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method, grpc.ForceCodec(bytesCodec{}))
+	if err != nil {
+		return err
+	}
+	if err := s.SendMsg(&q); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if err := s.CloseSend(); err != nil {
+		return err
+	}
+	var a []byte
+	return s.RecvMsg(&a)
 }
 
 // audits checks how often the audit log has each event: its name, who it was and its code.

@@ -29,6 +29,9 @@ const (
 type guests struct {
 	host *Node
 
+	// binding is held while a guest is admitted and binds its port: however many ask at once, those that are refused take no files.
+	binding sync.Mutex
+
 	mu      sync.Mutex
 	all     map[uint64]*guest // by cluster
 	closed  bool
@@ -56,11 +59,11 @@ func (g *guests) Lend(ctx context.Context, q *wire.LendRequest) (*wire.LendReply
 	if err != nil {
 		return nil, err
 	}
-	return g.lend(q, owner, ceiling)
+	return g.lend(ctx, q, owner, ceiling)
 }
 
 // lend is Lend for a known owner; the guest's rights are bounded by ceiling.
-func (g *guests) lend(q *wire.LendRequest, owner string, ceiling *actors.Rights) (*wire.LendReply, error) {
+func (g *guests) lend(ctx context.Context, q *wire.LendRequest, owner string, ceiling *actors.Rights) (*wire.LendReply, error) {
 	declared, err := parseDeclared(q.GetSpec())
 	if err != nil {
 		return nil, err
@@ -73,35 +76,40 @@ func (g *guests) lend(q *wire.LendRequest, owner string, ceiling *actors.Rights)
 	if !ok {
 		return nil, status.InvalidArgumentf("The master %q is not a task of the cluster %v", q.GetMaster(), declared)
 	}
-	node, err := g.listen(task, ceiling)
+	held := &guest{master: clusterMaster{Task: master, boot: q.GetBoot(), owner: owner}, tasks: declared.Len()}
+	told, err := g.bind(ctx, q.GetCluster(), held, task, ceiling)
 	if err != nil {
 		return nil, err
 	}
-	id := q.GetCluster()
-	held := &guest{node: node, master: clusterMaster{Task: master, boot: q.GetBoot(), owner: owner}, tasks: declared.Len()}
-	told := &sync.WaitGroup{}
-	g.mu.Lock()
-	older := g.supersededLocked(held.master)
-	used := newDeclaredUse(owner)
-	for other, h := range g.all {
-		if !slices.Contains(older, other) {
-			used.add(h.master.owner, h.tasks)
-		}
+	told.Wait() // for supersedeTime at most: the new session opens once the old ones cannot run
+	return &wire.LendReply{Address: held.node.Address()}, nil
+}
+
+// bind admits a guest and binds its port. The result waits until the masters of those that it replaces have been told.
+func (g *guests) bind(ctx context.Context, id uint64, held *guest, task spec.Task, ceiling *actors.Rights) (told *sync.WaitGroup, err error) {
+	g.binding.Lock()
+	defer g.binding.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, status.From(err)
 	}
-	switch {
-	case g.closed:
-		err = g.host.shuttingDown()
-	case g.all[id] != nil:
-		err = status.Errorf(status.AlreadyExists, "%s is part of that cluster already, as %s", g.host.self.Name(), g.all[id].node.self.Name())
-	default:
-		if err = used.admit(g.host.self.Name(), held.tasks); err != nil {
-			break
-		}
+	g.mu.Lock()
+	_, err = g.admitLocked(id, held)
+	g.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	if held.node, err = g.listen(task, ceiling); err != nil {
+		return nil, err
+	}
+	told = &sync.WaitGroup{}
+	g.mu.Lock()
+	older, err := g.admitLocked(id, held)
+	if err == nil {
 		for _, other := range older {
 			told.Add(1)
 			g.endLocked(other, func(old *guest) {
 				defer told.Done()
-				g.notifyReplaced(other, old, master)
+				g.notifyReplaced(other, old, held.master.Task)
 			})
 		}
 		held.lease = time.AfterFunc(guestLease, func() { g.end(id) })
@@ -109,10 +117,27 @@ func (g *guests) lend(q *wire.LendRequest, owner string, ceiling *actors.Rights)
 	}
 	g.mu.Unlock()
 	if err != nil {
-		return nil, errors.Join(err, node.Stop(context.Background()))
+		return nil, errors.Join(err, held.node.Stop(context.Background()))
 	}
-	told.Wait() // for supersedeTime at most: the new session opens once the old ones cannot run
-	return &wire.LendReply{Address: node.Address()}, nil
+	return told, nil
+}
+
+// admitLocked returns the clusters that a guest replaces, or why it is not admitted.
+func (g *guests) admitLocked(id uint64, held *guest) (older []uint64, err error) {
+	switch {
+	case g.closed:
+		return nil, g.host.shuttingDown()
+	case g.all[id] != nil:
+		return nil, status.Errorf(status.AlreadyExists, "%s is part of that cluster already, as %s", g.host.self.Name(), g.all[id].node.self.Name())
+	}
+	older = g.supersededLocked(held.master)
+	used := newDeclaredUse(held.master.owner)
+	for other, h := range g.all {
+		if !slices.Contains(older, other) {
+			used.add(h.master.owner, h.tasks)
+		}
+	}
+	return older, used.admit(g.host.self.Name(), held.tasks)
 }
 
 // lentHost returns the address whose host a guest uses: the server's own. If the server's own host is local, such as localhost, which means

@@ -162,10 +162,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 // Listen binds the task's port. Calls that arrive wait for Serve, for a bounded time. Errors: INVALID_ARGUMENT for a task that the cluster
 // does not have, FAILED_PRECONDITION for a port that is taken.
 func Listen(c Config) (*Node, error) {
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
-	c.Log = slog.New(logs.Limit(c.Log.Handler())) // peers can cause any of its lines
+	c.Log = logs.Limited(c.Log)
 	if c.Lease == 0 {
 		c.Lease = DefaultLease
 	}
@@ -285,6 +282,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 	sink.deliver, sink.refuse = n.task.Deliver, n.task.Refuse
 	n.gateway = gateway.New(n.task, n.declare, c.Guard)
 	services := n.port.Services()
+	services.Admit(n.admitCall)
 	services.RegisterService(gateway.Desc, n.gateway)
 	services.Inline(gateway.Inline...)
 	if c.lent == nil { // eager contexts declare clusters, which is for servers themselves

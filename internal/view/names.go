@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
+
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
 )
 
 // handleDigits is the length of a session's handle, and nameDigits that of its visible part.
@@ -76,6 +80,36 @@ func Clip(text string, most int) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+// Printable returns text in one line, with everything replaced that may control a terminal. Use it for client input that a person may read.
+func Printable(text string) string {
+	if !strings.ContainsFunc(text, unprintable) {
+		return text
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+			return ' '
+		case unprintable(r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
+}
+
+func unprintable(r rune) bool { return !unicode.IsPrint(r) }
+
+// maxMessageText is the size in bytes up to which Text writes a message.
+const maxMessageText = 64 << 10
+
+// Text returns a client's message as text, truncated as by Clip. A message of more than 64 KiB is only named with its size: its text takes
+// several times as much memory, which nobody has counted.
+func Text(m proto.Message, most int) string {
+	if n := proto.Size(m); n > maxMessageText {
+		return fmt.Sprintf("a %s of %d bytes", m.ProtoReflect().Descriptor().FullName(), n)
+	}
+	return Clip(prototext.MarshalOptions{}.Format(m), most)
 }
 
 // TaskOf returns the task of a device's full name.

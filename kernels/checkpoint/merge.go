@@ -19,7 +19,8 @@ func Merge(fsys files.FS, prefixes []string, prefix string, allowMissing bool) e
 	if err := makeDir(fsys, prefix); err != nil {
 		return err
 	}
-	m := merger{bundle: bundle{entries: map[string]*bundlepb.BundleEntryProto{}}, shards: map[string]int32{}}
+	m := merger{bundle: bundle{entries: map[string]*bundlepb.BundleEntryProto{}}, shards: map[string]int32{}, ended: func() error { return files.Ended(fsys) }}
+	defer func() { tensor.Host.Unreserve(m.bytes) }()
 	for _, p := range prefixes {
 		src, err := fsys.Open(indexName(p))
 		switch {
@@ -94,6 +95,21 @@ func (j *journal) relative(names []string) (all []string) {
 type merger struct {
 	bundle
 	shards map[string]int32 // of data files that contain entries, in order of arrival
+	ended  func() error
+	bytes  int64 // counted for the entries
+}
+
+// entryBytes is what an entry takes beside its key and its message: its parts of the map and of the sorted list of keys.
+const entryBytes = 128
+
+// room counts the memory of an entry. A few bytes of a table can stand for a key of any length, since keys share what they begin with.
+func (m *merger) room(key, value []byte) error {
+	n := int64(len(key)) + entryBytes + tensor.DecodedSize((*bundlepb.BundleEntryProto)(nil).ProtoReflect().Descriptor(), value)
+	if err := reserve("an entry", n); err != nil {
+		return err
+	}
+	m.bytes += n
+	return m.ended()
 }
 
 func (m *merger) add(src Source, prefix string) error {
@@ -116,6 +132,9 @@ func (m *merger) add(src Source, prefix string) error {
 	return t.each(func(key, value []byte) error {
 		if len(key) == 0 {
 			return nil
+		}
+		if err := m.room(key, value); err != nil {
+			return err
 		}
 		e := &bundlepb.BundleEntryProto{}
 		if err := tensor.Unmarshal(value, e); err != nil {

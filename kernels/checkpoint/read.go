@@ -197,6 +197,9 @@ func (r *Reader) set(name string, e *bundlepb.BundleEntryProto) (*sliceSet, erro
 		}
 	}
 	for _, p := range e.Slices {
+		if err := files.Ended(r.fs); err != nil { // comparing many slices takes long
+			return nil, err
+		}
 		s, err := sliceFromProto(p)
 		if err != nil {
 			return nil, err

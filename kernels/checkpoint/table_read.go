@@ -10,6 +10,7 @@ import (
 
 	"github.com/klauspost/compress/snappy"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
 )
 
 func dataLoss(what string) error { return status.New(status.DataLoss, what) }
@@ -86,12 +87,17 @@ func (t *tableReader) readIndex(data []byte) error {
 	}
 }
 
-// read returns the content of a block.
+// read returns the content of a block. Its memory is counted before it is allocated: the table alone says how large a block is, and a
+// compressed one how large it becomes.
 func (t *tableReader) read(h handle) ([]byte, error) {
 	size := uint64(t.src.Size())
 	if h.offset > size || h.size > size || h.offset+h.size+trailerSize > size {
 		return nil, dataLoss("truncated block read")
 	}
+	if err := reserve("a block", int64(h.size)+trailerSize); err != nil {
+		return nil, err
+	}
+	defer tensor.Host.Unreserve(int64(h.size) + trailerSize)
 	data := make([]byte, h.size+trailerSize)
 	if _, err := t.src.ReadAt(data, int64(h.offset)); err != nil {
 		return nil, err
@@ -107,6 +113,10 @@ func (t *tableReader) read(h handle) ([]byte, error) {
 		if err != nil || uint64(n) > maxSnappy*h.size {
 			return nil, dataLoss("corrupted compressed block contents")
 		}
+		if err := reserve("a decompressed block", int64(n)); err != nil {
+			return nil, err
+		}
+		defer tensor.Host.Unreserve(int64(n))
 		plain, err := snappy.Decode(nil, data[:h.size])
 		if err != nil {
 			return nil, dataLoss("corrupted compressed block contents")
@@ -114,6 +124,14 @@ func (t *tableReader) read(h handle) ([]byte, error) {
 		return plain, nil
 	}
 	return nil, dataLoss("bad block type")
+}
+
+// reserve counts memory that is about to be allocated. The caller releases it once that counts as part of the heap.
+func reserve(what string, bytes int64) error {
+	if err := tensor.Host.Reserve(bytes); err != nil {
+		return status.Errorf(status.ResourceExhausted, "There is no memory for %s of %d bytes: %s", what, bytes, status.From(err).Message)
+	}
+	return nil
 }
 
 // load loads block i into memory.

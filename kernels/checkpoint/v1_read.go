@@ -101,6 +101,9 @@ func unable(name string, err error, hint string) error {
 
 func (r *ReaderV1) register(m v1Tensor, file int) error {
 	for _, s := range m.slices {
+		if err := files.Ended(r.fs); err != nil { // comparing many slices takes long
+			return err
+		}
 		set := r.sets[m.name]
 		switch {
 		case set == nil:

@@ -129,7 +129,17 @@ func readComponent(b []byte) (m compressedComponent, err error) {
 // compressElement compresses its inputs into a variant.
 func compressElement(ctx *kernels.Context) error {
 	c := &compressed{}
-	var plain []byte
+	size := plainSize(ctx)
+	most := snappy.MaxEncodedLen(size)
+	if most < 0 {
+		return tooLargeToPack(size)
+	}
+	memory := ctx.Meter()
+	defer memory.Done()
+	if err := memory.Take(size + most); err != nil {
+		return err
+	}
+	plain := make([]byte, 0, size)
 	for i := range ctx.NumInputs() {
 		t := ctx.Input(i)
 		m := compressedComponent{dtype: t.DType(), shape: t.Shape().Clone()}
@@ -155,12 +165,32 @@ func compressElement(ctx *kernels.Context) error {
 		}
 		c.components = append(c.components, m)
 	}
-	if len(plain) > maxPacked {
-		return status.Errorf(status.OutOfRange, "Encountered dataset element of size %d, exceeding the 4GB Snappy limit.", len(plain))
+	if snappy.MaxEncodedLen(len(plain)) < 0 {
+		return tooLargeToPack(len(plain))
 	}
 	c.block = snappy.Encode(nil, plain)
 	ctx.SetOutput(0, variants(nil, c))
 	return nil
+}
+
+// plainSize returns the bytes of the inputs, as far as they are known before they are written: strings may share theirs, so that a small tensor
+// becomes a large one.
+func plainSize(ctx *kernels.Context) (size int) {
+	for i := range ctx.NumInputs() {
+		switch t := ctx.Input(i); {
+		case t.DType() == tensor.String:
+			for _, s := range t.Strings() {
+				size += len(s)
+			}
+		case plainBytes(t.DType()):
+			size += len(t.Data())
+		}
+	}
+	return size
+}
+
+func tooLargeToPack(size int) error {
+	return status.Errorf(status.OutOfRange, "Encountered dataset element of size %d, exceeding the 4GB Snappy limit.", size)
 }
 
 // newUncompressElement returns the kernel whose outputs are the tensors of a compressed element.

@@ -481,13 +481,12 @@ func (r *snapshotReader) record() ([]byte, error) {
 	if n > files.MaxContent {
 		return nil, r.lost(status.Errorf(status.DataLoss, "a record has %d bytes, more than the limit of %d", n, files.MaxContent))
 	}
-	// The length is not trusted: memory grows with the bytes received.
-	var b strings.Builder
-	if _, err := io.CopyN(&b, r.plain, int64(n)); err != nil {
-		return nil, ended(err)
+	b, err := files.Fill(r.plain, nil, int(n), "a record")
+	if err != nil {
+		return nil, err
 	}
 	r.offset += int64(len(header)) + int64(n)
-	return []byte(b.String()), nil
+	return b, nil
 }
 
 func ended(err error) error {
@@ -609,6 +608,10 @@ func unpack(block []byte, size int64) ([]byte, error) {
 	if n > 64+64*len(block) {
 		return nil, status.Internalf("Failed to perform snappy decompression.")
 	}
+	if err := tensor.Host.Reserve(size); err != nil {
+		return nil, status.Errorf(status.ResourceExhausted, "There is no memory for an element of %d bytes: %s", size, status.From(err).Message)
+	}
+	defer tensor.Host.Unreserve(size)
 	plain, err := snappy.Decode(nil, block)
 	if err != nil {
 		return nil, status.Internalf("Failed to perform snappy decompression.")

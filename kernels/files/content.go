@@ -81,6 +81,36 @@ func (r *room) take(n int64) error {
 
 func (r *room) release() { tensor.Host.Unreserve(r.bytes) }
 
+// firstFill is how much memory Fill takes at most before it has received anything.
+const firstFill = 1 << 20
+
+// Fill reads n bytes into b, or into new memory that grows with what is received and is counted before it is allocated: a file only claims how
+// long its records are, and a compressed one takes a thousandth of what it becomes. It returns io.EOF if in ends before. name is what the
+// bytes are of, for errors.
+func Fill(in io.Reader, b []byte, n int, name string) ([]byte, error) {
+	r := room{name: name}
+	defer r.release()
+	b = b[:0]
+	for len(b) < n {
+		if len(b) == cap(b) {
+			more := min(n, max(2*len(b), firstFill))
+			if err := r.take(int64(more)); err != nil {
+				return nil, err
+			}
+			b = append(make([]byte, 0, more), b...)
+		}
+		at := len(b)
+		b = b[:min(cap(b), n)]
+		if _, err := io.ReadFull(in, b[at:]); err != nil {
+			if errors.Is(err, io.ErrUnexpectedEOF) {
+				err = io.EOF
+			}
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
 // ReadLine reads a line of the file name, including its line end. It returns io.EOF with the rest before the end of the file. A line may
 // have up to MaxContent bytes.
 func ReadLine(in *bufio.Reader, name string) (line []byte, err error) {

@@ -73,6 +73,14 @@ func (f *whileFile) Write(b []byte) (int, error) {
 	return f.File.Write(b)
 }
 
+// Ended returns the error of an FS that works no longer, for code that computes for long without it; nil for an FS that is not a While.
+func Ended(fsys FS) error {
+	if w, ok := fsys.(*while); ok {
+		return w.ended()
+	}
+	return nil
+}
+
 // Always returns the FS that a While wraps, for cleaning up after the end; any other FS is returned unchanged.
 func Always(fsys FS) FS {
 	if w, ok := fsys.(*while); ok {

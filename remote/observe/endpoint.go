@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/remote/access"
+	"github.com/troupe-run/troupe/remote/internal/logs"
 )
 
 const (
@@ -67,7 +68,7 @@ type Endpoint struct {
 // Listen binds an endpoint's address and serves until Stop. INVALID_ARGUMENT is the error for an address that cannot be bound, and for
 // profiles that everybody could read.
 func Listen(c Config) (*Endpoint, error) {
-	c.Log = cmp.Or(c.Log, slog.Default())
+	c.Log = logs.Limited(c.Log)
 	host, port, err := net.SplitHostPort(c.Address)
 	if err != nil {
 		return nil, status.InvalidArgumentf("the HTTP address %q is not host:port: %v", c.Address, err)

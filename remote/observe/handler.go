@@ -1,13 +1,12 @@
 package observe
 
 import (
-	"cmp"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/pprof"
 
 	"github.com/troupe-run/troupe/remote/access"
+	"github.com/troupe-run/troupe/remote/internal/logs"
 )
 
 // maxLooks, maxProfiles and maxActs bound the concurrent requests that read tasks, that profile the process, and that act. Others are told
@@ -26,7 +25,7 @@ type handler struct {
 
 // Handler serves the paths of the package to the callers that c admits. It does not listen.
 func Handler(c Config) http.Handler {
-	c.Log = cmp.Or(c.Log, slog.Default())
+	c.Log = logs.Limited(c.Log)
 	h := &handler{config: c, hosts: map[string]bool{"localhost": true}}
 	for _, name := range c.Hosts {
 		h.hosts[hostName(name)] = true

@@ -106,9 +106,9 @@ var (
 // maxLabel bounds a label's value, in bytes: names come from clients' graphs.
 const maxLabel = 256
 
-// label converts a text to the value of a label.
+// label converts a text to the value of a label, which people read on terminals, too. label(label(text)) is label(text).
 func label(text string) string {
-	if len(text) > maxLabel {
+	if text = view.Printable(text); len(text) > maxLabel {
 		text = text[:maxLabel] + "…"
 	}
 	return strings.ToValidUTF8(text, "�")

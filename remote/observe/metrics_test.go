@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
@@ -127,7 +128,7 @@ func TestMetrics(t *testing.T) {
 		{"troupe_resources", []string{"queue"}, 6},
 		{"troupe_resources_omitted", nil, 5},
 		{"troupe_queue_elements", []string{"", device, long}, 9},
-		{"troupe_queue_elements", []string{"", device, "bad \uFFFD name\n\""}, 2},
+		{"troupe_queue_elements", []string{"", device, "bad \uFFFD name \""}, 2},
 		{"troupe_queue_capacity", []string{"", device, "large"}, math.Inf(1)},
 		{"troupe_queue_waiting", []string{"", device, "dequeue", "large"}, 2},
 		{"troupe_queue_closed", []string{"", device, "large"}, 1},
@@ -203,5 +204,21 @@ there are the metrics of Go's runtime (` + "`go_*`" + `) and of the process (` +
 	}
 	if string(page) != b.String() {
 		t.Error("docs/metrics.md is not what the code says: go generate ./remote/observe")
+	}
+}
+
+// TestLabelsArePrintable checks that names that clients choose control no terminal that shows metrics, and that a label is its own
+// label: queues are told apart by their labels, and two of one name would fail the scrape.
+func TestLabelsArePrintable(t *testing.T) {
+	for r := range rune(0x2100) {
+		for _, text := range []string{"a" + string(r) + "b", strings.Repeat(string(r), 300), strings.Repeat("a", maxLabel-1) + string(r) + "bcd"} {
+			got := label(text)
+			if strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) {
+				t.Errorf("%q becomes the label %q", text, got)
+			}
+			if again := label(got); again != got {
+				t.Errorf("%q becomes the label %q, and that becomes %q", text, got, again)
+			}
+		}
 	}
 }

@@ -7,7 +7,6 @@
 package proxy
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/internal/http2"
+	"github.com/troupe-run/troupe/remote/internal/logs"
 	"github.com/troupe-run/troupe/remote/internal/port"
 )
 
@@ -61,7 +61,7 @@ type Proxy struct {
 
 // Listen starts to accept connections at an address, host:port.
 func Listen(ctx context.Context, address string, c Config) (*Proxy, error) {
-	c.Log = cmp.Or(c.Log, slog.Default())
+	c.Log = logs.Limited(c.Log)
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, err

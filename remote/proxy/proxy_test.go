@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -269,6 +270,46 @@ func TestTellsWhyNot(t *testing.T) {
 }
 
 // TestClose checks that Close ends the forwarded connections.
+// lines counts lines.
+type lines struct{ n atomic.Int64 }
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.n.Add(1)
+	return len(b), nil
+}
+
+// TestConnectionsDoNotFillTheLog checks that those who connect in vain cannot fill the disk.
+func TestConnectionsDoNotFillTheLog(t *testing.T) {
+	_, alice := identities(t)
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nobody.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var written lines
+	p, err := proxy.Listen(t.Context(), "127.0.0.1:0", proxy.Config{Target: nobody.Addr().String(), Credentials: alice, Log: slog.New(slog.NewTextHandler(&written, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		c, err := net.Dial("tcp", p.Address().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := written.n.Load(); n == 0 || n > 400 {
+		t.Errorf("1000 connections wrote %d lines", n)
+	}
+}
+
 func TestClose(t *testing.T) {
 	_, alice := identities(t)
 	mute, err := net.Listen("tcp", "127.0.0.1:0")

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
+
+	"github.com/troupe-run/troupe/internal/view"
 )
 
 // Printf prints with a format, whose arguments are made lines as by [Line]. Lines end where the format says.
@@ -49,19 +50,4 @@ func Text(text string) string {
 }
 
 // Line returns text in one line, with everything replaced that may control a terminal.
-func Line(text string) string {
-	if !strings.ContainsFunc(text, unprintable) {
-		return text
-	}
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t' || r == '\r':
-			return ' '
-		case unprintable(r):
-			return unicode.ReplacementChar
-		}
-		return r
-	}, text)
-}
-
-func unprintable(r rune) bool { return !unicode.IsPrint(r) }
+func Line(text string) string { return view.Printable(text) }

@@ -2,7 +2,6 @@ package tfrecord
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -13,14 +12,11 @@ import (
 	"github.com/klauspost/compress/zlib"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/kernels/files"
 )
 
 // readAhead is the size of a reader's buffer.
 const readAhead = 64 << 10
-
-// firstRead limits the memory allocated for a record before any of its bytes have been read: a length with a valid checksum may still be
-// forged.
-const firstRead = 1 << 20
 
 // A Reader returns the records of a file one after the other. It is not safe for concurrent use.
 type Reader struct {
@@ -111,24 +107,12 @@ func (r *Reader) endOfFile() string {
 	return "Read less bytes than requested"
 }
 
-// take reads n bytes into memory that grows with the data received. It returns io.EOF if the data ends before that.
-func (r *Reader) take(n int) ([]byte, error) {
-	if n <= max(cap(r.record), firstRead) {
-		if cap(r.record) < n {
-			r.record = make([]byte, n)
-		}
-		_, err := io.ReadFull(r.in, r.record[:n])
-		if errors.Is(err, io.ErrUnexpectedEOF) {
-			err = io.EOF
-		}
-		return r.record[:n], err
+// take reads n bytes. A length with a valid checksum may still be forged. It returns io.EOF if the data ends before that.
+func (r *Reader) take(n int) (b []byte, err error) {
+	if b, err = files.Fill(r.in, r.record, n, "a record"); err == nil {
+		r.record = b
 	}
-	b := bytes.NewBuffer(r.record[:0])
-	if _, err := io.CopyN(b, r.in, int64(n)); err != nil {
-		return nil, err
-	}
-	r.record = b.Bytes()
-	return r.record, nil
+	return b, err
 }
 
 // An inflater decompresses a file. It opens the file with the first read, so creating one neither blocks nor fails.

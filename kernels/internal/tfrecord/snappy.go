@@ -2,12 +2,13 @@ package tfrecord
 
 import (
 	"encoding/binary"
-	"errors"
 	"io"
 
 	"github.com/klauspost/compress/snappy"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels/files"
 )
 
 // A Snappy-compressed file is a sequence of blocks. Each is the length of the compressed block, as four bytes in big-endian order, and the
@@ -88,7 +89,7 @@ func (r *snappyReader) next() error {
 		return status.Errorf(status.DataLoss, "a Snappy block has %d bytes, more than the limit of %d", size, int64(maxSnappyBlock))
 	}
 	var err error
-	if r.block, err = readUpTo(r.file, r.block, size); err != nil {
+	if r.block, err = files.Fill(r.file, r.block, int(size), "a Snappy block"); err != nil {
 		return err
 	}
 	n, err := snappy.DecodedLen(r.block)
@@ -97,30 +98,14 @@ func (r *snappyReader) next() error {
 		return status.New(status.DataLoss, "a Snappy block has a length that is not valid")
 	}
 	if cap(r.plain) < n {
+		if err := tensor.Host.Reserve(int64(n)); err != nil {
+			return status.Errorf(status.ResourceExhausted, "There is no memory for a Snappy block of %d bytes: %s", n, status.From(err).Message)
+		}
+		defer tensor.Host.Unreserve(int64(n)) // from then on, it is part of the heap
 		r.plain = make([]byte, n)
 	}
 	if r.rest, err = snappy.Decode(r.plain[:cap(r.plain)], r.block); err != nil {
 		return status.New(status.DataLoss, "a Snappy block is corrupted")
 	}
 	return nil
-}
-
-// readUpTo reads n bytes into b, or into memory that grows with the data received.
-func readUpTo(in io.Reader, b []byte, n int64) ([]byte, error) {
-	b = b[:0]
-	for int64(len(b)) < n {
-		part := min(n-int64(len(b)), firstRead)
-		at := len(b)
-		if need := at + int(part); need > cap(b) {
-			b = append(make([]byte, 0, max(need, 2*cap(b))), b...)
-		}
-		b = b[:at+int(part)]
-		if _, err := io.ReadFull(in, b[at:]); err != nil {
-			if errors.Is(err, io.ErrUnexpectedEOF) {
-				err = io.EOF
-			}
-			return nil, err
-		}
-	}
-	return b, nil
 }

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"io"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
 )
 
 // written is the output of tf.io.TFRecordWriter for the records "hello" and "world!!".
@@ -46,7 +48,7 @@ func records(r *Reader) (all []string, err error) {
 }
 
 func TestRoundTrip(t *testing.T) {
-	want := []string{"hello", "", "world!!", strings.Repeat("long ", firstRead), "end"}
+	want := []string{"hello", "", "world!!", strings.Repeat("long ", 1<<20), "end"}
 	for _, c := range []Compression{None, ZLIB, GZIP} {
 		data := file(t, c, want...)
 		for _, in := range []io.Reader{bytes.NewReader(data), iotest.HalfReader(bytes.NewReader(data)), iotest.DataErrReader(bytes.NewReader(data))} {
@@ -164,4 +166,31 @@ func FuzzReader(f *testing.F) {
 			t.Fatalf("records %q are not what the file holds", got)
 		}
 	})
+}
+
+// TestRecordsTakeCountedMemory reads a record that is much larger than its file, with each compression, in a process that has no memory for it.
+func TestRecordsTakeCountedMemory(t *testing.T) {
+	const size = 64 << 20
+	before := tensor.Process.Limit()
+	defer tensor.Process.SetLimit(before)
+	packed := map[Compression][]byte{}
+	for _, c := range []Compression{None, ZLIB, GZIP, Snappy} {
+		if packed[c] = file(t, c, strings.Repeat("a", size), "b"); c != None && len(packed[c]) > size/8 {
+			t.Fatalf("%v: the file has %d bytes", c, len(packed[c]))
+		}
+	}
+	runtime.GC()
+	tensor.Process.SetLimit(0) // measures what is held
+	tensor.Process.SetLimit(tensor.Process.Held() + size/4)
+	for c, data := range packed {
+		if _, err := NewReader(bytes.NewReader(data), c, 0).Next(); status.CodeOf(err) != status.ResourceExhausted {
+			t.Errorf("%v: %v", c, err)
+		}
+	}
+	tensor.Process.SetLimit(before)
+	for c, data := range packed {
+		if got, err := NewReader(bytes.NewReader(data), c, 0).Next(); err != nil || len(got) != size {
+			t.Errorf("%v, with enough memory: %d bytes, %v", c, len(got), err)
+		}
+	}
 }

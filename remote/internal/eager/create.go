@@ -24,19 +24,17 @@ const (
 )
 
 func (s *service) createContext(ctx context.Context, caller *gateway.Caller, q *corepb.CreateContextRequest) (*corepb.CreateContextResponse, error) {
-	for _, a := range []access.Action{access.OpenSessions, access.DeclareCluster} {
-		if err := caller.May(a); err != nil {
-			return nil, err
-		}
+	if err := caller.May(access.OpenSessions); err != nil {
+		return nil, err
 	}
-	described, err := specOf(q)
+	described, err := specOf(caller, q)
 	if err != nil {
 		return nil, err
 	}
 	if described.KeepAlive, err = keepAlive(q.GetKeepAliveSecs()); err != nil {
 		return nil, err
 	}
-	if err := s.mayUse(caller, described.ID); err != nil { // it replaces a context with this ID
+	if err := s.mayUse(caller, s.Contexts.Open(described.ID)); err != nil { // it replaces a context with this ID
 		return nil, err
 	}
 	var more wire.NewerCreateContextRequest
@@ -83,8 +81,11 @@ type description interface {
 	GetClusterDeviceAttributes() []*devpb.DeviceAttributes
 }
 
-// specOf returns what a request says about its context.
-func specOf(q description) (*actors.EagerSpec, error) {
+// specOf returns what a request says about its context, if its caller may declare clusters: the task connects to the addresses in it.
+func specOf(caller *gateway.Caller, q description) (*actors.EagerSpec, error) {
+	if err := caller.May(access.DeclareCluster); err != nil {
+		return nil, err
+	}
 	if n := proto.Size(q); n > maxDescription {
 		return nil, status.Errorf(status.ResourceExhausted, "The description of %s takes %d bytes; the limit is %d", nameOf(q.GetContextId()), n, maxDescription)
 	}

@@ -142,21 +142,27 @@ func (s *service) stream(ctx context.Context, receive, send func(any) error) err
 
 // context returns the context that a request is about, if its caller may use it.
 func (s *service) context(ctx context.Context, caller *gateway.Caller, id uint64) (Context, error) {
-	if err := s.mayUse(caller, id); err != nil {
+	judged := s.Contexts.Open(id)
+	if err := s.mayUse(caller, judged); err != nil { // before the call keeps the context open
 		return nil, err
 	}
-	return s.Contexts.Context(ctx, id)
+	c, err := s.Contexts.Context(ctx, id)
+	if err == nil && (judged == nil || c.Handle() != judged.Handle()) { // it was opened meanwhile, perhaps by another client
+		err = s.mayUse(caller, c)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
-// mayUse rejects a call about a context that its caller may not use. For an unknown context it returns nil: the call itself reports that.
-func (s *service) mayUse(caller *gateway.Caller, id uint64) error {
-	if s.Guard == nil {
+// mayUse rejects a call about a context that its caller may not use. For a nil context, which is unknown, it returns nil: the call itself
+// reports that.
+func (s *service) mayUse(caller *gateway.Caller, c Context) error {
+	if s.Guard == nil || c == nil {
 		return nil
 	}
-	if c := s.Contexts.Open(id); c != nil {
-		return caller.MayUseContext(c.Rights().Policy, c.Handle())
-	}
-	return nil
+	return caller.MayUseContext(c.Rights().Policy, c.Handle())
 }
 
 func (s *service) updateContext(ctx context.Context, caller *gateway.Caller, q *corepb.UpdateContextRequest) (*corepb.UpdateContextResponse, error) {
@@ -167,7 +173,7 @@ func (s *service) updateContext(ctx context.Context, caller *gateway.Caller, q *
 	if q.GetServerDef() == nil {
 		return &corepb.UpdateContextResponse{}, c.Update(q.GetContextViewId(), nil)
 	}
-	spec, err := specOf(q)
+	spec, err := specOf(caller, q)
 	if err != nil {
 		return nil, err
 	}
@@ -199,10 +205,11 @@ func (s *service) keepAlive(ctx context.Context, caller *gateway.Caller, q *core
 
 // closeContext closes a context. There may be none, and a context with a newer view stays open: neither is an error, as in TensorFlow.
 func (s *service) closeContext(_ context.Context, caller *gateway.Caller, q *corepb.CloseContextRequest) (*corepb.CloseContextResponse, error) {
-	if err := s.mayUse(caller, q.GetContextId()); err != nil {
+	c := s.Contexts.Open(q.GetContextId())
+	if err := s.mayUse(caller, c); err != nil {
 		return nil, err
 	}
-	if c := s.Contexts.Open(q.GetContextId()); c != nil {
+	if c != nil {
 		c.Close(q.GetContextViewId())
 	}
 	return &corepb.CloseContextResponse{}, nil

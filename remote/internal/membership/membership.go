@@ -228,7 +228,8 @@ func (w logWriter) Write(line []byte) (int, error) {
 	if strings.HasPrefix(text, "[ERR]") && !w.leaving.Load() {
 		level = slog.LevelInfo
 	}
-	w.log.Log(context.Background(), level, "gossip: "+text)
+	// The line is no message of the log: peers choose parts of it, and lines are limited by their messages.
+	w.log.Log(context.Background(), level, "gossip", "line", text)
 	return len(line), nil
 }
 

@@ -3,6 +3,8 @@ package port
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,6 +27,7 @@ type Services struct {
 	methods map[string]*http2.Method // by path
 	opened  chan struct{}            // closed by Open
 	once    sync.Once
+	admit   func(ctx context.Context, method string) error // nil admits all
 
 	health *healthService
 }
@@ -46,6 +49,18 @@ func (s *Services) Early() grpc.ServiceRegistrar { return early{s} }
 type early struct{ *Services }
 
 func (e early) RegisterService(desc *grpc.ServiceDesc, impl any) { e.register(desc, impl, true) }
+
+// Admit has each call judged before its request is decoded, other than those of early services and HandleStream. It must be called before Open.
+func (s *Services) Admit(admit func(ctx context.Context, method string) error) { s.admit = admit }
+
+// admitted waits until the services are open, and judges a call.
+func (s *Services) admitted(ctx context.Context, method string) error {
+	err := s.await(ctx, method)
+	if err == nil && s.admit != nil {
+		err = s.admit(ctx, method)
+	}
+	return err
+}
 
 // Open admits calls. Everything that they use must be ready.
 func (s *Services) Open() { s.once.Do(func() { close(s.opened) }) }
@@ -83,6 +98,13 @@ func (s *Services) find(path string) *http2.Method {
 	return s.methods[path]
 }
 
+// Methods returns the paths of all methods, sorted, such as /tensorflow.MasterService/RunStep.
+func (s *Services) Methods() []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Sorted(maps.Keys(s.methods))
+}
+
 // addMethod adds a method, or replaces the one with the same path.
 func (s *Services) addMethod(path string, m *http2.Method) {
 	s.mu.Lock()
@@ -107,12 +129,12 @@ func (s *Services) register(desc *grpc.ServiceDesc, impl any, early bool) {
 		m := &desc.Methods[i]
 		path := "/" + desc.ServiceName + "/" + m.MethodName
 		s.addMethod(path, &http2.Method{Unary: func(ctx context.Context, read func(any) error) (reply any, err error) {
+			defer s.recover(path, &err)
 			if !early {
-				if err := s.await(ctx, path); err != nil {
+				if err := s.admitted(ctx, path); err != nil {
 					return nil, err
 				}
 			}
-			defer s.recover(path, &err)
 			return m.Handler(impl, ctx, read, nil)
 		}})
 	}

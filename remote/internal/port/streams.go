@@ -45,7 +45,7 @@ func (s *Services) HandleStream(method string, serve func(ctx context.Context, s
 func (s *Services) HandleServerStream(method string, serve func(ctx context.Context, read, send func(any) error) error) {
 	s.addMethod(method, &http2.Method{ServerStream: func(ctx context.Context, read func(any) error, send func(any) error) (err error) {
 		defer s.recover(method, &err)
-		if err := s.await(ctx, method); err != nil {
+		if err := s.admitted(ctx, method); err != nil {
 			return err
 		}
 		return serve(ctx, read, send)
@@ -60,7 +60,7 @@ func (s *Services) HandleServerStream(method string, serve func(ctx context.Cont
 func (s *Services) HandleBidi(method string, serve func(ctx context.Context, recv, send func(any) error) error) {
 	s.addMethod(method, &http2.Method{Bidi: func(ctx context.Context, recv, send func(any) error) (err error) {
 		defer s.recover(method, &err)
-		if err := s.await(ctx, method); err != nil {
+		if err := s.admitted(ctx, method); err != nil {
 			return err
 		}
 		return serve(ctx, recv, send)
