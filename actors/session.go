@@ -40,7 +40,7 @@ type Session struct {
 	eager   *EagerContext // whose session it is; nil for a client's own session
 
 	// Published by the actor.
-	plans  atomic.Pointer[map[string]*plan]
+	plans  atomic.Pointer[plans]
 	graph  atomic.Pointer[graph.Graph]
 	closed atomic.Bool
 
@@ -110,6 +110,8 @@ type change struct {
 	version int64
 	key     string
 	plan    *plan
+	other   string    // the key of a step whose names are not sorted
+	order   *order    // of its names
 	main    *mainSpec // of BuildInstance; nil if the instance runs on this task only
 }
 
@@ -128,7 +130,7 @@ func newSession(ctx context.Context, t *Task, rights Rights, config *corepb.Conf
 		return nil, err
 	}
 	s.options.unshared = eager != nil
-	s.plans.Store(&map[string]*plan{})
+	s.plans.Store(&plans{})
 	var err error
 	if s.devices, err = t.prepare(ctx, s.options.filters); err != nil {
 		return nil, err
@@ -361,7 +363,7 @@ func (s *Session) Receive(c actor.Context) {
 			c.Stop(c.Self())
 		}
 	case *actor.Stopped:
-		s.publishPlans(func(all map[string]*plan) { clear(all) })
+		s.publishPlans(func(all plans) { clear(all) })
 		close(s.gone)
 	}
 }
