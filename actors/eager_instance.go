@@ -195,7 +195,7 @@ func (s *Session) buildInstance(ctx context.Context, def *graphpb.GraphDef, node
 	var g *graph.Graph
 	var sig graph.Signature
 	err := s.worker.inTurn(ctx, size(def), func(check func() error) (err error) {
-		g, sig, err = s.placeInstance(def, node, s.devices.Devices(), place.Options{Prepared: s.devices}, check)
+		g, sig, err = s.placeInstance(def, node, s.devices.Load().Devices(), place.Options{Prepared: s.devices.Load()}, check)
 		return err
 	})
 	if err != nil {

@@ -126,12 +126,15 @@ func (s *Session) publish(m *change) {
 // on another), all nodes are placed anew except those with state, which stay where it is. TensorFlow does that at each extension. Plans
 // made before keep the nodes that they were made of.
 func (s *Session) place(ctx context.Context, g *graph.Graph, from int, check func() error) (*graph.Graph, error) {
-	g, err := lower.Functions(g, from, lower.Options{Devices: s.devices.Devices(), Supports: supports, KeepConditionals: s.options.branches, Check: check})
+	g, err := lower.Functions(g, from, lower.Options{Devices: s.devices.Load().Devices(), Supports: supports, KeepConditionals: s.options.branches, Check: check})
 	if err != nil {
 		return nil, err
 	}
+	if err := s.missingDevices(g.Nodes[from:]); err != nil {
+		return nil, err
+	}
 	o := place.Options{
-		Prepared:      s.devices,
+		Prepared:      s.devices.Load(),
 		SoftPlacement: s.options.soft,
 		Supports:      supports,
 		Colocations:   &s.colocations,
