@@ -68,7 +68,7 @@ func newLate(t *testing.T, address string) *late {
 		if task == 0 {
 			return []Option{counters, WithLogger(slog.New(slog.NewTextHandler(&l.log, nil)))}
 		}
-		return []Option{counters}
+		return []Option{counters, WithConfig(&corepb.ConfigProto{DeviceCount: map[string]int32{"CPU": 3}})}
 	}
 	l.host(1)                               // it is there, whether the task is or not
 	t.Cleanup(func() { pass(time.Minute) }) // gossip's probes outlive the tasks by their timeouts
@@ -103,6 +103,26 @@ func (l *late) counts(ctx context.Context, m Master, device string) error {
 	if err == nil && got != 1 {
 		err = fmt.Errorf("the counter is %d", got)
 	}
+	return err
+}
+
+// countsOn is counts on a device that the second task may have. Its errors name the device. The session is soft if the device may be another.
+func (l *late) countsOn(ctx context.Context, device string, soft bool) error {
+	l.Helper()
+	s, start, _ := counting(device, "late")
+	def, err := s.GraphDef()
+	if err != nil {
+		return err
+	}
+	session, err := l.client().NewSession(ctx, def, &corepb.ConfigProto{AllowSoftPlacement: soft})
+	if err != nil {
+		if !strings.Contains(err.Error(), ", which requests "+device+": ") {
+			err = fmt.Errorf("the error does not name the device: %w", err)
+		}
+		return err
+	}
+	defer session.Close(context.Background())
+	_, err = session.Eval(ctx, nil, start)
 	return err
 }
 
@@ -148,6 +168,9 @@ var lateWays = []struct {
 		}
 		return nil
 	}},
+	{"a device of the task", func(l *late, ctx context.Context) error { return l.countsOn(ctx, "/job:w/task:1/device:CPU:2", false) }},
+	{"a device of any task", func(l *late, ctx context.Context) error { return l.countsOn(ctx, "/job:w/device:CPU:1", false) }},
+	{"a device that may be another", func(l *late, ctx context.Context) error { return l.countsOn(ctx, "/job:w/task:1/device:GPU:0", true) }},
 	{"a callable", func(l *late, ctx context.Context) error {
 		s := op.NewScope()
 		y := op.Neg(s.WithDevice("/job:w/task:1"), op.Const(s, float32(3)))

@@ -1,6 +1,7 @@
 package troupe
 
 import (
+	"context"
 	"regexp"
 	"strings"
 	"testing"
@@ -48,6 +49,20 @@ var waitsForAnother = map[string]func(s *op.Scope) (act, wait op.Runnable){
 		_, _, values := op.BarrierTakeMany(s, b, op.Const(s, int32(2)), []tensor.DType{tensor.Float32})
 		return op.BarrierInsertMany(s, b, op.Const(s, []string{"k"}), op.Const(s, []float32{1}), 0), values[0].Op
 	},
+	"the name of a reader's file": func(s *op.Scope) (act, wait op.Runnable) {
+		files := op.FIFOQueueV2(s, []tensor.DType{tensor.String}, attr.Shapes([]shape.Shape{shape.Of()}), attr.SharedName("files"))
+		reader := op.IdentityReaderV2(s, attr.SharedName("reader"))
+		read := func(s *op.Scope) *op.Operation {
+			_, value := op.ReaderReadV2(s, reader, files)
+			return value.Op
+		}
+		return op.QueueEnqueueV2(s, files, []op.Output{op.Const(s, "name")}), read(s.WithControlDependencies(read(s)))
+	},
+	"a lock": func(s *op.Scope) (act, wait op.Runnable) {
+		m := op.MutexV2(s, attr.SharedName("lock"))
+		kept := op.FIFOQueueV2(s, []tensor.DType{tensor.Variant}, attr.Shapes([]shape.Shape{shape.Of()}), attr.SharedName("kept"))
+		return op.QueueEnqueueV2(s, kept, []op.Output{op.MutexLock(s, m)}), op.ConsumeMutexLock(s, op.MutexLock(s, m))
+	},
 	"a gradient": func(s *op.Scope) (act, wait op.Runnable) {
 		a := op.ConditionalAccumulator(s, tensor.Float32, shape.Of(), attr.SharedName("accumulator"))
 		return op.AccumulatorApplyGradient(s, a, op.Const(s, int64(0)), op.Const(s, float32(1))),
@@ -85,6 +100,79 @@ func TestOverdueStepsTellWhatIsKnown(t *testing.T) {
 					err := overdue(t, own, wait)
 					if sim.host(2).Freeze(false); !fate.says.MatchString(err) || gone.MatchString(err) != (name == "killed") {
 						t.Errorf("it says: %s", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// heldByAnother are resources that a running step holds, which another step waits for. Each adds to a graph a step that holds it, and waits for
+// an element of a queue, and one that waits for that step.
+var heldByAnother = map[string]func(s *op.Scope) (hold, wait op.Runnable){
+	"a lock": func(s *op.Scope) (hold, wait op.Runnable) {
+		m := op.MutexV2(s, attr.SharedName("lock"))
+		q := op.FIFOQueueV2(s, []tensor.DType{tensor.Float32}, attr.SharedName("q"))
+		lock := op.MutexLock(s, m)
+		held := op.QueueDequeueV2(s.WithControlDependencies(lock.Op), q, []tensor.DType{tensor.Float32})[0]
+		return op.ConsumeMutexLock(s.WithControlDependencies(held.Op), lock), op.ConsumeMutexLock(s, op.MutexLock(s, m))
+	},
+	"a reader's turn": func(s *op.Scope) (hold, wait op.Runnable) {
+		q := op.FIFOQueueV2(s, []tensor.DType{tensor.String}, attr.SharedName("q"))
+		reader := op.IdentityReaderV2(s, attr.SharedName("reader"))
+		_, first := op.ReaderReadV2(s, reader, q)
+		_, second := op.ReaderReadV2(s, reader, q)
+		return first.Op, second.Op
+	},
+}
+
+// TestOverdueStepsTellWhoHoldsWhatTheyNeed checks what the error of an overdue step says of a running step of another session that holds what
+// it needs: what that step waits for, whatever is known of its session's master. A step whose session or master ends holds nothing any more.
+func TestOverdueStepsTellWhoHoldsWhatTheyNeed(t *testing.T) {
+	const waits = `(: \{\{node QueueDequeueV2\}\} .* has waited|: \{\{node ReaderReadV2\}\} .*, and waits) to dequeue from the FIFOQueue 'q' .* nobody has ever enqueued$`
+	says := regexp.MustCompile(`(of session \S+ holds|it is the turn of step \d+ of session \S+)` + waits)
+	away := regexp.MustCompile(`session \S+ \(whose master /job:w/replica:0/task:2 does not answer now: [^)]*\)( holds)?` + waits)
+	fates := map[string]struct {
+		befall func(t *testing.T, sim *simulation, other *Session)
+		says   *regexp.Regexp // nil: the step holds nothing any more
+	}{
+		"running": {func(*testing.T, *simulation, *Session) {}, says},
+		"closed":  {func(t *testing.T, _ *simulation, other *Session) { closeSession(t, other) }, nil},
+		"killed":  {func(_ *testing.T, sim *simulation, _ *Session) { sim.kill(2); pass(20 * time.Second) }, nil},
+		"frozen":  {func(_ *testing.T, sim *simulation, _ *Session) { sim.host(2).Freeze(true) }, away},
+		"cut off": {func(_ *testing.T, sim *simulation, _ *Session) { sim.net.Cut(sim.host(1), sim.host(2), true) }, away},
+	}
+	for resource, build := range heldByAnother {
+		for name, fate := range fates {
+			t.Run(resource+"/"+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					sim := simulated(t, 3)
+					pass(time.Minute)
+					s := op.NewScope()
+					hold, wait := build(s.WithDevice("/job:w/task:0"))
+					own, other := sessionOf(t, sim.tasks[1], s), sessionOf(t, sim.tasks[2], s)
+					held := make(chan error, 1)
+					ctx, cancel := context.WithCancel(t.Context())
+					go func() {
+						_, err := other.Eval(ctx, nil, hold)
+						held <- err
+					}()
+					synctest.Wait()
+					fate.befall(t, sim, other)
+					if resource == "a lock" && fate.says == nil { // it is free again
+						if _, err := own.Eval(deadline(t), nil, wait); err != nil {
+							t.Error(err)
+						}
+					} else {
+						err := overdue(t, own, wait)
+						sim.host(2).Freeze(false)
+						if fate.says != nil && !fate.says.MatchString(err) || fate.says == nil && strings.Contains(err, "turn of step") || strings.Contains(err, "gone") {
+							t.Errorf("it says: %s", err)
+						}
+					}
+					cancel()
+					if err := <-held; err == nil {
+						t.Error("the step that held it has ended without an error")
 					}
 				})
 			})

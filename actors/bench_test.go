@@ -250,7 +250,8 @@ func BenchmarkLookup(b *testing.B) {
 			b.Fatal(err)
 		}
 		var room [256]byte
-		s.ready(req.appendKey(room[:0])).local.release()
+		p, _ := s.ready(req.appendKey(room[:0]))
+		p.local.release()
 	}
 }
 

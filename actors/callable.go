@@ -18,6 +18,7 @@ type Callable struct {
 	key     []byte
 	options *corepb.RunOptions
 	plan    atomic.Pointer[plan] // may have been dropped by the session since
+	order   *order               // of the signature's names
 	over    atomic.Bool
 }
 
@@ -43,10 +44,11 @@ func (s *Session) Prepare(ctx context.Context, o *corepb.CallableOptions) (*Call
 	call := s.callOf(ctx, nil, nil)
 	ctx, cancel := call.bound(func() {})
 	defer cancel()
-	p, err := s.plan(ctx, c.sig, nil)
+	p, order, err := s.plan(ctx, c.sig, nil)
 	if err != nil {
 		return nil, tooLate(ctx, err, call.limit)
 	}
+	c.order = order
 	c.plan.Store(p)
 	p.local.release()
 	return c, nil
@@ -75,14 +77,16 @@ func (c *Callable) Run(ctx context.Context, feeds, fetched []*tensor.Tensor, det
 	}
 	p := c.plan.Load()
 	if !s.claim(p) {
-		if p, err = s.planOf(&call, c.key, func() graph.Signature { return c.sig }, nil); err != nil {
+		if p, _, err = s.planOf(&call, c.key, func() graph.Signature { return c.sig }, nil); err != nil {
 			return nil, err
 		}
 		c.plan.Store(p)
 	}
 	st := s.task.takeStep()
-	st.feeds = append(st.feeds, feeds...)
-	return s.run(st, call, p, c.sig.Fetches, fetched, c.options)
+	for i := range feeds {
+		st.feeds = append(st.feeds, feeds[c.order.feed(i)])
+	}
+	return s.run(st, call, p, p.pruned.Signature.Fetches, c.order, fetched, c.options)
 }
 
 // Release releases the callable. Runs in progress continue.

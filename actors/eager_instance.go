@@ -33,7 +33,7 @@ func (r *eagerCall) instanceOf(call *stepCall, op *corepb.Operation, f *eagerFun
 	c, s := r.context, r.context.session
 	spec := &mainSpec{args: r.args(inputs), here: f == nil || op.GetId() < 0}
 	key := c.instanceKey(op, f, device, spec)
-	if p := s.ready(key); p != nil {
+	if p, _ := s.ready(key); p != nil {
 		return p, nil
 	}
 	def, node, elsewhere, err := c.instanceGraph(op, f, device, spec.args)
@@ -58,7 +58,7 @@ func (r *eagerCall) instanceOf(call *stepCall, op *corepb.Operation, f *eagerFun
 		if err := s.apply(ctx, &build); err != nil {
 			return nil, tooLate(ctx, err, call.limit)
 		}
-		if p := s.ready(key); p != nil {
+		if p, _ := s.ready(key); p != nil {
 			return p, nil
 		}
 	}
@@ -195,7 +195,7 @@ func (s *Session) buildInstance(ctx context.Context, def *graphpb.GraphDef, node
 	var g *graph.Graph
 	var sig graph.Signature
 	err := s.worker.inTurn(ctx, size(def), func(check func() error) (err error) {
-		g, sig, err = s.placeInstance(def, node, s.devices.Devices(), place.Options{Prepared: s.devices}, check)
+		g, sig, err = s.placeInstance(def, node, s.devices.Load().Devices(), place.Options{Prepared: s.devices.Load()}, check)
 		return err
 	})
 	if err != nil {

@@ -123,7 +123,7 @@ func (r *eagerCall) runOwn(call stepCall, p *plan, inputs []*tensor.Tensor) ([]*
 	for i, out := range m.fetches {
 		names[i] = p.pruned.Signature.Fetches[out]
 	}
-	if _, err := s.run(st, call, p, names, made, nil); err != nil {
+	if _, err := s.run(st, call, p, names, nil, made, nil); err != nil {
 		return nil, r.kernelError(err)
 	}
 	outputs := make([]*tensor.Tensor, m.outputs)

@@ -122,7 +122,7 @@ func (r *eagerCall) execute(ctx context.Context, op *corepb.Operation, device st
 	st.eager = r
 	st.feeds = append(st.feeds, inputs...)
 	outputs = make([]*tensor.Tensor, len(p.pruned.Signature.Fetches))
-	if _, err = s.run(st, call, p, p.pruned.Signature.Fetches, outputs, nil); err != nil {
+	if _, err = s.run(st, call, p, p.pruned.Signature.Fetches, nil, outputs, nil); err != nil {
 		return nil, r.kernelError(err)
 	}
 	return outputs, nil

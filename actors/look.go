@@ -234,7 +234,7 @@ func (l *look) sessions() {
 // look describes a session.
 func (s *Session) look() *view.Session {
 	v := &view.Session{Name: s.name(), Who: s.rights.Who, Opened: s.opened, Used: s.used.Load(), LeaseEnds: s.leaseEnds.Load(),
-		Plans: int64(len(*s.plans.Load())), StepsDone: s.stepsDone.Load(), StepsFailed: s.stepsFailed.Load()}
+		Plans: int64(s.plans.Load().count()), StepsDone: s.stepsDone.Load(), StepsFailed: s.stepsFailed.Load()}
 	if g := s.graph.Load(); g != nil {
 		v.Nodes = int64(len(g.Nodes))
 	}

@@ -63,11 +63,12 @@ func (s *Session) beginPartial(ctx context.Context, span Span, sig graph.Signatu
 	}
 	call := s.callOf(ctx, nil, nil)
 	planning, cancel := call.bound(func() {})
-	p, err := s.tracedPlan(planning, span, sig, nil)
+	p, _, err := s.tracedPlan(planning, span, sig, nil)
 	cancel()
 	if err != nil {
 		return "", tooLate(planning, err, call.limit)
 	}
+	sig = p.pruned.Signature // whose names have the plan's order
 	pr := &partialRun{step: s.task.takeStep(), plan: p, feeds: newLateFeeds(len(sig.Feeds)),
 		news: make(chan struct{}), fetched: make([]bool, len(sig.Fetches)), feedAt: positions(sig.Feeds), fetchAt: positions(sig.Fetches)}
 	pr.step.partial, pr.step.call.span = true, span

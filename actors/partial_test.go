@@ -216,7 +216,7 @@ func TestManyPlans(t *testing.T) {
 func (s *Session) planned(fetch string) *plan {
 	req := request(map[string]int64{"x:0": 0}, fetch)
 	defer req.done()
-	return (*s.plans.Load())[string(req.appendKey(nil))]
+	return (*s.plans.Load())[string(req.appendKey(nil))].plan
 }
 
 func TestLease(t *testing.T) {

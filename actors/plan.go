@@ -248,9 +248,9 @@ func (f *fetches) Fetch(index int, t *tensor.Tensor, dead bool) {
 	}
 }
 
-// moveTo moves the collected tensors to dst. A tensor that is missing, because its branch was not taken, is an
+// moveTo moves the collected tensors to dst, in the step's order. A tensor that is missing, because its branch was not taken, is an
 // error that names it.
-func (f *fetches) moveTo(names []string, dst []*tensor.Tensor) error {
+func (f *fetches) moveTo(names []string, o *order, dst []*tensor.Tensor) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i, t := range f.tensors {
@@ -260,7 +260,9 @@ func (f *fetches) moveTo(names []string, dst []*tensor.Tensor) error {
 				names[i], nodeOf(names[i]))
 		}
 	}
-	copy(dst, f.tensors)
+	for i, t := range f.tensors {
+		dst[o.fetch(i)] = t
+	}
 	clear(f.tensors)
 	f.tensors = f.tensors[:0]
 	return nil

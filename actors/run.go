@@ -120,7 +120,7 @@ func (s *Session) Run(ctx context.Context, req *StepRequest) (r *StepResult, err
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.planOf(&c, append(req.appendKey(room[:0]), watches...), req.signature, watches)
+	p, order, err := s.planOf(&c, append(req.appendKey(room[:0]), watches...), req.signature, watches)
 	if err != nil {
 		return nil, err
 	}
@@ -132,32 +132,32 @@ func (s *Session) Run(ctx context.Context, req *StepRequest) (r *StepResult, err
 	}
 	st := s.task.takeStep()
 	for i := range req.Feeds {
-		st.feeds = append(st.feeds, req.Feeds[i].Tensor)
+		st.feeds = append(st.feeds, req.Feeds[order.feed(i)].Tensor)
 	}
 	r = newResult(len(req.Fetches))
-	if r.Metadata, err = s.run(st, c, p, req.Fetches, r.Tensors, req.Options); err != nil {
+	if r.Metadata, err = s.run(st, c, p, p.pruned.Signature.Fetches, order, r.Tensors, req.Options); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-// planOf returns the plan of a key, with a reference for the caller. If the plan must be built, sig is called for the signature,
-// a debugger's watches included, and the call waits for the plan.
-func (s *Session) planOf(c *stepCall, key []byte, sig func() graph.Signature, watches []byte) (p *plan, err error) {
-	if p := s.ready(key); p != nil {
-		return p, nil
+// planOf returns the plan of a key, with a reference for the caller, and the order of the key's names. If the plan must be built, sig is
+// called for the signature, a debugger's watches included, and the call waits for the plan.
+func (s *Session) planOf(c *stepCall, key []byte, sig func() graph.Signature, watches []byte) (p *plan, o *order, err error) {
+	if p, o := s.ready(key); p != nil {
+		return p, o, nil
 	}
 	ctx, cancel := c.bound(func() {})
 	defer cancel()
-	p, err = s.tracedPlan(ctx, c.span, sig(), watches)
+	p, o, err = s.tracedPlan(ctx, c.span, sig(), watches)
 	if err != nil {
-		return nil, tooLate(ctx, err, c.limit)
+		return nil, nil, tooLate(ctx, err, c.limit)
 	}
-	return p, nil
+	return p, o, nil
 }
 
 // tracedPlan is plan, with a child span of run, which is nil if the call is not traced.
-func (s *Session) tracedPlan(ctx context.Context, run Span, sig graph.Signature, watches []byte) (p *plan, err error) {
+func (s *Session) tracedPlan(ctx context.Context, run Span, sig graph.Signature, watches []byte) (p *plan, o *order, err error) {
 	if run != nil {
 		span := run.Begin("troupe.plan")
 		defer func() { span.End(err) }()
@@ -241,9 +241,9 @@ func (c *stepCall) bound(cancelled func()) (ctx context.Context, release func())
 	}
 }
 
-// run runs a step whose feeds are set, waits for its end, and stores the fetched tensors in fetched. It takes over the
-// caller's reference to the plan.
-func (s *Session) run(st *step, c stepCall, p *plan, names []string, fetched []*tensor.Tensor, o *corepb.RunOptions) (*corepb.RunMetadata, error) {
+// run runs a step whose feeds are set, waits for its end, and stores the fetched tensors, whose names are given in the plan's order, in the
+// step's order in fetched. It takes over the caller's reference to the plan.
+func (s *Session) run(st *step, c stepCall, p *plan, names []string, order *order, fetched []*tensor.Tensor, o *corepb.RunOptions) (*corepb.RunMetadata, error) {
 	for i := range p.feeds {
 		if err := p.feeds[i].check(st.feeds[i]); err != nil {
 			p.local.release()
@@ -276,7 +276,7 @@ func (s *Session) run(st *step, c stepCall, p *plan, names []string, fetched []*
 		return nil, err
 	}
 	var md *corepb.RunMetadata
-	if err = st.out.moveTo(names, fetched); err == nil {
+	if err = st.out.moveTo(names, order, fetched); err == nil {
 		md = st.metadata(o)
 	}
 	st.releaseFeeds()

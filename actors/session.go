@@ -35,14 +35,14 @@ type Session struct {
 	config  *corepb.ConfigProto
 	options sessionOptions
 	worker  *workerSession
-	devices *place.Prepared
 	self    *roles.Ref
 	eager   *EagerContext // whose session it is; nil for a client's own session
 
 	// Published by the actor.
-	plans  atomic.Pointer[map[string]*plan]
-	graph  atomic.Pointer[graph.Graph]
-	closed atomic.Bool
+	plans   atomic.Pointer[plans]
+	graph   atomic.Pointer[graph.Graph]
+	devices atomic.Pointer[place.Prepared] // where nodes may be placed
+	closed  atomic.Bool
 
 	// Owned by the actor.
 	version     int64
@@ -110,6 +110,8 @@ type change struct {
 	version int64
 	key     string
 	plan    *plan
+	other   string    // the key of a step whose names are not sorted
+	order   *order    // of its names
 	main    *mainSpec // of BuildInstance; nil if the instance runs on this task only
 }
 
@@ -128,11 +130,12 @@ func newSession(ctx context.Context, t *Task, rights Rights, config *corepb.Conf
 		return nil, err
 	}
 	s.options.unshared = eager != nil
-	s.plans.Store(&map[string]*plan{})
-	var err error
-	if s.devices, err = t.prepare(ctx, s.options.filters); err != nil {
+	s.plans.Store(&plans{})
+	devices, err := t.prepare(ctx, s.options.filters)
+	if err != nil {
 		return nil, err
 	}
+	s.devices.Store(devices)
 	s.life, s.die = context.WithCancel(context.Background())
 	if s.worker = t.sessionFor(s.handle, t.name, s.options.sessionTraits, rights); s.worker == nil {
 		s.die()
@@ -274,7 +277,7 @@ func (t *Task) find(ctx context.Context, devices []place.Device) bool {
 }
 
 // prepare returns the placeable devices, prepared for placing a session's nodes, after looking for tasks that may be up by now. The session has
-// the devices that are known at this moment. Sessions without filters share the result, since a large cluster has many devices.
+// the devices that are known at this moment, and learns of others when its graph requests them. Sessions without filters share the result, since a large cluster has many devices.
 func (t *Task) prepare(ctx context.Context, filters []string) (*place.Prepared, error) {
 	devices, err := t.placeable(filters)
 	if err == nil && t.find(ctx, devices) {
@@ -299,7 +302,7 @@ func (t *Task) prepare(ctx context.Context, filters []string) (*place.Prepared, 
 // allowed returns the tasks with at least one device that passes the session's device filters.
 func (s *Session) allowed() map[string]bool {
 	tasks := map[string]bool{}
-	for _, d := range s.devices.Devices() {
+	for _, d := range s.devices.Load().Devices() {
 		tasks[taskOf(d.Name)] = true
 	}
 	return tasks
@@ -361,7 +364,7 @@ func (s *Session) Receive(c actor.Context) {
 			c.Stop(c.Self())
 		}
 	case *actor.Stopped:
-		s.publishPlans(func(all map[string]*plan) { clear(all) })
+		s.publishPlans(func(all plans) { clear(all) })
 		close(s.gone)
 	}
 }

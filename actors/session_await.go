@@ -1,13 +1,19 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/place"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/view"
 )
 
@@ -16,7 +22,12 @@ import (
 // the task, and then makes the change anew.
 
 // unseen is the error of work that needs tasks which have never been seen and are still expected.
-type unseen struct{ tasks []string }
+type unseen struct {
+	tasks []string
+	// node requests device, which one of the tasks may have; nil if all tasks are needed.
+	node   *graph.Node
+	device string
+}
 
 // Error names the tasks.
 func (e *unseen) Error() string { return "never seen: " + strings.Join(e.tasks, ", ") }
@@ -27,7 +38,94 @@ func (t *Task) unseen(tasks []string) error {
 	if len(tasks) == 0 {
 		return nil
 	}
-	return &unseen{tasks}
+	return &unseen{tasks: tasks}
+}
+
+// missingDevices returns an unseen error if a node requests a device that no known task has, but that tasks which have never been seen and
+// are still expected may have. If the session learns of such a device, the error has no tasks: the change is made anew at once.
+func (s *Session) missingDevices(nodes []*graph.Node) error {
+	looked := map[string]bool{"": true}
+	learns := true
+	for _, n := range nodes {
+		if looked[n.Requested] {
+			continue
+		}
+		looked[n.Requested] = true
+		spec, err := place.Parse(n.Requested)
+		if err != nil || spec.Job == "" || spec.Type == "" && spec.Index < 0 || s.has(spec) {
+			continue // a device without a job is the master's own
+		}
+		if learns {
+			learns = false
+			if more, err := s.learnDevices(); err != nil {
+				return err
+			} else if more {
+				return &unseen{node: n, device: n.Requested}
+			}
+		}
+		tasks, err := s.mayHave(spec)
+		if err != nil {
+			return err
+		}
+		var missing *unseen
+		if err := s.task.unseen(tasks); errors.As(err, &missing) {
+			missing.node, missing.device = n, n.Requested
+			return missing
+		}
+	}
+	return nil
+}
+
+// has reports whether the session has a device that a request matches.
+func (s *Session) has(spec place.Spec) bool {
+	return slices.ContainsFunc(s.devices.Load().Devices(), func(d place.Device) bool { return spec.Matches(d.Spec) })
+}
+
+// learnDevices adds the devices that have become known since the session's were, and reports whether there are any.
+func (s *Session) learnDevices() (bool, error) {
+	known, err := s.task.placeable(s.options.filters)
+	if err != nil {
+		return false, err
+	}
+	have := s.devices.Load().Devices()
+	all := slices.Clone(have)
+	for _, d := range known {
+		if !slices.ContainsFunc(have, func(h place.Device) bool { return h.Name == d.Name }) {
+			all = append(all, d)
+		}
+	}
+	if len(all) == len(have) {
+		return false, nil
+	}
+	prepared, err := place.Prepare(all)
+	if err != nil {
+		return false, err
+	}
+	s.devices.Store(prepared)
+	return true, nil
+}
+
+// mayHave returns the declared tasks that may have a device which a request matches, as far as the session's filters let it be used.
+func (s *Session) mayHave(spec place.Spec) ([]string, error) {
+	var possible []place.Device
+	for _, task := range s.task.Cluster.Tasks() {
+		d, err := place.NewDevice(fmt.Sprintf("%s/device:%s:%d", task, cmp.Or(spec.Type, "CPU"), max(spec.Index, 0)), false)
+		if err != nil {
+			return nil, err
+		}
+		if spec.Matches(d.Spec) {
+			possible = append(possible, d)
+		}
+	}
+	possible, err := place.FilterDevices(possible, s.options.filters, s.task.name)
+	if err != nil {
+		return nil, err
+	}
+	tasks := make([]string, len(possible))
+	for i, d := range possible {
+		tasks[i] = taskOf(d.Name)
+	}
+	return tasks, nil
 }
 
 // apply has the actor make a change, and waits for it or for ctx, and for the tasks that have never been seen and that the change needs.
@@ -39,10 +137,38 @@ func (s *Session) apply(ctx context.Context, m *change) error {
 		if !errors.As(err, &missing) {
 			return err
 		}
-		if err := s.await(ctx, missing.tasks); err != nil {
+		if err := s.awaitMissing(ctx, missing); err != nil {
 			return err
 		}
 	}
+}
+
+// awaitMissing waits for the tasks of an error: for all of them or, if a node requests a device that one may have, for the first.
+func (s *Session) awaitMissing(ctx context.Context, missing *unseen) error {
+	switch {
+	case missing.node == nil:
+		return s.await(ctx, missing.tasks)
+	case len(missing.tasks) == 0:
+		return nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, len(missing.tasks))
+	for _, task := range missing.tasks {
+		contain.Go(s.task.Log, "The wait for "+task, func() { // ends with ctx
+			ended <- s.await(ctx, []string{task})
+		}, func(err error) { ended <- err })
+	}
+	var err error
+	for range missing.tasks {
+		e := <-ended
+		if e == nil {
+			return nil
+		}
+		err = cmp.Or(err, e)
+	}
+	n := missing.node
+	return status.AtNode(status.Errorf(status.CodeOf(err), "Cannot assign a device for operation %s, which requests %s: %s", n.Name, missing.device, err.Error()), n.Name)
 }
 
 // await waits for tasks that have never been seen.

@@ -66,14 +66,16 @@ func (s *Session) work(ctx context.Context, m *change) (err error) {
 		})
 	case *wire.BuildPlan:
 		sig := graph.Signature{Feeds: msg.Feeds, Fetches: msg.Fetches, Targets: msg.Targets}
+		m.other = string(append(appendSignature(nil, sig), msg.Watches...))
+		sig, m.order = sorted(sig)
 		m.key = string(append(appendSignature(nil, sig), msg.Watches...))
-		if have := (*s.plans.Load())[m.key]; have != nil && !s.worker.stale(have.local) {
+		if have := (*s.plans.Load())[m.key]; have.plan != nil && !s.worker.stale(have.local) {
 			return nil // another caller was first
 		}
 		m.plan, err = s.buildPlan(ctx, s.graph.Load(), sig, msg.Watches)
 	case *wire.BuildInstance:
 		m.key = string(msg.Key)
-		if have := (*s.plans.Load())[m.key]; have != nil && !s.worker.stale(have.local) {
+		if have := (*s.plans.Load())[m.key]; have.plan != nil && !s.worker.stale(have.local) {
 			return nil // another caller was first
 		}
 		if m.main != nil {
@@ -95,16 +97,24 @@ func (s *Session) publish(m *change) {
 		s.graph.Store(m.graph)
 		s.version = m.version
 	case *wire.BuildPlan, *wire.BuildInstance:
-		if m.plan != nil {
-			s.publishPlans(func(all map[string]*plan) { all[m.key] = m.plan })
+		if m.plan == nil && m.order == nil {
+			return
 		}
+		s.publishPlans(func(all plans) {
+			if m.plan != nil {
+				all[m.key] = entry{m.plan, nil}
+			}
+			if have, ok := all[m.key]; ok && m.order != nil {
+				all[m.other] = entry{have.plan, m.order}
+			}
+		})
 	case *wire.DropInstances:
-		s.publishPlans(func(all map[string]*plan) {
-			maps.DeleteFunc(all, func(_ string, p *plan) bool { return msg.Function == "" || p.calls(msg.Function) })
+		s.publishPlans(func(all plans) {
+			maps.DeleteFunc(all, func(_ string, e entry) bool { return msg.Function == "" || e.calls(msg.Function) })
 		})
 	case *wire.ForgetPlans:
-		s.publishPlans(func(all map[string]*plan) {
-			maps.DeleteFunc(all, func(_ string, p *plan) bool { return p.remote[msg.Task] != nil })
+		s.publishPlans(func(all plans) {
+			maps.DeleteFunc(all, func(_ string, e entry) bool { return e.remote[msg.Task] != nil })
 		})
 	}
 }
@@ -116,12 +126,15 @@ func (s *Session) publish(m *change) {
 // on another), all nodes are placed anew except those with state, which stay where it is. TensorFlow does that at each extension. Plans
 // made before keep the nodes that they were made of.
 func (s *Session) place(ctx context.Context, g *graph.Graph, from int, check func() error) (*graph.Graph, error) {
-	g, err := lower.Functions(g, from, lower.Options{Devices: s.devices.Devices(), Supports: supports, KeepConditionals: s.options.branches, Check: check})
+	g, err := lower.Functions(g, from, lower.Options{Devices: s.devices.Load().Devices(), Supports: supports, KeepConditionals: s.options.branches, Check: check})
 	if err != nil {
 		return nil, err
 	}
+	if err := s.missingDevices(g.Nodes[from:]); err != nil {
+		return nil, err
+	}
 	o := place.Options{
-		Prepared:      s.devices,
+		Prepared:      s.devices.Load(),
 		SoftPlacement: s.options.soft,
 		Supports:      supports,
 		Colocations:   &s.colocations,
@@ -188,12 +201,13 @@ func supports(n *graph.Node, deviceType string) bool {
 	return err != nil
 }
 
-// ready returns the plan of a signature, claimed for the caller; nil if it is not built.
-func (s *Session) ready(key []byte) *plan {
-	if p := (*s.plans.Load())[string(key)]; s.claim(p) {
-		return p
+// ready returns the plan of a signature, claimed for the caller, and the order of the signature's names. The plan is nil if it is not
+// built, or if this order of its names is new.
+func (s *Session) ready(key []byte) (*plan, *order) {
+	if e := (*s.plans.Load())[string(key)]; s.claim(e.plan) {
+		return e.plan, e.order
 	}
-	return nil
+	return nil, nil
 }
 
 // claim claims a plan for the caller. It reports false if p is nil or is no longer of use.
@@ -201,17 +215,17 @@ func (s *Session) claim(p *plan) bool {
 	return p != nil && !p.dropped.Load() && !s.worker.stale(p.local) && p.local.claim()
 }
 
-// plan returns the plan of a signature and of what a debugger watches, claimed for the caller. The first step that needs it builds it.
-// Failures are not kept.
-func (s *Session) plan(ctx context.Context, sig graph.Signature, watches []byte) (*plan, error) {
+// plan returns the plan of a signature and of what a debugger watches, claimed for the caller, and the order of the signature's names. The
+// first step that needs the plan builds it. Failures are not kept.
+func (s *Session) plan(ctx context.Context, sig graph.Signature, watches []byte) (*plan, *order, error) {
 	key := append(appendSignature(nil, sig), watches...)
 	for {
-		if p := s.ready(key); p != nil {
-			return p, nil
+		if p, o := s.ready(key); p != nil {
+			return p, o, nil
 		}
 		m := &change{message: &wire.BuildPlan{Feeds: sig.Feeds, Fetches: sig.Fetches, Targets: sig.Targets, Watches: watches}}
 		if err := s.apply(ctx, m); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 }
@@ -221,25 +235,17 @@ const maxPlans = 512
 
 // publishPlans replaces the published plans by changed ones. It runs in the actor. Plans that are no longer published lose the table's
 // claim.
-func (s *Session) publishPlans(change func(map[string]*plan)) {
+func (s *Session) publishPlans(change func(plans)) {
 	old := *s.plans.Load()
 	m := maps.Clone(old)
 	change(m)
-	for len(m) > maxPlans {
-		var oldest string
-		for k, p := range m {
-			if o := m[oldest]; o == nil || p.used.Load() < o.used.Load() {
-				oldest = k
-			}
-		}
-		delete(m, oldest)
-	}
+	m.trim()
 	s.plans.Store(&m)
 	gone := false
-	for k, p := range old {
-		if m[k] != p {
-			p.dropped.Store(true)
-			p.local.release()
+	for k, e := range old {
+		if e.order == nil && m[k].plan != e.plan {
+			e.dropped.Store(true)
+			e.local.release()
 			gone = true
 		}
 	}

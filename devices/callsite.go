@@ -22,7 +22,7 @@ type callSite struct {
 	functions *Functions
 	node      *graph.Node
 	caller    *function    // whose body the node is in; nil: it is in a part of a step
-	path      string       // of the nodes of the functions that it calls
+	path      string       // of the node's own functions
 	kernels   KernelSource // of the program that the node is in; nil if that has none
 
 	mu  sync.Mutex // guards own: iterators instantiate functions while they run
@@ -57,6 +57,14 @@ func (s *callSite) inlined(function string) bool {
 	return isFunction(s.node)
 }
 
+// pathOf returns what precedes the names of a function's nodes. The functions of a conditional or a loop have nodes of equal names.
+func (s *callSite) pathOf(function string) string {
+	if s.node.Attrs[lower.Attr] != nil {
+		return s.path + function + "/"
+	}
+	return s.path
+}
+
 // Library returns the functions' library.
 func (s *callSite) Library() kernels.Library { return s.functions.Library() }
 
@@ -71,24 +79,24 @@ func (s *callSite) Instantiate(ref *graph.FunctionRef) (kernels.Function, error)
 			return fn, nil
 		}
 	}
-	body, err := s.functions.library.Instantiate(ref.Name, ref.Attrs)
+	fn, err := s.functions.instance(id, ref)
 	if err != nil {
 		return nil, err
 	}
+	fn.site = s
 	if s.functions.sites.Add(1) > maxSites {
 		s.functions.sites.Add(-1)
 		return s.functions.Instantiate(ref)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if fn := s.own[id]; fn != nil {
+	if have := s.own[id]; have != nil {
 		s.functions.sites.Add(-1)
-		return fn, nil
+		return have, nil
 	}
 	if s.own == nil {
 		s.own = map[string]*function{}
 	}
-	fn := &function{id: id, name: ref.Name, body: body, owner: s.functions, site: s}
 	s.own[id] = fn
 	return fn, nil
 }

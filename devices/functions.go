@@ -159,13 +159,21 @@ func (f *Functions) Instantiate(ref *graph.FunctionRef) (kernels.Function, error
 	if fn := f.ready[id]; fn != nil {
 		return fn, nil
 	}
+	fn, err := f.instance(id, ref)
+	if err != nil {
+		return nil, err
+	}
+	f.ready[id] = fn
+	return fn, nil
+}
+
+// instance returns a new instantiation of a function.
+func (f *Functions) instance(id string, ref *graph.FunctionRef) (*function, error) {
 	body, err := f.library.Instantiate(ref.Name, ref.Attrs)
 	if err != nil {
 		return nil, err
 	}
-	fn := &function{id: id, name: ref.Name, body: body, owner: f}
-	f.ready[id] = fn
-	return fn, nil
+	return &function{id: id, name: ref.Name, body: body, owner: f}, nil
 }
 
 // keepsState reports whether a kernel of the function, or of one that it calls, keeps state between calls. It is true if that cannot be
@@ -219,7 +227,9 @@ func (fn *function) NumResults() int { return len(fn.body.Rets) }
 func (fn *function) compile() {
 	opts := CompileOptions{Session: fn.owner.session, Functions: fn.owner, Optimize: fn.owner.optimize, Function: fn.name, function: fn}
 	if s := fn.site; s != nil && s.inlined(fn.name) {
-		opts.Kernels, opts.Path = s.kernels, s.path
+		opts.Kernels, opts.Path = s.kernels, s.pathOf(fn.name)
+	} else {
+		opts.Alone = true
 	}
 	fn.program, fn.err = Compile(fn.body.Graph, fn.owner.device, opts)
 	if fn.err != nil {

@@ -155,6 +155,8 @@ type CompileOptions struct {
 	// Path names the calls that lead to the function, from a node of the part on. Two calls of one function have state of their own, as if
 	// the function's nodes stood in their places.
 	Path string
+	// Alone means that no kernel of another program has the resources that are private to this one's kernels.
+	Alone bool
 
 	function *function // whose body is compiled
 }
@@ -267,7 +269,7 @@ func (p *Program) construct(n *node, g *graph.Node, opts CompileOptions) error {
 		n.costly, n.initializer = def.Expensive, def.UninitializedOK
 		n.calls = callsFunctions(n.graph)
 		build = func() (any, error) {
-			return def.New(&kernels.Construction{Node: g, Path: opts.Path, Device: dev, Session: opts.Session, Functions: functions})
+			return def.New(&kernels.Construction{Node: g, Path: opts.Path, Device: dev, Session: opts.Session, Alone: opts.Alone, Functions: functions})
 		}
 	case opts.Functions != nil && g.Def != nil && isFunction(g):
 		build = func() (any, error) {

@@ -139,8 +139,8 @@ func (c *Context) variable(i int, create func(*tensor.Handle) *containers.Variab
 	return v, nil
 }
 
-// Named reads the attributes that name a resource: the container, "" for the device's default one, and the name, which is the node's name
-// if shared_name is empty.
+// Named reads the attributes that name a resource: the container, "" for the device's default one, and the name. If shared_name is empty,
+// that is the node's name behind the calls that lead to it: two calls of a function do not share what its nodes name.
 func Named(c *Construction) (container, name string, err error) {
 	if container, err = c.Attrs().Str("container"); err != nil {
 		return "", "", err
@@ -152,7 +152,7 @@ func Named(c *Construction) (container, name string, err error) {
 		return "", "", err
 	}
 	if name == "" {
-		name = c.Node.Name
+		name = c.Path + c.Node.Name
 	}
 	return container, name, nil
 }

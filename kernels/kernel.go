@@ -64,12 +64,13 @@ type Def struct {
 // Construction is what a constructor sees of the node that it makes a kernel for.
 type Construction struct {
 	Node *graph.Node
-	// Path precedes the node's name in the names of resources that are private to a kernel. It is empty unless the node is in a function.
+	// Path precedes the node's name in the names of resources that have none of their own. It is empty unless the node is in a function.
 	Path   string
 	Device Device
-	// Session names the kernel's session; it is part of the names of resources that are private to a kernel. It is empty in functions and
-	// tests.
+	// Session names the kernel's session; it is part of the names of resources that are private to a kernel. It is empty in tests.
 	Session string
+	// Alone means that other kernels of the session for nodes of this name, in other functions, do not have this one's private resources.
+	Alone bool
 	// Functions gives access to the graph's functions; it is nil if the graph has none.
 	Functions Functions
 }

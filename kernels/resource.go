@@ -28,7 +28,7 @@ const (
 	NamedByNode
 )
 
-// privateNames numbers the resources of kernels that belong to no session.
+// privateNames numbers the resources of kernels that belong to no session, or alone have them.
 var privateNames atomic.Int64
 
 // namedSource outputs the handle of a resource that has a name in a container (TensorFlow's ResourceOpKernel). It creates the resource at
@@ -71,8 +71,8 @@ func NewSource[R Deletable](c *Construction, kind string, unnamed naming, create
 	case shared == "" && unnamed == NamedBySession:
 		k.private = true
 		owner := c.Session
-		if owner == "" {
-			owner = fmt.Sprint(privateNames.Add(1))
+		if owner == "" || c.Alone {
+			owner = fmt.Sprint(owner, privateNames.Add(1))
 		}
 		k.name = "_" + owner + "_" + c.Path + c.Node.Name
 	}

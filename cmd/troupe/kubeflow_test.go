@@ -24,6 +24,7 @@ func TestClusterOfATFJob(t *testing.T) {
 		cluster[own.Type] = append(cluster[own.Type], addresses[i])
 	}
 	var last string
+	wait := start(t, nil, "wait", "--ready", addresses[4], "--timeout=45s") // begins before the servers
 	for _, own := range tasks {
 		text, err := json.Marshal(struct {
 			Cluster     map[string][]string `json:"cluster"`
@@ -35,7 +36,7 @@ func TestClusterOfATFJob(t *testing.T) {
 		}
 		last = start(t, []string{"TF_CONFIG=" + string(text)}, "serve", "--drain=1s").target()
 	}
-	if code, out := start(t, nil, "wait", "--ready", last, "--timeout=15s").ends(); code != exit.CodeOK {
+	if code, out := wait.ends(); code != exit.CodeOK {
 		t.Fatalf("exit code %d: %s", code, out)
 	}
 	code, out := start(t, nil, "status", last).ends()

@@ -226,7 +226,7 @@ func TestClusterFromTheEnvironment(t *testing.T) {
 	}
 }
 
-// The processes of a Slurm step form one cluster.
+// The processes of a Slurm step form one cluster. A wait for it may begin before the first of them.
 func TestClusterFromSlurm(t *testing.T) {
 	_, port, err := net.SplitHostPort(spectest.Address(t))
 	if err != nil {
@@ -235,6 +235,7 @@ func TestClusterFromSlurm(t *testing.T) {
 	step := []string{"SLURM_STEP_NODELIST=127.0.0.[1-2,4]", "SLURM_STEP_TASKS_PER_NODE=1(x3)", "SLURM_STEP_NUM_TASKS=3"}
 	hosts := []string{"127.0.0.1", "127.0.0.2", "127.0.0.4"}
 	var at string
+	wait := start(t, nil, "wait", "--ready", net.JoinHostPort(hosts[2], port)+","+net.JoinHostPort(hosts[0], port))
 	for rank, host := range hosts {
 		p := start(t, append(step, "SLURM_PROCID="+strconv.Itoa(rank)), "serve", "--cluster=slurm", "--slurm-jobs=worker=2,ps=1", "--slurm-port="+port)
 		at = p.target()
@@ -242,7 +243,7 @@ func TestClusterFromSlurm(t *testing.T) {
 			t.Errorf("rank %d serves at %s, not %s", rank, at, want)
 		}
 	}
-	if code, out := start(t, nil, "wait", "--ready", at).ends(); code != exit.CodeOK {
+	if code, out := wait.ends(); code != exit.CodeOK {
 		t.Fatalf("exit code %d: %s", code, out)
 	}
 	code, out := start(t, nil, "status", at).ends()

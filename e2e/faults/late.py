@@ -51,6 +51,22 @@ def by_monitored_session(cluster, late):
     assert comes(cluster, run, late) == 1
 
 
+def by_sync_replicas(cluster, late):
+    with tf.device(tf.train.replica_device_setter(ps_tasks=1, worker_device="/job:worker/task:0")):
+        weight = tf.get_variable("weight", initializer=2.)
+        optimizer = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(0.25), replicas_to_aggregate=1, total_num_replicas=1)
+        train = optimizer.minimize(tf.square(weight), global_step=tf.train.get_or_create_global_step())
+    graph = tf.get_default_graph()
+
+    def run():
+        # The chief's thread waits for gradients when the training ends, so there is nothing to wait for in closing.
+        with graph.as_default(), tf.train.MonitoredTrainingSession(cluster.master, stop_grace_period_secs=0, hooks=[optimizer.make_session_run_hook(True, num_tokens=1)]) as sess:
+            sess.run(train)
+            sess.run(train)
+            return sess.run(weight)
+    assert comes(cluster, run, late) in (0.5, 1.)  # the second step's gradients may not be applied yet
+
+
 def test_session(cluster):
     by_session(cluster, LATE)
 
@@ -63,6 +79,10 @@ def test_monitored_session(cluster):
     by_monitored_session(cluster, LATE)
 
 
+def test_sync_replicas(cluster):
+    by_sync_replicas(cluster, LATE)
+
+
 def test_session_long(cluster):
     by_session(cluster, LONG)
 
@@ -73,3 +93,7 @@ def test_supervisor_long(cluster):
 
 def test_monitored_session_long(cluster):
     by_monitored_session(cluster, LONG)
+
+
+def test_sync_replicas_long(cluster):
+    by_sync_replicas(cluster, LONG)

@@ -421,7 +421,8 @@ func (w *inquiry) lock(at waiter, r *Resource, name string, from *path) finding 
 	holder := r.HeldBy[0]
 	if len(w.parts[holder]) > 0 {
 		f := w.step(holder, from)
-		return finding{fmt.Sprintf("lock %s, which step %d of session %s holds: %s", name, holder, w.parts[holder][0].step.Session, f.text), max(f.rank, waits)}
+		text := fmt.Sprintf("lock %s, which step %d of session %s%s holds: %s", name, holder, w.parts[holder][0].step.Session, w.awayMaster(r.Holder), f.text)
+		return finding{text, max(f.rank, waits)}
 	}
 	text := fmt.Sprintf("lock %s, which step %d holds, which no task knows any more", name, holder)
 	if r.Holder.GetStep() != 0 {
@@ -536,7 +537,7 @@ func (w *inquiry) reader(at waiter, where place, r *Reader, name string, from *p
 		return finding{what + "; it is about to have its turn", unclear}
 	}
 	if turn.Step != at.step.Id {
-		what += fmt.Sprintf("; it is the turn of step %d of session %s", turn.Step, turn.Session)
+		what += fmt.Sprintf("; it is the turn of step %d of session %s%s", turn.Step, turn.Session, w.awayMaster(turn))
 		for _, other := range w.waits[where] {
 			if other.step.Id == turn.Step {
 				f := w.wait(other, from)
@@ -648,6 +649,15 @@ func (w *inquiry) fate(at waiter, o *Origin) (text string) {
 		}
 	}
 	return ", which is closed"
+}
+
+// awayMaster says, in parentheses, what is known of the master of a step that holds something, if the master does not answer. It is empty if it does.
+func (w *inquiry) awayMaster(o *Origin) string {
+	master := w.tasks[o.GetMaster()]
+	if o.GetMaster() == "" || master.GetState() == StateUp {
+		return ""
+	}
+	return fmt.Sprintf(" (whose master %s%s)", o.Master, w.unseen(master))
 }
 
 // unseen says what is known of a task that has not answered: that it is gone, or only that nothing is known of it now. t is nil for a task
