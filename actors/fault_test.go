@@ -91,6 +91,48 @@ func TestLostTask(t *testing.T) {
 	})
 }
 
+// TestLostTaskOfAClosingSession loses a task whose part is all that keeps a session from being closed: by its client, by a reset and by the end of its
+// server. The task has not heard of the end.
+func TestLostTaskOfAClosingSession(t *testing.T) {
+	for name, end := range map[string]func(c *client) error{
+		"closed": func(c *client) error { return c.node.task.CloseSession(context.Background(), c.session.handle) },
+		"reset": func(c *client) error {
+			_ = c.node.task.Reset(context.Background(), nil, "the test", nil) // names the lost task
+			return nil
+		},
+		"drained": func(c *client) error {
+			over, cancel := context.WithCancel(context.Background())
+			cancel()
+			c.node.task.sessionsOf.drain(over)
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			net := newNetwork(t, "a", "b", "c")
+			a, b := net.node(taskName("a")), net.node(taskName("b"))
+			c := open(t, a, waiting)
+			step := c.begin(t.Context(), request(nil, "z:0"))
+			b.awaits("take")
+			aborted := make(chan struct{}, 10)
+			net.filter(func(_, to string, m proto.Message, _ func()) bool {
+				_, is := m.(*wire.AbortStep)
+				if is = is && to == b.name; is {
+					aborted <- struct{}{}
+				}
+				return !is
+			})
+			ended := make(chan error, 1)
+			go func() { ended <- end(c) }()
+			<-aborted
+			b.kill()
+			if err := <-ended; err != nil || strings.Contains(a.log.String(), "did not end in time") {
+				t.Errorf("the session waited for the lost task: %v\n%s", err, a.log.String())
+			}
+			<-step
+		})
+	}
+}
+
 // TestBrokenLink breaks the link between two tasks, neither of which is the step's master.
 func TestBrokenLink(t *testing.T) {
 	net := newNetwork(t, "a", "b", "c")

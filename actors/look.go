@@ -262,12 +262,10 @@ func (l *look) steps() {
 	var all []*view.Step
 	describe := map[*view.Step]func(*view.Step){}
 	wanted := func(id uint64) bool { return l.query.GetStep() == 0 || l.query.GetStep() == id }
-	for _, s := range l.task.sessionsOf.all() {
-		for _, st := range l.task.steps.running(s) {
-			if wanted(st.id) {
-				v := &view.Step{Id: st.id, Session: s.name(), Who: s.rights.Who, Master: l.task.name, Began: st.own.Origin.Began}
-				all, describe[v] = append(all, v), func(v *view.Step) { st.look(l, v) }
-			}
+	for _, st := range l.task.steps.mastered() {
+		if wanted(st.id) {
+			v := &view.Step{Id: st.id, Session: st.session.name(), Who: st.session.rights.Who, Master: l.task.name, Began: st.own.Origin.Began}
+			all, describe[v] = append(all, v), func(v *view.Step) { st.look(l, v) }
 		}
 	}
 	for _, st := range l.task.steps.parts() {

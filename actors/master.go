@@ -310,14 +310,6 @@ func (m *master) drop(s *Session) {
 	}
 }
 
-// running returns the running steps of all sessions.
-func (m *masterState) running() (all []*step) {
-	for _, s := range m.all() {
-		all = append(all, m.task.steps.running(s)...)
-	}
-	return all
-}
-
 // drain closes all sessions. Their running steps may continue until ctx ends.
 func (m *masterState) drain(ctx context.Context) {
 	// Sessions are closed even if no time is left for their steps.
@@ -337,7 +329,9 @@ func (m *masterState) drain(ctx context.Context) {
 				m.task.logCut(st.id, s.name(), m.task.name, st.own.Origin.Began, "fetches", sig.Fetches[:min(len(sig.Fetches), maxStepNames)],
 					"targets", sig.Targets[:min(len(sig.Targets), maxStepNames)])
 			}
-			m.task.close(s, status.Errorf(status.Unavailable, "The server of %s is shutting down", m.task.name))
+			if err := m.task.close(s, status.Errorf(status.Unavailable, "The server of %s is shutting down", m.task.name)); err != nil {
+				m.task.Log.Warn("a session did not end in time", "error", err)
+			}
 		}, nil))
 	}
 	wg.Wait()

@@ -77,6 +77,13 @@ func (s *stepTable) running(of *Session) []*step {
 	return keep(of.steps.All())
 }
 
+// mastered returns the steps of all of the task's sessions, also of those that are being closed: the master does not know these sessions any more.
+func (s *stepTable) mastered() []*step {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return keep(s.table.MasterSteps())
+}
+
 // keep keeps steps that are in the table from being recycled. The table is locked.
 func keep(all []*step) []*step {
 	for _, st := range all {

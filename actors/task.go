@@ -195,7 +195,7 @@ func (t *Task) Refuse(step uint64, err error) { t.steps.refuse(step, err) }
 func (t *Task) peerLost(task string, err error) {
 	m := &wire.PeerLost{Task: task, Failure: failure(err)}
 	t.worker.Send(&peerLost{message: m, parts: t.steps.own()})
-	t.master.Send(&peerLost{message: m, steps: t.sessionsOf.running()})
+	t.master.Send(&peerLost{message: m, steps: t.steps.mastered()})
 }
 
 // peerLost is a PeerLost message with the steps of the task's own sessions that ran when the link broke. Steps that begin

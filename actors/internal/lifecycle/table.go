@@ -192,6 +192,17 @@ func (t *Table[M, P]) Master(id uint64) (m M, ok bool) {
 	return m, false
 }
 
+// MasterSteps returns the steps of the task's own sessions, in no order, those of closed sessions that have not ended included.
+func (t *Table[M, P]) MasterSteps() []M {
+	all := make([]M, 0, t.masters)
+	for _, e := range t.steps {
+		if e.session != nil {
+			all = append(all, e.Master)
+		}
+	}
+	return all
+}
+
 // Parts returns the live parts, in no order.
 func (t *Table[M, P]) Parts() []P {
 	all := make([]P, 0, t.parts)
