@@ -23,11 +23,7 @@ func (w ways) Reach(ctx context.Context, task string) (cast.Way, error) {
 		}
 		return o, nil
 	}
-	p, err := w.node.links.Ensure(view.Await(ctx, "messages of the program's actors"), task)
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
+	return w.node.links.Reach(view.Await(ctx, "messages of the program's actors"), task)
 }
 
 // Watch reports lost tasks for as long as the links live.
@@ -62,8 +58,9 @@ func (n *Node) newCast() *cast.Cast {
 	if n.config.lent != nil {
 		kinds = nil
 	}
+	find := func(ctx context.Context, task string) error { return n.find(ctx, task, true) }
 	return cast.New(cast.Config{System: n.port.System(), Self: n.self.Name(), Tasks: n.taskNames(), Boot: n.boot, Transport: ways{n},
-		Kinds: kinds, Present: n.present, Find: n.find, Watched: n.presence.watch, Outsiders: n.config.Outsiders, Address: n.self.Address, Refused: n.links.RefuseSystem,
+		Kinds: kinds, Present: n.present, Find: find, Watched: n.presence.watch, Outsiders: n.config.Outsiders, Address: n.self.Address, Refused: n.links.RefuseSystem,
 		Panicked: n.actorPanicked, Log: n.log})
 }
 

@@ -61,7 +61,7 @@ func (c *cluster) Find(ctx context.Context, task string) []device.Attributes {
 	if known := c.Known(task); known != nil {
 		return known
 	}
-	if s, ok := c.node.statusOf(task); !ok || c.node.presence.find(ctx, s).State != stateUp {
+	if s, ok := c.node.statusOf(task); !ok || c.node.presence.find(ctx, s, false).State != stateUp {
 		return nil
 	}
 	if _, err := c.Peer(ctx, task); err != nil {

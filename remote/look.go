@@ -67,7 +67,7 @@ func (n *Node) seeTask(ctx context.Context, s TaskStatus, q *view.Query) *view.T
 	if s.Task == n.self.Name() {
 		t = n.task.See(q)
 	} else if q.GetCluster() {
-		if s = n.presence.find(ctx, s); s.State == stateUp {
+		if s = n.presence.find(ctx, s, false); s.State == stateUp {
 			seen, err := n.task.Ask(ctx, s.Task, q)
 			if err != nil {
 				s.State, s.Reason = view.StateSilent, err.Error()
@@ -103,20 +103,20 @@ func (n *Node) graph(ctx context.Context, task string, q *view.GraphQuery) (*vie
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	if err := n.find(ctx, task); err != nil {
+	if err := n.find(ctx, task, false); err != nil {
 		return nil, err
 	}
 	return n.task.AskGraph(ctx, q)
 }
 
 // find looks for a task that may be up though nothing is known of it yet, within ctx and for a bounded time. UNAVAILABLE says why it is not
-// up. NOT_FOUND: the cluster has no such task.
-func (n *Node) find(ctx context.Context, task string) error {
+// up. NOT_FOUND: the cluster has no such task. mail means that messages to programs' actors will follow.
+func (n *Node) find(ctx context.Context, task string, mail bool) error {
 	s, known := n.statusOf(task)
 	if !known {
 		return status.Errorf(status.NotFound, "the cluster has no task %q", task)
 	}
-	if s = n.presence.find(ctx, s); s.State != stateUp {
+	if s = n.presence.find(ctx, s, mail); s.State != stateUp {
 		return status.Errorf(status.Unavailable, "%s is %s: %s", task, s.State, s.Reason)
 	}
 	return nil

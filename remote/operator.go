@@ -186,7 +186,7 @@ func (n *Node) cancelStep(ctx context.Context, step uint64, by, owner string) (a
 	}
 	for _, s := range n.Status() {
 		asked.Go(contain.Func(n.log, what+s.Task, func() {
-			if s := n.presence.find(ctx, s); s.State == stateUp {
+			if s := n.presence.find(ctx, s, false); s.State == stateUp {
 				ask(s.Task, n.task)
 			} else {
 				mu.Lock()

@@ -170,14 +170,15 @@ func (p *presence) checkTask(task string) {
 
 // find returns what is known of a task. It first asks the task whether it is up, unless it counts as up. It waits until ctx ends, and for
 // at most reachTime, or a few seconds more for a task that is far away and has accepted the connection. The Reason of a task that is not up says why it could not be reached.
-func (p *presence) find(ctx context.Context, s TaskStatus) TaskStatus {
+// mail means that messages to programs' actors will follow.
+func (p *presence) find(ctx context.Context, s TaskStatus, mail bool) TaskStatus {
 	if s.State == stateUp || s.Task == p.node.self.Name() {
 		return s
 	}
 	p.mu.Lock()
 	a := p.probes[s.Task]
 	if a == nil || a.stale() {
-		a = p.askLocked(s.Task)
+		a = p.askLocked(s.Task, mail)
 	}
 	p.mu.Unlock()
 	if a == nil {
@@ -228,7 +229,7 @@ func (p *presence) findAll(ctx context.Context) []TaskStatus {
 	all := p.node.Status()
 	var asked sync.WaitGroup
 	for i := range all {
-		asked.Go(contain.Func(p.node.log, "The look for "+all[i].Task, func() { all[i] = p.find(ctx, all[i]) }, nil))
+		asked.Go(contain.Func(p.node.log, "The look for "+all[i].Task, func() { all[i] = p.find(ctx, all[i], false) }, nil))
 	}
 	asked.Wait()
 	return all
@@ -239,19 +240,19 @@ func (p *presence) reach(task string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if a := p.probes[task]; a == nil || a.rested {
-		p.askLocked(task)
+		p.askLocked(task, false)
 	}
 }
 
 // askLocked starts a probe; it returns nil if the node stops.
-func (p *presence) askLocked(task string) *probe {
+func (p *presence) askLocked(task string, mail bool) *probe {
 	if p.life.Err() != nil {
 		return nil
 	}
 	a := &probe{done: make(chan struct{})}
 	p.probes[task] = a
 	p.work.Go(func() {
-		contain.Func(p.node.log, "A question to a task", func() { p.endProbe(a, p.try(task, a)) }, func(err error) { p.endProbe(a, err) })()
+		contain.Func(p.node.log, "A question to a task", func() { p.endProbe(a, p.try(task, a, mail)) }, func(err error) { p.endProbe(a, err) })()
 		if a.err != nil {
 			pause := time.NewTimer(reachPause)
 			select {
@@ -269,7 +270,7 @@ func (p *presence) askLocked(task string) *probe {
 }
 
 // try asks a task whether it is up, once it has a slot.
-func (p *presence) try(task string, a *probe) error {
+func (p *presence) try(task string, a *probe, mail bool) error {
 	select {
 	case p.ask <- struct{}{}:
 	case <-p.life.Done():
@@ -281,7 +282,7 @@ func (p *presence) try(task string, a *probe) error {
 	p.mu.Lock()
 	a.began, a.exchange = time.Now(), ctx
 	p.mu.Unlock()
-	return p.node.openLink(ctx, task)
+	return p.node.links.Try(ctx, task, mail)
 }
 
 // endProbe ends a probe.
@@ -290,19 +291,6 @@ func (p *presence) endProbe(a *probe, err error) {
 	defer p.mu.Unlock()
 	a.ended, a.err = time.Now(), err
 	close(a.done)
-}
-
-// openLink asks the process at a task's address for its identity and opens the link to it. If nobody listens, it fails at once.
-func (n *Node) openLink(ctx context.Context, task string) error {
-	t, known := n.spec.ByName(task)
-	if !known {
-		return status.InvalidArgumentf("%s is not a task of the cluster %v", task, n.spec)
-	}
-	if _, err := n.links.Greet(ctx, t); err != nil {
-		return err
-	}
-	_, err := n.links.Ensure(ctx, task)
-	return err
 }
 
 // taskChanged logs a change of a task, records it as an event, and notifies programs.

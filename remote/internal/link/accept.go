@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/internal/distance"
+	"github.com/troupe-run/troupe/remote/internal/trust"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
@@ -18,7 +20,13 @@ type accepted struct {
 	from    *wire.Identity
 	handoff *handoff // nil: from is another process
 	key     []byte   // required of streams of tensors
+	bond    trust.Bond
 	once    sync.Once
+	joined  atomic.Bool // it has its stream of programs' actors
+
+	// Guarded by link.mu.
+	over     bool // it has ended
+	departed bool // it has ended with a goodbye
 }
 
 // Handle registers the functions that serve the streams of other tasks' links and those from outside the cluster.
@@ -109,7 +117,13 @@ func (l *Links) inTime(ctx context.Context, s Stream, out *outbound, read func(c
 
 // accept makes this end of a link that another task has opened.
 func (l *Links) accept(s Stream, out *outbound, h *hello) *accepted {
-	a := &accepted{link: h.link, from: h.from, handoff: l.newHandoff(h.from), key: fresh(keySize)}
+	a := &accepted{link: h.link, from: h.from, handoff: l.newHandoff(h.from), key: h.key, bond: h.bond}
+	if a.key == nil {
+		a.key = fresh(keySize)
+	}
+	if a.bond == nil {
+		a.bond = trust.Bond(a.key)
+	}
 	if a.handoff != nil {
 		h.in.localQueue, out.localQueue = &a.handoff.out, &a.handoff.back
 	}
@@ -123,6 +137,9 @@ type hello struct {
 	link  *link
 	from  *wire.Identity
 	flags byte
+	key   []byte     // of a link that answers one of this side's; else nil
+	bond  trust.Bond // of such a link, or if there is a secret; else nil
+	owner *accepted  // of a stream of programs' actors
 	// outside is the address of a process outside the cluster; if set, the other fields are not.
 	outside string
 }
@@ -155,21 +172,29 @@ func (l *Links) greet(ctx context.Context, s Stream, out *outbound) (*hello, err
 		return nil, err
 	}
 	from := m.GetGreeting().GetFrom()
-	k, err := l.caller(ctx, from)
-	if err != nil {
-		return nil, err
-	}
-	if err := l.identify(ctx, in, out, m, k); err != nil {
-		return nil, err
-	}
-	if k, err = l.register(k); err != nil {
-		return nil, err
+	begun := &hello{in: in, from: from, flags: h.flags}
+	if h.flags == flagPrograms {
+		if begun.owner, err = l.owner(ctx, m); err != nil {
+			return nil, err
+		}
+		begun.link = begun.owner.link
+	} else {
+		k, err := l.caller(ctx, from)
+		if err != nil {
+			return nil, err
+		}
+		if err := l.identify(ctx, begun, out, m, k); err != nil {
+			return nil, err
+		}
+		if begun.link, err = l.register(k); err != nil {
+			return nil, err
+		}
 	}
 	address := m.GetGreeting().GetAddress()
 	l.called.Store(&address)
-	in.there.address, in.there.written = k.task.Address, from.GetAddress()
+	in.there.address, in.there.written = begun.link.task.Address, from.GetAddress()
 	in.here.written = address
-	return &hello{in: in, link: k, from: from, flags: h.flags}, nil
+	return begun, nil
 }
 
 // refuse sends the other end the reason why there is no link.
@@ -233,24 +258,47 @@ func (l *Links) remove(a *accepted) {
 // sendGoodbye says goodbye because the server stops; the second time it does nothing.
 func (a *accepted) sendGoodbye() {
 	a.once.Do(func() {}) // from now on the end is not a loss
-	a.goodbye("its server is stopping", nil)
+	a.goodbye(stoppingServer, nil)
 }
 
 // lost ends the link and notifies its watchers.
 func (a *accepted) lost(why string) {
 	a.once.Do(func() {
 		a.link.accepted.CompareAndSwap(a.pipe, nil)
-		err := status.Errorf(status.Unavailable, "worker %s (%s) was lost: %s, since %s", a.from.GetTask(), a.from.GetAddress(), why, stamp(time.Now()))
+		a.retire(false)
 		a.link.missed(a.boot, why, time.Now())
-		a.links.notify(a.from.GetTask(), err)
+		a.links.notify(a.from.GetTask(), a.gone(why))
 		a.close()
 	})
+}
+
+// gone returns the error for a link that was lost.
+func (a *accepted) gone(why string) error {
+	return status.Errorf(status.Unavailable, "worker %s (%s) was lost: %s, since %s", a.from.GetTask(), a.from.GetAddress(), why, stamp(time.Now()))
+}
+
+// retire marks the link as ended. If it was lost, nothing more is posted on its stream of programs' actors: its watchers learn of what is.
+func (a *accepted) retire(departed bool) {
+	k := a.link
+	k.mu.Lock()
+	a.over, a.departed = true, departed
+	back := k.back
+	if back == nil || back.owner != a {
+		back = nil
+	} else if !departed {
+		k.back = nil
+	}
+	k.mu.Unlock()
+	if back != nil && !departed {
+		back.out.end(errLinkGone)
+	}
 }
 
 // left answers a goodbye with one, after all posted messages.
 func (a *accepted) left(string) {
 	a.once.Do(func() {
 		a.link.accepted.CompareAndSwap(a.pipe, nil)
+		a.retire(true)
 		a.goodbye("", a.close)
 		a.links.changed(a.from.GetTask())
 	})

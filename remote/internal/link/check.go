@@ -19,7 +19,7 @@ func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z
 
 // Protocol is the version of the protocol between tasks. Increment it with every change after which a task of the previous version
 // would misunderstand or refuse what this one sends, or the other way round. Tasks with different protocols cannot be in one cluster.
-const Protocol = 1
+const Protocol = 2
 
 // checkProtocol refuses a process that speaks another protocol, with FAILED_PRECONDITION. The message names both sides.
 func checkProtocol(self, other *wire.Identity) error {

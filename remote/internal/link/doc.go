@@ -23,9 +23,10 @@
 //
 // # Programs' actors
 //
-// Messages of programs' own actors, which may wait, are posted (Peer.Post). They use a stream of the same form
+// Messages of programs' own actors, which may wait, are posted on the way to their task (Links.Reach). They use a stream of the same form
 // on a separate connection, so the link's messages do not queue behind them. This stream is opened with
-// the first message; it and the link end together. Pending messages are written in batches (mail). A sender
+// the first message; it and the link end together. The task that it leads to uses it for its own messages, too, unless it has opened one.
+// Pending messages are written in batches (mail). A sender
 // waits while the receiving actor has too large a backlog (credits), so no message finds a full queue.
 //
 // Processes that are not tasks of the cluster are rejected. With Config.Outsiders, they reach programs'
@@ -42,6 +43,14 @@
 // Senders ask for room before they push (Peer.Room), which bounds what is queued for a peer. A peer that still
 // sends but accepts nothing for seconds is reported (State, Stats, the log). After half a minute it is
 // declared lost.
+//
+// # Round trips
+//
+// Tasks may be far apart, so nothing is waited for that need not be. The first message takes four and a half round trips: one for the connection,
+// one with certificates for TLS, one for the hello and its answer, two for asking the opener's address or one for the challenge, which go on at the
+// same time, and half of one for the message. A method is called without waiting for HTTP/2's settings. The connection for messages of programs'
+// actors is made during the link's handshake, and needs none of its own (bond, see identify): messages follow its hello. An answer takes half a round
+// trip.
 //
 // # Trust
 //

@@ -23,11 +23,22 @@ import (
 //     this link, with this nonce. A process that cannot be reached there is not the task.
 //   - the secret, if the tasks share one. Each end proves that it knows it (package trust).
 //
-// The streams of tensors that belong to a link carry a random key, which the link's welcome contained.
+// The streams of tensors that belong to a link carry a random key, which the link's welcome contained. What is proved once need not be proved
+// again: a handshake gives both ends a bond (trust.Bond), derived from the secret or, without one, the key. With it, the opener begins the link's
+// stream of programs' actors without another handshake, and the acceptor opens its own link to the opener without being asked at its address, and
+// without a challenge. Each is admitted once, so a copy of either is of no use.
 
 const (
 	nonceSize = 32 // bytes
 	keySize   = 16 // bytes, of a link's key
+)
+
+// The purposes of a bond.
+const (
+	forPrograms = "programs" // a stream of programs' actors
+	forReturn   = "return"   // a link in the other direction
+	forWelcome  = "welcome"  // the key of such a link, which shows that its acceptor has the bond
+	forBond     = "bond"     // the bond of such a link
 )
 
 func fresh(n int) []byte {
@@ -73,25 +84,45 @@ func (l *Links) confirm(_ context.Context, r *wire.ConfirmRequest) (*wire.Identi
 	return l.self, nil
 }
 
-// identify checks that the process that said hello is the task that it claims to be. Reading from the stream is not
-// bounded here: the caller closes the stream.
-func (l *Links) identify(ctx context.Context, in *inbound, out *outbound, hello *wire.Hello, k *link) error {
+// identify checks that the process that said hello is the task that it claims to be. It sets begun's bond if there is a secret, and its bond and key if
+// the link answers one of this side's. Reading from the stream is not bounded here: the caller closes the stream.
+func (l *Links) identify(ctx context.Context, begun *hello, out *outbound, hello *wire.Hello, k *link) (err error) {
 	if len(hello.GetNonce()) != nonceSize {
 		return status.InvalidArgumentf("A hello has a nonce of %d bytes, not %d.", len(hello.GetNonce()), nonceSize)
-	}
-	if l.config.Secret != nil {
-		if err := l.challenge(in, out, hello); err != nil {
-			return err
-		}
 	}
 	if l.config.Identify != nil {
 		if err := l.config.Identify(ctx, k.task); err != nil {
 			return err
 		}
 	}
-	if !l.config.Confirm {
+	if bond := k.admits(hello); bond != nil {
+		begun.key, begun.bond = bond.Sign(forWelcome, hello.GetNonce()), bond.Sign(forBond, hello.GetNonce())
 		return nil
 	}
+	confirmed := func() error { return l.confirmAt(ctx, hello, k) }
+	switch {
+	case !l.config.Confirm:
+		confirmed = func() error { return nil }
+	case l.config.Secret != nil && k.declared:
+		// At once, for it takes some round trips. Only the cluster spec says whom a stranger makes this task ask.
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		answer := make(chan error, 1)
+		if !l.start(func() { answer <- l.confirmAt(ctx, hello, k) }) {
+			return errClosed
+		}
+		confirmed = func() error { return <-answer }
+	}
+	if l.config.Secret != nil {
+		if begun.bond, err = l.challenge(begun.in, out, hello); err != nil {
+			return err
+		}
+	}
+	return confirmed()
+}
+
+// confirmAt asks at the address of a task whether the process there has said hello.
+func (l *Links) confirmAt(ctx context.Context, hello *wire.Hello, k *link) error {
 	from := hello.GetGreeting().GetFrom()
 	ctx, cancel := distance.Within(ctx, l.timing.Handshake)
 	defer cancel()
@@ -106,53 +137,98 @@ func (l *Links) identify(ctx context.Context, in *inbound, out *outbound, hello 
 	return status.Errorf(status.Unavailable, "%s could not ask %s whether it opens a link: %s", l.self.GetTask(), Describe(from), explain(err))
 }
 
-// challenge proves to the opener of a link that this side knows the secret, and makes the opener prove the same.
-func (l *Links) challenge(in *inbound, out *outbound, hello *wire.Hello) error {
+// returning returns the bond with the process of the task that has opened a link to this side; nil if there is no such link.
+func (k *link) returning() trust.Bond {
+	way := k.accepted.Load()
+	if way == nil {
+		return nil
+	}
+	a := k.links.presence(&wire.Identity{Task: k.task.Name(), Boot: way.boot})
+	if a == nil {
+		return nil
+	}
+	return a.bond
+}
+
+// admits returns the bond with the process that said hello if this side has opened a link to it, at the task's address, and it shows that it has the
+// bond; else nil. It does so for one link at most.
+func (k *link) admits(hello *wire.Hello) trust.Bond {
+	k.mu.Lock()
+	p := k.peer
+	k.mu.Unlock()
+	if p == nil || p.Boot() != hello.GetGreeting().GetFrom().GetBoot() || !p.bond.Check(forReturn, hello.GetNonce(), hello.GetKey()) {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bonded {
+		return nil
+	}
+	p.bonded = true
+	return p.bond
+}
+
+// owner returns the link that a stream of programs' actors belongs to, which has identified the process that opens both.
+func (l *Links) owner(ctx context.Context, hello *wire.Hello) (*accepted, error) {
+	from := hello.GetGreeting().GetFrom()
+	if err := l.checkCaller(ctx, from); err != nil {
+		return nil, err
+	}
+	a := l.presence(from)
+	if a == nil || len(hello.GetNonce()) != nonceSize || !a.bond.Check(forPrograms, hello.GetNonce(), hello.GetKey()) || a.joined.Swap(true) {
+		return nil, status.Errorf(status.FailedPrecondition, "%s sends messages to actors without a link to %s", Describe(from), Describe(l.self))
+	}
+	return a, nil
+}
+
+// challenge proves to the opener of a link that this side knows the secret, makes the opener prove the same, and returns their bond.
+func (l *Links) challenge(in *inbound, out *outbound, hello *wire.Hello) (trust.Bond, error) {
 	h := &trust.Handshake{Opener: party(hello.GetGreeting().GetFrom()), Acceptor: party(l.self), OpenerNonce: hello.GetNonce(), AcceptorNonce: fresh(nonceSize)}
 	m, err := encodeControl(kindChallenge, 0, &wire.Challenge{Identity: l.self, Nonce: h.AcceptorNonce, Proof: l.config.Secret.Prove(trust.Acceptor, h)})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	out.post(m)
 	head, body, _, err := in.next()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	answer := &wire.Proof{}
 	if head.kind != kindProof || decodeControl(body, answer) != nil {
-		return status.InvalidArgumentf("A challenge must be answered with a proof.")
+		return nil, status.InvalidArgumentf("A challenge must be answered with a proof.")
 	}
-	if !l.config.Secret.Check(trust.Opener, h, answer.GetProof()) {
-		return status.Errorf(status.Unauthenticated, "%s does not know the secret of %s. Start all tasks with the same --secret-file.", Describe(hello.GetGreeting().GetFrom()), Describe(l.self))
+	bond, ok := l.config.Secret.Check(h, answer.GetProof())
+	if !ok {
+		return nil, status.Errorf(status.Unauthenticated, "%s does not know the secret of %s. Start all tasks with the same --secret-file.", Describe(hello.GetGreeting().GetFrom()), Describe(l.self))
 	}
-	return nil
+	return bond, nil
 }
 
-// answer answers a task's challenge, after checking the task's own proof that it knows the secret.
-func (k *link) answer(out *outbound, hello *wire.Hello, body []byte) (*wire.Identity, error) {
+// answer answers a task's challenge, after checking the task's own proof that it knows the secret. It returns the task's process and the bond with it.
+func (k *link) answer(out *outbound, hello *wire.Hello, body []byte) (*wire.Identity, trust.Bond, error) {
 	l := k.links
 	challenge := &wire.Challenge{}
 	if decodeControl(body, challenge) != nil {
-		return nil, status.New(status.Unavailable, "it answered a hello with a malformed challenge")
+		return nil, nil, status.New(status.Unavailable, "it answered a hello with a malformed challenge")
 	}
 	there := challenge.GetIdentity()
 	if err := checkWelcome(l.self, l.config.Spec, k.task, there); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if l.config.Secret == nil {
-		return nil, status.Errorf(status.FailedPrecondition, "%s asks for the cluster's secret, and this server, %s, was started without one. Start all tasks with the same --secret-file.", Describe(there), Describe(l.self))
+		return nil, nil, status.Errorf(status.FailedPrecondition, "%s asks for the cluster's secret, and this server, %s, was started without one. Start all tasks with the same --secret-file.", Describe(there), Describe(l.self))
 	}
 	h := &trust.Handshake{Opener: party(l.self), Acceptor: party(there), OpenerNonce: hello.GetNonce(), AcceptorNonce: challenge.GetNonce()}
-	proof, ok := l.config.Secret.Answer(h, challenge.GetProof())
+	proof, bond, ok := l.config.Secret.Answer(h, challenge.GetProof())
 	if !ok {
-		return nil, status.Errorf(status.Unauthenticated, "%s does not know the secret of %s. Start all tasks with the same --secret-file.", Describe(there), Describe(l.self))
+		return nil, nil, status.Errorf(status.Unauthenticated, "%s does not know the secret of %s. Start all tasks with the same --secret-file.", Describe(there), Describe(l.self))
 	}
 	m, err := encodeControl(kindProof, 0, &wire.Proof{Proof: proof})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	out.post(m)
-	return there, nil
+	return there, bond, nil
 }
 
 func party(id *wire.Identity) trust.Party {

@@ -20,6 +20,17 @@ import (
 // stranger opens a stream to b by hand, says hello and returns b's answers up to its refusal or welcome.
 func stranger(t *testing.T, b *node, hello *wire.Hello, answer func(*wire.Challenge) []byte) (*wire.Welcome, error) {
 	t.Helper()
+	return strangeHello(t, b, 0, hello, answer)
+}
+
+// strangeStream is stranger for a stream of programs' actors, which gets no welcome.
+func strangeStream(t *testing.T, b *node, hello *wire.Hello) (*wire.Welcome, error) {
+	t.Helper()
+	return strangeHello(t, b, flagPrograms, hello, nil)
+}
+
+func strangeHello(t *testing.T, b *node, flags byte, hello *wire.Hello, answer func(*wire.Challenge) []byte) (*wire.Welcome, error) {
+	t.Helper()
 	s, err := openTest(within(t, patience), b.self.Address, Method)
 	if err != nil {
 		t.Fatal(err)
@@ -27,14 +38,14 @@ func stranger(t *testing.T, b *node, hello *wire.Hello, answer func(*wire.Challe
 	defer s.Close()
 	out := newOutbound(s, &counters{}, b.start)
 	in := newInbound(s, tensor.Host, &counters{}, "", "")
-	say := func(k kind, m proto.Message) {
-		o, err := encodeControl(k, 0, m)
+	say := func(k kind, flags byte, m proto.Message) {
+		o, err := encodeControl(k, flags, m)
 		if err != nil {
 			t.Fatal(err)
 		}
 		out.post(o)
 	}
-	say(kindHello, hello)
+	say(kindHello, flags, hello)
 	for {
 		h, body, _, err := in.next()
 		if err != nil {
@@ -45,7 +56,7 @@ func stranger(t *testing.T, b *node, hello *wire.Hello, answer func(*wire.Challe
 			if err := decodeControl(body, c); err != nil {
 				t.Fatal(err)
 			}
-			say(kindProof, &wire.Proof{Proof: answer(c)})
+			say(kindProof, 0, &wire.Proof{Proof: answer(c)})
 			continue
 		}
 		w := &wire.Welcome{}
@@ -184,7 +195,7 @@ func TestProofsAreFresh(t *testing.T) {
 	// A process that knows the secret is admitted, so the test depends on the proofs.
 	_, err := stranger(t, b, hello, func(c *wire.Challenge) []byte {
 		h := &trust.Handshake{Opener: party(hello.Greeting.From), Acceptor: party(c.Identity), OpenerNonce: hello.Nonce, AcceptorNonce: c.Nonce}
-		answer, ok := secret.Answer(h, c.Proof)
+		answer, _, ok := secret.Answer(h, c.Proof)
 		if !ok {
 			t.Fatal("the acceptor's proof does not fit")
 		}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/troupe-run/troupe/actors/cast"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/internal/distance"
@@ -82,6 +83,18 @@ type link struct {
 	reason  string    // why it is down, or why the last attempt failed
 	// Messages that wait for a link.
 	unlinked []unlinked
+	// Messages to programs' actors of the task go over way, until it has ended. The task may have opened back, a stream that carries them in
+	// both directions.
+	way  way
+	back *programs
+}
+
+// way is a cast.Way: a Peer, or a stream that the task has opened.
+type way interface {
+	cast.Way
+	// settled returns a channel that is closed when the other end has read everything that was posted on a way that has ended. Nothing is
+	// posted on another one before: it would overtake. It is nil if nothing needs to be waited for.
+	settled() <-chan struct{}
 }
 
 // attempt is shared by all callers that wait for the same peer.
@@ -92,9 +105,21 @@ type attempt struct {
 	began time.Time
 
 	// Guarded by link.mu.
-	waiters map[string]int // how many callers wait, by what view.Waiter says of them
-	why     string         // why the last try failed
+	waiters  map[string]int // how many callers wait, by what view.Waiter says of them
+	why      string         // why the last try failed
+	programs bool           // a caller has messages for programs' actors
+	once     bool           // no caller waits for a peer that does not answer now
 }
+
+// purpose is a set of what a caller needs a peer for.
+type purpose int
+
+const (
+	forMail purpose = 1 << iota // messages to programs' actors
+	once                        // to know whether it is up: an attempt that fails is not repeated
+
+	anything purpose = 0
+)
 
 func (k *link) reached() *Peer {
 	k.mu.Lock()
@@ -151,7 +176,7 @@ func (k *link) unseen() bool {
 	return !seen && k.accepted.Load() == nil && (k.links.config.Seen == nil || !k.links.config.Seen(k.task.Name()))
 }
 
-func (k *link) ensure(ctx context.Context) (*Peer, error) {
+func (k *link) ensure(ctx context.Context, what purpose) (*Peer, error) {
 	k.mu.Lock()
 	if p := k.peer; p != nil {
 		p.touch()
@@ -160,7 +185,7 @@ func (k *link) ensure(ctx context.Context) (*Peer, error) {
 	}
 	a := k.attempt
 	if a == nil {
-		a = &attempt{done: make(chan struct{}), began: time.Now(), waiters: map[string]int{}}
+		a = &attempt{done: make(chan struct{}), began: time.Now(), waiters: map[string]int{}, programs: what&forMail != 0, once: what&once != 0}
 		if !k.links.start(func() { k.connect(a) }) {
 			k.mu.Unlock()
 			return nil, errClosed
@@ -170,16 +195,22 @@ func (k *link) ensure(ctx context.Context) (*Peer, error) {
 		}
 		k.attempt = a
 	}
+	a.programs = a.programs || what&forMail != 0
+	a.once = a.once && what&once != 0
 	who := view.Waiter(ctx)
-	a.waiters[who]++
+	if what&once == 0 {
+		a.waiters[who]++
+	}
 	k.mu.Unlock()
 	select {
 	case <-a.done:
 		return a.peer, a.err
 	case <-ctx.Done():
 		k.mu.Lock()
-		if a.waiters[who]--; a.waiters[who] == 0 {
-			delete(a.waiters, who)
+		if what&once == 0 {
+			if a.waiters[who]--; a.waiters[who] == 0 {
+				delete(a.waiters, who)
+			}
 		}
 		why := a.why
 		k.mu.Unlock()
@@ -214,7 +245,7 @@ func (k *link) connect(a *attempt) {
 	if seen {
 		ctx, cancel := distance.Within(k.links.ctx, k.links.timing.Again)
 		defer cancel()
-		p, err := k.open(ctx)
+		p, err := k.open(ctx, k.wants(a))
 		k.endAttempt(a, p, err)
 		return
 	}
@@ -230,8 +261,8 @@ func (k *link) connectFirst(a *attempt) (p *Peer, err error) {
 	hopeful := a.began // when there was last reason to believe that the peer may come
 	told := a.began    // when the wait was last logged
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		p, err = k.open(ctx)
-		if err == nil || isPermanent(err) {
+		p, err = k.open(ctx, k.wants(a))
+		if err == nil || isPermanent(err) || k.isOnce(a) {
 			return p, err
 		}
 		now := time.Now()
@@ -255,6 +286,23 @@ func (k *link) connectFirst(a *attempt) (p *Peer, err error) {
 			return nil, err
 		}
 	}
+}
+
+// wants reports whether a caller has messages for programs' actors.
+func (k *link) wants(a *attempt) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return a.programs
+}
+
+// isOnce reports whether the attempt ends with its first try. Then it is no longer the link's, so that later callers begin another one.
+func (k *link) isOnce(a *attempt) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if a.once {
+		k.attempt = nil
+	}
+	return a.once
 }
 
 // isAwaited reports whether a caller waits for the attempt.
@@ -306,7 +354,10 @@ func (k *link) endAttempt(a *attempt, p *Peer, err error) {
 		k.mu.Unlock()
 	}
 	k.mu.Lock()
-	k.attempt = nil
+	if k.attempt == a {
+		k.attempt = nil
+	}
+	programs := a.programs
 	if err == nil {
 		k.peer, k.seen, k.boot, k.since, k.reason = p, true, p.Boot(), p.since, ""
 		k.own.Store(p.pipe)
@@ -315,6 +366,9 @@ func (k *link) endAttempt(a *attempt, p *Peer, err error) {
 	k.mu.Unlock()
 	if err == nil {
 		p.run()
+		if programs {
+			p.beginPosting()
+		}
 	}
 	close(a.done)
 	k.links.changed(k.task.Name())

@@ -178,7 +178,34 @@ func (l *Links) Ensure(ctx context.Context, task string) (*Peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return k.ensure(ctx)
+	return k.ensure(ctx, anything)
+}
+
+// Reach returns the way for messages to programs' actors of a task: a stream that the task has opened, or the peer that Ensure returns. Until the
+// way has ended, it returns the same one, which keeps messages in order.
+func (l *Links) Reach(ctx context.Context, task string) (cast.Way, error) {
+	k, err := l.find(task)
+	if err != nil && task != l.self.Task {
+		k, err = l.learn(ctx, task, nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return k.reachWay(ctx)
+}
+
+// Try opens the link to a task if it is not up. Unlike Ensure, it makes one attempt, which fails at once if nothing listens at the task's address. The
+// error is the reason. mail means that messages to programs' actors will follow.
+func (l *Links) Try(ctx context.Context, task string, mail bool) error {
+	k, err := l.find(task)
+	if err != nil {
+		return err
+	}
+	what := once
+	if mail {
+		what |= forMail
+	}
+	return k.try(ctx, what)
 }
 
 // Reached returns the peer that runs the task if its link is up now, else nil.
@@ -261,12 +288,24 @@ func (l *Links) mayClose(task string) bool {
 	return len(l.watchers) == 0
 }
 
-// Break breaks the link that a task has opened to this one, if any. The task observes a loss; on this side, why is its reason.
+// Break breaks the link that a task has opened to this one, and the one over which the task sends messages of programs' actors, if any. The task
+// observes a loss; on this side, why is its reason.
 func (l *Links) Break(task, why string) {
-	if k := l.link(task); k != nil {
-		if way := k.accepted.Load(); way != nil {
-			way.cut(why)
-		}
+	k := l.link(task)
+	if k == nil {
+		return
+	}
+	if way := k.accepted.Load(); way != nil {
+		way.cut(why)
+	}
+	k.mu.Lock()
+	p := k.peer
+	k.mu.Unlock()
+	if p == nil {
+		return
+	}
+	if way := p.posts(); way != nil && way.received.Load() > 0 {
+		p.pipe.cut(why)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"hash/crc32"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -31,9 +32,10 @@ const (
 
 // gathering is the open batch and the finished ones that wait to be written. Guarded by outbound.mu.
 type gathering struct {
-	from, to string // the addresses of the two processes
-	numbered bool   // batches carry the number of their first message
-	number   uint64 // of the next message
+	from, to string         // the addresses of the two processes
+	numbered bool           // batches carry the number of their first message
+	number   uint64         // of the next message; 0 before the first one
+	epochs   *atomic.Uint64 // counts the process's streams with messages; set if numbered
 	flow     flow
 	bytes    int // pending
 
@@ -204,6 +206,9 @@ func (g *gathering) append(m *cast.Letter, data []byte, owned bool) int {
 		o.buf = o.buf[:0] // close adds the head
 		g.open = o
 		if g.numbered {
+			if g.number == 0 {
+				g.number = g.epochs.Add(1) << epochBits
+			}
 			g.tables = protowire.AppendTag(g.tables[:0], fieldFirst, protowire.VarintType)
 			g.tables = protowire.AppendVarint(g.tables, g.number)
 		}

@@ -200,7 +200,7 @@ func (o *outbound) pending() (size int, some bool) {
 // next removes and returns what is written next. Batches of programs' actors come after the stream's own
 // messages, but before the last of these. mu is held, and something waits.
 func (o *outbound) next() *outgoing {
-	if o.mailing != nil && (o.closed || len(o.waiting) == 0) {
+	if o.mailing != nil && (len(o.waiting) == 0 || o.closed && len(o.waiting) == 1) {
 		if m := o.mailing.next(); m != nil {
 			return m
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-run/troupe/graph/device"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/internal/distance"
+	"github.com/troupe-run/troupe/remote/internal/trust"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
@@ -26,6 +27,7 @@ type Peer struct {
 	since time.Time
 	pipe  *pipe
 	key   []byte // for streams of tensors
+	bond  trust.Bond
 	share share
 	done  chan struct{}
 	// handoff is nil if the peer is another process.
@@ -40,19 +42,26 @@ type Peer struct {
 	nextID   int
 	bulk     *bulk
 	programs *programStream
+	spare    *spare // for programs; nil if none was made
+	bonded   bool   // a link of the peer's was admitted by the bond
 	leaving  bool
 	parting  error // of a peer that is leaving
 }
 
-// open makes one attempt to connect and shake hands.
-func (k *link) open(ctx context.Context) (*Peer, error) {
+// open makes one attempt to connect and shake hands. If programs is set, it makes the connection for the messages of programs' actors meanwhile.
+func (k *link) open(ctx context.Context, programs bool) (*Peer, error) {
 	l := k.links
-	h, err := k.shake(ctx, 0)
+	var s *spare
+	if programs {
+		s = k.newSpare()
+	}
+	h, err := k.shake(ctx)
 	if err != nil {
+		s.discard()
 		return nil, err
 	}
 	now := time.Now()
-	p := &Peer{link: k, id: h.id, key: h.key, since: now, done: make(chan struct{}), used: now, watchers: map[int]func(error){}, handoff: l.join(h.id)}
+	p := &Peer{link: k, id: h.id, key: h.key, bond: h.bond, spare: s, since: now, done: make(chan struct{}), used: now, watchers: map[int]func(error){}, handoff: l.join(h.id)}
 	p.share.budget = &l.budget
 	if p.handoff != nil {
 		h.in.localQueue, h.out.localQueue = &p.handoff.back, &p.handoff.out
@@ -68,16 +77,19 @@ type handshake struct {
 	out    *outbound
 	id     *wire.Identity
 	key    []byte
+	bond   trust.Bond
 }
 
-// shake opens a stream to the task and exchanges hello and welcome, within timing.Handshake. flags are the
-// hello's.
-func (k *link) shake(ctx context.Context, flags byte) (_ *handshake, err error) {
+// shake opens a stream to the task and exchanges hello and welcome, within timing.Handshake.
+func (k *link) shake(ctx context.Context) (_ *handshake, err error) {
 	l := k.links
 	ctx, stop := distance.Within(ctx, l.timing.Handshake)
 	defer stop()
 	stream, err := l.config.Open(ctx, k.task.Address, Method)
 	if err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err() // the network's own text differs from system to system
+		}
 		return nil, wire.FromGRPC(err)
 	}
 	shut := sync.OnceFunc(func() {
@@ -94,7 +106,7 @@ func (k *link) shake(ctx context.Context, flags byte) (_ *handshake, err error) 
 	unhook := context.AfterFunc(ctx, shut)
 	defer unhook()
 	in, out := newInbound(stream, l.config.Pool, &l.counters, l.self.Address, k.task.Address), newOutbound(stream, &l.counters, l.start)
-	welcome, err := k.introduce(in, out, flags)
+	welcome, bond, err := k.introduce(in, out)
 	if err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()
@@ -104,47 +116,59 @@ func (k *link) shake(ctx context.Context, flags byte) (_ *handshake, err error) 
 	if !unhook() {
 		return nil, status.New(status.DeadlineExceeded, "the handshake took too long")
 	}
-	in.here.written = cmp.Or(welcome.GetOpener(), l.self.Address)
-	in.there.written = welcome.GetIdentity().GetAddress()
-	return &handshake{stream, in, out, welcome.GetIdentity(), welcome.GetKey()}, nil
+	called := cmp.Or(welcome.GetOpener(), l.self.Address)
+	l.called.Store(&called)
+	in.here.written, in.there.written = called, welcome.GetIdentity().GetAddress()
+	return &handshake{stream, in, out, welcome.GetIdentity(), welcome.GetKey(), bond}, nil
 }
 
-// introduce says hello, answers a challenge, if any, and returns the welcome.
-func (k *link) introduce(in *inbound, out *outbound, flags byte) (*wire.Welcome, error) {
+// introduce says hello, answers a challenge, if any, and returns the welcome and the link's bond.
+func (k *link) introduce(in *inbound, out *outbound) (*wire.Welcome, trust.Bond, error) {
 	l := k.links
 	nonce, done := l.openings.add(k.task.Name())
 	defer done()
 	hello := &wire.Hello{Greeting: l.greeting(k.task, 0), Nonce: nonce}
-	m, err := encodeControl(kindHello, flags, hello)
+	returning := k.returning()
+	if returning != nil {
+		hello.Key = returning.Sign(forReturn, nonce)
+	}
+	m, err := encodeControl(kindHello, 0, hello)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	out.post(m)
 	var prover *wire.Identity // has proved that it knows the secret
+	var bond trust.Bond
 	h, body, err := in.spoken(out)
 	if err == nil && h.kind == kindChallenge {
-		if prover, err = k.answer(out, hello, body); err == nil {
+		if prover, bond, err = k.answer(out, hello, body); err == nil {
 			h, body, err = in.spoken(out)
 		}
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	welcome := &wire.Welcome{}
 	if h.kind != kindWelcome || decodeControl(body, welcome) != nil {
-		return nil, status.New(status.Unavailable, "it answered a hello with something else than a welcome")
+		return nil, nil, status.New(status.Unavailable, "it answered a hello with something else than a welcome")
 	}
 	if r := welcome.GetRefusal(); r != nil {
-		return nil, status.New(status.Code(r.Code), r.Message)
+		return nil, nil, status.New(status.Code(r.Code), r.Message)
 	}
 	id := welcome.GetIdentity()
 	if err := checkWelcome(l.self, l.config.Spec, k.task, id); err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	if returning.Check(forWelcome, nonce, welcome.GetKey()) {
+		return welcome, returning.Sign(forBond, nonce), nil
 	}
 	if l.config.Secret != nil && prover.GetBoot() != id.GetBoot() {
-		return nil, status.Errorf(status.Unauthenticated, "%s does not prove that it knows the cluster's secret. Start all tasks with the same --secret-file.", Describe(id))
+		return nil, nil, status.Errorf(status.Unauthenticated, "%s does not prove that it knows the cluster's secret. Start all tasks with the same --secret-file.", Describe(id))
 	}
-	return welcome, nil
+	if l.config.Secret == nil {
+		bond = trust.Bond(welcome.GetKey())
+	}
+	return welcome, bond, nil
 }
 
 // spoken reads a message of a handshake. If the stream ended because sending failed, it returns the error of sending.
@@ -343,20 +367,41 @@ func (p *Peer) closeIfIdle() bool {
 func (p *Peer) shutdown(err error) {
 	if p.link.detachPeer(p, func() error { return err }, func() bool { return true }) {
 		p.pipe.goodbye("", nil)
+		if way := p.posts(); way != nil {
+			way.goodbye(stoppingServer, nil)
+		}
 		p.awaitGoodbye("this server is stopping", goodbye)
 	}
 }
 
-// awaitGoodbye waits at most bound for the other end's goodbye, after a retired peer has said its own. Until then its messages
+// stoppingServer is why a task leaves whose server stops.
+const stoppingServer = "its server is stopping"
+
+// posts returns the stream of programs' actors that this side has opened, if any.
+func (p *Peer) posts() *pipe {
+	p.mu.Lock()
+	s := p.programs
+	p.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	way, _ := s.current()
+	return way
+}
+
+// awaitGoodbye waits at most bound for the other end's goodbyes, after a retired peer has said its own. Until then its messages
 // are read. Then the peer fails with p.parting.
 func (p *Peer) awaitGoodbye(reason string, bound time.Duration) {
 	limit := time.NewTimer(bound)
 	defer limit.Stop()
-	ending := p.link.links.ending
+	ending, ended := p.link.links.ending, p.pipe.ended
+	way := p.posts()
 	for waiting := true; waiting; {
 		select {
-		case <-p.pipe.ended:
-			waiting = false
+		case <-ended:
+			if waiting = way != nil; waiting {
+				ended, way = way.ended, nil
+			}
 		case <-p.done:
 			waiting = false
 		case <-limit.C:

@@ -108,6 +108,15 @@ func (p *pipe) read() {
 				}
 				continue
 			}
+		case h.kind == kindWelcome && p.programs != nil:
+			// The other end does not wait for a welcome, and gets none unless its stream is refused.
+			m := &wire.Welcome{}
+			if err = decodeControl(body, m); err == nil && m.GetRefusal() != nil {
+				p.owner.lost(m.GetRefusal().GetMessage())
+				close(p.ended)
+				return
+			}
+			err = status.InvalidArgumentf("A welcome came in the middle of a stream.")
 		case h.kind == kindGoodbye:
 			m := &wire.Goodbye{}
 			if err = decodeControl(body, m); err == nil {

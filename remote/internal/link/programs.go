@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
+	"strings"
 	"sync"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -11,13 +13,15 @@ import (
 
 	"github.com/troupe-run/troupe/actors/cast"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/remote/internal/distance"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
-// programStream carries the messages of programs' actors to a peer. It is a stream like the link's own, on a
+// programStream carries the messages of programs' actors to a peer, and back. It is a stream like the link's own, on a
 // separate connection, so the link's messages do not queue behind them. It is opened with the first
 // such message and ends with the peer. If it breaks, the link breaks too, so no caller waits for a lost
-// message.
+// message. It begins with a hello, which shows that it belongs to the link, and messages follow at once: the other end answers only if it
+// refuses the stream.
 type programStream struct {
 	peer  *Peer
 	ready chan struct{} // closed when pipe or err is set
@@ -32,8 +36,8 @@ var _ end = (*programStream)(nil)
 
 var errLinkGone = status.New(status.Unavailable, "the link has just broken")
 
-// epochBits is the number of bits that count the messages of one stream. The bits above number the stream, so
-// the numbers of a process's messages to another one always grow.
+// epochBits is the number of bits that count the messages of one stream. The bits above number the stream, in the order of the streams' first
+// messages, so the numbers of a process's messages to another one always grow.
 const epochBits = 40
 
 // Post sends a message to a program's actor on the peer's task, beside the link's own messages. Messages
@@ -65,16 +69,11 @@ func (p *Peer) way(ctx context.Context) (*pipe, error) {
 		defer p.mu.Unlock()
 		return nil, cmp.Or(p.err, errLinkGone)
 	}
-	s := p.programs
-	if s == nil {
-		s = &programStream{peer: p, ready: make(chan struct{})}
-		if !p.link.links.start(s.open) {
-			p.mu.Unlock()
-			return nil, errClosed
-		}
-		p.programs = s
-	}
+	s := p.openLocked()
 	p.mu.Unlock()
+	if s == nil {
+		return nil, errClosed
+	}
 	select {
 	case <-s.ready:
 		return s.pipe, s.err
@@ -88,14 +87,94 @@ func (p *Peer) way(ctx context.Context) (*pipe, error) {
 	}
 }
 
-// open opens the stream and starts reading it: heartbeats and credits come back on it.
+// openLocked returns the stream of programs' actors, which it opens if there is none; nil if the links are closed. p.mu is held.
+func (p *Peer) openLocked() *programStream {
+	if p.programs == nil {
+		s := &programStream{peer: p, ready: make(chan struct{})}
+		if !p.link.links.start(s.open) {
+			return nil
+		}
+		p.programs = s
+	}
+	return p.programs
+}
+
+// beginPosting opens the stream of programs' actors before the first message.
+func (p *Peer) beginPosting() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err != nil || p.leaving || p.openLocked() == nil {
+		p.spare.discard()
+	}
+}
+
+// settled returns nil: a peer that ended was unused for long, or lost.
+func (p *Peer) settled() <-chan struct{} { return nil }
+
+// spare is a connection for the stream of programs' actors, made while the link's handshake goes on.
+type spare struct {
+	links  *Links
+	ready  chan struct{} // closed when stream or err is set
+	stream Stream
+	err    error
+}
+
+// newSpare begins to make a connection. It returns nil if the links are closed.
+func (k *link) newSpare() *spare {
+	l := k.links
+	s := &spare{links: l, ready: make(chan struct{})}
+	if !l.start(func() {
+		defer close(s.ready)
+		s.stream, s.err = k.openPrograms()
+	}) {
+		return nil
+	}
+	return s
+}
+
+// openPrograms makes a connection to the task for a stream of programs' actors.
+func (k *link) openPrograms() (Stream, error) {
+	l := k.links
+	ctx, cancel := distance.Within(l.ctx, l.timing.Handshake)
+	defer cancel()
+	return l.config.Open(ctx, k.task.Address, Method)
+}
+
+// discard closes a connection that is not used; s may be nil.
+func (s *spare) discard() {
+	if s == nil {
+		return
+	}
+	shut := func() {
+		if <-s.ready; s.err == nil {
+			shutStream(s.links, s.stream)
+		}
+	}
+	if !s.links.start(shut) {
+		shut() // its context has ended
+	}
+}
+
+// connect returns the spare connection, if there is one, or another one.
+func (s *programStream) connect() (Stream, error) {
+	if spare := s.peer.spare; spare != nil {
+		if <-spare.ready; spare.err == nil {
+			return spare.stream, nil
+		}
+	}
+	return s.peer.link.openPrograms()
+}
+
+// open opens the stream and starts reading it: heartbeats, credits and the peer's messages come back on it.
 func (s *programStream) open() {
-	l, k := s.peer.link.links, s.peer.link
-	h, err := k.shake(l.ctx, flagPrograms)
-	if err == nil && h.id.GetBoot() != s.peer.Boot() {
-		err = status.New(status.Unavailable, "another process is there")
-		if e := h.stream.Close(); e != nil {
-			l.log.Debug("closing a connection", "error", e)
+	l, k, p := s.peer.link.links, s.peer.link, s.peer
+	stream, err := s.connect()
+	var hello *outgoing
+	if err == nil {
+		nonce := fresh(nonceSize)
+		hello, err = encodeControl(kindHello, flagPrograms, &wire.Hello{Greeting: l.greeting(k.task, p.Boot()), Nonce: nonce, Key: p.bond.Sign(forPrograms, nonce)})
+		if err != nil {
+			shutStream(l, stream)
 		}
 	}
 	if err != nil {
@@ -105,18 +184,35 @@ func (s *programStream) open() {
 		s.lost(why)
 		return
 	}
-	// Later streams, such as that of a reopened link, have higher numbers.
-	h.out.gatherWith(&gathering{from: l.self.Address, to: k.task.Address, numbered: true, number: l.epochs.Add(1) << epochBits, flow: flow{limited: true}})
+	in, out := newInbound(stream, l.config.Pool, &l.counters, l.self.Address, k.task.Address), newOutbound(stream, &l.counters, l.start)
+	in.here.written, in.there.written = p.pipe.in.here.written, p.pipe.in.there.written
+	way := newPipe(k, p.Boot(), stream, in, out, s)
+	way.programs = l.receiver(way, k.task.Name())
+	out.post(hello)
+	out.gatherWith(l.gathering(k))
 	s.mu.Lock()
-	s.pipe = newPipe(k, h.id.GetBoot(), h.stream, h.in, h.out, s)
+	s.pipe = way
 	stopped := s.stopped
 	s.mu.Unlock()
 	close(s.ready)
-	if stopped || !l.start(s.pipe.read) {
-		s.pipe.close()
+	if stopped || !l.start(way.read) {
+		way.close()
 		return
 	}
-	l.clock.add(s.pipe)
+	l.clock.add(way)
+}
+
+// gathering returns what gathers the messages that are posted on a stream to a task.
+func (l *Links) gathering(k *link) *gathering {
+	return &gathering{from: l.self.Address, to: k.task.Address, numbered: true, epochs: &l.epochs, flow: flow{limited: true}}
+}
+
+// receiver returns the function that handles the batches of a stream of a task's programs' actors.
+func (l *Links) receiver(p *pipe, task string) func(body []byte) error {
+	if l.config.Programs == nil {
+		return func([]byte) error { return status.InvalidArgumentf("%s has no actors of programs.", l.self.GetTask()) }
+	}
+	return (&arrivals{in: p.in, pipe: p, task: task, boot: p.boot}).receive
 }
 
 // stop ends the stream with its peer.
@@ -163,36 +259,207 @@ func (s *programStream) lost(why string) {
 // left does nothing: the peer says goodbye on its link too.
 func (s *programStream) left(string) {}
 
-// programs is this end of such a stream that another task has opened.
-type programs struct{ *pipe }
+// programs is this end of such a stream that another task has opened. This side may post messages on it, too.
+type programs struct {
+	*pipe
+	owner   *accepted
+	adopted bool // messages are posted on it; guarded by link.mu
+}
+
+var _ way = (*programs)(nil)
 
 // servePrograms serves a stream of another task's programs' actors.
 func (l *Links) servePrograms(s Stream, out *outbound, h *hello) {
-	m, err := encodeControl(kindWelcome, 0, &wire.Welcome{Identity: l.self, Opener: h.link.task.Address})
-	if err != nil {
-		l.log.Error("a welcome could not be encoded", "error", err)
-		return
-	}
-	p := &programs{}
+	p := &programs{owner: h.owner}
 	p.pipe = newPipe(h.link, h.from.GetBoot(), s, h.in, out, p)
-	p.programs = (&arrivals{in: h.in, pipe: p.pipe, task: h.from.GetTask(), boot: h.from.GetBoot()}).receive
-	p.out.post(m)
+	p.programs = l.receiver(p.pipe, h.from.GetTask())
 	defer p.close()
+	defer p.withdraw()
 	if !l.start(p.read) {
 		return
 	}
 	l.clock.add(p.pipe)
 	defer l.clock.remove(p.pipe)
+	p.offer()
 	select {
 	case <-p.done:
 	case <-l.ctx.Done():
 	}
 }
 
-// lost closes the stream. The link itself reports the loss.
-func (p *programs) lost(string) { p.close() }
+// offer makes the stream one on which messages may be posted, unless its link has ended.
+func (p *programs) offer() {
+	k := p.task
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !p.owner.over {
+		k.back = p
+	}
+}
 
-func (p *programs) left(string) { p.goodbye("", p.close) }
+// withdraw undoes offer, and reports whether messages have been posted.
+func (p *programs) withdraw() (adopted bool) {
+	k := p.task
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.back == p {
+		k.back = nil
+	}
+	return p.adopted
+}
+
+// Post sends a message; see Peer.Post.
+func (p *programs) Post(ctx context.Context, m *cast.Letter) error { return p.mail(ctx, m, true) }
+
+// TryPost is Post without waiting for room.
+func (p *programs) TryPost(ctx context.Context, m *cast.Letter) error { return p.mail(ctx, m, false) }
+
+func (p *programs) mail(ctx context.Context, m *cast.Letter, wait bool) error {
+	if err := p.out.mail(ctx, m, wait); !errors.Is(err, errLinkGone) {
+		return err
+	}
+	return p.owner.gone("its link has just ended")
+}
+
+// Ended reports whether the stream accepts no more messages.
+func (p *programs) Ended() bool {
+	p.out.mu.Lock()
+	defer p.out.mu.Unlock()
+	return p.out.closed
+}
+
+// settled returns the end of the connection: the other end closes it when it has read everything.
+func (p *programs) settled() <-chan struct{} { return p.done }
+
+// lost closes the stream. The link itself reports the loss, unless it has ended before.
+func (p *programs) lost(why string) {
+	adopted := p.withdraw()
+	p.close()
+	if adopted {
+		p.fail("its actors could not be sent messages: " + why)
+	}
+}
+
+// fail reports a loss to those who wait for answers to what was posted.
+func (p *programs) fail(why string) {
+	k := p.task
+	k.mu.Lock()
+	departed := p.owner.departed
+	k.mu.Unlock()
+	if departed {
+		p.links.notify(k.task.Name(), p.owner.gone(why))
+		return
+	}
+	p.owner.cut(why)
+}
+
+// left answers a goodbye with one, after all posted messages, and waits until the other end has read them and closes the connection. If this side
+// still needs the task, it opens a link of its own.
+func (p *programs) left(leaving string) {
+	adopted := p.withdraw()
+	p.goodbye("", nil)
+	err := error(nil)
+	for err == nil {
+		_, _, _, err = p.in.next() // the clock ends this if the other end is silent
+	}
+	p.close()
+	l, k := p.links, p.task
+	switch {
+	case !adopted || l.ctx.Err() != nil:
+	case leaving != "":
+		p.fail(Leaving + ": " + leaving)
+	case p.why.Load() != nil:
+		p.fail(*p.why.Load())
+	case !isEnd(err): // the last messages may be lost
+		p.fail(explain(err))
+	case !l.mayClose(k.task.Name()):
+		l.start(func() {
+			if _, err := k.ensure(l.ctx, anything); err != nil {
+				l.notify(k.task.Name(), err)
+			}
+		})
+	}
+}
+
+// isEnd reports whether reading failed because the other end has closed the connection.
+func isEnd(err error) bool { return strings.HasSuffix(status.From(err).Message, io.EOF.Error()) }
+
+// reachWay returns the way for messages to programs' actors of the task.
+func (k *link) reachWay(ctx context.Context) (cast.Way, error) {
+	w, settled := k.currentWay()
+	if settled != nil {
+		select {
+		case <-settled: // within timing.Silence
+		case <-ctx.Done():
+			return nil, status.From(ctx.Err())
+		}
+		w, _ = k.currentWay()
+	}
+	if w != nil {
+		return w, nil
+	}
+	if _, err := k.ensure(ctx, forMail); err != nil {
+		return nil, err
+	}
+	if w, _ = k.currentWay(); w != nil {
+		return w, nil
+	}
+	return nil, k.unreached("its link has just ended")
+}
+
+// currentWay returns the way in use, or chooses one. It returns nil if there is none, and what to wait for before another one is used, if anything.
+func (k *link) currentWay() (_ way, settled <-chan struct{}) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.way != nil {
+		if !k.way.Ended() {
+			return k.way, nil
+		}
+		if settled := k.way.settled(); settled != nil {
+			select {
+			case <-settled:
+			default:
+				return nil, settled
+			}
+		}
+		k.way = nil
+	}
+	switch {
+	case k.back != nil && !k.back.Ended():
+		k.back.adopted = true
+		k.back.out.gatherWith(k.links.gathering(k))
+		k.way = k.back
+	case k.peer != nil && !k.peer.Ended():
+		k.peer.touch()
+		k.way = k.peer
+	}
+	return k.way, nil
+}
+
+// try makes one attempt to open the link. It joins one that goes on until the task comes only if the task is there.
+func (k *link) try(ctx context.Context, what purpose) error {
+	k.mu.Lock()
+	awaited := k.attempt != nil && !k.attempt.once
+	k.mu.Unlock()
+	if awaited {
+		if _, err := k.links.Greet(ctx, k.task); err != nil {
+			return err
+		}
+	}
+	_, err := k.ensure(ctx, what)
+	switch {
+	case err == nil || isPermanent(err):
+		return err
+	case ctx.Err() != nil:
+		return status.From(ctx.Err())
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.seen && k.reason != "" {
+		return status.New(status.CodeOf(err), k.reason)
+	}
+	return err
+}
 
 // arrivals decodes the batches of one stream. It is used by the stream's reader.
 type arrivals struct {

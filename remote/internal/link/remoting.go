@@ -133,9 +133,9 @@ func (k *link) reach() error {
 	// A message waits less long for a task that was never seen than a caller who needs the task.
 	ctx, cancel := distance.Within(view.Await(k.links.ctx, "messages of actors"), k.links.timing.First)
 	defer cancel()
-	_, err := k.ensure(ctx)
+	_, err := k.ensure(ctx, anything)
 	if err != nil && joins {
-		_, err = k.ensure(ctx)
+		_, err = k.ensure(ctx, anything)
 	}
 	return err
 }

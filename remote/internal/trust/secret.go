@@ -171,27 +171,42 @@ const (
 	Acceptor Side = "acceptor"
 )
 
+// bond is the side in the MAC that is a handshake's bond.
+const bond Side = "bond"
+
 // Prove returns the proof of one side, with the first of the secrets.
 func (s *Secret) Prove(side Side, h *Handshake) []byte { return h.mac((*s.keys.Load())[0].link, side) }
 
-// Answer checks the acceptor's proof and returns the opener's, with the same secret. ok is false if no secret matches.
-func (s *Secret) Answer(h *Handshake, proof []byte) (answer []byte, ok bool) {
+// Answer checks the acceptor's proof and returns the opener's, with the same secret, and the handshake's bond. ok is false if no secret matches.
+func (s *Secret) Answer(h *Handshake, proof []byte) (answer []byte, b Bond, ok bool) {
 	for _, k := range *s.keys.Load() {
 		if hmac.Equal(proof, h.mac(k.link, Acceptor)) {
-			return h.mac(k.link, Opener), true
+			return h.mac(k.link, Opener), h.mac(k.link, bond), true
+		}
+	}
+	return nil, nil, false
+}
+
+// Check checks the opener's proof with all of the secrets, and returns the handshake's bond. ok is false if no secret matches.
+func (s *Secret) Check(h *Handshake, proof []byte) (b Bond, ok bool) {
+	for _, k := range *s.keys.Load() {
+		if hmac.Equal(proof, h.mac(k.link, Opener)) {
+			return h.mac(k.link, bond), true
 		}
 	}
 	return nil, false
 }
 
-// Check reports whether a proof is the side's, with any of the secrets.
-func (s *Secret) Check(side Side, h *Handshake, proof []byte) bool {
-	for _, k := range *s.keys.Load() {
-		if hmac.Equal(proof, h.mac(k.link, side)) {
-			return true
-		}
-	}
-	return false
+// Bond is a key that only the two ends of a handshake know: derived from the secret, it is never sent. With it, an end shows on another
+// connection that it is the process that took part in the handshake.
+type Bond []byte
+
+// Sign returns the proof, for one purpose and a nonce, that its maker has the bond.
+func (b Bond) Sign(purpose string, nonce []byte) []byte { return mac(b, []byte(purpose), nonce) }
+
+// Check reports whether a proof is Sign's. No proof is one of an empty bond.
+func (b Bond) Check(purpose string, nonce, proof []byte) bool {
+	return len(b) > 0 && hmac.Equal(proof, b.Sign(purpose, nonce))
 }
 
 // mac returns the MAC of a whole handshake.

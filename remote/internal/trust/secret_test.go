@@ -91,15 +91,34 @@ func TestProofs(t *testing.T) {
 	}
 	h := Handshake{Opener: Party{"/job:worker/task:0", "a:1", 1}, Acceptor: Party{"/job:ps/task:0", "b:1", 2}, OpenerNonce: []byte("12"), AcceptorNonce: []byte("3")}
 	proof := a.Prove(Acceptor, &h)
-	answer, ok := a.Answer(&h, proof)
-	if !ok || !a.Check(Opener, &h, answer) {
+	answer, bond, ok := a.Answer(&h, proof)
+	theirs, holds := a.Check(&h, answer)
+	if !ok || !holds {
 		t.Error("a proof does not hold")
 	}
-	if a.Check(Opener, &h, proof) || a.Check(Acceptor, &h, answer) {
+	if _, holds := a.Check(&h, proof); holds {
 		t.Error("a proof of one side holds for the other one")
 	}
-	if b.Check(Opener, &h, answer) {
+	if _, _, ok := a.Answer(&h, answer); ok {
+		t.Error("a proof of one side holds for the other one")
+	}
+	if _, holds := b.Check(&h, answer); holds {
 		t.Error("a proof holds for another secret")
+	}
+	signed := bond.Sign("purpose", []byte("nonce"))
+	if !theirs.Check("purpose", []byte("nonce"), signed) {
+		t.Error("the two ends have different bonds")
+	}
+	for name, wrong := range map[string]bool{
+		"another purpose": theirs.Check("purposes", []byte("nonce"), signed),
+		"another nonce":   theirs.Check("purpose", []byte("once"), signed),
+		"no proof":        theirs.Check("purpose", []byte("nonce"), nil),
+		"no bond":         Bond(nil).Check("purpose", []byte("nonce"), Bond(nil).Sign("purpose", []byte("nonce"))),
+		"a proof":         Bond(answer).Check("purpose", []byte("nonce"), signed),
+	} {
+		if wrong {
+			t.Errorf("%s: a bond's proof holds", name)
+		}
 	}
 	for name, change := range map[string]func(*Handshake){
 		"task":    func(h *Handshake) { h.Opener.Task += "0" },
@@ -111,7 +130,7 @@ func TestProofs(t *testing.T) {
 	} {
 		other := h
 		change(&other)
-		if a.Check(Opener, &other, answer) {
+		if _, holds := a.Check(&other, answer); holds {
 			t.Errorf("%s: a proof holds for another handshake", name)
 		}
 	}

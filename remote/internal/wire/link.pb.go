@@ -410,7 +410,7 @@ type Hello struct {
 	Greeting      *Greeting              `protobuf:"bytes,1,opt,name=greeting,proto3" json:"greeting,omitempty"`
 	Memory        []byte                 `protobuf:"bytes,2,opt,name=memory,proto3" json:"memory,omitempty"` // how a process of the same machine can read the caller's memory; may be empty
 	Nonce         []byte                 `protobuf:"bytes,3,opt,name=nonce,proto3" json:"nonce,omitempty"`   // random, 32 bytes; not set on a stream of tensors
-	Key           []byte                 `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`       // of the link that a stream of tensors belongs to
+	Key           []byte                 `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`       // of the link that a stream of tensors belongs to; else the proof that the sender has the bond of an existing link
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
