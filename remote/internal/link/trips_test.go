@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/network/simnet"
 	"github.com/troupe-run/troupe/remote/internal/http2"
 	"github.com/troupe-run/troupe/remote/internal/port"
@@ -128,5 +129,57 @@ func TestLongHello(t *testing.T) {
 		}
 		post(t, w, 1)
 		there.next(t)
+	})
+}
+
+// TestTry checks that an attempt to open a link fails once, soon, and says why; that callers who wait for the task are not held up by it; and that it opens
+// the link when the task is there.
+func TestTry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := spec.Parse("worker=10.0.0.1:1,10.0.0.2:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		net := simnet.New(1)
+		net.Delay(100 * time.Millisecond)
+		other := net.Host("10.0.0.2")
+		a := startFar(t, net, s, 0, func(c *Config) { c.Timing.Startup = time.Minute })
+		try := func(says string, most time.Duration) {
+			t.Helper()
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			err := a.Try(ctx, task1, false)
+			if says != "" {
+				wantError(t, err, status.Unavailable, says)
+			} else if err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(began); took > most {
+				t.Errorf("it took %v", took)
+			}
+		}
+		try("refused", 200*time.Millisecond)
+		other.Freeze(true)
+		try("it did not answer", 1500*time.Millisecond)
+		other.Freeze(false)
+		if st, err := a.State(task1); err != nil || len(st.Awaited) > 0 || st.Health != NeverSeen {
+			t.Errorf("a task that was looked for: %+v, %v", st, err)
+		}
+		met := make(chan error, 1)
+		go func() {
+			_, err := a.Ensure(t.Context(), task1)
+			met <- err
+		}()
+		synctest.Wait()
+		if st, err := a.State(task1); err != nil || len(st.Awaited) != 1 {
+			t.Errorf("a task that is awaited: %+v, %v", st, err)
+		}
+		try("refused", 400*time.Millisecond) // the other caller still waits
+		startFar(t, net, s, 1)
+		if err := <-met; err != nil {
+			t.Error(err)
+		}
+		try("", 0)
 	})
 }
