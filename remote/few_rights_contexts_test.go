@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -396,7 +397,7 @@ func (g *guarded) callIn(ctx context.Context, as, method string, q, a proto.Mess
 	if err == nil {
 		err = s.SendMsg(q)
 	}
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	return s.RecvMsg(a)

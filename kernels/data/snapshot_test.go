@@ -352,3 +352,16 @@ func TestMapDefun(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestCompressedStringsTakeCountedMemory compresses many strings that share their bytes: a small tensor becomes a large block, which must be counted.
+func TestCompressedStringsTakeCountedMemory(t *testing.T) {
+	d := kt.NewDevice(t)
+	shared := slices.Repeat([]string{strings.Repeat("a", 1<<20)}, 1024)
+	out, err := d.Try(kt.Op{Type: "CompressElement", Attrs: kt.Attrs{"input_types": []tensor.DType{tensor.String}}}, kt.Str(kt.S(1024), shared...))
+	for _, v := range out {
+		v.Release()
+	}
+	if status.CodeOf(err) != status.ResourceExhausted {
+		t.Errorf("a gigabyte is compressed without memory for it: %v", err)
+	}
+}
