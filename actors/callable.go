@@ -40,7 +40,7 @@ func (s *Session) Prepare(ctx context.Context, o *corepb.CallableOptions) (*Call
 		return nil, err
 	}
 	c := &Callable{session: s, sig: graph.Signature{Feeds: o.GetFeed(), Fetches: o.GetFetch(), Targets: o.GetTarget()}, options: o.GetRunOptions()}
-	c.key = appendSignature(nil, c.sig)
+	c.key = signatureKey(c.sig)
 	call := s.callOf(ctx, nil, nil)
 	ctx, cancel := call.bound(func() {})
 	defer cancel()

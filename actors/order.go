@@ -11,7 +11,7 @@ import (
 // A plan is that of a set of feeds, fetches and targets, as in TensorFlow, where each list is sorted first. So steps that name the same
 // tensors in another order share a plan, and the state of functions that are not inlined.
 
-// plans are the published plans of a session, and the plans' entries for other orders of their names, by appendSignature.
+// plans are the published plans of a session, and the plans' entries for other orders of their names, by signatureKey.
 type plans map[string]entry
 
 // entry is what a key of plans stands for.

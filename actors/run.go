@@ -71,7 +71,7 @@ func (r *StepRequest) signature() graph.Signature {
 	return sig
 }
 
-// appendKey appends what appendSignature appends.
+// appendKey appends the signature's key.
 func (r *StepRequest) appendKey(key []byte) []byte {
 	for i := range r.Feeds {
 		key = append(append(key, r.Feeds[i].Name...), 0)
@@ -79,10 +79,10 @@ func (r *StepRequest) appendKey(key []byte) []byte {
 	return appendNames(appendNames(append(key, 1), r.Fetches, 1), r.Targets, 0)
 }
 
-// appendSignature appends a key that is unique to the signature. It needs no lengths, since names contain no control
+// signatureKey returns a key that is unique to the signature. It needs no lengths, since names contain no control
 // characters.
-func appendSignature(key []byte, sig graph.Signature) []byte {
-	return appendNames(appendNames(appendNames(key, sig.Feeds, 1), sig.Fetches, 1), sig.Targets, 0)
+func signatureKey(sig graph.Signature) []byte {
+	return appendNames(appendNames(appendNames(nil, sig.Feeds, 1), sig.Fetches, 1), sig.Targets, 0)
 }
 
 // appendNames appends names, and the byte that separates them from others unless it is 0.

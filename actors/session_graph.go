@@ -66,9 +66,9 @@ func (s *Session) work(ctx context.Context, m *change) (err error) {
 		})
 	case *wire.BuildPlan:
 		sig := graph.Signature{Feeds: msg.Feeds, Fetches: msg.Fetches, Targets: msg.Targets}
-		m.other = string(append(appendSignature(nil, sig), msg.Watches...))
+		m.other = string(append(signatureKey(sig), msg.Watches...))
 		sig, m.order = sorted(sig)
-		m.key = string(append(appendSignature(nil, sig), msg.Watches...))
+		m.key = string(append(signatureKey(sig), msg.Watches...))
 		if have := (*s.plans.Load())[m.key]; have.plan != nil && !s.worker.stale(have.local) {
 			return nil // another caller was first
 		}
@@ -218,7 +218,7 @@ func (s *Session) claim(p *plan) bool {
 // plan returns the plan of a signature and of what a debugger watches, claimed for the caller, and the order of the signature's names. The
 // first step that needs the plan builds it. Failures are not kept.
 func (s *Session) plan(ctx context.Context, sig graph.Signature, watches []byte) (*plan, *order, error) {
-	key := append(appendSignature(nil, sig), watches...)
+	key := append(signatureKey(sig), watches...)
 	for {
 		if p, o := s.ready(key); p != nil {
 			return p, o, nil
