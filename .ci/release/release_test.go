@@ -247,7 +247,7 @@ func program(t *testing.T, name string) string {
 // output runs a program, and gives what it printed.
 func output(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
 	if err != nil {
@@ -271,6 +271,31 @@ func TestDeb(t *testing.T) {
 	scripts := unpack(t, control)
 	for _, script := range []string{"postinst", "prerm", "postrm"} {
 		output(t, "sh", "-n", filepath.Join(scripts, script))
+	}
+}
+
+// TestLintian and TestRPMLint check the packages by the rules of distributions. Which of them do not hold, and why, is in files beside the scripts that
+// install the packages (.ci/platforms).
+func TestLintian(t *testing.T) {
+	lintian := program(t, "lintian")
+	var tags []string
+	for line := range strings.Lines(string(read(t, root+"/.ci/platforms/lintian-tags"))) {
+		tag, reason, ok := strings.Cut(line, "#")
+		if tag = strings.TrimSpace(tag); tag == "" {
+			continue
+		}
+		if !ok || strings.TrimSpace(reason) == "" {
+			t.Errorf("nothing says why %s stays", tag)
+		}
+		tags = append(tags, tag)
+	}
+	output(t, lintian, "--allow-root", "--fail-on", "error,warning", "--suppress-tags", strings.Join(tags, ","), made(t, "troupe_*_amd64.deb"))
+}
+
+func TestRPMLint(t *testing.T) {
+	out := output(t, program(t, "rpmlint"), "--config", root+"/.ci/platforms/rpmlint.toml", made(t, "troupe-*.x86_64.rpm"))
+	if !strings.Contains(out, " 0 errors, 0 warnings") {
+		t.Error(out)
 	}
 }
 
