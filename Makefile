@@ -6,7 +6,7 @@ WITH_CUDA = flags=$$(devices/cuda/headers.sh) && compiler=$$(devices/cuda/compil
 # What is compiled does not depend on the folder of the clone, so that the next clone finds it in Go's cache.
 export GOFLAGS := -trimpath $(GOFLAGS)
 
-.PHONY: troupe cuda test faults check lint test-plain test-race test-cuda test-rules test-levels test-emulated test-arm64 wheel wheels site compare kernel-report gpu-report release release-dry-run release-wheels release-check test-release
+.PHONY: troupe cuda test faults check lint test-plain test-race test-cuda test-rules test-levels test-emulated test-arm64 wheel wheels site compare kernel-report gpu-report release release-dry-run release-wheels release-check test-release platforms
 
 troupe:
 	CGO_ENABLED=0 go build -o $(TROUPE) ./cmd/troupe
@@ -121,6 +121,11 @@ release-check:
 test-release: release-check
 	LINUX_AMD64_ONLY=1 $(GORELEASER) release --snapshot --clean
 	cd .ci/release && CGO_ENABLED=0 go vet ./... && CGO_ENABLED=0 go test -count=1 .
+
+# Packages, image, unit and batch script where users run them, with what is in dist; what was seen goes into the table of docs/releases.md. PLATFORMS
+# names some of the scripts in .ci/platforms. They need root, and say what else they need. It takes about five minutes after make test-release.
+platforms:
+	.ci/platforms/run $(PLATFORMS)
 
 # Our kernels beside TensorFlow's, with one thread and with two: the table of docs/kernels.md. It takes a quarter of an hour, on a
 # machine that does nothing else, and a Python with TensorFlow.

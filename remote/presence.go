@@ -295,20 +295,14 @@ func (p *presence) endProbe(a *probe, err error) {
 
 // taskChanged logs a change of a task, records it as an event, and notifies programs.
 func (n *Node) taskChanged(before, now TaskStatus) {
-	kind, text := "task "+now.State, now.Reason
-	switch {
-	case now.State == stateUp && now.Reason != "":
-		kind = "task leaving"
-	case now.State == stateUp && before.State == stateUp && now.Boot != before.Boot:
-		kind, text = "task restarted", now.Address
+	kind, level := taskChange(before, now)
+	text := now.Reason
+	if kind == taskRestarted {
+		text = now.Address
 	}
 	about := []any{"task", now.Task, "address", now.Address}
 	if now.Reason != "" && now.State != stateUp {
 		about = append(about, "reason", now.Reason)
-	}
-	level := slog.LevelInfo
-	if now.State == stateDown && !announced(before, now) {
-		level = slog.LevelWarn // its state is lost, and whatever uses it fails
 	}
 	n.log.Log(context.Background(), level, kind, about...)
 	n.events.Add(kind, now.Task, text)
@@ -317,10 +311,29 @@ func (n *Node) taskChanged(before, now TaskStatus) {
 	}
 }
 
-// announced reports whether a task that is down had announced its end.
-func announced(before, now TaskStatus) bool {
-	wasLeaving := before.State == stateUp && before.Boot == now.Boot && before.Reason != ""
-	return wasLeaving || now.Reason == membership.HasLeft || strings.HasPrefix(now.Reason, link.Leaving)
+// taskRestarted is the change of a task of which nobody noticed that its last process was down before the next one was up.
+const taskRestarted = "task restarted"
+
+// taskChange names a change of a task, and says how serious it is: if a process ended without having announced it, the task's state is lost, and
+// whatever uses it fails, also where the next process is up already.
+func taskChange(before, now TaskStatus) (kind string, level slog.Level) {
+	wasLeaving := before.State == stateUp && before.Reason != ""
+	switch {
+	case now.State == stateUp && now.Reason != "":
+		return "task leaving", slog.LevelInfo
+	case now.State == stateUp && before.State == stateUp && now.Boot != before.Boot:
+		if wasLeaving {
+			return taskRestarted, slog.LevelInfo
+		}
+		return taskRestarted, slog.LevelWarn
+	case now.State == stateDown:
+		if wasLeaving && before.Boot == now.Boot || now.Reason == membership.HasLeft || strings.HasPrefix(now.Reason, link.Leaving) {
+			return "task " + now.State, slog.LevelInfo
+		}
+		return "task " + now.State, slog.LevelWarn
+	default:
+		return "task " + now.State, slog.LevelInfo
+	}
 }
 
 // stateUp and stateDown are the TaskStatus.State of a task that is up, and of one whose last process is down.

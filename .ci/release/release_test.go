@@ -247,7 +247,7 @@ func program(t *testing.T, name string) string {
 // output runs a program, and gives what it printed.
 func output(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
 	if err != nil {
@@ -271,6 +271,31 @@ func TestDeb(t *testing.T) {
 	scripts := unpack(t, control)
 	for _, script := range []string{"postinst", "prerm", "postrm"} {
 		output(t, "sh", "-n", filepath.Join(scripts, script))
+	}
+}
+
+// TestLintian and TestRPMLint check the packages by the rules of distributions. Which of them do not hold, and why, is in files beside the scripts that
+// install the packages (.ci/platforms).
+func TestLintian(t *testing.T) {
+	lintian := program(t, "lintian")
+	var tags []string
+	for line := range strings.Lines(string(read(t, root+"/.ci/platforms/lintian-tags"))) {
+		tag, reason, ok := strings.Cut(line, "#")
+		if tag = strings.TrimSpace(tag); tag == "" {
+			continue
+		}
+		if !ok || strings.TrimSpace(reason) == "" {
+			t.Errorf("nothing says why %s stays", tag)
+		}
+		tags = append(tags, tag)
+	}
+	output(t, lintian, "--allow-root", "--fail-on", "error,warning", "--suppress-tags", strings.Join(tags, ","), made(t, "troupe_*_amd64.deb"))
+}
+
+func TestRPMLint(t *testing.T) {
+	out := output(t, program(t, "rpmlint"), "--config", root+"/.ci/platforms/rpmlint.toml", made(t, "troupe-*.x86_64.rpm"))
+	if !strings.Contains(out, " 0 errors, 0 warnings") {
+		t.Error(out)
 	}
 }
 
@@ -307,13 +332,46 @@ func TestRPM(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// RPM removes the folders that a package owns. Others' are those of the system, and /etc/troupe, where people have files of their own.
+	owned := map[string]bool{}
+	for _, f := range infos {
+		owned[f.Name()] = true
+	}
+	for _, f := range infos {
+		for folder := filepath.Dir(f.Name()); strings.Contains(folder, "/troupe") && folder != "/etc/troupe"; folder = filepath.Dir(folder) {
+			if !owned[folder] {
+				t.Errorf("the package does not own the folder %s of %s", folder, f.Name())
+			}
+		}
+	}
 	const noReplace = rpmutils.RPMFILE_CONFIG | rpmutils.RPMFILE_NOREPLACE
 	for _, f := range infos {
 		if config := f.Flags()&noReplace == noReplace; config != (f.Name() == "/etc/troupe/example.env") {
 			t.Errorf("%s has flags %x", f.Name(), f.Flags())
 		}
-		if doc := f.Flags()&rpmutils.RPMFILE_DOC != 0; doc != (strings.HasPrefix(f.Name(), "/usr/share/man/") || f.Name() == "/usr/share/doc/troupe/CHANGELOG.md") {
+		folder := f.Mode()&0o170000 == 0o040000
+		if doc := f.Flags()&rpmutils.RPMFILE_DOC != 0; !folder && doc != (strings.HasPrefix(f.Name(), "/usr/share/man/") || strings.HasPrefix(f.Name(), "/usr/share/doc/troupe/")) {
 			t.Errorf("%s is documentation: %v", f.Name(), doc)
+		}
+	}
+}
+
+// TestBothPackagesHaveTheSameFiles checks what is listed one by one for RPM against Debian's patterns: man pages and examples.
+func TestBothPackagesHaveTheSameFiles(t *testing.T) {
+	_, debs := deb(t, made(t, "troupe_*_amd64.deb"))
+	_, rpms := rpm(t, made(t, "troupe-*.x86_64.rpm"))
+	for _, prefix := range []string{"/usr/share/man/", "/usr/share/doc/troupe/examples/"} {
+		list := func(files map[string]entry) (names []string) {
+			for name := range files {
+				if strings.HasPrefix(name, prefix) {
+					names = append(names, name)
+				}
+			}
+			slices.Sort(names)
+			return names
+		}
+		if d, r := list(debs), list(rpms); len(d) == 0 || !slices.Equal(d, r) {
+			t.Errorf("the Debian package has %q, and the RPM %q", d, r)
 		}
 	}
 }
@@ -360,6 +418,12 @@ func TestUnit(t *testing.T) {
 	}
 	// Exposure goes from 0 to 100. What is left is the network.
 	output(t, analyze, "security", "--offline=yes", "--no-pager", "--threshold=20", path)
+
+	// The journal names the file of a task that does not start without it by the description alone.
+	file := regexp.MustCompile(`(?m)^EnvironmentFile=(.*)$`).FindStringSubmatch(unit)
+	if file == nil || !strings.Contains(unit, "\nAssertPathExists="+file[1]+"\n") || !regexp.MustCompile(`(?m)^Description=.* `+regexp.QuoteMeta(file[1])+`$`).MatchString(unit) {
+		t.Errorf("the unit does not ask for its EnvironmentFile, or does not describe itself by it: %q", file)
+	}
 
 	drain := regexp.MustCompile(`--drain=(\d+s)`).FindStringSubmatch(unit)
 	stop := regexp.MustCompile(`(?m)^TimeoutStopSec=(\d+s)$`).FindStringSubmatch(unit)

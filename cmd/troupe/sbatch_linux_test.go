@@ -144,6 +144,7 @@ func TestBatchScriptWhoseProgramFails(t *testing.T) {
 	if codes := b.read("codes"); codes != "0\n0\n0\n0\n" {
 		t.Errorf("the tasks ended with %q: %s", codes, b.out)
 	}
+	b.says("==> troupe-17-2.log <==", "msg=stopping")
 }
 
 // The job ends, failed and with the words of the tasks, as soon as the servers' step has ended: before all tasks are up, as where a port is
@@ -163,7 +164,12 @@ func TestBatchScriptWhoseServersEnd(t *testing.T) {
 	t.Run("a worker is killed", func(t *testing.T) {
 		b := newBatch(t, `set -- $(cat "$STATE/tasks"); kill -KILL $3`+forever, nil)
 		b.port = freeBatchPort(t)
-		b.fails("troupe-17-2.log", "msg=serving")
+		b.fails("==> troupe-17-2.log <==", "level=INFO")
+	})
+	t.Run("a worker is killed, and the program fails before the step has ended", func(t *testing.T) {
+		b := newBatch(t, `set -- $(cat "$STATE/tasks"); kill -KILL $3; exit 1`, nil)
+		b.port = freeBatchPort(t)
+		b.fails("==> troupe-17-2.log <==", "level=INFO")
 	})
 	t.Run("the step does not begin", func(t *testing.T) {
 		b := newBatch(t, forever, map[string]string{"srun": "#!/bin/bash\necho \"$*\" > \"$STATE/srun.args\"\necho 'srun: error: Unable to create step' >&2\nexit 1\n",
@@ -187,6 +193,15 @@ func (b *batch) fails(words ...string) {
 	var exit *exec.ExitError
 	if err := b.run(); !errors.As(err, &exit) || exit.ExitCode() != 1 {
 		b.t.Errorf("the job ended with %v: %s", err, b.out)
+	}
+	b.says(words...)
+}
+
+// says checks that the job's output has these words, none of which is an error of the script's own.
+func (b *batch) says(words ...string) {
+	b.t.Helper()
+	if strings.Contains(b.out, "troupe.sbatch: line") {
+		b.t.Errorf("the job complains: %s", b.out)
 	}
 	for _, w := range words {
 		if !strings.Contains(b.out, w) {
