@@ -92,7 +92,7 @@ func TestLostTask(t *testing.T) {
 }
 
 // TestLostTaskOfAClosingSession loses a task whose part is all that keeps a session from being closed: by its client, by a reset and by the end of its
-// server. The task has not heard of the end.
+// server. The task has not learned of the end.
 func TestLostTaskOfAClosingSession(t *testing.T) {
 	for name, end := range map[string]func(c *client) error{
 		"closed": func(c *client) error { return c.node.task.CloseSession(context.Background(), c.session.handle) },

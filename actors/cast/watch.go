@@ -19,7 +19,7 @@ const (
 type watch struct {
 	id   uint64
 	told map[*watcher]struct{}
-	sent chan struct{} // closed when the watch is on its way to the actor's task, or cannot be sent
+	sent chan struct{} // closed when the watch is in flight to the actor's task, or cannot be sent
 	set  chan struct{} // closed when the actor's task has accepted or rejected the watch
 }
 
