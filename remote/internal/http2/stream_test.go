@@ -254,6 +254,11 @@ func TestStreamClose(t *testing.T) {
 		return ctx.Err()
 	}
 	st := s.open(t, "/t/stream")
+	read := make(chan error, 1)
+	go func() { // the other end learns of the stream with this
+		_, err := st.Next()
+		read <- err
+	}()
 	far := <-accepted
 	sent := make(chan error, 3)
 	for range cap(sent) {
@@ -264,11 +269,6 @@ func TestStreamClose(t *testing.T) {
 			sent <- err
 		}()
 	}
-	read := make(chan error, 1)
-	go func() {
-		_, err := st.Next()
-		read <- err
-	}()
 	eventually(t, "the sender is stuck", func() bool {
 		st.conn.mu.Lock()
 		defer st.conn.mu.Unlock()
