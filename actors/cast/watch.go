@@ -76,37 +76,26 @@ func (s *Cast) watch(ref Ref, tell func(Ended)) (w *watch, cancel func(), err er
 // beginWatchLocked makes an errand of a watch: later errands to the task find it sent, or being sent. The caller calls begin at once when it has
 // released mu, which sends the watch if that does not have to wait: it then comes before what the caller sends to the task later.
 func (s *Cast) beginWatchLocked(ref Ref, w *watch) (begin func()) {
-	begun := make(chan struct{})
-	try := func() (sent bool) { return false }
-	send := func(ctx context.Context) error { return s.watchOutside(ctx, ref, w.id) }
-	answered := func(context.Context) error { return nil }
-	drop := func() {}
+	var a *ask // none outside: an actor there reports its end, and nothing before
+	m := &wire.Mail{To: ref.Name, What: &wire.Mail_Watch{Watch: &wire.Watch{Id: w.id}}}
 	if !Outside(ref.Task) {
-		a := &ask{task: ref.Task, done: make(chan struct{})}
-		name := s.registerLocked(a)
-		m := &wire.Mail{To: ref.Name, From: name, What: &wire.Mail_Watch{Watch: &wire.Watch{Id: w.id}}}
-		try = func() bool { return s.tryMail(ref.Task, m) }
-		send = func(ctx context.Context) error { return s.mail(ctx, ref.Task, m) }
-		answered = func(ctx context.Context) error {
-			_, err := s.answered(ctx, a, name)
-			return err
-		}
-		drop = func() { s.drop(name) }
+		a = &ask{task: ref.Task, done: make(chan struct{})}
+		m.From = s.registerLocked(a)
 	}
+	begun := make(chan bool, 1) // whether it was sent at once
 	under := s.errandLocked(ref.Task, func(ctx context.Context) {
 		defer close(w.set)
-		<-begun
 		var err error
-		select {
-		case <-w.sent:
-		default:
-			if err = send(ctx); err != nil {
-				drop()
+		if !<-begun {
+			if a == nil {
+				err = s.watchOutside(ctx, ref, w.id)
+			} else if err = s.mail(ctx, ref.Task, m); err != nil {
+				s.drop(m.GetFrom())
 			}
 			close(w.sent)
 		}
-		if err == nil {
-			err = answered(ctx)
+		if err == nil && a != nil {
+			_, err = s.answered(ctx, a, m.GetFrom())
 		}
 		if err != nil {
 			s.ended(ref, w.id, err)
@@ -114,17 +103,18 @@ func (s *Cast) beginWatchLocked(ref Ref, w *watch) (begin func()) {
 	})
 	if !under {
 		return func() {
-			drop()
+			s.drop(m.GetFrom())
 			close(w.sent)
 			close(w.set)
 			s.ended(ref, w.id, queueFull(ref.Task))
 		}
 	}
 	return func() {
-		if try() {
+		sent := a != nil && s.tryMail(ref.Task, m)
+		if sent {
 			close(w.sent)
 		}
-		close(begun)
+		begun <- sent
 	}
 }
 
