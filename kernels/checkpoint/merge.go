@@ -105,7 +105,7 @@ const entryBytes = 128
 // room counts the memory of an entry. A few bytes of a table can stand for a key of any length, since keys share what they begin with.
 func (m *merger) room(key, value []byte) error {
 	n := int64(len(key)) + entryBytes + tensor.DecodedSize((*bundlepb.BundleEntryProto)(nil).ProtoReflect().Descriptor(), value)
-	if err := reserve("an entry", n); err != nil {
+	if err := files.Reserve("an entry", n); err != nil {
 		return err
 	}
 	m.bytes += n

@@ -11,6 +11,7 @@ import (
 	"github.com/klauspost/compress/snappy"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels/files"
 )
 
 func dataLoss(what string) error { return status.New(status.DataLoss, what) }
@@ -94,7 +95,7 @@ func (t *tableReader) read(h handle) ([]byte, error) {
 	if h.offset > size || h.size > size || h.offset+h.size+trailerSize > size {
 		return nil, dataLoss("truncated block read")
 	}
-	if err := reserve("a block", int64(h.size)+trailerSize); err != nil {
+	if err := files.Reserve("a block", int64(h.size)+trailerSize); err != nil {
 		return nil, err
 	}
 	defer tensor.Host.Unreserve(int64(h.size) + trailerSize)
@@ -113,7 +114,7 @@ func (t *tableReader) read(h handle) ([]byte, error) {
 		if err != nil || uint64(n) > maxSnappy*h.size {
 			return nil, dataLoss("corrupted compressed block contents")
 		}
-		if err := reserve("a decompressed block", int64(n)); err != nil {
+		if err := files.Reserve("a decompressed block", int64(n)); err != nil {
 			return nil, err
 		}
 		defer tensor.Host.Unreserve(int64(n))
@@ -124,14 +125,6 @@ func (t *tableReader) read(h handle) ([]byte, error) {
 		return plain, nil
 	}
 	return nil, dataLoss("bad block type")
-}
-
-// reserve counts memory that is about to be allocated. The caller releases it once that counts as part of the heap.
-func reserve(what string, bytes int64) error {
-	if err := tensor.Host.Reserve(bytes); err != nil {
-		return status.Errorf(status.ResourceExhausted, "There is no memory for %s of %d bytes: %s", what, bytes, status.From(err).Message)
-	}
-	return nil
 }
 
 // load loads block i into memory.

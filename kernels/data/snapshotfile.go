@@ -608,8 +608,8 @@ func unpack(block []byte, size int64) ([]byte, error) {
 	if n > 64+64*len(block) {
 		return nil, status.Internalf("Failed to perform snappy decompression.")
 	}
-	if err := tensor.Host.Reserve(size); err != nil {
-		return nil, status.Errorf(status.ResourceExhausted, "There is no memory for an element of %d bytes: %s", size, status.From(err).Message)
+	if err := files.Reserve("an element", size); err != nil {
+		return nil, err
 	}
 	defer tensor.Host.Unreserve(size)
 	plain, err := snappy.Decode(nil, block)

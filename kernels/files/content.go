@@ -81,6 +81,14 @@ func (r *room) take(n int64) error {
 
 func (r *room) release() { tensor.Host.Unreserve(r.bytes) }
 
+// Reserve counts memory that what is read from a file makes an op allocate. The caller unreserves it from tensor.Host when it counts as part of the heap.
+func Reserve(what string, bytes int64) error {
+	if err := tensor.Host.Reserve(bytes); err != nil {
+		return status.Errorf(status.ResourceExhausted, "There is no memory for %s of %d bytes: %s", what, bytes, status.From(err).Message)
+	}
+	return nil
+}
+
 // firstFill is how much memory Fill takes at most before it has received anything.
 const firstFill = 1 << 20
 

@@ -98,8 +98,8 @@ func (r *snappyReader) next() error {
 		return status.New(status.DataLoss, "a Snappy block has a length that is not valid")
 	}
 	if cap(r.plain) < n {
-		if err := tensor.Host.Reserve(int64(n)); err != nil {
-			return status.Errorf(status.ResourceExhausted, "There is no memory for a Snappy block of %d bytes: %s", n, status.From(err).Message)
+		if err := files.Reserve("a Snappy block", int64(n)); err != nil {
+			return err
 		}
 		defer tensor.Host.Unreserve(int64(n)) // from then on, it is part of the heap
 		r.plain = make([]byte, n)
