@@ -358,7 +358,7 @@ func (p *programs) fail(why string) {
 func (p *programs) left(leaving string) {
 	adopted := p.withdraw()
 	p.goodbye("", nil)
-	err := error(nil)
+	var err error
 	for err == nil {
 		_, _, _, err = p.in.next() // the clock ends this if the other end is silent
 	}
@@ -381,7 +381,8 @@ func (p *programs) left(leaving string) {
 	}
 }
 
-// isEnd reports whether reading failed because the other end has closed the connection.
+// isEnd reports whether reading failed because the other end has closed the connection, and had read everything: otherwise the connection is reset. A
+// stream's errors are statuses, of which the text alone tells this.
 func isEnd(err error) bool { return strings.HasSuffix(status.From(err).Message, io.EOF.Error()) }
 
 // reachWay returns the way for messages to programs' actors of the task.
