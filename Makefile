@@ -41,9 +41,9 @@ lint:
 
 # What starts goroutines runs under the race detector, which needs a C compiler.
 RACED = . ./actors/... ./cmd/... ./containers/... ./internal/... ./queues/... ./remote/... ./serve/... ./troupetest
-# These have tests that count allocations, limit memory or compare numbers in bulk, and leave them out under the race
+# These have tests that count allocations, limit memory, compare numbers in bulk or let days pass, and leave them out under the race
 # detector.
-GATED = ./cmd/troupe ./kernels/all ./kernels/internal/simd ./remote/compress
+GATED = . ./cmd/troupe ./kernels/all ./kernels/internal/simd ./remote/compress
 
 test-plain:
 	CGO_ENABLED=0 go test -parallel 4 -timeout 30m ./e2e/... ./examples/... ./graph/... $(GATED)

@@ -56,6 +56,7 @@ func outsideClient(t *testing.T, s *Server) *client.Client {
 
 // TestClientsUseActors has a client of one task use the actors of each.
 func TestClientsUseActors(t *testing.T) {
+	parallel(t)
 	all := company(t, 2, counters, echoes)
 	c := outsideClient(t, all[0])
 	for i, on := range all {
@@ -123,6 +124,7 @@ func TestClientsUseActors(t *testing.T) {
 
 // TestClientsForward has an actor forward a client's requests to an actor of another task.
 func TestClientsForward(t *testing.T) {
+	parallel(t)
 	porters := WithActor("porter", func(*ActorContext, any) (Actor, error) {
 		return ActorFunc(func(c *ActorContext, _ any) {
 			if err := c.Forward(ActorRef{"w:2", "sum"}); err != nil {
@@ -154,6 +156,7 @@ func TestClientsForward(t *testing.T) {
 
 // TestErrorsOfClients checks the code and the text of what a client cannot have.
 func TestErrorsOfClients(t *testing.T) {
+	parallel(t)
 	all := company(t, 2, counters, echoes)
 	c := outsideClient(t, all[0])
 	for _, task := range []string{"w:0", "w:1"} {
@@ -215,6 +218,7 @@ func TestErrorsOfClients(t *testing.T) {
 
 // TestClientsWaitForNobody checks waits for actors that do not exist, and one that is given up. TestClientsInSimulatedTime has the others.
 func TestClientsWaitForNobody(t *testing.T) {
+	parallel(t)
 	all := company(t, 2, counters)
 	c := outsideClient(t, all[0])
 	for _, on := range all {

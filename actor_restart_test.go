@@ -12,6 +12,7 @@ import (
 
 // An actor whose kind restarts begins afresh with its arguments after a panic, and is listed with its restarts.
 func TestActorsThatRestart(t *testing.T) {
+	parallel(t)
 	all := company(t, 2, WithActor("phoenix", func(_ *ActorContext, arguments any) (Actor, error) {
 		sum := arguments.(*wrapperspb.Int64Value).Value
 		return ActorFunc(func(c *ActorContext, message any) {

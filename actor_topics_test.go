@@ -220,7 +220,7 @@ func TestPublishWaitsForASlowTask(t *testing.T) {
 // arrives everywhere.
 func TestTopicsInPartitions(t *testing.T) {
 	runs := 10
-	if extent.Check() {
+	if extent.Check() && !extent.RaceDetector {
 		runs = 100
 	}
 	for seed := range runs {

@@ -37,11 +37,7 @@ func companyEach(t *testing.T, tasks int, opts func(task int) []Option) []*Serve
 		t.Cleanup(func() { stop(t, s) })
 		all = append(all, s)
 	}
-	for _, s := range all {
-		if err := s.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	startAtOnce(t, all)
 	return all
 }
 
@@ -94,6 +90,7 @@ func sum(t *testing.T, s *Server, ref ActorRef) int64 {
 
 // Each task spawns an actor on each task, which receives messages in order and answers.
 func TestActorsOfTheProgram(t *testing.T) {
+	parallel(t)
 	all := company(t, 3, counters)
 	for i, from := range all {
 		for j, on := range all {
@@ -141,6 +138,7 @@ func TestActorsOfTheProgram(t *testing.T) {
 }
 
 func TestActorsThatCannotBe(t *testing.T) {
+	parallel(t)
 	all := company(t, 2, counters)
 	at := func(task int, name string) ActorRef { return ActorRef{all[task].Task(), name} }
 	for task := range all {
@@ -209,6 +207,7 @@ func told(t *testing.T, ended <-chan ActorEnded) ActorEnded {
 }
 
 func TestWatchingActors(t *testing.T) {
+	parallel(t)
 	all := company(t, 3, counters)
 	for task, on := range all[:2] {
 		for _, c := range []struct {
@@ -301,6 +300,7 @@ func gate(entered chan<- string, pass <-chan struct{}) Option {
 
 // The messages that wait for an actor are bounded, and a busy actor does not delay others.
 func TestFullQueues(t *testing.T) {
+	parallel(t)
 	for index := range 2 {
 		entered, pass := make(chan string, 2*MaxActorQueue), make(chan struct{})
 		all := company(t, 2, gate(entered, pass), counters)
@@ -391,6 +391,7 @@ func TestFullQueues(t *testing.T) {
 
 // A server that stops ends its actors: their contexts end, they are closed, and those that wait for them are notified.
 func TestStopEndsActors(t *testing.T) {
+	parallel(t)
 	closed := make(chan string, 10)
 	entered := make(chan string, 10)
 	all := company(t, 2, gate(entered, nil), WithActor("closer", func(c *ActorContext, _ any) (Actor, error) {
@@ -437,6 +438,7 @@ func (c *closer) Close() error {
 
 // An actor watches others and the cluster's tasks, and answers later than it is asked.
 func TestActorsThatWatch(t *testing.T) {
+	parallel(t)
 	supervisor := WithActor("supervisor", func(c *ActorContext, arguments any) (Actor, error) {
 		ward, err := ParseActorRef(arguments.(*wrapperspb.StringValue).Value)
 		if err != nil {
@@ -495,6 +497,7 @@ func TestActorsThatWatch(t *testing.T) {
 
 // An actor asks, forwards, waits, watches and has children on its own behalf.
 func TestActorsOnTheirOwn(t *testing.T) {
+	parallel(t)
 	type tick struct{}
 	// A boss does what the text of a request says, with the actor that it names.
 	bosses := WithActor("boss", func(c *ActorContext, _ any) (Actor, error) {
@@ -606,6 +609,7 @@ func TestActorsOnTheirOwn(t *testing.T) {
 
 // A program learns of the tasks as they come, go and come back.
 func TestWatchTasks(t *testing.T) {
+	parallel(t)
 	cluster := ClusterSpec{"w": spectest.Addresses(t, 2)}
 	start := func(task int) *Server {
 		t.Helper()
@@ -762,6 +766,7 @@ func TestActorsAreListed(t *testing.T) {
 
 // References to the same actor are equal, and are returned as they were given.
 func TestReferencesAreEqualHoweverTheyAreWritten(t *testing.T) {
+	parallel(t)
 	all := company(t, 2, counters)
 	full := ActorRef{all[1].Task(), "c"}
 	for i, task := range []string{"/job:w/replica:0/task:1", "/job:w/task:1", "w:1"} {
@@ -792,6 +797,7 @@ func TestReferencesAreEqualHoweverTheyAreWritten(t *testing.T) {
 
 // A request fails when its handler has neither answered nor kept it. A kept request may be answered once, from any goroutine.
 func TestEveryRequestEnds(t *testing.T) {
+	parallel(t)
 	kept := make(chan *ActorRequest, 4)
 	context := make(chan *ActorContext, 4)
 	waiter := WithActor("waiter", func(*ActorContext, any) (Actor, error) {
@@ -861,6 +867,7 @@ func TestEveryRequestEnds(t *testing.T) {
 
 // A message that ends an actor does not overtake the watch that its sender set before.
 func TestWatchBeforeEnd(t *testing.T) {
+	parallel(t)
 	kinds := []Option{
 		WithActor("mortal", func(*ActorContext, any) (Actor, error) {
 			return Handlers(Handle(func(c *ActorContext, _ *emptypb.Empty) { c.Stop() })), nil

@@ -155,6 +155,7 @@ func TestConstructorsInEndedContexts(t *testing.T) {
 
 // A second Stop waits for the first until its own context ends.
 func TestStopTwice(t *testing.T) {
+	parallel(t)
 	s, err := NewLocalServer(t.Context(), silent)
 	if err != nil {
 		t.Fatal(err)

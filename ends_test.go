@@ -187,6 +187,7 @@ var whoAndWhen = regexp.MustCompile(`\d\S*s ago \(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d
 
 // If a run has ended a resource, a step of the next run learns which one, which step ended it and when.
 func TestSecondRunHearsOfTheFirst(t *testing.T) {
+	parallel(t)
 	var log logged
 	server, err := NewLocalServer(t.Context(), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 	if err != nil {

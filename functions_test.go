@@ -39,6 +39,7 @@ func programCluster(t *testing.T, opts ...Option) (program, other *Server) {
 }
 
 func TestFunctionsOfTheProgram(t *testing.T) {
+	parallel(t)
 	entered := make(chan struct{}, 1)
 	program, other := programCluster(t, WithFunction("double", double),
 		WithFunction("fails", func(context.Context, *FunctionCall) ([]*tensor.Tensor, error) {
@@ -117,6 +118,7 @@ func TestFunctionsOfTheProgram(t *testing.T) {
 
 // A dataset calls functions of the program, too.
 func TestFunctionsInDatasets(t *testing.T) {
+	parallel(t)
 	program, _ := programCluster(t, WithFunction("double", double))
 	s := op.NewScope().WithDevice("/job:w/task:0")
 	types, shapes := []tensor.DType{tensor.Float32}, []shape.Shape{shape.Of(1)}

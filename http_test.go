@@ -50,6 +50,7 @@ func nothing(t testing.TB) *graphpb.GraphDef {
 
 // The tasks of a process share an endpoint, which ends with the last of them.
 func TestHTTPEndpointOfACluster(t *testing.T) {
+	parallel(t)
 	c, err := NewLocalCluster(t.Context(), map[string]int{"ps": 1, "w": 1}, WithHTTP(":0"), silent)
 	if err != nil {
 		t.Fatal(err)

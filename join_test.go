@@ -44,10 +44,9 @@ func join(t *testing.T, seed string, opts ...Option) *Server {
 // that have the tasks.
 func TestManyJoinAtOnce(t *testing.T) {
 	if extent.RaceDetector {
-		// The actor library writes gRPC's logger when it binds a port, which servers of the same process
-		// read. e2e joins with processes.
-		t.Skip("several servers start in one process")
+		t.Skip("several servers bind ports in one process: see parallel. e2e joins with processes.")
 	}
+	t.Parallel()
 	const tasks, joiners = 4, 12
 	ps, cluster := seeded(t, tasks)
 	var joining sync.WaitGroup
@@ -91,6 +90,7 @@ func TestManyJoinAtOnce(t *testing.T) {
 
 // A task that has ended is free again. The error for a taken task says which process has it and since when.
 func TestFreedTaskIsClaimed(t *testing.T) {
+	parallel(t)
 	ps, cluster := seeded(t, 2)
 	first, second := join(t, ps.Target()), join(t, ps.Address())
 	if first.Task() != "/job:worker/replica:0/task:0" || second.Task() != "/job:worker/replica:0/task:1" {
@@ -117,6 +117,7 @@ func TestFreedTaskIsClaimed(t *testing.T) {
 }
 
 func TestJoinsThatAreRefused(t *testing.T) {
+	parallel(t)
 	ps, _ := seeded(t, 1)
 	dead := spectest.Address(t)
 	for _, c := range []struct {
@@ -154,6 +155,7 @@ func TestJoinsThatAreRefused(t *testing.T) {
 
 // A process cannot claim a task whose address is on another machine.
 func TestTasksOfOtherMachines(t *testing.T) {
+	parallel(t)
 	addresses := spectest.Addresses(t, 2)
 	cluster := ClusterSpec{"ps": addresses[:1], "worker": {"192.0.2.1:2222", "no.such.host.invalid:2222", addresses[1]}}
 	ps, err := NewServer(t.Context(), cluster, WithJob("ps"), silent)
@@ -209,6 +211,7 @@ func forward(t *testing.T, from, to string) {
 
 // With forwarded ports, a process claims the task whose address leads to it. It claims no task if no address does.
 func TestBoundElsewhere(t *testing.T) {
+	parallel(t)
 	ps, cluster := seeded(t, 2)
 	inside := spectest.Addresses(t, 2)
 	forward(t, cluster["worker"][1], inside[0])
@@ -243,6 +246,7 @@ func TestClientOfManyTargets(t *testing.T) {
 
 // Clients give up on a server that accepts connections and does not answer, in bounded time.
 func TestFrozenSeed(t *testing.T) {
+	parallel(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

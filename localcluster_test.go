@@ -11,6 +11,7 @@ import (
 )
 
 func TestClusterInOneProcess(t *testing.T) {
+	parallel(t)
 	c, err := NewLocalCluster(t.Context(), map[string]int{"ps": 1, "worker": 2}, silent)
 	if err != nil {
 		t.Fatal(err)
@@ -29,6 +30,7 @@ func TestClusterInOneProcess(t *testing.T) {
 }
 
 func TestNothingIsLeftOfAClusterThatDoesNotStart(t *testing.T) {
+	parallel(t)
 	// The second of two ports is taken; the first must be free again afterwards.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

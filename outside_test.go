@@ -252,6 +252,7 @@ func TestOutsidersThatDie(t *testing.T) {
 
 // Without the option outsiders are refused, and nothing is sent to them.
 func TestOutsidersAreTurnedAway(t *testing.T) {
+	parallel(t)
 	s := company(t, 1, counters)[0]
 	ref := spawnTest(t, s, "counter", "counter")
 	o := startOutsider(t, s.Address())
@@ -270,6 +271,7 @@ func TestOutsidersAreTurnedAway(t *testing.T) {
 
 // With a policy, an outside process exchanges messages with actors only while its rule has the action.
 func TestPolicyDecidesAboutOutsiders(t *testing.T) {
+	parallel(t)
 	path := filepath.Join(t.TempDir(), "policy.yaml")
 	write := func(may string) {
 		t.Helper()

@@ -29,6 +29,7 @@ var tables = []string{"kernels/data/table.go:addTransformations", "kernels/data/
 // bounds its depth: Go cannot recover from a stack overflow. A call through an interface of the module counts as a call of every type that
 // implements it. A function that passes on or stores another one counts as calling it.
 func TestRecursionsAreBounded(t *testing.T) {
+	t.Parallel()
 	found := map[string]int{}
 	for _, name := range recursions(t) {
 		found[name]++

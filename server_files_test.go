@@ -56,6 +56,7 @@ func readFileAt(t *testing.T, target, device, name string) (string, error) {
 // TestFilesOfClientsOverANetwork has clients come over the loopback interface and over another one, to a cluster of two
 // tasks of which the first is their master.
 func TestFilesOfClientsOverANetwork(t *testing.T) {
+	parallel(t)
 	host := networkAddress(t)
 	dir := t.TempDir()
 	name := filepath.Join(dir, "f")

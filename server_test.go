@@ -23,6 +23,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/extent"
 	"github.com/troupe-run/troupe/remote/client"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -42,6 +43,27 @@ func stop(t *testing.T, s *Server) {
 	t.Helper()
 	if err := s.Stop(context.Background()); err != nil {
 		t.Errorf("%s did not stop in order: %v", s.Task(), err)
+	}
+}
+
+// parallel lets a test with servers run beside others. Under the race detector it does not: the actor library writes gRPC's logger when it binds a port,
+// which servers that run in the same process read.
+func parallel(t *testing.T) {
+	t.Helper()
+	if !extent.RaceDetector {
+		t.Parallel()
+	}
+}
+
+// startAtOnce starts tasks of one cluster: one after another, each would wait for those that do not answer yet.
+func startAtOnce(t *testing.T, tasks []*Server) {
+	t.Helper()
+	var started errgroup.Group
+	for _, s := range tasks {
+		started.Go(func() error { return s.Start(t.Context()) })
+	}
+	if err := started.Wait(); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -118,6 +140,7 @@ func TestServerThatIsNeverStarted(t *testing.T) {
 }
 
 func TestTakenPort(t *testing.T) {
+	parallel(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -173,6 +173,7 @@ func onTwoTasks(s *op.Scope) {
 
 // A run has a span in the client's trace, and so do its parts on other tasks.
 func TestTraces(t *testing.T) {
+	parallel(t)
 	c := newTracedCluster(t, sdk.NeverSample(), onTwoTasks)
 	for _, untraced := range []string{"", "00-" + traceID + "-" + clientSpan + "-00", "nonsense", strings.Repeat("0", 1000)} {
 		if err := c.step([]string{"y:0"}, nil, "traceparent", untraced); err != nil {
@@ -216,6 +217,7 @@ func TestTraces(t *testing.T) {
 
 // The span of a failure has the error: its code, and the beginning of its message.
 func TestTracesOfFailedRuns(t *testing.T) {
+	parallel(t)
 	c := newTracedCluster(t, sdk.AlwaysSample(), onTwoTasks)
 	for _, failing := range []struct{ fetch, code string }{{"unset:0", "FAILED_PRECONDITION"}, {"numbers:0", "INVALID_ARGUMENT"}, {"missing:0", "NOT_FOUND"}} {
 		c.exporter.Reset()
@@ -245,6 +247,7 @@ func TestTracesOfFailedRuns(t *testing.T) {
 
 // Receives from other tasks have spans below that of the part.
 func TestTracesOfTransfers(t *testing.T) {
+	parallel(t)
 	c := newTracedCluster(t, sdk.AlwaysSample(), onTwoTasks)
 	if err := c.step([]string{"y:0"}, nil); err != nil {
 		t.Fatal(err)
@@ -285,6 +288,7 @@ func TestTracesOfTransfers(t *testing.T) {
 
 // A part that receives many tensors has spans for some of them, and says how many it leaves out.
 func TestTracesOfManyTransfers(t *testing.T) {
+	parallel(t)
 	const many = 200
 	c := newTracedCluster(t, sdk.AlwaysSample(), func(s *op.Scope) {
 		here, there := s.WithDevice("/job:w/task:0"), s.WithDevice("/job:ps/task:0")
@@ -312,6 +316,7 @@ func TestTracesOfManyTransfers(t *testing.T) {
 
 // A client's tracestate is passed to all tasks. A malformed one is dropped, and the trace continues.
 func TestTracestate(t *testing.T) {
+	parallel(t)
 	c := newTracedCluster(t, sdk.NeverSample(), onTwoTasks)
 	for _, sent := range []struct {
 		state []string // of a header each
@@ -345,6 +350,7 @@ func TestTracestate(t *testing.T) {
 
 // A partial run has a span from its setup to its end, and each call that feeds or fetches has a span of its own.
 func TestTracesOfPartialRuns(t *testing.T) {
+	parallel(t)
 	c := newTracedCluster(t, sdk.NeverSample(), onTwoTasks)
 	setup := func(fetch string, headers ...string) string {
 		a := &corepb.PartialRunSetupResponse{}
