@@ -28,8 +28,8 @@ const (
 	roleSeeds  = "TROUPE_E2E_SEEDS"
 )
 
-// players are actors that add up the numbers they receive. Text names an actor to watch. They answer Empty with the sum, and BoolValue when
-// the actor that they watch has ended. UInt64Value stops them.
+// players are actors that add up the numbers they receive. Text names an actor to watch, and is answered when that one
+// knows. They answer Empty with the sum, and BoolValue when the actor that they watch has ended. UInt64Value stops them.
 func players() troupe.Option {
 	return troupe.WithActor("player", func(*troupe.ActorContext, any) (troupe.Actor, error) {
 		var sum int64
@@ -51,7 +51,15 @@ func players() troupe.Option {
 					c.Fail(err)
 					return
 				}
-				c.Reply(&emptypb.Empty{})
+				// The answer comes after the watch has arrived, which takes a connection.
+				asked = c.Keep()
+				c.Ask(ref, &emptypb.Empty{}, 20*time.Second, nil)
+			case troupe.ActorAnswer:
+				if m.Err != nil {
+					asked.Fail(m.Err)
+					return
+				}
+				asked.Reply(&emptypb.Empty{})
 			case *wrapperspb.BoolValue:
 				asked = c.Keep()
 			case *wrapperspb.UInt64Value:
