@@ -149,7 +149,10 @@ func (w *watch) line(s string) {
 	defer w.mu.Unlock()
 	now := w.now()
 	switch action {
-	case "RUN", "CONT":
+	case "RUN":
+		w.forgetSiblings(test)
+		w.running[test] = now
+	case "CONT":
 		w.running[test] = now
 	case "PAUSE", "PASS:", "FAIL:", "SKIP:":
 		delete(w.running, test)
@@ -159,6 +162,17 @@ func (w *watch) line(s string) {
 	for outer := range w.running {
 		if strings.HasPrefix(test, outer+"/") {
 			w.running[outer] = now
+		}
+	}
+}
+
+// forgetSiblings forgets the tests that have ended because another one beside them begins: parallel ones are paused until then. Without test2json, the end of a
+// subtest is printed with that of the whole test. w.mu is held.
+func (w *watch) forgetSiblings(test string) {
+	outer := test[:strings.LastIndex(test, "/")+1]
+	for other := range w.running {
+		if inner, ok := strings.CutPrefix(other, outer); ok && inner != "" {
+			delete(w.running, other)
 		}
 	}
 }

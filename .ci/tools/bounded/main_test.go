@@ -40,6 +40,14 @@ func TestWatch(t *testing.T) {
 	step(1, "--- SKIP: TestA (0.00s)\n")
 	step(900, "PASS\n")
 	wants("", 0)
+	// Without test2json, subtests' ends come late.
+	step(0, "=== RUN   TestC\n")
+	for _, name := range []string{"/1", "/1/inner", "/2", "/3"} {
+		step(50, "=== RUN   TestC"+name+"\n")
+		wants("", 0)
+	}
+	step(61, "TestC/3 prints\n")
+	wants("TestC/3", 61)
 }
 
 // TestHungTest runs a binary with a test that hangs, and one that takes as long but has subtests.
