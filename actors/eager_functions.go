@@ -63,7 +63,7 @@ func (n names) local(def *functionpb.FunctionDef) localFunction {
 		if attrs == nil {
 			attrs = node.GetAttr()
 		}
-		nodes[i] = &nodepb.NodeDef{Name: node.GetName(), Op: node.GetOp(), Input: node.GetInput(), Device: own, Attr: attrs}
+		nodes[i] = &nodepb.NodeDef{Name: node.GetName(), Op: node.GetOp(), Input: node.GetInput(), Device: own, Attr: attrs, ExperimentalDebugInfo: node.GetExperimentalDebugInfo()}
 	}
 	if nodes != nil {
 		f.def = &functionpb.FunctionDef{Signature: def.GetSignature(), Attr: def.GetAttr(), ArgAttr: def.GetArgAttr(), NodeDef: nodes, Ret: def.GetRet(), ControlRet: def.GetControlRet()}

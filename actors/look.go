@@ -315,7 +315,7 @@ func (st *stepPart) look(l *look, v *view.Step) {
 		if r := l.byID[id]; r != nil {
 			l.needed[r] = true
 		}
-		v.Uses = append(v.Uses, &view.Use{Node: devices.UserName(u.Node), Verb: u.Verb, Resource: id, Waits: indices(u.Waits)})
+		v.Uses = append(v.Uses, &view.Use{Node: u.Node.UserName(), Verb: u.Verb, Resource: id, Waits: indices(u.Waits)})
 	}
 	for _, e := range seen.Sends[:min(len(seen.Sends), maxAheadNodes)] {
 		v.Sends = append(v.Sends, &view.Edge{Name: e.Edge, To: e.To, Waits: indices(e.Waits)})
@@ -332,7 +332,7 @@ func indices(in []int) []int32 {
 
 // wait describes a kernel that has begun and not ended.
 func (l *look) wait(w devices.Wait) *view.Wait {
-	v := &view.Wait{Node: devices.UserName(w.Node), Op: w.Node.Op, Device: w.Device, Function: w.Function}
+	v := &view.Wait{Node: w.Node.UserName(), Op: w.Node.Op, Device: w.Device, Function: w.Function}
 	if !w.Since.IsZero() {
 		v.Since = w.Since.UnixNano()
 	}
@@ -362,7 +362,7 @@ func (l *look) wait(w devices.Wait) *view.Wait {
 func (l *look) need(w devices.Wait, r containers.Resource) (id string) {
 	found := l.ids[r]
 	if found == nil { // of a step, or deleted
-		found = l.add(w.Device, "", "unlisted", devices.UserName(w.Node), r)
+		found = l.add(w.Device, "", "unlisted", w.Node.UserName(), r)
 	}
 	l.needed[found] = true
 	return found.Id

@@ -199,7 +199,7 @@ func (n *node) awaits(node string) {
 	for {
 		for _, st := range n.task.steps.parts() {
 			for _, w := range devices.LookAt(&st.runs, 10, false).Waits {
-				if devices.UserName(w.Node) == node {
+				if w.Node.UserName() == node {
 					return
 				}
 			}

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -265,7 +264,7 @@ func (w *traceWindow) read(a *view.TaskTrace) {
 // ran records a kernel.
 func (ts *traces) ran(x kernels.Execution) {
 	n := x.Node
-	e := &view.TraceEvent{Kind: view.KernelEvent, Name: devices.UserName(n), Op: n.Op, Device: x.Device, Step: uint64(x.Step),
+	e := &view.TraceEvent{Kind: view.KernelEvent, Name: n.UserName(), Op: n.Op, Device: x.Device, Step: uint64(x.Step),
 		Begin: x.Began.UnixNano(), Duration: int64(x.Ended.Sub(x.Began)), Bytes: x.Bytes}
 	switch n.Op {
 	case "_Send", "_HostSend":

@@ -182,7 +182,7 @@ func (p *Program) compile(g *graph.Graph, opts CompileOptions) error {
 		}
 		byID[n] = &p.nodes[i]
 		if err := p.construct(&p.nodes[i], n, opts); err != nil {
-			return status.AtNode(err, UserName(n))
+			return graph.AtNode(err, n)
 		}
 	}
 	if err := p.layFrames(g); err != nil {
@@ -212,18 +212,6 @@ func (p *Program) Close() {
 		k.Close()
 	}
 	p.owned = nil
-}
-
-// UserName returns the name of the node that the client wrote. For a node that a pass inserted, it is the node that it stands for.
-func UserName(n *graph.Node) string {
-	if v, ok := n.Attrs[partition.UserNode]; ok {
-		return string(v.GetS())
-	}
-	if v, ok := n.Attrs[graph.EndpointAttr]; ok {
-		name, _, _ := strings.Cut(string(v.GetS()), ":")
-		return name
-	}
-	return n.Name
 }
 
 func (p *Program) construct(n *node, g *graph.Node, opts CompileOptions) error {
@@ -349,7 +337,7 @@ func (p *Program) layFrames(g *graph.Graph) error {
 		if n.kind == kindEnter {
 			n.child = p.frames[info.Of[i]]
 			if n.constant, err = n.graph.Attrs.Bool("is_constant"); err != nil {
-				return status.AtNode(err, UserName(n.graph))
+				return graph.AtNode(err, n.graph)
 			}
 		}
 	}

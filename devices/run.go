@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/devices/internal/subnormal"
+	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/contain"
@@ -494,7 +495,7 @@ func checkOutputs(n *node, outs []kernels.Value, dead bool) (bool, error) {
 			return true, nil
 		}
 		if n.kind != kindSwitch {
-			return false, status.Internalf("Missing %d-th output from {{node %s}}", i, UserName(n.graph))
+			return false, status.Internalf("Missing %d-th output from {{node %s}}", i, n.graph.UserName())
 		}
 	}
 	return dead, nil
@@ -505,9 +506,9 @@ func (r *run) fail(n *node, err error) {
 	switch {
 	case n == nil:
 	case r.p.calledBy(n):
-		err = status.AtCaller(err, UserName(n.graph))
+		err = graph.AtCaller(err, n.graph)
 	default:
-		err = status.AtNode(err, UserName(n.graph))
+		err = graph.AtNode(err, n.graph)
 	}
 	first := r.err == nil
 	r.err = status.Worse(r.err, err)

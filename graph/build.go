@@ -182,7 +182,7 @@ func (b *builder) describe() error {
 			return status.AtNode(err, n.Name)
 		}
 		b.sigs[i] = sig
-		n.Op, n.Def = sig.def.Name, sig.def
+		n.Op, n.Def, n.Origin = sig.def.Name, sig.def, originOf(def)
 		if n.Requested, err = b.device(def.GetDevice()); err != nil {
 			return status.InvalidArgumentf("%v in node: {{node %s}}", err, n.Name)
 		}

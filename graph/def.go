@@ -30,7 +30,7 @@ func (n *Node) Proto() *nodepb.NodeDef {
 }
 
 func (n *Node) fill(def *nodepb.NodeDef) {
-	def.Name, def.Op, def.Device, def.Attr = n.Name, n.Op, n.Assigned, n.Attrs
+	def.Name, def.Op, def.Device, def.Attr, def.ExperimentalDebugInfo = n.Name, n.Op, n.Assigned, n.Attrs, n.Origin
 	if def.Device == "" {
 		def.Device = n.Requested
 	}

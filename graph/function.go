@@ -223,7 +223,7 @@ func (in *instance) readBody() error {
 // makeBody adds the body's nodes.
 func (in *instance) makeBody() error {
 	for _, def := range in.def.GetNodeDef() {
-		n := &nodepb.NodeDef{Name: def.GetName(), Op: def.GetOp(), Device: def.GetDevice(), Attr: in.body[def.GetName()].attrs}
+		n := &nodepb.NodeDef{Name: def.GetName(), Op: def.GetOp(), Device: def.GetDevice(), Attr: in.body[def.GetName()].attrs, ExperimentalDebugInfo: def.GetExperimentalDebugInfo()}
 		for i, input := range def.GetInput() {
 			sources, ok := in.resolve(input)
 			if !ok {

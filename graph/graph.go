@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
 	oppb "github.com/galeone/tensorflow/tensorflow/go/core/framework/op_def_go_proto"
 	"github.com/troupe-run/troupe/graph/tensor"
 )
@@ -38,6 +39,9 @@ type Node struct {
 	// forwards their results, which are its inputs: a reader of output i reads input i instead (Prune), and whatever waits for the node
 	// waits for all its inputs and its Controls.
 	Lowered *Node
+	// Origin names the nodes that errors name in place of this one, and their functions: NodeDef.experimental_debug_info, which TensorFlow calls by the
+	// same rule. Package lower sets it, and clients may. It is nil for most nodes, and describes only.
+	Origin *nodepb.NodeDef_ExperimentalDebugInfo
 }
 
 // Output is one output of a node, the tensor that TensorFlow writes as "name:index".

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 )
@@ -205,7 +204,7 @@ func (l *life) lose(cause error) {
 			msg += fmt.Sprintf("\nIt ran one of %d launches, of which the first is %s", n, r.function)
 		}
 		if r.node != nil {
-			msg += fmt.Sprintf("\n\t [[{{node %s}}]]", devices.UserName(r.node))
+			msg += fmt.Sprintf("\n\t [[{{node %s}}]]", r.node.UserName())
 		}
 	}
 	l.launched.Unlock()

@@ -4,7 +4,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/contain"
@@ -39,7 +38,7 @@ func (d *core) workOf(step *kernels.Step) *work {
 // waiting callbacks.
 func (w *work) fail(err error, node *graph.Node) {
 	if node != nil {
-		err = status.AtNode(err, devices.UserName(node))
+		err = graph.AtNode(err, node)
 	}
 	w.mu.Lock()
 	first := w.err == nil

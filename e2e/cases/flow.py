@@ -185,6 +185,30 @@ def test_a_functional_conditional(cluster):
 
 
 @control_flow_v2
+def test_an_error_names_the_node_of_the_function(cluster):
+    """However a function is run, inlined or called, its nodes go by the names of its body, as with TensorFlow's server."""
+    x = tf.placeholder_with_default(1.0, [])
+
+    def checked():
+        return tf.debugging.check_numerics(x / 0.0, "infinite", name="checked") + 1.0
+
+    def unchanged():
+        return tf.identity(x)
+
+    for device in ("", PS, ANOTHER):
+        with tf.device(device):
+            ways = [
+                tf.cond(x > 0, checked, unchanged),
+                tf.cond(x > 0, lambda: tf.cond(x > 0.5, checked, unchanged), unchanged),
+                tf.switch_case(tf.cast(x, tf.int32), [unchanged, checked]),
+                tf.while_loop(lambda y: y < 2, lambda y: y + checked(), [x]),
+            ]
+        for y in ways:
+            with raises(tf.errors.InvalidArgumentError, "infinite", "[[{{node checked}}]]", within=1):
+                cluster.run(y)
+
+
+@control_flow_v2
 def test_gradients_of_a_functional_conditional(cluster):
     x, p = tf.placeholder(tf.float32, []), tf.placeholder(tf.bool, [])
     y = tf.cond(p, lambda: x * x, lambda: 3 * x)

@@ -85,7 +85,7 @@ func (d *definition) defineNode(n *graph.Node) error {
 	if n.Op == "_Arg" || n.Op == "_Retval" {
 		return nil
 	}
-	def := &nodepb.NodeDef{Name: n.Name, Op: n.Op, Device: n.Assigned, Attr: n.Attrs}
+	def := &nodepb.NodeDef{Name: n.Name, Op: n.Op, Device: n.Assigned, Attr: n.Attrs, ExperimentalDebugInfo: n.Origin}
 	if slices.ContainsFunc(ofThisGraph, func(name string) bool { return n.Attrs[name] != nil }) {
 		def.Attr = maps.Clone(n.Attrs)
 		maps.DeleteFunc(def.Attr, func(name string, _ *attrpb.AttrValue) bool { return slices.Contains(ofThisGraph, name) })

@@ -134,6 +134,32 @@ func TestACallOverTwoDevicesBecomesItsBody(t *testing.T) {
 }
 
 // A node of a body that is colocated with another one goes where that one requests to be, not to the caller's device.
+// Errors name the nodes of the body, also after the graph has been sent to a task, and what the client says of a node's origin holds.
+func TestCopiesAreNamedByTheirOrigin(t *testing.T) {
+	const given = `experimental_debug_info { original_node_names: "left" original_node_names: "right" original_func_names: "g" }`
+	neg := strings.TrimSuffix(strings.TrimSpace(op("node_def", "neg", "Neg", "", "twice:z:0")), "}") + given + "}\n"
+	g, err := run(t, placeholder("in", "DT_FLOAT")+calling("node", "c", "f", "in")+
+		unary("f", "neg:y:0", op("node_def", "twice", "AddV2", there, "x", "x"), neg), here, there)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent, err := graph.Rebuild(g.Def())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"in":      "[[{{node in}}]]",
+		"c/twice": "[[{{function_node f}}{{node twice}}]]",
+		"c/neg":   "[[{{function_node g}}{{node left}}, {{node right}}]]",
+	} {
+		for _, g := range []*graph.Graph{g, sent} {
+			if err := graph.AtNode(status.New(status.Internal, "no"), g.Lookup(name)); err.Error() != "no\n\t "+want {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
 func TestColocationInABodyIsStrongerThanTheCallersDevice(t *testing.T) {
 	beside := strings.Replace(op("node_def", "neg", "Neg", "", "x"), ` attr {`, ` attr { key: "_class" value { list { s: "loc:@twice" } } } attr {`, 1)
 	g, err := run(t, placeholder("in", "DT_FLOAT")+strings.Replace(calling("node", "c", "f", "in"), ` op:`, ` device: "`+here+`" op:`, 1)+

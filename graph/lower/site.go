@@ -206,6 +206,7 @@ func (c *copier) copy() error {
 		}
 		m := *n
 		m.Name = c.name(c.prefix + "/" + n.Name)
+		m.CopiedFrom(c.calls.function, n.Name)
 		device, err := c.device.merge(requested[id])
 		if err != nil {
 			return status.AtNode(err, m.Name)

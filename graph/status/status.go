@@ -259,7 +259,11 @@ func Prefix(err error, text string) error {
 
 // AtNode appends the node that failed, in the form that TensorFlow's Python client maps to the line of the program that made it. An error
 // that already names a node is returned unchanged.
-func AtNode(err error, node string) error {
+func AtNode(err error, node string) error { return AtOrigin(err, []string{node}, nil) }
+
+// AtOrigin is AtNode for a node that was made from the given nodes of functions, such as one that was inlined: errors name those, as TensorFlow's do.
+// There may be fewer functions than nodes.
+func AtOrigin(err error, nodes, functions []string) error {
 	if err == nil {
 		return nil
 	}
@@ -267,14 +271,27 @@ func AtNode(err error, node string) error {
 	if strings.Contains(e.Message, nodeStart) {
 		return &e
 	}
-	e.Message += "\n\t [[" + nodeStart + node + nodeEnd + "]]"
+	var names strings.Builder
+	for i, node := range nodes {
+		if i > 0 {
+			names.WriteString(", ")
+		}
+		if i < len(functions) {
+			names.WriteString("{{function_node " + functions[i] + nodeEnd)
+		}
+		names.WriteString(nodeStart + node + nodeEnd)
+	}
+	e.Message += "\n\t [[" + names.String() + "]]"
 	return &e
 }
+
+// NamesNode reports whether an error's message names the node that failed.
+func NamesNode(err error) bool { return err != nil && strings.Contains(From(err).Message, nodeStart) }
 
 // AtCaller is AtNode for a node whose functions or datasets may have failed. If the message already names a node inside them, AtCaller
 // appends the bare name of this one, as TensorFlow's executors do.
 func AtCaller(err error, node string) error {
-	if err == nil || !strings.Contains(From(err).Message, nodeStart) {
+	if !NamesNode(err) {
 		return AtNode(err, node)
 	}
 	e := *From(err)

@@ -98,7 +98,7 @@ func TestNodesAndTasks(t *testing.T) {
 		{AtTask(AtNode(New(InvalidArgument, "no"), "MatMul"), worker), "MatMul", worker},
 		{AtCaller(New(InvalidArgument, "no"), "f"), "f", ""},
 		{AtCaller(AtNode(New(InvalidArgument, "no"), "MatMul"), "f"), "MatMul", ""},
-		{New(InvalidArgument, "no\n\t [[{{function_node f}}{{node y}}]]"), "y", ""},
+		{AtOrigin(New(InvalidArgument, "no"), []string{"y", "z"}, []string{"f"}), "y", ""},
 		{New(InvalidArgument, "no {{node y"), "", ""},
 		{New(Unavailable, "worker "+worker+" (10.0.0.2:2222) was lost: EOF, since 12:00"), "", worker},
 		{New(Unavailable, "grpc://10.0.0.1:2222: worker "+worker+" has not been reached"), "", worker},

@@ -187,7 +187,7 @@ func (c *Chain) run(ctx *kernels.Context, ops []int) ([]*tensor.Tensor, error) {
 	for _, i := range ops {
 		t, err := c.runOp(ctx, &c.ops[i], results)
 		if err != nil {
-			return results, atNode(err, c.ops[i].Node)
+			return results, graph.AtNode(err, c.ops[i].Node)
 		}
 		results[i] = t
 	}

@@ -3,9 +3,6 @@ package chain
 import (
 	"slices"
 
-	"github.com/troupe-run/troupe/graph"
-	"github.com/troupe-run/troupe/graph/partition"
-	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/element"
@@ -145,12 +142,3 @@ func (c *Chain) stretch(l *layout, joint []int, shapes []tensor.Shape) bool {
 
 // units returns the number of units in the result.
 func (l *layout) units() int { return (l.rows*l.width + l.unit - 1) / l.unit }
-
-// atNode adds the node of the failed op to the error.
-func atNode(err error, n *graph.Node) error {
-	name := n.Name
-	if v, ok := n.Attrs[partition.UserNode]; ok {
-		name = string(v.GetS())
-	}
-	return status.AtNode(err, name)
-}

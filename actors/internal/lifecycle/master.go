@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/troupe-run/troupe/graph/status"
 )
@@ -198,7 +197,7 @@ func (m *Master) Abandon(err error) (all Effects) {
 
 // atTask adds the name of its task to a node's error. Other errors are about the cluster itself.
 func atTask(err error, task string) error {
-	if strings.Contains(err.Error(), "{{node ") {
+	if status.NamesNode(err) {
 		return status.AtTask(err, task)
 	}
 	return err
