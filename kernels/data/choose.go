@@ -57,8 +57,8 @@ func (k *directed) open(e *Env) (Iterator, error) {
 		return nil, err
 	}
 	it := &directing{selector: selector, stops: k.stops}
-	for _, d := range k.inputs {
-		input, err := d.open(e)
+	for i, d := range k.inputs {
+		input, err := d.open(e.input(int64(i)))
 		if err != nil {
 			it.Close()
 			return nil, err

@@ -314,7 +314,7 @@ type repeating struct {
 func (it *repeating) Next(c *Call) (Element, error) {
 	for it.of.count < 0 || it.round < it.of.count {
 		if it.input == nil {
-			input, err := it.of.input.open(it.env)
+			input, err := it.of.input.open(it.env.input(it.round))
 			if err != nil {
 				return nil, err
 			}
@@ -359,7 +359,7 @@ func (it *repeating) Restore(c *Call, r *Reader) {
 	if !r.Bool("open") {
 		return
 	}
-	input, err := it.of.input.open(it.env)
+	input, err := it.of.input.open(it.env.input(it.round))
 	if err != nil {
 		r.Fail(err)
 		return

@@ -612,6 +612,22 @@ func TestFunctionErrorsNameTheIterator(t *testing.T) {
 		"ParallelInterleaveDatasetV2:N Iterator::Root::ParallelInterleaveV2": func(p *pipe) *pipe {
 			return p.op("ParallelInterleaveDatasetV2", with("f", fails), i(4), i(1), i(2))
 		},
+		"MapDataset:N Iterator::Root::FlatMap[1]::Map":    func(p *pipe) *pipe { return p.op("FlatMapDataset", calls("f", "threes")) },
+		"MapDataset:N Iterator::Root::Interleave[1]::Map": func(p *pipe) *pipe { return p.op("InterleaveDataset", calls("f", "threes"), i(4), i(1)) },
+		"MapDataset:N Iterator::Root::ParallelInterleaveV2[1]::Map": func(p *pipe) *pipe {
+			return p.op("ParallelInterleaveDatasetV2", calls("f", "threes"), i(4), i(1), i(2))
+		},
+		"MapDataset:N Iterator::Root::GroupByWindow[0]::Map": func(p *pipe) *pipe { return p.op("GroupByWindowDataset", window("parity", "two", "failing")) },
+		"MapDataset:N Iterator::Root::Zip[0]::Map":           func(p *pipe) *pipe { return zipped(p.mapped("fail")) },
+		"MapDataset:N Iterator::Root::FiniteTake::Concatenate[1]::Map": func(p *pipe) *pipe {
+			failing := p.mapped("fail").value()
+			return newPipe(p.d).numbers(2).op("ConcatenateDataset", nil, failing).op("TakeDataset", nil, i(9))
+		},
+		"MapDataset:N Iterator::Root::FiniteRepeat[0]::Map": func(p *pipe) *pipe { return p.mapped("fail").op("RepeatDataset", nil, i(2)) },
+		"MapDataset:N Iterator::Root::DirectedInterleave[1]::Map": func(p *pipe) *pipe {
+			failing := p.mapped("fail").value()
+			return newPipe(p.d).list(1, 1, 1).op("DirectedInterleaveDataset", kt.Attrs{"N": int64(2)}, newPipe(p.d).numbers(0).value(), failing)
+		},
 		"": func(p *pipe) *pipe { return p.op("TakeWhileDataset", with("predicate", fails)) }, // returns the error unchanged, as TensorFlow's does
 	} {
 		t.Run(want, func(t *testing.T) {
@@ -619,7 +635,7 @@ func TestFunctionErrorsNameTheIterator(t *testing.T) {
 			it := p.iterate(t)
 			defer it.close()
 			defer p.now.Release()
-			for range 6 {
+			for range 20 {
 				out, err := d.Try(kt.Op{Type: "IteratorGetNext", Attrs: p.attrs(nil), Step: kt.NewStep()}, retained(it.handle))
 				if err == nil {
 					for _, v := range out {
@@ -634,7 +650,7 @@ func TestFunctionErrorsNameTheIterator(t *testing.T) {
 				if want == "" && err.Error() == "bad 2" {
 					return
 				}
-				text := regexp.MustCompile(`^Error in user-defined function passed to ` + strings.Replace(dataset, "N", `\d+`, 1) + ` transformation with iterator: ` + iterator + `: bad 2$`)
+				text := regexp.MustCompile(`^Error in user-defined function passed to ` + strings.Replace(dataset, "N", `\d+`, 1) + ` transformation with iterator: ` + regexp.QuoteMeta(iterator) + `: bad 2$`)
 				if text.MatchString(err.Error()) {
 					return
 				}

@@ -80,7 +80,7 @@ func (k *fastest) open(e *Env) (Iterator, error) {
 			it.inputs = append(it.inputs, nil)
 			continue
 		}
-		input, err := d.open(e)
+		input, err := d.open(e.input(int64(i)))
 		if err != nil {
 			it.Close()
 			return nil, err
@@ -303,7 +303,7 @@ func (it *branching) begin(c *Call) error {
 	input.refs.Store(1)
 	first := &Dataset{kind: &take{input, count}, Op: "ChooseFastestBranch_Take", Spec: input.Spec, inputs: []*Dataset{input}}
 	first.refs.Store(1)
-	t, err := openTurn(c, it.env, it.bound[at], Element{variantOf(first)})
+	t, err := openTurn(c, it.env.input(at), it.bound[at], Element{variantOf(first)})
 	if err == nil {
 		it.now = t
 	}

@@ -41,7 +41,7 @@ type bound struct {
 	functions kernels.Functions
 	captured  Element
 	name      string
-	stage     *stage // the stage whose dataset calls the function
+	env       *Env // of the iterator whose dataset calls the function
 }
 
 // bind prepares a function in the library that the pipeline has opened.
@@ -60,7 +60,7 @@ func (e *Env) bind(f *Function) (*bound, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &bound{Function: fn, functions: open, captured: f.captured, name: f.ref.Name, stage: e.stage}, nil
+	return &bound{Function: fn, functions: open, captured: f.captured, name: f.ref.Name, env: e}, nil
 }
 
 // steps numbers the calls of functions. Numbers count down, to distinguish them from session steps.
@@ -94,7 +94,7 @@ func (b *bound) call(c *Call, args ...Element) (Element, error) {
 	if e := c.device.Resources().Clear(step.Container); e != nil {
 		c.log.Warn("the container of a function's call was not cleared", "function", b.name, "error", e)
 	}
-	return out, b.stage.failed(err)
+	return out, b.env.failed(err)
 }
 
 // await calls a function in a step and waits for its results. If the step is cancelled, the call ends. await takes over the arguments.

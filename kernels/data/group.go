@@ -58,6 +58,7 @@ type grouping struct {
 	ended             bool
 	now               *turn // the reduce function's result for a group
 	nowKey            int64
+	begun             int64 // groups that came before now
 }
 
 func (it *grouping) Next(c *Call) (Element, error) {
@@ -69,6 +70,7 @@ func (it *grouping) Next(c *Call) (Element, error) {
 			}
 			it.now.end()
 			it.now = nil
+			it.begun++
 			it.dropGroup(it.nowKey)
 		}
 		for !it.ended && it.now == nil {
@@ -143,7 +145,7 @@ func (it *grouping) openGroup(c *Call, key int64, group []Element) (*turn, error
 		all = append(all, e...)
 	}
 	elements := given(all, len(group[0]), it.of.input.Spec)
-	t, err := openTurn(c, it.env, it.reduce, Element{int64Scalar(key), variantOf(elements)})
+	t, err := openTurn(c, it.env.input(it.begun), it.reduce, Element{int64Scalar(key), variantOf(elements)})
 	if err != nil && c.Err() == nil {
 		err = status.Internalf("Got error code %v and message: {\n%v\n} \nfrom running user-defined function %s: ", status.CodeOf(err), err, it.reduce.name)
 	}
@@ -168,6 +170,7 @@ func (it *grouping) Close() {
 
 func (it *grouping) Save(c *Call, w *Writer) {
 	w.Bool("ended", it.ended)
+	w.Int("begun", it.begun)
 	w.Int("groups", int64(len(it.groups)))
 	for i, key := range slices.Sorted(maps.Keys(it.groups)) {
 		w := w.InAt("group", i)
@@ -193,7 +196,7 @@ func (it *grouping) Save(c *Call, w *Writer) {
 }
 
 func (it *grouping) Restore(c *Call, r *Reader) {
-	it.ended = r.Bool("ended")
+	it.ended, it.begun = r.Bool("ended"), r.Place("begun")
 	for i := range r.Count("groups") {
 		r := r.InAt("group", i)
 		it.groups[r.Int("key")] = r.Elements("elements")

@@ -71,10 +71,20 @@ func init() {
 		// count is the dataset of the numbers below its argument. twice is the dataset of its argument, twice.
 		"count": datasetOf(func(d *kt.Device, v int64) kernels.Value { return newPipe(d).numbers(v % 4).value() }),
 		"twice": datasetOf(func(d *kt.Device, v int64) kernels.Value { return newPipe(d).list(v, v).value() }),
+		// threes is a dataset whose element 2 fails, if its argument is at least 1.
+		"threes": datasetOf(func(d *kt.Device, v int64) kernels.Value { return newPipe(d).numbers(3 * v).mapped("fail").value() }),
 		// first is the dataset of the second argument, as group_by_window calls it.
 		"first": func(_ *kernels.Step, args []kernels.Value, done func([]kernels.Value, error)) {
 			args[0].Release()
 			done(args[1:2], nil)
+		},
+		// failing is first with elements that fail.
+		"failing": func(_ *kernels.Step, args []kernels.Value, done func([]kernels.Value, error)) {
+			args[0].Release()
+			p := newPipe(functionDevice)
+			p.now = args[1]
+			p.mapped("fail")
+			done([]kernels.Value{p.now}, p.err)
 		},
 		// itself returns a dataset that calls the function for its only element. ahead returns one that does so on its own goroutine.
 		"itself": recursive("FlatMapDataset"),

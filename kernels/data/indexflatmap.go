@@ -273,8 +273,8 @@ func (k *weighted) input(i int64) int {
 
 func (k *weighted) open(e *Env) (Iterator, error) {
 	it := &weighting{of: k}
-	for _, d := range k.inputs {
-		input, err := d.open(e)
+	for i, d := range k.inputs {
+		input, err := d.open(e.input(int64(i)))
 		if err != nil {
 			it.Close()
 			return nil, err

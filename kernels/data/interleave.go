@@ -13,6 +13,7 @@ type interleave struct {
 	input         *Dataset
 	f             *Function
 	cycle, length int64
+	numbered      bool // see interleaving
 }
 
 // flatMap is an interleave with a cycle of one, whose elements can be counted.
@@ -24,7 +25,7 @@ type flatMap struct {
 func newFlatMap(s *settings) maker {
 	f := s.function("f")
 	return func(in *inputs) kind {
-		return &flatMap{interleave: interleave{in.dataset(0), in.functionFrom(f, 1), 1, 1}}
+		return &flatMap{interleave: interleave{input: in.dataset(0), f: in.functionFrom(f, 1), cycle: 1, length: 1, numbered: true}}
 	}
 }
 
@@ -68,7 +69,7 @@ func (k *interleave) open(e *Env) (Iterator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openOver(e, k.input, func(o over) Iterator { return &interleaving{over: o, of: k, f: f, env: e} })
+	return openOver(e, k.input, func(o over) Iterator { return &interleaving{over: o, of: k, f: f, env: e, numbered: k.numbered} })
 }
 
 // turn is an iterator in the cycle, with the element that its dataset was made from.
@@ -76,6 +77,7 @@ type turn struct {
 	from Element
 	Iterator
 	dataset *Dataset
+	number  int64 // of the element; see interleaving.taken
 }
 
 // openTurn makes the dataset of an element, which it takes over, and opens it in an environment.
@@ -91,7 +93,7 @@ func openTurn(c *Call, env *Env, f *bound, from Element) (*turn, error) {
 		d.Release()
 		return nil, err
 	}
-	return &turn{from, it, d}, nil
+	return &turn{from: from, Iterator: it, dataset: d}, nil
 }
 
 // end closes the iterator.
@@ -111,6 +113,10 @@ type interleaving struct {
 	at, given int64
 	open      int
 	ended     bool // the input
+	// taken is how many elements of the input have become turns. If numbered is set, a turn's path has its element's number, else its place in the cycle,
+	// as in TensorFlow.
+	taken    int64
+	numbered bool
 	// ahead, if not nil, wraps a turn's iterator in one that works ahead.
 	ahead func(Iterator) Iterator
 }
@@ -175,7 +181,8 @@ func (it *interleaving) fillAt(c *Call, at int64) error {
 	if err != nil {
 		return err
 	}
-	t, err := it.openTurn(c, from)
+	t, err := it.openTurn(c, from, at, it.taken)
+	it.taken++
 	if err != nil {
 		return err
 	}
@@ -187,12 +194,20 @@ func (it *interleaving) fillAt(c *Call, at int64) error {
 	return nil
 }
 
-func (it *interleaving) openTurn(c *Call, from Element) (*turn, error) {
-	t, err := openTurn(c, it.env, it.f, from)
-	if err == nil && it.ahead != nil {
+// openTurn makes a turn of element number of the input, at a place of the cycle.
+func (it *interleaving) openTurn(c *Call, from Element, at, number int64) (*turn, error) {
+	if it.numbered {
+		at = number
+	}
+	t, err := openTurn(c, it.env.input(at), it.f, from)
+	if err != nil {
+		return nil, err
+	}
+	t.number = number
+	if it.ahead != nil {
 		t.Iterator = it.ahead(t.Iterator)
 	}
-	return t, err
+	return t, nil
 }
 
 func (it *interleaving) Close() {
@@ -209,12 +224,13 @@ func (it *interleaving) Save(c *Call, w *Writer) {
 	w.Int("at", it.at)
 	w.Int("given", it.given)
 	w.Bool("ended", it.ended)
+	w.Int("taken", it.taken)
 	it.saveTurns(c, w)
 	it.over.Save(c, w)
 }
 
 func (it *interleaving) Restore(c *Call, r *Reader) {
-	it.at, it.given, it.ended = r.Place("at"), r.Place("given"), r.Bool("ended")
+	it.at, it.given, it.ended, it.taken = r.Place("at"), r.Place("given"), r.Bool("ended"), r.Place("taken")
 	it.restoreTurns(c, r)
 	if it.at >= it.of.cycle || it.at > int64(len(it.turns)) {
 		r.Fail(status.Errorf(status.DataLoss, "The saved state of an interleaved dataset has its turn at %d of %d", it.at, len(it.turns)))
@@ -238,6 +254,7 @@ func (it *interleaving) saveTurns(c *Call, w *Writer) {
 			continue
 		}
 		w.Element("from", t.from)
+		w.Int("number", t.number)
 		t.Save(c, w.In("iterator"))
 	}
 }
@@ -255,11 +272,12 @@ func (it *interleaving) restoreTurns(c *Call, r *Reader) {
 			it.open++
 			continue
 		}
-		from := r.Element("from")
+		from, number := r.Element("from"), r.Place("number")
 		if r.err != nil {
+			from.release()
 			return
 		}
-		t, err := it.openTurn(c, from)
+		t, err := it.openTurn(c, from, int64(i), number)
 		if err != nil {
 			r.Fail(err)
 			return

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -38,6 +41,27 @@ type Env struct {
 	stats *taggedStats // receives the stages' measurements; may be nil
 	// depth is how many iterators are open around this one, and calls the nesting depth of the functions that opened the first.
 	depth, calls int
+	// reader is the environment of the iterator that reads this one's elements, and opens the place among that one's inputs, as its path shows it: "[1]".
+	// A path needs both: iterators of several inputs may share a stage.
+	reader *Env
+	opens  string
+}
+
+// input returns the environment in which an iterator opens one of several inputs, or one input for another time.
+func (e *Env) input(i int64) *Env {
+	c := *e
+	c.opens = "[" + strconv.FormatInt(i, 10) + "]"
+	return &c
+}
+
+// path returns the iterator's name, starting at the pipeline's root. All of its stages must be counted.
+func (e *Env) path() string {
+	var names []string
+	for ; e != nil; e = e.reader {
+		names = append(names, e.stage.name+e.opens)
+	}
+	slices.Reverse(names)
+	return strings.Join(names, "::")
 }
 
 // The approximate memory of a pipeline's parts, without elements. It counts as memory of the pipeline's device, so functions that create

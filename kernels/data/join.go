@@ -45,8 +45,8 @@ func (k *zip) at(c *Call, i int64) (Element, error) {
 
 func (k *zip) open(e *Env) (Iterator, error) {
 	it := &zipping{}
-	for _, d := range k.inputs {
-		input, err := d.open(e)
+	for i, d := range k.inputs {
+		input, err := d.open(e.input(int64(i)))
 		if err != nil {
 			it.Close()
 			return nil, err
@@ -171,7 +171,7 @@ func (it *concatenating) dataset() *Dataset {
 func (it *concatenating) Next(c *Call) (Element, error) {
 	for it.at < 2 {
 		if it.input == nil {
-			input, err := it.dataset().open(it.env)
+			input, err := it.dataset().open(it.env.input(int64(it.at)))
 			if err != nil {
 				return nil, err
 			}
@@ -207,7 +207,7 @@ func (it *concatenating) Restore(c *Call, r *Reader) {
 	if !r.Bool("open") || it.at < 0 || it.at > 1 {
 		return
 	}
-	input, err := it.dataset().open(it.env)
+	input, err := it.dataset().open(it.env.input(int64(it.at)))
 	if err != nil {
 		r.Fail(err)
 		return

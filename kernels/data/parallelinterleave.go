@@ -75,7 +75,7 @@ func (k *parallelInterleave) open(e *Env) (Iterator, error) {
 		return nil, err
 	}
 	return openOver(e, k.input, func(o over) Iterator {
-		it := &parallelInterleaving{interleaving: interleaving{over: o, of: &k.interleave, f: f, env: e}, of: k, slots: make(chan struct{}, min(k.calls, maxParallel))}
+		it := &parallelInterleaving{interleaving: interleaving{over: o, of: &k.interleave, f: f, env: e, numbered: true}, of: k, slots: make(chan struct{}, min(k.calls, maxParallel))}
 		it.interleaving.ahead = it.ahead
 		return it
 	})

@@ -152,7 +152,7 @@ func (e *Env) enter(d *Dataset) *Env {
 	if d.node != nil {
 		node = d.node.Name
 	}
-	return &Env{shared: e.shared, op: d.Op, stage: e.child(stageName(d), node, d.label()), stats: e.stats, depth: e.depth + 1, calls: e.calls}
+	return &Env{shared: e.shared, op: d.Op, stage: e.child(stageName(d), node, d.label()), stats: e.stats, depth: e.depth + 1, calls: e.calls, reader: e}
 }
 
 // child returns the stage of that name below the environment's; nil if the pipeline has too many stages.
@@ -224,27 +224,17 @@ func metadataName(attrs graph.Attrs) (name string) {
 	return name
 }
 
-// path returns the iterator's name, starting at the pipeline's root.
-func (s *stage) path() string {
-	var names []string
-	for ; s != nil; s = s.parent {
-		names = append(names, s.name)
-	}
-	slices.Reverse(names)
-	return strings.Join(names, "::")
-}
-
-// failed returns the error of a function that the stage's dataset called. It names the dataset and the iterator if TensorFlow's does. The
+// failed returns the error of a function that the iterator's dataset called. It names the dataset and the iterator if TensorFlow's does. The
 // end of a dataset and cancelled calls are not errors of the function.
-func (s *stage) failed(err error) error {
-	if err == nil || s == nil || s.dataset == "" {
+func (e *Env) failed(err error) error {
+	if err == nil || e.stage == nil || e.stage.dataset == "" {
 		return err
 	}
 	switch status.CodeOf(err) {
 	case status.OutOfRange, status.Cancelled:
 		return err
 	}
-	return status.Prefix(err, "Error in user-defined function passed to "+s.dataset+" transformation with iterator: "+s.path()+": ")
+	return status.Prefix(err, "Error in user-defined function passed to "+e.stage.dataset+" transformation with iterator: "+e.path()+": ")
 }
 
 // open creates the dataset's iterator in a stage of its own. A stage that changes nothing is omitted.

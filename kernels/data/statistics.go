@@ -163,7 +163,9 @@ func newSetStats(*settings) maker {
 }
 
 func (k setStats) open(e *Env) (Iterator, error) {
-	return k.Dataset.open(&Env{shared: e.shared, op: e.op, stage: e.stage, stats: k.stats, depth: e.depth, calls: e.calls})
+	c := *e
+	c.stats = k.stats
+	return k.Dataset.open(&c)
 }
 
 // measured is a dataset that reports its elements' latency or size to an aggregator.
