@@ -36,19 +36,22 @@ type step struct {
 	shared atomic.Bool // other goroutines than the one that runs the step may reference it
 
 	mu      sync.Mutex // guards the rest: the step is fed by its call, its own part, the master actor and timers; a mailbox would cost more than a small step
-	core    lifecycle.Master
-	alone   time.Time   // when the local part ended, if other tasks have parts
-	done    event       // the last part has ended and the session knows
-	broken  event       // the first failure
-	aborted event       // the parts have been aborted because of it
-	resumed chan func() // work of the local part, for the goroutine that awaits the step; created when one does
-	stats   []*steppb.StepStats
-	partial bool // of a partial run
+	partial bool       // of a partial run
 	trace   bool
 	costs   bool // the client requested its cost graph
+	core    lifecycle.Master
+	alone   time.Duration // from epoch until the local part ended, if other tasks have parts
+	done    event         // the last part has ended and the session knows
+	broken  event         // the first failure
+	aborted event         // the parts have been aborted because of it
+	resumed chan func()   // work of the local part, for the goroutine that awaits the step; created when one does
+	stats   []*steppb.StepStats
 	holds   []func()
 	spans   map[string]Span // of other tasks' parts, of a traced call
 }
+
+// epoch is when the process began.
+var epoch = time.Now()
 
 // takeStep returns an unused step, which may be a recycled one.
 func (t *Task) takeStep() *step {
@@ -265,7 +268,7 @@ func (st *step) partEnded(task string, err error) {
 func (st *step) ownEnded(err error) {
 	st.mu.Lock()
 	if len(st.plan.remote) > 0 {
-		st.alone = time.Now()
+		st.alone = time.Since(epoch)
 	}
 	st.do(st.core.EndedOwn(err))
 }
@@ -302,7 +305,7 @@ func (st *step) do(e lifecycle.Effects) {
 // over ends the step after its last part.
 func (st *step) over() {
 	if len(st.plan.remote) > 0 {
-		st.session.task.tally.remote.Add(time.Since(st.alone), 1)
+		st.session.task.tally.remote.Add(time.Since(epoch)-st.alone, 1)
 	}
 	st.session.leave(st)
 	st.mu.Lock()

@@ -21,11 +21,11 @@ type stream struct {
 	bodyless   bool   // the answer to a request that is not gRPC's has no contents
 	refusal    uint16 // the HTTP status of such an answer; 0 for a call
 	prefix     [prefixSize]byte
-	have       int // bytes of prefix
+	charged    bool // some of the message is counted in Server.receiving
+	have       int  // bytes of prefix
 	size       int
 	got        int
 	incoming   *stream // of a call with many messages: the one that is being received; nil if there is none
-	charged    bool    // some of it is counted in Server.receiving
 	message    mem.BufferSlice
 	one        [1]mem.Buffer // most messages are in one piece
 	room       []byte        // unused rest of the last piece
