@@ -19,7 +19,7 @@ const module = "github.com/troupe-run/troupe"
 // layers. Folders of one layer do not import each other.
 var layers = [][]string{
 	{"live"},
-	{"graph", "network", "extent", "bytesize", "recent"},
+	{"graph", "network", "extent", "blocks", "bytesize", "recent"},
 	{"harness"},
 	{"view", "rights"},
 	{"contain"},
