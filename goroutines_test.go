@@ -17,7 +17,7 @@ var belowTheWire = []string{"graph", "actors", "devices", "kernels", "containers
 // uncontained are the places, by file and function, whose goroutines, timers and callbacks do not go through package
 // contain, each with its reason.
 var uncontained = map[string]string{
-	"internal/blocks/blocks.go:Goroutine":              "only tests call it",
+	"internal/blocks/blocks.go:Goroutine":               "only tests call it",
 	"internal/contain/contain.go:Go":                    "it is what the others go through",
 	"devices/cuda/fake/build.go:compileAll":             "compiles the driver that tests run on; no server has it",
 	"devices/gpu/device.go:Open":                        "the device's own thread: it runs the driver's calls, and what panics there leaves the card unusable",
