@@ -77,13 +77,13 @@ test-levels:
 
 # The same at the levels of other processors, where QEMU's user mode emulation is installed: max has AVX2 and no AVX-512, Nehalem has neither.
 # QEMU 7.2 loads zeros with the second of two masked loads that have a gather between them, which a processor with AVX2 does not: the interpolation
-# of fewer than eight numbers is left out there.
+# of fewer than eight numbers is left out there, and with it the resizing of pictures of few channels.
 EMULATOR = $(if $(shell command -v $(1)),$(2),@echo "skipped: $(1) is not installed (Debian: qemu-user-static)"$(if $(CI),; false))
 
 test-emulated:
 	$(call EMULATOR,qemu-x86_64-static,CGO_ENABLED=0 TROUPE_GUARD_PAGES=off GOARCH=amd64 $(AT_LEVEL) -exec 'qemu-x86_64-static -cpu max' -skip '^TestInterpolation$$/^avx2$$' ./kernels/internal/simd)
 	$(call EMULATOR,qemu-x86_64-static,CGO_ENABLED=0 TROUPE_GUARD_PAGES=off GOARCH=amd64 $(AT_LEVEL) -exec 'qemu-x86_64-static -cpu Nehalem' ./kernels/internal/simd)
-	$(call EMULATOR,qemu-x86_64-static,CGO_ENABLED=0 GOARCH=amd64 $(AT_LEVEL) -exec 'qemu-x86_64-static -cpu max' $(GOLDEN))
+	$(call EMULATOR,qemu-x86_64-static,CGO_ENABLED=0 GOARCH=amd64 $(AT_LEVEL) -exec 'qemu-x86_64-static -cpu max' $(GOLDEN) -skip '^TestGolden$$/^ResizeBilinear$$')
 
 test-arm64:
 	CGO_ENABLED=0 GOARCH=arm64 go vet ./kernels/internal/simd
