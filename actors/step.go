@@ -40,7 +40,7 @@ type step struct {
 	trace   bool
 	costs   bool // the client requested its cost graph
 	core    lifecycle.Master
-	alone   time.Duration // from epoch until the local part ended, if other tasks have parts
+	alone   time.Duration // when the local part ended, since the process began, if other tasks have parts
 	done    event         // the last part has ended and the session knows
 	broken  event         // the first failure
 	aborted event         // the parts have been aborted because of it
@@ -49,9 +49,6 @@ type step struct {
 	holds   []func()
 	spans   map[string]Span // of other tasks' parts, of a traced call
 }
-
-// epoch is when the process began.
-var epoch = time.Now()
 
 // takeStep returns an unused step, which may be a recycled one.
 func (t *Task) takeStep() *step {
@@ -268,7 +265,7 @@ func (st *step) partEnded(task string, err error) {
 func (st *step) ownEnded(err error) {
 	st.mu.Lock()
 	if len(st.plan.remote) > 0 {
-		st.alone = time.Since(epoch)
+		st.alone = devices.SinceStart()
 	}
 	st.do(st.core.EndedOwn(err))
 }
@@ -305,7 +302,7 @@ func (st *step) do(e lifecycle.Effects) {
 // over ends the step after its last part.
 func (st *step) over() {
 	if len(st.plan.remote) > 0 {
-		st.session.task.tally.remote.Add(time.Since(epoch)-st.alone, 1)
+		st.session.task.tally.remote.Add(devices.SinceStart()-st.alone, 1)
 	}
 	st.session.leave(st)
 	st.mu.Lock()

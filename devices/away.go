@@ -23,7 +23,7 @@ type asyncCall struct {
 	outs  [4]kernels.Value
 	begun time.Time
 	run   *run
-	since time.Duration   // when the run began to wait for it, by sinceStart; 0 if it does not; guarded by run.mu
+	since time.Duration   // when the run began to wait for it, by SinceStart; 0 if it does not; guarded by run.mu
 	on    kernels.Awaited // guarded by run.mu
 	stall bool            // a send that waits for room
 	size  int64           // bytes that a send sends, for observers of the step

@@ -12,8 +12,8 @@ import (
 // began is when the process began. Times are kept relative to it, so taking one is a single cheap clock reading.
 var began = time.Now()
 
-// sinceStart returns the time since the process began.
-func sinceStart() time.Duration { return time.Since(began) }
+// SinceStart returns the time since the process began, from a monotonic clock.
+func SinceStart() time.Duration { return time.Since(began) }
 
 // Wait describes a running, unfinished kernel of a step.
 type Wait struct {
@@ -79,7 +79,7 @@ func (r *run) list() {
 
 // stamp records since when the run waits for each of its calls. Its owner calls it with the lock held.
 func (r *run) stamp() {
-	now := sinceStart()
+	now := SinceStart()
 	for c := range r.waits {
 		if c.since == 0 {
 			c.since = now

@@ -45,7 +45,7 @@ type run struct {
 
 	// listed means that the run is on its step's list of runs that wait or compute for long.
 	listed bool
-	// at is the costly node that the owner is computing, or nil, for observers of the run; atSince is when that began, by sinceStart.
+	// at is the costly node that the owner is computing, or nil, for observers of the run; atSince is when that began, by SinceStart.
 	at      atomic.Pointer[node]
 	atSince atomic.Int64
 
@@ -360,7 +360,7 @@ func (r *run) fire(t task) {
 	}
 	if n.costly {
 		r.list()
-		r.atSince.Store(int64(sinceStart()))
+		r.atSince.Store(int64(SinceStart()))
 		r.at.Store(n)
 	}
 	r.computing = true

@@ -57,13 +57,9 @@ func (k *directed) open(e *Env) (Iterator, error) {
 		return nil, err
 	}
 	it := &directing{selector: selector, stops: k.stops}
-	for i, d := range k.inputs {
-		input, err := d.open(e.input(int64(i)))
-		if err != nil {
-			it.Close()
-			return nil, err
-		}
-		it.inputs = append(it.inputs, input)
+	if it.inputs, err = openEach(e, k.inputs); err != nil {
+		it.Close()
+		return nil, err
 	}
 	it.ended = make([]bool, len(it.inputs))
 	return it, nil

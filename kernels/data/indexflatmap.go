@@ -272,16 +272,11 @@ func (k *weighted) input(i int64) int {
 }
 
 func (k *weighted) open(e *Env) (Iterator, error) {
-	it := &weighting{of: k}
-	for i, d := range k.inputs {
-		input, err := d.open(e.input(int64(i)))
-		if err != nil {
-			it.Close()
-			return nil, err
-		}
-		it.inputs = append(it.inputs, input)
+	inputs, err := openEach(e, k.inputs)
+	if err != nil {
+		return nil, err
 	}
-	return it, nil
+	return &weighting{of: k, inputs: inputs}, nil
 }
 
 type weighting struct {

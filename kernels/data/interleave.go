@@ -13,7 +13,7 @@ type interleave struct {
 	input         *Dataset
 	f             *Function
 	cycle, length int64
-	numbered      bool // see interleaving
+	numbered      bool // a turn's path has the number of its element, else its place in the cycle, as in TensorFlow
 }
 
 // flatMap is an interleave with a cycle of one, whose elements can be counted.
@@ -69,7 +69,7 @@ func (k *interleave) open(e *Env) (Iterator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openOver(e, k.input, func(o over) Iterator { return &interleaving{over: o, of: k, f: f, env: e, numbered: k.numbered} })
+	return openOver(e, k.input, func(o over) Iterator { return &interleaving{over: o, of: k, f: f, env: e} })
 }
 
 // turn is an iterator in the cycle, with the element that its dataset was made from.
@@ -77,7 +77,7 @@ type turn struct {
 	from Element
 	Iterator
 	dataset *Dataset
-	number  int64 // of the element; see interleaving.taken
+	number  int64 // of the element in the input
 }
 
 // openTurn makes the dataset of an element, which it takes over, and opens it in an environment.
@@ -112,11 +112,8 @@ type interleaving struct {
 	turns     []*turn // nil for an empty place; covers the places used so far
 	at, given int64
 	open      int
-	ended     bool // the input
-	// taken is how many elements of the input have become turns. If numbered is set, a turn's path has its element's number, else its place in the cycle,
-	// as in TensorFlow.
-	taken    int64
-	numbered bool
+	ended     bool  // the input
+	taken     int64 // elements of the input
 	// ahead, if not nil, wraps a turn's iterator in one that works ahead.
 	ahead func(Iterator) Iterator
 }
@@ -196,7 +193,7 @@ func (it *interleaving) fillAt(c *Call, at int64) error {
 
 // openTurn makes a turn of element number of the input, at a place of the cycle.
 func (it *interleaving) openTurn(c *Call, from Element, at, number int64) (*turn, error) {
-	if it.numbered {
+	if it.of.numbered {
 		at = number
 	}
 	t, err := openTurn(c, it.env.input(at), it.f, from)

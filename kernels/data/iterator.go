@@ -41,16 +41,16 @@ type Env struct {
 	stats *taggedStats // receives the stages' measurements; may be nil
 	// depth is how many iterators are open around this one, and calls the nesting depth of the functions that opened the first.
 	depth, calls int
-	// reader is the environment of the iterator that reads this one's elements, and opens the place among that one's inputs, as its path shows it: "[1]".
-	// A path needs both: iterators of several inputs may share a stage.
+	// reader is the environment of the iterator that reads this one's elements. nth is set in the environment in which an iterator opens one of
+	// several inputs: 1 + its index. Paths need both, since iterators of several inputs may share a stage.
 	reader *Env
-	opens  string
+	nth    int64
 }
 
 // input returns the environment in which an iterator opens one of several inputs, or one input for another time.
 func (e *Env) input(i int64) *Env {
 	c := *e
-	c.opens = "[" + strconv.FormatInt(i, 10) + "]"
+	c.nth = i + 1
 	return &c
 }
 
@@ -58,7 +58,11 @@ func (e *Env) input(i int64) *Env {
 func (e *Env) path() string {
 	var names []string
 	for ; e != nil; e = e.reader {
-		names = append(names, e.stage.name+e.opens)
+		name := e.stage.name
+		if e.nth > 0 {
+			name += "[" + strconv.FormatInt(e.nth-1, 10) + "]"
+		}
+		names = append(names, name)
 	}
 	slices.Reverse(names)
 	return strings.Join(names, "::")

@@ -44,16 +44,27 @@ func (k *zip) at(c *Call, i int64) (Element, error) {
 }
 
 func (k *zip) open(e *Env) (Iterator, error) {
-	it := &zipping{}
-	for i, d := range k.inputs {
+	inputs, err := openEach(e, k.inputs)
+	if err != nil {
+		return nil, err
+	}
+	return &zipping{inputs: inputs}, nil
+}
+
+// openEach opens the inputs of an iterator, all or none.
+func openEach(e *Env, inputs []*Dataset) ([]Iterator, error) {
+	open := make([]Iterator, 0, len(inputs))
+	for i, d := range inputs {
 		input, err := d.open(e.input(int64(i)))
 		if err != nil {
-			it.Close()
+			for _, it := range open {
+				it.Close()
+			}
 			return nil, err
 		}
-		it.inputs = append(it.inputs, input)
+		open = append(open, input)
 	}
-	return it, nil
+	return open, nil
 }
 
 type zipping struct {

@@ -20,7 +20,7 @@ func newParallelInterleave(order string) func(*settings) maker {
 		ordered := order != "" && newOrder(s, order) != "false" || order == "" && !s.Bool("sloppy")
 		return func(in *inputs) kind {
 			last := in.ctx.NumInputs() - 1
-			k := &parallelInterleave{interleave: interleave{input: in.dataset(0), f: in.function(f, 1, 1+n)}, buffer: autoPrefetch, ordered: ordered}
+			k := &parallelInterleave{interleave: interleave{input: in.dataset(0), f: in.function(f, 1, 1+n), numbered: true}, buffer: autoPrefetch, ordered: ordered}
 			k.cycle, k.length = in.cycle(1 + n)
 			if last > 3+n {
 				k.buffer = in.bufferOf(3 + n)
@@ -41,7 +41,7 @@ func newLegacyInterleave(hasInput bool) func(*settings) maker {
 		f, n := s.function("f"), len(s.TypeList("Targuments"))
 		ordered := hasInput || newOrder(s, "deterministic") != "false"
 		return func(in *inputs) kind {
-			k := &parallelInterleave{interleave: interleave{input: in.dataset(0), f: in.function(f, 1, 1+n)}, ordered: ordered}
+			k := &parallelInterleave{interleave: interleave{input: in.dataset(0), f: in.function(f, 1, 1+n), numbered: true}, ordered: ordered}
 			k.cycle, k.length = in.cycle(1 + n)
 			at := 3 + n
 			if hasInput {
@@ -75,7 +75,7 @@ func (k *parallelInterleave) open(e *Env) (Iterator, error) {
 		return nil, err
 	}
 	return openOver(e, k.input, func(o over) Iterator {
-		it := &parallelInterleaving{interleaving: interleaving{over: o, of: &k.interleave, f: f, env: e, numbered: true}, of: k, slots: make(chan struct{}, min(k.calls, maxParallel))}
+		it := &parallelInterleaving{interleaving: interleaving{over: o, of: &k.interleave, f: f, env: e}, of: k, slots: make(chan struct{}, min(k.calls, maxParallel))}
 		it.interleaving.ahead = it.ahead
 		return it
 	})
