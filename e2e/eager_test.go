@@ -15,7 +15,7 @@ import (
 // TestEagerClient runs a program of TensorFlow 2, whose ops and functions run on two tasks as it calls them.
 func TestEagerClient(t *testing.T) {
 	t.Parallel() // it waits more than it computes
-	runParts(t, "worker=2", "clients/eager.py", "ops works", "copies works", "variables works", "functions works", "datasets works", "errors works")
+	runParts(t, "worker=2", "clients/eager.py", "ops works", "copies works", "variables works", "functions works", "datasets works", "tables works", "errors works")
 }
 
 // runParts runs a program with the addresses of the tasks of a cluster. It prints a line for each of its parts.

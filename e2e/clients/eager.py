@@ -3,6 +3,7 @@
 usage: eager.py ADDRESS ADDRESS     the addresses of the tasks of a job worker
 """
 import sys
+import tempfile
 
 import numpy as np
 import tensorflow as tf
@@ -117,6 +118,29 @@ def datasets():
     with tf.device(FIRST):
         came = tf.data.experimental.from_variant(tf.raw_ops.DatasetFromGraph(graph_def=graph), tf.TensorSpec([], tf.int64))
         assert [int(x) for x in came] == [1, 2, 3]  # with its function
+        half = tf.raw_ops.AutoShardDataset(
+            input_dataset=tf.raw_ops.DatasetFromGraph(graph_def=graph), num_workers=2, index=1, output_types=[tf.int64], output_shapes=[[]]
+        )
+        assert [int(x) for x in tf.data.experimental.from_variant(half, tf.TensorSpec([], tf.int64))] == [2]
+
+
+def tables():
+    """Datasets of this program with its tables, filled in each of TensorFlow's ways, become the task's."""
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as words:
+        words.write("a\nb\n")
+        words.flush()
+        names, numbers = tf.constant(["a", "b"]), tf.constant([0, 1], tf.int64)
+        for fill in (
+            tf.lookup.KeyValueTensorInitializer(names, numbers),
+            tf.lookup.TextFileInitializer(words.name, tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER),
+            tf.data.experimental.DatasetInitializer(tf.data.Dataset.from_tensor_slices((names, numbers))),
+        ):
+            table = tf.lookup.StaticHashTable(fill, -1)
+            graph = tf.raw_ops.DatasetToGraphV2(input_dataset=tf.data.Dataset.from_tensor_slices(["b", "x", "a"]).map(table.lookup)._variant_tensor)
+            with tf.device(FIRST):
+                for _ in range(2):
+                    came = tf.data.experimental.from_variant(tf.raw_ops.DatasetFromGraph(graph_def=graph), tf.TensorSpec([], tf.int64))
+                    assert [int(x) for x in came] == [1, -1, 0], type(fill)
 
 
 def errors():
@@ -136,6 +160,6 @@ def errors():
         same(spreads(x), [4.0, 6.0])
 
 
-for part in ops, copies, variables, functions, datasets, errors:
+for part in ops, copies, variables, functions, datasets, tables, errors:
     part()
     print(part.__name__, "works", flush=True)

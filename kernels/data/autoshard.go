@@ -137,8 +137,9 @@ func (r *rewrite) append(n *nodepb.NodeDef) {
 	r.nodes[n.GetName()] = n
 }
 
-// dataset creates the dataset of the graph.
+// dataset creates the dataset of the graph. Its functions come along, for a dataset that came as a graph has some that p lacks.
 func (r *rewrite) dataset(p place) (*Dataset, error) {
+	r.def.Library = r.library()
 	return datasetOfGraphWith(p, &r.def, r.held)
 }
 

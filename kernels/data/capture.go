@@ -33,14 +33,14 @@ var anonymousOps = map[string]string{
 	"MutableDenseHashTableV2":     "AnonymousMutableDenseHashTable",
 }
 
-// makesCapture reports whether a dataset's graph may contain the node for a captured resource. Variables must be anonymous, because the
-// session's graph decides the homes of named ones.
+// makesCapture reports whether a dataset's graph may contain the node for a captured resource. TensorFlow's graphs contain the op that filled
+// a table, which may read a file or another dataset. Variables must be anonymous, because the session's graph decides the homes of named ones.
 func makesCapture(n *graph.Node) bool {
 	switch n.Op {
 	case varHandleOp:
 		name, err := n.Attrs.Str("shared_name")
 		return err == nil && name == graph.AnonymousName
-	case assignOp, importOp, "InitializeTableV2", identityOp:
+	case assignOp, importOp, identityOp, "InitializeTableV2", "InitializeTableFromTextFileV2", "InitializeTableFromDataset":
 		return true
 	}
 	for _, op := range anonymousOps {

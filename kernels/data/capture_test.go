@@ -1,10 +1,13 @@
 package data_test
 
 import (
+	"os"
+	"path/filepath"
 	"runtime"
 	"testing"
 
 	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
+	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -196,6 +199,73 @@ func TestGraphsOfAbsentResources(t *testing.T) {
 		t.Errorf("a variable without a value gives %v", err)
 	}
 	p.now.Release()
+}
+
+// TestGraphsFillTables reads graphs as TensorFlow makes them: a named table, and the op that filled it, which may read a file or a dataset.
+func TestGraphsFillTables(t *testing.T) {
+	words := filepath.Join(t.TempDir(), "words")
+	if err := os.WriteFile(words, []byte("0 5\n1 6\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for op, fill := range map[string]func(importer *nodepb.NodeDef) []*nodepb.NodeDef{
+		"LookupTableImportV2": func(*nodepb.NodeDef) []*nodepb.NodeDef { return nil },
+		"InitializeTableV2": func(n *nodepb.NodeDef) []*nodepb.NodeDef {
+			n.Attr["Tkey"], n.Attr["Tval"] = n.Attr["Tin"], n.Attr["Tout"]
+			return nil
+		},
+		"InitializeTableFromTextFileV2": func(n *nodepb.NodeDef) []*nodepb.NodeDef {
+			n.Input[1], n.Input = "file", n.Input[:2]
+			n.Attr = kt.Attrs{"key_index": 0, "value_index": 1, "vocab_size": -1, "delimiter": " ", "offset": 0}.Proto()
+			return []*nodepb.NodeDef{{Name: "file", Op: "Const", Attr: kt.Attrs{"dtype": tensor.String, "value": kt.Str(nil, words)}.Proto()}}
+		},
+		"InitializeTableFromDataset": func(n *nodepb.NodeDef) []*nodepb.NodeDef {
+			pairs := &nodepb.NodeDef{Name: "pairs", Op: "TensorSliceDataset", Input: n.Input[1:], Attr: kt.Attrs{
+				"Toutput_types": []tensor.DType{tensor.Int64, tensor.Int64}, "output_shapes": []tensor.Shape{{}, {}},
+			}.Proto()}
+			n.Input, n.Attr = []string{n.Input[0], "pairs"}, nil
+			return []*nodepb.NodeDef{pairs}
+		},
+	} {
+		t.Run(op, func(t *testing.T) {
+			d := kt.NewDevice(t)
+			functionDevice = d
+			handle := captures["static table"].make(t, d)
+			p := newPipe(d).numbers(3).op("MapDataset", capturing("found"), handle)
+			out, err := toGraph(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.now.Release()
+			def := &graphpb.GraphDef{}
+			if err := proto.Unmarshal([]byte(out[0].Tensor.Strings()[0]), def); err != nil {
+				t.Fatal(err)
+			}
+			out[0].Release()
+			for _, n := range def.Node {
+				switch n.Op {
+				case "AnonymousHashTable":
+					n.Op = "HashTableV2"
+				case "LookupTableImportV2":
+					n.Op = op
+					def.Node = append(def.Node, fill(n)...)
+				}
+			}
+			text, err := proto.Marshal(def)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				back := newPipe(d).op("DatasetFromGraph", nil, kt.Str(nil, string(text)))
+				it := back.iterate(t)
+				if got := it.rest(4); got != "5 6 -1 end" {
+					t.Errorf("the elements are %s", got)
+				}
+				it.close()
+				back.now.Release()
+			}
+			collect(t, d)
+		})
+	}
 }
 
 // countOf returns how many nodes of an op a serialized graph has.

@@ -29,9 +29,9 @@ func withDataset(ctx *kernels.Context, p place, f func(c *Call, d *Dataset) erro
 	return withDatasetAt(ctx, p, 0, f)
 }
 
-// withDatasetAt calls f with the dataset at an input.
+// withDatasetAt calls f with the dataset at an input, in a kernel that may wait.
 func withDatasetAt(ctx *kernels.Context, p place, input int, f func(c *Call, d *Dataset) error) error {
-	d, err := datasetIn(p, ctx.Input(input))
+	d, err := datasetIn(p.waiting(), ctx.Input(input))
 	if err != nil {
 		return err
 	}

@@ -130,7 +130,8 @@ func (b *bound) dataset(c *Call, args ...Element) (*Dataset, error) {
 	if _, err := datasetAt(out[0]); err != nil {
 		return nil, status.InvalidArgumentf("Function must return a single scalar of dtype DT_VARIANT.")
 	}
-	return datasetIn(place{c.device, b.functions, &kernels.Step{Cancellation: c.Cancellation, Files: c.door, Log: c.log}}, out[0])
+	step := &kernels.Step{Cancellation: c.Cancellation, Files: c.door, Log: c.log}
+	return datasetIn(place{device: c.device, functions: b.functions, step: step, waits: true}, out[0])
 }
 
 // truth calls a predicate.

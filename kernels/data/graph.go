@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
 	optionspb "github.com/galeone/tensorflow/tensorflow/go/core/framework/dataset_options_go_proto"
@@ -73,11 +74,17 @@ func graphOf(d *Dataset, ctx *kernels.Context) (*graphpb.GraphDef, error) {
 	m.def.Node = append(m.def.Node, &nodepb.NodeDef{Name: "dataset", Op: retvalOp, Input: []string{name}, Attr: map[string]*attrpb.AttrValue{
 		"T": typeAttr(tensor.Variant), "index": intAttr(0),
 	}})
-	m.def.Library = &functionpb.FunctionDefLibrary{}
-	for _, name := range slices.Sorted(maps.Keys(m.defs)) {
-		m.def.Library.Function = append(m.def.Library.Function, m.defs[name])
-	}
+	m.def.Library = m.library()
 	return &m.def, nil
+}
+
+// library returns the functions that the graph's datasets call.
+func (m *graphMaker) library() *functionpb.FunctionDefLibrary {
+	library := &functionpb.FunctionDefLibrary{}
+	for _, name := range slices.Sorted(maps.Keys(m.defs)) {
+		library.Function = append(library.Function, m.defs[name])
+	}
+	return library
 }
 
 // add adds a dataset after its inputs, and returns its node's name.
@@ -141,15 +148,16 @@ func (m *graphMaker) constant(t *tensor.Tensor) (string, error) {
 	return m.node(constOp, nil, map[string]*attrpb.AttrValue{"dtype": typeAttr(t.DType()), "value": tensorAttr(v)}), nil
 }
 
-// place is where a graph becomes a dataset: the device, the functions that its nodes may name, and the step.
+// place is where a graph becomes a dataset: the device, the functions that its nodes may name, and the step. waits is set where the graph
+// may read files, which takes its time.
 type place struct {
 	device    kernels.Device
 	functions kernels.Functions
 	step      *kernels.Step
+	waits     bool
 }
 
-// datasetOfGraph creates the dataset of a graph. The functions are the session's. A graph carries none, so it can do nothing that the
-// session's own graph could not.
+// datasetOfGraph creates the dataset of a graph. The nodes may name the graph's functions and the place's.
 func datasetOfGraph(p place, def *graphpb.GraphDef) (*Dataset, error) {
 	return datasetOfGraphWith(p, def, nil)
 }
@@ -265,11 +273,7 @@ func (b *graphReader) compute(ctx *kernels.Context) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	sync, ok := k.(kernels.Kernel)
-	if !ok {
-		return nil, status.Unimplementedf("The graph of a dataset has a node of op %s, which may wait", n.Op)
-	}
-	if err := sync.Compute(ctx); err != nil {
+	if err := b.run(k, ctx); err != nil {
 		return nil, err
 	}
 	if len(ctx.Outputs) == 0 {
@@ -278,18 +282,39 @@ func (b *graphReader) compute(ctx *kernels.Context) (*tensor.Tensor, error) {
 	return ctx.Outputs[0].Tensor, nil
 }
 
-// makesDataset reports whether an op creates a dataset from its inputs.
-func makesDataset(op string) bool {
-	made := &kernels.Table{}
-	addSources(made)
-	addTransformations(made)
-	addUnchanged(made)
-	for _, o := range made.Ops() {
-		if o == op {
-			return true
+func (b *graphReader) run(k any, ctx *kernels.Context) error {
+	switch k := k.(type) {
+	case kernels.Kernel:
+		return k.Compute(ctx)
+	case kernels.AsyncKernel:
+		if b.waits {
+			done := make(chan error, 1)
+			k.ComputeAsync(ctx, func(err error) { done <- err })
+			return <-done // it ends with the step
 		}
 	}
-	return false
+	return status.Unimplementedf("The graph of a dataset that came from another task has a node of op %s, which may wait", ctx.Node.Op)
+}
+
+// datasetOps are the ops that create a dataset from their inputs.
+var datasetOps struct {
+	once sync.Once
+	ops  map[string]bool
+}
+
+// makesDataset reports whether an op creates a dataset from its inputs.
+func makesDataset(op string) bool {
+	datasetOps.once.Do(func() {
+		made := &kernels.Table{}
+		addSources(made)
+		addTransformations(made)
+		addUnchanged(made)
+		datasetOps.ops = map[string]bool{}
+		for _, o := range made.Ops() {
+			datasetOps.ops[o] = true
+		}
+	})
+	return datasetOps.ops[op]
 }
 
 // absent is the kind of a dataset that came from another process, as its graph. The dataset is created where it is used.
@@ -404,15 +429,20 @@ func withPlace(run func(ctx *kernels.Context, p place) error) func(*kernels.Cons
 	}
 }
 
-// waitingWithPlace is withPlace for kernels that wait for elements.
+// waitingWithPlace is withPlace for kernels that wait for elements or files.
 func waitingWithPlace(run func(ctx *kernels.Context, p place) error) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
-		return waiting(func(ctx *kernels.Context) error { return run(ctx, placeOf(ctx, c)) }), nil
+		return waiting(func(ctx *kernels.Context) error { return run(ctx, placeOf(ctx, c).waiting()) }), nil
 	}
 }
 
 func placeOf(ctx *kernels.Context, c *kernels.Construction) place {
-	return place{c.Device, c.Functions, ctx.Step}
+	return place{device: c.Device, functions: c.Functions, step: ctx.Step}
+}
+
+func (p place) waiting() place {
+	p.waits = true
+	return p
 }
 
 // sameDataset implements ops that wrap a dataset to keep TensorFlow from copying it between devices, and ops that unwrap it. Here, nothing

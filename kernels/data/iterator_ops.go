@@ -179,7 +179,7 @@ func (k *oneShot) make(ctx *kernels.Context) error {
 	if len(out) != 1 || out[0].DType() != tensor.Variant || out[0].Rank() != 0 {
 		return status.InvalidArgumentf("The `dataset_factory` function must return a single scalar of dtype DT_VARIANT.")
 	}
-	d, err := datasetIn(place{k.device, functions, ctx.Step}, out[0])
+	d, err := datasetIn(place{device: k.device, functions: functions, step: ctx.Step, waits: true}, out[0])
 	if err != nil {
 		return err
 	}

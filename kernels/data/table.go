@@ -205,7 +205,7 @@ func addIterators(table *kernels.Table) {
 		{Op: "UnwrapDatasetVariant", New: kernels.Always(sameDataset)},
 		{Op: "DatasetToGraph", New: newToGraph},
 		{Op: "DatasetToGraphV2", New: newToGraph},
-		{Op: "DatasetFromGraph", New: withPlace(fromGraph)},
+		{Op: "DatasetFromGraph", New: waitingWithPlace(fromGraph)},
 		{Op: "GetOptions", New: withPlace(getOptions)},
 		{Op: "SaveDataset", New: newSave},
 		{Op: "DatasetFingerprint", New: withPlace(fingerprintOf)},
