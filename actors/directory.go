@@ -55,9 +55,10 @@ const (
 	maxHomes = 1 << 20
 	// maxAsking bounds the waiting claims.
 	maxAsking = 1 << 10
-	// maxAsked bounds the directories that are asked; if there are more, none is. askedTime bounds the wait for them.
+	// maxAsked bounds the directories that are asked; if there are more, none is. askedTime bounds the wait for them. It suits far tasks: the
+	// link to a task that is gone or frozen is given up sooner, and ends the wait for that one.
 	maxAsked  = 64
-	askedTime = time.Second
+	askedTime = 10 * time.Second
 )
 
 // startDirectory spawns the directory.

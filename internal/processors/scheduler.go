@@ -2,6 +2,7 @@ package processors
 
 import (
 	"cmp"
+	"container/list"
 	"context"
 	"runtime"
 	"slices"
@@ -62,7 +63,7 @@ type Client struct {
 	users      int
 	used       time.Duration // processor time used while the processors were contended
 	held       int
-	queue      []*Work
+	queue      list.List // of *Work
 	heavyUntil time.Duration
 }
 
@@ -118,7 +119,7 @@ func (s *Scheduler) acquire(ctx context.Context, w *Work) error {
 
 // available reports whether a client may take a slot now, without waiting for earlier work.
 func (s *Scheduler) available(c *Client) bool {
-	if s.held >= s.slots || len(c.queue) > 0 {
+	if s.held >= s.slots || c.queue.Len() > 0 {
 		return false
 	}
 	if s.held+s.queued+1 < s.slots {
@@ -217,10 +218,10 @@ func (s *Scheduler) surrender(w *Work) {
 func (s *Scheduler) enqueue(w *Work) {
 	c := w.client
 	s.engage(c)
-	if c.held > 0 || len(c.queue) > 0 {
+	if c.held > 0 || c.queue.Len() > 0 {
 		c.heavyUntil = s.clock() + heavyFor
 	}
-	c.queue = append(c.queue, w)
+	w.place = c.queue.PushBack(w)
 	s.queued++
 	w.ready = make(chan struct{})
 	s.weigh()
@@ -229,7 +230,7 @@ func (s *Scheduler) enqueue(w *Work) {
 // dequeue ends the wait of w.
 func (s *Scheduler) dequeue(w *Work) {
 	c := w.client
-	c.queue = slices.DeleteFunc(c.queue, func(o *Work) bool { return o == w })
+	c.queue.Remove(w.place)
 	w.ready = nil
 	s.queued--
 	s.disengage(c)
@@ -250,7 +251,7 @@ func (s *Scheduler) engage(c *Client) {
 }
 
 func (s *Scheduler) disengage(c *Client) {
-	if c.held == 0 && len(c.queue) == 0 {
+	if c.held == 0 && c.queue.Len() == 0 {
 		s.busy = slices.DeleteFunc(s.busy, func(b *Client) bool { return b == c })
 	}
 }
@@ -261,7 +262,7 @@ func (s *Scheduler) weigh() { s.contended.Store(s.held+s.queued >= s.slots) }
 func (s *Scheduler) next(now time.Duration) *Client {
 	var first *Client
 	for _, c := range s.busy {
-		if len(c.queue) > 0 && (first == nil || c.used < first.used) && s.permitted(c, now) {
+		if c.queue.Len() > 0 && (first == nil || c.used < first.used) && s.permitted(c, now) {
 			first = c
 		}
 	}
@@ -278,8 +279,7 @@ func (s *Scheduler) dispatch() {
 		if c == nil {
 			return
 		}
-		w := c.queue[0]
-		c.queue = slices.Delete(c.queue, 0, 1)
+		w := c.queue.Remove(c.queue.Front()).(*Work)
 		s.queued--
 		s.grant(w)
 		w.began = now

@@ -244,3 +244,26 @@ func BenchmarkUncontended(b *testing.B) {
 		w.Leave()
 	}
 }
+
+// BenchmarkCancelledWaits ends works that wait for the only slot. The time for each does not depend on their number.
+func BenchmarkCancelledWaits(b *testing.B) {
+	for _, n := range []int{1000, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			for range b.N {
+				s := newScheduler(1, sinceStart())
+				c := s.Open("c")
+				works := make([]Work, n)
+				s.mu.Lock()
+				for i := range works {
+					works[i].client = c
+					s.enqueue(&works[i])
+				}
+				for i := range works {
+					s.dequeue(&works[n-1-i])
+				}
+				s.mu.Unlock()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/work")
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package processors
 
 import (
+	"container/list"
 	"context"
 	"sync/atomic"
 	"time"
@@ -17,6 +18,7 @@ type Work struct {
 	// Guarded by the scheduler's mutex.
 	began   time.Duration // of the slice; 0 if not measured yet
 	ready   chan struct{}
+	place   *list.Element // in the client's queue, while ready is not nil
 	waiters int
 }
 
