@@ -30,10 +30,11 @@ faults:
 	TROUPE_TESTS=check CGO_ENABLED=0 go test -v -timeout 20m ./e2e -run '^(TestFaults|TestAbsentTask|TestVanishedClient|TestBrokenConnections|TestAbandonedSessions|TestFarTasks)$$'
 
 # What takes long: .ci/nightly. Tests run at greater length (internal/extent). Each package's tests run once, where
-# they tell most, and those of GATED twice.
+# they tell most, and those of GATED twice. A part that fails does not keep the others from running; a table of them comes last.
 check test-plain test-race test-cuda test-rules test-levels test-release: export TROUPE_TESTS ?= check
 
-check: lint test-plain test-race test-cuda test-rules test-levels test-emulated test-arm64 test-release
+check:
+	@MAKE="$(MAKE)" .ci/check lint test-release test-rules test-levels test-emulated test-arm64 test-plain test-race test-cuda
 
 # The version is in .ci/tools/go.mod, with its checksums. The first run builds it.
 lint:
