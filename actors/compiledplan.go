@@ -154,7 +154,7 @@ func (s *workerSession) functionsOn(p *compiledPlan, library *graph.Library, d d
 	key := functionsKey{d.Name(), s.task.executors[d.Name()].Attributes().Incarnation, p.scope}
 	f := set.byDevice[key]
 	if f == nil {
-		f = devices.NewFunctions(library, d, s.handle, !s.literal)
+		f = devices.NewFunctions(library, d, s.handle, !s.literal, s.spreader)
 		set.byDevice[key] = f
 	}
 	s.mu.Unlock()

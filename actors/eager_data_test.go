@@ -1,8 +1,12 @@
 package actors
 
 import (
+	"context"
+	"fmt"
 	"testing"
 
+	typespb "github.com/galeone/tensorflow/tensorflow/go/core/framework/types_go_proto"
+	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 )
@@ -63,5 +67,84 @@ func TestEagerDataset(t *testing.T) {
 	defer v.Release()
 	if got := tensor.Of[int64](v)[0]; got != 3 {
 		t.Errorf("found %d", got)
+	}
+}
+
+// scaled multiplies an element by a variable, and counts the calls in another one.
+const scaled = `
+	signature { name: "__inference_Dataset_map_8" input_arg { name: "x" type: DT_INT64 } input_arg { name: "v" type: DT_RESOURCE } input_arg { name: "calls" type: DT_RESOURCE }
+		output_arg { name: "y" type: DT_FLOAT } is_stateful: true control_output: "count" }
+	node_def { name: "cast" op: "Cast" input: "x" attr { key: "SrcT" value { type: DT_INT64 } } attr { key: "DstT" value { type: DT_FLOAT } } }
+	node_def { name: "read" op: "ReadVariableOp" input: "v" attr { key: "dtype" value { type: DT_FLOAT } } }
+	node_def { name: "mul" op: "Mul" input: "cast:y:0" input: "read:value:0" attr { key: "T" value { type: DT_FLOAT } } }
+	node_def { name: "one" op: "Const" attr { key: "dtype" value { type: DT_FLOAT } } attr { key: "value" value { tensor { dtype: DT_FLOAT tensor_shape { dim { size: 1 } } float_val: 1 } } } }
+	node_def { name: "count" op: "AssignAddVariableOp" input: "calls" input: "one:output:0" attr { key: "dtype" value { type: DT_FLOAT } } }
+	ret { key: "y" value: "mul:z:0" }
+	control_ret { key: "count" value: "count" }
+`
+
+// A dataset's function uses variables of two parameter servers: each of its calls runs on three tasks.
+func TestEagerDatasetOverTasks(t *testing.T) {
+	main, ps, ps1, calls := spreadCluster(t)
+	ps.variable(100, psCPU, "v", 1, 2)
+	ps1.variable(110, ps1CPU, "calls", 0)
+	main.register(scaled)
+	for id, v := range []int64{0, 1_000_000, 1} {
+		main.sendTensor(int64(id), tensor.FromScalar(v))
+	}
+	numbers := attr("output_types", "list { type: DT_INT64 }") + attr("output_shapes", "list { shape { } }")
+	elements := attr("output_types", "list { type: DT_FLOAT }") + attr("output_shapes", "list { shape { unknown_rank: true } }")
+	main.run(op(10, "RangeDataset", numbers, "0:0", "1:0", "2:0"))
+	mapped := op(11, "MapDataset", elements+attr("f", `func { name: "__inference_Dataset_map_8" }`)+attr("Targuments", "list { type: DT_RESOURCE type: DT_RESOURCE }"), "10:0", "100:0", "110:0")
+	main.run(away(away(mapped, 1, psCPU, typespb.DataType_DT_RESOURCE), 2, ps1CPU, typespb.DataType_DT_RESOURCE))
+	main.run(op(12, "AnonymousIteratorV3", elements))
+	main.run(op(13, "MakeIterator", "", "11:0", "12:0"))
+	// A dataset keeps the function that its client has forgotten.
+	if err := main.RemoveFunction("__inference_Dataset_map_8"); err != nil {
+		t.Fatal(err)
+	}
+	next := func(id int64) *corepb.Operation { return op(id, "IteratorGetNext", elements, "12:0") }
+	for i := range int64(3) {
+		main.run(next(20 + i))
+		main.want(fmt.Sprintf("%d:0", 20+i), float32(i), 2*float32(i))
+	}
+	ps1.readVariable(120, ps1CPU, 110, 3)
+	if n := calls.count("at " + psTask + " register"); n > 2 { // for the handle, and for the function
+		t.Errorf("components were registered %d times", n)
+	}
+	t.Run("a task is lost", func(t *testing.T) {
+		calls.failing(func(_ context.Context, item *corepb.QueueItem) error {
+			if item == nil {
+				return status.Errorf(status.Unavailable, "Socket closed")
+			}
+			return nil
+		})
+		_, err := main.Run(t.Context(), next(30))
+		wantError(t, err, status.Unavailable, "Error in user-defined function", "Socket closed")
+		calls.failing(nil)
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		calls.failing(func(ctx context.Context, item *corepb.QueueItem) error {
+			if item != nil {
+				return nil
+			}
+			cancel()
+			<-ctx.Done()
+			return status.From(ctx.Err())
+		})
+		_, err := main.Run(ctx, next(31))
+		wantError(t, err, status.Cancelled)
+		calls.failing(nil)
+	})
+	main.run(next(32))
+	for _, task := range []string{psTask, ps1Task} {
+		calls.wait("at "+task+" cleanup", 7) // of the dataset and six calls
+	}
+	for _, c := range []*eagerClient{main, ps, ps1} {
+		if n := len(c.node.task.eager.steps); n != 1 {
+			t.Errorf("%s has %d steps", c.names.client, n)
+		}
+		c.close()
 	}
 }

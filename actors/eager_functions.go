@@ -122,6 +122,14 @@ func (l *functionTable) add(name string, f *eagerFunction, of string) (added boo
 	return true, nil
 }
 
+// nextSerial returns a number for a function that is not in the table.
+func (l *functionTable) nextSerial() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.serial++
+	return l.serial
+}
+
 // RemoveFunction takes back a registration. With the last one, the function and its instances go; calls in progress continue.
 func (c *EagerContext) RemoveFunction(name string) error {
 	f, err := c.library.remove(name)

@@ -107,6 +107,12 @@ func (r *eagerCall) execute(ctx context.Context, op *corepb.Operation, device st
 				"Make sure the operation or function is registered in the binary running in this process.", op.GetName(), c.task.name)
 		}
 	}
+	return r.run(ctx, op, f, device, inputs)
+}
+
+// run runs an op, or function f.
+func (r *eagerCall) run(ctx context.Context, op *corepb.Operation, f *eagerFunction, device string, inputs []*tensor.Tensor) (outputs []*tensor.Tensor, err error) {
+	s := r.context.session
 	call := s.callOf(ctx, nil, nil)
 	if call.span = s.beginRun(ctx); call.span != nil {
 		defer func() { call.span.End(err) }()
@@ -131,7 +137,7 @@ func (r *eagerCall) execute(ctx context.Context, op *corepb.Operation, device st
 // kernelError returns the error of a step as its client must see it: UNAVAILABLE means that a task was lost, so a kernel's own is INTERNAL, as
 // in TensorFlow.
 func (r *eagerCall) kernelError(err error) error {
-	if e := status.From(err); e.Code == status.Unavailable && !r.lost.Load() && !r.context.session.closed.Load() {
+	if e := status.From(err); e.Code == status.Unavailable && !r.lost.Load() && !isLostTask(err) && !r.context.session.closed.Load() {
 		return status.Errorf(status.Internal, "%s", e.Message)
 	}
 	return err

@@ -33,7 +33,9 @@ type eagerStep struct {
 	sent    map[string][]eagerValue
 	count   int // of values
 	waiting map[string][]*eagerReceiver
-	err     error
+	// kept are handles of anonymous resources that the step has sent, by their names: another task has only the name, and may send it back.
+	kept map[string]*tensor.Tensor
+	err  error
 }
 
 // eagerValue is what is sent under a key.
@@ -74,6 +76,9 @@ func (s *eagerStep) send(key string, v eagerValue) error {
 		s.sent[key] = append(s.sent[key], v)
 		s.count++
 	}
+	if err == nil {
+		s.keepLocked(v.t)
+	}
 	s.mu.Unlock()
 	switch {
 	case err != nil:
@@ -82,6 +87,22 @@ func (s *eagerStep) send(key string, v eagerValue) error {
 		r.done(v, nil)
 	}
 	return err
+}
+
+// keepLocked keeps the anonymous resources that a tensor has, until the step of a function ends. Those that ops send are their client's.
+func (s *eagerStep) keepLocked(t *tensor.Tensor) {
+	if t == nil || t.DType() != tensor.Resource || s.context == nil || s == s.context.own {
+		return
+	}
+	for _, h := range t.Handles() {
+		if !kernels.IsAnonymous(h.Local) || s.kept[h.Name] != nil {
+			continue
+		}
+		if s.kept == nil {
+			s.kept = map[string]*tensor.Tensor{}
+		}
+		s.kept[h.Name] = t.Retain()
+	}
 }
 
 // recv calls done with what is sent under a key, now or later, or with the error that ends the step. The receiver owns the reference.
@@ -143,9 +164,12 @@ func (s *eagerStep) abort(err error) {
 		return
 	}
 	s.err = err
-	sent, waiting := s.sent, s.waiting
-	s.sent, s.waiting, s.count = nil, nil, 0
+	sent, waiting, kept := s.sent, s.waiting, s.kept
+	s.sent, s.waiting, s.kept, s.count = nil, nil, nil, 0
 	s.mu.Unlock()
+	for _, t := range kept {
+		t.Release()
+	}
 	for _, all := range sent {
 		for _, v := range all {
 			v.release()

@@ -141,6 +141,9 @@ func newSession(ctx context.Context, t *Task, rights Rights, config *corepb.Conf
 		s.die()
 		return nil, t.tooManySessions()
 	}
+	if eager != nil {
+		s.worker.spreader = eager
+	}
 	if s.self, err = t.spawn(roles.Spec{Name: "session/" + s.handle, Kind: "session", Receive: s.Receive, Refuse: s.refuse}); err != nil {
 		s.die()
 		t.forgetSession(s.handle)

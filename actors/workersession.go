@@ -31,7 +31,8 @@ type workerSession struct {
 	devices []devices.Device
 	sessionTraits
 	files      *files.Door
-	rights     *rights.Session // nil means no restrictions
+	rights     *rights.Session  // nil means no restrictions
+	spreader   devices.Spreader // of an eager context; else nil
 	processors *processors.Client
 	client     string        // the owner, if known
 	who        string        // the same, for people: see Rights

@@ -41,6 +41,8 @@ type held struct {
 	mu         sync.Mutex // held to find or start a container, never while one works
 	containers map[string]container
 	closed     bool
+
+	anonymous anonymous
 }
 
 // NewManager makes the containers of a device, as actors of system. The empty container name stands for defaultContainer. If system is nil,

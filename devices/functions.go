@@ -1,11 +1,12 @@
 package devices
 
 import (
-	functionpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/function_go_proto"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 
+	functionpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/function_go_proto"
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -31,6 +32,7 @@ type Functions struct {
 	device   kernels.Device
 	session  string
 	optimize bool
+	spreader Spreader     // or nil
 	sites    atomic.Int64 // instantiations that belong to one call
 
 	mu       sync.Mutex
@@ -40,10 +42,17 @@ type Functions struct {
 
 var _ kernels.Functions = (*Functions)(nil)
 
+// Spreader runs functions that have captured resources of other devices than their caller's.
+type Spreader interface {
+	// Spread returns a function that is called on a device, with NumArgs and NumResults of fn. Its nodes run where the resources are that they use.
+	// defs has the definitions of ref and of all functions that it calls.
+	Spread(device string, ref *graph.FunctionRef, fn kernels.Function, defs map[string]*functionpb.FunctionDef) kernels.Function
+}
+
 // NewFunctions makes the functions of a library callable on a device, for kernels of a session. optimize is CompileOptions.Optimize for
-// their bodies.
-func NewFunctions(library *graph.Library, device kernels.Device, session string, optimize bool) *Functions {
-	return &Functions{library: library, device: device, session: session, optimize: optimize, ready: map[string]*function{}, stateful: map[string]bool{}}
+// their bodies. Without a Spreader, functions run on the device alone.
+func NewFunctions(library *graph.Library, device kernels.Device, session string, optimize bool, spreader Spreader) *Functions {
+	return &Functions{library: library, device: device, session: session, optimize: optimize, spreader: spreader, ready: map[string]*function{}, stateful: map[string]bool{}}
 }
 
 // library is the part of a Functions that kernels retain.
@@ -51,14 +60,17 @@ type library struct {
 	graph    *graph.Library
 	device   kernels.Device
 	optimize bool
+	spreader Spreader
 }
 
 // Library returns the functions' library and device.
-func (f *Functions) Library() kernels.Library { return library{f.library, f.device, f.optimize} }
+func (f *Functions) Library() kernels.Library {
+	return library{f.library, f.device, f.optimize, f.spreader}
+}
 
 // Open makes Functions that do not belong to a session.
 func (l library) Open() kernels.OpenLibrary {
-	return NewFunctions(l.graph, l.device, "", l.optimize)
+	return NewFunctions(l.graph, l.device, "", l.optimize, l.spreader)
 }
 
 // With merges the libraries. One that has nothing new is l itself.
@@ -165,6 +177,24 @@ func (f *Functions) Instantiate(ref *graph.FunctionRef) (kernels.Function, error
 	}
 	f.ready[id] = fn
 	return fn, nil
+}
+
+// InstantiateWith has the Spreader run a function that has captured resources of other devices.
+func (f *Functions) InstantiateWith(ref *graph.FunctionRef, captured []*tensor.Tensor) (kernels.Function, error) {
+	fn, err := f.Instantiate(ref)
+	if err != nil || f.spreader == nil || !slices.ContainsFunc(captured, f.isElsewhere) {
+		return fn, err
+	}
+	defs := map[string]*functionpb.FunctionDef{}
+	if err := f.Library().Defs(ref, defs); err != nil {
+		return nil, err
+	}
+	return f.spreader.Spread(f.device.Name(), ref, fn, defs), nil
+}
+
+// isElsewhere reports whether a tensor is a handle of a resource on another device.
+func (f *Functions) isElsewhere(t *tensor.Tensor) bool {
+	return t.DType() == tensor.Resource && t.Len() > 0 && t.Handles()[0].Device != f.device.Name()
 }
 
 // instance returns a new instantiation of a function.

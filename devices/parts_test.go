@@ -159,7 +159,7 @@ func functionsOf(t *testing.T, d *CPU, bodies map[string]string) *Functions {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := NewFunctions(library, d, "s", true)
+	f := NewFunctions(library, d, "s", true, nil)
 	t.Cleanup(f.Close)
 	return f
 }

@@ -44,5 +44,5 @@ func runParts(t *testing.T, jobs, program string, lines ...string) {
 // the program runs parts of functions itself.
 func TestEagerParameterServers(t *testing.T) {
 	t.Parallel() // it waits more than it computes
-	runParts(t, "worker=2,ps=1", "clients/parameter_servers.py", "training works", "loops work", "errors work")
+	runParts(t, "worker=2,ps=1", "clients/parameter_servers.py", "training works", "loops work", "datasets work", "errors work")
 }

@@ -174,6 +174,10 @@ type Library interface {
 // OpenLibrary is a set of functions that belong to the caller of Open rather than to a session.
 type OpenLibrary interface {
 	Functions
+	// InstantiateWith is Instantiate for a function that has captured tensors, which are its last arguments in each call. If a captured
+	// handle is of a resource on another device, the function's nodes that use it run there, where the client's way of running functions
+	// has that: INVALID_ARGUMENT otherwise, in the call.
+	InstantiateWith(fn *graph.FunctionRef, captured []*tensor.Tensor) (Function, error)
 	// Close releases what the functions hold. No function may be running or be called afterwards.
 	Close()
 }

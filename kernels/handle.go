@@ -28,7 +28,7 @@ type VariableSlot struct {
 	anonymous *anonymousVariable
 }
 
-// AnonymousContainer is the container named by the handles of anonymous resources. It is always empty.
+// AnonymousContainer is the container named by the handles of anonymous resources. It is always empty: containers.NameAnonymous.
 const AnonymousContainer = "Anonymous"
 
 // anonymousVariable is a variable that is reachable only through its handle.
@@ -80,6 +80,11 @@ func (c *Context) Handle(i int) (*tensor.Handle, error) {
 	h := &t.Handles()[0]
 	if here := c.Device.Name(); h.Device != here {
 		return nil, status.InvalidArgumentf("Trying to access resource %s located in device %s from device %s", h.Name, h.Device, here)
+	}
+	if h.Local == nil && h.Container == AnonymousContainer { // it comes from another task, or returns from there
+		found := *h
+		found.Local = c.Device.Resources().Anonymous(h.Name)
+		h = &found
 	}
 	if err := c.admitContainer(h.Container, h.Local); err != nil {
 		return nil, err

@@ -66,6 +66,47 @@ assert float(coordinator.schedule(doubled).fetch()) == 128.0
 print("loops work")
 
 
+# Datasets of the program become the workers' own, with their shuffles, caches and tables. Their functions use what is elsewhere: a table of the
+# program, which the second one makes with each dataset, and variables of the parameter server.
+def table():
+    return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer([0, 1, 2], [5, 6, 7], key_dtype=tf.int64, value_dtype=tf.int64), -1)
+
+
+with strategy.scope():
+    scale = tf.Variable(3, dtype=tf.int64)
+    seen = tf.Variable(0, dtype=tf.int64)
+
+
+def spread():
+    return tf.data.Dataset.range(4).map(lambda x: x * scale)
+
+
+@tf.function
+def total(iterator):
+    return tf.reduce_sum([next(iterator) for _ in range(4)])
+
+
+@tf.function
+def reduced():
+    def add(state, x):
+        seen.assign_add(1)
+        return state + x
+
+    return spread().reduce(tf.constant(0, tf.int64), add)
+
+
+for make, want in (
+    (tf.data.Dataset.range(4).map(table().lookup).shuffle(4).cache(), 17),
+    (lambda: strategy.distribute_datasets_from_function(lambda _: tf.data.Dataset.range(4).map(table().lookup)), 17),
+    (spread, 18),
+):
+    iterator = iter(coordinator.create_per_worker_dataset(make))
+    assert int(coordinator.schedule(total, args=(iterator,)).fetch()) == want, want
+assert int(coordinator.schedule(reduced).fetch()) == 18
+assert int(seen) == 4, int(seen)
+print("datasets work")
+
+
 @tf.function
 def wrong():
     return tf.linalg.inv(tf.concat([weights, weights], axis=1) * 0.0)

@@ -56,7 +56,7 @@ func (e *Env) bind(f *Function) (*bound, error) {
 		open = f.library.Open()
 		e.libraries[f.library] = open
 	}
-	fn, err := open.Instantiate(f.ref)
+	fn, err := open.InstantiateWith(f.ref, f.captured)
 	if err != nil {
 		return nil, err
 	}

@@ -286,10 +286,13 @@ func (h *holder) Close() {
 	}
 }
 
-// resourceOf returns the resource that the handle at input i names; the zero value if there is no such resource, as for the
-// handles of the Dummy ops.
+// resourceOf returns the resource that the handle at input i names; the zero value if there is no such resource on this device, as for the
+// handles of the Dummy ops, and for those of a dataset that came from another task as a graph.
 func resourceOf[V any](in *inputs, i int, kind string) V {
 	var none V
+	if t := in.ctx.Input(i); t.DType() == tensor.Resource && t.Len() > 0 && t.Handles()[0].Device != in.ctx.Device.Name() {
+		return none
+	}
 	h, err := in.ctx.Handle(i)
 	if status.CodeOf(err) == status.NotFound {
 		return none // the handle belongs to a step that has ended

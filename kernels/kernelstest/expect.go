@@ -78,6 +78,11 @@ func (l *goLibrary) Instantiate(ref *graph.FunctionRef) (kernels.Function, error
 	return l.of.Instantiate(ref)
 }
 
+// InstantiateWith is Instantiate: Go functions run on one device.
+func (l *goLibrary) InstantiateWith(ref *graph.FunctionRef, _ []*tensor.Tensor) (kernels.Function, error) {
+	return l.of.Instantiate(ref)
+}
+
 func (l *goLibrary) Library() kernels.Library { return l }
 
 func (l *goLibrary) Open() kernels.OpenLibrary { return l }

@@ -1,10 +1,9 @@
 package lookup
 
 import (
-	"fmt"
 	"sync"
-	"sync/atomic"
 
+	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/containers/table"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -91,17 +90,15 @@ func namedTable(c *kernels.Construction, create func(name string) (table.Table, 
 	})
 }
 
-// anonymousTables numbers anonymous tables, for their names.
-var anonymousTables atomic.Int64
-
 func anonymousTable(ctx *kernels.Context, o table.Options) error {
 	t, err := table.New(o)
 	if err != nil {
 		return err
 	}
+	collected := table.Collected(t)
 	ctx.SetOutput(0, tensor.FromHandle(tensor.Handle{
-		Device: ctx.Device.Name(), Container: kernels.AnonymousContainer, Name: fmt.Sprintf("LookupTable-%d", anonymousTables.Add(1)),
-		Type: table.ResourceKind, Local: table.Collected(t),
+		Device: ctx.Device.Name(), Container: kernels.AnonymousContainer, Name: containers.NameAnonymous(ctx.Device.Resources(), "LookupTable", collected),
+		Type: table.ResourceKind, Local: collected,
 	}))
 	return nil
 }

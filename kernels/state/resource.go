@@ -1,9 +1,7 @@
 package state
 
 import (
-	"fmt"
-	"sync/atomic"
-
+	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -12,9 +10,6 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/update"
 	"github.com/troupe-run/troupe/kernels/internal/variable"
 )
-
-// anonymousVariables numbers anonymous variables, for their names.
-var anonymousVariables atomic.Int64
 
 // newVarHandle returns the kernel that outputs a variable's handle. The first assignment creates the variable. If shared_name is the
 // anonymous name, each execution of the node outputs the handle of a new variable.
@@ -33,9 +28,11 @@ func newVarHandle(c *kernels.Construction) (any, error) {
 	}
 	if name == graph.AnonymousName {
 		return kernels.Func(func(ctx *kernels.Context) error {
+			r := ctx.Device.Resources()
+			slot := kernels.AnonymousSlot(r)
 			ctx.SetOutput(0, tensor.FromHandle(tensor.Handle{
-				Device: ctx.Device.Name(), Container: kernels.AnonymousContainer, Name: fmt.Sprintf("Var-%d", anonymousVariables.Add(1)),
-				Type: kernels.KindVariable, DType: dtype, Shape: shape, KnownShape: known, Local: kernels.AnonymousSlot(ctx.Device.Resources()),
+				Device: ctx.Device.Name(), Container: kernels.AnonymousContainer, Name: containers.NameAnonymous(r, "Var", slot),
+				Type: kernels.KindVariable, DType: dtype, Shape: shape, KnownShape: known, Local: slot,
 			}))
 			return nil
 		}), nil
