@@ -65,16 +65,16 @@ test-rules:
 	cd .ci/deploy && CGO_ENABLED=0 go test -count=1 .
 
 # The kernels at each level of vector instructions that the processor has. The inner loops' own tests run at all of them in make test too; here,
-# what the ops compute is compared with TensorFlow's results at the levels below the best, which GODEBUG chooses. go test does not see that
-# variable change: -count=1. The generator of the assembly has tests of its own.
+# what the ops compute is compared with TensorFlow's results at the levels below the best, which GODEBUG chooses in the test's process alone. The
+# generator of the assembly has tests of its own.
 AT_LEVEL = go test -count=1 -timeout 30m
 GOLDEN = ./kernels/all -run '^TestGolden'
 
 test-levels:
 	cd kernels/internal/simd/asm && CGO_ENABLED=0 go test ./...
-	CGO_ENABLED=0 GODEBUG=cpu.amxtile=off $(AT_LEVEL) $(GOLDEN)
-	CGO_ENABLED=0 GODEBUG=cpu.avx512f=off $(AT_LEVEL) $(GOLDEN)
-	CGO_ENABLED=0 GODEBUG=cpu.avx2=off $(AT_LEVEL) $(GOLDEN)
+	CGO_ENABLED=0 $(AT_LEVEL) -exec 'env GODEBUG=cpu.amxtile=off' $(GOLDEN)
+	CGO_ENABLED=0 $(AT_LEVEL) -exec 'env GODEBUG=cpu.avx512f=off' $(GOLDEN)
+	CGO_ENABLED=0 $(AT_LEVEL) -exec 'env GODEBUG=cpu.avx2=off' $(GOLDEN)
 
 # The same at the levels of other processors, where QEMU's user mode emulation is installed: max has AVX2 and no AVX-512, Nehalem has neither.
 # QEMU 7.2 loads zeros with the second of two masked loads that have a gather between them, which a processor with AVX2 does not: the interpolation

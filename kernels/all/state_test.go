@@ -1,9 +1,11 @@
 package all_test
 
 import (
+	"runtime"
 	"testing"
 
 	"github.com/troupe-run/troupe/containers"
+	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -82,6 +84,26 @@ func TestResourceVariableByName(t *testing.T) {
 	wire := h.Handles()[0]
 	wire.Local = nil
 	kt.Expect(t, d.Run(t, kt.Op{Type: "ReadVariableOp", Attrs: i32, Outputs: 1}, tensor.FromHandle(wire)), kt.I32(nil, 7))
+}
+
+// The handle of an anonymous variable that another process has had finds the variable while somebody has the variable itself.
+func TestAnonymousVariableByName(t *testing.T) {
+	d := kt.NewDevice(t).For(scope(nil, nil, []string{kernels.AnonymousContainer}))
+	h := d.Run(t, kt.Op{Type: "VarHandleOp", Attrs: kt.Attrs{"dtype": tensor.Int32, "shape": kt.S(), "container": "", "shared_name": graph.AnonymousName}, Outputs: 1})[0].Tensor
+	i32 := kt.Attrs{"dtype": tensor.Int32}
+	read := kt.Op{Type: "ReadVariableOp", Attrs: i32, Outputs: 1}
+	wire := h.Handles()[0]
+	wire.Local = nil
+	d.Run(t, kt.Op{Type: "AssignVariableOp", Attrs: i32}, tensor.FromHandle(wire), kt.I32(nil, 7))
+	kt.Expect(t, d.Run(t, read, h), kt.I32(nil, 7))
+	for range 10_000 {
+		if d.Resources().Anonymous(wire.Name) == nil {
+			break
+		}
+		runtime.GC()
+		runtime.Gosched()
+	}
+	kt.Fails(t, d, status.PermissionDenied, "", read, tensor.FromHandle(wire)) // as for any name that nobody has
 }
 
 func TestRefVariable(t *testing.T) {

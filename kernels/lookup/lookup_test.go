@@ -157,6 +157,9 @@ func TestAnonymousTables(t *testing.T) {
 	size := kt.Op{Type: "LookupTableSizeV2", Attrs: kt.Attrs{}, Outputs: 1}
 	kt.Expect(t, d.Run(t, size, a.Retain()), kt.I64(nil, 1))
 	kt.Expect(t, d.Run(t, size, b.Retain()), kt.I64(nil, 0))
+	wire := a.Handles()[0] // as another process sends it back
+	wire.Local = nil
+	kt.Expect(t, d.Run(t, size, tensor.FromHandle(wire)), kt.I64(nil, 1))
 	d.Run(t, kt.Op{Type: "DestroyResourceOp", Attrs: kt.Attrs{"ignore_lookup_error": false}}, a.Retain())
 	if found, err := d.Resources().List(); err != nil || len(found) > 0 {
 		t.Error(found, err)
