@@ -11,6 +11,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/containers/internal/wire"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/live"
 	"github.com/troupe-run/troupe/internal/rights"
 	"google.golang.org/protobuf/proto"
 )
@@ -42,7 +43,7 @@ type held struct {
 	containers map[string]container
 	closed     bool
 
-	anonymous anonymous
+	anonymous live.Names
 }
 
 // NewManager makes the containers of a device, as actors of system. The empty container name stands for defaultContainer. If system is nil,

@@ -86,7 +86,7 @@ func TestResourceVariableByName(t *testing.T) {
 	kt.Expect(t, d.Run(t, kt.Op{Type: "ReadVariableOp", Attrs: i32, Outputs: 1}, tensor.FromHandle(wire)), kt.I32(nil, 7))
 }
 
-// The handle of an anonymous variable that another process has had finds the variable while somebody has the variable itself.
+// The handle of an anonymous variable that another process has had finds the variable while a tensor has the variable itself.
 func TestAnonymousVariableByName(t *testing.T) {
 	d := kt.NewDevice(t).For(scope(nil, nil, []string{kernels.AnonymousContainer}))
 	h := d.Run(t, kt.Op{Type: "VarHandleOp", Attrs: kt.Attrs{"dtype": tensor.Int32, "shape": kt.S(), "container": "", "shared_name": graph.AnonymousName}, Outputs: 1})[0].Tensor
@@ -103,7 +103,7 @@ func TestAnonymousVariableByName(t *testing.T) {
 		runtime.GC()
 		runtime.Gosched()
 	}
-	kt.Fails(t, d, status.PermissionDenied, "", read, tensor.FromHandle(wire)) // as for any name that nobody has
+	kt.Fails(t, d, status.PermissionDenied, "", read, tensor.FromHandle(wire)) // as for any other name
 }
 
 func TestRefVariable(t *testing.T) {

@@ -290,7 +290,7 @@ func (h *holder) Close() {
 // handles of the Dummy ops, and for those of a dataset that came from another task as a graph.
 func resourceOf[V any](in *inputs, i int, kind string) V {
 	var none V
-	if t := in.ctx.Input(i); t.DType() == tensor.Resource && t.Len() > 0 && t.Handles()[0].Device != in.ctx.Device.Name() {
+	if in.ctx.IsElsewhere(i) {
 		return none
 	}
 	h, err := in.ctx.Handle(i)
