@@ -60,12 +60,19 @@ step() {
 	if [ -n "${RESULTS:-}" ]; then printf '%s\t%s\t%s\n' "$platform" "$*" "$version" >>"$RESULTS"; fi
 }
 
-# free_ports prints some ports of the loopback interface that are free now.
+# free_ports prints some ports of the loopback interface that are free. They are none of those that Linux gives to connections, one of which could
+# take a port before a server does.
 free_ports() {
 	python3 -c '
-import socket, sys
-taken = [socket.create_server(("127.0.0.1", 0)) for _ in range(int(sys.argv[1]))]
-print(*[s.getsockname()[1] for s in taken])' "$1"
+import random, socket, sys
+free = []
+for port in random.sample(range(20000, 32000), 1000):
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+        free.append(port)
+    except OSError:
+        pass
+print(*free[:int(sys.argv[1])])' "$1"
 }
 
 # eventually repeats a command until it succeeds, for at most some seconds.

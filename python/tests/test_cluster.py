@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import types
 import unittest
 import urllib.request
@@ -207,6 +208,14 @@ class Parents(unittest.TestCase):
 
     def test_kill_while_a_fork_lives(self):
         self.end("fork")
+
+    def test_left_running(self):
+        """A program that leaves a cluster running ends at once, without waiting for each of its tasks."""
+        program = "import time, troupe; c = troupe.LocalCluster(a=4); print(time.time())"
+        done = run([sys.executable, "-c", program], tempfile.gettempdir(), {})
+        took = time.time() - float(done.stdout)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertLess(took, 4)  # an end that is not noticed would take 5 s for each
 
 
 def run(command, folder, environment):

@@ -9,6 +9,7 @@ import hmac
 import os
 import queue
 import secrets
+import selectors
 import shutil
 import socket
 import tempfile
@@ -33,6 +34,10 @@ class Channel:
         self.answers: "queue.Queue[Optional[str]]" = queue.Queue()
         """The lines that the server sends about its start; None when it has ended."""
         self._listener = self._listen()
+        self._listener.setblocking(False)
+        # What is sent to it ends the acceptor. The folder may be gone by then: a server whose parent seems to have
+        # ended removes it.
+        self._waker, self._woken = socket.socketpair()
         self._control: Optional[socket.socket] = None
         self._calls: Set[socket.socket] = set()
         self._lock = threading.Lock()
@@ -63,18 +68,19 @@ class Channel:
 
     def _accept(self) -> None:
         control: Optional[threading.Thread] = None
-        while True:
+        # Unlike epoll's, its state is not shared with forks of this process.
+        ends = selectors.PollSelector() if hasattr(selectors, "PollSelector") else selectors.SelectSelector()
+        ends.register(self._listener, selectors.EVENT_READ)
+        ends.register(self._woken, selectors.EVENT_READ)
+        while any(key.fileobj is self._listener for key, _ in ends.select()):
             try:
                 connection, _ = self._listener.accept()
             except OSError:
-                break  # it was closed
+                continue  # it has gone
             words = self._first_line(connection)
             if words[:2] == ["TROUPE", "1"] and len(words) > 3:
                 purpose, token = words[2:4]
                 if hmac.compare_digest(token.encode(), self.token.encode()):
-                    if purpose == "ended":
-                        connection.close()
-                        break
                     if purpose == "control" and control is None:
                         self._control = connection
                         control = self._run(self._read_control, connection)
@@ -153,16 +159,8 @@ class Channel:
 
     def ended(self) -> None:
         """Signals, after the server has ended, that no connections follow those that are already waiting."""
-        kind, _, rest = self.address.partition(":")
         try:
-            if kind == "unix":
-                end = socket.socket(socket.AF_UNIX)
-                end.connect(rest)
-            else:
-                host, _, port = rest.rpartition(":")
-                end = socket.create_connection((host, int(port)), _FIRST_LINE)
-            with end:
-                end.sendall(f"TROUPE 1 ended {self.token}\n".encode())
+            self._waker.send(b"e")
         except OSError:
             pass  # it was closed before
 
@@ -185,16 +183,17 @@ class Channel:
                 connection.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass  # the server has ended
+        self.ended()
         if self._acceptor not in (None, threading.current_thread()):
             self._acceptor.join(_FIRST_LINE)  # type: ignore[union-attr]
-        for end in (self._listener, self._control):
+        for end in (self._listener, self._waker, self._woken, self._control):
             if end is not None:
                 end.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def abandon(self) -> None:
         """In a fork of this process: closes its copies of the connections, without ending them."""
-        for end in [self._listener, self._control, *self._calls]:
+        for end in [self._listener, self._waker, self._woken, self._control, *self._calls]:
             if end is not None:
                 try:
                     os.close(end.detach())

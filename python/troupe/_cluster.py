@@ -153,6 +153,7 @@ class LocalCluster:
         self._flags = list(flags)
         if "http" not in (flag.partition("=")[0].lstrip("-") for flag in self._flags):
             self._flags.append("--http=127.0.0.1:0")
+        self._host = host
         self._held: List[socket.socket] = []
         self._tables = _Tables(self)
         self._tasks: List[Task] = []
@@ -171,15 +172,17 @@ class LocalCluster:
         self._tasks = []
         for job, count in counts.items():
             for index in range(count):
-                held = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-                self._held.append(held)
-                held.bind((host, 0))
-                # Set after bind, it allows a server to bind this port, but not a search for a free port to
-                # find it.
-                held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                port = held.getsockname()[1]
-                address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-                self._tasks.append(Task(self, job, index, address))
+                self._tasks.append(Task(self, job, index, self._reserve(host)))
+
+    def _reserve(self, host: str) -> str:
+        """Returns a free address, which is reserved until the cluster is stopped."""
+        held = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        self._held.append(held)
+        held.bind((host, 0))
+        # Set after bind, it allows a server to bind this port, but not a search for a free port to find it.
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        port = held.getsockname()[1]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def _start(self) -> None:
         if sys.platform != "linux":
@@ -250,6 +253,39 @@ class LocalCluster:
             task = "worker:0" if "worker" in self.spec else self._tasks[0].name
         tf = importlib.import_module("tensorflow.compat.v1")
         return tf.Session(self.task(task).target, graph=graph, config=config)
+
+    def connect(self) -> None:
+        """Makes the tasks devices of TensorFlow 2.
+
+        Afterwards, ops and functions under ``tf.device(cluster.task("worker:1").device)`` run on that task. A program connects
+        to one cluster at a time; connecting to another one ends what it has on the first.
+        """
+        tf = importlib.import_module("tensorflow")
+        tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec(self.spec), job_name="client")
+
+    def strategy(self, **options: Any) -> Any:
+        """Returns a ``tf.distribute.ParameterServerStrategy`` over the cluster, whose chief is this program.
+
+        Args:
+            **options: those of the class, such as ``variable_partitioner``.
+
+        Raises:
+            ValueError: there is no job ``ps`` or no job ``worker``.
+        """
+        for job in ("ps", "worker"):
+            if job not in self.spec:
+                raise ValueError(f"the cluster has no job {job}, which the strategy needs")
+        tf = importlib.import_module("tensorflow")
+        chief = self._reserve(self._host)
+        if sys.platform != "linux":
+            self._let_go()
+        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+            tf.train.ClusterSpec({**self.spec, "chief": [chief]}),
+            task_type="chief",
+            task_id=0,
+            rpc_layer="grpc",
+        )
+        return tf.distribute.ParameterServerStrategy(resolver, **options)
 
     def tf_config(self, job: str, index: int = 0) -> str:
         """Returns the value of ``TF_CONFIG`` that gives a child process the cluster and its place in it.
