@@ -60,7 +60,7 @@ step() {
 	if [ -n "${RESULTS:-}" ]; then printf '%s\t%s\t%s\n' "$platform" "$*" "$version" >>"$RESULTS"; fi
 }
 
-# free_ports prints some ports of the loopback interface that are free. They are none of those that Linux gives to connections, one of which could
+# free_ports prints some ports of the loopback interface that are free. They are below those that Linux gives to connections, one of which could
 # take a port before a server does.
 free_ports() {
 	python3 -c '

@@ -10,7 +10,7 @@ import argparse
 import tensorflow as tf
 import troupe
 
-TABLES, WIDTH, NUMBERS, BATCH, RATE = 4, 8, 3, 256, 0.1
+TABLES, WIDTH, NUMBERS, BATCH, RATE = 4, 8, 3, 256, 0.3
 
 flags = argparse.ArgumentParser()
 flags.add_argument("--rows", type=int, default=2_500_000, help="of each of the %d tables" % TABLES)
@@ -26,7 +26,7 @@ def examples():
     def example(seed):
         x = tf.random.stateless_uniform([BATCH, NUMBERS + TABLES + 1], seed=[seed, 7])
         numbers = x[:, :NUMBERS]
-        ids = tf.cast(x[:, NUMBERS:-1] ** 4 * tf.cast(flags.rows, tf.float32), tf.int64)
+        ids = tf.cast(x[:, NUMBERS:-1] ** 8 * tf.cast(flags.rows, tf.float32), tf.int64)
         liked = tf.reduce_sum(tf.cast(ids % 3 == 0, tf.float32), 1) + numbers[:, 0] - 2.0
         return numbers, ids, tf.cast(x[:, -1] < tf.sigmoid(4.0 * liked), tf.float32)
 
@@ -62,7 +62,7 @@ cluster = troupe.LocalCluster(ps=flags.ps, worker=flags.workers)  # until the pr
 strategy = cluster.strategy(variable_partitioner=tf.distribute.experimental.partitioners.MinSizePartitioner(1 << 16, max_shards=flags.ps))
 coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
 with strategy.scope():
-    tables = [Trained([flags.rows, WIDTH], 0.05) for _ in range(TABLES)]
+    tables = [Trained([flags.rows, WIDTH], 0.3) for _ in range(TABLES)]
     pairs = TABLES * (TABLES + 1) // 2  # of a table's vector, or that of the numbers, with another
     bottom, hidden, top = Trained([NUMBERS, WIDTH], 0.5), Trained([WIDTH + pairs, 32], 0.2), Trained([32, 1], 0.2)
 parts = [part for trained in (*tables, bottom, hidden, top) for part in trained.parts]

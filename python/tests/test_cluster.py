@@ -130,6 +130,11 @@ class Cluster(unittest.TestCase):
         with self.assertRaisesRegex(troupe.ServerError, "no-such-flag"):
             troupe.LocalCluster(a=1, flags=["--no-such-flag"])
 
+    def test_no_strategy(self):
+        with troupe.LocalCluster(ps=1) as cluster:
+            with self.assertRaisesRegex(ValueError, "the cluster has no job worker"):
+                cluster.strategy()
+
     def test_session(self):
         import tensorflow.compat.v1 as tf
 
