@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,29 +18,32 @@ import (
 	"github.com/troupe-run/troupe/remote/spec"
 )
 
-// Cluster is a cluster in the test's process. Its tasks have hosts of their own on a network in memory.
+// Cluster is a cluster in the test's process. Its tasks have hosts of their own on a network in memory. Its methods may be called concurrently,
+// but not two that kill or restart the same task.
 type Cluster struct {
-	t         testing.TB
-	spec      troupe.ClusterSpec
-	options   func(job string, task int) []troupe.Option
-	net       *simnet.Net
-	outside   *simnet.Process // where clients dial from
-	tasks     []*task         // by job, then index
-	processes []*process      // all that the tasks have had
+	t       testing.TB
+	spec    troupe.ClusterSpec
+	options func(job string, task int) []troupe.Option
+	net     *simnet.Net
+	outside *simnet.Process // where clients dial from
+	tasks   []*task         // by job, then index
+	label   string          // of the goroutines that begin in servers
+	allowed []string        // functions whose goroutines may stay
+	probes  sync.Map        // *Probe by the number that makeProbe gets
+	number  atomic.Int64    // of the last probe
+
+	mu        sync.Mutex // guards the rest, and the tasks' processes: a test may restart a task while others of its goroutines use the cluster
+	processes []*process // all that the tasks have had
 	clients   []*troupe.Client
 	cuts      [][2]*task
-	label     string   // of the goroutines that begin in servers
-	allowed   []string // functions whose goroutines may stay
-	probes    sync.Map // *Probe by the number that makeProbe gets
-	number    int64    // of the last probe
 }
 
-// task is a declared task of a cluster. Its process is nil until it has been bound.
+// task is a declared task of a cluster. Its process is nil until it has been bound: see Cluster.present.
 type task struct {
-	job   string
-	index int
-	host  *simnet.Host
-	*process
+	job     string
+	index   int
+	host    *simnet.Host
+	process *process
 }
 
 func (t *task) String() string { return fmt.Sprintf("%s:%d", t.job, t.index) }
@@ -98,16 +102,25 @@ func (c *Cluster) bind(task *task, more []troupe.Option) {
 		if err != nil {
 			c.t.Fatalf("troupetest: %s cannot be made: %v", task, err)
 		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		task.process = &process{server: server, net: net, log: log}
 		c.processes = append(c.processes, task.process)
 	})
+}
+
+// present returns a task's process, which Restart replaces.
+func (c *Cluster) present(task *task) *process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return task.process
 }
 
 // serve starts a task's server.
 func (c *Cluster) serve(task *task) {
 	c.t.Helper()
 	c.labelled(func() {
-		if err := task.server.Start(c.t.Context()); err != nil {
+		if err := c.present(task).server.Start(c.t.Context()); err != nil {
 			c.t.Fatalf("troupetest: %s does not start: %v", task, err)
 		}
 	})
@@ -127,14 +140,14 @@ func (c *Cluster) task(name string) *task {
 // Server returns the server of a task: the present one, if the task was restarted.
 func (c *Cluster) Server(task string) *troupe.Server {
 	c.t.Helper()
-	return c.task(task).server
+	return c.present(c.task(task)).server
 }
 
 // Servers returns the servers of all tasks, by job name, then task.
 func (c *Cluster) Servers() []*troupe.Server {
 	var all []*troupe.Server
 	for _, t := range c.tasks {
-		all = append(all, t.server)
+		all = append(all, c.present(t).server)
 	}
 	return all
 }
@@ -142,11 +155,13 @@ func (c *Cluster) Servers() []*troupe.Server {
 // Dial returns a client of a task's server, from a host that is not of the cluster. The client is closed at the end of the test.
 func (c *Cluster) Dial(task string, options ...troupe.DialOption) *troupe.Client {
 	c.t.Helper()
-	target := c.task(task).server.Target()
+	target := c.Server(task).Target()
 	d, err := troupe.Dial(c.t.Context(), target, append([]troupe.DialOption{client.WithDialer(c.outside.Dial)}, options...)...)
 	if err != nil {
 		c.t.Fatalf("troupetest: %v", err)
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.clients = append(c.clients, d)
 	return d
 }
@@ -156,11 +171,14 @@ func (c *Cluster) Dial(task string, options ...troupe.DialOption) *troupe.Client
 // already.
 func (c *Cluster) Kill(task string) {
 	c.t.Helper()
-	k := c.task(task)
-	if k.killed {
+	k := c.present(c.task(task))
+	c.mu.Lock()
+	before := k.killed
+	k.killed = true
+	c.mu.Unlock()
+	if before {
 		return
 	}
-	k.killed = true
 	k.net.Kill()
 	k.log.close()
 	now, cancel := context.WithCancel(c.t.Context())
@@ -193,6 +211,8 @@ func (c *Cluster) Heal(a, b string) {
 func (c *Cluster) cut(a, b *task, cut bool) {
 	c.net.Cut(a.host, b.host, cut)
 	if cut {
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		c.cuts = append(c.cuts, [2]*task{a, b})
 	}
 }

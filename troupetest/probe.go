@@ -67,14 +67,14 @@ type command struct {
 func (c *Cluster) Probe(task, name string) *Probe {
 	c.t.Helper()
 	p := &Probe{c: c, task: c.task(task), arrived: make(chan struct{}, 1)}
-	p.server = p.task.server
-	c.number++
-	c.probes.Store(c.number, p)
+	p.server = c.present(p.task).server
+	number := c.number.Add(1)
+	c.probes.Store(number, p)
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
 	c.labelled(func() {
 		var err error
-		if p.ref, err = p.server.Spawn(ctx, probeKind, troupe.ActorRef{Task: p.server.Task(), Name: name}, wrapperspb.Int64(c.number)); err != nil {
+		if p.ref, err = p.server.Spawn(ctx, probeKind, troupe.ActorRef{Task: p.server.Task(), Name: name}, wrapperspb.Int64(number)); err != nil {
 			c.t.Fatalf("troupetest: no probe on %s: %v", p.task, err)
 		}
 	})

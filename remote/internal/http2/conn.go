@@ -2,6 +2,7 @@ package http2
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"net"
@@ -133,6 +134,13 @@ func (c *conn) shut(err error) {
 			broken()
 		}
 	})
+}
+
+// why returns the error with which the connection has ended, for one that says only that this end has closed it.
+func (c *conn) why(err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return cmp.Or(c.err, err)
 }
 
 // linger discards input until the other end closes the connection or the connection's deadline expires. Closing a

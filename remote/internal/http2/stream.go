@@ -162,6 +162,9 @@ func (s *Stream) failed(err error) error {
 		}
 		return io.EOF
 	}
+	if errors.Is(err, net.ErrClosed) {
+		err = s.conn.why(err)
+	}
 	var e *connError
 	if errors.As(err, &e) {
 		c := s.conn

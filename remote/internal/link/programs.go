@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -283,7 +284,15 @@ func (l *Links) servePrograms(s Stream, out *outbound, h *hello) {
 	p.offer()
 	select {
 	case <-p.done:
-	case <-l.ctx.Done():
+	case <-l.ending:
+		// The goodbye on its link says why the stream ends: the other end must have read that first.
+		limit := time.NewTimer(goodbye)
+		defer limit.Stop()
+		select {
+		case <-p.done:
+		case <-p.owner.ended:
+		case <-limit.C:
+		}
 	}
 }
 
