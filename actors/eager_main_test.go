@@ -117,6 +117,14 @@ func (e *eagerCalls) Enqueue(ctx context.Context, address, target string, q *cor
 	return c.RemoveFunction(string(name))
 }
 
+func (e *eagerCalls) KeepAlive(ctx context.Context, address, _ string, id uint64) error {
+	if err := e.fails(ctx, nil); err != nil {
+		return err
+	}
+	_, err := e.of[address].node.task.EagerContext(id, 0)
+	return err
+}
+
 func (e *eagerCalls) RunComponent(ctx context.Context, address, target string, q *corepb.RunComponentFunctionRequest) (*corepb.RunComponentFunctionResponse, error) {
 	defer e.note(address + " run")
 	if target != q.GetOperation().GetDevice() {

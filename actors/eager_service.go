@@ -10,5 +10,7 @@ import (
 // is the device that a call is for; errors name it as TensorFlow's do. The methods may be called concurrently, and end with ctx.
 type EagerService interface {
 	Enqueue(ctx context.Context, address, target string, q *corepb.EnqueueRequest) error
+	// KeepAlive is an error if the task does not have the context.
+	KeepAlive(ctx context.Context, address, target string, id uint64) error
 	RunComponent(ctx context.Context, address, target string, q *corepb.RunComponentFunctionRequest) (*corepb.RunComponentFunctionResponse, error)
 }

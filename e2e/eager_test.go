@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -37,6 +38,21 @@ func runParts(t *testing.T, jobs, program string, lines ...string) {
 		if !strings.Contains(out.String(), line+"\n") {
 			t.Errorf("the program does not print %q:\n%s%s", line, &out, &log)
 		}
+	}
+}
+
+// TestEagerTaskStates asks which tasks a program has lost.
+func TestEagerTaskStates(t *testing.T) {
+	t.Parallel() // it waits more than it computes
+	ctx, cancel := context.WithTimeout(t.Context(), extent.Slack(2*time.Minute))
+	defer cancel()
+	cmd := exec.CommandContext(ctx, needPython(t), "clients/task_states.py")
+	cmd.Env = append(os.Environ(), packageEnv(t)...)
+	var log strings.Builder
+	cmd.Stderr = &log
+	out, err := cmd.Output()
+	if err != nil || string(out) != "all are there\none is lost\nit is back\n" {
+		t.Errorf("%v: it printed\n%s%s", err, out, &log)
 	}
 }
 

@@ -28,6 +28,7 @@ var admissions = func() map[string][]access.Action {
 	add(contexts, []string{"UpdateContext", "Enqueue", "StreamingEnqueue", "WaitQueueDone", "RunComponentFunction", "KeepAlive", "CloseContext"}, access.OpenSessions, access.OtherSessions)
 	add(worker, []string{"GetStatus"}, access.ListState, access.OpenSessions)
 	add(worker, []string{"RecvTensor", "MarkRecvFinished"}, access.OpenSessions)
+	add("/tensorflow.CoordinationService/", []string{"RegisterTask", "Heartbeat", "GetTaskState", "ResetTask", "ShutdownTask"}, access.OpenSessions)
 	add("", []string{wire.OperatorStatus, wire.OperatorListActors, wire.OperatorSee, wire.OperatorGraph, wire.OperatorTrace}, access.ListState)
 	add("", []string{wire.OperatorCancelStep}, access.CancelSteps, access.OpenSessions)
 	add("", []string{wire.OperatorDrain}, access.DrainTasks)

@@ -15,6 +15,7 @@ import (
 const (
 	enqueue      = "/tensorflow.eager.EagerService/Enqueue"
 	runComponent = "/tensorflow.eager.EagerService/RunComponentFunction"
+	keepAlive    = "/tensorflow.eager.EagerService/KeepAlive"
 )
 
 var _ actors.EagerService = (*Puller)(nil)
@@ -31,6 +32,11 @@ func (p *Puller) RunComponent(ctx context.Context, address, target string, q *co
 		return nil, err
 	}
 	return a, nil
+}
+
+// KeepAlive asks whether a task has a context.
+func (p *Puller) KeepAlive(ctx context.Context, address, target string, id uint64) error {
+	return p.call(ctx, address, target, keepAlive, &corepb.KeepAliveRequest{ContextId: id}, &corepb.KeepAliveResponse{})
 }
 
 // call makes a call of the EagerService at an address.

@@ -28,15 +28,17 @@ const (
 	maxRequest = 64 << 10
 )
 
-// Task is the task that the service answers for.
+// Task is the task that the services answer for.
 type Task interface {
 	// Describe returns its devices.
 	Describe() []device.Attributes
 	// EagerRecv waits for what is sent under a rendezvous key in a step of an eager context. The caller owns the reference to v.
 	EagerRecv(ctx context.Context, peer actors.EagerPeer, step int64, key string) (v *tensor.Tensor, dead bool, err error)
+	// EagerStates returns why tasks of a client's cluster cannot be used.
+	EagerStates(ctx context.Context, peer actors.EagerPeer, tasks []string) ([]error, error)
 }
 
-// Config holds what the service needs of its task.
+// Config holds what the services need of their task.
 type Config struct {
 	Task  Task
 	Guard *access.Guard // nil: no restrictions
@@ -49,7 +51,7 @@ type service struct {
 	received requestIDs
 }
 
-// Register adds the service to those of a port.
+// Register adds the services to those of a port.
 func Register(services grpc.ServiceRegistrar, c Config) {
 	s := &service{Config: c}
 	s.received.init(rememberedRequests)
@@ -57,9 +59,9 @@ func Register(services grpc.ServiceRegistrar, c Config) {
 		ServiceName: name,
 		HandlerType: (*any)(nil),
 		Methods: []grpc.MethodDesc{
-			unary(s, "GetStatus", s.getStatus),
-			unary(s, "RecvTensor", s.recvTensor),
-			unary(s, "MarkRecvFinished", s.markRecvFinished),
+			unary(s, name, "GetStatus", s.getStatus),
+			unary(s, name, "RecvTensor", s.recvTensor),
+			unary(s, name, "MarkRecvFinished", s.markRecvFinished),
 		},
 		Metadata: "tensorflow/core/protobuf/worker_service.proto",
 	}
@@ -68,25 +70,26 @@ func Register(services grpc.ServiceRegistrar, c Config) {
 		desc.Methods = append(desc.Methods, unimplemented(method))
 	}
 	services.RegisterService(desc, s)
+	services.RegisterService(s.coordinationDesc(), s)
 }
 
-// unary describes a method.
+// unary describes a method of a service.
 func unary[Q, A any, P interface {
 	*Q
 	proto.Message
-}](s *service, method string, answer func(context.Context, *gateway.Caller, P) (*A, error)) grpc.MethodDesc {
+}](s *service, service, method string, answer func(context.Context, *gateway.Caller, P) (*A, error)) grpc.MethodDesc {
 	return grpc.MethodDesc{MethodName: method, Handler: func(_ any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 		caller, err := gateway.CallerOf(ctx, s.Guard)
 		if err != nil {
 			return nil, wire.ToGRPC(err)
 		}
 		q := P(new(Q))
-		if err := read(&request{method, q}); err != nil {
+		if err := read(&request{service + "/" + method, q}); err != nil {
 			return nil, err
 		}
 		a, err := answer(ctx, &caller, q)
 		if s.Log.Enabled(ctx, slog.LevelDebug) {
-			s.Log.Debug(name+"/"+method, "request", q, "error", err)
+			s.Log.Debug(service+"/"+method, "request", q, "error", err)
 		}
 		if err != nil {
 			return nil, wire.ToGRPC(err)
@@ -97,7 +100,12 @@ func unary[Q, A any, P interface {
 
 // unimplemented describes a method that TensorFlow's tasks have and clients do not call.
 func unimplemented(method string) grpc.MethodDesc {
-	err := wire.ToGRPC(status.Unimplementedf("%s/%s is a call between TensorFlow's servers. Troupe's tasks run graphs together over links; clients open a session or an eager context", name, method))
+	return always(method, status.Unimplementedf("%s/%s is a call between TensorFlow's servers. Troupe's tasks run graphs together over links; clients open a session or an eager context", name, method))
+}
+
+// always describes a method that always fails.
+func always(method string, err error) grpc.MethodDesc {
+	err = wire.ToGRPC(err)
 	return grpc.MethodDesc{MethodName: method, Handler: func(any, context.Context, func(any) error, grpc.UnaryServerInterceptor) (any, error) {
 		return nil, err
 	}}
@@ -112,12 +120,12 @@ type request struct {
 // UnmarshalWire decodes the message.
 func (r *request) UnmarshalWire(data mem.BufferSlice) error {
 	if n := data.Len(); n > maxRequest {
-		return wire.ToGRPC(status.Errorf(status.ResourceExhausted, "A request %s/%s of %d bytes is too large: the limit is %d", name, r.method, n, maxRequest))
+		return wire.ToGRPC(status.Errorf(status.ResourceExhausted, "A request %s of %d bytes is too large: the limit is %d", r.method, n, maxRequest))
 	}
 	b := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer b.Free()
 	if err := proto.Unmarshal(b.ReadOnlyData(), r.message); err != nil {
-		return wire.ToGRPC(status.InvalidArgumentf("The request %s/%s is malformed: %v", name, r.method, err))
+		return wire.ToGRPC(status.InvalidArgumentf("The request %s is malformed: %v", r.method, err))
 	}
 	return nil
 }

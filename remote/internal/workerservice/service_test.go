@@ -27,9 +27,10 @@ var silent = slog.New(slog.DiscardHandler)
 
 const cpu0 = "/job:w/replica:0/task:0/device:CPU:0"
 
-// testTask sends what recv returns.
+// testTask sends what recv returns, and knows the states of tasks by name.
 type testTask struct {
-	recv func(ctx context.Context, step int64, key string) (*tensor.Tensor, bool, error)
+	recv   func(ctx context.Context, step int64, key string) (*tensor.Tensor, bool, error)
+	states map[string]error
 }
 
 func (t *testTask) Describe() []device.Attributes {
@@ -38,6 +39,17 @@ func (t *testTask) Describe() []device.Attributes {
 
 func (t *testTask) EagerRecv(ctx context.Context, _ actors.EagerPeer, step int64, key string) (*tensor.Tensor, bool, error) {
 	return t.recv(ctx, step, key)
+}
+
+func (t *testTask) EagerStates(_ context.Context, _ actors.EagerPeer, tasks []string) (all []error, err error) {
+	for _, name := range tasks {
+		state, ok := t.states[name]
+		if !ok {
+			return nil, status.InvalidArgumentf("Unexpected task %s", name)
+		}
+		all = append(all, state)
+	}
+	return all, nil
 }
 
 // listen returns a port that stops with the test.
