@@ -4,8 +4,10 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -44,14 +46,31 @@ func runParts(t *testing.T, jobs, program string, lines ...string) {
 // TestEagerTaskStates asks which tasks a program has lost.
 func TestEagerTaskStates(t *testing.T) {
 	t.Parallel() // it waits more than it computes
-	ctx, cancel := context.WithTimeout(t.Context(), extent.Slack(2*time.Minute))
+	runWithPackage(t, 2*time.Minute, "all are there\none is lost\nit is back\n", "clients/task_states.py")
+}
+
+// TestEagerLostWorkers trains while workers are killed and restarted, or frozen.
+func TestEagerLostWorkers(t *testing.T) {
+	t.Parallel() // it waits more than it computes
+	kills, freezes := 6, 2
+	if extent.Check() {
+		kills, freezes = 60, 10
+	}
+	want := fmt.Sprintf("%d kills and %d freezes cost nothing but repeated closures\n", kills, freezes)
+	runWithPackage(t, 5*time.Minute, want, "clients/lost_workers.py", strconv.Itoa(kills), strconv.Itoa(freezes))
+}
+
+// runWithPackage runs a program that makes its cluster with the Python package. It prints want.
+func runWithPackage(t *testing.T, limit time.Duration, want string, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), extent.Slack(limit))
 	defer cancel()
-	cmd := exec.CommandContext(ctx, needPython(t), "clients/task_states.py")
+	cmd := exec.CommandContext(ctx, needPython(t), args...)
 	cmd.Env = append(os.Environ(), packageEnv(t)...)
 	var log strings.Builder
 	cmd.Stderr = &log
 	out, err := cmd.Output()
-	if err != nil || string(out) != "all are there\none is lost\nit is back\n" {
+	if err != nil || string(out) != want {
 		t.Errorf("%v: it printed\n%s%s", err, out, &log)
 	}
 }

@@ -22,13 +22,13 @@ var _ actors.EagerService = (*Puller)(nil)
 
 // Enqueue has a context on another task execute items.
 func (p *Puller) Enqueue(ctx context.Context, address, target string, q *corepb.EnqueueRequest) error {
-	return p.call(ctx, address, target, enqueue, q, &corepb.EnqueueResponse{})
+	return p.call(ctx, address, target, enqueue, q, &corepb.EnqueueResponse{}, false)
 }
 
 // RunComponent has a context on another task run its part of a function.
 func (p *Puller) RunComponent(ctx context.Context, address, target string, q *corepb.RunComponentFunctionRequest) (*corepb.RunComponentFunctionResponse, error) {
 	a := &corepb.RunComponentFunctionResponse{}
-	if err := p.call(ctx, address, target, runComponent, q, a); err != nil {
+	if err := p.call(ctx, address, target, runComponent, q, a, false); err != nil {
 		return nil, err
 	}
 	return a, nil
@@ -36,12 +36,12 @@ func (p *Puller) RunComponent(ctx context.Context, address, target string, q *co
 
 // KeepAlive asks whether a task has a context.
 func (p *Puller) KeepAlive(ctx context.Context, address, target string, id uint64) error {
-	return p.call(ctx, address, target, keepAlive, &corepb.KeepAliveRequest{ContextId: id}, &corepb.KeepAliveResponse{})
+	return p.call(ctx, address, target, keepAlive, &corepb.KeepAliveRequest{ContextId: id}, &corepb.KeepAliveResponse{}, true)
 }
 
-// call makes a call of the EagerService at an address.
-func (p *Puller) call(ctx context.Context, address, target, method string, q, a proto.Message) error {
-	return p.ask(ctx, address, target, method, q, func(r *wire.Reader) error {
+// call makes a call of the EagerService at an address; again is as for ask.
+func (p *Puller) call(ctx context.Context, address, target, method string, q, a proto.Message, again bool) error {
+	return p.ask(ctx, address, target, method, q, again, func(r *wire.Reader) error {
 		b, err := r.Next(r.End())
 		if err != nil {
 			return err

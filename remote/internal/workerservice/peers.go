@@ -87,12 +87,12 @@ func (p *peers) leave(at *peer) {
 	at.idle = time.Now()
 }
 
-// connected returns a connection other than broken. ctx bounds the time that it takes to connect.
-func (p *peers) connected(ctx context.Context, at *peer, broken *http2.Client) (*http2.Client, error) {
+// connected returns a connection other than broken, and whether it was there before. ctx bounds the time that it takes to connect.
+func (p *peers) connected(ctx context.Context, at *peer, broken *http2.Client) (c *http2.Client, kept bool, err error) {
 	select {
 	case at.turn <- struct{}{}:
 	case <-ctx.Done():
-		return nil, status.From(ctx.Err())
+		return nil, false, status.From(ctx.Err())
 	}
 	defer func() { <-at.turn }()
 	p.mu.Lock()
@@ -100,13 +100,12 @@ func (p *peers) connected(ctx context.Context, at *peer, broken *http2.Client) (
 	p.mu.Unlock()
 	switch {
 	case closed:
-		return nil, errClosed
+		return nil, false, errClosed
 	case old != nil && old != broken && old.Ready():
-		return old, nil
+		return old, true, nil
 	}
-	c, err := p.connect(ctx, at.address)
-	if err != nil {
-		return nil, err
+	if c, err = p.connect(ctx, at.address); err != nil {
+		return nil, false, err
 	}
 	p.mu.Lock()
 	if closed = p.closed; !closed {
@@ -115,12 +114,12 @@ func (p *peers) connected(ctx context.Context, at *peer, broken *http2.Client) (
 	p.mu.Unlock()
 	if closed {
 		closeAll(c)
-		return nil, errClosed
+		return nil, false, errClosed
 	}
 	if old != nil {
 		old.Retire() // other calls may still wait for their answers
 	}
-	return c, nil
+	return c, false, nil
 }
 
 // closeIdle closes the connections that have not been in use for idleTime, and runs again while any are left.

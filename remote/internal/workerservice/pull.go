@@ -1,6 +1,7 @@
 package workerservice
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,14 @@ func (p *Puller) Pull(ctx context.Context, address string, step int64, key strin
 	a := answer{pool: p.pool}
 	q := &corepb.RecvTensorRequest{StepId: step, RendezvousKey: key, RequestId: rand.Int64N(math.MaxInt64) + 1} // 0 would not be checked
 	what := fmt.Sprintf("A tensor of %s, at %s, cannot be received", taskOf(key), address)
-	err := p.ask(ctx, address, taskOf(key), recvTensor, q, a.decode, what)
+	read := func(r *wire.Reader) error {
+		if a.tensor != nil { // of an answer that was cut off
+			a.tensor.Release()
+			a.tensor = nil
+		}
+		return a.decode(r)
+	}
+	err := p.ask(ctx, address, taskOf(key), recvTensor, q, true, read, what) // a task does not answer the same request twice
 	if err != nil {
 		if a.tensor != nil {
 			a.tensor.Release()
@@ -55,15 +63,15 @@ func (p *Puller) Pull(ctx context.Context, address string, step int64, key strin
 	return a.tensor, a.dead, nil
 }
 
-// ask makes a call for a target at an address, whose answer is read by read. For its errors, see Pull; what begins that of an answer that cannot be
-// used.
-func (p *Puller) ask(ctx context.Context, address, target, method string, q proto.Message, read func(*wire.Reader) error, what string) error {
+// ask makes a call for a target at an address, whose answer is read by read. It is made again if it may be lost on a connection from before. For
+// its errors, see Pull; what begins that of an answer that cannot be used.
+func (p *Puller) ask(ctx context.Context, address, target, method string, q proto.Message, again bool, read func(*wire.Reader) error, what string) error {
 	b, err := proto.Marshal(q)
 	if err != nil {
 		return status.Internalf("The request %s cannot be sent: %v", method, err)
 	}
 	var unusable error // why the answer is
-	err = p.peers.call(ctx, address, method, [][]byte{b}, func(from *http2.Answer) error {
+	err = p.peers.call(ctx, address, method, [][]byte{b}, again, func(from *http2.Answer) error {
 		if n := from.Size(); n > maxAnswer {
 			unusable = status.Errorf(status.ResourceExhausted, "it is sent in %d bytes, and the limit is %d", n, maxAnswer)
 			return unusable
@@ -141,9 +149,14 @@ func (a *answer) decode(r *wire.Reader) error {
 // errNotTaken is the error of a call that no connection accepts.
 var errNotTaken = status.Errorf(status.Unavailable, "Transport closed: the task takes no calls")
 
+// isLost reports whether a call failed because its connection was lost.
+func isLost(c *http2.Client, err error) bool {
+	return status.CodeOf(err) == status.Unavailable && !c.Ready()
+}
+
 // described returns the error of a call on a connection in the words of TensorFlow's transport if the connection was lost.
 func described(c *http2.Client, err error) error {
-	if status.CodeOf(err) == status.Unavailable && !c.Ready() {
+	if isLost(c, err) {
 		return status.Errorf(status.Unavailable, "Socket closed: %s", status.From(err).Message)
 	}
 	return err
@@ -157,23 +170,33 @@ func unconnected(err error) error {
 	return err
 }
 
-// call makes a unary call. One that a task has not seen, because its connection was lost before, is made once more on another connection.
-func (p *peers) call(ctx context.Context, address, method string, request [][]byte, read func(*http2.Answer) error) error {
+// call makes a unary call. One that a task has not seen, because its connection was lost before, is made once more on another connection. With again,
+// so is one that may have been sent on a connection to a process that had ended: another process may be at its address by now. If that fails too,
+// the first error is the one that counts.
+func (p *peers) call(ctx context.Context, address, method string, request [][]byte, again bool, read func(*http2.Answer) error) error {
 	peer, err := p.enter(address)
 	if err != nil {
 		return err
 	}
 	defer p.leave(peer)
 	var broken *http2.Client
+	var first error
 	for range 2 {
-		c, err := p.connected(ctx, peer, broken)
+		c, kept, err := p.connected(ctx, peer, broken)
 		if err != nil {
-			return unconnected(err)
+			return cmp.Or(first, unconnected(err))
 		}
-		if err = c.Call(ctx, method, request, read); !errors.Is(err, http2.ErrNotSent) {
-			return described(c, err)
+		err = c.Call(ctx, method, request, read)
+		switch {
+		case errors.Is(err, http2.ErrNotSent):
+		case first == nil && again && kept && isLost(c, err):
+			first = described(c, err)
+		case err == nil:
+			return nil
+		default:
+			return cmp.Or(first, described(c, err))
 		}
 		broken = c
 	}
-	return errNotTaken
+	return cmp.Or(first, errNotTaken)
 }

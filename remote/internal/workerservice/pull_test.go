@@ -176,6 +176,49 @@ func TestLostTask(t *testing.T) {
 	v.Release()
 }
 
+// A pull on a connection to a process that has just ended is made again, for the next process may be there by now. Whether it is or not, the
+// error is that of the loss.
+func TestRestartedTask(t *testing.T) {
+	for name, next := range map[string]func() ([]byte, error){
+		"another process is there": func() ([]byte, error) { return floats(1, 4), nil },
+		"the same one": func() ([]byte, error) {
+			return nil, grpcstatus.Error(codes.Aborted, "The same RecvTensor request was received twice")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var r *rawTask
+			var calls atomic.Int32
+			r = rawServe(t, func(ctx context.Context) ([]byte, error) {
+				switch calls.Add(1) {
+				case 1:
+					return floats(1, 4), nil
+				case 2: // the process ends before it answers
+					(<-r.dialled).Close()
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				return next()
+			})
+			puller := NewPuller(listen(t).Connect, tensor.Host)
+			defer puller.Close()
+			for i := range 2 {
+				v, _, err := puller.Pull(deadline(t), r.address(), 1, keyOf)
+				if v != nil {
+					v.Release()
+				}
+				if i == 1 && name == "the same one" {
+					refused(t, name, err, status.Unavailable, "Socket closed: ")
+				} else if err != nil {
+					t.Error(err)
+				}
+			}
+			if n := calls.Load(); n != 3 {
+				t.Errorf("%d calls", n)
+			}
+		})
+	}
+}
+
 // Connections are bounded, kept for the next pull, and closed when they have been idle or the puller is closed.
 func TestPeers(t *testing.T) {
 	answer := floats(1, 4)
