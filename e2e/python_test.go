@@ -118,7 +118,7 @@ func packageEnv(t testing.TB, folders ...string) []string {
 func documentEnv(t testing.TB, document string) []string {
 	t.Helper()
 	switch {
-	case filepath.Base(document) == "moving.md":
+	case filepath.Base(document) == "moving.md", filepath.Base(document) == "eager.md":
 		return packageEnv(t, legacyKeras(t))
 	case strings.HasSuffix(document, "docs/actors.md"), strings.HasSuffix(document, "docs/python.md"):
 		return append(packageEnv(t), "ACTORS="+clusterWithActors(t))
