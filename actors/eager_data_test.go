@@ -109,7 +109,11 @@ func TestEagerDatasetOverTasks(t *testing.T) {
 		main.want(fmt.Sprintf("%d:0", 20+i), float32(i), 2*float32(i))
 	}
 	ps1.readVariable(120, ps1CPU, 110, 3)
-	if n := calls.count("at " + psTask + " register"); n > 2 { // for the handle, and for the function
+	main.run(op(14, "AnonymousIteratorV3", elements))
+	main.run(op(15, "MakeIterator", "", "11:0", "14:0"))
+	main.run(op(24, "IteratorGetNext", elements, "14:0"))
+	main.want("24:0", 0, 0)
+	if n := calls.count("at " + psTask + " register"); n > 2 { // for the handle, and for the function, whichever iterator calls it
 		t.Errorf("components were registered %d times", n)
 	}
 	t.Run("a task is lost", func(t *testing.T) {
@@ -139,7 +143,7 @@ func TestEagerDatasetOverTasks(t *testing.T) {
 	})
 	main.run(next(32))
 	for _, task := range []string{psTask, ps1Task} {
-		calls.wait("at "+task+" cleanup", 7) // of the dataset and six calls
+		calls.wait("at "+task+" cleanup", 8) // of the dataset and seven calls
 	}
 	for _, c := range []*eagerClient{main, ps, ps1} {
 		if n := len(c.node.task.eager.steps); n != 1 {

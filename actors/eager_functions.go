@@ -2,6 +2,8 @@ package actors
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
 	"maps"
 	"slices"
 	"sync"
@@ -11,6 +13,7 @@ import (
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/recent"
 	"github.com/troupe-run/troupe/internal/view"
 	"google.golang.org/protobuf/proto"
 )
@@ -23,6 +26,7 @@ type functionTable struct {
 	mu     sync.Mutex // guards the rest: calls read functions on their own goroutines, and registrations must not wait behind a plan that is built
 	byName map[string]*eagerFunction
 	serial uint64 // of the last registration
+	others *recent.Map[[sha256.Size]byte, uint64]
 	over   bool
 }
 
@@ -122,12 +126,30 @@ func (l *functionTable) add(name string, f *eagerFunction, of string) (added boo
 	return true, nil
 }
 
-// nextSerial returns a number for a function that is not in the table.
-func (l *functionTable) nextSerial() uint64 {
+// maxOthers bounds the functions outside of the table whose serials are remembered.
+const maxOthers = 1 << 10
+
+// serialOf returns the serial of a function that is not in the table: the same for equal ones, as long as they are among the latest.
+func (l *functionTable) serialOf(defs map[string]*functionpb.FunctionDef) uint64 {
+	sum := sha256.New()
+	for _, name := range sortedKeys(defs) {
+		b, _ := proto.MarshalOptions{Deterministic: true}.Marshal(defs[name]) // a decoded message can be encoded
+		sum.Write(binary.AppendUvarint(nil, uint64(len(b))))
+		sum.Write(b)
+	}
+	key := [sha256.Size]byte(sum.Sum(nil))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.serial++
-	return l.serial
+	if l.others == nil {
+		l.others = recent.NewMap[[sha256.Size]byte, uint64](maxOthers)
+	}
+	serial, ok := l.others.Get(key)
+	if !ok {
+		l.serial++
+		serial = l.serial
+		l.others.Add(key, serial)
+	}
+	return serial
 }
 
 // RemoveFunction takes back a registration. With the last one, the function and its instances go; calls in progress continue.

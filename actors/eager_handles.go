@@ -277,7 +277,7 @@ func (r *eagerCall) input(h *corepb.RemoteTensorHandle) (*tensor.Tensor, error) 
 // attach makes the call's rendezvous that of a step.
 func (r *eagerCall) attach(st *step) {
 	r.part, r.out = st.own, &st.out
-	st.own.eager, st.own.Rendezvous, st.own.Foreign = r, r, true
+	st.own.eager, st.own.Rendezvous, st.own.Foreign, st.own.Depth = r, r, true, r.depth
 }
 
 // leaseOutputs leases the container of the call's step, which has ended, if an output names it, and reports whether it does.

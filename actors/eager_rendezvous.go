@@ -274,6 +274,7 @@ type eagerCall struct {
 	made    []eagerOutput                // outputs that stay on other tasks; nil if there are none
 	leases  []string                     // of the containers that its inputs and outputs name; see handleTable
 	lost    atomic.Bool                  // a receive failed because another task is lost
+	depth   int                          // of the calls that led to it
 }
 
 // Send implements kernels.Rendezvous.

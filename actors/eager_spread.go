@@ -27,9 +27,9 @@ type spreadFunction struct {
 }
 
 // Spread implements devices.Spreader. The functions are the dataset's own: it may have come with some that the client has not registered
-// here, or have outlived a registration.
+// here, or have outlived a registration. Equal ones, such as those of the next iterator, share their instances.
 func (c *EagerContext) Spread(device string, ref *graph.FunctionRef, fn kernels.Function, defs map[string]*functionpb.FunctionDef) kernels.Function {
-	f := &eagerFunction{library: map[string]localFunction{}, serial: c.library.nextSerial()}
+	f := &eagerFunction{library: map[string]localFunction{}, serial: c.library.serialOf(defs)}
 	for name, def := range defs {
 		local := c.names.local(c.names.given(def))
 		if name == ref.Name {
@@ -76,7 +76,7 @@ func (f *spreadFunction) run(step *kernels.Step, inputs []*tensor.Tensor) ([]*te
 		return nil, kernels.Cancelled(step.Cancellation.Err())
 	}
 	defer withdraw()
-	call := &eagerCall{context: f.context, meet: f.context.own}
+	call := &eagerCall{context: f.context, meet: f.context.own, depth: step.Depth + 1}
 	defer call.end()
 	outputs, err := call.run(ctx, f.call, f.function, f.device, inputs)
 	switch {

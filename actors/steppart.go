@@ -111,7 +111,7 @@ func (st *stepPart) reset() {
 	st.rendezvous.Reset()
 	st.session, st.plan, st.stats, st.Tracer = nil, nil, nil, nil
 	st.transfers, st.Receiver = nil, nil
-	st.Rendezvous, st.eager, st.Foreign = st.rendezvous, nil, false
+	st.Rendezvous, st.eager, st.Foreign, st.Depth = st.rendezvous, nil, false, 0
 	st.Feeds, st.Fetches, st.Files, st.Quota = nil, nil, nil, nil
 }
 
