@@ -2,7 +2,6 @@ package cast
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -44,15 +43,15 @@ const (
 type topics struct {
 	cast *Cast
 
-	mu          sync.Mutex                // guards the rest: programs publish on their own goroutines, and a topic has to be there when Subscribe returns
-	subscribers map[string][]subscription // of this task, by topic; the slices are not changed
-	followers   map[string]*follower      // by task
-	up          map[string]bool           // the other tasks that are up
-	unseen      map[string]bool           // the other tasks that were never seen; true: they have been looked for
-	following   map[string]*followed      // by task
-	where       map[string][]string       // by topic, this and the followed tasks with subscribers; the slices are not changed
-	settled     bool                      // all tasks that are up have been asked
-	published   time.Time                 // the last message to a topic
+	mu          sync.Mutex              // guards the rest: programs publish on their own goroutines, and a topic has to be there when Subscribe returns
+	subscribers map[string]*subscribers // of this task, by topic
+	followers   map[string]*follower    // by task
+	up          map[string]bool         // the other tasks that are up
+	unseen      map[string]bool         // the other tasks that were never seen; true: they have been looked for
+	following   map[string]*followed    // by task
+	where       map[string][]string     // by topic, this and the followed tasks with subscribers; the slices are not changed
+	settled     bool                    // all tasks that are up have been asked
+	published   time.Time               // the last message to a topic
 	lastID      uint64
 }
 
@@ -60,6 +59,32 @@ type topics struct {
 type subscription struct {
 	source    *source
 	performer *performer
+}
+
+// subscribers are the actors of a task that subscribe to a topic, one at least.
+type subscribers struct {
+	members map[*source]struct{}
+	// list has them in their order, and perhaps others that have left. Publishers keep it as it is: it is only appended to, or replaced.
+	list []subscription
+}
+
+// remove removes a subscriber, and reports whether it was one. The list is replaced when half of it has left, so that the time does not depend on
+// how many others there are.
+func (s *subscribers) remove(by *source) bool {
+	if _, ok := s.members[by]; !ok {
+		return false
+	}
+	delete(s.members, by)
+	if len(s.list) > 2*len(s.members) {
+		left := make([]subscription, 0, len(s.members))
+		for _, other := range s.list {
+			if _, ok := s.members[other.source]; ok {
+				left = append(left, other)
+			}
+		}
+		s.list = left
+	}
+	return true
 }
 
 // followed is a task that this one follows.
@@ -95,7 +120,7 @@ func newArrival() *arrival {
 }
 
 func newTopics(s *Cast) *topics {
-	t := &topics{cast: s, subscribers: map[string][]subscription{}, followers: map[string]*follower{}, up: map[string]bool{}, unseen: map[string]bool{},
+	t := &topics{cast: s, subscribers: map[string]*subscribers{}, followers: map[string]*follower{}, up: map[string]bool{}, unseen: map[string]bool{},
 		following: map[string]*followed{}, where: map[string][]string{}}
 	for _, task := range s.config.Tasks {
 		if task != s.config.Self {
@@ -168,15 +193,21 @@ func (t *topics) subscribe(ctx context.Context, topic string, by subscription) e
 func (t *topics) add(topic string, by subscription) (arrivals []*arrival, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	before := t.subscribers[topic]
+	all := t.subscribers[topic]
 	switch {
 	case by.source.ended.Load(): // and unsubscribe has been called
 		return nil, by.performer.over()
-	case before == nil && len(t.subscribers) >= MaxTopics:
+	case all == nil && len(t.subscribers) >= MaxTopics:
 		return nil, status.Errorf(status.ResourceExhausted, "The actors of %s subscribe to %d topics, which is the limit", t.cast.config.Self, MaxTopics)
 	}
-	t.subscribers[topic] = append(before, by) // publishers keep the list as it was, and remove makes a new one
-	if before == nil {
+	isNew := all == nil
+	if isNew {
+		all = &subscribers{members: map[*source]struct{}{}}
+		t.subscribers[topic] = all
+	}
+	all.members[by.source] = struct{}{}
+	all.list = append(all.list, by)
+	if isNew {
 		t.hasLocked(topic, t.cast.config.Self)
 		t.changedLocked(topic, true)
 	}
@@ -204,13 +235,8 @@ func (t *topics) unsubscribe(topic string, by *source) {
 func (t *topics) remove(topic string, by *source) (last *performer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	before := t.subscribers[topic]
-	left := slices.DeleteFunc(slices.Clone(before), func(s subscription) bool { return s.source == by })
-	if len(left) == len(before) {
-		return nil
-	}
-	if len(left) > 0 {
-		t.subscribers[topic] = left
+	all := t.subscribers[topic]
+	if all == nil || !all.remove(by) || len(all.members) > 0 {
 		return nil
 	}
 	delete(t.subscribers, topic)
@@ -253,11 +279,17 @@ func (a *topicActor) pass(p *performer, i *item) {
 		return
 	}
 	t.mu.Lock()
-	all := t.subscribers[topicOf(p.ref.Name)]
+	var all []subscription
+	if s := t.subscribers[topicOf(p.ref.Name)]; s != nil {
+		all = s.list
+	}
 	t.mu.Unlock()
 	m := item{sender: i.sender, content: i.content, size: i.size}
 	var full []*performer
 	for _, s := range all {
+		if s.source.ended.Load() {
+			continue
+		}
 		if err := s.performer.post(p.life.ctx, m, false); status.CodeOf(err) == status.ResourceExhausted {
 			full = append(full, s.performer)
 		}

@@ -3,6 +3,7 @@ package cast
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
@@ -484,30 +485,54 @@ func TestTopicsInMotion(t *testing.T) {
 	})
 }
 
-// TestSubscribersAreAddedInLinearTime adds many subscribers to one topic and counts the memory that is allocated: the list must not be copied for
-// each of them. Publishers that have the list already do not see those that come later.
-func TestSubscribersAreAddedInLinearTime(t *testing.T) {
+// TestSubscribersComeAndGoInLinearTime adds many subscribers to one topic, removes them in any order, and counts the memory that is allocated: the
+// list must not be copied for each of them. Publishers that have the list already see it as it was.
+func TestSubscribersComeAndGoInLinearTime(t *testing.T) {
 	const many, most = 100_000, 500 // bytes for each
 	topics := newTopics(&Cast{})
-	first := subscription{&source{}, nil}
-	topics.subscribers["news"] = []subscription{first}
+	first := &source{}
+	topics.subscribers["news"] = &subscribers{members: map[*source]struct{}{first: {}}, list: []subscription{{first, nil}}}
 	lists := map[int][]subscription{}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	for i := range many {
-		if _, err := topics.add("news", subscription{&source{}, nil}); err != nil {
-			t.Fatal(err)
-		}
-		if i%(many/10) == 0 {
-			lists[i+2] = topics.subscribers["news"]
-		}
+	allocated := func(do func()) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		do()
+		runtime.ReadMemStats(&after)
+		return (after.TotalAlloc - before.TotalAlloc) / many
 	}
-	runtime.ReadMemStats(&after)
-	if n := (after.TotalAlloc - before.TotalAlloc) / many; n > most {
-		t.Errorf("each of %d subscribers takes %d bytes, more than %d", many, n, most)
+	var all []*source
+	if n := allocated(func() {
+		for i := range many {
+			s := &source{}
+			all = append(all, s)
+			if _, err := topics.add("news", subscription{s, nil}); err != nil {
+				t.Fatal(err)
+			}
+			if i%(many/10) == 0 {
+				lists[i+2] = topics.subscribers["news"].list
+			}
+		}
+	}); n > most {
+		t.Errorf("each of %d subscribers that come takes %d bytes, more than %d", many, n, most)
+	}
+	rand.New(rand.NewPCG(1, 2)).Shuffle(many, func(i, j int) { all[i], all[j] = all[j], all[i] })
+	if n := allocated(func() {
+		for i, s := range all {
+			if topics.remove("news", s) != nil || topics.remove("news", s) != nil {
+				t.Fatal("the topic has ended")
+			}
+			if left := topics.subscribers["news"]; i%(many/10) == 0 && (len(left.members) != many-i || len(left.list) > 2*len(left.members)) {
+				t.Errorf("after %d have gone, %d are left, in a list of %d", i+1, len(left.members), len(left.list))
+			}
+		}
+	}); n > most {
+		t.Errorf("each of %d subscribers that go takes %d bytes, more than %d", many, n, most)
+	}
+	if left := topics.subscribers["news"]; len(left.list) > 2 || left.list[0].source != first {
+		t.Errorf("%d are left", len(left.list))
 	}
 	for n, list := range lists {
-		if len(list) != n || list[0] != first {
+		if len(list) != n || list[0].source != first {
 			t.Errorf("a list of %d subscribers has %d later", n, len(list))
 		}
 	}
