@@ -6,7 +6,7 @@ WITH_CUDA = flags=$$(devices/cuda/headers.sh) && compiler=$$(devices/cuda/compil
 # What is compiled does not depend on the folder of the clone, so that the next clone finds it in Go's cache.
 export GOFLAGS := -trimpath $(GOFLAGS)
 
-.PHONY: troupe cuda test faults check lint test-plain test-race test-cuda test-rules test-levels test-emulated test-arm64 wheel wheels site compare kernel-report gpu-report release release-dry-run release-wheels release-check test-release platforms
+.PHONY: troupe cuda test faults check lint test-plain test-race test-cuda test-rules test-levels test-emulated test-arm64 test-platforms wheel wheels site compare kernel-report gpu-report release release-dry-run release-wheels release-check test-release platforms
 
 troupe:
 	CGO_ENABLED=0 go build -o $(TROUPE) ./cmd/troupe
@@ -34,7 +34,7 @@ faults:
 check test-plain test-race test-cuda test-rules test-levels test-release: export TROUPE_TESTS ?= check
 
 check:
-	@MAKE="$(MAKE)" .ci/check lint test-release test-rules test-levels test-emulated test-arm64 test-plain test-race test-cuda
+	@MAKE="$(MAKE)" .ci/check lint test-release test-platforms test-rules test-levels test-emulated test-arm64 test-plain test-race test-cuda
 
 # The version is in .ci/tools/go.mod, with its checksums. The first run builds it.
 lint:
@@ -122,6 +122,10 @@ release-check:
 test-release: release-check
 	LINUX_AMD64_ONLY=1 $(GORELEASER) release --snapshot --clean
 	cd .ci/release && CGO_ENABLED=0 go vet ./... && CGO_ENABLED=0 go test -count=1 .
+
+# Those of the platforms below that take less than a minute, where they can be had: they need root, and what their scripts name.
+test-platforms:
+	for name in deb rpm windows; do .ci/platforms/$$name || [ $$? = 77 ] || exit 1; done
 
 # Packages, image, unit and batch script where users run them, with what is in dist; what was seen goes into the table of docs/releases.md. PLATFORMS
 # names some of the scripts in .ci/platforms. They need root, and say what else they need. It takes about five minutes after make test-release.
