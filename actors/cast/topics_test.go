@@ -518,8 +518,10 @@ func TestSubscribersComeAndGoInLinearTime(t *testing.T) {
 	rand.New(rand.NewPCG(1, 2)).Shuffle(many, func(i, j int) { all[i], all[j] = all[j], all[i] })
 	if n := allocated(func() {
 		for i, s := range all {
-			if topics.remove("news", s) != nil || topics.remove("news", s) != nil {
-				t.Fatal("the topic has ended")
+			for range 2 { // the second time does nothing
+				if topics.remove("news", s) != nil {
+					t.Fatal("the topic has ended")
+				}
 			}
 			if left := topics.subscribers["news"]; i%(many/10) == 0 && (len(left.members) != many-i || len(left.list) > 2*len(left.members)) {
 				t.Errorf("after %d have gone, %d are left, in a list of %d", i+1, len(left.members), len(left.list))
