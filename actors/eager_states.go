@@ -1,9 +1,7 @@
 package actors
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -34,16 +32,18 @@ func (t *Task) EagerStates(ctx context.Context, peer EagerPeer, tasks []string) 
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	states := make([]error, len(tasks))
+	first := map[string]int{} // where in tasks a name comes first: a request may name a task any number of times
 	var asked sync.WaitGroup
 	for i, task := range tasks {
-		if slices.Contains(tasks[:i], task) { // a request may name a task any number of times
+		if _, again := first[task]; again {
 			continue
 		}
+		first[task] = i
 		asked.Go(contain.Func(t.Log, "The state of "+task, func() { states[i] = latest.state(ctx, task) }, nil)) // bounded by ctx
 	}
 	asked.Wait()
 	for i, task := range tasks {
-		states[i] = cmp.Or(states[slices.Index(tasks, task)], states[i])
+		states[i] = states[first[task]]
 	}
 	return states, nil
 }

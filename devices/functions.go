@@ -182,7 +182,8 @@ func (f *Functions) Instantiate(ref *graph.FunctionRef) (kernels.Function, error
 // InstantiateWith has the Spreader run a function that has captured resources of other devices.
 func (f *Functions) InstantiateWith(ref *graph.FunctionRef, captured []*tensor.Tensor) (kernels.Function, error) {
 	fn, err := f.Instantiate(ref)
-	if err != nil || f.spreader == nil || !slices.ContainsFunc(captured, f.isElsewhere) {
+	elsewhere := func(t *tensor.Tensor) bool { return kernels.IsElsewhere(t, f.device.Name()) }
+	if err != nil || f.spreader == nil || !slices.ContainsFunc(captured, elsewhere) {
 		return fn, err
 	}
 	defs := map[string]*functionpb.FunctionDef{}
@@ -190,11 +191,6 @@ func (f *Functions) InstantiateWith(ref *graph.FunctionRef, captured []*tensor.T
 		return nil, err
 	}
 	return f.spreader.Spread(f.device.Name(), ref, fn, defs), nil
-}
-
-// isElsewhere reports whether a tensor is a handle of a resource on another device.
-func (f *Functions) isElsewhere(t *tensor.Tensor) bool {
-	return t.DType() == tensor.Resource && t.Len() > 0 && t.Handles()[0].Device != f.device.Name()
 }
 
 // instance returns a new instantiation of a function.

@@ -92,10 +92,9 @@ func (c *Context) Handle(i int) (*tensor.Handle, error) {
 	return h, nil
 }
 
-// IsElsewhere reports whether input i is the handle of a resource that is not on the device that the kernel runs on.
-func (c *Context) IsElsewhere(i int) bool {
-	t := c.Input(i)
-	return t.DType() == tensor.Resource && t.Len() > 0 && t.Handles()[0].Device != c.Device.Name()
+// IsElsewhere reports whether t is the handle of a resource that is not on the device of that full name.
+func IsElsewhere(t *tensor.Tensor, device string) bool {
+	return t.DType() == tensor.Resource && t.Len() > 0 && t.Handles()[0].Device != device
 }
 
 // Variable returns the variable named by the resource handle at input i. It fails with NOT_FOUND if the variable has not been assigned yet

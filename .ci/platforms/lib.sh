@@ -90,3 +90,35 @@ says() { grep -qF -- "$2" "$1" || { cat "$1" >&2; fail "$1 does not say: $2"; };
 
 # is_not fails the script if a command succeeds.
 is_not() { if "$@" >/dev/null 2>&1; then fail "it holds: $*"; fi; }
+
+# mixed_cluster starts two tasks of this machine's program, $native, and two of the program in the array other_troupe, and runs steps over all of
+# them from this machine's client, whose master is of the other kind, and from the client in the array other_step. ports and started are then the
+# tasks' ports and processes.
+mixed_cluster() {
+	local cluster tasks ps worker
+	read -r -a ports <<<"$(free_ports 4)"
+	cluster="ps=127.0.0.1:${ports[0]};worker=127.0.0.1:${ports[1]},127.0.0.1:${ports[2]},127.0.0.1:${ports[3]}"
+	started=()
+	diagnose() { tail -n 20 "$work"/*.log; }
+	serve_mixed ps "${other_troupe[@]}" serve --cluster "$cluster" --job ps
+	serve_mixed worker0 "$native" serve --cluster "$cluster" --job worker --task 0
+	serve_mixed worker1 "${other_troupe[@]}" serve --cluster "$cluster" --job worker --task 1
+	serve_mixed worker2 "$native" serve --cluster "$cluster" --job worker --task 2
+	ps=127.0.0.1:${ports[0]} worker=127.0.0.1:${ports[1]}
+	"$native" wait --ready "$worker" --timeout 2m >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "the cluster does not come up"; }
+	tasks=(/job:ps/task:0 /job:worker/task:0 /job:worker/task:1 /job:worker/task:2)
+	CGO_ENABLED=0 go build -o "$work/step" ./.ci/platforms/step
+	"$work/step" "grpc://$ps" "${tasks[@]}" >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "a step whose master is of the other platform"; }
+	says "$work/log" '4 tasks have made'
+	"${other_step[@]}" "grpc://$worker" "${tasks[@]}" >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "a step of the other platform's client"; }
+	says "$work/log" '4 tasks have made'
+	"$native" status "$ps" >"$work/log"
+	[ "$(grep -c ' up ' "$work/log")" = 4 ] || { cat "$work/log" >&2; fail "not all tasks are up"; }
+}
+
+# serve_mixed LOG COMMAND... starts a task of the mixed cluster and notes its process.
+serve_mixed() {
+	"${@:2}" >"$work/$1.log" 2>&1 &
+	started+=($!)
+	undo+=("kill -KILL $! 2>/dev/null; wait $! 2>/dev/null")
+}

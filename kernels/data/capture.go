@@ -81,15 +81,14 @@ func (m *graphMaker) captured(t *tensor.Tensor) (string, error) {
 	if t.Len() != 1 || t.Rank() > 0 {
 		return "", status.Unimplementedf("A dataset that captures resource handles in a tensor of shape %v cannot become a graph; capture each of them", t.Shape())
 	}
-	h := t.Handles()[0]
-	if h.Device != m.ctx.Device.Name() {
+	if kernels.IsElsewhere(t, m.ctx.Device.Name()) {
 		return m.constant(t) // as in TensorFlow, which sees no contents there
 	}
 	name, known, err := m.contents(t)
 	if known || err != nil {
 		return name, err
 	}
-	if h.Local == nil {
+	if h := t.Handles()[0]; h.Local == nil {
 		if _, err := m.ctx.Device.Resources().Lookup(h.Container, h.Type, h.Name); err != nil {
 			return "", err
 		}

@@ -290,7 +290,7 @@ func (h *holder) Close() {
 // handles of the Dummy ops, and for those of a dataset that came from another task as a graph.
 func resourceOf[V any](in *inputs, i int, kind string) V {
 	var none V
-	if in.ctx.IsElsewhere(i) {
+	if kernels.IsElsewhere(in.ctx.Input(i), in.ctx.Device.Name()) {
 		return none
 	}
 	h, err := in.ctx.Handle(i)
