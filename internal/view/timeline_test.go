@@ -12,14 +12,14 @@ func TestLanes(t *testing.T) {
 		return &TraceEvent{Kind: StepEvent, Name: fmt.Sprint(begin), Begin: begin, Duration: duration}
 	}
 	var got []string
-	for _, l := range Lanes([]*TraceEvent{event(0, 10), event(1, 2), event(3, 7), event(10, 1), event(10, 1), event(10, 1)}) {
+	for _, l := range Lanes([]*TraceEvent{event(0, 10), event(1, 2), event(3, 7), event(10, 5), event(11, 5), event(12, 5)}) {
 		text := fmt.Sprint(l.Name, " ", l.Number, ":")
 		for _, e := range l.Events {
 			text += " " + e.Name
 		}
 		got = append(got, text)
 	}
-	if want := []string{"steps 0: 0 10", "steps 1: 1 3 10", "steps 2: 10"}; !slices.Equal(got, want) {
+	if want := []string{"steps 0: 0 10", "steps 1: 1 3 11", "steps 2: 12"}; !slices.Equal(got, want) {
 		t.Errorf("the lanes are %q, want %q", got, want)
 	}
 	var many []*TraceEvent
