@@ -1,6 +1,7 @@
 package printing
 
 import (
+	"math"
 	"testing"
 
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -25,6 +26,7 @@ func TestEnds(t *testing.T) {
 		{row, 6, "[0 1 0.1 3 0.33333333333333331]"},
 		{row, 5, "[0 1 0.1 3 0.33333333333333331]"},
 		{row, 1, "[0 ... 0.33333333333333331]"},
+		{of(tensor.Shape{3}, math.NaN(), math.Inf(1), math.Inf(-1)), -1, "[nan inf -inf]"},
 		{of(tensor.Shape{}, 2), 1, "2"},
 		{of(tensor.Shape{}, 2), 0, "..."},
 	} {
