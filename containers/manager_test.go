@@ -337,12 +337,12 @@ func TestClearWaitsForResources(t *testing.T) {
 }
 
 func TestValidName(t *testing.T) {
-	for _, ok := range []string{"", "a", "my_problem_1", ".x", "0", "a/b-c.d", "A_"} {
+	for _, ok := range []string{"", "a", "my_problem_1", ".x", "0", "a/b-c.d", "A_", "azAZ09"} {
 		if err := ValidName(ok); err != nil {
 			t.Error(ok, err)
 		}
 	}
-	for _, bad := range []string{"_a", "-a", "/a", "a b", "a:b", "a\x00", "é", "__per_step_1"} {
+	for _, bad := range []string{"_a", "-a", "/a", "a b", "a:b", "a[", "a@", "a`", "a{", "a\x00", "é", "__per_step_1"} {
 		err := ValidName(bad)
 		wantCode(t, err, status.InvalidArgument, "container contains invalid characters: "+bad)
 	}

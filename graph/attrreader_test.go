@@ -38,6 +38,11 @@ func TestAttrReader(t *testing.T) {
 			r.Float("n")
 			r.Fail(errors.New("later"))
 		}, want: "Attr 'n' is not of kind float"},
+		"texts of an attribute that is no list": {read: func(r *AttrReader) {
+			if r.StrList("n") != nil {
+				t.Error("an attribute that is no list has texts")
+			}
+		}, want: "Attr 'n' is not of kind list"},
 		"an error of the caller, then a missing attribute": {read: func(r *AttrReader) {
 			r.Failf("%d is too small", r.Int("n"))
 			r.Type("none")

@@ -177,9 +177,19 @@ func TestSparse(t *testing.T) {
 		f.applySparse(a, 1, f.slices(tensor.Shape{1}, []int64{3}, 1), "Shape mismatch: expected values rank at least 2, got 1")
 		f.applySparse(a, 1, f.slices(tensor.Shape{2, 2}, []int64{3}, 1), "Expected 1 non-empty input values, got 2")
 		f.applySparse(a, 1, f.slices(tensor.Shape{}, []int64{3}, 1), "Values cannot be 0-dimensional.")
-		whole := f.slices(tensor.Shape{1, 2}, []int64{3}, 1, 1)
-		whole.Shape, _ = tensor.FromSlice(tensor.Int64, tensor.Shape{2}, []int64{5, 2})
-		f.applySparse(a, 1, whole, "Shape mismatch: expected shape dim 0 to be 4, got 5")
+		for _, c := range []struct {
+			shape []int64
+			want  string
+		}{
+			{[]int64{5, 2}, "Shape mismatch: expected shape dim 0 to be 4, got 5"},
+			{[]int64{4, 3}, "Shape mismatch: expected shape dim 1 to be 2, got 3"},
+			{[]int64{4}, "Shape mismatch: expected shape rank at least 2, got 1"},
+			{[]int64{4, 2}, ""},
+		} {
+			whole := f.slices(tensor.Shape{1, 2}, []int64{3}, 1, 1)
+			whole.Shape, _ = tensor.FromSlice(tensor.Int64, tensor.Shape{int64(len(c.shape))}, c.shape)
+			f.applySparse(a, 1, whole, c.want)
+		}
 		f.applySparse(a, 1, f.slices(tensor.Shape{1, 2}, []int64{3}, 1, 1), "")
 		f.applySparse(a, 1, f.slices(tensor.Shape{1, 2, 1}, []int64{3}, 1, 1), "Shape mismatch: expected values rank 2, got 3")
 		a.Close()

@@ -62,6 +62,25 @@ func TestCancelled(t *testing.T) {
 		t.Errorf("got %#v", err)
 	}
 	held.Release()
+}
+
+// TestShow checks what listings say of a mutex that is held, and of one that is free again.
+func TestShow(t *testing.T) {
+	m := New("m")
+	var held *Lock
+	m.Lock(context.Background(), view.StepOrigin{Step: 7}, func(l *Lock, _ error) { held = l })
+	var r view.Resource
+	if m.Show(&r); !slices.Equal(r.HeldBy, []uint64{7}) || r.Holder == nil {
+		t.Errorf("the holder is %v, %v", r.HeldBy, r.Holder)
+	}
+	if got := m.Describe(); got != "mutex, locked" {
+		t.Error(got)
+	}
+	held.Release()
+	r.HeldBy, r.Holder = nil, nil
+	if m.Show(&r); r.HeldBy != nil || r.Holder != nil {
+		t.Errorf("the holder of a free mutex is %v, %v", r.HeldBy, r.Holder)
+	}
 	if got := m.Describe(); got != "mutex, free" {
 		t.Error(got)
 	}

@@ -68,6 +68,13 @@ func TestDefine(t *testing.T) {
 			sig:  graph.Signature{Feeds: []string{"x"}, Targets: []string{"last"}},
 			args: []int{0}, body: "assign(v:resource:0,arg_0) last(^read,^arg_0) read(v:resource:0,^assign) v()", control: "assign last read v", stateful: true,
 		}, {
+			name: "outputs of a list of types, and of more than one name",
+			graph: `node { name: "x" ` + placeholder + ` } node { name: "y" ` + placeholder + ` }
+				node { name: "id" op: "IdentityN" input: "x" input: "y" attr { key: "T" value { list { type: DT_FLOAT type: DT_FLOAT } } } }
+				node { name: "u" op: "Unique" input: "id:1"` + float + ` attr { key: "out_idx" value { type: DT_INT32 } } }`,
+			sig:  graph.Signature{Feeds: []string{"x", "y"}, Fetches: []string{"u:1", "id:1"}},
+			args: []int{0, 1}, rets: []int{0, 1}, body: "id(arg_0,arg_1) u(id:output:1)", ret: "ret_0=u:idx:0 ret_1=id:output:1",
+		}, {
 			name:  "an argument that is a result, and one that has a node's name",
 			graph: `node { name: "x" ` + placeholder + ` } node { name: "arg_0" op: "Neg" input: "x"` + float + ` } node { name: "id" op: "IdentityN" input: "x" attr { key: "T" value { list { type: DT_FLOAT } } } }`,
 			sig:   graph.Signature{Feeds: []string{"x"}, Fetches: []string{"id", "arg_0"}},

@@ -90,6 +90,21 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// TestMatches checks which devices a spec allows, part by part.
+func TestMatches(t *testing.T) {
+	const dev = "/job:ps/replica:1/task:2/device:GPU:3"
+	d, _ := Parse(dev)
+	for spec, want := range map[string]bool{
+		"": true, dev: true, "/device:*:3": true, "/job:ps/task:2": true,
+		"/job:worker": false, "/replica:0": false, "/task:0": false, "/device:CPU:*": false, "/device:GPU:0": false,
+	} {
+		s, err := Parse(spec)
+		if err != nil || s.Matches(d) != want {
+			t.Errorf("%q matches %s: %v, %v", spec, dev, !want, err)
+		}
+	}
+}
+
 // FuzzParse checks that a valid name has a canonical form with the same meaning, and that relations between specs are consistent.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"/job:ps/replica:0/task:1/device:CPU:0", "/cpu:*", "/device:*:3", "/gpu:0/job:*", "/", "*", w1} {

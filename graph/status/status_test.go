@@ -117,6 +117,28 @@ func TestNodesAndTasks(t *testing.T) {
 	}
 }
 
+// TestTexts checks the messages of errors that say more than the error that they are made of.
+func TestTexts(t *testing.T) {
+	for want, err := range map[string]error{
+		"no\n\t [[{{node y}}]]":                                AtNode(New(InvalidArgument, "no"), "y"),
+		"no\n\t [[{{function_node f}}{{node y}}, {{node z}}]]": AtOrigin(New(InvalidArgument, "no"), []string{"y", "z"}, []string{"f"}),
+		"at line 3: no":                                        Prefix(New(InvalidArgument, "no"), "at line 3: "),
+		"at line 3: From /job:zZaA-_9/replica:0/task:0:\nno":   Prefix(AtTask(New(InvalidArgument, "no"), "/job:zZaA-_9/replica:0/task:0"), "at line 3: "),
+	} {
+		if e := From(err); e.Message != want || e.Code != InvalidArgument {
+			t.Errorf("%v: %q, want %q", e.Code, e.Message, want)
+		}
+	}
+	if err := AtTask(New(InvalidArgument, "no"), "/job:zZaA-_9/replica:0/task:0"); From(err).Task() == "" {
+		t.Errorf("%q names no task", err)
+	}
+	for name, err := range map[string]error{"Prefix": Prefix(nil, "x"), "Derive": Derive(nil), "AtNode": AtNode(nil, "x"), "AtTask": AtTask(nil, "x")} {
+		if err != nil {
+			t.Errorf("%s of no error: %v", name, err)
+		}
+	}
+}
+
 // TestMessagesAreText: what users send need not be valid text.
 func TestMessagesAreText(t *testing.T) {
 	for _, err := range []error{New(InvalidArgument, "not \xff\xfe text"), InvalidArgumentf("not %s text", "\xff\xfe")} {

@@ -20,7 +20,7 @@ func TestParse(t *testing.T) {
 
 func TestText(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1 << 10: "1 KiB", 1536: "1.5 KiB", 47 << 29: "23.5 GiB", 137 << 20: "137 MiB", 1010 << 20: "1 GiB",
-		999 << 20: "999 MiB", 8 << 30: "8 GiB", math.MaxInt64: "8388608 TiB", 102297: "99.9 KiB", 102399: "100 KiB"} {
+		999 << 20: "999 MiB", 8 << 30: "8 GiB", math.MaxInt64: "8388608 TiB", 102297: "99.9 KiB", 102399: "100 KiB", 1023488: "1 MiB", 1023487: "999 KiB"} {
 		if got := Text(n); got != want {
 			t.Errorf("%d is %s; want %s", n, got, want)
 		}

@@ -106,11 +106,11 @@ func TestClientsShareAlike(t *testing.T) {
 
 // TestOneProcessorIsLeft runs a client that begins steps, and takes no slots, beside clients that take all they can get.
 func TestOneProcessorIsLeft(t *testing.T) {
-	for _, clients := range []int{1, 3} {
+	for _, heavy := range []struct{ clients, loops int }{{1, 10}, {3, 10}, {2, 2}, {1, 4}} {
 		synctest.Test(t, func(t *testing.T) {
 			m := simulate(t, 4)
-			for i := range clients {
-				m.loops(fmt.Sprint("heavy", i), 10)
+			for i := range heavy.clients {
+				m.loops(fmt.Sprint("heavy", i), heavy.loops)
 			}
 			light := m.s.Open("light")
 			m.work.Go(func() {
@@ -121,7 +121,7 @@ func TestOneProcessorIsLeft(t *testing.T) {
 				}
 			})
 			if held := m.run(); held != 3 {
-				t.Errorf("%d heavy clients: %d of 4 slots are held, want 3", clients, held)
+				t.Errorf("%d heavy clients with %d loops each: %d of 4 slots are held, want 3", heavy.clients, heavy.loops, held)
 			}
 			m.wantIdle(t)
 		})
@@ -152,6 +152,36 @@ func TestShortWorkDoesNotWait(t *testing.T) {
 		m.run()
 		if each := waited / time.Duration(steps); steps < 2500 || each > 50*time.Microsecond {
 			t.Errorf("%d steps in a second, which waited for %v each", steps, each)
+		}
+		m.wantIdle(t)
+	})
+}
+
+// TestShortWorkCounts runs a client with many works that compute for less than a slice beside one with a loop.
+func TestShortWorkCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := simulate(t, 1)
+		loop, short := m.loops("loop", 1), new(atomic.Int64)
+		c := m.s.Open("short")
+		for range 4 {
+			m.work.Go(func() {
+				for m.ctx.Err() == nil {
+					var w Work
+					w.Begin(c)
+					w.Enter()
+					if w.WaitContext(m.ctx) == nil {
+						time.Sleep(slice / 2)
+						short.Add(int64(slice / 2 / time.Microsecond))
+					}
+					w.Leave()
+				}
+			})
+		}
+		m.run()
+		for name, computed := range map[string]*atomic.Int64{"loop": loop, "short": short} {
+			if got := computed.Load() / 1000; got < 450 || got > 550 {
+				t.Errorf("client %q computed for %d ms of a second, want 500", name, got)
+			}
 		}
 		m.wantIdle(t)
 	})

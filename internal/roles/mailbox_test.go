@@ -139,6 +139,8 @@ func TestAfterWithMore(t *testing.T) {
 			r.After(workFunc(func() { <-second }))
 		case "short":
 			close(second)
+		case nil:
+			t.Error("the actor got no message at all")
 		}
 	}})
 	r.Send("long")

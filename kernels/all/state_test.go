@@ -233,11 +233,19 @@ func TestScatter(t *testing.T) {
 		v.Assign(kt.Str(kt.S(2), "a", "b"))
 		before := v.Read()
 		defer before.Release()
-		d.Run(t, kt.Op{Type: "ScatterUpdate", Attrs: kt.Attrs{"T": tensor.String}, Outputs: 1}, v, kt.I64(kt.S(1), 1), kt.Str(kt.S(1), "c"))
-		after := v.Read()
-		defer after.Release()
-		if diff := kt.Diff(after, kt.Str(kt.S(2), "a", "c"), 0); diff != "" || before.Strings()[1] != "b" {
-			t.Error(diff, before.Strings())
+		for _, c := range []struct {
+			at, update *tensor.Tensor
+			want       string
+		}{
+			{kt.I64(kt.S(1), 1), kt.Str(kt.S(1), "c"), "c"},
+			{kt.I64(kt.S(2), 1, 1), kt.Str(nil, "d"), "d"}, // one string for all rows
+		} {
+			d.Run(t, kt.Op{Type: "ScatterUpdate", Attrs: kt.Attrs{"T": tensor.String}, Outputs: 1}, v, c.at, c.update)
+			after := v.Read()
+			if diff := kt.Diff(after, kt.Str(kt.S(2), "a", c.want), 0); diff != "" || before.Strings()[1] != "b" {
+				t.Error(diff, before.Strings())
+			}
+			after.Release()
 		}
 	})
 }

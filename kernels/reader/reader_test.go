@@ -277,6 +277,7 @@ func TestState(t *testing.T) {
 	}
 	for _, c := range []struct{ state, want string }{
 		{s[:len(s)-1], "Could not parse state for IdentityReader 'n': "},
+		{"\xff\x7f\t~", `: \377\177\t~`},
 		{"\x08\x03\x10\x02", "Inconsistent work started vs. finished when restoring in IdentityReader 'n'"},
 		{"\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "Unexpected negative value when restoring in IdentityReader 'n'"},
 	} {

@@ -104,6 +104,8 @@ func TestBadPolicies(t *testing.T) {
 		"p.yaml:2: the rule does not say who":             "rules:\n  - may: open",
 		`p.yaml:3: "root" says nobody`:                    "rules:\n  - who:\n    - root",
 		`p.yaml:1: "client:" says nobody`:                 `rules: [{who: "client:"}]`,
+		`p.yaml:1: "task:" says nobody`:                   `rules: [{who: "task:"}]`,
+		`p.yaml:1: "claim:" says nobody`:                  `rules: [{who: "claim:"}]`,
 		`p.yaml:1: the group "x" is not defined`:          `rules: [{who: "group:x"}]`,
 		"p.yaml:1: a group has no groups":                 `{groups: {a: "group:b"}, rules: []}`,
 		`p.yaml:1: "a b" is not a group's name`:           `{groups: {a b: any}, rules: []}`,

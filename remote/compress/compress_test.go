@@ -150,7 +150,7 @@ func TestDecompressRefuses(t *testing.T) {
 			"a part of a piece":   {len(src), good[:len(good)-1]},
 			"nothing":             {len(src), nil},
 			"no room":             {0, good},
-			"more than a piece":   {MaxPiece + 1, good},
+			"more than a piece":   {MaxPiece + 1, beyond(a)},
 			"a bomb":              {16, bomb(a)},
 			"another algorithm's": {len(src), []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}},
 		} {
@@ -167,6 +167,21 @@ func TestDecompressRefuses(t *testing.T) {
 			t.Errorf("Algorithm %d: %v", a, err)
 		}
 	}
+}
+
+// beyond is the compressed form of one byte more than a piece may have.
+func beyond(a Algorithm) (out []byte) {
+	src := make([]byte, MaxPiece+1)
+	out = make([]byte, 0, a.bound(len(src)))
+	switch a.family() {
+	case familyDeflate:
+		out, _ = appendDeflate(out, src, a.level())
+	case familyZstd:
+		out, _ = appendZstd(out, src, a.level())
+	case familyS2:
+		out, _ = appendS2(out, src, a.level())
+	}
+	return out
 }
 
 // bomb is a compressed full piece of zeros.

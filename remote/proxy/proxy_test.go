@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -307,6 +308,45 @@ func TestConnectionsDoNotFillTheLog(t *testing.T) {
 	}
 	if n := written.n.Load(); n == 0 || n > 400 {
 		t.Errorf("1000 connections wrote %d lines", n)
+	}
+}
+
+// TestCloseEndsConnections closes a proxy that carries a connection whose ends are both quiet.
+func TestCloseEndsConnections(t *testing.T) {
+	server, alice := identities(t)
+	target, err := tls.Listen("tcp", "127.0.0.1:0", server.Server("h2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	p, err := proxy.Listen(t.Context(), "127.0.0.1:0", proxy.Config{Target: target.Addr().String(), Credentials: alice, Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	near, err := net.Dial("tcp", p.Address().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer near.Close()
+	far, err := target.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	if _, err := far.Write([]byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 1)
+	if _, err := near.Read(b); err != nil || b[0] != 1 {
+		t.Fatalf("the proxy carried %v, %v", b, err)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]net.Conn{"client's": near, "server's": far} {
+		if _, err := c.Read(b); err == nil {
+			t.Errorf("the %s connection is open", name)
+		}
 	}
 }
 

@@ -388,6 +388,41 @@ func TestVotes(t *testing.T) {
 	}
 }
 
+// TestVoteBinds checks that a voter grants no other candidate its vote until the lead that may follow from it has ended.
+func TestVoteBinds(t *testing.T) {
+	p := newPart(t)
+	for _, c := range []struct {
+		now       time.Duration
+		candidate string
+		granted   bool
+	}{
+		{lead, "b", true},
+		{lead, "c", false},
+		{lead + 1, "b", true},
+		{2 * lead, "c", false},
+		{2*lead + 1, "c", true},
+	} {
+		if got := p.vote(c.now, c.candidate, &wire.Vote{Term: p.term + 1}); got.GetGranted() != c.granted {
+			t.Errorf("a vote for %s after %v is granted: %v", c.candidate, c.now, got.GetGranted())
+		}
+	}
+}
+
+// TestOneRefusal checks that a candidate with its own vote still leads by those of the others if one of them refuses.
+func TestOneRefusal(t *testing.T) {
+	p := newPart(t)
+	at := 10 * time.Second
+	p.next = at
+	p.Tick(at)
+	p.polled(at, "b")
+	p.polled(at, "c")
+	p.get(at, "b", &wire.Placement{What: &wire.Placement_Voted{Voted: &wire.Voted{Time: int64(p.stood), Term: p.standing + 1}}})
+	p.voted(at, "c", "", 0)
+	if p.role != leading {
+		t.Error("a candidate that one of three voters refuses does not lead")
+	}
+}
+
 // TestRefusals checks that a task does not stand by the answers of tasks that would refuse it, and which ones say so.
 func TestRefusals(t *testing.T) {
 	p := newPart(t)

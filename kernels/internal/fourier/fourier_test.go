@@ -83,6 +83,17 @@ func TestLanes(t *testing.T) {
 					}
 				}
 
+				// Rows that end early.
+				f.Load(x, count, n, 2*n)
+				f.Transform(false)
+				y := make([]float32, len(x))
+				f.Store(y, count, 2*n, 2*n)
+				for row := range count {
+					padded := make([]float32, 2*n)
+					copy(padded, x[row*2*n:][:n])
+					expectNear(t, "Transform of a short row", numbers(y[row*2*n:][:2*n]), slowly(numbers(padded), false), 2e-6)
+				}
+
 				// Real numbers, twice as many.
 				f.Load(x, count, 2*n, 2*n)
 				f.FromReal()

@@ -145,7 +145,17 @@ func TestErrorsOfTheFile(t *testing.T) {
 			t.Errorf("after %d bytes: %v", n, err)
 		}
 	}
+	for _, c := range []Compression{ZLIB, GZIP, Snappy} {
+		w := NewWriter(brokenWriter{broken}, c)
+		if err := errors.Join(w.Write([]byte("hello")), w.Close()); !errors.Is(err, broken) {
+			t.Errorf("compression %v: a record was written to a broken file: %v", c, err)
+		}
+	}
 }
+
+type brokenWriter struct{ err error }
+
+func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
 
 func FuzzReader(f *testing.F) {
 	for _, c := range []Compression{None, ZLIB, GZIP} {

@@ -40,8 +40,8 @@ func recorded() *view.Trace {
 		{Task: ps0, Events: []*view.TraceEvent{
 			{Kind: view.StepEvent, Name: "step", Step: 7, Begin: 1000 * ms, Duration: 20 * ms},
 			{Kind: view.StepEvent, Name: "step", Step: 8, Begin: 1020 * ms, Duration: 40 * ms},
-			{Kind: view.KernelEvent, Name: "layer/add", Op: "AddV2", Device: ps0 + "/device:CPU:0", Step: 7, Begin: 1010 * ms, Duration: 10 * ms},
 			{Kind: view.KernelEvent, Name: "mul", Op: "Mul", Device: ps0 + "/device:CPU:0", Step: 8, Begin: 1015 * ms, Duration: 15 * ms},
+			{Kind: view.KernelEvent, Name: "layer/add", Op: "AddV2", Device: ps0 + "/device:CPU:0", Step: 7, Begin: 1010 * ms, Duration: 10 * ms},
 			{Kind: view.KernelEvent, Name: "late", Op: "Mul", Device: ps0 + "/device:CPU:0", Step: 8, Begin: 1090 * ms, Duration: 30 * ms}}},
 		{Task: worker1, Dropped: 3, Reason: "it was slow", Events: []*view.TraceEvent{
 			{Kind: view.StepEvent, Name: "step", Step: 9, Begin: 10 * ms, Duration: 1090 * ms, Unfinished: true},

@@ -270,6 +270,7 @@ func FuzzDescribed(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(describe(nil, three, 6, 0))
+	f.Add(describe(nil, three, 6, 0)[:descriptionSize+5])
 	f.Add([]byte{7, 255})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		d, rest, err := described(b)
