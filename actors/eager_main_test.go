@@ -7,12 +7,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	devpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/device_attributes_go_proto"
 	typespb "github.com/galeone/tensorflow/tensorflow/go/core/framework/types_go_proto"
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/view"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -278,6 +280,44 @@ func TestEagerMain(t *testing.T) {
 	for _, c := range []*eagerClient{main, ps, ps1} {
 		c.close()
 	}
+}
+
+// TestWhyOfEagerMain checks that the reason why a function over several tasks waits is found in the part that another task runs.
+func TestWhyOfEagerMain(t *testing.T) {
+	main, ps, _, _ := spreadCluster(t)
+	main.register(`
+		signature { name: "take" output_arg { name: "x" type: DT_FLOAT } is_stateful: true }
+		node_def { name: "q" op: "FIFOQueueV2" device: "/job:ps/task:0" attr { key: "component_types" value { list { type: DT_FLOAT } } } attr { key: "shared_name" value { s: "jobs" } } }
+		node_def { name: "d" op: "QueueDequeueV2" input: "q:handle:0" device: "/job:ps/task:0" attr { key: "component_types" value { list { type: DT_FLOAT } } } }
+		node_def { name: "neg" op: "Neg" input: "d:components:0" device: "` + eagerTask + `" attr { key: "T" value { type: DT_FLOAT } } }
+		ret { key: "x" value: "neg:y:0" }`)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := main.Run(ctx, call(30, "take"))
+		ended <- err
+	}()
+	look := func() (c *view.Cluster, step uint64) {
+		c = &view.Cluster{Clock: time.Now().UnixNano()}
+		for _, of := range []*eagerClient{main, ps} {
+			seen := of.node.task.Look(view.ForWhy())
+			seen.Task, seen.State = of.node.task.Name(), view.StateUp
+			c.Tasks = append(c.Tasks, seen)
+		}
+		waits := func(v *view.Task) bool { return len(v.Steps) == 1 && len(v.Steps[0].Waits) > 0 }
+		if waits(c.Tasks[0]) && waits(c.Tasks[1]) {
+			step = c.Tasks[0].Steps[0].Id
+		}
+		return c, step
+	}
+	until(t, "both parts wait", func() bool { _, step := look(); return step != 0 })
+	c, step := look()
+	why, ok := view.Why(c, step)
+	if want := "to dequeue from the FIFOQueue 'jobs' on " + taskName("b"); !ok || !why.Blocked || !strings.Contains(why.Text, want) {
+		t.Errorf("the step waits since %+v, want %q", why, want)
+	}
+	cancel()
+	wantError(t, <-ended, status.Cancelled, "")
 }
 
 func TestEagerMainFailures(t *testing.T) {

@@ -277,6 +277,14 @@ type eagerCall struct {
 	depth   int                          // of the calls that led to it
 }
 
+// shared returns the number of the call that the parts of a function over several tasks have in common; 0 if this is no such part.
+func (r *eagerCall) shared() uint64 {
+	if r.meet == nil || r.meet == r.context.own {
+		return 0
+	}
+	return uint64(r.meet.id)
+}
+
 // Send implements kernels.Rendezvous.
 func (r *eagerCall) Send(key kernels.Key, dst string, t *tensor.Tensor, dead bool) error {
 	edge, ok := strings.CutPrefix(key.Edge, eagerEdge)

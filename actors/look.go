@@ -293,6 +293,9 @@ func (st *step) look(l *look, v *view.Step) {
 	sig := st.plan.pruned.Signature
 	v.Fetches, v.Targets = sig.Fetches[:min(len(sig.Fetches), maxStepNames)], sig.Targets[:min(len(sig.Targets), maxStepNames)]
 	v.Partial = st.partial
+	if st.eager != nil {
+		v.Call = st.eager.shared()
+	}
 	if v.Runs {
 		st.own.look(l, v)
 	}

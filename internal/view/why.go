@@ -49,6 +49,7 @@ type inquiry struct {
 	cluster   *Cluster
 	tasks     map[string]*Task
 	parts     map[uint64][]part // by step, the master's first
+	calls     map[uint64][]part // by Step.call, those of functions over several tasks
 	resources map[place]*Resource
 	waits     map[place][]waiter // nodes that wait for a resource
 	uses      map[place][]user   // nodes that would use it
@@ -95,7 +96,7 @@ type finding struct {
 }
 
 func newInquiry(c *Cluster) *inquiry {
-	w := &inquiry{cluster: c, tasks: map[string]*Task{}, parts: map[uint64][]part{}, resources: map[place]*Resource{}, waits: map[place][]waiter{}, uses: map[place][]user{}}
+	w := &inquiry{cluster: c, tasks: map[string]*Task{}, parts: map[uint64][]part{}, calls: map[uint64][]part{}, resources: map[place]*Resource{}, waits: map[place][]waiter{}, uses: map[place][]user{}}
 	for _, t := range c.Tasks {
 		w.tasks[t.Task] = t
 		for _, r := range t.Resources {
@@ -104,6 +105,9 @@ func newInquiry(c *Cluster) *inquiry {
 		for _, s := range t.Steps {
 			p := part{t, s}
 			w.parts[s.Id] = append(w.parts[s.Id], p)
+			if s.Call != 0 {
+				w.calls[s.Call] = append(w.calls[s.Call], p)
+			}
 			for _, wait := range s.Waits {
 				if wait.Resource != "" {
 					at := place{t.Task, wait.Resource}
@@ -322,7 +326,39 @@ func (w *inquiry) input(at waiter, from *path) finding {
 			return w.absent(sender)
 		}
 	}
+	if at.step.Call != 0 {
+		return w.component(at, sender, from)
+	}
 	return finding{"it is on its way", unclear}
+}
+
+// component explains why a tensor of another part of a function over several tasks has not arrived. The sender has its client's name, which
+// need not be the cluster's.
+func (w *inquiry) component(at waiter, sender string, from *path) finding {
+	var named, others []finding
+	for _, p := range w.calls[at.step.Call] {
+		if p.step.Id == at.step.Id || !p.step.Runs {
+			continue
+		}
+		for _, e := range p.step.Sends {
+			if e.Name == at.wait.Edge {
+				return w.part(p, e.Waits, from)
+			}
+		}
+		f := w.part(p, nil, from)
+		if others = append(others, f); p.task.Task == sender {
+			named = append(named, f)
+		}
+	}
+	switch {
+	case len(named) > 0:
+		return surest(named)
+	case len(others) > 0:
+		return surest(others)
+	case w.tasks[sender] == nil:
+		return finding{"the client's own process has not sent it", waits}
+	}
+	return w.absent(sender)
 }
 
 // resource explains why an operation on a resource waits; the text follows "has waited to".
