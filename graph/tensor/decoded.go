@@ -18,30 +18,118 @@ const (
 	decodedDepth = 100
 	// cheapMessage is the size up to which a message is decoded without estimating its decoded size.
 	cheapMessage = 16 << 10
+	// decodedPiece is the size of the parts in which UnmarshalUntil decodes a message, which takes some milliseconds each, and decodedInto is how
+	// deep it divides nested messages.
+	decodedPiece = 1 << 20
+	decodedInto  = 3
+	// sizedFields is the number of fields after which an estimate looks whether it is still wanted.
+	sizedFields = 64 << 10
 )
 
 // Unmarshal decodes a protobuf message if the process has enough memory for the result: two bytes on the wire may become hundreds. It
 // fails with RESOURCE_EXHAUSTED if not, and with the decoder's error for a malformed message. The message's memory counts while it is
 // being decoded, and after that like everything on the heap; see Account.
-func Unmarshal(b []byte, m proto.Message) error {
+func Unmarshal(b []byte, m proto.Message) error { return UnmarshalUntil(b, m, nil) }
+
+// UnmarshalUntil is like Unmarshal, but fails with ended's error when ended returns one: gigabytes of small fields take many seconds. ended may
+// be nil. It is called between the elements of lists, so one large element is decoded to its end.
+func UnmarshalUntil(b []byte, m proto.Message, ended func() error) error {
 	if len(b) <= cheapMessage {
 		return proto.Unmarshal(b, m)
 	}
-	size := DecodedSize(m.ProtoReflect().Descriptor(), b)
+	s := sizing{ended: ended}
+	size := s.message(m.ProtoReflect().Descriptor(), b, decodedDepth)
+	if s.err != nil {
+		return s.err
+	}
 	if err := Host.Reserve(size); err != nil {
 		return status.Errorf(status.ResourceExhausted, "a %s of %d bytes takes %d bytes when it is decoded: %s",
 			m.ProtoReflect().Descriptor().FullName(), len(b), size, status.From(err).Message)
 	}
 	defer Host.Unreserve(size)
-	return proto.Unmarshal(b, m)
+	if ended == nil || len(b) <= decodedPiece {
+		return proto.Unmarshal(b, m)
+	}
+	proto.Reset(m)
+	if err := mergePieces(b, m.ProtoReflect(), ended, decodedInto); err != nil {
+		return err
+	}
+	return proto.CheckInitialized(m)
+}
+
+// mergePieces decodes b into m in several parts, each of some whole fields. It divides a large field if its contents are a message that occurs
+// once: as an encoded message may contain such a field several times, its parts are merged as well.
+func mergePieces(b []byte, m protoreflect.Message, ended func() error, depth int) error {
+	merge := func(piece []byte) error {
+		if err := ended(); err != nil {
+			return err
+		}
+		return proto.UnmarshalOptions{Merge: true, AllowPartial: true}.Unmarshal(piece, m.Interface())
+	}
+	fields := m.Descriptor().Fields()
+	from, at := 0, 0
+	for at < len(b) {
+		num, typ, n := protowire.ConsumeTag(b[at:])
+		if n < 0 {
+			break // the decoder reports it
+		}
+		size := protowire.ConsumeFieldValue(num, typ, b[at+n:])
+		if size < 0 {
+			break
+		}
+		if f := fields.ByNumber(num); size > decodedPiece && depth > 0 && typ == protowire.BytesType && dividesInto(f) {
+			if err := merge(b[from:at]); err != nil {
+				return err
+			}
+			contents, _ := protowire.ConsumeBytes(b[at+n:])
+			if err := mergePieces(contents, m.Mutable(f).Message(), ended, depth-1); err != nil {
+				return err
+			}
+			from = at + n + size
+		}
+		at += n + size
+		if at-from >= decodedPiece {
+			if err := merge(b[from:at]); err != nil {
+				return err
+			}
+			from = at
+		}
+	}
+	return merge(b[from:])
+}
+
+// dividesInto reports whether a field holds one message.
+func dividesInto(f protoreflect.FieldDescriptor) bool {
+	return f != nil && f.Kind() == protoreflect.MessageKind && f.Cardinality() != protoreflect.Repeated
 }
 
 // DecodedSize estimates how many bytes of memory an encoded message takes once decoded. It allocates nothing.
 func DecodedSize(m protoreflect.MessageDescriptor, b []byte) int64 {
-	return decodedSize(m, b, decodedDepth)
+	var s sizing
+	return s.message(m, b, decodedDepth)
 }
 
-func decodedSize(m protoreflect.MessageDescriptor, b []byte, depth int) int64 {
+// sizing is the state of an estimate, which stops with an error of ended, if that is not nil.
+type sizing struct {
+	ended func() error
+	left  int // fields until the next look
+	err   error
+}
+
+// stopped counts a field and reports whether the estimate is no longer wanted.
+func (s *sizing) stopped() bool {
+	if s.ended == nil {
+		return false
+	}
+	if s.left--; s.left < 0 && s.err == nil {
+		s.left = sizedFields
+		s.err = s.ended()
+	}
+	return s.err != nil
+}
+
+// message returns the decoded size of an encoded message.
+func (s *sizing) message(m protoreflect.MessageDescriptor, b []byte, depth int) int64 {
 	size := int64(decodedMessage)
 	fields := m.Fields()
 	var f protoreflect.FieldDescriptor
@@ -55,6 +143,9 @@ func decodedSize(m protoreflect.MessageDescriptor, b []byte, depth int) int64 {
 		if n = protowire.ConsumeFieldValue(num, typ, b); n < 0 {
 			return size
 		}
+		if s.stopped() {
+			return size
+		}
 		if num != last {
 			f, last = fields.ByNumber(num), num
 		}
@@ -64,19 +155,19 @@ func decodedSize(m protoreflect.MessageDescriptor, b []byte, depth int) int64 {
 			continue
 		}
 		v, _ := protowire.ConsumeBytes(b)
-		size += decodedField(f, v, depth)
+		size += s.field(f, v, depth)
 		b = b[n:]
 	}
 	return size
 }
 
-// decodedField returns the decoded size of a length-delimited field.
-func decodedField(f protoreflect.FieldDescriptor, v []byte, depth int) int64 {
+// field returns the decoded size of a length-delimited field.
+func (s *sizing) field(f protoreflect.FieldDescriptor, v []byte, depth int) int64 {
 	switch {
 	case f == nil: // unknown fields are kept as they are
 		return decodedBytes + int64(len(v))
 	case f.Message() != nil && depth > 0:
-		return decodedSize(f.Message(), v, depth-1)
+		return s.message(f.Message(), v, depth-1)
 	case f.Message() != nil:
 		return decodedMessage + decodedMessage/2*int64(len(v))
 	}

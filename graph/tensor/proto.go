@@ -14,7 +14,13 @@ import (
 // unknown rank means a scalar. Sizes are checked before memory is allocated: a message whose content does not fit its type and shape is
 // INVALID_ARGUMENT.
 func FromTensorProto(p *tensorpb.TensorProto, pool *Pool) (*Tensor, error) {
-	at := outermost(nil)
+	return FromTensorProtoUntil(p, pool, nil)
+}
+
+// FromTensorProtoUntil is like FromTensorProto, but fails when ended, which may be nil, returns an error: a message may hold many strings and
+// variants.
+func FromTensorProtoUntil(p *tensorpb.TensorProto, pool *Pool, ended func() error) (*Tensor, error) {
+	at := outermost(ended)
 	defer at.end()
 	return fromProto(p, pool, at)
 }
@@ -29,7 +35,7 @@ func fromProto(p *tensorpb.TensorProto, pool *Pool, at nest) (*Tensor, error) {
 	}
 	handles := p.ResourceHandleVal
 	if dtype == Resource && n > 0 && len(p.TensorContent) > 0 {
-		if handles, err = unpack[handlepb.ResourceHandleProto](p.TensorContent, n); err != nil {
+		if handles, err = unpack[handlepb.ResourceHandleProto](p.TensorContent, n, at.walk.ended); err != nil {
 			return nil, err
 		}
 	}
@@ -57,11 +63,11 @@ func fromProto(p *tensorpb.TensorProto, pool *Pool, at nest) (*Tensor, error) {
 		return t, nil
 	}
 	if dtype == String && len(p.TensorContent) > 0 {
-		return unpackStrings(p.TensorContent, shape, pool)
+		return unpackStrings(p.TensorContent, shape, pool, at.walk.ended)
 	}
 	variants := p.VariantVal
 	if dtype == Variant && len(p.TensorContent) > 0 {
-		if variants, err = unpack[tensorpb.VariantTensorDataProto](p.TensorContent, n); err != nil {
+		if variants, err = unpack[tensorpb.VariantTensorDataProto](p.TensorContent, n, at.walk.ended); err != nil {
 			return nil, err
 		}
 	}

@@ -180,7 +180,7 @@ func variantsProto(elems []any, at nest) ([]*tensorpb.VariantTensorDataProto, er
 func unpack[M any, P interface {
 	*M
 	proto.Message
-}](content []byte, n int64) ([]P, error) {
+}](content []byte, n int64, ended func() error) ([]P, error) {
 	malformed := status.InvalidArgumentf("tensor_content of %d bytes does not hold %d messages", len(content), n)
 	if n > int64(len(content)) { // each takes at least one byte
 		return nil, malformed
@@ -194,7 +194,11 @@ func unpack[M any, P interface {
 		sizes[i], content = v, content[size:]
 	}
 	list := make([]P, n)
+	look := lookout{ended: ended}
 	for i, size := range sizes {
+		if err := look.another(); err != nil {
+			return nil, err
+		}
 		list[i] = P(new(M))
 		if size > uint64(len(content)) || Unmarshal(content[:size], list[i]) != nil {
 			return nil, malformed

@@ -127,6 +127,12 @@ var errTruncated = status.InvalidArgumentf("A tensor's message is malformed")
 // ReadWire decodes a tensorflow.TensorProto of n bytes. tensor_content is copied once, directly into the tensor's memory from pool, and so
 // are strings. Everything else goes through the general parser.
 func ReadWire(src Source, n int, pool *Pool) (*Tensor, error) {
+	return ReadWireUntil(src, n, pool, nil)
+}
+
+// ReadWireUntil is like ReadWire, but fails when ended, which may be nil, returns an error: a message may hold many strings and variants.
+func ReadWireUntil(src Source, n int, pool *Pool, ended func() error) (*Tensor, error) {
+	look := lookout{ended: ended}
 	end := src.Offset() + n
 	var rest []byte // the fields that the fast path does not handle
 	var dtype DType
@@ -141,6 +147,9 @@ func ReadWire(src Source, n int, pool *Pool) (*Tensor, error) {
 		return nil, err
 	}
 	for src.Offset() < end {
+		if err := look.another(); err != nil {
+			return fail(err)
+		}
 		tag, err := src.Varint()
 		if err != nil {
 			return fail(err)
@@ -194,7 +203,7 @@ func ReadWire(src Source, n int, pool *Pool) (*Tensor, error) {
 			if err != nil {
 				return fail(err)
 			}
-			if t, err = unpackStrings(b, shape, pool); err != nil {
+			if t, err = unpackStrings(b, shape, pool, ended); err != nil {
 				return nil, err
 			}
 			packed = true
@@ -230,8 +239,8 @@ func ReadWire(src Source, n int, pool *Pool) (*Tensor, error) {
 	}
 	// The rare cases: typed lists, or content before its type or shape.
 	var p tensorpb.TensorProto
-	if err := Unmarshal(rest, &p); err != nil {
-		if status.CodeOf(err) == status.ResourceExhausted {
+	if err := UnmarshalUntil(rest, &p, ended); err != nil {
+		if status.CodeOf(err) == status.ResourceExhausted || ended != nil && ended() != nil {
 			return fail(err)
 		}
 		return fail(status.InvalidArgumentf("A tensor's message is malformed: %v", err))
@@ -252,7 +261,24 @@ func ReadWire(src Source, n int, pool *Pool) (*Tensor, error) {
 		t.Release()
 		t = nil
 	}
-	return FromTensorProto(&p, pool)
+	return FromTensorProtoUntil(&p, pool, ended)
+}
+
+// lookout checks in a loop of short iterations whether its result is still wanted.
+type lookout struct {
+	ended func() error // may be nil
+	n     int
+}
+
+// looksEach is the number of iterations, of some tens of nanoseconds each, between a lookout's checks.
+const looksEach = 16 << 10
+
+// another counts an iteration. It returns ended's error.
+func (l *lookout) another() error {
+	if l.n++; l.n%looksEach != 0 || l.ended == nil {
+		return nil
+	}
+	return l.ended()
 }
 
 // texts collects the strings of a message as they arrive.
@@ -309,7 +335,7 @@ func (x *texts) messages(t *Tensor) [][]byte {
 }
 
 // unpackStrings decodes the strings of a tensor_content, in the format of appendPacked.
-func unpackStrings(content []byte, shape Shape, pool *Pool) (*Tensor, error) {
+func unpackStrings(content []byte, shape Shape, pool *Pool, ended func() error) (*Tensor, error) {
 	n, err := shape.NumElements()
 	if err != nil {
 		return nil, err
@@ -335,7 +361,12 @@ func unpackStrings(content []byte, shape Shape, pool *Pool) (*Tensor, error) {
 		return nil, err
 	}
 	var texts texts
+	look := lookout{ended: ended}
 	for range n {
+		if err := look.another(); err != nil {
+			t.Release()
+			return nil, err
+		}
 		l, size := protowire.ConsumeVarint(content)
 		if l > uint64(len(b)) {
 			t.Release()

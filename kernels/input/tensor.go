@@ -22,7 +22,7 @@ func newParseTensor(c *kernels.Construction) (any, error) {
 		if err := args.NeedScalar(ctx.Input(0), tensor.String, "Expected `serialized` to be a scalar, got shape: %v"); err != nil {
 			return err
 		}
-		t, err := parseTensor(ctx.Device.Pool(), ctx.Input(0).Strings()[0], dtype == tensor.Variant)
+		t, err := parseTensor(ctx, ctx.Input(0).Strings()[0], dtype == tensor.Variant)
 		if err != nil {
 			return err
 		}
@@ -35,20 +35,24 @@ func newParseTensor(c *kernels.Construction) (any, error) {
 	}), nil
 }
 
-func parseTensor(pool *tensor.Pool, serialized string, variants bool) (*tensor.Tensor, error) {
+func parseTensor(ctx *kernels.Context, serialized string, variants bool) (*tensor.Tensor, error) {
+	pool := ctx.Device.Pool()
 	bytes := unsafe.Slice(unsafe.StringData(serialized), len(serialized))
 	if !variants {
-		t, err := tensor.ReadWire(tensor.NewBytes(bytes), len(bytes), pool)
-		if err == nil || status.CodeOf(err) == status.ResourceExhausted {
+		t, err := tensor.ReadWireUntil(tensor.NewBytes(bytes), len(bytes), pool, ctx.Ended)
+		if err == nil || ctx.Ended() != nil || status.CodeOf(err) == status.ResourceExhausted {
 			return t, err
 		}
 	}
 	// There are two different errors, and variants are parsed from a message.
 	var p tensorpb.TensorProto
-	if err := tensor.Unmarshal(bytes, &p); err != nil {
+	if err := tensor.UnmarshalUntil(bytes, &p, ctx.Ended); err != nil {
+		if err := ctx.Ended(); err != nil {
+			return nil, err
+		}
 		return nil, status.InvalidArgumentf("Could not parse `serialized` as TensorProto, base64: %s", base64.StdEncoding.EncodeToString(bytes))
 	}
-	t, err := tensor.FromTensorProto(&p, pool)
+	t, err := tensor.FromTensorProtoUntil(&p, pool, ctx.Ended)
 	if err != nil && status.CodeOf(err) == status.InvalidArgument {
 		err = status.InvalidArgumentf("Cannot parse tensor from proto: %v", err)
 	}

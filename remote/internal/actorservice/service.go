@@ -95,8 +95,8 @@ type request struct {
 	call    *pending
 }
 
-// UnmarshalWire decodes the message.
-func (r *request) UnmarshalWire(data mem.BufferSlice) error {
+// UnmarshalWire decodes the message, which is small.
+func (r *request) UnmarshalWire(data mem.BufferSlice, _ func() error) error {
 	if n := data.Len(); n > maxRequest {
 		return wire.ToGRPC(status.Errorf(status.ResourceExhausted, "A request about an actor takes %d bytes, and its message may take %d: send it in parts, or as tensors through a queue", n, cast.MaxMessage))
 	}

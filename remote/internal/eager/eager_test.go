@@ -143,7 +143,7 @@ func reading(t interface{ Helper() }, q proto.Message) func(any) error {
 		if err != nil {
 			return err
 		}
-		return into.(*request).UnmarshalWire(mem.BufferSlice{mem.SliceBuffer(b)})
+		return into.(*request).UnmarshalWire(mem.BufferSlice{mem.SliceBuffer(b)}, nil)
 	}
 }
 

@@ -63,7 +63,7 @@ type request struct {
 }
 
 // UnmarshalWire decodes the message.
-func (r *request) UnmarshalWire(data mem.BufferSlice) error {
+func (r *request) UnmarshalWire(data mem.BufferSlice, ended func() error) error {
 	r.size = data.Len()
 	if r.size >= largeRequest {
 		peer, _ := http2.PeerOf(r.ctx)
@@ -75,7 +75,10 @@ func (r *request) UnmarshalWire(data mem.BufferSlice) error {
 	}
 	b := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer b.Free()
-	if err := tensor.Unmarshal(b.ReadOnlyData(), r.message); err != nil {
+	if err := tensor.UnmarshalUntil(b.ReadOnlyData(), r.message, ended); err != nil {
+		if ended != nil && ended() != nil {
+			return err
+		}
 		if status.CodeOf(err) != status.ResourceExhausted {
 			err = status.InvalidArgumentf("The request %s is malformed: %v", r.method, err)
 		}

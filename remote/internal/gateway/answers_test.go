@@ -174,7 +174,7 @@ func TestRepeatedRequestWithOtherFeeds(t *testing.T) {
 			pieces = append(pieces, mem.SliceBuffer(piece))
 		}
 		q := served.takeStep()
-		if err := q.UnmarshalWire(pieces); err != nil || q.invalid != nil {
+		if err := q.UnmarshalWire(pieces, nil); err != nil || q.invalid != nil {
 			t.Fatal(err, q.invalid)
 		}
 		defer q.releaseFeeds()

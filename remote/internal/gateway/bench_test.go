@@ -97,7 +97,7 @@ func (s served) step(t testing.TB, fed *tensor.Tensor, fetch, target string) []b
 // run runs the step in a message as the transport does, but without one.
 func (s served) run(ctx context.Context, message mem.BufferSlice) (mem.BufferSlice, error) {
 	q := s.takeStep()
-	if err := q.UnmarshalWire(message); err != nil {
+	if err := q.UnmarshalWire(message, nil); err != nil {
 		return nil, err
 	}
 	a, err := s.runStep(ctx, q)
@@ -153,7 +153,7 @@ func BenchmarkDecode(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		q := s.takeStep()
-		if err := q.UnmarshalWire(data); err != nil {
+		if err := q.UnmarshalWire(data, nil); err != nil {
 			b.Fatal(err)
 		}
 		q.releaseFeeds()

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"runtime"
 	"strings"
 	"testing"
@@ -124,4 +125,36 @@ func FuzzRunStep(f *testing.F) {
 		// Any answer or error is fine; serve checks at the end that no memory is left.
 		_ = s.send(append(stepOf(s.handle, fed, len(more)%2 == 1), more...))
 	})
+}
+
+// TestDecodingOfRunStepEnds checks that a request is not decoded to its end when its client has gone away, whatever it consists of.
+func TestDecodingOfRunStepEnds(t *testing.T) {
+	served := serve(t, smallGraph)
+	texts := claiming(tensor.String, 1<<20, 8, nil)
+	for range 1 << 20 {
+		texts = field(texts, 8, nil)
+	}
+	many := field(nil, 1, []byte(served.handle))
+	for range 1 << 17 {
+		many = field(many, 3, []byte("y:0"))
+	}
+	for name, message := range map[string][]byte{"strings of a feed": stepOf(served.handle, texts, false), "fetches": many} {
+		looks := 0
+		ended := status.New(status.Cancelled, "enough")
+		q := served.takeStep()
+		err := q.UnmarshalWire(mem.BufferSlice{mem.SliceBuffer(message)}, func() error {
+			if looks++; looks > 3 {
+				return ended
+			}
+			return nil
+		})
+		if !errors.Is(err, ended) || looks > 6 {
+			t.Errorf("%s: %v after %d looks", name, err, looks)
+		}
+		for _, f := range q.Feeds {
+			if f.Tensor != nil {
+				t.Errorf("%s: a feed was left", name)
+			}
+		}
+	}
 }

@@ -97,9 +97,10 @@ func (m *runStepRequest) releaseFeeds() {
 }
 
 // UnmarshalWire decodes the message.
-func (m *runStepRequest) UnmarshalWire(data mem.BufferSlice) error {
+func (m *runStepRequest) UnmarshalWire(data mem.BufferSlice, ended func() error) error {
 	r := &m.reader
 	*r = wire.NewReader(data)
+	r.Until(ended)
 	r.Sum(&m.given)
 	defer func() { *r = wire.Reader{} }()
 	memory := feedMemory{gateway: m.gateway, data: data}
@@ -214,8 +215,8 @@ func readTensor(r *wire.Reader, pool *tensor.Pool, invalid *error) (*tensor.Tens
 		*invalid = errNoSession
 		return nil, r.Discard(n)
 	}
-	t, err := tensor.ReadWire(r, n, pool)
-	if err != nil && r.Offset() <= end {
+	t, err := tensor.ReadWireUntil(r, n, pool, r.Wanted())
+	if err != nil && r.Ended() == nil && r.Offset() <= end {
 		if *invalid == nil {
 			*invalid = err
 		}
@@ -325,8 +326,9 @@ func (m *runCallableRequest) release() {
 }
 
 // UnmarshalWire decodes the message.
-func (m *runCallableRequest) UnmarshalWire(data mem.BufferSlice) error {
+func (m *runCallableRequest) UnmarshalWire(data mem.BufferSlice, ended func() error) error {
 	r := wire.NewReader(data)
+	r.Until(ended)
 	var given maphash.Hash
 	given.SetSeed(givenSeed)
 	r.Sum(&given)

@@ -129,7 +129,7 @@ type call struct {
 
 	mu       sync.Mutex
 	detached bool        // the goroutine that runs the call no longer reads the connection
-	overdue  *time.Timer // detaches the call later; nil if it was not delayed
+	overdue  *time.Timer // detaches the call later; nil unless that is due
 
 	done  chan struct{} // made by the first Done
 	timer *time.Timer   // of the deadline; started when its end can be observed
@@ -261,17 +261,34 @@ func (c *call) detachSoon() {
 		c.detach()
 		return
 	}
+	c.detachAfter(patience, func() { work.wasted += int64(patience) })
+}
+
+// detachAfter detaches the call after d, unless stay is called before, and calls first before it does.
+func (c *call) detachAfter(d time.Duration, first func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.overdue = time.AfterFunc(patience, func() {
+	var t *time.Timer
+	t = time.AfterFunc(d, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if !c.detached {
+		if !c.detached && c.overdue == t {
 			c.detached = true
-			work.wasted += int64(patience)
+			first()
 			c.conn.handOver()
 		}
 	})
+	c.overdue = t
+}
+
+// stay undoes detachAfter, if the call was not detached yet.
+func (c *call) stay() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.overdue != nil {
+		c.overdue.Stop()
+		c.overdue = nil
+	}
 }
 
 // ended reports whether the goroutine that ran the call still reads the connection.
@@ -286,12 +303,26 @@ func (c *call) ended() (reads bool) {
 	return reads
 }
 
-// read decodes the request. The message may still be in the input buffer, so nothing may be read from the connection before.
+// decodeTime is how long decoding a request may delay what its client sends next.
+const decodeTime = 2 * time.Millisecond
+
+// quickRequest is the size in bytes up to which a request is decoded to its end, which takes microseconds.
+const quickRequest = 16 << 10
+
+// read decodes the request. A message that is still in the input buffer is small, and is decoded before more is read from the connection. A
+// larger one may take seconds: another goroutine then continues reading, so that other calls go on, and the end of this one is noticed.
 func (c *call) read(request any) error {
 	s := c.stream
+	if s.compressed {
+		s.keep()
+	}
 	message := s.message
 	s.message = nil
+	if !s.aliased {
+		c.detachAfter(decodeTime, func() {})
+	}
 	err := c.conn.decode(s, message, request)
+	c.stay()
 	s.releaseRequest()
 	if !s.method.Inline {
 		c.detachSoon()
@@ -299,18 +330,35 @@ func (c *call) read(request any) error {
 	return err
 }
 
+// gone returns the status that the call has ended with, or nil while its client waits for the answer.
+func (c *call) gone() error {
+	if err := c.Err(); err != nil {
+		return status.FromContextError(err).Err()
+	}
+	return nil
+}
+
 // decode decodes a request from its message and frees the message.
 func (c *serverConn) decode(s *stream, message mem.BufferSlice, request any) error {
 	defer func() { message.Free() }() // even if decoding panics
 	if s.compressed {
-		plain, err := expand(s.encoding, message, func(n int) error { return s.reserve(n, false) })
+		plain, err := expand(s.encoding, message, func(n int) error {
+			if err := s.owner().call.gone(); err != nil {
+				return err
+			}
+			return s.reserve(n, false)
+		})
 		if err != nil {
 			return err
 		}
 		message.Free()
 		message = plain
 	}
-	err := c.server.config.Codec.Unmarshal(message, request)
+	var ended func() error
+	if message.Len() > quickRequest {
+		ended = s.owner().call.gone
+	}
+	err := c.server.config.Codec.UnmarshalUntil(message, request, ended)
 	if _, ok := status.FromError(err); !ok {
 		return status.Errorf(codes.Internal, "the request cannot be read: %v", err)
 	}

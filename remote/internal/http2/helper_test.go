@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -40,10 +41,15 @@ type message struct {
 	wire mem.BufferSlice
 }
 
-type testCodec struct{}
+type testCodec struct {
+	decoding *atomic.Int64 // requests that are being decoded; nil if nobody asks
+}
 
-// slowly is a request that takes minutes to decode.
-const slowly = "slowly"
+// slowly is a request that takes minutes to decode, unless its client gives it up. It does not fit into the input buffer.
+var slowly = "slowly" + strings.Repeat(".", inputSize)
+
+// slowTime is how long slowly takes to decode.
+const slowTime = 5 * (pingIdle + pingAnswer)
 
 func (testCodec) Name() string { return "proto" }
 
@@ -58,10 +64,24 @@ func (testCodec) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.SliceBuffer(m.data)}, nil
 }
 
-func (testCodec) Unmarshal(b mem.BufferSlice, v any) error {
+func (c testCodec) Unmarshal(b mem.BufferSlice, v any) error {
+	return c.UnmarshalUntil(b, v, func() error { return nil })
+}
+
+func (c testCodec) UnmarshalUntil(b mem.BufferSlice, v any, ended func() error) error {
+	if c.decoding != nil {
+		c.decoding.Add(1)
+		defer c.decoding.Add(-1)
+	}
 	v.(*message).data = b.Materialize()
 	if string(v.(*message).data) == slowly {
-		<-time.After(5 * (pingIdle + pingAnswer))
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for began := time.Now(); time.Since(began) < slowTime; <-tick.C {
+			if err := ended(); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -152,6 +172,7 @@ type testServer struct {
 	listener  net.Listener
 	accepting sync.WaitGroup
 	closed    atomic.Int64 // connections that ended
+	decoding  atomic.Int64 // requests that are being decoded, if the codec counts them
 	pool      counted
 	entered   chan struct{} // of each call of /t/wait
 	release   chan struct{} // permits them to answer
@@ -396,7 +417,13 @@ func (r *raw) call(id uint32, path string, data string) {
 func (r *raw) large(id uint32, path string, n int) {
 	r.t.Helper()
 	r.headers(id, path)
-	b := framed(make([]byte, n))
+	r.rest(id, make([]byte, n))
+}
+
+// rest sends the request of a call whose headers were sent, in frames of 16 KiB.
+func (r *raw) rest(id uint32, request []byte) {
+	r.t.Helper()
+	b := framed(request)
 	for len(b) > 16<<10 {
 		r.must(r.fr.WriteData(id, false, b[:16<<10]))
 		b = b[16<<10:]

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
 
 	"github.com/troupe-run/troupe/remote/internal/standstill"
 )
@@ -67,6 +68,13 @@ type Method struct {
 	Stream func(ctx context.Context, s *Stream) error
 }
 
+// Codec decodes requests and encodes answers.
+type Codec interface {
+	encoding.CodecV2
+	// UnmarshalUntil is like Unmarshal, but fails with ended's error soon after ended returns one.
+	UnmarshalUntil(data mem.BufferSlice, v any, ended func() error) error
+}
+
 // Config configures a server.
 type Config struct {
 	// Lookup returns the method of a path, such as /tensorflow.MasterService/RunStep, or nil if there
@@ -74,7 +82,7 @@ type Config struct {
 	Lookup func(path string) *Method
 	// Codec decodes requests and encodes answers. An answer's buffers are freed when the kernel has
 	// accepted them. A request's buffers are valid only during Unmarshal.
-	Codec encoding.CodecV2
+	Codec Codec
 	// About is the line of text that answers requests that are not gRPC, including HTTP/1.
 	About string
 	// MaxReceiving bounds the memory in bytes of the requests that the server is receiving, of header lists that come in

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	x "golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 )
 
 // noSettings is an empty SETTINGS frame.
@@ -19,7 +22,7 @@ func inBubble(t *testing.T, client func(t *testing.T, s *testServer, nc net.Conn
 	synctest.Test(t, func(t *testing.T) {
 		s := &testServer{streams: echoStream}
 		methods := s.methods()
-		s.Server = NewServer(Config{Lookup: func(path string) *Method { return methods[path] }, Codec: testCodec{},
+		s.Server = NewServer(Config{Lookup: func(path string) *Method { return methods[path] }, Codec: testCodec{&s.decoding},
 			Closed: func(uint64) { s.closed.Add(1) }, Logger: slog.New(slog.DiscardHandler)})
 		near, far := net.Pipe()
 		s.Serve(near, nil, 1, nil)
@@ -116,11 +119,58 @@ func TestSlowlyDecodedRequest(t *testing.T) {
 			if _, err := io.WriteString(nc, preface+noSettings); err != nil {
 				t.Fatal(err)
 			}
-			r.call(1, path, slowly)
+			r.headers(1, path)
+			r.rest(1, []byte(slowly))
 			if err := <-answered; err != nil {
 				t.Errorf("%s: %v", path, err)
 			}
 		})
+	}
+}
+
+// Other calls on the connection go on while a request takes long to decode. Decoding ends soon after the client has cancelled the call,
+// its deadline has passed, or the connection is closed.
+func TestCallsBesideSlowlyDecodedRequest(t *testing.T) {
+	const soon = 100 * time.Millisecond
+	for name, end := range map[string]func(r *raw, nc net.Conn){
+		"reset":    func(r *raw, _ net.Conn) { r.must(r.fr.WriteRSTStream(1, x.ErrCodeCancel)) },
+		"close":    func(_ *raw, nc net.Conn) { nc.Close() },
+		"deadline": func(*raw, net.Conn) { <-time.After(10 * time.Second) },
+	} {
+		for _, path := range []string{"/t/echo", "/t/inline"} {
+			t.Run(name+path, func(t *testing.T) {
+				inBubble(t, func(t *testing.T, s *testServer, nc net.Conn) {
+					r := newRaw(t, nc)
+					if _, err := io.WriteString(nc, preface+noSettings); err != nil {
+						t.Fatal(err)
+					}
+					frames := make(chan result, 1)
+					go func() {
+						frames <- r.answer(3)
+						_, _ = io.Copy(io.Discard, nc)
+					}()
+					var more []hpack.HeaderField
+					if name == "deadline" {
+						more = append(more, hpack.HeaderField{Name: "grpc-timeout", Value: "10S"})
+					}
+					r.headers(1, path, more...)
+					r.rest(1, []byte(slowly))
+					began := time.Now()
+					r.call(3, path, "quick")
+					if res := <-frames; res.status != 0 || string(res.data) != string(framed([]byte("quick"))) || time.Since(began) > soon {
+						t.Errorf("the call behind: %+v after %v", res, time.Since(began))
+					}
+					end(r, nc)
+					ended := time.Now()
+					for s.decoding.Load() > 0 && time.Since(ended) < slowTime {
+						<-time.After(time.Millisecond)
+					}
+					if d := time.Since(ended); d > soon {
+						t.Errorf("decoding ended after %v", d)
+					}
+				})
+			})
+		}
 	}
 }
 

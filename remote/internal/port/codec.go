@@ -15,9 +15,9 @@ type WireMarshaler interface {
 }
 
 // WireUnmarshaler is a message that decodes itself. The data is valid only during the call,
-// unless it is retained with Ref.
+// unless it is retained with Ref. UnmarshalWire fails soon after ended, which may be nil, returns an error.
 type WireUnmarshaler interface {
-	UnmarshalWire(data mem.BufferSlice) error
+	UnmarshalWire(data mem.BufferSlice, ended func() error) error
 }
 
 // Codec is the codec of both ends of every connection: protobuf, except for messages that decode
@@ -38,9 +38,12 @@ func (Codec) Marshal(v any) (mem.BufferSlice, error) {
 }
 
 // Unmarshal decodes v.
-func (Codec) Unmarshal(data mem.BufferSlice, v any) error {
+func (c Codec) Unmarshal(data mem.BufferSlice, v any) error { return c.UnmarshalUntil(data, v, nil) }
+
+// UnmarshalUntil decodes v, and fails soon after ended, which may be nil, returns an error: nobody waits for the message any more.
+func (Codec) UnmarshalUntil(data mem.BufferSlice, v any, ended func() error) error {
 	if m, ok := v.(WireUnmarshaler); ok {
-		return m.UnmarshalWire(data)
+		return m.UnmarshalWire(data, ended)
 	}
 	m, ok := v.(proto.Message)
 	if !ok {
@@ -48,5 +51,5 @@ func (Codec) Unmarshal(data mem.BufferSlice, v any) error {
 	}
 	b := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer b.Free()
-	return tensor.Unmarshal(b.ReadOnlyData(), m)
+	return tensor.UnmarshalUntil(b.ReadOnlyData(), m, ended)
 }

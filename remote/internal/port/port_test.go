@@ -520,7 +520,7 @@ func (r *raw) MarshalWire() (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.SliceBuffer("raw:"), mem.SliceBuffer(r.data)}, nil
 }
 
-func (r *raw) UnmarshalWire(data mem.BufferSlice) error {
+func (r *raw) UnmarshalWire(data mem.BufferSlice, _ func() error) error {
 	r.data = data.Materialize()
 	return nil
 }

@@ -27,6 +27,8 @@ type Reader struct {
 	end  int
 	err  error // of from
 
+	ended  func() error  // nil if the message is always wanted
+	looks  int           // fields until the next call of ended
 	sum    *maphash.Hash // of large contents; nil if not wanted
 	summed int           // bytes added to sum
 }
@@ -37,6 +39,23 @@ const (
 	largeContent = 64 << 10
 	sumPiece     = 64 << 10
 )
+
+// fieldLooks is the number of fields after which a Reader calls ended.
+const fieldLooks = 1024
+
+// Until makes Fields and the reading of large contents fail when ended, which may be nil, returns an error: nobody wants the message any more.
+func (r *Reader) Until(ended func() error) { r.ended = ended }
+
+// Wanted returns the function given to Until, or nil.
+func (r *Reader) Wanted() func() error { return r.ended }
+
+// Ended returns the error of the function given to Until, or nil.
+func (r *Reader) Ended() error {
+	if r.ended == nil {
+		return nil
+	}
+	return r.ended()
+}
 
 // Sum adds the contents of large fields to h as they are read.
 func (r *Reader) Sum(h *maphash.Hash) { r.sum = h }
@@ -207,6 +226,12 @@ func (r *Reader) Length() (int, error) {
 func (r *Reader) Fields(n int, read func(num protowire.Number, typ protowire.Type) (bool, error)) error {
 	end := r.off + n
 	for r.off < end {
+		if r.looks--; r.looks < 0 {
+			r.looks = fieldLooks
+			if err := r.Ended(); err != nil {
+				return err
+			}
+		}
 		tag, err := r.Varint()
 		if err != nil {
 			return err

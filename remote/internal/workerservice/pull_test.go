@@ -43,6 +43,9 @@ func (rawCodec) Name() string { return "proto" }
 func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.SliceBuffer(v.([]byte))}, nil
 }
+func (c rawCodec) UnmarshalUntil(b mem.BufferSlice, v any, _ func() error) error {
+	return c.Unmarshal(b, v)
+}
 func (rawCodec) Unmarshal(b mem.BufferSlice, v any) error { *v.(*[]byte) = b.Materialize(); return nil }
 
 func rawServe(t *testing.T, answer func(ctx context.Context) ([]byte, error)) *rawTask {

@@ -117,8 +117,8 @@ type request struct {
 	message proto.Message
 }
 
-// UnmarshalWire decodes the message.
-func (r *request) UnmarshalWire(data mem.BufferSlice) error {
+// UnmarshalWire decodes the message, which is small.
+func (r *request) UnmarshalWire(data mem.BufferSlice, _ func() error) error {
 	if n := data.Len(); n > maxRequest {
 		return wire.ToGRPC(status.Errorf(status.ResourceExhausted, "A request %s of %d bytes is too large: the limit is %d", r.method, n, maxRequest))
 	}
