@@ -103,6 +103,7 @@ func TestSlowlyDecodedRequest(t *testing.T) {
 	for _, path := range []string{"/t/echo", "/t/inline"} {
 		inBubble(t, func(t *testing.T, s *testServer, nc net.Conn) {
 			r := newRaw(t, nc)
+			pings := make(chan struct{}, 64)
 			answered := make(chan error, 1)
 			go func() {
 				for {
@@ -112,7 +113,7 @@ func TestSlowlyDecodedRequest(t *testing.T) {
 						_, _ = io.Copy(io.Discard, nc)
 						return
 					} else if h.Type == 6 && h.Flags == 0 {
-						go func() { _ = r.fr.WritePing(true, [8]byte{}) }() // the server reads after decoding
+						pings <- struct{}{}
 					}
 				}
 			}()
@@ -121,8 +122,17 @@ func TestSlowlyDecodedRequest(t *testing.T) {
 			}
 			r.headers(1, path)
 			r.rest(1, []byte(slowly))
-			if err := <-answered; err != nil {
-				t.Errorf("%s: %v", path, err)
+			for {
+				select {
+				case <-pings:
+					r.must(r.fr.WritePing(true, [8]byte{}))
+					continue
+				case err := <-answered:
+					if err != nil {
+						t.Errorf("%s: %v", path, err)
+					}
+				}
+				break
 			}
 		})
 	}
