@@ -42,7 +42,7 @@ func (r *eagerCall) instanceOf(call *stepCall, op *corepb.Operation, f *eagerFun
 	}
 	m := change{message: &wire.BuildInstance{Key: key, Node: node}, def: def}
 	if elsewhere != "" {
-		if r.meet != c.own {
+		if r.shared() != 0 {
 			return nil, status.Unimplementedf("Component %s has nodes, inputs or resources on %s: a component runs on one task", op.GetName(), elsewhere)
 		}
 		if err := c.cluster.Load().check(elsewhere); err != nil {

@@ -310,8 +310,9 @@ func TestWhyOfEagerMain(t *testing.T) {
 		}
 		return c, step
 	}
-	until(t, "both parts wait", func() bool { _, step := look(); return step != 0 })
-	c, step := look()
+	var c *view.Cluster
+	var step uint64
+	until(t, "both parts wait", func() bool { c, step = look(); return step != 0 })
 	why, ok := view.Why(c, step)
 	if want := "to dequeue from the FIFOQueue 'jobs' on " + taskName("b"); !ok || !why.Blocked || !strings.Contains(why.Text, want) {
 		t.Errorf("the step waits since %+v, want %q", why, want)

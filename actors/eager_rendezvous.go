@@ -279,7 +279,7 @@ type eagerCall struct {
 
 // shared returns the number of the call that the parts of a function over several tasks have in common; 0 if this is no such part.
 func (r *eagerCall) shared() uint64 {
-	if r.meet == nil || r.meet == r.context.own {
+	if r.meet == r.context.own {
 		return 0
 	}
 	return uint64(r.meet.id)

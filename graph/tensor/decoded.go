@@ -22,8 +22,6 @@ const (
 	// deep it divides nested messages.
 	decodedPiece = 1 << 20
 	decodedInto  = 3
-	// sizedFields is the number of fields after which an estimate looks whether it is still wanted.
-	sizedFields = 64 << 10
 )
 
 // Unmarshal decodes a protobuf message if the process has enough memory for the result: two bytes on the wire may become hundreds. It
@@ -37,7 +35,7 @@ func UnmarshalUntil(b []byte, m proto.Message, ended func() error) error {
 	if len(b) <= cheapMessage {
 		return proto.Unmarshal(b, m)
 	}
-	s := sizing{ended: ended}
+	s := sizing{look: lookout{ended: ended}}
 	size := s.message(m.ProtoReflect().Descriptor(), b, decodedDepth)
 	if s.err != nil {
 		return s.err
@@ -109,21 +107,16 @@ func DecodedSize(m protoreflect.MessageDescriptor, b []byte) int64 {
 	return s.message(m, b, decodedDepth)
 }
 
-// sizing is the state of an estimate, which stops with an error of ended, if that is not nil.
+// sizing is the state of an estimate, which stops with the error of its lookout.
 type sizing struct {
-	ended func() error
-	left  int // fields until the next look
-	err   error
+	look lookout
+	err  error
 }
 
 // stopped counts a field and reports whether the estimate is no longer wanted.
 func (s *sizing) stopped() bool {
-	if s.ended == nil {
-		return false
-	}
-	if s.left--; s.left < 0 && s.err == nil {
-		s.left = sizedFields
-		s.err = s.ended()
+	if s.err == nil {
+		s.err = s.look.another()
 	}
 	return s.err != nil
 }

@@ -311,10 +311,8 @@ func (w *inquiry) input(at waiter, from *path) finding {
 		if !p.step.Runs {
 			break
 		}
-		for _, e := range p.step.Sends {
-			if e.Name == at.wait.Edge {
-				return w.part(p, e.Waits, from)
-			}
+		if e := p.step.unsent(at.wait.Edge); e != nil {
+			return w.part(p, e.Waits, from)
 		}
 		if sender != at.task.Task { // which part of it sends is unknown
 			return w.part(p, nil, from)
@@ -332,6 +330,16 @@ func (w *inquiry) input(at waiter, from *path) finding {
 	return finding{"it is on its way", unclear}
 }
 
+// unsent returns the edge of that name if the step's part has still to send it, or nil.
+func (s *Step) unsent(edge string) *Edge {
+	for _, e := range s.Sends {
+		if e.Name == edge {
+			return e
+		}
+	}
+	return nil
+}
+
 // component explains why a tensor of another part of a function over several tasks has not arrived. The sender has its client's name, which
 // need not be the cluster's.
 func (w *inquiry) component(at waiter, sender string, from *path) finding {
@@ -340,10 +348,8 @@ func (w *inquiry) component(at waiter, sender string, from *path) finding {
 		if p.step.Id == at.step.Id || !p.step.Runs {
 			continue
 		}
-		for _, e := range p.step.Sends {
-			if e.Name == at.wait.Edge {
-				return w.part(p, e.Waits, from)
-			}
+		if e := p.step.unsent(at.wait.Edge); e != nil {
+			return w.part(p, e.Waits, from)
 		}
 		f := w.part(p, nil, from)
 		if others = append(others, f); p.task.Task == sender {

@@ -170,17 +170,9 @@ func TestDecompressRefuses(t *testing.T) {
 }
 
 // beyond is the compressed form of one byte more than a piece may have.
-func beyond(a Algorithm) (out []byte) {
+func beyond(a Algorithm) []byte {
 	src := make([]byte, MaxPiece+1)
-	out = make([]byte, 0, a.bound(len(src)))
-	switch a.family() {
-	case familyDeflate:
-		out, _ = appendDeflate(out, src, a.level())
-	case familyZstd:
-		out, _ = appendZstd(out, src, a.level())
-	case familyS2:
-		out, _ = appendS2(out, src, a.level())
-	}
+	out, _ := a.compress(make([]byte, 0, a.bound(len(src))), src)
 	return out
 }
 

@@ -21,19 +21,24 @@ func (a Algorithm) Append(dst, src []byte, width int) (out []byte, ok bool) {
 		plain = resize(b, len(src))
 		shuffle(plain, src, width)
 	}
-	out = slices.Grow(dst, a.bound(len(src)))
-	switch a.family() {
-	case familyDeflate:
-		out, ok = appendDeflate(out, plain, a.level())
-	case familyZstd:
-		out, ok = appendZstd(out, plain, a.level())
-	case familyS2:
-		out, ok = appendS2(out, plain, a.level())
-	}
+	out, ok = a.compress(slices.Grow(dst, a.bound(len(src))), plain)
 	if !ok || len(out)-len(dst) >= len(src) {
 		return out[:len(dst)], false
 	}
 	return out, true
+}
+
+// compress appends the compressed form of src to dst, which has the capacity of bound. ok is false if the algorithm is None.
+func (a Algorithm) compress(dst, src []byte) (out []byte, ok bool) {
+	switch a.family() {
+	case familyDeflate:
+		return appendDeflate(dst, src, a.level())
+	case familyZstd:
+		return appendZstd(dst, src, a.level())
+	case familyS2:
+		return appendS2(dst, src, a.level())
+	}
+	return dst, false
 }
 
 // bound returns the capacity that the compressor of n bytes needs to avoid allocating.

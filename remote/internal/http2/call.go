@@ -261,11 +261,11 @@ func (c *call) detachSoon() {
 		c.detach()
 		return
 	}
-	c.detachAfter(patience, func() { work.wasted += int64(patience) })
+	c.detachAfter(patience, patience)
 }
 
-// detachAfter detaches the call after d, unless stay is called before, and calls first before it does.
-func (c *call) detachAfter(d time.Duration, first func()) {
+// detachAfter detaches the call after d, unless stay is called before. wasted is how much of it others may have waited for nothing.
+func (c *call) detachAfter(d, wasted time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var t *time.Timer
@@ -274,7 +274,7 @@ func (c *call) detachAfter(d time.Duration, first func()) {
 		defer c.mu.Unlock()
 		if !c.detached && c.overdue == t {
 			c.detached = true
-			first()
+			c.conn.in.work.wasted += int64(wasted)
 			c.conn.handOver()
 		}
 	})
@@ -318,11 +318,14 @@ func (c *call) read(request any) error {
 	}
 	message := s.message
 	s.message = nil
-	if !s.aliased {
-		c.detachAfter(decodeTime, func() {})
+	large := !s.aliased
+	if large {
+		c.detachAfter(decodeTime, 0)
 	}
 	err := c.conn.decode(s, message, request)
-	c.stay()
+	if large {
+		c.stay()
+	}
 	s.releaseRequest()
 	if !s.method.Inline {
 		c.detachSoon()
