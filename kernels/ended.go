@@ -9,7 +9,7 @@ import (
 // their processors within lookEvery grains of work, whatever they compute:
 //
 //   - Context.Allocate and Meter.Take fail once the step has ended. That ends kernels that make many outputs or many strings.
-//   - Context.Parallel skips the parts that have not begun. Clear and SortFunc stop in the middle.
+//   - Context.Parallel skips the parts that have not begun. Each, Clear and SortFunc stop in the middle.
 //   - Loops that do neither, over batches or elements that may be many or slow, check the step themselves with Context.Ended, or
 //     with a Lookout where an iteration is short.
 //   - A single allocation is not interrupted: its memory is zeroed first, which takes up to a millisecond for four megabytes.
@@ -50,6 +50,24 @@ func (c *Context) Parallel(n, grain int, body func(lo, hi int)) {
 			body(lo, min(lo+piece, hi))
 		}
 	})
+}
+
+// eachPart is the time that a part of Each takes, in nanoseconds.
+const eachPart = 1 << 20
+
+// Each calls body for consecutive parts of a loop of n iterations, each of which takes about cost nanoseconds. It returns body's first error,
+// or between two parts the step's error once that has ended.
+func (c *Context) Each(n, cost int, body func(lo, hi int) error) error {
+	part := max(1, eachPart/max(1, cost))
+	for lo := 0; lo < n; lo += part {
+		if err := c.Ended(); err != nil {
+			return err
+		}
+		if err := body(lo, min(lo+part, n)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Lookout periodically checks for a step's end in a loop of short iterations. The zero value never reports one.

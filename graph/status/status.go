@@ -19,6 +19,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -178,8 +180,28 @@ func valid(msg string) string { return strings.ToValidUTF8(msg, "\ufffd") }
 
 // Errorf returns an error with a formatted message. An operand of the verb %w becomes the error's cause.
 func Errorf(code Code, format string, args ...any) error {
+	args = slices.Clone(args)
+	for i, a := range args {
+		if v := reflect.ValueOf(a); v.Kind() == reflect.Slice && v.Len() > maxQuoted && v.Type().Elem().Kind() != reflect.Uint8 {
+			args[i] = shortened{v.Slice(0, maxQuoted).Interface(), v.Len()}
+		}
+	}
 	err := fmt.Errorf(format, args...)
 	return &Error{Code: code, Message: valid(err.Error()), cause: errors.Unwrap(err)}
+}
+
+// maxQuoted is the number of elements of a list that a message quotes: tensors that users send as shapes may have millions.
+const maxQuoted = 1000
+
+// shortened formats a list of n elements by its first ones.
+type shortened struct {
+	first any
+	n     int
+}
+
+// Format formats the first elements like the list, and says that there are more.
+func (s shortened) Format(f fmt.State, verb rune) {
+	_, _ = fmt.Fprintf(f, fmt.FormatString(f, verb)+" (the first %d of %d)", s.first, maxQuoted, s.n)
 }
 
 // InvalidArgumentf is Errorf with the code for bad requests and bad kernel inputs.

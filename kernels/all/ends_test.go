@@ -12,6 +12,7 @@ import (
 
 	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
 	oppb "github.com/galeone/tensorflow/tensorflow/go/core/framework/op_def_go_proto"
+	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -154,15 +155,19 @@ func lateness(t *testing.T, op string, attrs graph.Attrs, inputs []*tensor.Tenso
 func latenessOnce(t *testing.T, op string, attrs graph.Attrs, inputs []*tensor.Tensor) time.Duration {
 	t.Helper()
 	step := kt.NewStep()
-	k, err := kt.NewDevice(t).Kernel(kt.Op{Type: op, Raw: attrs, Step: step, Functions: echo}, anys(inputs)...)
+	values, closeAll := withVariables(t, op, inputs)
+	defer closeAll()
+	k, err := kt.NewDevice(t).Kernel(kt.Op{Type: op, Raw: attrs, Step: step, Functions: echo}, values...)
 	if err != nil {
 		return 0
 	}
-	for _, in := range inputs {
-		in.Retain()
+	for _, v := range values {
+		if in, ok := v.(*tensor.Tensor); ok {
+			in.Retain()
+		}
 	}
 	ended := make(chan time.Time, 1)
-	go k.Start(kt.Values(anys(inputs)...), func(out []kernels.Value, err error) {
+	go k.Start(kt.Values(values...), func(out []kernels.Value, err error) {
 		at := time.Now()
 		for _, v := range out {
 			v.Release()
@@ -177,6 +182,29 @@ func latenessOnce(t *testing.T, op string, attrs graph.Attrs, inputs []*tensor.T
 	cancelled := time.Now()
 	step.Cancellation.Cancel(status.New(status.Cancelled, "enough"))
 	return (<-ended).Sub(cancelled)
+}
+
+// withVariables returns the inputs of an op, with a variable for each that the op updates, and a function that closes the variables.
+func withVariables(t *testing.T, op string, inputs []*tensor.Tensor) (values []any, closeAll func()) {
+	t.Helper()
+	values = anys(inputs)
+	def, err := graph.LookupOp(op)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made []*containers.Variable
+	for i, arg := range def.InputArg {
+		if arg.IsRef {
+			v := containers.NewVariable("v", inputs[i].DType())
+			v.Assign(inputs[i].Retain())
+			values[i], made = v, append(made, v)
+		}
+	}
+	return values, func() {
+		for _, v := range made {
+			v.Close()
+		}
+	}
 }
 
 // enlarged yields inputs like those of a record, but with other sizes, one set after the other.
@@ -267,6 +295,11 @@ func resized(in *tensor.Tensor, shape tensor.Shape) *tensor.Tensor {
 	for n, err := shape.NumElements(); err != nil || n > manyElements; n, err = shape.NumElements() {
 		shape[slices.Index(shape, slices.Max(shape))] /= 2
 	}
+	return repeated(in, shape)
+}
+
+// repeated returns a tensor of the given shape that repeats the elements of in.
+func repeated(in *tensor.Tensor, shape tensor.Shape) *tensor.Tensor {
 	out, err := tensor.Zeros(tensor.Host, in.DType(), shape)
 	if err != nil {
 		panic(err)

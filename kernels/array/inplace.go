@@ -59,12 +59,17 @@ func changeRows(ctx *kernels.Context, op update.Op, change update.Func) error {
 		return layout.MoveAt(ctx, out, v, to, nil, width, len(to))
 	}
 	size := width * x.DType().Size()
-	for i, r := range to {
-		row := out.Data()[int(r)*size:][:size]
-		change(row, row, v.Data()[i*size:][:size])
-	}
-	return nil
+	return ctx.Each(len(to), changeTime+width, func(lo, hi int) error {
+		for i := lo; i < hi; i++ {
+			row := out.Data()[int(to[i])*size:][:size]
+			change(row, row, v.Data()[i*size:][:size])
+		}
+		return nil
+	})
 }
+
+// changeTime is the time in nanoseconds to change a row, beside that for its elements.
+const changeTime = 64
 
 // checkInplace rejects updates whose shapes do not match.
 func checkInplace(x, at, v *tensor.Tensor) error {
@@ -155,7 +160,11 @@ func unravelIndex(ctx *kernels.Context) error {
 		return err
 	}
 	at := make([]int64, len(sizes)*n)
+	end := ctx.Lookout()
 	for i := range n {
+		if err := end.After(divisionTime * (1 + len(sizes))); err != nil {
+			return err
+		}
 		v, err := args.IntAt(indices, i)
 		if err != nil {
 			return err
@@ -183,6 +192,9 @@ func unravelIndex(ctx *kernels.Context) error {
 	}
 	return nil
 }
+
+// divisionTime is the time in nanoseconds to divide by a size.
+const divisionTime = 8
 
 // unravelSizes reads the sizes, whose product must fit their type.
 func unravelSizes(ctx *kernels.Context, dims *tensor.Tensor) (sizes []int64, total int64, err error) {

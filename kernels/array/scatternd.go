@@ -242,16 +242,18 @@ func scatterPoints(ctx *kernels.Context, op update.Op, t, indices, updates *tens
 	_, depth := pointDims(indices)
 	n := t.Shape()[depth:].Elements()
 	if !ignore {
-		update.Rows(ctx.Device, op, t, to, n, updates)
-		return nil
+		return update.Rows(ctx, op, t, to, n, updates)
 	}
 	matrix := updates.Reshaped(tensor.Shape{int64(len(to)), int64(n)})
 	defer matrix.Release()
 	rows, kept := inside(to)
 	for i, r := range rows {
 		row := matrix.Rows(int(r), int(r)+1)
-		update.Rows(ctx.Device, op, t, kept[i:i+1], n, row)
+		err := update.Rows(ctx, op, t, kept[i:i+1], n, row)
 		row.Release()
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -31,24 +31,29 @@ func where(ctx *kernels.Context) error {
 	if err != nil || n == 0 {
 		return err
 	}
-	coordinates(tensor.Of[int64](out), truths, t.Shape())
-	return nil
+	return coordinates(ctx, tensor.Of[int64](out), truths, t.Shape())
 }
 
 // coordinates lists the positions of the true elements in a tensor of the given shape. It works by lines of the last dimension, in which
 // only the last coordinate changes. It writes a row for every element; the next element overwrites the row of a false one. That costs less
 // than a branch that is hard to predict.
-func coordinates(rows []int64, truths []bool, shape tensor.Shape) {
+func coordinates(ctx *kernels.Context, rows []int64, truths []bool, shape tensor.Shape) error {
 	rank, columns := len(shape), int(shape[len(shape)-1])
 	at := make([]int64, rank)
 	for ; len(rows) > 0; truths = truths[columns:] {
-		for i, b := range truths[:columns] {
-			if len(rows) == 0 {
-				return
+		err := ctx.Each(columns, rank+coordinatesTime, func(lo, hi int) error {
+			for i, b := range truths[lo:hi] {
+				if len(rows) == 0 {
+					break
+				}
+				copy(rows, at[:rank-1])
+				rows[rank-1] = int64(lo + i)
+				rows = rows[rank*element.OneIf(b):]
 			}
-			copy(rows, at[:rank-1])
-			rows[rank-1] = int64(i)
-			rows = rows[rank*element.OneIf(b):]
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 		for d := rank - 2; d >= 0; d-- {
 			if at[d]++; at[d] < shape[d] {
@@ -57,7 +62,11 @@ func coordinates(rows []int64, truths []bool, shape tensor.Shape) {
 			at[d] = 0
 		}
 	}
+	return nil
 }
+
+// coordinatesTime is the time in nanoseconds to write the coordinates of an element.
+const coordinatesTime = 4
 
 // truthsOf holds functions that report for each element whether it is not zero. Other types are tested by their bits.
 var truthsOf = map[tensor.DType]func(*tensor.Tensor) []bool{
@@ -283,6 +292,9 @@ func uniqueAxis(ctx *kernels.Context, t *tensor.Tensor) (int, error) {
 	return axis, nil
 }
 
+// keyTime is the time in nanoseconds to look up an element in a map.
+const keyTime = 100
+
 // newListDiff returns the kernel that computes the elements of vector 0 that are not in vector 1, and their indices.
 func newListDiff(c *kernels.Construction) (any, error) {
 	dtype, err := args.IntAttr(c, "out_idx")
@@ -306,11 +318,18 @@ func newListDiff(c *kernels.Construction) (any, error) {
 			return status.Unimplementedf("ListDiff of elements of type %v is not supported", x.DType())
 		}
 		drop := make(map[string]bool, y.Len())
+		end := ctx.Lookout()
 		for i := range y.Len() {
+			if err := end.After(keyTime); err != nil {
+				return err
+			}
 			drop[keyY(i)] = true
 		}
 		var kept []int64
 		for i := range x.Len() {
+			if err := end.After(keyTime); err != nil {
+				return err
+			}
 			if !drop[keyX(i)] {
 				kept = append(kept, int64(i))
 			}

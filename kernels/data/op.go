@@ -89,6 +89,9 @@ func (in *inputs) fail(err error) {
 }
 
 func (in *inputs) failf(format string, args ...any) {
+	if in.err != nil {
+		return // the first one counts, and there may be millions
+	}
 	in.fail(status.InvalidArgumentf(format, args...))
 }
 

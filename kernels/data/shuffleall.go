@@ -90,7 +90,8 @@ func drawOrder(k *shuffleAll) *wholeOrder {
 // index returns the index of the element at place i, which must be less than the number of elements.
 func (o *wholeOrder) index(i int64) int64 {
 	n := o.of.cardinality(nil)
-	return int64(permute.Index(uint64(i), uint64(n-1), o.keys, shuffleRounds))
+	at, _ := permute.Index(uint64(i), uint64(n-1), o.keys, shuffleRounds, nil)
+	return int64(at)
 }
 
 func (o *wholeOrder) save(w *Writer) {

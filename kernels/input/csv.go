@@ -61,7 +61,11 @@ func (k *csvOp) Compute(ctx *kernels.Context) error {
 		}
 	}
 	fields := make([]string, 0, len(k.types))
+	end := ctx.Lookout()
 	for i, record := range records.Strings() {
+		if err := end.After(fieldTime*len(k.types) + len(record)); err != nil {
+			return err
+		}
 		var err error
 		if fields, err = k.split(fields[:0], record); err != nil {
 			return err
@@ -77,6 +81,9 @@ func (k *csvOp) Compute(ctx *kernels.Context) error {
 	}
 	return nil
 }
+
+// fieldTime is the time in nanoseconds to read a short field.
+const fieldTime = 50
 
 // put stores field f of record i as an element of its column.
 func (k *csvOp) put(ctx *kernels.Context, f, i int, field string, record int) error {

@@ -79,7 +79,7 @@ func makeFeatures(dense []tensor.DType, shapes []tensor.Shape, sparse, ragged, s
 
 // exampleRun returns where and how a kernel parses.
 func exampleRun(ctx *kernels.Context) example.Run {
-	return example.Run{Pool: ctx.Device.Pool(), Parallel: ctx.Device.Parallel}
+	return example.Run{Pool: ctx.Device.Pool(), Parallel: ctx.Device.Parallel, Ended: ctx.Ended}
 }
 
 // tensorsAt returns n inputs, starting at the i-th.

@@ -59,7 +59,7 @@ func (k *sparseMatMul) Compute(ctx *kernels.Context) error {
 	}
 	defer freeY()
 	if !k.sparseA && !k.sparseB {
-		simd.Gemm(ctx.Device.Parallel, k.turnA, k.turnB, rows, columns, inner, x, a.Dim(1), y, b.Dim(1), dst, columns, false)
+		simd.Gemm(ctx.Parallel, k.turnA, k.turnB, rows, columns, inner, x, a.Dim(1), y, b.Dim(1), dst, columns, false)
 		return nil
 	}
 	left, right := matrixView{x, a.Dim(1), k.turnA}, matrixView{y, b.Dim(1), k.turnB}

@@ -141,7 +141,7 @@ func (k *viaInt64[T]) Compute(ctx *kernels.Context) error {
 	}
 	defer wide.Release()
 	defer func() { sub.Outputs[0].Release() }()
-	element.Convert(element.ViewOf[int64](wide), element.ViewOf[T](in))
+	convertAll(ctx, element.ViewOf[int64](wide), element.ViewOf[T](in))
 	sub.Inputs[0].Tensor = wide
 	if err := k.inner.Compute(&sub); err != nil {
 		return err
@@ -151,8 +151,13 @@ func (k *viaInt64[T]) Compute(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
-	element.Convert(element.ViewOf[T](out), element.ViewOf[int64](result))
+	convertAll(ctx, element.ViewOf[T](out), element.ViewOf[int64](result))
 	return nil
+}
+
+// convertAll is element.Convert on as many cores as it is worth, unless the step ends.
+func convertAll[B, A element.Integer](ctx *kernels.Context, dst []B, src []A) {
+	ctx.Parallel(len(src), element.CheapGrain, func(lo, hi int) { element.Convert(dst[lo:hi], src[lo:hi]) })
 }
 
 func normsInt[T element.Integer]() reduce.Reducer[T] {

@@ -61,16 +61,19 @@ func (k *sparseSegmentKernel[T]) Compute(ctx *kernels.Context) error {
 	if err := kernels.Clear(ctx, dst); err != nil {
 		return err
 	}
-	k.sum(dst, src, at.V, segment.V, out.Len()/int(rows))
-	return nil
+	return k.sum(ctx, dst, src, at.V, segment.V, out.Len()/int(rows))
 }
 
 // sum adds up rows of width elements.
-func (k *sparseSegmentKernel[T]) sum(dst, src []T, at, segment []int64, width int) {
+func (k *sparseSegmentKernel[T]) sum(ctx *kernels.Context, dst, src []T, at, segment []int64, width int) error {
+	end := ctx.Lookout()
 	for i := 0; i < len(at); {
 		s, n := int(segment[i]), i
 		to := dst[s*width : (s+1)*width]
 		for ; i < len(at) && int(segment[i]) == s; i++ {
+			if err := end.After(segmentTime + width); err != nil {
+				return err
+			}
 			row := int(at[i])
 			k.add(to, to, src[row*width:(row+1)*width])
 		}
@@ -80,7 +83,11 @@ func (k *sparseSegmentKernel[T]) sum(dst, src []T, at, segment []int64, width in
 			}
 		}
 	}
+	return nil
 }
+
+// segmentTime is the time in nanoseconds to find a row, beside that for its elements.
+const segmentTime = 8
 
 // segments checks the shapes and returns the number of rows of the output.
 func (k *sparseSegmentKernel[T]) segments(ctx *kernels.Context) (int64, error) {
@@ -186,7 +193,11 @@ func (k *sparseSegmentGradKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	width := out.Len() / int(rows)
+	end := ctx.Lookout()
 	for i, row := range s.at {
+		if err := end.After(segmentTime + width); err != nil {
+			return err
+		}
 		f := T(k.scale(s.sizes[s.segment[i]]))
 		from := g[s.segment[i]*width : (s.segment[i]+1)*width]
 		for j, v := range from {
@@ -243,7 +254,11 @@ func pairsOf(ctx *kernels.Context, m *kernels.Meter, rows int64) (s segmentRows,
 			return s, args.FirstError(err, status.InvalidArgumentf("Invalid number of segments"))
 		}
 	}
+	end := ctx.Lookout()
 	for i := range n {
+		if err := end.After(2 * segmentTime); err != nil {
+			return s, err
+		}
 		index, err1 := args.IntAt(indices, i)
 		id, err2 := args.IntAt(ids, i)
 		if err := args.FirstError(err1, err2); err != nil {

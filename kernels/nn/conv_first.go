@@ -42,7 +42,7 @@ func (k *convFirstKernel[T]) Compute(ctx *kernels.Context) error {
 	}
 	places := c.rows.out * c.cols.out
 	for n := 0; n < c.batch && ctx.Ended() == nil; n++ {
-		k.mul(ctx.Device.Parallel, true, false, c.outDepth, places, c.inDepth, f, c.outDepth, src[n*c.inDepth*places:], places, dst[n*c.outDepth*places:], places, false)
+		k.mul(ctx.Parallel, true, false, c.outDepth, places, c.inDepth, f, c.outDepth, src[n*c.inDepth*places:], places, dst[n*c.outDepth*places:], places, false)
 	}
 	return ctx.Ended()
 }

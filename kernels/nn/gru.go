@@ -106,7 +106,7 @@ func gruCell(ctx *kernels.Context) error {
 		copy(xh[n*row:], g.x[n*g.input:(n+1)*g.input])
 		copy(xh[n*row+g.input:(n+1)*row], g.h[n*g.cell:(n+1)*g.cell])
 	}
-	mul := ctx.Device.Parallel
+	mul := ctx.Parallel
 	gemm.Portable(mul, false, false, g.batch, wide, row, xh, row, g.wru, wide, gates, wide, false)
 	for n := range g.batch {
 		for k := range g.cell {
@@ -158,7 +158,7 @@ func gruCellGrad(ctx *kernels.Context) error {
 	for i, d := range dh {
 		dc[i] = d * (1 - u[i]) * (1 - c[i]*c[i])
 	}
-	mul := ctx.Device.Parallel
+	mul := ctx.Parallel
 	gemm.Portable(mul, false, true, g.batch, row, g.cell, dc, g.cell, g.wc, g.cell, byCandidate, row, false)
 	for n := range g.batch {
 		for k := range g.cell {

@@ -37,16 +37,23 @@ func (k isotonicKernel[In, Out]) Compute(ctx *kernels.Context) error {
 	}
 	src, dst, ids := element.ViewOf[In](in), element.ViewOf[Out](out), tensor.Of[int32](segments)
 	return element.WithScratch(ctx, len(src)/columns, max(1, element.CostlyGrain/columns), columns, func(sums []Out, lo, hi int) {
-		for r := lo; r < hi; r++ {
-			isotonicRow(dst[r*columns:][:columns], ids[r*columns:][:columns], src[r*columns:][:columns], sums)
+		end := ctx.Lookout()
+		for r := lo; r < hi && ctx.Ended() == nil; r++ {
+			isotonicRow(&end, dst[r*columns:][:columns], ids[r*columns:][:columns], src[r*columns:][:columns], sums)
 		}
 	})
 }
 
-// isotonicRow solves a row. Until it is done, ids holds the ends of the pools and dst their means.
-func isotonicRow[In element.Ordered, Out element.Floating](dst []Out, ids []int32, src []In, sums []Out) {
+// isotonicTime is the time in nanoseconds to pool an element, and isotonicPart the number of elements between two looks for the step's end.
+const isotonicTime, isotonicPart = 16, 4096
+
+// isotonicRow solves a row, unless the step ends. Until it is done, ids holds the ends of the pools and dst their means.
+func isotonicRow[In element.Ordered, Out element.Floating](end *kernels.Lookout, dst []Out, ids []int32, src []In, sums []Out) {
 	n := 0
 	for i, v := range src {
+		if i%isotonicPart == 0 && end.After(isotonicPart*isotonicTime) != nil {
+			return
+		}
 		ids[n], sums[n], dst[n] = int32(i+1), Out(v), Out(v)
 		n++
 		for n > 1 && dst[n-1] > dst[n-2] {
@@ -60,16 +67,16 @@ func isotonicRow[In element.Ordered, Out element.Floating](dst []Out, ids []int3
 			dst[n-1] = sums[n-1] / Out(ids[n-1]-begin)
 		}
 	}
-	end := len(src)
+	last := len(src)
 	for p := n - 1; p >= 0; p-- {
 		mean, begin := dst[p], 0
 		if p > 0 {
 			begin = int(ids[p-1])
 		}
-		for i := begin; i < end; i++ {
+		for i := begin; i < last; i++ {
 			dst[i], ids[i] = mean, int32(p)
 		}
-		end = begin
+		last = begin
 	}
 }
 

@@ -159,7 +159,7 @@ func (l *lstm) backThrough(ctx *kernels.Context, s lstmSizes, in lstmInputs, ste
 		elementwise.Add(dh, hGrad, v[8][lo:hi])
 		l.back(s, in, lstmState{i: v[0][lo:hi], cs: v[1][lo:hi], f: v[2][lo:hi], o: v[3][lo:hi], ci: v[4][lo:hi], co: v[5][lo:hi]}, dcs, dh,
 			lstmGrads{csGrad, gates, out[4], out[5], out[6]})
-		gemm.Portable(ctx.Device.Parallel, false, true, s.batch, row, wide, gates, wide, in.w, wide, xh, row, false)
+		gemm.Portable(ctx.Parallel, false, true, s.batch, row, wide, gates, wide, in.w, wide, xh, row, false)
 		from := images[t*s.batch*s.input:]
 		for n := range s.batch {
 			copy(xGrad[(t*s.batch+n)*s.input:], xh[n*row:n*row+s.input])
@@ -169,7 +169,7 @@ func (l *lstm) backThrough(ctx *kernels.Context, s lstmSizes, in lstmInputs, ste
 			copy(xh[n*row+s.input:(n+1)*row], in.h[n*s.cell:(n+1)*s.cell])
 			elementwise.Add(bGrad, bGrad, gates[n*wide:(n+1)*wide])
 		}
-		gemm.Portable(ctx.Device.Parallel, true, false, row, wide, s.batch, xh, row, gates, wide, wGrad, wide, true)
+		gemm.Portable(ctx.Parallel, true, false, row, wide, s.batch, xh, row, gates, wide, wGrad, wide, true)
 	}
 	return nil
 }

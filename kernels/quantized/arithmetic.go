@@ -14,8 +14,11 @@ type binary struct {
 	x, y   []uint8
 	xs, ys span
 	out    *tensor.Tensor
-	walk   func(body func(at, x, y int))
+	walk   func(body func(at, x, y int)) error
 }
+
+// walkTime is the time in nanoseconds to find an element and its operands.
+const walkTime = 8
 
 // readBinary checks the inputs and allocates the output.
 func readBinary(ctx *kernels.Context, refused func(names ...string) func(int, *tensor.Tensor) error, narrowX, narrowY string) (b binary, err error) {
@@ -44,21 +47,24 @@ func readBinary(ctx *kernels.Context, refused func(names ...string) func(int, *t
 	}
 	b.x, b.y = tensor.Of[uint8](x), tensor.Of[uint8](y)
 	strideX, strideY := broadcastStrides(x.Shape(), shape), broadcastStrides(y.Shape(), shape)
-	b.walk = func(body func(at, x, y int)) {
+	b.walk = func(body func(at, x, y int)) error {
 		counts := make([]int, len(shape))
 		i, j := 0, 0
-		for at := range shape.Elements() {
-			body(at, i, j)
-			for d := len(shape) - 1; d >= 0; d-- {
-				counts[d]++
-				i, j = i+strideX[d], j+strideY[d]
-				if counts[d] < int(shape[d]) {
-					break
+		return ctx.Each(shape.Elements(), walkTime, func(lo, hi int) error {
+			for at := lo; at < hi; at++ {
+				body(at, i, j)
+				for d := len(shape) - 1; d >= 0; d-- {
+					counts[d]++
+					i, j = i+strideX[d], j+strideY[d]
+					if counts[d] < int(shape[d]) {
+						break
+					}
+					i, j = i-counts[d]*strideX[d], j-counts[d]*strideY[d]
+					counts[d] = 0
 				}
-				i, j = i-counts[d]*strideX[d], j-counts[d]*strideY[d]
-				counts[d] = 0
 			}
-		}
+			return nil
+		})
 	}
 	return b, nil
 }
@@ -93,7 +99,9 @@ func add(ctx *kernels.Context) error {
 		ys[b.y[0]] = quantize[int32](dequantize(b.y[0], b.ys), s)
 	}
 	dst := tensor.Of[int32](b.out)
-	b.walk(func(at, x, y int) { dst[at] = xs[b.x[x]] + ys[b.y[y]] })
+	if err := b.walk(func(at, x, y int) { dst[at] = xs[b.x[x]] + ys[b.y[y]] }); err != nil {
+		return err
+	}
 	return s.put(ctx, 1)
 }
 
@@ -120,7 +128,9 @@ func multiply(ctx *kernels.Context) error {
 	}
 	zeroX, zeroY := int32(unclamped[uint8](0, b.xs)), int32(unclamped[uint8](0, b.ys))
 	dst := tensor.Of[int32](b.out)
-	b.walk(func(at, x, y int) { dst[at] = (int32(b.x[x]) - zeroX) * (int32(b.y[y]) - zeroY) })
+	if err := b.walk(func(at, x, y int) { dst[at] = (int32(b.x[x]) - zeroX) * (int32(b.y[y]) - zeroY) }); err != nil {
+		return err
+	}
 	return product[uint8, uint8, int32](b.xs, b.ys).put(ctx, 1)
 }
 

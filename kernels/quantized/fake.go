@@ -143,6 +143,12 @@ func (f *fake) forward(ctx *kernels.Context) error {
 
 func floor(v float32) float32 { return float32(math.Floor(float64(v))) }
 
+// gradTime is the time in nanoseconds of the gradient of a number, which is far from the next one of its channel.
+const gradTime = 8
+
+// gradPart is the number of gradients between two looks for the end of the step.
+const gradPart = 1024
+
 // backward passes on the gradient of elements inside the range. The gradients of elements outside go to the end of the range that they
 // exceed.
 func (f *fake) backward(ctx *kernels.Context) error {
@@ -163,13 +169,20 @@ func (f *fake) backward(ctx *kernels.Context) error {
 		made[o] = tensor.Of[float32](t)
 	}
 	grad, src, channels := tensor.Of[float32](ctx.Input(0)), tensor.Of[float32](in), len(lows)
+	end := ctx.Lookout()
 	for c := range channels {
 		s := span{lows[c], highs[c]}
 		n := f.nudge(s)
 		// A range of zeros passes on all gradients.
 		all := !f.attrs && s == (span{})
 		var low, high float32
-		for i := c; i < len(src); i += channels {
+		for i, part := c, 0; i < len(src); i += channels {
+			if part--; part < 0 {
+				part = gradPart
+				if err := end.After(min(gradPart, len(src)/channels) * gradTime); err != nil {
+					return err
+				}
+			}
 			v, g := src[i], grad[i]
 			if all {
 				made[0][i] = g

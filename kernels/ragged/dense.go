@@ -181,9 +181,9 @@ func (k *raggedDense) place(ctx *kernels.Context, out *tensor.Tensor, rows int64
 			if int64(len(partition)-1) > rows {
 				return status.InvalidArgumentf("Row partition size is greater than output size: %d > %d", len(partition)-1, rows)
 			}
-			at, err = placeSplits(at, partition, step, size, max(count, maxRaggedRows))
+			at, err = placeSplits(ctx, at, partition, step, size, max(count, maxRaggedRows))
 		case "VALUE_ROWIDS":
-			at, err = placeRowIDs(at, rows, partition, step, size)
+			at, err = placeRowIDs(ctx, at, rows, partition, step, size)
 		default:
 			err = status.InvalidArgumentf("Unsupported partition type:%s", k.types[p])
 		}
@@ -196,7 +196,11 @@ func (k *raggedDense) place(ctx *kernels.Context, out *tensor.Tensor, rows int64
 		return status.InvalidArgumentf("The row partitions tell of %d values, but there are %d", len(at), count)
 	}
 	var from, to []int64
+	look := ctx.Lookout()
 	for i, p := range at {
+		if err := look.After(placeTime); err != nil {
+			return err
+		}
 		if p >= 0 {
 			from, to = append(from, int64(i)), append(to, p)
 		}
@@ -204,7 +208,10 @@ func (k *raggedDense) place(ctx *kernels.Context, out *tensor.Tensor, rows int64
 	return layout.MoveAt(ctx, out, values, to, from, values.Shape()[1:].Elements(), len(to))
 }
 
-func placeSplits(parents, splits []int64, step, size, most int) ([]int64, error) {
+// placeTime is the time in nanoseconds to find the place of a row.
+const placeTime = 8
+
+func placeSplits(ctx *kernels.Context, parents, splits []int64, step, size, most int) ([]int64, error) {
 	if len(splits) == 0 {
 		return nil, nil
 	}
@@ -213,7 +220,11 @@ func placeSplits(parents, splits []int64, step, size, most int) ([]int64, error)
 		return nil, status.InvalidArgumentf("Invalid row split size.")
 	}
 	at := make([]int64, 0, end)
+	look := ctx.Lookout()
 	for i, s := range splits[1:] {
+		if err := look.After(placeTime); err != nil {
+			return nil, err
+		}
 		parent := int64(-1)
 		if i < len(parents) {
 			parent = parents[i]
@@ -222,12 +233,18 @@ func placeSplits(parents, splits []int64, step, size, most int) ([]int64, error)
 		if n > end-int64(len(at)) {
 			return nil, status.InvalidArgumentf("Invalid row split size.")
 		}
-		for j := range n {
-			if parent < 0 || j >= int64(size) {
-				at = append(at, -1)
-			} else {
-				at = append(at, parent+j*int64(step))
+		err := ctx.Each(int(max(n, 0)), placeTime, func(lo, hi int) error {
+			for j := lo; j < hi; j++ {
+				if parent < 0 || j >= size {
+					at = append(at, -1)
+				} else {
+					at = append(at, parent+int64(j*step))
+				}
 			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
 	if int64(len(at)) != end {
@@ -236,10 +253,14 @@ func placeSplits(parents, splits []int64, step, size, most int) ([]int64, error)
 	return at, nil
 }
 
-func placeRowIDs(parents []int64, rows int64, ids []int64, step, size int) ([]int64, error) {
+func placeRowIDs(ctx *kernels.Context, parents []int64, rows int64, ids []int64, step, size int) ([]int64, error) {
 	at := make([]int64, len(ids))
 	column := 0
+	look := ctx.Lookout()
 	for i, id := range ids {
+		if err := look.After(placeTime); err != nil {
+			return nil, err
+		}
 		if id < 0 || id >= rows {
 			name := "next_value_rowid"
 			if i == 0 {

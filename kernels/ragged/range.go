@@ -52,7 +52,11 @@ func raggedRange[T int32 | int64 | float32 | float64](c *kernels.Construction, c
 			rows = 1
 		}
 		splits := make([]int64, rows+1)
+		end := ctx.Lookout()
 		for row := range rows {
+			if err := end.After(countTime); err != nil {
+				return err
+			}
 			size, err := rangeRow(limits[0](row), limits[1](row), limits[2](row), most, count)
 			if err != nil {
 				return err
@@ -72,14 +76,26 @@ func raggedRange[T int32 | int64 | float32 | float64](c *kernels.Construction, c
 		values := tensor.Of[T](out)
 		for row := range rows {
 			value, delta := limits[0](row), limits[2](row)
-			for i := splits[row]; i < splits[row+1]; i++ {
-				values[i] = value
-				value += delta
+			if err := end.After(countTime); err != nil {
+				return err
+			}
+			err := ctx.Each(int(splits[row+1]-splits[row]), 1, func(lo, hi int) error {
+				for i := range values[int(splits[row])+lo : int(splits[row])+hi] {
+					values[int(splits[row])+lo+i] = value
+					value += delta
+				}
+				return nil
+			})
+			if err != nil {
+				return err
 			}
 		}
 		return nil
 	}), nil
 }
+
+// countTime is the time in nanoseconds to count the elements of a range.
+const countTime = 16
 
 // rangeRow returns the number of elements of a range, which must be at most most.
 func rangeRow[T int32 | int64 | float32 | float64](start, limit, delta T, most int64, count steps[T]) (int64, error) {

@@ -70,7 +70,11 @@ func raggedToVariant(ctx *kernels.Context, dtype tensor.DType, batched bool) err
 	if err != nil {
 		return err
 	}
+	end := ctx.Lookout()
 	for i := range out.Variants() {
+		if err := end.After(rowTime); err != nil {
+			return err
+		}
 		if err := ctx.Device.Pool().Admits(); err != nil {
 			return err
 		}
@@ -88,6 +92,9 @@ func raggedToVariant(ctx *kernels.Context, dtype tensor.DType, batched bool) err
 	}
 	return nil
 }
+
+// rowTime is the time in nanoseconds to make a variant of a row.
+const rowTime = 1000
 
 // raggedRow returns row i of a ragged tensor, which has one ragged dimension less. It shares the values.
 func raggedRow(ctx *kernels.Context, dtype tensor.DType, splits [][]int64, values *tensor.Tensor, i int) (*variant.Ragged, error) {

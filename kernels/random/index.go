@@ -41,6 +41,7 @@ func newIndexShuffle[T int32 | int64 | uint32 | uint64](c *kernels.Construction)
 		if err != nil {
 			return err
 		}
+		end := ctx.Lookout()
 		words, ok := seedWords[seed.DType()]
 		for i := range element.ViewOf[T](out) {
 			at, limit := element.ViewOf[T](index)[min(i, index.Len()-1)], element.ViewOf[T](most)[min(i, most.Len()-1)]
@@ -56,7 +57,11 @@ func newIndexShuffle[T int32 | int64 | uint32 | uint64](c *kernels.Construction)
 				return status.InvalidArgumentf("Invalid seed type: %v", seed.DType())
 			}
 			key := words(seed, i*(seed.Rank()-1))
-			element.ViewOf[T](out)[i] = T(permute.Index(uint64(at), uint64(limit), key, int(rounds)))
+			v, err := permute.Index(uint64(at), uint64(limit), key, int(rounds), end.After)
+			if err != nil {
+				return err
+			}
+			element.ViewOf[T](out)[i] = T(v)
 		}
 		return nil
 	}), nil

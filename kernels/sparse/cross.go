@@ -36,13 +36,17 @@ type crosses struct {
 }
 
 // newCrosses counts the combinations. The columns must fit the number of rows.
-func newCrosses(m *kernels.Meter, columns []column, rows int64) (*crosses, error) {
+func newCrosses(ctx *kernels.Context, m *kernels.Meter, columns []column, rows int64) (*crosses, error) {
 	starts, err := rowEnds(m, rows)
 	if err != nil {
 		return nil, err
 	}
 	c := &crosses{columns: columns, starts: starts}
+	end := ctx.Lookout()
 	for r := range int(rows) {
+		if err := end.After(columnTime * (1 + len(columns))); err != nil {
+			return nil, err
+		}
 		n, fits := int64(1), true
 		for _, column := range columns {
 			lo, hi := column.row(r)
@@ -61,6 +65,9 @@ func newCrosses(m *kernels.Meter, columns []column, rows int64) (*crosses, error
 	}
 	return c, nil
 }
+
+// columnTime is the time in nanoseconds to look up a row of a column.
+const columnTime = 8
 
 // rowEnds allocates a zeroed list for where each row begins, and where the last one ends.
 func rowEnds(m *kernels.Meter, rows int64) ([]int64, error) {

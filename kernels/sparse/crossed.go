@@ -109,7 +109,7 @@ func (k *sparseCross) Compute(ctx *kernels.Context) error {
 	for _, t := range args.Inputs(ctx, 3*k.count, len(ctx.Inputs)-k.more) {
 		columns = append(columns, column{values: t, width: t.Shape()[1]})
 	}
-	c, err := newCrosses(&m, columns, rows)
+	c, err := newCrosses(ctx, &m, columns, rows)
 	if err != nil {
 		return err
 	}
@@ -123,8 +123,15 @@ func (k *sparseCross) Compute(ctx *kernels.Context) error {
 	}
 	at := tensor.Of[int64](indices)
 	for r := range c.rows() {
-		for n := c.starts[r]; n < c.starts[r+1]; n++ {
-			at[2*n], at[2*n+1] = int64(r), n-c.starts[r]
+		from := int(c.starts[r])
+		err := ctx.Each(int(c.starts[r+1])-from, 1, func(lo, hi int) error {
+			for n := from + lo; n < from+hi; n++ {
+				at[2*n], at[2*n+1] = int64(r), int64(n-from)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 	}
 	if err := k.write(ctx, &m, c, values); err != nil {

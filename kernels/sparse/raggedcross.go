@@ -101,7 +101,7 @@ func (k *raggedCross) Compute(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
-	c, err := newCrosses(&m, columns, rows)
+	c, err := newCrosses(ctx, &m, columns, rows)
 	if err != nil {
 		return err
 	}

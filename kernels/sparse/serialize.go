@@ -142,6 +142,9 @@ func newDeserializeSparse(c *kernels.Construction) (any, error) {
 	return kernels.Func(func(ctx *kernels.Context) error { return deserializeSparse(ctx, dtype) }), nil
 }
 
+// unpackTime is the time in nanoseconds to read a small sparse tensor.
+const unpackTime = 4000
+
 func deserializeSparse(ctx *kernels.Context, dtype tensor.DType) error {
 	in := ctx.Input(0)
 	if in.Rank() == 0 {
@@ -162,7 +165,11 @@ func deserializeSparse(ctx *kernels.Context, dtype tensor.DType) error {
 	list := make([]*tensor.Tensor, in.Len())
 	defer variant.ReleaseSet(list)
 	parts := make([]sparse, in.Len()/3)
+	end := ctx.Lookout()
 	for i := range parts {
+		if err := end.After(unpackTime); err != nil {
+			return err
+		}
 		three := list[3*i : 3*i+3]
 		if err := read(ctx, i, dtype, three); err != nil {
 			return err

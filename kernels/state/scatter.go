@@ -81,6 +81,5 @@ func scatterRows(ctx *kernels.Context, op update.Op, params *tensor.Tensor, stri
 	if err := update.CheckDivisors(op, updates, strict); err != nil {
 		return err
 	}
-	update.Rows(ctx.Device, op, params, at.V, inner.Elements(), updates)
-	return nil
+	return update.Rows(ctx, op, params, at.V, inner.Elements(), updates)
 }

@@ -95,6 +95,9 @@ func scriptOf(r rune) int32 {
 	return ranges[i].code
 }
 
+// scriptTime is the time in nanoseconds to find the script of a character.
+const scriptTime = 64
+
 func unicodeScript(ctx *kernels.Context) error {
 	in := ctx.Input(0)
 	out, err := ctx.Allocate(0, tensor.Int32, in.Shape())
@@ -102,8 +105,11 @@ func unicodeScript(ctx *kernels.Context) error {
 		return err
 	}
 	codes := tensor.Of[int32](out)
-	for i, r := range tensor.Of[int32](in) {
-		codes[i] = scriptOf(r)
-	}
-	return nil
+	chars := tensor.Of[int32](in)
+	return ctx.Each(len(chars), scriptTime, func(lo, hi int) error {
+		for i, r := range chars[lo:hi] {
+			codes[lo+i] = scriptOf(r)
+		}
+		return nil
+	})
 }

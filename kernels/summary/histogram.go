@@ -6,15 +6,23 @@ import (
 	summarypb "github.com/galeone/tensorflow/tensorflow/go/core/framework/summary_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/histogram"
 )
 
+// binTime is the time in nanoseconds to find a number's bin.
+const binTime = 16
+
 // histogramValue returns the summary of a tensor's distribution. nan and inf are the error texts for values of these kinds.
-func histogramValue(tag string, t *tensor.Tensor, nan, inf string) (*summarypb.Summary_Value, error) {
+func histogramValue(ctx *kernels.Context, tag string, t *tensor.Tensor, nan, inf string) (*summarypb.Summary_Value, error) {
 	h := histogram.New()
 	var block [512]float64
+	end := ctx.Lookout()
 	for i := 0; i < t.Len(); i += len(block) {
+		if err := end.After(binTime * len(block)); err != nil {
+			return nil, err
+		}
 		part := block[:min(len(block), t.Len()-i)]
 		if !realParts64.read(part, t, i) {
 			return nil, unsupportedSummary(t.DType())

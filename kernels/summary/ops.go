@@ -8,14 +8,27 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
 
+// valueTime is the time in nanoseconds to make or encode a small value.
+const valueTime = 500
+
 // outputSummary sets the kernel's output to the serialized summary.
 func outputSummary(ctx *kernels.Context, values ...*summarypb.Summary_Value) error {
-	b, err := proto.Marshal(&summarypb.Summary{Value: values})
-	if err != nil {
-		return status.InvalidArgumentf("The summary of %s cannot be written: %v", ctx.Node.Name, err)
+	const field = 1 // Summary.value
+	var b []byte
+	end := ctx.Lookout()
+	for _, v := range values {
+		if err := end.After(valueTime); err != nil {
+			return err
+		}
+		part, err := proto.Marshal(v)
+		if err != nil {
+			return status.InvalidArgumentf("The summary of %s cannot be written: %v", ctx.Node.Name, err)
+		}
+		b = protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), part)
 	}
 	return args.OutputString(ctx, string(b))
 }
@@ -39,7 +52,11 @@ func scalarSummary(ctx *kernels.Context) error {
 		return status.InvalidArgumentf("A summary of type %v is not supported", values.DType())
 	}
 	list := make([]*summarypb.Summary_Value, len(numbers))
+	end := ctx.Lookout()
 	for i, v := range numbers {
+		if err := end.After(valueTime); err != nil {
+			return err
+		}
 		list[i] = scalarValue(tags.Strings()[i], v)
 	}
 	return outputSummary(ctx, list...)
@@ -50,7 +67,7 @@ func histogramSummary(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
-	v, err := histogramValue(tag, ctx.Input(1), "Nan in summary histogram for: "+ctx.Node.Name, "Infinity in Histogram for: "+ctx.Node.Name)
+	v, err := histogramValue(ctx, tag, ctx.Input(1), "Nan in summary histogram for: "+ctx.Node.Name, "Infinity in Histogram for: "+ctx.Node.Name)
 	if err != nil {
 		return err
 	}
@@ -58,8 +75,8 @@ func histogramSummary(ctx *kernels.Context) error {
 }
 
 // tensorValue returns the summary of a whole tensor.
-func tensorValue(t *tensor.Tensor) (*summarypb.Summary_Value, error) {
-	p, err := t.Proto()
+func tensorValue(ctx *kernels.Context, t *tensor.Tensor) (*summarypb.Summary_Value, error) {
+	p, err := t.ProtoUntil(ctx.Ended)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +84,7 @@ func tensorValue(t *tensor.Tensor) (*summarypb.Summary_Value, error) {
 }
 
 func tensorSummary(ctx *kernels.Context) error {
-	v, err := tensorValue(ctx.Input(0))
+	v, err := tensorValue(ctx, ctx.Input(0))
 	if err != nil {
 		return err
 	}
@@ -84,7 +101,7 @@ func tensorSummaryV2(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
-	v, err := tensorValue(ctx.Input(1))
+	v, err := tensorValue(ctx, ctx.Input(1))
 	if err != nil {
 		return err
 	}

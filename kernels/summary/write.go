@@ -168,7 +168,7 @@ func writeTensor(ctx *kernels.Context) ([]*summarypb.Summary_Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := tensorValue(ctx.Input(2))
+	v, err := tensorValue(ctx, ctx.Input(2))
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +200,7 @@ func writeHistogram(ctx *kernels.Context) ([]*summarypb.Summary_Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := histogramValue(tag, ctx.Input(3), "Nan in summary histogram for: "+tag, "Infinity in summary histogram for: "+tag)
+	v, err := histogramValue(ctx, tag, ctx.Input(3), "Nan in summary histogram for: "+tag, "Infinity in summary histogram for: "+tag)
 	if err != nil {
 		return nil, err
 	}

@@ -95,7 +95,7 @@ func converted(ctx *kernels.Context, m *kernels.Meter, t *tensor.Tensor, from, t
 		to.axis = at
 	}
 	to.zeros = []int32{0}
-	c, err := newConversion(m, t.Shape(), from, to, limits{math.MinInt32, math.MaxInt32})
+	c, err := newConversion(ctx, m, t.Shape(), from, to, limits{math.MinInt32, math.MaxInt32})
 	if err != nil {
 		return operand{}, err
 	}

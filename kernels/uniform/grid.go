@@ -70,6 +70,9 @@ func positive(scales []float32) bool {
 	return true
 }
 
+// longRun is the number of elements of a run between two checks for the end of the step.
+const longRun = 1 << 18
+
 // eachRun calls body in parallel for runs of elements of the same slice along an axis. With axis -1, the whole tensor is one slice.
 func eachRun(ctx *kernels.Context, shape tensor.Shape, axis int, body func(slice, lo, hi int)) {
 	n := shape.Elements()
@@ -80,7 +83,9 @@ func eachRun(ctx *kernels.Context, shape tensor.Shape, axis int, body func(slice
 	slices, run := int(shape[axis]), shape[axis+1:].Elements()
 	ctx.Parallel(n/run, max(1, element.CheapGrain/run), func(lo, hi int) {
 		for r := lo; r < hi; r++ {
-			body(r%slices, r*run, (r+1)*run)
+			for at := r * run; at < (r+1)*run && (at == r*run || ctx.Ended() == nil); at += longRun {
+				body(r%slices, at, min(at+longRun, (r+1)*run))
+			}
 		}
 	})
 }

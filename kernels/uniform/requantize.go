@@ -54,7 +54,7 @@ type conversion struct {
 }
 
 // newConversion returns the conversion of tensors of the given shape. If a grid has an axis, it is an axis of that shape.
-func newConversion(m *kernels.Meter, shape tensor.Shape, from, to grid, l limits) (*conversion, error) {
+func newConversion(ctx *kernels.Context, m *kernels.Meter, shape tensor.Shape, from, to grid, l limits) (*conversion, error) {
 	axis := max(from.axis, to.axis)
 	n := 1
 	if axis >= 0 {
@@ -64,13 +64,20 @@ func newConversion(m *kernels.Meter, shape tensor.Shape, from, to grid, l limits
 	if err != nil {
 		return nil, err
 	}
+	end := ctx.Lookout()
 	for i := range factors {
+		if err := end.After(factorTime); err != nil {
+			return nil, err
+		}
 		if factors[i], err = factorOf(float64(from.scale(i)) / float64(to.scale(i))); err != nil {
 			return nil, err
 		}
 	}
 	return &conversion{axis, factors, from, to, l}, nil
 }
+
+// factorTime is the time in nanoseconds to find a factor.
+const factorTime = 64
 
 // convert converts the numbers of a tensor. shape is the shape that the conversion was made for.
 func convert[A, B number](ctx *kernels.Context, c *conversion, shape tensor.Shape, dst []B, src []A) {
@@ -112,7 +119,7 @@ func requantize[T number](ctx *kernels.Context, typ tensor.DType, inAxis, outAxi
 	}
 	m := ctx.Meter()
 	defer m.Done()
-	c, err := newConversion(&m, in.Shape(), from, to, l)
+	c, err := newConversion(ctx, &m, in.Shape(), from, to, l)
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func (p *Parser) Batch(run Run, serialized, names []string, defaults []*tensor.T
 // maxPlaces limits the varying-length features of a batch, over all examples.
 const maxPlaces = 1 << 27
 
-func (b *batch) parse() error {
+func (b *batch) parse() (err error) {
 	n := len(b.serialized)
 	if n > 0 && b.n > maxPlaces/n {
 		return status.Errorf(status.ResourceExhausted, "OOM when parsing %d features of %d examples in one batch", b.n, n)
@@ -67,6 +67,11 @@ func (b *batch) parse() error {
 	if err := b.scanAll(); err != nil {
 		return err
 	}
+	defer func() {
+		if err == nil {
+			err = b.run.ended() // each may have left out examples
+		}
+	}()
 	for i := range b.Dense {
 		if b.places[i] == nil {
 			continue
@@ -120,7 +125,12 @@ func (b *batch) scanAll() error {
 		for i := lo; i < hi; i++ {
 			clear(saw)
 			for e := n * i / portions; e < n*(i+1)/portions && errs[i] == nil; e++ {
-				errs[i] = b.one(e, f, saw)
+				if e%looksEach == 0 {
+					errs[i] = b.run.ended()
+				}
+				if errs[i] == nil {
+					errs[i] = b.one(e, f, saw)
+				}
 			}
 		}
 	})
@@ -241,14 +251,14 @@ func (b *batch) varying(e int, key string, dtype tensor.DType, feature string, t
 	return nil
 }
 
-// each calls body for the examples, on several cores if there is much to copy.
+// each calls body for the examples, on several cores if there is much to copy. It leaves out the rest once nobody waits for them.
 func (b *batch) each(bytes int, body func(e int)) {
 	n := len(b.serialized)
 	if n == 0 {
 		return
 	}
 	b.run.Parallel(n, max(1, int(int64(portion)*int64(n)/int64(bytes+1))), func(lo, hi int) {
-		for e := lo; e < hi; e++ {
+		for e := lo; e < hi && (e%looksEach != 0 || b.run.ended() == nil); e++ {
 			body(e)
 		}
 	})

@@ -119,7 +119,20 @@ type Run struct {
 	Pool *tensor.Pool
 	// Parallel calls body on parts of [0,n) that cover it, each of at least grain, and returns when all are done.
 	Parallel func(n, grain int, body func(lo, hi int))
+	// Ended, if not nil, returns an error once nobody waits for the result. Parsing then fails with it.
+	Ended func() error
 }
+
+// ended returns the error of Ended.
+func (r Run) ended() error {
+	if r.Ended == nil {
+		return nil
+	}
+	return r.Ended()
+}
+
+// looksEach is the number of examples between two calls of Run.Ended.
+const looksEach = 256
 
 // Result holds the tensors of all requested features. Dense is for dense features; Indices, Values and Shapes for sparse ones;
 // RaggedValues, Splits and, for feature lists, OuterSplits for ragged ones. Lengths holds the numbers of rows of dense lists.

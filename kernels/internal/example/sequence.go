@@ -166,6 +166,11 @@ func (q *sequences) parse() error {
 		q.context[i].length = in.Len()
 	}
 	for e := range q.Serialized {
+		if e%looksEach == 0 {
+			if err := q.run.ended(); err != nil {
+				return err
+			}
+		}
 		if !q.scan(e, (*cursor).skipLoosely) {
 			return status.InvalidArgumentf("Invalid protocol message input, example id: %s", q.name(e))
 		}

@@ -1,6 +1,8 @@
 package layout
 
 import (
+	"slices"
+
 	"unsafe"
 
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -158,6 +160,12 @@ func listed(rows []int64, i int) int {
 // moveGrain is the minimum number of bytes per part when elements are moved on several cores.
 const moveGrain = 1 << 17
 
+// movePiece is the number of bytes that are moved between two checks for the step's end.
+const movePiece = 1 << 22
+
+// moveTime is the time in nanoseconds to find a row, and moveSpeed the number of bytes moved in a nanosecond.
+const moveTime, moveSpeed = 8, 4
+
 // moveBytes returns the estimated cost of moving an element, in bytes; Go values cost as much as their headers.
 func moveBytes(d tensor.DType) int { return max(d.Size(), 16*element.OneIf(d.Size() == 0)) }
 
@@ -173,11 +181,44 @@ func Move(ctx *kernels.Context, dst, src *tensor.Tensor, n *Nest) {
 	}
 	m := MoverOf(dst.DType())
 	row *= moveBytes(dst.DType())
-	if rows == 1 || rows*row <= moveGrain {
+	if rows*row <= moveGrain {
+		m.nest(dst, src, n, 0, rows)
+		return
+	}
+	if row > movePiece && n.divides(dst.DType()) {
+		moveLong(ctx, m, dst, src, n, rows, row)
+		return
+	}
+	if rows == 1 {
 		m.nest(dst, src, n, 0, rows)
 		return
 	}
 	ctx.Parallel(rows, max(1, moveGrain/row), func(lo, hi int) { m.nest(dst, src, n, lo, hi) })
+}
+
+// divides reports whether the rows of a nest can be moved in pieces: movers of tiles and variants need them whole.
+func (n *Nest) divides(d tensor.DType) bool { return !n.tiled && d != tensor.Variant }
+
+// moveLong runs a nest of rows whose size in bytes is row, a piece of each row at a time, unless the step ends.
+func moveLong(ctx *kernels.Context, m *Mover, dst, src *tensor.Tensor, n *Nest, rows, row int) {
+	o := n.outer()
+	count := n.dims[o]
+	size := max(1, count/(row/movePiece))
+	ctx.Parallel(rows, 1, func(lo, hi int) {
+		for at := 0; at < count && ctx.Ended() == nil; at += size {
+			m.nest(dst, src, n.piece(at, min(at+size, count)), lo, hi)
+		}
+	})
+}
+
+// piece returns a nest of iterations lo to hi of the innermost loop.
+func (n *Nest) piece(lo, hi int) *Nest {
+	p, o := *n, n.outer()
+	p.dims = slices.Clone(n.dims)
+	p.dims[o] = hi - lo
+	p.dstOff += lo * n.dst[o]
+	p.srcOff += lo * n.src[o]
+	return &p
 }
 
 // MoveAt copies rows of n elements on as many cores as the copy is worth, or on the accelerator whose memory dst and src are in. If to has
@@ -191,9 +232,15 @@ func MoveAt(ctx *kernels.Context, dst, src *tensor.Tensor, to, from []int64, n, 
 	}
 	m := MoverOf(dst.DType())
 	row := n * moveBytes(dst.DType())
-	if to != nil || rows*row <= moveGrain {
+	if rows*row <= moveGrain {
 		m.Rows(dst, src, to, from, n, 0, rows)
 		return nil
+	}
+	if to != nil {
+		return ctx.Each(rows, moveTime+row/moveSpeed, func(lo, hi int) error {
+			m.Rows(dst, src, to, from, n, lo, hi)
+			return nil
+		})
 	}
 	ctx.Parallel(rows, max(1, moveGrain/row), func(lo, hi int) { m.Rows(dst, src, to, from, n, lo, hi) })
 	return nil

@@ -42,18 +42,27 @@ func (c *blockCipher) encrypt(v uint64) uint64 {
 	return left<<c.width | right
 }
 
-// Index returns the position of index in the permutation of 0 to most, inclusive, given by seed.
-func Index(index, most uint64, seed [3]uint32, rounds int) uint64 {
+// roundTime is the time in nanoseconds of a round.
+const roundTime = 4
+
+// Index returns the position of index in the permutation of 0 to most, inclusive, given by seed. after, if not nil, is called before each
+// encryption with its time in nanoseconds, and its error is returned.
+func Index(index, most uint64, seed [3]uint32, rounds int, after func(work int) error) (uint64, error) {
 	if most == 0 {
-		return 0
+		return 0, nil
 	}
 	bits := int(math.Ceil(math.Log2(float64(most))))
 	bits = max(bits+bits%2, 16)
 	c := newBlockCipher(bits/2, seed, rounds)
 	for {
+		if after != nil {
+			if err := after(roundTime * rounds); err != nil {
+				return 0, err
+			}
+		}
 		// encrypt permutes the blocks; repeating it until the result is in range permutes the range.
 		if index = c.encrypt(index); index <= most {
-			return index
+			return index, nil
 		}
 	}
 }

@@ -31,9 +31,10 @@ func CheckDivisors(op Op, updates *tensor.Tensor, strict bool) error {
 
 // Rows is the common loop of all scatter ops: it applies row i of updates (or its one element, if it is a scalar) to row at[i] of t. Rows
 // have n elements. The indices have already been checked. Since a row may occur more than once, the work is divided among cores by columns.
-func Rows(dev kernels.Device, op Op, t *tensor.Tensor, at []int64, n int, updates *tensor.Tensor) {
+// Once the step has ended, Rows fails, after whole rows.
+func Rows(ctx *kernels.Context, op Op, t *tensor.Tensor, at []int64, n int, updates *tensor.Tensor) error {
 	if n == 0 || len(at) == 0 {
-		return
+		return nil
 	}
 	size := t.DType().Size()
 	step := n
@@ -42,28 +43,34 @@ func Rows(dev kernels.Device, op Op, t *tensor.Tensor, at []int64, n int, update
 	}
 	if size == 0 && op == Add {
 		appendRows(t.Strings(), at, n, updates.Strings(), step)
-		return
+		return nil
 	}
 	if size == 0 {
-		setRows(t, at, n, updates, step)
-		return
+		return setRows(ctx, t, at, n, updates, step)
 	}
 	dst, src, row := t.Data(), updates.Data(), n*size
 	if step == 0 && n > 1 {
 		src = repeated(src[:size], n)
 	}
 	update := Updaters[op][t.DType()]
-	dev.Parallel(n, max(leastColumns, element.CheapGrain/len(at)), func(lo, hi int) {
-		for i, r := range at {
-			to, with := dst[int(r)*row+lo*size:int(r)*row+hi*size], src[(i*step+lo)*size:(i*step+hi)*size]
-			if op == Set {
-				copy(to, with)
-			} else {
-				update(to, to, with)
+	return ctx.Each(len(at), rowTime+n/rowSpeed, func(first, end int) error {
+		ctx.Device.Parallel(n, max(leastColumns, element.CheapGrain/(end-first)), func(lo, hi int) {
+			for i, r := range at[first:end] {
+				i += first
+				to, with := dst[int(r)*row+lo*size:int(r)*row+hi*size], src[(i*step+lo)*size:(i*step+hi)*size]
+				if op == Set {
+					copy(to, with)
+				} else {
+					update(to, to, with)
+				}
 			}
-		}
+		})
+		return nil
 	})
 }
+
+// rowTime is the time in nanoseconds to find a row, and rowSpeed the number of elements updated in a nanosecond.
+const rowTime, rowSpeed = 8, 1
 
 // leastColumns is the minimum number of columns of a scatter per core: enough for long runs of memory.
 const leastColumns = 256
@@ -77,15 +84,18 @@ func repeated(element []byte, n int) []byte {
 }
 
 // setRows is Rows for elements that are Go values, which can only be set.
-func setRows(t *tensor.Tensor, at []int64, n int, updates *tensor.Tensor, step int) {
+func setRows(ctx *kernels.Context, t *tensor.Tensor, at []int64, n int, updates *tensor.Tensor, step int) error {
 	m := layout.MoverOf(t.DType())
-	if step > 0 {
-		m.Rows(t, updates, at, nil, n, 0, len(at))
-		return
-	}
-	for _, r := range at {
-		m.Fill(t, updates, int(r)*n, (int(r)+1)*n)
-	}
+	return ctx.Each(len(at), rowTime*n, func(lo, hi int) error {
+		if step > 0 {
+			m.Rows(t, updates, at, nil, n, lo, hi)
+			return nil
+		}
+		for _, r := range at[lo:hi] {
+			m.Fill(t, updates, int(r)*n, (int(r)+1)*n)
+		}
+		return nil
+	})
 }
 
 // appendRows is Rows for adding strings: those for one row are concatenated in order.
