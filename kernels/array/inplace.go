@@ -52,8 +52,15 @@ func changeRows(ctx *kernels.Context, op update.Op, change update.Func) error {
 	if err != nil {
 		return err
 	}
-	for i, r := range tensor.Of[int32](at) {
-		to[i] = (int64(r)%rows + rows) % rows
+	rowsOf := tensor.Of[int32](at)
+	err = ctx.Each(len(to), divisionTime, func(lo, hi int) error {
+		for i, r := range rowsOf[lo:hi] {
+			to[lo+i] = (int64(r)%rows + rows) % rows
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if op == update.Set {
 		return layout.MoveAt(ctx, out, v, to, nil, width, len(to))

@@ -230,6 +230,9 @@ func MoveAt(ctx *kernels.Context, dst, src *tensor.Tensor, to, from []int64, n, 
 	if !dst.OnHost() {
 		return moveAtOn(ctx, dst, src, to, from, n, rows)
 	}
+	if to == nil && from == nil {
+		n, rows = 1, n*rows // a copy, in parts of any size
+	}
 	m := MoverOf(dst.DType())
 	row := n * moveBytes(dst.DType())
 	if rows*row <= moveGrain {
