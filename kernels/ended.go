@@ -70,6 +70,14 @@ func (c *Context) Each(n, cost int, body func(lo, hi int) error) error {
 	return nil
 }
 
+// Finishing returns the context for work that does not end with its step, since it changes state that outlives the step: a variable must not
+// be left with half an update.
+func (c *Context) Finishing() *Context {
+	f := *c
+	f.Step = nil
+	return &f
+}
+
 // Lookout periodically checks for a step's end in a loop of short iterations. The zero value never reports one.
 type Lookout struct {
 	step *Step
