@@ -33,7 +33,7 @@ const lookEvery = 64
 
 // Parallel is the device's Parallel, except that it skips parts that have not begun when the step ends. A kernel that uses the results for
 // more than arithmetic must check Ended first. Kernels that update state that outlives the step, such as variables, use the device's
-// Parallel: they finish what they have begun.
+// Parallel: they finish what they have begun. Scatters, which may take minutes, end between two rows.
 func (c *Context) Parallel(n, grain int, body func(lo, hi int)) {
 	if c.Ended() != nil {
 		return

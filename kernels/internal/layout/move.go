@@ -230,11 +230,12 @@ func MoveAt(ctx *kernels.Context, dst, src *tensor.Tensor, to, from []int64, n, 
 	if !dst.OnHost() {
 		return moveAtOn(ctx, dst, src, to, from, n, rows)
 	}
-	if to == nil && from == nil {
-		n, rows = 1, n*rows // a copy, in parts of any size
+	m, size := MoverOf(dst.DType()), moveBytes(dst.DType())
+	row := n * size
+	if to == nil && from == nil && row > movePiece { // a copy, in parts of any size
+		ctx.Parallel(n*rows, movePiece/size, func(lo, hi int) { m.Rows(dst, src, nil, nil, 1, lo, hi) })
+		return nil
 	}
-	m := MoverOf(dst.DType())
-	row := n * moveBytes(dst.DType())
 	if rows*row <= moveGrain {
 		m.Rows(dst, src, to, from, n, 0, rows)
 		return nil

@@ -48,26 +48,39 @@ func Rows(ctx *kernels.Context, op Op, t *tensor.Tensor, at []int64, n int, upda
 	if size == 0 {
 		return setRows(ctx, t, at, n, updates, step)
 	}
-	dst, src, row := t.Data(), updates.Data(), n*size
+	dst, src := t.Data(), updates.Data()
 	if step == 0 && n > 1 {
 		src = repeated(src[:size], n)
 	}
 	update := Updaters[op][t.DType()]
-	return ctx.Each(len(at), rowTime+n/rowSpeed, func(first, end int) error {
-		ctx.Device.Parallel(n, max(leastColumns, element.CheapGrain/(end-first)), func(lo, hi int) {
-			for i, r := range at[first:end] {
-				i += first
-				to, with := dst[int(r)*row+lo*size:int(r)*row+hi*size], src[(i*step+lo)*size:(i*step+hi)*size]
-				if op == Set {
-					copy(to, with)
-				} else {
-					update(to, to, with)
-				}
-			}
+	if cost := rowTime + n/rowSpeed; len(at) > fewRows/cost {
+		return ctx.Each(len(at), cost, func(lo, hi int) error {
+			updateRows(ctx, op, update, dst, src[lo*step*size:], at[lo:hi], n, step, size)
+			return nil
 		})
-		return nil
+	}
+	updateRows(ctx, op, update, dst, src, at, n, step, size)
+	return nil
+}
+
+// updateRows applies row i of src to row at[i] of dst, on as many cores as it is worth. Rows have n elements of the given size; step is n, or 0
+// if the same row of src is for all.
+func updateRows(ctx *kernels.Context, op Op, update Func, dst, src []byte, at []int64, n, step, size int) {
+	row := n * size
+	ctx.Device.Parallel(n, max(leastColumns, element.CheapGrain/len(at)), func(lo, hi int) {
+		for i, r := range at {
+			to, with := dst[int(r)*row+lo*size:int(r)*row+hi*size], src[(i*step+lo)*size:(i*step+hi)*size]
+			if op == Set {
+				copy(to, with)
+			} else {
+				update(to, to, with)
+			}
+		}
 	})
 }
+
+// fewRows is the time in nanoseconds that rows take which are updated at once.
+const fewRows = 1 << 18
 
 // rowTime is the time in nanoseconds to find a row, and rowSpeed the number of elements updated in a nanosecond.
 const rowTime, rowSpeed = 8, 1
