@@ -5,6 +5,7 @@ import (
 	"hash/crc32"
 	"maps"
 	"math/rand/v2"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -22,7 +23,8 @@ import (
 
 // goOnAfterStep are ops that may compute for longer after their step has ended, with the reason.
 var goOnAfterStep = map[string]string{
-	"Apply": "an update of a whole variable is finished: a variable of which a part was updated would be of two steps",
+	"Apply":   "an update of a whole variable is finished: a variable of which a part was updated would be of two steps",
+	"Softmax": "a row is computed in one piece, of which sixteen million elements take a quarter of a second",
 }
 
 // unrecorded are small inputs of ops without goldens, as these have them. An input that the op updates is the value of a variable.
@@ -93,6 +95,7 @@ func TestLargeKernelsEndWithTheirSteps(t *testing.T) {
 	if extent.Full() {
 		rounds = 10
 	}
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(1 << 30)) // the inputs are garbage soon
 	seen, ran := map[string]bool{}, 0
 	try := func(g golden, rounds int) {
 		rng := rand.New(rand.NewPCG(uint64(crc32.ChecksumIEEE([]byte(g.node.Op))), 3))
@@ -142,7 +145,7 @@ func mayGoOn(op string) bool {
 }
 
 // largeSizes replace sizes, elements and attributes of records.
-var largeSizes = []int64{2, 3, 64, 1000, 4096, 1 << 16, 1 << 20, 1 << 22, 1 << 24}
+var largeSizes = []int64{2, 3, 64, 1000, 4096, 1 << 16, 1 << 20, 1 << 22}
 
 // larger returns attributes and inputs like those of a record, with several sizes enlarged; ok is false if they would be too large.
 func (g golden) larger(t *testing.T, rng *rand.Rand) (attrs graph.Attrs, inputs []*tensor.Tensor, ok bool) {
@@ -158,7 +161,7 @@ func (g golden) larger(t *testing.T, rng *rand.Rand) (attrs graph.Attrs, inputs 
 		}
 		return n
 	}
-	most, kept := int64(1)<<(20+rng.IntN(5)), rng.IntN(3)
+	most, kept := int64(1)<<(20+rng.IntN(4)), rng.IntN(3)
 	for _, in := range g.inputs {
 		shape := in.Shape().Clone()
 		for axis, d := range shape {

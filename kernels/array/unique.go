@@ -40,20 +40,13 @@ func where(ctx *kernels.Context) error {
 func coordinates(ctx *kernels.Context, rows []int64, truths []bool, shape tensor.Shape) error {
 	rank, columns := len(shape), int(shape[len(shape)-1])
 	at := make([]int64, rank)
+	end := ctx.Lookout()
 	for ; len(rows) > 0; truths = truths[columns:] {
-		err := ctx.Each(columns, rank+coordinatesTime, func(lo, hi int) error {
-			for i, b := range truths[lo:hi] {
-				if len(rows) == 0 {
-					break
-				}
-				copy(rows, at[:rank-1])
-				rows[rank-1] = int64(lo + i)
-				rows = rows[rank*element.OneIf(b):]
+		for lo := 0; lo < columns; lo += coordinatesPart {
+			if err := end.After(coordinatesTime * min(columns, coordinatesPart)); err != nil {
+				return err
 			}
-			return nil
-		})
-		if err != nil {
-			return err
+			rows = lineCoordinates(rows, truths[lo:min(lo+coordinatesPart, columns)], at, int64(lo))
 		}
 		for d := rank - 2; d >= 0; d-- {
 			if at[d]++; at[d] < shape[d] {
@@ -65,8 +58,23 @@ func coordinates(ctx *kernels.Context, rows []int64, truths []bool, shape tensor
 	return nil
 }
 
-// coordinatesTime is the time in nanoseconds to write the coordinates of an element.
-const coordinatesTime = 4
+// coordinatesTime is the time in nanoseconds to write the coordinates of an element, and coordinatesPart the number of elements of a line
+// between two looks for the end of the step.
+const coordinatesTime, coordinatesPart = 4, 1 << 14
+
+// lineCoordinates lists the true elements of a part of a line that begins in column first, and returns the remaining rows.
+func lineCoordinates(rows []int64, truths []bool, at []int64, first int64) []int64 {
+	rank := len(at)
+	for i, b := range truths {
+		if len(rows) == 0 {
+			break
+		}
+		copy(rows, at[:rank-1])
+		rows[rank-1] = first + int64(i)
+		rows = rows[rank*element.OneIf(b):]
+	}
+	return rows
+}
 
 // truthsOf holds functions that report for each element whether it is not zero. Other types are tested by their bits.
 var truthsOf = map[tensor.DType]func(*tensor.Tensor) []bool{
@@ -295,6 +303,9 @@ func uniqueAxis(ctx *kernels.Context, t *tensor.Tensor) (int, error) {
 // keyTime is the time in nanoseconds to look up an element in a map.
 const keyTime = 100
 
+// fewKeys is the number of elements for which room in a map is made at once.
+const fewKeys = 1 << 16
+
 // newListDiff returns the kernel that computes the elements of vector 0 that are not in vector 1, and their indices.
 func newListDiff(c *kernels.Construction) (any, error) {
 	dtype, err := args.IntAttr(c, "out_idx")
@@ -317,7 +328,7 @@ func newListDiff(c *kernels.Construction) (any, error) {
 		if !ok {
 			return status.Unimplementedf("ListDiff of elements of type %v is not supported", x.DType())
 		}
-		drop := make(map[string]bool, y.Len())
+		drop := make(map[string]bool, min(y.Len(), fewKeys)) // room for millions takes long to clear
 		end := ctx.Lookout()
 		for i := range y.Len() {
 			if err := end.After(keyTime); err != nil {

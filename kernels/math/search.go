@@ -77,8 +77,17 @@ func (k *boundKernel[T]) Compute(ctx *kernels.Context) error {
 	}
 	n, m := sorted.Dim(1), values.Dim(1)
 	rows := element.ViewOf[T](sorted)
-	for i, v := range element.ViewOf[T](values) {
-		row := rows[i/m*n : (i/m+1)*n]
+	all := element.ViewOf[T](values)
+	return ctx.Each(len(all), searchTime, func(lo, hi int) error {
+		k.search(out, all, rows, lo, hi, n, m)
+		return nil
+	})
+}
+
+// search finds the places of values lo to hi. There are m for each sorted row, which has n elements.
+func (k *boundKernel[T]) search(out *tensor.Tensor, values, rows []T, lo, hi, n, m int) {
+	for i := lo; i < hi; i++ {
+		v, row := values[i], rows[i/m*n:(i/m+1)*n]
 		// Only < is used, with these operands on these sides, which puts NaNs where TensorFlow's search does.
 		at := sort.Search(n, func(j int) bool { return v < row[j] })
 		if !k.after {
@@ -90,8 +99,10 @@ func (k *boundKernel[T]) Compute(ctx *kernels.Context) error {
 			tensor.Of[int64](out)[i] = int64(at)
 		}
 	}
-	return nil
 }
+
+// searchTime is the time in nanoseconds to search a row.
+const searchTime = 100
 
 // boundRows returns the rows of LowerBound or, if after is set, of UpperBound.
 func boundRows(after bool) []kernels.Def {
@@ -147,15 +158,24 @@ func (k *nthKernel[T]) Compute(ctx *kernels.Context) error {
 	}
 	src, dst := element.ViewOf[T](in), element.ViewOf[T](out)
 	element.EachRow(ctx, len(dst), width, func(lo, hi int) {
-		row := make([]T, width)
+		row, left := make([]T, width), sortPart
 		for r := lo; r < hi; r++ {
 			copy(row, src[r*width:])
-			sort.Slice(row, func(i, j int) bool { return row[i] < row[j] })
+			ended := false // then all are equal, and the sort is soon over
+			sort.Slice(row, func(i, j int) bool {
+				if left--; left < 0 {
+					left, ended = sortPart, ctx.Ended() != nil
+				}
+				return row[i] < row[j] && !ended
+			})
 			dst[r] = row[at]
 		}
 	})
 	return nil
 }
+
+// sortPart is the number of comparisons between two looks for the end of the step.
+const sortPart = 1 << 16
 
 // nth returns the rows of NthElement for one element type.
 func nth[T element.Ordered]() []kernels.Def {

@@ -185,6 +185,9 @@ func newRowFiller(ctx *kernels.Context, m *kernels.Meter, v rowValues) (*rowFill
 	return f, nil
 }
 
+// placeTime is the time in nanoseconds to note a place.
+const placeTime = 4
+
 // fillEmptyRowsGrad outputs for each value the gradient at its position, and for the default value the sum of all others.
 func fillEmptyRowsGrad(ctx *kernels.Context) error {
 	places, grads := ctx.Input(0), ctx.Input(1)
@@ -201,7 +204,11 @@ func fillEmptyRowsGrad(ctx *kernels.Context) error {
 		return err
 	}
 	from := tensor.Of[int64](places)
+	end := ctx.Lookout()
 	for _, at := range from {
+		if err := end.After(placeTime); err != nil {
+			return err
+		}
 		if at < 0 || at >= int64(len(taken)) {
 			return status.InvalidArgumentf("Elements in reverse index must be in [0, %d) but got %d", len(taken), at)
 		}
@@ -216,10 +223,15 @@ func fillEmptyRowsGrad(ctx *kernels.Context) error {
 	}
 	layout.Zero(ctx, rest)
 	add, sum, size := update.Updaters[update.Add][grads.DType()], rest.Data(), grads.DType().Size()
-	for i, t := range taken {
-		if !t {
-			add(sum, sum, grads.Data()[i*size:][:size])
+	return ctx.Each(len(taken), addTime, func(lo, hi int) error {
+		for i := lo; i < hi; i++ {
+			if !taken[i] {
+				add(sum, sum, grads.Data()[i*size:][:size])
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
+
+// addTime is the time in nanoseconds to add one element to a sum.
+const addTime = 16
