@@ -48,6 +48,8 @@ type Context struct {
 	HostOutputs []bool
 	// Caller, if not nil, is notified of what an asynchronous kernel waits for.
 	Caller Caller
+
+	finishing bool // Finish is running: the step's end does not end the kernel
 }
 
 // NumInputs returns the number of data inputs.

@@ -10,6 +10,7 @@ import (
 //
 //   - Context.Allocate and Meter.Take fail once the step has ended. That ends kernels that make many outputs or many strings.
 //   - Context.Parallel skips the parts that have not begun. Each, Clear and SortFunc stop in the middle.
+//   - Updates of variables are finished, by Context.Finish: a variable with half an update would be of two steps.
 //   - Loops that do neither, over batches or elements that may be many or slow, check the step themselves with Context.Ended, or
 //     with a Lookout where an iteration is short.
 //   - A single allocation is not interrupted: its memory is zeroed first, which takes up to a millisecond for four megabytes.
@@ -24,16 +25,29 @@ func (s *Step) Ended() error {
 	return s.Cancellation.Err()
 }
 
-// Ended returns the error that the kernel's step has ended with, or nil if it has not ended. It costs about a nanosecond.
-func (c *Context) Ended() error { return c.Step.Ended() }
+// Ended returns the error that the kernel's step has ended with, or nil if it has not ended or the kernel is finishing its work. It costs
+// about a nanosecond.
+func (c *Context) Ended() error {
+	if c.finishing {
+		return nil
+	}
+	return c.Step.Ended()
+}
+
+// Finish runs work that does not end with its step, since it changes state that outlives the step: a variable must not be left with half an
+// update. Everything that work calls with this Context finishes, too.
+func (c *Context) Finish(work func() error) error {
+	c.finishing = true
+	defer func() { c.finishing = false }()
+	return work()
+}
 
 // lookEvery is the number of grains between Parallel's checks for the step's end. A grain is some tens of microseconds of work; kernels
 // that stream through memory lose a few percent with shorter pieces.
 const lookEvery = 64
 
 // Parallel is the device's Parallel, except that it skips parts that have not begun when the step ends. A kernel that uses the results for
-// more than arithmetic must check Ended first. Kernels that update state that outlives the step, such as variables, use the device's
-// Parallel: they finish what they have begun. Scatters, which may take minutes, end between two rows.
+// more than arithmetic must check Ended first.
 func (c *Context) Parallel(n, grain int, body func(lo, hi int)) {
 	if c.Ended() != nil {
 		return
@@ -70,14 +84,6 @@ func (c *Context) Each(n, cost int, body func(lo, hi int) error) error {
 	return nil
 }
 
-// Finishing returns the context for work that does not end with its step, since it changes state that outlives the step: a variable must not
-// be left with half an update.
-func (c *Context) Finishing() *Context {
-	f := *c
-	f.Step = nil
-	return &f
-}
-
 // Lookout periodically checks for a step's end in a loop of short iterations. The zero value never reports one.
 type Lookout struct {
 	step *Step
@@ -85,7 +91,12 @@ type Lookout struct {
 }
 
 // Lookout returns a Lookout for the kernel's step. It must be used by one goroutine only.
-func (c *Context) Lookout() Lookout { return Lookout{step: c.Step} }
+func (c *Context) Lookout() Lookout {
+	if c.finishing {
+		return Lookout{}
+	}
+	return Lookout{step: c.Step}
+}
 
 // glance is the work between two checks, in units of about a nanosecond.
 const glance = 1 << 16

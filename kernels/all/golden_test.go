@@ -14,6 +14,7 @@ import (
 	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
 	tensorpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_go_proto"
 	"github.com/troupe-run/troupe/containers"
+	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -154,18 +155,30 @@ func contents(list []*tensor.Tensor) string {
 	return b.String()
 }
 
+// updated returns the number of variables that the op updates, which are its first inputs.
+func (g *golden) updated() int {
+	if strings.Contains(g.node.Op, "Apply") {
+		return len(g.outputs)
+	}
+	return 0
+}
+
 // run runs the node. Inputs that the op updates become variables, whose values are returned. Shared inputs have another reference, so the
 // kernel must not change them.
 func (g *golden) run(d *kt.Device, shared bool) (outputs []*tensor.Tensor, err error) {
+	return g.runIn(d, nil, g.updated(), shared)
+}
+
+// runIn is run as a part of a step, for an op that updates the first inputs. The values of the variables are returned even if it fails.
+func (g *golden) runIn(d *kt.Device, step *kernels.Step, updated int, shared bool) (outputs []*tensor.Tensor, err error) {
 	inputs := make([]kernels.Value, len(g.inputs))
 	var variables []*containers.Variable
-	updates := strings.Contains(g.node.Op, "Apply")
 	for i, in := range g.inputs {
 		own, err := in.Clone(d.Pool())
 		if err != nil {
 			return nil, err
 		}
-		if !updates || i >= len(g.outputs) {
+		if i >= updated {
 			inputs[i].Tensor = own
 			if shared {
 				own.Retain()
@@ -183,7 +196,9 @@ func (g *golden) run(d *kt.Device, shared bool) (outputs []*tensor.Tensor, err e
 		defer v.Close()
 		variables = append(variables, v)
 		inputs[i].Ref = v
-		if strings.HasPrefix(g.node.Op, "Resource") {
+		if def, err := graph.LookupOp(g.node.Op); err != nil {
+			return nil, err
+		} else if !def.InputArg[i].IsRef {
 			if _, err := d.Resources().LookupOrCreate("", "Var", v.Name, func() (containers.Resource, error) { return v, nil }); err != nil {
 				return nil, err
 			}
@@ -195,13 +210,14 @@ func (g *golden) run(d *kt.Device, shared bool) (outputs []*tensor.Tensor, err e
 	for i, v := range inputs {
 		values[i] = v
 	}
-	got, err := d.Try(kt.Op{Type: g.node.Op, Name: g.node.Op, Raw: g.node.Attr, Outputs: len(g.outputs)}, values...)
+	got, err := d.Try(kt.Op{Type: g.node.Op, Name: g.node.Op, Raw: g.node.Attr, Outputs: len(g.outputs), Step: step}, values...)
 	for _, v := range got {
 		if v.Tensor != nil {
 			outputs = append(outputs, v.Tensor)
 		}
 	}
-	if updates {
+	if updated > 0 {
+		kernels.ReleaseTensors(outputs)
 		outputs = nil
 		for _, v := range variables {
 			outputs = append(outputs, v.Read())

@@ -46,7 +46,7 @@ func newScatterNd(c *kernels.Construction) (any, error) {
 			return err
 		}
 		layout.Zero(ctx, out)
-		return scatterPoints(ctx, update.Add, out, indices, updates, ignore, false)
+		return scatterPoints(ctx, update.Add, out, indices, updates, ignore)
 	}), nil
 }
 
@@ -74,7 +74,7 @@ func newTensorScatter(op update.Op) func(*kernels.Construction) (any, error) {
 			if err != nil {
 				return err
 			}
-			return scatterPoints(ctx, op, out, indices, updates, ignore, false)
+			return scatterPoints(ctx, op, out, indices, updates, ignore)
 		}), nil
 	}
 }
@@ -127,7 +127,7 @@ func scatterNdVariable(ctx *kernels.Context, v *containers.Variable, op update.O
 		if err := scatterNdVariableShapes(t.Shape(), indices, updates); err != nil {
 			return err
 		}
-		return scatterPoints(ctx, op, t, indices, updates, ignore, true)
+		return scatterPoints(ctx, op, t, indices, updates, ignore)
 	})
 }
 
@@ -222,7 +222,7 @@ func scatterTargets(v []int64, shape tensor.Shape, indices *tensor.Tensor, ignor
 
 // scatterPoints updates t at the rows of indices. The caller has checked the shapes. All indices are checked before anything is written,
 // except on an accelerator, which ignores those out of range.
-func scatterPoints(ctx *kernels.Context, op update.Op, t, indices, updates *tensor.Tensor, ignore, variable bool) error {
+func scatterPoints(ctx *kernels.Context, op update.Op, t, indices, updates *tensor.Tensor, ignore bool) error {
 	if !t.OnHost() {
 		lead, depth := pointDims(indices)
 		return update.ScatterOn(ctx, op, t, indices, indices.Shape()[:lead].Elements(), t.Shape()[:depth], updates)
@@ -238,9 +238,6 @@ func scatterPoints(ctx *kernels.Context, op update.Op, t, indices, updates *tens
 	}
 	if err := update.CheckDivisors(op, updates, false); err != nil {
 		return err
-	}
-	if variable {
-		ctx = ctx.Finishing()
 	}
 	_, depth := pointDims(indices)
 	n := t.Shape()[depth:].Elements()

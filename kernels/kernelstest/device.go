@@ -20,6 +20,8 @@ type Device struct {
 	// accelerator, if not nil, runs the ops that have a row for it.
 	accelerator kernels.Accelerator
 	rights      *rights.Session
+	// BeforePart, if not nil, is called before each part of Parallel.
+	BeforePart func()
 }
 
 // DeviceName is the full name of every Device.
@@ -85,6 +87,9 @@ func (a sessionAccelerator) Resources() *containers.Manager { return a.resources
 func (d *Device) Parallel(n, grain int, body func(lo, hi int)) {
 	grain = max(grain, 1)
 	for lo := 0; lo < n; lo += grain {
+		if d.BeforePart != nil {
+			d.BeforePart()
+		}
 		body(lo, min(lo+grain, n))
 	}
 }

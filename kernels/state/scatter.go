@@ -81,5 +81,5 @@ func scatterRows(ctx *kernels.Context, op update.Op, params *tensor.Tensor, stri
 	if err := update.CheckDivisors(op, updates, strict); err != nil {
 		return err
 	}
-	return update.Rows(ctx.Finishing(), op, params, at.V, inner.Elements(), updates)
+	return update.Rows(ctx, op, params, at.V, inner.Elements(), updates)
 }

@@ -51,10 +51,10 @@ func (l *slotLocks) lockAll(ctx *kernels.Context, slots int) error {
 	return l.lockNext()
 }
 
-// lockNext locks the next variable. Once all are locked, it runs the prepared function.
+// lockNext locks the next variable. Once all are locked, it runs the prepared function, which is finished even if the step ends.
 func (l *slotLocks) lockNext() error {
 	if l.locked == l.slots {
-		return l.then()
+		return l.ctx.Finish(l.then)
 	}
 	return l.vars[l.locked].variable.Rewrite(l.ctx.Device.Memory(), nil, l.rewrite)
 }

@@ -31,7 +31,7 @@ func CheckDivisors(op Op, updates *tensor.Tensor, strict bool) error {
 
 // Rows is the common loop of all scatter ops: it applies row i of updates (or its one element, if it is a scalar) to row at[i] of t. Rows
 // have n elements. The indices have already been checked. Since a row may occur more than once, the work is divided among cores by columns.
-// Once the step has ended, Rows fails, after whole rows: for a variable, the context is that of Context.Finishing.
+// Once the step has ended, Rows fails, after whole rows; rows of variables are updated in Context.Finish.
 func Rows(ctx *kernels.Context, op Op, t *tensor.Tensor, at []int64, n int, updates *tensor.Tensor) error {
 	if n == 0 || len(at) == 0 {
 		return nil

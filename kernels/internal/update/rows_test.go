@@ -1,6 +1,7 @@
 package update_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/troupe-run/troupe/graph/status"
@@ -10,27 +11,22 @@ import (
 	"github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
-// A scatter of a step that has ended computes nothing more, unless it updates a variable: that is then finished.
+// A long scatter of a step that has ended computes nothing more, unless it updates a variable: that is then finished.
 func TestRowsOfEndedStep(t *testing.T) {
-	ended := status.New(status.Cancelled, "enough")
 	step := &kernels.Step{Cancellation: &kernels.Cancellation{}}
-	step.Cancellation.Cancel(ended)
+	step.Cancellation.Cancel(status.New(status.Cancelled, "enough"))
 	ctx := &kernels.Context{Device: kernelstest.NewDevice(t), Step: step}
-	for _, op := range []update.Op{update.Set, update.Add} {
+	at := slices.Repeat([]int64{0, 2}, 1<<16)
+	for _, op := range []update.Op{update.Set, update.Max} {
 		for _, finish := range []bool{false, true} {
-			rows, err := tensor.FromValues([]float32{1, 1, 1})
-			if err != nil {
-				t.Fatal(err)
-			}
-			updates, err := tensor.FromValues([]float32{5, 5})
-			if err != nil {
-				t.Fatal(err)
-			}
-			c, want, code := ctx, float32(1), status.Cancelled
+			rows, updates := kernelstest.F32(kernelstest.S(3), 1, 1, 1), kernelstest.F32(nil, 5)
+			scatter := func() error { return update.Rows(ctx, op, rows, at, 1, updates) }
+			want, code, err := float32(1), status.Cancelled, error(nil)
 			if finish {
-				c, want, code = ctx.Finishing(), map[update.Op]float32{update.Set: 5, update.Add: 6}[op], status.OK
+				want, code, err = 5, status.OK, ctx.Finish(scatter)
+			} else {
+				err = scatter()
 			}
-			err = update.Rows(c, op, rows, []int64{0, 2}, 1, updates)
 			if got := tensor.Of[float32](rows); status.CodeOf(err) != code || got[0] != want || got[1] != 1 || got[2] != want {
 				t.Errorf("op %v, finishing %v: %v, %v", op, finish, got, err)
 			}

@@ -33,15 +33,15 @@ func Unreadable(ctx *kernels.Context, i int, err error) error {
 	return err
 }
 
-// Update is Variable.Update for any element type and memory. Elements that are Go values are always copied first, since a tensor does not
-// know whether it shares them.
+// Update is Variable.Update for any element type and memory. change is finished even if the step ends. Elements that are Go values are
+// always copied first, since a tensor does not know whether it shares them.
 func Update(ctx *kernels.Context, v *containers.Variable, change func(*tensor.Tensor) error) error {
 	if v.DType().Size() > 0 {
 		return v.Rewrite(ctx.Device.Memory(), nil, func(next, old *tensor.Tensor) error {
 			if next != old {
 				layout.CopyAll(ctx, next, old)
 			}
-			return change(next)
+			return ctx.Finish(func() error { return change(next) })
 		})
 	}
 	return v.Replace(func(old *tensor.Tensor) (*tensor.Tensor, error) {
@@ -52,7 +52,7 @@ func Update(ctx *kernels.Context, v *containers.Variable, change func(*tensor.Te
 		if err != nil {
 			return nil, err
 		}
-		if err := change(t); err != nil {
+		if err := ctx.Finish(func() error { return change(t) }); err != nil {
 			t.Release()
 			return nil, err
 		}
