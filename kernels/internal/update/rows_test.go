@@ -21,12 +21,11 @@ func TestRowsOfEndedStep(t *testing.T) {
 		for _, finish := range []bool{false, true} {
 			rows, updates := kernelstest.F32(kernelstest.S(3), 1, 1, 1), kernelstest.F32(nil, 5)
 			scatter := func() error { return update.Rows(ctx, op, rows, at, 1, updates) }
-			want, code, err := float32(1), status.Cancelled, error(nil)
+			want, code, run := float32(1), status.Cancelled, scatter
 			if finish {
-				want, code, err = 5, status.OK, ctx.Finish(scatter)
-			} else {
-				err = scatter()
+				want, code, run = 5, status.OK, func() error { return ctx.Finish(scatter) }
 			}
+			err := run()
 			if got := tensor.Of[float32](rows); status.CodeOf(err) != code || got[0] != want || got[1] != 1 || got[2] != want {
 				t.Errorf("op %v, finishing %v: %v, %v", op, finish, got, err)
 			}
