@@ -23,6 +23,7 @@ var layers = [][]string{
 	{"harness"},
 	{"view", "rights"},
 	{"contain"},
+	{"durable"},
 	{"processors"},
 	{"roles"},
 	{"containers", "queues"},

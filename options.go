@@ -36,6 +36,8 @@ type options struct {
 	startup        time.Duration
 	own            bool
 	memoryLimit    int64
+	data           string
+	durable        []string
 	processMemory  int64
 	stepMemory     int64
 	sessionMemory  int64
@@ -150,6 +152,14 @@ func WithStartup(d time.Duration) Option {
 // than the machine's memory.
 func WithMemoryLimit(bytes int64) Option {
 	return option("WithMemoryLimit", func(o *options) { o.memoryLimit = bytes })
+}
+
+// WithDurable makes the containers (tf.container) whose names match a pattern durable: their variables and queues outlive the process, on
+// disk below dir, in a directory for each task. In a pattern, * stands for any characters and ? for one; the empty pattern is the default
+// container. A step is answered when its changes to durable resources are on disk; after a crash, all of its changes on a task are there or
+// none. docs/durability.md says what is promised.
+func WithDurable(dir string, patterns ...string) Option {
+	return option("WithDurable", func(o *options) { o.data, o.durable = dir, patterns })
 }
 
 // WithProcessMemory limits the live bytes of the process: the tensors of all its servers, and everything else on its

@@ -88,8 +88,8 @@ func (t *Task) successor(r *wire.Resource) string {
 func (t *Task) valueOf(r *wire.Resource) *tensor.Tensor {
 	kind := variableKinds[r.Kind]
 	for _, d := range t.Devices {
-		if d.Name() != r.Device || d.Type() != "CPU" || kind == "" {
-			continue
+		if d.Name() != r.Device || d.Type() != "CPU" || kind == "" || d.Resources().IsDurable(r.Container) {
+			continue // what is durable stays with its disk
 		}
 		found, err := d.Resources().Lookup(r.Container, kind, r.Name)
 		if v, ok := found.(*containers.Variable); err == nil && ok {

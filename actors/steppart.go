@@ -100,6 +100,9 @@ func (st *stepPart) begin(id uint64, session *workerSession, plan *compiledPlan,
 	if n := session.stepMemory; n > 0 {
 		st.Quota = tensor.NewQuota(n, "step", "--step-memory, WithStepMemory or step_bytes in a policy raises it")
 	}
+	if store := st.task.Store; store != nil {
+		st.Changes = store.Begin()
+	}
 	st.Origin = kernels.Origin{Step: id, Session: view.SessionName(session.handle), Master: st.master, Began: began}
 	st.work.Begin(session.processors)
 	st.sends = plan == nil || len(plan.peers) > 0
@@ -112,7 +115,7 @@ func (st *stepPart) reset() {
 	st.session, st.plan, st.stats, st.Tracer = nil, nil, nil, nil
 	st.transfers, st.Receiver = nil, nil
 	st.Rendezvous, st.eager, st.Foreign, st.Depth = st.rendezvous, nil, false, 0
-	st.Feeds, st.Fetches, st.Files, st.Quota = nil, nil, nil, nil
+	st.Feeds, st.Fetches, st.Files, st.Quota, st.Changes = nil, nil, nil, nil, nil
 }
 
 // local reports whether a device belongs to this task.
@@ -233,7 +236,7 @@ func (st *stepPart) ended(err error) {
 	} else {
 		st.session.clear(st.Container)
 	}
-	st.finish(err)
+	st.keep(err)
 }
 
 // clear empties a step's container.

@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/contain"
+	"github.com/troupe-run/troupe/internal/durable"
 	"github.com/troupe-run/troupe/internal/roles"
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/kernels"
@@ -36,6 +37,8 @@ type Config struct {
 	// them, unless they are Lent by another task.
 	Devices []devices.Device
 	Lent    bool
+	// Store, if not nil, keeps the devices' durable containers.
+	Store *durable.Store
 	// Ceiling, if not nil, bounds the rights of all sessions on this task, whatever other tasks say.
 	Ceiling *Rights
 	// Boot is this process's random number, by which its peers recognize it.
@@ -150,6 +153,11 @@ func NewTask(c Config) (*Task, error) {
 			return nil, err
 		}
 		t.executors[d.Name()] = e
+	}
+	if t.Store != nil && !t.Lent {
+		if err := t.noteRestored(); err != nil {
+			return nil, err
+		}
 	}
 	c.Cluster.Watch(t.peerLost)
 	return t, nil

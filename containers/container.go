@@ -9,6 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/containers/internal/wire"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/durable"
 	"github.com/troupe-run/troupe/internal/roles"
 	"google.golang.org/protobuf/proto"
 )
@@ -21,14 +22,15 @@ type container interface {
 	// ask returns the store's answer. It waits up to the given time.
 	ask(r *request, wait time.Duration) answer
 	// end closes all resources and refuses later requests with errEnded.
-	end(wait time.Duration) ([]Resource, error)
+	end(wait time.Duration) drained
 }
 
 // request is a message of a container's protocol with the values that accompany it. newRequest returns one.
 type request struct {
 	message proto.Message
 	create  create
-	reply   chan answer // for an actor; buffered for its one answer, so the container never waits for the caller
+	cell    *durable.Cell // where the state of the resource that create makes is already; nil for a new one
+	reply   chan answer   // for an actor; buffered for its one answer, so the container never waits for the caller
 
 	// Storage for small and frequent messages; message then points to one of these.
 	lookupOrCreate wire.LookupOrCreate
@@ -41,7 +43,7 @@ func newRequest() *request { return requests.Get().(*request) }
 
 // free returns a request for reuse. If it was sent, its answer must have been received.
 func (r *request) free() {
-	r.message, r.create, r.reply = nil, nil, nil
+	r.message, r.create, r.cell, r.reply = nil, nil, nil, nil
 	r.lookupOrCreate.Kind, r.lookupOrCreate.Name = "", ""
 	r.lookup.Kind, r.lookup.Name = "", ""
 	requests.Put(r)
@@ -62,10 +64,10 @@ func (p *plain) ask(r *request, _ time.Duration) answer {
 	if p.ended {
 		return answer{err: errEnded}
 	}
-	return p.store.serve(r.message, r.create)
+	return p.store.serve(r.message, r.create, r.cell)
 }
 
-func (p *plain) end(time.Duration) ([]Resource, error) {
+func (p *plain) end(time.Duration) drained {
 	p.mu.Lock()
 	p.ended = true // from here on only this goroutine uses the store
 	p.mu.Unlock()
@@ -78,10 +80,9 @@ type role struct {
 	self    *roles.Ref
 	store   *store    // used by the actor only
 	replies sync.Pool // of reply channels
-	// gone is closed when the actor has stopped. Until then only the actor writes the next two fields; others read them only afterwards.
-	gone   chan struct{}
-	closed []Resource
-	err    error // from closing them
+	// gone is closed when the actor has stopped. Until then only the actor writes the next field; others read it only afterwards.
+	gone chan struct{}
+	last drained
 	// failed is why the actor stopped without a request.
 	failed error
 }
@@ -102,9 +103,9 @@ func spawn(system *actor.ActorSystem, device string, s *store) (*role, error) {
 func (a *role) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *request:
-		m.reply <- a.store.serve(m.message, m.create)
+		m.reply <- a.store.serve(m.message, m.create, m.cell)
 	case *actor.Stopping:
-		a.closed, a.err = a.store.drain()
+		a.last = a.store.drain()
 	case *actor.Stopped:
 		close(a.gone)
 	}
@@ -150,14 +151,14 @@ func (a *role) ask(r *request, wait time.Duration) answer {
 	}
 }
 
-func (a *role) end(wait time.Duration) ([]Resource, error) {
+func (a *role) end(wait time.Duration) drained {
 	a.self.Stop()
 	limit := time.NewTimer(wait)
 	defer limit.Stop()
 	select {
 	case <-a.gone:
-		return a.closed, a.err
+		return a.last
 	case <-limit.C:
-		return nil, status.Errorf(status.DeadlineExceeded, "The container %s did not stop within %v.", a.store.container, wait)
+		return drained{err: status.Errorf(status.DeadlineExceeded, "The container %s did not stop within %v.", a.store.container, wait)}
 	}
 }

@@ -44,6 +44,7 @@ type held struct {
 	closed     bool
 
 	anonymous live.Names
+	kept      *keeping // nil if no container is durable; set before the manager is used
 }
 
 // NewManager makes the containers of a device, as actors of system. The empty container name stands for defaultContainer. If system is nil,
@@ -104,10 +105,10 @@ func (m *Manager) Delete(container, kind, name string) error {
 	if a.err != nil {
 		return a.err
 	}
-	return closeGuarded(id{kind, name}, a.resource)
+	return errors.Join(closeGuarded(id{kind, name}, a.resource), forget(a.cells, patience))
 }
 
-// Clear closes and removes everything in a container, and ends its actor. The next use starts with an empty container. The container of a
+// Clear closes and removes everything in a container, on disk too, and ends its actor. The next use starts with an empty container. The container of a
 // step is cleared when all of the step's kernels are done. Clear waits until all resources of the container have ended, or fails with
 // DEADLINE_EXCEEDED after a bounded time.
 func (m *Manager) Clear(container string) error {
@@ -119,7 +120,9 @@ func (m *Manager) Clear(container string) error {
 	if !ok {
 		return nil
 	}
-	return end(c, time.Now().Add(patience))
+	deadline := time.Now().Add(patience)
+	d, err := end(c, deadline)
+	return errors.Join(err, forget(d.cells, time.Until(deadline)))
 }
 
 // Empty clears all containers except those of steps, which end with their step.
@@ -140,7 +143,7 @@ func (m *Manager) Empty() error {
 	return errors.Join(errs...)
 }
 
-// Close clears all containers and refuses new ones with ABORTED. It returns within seconds, with
+// Close ends all containers and refuses new ones with ABORTED. What is durable stays on disk. It returns within seconds, with
 // DEADLINE_EXCEEDED if a container or a resource has not ended by then.
 func (m *Manager) Close() error {
 	m.mu.Lock()
@@ -150,16 +153,17 @@ func (m *Manager) Close() error {
 	deadline := time.Now().Add(patience)
 	var errs []error
 	for _, c := range all {
-		errs = append(errs, end(c, deadline))
+		_, err := end(c, deadline) // durable state stays
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-func end(c container, deadline time.Time) error {
-	resources, err := c.end(time.Until(deadline))
+func end(c container, deadline time.Time) (drained, error) {
+	last := c.end(time.Until(deadline))
 	limit := time.NewTimer(time.Until(deadline))
 	defer limit.Stop()
-	for _, r := range resources {
+	for _, r := range last.closed {
 		d, ok := r.(interface{ Done() <-chan struct{} })
 		if !ok {
 			continue
@@ -167,10 +171,10 @@ func end(c container, deadline time.Time) error {
 		select {
 		case <-d.Done():
 		case <-limit.C:
-			return cmp.Or(err, status.Errorf(status.DeadlineExceeded, "%s did not end in time.", Describe(r)))
+			return last, cmp.Or(last.err, status.Errorf(status.DeadlineExceeded, "%s did not end in time.", Describe(r)))
 		}
 	}
-	return err
+	return last, last.err
 }
 
 // Entry is a resource in a listing. The resource may have been deleted since.
@@ -247,7 +251,7 @@ func (m *Manager) find(name string, message proto.Message) (container, error) {
 	if m.closed {
 		return nil, status.Errorf(status.Aborted, "The resources of device %s are closed.", m.device)
 	}
-	s := newStore(name)
+	s := newStore(name, m.keepingOf(name))
 	if m.system == nil || IsStepName(name) {
 		c := &plain{store: s}
 		m.containers[name] = c

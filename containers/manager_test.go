@@ -294,7 +294,7 @@ func TestSlowContainer(t *testing.T) {
 	r.message = &wire.Lookup{Kind: "Var", Name: "x"}
 	a := c.ask(r, time.Millisecond)
 	wantCode(t, a.err, status.DeadlineExceeded, "The container c did not answer within 1ms.")
-	_, err := c.end(time.Millisecond)
+	err := c.end(time.Millisecond).err
 	wantCode(t, err, status.DeadlineExceeded, "The container c did not stop within 1ms.")
 	close(release)
 	wantCode(t, <-made, status.OK, "")

@@ -32,7 +32,7 @@ func sees(t *testing.T, v *Variable, want int64) (memory *byte) {
 
 func TestVariableRewrite(t *testing.T) {
 	v, pool := newVariable(t)
-	wantCode(t, v.Rewrite(pool, nil, plus(1)), status.FailedPrecondition, "Attempting to use uninitialized value x")
+	wantCode(t, v.Rewrite(nil, pool, nil, plus(1)), status.FailedPrecondition, "Attempting to use uninitialized value x")
 	v.Assign(filled(t, pool, 1))
 	defer v.Close()
 	one := pool.Stats().InUse
@@ -40,16 +40,16 @@ func TestVariableRewrite(t *testing.T) {
 	own := sees(t, v, 1)
 
 	// Without readers: in place, whatever the spare.
-	if err := v.Rewrite(pool, spare, plus(1)); err != nil || sees(t, v, 2) != own {
+	if err := v.Rewrite(nil, pool, spare, plus(1)); err != nil || sees(t, v, 2) != own {
 		t.Error("a rewrite without readers moved the value", err)
 	}
 	// With a reader: into the spare, without new memory.
 	before := v.Read()
-	if err := v.Rewrite(pool, spare, plus(1)); err != nil || sees(t, v, 3) != &spare.Data()[0] || pool.Stats().InUse != 2*one {
+	if err := v.Rewrite(nil, pool, spare, plus(1)); err != nil || sees(t, v, 3) != &spare.Data()[0] || pool.Stats().InUse != 2*one {
 		t.Error("the spare was not taken over", err)
 	}
 	// The spare is now the value, and the caller's reference to it counts as a reader's.
-	if err := v.Rewrite(pool, spare, plus(1)); err != nil || whole(t, spare) != 3 {
+	if err := v.Rewrite(nil, pool, spare, plus(1)); err != nil || whole(t, spare) != 3 {
 		t.Error("a reader's value changed", err)
 	}
 	sees(t, v, 4)
@@ -70,7 +70,7 @@ func TestVariableRewriteSpares(t *testing.T) {
 	flat.Release()
 	for i, spare := range []*tensor.Tensor{seen, square} {
 		reader := v.Read()
-		if err := v.Rewrite(pool, spare, plus(1)); err != nil {
+		if err := v.Rewrite(nil, pool, spare, plus(1)); err != nil {
 			t.Error(err)
 		}
 		if sees(t, v, int64(i)+2) == &spare.Data()[0] || whole(t, spare) != 7 || whole(t, reader) != int64(i)+1 {
@@ -89,7 +89,7 @@ func TestVariableRewriteFails(t *testing.T) {
 	one := pool.Stats().InUse
 	reader := v.Read()
 	bad := errors.New("bad")
-	if err := v.Rewrite(pool, nil, func(next, old *tensor.Tensor) error {
+	if err := v.Rewrite(nil, pool, nil, func(next, old *tensor.Tensor) error {
 		plus(5)(next, old)
 		return bad
 	}); !errors.Is(err, bad) {
@@ -99,7 +99,7 @@ func TestVariableRewriteFails(t *testing.T) {
 	if n := pool.Stats().InUse; n != one {
 		t.Errorf("%d bytes are in use, not %d", n, one)
 	}
-	wantCode(t, v.Rewrite(tensor.NewPool("small", 1), nil, plus(1)), status.ResourceExhausted, "OOM")
+	wantCode(t, v.Rewrite(nil, tensor.NewPool("small", 1), nil, plus(1)), status.ResourceExhausted, "OOM")
 	sees(t, v, 1)
 	reader.Release()
 	v.Close()
@@ -115,7 +115,7 @@ func TestVariablesSideBySide(t *testing.T) {
 	meet.Add(2)
 	for _, x := range []*Variable{v, w} {
 		both.Go(func() {
-			if err := x.Update(pool, func(*tensor.Tensor) error {
+			if err := x.Update(nil, pool, func(*tensor.Tensor) error {
 				meet.Done()
 				meet.Wait()
 				return nil
@@ -157,7 +157,7 @@ func TestVariableView(t *testing.T) {
 	meet.Wait()
 	all.Go(func() {
 		defer close(wrote)
-		if err := v.Update(pool, add(1)); err != nil {
+		if err := v.Update(nil, pool, add(1)); err != nil {
 			t.Error(err)
 		}
 	})

@@ -2,12 +2,14 @@ package containers
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/troupe-run/troupe/containers/internal/wire"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/contain"
+	"github.com/troupe-run/troupe/internal/durable"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -18,10 +20,12 @@ type id struct{ kind, name string }
 type store struct {
 	container string
 	resources map[id]Resource
+	kept      *keeping             // nil if the container is not durable
+	cells     map[id]*durable.Cell // where the state of durable resources is
 }
 
-func newStore(container string) *store {
-	return &store{container: container, resources: map[id]Resource{}}
+func newStore(container string, kept *keeping) *store {
+	return &store{container: container, resources: map[id]Resource{}, kept: kept, cells: map[id]*durable.Cell{}}
 }
 
 // create makes a resource.
@@ -30,21 +34,23 @@ type create func() (Resource, error)
 // answer is a container's reply: a resource, a listing with its resources, or an error.
 type answer struct {
 	resource Resource
+	cells    []*durable.Cell // where the state of a removed resource is
 	found    *wire.Found
 	listed   []Resource
 	err      error
 }
 
-// serve answers a message. make belongs to a LookupOrCreate.
-func (s *store) serve(message proto.Message, make create) answer {
+// serve answers a message. make and cell belong to a LookupOrCreate.
+func (s *store) serve(message proto.Message, make create, cell *durable.Cell) answer {
 	switch m := message.(type) {
 	case *wire.LookupOrCreate:
-		return s.lookupOrCreate(id{m.Kind, m.Name}, make)
+		return s.lookupOrCreate(id{m.Kind, m.Name}, make, cell)
 	case *wire.Lookup:
 		return s.lookup(id{m.Kind, m.Name})
 	case *wire.Remove:
 		i := id{m.Kind, m.Name}
 		a := s.lookup(i)
+		a.cells = s.withdraw(i)
 		delete(s.resources, i)
 		return a
 	case *wire.List:
@@ -53,7 +59,7 @@ func (s *store) serve(message proto.Message, make create) answer {
 	return answer{err: status.Internalf("A container was sent a %T", message)}
 }
 
-func (s *store) lookupOrCreate(i id, make create) answer {
+func (s *store) lookupOrCreate(i id, make create, cell *durable.Cell) answer {
 	if r, ok := s.resources[i]; ok {
 		return answer{resource: r}
 	}
@@ -64,8 +70,22 @@ func (s *store) lookupOrCreate(i id, make create) answer {
 	if r == nil {
 		return answer{err: status.Internalf("Creating the resource %s/%s/%s returned nothing.", s.container, i.name, i.kind)}
 	}
+	if cell != nil {
+		s.cells[i] = cell
+	} else if err := s.keep(i, r); err != nil {
+		return answer{err: errors.Join(err, closeGuarded(i, r))}
+	}
 	s.resources[i] = r
 	return answer{resource: r}
+}
+
+// withdraw returns where the state of a resource is that leaves the container.
+func (s *store) withdraw(i id) (cells []*durable.Cell) {
+	if c, ok := s.cells[i]; ok {
+		delete(s.cells, i)
+		cells = append(cells, c)
+	}
+	return cells
 }
 
 // guarded makes the resource. A panic of create leaves the container unchanged, so it becomes an error for the caller and has no other
@@ -100,15 +120,23 @@ func (s *store) list() answer {
 
 // drain closes all resources and returns them. A resource whose Close panics does not keep the others open; the error is the first such
 // panic.
-func (s *store) drain() (closed []Resource, err error) {
+func (s *store) drain() (d drained) {
 	for k, r := range s.resources {
 		delete(s.resources, k)
-		if e := closeGuarded(k, r); err == nil {
-			err = e
+		d.cells = append(d.cells, s.withdraw(k)...)
+		if e := closeGuarded(k, r); d.err == nil {
+			d.err = e
 		}
-		closed = append(closed, r)
+		d.closed = append(d.closed, r)
 	}
-	return closed, err
+	return d
+}
+
+// drained is what a container held when it ended.
+type drained struct {
+	closed []Resource
+	cells  []*durable.Cell // where their durable state is, which is still there
+	err    error           // from closing them
 }
 
 func closeGuarded(k id, r Resource) (err error) {

@@ -1,12 +1,15 @@
 package containers
 
 import (
+	"encoding/json"
 	"fmt"
 	"sync"
 	"sync/atomic"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/durable"
+	"github.com/troupe-run/troupe/internal/durable/tuple"
 	"github.com/troupe-run/troupe/internal/view"
 )
 
@@ -23,6 +26,7 @@ type Variable struct {
 	KnownShape bool
 	dtype      tensor.DType
 	dead       atomic.Bool
+	cell       *durable.Cell // where the value is on disk; nil if it is not durable
 
 	// mu guards value, and the setting of dead: under mu, a dead variable has no value. References are added to value only under mu or by a
 	// holder of one, so a value that is exclusive under mu stays so until mu is unlocked.
@@ -90,17 +94,91 @@ func (v *Variable) Initialized() bool {
 	return v.value != nil
 }
 
-// Assign makes t the value and takes over the caller's reference. The caller must check that t has the variable's dtype and a valid shape.
+// Assign makes t the value and takes over the caller's reference, before the variable is shared. The caller must check that t has the
+// variable's dtype and a valid shape.
 func (v *Variable) Assign(t *tensor.Tensor) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.set(t)
 }
 
+// About implements Durable.
+func (v *Variable) About() ([]byte, error) {
+	if err := Keepable(v.dtype); err != nil {
+		return nil, err
+	}
+	return json.Marshal(aboutVariable{v.Name, v.dtype, v.Shape, v.KnownShape})
+}
+
+// aboutVariable is what is kept of a variable besides its value.
+type aboutVariable struct {
+	Name       string
+	DType      tensor.DType
+	Shape      tensor.Shape
+	KnownShape bool
+}
+
+// Keep implements Durable.
+func (v *Variable) Keep(cell *durable.Cell) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.cell = cell
+	v.changed(nil)
+}
+
+// RestoreVariable returns the variable that a store has kept in cell, with its value in memory.
+func RestoreVariable(cell *durable.Cell, about []byte, memory *tensor.Pool) (*Variable, error) {
+	var a aboutVariable
+	if err := json.Unmarshal(about, &a); err != nil {
+		return nil, status.Errorf(status.DataLoss, "the description of a variable on disk cannot be read: %v", err)
+	}
+	v := &Variable{Name: a.Name, dtype: a.DType, Shape: a.Shape, KnownShape: a.KnownShape, cell: cell}
+	err := cell.Each(func(_, value []byte) error {
+		t, err := tuple.Read(value, memory)
+		switch {
+		case err != nil:
+			return err
+		case len(t) != 1 || t[0].DType() != a.DType:
+			t.Release()
+			return status.Errorf(status.DataLoss, "the value of variable %s on disk is not a tensor of type %v", a.Name, a.DType)
+		}
+		v.set(t[0])
+		return nil
+	})
+	if err != nil {
+		v.set(nil)
+		return nil, err
+	}
+	return v, nil
+}
+
+// changeable returns an error if the value must not change, since the change cannot be kept.
+func (v *Variable) changeable() error {
+	if v.cell == nil {
+		return nil
+	}
+	return v.cell.Store().Err()
+}
+
+// changed records the value as a change by a step, or by none if it is nil. The caller holds mu.
+func (v *Variable) changed(by *durable.Tx) {
+	if v.cell == nil || v.value == nil {
+		return
+	}
+	value := tuple.Tuple{v.value.Retain()}
+	if by != nil {
+		by.Set(v.cell, nil, value)
+		return
+	}
+	own := v.cell.Store().Begin()
+	own.Set(v.cell, nil, value)
+	own.End(func(error) {}) // a store that fails refuses the next change, and says so itself
+}
+
 // Update calls change with the value, which it may write in place: memory that is shared is first copied to memory of pool. It is Rewrite
 // for changes to parts of a value on the host.
-func (v *Variable) Update(pool *tensor.Pool, change func(t *tensor.Tensor) error) error {
-	return v.Rewrite(pool, nil, func(next, old *tensor.Tensor) error {
+func (v *Variable) Update(by *durable.Tx, pool *tensor.Pool, change func(t *tensor.Tensor) error) error {
+	return v.Rewrite(by, pool, nil, func(next, old *tensor.Tensor) error {
 		if next != old {
 			copy(next.Data(), old.Data())
 		}
@@ -116,15 +194,22 @@ func (v *Variable) Update(pool *tensor.Pool, change func(t *tensor.Tensor) error
 // While change runs, other updates and reads wait. It must not call the variable's methods, nor keep the tensors. It must check before it
 // writes, since writes in place stay when it fails. Without a value, the error is FAILED_PRECONDITION in TensorFlow's words; without
 // memory, it is RESOURCE_EXHAUSTED and the value is unchanged. The elements must have a fixed size.
-func (v *Variable) Rewrite(memory tensor.Memory, spare *tensor.Tensor, change func(next, old *tensor.Tensor) error) error {
+//
+// by is the changes of the step that makes this one; it is nil for a change by no step.
+func (v *Variable) Rewrite(by *durable.Tx, memory tensor.Memory, spare *tensor.Tensor, change func(next, old *tensor.Tensor) error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if err := v.changeable(); err != nil {
+		return err
+	}
 	old := v.value
 	switch {
 	case old == nil:
 		return v.Uninitialized()
 	case old.Exclusive():
-		return change(old, old)
+		err := change(old, old)
+		v.changed(by)
+		return err
 	}
 	var next *tensor.Tensor
 	if spare != nil && spare.Exclusive() && memory.Holds(spare) && spare.DType() == old.DType() && spare.Shape().Equal(old.Shape()) {
@@ -140,23 +225,29 @@ func (v *Variable) Rewrite(memory tensor.Memory, spare *tensor.Tensor, change fu
 		return err
 	}
 	v.set(next)
+	v.changed(by)
 	return nil
 }
 
 // Replace calls change with the value (borrowed, nil if there is none) and atomically makes its result the value. Use it for updates that
 // keep the dtype but change the shape, or that start without a value. change passes on a reference, even if it returns the old value
 // (retained). If it returns nil or an error, the value stays. If the variable was deleted, change does not run, and the error is ABORTED.
-func (v *Variable) Replace(change func(old *tensor.Tensor) (*tensor.Tensor, error)) error {
+// by is as for Rewrite.
+func (v *Variable) Replace(by *durable.Tx, change func(old *tensor.Tensor) (*tensor.Tensor, error)) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.dead.Load() {
 		return status.Errorf(status.Aborted, "Variable %s was deleted.", v.Name)
+	}
+	if err := v.changeable(); err != nil {
+		return err
 	}
 	t, err := change(v.value)
 	if err != nil || t == nil {
 		return err
 	}
 	v.set(t)
+	v.changed(by)
 	return nil
 }
 

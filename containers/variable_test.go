@@ -61,7 +61,7 @@ func TestVariableWithoutValue(t *testing.T) {
 	if v.Read() != nil || v.Initialized() || v.Deleted() || v.DType() != tensor.Int64 {
 		t.Error("a new variable is not empty")
 	}
-	wantCode(t, v.Update(pool, add(1)), status.FailedPrecondition, "Attempting to use uninitialized value x")
+	wantCode(t, v.Update(nil, pool, add(1)), status.FailedPrecondition, "Attempting to use uninitialized value x")
 	if got := v.Describe(); got != "int64, no value" {
 		t.Error(got)
 	}
@@ -72,11 +72,11 @@ func TestVariableInPlace(t *testing.T) {
 	v, pool := newVariable(t)
 	v.Assign(filled(t, pool, 1))
 	one := pool.Stats().InUse
-	if err := v.Update(pool, add(1)); err != nil || pool.Stats().Peak != one {
+	if err := v.Update(nil, pool, add(1)); err != nil || pool.Stats().Peak != one {
 		t.Error("an update without readers copied", err)
 	}
 	before := v.Read()
-	if err := v.Update(pool, add(1)); err != nil {
+	if err := v.Update(nil, pool, add(1)); err != nil {
 		t.Error(err)
 	}
 	after := v.Read()
@@ -87,7 +87,7 @@ func TestVariableInPlace(t *testing.T) {
 	// A holder of only part of the memory counts as a reader, too.
 	row := after.Rows(0, 1)
 	after.Release()
-	if err := v.Update(pool, add(1)); err != nil || tensor.Of[int64](row)[0] != 3 {
+	if err := v.Update(nil, pool, add(1)); err != nil || tensor.Of[int64](row)[0] != 3 {
 		t.Error("an alias changed", err)
 	}
 	row.Release()
@@ -102,18 +102,18 @@ func TestVariableUpdateErrors(t *testing.T) {
 	small := tensor.NewPool("small", 8*elems)
 	v.Assign(filled(t, small, 1))
 	held := v.Read()
-	wantCode(t, v.Update(small, add(1)), status.ResourceExhausted, "OOM")
+	wantCode(t, v.Update(nil, small, add(1)), status.ResourceExhausted, "OOM")
 	if whole(t, held) != 1 {
 		t.Error("a failed update changed the value")
 	}
 	bad := errors.New("bad")
-	if err := v.Replace(func(*tensor.Tensor) (*tensor.Tensor, error) { return nil, bad }); !errors.Is(err, bad) {
+	if err := v.Replace(nil, func(*tensor.Tensor) (*tensor.Tensor, error) { return nil, bad }); !errors.Is(err, bad) {
 		t.Error(err)
 	}
-	if err := v.Replace(func(*tensor.Tensor) (*tensor.Tensor, error) { return nil, nil }); err != nil || !v.Initialized() {
+	if err := v.Replace(nil, func(*tensor.Tensor) (*tensor.Tensor, error) { return nil, nil }); err != nil || !v.Initialized() {
 		t.Error("replacing by nothing lost the value", err)
 	}
-	if err := v.Replace(func(old *tensor.Tensor) (*tensor.Tensor, error) { return old.Retain(), nil }); err != nil {
+	if err := v.Replace(nil, func(old *tensor.Tensor) (*tensor.Tensor, error) { return old.Retain(), nil }); err != nil {
 		t.Error(err)
 	}
 	held.Release()
@@ -133,12 +133,12 @@ func TestVariableDeleted(t *testing.T) {
 	}
 	held.Release()
 	v.Assign(filled(t, pool, 2))
-	err := v.Replace(func(old *tensor.Tensor) (*tensor.Tensor, error) { return filled(t, pool, 3), nil })
+	err := v.Replace(nil, func(old *tensor.Tensor) (*tensor.Tensor, error) { return filled(t, pool, 3), nil })
 	wantCode(t, err, status.Aborted, "Variable x was deleted.")
 	if v.Initialized() {
 		t.Error("a deleted variable took a value")
 	}
-	wantCode(t, v.Update(pool, add(1)), status.FailedPrecondition, "uninitialized")
+	wantCode(t, v.Update(nil, pool, add(1)), status.FailedPrecondition, "uninitialized")
 }
 
 // TestVariableRace races readers and writers against the container's deletion. Readers must see only whole, growing values, no update may
@@ -153,11 +153,11 @@ func TestVariableRace(t *testing.T) {
 			for i := range rounds {
 				var err error
 				if i%3 == 0 {
-					err = v.Replace(func(old *tensor.Tensor) (*tensor.Tensor, error) {
+					err = v.Replace(nil, func(old *tensor.Tensor) (*tensor.Tensor, error) {
 						return filled(t, pool, whole(t, old)+1), nil
 					})
 				} else {
-					err = v.Update(pool, add(1))
+					err = v.Update(nil, pool, add(1))
 				}
 				if err != nil {
 					t.Error(err)
@@ -190,7 +190,7 @@ func TestVariableRace(t *testing.T) {
 			for range rounds {
 				v.Assign(filled(t, pool, 1))
 				x := v.Read()
-				if err := v.Update(pool, add(1)); err != nil && status.CodeOf(err) != status.FailedPrecondition {
+				if err := v.Update(nil, pool, add(1)); err != nil && status.CodeOf(err) != status.FailedPrecondition {
 					t.Error(err)
 				}
 				if x != nil {

@@ -8,8 +8,10 @@ import (
 	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/graph/device"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/durable"
 	"github.com/troupe-run/troupe/internal/rights"
 	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/restore"
 )
 
 // Device is a device of a task, as the task sees it. The first device of a task is its CPU:0, which uses host memory. A Device is safe for
@@ -119,6 +121,17 @@ func (d *CPU) WithThreads(n int) *CPU {
 func (d *CPU) WithProgram(p kernels.Program) *CPU {
 	d.program = p
 	return d
+}
+
+// Keep makes the device's containers that covers selects durable in store. It must be called before the device is used.
+func (d *CPU) Keep(store *durable.Store, covers func(container string) bool) *CPU {
+	d.resources.Keep(store, covers)
+	return d
+}
+
+// Restore brings back a resource that a store has kept. It must be called before the device is used.
+func (d *CPU) Restore(cell *durable.Cell, at durable.Place, about []byte) error {
+	return restore.Resource(d.resources, d.pool, cell, at, about)
 }
 
 // Program returns the program that owns the server, or nil.

@@ -6,6 +6,7 @@ import (
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/durable"
 	"github.com/troupe-run/troupe/kernels/files"
 )
 
@@ -57,6 +58,14 @@ func (c *Context) NumInputs() int { return len(c.Inputs) }
 
 // Input returns the tensor at input i, borrowed for the call. References have already been read unless the op takes a reference.
 func (c *Context) Input(i int) *tensor.Tensor { return c.Inputs[i].Tensor }
+
+// Changes returns what collects the changes of the kernel's step to durable resources, or nil.
+func (c *Context) Changes() *durable.Tx {
+	if c.Step == nil {
+		return nil
+	}
+	return c.Step.Changes
+}
 
 // Ref returns the variable that the reference at input i refers to.
 func (c *Context) Ref(i int) *containers.Variable { return c.Inputs[i].Ref }

@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/contain"
+	"github.com/troupe-run/troupe/internal/durable"
 	"github.com/troupe-run/troupe/internal/processors"
 	"github.com/troupe-run/troupe/kernels/files"
 	"github.com/troupe-run/troupe/queues"
@@ -52,6 +53,8 @@ type Step struct {
 	Depth int
 	// Origin identifies the step's source, for inspecting what the step has left behind.
 	Origin Origin
+	// Changes, if not nil, collects what the step does to durable resources of the task.
+	Changes *durable.Tx
 	// Runs, if not nil, lists the runs of the step's parts and functions that wait or compute for long.
 	Runs *Runs
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/durable"
 )
 
 // Awaited describes what an asynchronous kernel waits for, to explain why a step does not end.
@@ -81,7 +82,7 @@ func Wait(ctx *Context, on Awaited, done func(error), start func(end func(error)
 		return
 	}
 	ctx.Await(on)
-	w := &cancellable{done: done}
+	w := &cancellable{done: done, changes: ctx.Changes()}
 	w.attach(c, start(w.end))
 }
 
@@ -89,9 +90,11 @@ func Wait(ctx *Context, on Awaited, done func(error), start func(end func(error)
 // registered.
 type cancellable struct {
 	done     func(error)
+	changes  *durable.Tx // of the step; nil if it changes nothing durable
 	mu       sync.Mutex
 	ended    bool
 	withdraw func() bool
+	goesOn   func() // tells changes that the step waits no more
 }
 
 // attach registers cancel with c for as long as the operation is pending.
@@ -110,6 +113,9 @@ func (w *cancellable) attach(c *Cancellation, cancel func(error)) {
 	w.mu.Lock()
 	ended = w.ended
 	w.withdraw = withdraw
+	if !ended && w.changes != nil {
+		w.goesOn = w.changes.Waits()
+	}
 	w.mu.Unlock()
 	if ended {
 		withdraw()
@@ -124,8 +130,11 @@ func (w *cancellable) end(err error) {
 		return
 	}
 	w.ended = true
-	withdraw := w.withdraw
+	withdraw, goesOn := w.withdraw, w.goesOn
 	w.mu.Unlock()
+	if goesOn != nil {
+		goesOn()
+	}
 	if withdraw != nil {
 		withdraw()
 	}

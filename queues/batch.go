@@ -22,7 +22,9 @@ func rows(tuple []*tensor.Tensor) run {
 type run struct {
 	*batch
 	from, to  int
-	delivered int // how often the elements have been leased and returned
+	number    int64  // of the first element, in the order in which the queue took them; those that follow have the next numbers
+	entry     *entry // where the elements are on disk; nil if the queue is not durable
+	delivered int    // how often the elements have been leased and returned
 }
 
 func (r run) len() int { return r.to - r.from }
@@ -32,14 +34,15 @@ func (r run) split(n int) (first, rest run) {
 	first, rest = r, r
 	first.to = r.from + n
 	rest.from = first.to
+	rest.number += int64(n)
 	return first, rest
 }
 
-// join returns a and b as one run, and whether they are one: b follows a in the same batch, and was delivered as often.
+// join returns a and b as one run, and whether they are one: b follows a in the same batch, in the queue and on disk, and was delivered as often.
 func join(a, b run) (run, bool) {
 	joined := a
 	joined.to = b.to
-	return joined, a.batch == b.batch && a.to == b.from && a.delivered == b.delivered
+	return joined, a.batch == b.batch && a.to == b.from && a.number+int64(a.len()) == b.number && a.entry == b.entry && a.delivered == b.delivered
 }
 
 // whole reports whether the run covers its whole batch.

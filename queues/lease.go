@@ -95,6 +95,7 @@ func (s *state) settle(w *waiter) {
 		case wire.Settle_ACKNOWLEDGE:
 			s.leases.remove(e)
 			s.leases.elems -= e.elems.len()
+			s.removed(e.elems, w)
 			e.elems.release()
 			s.leases.ended.Add(token, struct{}{})
 		case wire.Settle_RENEW:
@@ -149,11 +150,12 @@ func (s *state) putFront(ended []*lease) {
 func (s *state) bury(r run, to *Queue) {
 	defer r.release()
 	if to == nil {
+		s.removed(collected{r}, nil)
 		s.leases.elems -= r.len()
 		s.leases.dropped += int64(r.len())
 		return
 	}
-	b := &burial{to: to, many: r.many, elems: r.len()}
+	b := &burial{to: to, many: r.many, elems: r.len(), where: r}
 	if r.many {
 		b.tuple, b.err = gather([]run{r}, s.Shapes, s.Pool)
 	} else {
@@ -165,6 +167,7 @@ func (s *state) bury(r run, to *Queue) {
 // buried frees the room of dead letters.
 func (s *state) buried(b *burial) []completion {
 	s.leases.elems -= b.elems
+	s.removed(collected{b.where}, nil)
 	if b.err == nil {
 		s.leases.stored += int64(b.elems)
 	} else {
@@ -188,6 +191,7 @@ type burial struct {
 	tuple    []*tensor.Tensor
 	many     bool // the elements are the rows of tuple; otherwise it is one element
 	elems    int
+	where    run   // the elements, which have been released
 	err      error // why they were dropped
 }
 

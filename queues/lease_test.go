@@ -264,7 +264,7 @@ func runLender(t *testing.T, r *rand.Rand, pool *tensor.Pool) {
 			if b.limit > 0 {
 				terms.DeadLetters = dead
 			}
-			cancels[name] = q.For(Origin{}, nil).Lease(b.n, terms, lent(name))
+			cancels[name] = q.For(Origin{}, nil, nil).Lease(b.n, terms, lent(name))
 			oracle.dequeues = append(oracle.dequeues, b)
 		case what < 58:
 			b.op = "upto"
@@ -379,7 +379,7 @@ func TestLeaseExpires(t *testing.T) {
 		begun := time.Now()
 		lease := func(n int, d time.Duration) string {
 			got := make(chan string, 1)
-			b.For(Origin{}, nil).Lease(n, Terms{Duration: d}, func(token string, tuple []*tensor.Tensor, err error) {
+			b.For(Origin{}, nil, nil).Lease(n, Terms{Duration: d}, func(token string, tuple []*tensor.Tensor, err error) {
 				if err != nil {
 					t.Error(err)
 				}
@@ -427,7 +427,7 @@ func TestLeaseTerms(t *testing.T) {
 		{same.Queue, 0, "and no limit of deliveries"},
 	} {
 		var got error
-		q.For(Origin{}, nil).Lease(1, Terms{Duration: time.Second, MaxDeliveries: c.limit, DeadLetters: c.dead}, func(_ string, _ []*tensor.Tensor, err error) { got = err })
+		q.For(Origin{}, nil, nil).Lease(1, Terms{Duration: time.Second, MaxDeliveries: c.limit, DeadLetters: c.dead}, func(_ string, _ []*tensor.Tensor, err error) { got = err })
 		if status.CodeOf(got) != status.InvalidArgument || !strings.Contains(got.Error(), c.want) {
 			t.Errorf("error %v, want %s", got, c.want)
 		}

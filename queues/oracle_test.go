@@ -276,7 +276,7 @@ func runOracle(t *testing.T, kind Kind, r *rand.Rand, pool *tensor.Pool) {
 		a := &asked{name: name, n: 1 + r.IntN(8)}
 		var cancel func(error)
 		what := r.IntN(100)
-		user := q.For(Origin{}, nil)
+		user := q.For(Origin{}, nil, nil)
 		if a.late = r.IntN(2) == 0; a.late {
 			user = user.AwaitingOpen(time.Hour)
 		}

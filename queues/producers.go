@@ -6,8 +6,9 @@ const maxProducers = 1024
 
 // producers remembers how far the producers that number their elements have come.
 type producers struct {
-	entries map[string]*producer
-	puts    int64
+	entries   map[string]*producer
+	puts      int64
+	forgotten string // the one forgotten last
 }
 
 // producer is a producer that numbers its elements.
@@ -52,4 +53,5 @@ func (p *producers) forgetOne() {
 		}
 	}
 	delete(p.entries, oldest)
+	p.forgotten = oldest
 }

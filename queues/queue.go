@@ -10,6 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/durable"
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/queues/internal/wire"
 	"google.golang.org/protobuf/proto"
@@ -30,6 +31,8 @@ type Queue struct {
 	runner  runner
 	ended   atomic.Pointer[error] // why operations are refused; nil while they are not
 	done    chan struct{}
+
+	cell *durable.Cell // where the elements are on disk; nil if the queue is not durable
 
 	mu   sync.Mutex // held while the runner changes the core; readers of the core take it
 	core core       // changed only by the runner
@@ -77,12 +80,18 @@ type User struct {
 	*Queue
 	origin   Origin
 	step     Step
+	changes  *durable.Tx
 	openWait *time.Duration
 }
 
 // For returns the queue for use by a step, or by no step if it is nil. Operations of a step that has ended are cancelled before the queue serves
 // them: they do not take elements that arrive between the step's end and their cancellation.
-func (q *Queue) For(o Origin, step Step) User { return User{Queue: q, origin: o, step: step} }
+//
+// changes are the step's changes to durable resources. What it does to a durable queue becomes a part of them, before the operation is
+// completed. Without changes, an operation on a durable queue is completed when its own changes are on disk.
+func (q *Queue) For(o Origin, step Step, changes *durable.Tx) User {
+	return User{Queue: q, origin: o, step: step, changes: changes}
+}
 
 // AwaitingOpen returns the queue for a caller that expects the elements of a run that has not started. If its dequeues find the queue
 // closed and empty, they wait up to the given time for it to be reopened. Then they fail with the reason that the queue was closed with, or
@@ -102,7 +111,7 @@ func (q User) Open(wait time.Duration, done func(error)) (cancel func(error)) {
 
 // Enqueue adds an element. Bad tuples are INVALID_ARGUMENT; if the queue is closed, it is CANCELLED.
 func (q *Queue) Enqueue(elem []*tensor.Tensor, done func(error)) (cancel func(error)) {
-	return q.For(Origin{}, nil).Enqueue(elem, done)
+	return q.For(Origin{}, nil, nil).Enqueue(elem, done)
 }
 
 // Enqueue is like [Queue.Enqueue].
@@ -120,7 +129,7 @@ func (q User) Enqueue(elem []*tensor.Tensor, done func(error)) (cancel func(erro
 // EnqueueMany adds the rows of dimension 0 of batch as elements, in order, as space becomes free. done is called when the last one has been
 // added. After a failure, those already added stay.
 func (q *Queue) EnqueueMany(batch []*tensor.Tensor, done func(error)) (cancel func(error)) {
-	return q.For(Origin{}, nil).EnqueueMany(batch, done)
+	return q.For(Origin{}, nil, nil).EnqueueMany(batch, done)
 }
 
 // EnqueueMany is like [Queue.EnqueueMany].
@@ -137,7 +146,7 @@ func (q User) EnqueueMany(batch []*tensor.Tensor, done func(error)) (cancel func
 
 // Dequeue removes an element and returns it. It fails with OUT_OF_RANGE when the queue is empty and closed.
 func (q *Queue) Dequeue(done func([]*tensor.Tensor, error)) (cancel func(error)) {
-	return q.For(Origin{}, nil).Dequeue(done)
+	return q.For(Origin{}, nil, nil).Dequeue(done)
 }
 
 // Dequeue is like [Queue.Dequeue].
@@ -162,7 +171,7 @@ func (q User) openWaitMs() *int64 {
 // DequeueMany removes n elements and returns them as one tuple of their rows; n is not negative. It waits for all of them, and fails with
 // OUT_OF_RANGE if the queue closes before they arrive. It fails with INVALID_ARGUMENT if the components' shapes are not specified.
 func (q *Queue) DequeueMany(n int, done func([]*tensor.Tensor, error)) (cancel func(error)) {
-	return q.For(Origin{}, nil).DequeueMany(n, done)
+	return q.For(Origin{}, nil, nil).DequeueMany(n, done)
 }
 
 // DequeueMany is like [Queue.DequeueMany].
@@ -172,7 +181,7 @@ func (q User) DequeueMany(n int, done func([]*tensor.Tensor, error)) (cancel fun
 
 // DequeueUpTo is like DequeueMany, except that a closed queue returns what is left, one element or more.
 func (q *Queue) DequeueUpTo(n int, done func([]*tensor.Tensor, error)) (cancel func(error)) {
-	return q.For(Origin{}, nil).DequeueUpTo(n, done)
+	return q.For(Origin{}, nil, nil).DequeueUpTo(n, done)
 }
 
 // DequeueUpTo is like [Queue.DequeueUpTo].
@@ -284,7 +293,7 @@ func (q *Queue) settle(action wire.Settle_Action, tokens []string, done func([]b
 // A reason says why the producer failed. Dequeues that lack elements then fail with it, instead of the OUT_OF_RANGE that means that
 // everything was delivered.
 func (q *Queue) CloseQueue(cancelPending bool, reason error, done func(error)) {
-	q.For(Origin{}, nil).CloseQueue(cancelPending, reason, done)
+	q.For(Origin{}, nil, nil).CloseQueue(cancelPending, reason, done)
 }
 
 // CloseQueue is like [Queue.CloseQueue].
@@ -331,7 +340,7 @@ func (q *Queue) Done() <-chan struct{} { return q.done }
 // waiter wraps one of the user's messages in an envelope.
 func (q User) waiter(message proto.Message) *waiter {
 	w := newWaiter(message)
-	w.by, w.step = q.origin, q.step
+	w.by, w.step, w.changes = q.origin, q.step, q.changes
 	return w
 }
 

@@ -401,12 +401,12 @@ func TestWaitsToOpenEnd(t *testing.T) {
 		}
 		q.CloseQueue(false, nil, func(error) {})
 		waits("the dequeue", func(done func(error)) func(error) {
-			return q.For(Origin{}, nil).AwaitingOpen(wait).Dequeue(func(_ []*tensor.Tensor, err error) { done(err) })
+			return q.For(Origin{}, nil, nil).AwaitingOpen(wait).Dequeue(func(_ []*tensor.Tensor, err error) { done(err) })
 		})
-		q.For(Origin{}, nil).Open(0, func(error) {})
+		q.For(Origin{}, nil, nil).Open(0, func(error) {})
 		q.Enqueue([]*tensor.Tensor{tensor.Scalar(tensor.Int64, int64(1))}, func(error) {})
 		q.CloseQueue(false, nil, func(error) {})
-		waits("the opening", func(done func(error)) func(error) { return q.For(Origin{}, nil).Open(wait, done) })
+		waits("the opening", func(done func(error)) func(error) { return q.For(Origin{}, nil, nil).Open(wait, done) })
 		q.Close()
 	}
 }

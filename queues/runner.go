@@ -80,6 +80,9 @@ func (q *Queue) handle(message any) (effects []completion, err error) {
 		if c.over != nil {
 			return []completion{m.refused(c.over)}, nil
 		}
+		if err := q.changeable(); err != nil && m.action != look {
+			return []completion{m.refused(err)}, nil
+		}
 		c.pending[m] = struct{}{}
 		effects = c.state.submit(m)
 		if m.list != nil {
@@ -111,11 +114,13 @@ func (q *Queue) handle(message any) (effects []completion, err error) {
 		}
 	}
 	q.setTimer()
+	q.record()
 	for _, e := range effects {
 		if e.burial != nil {
 			e.burial.from = q
 			continue
 		}
+		e.waiting()
 		delete(c.pending, e.waiter)
 		if e.expiry != nil {
 			e.expiry.Stop()
@@ -174,7 +179,7 @@ type locked struct {
 
 func (l *locked) send(message any) {
 	for _, c := range l.handle(message) {
-		c.run()
+		c.settle()
 	}
 }
 
@@ -263,7 +268,7 @@ func (a *role) serve(message any) {
 
 func (a *role) tell(c completion) error {
 	return contain.Run(a.log, "The completion of a queue's operation", func() error {
-		c.run()
+		c.settle()
 		return nil
 	})
 }

@@ -42,6 +42,10 @@ type state struct {
 	late      line // dequeues waiting until the queue is reopened
 	leases    leases
 	producers producers
+	kept      bool     // the queue is durable
+	changes   []change // what has changed on disk
+	empty     []*entry // those whose elements have all left, not at once
+	numbered  int64    // elements that the queue has taken
 	completed []completion
 	burials   []completion // run after completed, because their outcome may complete more
 	now       func() time.Time
@@ -199,6 +203,7 @@ func (s *state) serve(l *line, try func(*waiter) progress) (changed bool) {
 func (s *state) close(w *waiter) {
 	if !s.closed {
 		s.closed, s.reason, s.closing = true, w.reason, view.Act{By: w.by, At: s.now()}
+		s.openOrClosed(w)
 	}
 }
 
@@ -208,6 +213,7 @@ func (s *state) tryOpen(w *waiter) progress {
 	}
 	if s.closed {
 		s.closed, s.reason, s.closing, s.before = false, nil, view.Act{}, s.enqueued
+		s.openOrClosed(w)
 	}
 	return s.end(w, nil)
 }
@@ -243,16 +249,17 @@ func (s *state) tryEnqueue(w *waiter) progress {
 	}
 	enter, rest := w.in.split(min(room, w.in.len()))
 	if s.Kind.scatters() && w.in.many {
-		if err := s.pushApart(enter); err != nil {
+		if err := s.pushApart(enter, w); err != nil {
 			return s.end(w, err)
 		}
 	} else {
-		s.order.push(enter)
+		s.push(enter, w)
 	}
 	w.in = rest
 	if id := w.producer(); id != "" {
 		w.first += int64(enter.len())
 		s.producers.advance(id, w.first)
+		s.advanced(id, w)
 	}
 	s.enqueued, s.lastEnqueue = s.enqueued+int64(enter.len()), w.by
 	if rest.len() > 0 {
@@ -262,7 +269,7 @@ func (s *state) tryEnqueue(w *waiter) progress {
 }
 
 // pushApart adds a copy of each element of a batch. Elements that leave one by one must not keep the memory of the whole batch alive.
-func (s *state) pushApart(r run) error {
+func (s *state) pushApart(r run, w *waiter) error {
 	var apart []run
 	for i := r.from; i < r.to; i++ {
 		tuple, err := run{batch: r.batch, from: i, to: i + 1}.copied(s.Pool)
@@ -273,10 +280,18 @@ func (s *state) pushApart(r run) error {
 		apart = append(apart, one(tuple))
 	}
 	for _, e := range apart {
-		s.order.push(e)
+		s.push(e, w)
 	}
 	r.release()
 	return nil
+}
+
+// push adds the elements of a request, which get the next numbers.
+func (s *state) push(r run, w *waiter) {
+	r.number = s.numbered
+	s.numbered += int64(r.len())
+	r.entry = s.entered(r, w)
+	s.order.push(r)
 }
 
 // ready returns the number of elements that may leave now.
@@ -344,8 +359,9 @@ func (s *state) deliver(w *waiter) progress {
 	s.dequeued, s.lastDequeue = s.dequeued+int64(w.got.len()), w.by
 	token := ""
 	if w.terms != nil {
-		token = s.lend(w)
+		token = s.lend(w) // leased elements stay on disk until they are acknowledged
 	} else {
+		s.removed(w.got, w)
 		w.got.release()
 	}
 	w.got = nil

@@ -136,9 +136,9 @@ func (s *script) command(f []string) {
 	case "dead_delete":
 		s.dead.Close()
 	case "enqueue_once":
-		s.cancels[f[1]] = q.For(Origin{}, s.step(f[1])).EnqueueManyOnce(f[2], int64(s.number(f[3])), s.tuple(true, f[4:]), s.done(f[1]))
+		s.cancels[f[1]] = q.For(Origin{}, s.step(f[1]), nil).EnqueueManyOnce(f[2], int64(s.number(f[3])), s.tuple(true, f[4:]), s.done(f[1]))
 	case "lease":
-		s.cancels[f[1]] = q.For(first, s.step(f[1])).Lease(s.number(f[2]), s.terms(f[3:]), s.lent(f[1]))
+		s.cancels[f[1]] = q.For(first, s.step(f[1]), nil).Lease(s.number(f[2]), s.terms(f[3:]), s.lent(f[1]))
 	case "acknowledge":
 		q.Acknowledge(s.named(f[1:]), s.held(f))
 	case "return":
@@ -151,27 +151,27 @@ func (s *script) command(f []string) {
 	case "matches":
 		s.say("%s", outcome(q.Matches(f[1], s.options(f[2:]))))
 	case "enqueue":
-		s.cancels[f[1]] = q.For(Origin{}, s.step(f[1])).Enqueue(s.tuple(false, f[2:]), s.done(f[1]))
+		s.cancels[f[1]] = q.For(Origin{}, s.step(f[1]), nil).Enqueue(s.tuple(false, f[2:]), s.done(f[1]))
 	case "enqueue_many":
-		s.cancels[f[1]] = q.For(Origin{}, s.step(f[1])).EnqueueMany(s.tuple(true, f[2:]), s.done(f[1]))
+		s.cancels[f[1]] = q.For(Origin{}, s.step(f[1]), nil).EnqueueMany(s.tuple(true, f[2:]), s.done(f[1]))
 	case "dequeue":
-		s.cancels[f[1]] = q.For(Origin{}, s.step(f[1])).Dequeue(s.given(f[1], false))
+		s.cancels[f[1]] = q.For(Origin{}, s.step(f[1]), nil).Dequeue(s.given(f[1], false))
 	case "dequeue_many":
-		s.cancels[f[1]] = q.For(Origin{}, s.step(f[1])).DequeueMany(s.number(f[2]), s.given(f[1], true))
+		s.cancels[f[1]] = q.For(Origin{}, s.step(f[1]), nil).DequeueMany(s.number(f[2]), s.given(f[1], true))
 	case "dequeue_up_to":
-		s.cancels[f[1]] = q.For(Origin{}, s.step(f[1])).DequeueUpTo(s.number(f[2]), s.given(f[1], true))
+		s.cancels[f[1]] = q.For(Origin{}, s.step(f[1]), nil).DequeueUpTo(s.number(f[2]), s.given(f[1], true))
 	case "late":
-		s.cancels[f[1]] = q.For(second, s.step(f[1])).AwaitingOpen(s.milliseconds(f[2])).Dequeue(s.given(f[1], false))
+		s.cancels[f[1]] = q.For(second, s.step(f[1]), nil).AwaitingOpen(s.milliseconds(f[2])).Dequeue(s.given(f[1], false))
 	case "late_many":
-		s.cancels[f[1]] = q.For(second, s.step(f[1])).AwaitingOpen(s.milliseconds(f[3])).DequeueMany(s.number(f[2]), s.given(f[1], true))
+		s.cancels[f[1]] = q.For(second, s.step(f[1]), nil).AwaitingOpen(s.milliseconds(f[3])).DequeueMany(s.number(f[2]), s.given(f[1], true))
 	case "open":
-		s.cancels[f[1]] = q.For(second, s.step(f[1])).Open(s.milliseconds(f[2]), s.done(f[1]))
+		s.cancels[f[1]] = q.For(second, s.step(f[1]), nil).Open(s.milliseconds(f[2]), s.done(f[1]))
 	case "expire":
 		q.runner.send(&expiry{expireOne, cmp.Or(q.core.state.opens.first, q.core.state.late.first)})
 	case "close":
-		q.For(first, s.step(f[1])).CloseQueue(len(f) > 2, nil, s.done(f[1]))
+		q.For(first, s.step(f[1]), nil).CloseQueue(len(f) > 2, nil, s.done(f[1]))
 	case "give_up":
-		q.For(first, s.step(f[1])).CloseQueue(false, status.New(status.DataLoss, strings.Join(f[2:], " ")), s.done(f[1]))
+		q.For(first, s.step(f[1]), nil).CloseQueue(false, status.New(status.DataLoss, strings.Join(f[2:], " ")), s.done(f[1]))
 	case "end":
 		s.steps[f[1]].err = status.New(status.Cancelled, "the step has ended")
 	case "cancel":

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/durable"
 	"github.com/troupe-run/troupe/queues/internal/wire"
 	"google.golang.org/protobuf/proto"
 )
@@ -39,6 +40,9 @@ type waiter struct {
 	few     [1]run        // memory for got if one run suffices
 	by      Origin        // origin of the operation
 	step    Step          // the operation ends with it; nil if it belongs to no step
+	changes *durable.Tx   // of its step, or its own, made when it changes a durable queue
+	own     bool          // changes are its own: it is completed when they are on disk
+	goesOn  func()        // tells its own changes that it waits no more; nil while it does not wait
 	since   time.Time     // when it began to wait
 	expiry  *time.Timer   // ends its wait for the queue to be reopened
 	// One of these is called, once: done for enqueues, opens and closes, given and lent for dequeues, settled for what ends or renews

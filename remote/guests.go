@@ -168,7 +168,7 @@ func (g *guests) listen(task spec.Task, ceiling *actors.Rights) (*Node, error) {
 	if c.Spec, err = spec.New(map[string]map[int]string{task.Job: {task.Index: address}}); err != nil {
 		return nil, err
 	}
-	c.lent, c.ceiling = g.host.task.Devices, ceiling
+	c.lent, c.kept, c.ceiling = g.host.task.Devices, g.host.store, ceiling
 	c.Log = c.Log.With("guest", task.Name())
 	return Listen(c)
 }

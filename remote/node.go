@@ -23,6 +23,7 @@ import (
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph/device"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/durable"
 	"github.com/troupe-run/troupe/internal/network"
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/kernels"
@@ -91,6 +92,10 @@ type Config struct {
 	SecretFile string
 	// Files are the files that the ops of clients' sessions may use.
 	Files actors.FileAccess
+	// Data, if set, is where the containers that match a pattern of Durable outlive the process, in a directory of the task's own; the empty
+	// pattern is the default container. Guests have those of their host.
+	Data    string
+	Durable []string
 	// Outsiders allows processes that are not tasks of the cluster to exchange messages with the program's actors.
 	Outsiders bool
 	// End, if set, makes the program end the task and allows running steps the given time, or the program's default if it is 0. End does not
@@ -101,6 +106,7 @@ type Config struct {
 	Log     *slog.Logger    // nil: slog.Default()
 
 	lent    []devices.Device // for a guest: the devices of its host
+	kept    *durable.Store   // for a guest: what keeps their durable containers; nil if there are none
 	ceiling *actors.Rights   // on the rights of a guest's sessions; nil means none
 }
 
@@ -129,6 +135,7 @@ type Node struct {
 	presence   *presence
 	port       *port.Port
 	links      *link.Links
+	store      *durable.Store // nil if nothing is durable; the host's for a guest
 	task       *actors.Task
 	cast       *cast.Cast
 	gateway    *gateway.Gateway
@@ -244,6 +251,9 @@ func (n *Node) Serve(ctx context.Context) error {
 
 // assemble builds the task on its port. If it fails, Stop takes down what was built.
 func (n *Node) assemble(ctx context.Context, c Config) (err error) {
+	if n.store, err = n.openStore(c); err != nil {
+		return err
+	}
 	all, err := n.devices(c)
 	if err != nil {
 		return err
@@ -265,7 +275,7 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 		n.puller = workerservice.NewPuller(n.port.Connect, sink.pool)
 		pull, eagerService = n.puller.Pull, n.puller
 	}
-	task, err := actors.NewTask(actors.Config{Pull: pull, EagerService: eagerService, System: n.port.System(), Cluster: newCluster(n), Devices: all, Boot: n.boot,
+	task, err := actors.NewTask(actors.Config{Pull: pull, EagerService: eagerService, System: n.port.System(), Cluster: newCluster(n), Devices: all, Store: n.store, Boot: n.boot,
 		Lease: c.Lease, StepMemory: c.StepMemory, SessionMemory: c.SessionMemory, ClientMemory: c.ClientMemory, Defaults: c.Defaults, ParseCompression: ParseCompression, Lent: c.lent != nil, Ceiling: c.ceiling, Files: c.Files, Log: c.Log,
 		Tracer: tracing.New(c.Traces), Events: &n.events, Complete: n.complete, End: c.End})
 	if err != nil {
@@ -325,12 +335,22 @@ func (n *Node) devices(c Config) (all []devices.Device, err error) {
 		}
 		return all, nil
 	}
+	var cpus []*devices.CPU
 	for i := range c.CPUs {
-		all = append(all, devices.NewCPU(n.port.System(), fmt.Sprintf("%s/device:CPU:%d", n.self.Name(), i), c.Job, c.MemoryLimit).WithThreads(c.Threads).WithProgram(c.Program))
+		cpu := devices.NewCPU(n.port.System(), fmt.Sprintf("%s/device:CPU:%d", n.self.Name(), i), c.Job, c.MemoryLimit).WithThreads(c.Threads).WithProgram(c.Program)
+		cpus, all = append(cpus, cpu), append(all, cpu)
+	}
+	if err := n.restore(c, cpus); err != nil {
+		return nil, errors.Join(err, closeAll(all))
 	}
 	gpus, err := n.openGPUs(c, all[0].Pool())
 	if err != nil {
 		return nil, err
+	}
+	for _, g := range gpus {
+		if r, ok := g.(refuser); ok && n.store != nil {
+			r.RefuseDurable(c.isDurable)
+		}
 	}
 	return append(all, gpus...), nil
 }
@@ -464,5 +484,9 @@ func (n *Node) takeDown(ctx context.Context) error {
 	if n.links != nil {
 		errs = append(errs, n.links.Close(ctx))
 	}
-	return errors.Join(append(errs, n.port.Stop(ctx))...)
+	errs = append(errs, n.port.Stop(ctx))
+	if n.store != nil && n.config.lent == nil { // last: what ended until now is still written
+		errs = append(errs, n.store.Close())
+	}
+	return errors.Join(errs...)
 }

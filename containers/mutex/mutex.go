@@ -20,6 +20,9 @@ type Mutex struct {
 	holder view.StepOrigin
 }
 
+// Ephemeral says that a process that has ended holds no locks.
+func (*Mutex) Ephemeral() {}
+
 // New makes an unlocked mutex.
 func New(name string) *Mutex {
 	m := &Mutex{name: name}

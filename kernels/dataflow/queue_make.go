@@ -24,15 +24,15 @@ func newQueue(kind queues.Kind) func(*kernels.Construction) (any, error) {
 			o := options
 			o.Name = name
 			if kind == queues.RandomShuffle {
-				o.Random = shuffleNumbers(o.Seed, o.Seed2)
+				o.Random = ShuffleNumbers(o.Seed, o.Seed2)
 			}
 			return queues.Spawn(system, o)
 		}, func(q *queues.Queue) error { return q.Matches(c.Node.Op, options) })
 	}
 }
 
-// shuffleNumbers returns the random number generator of a queue with those seeds.
-func shuffleNumbers(seed, seed2 int64) func() uint32 {
+// ShuffleNumbers returns the random number generator of a queue with those seeds.
+func ShuffleNumbers(seed, seed2 int64) func() uint32 {
 	gen := philox.New(uint64(seed), uint64(seed2))
 	if seed == 0 && seed2 == 0 {
 		gen = philox.New(rand.Uint64(), rand.Uint64())

@@ -45,7 +45,7 @@ func queueWait(c *kernels.Construction, verb string, start func(ctx *kernels.Con
 			done(err)
 			return
 		}
-		user := q.For(ctx.Step.Origin, ctx.Step.Cancellation)
+		user := q.For(ctx.Step.Origin, ctx.Step.Cancellation, ctx.Changes())
 		if late {
 			user = user.AwaitingOpen(openWait)
 		}
@@ -181,7 +181,7 @@ func newQueueClose(c *kernels.Construction) (any, error) {
 		}
 		// Closing waits for earlier enqueues. A step that is cancelled meanwhile stops waiting; the queue still closes later.
 		kernels.Wait(ctx, kernels.Awaited{Resource: q, Verb: "close"}, done, func(end func(error)) func(error) {
-			q.For(ctx.Step.Origin, ctx.Step.Cancellation).CloseQueue(cancelPending, reason, end)
+			q.For(ctx.Step.Origin, ctx.Step.Cancellation, ctx.Changes()).CloseQueue(cancelPending, reason, end)
 			return func(cause error) { end(kernels.Cancelled(cause)) }
 		})
 	}), nil
@@ -243,7 +243,7 @@ func newQueueIsClosed(c *kernels.Construction) (any, error) {
 				}
 				done(err)
 			}, func(end func(error)) func(error) {
-				return q.For(ctx.Step.Origin, ctx.Step.Cancellation).Open(wait, end)
+				return q.For(ctx.Step.Origin, ctx.Step.Cancellation, ctx.Changes()).Open(wait, end)
 			})
 			return
 		}

@@ -142,7 +142,7 @@ func newAssign(c *kernels.Construction) (any, error) {
 		if v.DType() != value.DType() {
 			return status.InvalidArgumentf("Assign requires a value of type %v, not %v", v.DType(), value.DType())
 		}
-		err := v.Replace(func(old *tensor.Tensor) (*tensor.Tensor, error) {
+		err := v.Replace(ctx.Changes(), func(old *tensor.Tensor) (*tensor.Tensor, error) {
 			shape, known := v.Shape, v.KnownShape
 			if old != nil {
 				shape, known = old.Shape(), true

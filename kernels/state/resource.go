@@ -96,7 +96,7 @@ func newAssignVariable(c *kernels.Construction) (any, error) {
 		if v.DType() != dtype {
 			return status.InvalidArgumentf("Trying to assign variable with wrong dtype. Expected %v got %v", v.DType(), dtype)
 		}
-		return v.Replace(func(old *tensor.Tensor) (*tensor.Tensor, error) {
+		return v.Replace(ctx.Changes(), func(old *tensor.Tensor) (*tensor.Tensor, error) {
 			if validate && old != nil && !old.Shape().Equal(value.Shape()) {
 				return nil, status.InvalidArgumentf("Trying to assign to variable with tensor with wrong shape. Expected %v got %v", old.Shape(), value.Shape())
 			}

@@ -32,6 +32,9 @@ type sessionTensor struct {
 	value *tensor.Tensor // nil once deleted
 }
 
+// Ephemeral says that the tensor ends with its session.
+func (*sessionTensor) Ephemeral() {}
+
 // Close releases the tensor.
 func (s *sessionTensor) Close() {
 	s.keeper.forget(s)

@@ -56,7 +56,7 @@ func (l *slotLocks) lockNext() error {
 	if l.locked == l.slots {
 		return l.ctx.Finish(l.then)
 	}
-	return l.vars[l.locked].variable.Rewrite(l.ctx.Device.Memory(), nil, l.rewrite)
+	return l.vars[l.locked].variable.Rewrite(l.ctx.Changes(), l.ctx.Device.Memory(), nil, l.rewrite)
 }
 
 // take records the variable that was just locked, and continues with the next.

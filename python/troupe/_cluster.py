@@ -11,7 +11,7 @@ import threading
 import urllib.error
 import urllib.request
 from types import TracebackType
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Type
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Type, Union
 
 from troupe import _process
 
@@ -128,6 +128,8 @@ class LocalCluster:
         *,
         flags: Sequence[str] = ("--gpus=0",),
         host: str = "127.0.0.1",
+        data: Optional[str] = None,
+        durable: Union[str, Sequence[str], None] = None,
         **jobs: int,
     ) -> None:
         """Starts the cluster; all tasks serve when the constructor returns.
@@ -139,6 +141,9 @@ class LocalCluster:
                 have to share them. Without ``--http`` among them, the tasks serve `dashboard` on free ports
                 of the loopback interface.
             host: the address that the tasks bind.
+            data: a directory in which the containers in `durable` outlive the tasks' processes.
+            durable: names or patterns of containers, such as ``"jobs"`` or ``["jobs", "problem_*"]``. The empty
+                name is the default container.
             **jobs: as `tasks`.
 
         Raises:
@@ -150,7 +155,7 @@ class LocalCluster:
         for job, count in counts.items():
             if not isinstance(count, int) or count < 1:
                 raise ValueError(f"the job {job} has {count!r} tasks; a job has at least one")
-        self._flags = list(flags)
+        self._flags = [*flags, *_process.durable_flags(data, durable)]
         if "http" not in (flag.partition("=")[0].lstrip("-") for flag in self._flags):
             self._flags.append("--http=127.0.0.1:0")
         self._host = host

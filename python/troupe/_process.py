@@ -50,6 +50,15 @@ class ServerError(RuntimeError):
         self.message = message
 
 
+def durable_flags(data: Optional[str], durable: Union[str, Sequence[str], None]) -> List[str]:
+    """Returns the flags for containers that outlive their processes."""
+    flags = [] if data is None else [f"--data={data}"]
+    if durable is not None:
+        patterns = [durable] if isinstance(durable, str) else durable
+        flags.append("--durable=" + ",".join(patterns))
+    return flags
+
+
 class Process:
     """A child process ``troupe serve``. All methods may be called from any thread."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from types import TracebackType
-from typing import Any, Callable, Dict, Optional, Sequence, Type, TypeVar
+from typing import Any, Callable, Dict, Optional, Sequence, Type, TypeVar, Union
 
 from troupe import _process
 
@@ -99,6 +99,8 @@ class Server:
         flags: Sequence[str] = (),
         echo: bool = True,
         startup_timeout: Optional[float] = None,
+        data: Optional[str] = None,
+        durable: Union[str, Sequence[str], None] = None,
     ) -> None:
         """Creates a server; its port is bound when the constructor returns.
 
@@ -117,6 +119,10 @@ class Server:
                 always has it.
             startup_timeout: how many seconds after its start the server waits for tasks that have never been
                 seen; None means two minutes, or the ``--startup-timeout`` in `flags`.
+            data: a directory in which the containers in `durable` outlive the server's process. It may be that of
+                other tasks, too: each has a directory of its own in it.
+            durable: names or patterns of containers (``tf.container``), such as ``"jobs"`` or
+                ``["jobs", "problem_*"]``. The empty name is the default container.
 
         Raises:
             TypeError: an argument has the wrong type.
@@ -131,6 +137,7 @@ class Server:
         )
         if startup_timeout is not None:
             flags = [*flags, f"--startup-timeout={startup_timeout:f}s"]
+        flags = [*flags, *_process.durable_flags(data, durable)]
         self._process = _process.Process(self._definition.SerializeToString(), flags, echo)
         self._call(self._process.wait_target)
         if start:

@@ -2,6 +2,7 @@ package flagset
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -17,6 +18,7 @@ type Run struct {
 	lease, startup                         time.Duration
 	Drain                                  time.Duration
 	Unpinned                               Unpinned
+	data, durable                          string
 }
 
 // Add adds the flags.
@@ -31,6 +33,8 @@ func (f *Run) Add(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.startup, "startup-timeout", troupe.DefaultStartup, "how long after the server's start what needs a task that has never been seen waits for it")
 	flags.Var(&f.Unpinned, "unpinned", "whose the variables, queues and readers are that ask for no device: cluster (all tasks share them by their names) or task "+
 		"(each task has its own, as TensorFlow's servers do; the default with --server-def)")
+	flags.StringVar(&f.data, "data", "", "directory for what outlives the process, with a directory of its own for each task")
+	flags.StringVar(&f.durable, "durable", "", "containers whose variables and queues outlive the process, as patterns with commas between them, such as jobs,my_problem_*; an empty pattern is the default container; needs --data")
 	flags.DurationVar(&f.Drain, "drain", 5*time.Second, "how long running steps may continue when the server is stopped")
 }
 
@@ -39,9 +43,15 @@ func (f *Run) Process() int64 { return int64(f.process) }
 
 // Options returns the server's options from the flags.
 func (f *Run) Options() []troupe.Option {
+	var patterns []string
+	if f.flags.Changed("durable") {
+		patterns = strings.Split(f.durable, ",")
+	}
 	all := given(f.flags,
 		flagOption{"lease", troupe.WithLease(f.lease)},
 		flagOption{"startup-timeout", troupe.WithStartup(f.startup)},
+		flagOption{"data", troupe.WithDurable(f.data, patterns...)},
+		flagOption{"durable", troupe.WithDurable(f.data, patterns...)},
 		flagOption{"memory-limit", troupe.WithMemoryLimit(int64(f.device))},
 		flagOption{"process-memory", troupe.WithProcessMemory(int64(f.process))},
 		flagOption{"step-memory", troupe.WithStepMemory(int64(f.step))},

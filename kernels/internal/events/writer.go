@@ -197,6 +197,9 @@ func (w *Writer) flushInTime() {
 	}
 }
 
+// Ephemeral says that what a writer has written is in its file.
+func (*Writer) Ephemeral() {}
+
 // Close writes the pending events and closes the file, in the background. Done reports when that has finished.
 func (w *Writer) Close() {
 	if !w.closed.Swap(true) {

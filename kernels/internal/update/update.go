@@ -139,7 +139,7 @@ func All(ctx *kernels.Context, op Op, next, old, value *tensor.Tensor) {
 // for shapes that differ.
 func RewriteVariable(ctx *kernels.Context, v *containers.Variable, op Op, mismatch func(have, got tensor.Shape) error) error {
 	value := ctx.Input(1)
-	return v.Rewrite(ctx.Device.Memory(), value, func(next, old *tensor.Tensor) error {
+	return v.Rewrite(ctx.Changes(), ctx.Device.Memory(), value, func(next, old *tensor.Tensor) error {
 		if !old.Shape().Equal(value.Shape()) {
 			return mismatch(old.Shape(), value.Shape())
 		}

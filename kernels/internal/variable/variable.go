@@ -37,14 +37,14 @@ func Unreadable(ctx *kernels.Context, i int, err error) error {
 // always copied first, since a tensor does not know whether it shares them.
 func Update(ctx *kernels.Context, v *containers.Variable, change func(*tensor.Tensor) error) error {
 	if v.DType().Size() > 0 {
-		return v.Rewrite(ctx.Device.Memory(), nil, func(next, old *tensor.Tensor) error {
+		return v.Rewrite(ctx.Changes(), ctx.Device.Memory(), nil, func(next, old *tensor.Tensor) error {
 			if next != old {
 				layout.CopyAll(ctx, next, old)
 			}
 			return ctx.Finish(func() error { return change(next) })
 		})
 	}
-	return v.Replace(func(old *tensor.Tensor) (*tensor.Tensor, error) {
+	return v.Replace(ctx.Changes(), func(old *tensor.Tensor) (*tensor.Tensor, error) {
 		if old == nil {
 			return nil, v.Uninitialized()
 		}

@@ -150,7 +150,7 @@ func TestVariablesAreNotChangedUnderAnotherTask(t *testing.T) {
 	}
 	hand(t, p, 1, kernels.Key{}, v.Read())
 	got := wait(t, sink.taken, "the tensor")
-	if err := v.Update(pool, add); err != nil {
+	if err := v.Update(nil, pool, add); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(got.tensor.Data(), was) {
@@ -163,7 +163,7 @@ func TestVariablesAreNotChangedUnderAnotherTask(t *testing.T) {
 	now := v.Read()
 	memory := &now.Data()[0]
 	now.Release()
-	if err := v.Update(pool, add); err != nil {
+	if err := v.Update(nil, pool, add); err != nil {
 		t.Fatal(err)
 	}
 	now = v.Read()

@@ -1,0 +1,50 @@
+package actors
+
+import (
+	"github.com/troupe-run/troupe/actors/wire"
+	"github.com/troupe-run/troupe/kernels"
+)
+
+// durableKinds maps the kinds of durable resources in a container to their kinds in a home.
+var durableKinds = map[string]string{kernels.KindRefVariable: "Variable", kernels.KindVariable: "VarHandleOp", kernels.KindQueue: "Queue"}
+
+// noteRestored tells the task's directory of the durable resources that an earlier process has left: their homes are here.
+func (t *Task) noteRestored() error {
+	note := &wire.Note{}
+	for _, d := range t.Devices {
+		list, err := d.Resources().List()
+		if err != nil {
+			return err
+		}
+		for _, e := range list {
+			kind := durableKinds[e.Kind]
+			if kind == "" || !d.Resources().IsDurable(e.Container) {
+				continue
+			}
+			container := e.Container
+			if container == d.Resources().DefaultContainer() {
+				container = ""
+			}
+			note.Resources = append(note.Resources, &wire.Resource{Container: container, Kind: kind, Name: e.Name, Device: d.Name(), Claimer: t.name})
+		}
+	}
+	if len(note.Resources) > 0 {
+		t.directory.Send(note)
+	}
+	return nil
+}
+
+// keep finishes the part when what it has done to durable resources is on disk, so that nothing of a step that is answered can be lost.
+// A part that fails keeps its changes, too: they are in memory.
+func (st *stepPart) keep(err error) {
+	if st.Changes == nil || !st.Changes.Changed() {
+		st.finish(err)
+		return
+	}
+	st.Changes.End(func(lost error) {
+		if err == nil && lost != nil {
+			err = lost
+		}
+		st.task.pool.Schedule(func() { st.finish(err) })
+	})
+}

@@ -1,0 +1,125 @@
+package containers
+
+import (
+	"strings"
+	"time"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/durable"
+)
+
+// Durable is a resource whose state can outlive its process.
+type Durable interface {
+	Resource
+	// About describes the resource, so that another process can make it anew. It fails if the state cannot be kept.
+	About() ([]byte, error)
+	// Keep makes the resource's state durable from now on. It is called before the resource is shared.
+	Keep(cell *durable.Cell)
+}
+
+// Ephemeral is a resource without state that could outlive its process, such as a mutex. Durable containers hold it as it is.
+type Ephemeral interface {
+	Resource
+	Ephemeral()
+}
+
+// keeping is how a manager's durable containers are kept.
+type keeping struct {
+	store  *durable.Store
+	device string // as in the store: the device's full name
+	covers func(container string) bool
+}
+
+// Keep makes the containers that covers selects durable: what happens to their resources goes to store, under the manager's device. It must
+// be called before the manager is used. A nil store refuses resources in these containers.
+func (m *Manager) Keep(store *durable.Store, covers func(container string) bool) {
+	m.kept = &keeping{store: store, device: m.device, covers: covers}
+}
+
+// IsDurable reports whether a container's state outlives its process. The empty name stands for the default container.
+func (m *Manager) IsDurable(container string) bool { return m.keepingOf(m.resolve(container)) != nil }
+
+func (m *Manager) keepingOf(container string) *keeping {
+	if m.kept == nil || IsStepName(container) || !m.kept.covers(container) {
+		return nil
+	}
+	return m.kept
+}
+
+// Restore puts a resource that store has kept into its container. It must be called before the container is used.
+func (m *Manager) Restore(cell *durable.Cell, container, kind, name string, r Resource) error {
+	a := m.ask(container, func(q *request) {
+		q.lookupOrCreate.Kind, q.lookupOrCreate.Name = kind, name
+		q.message, q.create, q.cell = &q.lookupOrCreate, func() (Resource, error) { return r, nil }, cell
+	})
+	return a.err
+}
+
+// private reports whether a resource belongs to a session, which ends with its process.
+func private(name string) bool { return strings.HasPrefix(name, "_") }
+
+// keep makes a new resource of the container durable, or refuses it.
+func (s *store) keep(i id, r Resource) error {
+	k := s.kept
+	if k == nil || private(i.name) {
+		return nil
+	}
+	if _, ok := r.(Ephemeral); ok {
+		return nil
+	}
+	if k.store == nil {
+		return status.Errorf(status.FailedPrecondition, "the container %s is durable, and resources in the memory of %s cannot be kept: place %s %s on a CPU, or use another container",
+			s.container, k.device, i.kind, i.name)
+	}
+	d, ok := r.(Durable)
+	if !ok {
+		return status.Errorf(status.FailedPrecondition, "the container %s is durable, and a %s such as %s cannot be kept: use another container (tf.container)", s.container, i.kind, i.name)
+	}
+	about, err := d.About()
+	if err != nil {
+		return err
+	}
+	if err := k.store.Err(); err != nil {
+		return err
+	}
+	cell, err := k.store.Create(durable.Place{Device: k.device, Container: s.container, Kind: i.kind, Name: i.name}, about)
+	if err != nil {
+		return err
+	}
+	d.Keep(cell)
+	s.cells[i] = cell
+	return nil
+}
+
+// forget deletes the durable state of resources, and waits until that is on disk.
+func forget(cells []*durable.Cell, wait time.Duration) error {
+	if len(cells) == 0 {
+		return nil
+	}
+	ended := make(chan error, len(cells))
+	for _, c := range cells {
+		c.Drop(func(err error) { ended <- err })
+	}
+	limit := time.NewTimer(wait)
+	defer limit.Stop()
+	for range cells {
+		select {
+		case err := <-ended:
+			if err != nil {
+				return err
+			}
+		case <-limit.C:
+			return status.Errorf(status.DeadlineExceeded, "the deletion of durable resources did not reach the disk within %v", wait)
+		}
+	}
+	return nil
+}
+
+// Keepable returns an error if a tensor of the given type cannot be kept on disk: handles and variants refer to what is in memory.
+func Keepable(d tensor.DType) error {
+	if d == tensor.Resource || d == tensor.Variant {
+		return status.Errorf(status.FailedPrecondition, "elements of type %v refer to memory, and cannot be kept in a durable container", d)
+	}
+	return nil
+}

@@ -1,0 +1,22 @@
+//go:build unix
+
+package e2e
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/troupe-run/troupe/internal/extent"
+)
+
+// TestDurable produces and consumes while the task with the queue and the variables is killed and restarted: each element is processed once.
+func TestDurable(t *testing.T) {
+	t.Parallel() // it waits more than it computes
+	kills := 5
+	if extent.Check() {
+		kills = 100
+	}
+	runWithPackage(t, 5*time.Minute, fmt.Sprintf("%d kills lost nothing and repeated nothing\n", kills), "clients/durable.py", strconv.Itoa(kills))
+}

@@ -1,0 +1,563 @@
+package durable
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/internal/contain"
+)
+
+const (
+	defaultReserve  = 256 << 20
+	defaultPatience = time.Second
+	spaceInterval   = time.Second
+
+	// An idle store has a memtable of 256 KiB. Each that is filled is followed by one of twice the size, up to memtableBytes.
+	memtableBytes = 8 << 20
+	cacheBytes    = 1 << 20
+	// backlogBytes of memtables and large batches may wait for their flush, each with its WAL, before commits wait.
+	backlogBytes = 4 * memtableBytes
+	// lookBytes are written between two looks at the backlog.
+	lookBytes = 1 << 20
+	// backlogSublevels of level 0 may wait for a compaction before commits wait.
+	backlogSublevels = 24
+)
+
+// Options are the options of a store.
+type Options struct {
+	// Owner is the cluster and task that the directory belongs to, such as "/job:ps/task:0". Another owner is refused.
+	Owner string
+	// Log must not be nil.
+	Log *slog.Logger
+	// Reserve is the free bytes of the disk below which Err refuses changes; 0 is 256 MiB. What has been changed by then is still written.
+	Reserve int64
+	// FS is the file system; nil is the operating system's.
+	FS vfs.FS
+	// Patience is how long a transaction that has ended waits for others that it depends on; 0 is one second.
+	Patience time.Duration
+}
+
+// Store is the durable state of a task, in a directory.
+type Store struct {
+	dir      string
+	log      *slog.Logger
+	owner    string
+	reserve  uint64
+	patience time.Duration
+	guard    *guard
+	lock     io.Closer
+	work     chan struct{} // wakes the committer
+	progress chan struct{} // pebble flushed or compacted
+	finished chan struct{} // the committer has ended
+
+	failure atomic.Pointer[refused] // for good
+	refused atomic.Pointer[refused] // what Err returns
+	errMu   sync.Mutex              // guards writes of refused
+	pending atomic.Int64
+
+	dbMu sync.RWMutex // write-locked to close the database
+	db   *pebble.DB   // nil when it is closed
+
+	statsMu  sync.Mutex
+	stats    Stats
+	syncTime time.Duration // all of it; guarded by statsMu
+
+	// Only the committer uses these.
+	batches     uint64
+	buffer      []byte
+	applying    bool // a call of pebble has begun and has not returned
+	unlogged    int  // splits
+	splitLogged time.Time
+	sinceLook   int64 // bytes written since throttle looked
+
+	mu       sync.Mutex
+	cells    map[Place]*Cell
+	nextCell uint64
+	loaded   []loaded
+	created  []newCell
+	deleted  []droppedCell
+	queue    []*unit // ended, to be looked at by the committer
+	blocked  []*unit // ended, in the order in which they began to wait for others; some may be written by now
+	found    []*unit // memory for closure
+	mark     uint64
+	closing  bool // Close was called
+	stopped  bool // the committer takes nothing new any more
+}
+
+type refused struct{ err error }
+
+// Stats are figures of a store.
+type Stats struct {
+	Commits      int64 // batches written
+	Transactions int64 // that had changes to write at their end
+	Bytes        int64 // in the batches
+	Pending      int64 // bytes of changes that are not on disk, as far as their values tell
+	Disk         int64 // bytes of the store's files
+	LastSync     time.Duration
+	MeanSync     time.Duration
+	Splits       int64 // parts of transactions that were written before the transaction's end
+	Resources    int
+}
+
+// Open opens the store in a directory, which it makes if there is none. A directory is refused if it is used by another process, belongs to
+// another owner, has a newer format (FAILED_PRECONDITION), or is damaged (DATA_LOSS).
+func Open(dir string, o Options) (*Store, error) {
+	s := &Store{
+		dir: dir, log: o.Log, owner: o.Owner, reserve: uint64(cmp.Or(o.Reserve, defaultReserve)), patience: cmp.Or(o.Patience, defaultPatience),
+		work: make(chan struct{}, 1), progress: make(chan struct{}, 1), finished: make(chan struct{}), cells: map[Place]*Cell{},
+	}
+	s.guard = &guard{FS: cmp.Or[vfs.FS](o.FS, vfs.Default), failed: func(op, name string, err error) {
+		s.fail(status.Internalf("the durable store in %s has failed: %s %s: %v", dir, op, name, err))
+	}}
+	if err := s.open(); err != nil {
+		s.guard.freeze()
+		s.closeDatabase()
+		return nil, errors.Join(err, s.unlock())
+	}
+	contain.Go(s.log, "The durable store", func() {
+		defer close(s.finished)
+		s.run()
+	}, s.fail)
+	return s, nil
+}
+
+func (s *Store) unlock() error {
+	if s.lock == nil {
+		return nil
+	}
+	return s.lock.Close()
+}
+
+// open does the work of Open.
+func (s *Store) open() error {
+	if err := errors.Join(s.guard.MkdirAll(s.dir, 0o700), syncDir(s.guard, s.guard.PathDir(s.dir))); err != nil {
+		return err
+	}
+	if err := s.failedOpen(); err != nil {
+		return err
+	}
+	lock, err := pebble.LockDirectory(s.dir, s.guard)
+	if err != nil {
+		return status.Errorf(status.FailedPrecondition, "can't lock the durable store in %s: %v; is it used by another process? Each task needs a directory of its own", s.dir, err)
+	}
+	s.lock = lock
+	was, err := s.claim()
+	if err != nil {
+		return err
+	}
+	if was.state != stateNew {
+		if err := s.inspect(lock); err != nil {
+			return cmp.Or(s.failedOpen(), s.readError(err))
+		}
+	}
+	if err := contain.Run(s.log, "The opening of the durable store", func() (err error) {
+		s.db, err = pebble.Open(s.dir, s.options(lock, was.state == stateNew))
+		return err
+	}); err != nil {
+		return cmp.Or(s.failedOpen(), s.readError(err))
+	}
+	if err := s.load(was); err != nil {
+		return cmp.Or(s.failedOpen(), s.readError(err))
+	}
+	if err := writeOwner(s.guard, s.dir, owner{format, stateOpen, s.batches, s.owner}); err != nil {
+		return err
+	}
+	return s.failedOpen()
+}
+
+// inspect looks for damage that pebble does not see.
+func (s *Store) inspect(lock *pebble.Lock) error {
+	problems, err := scan(s.guard, s.dir)
+	if err != nil {
+		return err
+	}
+	if len(problems) > 0 {
+		return damaged(s.dir, problems[0].String())
+	}
+	return contain.Run(s.log, "The inspection of the durable store", func() (err error) {
+		o := s.options(lock, false)
+		o.ReadOnly = true
+		db, err := pebble.Open(s.dir, o)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, db.Close()) }()
+		lost, err := checkBatches(s.guard, s.dir, db)
+		if err == nil && lost != "" {
+			err = damaged(s.dir, lost)
+		}
+		return err
+	})
+}
+
+func (s *Store) failedOpen() error {
+	if f := s.failure.Load(); f != nil {
+		return f.err
+	}
+	return nil
+}
+
+// claim checks that the directory is this owner's, or makes it so.
+func (s *Store) claim() (owner, error) {
+	was, found, err := readOwner(s.guard, s.dir)
+	if err != nil {
+		return was, err
+	}
+	names, err := s.guard.List(s.dir)
+	if err != nil {
+		return was, status.Internalf("can't list %s: %v", s.dir, err)
+	}
+	files := slices.DeleteFunc(names, func(n string) bool { return !databaseFile(n) })
+	switch {
+	case !found && len(files) > 0:
+		return was, status.Errorf(status.DataLoss, "%s has files of a durable store, such as %s, but no file %s; restore it from a backup, or use another directory", s.dir, files[0], ownerFile)
+	case found && was.name != s.owner:
+		return was, status.Errorf(status.FailedPrecondition, "the durable store in %s belongs to %s, not to %s; use another directory for each task", s.dir, was.name, s.owner)
+	case found && was.state != stateNew:
+		return was, s.checkMarkers(names)
+	}
+	for _, n := range files { // of a creation that was interrupted: nothing in them was acknowledged
+		if err := s.guard.Remove(s.guard.PathJoin(s.dir, n)); err != nil {
+			return was, status.Internalf("can't remove the unfinished durable store in %s: %v", s.dir, err)
+		}
+	}
+	was = owner{format, stateNew, 0, s.owner}
+	if err := writeOwner(s.guard, s.dir, was); err != nil {
+		return was, err
+	}
+	return was, s.failedOpen()
+}
+
+// checkMarkers refuses a store whose markers are lost: pebble would begin an empty one.
+func (s *Store) checkMarkers(files []string) error {
+	for _, marker := range []string{"marker.manifest.", "marker.format-version."} {
+		if !slices.ContainsFunc(files, func(n string) bool { return strings.HasPrefix(n, marker) }) {
+			return damaged(s.dir, "its file "+marker+"* is lost")
+		}
+	}
+	return nil
+}
+
+// databaseFile reports whether a name is that of one of pebble's files, other than its lock.
+func databaseFile(name string) bool {
+	for _, prefix := range []string{"MANIFEST-", "OPTIONS-", "marker.", "temporary.", "CURRENT"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	for _, suffix := range []string{".sst", ".log", ".blob"} {
+		if strings.HasSuffix(name, suffix) {
+			return true
+		}
+	}
+	return false
+}
+
+func damaged(dir, what string) error {
+	return status.Errorf(status.DataLoss, "the durable store in %s is damaged: %s; restore the directory from a backup, or remove it to start without its state", dir, what)
+}
+
+// readError is the error of a read of the database.
+func (s *Store) readError(err error) error {
+	var known *status.Error
+	var system *fs.PathError
+	if errors.As(err, &known) {
+		return err
+	}
+	if info := pebble.ExtractDataCorruptionInfo(err); info != nil {
+		return damaged(s.dir, fmt.Sprintf("%s: %v", info.Path, info.Details))
+	}
+	if errors.As(err, &system) && !errors.Is(err, fs.ErrNotExist) && !pebble.IsCorruptionError(err) {
+		return status.Internalf("can't read the durable store in %s: %v", s.dir, err)
+	}
+	return damaged(s.dir, err.Error())
+}
+
+func (s *Store) options(lock *pebble.Lock, create bool) *pebble.Options {
+	o := &pebble.Options{
+		FS:                          s.guard,
+		Lock:                        lock,
+		Logger:                      pebbleLog{s},
+		EventListener:               s.listener(),
+		FormatMajorVersion:          pebble.FormatTableFormatV6,
+		CacheSize:                   cacheBytes,
+		MemTableSize:                memtableBytes,
+		MemTableStopWritesThreshold: 1 << 10, // throttle does it: a writer that pebble stalls hangs if flushes fail
+		L0StopWritesThreshold:       1 << 10,
+		MaxOpenFiles:                256,
+		ErrorIfExists:               create,
+		ErrorIfNotExists:            !create,
+	}
+	o.Experimental.FileCacheShards = 1
+	return o
+}
+
+func (s *Store) listener() *pebble.EventListener {
+	progress := func() {
+		select {
+		case s.progress <- struct{}{}:
+		default:
+		}
+	}
+	return &pebble.EventListener{
+		BackgroundError: func(err error) {
+			s.fail(status.Internalf("the durable store in %s has failed: %v", s.dir, err))
+		},
+		DataCorruption: func(i pebble.DataCorruptionInfo) {
+			s.fail(damaged(s.dir, fmt.Sprintf("%s: %v", i.Path, i.Details)))
+		},
+		FlushEnd:      func(pebble.FlushInfo) { progress() },
+		CompactionEnd: func(pebble.CompactionInfo) { progress() },
+	}
+}
+
+// load reads the resources, and removes entries of those that do not exist.
+func (s *Store) load(was owner) error {
+	numbers := map[uint64]bool{}
+	if err := s.readRecords(was, numbers); err != nil {
+		return err
+	}
+	return s.removeOrphans(numbers)
+}
+
+// readRecords reads the resources, and adds the numbers of their cells.
+func (s *Store) readRecords(was owner, numbers map[uint64]bool) (err error) {
+	if s.batches, err = s.number(metaBatches); err != nil {
+		return err
+	}
+	if s.batches < was.batches || was.state == stateClosed && s.batches != was.batches {
+		return damaged(s.dir, fmt.Sprintf("it has %d of %d batches that were written", s.batches, was.batches))
+	}
+	if s.nextCell, err = s.number(metaCells); err != nil {
+		return err
+	}
+	s.nextCell = max(s.nextCell, 1)
+	if err := each(s.db, []byte(recordStart), []byte(recordEnd), func(k, v []byte) error {
+		p, about, err := parseRecord(v)
+		if err != nil || len(k) != entryPrefix {
+			return damaged(s.dir, fmt.Sprintf("record %x is malformed", k))
+		}
+		c := &Cell{store: s, place: p, number: binary.BigEndian.Uint64(k[1:])}
+		if s.cells[p] != nil || c.number >= s.nextCell {
+			return damaged(s.dir, fmt.Sprintf("record %x contradicts others", k))
+		}
+		numbers[c.number] = true
+		s.cells[p] = c
+		s.loaded = append(s.loaded, loaded{c, about})
+		return nil
+	}); err != nil {
+		return err
+	}
+	slices.SortFunc(s.loaded, func(a, b loaded) int { return a.cell.place.compare(b.cell.place) })
+	return nil
+}
+
+func (s *Store) number(key string) (uint64, error) {
+	v, closer, err := s.db.Get([]byte(key))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = closer.Close() }()
+	if len(v) != 8 {
+		return 0, damaged(s.dir, "record "+key+" is malformed")
+	}
+	return binary.BigEndian.Uint64(v), nil
+}
+
+// removeOrphans deletes the entries of cells other than these. It seeks once a cell.
+func (s *Store) removeOrphans(cells map[uint64]bool) (err error) {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte(entryStart), UpperBound: []byte(entryEnd)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, it.Close()) }()
+	for ok := it.First(); ok; {
+		if len(it.Key()) < entryPrefix {
+			return damaged(s.dir, fmt.Sprintf("entry %x is malformed", it.Key()))
+		}
+		n := binary.BigEndian.Uint64(it.Key()[1:])
+		if !cells[n] {
+			if err := s.db.DeleteRange(entriesOf(n), entriesOf(n+1), pebble.Sync); err != nil {
+				return err
+			}
+		}
+		ok = it.SeekGE(entriesOf(n + 1))
+	}
+	return it.Error()
+}
+
+// read calls f with the database, which is not closed meanwhile.
+func (s *Store) read(f func(db *pebble.DB) error) error {
+	s.dbMu.RLock()
+	defer s.dbMu.RUnlock()
+	if s.db == nil {
+		return s.refusal()
+	}
+	err := contain.Run(s.log, "A read of the durable store", func() error { return f(s.db) })
+	if pebble.IsCorruptionError(err) {
+		return s.readError(err)
+	}
+	return err
+}
+
+// Close waits for the commits that were begun, and closes the store. Later ones fail with ABORTED.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	again := s.closing
+	s.closing = true
+	s.mu.Unlock()
+	s.wake()
+	<-s.finished
+	if again {
+		return nil
+	}
+	if s.failure.Load() == nil {
+		// Pebble's WAL ends with this. The state is written last: it promises that all batches are there.
+		s.closeDatabase()
+		if s.failure.Load() == nil {
+			_ = writeOwner(s.guard, s.dir, owner{format, stateClosed, s.batches, s.owner}) // the guard reports errors
+		}
+	}
+	s.closeDatabase()
+	return errors.Join(s.failedOpen(), s.unlock())
+}
+
+// closeDatabase closes pebble. After a panic in a write pebble's locks may be held; then the database is left open.
+func (s *Store) closeDatabase() {
+	s.dbMu.Lock()
+	defer s.dbMu.Unlock()
+	db := s.db
+	s.db = nil
+	if db == nil || s.applying {
+		return
+	}
+	if err := contain.Run(s.log, "The closing of the durable store", db.Close); err != nil {
+		s.fail(status.Internalf("can't close the durable store in %s: %v", s.dir, err))
+	}
+}
+
+// Err returns why changes are refused now, or nil. While the disk has less than the reserve free, it is RESOURCE_EXHAUSTED. After a failed
+// write or fsync it is INTERNAL, for good.
+func (s *Store) Err() error {
+	if r := s.refused.Load(); r != nil {
+		return r.err
+	}
+	return nil
+}
+
+// fail makes the store fail closed: nothing more is written, and all that is not acknowledged fails with the first such error. Pebble may
+// call it with any of its locks held.
+func (s *Store) fail(err error) {
+	if !s.failure.CompareAndSwap(nil, &refused{err}) {
+		return
+	}
+	s.guard.freeze()
+	s.errMu.Lock()
+	s.refused.Store(s.failure.Load())
+	s.errMu.Unlock()
+	s.log.Error("The durable store has failed; the task refuses changes until it is restarted", "directory", s.dir, "error", err)
+	s.wake()
+	select {
+	case s.progress <- struct{}{}:
+	default:
+	}
+}
+
+// full reports whether changes are refused for lack of space.
+func (s *Store) full() bool { return s.refused.Load() != nil && s.failure.Load() == nil }
+
+// checkSpace refuses changes while the disk has too little space, and permits them afterwards.
+func (s *Store) checkSpace() {
+	u, err := s.guard.GetDiskUsage(s.dir)
+	if err != nil {
+		return
+	}
+	s.errMu.Lock()
+	defer s.errMu.Unlock()
+	if s.failure.Load() != nil {
+		return
+	}
+	was := s.refused.Load()
+	switch {
+	case u.AvailBytes >= s.reserve && was != nil:
+		s.refused.Store(nil)
+		s.log.Info("The disk of the durable store has enough space again", "directory", s.dir, "free", u.AvailBytes)
+	case u.AvailBytes < s.reserve && was == nil:
+		s.refused.Store(&refused{status.Errorf(status.ResourceExhausted,
+			"the disk of the durable store in %s has %d bytes free, less than the reserve of %d; free some space", s.dir, u.AvailBytes, s.reserve)})
+		s.log.Warn("The disk of the durable store is full; the task refuses changes", "directory", s.dir, "free", u.AvailBytes, "reserve", s.reserve)
+	}
+}
+
+// throttle waits while flushes and compactions lag behind.
+func (s *Store) throttle() {
+	if s.sinceLook < lookBytes {
+		return // too little was written to change anything
+	}
+	for s.failure.Load() == nil {
+		m := s.db.Metrics()
+		if m.MemTable.Size < backlogBytes && m.Levels[0].Sublevels < backlogSublevels {
+			s.sinceLook = 0
+			return
+		}
+		<-s.progress
+	}
+}
+
+func (s *Store) count(f func(*Stats)) {
+	s.statsMu.Lock()
+	defer s.statsMu.Unlock()
+	f(&s.stats)
+}
+
+// Stats returns the store's figures.
+func (s *Store) Stats() Stats {
+	s.statsMu.Lock()
+	st, all := s.stats, s.syncTime
+	s.statsMu.Unlock()
+	st.Pending = s.pending.Load()
+	if st.Commits > 0 {
+		st.MeanSync = all / time.Duration(st.Commits)
+	}
+	s.mu.Lock()
+	st.Resources = len(s.cells)
+	s.mu.Unlock()
+	_ = s.read(func(db *pebble.DB) error {
+		st.Disk = int64(db.Metrics().DiskSpaceUsage())
+		return nil
+	})
+	return st
+}
+
+// pebbleLog passes on pebble's messages.
+type pebbleLog struct{ s *Store }
+
+func (l pebbleLog) Infof(format string, args ...any) {
+	l.s.log.Debug(fmt.Sprintf(format, args...))
+}
+
+func (l pebbleLog) Errorf(format string, args ...any) {
+	l.s.log.Warn(fmt.Sprintf(format, args...))
+}
+
+// Fatalf makes the store fail closed. Pebble expects that it does not return; what pebble does afterwards reaches no disk, since the guard is
+// frozen, and no transaction is acknowledged.
+func (l pebbleLog) Fatalf(format string, args ...any) {
+	l.s.fail(status.Internalf("the durable store in %s has failed: %s", l.s.dir, fmt.Sprintf(format, args...)))
+}

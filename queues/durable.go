@@ -1,0 +1,421 @@
+package queues
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/durable"
+	"github.com/troupe-run/troupe/internal/durable/tuple"
+)
+
+// A durable queue is a cell with an entry for each run of elements that has entered the queue at once, until the last of them has left for
+// good: an element that is leased, or that a dequeue has collected which waits for more, is still there. Elements that leave before the others
+// of their entry are named by entries of their own. The state machine says what changes; the queue makes that a part of the changes of the
+// operation's step.
+
+// Keys of a cell's entries: a letter, and for elements the number of the first in 8 bytes, big-endian, for a producer its id.
+const (
+	closedKey   = 'c' // the queue is closed
+	elementsKey = 'e' // elements: their batch
+	goneKey     = 'g' // elements that have left before others of their entry: how many
+	producerKey = 'p' // the number of a producer's next element
+)
+
+// entry is elements that are on disk together.
+type entry struct {
+	number int64
+	left   int     // elements that have not left for good
+	gone   []int64 // the numbers of the entries that name those that have left
+}
+
+// change is a change of an entry.
+type change struct {
+	waiter *waiter // the request that causes it, or nil
+	key    []byte
+	value  durable.Value // nil deletes the entry
+}
+
+func keyOf(letter byte, number int64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{letter}, uint64(number))
+}
+
+// entered records elements that have entered the queue, and returns their entry.
+func (s *state) entered(r run, w *waiter) *entry {
+	if !s.kept {
+		return nil
+	}
+	e := keptRun{run: run{batch: &batch{many: r.many}, from: r.from, to: r.to}}
+	for _, t := range r.tensors {
+		e.tensors = append(e.tensors, t.Retain())
+	}
+	s.changes = append(s.changes, change{waiter: w, key: keyOf(elementsKey, r.number), value: e})
+	return &entry{number: r.number, left: r.len()}
+}
+
+// removed records elements that have left the queue for good.
+func (s *state) removed(c collected, w *waiter) {
+	for _, r := range c {
+		e := r.entry
+		if e == nil {
+			continue
+		}
+		e.left -= r.len()
+		if e.left == 0 && len(e.gone) == 0 {
+			s.changes = append(s.changes, change{waiter: w, key: keyOf(elementsKey, e.number)})
+			continue
+		}
+		e.gone = append(e.gone, r.number)
+		count := binary.AppendUvarint(nil, uint64(r.len()))
+		s.changes = append(s.changes, change{waiter: w, key: keyOf(goneKey, r.number), value: plain(count)})
+		if e.left == 0 {
+			s.empty = append(s.empty, e)
+		}
+	}
+}
+
+// clean deletes entries whose elements have all left, when that is on disk: until then a step that took some of them may be lost.
+func clean(cell *durable.Cell, empty []*entry) {
+	for _, e := range empty {
+		tx := cell.Store().Cleanup()
+		tx.Delete(cell, keyOf(elementsKey, e.number))
+		for _, n := range e.gone {
+			tx.Delete(cell, keyOf(goneKey, n))
+		}
+		tx.End(func(error) {}) // what remains is deleted when the queue is restored
+	}
+}
+
+// advanced records how far a producer that numbers its elements has come.
+func (s *state) advanced(id string, w *waiter) {
+	if !s.kept {
+		return
+	}
+	next := binary.BigEndian.AppendUint64(nil, uint64(s.producers.entries[id].next))
+	s.changes = append(s.changes, change{waiter: w, key: append([]byte{producerKey}, id...), value: plain(next)})
+	if f := s.producers.forgotten; f != "" {
+		s.producers.forgotten = ""
+		s.changes = append(s.changes, change{waiter: w, key: append([]byte{producerKey}, f...)})
+	}
+}
+
+// openOrClosed records whether the queue is closed.
+func (s *state) openOrClosed(w *waiter) {
+	if !s.kept {
+		return
+	}
+	c := change{waiter: w, key: []byte{closedKey}}
+	if s.closed {
+		p := closedState{}
+		if s.reason != nil {
+			p.Code, p.Reason = status.CodeOf(s.reason), s.reason.Error()
+		}
+		b, err := json.Marshal(p)
+		if err != nil {
+			panic(err) // cannot happen: a struct of a number and a string
+		}
+		c.value = plain(b)
+	}
+	s.changes = append(s.changes, c)
+}
+
+// closedState is the entry of a closed queue: why its producer failed, if it did.
+type closedState struct {
+	Code   status.Code
+	Reason string
+}
+
+// plain is a value that is bytes.
+type plain []byte
+
+// Append implements durable.Value.
+func (p plain) Append(b []byte) ([]byte, error) { return append(b, p...), nil }
+
+// Release implements durable.Value.
+func (plain) Release() {}
+
+// keptRun is elements to be written: a byte that says whether they are rows of a batch, and the tensors.
+type keptRun struct{ run }
+
+// Append implements durable.Value.
+func (e keptRun) Append(b []byte) ([]byte, error) {
+	if !e.many {
+		return tuple.Tuple(e.tensors).Append(append(b, 0))
+	}
+	own, err := e.each(func(t *tensor.Tensor) (*tensor.Tensor, error) {
+		return rowOf(t, e.run, rowsOf(t.Shape()[1:], int64(e.len())), tensor.Host)
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer release(own)
+	return tuple.Tuple(own).Append(append(b, 1))
+}
+
+// Release implements durable.Value.
+func (e keptRun) Release() { release(e.tensors) }
+
+// Size returns the number of bytes in memory.
+func (e keptRun) Size() (n int) {
+	for _, t := range e.tensors {
+		n += t.ByteSize()
+	}
+	return n
+}
+
+// record makes the machine's changes a part of those of their requests' steps. It is called with the queue's lock, before the requests are
+// completed.
+func (q *Queue) record() {
+	s := q.core.state
+	for _, c := range s.changes {
+		tx := q.changesOf(c.waiter)
+		if c.value == nil {
+			tx.Delete(q.cell, c.key)
+		} else {
+			tx.Set(q.cell, c.key, c.value)
+		}
+		if c.waiter == nil {
+			tx.End(func(error) {}) // a store that fails refuses the next request, and says so itself
+		}
+	}
+	for _, c := range s.changes {
+		if c.waiter != nil {
+			c.waiter.waiting()
+		}
+	}
+	clear(s.changes)
+	s.changes = s.changes[:0]
+	clean(q.cell, s.empty)
+	s.empty = nil
+}
+
+// changesOf returns where the changes of a request go.
+func (q *Queue) changesOf(w *waiter) *durable.Tx {
+	switch {
+	case w == nil:
+		return q.cell.Store().Begin()
+	case w.changes == nil:
+		w.changes, w.own = q.cell.Store().Begin(), true
+	}
+	return w.changes
+}
+
+// waiting tells the changes of a request that it waits, or waits no more. Those of a step are told by the step.
+func (w *waiter) waiting() {
+	switch {
+	case !w.own:
+	case w.list != nil && w.goesOn == nil:
+		w.goesOn = w.changes.Waits()
+	case w.list == nil && w.goesOn != nil:
+		w.goesOn()
+		w.goesOn = nil
+	}
+}
+
+// changeable returns an error if a durable queue cannot change, since its changes cannot be kept.
+func (q *Queue) changeable() error {
+	if q.cell == nil {
+		return nil
+	}
+	return q.cell.Store().Err()
+}
+
+// settle runs a completion, after the request's own changes are on disk. If they do not get there, the request fails.
+func (c completion) settle() {
+	if c.waiter == nil || !c.own {
+		c.run()
+		return
+	}
+	c.changes.End(func(err error) {
+		if err != nil && c.err == nil {
+			release(c.tensors)
+			c.tensors, c.err = nil, err
+		}
+		c.run()
+	})
+}
+
+// about is what is kept of a queue besides its elements.
+type about struct {
+	Kind            Kind
+	Name            string
+	DTypes          []tensor.DType
+	Shapes          []tensor.Shape
+	Capacity        int
+	MinAfterDequeue int
+	Seed, Seed2     int64
+}
+
+// About describes the queue, so that Restore can make it anew.
+func (q *Queue) About() ([]byte, error) {
+	o := &q.options
+	for i, d := range o.DTypes {
+		if d == tensor.Resource || d == tensor.Variant {
+			return nil, status.Errorf(status.FailedPrecondition, "component %d of queue '%s' has type %v, which refers to memory and cannot be kept in a durable container", i, o.Name, d)
+		}
+	}
+	return json.Marshal(about{o.Kind, o.Name, o.DTypes, o.Shapes, o.Capacity, o.MinAfterDequeue, o.Seed, o.Seed2})
+}
+
+// Keep makes the elements durable in cell from now on. It is called before the queue is used.
+func (q *Queue) Keep(cell *durable.Cell) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.cell, q.core.state.kept = cell, true
+}
+
+// Restore makes the queue that a store has kept in cell, with its elements, as an actor of system. random returns the random numbers for
+// the seeds of a RandomShuffle. Leases have ended: their elements are back in their places.
+func Restore(system *actor.ActorSystem, cell *durable.Cell, description []byte, pool *tensor.Pool, random func(seed, seed2 int64) func() uint32) (*Queue, error) {
+	var a about
+	if err := json.Unmarshal(description, &a); err != nil {
+		return nil, status.Errorf(status.DataLoss, "the description of a queue on disk cannot be read: %v", err)
+	}
+	o := Options{Kind: a.Kind, Name: a.Name, DTypes: a.DTypes, Shapes: a.Shapes, Capacity: a.Capacity, MinAfterDequeue: a.MinAfterDequeue, Seed: a.Seed, Seed2: a.Seed2, Pool: pool}
+	if o.Kind == RandomShuffle {
+		o.Random = random(a.Seed, a.Seed2)
+	}
+	q, err := Spawn(system, o)
+	if err != nil {
+		return nil, status.Errorf(status.DataLoss, "a queue on disk cannot be made: %v", err)
+	}
+	if err := q.fill(cell); err != nil {
+		q.Close()
+		return nil, err
+	}
+	return q, nil
+}
+
+// fill gives a new queue the state that a cell holds.
+func (q *Queue) fill(cell *durable.Cell) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := q.core.state
+	var there []run
+	gone := map[int64]int{}
+	err := cell.Each(func(key, value []byte) error {
+		letter, rest := key[0], key[1:]
+		switch {
+		case letter == elementsKey && len(rest) == 8 && len(value) > 0:
+			r, err := q.read(value, int64(binary.BigEndian.Uint64(rest)))
+			if err == nil {
+				there = append(there, r)
+			}
+			return err
+		case letter == goneKey && len(rest) == 8:
+			n, size := binary.Uvarint(value)
+			if size <= 0 {
+				return q.damaged("a number of elements")
+			}
+			gone[int64(binary.BigEndian.Uint64(rest))] = int(n)
+		case letter == producerKey && len(value) == 8:
+			s.producers.advance(string(rest), int64(binary.BigEndian.Uint64(value)))
+		case letter == closedKey && len(rest) == 0:
+			var c closedState
+			if json.Unmarshal(value, &c) != nil {
+				return q.damaged("its state")
+			}
+			if s.closed = true; c.Reason != "" {
+				s.reason = status.New(c.Code, c.Reason)
+			}
+		default:
+			return q.damaged(fmt.Sprintf("the key %q", key))
+		}
+		return nil
+	})
+	var empty []*entry
+	for _, r := range there {
+		e, failed := s.put(r, gone)
+		if failed != nil && err == nil {
+			err = failed
+		}
+		if e.left == 0 {
+			empty = append(empty, e)
+		}
+	}
+	if err == nil {
+		clean(cell, empty)
+	}
+	s.enqueued = int64(s.order.len())
+	q.cell, s.kept = cell, true
+	return err
+}
+
+// read decodes elements with numbers from the given one on.
+func (q *Queue) read(value []byte, number int64) (run, error) {
+	t, err := tuple.Read(value[1:], q.options.Pool)
+	if err != nil {
+		return run{}, status.Errorf(status.CodeOf(err), "the elements of queue '%s' on disk cannot be read: %v", q.options.Name, err)
+	}
+	many := value[0] != 0
+	check := q.options.checkOne
+	if many {
+		check = q.options.checkMany
+	}
+	if err := check(t); err != nil {
+		t.Release()
+		return run{}, q.damaged(err.Error())
+	}
+	r := one(t)
+	if many {
+		r = rows(t)
+	}
+	r.number = number
+	return r, nil
+}
+
+func (q *Queue) damaged(what string) error {
+	return status.Errorf(status.DataLoss, "queue '%s' is damaged on disk: %s", q.options.Name, what)
+}
+
+// put puts elements that an earlier process has left into the queue, except for those that are gone, and returns their entry.
+func (s *state) put(r run, gone map[int64]int) (*entry, error) {
+	e := &entry{number: r.number}
+	s.numbered = r.number + int64(r.len())
+	for r.len() > 0 {
+		if n := min(gone[r.number], r.len()); n > 0 {
+			e.gone = append(e.gone, r.number)
+			var left run
+			left, r = r.split(n)
+			left.release()
+			continue
+		}
+		n := 1
+		for n < r.len() && gone[r.number+int64(n)] == 0 {
+			n++
+		}
+		var stays run
+		stays, r = r.split(n)
+		stays.entry = e
+		e.left += n
+		if err := s.putApart(stays); err != nil {
+			r.release()
+			return e, err
+		}
+	}
+	return e, nil
+}
+
+// putApart pushes elements, one by one if the queue's order separates them.
+func (s *state) putApart(r run) error {
+	if !s.Kind.scatters() || !r.many {
+		s.order.push(r)
+		return nil
+	}
+	defer r.release()
+	for n := r; n.len() > 0; {
+		var first run
+		first, n = n.split(1)
+		t, err := first.copied(s.Pool)
+		if err != nil {
+			return err
+		}
+		own := one(t)
+		own.number, own.entry = first.number, first.entry
+		s.order.push(own)
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+package queues
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/durable"
+)
+
+func openStore(t *testing.T, dir string) *durable.Store {
+	t.Helper()
+	s, err := durable.Open(dir, durable.Options{Owner: "/job:test/task:0", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// keep makes a queue durable in a store.
+func keep(t *testing.T, s *durable.Store, q *Queue) {
+	t.Helper()
+	about, err := q.About()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cell, err := s.Create(durable.Place{Container: "jobs", Kind: "Queue", Name: "q"}, about)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Keep(cell)
+}
+
+// restored is the queue that a store has, after the store was opened.
+func restored(t *testing.T, s *durable.Store, random func(int64, int64) func() uint32) (q *Queue) {
+	t.Helper()
+	err := s.Load(func(c *durable.Cell, _ durable.Place, about []byte) (err error) {
+		q, err = Restore(nil, c, about, nil, random)
+		return err
+	})
+	if err != nil || q == nil {
+		t.Fatalf("no queue came back: %v", err)
+	}
+	return q
+}
+
+func randomNumbers(int64, int64) func() uint32 { return rand.New(rand.NewPCG(1, 2)).Uint32 }
+
+// wait returns what an operation ends with.
+func wait[T any](t *testing.T, start func(done func(T))) T {
+	t.Helper()
+	c := make(chan T, 1)
+	start(func(v T) { c <- v })
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(20 * time.Second):
+		t.Fatal("an operation does not end")
+		panic("unreachable")
+	}
+}
+
+func end(t *testing.T, tx *durable.Tx) {
+	t.Helper()
+	if err := wait(t, tx.End); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDurableHistories applies random steps to queues of each kind. Some steps do not end: what they take is back in its place when the store
+// is opened again, and everything else is as it was.
+func TestDurableHistories(t *testing.T) {
+	for kind := FIFO; kind <= Priority; kind++ {
+		t.Run(kind.String(), func(t *testing.T) {
+			for seed := range uint64(4) {
+				history(t, kind, rand.New(rand.NewPCG(seed, uint64(kind))))
+			}
+		})
+	}
+}
+
+// history runs a history. Elements are numbers, which are also their priorities. The model is the numbers that are on disk, sorted unless
+// the queue is first in, first out.
+func history(t *testing.T, kind Kind, rng *rand.Rand) {
+	t.Helper()
+	dir := t.TempDir()
+	store := openStore(t, dir)
+	o := Options{Kind: kind, Name: "q", DTypes: []tensor.DType{tensor.Int64, tensor.String}, Shapes: []tensor.Shape{{}, {}}, Capacity: 40}
+	if kind == RandomShuffle {
+		o.Random = randomNumbers(0, 0)
+	}
+	q, err := Spawn(nil, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep(t, store, q)
+	var model []int64
+	next := int64(0)
+	for range 4 {
+		for range 30 {
+			tx := store.Begin()
+			user := q.For(Origin{}, nil, tx)
+			ends := rng.IntN(4) > 0
+			for range 1 + rng.IntN(3) {
+				size := wait(t, func(done func(int)) { q.Size(func(n int, _ error) { done(n) }) })
+				n := 1 + rng.IntN(4)
+				switch {
+				case ends && size < o.Capacity-4 && rng.IntN(2) == 0:
+					elem := numbers(next, n)
+					for i := range n {
+						model = append(model, next+int64(i))
+					}
+					next += int64(n)
+					if err := wait(t, func(done func(error)) { user.EnqueueMany(elem, done) }); err != nil {
+						t.Fatal(err)
+					}
+				case size >= n && kind != Priority || size > 8:
+					for _, v := range taken(t, user, n) {
+						if ends {
+							model = slices.DeleteFunc(model, func(m int64) bool { return m == v })
+						}
+					}
+				}
+			}
+			if ends {
+				end(t, tx)
+			}
+		}
+		for _, look := range []bool{true, false} {
+			q.Close()
+			if err := store.Close(); err != nil {
+				t.Fatal(err)
+			}
+			store = openStore(t, dir)
+			q = restored(t, store, randomNumbers)
+			if look {
+				check(t, store, q, kind, model)
+			}
+		}
+	}
+	q.Close()
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// numbers returns a batch of n elements, from first on.
+func numbers(first int64, n int) []*tensor.Tensor {
+	v, texts := make([]int64, n), make([]string, n)
+	for i := range v {
+		v[i], texts[i] = first+int64(i), fmt.Sprint(first+int64(i))
+	}
+	a, _ := tensor.FromValues(v)
+	b, _ := tensor.FromStrings(tensor.Shape{int64(n)}, texts)
+	return []*tensor.Tensor{a, b}
+}
+
+// taken takes n elements from a queue.
+func taken(t *testing.T, user User, n int) (v []int64) {
+	t.Helper()
+	type result struct {
+		tuple []*tensor.Tensor
+		err   error
+	}
+	r := wait(t, func(done func(result)) {
+		user.DequeueMany(n, func(tuple []*tensor.Tensor, err error) { done(result{tuple, err}) })
+	})
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	v = slices.Clone(tensor.Of[int64](r.tuple[0]))
+	for i, s := range r.tuple[1].Strings() {
+		if s != fmt.Sprint(v[i]) {
+			t.Errorf("the element %d came with the text %q", v[i], s)
+		}
+	}
+	for _, e := range r.tuple {
+		e.Release()
+	}
+	return v
+}
+
+// check takes all elements in a step that does not end, and compares them with the model.
+func check(t *testing.T, store *durable.Store, q *Queue, kind Kind, model []int64) {
+	t.Helper()
+	user := q.For(Origin{}, nil, store.Begin())
+	size := wait(t, func(done func(int)) { q.Size(func(n int, _ error) { done(n) }) })
+	var got []int64
+	if size > 0 {
+		got = taken(t, user, size)
+	}
+	want := slices.Clone(model)
+	if kind != FIFO && kind != PaddingFIFO {
+		slices.Sort(got)
+		slices.Sort(want)
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("a %v has %v, and should have %v", kind, got, want)
+	}
+}
