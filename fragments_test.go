@@ -49,6 +49,11 @@ func actorsOfAProgram(ctx context.Context, cluster troupe.ClusterSpec, newSum fu
 	return answer.GetValue(), err
 }
 
+func serverThatKeeps(ctx context.Context, cluster troupe.ClusterSpec) (*troupe.Server, error) {
+	server, err := troupe.NewServer(ctx, cluster, troupe.WithDurable("/var/lib/troupe", "jobs", "my_problem_*"))
+	return server, err
+}
+
 func newSum(*troupe.ActorContext, any) (troupe.Actor, error) {
 	var sum int64
 	return troupe.ActorFunc(func(c *troupe.ActorContext, message any) {

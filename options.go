@@ -157,7 +157,8 @@ func WithMemoryLimit(bytes int64) Option {
 // WithDurable makes the containers (tf.container) whose names match a pattern durable: their variables and queues outlive the process, on
 // disk below dir, in a directory for each task. In a pattern, * stands for any characters and ? for one; the empty pattern is the default
 // container. A step is answered when its changes to durable resources are on disk; after a crash, all of its changes on a task are there or
-// none. docs/durability.md says what is promised.
+// none. A pattern that ends in ":snapshot=30s" is for the weights of a training: the variables of these containers are written at that
+// interval, as they were between two steps, and steps do not wait for it. docs/durability.md says what is promised.
 func WithDurable(dir string, patterns ...string) Option {
 	return option("WithDurable", func(o *options) { o.data, o.durable = dir, patterns })
 }

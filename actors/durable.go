@@ -37,13 +37,18 @@ func (t *Task) noteRestored() error {
 // keep finishes the part when what it has done to durable resources is on disk, so that nothing of a step that is answered can be lost.
 // A part that fails keeps its changes, too: they are in memory.
 func (st *stepPart) keep(err error) {
-	if st.Changes == nil || !st.Changes.Changed() {
+	if st.Changes == nil {
 		st.finish(err)
 		return
 	}
+	waits := st.Changes.Changed()
 	st.Changes.End(func(lost error) {
 		if err == nil && lost != nil {
 			err = lost
+		}
+		if !waits {
+			st.finish(err)
+			return
 		}
 		st.task.pool.Schedule(func() { st.finish(err) })
 	})

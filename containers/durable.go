@@ -29,12 +29,19 @@ type keeping struct {
 	store  *durable.Store
 	device string // as in the store: the device's full name
 	covers func(container string) bool
+	// every returns the interval of a container that is kept by pictures; 0 for one that is written at every step.
+	every    func(container string) time.Duration
+	pictures *Pictures
 }
 
-// Keep makes the containers that covers selects durable: what happens to their resources goes to store, under the manager's device. It must
-// be called before the manager is used. A nil store refuses resources in these containers.
-func (m *Manager) Keep(store *durable.Store, covers func(container string) bool) {
-	m.kept = &keeping{store: store, device: m.device, covers: covers}
+// Keep makes the containers that covers selects durable: what happens to their resources goes to the store of pictures, under the manager's
+// device. The variables of containers for which every returns an interval are kept by pictures; for the others it returns 0. Keep must be
+// called before the manager is used. If pictures is nil, resources in these containers are refused.
+func (m *Manager) Keep(pictures *Pictures, covers func(container string) bool, every func(container string) time.Duration) {
+	m.kept = &keeping{device: m.device, covers: covers, every: every, pictures: pictures}
+	if pictures != nil {
+		m.kept.store = pictures.store
+	}
 }
 
 // IsDurable reports whether a container's state outlives its process. The empty name stands for the default container.
@@ -87,7 +94,11 @@ func (s *store) keep(i id, r Resource) error {
 	if err != nil {
 		return err
 	}
-	d.Keep(cell)
+	if v, ok := r.(*Variable); ok && k.every(s.container) > 0 {
+		v.keepBy(cell, k.pictures, k.every(s.container))
+	} else {
+		d.Keep(cell)
+	}
 	s.cells[i] = cell
 	return nil
 }

@@ -1,10 +1,12 @@
 package containers
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -27,11 +29,15 @@ type Variable struct {
 	dtype      tensor.DType
 	dead       atomic.Bool
 	cell       *durable.Cell // where the value is on disk; nil if it is not durable
+	pictures   *Pictures     // what keeps it, if it is not written at every step
+	every      time.Duration // how often pictures are taken
+	written    head          // the last picture; used by pictures only
 
 	// mu guards value, and the setting of dead: under mu, a dead variable has no value. References are added to value only under mu or by a
 	// holder of one, so a value that is exclusive under mu stays so until mu is unlocked.
 	mu    sync.RWMutex
 	value *tensor.Tensor
+	dirty bool // no picture of the value has been taken
 }
 
 // NewVariable makes a variable without a value.
@@ -44,6 +50,9 @@ func (v *Variable) DType() tensor.DType { return v.dtype }
 
 // Close drops the value and marks the variable as deleted. The container calls it when it deletes the variable.
 func (v *Variable) Close() {
+	if v.pictures != nil {
+		v.pictures.remove(v, v.every, v.unwritten())
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.set(nil)
@@ -118,7 +127,7 @@ type aboutVariable struct {
 	KnownShape bool
 }
 
-// Keep implements Durable.
+// Keep implements Durable: the value is on disk whenever a step that has changed it is answered.
 func (v *Variable) Keep(cell *durable.Cell) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -126,30 +135,118 @@ func (v *Variable) Keep(cell *durable.Cell) {
 	v.changed(nil)
 }
 
-// RestoreVariable returns the variable that a store has kept in cell, with its value in memory.
-func RestoreVariable(cell *durable.Cell, about []byte, memory *tensor.Pool) (*Variable, error) {
+// keepBy keeps the value by pictures, taken at intervals.
+func (v *Variable) keepBy(cell *durable.Cell, p *Pictures, every time.Duration) {
+	v.mu.Lock()
+	v.cell, v.pictures, v.every, v.dirty = cell, p, every, v.value != nil
+	v.mu.Unlock()
+	p.add(v, every)
+}
+
+// RestoreVariable returns the variable that a store has kept in cell, with its value in memory. It is kept on as the manager keeps its
+// container.
+func (m *Manager) RestoreVariable(cell *durable.Cell, container string, about []byte, memory *tensor.Pool) (*Variable, error) {
 	var a aboutVariable
 	if err := json.Unmarshal(about, &a); err != nil {
 		return nil, status.Errorf(status.DataLoss, "the description of a variable on disk cannot be read: %v", err)
 	}
 	v := &Variable{Name: a.Name, dtype: a.DType, Shape: a.Shape, KnownShape: a.KnownShape, cell: cell}
-	err := cell.Each(func(_, value []byte) error {
-		t, err := tuple.Read(value, memory)
-		switch {
-		case err != nil:
+	var s shot
+	err := cell.Each(func(key, value []byte) error {
+		if known, err := s.read(key, value, memory); known || len(key) > 0 {
 			return err
-		case len(t) != 1 || t[0].DType() != a.DType:
+		}
+		t, err := tuple.Read(value, memory)
+		if err == nil && len(t) != 1 {
+			err = errPieces
+		}
+		if err != nil {
 			t.Release()
-			return status.Errorf(status.DataLoss, "the value of variable %s on disk is not a tensor of type %v", a.Name, a.DType)
+			return err
 		}
 		v.set(t[0])
 		return nil
 	})
+	picture, incomplete := s.done()
+	if err = cmp.Or(err, incomplete); err == nil && picture != nil {
+		v.set(picture)
+	}
+	if err == nil && v.value != nil && v.value.DType() != a.DType {
+		err = status.Errorf(status.DataLoss, "it is of type %v, and should be of type %v", v.value.DType(), a.DType)
+	}
 	if err != nil {
 		v.set(nil)
-		return nil, err
+		return nil, status.Errorf(readCode(err), "the value of variable %s on disk cannot be read: %v", a.Name, err)
 	}
+	v.written = s.head
+	m.resume(v, container, s.stale)
 	return v, nil
+}
+
+// resume keeps a restored variable as its container is kept now, which may be in another way than before, and removes what is not needed.
+func (m *Manager) resume(v *Variable, container string, stale [][]byte) {
+	tidy := v.cell.Store().Cleanup()
+	for _, key := range stale {
+		tidy.Delete(v.cell, key)
+	}
+	if k := m.keepingOf(container); k != nil {
+		if every := k.every(container); every > 0 {
+			v.keepBy(v.cell, k.pictures, every)
+			v.dirty = v.value != nil && v.written.Pieces == 0
+			tidy.End(func(error) {}) // the next restart tries again
+			return
+		}
+	}
+	if v.written.Pieces > 0 {
+		v.changed(nil)
+		tidy.Delete(v.cell, headKey)
+		for i := range v.written.Pieces {
+			tidy.Delete(v.cell, pieceKey(v.written.Number, i))
+		}
+		v.written = head{}
+	}
+	tidy.End(func(error) {})
+}
+
+// readCode is the code of a failure to read a value: lack of memory, or damage.
+func readCode(err error) status.Code {
+	if c := status.CodeOf(err); c == status.ResourceExhausted {
+		return c
+	}
+	return status.DataLoss
+}
+
+// unwritten returns the value, with a reference for the caller, if it has changed since the last call.
+func (v *Variable) unwritten() *tensor.Tensor {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.dirty || v.value == nil {
+		return nil
+	}
+	v.dirty = false
+	return v.value.Retain()
+}
+
+// missed records that the value that unwritten has returned could not be written.
+func (v *Variable) missed() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.dirty = true
+}
+
+// enter is called before a change, without mu. If the variable is kept by pictures, it waits for one that is being taken; by is as for
+// Rewrite. The caller calls leave after the change.
+func (v *Variable) enter(by *durable.Tx) (leave func()) {
+	switch {
+	case v.pictures == nil:
+		return func() {}
+	case by != nil:
+		by.Enter()
+		return func() {} // when its step ends
+	}
+	g := v.cell.Store().Gate()
+	g.Enter()
+	return g.Leave
 }
 
 // changeable returns an error if the value must not change, since the change cannot be kept.
@@ -157,12 +254,23 @@ func (v *Variable) changeable() error {
 	if v.cell == nil {
 		return nil
 	}
+	if t := v.value; t != nil && v.pictures == nil && t.ByteSize() > mostAtOnce {
+		return status.Errorf(status.ResourceExhausted, "variable %s has %d bytes, and a durable variable that is written at every step has at most %d: keep it by pictures (snapshot=30s), or in another container",
+			v.Name, t.ByteSize(), mostAtOnce)
+	}
 	return v.cell.Store().Err()
 }
+
+// mostAtOnce is the most bytes of a value that is written at every step.
+const mostAtOnce = 1 << 30
 
 // changed records the value as a change by a step, or by none if it is nil. The caller holds mu.
 func (v *Variable) changed(by *durable.Tx) {
 	if v.cell == nil || v.value == nil {
+		return
+	}
+	if v.pictures != nil {
+		v.dirty = true
 		return
 	}
 	value := tuple.Tuple{v.value.Retain()}
@@ -197,6 +305,7 @@ func (v *Variable) Update(by *durable.Tx, pool *tensor.Pool, change func(t *tens
 //
 // by is the changes of the step that makes this one; it is nil for a change by no step.
 func (v *Variable) Rewrite(by *durable.Tx, memory tensor.Memory, spare *tensor.Tensor, change func(next, old *tensor.Tensor) error) error {
+	defer v.enter(by)()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if err := v.changeable(); err != nil {
@@ -234,6 +343,7 @@ func (v *Variable) Rewrite(by *durable.Tx, memory tensor.Memory, spare *tensor.T
 // (retained). If it returns nil or an error, the value stays. If the variable was deleted, change does not run, and the error is ABORTED.
 // by is as for Rewrite.
 func (v *Variable) Replace(by *durable.Tx, change func(old *tensor.Tensor) (*tensor.Tensor, error)) error {
+	defer v.enter(by)()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.dead.Load() {
@@ -256,8 +366,9 @@ func (v *Variable) Uninitialized() error {
 	return status.Errorf(status.FailedPrecondition, "Attempting to use uninitialized value %s", v.Name)
 }
 
-// Show adds the size of the value to a listing.
+// Show adds the size of the value to a listing, and whether it is durable.
 func (v *Variable) Show(r *view.Resource) {
+	r.Durable = v.cell != nil
 	if t := v.Read(); t != nil {
 		defer t.Release()
 		r.Bytes = int64(t.ByteSize())

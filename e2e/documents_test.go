@@ -20,7 +20,7 @@ func TestProgramsOfDocuments(t *testing.T) {
 	t.Parallel() // it waits more than it computes
 	python := needPython(t)
 	documents := []string{"../README.md", "../python/README.md"}
-	for _, name := range []string{"actors", "datasets", "eager", "moving", "python", "timeline", "troubleshooting", "tutorial"} {
+	for _, name := range []string{"actors", "datasets", "durability", "eager", "moving", "python", "timeline", "troubleshooting", "tutorial"} {
 		documents = append(documents, "../docs/"+name+".md")
 	}
 	for _, name := range documents {

@@ -25,5 +25,5 @@ func (q *Queue) Show(r *view.Resource) {
 	} else if first := s.enqueues.first; first != nil {
 		v.WaitingSince = first.since.UnixNano()
 	}
-	r.Queue = v
+	r.Queue, r.Durable = v, q.cell != nil
 }

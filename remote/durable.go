@@ -3,16 +3,19 @@ package remote
 import (
 	"fmt"
 	"path/filepath"
-	"slices"
+	"strings"
+	"time"
 
+	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/durable"
 	"github.com/troupe-run/troupe/internal/rights"
+	"github.com/troupe-run/troupe/internal/view"
 )
 
 // openStore opens the directory that keeps the node's durable containers, if there is one. A guest has its host's.
-func (n *Node) openStore(c Config) (*durable.Store, error) {
+func (n *Node) openStore(c Config) (_ *durable.Store, err error) {
 	switch {
 	case c.lent != nil:
 		return c.kept, nil
@@ -23,6 +26,9 @@ func (n *Node) openStore(c Config) (*durable.Store, error) {
 	case len(c.Durable) == 0:
 		return nil, status.InvalidArgumentf("the directory %s keeps nothing: say which containers are durable (--durable, WithDurable)", c.Data)
 	}
+	if n.lasting, err = parseDurable(c.Durable); err != nil {
+		return nil, err
+	}
 	return durable.Open(n.dataDir(c), durable.Options{Owner: n.self.Name(), Log: n.log})
 }
 
@@ -31,11 +37,68 @@ func (n *Node) dataDir(c Config) string {
 	return filepath.Join(c.Data, fmt.Sprintf("%s-%d", c.Job, c.Task))
 }
 
+// data returns the state of what keeps the task's durable containers, or nil.
+func (n *Node) data() *view.Data {
+	if n.store == nil {
+		return nil
+	}
+	s := n.store.Stats()
+	d := &view.Data{Directory: n.dataDir(n.config), Resources: int64(s.Resources), DiskBytes: s.Disk, PendingBytes: s.Pending, Steps: s.Transactions, Commits: s.Commits,
+		WrittenBytes: s.Bytes, LastSyncSeconds: s.LastSync.Seconds(), SyncSeconds: s.MeanSync.Seconds() * float64(s.Commits), Splits: s.Splits}
+	if err := n.store.Err(); err != nil {
+		d.Refusing = err.Error()
+	}
+	return d
+}
+
+// lasting is an entry of Config.Durable: containers by a pattern, and how often pictures of their variables are taken, or 0 if they are
+// written at every step.
+type lasting struct {
+	pattern string
+	every   time.Duration
+}
+
+// snapshotOption begins what may follow a pattern: how often pictures are taken.
+const snapshotOption = "snapshot="
+
+// parseDurable parses the entries of Config.Durable.
+func parseDurable(entries []string) ([]lasting, error) {
+	var all []lasting
+	for _, e := range entries {
+		pattern, option, found := strings.Cut(e, ":")
+		l := lasting{pattern: pattern}
+		if found {
+			text, ok := strings.CutPrefix(option, snapshotOption)
+			d, err := time.ParseDuration(text)
+			if !ok || err != nil || d < time.Second {
+				return nil, status.InvalidArgumentf("the durable containers %q are followed by %q, and only %s and a time of 1s or more may follow a colon, such as %s30s", pattern, option, snapshotOption, snapshotOption)
+			}
+			l.every = d
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+// lastingOf returns the first entry that a container matches, or nil.
+func (n *Node) lastingOf(container string) *lasting {
+	for i, l := range n.lasting {
+		if l.pattern == "" && container == n.config.Job || l.pattern != "" && rights.Match(l.pattern, container) {
+			return &n.lasting[i]
+		}
+	}
+	return nil
+}
+
 // isDurable reports whether a container outlives the process.
-func (c *Config) isDurable(container string) bool {
-	return slices.ContainsFunc(c.Durable, func(pattern string) bool {
-		return pattern == "" && container == c.Job || pattern != "" && rights.Match(pattern, container)
-	})
+func (n *Node) isDurable(container string) bool { return n.lastingOf(container) != nil }
+
+// pictured returns how often pictures of a durable container's variables are taken.
+func (n *Node) pictured(container string) time.Duration {
+	if l := n.lastingOf(container); l != nil {
+		return l.every
+	}
+	return 0
 }
 
 // refuser is a device whose memory cannot be kept.
@@ -48,15 +111,15 @@ func (n *Node) restore(c Config, cpus []*devices.CPU) error {
 	if n.store == nil {
 		return nil
 	}
-	covers := c.isDurable
+	n.pictures = containers.NewPictures(n.store, n.log)
 	for _, cpu := range cpus {
-		cpu.Keep(n.store, covers)
+		cpu.Keep(n.pictures, n.isDurable, n.pictured)
 	}
 	count := 0
 	err := n.store.Load(func(cell *durable.Cell, at durable.Place, about []byte) error {
 		for _, cpu := range cpus {
 			if cpu.Name() == at.Device {
-				if !covers(at.Container) {
+				if !n.isDurable(at.Container) {
 					return status.Errorf(status.FailedPrecondition, "%s has the %s %s of the container %s, which is not durable any more: add the container to --durable again",
 						n.dataDir(c), at.Kind, at.Name, at.Container)
 				}

@@ -132,6 +132,7 @@ func (n *Node) complete(q *view.Query, t *view.Task) {
 	for _, k := range slices.Concat(roles.Kinds(n.port.System()), n.cast.Kinds()) {
 		t.Totals.Actors = append(t.Totals.Actors, &view.ActorKind{Kind: k.Kind, Actors: int64(k.Actors), Waiting: int64(k.Waiting), Handled: k.Handled, Panics: k.Panics, Restarts: k.Restarts})
 	}
+	t.Data = n.data()
 	stats := n.links.Stats()
 	t.Totals.BytesSent, t.Totals.BytesReceived = stats.BytesSent+stats.BytesLent, stats.BytesReceived+stats.BytesRead
 	if wants("links") {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/actors/cast"
+	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph/device"
 	"github.com/troupe-run/troupe/graph/status"
@@ -136,6 +137,8 @@ type Node struct {
 	port       *port.Port
 	links      *link.Links
 	store      *durable.Store // nil if nothing is durable; the host's for a guest
+	lasting    []lasting      // which containers are durable
+	pictures   *containers.Pictures
 	task       *actors.Task
 	cast       *cast.Cast
 	gateway    *gateway.Gateway
@@ -349,7 +352,7 @@ func (n *Node) devices(c Config) (all []devices.Device, err error) {
 	}
 	for _, g := range gpus {
 		if r, ok := g.(refuser); ok && n.store != nil {
-			r.RefuseDurable(c.isDurable)
+			r.RefuseDurable(n.isDurable)
 		}
 	}
 	return append(all, gpus...), nil
@@ -485,6 +488,9 @@ func (n *Node) takeDown(ctx context.Context) error {
 		errs = append(errs, n.links.Close(ctx))
 	}
 	errs = append(errs, n.port.Stop(ctx))
+	if n.pictures != nil {
+		errs = append(errs, n.pictures.Stop())
+	}
 	if n.store != nil && n.config.lent == nil { // last: what ended until now is still written
 		errs = append(errs, n.store.Close())
 	}

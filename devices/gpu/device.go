@@ -114,7 +114,9 @@ func Open(o Options) (*Device, error) {
 
 // RefuseDurable makes the device refuse resources in the containers that covers selects: what is in a GPU's memory cannot be kept. It must be
 // called before the device is used.
-func (d *Device) RefuseDurable(covers func(container string) bool) { d.resources.Keep(nil, covers) }
+func (d *Device) RefuseDurable(covers func(container string) bool) {
+	d.resources.Keep(nil, covers, nil)
+}
 
 // WithResources returns the same device with its own containers.
 func (d *Device) WithResources(r *containers.Manager) devices.Device {

@@ -68,6 +68,8 @@ type Store struct {
 	errMu   sync.Mutex              // guards writes of refused
 	pending atomic.Int64
 
+	gate Gate
+
 	dbMu sync.RWMutex // write-locked to close the database
 	db   *pebble.DB   // nil when it is closed
 
@@ -549,11 +551,11 @@ func (s *Store) Stats() Stats {
 type pebbleLog struct{ s *Store }
 
 func (l pebbleLog) Infof(format string, args ...any) {
-	l.s.log.Debug(fmt.Sprintf(format, args...))
+	l.s.log.Debug("from the store's database", "message", fmt.Sprintf(format, args...))
 }
 
 func (l pebbleLog) Errorf(format string, args ...any) {
-	l.s.log.Warn(fmt.Sprintf(format, args...))
+	l.s.log.Warn("an error of the store's database", "error", fmt.Sprintf(format, args...))
 }
 
 // Fatalf makes the store fail closed. Pebble expects that it does not return; what pebble does afterwards reaches no disk, since the guard is

@@ -20,6 +20,7 @@ type Value interface {
 type Tx struct {
 	store   *Store
 	cleanup bool
+	inside  atomic.Bool // the store's gate
 
 	// The rest is guarded by the store's mu.
 	unit    *unit // the changes since the last split, or nil
@@ -159,6 +160,7 @@ func (u *unit) dependOn(k *slot) {
 // do not wait for it meanwhile: its changes so far are written with theirs. Waits may be nested.
 func (t *Tx) Waits() (goesOn func()) {
 	s := t.store
+	t.leave()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.waits++
@@ -188,6 +190,7 @@ func (t *Tx) changed() bool { return t.unit != nil || t.writing > 0 || t.err != 
 // End commits the transaction. done is called once: before End returns, if there is nothing to commit; otherwise on another goroutine when
 // everything is on disk, or with the error.
 func (t *Tx) End(done func(error)) {
+	t.leave()
 	s := t.store
 	s.mu.Lock()
 	if t.ended {

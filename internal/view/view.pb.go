@@ -223,6 +223,7 @@ type Task struct {
 	Actors        []*Actor               `protobuf:"bytes,13,rep,name=actors,proto3" json:"actors,omitempty"`
 	Events        []*Event               `protobuf:"bytes,14,rep,name=events,proto3" json:"events,omitempty"`
 	Omitted       map[string]int64       `protobuf:"bytes,15,rep,name=omitted,proto3" json:"omitted,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // by section, the number of entries that the limit left out
+	Data          *Data                  `protobuf:"bytes,16,opt,name=data,proto3" json:"data,omitempty"`                                                                                  // what keeps the task's durable containers; unset if it has none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -362,6 +363,138 @@ func (x *Task) GetOmitted() map[string]int64 {
 	return nil
 }
 
+func (x *Task) GetData() *Data {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+// Data is the state of a directory of durable containers. Counts are since the task's start.
+type Data struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Directory       string                 `protobuf:"bytes,1,opt,name=directory,proto3" json:"directory,omitempty"`
+	Resources       int64                  `protobuf:"varint,2,opt,name=resources,proto3" json:"resources,omitempty"`
+	DiskBytes       int64                  `protobuf:"varint,3,opt,name=disk_bytes,json=diskBytes,proto3" json:"disk_bytes,omitempty"`          // of its files
+	PendingBytes    int64                  `protobuf:"varint,4,opt,name=pending_bytes,json=pendingBytes,proto3" json:"pending_bytes,omitempty"` // of changes that are not on disk yet
+	Steps           int64                  `protobuf:"varint,5,opt,name=steps,proto3" json:"steps,omitempty"`                                   // and other changes, each atomic, that are on disk
+	Commits         int64                  `protobuf:"varint,6,opt,name=commits,proto3" json:"commits,omitempty"`                               // writes to the disk, each of the changes of one step or several
+	WrittenBytes    int64                  `protobuf:"varint,7,opt,name=written_bytes,json=writtenBytes,proto3" json:"written_bytes,omitempty"`
+	LastSyncSeconds float64                `protobuf:"fixed64,8,opt,name=last_sync_seconds,json=lastSyncSeconds,proto3" json:"last_sync_seconds,omitempty"` // how long the last commit took to reach the disk
+	SyncSeconds     float64                `protobuf:"fixed64,9,opt,name=sync_seconds,json=syncSeconds,proto3" json:"sync_seconds,omitempty"`               // how long all of them took
+	Splits          int64                  `protobuf:"varint,10,opt,name=splits,proto3" json:"splits,omitempty"`                                            // steps whose changes reached the disk in several parts, for the sake of others
+	Refusing        string                 `protobuf:"bytes,11,opt,name=refusing,proto3" json:"refusing,omitempty"`                                         // why changes are refused now; empty while they are not
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *Data) Reset() {
+	*x = Data{}
+	mi := &file_internal_view_view_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Data) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Data) ProtoMessage() {}
+
+func (x *Data) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_view_view_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Data.ProtoReflect.Descriptor instead.
+func (*Data) Descriptor() ([]byte, []int) {
+	return file_internal_view_view_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Data) GetDirectory() string {
+	if x != nil {
+		return x.Directory
+	}
+	return ""
+}
+
+func (x *Data) GetResources() int64 {
+	if x != nil {
+		return x.Resources
+	}
+	return 0
+}
+
+func (x *Data) GetDiskBytes() int64 {
+	if x != nil {
+		return x.DiskBytes
+	}
+	return 0
+}
+
+func (x *Data) GetPendingBytes() int64 {
+	if x != nil {
+		return x.PendingBytes
+	}
+	return 0
+}
+
+func (x *Data) GetSteps() int64 {
+	if x != nil {
+		return x.Steps
+	}
+	return 0
+}
+
+func (x *Data) GetCommits() int64 {
+	if x != nil {
+		return x.Commits
+	}
+	return 0
+}
+
+func (x *Data) GetWrittenBytes() int64 {
+	if x != nil {
+		return x.WrittenBytes
+	}
+	return 0
+}
+
+func (x *Data) GetLastSyncSeconds() float64 {
+	if x != nil {
+		return x.LastSyncSeconds
+	}
+	return 0
+}
+
+func (x *Data) GetSyncSeconds() float64 {
+	if x != nil {
+		return x.SyncSeconds
+	}
+	return 0
+}
+
+func (x *Data) GetSplits() int64 {
+	if x != nil {
+		return x.Splits
+	}
+	return 0
+}
+
+func (x *Data) GetRefusing() string {
+	if x != nil {
+		return x.Refusing
+	}
+	return ""
+}
+
 // Process is the process that serves a task.
 type Process struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
@@ -388,7 +521,7 @@ type Process struct {
 
 func (x *Process) Reset() {
 	*x = Process{}
-	mi := &file_internal_view_view_proto_msgTypes[3]
+	mi := &file_internal_view_view_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -400,7 +533,7 @@ func (x *Process) String() string {
 func (*Process) ProtoMessage() {}
 
 func (x *Process) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[3]
+	mi := &file_internal_view_view_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -413,7 +546,7 @@ func (x *Process) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Process.ProtoReflect.Descriptor instead.
 func (*Process) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{3}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Process) GetBoot() string {
@@ -561,7 +694,7 @@ type Totals struct {
 
 func (x *Totals) Reset() {
 	*x = Totals{}
-	mi := &file_internal_view_view_proto_msgTypes[4]
+	mi := &file_internal_view_view_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -573,7 +706,7 @@ func (x *Totals) String() string {
 func (*Totals) ProtoMessage() {}
 
 func (x *Totals) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[4]
+	mi := &file_internal_view_view_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -586,7 +719,7 @@ func (x *Totals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Totals.ProtoReflect.Descriptor instead.
 func (*Totals) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{4}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Totals) GetSessionsOpened() int64 {
@@ -723,7 +856,7 @@ type ActorKind struct {
 
 func (x *ActorKind) Reset() {
 	*x = ActorKind{}
-	mi := &file_internal_view_view_proto_msgTypes[5]
+	mi := &file_internal_view_view_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -735,7 +868,7 @@ func (x *ActorKind) String() string {
 func (*ActorKind) ProtoMessage() {}
 
 func (x *ActorKind) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[5]
+	mi := &file_internal_view_view_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -748,7 +881,7 @@ func (x *ActorKind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorKind.ProtoReflect.Descriptor instead.
 func (*ActorKind) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{5}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ActorKind) GetKind() string {
@@ -805,7 +938,7 @@ type Histogram struct {
 
 func (x *Histogram) Reset() {
 	*x = Histogram{}
-	mi := &file_internal_view_view_proto_msgTypes[6]
+	mi := &file_internal_view_view_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -817,7 +950,7 @@ func (x *Histogram) String() string {
 func (*Histogram) ProtoMessage() {}
 
 func (x *Histogram) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[6]
+	mi := &file_internal_view_view_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -830,7 +963,7 @@ func (x *Histogram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Histogram.ProtoReflect.Descriptor instead.
 func (*Histogram) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{6}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Histogram) GetCounts() []int64 {
@@ -876,7 +1009,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_internal_view_view_proto_msgTypes[7]
+	mi := &file_internal_view_view_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -888,7 +1021,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[7]
+	mi := &file_internal_view_view_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -901,7 +1034,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{7}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Session) GetName() string {
@@ -1058,7 +1191,7 @@ type EagerContext struct {
 
 func (x *EagerContext) Reset() {
 	*x = EagerContext{}
-	mi := &file_internal_view_view_proto_msgTypes[8]
+	mi := &file_internal_view_view_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1070,7 +1203,7 @@ func (x *EagerContext) String() string {
 func (*EagerContext) ProtoMessage() {}
 
 func (x *EagerContext) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[8]
+	mi := &file_internal_view_view_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1083,7 +1216,7 @@ func (x *EagerContext) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EagerContext.ProtoReflect.Descriptor instead.
 func (*EagerContext) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{8}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *EagerContext) GetId() uint64 {
@@ -1148,7 +1281,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_internal_view_view_proto_msgTypes[9]
+	mi := &file_internal_view_view_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1160,7 +1293,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[9]
+	mi := &file_internal_view_view_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1173,7 +1306,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{9}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Step) GetId() uint64 {
@@ -1313,7 +1446,7 @@ type Wait struct {
 
 func (x *Wait) Reset() {
 	*x = Wait{}
-	mi := &file_internal_view_view_proto_msgTypes[10]
+	mi := &file_internal_view_view_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1325,7 +1458,7 @@ func (x *Wait) String() string {
 func (*Wait) ProtoMessage() {}
 
 func (x *Wait) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[10]
+	mi := &file_internal_view_view_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1338,7 +1471,7 @@ func (x *Wait) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wait.ProtoReflect.Descriptor instead.
 func (*Wait) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{10}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Wait) GetNode() string {
@@ -1452,7 +1585,7 @@ type Use struct {
 
 func (x *Use) Reset() {
 	*x = Use{}
-	mi := &file_internal_view_view_proto_msgTypes[11]
+	mi := &file_internal_view_view_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1464,7 +1597,7 @@ func (x *Use) String() string {
 func (*Use) ProtoMessage() {}
 
 func (x *Use) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[11]
+	mi := &file_internal_view_view_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1477,7 +1610,7 @@ func (x *Use) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Use.ProtoReflect.Descriptor instead.
 func (*Use) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{11}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Use) GetNode() string {
@@ -1520,7 +1653,7 @@ type Edge struct {
 
 func (x *Edge) Reset() {
 	*x = Edge{}
-	mi := &file_internal_view_view_proto_msgTypes[12]
+	mi := &file_internal_view_view_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1532,7 +1665,7 @@ func (x *Edge) String() string {
 func (*Edge) ProtoMessage() {}
 
 func (x *Edge) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[12]
+	mi := &file_internal_view_view_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1545,7 +1678,7 @@ func (x *Edge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Edge.ProtoReflect.Descriptor instead.
 func (*Edge) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{12}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Edge) GetName() string {
@@ -1585,16 +1718,17 @@ type Resource struct {
 	Stages        []*Stage `protobuf:"bytes,10,rep,name=stages,proto3" json:"stages,omitempty"` // of an iterator's pipeline
 	Store         *Store   `protobuf:"bytes,11,opt,name=store,proto3" json:"store,omitempty"`
 	Reader        *Reader  `protobuf:"bytes,12,opt,name=reader,proto3" json:"reader,omitempty"`
-	Holder        *Origin  `protobuf:"bytes,13,opt,name=holder,proto3" json:"holder,omitempty"`  // for a lock: the step that holds it
-	Shared        bool     `protobuf:"varint,14,opt,name=shared,proto3" json:"shared,omitempty"` // no client requests a device for it: the sessions of all masters find it by name
-	Who           string   `protobuf:"bytes,15,opt,name=who,proto3" json:"who,omitempty"`        // for a session's private resource: the session's client; a dash if unknown
+	Holder        *Origin  `protobuf:"bytes,13,opt,name=holder,proto3" json:"holder,omitempty"`    // for a lock: the step that holds it
+	Shared        bool     `protobuf:"varint,14,opt,name=shared,proto3" json:"shared,omitempty"`   // no client requests a device for it: the sessions of all masters find it by name
+	Who           string   `protobuf:"bytes,15,opt,name=who,proto3" json:"who,omitempty"`          // for a session's private resource: the session's client; a dash if unknown
+	Durable       bool     `protobuf:"varint,16,opt,name=durable,proto3" json:"durable,omitempty"` // its state outlives the process
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Resource) Reset() {
 	*x = Resource{}
-	mi := &file_internal_view_view_proto_msgTypes[13]
+	mi := &file_internal_view_view_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1606,7 +1740,7 @@ func (x *Resource) String() string {
 func (*Resource) ProtoMessage() {}
 
 func (x *Resource) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[13]
+	mi := &file_internal_view_view_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1619,7 +1753,7 @@ func (x *Resource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resource.ProtoReflect.Descriptor instead.
 func (*Resource) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{13}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Resource) GetId() string {
@@ -1727,6 +1861,13 @@ func (x *Resource) GetWho() string {
 	return ""
 }
 
+func (x *Resource) GetDurable() bool {
+	if x != nil {
+		return x.Durable
+	}
+	return false
+}
+
 // Queue is the state of a queue.
 type Queue struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -1755,7 +1896,7 @@ type Queue struct {
 
 func (x *Queue) Reset() {
 	*x = Queue{}
-	mi := &file_internal_view_view_proto_msgTypes[14]
+	mi := &file_internal_view_view_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1767,7 +1908,7 @@ func (x *Queue) String() string {
 func (*Queue) ProtoMessage() {}
 
 func (x *Queue) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[14]
+	mi := &file_internal_view_view_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1780,7 +1921,7 @@ func (x *Queue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Queue.ProtoReflect.Descriptor instead.
 func (*Queue) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{14}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Queue) GetKind() string {
@@ -1938,7 +2079,7 @@ type Store struct {
 
 func (x *Store) Reset() {
 	*x = Store{}
-	mi := &file_internal_view_view_proto_msgTypes[15]
+	mi := &file_internal_view_view_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1950,7 +2091,7 @@ func (x *Store) String() string {
 func (*Store) ProtoMessage() {}
 
 func (x *Store) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[15]
+	mi := &file_internal_view_view_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1963,7 +2104,7 @@ func (x *Store) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Store.ProtoReflect.Descriptor instead.
 func (*Store) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{15}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Store) GetKind() string {
@@ -2067,7 +2208,7 @@ type Reader struct {
 
 func (x *Reader) Reset() {
 	*x = Reader{}
-	mi := &file_internal_view_view_proto_msgTypes[16]
+	mi := &file_internal_view_view_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2079,7 +2220,7 @@ func (x *Reader) String() string {
 func (*Reader) ProtoMessage() {}
 
 func (x *Reader) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[16]
+	mi := &file_internal_view_view_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2092,7 +2233,7 @@ func (x *Reader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reader.ProtoReflect.Descriptor instead.
 func (*Reader) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{16}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Reader) GetKind() string {
@@ -2164,7 +2305,7 @@ type Origin struct {
 
 func (x *Origin) Reset() {
 	*x = Origin{}
-	mi := &file_internal_view_view_proto_msgTypes[17]
+	mi := &file_internal_view_view_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2176,7 +2317,7 @@ func (x *Origin) String() string {
 func (*Origin) ProtoMessage() {}
 
 func (x *Origin) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[17]
+	mi := &file_internal_view_view_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2189,7 +2330,7 @@ func (x *Origin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Origin.ProtoReflect.Descriptor instead.
 func (*Origin) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{17}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Origin) GetStep() uint64 {
@@ -2241,7 +2382,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_internal_view_view_proto_msgTypes[18]
+	mi := &file_internal_view_view_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2253,7 +2394,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[18]
+	mi := &file_internal_view_view_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2266,7 +2407,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{18}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Stage) GetName() string {
@@ -2377,7 +2518,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_internal_view_view_proto_msgTypes[19]
+	mi := &file_internal_view_view_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2389,7 +2530,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[19]
+	mi := &file_internal_view_view_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2402,7 +2543,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{19}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Device) GetName() string {
@@ -2530,7 +2671,7 @@ type Link struct {
 
 func (x *Link) Reset() {
 	*x = Link{}
-	mi := &file_internal_view_view_proto_msgTypes[20]
+	mi := &file_internal_view_view_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2542,7 +2683,7 @@ func (x *Link) String() string {
 func (*Link) ProtoMessage() {}
 
 func (x *Link) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[20]
+	mi := &file_internal_view_view_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2555,7 +2696,7 @@ func (x *Link) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Link.ProtoReflect.Descriptor instead.
 func (*Link) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{20}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Link) GetTask() string {
@@ -2652,7 +2793,7 @@ type Actor struct {
 
 func (x *Actor) Reset() {
 	*x = Actor{}
-	mi := &file_internal_view_view_proto_msgTypes[21]
+	mi := &file_internal_view_view_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2664,7 +2805,7 @@ func (x *Actor) String() string {
 func (*Actor) ProtoMessage() {}
 
 func (x *Actor) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[21]
+	mi := &file_internal_view_view_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2677,7 +2818,7 @@ func (x *Actor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Actor.ProtoReflect.Descriptor instead.
 func (*Actor) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{21}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Actor) GetName() string {
@@ -2751,7 +2892,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_internal_view_view_proto_msgTypes[22]
+	mi := &file_internal_view_view_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2763,7 +2904,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[22]
+	mi := &file_internal_view_view_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2776,7 +2917,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{22}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Event) GetNumber() uint64 {
@@ -2834,7 +2975,7 @@ type GraphQuery struct {
 
 func (x *GraphQuery) Reset() {
 	*x = GraphQuery{}
-	mi := &file_internal_view_view_proto_msgTypes[23]
+	mi := &file_internal_view_view_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2846,7 +2987,7 @@ func (x *GraphQuery) String() string {
 func (*GraphQuery) ProtoMessage() {}
 
 func (x *GraphQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[23]
+	mi := &file_internal_view_view_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2859,7 +3000,7 @@ func (x *GraphQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GraphQuery.ProtoReflect.Descriptor instead.
 func (*GraphQuery) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{23}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GraphQuery) GetTask() string {
@@ -2908,7 +3049,7 @@ type Graph struct {
 
 func (x *Graph) Reset() {
 	*x = Graph{}
-	mi := &file_internal_view_view_proto_msgTypes[24]
+	mi := &file_internal_view_view_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2920,7 +3061,7 @@ func (x *Graph) String() string {
 func (*Graph) ProtoMessage() {}
 
 func (x *Graph) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[24]
+	mi := &file_internal_view_view_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2933,7 +3074,7 @@ func (x *Graph) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Graph.ProtoReflect.Descriptor instead.
 func (*Graph) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{24}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Graph) GetKnown() bool {
@@ -3007,7 +3148,7 @@ type GraphNode struct {
 
 func (x *GraphNode) Reset() {
 	*x = GraphNode{}
-	mi := &file_internal_view_view_proto_msgTypes[25]
+	mi := &file_internal_view_view_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3019,7 +3160,7 @@ func (x *GraphNode) String() string {
 func (*GraphNode) ProtoMessage() {}
 
 func (x *GraphNode) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[25]
+	mi := &file_internal_view_view_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3032,7 +3173,7 @@ func (x *GraphNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GraphNode.ProtoReflect.Descriptor instead.
 func (*GraphNode) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{25}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GraphNode) GetName() string {
@@ -3099,7 +3240,7 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\x04spec\x18\x02 \x01(\tR\x04spec\x12\x14\n" +
 	"\x05clock\x18\x03 \x01(\x03R\x05clock\x12*\n" +
 	"\x05tasks\x18\x04 \x03(\v2\x14.troupe.view.v1.TaskR\x05tasks\x12\x18\n" +
-	"\aexposed\x18\x05 \x01(\tR\aexposed\"\xa9\x05\n" +
+	"\aexposed\x18\x05 \x01(\tR\aexposed\"\xd3\x05\n" +
 	"\x04Task\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x14\n" +
@@ -3116,10 +3257,25 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\x05links\x18\f \x03(\v2\x14.troupe.view.v1.LinkR\x05links\x12-\n" +
 	"\x06actors\x18\r \x03(\v2\x15.troupe.view.v1.ActorR\x06actors\x12-\n" +
 	"\x06events\x18\x0e \x03(\v2\x15.troupe.view.v1.EventR\x06events\x12;\n" +
-	"\aomitted\x18\x0f \x03(\v2!.troupe.view.v1.Task.OmittedEntryR\aomitted\x1a:\n" +
+	"\aomitted\x18\x0f \x03(\v2!.troupe.view.v1.Task.OmittedEntryR\aomitted\x12(\n" +
+	"\x04data\x18\x10 \x01(\v2\x14.troupe.view.v1.DataR\x04data\x1a:\n" +
 	"\fOmittedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xf6\x03\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xde\x02\n" +
+	"\x04Data\x12\x1c\n" +
+	"\tdirectory\x18\x01 \x01(\tR\tdirectory\x12\x1c\n" +
+	"\tresources\x18\x02 \x01(\x03R\tresources\x12\x1d\n" +
+	"\n" +
+	"disk_bytes\x18\x03 \x01(\x03R\tdiskBytes\x12#\n" +
+	"\rpending_bytes\x18\x04 \x01(\x03R\fpendingBytes\x12\x14\n" +
+	"\x05steps\x18\x05 \x01(\x03R\x05steps\x12\x18\n" +
+	"\acommits\x18\x06 \x01(\x03R\acommits\x12#\n" +
+	"\rwritten_bytes\x18\a \x01(\x03R\fwrittenBytes\x12*\n" +
+	"\x11last_sync_seconds\x18\b \x01(\x01R\x0flastSyncSeconds\x12!\n" +
+	"\fsync_seconds\x18\t \x01(\x01R\vsyncSeconds\x12\x16\n" +
+	"\x06splits\x18\n" +
+	" \x01(\x03R\x06splits\x12\x1a\n" +
+	"\brefusing\x18\v \x01(\tR\brefusing\"\xf6\x03\n" +
 	"\aProcess\x12\x12\n" +
 	"\x04boot\x18\x01 \x01(\tR\x04boot\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x12\n" +
@@ -3255,7 +3411,7 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\x04Edge\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x14\n" +
-	"\x05waits\x18\x03 \x03(\x05R\x05waits\"\xdc\x03\n" +
+	"\x05waits\x18\x03 \x03(\x05R\x05waits\"\xf6\x03\n" +
 	"\bResource\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x1c\n" +
@@ -3272,7 +3428,8 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\x06reader\x18\f \x01(\v2\x16.troupe.view.v1.ReaderR\x06reader\x12.\n" +
 	"\x06holder\x18\r \x01(\v2\x16.troupe.view.v1.OriginR\x06holder\x12\x16\n" +
 	"\x06shared\x18\x0e \x01(\bR\x06shared\x12\x10\n" +
-	"\x03who\x18\x0f \x01(\tR\x03who\"\xa8\x05\n" +
+	"\x03who\x18\x0f \x01(\tR\x03who\x12\x18\n" +
+	"\adurable\x18\x10 \x01(\bR\adurable\"\xa8\x05\n" +
 	"\x05Queue\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x1a\n" +
@@ -3426,78 +3583,80 @@ func file_internal_view_view_proto_rawDescGZIP() []byte {
 	return file_internal_view_view_proto_rawDescData
 }
 
-var file_internal_view_view_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_internal_view_view_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_internal_view_view_proto_goTypes = []any{
 	(*Query)(nil),        // 0: troupe.view.v1.Query
 	(*Cluster)(nil),      // 1: troupe.view.v1.Cluster
 	(*Task)(nil),         // 2: troupe.view.v1.Task
-	(*Process)(nil),      // 3: troupe.view.v1.Process
-	(*Totals)(nil),       // 4: troupe.view.v1.Totals
-	(*ActorKind)(nil),    // 5: troupe.view.v1.ActorKind
-	(*Histogram)(nil),    // 6: troupe.view.v1.Histogram
-	(*Session)(nil),      // 7: troupe.view.v1.Session
-	(*EagerContext)(nil), // 8: troupe.view.v1.EagerContext
-	(*Step)(nil),         // 9: troupe.view.v1.Step
-	(*Wait)(nil),         // 10: troupe.view.v1.Wait
-	(*Use)(nil),          // 11: troupe.view.v1.Use
-	(*Edge)(nil),         // 12: troupe.view.v1.Edge
-	(*Resource)(nil),     // 13: troupe.view.v1.Resource
-	(*Queue)(nil),        // 14: troupe.view.v1.Queue
-	(*Store)(nil),        // 15: troupe.view.v1.Store
-	(*Reader)(nil),       // 16: troupe.view.v1.Reader
-	(*Origin)(nil),       // 17: troupe.view.v1.Origin
-	(*Stage)(nil),        // 18: troupe.view.v1.Stage
-	(*Device)(nil),       // 19: troupe.view.v1.Device
-	(*Link)(nil),         // 20: troupe.view.v1.Link
-	(*Actor)(nil),        // 21: troupe.view.v1.Actor
-	(*Event)(nil),        // 22: troupe.view.v1.Event
-	(*GraphQuery)(nil),   // 23: troupe.view.v1.GraphQuery
-	(*Graph)(nil),        // 24: troupe.view.v1.Graph
-	(*GraphNode)(nil),    // 25: troupe.view.v1.GraphNode
-	nil,                  // 26: troupe.view.v1.Query.EventsAfterOfEntry
-	nil,                  // 27: troupe.view.v1.Task.OmittedEntry
-	nil,                  // 28: troupe.view.v1.Totals.StepsFailedEntry
+	(*Data)(nil),         // 3: troupe.view.v1.Data
+	(*Process)(nil),      // 4: troupe.view.v1.Process
+	(*Totals)(nil),       // 5: troupe.view.v1.Totals
+	(*ActorKind)(nil),    // 6: troupe.view.v1.ActorKind
+	(*Histogram)(nil),    // 7: troupe.view.v1.Histogram
+	(*Session)(nil),      // 8: troupe.view.v1.Session
+	(*EagerContext)(nil), // 9: troupe.view.v1.EagerContext
+	(*Step)(nil),         // 10: troupe.view.v1.Step
+	(*Wait)(nil),         // 11: troupe.view.v1.Wait
+	(*Use)(nil),          // 12: troupe.view.v1.Use
+	(*Edge)(nil),         // 13: troupe.view.v1.Edge
+	(*Resource)(nil),     // 14: troupe.view.v1.Resource
+	(*Queue)(nil),        // 15: troupe.view.v1.Queue
+	(*Store)(nil),        // 16: troupe.view.v1.Store
+	(*Reader)(nil),       // 17: troupe.view.v1.Reader
+	(*Origin)(nil),       // 18: troupe.view.v1.Origin
+	(*Stage)(nil),        // 19: troupe.view.v1.Stage
+	(*Device)(nil),       // 20: troupe.view.v1.Device
+	(*Link)(nil),         // 21: troupe.view.v1.Link
+	(*Actor)(nil),        // 22: troupe.view.v1.Actor
+	(*Event)(nil),        // 23: troupe.view.v1.Event
+	(*GraphQuery)(nil),   // 24: troupe.view.v1.GraphQuery
+	(*Graph)(nil),        // 25: troupe.view.v1.Graph
+	(*GraphNode)(nil),    // 26: troupe.view.v1.GraphNode
+	nil,                  // 27: troupe.view.v1.Query.EventsAfterOfEntry
+	nil,                  // 28: troupe.view.v1.Task.OmittedEntry
+	nil,                  // 29: troupe.view.v1.Totals.StepsFailedEntry
 }
 var file_internal_view_view_proto_depIdxs = []int32{
-	26, // 0: troupe.view.v1.Query.events_after_of:type_name -> troupe.view.v1.Query.EventsAfterOfEntry
+	27, // 0: troupe.view.v1.Query.events_after_of:type_name -> troupe.view.v1.Query.EventsAfterOfEntry
 	2,  // 1: troupe.view.v1.Cluster.tasks:type_name -> troupe.view.v1.Task
-	3,  // 2: troupe.view.v1.Task.process:type_name -> troupe.view.v1.Process
-	4,  // 3: troupe.view.v1.Task.totals:type_name -> troupe.view.v1.Totals
-	7,  // 4: troupe.view.v1.Task.sessions:type_name -> troupe.view.v1.Session
-	9,  // 5: troupe.view.v1.Task.steps:type_name -> troupe.view.v1.Step
-	13, // 6: troupe.view.v1.Task.resources:type_name -> troupe.view.v1.Resource
-	19, // 7: troupe.view.v1.Task.devices:type_name -> troupe.view.v1.Device
-	20, // 8: troupe.view.v1.Task.links:type_name -> troupe.view.v1.Link
-	21, // 9: troupe.view.v1.Task.actors:type_name -> troupe.view.v1.Actor
-	22, // 10: troupe.view.v1.Task.events:type_name -> troupe.view.v1.Event
-	27, // 11: troupe.view.v1.Task.omitted:type_name -> troupe.view.v1.Task.OmittedEntry
-	28, // 12: troupe.view.v1.Totals.steps_failed:type_name -> troupe.view.v1.Totals.StepsFailedEntry
-	6,  // 13: troupe.view.v1.Totals.step_seconds:type_name -> troupe.view.v1.Histogram
-	6,  // 14: troupe.view.v1.Totals.plan_seconds:type_name -> troupe.view.v1.Histogram
-	5,  // 15: troupe.view.v1.Totals.actors:type_name -> troupe.view.v1.ActorKind
-	6,  // 16: troupe.view.v1.Totals.remote_seconds:type_name -> troupe.view.v1.Histogram
-	8,  // 17: troupe.view.v1.Session.eager:type_name -> troupe.view.v1.EagerContext
-	10, // 18: troupe.view.v1.Step.waits:type_name -> troupe.view.v1.Wait
-	11, // 19: troupe.view.v1.Step.uses:type_name -> troupe.view.v1.Use
-	12, // 20: troupe.view.v1.Step.sends:type_name -> troupe.view.v1.Edge
-	14, // 21: troupe.view.v1.Resource.queue:type_name -> troupe.view.v1.Queue
-	18, // 22: troupe.view.v1.Resource.stages:type_name -> troupe.view.v1.Stage
-	15, // 23: troupe.view.v1.Resource.store:type_name -> troupe.view.v1.Store
-	16, // 24: troupe.view.v1.Resource.reader:type_name -> troupe.view.v1.Reader
-	17, // 25: troupe.view.v1.Resource.holder:type_name -> troupe.view.v1.Origin
-	17, // 26: troupe.view.v1.Queue.last_enqueue:type_name -> troupe.view.v1.Origin
-	17, // 27: troupe.view.v1.Queue.last_dequeue:type_name -> troupe.view.v1.Origin
-	17, // 28: troupe.view.v1.Queue.closed_by:type_name -> troupe.view.v1.Origin
-	17, // 29: troupe.view.v1.Store.last_put:type_name -> troupe.view.v1.Origin
-	17, // 30: troupe.view.v1.Store.last_taken:type_name -> troupe.view.v1.Origin
-	17, // 31: troupe.view.v1.Store.closed_by:type_name -> troupe.view.v1.Origin
-	17, // 32: troupe.view.v1.Reader.turn:type_name -> troupe.view.v1.Origin
-	25, // 33: troupe.view.v1.Graph.page:type_name -> troupe.view.v1.GraphNode
-	34, // [34:34] is the sub-list for method output_type
-	34, // [34:34] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	4,  // 2: troupe.view.v1.Task.process:type_name -> troupe.view.v1.Process
+	5,  // 3: troupe.view.v1.Task.totals:type_name -> troupe.view.v1.Totals
+	8,  // 4: troupe.view.v1.Task.sessions:type_name -> troupe.view.v1.Session
+	10, // 5: troupe.view.v1.Task.steps:type_name -> troupe.view.v1.Step
+	14, // 6: troupe.view.v1.Task.resources:type_name -> troupe.view.v1.Resource
+	20, // 7: troupe.view.v1.Task.devices:type_name -> troupe.view.v1.Device
+	21, // 8: troupe.view.v1.Task.links:type_name -> troupe.view.v1.Link
+	22, // 9: troupe.view.v1.Task.actors:type_name -> troupe.view.v1.Actor
+	23, // 10: troupe.view.v1.Task.events:type_name -> troupe.view.v1.Event
+	28, // 11: troupe.view.v1.Task.omitted:type_name -> troupe.view.v1.Task.OmittedEntry
+	3,  // 12: troupe.view.v1.Task.data:type_name -> troupe.view.v1.Data
+	29, // 13: troupe.view.v1.Totals.steps_failed:type_name -> troupe.view.v1.Totals.StepsFailedEntry
+	7,  // 14: troupe.view.v1.Totals.step_seconds:type_name -> troupe.view.v1.Histogram
+	7,  // 15: troupe.view.v1.Totals.plan_seconds:type_name -> troupe.view.v1.Histogram
+	6,  // 16: troupe.view.v1.Totals.actors:type_name -> troupe.view.v1.ActorKind
+	7,  // 17: troupe.view.v1.Totals.remote_seconds:type_name -> troupe.view.v1.Histogram
+	9,  // 18: troupe.view.v1.Session.eager:type_name -> troupe.view.v1.EagerContext
+	11, // 19: troupe.view.v1.Step.waits:type_name -> troupe.view.v1.Wait
+	12, // 20: troupe.view.v1.Step.uses:type_name -> troupe.view.v1.Use
+	13, // 21: troupe.view.v1.Step.sends:type_name -> troupe.view.v1.Edge
+	15, // 22: troupe.view.v1.Resource.queue:type_name -> troupe.view.v1.Queue
+	19, // 23: troupe.view.v1.Resource.stages:type_name -> troupe.view.v1.Stage
+	16, // 24: troupe.view.v1.Resource.store:type_name -> troupe.view.v1.Store
+	17, // 25: troupe.view.v1.Resource.reader:type_name -> troupe.view.v1.Reader
+	18, // 26: troupe.view.v1.Resource.holder:type_name -> troupe.view.v1.Origin
+	18, // 27: troupe.view.v1.Queue.last_enqueue:type_name -> troupe.view.v1.Origin
+	18, // 28: troupe.view.v1.Queue.last_dequeue:type_name -> troupe.view.v1.Origin
+	18, // 29: troupe.view.v1.Queue.closed_by:type_name -> troupe.view.v1.Origin
+	18, // 30: troupe.view.v1.Store.last_put:type_name -> troupe.view.v1.Origin
+	18, // 31: troupe.view.v1.Store.last_taken:type_name -> troupe.view.v1.Origin
+	18, // 32: troupe.view.v1.Store.closed_by:type_name -> troupe.view.v1.Origin
+	18, // 33: troupe.view.v1.Reader.turn:type_name -> troupe.view.v1.Origin
+	26, // 34: troupe.view.v1.Graph.page:type_name -> troupe.view.v1.GraphNode
+	35, // [35:35] is the sub-list for method output_type
+	35, // [35:35] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_internal_view_view_proto_init() }
@@ -3511,7 +3670,7 @@ func file_internal_view_view_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_view_view_proto_rawDesc), len(file_internal_view_view_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

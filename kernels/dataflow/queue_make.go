@@ -2,7 +2,6 @@ package dataflow
 
 import (
 	"math"
-	"math/rand/v2"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -24,21 +23,11 @@ func newQueue(kind queues.Kind) func(*kernels.Construction) (any, error) {
 			o := options
 			o.Name = name
 			if kind == queues.RandomShuffle {
-				o.Random = ShuffleNumbers(o.Seed, o.Seed2)
+				o.Random = philox.Numbers(o.Seed, o.Seed2)
 			}
 			return queues.Spawn(system, o)
 		}, func(q *queues.Queue) error { return q.Matches(c.Node.Op, options) })
 	}
-}
-
-// ShuffleNumbers returns the random number generator of a queue with those seeds.
-func ShuffleNumbers(seed, seed2 int64) func() uint32 {
-	gen := philox.New(uint64(seed), uint64(seed2))
-	if seed == 0 && seed2 == 0 {
-		gen = philox.New(rand.Uint64(), rand.Uint64())
-	}
-	numbers := philox.OneAtATime(&gen)
-	return numbers.Next
 }
 
 func queueOptions(c *kernels.Construction, kind queues.Kind) (queues.Options, error) {

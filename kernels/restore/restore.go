@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/durable"
 	"github.com/troupe-run/troupe/kernels"
-	"github.com/troupe-run/troupe/kernels/dataflow"
+	"github.com/troupe-run/troupe/kernels/internal/philox"
 	"github.com/troupe-run/troupe/queues"
 )
 
@@ -24,9 +24,9 @@ func Resource(containersOf *containers.Manager, memory *tensor.Pool, cell *durab
 func made(m *containers.Manager, memory *tensor.Pool, cell *durable.Cell, at durable.Place, about []byte) (containers.Resource, error) {
 	switch at.Kind {
 	case kernels.KindVariable, kernels.KindRefVariable:
-		return containers.RestoreVariable(cell, about, memory)
+		return m.RestoreVariable(cell, at.Container, about, memory)
 	case kernels.KindQueue:
-		return queues.Restore(m.System(), cell, about, memory, dataflow.ShuffleNumbers)
+		return queues.Restore(m.System(), cell, about, memory, philox.Numbers)
 	}
 	return nil, status.Errorf(status.FailedPrecondition, "this version of Troupe does not know resources of kind %s: a later one has written it", at.Kind)
 }

@@ -84,6 +84,7 @@ func (c *collector) collect(out chan<- prometheus.Metric) {
 		s.links(seen.Tasks[i].Links)
 		s.devices(seen.Tasks[i].Devices)
 		s.resources(seen.Tasks[i])
+		s.data(seen.Tasks[i].GetData())
 	}
 }
 
@@ -92,6 +93,21 @@ func (s *scrape) certificate(p *view.Process) {
 	if p.GetCertificateUntil() != 0 {
 		s.send(certFrom, float64(p.CertificateFrom)/1e9, s.task)
 		s.send(certUntil, float64(p.CertificateUntil)/1e9, s.task)
+	}
+}
+
+// data sends the metrics of durable containers, if there are any.
+func (s *scrape) data(d *view.Data) {
+	if d == nil {
+		return
+	}
+	refusing := 0.0
+	if d.Refusing != "" {
+		refusing = 1
+	}
+	for m, v := range map[*metric]float64{dataResources: float64(d.Resources), dataDisk: float64(d.DiskBytes), dataPending: float64(d.PendingBytes), dataSteps: float64(d.Steps),
+		dataCommits: float64(d.Commits), dataWritten: float64(d.WrittenBytes), dataSync: d.SyncSeconds, dataSplits: float64(d.Splits), dataRefusing: refusing} {
+		s.tell(m, v)
 	}
 }
 

@@ -86,6 +86,16 @@ var (
 
 	resources = gauge("troupe_resources", "Resources of named containers by kind, such as variable, queue, table, iterator.", "task", "kind")
 
+	dataResources = gauge("troupe_data_resources", "Resources of durable containers, which --data keeps on disk.", "task")
+	dataDisk      = gauge("troupe_data_disk_bytes", "Size of the files that keep the durable containers.", "task")
+	dataPending   = gauge("troupe_data_pending_bytes", "Changes of durable containers that are not on disk yet.", "task")
+	dataSteps     = counter("troupe_data_steps_total", "Steps, and other changes, whose changes of durable containers are on disk.", "task")
+	dataCommits   = counter("troupe_data_commits_total", "Writes to the disk of durable containers. Steps that end together share one.", "task")
+	dataWritten   = counter("troupe_data_written_bytes_total", "Bytes of changes that were written to the disk of durable containers.", "task")
+	dataSync      = counter("troupe_data_sync_seconds_total", "How long commits of durable containers waited for the disk.", "task")
+	dataSplits    = counter("troupe_data_splits_total", "Steps whose changes of durable containers reached the disk in parts, since others could not wait for their end.", "task")
+	dataRefusing  = gauge("troupe_data_refusing", "1 while changes of durable containers are refused: the disk is full or has failed.", "task")
+
 	queueElements  = gauge("troupe_queue_elements", "Elements in the queue. Only the queues with the most elements have metrics of their own; troupe_queues_omitted counts the others.", "task", "device", "container", "queue")
 	queueCapacity  = gauge("troupe_queue_capacity", "The most elements that the queue takes; +Inf without a bound.", "task", "device", "container", "queue")
 	queueEnqueued  = counter("troupe_queue_enqueued_total", "Elements that were enqueued.", "task", "device", "container", "queue")

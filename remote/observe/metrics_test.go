@@ -76,6 +76,7 @@ func busy() *view.Cluster {
 		return &view.Resource{Device: "/job:w/replica:0/task:0/device:CPU:0", Kind: "queue", Name: name, Queue: &view.Queue{Size: size, Capacity: -1, Enqueued: size + 3, Dequeued: 3, DequeuesWaiting: 2, WaitingSince: time.Now().Add(-time.Minute).UnixNano(), Closed: true}}
 	}
 	return &view.Cluster{Task: name, Tasks: []*view.Task{{Task: name, State: "up",
+		Data:    &view.Data{Resources: 2, DiskBytes: 41, PendingBytes: 42, Steps: 43, Commits: 44, WrittenBytes: 45, SyncSeconds: 4.5, Splits: 46, Refusing: "full"},
 		Process: &view.Process{Version: "v1", MemoryInUse: 5, MemoryLimit: 7, Started: 3e9, CertificateFrom: 4e9, CertificateUntil: 9e9},
 		Totals: &view.Totals{SessionsOpened: 9, SessionsClosed: 4, SessionsExpired: 1, StepsBegun: 12, StepsDone: 6, StepsFailed: map[string]int64{"UNAVAILABLE": 3, "OUT_OF_RANGE": 2},
 			StepSeconds: h.Histogram(), PlanSeconds: h.Histogram(), RemoteSeconds: h.Histogram(), PartsBegun: 8, EagerContexts: 3, EagerHandles: 31, EagerFunctions: 32, ClientConnections: 2, Actors: []*view.ActorKind{{Kind: "queue", Actors: 1, Waiting: 2, Handled: 3, Panics: 4, Restarts: 2}}},
@@ -133,6 +134,10 @@ func TestMetrics(t *testing.T) {
 		{"troupe_queue_waiting", []string{"", device, "dequeue", "large"}, 2},
 		{"troupe_queue_closed", []string{"", device, "large"}, 1},
 		{"troupe_queues_omitted", nil, 1},
+		{"troupe_data_resources", nil, 2},
+		{"troupe_data_sync_seconds_total", nil, 4.5},
+		{"troupe_data_splits_total", nil, 46},
+		{"troupe_data_refusing", nil, 1},
 		{"troupe_actor_messages_total", []string{"queue"}, 3},
 		{"troupe_actor_panics_total", []string{"queue"}, 4},
 		{"troupe_actor_restarts_total", []string{"queue"}, 2},

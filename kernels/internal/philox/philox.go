@@ -157,3 +157,13 @@ func (g *Generator) Reserve(groups int64) Philox {
 
 // ReservedPerOutput is the number of groups by which TensorFlow advances an op's state for each output element.
 const ReservedPerOutput = 256
+
+// Numbers returns the generator of an op with those seeds, one number a call; if both are zero, the seeds are random.
+func Numbers(seed, seed2 int64) func() uint32 {
+	gen := New(uint64(seed), uint64(seed2))
+	if seed == 0 && seed2 == 0 {
+		gen = New(rand.Uint64(), rand.Uint64())
+	}
+	numbers := OneAtATime(&gen)
+	return numbers.Next
+}

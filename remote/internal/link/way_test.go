@@ -183,8 +183,8 @@ func TestNeededLinkIsOpenedAgain(t *testing.T) {
 func TestStreamsBelongToALink(t *testing.T) {
 	for name, secured := range map[string]option{"open": func(*Config) {}, "with a secret": knowing(secretFile(t, "x"))} {
 		t.Run(name, func(t *testing.T) {
-			s := testSpec(t, 2)
-			a, b := startNode(t, s, 0, "", secured), startNode(t, s, 1, "", secured, newStage().on(1))
+			s, there := testSpec(t, 2), newStage()
+			a, b := startNode(t, s, 0, "", secured), startNode(t, s, 1, "", secured, there.on(1))
 			p, err := a.Ensure(within(t, patience), task1)
 			if err != nil {
 				t.Fatal(err)
@@ -207,6 +207,7 @@ func TestStreamsBelongToALink(t *testing.T) {
 				}
 			}
 			post(t, p, 0)
+			there.next(t) // the link's own stream has been admitted
 			_, err = strangeStream(t, b, hello(nonce, p.bond.Sign(forPrograms, nonce)))
 			wantError(t, err, status.FailedPrecondition, "without a link")
 		})

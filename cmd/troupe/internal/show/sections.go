@@ -312,6 +312,9 @@ func Containers(c *view.Cluster) *Table {
 		if r.e.Shared {
 			what = joined(what, "shared by the cluster")
 		}
+		if r.e.Durable {
+			what = joined(what, "durable")
+		}
 		if len(r.e.HeldBy) > 0 {
 			what = joined(what, "held by step "+view.StepName(r.e.HeldBy[0]))
 		}

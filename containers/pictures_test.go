@@ -1,0 +1,188 @@
+package containers
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/durable"
+)
+
+// kept is a manager whose containers are durable.
+type kept struct {
+	*Manager
+	t        *testing.T
+	store    *durable.Store
+	pictures *Pictures
+}
+
+// openKept opens a directory. The containers are kept by pictures if every is not 0.
+func openKept(t *testing.T, dir string, every time.Duration) *kept {
+	t.Helper()
+	store, err := durable.Open(dir, durable.Options{Owner: "/job:test/task:0", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &kept{NewManager(nil, "dev", "local"), t, store, NewPictures(store, slog.New(slog.DiscardHandler))}
+	k.Keep(k.pictures, func(string) bool { return true }, func(string) time.Duration { return every })
+	err = store.Load(func(c *durable.Cell, p durable.Place, about []byte) error {
+		v, err := k.RestoreVariable(c, p.Container, about, tensor.Host)
+		if err != nil {
+			return err
+		}
+		return k.Restore(c, p.Container, p.Kind, p.Name, v)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// crash ends everything without writing what is not written.
+func (k *kept) crash() {
+	k.t.Helper()
+	k.pictures.die()
+	k.pictures.work.Wait()
+	for _, t := range k.pictures.closed {
+		t.Release()
+	}
+	if err := k.store.Close(); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+// stop ends everything in order.
+func (k *kept) stop() {
+	k.t.Helper()
+	for _, end := range []func() error{k.Close, k.pictures.Stop, k.store.Close} {
+		if err := end(); err != nil {
+			k.t.Fatal(err)
+		}
+	}
+}
+
+// variable returns a variable, which is made if there is none.
+func (k *kept) variable(name string, d tensor.DType) *Variable {
+	k.t.Helper()
+	r, err := k.LookupOrCreate("c", "Var", name, func() (Resource, error) { return NewVariable(name, d), nil })
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return r.(*Variable)
+}
+
+func assign(by *durable.Tx, v *Variable, value *tensor.Tensor) error {
+	return v.Replace(by, func(*tensor.Tensor) (*tensor.Tensor, error) { return value, nil })
+}
+
+// number returns the first element of a variable, or -1 if it has no value.
+func number(v *Variable) int64 {
+	t := v.Read()
+	if t == nil {
+		return -1
+	}
+	defer t.Release()
+	return tensor.Of[int64](t)[0]
+}
+
+// TestPicturesAreBetweenSteps takes pictures while steps change several variables alike: in each picture they are alike.
+func TestPicturesAreBetweenSteps(t *testing.T) {
+	dir := t.TempDir()
+	const variables, workers = 3, 4
+	for round := range 5 {
+		k := openKept(t, dir, time.Hour)
+		var all []*Variable
+		for i := range variables {
+			all = append(all, k.variable(fmt.Sprint(i), tensor.Int64))
+			if round == 0 {
+				if err := assign(nil, all[i], tensor.Scalar(tensor.Int64, int64(0))); err != nil {
+					t.Fatal(err)
+				}
+			} else if first, got := number(all[0]), number(all[i]); got < 1 || got != first {
+				t.Fatalf("a picture has %d in variable %d, and %d in the first", got, i, first)
+			}
+		}
+		var over atomic.Bool
+		var work sync.WaitGroup
+		for range workers {
+			work.Go(func() {
+				for !over.Load() {
+					tx := k.store.Begin()
+					for _, v := range all {
+						if err := v.Update(tx, tensor.Host, func(t *tensor.Tensor) error { tensor.Of[int64](t)[0]++; return nil }); err != nil {
+							t.Error(err)
+						}
+					}
+					tx.End(func(error) {})
+				}
+			})
+		}
+		for range 20 {
+			if err := k.pictures.take(time.Hour); err != nil {
+				t.Error(err)
+			}
+		}
+		over.Store(true)
+		work.Wait()
+		k.crash()
+	}
+}
+
+// TestPicturesOfAnything keeps values of several types and sizes, changes how they are kept, and stops in order.
+func TestPicturesOfAnything(t *testing.T) {
+	long := make([]float32, (2*pieceBytes+40)/4)
+	for i := range long {
+		long[i] = float32(i)
+	}
+	of := func(name string) *tensor.Tensor {
+		switch name {
+		case "long":
+			v, _ := tensor.FromValues(long)
+			return v
+		case "texts":
+			v, _ := tensor.FromStrings(tensor.Shape{2}, []string{"a", ""})
+			return v
+		case "none":
+			v, _ := tensor.FromValues([]int32{})
+			return v
+		}
+		return tensor.Scalar(tensor.Bool, true)
+	}
+	names := []string{"long", "texts", "none", "bool"}
+	dir := t.TempDir()
+	for round, every := range []time.Duration{time.Hour, time.Hour, 0, 0, time.Hour, 0, time.Hour} {
+		k := openKept(t, dir, every)
+		for _, name := range names {
+			want := of(name)
+			v := k.variable(name, want.DType())
+			if got := v.Read(); round > 0 {
+				if got == nil || !got.Shape().Equal(want.Shape()) || want.DType() != tensor.String && !slices.Equal(got.Data(), want.Data()) ||
+					want.DType() == tensor.String && !slices.Equal(got.Strings(), want.Strings()) {
+					t.Fatalf("round %d: %s is %v", round, name, got)
+				}
+				got.Release()
+			}
+			if round == 0 {
+				if err := assign(nil, v, want); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		k.stop()
+	}
+	k := openKept(t, dir, time.Hour)
+	if err := k.Clear("c"); err != nil {
+		t.Fatal(err)
+	}
+	k.stop()
+	k = openKept(t, dir, time.Hour)
+	if list, err := k.List(); err != nil || len(list) > 0 {
+		t.Errorf("after a Clear there is %v: %v", list, err)
+	}
+	k.stop()
+}
