@@ -20,3 +20,13 @@ func TestDurable(t *testing.T) {
 	}
 	runWithPackage(t, 5*time.Minute, fmt.Sprintf("%d kills lost nothing and repeated nothing\n", kills), "clients/durable.py", strconv.Itoa(kills))
 }
+
+// TestPictures changes variables that are kept by pictures while their task is killed and restarted.
+func TestPictures(t *testing.T) {
+	t.Parallel() // it waits more than it computes
+	kills := 2
+	if extent.Check() {
+		kills = 30
+	}
+	runWithPackage(t, 5*time.Minute, fmt.Sprintf("%d kills left whole pictures\n", kills), "clients/pictures.py", strconv.Itoa(kills))
+}
