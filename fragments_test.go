@@ -391,6 +391,6 @@ func aClient(ctx context.Context, graph *graphpb.GraphDef, feeds map[string]*ten
 	return out, err
 }
 
-var _ = []any{actorsOfAProgram, programThatIsAServer, newShop, actorOfHandlers, virtualActors, escalation, topics, aPool, clientOfActors, outsideTheCluster, stageBetweenDatasets[int64, string], deliveryAtLeastOnce[int64],
+var _ = []any{actorsOfAProgram, serverThatKeeps, programThatIsAServer, newShop, actorOfHandlers, virtualActors, escalation, topics, aPool, clientOfActors, outsideTheCluster, stageBetweenDatasets[int64, string], deliveryAtLeastOnce[int64],
 	clientWithAToken, functionsThatGraphsCall,
 	aServer, aGraph, nodes, attributes, gradients, training, errorsOfSteps, queueOfRows, aClient}
