@@ -103,18 +103,31 @@ func (s *store) keep(i id, r Resource) error {
 	return nil
 }
 
-// forget deletes the durable state of resources, and waits until that is on disk.
-func forget(cells []*durable.Cell, wait time.Duration) error {
-	if len(cells) == 0 {
+// drop deletes the durable state of a resource. Another resource of that name may be made at once. The channel receives the error, or nil when
+// the deletion is on disk.
+func drop(c *durable.Cell) <-chan error {
+	ended := make(chan error, 1)
+	c.Drop(func(err error) { ended <- err })
+	return ended
+}
+
+// dropAll deletes what is durable of a container that is being cleared, also if the container has failed. The caller holds mu.
+func (m *Manager) dropAll(container string) (dropped []<-chan error) {
+	k := m.keepingOf(container)
+	if k == nil || k.store == nil {
 		return nil
 	}
-	ended := make(chan error, len(cells))
-	for _, c := range cells {
-		c.Drop(func(err error) { ended <- err })
+	for _, c := range k.store.At(k.device, container) {
+		dropped = append(dropped, drop(c))
 	}
+	return dropped
+}
+
+// await waits until deletions are on disk.
+func await(dropped []<-chan error, wait time.Duration) error {
 	limit := time.NewTimer(wait)
 	defer limit.Stop()
-	for range cells {
+	for _, ended := range dropped {
 		select {
 		case err := <-ended:
 			if err != nil {

@@ -105,7 +105,7 @@ func (m *Manager) Delete(container, kind, name string) error {
 	if a.err != nil {
 		return a.err
 	}
-	return errors.Join(closeGuarded(id{kind, name}, a.resource), forget(a.cells, patience))
+	return errors.Join(closeGuarded(id{kind, name}, a.resource), await(a.dropped, patience))
 }
 
 // Clear closes and removes everything in a container, on disk too, and ends its actor. The next use starts with an empty container. The container of a
@@ -116,13 +116,17 @@ func (m *Manager) Clear(container string) error {
 	m.mu.Lock()
 	c, ok := m.containers[container]
 	delete(m.containers, container)
+	dropped := m.dropAll(container)
 	m.mu.Unlock()
 	if !ok {
-		return nil
+		return await(dropped, patience)
 	}
 	deadline := time.Now().Add(patience)
 	d, err := end(c, deadline)
-	return errors.Join(err, forget(d.cells, time.Until(deadline)))
+	for _, cell := range d.cells {
+		dropped = append(dropped, drop(cell)) // those that were made since, too
+	}
+	return errors.Join(err, await(dropped, time.Until(deadline)))
 }
 
 // Empty clears all containers except those of steps, which end with their step.

@@ -186,3 +186,34 @@ func TestPicturesOfAnything(t *testing.T) {
 	}
 	k.stop()
 }
+
+// TestNamesAreFreeAgain deletes and clears resources and makes others of their names: only the last ones are there after a restart.
+func TestNamesAreFreeAgain(t *testing.T) {
+	for _, every := range []time.Duration{0, time.Hour} {
+		dir := t.TempDir()
+		k := openKept(t, dir, every)
+		for i, remove := range []func() error{
+			func() error { return k.Clear("c") },
+			func() error { return k.Delete("c", "Var", "x") },
+			k.Empty,
+			func() error { return nil },
+		} {
+			v := k.variable("x", tensor.Int64)
+			if got := number(v); got != -1 {
+				t.Errorf("a new variable has the value %d", got)
+			}
+			if err := assign(nil, v, tensor.Scalar(tensor.Int64, int64(i))); err != nil {
+				t.Fatal(err)
+			}
+			if err := remove(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		k.stop()
+		k = openKept(t, dir, every)
+		if got := number(k.variable("x", tensor.Int64)); got != 3 {
+			t.Errorf("after a restart it is %d", got)
+		}
+		k.stop()
+	}
+}

@@ -34,7 +34,7 @@ type create func() (Resource, error)
 // answer is a container's reply: a resource, a listing with its resources, or an error.
 type answer struct {
 	resource Resource
-	cells    []*durable.Cell // where the state of a removed resource is
+	dropped  []<-chan error // the deletion of a removed resource's durable state
 	found    *wire.Found
 	listed   []Resource
 	err      error
@@ -50,8 +50,11 @@ func (s *store) serve(message proto.Message, make create, cell *durable.Cell) an
 	case *wire.Remove:
 		i := id{m.Kind, m.Name}
 		a := s.lookup(i)
-		a.cells = s.withdraw(i)
 		delete(s.resources, i)
+		if c, ok := s.cells[i]; ok {
+			delete(s.cells, i)
+			a.dropped = append(a.dropped, drop(c))
+		}
 		return a
 	case *wire.List:
 		return s.list()
@@ -77,15 +80,6 @@ func (s *store) lookupOrCreate(i id, make create, cell *durable.Cell) answer {
 	}
 	s.resources[i] = r
 	return answer{resource: r}
-}
-
-// withdraw returns where the state of a resource is that leaves the container.
-func (s *store) withdraw(i id) (cells []*durable.Cell) {
-	if c, ok := s.cells[i]; ok {
-		delete(s.cells, i)
-		cells = append(cells, c)
-	}
-	return cells
 }
 
 // guarded makes the resource. A panic of create leaves the container unchanged, so it becomes an error for the caller and has no other
@@ -123,7 +117,9 @@ func (s *store) list() answer {
 func (s *store) drain() (d drained) {
 	for k, r := range s.resources {
 		delete(s.resources, k)
-		d.cells = append(d.cells, s.withdraw(k)...)
+		if c, ok := s.cells[k]; ok {
+			d.cells = append(d.cells, c)
+		}
 		if e := closeGuarded(k, r); d.err == nil {
 			d.err = e
 		}

@@ -93,6 +93,18 @@ func (s *Store) Load(visit func(c *Cell, p Place, about []byte) error) error {
 	return nil
 }
 
+// At returns the resources of a container on a device.
+func (s *Store) At(device, container string) (cells []*Cell) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for p, c := range s.cells {
+		if p.Device == device && p.Container == container {
+			cells = append(cells, c)
+		}
+	}
+	return cells
+}
+
 // Store returns the store that the cell belongs to.
 func (c *Cell) Store() *Store { return c.store }
 
