@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"time"
+
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/kernels"
 )
@@ -42,7 +44,11 @@ func (st *stepPart) keep(err error) {
 		return
 	}
 	waits := st.Changes.Changed()
+	if waits {
+		st.keeping.Store(time.Now().UnixNano())
+	}
 	st.Changes.End(func(lost error) {
+		st.keeping.Store(0)
 		if err == nil && lost != nil {
 			err = lost
 		}

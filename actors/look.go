@@ -309,6 +309,9 @@ func (st *stepPart) look(l *look, v *view.Step) {
 		v.Error = view.Line(err.Error())
 	}
 	st.mu.Unlock()
+	if since := st.keeping.Load(); since != 0 {
+		v.Waits = append(v.Waits, &view.Wait{Kind: view.Disk, Since: since})
+	}
 	seen := devices.LookAt(&st.runs, maxStepWaits, l.query.GetDetail())
 	for _, w := range seen.Waits {
 		v.Waits = append(v.Waits, l.wait(w))

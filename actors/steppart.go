@@ -26,8 +26,9 @@ type stepPart struct {
 	rendezvous *devices.Rendezvous
 	cancel     kernels.Cancellation
 	tabled     bool
-	sends      bool        // tensors to other tasks, or may do so
-	inline     atomic.Bool // the part runs on the goroutine that delivered it, which must not be blocked for long
+	sends      bool         // tensors to other tasks, or may do so
+	keeping    atomic.Int64 // since when its changes are being written to disk, in nanoseconds since 1970; 0 if they are not
+	inline     atomic.Bool  // the part runs on the goroutine that delivered it, which must not be blocked for long
 	work       processors.Work
 	outbox     outbox
 	done       func(error)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/durable"
 )
@@ -24,7 +25,13 @@ type kept struct {
 // openKept opens a directory. The containers are kept by pictures if every is not 0.
 func openKept(t *testing.T, dir string, every time.Duration) *kept {
 	t.Helper()
-	store, err := durable.Open(dir, durable.Options{Owner: "/job:test/task:0", Log: slog.New(slog.DiscardHandler)})
+	return keptIn(t, dir, every, durable.Options{})
+}
+
+func keptIn(t *testing.T, dir string, every time.Duration, o durable.Options) *kept {
+	t.Helper()
+	o.Owner, o.Log = "/job:test/task:0", slog.New(slog.DiscardHandler)
+	store, err := durable.Open(dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,6 +220,36 @@ func TestNamesAreFreeAgain(t *testing.T) {
 		k = openKept(t, dir, every)
 		if got := number(k.variable("x", tensor.Int64)); got != 3 {
 			t.Errorf("after a restart it is %d", got)
+		}
+		k.stop()
+	}
+}
+
+// TestFullDisk checks that a disk without room refuses changes before they are made, and that everything else goes on.
+func TestFullDisk(t *testing.T) {
+	for _, every := range []time.Duration{0, time.Hour} {
+		dir := t.TempDir()
+		k := openKept(t, dir, every)
+		v := k.variable("x", tensor.Int64)
+		if err := assign(nil, v, tensor.Scalar(tensor.Int64, int64(7))); err != nil {
+			t.Fatal(err)
+		}
+		k.stop()
+		k = keptIn(t, dir, every, durable.Options{Reserve: 1 << 62})
+		v = k.variable("x", tensor.Int64)
+		changes := map[string]error{
+			"Update":  v.Update(nil, tensor.Host, func(t *tensor.Tensor) error { tensor.Of[int64](t)[0]++; return nil }),
+			"Replace": v.Replace(nil, func(old *tensor.Tensor) (*tensor.Tensor, error) { return old.Retain(), nil }),
+		}
+		_, changes["LookupOrCreate"] = k.LookupOrCreate("c", "Var", "y", func() (Resource, error) { return NewVariable("y", tensor.Int64), nil })
+		for what, err := range changes {
+			wantCode(t, err, status.ResourceExhausted, "")
+			if err == nil {
+				t.Errorf("%s changed something", what)
+			}
+		}
+		if got := number(v); got != 7 {
+			t.Errorf("the variable has become %d", got)
 		}
 		k.stop()
 	}

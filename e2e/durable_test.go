@@ -30,3 +30,9 @@ func TestPictures(t *testing.T) {
 	}
 	runWithPackage(t, 5*time.Minute, fmt.Sprintf("%d kills left whole pictures\n", kills), "clients/pictures.py", strconv.Itoa(kills))
 }
+
+// TestDurableExport exports the variables of a stopped task as a checkpoint, which TensorFlow reads.
+func TestDurableExport(t *testing.T) {
+	t.Parallel() // it waits more than it computes
+	runWithPackage(t, 2*time.Minute, "TensorFlow reads the export\n", "clients/durable_export.py")
+}

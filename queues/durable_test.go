@@ -8,13 +8,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/durable"
 )
 
-func openStore(t *testing.T, dir string) *durable.Store {
+func openStore(t *testing.T, dir string) *durable.Store { t.Helper(); return openWith(t, dir, 0) }
+
+func openWith(t *testing.T, dir string, reserve int64) *durable.Store {
 	t.Helper()
-	s, err := durable.Open(dir, durable.Options{Owner: "/job:test/task:0", Log: slog.New(slog.DiscardHandler)})
+	s, err := durable.Open(dir, durable.Options{Reserve: reserve, Owner: "/job:test/task:0", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,4 +204,106 @@ func check(t *testing.T, store *durable.Store, q *Queue, kind Kind, model []int6
 	if !slices.Equal(got, want) {
 		t.Fatalf("a %v has %v, and should have %v", kind, got, want)
 	}
+}
+
+// failure is what an operation without a result ends with.
+func failure(t *testing.T, start func(done func(error)) func(error)) error {
+	t.Helper()
+	return wait(t, func(done func(error)) { start(done) })
+}
+
+// TestDurableOperations checks what is left, after restarts, of operations that are no part of a step: they are on disk when they are completed.
+func TestDurableOperations(t *testing.T) {
+	dir := t.TempDir()
+	store := openStore(t, dir)
+	q, err := Spawn(nil, Options{Name: "q", DTypes: []tensor.DType{tensor.Int64, tensor.String}, Shapes: []tensor.Shape{{}, {}}, Capacity: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep(t, store, q)
+	restart := func() {
+		t.Helper()
+		q.Close()
+		if err := store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		store = openStore(t, dir)
+		q = restored(t, store, randomNumbers)
+	}
+	has := func(what string, want ...int64) {
+		t.Helper()
+		size := wait(t, func(done func(int)) { q.Size(func(n int, _ error) { done(n) }) })
+		if got := taken(t, q.For(Origin{}, nil, store.Begin()), size); !slices.Equal(got, want) {
+			t.Errorf("%s: the queue has %v, and should have %v", what, got, want)
+		}
+		restart()
+	}
+	put := func(first int64, n int) error {
+		return failure(t, func(done func(error)) func(error) {
+			return q.For(Origin{}, nil, nil).EnqueueManyOnce("producer", first, numbers(first, n), done)
+		})
+	}
+	lease := func(n int) string {
+		return wait(t, func(done func(string)) {
+			q.For(Origin{}, nil, nil).Lease(n, Terms{Duration: time.Hour}, func(token string, tuple []*tensor.Tensor, err error) {
+				release(tuple)
+				if err != nil {
+					t.Error(err)
+				}
+				done(token)
+			})
+		})
+	}
+	if err := put(0, 6); err != nil {
+		t.Fatal(err)
+	}
+	first, _ := lease(2), lease(2)
+	wait(t, func(done func(error)) { q.Acknowledge([]string{first}, func(_ []bool, err error) { done(err) }) })
+	restart()
+	has("after a restart with a lease", 2, 3, 4, 5)
+	if err := put(4, 3); err != nil {
+		t.Fatal(err)
+	}
+	restart()
+	has("after a repeated put", 2, 3, 4, 5, 6)
+	wait(t, func(done func(error)) { q.CloseQueue(false, status.New(status.DataLoss, "no more"), done) })
+	restart()
+	has("after it was closed", 2, 3, 4, 5, 6)
+	taken(t, q.For(Origin{}, nil, nil), 5)
+	restart()
+	_, err = wait2(t, q.Dequeue)
+	if status.CodeOf(err) != status.DataLoss {
+		t.Errorf("a queue that was closed by a producer that failed: %v", err)
+	}
+	if err := failure(t, func(done func(error)) func(error) { return q.For(Origin{}, nil, nil).Open(0, done) }); err != nil {
+		t.Error(err)
+	}
+	restart()
+	if err := put(7, 1); err != nil {
+		t.Error(err)
+	}
+	q.Close()
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	store = openWith(t, dir, 1<<62)
+	q = restored(t, store, randomNumbers)
+	if err := put(8, 1); status.CodeOf(err) != status.ResourceExhausted {
+		t.Errorf("a put without room on the disk: %v", err)
+	}
+	if _, err := wait2(t, q.Dequeue); status.CodeOf(err) != status.ResourceExhausted {
+		t.Errorf("a dequeue without room on the disk: %v", err)
+	}
+	q.Close()
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wait2(t *testing.T, start func(func([]*tensor.Tensor, error)) func(error)) (tuple []*tensor.Tensor, err error) {
+	t.Helper()
+	err = failure(t, func(done func(error)) func(error) {
+		return start(func(v []*tensor.Tensor, err error) { tuple = v; done(err) })
+	})
+	return tuple, err
 }

@@ -21,6 +21,7 @@
 //	troupe top         watches a cluster at work
 //	troupe reset       closes a server's sessions and empties containers
 //	troupe drain       ends a task
+//	troupe data        looks at what stopped tasks have kept
 //	troupe doctor      finds what is wrong with a cluster or this machine
 //	troupe bench       measures the links of a cluster
 //	troupe context     names clusters, and chooses one

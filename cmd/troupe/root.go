@@ -30,7 +30,7 @@ func newRoot(stdin *os.File) *cobra.Command {
 	root.AddCommand(serve.Program{Name: "troupe serve"}.Command(), newUp(), newDemo())
 	root.AddCommand(newDevices(), newStatus(), newWait(), newActors(), newSessions(), newSteps(), newWhy(), newTimeline(), newQueues(), newContainers(), newLinks(), newEvents(), newTop(stdin))
 	root.AddCommand(newAsk(), newSend(), newPublish(), newCancel(), newReset(stdin), newDrain(stdin))
-	root.AddCommand(newDoctor(), newBench())
+	root.AddCommand(newData(), newDoctor(), newBench())
 	root.AddCommand(newProxy(), newCerts(), newSecret(), newToken(), newPolicy(), newVersion())
 	root.AddCommand(newContext())
 	for _, build := range extra {

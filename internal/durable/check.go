@@ -28,26 +28,18 @@ func (p Problem) String() string { return p.File + ": " + p.Text }
 func Check(dir string) ([]Problem, error) { return check(vfs.Default, dir) }
 
 func check(f vfs.FS, dir string) (found []Problem, err error) {
-	was, exists, err := readOwner(f, dir)
+	s, lock, err := newReader(f, dir)
 	switch {
 	case status.CodeOf(err) == status.DataLoss:
 		return []Problem{{f.PathJoin(dir, ownerFile), err.Error()}}, nil
 	case err != nil:
 		return nil, err
-	case !exists:
-		return nil, status.Errorf(status.NotFound, "there is no durable store in %s: it has no file %s", dir, ownerFile)
 	}
-	lock, err := pebble.LockDirectory(dir, f)
-	if err != nil {
-		return nil, status.Errorf(status.FailedPrecondition, "can't lock the durable store in %s: %v; stop the task that uses it", dir, err)
-	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
+	defer func() { err = errors.Join(err, s.unlock()) }()
+	was := *s.readOnly
 	if was.state == stateNew {
 		return nil, nil
 	}
-	s := &Store{dir: dir, log: slog.New(slog.DiscardHandler), cells: map[Place]*Cell{}, progress: make(chan struct{}, 1), work: make(chan struct{}, 1)}
-	s.guard = &guard{FS: f, failed: func(string, string, error) {}}
-	s.guard.freeze() // reading changes nothing
 	if found, err = scan(f, dir); err != nil {
 		return nil, err
 	}

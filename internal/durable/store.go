@@ -59,6 +59,7 @@ type Store struct {
 	patience time.Duration
 	guard    *guard
 	lock     io.Closer
+	readOnly *owner        // what the owner file says, if the store is only read
 	work     chan struct{} // wakes the committer
 	progress chan struct{} // pebble flushed or compacted
 	finished chan struct{} // the committer has ended
@@ -129,6 +130,7 @@ func Open(dir string, o Options) (*Store, error) {
 		s.closeDatabase()
 		return nil, errors.Join(err, s.unlock())
 	}
+	s.checkSpace()
 	contain.Go(s.log, "The durable store", func() {
 		defer close(s.finished)
 		s.run()
@@ -140,7 +142,9 @@ func (s *Store) unlock() error {
 	if s.lock == nil {
 		return nil
 	}
-	return s.lock.Close()
+	lock := s.lock
+	s.lock = nil
+	return lock.Close()
 }
 
 // open does the work of Open.
@@ -420,6 +424,10 @@ func (s *Store) read(f func(db *pebble.DB) error) error {
 
 // Close waits for the commits that were begun, and closes the store. Later ones fail with ABORTED.
 func (s *Store) Close() error {
+	if s.readOnly != nil {
+		s.closeDatabase()
+		return s.unlock()
+	}
 	s.mu.Lock()
 	again := s.closing
 	s.closing = true

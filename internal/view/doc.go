@@ -11,4 +11,5 @@ const (
 	Operation  = "operation" // something else outside of the step, which it names
 	Room       = "room"      // in the send queue to another task
 	Feed       = "feed"      // of a partial run
+	Disk       = "disk"      // that keeps durable containers: the step has run, and its changes are being written
 )

@@ -1430,7 +1430,8 @@ type Wait struct {
 	Function string                 `protobuf:"bytes,4,opt,name=function,proto3" json:"function,omitempty"` // the function of the graph that the node is in
 	Since    int64                  `protobuf:"varint,5,opt,name=since,proto3" json:"since,omitempty"`      // 0 if unknown
 	// What it waits for: input (a tensor from another device), resource, room (in the send queue to a task), feed (of a partial run), device
-	// (an accelerator's work) or files; computing if it only computes.
+	// (an accelerator's work), files, or disk (no node: the step has run, and its changes of durable containers are being written); computing if it
+	// only computes.
 	Kind          string `protobuf:"bytes,6,opt,name=kind,proto3" json:"kind,omitempty"`
 	Edge          string `protobuf:"bytes,7,opt,name=edge,proto3" json:"edge,omitempty"`          // input: the edge
 	From          string `protobuf:"bytes,8,opt,name=from,proto3" json:"from,omitempty"`          // input: the device that sends it

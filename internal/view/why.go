@@ -265,6 +265,9 @@ func (w *inquiry) wait(at waiter, from *path) finding {
 func (w *inquiry) explain(at waiter, from *path) finding {
 	v := at.wait
 	now := at.task.clock(w.cluster)
+	if v.Kind == Disk {
+		return finding{fmt.Sprintf("%s has run its part, and has been writing what that changed in durable containers to its disk for %s", at.task.Task, Ago(now-v.Since)), waits}
+	}
 	node := fmt.Sprintf("{{node %s}}", v.Node)
 	if v.Function != "" {
 		node = fmt.Sprintf("{{function_node %s}}%s", v.Function, node)
