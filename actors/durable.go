@@ -7,8 +7,18 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// durableKinds maps the kinds of durable resources in a container to their kinds in a home.
-var durableKinds = map[string]string{kernels.KindRefVariable: "Variable", kernels.KindVariable: "VarHandleOp", kernels.KindQueue: "Queue"}
+// homeKind returns the kind in a home of a durable resource with that kind in its container, or "".
+func homeKind(kind string) string {
+	for home, k := range variableKinds {
+		if k == kind {
+			return home
+		}
+	}
+	if kind == kernels.KindQueue {
+		return kind
+	}
+	return ""
+}
 
 // noteRestored tells the task's directory of the durable resources that an earlier process has left: their homes are here.
 func (t *Task) noteRestored() error {
@@ -19,7 +29,7 @@ func (t *Task) noteRestored() error {
 			return err
 		}
 		for _, e := range list {
-			kind := durableKinds[e.Kind]
+			kind := homeKind(e.Kind)
 			if kind == "" || !d.Resources().IsDurable(e.Container) {
 				continue
 			}

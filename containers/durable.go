@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
-	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/durable"
 )
 
@@ -26,19 +25,19 @@ type Ephemeral interface {
 
 // keeping is how a manager's durable containers are kept.
 type keeping struct {
-	store  *durable.Store
-	device string // as in the store: the device's full name
-	covers func(container string) bool
-	// every returns the interval of a container that is kept by pictures; 0 for one that is written at every step.
-	every    func(container string) time.Duration
+	store    *durable.Store
+	device   string // as in the store: the device's full name
+	lasting  Lasting
 	pictures *Pictures
 }
 
-// Keep makes the containers that covers selects durable: what happens to their resources goes to the store of pictures, under the manager's
-// device. The variables of containers for which every returns an interval are kept by pictures; for the others it returns 0. Keep must be
-// called before the manager is used. If pictures is nil, resources in these containers are refused.
-func (m *Manager) Keep(pictures *Pictures, covers func(container string) bool, every func(container string) time.Duration) {
-	m.kept = &keeping{device: m.device, covers: covers, every: every, pictures: pictures}
+// Lasting reports whether a container is durable, and how often pictures of its variables are taken: 0 if they are written at every step.
+type Lasting func(container string) (every time.Duration, lasts bool)
+
+// Keep makes the containers durable that lasting selects: what happens to their resources goes to the store of pictures, under the manager's
+// device. It must be called before the manager is used. If pictures is nil, resources in these containers are refused.
+func (m *Manager) Keep(pictures *Pictures, lasting Lasting) {
+	m.kept = &keeping{device: m.device, lasting: lasting, pictures: pictures}
 	if pictures != nil {
 		m.kept.store = pictures.store
 	}
@@ -48,10 +47,19 @@ func (m *Manager) Keep(pictures *Pictures, covers func(container string) bool, e
 func (m *Manager) IsDurable(container string) bool { return m.keepingOf(m.resolve(container)) != nil }
 
 func (m *Manager) keepingOf(container string) *keeping {
-	if m.kept == nil || IsStepName(container) || !m.kept.covers(container) {
+	if m.kept == nil || IsStepName(container) {
+		return nil
+	}
+	if _, lasts := m.kept.lasting(container); !lasts {
 		return nil
 	}
 	return m.kept
+}
+
+// every returns how often pictures of a durable container's variables are taken, or 0.
+func (k *keeping) every(container string) time.Duration {
+	every, _ := k.lasting(container)
+	return every
 }
 
 // Restore puts a resource that store has kept into its container. It must be called before the container is used.
@@ -136,14 +144,6 @@ func await(dropped []<-chan error, wait time.Duration) error {
 		case <-limit.C:
 			return status.Errorf(status.DeadlineExceeded, "the deletion of durable resources did not reach the disk within %v", wait)
 		}
-	}
-	return nil
-}
-
-// Keepable returns an error if a tensor of the given type cannot be kept on disk: handles and variants refer to what is in memory.
-func Keepable(d tensor.DType) error {
-	if d == tensor.Resource || d == tensor.Variant {
-		return status.Errorf(status.FailedPrecondition, "elements of type %v refer to memory, and cannot be kept in a durable container", d)
 	}
 	return nil
 }

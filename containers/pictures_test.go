@@ -36,7 +36,7 @@ func keptIn(t *testing.T, dir string, every time.Duration, o durable.Options) *k
 		t.Fatal(err)
 	}
 	k := &kept{NewManager(nil, "dev", "local"), t, store, NewPictures(store, slog.New(slog.DiscardHandler))}
-	k.Keep(k.pictures, func(string) bool { return true }, func(string) time.Duration { return every })
+	k.Keep(k.pictures, func(string) (time.Duration, bool) { return every, true })
 	err = store.Load(func(c *durable.Cell, p durable.Place, about []byte) error {
 		v, err := k.RestoreVariable(c, p.Container, about, tensor.Host)
 		if err != nil {

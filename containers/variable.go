@@ -113,8 +113,8 @@ func (v *Variable) Assign(t *tensor.Tensor) {
 
 // About implements Durable.
 func (v *Variable) About() ([]byte, error) {
-	if err := Keepable(v.dtype); err != nil {
-		return nil, err
+	if !tuple.Keepable(v.dtype) {
+		return nil, status.Errorf(status.FailedPrecondition, "elements of type %v refer to memory, and cannot be kept in a durable container", v.dtype)
 	}
 	return json.Marshal(aboutVariable{v.Name, v.dtype, v.Shape, v.KnownShape})
 }
@@ -176,7 +176,7 @@ func (m *Manager) RestoreVariable(cell *durable.Cell, container string, about []
 	}
 	if err != nil {
 		v.set(nil)
-		return nil, status.Errorf(readCode(err), "the value of variable %s on disk cannot be read: %v", a.Name, err)
+		return nil, status.Errorf(tuple.Code(err), "the value of variable %s on disk cannot be read: %v", a.Name, err)
 	}
 	v.written = s.head
 	m.resume(v, container, s.stale)
@@ -206,14 +206,6 @@ func (m *Manager) resume(v *Variable, container string, stale [][]byte) {
 		v.written = head{}
 	}
 	tidy.End(func(error) {})
-}
-
-// readCode is the code of a failure to read a value: lack of memory, or damage.
-func readCode(err error) status.Code {
-	if c := status.CodeOf(err); c == status.ResourceExhausted {
-		return c
-	}
-	return status.DataLoss
 }
 
 // unwritten returns the value, with a reference for the caller, if it has changed since the last call.

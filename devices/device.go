@@ -3,7 +3,6 @@ package devices
 import (
 	"math"
 	"math/rand/v2"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/containers"
@@ -124,9 +123,9 @@ func (d *CPU) WithProgram(p kernels.Program) *CPU {
 	return d
 }
 
-// Keep makes the device's containers that covers selects durable; see containers.Manager.Keep. It must be called before the device is used.
-func (d *CPU) Keep(pictures *containers.Pictures, covers func(container string) bool, every func(container string) time.Duration) {
-	d.resources.Keep(pictures, covers, every)
+// Keep makes the device's containers durable that lasting selects; see containers.Manager.Keep. It must be called before the device is used.
+func (d *CPU) Keep(pictures *containers.Pictures, lasting containers.Lasting) {
+	d.resources.Keep(pictures, lasting)
 }
 
 // Restore brings back a resource that a store has kept. It must be called before the device is used.

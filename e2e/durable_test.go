@@ -13,22 +13,22 @@ import (
 
 // TestDurable produces and consumes while the task with the queue and the variables is killed and restarted: each element is processed once.
 func TestDurable(t *testing.T) {
-	t.Parallel() // it waits more than it computes
-	kills := 5
-	if extent.Check() {
-		kills = 100
-	}
-	runWithPackage(t, 5*time.Minute, fmt.Sprintf("%d kills lost nothing and repeated nothing\n", kills), "clients/durable.py", strconv.Itoa(kills))
+	throughKills(t, "clients/durable.py", 5, 100, "lost nothing and repeated nothing")
 }
 
 // TestPictures changes variables that are kept by pictures while their task is killed and restarted.
 func TestPictures(t *testing.T) {
+	throughKills(t, "clients/pictures.py", 2, 30, "left whole pictures")
+}
+
+// throughKills runs a program that kills its tasks so many times, and more often in make check, and says what came of it.
+func throughKills(t *testing.T, program string, kills, inCheck int, says string) {
+	t.Helper()
 	t.Parallel() // it waits more than it computes
-	kills := 2
 	if extent.Check() {
-		kills = 30
+		kills = inCheck
 	}
-	runWithPackage(t, 5*time.Minute, fmt.Sprintf("%d kills left whole pictures\n", kills), "clients/pictures.py", strconv.Itoa(kills))
+	runWithPackage(t, 5*time.Minute, fmt.Sprintf("%d kills %s\n", kills, says), program, strconv.Itoa(kills))
 }
 
 // TestDurableExport exports the variables of a stopped task as a checkpoint, which TensorFlow reads.

@@ -253,7 +253,7 @@ type about struct {
 func (q *Queue) About() ([]byte, error) {
 	o := &q.options
 	for i, d := range o.DTypes {
-		if d == tensor.Resource || d == tensor.Variant {
+		if !tuple.Keepable(d) {
 			return nil, status.Errorf(status.FailedPrecondition, "component %d of queue '%s' has type %v, which refers to memory and cannot be kept in a durable container", i, o.Name, d)
 		}
 	}

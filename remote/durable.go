@@ -80,30 +80,19 @@ func parseDurable(entries []string) ([]lasting, error) {
 	return all, nil
 }
 
-// lastingOf returns the first entry that a container matches, or nil.
-func (n *Node) lastingOf(container string) *lasting {
-	for i, l := range n.lasting {
+// lastingOf is a containers.Lasting: it goes by the first entry that a container matches.
+func (n *Node) lastingOf(container string) (every time.Duration, lasts bool) {
+	for _, l := range n.lasting {
 		if l.pattern == "" && container == n.config.Job || l.pattern != "" && rights.Match(l.pattern, container) {
-			return &n.lasting[i]
+			return l.every, true
 		}
 	}
-	return nil
-}
-
-// isDurable reports whether a container outlives the process.
-func (n *Node) isDurable(container string) bool { return n.lastingOf(container) != nil }
-
-// pictured returns how often pictures of a durable container's variables are taken.
-func (n *Node) pictured(container string) time.Duration {
-	if l := n.lastingOf(container); l != nil {
-		return l.every
-	}
-	return 0
+	return 0, false
 }
 
 // refuser is a device whose memory cannot be kept.
 type refuser interface {
-	RefuseDurable(covers func(container string) bool)
+	RefuseDurable(lasting containers.Lasting)
 }
 
 // restore makes the containers of the node's CPUs durable and brings their resources back.
@@ -113,13 +102,13 @@ func (n *Node) restore(c Config, cpus []*devices.CPU) error {
 	}
 	n.pictures = containers.NewPictures(n.store, n.log)
 	for _, cpu := range cpus {
-		cpu.Keep(n.pictures, n.isDurable, n.pictured)
+		cpu.Keep(n.pictures, n.lastingOf)
 	}
 	count := 0
 	err := n.store.Load(func(cell *durable.Cell, at durable.Place, about []byte) error {
 		for _, cpu := range cpus {
 			if cpu.Name() == at.Device {
-				if !n.isDurable(at.Container) {
+				if _, lasts := n.lastingOf(at.Container); !lasts {
 					return status.Errorf(status.FailedPrecondition, "%s has the %s %s of the container %s, which is not durable any more: add the container to --durable again",
 						n.dataDir(c), at.Kind, at.Name, at.Container)
 				}

@@ -352,7 +352,7 @@ func (n *Node) devices(c Config) (all []devices.Device, err error) {
 	}
 	for _, g := range gpus {
 		if r, ok := g.(refuser); ok && n.store != nil {
-			r.RefuseDurable(n.isDurable)
+			r.RefuseDurable(n.lastingOf)
 		}
 	}
 	return append(all, gpus...), nil

@@ -112,10 +112,10 @@ func Open(o Options) (*Device, error) {
 	return dev, nil
 }
 
-// RefuseDurable makes the device refuse resources in the containers that covers selects: what is in a GPU's memory cannot be kept. It must be
+// RefuseDurable makes the device refuse resources in the containers that lasting selects: what is in a GPU's memory cannot be kept. It must be
 // called before the device is used.
-func (d *Device) RefuseDurable(covers func(container string) bool) {
-	d.resources.Keep(nil, covers, nil)
+func (d *Device) RefuseDurable(lasting containers.Lasting) {
+	d.resources.Keep(nil, lasting)
 }
 
 // WithResources returns the same device with its own containers.

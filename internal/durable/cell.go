@@ -37,14 +37,8 @@ type slot struct {
 	changes []*change
 }
 
-// loaded is a resource that was there after Open.
-type loaded struct {
-	cell  *Cell
-	about []byte
-}
-
-// newCell is a cell that is not on disk yet.
-type newCell struct {
+// described is a cell and what describes its resource.
+type described struct {
 	cell  *Cell
 	about []byte
 }
@@ -73,7 +67,7 @@ func (s *Store) Create(p Place, about []byte) (*Cell, error) {
 	c := &Cell{store: s, place: p, number: s.nextCell}
 	s.nextCell++
 	s.cells[p] = c
-	s.created = append(s.created, newCell{c, slices.Clone(about)})
+	s.created = append(s.created, described{c, slices.Clone(about)})
 	s.wake()
 	return c, nil
 }

@@ -65,16 +65,10 @@ func (s *Store) problem(err error) Problem {
 // checkRecords reads all records through pebble.
 func (s *Store) checkRecords(lock *pebble.Lock, was owner) error {
 	return contain.Run(s.log, "The check of the durable store", func() (err error) {
-		names, err := s.guard.List(s.dir)
-		if err != nil {
+		if err := s.findMarkers(); err != nil {
 			return err
 		}
-		if err := s.checkMarkers(names); err != nil {
-			return err
-		}
-		o := s.options(lock, false)
-		o.ReadOnly = true
-		db, err := pebble.Open(s.dir, o)
+		db, err := s.openForReading(lock)
 		if err != nil {
 			return err
 		}

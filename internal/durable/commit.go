@@ -23,7 +23,7 @@ const (
 // group is what the committer writes as one batch.
 type group struct {
 	units   []*unit
-	created []newCell
+	created []described
 	deleted []droppedCell
 	cells   uint64 // the next cell's number
 	size    int64  // of the changes, as far as it is known
@@ -261,7 +261,7 @@ func (s *Store) write(g *group) error {
 	}()
 	s.throttle()
 	b := s.db.NewBatchWithSize(int(min(g.size, batchBytes)) + batchOverhead)
-	defer func() { _ = b.Close() }()
+	defer func() { _ = b.Close() }() // frees its memory, which does not fail
 	if err := s.build(b, g); err != nil {
 		return err
 	}

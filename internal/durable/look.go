@@ -56,24 +56,27 @@ func newReader(f vfs.FS, dir string) (*Store, *pebble.Lock, error) {
 
 // openToRead opens the database and reads the resources.
 func (s *Store) openToRead(lock *pebble.Lock) error {
-	names, err := s.guard.List(s.dir)
-	if err != nil {
-		return err
-	}
-	if err := s.checkMarkers(names); err != nil {
+	if err := s.findMarkers(); err != nil {
 		return err
 	}
 	if err := s.inspect(lock); err != nil {
 		return err
 	}
 	return contain.Run(s.log, "The reading of the durable store", func() (err error) {
-		o := s.options(lock, false)
-		o.ReadOnly = true
-		if s.db, err = pebble.Open(s.dir, o); err != nil {
+		if s.db, err = s.openForReading(lock); err != nil {
 			return err
 		}
 		return s.readRecords(*s.readOnly, map[uint64]bool{})
 	})
+}
+
+// findMarkers lists the directory, and refuses it if markers are lost.
+func (s *Store) findMarkers() error {
+	names, err := s.guard.List(s.dir)
+	if err != nil {
+		return err
+	}
+	return s.checkMarkers(names)
 }
 
 // reading is a file system on which a directory without a file LOCK, such as a copy, is not locked, so that none is made.

@@ -89,8 +89,8 @@ type Store struct {
 	mu       sync.Mutex
 	cells    map[Place]*Cell
 	nextCell uint64
-	loaded   []loaded
-	created  []newCell
+	loaded   []described // were there after Open
+	created  []described // are not on disk yet
 	deleted  []droppedCell
 	queue    []*unit // ended, to be looked at by the committer
 	blocked  []*unit // ended, in the order in which they began to wait for others; some may be written by now
@@ -194,9 +194,7 @@ func (s *Store) inspect(lock *pebble.Lock) error {
 		return damaged(s.dir, problems[0].String())
 	}
 	return contain.Run(s.log, "The inspection of the durable store", func() (err error) {
-		o := s.options(lock, false)
-		o.ReadOnly = true
-		db, err := pebble.Open(s.dir, o)
+		db, err := s.openForReading(lock)
 		if err != nil {
 			return err
 		}
@@ -207,6 +205,13 @@ func (s *Store) inspect(lock *pebble.Lock) error {
 		}
 		return err
 	})
+}
+
+// openForReading opens the database without writing to it.
+func (s *Store) openForReading(lock *pebble.Lock) (*pebble.DB, error) {
+	o := s.options(lock, false)
+	o.ReadOnly = true
+	return pebble.Open(s.dir, o)
 }
 
 func (s *Store) failedOpen() error {
@@ -362,12 +367,12 @@ func (s *Store) readRecords(was owner, numbers map[uint64]bool) (err error) {
 		}
 		numbers[c.number] = true
 		s.cells[p] = c
-		s.loaded = append(s.loaded, loaded{c, about})
+		s.loaded = append(s.loaded, described{c, about})
 		return nil
 	}); err != nil {
 		return err
 	}
-	slices.SortFunc(s.loaded, func(a, b loaded) int { return a.cell.place.compare(b.cell.place) })
+	slices.SortFunc(s.loaded, func(a, b described) int { return a.cell.place.compare(b.cell.place) })
 	return nil
 }
 
@@ -379,7 +384,7 @@ func (s *Store) number(key string) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = closer.Close() }()
+	defer func() { _ = closer.Close() }() // frees the value's memory, which does not fail
 	if len(v) != 8 {
 		return 0, damaged(s.dir, "record "+key+" is malformed")
 	}
@@ -548,7 +553,7 @@ func (s *Store) Stats() Stats {
 	s.mu.Lock()
 	st.Resources = len(s.cells)
 	s.mu.Unlock()
-	_ = s.read(func(db *pebble.DB) error {
+	_ = s.read(func(db *pebble.DB) error { // a store that is closed takes no space that it could tell
 		st.Disk = int64(db.Metrics().DiskSpaceUsage())
 		return nil
 	})

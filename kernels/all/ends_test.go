@@ -42,10 +42,7 @@ func TestKernelsEndWithTheirSteps(t *testing.T) {
 		if g.code != status.OK || strings.Contains(g.node.Op, "Apply") {
 			continue
 		}
-		key := g.node.Op
-		for _, in := range g.inputs {
-			key += fmt.Sprint(" ", in.DType() == tensor.String, in.Rank())
-		}
+		key := g.form()
 		if seen[key] > 0 || !all && seen[g.node.Op] > 0 {
 			continue
 		}

@@ -155,6 +155,15 @@ func contents(list []*tensor.Tensor) string {
 	return b.String()
 }
 
+// form names the op, and the ranks of its inputs and which of them are strings: records of one form run the same loops.
+func (g *golden) form() string {
+	form := g.node.Op
+	for _, in := range g.inputs {
+		form += fmt.Sprint(" ", in.DType() == tensor.String, in.Rank())
+	}
+	return form
+}
+
 // updated returns the number of variables that the op updates, which are its first inputs.
 func (g *golden) updated() int {
 	if strings.Contains(g.node.Op, "Apply") {

@@ -14,14 +14,15 @@ import (
 // Resource puts what cell holds back into the containers of its device, with its tensors in memory. It must be called before the device is
 // used. Damage is DATA_LOSS.
 func Resource(containersOf *containers.Manager, memory *tensor.Pool, cell *durable.Cell, at durable.Place, about []byte) error {
-	r, err := made(containersOf, memory, cell, at, about)
+	r, err := Decode(containersOf, memory, cell, at, about)
 	if err != nil {
 		return status.Errorf(status.CodeOf(err), "the %s %s of the container %s cannot be restored: %v", at.Kind, at.Name, at.Container, err)
 	}
 	return containersOf.Restore(cell, at.Container, at.Kind, at.Name, r)
 }
 
-func made(m *containers.Manager, memory *tensor.Pool, cell *durable.Cell, at durable.Place, about []byte) (containers.Resource, error) {
+// Decode returns the resource that cell holds, with its tensors in memory, as a resource of m. Damage is DATA_LOSS.
+func Decode(m *containers.Manager, memory *tensor.Pool, cell *durable.Cell, at durable.Place, about []byte) (containers.Resource, error) {
 	switch at.Kind {
 	case kernels.KindVariable, kernels.KindRefVariable:
 		return m.RestoreVariable(cell, at.Container, about, memory)

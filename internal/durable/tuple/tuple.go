@@ -49,17 +49,20 @@ func Read(b []byte, pool *tensor.Pool) (t Tuple, err error) {
 		e, err := tensor.ReadWire(tensor.NewBytes(b[:n]), int(n), pool)
 		if err != nil {
 			t.Release()
-			return nil, status.Errorf(readCode(err), "a tensor on disk cannot be read: %v", err)
+			return nil, status.Errorf(Code(err), "a tensor on disk cannot be read: %v", err)
 		}
 		t, b = append(t, e), b[n:]
 	}
 	return t, nil
 }
 
-// readCode is the code of a failure to read a tensor: lack of memory, or damage.
-func readCode(err error) status.Code {
+// Code is the code of a failure to read what is on disk: lack of memory, or damage.
+func Code(err error) status.Code {
 	if c := status.CodeOf(err); c == status.ResourceExhausted {
 		return c
 	}
 	return status.DataLoss
 }
+
+// Keepable reports whether tensors of a type can be on disk: handles and variants refer to what is in memory.
+func Keepable(d tensor.DType) bool { return d != tensor.Resource && d != tensor.Variant }

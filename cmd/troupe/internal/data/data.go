@@ -10,7 +10,6 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"time"
@@ -22,6 +21,7 @@ import (
 	"github.com/troupe-run/troupe/internal/durable"
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/restore"
 	"github.com/troupe-run/troupe/queues"
 )
 
@@ -109,25 +109,14 @@ func (r *resource) isVariable() bool {
 
 // decoded calls f with the resource, a *containers.Variable or a *queues.Queue, which is in memory until f returns. The error also says that
 // the resource can't be decoded.
-func (r *resource) decoded(f func(any) error) error {
+func (r *resource) decoded(f func(containers.Resource) error) error {
 	return contain.Run(slog.New(slog.DiscardHandler), "The decoding of "+r.Name, func() error {
-		switch {
-		case r.isVariable():
-			v, err := containers.NewManager(nil, r.Device, "").RestoreVariable(r.cell, r.Container, r.about, tensor.Host)
-			if err != nil {
-				return err
-			}
-			defer v.Close()
-			return f(v)
-		case r.Kind == kernels.KindQueue:
-			q, err := queues.Restore(nil, r.cell, r.about, tensor.Host, func(int64, int64) func() uint32 { return rand.Uint32 })
-			if err != nil {
-				return err
-			}
-			defer q.Close()
-			return f(q)
+		v, err := restore.Decode(containers.NewManager(nil, r.Device, ""), tensor.Host, r.cell, r.Place, r.about)
+		if err != nil {
+			return err
 		}
-		return status.Errorf(status.FailedPrecondition, "this version of Troupe does not know resources of this kind: a later one has written it")
+		defer v.Close()
+		return f(v)
 	})
 }
 
@@ -202,7 +191,7 @@ func (r *resource) show() (shown Resource, err error) {
 	if _, shown.Bytes, err = r.entries(); err != nil {
 		return shown, err
 	}
-	if err := r.decoded(func(what any) error {
+	if err := r.decoded(func(what containers.Resource) error {
 		switch what := what.(type) {
 		case *containers.Variable:
 			shown.Variable, shown.Description = describeVariable(what)
@@ -263,7 +252,7 @@ func Check(ctx context.Context, dir string) (r *Report, err error) {
 		}
 		n, _, err := e.entries()
 		if err == nil {
-			err = e.decoded(func(any) error { return nil })
+			err = e.decoded(func(containers.Resource) error { return nil })
 		}
 		if err != nil {
 			r.Problems = append(r.Problems, dir+": "+e.String()+": "+err.Error())

@@ -49,7 +49,7 @@ func Export(ctx context.Context, dir, prefix string, container *string) (done *E
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err := r.decoded(func(v any) error { return done.add(w, r.Name, v.(*containers.Variable)) }); err != nil {
+		if err := r.decoded(func(v containers.Resource) error { return done.add(w, r.Name, v.(*containers.Variable)) }); err != nil {
 			return nil, err
 		}
 	}
