@@ -33,6 +33,7 @@ type serverConn struct {
 	consumed   int     // bytes read for which the client has not been given new credit
 	creditLeft int     // bytes that the client may send
 	overhead   overheadBudget
+	dedicated  *Stream // to which the connection is dedicated; nil if to none
 
 	// Guarded by Server.receiving.
 	filling *stream // whose memory the reader is reading into
@@ -191,7 +192,7 @@ func (c *serverConn) end(err error) {
 		}
 	}
 	c.shut(err)
-	c.forgetBlock()
+	c.forgetLast()
 	c.mu.Lock()
 	var open []*stream
 	for _, s := range c.streams {
@@ -212,6 +213,15 @@ func (c *serverConn) end(err error) {
 	}
 	c.server.receiving.forget(c)
 	c.server.forget(c)
+}
+
+// forgetLast releases a header list that was not received completely. A stream's reader may still read what has arrived.
+func (c *serverConn) forgetLast() {
+	if c.dedicated != nil {
+		c.dedicated.reading.Lock() // a read that waits for more has failed
+		defer c.dedicated.reading.Unlock()
+	}
+	c.forgetBlock()
 }
 
 // goAway tells the client to make no more calls on this connection.
@@ -486,6 +496,7 @@ func (c *serverConn) serveStream(s *stream) error {
 	}
 	s.call.detached = true // no other goroutine reads
 	st := newStream(&c.conn, s.id, frameSize)
+	c.dedicated = st
 	c.mu.Lock()
 	st.window = s.window
 	c.widened, c.resized = st.widen, st.resize

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,7 +18,8 @@ import (
 type hpackField = hpack.HeaderField
 
 // Stream is either end of a gRPC stream on a dedicated connection. Messages flow in
-// both directions. One goroutine reads; Send and Close may be called concurrently.
+// both directions. One goroutine reads; Send and Close may be called concurrently. The reader may go on after a server's
+// handler has returned: its read then fails.
 type Stream struct {
 	conn  *conn
 	id    uint32
@@ -34,6 +36,8 @@ type Stream struct {
 	answered bool  // the response's headers have arrived
 	outcome  error // the call's error according to the other end
 
+	// reading is held while the connection's input is read: a server's handler may return while its reader still reads.
+	reading sync.Mutex
 	settled atomic.Bool // the server's SETTINGS have arrived
 
 	// Guarded by conn.mu.
@@ -217,6 +221,8 @@ func (s *Stream) skip() error {
 
 // bytes reads some bytes of the stream, whatever frames they come in.
 func (s *Stream) bytes(p []byte) (int, error) {
+	s.reading.Lock()
+	defer s.reading.Unlock()
 	for s.frame == 0 {
 		if s.over {
 			return 0, io.EOF

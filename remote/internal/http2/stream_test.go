@@ -472,3 +472,37 @@ func TestTakes(t *testing.T) {
 		t.Error("a full connection takes a message")
 	}
 }
+
+// A handler may return while another goroutine still reads what has arrived. Its read fails, and the connection ends after it.
+func TestReaderOutlivesHandler(t *testing.T) {
+	s := newTestServer(t)
+	failed := make(chan error)
+	s.streams = func(_ context.Context, st *Stream) error {
+		begun := make(chan struct{})
+		go func() {
+			_, err := receive(st)
+			close(begun)
+			for err == nil {
+				_, err = receive(st)
+			}
+			failed <- err
+		}()
+		<-begun
+		return st.Close()
+	}
+	for range 50 {
+		st := s.open(t, "/t/stream")
+		go func() { // ends with the connection
+			for st.Send([]byte("some")) == nil {
+			}
+		}()
+		select {
+		case err := <-failed:
+			if status.Code(err) != codes.Unavailable {
+				t.Fatal(err)
+			}
+		case <-time.After(patience):
+			t.Fatal("the read goes on after the handler")
+		}
+	}
+}
