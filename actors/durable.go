@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/actors/wire"
+	"github.com/troupe-run/troupe/containers/table"
 	"github.com/troupe-run/troupe/kernels"
 )
 
@@ -14,11 +15,11 @@ func homeKind(kind string) string {
 			return home
 		}
 	}
-	if kind == kernels.KindQueue {
-		return kind
-	}
-	return ""
+	return durableKinds[kind]
 }
+
+// durableKinds maps the kinds of durable resources other than variables, in a container, to their kinds in a home.
+var durableKinds = map[string]string{kernels.KindQueue: "Queue", table.ResourceKind: "Table"}
 
 // noteRestored tells the task's directory of the durable resources that an earlier process has left: their homes are here.
 func (t *Task) noteRestored() error {

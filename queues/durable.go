@@ -70,7 +70,7 @@ func (s *state) removed(c collected, w *waiter) {
 		}
 		e.gone = append(e.gone, r.number)
 		count := binary.AppendUvarint(nil, uint64(r.len()))
-		s.changes = append(s.changes, change{waiter: w, key: keyOf(goneKey, r.number), value: plain(count)})
+		s.changes = append(s.changes, change{waiter: w, key: keyOf(goneKey, r.number), value: durable.Bytes(count)})
 		if e.left == 0 {
 			s.empty = append(s.empty, e)
 		}
@@ -95,7 +95,7 @@ func (s *state) advanced(id string, w *waiter) {
 		return
 	}
 	next := binary.BigEndian.AppendUint64(nil, uint64(s.producers.entries[id].next))
-	s.changes = append(s.changes, change{waiter: w, key: append([]byte{producerKey}, id...), value: plain(next)})
+	s.changes = append(s.changes, change{waiter: w, key: append([]byte{producerKey}, id...), value: durable.Bytes(next)})
 	if f := s.producers.forgotten; f != "" {
 		s.producers.forgotten = ""
 		s.changes = append(s.changes, change{waiter: w, key: append([]byte{producerKey}, f...)})
@@ -117,7 +117,7 @@ func (s *state) openOrClosed(w *waiter) {
 		if err != nil {
 			panic(err) // cannot happen: a struct of a number and a string
 		}
-		c.value = plain(b)
+		c.value = durable.Bytes(b)
 	}
 	s.changes = append(s.changes, c)
 }
@@ -127,15 +127,6 @@ type closedState struct {
 	Code   status.Code
 	Reason string
 }
-
-// plain is a value that is bytes.
-type plain []byte
-
-// Append implements durable.Value.
-func (p plain) Append(b []byte) ([]byte, error) { return append(b, p...), nil }
-
-// Release implements durable.Value.
-func (plain) Release() {}
 
 // keptRun is elements to be written: a byte that says whether they are rows of a batch, and the tensors.
 type keptRun struct{ run }

@@ -160,6 +160,16 @@ func (d *dense[K, V]) legal(key []K) error {
 	return status.InvalidArgumentf("Using the deleted_key as a table key is not allowed")
 }
 
+// allLegal returns an error if any of the keys marks buckets.
+func (d *dense[K, V]) allLegal(keys []K) error {
+	for i := range len(keys) / d.width {
+		if err := d.legal(keys[i*d.width : (i+1)*d.width]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // probe looks for a key. It returns the bucket that holds it, or -1 and the bucket that may take it; that is -1 if all buckets are taken.
 // The distance between probes grows by one each time, which is TensorFlow's order.
 func (d *dense[K, V]) probe(b *buckets[K, V], key []K) (found, free int) {

@@ -1,8 +1,11 @@
 package table
 
 import (
+	"cmp"
+
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/durable"
 )
 
 // errDeleted returns the error of operations on a table that has been deleted.
@@ -44,7 +47,16 @@ func (d *dense[K, V]) Find(keys, defaults *tensor.Tensor, allocate func(tensor.D
 	return nil
 }
 
-func (d *dense[K, V]) Insert(keys, values *tensor.Tensor) error {
+// each calls visit with the entries.
+func (d *dense[K, V]) each(visit func(key []K, value []V)) {
+	for i := range int(d.size()) {
+		if key := d.k[i*d.width : (i+1)*d.width]; !d.mark(key) {
+			visit(key, d.v[i*d.valueWidth:(i+1)*d.valueWidth])
+		}
+	}
+}
+
+func (d *dense[K, V]) Insert(by *durable.Tx, keys, values *tensor.Tensor) error {
 	if err := d.checkEntries(keys, values); err != nil {
 		return err
 	}
@@ -57,21 +69,21 @@ func (d *dense[K, V]) Insert(keys, values *tensor.Tensor) error {
 	if d.keys == nil {
 		return d.errDeleted()
 	}
+	in, v := d.key.of(keys), d.value.of(values)
+	if err := cmp.Or(d.keeper.Err(), d.allLegal(in)); err != nil {
+		return err
+	}
 	if err := d.grow(n); err != nil {
 		return err
 	}
-	in, v := d.key.of(keys), d.value.of(values)
 	for i := range n {
-		key := in[i*d.width : (i+1)*d.width]
-		if err := d.legal(key); err != nil {
-			return err
-		}
-		added, err := d.put(&d.buckets, key, v[i*d.valueWidth:(i+1)*d.valueWidth])
+		added, err := d.put(&d.buckets, in[i*d.width:(i+1)*d.width], v[i*d.valueWidth:(i+1)*d.valueWidth])
 		if err != nil {
-			return err
+			return err // which cannot happen: there is room
 		}
 		d.n += added
 	}
+	d.keeper.Change(by, func(r durable.Recorder) { recordSet(r, d.key, d.value, in, d.width, v, d.valueWidth) })
 	return nil
 }
 
@@ -141,7 +153,7 @@ func (d *dense[K, V]) own() error {
 	return nil
 }
 
-func (d *dense[K, V]) Remove(keys *tensor.Tensor) error {
+func (d *dense[K, V]) Remove(by *durable.Tx, keys *tensor.Tensor) error {
 	if err := d.checkKeys(keys); err != nil {
 		return err
 	}
@@ -154,20 +166,20 @@ func (d *dense[K, V]) Remove(keys *tensor.Tensor) error {
 	if d.keys == nil {
 		return d.errDeleted()
 	}
+	in := d.key.of(keys)
+	if err := cmp.Or(d.keeper.Err(), d.allLegal(in)); err != nil {
+		return err
+	}
 	if err := d.own(); err != nil {
 		return err
 	}
-	in := d.key.of(keys)
 	for i := range n {
-		key := in[i*d.width : (i+1)*d.width]
-		if err := d.legal(key); err != nil {
-			return err
-		}
-		if at, _ := d.probe(&d.buckets, key); at >= 0 {
+		if at, _ := d.probe(&d.buckets, in[i*d.width:(i+1)*d.width]); at >= 0 {
 			d.n--
 			copy(d.k[at*d.width:], d.deleted)
 		}
 	}
+	d.keeper.Change(by, func(r durable.Recorder) { recordDelete(r, d.key, in, d.width) })
 	return nil
 }
 
@@ -193,7 +205,7 @@ func (d *dense[K, V]) options(o *Options) error {
 }
 
 // Import takes buckets in the form returned by Export.
-func (d *dense[K, V]) Import(keys, values *tensor.Tensor) error {
+func (d *dense[K, V]) Import(by *durable.Tx, keys, values *tensor.Tensor) error {
 	if err := d.checkTypes(keys, values); err != nil {
 		return err
 	}
@@ -208,14 +220,19 @@ func (d *dense[K, V]) Import(keys, values *tensor.Tensor) error {
 	if d.Deleted() {
 		return d.errDeleted()
 	}
+	if err := d.keeper.Err(); err != nil {
+		return err
+	}
+	d.keeper.Change(by, func(r durable.Recorder) {
+		d.each(func(key []K, _ []V) { recordDelete(r, d.key, key, d.width) })
+	})
 	d.release()
 	d.buckets = d.over(keys.Retain(), values.Retain())
 	d.n = 0
-	for i := range keys.Dim(0) {
-		if !d.mark(d.k[i*d.width : (i+1)*d.width]) {
-			d.n++
-		}
-	}
+	d.each(func([]K, []V) { d.n++ })
+	d.keeper.Change(by, func(r durable.Recorder) {
+		d.each(func(key []K, value []V) { recordSet(r, d.key, d.value, key, d.width, value, d.valueWidth) })
+	})
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/durable"
 )
 
 // mutable is a table that can change: TensorFlow's MutableHashTable, whose values are scalars, and MutableHashTableOfTensors, whose values
@@ -46,36 +47,49 @@ func (m *mutable[K, V]) Find(keys, defaults *tensor.Tensor, allocate func(tensor
 	return nil
 }
 
-func (m *mutable[K, V]) Insert(keys, values *tensor.Tensor) error {
-	return m.put(keys, values, false)
+func (m *mutable[K, V]) Insert(by *durable.Tx, keys, values *tensor.Tensor) error {
+	return m.put(by, keys, values, false)
 }
 
-func (m *mutable[K, V]) Import(keys, values *tensor.Tensor) error { return m.put(keys, values, true) }
+func (m *mutable[K, V]) Import(by *durable.Tx, keys, values *tensor.Tensor) error {
+	return m.put(by, keys, values, true)
+}
 
-func (m *mutable[K, V]) put(keys, values *tensor.Tensor, only bool) error {
+func (m *mutable[K, V]) put(by *durable.Tx, keys, values *tensor.Tensor, only bool) error {
 	if err := m.checkEntries(keys, values); err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.entries
-	if only {
-		e.clear()
-	}
-	if err := e.room(keys.Len()); err != nil {
+	if err := m.keeper.Err(); err != nil {
 		return err
 	}
-	e.put(e.key.of(keys), e.value.of(values))
+	e := m.entries
+	in, v := e.key.of(keys), e.value.of(values)
+	if only {
+		m.keeper.Change(by, func(r durable.Recorder) { recordDelete(r, e.key, e.keys, 1) })
+		e.clear()
+	}
+	if err := e.room(len(in)); err != nil {
+		return err
+	}
+	e.put(in, v)
+	m.keeper.Change(by, func(r durable.Recorder) { recordSet(r, e.key, e.value, in, 1, v, e.width) })
 	return nil
 }
 
-func (m *mutable[K, V]) Remove(keys *tensor.Tensor) error {
+func (m *mutable[K, V]) Remove(by *durable.Tx, keys *tensor.Tensor) error {
 	if err := m.checkKeys(keys); err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.entries.remove(m.entries.key.of(keys))
+	if err := m.keeper.Err(); err != nil {
+		return err
+	}
+	in := m.entries.key.of(keys)
+	m.entries.remove(in)
+	m.keeper.Change(by, func(r durable.Recorder) { recordDelete(r, m.entries.key, in, 1) })
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/durable"
 	"github.com/troupe-run/troupe/internal/view"
 )
 
@@ -31,9 +32,9 @@ type Initializable interface {
 	// Initialize fills the table. If it was initialized before, the source must have as many entries as the table. Otherwise the error is
 	// FAILED_PRECONDITION and names the step that filled it. A source that fails leaves the table unchanged. The source is read before the
 	// table is locked.
-	Initialize(src Source, by view.StepOrigin) error
+	Initialize(by *durable.Tx, src Source, origin view.StepOrigin) error
 	// Fill is like Initialize with tensors as the source, and like Import with a known step.
-	Fill(keys, values *tensor.Tensor, by view.StepOrigin) error
+	Fill(by *durable.Tx, keys, values *tensor.Tensor, origin view.StepOrigin) error
 	// Initialized returns when the table was filled, and by whom; ok is false if it was not.
 	Initialized() (a view.Act, ok bool)
 }
@@ -94,11 +95,11 @@ func (s *static[K, V]) Find(keys, defaults *tensor.Tensor, allocate func(tensor.
 	return nil
 }
 
-func (s *static[K, V]) Insert(_, _ *tensor.Tensor) error {
+func (s *static[K, V]) Insert(*durable.Tx, *tensor.Tensor, *tensor.Tensor) error {
 	return status.Unimplementedf("Insert not supported by InitializableLookupTable implementations")
 }
 
-func (s *static[K, V]) Remove(*tensor.Tensor) error {
+func (s *static[K, V]) Remove(*durable.Tx, *tensor.Tensor) error {
 	return status.Unimplementedf("Remove not supported by InitializableLookupTable implementations")
 }
 
@@ -117,21 +118,21 @@ func (p pair) Size() (int64, error) { return int64(p.keys.Len()), nil }
 
 func (p pair) Each(add func(keys, values *tensor.Tensor) error) error { return add(p.keys, p.values) }
 
-func (s *static[K, V]) Import(keys, values *tensor.Tensor) error {
-	return s.Fill(keys, values, view.StepOrigin{})
+func (s *static[K, V]) Import(by *durable.Tx, keys, values *tensor.Tensor) error {
+	return s.Fill(by, keys, values, view.StepOrigin{})
 }
 
-func (s *static[K, V]) Fill(keys, values *tensor.Tensor, by view.StepOrigin) error {
+func (s *static[K, V]) Fill(by *durable.Tx, keys, values *tensor.Tensor, origin view.StepOrigin) error {
 	if err := s.checkEntries(keys, values); err != nil {
 		return err
 	}
 	if keys.Len() == 0 {
 		return status.InvalidArgumentf("keys and values cannot be empty tensors.")
 	}
-	return s.Initialize(pair{keys, values}, by)
+	return s.Initialize(by, pair{keys, values}, origin)
 }
 
-func (s *static[K, V]) Initialize(src Source, by view.StepOrigin) error {
+func (s *static[K, V]) Initialize(by *durable.Tx, src Source, origin view.StepOrigin) error {
 	if e := s.entries.Load(); e != nil {
 		return s.same(e, src)
 	}
@@ -149,8 +150,15 @@ func (s *static[K, V]) Initialize(src Source, by view.StepOrigin) error {
 	if have := s.entries.Load(); have != nil {
 		return s.same(have, src)
 	}
-	s.filled = view.Act{By: by, At: time.Now()}
+	if err := s.keeper.Err(); err != nil {
+		return err
+	}
+	s.filled = view.Act{By: origin, At: time.Now()}
 	s.entries.Store(e)
+	s.keeper.Change(by, func(r durable.Recorder) {
+		recordFilled(r, s.filled)
+		recordSet(r, e.key, e.value, e.keys, 1, e.values, 1)
+	})
 	return nil
 }
 

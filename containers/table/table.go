@@ -14,6 +14,8 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/durable"
+	"github.com/troupe-run/troupe/internal/view"
 )
 
 // Side describes a table's keys or its values: their type, and the shape of a single one.
@@ -35,12 +37,13 @@ type Table interface {
 	// Find returns the value of each key: a tensor of shape batch + value shape, made with allocate. A missing key gets its default:
 	// defaults holds one value for all keys or one for each.
 	Find(keys, defaults *tensor.Tensor, allocate func(tensor.DType, tensor.Shape) (*tensor.Tensor, error)) error
-	// Insert adds entries or replaces their values. It fails with UNIMPLEMENTED for static tables.
-	Insert(keys, values *tensor.Tensor) error
+	// Insert adds entries or replaces their values; if it fails, it changes nothing. It fails with UNIMPLEMENTED for static tables. by is the
+	// changes of the step that makes this one, here and below; it is nil for a change by no step.
+	Insert(by *durable.Tx, keys, values *tensor.Tensor) error
 	// Remove removes entries and ignores missing ones. It fails with UNIMPLEMENTED for static tables.
-	Remove(keys *tensor.Tensor) error
+	Remove(by *durable.Tx, keys *tensor.Tensor) error
 	// Import replaces all entries of the table. It initializes a static table.
-	Import(keys, values *tensor.Tensor) error
+	Import(by *durable.Tx, keys, values *tensor.Tensor) error
 	// Export returns all entries, in memory from pool; the caller owns both tensors. Hash tables return them in the order of insertion, as
 	// long as nothing is removed; dense ones return their buckets.
 	Export(pool *tensor.Pool) (keys, values *tensor.Tensor, err error)
@@ -171,8 +174,12 @@ func (t *traits) describe(n int, bytes int64) string {
 // base is common to tables of all kinds.
 type base struct {
 	traits
+	keeper  durable.Keeper
 	deleted atomic.Bool
 }
+
+// Show adds to a listing whether the table is durable.
+func (b *base) Show(r *view.Resource) { r.Durable = b.keeper.Kept() }
 
 func (b *base) Deleted() bool { return b.deleted.Load() }
 func (b *base) Close()        { b.deleted.Store(true) }

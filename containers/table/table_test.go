@@ -114,12 +114,12 @@ func TestLikeMap(t *testing.T) {
 			k, v := vector(t, keys...), vector(t, values...)
 			switch rng.IntN(5) {
 			case 0, 1:
-				wants(t, table.Insert(k, v), status.OK, "")
+				wants(t, table.Insert(nil, k, v), status.OK, "")
 				for i := range keys {
 					oracle[keys[i]] = values[i]
 				}
 			case 2, 3:
-				wants(t, table.Remove(k), status.OK, "")
+				wants(t, table.Remove(nil, k), status.OK, "")
 				for _, k := range keys {
 					delete(oracle, k)
 				}
@@ -129,8 +129,8 @@ func TestLikeMap(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				wants(t, table.Remove(k), status.OK, "")
-				wants(t, table.Import(ek, ev), status.OK, "")
+				wants(t, table.Remove(nil, k), status.OK, "")
+				wants(t, table.Import(nil, ek, ev), status.OK, "")
 				ek.Release()
 				ev.Release()
 			}
@@ -158,8 +158,8 @@ func TestLikeMap(t *testing.T) {
 func TestDenseFull(t *testing.T) {
 	table := make1(t, Options{Kind: Dense, MaxLoad: 0.9, Buckets: 4})
 	for k := range int64(64) {
-		wants(t, table.Insert(vector(t, k), vector(t, k)), status.OK, "")
-		wants(t, table.Remove(vector(t, k)), status.OK, "")
+		wants(t, table.Insert(nil, vector(t, k), vector(t, k)), status.OK, "")
+		wants(t, table.Remove(nil, vector(t, k)), status.OK, "")
 	}
 	if got := found(t, table, vector(t, 1, 99), ints(t, nil, 5)); !slices.Equal(got, []int64{5, 5}) || table.Len() != 0 {
 		t.Error(got, table.Len())
@@ -177,21 +177,21 @@ func TestDenseLayout(t *testing.T) {
 	}
 	insert := func(keys, values *tensor.Tensor) {
 		t.Helper()
-		wants(t, table.Insert(keys, values), status.OK, "")
+		wants(t, table.Insert(nil, keys, values), status.OK, "")
 	}
 	want([]int64{-1, -1, -1, -1}, []int64{0, 0, 0, 0})
 	insert(vector(t, 11, 12, 13), vector(t, 1, 2, 3))
 	want([]int64{12, 13, -1, 11}, []int64{2, 3, 0, 1})
 	insert(vector(t, 14), vector(t, 4))
 	want([]int64{-1, -1, -1, 11, 12, 13, 14, -1}, []int64{0, 0, 0, 1, 2, 3, 4, 0})
-	wants(t, table.Remove(vector(t, 12, 99)), status.OK, "")
+	wants(t, table.Remove(nil, vector(t, 12, 99)), status.OK, "")
 	want([]int64{-1, -1, -1, 11, -2, 13, 14, -1}, []int64{0, 0, 0, 1, 2, 3, 4, 0})
 	insert(vector(t, 28), vector(t, 5))
 	want([]int64{-1, -1, -1, 11, 28, 13, 14, -1}, []int64{0, 0, 0, 1, 5, 3, 4, 0})
 
 	words := make1(t, Options{Kind: Dense, Key: tensor.String, EmptyKey: texts(t, nil, "E"), DeletedKey: texts(t, nil, "D"), MaxLoad: 0.8, Buckets: 16})
 	list := []string{"apple", "banana", strings.Repeat("x", 7), strings.Repeat("y", 8), strings.Repeat("z", 9), "", strings.Repeat("w", 33)}
-	wants(t, words.Insert(texts(t, tensor.Shape{7}, list...), vector(t, 0, 1, 2, 3, 4, 5, 6)), status.OK, "")
+	wants(t, words.Insert(nil, texts(t, tensor.Shape{7}, list...), vector(t, 0, 1, 2, 3, 4, 5, 6)), status.OK, "")
 	k, v, err := words.Export(tensor.Host)
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +202,7 @@ func TestDenseLayout(t *testing.T) {
 		}
 	}
 	pairs := make1(t, Options{Kind: Dense, Key: tensor.String, EmptyKey: texts(t, tensor.Shape{2}, "E", "E"), DeletedKey: texts(t, tensor.Shape{2}, "D", "D"), MaxLoad: 0.8, Buckets: 8})
-	wants(t, pairs.Insert(texts(t, tensor.Shape{2, 2}, "a", "b", "cc", ""), vector(t, 1, 2)), status.OK, "")
+	wants(t, pairs.Insert(nil, texts(t, tensor.Shape{2, 2}, "a", "b", "cc", ""), vector(t, 1, 2)), status.OK, "")
 	if _, v := exportedAny(t, pairs); v[5] != 1 || v[3] != 2 {
 		t.Error(v)
 	}
@@ -240,15 +240,15 @@ func TestDenseRefuses(t *testing.T) {
 	wants(t, err, status.ResourceExhausted, "OOM")
 
 	table := make1(t, Options{Kind: Dense})
-	wants(t, table.Insert(vector(t, 5, -1), vector(t, 1, 1)), status.InvalidArgument, "Using the empty_key as a table key is not allowed")
-	wants(t, table.Remove(vector(t, -2)), status.InvalidArgument, "Using the deleted_key as a table key is not allowed")
-	wants(t, table.Insert(ints(t, tensor.Shape{1, 2}, 1, 2), ints(t, tensor.Shape{1, 2}, 1, 2)), status.InvalidArgument, "Expected key shape [1] got [1,2]")
-	wants(t, table.Import(ints(t, tensor.Shape{2, 1}, 1, 2), ints(t, tensor.Shape{1, 1}, 1)), status.InvalidArgument, "Expected shape [2,1] for value, got [1,1]")
-	wants(t, table.Import(vector(t), vector(t)), status.InvalidArgument, "matrix of buckets")
-	wants(t, table.Import(ints(t, tensor.Shape{3, 1}, 1, 2, -1), ints(t, tensor.Shape{3, 1}, 3, 4, 0)), status.OK, "")
-	wants(t, table.Insert(vector(t, 9), vector(t, 9)), status.InvalidArgument, "Number of buckets must be at least 4 and a power of 2, got: 6")
+	wants(t, table.Insert(nil, vector(t, 5, -1), vector(t, 1, 1)), status.InvalidArgument, "Using the empty_key as a table key is not allowed")
+	wants(t, table.Remove(nil, vector(t, -2)), status.InvalidArgument, "Using the deleted_key as a table key is not allowed")
+	wants(t, table.Insert(nil, ints(t, tensor.Shape{1, 2}, 1, 2), ints(t, tensor.Shape{1, 2}, 1, 2)), status.InvalidArgument, "Expected key shape [1] got [1,2]")
+	wants(t, table.Import(nil, ints(t, tensor.Shape{2, 1}, 1, 2), ints(t, tensor.Shape{1, 1}, 1)), status.InvalidArgument, "Expected shape [2,1] for value, got [1,1]")
+	wants(t, table.Import(nil, vector(t), vector(t)), status.InvalidArgument, "matrix of buckets")
+	wants(t, table.Import(nil, ints(t, tensor.Shape{3, 1}, 1, 2, -1), ints(t, tensor.Shape{3, 1}, 3, 4, 0)), status.OK, "")
+	wants(t, table.Insert(nil, vector(t, 9), vector(t, 9)), status.InvalidArgument, "Number of buckets must be at least 4 and a power of 2, got: 6")
 	table.Close()
-	wants(t, table.Insert(vector(t, 1), vector(t, 1)), status.NotFound, "deleted")
+	wants(t, table.Insert(nil, vector(t, 1), vector(t, 1)), status.NotFound, "deleted")
 	_, err = lookup(table, vector(t, 1), ints(t, nil, 0))
 	wants(t, err, status.NotFound, "deleted")
 }
@@ -265,7 +265,7 @@ func TestMemoryComesBack(t *testing.T) {
 		for i := range keys {
 			keys[i] = int64(i)
 		}
-		wants(t, table.Insert(vector(t, keys...), vector(t, keys...)), status.OK, "")
+		wants(t, table.Insert(nil, vector(t, keys...), vector(t, keys...)), status.OK, "")
 		return table
 	}
 	table := keep()
@@ -273,7 +273,7 @@ func TestMemoryComesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wants(t, table.Insert(vector(t, 7), vector(t, 70)), status.OK, "")
+	wants(t, table.Insert(nil, vector(t, 7), vector(t, 70)), status.OK, "")
 	if at := slices.Index(tensor.Of[int64](k), 7); tensor.Of[int64](v)[at] != 7 {
 		t.Error("an exported value changed")
 	}
@@ -323,22 +323,22 @@ func TestStatic(t *testing.T) {
 	wants(t, err, status.FailedPrecondition, "Table not initialized.")
 	_, _, err = s.Export(tensor.Host)
 	wants(t, err, status.Aborted, "HashTable is not initialized.")
-	wants(t, s.Import(word("a", "a"), vector(t, 1, 2)), status.FailedPrecondition, "HashTable has different value for same key. Key a has 1 and trying to add value 2")
-	wants(t, s.Import(word(), vector(t)), status.InvalidArgument, "keys and values cannot be empty tensors.")
-	wants(t, s.Import(word("a"), vector(t, 1, 2)), status.InvalidArgument, "Expected shape [1] for value, got [2]")
+	wants(t, s.Import(nil, word("a", "a"), vector(t, 1, 2)), status.FailedPrecondition, "HashTable has different value for same key. Key a has 1 and trying to add value 2")
+	wants(t, s.Import(nil, word(), vector(t)), status.InvalidArgument, "keys and values cannot be empty tensors.")
+	wants(t, s.Import(nil, word("a"), vector(t, 1, 2)), status.InvalidArgument, "Expected shape [1] for value, got [2]")
 	if s.Len() != 0 {
 		t.Error("a failed initialization left entries")
 	}
-	wants(t, s.Import(word("b", "c", "b"), vector(t, 5, 6, 5)), status.OK, "")
+	wants(t, s.Import(nil, word("b", "c", "b"), vector(t, 5, 6, 5)), status.OK, "")
 	if got := found(t, s, word("c", "a"), ints(t, nil, -1)); !slices.Equal(got, []int64{6, -1}) {
 		t.Error(got)
 	}
-	wants(t, s.Import(word("x", "y"), vector(t, 1, 1)), status.OK, "")
-	if err := s.Import(word("x"), vector(t, 1)); !IsDifferent(err) {
+	wants(t, s.Import(nil, word("x", "y"), vector(t, 1, 1)), status.OK, "")
+	if err := s.Import(nil, word("x"), vector(t, 1)); !IsDifferent(err) {
 		t.Error(err)
 	}
-	wants(t, s.Insert(word("a"), vector(t, 1)), status.Unimplemented, "Insert not supported")
-	wants(t, s.Remove(word("a")), status.Unimplemented, "Remove not supported")
+	wants(t, s.Insert(nil, word("a"), vector(t, 1)), status.Unimplemented, "Insert not supported")
+	wants(t, s.Remove(nil, word("a")), status.Unimplemented, "Remove not supported")
 	if d := s.Describe(); d != fmt.Sprintf("HashTable string[]->int64[], 2 entries, %d bytes", s.Bytes()) || s.Bytes() < 50 {
 		t.Error(d)
 	}
@@ -353,12 +353,12 @@ func TestBytes(t *testing.T) {
 	m := make1(t, Options{Kind: Mutable, Key: tensor.String, Value: tensor.String})
 	one := func(s string) *tensor.Tensor { return texts(t, tensor.Shape{1}, s) }
 	before := m.Bytes()
-	wants(t, m.Insert(one("k"), one(strings.Repeat("v", 1000))), status.OK, "")
+	wants(t, m.Insert(nil, one("k"), one(strings.Repeat("v", 1000))), status.OK, "")
 	if m.Bytes() < before+1001 {
 		t.Error(m.Describe())
 	}
-	wants(t, m.Insert(one("k"), one("v")), status.OK, "")
-	wants(t, m.Remove(one("k")), status.OK, "")
+	wants(t, m.Insert(nil, one("k"), one("v")), status.OK, "")
+	wants(t, m.Remove(nil, one("k")), status.OK, "")
 	if got := m.(*mutable[string, string]).entries.extra; got != 0 {
 		t.Errorf("%d bytes are counted for nothing", got)
 	}
@@ -385,10 +385,10 @@ func TestVariants(t *testing.T) {
 		}
 		table := make1(t, Options{Kind: kind, Value: tensor.Variant})
 		in := hold(a, b, a)
-		wants(t, table.Insert(vector(t, 1, 2, 3), in), status.OK, "")
+		wants(t, table.Insert(nil, vector(t, 1, 2, 3), in), status.OK, "")
 		in.Release()
 		in = hold(b)
-		wants(t, table.Insert(vector(t, 1), in), status.OK, "")
+		wants(t, table.Insert(nil, vector(t, 1), in), status.OK, "")
 		in.Release()
 		if a.refs != 2 || b.refs != 3 {
 			t.Errorf("kind %d: %d and %d references", kind, a.refs, b.refs)
@@ -397,7 +397,7 @@ func TestVariants(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wants(t, table.Remove(vector(t, 3)), status.OK, "")
+		wants(t, table.Remove(nil, vector(t, 3)), status.OK, "")
 		k.Release()
 		v.Release()
 		table.Close()
@@ -411,14 +411,14 @@ func TestVariants(t *testing.T) {
 func TestConcurrent(t *testing.T) {
 	for _, kind := range []Kind{Mutable, Dense} {
 		table := make1(t, Options{Kind: kind})
-		wants(t, table.Insert(vector(t, 1, 2), vector(t, 0, 0)), status.OK, "")
+		wants(t, table.Insert(nil, vector(t, 1, 2), vector(t, 0, 0)), status.OK, "")
 		var wg sync.WaitGroup
 		for g := range 4 {
 			wg.Go(func() {
 				for i := range int64(300) {
 					if g == 0 {
 						extra := 10 + i
-						if err := table.Insert(vector(t, 1, extra, 2), vector(t, i, i, i)); err != nil {
+						if err := table.Insert(nil, vector(t, 1, extra, 2), vector(t, i, i, i)); err != nil {
 							t.Error(err)
 						}
 						continue

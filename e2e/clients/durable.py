@@ -1,7 +1,7 @@
 """Produces and consumes while the task that has the state is killed with SIGKILL and restarted.
 
-A producer's step counts an element and enqueues it; a consumer's step dequeues one, adds it to a sum and counts it. Each element must be
-processed exactly once, although the client repeats steps whose outcome it does not know.
+A producer's step counts an element and enqueues it; a consumer's step dequeues one, adds it to a sum, counts it and enters its square into a
+table. Each element must be processed exactly once, although the client repeats steps whose outcome it does not know.
 
 usage: durable.py KILLS
 """
@@ -35,9 +35,12 @@ with graph.as_default(), tf.container("jobs"), tf.device("/job:ps/task:0/cpu:0")
     with tf.control_dependencies([queue.enqueue([number - 1])]):
         produce = tf.identity(number)
     element = queue.dequeue()
-    with tf.control_dependencies([total.assign_add(element), tf.assign_add(used, 1)]):
+    squares = tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, -1, name="squares")
+    with tf.control_dependencies([total.assign_add(element), tf.assign_add(used, 1), squares.insert(element, element * element)]):
         consume = tf.identity(element)
-    state = [made.read_value(), used.read_value(), total.read_value(), queue.size()]
+    entered, squared = squares.export()
+    state = [made.read_value(), used.read_value(), total.read_value(), queue.size(), squares.size(),
+             tf.reduce_sum(entered), tf.reduce_sum(tf.abs(squared - entered * entered))]
     initialize = tf.global_variables_initializer()
     missing = tf.report_uninitialized_variables()
 
@@ -73,7 +76,8 @@ def check():
             first = s.run(state)
             if first == s.run(state):
                 break
-    n, m, sum_, size = map(int, first)
+    n, m, sum_, size, entries, keys, wrong = map(int, first)
+    assert entries == m and keys == sum_ and wrong == 0, first
     assert n == m + size, "%d elements were made, %d used, and %d are left" % (n, m, size)
     assert n >= acknowledged["produced"] and m >= acknowledged["consumed"], (first, acknowledged)
     return n, size, sum_

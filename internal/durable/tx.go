@@ -16,6 +16,18 @@ type Value interface {
 	Release()
 }
 
+// Bytes is a value that is encoded already.
+type Bytes []byte
+
+// Append implements Value.
+func (v Bytes) Append(b []byte) ([]byte, error) { return append(b, v...), nil }
+
+// Release implements Value.
+func (Bytes) Release() {}
+
+// Size returns the number of bytes.
+func (v Bytes) Size() int { return len(v) }
+
 // Tx is the changes of a step. Its methods may be called concurrently. It is used for one step.
 type Tx struct {
 	store   *Store

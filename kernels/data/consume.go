@@ -225,7 +225,7 @@ func initializeTable(ctx *kernels.Context, p place) error {
 				return status.InvalidArgumentf("Expected scalar for %s. Obtained: %v", strings.ToLower(name), s)
 			}
 		}
-		err := to.Initialize(pairs{c, d}, ctx.Step.Origin)
+		err := to.Initialize(ctx.Changes(), pairs{c, d}, ctx.Step.Origin)
 		if _, filled := to.Initialized(); filled && status.CodeOf(err) == status.FailedPrecondition {
 			return nil // as in TensorFlow: the first initializer wins
 		}

@@ -75,7 +75,7 @@ func (f textFile) initialize(ctx *kernels.Context, t table.Initializable) error 
 		// However, report a file whose first line is invalid.
 		return f.read(1, func(_, _ *tensor.Tensor) error { return nil })
 	}
-	err := t.Initialize(f, ctx.Step.Origin)
+	err := t.Initialize(ctx.Changes(), f, ctx.Step.Origin)
 	if table.IsDifferent(err) {
 		return nil
 	}

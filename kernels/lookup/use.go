@@ -63,7 +63,7 @@ func lookupInsert(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
-	return t.Insert(ctx.Input(1), ctx.Input(2))
+	return t.Insert(ctx.Changes(), ctx.Input(1), ctx.Input(2))
 }
 
 func lookupImport(ctx *kernels.Context) error {
@@ -71,7 +71,7 @@ func lookupImport(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
-	return t.Import(ctx.Input(1), ctx.Input(2))
+	return t.Import(ctx.Changes(), ctx.Input(1), ctx.Input(2))
 }
 
 func lookupRemove(ctx *kernels.Context) error {
@@ -79,7 +79,7 @@ func lookupRemove(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
-	return t.Remove(ctx.Input(1))
+	return t.Remove(ctx.Changes(), ctx.Input(1))
 }
 
 func lookupSize(ctx *kernels.Context) error {
@@ -159,5 +159,5 @@ func initializeTable(ctx *kernels.Context) error {
 	case keys.Len() != values.Len():
 		return status.InvalidArgumentf("Keys and values must have the same size %d vs %d", keys.Len(), values.Len())
 	}
-	return t.Fill(keys, values, ctx.Step.Origin)
+	return t.Fill(ctx.Changes(), keys, values, ctx.Step.Origin)
 }

@@ -3,6 +3,7 @@ package restore
 
 import (
 	"github.com/troupe-run/troupe/containers"
+	"github.com/troupe-run/troupe/containers/table"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/durable"
@@ -26,6 +27,8 @@ func Decode(m *containers.Manager, memory *tensor.Pool, cell *durable.Cell, at d
 	switch at.Kind {
 	case kernels.KindVariable, kernels.KindRefVariable:
 		return m.RestoreVariable(cell, at.Container, about, memory)
+	case table.ResourceKind:
+		return table.Restore(cell, about, memory)
 	case kernels.KindQueue:
 		return queues.Restore(m.System(), cell, about, memory, philox.Numbers)
 	}
