@@ -19,7 +19,8 @@ func homeKind(kind string) string {
 }
 
 // durableKinds maps the kinds of durable resources other than variables, in a container, to their kinds in a home.
-var durableKinds = map[string]string{kernels.KindQueue: "Queue", table.ResourceKind: "Table"}
+var durableKinds = map[string]string{kernels.KindQueue: "Queue", table.ResourceKind: "Table", kernels.KindBarrier: "Barrier",
+	kernels.KindAccumulator: "Accumulator", kernels.KindBuffer: "Stage", kernels.KindMap: "MapStage", kernels.KindOrderedMap: "OrderedMapStage"}
 
 // noteRestored tells the task's directory of the durable resources that an earlier process has left: their homes are here.
 func (t *Task) noteRestored() error {

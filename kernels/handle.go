@@ -16,6 +16,11 @@ const (
 	KindRefVariable = "LegacyVar" // of references; a separate namespace, as in TensorFlow
 	KindTemporary   = "TmpVar"
 	KindQueue       = "Queue"
+	KindBarrier     = "Barrier"
+	KindAccumulator = "ConditionalAccumulator" // dense and sparse ones
+	KindBuffer      = "Buffer"                 // of Stage
+	KindMap         = "StagingMap"
+	KindOrderedMap  = "OrderedStagingMap"
 	KindSparseMap   = "SparseTensorsMap"
 )
 

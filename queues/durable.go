@@ -150,12 +150,7 @@ func (e keptRun) Append(b []byte) ([]byte, error) {
 func (e keptRun) Release() { release(e.tensors) }
 
 // Size returns the number of bytes in memory.
-func (e keptRun) Size() (n int) {
-	for _, t := range e.tensors {
-		n += t.ByteSize()
-	}
-	return n
-}
+func (e keptRun) Size() (n int) { return tuple.Tuple(e.tensors).Size() }
 
 // record makes the machine's changes a part of those of their requests' steps. It is called with the queue's lock, before the requests are
 // completed.
@@ -243,10 +238,8 @@ type about struct {
 // About describes the queue, so that Restore can make it anew.
 func (q *Queue) About() ([]byte, error) {
 	o := &q.options
-	for i, d := range o.DTypes {
-		if !tuple.Keepable(d) {
-			return nil, status.Errorf(status.FailedPrecondition, "component %d of queue '%s' has type %v, which refers to memory and cannot be kept in a durable container", i, o.Name, d)
-		}
+	if err := tuple.CheckKeepable(fmt.Sprintf("queue '%s'", o.Name), o.DTypes...); err != nil {
+		return nil, err
 	}
 	return json.Marshal(about{o.Kind, o.Name, o.DTypes, o.Shapes, o.Capacity, o.MinAfterDequeue, o.Seed, o.Seed2})
 }

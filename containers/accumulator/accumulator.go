@@ -8,6 +8,8 @@ import (
 	"github.com/troupe-run/troupe/containers/internal/waiting"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/durable"
+	"github.com/troupe-run/troupe/internal/durable/tuple"
 	"github.com/troupe-run/troupe/internal/view"
 )
 
@@ -43,10 +45,11 @@ type Accumulator struct {
 	takes   *waiting.Line
 
 	// Guarded by room.
-	count int
-	step  int64 // gradients of an earlier step are stale
-	stale int64 // dropped gradients
-	sum   sum
+	count  int
+	step   int64 // gradients of an earlier step are stale
+	stale  int64 // dropped gradients
+	sum    sum
+	keeper durable.Keeper
 }
 
 // sum is the sum of the gradients that an accumulator has accepted so far.
@@ -55,6 +58,10 @@ type sum interface {
 	take(count int) ([]*tensor.Tensor, error)
 	// drop releases the sum.
 	drop()
+	// parts returns what holds the sum: bytes, and references to tensors that are not changed from now on.
+	parts(b []byte) ([]byte, tuple.Tuple)
+	// restore makes the sum what parts has returned, and takes over the references. It reports whether they were legal.
+	restore(b []byte, t tuple.Tuple) bool
 }
 
 // NewDense makes an accumulator of dense gradients.
@@ -81,9 +88,12 @@ func newAccumulator(o Options) *Accumulator {
 // DType returns the gradients' element type.
 func (a *Accumulator) DType() tensor.DType { return a.options.DType }
 
-// apply adds a gradient by calling add, unless its step is earlier than the accumulator's.
-func (a *Accumulator) apply(localStep int64, add func() error) error {
+// apply adds a gradient by calling add, unless its step is earlier than the accumulator's. changes are those of the step that adds it.
+func (a *Accumulator) apply(changes *durable.Tx, localStep int64, add func() error) error {
 	return a.room.Do(func() error {
+		if err := a.keeper.Err(); err != nil {
+			return err
+		}
 		if localStep < a.step {
 			a.stale++
 			return nil
@@ -91,6 +101,7 @@ func (a *Accumulator) apply(localStep int64, add func() error) error {
 		err := add()
 		if err == nil {
 			a.count++
+			a.record(changes)
 		}
 		return err
 	})
@@ -99,8 +110,8 @@ func (a *Accumulator) apply(localStep int64, add func() error) error {
 // Take waits until at least required gradients have been applied, and returns the outputs of the op that takes them: the mean or sum of a
 // dense accumulator; indices, values and shape of a sparse one. The accumulator is then empty and its step increases by one. done is called
 // once and owns the tensors. The error is INVALID_ARGUMENT if required is not positive, CANCELLED if the caller's step ended or cancel was
-// called, ABORTED if the accumulator was deleted.
-func (a *Accumulator) Take(step waiting.Step, required int, done func([]*tensor.Tensor, error)) (cancel func(cause error)) {
+// called, ABORTED if the accumulator was deleted. changes are those of the step, here and below; nil for a change by no step.
+func (a *Accumulator) Take(step waiting.Step, changes *durable.Tx, required int, done func([]*tensor.Tensor, error)) (cancel func(cause error)) {
 	if required <= 0 {
 		done(nil, status.InvalidArgumentf("Argument num_required must be positive, but was %d", required))
 		return func(error) {}
@@ -110,10 +121,14 @@ func (a *Accumulator) Take(step waiting.Step, required int, done func([]*tensor.
 		if a.count < required {
 			return false, nil
 		}
-		var err error
-		if out, err = a.sum.take(a.count); err == nil {
+		err := a.keeper.Err()
+		if err == nil {
+			out, err = a.sum.take(a.count)
+		}
+		if err == nil {
 			a.count = 0
 			a.step++
+			a.record(changes)
 		}
 		return true, err
 	}, "TakeGrad operation was cancelled", func(err error) { done(out, err) })
@@ -121,9 +136,13 @@ func (a *Accumulator) Take(step waiting.Step, required int, done func([]*tensor.
 
 // SetGlobalStep makes gradients of steps before step stale. The step may decrease, for example when a program starts over. was is the
 // previous step.
-func (a *Accumulator) SetGlobalStep(step int64) (was int64, err error) {
+func (a *Accumulator) SetGlobalStep(changes *durable.Tx, step int64) (was int64, err error) {
 	err = a.room.Do(func() error {
+		if err := a.keeper.Err(); err != nil {
+			return err
+		}
 		was, a.step = a.step, step
+		a.record(changes)
 		return nil
 	})
 	return was, err
@@ -151,7 +170,7 @@ func (a *Accumulator) Describe() string {
 // Show adds the accumulator's state to a listing.
 func (a *Accumulator) Show(r *view.Resource) {
 	s := &view.Store{Kind: "accumulator"}
-	a.room.Look(func() { s.Size, s.Dropped, s.Step = int64(a.count), a.stale, a.step })
+	a.room.Look(func() { s.Size, s.Dropped, s.Step, r.Durable = int64(a.count), a.stale, a.step, a.keeper.Kept() })
 	a.Tell(s)
 	r.Store = s
 }

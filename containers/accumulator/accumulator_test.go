@@ -72,7 +72,7 @@ func (f fixture) slices(shape tensor.Shape, indices []int64, values ...float64) 
 func (f fixture) applySparse(a *Accumulator, step int64, g Slices, want string) {
 	f.Helper()
 	defer g.Values.Release()
-	f.fails(a.ApplySparse(step, g), want)
+	f.fails(a.ApplySparse(nil, step, g), want)
 }
 
 func (f fixture) fails(err error, want string) {
@@ -86,7 +86,7 @@ func (f fixture) fails(err error, want string) {
 func (f fixture) taken(a *Accumulator, required int, want ...[]float64) {
 	f.Helper()
 	told := false
-	a.Take(context.Background(), required, func(out []*tensor.Tensor, err error) {
+	a.Take(context.Background(), nil, required, func(out []*tensor.Tensor, err error) {
 		told = true
 		if err != nil || len(out) != len(want) {
 			f.Errorf("got %d tensors, %v", len(out), err)
@@ -117,9 +117,9 @@ func TestDense(t *testing.T) {
 	for _, mean := range []bool{false, true} {
 		a := NewDense(f.options(mean, -1, 2))
 		shared := f.tensor(tensor.Shape{1, 2}, 1, 2)
-		f.fails(a.Apply(0, shared.Retain()), "")
-		f.fails(a.Apply(0, f.tensor(tensor.Shape{1, 2}, 3, 6)), "")
-		f.fails(a.Apply(0, f.tensor(tensor.Shape{2, 2})), "Shape mismatch: expected [1,2], got [2,2]")
+		f.fails(a.Apply(nil, 0, shared.Retain()), "")
+		f.fails(a.Apply(nil, 0, f.tensor(tensor.Shape{1, 2}, 3, 6)), "")
+		f.fails(a.Apply(nil, 0, f.tensor(tensor.Shape{2, 2})), "Shape mismatch: expected [1,2], got [2,2]")
 		if n := a.NumAccumulated(); n != 2 {
 			t.Errorf("%d gradients", n)
 		}
@@ -133,16 +133,16 @@ func TestDense(t *testing.T) {
 		}
 		shared.Release()
 		// The step is now 1: older gradients are dropped unchecked.
-		f.fails(a.Apply(0, f.tensor(tensor.Shape{7})), "")
-		f.fails(a.Apply(1, f.tensor(tensor.Shape{7})), "Shape mismatch: expected [?,2], got [7]")
-		f.fails(a.Apply(1, f.tensor(tensor.Shape{2, 2}, 1, 2, 3, 4)), "")
-		f.fails(a.ApplySparse(1, Slices{}), "dense")
-		was, err := a.SetGlobalStep(5)
+		f.fails(a.Apply(nil, 0, f.tensor(tensor.Shape{7})), "")
+		f.fails(a.Apply(nil, 1, f.tensor(tensor.Shape{7})), "Shape mismatch: expected [?,2], got [7]")
+		f.fails(a.Apply(nil, 1, f.tensor(tensor.Shape{2, 2}, 1, 2, 3, 4)), "")
+		f.fails(a.ApplySparse(nil, 1, Slices{}), "dense")
+		was, err := a.SetGlobalStep(nil, 5)
 		f.fails(err, "")
 		if was != 1 {
 			f.Errorf("the step was %d", was)
 		}
-		f.fails(a.Apply(4, f.tensor(tensor.Shape{2, 2})), "")
+		f.fails(a.Apply(nil, 4, f.tensor(tensor.Shape{2, 2})), "")
 		if n := a.NumAccumulated(); n != 1 {
 			t.Errorf("%d gradients", n)
 		}
@@ -153,7 +153,7 @@ func TestDense(t *testing.T) {
 
 func (f fixture) taken1(a *Accumulator, want status.Code) {
 	f.Helper()
-	a.Take(context.Background(), 1, func(_ []*tensor.Tensor, err error) {
+	a.Take(context.Background(), nil, 1, func(_ []*tensor.Tensor, err error) {
 		if status.CodeOf(err) != want {
 			f.Errorf("got %v", err)
 		}
@@ -201,7 +201,7 @@ func TestTakeWaitsInOrder(t *testing.T) {
 	a := NewDense(f.options(false))
 	var got []float64
 	take := func(n int) func(error) {
-		return a.Take(context.Background(), n, func(out []*tensor.Tensor, err error) {
+		return a.Take(context.Background(), nil, n, func(out []*tensor.Tensor, err error) {
 			if err != nil {
 				got = append(got, -float64(status.CodeOf(err)))
 				return
@@ -215,8 +215,8 @@ func TestTakeWaitsInOrder(t *testing.T) {
 	cancel := take(3)
 	take(1)
 	for step := range int64(3) {
-		f.fails(a.Apply(step, f.tensor(nil, 1)), "") // two for step 0: the second is applied before the first is taken
-		f.fails(a.Apply(step, f.tensor(nil, 1)), "")
+		f.fails(a.Apply(nil, step, f.tensor(nil, 1)), "") // two for step 0: the second is applied before the first is taken
+		f.fails(a.Apply(nil, step, f.tensor(nil, 1)), "")
 		if step == 0 {
 			cancel(nil)
 		}
@@ -234,7 +234,7 @@ func TestConcurrentApplies(t *testing.T) {
 	const appliers, each = 8, 50
 	sums := make(chan float64, appliers*each)
 	for range appliers * each / 4 {
-		a.Take(context.Background(), 4, func(out []*tensor.Tensor, err error) {
+		a.Take(context.Background(), nil, 4, func(out []*tensor.Tensor, err error) {
 			if err != nil {
 				t.Error(err)
 				return
@@ -247,7 +247,7 @@ func TestConcurrentApplies(t *testing.T) {
 	for range appliers {
 		all.Go(func() {
 			for range each {
-				f.fails(a.Apply(1<<40, f.tensor(nil, 1)), "")
+				f.fails(a.Apply(nil, 1<<40, f.tensor(nil, 1)), "")
 			}
 		})
 	}

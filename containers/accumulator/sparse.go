@@ -3,6 +3,7 @@ package accumulator
 import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/durable"
 )
 
 // Slices is a sparse gradient: row i of Values belongs to row Indices[i] of the dense gradient.
@@ -24,8 +25,8 @@ type sparse struct {
 // ApplySparse adds a sparse gradient of the given step. It drops a gradient whose step is earlier than the accumulator's. It borrows the
 // tensors. The error is INVALID_ARGUMENT if the parts do not match each other, earlier gradients or the accumulator's shape, or if the
 // accumulator is dense.
-func (a *Accumulator) ApplySparse(localStep int64, g Slices) error {
-	return a.apply(localStep, func() error {
+func (a *Accumulator) ApplySparse(changes *durable.Tx, localStep int64, g Slices) error {
+	return a.apply(changes, localStep, func() error {
 		s, ok := a.sum.(*sparse)
 		if !ok {
 			return status.InvalidArgumentf("Accumulator '%s' takes dense gradients, not sparse ones", a.options.Name)
@@ -111,6 +112,9 @@ func (s *sparse) add(g Slices) error {
 	from := tensor.Of[int64](g.Indices)
 	n := s.union(from)
 	if n == len(s.indices) {
+		if err := own(&s.values, s.options.Pool); err != nil {
+			return err
+		}
 		s.addInPlace(from, g.Values)
 		return nil
 	}
@@ -201,6 +205,11 @@ func (s *sparse) mean() {
 
 // take returns indices, values and the dense shape, as far as it is known.
 func (s *sparse) take(int) ([]*tensor.Tensor, error) {
+	if s.options.Mean {
+		if err := own(&s.values, s.options.Pool); err != nil {
+			return nil, err
+		}
+	}
 	rows, err := int64s(s.options.Pool, s.indices)
 	if err != nil {
 		return nil, err

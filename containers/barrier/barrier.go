@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-run/troupe/containers/internal/waiting"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/durable"
 	"github.com/troupe-run/troupe/internal/view"
 )
 
@@ -37,6 +38,9 @@ type Barrier struct {
 	incomplete map[string]*element
 	ready      []*element // ordered by index, then by when they became complete
 	index      int64      // index for new keys
+	elements   int64      // made so far
+	completed  int64      // how many of them have become complete
+	keeper     durable.Keeper
 	closed     bool
 	cancelled  bool // closed to all insertions
 	drained    bool // no further elements can become complete
@@ -45,7 +49,9 @@ type Barrier struct {
 
 // element is a tuple, complete or not. Its components are copied rows of the inserted values.
 type element struct {
+	number     int64 // among all of the barrier
 	index      int64
+	complete   int64 // how many had become complete with it; 0 for an incomplete one
 	key        string
 	components []*tensor.Tensor // nil for missing components
 }
@@ -94,8 +100,13 @@ func list[T fmt.Stringer](of []T, between string) string {
 // CloseBarrier closes the barrier to new keys. Incomplete tuples may still be completed, unless cancel forbids all insertions and drops
 // them. Takes fail with OUT_OF_RANGE when the barrier can no longer satisfy them. CloseBarrier fails with CANCELLED if the barrier is
 // already closed, unless it newly sets cancel. Errors of later steps name by.
-func (b *Barrier) CloseBarrier(cancel bool, by view.StepOrigin) error {
+//
+// changes are those of the step, here and below; nil for a change by no step.
+func (b *Barrier) CloseBarrier(changes *durable.Tx, cancel bool, by view.StepOrigin) error {
 	return b.room.Do(func() error {
+		if err := b.keeper.Err(); err != nil {
+			return err
+		}
 		if b.closed && (b.cancelled || !cancel) {
 			return status.Errorf(status.Cancelled, "Barrier '%s' is already closed.%s", b.options.Name, b.closedBy())
 		}
@@ -103,6 +114,14 @@ func (b *Barrier) CloseBarrier(cancel bool, by view.StepOrigin) error {
 			b.closing = view.Act{By: by, At: time.Now()}
 		}
 		b.closed, b.cancelled = true, cancel
+		b.keeper.Change(changes, func(r durable.Recorder) {
+			b.recordState(r)
+			for _, e := range b.incomplete {
+				if cancel {
+					e.recordGone(r)
+				}
+			}
+		})
 		if cancel {
 			b.dropIncomplete()
 		}
@@ -159,6 +178,7 @@ func (b *Barrier) Show(r *view.Resource) {
 	s := &view.Store{Kind: "barrier"}
 	b.room.Look(func() {
 		s.Size, s.Incomplete, s.Closed, s.ClosedBy = int64(len(b.ready)), int64(len(b.incomplete)), b.closed, b.closing.Proto()
+		r.Durable = b.keeper.Kept()
 	})
 	b.Tell(s)
 	r.Store = s

@@ -65,7 +65,7 @@ func (f *fixture) first(keys string, want string) {
 		tensor.Of[float64](v)[i] = float64(i)
 	}
 	defer v.Release()
-	f.expectError(f.InsertMany(0, list, v), want)
+	f.expectError(f.InsertMany(nil, 0, list, v), want)
 }
 
 func (f *fixture) second(keys string, want string) {
@@ -76,11 +76,11 @@ func (f *fixture) second(keys string, want string) {
 		f.Fatal(err)
 	}
 	defer v.Release()
-	f.expectError(f.InsertMany(1, list, v), want)
+	f.expectError(f.InsertMany(nil, 1, list, v), want)
 }
 
 func (f *fixture) take(n int, small bool) (cancel func(error)) {
-	return f.TakeMany(context.Background(), n, small, func(taken *Taken, err error) {
+	return f.TakeMany(context.Background(), nil, n, small, func(taken *Taken, err error) {
 		if err != nil {
 			f.told = append(f.told, told(err))
 			return
@@ -141,11 +141,11 @@ func TestBadInsertions(t *testing.T) {
 	f := newFixture(t)
 	empty, _ := tensor.New(f.pool, tensor.Float64, tensor.Shape{1, 0})
 	defer empty.Release()
-	f.expectError(f.InsertMany(0, []string{"a"}, empty), "INVALID_ARGUMENT: Tensors with no elements are not supported b: received shape [1,0]")
+	f.expectError(f.InsertMany(nil, 0, []string{"a"}, empty), "INVALID_ARGUMENT: Tensors with no elements are not supported b: received shape [1,0]")
 	wide, _ := tensor.Zeros(f.pool, tensor.Float64, tensor.Shape{1, 3})
 	defer wide.Release()
-	f.expectError(f.InsertMany(0, []string{"a", "b"}, wide), "INVALID_ARGUMENT: Barrier b got 2 keys, but values of shape [1,3]")
-	f.expectError(f.InsertMany(0, []string{"a"}, wide), "")
+	f.expectError(f.InsertMany(nil, 0, []string{"a", "b"}, wide), "INVALID_ARGUMENT: Barrier b got 2 keys, but values of shape [1,3]")
+	f.expectError(f.InsertMany(nil, 0, []string{"a"}, wide), "")
 	f.second("a", "INVALID_ARGUMENT: Shape mismatch in tuple component 2. Expected [2], got [3]")
 	if r, i := f.ReadySize(), f.IncompleteSize(); r != 0 || i != 0 {
 		t.Errorf("sizes %d, %d", r, i)
@@ -158,8 +158,8 @@ func TestClose(t *testing.T) {
 	f.second("a", "")
 	f.take(4, false)
 	f.take(4, true)
-	f.expectError(f.CloseBarrier(false, closer), "")
-	f.expectError(f.CloseBarrier(false, closer), "CANCELLED: Barrier 'b' is already closed. (by a)")
+	f.expectError(f.CloseBarrier(nil, false, closer), "")
+	f.expectError(f.CloseBarrier(nil, false, closer), "CANCELLED: Barrier 'b' is already closed. (by a)")
 	f.first("d", "CANCELLED: Barrier b is closed, but attempted to insert a brand new key: d.  Pending enqueues cancelled: 0.  Insertion index: 0.  Number of incomplete keys: 2. (by a)")
 	f.take(9, false)
 	f.expect("OUT_OF_RANGE: Barrier 'b' is closed and has insufficient elements (requested 9, total size 3). (by a)")
@@ -168,15 +168,15 @@ func TestClose(t *testing.T) {
 	f.first("d", "CANCELLED: Barrier b is closed.  Pending enqueues cancelled: 0.  Number of new insertions: 1.  Number of incomplete keys: 0. (by a)")
 	f.take(1, true)
 	f.expect("OUT_OF_RANGE: Barrier 'b' is closed and has insufficient elements (requested 0, total size 0). (by a)")
-	f.expectError(f.CloseBarrier(true, closer), "")
-	f.expectError(f.CloseBarrier(true, closer), "CANCELLED: Barrier 'b' is already closed. (by a)")
+	f.expectError(f.CloseBarrier(nil, true, closer), "")
+	f.expectError(f.CloseBarrier(nil, true, closer), "CANCELLED: Barrier 'b' is already closed. (by a)")
 }
 
 func TestCloseDropsWhatIsIncomplete(t *testing.T) {
 	f := newFixture(t)
 	f.first("a b", "")
 	f.second("a", "")
-	f.expectError(f.CloseBarrier(true, closer), "")
+	f.expectError(f.CloseBarrier(nil, true, closer), "")
 	f.second("b", "CANCELLED: Barrier b is closed.  Pending enqueues cancelled: 1.  Number of new insertions: 1.  Number of incomplete keys: 0. (by a)")
 	f.take(5, true)
 	f.expect("a[0 1]A")

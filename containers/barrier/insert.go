@@ -7,13 +7,14 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/durable"
 )
 
 // InsertMany inserts one component for each key: the row of values, which are borrowed, at the key's position. Tuples that become complete
 // are ready. New keys of one call have the same index. After an error, the keys before the one that it names are inserted. The error is
 // INVALID_ARGUMENT for values that do not match the keys, have no elements or already exist, and for complete tuples of the wrong shape,
 // which are dropped. It is CANCELLED for insertions that a closed barrier refuses.
-func (b *Barrier) InsertMany(component int, keys []string, values *tensor.Tensor) error {
+func (b *Barrier) InsertMany(changes *durable.Tx, component int, keys []string, values *tensor.Tensor) error {
 	return b.room.Do(func() error {
 		if err := b.insertable(keys, values); err != nil {
 			return err
@@ -22,6 +23,7 @@ func (b *Barrier) InsertMany(component int, keys []string, values *tensor.Tensor
 		defer func() {
 			if fresh {
 				b.index++
+				b.keeper.Change(changes, b.recordState)
 			}
 			b.drained = b.closed && len(b.incomplete) == 0
 		}()
@@ -34,10 +36,17 @@ func (b *Barrier) InsertMany(component int, keys []string, values *tensor.Tensor
 			if e.components[component] != nil {
 				return status.InvalidArgumentf("Key %s already has a value for component %d in barrier %s", key, component, b.options.Name)
 			}
-			if e.components[component], err = row(values, i, b.options.Pool); err != nil {
-				return err
+			if e.components[component], err = row(values, i, b.options.Pool); err == nil {
+				err = b.complete(e)
 			}
-			if err := b.complete(e); err != nil {
+			b.keeper.Change(changes, func(r durable.Recorder) {
+				if e.complete > 0 || b.incomplete[key] == e {
+					e.record(r)
+				} else {
+					e.recordGone(r)
+				}
+			})
+			if err != nil {
 				return err
 			}
 		}
@@ -56,6 +65,8 @@ func (b *Barrier) insertable(keys []string, values *tensor.Tensor) error {
 	case b.closed && (b.cancelled || len(keys) > 0 && len(b.incomplete) == 0):
 		return status.Errorf(status.Cancelled, "Barrier %s is closed.  Pending enqueues cancelled: %d.  Number of new insertions: %d.  Number of incomplete keys: %d.%s",
 			name, b.cancelling(), len(keys), len(b.incomplete), b.closedBy())
+	case b.keeper.Err() != nil:
+		return b.keeper.Err()
 	case b.index == math.MaxInt64-1:
 		return status.Internalf("Barrier has had %d insertions and can no longer keep track of new ones.", b.index)
 	}
@@ -78,7 +89,8 @@ func (b *Barrier) elementOf(key string, i int) (e *element, isNew bool, err erro
 		return nil, false, status.Errorf(status.Cancelled, "Barrier %s is closed, but attempted to insert a brand new key: %s.  Pending enqueues cancelled: %d.  Insertion index: %d.  Number of incomplete keys: %d.%s",
 			b.options.Name, key, b.cancelling(), i, len(b.incomplete), b.closedBy())
 	}
-	e = &element{index: b.index, key: key, components: make([]*tensor.Tensor, len(b.options.DTypes))}
+	e = &element{number: b.elements, index: b.index, key: key, components: make([]*tensor.Tensor, len(b.options.DTypes))}
+	b.elements++
 	b.incomplete[key] = e
 	return e, true, nil
 }
@@ -96,6 +108,8 @@ func (b *Barrier) complete(e *element) error {
 			return status.InvalidArgumentf("Shape mismatch in tuple component %d. Expected %v, got %v", i+2, want, have)
 		}
 	}
+	b.completed++
+	e.complete = b.completed
 	at := sort.Search(len(b.ready), func(i int) bool { return b.ready[i].index > e.index })
 	b.ready = slices.Insert(b.ready, at, e)
 	return nil

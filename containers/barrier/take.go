@@ -4,6 +4,7 @@ import (
 	"github.com/troupe-run/troupe/containers/internal/waiting"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/durable"
 )
 
 // Taken holds tuples taken together: vectors of their indices and keys, and for each component a tensor with one row per tuple. The
@@ -21,7 +22,7 @@ func (t *Taken) All() []*tensor.Tensor {
 // TakeMany waits for n tuples, those with the lowest indices, and removes them. With smallBatch, a closed barrier returns fewer, but at
 // least one. The error is OUT_OF_RANGE if a closed barrier cannot have enough tuples, CANCELLED if the caller's step ended or cancel was
 // called, ABORTED if the barrier was deleted.
-func (b *Barrier) TakeMany(step waiting.Step, n int, smallBatch bool, done func(*Taken, error)) (cancel func(cause error)) {
+func (b *Barrier) TakeMany(step waiting.Step, changes *durable.Tx, n int, smallBatch bool, done func(*Taken, error)) (cancel func(cause error)) {
 	if n < 0 {
 		done(nil, status.InvalidArgumentf("TakeMany requested %d < 0 elements", n))
 		return func(error) {}
@@ -44,7 +45,9 @@ func (b *Barrier) TakeMany(step waiting.Step, n int, smallBatch bool, done func(
 			return true, status.Errorf(status.OutOfRange, "PriorityQueue '%s_queue' is closed and has insufficient elements (requested %d, current size %d).%s",
 				b.options.Name, n, ready, b.closedBy())
 		}
-		taken, err = b.take(min(n, ready))
+		if err = b.keeper.Err(); err == nil {
+			taken, err = b.take(changes, min(n, ready))
+		}
 		return true, err
 	}, "Dequeue operation was cancelled", func(err error) { done(taken, err) })
 }
@@ -67,7 +70,7 @@ func (b *Barrier) promised(n int, smallBatch bool) (int, error) {
 }
 
 // take gathers the first n tuples. If it fails, they all stay in the barrier.
-func (b *Barrier) take(n int) (*Taken, error) {
+func (b *Barrier) take(changes *durable.Tx, n int) (*Taken, error) {
 	var made []*tensor.Tensor
 	make := func(d tensor.DType, s tensor.Shape) (*tensor.Tensor, error) {
 		t, err := tensor.New(b.options.Pool, d, append(tensor.Shape{int64(n)}, s...))
@@ -93,6 +96,11 @@ func (b *Barrier) take(n int) (*Taken, error) {
 			return nil, err
 		}
 	}
+	b.keeper.Change(changes, func(r durable.Recorder) {
+		for _, e := range b.ready[:n] {
+			e.recordGone(r)
+		}
+	})
 	taken := &Taken{Indices: indices, Keys: keys, Components: made[2:]}
 	for i, e := range b.ready[:n] {
 		tensor.Of[int64](indices)[i], keys.Strings()[i] = e.index, e.key

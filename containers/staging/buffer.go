@@ -1,20 +1,29 @@
 package staging
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/troupe-run/troupe/containers/internal/waiting"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/durable"
 	"github.com/troupe-run/troupe/internal/view"
 )
 
 // Buffer is a staging area whose tuples leave in order of arrival. All methods may be called concurrently; none waits. Operations that may
 // have to wait call done once, and return a function that cancels them while they wait: done then receives CANCELLED, as it does when the
-// caller's step ends. If the buffer is deleted, done receives ABORTED.
+// caller's step ends. If the buffer is deleted, done receives ABORTED. changes are those of the step; nil for a change by no step.
 type Buffer struct {
 	area
-	tuples [][]*tensor.Tensor
+	tuples []staged
+	next   int64 // number of the next tuple
+}
+
+// staged is a tuple, with its number in order of arrival.
+type staged struct {
+	number int64
+	tuple  []*tensor.Tensor
 }
 
 // NewBuffer makes an empty buffer. name is its name in messages.
@@ -25,30 +34,37 @@ func NewBuffer(name string, limits Limits) *Buffer {
 }
 
 // Put adds a tuple, whose references it takes over, when there is room for it. It fails with RESOURCE_EXHAUSTED if there can never be room.
-func (b *Buffer) Put(step waiting.Step, tuple []*tensor.Tensor, done func(error)) (cancel func(cause error)) {
+func (b *Buffer) Put(step waiting.Step, changes *durable.Tx, tuple []*tensor.Tensor, done func(error)) (cancel func(cause error)) {
 	bytes := bytesOf(tuple)
 	return b.put(step, tuple, func() (bool, error) {
-		if err := b.admits(bytes); err != nil {
+		if err := cmp.Or(b.admits(bytes), b.keepable(tuple)); err != nil {
 			return true, err
 		}
 		if !b.fits(len(b.tuples), bytes) {
 			return false, nil
 		}
 		b.bytes += bytes
-		b.tuples = append(b.tuples, tuple)
+		s := staged{b.next, tuple}
+		b.next++
+		b.tuples = append(b.tuples, s)
+		b.keeper.Change(changes, s.record)
 		return true, nil
 	}, done)
 }
 
 // Get removes the first tuple as soon as there is one. done owns its tensors.
-func (b *Buffer) Get(step waiting.Step, done func([]*tensor.Tensor, error)) (cancel func(cause error)) {
+func (b *Buffer) Get(step waiting.Step, changes *durable.Tx, done func([]*tensor.Tensor, error)) (cancel func(cause error)) {
 	var tuple []*tensor.Tensor
 	return b.take(step, func() (bool, error) {
 		if len(b.tuples) == 0 {
 			return false, nil
 		}
-		tuple = b.tuples[0]
-		b.tuples[0] = nil
+		if err := b.keeper.Err(); err != nil {
+			return true, err
+		}
+		b.keeper.Change(changes, b.tuples[0].recordGone)
+		tuple = b.tuples[0].tuple
+		b.tuples[0].tuple = nil
 		b.tuples = b.tuples[1:]
 		b.bytes -= bytesOf(tuple)
 		return true, nil
@@ -67,7 +83,7 @@ func (b *Buffer) Peek(step waiting.Step, index int, done func([]*tensor.Tensor, 
 		if index >= len(b.tuples) {
 			return false, nil
 		}
-		tuple = retained(b.tuples[index])
+		tuple = retained(b.tuples[index].tuple)
 		return true, nil
 	}, func(err error) { done(tuple, err) })
 }
@@ -79,16 +95,24 @@ func (b *Buffer) Size() (n int) {
 }
 
 // Clear drops all tuples.
-func (b *Buffer) Clear(step waiting.Step, done func(error)) (cancel func(cause error)) {
+func (b *Buffer) Clear(step waiting.Step, changes *durable.Tx, done func(error)) (cancel func(cause error)) {
 	return b.take(step, func() (bool, error) {
+		if err := b.keeper.Err(); err != nil {
+			return true, err
+		}
+		b.keeper.Change(changes, func(r durable.Recorder) {
+			for _, s := range b.tuples {
+				s.recordGone(r)
+			}
+		})
 		b.drop()
 		return true, nil
 	}, done)
 }
 
 func (b *Buffer) drop() {
-	for _, t := range b.tuples {
-		release(t)
+	for _, s := range b.tuples {
+		release(s.tuple)
 	}
 	b.tuples, b.bytes = nil, 0
 }

@@ -1,12 +1,14 @@
 package staging
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/troupe-run/troupe/containers/internal/waiting"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/durable"
 	"github.com/troupe-run/troupe/internal/view"
 )
 
@@ -19,12 +21,14 @@ type Map struct {
 	// complete and incomplete hold the tuples; a nil component has not arrived or has been removed.
 	complete, incomplete map[int64]*entry
 	// order holds the keys of complete: ascending in an ordered map, otherwise in order of arrival.
-	order []int64
+	order    []int64
+	finished int64 // tuples that have become complete
 }
 
 type entry struct {
-	key   *tensor.Tensor
-	tuple []*tensor.Tensor
+	key      *tensor.Tensor
+	tuple    []*tensor.Tensor
+	complete int64 // how many had become complete with it; 0 for an incomplete one
 }
 
 // NewMap makes an empty map of tuples of width components. name is its name in messages. An ordered map returns the lowest key first if no
@@ -38,7 +42,7 @@ func NewMap(name string, width int, ordered bool, limits Limits) *Map {
 // Put adds the components at the indices, in ascending order, to the tuple with that key, an int64 tensor of any shape with one element. It
 // takes over the references. A whole tuple waits for room, a part only for memory. A tuple is dropped if its key already has a complete
 // one. The error is INVALID_ARGUMENT for bad indices and for components that already exist, RESOURCE_EXHAUSTED if there can never be room.
-func (m *Map) Put(step waiting.Step, key *tensor.Tensor, indices []int32, values []*tensor.Tensor, done func(error)) (cancel func(cause error)) {
+func (m *Map) Put(step waiting.Step, changes *durable.Tx, key *tensor.Tensor, indices []int32, values []*tensor.Tensor, done func(error)) (cancel func(cause error)) {
 	owned := append(slices.Clone(values), key)
 	id, bytes := tensor.Of[int64](key)[0], bytesOf(values)
 	return m.put(step, owned, func() (bool, error) {
@@ -48,26 +52,26 @@ func (m *Map) Put(step waiting.Step, key *tensor.Tensor, indices []int32, values
 		if len(indices) != len(values) {
 			return true, status.InvalidArgumentf("Number of indices '%d' does not match the number of values '%d'", len(indices), len(values))
 		}
-		if err := m.admits(bytes); err != nil {
+		if err := cmp.Or(m.admits(bytes), m.keepable(values)); err != nil {
 			return true, err
 		}
 		if len(indices) != m.width {
 			if !m.hasMemory(bytes) {
 				return false, nil
 			}
-			return true, m.putPart(key, id, indices, values, bytes)
+			return true, m.putPart(changes, key, id, indices, values, bytes)
 		}
 		if !m.fits(len(m.complete), bytes) {
 			return false, nil
 		}
 		m.bytes += bytes
-		m.finish(id, &entry{key: key, tuple: values})
+		m.finish(changes, id, &entry{key: key, tuple: values})
 		return true, nil
 	}, done)
 }
 
 // putPart adds components to an incomplete tuple.
-func (m *Map) putPart(key *tensor.Tensor, id int64, indices []int32, values []*tensor.Tensor, bytes int64) error {
+func (m *Map) putPart(changes *durable.Tx, key *tensor.Tensor, id int64, indices []int32, values []*tensor.Tensor, bytes int64) error {
 	e, there := m.incomplete[id]
 	for _, i := range indices {
 		if err := m.within(id, i); err != nil {
@@ -87,19 +91,30 @@ func (m *Map) putPart(key *tensor.Tensor, id int64, indices []int32, values []*t
 		e.tuple[i] = values[k]
 	}
 	m.bytes += bytes
-	if !slices.Contains(e.tuple, nil) {
-		delete(m.incomplete, id)
-		m.finish(id, e)
+	if slices.Contains(e.tuple, nil) {
+		m.keeper.Change(changes, func(r durable.Recorder) { e.record(r, id) })
+		return nil
 	}
+	delete(m.incomplete, id)
+	m.keeper.Change(changes, func(r durable.Recorder) { r.Delete(e.diskKey(id)) })
+	m.finish(changes, id, e)
 	return nil
 }
 
 // finish makes a complete tuple available.
-func (m *Map) finish(id int64, e *entry) {
+func (m *Map) finish(changes *durable.Tx, id int64, e *entry) {
 	if _, there := m.complete[id]; there {
 		m.remove(e)
 		return
 	}
+	m.finished++
+	e.complete = m.finished
+	m.enter(id, e)
+	m.keeper.Change(changes, func(r durable.Recorder) { e.record(r, id) })
+}
+
+// enter puts a complete tuple into the map.
+func (m *Map) enter(id int64, e *entry) {
 	m.complete[id] = e
 	at := len(m.order)
 	if m.ordered {
@@ -116,22 +131,22 @@ func (m *Map) remove(e *entry) {
 
 // Take waits for the tuple with that key and removes its components at the indices, which are in ascending order. done owns them. The error
 // is INVALID_ARGUMENT for bad indices and missing components.
-func (m *Map) Take(step waiting.Step, key int64, indices []int32, done func([]*tensor.Tensor, error)) (cancel func(cause error)) {
-	return m.find(step, key, indices, func(e *entry) []*tensor.Tensor { return m.takeFrom(key, e, indices) }, done)
+func (m *Map) Take(step waiting.Step, changes *durable.Tx, key int64, indices []int32, done func([]*tensor.Tensor, error)) (cancel func(cause error)) {
+	return m.find(step, key, indices, func(e *entry) ([]*tensor.Tensor, error) { return m.takeFrom(changes, key, e, indices) }, done)
 }
 
 // Peek is like Take, but does not remove the components.
 func (m *Map) Peek(step waiting.Step, key int64, indices []int32, done func([]*tensor.Tensor, error)) (cancel func(cause error)) {
-	return m.find(step, key, indices, func(e *entry) []*tensor.Tensor {
+	return m.find(step, key, indices, func(e *entry) ([]*tensor.Tensor, error) {
 		out := make([]*tensor.Tensor, len(indices))
 		for k, i := range indices {
 			out[k] = e.tuple[i].Retain()
 		}
-		return out
+		return out, nil
 	}, done)
 }
 
-func (m *Map) find(step waiting.Step, key int64, indices []int32, use func(*entry) []*tensor.Tensor, done func([]*tensor.Tensor, error)) (cancel func(cause error)) {
+func (m *Map) find(step waiting.Step, key int64, indices []int32, use func(*entry) ([]*tensor.Tensor, error), done func([]*tensor.Tensor, error)) (cancel func(cause error)) {
 	var out []*tensor.Tensor
 	return m.take(step, func() (bool, error) {
 		if err := ascending(indices); err != nil {
@@ -144,13 +159,14 @@ func (m *Map) find(step waiting.Step, key int64, indices []int32, use func(*entr
 		if err := m.has(key, e, indices); err != nil {
 			return true, err
 		}
-		out = use(e)
-		return true, nil
+		var err error
+		out, err = use(e)
+		return true, err
 	}, func(err error) { done(out, err) })
 }
 
 // TakeAny is like Take, for any available tuple. It also returns the tuple's key, which done owns.
-func (m *Map) TakeAny(step waiting.Step, indices []int32, done func(key *tensor.Tensor, tuple []*tensor.Tensor, err error)) (cancel func(cause error)) {
+func (m *Map) TakeAny(step waiting.Step, changes *durable.Tx, indices []int32, done func(key *tensor.Tensor, tuple []*tensor.Tensor, err error)) (cancel func(cause error)) {
 	var key *tensor.Tensor
 	var out []*tensor.Tensor
 	return m.take(step, func() (bool, error) {
@@ -165,8 +181,13 @@ func (m *Map) TakeAny(step waiting.Step, indices []int32, done func(key *tensor.
 		if err := m.has(id, e, indices); err != nil {
 			return true, err
 		}
-		key = e.key.Retain()
-		out = m.takeFrom(id, e, indices)
+		own := e.key.Retain() // the entry may end
+		var err error
+		if out, err = m.takeFrom(changes, id, e, indices); err != nil {
+			own.Release()
+			return true, err
+		}
+		key = own
 		return true, nil
 	}, func(err error) { done(key, out, err) })
 }
@@ -185,7 +206,10 @@ func (m *Map) has(key int64, e *entry, indices []int32) error {
 }
 
 // takeFrom takes components from an entry. The entry is removed with the last of them.
-func (m *Map) takeFrom(key int64, e *entry, indices []int32) []*tensor.Tensor {
+func (m *Map) takeFrom(changes *durable.Tx, key int64, e *entry, indices []int32) ([]*tensor.Tensor, error) {
+	if err := m.keeper.Err(); err != nil {
+		return nil, err
+	}
 	out := make([]*tensor.Tensor, len(indices))
 	for k, i := range indices {
 		out[k], e.tuple[i] = e.tuple[i], nil
@@ -196,8 +220,11 @@ func (m *Map) takeFrom(key int64, e *entry, indices []int32) []*tensor.Tensor {
 		at := slices.Index(m.order, key)
 		m.order = slices.Delete(m.order, at, at+1)
 		e.key.Release()
+		m.keeper.Change(changes, func(r durable.Recorder) { r.Delete(e.diskKey(key)) })
+	} else {
+		m.keeper.Change(changes, func(r durable.Recorder) { e.record(r, key) })
 	}
-	return out
+	return out, nil
 }
 
 func (m *Map) within(key int64, i int32) error {
@@ -232,8 +259,18 @@ func (m *Map) IncompleteSize() (n int) {
 }
 
 // Clear drops all tuples.
-func (m *Map) Clear(step waiting.Step, done func(error)) (cancel func(cause error)) {
+func (m *Map) Clear(step waiting.Step, changes *durable.Tx, done func(error)) (cancel func(cause error)) {
 	return m.take(step, func() (bool, error) {
+		if err := m.keeper.Err(); err != nil {
+			return true, err
+		}
+		m.keeper.Change(changes, func(r durable.Recorder) {
+			for _, all := range []map[int64]*entry{m.complete, m.incomplete} {
+				for id, e := range all {
+					r.Delete(e.diskKey(id))
+				}
+			}
+		})
 		m.drop()
 		return true, nil
 	}, done)

@@ -3,9 +3,13 @@
 package staging
 
 import (
+	"cmp"
+
 	"github.com/troupe-run/troupe/containers/internal/waiting"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/durable"
+	"github.com/troupe-run/troupe/internal/durable/tuple"
 	"github.com/troupe-run/troupe/internal/view"
 )
 
@@ -23,7 +27,9 @@ type area struct {
 	room    waiting.Room
 	putters *waiting.Line
 	takers  *waiting.Line
-	bytes   int64 // guarded by room
+	// Guarded by room.
+	bytes  int64
+	keeper durable.Keeper
 }
 
 func (a *area) init(name string, limits Limits) {
@@ -40,6 +46,21 @@ func (a *area) admits(bytes int64) error {
 	}
 	return nil
 }
+
+// keepable returns an error if a durable area cannot take a tuple.
+func (a *area) keepable(t []*tensor.Tensor) error {
+	if !a.keeper.Kept() {
+		return nil
+	}
+	dtypes := make([]tensor.DType, len(t))
+	for i, e := range t {
+		dtypes[i] = e.DType()
+	}
+	return cmp.Or(tuple.CheckKeepable("a tuple of staging area '"+a.name+"'", dtypes...), a.keeper.Err())
+}
+
+// Keep makes the tuples durable in cell from now on. It is called before the area is used.
+func (a *area) Keep(cell *durable.Cell) { a.keeper.Use(cell) }
 
 // fits reports whether there is room for another tuple of the given size beside count tuples.
 func (a *area) fits(count int, bytes int64) bool {
@@ -74,6 +95,7 @@ func (a *area) show(r *view.Resource, kind string, count func() (complete, incom
 	a.room.Look(func() {
 		complete, incomplete := count()
 		s.Size, s.Incomplete, s.Bytes = int64(complete), int64(incomplete), a.bytes
+		r.Durable = a.keeper.Kept()
 	})
 	a.Tell(s)
 	r.Store = s

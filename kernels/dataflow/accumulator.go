@@ -9,13 +9,8 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/dtypes"
-	"github.com/troupe-run/troupe/kernels/internal/element"
-	"github.com/troupe-run/troupe/kernels/internal/simd"
 	"github.com/troupe-run/troupe/kernels/internal/update"
 )
-
-// kindAccumulator is the kind of dense and sparse accumulators, which share a namespace.
-const kindAccumulator = "ConditionalAccumulator"
 
 func newDenseAccumulator(c *kernels.Construction) (any, error) {
 	return newAccumulator(c, accumulator.NewDense)
@@ -41,35 +36,17 @@ func newAccumulator(c *kernels.Construction, create func(accumulator.Options) *a
 		return nil, err
 	}
 	o.Mean = reduction == "MEAN"
-	o.Arithmetic = accumulator.Arithmetic{Add: update.Updaters[update.Add][o.DType], Divide: dividers[o.DType]}
-	return kernels.NewSource(c, kindAccumulator, kernels.NamedBySession, func(name string) (*accumulator.Accumulator, error) {
+	o.Arithmetic = update.Arithmetic(o.DType)
+	return kernels.NewSource(c, kernels.KindAccumulator, kernels.NamedBySession, func(name string) (*accumulator.Accumulator, error) {
 		named := o
 		named.Name = name
 		return create(named), nil
 	}, nil)
 }
 
-// dividers divide the elements in memory by a number.
-var dividers = map[tensor.DType]func([]byte, int){
-	tensor.Float32: func(dst []byte, n int) {
-		simd.DivScalar(element.Cells[float32](dst), element.Cells[float32](dst), float32(n))
-	},
-	tensor.Float64: func(dst []byte, n int) {
-		for i, v := range element.Cells[float64](dst) {
-			element.Cells[float64](dst)[i] = v / float64(n)
-		}
-	},
-	tensor.Float16: func(dst []byte, n int) {
-		by := element.ToFloat16(float32(n)).Float()
-		for i, v := range element.Cells[element.Float16](dst) {
-			element.Cells[element.Float16](dst)[i] = element.ToFloat16(v.Float() / by)
-		}
-	},
-}
-
 // accumulatorOf returns the accumulator named by the handle at input 0.
 func accumulatorOf(ctx *kernels.Context) (*accumulator.Accumulator, error) {
-	return kernels.ResourceAt[*accumulator.Accumulator](ctx, 0, kindAccumulator)
+	return kernels.ResourceAt[*accumulator.Accumulator](ctx, 0, kernels.KindAccumulator)
 }
 
 // accumulatorStep reads the step at input 1, an int64 scalar; name is the argument's name in the error.
@@ -92,7 +69,7 @@ func applyGradient(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.Apply(step, ctx.Take(2)); err != nil {
+	if err := a.Apply(ctx.Changes(), step, ctx.Take(2)); err != nil {
 		return err
 	}
 	a.HasPut(ctx.Step.Origin)
@@ -120,7 +97,7 @@ func newApplySparseGradient(c *kernels.Construction) (any, error) {
 		if knownShape {
 			g.Shape = ctx.Input(4)
 		}
-		if err := a.ApplySparse(step, g); err != nil {
+		if err := a.ApplySparse(ctx.Changes(), step, g); err != nil {
 			return err
 		}
 		a.HasPut(ctx.Step.Origin)
@@ -137,7 +114,7 @@ func newTakeGradient(c *kernels.Construction) (any, error) {
 		}
 		kernels.Wait(ctx, kernels.Awaited{Resource: a, Verb: "take", Amount: int64(required)}, done, func(end func(error)) func(error) {
 			end = noting(ctx, a.HasTaken, end)
-			return a.Take(ctx.Step.Cancellation, required, func(out []*tensor.Tensor, err error) {
+			return a.Take(ctx.Step.Cancellation, ctx.Changes(), required, func(out []*tensor.Tensor, err error) {
 				for i, t := range out {
 					ctx.SetOutput(i, t)
 				}
@@ -172,7 +149,7 @@ func setGlobalStep(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
-	was, err := a.SetGlobalStep(step)
+	was, err := a.SetGlobalStep(ctx.Changes(), step)
 	if err == nil && step < was && ctx.Step.Log != nil {
 		ctx.Step.Log.Warn("the step of an accumulator decreases", "node", ctx.Node.Name, "from", was, "to", step)
 	}

@@ -8,8 +8,6 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/args"
 )
 
-const kindBarrier = "Barrier"
-
 // newBarrier returns the kernel that outputs a barrier's handle. A barrier without shared_name is private to the session.
 func newBarrier(c *kernels.Construction) (any, error) {
 	o := barrier.Options{Pool: c.Device.Pool()}
@@ -39,7 +37,7 @@ func newBarrier(c *kernels.Construction) (any, error) {
 	if capacity != -1 {
 		return nil, status.InvalidArgumentf("Barrier only accepts capacity=-1.  Feed the inputs to your Barrier through a queue to enforce a limited capacity.")
 	}
-	return kernels.NewSource(c, kindBarrier, kernels.NamedBySession, func(name string) (*barrier.Barrier, error) {
+	return kernels.NewSource(c, kernels.KindBarrier, kernels.NamedBySession, func(name string) (*barrier.Barrier, error) {
 		named := o
 		named.Name = name
 		return barrier.New(named), nil
@@ -48,7 +46,7 @@ func newBarrier(c *kernels.Construction) (any, error) {
 
 // barrierOf returns the barrier named by the handle at input 0.
 func barrierOf(ctx *kernels.Context) (*barrier.Barrier, error) {
-	return kernels.ResourceAt[*barrier.Barrier](ctx, 0, kindBarrier)
+	return kernels.ResourceAt[*barrier.Barrier](ctx, 0, kernels.KindBarrier)
 }
 
 func newBarrierInsert(c *kernels.Construction) (any, error) {
@@ -68,7 +66,7 @@ func newBarrierInsert(c *kernels.Construction) (any, error) {
 		if err := matchSignature(ctx, []tensor.DType{handleType(ctx), tensor.String, dtypes[index]}, nil); err != nil {
 			return err
 		}
-		if err := b.InsertMany(int(index), ctx.Input(1).Strings(), ctx.Input(2)); err != nil {
+		if err := b.InsertMany(ctx.Changes(), int(index), ctx.Input(1).Strings(), ctx.Input(2)); err != nil {
 			return err
 		}
 		b.HasPut(ctx.Step.Origin)
@@ -96,7 +94,7 @@ func newBarrierTake(c *kernels.Construction) (any, error) {
 		}
 		kernels.Wait(ctx, kernels.Awaited{Resource: b, Verb: "take", Amount: int64(n)}, done, func(end func(error)) func(error) {
 			end = noting(ctx, b.HasTaken, end)
-			return b.TakeMany(ctx.Step.Cancellation, n, smallBatch, func(taken *barrier.Taken, err error) {
+			return b.TakeMany(ctx.Step.Cancellation, ctx.Changes(), n, smallBatch, func(taken *barrier.Taken, err error) {
 				if err == nil {
 					for i, t := range taken.All() {
 						ctx.SetOutput(i, t)
@@ -132,7 +130,7 @@ func newBarrierClose(c *kernels.Construction) (any, error) {
 		if err != nil {
 			return err
 		}
-		return b.CloseBarrier(cancel, ctx.Step.Origin)
+		return b.CloseBarrier(ctx.Changes(), cancel, ctx.Step.Origin)
 	}), nil
 }
 

@@ -89,7 +89,7 @@ func (k *stagingOp[R]) ResourceName() (kind, container, name string) {
 // bufferOp returns the constructor of an op on a buffer that may wait.
 func bufferOp(start func(ctx *kernels.Context, b *staging.Buffer, end func(error)) (cancel func(error))) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
-		area, err := newStagingArea(c, "Buffer", staging.NewBuffer)
+		area, err := newStagingArea(c, kernels.KindBuffer, staging.NewBuffer)
 		if err != nil {
 			return nil, err
 		}
@@ -121,11 +121,11 @@ func stage(ctx *kernels.Context, b *staging.Buffer, end func(error)) func(error)
 	for i := range tuple {
 		tuple[i] = ctx.Take(i)
 	}
-	return b.Put(ctx.Step.Cancellation, tuple, noting(ctx, b.HasPut, end))
+	return b.Put(ctx.Step.Cancellation, ctx.Changes(), tuple, noting(ctx, b.HasPut, end))
 }
 
 func unstage(ctx *kernels.Context, b *staging.Buffer, end func(error)) func(error) {
-	return b.Get(ctx.Step.Cancellation, staged(ctx, noting(ctx, b.HasTaken, end)))
+	return b.Get(ctx.Step.Cancellation, ctx.Changes(), staged(ctx, noting(ctx, b.HasTaken, end)))
 }
 
 func stagePeek(ctx *kernels.Context, b *staging.Buffer, end func(error)) func(error) {
@@ -173,7 +173,7 @@ func setTuple(ctx *kernels.Context, from int, tuple []*tensor.Tensor, err error)
 }
 
 func stageClear(ctx *kernels.Context, b *staging.Buffer, end func(error)) func(error) {
-	return b.Clear(ctx.Step.Cancellation, end)
+	return b.Clear(ctx.Step.Cancellation, ctx.Changes(), end)
 }
 
 func stageSize(ctx *kernels.Context, b *staging.Buffer) error {
@@ -188,9 +188,9 @@ func mapOp(ordered bool, start func(ctx *kernels.Context, m *staging.Map, end fu
 		if err != nil {
 			return nil, err
 		}
-		kind := "StagingMap"
+		kind := kernels.KindMap
 		if ordered {
-			kind = "OrderedStagingMap"
+			kind = kernels.KindOrderedMap
 		}
 		area, err := newStagingArea(c, kind, func(name string, limits staging.Limits) *staging.Map {
 			return staging.NewMap(name, len(dtypes), ordered, limits)
@@ -243,7 +243,7 @@ func mapStage(ctx *kernels.Context, m *staging.Map, end func(error)) func(error)
 	for i := range values {
 		values[i] = ctx.Take(i + 2)
 	}
-	return m.Put(ctx.Step.Cancellation, ctx.Take(0), indices, values, noting(ctx, m.HasPut, end))
+	return m.Put(ctx.Step.Cancellation, ctx.Changes(), ctx.Take(0), indices, values, noting(ctx, m.HasPut, end))
 }
 
 func mapUnstage(ctx *kernels.Context, m *staging.Map, end func(error)) func(error) {
@@ -263,11 +263,11 @@ func mapTake(ctx *kernels.Context, m *staging.Map, remove bool, end func(error))
 		end(err)
 		return func(error) {}
 	}
-	take := m.Peek
+	done := func(tuple []*tensor.Tensor, err error) { end(setTuple(ctx, 0, tuple, err)) }
 	if remove {
-		take = m.Take
+		return m.Take(ctx.Step.Cancellation, ctx.Changes(), key, indices, done)
 	}
-	return take(ctx.Step.Cancellation, key, indices, func(tuple []*tensor.Tensor, err error) { end(setTuple(ctx, 0, tuple, err)) })
+	return m.Peek(ctx.Step.Cancellation, key, indices, done)
 }
 
 func mapUnstageNoKey(ctx *kernels.Context, m *staging.Map, end func(error)) func(error) {
@@ -280,7 +280,7 @@ func mapUnstageNoKey(ctx *kernels.Context, m *staging.Map, end func(error)) func
 		end(err)
 		return func(error) {}
 	}
-	return m.TakeAny(ctx.Step.Cancellation, indices, func(key *tensor.Tensor, tuple []*tensor.Tensor, err error) {
+	return m.TakeAny(ctx.Step.Cancellation, ctx.Changes(), indices, func(key *tensor.Tensor, tuple []*tensor.Tensor, err error) {
 		if err = setTuple(ctx, 1, tuple, err); err == nil {
 			ctx.SetOutput(0, key)
 		} else if key != nil {
@@ -299,7 +299,7 @@ func asManyOutputs(indices []int32, outputs int) error {
 }
 
 func mapClear(ctx *kernels.Context, m *staging.Map, end func(error)) func(error) {
-	return m.Clear(ctx.Step.Cancellation, end)
+	return m.Clear(ctx.Step.Cancellation, ctx.Changes(), end)
 }
 
 func mapSize(ctx *kernels.Context, m *staging.Map) error {

@@ -28,6 +28,14 @@ func (t Tuple) Append(b []byte) ([]byte, error) {
 
 const sizeBytes = 8
 
+// Size returns the number of bytes in memory.
+func (t Tuple) Size() (n int) {
+	for _, e := range t {
+		n += e.ByteSize()
+	}
+	return n
+}
+
 // Release releases the tensors.
 func (t Tuple) Release() {
 	for _, e := range t {
@@ -54,6 +62,40 @@ func Read(b []byte, pool *tensor.Pool) (t Tuple, err error) {
 		t, b = append(t, e), b[n:]
 	}
 	return t, nil
+}
+
+// Record is tensors after bytes that say what they are. It implements durable.Value.
+type Record struct {
+	Head []byte
+	Tuple
+}
+
+// Append appends the head after its size, and the tensors.
+func (r Record) Append(b []byte) ([]byte, error) {
+	b = binary.AppendUvarint(b, uint64(len(r.Head)))
+	return r.Tuple.Append(append(b, r.Head...))
+}
+
+// ReadRecord decodes what Append has encoded. The head is a part of b.
+func ReadRecord(b []byte, pool *tensor.Pool) (r Record, err error) {
+	n, size := binary.Uvarint(b)
+	if size <= 0 || n > uint64(len(b)-size) {
+		return Record{}, status.Errorf(status.DataLoss, "a record on disk is truncated")
+	}
+	b = b[size:]
+	r.Head = b[:n:n]
+	r.Tuple, err = Read(b[n:], pool)
+	return r, err
+}
+
+// CheckKeepable returns FAILED_PRECONDITION if tensors of any of the types cannot be on disk. what names the resource.
+func CheckKeepable(what string, dtypes ...tensor.DType) error {
+	for i, d := range dtypes {
+		if !Keepable(d) {
+			return status.Errorf(status.FailedPrecondition, "component %d of %s has type %v, which refers to memory and cannot be kept in a durable container", i, what, d)
+		}
+	}
+	return nil
 }
 
 // Code is the code of a failure to read what is on disk: lack of memory, or damage.

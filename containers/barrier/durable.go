@@ -1,0 +1,153 @@
+package barrier
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/durable"
+	"github.com/troupe-run/troupe/internal/durable/tuple"
+	"github.com/troupe-run/troupe/internal/view"
+)
+
+// A durable barrier is a cell with an entry for each tuple, complete or not, under the tuple's number, and one for the rest of its state.
+
+// Letters that begin the keys of a cell's entries.
+const (
+	tupleKey = 't'
+	stateKey = 's'
+)
+
+// about is what is kept of a barrier besides its contents.
+type about struct {
+	Name   string
+	DTypes []tensor.DType
+	Shapes []tensor.Shape
+}
+
+// About describes the barrier, so that Restore can make it anew.
+func (b *Barrier) About() ([]byte, error) {
+	o := b.options
+	if err := tuple.CheckKeepable(fmt.Sprintf("barrier '%s'", o.Name), o.DTypes...); err != nil {
+		return nil, err
+	}
+	return json.Marshal(about{o.Name, o.DTypes, o.Shapes})
+}
+
+// Keep makes the contents durable in cell from now on. It is called before the barrier is used.
+func (b *Barrier) Keep(cell *durable.Cell) { b.keeper.Use(cell) }
+
+// state is what is kept beside the tuples.
+type state struct {
+	Index             int64
+	Closed, Cancelled bool
+	Closing           view.Act
+}
+
+// recordState records that part of the state which is not in tuples.
+func (b *Barrier) recordState(r durable.Recorder) {
+	v, err := json.Marshal(state{b.index, b.closed, b.cancelled, b.closing})
+	if err != nil {
+		panic(err) // cannot happen: a struct of numbers, strings and a time
+	}
+	r.Set([]byte{stateKey}, durable.Bytes(v))
+}
+
+func (e *element) diskKey() []byte {
+	return binary.BigEndian.AppendUint64([]byte{tupleKey}, uint64(e.number))
+}
+
+// head is what is kept of a tuple besides the components that it has.
+type head struct {
+	Index    int64
+	Complete int64
+	Key      []byte // which may be no UTF-8
+	Has      []int
+}
+
+func (e *element) record(r durable.Recorder) {
+	h := head{Index: e.index, Complete: e.complete, Key: []byte(e.key)}
+	var has tuple.Tuple
+	for i, t := range e.components {
+		if t != nil {
+			h.Has, has = append(h.Has, i), append(has, t.Retain())
+		}
+	}
+	v, err := json.Marshal(h)
+	if err != nil {
+		panic(err) // cannot happen: a struct of numbers
+	}
+	r.Set(e.diskKey(), tuple.Record{Head: v, Tuple: has})
+}
+
+func (e *element) recordGone(r durable.Recorder) { r.Delete(e.diskKey()) }
+
+// Restore makes the barrier that a store has kept in cell, with its tuples in memory from pool. Damage is DATA_LOSS.
+func Restore(cell *durable.Cell, description []byte, pool *tensor.Pool) (*Barrier, error) {
+	var a about
+	if err := json.Unmarshal(description, &a); err != nil {
+		return nil, status.Errorf(status.DataLoss, "the description of a barrier on disk cannot be read: %v", err)
+	}
+	b := New(Options{Name: a.Name, DTypes: a.DTypes, Shapes: a.Shapes, Pool: pool})
+	err := cell.Each(func(key, value []byte) error {
+		switch {
+		case len(key) == 9 && key[0] == tupleKey:
+			return b.restore(int64(binary.BigEndian.Uint64(key[1:])), value)
+		case len(key) == 1 && key[0] == stateKey:
+			var s state
+			if err := json.Unmarshal(value, &s); err != nil {
+				return err
+			}
+			b.index, b.closed, b.cancelled, b.closing = s.Index, s.Closed, s.Cancelled, s.Closing
+			return nil
+		}
+		return status.Errorf(status.DataLoss, "it has the key %q", key)
+	})
+	if err != nil {
+		b.Close()
+		return nil, status.Errorf(tuple.Code(err), "the contents of barrier '%s' on disk cannot be read: %v", a.Name, err)
+	}
+	slices.SortFunc(b.ready, func(x, y *element) int {
+		return cmp.Or(cmp.Compare(x.index, y.index), cmp.Compare(x.complete, y.complete))
+	})
+	b.drained = b.closed && len(b.incomplete) == 0
+	b.Keep(cell)
+	return b, nil
+}
+
+// restore puts back a tuple with a number.
+func (b *Barrier) restore(number int64, value []byte) error {
+	r, err := tuple.ReadRecord(value, b.options.Pool)
+	if err != nil {
+		return err
+	}
+	var h head
+	if err := json.Unmarshal(r.Head, &h); err != nil {
+		r.Release()
+		return err
+	}
+	e := &element{number: number, index: h.Index, complete: h.Complete, key: string(h.Key), components: make([]*tensor.Tensor, len(b.options.DTypes))}
+	ok := len(h.Has) == len(r.Tuple)
+	for k, i := range h.Has {
+		if ok = ok && i >= 0 && i < len(e.components) && e.components[i] == nil && r.Tuple[k].DType() == b.options.DTypes[i]; !ok {
+			break
+		}
+		e.components[i] = r.Tuple[k]
+	}
+	if incomplete := slices.Contains(e.components, nil); !ok || incomplete != (e.complete == 0) || incomplete && b.incomplete[e.key] != nil {
+		r.Release()
+		return status.Errorf(status.DataLoss, "a tuple has the wrong components")
+	}
+	b.elements = max(b.elements, number+1)
+	b.completed = max(b.completed, e.complete)
+	if e.complete == 0 {
+		b.incomplete[e.key] = e
+	} else {
+		b.ready = append(b.ready, e)
+	}
+	return nil
+}

@@ -1,0 +1,183 @@
+package staging
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"slices"
+
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/durable"
+	"github.com/troupe-run/troupe/internal/durable/tuple"
+)
+
+// A durable area is a cell with an entry for each tuple: those of a buffer under their numbers in order of arrival, those of a map under their
+// keys, since a key may have a complete tuple and an incomplete one.
+
+// Letters that begin the keys of a map's entries. Those of a buffer have none.
+const (
+	completeKey   = 'c'
+	incompleteKey = 'i'
+)
+
+// about is what is kept of an area besides its tuples.
+type about struct {
+	Name    string
+	Limits  Limits
+	Width   int // of a map
+	Ordered bool
+}
+
+// About describes the buffer, so that RestoreBuffer can make it anew.
+func (b *Buffer) About() ([]byte, error) { return json.Marshal(about{Name: b.name, Limits: b.limits}) }
+
+// About describes the map, so that RestoreMap can make it anew.
+func (m *Map) About() ([]byte, error) {
+	return json.Marshal(about{m.name, m.limits, m.width, m.ordered})
+}
+
+func (s staged) diskKey() []byte { return binary.BigEndian.AppendUint64(nil, uint64(s.number)) }
+
+func (s staged) record(r durable.Recorder) { r.Set(s.diskKey(), tuple.Tuple(retained(s.tuple))) }
+
+func (s staged) recordGone(r durable.Recorder) { r.Delete(s.diskKey()) }
+
+// RestoreBuffer makes the buffer that a store has kept in cell, with its tuples in memory from pool. Damage is DATA_LOSS.
+func RestoreBuffer(cell *durable.Cell, description []byte, pool *tensor.Pool) (*Buffer, error) {
+	var a about
+	if err := json.Unmarshal(description, &a); err != nil {
+		return nil, malformed(err)
+	}
+	b := NewBuffer(a.Name, a.Limits)
+	err := cell.Each(func(key, value []byte) error {
+		if len(key) != 8 {
+			return unknownEntry(key)
+		}
+		t, err := tuple.Read(value, pool)
+		if err != nil {
+			return err
+		}
+		s := staged{int64(binary.BigEndian.Uint64(key)), t}
+		b.tuples, b.bytes, b.next = append(b.tuples, s), b.bytes+bytesOf(t), s.number+1
+		return nil
+	})
+	if err != nil {
+		b.Close()
+		return nil, unreadable(a.Name, err)
+	}
+	b.Keep(cell)
+	return b, nil
+}
+
+// head is what is kept of a map's tuple besides the components that it has.
+type head struct {
+	Complete int64
+	Has      []int
+}
+
+func (e *entry) diskKey(id int64) []byte {
+	letter := byte(completeKey)
+	if e.complete == 0 {
+		letter = incompleteKey
+	}
+	return binary.BigEndian.AppendUint64([]byte{letter}, uint64(id))
+}
+
+func (e *entry) record(r durable.Recorder, id int64) {
+	h, has := head{Complete: e.complete}, tuple.Tuple{e.key.Retain()}
+	for i, t := range e.tuple {
+		if t != nil {
+			h.Has, has = append(h.Has, i), append(has, t.Retain())
+		}
+	}
+	v, err := json.Marshal(h)
+	if err != nil {
+		panic(err) // cannot happen: a struct of numbers
+	}
+	r.Set(e.diskKey(id), tuple.Record{Head: v, Tuple: has})
+}
+
+// RestoreMap makes the map that a store has kept in cell, with its tuples in memory from pool. Damage is DATA_LOSS.
+func RestoreMap(cell *durable.Cell, description []byte, pool *tensor.Pool) (*Map, error) {
+	var a about
+	if err := json.Unmarshal(description, &a); err != nil {
+		return nil, malformed(err)
+	}
+	m := NewMap(a.Name, a.Width, a.Ordered, a.Limits)
+	complete := map[*entry]int64{}
+	err := cell.Each(func(key, value []byte) error {
+		if len(key) != 9 || key[0] != completeKey && key[0] != incompleteKey {
+			return unknownEntry(key)
+		}
+		id := int64(binary.BigEndian.Uint64(key[1:]))
+		e, err := m.read(value, id, key[0] == completeKey, pool)
+		if err != nil {
+			return err
+		}
+		if e.complete == 0 {
+			m.incomplete[id] = e
+		} else {
+			complete[e] = id
+		}
+		m.bytes += bytesOf(e.tuple)
+		return nil
+	})
+	for e, id := range complete {
+		m.complete[id] = e
+		m.finished = max(m.finished, e.complete)
+	}
+	if err != nil {
+		m.Close()
+		return nil, unreadable(a.Name, err)
+	}
+	for _, id := range complete {
+		m.order = append(m.order, id)
+	}
+	slices.SortFunc(m.order, func(x, y int64) int {
+		if m.ordered {
+			return cmp.Compare(x, y)
+		}
+		return cmp.Compare(m.complete[x].complete, m.complete[y].complete)
+	})
+	m.Keep(cell)
+	return m, nil
+}
+
+// read decodes a tuple.
+func (m *Map) read(value []byte, id int64, complete bool, pool *tensor.Pool) (*entry, error) {
+	r, err := tuple.ReadRecord(value, pool)
+	if err != nil {
+		return nil, err
+	}
+	var h head
+	if err := json.Unmarshal(r.Head, &h); err != nil {
+		r.Release()
+		return nil, err
+	}
+	e := &entry{complete: h.Complete, tuple: make([]*tensor.Tensor, m.width)}
+	ok := len(h.Has)+1 == len(r.Tuple) && complete == (h.Complete > 0) && r.Tuple[0].DType() == tensor.Int64 && r.Tuple[0].Len() == 1
+	ok = ok && tensor.Of[int64](r.Tuple[0])[0] == id
+	for k, i := range h.Has {
+		if ok = ok && i >= 0 && i < m.width && e.tuple[i] == nil; !ok {
+			break
+		}
+		e.tuple[i] = r.Tuple[k+1]
+	}
+	if !ok {
+		r.Release()
+		return nil, status.Errorf(status.DataLoss, "the tuple with key %d has the wrong components", id)
+	}
+	e.key = r.Tuple[0]
+	return e, nil
+}
+
+func malformed(err error) error {
+	return status.Errorf(status.DataLoss, "the description of a staging area on disk cannot be read: %v", err)
+}
+
+func unknownEntry(key []byte) error { return status.Errorf(status.DataLoss, "it has the key %q", key) }
+
+func unreadable(name string, err error) error {
+	return status.Errorf(tuple.Code(err), "the tuples of staging area '%s' on disk cannot be read: %v", name, err)
+}
