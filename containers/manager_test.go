@@ -275,6 +275,25 @@ func TestClearRace(t *testing.T) {
 	})
 }
 
+// TestEndedContainer asks a container that has ended, as a caller does that found it just before: it must neither
+// answer from the resources that are gone nor hold new ones, which nothing would close.
+func TestEndedContainer(t *testing.T) {
+	onBoth(t, func(t *testing.T, m *Manager) {
+		get(t, m, "c", "Var", "x")
+		c := m.containers["c"]
+		wantCode(t, m.Clear("c"), status.OK, "")
+		r := newRequest()
+		r.lookupOrCreate.Kind, r.lookupOrCreate.Name = "Var", "y"
+		r.message, r.create = &r.lookupOrCreate, func() (Resource, error) {
+			t.Error("a container that has ended makes a resource")
+			return &thing{name: "y"}, nil
+		}
+		if a := c.ask(r, patience); !errors.Is(a.err, errEnded) {
+			t.Errorf("got %v, %v", a.resource, a.err)
+		}
+	})
+}
+
 // TestSlowContainer checks that a request to a stuck container waits for a bounded time.
 func TestSlowContainer(t *testing.T) {
 	m := NewManager(newSystem(t), "dev", "local")

@@ -1,11 +1,14 @@
 package devices
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	functionpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/function_go_proto"
 	oppb "github.com/galeone/tensorflow/tensorflow/go/core/framework/op_def_go_proto"
+	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels/kernelstest"
 )
@@ -41,4 +44,22 @@ func functionLibrary(t testing.TB, bodies map[string]string) *functionpb.Functio
 		library.Function = append(library.Function, f)
 	}
 	return library
+}
+
+// TestFindIsBounded checks that Find looks as deep as calls may be nested, and no deeper.
+func TestFindIsBounded(t *testing.T) {
+	bodies := map[string]string{"f0(x) -> y": "y = Mul(x, x)"} // f1 calls it, f2 calls f1, and so on
+	for i := range maxDepth {
+		bodies[fmt.Sprintf("f%d(x) -> y", i+1)] = fmt.Sprintf("y = f%d(x)", i)
+	}
+	library := functionsOf(t, newTestDevice(t), bodies).Library()
+	find := func(depth int) (*graph.Node, error) {
+		outermost := &graph.FunctionRef{Name: fmt.Sprint("f", depth-1)}
+		return library.Find(outermost, func(n *graph.Node) bool { return n.Op == "Mul" })
+	}
+	if n, err := find(maxDepth); err != nil || n == nil {
+		t.Errorf("found %v, %v", n, err)
+	}
+	_, err := find(maxDepth + 1)
+	wantError(t, err, status.ResourceExhausted, "Function f0:", fmt.Sprint(maxDepth))
 }

@@ -341,13 +341,17 @@ func TestYield(t *testing.T) {
 		x := kernelstest.Iota[int64](tensor.Int64, kernelstest.S(n))
 		step := newTestStep(newResults(), x)
 		var later func()
-		keep := false
+		keep, left := false, false
 		step.Runner = &runner{
 			yield: func() bool {
+				if left {
+					t.Error("the run goes on on the goroutine that it has to leave")
+				}
 				keep = !keep
+				left = keep
 				return keep
 			},
-			proceed: func(work func()) { later = work },
+			proceed: func(work func()) { left, later = false, work },
 		}
 		ended := start(p, step)
 		if (later != nil) != large {

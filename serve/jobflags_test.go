@@ -56,6 +56,7 @@ func TestFlagsThatAreNoJobs(t *testing.T) {
 		"--ps=":        "unknown flag: --ps (a job is declared by --ps=host:port,host:port)",
 		"--1ps=h:1":    `"1ps" is not a job name`,
 		"--my-job=h:1": `"my-job" is not a job name`,
+		"--_hosts=h:1": `unknown flag: --_hosts (and it does not declare a job: "_hosts" is not a job name`,
 		"-w h:99999":   "port 99999 is not in [0, 65535]",
 	} {
 		_, err := joinJobFlags(Program{}.Command(), strings.Fields(line))

@@ -67,6 +67,20 @@ func TestFilesThatHoldNoMessage(t *testing.T) {
 	}
 }
 
+func TestFilesThatAreTooLarge(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "def")
+	if err := os.WriteFile(path, []byte(`job_name: "local"`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, maxProtoFile+1); err != nil {
+		t.Fatal(err)
+	}
+	err := readProto(path, &corepb.ServerDef{})
+	if status.CodeOf(err) != status.InvalidArgument || !strings.Contains(err.Error(), "has 67108865 bytes, more than the 67108864") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestSmallBinaryMessageThatLooksLikeText(t *testing.T) {
 	// operation_timeout_in_ms = 88: a tag and a value that are both printable.
 	config := &corepb.ConfigProto{}

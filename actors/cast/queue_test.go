@@ -2,6 +2,7 @@ package cast
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"unsafe"
 )
@@ -70,5 +71,23 @@ func TestQueue(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestAppendedPiecesAreFew checks that many short queues become few pieces: they are taken one by one.
+func TestAppendedPiecesAreFew(t *testing.T) {
+	var q queue
+	for range smallPiece + largePiece {
+		var one queue
+		one.push(&item{})
+		q.append(&one)
+	}
+	var sizes []int
+	for p := q.take(); p != nil; p = q.take() {
+		sizes = append(sizes, len(p.items))
+		p.free()
+	}
+	if want := []int{smallPiece, largePiece}; !slices.Equal(sizes, want) {
+		t.Errorf("pieces of %v items, want %v", sizes, want)
 	}
 }

@@ -165,6 +165,28 @@ func TestStashAndRestart(t *testing.T) {
 	})
 }
 
+// TestStashCountsForTheTask checks that what an actor puts aside needs room among the messages that wait for all
+// actors of its task.
+func TestStashCountsForTheTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, _ := newNetwork(t, "a")
+		a := n.casts["a"]
+		play(t, a, "keeper", func(c *Context, _ any) {
+			most := MaxBytes - Overhead - int64(c.life.performer.size) - a.bytes.Load()
+			a.bytes.Add(most + 1)
+			if err := c.Stash(); status.CodeOf(err) != status.ResourceExhausted {
+				t.Errorf("a byte too many: %v", err)
+			}
+			a.bytes.Add(-1)
+			if err := c.Stash(); err != nil {
+				t.Errorf("as much as there is room for: %v", err)
+			}
+			a.bytes.Add(-most)
+		})
+		sends(t, a, "keeper", "x")
+	})
+}
+
 // What cannot be put aside, and how much.
 func TestStashIsChecked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

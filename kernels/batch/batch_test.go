@@ -308,3 +308,32 @@ func TestUnbatchGrad(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestGradientsAreBounded checks that gradients whose batches never arrive cannot take all memory.
+func TestGradientsAreBounded(t *testing.T) {
+	d := kt.NewDevice(t)
+	op := kt.Op{Type: "UnbatchGrad", Outputs: 1, Attrs: kt.Attrs{"T": tensor.Int32, "container": "", "shared_name": ""}}
+	k, err := d.Kernel(op, rowsOf(), kt.I64(kt.S(0, 3)), rowsOf(5), kt.I64(nil, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	enter := func(id int64) error {
+		out, err := k.Try(kt.Values(rowsOf(), kt.I64(kt.S(0, 3)), rowsOf(5), kt.I64(nil, id))...)
+		for _, v := range out {
+			v.Release()
+		}
+		return err
+	}
+	const most = 1 << 16
+	for id := range int64(most) {
+		if err := enter(id); err != nil {
+			t.Fatalf("gradient %d: %v", id, err)
+		}
+	}
+	if err := enter(most); status.CodeOf(err) != status.ResourceExhausted {
+		t.Errorf("with %d waiting gradients, another one gets %v", most, err)
+	}
+	if err := d.Resources().Clear(""); err != nil {
+		t.Fatal(err)
+	}
+}

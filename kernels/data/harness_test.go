@@ -32,7 +32,12 @@ func init() {
 		"small":  on(func(v int64) (any, error) { return v < 5, nil }),
 		"parity": on(func(v int64) (any, error) { return v % 2, nil }),
 		"two":    on(func(int64) (any, error) { return int64(2), nil }),
-		"zero":   on(func(int64) (any, error) { return int64(0), nil }),
+		// depth is how deep calls are nested in its step.
+		"depth": func(step *kernels.Step, args []kernels.Value, done func([]kernels.Value, error)) {
+			_, err := argument(args)
+			done([]kernels.Value{{Tensor: i(int64(step.Depth))}}, err)
+		},
+		"zero": on(func(int64) (any, error) { return int64(0), nil }),
 		"stop": on(func(v int64) (any, error) {
 			if v >= 4 {
 				return nil, status.Errorf(status.OutOfRange, "enough")

@@ -1,12 +1,16 @@
 package data_test
 
 import (
+	"fmt"
 	"testing"
 
+	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
+	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
+	"google.golang.org/protobuf/proto"
 )
 
 // A dataset that is repeatedly concatenated with itself has an enormous number of elements, but each query visits each of its datasets
@@ -70,5 +74,54 @@ func TestIteratorsAtATime(t *testing.T) {
 	}
 	if _, err := d.Try(kt.Op{Type: "DatasetToSingleElement", Attrs: p.attrs(nil), Functions: functions}, p.now); status.CodeOf(err) != status.ResourceExhausted {
 		t.Errorf("2^60 iterators: %v", err)
+	}
+}
+
+// The functions of a pipeline are nested in the function that iterates over it: a recursion that passes through
+// pipelines must end, too.
+func TestFunctionsOfPipelinesAreNested(t *testing.T) {
+	d := kt.NewDevice(t)
+	p := newPipe(d).numbers(1).mapped("depth")
+	step := kt.NewStep()
+	step.Depth = 7
+	out, err := d.Try(kt.Op{Type: "DatasetToSingleElement", Attrs: p.attrs(nil), Functions: functions, Step: step}, p.now)
+	if got := told(out, err); got != "8" {
+		t.Errorf("a function that is called at depth 7 runs at depth %s", got)
+	}
+}
+
+// The nodes of a dataset's graph may depend on one another in a chain, up to a limit, since reading each takes stack.
+func TestGraphsOfLongChains(t *testing.T) {
+	d := kt.NewDevice(t)
+	attrs := kt.Attrs{"external_state_policy": int64(0), "strip_device_assignment": false}
+	out := d.Run(t, kt.Op{Type: "DatasetToGraphV2", Attrs: attrs}, newPipe(d).numbers(3).value())
+	saved := out[0].Tensor.Strings()[0]
+	out[0].Release()
+	for _, c := range []struct {
+		identities int
+		code       status.Code
+	}{{900, status.OK}, {1100, status.ResourceExhausted}} {
+		def := &graphpb.GraphDef{}
+		if err := proto.Unmarshal([]byte(saved), def); err != nil {
+			t.Fatal(err)
+		}
+		result := def.Node[len(def.Node)-1] // the dataset is its input
+		for k := range c.identities {
+			identity := &nodepb.NodeDef{Name: fmt.Sprint("identity", k), Op: "Identity", Input: []string{result.Input[0]},
+				Attr: kt.Attrs{"T": tensor.Variant}.Proto()}
+			def.Node = append(def.Node, identity)
+			result.Input[0] = identity.Name
+		}
+		text, err := proto.Marshal(def)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := d.Try(kt.Op{Type: "DatasetFromGraph", Functions: functions}, kt.Str(nil, string(text)))
+		if status.CodeOf(err) != c.code {
+			t.Errorf("a chain of %d: %v, want %v", c.identities, err, c.code)
+		}
+		for _, v := range out {
+			v.Release()
+		}
 	}
 }

@@ -7,11 +7,15 @@ import (
 	"iter"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
 	"github.com/troupe-run/troupe"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/queues/pipeline"
 	"github.com/troupe-run/troupe/remote/spec/spectest"
 	"go.uber.org/goleak"
@@ -130,6 +134,50 @@ func TestPipeline(t *testing.T) {
 			}
 			if left, err := consumer.Size(t.Context()); err != nil || left != 0 {
 				t.Errorf("size %d, %v", left, err)
+			}
+		})
+	}
+}
+
+// endless is a session whose queue always has another element. It counts the steps.
+type endless struct{ steps atomic.Int64 }
+
+func (*endless) Extend(context.Context, *graphpb.GraphDef) error { return nil }
+
+func (e *endless) Run(ctx context.Context, _ map[string]*tensor.Tensor, _, _ []string) ([]*tensor.Tensor, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	v, err := tensor.From([]int32{int32(e.steps.Add(1))})
+	return []*tensor.Tensor{v}, err
+}
+
+// TestPrefetch checks how many batches a consumer takes while the loop works on one.
+func TestPrefetch(t *testing.T) {
+	for _, prefetch := range []int{0, 1, 3} {
+		synctest.Test(t, func(t *testing.T) {
+			queue, err := pipeline.Declare[int32](pipeline.Queue{Name: "endless"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			session := &endless{}
+			consumer, err := queue.Consumer(t.Context(), session, pipeline.ConsumerOptions{Prefetch: prefetch})
+			if err != nil {
+				t.Fatal(err)
+			}
+			used := 0
+			for _, err := range consumer.Batches(t.Context()) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				used++
+				synctest.Wait()
+				if ahead := int(session.steps.Load()) - used; ahead != prefetch {
+					t.Errorf("%d batches are taken ahead of the loop, want %d", ahead, prefetch)
+				}
+				if used == 3 {
+					break
+				}
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -115,6 +116,28 @@ func TestRequests(t *testing.T) {
 	if _, err := written(t, t.Context(), Step{Feeds: map[string]*tensor.Tensor{"x:0": nil}}); status.CodeOf(err) != status.InvalidArgument {
 		t.Error(err)
 	}
+}
+
+// TestFeedsThatDoNotFit checks that feeds that are too large together are refused before anything is encoded.
+func TestFeedsThatDoNotFit(t *testing.T) {
+	part, err := tensor.New(tensor.Host, tensor.Uint8, tensor.Shape{64 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer part.Release()
+	feeds, named := slices.Repeat([]*tensor.Tensor{part}, maxFeeds/part.ByteSize()+1), map[string]*tensor.Tensor{}
+	for i := range feeds {
+		named[fmt.Sprint("x", i, ":0")] = part
+	}
+	refused := func(what string, err error) {
+		t.Helper()
+		if status.CodeOf(err) != status.ResourceExhausted || !strings.Contains(err.Error(), "fit into one request") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	refused("a prepared step", (&Callable{feeds: len(feeds)}).RunInto(t.Context(), nil, feeds))
+	_, err = written(t, t.Context(), Step{Feeds: named})
+	refused("a step", err)
 }
 
 // TestServersThatKnowNoStatus calls a server that knows no method at all, as TensorFlow's do not know Status.

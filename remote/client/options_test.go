@@ -150,6 +150,54 @@ func TestInterceptorsDialersAndLoggers(t *testing.T) {
 	}
 }
 
+// from is a connection from an address.
+type from struct {
+	net.Conn
+	address net.Addr
+}
+
+func (f from) RemoteAddr() net.Addr { return f.address }
+
+// TestOnThisMachine checks on which connections a token is sent in clear.
+func TestOnThisMachine(t *testing.T) {
+	for _, c := range []struct {
+		address net.Addr
+		want    bool
+	}{
+		{&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, true},
+		{&net.TCPAddr{IP: net.IPv6loopback}, true},
+		{&net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}, false},
+		{&net.UnixAddr{Name: "/run/troupe"}, true},
+		{&net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}, false}, // of a kind that is not known
+	} {
+		if got := onThisMachine(from{address: c.address}); got != c.want {
+			t.Errorf("%v: %v", c.address, got)
+		}
+	}
+}
+
+// TestCallsMoveToAnotherConnection checks that a call that a connection does not take is made on another one.
+func TestCallsMoveToAnotherConnection(t *testing.T) {
+	address, dialled := unimplemented(t), 0
+	c, err := Dial(t.Context(), "grpc://"+address, WithDialer(func(ctx context.Context, to string) (net.Conn, error) {
+		dialled++
+		return (&net.Dialer{}).DialContext(ctx, "tcp", to)
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	for before := range 3 {
+		if _, err := c.Status(t.Context()); status.CodeOf(err) != status.Unimplemented {
+			t.Error(err)
+		}
+		if dialled != before+1 {
+			t.Errorf("%d connections, want %d", dialled, before+1)
+		}
+		c.line.conn.Load().Retire() // as after the server has said that it shuts down
+	}
+}
+
 // TestCloseWhileConnecting checks that Close ends a connecting call at once, and may be called again.
 func TestCloseWhileConnecting(t *testing.T) {
 	dialling := make(chan struct{})

@@ -160,6 +160,21 @@ func TestWhoMayAct(t *testing.T) {
 	}
 }
 
+// TestFormsOfOtherSites checks that a form of another site does not reach the pages, whatever these refuse
+// themselves. Links do.
+func TestFormsOfOtherSites(t *testing.T) {
+	tasks, _ := twoTasks()
+	ui := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	h := Handler(Config{Tasks: tasks, UI: ui, Log: quiet, local: true})
+	from := []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}
+	if w := post(h, near, "/ui/api/cancel", "", append(from, "Origin", "")...); w.Code != http.StatusForbidden {
+		t.Errorf("a form: %d %s", w.Code, w.Body)
+	}
+	if w := get(h, near, "/ui/", from...); w.Code != http.StatusTeapot {
+		t.Errorf("a link: %d %s", w.Code, w.Body)
+	}
+}
+
 // TestOtherSitesCannotAct checks that neither a page of another site nor one whose name resolves to this machine acts, and that only
 // requests of the pages do.
 func TestOtherSitesCannotAct(t *testing.T) {

@@ -373,6 +373,7 @@ func TestCertificates(t *testing.T) {
 	}{
 		"nothing":                         {with, nil, "", "api/see", 401, false},
 		"a probe":                         {with, nil, "", "readyz", 200, false},
+		"nothing where none is taken":     {without, nil, "", "api/see", 401, false},
 		"a token":                         {with, nil, token, "api/see", 200, false},
 		"a token where none is taken":     {without, nil, token, "api/see", 401, false},
 		"a certificate":                   {without, new(issue(a, access.ClientName("bob"))), "", "api/see", 200, false},

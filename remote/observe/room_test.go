@@ -109,3 +109,16 @@ func TestProbesHaveRoom(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestRoomIsMadeOnce checks that a connection that has been chosen to end is not chosen again before it is closed:
+// each new one ends another.
+func TestRoomIsMadeOnce(t *testing.T) {
+	r := newRoom(nil)
+	for range maxConnections {
+		r.admit(&roomConn{room: r})
+	}
+	first, second := r.admit(&roomConn{room: r}), r.admit(&roomConn{room: r})
+	if first == nil || second == nil || first == second || len(r.conns) != maxConnections {
+		t.Errorf("%p and then %p end, and %d connections are counted, want %d", first, second, len(r.conns), maxConnections)
+	}
+}

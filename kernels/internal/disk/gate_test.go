@@ -2,10 +2,12 @@ package disk
 
 import (
 	"errors"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"weak"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/kernels"
@@ -101,6 +103,30 @@ func TestGateLetsTheCancelledGo(t *testing.T) {
 		if ran != 1 || len(failed) != 5 || g.running != 0 {
 			t.Errorf("%d ran, %d failed, %d run", ran, len(failed), g.running)
 		}
+	})
+}
+
+// TestGateKeepsNothing checks that a step that goes on does not hold the operations that have run, with what they
+// have read.
+func TestGateKeepsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(1, 10)
+		var c kernels.Cancellation
+		release := make(chan struct{})
+		g.enter(&c, func() { <-release }, nil)
+		wait := func() weak.Pointer[[1 << 20]byte] {
+			content := new([1 << 20]byte)
+			g.enter(&c, func() { content[0] = 1 }, nil)
+			return weak.Make(content)
+		}
+		content := wait()
+		close(release)
+		synctest.Wait()
+		runtime.GC()
+		if content.Value() != nil {
+			t.Error("what an operation that has ended used is still held")
+		}
+		c.Cancel(errors.New("over"))
 	})
 }
 

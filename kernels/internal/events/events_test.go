@@ -101,6 +101,21 @@ func TestMaxQueue(t *testing.T) {
 	w.Close()
 }
 
+// TestBytesInQueue checks that events wait without limit to their number if the queue has none, but not to their size.
+func TestBytesInQueue(t *testing.T) {
+	dir := t.TempDir()
+	w := open(t, Options{Dir: dir, MaxQueue: -1, FlushInterval: time.Hour})
+	write(t, w, "1", "2", "3", strings.Repeat("x", maxPending/2))
+	if n := len(read(t, dir)); n != 1 {
+		t.Errorf("%d events were written of a queue without a limit", n-1)
+	}
+	write(t, w, strings.Repeat("x", maxPending/2))
+	if n := len(read(t, dir)); n != 1+5 {
+		t.Errorf("%d events were written when they had become large, want 5", n-1)
+	}
+	closed(t, w)
+}
+
 func TestFlushInterval(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

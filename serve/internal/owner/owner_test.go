@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -251,6 +252,33 @@ func TestAnswers(t *testing.T) {
 			release(results)
 			l.Close()
 		})
+	}
+}
+
+// TestTooManyInputs: a call whose description would not fit into a message fails, and its connection is used again.
+func TestTooManyInputs(t *testing.T) {
+	o, p := own(t, accepted)
+	three, err := tensor.FromSlice(tensor.Int16, tensor.Shape{3}, []int16{1, 2, 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The limit is reached only if a call waits for an answer that it does not get.
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	const each = descriptionSize + 8
+	_, err = o.Call(ctx, &troupe.FunctionCall{Name: "f", Inputs: slices.Repeat([]*tensor.Tensor{three}, maxHead/each+1)})
+	if status.CodeOf(err) != status.InvalidArgument || !strings.Contains(err.Error(), fmt.Sprint("the limit is ", maxHead)) {
+		t.Errorf("the call failed with %v", err)
+	}
+	got := call(ctx, o, &troupe.FunctionCall{Name: "f"})
+	l := p.next()
+	defer l.Close()
+	if kind, head, err := readMessage(l.in); err != nil || kind != kindCall || len(head) != 7+1 {
+		t.Fatalf("the next message is %d with %d bytes, %v", kind, len(head), err)
+	}
+	l.Write(answer(kindError, []byte{3, 0, 0, 0, 'n', 'o'}))
+	if _, err := got(); status.CodeOf(err) != status.InvalidArgument {
+		t.Errorf("the next call failed with %v", err)
 	}
 }
 
