@@ -154,9 +154,9 @@ func WithMemoryLimit(bytes int64) Option {
 	return option("WithMemoryLimit", func(o *options) { o.memoryLimit = bytes })
 }
 
-// WithDurable makes the containers (tf.container) whose names match a pattern durable: their variables and queues outlive the process, on
-// disk below dir, in a directory for each task. In a pattern, * stands for any characters and ? for one; the empty pattern is the default
-// container. A step is answered when its changes to durable resources are on disk; after a crash, all of its changes on a task are there or
+// WithDurable makes the containers (tf.container) whose names match a pattern durable: their resources, such as variables and queues,
+// outlive the process, on disk below dir, in a directory for each task. In a pattern, * stands for any characters and ? for one; the empty
+// pattern is the default container. A step is answered when its changes to durable resources are on disk; after a crash, all of its changes on a task are there or
 // none. A pattern that ends in ":snapshot=30s" is for the weights of a training: the variables of these containers are written at that
 // interval, as they were between two steps, and steps do not wait for it. docs/durability.md says what is promised.
 func WithDurable(dir string, patterns ...string) Option {

@@ -153,8 +153,11 @@ func (m *Manager) RestoreVariable(cell *durable.Cell, container string, about []
 	v := &Variable{Name: a.Name, dtype: a.DType, Shape: a.Shape, KnownShape: a.KnownShape, cell: cell}
 	var s shot
 	err := cell.Each(func(key, value []byte) error {
-		if known, err := s.read(key, value, memory); known || len(key) > 0 {
+		if known, err := s.read(key, value, memory); known {
 			return err
+		}
+		if len(key) > 0 {
+			return status.Errorf(status.DataLoss, "it has the key %q", key)
 		}
 		t, err := tuple.Read(value, memory)
 		if err == nil && len(t) != 1 {

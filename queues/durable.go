@@ -281,6 +281,9 @@ func (q *Queue) fill(cell *durable.Cell) error {
 	var there []run
 	gone := map[int64]int{}
 	err := cell.Each(func(key, value []byte) error {
+		if len(key) == 0 {
+			return q.damaged("an entry without a key")
+		}
 		letter, rest := key[0], key[1:]
 		switch {
 		case letter == elementsKey && len(rest) == 8 && len(value) > 0:

@@ -46,7 +46,7 @@ func newDataShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show DIR",
 		Short: "List what the directories of stopped tasks hold",
-		Long: `Show lists the variables and queues in the directory of a stopped task, such as /var/lib/troupe/ps-0, and says to
+		Long: `Show lists the resources, such as variables and queues, in the directory of a stopped task, such as /var/lib/troupe/ps-0, and says to
 which task it belongs, whether that was stopped in order, when it was written last and how much room it takes.
 If DIR is a directory of such directories, as servers are given with --data, it shows all of them. It changes
 nothing in them. BYTES are those on disk.`,

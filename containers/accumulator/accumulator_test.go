@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/durable/tuple"
 )
 
 func floats(b []byte) []float64 {
@@ -260,4 +261,38 @@ func TestConcurrentApplies(t *testing.T) {
 		t.Errorf("%g of %d gradients", total, appliers*each)
 	}
 	a.Close()
+}
+
+// TestSumOnItsWayToTheDisk checks that what holds a sum for the disk stays as it is while gradients are added, and when the mean is taken.
+func TestSumOnItsWayToTheDisk(t *testing.T) {
+	f := newFixture(t)
+	dense, sparse := NewDense(f.options(true, 2)), NewSparse(f.options(true, -1, 2))
+	for name, a := range map[string]*Accumulator{"dense": dense, "sparse": sparse} {
+		apply := func(v float64) {
+			if a == dense {
+				f.fails(a.Apply(nil, 0, f.tensor(tensor.Shape{2}, v, v)), "")
+			} else {
+				f.applySparse(a, 0, f.slices(tensor.Shape{1, 2}, []int64{3}, v, v), "")
+			}
+		}
+		apply(1)
+		head, first := a.sum.parts(nil)
+		apply(2)
+		_, second := a.sum.parts(nil)
+		if a == dense {
+			f.taken(a, 2, []float64{1.5, 1.5})
+		} else {
+			f.taken(a, 2, []float64{3}, []float64{1.5, 1.5}, []float64{-1, 2})
+		}
+		for want, parts := range map[float64]tuple.Tuple{1: first, 3: second} {
+			if got := tensor.Of[float64](parts[0])[0]; got != want {
+				t.Errorf("%s: the sum %v became %v", name, want, got)
+			}
+		}
+		if !a.sum.restore(head, first) || a.sum.restore(append(head, 1), second) {
+			t.Errorf("%s: what is on disk is not read as it was written", name)
+		}
+		second.Release()
+		a.Close()
+	}
 }

@@ -92,6 +92,9 @@ func Restore(cell *durable.Cell, description []byte, pool *tensor.Pool) (*Barrie
 	if err := json.Unmarshal(description, &a); err != nil {
 		return nil, status.Errorf(status.DataLoss, "the description of a barrier on disk cannot be read: %v", err)
 	}
+	if len(a.DTypes) != len(a.Shapes) {
+		return nil, status.Errorf(status.DataLoss, "the description of a barrier on disk has %d types and %d shapes", len(a.DTypes), len(a.Shapes))
+	}
 	b := New(Options{Name: a.Name, DTypes: a.DTypes, Shapes: a.Shapes, Pool: pool})
 	err := cell.Each(func(key, value []byte) error {
 		switch {

@@ -230,7 +230,10 @@ func (l *life) run(t *testing.T, o kt.Op, inputs []any) (string, []kernels.Value
 	if l.store != nil {
 		step.Changes = l.store.Begin()
 	}
+	// An op waits if what it needs did not come back.
+	limit := time.AfterFunc(20*time.Second, func() { step.Cancellation.Cancel(status.Errorf(status.DeadlineExceeded, "the op waits")) })
 	out, err := l.try(step, o, inputs)
+	limit.Stop()
 	if l.store != nil {
 		ended := make(chan error, 1)
 		step.Changes.End(func(err error) { ended <- err })

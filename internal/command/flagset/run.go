@@ -34,7 +34,7 @@ func (f *Run) Add(flags *pflag.FlagSet) {
 	flags.Var(&f.Unpinned, "unpinned", "whose the variables, queues and readers are that ask for no device: cluster (all tasks share them by their names) or task "+
 		"(each task has its own, as TensorFlow's servers do; the default with --server-def)")
 	flags.StringVar(&f.data, "data", "", "directory for what outlives the process, with a directory of its own for each task")
-	flags.StringVar(&f.durable, "durable", "", "containers whose variables and queues outlive the process, as patterns with commas between them, such as jobs,my_problem_*; an empty pattern is the default container; variables of a pattern with :snapshot=30s are written at that interval, not at every step; needs --data")
+	flags.StringVar(&f.durable, "durable", "", "containers whose resources, such as variables and queues, outlive the process, as patterns with commas between them, such as jobs,my_problem_*; an empty pattern is the default container; variables of a pattern with :snapshot=30s are written at that interval, not at every step; needs --data")
 	flags.DurationVar(&f.Drain, "drain", 5*time.Second, "how long running steps may continue when the server is stopped")
 }
 

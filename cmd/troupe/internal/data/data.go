@@ -107,7 +107,7 @@ func (r *resource) isVariable() bool {
 	return r.Kind == kernels.KindVariable || r.Kind == kernels.KindRefVariable
 }
 
-// decoded calls f with the resource, a *containers.Variable or a *queues.Queue, which is in memory until f returns. The error also says that
+// decoded calls f with the resource, such as a *containers.Variable or a *queues.Queue, which is in memory until f returns. The error also says that
 // the resource can't be decoded.
 func (r *resource) decoded(f func(containers.Resource) error) error {
 	return contain.Run(slog.New(slog.DiscardHandler), "The decoding of "+r.Name, func() error {
@@ -131,7 +131,7 @@ type Task struct {
 	Resources []Resource `json:"resources"`
 }
 
-// Resource is a variable or a queue.
+// Resource is a variable, a queue or another resource.
 type Resource struct {
 	Device      string    `json:"device"`
 	Container   string    `json:"container"`
@@ -197,6 +197,8 @@ func (r *resource) show() (shown Resource, err error) {
 			shown.Variable, shown.Description = describeVariable(what)
 		case *queues.Queue:
 			shown.Queue, shown.Description = describeQueue(what)
+		default:
+			shown.Description = containers.Describe(what)
 		}
 		return nil
 	}); err != nil {
