@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -23,7 +24,7 @@ func TestNothingIsHeldAfterClose(t *testing.T) {
 	if p.hold(late) {
 		t.Fatal("a closed proxy holds a connection")
 	}
-	if _, err := far.Read(make([]byte, 1)); err != io.EOF {
+	if _, err := far.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the connection has not ended: %v", err)
 	}
 }
