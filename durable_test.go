@@ -16,8 +16,8 @@ import (
 // durableGraph has a variable and a queue in a durable container, and a queue in another one.
 type durableGraph struct {
 	*op.Scope
-	assign, add, put, putOther          *op.Operation
-	value, take, size, otherSize, table op.Output
+	assign, add, put, putOther           *op.Operation
+	value, take, size, otherSize, reader op.Output
 }
 
 func newDurableGraph() *durableGraph {
@@ -35,7 +35,7 @@ func newDurableGraph() *durableGraph {
 	other := op.FIFOQueueV2(s, []tensor.DType{tensor.String}, attr.SharedName("x"))
 	g.putOther = op.QueueEnqueueV2(s, other, []op.Output{op.Const(s, "element")})
 	g.otherSize = op.QueueSizeV2(s, other)
-	g.table = op.LookupTableSizeV2(s, op.MutableHashTableV2(s, tensor.String, tensor.Int64, jobs...))
+	g.reader = op.ReaderNumRecordsProducedV2(s, op.WholeFileReaderV2(s, jobs...))
 	return g
 }
 
@@ -91,8 +91,8 @@ func TestDurableContainers(t *testing.T) {
 		is("after a restart", run(g.value, g.size, g.otherSize), 42, 2, 0)
 		run(g.add, g.take)
 		session := sessionOf(t, s, g.Scope)
-		if _, err := session.Eval(t.Context(), nil, g.table); status.CodeOf(err) != status.FailedPrecondition || !strings.Contains(err.Error(), "cannot be kept") {
-			t.Errorf("a table in a durable container: %v", err)
+		if _, err := session.Eval(t.Context(), nil, g.reader); status.CodeOf(err) != status.FailedPrecondition || !strings.Contains(err.Error(), "cannot be kept") {
+			t.Errorf("a reader in a durable container: %v", err)
 		}
 		if _, err := NewLocalServer(t.Context(), silent, keep); status.CodeOf(err) != status.FailedPrecondition {
 			t.Errorf("a server with the directory of another one: %v", err)
