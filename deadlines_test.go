@@ -72,7 +72,7 @@ func scanPython(t *testing.T) map[string]int {
 // TestDeadlinesAreListed checks that testdata/deadlines.txt has every place where a test, or a tool of tests, waits for a time or ends
 // something after one, and why it does not wait for an event instead.
 func TestDeadlinesAreListed(t *testing.T) {
-	found := scan(t, isTest, isTimer)
+	found := scan(t, isTest, timers())
 	maps.Copy(found, scanPython(t))
 	if len(found) < 200 {
 		t.Fatalf("only %d places with deadlines were found: the test does not see them", len(found))

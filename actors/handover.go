@@ -32,6 +32,7 @@ func (t *Task) handOver(ctx context.Context) {
 		to := t.successor(r)
 		value := t.valueOf(r)
 		if value == nil {
+			t.logLost(r)
 			continue
 		}
 		size := int64(value.ByteSize())
@@ -74,6 +75,20 @@ func (t *Task) handOver(ctx context.Context) {
 	})
 	if err != nil {
 		t.Log.Warn("variables were not handed over", "error", err)
+	}
+}
+
+// logLost logs that a resource other than a variable's value is lost with this task, if it is here and is not durable.
+func (t *Task) logLost(r *wire.Resource) {
+	for _, d := range t.Devices {
+		if d.Name() != r.Device || d.Resources().IsDurable(r.Container) {
+			continue
+		}
+		for kind, home := range durableKinds {
+			if found, err := d.Resources().Lookup(r.Container, kind, r.Name); home == r.Kind && err == nil {
+				t.Log.Warn("a resource that other sessions share is lost with this task: only variables are handed over", "kind", r.Kind, "name", r.Name, "holds", containers.Describe(found))
+			}
+		}
 	}
 }
 

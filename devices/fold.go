@@ -63,8 +63,8 @@ func (w *wiring) compute(n *node) []*tensor.Tensor {
 	if err == nil {
 		_, err = checkOutputs(n, ctx.Outputs, false)
 	}
-	if err == nil && n.strings {
-		err = countStrings(ctx)
+	if err == nil {
+		err = countOutputs(ctx, n.strings)
 	}
 	values := make([]*tensor.Tensor, n.numOut)
 	for i, out := range ctx.Outputs {

@@ -455,8 +455,8 @@ func (r *run) finish(t task, c *kernels.Context, err error) {
 	if err == nil {
 		dead, err = checkOutputs(t.n, c.Outputs, dead)
 	}
-	if err == nil && t.n.strings {
-		err = countStrings(c)
+	if err == nil {
+		err = countOutputs(c, t.n.strings)
 	}
 	if err != nil || dead { // a receive that is dead here may have got a live value
 		for i := range c.Outputs {
@@ -473,11 +473,20 @@ func (r *run) finish(t task, c *kernels.Context, err error) {
 	clear(c.Outputs)
 }
 
-// countStrings counts the bytes of strings that a kernel has made against its device's memory.
-func countStrings(c *kernels.Context) error {
+// countOutputs counts what a kernel has made without its device's memory: tensors whose elements need no memory of their own, and the bytes
+// of strings.
+func countOutputs(c *kernels.Context, strings bool) error {
 	for i := range c.Outputs {
-		if t := c.Outputs[i].Tensor; t != nil {
-			if err := t.CountStrings(c.Device.Pool()); err != nil {
+		t := c.Outputs[i].Tensor
+		if t == nil {
+			continue
+		}
+		pool := c.Device.Pool()
+		if err := t.CountIn(pool); err != nil {
+			return err
+		}
+		if strings {
+			if err := t.CountStrings(pool); err != nil {
 				return err
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/troupe-run/troupe/actors/cast"
+	"github.com/troupe-run/troupe/internal/view"
 	pb "github.com/troupe-run/troupe/remote/internal/actorservice/actorspb"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 )
@@ -125,6 +127,15 @@ func TestWatchingOfClients(t *testing.T) {
 				}
 			}
 		}
+	}
+	// The panic on the task's own actor is an event, and counted.
+	seen := g.node.See(ctx, &view.Query{})
+	panicked := slices.IndexFunc(seen.GetTasks()[0].GetEvents(), func(e *view.Event) bool {
+		return e.GetKind() == "actor panicked" && e.GetSubject() == "panic" && strings.Contains(e.GetText(), "program/waiter: ") && strings.Contains(e.GetText(), "below zero")
+	})
+	counted := slices.IndexFunc(seen.GetTasks()[0].GetTotals().GetActors(), func(k *view.ActorKind) bool { return k.GetKind() == "program/waiter" && k.GetPanics() == 1 })
+	if panicked < 0 || counted < 0 {
+		t.Errorf("the panic of an actor is event %d and counter %d of %v", panicked, counted, seen.GetTasks()[0])
 	}
 	if got := next(g.watchActor(ctx, &pb.WatchRequest{})); !strings.Contains(got, `InvalidArgument desc = "" is not a name of an actor`) {
 		t.Errorf("a watch without a name: %q", got)

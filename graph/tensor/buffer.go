@@ -99,7 +99,8 @@ type Pool struct {
 	grant   *grant
 	parent  *Pool // the pool that a pool under a quota allocates from; nil for an independent pool
 	quota   *Quota
-	holds   *Quota // the quota whose share of the reserve this pool's memory counts against, if any
+	holds   *Quota   // the quota whose share of the reserve this pool's memory counts against, if any
+	counts  []*Quota // those of the pool and its parents that count tensors
 	room    func() int64
 	inUse   atomic.Int64
 	peak    atomic.Int64

@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/troupe-run/troupe/graph/status"
@@ -14,7 +15,7 @@ type Quota struct {
 	raise   string
 	account *Account     // in whose reserve the quota has a share, if any
 	lent    atomic.Int64 // the part of inUse lent from the reserve
-	tensors atomic.Int64 // live tensors, if there is an account: even tiny ones take memory
+	tensors atomic.Int64 // live tensors, if there is a limit or an account: even tiny ones take memory
 }
 
 // reservePart is the divisor that yields the reserve: a 16th of an account's limit. Holders have equal shares of it, and one that holds
@@ -44,9 +45,48 @@ func (q *Quota) Leave() { q.account.holders.Add(-1) }
 func (q *Quota) take(n int64) error {
 	if used := q.inUse.Add(n); q.limit > 0 && used > q.limit {
 		q.inUse.Add(-n)
-		return status.Errorf(status.ResourceExhausted, "the %s may hold %d bytes, of which %d are in use, and %d more were asked for (%s)", q.what, q.limit, used-n, n, q.raise)
+		return q.full(used-n, n)
 	}
 	return nil
+}
+
+// full returns the error of a quota of which used bytes are in use, and that does not have n more.
+func (q *Quota) full(used, n int64) error {
+	return status.Errorf(status.ResourceExhausted, "the %s may hold %d bytes, of which %d are in use, and %d more were asked for (%s)", q.what, q.limit, used, n, q.raise)
+}
+
+// takeHeader counts a tensor, without its elements. What all of them take counts against the limit beside the elements' bytes, but does not
+// keep elements from being allocated: it is little unless the elements are.
+func (q *Quota) takeHeader() error {
+	n := q.tensors.Add(1) * tensorBytes
+	if used := q.inUse.Load() + n; q.limit > 0 && used > q.limit && n > q.limit/headersPart {
+		q.tensors.Add(-1)
+		return q.full(used-tensorBytes, tensorBytes)
+	}
+	return nil
+}
+
+// headersPart is the divisor that yields the part of a limit that tensors may take besides their elements even if these take all of it.
+const headersPart = 16
+
+// countHeader counts a tensor in the quotas of the pool, or in none of them if it fails.
+func (p *Pool) countHeader() error {
+	for i, q := range p.counts {
+		if err := q.takeHeader(); err != nil {
+			for _, q := range p.counts[:i] {
+				q.tensors.Add(-1)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// uncountHeader undoes countHeader.
+func (p *Pool) uncountHeader() {
+	for _, q := range p.counts {
+		q.tensors.Add(-1)
+	}
 }
 
 // drop subtracts n released bytes and returns how many of them were lent.
@@ -97,7 +137,10 @@ func (a *Account) lend(q *Quota, n int64) bool {
 // Under returns a pool over the same memory, under a quota: what is allocated from the result counts against the quota and the limits of p
 // until it is released.
 func (p *Pool) Under(q *Quota) *Pool {
-	u := &Pool{name: p.name, account: p.account, parent: p, quota: q}
+	u := &Pool{name: p.name, account: p.account, parent: p, quota: q, counts: p.counts}
+	if q.limit > 0 || q.account != nil {
+		u.counts = append(slices.Clone(p.counts), q)
+	}
 	u.holds = u.holder(p.holds)
 	return u
 }

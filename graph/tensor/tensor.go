@@ -18,18 +18,18 @@ const inlineRank = 4
 // Tensor is an n-dimensional array of one element type. Fixed-size elements are stored row-major and little-endian, in Data or at Address
 // in the memory of a device. Strings, resource handles and variants are Go values.
 type Tensor struct {
-	refs   atomic.Int32
-	dtype  DType
-	shape  Shape
-	n      int
-	data   []byte
-	addr   uint64 // of the elements in device memory, else 0
-	elems  any    // []string, []Handle or []any
-	buf    *Buffer
-	shared atomic.Bool // another tensor has the same elems
-	holder *Quota      // counts the tensor itself, if any
-	dims   [inlineRank]int64
-	inline [16]byte // data of small tensors that need no buffer
+	refs    atomic.Int32
+	dtype   DType
+	shape   Shape
+	n       int
+	data    []byte
+	addr    uint64 // of the elements in device memory, else 0
+	elems   any    // []string, []Handle or []any
+	buf     *Buffer
+	shared  atomic.Bool // another tensor has the same elems
+	counted *Pool       // whose quotas count the tensor itself, if any
+	dims    [inlineRank]int64
+	inline  [16]byte // data of small tensors that need no buffer
 }
 
 var headers = sync.Pool{New: func() any { return new(Tensor) }}
@@ -63,26 +63,52 @@ func New(pool *Pool, dtype DType, shape Shape) (*Tensor, error) {
 	t := header(dtype, shape, int(n))
 	if bytes <= len(t.inline) {
 		t.data = t.inline[:bytes:bytes]
-		t.countIn(pool.holds)
-		return t, nil
+	} else {
+		buf, err := pool.Get(bytes)
+		if err != nil {
+			t.refs.Store(0)
+			headers.Put(t)
+			return nil, oom(dtype, shape, err)
+		}
+		t.buf, t.data = buf, buf.data
 	}
-	buf, err := pool.Get(bytes)
-	if err != nil {
-		t.refs.Store(0)
-		headers.Put(t)
-		return nil, oom(dtype, shape, err)
+	return t.countNew(pool)
+}
+
+// countNew counts a new tensor, and releases it if it cannot be counted.
+func (t *Tensor) countNew(pool *Pool) (*Tensor, error) {
+	if err := pool.countHeader(); err != nil {
+		err = oom(t.dtype, t.shape, err)
+		t.Release()
+		return nil, err
 	}
-	t.buf, t.data = buf, buf.data
-	t.countIn(pool.holds)
+	t.countedIn(pool)
 	return t, nil
 }
 
-// countIn counts the tensor itself, whatever its size, in a session's quota.
-func (t *Tensor) countIn(q *Quota) {
-	if q != nil {
-		t.holder = q
-		q.tensors.Add(1)
+// countedIn records that the pool's quotas count the tensor.
+func (t *Tensor) countedIn(pool *Pool) {
+	if len(pool.counts) > 0 {
+		t.counted = pool
 	}
+}
+
+// CountIn counts the tensor itself, whatever its size, in a pool's quotas until its last release, unless it is shared or counted already. It
+// is for tensors that were made without a pool, as soon as it is known who holds them: many of the smallest ones take much memory, too. It
+// fails with RESOURCE_EXHAUSTED as New does. The caller must hold the only reference.
+func (t *Tensor) CountIn(pool *Pool) error {
+	if t.counted != nil || t.refs.Load() != 1 {
+		return nil
+	}
+	err := pool.Admits()
+	if err == nil {
+		err = pool.countHeader()
+	}
+	if err != nil {
+		return oom(t.dtype, t.shape, err)
+	}
+	t.countedIn(pool)
+	return nil
 }
 
 func oom(dtype DType, shape Shape, why error) error {
@@ -134,8 +160,7 @@ func newElems(pool *Pool, dtype DType, shape Shape, n int64) (*Tensor, error) {
 		buf.free = func() { eachCounted(list, Counted.Release) }
 	}
 	t.buf = buf
-	t.countIn(pool.holds)
-	return t, nil
+	return t.countNew(pool)
 }
 
 // CountStrings counts the contents of a string tensor, which its maker allocated, in a pool until the tensor's last release, unless they
@@ -289,9 +314,9 @@ func (t *Tensor) Release() {
 	}
 	t.data, t.elems, t.shape, t.addr = nil, nil, nil, 0
 	t.shared.Store(false)
-	if t.holder != nil {
-		t.holder.tensors.Add(-1)
-		t.holder = nil
+	if t.counted != nil {
+		t.counted.uncountHeader()
+		t.counted = nil
 	}
 	headers.Put(t)
 }
@@ -313,7 +338,7 @@ func (t *Tensor) Bitcast(dtype DType, shape Shape) *Tensor {
 
 func (t *Tensor) alias(dtype DType, shape Shape, n int) *Tensor {
 	r := header(dtype, shape, n)
-	r.countIn(t.holder)
+	r.countLike(t)
 	if t.elems != nil {
 		r.elems = t.elems
 		t.shared.Store(true)
@@ -328,6 +353,15 @@ func (t *Tensor) alias(dtype DType, shape Shape, n int) *Tensor {
 	return r
 }
 
+// countLike counts a tensor where another one is counted. It cannot fail: limits are checked when the next tensor is made.
+func (t *Tensor) countLike(o *Tensor) {
+	if t.counted = o.counted; t.counted != nil {
+		for _, q := range t.counted.counts {
+			q.tensors.Add(1)
+		}
+	}
+}
+
 // Rows returns a tensor over rows from (inclusive) to to (exclusive) of dimension 0, sharing memory. The caller owns its reference. Its
 // start is aligned for the element type, but perhaps not for vector loads.
 func (t *Tensor) Rows(from, to int) *Tensor {
@@ -336,7 +370,7 @@ func (t *Tensor) Rows(from, to int) *Tensor {
 		per = t.n / t.Dim(0)
 	}
 	r := header(t.dtype, t.shape, (to-from)*per)
-	r.countIn(t.holder)
+	r.countLike(t)
 	r.shape[0] = int64(to - from)
 	switch e := t.elems.(type) {
 	case []string:
@@ -464,6 +498,17 @@ func FromStrings(shape Shape, values []string) (*Tensor, error) {
 	t := header(String, shape, len(values))
 	t.elems = values
 	return t, nil
+}
+
+// FromVariants returns a variant tensor of as many values as the shape has elements, which it takes over.
+func FromVariants(shape Shape, values ...any) *Tensor {
+	if n, err := shape.NumElements(); err != nil || n != int64(len(values)) {
+		panic("tensor: the number of variants is not that of the shape")
+	}
+	t := header(Variant, shape, len(values))
+	t.elems = values
+	t.buf = WrapBytes(nil, func() { eachCounted(values, Counted.Release) })
+	return t
 }
 
 // FromHandle returns a scalar resource tensor.

@@ -1,13 +1,13 @@
 // Package extent defines how many tests run. The environment variable TROUPE_TESTS has one of:
 //
-//	(nothing)  what a newcomer waits for: make test
-//	check      what each change must pass: make check, continuous integration
+//	(nothing)  what a newcomer waits for, and each change must pass: make test
+//	check      what each night runs: make check
 //	full       everything, however long it takes
 package extent
 
 import "os"
 
-// Check reports whether the tests of a change run, which may take minutes each.
+// Check reports whether the tests of a night run, which may take minutes each.
 func Check() bool { return extent() == "check" || Full() }
 
 // Full reports whether tests run at full length.

@@ -127,20 +127,21 @@ func nextOf(c *Call, input Iterator, n int64, whole bool) (list []Element, faile
 		if atEnd(err) {
 			break
 		}
-		if err == nil {
+		switch {
+		case err == nil && failed == nil:
 			list = append(list, e)
 			continue
-		}
-		if failed == nil {
+		case err == nil:
+			e.release()
+			continue
+		case failed == nil:
 			failed = err
+			releaseAll(list)
+			list = nil
 		}
-		if !whole || c.Err() != nil {
+		if !whole || c.Err() != nil || status.CodeOf(err) == status.ResourceExhausted { // it would fail again and again
 			break
 		}
-	}
-	if failed != nil {
-		releaseAll(list)
-		list = nil
 	}
 	return list, failed
 }

@@ -169,7 +169,7 @@ func compressElement(ctx *kernels.Context) error {
 		return tooLargeToPack(len(plain))
 	}
 	c.block = snappy.Encode(nil, plain)
-	ctx.SetOutput(0, variants(nil, c))
+	ctx.SetOutput(0, tensor.FromVariants(nil, c))
 	return nil
 }
 

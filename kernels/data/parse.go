@@ -139,20 +139,10 @@ func (k *parsed) parse(c *Call, e Element) (Element, error) {
 		out[at] = r.Dense[i]
 	}
 	for i, at := range k.sparse {
-		out[at] = variants(tensor.Shape{3}, variant.Boxed{T: r.Indices[i]}, variant.Boxed{T: r.Values[i]}, variant.Boxed{T: r.Shapes[i]})
+		out[at] = tensor.FromVariants(tensor.Shape{3}, variant.Boxed{T: r.Indices[i]}, variant.Boxed{T: r.Values[i]}, variant.Boxed{T: r.Shapes[i]})
 	}
 	for i, at := range k.ragged {
-		out[at] = variants(nil, variant.NewRagged([]*tensor.Tensor{r.Splits[i]}, r.RaggedValues[i]))
+		out[at] = tensor.FromVariants(nil, variant.NewRagged([]*tensor.Tensor{r.Splits[i]}, r.RaggedValues[i]))
 	}
 	return out, nil
-}
-
-// variants returns a tensor of the given values, which it takes over.
-func variants(shape tensor.Shape, values ...any) *tensor.Tensor {
-	t, err := tensor.New(tensor.Host, tensor.Variant, shape)
-	if err != nil {
-		panic(err) // the shape is valid, and small host tensors always have room
-	}
-	copy(t.Variants(), values)
-	return t
 }

@@ -35,7 +35,9 @@ func (it *sliding) Next(c *Call) (Element, error) {
 			return nil, err
 		}
 		if !it.ended {
-			it.buffer = append(it.buffer, outcome{Element: e})
+			if err := it.push(c, outcome{Element: e}); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if len(it.buffer) == 0 || it.of.drops && int64(len(it.buffer)) < span {

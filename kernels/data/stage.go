@@ -278,11 +278,26 @@ func (it *counted) Next(c *Call) (Element, error) {
 	}
 	e, err := it.Iterator.Next(c)
 	if err == nil {
+		err = it.count(e)
+	}
+	if err == nil {
 		if it.given++; it.given <= exactCount || it.given&15 == 0 {
 			it.tell()
 		}
+		return e, nil
 	}
-	return e, err
+	return nil, err
+}
+
+// count counts the tensors of an element: a later stage may hold many. If it fails, it releases the element.
+func (it *counted) count(e Element) error {
+	for _, t := range e {
+		if err := t.CountIn(it.pool); err != nil {
+			e.release()
+			return err
+		}
+	}
+	return nil
 }
 
 func (it *counted) tell() {

@@ -34,12 +34,33 @@ func newUnique(*settings) maker {
 func (k *unique) cardinality(*query) int64 { return unknown }
 
 func (k *unique) open(e *Env) (Iterator, error) {
-	return openOver(e, k.input, func(o over) Iterator { return &seeing{o, map[string]bool{}} })
+	return openOver(e, k.input, func(o over) Iterator { return &seeing{over: o, pool: e.pool(), seen: map[string]bool{}} })
 }
 
 type seeing struct {
 	over
-	seen map[string]bool
+	pool  *tensor.Pool // counts what was seen
+	seen  map[string]bool
+	bytes int64
+}
+
+// keyBytes is about what a key takes besides its text.
+const keyBytes = 64
+
+// add records a key.
+func (it *seeing) add(key string) error {
+	n := int64(len(key)) + keyBytes
+	if err := it.pool.Reserve(n); err != nil {
+		return err
+	}
+	it.seen[key] = true
+	it.bytes += n
+	return nil
+}
+
+func (it *seeing) Close() {
+	it.pool.Unreserve(it.bytes)
+	it.over.Close()
 }
 
 func (it *seeing) Next(c *Call) (Element, error) {
@@ -54,8 +75,9 @@ func (it *seeing) Next(c *Call) (Element, error) {
 		}
 		key, err := variant.MapKey(e[0])
 		if err == nil && !it.seen[key] {
-			it.seen[key] = true
-			return e, nil
+			if err = it.add(key); err == nil {
+				return e, nil
+			}
 		}
 		e.release()
 		if err != nil {
@@ -82,7 +104,10 @@ func (it *seeing) Restore(c *Call, r *Reader) {
 			r.Fail(status.Errorf(status.DataLoss, "The saved state of a unique dataset is of type %v", t.DType()))
 		} else {
 			for _, key := range t.Strings() {
-				it.seen[key] = true
+				if err := it.add(key); err != nil {
+					r.Fail(err)
+					break
+				}
 			}
 		}
 		t.Release()

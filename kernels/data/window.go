@@ -8,6 +8,7 @@ import (
 	shapepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_shape_go_proto"
 	typespb "github.com/galeone/tensorflow/tensorflow/go/core/framework/types_go_proto"
 	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 )
 
@@ -70,6 +71,7 @@ type windowing struct {
 	over
 	of     *window
 	buffer []outcome
+	pool   *tensor.Pool // counts the buffer
 	ended  bool
 }
 
@@ -83,7 +85,12 @@ func (it *windowing) Next(c *Call) (Element, error) {
 			it.ended = true
 			break
 		}
-		it.buffer = append(it.buffer, outcome{e, err})
+		if status.CodeOf(err) == status.ResourceExhausted {
+			return nil, err // an outcome of it would take memory, too
+		}
+		if err := it.push(c, outcome{e, err}); err != nil {
+			return nil, err
+		}
 	}
 	if len(it.buffer) == 0 || it.of.drops && int64(len(it.buffer)) < it.of.spans() {
 		return nil, io.EOF
@@ -121,13 +128,28 @@ func (it *windowing) move(c *Call) error {
 	return nil
 }
 
+// push adds an outcome to the buffer, or releases it.
+func (it *windowing) push(c *Call, o outcome) error {
+	if err := c.pool().Reserve(outcomeBytes); err != nil {
+		o.release()
+		return err
+	}
+	it.pool = c.pool()
+	it.buffer = append(it.buffer, o)
+	return nil
+}
+
 // drop removes the first n elements of the buffer.
 func (it *windowing) drop(n int64) {
 	for _, o := range it.buffer[:n] {
 		o.release()
+		it.pool.Unreserve(outcomeBytes)
 	}
 	it.buffer = append(it.buffer[:0], it.buffer[n:]...)
 }
+
+// outcomeBytes is about what an outcome takes besides its element.
+const outcomeBytes = 64
 
 // windows creates a dataset for each component of the elements.
 func (k *window) windows(list []Element) Element {
@@ -179,13 +201,11 @@ func windowNode(all Element, width int) *graph.Node {
 
 // variantOf returns a scalar with a dataset, which it takes over.
 func variantOf(d *Dataset) *tensor.Tensor {
-	return variants(nil, d)
+	return tensor.FromVariants(nil, d)
 }
 
 func (it *windowing) Close() {
-	for _, o := range it.buffer {
-		o.release()
-	}
+	it.drop(int64(len(it.buffer)))
 	it.buffer = nil
 	it.over.Close()
 }
@@ -199,6 +219,14 @@ func (it *windowing) Save(c *Call, w *Writer) {
 func (it *windowing) Restore(c *Call, r *Reader) {
 	it.ended = r.Bool("ended")
 	it.buffer = restoreOutcomes(r, "buffer")
+	it.pool = c.pool()
+	if err := it.pool.Reserve(int64(len(it.buffer)) * outcomeBytes); err != nil {
+		for _, o := range it.buffer {
+			o.release()
+		}
+		it.buffer = nil
+		r.Fail(err)
+	}
 	it.over.Restore(c, r)
 }
 

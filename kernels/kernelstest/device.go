@@ -16,6 +16,7 @@ import (
 type Device struct {
 	t         testing.TB
 	pool      *tensor.Pool
+	limited   *tensor.Pool // over pool, or nil
 	resources *containers.Manager
 	// accelerator, if not nil, runs the ops that have a row for it.
 	accelerator kernels.Accelerator
@@ -44,6 +45,9 @@ func NewDevice(t testing.TB) *Device {
 	return d
 }
 
+// Limit puts the memory of what is made from now on under a quota, as a session's is.
+func (d *Device) Limit(q *tensor.Quota) { d.limited = d.pool.Under(q) }
+
 // Name returns DeviceName.
 func (d *Device) Name() string { return DeviceName }
 
@@ -51,10 +55,15 @@ func (d *Device) Name() string { return DeviceName }
 func (d *Device) Type() string { return "CPU" }
 
 // Pool returns the device's memory pool.
-func (d *Device) Pool() *tensor.Pool { return d.pool }
+func (d *Device) Pool() *tensor.Pool {
+	if d.limited != nil {
+		return d.limited
+	}
+	return d.pool
+}
 
 // Memory returns the pool, which is host memory.
-func (d *Device) Memory() tensor.Memory { return d.pool }
+func (d *Device) Memory() tensor.Memory { return d.Pool() }
 
 // Resources returns the device's containers.
 func (d *Device) Resources() kernels.Resources { return d.resources }
