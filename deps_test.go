@@ -18,7 +18,7 @@ const module = "github.com/troupe-run/troupe"
 // layers are the folders from the lowest to the highest. A package may import packages of its own folder and of lower
 // layers. Folders of one layer do not import each other.
 var layers = [][]string{
-	{"live"},
+	{"live", "subnormal"},
 	{"graph", "network", "extent", "blocks", "bytesize", "recent"},
 	{"harness"},
 	{"view", "rights"},

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/troupe-run/troupe/devices/internal/subnormal"
+	"github.com/troupe-run/troupe/internal/subnormal"
 	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/processors"
 )

@@ -242,8 +242,7 @@ ACCEPTED = [
     ("RaggedCross", lambda c, t, o: not t.error and "Invalid SparseTensor" in o.message, "TensorFlow does not compare the numbers of indices and values"),
     ("KmeansPlusPlusInitialization", lambda c, t, o: "num_retries_per_sample" in o.message and not t.error, "TensorFlow's number of retries overflows"),
     ("TensorListScatterIntoExistingList", lambda c, t, o: "Specified a list with shape" in o.message and not t.error, "TensorFlow does not compare an element's shape with the list's"),
-    ("Conv Conv2D Conv3D Dilation2D Conv2DBackpropInput Conv2DBackpropFilter Conv3DBackpropInput Conv3DBackpropInputV2 Conv3DBackpropFilter Conv3DBackpropFilterV2 DepthwiseConv2dNative "
-     "DepthwiseConv2dNativeBackpropInput DepthwiseConv2dNativeBackpropFilter FusedPadConv2D FusedResizeAndPadConv2D", lambda c, t, o: o.error == "InvalidArgumentError" and no_filter(c), "a filter without elements is refused, also where TensorFlow has nothing to compute"),
+    ("Dilation2D FusedPadConv2D FusedResizeAndPadConv2D", lambda c, t, o: o.error == "InvalidArgumentError" and no_filter(c), "a filter without elements is refused; TensorFlow's sums of nothing are what is in memory, its greatest of nothing the least number"),
     ("FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3", lambda c, t, o: not finite(o), "infinite variances times zero are no number here; TensorFlow's products of bfloat16 leave one of them out"),
     ("Round", lambda c, t, o: c.inputs["x"].dtype.kind in "iu", "TensorFlow rounds integers to 0; they stay here"),
     ("BesselJ0 BesselJ1 BesselY0 BesselY1", lambda c, t, o: huge(c.inputs["x"]),
@@ -364,9 +363,7 @@ def equal_indices(call):
 
 
 def no_filter(call):
-    """Whether a convolution's filter, or the one whose sizes are given, has no elements."""
-    sizes = call.inputs.get("filter_sizes")
-    return not (sizes.all() if sizes is not None else call.inputs["filter"].size)
+    return not call.inputs["filter"].size
 
 
 def windows_of(call):

@@ -1,6 +1,8 @@
 package array
 
 import (
+	"math"
+
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -87,12 +89,25 @@ func (k *histogramKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	step := (hi - lo) / float64(bins)
+	if math.IsInf(step, 0) { // the difference may overflow
+		step = hi/float64(bins) - lo/float64(bins)
+	}
 	for _, v := range element.ViewOf[T](values) {
-		if f := float64(v); f != f {
+		switch f := float64(v); {
+		case f != f:
 			return status.InvalidArgumentf("values must not contain NaN")
+		case f >= hi:
+			counts[bins-1]++
+		case f > lo:
+			// No bin of an infinite range is nearest, nor if the bins have no width left.
+			if at := (f - lo) / step; at == at {
+				counts[int(min(at, float64(bins-1)))]++
+				continue
+			}
+			fallthrough
+		default:
+			counts[0]++
 		}
-		at := (min(max(float64(v), lo), hi) - lo) / step
-		counts[int(min(at, float64(bins-1)))]++
 	}
 	for i, n := range counts {
 		if k.out == tensor.Int32 {

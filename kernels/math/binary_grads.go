@@ -96,12 +96,42 @@ func xlog1pyComplex(x, y complex128) complex128 {
 
 func nextAfter32(dst, a, b []float32) {
 	for i := range dst {
-		dst[i] = math.Nextafter32(a[i], b[i])
+		dst[i] = math.Float32frombits(uint32(nextAfter(float64(a[i]), float64(b[i]), int64(int32(math.Float32bits(a[i]))), int64(int32(math.Float32bits(b[i]))), math.MinInt32)))
 	}
 }
 
 func nextAfter64(dst, a, b []float64) {
 	for i := range dst {
-		dst[i] = math.Nextafter(a[i], b[i])
+		dst[i] = math.Float64frombits(uint64(nextAfter(a[i], b[i], int64(math.Float64bits(a[i])), int64(math.Float64bits(b[i])), math.MinInt64)))
 	}
+}
+
+// nextAfter returns the bits of the number next to x in the direction of y, given both numbers' bits and the sign's. It compares the bits,
+// since the thread may take subnormal numbers for zeros.
+func nextAfter(x, y float64, xBits, yBits, sign int64) int64 {
+	if x != x {
+		return xBits
+	}
+	if y != y {
+		return yBits
+	}
+	// place is the number's place in the order of all numbers. That of zeros is 0.
+	place := func(bits int64) int64 {
+		if bits < 0 {
+			return sign - bits
+		}
+		return bits
+	}
+	from, to := place(xBits), place(yBits)
+	switch {
+	case from == to:
+		return yBits
+	case xBits < 0 && from < to: // also from the greatest negative number to -0
+		return xBits - 1
+	case from < to:
+		return from + 1
+	case from > 0:
+		return from - 1
+	}
+	return sign - (from - 1)
 }

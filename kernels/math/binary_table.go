@@ -34,7 +34,7 @@ func perComplex2(f func(a, b complex128) complex128) elementwise.BinaryRows {
 		},
 		func(dst, a, b []complex128) {
 			for i := range dst {
-				dst[i] = f(a[i], b[i])
+				dst[i] = f(elementwise.ReadComplex(a[i]), elementwise.ReadComplex(b[i]))
 			}
 		})
 }

@@ -3,6 +3,8 @@ package math
 import (
 	"math"
 	"slices"
+
+	"github.com/troupe-run/troupe/kernels/internal/powers"
 )
 
 // These are the distribution functions of the gamma and beta distributions. Both integrate a density with a single maximum. The density's
@@ -24,7 +26,7 @@ const leastExponent = -800
 // peak is a^a·exp(-a)/Γ(a+1), the maximum of a gamma density, for a not negative.
 func peak(a float64) float64 {
 	if a < 10 {
-		return math.Pow(a, a) * math.Exp(-a) / math.Gamma(a+1)
+		return powers.Of(a, a) * math.Exp(-a) / math.Gamma(a+1)
 	}
 	r := 1 / (a * a)
 	stirling := (1.0/12 - r*(1.0/360-r*(1.0/1260-r*(1.0/1680-r*(1.0/1188-r*(691.0/360360-r/156)))))) / a

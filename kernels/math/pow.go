@@ -1,6 +1,10 @@
 package math
 
-import "math"
+import (
+	"math"
+
+	"github.com/troupe-run/troupe/kernels/internal/powers"
+)
 
 // The power of two float32 is 2^(y·log2(x)), computed in float64. log2(x) is the table's logarithm of the nearest of 2^logBits numbers c,
 // plus a series in r = x/c - 1. The power of two is the table's power of a multiple of 2^-expBits, times a series in the remainder. Both
@@ -40,7 +44,7 @@ func pow32(dst, a, b []float32) {
 	for i, x := range a {
 		y := b[i]
 		if !(x >= 0x1p-126 && x <= math.MaxFloat32 && y >= -math.MaxFloat32 && y <= math.MaxFloat32) {
-			dst[i] = float32(math.Pow(float64(x), float64(y)))
+			dst[i] = float32(powers.Of(float64(x), float64(y)))
 			continue
 		}
 		dst[i] = float32(exp2Of(float64(y) * log2Of(x)))
@@ -50,7 +54,7 @@ func pow32(dst, a, b []float32) {
 func pow64(dst, a, b []float64) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i, x := range a {
-		dst[i] = math.Pow(x, b[i])
+		dst[i] = powers.Of(x, b[i])
 	}
 }
 

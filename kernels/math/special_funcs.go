@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/powers"
 )
 
 // These are Bessel functions and other integrals that TensorFlow has ops for. Where no series is both short and accurate, the trapezoidal
@@ -200,6 +201,8 @@ func fresnel(x float64) (s, c float64) {
 	switch {
 	case math.IsNaN(x):
 		return x, x
+	case size < 1e-4: // products with the weights below may be less than the least number
+		return math.Pi / 6 * x * x * x, x
 	case size > 1e8:
 		return math.Copysign(0.5, x), math.Copysign(0.5, x)
 	case size > 6:
@@ -274,8 +277,8 @@ func expint(x float64) float64 {
 		return math.NaN()
 	case x == 0:
 		return math.Inf(-1)
-	case math.IsInf(x, 1):
-		return x
+	case x > 720: // the inverse of x, which is a factor below, may be less than the least number
+		return math.Inf(1)
 	case x > 40:
 		term, sum := 1.0, 1.0
 		for k := 1.0; k < x; k++ {
@@ -323,20 +326,20 @@ func zeta(x, q float64) float64 {
 		return negative + zeta(x, q+n)
 	}
 	if math.IsInf(x, 1) && q > 0 { // only the first term may remain
-		return math.Pow(q, -x)
+		return powers.Of(q, -x)
 	}
 	sum := 0.0
 	n := max(12, 12-math.Floor(q))
 	for k := range int(n) {
-		sum += math.Pow(q+float64(k), -x)
+		sum += powers.Of(q+float64(k), -x)
 	}
 	a := q + n
-	sum += math.Pow(a, 1-x)/(x-1) + math.Pow(a, -x)/2
+	sum += powers.Of(a, 1-x)/(x-1) + powers.Of(a, -x)/2
 	// B(2k)/(2k)! · x(x+1)…(x+2k-2) · a^(-x-2k+1)
 	bernoulli := [...]float64{1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6, -3617.0 / 510, 43867.0 / 798, -174611.0 / 330}
 	rising, factorial := x, 2.0
 	for k, b := range bernoulli {
-		power := math.Pow(a, -x-2*float64(k+1)+1)
+		power := powers.Of(a, -x-2*float64(k+1)+1)
 		if power == 0 { // the other factors may overflow
 			break
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/elementwise"
 )
 
 // betaincOf returns the row of Betainc for one element type. Its inputs have the same shape or are scalars.
@@ -40,7 +41,8 @@ func betaincOf[T element.Floating]() []kernels.Def {
 			dst := element.ViewOf[T](out)
 			ctx.Parallel(len(dst), element.BlockLen, func(lo, hi int) {
 				for i := lo; i < hi && ctx.Ended() == nil; i++ {
-					dst[i] = T(betainc(float64(in[0][i*stride[0]]), float64(in[1][i*stride[1]]), float64(in[2][i*stride[2]])))
+					operand := func(n int) float64 { return elementwise.Read(float64(in[n][i*stride[n]])) }
+					dst[i] = T(betainc(operand(0), operand(1), operand(2)))
 				}
 			})
 			return ctx.Ended()

@@ -244,7 +244,7 @@ func addUnary(table *kernels.Table) {
 	const cheap, costly = element.CheapGrain, element.CostlyGrain
 	unary("Neg", cheap, elementwise.Floats1(simd.Neg, neg[float64]), elementwise.Complex1(neg[complex64], neg[complex128]),
 		elementwise.Signed1(neg[int8], neg[int16], neg[int32], neg[int64]))
-	unary("Abs", cheap, elementwise.Fast1(simd.Abs, math.Abs), elementwise.Signed1(absInt[int8], absInt[int16], absInt[int32], absInt[int64]))
+	unary("Abs", cheap, elementwise.Floats1(simd.Abs, elementwise.Each64(math.Abs)), elementwise.Signed1(absInt[int8], absInt[int16], absInt[int32], absInt[int64]))
 	unary("Square", cheap, elementwise.Floats1(simd.Square, elementwise.Square[float64]), elementwise.Complex1(elementwise.Square[complex64], elementwise.Square[complex128]),
 		elementwise.Signed1(elementwise.Square[int8], elementwise.Square[int16], elementwise.Square[int32], elementwise.Square[int64]),
 		elementwise.Unsigned1(elementwise.Square[uint8], elementwise.Square[uint16], elementwise.Square[uint32], elementwise.Square[uint64]))
@@ -264,7 +264,7 @@ func addUnary(table *kernels.Table) {
 	unary("Asin", costly, elementwise.PerElement1(math.Asin), elementwise.PerComplex1(complexAsin))
 	unary("Acos", costly, elementwise.PerElement1(acos64), elementwise.PerComplex1(complexAcos))
 	unary("Atan", costly, elementwise.PerElement1(math.Atan), elementwise.PerComplex1(complexAtan))
-	unary("Sinh", costly, elementwise.PerElement1(sinh64), elementwise.PerComplex1(cmplx.Sinh))
+	unary("Sinh", costly, elementwise.Kept1(sinh64), elementwise.PerComplex1(cmplx.Sinh))
 	unary("Cosh", costly, elementwise.PerElement1(cosh64), elementwise.PerComplex1(cmplx.Cosh))
 	unary("Tanh", costly, elementwise.Fast1(simd.Tanh, math.Tanh), elementwise.PerComplex1(complexTanh))
 	unary("Asinh", costly, elementwise.PerElement1(math.Asinh), elementwise.PerComplex1(complexAsinh))

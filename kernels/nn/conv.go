@@ -123,6 +123,9 @@ func (k *convKernel[T]) Compute(ctx *kernels.Context) error {
 		return err
 	}
 	c, err := k.plan(image.Shape(), filter.Shape())
+	if err == nil && slices.Contains(filter.Shape(), 0) {
+		err = errEmptyFilter()
+	}
 	if err != nil {
 		return err
 	}

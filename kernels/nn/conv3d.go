@@ -181,6 +181,9 @@ func conv3InputGrad[T element.Numeric](w windowing3, by methods[T], spelled bool
 		if err != nil {
 			return err
 		}
+		if done, err := withoutFilter(ctx, dtype, filter.Shape(), shape); done {
+			return err
+		}
 		v, err := w.plan(shape, filter.Shape())
 		if err != nil {
 			return err
@@ -213,6 +216,9 @@ func conv3FilterGrad[T element.Numeric](w windowing3, by methods[T], spelled boo
 		}
 		shape, err := shape3(ctx, 1, spelled, "filter_sizes")
 		if err != nil {
+			return err
+		}
+		if done, err := withoutFilter(ctx, dtype, shape, shape); done {
 			return err
 		}
 		v, err := w.plan(image.Shape(), shape)

@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"slices"
+
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -54,6 +56,23 @@ func imageSizes(ctx *kernels.Context) (tensor.Shape, error) {
 	return shape, err
 }
 
+// withoutFilter outputs zeros of the given shape if a filter has no elements. The gradients of its convolution, which is refused, are
+// defined: like TensorFlow, they look at nothing else then.
+func withoutFilter(ctx *kernels.Context, dtype tensor.DType, filter, shape tensor.Shape) (done bool, err error) {
+	if !slices.Contains(filter, 0) {
+		return false, nil
+	}
+	out, err := ctx.Allocate(0, dtype, shape)
+	switch {
+	case err != nil || out.Len() == 0:
+	case out.OnHost():
+		err = kernels.Clear(ctx, out.Data())
+	default:
+		kernels.AcceleratorOf(ctx.Device).Fill(ctx, out, 0)
+	}
+	return true, err
+}
+
 // checkGradient rejects a gradient that does not have the shape of the convolution's result.
 func (c *convolution) checkGradient(grad tensor.Shape) error {
 	want := tensor.Shape{int64(c.batch), int64(c.rows.out), int64(c.cols.out), int64(c.outDepth)}
@@ -84,6 +103,9 @@ func (k *convInputGradKernel[T]) Compute(ctx *kernels.Context) error {
 	}
 	shape, err := imageSizes(ctx)
 	if err != nil {
+		return err
+	}
+	if done, err := withoutFilter(ctx, k.dtype, filter.Shape(), shape); done {
 		return err
 	}
 	c, err := k.plan(shape, filter.Shape())
@@ -193,6 +215,9 @@ func (k *convFilterGradKernel[T]) Compute(ctx *kernels.Context) error {
 	}
 	shape, err := sizesInput(ctx, 1, 4, "filter_sizes")
 	if err != nil {
+		return err
+	}
+	if done, err := withoutFilter(ctx, k.dtype, shape, shape); done {
 		return err
 	}
 	c, err := k.plan(image.Shape(), shape)

@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"slices"
+
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -29,6 +31,9 @@ func (w *windowing) planDepthwise(image, filter tensor.Shape) (d depthwise, err 
 	}
 	if w.strideRows != w.strideCol {
 		return d, status.InvalidArgumentf("Current implementation only supports equal length strides in the row and column dimensions.")
+	}
+	if slices.Contains(filter, 0) {
+		return d, errEmptyFilter()
 	}
 	out, err := tensor.Shape{filter[2], filter[3]}.NumElements()
 	if err != nil {
@@ -180,6 +185,9 @@ func (k *depthwiseInputGradKernel[T]) Compute(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
+	if done, err := withoutFilter(ctx, k.dtype, filter.Shape(), shape); done {
+		return err
+	}
 	d, err := k.planDepthwise(shape, filter.Shape())
 	if err != nil {
 		return err
@@ -246,6 +254,9 @@ func (k *depthwiseFilterGradKernel[T]) Compute(ctx *kernels.Context) error {
 	}
 	shape, err := sizesInput(ctx, 1, 4, "filter_sizes")
 	if err != nil {
+		return err
+	}
+	if done, err := withoutFilter(ctx, k.dtype, shape, shape); done {
 		return err
 	}
 	d, err := k.planDepthwise(image.Shape(), shape)

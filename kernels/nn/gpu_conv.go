@@ -38,6 +38,9 @@ func (k *deviceConv) forward(ctx *kernels.Context) error {
 		return err
 	}
 	c, err := k.plan(image.Shape(), filter.Shape())
+	if err == nil && slices.Contains(filter.Shape(), 0) {
+		err = errEmptyFilter()
+	}
 	if err := args.FirstError(err, k.check(ctx, &c)); err != nil {
 		return err
 	}
@@ -70,6 +73,9 @@ func (k *deviceConv) filterGrad(ctx *kernels.Context) error {
 	}
 	shape, err := sizesInput(ctx, 1, 4, "filter_sizes")
 	if err != nil {
+		return err
+	}
+	if done, err := withoutFilter(ctx, k.dtype, shape, shape); done {
 		return err
 	}
 	c, err := k.plan(image.Shape(), shape)
@@ -109,6 +115,9 @@ func (k *deviceConv) inputGrad(ctx *kernels.Context) error {
 	}
 	shape, err := imageSizes(ctx)
 	if err != nil {
+		return err
+	}
+	if done, err := withoutFilter(ctx, k.dtype, filter.Shape(), shape); done {
 		return err
 	}
 	c, err := k.plan(shape, filter.Shape())

@@ -108,6 +108,9 @@ func (k *deviceConv3) filterGrad(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
+	if done, err := withoutFilter(ctx, k.dtype, shape, shape); done {
+		return err
+	}
 	v, err := k.plan(ctx, image.Shape(), shape)
 	if err != nil {
 		return err
@@ -142,6 +145,9 @@ func (k *deviceConv3) inputGrad(ctx *kernels.Context) error {
 	}
 	shape, err := shape3(ctx, 0, k.spelled, "input_sizes")
 	if err != nil {
+		return err
+	}
+	if done, err := withoutFilter(ctx, k.dtype, filter.Shape(), shape); done {
 		return err
 	}
 	v, err := k.plan(ctx, shape, filter.Shape())

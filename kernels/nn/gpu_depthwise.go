@@ -53,6 +53,9 @@ func (k *deviceDepthwise) inputGrad(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
+	if done, err := withoutFilter(ctx, k.dtype, filter.Shape(), shape); done {
+		return err
+	}
 	d, err := k.planDepthwise(k.channelsLast(shape), filter.Shape())
 	if err != nil {
 		return err
@@ -75,6 +78,9 @@ func (k *deviceDepthwise) filterGrad(ctx *kernels.Context) error {
 	}
 	shape, err := sizesInput(ctx, 1, 4, "filter_sizes")
 	if err != nil {
+		return err
+	}
+	if done, err := withoutFilter(ctx, k.dtype, shape, shape); done {
 		return err
 	}
 	d, err := k.planDepthwise(k.channelsLast(image.Shape()), shape)

@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
 	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/powers"
 )
 
 // lrn is local response normalization over neighbouring channels, and its gradient.
@@ -77,7 +78,7 @@ func (l *lrn) forward(ctx *kernels.Context) error {
 			row, to := src[r*depth:(r+1)*depth], dst[r*depth:(r+1)*depth]
 			l.scale(to, row)
 			for i, s := range to {
-				to[i] = row[i] * float32(math.Pow(float64(s), -float64(l.beta)))
+				to[i] = row[i] * float32(powers.Of(float64(s), -float64(l.beta)))
 			}
 		}
 	})
@@ -108,7 +109,7 @@ func (l *lrn) backward(ctx *kernels.Context) error {
 				if own == 0 {
 					continue
 				}
-				dst[at+c] += own * float32(math.Pow(float64(n), -float64(l.beta)))
+				dst[at+c] += own * float32(powers.Of(float64(n), -float64(l.beta)))
 				share := -2 * l.alpha * l.beta * y[at+c] / n * own
 				for i := max(0, c-l.radius); i < min(depth, c+l.radius+1); i++ {
 					dst[at+i] += x[at+i] * share

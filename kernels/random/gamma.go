@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-run/troupe/kernels/internal/element"
 	"github.com/troupe-run/troupe/kernels/internal/halves"
 	"github.com/troupe-run/troupe/kernels/internal/philox"
+	"github.com/troupe-run/troupe/kernels/internal/powers"
 )
 
 // gammaSource draws the numbers that a gamma sample needs: uniform and normal ones. It draws each kind in pairs from one generator, and
@@ -64,7 +65,7 @@ func (s *gammaSource) sample(alpha float64) float64 {
 		if u < 1-0.0331*(x*x)*(x*x) || math.Log(u) < 0.5*x*x+d*(1-v+math.Log(v)) {
 			result := d * v
 			if small {
-				result *= math.Pow(s.uniform(), 1/alpha)
+				result *= powers.Of(s.uniform(), 1/alpha)
 			}
 			return result
 		}

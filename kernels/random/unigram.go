@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/files"
 	"github.com/troupe-run/troupe/kernels/internal/philox"
+	"github.com/troupe-run/troupe/kernels/internal/powers"
 )
 
 // learnedClasses have probabilities proportional to the number of times that they occurred. Each starts with a count of one.
@@ -196,7 +197,7 @@ func (c *weightedClasses) read(ctx *kernels.Context) error {
 		number++
 		return (number-1)%c.shards == c.shard
 	}
-	weigh := func(weight float32) error { return c.add(float32(math.Pow(float64(weight), float64(c.distortion)))) }
+	weigh := func(weight float32) error { return c.add(float32(powers.Of(float64(weight), float64(c.distortion)))) }
 	for _, weight := range c.unigrams {
 		if !mine() {
 			continue

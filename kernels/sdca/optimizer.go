@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/args"
+	"github.com/troupe-run/troupe/kernels/internal/powers"
 )
 
 // optimizer is SdcaOptimizer, which makes one pass over a batch in random order.
@@ -174,7 +175,7 @@ func (k *optimizer) sample(m *kernels.Meter, order []int, e *examples, state []f
 			return -1
 		})
 		i = min(i, n-1)
-		if rand.Float64() > math.Pow(0.1, float64(drawn[i])) {
+		if rand.Float64() > powers.Of(0.1, float64(drawn[i])) {
 			failed++
 			continue
 		}

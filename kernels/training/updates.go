@@ -4,10 +4,11 @@ import (
 	"math"
 
 	"github.com/troupe-run/troupe/kernels/internal/element"
+	"github.com/troupe-run/troupe/kernels/internal/powers"
 	"github.com/troupe-run/troupe/kernels/internal/simd"
 )
 
-func power[T element.Floating](v, e T) T { return T(math.Pow(float64(v), float64(e))) }
+func power[T element.Floating](v, e T) T { return T(powers.Of(float64(v), float64(e))) }
 
 func exponent[T element.Floating](v T) T { return T(math.Exp(float64(v))) }
 

@@ -62,12 +62,12 @@ func Quantized2[R any](q8 func(dst []R, a, b []int8), q16 func(dst []R, a, b []i
 func EachPair[T element.Floating](f func(a, b T) T) func(dst, a, b []T) {
 	return func(dst, a, b []T) {
 		for i := range dst {
-			dst[i] = f(a[i], b[i])
+			dst[i] = f(a[i]*T(one), b[i]*T(one)) // as Read
 		}
 	}
 }
 
-// PerElement2 is Floats2 for a function of two float64s.
+// PerElement2 is Floats2 for a function of two float64s, which are as Read returns them.
 func PerElement2(f func(a, b float64) float64) BinaryRows {
 	return Floats2(
 		func(dst, a, b []float32) {
@@ -77,7 +77,7 @@ func PerElement2(f func(a, b float64) float64) BinaryRows {
 		},
 		func(dst, a, b []float64) {
 			for i := range dst {
-				dst[i] = f(a[i], b[i])
+				dst[i] = f(Read(a[i]), Read(b[i]))
 			}
 		})
 }
