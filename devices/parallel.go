@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/troupe-run/troupe/internal/subnormal"
 	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/processors"
+	"github.com/troupe-run/troupe/internal/subnormal"
 )
 
 // helpers is the process's budget of goroutines that help the owner of a step with a kernel, or run another kernel beside it: one per

@@ -3,9 +3,9 @@ package devices
 import (
 	"slices"
 
-	"github.com/troupe-run/troupe/internal/subnormal"
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/subnormal"
 	"github.com/troupe-run/troupe/kernels"
 )
 

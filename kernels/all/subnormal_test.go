@@ -97,7 +97,7 @@ func TestKeptArguments(t *testing.T) {
 			want float64
 		}{
 			{"Neg", []float64{least}, -least}, {"Abs", []float64{-most}, most}, {"Sinh", []float64{-least}, -least}, {"Sinh", []float64{most}, most},
-			{"NextAfter", []float64{0, 1}, least}, {"NextAfter", []float64{0, -1}, -least}, {"NextAfter", []float64{least, 1}, 2 * 0x1p-1074},
+			{"NextAfter", []float64{0, 1}, least}, {"NextAfter", []float64{math.Copysign(0, -1), 1}, least}, {"NextAfter", []float64{0, -1}, -least}, {"NextAfter", []float64{least, 1}, 2 * 0x1p-1074},
 			{"NextAfter", []float64{least, -least}, 0}, {"NextAfter", []float64{-least, 1}, math.Copysign(0, -1)}, {"NextAfter", []float64{-most, -1}, -0x1p-1022},
 			{"NextAfter", []float64{0x1p-1022, 0}, most}, {"NextAfter", []float64{least, least}, least}, {"NextAfter", []float64{0, math.Copysign(0, -1)}, math.Copysign(0, -1)},
 			{"NextAfter", []float64{math.Inf(1), 0}, math.MaxFloat64}, {"NextAfter", []float64{-math.MaxFloat64, math.Inf(-1)}, math.Inf(-1)}, {"NextAfter", []float64{-1, 0}, -1 + 0x1p-53},

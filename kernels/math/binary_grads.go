@@ -126,7 +126,7 @@ func nextAfter(x, y float64, xBits, yBits, sign int64) int64 {
 	switch {
 	case from == to:
 		return yBits
-	case xBits < 0 && from < to: // also from the greatest negative number to -0
+	case from < 0 && from < to: // also from the greatest negative number to -0
 		return xBits - 1
 	case from < to:
 		return from + 1

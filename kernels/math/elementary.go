@@ -65,5 +65,8 @@ func acos64(x float64) float64 {
 	if x > 0.5 && x <= 1 {
 		return 2 * math.Asin(math.Sqrt((1-x)/2))
 	}
+	if math.Abs(x) <= 1 {
+		return math.Pi/2 - (asin64(x) - halfPiLow)
+	}
 	return math.Acos(x)
 }

@@ -73,8 +73,8 @@ func Read(x float64) float64 { return x * one }
 // ReadComplex is Read for both parts of a number.
 func ReadComplex(x complex128) complex128 { return complex(Read(real(x)), Read(imag(x))) }
 
-// each32 makes a slice function from a function of a float64.
-func each32(f func(float64) float64) func(dst, a []float32) {
+// Each32 makes a slice function from a function of a float64.
+func Each32(f func(float64) float64) func(dst, a []float32) {
 	return func(dst, a []float32) {
 		for i, v := range a {
 			dst[i] = float32(f(float64(v)))
@@ -83,10 +83,10 @@ func each32(f func(float64) float64) func(dst, a []float32) {
 }
 
 // PerElement1 is Floats1 for a function of a float64, which gets what Read returns.
-func PerElement1(f func(float64) float64) UnaryRows { return Fast1(each32(f), f) }
+func PerElement1(f func(float64) float64) UnaryRows { return Fast1(Each32(f), f) }
 
 // Kept1 is PerElement1 for a function that may return a subnormal argument also where the thread treats these numbers as zeros.
-func Kept1(f func(float64) float64) UnaryRows { return Floats1(each32(f), Each64(f)) }
+func Kept1(f func(float64) float64) UnaryRows { return Floats1(Each32(f), Each64(f)) }
 
 // Fast1 is PerElement1 with a separate function for float.
 func Fast1(f32 func(dst, a []float32), f func(float64) float64) UnaryRows {
