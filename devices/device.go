@@ -49,7 +49,15 @@ type Device interface {
 // AttributesOf returns the present attributes of a device of this process.
 func AttributesOf(d Device) device.Attributes {
 	return device.Attributes{Name: d.Name(), Type: d.Type(), MemoryLimit: d.MemoryLimit(), Incarnation: d.Incarnation(),
-		Description: d.Description(), Local: true}
+		Description: d.Description(), Functions: functionsOf(d), Local: true}
+}
+
+// functionsOf says whether a program with functions owns the server of a device.
+func functionsOf(d Device) device.Functions {
+	if kernels.ProgramOf(d) == nil {
+		return device.NoFunctions
+	}
+	return device.HasFunctions
 }
 
 // Losable is a device that may be lost during the life of the process, such as a GPU, and that restarts itself.

@@ -57,6 +57,8 @@ type Def struct {
 	Expensive bool
 	// UninitializedOK kernels accept references to variables without a value.
 	UninitializedOK bool
+	// Program kernels call functions of the program that owns the server (ProgramOf), and run only on devices of servers with one.
+	Program bool
 	// New checks and decodes a node's attributes and returns its kernel: a Kernel or an AsyncKernel.
 	New func(c *Construction) (any, error)
 }
@@ -184,6 +186,18 @@ func Supports(n *graph.Node, deviceType string) bool {
 	for _, r := range registry[n.Op][deviceType] {
 		if r.serves(n) {
 			return true
+		}
+	}
+	return false
+}
+
+// CallsProgram reports whether an op's kernels call functions of the program that owns the server.
+func CallsProgram(op string) bool {
+	for _, rows := range registry[op] {
+		for _, r := range rows {
+			if r.Program {
+				return true
+			}
 		}
 	}
 	return false

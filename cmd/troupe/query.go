@@ -249,7 +249,7 @@ type (
 func deviceRecords(devices []client.Device) []deviceRecord {
 	records := make([]deviceRecord, len(devices))
 	for i, d := range devices {
-		records[i] = deviceRecord(d)
+		records[i] = deviceRecord{Name: d.Name, Type: d.Type, MemoryLimit: d.MemoryLimit, Incarnation: d.Incarnation, Description: d.Description, Local: d.Local}
 	}
 	return records
 }

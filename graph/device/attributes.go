@@ -12,11 +12,23 @@ type Attributes struct {
 	Incarnation uint64
 	// Description describes the hardware for people, in TensorFlow's words. It is empty for a CPU.
 	Description string
+	// Functions is whether graphs on the device can call functions of the program that owns its server.
+	Functions Functions
 	// Local reports whether the device belongs to the task that was asked.
 	Local bool
 }
 
-// Proto returns a as TensorFlow's message, which does not have Local.
+// Functions is what is known of the functions of a program that graphs on a device can call.
+type Functions uint8
+
+// Tasks that were never reached, and those of clusters that TensorFlow's clients describe, have UnknownFunctions.
+const (
+	UnknownFunctions Functions = iota
+	NoFunctions                // the server belongs to no program
+	HasFunctions
+)
+
+// Proto returns a as TensorFlow's message, which has neither Functions nor Local.
 func (a Attributes) Proto() *devicepb.DeviceAttributes {
 	return &devicepb.DeviceAttributes{Name: a.Name, DeviceType: a.Type, MemoryLimit: a.MemoryLimit, Incarnation: a.Incarnation,
 		PhysicalDeviceDesc: a.Description, Locality: &devicepb.DeviceLocality{}}

@@ -8,7 +8,7 @@ import (
 
 // call returns the row of an op that calls a function. An eager op takes and returns eager tensors.
 func call(eager bool) []kernels.Def {
-	return []kernels.Def{{New: func(c *kernels.Construction) (any, error) {
+	return []kernels.Def{{Program: true, New: func(c *kernels.Construction) (any, error) {
 		token, err := c.Attrs().Str("token")
 		if err != nil {
 			return nil, err

@@ -535,6 +535,19 @@ func TestMetaFitsWhateverTheDevices(t *testing.T) {
 	}
 }
 
+func TestMetaSaysWhichDevicesHaveFunctions(t *testing.T) {
+	const task = "/job:worker/replica:0/task:0"
+	for _, has := range []device.Functions{device.UnknownFunctions, device.NoFunctions, device.HasFunctions} {
+		m := meta{boot: 1, spec: strings.Repeat("ab", 16), leaving: true, devices: []device.Attributes{
+			{Name: task + "/device:CPU:0", Type: "CPU", Functions: has}, {Name: task + "/device:CPU:1", Type: "CPU", Functions: has},
+			{Name: task + "/device:GPU:0", Type: "GPU", Functions: device.NoFunctions}}}
+		got, err := decodeMeta(task, m.encode(task))
+		if err != nil || !got.leaving || !slices.Equal(got.devices, m.devices) {
+			t.Errorf("%d: %+v %v", has, got, err)
+		}
+	}
+}
+
 func FuzzMeta(f *testing.F) {
 	f.Add(meta{boot: 3, spec: strings.Repeat("ab", 16), devices: []device.Attributes{{Name: "t/device:CPU:0", Type: "CPU"}}}.encode("t"))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -24,7 +24,10 @@ type meta struct {
 const (
 	metaVersion = 1
 	flagLeaving = 1 << 0
-	hashBytes   = 16
+	// The functions of the task's CPUs, which all have the same. Neither flag means UnknownFunctions.
+	flagFunctions   = 1 << 1
+	flagNoFunctions = 1 << 2
+	hashBytes       = 16
 	// maxDevice bounds the bytes of a device in a malformed message.
 	maxDevice = 64
 )
@@ -35,6 +38,12 @@ func (m meta) encode(task string) []byte {
 	b := []byte{metaVersion, 0}
 	if m.leaving {
 		b[1] |= flagLeaving
+	}
+	switch functionsOf(m.devices) {
+	case device.HasFunctions:
+		b[1] |= flagFunctions
+	case device.NoFunctions:
+		b[1] |= flagNoFunctions
 	}
 	b = binary.LittleEndian.AppendUint64(b, m.boot)
 	hash, err := hex.DecodeString(m.spec)
@@ -60,6 +69,27 @@ func (m meta) encode(task string) []byte {
 	return b
 }
 
+// functionsOf returns the functions of a task's CPUs.
+func functionsOf(all []device.Attributes) device.Functions {
+	for _, d := range all {
+		if d.Type == cpu {
+			return d.Functions
+		}
+	}
+	return device.UnknownFunctions
+}
+
+// functionsOn returns the functions of a device, given those of its task's CPUs: no other device calls any.
+func functionsOn(kind string, cpus device.Functions) device.Functions {
+	if kind != cpu {
+		return device.NoFunctions
+	}
+	return cpus
+}
+
+// cpu is the type of the devices that call functions of programs.
+const cpu = "CPU"
+
 // splitDevice splits the full name of one of the task's devices.
 func splitDevice(task, name string) (kind string, index uint64, ok bool) {
 	rest, ok := strings.CutPrefix(name, task+"/device:")
@@ -76,6 +106,13 @@ func decodeMeta(task string, b []byte) (meta, error) {
 		return meta{}, status.InvalidArgumentf("The gossip of %s is not that of a server of this version.", task)
 	}
 	m := meta{leaving: b[1]&flagLeaving != 0, boot: binary.LittleEndian.Uint64(b[2:]), spec: hex.EncodeToString(b[10 : 10+hashBytes])}
+	functions := device.UnknownFunctions
+	switch b[1] & (flagFunctions | flagNoFunctions) {
+	case flagFunctions:
+		functions = device.HasFunctions
+	case flagNoFunctions:
+		functions = device.NoFunctions
+	}
 	b = b[10+hashBytes:]
 	bad := false
 	number := func() uint64 {
@@ -105,7 +142,7 @@ func decodeMeta(task string, b []byte) (meta, error) {
 		kind := string(take(size))
 		index := number()
 		m.devices = append(m.devices, device.Attributes{Type: kind, Name: task + "/device:" + kind + ":" + strconv.FormatUint(index, 10),
-			MemoryLimit: int64(number()), Incarnation: binary.LittleEndian.Uint64(take(8))})
+			MemoryLimit: int64(number()), Incarnation: binary.LittleEndian.Uint64(take(8)), Functions: functionsOn(kind, functions)})
 	}
 	if bad {
 		return meta{}, status.InvalidArgumentf("The gossip of %s is malformed.", task)

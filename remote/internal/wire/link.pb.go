@@ -36,6 +36,56 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Functions is what is known of the functions of a program that graphs on a device can call.
+type Functions int32
+
+const (
+	Functions_FUNCTIONS_UNKNOWN Functions = 0
+	Functions_FUNCTIONS_NONE    Functions = 1 // the server belongs to no program
+	Functions_FUNCTIONS_SOME    Functions = 2
+)
+
+// Enum value maps for Functions.
+var (
+	Functions_name = map[int32]string{
+		0: "FUNCTIONS_UNKNOWN",
+		1: "FUNCTIONS_NONE",
+		2: "FUNCTIONS_SOME",
+	}
+	Functions_value = map[string]int32{
+		"FUNCTIONS_UNKNOWN": 0,
+		"FUNCTIONS_NONE":    1,
+		"FUNCTIONS_SOME":    2,
+	}
+)
+
+func (x Functions) Enum() *Functions {
+	p := new(Functions)
+	*p = x
+	return p
+}
+
+func (x Functions) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Functions) Descriptor() protoreflect.EnumDescriptor {
+	return file_remote_internal_wire_link_proto_enumTypes[0].Descriptor()
+}
+
+func (Functions) Type() protoreflect.EnumType {
+	return &file_remote_internal_wire_link_proto_enumTypes[0]
+}
+
+func (x Functions) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Functions.Descriptor instead.
+func (Functions) EnumDescriptor() ([]byte, []int) {
+	return file_remote_internal_wire_link_proto_rawDescGZIP(), []int{0}
+}
+
 // Device is the encoding of device.Attributes between tasks.
 type Device struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -44,6 +94,7 @@ type Device struct {
 	MemoryLimit   int64                  `protobuf:"varint,3,opt,name=memory_limit,json=memoryLimit,proto3" json:"memory_limit,omitempty"` // bytes
 	Incarnation   uint64                 `protobuf:"fixed64,4,opt,name=incarnation,proto3" json:"incarnation,omitempty"`                   // random, chosen when the device starts
 	Description   string                 `protobuf:"bytes,5,opt,name=description,proto3" json:"description,omitempty"`                     // of the hardware, for people
+	Functions     Functions              `protobuf:"varint,6,opt,name=functions,proto3,enum=troupe.v1.Functions" json:"functions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -111,6 +162,13 @@ func (x *Device) GetDescription() string {
 		return x.Description
 	}
 	return ""
+}
+
+func (x *Device) GetFunctions() Functions {
+	if x != nil {
+		return x.Functions
+	}
+	return Functions_FUNCTIONS_UNKNOWN
 }
 
 // Identity identifies a process.
@@ -758,13 +816,14 @@ var File_remote_internal_wire_link_proto protoreflect.FileDescriptor
 
 const file_remote_internal_wire_link_proto_rawDesc = "" +
 	"\n" +
-	"\x1fremote/internal/wire/link.proto\x12\ttroupe.v1\"\x97\x01\n" +
+	"\x1fremote/internal/wire/link.proto\x12\ttroupe.v1\"\xcb\x01\n" +
 	"\x06Device\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12!\n" +
 	"\fmemory_limit\x18\x03 \x01(\x03R\vmemoryLimit\x12 \n" +
 	"\vincarnation\x18\x04 \x01(\x06R\vincarnation\x12 \n" +
-	"\vdescription\x18\x05 \x01(\tR\vdescription\"\x83\x02\n" +
+	"\vdescription\x18\x05 \x01(\tR\vdescription\x122\n" +
+	"\tfunctions\x18\x06 \x01(\x0e2\x14.troupe.v1.FunctionsR\tfunctions\"\x83\x02\n" +
 	"\bIdentity\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x12\n" +
@@ -809,7 +868,11 @@ const file_remote_internal_wire_link_proto_rawDesc = "" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"#\n" +
 	"\aGoodbye\x12\x18\n" +
-	"\aleaving\x18\x01 \x01(\tR\aleavingB3Z1github.com/troupe-run/troupe/remote/internal/wireb\x06proto3"
+	"\aleaving\x18\x01 \x01(\tR\aleaving*J\n" +
+	"\tFunctions\x12\x15\n" +
+	"\x11FUNCTIONS_UNKNOWN\x10\x00\x12\x12\n" +
+	"\x0eFUNCTIONS_NONE\x10\x01\x12\x12\n" +
+	"\x0eFUNCTIONS_SOME\x10\x02B3Z1github.com/troupe-run/troupe/remote/internal/wireb\x06proto3"
 
 var (
 	file_remote_internal_wire_link_proto_rawDescOnce sync.Once
@@ -823,32 +886,35 @@ func file_remote_internal_wire_link_proto_rawDescGZIP() []byte {
 	return file_remote_internal_wire_link_proto_rawDescData
 }
 
+var file_remote_internal_wire_link_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_remote_internal_wire_link_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_remote_internal_wire_link_proto_goTypes = []any{
-	(*Device)(nil),         // 0: troupe.v1.Device
-	(*Identity)(nil),       // 1: troupe.v1.Identity
-	(*Greeting)(nil),       // 2: troupe.v1.Greeting
-	(*VouchRequest)(nil),   // 3: troupe.v1.VouchRequest
-	(*ConfirmRequest)(nil), // 4: troupe.v1.ConfirmRequest
-	(*Hello)(nil),          // 5: troupe.v1.Hello
-	(*Challenge)(nil),      // 6: troupe.v1.Challenge
-	(*Proof)(nil),          // 7: troupe.v1.Proof
-	(*Welcome)(nil),        // 8: troupe.v1.Welcome
-	(*Refusal)(nil),        // 9: troupe.v1.Refusal
-	(*Goodbye)(nil),        // 10: troupe.v1.Goodbye
+	(Functions)(0),         // 0: troupe.v1.Functions
+	(*Device)(nil),         // 1: troupe.v1.Device
+	(*Identity)(nil),       // 2: troupe.v1.Identity
+	(*Greeting)(nil),       // 3: troupe.v1.Greeting
+	(*VouchRequest)(nil),   // 4: troupe.v1.VouchRequest
+	(*ConfirmRequest)(nil), // 5: troupe.v1.ConfirmRequest
+	(*Hello)(nil),          // 6: troupe.v1.Hello
+	(*Challenge)(nil),      // 7: troupe.v1.Challenge
+	(*Proof)(nil),          // 8: troupe.v1.Proof
+	(*Welcome)(nil),        // 9: troupe.v1.Welcome
+	(*Refusal)(nil),        // 10: troupe.v1.Refusal
+	(*Goodbye)(nil),        // 11: troupe.v1.Goodbye
 }
 var file_remote_internal_wire_link_proto_depIdxs = []int32{
-	0, // 0: troupe.v1.Identity.devices:type_name -> troupe.v1.Device
-	1, // 1: troupe.v1.Greeting.from:type_name -> troupe.v1.Identity
-	2, // 2: troupe.v1.Hello.greeting:type_name -> troupe.v1.Greeting
-	1, // 3: troupe.v1.Challenge.identity:type_name -> troupe.v1.Identity
-	1, // 4: troupe.v1.Welcome.identity:type_name -> troupe.v1.Identity
-	9, // 5: troupe.v1.Welcome.refusal:type_name -> troupe.v1.Refusal
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	0,  // 0: troupe.v1.Device.functions:type_name -> troupe.v1.Functions
+	1,  // 1: troupe.v1.Identity.devices:type_name -> troupe.v1.Device
+	2,  // 2: troupe.v1.Greeting.from:type_name -> troupe.v1.Identity
+	3,  // 3: troupe.v1.Hello.greeting:type_name -> troupe.v1.Greeting
+	2,  // 4: troupe.v1.Challenge.identity:type_name -> troupe.v1.Identity
+	2,  // 5: troupe.v1.Welcome.identity:type_name -> troupe.v1.Identity
+	10, // 6: troupe.v1.Welcome.refusal:type_name -> troupe.v1.Refusal
+	7,  // [7:7] is the sub-list for method output_type
+	7,  // [7:7] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_remote_internal_wire_link_proto_init() }
@@ -861,13 +927,14 @@ func file_remote_internal_wire_link_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_remote_internal_wire_link_proto_rawDesc), len(file_remote_internal_wire_link_proto_rawDesc)),
-			NumEnums:      0,
+			NumEnums:      1,
 			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_remote_internal_wire_link_proto_goTypes,
 		DependencyIndexes: file_remote_internal_wire_link_proto_depIdxs,
+		EnumInfos:         file_remote_internal_wire_link_proto_enumTypes,
 		MessageInfos:      file_remote_internal_wire_link_proto_msgTypes,
 	}.Build()
 	File_remote_internal_wire_link_proto = out.File
