@@ -259,6 +259,7 @@ func (t *Task) placeable(filters []string) ([]place.Device, error) {
 			if err != nil {
 				return nil, err
 			}
+			pd.Functions = d.Functions
 			all = append(all, pd)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/graph/lower"
 	"github.com/troupe-run/troupe/graph/place"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/contain"
@@ -81,20 +82,50 @@ func (s *Session) has(spec place.Spec) bool {
 	return slices.ContainsFunc(s.devices.Load().Devices(), func(d place.Device) bool { return spec.Matches(d.Spec) })
 }
 
-// learnDevices adds the devices that have become known since the session's were, and reports whether there are any.
+// learnPrograms updates the session's devices if a node calls functions of a program: which tasks have some may have become known, or
+// changed, since. If the session learns something, the error has no tasks: the change is made anew at once.
+func (s *Session) learnPrograms(nodes []*graph.Node, programs *lower.Programs) error {
+	if len(s.devices.Load().Devices()) == 1 {
+		return nil
+	}
+	for _, n := range nodes {
+		calls, err := programs.Calls(n)
+		if err != nil {
+			return status.AtNode(err, n.Name)
+		}
+		if !calls {
+			continue
+		}
+		if more, err := s.learnDevices(); err != nil || !more {
+			return err
+		}
+		return &unseen{node: n}
+	}
+	return nil
+}
+
+// learnDevices adds the devices that have become known since the session's were, and what has become known of their functions. It reports
+// whether there was anything.
 func (s *Session) learnDevices() (bool, error) {
 	known, err := s.task.placeable(s.options.filters)
 	if err != nil {
 		return false, err
 	}
-	have := s.devices.Load().Devices()
-	all := slices.Clone(have)
+	all := slices.Clone(s.devices.Load().Devices())
+	at := make(map[string]int, len(all))
+	for i, d := range all {
+		at[d.Name] = i
+	}
+	learned := false
 	for _, d := range known {
-		if !slices.ContainsFunc(have, func(h place.Device) bool { return h.Name == d.Name }) {
-			all = append(all, d)
+		switch i, have := at[d.Name]; {
+		case !have:
+			all, learned = append(all, d), true
+		case all[i].Functions != d.Functions:
+			all[i].Functions, learned = d.Functions, true
 		}
 	}
-	if len(all) == len(have) {
+	if !learned {
 		return false, nil
 	}
 	prepared, err := place.Prepare(all)

@@ -133,7 +133,12 @@ func (s *Session) place(ctx context.Context, g *graph.Graph, from int, check fun
 	if err := s.missingDevices(g.Nodes[from:]); err != nil {
 		return nil, err
 	}
+	programs := lower.NewPrograms(g.Library, kernels.CallsProgram, check)
+	if err := s.learnPrograms(g.Nodes[from:], programs); err != nil {
+		return nil, err
+	}
 	o := place.Options{
+		CallsProgram:  programs.Calls,
 		Prepared:      s.devices.Load(),
 		SoftPlacement: s.options.soft,
 		Supports:      supports,

@@ -16,9 +16,11 @@ type reach struct {
 	check   func() error
 	// supports is Options.Supports, or nil if there are no GPUs.
 	supports func(n *graph.Node, deviceType string) bool
-	known    map[string]*reached
-	visits   map[string]*visit
-	stack    []*visit // functions whose group is not yet known
+	// program reports whether an op calls functions of a program. It may be nil.
+	program func(op string) bool
+	known   map[string]*reached
+	visits  map[string]*visit
+	stack   []*visit // functions whose group is not yet known
 }
 
 // reached is what the nodes of a function and of its callees request. Mutually recursive functions share one.
@@ -29,6 +31,8 @@ type reached struct {
 	owns bool
 	// computes is whether one of the nodes does a floating-point computation with an op that has a GPU kernel.
 	computes bool
+	// programs is whether one of the nodes calls a function of a program.
+	programs bool
 	// calls is whether the functions call themselves, directly or through each other.
 	calls bool
 }
@@ -55,6 +59,7 @@ func (r *reached) add(called *reached) {
 	r.ask(called.devices[1])
 	r.owns = r.owns || called.owns
 	r.computes = r.computes || called.computes
+	r.programs = r.programs || called.programs
 }
 
 // nothing is the result for functions that do not exist.
@@ -163,6 +168,7 @@ func (r *reach) read(v *visit, f *functionpb.FunctionDef) {
 		} else if def, err := graph.LookupOp(n.GetOp()); err == nil && ownsResource(def) {
 			v.own.owns = true
 		}
+		v.own.programs = v.own.programs || r.program != nil && r.program(n.GetOp())
 		v.own.computes = v.own.computes || r.supports != nil && r.computes(n)
 		for _, a := range n.GetAttr() {
 			called(a, call)

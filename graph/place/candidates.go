@@ -9,7 +9,7 @@ import (
 // candidates returns the devices on which the group of member i may be placed: at least one, best first.
 func (p *placer) candidates(i int32) ([]int, error) {
 	m := &p.members[p.root(i)]
-	c := p.devices.candidates(*m.requested, m.types)
+	c := p.devices.candidates(*m.requested, m.types, m.calls)
 	if len(c) == 0 && p.SoftPlacement {
 		c = p.softCandidates(m)
 	}
@@ -35,10 +35,10 @@ func (p *placer) softCandidates(m *member) []int {
 		}
 		return s
 	}
-	if c := p.devices.candidates(soft(m.assigned, m.resource), m.types); len(c) > 0 {
+	if c := p.devices.candidates(soft(m.assigned, m.resource), m.types, m.calls); len(c) > 0 {
 		return c
 	}
-	c := p.devices.candidates(soft(m.assigned), m.types)
+	c := p.devices.candidates(soft(m.assigned), m.types, m.calls)
 	if len(c) > 0 && !m.resource.IsOpen() {
 		p.warn("Failed to place the graph without changing the devices of some resources: some of the operations that had to " +
 			"be colocated with " + m.node.Name + " have no kernel for its device " + m.resource.String())
@@ -53,6 +53,11 @@ func (p *placer) refusal(i int32) string {
 	asked := Open()
 	if s, ok := p.specs[n.Requested]; ok {
 		asked = *s
+	}
+	if m.calls {
+		if c := p.devices.candidates(*m.requested, m.types, false); len(c) > 0 {
+			return p.lackFunctions(c, p.callerIn(r)) + p.explain(r)
+		}
 	}
 	switch {
 	case m.requested.IsOpen():

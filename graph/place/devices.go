@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/troupe-run/troupe/graph/device"
 	"github.com/troupe-run/troupe/graph/status"
 )
 
@@ -17,6 +18,8 @@ type Device struct {
 	Spec Spec
 	// Local is whether the device belongs to the master's own task.
 	Local bool
+	// Functions is whether nodes on the device can call functions of the program that owns its server.
+	Functions device.Functions
 }
 
 // NewDevice returns the Device with a full name. local is whether it belongs to the master's own task.
@@ -98,6 +101,8 @@ type deviceSet struct {
 	types   []string // at most 64, most preferred first
 	cpu     types
 	found   map[query][]int
+	// functions is whether one of the devices is known to have functions of a program, and varied whether devices differ in that.
+	functions, varied bool
 }
 
 // maxFound bounds the number of cached query results.
@@ -106,6 +111,7 @@ const maxFound = 1 << 12
 type query struct {
 	spec  Spec
 	types types
+	calls bool
 }
 
 // newDeviceSet orders the devices: better types first, then those of the master's own task, then by name (as strings: task 10 comes before
@@ -135,6 +141,8 @@ func newDeviceSet(devices []Device) (*deviceSet, error) {
 	}
 	for _, d := range s.devices {
 		s.kinds = append(s.kinds, 1<<slices.Index(s.types, d.Spec.Type))
+		s.functions = s.functions || d.Functions == device.HasFunctions
+		s.varied = s.varied || d.Functions != s.devices[0].Functions
 		if d.Spec.Type == "CPU" {
 			s.cpu = s.kinds[len(s.kinds)-1]
 		}
@@ -147,9 +155,9 @@ func compareTypes(a, b string) int {
 }
 
 // candidates returns the indices of the devices that match spec and are of one of the types, best first. The empty set of types means
-// CPUs, or whatever matches if no CPU does.
-func (s *deviceSet) candidates(spec Spec, of types) []int {
-	q := query{spec, of}
+// CPUs, or whatever matches if no CPU does. If calls is set, they are those of calling.
+func (s *deviceSet) candidates(spec Spec, of types, calls bool) []int {
+	q := query{spec, of, calls}
 	if c, ok := s.found[q]; ok {
 		return c
 	}
@@ -161,6 +169,9 @@ func (s *deviceSet) candidates(spec Spec, of types) []int {
 		}
 	default:
 		c = s.matching(spec, of)
+	}
+	if calls {
+		c = s.calling(c)
 	}
 	if len(s.found) >= maxFound {
 		clear(s.found)
@@ -177,6 +188,18 @@ func (s *deviceSet) matching(spec Spec, of types) []int {
 		}
 	}
 	return c
+}
+
+// tasks returns the sorted names of the tasks that have one of the devices with the numbers that of selects.
+func (s *deviceSet) tasks(of func(i int) bool) []string {
+	var names []string
+	for i := range s.devices {
+		if of(i) {
+			names = append(names, s.devices[i].Spec.OnTask().String())
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // typeNames returns the names of a set's types, most preferred first.

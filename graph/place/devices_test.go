@@ -77,7 +77,7 @@ func TestPrepared(t *testing.T) {
 	}
 	users.Wait()
 	for i := range 2 * maxFound {
-		p.set.candidates(Spec{Job: "worker", Replica: -1, Task: i, Index: -1}, 1)
+		p.set.candidates(Spec{Job: "worker", Replica: -1, Task: i, Index: -1}, 1, false)
 	}
 	if n := len(p.set.found); n > maxFound {
 		t.Errorf("%d answers are remembered", n)

@@ -34,6 +34,8 @@ type member struct {
 	// assigned is where a node of the group has been placed, resource what the nodes that make a resource request, and requested what all
 	// nodes request.
 	assigned, resource, requested *Spec
+	// calls is whether a node of the group calls functions of the program that owns the server, and caller whether this node does.
+	calls, caller bool
 }
 
 var open = Open()
@@ -127,6 +129,10 @@ func (g *groups) join(x, y int32) error {
 			return status.InvalidArgumentf("Cannot colocate nodes %s and %s because no device type supports both of "+
 				"those nodes and the other nodes colocated with them.%s%s", g.mark(x), g.mark(y), g.explain(rx), g.explain(ry))
 		}
+	}
+	merged.calls = to.calls || from.calls
+	if err := g.callersFit(x, y, &merged); err != nil {
+		return err
 	}
 	if to.rank == from.rank {
 		merged.rank++

@@ -20,6 +20,9 @@ func (p *placer) readNodes() error {
 			}
 		}
 		m.own = m.types
+		if err := p.readCaller(i); err != nil {
+			return err
+		}
 		if n.Requested == "" {
 			continue
 		}

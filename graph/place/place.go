@@ -7,10 +7,11 @@
 // order, each group gets the best device that satisfies its constraints: better types first, then the devices of the master's own task,
 // then by name. Nodes placed earlier stay where they are and constrain the groups connected to them.
 //
-// Three rules are Troupe's own. An op that owns a named resource and requests no device goes to the home of that resource (Options.Home),
+// Four rules are Troupe's own. An op that owns a named resource and requests no device goes to the home of that resource (Options.Home),
 // so that clients of different tasks that use one name share one resource. An op that requests a type or an index, such as /cpu:0, means
 // the master's own task, as in TensorFlow. Ops without any kernel are placed all the same. A resource that is passed to a function stays
-// on devices of a type that runs functions, since function bodies are not placed node by node.
+// on devices of a type that runs functions, since function bodies are not placed node by node. A node that calls functions of the program that owns a server (Options.CallsProgram) has no
+// kernel on the devices of other servers.
 package place
 
 import (
@@ -32,6 +33,9 @@ type Options struct {
 	SoftPlacement bool
 	// Supports reports whether a node has a kernel for a device type. It must not be nil.
 	Supports func(n *graph.Node, deviceType string) bool
+	// CallsProgram reports whether a node calls functions of the program that owns a server, itself or in functions that run on its device.
+	// If it is nil, no node does.
+	CallsProgram func(n *graph.Node) (bool, error)
 	// Home returns, for each resource, the full name of the device on which it lives; that is Resource.Default for one not claimed yet. It
 	// is called once per Place, and once more if groups hold several resources: the others follow the first of their group. If Home is
 	// nil, every resource lives where its op is placed, as in TensorFlow.
@@ -98,7 +102,7 @@ type placer struct {
 // run applies the rules in order; the order determines which of several errors is reported.
 func (p *placer) run() error {
 	for _, step := range []func() error{
-		p.readNodes, p.joinEdges, p.joinClasses, p.moveToHomes, p.assign,
+		p.readNodes, p.joinEdges, p.joinClasses, p.joinIterators, p.moveToHomes, p.assign,
 	} {
 		if err := step(); err != nil {
 			return err

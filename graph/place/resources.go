@@ -270,6 +270,11 @@ func (p *placer) moveTo(o owner, home string) error {
 			"on %s, but not all ops that use it have kernels for %s devices.%s", n.Name, n.Name, o.resource.Name, o.resource.Container,
 			home, s.Type, p.explain(p.root(o.member)))
 	}
+	if p.members[p.root(o.member)].calls && len(p.devices.candidates(*s, 0, true)) == 0 {
+		return status.InvalidArgumentf("Cannot assign a device for operation %s: {{node %s}} uses resource '%s' of container '%s', which lives "+
+			"on %s, but %s", n.Name, n.Name, o.resource.Name, o.resource.Container, home,
+			p.lackFunctions([]int{p.devices.byName[s.String()]}, p.callerIn(p.root(o.member))))
+	}
 	// The home's type and index replace those that the client requested, if these may yield.
 	m.resource, m.requested = s, s
 	return nil
