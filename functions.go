@@ -22,8 +22,9 @@ import (
 //	}))
 //
 // A graph calls it with the ops PyFunc and PyFuncStateless, whose token is the name: op.PyFunc in Go, and in Python
-// tf.raw_ops.PyFunc(input=[x], token="double", Tout=[tf.float32]). The node must be placed on one of the program's own tasks. Whoever may
-// run graphs on the server may call its functions; a policy can deny the ops.
+// tf.raw_ops.PyFunc(input=[x], token="double", Tout=[tf.float32]). The node has to be on one of the program's own tasks: if its device names no
+// task, it goes to the master's own task if that has functions, and otherwise to the first task of the cluster that has some. Whoever may run
+// graphs on the server may call its functions; a policy can deny the ops.
 //
 // The error becomes the step's, with its code. A panic is an INTERNAL error of the step. ctx ends when the step ends or the server stops. A
 // function that still runs then delays Stop until Stop's own context ends. Functions are called concurrently.

@@ -80,8 +80,10 @@ func TestFunctionsOfTheProgram(t *testing.T) {
 		return tensor.Of[float32](got[0])[1], nil
 	}
 	for _, m := range []Master{program, c} {
-		if got, err := call(m, "/job:w/task:0", "double"); err != nil || got != 6 {
-			t.Errorf("double: %v, %v", got, err)
+		for _, device := range []string{"/job:w/task:0", "/job:w", "/cpu:0", ""} {
+			if got, err := call(m, device, "double"); err != nil || got != 6 {
+				t.Errorf("double on %q: %v, %v", device, got, err)
+			}
 		}
 		for name, want := range map[string]struct {
 			code status.Code

@@ -93,6 +93,24 @@ def free_addresses(count):
             h.close()
 
 
+def serve(test, *flags):
+    """Starts a server that no program owns, until the end of a test or a class of tests, and returns its target."""
+    clean = getattr(test, "addClassCleanup" if isinstance(test, type) else "addCleanup")
+    server = subprocess.Popen([troupe.find_binary(), "serve", *flags], stderr=subprocess.PIPE, text=True)
+    clean(server.wait)
+    clean(server.kill)
+
+    def drain():  # what it logs must not fill the pipe
+        with server.stderr:
+            server.stderr.read()
+
+    for line in server.stderr:
+        if "target=" in line:
+            threading.Thread(target=drain, daemon=True).start()
+            return line.split("target=")[1].split()[0]
+    raise AssertionError(f"troupe serve {flags} has ended")
+
+
 class BesideTensorFlow(unittest.TestCase):
     """The same graph on TensorFlow's server in this process and on ours."""
 
@@ -394,21 +412,147 @@ class Life(unittest.TestCase):
 
     def test_no_program(self):
         """A server that no program owns says how to get one that is."""
-        other = subprocess.Popen(
-            [troupe.find_binary(), "serve", "--local=127.0.0.1:0"], stderr=subprocess.PIPE, text=True
-        )
-        self.addCleanup(other.wait)
-        self.addCleanup(other.kill)
-        for line in other.stderr:
-            if "target=" in line:
-                target = line.split("target=")[1].split()[0]
-                break
+        target = serve(self, "--local=127.0.0.1:0")
         with tf.Graph().as_default() as graph:
             y = tf.py_func(lambda: np.float32(1), [], tf.float32)
         with tf.Session(target, graph=graph) as session:
             with self.assertRaisesRegex(tf.errors.InvalidArgumentError, "troupe.Server"):
                 session.run(y)
-        other.stderr.close()
+
+
+class Placement(unittest.TestCase):
+    """Parameter servers are `troupe serve`, and only the worker is this program: its functions run there, whichever task is the master."""
+
+    @classmethod
+    def setUpClass(cls):
+        addresses = free_addresses(3)
+        cluster = {"ps": addresses[:2], "worker": addresses[2:]}
+        flags = ["--ps=" + ",".join(addresses[:2]), "--worker=" + addresses[2], "--job_name=ps"]
+        parameter = serve(cls, *flags, "--task_index=0")
+        serve(cls, *flags, "--task_index=1")
+        server = troupe.Server(cluster, "worker", 0, echo=False)
+        cls.addClassCleanup(server.stop)
+        server.wait_ready()
+        cls.targets = [server.target, parameter]
+
+    def run_on_all(self, build, want, name=""):
+        """Runs what `build` returns on sessions of both masters: its first value, after the others have run."""
+        for target in self.targets:
+            with self.subTest(name, target=target), tf.Graph().as_default() as graph:
+                fetch, *before = build()
+                with tf.Session(target, graph=graph) as session:
+                    session.run(before)
+                    self.assertEqual(np.asarray(session.run(fetch)).tolist(), want)
+
+    def test_a_parameter_is_assigned_a_function(self):
+        """The function has no inputs and one consumer, which is on a parameter server: other such nodes follow it there."""
+
+        def build(assign=tf.assign, **options):
+            with tf.device("/job:ps/task:0"):
+                v = tf.Variable(0.0, **options)
+            return (assign(v, tf.py_func(lambda: np.float32(7), [], tf.float32, stateful=False)),)
+
+        self.run_on_all(build, 7.0, "a reference")
+        self.run_on_all(lambda: build(use_resource=True), 7.0, "a resource")
+
+    def test_functions(self):
+        def double(x):
+            return np.float32(2 * x)
+
+        def one():
+            return tf.constant(1.0)
+
+        @tf.function
+        def traced(x):
+            return tf.numpy_function(double, [x], tf.float32) + 1.0
+
+        def branch():
+            x = tf.placeholder_with_default(1.0, [])
+            return (tf.cond(x > 0, lambda: tf.py_func(double, [x], tf.float32), lambda: x),)
+
+        def loop():
+            def body(i, x):
+                return i + 1, tf.reshape(tf.py_func(double, [x], tf.float32), [])
+
+            return (tf.while_loop(lambda i, _: i < 3, body, [0, one()])[1],)
+
+        def with_control_flow_v2(build):
+            def built():
+                tf.enable_control_flow_v2()
+                try:
+                    return build()
+                finally:
+                    tf.disable_control_flow_v2()
+
+            return built
+
+        for name, build, want in (
+            ("py_func", lambda: (tf.py_func(double, [one()], tf.float32),), 2.0),
+            ("numpy_function", lambda: (tf.numpy_function(double, [one()], tf.float32),), 2.0),
+            ("py_function", lambda: (tf.py_function(lambda x: 2 * x, [one()], tf.float32),), 2.0),
+            ("a gradient", lambda: tf.gradients(tf.py_function(lambda x: x * x, [x := one()], tf.float32), x), 2.0),
+            ("a function", lambda: (traced(one()),), 3.0),
+            ("cond", branch, 2.0),
+            ("cond, version 2", with_control_flow_v2(branch), 2.0),
+            ("while", loop, 8.0),
+            ("while, version 2", with_control_flow_v2(loop), 8.0),
+        ):
+            self.run_on_all(build, want, name)
+
+    def test_datasets(self):
+        def generated():
+            return tf.data.Dataset.from_generator(lambda: iter([1, 2, 3]), tf.int64, []).batch(3)
+
+        def mapped():
+            def one_more(x):
+                return tf.reshape(tf.py_function(lambda v: v + 1, [x], tf.int64), [])
+
+            return tf.data.Dataset.range(3).map(one_more).batch(3)
+
+        def one_shot(dataset):
+            return (tf.data.make_one_shot_iterator(dataset).get_next(),)
+
+        def single(dataset):
+            return (tf.data.experimental.get_single_element(dataset),)
+
+        def initializable(dataset):
+            iterator = tf.data.make_initializable_iterator(dataset)
+            return iterator.get_next(), iterator.initializer
+
+        def shared(dataset):
+            iterator = tf.data.make_initializable_iterator(dataset, shared_name=self.id())
+            return iterator.get_next(), iterator.initializer
+
+        def again(dataset):
+            iterator = tf.data.Iterator.from_structure(tf.data.get_output_types(dataset), tf.data.get_output_shapes(dataset))
+            return iterator.get_next(), iterator.make_initializer(dataset)
+
+        for make in (generated, mapped):
+            for read in (one_shot, initializable, shared, again, single):
+                name = f"{make.__name__}, {read.__name__}"
+                self.run_on_all(lambda make=make, read=read: read(make()), [1, 2, 3], name)
+
+    def test_in_two_runs(self):
+        """What a session adds to its graph later follows what is there."""
+        for target in self.targets:
+            with self.subTest(target=target), tf.Graph().as_default() as graph, tf.Session(target, graph=graph) as session:
+                dataset = tf.data.Dataset.from_generator(lambda: iter([5]), tf.int64, [])
+                self.assertEqual(session.run(tf.py_func(lambda: np.int64(4), [], tf.int64)), 4)
+                iterator = tf.data.make_initializable_iterator(dataset)
+                session.run(iterator.initializer)
+                self.assertEqual(session.run(iterator.get_next()), 5)
+
+    def test_a_task_that_has_none(self):
+        """A node whose device says where it has to be is an error that says what to do, before anything runs."""
+        for target in self.targets:
+            with self.subTest(target=target), tf.Graph().as_default() as graph:
+                with tf.device("/job:ps/task:1"):
+                    tf.py_func(lambda: np.float32(1), [], tf.float32, name="mine")
+                with tf.Session(target, graph=graph) as session:
+                    with self.assertRaises(tf.errors.InvalidArgumentError) as raised:
+                        session.run(tf.constant(1))
+                for part in ("mine", "/job:ps/replica:0/task:1", "(/job:worker/replica:0/task:0)", "troupe.Server"):
+                    self.assertIn(part, raised.exception.message)
 
 
 class ActorsAndLearner(unittest.TestCase):
