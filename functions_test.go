@@ -65,7 +65,14 @@ func TestFunctionsOfTheProgram(t *testing.T) {
 		s := op.NewScope().WithDevice(device)
 		x := op.Placeholder(s, tensor.Float32, attr.Shape(shape.Of(2)))
 		y := op.PyFunc(s, []op.Output{x}, name, []tensor.DType{tensor.Float32})
-		session := sessionOf(t, m, s)
+		def, err := s.GraphDef()
+		if err != nil {
+			t.Fatal(err)
+		}
+		session, err := m.NewSession(t.Context(), def, nil)
+		if err != nil {
+			return 0, err
+		}
 		defer session.Close(context.Background())
 		v, err := tensor.FromSlice(tensor.Float32, tensor.Shape{2}, []float32{1, 3})
 		if err != nil {

@@ -4,7 +4,7 @@ import (
 	"github.com/troupe-run/troupe/graph"
 )
 
-// Programs tells which nodes call functions of the program that owns their server. It is not safe for concurrent use.
+// Programs knows which nodes call functions of the program that owns their server. It is not safe for concurrent use.
 type Programs struct{ reach reach }
 
 // NewPrograms returns the Programs of a graph with a library. calls reports whether an op calls such functions. check, if not nil, is called
