@@ -49,11 +49,11 @@ type Device interface {
 // AttributesOf returns the present attributes of a device of this process.
 func AttributesOf(d Device) device.Attributes {
 	return device.Attributes{Name: d.Name(), Type: d.Type(), MemoryLimit: d.MemoryLimit(), Incarnation: d.Incarnation(),
-		Description: d.Description(), Functions: functionsOf(d), Local: true}
+		Description: d.Description(), Functions: programOf(d), Local: true}
 }
 
-// functionsOf says whether a program with functions owns the server of a device.
-func functionsOf(d Device) device.Functions {
+// programOf says whether a program with functions owns the server of a device.
+func programOf(d Device) device.Functions {
 	if kernels.ProgramOf(d) == nil {
 		return device.NoFunctions
 	}
