@@ -30,7 +30,7 @@ func TestSessionsLearnOfPrograms(t *testing.T) {
 	version := int64(0)
 	extend := func(name, device string) error {
 		def := &graphpb.GraphDef{}
-		text := fmt.Sprintf(`node { name: %q op: "PyFunc" device: %q attr { key: "token" value { s: "f" } }
+		text := fmt.Sprintf(`versions { producer: 1395 } node { name: %q op: "PyFunc" device: %q attr { key: "token" value { s: "f" } }
 			attr { key: "Tin" value { list { } } } attr { key: "Tout" value { list { type: DT_FLOAT } } } }`, name, device)
 		if err := prototext.Unmarshal([]byte(text), def); err != nil {
 			t.Fatal(err)
