@@ -94,7 +94,7 @@ func (t *Tensor) countedIn(pool *Pool) {
 }
 
 // CountIn counts the tensor itself, whatever its size, in a pool's quotas until its last release, unless it is shared or counted already. It
-// is for tensors that were made without a pool, as soon as it is known who holds them: many of the smallest ones take much memory, too. It
+// is for tensors that were made without a pool, once it is clear where they go: many of the smallest ones take much memory, too. It
 // fails with RESOURCE_EXHAUSTED as New does. The caller must hold the only reference.
 func (t *Tensor) CountIn(pool *Pool) error {
 	if t.counted != nil || t.refs.Load() != 1 {
