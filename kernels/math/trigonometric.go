@@ -136,7 +136,7 @@ func sin64(x float64) float64 {
 		return math.NaN()
 	}
 	quarter, high, low := reduced(x)
-	v := 0.0
+	var v float64
 	if quarter&1 == 0 {
 		v = sinNear(high, low)
 	} else {
@@ -153,7 +153,7 @@ func cos64(x float64) float64 {
 		return math.NaN()
 	}
 	quarter, high, low := reduced(x)
-	v := 0.0
+	var v float64
 	if quarter&1 == 0 {
 		v = cosNear(high, low)
 	} else {

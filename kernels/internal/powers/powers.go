@@ -132,7 +132,7 @@ func special(x, y float64) float64 {
 	case x < 0 && !whole:
 		return math.NaN()
 	}
-	l := pair{}
+	var l pair
 	if bits := math.Float64bits(size); bits >= 1<<52 {
 		l = logOf(bits)
 	} else {
