@@ -85,7 +85,10 @@ func (t *Task) logLost(r *wire.Resource) {
 			continue
 		}
 		for kind, home := range durableKinds {
-			if found, err := d.Resources().Lookup(r.Container, kind, r.Name); home == r.Kind && err == nil {
+			if home != r.Kind {
+				continue
+			}
+			if found, err := d.Resources().Lookup(r.Container, kind, r.Name); err == nil {
 				t.Log.Warn("a resource that other sessions share is lost with this task: only variables are handed over", "kind", r.Kind, "name", r.Name, "holds", containers.Describe(found))
 			}
 		}

@@ -147,8 +147,8 @@ func (v *Variable) keepBy(cell *durable.Cell, p *Pictures, every time.Duration) 
 // container.
 func (m *Manager) RestoreVariable(cell *durable.Cell, container string, about []byte, memory *tensor.Pool) (*Variable, error) {
 	var a aboutVariable
-	if err := json.Unmarshal(about, &a); err != nil {
-		return nil, status.Errorf(status.DataLoss, "the description of a variable on disk cannot be read: %v", err)
+	if err := durable.ReadAbout(about, "a variable", &a); err != nil {
+		return nil, err
 	}
 	v := &Variable{Name: a.Name, dtype: a.DType, Shape: a.Shape, KnownShape: a.KnownShape, cell: cell}
 	var s shot

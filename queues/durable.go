@@ -113,11 +113,7 @@ func (s *state) openOrClosed(w *waiter) {
 		if s.reason != nil {
 			p.Code, p.Reason = status.CodeOf(s.reason), s.reason.Error()
 		}
-		b, err := json.Marshal(p)
-		if err != nil {
-			panic(err) // cannot happen: a struct of a number and a string
-		}
-		c.value = durable.Bytes(b)
+		c.value = durable.JSON(p)
 	}
 	s.changes = append(s.changes, c)
 }
@@ -255,8 +251,8 @@ func (q *Queue) Keep(cell *durable.Cell) {
 // the seeds of a RandomShuffle. Leases have ended: their elements are back in their places.
 func Restore(system *actor.ActorSystem, cell *durable.Cell, description []byte, pool *tensor.Pool, random func(seed, seed2 int64) func() uint32) (*Queue, error) {
 	var a about
-	if err := json.Unmarshal(description, &a); err != nil {
-		return nil, status.Errorf(status.DataLoss, "the description of a queue on disk cannot be read: %v", err)
+	if err := durable.ReadAbout(description, "a queue", &a); err != nil {
+		return nil, err
 	}
 	o := Options{Kind: a.Kind, Name: a.Name, DTypes: a.DTypes, Shapes: a.Shapes, Capacity: a.Capacity, MinAfterDequeue: a.MinAfterDequeue, Seed: a.Seed, Seed2: a.Seed2, Pool: pool}
 	if o.Kind == RandomShuffle {

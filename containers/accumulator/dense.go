@@ -29,30 +29,19 @@ func (a *Accumulator) Apply(changes *durable.Tx, localStep int64, gradient *tens
 		if err := d.fits(gradient); err != nil {
 			return err
 		}
-		if d.sum != nil {
-			return d.add(gradient)
+		if d.sum == nil {
+			err := own(&gradient, a.options.Pool)
+			if err == nil {
+				gradient, d.sum = nil, gradient
+			}
+			return err
 		}
-		own, err := owned(gradient, a.options.Pool)
-		gradient, d.sum = nil, own
-		return err
-	})
-}
-
-// add adds a gradient to the sum. The sum may be on its way to the disk, and is then not changed in place.
-func (d *dense) add(gradient *tensor.Tensor) error {
-	sum := d.sum.Data()
-	if d.sum.Exclusive() {
-		d.options.Arithmetic.Add(sum, sum, gradient.Data())
+		if err := own(&d.sum, a.options.Pool); err != nil {
+			return err
+		}
+		a.options.Arithmetic.Add(d.sum.Data(), d.sum.Data(), gradient.Data())
 		return nil
-	}
-	next, err := tensor.New(d.options.Pool, d.sum.DType(), d.sum.Shape())
-	if err != nil {
-		return err
-	}
-	d.options.Arithmetic.Add(next.Data(), sum, gradient.Data())
-	d.sum.Release()
-	d.sum = next
-	return nil
+	})
 }
 
 func (d *dense) fits(gradient *tensor.Tensor) error {
@@ -85,24 +74,15 @@ func (d *dense) drop() {
 	}
 }
 
-// own makes a sum the caller's alone, so that it may be written to.
-func own(sum **tensor.Tensor, pool *tensor.Pool) error {
-	if (*sum).Exclusive() {
+// own makes a tensor the caller's alone, so that it may be written to: others may use a gradient, and a sum may be on its way to the disk.
+func own(t **tensor.Tensor, pool *tensor.Pool) error {
+	if (*t).Exclusive() {
 		return nil
 	}
-	t, err := (*sum).Clone(pool)
+	c, err := (*t).Clone(pool)
 	if err == nil {
-		(*sum).Release()
-		*sum = t
+		(*t).Release()
+		*t = c
 	}
 	return err
-}
-
-// owned returns a tensor with the elements of t that the caller may write to. It takes over the reference to t.
-func owned(t *tensor.Tensor, pool *tensor.Pool) (*tensor.Tensor, error) {
-	if t.Exclusive() {
-		return t, nil
-	}
-	defer t.Release()
-	return t.Clone(pool)
 }

@@ -99,8 +99,8 @@ func (s *sparse) restore(b []byte, t tuple.Tuple) bool {
 // elements. Damage is DATA_LOSS.
 func Restore(cell *durable.Cell, description []byte, pool *tensor.Pool, arithmetic func(tensor.DType) Arithmetic) (*Accumulator, error) {
 	var d about
-	if err := json.Unmarshal(description, &d); err != nil {
-		return nil, status.Errorf(status.DataLoss, "the description of an accumulator on disk cannot be read: %v", err)
+	if err := durable.ReadAbout(description, "an accumulator", &d); err != nil {
+		return nil, err
 	}
 	create := NewDense
 	if d.Sparse {

@@ -116,8 +116,8 @@ func (b *Barrier) CloseBarrier(changes *durable.Tx, cancel bool, by view.StepOri
 		b.closed, b.cancelled = true, cancel
 		b.keeper.Change(changes, func(r durable.Recorder) {
 			b.recordState(r)
-			for _, e := range b.incomplete {
-				if cancel {
+			if cancel {
+				for _, e := range b.incomplete {
 					e.recordGone(r)
 				}
 			}

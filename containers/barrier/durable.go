@@ -50,11 +50,7 @@ type state struct {
 
 // recordState records that part of the state which is not in tuples.
 func (b *Barrier) recordState(r durable.Recorder) {
-	v, err := json.Marshal(state{b.index, b.closed, b.cancelled, b.closing})
-	if err != nil {
-		panic(err) // cannot happen: a struct of numbers, strings and a time
-	}
-	r.Set([]byte{stateKey}, durable.Bytes(v))
+	r.Set([]byte{stateKey}, durable.JSON(state{b.index, b.closed, b.cancelled, b.closing}))
 }
 
 func (e *element) diskKey() []byte {
@@ -70,18 +66,22 @@ type head struct {
 }
 
 func (e *element) record(r durable.Recorder) {
-	h := head{Index: e.index, Complete: e.complete, Key: []byte(e.key)}
-	var has tuple.Tuple
-	for i, t := range e.components {
-		if t != nil {
-			h.Has, has = append(h.Has, i), append(has, t.Retain())
+	has, components := tuple.Present(e.components)
+	r.Set(e.diskKey(), tuple.Record{Head: durable.JSON(head{e.index, e.complete, []byte(e.key), has}), Tuple: components})
+}
+
+// recordInsertion records the tuples that an insertion has made, completed or dropped, and whether it has used up an index.
+func (b *Barrier) recordInsertion(r durable.Recorder, fresh bool, touched []*element) {
+	if fresh {
+		b.recordState(r)
+	}
+	for _, e := range touched {
+		if e.complete > 0 || b.incomplete[e.key] == e {
+			e.record(r)
+		} else {
+			e.recordGone(r)
 		}
 	}
-	v, err := json.Marshal(h)
-	if err != nil {
-		panic(err) // cannot happen: a struct of numbers
-	}
-	r.Set(e.diskKey(), tuple.Record{Head: v, Tuple: has})
 }
 
 func (e *element) recordGone(r durable.Recorder) { r.Delete(e.diskKey()) }
@@ -89,8 +89,8 @@ func (e *element) recordGone(r durable.Recorder) { r.Delete(e.diskKey()) }
 // Restore makes the barrier that a store has kept in cell, with its tuples in memory from pool. Damage is DATA_LOSS.
 func Restore(cell *durable.Cell, description []byte, pool *tensor.Pool) (*Barrier, error) {
 	var a about
-	if err := json.Unmarshal(description, &a); err != nil {
-		return nil, status.Errorf(status.DataLoss, "the description of a barrier on disk cannot be read: %v", err)
+	if err := durable.ReadAbout(description, "a barrier", &a); err != nil {
+		return nil, err
 	}
 	if len(a.DTypes) != len(a.Shapes) {
 		return nil, status.Errorf(status.DataLoss, "the description of a barrier on disk has %d types and %d shapes", len(a.DTypes), len(a.Shapes))
@@ -133,14 +133,11 @@ func (b *Barrier) restore(number int64, value []byte) error {
 		r.Release()
 		return err
 	}
-	e := &element{number: number, index: h.Index, complete: h.Complete, key: string(h.Key), components: make([]*tensor.Tensor, len(b.options.DTypes))}
-	ok := len(h.Has) == len(r.Tuple)
-	for k, i := range h.Has {
-		if ok = ok && i >= 0 && i < len(e.components) && e.components[i] == nil && r.Tuple[k].DType() == b.options.DTypes[i]; !ok {
-			break
-		}
-		e.components[i] = r.Tuple[k]
+	components, ok := tuple.Spread(h.Has, r.Tuple, len(b.options.DTypes))
+	for i, t := range components {
+		ok = ok && (t == nil || t.DType() == b.options.DTypes[i])
 	}
+	e := &element{number: number, index: h.Index, complete: h.Complete, key: string(h.Key), components: components}
 	if incomplete := slices.Contains(e.components, nil); !ok || incomplete != (e.complete == 0) || incomplete && b.incomplete[e.key] != nil {
 		r.Release()
 		return status.Errorf(status.DataLoss, "a tuple has the wrong components")

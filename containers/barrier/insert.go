@@ -20,32 +20,26 @@ func (b *Barrier) InsertMany(changes *durable.Tx, component int, keys []string, 
 			return err
 		}
 		fresh := false
+		var touched []*element
 		defer func() {
 			if fresh {
 				b.index++
-				b.keeper.Change(changes, b.recordState)
 			}
 			b.drained = b.closed && len(b.incomplete) == 0
+			b.keeper.Change(changes, func(r durable.Recorder) { b.recordInsertion(r, fresh, touched) })
 		}()
 		for i, key := range keys {
 			e, isNew, err := b.elementOf(key, i)
 			if err != nil {
 				return err
 			}
-			fresh = fresh || isNew
+			fresh, touched = fresh || isNew, append(touched, e)
 			if e.components[component] != nil {
 				return status.InvalidArgumentf("Key %s already has a value for component %d in barrier %s", key, component, b.options.Name)
 			}
 			if e.components[component], err = row(values, i, b.options.Pool); err == nil {
 				err = b.complete(e)
 			}
-			b.keeper.Change(changes, func(r durable.Recorder) {
-				if e.complete > 0 || b.incomplete[key] == e {
-					e.record(r)
-				} else {
-					e.recordGone(r)
-				}
-			})
 			if err != nil {
 				return err
 			}

@@ -46,8 +46,8 @@ func (s staged) recordGone(r durable.Recorder) { r.Delete(s.diskKey()) }
 // RestoreBuffer makes the buffer that a store has kept in cell, with its tuples in memory from pool. Damage is DATA_LOSS.
 func RestoreBuffer(cell *durable.Cell, description []byte, pool *tensor.Pool) (*Buffer, error) {
 	var a about
-	if err := json.Unmarshal(description, &a); err != nil {
-		return nil, malformed(err)
+	if err := durable.ReadAbout(description, "a staging area", &a); err != nil {
+		return nil, err
 	}
 	b := NewBuffer(a.Name, a.Limits)
 	err := cell.Each(func(key, value []byte) error {
@@ -85,24 +85,15 @@ func (e *entry) diskKey(id int64) []byte {
 }
 
 func (e *entry) record(r durable.Recorder, id int64) {
-	h, has := head{Complete: e.complete}, tuple.Tuple{e.key.Retain()}
-	for i, t := range e.tuple {
-		if t != nil {
-			h.Has, has = append(h.Has, i), append(has, t.Retain())
-		}
-	}
-	v, err := json.Marshal(h)
-	if err != nil {
-		panic(err) // cannot happen: a struct of numbers
-	}
-	r.Set(e.diskKey(id), tuple.Record{Head: v, Tuple: has})
+	has, components := tuple.Present(e.tuple)
+	r.Set(e.diskKey(id), tuple.Record{Head: durable.JSON(head{e.complete, has}), Tuple: append(tuple.Tuple{e.key.Retain()}, components...)})
 }
 
 // RestoreMap makes the map that a store has kept in cell, with its tuples in memory from pool. Damage is DATA_LOSS.
 func RestoreMap(cell *durable.Cell, description []byte, pool *tensor.Pool) (*Map, error) {
 	var a about
-	if err := json.Unmarshal(description, &a); err != nil {
-		return nil, malformed(err)
+	if err := durable.ReadAbout(description, "a staging area", &a); err != nil {
+		return nil, err
 	}
 	m := NewMap(a.Name, a.Width, a.Ordered, a.Limits)
 	complete := map[*entry]int64{}
@@ -155,25 +146,18 @@ func (m *Map) read(value []byte, id int64, complete bool, pool *tensor.Pool) (*e
 		r.Release()
 		return nil, err
 	}
-	e := &entry{complete: h.Complete, tuple: make([]*tensor.Tensor, m.width)}
-	ok := len(h.Has)+1 == len(r.Tuple) && complete == (h.Complete > 0) && r.Tuple[0].DType() == tensor.Int64 && r.Tuple[0].Len() == 1
-	ok = ok && tensor.Of[int64](r.Tuple[0])[0] == id
-	for k, i := range h.Has {
-		if ok = ok && i >= 0 && i < m.width && e.tuple[i] == nil; !ok {
-			break
+	if len(r.Tuple) > 0 && complete == (h.Complete > 0) && isKey(r.Tuple[0], id) {
+		if components, ok := tuple.Spread(h.Has, r.Tuple[1:], m.width); ok {
+			return &entry{key: r.Tuple[0], complete: h.Complete, tuple: components}, nil
 		}
-		e.tuple[i] = r.Tuple[k+1]
 	}
-	if !ok {
-		r.Release()
-		return nil, status.Errorf(status.DataLoss, "the tuple with key %d has the wrong components", id)
-	}
-	e.key = r.Tuple[0]
-	return e, nil
+	r.Release()
+	return nil, status.Errorf(status.DataLoss, "the tuple with key %d has the wrong components", id)
 }
 
-func malformed(err error) error {
-	return status.Errorf(status.DataLoss, "the description of a staging area on disk cannot be read: %v", err)
+// isKey reports whether t is the key of a tuple.
+func isKey(t *tensor.Tensor, id int64) bool {
+	return t.DType() == tensor.Int64 && t.Len() == 1 && tensor.Of[int64](t)[0] == id
 }
 
 func unknownEntry(key []byte) error { return status.Errorf(status.DataLoss, "it has the key %q", key) }

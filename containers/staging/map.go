@@ -65,7 +65,10 @@ func (m *Map) Put(step waiting.Step, changes *durable.Tx, key *tensor.Tensor, in
 			return false, nil
 		}
 		m.bytes += bytes
-		m.finish(changes, id, &entry{key: key, tuple: values})
+		e := &entry{key: key, tuple: values}
+		if m.finish(id, e) {
+			m.keeper.Change(changes, func(r durable.Recorder) { e.record(r, id) })
+		}
 		return true, nil
 	}, done)
 }
@@ -95,32 +98,32 @@ func (m *Map) putPart(changes *durable.Tx, key *tensor.Tensor, id int64, indices
 		m.keeper.Change(changes, func(r durable.Recorder) { e.record(r, id) })
 		return nil
 	}
+	was := e.diskKey(id)
 	delete(m.incomplete, id)
-	m.keeper.Change(changes, func(r durable.Recorder) { r.Delete(e.diskKey(id)) })
-	m.finish(changes, id, e)
+	kept := m.finish(id, e)
+	m.keeper.Change(changes, func(r durable.Recorder) {
+		if r.Delete(was); kept {
+			e.record(r, id)
+		}
+	})
 	return nil
 }
 
-// finish makes a complete tuple available.
-func (m *Map) finish(changes *durable.Tx, id int64, e *entry) {
+// finish makes a complete tuple available, or drops it if its key has one already.
+func (m *Map) finish(id int64, e *entry) (kept bool) {
 	if _, there := m.complete[id]; there {
 		m.remove(e)
-		return
+		return false
 	}
 	m.finished++
 	e.complete = m.finished
-	m.enter(id, e)
-	m.keeper.Change(changes, func(r durable.Recorder) { e.record(r, id) })
-}
-
-// enter puts a complete tuple into the map.
-func (m *Map) enter(id int64, e *entry) {
 	m.complete[id] = e
 	at := len(m.order)
 	if m.ordered {
 		at, _ = slices.BinarySearch(m.order, id)
 	}
 	m.order = slices.Insert(m.order, at, id)
+	return true
 }
 
 func (m *Map) remove(e *entry) {

@@ -47,11 +47,11 @@ func (d *dense[K, V]) Find(keys, defaults *tensor.Tensor, allocate func(tensor.D
 	return nil
 }
 
-// each calls visit with the entries.
-func (d *dense[K, V]) each(visit func(key []K, value []V)) {
-	for i := range int(d.size()) {
-		if key := d.k[i*d.width : (i+1)*d.width]; !d.mark(key) {
-			visit(key, d.v[i*d.valueWidth:(i+1)*d.valueWidth])
+// each calls visit with the entries in b.
+func (d *dense[K, V]) each(b *buckets[K, V], visit func(key []K, value []V)) {
+	for i := range len(b.k) / d.width {
+		if key := b.k[i*d.width : (i+1)*d.width]; !d.mark(key) {
+			visit(key, b.v[i*d.valueWidth:(i+1)*d.valueWidth])
 		}
 	}
 }
@@ -223,15 +223,14 @@ func (d *dense[K, V]) Import(by *durable.Tx, keys, values *tensor.Tensor) error 
 	if err := d.keeper.Err(); err != nil {
 		return err
 	}
-	d.keeper.Change(by, func(r durable.Recorder) {
-		d.each(func(key []K, _ []V) { recordDelete(r, d.key, key, d.width) })
-	})
-	d.release()
+	gone := d.buckets
+	defer gone.release()
 	d.buckets = d.over(keys.Retain(), values.Retain())
 	d.n = 0
-	d.each(func([]K, []V) { d.n++ })
+	d.each(&d.buckets, func([]K, []V) { d.n++ })
 	d.keeper.Change(by, func(r durable.Recorder) {
-		d.each(func(key []K, value []V) { recordSet(r, d.key, d.value, key, d.width, value, d.valueWidth) })
+		d.each(&gone, func(key []K, _ []V) { recordDelete(r, d.key, key, d.width) })
+		d.each(&d.buckets, func(key []K, value []V) { recordSet(r, d.key, d.value, key, d.width, value, d.valueWidth) })
 	})
 	return nil
 }

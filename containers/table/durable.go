@@ -31,7 +31,7 @@ type about struct {
 	MaxLoad        float32
 }
 
-// about returns what Restore needs to make a table with these options, whose special keys it releases.
+// about returns what Restore needs to make a table with these options.
 func (o *Options) about() ([]byte, error) {
 	for _, d := range []tensor.DType{o.Key, o.Value} {
 		if !tuple.Keepable(d) {
@@ -94,8 +94,8 @@ var errMalformed = status.New(status.DataLoss, "an entry has the wrong size")
 // DATA_LOSS.
 func Restore(cell *durable.Cell, description []byte, pool *tensor.Pool) (Table, error) {
 	var a about
-	if err := json.Unmarshal(description, &a); err != nil {
-		return nil, status.Errorf(status.DataLoss, "the description of a table on disk cannot be read: %v", err)
+	if err := durable.ReadAbout(description, "a table", &a); err != nil {
+		return nil, err
 	}
 	o := Options{Kind: a.Kind, Key: a.Key, Value: a.Value, ValueShape: a.ValueShape, Buckets: a.Buckets, MaxLoad: a.MaxLoad, Pool: pool}
 	for to, b := range map[**tensor.Tensor][]byte{&o.EmptyKey: a.Empty, &o.DeletedKey: a.Deleted} {
@@ -198,11 +198,7 @@ func recordDelete[K comparable](r durable.Recorder, key element[K], keys []K, ke
 
 // recordFilled records that a static table was filled.
 func recordFilled(r durable.Recorder, by view.Act) {
-	b, err := json.Marshal(by)
-	if err != nil {
-		panic(err) // cannot happen: a struct of numbers, strings and a time
-	}
-	r.Set([]byte{filledKey}, durable.Bytes(b))
+	r.Set([]byte{filledKey}, durable.JSON(by))
 }
 
 // append appends the encoding of elements: numbers in their size, little-endian, and strings after their lengths.

@@ -66,16 +66,21 @@ func (m *mutable[K, V]) put(by *durable.Tx, keys, values *tensor.Tensor, only bo
 	}
 	e := m.entries
 	in, v := e.key.of(keys), e.value.of(values)
+	var gone []K
 	if only {
-		m.keeper.Change(by, func(r durable.Recorder) { recordDelete(r, e.key, e.keys, 1) })
+		gone = e.keys
 		e.clear()
 	}
-	if err := e.room(len(in)); err != nil {
-		return err
+	err := e.room(len(in))
+	if err == nil {
+		e.put(in, v)
 	}
-	e.put(in, v)
-	m.keeper.Change(by, func(r durable.Recorder) { recordSet(r, e.key, e.value, in, 1, v, e.width) })
-	return nil
+	m.keeper.Change(by, func(r durable.Recorder) {
+		if recordDelete(r, e.key, gone, 1); err == nil {
+			recordSet(r, e.key, e.value, in, 1, v, e.width)
+		}
+	})
+	return err
 }
 
 func (m *mutable[K, V]) Remove(by *durable.Tx, keys *tensor.Tensor) error {

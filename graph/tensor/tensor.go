@@ -77,20 +77,23 @@ func New(pool *Pool, dtype DType, shape Shape) (*Tensor, error) {
 
 // countNew counts a new tensor, and releases it if it cannot be counted.
 func (t *Tensor) countNew(pool *Pool) (*Tensor, error) {
-	if err := pool.countHeader(); err != nil {
-		err = oom(t.dtype, t.shape, err)
+	if err := t.count(pool); err != nil {
 		t.Release()
 		return nil, err
 	}
-	t.countedIn(pool)
 	return t, nil
 }
 
-// countedIn records that the pool's quotas count the tensor.
-func (t *Tensor) countedIn(pool *Pool) {
-	if len(pool.counts) > 0 {
-		t.counted = pool
+// count counts the tensor in the pool's quotas.
+func (t *Tensor) count(pool *Pool) error {
+	if len(pool.counts) == 0 {
+		return nil
 	}
+	if err := pool.countHeader(); err != nil {
+		return oom(t.dtype, t.shape, err)
+	}
+	t.counted = pool
+	return nil
 }
 
 // CountIn counts the tensor itself, whatever its size, in a pool's quotas until its last release, unless it is shared or counted already. It
@@ -100,15 +103,10 @@ func (t *Tensor) CountIn(pool *Pool) error {
 	if t.counted != nil || t.refs.Load() != 1 {
 		return nil
 	}
-	err := pool.Admits()
-	if err == nil {
-		err = pool.countHeader()
-	}
-	if err != nil {
+	if err := pool.Admits(); err != nil {
 		return oom(t.dtype, t.shape, err)
 	}
-	t.countedIn(pool)
-	return nil
+	return t.count(pool)
 }
 
 func oom(dtype DType, shape Shape, why error) error {

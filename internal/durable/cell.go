@@ -3,6 +3,7 @@ package durable
 import (
 	"cmp"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -70,6 +71,14 @@ func (s *Store) Create(p Place, about []byte) (*Cell, error) {
 	s.created = append(s.created, described{c, slices.Clone(about)})
 	s.wake()
 	return c, nil
+}
+
+// ReadAbout decodes the description that was given to Create, as JSON, of a resource such as "a queue". Damage is DATA_LOSS.
+func ReadAbout(about []byte, resource string, v any) error {
+	if err := json.Unmarshal(about, v); err != nil {
+		return status.Errorf(status.DataLoss, "the description of %s on disk cannot be read: %v", resource, err)
+	}
+	return nil
 }
 
 // Load calls visit with the resources that were there after Open, sorted by Place. Only the first call has them. If visit fails, Load stops

@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"encoding/json"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,15 @@ func (Bytes) Release() {}
 
 // Size returns the number of bytes.
 func (v Bytes) Size() int { return len(v) }
+
+// JSON returns v, a struct of plain data, as JSON.
+func JSON(v any) Bytes {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // cannot happen: numbers, strings and times have an encoding
+	}
+	return b
+}
 
 // Tx is the changes of a step. Its methods may be called concurrently. It is used for one step.
 type Tx struct {

@@ -129,13 +129,21 @@ func cosNear(high, low float64) float64 {
 }
 
 func sin64(x float64) float64 {
-	switch {
-	case x == 0:
-		return x
-	case x-x != 0:
+	if x == 0 {
+		return x // with its sign
+	}
+	return sinAhead(x, 0)
+}
+
+func cos64(x float64) float64 { return sinAhead(x, 1) }
+
+// sinAhead returns the sine of x plus a number of quarters of the circle.
+func sinAhead(x float64, quarters int) float64 {
+	if x-x != 0 {
 		return math.NaN()
 	}
 	quarter, high, low := reduced(x)
+	quarter += quarters
 	var v float64
 	if quarter&1 == 0 {
 		v = sinNear(high, low)
@@ -143,23 +151,6 @@ func sin64(x float64) float64 {
 		v = cosNear(high, low)
 	}
 	if quarter&2 != 0 {
-		return -v
-	}
-	return v
-}
-
-func cos64(x float64) float64 {
-	if x-x != 0 {
-		return math.NaN()
-	}
-	quarter, high, low := reduced(x)
-	var v float64
-	if quarter&1 == 0 {
-		v = cosNear(high, low)
-	} else {
-		v = sinNear(high, low)
-	}
-	if (quarter+1)&2 != 0 {
 		return -v
 	}
 	return v

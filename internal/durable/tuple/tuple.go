@@ -88,6 +88,31 @@ func ReadRecord(b []byte, pool *tensor.Pool) (r Record, err error) {
 	return r, err
 }
 
+// Present returns those of a tuple's components that are not missing (nil), with references, and their indices.
+func Present(components []*tensor.Tensor) (indices []int, t Tuple) {
+	for i, c := range components {
+		if c != nil {
+			indices, t = append(indices, i), append(t, c.Retain())
+		}
+	}
+	return indices, t
+}
+
+// Spread undoes Present: it returns the components of a tuple of the given width. ok reports whether the indices are legal.
+func Spread(indices []int, t Tuple, width int) (components []*tensor.Tensor, ok bool) {
+	components = make([]*tensor.Tensor, width)
+	if len(indices) != len(t) {
+		return components, false
+	}
+	for k, i := range indices {
+		if i < 0 || i >= width || components[i] != nil {
+			return components, false
+		}
+		components[i] = t[k]
+	}
+	return components, true
+}
+
 // CheckKeepable returns FAILED_PRECONDITION if tensors of any of the types cannot be on disk. what names the resource.
 func CheckKeepable(what string, dtypes ...tensor.DType) error {
 	for i, d := range dtypes {
