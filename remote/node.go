@@ -30,6 +30,7 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/internal/actorservice"
+	"github.com/troupe-run/troupe/remote/internal/actorservice/actorspb"
 	"github.com/troupe-run/troupe/remote/internal/eager"
 	"github.com/troupe-run/troupe/remote/internal/gateway"
 	"github.com/troupe-run/troupe/remote/internal/http2"
@@ -202,7 +203,7 @@ func Listen(c Config) (*Node, error) {
 	}
 	n.port, err = port.Listen(port.Config{Address: self.Address, Bind: bound, Credentials: credentials, Logger: c.Log, Closed: n.connectionClosed,
 		RequestMemory: requestMemory(), AnswerMemory: answerMemory(),
-		Holder: link.Holder(port.Caller(c.Network, credentials)), Resolve: n.resolve, Network: c.Network})
+		Holder: link.Holder(port.Caller(c.Network, credentials)), Resolve: n.resolve, Expects: expectedMethods(c), Network: c.Network})
 	if err != nil {
 		return nil, err
 	}
@@ -327,6 +328,15 @@ func (n *Node) assemble(ctx context.Context, c Config) (err error) {
 		n.log.Warn(warning)
 	}
 	return nil
+}
+
+// expectedMethods returns the methods that are not unary. Links and clients may call them while the server starts.
+func expectedMethods(c Config) map[string]port.Shape {
+	all := map[string]port.Shape{link.Method: port.Stream, link.BulkMethod: port.Stream, actorspb.Watch: port.ServerStream}
+	if c.lent == nil {
+		all[eager.StreamingEnqueue] = port.Bidi
+	}
+	return all
 }
 
 // devices returns the node's CPUs and GPUs; a guest's are those of its host.

@@ -43,11 +43,14 @@ type service struct {
 	running  running
 }
 
+// StreamingEnqueue is the method that carries the requests of a context in both directions.
+const StreamingEnqueue = "/" + Name + "/StreamingEnqueue"
+
 // Register adds the service to those of a port.
 func Register(services Services, c Config) {
 	s := newService(c)
 	services.RegisterService(s.desc(), s)
-	services.HandleBidi("/"+Name+"/StreamingEnqueue", s.stream)
+	services.HandleBidi(StreamingEnqueue, s.stream)
 }
 
 func newService(c Config) *service {

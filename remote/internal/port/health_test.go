@@ -233,7 +233,7 @@ func TestHTTP1(t *testing.T) {
 }
 
 func TestNamesOfServices(t *testing.T) {
-	s := newServices(silent)
+	s := newServices(silent, nil)
 	s.RegisterService(panicky, nil)
 	if names := s.names(); !slices.Equal(names, []string{"grpc.health.v1.Health", "test.Panicky"}) {
 		t.Error(names)

@@ -48,6 +48,9 @@ type Config struct {
 	RequestMemory, AnswerMemory int64
 	// Resolve, if set, returns the actor.Process behind a PID of another address, or false if there is none.
 	Resolve func(pid *actor.PID) (actor.Process, bool)
+	// Expects are the methods, by path, that are not unary and that will be added before Services.Open. Their early calls wait for that, as those of
+	// all unary methods do; what an early call of another path is cannot be known.
+	Expects map[string]Shape
 	Network network.Network // nil: the machine's
 	Logger  *slog.Logger    // nil: slog.Default()
 }
@@ -129,7 +132,7 @@ func listen(config Config, host string, number int, local *net.TCPAddr) (*Port, 
 	if number == 0 {
 		number = bound
 	}
-	p := &Port{address: net.JoinHostPort(host, strconv.Itoa(number)), config: config, log: config.Logger, udp: udp, services: newServices(config.Logger)}
+	p := &Port{address: net.JoinHostPort(host, strconv.Itoa(number)), config: config, log: config.Logger, udp: udp, services: newServices(config.Logger, config.Expects)}
 	p.http = http2.NewServer(http2.Config{Lookup: p.services.lookup, Codec: Codec{}, Closed: config.Closed, Logger: config.Logger,
 		MaxReceiving: config.RequestMemory, MaxUnsent: config.AnswerMemory, MaxConnections: connectionLimit(OpenFiles()),
 		About: "This is a Troupe task (gRPC over HTTP/2). TensorFlow's client connects to it as grpc://" + p.address + "."})

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"math/big"
 	"net"
 	"os"
@@ -536,5 +537,61 @@ func TestMessagesWithWireCodeOfTheirOwn(t *testing.T) {
 	reply := &raw{}
 	if err := dialTest(t, a, b.Addr()).Invoke(deadline(t), "/test.Raw/Call", &raw{[]byte("x")}, reply); err != nil || string(reply.data) != "raw:raw:x" {
 		t.Errorf("%q %v", reply.data, err)
+	}
+}
+
+// TestExpectedMethods calls methods of each shape before they are added.
+func TestExpectedMethods(t *testing.T) {
+	a := listenTest(t, Config{})
+	expected := map[string]Shape{"/t/stream": Stream, "/t/server": ServerStream, "/t/bidi": Bidi, "/t/never": Bidi}
+	b := listenTest(t, Config{Expects: expected})
+	got := b.Services().Shapes()
+	delete(got, "/grpc.health.v1.Health/Watch") // it is there from the beginning
+	if !maps.Equal(got, expected) {
+		t.Errorf("it expects %v", got)
+	}
+	conn := dialTest(t, a, b.Addr())
+	call := func(path string) grpc.ClientStream {
+		c, err := conn.NewStream(deadline(t), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(c.SendMsg(wrapperspb.String("x")), c.CloseSend()); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	server, bidi, never := call("/t/server"), call("/t/bidi"), call("/t/never")
+	opened := make(chan error, 1)
+	go func() {
+		s, err := a.OpenStream(deadline(t), b.Addr(), "/t/stream")
+		if err == nil {
+			if _, end := s.Next(); !errors.Is(end, io.EOF) {
+				err = end
+			}
+			err = errors.Join(err, s.Close())
+		}
+		opened <- err
+	}()
+	echo := func(recv, send func(any) error) error {
+		var m wrapperspb.StringValue
+		return errors.Join(recv(&m), send(&m))
+	}
+	services := b.Services()
+	services.HandleStream("/t/stream", func(context.Context, *http2.Stream) error { return nil })
+	services.HandleServerStream("/t/server", func(_ context.Context, read, send func(any) error) error { return echo(read, send) })
+	services.HandleBidi("/t/bidi", func(_ context.Context, recv, send func(any) error) error { return echo(recv, send) })
+	services.Open()
+	for path, c := range map[string]grpc.ClientStream{"/t/server": server, "/t/bidi": bidi} {
+		var m wrapperspb.StringValue
+		if err := c.RecvMsg(&m); err != nil || m.Value != "x" {
+			t.Errorf("%s: %q, %v", path, m.Value, err)
+		}
+	}
+	if err := never.RecvMsg(&wrapperspb.StringValue{}); status.Code(err) != codes.Unimplemented {
+		t.Errorf("a method that never came: %v", err)
+	}
+	if err := <-opened; err != nil {
+		t.Errorf("a stream: %v", err)
 	}
 }

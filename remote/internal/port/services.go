@@ -32,10 +32,92 @@ type Services struct {
 	health *healthService
 }
 
-func newServices(log *slog.Logger) *Services {
+func newServices(log *slog.Logger, expected map[string]Shape) *Services {
 	s := &Services{log: log, methods: map[string]*http2.Method{}, opened: make(chan struct{})}
+	for path, shape := range expected {
+		s.methods[path] = s.expect(path, shape)
+	}
 	s.health = newHealth(s)
 	return s
+}
+
+// Shape is how many messages the calls of a method have.
+type Shape int
+
+// The shapes of methods other than unary ones.
+const (
+	Stream Shape = iota + 1
+	ServerStream
+	Bidi
+)
+
+// shapeOf returns the shape of a method; 0 for a unary one.
+func shapeOf(m *http2.Method) Shape {
+	switch {
+	case m.Stream != nil:
+		return Stream
+	case m.ServerStream != nil:
+		return ServerStream
+	case m.Bidi != nil:
+		return Bidi
+	}
+	return 0
+}
+
+// expect returns a method that stands for one that is added before Open: its calls wait for that.
+func (s *Services) expect(path string, shape Shape) *http2.Method {
+	var expected *http2.Method
+	resolve := func(ctx context.Context) (*http2.Method, error) {
+		if err := s.await(ctx, path); err != nil {
+			return nil, err
+		}
+		if m := s.find(path); m != expected {
+			return m, nil
+		}
+		return nil, status.Errorf(codes.Unimplemented, "unknown method %s", path)
+	}
+	switch shape {
+	case Stream:
+		expected = &http2.Method{Stream: func(ctx context.Context, stream *http2.Stream) error {
+			m, err := resolve(ctx)
+			if err != nil {
+				return err
+			}
+			return m.Stream(ctx, stream)
+		}}
+	case ServerStream:
+		expected = &http2.Method{ServerStream: func(ctx context.Context, read, send func(any) error) error {
+			m, err := resolve(ctx)
+			if err != nil {
+				return err
+			}
+			return m.ServerStream(ctx, read, send)
+		}}
+	case Bidi:
+		expected = &http2.Method{Bidi: func(ctx context.Context, recv, send func(any) error) error {
+			m, err := resolve(ctx)
+			if err != nil {
+				return err
+			}
+			return m.Bidi(ctx, recv, send)
+		}}
+	default:
+		panic("port: a unary method needs not be expected")
+	}
+	return expected
+}
+
+// Shapes returns the methods that are not unary, by path.
+func (s *Services) Shapes() map[string]Shape {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	all := map[string]Shape{}
+	for path, m := range s.methods {
+		if shape := shapeOf(m); shape != 0 {
+			all[path] = shape
+		}
+	}
+	return all
 }
 
 // RegisterService adds a service's unary methods; a second service of the same name replaces the
