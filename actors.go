@@ -425,9 +425,11 @@ func (c *ActorContext) Self() ActorRef { return ActorRef(c.context.Self()) }
 // Server returns the server that the actor lives on.
 func (c *ActorContext) Server() *Server { return c.server }
 
-// Context returns a context that ends when the actor ends or restarts, or its server stops. An actor that waits must use it: the
-// error of Server.Stop names actors that do not return.
-func (c *ActorContext) Context() context.Context { return c.context.Life() }
+// Context returns a context for what the actor does for the message. It ends when the actor ends or restarts, or its server stops. That of a
+// request also ends when nobody waits for its answer any more, because the caller of Ask has given up or is lost, and after it was answered, when
+// Receive returns. An actor that waits must use it: the error of Server.Stop names actors that do not return. What it asks other actors with the context
+// is a part of what holds it up (see Keep for work that goes on after Receive).
+func (c *ActorContext) Context() context.Context { return c.context.Context() }
 
 // Sender returns the sender of the message that is being handled: an actor, a caller of Ask, or the zero ActorRef if
 // there is none. To answer a caller of Ask later, use Keep.
@@ -502,6 +504,10 @@ func (r *ActorRequest) Reply(message any) error {
 	}
 	return r.request.Reply(m)
 }
+
+// Context returns a context that ends when the request needs no answer any more: the caller of Ask has given up or is lost, or has its answer, or the
+// actor has ended or restarted.
+func (r *ActorRequest) Context() context.Context { return r.request.Context() }
 
 // Fail answers the request with an error, including its code. It returns FAILED_PRECONDITION if it has been answered.
 func (r *ActorRequest) Fail(err error) error { return r.request.Fail(err) }

@@ -10,7 +10,7 @@ import (
 )
 
 // Context is an actor's view of itself and of the message that it handles. A message with a sender has its own
-// Context, which may be kept. Only Cast, Self, Life, Reply and Fail may be called on other goroutines than the actor's.
+// Context, which may be kept. Only Cast, Self, Life, Context, Reply and Fail may be called on other goroutines than the actor's.
 type Context struct {
 	life    *life
 	sender  Ref
@@ -34,6 +34,14 @@ func (c *Context) Sender() Ref { return c.Cast().virtualize(c.sender) }
 
 // Life returns a context that ends when the actor restarts or ends, or when its server stops.
 func (c *Context) Life() context.Context { return c.life.ctx }
+
+// Context returns a context for what is done to handle the message: Life, or that of the request.
+func (c *Context) Context() context.Context {
+	if c.request == nil {
+		return c.life.ctx
+	}
+	return c.request.Context()
+}
 
 // Send sends a message from this actor.
 func (c *Context) Send(to Ref, message proto.Message) error {
@@ -116,9 +124,10 @@ func (c *Context) Keep() *Request {
 // Request is a request that an actor has received. It has one answer. A request that is neither answered nor kept when Receive returns
 // fails; a kept one fails when its actor restarts or ends. All methods may be called concurrently.
 type Request struct {
-	life  *life
-	asker Ref
-	state atomic.Int32
+	life       *life
+	asker      Ref
+	state      atomic.Int32
+	contextual atomic.Bool // a context was made for it
 }
 
 // States of a request.
