@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/actors/cast"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/roles"
@@ -144,6 +145,32 @@ func (n *Node) complete(q *view.Query, t *view.Task) {
 	}
 	if wants("actors") {
 		t.Actors = n.actors()
+	}
+	if wants("asks") {
+		n.asks(int(q.GetLimit()), t)
+	}
+}
+
+// asks lists the requests to programs' actors that have not been answered.
+func (n *Node) asks(limit int, t *view.Task) {
+	if limit <= 0 || limit > actors.MostListed {
+		limit = actors.MostListed
+	}
+	made, all := n.cast.Asks(limit)
+	for _, a := range made {
+		v := &view.Ask{Id: a.ID, Actor: a.By, Blocks: a.Blocks, ToTask: a.To.Task, To: a.To.Name, Type: a.Type, Began: a.Began.UnixNano()}
+		if a.Forwards != (cast.Ref{}) {
+			v.Forwards = &view.Asked{Task: a.Forwards.Task, Id: a.Forwards.Name}
+		}
+		t.Asks = append(t.Asks, v)
+	}
+	held, more := n.cast.Held(limit)
+	for _, h := range held {
+		t.Held = append(t.Held, &view.Held{Ask: &view.Asked{Task: h.Asker.Task, Id: h.Asker.Name}, Actor: h.Actor.Name, State: h.State,
+			ActorState: h.Actor.State, Waiting: int64(h.Actor.Waiting)})
+	}
+	if omitted := all - len(made) + more - len(held); omitted > 0 {
+		t.Omitted["asks"] = int64(omitted)
 	}
 }
 

@@ -3,6 +3,7 @@ package cast
 import (
 	"context"
 	"strconv"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -13,6 +14,7 @@ import (
 // ask is a request that waits for its answer.
 type ask struct {
 	task string // the task that answers
+	asking
 	// tell, if set, gets the answer. It must not block. Otherwise done is closed when content and err can be read.
 	tell    func(content, error)
 	done    chan struct{}
@@ -33,27 +35,32 @@ func (a *ask) settle(c content, err error) {
 // Ask sends a message to an actor and waits for its answer, until ctx ends, the actor ends or its task is
 // lost. A nil answer is one without a message.
 func (s *Cast) Ask(ctx context.Context, to Ref, message proto.Message) (proto.Message, error) {
+	return s.ask(ctx, to, message, true)
+}
+
+// ask is Ask. blocks says that an actor whose context ctx is handles nothing else meanwhile.
+func (s *Cast) ask(ctx context.Context, to Ref, message proto.Message, blocks bool) (answer proto.Message, err error) {
 	if IsVirtual(to.Task) {
-		return s.askVirtual(ctx, to, message)
+		return s.askVirtual(ctx, to, message, blocks)
 	}
-	answer, err := s.askOnce(ctx, to, message)
+	answer, err = s.askOnce(ctx, to, message, blocks)
 	return answer, plain(err)
 }
 
-func (s *Cast) askVirtual(ctx context.Context, to Ref, message proto.Message) (answer proto.Message, err error) {
+func (s *Cast) askVirtual(ctx context.Context, to Ref, message proto.Message, blocks bool) (answer proto.Message, err error) {
 	err = s.anew(ctx, true, func() error {
-		answer, err = s.askOnce(ctx, to, message)
+		answer, err = s.askOnce(ctx, to, message, blocks)
 		return err
 	})
 	return answer, plain(err)
 }
 
-func (s *Cast) askOnce(ctx context.Context, to Ref, message proto.Message) (proto.Message, error) {
+func (s *Cast) askOnce(ctx context.Context, to Ref, message proto.Message, blocks bool) (proto.Message, error) {
 	to, size, err := s.checkAsk(to, message)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := s.await(ctx, to.Task, func(asker Ref) error {
+	answer, err := s.await(ctx, to.Task, asking{by: handlerOf(ctx), blocks: blocks, to: to.Name, kind: messageType(message), began: time.Now()}, func(asker Ref) error {
 		if to.Task == s.config.Self {
 			return s.put(ctx, to.Name, item{sender: asker, content: content{message: message}, size: size}, true)
 		}
@@ -84,7 +91,7 @@ func (s *Cast) request(ctx context.Context, to Ref, m *wire.Mail) error {
 		return status.InvalidArgumentf("%s is outside the cluster: its actors can be sent to, asked and watched, but not spawned or ended", to.Task)
 	}
 	m.To = to.Name
-	_, err := s.await(ctx, to.Task, func(asker Ref) error {
+	_, err := s.await(ctx, to.Task, asking{}, func(asker Ref) error {
 		m.From = asker.Name
 		if to.Task == s.config.Self {
 			s.take(to.Task, s.config.Boot, m)
@@ -96,8 +103,8 @@ func (s *Cast) request(ctx context.Context, to Ref, m *wire.Mail) error {
 }
 
 // await names a request, sends it, and waits for the answer.
-func (s *Cast) await(ctx context.Context, task string, send func(asker Ref) error) (content, error) {
-	a := &ask{task: task, done: make(chan struct{})}
+func (s *Cast) await(ctx context.Context, task string, what asking, send func(asker Ref) error) (content, error) {
+	a := &ask{task: task, asking: what, done: make(chan struct{})}
 	name, err := s.register(a)
 	if err != nil {
 		return content{}, err
@@ -219,6 +226,7 @@ func (s *Cast) down(task string, why error) {
 		if asker.Task == task {
 			delete(s.asked, asker)
 			delete(p.pending, asker)
+			s.endContextLocked(asker)
 		}
 	}
 	var relays []relay

@@ -137,8 +137,10 @@ type Cast struct {
 	nextAsk uint64
 	asked   map[Ref]*performer // requests that an actor has got and not answered, by their sender
 	relays  map[Ref]relay      // requests that were forwarded to another task, by their sender
-	watches map[Ref]*watch
-	nextID  uint64
+	// contexts are those of requests that an actor has, by their sender.
+	contexts map[Ref]requestContext
+	watches  map[Ref]*watch
+	nextID   uint64
 }
 
 // New creates a task's cast.
@@ -147,7 +149,7 @@ func New(c Config) *Cast {
 		c.Log = slog.Default()
 	}
 	s := &Cast{config: c, log: c.Log, lanes: map[string]*lane{}, outsiders: map[string]*lane{}, actors: map[string]*performer{},
-		asks: map[string]*ask{}, nextAsk: rand.Uint64(), asked: map[Ref]*performer{}, relays: map[Ref]relay{}, watches: map[Ref]*watch{}, nextID: rand.Uint64() >> 1}
+		asks: map[string]*ask{}, nextAsk: rand.Uint64(), asked: map[Ref]*performer{}, relays: map[Ref]relay{}, contexts: map[Ref]requestContext{}, watches: map[Ref]*watch{}, nextID: rand.Uint64() >> 1}
 	s.tasks.subscribers, s.tasks.watched = map[*Subscription]struct{}{}, c.Watched
 	s.life, s.die = context.WithCancel(context.Background())
 	for _, t := range c.Tasks {
@@ -389,7 +391,7 @@ func (s *Cast) createWith(ctx context.Context, ref Ref, q *wire.Spawn, parent *l
 		return Ref{}, err
 	}
 	if parent != nil {
-		_, err = s.await(ctx, ref.Task, func(asker Ref) error {
+		_, err = s.await(ctx, ref.Task, asking{}, func(asker Ref) error {
 			s.spawn(ref.Name, q, asker, parent)
 			return nil
 		})
@@ -550,6 +552,7 @@ func (s *Cast) failKept(l *life, why error) {
 			kept = append(kept, asker)
 			delete(l.performer.pending, asker)
 			delete(s.asked, asker)
+			s.endContextLocked(asker)
 		}
 	}
 	s.mu.Unlock()

@@ -203,7 +203,7 @@ func TestMessagesThatMakeNoSense(t *testing.T) {
 		{kindOf(&wrapperspb.StringValue{}), "is not a google.protobuf.StringValue"},
 	} {
 		number++
-		_, err := a.await(deadline(t), ref.Task, func(asker Ref) error {
+		_, err := a.await(deadline(t), ref.Task, asking{}, func(asker Ref) error {
 			b.Receive("a", 1, []Letter{{To: ref.Name, From: asker.Name, Number: number, Kind: c.kind, Data: []byte{0xff}}})
 			return nil
 		})

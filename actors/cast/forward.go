@@ -2,6 +2,7 @@ package cast
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -60,6 +61,7 @@ func (s *Cast) giveLocked(asker Ref, from, to *performer) bool {
 	}
 	delete(from.pending, asker)
 	delete(s.asked, asker)
+	s.endContextLocked(asker)
 	if to != nil {
 		s.expectLocked(to, asker)
 	}
@@ -96,7 +98,7 @@ func (s *Cast) relay(ctx context.Context, r *Request, to Ref, message proto.Mess
 		s.mu.Unlock()
 		return nil
 	}
-	name := s.registerLocked(&ask{task: to.Task, tell: func(answer content, err error) { s.relayed(asker, answer, err) }})
+	name := s.registerLocked(&ask{task: to.Task, asking: asking{to: to.Name, kind: messageType(message), began: time.Now(), forwards: asker}, tell: func(answer content, err error) { s.relayed(asker, answer, err) }})
 	s.relays[asker] = relay{name, to.Task}
 	s.mu.Unlock()
 	err := s.postTo(ctx, Ref{s.config.Self, name}, to, message, size, true)

@@ -83,7 +83,7 @@ func (s *Cast) unknownType(name string) error {
 
 // transcode asks another task to convert a message.
 func (s *Cast) transcode(ctx context.Context, task string, q *wire.Transcode) (*wire.Transcode, error) {
-	c, err := s.await(ctx, task, func(asker Ref) error {
+	c, err := s.await(ctx, task, asking{}, func(asker Ref) error {
 		return s.mail(ctx, task, &wire.Mail{From: asker.Name, What: &wire.Mail_Transcode{Transcode: q}})
 	})
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 // timers, watches, asks and children.
 type life struct {
 	performer *performer
-	ctx       context.Context
+	ctx       context.Context // a *handler
+	inner     context.Context
 	cancel    context.CancelFunc
 	context   Context // for messages without a sender
 
@@ -40,9 +41,39 @@ type life struct {
 
 func newLife(p *performer) *life {
 	l := &life{performer: p}
-	l.ctx, l.cancel = context.WithCancel(p.cast.life)
+	l.inner, l.cancel = context.WithCancel(p.cast.life)
+	l.ctx = (*handler)(l)
 	l.context.life = l
 	return l
+}
+
+// handler is the context of a life, which says whose it is: what an actor asks within it holds up the actor. It is the life itself, since
+// there are many idle actors.
+type handler life
+
+// Deadline implements context.Context.
+func (h *handler) Deadline() (time.Time, bool) { return h.inner.Deadline() }
+
+// Done implements context.Context.
+func (h *handler) Done() <-chan struct{} { return h.inner.Done() }
+
+// Err implements context.Context.
+func (h *handler) Err() error { return h.inner.Err() }
+
+// Value implements context.Context.
+func (h *handler) Value(key any) any {
+	if key == (handlerKey{}) {
+		return h.performer
+	}
+	return h.inner.Value(key)
+}
+
+type handlerKey struct{}
+
+// handlerOf returns the actor whose context ctx is, or nil.
+func handlerOf(ctx context.Context) *performer {
+	p, _ := ctx.Value(handlerKey{}).(*performer)
+	return p
 }
 
 // end ends the life and waits for its children, which end for the same reason. It returns the error of the actor's Close. It is called on
@@ -264,7 +295,7 @@ func (l *life) askAnew(from *source, to, as Ref, message proto.Message, end time
 	s.work.Go(contain.Func(s.log, "An ask of a virtual actor", func() {
 		ctx, cancel := context.WithDeadline(l.ctx, end)
 		defer cancel()
-		answer, err := s.Ask(ctx, to, message)
+		answer, err := s.ask(ctx, to, message, false)
 		from.send(&reply{Answer{From: as, Tag: tag, Message: answer, Err: err}, content{message: answer}}, true)
 	}, nil))
 	return true
@@ -287,7 +318,7 @@ func (l *life) ask(a *ask, to Ref, message proto.Message, timeout time.Duration)
 	if err != nil {
 		return none, err
 	}
-	a.task = to.Task
+	a.task, a.asking = to.Task, asking{by: l.performer, to: to.Name, kind: messageType(message), began: time.Now()}
 	name, err := s.register(a)
 	if err != nil {
 		return none, err

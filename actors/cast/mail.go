@@ -262,6 +262,9 @@ func (s *Cast) withdraw(asker Ref) (pending bool) {
 	if p != nil {
 		delete(p.pending, asker)
 		delete(s.asked, asker)
+		if c, ok := s.contexts[asker]; ok && !c.request.isAnswering() {
+			s.endContextLocked(asker)
+		}
 	}
 	r, relayed := s.relays[asker]
 	delete(s.relays, asker)

@@ -55,7 +55,8 @@ type performer struct {
 	ahead            atomic.Int64 // messages that have left the queue but have not begun
 	waiting          atomic.Bool  // a sender waits for room
 	stopping         atomic.Bool
-	unlaunched       atomic.Bool // a virtual actor that the actor system does not run yet
+	unlaunched       atomic.Bool             // a virtual actor that the actor system does not run yet
+	answering        atomic.Pointer[Request] // the request that is being handled
 
 	// Owned by the placer's goroutine: the messages that a virtual actor had begun at the last sweep, and how long it has been idle.
 	swept uint64
@@ -614,6 +615,10 @@ func (p *performer) step(i *item) (over bool, why error) {
 // perform passes a message to the program. over reports that the actor ends; the error is the reason.
 func (p *performer) perform(message any, sender Ref) (over bool, why error) {
 	c := p.contextOf(sender)
+	if c.request != nil {
+		p.answering.Store(c.request)
+		defer c.request.leave()
+	}
 	if why := p.handle(message, c); why != nil {
 		return p.failAt(c, message, why)
 	}
@@ -729,6 +734,7 @@ func (p *performer) finish(why error) {
 	p.pending = nil
 	for asker := range waiting {
 		delete(s.asked, asker)
+		s.endContextLocked(asker)
 	}
 	s.mu.Unlock()
 	reason := why

@@ -2,6 +2,7 @@ package cast
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -62,7 +63,8 @@ func (s *Cast) AskRaw(ctx context.Context, to Ref, message Raw) (Raw, error) {
 		if err != nil {
 			return err
 		}
-		answer, err = s.await(ctx, to.Task, func(asker Ref) error { return s.postRaw(ctx, asker, to, c, true) })
+		what := asking{by: handlerOf(ctx), blocks: true, to: to.Name, kind: message.Type, began: time.Now()}
+		answer, err = s.await(ctx, to.Task, what, func(asker Ref) error { return s.postRaw(ctx, asker, to, c, true) })
 		return err
 	})
 	if err != nil {

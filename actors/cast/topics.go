@@ -392,7 +392,7 @@ func (s *Cast) Listen(ctx context.Context, topic string, receive func(ctx contex
 		return &listener{receive, ended}, nil
 	}}
 	var p *performer
-	_, err = s.await(ctx, s.config.Self, func(asker Ref) error {
+	_, err = s.await(ctx, s.config.Self, asking{}, func(asker Ref) error {
 		s.mu.Lock()
 		if s.stopped {
 			s.mu.Unlock()

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,11 +18,13 @@ func newWhy() *cobra.Command {
 	var longer time.Duration
 	cmd := &cobra.Command{
 		Use:   "why TARGET[,TARGET…] [STEP]",
-		Short: "Tell why a step does not end",
+		Short: "Tell why a step does not end, or an actor does not answer",
 		Long: `Why follows a step over all tasks of the cluster to what holds it up, and says it in a sentence: the
 queue that nobody fills, the task that is gone, the lock that another step holds, the kernel that
-computes. Without STEP, it tells of all steps that have run longer than --longer-than, and of sessions
-that have waited so long for a task that was never seen. It exits with 1 if the step has ended.`,
+computes. Without STEP, it tells of all steps that have run longer than --longer-than, of sessions
+that have waited so long for a task that was never seen, and of requests to programs' actors that have waited
+so long for their answers: it follows them from actor to actor, and names those that ask each other in a
+circle. It exits with 1 if the step has ended.`,
 		Example: "  troupe why grpc://10.0.0.2:2222",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
@@ -31,7 +34,7 @@ that have waited so long for a task that was never seen. It exits with 1 if the 
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().DurationVar(&longer, "longer-than", time.Second, "leave out steps that have not run for so long")
+	cmd.Flags().DurationVar(&longer, "longer-than", time.Second, "leave out steps that have not run, and requests that have not waited, for so long")
 	return query(cmd, func(ctx context.Context, c *client.Client, args []string) error {
 		var step uint64
 		if len(args) > 0 {
@@ -40,7 +43,7 @@ that have waited so long for a task that was never seen. It exits with 1 if the 
 				return err
 			}
 		}
-		seen, err := c.See(ctx, view.ForWhy())
+		seen, err := c.See(ctx, view.ForAllWhy())
 		if err != nil {
 			return err
 		}
@@ -52,19 +55,22 @@ that have waited so long for a task that was never seen. It exits with 1 if the 
 			}
 			reasons = append(reasons, r)
 		} else {
-			reasons = append(view.Awaits(seen, longer), view.WhyAll(seen, longer)...)
+			reasons = slices.Concat(view.Awaits(seen, longer), view.WhyAll(seen, longer), view.WhyAsks(seen, longer))
 		}
 		if asJSON {
 			return printJSON(cmd.OutOrStdout(), reasons)
 		}
 		if len(reasons) == 0 {
-			_, err := plain.Printf(cmd.OutOrStdout(), "nothing is blocked: no step has run for longer than %v\n", longer)
+			_, err := plain.Printf(cmd.OutOrStdout(), "nothing is blocked: no step has run for longer than %v, and no request to an actor has waited for so long\n", longer)
 			return err
 		}
 		for _, r := range reasons {
 			what := "session " + r.Session
-			if r.Step != 0 {
+			switch {
+			case r.Step != 0:
 				what = fmt.Sprintf("step %d of %s", r.Step, what)
+			case r.Actor != "":
+				what = r.Actor
 			}
 			if _, err := plain.Printf(cmd.OutOrStdout(), "%s, for %s: %s\n", what, view.Ago(int64(r.Seconds*1e9)), r.Text); err != nil {
 				return err

@@ -30,7 +30,7 @@ const (
 // Query selects what to report.
 type Query struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sections      []string               `protobuf:"bytes,1,rep,name=sections,proto3" json:"sections,omitempty"`                                                                                                             // sessions, steps, resources, devices, links, actors, events; all if empty
+	Sections      []string               `protobuf:"bytes,1,rep,name=sections,proto3" json:"sections,omitempty"`                                                                                                             // sessions, steps, resources, devices, links, actors, asks, events; all if empty
 	Cluster       bool                   `protobuf:"varint,2,opt,name=cluster,proto3" json:"cluster,omitempty"`                                                                                                              // report all tasks of the cluster, not only the one asked
 	Detail        bool                   `protobuf:"varint,3,opt,name=detail,proto3" json:"detail,omitempty"`                                                                                                                // also report what parts of steps have still to send and to use, for Why
 	Step          uint64                 `protobuf:"fixed64,4,opt,name=step,proto3" json:"step,omitempty"`                                                                                                                   // list only this step; 0 for all
@@ -224,6 +224,8 @@ type Task struct {
 	Events        []*Event               `protobuf:"bytes,14,rep,name=events,proto3" json:"events,omitempty"`
 	Omitted       map[string]int64       `protobuf:"bytes,15,rep,name=omitted,proto3" json:"omitted,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // by section, the number of entries that the limit left out
 	Data          *Data                  `protobuf:"bytes,16,opt,name=data,proto3" json:"data,omitempty"`                                                                                  // what keeps the task's durable containers; unset if it has none
+	Asks          []*Ask                 `protobuf:"bytes,17,rep,name=asks,proto3" json:"asks,omitempty"`                                                                                  // requests that actors, programs and clients on the task wait for, the oldest first
+	Held          []*Held                `protobuf:"bytes,18,rep,name=held,proto3" json:"held,omitempty"`                                                                                  // requests that actors on the task have not answered
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -366,6 +368,20 @@ func (x *Task) GetOmitted() map[string]int64 {
 func (x *Task) GetData() *Data {
 	if x != nil {
 		return x.Data
+	}
+	return nil
+}
+
+func (x *Task) GetAsks() []*Ask {
+	if x != nil {
+		return x.Asks
+	}
+	return nil
+}
+
+func (x *Task) GetHeld() []*Held {
+	if x != nil {
+		return x.Held
 	}
 	return nil
 }
@@ -2878,6 +2894,237 @@ func (x *Actor) GetRestarts() uint64 {
 	return 0
 }
 
+// Ask is a request to an actor of a program, whose answer somebody on the task waits for.
+type Ask struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`          // unique among those of the task
+	Actor         string                 `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`    // that asks; empty for the program, and for a client
+	Blocks        bool                   `protobuf:"varint,3,opt,name=blocks,proto3" json:"blocks,omitempty"` // the actor handles nothing else meanwhile
+	ToTask        string                 `protobuf:"bytes,4,opt,name=to_task,json=toTask,proto3" json:"to_task,omitempty"`
+	To            string                 `protobuf:"bytes,5,opt,name=to,proto3" json:"to,omitempty"`     // the actor that is asked
+	Type          string                 `protobuf:"bytes,6,opt,name=type,proto3" json:"type,omitempty"` // of the message
+	Began         int64                  `protobuf:"varint,7,opt,name=began,proto3" json:"began,omitempty"`
+	Forwards      *Asked                 `protobuf:"bytes,8,opt,name=forwards,proto3" json:"forwards,omitempty"` // the request that it passes on, if it does
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ask) Reset() {
+	*x = Ask{}
+	mi := &file_internal_view_view_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ask) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ask) ProtoMessage() {}
+
+func (x *Ask) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_view_view_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ask.ProtoReflect.Descriptor instead.
+func (*Ask) Descriptor() ([]byte, []int) {
+	return file_internal_view_view_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Ask) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Ask) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *Ask) GetBlocks() bool {
+	if x != nil {
+		return x.Blocks
+	}
+	return false
+}
+
+func (x *Ask) GetToTask() string {
+	if x != nil {
+		return x.ToTask
+	}
+	return ""
+}
+
+func (x *Ask) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *Ask) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *Ask) GetBegan() int64 {
+	if x != nil {
+		return x.Began
+	}
+	return 0
+}
+
+func (x *Ask) GetForwards() *Asked {
+	if x != nil {
+		return x.Forwards
+	}
+	return nil
+}
+
+// Asked names an Ask.
+type Asked struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Asked) Reset() {
+	*x = Asked{}
+	mi := &file_internal_view_view_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Asked) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Asked) ProtoMessage() {}
+
+func (x *Asked) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_view_view_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Asked.ProtoReflect.Descriptor instead.
+func (*Asked) Descriptor() ([]byte, []int) {
+	return file_internal_view_view_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *Asked) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *Asked) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// Held is a request that an actor of the task has and has not answered.
+type Held struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ask           *Asked                 `protobuf:"bytes,1,opt,name=ask,proto3" json:"ask,omitempty"`
+	Actor         string                 `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
+	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`                             // queued, answering, kept
+	ActorState    string                 `protobuf:"bytes,4,opt,name=actor_state,json=actorState,proto3" json:"actor_state,omitempty"` // as Actor.state
+	Waiting       int64                  `protobuf:"varint,5,opt,name=waiting,proto3" json:"waiting,omitempty"`                        // messages in the actor's queue
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Held) Reset() {
+	*x = Held{}
+	mi := &file_internal_view_view_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Held) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Held) ProtoMessage() {}
+
+func (x *Held) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_view_view_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Held.ProtoReflect.Descriptor instead.
+func (*Held) Descriptor() ([]byte, []int) {
+	return file_internal_view_view_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Held) GetAsk() *Asked {
+	if x != nil {
+		return x.Ask
+	}
+	return nil
+}
+
+func (x *Held) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *Held) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Held) GetActorState() string {
+	if x != nil {
+		return x.ActorState
+	}
+	return ""
+}
+
+func (x *Held) GetWaiting() int64 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
 // Event is something that happened on a task.
 type Event struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2893,7 +3140,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_internal_view_view_proto_msgTypes[23]
+	mi := &file_internal_view_view_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2905,7 +3152,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[23]
+	mi := &file_internal_view_view_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2918,7 +3165,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{23}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Event) GetNumber() uint64 {
@@ -2976,7 +3223,7 @@ type GraphQuery struct {
 
 func (x *GraphQuery) Reset() {
 	*x = GraphQuery{}
-	mi := &file_internal_view_view_proto_msgTypes[24]
+	mi := &file_internal_view_view_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2988,7 +3235,7 @@ func (x *GraphQuery) String() string {
 func (*GraphQuery) ProtoMessage() {}
 
 func (x *GraphQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[24]
+	mi := &file_internal_view_view_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3001,7 +3248,7 @@ func (x *GraphQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GraphQuery.ProtoReflect.Descriptor instead.
 func (*GraphQuery) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{24}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GraphQuery) GetTask() string {
@@ -3050,7 +3297,7 @@ type Graph struct {
 
 func (x *Graph) Reset() {
 	*x = Graph{}
-	mi := &file_internal_view_view_proto_msgTypes[25]
+	mi := &file_internal_view_view_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3062,7 +3309,7 @@ func (x *Graph) String() string {
 func (*Graph) ProtoMessage() {}
 
 func (x *Graph) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[25]
+	mi := &file_internal_view_view_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3075,7 +3322,7 @@ func (x *Graph) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Graph.ProtoReflect.Descriptor instead.
 func (*Graph) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{25}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Graph) GetKnown() bool {
@@ -3149,7 +3396,7 @@ type GraphNode struct {
 
 func (x *GraphNode) Reset() {
 	*x = GraphNode{}
-	mi := &file_internal_view_view_proto_msgTypes[26]
+	mi := &file_internal_view_view_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3161,7 +3408,7 @@ func (x *GraphNode) String() string {
 func (*GraphNode) ProtoMessage() {}
 
 func (x *GraphNode) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_view_view_proto_msgTypes[26]
+	mi := &file_internal_view_view_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3174,7 +3421,7 @@ func (x *GraphNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GraphNode.ProtoReflect.Descriptor instead.
 func (*GraphNode) Descriptor() ([]byte, []int) {
-	return file_internal_view_view_proto_rawDescGZIP(), []int{26}
+	return file_internal_view_view_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GraphNode) GetName() string {
@@ -3241,7 +3488,7 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\x04spec\x18\x02 \x01(\tR\x04spec\x12\x14\n" +
 	"\x05clock\x18\x03 \x01(\x03R\x05clock\x12*\n" +
 	"\x05tasks\x18\x04 \x03(\v2\x14.troupe.view.v1.TaskR\x05tasks\x12\x18\n" +
-	"\aexposed\x18\x05 \x01(\tR\aexposed\"\xd3\x05\n" +
+	"\aexposed\x18\x05 \x01(\tR\aexposed\"\xa6\x06\n" +
 	"\x04Task\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x14\n" +
@@ -3259,7 +3506,9 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\x06actors\x18\r \x03(\v2\x15.troupe.view.v1.ActorR\x06actors\x12-\n" +
 	"\x06events\x18\x0e \x03(\v2\x15.troupe.view.v1.EventR\x06events\x12;\n" +
 	"\aomitted\x18\x0f \x03(\v2!.troupe.view.v1.Task.OmittedEntryR\aomitted\x12(\n" +
-	"\x04data\x18\x10 \x01(\v2\x14.troupe.view.v1.DataR\x04data\x1a:\n" +
+	"\x04data\x18\x10 \x01(\v2\x14.troupe.view.v1.DataR\x04data\x12'\n" +
+	"\x04asks\x18\x11 \x03(\v2\x13.troupe.view.v1.AskR\x04asks\x12(\n" +
+	"\x04held\x18\x12 \x03(\v2\x14.troupe.view.v1.HeldR\x04held\x1a:\n" +
 	"\fOmittedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xde\x02\n" +
@@ -3541,7 +3790,26 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\awaiting\x18\x05 \x01(\x03R\awaiting\x12\x16\n" +
 	"\x06panics\x18\x06 \x01(\x04R\x06panics\x12\x14\n" +
 	"\x05since\x18\a \x01(\x03R\x05since\x12\x1a\n" +
-	"\brestarts\x18\b \x01(\x04R\brestarts\"\x83\x01\n" +
+	"\brestarts\x18\b \x01(\x04R\brestarts\"\xc9\x01\n" +
+	"\x03Ask\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05actor\x18\x02 \x01(\tR\x05actor\x12\x16\n" +
+	"\x06blocks\x18\x03 \x01(\bR\x06blocks\x12\x17\n" +
+	"\ato_task\x18\x04 \x01(\tR\x06toTask\x12\x0e\n" +
+	"\x02to\x18\x05 \x01(\tR\x02to\x12\x12\n" +
+	"\x04type\x18\x06 \x01(\tR\x04type\x12\x14\n" +
+	"\x05began\x18\a \x01(\x03R\x05began\x121\n" +
+	"\bforwards\x18\b \x01(\v2\x15.troupe.view.v1.AskedR\bforwards\"+\n" +
+	"\x05Asked\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\"\x96\x01\n" +
+	"\x04Held\x12'\n" +
+	"\x03ask\x18\x01 \x01(\v2\x15.troupe.view.v1.AskedR\x03ask\x12\x14\n" +
+	"\x05actor\x18\x02 \x01(\tR\x05actor\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\tR\x05state\x12\x1f\n" +
+	"\vactor_state\x18\x04 \x01(\tR\n" +
+	"actorState\x12\x18\n" +
+	"\awaiting\x18\x05 \x01(\x03R\awaiting\"\x83\x01\n" +
 	"\x05Event\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x0e\n" +
 	"\x02at\x18\x02 \x01(\x03R\x02at\x12\x12\n" +
@@ -3584,7 +3852,7 @@ func file_internal_view_view_proto_rawDescGZIP() []byte {
 	return file_internal_view_view_proto_rawDescData
 }
 
-var file_internal_view_view_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_internal_view_view_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_internal_view_view_proto_goTypes = []any{
 	(*Query)(nil),        // 0: troupe.view.v1.Query
 	(*Cluster)(nil),      // 1: troupe.view.v1.Cluster
@@ -3609,16 +3877,19 @@ var file_internal_view_view_proto_goTypes = []any{
 	(*Device)(nil),       // 20: troupe.view.v1.Device
 	(*Link)(nil),         // 21: troupe.view.v1.Link
 	(*Actor)(nil),        // 22: troupe.view.v1.Actor
-	(*Event)(nil),        // 23: troupe.view.v1.Event
-	(*GraphQuery)(nil),   // 24: troupe.view.v1.GraphQuery
-	(*Graph)(nil),        // 25: troupe.view.v1.Graph
-	(*GraphNode)(nil),    // 26: troupe.view.v1.GraphNode
-	nil,                  // 27: troupe.view.v1.Query.EventsAfterOfEntry
-	nil,                  // 28: troupe.view.v1.Task.OmittedEntry
-	nil,                  // 29: troupe.view.v1.Totals.StepsFailedEntry
+	(*Ask)(nil),          // 23: troupe.view.v1.Ask
+	(*Asked)(nil),        // 24: troupe.view.v1.Asked
+	(*Held)(nil),         // 25: troupe.view.v1.Held
+	(*Event)(nil),        // 26: troupe.view.v1.Event
+	(*GraphQuery)(nil),   // 27: troupe.view.v1.GraphQuery
+	(*Graph)(nil),        // 28: troupe.view.v1.Graph
+	(*GraphNode)(nil),    // 29: troupe.view.v1.GraphNode
+	nil,                  // 30: troupe.view.v1.Query.EventsAfterOfEntry
+	nil,                  // 31: troupe.view.v1.Task.OmittedEntry
+	nil,                  // 32: troupe.view.v1.Totals.StepsFailedEntry
 }
 var file_internal_view_view_proto_depIdxs = []int32{
-	27, // 0: troupe.view.v1.Query.events_after_of:type_name -> troupe.view.v1.Query.EventsAfterOfEntry
+	30, // 0: troupe.view.v1.Query.events_after_of:type_name -> troupe.view.v1.Query.EventsAfterOfEntry
 	2,  // 1: troupe.view.v1.Cluster.tasks:type_name -> troupe.view.v1.Task
 	4,  // 2: troupe.view.v1.Task.process:type_name -> troupe.view.v1.Process
 	5,  // 3: troupe.view.v1.Task.totals:type_name -> troupe.view.v1.Totals
@@ -3628,36 +3899,40 @@ var file_internal_view_view_proto_depIdxs = []int32{
 	20, // 7: troupe.view.v1.Task.devices:type_name -> troupe.view.v1.Device
 	21, // 8: troupe.view.v1.Task.links:type_name -> troupe.view.v1.Link
 	22, // 9: troupe.view.v1.Task.actors:type_name -> troupe.view.v1.Actor
-	23, // 10: troupe.view.v1.Task.events:type_name -> troupe.view.v1.Event
-	28, // 11: troupe.view.v1.Task.omitted:type_name -> troupe.view.v1.Task.OmittedEntry
+	26, // 10: troupe.view.v1.Task.events:type_name -> troupe.view.v1.Event
+	31, // 11: troupe.view.v1.Task.omitted:type_name -> troupe.view.v1.Task.OmittedEntry
 	3,  // 12: troupe.view.v1.Task.data:type_name -> troupe.view.v1.Data
-	29, // 13: troupe.view.v1.Totals.steps_failed:type_name -> troupe.view.v1.Totals.StepsFailedEntry
-	7,  // 14: troupe.view.v1.Totals.step_seconds:type_name -> troupe.view.v1.Histogram
-	7,  // 15: troupe.view.v1.Totals.plan_seconds:type_name -> troupe.view.v1.Histogram
-	6,  // 16: troupe.view.v1.Totals.actors:type_name -> troupe.view.v1.ActorKind
-	7,  // 17: troupe.view.v1.Totals.remote_seconds:type_name -> troupe.view.v1.Histogram
-	9,  // 18: troupe.view.v1.Session.eager:type_name -> troupe.view.v1.EagerContext
-	11, // 19: troupe.view.v1.Step.waits:type_name -> troupe.view.v1.Wait
-	12, // 20: troupe.view.v1.Step.uses:type_name -> troupe.view.v1.Use
-	13, // 21: troupe.view.v1.Step.sends:type_name -> troupe.view.v1.Edge
-	15, // 22: troupe.view.v1.Resource.queue:type_name -> troupe.view.v1.Queue
-	19, // 23: troupe.view.v1.Resource.stages:type_name -> troupe.view.v1.Stage
-	16, // 24: troupe.view.v1.Resource.store:type_name -> troupe.view.v1.Store
-	17, // 25: troupe.view.v1.Resource.reader:type_name -> troupe.view.v1.Reader
-	18, // 26: troupe.view.v1.Resource.holder:type_name -> troupe.view.v1.Origin
-	18, // 27: troupe.view.v1.Queue.last_enqueue:type_name -> troupe.view.v1.Origin
-	18, // 28: troupe.view.v1.Queue.last_dequeue:type_name -> troupe.view.v1.Origin
-	18, // 29: troupe.view.v1.Queue.closed_by:type_name -> troupe.view.v1.Origin
-	18, // 30: troupe.view.v1.Store.last_put:type_name -> troupe.view.v1.Origin
-	18, // 31: troupe.view.v1.Store.last_taken:type_name -> troupe.view.v1.Origin
-	18, // 32: troupe.view.v1.Store.closed_by:type_name -> troupe.view.v1.Origin
-	18, // 33: troupe.view.v1.Reader.turn:type_name -> troupe.view.v1.Origin
-	26, // 34: troupe.view.v1.Graph.page:type_name -> troupe.view.v1.GraphNode
-	35, // [35:35] is the sub-list for method output_type
-	35, // [35:35] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	23, // 13: troupe.view.v1.Task.asks:type_name -> troupe.view.v1.Ask
+	25, // 14: troupe.view.v1.Task.held:type_name -> troupe.view.v1.Held
+	32, // 15: troupe.view.v1.Totals.steps_failed:type_name -> troupe.view.v1.Totals.StepsFailedEntry
+	7,  // 16: troupe.view.v1.Totals.step_seconds:type_name -> troupe.view.v1.Histogram
+	7,  // 17: troupe.view.v1.Totals.plan_seconds:type_name -> troupe.view.v1.Histogram
+	6,  // 18: troupe.view.v1.Totals.actors:type_name -> troupe.view.v1.ActorKind
+	7,  // 19: troupe.view.v1.Totals.remote_seconds:type_name -> troupe.view.v1.Histogram
+	9,  // 20: troupe.view.v1.Session.eager:type_name -> troupe.view.v1.EagerContext
+	11, // 21: troupe.view.v1.Step.waits:type_name -> troupe.view.v1.Wait
+	12, // 22: troupe.view.v1.Step.uses:type_name -> troupe.view.v1.Use
+	13, // 23: troupe.view.v1.Step.sends:type_name -> troupe.view.v1.Edge
+	15, // 24: troupe.view.v1.Resource.queue:type_name -> troupe.view.v1.Queue
+	19, // 25: troupe.view.v1.Resource.stages:type_name -> troupe.view.v1.Stage
+	16, // 26: troupe.view.v1.Resource.store:type_name -> troupe.view.v1.Store
+	17, // 27: troupe.view.v1.Resource.reader:type_name -> troupe.view.v1.Reader
+	18, // 28: troupe.view.v1.Resource.holder:type_name -> troupe.view.v1.Origin
+	18, // 29: troupe.view.v1.Queue.last_enqueue:type_name -> troupe.view.v1.Origin
+	18, // 30: troupe.view.v1.Queue.last_dequeue:type_name -> troupe.view.v1.Origin
+	18, // 31: troupe.view.v1.Queue.closed_by:type_name -> troupe.view.v1.Origin
+	18, // 32: troupe.view.v1.Store.last_put:type_name -> troupe.view.v1.Origin
+	18, // 33: troupe.view.v1.Store.last_taken:type_name -> troupe.view.v1.Origin
+	18, // 34: troupe.view.v1.Store.closed_by:type_name -> troupe.view.v1.Origin
+	18, // 35: troupe.view.v1.Reader.turn:type_name -> troupe.view.v1.Origin
+	24, // 36: troupe.view.v1.Ask.forwards:type_name -> troupe.view.v1.Asked
+	24, // 37: troupe.view.v1.Held.ask:type_name -> troupe.view.v1.Asked
+	29, // 38: troupe.view.v1.Graph.page:type_name -> troupe.view.v1.GraphNode
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_internal_view_view_proto_init() }
@@ -3671,7 +3946,7 @@ func file_internal_view_view_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_view_view_proto_rawDesc), len(file_internal_view_view_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   30,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

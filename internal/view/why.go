@@ -8,17 +8,19 @@ import (
 	"time"
 )
 
-// Reason explains why a step does not end.
+// Reason explains why a step does not end, or why a request to a program's actor is not answered.
 type Reason struct {
 	Step    uint64 `json:"step"` // 0 if the session has steps that have not begun
 	Session string `json:"session"`
-	// Seconds is how long the step has been running.
+	// Actor is who waits for an answer of an actor; empty for steps.
+	Actor string `json:"actor,omitempty"`
+	// Seconds is how long the step has been running, or the request has waited.
 	Seconds float64 `json:"seconds"`
 	// Text is the explanation, in a sentence or two.
 	Text string `json:"text"`
-	// Blocked means that the step waits for something, and does not compute.
+	// Blocked means that the step, or the actor, waits for something, and does not compute.
 	Blocked bool `json:"blocked"`
-	// Deadlock means that what the step waits for waits for the step.
+	// Deadlock means that what is waited for waits for the step, or that actors ask each other in a circle.
 	Deadlock bool `json:"deadlock,omitempty"`
 }
 
@@ -754,6 +756,13 @@ func Ago(nanoseconds int64) string {
 // ForWhy returns the query whose answer Why needs.
 func ForWhy() *Query {
 	return &Query{Sections: []string{"steps", "sessions", "events"}, Cluster: true, Detail: true}
+}
+
+// ForAllWhy returns the query whose answer Why, Awaits, WhyAll and WhyAsks need.
+func ForAllWhy() *Query {
+	q := ForWhy()
+	q.Sections = append(q.Sections, "asks")
+	return q
 }
 
 // Awaits explains the sessions with steps that have not begun for longer than the given time, because they wait for tasks that have never been

@@ -91,6 +91,9 @@ func (r *Rights) showTask(t *view.Task, limit int) {
 		t.Events = t.Events[len(t.Events)-limit:] // the latest
 	}
 	t.Actors = some(t.Actors, limit, func(a *view.Actor) bool { return r.ShowsActor(a.Kind, a.Name) })
+	if r.May(UseActors) != nil && !r.sees("") {
+		t.Asks, t.Held = nil, nil
+	}
 	t.Devices = some(t.Devices, limit, func(d *view.Device) bool { return r.ShowsDevice(d.Name) })
 	t.Resources = some(t.Resources, limit, func(v *view.Resource) bool {
 		if v.Who != "" { // a session's own, in any container
