@@ -31,8 +31,8 @@ func throughKills(t *testing.T, program string, kills, inCheck int, says string)
 	runWithPackage(t, 5*time.Minute, fmt.Sprintf("%d kills %s\n", kills, says), program, strconv.Itoa(kills))
 }
 
-// TestDurableExport exports the variables of a stopped task as a checkpoint, which TensorFlow reads.
+// TestDurableExport exports the variables of a stopped task as a checkpoint, which TensorFlow reads, and imports one of TensorFlow's.
 func TestDurableExport(t *testing.T) {
 	t.Parallel() // it waits more than it computes
-	runWithPackage(t, 2*time.Minute, "TensorFlow reads the export\n", "clients/durable_export.py")
+	runWithPackage(t, 2*time.Minute, "TensorFlow reads the export, and is read\n", "clients/durable_export.py")
 }

@@ -20,14 +20,14 @@ import (
 func newData() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "data",
-		Short: "Look at what stopped tasks have kept",
+		Short: "Look at what stopped tasks have kept, or give its variables values",
 		Long: `The commands of data read directories in which tasks have kept durable containers (troupe serve --data), while
-the tasks are stopped. They change nothing in them.`,
+the tasks are stopped. Import alone changes something in them.`,
 		Example: "  troupe data show /var/lib/troupe\n  troupe data export /var/lib/troupe/ps-0 /tmp/model",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newDataShow(), newDataCheck(), newDataExport())
+	cmd.AddCommand(newDataShow(), newDataCheck(), newDataExport(), newDataImport())
 	return cmd
 }
 
@@ -201,5 +201,47 @@ if two containers have a variable of the same name, choose one of them. Variable
 		},
 	}
 	cmd.Flags().StringVar(&container, "container", "", "export the variables of this container alone")
+	return cmd
+}
+
+func newDataImport() *cobra.Command {
+	var container string
+	var o data.ImportOptions
+	cmd := &cobra.Command{
+		Use:   "import DIR PREFIX",
+		Short: "Give the variables of a stopped task the values of a checkpoint of TensorFlow",
+		Long: `Import reads a checkpoint of TensorFlow (PREFIX.index and PREFIX.data-…), as tf.train.Saver and troupe data export
+write it, and gives the variables in the directory of a stopped task the values that it has under their names.
+Types and shapes must agree. It changes all of them or, after an error, none. Tensors that no variable is
+called by are left out, and named, or variables are made for them, as resource variables (use_resource=True,
+TensorFlow 2) or reference variables, on the task's CPU and in the container that --container names.`,
+		Example: "  troupe data import /var/lib/troupe/ps-0 /tmp/model --container model\n" +
+			"  troupe data import /var/lib/troupe/ps-0 /tmp/model --container model --make resource",
+		Args: arguments("a directory", "the prefix of a checkpoint are"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("container") {
+				o.Container = &container
+			}
+			done, err := data.Import(cmd.Context(), args[0], args[1], o)
+			if err != nil {
+				return exit.Failed(err)
+			}
+			w := cmd.OutOrStdout()
+			for _, name := range done.Made {
+				if _, err := plain.Printf(w, "%s was made\n", name); err != nil {
+					return err
+				}
+			}
+			for _, name := range done.Left {
+				if _, err := plain.Printf(w, "%s is not the name of a variable, and was left out\n", name); err != nil {
+					return err
+				}
+			}
+			_, err = plain.Printf(w, "%s: %d variables, %s\n", args[0], done.Variables, bytesize.Text(done.Bytes))
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&container, "container", "", "give values to the variables of this container alone")
+	cmd.Flags().StringVar(&o.Make, "make", "", "make variables that are not there, of this kind: resource or reference")
 	return cmd
 }

@@ -70,7 +70,7 @@ tasks, such as troupe up's, does not end on request.`,
 			return exit.Usage(fmt.Errorf("--within is from 0 to 1h, not %v", within))
 		}
 		if !yes {
-			if err := confirm(cmd, stdin, fmt.Sprintf("The task %s ends, and what its containers hold is lost.", args[1])); err != nil {
+			if err := (&asker{cmd: cmd, stdin: stdin}).confirm(fmt.Sprintf("The task %s ends, and what its containers hold is lost.", args[1])); err != nil {
 				return err
 			}
 		}

@@ -5,13 +5,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/command/exit"
 	"github.com/troupe-run/troupe/internal/command/plain"
+	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/client"
+	"github.com/troupe-run/troupe/remote/spec"
 	"golang.org/x/term"
 )
 
@@ -23,7 +29,8 @@ func newReset(stdin *os.File) *cobra.Command {
 		Long: `Reset closes all sessions of the server at TARGET and empties the named containers on all
 tasks of its cluster: their variables, queues and tables are lost. Without names, it empties the
 default container of every device. It asks before it does, unless --yes is given; where standard input
-is no terminal, --yes is needed.`,
+is no terminal, --yes is needed. If one of them is durable, it asks a second time: what it has on disk is
+deleted, too.`,
 		Example: "  troupe reset grpc://10.0.0.2:2222 my_problem_1\n  troupe reset grpc://10.0.0.2:2222 --yes",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -33,7 +40,15 @@ is no terminal, --yes is needed.`,
 		},
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	query(cmd, func(ctx context.Context, c *client.Client, containers []string) error {
+	asked := &asker{cmd: cmd, stdin: stdin}
+	watch(cmd, func(ctx context.Context, c *client.Client, timeout time.Duration, containers []string) error {
+		if !yes {
+			if err := askForDurable(ctx, c, timeout, containers, asked); err != nil {
+				return err
+			}
+		}
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
 		if err := c.Reset(ctx, containers...); err != nil {
 			return err
 		}
@@ -43,13 +58,55 @@ is no terminal, --yes is needed.`,
 	reset := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !yes {
-			if err := confirm(cmd, stdin, fmt.Sprintf("All sessions of %s are closed, and %s emptied on all tasks of its cluster.", args[0], emptied(args[1:]))); err != nil {
+			if err := asked.confirm(fmt.Sprintf("All sessions of %s are closed, and %s emptied on all tasks of its cluster.", args[0], emptied(args[1:]))); err != nil {
 				return err
 			}
 		}
 		return reset(cmd, args)
 	}
 	return cmd
+}
+
+// askForDurable asks a second time if one of the containers has durable resources.
+func askForDurable(ctx context.Context, c *client.Client, timeout time.Duration, containers []string, asked *asker) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	seen, err := c.See(ctx, &client.Query{Sections: []string{"resources"}, Cluster: true})
+	cancel()
+	if status.CodeOf(err) == status.PermissionDenied {
+		return nil // who may reset, and not look, has answered once
+	}
+	if err != nil {
+		return err
+	}
+	durable := durableOf(seen, containers)
+	if len(durable) == 0 {
+		return nil
+	}
+	return asked.confirm(fmt.Sprintf("%s on disk, too: what is deleted there does not come back.", strings.Join(durable, ", ")+are(durable)))
+}
+
+func are(names []string) string {
+	if len(names) == 1 {
+		return " is"
+	}
+	return " are"
+}
+
+// durableOf returns which of the containers have durable resources; without names, it looks at the default containers.
+func durableOf(seen *view.Cluster, containers []string) []string {
+	found := map[string]bool{}
+	for _, t := range seen.GetTasks() {
+		job, _, err := spec.ParseTaskName(t.GetTask())
+		if err != nil {
+			continue
+		}
+		for _, r := range t.GetResources() {
+			if r.GetDurable() && (slices.Contains(containers, r.GetContainer()) || len(containers) == 0 && r.GetContainer() == job) {
+				found[r.GetContainer()] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
 }
 
 func emptied(containers []string) string {
@@ -59,15 +116,25 @@ func emptied(containers []string) string {
 	return strings.Join(containers, ", ")
 }
 
-// confirm asks on the terminal whether to continue. Anything but a yes is an error.
-func confirm(cmd *cobra.Command, stdin *os.File, what string) error {
-	if stdin == nil || !term.IsTerminal(int(stdin.Fd())) {
+// asker asks on a terminal, perhaps several times.
+type asker struct {
+	cmd   *cobra.Command
+	stdin *os.File      // nil if there is none
+	lines *bufio.Reader // of stdin
+}
+
+// confirm asks whether to continue. Anything but a yes is an error.
+func (a *asker) confirm(what string) error {
+	if a.stdin == nil || !term.IsTerminal(int(a.stdin.Fd())) {
 		return exit.Usage(fmt.Errorf("%s Standard input is no terminal to ask at: give --yes", what))
 	}
-	if _, err := plain.Printf(cmd.ErrOrStderr(), "%s Go on? [y/N] ", what); err != nil {
+	if _, err := plain.Printf(a.cmd.ErrOrStderr(), "%s Go on? [y/N] ", what); err != nil {
 		return exit.Failed(err)
 	}
-	answer, err := bufio.NewReader(stdin).ReadString('\n')
+	if a.lines == nil {
+		a.lines = bufio.NewReader(a.stdin)
+	}
+	answer, err := a.lines.ReadString('\n')
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
 		if err == nil {

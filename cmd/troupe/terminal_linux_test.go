@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-run/troupe"
 	"github.com/troupe-run/troupe/internal/command/exit"
+	"github.com/troupe-run/troupe/queues/pipeline"
 	"golang.org/x/sys/unix"
 )
 
@@ -151,6 +154,51 @@ func TestTerminal(t *testing.T) {
 		reset.shows(want.text)
 		if code := reset.ends(); code != want.code {
 			t.Errorf("reset that is answered with %q ended with %d", answer, code)
+		}
+	}
+}
+
+// TestResetOfDurableContainers answers the second question, which comes if a container has something on disk.
+func TestResetOfDurableContainers(t *testing.T) {
+	server := start(t, nil, "serve", "--local=localhost:0", "--data", t.TempDir(), "--durable", "jobs")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	c, err := troupe.Dial(ctx, server.target())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(ctx)
+	session, err := c.NewSession(ctx, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue, err := pipeline.Declare[int64](pipeline.Queue{Name: "work", Container: "jobs"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	producer, err := queue.Producer(ctx, session, pipeline.ProducerOptions{KeepOpen: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := producer.Put(ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := producer.Detach(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []struct {
+		answer string
+		code   int
+		text   string
+	}{{"n\n", exit.CodeFailed, `nothing was done`}, {"y\n", exit.CodeOK, `emptied other, jobs; the sessions of`}} {
+		reset := onTerminal(t, "reset", server.target(), "other", "jobs")
+		reset.shows(`other, jobs emptied on all tasks of its cluster. Go on\? \[y/N\] `)
+		reset.press("y\n")
+		reset.shows(`jobs is on disk, too: what is deleted there does not come back. Go on\? \[y/N\] `)
+		reset.press(want.answer)
+		reset.shows(want.text)
+		if code := reset.ends(); code != want.code {
+			t.Errorf("reset that is answered with %q ended with %d", want.answer, code)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-"""Exports the variables of a stopped task as a checkpoint, and reads it with TensorFlow.
+"""Exports the variables of a stopped task as a checkpoint, reads it with TensorFlow, and imports one that TensorFlow has written.
 
 usage: durable_export.py
 """
@@ -58,4 +58,26 @@ with tf.Graph().as_default(), tf.Session() as session:
     tf.train.Saver().restore(session, prefix)
     np.testing.assert_array_equal(session.run(weights), want["layer/weights"])
     assert session.run(step) == 8
-print("TensorFlow reads the export")
+    # Another program goes on with the training, and has a variable more.
+    tf.get_variable("bias", initializer=[5.0])
+    session.run([tf.assign(weights, weights * 10), tf.assign_add(step, 100), tf.variables_initializer(tf.global_variables("bias"))])
+    trained = tf.train.Saver().save(session, os.path.join(folder, "trained"))
+
+assert "bias is not the name of a variable, and was left out" in run("import", task, trained)
+assert "bias was made" in run("import", task, trained, "--container", "model", "--make", "resource")
+with troupe.LocalCluster(ps=1, data=data, durable=["model", "pictures:snapshot=1h"]) as cluster:
+    with tf.Graph().as_default(), tf.device("/job:ps/task:0/cpu:0"):
+        with tf.container("model"):
+            weights = tf.get_variable("layer/weights", [2, 3], use_resource=True)
+            step = tf.get_variable("step", [], tf.int64, use_resource=False)
+            bias = tf.get_variable("bias", [1], use_resource=True)
+        with tf.container("pictures"):
+            large = tf.get_variable("large", [1000, 5000], use_resource=True)
+        with cluster.session("ps") as session:
+            assert session.run(tf.report_uninitialized_variables()).size == 0
+            np.testing.assert_array_equal(session.run(weights), 10 * want["layer/weights"])
+            np.testing.assert_array_equal(session.run(large), want["large"])
+            assert session.run([step, bias]) == [108, [5]]
+            session.run(weights.assign_add(weights))
+assert "no damage in 5 resources" in run("check", data)
+print("TensorFlow reads the export, and is read")

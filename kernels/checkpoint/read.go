@@ -114,6 +114,17 @@ func (r *Reader) Lookup(name string) (tensor.DType, tensor.Shape, error) {
 	return tensor.FromProto(e.Dtype), shape, nil
 }
 
+// Names returns the sorted names of all tensors.
+func (r *Reader) Names() (names []string, err error) {
+	err = r.index.each(func(key, _ []byte) error {
+		if len(key) > 0 && key[0] != 0 { // neither the header nor a slice
+			names = append(names, string(key))
+		}
+		return nil
+	})
+	return names, files.Error(indexName(r.prefix), err)
+}
+
 // InFileOrder returns the indices of names in the order of the tensors in the files.
 func (r *Reader) InFileOrder(names []string) ([]int, error) {
 	places := make([]place, len(names))

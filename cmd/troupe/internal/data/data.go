@@ -1,4 +1,5 @@
-// Package data reads the directories in which stopped tasks have kept their durable containers. It writes to none of their files.
+// Package data reads the directories in which stopped tasks have kept their durable containers, and imports variables into them. Only Import
+// writes to their files.
 //
 // Package durable knows the entries of a store; packages containers and queues know what the entries of a resource mean. This package
 // decodes one resource at a time, so it needs the memory of the largest one.

@@ -282,3 +282,87 @@ func TestExport(t *testing.T) {
 		t.Errorf("words is %v: %v", words, err)
 	}
 }
+
+// TestImport imports what another task has exported. What the checkpoint cannot give is refused, and then nothing has changed.
+func TestImport(t *testing.T) {
+	from, to, prefix := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "m")
+	m := begin(t, from)
+	m.variable("a", kernels.KindVariable, "w", matrix())
+	m.variable("a", kernels.KindRefVariable, "words", text("text"))
+	m.variable("a", kernels.KindVariable, "more", tensor.Scalar(tensor.Int64, int64(7)))
+	m.end()
+	if _, err := Export(t.Context(), from, prefix, nil); err != nil {
+		t.Fatal(err)
+	}
+	m = begin(t, to)
+	zeros, _ := tensor.New(tensor.Host, tensor.Float32, tensor.Shape{2, 3})
+	m.variable("a", kernels.KindVariable, "w", zeros)
+	m.variable("a", kernels.KindRefVariable, "words", text(""))
+	m.variable("b", kernels.KindVariable, "w", tensor.Scalar(tensor.Float32, float32(1)))
+	m.variable("c", kernels.KindVariable, "w", tensor.Scalar(tensor.Int64, int64(1)))
+	m.variable("d", kernels.KindVariable, "w", nil)
+	m.queue("a", "work", 1)
+	m.end()
+	before := contents(t, to)
+	a, b, c, d, none := "a", "b", "c", "d", "none"
+	for _, x := range []struct {
+		o    ImportOptions
+		code status.Code
+		want string
+	}{
+		{ImportOptions{}, status.FailedPrecondition, "both have a variable w"},
+		{ImportOptions{Container: &b}, status.InvalidArgument, "has the shape [], and [2,3] in the checkpoint"},
+		{ImportOptions{Container: &c}, status.InvalidArgument, "is of type int64, and of type float in the checkpoint"},
+		{ImportOptions{Container: &none}, status.NotFound, "none of the 3 tensors"},
+		{ImportOptions{Make: "resource"}, status.InvalidArgument, "add --container"},
+		{ImportOptions{Container: &a, Make: "other"}, status.InvalidArgument, "the kinds are resource and reference"},
+	} {
+		if _, err := Import(t.Context(), to, prefix, x.o); status.CodeOf(err) != x.code || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%+v: %v", x.o, err)
+		}
+	}
+	if !maps.Equal(contents(t, to), before) {
+		t.Error("a refusal has changed files")
+	}
+	done, err := Import(t.Context(), to, prefix, ImportOptions{Container: &a})
+	if err != nil || done.Variables != 2 || !slices.Equal(done.Left, []string{"more"}) || done.Made != nil {
+		t.Fatalf("imported %+v: %v", done, err)
+	}
+	if done, err = Import(t.Context(), to, prefix, ImportOptions{Container: &d}); err != nil || done.Variables != 1 {
+		t.Fatalf("a variable without a value: %+v: %v", done, err)
+	}
+	done, err = Import(t.Context(), to, prefix, ImportOptions{Container: &none, Make: "reference"})
+	if err != nil || done.Variables != 3 || !slices.Equal(done.Made, []string{"more", "w", "words"}) {
+		t.Fatalf("made %+v: %v", done, err)
+	}
+	shown, err := Show(t.Context(), to)
+	if err != nil || !shown.Stopped {
+		t.Fatalf("it shows %+v: %v", shown, err)
+	}
+	for _, r := range shown.Resources {
+		if r.Container == "none" && (r.Kind != kernels.KindRefVariable || r.Device != device) {
+			t.Errorf("made %+v", r)
+		}
+	}
+	again := filepath.Join(t.TempDir(), "m")
+	for _, container := range []string{a, d, none} {
+		if _, err := Export(t.Context(), to, again, &container); err != nil {
+			t.Fatal(err)
+		}
+		r, err := checkpoint.Open(files.All, again, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := r.Read(tensor.Host, "w")
+		r.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := matrix()
+		if !w.Shape().Equal(want.Shape()) || !slices.Equal(w.Data(), want.Data()) {
+			t.Errorf("w of %s is %v", container, w)
+		}
+		want.Release()
+		w.Release()
+	}
+}

@@ -3,6 +3,7 @@ package data
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -87,10 +88,23 @@ func (e *Exported) add(w *checkpoint.Writer, name string, v *containers.Variable
 	return nil
 }
 
-// variables returns the variables of a container, or of all if it is nil. Their names differ.
-func (s *store) variables(container *string) (found []*resource, err error) {
-	byName := map[string]*resource{}
-	var all []string
+// variables returns the variables of a container, or of all if it is nil. Their names differ, and there is at least one.
+func (s *store) variables(container *string) ([]*resource, error) {
+	all, byName, err := s.named(container)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(all) == 0:
+		return nil, status.Errorf(status.NotFound, "there are no variables in %s", s.dir)
+	case len(byName) == 0:
+		return nil, status.Errorf(status.NotFound, "the container %q has no variables in %s; those with variables are %s", *container, s.dir, quoted(all))
+	}
+	return slices.SortedFunc(maps.Values(byName), func(a, b *resource) int { return strings.Compare(a.Name, b.Name) }), nil
+}
+
+// named returns the variables of a container by name, or those of all containers if it is nil, and the names of the containers that have variables.
+func (s *store) named(container *string) (all []string, byName map[string]*resource, err error) {
+	byName = map[string]*resource{}
 	for _, r := range s.resources {
 		if !r.isVariable() {
 			continue
@@ -102,18 +116,11 @@ func (s *store) variables(container *string) (found []*resource, err error) {
 			continue
 		}
 		if other := byName[r.Name]; other != nil {
-			return nil, sameName(other, r)
+			return nil, nil, sameName(other, r)
 		}
 		byName[r.Name] = r
-		found = append(found, r)
 	}
-	switch {
-	case len(all) == 0:
-		return nil, status.Errorf(status.NotFound, "there are no variables in %s", s.dir)
-	case len(found) == 0:
-		return nil, status.Errorf(status.NotFound, "the container %q has no variables in %s; those with variables are %s", *container, s.dir, quoted(all))
-	}
-	return found, nil
+	return all, byName, nil
 }
 
 // sameName is the error for two variables of one name.
