@@ -5,6 +5,7 @@ import (
 	"iter"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupe-run/troupe/graph"
@@ -120,6 +121,9 @@ func (c *Consumer[T]) Batches(ctx context.Context) iter.Seq2[*Batch[T], error] {
 	}
 }
 
+// returnTime is how long a loop that ends waits for a batch that is on its way, to return it.
+const returnTime = 200 * time.Millisecond
+
 // source returns a function that returns the next batch, or nil if there are no more, and one that ends the prefetching.
 func (c *Consumer[T]) source(ctx context.Context, leases *leases) (next func() (*Batch[T], error), end func()) {
 	if c.options.Prefetch == 0 {
@@ -136,9 +140,10 @@ func (c *Consumer[T]) source(ctx context.Context, leases *leases) (next func() (
 		err   error
 	}
 	ahead := make(chan taken, c.options.Prefetch-1) // plus one in hand, waiting to be sent
+	var ending atomic.Bool
 	go func() {
 		defer close(ahead)
-		for {
+		for !ending.Load() {
 			b, err := c.take(ctx, leases)
 			from := time.Now()
 			ahead <- taken{b, err}
@@ -154,7 +159,14 @@ func (c *Consumer[T]) source(ctx context.Context, leases *leases) (next func() (
 			c.count(t.batch, time.Since(from), 0)
 			return t.batch, t.err
 		}, func() {
-			cancel()
+			ending.Store(true)
+			if leases != nil {
+				// The lease of a batch that is on its way would be known to nobody, and would have to expire.
+				defer cancel()
+				defer time.AfterFunc(returnTime, cancel).Stop()
+			} else {
+				cancel()
+			}
 			for t := range ahead {
 				t.batch.release()
 			}
