@@ -36,6 +36,8 @@ Go programs that are tasks of a cluster have actors, which can be sent to and as
 
 See `Actor`, and `publish` for messages to topics.
 
+Programs without a graph share the cluster's queues through `troupe.pipeline`.
+
 The command: ``python -m troupe status grpc://10.0.0.1:2222`` or just ``troupe status …``.
 
 Wheels contain the program ``troupe``. Other installations use the one that the environment variable

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import concurrent.futures
-import ipaddress
 import json
 import threading
 from types import TracebackType
-from typing import Any, List, Mapping, Optional, Tuple, Type, Union
+from typing import Any, Mapping, Optional, Tuple, Type, Union
+
+from troupe._connection import CODES, Connection, StatusError, grpc_module, status_of
 
 Message = Union[Mapping[str, Any], Any]
 """A protocol buffer, or a dict of the JSON of one with its type under ``"@type"``."""
 
 
-class ActorError(RuntimeError):
+class ActorError(StatusError):
     """A message did not reach its actor, or the actor answered with an error, or it ended with one.
 
     Attributes:
@@ -21,20 +22,6 @@ class ActorError(RuntimeError):
         name: its name, such as ``"NOT_FOUND"``.
         message: the text, without the code.
     """
-
-    def __init__(self, code: int, message: str) -> None:
-        self.name = _CODES[code] if 0 <= code < len(_CODES) else f"code {code}"
-        super().__init__(f"{self.name}: {message}")
-        self.code = code
-        self.message = message
-
-
-# By code.
-_CODES = (
-    "OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS PERMISSION_DENIED "
-    "RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE DATA_LOSS "
-    "UNAUTHENTICATED"
-).split()
 
 
 class Actor:
@@ -83,27 +70,15 @@ class Actor:
         self.task = task
         self.name = name
         self._grpc, self._pb = _modules()
-        address = target[len("grpc://") :] if target.startswith("grpc://") else target
-        if "," in address:
-            raise ValueError(f"one server is expected, not {target!r}")
-        if token is not None and token_file is not None:
-            raise ValueError("token and token_file are given: one of them is expected")
-        if (token or token_file) and not tls_ca and not _on_this_machine(address):
-            raise ValueError(
-                "a token is only sent over TLS and to this machine, because others could read it: give tls_ca"
-            )
-        self._token = token
-        self._token_file = token_file
-        if not tls_ca and (tls_cert or tls_key):
-            raise ValueError("tls_cert and tls_key need tls_ca")
-        options = [("grpc.enable_http_proxy", 0)]  # as with the connections of the cluster
-        if tls_ca:
-            credentials = self._grpc.ssl_channel_credentials(
-                _contents(tls_ca), _contents(tls_key), _contents(tls_cert)
-            )
-            self._channel = self._grpc.secure_channel(address, credentials, options)
-        else:
-            self._channel = self._grpc.insecure_channel(address, options)
+        self._connection = Connection(
+            self._grpc,
+            target,
+            tls_ca=tls_ca,
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+            token=token,
+            token_file=token_file,
+        )
 
     @classmethod
     def spawn(
@@ -177,7 +152,7 @@ class Actor:
 
     def close(self) -> None:
         """Closes the connection. Pending calls raise CANCELLED. It may be called again."""
-        self._channel.close()
+        self._connection.close()
 
     def __enter__(self) -> Actor:
         return self
@@ -206,23 +181,14 @@ class Actor:
                 f"a message is a protocol buffer or a dict, not a {type(message).__name__}"
             )
 
-    def _metadata(self) -> List[Tuple[str, str]]:
-        token = self._token
-        if self._token_file is not None:
-            with open(self._token_file, encoding="ascii") as file:
-                token = file.read().strip()
-        return [("authorization", f"Bearer {token}")] if token else []
-
     def _call(self, method: str, request: Any, timeout: Optional[float]) -> Any:
-        call = self._channel.unary_unary(
-            f"/{self._pb.PACKAGE}.Actors/{method}",
-            request_serializer=type(request).SerializeToString,
-            response_deserializer=getattr(self._pb, f"{method}Response").FromString,
-        )
+        answer = getattr(self._pb, f"{method}Response")
         try:
-            return call(request, timeout, self._metadata())
+            return self._connection.call(
+                f"{self._pb.PACKAGE}.Actors/{method}", request, answer, timeout
+            )
         except self._grpc.RpcError as error:
-            raise _error(error) from None
+            raise ActorError(*status_of(error)) from None
 
 
 def publish(
@@ -253,7 +219,7 @@ class Watch:
     """A watch of an actor's end, as `Actor.watch` returns it. ``with`` cancels it at its end."""
 
     def __init__(self, actor: Actor, timeout: Optional[float]) -> None:
-        call = actor._channel.unary_stream(
+        call = actor._connection.channel.unary_stream(
             f"/{actor._pb.PACKAGE}.Actors/Watch",
             request_serializer=actor._pb.WatchRequest.SerializeToString,
             response_deserializer=actor._pb.WatchResponse.FromString,
@@ -262,7 +228,7 @@ class Watch:
         self._begun: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._ended: concurrent.futures.Future[Optional[ActorError]] = concurrent.futures.Future()
         self._call = call(
-            actor._pb.WatchRequest(actor=actor._at(), confirm=True), metadata=actor._metadata()
+            actor._pb.WatchRequest(actor=actor._at(), confirm=True), metadata=actor._connection.metadata()
         )
         threading.Thread(
             target=self._read, name="troupe-watch", daemon=True
@@ -272,7 +238,7 @@ class Watch:
         except concurrent.futures.TimeoutError:
             self.cancel()
             raise ActorError(
-                _CODES.index("DEADLINE_EXCEEDED"),
+                CODES.index("DEADLINE_EXCEEDED"),
                 f"the watch of {actor!r} is not in place after {timeout} s",
             ) from None
 
@@ -287,11 +253,11 @@ class Watch:
             else:
                 self._ended.set_exception(
                     ActorError(
-                        _CODES.index("INTERNAL"), "the server did not say how the actor ended"
+                        CODES.index("INTERNAL"), "the server did not say how the actor ended"
                     )
                 )
         except self._actor._grpc.RpcError as error:
-            self._ended.set_exception(_error(error))
+            self._ended.set_exception(ActorError(*status_of(error)))
         if not self._begun.done():
             failure = self._ended.exception()
             if failure is None:
@@ -331,32 +297,7 @@ class Watch:
 
 
 def _modules() -> Tuple[Any, Any]:
-    try:
-        import grpc
+    grpc = grpc_module("troupe.Actor", "actors")
+    from troupe import _actors_pb
 
-        from troupe import _actors_pb
-    except ImportError as error:
-        raise ImportError(
-            "troupe.Actor needs the packages grpcio and protobuf, which TensorFlow installs as well: "
-            f"pip install 'troupe-run[actors]' ({error})"
-        ) from error
     return grpc, _actors_pb
-
-
-def _on_this_machine(address: str) -> bool:
-    host = address.rpartition(":")[0].strip("[]")
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _contents(path: Optional[str]) -> Optional[bytes]:
-    if path is None:
-        return None
-    with open(path, "rb") as file:
-        return file.read()
-
-
-def _error(error: Any) -> ActorError:
-    return ActorError(error.code().value[0], error.details() or "")

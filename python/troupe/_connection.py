@@ -1,0 +1,134 @@
+"""Connections to a server's gRPC services, with what they show of the program."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any, List, Optional, Tuple
+
+# By code.
+CODES = (
+    "OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS PERMISSION_DENIED "
+    "RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE DATA_LOSS "
+    "UNAUTHENTICATED"
+).split()
+
+
+class StatusError(RuntimeError):
+    """An error with a code.
+
+    Attributes:
+        code: the error's code, of TensorFlow and gRPC, an int such as 5 for NOT_FOUND.
+        name: its name, such as ``"NOT_FOUND"``.
+        message: the text, without the code.
+    """
+
+    def __init__(self, code: int, message: str) -> None:
+        self.name = CODES[code] if 0 <= code < len(CODES) else f"code {code}"
+        super().__init__(f"{self.name}: {message}")
+        self.code = code
+        self.message = message
+
+
+def grpc_module(needed_by: str, extra: str) -> Any:
+    """Returns the package grpc. If it or protobuf is missing, the error names what needs them, and the extra that installs them."""
+    try:
+        import grpc
+
+        from google.protobuf import message  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            f"{needed_by} needs the packages grpcio and protobuf, which TensorFlow installs as well: "
+            f"pip install 'troupe-run[{extra}]' ({error})"
+        ) from error
+    return grpc
+
+
+class Connection:
+    """A connection to a server. It may be used by several threads."""
+
+    def __init__(
+        self,
+        grpc: Any,
+        target: str,
+        *,
+        tls_ca: Optional[str] = None,
+        tls_cert: Optional[str] = None,
+        tls_key: Optional[str] = None,
+        token: Optional[str] = None,
+        token_file: Optional[str] = None,
+    ) -> None:
+        address = target[len("grpc://") :] if target.startswith("grpc://") else target
+        if "," in address:
+            raise ValueError(f"one server is expected, not {target!r}")
+        if token is not None and token_file is not None:
+            raise ValueError("token and token_file are given: one of them is expected")
+        if (token or token_file) and not tls_ca and not _on_this_machine(address):
+            raise ValueError(
+                "a token is only sent over TLS and to this machine, because others could read it: give tls_ca"
+            )
+        if not tls_ca and (tls_cert or tls_key):
+            raise ValueError("tls_cert and tls_key need tls_ca")
+        self._token = token
+        self._token_file = token_file
+        options = [
+            ("grpc.enable_http_proxy", 0),  # as with the connections of the cluster
+            ("grpc.max_receive_message_length", -1),  # the server's limits hold
+            ("grpc.max_send_message_length", -1),
+            ("grpc.max_reconnect_backoff_ms", 2000),
+        ]
+        if tls_ca:
+            credentials = grpc.ssl_channel_credentials(
+                _contents(tls_ca), _contents(tls_key), _contents(tls_cert)
+            )
+            self.channel = grpc.secure_channel(address, credentials, options)
+        else:
+            self.channel = grpc.insecure_channel(address, options)
+
+    def metadata(self) -> List[Tuple[str, str]]:
+        """Returns what identifies the program in a call."""
+        token = self._token
+        if self._token_file is not None:
+            with open(self._token_file, encoding="ascii") as file:
+                token = file.read().strip()
+        return [("authorization", f"Bearer {token}")] if token else []
+
+    def call(self, method: str, request: Any, answer: Any, timeout: Optional[float]) -> Any:
+        """Calls a method such as ``"package.Service/Method"``, and returns its `answer`."""
+        return self._unary(method, request, answer)(request, timeout, self.metadata())
+
+    def begin(
+        self, method: str, request: Any, answer: Any, timeout: Optional[float] = None
+    ) -> Any:
+        """Begins a call; returns grpc's future of an `answer`."""
+        return self._unary(method, request, answer).future(request, timeout, self.metadata())
+
+    def _unary(self, method: str, request: Any, answer: Any) -> Any:
+        return self.channel.unary_unary(
+            "/" + method,
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=answer.FromString,
+        )
+
+    def close(self) -> None:
+        """Closes the connection. Pending calls fail with CANCELLED. It may be called again."""
+        self.channel.close()
+
+
+def status_of(error: Any) -> Tuple[int, str]:
+    """Returns the code and the text of a grpc.RpcError."""
+    return error.code().value[0], error.details() or ""
+
+
+def _on_this_machine(address: str) -> bool:
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _contents(path: Optional[str]) -> Optional[bytes]:
+    if path is None:
+        return None
+    with open(path, "rb") as file:
+        return file.read()
