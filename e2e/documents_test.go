@@ -14,16 +14,34 @@ import (
 	"github.com/troupe-run/troupe/internal/extent"
 )
 
+// withPrograms returns the documents that have Python programs.
+func withPrograms(t *testing.T) (names []string) {
+	t.Helper()
+	docs, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append([]string{"../README.md", "../python/README.md"}, docs...) {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(text, []byte("<!-- program:")) {
+			names = append(names, name)
+		}
+	}
+	if len(names) < 2 {
+		t.Fatalf("there are programs in %v alone", names)
+	}
+	return names
+}
+
 // TestProgramsOfDocuments runs the marked Python programs of the documents on a cluster. They must print what the comments beside their
 // print calls say.
 func TestProgramsOfDocuments(t *testing.T) {
 	t.Parallel() // it waits more than it computes
 	python := needPython(t)
-	documents := []string{"../README.md", "../python/README.md"}
-	for _, name := range []string{"actors", "datasets", "durability", "eager", "moving", "python", "timeline", "troubleshooting", "tutorial"} {
-		documents = append(documents, "../docs/"+name+".md")
-	}
-	for _, name := range documents {
+	for _, name := range withPrograms(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, "data=1,ps=1,worker=2", "--process-memory", "256MiB") // as in troubleshooting.md
