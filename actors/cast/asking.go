@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-run/troupe/internal/roles"
 )
 
-// asking says who asks whom for what, for those who look. It is empty for the cast's own requests.
+// asking describes a request for listings. It is empty for the cast's own requests.
 type asking struct {
 	by       *performer // nil if it is no actor, or none that is known
 	blocks   bool       // the actor handles nothing else meanwhile

@@ -154,7 +154,7 @@ func TestContextOfRequest(t *testing.T) {
 	}
 }
 
-// TestAsks lists requests, with who has made and who has them.
+// TestAsks lists requests, with the actors that have made them and those that have to answer.
 func TestAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, _ := newNetwork(t, "a", "b")

@@ -161,9 +161,10 @@ func TestTerminal(t *testing.T) {
 // TestResetOfDurableContainers answers the second question, which comes if a container has something on disk.
 func TestResetOfDurableContainers(t *testing.T) {
 	server := start(t, nil, "serve", "--local=localhost:0", "--data", t.TempDir(), "--durable", "jobs")
+	at := server.target()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	c, err := troupe.Dial(ctx, server.target())
+	c, err := troupe.Dial(ctx, at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +192,7 @@ func TestResetOfDurableContainers(t *testing.T) {
 		code   int
 		text   string
 	}{{"n\n", exit.CodeFailed, `nothing was done`}, {"y\n", exit.CodeOK, `emptied other, jobs; the sessions of`}} {
-		reset := onTerminal(t, "reset", server.target(), "other", "jobs")
+		reset := onTerminal(t, "reset", at, "other", "jobs")
 		reset.shows(`other, jobs emptied on all tasks of its cluster. Go on\? \[y/N\] `)
 		reset.press("y\n")
 		reset.shows(`jobs is on disk, too: what is deleted there does not come back. Go on\? \[y/N\] `)

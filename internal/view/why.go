@@ -12,7 +12,7 @@ import (
 type Reason struct {
 	Step    uint64 `json:"step"` // 0 if the session has steps that have not begun
 	Session string `json:"session"`
-	// Actor is who waits for an answer of an actor; empty for steps.
+	// Actor is the actor, the program or the client that waits for an answer of an actor; empty for steps.
 	Actor string `json:"actor,omitempty"`
 	// Seconds is how long the step has been running, or the request has waited.
 	Seconds float64 `json:"seconds"`

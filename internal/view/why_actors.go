@@ -64,7 +64,7 @@ func WhyAsks(c *Cluster, longer time.Duration) []Reason {
 		}
 	}
 	slices.SortStableFunc(old, func(a, b request) int {
-		// Those whom nobody waits for come first: the others are told of in their explanations.
+		// Those whom nobody waits for come first: their explanations cover the others.
 		return cmp.Or(cmp.Compare(w.inner(a), w.inner(b)), cmp.Compare(w.age(b), w.age(a)))
 	})
 	out := []Reason{}
@@ -98,7 +98,7 @@ func (w *actorInquiry) inner(r request) int {
 	return 1
 }
 
-// asker names who waits for a request.
+// asker names the actor, the program or the client that waits for a request.
 func asker(r request) string {
 	if r.ask.Actor == "" {
 		return "a program or a client, on " + r.task.Task

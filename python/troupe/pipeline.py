@@ -62,7 +62,7 @@ Component = Union[Any, Tuple[Any, Sequence[int]]]
 
 _CLOSE_TIME = 10.0  # seconds within which the last steps of a producer or a consumer end
 
-_RETURN_TIME = 0.2  # seconds that a loop which ends waits for a batch that is on its way, to return it
+_RETURN_TIME = 0.2  # seconds that a loop which ends waits for a batch in flight, to return it
 
 
 class PipelineError(StatusError):
@@ -800,7 +800,7 @@ class _Loop:
         if self._pump is not None:
             self._slots.release()
             if self.leases is not None:
-                # The lease of a batch that is on its way would be known to nobody, and would have to expire.
+                # The lease of a batch in flight would be known to nobody, and would have to expire.
                 self._pump.join(_RETURN_TIME)
         with self._lock:
             self._cancelled = True

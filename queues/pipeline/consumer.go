@@ -121,7 +121,7 @@ func (c *Consumer[T]) Batches(ctx context.Context) iter.Seq2[*Batch[T], error] {
 	}
 }
 
-// returnTime is how long a loop that ends waits for a batch that is on its way, to return it.
+// returnTime is how long a loop that ends waits for a batch in flight, to return it.
 const returnTime = 200 * time.Millisecond
 
 // source returns a function that returns the next batch, or nil if there are no more, and one that ends the prefetching.
@@ -161,7 +161,7 @@ func (c *Consumer[T]) source(ctx context.Context, leases *leases) (next func() (
 		}, func() {
 			ending.Store(true)
 			if leases != nil {
-				// The lease of a batch that is on its way would be known to nobody, and would have to expire.
+				// The lease of a batch in flight would be known to nobody, and would have to expire.
 				defer cancel()
 				defer time.AfterFunc(returnTime, cancel).Stop()
 			} else {

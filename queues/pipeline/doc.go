@@ -30,11 +30,7 @@
 //
 //	tf.queue.FIFOQueue(4096, [tf.float32, tf.int64], [[784], []], shared_name="rows")
 //
-// under tf.device("/job:ps/task:0"), or without TensorFlow
-//
-//	troupe.pipeline.Queue("rows", {"image": ("float32", [784]), "label": "int64"}, device="/job:ps/task:0")
-//
-// Fields become components, in order.
+// under tf.device("/job:ps/task:0"). Fields become components, in order. Package troupe.pipeline of Python is for programs without TensorFlow.
 //
 // # Guarantees
 //

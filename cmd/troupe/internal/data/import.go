@@ -19,8 +19,8 @@ import (
 type ImportOptions struct {
 	// Container is the container of the variables. If it is nil, their names say which they are, and must differ.
 	Container *string
-	// Make is the kind of the variables that are made where there is none of that name: "resource" or "reference". If it is empty, such
-	// tensors are left out.
+	// Make is the kind of variables that are made for tensors without one: "resource" or "reference". If it is empty, such tensors are left
+	// out.
 	Make string
 }
 
