@@ -1,7 +1,9 @@
 package containers
 
 import (
+	"errors"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
@@ -13,8 +15,10 @@ type Durable interface {
 	Resource
 	// About describes the resource, so that another process can make it anew. It fails if the state cannot be kept.
 	About() ([]byte, error)
-	// Keep makes the resource's state durable from now on. It is called before the resource is shared.
+	// Keep makes the resource's state durable in cell, which is empty, from now on. It is called before the resource is shared.
 	Keep(cell *durable.Cell)
+	// State records all of the resource's state, as Keep would, whether it is durable or not.
+	State(r durable.Recorder)
 }
 
 // Ephemeral is a resource without state that could outlive its process, such as a mutex. Durable containers hold it as it is.
@@ -69,6 +73,23 @@ func (m *Manager) Restore(cell *durable.Cell, container, kind, name string, r Re
 		q.message, q.create, q.cell = &q.lookupOrCreate, func() (Resource, error) { return r, nil }, cell
 	})
 	return a.err
+}
+
+// Adopt puts a resource that comes from another task into a container, which may be durable, and takes it over. If there is one of that kind and
+// name already, the error is ALREADY_EXISTS.
+func (m *Manager) Adopt(container, kind, name string, r Resource) error {
+	var made atomic.Bool
+	_, err := m.LookupOrCreate(container, kind, name, func() (Resource, error) {
+		made.Store(true)
+		return r, nil
+	})
+	if made.Load() {
+		return err
+	}
+	if err == nil {
+		err = status.Errorf(status.AlreadyExists, "the container %s has a %s %s already", m.resolve(container), kind, name)
+	}
+	return errors.Join(err, closeGuarded(id{kind, name}, r))
 }
 
 // private reports whether a resource belongs to a session, which ends with its process.

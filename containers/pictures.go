@@ -212,7 +212,7 @@ func wait(tx *durable.Tx) error {
 	return <-done // the store answers, or fails
 }
 
-// head says where the value of a picture is: in pieces of that number.
+// head says where the value of a picture, or of a variable that moves, is: in pieces of that number.
 type head struct {
 	Number uint64
 	Pieces uint32

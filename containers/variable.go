@@ -143,16 +143,37 @@ func (v *Variable) keepBy(cell *durable.Cell, p *Pictures, every time.Duration) 
 	p.add(v, every)
 }
 
-// RestoreVariable returns the variable that a store has kept in cell, with its value in memory. It is kept on as the manager keeps its
+// State implements Durable: the value is in pieces, as in a picture.
+func (v *Variable) State(r durable.Recorder) {
+	t := v.Read()
+	if t == nil {
+		return
+	}
+	defer t.Release()
+	h := head{Number: 1, Pieces: 1, DType: t.DType(), Shape: t.Shape()}
+	if h.DType.Size() == 0 {
+		r.Set(headKey, h)
+		r.Set(pieceKey(h.Number, 0), tuple.Tuple{t.Retain()})
+		return
+	}
+	h.Pieces = uint32(max((t.ByteSize()+pieceBytes-1)/pieceBytes, 1))
+	r.Set(headKey, h)
+	for i := range h.Pieces {
+		lo := int(i) * pieceBytes
+		r.Set(pieceKey(h.Number, i), piece{t.Retain(), lo, min(lo+pieceBytes, t.ByteSize())})
+	}
+}
+
+// RestoreVariable returns the variable whose value from has, with the value in memory. If that is a cell, it is kept on as the manager keeps its
 // container.
-func (m *Manager) RestoreVariable(cell *durable.Cell, container string, about []byte, memory *tensor.Pool) (*Variable, error) {
+func (m *Manager) RestoreVariable(from durable.Source, container string, about []byte, memory *tensor.Pool) (*Variable, error) {
 	var a aboutVariable
 	if err := durable.ReadAbout(about, "a variable", &a); err != nil {
 		return nil, err
 	}
-	v := &Variable{Name: a.Name, dtype: a.DType, Shape: a.Shape, KnownShape: a.KnownShape, cell: cell}
+	v := &Variable{Name: a.Name, dtype: a.DType, Shape: a.Shape, KnownShape: a.KnownShape, cell: from.Cell()}
 	var s shot
-	err := cell.Each(func(key, value []byte) error {
+	err := from.Each(func(key, value []byte) error {
 		if known, err := s.read(key, value, memory); known {
 			return err
 		}
@@ -179,10 +200,12 @@ func (m *Manager) RestoreVariable(cell *durable.Cell, container string, about []
 	}
 	if err != nil {
 		v.set(nil)
-		return nil, status.Errorf(tuple.Code(err), "the value of variable %s on disk cannot be read: %v", a.Name, err)
+		return nil, status.Errorf(tuple.Code(err), "the value of variable %s cannot be read: %v", a.Name, err)
 	}
-	v.written = s.head
-	m.resume(v, container, s.stale)
+	if v.cell != nil {
+		v.written = s.head
+		m.resume(v, container, s.stale)
+	}
 	return v, nil
 }
 

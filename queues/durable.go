@@ -1,9 +1,11 @@
 package queues
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/graph/status"
@@ -48,12 +50,17 @@ func (s *state) entered(r run, w *waiter) *entry {
 	if !s.kept {
 		return nil
 	}
+	s.changes = append(s.changes, change{waiter: w, key: keyOf(elementsKey, r.number), value: r.kept()})
+	return &entry{number: r.number, left: r.len()}
+}
+
+// kept returns the elements as what is written of them, with references of its own.
+func (r run) kept() keptRun {
 	e := keptRun{run: run{batch: &batch{many: r.many}, from: r.from, to: r.to}}
 	for _, t := range r.tensors {
 		e.tensors = append(e.tensors, t.Retain())
 	}
-	s.changes = append(s.changes, change{waiter: w, key: keyOf(elementsKey, r.number), value: e})
-	return &entry{number: r.number, left: r.len()}
+	return e
 }
 
 // removed records elements that have left the queue for good.
@@ -94,8 +101,7 @@ func (s *state) advanced(id string, w *waiter) {
 	if !s.kept {
 		return
 	}
-	next := binary.BigEndian.AppendUint64(nil, uint64(s.producers.entries[id].next))
-	s.changes = append(s.changes, change{waiter: w, key: append([]byte{producerKey}, id...), value: durable.Bytes(next)})
+	s.changes = append(s.changes, change{waiter: w, key: append([]byte{producerKey}, id...), value: s.producers.entries[id].encoded()})
 	if f := s.producers.forgotten; f != "" {
 		s.producers.forgotten = ""
 		s.changes = append(s.changes, change{waiter: w, key: append([]byte{producerKey}, f...)})
@@ -109,13 +115,18 @@ func (s *state) openOrClosed(w *waiter) {
 	}
 	c := change{waiter: w, key: []byte{closedKey}}
 	if s.closed {
-		p := closedState{}
-		if s.reason != nil {
-			p.Code, p.Reason = status.CodeOf(s.reason), s.reason.Error()
-		}
-		c.value = durable.JSON(p)
+		c.value = s.closedState()
 	}
 	s.changes = append(s.changes, c)
+}
+
+// closedState returns the entry of a closed queue.
+func (s *state) closedState() durable.Bytes {
+	p := closedState{}
+	if s.reason != nil {
+		p.Code, p.Reason = status.CodeOf(s.reason), s.reason.Error()
+	}
+	return durable.JSON(p)
 }
 
 // closedState is the entry of a closed queue: why its producer failed, if it did.
@@ -231,8 +242,11 @@ type about struct {
 	Seed, Seed2     int64
 }
 
-// About describes the queue, so that Restore can make it anew.
+// About describes the queue, so that Restore can make it anew. A queue that has failed has lost its elements, and the error says so.
 func (q *Queue) About() ([]byte, error) {
+	if err := q.ended.Load(); err != nil {
+		return nil, *err
+	}
 	o := &q.options
 	if err := tuple.CheckKeepable(fmt.Sprintf("queue '%s'", o.Name), o.DTypes...); err != nil {
 		return nil, err
@@ -240,16 +254,56 @@ func (q *Queue) About() ([]byte, error) {
 	return json.Marshal(about{o.Kind, o.Name, o.DTypes, o.Shapes, o.Capacity, o.MinAfterDequeue, o.Seed, o.Seed2})
 }
 
-// Keep makes the elements durable in cell from now on. It is called before the queue is used.
+// Keep makes the elements durable in cell from now on. It is called before the queue is shared.
 func (q *Queue) Keep(cell *durable.Cell) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.cell, q.core.state.kept = cell, true
+	s := q.core.state
+	q.cell, s.kept = cell, true
+	s.order.each(func(r *run) { r.entry = s.entered(*r, nil) })
+	for _, id := range s.producers.ids() {
+		s.advanced(id, nil)
+	}
+	if s.closed {
+		s.openOrClosed(nil)
+	}
+	q.record()
 }
 
-// Restore makes the queue that a store has kept in cell, with its elements, as an actor of system. random returns the random numbers for
+// State records all that the queue has. Elements that are leased, or that a dequeue has collected which waits for more, are back in their places.
+func (q *Queue) State(r durable.Recorder) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := q.core.state
+	if s.closed {
+		r.Set([]byte{closedKey}, s.closedState())
+	}
+	for _, e := range s.all() {
+		r.Set(keyOf(elementsKey, e.number), e.kept())
+	}
+	for _, id := range s.producers.ids() {
+		r.Set(append([]byte{producerKey}, id...), s.producers.entries[id].encoded())
+	}
+}
+
+// all returns the elements, wherever they are, in the order in which they came.
+func (s *state) all() (all []run) {
+	s.order.each(func(r *run) { all = append(all, *r) })
+	for _, e := range s.leases.deadlines {
+		all = append(all, e.elems...)
+	}
+	for _, l := range []*line{&s.dequeues, &s.late} {
+		for w := l.first; w != nil; w = w.next {
+			all = append(all, w.got...)
+		}
+	}
+	slices.SortFunc(all, func(a, b run) int { return cmp.Compare(a.number, b.number) })
+	return all
+}
+
+// Restore makes the queue whose state from has, as an actor of system. random returns the random numbers for
 // the seeds of a RandomShuffle. Leases have ended: their elements are back in their places.
-func Restore(system *actor.ActorSystem, cell *durable.Cell, description []byte, pool *tensor.Pool, random func(seed, seed2 int64) func() uint32) (*Queue, error) {
+func Restore(system *actor.ActorSystem, from durable.Source, description []byte, pool *tensor.Pool, random func(seed, seed2 int64) func() uint32) (*Queue, error) {
 	var a about
 	if err := durable.ReadAbout(description, "a queue", &a); err != nil {
 		return nil, err
@@ -260,23 +314,25 @@ func Restore(system *actor.ActorSystem, cell *durable.Cell, description []byte, 
 	}
 	q, err := Spawn(system, o)
 	if err != nil {
-		return nil, status.Errorf(status.DataLoss, "a queue on disk cannot be made: %v", err)
+		return nil, status.Errorf(status.DataLoss, "a queue cannot be made of its description: %v", err)
 	}
-	if err := q.fill(cell); err != nil {
+	if err := q.fill(from); err != nil {
 		q.Close()
 		return nil, err
 	}
 	return q, nil
 }
 
-// fill gives a new queue the state that a cell holds.
-func (q *Queue) fill(cell *durable.Cell) error {
+// fill gives a new queue the state that from has.
+func (q *Queue) fill(from durable.Source) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := q.core.state
+	q.cell = from.Cell()
+	s.kept = q.cell != nil
 	var there []run
 	gone := map[int64]int{}
-	err := cell.Each(func(key, value []byte) error {
+	err := from.Each(func(key, value []byte) error {
 		if len(key) == 0 {
 			return q.damaged("an entry without a key")
 		}
@@ -319,11 +375,10 @@ func (q *Queue) fill(cell *durable.Cell) error {
 			empty = append(empty, e)
 		}
 	}
-	if err == nil {
-		clean(cell, empty)
+	if err == nil && s.kept {
+		clean(q.cell, empty)
 	}
 	s.enqueued = int64(s.order.len())
-	q.cell, s.kept = cell, true
 	return err
 }
 
@@ -331,7 +386,7 @@ func (q *Queue) fill(cell *durable.Cell) error {
 func (q *Queue) read(value []byte, number int64) (run, error) {
 	t, err := tuple.Read(value[1:], q.options.Pool)
 	if err != nil {
-		return run{}, status.Errorf(status.CodeOf(err), "the elements of queue '%s' on disk cannot be read: %v", q.options.Name, err)
+		return run{}, status.Errorf(status.CodeOf(err), "the elements of queue '%s' cannot be read: %v", q.options.Name, err)
 	}
 	many := value[0] != 0
 	check := q.options.checkOne
@@ -351,10 +406,10 @@ func (q *Queue) read(value []byte, number int64) (run, error) {
 }
 
 func (q *Queue) damaged(what string) error {
-	return status.Errorf(status.DataLoss, "queue '%s' is damaged on disk: %s", q.options.Name, what)
+	return status.Errorf(status.DataLoss, "the state of queue '%s' is damaged: %s", q.options.Name, what)
 }
 
-// put puts elements that an earlier process has left into the queue, except for those that are gone, and returns their entry.
+// put puts elements that another process has had into the queue, except for those that are gone, and returns their entry.
 func (s *state) put(r run, gone map[int64]int) (*entry, error) {
 	e := &entry{number: r.number}
 	s.numbered = r.number + int64(r.len())
@@ -372,7 +427,9 @@ func (s *state) put(r run, gone map[int64]int) (*entry, error) {
 		}
 		var stays run
 		stays, r = r.split(n)
-		stays.entry = e
+		if s.kept {
+			stays.entry = e
+		}
 		e.left += n
 		if err := s.putApart(stays); err != nil {
 			r.release()

@@ -11,6 +11,8 @@ type order interface {
 	take(n int) run
 	// restore puts back the run that take returned last; it is the next to leave.
 	restore(r run)
+	// each calls visit with all runs, in no order. visit may change a run's entry.
+	each(visit func(r *run))
 }
 
 // maxIdleRing is the longest ring or list that an empty queue keeps.
@@ -27,6 +29,12 @@ type fifo struct {
 func (f *fifo) len() int { return f.elems }
 
 func (f *fifo) at(i int) *run { return &f.ring[(f.head+i)&(len(f.ring)-1)] }
+
+func (f *fifo) each(visit func(r *run)) {
+	for i := range f.runs {
+		visit(f.at(i))
+	}
+}
 
 func (f *fifo) push(r run) {
 	f.elems += r.len()

@@ -17,6 +17,12 @@ func (s *shuffle) push(r run) { s.elems = append(s.elems, r) }
 
 func (s *shuffle) restore(r run) { s.push(r) }
 
+func (s *shuffle) each(visit func(r *run)) {
+	for i := range s.elems {
+		visit(&s.elems[i])
+	}
+}
+
 func (s *shuffle) take(int) run {
 	last := len(s.elems) - 1
 	// The remainder is slightly biased towards low indexes, as in TensorFlow.
@@ -49,6 +55,12 @@ func (h *heap) push(r run) {
 }
 
 func (h *heap) restore(r run) { h.push(r) }
+
+func (h *heap) each(visit func(r *run)) {
+	for i := range h.elems {
+		visit(&h.elems[i].run)
+	}
+}
 
 func (h *heap) take(int) run {
 	top := h.elems[0].run

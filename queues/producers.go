@@ -1,5 +1,14 @@
 package queues
 
+import (
+	"cmp"
+	"encoding/binary"
+	"maps"
+	"slices"
+
+	"github.com/troupe-run/troupe/internal/durable"
+)
+
 // maxProducers is the number of numbering producers that a queue remembers. Beyond it, the queue forgets the one whose last put is the
 // longest ago. A put of a forgotten producer that is repeated is stored twice.
 const maxProducers = 1024
@@ -41,6 +50,16 @@ func (p *producers) advance(id string, next int64) {
 	}
 	p.puts++
 	e.next, e.last = next, p.puts
+}
+
+// ids returns the producers in the order of their last puts.
+func (p *producers) ids() []string {
+	return slices.SortedFunc(maps.Keys(p.entries), func(a, b string) int { return cmp.Compare(p.entries[a].last, p.entries[b].last) })
+}
+
+// encoded returns the number of the next element, for the disk.
+func (p *producer) encoded() durable.Bytes {
+	return durable.Bytes(binary.BigEndian.AppendUint64(nil, uint64(p.next)))
 }
 
 // forgetOne forgets the producer whose last put is the longest ago.

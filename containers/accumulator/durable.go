@@ -29,17 +29,26 @@ func (a *Accumulator) About() ([]byte, error) {
 	return json.Marshal(about{o.Name, o.DType, o.Shape, o.KnownShape, o.Mean, sparse})
 }
 
-// Keep makes the state durable in cell from now on. It is called before the accumulator is used.
-func (a *Accumulator) Keep(cell *durable.Cell) { a.keeper.Use(cell) }
+// Keep makes the state durable in cell from now on. It is called before the accumulator is shared.
+func (a *Accumulator) Keep(cell *durable.Cell) { a.keeper.Keep(cell, a.State) }
+
+// State records the state, unless it is that of a new accumulator.
+func (a *Accumulator) State(r durable.Recorder) {
+	a.room.Look(func() {
+		if a.count > 0 || a.step != 0 {
+			a.recordState(r)
+		}
+	})
+}
 
 // record records the state as a change by a step.
-func (a *Accumulator) record(changes *durable.Tx) {
-	a.keeper.Change(changes, func(r durable.Recorder) {
-		head := binary.BigEndian.AppendUint64(nil, uint64(a.count))
-		head = binary.BigEndian.AppendUint64(head, uint64(a.step))
-		head, parts := a.sum.parts(head)
-		r.Set(nil, tuple.Record{Head: head, Tuple: parts})
-	})
+func (a *Accumulator) record(changes *durable.Tx) { a.keeper.Change(changes, a.recordState) }
+
+func (a *Accumulator) recordState(r durable.Recorder) {
+	head := binary.BigEndian.AppendUint64(nil, uint64(a.count))
+	head = binary.BigEndian.AppendUint64(head, uint64(a.step))
+	head, parts := a.sum.parts(head)
+	r.Set(nil, tuple.Record{Head: head, Tuple: parts})
 }
 
 func (d *dense) parts(b []byte) ([]byte, tuple.Tuple) {
@@ -95,9 +104,9 @@ func (s *sparse) restore(b []byte, t tuple.Tuple) bool {
 	return true
 }
 
-// Restore makes the accumulator that a store has kept in cell, with its sum in memory from pool. arithmetic returns the operations on a type's
+// Restore makes the accumulator whose state from has, with its sum in memory from pool. arithmetic returns the operations on a type's
 // elements. Damage is DATA_LOSS.
-func Restore(cell *durable.Cell, description []byte, pool *tensor.Pool, arithmetic func(tensor.DType) Arithmetic) (*Accumulator, error) {
+func Restore(from durable.Source, description []byte, pool *tensor.Pool, arithmetic func(tensor.DType) Arithmetic) (*Accumulator, error) {
 	var d about
 	if err := durable.ReadAbout(description, "an accumulator", &d); err != nil {
 		return nil, err
@@ -107,7 +116,7 @@ func Restore(cell *durable.Cell, description []byte, pool *tensor.Pool, arithmet
 		create = NewSparse
 	}
 	a := create(Options{Name: d.Name, DType: d.DType, Arithmetic: arithmetic(d.DType), Shape: d.Shape, KnownShape: d.KnownShape, Mean: d.Mean, Pool: pool})
-	if err := cell.Each(func(key, value []byte) error {
+	if err := from.Each(func(key, value []byte) error {
 		r, err := tuple.ReadRecord(value, pool)
 		if err != nil {
 			return err
@@ -123,8 +132,8 @@ func Restore(cell *durable.Cell, description []byte, pool *tensor.Pool, arithmet
 		}
 		return nil
 	}); err != nil {
-		return nil, status.Errorf(tuple.Code(err), "the state of accumulator '%s' on disk cannot be read: %v", d.Name, err)
+		return nil, status.Errorf(tuple.Code(err), "the state of accumulator '%s' cannot be read: %v", d.Name, err)
 	}
-	a.Keep(cell)
+	a.keeper.Use(from.Cell())
 	return a, nil
 }

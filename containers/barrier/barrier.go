@@ -64,9 +64,12 @@ func (e *element) release() {
 	}
 }
 
+// firstIndex is the index of the first new keys.
+const firstIndex = math.MinInt64
+
 // New makes an empty barrier.
 func New(o Options) *Barrier {
-	b := &Barrier{options: o, incomplete: map[string]*element{}, index: math.MinInt64}
+	b := &Barrier{options: o, incomplete: map[string]*element{}, index: firstIndex}
 	b.takes = b.room.NewLine(true)
 	return b
 }

@@ -38,8 +38,23 @@ func (b *Barrier) About() ([]byte, error) {
 	return json.Marshal(about{o.Name, o.DTypes, o.Shapes})
 }
 
-// Keep makes the contents durable in cell from now on. It is called before the barrier is used.
-func (b *Barrier) Keep(cell *durable.Cell) { b.keeper.Use(cell) }
+// Keep makes the contents durable in cell from now on. It is called before the barrier is shared.
+func (b *Barrier) Keep(cell *durable.Cell) { b.keeper.Keep(cell, b.State) }
+
+// State records all that the barrier has.
+func (b *Barrier) State(r durable.Recorder) {
+	b.room.Look(func() {
+		if b.closed || b.index != firstIndex {
+			b.recordState(r)
+		}
+		for _, e := range b.incomplete {
+			e.record(r)
+		}
+		for _, e := range b.ready {
+			e.record(r)
+		}
+	})
+}
 
 // state is what is kept beside the tuples.
 type state struct {
@@ -86,8 +101,8 @@ func (b *Barrier) recordInsertion(r durable.Recorder, fresh bool, touched []*ele
 
 func (e *element) recordGone(r durable.Recorder) { r.Delete(e.diskKey()) }
 
-// Restore makes the barrier that a store has kept in cell, with its tuples in memory from pool. Damage is DATA_LOSS.
-func Restore(cell *durable.Cell, description []byte, pool *tensor.Pool) (*Barrier, error) {
+// Restore makes the barrier whose contents from has, with its tuples in memory from pool. Damage is DATA_LOSS.
+func Restore(from durable.Source, description []byte, pool *tensor.Pool) (*Barrier, error) {
 	var a about
 	if err := durable.ReadAbout(description, "a barrier", &a); err != nil {
 		return nil, err
@@ -96,7 +111,7 @@ func Restore(cell *durable.Cell, description []byte, pool *tensor.Pool) (*Barrie
 		return nil, status.Errorf(status.DataLoss, "the description of a barrier on disk has %d types and %d shapes", len(a.DTypes), len(a.Shapes))
 	}
 	b := New(Options{Name: a.Name, DTypes: a.DTypes, Shapes: a.Shapes, Pool: pool})
-	err := cell.Each(func(key, value []byte) error {
+	err := from.Each(func(key, value []byte) error {
 		switch {
 		case len(key) == 9 && key[0] == tupleKey:
 			return b.restore(int64(binary.BigEndian.Uint64(key[1:])), value)
@@ -112,13 +127,13 @@ func Restore(cell *durable.Cell, description []byte, pool *tensor.Pool) (*Barrie
 	})
 	if err != nil {
 		b.Close()
-		return nil, status.Errorf(tuple.Code(err), "the contents of barrier '%s' on disk cannot be read: %v", a.Name, err)
+		return nil, status.Errorf(tuple.Code(err), "the contents of barrier '%s' cannot be read: %v", a.Name, err)
 	}
 	slices.SortFunc(b.ready, func(x, y *element) int {
 		return cmp.Or(cmp.Compare(x.index, y.index), cmp.Compare(x.complete, y.complete))
 	})
 	b.drained = b.closed && len(b.incomplete) == 0
-	b.Keep(cell)
+	b.keeper.Use(from.Cell())
 	return b, nil
 }
 

@@ -37,20 +37,46 @@ func (m *Map) About() ([]byte, error) {
 	return json.Marshal(about{m.name, m.limits, m.width, m.ordered})
 }
 
+// Keep makes the tuples durable in cell from now on. It is called before the buffer is shared.
+func (b *Buffer) Keep(cell *durable.Cell) { b.keeper.Keep(cell, b.State) }
+
+// Keep makes the tuples durable in cell from now on. It is called before the map is shared.
+func (m *Map) Keep(cell *durable.Cell) { m.keeper.Keep(cell, m.State) }
+
+// State records all that the buffer has.
+func (b *Buffer) State(r durable.Recorder) {
+	b.room.Look(func() {
+		for _, s := range b.tuples {
+			s.record(r)
+		}
+	})
+}
+
+// State records all that the map has.
+func (m *Map) State(r durable.Recorder) {
+	m.room.Look(func() {
+		for _, all := range []map[int64]*entry{m.complete, m.incomplete} {
+			for id, e := range all {
+				e.record(r, id)
+			}
+		}
+	})
+}
+
 func (s staged) diskKey() []byte { return binary.BigEndian.AppendUint64(nil, uint64(s.number)) }
 
 func (s staged) record(r durable.Recorder) { r.Set(s.diskKey(), tuple.Tuple(retained(s.tuple))) }
 
 func (s staged) recordGone(r durable.Recorder) { r.Delete(s.diskKey()) }
 
-// RestoreBuffer makes the buffer that a store has kept in cell, with its tuples in memory from pool. Damage is DATA_LOSS.
-func RestoreBuffer(cell *durable.Cell, description []byte, pool *tensor.Pool) (*Buffer, error) {
+// RestoreBuffer makes the buffer whose tuples from has, with the tuples in memory from pool. Damage is DATA_LOSS.
+func RestoreBuffer(from durable.Source, description []byte, pool *tensor.Pool) (*Buffer, error) {
 	var a about
 	if err := durable.ReadAbout(description, "a staging area", &a); err != nil {
 		return nil, err
 	}
 	b := NewBuffer(a.Name, a.Limits)
-	err := cell.Each(func(key, value []byte) error {
+	err := from.Each(func(key, value []byte) error {
 		if len(key) != 8 {
 			return unknownEntry(key)
 		}
@@ -66,7 +92,7 @@ func RestoreBuffer(cell *durable.Cell, description []byte, pool *tensor.Pool) (*
 		b.Close()
 		return nil, unreadable(a.Name, err)
 	}
-	b.Keep(cell)
+	b.keeper.Use(from.Cell())
 	return b, nil
 }
 
@@ -89,15 +115,15 @@ func (e *entry) record(r durable.Recorder, id int64) {
 	r.Set(e.diskKey(id), tuple.Record{Head: durable.JSON(head{e.complete, has}), Tuple: append(tuple.Tuple{e.key.Retain()}, components...)})
 }
 
-// RestoreMap makes the map that a store has kept in cell, with its tuples in memory from pool. Damage is DATA_LOSS.
-func RestoreMap(cell *durable.Cell, description []byte, pool *tensor.Pool) (*Map, error) {
+// RestoreMap makes the map whose tuples from has, with the tuples in memory from pool. Damage is DATA_LOSS.
+func RestoreMap(from durable.Source, description []byte, pool *tensor.Pool) (*Map, error) {
 	var a about
 	if err := durable.ReadAbout(description, "a staging area", &a); err != nil {
 		return nil, err
 	}
 	m := NewMap(a.Name, a.Width, a.Ordered, a.Limits)
 	complete := map[*entry]int64{}
-	err := cell.Each(func(key, value []byte) error {
+	err := from.Each(func(key, value []byte) error {
 		if len(key) != 9 || key[0] != completeKey && key[0] != incompleteKey {
 			return unknownEntry(key)
 		}
@@ -131,7 +157,7 @@ func RestoreMap(cell *durable.Cell, description []byte, pool *tensor.Pool) (*Map
 		}
 		return cmp.Compare(m.complete[x].complete, m.complete[y].complete)
 	})
-	m.Keep(cell)
+	m.keeper.Use(from.Cell())
 	return m, nil
 }
 
@@ -163,5 +189,5 @@ func isKey(t *tensor.Tensor, id int64) bool {
 func unknownEntry(key []byte) error { return status.Errorf(status.DataLoss, "it has the key %q", key) }
 
 func unreadable(name string, err error) error {
-	return status.Errorf(tuple.Code(err), "the tuples of staging area '%s' on disk cannot be read: %v", name, err)
+	return status.Errorf(tuple.Code(err), "the tuples of staging area '%s' cannot be read: %v", name, err)
 }

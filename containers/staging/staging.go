@@ -59,9 +59,6 @@ func (a *area) keepable(t []*tensor.Tensor) error {
 	return cmp.Or(tuple.CheckKeepable("a tuple of staging area '"+a.name+"'", dtypes...), a.keeper.Err())
 }
 
-// Keep makes the tuples durable in cell from now on. It is called before the area is used.
-func (a *area) Keep(cell *durable.Cell) { a.keeper.Use(cell) }
-
 // fits reports whether there is room for another tuple of the given size beside count tuples.
 func (a *area) fits(count int, bytes int64) bool {
 	return (a.limits.Capacity <= 0 || int64(count) < a.limits.Capacity) && a.hasMemory(bytes)

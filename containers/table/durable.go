@@ -76,13 +76,45 @@ func (m *mutable[K, V]) About() ([]byte, error) { return aboutTable(m) }
 // About describes the table, so that Restore can make it anew.
 func (d *dense[K, V]) About() ([]byte, error) { return aboutTable(d) }
 
-// Keep makes the table durable in cell from now on. It is called before the table is used.
-func (b *base) Keep(cell *durable.Cell) { b.keeper.Use(cell) }
+// Keep makes the table durable in cell from now on. It is called before the table is shared.
+func (s *static[K, V]) Keep(cell *durable.Cell) { s.keeper.Keep(cell, s.State) }
+
+// Keep makes the table durable in cell from now on. It is called before the table is shared.
+func (m *mutable[K, V]) Keep(cell *durable.Cell) { m.keeper.Keep(cell, m.State) }
+
+// Keep makes the table durable in cell from now on. It is called before the table is shared.
+func (d *dense[K, V]) Keep(cell *durable.Cell) { d.keeper.Keep(cell, d.State) }
+
+// State records all that the table has.
+func (s *static[K, V]) State(r durable.Recorder) {
+	if e := s.entries.Load(); e != nil {
+		recordFilled(r, s.filled)
+		recordSet(r, e.key, e.value, e.keys, 1, e.values, e.width)
+	}
+}
+
+// State records all that the table has.
+func (m *mutable[K, V]) State(r durable.Recorder) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	e := m.entries
+	recordSet(r, e.key, e.value, e.keys, 1, e.values, e.width)
+}
+
+// State records all that the table has.
+func (d *dense[K, V]) State(r durable.Recorder) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	d.each(&d.buckets, func(key []K, value []V) { recordSet(r, d.key, d.value, key, d.width, value, d.valueWidth) })
+}
+
+// resume says that cell, or none if it is nil, keeps what the table has.
+func (b *base) resume(cell *durable.Cell) { b.keeper.Use(cell) }
 
 // restorable is a table that takes what an earlier process has left.
 type restorable interface {
 	Table
-	Keep(cell *durable.Cell)
+	resume(cell *durable.Cell)
 	// restore adds an entry of a cell whose key begins with the letter.
 	restore(letter byte, key, value []byte) error
 }
@@ -90,9 +122,8 @@ type restorable interface {
 // errMalformed is the error of an entry on disk that is not one of the table's.
 var errMalformed = status.New(status.DataLoss, "an entry has the wrong size")
 
-// Restore makes the table that a store has kept in cell, with its entries. The buckets of a dense table are in memory from pool. Damage is
-// DATA_LOSS.
-func Restore(cell *durable.Cell, description []byte, pool *tensor.Pool) (Table, error) {
+// Restore makes the table whose entries from has. The buckets of a dense table are in memory from pool. Damage is DATA_LOSS.
+func Restore(from durable.Source, description []byte, pool *tensor.Pool) (Table, error) {
 	var a about
 	if err := durable.ReadAbout(description, "a table", &a); err != nil {
 		return nil, err
@@ -115,16 +146,16 @@ func Restore(cell *durable.Cell, description []byte, pool *tensor.Pool) (Table, 
 		return nil, status.Errorf(status.DataLoss, "a table on disk cannot be made: %v", err)
 	}
 	t := made.(restorable)
-	if err := cell.Each(func(key, value []byte) error {
+	if err := from.Each(func(key, value []byte) error {
 		if len(key) == 0 {
 			return errMalformed
 		}
 		return t.restore(key[0], key[1:], value)
 	}); err != nil {
 		t.Close()
-		return nil, status.Errorf(tuple.Code(err), "the entries of a table on disk cannot be read: %v", err)
+		return nil, status.Errorf(tuple.Code(err), "the entries of a table cannot be read: %v", err)
 	}
-	t.Keep(cell)
+	t.resume(from.Cell())
 	return t, nil
 }
 

@@ -44,7 +44,7 @@ func keep(t *testing.T, s *durable.Store, table Table) *durable.Cell {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table.(restorable).Keep(cell)
+	table.(interface{ Keep(*durable.Cell) }).Keep(cell)
 	return cell
 }
 

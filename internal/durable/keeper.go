@@ -4,8 +4,14 @@ package durable
 // resource's lock guards it: changes must be recorded in the order in which they are made in memory.
 type Keeper struct{ cell *Cell }
 
-// Use makes the resource durable in c from now on.
+// Use makes the resource durable in c from now on, which has its state already. If c is nil, it is not durable.
 func (k *Keeper) Use(c *Cell) { k.cell = c }
+
+// Keep makes the resource durable in c from now on, which has nothing yet: state records what there is, as for Take.
+func (k *Keeper) Keep(c *Cell, state func(r Recorder)) {
+	k.cell = c
+	k.Change(nil, state)
+}
 
 // Kept reports whether the resource is durable.
 func (k *Keeper) Kept() bool { return k.cell != nil }
@@ -24,22 +30,33 @@ func (k *Keeper) Change(by *Tx, record func(r Recorder)) {
 	switch {
 	case k.cell == nil:
 	case by != nil:
-		record(Recorder{by, k.cell})
+		record(Recorder{tx: by, cell: k.cell})
 	default:
 		own := k.cell.store.Begin()
-		record(Recorder{own, k.cell})
+		record(Recorder{tx: own, cell: k.cell})
 		own.End(func(error) {}) // a store that fails refuses the next change, and says so itself
 	}
 }
 
-// Recorder records what changes in a resource's cell.
+// Recorder records what changes in a resource's cell, or all that it has in an image.
 type Recorder struct {
-	tx   *Tx
-	cell *Cell
+	tx    *Tx
+	cell  *Cell
+	image *Image // instead of both, if it is not nil
 }
 
 // Set sets a key, and takes over v.
-func (r Recorder) Set(key []byte, v Value) { r.tx.Set(r.cell, key, v) }
+func (r Recorder) Set(key []byte, v Value) {
+	if r.image != nil {
+		r.image.add(key, v)
+		return
+	}
+	r.tx.Set(r.cell, key, v)
+}
 
-// Delete deletes a key.
-func (r Recorder) Delete(key []byte) { r.tx.Delete(r.cell, key) }
+// Delete deletes a key. An image has no keys that are not there.
+func (r Recorder) Delete(key []byte) {
+	if r.image == nil {
+		r.tx.Delete(r.cell, key)
+	}
+}

@@ -333,6 +333,123 @@ func (c durableCase) likeVolatile(t *testing.T, rng *rand.Rand) {
 	lasting.stop(t)
 }
 
+// TestMovedLikeUnmoved runs the same random ops on a resource of each kind that moves now and then to another device, as when a task leaves, into a
+// container that is durable or not, and on one that stays. Every output must be the same.
+func TestMovedLikeUnmoved(t *testing.T) {
+	kt.CPUOnly(t)
+	tested := map[string]bool{}
+	for name, c := range durableCases {
+		tested[c.kind] = true
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(3) {
+				c.likeUnmoved(t, rand.New(rand.NewPCG(seed, 1)))
+			}
+		})
+	}
+	for _, kind := range restore.Kinds() {
+		if !tested[kind] {
+			t.Errorf("no case has a resource of kind %s", kind)
+		}
+	}
+}
+
+func (c durableCase) likeUnmoved(t *testing.T, rng *rand.Rand) {
+	t.Helper()
+	stays, moves, dir := c.start(t, ""), c.start(t, ""), ""
+	var done []string
+	for i := range 120 {
+		switch rng.IntN(20) {
+		case 0, 1:
+			next := ""
+			if rng.IntN(2) == 0 {
+				next = t.TempDir()
+			}
+			to := c.start(t, next)
+			moves.moveTo(t, to, 1+rng.IntN(50))
+			moves, dir = to, next
+			done = append(done, fmt.Sprintf("move, durable: %v", dir != ""))
+		case 2:
+			if dir != "" {
+				moves.stop(t)
+				moves = c.start(t, dir)
+				done = append(done, "restart")
+			}
+		}
+		o, inputs := c.next(rng, func(o kt.Op) int {
+			_, out := stays.run(t, o, nil)
+			n := int(tensor.Of[int32](out[0].Tensor)[0])
+			releaseAll(out)
+			return n
+		})
+		copies := make([]any, len(inputs))
+		for k, in := range inputs {
+			copies[k] = in.(*tensor.Tensor).Retain()
+		}
+		done = append(done, fmt.Sprint(o.Type, inputs))
+		want, out := stays.run(t, o, inputs)
+		releaseAll(out)
+		got, out := moves.run(t, o, copies)
+		releaseAll(out)
+		if got != want {
+			t.Fatalf("op %d: got %q, want %q, after %q", i, got, want, done)
+		}
+	}
+	moves.end(t)
+}
+
+// moveTo moves the resource, if it was made, in pieces of a size, and ends the life.
+func (l *life) moveTo(t *testing.T, to *life, size int) {
+	t.Helper()
+	defer l.end(t)
+	found, err := l.Resources().Lookup("jobs", l.c.kind, "r")
+	if status.CodeOf(err) == status.NotFound {
+		return
+	}
+	d, ok := found.(containers.Durable)
+	if err != nil || !ok {
+		t.Fatalf("%v, %v", found, err)
+	}
+	about, err := d.About()
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := durable.Take(d.State)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sent bytes.Buffer
+	if err := image.Send(size, func(piece []byte) error {
+		if len(piece) == 0 || len(piece) > size {
+			t.Errorf("a piece has %d bytes, and may have %d", len(piece), size)
+		}
+		sent.Write(piece)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	m := to.Resources()
+	at := durable.Place{Device: "d", Container: "jobs", Kind: l.c.kind, Name: "r"}
+	made, err := restore.Decode(m, to.Pool(), durable.Received(&sent), at, about)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Adopt("jobs", l.c.kind, "r", made); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// end ends the life.
+func (l *life) end(t *testing.T) {
+	t.Helper()
+	if l.store != nil {
+		l.stop(t)
+		return
+	}
+	if err := l.Resources().Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func releaseAll(values []kernels.Value) {
 	for _, v := range values {
 		v.Release()

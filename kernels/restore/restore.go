@@ -1,4 +1,4 @@
-// Package restore brings back the resources that a task has kept on disk.
+// Package restore brings back the resources that a task has kept on disk, or that another task has sent.
 package restore
 
 import (
@@ -29,28 +29,29 @@ func Resource(containersOf *containers.Manager, memory *tensor.Pool, cell *durab
 	return containersOf.Restore(cell, at.Container, at.Kind, at.Name, r)
 }
 
-// Decode returns the resource that cell holds, with its tensors in memory, as a resource of m. Damage is DATA_LOSS.
-func Decode(m *containers.Manager, memory *tensor.Pool, cell *durable.Cell, at durable.Place, about []byte) (containers.Resource, error) {
+// Decode returns the resource whose state from has, with its tensors in memory, as a resource of m. If from is a cell, the resource is durable.
+// Damage is DATA_LOSS.
+func Decode(m *containers.Manager, memory *tensor.Pool, from durable.Source, at durable.Place, about []byte) (containers.Resource, error) {
 	decode, known := decoders[at.Kind]
 	if !known {
 		return nil, status.Errorf(status.FailedPrecondition, "this version of Troupe does not know resources of kind %s: a later one has written it", at.Kind)
 	}
-	return decode(m, memory, cell, at, about)
+	return decode(m, memory, from, at, about)
 }
 
-// Kinds returns the sorted kinds of resources that can be durable.
+// Kinds returns the sorted kinds of resources that can be durable, or move to another task.
 func Kinds() []string { return slices.Sorted(maps.Keys(decoders)) }
 
-type decoder func(m *containers.Manager, memory *tensor.Pool, cell *durable.Cell, at durable.Place, about []byte) (containers.Resource, error)
+type decoder func(m *containers.Manager, memory *tensor.Pool, from durable.Source, at durable.Place, about []byte) (containers.Resource, error)
 
 var decoders = map[string]decoder{
 	kernels.KindVariable:    variable,
 	kernels.KindRefVariable: variable,
-	kernels.KindQueue: func(m *containers.Manager, memory *tensor.Pool, cell *durable.Cell, _ durable.Place, about []byte) (containers.Resource, error) {
-		return queues.Restore(m.System(), cell, about, memory, philox.Numbers)
+	kernels.KindQueue: func(m *containers.Manager, memory *tensor.Pool, from durable.Source, _ durable.Place, about []byte) (containers.Resource, error) {
+		return queues.Restore(m.System(), from, about, memory, philox.Numbers)
 	},
-	kernels.KindAccumulator: plain(func(cell *durable.Cell, about []byte, memory *tensor.Pool) (*accumulator.Accumulator, error) {
-		return accumulator.Restore(cell, about, memory, update.Arithmetic)
+	kernels.KindAccumulator: plain(func(from durable.Source, about []byte, memory *tensor.Pool) (*accumulator.Accumulator, error) {
+		return accumulator.Restore(from, about, memory, update.Arithmetic)
 	}),
 	kernels.KindBarrier:    plain(barrier.Restore),
 	kernels.KindBuffer:     plain(staging.RestoreBuffer),
@@ -59,14 +60,14 @@ var decoders = map[string]decoder{
 	table.ResourceKind:     plain(table.Restore),
 }
 
-func variable(m *containers.Manager, memory *tensor.Pool, cell *durable.Cell, at durable.Place, about []byte) (containers.Resource, error) {
-	return m.RestoreVariable(cell, at.Container, about, memory)
+func variable(m *containers.Manager, memory *tensor.Pool, from durable.Source, at durable.Place, about []byte) (containers.Resource, error) {
+	return m.RestoreVariable(from, at.Container, about, memory)
 }
 
-// plain adapts a function that needs no more than what is on disk.
-func plain[R containers.Resource](restore func(*durable.Cell, []byte, *tensor.Pool) (R, error)) decoder {
-	return func(_ *containers.Manager, memory *tensor.Pool, cell *durable.Cell, _ durable.Place, about []byte) (containers.Resource, error) {
-		r, err := restore(cell, about, memory)
+// plain adapts a function that needs no more than the resource's state.
+func plain[R containers.Resource](restore func(durable.Source, []byte, *tensor.Pool) (R, error)) decoder {
+	return func(_ *containers.Manager, memory *tensor.Pool, from durable.Source, _ durable.Place, about []byte) (containers.Resource, error) {
+		r, err := restore(from, about, memory)
 		if err != nil {
 			return nil, err
 		}

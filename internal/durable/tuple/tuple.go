@@ -12,9 +12,13 @@ import (
 // Tuple is tensors to be written. It has a reference to each. It implements durable.Value.
 type Tuple []*tensor.Tensor
 
-// Append appends the encoding: each tensor as a tensorflow.TensorProto after its size in 8 bytes, little-endian.
+// Append appends the encoding: each tensor as a tensorflow.TensorProto after its size in 8 bytes, little-endian. Tensors that cannot be kept are
+// FAILED_PRECONDITION.
 func (t Tuple) Append(b []byte) ([]byte, error) {
 	for _, e := range t {
+		if !Keepable(e.DType()) {
+			return nil, status.Errorf(status.FailedPrecondition, "a tensor of type %v refers to memory, and has no meaning elsewhere", e.DType())
+		}
 		at := len(b)
 		head, content, err := e.AppendWire(append(b, make([]byte, sizeBytes)...))
 		if err != nil {
