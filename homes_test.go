@@ -3,8 +3,10 @@ package troupe
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -239,6 +241,150 @@ func TestHomesOfTasksThatEnd(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A master logs, once for each resource, that its sessions share it with those of another master. The master that made it does not.
+func TestSharingIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logs [2]logLines
+		all := simulatedEach(t, 2, func(task int) []Option { return []Option{WithLogger(slog.New(slog.NewTextHandler(&logs[task], nil)))} }).tasks
+		tallyOn(t, all[0], "", "x", nil).begin().is(1)
+		tallyOn(t, all[0], "/cpu:0", "own", nil).begin().is(1)
+		for range 2 {
+			tallyOn(t, all[1], "", "x", nil).begin().is(1)
+			tallyOn(t, all[1], "/cpu:0", "own", nil).begin().is(1)
+			tallyOn(t, all[0], "", "x", nil).begin().is(1)
+		}
+		for task, want := range []int{0, 1} {
+			if got := logs[task].count("is shared with sessions of another master", "name=x", "kind=Variable", "master="+all[0].Task()); got != want {
+				t.Errorf("task %d logs %d times that x is shared, want %d", task, got, want)
+			}
+			if got := logs[task].count("is shared with sessions of another master"); got != want {
+				t.Errorf("task %d logs %d times that something is shared, want %d", task, got, want)
+			}
+		}
+	})
+}
+
+// logLines is a log that tests count lines of.
+type logLines struct {
+	mu   sync.Mutex
+	text []string
+}
+
+func (l *logLines) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = append(l.text, string(line))
+	return len(line), nil
+}
+
+// count returns how many lines have all of the words.
+func (l *logLines) count(words ...string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.text {
+		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
+			n++
+		}
+	}
+	return n
+}
+
+// Open sessions follow the resources of a task that leaves in order: whether they have used them before or not, and while it leaves. If it does not
+// leave in order, they fail.
+func TestOpenSessionsFollow(t *testing.T) {
+	for _, inOrder := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			sim := simulated(t, 4)
+			tallyOn(t, sim.tasks[0], "", "x", nil).begin().is(1)
+			used, unused := tallyOn(t, sim.tasks[1], "", "x", nil), tallyOn(t, sim.tasks[2], "", "x", nil)
+			other := tallyOn(t, sim.tasks[3], "", "y", nil).begin()
+			used.is(2)
+			if !inOrder {
+				sim.kill(0)
+				pass(20 * time.Second)
+				for _, c := range []*tally{used, unused} {
+					if _, err := Fetch[int64](deadline(t), c.session, nil, c.count); status.CodeOf(err) != status.Unavailable {
+						t.Errorf("a session goes on with a resource that is lost: %v", err)
+					}
+				}
+				other.is(1)
+				return
+			}
+			left := make(chan struct{})
+			go func() {
+				defer close(left)
+				stop(t, sim.tasks[0])
+			}()
+			n := int64(2)
+			for over := false; !over && !t.Failed(); {
+				select {
+				case <-left:
+					over = true
+				default:
+				}
+				n++
+				used.is(n)
+				pass(time.Millisecond) // or no time would pass
+			}
+			n++
+			unused.is(n)
+			other.is(1)
+			pass(20 * time.Second)
+			home := 1 + slices.IndexFunc(sim.tasks[1:], func(s *Server) bool { return slices.Contains(sharedOn(t, s), "x") })
+			stop(t, sim.tasks[home]) // the next home leaves, too
+			n++
+			if home == 1 {
+				unused.is(n)
+			} else {
+				used.is(n)
+			}
+		})
+	}
+}
+
+// What cannot be handed over is logged by its name, and an open session that uses it fails, but goes on with everything else.
+func TestWhatIsLostWithATask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logLines
+		sim := simulatedEach(t, 3, func(task int) []Option {
+			if task > 0 {
+				return nil
+			}
+			return []Option{WithLogger(slog.New(slog.NewTextHandler(&log, nil)))}
+		})
+		reader := func(s *Server) (*Session, op.Output) {
+			g := op.NewScope()
+			read := op.ReaderNumRecordsProducedV2(g, op.TextLineReaderV2(g, attr.SharedName("r")))
+			def, err := g.GraphDef()
+			if err != nil {
+				t.Fatal(err)
+			}
+			session, err := s.NewSession(deadline(t), def, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return session, read
+		}
+		tallyOn(t, sim.tasks[0], "", "x", nil).begin().is(1)
+		count := tallyOn(t, sim.tasks[1], "", "x", nil)
+		for _, s := range sim.tasks[:2] {
+			session, read := reader(s)
+			if n, err := Fetch[int64](deadline(t), session, nil, read); err != nil || n != 0 {
+				t.Fatalf("%d, %v", n, err)
+			}
+		}
+		session, read := reader(sim.tasks[1])
+		stop(t, sim.tasks[0])
+		if _, err := Fetch[int64](deadline(t), session, nil, read); status.CodeOf(err) != status.Unavailable {
+			t.Errorf("a session goes on with a reader that is lost: %v", err)
+		}
+		count.is(2)
+		if n := log.count("is lost with this task"); n != 1 || log.count("is lost with this task", "kind=Reader", "name=r", "reason=") != 1 {
+			t.Errorf("task 0 has logged %d resources that are lost", n)
+		}
+	})
 }
 
 // A directory's decisions outlive its process: the other tasks know them.

@@ -44,6 +44,9 @@ func (s *Session) Prepare(ctx context.Context, o *corepb.CallableOptions) (*Call
 	call := s.callOf(ctx, nil, nil)
 	ctx, cancel := call.bound(func() {})
 	defer cancel()
+	if err := s.follow(ctx); err != nil {
+		return nil, tooLate(ctx, err, call.limit)
+	}
 	p, order, err := s.plan(ctx, c.sig, nil)
 	if err != nil {
 		return nil, tooLate(ctx, err, call.limit)
@@ -75,18 +78,22 @@ func (c *Callable) Run(ctx context.Context, feeds, fetched []*tensor.Tensor, det
 	if call.span = s.beginRun(ctx); call.span != nil {
 		defer func() { call.span.End(err) }()
 	}
-	p := c.plan.Load()
-	if !s.claim(p) {
-		if p, _, err = s.planOf(&call, c.key, func() graph.Signature { return c.sig }, nil); err != nil {
-			return nil, err
+	for {
+		p := c.plan.Load()
+		if !s.upToDate() || !s.claim(p) {
+			if p, _, err = s.planOf(&call, c.key, func() graph.Signature { return c.sig }, nil); err != nil {
+				return nil, err
+			}
+			c.plan.Store(p)
 		}
-		c.plan.Store(p)
+		st := s.task.takeStep()
+		for i := range feeds {
+			st.feeds = append(st.feeds, feeds[c.order.feed(i)])
+		}
+		if md, err = s.run(st, call, p, p.pruned.Signature.Fetches, c.order, fetched, c.options); err != errMoved {
+			return md, err
+		}
 	}
-	st := s.task.takeStep()
-	for i := range feeds {
-		st.feeds = append(st.feeds, feeds[c.order.feed(i)])
-	}
-	return s.run(st, call, p, p.pruned.Signature.Fetches, c.order, fetched, c.options)
 }
 
 // Release releases the callable. Runs in progress continue.

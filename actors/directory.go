@@ -92,6 +92,12 @@ func (d *directory) Receive(c actor.Context) {
 			}
 		}
 		c.Respond(homes)
+	case *wire.Leaves:
+		d.task.leaves(m.Task, c.Sender())
+	case *wire.Left:
+		d.note(&wire.Note{Resources: m.Moved})
+		d.task.departures.end(m.Task)
+		c.Respond(&wire.Done{})
 	case *wire.Forget:
 		containers := m.Containers
 		if len(containers) == 0 {
@@ -346,8 +352,8 @@ func (t *Task) deciders(resources []*wire.Resource) []string {
 // answerTime bounds the wait for an answer from another task's actor that computes nothing.
 const answerTime = 4 * time.Second
 
-// homes returns the devices of resources, as the directories decide.
-func (t *Task) homes(ctx context.Context, resources []place.Resource) ([]string, error) {
+// homesOf returns the devices of resources, as the directories decide.
+func (t *Task) homesOf(ctx context.Context, resources []place.Resource) ([]string, error) {
 	wanted := make([]*wire.Resource, len(resources))
 	for i, r := range resources {
 		wanted[i] = &wire.Resource{Container: r.Container, Kind: r.Kind, Name: r.Name, Device: r.Default, Claimer: t.name}
@@ -461,6 +467,11 @@ func (s *shared) logSharing(t *Task, all []*wire.Resource) {
 
 // ask sends a request to an actor of a task, which may be this one, and waits for its answer.
 func ask[A any](ctx context.Context, t *Task, task, name string, request any) (A, error) {
+	return askFor[A](ctx, t, task, name, request, answerTime)
+}
+
+// askFor is ask for an answer that takes up to a given time.
+func askFor[A any](ctx context.Context, t *Task, task, name string, request any, wait time.Duration) (A, error) {
 	var none A
 	pid := actor.NewPID(t.System.Address(), name)
 	if task != t.name {
@@ -470,7 +481,6 @@ func ask[A any](ctx context.Context, t *Task, task, name string, request any) (A
 		}
 		pid = actor.NewPID(p.Address(), name)
 	}
-	wait := answerTime
 	if deadline, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(deadline))
 	}

@@ -8,18 +8,21 @@ import (
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// homeKind returns the kind in a home of a durable resource with that kind in its container, or "".
-func homeKind(kind string) string {
-	for home, k := range variableKinds {
-		if k == kind {
-			return home
+// homeKind returns the kind in a home of a resource with that kind in its container, or "" if such resources can neither be durable nor move.
+func homeKind(kind string) string { return homeKinds[kind] }
+
+// kindOfHome is the reverse of homeKind.
+func kindOfHome(home string) string {
+	for kind, h := range homeKinds {
+		if h == home {
+			return kind
 		}
 	}
-	return durableKinds[kind]
+	return ""
 }
 
-// durableKinds maps the kinds of durable resources other than variables, in a container, to their kinds in a home.
-var durableKinds = map[string]string{kernels.KindQueue: "Queue", table.ResourceKind: "Table", kernels.KindBarrier: "Barrier",
+// homeKinds maps the kinds of restore.Kinds, in a container, to their kinds in a home: see place.Resource.
+var homeKinds = map[string]string{kernels.KindVariable: "VarHandleOp", kernels.KindRefVariable: "Variable", kernels.KindQueue: "Queue", table.ResourceKind: "Table", kernels.KindBarrier: "Barrier",
 	kernels.KindAccumulator: "Accumulator", kernels.KindBuffer: "Stage", kernels.KindMap: "MapStage", kernels.KindOrderedMap: "OrderedMapStage"}
 
 // noteRestored tells the task's directory of the durable resources that an earlier process has left: their homes are here.

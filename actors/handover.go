@@ -3,157 +3,345 @@ package actors
 import (
 	"cmp"
 	"context"
+	"errors"
+	"io"
 	"slices"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/containers"
+	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph/place"
 	"github.com/troupe-run/troupe/graph/status"
-	"github.com/troupe-run/troupe/graph/tensor"
-	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/internal/contain"
+	"github.com/troupe-run/troupe/internal/durable"
+	"github.com/troupe-run/troupe/kernels/restore"
 )
 
-// maxHandedOver bounds the bytes of the variables that a leaving task hands over to one other task.
-const maxHandedOver = 32 << 20
+const (
+	// leastHandOver is how long a task that leaves may take to hand over its homes, if its running steps have used up its time.
+	leastHandOver = 5 * time.Second
+	// adoptTime bounds the wait for a task that takes over a piece of a resource.
+	adoptTime = 30 * time.Second
+	// pieceBytes is the size of the pieces.
+	pieceBytes = 4 << 20
+	// maxAdoptions bounds the tasks that hand over their homes to one at the same time.
+	maxAdoptions = 64
+	// maxNamed is how many resources one line of the log names.
+	maxNamed = 20
+)
 
-// variableKinds maps the kind of a variable in a home, its op, to its kind in a container.
-var variableKinds = map[string]string{"Variable": kernels.KindRefVariable, "VarHandleOp": kernels.KindVariable}
+// hasHomes reports whether resources have their home on this task, but not by a client's choice, and move when it leaves.
+func (t *Task) hasHomes() bool {
+	// A stable task comes back, or its cluster ends with it.
+	return !t.Lent && len(t.Cluster.Tasks()) > 1 && !slices.Contains(t.stable(), t.name) && len(t.shared.all()) > 0
+}
 
-// handOver moves the variables that have their home on this task, but not by a client's choice, to other tasks, with their values: the task
-// leaves, and other sessions may need them. Its other resources get new homes and lose their contents.
-func (t *Task) handOver(ctx context.Context) {
-	if slices.Contains(t.stable(), t.name) {
-		return // it comes back, or its cluster ends with it
+// handOver moves the resources that have their home on this task, but not by a client's choice, to another task, with all that they have: the
+// task leaves, and other sessions may need them. They move to one task, since sessions may have put several of them on one device. No step
+// changes them any more. What cannot be described to another process, such as a reader, is lost. The result is what has moved, with its new homes.
+func (t *Task) handOver(ctx context.Context) []*wire.Resource {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < leastHandOver {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), leastHandOver)
+		defer cancel()
 	}
-	parcels := map[string]*wire.Parcel{}
-	bytes := map[string]int64{}
-	for _, r := range t.shared.all() {
-		to := t.successor(r)
-		value := t.valueOf(r)
-		if value == nil {
-			t.logLost(r)
-			continue
-		}
-		size := int64(value.ByteSize())
-		if to == "" || bytes[to]+size > maxHandedOver {
-			value.Release()
-			if to != "" {
-				t.Log.Warn("a variable that other sessions share is lost with this task: it is too large to be handed over", "variable", r.Name, "bytes", size, "limit", maxHandedOver)
-			}
-			continue
-		}
-		if parcels[to] == nil {
-			parcels[to] = &wire.Parcel{Message: &wire.Adopt{}}
-		}
-		p := parcels[to]
-		m := p.Message.(*wire.Adopt)
-		m.Resources = append(m.Resources, r)
-		p.Tensors = append(p.Tensors, value)
-		bytes[to] += size
-	}
-	err := parallel(ctx, sortedKeys(parcels), func(ctx context.Context, to string) error {
-		all := parcels[to].Message.(*wire.Adopt).Resources
-		homes, err := ask[*wire.Homes](ctx, t, to, workerName, parcels[to])
-		if err == nil {
-			err = failed(homes.Failure)
-		}
-		if err != nil {
-			t.Log.Warn("variables that other sessions share are lost with this task: they could not be handed over", "to", to, "variables", len(all), "error", err)
-			return nil
-		}
-		t.Log.Info("variables that other sessions share were handed over", "to", to, "variables", len(homes.Resources))
-		note := &wire.Note{Resources: homes.Resources}
-		at := map[string]*wire.Note{}
-		for _, task := range t.Cluster.Tasks() {
-			if task != t.name {
-				at[task] = note
-			}
-		}
-		t.noteTo(at)
-		return nil
+	h := &handing{task: t, lost: map[string]bool{t.name: true}}
+	all := t.shared.all()
+	slices.SortFunc(all, func(a, b *wire.Resource) int {
+		return cmp.Or(strings.Compare(a.Container, b.Container), strings.Compare(a.Name, b.Name), strings.Compare(a.Kind, b.Kind))
 	})
-	if err != nil {
-		t.Log.Warn("variables were not handed over", "error", err)
+	for _, r := range all {
+		h.move(ctx, r)
+	}
+	if len(h.moved) > 0 {
+		t.Log.Info("resources that other sessions share were handed over", "resources", len(h.moved), "to", taskOf(h.moved[0].Device))
+	}
+	if n := len(h.alone); n > 0 {
+		t.Log.Warn("resources that other sessions share are lost with this task: no other task is up that does not leave", "resources", n, "names", h.alone[:min(n, maxNamed)])
+	}
+	return h.moved
+}
+
+// handing is the state of a hand-over.
+type handing struct {
+	task   *Task
+	lost   map[string]bool // tasks that cannot take anything
+	number uint64          // of the resources that were sent
+	moved  []*wire.Resource
+	alone  []string // the names of resources that no task was left to take
+}
+
+// successor returns the task that resources move to: one that stays, if the cluster has such tasks, or else the first in the order of the
+// leaving task's name. It is "" if no task is left.
+func (h *handing) successor(not map[string]bool) string {
+	t := h.task
+	may := func(task string) bool {
+		return !h.lost[task] && !not[task] && t.Cluster.Known(task) != nil && !t.Cluster.Down(task) && t.departures.of(task) == nil
+	}
+	return cmp.Or(place.First(t.stable(), "", t.name, may), place.First(t.Cluster.Tasks(), "", t.name, may))
+}
+
+// move moves a resource, or logs that it is lost.
+func (h *handing) move(ctx context.Context, r *wire.Resource) {
+	device, kind, found := h.task.resourceOf(r)
+	if found == nil {
+		return
+	}
+	holds := containers.Describe(found)
+	lost := func(why error) {
+		h.task.Log.Warn("a resource that other sessions share is lost with this task", "kind", r.Kind, "name", r.Name, "holds", holds, "reason", why)
+	}
+	d, ok := found.(containers.Durable)
+	switch {
+	case !ok || kind == "":
+		lost(status.Unimplementedf("resources of this kind cannot be handed over"))
+		return
+	case device.Type() != "CPU":
+		lost(status.Unimplementedf("resources in the memory of a %s cannot be handed over", device.Type()))
+		return
+	}
+	refused := map[string]bool{}
+	var why error
+	for {
+		to := h.successor(refused)
+		switch {
+		case to == "" && why == nil:
+			h.alone = append(h.alone, r.Name)
+			return
+		case to == "":
+			lost(why)
+			return
+		}
+		home, err := h.send(ctx, to, r, d)
+		var refusal *refusal
+		switch {
+		case err == nil:
+			h.moved = append(h.moved, home)
+			return
+		case ctx.Err() != nil:
+			lost(status.Errorf(status.DeadlineExceeded, "the time to leave is over"))
+			return
+		case errors.As(err, &refusal):
+			refused[to] = true
+		case status.CodeOf(err) == status.Unavailable:
+			h.lost[to] = true
+		default:
+			lost(err)
+			return
+		}
+		why = cmp.Or(why, err)
 	}
 }
 
-// logLost logs that a resource other than a variable's value is lost with this task, if it is here and is not durable.
-func (t *Task) logLost(r *wire.Resource) {
+// refusal is the error of a task that does not take a resource.
+type refusal struct{ error }
+
+// Unwrap returns the reason.
+func (r *refusal) Unwrap() error { return r.error }
+
+// send sends a resource to another task, and returns its home there. The error is UNAVAILABLE if the task does not answer, and a refusal if it
+// does not take the resource.
+func (h *handing) send(ctx context.Context, to string, r *wire.Resource, d containers.Durable) (home *wire.Resource, err error) {
+	about, err := d.About()
+	if err != nil {
+		return nil, err
+	}
+	image, err := durable.Take(d.State)
+	if err != nil {
+		return nil, err
+	}
+	defer image.Release()
+	h.number++
+	m := &wire.Adopt{From: h.task.name, Number: h.number, Resource: r, About: about}
+	post := func(m *wire.Adopt) error {
+		homes, err := askFor[*wire.Homes](ctx, h.task, to, workerName, m, adoptTime)
+		if err != nil {
+			return err
+		}
+		if err := failed(homes.Failure); err != nil {
+			return &refusal{err}
+		}
+		if len(homes.Resources) == 1 {
+			home = homes.Resources[0]
+		}
+		return nil
+	}
+	if err := image.Send(pieceBytes, func(piece []byte) error {
+		m.Entries = piece
+		err := post(m)
+		m = &wire.Adopt{From: m.From, Number: m.Number}
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	m.Last = true
+	if err := post(m); err != nil {
+		return nil, err
+	}
+	if home == nil {
+		return nil, status.Internalf("%s has not said where %s is", to, r.Name)
+	}
+	return home, nil
+}
+
+// resourceOf returns a resource that lives on this task, with its device and its kind there; it is nil if it was never made, or stays with its
+// disk. The kind is "" if it cannot be handed over.
+func (t *Task) resourceOf(r *wire.Resource) (on devices.Device, kind string, found containers.Resource) {
 	for _, d := range t.Devices {
 		if d.Name() != r.Device || d.Resources().IsDurable(r.Container) {
 			continue
 		}
-		for kind, home := range durableKinds {
-			if home != r.Kind {
-				continue
-			}
+		if kind := kindOfHome(r.Kind); kind != "" {
 			if found, err := d.Resources().Lookup(r.Container, kind, r.Name); err == nil {
-				t.Log.Warn("a resource that other sessions share is lost with this task: only variables are handed over", "kind", r.Kind, "name", r.Name, "holds", containers.Describe(found))
+				return d, kind, found
+			}
+			return nil, "", nil
+		}
+		list, err := d.Resources().List()
+		if err != nil {
+			t.Log.Warn("not all containers say what is lost with this task", "error", err)
+		}
+		container := cmp.Or(r.Container, d.Resources().DefaultContainer())
+		for _, e := range list {
+			if _, ephemeral := e.Resource.(containers.Ephemeral); e.Container == container && e.Name == r.Name && homeKind(e.Kind) == "" && !ephemeral {
+				return d, "", e.Resource
 			}
 		}
 	}
+	return nil, "", nil
 }
 
-// successor returns the task that a resource moves to: the first in its name's order that is up; "" if there is none.
-func (t *Task) successor(r *wire.Resource) string {
-	return place.First(t.Cluster.Tasks(), r.Container, r.Name, func(task string) bool {
-		return task != t.name && !t.Cluster.Down(task) && t.Cluster.Known(task) != nil
-	})
+// adoptions are the resources that tasks which leave hand over to this one: at most one from each task at a time.
+type adoptions struct {
+	mu     sync.Mutex // guards from: pieces come on the goroutines of links
+	from   map[string]*adoption
+	closed bool
 }
 
-// valueOf returns the value of a variable in host memory that lives on this task, with a reference for the caller; nil if there is none.
-func (t *Task) valueOf(r *wire.Resource) *tensor.Tensor {
-	kind := variableKinds[r.Kind]
-	for _, d := range t.Devices {
-		if d.Name() != r.Device || d.Type() != "CPU" || kind == "" || d.Resources().IsDurable(r.Container) {
-			continue // what is durable stays with its disk
-		}
-		found, err := d.Resources().Lookup(r.Container, kind, r.Name)
-		if v, ok := found.(*containers.Variable); err == nil && ok {
-			return v.Read()
-		}
-	}
-	return nil
+// adoption is a resource that comes in pieces.
+type adoption struct {
+	number   uint64
+	resource *wire.Resource
+	pieces   *io.PipeWriter
+	done     chan struct{} // closed when err is set
+	err      error
 }
 
-// adopt takes over the variables of a leaving task, except those that exist here already, and answers with their homes.
-func (w *worker) adopt(m *wire.Adopt, values []*tensor.Tensor, sender *actor.PID) {
-	t := w.task
-	device := t.Devices[0]
+// adopt takes over a piece of a resource, which waits for the pieces before to be decoded, and answers with the resource's home after the last
+// one.
+func (t *Task) adopt(m *wire.Adopt, sender *actor.PID) {
 	homes := &wire.Homes{}
-	if len(m.Resources) != len(values) {
-		homes.Failure = failure(status.InvalidArgumentf("%d variables came with %d values", len(m.Resources), len(values)))
-		m = &wire.Adopt{}
+	home, err := t.adoptPiece(m)
+	if err != nil {
+		homes.Failure = failure(err)
+	} else if home != nil {
+		homes.Resources = []*wire.Resource{home}
+		t.directory.Send(&wire.Note{Resources: homes.Resources})
 	}
-	for i, r := range m.Resources {
-		kind, value := variableKinds[r.Kind], values[i]
-		values[i] = nil
-		if kind == "" {
-			value.Release()
-			continue
-		}
-		made := false
-		found, err := device.Resources().LookupOrCreate(r.Container, kind, r.Name, func() (containers.Resource, error) {
-			made = true
-			v := containers.NewVariable(r.Name, value.DType())
-			v.Assign(value)
-			return v, nil
-		})
-		if !made {
-			value.Release()
-		}
-		if _, ok := found.(*containers.Variable); err != nil || !ok {
-			homes.Failure = cmp.Or(homes.Failure, failure(cmp.Or(err, status.Internalf("%s is not a variable", r.Name))))
-			continue
-		}
-		homes.Resources = append(homes.Resources, &wire.Resource{Container: r.Container, Kind: r.Kind, Name: r.Name, Device: device.Name(), Claimer: r.Claimer})
-	}
-	for _, v := range values {
-		if v != nil {
-			v.Release()
-		}
-	}
-	t.directory.Send(&wire.Note{Resources: homes.Resources})
 	t.System.Root.Send(sender, homes)
+}
+
+func (t *Task) adoptPiece(m *wire.Adopt) (*wire.Resource, error) {
+	a, err := t.adoption(m)
+	if err != nil {
+		return nil, err
+	}
+	if len(m.Entries) > 0 {
+		_, err = a.pieces.Write(m.Entries)
+	}
+	if err == nil && !m.Last {
+		return nil, nil
+	}
+	t.adoptions.end(m.From, a, err)
+	<-a.done // the end of the pieces ends the decoding
+	if err := cmp.Or(a.err, err); err != nil {
+		return nil, err
+	}
+	r := a.resource
+	return &wire.Resource{Container: r.Container, Kind: r.Kind, Name: r.Name, Device: t.Devices[0].Name(), Claimer: r.Claimer}, nil
+}
+
+// adoption returns the adoption that a piece belongs to, and begins it with the first piece. It replaces one that was not completed.
+func (t *Task) adoption(m *wire.Adopt) (*adoption, error) {
+	all := &t.adoptions
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	was := all.from[m.From]
+	switch kind := kindOfHome(m.GetResource().GetKind()); {
+	case all.closed:
+		return nil, status.Errorf(status.Unavailable, "The server of %s is shutting down", t.name)
+	case m.Resource == nil && was != nil && was.number == m.Number:
+		return was, nil
+	case m.Resource == nil:
+		return nil, status.Errorf(status.Aborted, "the pieces of the resource were lost")
+	case kind == "":
+		return nil, status.Unimplementedf("%s takes over no resources of kind %s", t.name, m.Resource.Kind)
+	case was != nil:
+		was.pieces.CloseWithError(errReplaced)
+	case len(all.from) >= maxAdoptions:
+		return nil, tooMany("tasks that hand over their resources", t.name, maxAdoptions, "try another task")
+	}
+	r, w := io.Pipe()
+	a := &adoption{number: m.Number, resource: m.Resource, pieces: w, done: make(chan struct{})}
+	if all.from == nil {
+		all.from = map[string]*adoption{}
+	}
+	all.from[m.From] = a
+	about := m.About
+	t.work.Go(contain.Func(t.Log, "The adoption of a resource", func() { // ends with the pieces
+		defer close(a.done)
+		a.err = errReplaced // if it panics
+		a.err = t.decode(a.resource, about, r)
+		r.CloseWithError(cmp.Or(a.err, error(errReplaced)))
+	}, func(err error) { r.CloseWithError(err) }))
+	return a, nil
+}
+
+var errReplaced = status.New(status.Aborted, "the hand-over of the resource did not go on")
+
+// decode reads a resource and puts it into its container.
+func (t *Task) decode(r *wire.Resource, about []byte, pieces io.Reader) error {
+	d := t.Devices[0]
+	kind := kindOfHome(r.Kind)
+	at := durable.Place{Device: d.Name(), Container: cmp.Or(r.Container, d.Resources().DefaultContainer()), Kind: kind, Name: r.Name}
+	made, err := restore.Decode(d.Resources(), d.Pool(), durable.Received(pieces), at, about)
+	if err != nil {
+		return err
+	}
+	return d.Resources().Adopt(r.Container, kind, r.Name, made)
+}
+
+// end ends an adoption after its last piece, or with an error.
+func (all *adoptions) end(from string, a *adoption, err error) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.from[from] == a {
+		delete(all.from, from)
+	}
+	a.pieces.CloseWithError(err) // nil is the end
+}
+
+// lost ends the adoption from a task that is lost.
+func (all *adoptions) lost(from string, err error) {
+	all.mu.Lock()
+	a := all.from[from]
+	all.mu.Unlock()
+	if a != nil {
+		all.end(from, a, err)
+	}
+}
+
+// close refuses all adoptions from now on, and ends those that are under way.
+func (all *adoptions) close(err error) {
+	all.mu.Lock()
+	all.closed = true
+	from := sortedKeys(all.from)
+	all.mu.Unlock()
+	for _, task := range from {
+		all.lost(task, err)
+	}
 }

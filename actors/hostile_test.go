@@ -46,7 +46,7 @@ func (c *panicCounter) WithGroup(string) slog.Handler { return c }
 // messages returns an empty message of each type that links deliver to a task's roles.
 func messages() []proto.Message {
 	return []proto.Message{&wire.RunPartition{}, &wire.PartitionDone{}, &wire.Tensors{}, &wire.AbortStep{}, &wire.DropSession{}, &wire.ClearContainers{},
-		&view.Query{}, &view.Task{}, &view.GraphQuery{}, &view.Graph{}, &wire.Claim{}, &wire.Homes{}, &wire.Note{}, &wire.Known{}, &wire.Adopt{}, &wire.Forget{}, &wire.Done{}, &wire.AttachConnection{}, &wire.ConnectionClosed{},
+		&view.Query{}, &view.Task{}, &view.GraphQuery{}, &view.Graph{}, &wire.Claim{}, &wire.Homes{}, &wire.Note{}, &wire.Known{}, &wire.Leaves{}, &wire.Adopt{}, &wire.Left{}, &wire.Forget{}, &wire.Done{}, &wire.AttachConnection{}, &wire.ConnectionClosed{},
 		&wire.CancelStep{}, &wire.StepCancelled{}, &wire.LeaseExpired{}, &wire.RemoveSession{}, &wire.RemoveSessions{}, &wire.AdmitSession{}, &wire.PeerLost{}}
 }
 
@@ -54,7 +54,7 @@ func messages() []proto.Message {
 func tell(n *node, m proto.Message, sender *actor.PID, tensors int) {
 	var message any = m
 	switch m.(type) {
-	case *wire.RunPartition, *wire.PartitionDone, *wire.Tensors, *wire.Adopt:
+	case *wire.RunPartition, *wire.PartitionDone, *wire.Tensors:
 		p := &wire.Parcel{Message: m}
 		for range tensors {
 			p.Tensors = append(p.Tensors, kernelstest.I64(nil, 1))

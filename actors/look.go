@@ -161,7 +161,7 @@ func (l *look) idOf(r *wire.Resource) string {
 			container = cmp.Or(container, d.Resources().DefaultContainer())
 		}
 	}
-	return view.ResourceID(r.Device, container, cmp.Or(variableKinds[r.Kind], r.Kind), r.Name)
+	return view.ResourceID(r.Device, container, cmp.Or(kindOfHome(r.Kind), r.Kind), r.Name)
 }
 
 func (l *look) add(device, container, kind, name string, r containers.Resource) *view.Resource {

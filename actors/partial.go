@@ -62,21 +62,18 @@ func (s *Session) beginPartial(ctx context.Context, span Span, sig graph.Signatu
 		return "", tooMany("partial runs that have not ended", "Session "+s.handle, maxPartials, "feed and fetch what is left of them")
 	}
 	call := s.callOf(ctx, nil, nil)
-	planning, cancel := call.bound(func() {})
-	p, _, err := s.tracedPlan(planning, span, sig, nil)
-	cancel()
-	if err != nil {
-		return "", tooLate(planning, err, call.limit)
-	}
-	sig = p.pruned.Signature // whose names have the plan's order
-	pr := &partialRun{step: s.task.takeStep(), plan: p, feeds: newLateFeeds(len(sig.Feeds)),
-		news: make(chan struct{}), fetched: make([]bool, len(sig.Fetches)), feedAt: positions(sig.Feeds), fetchAt: positions(sig.Fetches)}
-	pr.step.partial, pr.step.call.span = true, span
-	pr.out = &pr.step.out
-	pr.out.expect(len(sig.Fetches))
-	pr.out.changed = func(int) { pr.wake() }
-	if err = s.beginStep(pr.step, p, pr.feeds, pr.out, false); err != nil {
-		return "", err
+	var pr *partialRun
+	for {
+		var err error
+		if pr, err = s.makePartial(call, span, sig); err != nil {
+			return "", err
+		}
+		if err = s.beginStep(pr.step, pr.plan, pr.feeds, pr.out, false); err == nil {
+			break
+		}
+		if err != errMoved {
+			return "", err
+		}
 	}
 	pr.step.own.cancel.OnCancel(pr.feeds.abort)
 	s.mu.Lock()
@@ -100,6 +97,28 @@ func (s *Session) beginPartial(ctx context.Context, span Span, sig graph.Signatu
 		pr.feeds.release()
 	}, nil)
 	return handle, nil
+}
+
+// makePartial makes a partial run, whose step has not begun.
+func (s *Session) makePartial(call stepCall, span Span, sig graph.Signature) (*partialRun, error) {
+	ctx, cancel := call.bound(func() {})
+	defer cancel()
+	err := s.follow(ctx)
+	var p *plan
+	if err == nil {
+		p, _, err = s.tracedPlan(ctx, span, sig, nil)
+	}
+	if err != nil {
+		return nil, tooLate(ctx, err, call.limit)
+	}
+	sig = p.pruned.Signature // whose names have the plan's order
+	pr := &partialRun{step: s.task.takeStep(), plan: p, feeds: newLateFeeds(len(sig.Feeds)),
+		news: make(chan struct{}), fetched: make([]bool, len(sig.Fetches)), feedAt: positions(sig.Feeds), fetchAt: positions(sig.Fetches)}
+	pr.step.partial, pr.step.call.span = true, span
+	pr.out = &pr.step.out
+	pr.out.expect(len(sig.Fetches))
+	pr.out.changed = func(int) { pr.wake() }
+	return pr, nil
 }
 
 // dropPartial forgets a partial run once its client has learned how it ended.

@@ -120,36 +120,46 @@ func (s *Session) Run(ctx context.Context, req *StepRequest) (r *StepResult, err
 	if err != nil {
 		return nil, err
 	}
-	p, order, err := s.planOf(&c, append(req.appendKey(room[:0]), watches...), req.signature, watches)
-	if err != nil {
-		return nil, err
-	}
-	if watches != nil {
-		if err := s.writeRun(req, p); err != nil {
-			p.local.release()
+	key := append(req.appendKey(room[:0]), watches...)
+	for {
+		p, order, err := s.planOf(&c, key, req.signature, watches)
+		if err != nil {
+			return nil, err
+		}
+		if watches != nil {
+			if err := s.writeRun(req, p); err != nil {
+				p.local.release()
+				return nil, err
+			}
+		}
+		st := s.task.takeStep()
+		for i := range req.Feeds {
+			st.feeds = append(st.feeds, req.Feeds[order.feed(i)].Tensor)
+		}
+		r = newResult(len(req.Fetches))
+		r.Metadata, err = s.run(st, c, p, p.pruned.Signature.Fetches, order, r.Tensors, req.Options)
+		switch {
+		case err == nil:
+			return r, nil
+		case err != errMoved:
 			return nil, err
 		}
 	}
-	st := s.task.takeStep()
-	for i := range req.Feeds {
-		st.feeds = append(st.feeds, req.Feeds[order.feed(i)].Tensor)
-	}
-	r = newResult(len(req.Fetches))
-	if r.Metadata, err = s.run(st, c, p, p.pruned.Signature.Fetches, order, r.Tensors, req.Options); err != nil {
-		return nil, err
-	}
-	return r, nil
 }
 
 // planOf returns the plan of a key, with a reference for the caller, and the order of the key's names. If the plan must be built, sig is
 // called for the signature, a debugger's watches included, and the call waits for the plan.
 func (s *Session) planOf(c *stepCall, key []byte, sig func() graph.Signature, watches []byte) (p *plan, o *order, err error) {
-	if p, o := s.ready(key); p != nil {
-		return p, o, nil
+	if s.upToDate() {
+		if p, o := s.ready(key); p != nil {
+			return p, o, nil
+		}
 	}
 	ctx, cancel := c.bound(func() {})
 	defer cancel()
-	p, o, err = s.tracedPlan(ctx, c.span, sig(), watches)
+	if err = s.follow(ctx); err == nil {
+		p, o, err = s.tracedPlan(ctx, c.span, sig(), watches)
+	}
 	if err != nil {
 		return nil, nil, tooLate(ctx, err, c.limit)
 	}

@@ -42,7 +42,10 @@ type Session struct {
 	plans   atomic.Pointer[plans]
 	graph   atomic.Pointer[graph.Graph]
 	devices atomic.Pointer[place.Prepared] // where nodes may be placed
+	homes   atomic.Pointer[homes]          // nil if there are none
 	closed  atomic.Bool
+
+	followed atomic.Uint64 // the departures' changes that the homes are up to date with
 
 	// Owned by the actor.
 	version     int64
@@ -108,6 +111,9 @@ type change struct {
 
 	graph   *graph.Graph
 	version int64
+	homes   *homes          // of the graph's resources; nil if they stay as they are
+	moved   homes           // of MoveHomes
+	left    map[string]bool // the tasks from which they have moved
 	key     string
 	plan    *plan
 	other   string    // the key of a step whose names are not sorted
@@ -428,6 +434,8 @@ func changeName(message proto.Message) string {
 		return "create"
 	case *wire.Extend:
 		return "extend"
+	case *wire.MoveHomes:
+		return "move"
 	case *wire.BuildPlan, *wire.BuildInstance:
 		return "plan"
 	}

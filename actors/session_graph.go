@@ -1,9 +1,11 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
 	"github.com/troupe-run/troupe/actors/wire"
@@ -44,8 +46,7 @@ func (s *Session) work(ctx context.Context, m *change) (err error) {
 			if m.graph, err = graph.BuildChecked(m.def, check); err != nil {
 				return err
 			}
-			m.graph, err = s.place(ctx, m.graph, 0, check)
-			return err
+			return s.place(ctx, m, 0, check)
 		})
 	case *wire.Extend:
 		old := s.graph.Load()
@@ -61,9 +62,10 @@ func (s *Session) work(ctx context.Context, m *change) (err error) {
 			if m.graph, err = old.ExtendChecked(m.def, check); err != nil {
 				return err
 			}
-			m.graph, err = s.place(ctx, m.graph, len(old.Nodes), check)
-			return err
+			return s.place(ctx, m, len(old.Nodes), check)
 		})
+	case *wire.MoveHomes:
+		err = s.worker.inTurn(ctx, len(s.graph.Load().Nodes), func(check func() error) error { return s.placeMoved(ctx, m, check) })
 	case *wire.BuildPlan:
 		sig := graph.Signature{Feeds: msg.Feeds, Fetches: msg.Fetches, Targets: msg.Targets}
 		m.other = string(append(signatureKey(sig), msg.Watches...))
@@ -93,9 +95,23 @@ func size(def *graphpb.GraphDef) int { return len(def.GetNode()) + len(def.GetLi
 // publish makes a change whose work is done visible to steps. It runs in the actor.
 func (s *Session) publish(m *change) {
 	switch msg := m.message.(type) {
-	case *wire.Create, *wire.Extend:
+	case *wire.Create, *wire.Extend, *wire.MoveHomes:
+		if m.graph == nil {
+			return
+		}
 		s.graph.Store(m.graph)
 		s.version = m.version
+		if m.homes != nil {
+			s.homes.Store(m.homes)
+			s.followed.Store(0)
+		}
+		if len(m.left) > 0 {
+			s.publishPlans(func(all plans) {
+				maps.DeleteFunc(all, func(_ string, e entry) bool {
+					return slices.ContainsFunc(e.others, func(task string) bool { return m.left[task] })
+				})
+			})
+		}
 	case *wire.BuildPlan, *wire.BuildInstance:
 		if m.plan == nil && m.order == nil {
 			return
@@ -119,25 +135,56 @@ func (s *Session) publish(m *change) {
 	}
 }
 
-// place replaces calls of functions that need it by the functions' nodes, and assigns devices to the new nodes, those from number from on.
-// It returns the graph with all of them.
+// place replaces calls of functions that need it by the functions' nodes in the graph of a change, and assigns devices to the new nodes, those
+// from number from on. The change then has the graph with all of them, and the homes of its resources.
 //
 // If the new nodes do not fit the placement of old ones (a new node with a device is colocated with an old node that requested none and is
 // on another), all nodes are placed anew except those with state, which stay where it is. TensorFlow does that at each extension. Plans
 // made before keep the nodes that they were made of.
-func (s *Session) place(ctx context.Context, g *graph.Graph, from int, check func() error) (*graph.Graph, error) {
-	g, err := lower.Functions(g, from, lower.Options{Devices: s.devices.Load().Devices(), Supports: supports, KeepConditionals: s.options.branches, Check: check})
+func (s *Session) place(ctx context.Context, m *change, from int, check func() error) error {
+	g, err := lower.Functions(m.graph, from, lower.Options{Devices: s.devices.Load().Devices(), Supports: supports, KeepConditionals: s.options.branches, Check: check})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := s.missingDevices(g.Nodes[from:]); err != nil {
-		return nil, err
+		return err
 	}
 	programs := lower.NewPrograms(g.Library, kernels.CallsProgram, check)
 	if err := s.learnPrograms(g.Nodes[from:], programs); err != nil {
-		return nil, err
+		return err
 	}
-	o := place.Options{
+	p := s.placing(ctx, programs, check)
+	if err := place.Place(g, g.Nodes[from:], p.options); err != nil {
+		if from == 0 {
+			return err
+		}
+		anew, failed := p.again(g, func(n *graph.Node) bool { return n.ID < from && (n.Def == nil || n.Def.IsStateful) })
+		if failed != nil {
+			return err
+		}
+		g = anew
+	}
+	m.graph = g
+	if len(p.homes) > 0 {
+		all := homes{}
+		if have := s.homes.Load(); have != nil {
+			maps.Copy(all, *have)
+		}
+		maps.Copy(all, p.homes)
+		m.homes = &all
+	}
+	return nil
+}
+
+// placing is a placement of nodes of a session's graph.
+type placing struct {
+	session *Session
+	options place.Options
+	homes   homes // of the resources that were looked up
+}
+
+func (s *Session) placing(ctx context.Context, programs *lower.Programs, check func() error) *placing {
+	p := &placing{session: s, homes: homes{}, options: place.Options{
 		CallsProgram:  programs.Calls,
 		Prepared:      s.devices.Load(),
 		SoftPlacement: s.options.soft,
@@ -145,35 +192,64 @@ func (s *Session) place(ctx context.Context, g *graph.Graph, from int, check fun
 		Colocations:   &s.colocations,
 		Check:         check,
 		Warn:          s.warnOfPlacement,
-	}
+	}}
 	if !s.options.isolated && !s.options.own {
-		o.Stable, o.Filtered = s.task.stable(), len(s.options.filters) > 0
-		o.Home = func(r []place.Resource) ([]string, error) { return s.homes(ctx, r) }
+		p.options.Stable, p.options.Filtered = s.task.stable(), len(s.options.filters) > 0
+		p.options.Home = func(r []place.Resource) ([]string, error) { return p.look(ctx, r) }
 	}
 	if s.options.log {
-		o.Log = func(n *graph.Node) { s.task.Log.Info(fmt.Sprintf("%s: (%s): %s", n.Name, n.Op, n.Assigned)) }
+		p.options.Log = func(n *graph.Node) { s.task.Log.Info(fmt.Sprintf("%s: (%s): %s", n.Name, n.Op, n.Assigned)) }
 	}
-	err = place.Place(g, g.Nodes[from:], o)
-	if err == nil || from == 0 {
-		return g, err
+	return p
+}
+
+// look returns the homes of resources, and remembers those that the session can use.
+func (p *placing) look(ctx context.Context, resources []place.Resource) ([]string, error) {
+	found, err := p.session.lookHomes(ctx, resources)
+	if err != nil {
+		return nil, err
 	}
+	for i, r := range resources {
+		if p.options.Prepared.Has(found[i]) {
+			p.homes[resourceName{r.Container, r.Kind, r.Name}] = found[i]
+		}
+	}
+	return found, nil
+}
+
+// known returns the homes of resources that the session has looked up before.
+func (p *placing) known(resources []place.Resource) ([]string, error) {
+	found := make([]string, len(resources))
+	for i, r := range resources {
+		found[i] = cmp.Or(p.homes[resourceName{r.Container, r.Kind, r.Name}], r.Default)
+	}
+	return found, nil
+}
+
+// again places all nodes of a copy of a graph anew, except for those that stay where they are.
+func (p *placing) again(g *graph.Graph, stays func(n *graph.Node) bool) (*graph.Graph, error) {
 	anew := g.Copy()
-	for i, n := range g.Nodes[:from] {
-		if n.Def == nil || n.Def.IsStateful {
+	for i, n := range g.Nodes {
+		if stays(n) {
 			anew.Nodes[i].Requested = n.Assigned
 		}
 	}
+	o := p.options
 	o.Colocations = &place.Colocations{}
-	if place.Place(anew, anew.Nodes, o) != nil {
-		return g, err
+	err := place.Place(anew, anew.Nodes, o)
+	for i, n := range g.Nodes {
+		anew.Nodes[i].Requested = n.Requested // what the client wants may matter again
 	}
-	s.colocations = *o.Colocations
+	if err != nil {
+		return nil, err
+	}
+	p.session.colocations = *o.Colocations
 	return anew, nil
 }
 
-// homes returns the devices of resources that request none. It claims nothing in a container that the session may not use: its steps are
+// lookHomes returns the devices of resources that request none. It claims nothing in a container that the session may not use: its steps are
 // refused there, and other sessions decide where such names live.
-func (s *Session) homes(ctx context.Context, resources []place.Resource) ([]string, error) {
+func (s *Session) lookHomes(ctx context.Context, resources []place.Resource) ([]string, error) {
 	homes := make([]string, len(resources))
 	var asked []place.Resource
 	var at []int
@@ -187,7 +263,7 @@ func (s *Session) homes(ctx context.Context, resources []place.Resource) ([]stri
 			asked, at = append(asked, r), append(at, i)
 		}
 	}
-	found, err := s.task.homes(ctx, asked)
+	found, err := s.task.homesOf(ctx, asked)
 	for i, home := range found {
 		homes[at[i]] = home
 	}

@@ -41,6 +41,7 @@ type step struct {
 	costs   bool // the client requested its cost graph
 	core    lifecycle.Master
 	alone   time.Duration // when the local part ended, since the process began, if other tasks have parts
+	sent    event         // the other tasks have been asked to run their parts
 	done    event         // the last part has ended and the session knows
 	broken  event         // the first failure
 	aborted event         // the parts have been aborted because of it
@@ -103,8 +104,11 @@ func (st *step) isBroken() <-chan struct{} {
 	return st.broken.wait()
 }
 
+// errMoved means that resources have moved, or are about to, since a step's plan was looked up.
+var errMoved = status.New(status.Aborted, "The resources of the step have moved")
+
 // beginStep makes st a step of a plan in its session; the caller then runs it. It takes over the caller's reference
-// to the plan, even if it fails.
+// to the plan, even if it fails. If it fails with errMoved, the caller follows and looks up the plan again.
 func (s *Session) beginStep(st *step, p *plan, feeds kernels.Feeds, out kernels.Fetches, trace bool) error {
 	if err := s.admitStep(); err != nil {
 		p.local.release()
@@ -133,6 +137,12 @@ func (s *Session) beginStep(st *step, p *plan, feeds kernels.Feeds, out kernels.
 		s.task.refused(s.rights.Who, "step refused", s.name(), err)
 		return err
 	}
+	// From here on a task that leaves waits until the step has sent it its part. If it has announced that before, it may not.
+	if len(p.remote) > 0 && !s.upToDate() {
+		s.leave(st)
+		p.local.release()
+		return errMoved
+	}
 	return nil
 }
 
@@ -154,6 +164,7 @@ func (st *step) run() {
 		for _, part := range st.plan.remote {
 			st.dispatch(part, false)
 		}
+		st.allSent()
 	}
 	st.own.run()
 }
@@ -200,6 +211,7 @@ func (st *step) runFirst() {
 	for _, part := range st.plan.remote {
 		st.dispatch(part, false)
 	}
+	st.allSent()
 	st.own.outbox.release()
 	st.own.Flush()
 	st.own.ended(nil)

@@ -221,8 +221,8 @@ func (s *stepTable) masterDown(task string, err error) {
 	}
 }
 
-// drain refuses new parts, waits for the running ones until ctx ends, and cancels the rest.
-func (s *stepTable) drain(ctx context.Context) error {
+// drain refuses new parts, waits for the running ones until ctx ends, and cancels the rest with an error that ends in more.
+func (s *stepTable) drain(ctx context.Context, more string) error {
 	s.mu.Lock()
 	dropped, idle := s.table.Close()
 	if s.timer != nil {
@@ -243,7 +243,7 @@ func (s *stepTable) drain(ctx context.Context) error {
 		if st.master != st.task.name { // the task's own were named with their sessions
 			st.task.logCut(uint64(st.ID), view.SessionName(st.session.handle), st.master, st.Origin.Began)
 		}
-		st.fail(status.Errorf(status.Unavailable, "The server of %s is shutting down", st.task.name))
+		st.fail(status.Errorf(status.Unavailable, "The server of %s is shutting down%s", st.task.name, more))
 	}
 	select {
 	case <-s.idle:

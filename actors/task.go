@@ -116,6 +116,8 @@ type Task struct {
 	tally                     tally
 	lately                    lately
 	traces                    traces
+	departures                departures
+	adoptions                 adoptions
 	spare                     sync.Pool // of *step
 	shared                    shared
 	stableOnce                sync.Once
@@ -202,6 +204,8 @@ func (t *Task) Refuse(step uint64, err error) { t.steps.refuse(step, err) }
 // the last message that the task sent.
 func (t *Task) peerLost(task string, err error) {
 	m := &wire.PeerLost{Task: task, Failure: failure(err)}
+	t.departures.end(task)
+	t.adoptions.lost(task, err)
 	t.worker.Send(&peerLost{message: m, parts: t.steps.own()})
 	t.master.Send(&peerLost{message: m, steps: t.steps.mastered()})
 }
@@ -230,11 +234,15 @@ func (t *Task) background(f func(ctx context.Context)) {
 }
 
 // Stop ends the task: it closes the sessions, gives running steps until ctx ends before it
-// cancels them, and stops the actors.
+// cancels them, hands over its homes, and stops the actors.
 func (t *Task) Stop(ctx context.Context) error {
+	t.adoptions.close(status.Errorf(status.Unavailable, "The server of %s is shutting down", t.name))
 	t.sessionsOf.drain(ctx)
-	err := t.steps.drain(ctx)
-	t.handOver(ctx)
+	leave := t.announce(ctx)
+	err := t.steps.drain(ctx, leave.text())
+	if leave != nil {
+		leave.over(ctx, t.handOver(ctx))
+	}
 	err = cmp.Or(err, t.stopActors(t.worker, t.master, t.directory))
 	t.die()
 	t.traces.stop()

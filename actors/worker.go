@@ -47,19 +47,19 @@ func (w *worker) Receive(c actor.Context) {
 			t.runPartition(content, m.Tensors, c.Sender())
 		case *wire.Tensors:
 			t.receive(content.Step, content.Transfers, m.Tensors)
-		case *wire.Adopt:
-			if c.Sender() == nil {
-				m.Release()
-				w.drop(content, "it has no sender")
-				return
-			}
-			w.adopt(content, m.Tensors, c.Sender())
 		default:
 			m.Release()
 			w.drop(content, "it is none of a worker's")
 		}
 	case *wire.AbortStep:
 		t.steps.refuse(m.Step, cmp.Or(failed(m.Failure), error(errStray))) // it may be overtaking the step's start
+	case *wire.Adopt:
+		sender := c.Sender()
+		if sender == nil {
+			w.drop(m, "it has no sender")
+			return
+		}
+		t.pool.Schedule(func() { t.adopt(m, sender) }) // bounded by the decoding of the pieces before
 	case *wire.DropSession:
 		t.pool.Schedule(func() { t.forgetSession(m.Session) })
 	case *wire.ClearContainers:

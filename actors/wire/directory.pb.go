@@ -201,8 +201,7 @@ func (x *Homes) GetFailure() *Failure {
 	return nil
 }
 
-// Note notifies a directory of the homes of resources. It goes to the claimer's task, to the home's task and, when resources have moved, to
-// all tasks.
+// Note notifies a directory of the homes of resources. It goes to the claimer's task and to the home's task.
 type Note struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Resources     []*Resource            `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
@@ -292,17 +291,69 @@ func (x *Known) GetResources() []*Resource {
 	return nil
 }
 
-// Adopt gives a task the variables of a task that leaves; their values come with it. The answer is Homes.
+// Leaves notifies a directory that a task leaves in order, and that its homes are about to move. The answer is Done: the steps of the receiver's
+// sessions that have begun before have sent the task their parts, and those that begin from then on wait for Left if they use its homes.
+type Leaves struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Leaves) Reset() {
+	*x = Leaves{}
+	mi := &file_actors_wire_directory_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Leaves) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Leaves) ProtoMessage() {}
+
+func (x *Leaves) ProtoReflect() protoreflect.Message {
+	mi := &file_actors_wire_directory_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Leaves.ProtoReflect.Descriptor instead.
+func (*Leaves) Descriptor() ([]byte, []int) {
+	return file_actors_wire_directory_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Leaves) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+// Adopt gives a worker a resource of a task that leaves, in pieces; the next one is sent when the one before was answered. The answer is Homes: with
+// the resource after the last piece, and otherwise with none.
 type Adopt struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Resources     []*Resource            `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
+	From          string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`         // the task that leaves
+	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`    // of the resource, among those that it sends
+	Resource      *Resource              `protobuf:"bytes,3,opt,name=resource,proto3" json:"resource,omitempty"` // in the first piece; so is about
+	About         []byte                 `protobuf:"bytes,4,opt,name=about,proto3" json:"about,omitempty"`       // describes the resource, as in a durable store
+	Entries       []byte                 `protobuf:"bytes,5,opt,name=entries,proto3" json:"entries,omitempty"`   // the next part of what durable.Image sends
+	Last          bool                   `protobuf:"varint,6,opt,name=last,proto3" json:"last,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Adopt) Reset() {
 	*x = Adopt{}
-	mi := &file_actors_wire_directory_proto_msgTypes[5]
+	mi := &file_actors_wire_directory_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -314,7 +365,7 @@ func (x *Adopt) String() string {
 func (*Adopt) ProtoMessage() {}
 
 func (x *Adopt) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_directory_proto_msgTypes[5]
+	mi := &file_actors_wire_directory_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -327,12 +378,100 @@ func (x *Adopt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Adopt.ProtoReflect.Descriptor instead.
 func (*Adopt) Descriptor() ([]byte, []int) {
-	return file_actors_wire_directory_proto_rawDescGZIP(), []int{5}
+	return file_actors_wire_directory_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *Adopt) GetResources() []*Resource {
+func (x *Adopt) GetFrom() string {
 	if x != nil {
-		return x.Resources
+		return x.From
+	}
+	return ""
+}
+
+func (x *Adopt) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Adopt) GetResource() *Resource {
+	if x != nil {
+		return x.Resource
+	}
+	return nil
+}
+
+func (x *Adopt) GetAbout() []byte {
+	if x != nil {
+		return x.About
+	}
+	return nil
+}
+
+func (x *Adopt) GetEntries() []byte {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+func (x *Adopt) GetLast() bool {
+	if x != nil {
+		return x.Last
+	}
+	return false
+}
+
+// Left notifies a directory that the homes of a task have moved: all that it has handed over. The answer is Done.
+type Left struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Moved         []*Resource            `protobuf:"bytes,2,rep,name=moved,proto3" json:"moved,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Left) Reset() {
+	*x = Left{}
+	mi := &file_actors_wire_directory_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Left) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Left) ProtoMessage() {}
+
+func (x *Left) ProtoReflect() protoreflect.Message {
+	mi := &file_actors_wire_directory_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Left.ProtoReflect.Descriptor instead.
+func (*Left) Descriptor() ([]byte, []int) {
+	return file_actors_wire_directory_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Left) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *Left) GetMoved() []*Resource {
+	if x != nil {
+		return x.Moved
 	}
 	return nil
 }
@@ -348,7 +487,7 @@ type Forget struct {
 
 func (x *Forget) Reset() {
 	*x = Forget{}
-	mi := &file_actors_wire_directory_proto_msgTypes[6]
+	mi := &file_actors_wire_directory_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -360,7 +499,7 @@ func (x *Forget) String() string {
 func (*Forget) ProtoMessage() {}
 
 func (x *Forget) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_directory_proto_msgTypes[6]
+	mi := &file_actors_wire_directory_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -373,7 +512,7 @@ func (x *Forget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forget.ProtoReflect.Descriptor instead.
 func (*Forget) Descriptor() ([]byte, []int) {
-	return file_actors_wire_directory_proto_rawDescGZIP(), []int{6}
+	return file_actors_wire_directory_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Forget) GetContainers() []string {
@@ -402,9 +541,19 @@ const file_actors_wire_directory_proto_rawDesc = "" +
 	"\x04Note\x128\n" +
 	"\tresources\x18\x01 \x03(\v2\x1a.troupe.actors.v1.ResourceR\tresources\"A\n" +
 	"\x05Known\x128\n" +
-	"\tresources\x18\x01 \x03(\v2\x1a.troupe.actors.v1.ResourceR\tresources\"A\n" +
-	"\x05Adopt\x128\n" +
-	"\tresources\x18\x01 \x03(\v2\x1a.troupe.actors.v1.ResourceR\tresources\"(\n" +
+	"\tresources\x18\x01 \x03(\v2\x1a.troupe.actors.v1.ResourceR\tresources\"\x1c\n" +
+	"\x06Leaves\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\"\xaf\x01\n" +
+	"\x05Adopt\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\tR\x04from\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\x126\n" +
+	"\bresource\x18\x03 \x01(\v2\x1a.troupe.actors.v1.ResourceR\bresource\x12\x14\n" +
+	"\x05about\x18\x04 \x01(\fR\x05about\x12\x18\n" +
+	"\aentries\x18\x05 \x01(\fR\aentries\x12\x12\n" +
+	"\x04last\x18\x06 \x01(\bR\x04last\"L\n" +
+	"\x04Left\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x120\n" +
+	"\x05moved\x18\x02 \x03(\v2\x1a.troupe.actors.v1.ResourceR\x05moved\"(\n" +
 	"\x06Forget\x12\x1e\n" +
 	"\n" +
 	"containers\x18\x01 \x03(\tR\n" +
@@ -422,29 +571,32 @@ func file_actors_wire_directory_proto_rawDescGZIP() []byte {
 	return file_actors_wire_directory_proto_rawDescData
 }
 
-var file_actors_wire_directory_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_actors_wire_directory_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_actors_wire_directory_proto_goTypes = []any{
 	(*Claim)(nil),    // 0: troupe.actors.v1.Claim
 	(*Resource)(nil), // 1: troupe.actors.v1.Resource
 	(*Homes)(nil),    // 2: troupe.actors.v1.Homes
 	(*Note)(nil),     // 3: troupe.actors.v1.Note
 	(*Known)(nil),    // 4: troupe.actors.v1.Known
-	(*Adopt)(nil),    // 5: troupe.actors.v1.Adopt
-	(*Forget)(nil),   // 6: troupe.actors.v1.Forget
-	(*Failure)(nil),  // 7: troupe.actors.v1.Failure
+	(*Leaves)(nil),   // 5: troupe.actors.v1.Leaves
+	(*Adopt)(nil),    // 6: troupe.actors.v1.Adopt
+	(*Left)(nil),     // 7: troupe.actors.v1.Left
+	(*Forget)(nil),   // 8: troupe.actors.v1.Forget
+	(*Failure)(nil),  // 9: troupe.actors.v1.Failure
 }
 var file_actors_wire_directory_proto_depIdxs = []int32{
 	1, // 0: troupe.actors.v1.Claim.resources:type_name -> troupe.actors.v1.Resource
 	1, // 1: troupe.actors.v1.Homes.resources:type_name -> troupe.actors.v1.Resource
-	7, // 2: troupe.actors.v1.Homes.failure:type_name -> troupe.actors.v1.Failure
+	9, // 2: troupe.actors.v1.Homes.failure:type_name -> troupe.actors.v1.Failure
 	1, // 3: troupe.actors.v1.Note.resources:type_name -> troupe.actors.v1.Resource
 	1, // 4: troupe.actors.v1.Known.resources:type_name -> troupe.actors.v1.Resource
-	1, // 5: troupe.actors.v1.Adopt.resources:type_name -> troupe.actors.v1.Resource
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	1, // 5: troupe.actors.v1.Adopt.resource:type_name -> troupe.actors.v1.Resource
+	1, // 6: troupe.actors.v1.Left.moved:type_name -> troupe.actors.v1.Resource
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_actors_wire_directory_proto_init() }
@@ -459,7 +611,7 @@ func file_actors_wire_directory_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_actors_wire_directory_proto_rawDesc), len(file_actors_wire_directory_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

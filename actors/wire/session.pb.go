@@ -109,6 +109,43 @@ func (x *Extend) GetVersion() int64 {
 	return 0
 }
 
+// MoveHomes has the graph placed anew, since resources that it uses have moved, as is said beside it.
+type MoveHomes struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MoveHomes) Reset() {
+	*x = MoveHomes{}
+	mi := &file_actors_wire_session_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MoveHomes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MoveHomes) ProtoMessage() {}
+
+func (x *MoveHomes) ProtoReflect() protoreflect.Message {
+	mi := &file_actors_wire_session_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MoveHomes.ProtoReflect.Descriptor instead.
+func (*MoveHomes) Descriptor() ([]byte, []int) {
+	return file_actors_wire_session_proto_rawDescGZIP(), []int{2}
+}
+
 // BuildPlan builds and publishes the plan of a signature, unless it is already published.
 type BuildPlan struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -122,7 +159,7 @@ type BuildPlan struct {
 
 func (x *BuildPlan) Reset() {
 	*x = BuildPlan{}
-	mi := &file_actors_wire_session_proto_msgTypes[2]
+	mi := &file_actors_wire_session_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -134,7 +171,7 @@ func (x *BuildPlan) String() string {
 func (*BuildPlan) ProtoMessage() {}
 
 func (x *BuildPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_session_proto_msgTypes[2]
+	mi := &file_actors_wire_session_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -147,7 +184,7 @@ func (x *BuildPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BuildPlan.ProtoReflect.Descriptor instead.
 func (*BuildPlan) Descriptor() ([]byte, []int) {
-	return file_actors_wire_session_proto_rawDescGZIP(), []int{2}
+	return file_actors_wire_session_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *BuildPlan) GetFeeds() []string {
@@ -188,7 +225,7 @@ type ForgetPlans struct {
 
 func (x *ForgetPlans) Reset() {
 	*x = ForgetPlans{}
-	mi := &file_actors_wire_session_proto_msgTypes[3]
+	mi := &file_actors_wire_session_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -200,7 +237,7 @@ func (x *ForgetPlans) String() string {
 func (*ForgetPlans) ProtoMessage() {}
 
 func (x *ForgetPlans) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_session_proto_msgTypes[3]
+	mi := &file_actors_wire_session_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -213,7 +250,7 @@ func (x *ForgetPlans) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetPlans.ProtoReflect.Descriptor instead.
 func (*ForgetPlans) Descriptor() ([]byte, []int) {
-	return file_actors_wire_session_proto_rawDescGZIP(), []int{3}
+	return file_actors_wire_session_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ForgetPlans) GetTask() string {
@@ -232,7 +269,7 @@ type ChangeDone struct {
 
 func (x *ChangeDone) Reset() {
 	*x = ChangeDone{}
-	mi := &file_actors_wire_session_proto_msgTypes[4]
+	mi := &file_actors_wire_session_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -244,7 +281,7 @@ func (x *ChangeDone) String() string {
 func (*ChangeDone) ProtoMessage() {}
 
 func (x *ChangeDone) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_session_proto_msgTypes[4]
+	mi := &file_actors_wire_session_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -257,7 +294,7 @@ func (x *ChangeDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeDone.ProtoReflect.Descriptor instead.
 func (*ChangeDone) Descriptor() ([]byte, []int) {
-	return file_actors_wire_session_proto_rawDescGZIP(), []int{4}
+	return file_actors_wire_session_proto_rawDescGZIP(), []int{5}
 }
 
 // CloseSession ends the actor after the change in progress. Pending changes fail.
@@ -269,7 +306,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_actors_wire_session_proto_msgTypes[5]
+	mi := &file_actors_wire_session_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -281,7 +318,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_actors_wire_session_proto_msgTypes[5]
+	mi := &file_actors_wire_session_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -294,7 +331,7 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_actors_wire_session_proto_rawDescGZIP(), []int{5}
+	return file_actors_wire_session_proto_rawDescGZIP(), []int{6}
 }
 
 var File_actors_wire_session_proto protoreflect.FileDescriptor
@@ -304,7 +341,8 @@ const file_actors_wire_session_proto_rawDesc = "" +
 	"\x19actors/wire/session.proto\x12\x10troupe.actors.v1\"\b\n" +
 	"\x06Create\"\"\n" +
 	"\x06Extend\x12\x18\n" +
-	"\aversion\x18\x01 \x01(\x03R\aversion\"o\n" +
+	"\aversion\x18\x01 \x01(\x03R\aversion\"\v\n" +
+	"\tMoveHomes\"o\n" +
 	"\tBuildPlan\x12\x14\n" +
 	"\x05feeds\x18\x01 \x03(\tR\x05feeds\x12\x18\n" +
 	"\afetches\x18\x02 \x03(\tR\afetches\x12\x18\n" +
@@ -328,14 +366,15 @@ func file_actors_wire_session_proto_rawDescGZIP() []byte {
 	return file_actors_wire_session_proto_rawDescData
 }
 
-var file_actors_wire_session_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_actors_wire_session_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_actors_wire_session_proto_goTypes = []any{
 	(*Create)(nil),       // 0: troupe.actors.v1.Create
 	(*Extend)(nil),       // 1: troupe.actors.v1.Extend
-	(*BuildPlan)(nil),    // 2: troupe.actors.v1.BuildPlan
-	(*ForgetPlans)(nil),  // 3: troupe.actors.v1.ForgetPlans
-	(*ChangeDone)(nil),   // 4: troupe.actors.v1.ChangeDone
-	(*CloseSession)(nil), // 5: troupe.actors.v1.CloseSession
+	(*MoveHomes)(nil),    // 2: troupe.actors.v1.MoveHomes
+	(*BuildPlan)(nil),    // 3: troupe.actors.v1.BuildPlan
+	(*ForgetPlans)(nil),  // 4: troupe.actors.v1.ForgetPlans
+	(*ChangeDone)(nil),   // 5: troupe.actors.v1.ChangeDone
+	(*CloseSession)(nil), // 6: troupe.actors.v1.CloseSession
 }
 var file_actors_wire_session_proto_depIdxs = []int32{
 	0, // [0:0] is the sub-list for method output_type
@@ -356,7 +395,7 @@ func file_actors_wire_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_actors_wire_session_proto_rawDesc), len(file_actors_wire_session_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -86,6 +86,12 @@ func Prepare(devices []Device) (*Prepared, error) {
 // Devices returns the devices as they were given. They must not be changed.
 func (p *Prepared) Devices() []Device { return p.given }
 
+// Has reports whether there is a device with that full name.
+func (p *Prepared) Has(name string) bool {
+	_, has := p.set.byName[name]
+	return has
+}
+
 // Share returns the same devices for another user, which may use them concurrently with p.
 func (p *Prepared) Share() *Prepared {
 	set := *p.set

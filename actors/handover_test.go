@@ -1,0 +1,248 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/troupe-run/troupe/actors/wire"
+	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/durable"
+	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/kernelstest"
+	"github.com/troupe-run/troupe/kernels/restore"
+	"google.golang.org/protobuf/proto"
+)
+
+// stopInTime ends a task in order, with time for its running steps.
+func (n *node) stopInTime(within time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	n.stop(ctx)
+}
+
+// unplaced is a variable, a queue and a table of the cluster, with ops on them.
+const unplaced = `
+	x = Placeholder()
+	v = VarHandleOp() shared_name="v"
+	set = AssignVariableOp(v, x)
+	get = ReadVariableOp(v)
+	q = FIFOQueueV2() shared_name="q"
+	put = QueueEnqueueV2(q, x)
+	take = QueueDequeueV2(q)
+`
+
+// TestHandOver ends the home of a large variable and of a queue: an open session of another task goes on with what they have.
+func TestHandOver(t *testing.T) {
+	net := newNetwork(t, "a", "b", "c")
+	a, b := net.node(taskName("a")), net.node(taskName("b"))
+	first, second := open(t, a, unplaced), open(t, b, unplaced)
+	large := kernelstest.Iota[int64](tensor.Int64, kernelstest.S(2*pieceBytes/8+5))
+	set := func(c *client, v *tensor.Tensor, target string) {
+		t.Helper()
+		defer v.Release()
+		r, err := c.session.Run(t.Context(), &StepRequest{Feeds: []Feed{{"x:0", v}}, Targets: []string{target}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Release()
+	}
+	set(first, large.Retain(), "set")
+	for i := range int64(3) {
+		set(second, kernelstest.I64(kernelstest.S(1), i), "put")
+	}
+	a.stopInTime(20 * time.Second)
+	r, err := second.session.Run(t.Context(), &StepRequest{Fetches: []string{"get:0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := r.Tensors[0]
+	if want := tensor.Of[int64](large); fmt.Sprint(tensor.Of[int64](got)) != fmt.Sprint(want) {
+		t.Errorf("the variable is %v, and was %v", got, large)
+	}
+	r.Release()
+	large.Release()
+	for i := range int64(3) {
+		second.run(request(nil, "take:0"), i)
+	}
+}
+
+// TestHandOverToAnother ends a task whose first successor has a resource of the same name already: what moves does not mix with it.
+func TestHandOverToAnother(t *testing.T) {
+	net := newNetwork(t, "a", "b", "c")
+	a := net.node(taskName("a"))
+	const own = `
+		x = Placeholder() @%[1]s0
+		v = VarHandleOp() @%[1]s0 shared_name="v"
+		set = AssignVariableOp(v, x) @%[1]s0
+		get = ReadVariableOp(v) @%[1]s0`
+	first := open(t, a, unplaced)
+	first.run(request(map[string]int64{"x:0": 1}, "!set"))
+	to := taskOf((&handing{task: a.task, lost: map[string]bool{a.name: true}}).successor(nil))
+	job, other := "b", "c"
+	if to == taskName("c") {
+		job, other = other, job
+	}
+	there := open(t, net.node(to), fmt.Sprintf(own, job))
+	there.run(request(map[string]int64{"x:0": 2}, "!set"))
+	c := open(t, net.node(to), unplaced)
+	c.run(request(nil, "get:0"), 1)
+	a.stopInTime(20 * time.Second)
+	c.run(request(nil, "get:0"), 1)
+	there.run(request(nil, "get:0"), 2)
+	open(t, net.node(taskName(other)), unplaced).run(request(nil, "get:0"), 1)
+}
+
+// TestStepsOfATaskThatLeaves runs steps of another task's session without a pause while a task leaves that they need. None fails.
+func TestStepsOfATaskThatLeaves(t *testing.T) {
+	net := newNetwork(t, "a", "b")
+	a, b := net.node(taskName("a")), net.node(taskName("b"))
+	const text = "one = Const() value=1\nv = VarHandleOp() shared_name=\"v\"\nset = AssignVariableOp(v, one)\nadd = AssignAddVariableOp(v, one)\nget = ReadVariableOp(v, ^add)"
+	open(t, a, text).run(request(nil, "!set"))
+	c := open(t, b, text)
+	stop := make(chan struct{})
+	counted := make(chan int64)
+	for range 4 {
+		go func() {
+			n := int64(0)
+			for {
+				select {
+				case <-stop:
+					counted <- n
+					return
+				default:
+				}
+				if _, err := c.try(t.Context(), request(nil, "!add")); err != nil {
+					t.Errorf("step %d: %v", n, err)
+				}
+				n++
+			}
+		}()
+	}
+	a.stopInTime(20 * time.Second)
+	close(stop)
+	total := int64(1)
+	for range 4 {
+		total += <-counted
+	}
+	c.run(request(nil, "get:0"), total+1)
+}
+
+// TestWaitingStepOfATaskThatLeaves ends a task while a dequeue of another task's session waits there: it fails when the time to drain is over, and the
+// error says that the queue moves. A step that begins meanwhile waits for that.
+func TestWaitingStepOfATaskThatLeaves(t *testing.T) {
+	net := newNetwork(t, "a", "b")
+	a, b := net.node(taskName("a")), net.node(taskName("b"))
+	open(t, a, unplaced).run(request(map[string]int64{"x:0": 1}, "!set"))
+	c := open(t, b, unplaced)
+	waits := c.begin(t.Context(), request(nil, "take:0"))
+	a.awaits("take")
+	leaves := make(chan struct{})
+	net.filter(func(_, to string, m proto.Message, _ func()) bool {
+		if _, ok := m.(*wire.Leaves); ok && to == b.name {
+			close(leaves)
+		}
+		return true
+	})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		a.stopInTime(time.Second)
+	}()
+	<-leaves
+	until(t, "b knows that a leaves", func() bool { return b.task.departures.of(a.name) != nil })
+	c.run(request(map[string]int64{"x:0": 5}, "!put"))
+	wantError(t, <-waits, status.Unavailable, "is shutting down", "move to another task: run the step again")
+	<-ended
+	c.run(request(nil, "take:0"), 5)
+	c.run(request(nil, "get:0"), 1)
+}
+
+// TestAdoptionsThatEnd begins adoptions that are not completed, or are malformed. The memory of what had come is free again, which the network checks,
+// and another adoption succeeds.
+func TestAdoptionsThatEnd(t *testing.T) {
+	net := newNetwork(t, "a", "b")
+	b := net.node(taskName("b")).task
+	v := kernelstest.I64(kernelstest.S(3), 1, 2, 3)
+	source := open(t, net.node(taskName("a")), unplaced)
+	source.run(request(map[string]int64{"x:0": 7}, "!set"))
+	v.Release()
+	r := &wire.Resource{Kind: "VarHandleOp", Name: "v", Device: taskName("a") + "/device:CPU:0"}
+	_, _, found := net.node(taskName("a")).task.resourceOf(r)
+	d := found.(interface {
+		About() ([]byte, error)
+		State(r durable.Recorder)
+	})
+	about, err := d.About()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pieces [][]byte
+	image, err := durable.Take(d.State)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := image.Send(20, func(piece []byte) error {
+		pieces = append(pieces, append([]byte(nil), piece...))
+		return nil
+	}); err != nil || len(pieces) < 3 {
+		t.Fatalf("%d pieces, %v", len(pieces), err)
+	}
+	number := uint64(0)
+	begin := func() error {
+		number++
+		_, err := b.adoptPiece(&wire.Adopt{From: "x", Number: number, Resource: r, About: about, Entries: pieces[0]})
+		return err
+	}
+	for name, end := range map[string]func() error{
+		"another begins":   begin,
+		"the task is lost": func() error { b.peerLost("x", status.New(status.Unavailable, "lost")); return nil },
+		"it is malformed": func() error {
+			_, err := b.adoptPiece(&wire.Adopt{From: "x", Number: number, Entries: []byte("\x00\xff"), Last: true})
+			return err
+		},
+		"it ends too early": func() error { _, err := b.adoptPiece(&wire.Adopt{From: "x", Number: number, Last: true}); return err },
+		"a piece is missing": func() error {
+			_, err := b.adoptPiece(&wire.Adopt{From: "x", Number: number + 1, Last: true})
+			return err
+		},
+	} {
+		if err := begin(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := end(); (err == nil) != (name == "another begins" || name == "the task is lost") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, m := range []*wire.Adopt{{From: "y", Last: true}, {From: "y", Resource: &wire.Resource{Kind: "Reader", Name: "r"}, Last: true},
+		{From: "y", Resource: &wire.Resource{Kind: "Queue", Name: "q"}, About: []byte("{"), Last: true}} {
+		if _, err := b.adoptPiece(m); err == nil {
+			t.Errorf("%v was adopted", m)
+		}
+	}
+	if err := begin(); err != nil {
+		t.Fatal(err)
+	}
+	for i, piece := range pieces[1:] {
+		home, err := b.adoptPiece(&wire.Adopt{From: "x", Number: number, Entries: piece, Last: i == len(pieces)-2})
+		if last := i == len(pieces)-2; err != nil || last != (home != nil) {
+			t.Fatalf("piece %d of %d: %v, %v", i+1, len(pieces), home, err)
+		}
+	}
+	open(t, net.node(taskName("b")), strings.ReplaceAll(unplaced, "VarHandleOp()", "VarHandleOp() @b0")).run(request(nil, "get:0"), 7)
+}
+
+// TestKindsThatMove checks that each kind that can be described to another process has a home that can be handed over, and that no two share one.
+func TestKindsThatMove(t *testing.T) {
+	for _, kind := range restore.Kinds() {
+		if got := kindOfHome(homeKind(kind)); got != kind {
+			t.Errorf("a resource of kind %s is taken for one of kind %q when it moves", kind, got)
+		}
+	}
+	if homeKind(kernels.KindSparseMap) != "" {
+		t.Error("what cannot be described moves")
+	}
+}
