@@ -2,6 +2,7 @@ package troupe
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"strconv"
 	"strings"
@@ -26,6 +27,51 @@ func TestClusterInOneProcess(t *testing.T) {
 	}
 	if err := c.Stop(context.Background()); err != nil {
 		t.Error(err)
+	}
+}
+
+// A cluster in one process logs once that a task is up, not once for each other task, and likewise that it ends.
+func TestTasksOfOneProcessAreLoggedOnce(t *testing.T) {
+	parallel(t)
+	var log logLines
+	const tasks = 4
+	c, err := NewLocalCluster(t.Context(), map[string]int{"worker": tasks}, WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range c.Servers() {
+		up := map[string]bool{}
+		for status := range s.WatchTasks(deadline(t)) {
+			if status.State == "up" {
+				up[status.Task] = true
+			}
+			if len(up) == tasks {
+				break
+			}
+		}
+		if len(up) < tasks {
+			t.Fatalf("%s sees %v", s.Task(), up)
+		}
+	}
+	gone := c.Servers()[0]
+	stop(t, gone)
+	for _, s := range c.Servers()[1:] {
+		for status := range s.WatchTasks(deadline(t)) {
+			if status.Task == gone.Task() && status.State == "down" {
+				break
+			}
+		}
+	}
+	if err := c.Stop(context.Background()); err != nil {
+		t.Error(err)
+	}
+	for _, s := range c.Servers() {
+		if n := log.count(`msg="task up"`, "task="+s.Task()+" "); n != 1 {
+			t.Errorf("the log has %d lines that %s is up", n, s.Task())
+		}
+	}
+	if n := log.count(`msg="task down"`, "task="+gone.Task()+" "); n != 1 {
+		t.Errorf("the log has %d lines that %s is down", n, gone.Task())
 	}
 }
 

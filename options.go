@@ -66,6 +66,7 @@ type options struct {
 
 	localHost string // the host of a LocalCluster's tasks
 	firstPort int
+	together  *remote.Together // with the other servers of a LocalCluster; else nil
 
 	given []string // the names of the options
 	err   error    // of the first invalid option

@@ -40,3 +40,25 @@ func TestTaskChanges(t *testing.T) {
 		}
 	}
 }
+
+// Tasks that log together log a change once, however many see it, and again when one sees it again. Others log all that they see.
+func TestTogether(t *testing.T) {
+	var together Together
+	now := TaskStatus{Task: "w", Boot: 1}
+	next := TaskStatus{Task: "w", Boot: 2}
+	for i, s := range []struct {
+		by, kind string
+		now      TaskStatus
+		want     bool
+	}{
+		{"a", "task up", now, true}, {"b", "task up", now, false}, {"a", "task down", now, true}, {"a", "task up", now, true}, {"c", "task up", now, false},
+		{"b", "task down", now, false}, {"b", "task up", now, false}, {"b", "task up", now, true}, {"b", "task up", next, true}, {"a", "task up", next, false},
+	} {
+		if got := together.first(s.by, s.kind, s.now); got != s.want {
+			t.Errorf("line %d: %s is logged for %s: %v", i, s.kind, s.by, got)
+		}
+		if !(*Together)(nil).first(s.by, s.kind, s.now) {
+			t.Error("a task alone does not log what it sees")
+		}
+	}
+}

@@ -107,6 +107,9 @@ type Config struct {
 	Private bool            // only this process reaches the network, so an open port needs no warning
 	Log     *slog.Logger    // nil: slog.Default()
 
+	// Together, if not nil, is shared by the tasks of a process that log once what all of them see.
+	Together *Together
+
 	lent    []devices.Device // for a guest: the devices of its host
 	kept    *durable.Store   // for a guest: what keeps their durable containers; nil if there are none
 	ceiling *actors.Rights   // on the rights of a guest's sessions; nil means none

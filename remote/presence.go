@@ -304,11 +304,44 @@ func (n *Node) taskChanged(before, now TaskStatus) {
 	if now.Reason != "" && now.State != stateUp {
 		about = append(about, "reason", now.Reason)
 	}
-	n.log.Log(context.Background(), level, kind, about...)
+	if n.config.Together.first(n.self.Name(), kind, now) {
+		n.log.Log(context.Background(), level, kind, about...)
+	}
 	n.events.Add(kind, now.Task, text)
 	if c := n.performing.Load(); c != nil {
 		c.TaskChanged(cast.TaskChange{Task: now.Task, Up: now.State == stateUp, What: now})
 	}
+}
+
+// Together has the tasks of a process log once what all of them see of each other. The zero value is ready for use.
+type Together struct {
+	mu  sync.Mutex
+	saw map[sight]int // how often a task has seen a change, and how often any one has
+}
+
+// sight is a change as a task sees it, or as any one does if by is empty.
+type sight struct {
+	by, kind, task string
+	boot           uint64
+}
+
+// first records that a task sees a change, and reports whether no other task has seen it as often. Without a Together, each task is the first.
+func (t *Together) first(by, kind string, now TaskStatus) bool {
+	if t == nil {
+		return true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.saw == nil {
+		t.saw = map[sight]int{}
+	}
+	own, anyone := sight{by, kind, now.Task, now.Boot}, sight{"", kind, now.Task, now.Boot}
+	t.saw[own]++
+	if t.saw[own] <= t.saw[anyone] {
+		return false
+	}
+	t.saw[anyone] = t.saw[own]
+	return true
 }
 
 // taskRestarted is the change of a task of which nobody noticed that its last process was down before the next one was up.
