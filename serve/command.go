@@ -1,8 +1,6 @@
 package serve
 
 import (
-	"context"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -13,10 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/troupe-run/troupe"
 	"github.com/troupe-run/troupe/internal/command"
-	"github.com/troupe-run/troupe/internal/command/exit"
 	"github.com/troupe-run/troupe/internal/command/flagset"
-	"github.com/troupe-run/troupe/internal/command/plain"
-	"github.com/troupe-run/troupe/remote"
 	"github.com/troupe-run/troupe/remote/compress"
 	"github.com/troupe-run/troupe/remote/spec"
 	"github.com/troupe-run/troupe/serve/internal/owner"
@@ -75,6 +70,7 @@ type serverFlags struct {
 	lend      bool
 	outsiders bool
 	check     bool
+	strict    bool
 	files     flagset.Files
 	http      flagset.HTTP
 	parent    string
@@ -110,7 +106,7 @@ func newCommand(p Program) *cobra.Command {
 		if f.run.Unpinned == "" && f.serverDef != "" {
 			f.run.Unpinned = flagset.UnpinnedTask // a program that was written for tf.distribute.Server
 		}
-		if f.check {
+		if f.check || f.strict {
 			return f.dryRun(cmd.Context(), p.Options, cmd.OutOrStdout(), log)
 		}
 		return f.serve(cmd, p, log)
@@ -124,6 +120,7 @@ func (f *serverFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.slurmJobs, "slurm-jobs", "", "with --cluster slurm, how many tasks each job has, as ps=1,worker=*, where the asterisk is the rest (without it, all tasks are workers)")
 	flags.IntVar(&f.slurmPort, "slurm-port", spec.SlurmPort, "with --cluster slurm, the port of the first task of each machine; those of its other tasks follow")
 	flags.BoolVar(&f.check, "check", false, "check the flags, the cluster, and the files of certificates, tokens and policies, print which task this is, and exit; nothing is bound")
+	flags.BoolVar(&f.strict, "check-strict", false, "like --check, on the machine that the task is for: exit with 3 if there is a warning")
 	flags.StringSliceVar(&f.join, "join", nil, "host:port of tasks of a running cluster; the server claims a free task of it")
 	flags.StringVar(&f.job, "job", "", "the job of the server's task (also --job_name)")
 	flags.IntVar(&f.task, "task", 0, "the index of the server's task in its job (also --task_index)")
@@ -159,36 +156,4 @@ func (f *serverFlags) options(program []troupe.Option, s *security, log *slog.Lo
 		all = append(all, troupe.WithOutsiders(f.outsiders))
 	}
 	return all
-}
-
-// dryRun checks what can be checked without the cluster, and prints which task the server would be. A task's address that does not belong to
-// this machine, or leads to the loopback interface, is only a warning: the check may be for another machine.
-func (f *serverFlags) dryRun(ctx context.Context, program []troupe.Option, out io.Writer, log *slog.Logger) error {
-	security, err := f.security.load(log)
-	if err != nil {
-		return exit.Refused(err)
-	}
-	defer security.close()
-	cluster, self, err := f.resolve(log, f.options(program, security, log)...)
-	if err != nil {
-		return exit.Refused(err)
-	}
-	if cluster == nil {
-		_, err = plain.Println(out, "a task of the cluster at "+strings.Join(f.join, ","))
-		return err
-	}
-	if f.bind == "" {
-		open := f.files.Insecure || f.security.tls.Cert != "" || f.security.secret != ""
-		b, err := remote.Bind(ctx, nil, cluster, self, open)
-		switch {
-		case err != nil:
-			log.Warn("on this machine the server would not start", "error", err)
-		case b.Warning != "":
-			log.Warn(b.Warning)
-		case b.Everywhere != "":
-			log.Info("the port would be bound on all interfaces: " + b.Everywhere)
-		}
-	}
-	_, err = plain.Printf(out, "%v of %v\n", self, cluster)
-	return err
 }

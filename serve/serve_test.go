@@ -227,6 +227,10 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{[]string{"--w=localhost:0", "--ask=stop"}, exit.CodeOK, ""},
 		{[]string{"--w=localhost:0", "--check"}, exit.CodeOK, ""},
+		{[]string{"--w=localhost:0", "--check-strict"}, exit.CodeOK, ""},
+		{[]string{"--w=192.0.2.1:2222", "--check"}, exit.CodeOK, ""},
+		{[]string{"--w=192.0.2.1:2222", "--check-strict"}, exit.CodeRefused, "echoes: the check is strict, and there were warnings"},
+		{[]string{"--w=192.0.2.1:2222", "--check-strict", "--log-level=error"}, exit.CodeRefused, "echoes: the check is strict, and there were warnings"},
 		{[]string{"--w=localhost:0", "--ask=fail"}, exit.CodeFailed, "echoes: there is nobody to ask\n"},
 		{nil, exit.CodeUsage, "echoes: no cluster is declared: give --cluster,"},
 		{[]string{"--job_=1", "--w=localhost:0"}, exit.CodeUsage, "echoes: unknown flag: --job_ (and it does not declare a job"},
