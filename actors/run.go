@@ -329,7 +329,7 @@ func (st *step) expire(ctx context.Context, limit time.Duration) {
 func (st *step) cancelled() {
 	st.fail(status.Errorf(status.Cancelled, "The client cancelled the step"))
 	st.mu.Lock()
-	if !st.broken.happened { // the step was over
+	if !st.broken.happened() { // the step was over
 		st.mu.Unlock()
 		return
 	}

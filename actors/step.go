@@ -67,7 +67,7 @@ func (t *Task) takeStep() *step {
 // of its call, without an error.
 func (st *step) recycle() {
 	st.mu.Lock()
-	known := st.shared.Load() || st.core.Err() != nil || st.stopWatching != nil || st.done.told != nil || st.broken.told != nil || st.resumed != nil || len(st.plan.remote) > 0
+	known := st.shared.Load() || st.core.Err() != nil || st.stopWatching != nil || st.done.awaited() || st.broken.awaited() || st.resumed != nil || len(st.plan.remote) > 0
 	st.mu.Unlock()
 	if known {
 		return
@@ -377,7 +377,7 @@ const afterFailure = time.Second
 // by themselves.
 func (st *step) await() error {
 	st.mu.Lock()
-	if st.done.happened {
+	if st.done.happened() {
 		st.mu.Unlock()
 		return st.cause()
 	}

@@ -555,6 +555,69 @@ class Placement(unittest.TestCase):
                     self.assertIn(part, raised.exception.message)
 
 
+class SeveralPrograms(unittest.TestCase):
+    """Two programs own a worker each, and the parameter server belongs to none. No program calls a function of the other one."""
+
+    OTHER = textwrap.dedent(
+        """
+        import sys
+        import numpy as np
+        import tensorflow.compat.v1 as tf
+        import troupe
+        with troupe.Server({"ps": [sys.argv[1]], "worker": sys.argv[2:]}, "worker", 0), tf.Graph().as_default():
+            theirs = [tf.py_func(lambda: np.int64(-1), [], tf.int64) for _ in range(2000)]
+            print("ready", flush=True)
+            sys.stdin.read()
+        """
+    )
+
+    def test_whose_function_is_called(self):
+        addresses = free_addresses(3)
+        parameter = serve(self, "--ps=" + addresses[0], "--worker=" + ",".join(addresses[1:]), "--job_name=ps")
+        other = subprocess.Popen(
+            [sys.executable, "-c", self.OTHER, *addresses], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.addCleanup(other.communicate)
+        server = troupe.Server({"ps": addresses[:1], "worker": addresses[1:]}, "worker", 1, echo=False)
+        self.addCleanup(server.stop)
+        self.assertEqual(other.stdout.readline(), "ready\n")
+        server.wait_ready()
+
+        def call(target, device=None):
+            with tf.Graph().as_default() as graph, tf.device(device):
+                y = tf.py_func(lambda: np.int64(7), [], tf.int64)
+            with tf.Session(target, graph=graph) as session:
+                return session.run(y)
+
+        self.assertEqual(call(server.target), 7)
+        self.assertEqual(call(parameter, "/job:worker/task:1"), 7)
+        for target, device in ((parameter, None), (server.target, "/job:worker/task:0")):  # where the other program is
+            with self.assertRaisesRegex(tf.errors.InvalidArgumentError, "Could not find callback with key=pyfunc_"):
+                call(target, device)
+
+    @unittest.skipUnless(hasattr(os, "fork"), "there are no forks")
+    def test_forks(self):
+        """Forks of a program that has a server number their functions apart from each other and from the program."""
+        server = troupe.Server.create_local_server()
+        self.addCleanup(server.stop)
+        registry = sys.modules["tensorflow.python.ops.script_ops"]._py_funcs
+        tokens = {registry._next_unique_token()}
+        for _ in range(3):
+            source, sink = os.pipe()
+            child = os.fork()
+            if child == 0:
+                os.write(sink, registry._next_unique_token().encode())
+                os._exit(0)
+            os.waitpid(child, 0)
+            tokens.add(os.read(source, 100).decode())
+            os.close(source)
+            os.close(sink)
+        numbers = sorted(int(token.rpartition("_")[2]) for token in tokens)
+        self.assertEqual(len(numbers), 4)
+        for less, more in zip(numbers, numbers[1:]):
+            self.assertGreater(more - less, 1 << 20)
+
+
 class ActorsAndLearner(unittest.TestCase):
     """The shape of IMPALA: actors step environments, which are Python, and a learner dequeues their trajectories."""
 

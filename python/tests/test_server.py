@@ -141,6 +141,29 @@ class Life(unittest.TestCase):
         with self.assertRaises(tf.errors.UnknownError):
             server.start()
 
+    def test_each_worker_has_its_own_variables(self):
+        """Two workers with servers of their own do not share what they place nowhere, as with TensorFlow's servers."""
+        held = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+        addresses = ["127.0.0.1:%d" % h.getsockname()[1] for h in held]
+        for h in held:
+            h.close()
+        with quiet({"worker": addresses}, "worker", 0) as first, quiet({"worker": addresses}, "worker", 1) as second:
+            first.wait_ready()
+            for device in (None, "/cpu:0"):
+                sessions = []
+                for index, server in enumerate((first, second)):
+                    with tf.Graph().as_default() as graph, tf.device(device):
+                        n = tf.get_local_variable(f"n{device or ''}".replace("/", "_").replace(":", "_"), initializer=100 * index)
+                        count = n.assign_add(1)
+                    session = tf.Session(server.target, graph=graph)
+                    session.run(n.initializer)
+                    sessions.append((session, count))
+                self.assertEqual([session.run(count) for session, count in sessions], [1, 101], device)
+                self.assertEqual([session.run(count) for session, count in sessions], [2, 102], device)
+                for session, _ in sessions:
+                    session.close()
+            self.assertNotIn("is shared with sessions of another master", first.log + second.log)
+
     def test_join_returns_after_stop(self):
         server = troupe.Server.create_local_server(start=False)
         server.start()

@@ -48,11 +48,14 @@ Servers end with the process that created them, however it ends, even by ``kill 
 TensorFlow is imported when it is needed: by `Server` and by ``LocalCluster.session``.
 """
 
+from troupe import _functions
 from troupe._actors import Actor, ActorError, publish
 from troupe._binary import BinaryNotFoundError, find_binary
 from troupe._cluster import LocalCluster, Task
 from troupe._process import ServerError
 from troupe._server import Server
+
+_functions.number_apart()  # if TensorFlow is imported already; otherwise when a server is created
 
 __all__ = [
     "Actor",

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
+import secrets
 import socket
 import struct
 import sys
@@ -74,6 +76,38 @@ def _parse(head: bytes) -> _Call:
         seen.append(_Input(dtype, shape, address if elsewhere else 0, size))
     return _Call(token, bool(eager), types, tuple(seen))
 
+
+_numbered = False  # whether this process's functions have numbers of their own
+
+
+def number_apart() -> None:
+    """Numbers the functions that TensorFlow registers in this process from now on from a random number on.
+
+    TensorFlow counts from 0 in each process: ``pyfunc_0`` is a function of each program that has one, and a node that comes
+    to a task of another program than its own would call that one's. With numbers of its own, a program does not know the
+    functions of others, and refuses them by name. Forks have numbers of their own, too.
+    """
+    global _numbered
+    registry = _registry()
+    if _numbered or not hasattr(registry, "_unique_id"):
+        return
+    _numbered = True
+    with registry._lock:
+        registry._unique_id = secrets.randbits(62)
+
+
+def _registry() -> Any:
+    """TensorFlow's registry of functions, or None if it is not imported."""
+    return getattr(sys.modules.get("tensorflow.python.ops.script_ops"), "_py_funcs", None)
+
+
+def _number_fork() -> None:
+    if _numbered:  # without the lock: a thread that only the parent has may hold it
+        _registry()._unique_id = secrets.randbits(62)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_number_fork)
 
 _parse_again = functools.lru_cache(maxsize=256)(_parse)  # calls in a loop have the same head
 

@@ -18,14 +18,15 @@ import threading
 import time
 from typing import IO, Any, Dict, List, Optional, Sequence, Union
 
+from troupe import _functions
 from troupe._binary import find_binary
 from troupe._channel import Channel
 
 START_TIMEOUT = 60.0
 """Seconds within which a child must report whether it has bound its port."""
 
-STOP_TIMEOUT = 5.0
-"""Seconds within which a child must end after the grace period of its running steps."""
+STOP_TIMEOUT = 15.0
+"""Seconds within which a child must end after the grace period of its running steps: it may hand over resources."""
 
 LOG_LINES = 10_000
 """How many lines at the end of a server's log are kept."""
@@ -80,6 +81,7 @@ class Process:
             BinaryNotFoundError: the program is not installed.
         """
         binary = find_binary()
+        _functions.number_apart()
         data = server_def.encode() if isinstance(server_def, str) else server_def
         self._channel = Channel()
         try:

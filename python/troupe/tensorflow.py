@@ -14,7 +14,7 @@ import os
 import sys
 from typing import Any, List
 
-from troupe import _children
+from troupe import _children, _functions
 from troupe._server import Server
 
 _replaced: List[Any] = []  # the modules whose Server was replaced
@@ -34,6 +34,7 @@ def install() -> None:
     for name, module in list(sys.modules.items()):
         if name.startswith("tensorflow."):
             _replace(module)
+    _functions.number_apart()
     _children.enable()
 
 
