@@ -33,7 +33,7 @@ type presence struct {
 
 	mu       sync.Mutex
 	pending  map[string]struct{} // tasks whose state may have changed
-	told     map[string]TaskStatus
+	told     map[string]sighting
 	probes   map[string]*probe // the last probe of each task that was asked
 	watching bool              // a program watches tasks
 }
@@ -65,7 +65,7 @@ const (
 )
 
 func newPresence(n *Node) *presence {
-	p := &presence{node: n, wake: make(chan struct{}, 1), ask: make(chan struct{}, maxReaching), pending: map[string]struct{}{}, told: map[string]TaskStatus{},
+	p := &presence{node: n, wake: make(chan struct{}, 1), ask: make(chan struct{}, maxReaching), pending: map[string]struct{}{}, told: map[string]sighting{},
 		probes: map[string]*probe{}}
 	p.life, p.die = context.WithCancel(context.Background())
 	return p
@@ -75,7 +75,7 @@ func newPresence(n *Node) *presence {
 func (p *presence) start() {
 	p.mu.Lock()
 	for _, task := range p.node.taskNames() {
-		p.told[task] = TaskStatus{Task: task, State: membership.NeverSeen.String()}
+		p.told[task] = sighting{TaskStatus: TaskStatus{Task: task, State: membership.NeverSeen.String()}}
 	}
 	p.mu.Unlock()
 	p.work.Go(contain.Func(p.node.log, "The presence of tasks", p.run, nil))
@@ -154,12 +154,12 @@ func (p *presence) checkTask(task string) {
 	s := merge(gossiped, linked)
 	p.mu.Lock()
 	before := p.told[task]
-	if s.State == stateUp && before.State == stateUp && s.Boot == before.Boot && s.Reason == "" {
-		s.Reason = before.Reason // a process that is leaving does not come back, though its links are still there
+	if !isOther(before, s) && before.leaving {
+		s.leaving = true // a process that is leaving does not come back, though its links are still there
 	}
 	p.told[task] = s
 	p.mu.Unlock()
-	if before.State != s.State || before.Boot != s.Boot || before.Reason != s.Reason && s.State == stateUp {
+	if isOther(before, s) || s.leaving && !before.leaving {
 		p.node.taskChanged(before, s)
 	}
 	linkedUp := linked.Health == link.Up || !linked.Accepted.IsZero()
@@ -293,23 +293,27 @@ func (p *presence) endProbe(a *probe, err error) {
 	close(a.done)
 }
 
+// isOther reports whether a task has come or gone, or is another process than before. Only that is a change for programs: a task that announces that it is
+// leaving is up until it has left.
+func isOther(before, now sighting) bool { return before.State != now.State || before.Boot != now.Boot }
+
 // taskChanged logs a change of a task, records it as an event, and notifies programs.
-func (n *Node) taskChanged(before, now TaskStatus) {
+func (n *Node) taskChanged(before, now sighting) {
 	kind, level := taskChange(before, now)
 	text := now.Reason
 	if kind == taskRestarted {
 		text = now.Address
 	}
 	about := []any{"task", now.Task, "address", now.Address}
-	if now.Reason != "" && now.State != stateUp {
+	if now.Reason != "" {
 		about = append(about, "reason", now.Reason)
 	}
 	if n.config.Together.first(n.self.Name(), kind, now) {
 		n.log.Log(context.Background(), level, kind, about...)
 	}
 	n.events.Add(kind, now.Task, text)
-	if c := n.performing.Load(); c != nil {
-		c.TaskChanged(cast.TaskChange{Task: now.Task, Up: now.State == stateUp, What: now})
+	if c := n.performing.Load(); c != nil && isOther(before, now) {
+		c.TaskChanged(cast.TaskChange{Task: now.Task, Up: now.State == stateUp, What: now.TaskStatus})
 	}
 }
 
@@ -349,18 +353,17 @@ const taskRestarted = "task restarted"
 
 // taskChange names a change of a task, and says how serious it is: if a process ended without having announced it, the task's state is lost, and
 // whatever uses it fails, also where the next process is up already.
-func taskChange(before, now TaskStatus) (kind string, level slog.Level) {
-	wasLeaving := before.State == stateUp && before.Reason != ""
+func taskChange(before, now sighting) (kind string, level slog.Level) {
 	switch {
-	case now.State == stateUp && now.Reason != "":
+	case now.leaving && !isOther(before, now):
 		return "task leaving", slog.LevelInfo
 	case now.State == stateUp && before.State == stateUp && now.Boot != before.Boot:
-		if wasLeaving {
+		if before.leaving {
 			return taskRestarted, slog.LevelInfo
 		}
 		return taskRestarted, slog.LevelWarn
 	case now.State == stateDown:
-		if wasLeaving && before.Boot == now.Boot || now.Reason == membership.HasLeft || strings.HasPrefix(now.Reason, link.Leaving) {
+		if before.leaving && before.Boot == now.Boot || now.Reason == membership.HasLeft || strings.HasPrefix(now.Reason, link.Leaving) {
 			return "task " + now.State, slog.LevelInfo
 		}
 		return "task " + now.State, slog.LevelWarn
@@ -374,7 +377,7 @@ var stateUp, stateDown = membership.Up.String(), membership.Down.String()
 
 // sightings returns what gossip and the links know of a task; ok is false while the node starts and for a task that the cluster does not
 // have.
-func (n *Node) sightings(task string) (gossiped TaskStatus, linked link.State, ok bool) {
+func (n *Node) sightings(task string) (gossiped sighting, linked link.State, ok bool) {
 	gossip := n.gossiping.Load()
 	if gossip == nil {
 		return gossiped, linked, false
@@ -386,7 +389,7 @@ func (n *Node) sightings(task string) (gossiped TaskStatus, linked link.State, o
 	if m.Task != n.self {
 		linked, ok = n.linkState(task)
 	}
-	return n.gossipStatus(m), linked, ok
+	return sighting{n.gossipStatus(m), m.Leaving}, linked, ok
 }
 
 func (n *Node) linkState(task string) (link.State, bool) {
@@ -396,10 +399,10 @@ func (n *Node) linkState(task string) (link.State, bool) {
 
 // merge joins what gossip and a task's links know of it. A live link proves that the task is up. The loss of a link to the process that
 // gossip believes in counts against it.
-func merge(s TaskStatus, st link.State) TaskStatus {
+func merge(s sighting, st link.State) sighting {
 	up := func(boot uint64, since time.Time) {
 		if s.State != stateUp || s.Boot != boot {
-			s.State, s.Since, s.Boot, s.Reason = stateUp, since, boot, ""
+			s.State, s.Since, s.Boot, s.Reason, s.leaving = stateUp, since, boot, "", false
 		}
 	}
 	switch accepted := !st.Accepted.IsZero(); {
@@ -408,7 +411,7 @@ func merge(s TaskStatus, st link.State) TaskStatus {
 	case accepted:
 		up(st.AcceptedBoot, st.Accepted)
 	case st.Health == link.Down && st.Reason != "" && st.Since.After(s.Since) && (s.Boot == st.Boot || s.Boot == 0):
-		s.State, s.Since, s.Boot, s.Reason = stateDown, st.Since, st.Boot, st.Reason
+		s.State, s.Since, s.Boot, s.Reason, s.leaving = stateDown, st.Since, st.Boot, st.Reason, false
 	case st.Health == link.NeverSeen && s.State == membership.NeverSeen.String():
 		if s.Reason = st.Reason; len(st.Awaited) > 0 {
 			s.Reason = cmp.Or(s.Reason, "it has not answered yet") + "; it is awaited until " + st.Until.UTC().Format(time.RFC3339)

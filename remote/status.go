@@ -39,7 +39,7 @@ func (n *Node) statusOf(task string) (TaskStatus, bool) {
 	if !ok {
 		return TaskStatus{}, false
 	}
-	s := merge(gossiped, linked)
+	s := merge(gossiped, linked).TaskStatus
 	if known := n.task.Cluster.Known(task); known != nil && task != n.self.Name() {
 		s.Devices = slices.Clone(known)
 	}
@@ -54,6 +54,12 @@ func (n *Node) seenByGossip(task string) bool {
 	}
 	m, ok := gossip.Member(task)
 	return ok && m.Health != membership.NeverSeen
+}
+
+// sighting is what is known of a task. leaving is set while the process is up that has announced its end.
+type sighting struct {
+	TaskStatus
+	leaving bool
 }
 
 // gossipStatus returns what gossip knows of a task.

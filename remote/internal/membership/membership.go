@@ -65,7 +65,9 @@ type Member struct {
 	Health Health
 	Boot   uint64    // of the process seen last
 	Since  time.Time // of the health, or of this boot
-	Reason string    // of Down; of Up once it has announced that it is leaving
+	Reason string    // of Down
+	// Leaving is set while the process is up that has announced that it is leaving.
+	Leaving bool
 	// Devices, as far as they fit into the gossip. They must not be modified.
 	Devices []device.Attributes
 }
@@ -300,11 +302,11 @@ func (m *Membership) apply(c change, now time.Time) (Event, bool) {
 	case c.kind == changeGone:
 		next.Health, next.Reason = Down, "it does not answer the gossip"
 	case c.meta.leaving:
-		next.Reason = "it is leaving"
+		next.Leaving = true
 	}
 	if next.Health == old.Health && next.Boot == old.Boot {
 		next.Since = old.Since
-		if next.Reason == old.Reason {
+		if next.Reason == old.Reason && next.Leaving == old.Leaving {
 			*old = next
 			return Event{}, false
 		}
@@ -333,7 +335,11 @@ func (m *Membership) report(e Event) {
 		if e.Member.Health == Down && e.Member.Reason != HasLeft {
 			level = slog.LevelWarn
 		}
-		m.log.Log(context.Background(), level, "a task is "+e.Member.Health.String(), about...)
+		state := e.Member.Health.String()
+		if e.Member.Leaving {
+			state = "leaving"
+		}
+		m.log.Log(context.Background(), level, "a task is "+state, about...)
 	}
 }
 
