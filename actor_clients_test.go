@@ -24,7 +24,7 @@ var echoes = WithActor("echo", func(c *ActorContext, arguments any) (Actor, erro
 		var err error
 		switch m := message.(type) {
 		case *emptypb.Empty:
-			err = c.Reply(wrapperspb.String(c.Sender().Task))
+			err = c.Reply(wrapperspb.String(c.Sender().Task()))
 		case *wrapperspb.BoolValue:
 			kept := c.Keep()
 			c.Stop()
@@ -95,7 +95,7 @@ func TestClientsUseActors(t *testing.T) {
 	if _, err := c.SpawnActor(deadline(t), "echo", "", "local", nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := all[0].Spawn(deadline(t), "echo", ActorRef{all[1].Task(), "other"}, nil); err != nil {
+	if _, err := all[0].Spawn(deadline(t), "echo", ActorAt(all[1].Task(), "other"), nil); err != nil {
 		t.Fatal(err)
 	}
 	local := c.Actor("", "local")
@@ -127,7 +127,7 @@ func TestClientsForward(t *testing.T) {
 	parallel(t)
 	porters := WithActor("porter", func(*ActorContext, any) (Actor, error) {
 		return ActorFunc(func(c *ActorContext, _ any) {
-			if err := c.Forward(ActorRef{"w:2", "sum"}); err != nil {
+			if err := c.Forward(ActorAt("w:2", "sum")); err != nil {
 				panic(err)
 			}
 		}), nil

@@ -27,7 +27,7 @@ func ExampleServer_Ensure() {
 	defer server.Stop(ctx)
 
 	for range 2 {
-		votes, err := server.Ensure(ctx, "sum", troupe.ActorRef{Task: "local:0", Name: "votes"}, nil)
+		votes, err := server.Ensure(ctx, "sum", troupe.ActorAt("local:0", "votes"), nil)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -41,8 +41,8 @@ func ExampleServer_Ensure() {
 		fmt.Println(votes, sum.Value)
 	}
 	// Output:
-	// local:0/actor:votes 3
-	// local:0/actor:votes 6
+	// /job:local/replica:0/task:0/actor:votes 3
+	// /job:local/replica:0/task:0/actor:votes 6
 }
 
 // However many tasks and clients ensure an actor at once, it is made once. A task that comes back makes it anew.
@@ -53,7 +53,7 @@ func TestEnsureOnEachTask(t *testing.T) {
 			made.Add(1)
 			return newSum(a, arguments)
 		}), troupe.WithActor("other", newSum))
-		at := troupe.ActorRef{Task: "worker:2", Name: "votes"}
+		at := troupe.ActorAt("worker:2", "votes")
 		all := func() {
 			t.Helper()
 			made.Store(0)

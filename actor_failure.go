@@ -67,7 +67,7 @@ func (decide OnFailure) apply(k *actorKind) error {
 		return status.InvalidArgumentf("the option OnFailure must not be nil")
 	}
 	k.decide = func(f cast.Failure) cast.Decision {
-		d := decide(ActorFailure{ActorRef(f.Actor), f.Kind, f.Err, noticeOf(f.Message), ActorRef(f.Child), f.Restarts, f.Last})
+		d := decide(ActorFailure{refOf(f.Actor), f.Kind, f.Err, noticeOf(f.Message), refOf(f.Child), f.Restarts, f.Last})
 		switch d {
 		case DecideRestart:
 			return cast.RestartActor

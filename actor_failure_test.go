@@ -43,7 +43,7 @@ func ExampleOnFailure() {
 	}
 	defer server.Stop(ctx)
 
-	ref, err := server.Spawn(ctx, "import", troupe.ActorRef{Task: "local:0", Name: "import"}, nil)
+	ref, err := server.Spawn(ctx, "import", troupe.ActorAt("local:0", "import"), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func escalates(troupe.ActorFailure) troupe.ActorDecision { return troupe.DecideE
 func (f *family) start(t *testing.T) (*troupetest.Cluster, *troupetest.Probe) {
 	f.asked, f.made = make(chan troupe.ActorFailure, 100), make(chan string, 100)
 	c := troupetest.Start(t, map[string]int{"worker": 1}, f.options()...)
-	if _, err := c.Server("worker:0").Spawn(t.Context(), "0", troupe.ActorRef{Name: "0"}, nil); err != nil {
+	if _, err := c.Server("worker:0").Spawn(t.Context(), "0", troupe.ActorAt("", "0"), nil); err != nil {
 		t.Fatal(err)
 	}
 	f.wantMade(t, "0 1 2")
@@ -138,7 +138,7 @@ func (f *family) wantMade(t *testing.T, want string) {
 }
 
 func relative(i int) troupe.ActorRef {
-	return troupe.ActorRef{Task: "worker:0", Name: fmt.Sprint(i)}
+	return troupe.ActorAt("worker:0", fmt.Sprint(i))
 }
 
 // A failure goes up to the first kind that decides otherwise, whose restart makes the family anew.

@@ -68,7 +68,7 @@ func TestMessagesOfGoTypes(t *testing.T) {
 		c := troupetest.Start(t, map[string]int{"worker": 2}, troupe.WithActor("shop", newTestShop))
 		s := c.Server("worker:0")
 		for _, task := range []string{"worker:0", "worker:1"} {
-			shop, err := s.Spawn(t.Context(), "shop", troupe.ActorRef{Task: task, Name: "shop"}, total{Orders: 1, Items: 10})
+			shop, err := s.Spawn(t.Context(), "shop", troupe.ActorAt(task, "shop"), total{Orders: 1, Items: 10})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,7 +109,7 @@ func TestMessagesOfGoTypes(t *testing.T) {
 				}
 			}
 		}
-		cake, err := troupe.Ask[order](t.Context(), s, troupe.ActorRef{Task: "worker:0", Name: "shop"}, wrapperspb.String("worker:1/actor:shop"))
+		cake, err := troupe.Ask[order](t.Context(), s, troupe.ActorAt("worker:0", "shop"), wrapperspb.String("worker:1/actor:shop"))
 		if err != nil || cake.Item != "cake" {
 			t.Errorf("an answer by way of another actor: %+v, %v", cake, err)
 		}

@@ -15,7 +15,7 @@ import (
 //	resizer := troupe.WithActor("resizer", newResizer)
 //	resizers := troupe.WithActor("resizers", troupe.Pool{Kind: "resizer", Job: "worker", Each: 4, Retries: 2}.Make)
 //	…
-//	pool, err := server.Spawn(ctx, "resizers", troupe.ActorRef{Name: "resizers"}, nil)
+//	pool, err := server.Spawn(ctx, "resizers", troupe.ActorAt("", "resizers"), nil)
 //	…
 //	small, err := troupe.Ask[*wrapperspb.BytesValue](ctx, server, pool, image)
 //
@@ -100,7 +100,7 @@ func (p Pool) Make(c *ActorContext, arguments any) (Actor, error) {
 		return nil, err
 	}
 	c.WatchTasks()
-	return &pool{Pool: p, arguments: given, anchor: anchor, name: c.Self().Name, tasks: map[string]*poolTask{}, workers: map[ActorRef]*poolWorker{}}, nil
+	return &pool{Pool: p, arguments: given, anchor: anchor, name: c.Self().Name(), tasks: map[string]*poolTask{}, workers: map[ActorRef]*poolWorker{}}, nil
 }
 
 func (p Pool) check() error {

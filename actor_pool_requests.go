@@ -73,7 +73,7 @@ func (p *pool) pass(c *ActorContext, r *poolRequest) {
 	}
 	if p.Key == nil {
 		for range p.ready {
-			if w := p.pick(r); w != nil && c.context.Pass(cast.Ref(w.ref), r.message, false) == nil {
+			if w := p.pick(r); w != nil && c.context.Pass(w.ref.ref, r.message, false) == nil {
 				return
 			}
 		}
@@ -82,7 +82,7 @@ func (p *pool) pass(c *ActorContext, r *poolRequest) {
 }
 
 func (p *pool) passTo(c *ActorContext, w *poolWorker, r *poolRequest) {
-	if err := c.context.Pass(cast.Ref(w.ref), r.message, true); err != nil {
+	if err := c.context.Pass(w.ref.ref, r.message, true); err != nil {
 		c.context.Discard(err)
 	}
 }

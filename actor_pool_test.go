@@ -102,7 +102,7 @@ func withPool(t *testing.T, workers int, p troupe.Pool, opts ...troupe.ActorOpti
 		}
 	})
 	c := troupetest.Start(t, map[string]int{"ps": 2, "worker": workers}, troupe.WithActor("member", w.make), troupe.WithActor("pool", p.Make, opts...))
-	pool, err := c.Server("ps:1").Spawn(t.Context(), "pool", troupe.ActorRef{Task: "ps:0", Name: "pool"}, nil)
+	pool, err := c.Server("ps:1").Spawn(t.Context(), "pool", troupe.ActorAt("ps:0", "pool"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

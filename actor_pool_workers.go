@@ -75,7 +75,7 @@ func (p *pool) balance(c *ActorContext) {
 			p.leave(c, w)
 		}
 		for len(t.workers) < want {
-			w := &poolWorker{task: t.name, number: len(t.workers), ref: ActorRef{t.name, fmt.Sprintf("pool-%016x", rand.Uint64())}}
+			w := &poolWorker{task: t.name, number: len(t.workers), ref: ActorAt(t.name, fmt.Sprintf("pool-%016x", rand.Uint64()))}
 			t.workers = append(t.workers, w)
 			p.workers[w.ref] = w
 			p.spawn(c, w)
@@ -102,7 +102,7 @@ func (p *pool) spawn(c *ActorContext, w *poolWorker) {
 		p.remove(w)
 		return
 	}
-	c.context.SpawnWorker(p.Kind, cast.Ref(w.ref), p.anchor, p.arguments, poolSpawnLimit, w)
+	c.context.SpawnWorker(p.Kind, w.ref.ref, p.anchor, p.arguments, poolSpawnLimit, w)
 }
 
 // spawned makes a worker ready, or has it made again later.
@@ -110,7 +110,7 @@ func (p *pool) spawned(c *ActorContext, s cast.Spawned) {
 	w := s.Tag.(*poolWorker)
 	err := s.Err
 	if err == nil && (w.gone || w.leaving) {
-		c.context.EndWorker(cast.Ref(w.ref), poolSpawnLimit)
+		c.context.EndWorker(w.ref.ref, poolSpawnLimit)
 		p.remove(w)
 		return
 	}
@@ -159,7 +159,7 @@ func (p *pool) replace(c *ActorContext, w *poolWorker) {
 func (p *pool) leave(c *ActorContext, w *poolWorker) {
 	if w.leaving && w.ready && w.inFlight == 0 {
 		w.ready = false // and is removed when it has ended
-		c.context.EndWorker(cast.Ref(w.ref), poolSpawnLimit)
+		c.context.EndWorker(w.ref.ref, poolSpawnLimit)
 	}
 }
 

@@ -30,7 +30,7 @@ func TestActorsThatRestart(t *testing.T) {
 			}
 		}), nil
 	}, Restart{Most: 2, Backoff: time.Millisecond}))
-	ref, err := all[0].Spawn(deadline(t), "phoenix", ActorRef{all[1].Task(), "p"}, wrapperspb.Int64(5))
+	ref, err := all[0].Spawn(deadline(t), "phoenix", ActorAt(all[1].Task(), "p"), wrapperspb.Int64(5))
 	if err != nil {
 		t.Fatal(err)
 	}

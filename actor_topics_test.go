@@ -65,7 +65,7 @@ var readers = troupe.WithActor("reader", func(c *troupe.ActorContext, arguments 
 		return nil, err
 	}
 	return troupe.Handlers(troupe.Handle(func(c *troupe.ActorContext, m *wrapperspb.StringValue) {
-		if err := c.Send(troupe.ActorRef{Task: "worker:0", Name: "editor"}, wrapperspb.String(c.Self().Name+" "+m.Value)); err != nil {
+		if err := c.Send(troupe.ActorAt("worker:0", "editor"), wrapperspb.String(c.Self().Name()+" "+m.Value)); err != nil {
 			panic(err)
 		}
 		if m.Value == "crash" {
@@ -113,7 +113,7 @@ func TestTopicsOfACluster(t *testing.T) {
 		editor := c.Probe("worker:0", "editor")
 		reader := func(task int) {
 			t.Helper()
-			at := troupe.ActorRef{Task: fmt.Sprint("worker:", task), Name: fmt.Sprint("reader", task)}
+			at := troupe.ActorAt(fmt.Sprint("worker:", task), fmt.Sprint("reader", task))
 			if _, err := c.Server("worker:0").Spawn(t.Context(), "reader", at, wrapperspb.String("news")); err != nil {
 				t.Fatal(err)
 			}

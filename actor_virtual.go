@@ -50,4 +50,4 @@ func (v Virtual) apply(k *actorKind) error {
 
 // VirtualActor returns the reference to a virtual actor; see Virtual. The kind and the identity together have at most 255 bytes, without
 // spaces, ? and #.
-func VirtualActor(kind, identity string) ActorRef { return ActorRef(cast.VirtualRef(kind, identity)) }
+func VirtualActor(kind, identity string) ActorRef { return ActorRef{cast.VirtualRef(kind, identity)} }

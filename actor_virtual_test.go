@@ -26,7 +26,7 @@ func newCounting(c *troupe.ActorContext, _ any) (troupe.Actor, error) {
 	n := 0
 	return troupe.Handlers(troupe.Handle(func(c *troupe.ActorContext, _ *emptypb.Empty) {
 		n++
-		c.Reply(wrapperspb.String(fmt.Sprint(c.Server().Task(), " ", c.Self().Name, " ", n)))
+		c.Reply(wrapperspb.String(fmt.Sprint(c.Server().Task(), " ", c.Self().Name(), " ", n)))
 	})), nil
 }
 
@@ -226,7 +226,7 @@ func TestVirtualActorsAreNotSpawnedOrWatched(t *testing.T) {
 		s := c.Server("worker:0")
 		for what, do := range map[string]func() error{
 			"Spawn of the kind": func() error {
-				_, err := s.Spawn(t.Context(), "counting", troupe.ActorRef{Name: "a"}, nil)
+				_, err := s.Spawn(t.Context(), "counting", troupe.ActorAt("", "a"), nil)
 				return err
 			},
 			"Spawn of an identity": func() error {
@@ -263,7 +263,7 @@ func TestVirtualActorsOneLifeAtATime(t *testing.T) {
 				life := atomic.AddInt64(&lives, 1)
 				return troupe.ActorFunc(func(c *troupe.ActorContext, _ any) {
 					mu.Lock()
-					handled[c.Self().Name] = append(handled[c.Self().Name], life)
+					handled[c.Self().Name()] = append(handled[c.Self().Name()], life)
 					mu.Unlock()
 					c.Reply(&emptypb.Empty{})
 				}), nil

@@ -1,8 +1,8 @@
 package troupe
 
 import (
-	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"iter"
 	"slices"
@@ -99,20 +99,39 @@ func WithActor(kind string, create ActorMaker, opts ...ActorOption) Option {
 	})
 }
 
-// ActorRef addresses an actor by its task and its name there. The task is written as /job:worker/replica:0/task:1, /job:worker/task:1 or
-// worker:1; Equal compares references however they are written. A reference is a plain value: it may be written by hand, and sent as text.
-// Spawn and ActorEnded return references as they were given to Spawn and Watch: a program that always writes tasks in the same way can
-// compare them with ==, and use them as keys of a map. References that the runtime makes (Self, Sender) have the full name of the task. A
-// name can be reused after its actor has ended; it then refers to the new actor.
+// ActorRef addresses an actor by its task and its name there. It is a plain value, which ActorAt makes and which can be sent as text, in JSON
+// too. However the task was written, there is one form of it: references that mean the same are equal with ==, and as keys of a map. A name can
+// be reused after its actor has ended; it then refers to the new actor.
+//
+// Only a reference without a task does not say whose it is: it means an actor of the server that uses it. What the runtime returns
+// (Spawn, Self, Sender) has the task.
+type ActorRef struct{ ref cast.Ref } // the task is a full name, empty, that of a virtual actor, or an address; a form of a task's name is none
+
+// ActorAt returns the reference to the actor of a task with a name. The task is written as /job:worker/replica:0/task:1, /job:worker/task:1 or
+// worker:1; if it is empty, it is the server's own. The actor need not exist. What is no task's name is refused where the reference is used.
 //
 // With WithOutsiders, the task may also be the host:port of a process outside the cluster that speaks protoactor-go's
-// remote protocol, and the name that of an actor there. If it also names a task of the cluster, that task is meant.
-type ActorRef struct{ Task, Name string }
+// remote protocol, and the name that of an actor there. If it also names a task of the cluster, that task is meant. A host whose name could be a
+// job's, such as localhost, is written like one: localhost:8090 is /job:localhost/replica:0/task:8090, unless the cluster has such a job.
+func ActorAt(task, name string) ActorRef { return ActorRef{cast.Ref{Task: fullTask(task), Name: name}} }
 
-// Equal reports whether two references mean the same actor, however their tasks are written.
-func (r ActorRef) Equal(other ActorRef) bool {
-	return r.Name == other.Name && fullTask(r.Task) == fullTask(other.Task)
+// refOf returns a reference of the runtime's. Those to actors outside the cluster are the only ones whose tasks may have another form.
+func refOf(r cast.Ref) ActorRef {
+	if cast.Outside(r.Task) {
+		r.Task = fullTask(r.Task)
+	}
+	return ActorRef{r}
 }
+
+// Task returns the full name of the actor's task, such as /job:worker/replica:0/task:1. It is empty if that is the server's own, and /kind:account
+// for virtual actors of the kind account.
+func (r ActorRef) Task() string { return r.ref.Task }
+
+// Name returns the actor's name on its task, or the identity of a virtual actor.
+func (r ActorRef) Name() string { return r.ref.Name }
+
+// Equal reports whether two references mean the same actor, as == does.
+func (r ActorRef) Equal(other ActorRef) bool { return r == other }
 
 // fullTask returns the full name of a task, or task unchanged if it is not a task's name.
 func fullTask(task string) string {
@@ -126,9 +145,9 @@ func fullTask(task string) string {
 const actorPart = "/actor:"
 
 // String returns the reference as text, such as /job:worker/replica:0/task:1/actor:counter.
-func (r ActorRef) String() string { return r.Task + actorPart + r.Name }
+func (r ActorRef) String() string { return r.ref.Task + actorPart + r.ref.Name }
 
-// ParseActorRef parses the text that String returns. The task stays as it is written.
+// ParseActorRef parses the text that String returns. The task may be written in any form that ActorAt takes, but not be missing.
 func ParseActorRef(text string) (ActorRef, error) {
 	task, name, ok := strings.Cut(text, actorPart)
 	if !ok || task == "" || name == "" {
@@ -137,27 +156,53 @@ func ParseActorRef(text string) (ActorRef, error) {
 	if _, _, err := spec.ParseTaskName(task); err != nil && !cast.Outside(task) && !cast.IsVirtual(task) {
 		return ActorRef{}, err
 	}
-	return ActorRef{task, name}, nil
+	return ActorAt(task, name), nil
 }
 
-// resolve returns a reference with the full name of its task. An empty task stays empty.
+// MarshalText returns the text of String, or an empty one for the zero ActorRef. encoding/json calls it.
+func (r ActorRef) MarshalText() ([]byte, error) {
+	if r == (ActorRef{}) {
+		return nil, nil
+	}
+	return []byte(r.String()), nil
+}
+
+// UnmarshalText is the inverse of MarshalText. It takes what ParseActorRef does, and references without a task.
+func (r *ActorRef) UnmarshalText(text []byte) error {
+	*r = ActorRef{}
+	if len(text) == 0 {
+		return nil
+	}
+	if name, own := strings.CutPrefix(string(text), actorPart); own {
+		*r = ActorAt("", name)
+		return nil
+	}
+	parsed, err := ParseActorRef(string(text))
+	if err != nil {
+		return err
+	}
+	*r = parsed
+	return nil
+}
+
+// resolve returns a reference as the runtime has it. An empty task stays empty.
 func (s *Server) resolve(r ActorRef) (cast.Ref, error) {
-	if cast.IsVirtual(r.Task) {
-		return cast.Ref(r), nil
+	ref := r.ref
+	if ref.Task == "" || cast.IsVirtual(ref.Task) {
+		return ref, nil
 	}
 	cluster := s.node.Spec()
-	if _, known := cluster.ByName(r.Task); known || r.Task == "" {
-		return cast.Ref(r), nil
+	if _, known := cluster.ByName(ref.Task); known {
+		return ref, nil
 	}
-	job, index, err := spec.ParseTaskName(r.Task)
-	outside := cast.Outside(r.Task)
+	job, index, err := spec.ParseTaskName(ref.Task)
 	switch {
-	case err == nil && (!outside || slices.Contains(cluster.Jobs(), job)):
-		return cast.Ref{Task: spec.TaskName(job, index), Name: r.Name}, nil
-	case outside:
-		return cast.Ref(r), nil
+	case err == nil && s.outsiders && !slices.Contains(cluster.Jobs(), job):
+		ref.Task = fmt.Sprintf("%s:%d", job, index) // a host and a port
+	case err != nil && !cast.Outside(ref.Task):
+		return cast.Ref{}, err
 	}
-	return cast.Ref{}, err
+	return ref, nil
 }
 
 // ActorEnded reports an actor's end. Actor is the reference that was given to Watch. Err is nil if the actor was ended on purpose or ended
@@ -200,7 +245,7 @@ func (s *Server) spawn(ctx context.Context, kind string, at ActorRef, arguments 
 	if ref, err = spawn(c, ctx, kind, ref, enclosed); err != nil {
 		return ActorRef{}, err
 	}
-	return ActorRef{cmp.Or(at.Task, ref.Task), ref.Name}, nil
+	return ActorRef{ref}, nil
 }
 
 // EndActor ends an actor after it has handled the messages that wait for it, and waits until it has ended. It returns
@@ -392,9 +437,9 @@ func (r *role) Receive(c *cast.Context, message any) {
 func noticeOf(notice any) any {
 	switch n := notice.(type) {
 	case cast.Ended:
-		return ActorEnded{ActorRef(n.Ref), n.Err}
+		return ActorEnded{refOf(n.Ref), n.Err}
 	case cast.Answer:
-		a := ActorAnswer{From: ActorRef(n.From), Tag: n.Tag, Err: n.Err, own: n.Own, notBegun: n.NotBegun}
+		a := ActorAnswer{From: refOf(n.From), Tag: n.Tag, Err: n.Err, own: n.Own, notBegun: n.NotBegun}
 		if a.Err == nil {
 			a.Message, a.Err = cast.Disclose(n.Message)
 		}
@@ -420,7 +465,7 @@ type ActorContext struct {
 }
 
 // Self returns the actor's own address.
-func (c *ActorContext) Self() ActorRef { return ActorRef(c.context.Self()) }
+func (c *ActorContext) Self() ActorRef { return refOf(c.context.Self()) }
 
 // Server returns the server that the actor lives on.
 func (c *ActorContext) Server() *Server { return c.server }
@@ -433,7 +478,7 @@ func (c *ActorContext) Context() context.Context { return c.context.Context() }
 
 // Sender returns the sender of the message that is being handled: an actor, a caller of Ask, or the zero ActorRef if
 // there is none. To answer a caller of Ask later, use Keep.
-func (c *ActorContext) Sender() ActorRef { return ActorRef(c.context.Sender()) }
+func (c *ActorContext) Sender() ActorRef { return refOf(c.context.Sender()) }
 
 // Send is Server.Send with this actor as the sender.
 //
@@ -533,10 +578,10 @@ func (c *ActorContext) Forward(to ActorRef) error {
 func (c *ActorContext) Ask(to ActorRef, message any, timeout time.Duration, tag any) {
 	ref, m, err := c.resolve(to, message)
 	if err != nil {
-		c.context.FailAsk(cast.Ref(to), tag, err)
+		c.context.FailAsk(to.ref, tag, err)
 		return
 	}
-	c.context.Ask(ref, cast.Ref(to), m, timeout, tag)
+	c.context.Ask(ref, to.ref, m, timeout, tag)
 }
 
 // ActorAnswer is the answer to an ActorContext.Ask, or the error that the function Ask would have returned.
@@ -576,7 +621,7 @@ func (c *ActorContext) Spawn(kind, name string, arguments any) (ActorRef, error)
 		return ActorRef{}, err
 	}
 	ref, err := c.context.Spawn(kind, name, enclosed)
-	return ActorRef(ref), err
+	return ActorRef{ref}, err
 }
 
 // Watch sends the actor an ActorEnded when another one ends, or at once if there is no such actor. It does nothing if the actor watches
@@ -586,7 +631,7 @@ func (c *ActorContext) Watch(ref ActorRef) error {
 	if err != nil {
 		return err
 	}
-	return c.context.Watch(to, cast.Ref(ref))
+	return c.context.Watch(to, ref.ref)
 }
 
 // Unwatch ends a watch: the actor receives no ActorEnded of the other one, even if one waits in the queue. It does nothing if there is no

@@ -2,6 +2,7 @@ package troupe
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -94,15 +95,15 @@ func TestActorsOfTheProgram(t *testing.T) {
 	all := company(t, 3, counters)
 	for i, from := range all {
 		for j, on := range all {
-			ref, err := from.Spawn(deadline(t), "counter", ActorRef{Task: fmt.Sprintf("/job:w/task:%d", j), Name: fmt.Sprintf("of %d", i)}, nil)
+			ref, err := from.Spawn(deadline(t), "counter", ActorAt(fmt.Sprintf("/job:w/task:%d", j), fmt.Sprintf("of %d", i)), nil)
 			if status.CodeOf(err) != status.InvalidArgument {
 				t.Fatalf("a name with a space: %v, %v", ref, err)
 			}
-			ref, err = from.Spawn(deadline(t), "counter", ActorRef{Task: fmt.Sprintf("/job:w/task:%d", j), Name: fmt.Sprintf("of%d", i)}, wrapperspb.Int64(5))
+			ref, err = from.Spawn(deadline(t), "counter", ActorAt(fmt.Sprintf("/job:w/task:%d", j), fmt.Sprintf("of%d", i)), wrapperspb.Int64(5))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !ref.Equal(ActorRef{on.Task(), ref.Name}) {
+			if !ref.Equal(ActorAt(on.Task(), ref.Name())) {
 				t.Errorf("it is %v", ref)
 			}
 			for n := range 100 {
@@ -118,11 +119,11 @@ func TestActorsOfTheProgram(t *testing.T) {
 			}
 		}
 	}
-	if got := sum(t, all[2], ActorRef{all[1].Task(), "of0"}); got != 4955 {
+	if got := sum(t, all[2], ActorAt(all[1].Task(), "of0")); got != 4955 {
 		t.Errorf("through a third task the sum is %d", got)
 	}
 	for text, want := range map[string]string{"fail": "no text", "panic": "panicked: as it was told", "stop": "has ended"} {
-		ref, err := all[0].Spawn(deadline(t), "counter", ActorRef{Task: all[1].Task()}, nil)
+		ref, err := all[0].Spawn(deadline(t), "counter", ActorAt(all[1].Task(), ""), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +132,7 @@ func TestActorsOfTheProgram(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	if _, err := Ask[*emptypb.Empty](deadline(t), all[0], ActorRef{all[1].Task(), "of0"}, &emptypb.Empty{}); status.CodeOf(err) != status.InvalidArgument ||
+	if _, err := Ask[*emptypb.Empty](deadline(t), all[0], ActorAt(all[1].Task(), "of0"), &emptypb.Empty{}); status.CodeOf(err) != status.InvalidArgument ||
 		!strings.Contains(err.Error(), "*wrapperspb.Int64Value, not a *emptypb.Empty") {
 		t.Errorf("an answer of another type: %v", err)
 	}
@@ -140,7 +141,7 @@ func TestActorsOfTheProgram(t *testing.T) {
 func TestActorsThatCannotBe(t *testing.T) {
 	parallel(t)
 	all := company(t, 2, counters)
-	at := func(task int, name string) ActorRef { return ActorRef{all[task].Task(), name} }
+	at := func(task int, name string) ActorRef { return ActorAt(all[task].Task(), name) }
 	for task := range all {
 		if _, err := all[0].Spawn(deadline(t), "counter", at(task, "a"), nil); err != nil {
 			t.Fatal(err)
@@ -158,8 +159,8 @@ func TestActorsThatCannotBe(t *testing.T) {
 			{"counter", at(task, "?b"), nil, status.InvalidArgument, "is not a name"},
 			{"counter", at(task, strings.Repeat("x", 257)), nil, status.InvalidArgument, "is not a name"},
 			{"counter", at(task, "b"), wrapperspb.String(strings.Repeat("x", MaxActorMessage)), status.ResourceExhausted, "the limit is 1048576"},
-			{"counter", ActorRef{"/job:x/task:0", "b"}, nil, status.InvalidArgument, "not a task of the cluster"},
-			{"counter", ActorRef{"w", "b"}, nil, status.InvalidArgument, "as a task name"},
+			{"counter", ActorAt("/job:x/task:0", "b"), nil, status.InvalidArgument, "not a task of the cluster"},
+			{"counter", ActorAt("w", "b"), nil, status.InvalidArgument, "as a task name"},
 		} {
 			if _, err := all[0].Spawn(deadline(t), c.kind, c.at, c.args); status.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s at %v: %v: %v", c.kind, c.at, status.CodeOf(err), err)
@@ -218,7 +219,7 @@ func TestWatchingActors(t *testing.T) {
 			{func(ref ActorRef) error { return all[0].Send(deadline(t), ref, wrapperspb.String("stop")) }, status.OK},
 			{func(ref ActorRef) error { return all[2].Send(deadline(t), ref, wrapperspb.String("panic")) }, status.Internal},
 		} {
-			ref, err := all[0].Spawn(deadline(t), "counter", ActorRef{on.Task(), "a"}, nil)
+			ref, err := all[0].Spawn(deadline(t), "counter", ActorAt(on.Task(), "a"), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -243,7 +244,7 @@ func TestWatchingActors(t *testing.T) {
 				}
 			}
 		}
-		w, err := all[2].WatchActor(deadline(t), ActorRef{on.Task(), "nobody"})
+		w, err := all[2].WatchActor(deadline(t), ActorAt(on.Task(), "nobody"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,7 +254,7 @@ func TestWatchingActors(t *testing.T) {
 	}
 	// A watch that is given up reports nothing.
 	ctx, cancel := context.WithCancel(t.Context())
-	ref, err := all[0].Spawn(deadline(t), "counter", ActorRef{all[1].Task(), "a"}, nil)
+	ref, err := all[0].Spawn(deadline(t), "counter", ActorAt(all[1].Task(), "a"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +287,7 @@ func TestWatchingActors(t *testing.T) {
 func gate(entered chan<- string, pass <-chan struct{}) Option {
 	return WithActor("gate", func(c *ActorContext, _ any) (Actor, error) {
 		return ActorFunc(func(c *ActorContext, message any) {
-			entered <- c.Self().Name
+			entered <- c.Self().Name()
 			select {
 			case <-pass:
 			case <-c.Context().Done():
@@ -305,11 +306,11 @@ func TestFullQueues(t *testing.T) {
 		entered, pass := make(chan string, 2*MaxActorQueue), make(chan struct{})
 		all := company(t, 2, gate(entered, pass), counters)
 		on := all[index]
-		ref, err := all[0].Spawn(deadline(t), "gate", ActorRef{on.Task(), "g"}, nil)
+		ref, err := all[0].Spawn(deadline(t), "gate", ActorAt(on.Task(), "g"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		counter, err := all[0].Spawn(deadline(t), "counter", ActorRef{on.Task(), "c"}, nil)
+		counter, err := all[0].Spawn(deadline(t), "counter", ActorAt(on.Task(), "c"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -344,7 +345,7 @@ func TestFullQueues(t *testing.T) {
 			}
 		}
 		// The same for bytes.
-		bytes, err := all[0].Spawn(deadline(t), "gate", ActorRef{on.Task(), "b"}, nil)
+		bytes, err := all[0].Spawn(deadline(t), "gate", ActorAt(on.Task(), "b"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -395,13 +396,13 @@ func TestStopEndsActors(t *testing.T) {
 	closed := make(chan string, 10)
 	entered := make(chan string, 10)
 	all := company(t, 2, gate(entered, nil), WithActor("closer", func(c *ActorContext, _ any) (Actor, error) {
-		return &closer{c.Self().Name, closed}, nil
+		return &closer{c.Self().Name(), closed}, nil
 	}))
-	ref, err := all[0].Spawn(deadline(t), "gate", ActorRef{all[1].Task(), "g"}, nil)
+	ref, err := all[0].Spawn(deadline(t), "gate", ActorAt(all[1].Task(), "g"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := all[0].Spawn(deadline(t), "closer", ActorRef{all[1].Task(), "c"}, nil); err != nil {
+	if _, err := all[0].Spawn(deadline(t), "closer", ActorAt(all[1].Task(), "c"), nil); err != nil {
 		t.Fatal(err)
 	}
 	asked := make(chan error, 1)
@@ -410,7 +411,7 @@ func TestStopEndsActors(t *testing.T) {
 		asked <- err
 	}()
 	<-entered
-	if err := all[0].Send(deadline(t), ActorRef{all[1].Task(), "c"}, wrapperspb.String("panic")); err != nil {
+	if err := all[0].Send(deadline(t), ActorAt(all[1].Task(), "c"), wrapperspb.String("panic")); err != nil {
 		t.Fatal(err)
 	}
 	if name := <-closed; name != "c" {
@@ -466,11 +467,11 @@ func TestActorsThatWatch(t *testing.T) {
 		}), c.Watch(ward)
 	})
 	all := company(t, 2, counters, supervisor)
-	ward, err := all[0].Spawn(deadline(t), "counter", ActorRef{all[1].Task(), "ward"}, nil)
+	ward, err := all[0].Spawn(deadline(t), "counter", ActorAt(all[1].Task(), "ward"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	boss, err := all[1].Spawn(deadline(t), "supervisor", ActorRef{all[0].Task(), "boss"}, wrapperspb.String(ward.String()))
+	boss, err := all[1].Spawn(deadline(t), "supervisor", ActorAt(all[0].Task(), "boss"), wrapperspb.String(ward.String()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -515,7 +516,7 @@ func TestActorsOnTheirOwn(t *testing.T) {
 			case *wrapperspb.StringValue:
 				what, text, _ := strings.Cut(m.Value, " ")
 				task, name, _ := strings.Cut(text, "/actor:")
-				ref := ActorRef{task, name}
+				ref := ActorAt(task, name)
 				if what == "forward" {
 					if err := c.Forward(ref); err != nil {
 						c.Fail(err)
@@ -542,7 +543,7 @@ func TestActorsOnTheirOwn(t *testing.T) {
 					done(wrapperspb.String(child.String()), err)
 				}
 			case ActorAnswer:
-				if m.Tag != "ask" || strings.HasPrefix(m.From.Task, "w:") == strings.HasPrefix(m.From.Task, "/job") {
+				if m.Tag != "ask" || !strings.Contains(m.From.Task(), "/replica:0/task:") {
 					m.Err = status.Internalf("%+v", m)
 				}
 				done(m.Message, m.Err)
@@ -559,7 +560,7 @@ func TestActorsOnTheirOwn(t *testing.T) {
 		}), nil
 	})
 	all := company(t, 2, counters, bosses)
-	boss, err := all[1].Spawn(deadline(t), "boss", ActorRef{all[0].Task(), "boss"}, nil)
+	boss, err := all[1].Spawn(deadline(t), "boss", ActorAt(all[0].Task(), "boss"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -574,7 +575,7 @@ func TestActorsOnTheirOwn(t *testing.T) {
 	}
 	for i := range all {
 		task := fmt.Sprintf("w:%d", i)
-		if _, err := all[0].Spawn(deadline(t), "counter", ActorRef{task, "c"}, wrapperspb.Int64(5)); err != nil {
+		if _, err := all[0].Spawn(deadline(t), "counter", ActorAt(task, "c"), wrapperspb.Int64(5)); err != nil {
 			t.Fatal(err)
 		}
 		check("ask "+task+"/actor:c", wrapperspb.Int64(5), status.OK)
@@ -589,7 +590,7 @@ func TestActorsOnTheirOwn(t *testing.T) {
 	}
 	check("after", &emptypb.Empty{}, status.OK)
 	check("every", &emptypb.Empty{}, status.OK)
-	child := ActorRef{all[0].Task(), "child"}
+	child := ActorAt(all[0].Task(), "child")
 	check("spawn /actor:child", wrapperspb.String(child.String()), status.OK)
 	check("spawn /actor:child", nil, status.AlreadyExists)
 	if got := sum(t, all[1], child); got != 7 {
@@ -700,7 +701,7 @@ func BenchmarkActors(b *testing.B) {
 		}
 	}
 	for name, on := range map[string]*Server{"same task": all[0], "other task": all[1]} {
-		ref, err := all[0].Spawn(b.Context(), "counter", ActorRef{on.Task(), "c"}, nil)
+		ref, err := all[0].Spawn(b.Context(), "counter", ActorAt(on.Task(), "c"), nil)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -711,7 +712,7 @@ func BenchmarkActors(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer c.Close(context.Background())
-			actor := c.Actor(ref.Task, ref.Name)
+			actor := c.Actor(ref.Task(), ref.Name())
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := client.Ask[*wrapperspb.Int64Value](b.Context(), actor, &emptypb.Empty{}); err != nil {
@@ -740,7 +741,7 @@ func actorsOf(t *testing.T, s *Server) *client.TaskActors {
 // The list of a task's actors includes the program's, and the state of each device with its executor.
 func TestActorsAreListed(t *testing.T) {
 	s := company(t, 1, counters)[0]
-	ref, err := s.Spawn(deadline(t), "counter", ActorRef{Name: "sum"}, nil)
+	ref, err := s.Spawn(deadline(t), "counter", ActorAt("", "sum"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -764,33 +765,116 @@ func TestActorsAreListed(t *testing.T) {
 	}
 }
 
-// References to the same actor are equal, and are returned as they were given.
+// However the task of an actor is written, and wherever a reference to it comes from, it is the same value, and works.
 func TestReferencesAreEqualHoweverTheyAreWritten(t *testing.T) {
 	parallel(t)
-	all := company(t, 2, counters)
-	full := ActorRef{all[1].Task(), "c"}
-	for i, task := range []string{"/job:w/replica:0/task:1", "/job:w/task:1", "w:1"} {
-		ref := ActorRef{task, fmt.Sprintf("c%d", i)}
-		if !ref.Equal(ActorRef{all[1].Task(), ref.Name}) || ref.Equal(full) || ref.Equal(ActorRef{all[0].Task(), ref.Name}) {
-			t.Errorf("%v is equal to the wrong ones", ref)
+	type selves struct{ Self, Sender ActorRef }
+	type card struct {
+		To    ActorRef
+		Named map[ActorRef]string
+	}
+	told := make(chan any, 4)
+	all := company(t, 2, counters, WithActor("mirror", func(c *ActorContext, _ any) (Actor, error) {
+		return ActorFunc(func(c *ActorContext, message any) {
+			switch m := message.(type) {
+			case *wrapperspb.StringValue: // asks an actor, and watches it
+				ref, err := ParseActorRef(m.Value)
+				if err == nil {
+					err = c.Watch(ref)
+				}
+				if err == nil {
+					err = c.Send(ref, wrapperspb.Bool(true))
+				}
+				if err != nil {
+					c.Crash(err)
+					return
+				}
+				c.Ask(ref, &emptypb.Empty{}, 20*time.Second, nil)
+			case *wrapperspb.BoolValue:
+				told <- selves{c.Self(), c.Sender()}
+			case *emptypb.Empty:
+				c.Reply(&emptypb.Empty{})
+			case ActorAnswer:
+				told <- m.From
+			case ActorEnded:
+				told <- m.Actor
+			}
+		}), nil
+	}))
+	forms := []string{"/job:w/replica:0/task:1", "/job:w/task:1", "w:1"}
+	for i, form := range forms {
+		name := fmt.Sprint("c", i)
+		want := ActorAt(all[1].Task(), name)
+		same := func(how string, got ActorRef, err error) {
+			t.Helper()
+			if err != nil || got != want || !got.Equal(want) || got.Task() != all[1].Task() || got.Name() != name || map[ActorRef]bool{want: true}[got] != true {
+				t.Errorf("%s, %s: %v is not %v: %v", form, how, got, want, err)
+			}
+		}
+		ref := ActorAt(form, name)
+		same("made", ref, nil)
+		for _, other := range []ActorRef{ActorAt(form, "c"), ActorAt(all[0].Task(), name), ActorAt("w:10", name), ActorAt("", name), {}} {
+			if other == want || other.Equal(want) {
+				t.Errorf("%v is %v", other, want)
+			}
+		}
+		parsed, err := ParseActorRef(form + "/actor:" + name)
+		same("parsed", parsed, err)
+		parsed, err = ParseActorRef(ref.String())
+		same("parsed again", parsed, err)
+		var read card
+		text := fmt.Sprintf(`{"To":"%s/actor:%s","Named":{"%[1]s/actor:%[2]s":"x"}}`, form, name)
+		err = json.Unmarshal([]byte(text), &read)
+		same("in JSON", read.To, err)
+		if read.Named[want] != "x" {
+			t.Errorf("%s is no key of %v", form, read.Named)
+		}
+		b, err := json.Marshal(card{ref, map[ActorRef]string{ref: "x"}})
+		if written := strings.ReplaceAll(text, form, all[1].Task()); err != nil || string(b) != written {
+			t.Errorf("%s is written as %s, not %s: %v", form, b, written, err)
 		}
 		for _, s := range all {
 			ended, err := s.WatchActor(deadline(t), ref) // which does not exist yet
-			if e := <-ended; err != nil || e.Actor != ref || status.CodeOf(e.Err) != status.NotFound {
-				t.Errorf("%v: the end of %v: %v, %v", ref, e.Actor, e.Err, err)
+			e := <-ended
+			if same("ended", e.Actor, err); status.CodeOf(e.Err) != status.NotFound {
+				t.Error(e.Err)
 			}
 		}
-		if got, err := all[0].Spawn(deadline(t), "counter", ref, nil); err != nil || got != ref {
-			t.Errorf("%v became %v: %v", ref, got, err)
+		made, err := all[0].Spawn(deadline(t), "mirror", ref, nil)
+		same("spawned", made, err)
+		made, err = all[1].Ensure(deadline(t), "mirror", ref, nil)
+		same("there", made, err)
+		asking, err := all[0].Spawn(deadline(t), "mirror", ActorAt("", "asking"+name), nil)
+		if err != nil || asking != ActorAt("w:0", "asking"+name) {
+			t.Errorf("an actor of the own task is %v: %v", asking, err)
 		}
-		if got, err := ParseActorRef(ref.String()); err != nil || got != ref {
-			t.Errorf("%v became %v: %v", ref, got, err)
+		if err := all[0].Send(deadline(t), asking, wrapperspb.String(form+"/actor:"+name)); err != nil {
+			t.Fatal(err)
 		}
-		if err := all[0].Send(deadline(t), ref, wrapperspb.Int64(7)); err != nil {
+		met := (<-told).(selves)
+		same("itself", met.Self, nil)
+		if met.Sender != asking {
+			t.Errorf("the sender is %v, not %v", met.Sender, asking)
+		}
+		same("answering", (<-told).(ActorRef), nil)
+		if err := all[0].EndActor(deadline(t), ref); err != nil {
 			t.Error(err)
 		}
-		if got := sum(t, all[0], ref); got != 7 {
-			t.Errorf("the sum of %v is %d", ref, got)
+		same("watched", (<-told).(ActorRef), nil)
+	}
+	for _, ref := range []ActorRef{{}, ActorAt("", "c"), VirtualActor("account", "alice"), ActorAt("10.0.0.9:8090", "echo"), ActorAt("[::1]:80", "echo")} {
+		b, err := json.Marshal(ref)
+		var got ActorRef
+		if err == nil {
+			err = json.Unmarshal(b, &got)
+		}
+		if err != nil || got != ref {
+			t.Errorf("%v became %v in %s: %v", ref, got, b, err)
+		}
+	}
+	for _, text := range []string{"w:1", "w:1/actor:", "w/actor:c", "/job:w/task:x/actor:c"} {
+		if err := new(ActorRef).UnmarshalText([]byte(text)); status.CodeOf(err) != status.InvalidArgument {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }
@@ -819,7 +903,7 @@ func TestEveryRequestEnds(t *testing.T) {
 	})
 	all := company(t, 2, waiter)
 	for i, on := range all {
-		ref, err := all[0].Spawn(deadline(t), "waiter", ActorRef{on.Task(), "w"}, nil)
+		ref, err := all[0].Spawn(deadline(t), "waiter", ActorAt(on.Task(), "w"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -912,6 +996,80 @@ func TestWatchBeforeEnd(t *testing.T) {
 			if err != nil || why.Value != "nil" {
 				t.Fatalf("the actor on %s ended with %v, %v", s.Task(), why, err)
 			}
+		}
+	}
+}
+
+// An actor that watches another one, and then sends it what ends it, hears that it ended, and not that it is not there: the messages are in order, though
+// a flood to the same task makes what cannot wait go other ways than what can.
+func TestWatchesBesideAFlood(t *testing.T) {
+	parallel(t)
+	const watches = 300
+	ended := make(chan ActorEnded, watches)
+	all := company(t, 2, counters, WithActor("mourner", func(c *ActorContext, _ any) (Actor, error) {
+		return ActorFunc(func(c *ActorContext, message any) {
+			switch m := message.(type) {
+			case *wrapperspb.StringValue:
+				ref, err := ParseActorRef(m.Value)
+				if err == nil {
+					err = c.Watch(ref)
+				}
+				if err == nil {
+					err = c.Send(ref, wrapperspb.String("stop"))
+				}
+				if err != nil {
+					c.Crash(err)
+				}
+			case ActorEnded:
+				ended <- m
+			}
+		}), nil
+	}))
+	sink, err := all[0].Spawn(deadline(t), "counter", ActorAt("w:1", "sink"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	over, stop := context.WithCancel(t.Context())
+	var floods sync.WaitGroup
+	for range 8 {
+		floods.Go(func() {
+			large := wrapperspb.Bytes(make([]byte, 16<<10))
+			for over.Err() == nil {
+				if err := all[0].Send(over, sink, large); err != nil && over.Err() == nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	defer floods.Wait()
+	defer stop()
+	mourners := make([]ActorRef, 4)
+	for i := range mourners {
+		if mourners[i], err = all[0].Spawn(deadline(t), "mourner", ActorAt("", ""), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	due := map[ActorRef]bool{}
+	for i := range watches {
+		ward, err := all[0].Spawn(deadline(t), "counter", ActorAt("w:1", fmt.Sprint("ward", i)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		due[ward] = true
+		if err := all[0].Send(deadline(t), mourners[i%len(mourners)], wrapperspb.String(ward.String())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for late := deadline(t); len(due) > 0; {
+		select {
+		case e := <-ended:
+			if e.Err != nil || !due[e.Actor] {
+				t.Errorf("%v ended with %v", e.Actor, e.Err)
+			}
+			delete(due, e.Actor)
+		case <-late.Done():
+			t.Fatalf("nobody hears of the ends of %d actors", len(due))
 		}
 	}
 }

@@ -35,7 +35,7 @@ func ExampleWithActor() {
 	}
 	defer server.Stop(ctx)
 
-	sum, err := server.Spawn(ctx, "sum", troupe.ActorRef{Task: "/job:local/task:0", Name: "votes"}, nil)
+	sum, err := server.Spawn(ctx, "sum", troupe.ActorAt("/job:local/task:0", "votes"), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func ExampleWithActor() {
 		log.Fatal(err)
 	}
 	fmt.Println(sum, answer.Value)
-	// Output: /job:local/task:0/actor:votes 12
+	// Output: /job:local/replica:0/task:0/actor:votes 12
 }
 
 // A client that is not a task of the cluster asks an actor, by way of any task. newSum is in fragments_test.go, as in docs/actors.md.

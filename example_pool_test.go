@@ -27,7 +27,7 @@ func ExamplePool() {
 	}
 	defer server.Stop(ctx)
 
-	pool, err := server.Spawn(ctx, "squarers", troupe.ActorRef{Name: "squarers"}, nil)
+	pool, err := server.Spawn(ctx, "squarers", troupe.ActorAt("", "squarers"), nil)
 	if err != nil {
 		log.Fatal(err)
 	}

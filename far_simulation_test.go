@@ -80,29 +80,29 @@ var farContacts = []struct {
 	do            func(f *far) time.Time
 }{
 	{"a message to an actor", 9, 9, func(f *far) time.Time {
-		f.check(f.tasks[0].Send(f.Context(), ActorRef{farTask, noting}, wrapperspb.Int64(2)))
+		f.check(f.tasks[0].Send(f.Context(), ActorAt(farTask, noting), wrapperspb.Int64(2)))
 		return f.arrival()
 	}},
 	{"a message back", 10, 10, func(f *far) time.Time {
-		f.check(f.tasks[0].Send(f.Context(), ActorRef{farTask, noting}, wrapperspb.String("answer")))
+		f.check(f.tasks[0].Send(f.Context(), ActorAt(farTask, noting), wrapperspb.String("answer")))
 		f.arrival()
 		return f.arrival()
 	}},
 	{"an answer to a request", 10, 10, func(f *far) time.Time {
-		_, err := Ask[*wrapperspb.Int64Value](f.Context(), f.tasks[0], ActorRef{farTask, noting}, &emptypb.Empty{})
+		_, err := Ask[*wrapperspb.Int64Value](f.Context(), f.tasks[0], ActorAt(farTask, noting), &emptypb.Empty{})
 		f.check(err)
 		return time.Now()
 	}},
 	{"messages in both directions at once", 9, 9, func(f *far) time.Time {
 		sent := make(chan error, 1)
-		go func() { sent <- f.tasks[1].Send(f.Context(), ActorRef{nearTask, noting}, wrapperspb.Int64(2)) }()
-		f.check(f.tasks[0].Send(f.Context(), ActorRef{farTask, noting}, wrapperspb.Int64(2)))
+		go func() { sent <- f.tasks[1].Send(f.Context(), ActorAt(nearTask, noting), wrapperspb.Int64(2)) }()
+		f.check(f.tasks[0].Send(f.Context(), ActorAt(farTask, noting), wrapperspb.Int64(2)))
 		f.check(<-sent)
 		f.arrival()
 		return f.arrival()
 	}},
 	{"an ensured actor", 10, 10, func(f *far) time.Time {
-		_, err := f.tasks[0].Ensure(f.Context(), "counter", ActorRef{farTask, "ensured"}, nil)
+		_, err := f.tasks[0].Ensure(f.Context(), "counter", ActorAt(farTask, "ensured"), nil)
 		f.check(err)
 		return time.Now()
 	}},
@@ -165,7 +165,7 @@ func newFar(t *testing.T, options func(task int) []Option, trip time.Duration, u
 			case *emptypb.Empty:
 				err = c.Reply(wrapperspb.Int64(1))
 			case *wrapperspb.StringValue:
-				err = c.Send(ActorRef{nearTask, noting}, wrapperspb.Int64(2))
+				err = c.Send(ActorAt(nearTask, noting), wrapperspb.Int64(2))
 			}
 			if err != nil {
 				t.Error(err)
@@ -176,7 +176,7 @@ func newFar(t *testing.T, options func(task int) []Option, trip time.Duration, u
 	f.net.Delay(trip / 2)
 	f.net.Cut(f.host(0), f.host(1), unseen)
 	for i, task := range f.startAll(t) {
-		_, err := task.Spawn(t.Context(), noting, ActorRef{[]string{nearTask, farTask}[i], noting}, nil)
+		_, err := task.Spawn(t.Context(), noting, ActorAt([]string{nearTask, farTask}[i], noting), nil)
 		f.check(err)
 	}
 	messages, err := f.tasks[1].Subscribe(t.Context(), "topic")

@@ -37,7 +37,7 @@ func actorsOfAProgram(ctx context.Context, cluster troupe.ClusterSpec, newSum fu
 	if err != nil {
 		return 0, err
 	}
-	sum, err := server.Spawn(ctx, "sum", troupe.ActorRef{Task: "/job:worker/task:0", Name: "votes"}, nil)
+	sum, err := server.Spawn(ctx, "sum", troupe.ActorAt("/job:worker/task:0", "votes"), nil)
 	if err != nil {
 		return 0, err
 	}
@@ -69,7 +69,7 @@ func newSum(*troupe.ActorContext, any) (troupe.Actor, error) {
 func TestSum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := troupetest.Start(t, map[string]int{"worker": 2}, troupe.WithActor("sum", newSum))
-		sum, err := c.Server("worker:0").Spawn(t.Context(), "sum", troupe.ActorRef{Task: "worker:1", Name: "votes"}, nil)
+		sum, err := c.Server("worker:0").Spawn(t.Context(), "sum", troupe.ActorAt("worker:1", "votes"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +148,7 @@ func actorOfHandlers(store func(sum int64) *wrapperspb.Int64Value) troupe.Option
 		return troupe.Handlers(
 			troupe.Handle(func(c *troupe.ActorContext, m *wrapperspb.Int64Value) { sum += m.Value }),
 			troupe.Handle(func(c *troupe.ActorContext, _ flush) {
-				c.Ask(troupe.ActorRef{Task: "/job:ps/task:0", Name: "store"}, store(sum), 5*time.Second, sum)
+				c.Ask(troupe.ActorAt("/job:ps/task:0", "store"), store(sum), 5*time.Second, sum)
 			}),
 			troupe.Handle(func(c *troupe.ActorContext, a troupe.ActorAnswer) {
 				if a.Err == nil {
@@ -162,7 +162,7 @@ func actorOfHandlers(store func(sum int64) *wrapperspb.Int64Value) troupe.Option
 
 func virtualActors(ctx context.Context, server *troupe.Server) (troupe.Option, *wrapperspb.Int64Value, error) {
 	newAccount := func(c *troupe.ActorContext, _ any) (troupe.Actor, error) {
-		balance, err := load(c.Context(), c.Self().Name) // its identity, such as alice
+		balance, err := load(c.Context(), c.Self().Name()) // its identity, such as alice
 		if err != nil {
 			return nil, err
 		}
@@ -197,7 +197,7 @@ func topics(ctx context.Context, server *troupe.Server) (troupe.Option, <-chan a
 func aPool(ctx context.Context, server *troupe.Server, image any, newResizer troupe.ActorMaker) ([]troupe.Option, *wrapperspb.BytesValue, error) {
 	resizer := troupe.WithActor("resizer", newResizer)
 	resizers := troupe.WithActor("resizers", troupe.Pool{Kind: "resizer", Job: "worker", Each: 4, Route: troupe.LeastLoaded, Retries: 2}.Make)
-	pool, err := server.Spawn(ctx, "resizers", troupe.ActorRef{Name: "resizers"}, nil)
+	pool, err := server.Spawn(ctx, "resizers", troupe.ActorAt("", "resizers"), nil)
 	if err != nil {
 		return nil, nil, err
 	}

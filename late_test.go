@@ -200,11 +200,11 @@ var lateWays = []struct {
 		return producer.Put(ctx, 1)
 	}},
 	{"a new actor", func(l *late, ctx context.Context) error {
-		_, err := l.tasks[0].Spawn(ctx, "counter", ActorRef{lateTask, "made"}, nil)
+		_, err := l.tasks[0].Spawn(ctx, "counter", ActorAt(lateTask, "made"), nil)
 		return err
 	}},
 	{"an ensured actor", func(l *late, ctx context.Context) error {
-		ref, err := l.tasks[0].Ensure(ctx, "counter", ActorRef{lateTask, "ensured"}, nil)
+		ref, err := l.tasks[0].Ensure(ctx, "counter", ActorAt(lateTask, "ensured"), nil)
 		if err != nil {
 			return err
 		}
@@ -215,10 +215,10 @@ var lateWays = []struct {
 		return err
 	}},
 	{"a message", func(l *late, ctx context.Context) error {
-		return l.tasks[0].Send(ctx, ActorRef{lateTask, "nobody"}, wrapperspb.Int64(2))
+		return l.tasks[0].Send(ctx, ActorAt(lateTask, "nobody"), wrapperspb.Int64(2))
 	}},
 	{"a request", func(l *late, ctx context.Context) error {
-		_, err := Ask[*wrapperspb.Int64Value](ctx, l.tasks[0], ActorRef{lateTask, "nobody"}, &emptypb.Empty{})
+		_, err := Ask[*wrapperspb.Int64Value](ctx, l.tasks[0], ActorAt(lateTask, "nobody"), &emptypb.Empty{})
 		if status.CodeOf(err) == status.NotFound { // the task has answered
 			return nil
 		}

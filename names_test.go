@@ -88,7 +88,7 @@ func converse(t *testing.T, all []*Server, addresses []string) {
 			name := fmt.Sprintf("v%d%d", i, j)
 			tallyOn(t, s, other.Task(), name, nil).begin().is(1)
 			tallyOn(t, all[(i+1)%len(all)], other.Task(), name, nil).is(2)
-			ref, err := s.Spawn(deadline(t), "counter", ActorRef{other.Task(), name}, nil)
+			ref, err := s.Spawn(deadline(t), "counter", ActorAt(other.Task(), name), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

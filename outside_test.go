@@ -16,6 +16,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/asynkron/protoactor-go/remote"
+	"github.com/troupe-run/troupe/actors/cast"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/remote/access"
 	"google.golang.org/protobuf/proto"
@@ -183,12 +184,12 @@ func TestOutsidersMeetActors(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.expect("", "terminated counter Stopped")
-	there := ActorRef{o.address, "echo"}
+	there := ActorAt(o.address, "echo")
 	answer, err := Ask[*wrapperspb.StringValue](deadline(t), s, there, wrapperspb.String("there and"))
 	if err != nil || answer.Value != "there and back" {
 		t.Errorf("%v, %v", answer, err)
 	}
-	if _, err := Ask[*wrapperspb.StringValue](deadline(t), s, ActorRef{o.address, "nobody"}, wrapperspb.String("")); status.CodeOf(err) != status.NotFound {
+	if _, err := Ask[*wrapperspb.StringValue](deadline(t), s, ActorAt(o.address, "nobody"), wrapperspb.String("")); status.CodeOf(err) != status.NotFound {
 		t.Errorf("asking nobody: %v", err)
 	}
 	if _, err := s.Spawn(deadline(t), "counter", there, nil); status.CodeOf(err) != status.InvalidArgument {
@@ -218,7 +219,7 @@ func TestOutsidersThatDie(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	s := company(t, 1, counters, WithOutsiders(true))[0]
 	o := startOutsider(t, s.Address())
-	there := ActorRef{o.address, "echo"}
+	there := ActorAt(o.address, "echo")
 	if _, err := Ask[*wrapperspb.StringValue](deadline(t), s, there, wrapperspb.String("")); err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +265,7 @@ func TestOutsidersAreTurnedAway(t *testing.T) {
 	if got := sum(t, s, ref); got != 0 {
 		t.Errorf("%d is counted", got)
 	}
-	if err := s.Send(deadline(t), ActorRef{o.address, "echo"}, wrapperspb.Int64(1)); status.CodeOf(err) != status.FailedPrecondition {
+	if err := s.Send(deadline(t), ActorAt(o.address, "echo"), wrapperspb.Int64(1)); status.CodeOf(err) != status.FailedPrecondition {
 		t.Errorf("%v", err)
 	}
 }
@@ -332,9 +333,32 @@ func TestPolicyDecidesAboutOutsiders(t *testing.T) {
 
 func spawnTest(t *testing.T, s *Server, kind, name string) ActorRef {
 	t.Helper()
-	ref, err := s.Spawn(context.WithoutCancel(deadline(t)), kind, ActorRef{Name: name}, proto.Message(nil))
+	ref, err := s.Spawn(context.WithoutCancel(deadline(t)), kind, ActorAt("", name), proto.Message(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return ref
+}
+
+// A host whose name could be a job's is a host, unless the cluster has the job.
+func TestHostsThatCouldBeJobs(t *testing.T) {
+	for _, let := range []bool{false, true} {
+		s := company(t, 1, WithOutsiders(let))[0]
+		for _, c := range []struct{ task, outside, inside string }{
+			{"localhost:8090", "localhost:8090", "/job:localhost/replica:0/task:8090"},
+			{"/job:localhost/task:8090", "localhost:8090", "/job:localhost/replica:0/task:8090"},
+			{"w:0", "/job:w/replica:0/task:0", "/job:w/replica:0/task:0"},
+			{"w:7", "/job:w/replica:0/task:7", "/job:w/replica:0/task:7"},
+			{"10.0.0.9:8090", "10.0.0.9:8090", "10.0.0.9:8090"},
+		} {
+			want := c.inside
+			if let {
+				want = c.outside
+			}
+			ref := ActorAt(c.task, "echo")
+			if got, err := s.resolve(ref); err != nil || got != (cast.Ref{Task: want, Name: "echo"}) || refOf(got) != ref {
+				t.Errorf("with outsiders %v, %v is %v: %v", let, ref, got, err)
+			}
+		}
+	}
 }

@@ -40,6 +40,7 @@ type Server struct {
 	node      *remote.Node // its port is bound
 	watched   *watched     // nil without an HTTP endpoint
 	functions *functions   // nil if the program has none
+	outsiders bool         // programs outside the cluster and actors exchange messages
 
 	mu    sync.Mutex // held by Start, so that Stop waits for it
 	state atomic.Int32
@@ -132,7 +133,7 @@ func newServer(def *corepb.ServerDef, cluster *spec.Spec, o *options) (*Server, 
 	if o.processMemory > 0 || tensor.Process.Limit() == 0 {
 		tensor.Process.SetLimit(cmp.Or(o.processMemory, tensor.DefaultProcessMemory()))
 	}
-	s := &Server{def: def, self: self, log: o.log, stopped: make(chan struct{}), watched: o.http.shared, functions: newFunctions(o)}
+	s := &Server{def: def, self: self, log: o.log, stopped: make(chan struct{}), watched: o.http.shared, functions: newFunctions(o), outsiders: o.outsiders}
 	if s.watched == nil {
 		if s.watched, err = o.watch(self); err != nil {
 			return nil, err

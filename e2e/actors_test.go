@@ -65,7 +65,7 @@ func players() troupe.Option {
 			case *wrapperspb.UInt64Value:
 				c.Stop()
 			case troupe.ActorEnded:
-				asked.Reply(wrapperspb.String(fmt.Sprint(m.Actor.Name, ": ", m.Err)))
+				asked.Reply(wrapperspb.String(fmt.Sprint(m.Actor.Name(), ": ", m.Err)))
 			}
 		}), nil
 	})
@@ -131,7 +131,7 @@ func playingServer(t *testing.T) (ps *troupe.Server, spawn func(task, name strin
 	})
 	return ps, func(task, name string) troupe.ActorRef {
 		t.Helper()
-		ref, err := ps.Spawn(patient(t), "player", troupe.ActorRef{Task: task, Name: name}, nil)
+		ref, err := ps.Spawn(patient(t), "player", troupe.ActorAt(task, name), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +208,7 @@ func TestActorsAcrossProcesses(t *testing.T) {
 	if again != firstTask {
 		t.Fatalf("the next worker is %s", again)
 	}
-	if a = spawn(again, "a"); a.Task != firstTask {
+	if a = spawn(again, "a"); a.Task() != firstTask {
 		t.Errorf("%v", a)
 	}
 	sum, err := troupe.Ask[*wrapperspb.Int64Value](patient(t), ps, a, &emptypb.Empty{})
@@ -259,7 +259,7 @@ func TestActorsLeaveRoomToSteps(t *testing.T) {
 		return worst
 	}
 	before := slowest()
-	ref, err := ps.Spawn(patient(t), "player", troupe.ActorRef{Task: task}, nil)
+	ref, err := ps.Spawn(patient(t), "player", troupe.ActorAt(task, ""), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

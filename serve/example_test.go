@@ -29,7 +29,7 @@ func ExampleProgram() {
 	serve.Program{
 		Options: []troupe.Option{troupe.WithActor("sum", newSum)},
 		Started: func(ctx context.Context, server *troupe.Server) error {
-			_, err := server.Spawn(ctx, "sum", troupe.ActorRef{Task: server.Task(), Name: "votes"}, nil)
+			_, err := server.Spawn(ctx, "sum", troupe.ActorAt(server.Task(), "votes"), nil)
 			return err
 		},
 	}.Main()
@@ -41,7 +41,7 @@ func ExampleExecute() {
 	cmd := serve.Program{
 		Options: []troupe.Option{troupe.WithActor("sum", newSum)},
 		Started: func(ctx context.Context, server *troupe.Server) error {
-			_, err := server.Spawn(ctx, "sum", troupe.ActorRef{Task: server.Task(), Name: name}, nil)
+			_, err := server.Spawn(ctx, "sum", troupe.ActorAt(server.Task(), name), nil)
 			return err
 		},
 	}.Command()

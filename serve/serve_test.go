@@ -89,7 +89,7 @@ func askEcho(ctx context.Context, server *troupe.Server, task string) (string, e
 		if t.Task != task || t.State != "up" {
 			continue
 		}
-		actor, err := server.Spawn(ctx, "echo", troupe.ActorRef{Task: task, Name: "echo"}, nil)
+		actor, err := server.Spawn(ctx, "echo", troupe.ActorAt(task, "echo"), nil)
 		if err != nil {
 			return "", err
 		}

@@ -8,7 +8,7 @@
 //	func TestSum(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
 //			c := troupetest.Start(t, map[string]int{"worker": 2}, troupe.WithActor("sum", newSum))
-//			sum, err := c.Server("worker:0").Spawn(t.Context(), "sum", troupe.ActorRef{Task: "worker:1", Name: "votes"}, nil)
+//			sum, err := c.Server("worker:0").Spawn(t.Context(), "sum", troupe.ActorAt("worker:1", "votes"), nil)
 //			if err != nil {
 //				t.Fatal(err)
 //			}
@@ -32,7 +32,7 @@
 //
 // # Names of tasks
 //
-// A task is named as in an ActorRef: worker:1, /job:worker/task:1 or /job:worker/replica:0/task:1.
+// A task is named as for troupe.ActorAt: worker:1, /job:worker/task:1 or /job:worker/replica:0/task:1.
 //
 // # Goroutines
 //

@@ -74,7 +74,7 @@ func (c *Cluster) Probe(task, name string) *Probe {
 	defer cancel()
 	c.labelled(func() {
 		var err error
-		if p.ref, err = p.server.Spawn(ctx, probeKind, troupe.ActorRef{Task: p.server.Task(), Name: name}, wrapperspb.Int64(number)); err != nil {
+		if p.ref, err = p.server.Spawn(ctx, probeKind, troupe.ActorAt(p.server.Task(), name), wrapperspb.Int64(number)); err != nil {
 			c.t.Fatalf("troupetest: no probe on %s: %v", p.task, err)
 		}
 	})
@@ -151,7 +151,7 @@ func (p *Probe) act(what string, do func(a *troupe.ActorContext) error) {
 }
 
 // String returns the probe's name and task, as failures show them.
-func (p *Probe) String() string { return fmt.Sprintf("probe %s on %s", p.ref.Name, p.task) }
+func (p *Probe) String() string { return fmt.Sprintf("probe %s on %s", p.ref.Name(), p.task) }
 
 // Ref returns the probe's address, which can be sent to other actors. EndActor ends the probe like any other actor.
 func (p *Probe) Ref() troupe.ActorRef { return p.ref }

@@ -115,7 +115,7 @@ func forwarder(t *testing.T, c *Cluster, task string, to *Probe) troupe.ActorRef
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
-	ref, err := to.server.Spawn(ctx, "forwarder", troupe.ActorRef{Task: task, Name: "f"}, wrapperspb.String(to.Ref().String()))
+	ref, err := to.server.Spawn(ctx, "forwarder", troupe.ActorAt(task, "f"), wrapperspb.String(to.Ref().String()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,22 +215,22 @@ func TestFailures(t *testing.T) {
 			q.act("wait", func(*troupe.ActorContext) error { return nil })
 		}
 		fails("probe p on worker:0 got nothing within 50ms, want a \\*wrapperspb.Int64Value", func() { Expect[*wrapperspb.Int64Value](p, within) })
-		fails("probe p on worker:0 got nothing within 50ms, want the end of worker:1/actor:f", func() { _ = p.ExpectEnded(f, within) })
+		fails("probe p on worker:0 got nothing within 50ms, want the end of /job:worker/replica:0/task:1/actor:f", func() { _ = p.ExpectEnded(f, within) })
 		fails("probe p on worker:0 cannot reply: .*received nothing", func() { p.Reply(&emptypb.Empty{}) })
 		fails("probe p on worker:0 has nobody to fail: .*", func() { p.Fail(status.Internalf("x")) })
 		arrives(wrapperspb.String("hello"))
 		fails(`probe p on worker:0 got a \*wrapperspb.StringValue \{value: *"hello"\} from /job:worker/replica:0/task:1/actor:q, want a \*wrapperspb.Int64Value`,
 			func() { Expect[*wrapperspb.Int64Value](p, soon) })
 		arrives(wrapperspb.String("hello"))
-		fails(`probe p .* got a \*wrapperspb.StringValue \{.*\} .*, want the end of worker:1/actor:f`, func() { _ = p.ExpectEnded(f, soon) })
+		fails(`probe p .* got a \*wrapperspb.StringValue \{.*\} .*, want the end of /job:worker/replica:0/task:1/actor:f`, func() { _ = p.ExpectEnded(f, soon) })
 		arrives(wrapperspb.String("hello"))
 		fails(`probe p .* got a \*wrapperspb.StringValue \{.*\} .*, want nothing within 20s`, func() { p.ExpectNothing(soon) })
-		nobody := troupe.ActorRef{Task: "worker:1", Name: "nobody"}
+		nobody := troupe.ActorAt("worker:1", "nobody")
 		p.Watch(nobody)
-		fails(`probe p .* got the end of worker:1/actor:nobody \(.*nobody.*\), want the end of worker:1/actor:f`, func() { _ = p.ExpectEnded(f, soon) })
-		fails("probe p .* asked worker:1/actor:nobody: .*", func() { Ask[*emptypb.Empty](p, nobody, &emptypb.Empty{}, soon) })
-		fails("probe p .* cannot send to worker:9/actor:x: .*not a task.*", func() { p.Send(troupe.ActorRef{Task: "worker:9", Name: "x"}, &emptypb.Empty{}) })
-		fails("probe p .* cannot watch worker:9/actor:x: .*not a task.*", func() { p.Watch(troupe.ActorRef{Task: "worker:9", Name: "x"}) })
+		fails(`probe p .* got the end of /job:worker/replica:0/task:1/actor:nobody \(.*nobody.*\), want the end of /job:worker/replica:0/task:1/actor:f`, func() { _ = p.ExpectEnded(f, soon) })
+		fails("probe p .* asked /job:worker/replica:0/task:1/actor:nobody: .*", func() { Ask[*emptypb.Empty](p, nobody, &emptypb.Empty{}, soon) })
+		fails("probe p .* cannot send to /job:worker/replica:0/task:9/actor:x: .*not a task.*", func() { p.Send(troupe.ActorAt("worker:9", "x"), &emptypb.Empty{}) })
+		fails("probe p .* cannot watch /job:worker/replica:0/task:9/actor:x: .*not a task.*", func() { p.Watch(troupe.ActorAt("worker:9", "x")) })
 		fails(`the cluster has no task "worker:2"; its tasks are \[worker:0 worker:1\]`, func() { c.Server("worker:2") })
 		fails(`the cluster has no task "worker"; .*`, func() { c.Kill("worker") })
 		fails("no probe on worker:0: .*already.*", func() { c.Probe("worker:0", "p") })
@@ -282,7 +282,7 @@ func TestKillAndRestart(t *testing.T) {
 		if again := state("1", "up"); again == boot || c.Server("worker:1") == before {
 			t.Errorf("it is the same process, %d", again)
 		}
-		if _, err := c.Server("worker:0").Spawn(t.Context(), "late", troupe.ActorRef{Task: "worker:1"}, nil); err != nil {
+		if _, err := c.Server("worker:0").Spawn(t.Context(), "late", troupe.ActorAt("worker:1", ""), nil); err != nil {
 			t.Error(err)
 		}
 		q.Watch(f)
@@ -449,7 +449,7 @@ func TestLeaks(t *testing.T) {
 		return troupe.ActorFunc(func(*troupe.ActorContext, any) {}), nil
 	})
 	spawn := func(c *Cluster) {
-		if _, err := c.Server("worker:0").Spawn(c.t.Context(), "stubborn", troupe.ActorRef{Task: "worker:1"}, nil); err != nil {
+		if _, err := c.Server("worker:0").Spawn(c.t.Context(), "stubborn", troupe.ActorAt("worker:1", ""), nil); err != nil {
 			c.t.Fatalf("%v", err)
 		}
 	}
@@ -500,7 +500,7 @@ func TestStopThatFails(t *testing.T) {
 			c := Start(f, map[string]int{"worker": 1}, troupe.WithActor("deaf", func(*troupe.ActorContext, any) (troupe.Actor, error) {
 				return troupe.ActorFunc(func(*troupe.ActorContext, any) { <-stop }), nil
 			}))
-			ref, err := c.Server("worker:0").Spawn(t.Context(), "deaf", troupe.ActorRef{Name: "deaf"}, nil)
+			ref, err := c.Server("worker:0").Spawn(t.Context(), "deaf", troupe.ActorAt("", "deaf"), nil)
 			if err != nil {
 				t.Error(err)
 			}
@@ -525,7 +525,7 @@ func TestOptionsOfTasks(t *testing.T) {
 			return nil
 		})
 		for task, code := range map[string]status.Code{"ps:0": status.NotFound, "worker:0": status.NotFound, "worker:1": status.OK} {
-			if _, err := c.Server("worker:0").Spawn(t.Context(), "forwarder", troupe.ActorRef{Task: task}, nil); status.CodeOf(err) != code {
+			if _, err := c.Server("worker:0").Spawn(t.Context(), "forwarder", troupe.ActorAt(task, ""), nil); status.CodeOf(err) != code {
 				t.Errorf("%s: %v", task, err)
 			}
 		}

@@ -69,7 +69,7 @@ func playChess() error {
 	if err != nil {
 		return err
 	}
-	if _, err := server.Spawn(ctx, "board", troupe.ActorRef{Name: "board"}, nil); err != nil {
+	if _, err := server.Spawn(ctx, "board", troupe.ActorAt("", "board"), nil); err != nil {
 		return err
 	}
 	<-ctx.Done()
@@ -104,7 +104,7 @@ func TestAsk(t *testing.T) {
 			})
 			e.Setenv("PS", addresses[0])
 			e.Setenv("WORKER", addresses[1])
-			_, err = server.Spawn(t.Context(), "echo", troupe.ActorRef{Name: "echo"}, nil)
+			_, err = server.Spawn(t.Context(), "echo", troupe.ActorAt("", "echo"), nil)
 			return err
 		},
 	})

@@ -31,7 +31,7 @@ func main() {
 		log.Fatal(err)
 	}
 	server := cluster.Server("worker", 0)
-	pool, err := server.Spawn(ctx, "pool", troupe.ActorRef{Name: "squares"}, nil)
+	pool, err := server.Spawn(ctx, "pool", troupe.ActorAt("", "squares"), nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -92,14 +92,14 @@ func countOnce(ctx context.Context, s *troupe.Server, out io.Writer) error {
 func count(ctx context.Context, s *troupe.Server, tasks []string, out io.Writer) error {
 	var splitters, counters []troupe.ActorRef
 	for _, task := range tasks {
-		counter, err := s.Spawn(ctx, "counter", troupe.ActorRef{Task: task, Name: counterName}, nil)
+		counter, err := s.Spawn(ctx, "counter", troupe.ActorAt(task, counterName), nil)
 		if err != nil {
 			return err
 		}
 		counters = append(counters, counter)
 	}
 	for _, task := range tasks {
-		splitter, err := s.Spawn(ctx, "splitter", troupe.ActorRef{Task: task, Name: "splitter"}, &words.Tasks{Names: tasks})
+		splitter, err := s.Spawn(ctx, "splitter", troupe.ActorAt(task, "splitter"), &words.Tasks{Names: tasks})
 		if err != nil {
 			return err
 		}
