@@ -34,6 +34,7 @@ type network struct {
 	sent  map[string]uint64                                      // by the sending task
 	lose  func(m proto.Message) bool                             // reports whether a message cannot be sent; nil: all can
 	reach func(ctx context.Context) error                        // waits for a link; nil: there is one at once
+	full  func() bool                                            // reports whether there is no room for a message that must not wait; nil: there is
 	// broken gets the tasks whose links are broken; nil: none are to be.
 	broken chan string
 }
@@ -99,7 +100,15 @@ func (p path) Post(_ context.Context, m *Letter) error {
 
 func (p path) Ended() bool { return false }
 
-func (p path) TryPost(ctx context.Context, m *Letter) error { return p.Post(ctx, m) }
+func (p path) TryPost(ctx context.Context, m *Letter) error {
+	p.net.mu.Lock()
+	full := p.net.full
+	p.net.mu.Unlock()
+	if full != nil && full() {
+		return status.Errorf(status.ResourceExhausted, "the way to %s is full", p.to)
+	}
+	return p.Post(ctx, m)
+}
 
 func kindOf(m proto.Message) *Kind {
 	t := m.ProtoReflect().Type()
@@ -133,6 +142,12 @@ func (e *echo) Receive(c *Context, message any) {
 	}
 }
 func (e *echo) Close() error { return nil }
+
+// sink takes messages.
+type sink struct{}
+
+func (sink) Receive(*Context, any) {}
+func (sink) Close() error          { return nil }
 
 func newNetwork(t *testing.T, tasks ...string) (*network, chan any) {
 	t.Helper()
@@ -349,30 +364,70 @@ func TestLostNotice(t *testing.T) {
 	}
 }
 
-// A watch that is withdrawn and set again learns of the end, though the two messages may arrive in the wrong order.
+// A watch that is withdrawn and set again learns of the end, though the two messages may arrive in the wrong order. So it does beside a flood of
+// messages to the same task, which fills the way there again and again: what cannot be sent at once waits for a courier.
 func TestWatchesThatOvertakeEachOther(t *testing.T) {
-	n, _ := newNetwork(t, "a", "b")
-	a, b := n.casts["a"], n.casts["b"]
-	ref := spawn(t, a, "echo", Ref{"b", "echo"})
-	ended := make(chan Ended, 1)
-	set, _, err := a.Watch(ref, func(e Ended) { ended <- e })
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-set
-	p, err := b.find(ref.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.mu.Lock()
-	w := p.watchers["a"]
-	p.mu.Unlock()
-	b.watched(ref.Name, Ref{Task: "a"}, watching{w.boot, w.id - 1})
-	if err := b.End(deadline(t), ref); err != nil {
-		t.Fatal(err)
-	}
-	if e := <-ended; e.Err != nil || e.Ref != ref {
-		t.Errorf("%v", e)
+	for name, beside := range map[string]struct{ floods, rounds int }{"alone": {0, 1}, "a flood": {4, 300}} {
+		t.Run(name, func(t *testing.T) {
+			n, _ := newNetwork(t, "a", "b")
+			a, b := n.casts["a"], n.casts["b"]
+			b.config.Kinds["sink"] = Maker{Make: func(*Context, proto.Message) (Actor, error) { return sink{}, nil }}
+			spawn(t, b, "sink", Ref{Name: "sink"})
+			full := new(atomic.Int64) // counts what wants to be sent at once
+			n.mu.Lock()
+			n.full = func() bool { return beside.floods > 0 && full.Add(1)%3 != 0 }
+			n.mu.Unlock()
+			over, stop := context.WithCancel(t.Context())
+			var floods sync.WaitGroup
+			for range beside.floods {
+				floods.Go(func() {
+					for over.Err() == nil {
+						if err := a.Send(over, Ref{}, Ref{"b", "sink"}, wrapperspb.Int64(1)); err != nil && over.Err() == nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			for range beside.rounds {
+				ref := spawn(t, a, "echo", Ref{Task: "b"})
+				_, withdraw, err := a.Watch(ref, func(e Ended) { t.Errorf("a watch that was withdrawn: %v", e) })
+				if err != nil {
+					t.Fatal(err)
+				}
+				withdraw()
+				ended := make(chan Ended, 1)
+				set, _, err := a.Watch(ref, func(e Ended) { ended <- e })
+				if err != nil {
+					t.Fatal(err)
+				}
+				<-set
+				p, err := b.find(ref.Name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p.mu.Lock()
+				w := p.watchers["a"]
+				p.mu.Unlock()
+				b.watched(ref.Name, Ref{Task: "a"}, watching{w.boot, w.id - 1}) // the first message arrives once more, and last
+				if err := b.End(deadline(t), ref); err != nil {
+					t.Fatal(err)
+				}
+				select {
+				case e := <-ended:
+					if e.Err != nil || e.Ref != ref {
+						t.Errorf("%v", e)
+					}
+				case <-deadline(t).Done():
+					t.Fatalf("nobody hears of the end of %v", ref)
+				}
+			}
+			stop()
+			floods.Wait()
+			if err := a.End(deadline(t), Ref{"b", "sink"}); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
