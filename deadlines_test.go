@@ -25,12 +25,19 @@ var pythonWait = regexp.MustCompile(`\bsleep\(|\b(timeout|timeout_in_ms|operatio
 var pythonFunction = regexp.MustCompile(`^( *)(?:async )?(?:def|class) (\w+)`)
 
 // scanPython finds the waits of programs in Python, by file and function, as scan does.
-func scanPython(t *testing.T) map[string]int {
+func scanPython(t *testing.T, roots ...string) map[string]int {
+	t.Helper()
+	return scanLines(t, roots, ".py", "", " # ", pythonFunction, pythonWait) // texts are programs that tests run
+}
+
+// scanLines counts what matches wait in files with an ending, by file and function: the functions whose first lines match function, of which the groups are the
+// indentation and the name, and whose other lines are indented more. What stands in texts of several lines, between two marks, does not count if there is a mark.
+func scanLines(t *testing.T, roots []string, ending, mark, comment string, function, wait *regexp.Regexp) map[string]int {
 	t.Helper()
 	found := map[string]int{}
-	for _, root := range []string{".ci", "deploy", "docs", "e2e", "examples", "python/tests", "testdata"} {
+	for _, root := range roots {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || filepath.Ext(path) != ".py" {
+			if err != nil || d.IsDir() || filepath.Ext(path) != ending {
 				return err
 			}
 			text, err := os.ReadFile(path)
@@ -42,17 +49,25 @@ func scanPython(t *testing.T) map[string]int {
 				name   string
 			}
 			var within []scope
+			quoted := false // in a text of several lines
 			for line := range strings.Lines(string(text)) {
-				code, _, _ := strings.Cut(line, " # ")
-				if inner := strings.TrimLeft(code, " "); strings.TrimSpace(inner) != "" && inner[0] != ')' {
+				code, _, _ := strings.Cut(strings.TrimRight(line, "\n"), comment)
+				if inner := strings.TrimLeft(code, " "); strings.TrimSpace(inner) != "" && !strings.ContainsRune(")}]", rune(inner[0])) {
 					for len(within) > 0 && within[len(within)-1].indent >= len(code)-len(inner) {
 						within = within[:len(within)-1]
 					}
 				}
-				if m := pythonFunction.FindStringSubmatch(code); m != nil {
+				if m := function.FindStringSubmatch(code); m != nil {
 					within = append(within, scope{len(m[1]), m[2]})
 				}
-				if n := len(pythonWait.FindAllString(code, -1)); n > 0 {
+				begins := quoted
+				if mark != "" && strings.Count(code, mark)%2 == 1 {
+					quoted = !quoted
+				}
+				if begins {
+					continue
+				}
+				if n := len(wait.FindAllString(code, -1)); n > 0 {
 					var names []string
 					for _, s := range within {
 						names = append(names, s.name)
@@ -73,7 +88,7 @@ func scanPython(t *testing.T) map[string]int {
 // something after one, and why it does not wait for an event instead.
 func TestDeadlinesAreListed(t *testing.T) {
 	found := scan(t, isTest, timers())
-	maps.Copy(found, scanPython(t))
+	maps.Copy(found, scanPython(t, ".ci", "deploy", "docs", "e2e", "examples", "python/tests", "testdata"))
 	if len(found) < 200 {
 		t.Fatalf("only %d places with deadlines were found: the test does not see them", len(found))
 	}

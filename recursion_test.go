@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -83,18 +84,39 @@ func plain() { itself(1); local() }
 // recursions returns the recursive functions of the code that programs and servers run.
 func recursions(t *testing.T) []string {
 	t.Helper()
+	m, err := scanModule()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.recursive
+}
+
+// moduleScan is what one look at all packages of the module, with their types, has found: nobody keeps the types, which take much memory.
+type moduleScan struct {
+	recursive []string                   // functions, as recursions returns them
+	timers    map[string][]timerPosition // by their functions' places
+	files     map[string]bool            // that were looked at, from the module's root
+}
+
+// scanModule looks at the packages as they are built for this system.
+var scanModule = sync.OnceValues(func() (m moduleScan, err error) {
 	cmd := exec.Command("go", "list", "-deps", "-export", "-json=ImportPath,Dir,Export,GoFiles", "./...")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatal(err)
+		return m, err
 	}
 	root, err := os.Getwd()
 	if err != nil {
-		t.Fatal(err)
+		return m, err
 	}
+	m.timers, m.files = map[string][]timerPosition{}, map[string]bool{}
 	exports := map[string]string{}
 	g := newCalls(token.NewFileSet())
+	times := newTiming()
+	g.also = func(info *types.Info, files []*ast.File) {
+		times.scan(info, g.files, files, m.files, m.timers)
+	}
 	g.others = importer.ForCompiler(g.files, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
 	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
 		var p struct {
@@ -104,7 +126,7 @@ func recursions(t *testing.T) []string {
 		if err := d.Decode(&p); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			t.Fatal(err)
+			return m, err
 		}
 		exports[p.ImportPath] = p.Export
 		if _, ours := folderOf(p.ImportPath); !ours {
@@ -115,15 +137,15 @@ func recursions(t *testing.T) []string {
 			path := filepath.Join(p.Dir, name)
 			local, err := filepath.Rel(root, path)
 			if err != nil {
-				t.Fatal(err)
+				return m, err
 			}
 			source, err := os.ReadFile(path)
 			if err != nil {
-				t.Fatal(err)
+				return m, err
 			}
 			file, err := parser.ParseFile(g.files, filepath.ToSlash(local), source, parser.SkipObjectResolution)
 			if err != nil {
-				t.Fatal(err)
+				return m, err
 			}
 			files = append(files, file)
 		}
@@ -131,11 +153,12 @@ func recursions(t *testing.T) []string {
 			return isServed(path) && !strings.HasPrefix(path, "cmd/") && !strings.HasPrefix(path, "examples/")
 		}
 		if err := g.check(p.ImportPath, files, counted); err != nil {
-			t.Fatal(err)
+			return m, err
 		}
 	}
-	return g.recursive()
-}
+	m.recursive = g.recursive()
+	return m, nil
+})
 
 // calls is the graph of possible calls. Its nodes are functions and methods (*types.Func, the generic ones), literals of functions
 // (*ast.FuncLit), and variables and fields that hold functions (*types.Var). Variables and fields have edges to the functions assigned to
@@ -149,6 +172,7 @@ type calls struct {
 	// dynamic are the methods of the module's interfaces, and concrete the named types, which may implement them.
 	dynamic  map[*types.Func]*types.Interface
 	concrete []*types.Named
+	also     func(info *types.Info, files []*ast.File) // looks at each package too; may be nil
 }
 
 func newCalls(files *token.FileSet) *calls {
@@ -175,6 +199,9 @@ func (g *calls) check(path string, files []*ast.File, counted func(file string) 
 		return err
 	}
 	g.packages[path] = pkg
+	if g.also != nil {
+		g.also(info, files)
+	}
 	scope := pkg.Scope()
 	for _, name := range scope.Names() {
 		if tn, ok := scope.Lookup(name).(*types.TypeName); ok && !tn.IsAlias() {

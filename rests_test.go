@@ -5,14 +5,17 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
+	"github.com/golang-jwt/jwt/v5"
 	"github.com/troupe-run/troupe/graph/op"
 	"github.com/troupe-run/troupe/graph/op/attr"
 	"github.com/troupe-run/troupe/graph/shape"
@@ -23,6 +26,11 @@ import (
 	"github.com/troupe-run/troupe/queues/pipeline"
 	"github.com/troupe-run/troupe/remote/access"
 	"github.com/troupe-run/troupe/remote/client"
+	"google.golang.org/grpc"
+	grpccodes "google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	grpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
@@ -62,28 +70,47 @@ type restKind struct {
 	name  string
 	tasks int
 	setup func(t *testing.T) (options func(task int) []Option, make func(r *resting) []restOperation)
+	// ends is the time after which something of the kind ends that is idle, if pairRest is not longer. All forms of TestRests rest for longer than that
+	// between the operations of each pair.
+	ends time.Duration
 }
 
+// all returns the rests of a kind.
+func (k restKind) all() []time.Duration {
+	if k.ends == 0 {
+		return rests
+	}
+	return append([]time.Duration{k.ends + restMargin}, rests...)
+}
+
+// restMargin is how much later than at its time something may end: the loss of a connection, for example, is noticed late.
+const restMargin = 5 * time.Second
+
 var restKinds = []restKind{
-	{"session", 2, plainly(sessionsThatRest)},
-	{"link", 2, plainly(linksThatRest)},
-	{"lease", 2, plainly(leasesThatRest)},
-	{"callable", 2, plainly(callablesThatRest)},
-	{"partial", 2, plainly(partialRunsThatRest)},
-	{"queue", 2, plainly(queuesThatRest)},
-	{"pipeline", 2, plainly(pipelinesThatRest)},
-	{"iterator", 2, plainly(iteratorsThatRest)},
-	{"batch", 1, plainly(batchesThatRest)},
-	{"events", 1, plainly(eventsThatRest)},
-	{"actor", 2, plainly(actorsThatRest, restingActors...)},
-	{"watch", 2, plainly(watchesThatRest, restingActors...)},
-	{"ask", 2, plainly(asksThatRest, restingActors...)},
-	{"topic", 2, plainly(topicsThatRest)},
-	{"gossip", 3, plainly(gossipThatRests)},
-	{"token", 1, tokensThatRest},
-	{"certificate", 2, certificatesThatRest},
-	{"trace", 2, plainly(tracesThatRest)},
-	{"guest", 2, plainly(guestsThatRest)},
+	{name: "session", tasks: 2, setup: plainly(sessionsThatRest)},
+	{name: "link", tasks: 2, setup: plainly(linksThatRest)},
+	{name: "orphan", tasks: 2, setup: plainly(orphansThatRest)},
+	{name: "lease", tasks: 2, setup: plainly(leasesThatRest), ends: DefaultLease},
+	{name: "context", tasks: 1, setup: plainly(contextsThatRest)},
+	{name: "callable", tasks: 2, setup: plainly(callablesThatRest)},
+	{name: "partial", tasks: 2, setup: plainly(partialRunsThatRest)},
+	{name: "queue", tasks: 2, setup: plainly(queuesThatRest)},
+	{name: "loan", tasks: 2, setup: plainly(loansThatRest)},
+	{name: "pipeline", tasks: 2, setup: plainly(pipelinesThatRest)},
+	{name: "iterator", tasks: 2, setup: plainly(iteratorsThatRest)},
+	{name: "snapshot", tasks: 1, setup: plainly(snapshotsThatRest)},
+	{name: "batch", tasks: 1, setup: plainly(batchesThatRest)},
+	{name: "events", tasks: 1, setup: plainly(eventsThatRest), ends: eventsFlush},
+	{name: "actor", tasks: 2, setup: plainly(actorsThatRest, restingActors...)},
+	{name: "virtual", tasks: 2, setup: plainly(virtualActorsThatRest, restingVirtualActors)},
+	{name: "watch", tasks: 2, setup: plainly(watchesThatRest, restingActors...)},
+	{name: "ask", tasks: 2, setup: plainly(asksThatRest, restingActors...)},
+	{name: "topic", tasks: 2, setup: plainly(topicsThatRest)},
+	{name: "gossip", tasks: 3, setup: plainly(gossipThatRests)},
+	{name: "token", tasks: 1, setup: tokensThatRest, ends: paperTime + signedLeeway},
+	{name: "certificate", tasks: 2, setup: certificatesThatRest, ends: paperTime},
+	{name: "trace", tasks: 2, setup: plainly(tracesThatRest)},
+	{name: "guest", tasks: 2, setup: plainly(guestsThatRest)},
 }
 
 // plainly sets up tasks that all have the same options.
@@ -93,12 +120,12 @@ func plainly(make func(r *resting) []restOperation, options ...Option) func(t *t
 	}
 }
 
-// restElsewhere are the kinds that other tests cover.
-var restElsewhere = map[string]string{
-	"retry":     "TestAnswers in remote/internal/gateway, in simulated time: clients choose the ids of their requests themselves",
-	"dashboard": "TestProcessesThatRest in e2e: browsers",
-	"memory":    "TestProcessesThatRest in e2e: what the system has",
-	"pull":      "TestPeers in remote/internal/workerservice: connections to tasks whose tensors eager contexts receive",
+// restElsewhere are the kinds that other tests cover: in which package, by which name (as for go test -run), and why not by TestRests.
+var restElsewhere = map[string]struct{ in, test, why string }{
+	"retry":     {"./remote/internal/gateway", "^TestAnswers$", "clients choose the ids of their requests themselves"},
+	"pull":      {"./remote/internal/workerservice", "^TestPeers$", "connections to tasks whose tensors eager contexts receive are made by their clients"},
+	"dashboard": {"./e2e", "^TestProcessesThatRest$/^dashboard$", "browsers have real connections"},
+	"memory":    {"./e2e", "^TestProcessesThatRest$/^memory$", "the system's memory is that of real processes"},
 }
 
 // TestRests runs each pair of operations of each kind with each of the rests between them.
@@ -109,8 +136,8 @@ func TestRests(t *testing.T) {
 				options, make := k.setup(t)
 				r := &resting{T: t, simulation: simulatedEach(t, k.tasks, options)}
 				operations := make(r)
-				for _, rest := range rests {
-					if rest != pairRest && !extent.Full() && (rest >= longRest || !extent.Check() || extent.RaceDetector) {
+				for _, rest := range k.all() {
+					if rest != pairRest && rest != k.ends+restMargin && !extent.Full() && (rest >= longRest || !extent.Check() || extent.RaceDetector) {
 						if rest <= longRest || extent.Check() && !extent.RaceDetector {
 							r.round(operations, rest)
 						}
@@ -272,6 +299,32 @@ func linksThatRest(r *resting) []restOperation {
 	return all
 }
 
+// orphansThatRest are the parts of a session whose master is lost: it starts anew, or comes back when the task that has the parts has forgotten them.
+func orphansThatRest(r *resting) []restOperation {
+	var counter *counterOf
+	return []restOperation{
+		{"a step", func() {
+			if counter == nil {
+				counter = r.counter(r.tasks[0], "orphaned")
+			}
+			counter.run()
+		}},
+		{"the master crashes, and starts anew", func() {
+			r.kill(0)
+			r.idle(15 * time.Second)
+			r.restart(r.T, 0)
+			r.idle(3 * time.Second)
+			counter = nil
+		}},
+		{"the master is out of reach for longer than the lease", func() {
+			r.host(0).Freeze(true)
+			r.idle(DefaultLease + 15*time.Second)
+			r.host(0).Freeze(false)
+			r.idle(15 * time.Second)
+		}},
+	}
+}
+
 // leasesThatRest are sessions whose clients lose their connections: they continue if they come back within the lease, and get ABORTED
 // otherwise.
 func leasesThatRest(r *resting) []restOperation {
@@ -296,6 +349,69 @@ func leasesThatRest(r *resting) []restOperation {
 			}
 			gone = time.Time{}
 			counter.run()
+		}},
+	}
+}
+
+// contextsThatRest are eager contexts of TensorFlow 2, which end when they are not used for the time that their clients ask for. Broken connections end nothing.
+func contextsThatRest(r *resting) []restOperation {
+	const keep = 30 * time.Second
+	process := r.net.Host("10.0.1.1").Process()
+	conn, err := grpc.NewClient("passthrough:///"+r.tasks[0].Address(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(), grpc.WithIdleTimeout(0),
+		grpc.WithContextDialer(process.Dial))
+	r.check(err)
+	r.Cleanup(func() {
+		if err := conn.Close(); err != nil {
+			r.Error(err)
+		}
+	})
+	broken := false
+	call := func(method string, q, a proto.Message) error {
+		invoke := func() error {
+			return conn.Invoke(r.bounded(), "/tensorflow.eager.EagerService/"+method, q, a, grpc.WaitForReady(true))
+		}
+		err := invoke()
+		if broken && grpcstatus.Code(err) == grpccodes.Unavailable {
+			err = invoke() // the client notices the break when it sends
+		}
+		broken = false
+		return err
+	}
+	id, used := uint64(0), time.Time{}
+	open := func() {
+		id++
+		def := &corepb.ServerDef{JobName: "w", Cluster: &corepb.ClusterDef{Job: []*corepb.JobDef{{Name: "w", Tasks: map[int32]string{0: r.tasks[0].Address()}}}}}
+		r.check(call("CreateContext", &corepb.CreateContextRequest{ContextId: id, ServerDef: def, KeepAliveSecs: int64(keep / time.Second)}, &corepb.CreateContextResponse{}))
+		used = time.Now()
+	}
+	open()
+	// uses makes a call, which fails if the context was idle for too long; the client then opens another one.
+	uses := func(name string, do func() error) restOperation {
+		return restOperation{name, func() {
+			err := do()
+			switch idle := time.Since(used); {
+			case idle > keep+restMargin && err == nil:
+				r.Errorf("a context that was idle for %v, and is kept for %v, is there", idle, keep)
+			case idle < keep && err != nil:
+				r.Errorf("a context that was idle for %v, and is kept for %v: %v", idle, keep, err)
+			case err != nil:
+				open()
+				r.check(do())
+			}
+			used = time.Now()
+		}}
+	}
+	return []restOperation{
+		uses("an op", func() error {
+			o := &corepb.EnqueueRequest{ContextId: id, Queue: []*corepb.QueueItem{{Item: &corepb.QueueItem_Operation{Operation: &corepb.Operation{Id: 1, Name: "NoOp"}}}}}
+			return call("Enqueue", o, &corepb.EnqueueResponse{})
+		}),
+		uses("a sign of life", func() error {
+			return call("KeepAlive", &corepb.KeepAliveRequest{ContextId: id}, &corepb.KeepAliveResponse{})
+		}),
+		{"the connection breaks", func() {
+			process.Break()
+			broken = true
 		}},
 	}
 }
@@ -410,6 +526,60 @@ func queuesThatRest(r *resting) []restOperation {
 	}
 }
 
+// loansThatRest are elements of a queue that a consumer has leased, and has to renew.
+func loansThatRest(r *resting) []restOperation {
+	const lent = 30 * time.Second
+	s := op.NewScope().WithDevice("/job:w/task:1")
+	types := []tensor.DType{tensor.Int64}
+	q := op.FIFOQueueV2(s, types, attr.SharedName("lent"), attr.Capacity(100), attr.Shapes([]shape.Shape{shape.Scalar()}))
+	put := op.QueueEnqueueV2(s, q, []op.Output{op.Const(s, int64(7))})
+	tokens := op.Placeholder(s, tensor.String, attr.Shape(shape.Of(-1)))
+	lease, _, elements := op.TroupeQueueLease(s, q, op.Const(s, int32(1)), tokens, nil, types, attr.LeaseMs(lent.Milliseconds()))
+	renewed, used := op.TroupeQueueRenew(s, q, tokens), op.TroupeQueueAcknowledge(s, q, tokens)
+	c, _ := r.dial(0)
+	session := sessionOf(r.T, c, s)
+	_, err := session.Eval(r.bounded(), nil, put)
+	r.check(err)
+	token, since := "", time.Time{}
+	run := func(held op.Output, names ...string) bool {
+		v, err := tensor.FromStrings(tensor.Shape{int64(len(names))}, names)
+		r.check(err)
+		defer v.Release()
+		got, err := session.Eval(r.bounded(), Feeds{tokens: v}, held)
+		r.check(err)
+		defer got[0].Release()
+		kept := tensor.Of[bool](got[0])[0]
+		if want := time.Since(since) < lent; kept != want {
+			r.Errorf("after %v, whether an element is still lent for %v: %v", time.Since(since), lent, kept)
+		}
+		return kept
+	}
+	return []restOperation{
+		{"an element is leased", func() {
+			if token != "" && run(used, token) {
+				_, err := session.Eval(r.bounded(), nil, put)
+				r.check(err)
+			} // else it is in the queue again
+			none, err := tensor.FromStrings(tensor.Shape{0}, nil)
+			r.check(err)
+			defer none.Release()
+			got, err := session.Eval(r.bounded(), Feeds{tokens: none}, lease, elements[0])
+			r.check(err)
+			if n := tensor.Of[int64](got[1])[0]; n != 7 {
+				r.Errorf("%d was leased", n)
+			}
+			token, since = got[0].Strings()[0], time.Now()
+			got[0].Release()
+			got[1].Release()
+		}},
+		{"a lease is renewed", func() {
+			if token != "" && run(renewed, token) {
+				since = time.Now()
+			}
+		}},
+	}
+}
+
 // pipelinesThatRest are Go values that wait in a queue for their consumer.
 func pipelinesThatRest(r *resting) []restOperation {
 	queue, err := pipeline.Declare[int64](pipeline.Queue{Name: "rows", Device: "/job:w/task:1", Capacity: 100})
@@ -425,7 +595,53 @@ func pipelinesThatRest(r *resting) []restOperation {
 	consumer, err := queue.Consumer(r.Context(), session(c), pipeline.ConsumerOptions{})
 	r.check(err)
 	put, taken := int64(0), int64(0)
+	// Another queue's consumer holds a lease for as long as the program has the batch, which it renews.
+	lent, err := pipeline.Declare[int64](pipeline.Queue{Name: "lent", Device: "/job:w/task:1", Capacity: 100})
+	r.check(err)
+	lender, err := lent.Producer(r.Context(), session(r.tasks[1]), pipeline.ProducerOptions{})
+	r.check(err)
+	borrower, err := lent.Consumer(r.Context(), session(c), pipeline.ConsumerOptions{Lease: 30 * time.Second})
+	r.check(err)
+	loop, end := context.WithCancel(r.Context())
+	r.Cleanup(end)
+	values, next := make(chan int64), make(chan struct{})
+	go func() {
+		for batch, err := range borrower.Batches(loop) {
+			if err != nil {
+				if loop.Err() == nil {
+					r.Error(err)
+				}
+				return
+			}
+			select {
+			case values <- batch.At(0):
+			case <-loop.Done():
+				return
+			}
+			select {
+			case <-next:
+			case <-loop.Done():
+				return
+			}
+		}
+	}()
+	borrowed := int64(0)
 	return []restOperation{
+		{"a value is leased", func() {
+			r.check(lender.Put(r.bounded(), borrowed))
+			if borrowed > 0 {
+				next <- struct{}{} // the last one has been used
+			}
+			select {
+			case v := <-values:
+				if v != borrowed {
+					r.Errorf("%d was leased, want %d", v, borrowed)
+				}
+			case <-r.bounded().Done():
+				r.Fatal("nothing was leased")
+			}
+			borrowed++
+		}},
 		{"a value is put", func() {
 			r.check(producer.Put(r.bounded(), put))
 			put++
@@ -476,13 +692,123 @@ func iteratorsThatRest(r *resting) []restOperation {
 	}
 }
 
-// batchesThatRest are inputs that gather in batches, which are handled when they have waited long enough.
+// snapshotsThatRest are iterators that write a snapshot, unless another one is writing it and has not been at it for too long.
+func snapshotsThatRest(r *resting) []restOperation {
+	const expiry = 30 * time.Second
+	dir := r.TempDir()
+	s := op.NewScope()
+	types, shapes := []tensor.DType{tensor.Int64}, []shape.Shape{shape.Scalar()}
+	numbers := op.RangeDataset(s, op.Const(s, int64(0)), op.Const(s, int64(1<<40)), op.Const(s, int64(1)), types, shapes)
+	kept := op.SnapshotDataset(s, numbers, op.Const(s, dir), types, shapes, attr.PendingSnapshotExpirySeconds(int64(expiry/time.Second)))
+	it := op.IteratorV2(s, "it", "", types, shapes)
+	begin, next := op.MakeIterator(s, kept, it), op.IteratorGetNext(s, it, types, shapes)[0]
+	session := sessionOf(r.T, r.tasks[0], s)
+	want, runs, since := int64(0), 0, time.Time{}
+	take := func() {
+		got, err := Fetch[int64](r.bounded(), session, nil, next)
+		if err != nil || got != want {
+			r.Errorf("%d, %v; want %d", got, err, want)
+		}
+		want++
+	}
+	anew := func() {
+		_, err := session.Eval(r.bounded(), nil, begin)
+		r.check(err)
+		want = 0
+		take()
+		if runs == 0 || time.Since(since) > expiry {
+			runs, since = runs+1, time.Now()
+		}
+		// Each that writes has a folder of its own in that of the snapshot, with one file.
+		if files, err := filepath.Glob(filepath.Join(dir, "*", "*", "*")); err != nil || len(files) != runs {
+			r.Errorf("%d iterators have written, not %d: %v, %v", len(files), runs, files, err)
+		}
+	}
+	anew()
+	return []restOperation{{"the next element", take}, {"the iterator begins anew", anew}}
+}
+
+// batchesThatRest are inputs that gather in batches, which are handled when they have waited long enough, and steps that wait for their rows of a batch
+// of another step's.
 func batchesThatRest(r *resting) []restOperation {
+	const unclaimed = 30 * time.Second // how long a step waits for its rows, and rows for their step
+	u := op.NewScope()
+	rows := op.Placeholder(u, tensor.Float32, attr.Shape(shape.Of(-1, 1)))
+	index := op.Placeholder(u, tensor.Int64, attr.Shape(shape.Of(-1, 3)))
+	id := op.Placeholder(u, tensor.Int64, attr.Shape(shape.Of()))
+	mine := op.Unbatch(u, rows, index, id, unclaimed.Microseconds(), attr.SharedName("u"))
+	unbatching := sessionOf(r.T, r.tasks[0], u)
+	// gets runs a step that brings rows of the steps with the given ids, each with its id, and gets those of its own.
+	gets := func(own int64, ids ...int64) error {
+		values, places := make([]float32, 0, len(ids)), make([]int64, 0, 3*len(ids))
+		for i, id := range ids {
+			values, places = append(values, float32(id)), append(places, id, int64(i), int64(i)+1)
+		}
+		v, err := tensor.FromSlice(tensor.Float32, tensor.Shape{int64(len(ids)), 1}, values)
+		r.check(err)
+		defer v.Release()
+		x, err := tensor.FromSlice(tensor.Int64, tensor.Shape{int64(len(ids)), 3}, places)
+		r.check(err)
+		defer x.Release()
+		n := tensor.FromScalar(own)
+		defer n.Release()
+		got, err := unbatching.Eval(r.Context(), Feeds{rows: v, index: x, id: n}, mine)
+		if err != nil {
+			return err
+		}
+		defer got[0].Release()
+		if f := tensor.Of[float32](got[0]); len(f) != 1 || f[0] != float32(own) {
+			return fmt.Errorf("step %d got the rows %v", own, f)
+		}
+		return nil
+	}
+	next := int64(0)
+	type waits struct {
+		id    int64
+		since time.Time
+		done  chan error
+	}
+	var waiting []waits
+	// late checks the steps whose time to wait is over.
+	late := func() {
+		for len(waiting) > 0 && time.Since(waiting[0].since) > unclaimed {
+			if err := <-waiting[0].done; status.CodeOf(err) != status.DeadlineExceeded {
+				r.Errorf("a step that waits for its rows since %v: %v", time.Since(waiting[0].since), err)
+			}
+			waiting = waiting[1:]
+		}
+	}
 	s := op.NewScope()
 	x := op.Placeholder(s, tensor.Float32, attr.Shape(shape.Of(1)))
 	batched, _, _ := op.Batch(s, []op.Output{x}, 1, 100, 10_000, 60_000_000, attr.SharedName("b"), attr.BatchingQueue("q"))
 	session := sessionOf(r.T, r.tasks[0], s)
-	return []restOperation{{"a batch of one", func() {
+	return []restOperation{{"a step waits for its rows", func() {
+		late()
+		w := waits{next, time.Now(), make(chan error, 1)}
+		next++
+		waiting = append(waiting, w)
+		go func() { w.done <- gets(w.id) }()
+		synctest.Wait()
+	}}, {"a step brings rows", func() {
+		late()
+		own := next
+		next += 2
+		ids := []int64{own, own + 1} // nobody claims the second
+		for _, w := range waiting {
+			ids = append(ids, w.id)
+		}
+		r.check(gets(own, ids...))
+		for _, w := range waiting {
+			r.check(<-w.done)
+		}
+		waiting = nil
+	}}, {"rows that were brought before", func() {
+		late()
+		own := next
+		next += 2
+		r.check(gets(own, own, own+1))
+		r.check(gets(own + 1))
+	}}, {"a batch of one", func() {
 		v, err := tensor.FromSlice(tensor.Float32, tensor.Shape{1}, []float32{3})
 		r.check(err)
 		defer v.Release()
@@ -495,17 +821,19 @@ func batchesThatRest(r *resting) []restOperation {
 	}}}
 }
 
+// eventsFlush is how long a summary may wait before it is written.
+const eventsFlush = 120 * time.Second
+
 // eventsThatRest are summaries that are flushed after a while.
 func eventsThatRest(r *resting) []restOperation {
 	dir := r.TempDir()
 	s := op.NewScope()
 	w := op.SummaryWriter(s, attr.SharedName("w"))
-	open := op.CreateSummaryFileWriter(s, w, op.Const(s, dir), op.Const(s, int32(1000)), op.Const(s, int32(120_000)), op.Const(s, ".v2"))
+	open := op.CreateSummaryFileWriter(s, w, op.Const(s, dir), op.Const(s, int32(1000)), op.Const(s, int32(eventsFlush.Milliseconds())), op.Const(s, ".v2"))
 	write := op.WriteScalarSummary(s, w, op.Const(s, int64(1)), op.Const(s, "a tag"), op.Const(s, float32(1)))
 	session := sessionOf(r.T, r.tasks[0], s)
 	_, err := session.Eval(r.bounded(), nil, open)
 	r.check(err)
-	const flushed = 120 * time.Second
 	var written []time.Time
 	return []restOperation{
 		{"a summary is written", func() {
@@ -523,12 +851,12 @@ func eventsThatRest(r *resting) []restOperation {
 				all += bytes.Count(b, []byte("a tag"))
 			}
 			for _, at := range written {
-				if time.Since(at) > flushed {
+				if time.Since(at) > eventsFlush {
 					due++
 				}
 			}
 			if all < due || all > len(written) {
-				r.Errorf("the files have %d summaries; %d were written, %d of them more than %v ago", all, len(written), due, flushed)
+				r.Errorf("the files have %d summaries; %d were written, %d of them more than %v ago", all, len(written), due, eventsFlush)
 			}
 		}},
 	}
@@ -558,7 +886,7 @@ var restingActors = []Option{counters, WithActor("keeper", func(*ActorContext, a
 func actorsThatRest(r *resting) []restOperation {
 	var all []restOperation
 	for i, from := range r.tasks {
-		on := ActorRef{r.tasks[1-i].Task(), "c"}
+		on := ActorAt(r.tasks[1-i].Task(), "c")
 		_, err := from.Spawn(r.bounded(), "counter", on, nil)
 		r.check(err)
 		want := int64(0)
@@ -570,9 +898,70 @@ func actorsThatRest(r *resting) []restOperation {
 				r.Errorf("the sum is %d, want %d", got, want)
 			}
 		}}, restOperation{fmt.Sprintf("an actor made by task %d", i), func() {
-			ref, err := from.Spawn(r.bounded(), "counter", ActorRef{Task: on.Task}, nil)
+			ref, err := from.Spawn(r.bounded(), "counter", ActorAt(on.Task(), ""), nil)
 			r.check(err)
 			r.check(from.EndActor(r.bounded(), ref))
+		}})
+	}
+	return all
+}
+
+// virtualIdle is how long a virtual actor lives without messages.
+const virtualIdle = 30 * time.Second
+
+// restingVirtualActors count their messages.
+var restingVirtualActors = WithActor("virtual", func(*ActorContext, any) (Actor, error) {
+	var n int64
+	return ActorFunc(func(c *ActorContext, message any) {
+		n++
+		if _, asks := message.(*emptypb.Empty); asks {
+			if err := c.Reply(wrapperspb.Int64(n)); err != nil {
+				panic(err)
+			}
+		}
+	}), nil
+}, Virtual{Idle: virtualIdle})
+
+// virtualActorsThatRest are virtual actors of either task, which end when nobody uses them, and begin again with their next message.
+func virtualActorsThatRest(r *resting) []restOperation {
+	type virtual struct {
+		ref  ActorRef
+		n    int64
+		used time.Time
+	}
+	var actors []*virtual
+	for i := range 4 { // some on each task
+		actors = append(actors, &virtual{ref: VirtualActor("virtual", fmt.Sprint("v", i))})
+	}
+	pass(10 * time.Second) // until the tasks agree
+	// use is called after a message to an actor, of which the actor says that it is the n-th; 0 if it says nothing.
+	use := func(a *virtual, n int64) {
+		idle := time.Since(a.used)
+		a.n, a.used = a.n+1, time.Now()
+		if idle > virtualIdle+restMargin {
+			a.n = 1
+		}
+		if n != 0 && n != a.n {
+			if n != 1 || idle < virtualIdle {
+				r.Errorf("%v has %d messages after %v, want %d", a.ref, n, idle, a.n)
+			}
+			a.n = n
+		}
+	}
+	var all []restOperation
+	for i, from := range r.tasks {
+		all = append(all, restOperation{fmt.Sprintf("messages from task %d", i), func() {
+			for _, a := range actors {
+				r.check(from.Send(r.bounded(), a.ref, wrapperspb.Int64(1)))
+				use(a, 0)
+			}
+			r.idle(100 * time.Millisecond) // until they have arrived: there is no order between the tasks' messages
+		}}, restOperation{fmt.Sprintf("questions from task %d", i), func() {
+			for _, a := range actors {
+				n, err := Ask[*wrapperspb.Int64Value](r.bounded(), from, a.ref, &emptypb.Empty{})
+				r.check(err)
+				use(a, n.Value)
+			}
 		}})
 	}
 	return all
@@ -582,7 +971,7 @@ func actorsThatRest(r *resting) []restOperation {
 func watchesThatRest(r *resting) []restOperation {
 	var all []restOperation
 	for i, by := range r.tasks {
-		on := ActorRef{r.tasks[1-i].Task(), "ward"}
+		on := ActorAt(r.tasks[1-i].Task(), "ward")
 		var watch <-chan ActorEnded
 		set := func() {
 			if watch == nil {
@@ -664,7 +1053,7 @@ func topicsThatRest(r *resting) []restOperation {
 func asksThatRest(r *resting) []restOperation {
 	var all []restOperation
 	for i, from := range r.tasks {
-		on := ActorRef{r.tasks[1-i].Task(), "keeper"}
+		on := ActorAt(r.tasks[1-i].Task(), "keeper")
 		_, err := from.Spawn(r.bounded(), "keeper", on, nil)
 		r.check(err)
 		var waiting []chan error
@@ -738,6 +1127,9 @@ type papers struct {
 // paperTime is how long certificates and tokens are valid: some rests are shorter, and some longer.
 const paperTime = 90 * time.Minute
 
+// signedLeeway is for how much longer a signed token is accepted, since the issuer's clock may be another one.
+const signedLeeway = 30 * time.Second
+
 // noticed bounds the time within which changed files are read again.
 const noticed = 5 * time.Second
 
@@ -794,6 +1186,11 @@ func (p *papers) of(task int) *access.Credentials {
 func tokensThatRest(t *testing.T) (options func(task int) []Option, make func(r *resting) []restOperation) {
 	p := newPapers(t)
 	p.certify(1, time.Now().Add(9*365*24*time.Hour))
+	p.write("secret", access.NewSecret())
+	secret, err := access.LoadSecret(p.path("secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	replace := func() {
 		p.expiry = time.Now().Add(paperTime)
 		token, line, err := access.NewToken("alice", p.expiry)
@@ -802,33 +1199,45 @@ func tokensThatRest(t *testing.T) (options func(task int) []Option, make func(r 
 		}
 		p.write("token", []byte(token+"\n"))
 		p.write("tokens", []byte(line+"\n"))
+		signed, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"sub": "bob", "exp": p.expiry.Unix()}).SignedString(secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.write("signed", []byte(signed+"\n"))
 	}
 	replace()
-	tokens, err := access.LoadTokens(access.TokenConfig{File: p.path("tokens"), Log: slog.New(slog.DiscardHandler)})
+	tokens, err := access.LoadTokens(access.TokenConfig{File: p.path("tokens"), Keys: p.path("secret"), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(tokens.Close)
-	file, err := access.LoadTokenFile(p.path("token"), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
+	files := map[string]*access.TokenFile{}
+	for _, name := range []string{"token", "signed"} {
+		if files[name], err = access.LoadTokenFile(p.path(name), slog.New(slog.DiscardHandler)); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(files[name].Close)
 	}
-	t.Cleanup(file.Close)
 	server := p.of(0)
 	return func(int) []Option { return []Option{WithCredentials(server), WithTokens(tokens)} }, func(r *resting) []restOperation {
-		c, _ := r.dial(0, client.WithCredentials(p.of(-1)), client.WithTokenFile(file))
-		s := op.NewScope()
-		x := op.Const(s, int64(7))
-		session := sessionOf(r.T, c, s)
-		step := func() error {
-			_, err := Fetch[int64](r.bounded(), session, nil, x)
-			return err
-		}
-		return []restOperation{
-			{"a step", func() {
+		all := []restOperation{{"the tokens are replaced", func() {
+			replace()
+			pass(noticed)
+		}}}
+		for _, name := range slices.Sorted(maps.Keys(files)) {
+			c, _ := r.dial(0, client.WithCredentials(p.of(-1)), client.WithTokenFile(files[name]))
+			s := op.NewScope()
+			x := op.Const(s, int64(7))
+			session := sessionOf(r.T, c, s)
+			step := func() error {
+				_, err := Fetch[int64](r.bounded(), session, nil, x)
+				return err
+			}
+			all = append(all, restOperation{"a step with the " + name + " one", func() {
 				err := step()
 				if time.Now().After(p.expiry) {
-					if status.CodeOf(err) != status.Unauthenticated || !strings.Contains(err.Error(), "expired") {
+					late := name == "signed" && time.Since(p.expiry) <= signedLeeway
+					if (err != nil || !late) && (status.CodeOf(err) != status.Unauthenticated || !strings.Contains(err.Error(), "expired")) {
 						r.Errorf("with a token that has expired: %v", err)
 					}
 					replace()
@@ -836,12 +1245,9 @@ func tokensThatRest(t *testing.T) (options func(task int) []Option, make func(r 
 					err = step()
 				}
 				r.check(err)
-			}},
-			{"the token is replaced", func() {
-				replace()
-				pass(noticed)
-			}},
+			}})
 		}
+		return all
 	}
 }
 

@@ -29,7 +29,7 @@ func scan(t *testing.T, keep func(path string) bool, is func(n ast.Node) bool) m
 		switch name := d.Name(); {
 		case err != nil:
 			return err
-		case d.IsDir() && path != "." && (name[0] == '.' || name == "testdata"):
+		case d.IsDir() && (name == ".git" || name == ".cache" || name == "testdata"):
 			return fs.SkipDir
 		case d.IsDir() || filepath.Ext(path) != ".go" || !keep(filepath.ToSlash(path)):
 			return nil

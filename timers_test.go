@@ -1,12 +1,21 @@
 package troupe
 
 import (
+	"bytes"
+	"fmt"
 	"go/ast"
 	"go/token"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/troupe-run/troupe/internal/extent"
 )
 
 // timerCalls are the functions and methods that wait for a time, or end something after one.
@@ -101,28 +110,75 @@ func isElapsed(e ast.Expr, names map[string]bool) bool {
 func isServed(path string) bool {
 	return !strings.HasSuffix(path, "_test.go") && !strings.HasSuffix(path, ".pb.go") && !strings.HasPrefix(path, "e2e/") &&
 		!strings.HasPrefix(path, "cmd/internal/") && !strings.HasPrefix(path, "internal/network/simnet/") && !strings.HasPrefix(path, "troupetest/") && !strings.HasPrefix(path, "devices/cuda/wheel/") &&
-		!strings.Contains(path, "/simd/asm/")
+		!strings.HasPrefix(path, ".ci/") && !strings.Contains(path, "/simd/asm/")
+}
+
+// servedPythonWait and scriptWait match what waits for a time, or ends something after one, in the Python package and in the dashboard.
+var (
+	servedPythonWait = regexp.MustCompile(pythonWait.String() + `|[(,] *\w*timeout\w* *[,)]|\bself\.\w+\.join\(\w`)
+	scriptWait       = regexp.MustCompile(`\b(setTimeout|setInterval|requestAnimationFrame|requestIdleCallback)\(|AbortSignal\.timeout\(|` +
+		`\b(Date|performance)\.now\(\) *[-<>]|[-<>]=? *(Date|performance)\.now\(\)`)
+)
+
+// scriptFunction matches the first line of a function or a method in JavaScript.
+var scriptFunction = regexp.MustCompile(`^( *)(?:(?:export|default|async|static|function|const|get) )*(\w+)(?:\(.*\) \{$| = (?:async )?(?:\(.*\)|\w+) =>)`)
+
+// servedTimers returns how many timers stand where in what programs, servers and pages run: in Go, in the Python package, and in the dashboard. What is
+// not built for this system is looked at without its types, by the timers' names alone.
+func servedTimers(t *testing.T) map[string]int {
+	t.Helper()
+	m, err := scanModule()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := scan(t, func(path string) bool { return isServed(path) && !m.files[path] }, timers())
+	for at, all := range m.timers {
+		found[at] += len(all)
+	}
+	maps.Copy(found, scanLines(t, []string{filepath.Join("python", "troupe")}, ".py", `"""`, " # ", pythonFunction, servedPythonWait))
+	maps.Copy(found, scanLines(t, []string{filepath.Join("remote", "observe", "ui", "assets")}, ".js", "`", " // ", scriptFunction, scriptWait))
+	return found
+}
+
+// timerKinds are the kinds of timers beside those of rests. The head of testdata/timers.txt explains them.
+var timerKinds = []string{"call", "start", "stop", "pace", "set", "measure"}
+
+// restsOf returns the names of the operations that test a timer: of rest:NAME or rest:NAME,NAME. It returns nil for other kinds.
+func restsOf(p listedPlace) []string {
+	names, is := strings.CutPrefix(p.kind, "rest:")
+	if !is {
+		return nil
+	}
+	return strings.Split(names, ",")
 }
 
 // TestTimersAreListed checks that testdata/timers.txt has every timer of the sources, and what each is for. Timers that may end something
-// idle name the operations of TestRests that test them.
+// idle name the operations of TestRests that test them; TestRestsRunTheirTimers checks that they do.
 func TestTimersAreListed(t *testing.T) {
-	found := scan(t, isServed, timers())
-	if len(found) < 100 {
-		t.Fatalf("only %d places with timers were found: the test does not see them", len(found))
+	t.Parallel()
+	found := servedTimers(t)
+	languages := map[string]int{}
+	for at := range found {
+		file, _, _ := strings.Cut(at, ":")
+		languages[filepath.Ext(file)]++
+	}
+	for language, least := range map[string]int{".go": 200, ".py": 10, ".js": 3} {
+		if languages[language] < least {
+			t.Fatalf("only %d places with timers were found in files %s: the test does not see them", languages[language], language)
+		}
 	}
 	tested := map[string]bool{}
 	for at, p := range checkPlaces(t, filepath.Join("testdata", "timers.txt"), found) {
-		rests, isRest := strings.CutPrefix(p.kind, "rest:")
-		if !isRest {
-			if !slices.Contains([]string{"call", "start", "stop", "pace"}, p.kind) {
-				t.Errorf("%s is of no known kind: %s", at, p.kind)
-			}
-			continue
+		names := restsOf(p)
+		if names == nil && !slices.Contains(timerKinds, p.kind) {
+			t.Errorf("%s is of no known kind: %s", at, p.kind)
 		}
-		tested[rests] = true
-		if restElsewhere[rests] == "" && !slices.ContainsFunc(restKinds, func(k restKind) bool { return k.name == rests }) {
-			t.Errorf("%s is tested by operations %q, which TestRests does not have", at, rests)
+		for _, rests := range names {
+			tested[rests] = true
+			_, elsewhere := restElsewhere[rests]
+			if !elsewhere && !slices.ContainsFunc(restKinds, func(k restKind) bool { return k.name == rests }) {
+				t.Errorf("%s is tested by operations %q, which TestRests does not have", at, rests)
+			}
 		}
 	}
 	for rests := range restElsewhere {
@@ -130,4 +186,153 @@ func TestTimersAreListed(t *testing.T) {
 			t.Errorf("restElsewhere has %q, which no timer is of", rests)
 		}
 	}
+}
+
+// TestRestsRunTheirTimers checks that the tests which the lines rest:NAME of testdata/timers.txt name do run these timers: it builds the tests so that they
+// count what they run, and runs the operations of each name alone, in the form of make test.
+func TestRestsRunTheirTimers(t *testing.T) {
+	if !extent.Check() || extent.RaceDetector {
+		t.Skip("it builds tests that count what they run: TROUPE_TESTS=check")
+	}
+	m, err := scanModule()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, listed := readPlaces(t, filepath.Join("testdata", "timers.txt"))
+	tests, packages := map[string]ran{}, map[string]bool{}
+	for at, p := range listed {
+		names := restsOf(p)
+		if names == nil {
+			continue
+		}
+		if m.timers[at] == nil {
+			t.Errorf("%s is not built for this system, or is no Go: nobody knows whether a test runs it", at)
+			continue
+		}
+		file, _, _ := strings.Cut(at, ":")
+		packages[path.Join(module, path.Dir(file))] = true
+		for _, rests := range names {
+			tests[rests] = nil
+		}
+	}
+	covered := newCoverage(t, slices.Sorted(maps.Keys(packages)))
+	for _, rests := range slices.Sorted(maps.Keys(tests)) {
+		in, test := ".", "^TestRests$/^"+rests+"$"
+		if e, elsewhere := restElsewhere[rests]; elsewhere {
+			in, test = e.in, e.test
+		}
+		tests[rests] = covered.of(t, in, test)
+	}
+	for at, p := range listed {
+		names := restsOf(p)
+		if names == nil {
+			continue
+		}
+		for _, timer := range m.timers[at] {
+			if !slices.ContainsFunc(names, func(rests string) bool { return tests[rests].has(timer) }) {
+				t.Errorf("%s: %s:%d is no timer that the operations %s run", at, timer.Filename, timer.Line, strings.Join(names, " and "))
+			}
+		}
+	}
+}
+
+// coverage builds and runs tests that count what they run of some packages.
+type coverage struct {
+	dir      string
+	packages string
+	built    map[string]string // tests by their folders
+	program  string            // the command, for tests that run processes
+}
+
+func newCoverage(t *testing.T, packages []string) *coverage {
+	c := &coverage{t.TempDir(), strings.Join(packages, ","), map[string]string{}, ""}
+	c.program = filepath.Join(c.dir, "troupe")
+	c.tool(t, nil, "build", "-cover", "-coverpkg="+c.packages, "-o", c.program, "./cmd/troupe")
+	return c
+}
+
+// tool runs the go command.
+func (c *coverage) tool(t *testing.T, env []string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Env = append(os.Environ(), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// ran is what a test has run: by file, the blocks of statements, and whether they were run.
+type ran map[string][]block
+
+type block struct {
+	from, to position
+	ran      bool
+}
+
+type position struct{ line, column int }
+
+func (p position) before(q position) bool {
+	return p.line < q.line || p.line == q.line && p.column < q.column
+}
+
+// of runs tests of a folder. Tests of e2e count what their processes run, which end in order.
+func (c *coverage) of(t *testing.T, in, test string) ran {
+	t.Helper()
+	profile := filepath.Join(c.dir, "profile")
+	if c.built[in] == "" {
+		c.built[in] = filepath.Join(c.dir, strings.NewReplacer("/", "_", ".", "_").Replace(in)+".test")
+		args := []string{"test", "-c", "-o", c.built[in]}
+		if in != "./e2e" {
+			args = append(args, "-cover", "-coverpkg="+c.packages)
+		}
+		c.tool(t, nil, append(args, in)...)
+	}
+	args := []string{"-test.run=" + test, "-test.timeout=10m"}
+	length := "TROUPE_TESTS="
+	var counters string
+	if in == "./e2e" {
+		length, counters = "TROUPE_TESTS=check", t.TempDir()
+	} else {
+		args = append(args, "-test.coverprofile="+profile)
+	}
+	cmd := exec.CommandContext(t.Context(), c.built[in], args...)
+	cmd.Dir = in
+	cmd.Env = append(os.Environ(), length, "GOCOVERDIR="+counters, "TROUPE_E2E_BINARY="+c.program)
+	out, err := cmd.CombinedOutput()
+	if err != nil || bytes.Contains(out, []byte("no tests to run")) {
+		t.Errorf("%s in %s: %v\n%s", test, in, err, out)
+		return nil
+	}
+	if counters != "" {
+		c.tool(t, nil, "tool", "covdata", "textfmt", "-i="+counters, "-o="+profile)
+	}
+	text, err := os.ReadFile(profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := ran{}
+	for line := range strings.Lines(string(text)) {
+		file, rest, ok := strings.Cut(strings.TrimPrefix(line, module+"/"), ":")
+		var b block
+		var statements, times int
+		if _, err := fmt.Sscanf(rest, "%d.%d,%d.%d %d %d", &b.from.line, &b.from.column, &b.to.line, &b.to.column, &statements, &times); ok && err == nil {
+			b.ran = times > 0
+			all[file] = append(all[file], b)
+		}
+	}
+	return all
+}
+
+// has reports whether a timer was run: the block of statements that it is in or, for the conditions of cases, which are in none, its function.
+func (r ran) has(timer timerPosition) bool {
+	at, within := position{timer.Line, timer.Column}, false
+	for _, b := range r[timer.Filename] {
+		switch {
+		case !at.before(b.from) && at.before(b.to):
+			return b.ran
+		case b.ran && timer.in(b.from) && timer.in(b.to):
+			within = true
+		}
+	}
+	return within
 }
