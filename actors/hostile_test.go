@@ -189,7 +189,7 @@ func TestLimits(t *testing.T) {
 	if status.CodeOf(err) != status.ResourceExhausted {
 		t.Errorf("callables: %v", err)
 	}
-	for a.task.sessionFor(newHandle(), a.name, sessionTraits{}, everything) != nil {
+	for a.task.sessionFor(newHandle(), a.name, 0, sessionTraits{}, everything) != nil {
 	}
 	if _, err = a.task.CreateSession(t.Context(), 0, everything, &graphpb.GraphDef{}, nil); status.CodeOf(err) != status.ResourceExhausted {
 		t.Errorf("sessions: %v", err)

@@ -147,7 +147,7 @@ func (net *network) start(job string) *node {
 		access = net.files(job)
 	}
 	var err error
-	n.task, err = NewTask(Config{System: n.system, Cluster: n, Devices: all, Boot: n.boot, Lease: net.lease, Files: access,
+	n.task, err = NewTask(Config{System: n.system, Cluster: n, Devices: all, Boot: n.boot, Lease: net.lease, Files: access, Events: &view.Events{},
 		Log: slog.New(slog.NewTextHandler(&n.log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	if err != nil {
 		net.t.Fatal(err)

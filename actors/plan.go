@@ -147,7 +147,7 @@ func (s *Session) planPart(ctx context.Context, tp partition.TaskParts, parts *p
 		return nil, err
 	}
 	sh := &planPart{task: tp.Task, boot: peer.Boot(), plan: &wire.Plan{Isolated: s.options.isolated, Literal: s.options.literal, Compression: uint32(s.options.compression), Rights: s.rights.proto(),
-		Watched: dumpTo != nil, DumpTo: dumpTo}}
+		Watched: dumpTo != nil, DumpTo: dumpTo, Opened: s.opened}}
 	for _, d := range tp.Devices {
 		part := parts.ByDevice[d]
 		def := part.Def()

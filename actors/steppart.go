@@ -104,7 +104,8 @@ func (st *stepPart) begin(id uint64, session *workerSession, plan *compiledPlan,
 	if store := st.task.Store; store != nil {
 		st.Changes = store.Begin()
 	}
-	st.Origin = kernels.Origin{Step: id, Session: view.SessionName(session.handle), Master: st.master, Began: began}
+	st.Origin = kernels.Origin{Step: id, Session: view.SessionName(session.handle), Master: st.master, Began: began, Opened: session.opened}
+	st.Notes = session
 	st.work.Begin(session.processors)
 	st.sends = plan == nil || len(plan.peers) > 0
 }
@@ -116,7 +117,7 @@ func (st *stepPart) reset() {
 	st.session, st.plan, st.stats, st.Tracer = nil, nil, nil, nil
 	st.transfers, st.Receiver = nil, nil
 	st.Rendezvous, st.eager, st.Foreign, st.Depth = st.rendezvous, nil, false, 0
-	st.Feeds, st.Fetches, st.Files, st.Quota, st.Changes = nil, nil, nil, nil, nil
+	st.Feeds, st.Fetches, st.Files, st.Quota, st.Changes, st.Notes = nil, nil, nil, nil, nil, nil
 }
 
 // local reports whether a device belongs to this task.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/troupe-run/troupe/actors/wire"
@@ -267,7 +268,11 @@ func (t *Task) planOf(m *wire.RunPartition) (*workerSession, *compiledPlan, erro
 		return nil, nil, err
 	}
 	rights = rights.within(t.Ceiling)
-	s := t.sessionFor(m.Session, m.Master, sessionTraits{isolated: m.Plan.Isolated, literal: m.Plan.Literal}, rights)
+	opened := int64(0)
+	if m.Plan.Opened != 0 { // the tasks' clocks may differ: only the session's age when the step began counts
+		opened = time.Now().UnixNano() - (m.Began - m.Plan.Opened)
+	}
+	s := t.sessionFor(m.Session, m.Master, opened, sessionTraits{isolated: m.Plan.Isolated, literal: m.Plan.Literal}, rights)
 	if s == nil {
 		return nil, nil, t.tooManySessions()
 	}

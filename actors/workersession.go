@@ -28,6 +28,7 @@ type workerSession struct {
 	task    *Task
 	handle  string
 	master  string
+	opened  int64 // by this task's clock, in nanoseconds since 1970; 0 if the master does not say
 	devices []devices.Device
 	sessionTraits
 	files      *files.Door
@@ -66,7 +67,7 @@ type sharedKernel struct {
 }
 
 // sessionFor returns the task's state of a session, which it creates if necessary; nil beyond maxSessions.
-func (t *Task) sessionFor(handle, master string, traits sessionTraits, client Rights) *workerSession {
+func (t *Task) sessionFor(handle, master string, opened int64, traits sessionTraits, client Rights) *workerSession {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.sessions[handle]
@@ -75,7 +76,7 @@ func (t *Task) sessionFor(handle, master string, traits sessionTraits, client Ri
 	}
 	if s == nil {
 		mayUse := rights.New(client.scope())
-		s = &workerSession{task: t, handle: handle, master: master, who: client.Who, sessionTraits: traits, rights: mayUse, files: files.NewDoor(t.files.of(client), mayUse),
+		s = &workerSession{task: t, handle: handle, master: master, opened: opened, who: client.Who, sessionTraits: traits, rights: mayUse, files: files.NewDoor(t.files.of(client), mayUse),
 			kernels: map[string]sharedKernel{}, plans: map[uint64]*compiledPlan{}, starts: t.startsOf(t.Devices)}
 		s.devices = slices.Clone(t.Devices)
 		if traits.isolated {
@@ -95,6 +96,13 @@ func (t *Task) sessionFor(handle, master string, traits sessionTraits, client Ri
 	s.rights.Update(client.scope())
 	s.masterIsAlive()
 	return s
+}
+
+// Missed implements queues.Notes: an event and a line of the log, as many as a client may cause.
+func (s *workerSession) Missed(what, name, text string) {
+	if s.task.Events.AddSomeOf(s.who, what+" missed", name, text) {
+		s.task.Log.Warn("a session has got nothing but an end that came before it", what, name, "why", text)
+	}
 }
 
 // session returns the task's state of a session, or nil.

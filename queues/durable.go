@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/durable"
 	"github.com/troupe-run/troupe/internal/durable/tuple"
+	"github.com/troupe-run/troupe/internal/view"
 )
 
 // A durable queue is a cell with an entry for each run of elements that has entered the queue at once, until the last of them has left for
@@ -122,17 +123,19 @@ func (s *state) openOrClosed(w *waiter) {
 
 // closedState returns the entry of a closed queue.
 func (s *state) closedState() durable.Bytes {
-	p := closedState{}
+	p := closedState{Closing: s.closing, Elements: s.enqueued - s.before}
 	if s.reason != nil {
 		p.Code, p.Reason = status.CodeOf(s.reason), s.reason.Error()
 	}
 	return durable.JSON(p)
 }
 
-// closedState is the entry of a closed queue: why its producer failed, if it did.
+// closedState is the entry of a closed queue: why its producer failed, if it did, and who closed it, which earlier versions do not say.
 type closedState struct {
-	Code   status.Code
-	Reason string
+	Code     status.Code
+	Reason   string
+	Closing  view.Act
+	Elements int64 // that were enqueued before
 }
 
 // keptRun is elements to be written: a byte that says whether they are rows of a batch, and the tensors.
@@ -357,7 +360,7 @@ func (q *Queue) fill(from durable.Source) error {
 			if json.Unmarshal(value, &c) != nil {
 				return q.damaged("its state")
 			}
-			if s.closed = true; c.Reason != "" {
+			if s.closed, s.closing, s.before = true, c.Closing, -c.Elements; c.Reason != "" {
 				s.reason = status.New(c.Code, c.Reason)
 			}
 		default:
@@ -379,6 +382,7 @@ func (q *Queue) fill(from durable.Source) error {
 		clean(q.cell, empty)
 	}
 	s.enqueued = int64(s.order.len())
+	s.before += s.enqueued // closedAfter says how many elements it was, though most of them are gone
 	return err
 }
 

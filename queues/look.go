@@ -14,6 +14,7 @@ func (q *Queue) Show(r *view.Resource) {
 		Leased: int64(s.leases.elems), DeadLetters: s.leases.stored, Dropped: s.leases.dropped,
 		LastEnqueue: s.lastEnqueue.Proto(), LastDequeue: s.lastDequeue.Proto(),
 	}
+	v.Missed, v.LastMissed = s.latecomers.Missed, s.latecomers.Last.Proto()
 	if q.options.Capacity >= unbounded {
 		v.Capacity = -1
 	}

@@ -75,11 +75,21 @@ type Step interface {
 	Err() error
 }
 
+// Notes records what operators should hear of a session. Its method is called while a queue serves operations. It must not wait or call the
+// queue.
+type Notes interface {
+	// Missed records that the session was opened after a queue was closed, and got the queue's end and no element. It is called once for the
+	// session and the queue, until that is reopened. what is the kind of the resource, and text says who closed it, when, and how it is used
+	// again.
+	Missed(what, name, text string)
+}
+
 // User is a queue as used by a step. The queue records the step as the origin of its operations.
 type User struct {
 	*Queue
 	origin   Origin
 	step     Step
+	notes    Notes
 	changes  *durable.Tx
 	openWait *time.Duration
 }
@@ -91,6 +101,12 @@ type User struct {
 // completed. Without changes, an operation on a durable queue is completed when its own changes are on disk.
 func (q *Queue) For(o Origin, step Step, changes *durable.Tx) User {
 	return User{Queue: q, origin: o, step: step, changes: changes}
+}
+
+// Noting returns the queue for a user whose notes, if not nil, record that the user has come too late.
+func (q User) Noting(notes Notes) User {
+	q.notes = notes
+	return q
 }
 
 // AwaitingOpen returns the queue for a caller that expects the elements of a run that has not started. If its dequeues find the queue
@@ -340,7 +356,7 @@ func (q *Queue) Done() <-chan struct{} { return q.done }
 // waiter wraps one of the user's messages in an envelope.
 func (q User) waiter(message proto.Message) *waiter {
 	w := newWaiter(message)
-	w.by, w.step, w.changes = q.origin, q.step, q.changes
+	w.by, w.step, w.notes, w.changes = q.origin, q.step, q.notes, q.changes
 	return w
 }
 

@@ -31,25 +31,26 @@ import (
 // it.
 type state struct {
 	Options
-	order     order
-	closed    bool
-	reason    error // why its producer failed, or nil
-	closing   view.Act
-	enqueues  line
-	closes    int // closes in the line of enqueues
-	dequeues  line
-	opens     line // waiting until the remaining elements have been taken
-	late      line // dequeues waiting until the queue is reopened
-	leases    leases
-	producers producers
-	kept      bool     // the queue is durable
-	changes   []change // what has changed on disk
-	empty     []*entry // those whose elements have all left, not at once
-	numbered  int64    // elements that the queue has taken
-	completed []completion
-	burials   []completion // run after completed, because their outcome may complete more
-	now       func() time.Time
-	newToken  func() string
+	order      order
+	closed     bool
+	reason     error // why its producer failed, or nil
+	closing    view.Act
+	latecomers view.Latecomers
+	enqueues   line
+	closes     int // closes in the line of enqueues
+	dequeues   line
+	opens      line // waiting until the remaining elements have been taken
+	late       line // dequeues waiting until the queue is reopened
+	leases     leases
+	producers  producers
+	kept       bool     // the queue is durable
+	changes    []change // what has changed on disk
+	empty      []*entry // those whose elements have all left, not at once
+	numbered   int64    // elements that the queue has taken
+	completed  []completion
+	burials    []completion // run after completed, because their outcome may complete more
+	now        func() time.Time
+	newToken   func() string
 
 	// Statistics, for listings and errors.
 	enqueued, dequeued       int64 // elements; those that come back are dequeued again
@@ -212,7 +213,7 @@ func (s *state) tryOpen(w *waiter) progress {
 		return stuck // elements that are left or about to come in belong to earlier dequeues
 	}
 	if s.closed {
-		s.closed, s.reason, s.closing, s.before = false, nil, view.Act{}, s.enqueued
+		s.closed, s.reason, s.closing, s.before, s.latecomers = false, nil, view.Act{}, s.enqueued, view.Latecomers{}
 		s.openOrClosed(w)
 	}
 	return s.end(w, nil)
@@ -310,6 +311,9 @@ func (s *state) tryDequeue(w *waiter) progress {
 			short = status.Errorf(status.CodeOf(s.reason), "%s '%s' was closed by its producer: %v.%s", s.Kind.says(w.action), s.Name, s.reason, s.closedBy(w))
 		}
 		s.putBack(w)
+		if s.order.len() == 0 {
+			s.misses(w)
+		}
 		if w.action != dequeueUpTo || s.order.len() == 0 {
 			return s.end(w, short)
 		}
@@ -357,6 +361,7 @@ func (s *state) deliver(w *waiter) progress {
 		return s.end(w, err)
 	}
 	s.dequeued, s.lastDequeue = s.dequeued+int64(w.got.len()), w.by
+	s.takesLate(w)
 	token := ""
 	if w.terms != nil {
 		token = s.lend(w) // leased elements stay on disk until they are acknowledged
@@ -400,10 +405,15 @@ func (s *state) closedBy(w *waiter) string {
 	if w.late {
 		text += s.closing.Before(w.by)
 	}
+	return text + s.usedAgain()
+}
+
+// usedAgain returns the text that says how the queue's name can be used again.
+func (s *state) usedAgain() string {
 	if strings.HasPrefix(s.Name, "_") {
-		return text // it ends with its session
+		return "" // it ends with its session
 	}
-	return text + ", and stays closed: a pipeline.Producer of a Go program opens it anew, tf.raw_ops.DestroyResourceOp(resource=queue.queue_ref) " +
+	return ", and stays closed: a pipeline.Producer of a Go program opens it anew, tf.raw_ops.DestroyResourceOp(resource=queue.queue_ref) " +
 		"or a reset of its container deletes it"
 }
 

@@ -40,6 +40,8 @@ type waiter struct {
 	few     [1]run        // memory for got if one run suffices
 	by      Origin        // origin of the operation
 	step    Step          // the operation ends with it; nil if it belongs to no step
+	notes   Notes         // of its session, or nil
+	missed  *missed       // what they record when it is completed, or nil
 	changes *durable.Tx   // of its step, or its own, made when it changes a durable queue
 	own     bool          // changes are its own: it is completed when they are on disk
 	goesOn  func()        // tells its own changes that it waits no more; nil while it does not wait
@@ -148,6 +150,9 @@ func (c completion) run() {
 		return
 	}
 	c.over.Store(true)
+	if c.missed != nil && c.notes != nil {
+		c.notes.Missed("queue", c.missed.queue, c.missed.text)
+	}
 	switch {
 	case c.done != nil:
 		c.done(c.err)

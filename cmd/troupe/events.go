@@ -22,9 +22,10 @@ func newEvents() *cobra.Command {
 		Use:   "events TARGET[,TARGET…]",
 		Short: "Show what has happened on a cluster lately",
 		Long: `Events shows what has happened on the tasks, in order: sessions that were opened and closed, steps that
-failed or were cancelled, tasks and devices that were lost and came back, resets, refusals, stalled links. Each task
-keeps the latest 4096 events. With -f, it goes on and shows new events as they happen, until it is interrupted or the
-server has not answered for --timeout.`,
+failed or were cancelled, tasks and devices that were lost and came back, resets, refusals, stalled links,
+sessions that got nothing from a queue that had been closed before. Each task keeps the latest 4096 events.
+With -f, it goes on and shows new events as they happen, until it is interrupted or the server has not
+answered for --timeout.`,
 		Example: "  troupe events grpc://10.0.0.2:2222 -f",
 		Args:    targetOnly,
 	}

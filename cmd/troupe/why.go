@@ -21,10 +21,10 @@ func newWhy() *cobra.Command {
 		Short: "Tell why a step does not end, or an actor does not answer",
 		Long: `Why follows a step over all tasks of the cluster to what holds it up, and says it in a sentence: the
 queue that nobody fills, the task that is gone, the lock that another step holds, the kernel that
-computes. Without STEP, it tells of all steps that have run longer than --longer-than, of sessions
-that have waited so long for a task that was never seen, and of requests to programs' actors that have waited
-so long for their answers: it follows them from actor to actor, and names those that ask each other in a
-circle. It exits with 1 if the step has ended.`,
+computes. Without STEP, it tells of all steps that have run longer than --longer-than, of sessions that
+have waited so long for a task that was never seen, of requests to programs' actors that have waited so long
+for their answers, from actor to actor, with those that ask each other in a circle, and of sessions that got
+nothing from a queue, since it had been closed before they were opened. It exits with 1 if the step has ended.`,
 		Example: "  troupe why grpc://10.0.0.2:2222",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
@@ -55,14 +55,15 @@ circle. It exits with 1 if the step has ended.`,
 			}
 			reasons = append(reasons, r)
 		} else {
-			reasons = slices.Concat(view.Awaits(seen, longer), view.WhyAll(seen, longer), view.WhyAsks(seen, longer))
+			reasons = slices.Concat(view.Awaits(seen, longer), view.WhyAll(seen, longer), view.WhyAsks(seen, longer), view.Missed(seen))
 		}
 		if asJSON {
 			return printJSON(cmd.OutOrStdout(), reasons)
 		}
-		if len(reasons) == 0 {
-			_, err := plain.Printf(cmd.OutOrStdout(), "nothing is blocked: no step has run for longer than %v, and no request to an actor has waited for so long\n", longer)
-			return err
+		if !slices.ContainsFunc(reasons, func(r view.Reason) bool { return !r.Ended }) {
+			if _, err := plain.Printf(cmd.OutOrStdout(), "nothing is blocked: no step has run for longer than %v, and no request to an actor has waited for so long\n", longer); err != nil {
+				return err
+			}
 		}
 		for _, r := range reasons {
 			what := "session " + r.Session
@@ -72,7 +73,11 @@ circle. It exits with 1 if the step has ended.`,
 			case r.Actor != "":
 				what = r.Actor
 			}
-			if _, err := plain.Printf(cmd.OutOrStdout(), "%s, for %s: %s\n", what, view.Ago(int64(r.Seconds*1e9)), r.Text); err != nil {
+			when := "for " + view.Ago(int64(r.Seconds*1e9))
+			if r.Ended {
+				when = view.Ago(int64(r.Seconds*1e9)) + " ago"
+			}
+			if _, err := plain.Printf(cmd.OutOrStdout(), "%s, %s: %s\n", what, when, r.Text); err != nil {
 				return err
 			}
 		}

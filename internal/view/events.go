@@ -38,19 +38,20 @@ type flood struct {
 // how many were omitted. The number of kinds must be small.
 func (e *Events) AddSome(kind, subject, text string) { e.AddSomeOf("", kind, subject, text) }
 
-// AddSomeOf is AddSome for events that concern a client.
-func (e *Events) AddSomeOf(who, kind, subject, text string) {
+// AddSomeOf is AddSome for events that concern a client. It reports whether the event was recorded.
+func (e *Events) AddSomeOf(who, kind, subject, text string) (recorded bool) {
 	if e == nil {
-		return
+		return false
 	}
 	omitted, ok := e.admit(kind, time.Now())
 	if !ok {
-		return
+		return false
 	}
 	if omitted > 0 {
 		text = fmt.Sprintf("%s (and %d others that were left out)", text, omitted)
 	}
 	e.AddOf(who, kind, subject, text)
+	return true
 }
 
 // admit reports whether another event of a kind is recorded, and how many were omitted before it.

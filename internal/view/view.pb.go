@@ -1907,6 +1907,8 @@ type Queue struct {
 	Leased          int64                  `protobuf:"varint,17,opt,name=leased,proto3" json:"leased,omitempty"`                                 // elements that consumers have leased; they take up room and may come back
 	DeadLetters     int64                  `protobuf:"varint,18,opt,name=dead_letters,json=deadLetters,proto3" json:"dead_letters,omitempty"`    // elements that were delivered too often and are in another queue
 	Dropped         int64                  `protobuf:"varint,19,opt,name=dropped,proto3" json:"dropped,omitempty"`                               // elements that were delivered too often and dropped
+	Missed          int64                  `protobuf:"varint,20,opt,name=missed,proto3" json:"missed,omitempty"`                                 // sessions that were opened after it was closed, and got its end and no element
+	LastMissed      *Origin                `protobuf:"bytes,21,opt,name=last_missed,json=lastMissed,proto3" json:"last_missed,omitempty"`        // the step of the last of them, and when it came
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -2072,6 +2074,20 @@ func (x *Queue) GetDropped() int64 {
 		return x.Dropped
 	}
 	return 0
+}
+
+func (x *Queue) GetMissed() int64 {
+	if x != nil {
+		return x.Missed
+	}
+	return 0
+}
+
+func (x *Queue) GetLastMissed() *Origin {
+	if x != nil {
+		return x.LastMissed
+	}
+	return nil
 }
 
 // Store is the state of a resource other than a queue that steps put elements into and take them out of: a staging area, a barrier, an
@@ -3679,7 +3695,7 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\x06holder\x18\r \x01(\v2\x16.troupe.view.v1.OriginR\x06holder\x12\x16\n" +
 	"\x06shared\x18\x0e \x01(\bR\x06shared\x12\x10\n" +
 	"\x03who\x18\x0f \x01(\tR\x03who\x12\x18\n" +
-	"\adurable\x18\x10 \x01(\bR\adurable\"\xa8\x05\n" +
+	"\adurable\x18\x10 \x01(\bR\adurable\"\xf9\x05\n" +
 	"\x05Queue\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x1a\n" +
@@ -3700,7 +3716,10 @@ const file_internal_view_view_proto_rawDesc = "" +
 	"\ropens_waiting\x18\x10 \x01(\x03R\fopensWaiting\x12\x16\n" +
 	"\x06leased\x18\x11 \x01(\x03R\x06leased\x12!\n" +
 	"\fdead_letters\x18\x12 \x01(\x03R\vdeadLetters\x12\x18\n" +
-	"\adropped\x18\x13 \x01(\x03R\adropped\"\x87\x03\n" +
+	"\adropped\x18\x13 \x01(\x03R\adropped\x12\x16\n" +
+	"\x06missed\x18\x14 \x01(\x03R\x06missed\x127\n" +
+	"\vlast_missed\x18\x15 \x01(\v2\x16.troupe.view.v1.OriginR\n" +
+	"lastMissed\"\x87\x03\n" +
 	"\x05Store\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x1e\n" +
@@ -3921,18 +3940,19 @@ var file_internal_view_view_proto_depIdxs = []int32{
 	18, // 29: troupe.view.v1.Queue.last_enqueue:type_name -> troupe.view.v1.Origin
 	18, // 30: troupe.view.v1.Queue.last_dequeue:type_name -> troupe.view.v1.Origin
 	18, // 31: troupe.view.v1.Queue.closed_by:type_name -> troupe.view.v1.Origin
-	18, // 32: troupe.view.v1.Store.last_put:type_name -> troupe.view.v1.Origin
-	18, // 33: troupe.view.v1.Store.last_taken:type_name -> troupe.view.v1.Origin
-	18, // 34: troupe.view.v1.Store.closed_by:type_name -> troupe.view.v1.Origin
-	18, // 35: troupe.view.v1.Reader.turn:type_name -> troupe.view.v1.Origin
-	24, // 36: troupe.view.v1.Ask.forwards:type_name -> troupe.view.v1.Asked
-	24, // 37: troupe.view.v1.Held.ask:type_name -> troupe.view.v1.Asked
-	29, // 38: troupe.view.v1.Graph.page:type_name -> troupe.view.v1.GraphNode
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	18, // 32: troupe.view.v1.Queue.last_missed:type_name -> troupe.view.v1.Origin
+	18, // 33: troupe.view.v1.Store.last_put:type_name -> troupe.view.v1.Origin
+	18, // 34: troupe.view.v1.Store.last_taken:type_name -> troupe.view.v1.Origin
+	18, // 35: troupe.view.v1.Store.closed_by:type_name -> troupe.view.v1.Origin
+	18, // 36: troupe.view.v1.Reader.turn:type_name -> troupe.view.v1.Origin
+	24, // 37: troupe.view.v1.Ask.forwards:type_name -> troupe.view.v1.Asked
+	24, // 38: troupe.view.v1.Held.ask:type_name -> troupe.view.v1.Asked
+	29, // 39: troupe.view.v1.Graph.page:type_name -> troupe.view.v1.GraphNode
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_internal_view_view_proto_init() }

@@ -22,6 +22,8 @@ type Reason struct {
 	Blocked bool `json:"blocked"`
 	// Deadlock means that what is waited for waits for the step, or that actors ask each other in a circle.
 	Deadlock bool `json:"deadlock,omitempty"`
+	// Ended means that the step has ended, Seconds ago, with less than its program expects.
+	Ended bool `json:"ended,omitempty"`
 }
 
 // Why explains why a step of a cluster does not end, from a detailed view of all tasks (Query.Detail). ok is false for a step that no task
@@ -209,6 +211,28 @@ func (w *inquiry) awaits(at *Task, s *Session) (r Reason, ok bool) {
 	}
 	return Reason{Session: s.Name, Seconds: time.Duration(at.clock(w.cluster) - s.AwaitsSince).Seconds(), Blocked: true,
 		Text: "a step or a graph waits on " + at.Task + " for tasks to start: " + strings.Join(all, "; ")}, true
+}
+
+// Missed returns, for each queue with sessions that were opened after it was closed and got its end alone, the last of them. TensorFlow's
+// programs take that end for the end of their own run's elements.
+func Missed(c *Cluster) (all []Reason) {
+	for _, t := range c.Tasks {
+		for _, r := range t.Resources {
+			q := r.Queue
+			if q.GetMissed() == 0 {
+				continue
+			}
+			now := t.clock(c)
+			last := q.LastMissed
+			text := fmt.Sprintf("it got the end of the %s '%s' on %s and no element: the queue was closed %s, before the session was opened. "+
+				"A producer of a Go program (pipeline.Producer) opens it anew; DestroyResourceOp or a reset of its container deletes it", q.Kind, r.Name, t.Task, q.ClosedBy.act().When(time.Unix(0, now)))
+			if n := q.Missed - 1; n > 0 {
+				text += fmt.Sprintf(". So did %d before", n)
+			}
+			all = append(all, Reason{Step: last.GetStep(), Session: last.GetSession(), Seconds: time.Duration(now - last.GetAt()).Seconds(), Text: text, Ended: true})
+		}
+	}
+	return all
 }
 
 // away explains a task that is not up; ok is false if it is.
@@ -758,10 +782,10 @@ func ForWhy() *Query {
 	return &Query{Sections: []string{"steps", "sessions", "events"}, Cluster: true, Detail: true}
 }
 
-// ForAllWhy returns the query whose answer Why, Awaits, WhyAll and WhyAsks need.
+// ForAllWhy returns the query whose answer Why, Awaits, WhyAll, WhyAsks and Missed need.
 func ForAllWhy() *Query {
 	q := ForWhy()
-	q.Sections = append(q.Sections, "asks")
+	q.Sections = append(q.Sections, "asks", "resources")
 	return q
 }
 

@@ -88,7 +88,7 @@ func (b *bound) call(c *Call, args ...Element) (Element, error) {
 	id := steps.Add(-1)
 	step := &kernels.Step{
 		ID: id, Rendezvous: nowhere{}, Cancellation: cancel, Container: containers.StepName(id),
-		Log: c.log, Files: c.door, Depth: c.depth + 1,
+		Log: c.log, Files: c.door, Depth: c.depth + 1, Origin: c.origin, Notes: c.notes,
 	}
 	out, err := await(step, b.Function, values)
 	if e := c.device.Resources().Clear(step.Container); e != nil {
@@ -130,7 +130,7 @@ func (b *bound) dataset(c *Call, args ...Element) (*Dataset, error) {
 	if _, err := datasetAt(out[0]); err != nil {
 		return nil, status.InvalidArgumentf("Function must return a single scalar of dtype DT_VARIANT.")
 	}
-	step := &kernels.Step{Cancellation: c.Cancellation, Files: c.door, Log: c.log}
+	step := &kernels.Step{Cancellation: c.Cancellation, Files: c.door, Log: c.log, Origin: c.origin, Notes: c.notes}
 	return datasetIn(place{device: c.device, functions: b.functions, step: step, waits: true}, out[0])
 }
 

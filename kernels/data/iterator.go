@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/files"
+	"github.com/troupe-run/troupe/queues"
 )
 
 // Iterator runs a dataset. Only one goroutine may use it at a time.
@@ -81,6 +82,8 @@ type shared struct {
 	device kernels.Device
 	door   *files.Door
 	log    *slog.Logger
+	origin kernels.Origin // of the step that opened the pipeline
+	notes  queues.Notes   // of its session
 	// cancel fires when the pipeline is closed.
 	cancel kernels.Cancellation
 
@@ -111,16 +114,16 @@ func newEnv(ctx *kernels.Context, device kernels.Device) *Env {
 		log = slog.New(slog.DiscardHandler)
 	}
 	return &Env{
-		shared: &shared{device: device, door: ctx.Step.Files, log: log, libraries: map[kernels.Library]kernels.OpenLibrary{}},
+		shared: &shared{device: device, door: ctx.Step.Files, log: log, origin: ctx.Step.Origin, notes: ctx.Step.Notes, libraries: map[kernels.Library]kernels.OpenLibrary{}},
 		op:     ctx.Node.Op,
 		stage:  &stage{name: rootName(ctx)},
 		calls:  ctx.Step.Depth,
 	}
 }
 
-// like returns an environment with the device, the files, the log and the depths of e, as that of another pipeline.
+// like returns an environment with the device, the files, the log, the session and the depths of e, as that of another pipeline.
 func (e *Env) like() *Env {
-	return &Env{shared: &shared{device: e.device, door: e.door, log: e.log, libraries: map[kernels.Library]kernels.OpenLibrary{}}, depth: e.depth, calls: e.calls}
+	return &Env{shared: &shared{device: e.device, door: e.door, log: e.log, origin: e.origin, notes: e.notes, libraries: map[kernels.Library]kernels.OpenLibrary{}}, depth: e.depth, calls: e.calls}
 }
 
 // files returns the files that the iterator may use: those that the session that opened the pipeline grants to the dataset's op.

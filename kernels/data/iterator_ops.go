@@ -251,7 +251,7 @@ func newGetNext(c *kernels.Construction) (any, error) {
 		}
 		e, err := r.next(ctx)
 		if atEnd(err) {
-			return r.endOfSequence(ctx.Step.Origin)
+			return r.endOfSequence(ctx.Step)
 		}
 		if err != nil {
 			return err

@@ -184,7 +184,7 @@ func newMultiDeviceNext(c *kernels.Construction) (any, error) {
 		}
 		e, err := d.deal(ctx, int(shard), id)
 		if atEnd(err) {
-			return d.endOfSequence(ctx.Step.Origin)
+			return d.endOfSequence(ctx.Step)
 		}
 		if err != nil {
 			return err

@@ -46,7 +46,9 @@ type pipeline struct {
 	Iterator
 	turn chan struct{} // holds an element while the iterator is unused
 
-	ended view.Act // the step that reached the end first; guarded by the resource's lock
+	// Guarded by the resource's lock:
+	ended view.Act        // the step that reached the end first
+	late  view.Latecomers // sessions that were opened after that
 }
 
 func newResource(name string, spec Spec) *Resource {
@@ -191,17 +193,33 @@ func (r *Resource) atEnd(err error, p *pipeline, by kernels.Origin) bool {
 }
 
 // endOfSequence returns the error of a step that gets no element. If another session reached the end before, the error says so:
-// the step's session may have expected a fresh start.
-func (r *Resource) endOfSequence(by kernels.Origin) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	text := "End of sequence"
-	if r.now != nil && !r.now.ended.At.IsZero() {
-		if before := r.now.ended.Before(by); before != "" {
-			text += fmt.Sprintf(". It was reached %s%s: the iterator's initializer, or a reset of its container, begins anew", r.now.ended.When(time.Now()), before)
-		}
+// the step's session may have expected a fresh start. If that session was opened after the end, operators hear of it, too.
+func (r *Resource) endOfSequence(step *kernels.Step) error {
+	text, missed := r.end(step.Origin)
+	if missed != "" && step.Notes != nil {
+		step.Notes.Missed("iterator", r.name, missed)
 	}
 	return status.New(status.OutOfRange, text)
+}
+
+// end returns the text of the error of a step that gets no element, and what is recorded of its session.
+func (r *Resource) end(by kernels.Origin) (text, missed string) {
+	const again = "the iterator's initializer, or a reset of its container, begins anew"
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	text = "End of sequence"
+	if r.now == nil || r.now.ended.At.IsZero() {
+		return text, ""
+	}
+	now, ended := time.Now(), r.now.ended
+	if before := ended.Before(by); before != "" {
+		text += fmt.Sprintf(". It was reached %s%s: %s", ended.When(now), before, again)
+	}
+	if ended.Precedes(by) && r.now.late.Miss(view.Act{By: by, At: now}) {
+		missed = fmt.Sprintf("session %s of %s has got the end of iterator '%s' and no element, because it was opened after the end was reached, %s: %s",
+			by.Session, by.Master, r.name, ended.When(now), again)
+	}
+	return text, missed
 }
 
 // next returns the next element, or io.EOF after the last.

@@ -45,7 +45,7 @@ func queueWait(c *kernels.Construction, verb string, start func(ctx *kernels.Con
 			done(err)
 			return
 		}
-		user := q.For(ctx.Step.Origin, ctx.Step.Cancellation, ctx.Changes())
+		user := q.For(ctx.Step.Origin, ctx.Step.Cancellation, ctx.Changes()).Noting(ctx.Step.Notes)
 		if late {
 			user = user.AwaitingOpen(openWait)
 		}

@@ -111,7 +111,7 @@ var readerVerbs = map[string]string{
 
 // workOf takes units of work from a queue, for a step.
 func workOf(ctx *kernels.Context, q *queues.Queue) reader.Work {
-	user := q.For(ctx.Step.Origin, ctx.Step.Cancellation, ctx.Changes())
+	user := q.For(ctx.Step.Origin, ctx.Step.Cancellation, ctx.Changes()).Noting(ctx.Step.Notes)
 	return func(done func(string, error)) (cancel func(error)) {
 		return user.Dequeue(func(tuple []*tensor.Tensor, err error) {
 			defer kernels.ReleaseTensors(tuple)

@@ -267,6 +267,15 @@ func (q queueOf) closed(now int64) string {
 	return text
 }
 
+// missed describes the sessions that came to a closed queue too late.
+func (q queueOf) missed(now int64) string {
+	if q.q.Missed == 0 {
+		return ""
+	}
+	last := q.q.LastMissed
+	return fmt.Sprintf("%s opened later got nothing but its end, the last %s ago: %s", plural(q.q.Missed, "session", "sessions"), Age(now-last.GetAt()), last.GetSession())
+}
+
 // last describes the steps that last put something in and took something out.
 func (q queueOf) last(now int64) string {
 	tell := func(did string, o *view.Origin) string {
@@ -285,7 +294,7 @@ func Queues(c *view.Cluster) *Table {
 		now := clock(c, q.task)
 		t.Row(q.r.Name, Task(q.task.Task), container(q.r.Container), strings.TrimSuffix(q.q.Kind, "Queue"), q.filled(), number(q.q.Enqueued), number(q.q.Dequeued),
 			q.waits(now))
-		t.Note(joined(q.leases(), q.closed(now), q.last(now)))
+		t.Note(joined(q.leases(), q.closed(now), q.missed(now), q.last(now)))
 	}
 	return t
 }

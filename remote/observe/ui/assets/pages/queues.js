@@ -17,6 +17,7 @@ const bounded = (q) => q.capacity !== undefined && q.capacity > 0;
 /** condition says in a word or two how a queue is. */
 function condition({ q }) {
   const size = q.size ?? 0;
+  if (q.missed) return { text: "closed, missed", badge: "warn", title: `sessions that were opened after it was closed got nothing but its end: ${f.count(q.missed)}` };
   if (q.closed) return { text: "closed", badge: "none", title: q.closed_because };
   if (q.enqueues_waiting) return { text: "full", badge: "warn" };
   if (q.dequeues_waiting) return { text: size ? "too few elements" : "empty", badge: "warn" };
@@ -91,6 +92,7 @@ function one(main, app, params) {
         ["Elements", `${f.count(q.size ?? 0)} of ${bounded(q) ? f.count(q.capacity) : "any number"}${q.min_after_dequeue ? `, of which ${f.count(q.min_after_dequeue)} stay` : ""}`], ["Size", f.bytes(r.bytes ?? 0)],
         ["Enqueued", `${f.count(q.enqueued ?? 0)}, ${f.rate(rates?.in)} a second`], ["Dequeued", `${f.count(q.dequeued ?? 0)}, ${f.rate(rates?.out)} a second`],
         ...(q.closed ? [["Closed", who(app, q.closed_by, t.clock)]] : []),
+        ...(q.missed ? [["Sessions opened later that got nothing but its end", f.count(q.missed)], ["The last of them", who(app, q.last_missed, t.clock)]] : []),
         ["Last enqueue", who(app, q.last_enqueue, t.clock)], ["Last dequeue", who(app, q.last_dequeue, t.clock)],
         ["Enqueues waiting", f.count(q.enqueues_waiting ?? 0)], ["Dequeues waiting", `${f.count(q.dequeues_waiting ?? 0)}${q.lacking ? `; the first lacks ${f.count(q.lacking)} elements` : ""}`],
       ].map(([n, v]) => [n, v?.text && !v.href ? v.text : v]) : [["Task", task(app, at)], ["Kind", r.kind], ["Container", r.container || "the default one"], ["Size", r.bytes ? f.bytes(r.bytes) : "not known"], ["Description", r.description || "–"], ["Held by", (r.held_by ?? []).join(", ") || "nobody"]]);
