@@ -35,7 +35,8 @@ const (
 type traces struct {
 	kernels kernels.Observation
 	open    atomic.Pointer[[]*traceWindow]
-	mu      sync.Mutex // guards changes of open: kernels read it without a lock
+	mu      sync.Mutex // guards changes of open, which kernels read without a lock, and the rest
+	watch   func(kernels.Execution)
 	stopped bool
 }
 
@@ -181,13 +182,30 @@ func (ts *traces) all() []*traceWindow {
 
 // set replaces the open windows; the caller holds the lock.
 func (ts *traces) set(all []*traceWindow) {
-	if len(all) == 0 {
+	watch := ts.watch
+	switch {
+	case len(all) == 0:
 		ts.open.Store(nil)
-		ts.kernels.Tell(nil)
-		return
+		ts.kernels.Tell(watch)
+	case watch == nil:
+		ts.open.Store(&all)
+		ts.kernels.Tell(ts.ran)
+	default:
+		ts.open.Store(&all)
+		ts.kernels.Tell(func(x kernels.Execution) {
+			watch(x)
+			ts.ran(x)
+		})
 	}
-	ts.open.Store(&all)
-	ts.kernels.Tell(ts.ran)
+}
+
+// WatchKernels has f called with each kernel that runs on the task from now on, whether or not a window is open; nil ends that. It is for
+// tests that judge what runs. f is called on the goroutines that run steps and must not wait.
+func (t *Task) WatchKernels(f func(kernels.Execution)) {
+	t.traces.mu.Lock()
+	defer t.traces.mu.Unlock()
+	t.traces.watch = f
+	t.traces.set(t.traces.all())
 }
 
 func (ts *traces) find(id uint64) *traceWindow {

@@ -8,7 +8,7 @@ import (
 
 // execution describes a kernel of the run that has run.
 func (r *run) execution(t task, began, ended time.Time, size int64) kernels.Execution {
-	return kernels.Execution{Step: r.step.ID, Node: t.n.graph, Device: r.p.device.Name(), Began: began, Ended: ended,
+	return kernels.Execution{Step: r.step.ID, Node: t.n.graph, Device: r.p.device.Name(), Rights: r.p.device.Rights(), Began: began, Ended: ended,
 		Tag: kernels.Tag{Frame: t.it.frame.tag, Iter: t.it.num}, Bytes: size}
 }
 

@@ -39,13 +39,20 @@ func Admit(n *graph.Node, d Device) error {
 	return nil
 }
 
-// admitted returns a constructor that calls construct only for nodes that are admitted.
+// AdmitCall is Admit for a node whose op is a function of the graph: of the function itself, each node is judged where it runs.
+func AdmitCall(d Device) error { return d.Rights().Device(d.Name()) }
+
+// admitted returns a constructor that calls construct only for nodes that are admitted, and tells of what was made.
 func admitted(construct func(*Construction) (any, error)) func(*Construction) (any, error) {
 	return func(c *Construction) (any, error) {
 		if err := Admit(c.Node, c.Device); err != nil {
 			return nil, err
 		}
-		return construct(c)
+		k, err := construct(c)
+		if f := made.Load(); f != nil && err == nil {
+			(*f)(c)
+		}
+		return k, err
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph"
+	"github.com/troupe-run/troupe/internal/rights"
 )
 
 // Execution describes a completed kernel.
@@ -15,6 +16,8 @@ type Execution struct {
 	// Device is where the kernel ran. On an accelerator, Began and Ended are the times at which the host queued the work.
 	Device       string
 	Began, Ended time.Time
+	// Rights are those of the session that the kernel ran for; nil if that may do everything.
+	Rights *rights.Session
 	// Tag is the loop iteration that the kernel ran in.
 	Tag Tag
 	// Bytes is the size of the outputs or, for a send, of the tensor sent.
@@ -45,4 +48,17 @@ func (o *Observation) Told() func(Execution) {
 		return *f
 	}
 	return nil
+}
+
+var made atomic.Pointer[func(*Construction)]
+
+// TellMade sets the function that is called with what each kernel of this process is made of once it has been made, or removes it if f is
+// nil. A test judges with it, by what it knows of a policy, whether the registry's rows admit what they must not. The function is called on
+// the goroutines that compile programs and must not wait.
+func TellMade(f func(*Construction)) {
+	if f == nil {
+		made.Store(nil)
+		return
+	}
+	made.Store(&f)
 }
