@@ -261,6 +261,9 @@ func (p *Program) construct(n *node, g *graph.Node, opts CompileOptions) error {
 		}
 	case opts.Functions != nil && g.Def != nil && isFunction(g):
 		build = func() (any, error) {
+			if err := kernels.AdmitCall(dev); err != nil {
+				return nil, err
+			}
 			c := &kernels.Construction{Node: g, Path: opts.Path, Device: dev, Session: opts.Session, Functions: functions}
 			return control.NewCall(c, &graph.FunctionRef{Name: g.Op, Attrs: g.Attrs})
 		}

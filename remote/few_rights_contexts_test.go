@@ -19,6 +19,7 @@ import (
 	typespb "github.com/galeone/tensorflow/tensorflow/go/core/framework/types_go_proto"
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -406,7 +407,8 @@ func (g *guarded) callIn(ctx context.Context, as, method string, q, a proto.Mess
 // TestFewRightsInContextsAreWatched is TestFewRightsAreWatched for eager contexts: alice may use those of others.
 func TestFewRightsInContextsAreWatched(t *testing.T) {
 	v := newVaults(t, rand.New(rand.NewPCG(6, 1)))
-	open := limits{rule: `{who: "client:alice", may: [open, declare, others], files: all}`, hides: func(place) bool { return true }, isolate: true}
+	open := limits{rule: `{who: "client:alice", may: [open, declare, others], files: all}`, hides: func(place) bool { return true }, isolate: true,
+		op: named(), container: named(), device: named()}
 	missing := map[string]bool{"change of bob's context": true}
 	for _, w := range contextWays {
 		missing["context "+w.name] = true
@@ -428,4 +430,25 @@ func TestFewRightsInContextsAreWatched(t *testing.T) {
 		})
 	}
 	t.Errorf("with all doors open, nothing was found by %v", slices.Sorted(maps.Keys(missing)))
+}
+
+// TestCallsNeedTheirDevice calls a function without nodes, which returns its argument, on a device that the policy denies.
+func TestCallsNeedTheirDevice(t *testing.T) {
+	g := guardTasks(t, 1, Config{CPUs: 2}, `rules: [{who: "client:alice", may: [open, declare], devices: {deny: ["*CPU:1"]}}]`, "alice")
+	const context = 77
+	described := &corepb.ServerDef{JobName: "w", Cluster: &corepb.ClusterDef{Job: []*corepb.JobDef{{Name: "w", Tasks: map[int32]string{0: g.node.Address()}}}}}
+	create := &corepb.CreateContextRequest{ContextId: context, ServerDef: described, KeepAliveSecs: 60}
+	if err := g.call("alice", "/tensorflow.eager.EagerService/CreateContext", create, &corepb.CreateContextResponse{}); err != nil {
+		t.Fatal(err)
+	}
+	f := &functionpb.FunctionDef{Signature: &oppb.OpDef{Name: "Same", InputArg: []*oppb.OpDef_ArgDef{{Name: "a", Type: int64Type}}, OutputArg: []*oppb.OpDef_ArgDef{{Name: "r", Type: int64Type}}},
+		Ret: map[string]string{"r": "a"}}
+	run := func(device string) error {
+		op := &corepb.Operation{Id: -1, Name: "Same", IsFunction: true, Device: device, OpInputs: []*corepb.Operation_Input{tensorInput(number(7))}}
+		return g.call("alice", enqueueMethod, &corepb.EnqueueRequest{ContextId: context, Queue: []*corepb.QueueItem{registering(f), item(op)}}, &corepb.EnqueueResponse{})
+	}
+	if err := run(cpu0); err != nil {
+		t.Error(err)
+	}
+	refusedBy(t, "a call on a denied device", run("/job:w/replica:0/task:0/device:CPU:1"), codes.PermissionDenied, "may not use the device")
 }
