@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
+	"io/fs"
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,8 +19,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/golang-jwt/jwt/v5"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/graph/op"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/extent"
@@ -41,9 +51,12 @@ const callerPolicy = `rules:
 `
 
 // flags are the flags that a server of the table is started with.
-type flags struct{ tokens, secret, certificates, policy bool }
+type flags struct {
+	tokens, secret, certificates, policy          bool
+	files, insecure, http, outsiders, jwt, audits bool
+}
 
-// columns are the columns of the table.
+// columns are the columns of the tables.
 var columns = map[string]flags{
 	"no flags":        {},
 	"`--tokens`":      {tokens: true},
@@ -51,6 +64,12 @@ var columns = map[string]flags{
 	"certificates":    {secret: true, certificates: true},
 	"`--policy`":      {policy: true},
 	"all of them":     {tokens: true, secret: true, certificates: true, policy: true},
+	"`--files`":       {files: true},
+	"`--insecure`":    {insecure: true},
+	"`--http`":        {http: true},
+	"`--outsiders`":   {outsiders: true},
+	"`--jwt-key`":     {jwt: true},
+	"`--audit-log`":   {audits: true},
 }
 
 // caller is a row of the table: where it calls from, and which of the server's credentials it presents.
@@ -118,22 +137,59 @@ type protected struct {
 	ca       *authority
 	secret   string
 	file     string // owned by the server's user
+	shared   string // below --files
+	audit    string
 	endpoint *observe.Endpoint
-	lent     uint64 // clusters that the server was asked to join
+	beyond   http.Handler // of an endpoint that does not listen on the loopback interface; nil without --http
+	lent     uint64       // clusters that the server was asked to join
 }
 
 func protect(t *testing.T, has flags) *protected {
 	t.Helper()
 	p := &protected{T: t, has: has, tokens: map[string]string{}, ca: newAuthority(t), secret: secretFile(t, "s"), file: filepath.Join(t.TempDir(), "file")}
 	write(t, p.file, []byte("content"))
+	p.shared, p.audit = filepath.Join(t.TempDir(), "shared"), filepath.Join(t.TempDir(), "audit.jsonl")
+	write(t, p.shared, []byte("content"))
 	addresses := spectest.Addresses(t, 2)
 	var err error
 	if p.spec, err = spec.New(map[string]map[int]string{"ps": {0: addresses[0]}, "worker": {0: addresses[1]}}); err != nil {
 		t.Fatal(err)
 	}
-	c := Config{Spec: p.spec, Job: "ps", Log: quiet, Network: fromAfar{network.System, &p.from}}
+	c := Config{Spec: p.spec, Job: "ps", Log: quiet, Network: fromAfar{network.System, &p.from}, Outsiders: has.outsiders, Files: actors.FileAccess{Insecure: has.insecure}}
+	if has.files {
+		c.Files.Folders = []string{filepath.Dir(p.shared)}
+	}
 	var tokens *access.Tokens
 	var policy *access.PolicyFile
+	var audit *access.Audit
+	if has.jwt {
+		path := filepath.Join(t.TempDir(), "key")
+		write(t, path, access.NewSecret())
+		key, err := access.LoadSecret(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, who := range []string{"ops", "alice"} {
+			claims := jwt.MapClaims{"sub": who, "exp": time.Now().Add(time.Hour).Unix()}
+			if p.tokens[who], err = jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString(key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if tokens, err = access.LoadTokens(access.TokenConfig{Keys: path, Log: quiet}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(tokens.Close)
+	}
+	if has.audits {
+		if audit, err = access.OpenAudit(p.audit, quiet); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := audit.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 	if has.tokens {
 		var lines []string
 		for _, who := range []string{"ops", "alice"} {
@@ -158,8 +214,8 @@ func protect(t *testing.T, has flags) *protected {
 		}
 		t.Cleanup(policy.Close)
 	}
-	if has.tokens || has.policy {
-		c.Guard = access.NewGuard(tokens, policy, nil)
+	if tokens != nil || policy != nil || audit != nil {
+		c.Guard = access.NewGuard(tokens, policy, audit)
 	}
 	if has.secret {
 		c.SecretFile = p.secret
@@ -172,8 +228,11 @@ func protect(t *testing.T, has flags) *protected {
 	}
 	t.Cleanup(func() { stop(t, p.node) })
 	tasks := served(p.node)
-	if p.endpoint, err = observe.Listen(observe.Config{Address: "127.0.0.1:0", Tasks: tasks, Guard: p.node.config.Guard, Credentials: c.Credentials, Log: quiet,
-		UI: ui.Handler(p.node.see, ui.WithActs(tasks))}); err != nil {
+	at := observe.Config{Address: "127.0.0.1:0", Tasks: tasks, Guard: p.node.config.Guard, Credentials: c.Credentials, Log: quiet, UI: ui.Handler(p.node.see, ui.WithActs(tasks))}
+	if has.http {
+		p.beyond = observe.Handler(at)
+	}
+	if p.endpoint, err = observe.Listen(at); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -252,13 +311,67 @@ func (p *protected) can(c caller) (acts []string) {
 	}
 	try("use actors", err)
 	try("read files", fetchBy(ctx, by, func(s *op.Scope) op.Output { return op.ReadFile(s, op.Const(s, p.file)) }))
+	if p.has.files {
+		try("read shared files", fetchBy(ctx, by, func(s *op.Scope) op.Output { return op.ReadFile(s, op.Const(s, p.shared)) }))
+	}
 	_, err = by.Status(ctx)
 	try("list", err)
 	try("reset", by.Reset(ctx))
-	if !c.far { // the endpoint listens on the loopback interface
+	switch {
+	case p.beyond != nil:
+		try("act", p.beyondLoopback(c, http.MethodPost, "/ui/api/reset"))
+		try("look", p.beyondLoopback(c, http.MethodGet, "/api/see"))
+	case !c.far: // the endpoint listens on the loopback interface
 		try("act", p.post(ctx, c, credentials, strings.TrimSuffix(p.endpoint.URL(), "/")))
 	}
+	if !p.has.certificates {
+		try("speak", p.speak(ctx, c))
+	}
 	return acts
+}
+
+// beyondLoopback asks the endpoint that everybody reaches.
+func (p *protected) beyondLoopback(c caller, method, path string) error {
+	r := httptest.NewRequest(method, path, strings.NewReader(`{"containers": []}`))
+	r.Host, r.RemoteAddr = "192.0.2.9:8080", "127.0.0.1:4711"
+	if c.far {
+		r.RemoteAddr = "192.0.2.1:4711"
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if p.tokens[c.token] != "" {
+		r.Header.Set("Authorization", "Bearer "+p.tokens[c.token])
+	}
+	w := httptest.NewRecorder()
+	p.beyond.ServeHTTP(w, r)
+	if w.Code != http.StatusOK {
+		return errors.New(w.Result().Status)
+	}
+	return nil
+}
+
+// speak begins a stream of protoactor-go's remote protocol, as a process with an address of its own, and waits until it is admitted.
+func (p *protected) speak(ctx context.Context, c caller) error {
+	conn, err := grpc.NewClient("passthrough:///"+p.node.Address(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if p.tokens[c.token] != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+p.tokens[c.token])
+	}
+	s, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/remote.Remoting/Receive")
+	if err != nil {
+		return err
+	}
+	server := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "outside")
+	server = protowire.AppendString(protowire.AppendTag(server, 2, protowire.BytesType), "192.0.2.7:1")
+	request := protowire.AppendBytes(protowire.AppendTag(nil, 2, protowire.BytesType), server)
+	var message, answer emptypb.Empty
+	message.ProtoReflect().SetUnknown(protowire.AppendBytes(protowire.AppendTag(nil, 2, protowire.BytesType), request))
+	if err := s.SendMsg(&message); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return s.RecvMsg(&answer)
 }
 
 // fetchBy opens a session and runs a step.
@@ -324,7 +437,7 @@ func (p *protected) post(ctx context.Context, c caller, credentials *access.Cred
 	return errors.Join(err, a.Body.Close())
 }
 
-// callerTable reads the table of the section with the given title: its cells, by row and column.
+// callerTable reads the tables of the section with the given title, which have the same rows: their cells, by row and column.
 func callerTable(t *testing.T, title string) map[string]map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../docs/security.md")
@@ -350,12 +463,14 @@ func callerTable(t *testing.T, title string) map[string]map[string]string {
 	for line := range strings.SplitSeq(section, "\n") {
 		switch row := cells(line); {
 		case !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "| ---"):
-		case titles == nil:
+		case row[0] == "":
 			titles = row
-		case len(row) != len(titles) || table[row[0]] != nil:
+		case len(row) != len(titles) || table[row[0]][titles[1]] != "":
 			t.Fatalf("the row %q", line)
 		default:
-			table[row[0]] = map[string]string{}
+			if table[row[0]] == nil {
+				table[row[0]] = map[string]string{}
+			}
 			for i, cell := range row[1:] {
 				table[row[0]][titles[i+1]] = cell
 			}
@@ -364,7 +479,7 @@ func callerTable(t *testing.T, title string) map[string]map[string]string {
 	return table
 }
 
-// TestCallers has each kind of caller in the table of docs/security.md try everything, on a server with the flags of each column: it can do
+// TestCallers has each kind of caller in the tables of docs/security.md try everything, on a server with the flags of each column: it can do
 // exactly what its cell says.
 func TestCallers(t *testing.T) {
 	table := callerTable(t, "Who can do what")
@@ -385,8 +500,13 @@ func TestCallers(t *testing.T) {
 				if !ok {
 					t.Fatalf("the page has no column %q", column)
 				}
-				if got := words(p.can(callers[row])); got != cell {
+				before := p.audited()
+				acts := p.can(callers[row])
+				if got := words(acts); got != cell {
 					t.Errorf("%s can: %s\nthe page says: %s", row, got, cell)
+				}
+				if opened := p.audited() - before; has.audits && (opened > 0) != slices.Contains(acts, "run") {
+					t.Errorf("%s can %s, and the audit log has %d sessions", row, words(acts), opened)
 				}
 			}
 		})
@@ -396,6 +516,15 @@ func TestCallers(t *testing.T) {
 			t.Errorf("%s has the columns %q, which are not those of the test", row, slices.Sorted(maps.Keys(cells)))
 		}
 	}
+}
+
+// audited returns the number of sessions in the audit log.
+func (p *protected) audited() int {
+	text, err := os.ReadFile(p.audit)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		p.Fatal(err)
+	}
+	return strings.Count(string(text), `"event":"open"`)
 }
 
 // words returns acts as the page writes them.

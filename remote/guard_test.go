@@ -41,7 +41,8 @@ import (
 type guarded struct {
 	drains chan time.Duration // what the task was asked for
 	t      *testing.T
-	node   *Node
+	node   *Node   // the first
+	nodes  []*Node // all
 	conn   *grpc.ClientConn
 	tokens map[string]string // by client
 	policy *access.PolicyFile
@@ -112,7 +113,7 @@ func guardTasks(t *testing.T, tasks int, c Config, policy string, clients ...str
 				t.Error(err)
 			}
 		})
-		if c.Task == 0 {
+		if g.nodes = append(g.nodes, n); c.Task == 0 {
 			g.node = n
 		}
 	}
