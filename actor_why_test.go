@@ -15,15 +15,15 @@ func TestWhyOfActors(t *testing.T) {
 		return Handlers(Answer(func(c *ActorContext, way *wrapperspb.StringValue) (*emptypb.Empty, error) {
 			next, rest, _ := strings.Cut(way.Value, " ")
 			task, name, _ := strings.Cut(next, "/")
-			return Ask[*emptypb.Empty](c.Context(), c.Server(), ActorRef{task, name}, wrapperspb.String(rest))
+			return Ask[*emptypb.Empty](c.Context(), c.Server(), ActorAt(task, name), wrapperspb.String(rest))
 		})), nil
 	})
 	all := company(t, 2, asker)
-	first, err := all[0].Spawn(deadline(t), "asker", ActorRef{Name: "one"}, nil)
+	first, err := all[0].Spawn(deadline(t), "asker", ActorAt("", "one"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := all[0].Spawn(deadline(t), "asker", ActorRef{Task: "w:1", Name: "two"}, nil); err != nil {
+	if _, err := all[0].Spawn(deadline(t), "asker", ActorAt("w:1", "two"), nil); err != nil {
 		t.Fatal(err)
 	}
 	node, err := all[0].running()

@@ -308,7 +308,7 @@ func (n *Node) taskChanged(before, now sighting) {
 	if now.Reason != "" {
 		about = append(about, "reason", now.Reason)
 	}
-	if n.config.Together.first(n.self.Name(), kind, now) {
+	if n.config.Together.first(n.self.Name(), kind, now.TaskStatus) {
 		n.log.Log(context.Background(), level, kind, about...)
 	}
 	n.events.Add(kind, now.Task, text)
