@@ -156,6 +156,7 @@ def errors():
         fails(tf.errors.InvalidArgumentError, "", lambda: tf.raw_ops.MatMul(a=x, b=x).numpy())
         same(x + x, [2.0, 4.0])  # what follows runs
         fails(tf.errors.InvalidArgumentError, "assertion failed", lambda: (tf.raw_ops.Assert(condition=tf.constant(False), data=[tf.constant("no")]), (x + x).numpy()))
+        tf.experimental.async_clear_error()  # an op that was under way may fail after this one, and the client would report that with the next
         same(x + x, [2.0, 4.0])
         same(spreads(x), [4.0, 6.0])
 
