@@ -107,7 +107,7 @@ type Config struct {
 	Private bool            // only this process reaches the network, so an open port needs no warning
 	Log     *slog.Logger    // nil: slog.Default()
 
-	// Together, if not nil, is shared by the tasks of a process that log once what all of them see.
+	// Together, if not nil, is shared by the tasks of a process that log once what each would log.
 	Together *Together
 
 	lent    []devices.Device // for a guest: the devices of its host

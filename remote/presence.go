@@ -317,7 +317,7 @@ func (n *Node) taskChanged(before, now sighting) {
 	}
 }
 
-// Together has the tasks of a process log once what all of them see of each other. The zero value is ready for use.
+// Together has the tasks of a process log once what each would log of the others. The zero value is ready for use.
 type Together struct {
 	mu  sync.Mutex
 	saw map[sight]int // how often a task has seen a change, and how often any one has
