@@ -1,9 +1,9 @@
-"""Clients that rest: what they have works after the rest as before.
+"""Clients that rest: what they have works after each rest as before.
 
     python e2e/clients/rests.py TARGET PROXY
 
-It prints "rests" when all is in use, goes on when its input ends, and prints "done" in the end. TARGET and PROXY are a task and a proxy
-that leads to it; the cluster has a parameter server.
+It prints "rests" when all is in use, and again when all has been used after each line of its input. When the input ends, it prints "done". TARGET and PROXY are a
+task and a proxy that leads to it; the cluster has a parameter server.
 """
 import sys
 import threading
@@ -17,7 +17,7 @@ tf.disable_eager_execution()
 
 
 def session(target, device, name):
-    """A session's variable, queue, callable and waiting step, before and after the rest."""
+    """A session's variable, queue, callable and waiting step, before and after each rest."""
     with tf.Graph().as_default() as graph, tf.device(device):
         v = tf.get_variable(name, initializer=0.0, use_resource=True)
         x = tf.placeholder(tf.float32, [])
@@ -29,21 +29,26 @@ def session(target, device, name):
     sess = tf.Session(target, graph=graph)
     sess.run(v.initializer)
     called = sess.make_callable(add, [x])
-    assert called(1.0) == 1
-    sess.run(put, {x: 7})
-    found = []
-    waiting = threading.Thread(target=lambda: found.append(sess.run(wait)), daemon=True)
-    waiting.start()
-    yield
-    assert called(2.0) == 3
-    assert sess.run(v) == 3
-    assert sess.run(take) == 7
-    sess.run(put, {x: 8})
-    assert sess.run(take) == 8
-    sess.run(give, {x: 9})
-    waiting.join(20)
-    assert found == [9], found
-    sess.close()
+    total = 0
+    while True:
+        sess.run(put, {x: total})
+        found = []
+        waiting = threading.Thread(target=lambda: found.append(sess.run(wait)), daemon=True)
+        waiting.start()
+        try:
+            yield
+        except GeneratorExit:
+            sess.run(give, {x: 9})
+            waiting.join(20)
+            sess.close()
+            raise
+        sess.run(give, {x: 9})
+        waiting.join(20)
+        assert found == [9], found
+        assert sess.run(take) == total
+        total += 2
+        assert called(2.0) == total
+        assert sess.run(v) == total
 
 
 def server():
@@ -56,28 +61,33 @@ def server():
 
     with troupe.Server({"w": ["127.0.0.1:0"]}, echo=False) as own:
         rests = session(own.target, "/job:w", "own")
-        next(rests)
         with tf.Graph().as_default() as graph:
             x = tf.placeholder(tf.float32, [])
             y = tf.numpy_function(double, [x], tf.float32)
         sess = tf.Session(own.target, graph=graph)
-        assert sess.run(y, {x: 2}) == 4
-        yield
-        assert sess.run(y, {x: 3}) == 6
-        assert len(calls) == 2, calls
-        sess.close()
-        next(rests, None)
+        while True:
+            next(rests)
+            assert sess.run(y, {x: len(calls)}) == 2 * len(calls) - 2, calls
+            try:
+                yield
+            except GeneratorExit:
+                rests.close()
+                sess.close()
+                raise
 
 
 def main():
     target, proxy = sys.argv[1:]
-    pairs = [session(target, "/job:ps", "direct"), session(proxy, "/job:ps", "proxied"), server()]
-    for p in pairs:
-        next(p)
+    kinds = [session(target, "/job:ps", "direct"), session(proxy, "/job:ps", "proxied"), server()]
+    for k in kinds:
+        next(k)
     print("rests", flush=True)
-    sys.stdin.read()
-    for p in pairs:
-        next(p, None)
+    for _ in sys.stdin:
+        for k in kinds:
+            next(k)
+        print("rests", flush=True)
+    for k in kinds:
+        k.close()
     print("done", flush=True)
 
 
