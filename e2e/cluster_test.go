@@ -23,9 +23,14 @@ type cluster struct {
 	spec  string // the value of --cluster
 	flags []string
 	tasks []*task
-	// binary is the program that the tasks run, built() if it is empty. env adds to their environment.
+	// binary is the program that the tasks run, built() if it is empty; bare if it is a server itself, and not troupe serve. env adds to their
+	// environment.
 	binary string
+	bare   bool
 	env    []string
+	// shows are the flags of commands that authenticate a client, and isReady waits until all tasks are up, where clients need certificates.
+	shows   []string
+	isReady func(testing.TB)
 }
 
 // task is one process of a cluster.
@@ -107,7 +112,10 @@ func (c *cluster) launch(k *task) error {
 			return err
 		}
 	}
-	args := append([]string{"serve", "--cluster", c.spec, "--job", k.job, "--task", fmt.Sprint(k.index)}, append(k.flags, c.flags...)...)
+	args := append([]string{"--cluster", c.spec, "--job", k.job, "--task", fmt.Sprint(k.index)}, append(k.flags, c.flags...)...)
+	if !c.bare {
+		args = append([]string{"serve"}, args...)
+	}
 	args = slices.Concat(k.at, []string{path}, args)
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = slices.Concat(os.Environ(), c.env, k.env)
@@ -150,6 +158,10 @@ func (c *cluster) answers(t testing.TB, k *task) {
 // ready waits until each running task lists the devices of all running tasks.
 func (c *cluster) ready(t testing.TB) {
 	t.Helper()
+	if c.isReady != nil {
+		c.isReady(t)
+		return
+	}
 	var all []string
 	for _, k := range c.tasks {
 		if k.proc != nil {

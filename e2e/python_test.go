@@ -232,7 +232,7 @@ func (p *driverPool) end() {
 func newDriver(python string, args ...string) (*driver, error) {
 	cmd := exec.Command(python, append([]string{"-u", "driver.py"}, args...)...)
 	cmd.Env = append(os.Environ(), "TF_CPP_MIN_LOG_LEVEL=2", "TF_ENABLE_ONEDNN_OPTS=0", "CUDA_VISIBLE_DEVICES=-1",
-		"GRPC_VERBOSITY=ERROR", "PYTHONDONTWRITEBYTECODE=1")
+		"GRPC_VERBOSITY=ERROR", "PYTHONDONTWRITEBYTECODE=1", "TMPDIR="+scratch)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err

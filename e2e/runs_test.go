@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -53,36 +54,90 @@ type ground struct {
 	proxies map[string]*proxy
 	dir     string
 
-	mu     sync.Mutex
-	sent   int64         // by the clients of the current stage
-	limit  int64         // at which the stage is killed; 0 for never
-	killed chan struct{} // closed when it was
-	kill   func()
+	mu      sync.Mutex
+	runs    int           // so far
+	sent    int64         // by the clients of the current stage
+	printed int64         // lines, by its commands
+	at      moment        // when it is killed
+	killed  chan struct{} // closed when it was
+	kill    func()
 }
+
+// moment is when a stage is killed: when its clients have sent so many bytes, when its commands have printed so many lines, or after a time. The
+// zero value is never.
+type moment struct {
+	sent, lines int64
+	after       time.Duration
+}
+
+func (m moment) String() string {
+	switch {
+	case m.sent > 0:
+		return fmt.Sprintf("%d bytes", m.sent)
+	case m.lines > 0:
+		return fmt.Sprintf("%d lines", m.lines)
+	}
+	return m.after.String()
+}
+
+// earlier returns an earlier moment.
+func (m moment) earlier() moment {
+	return moment{sent: (m.sent + 1) / 2, lines: (m.lines + 1) / 2, after: m.after / 2}
+}
+
+// never is the moment of a stage that runs to its end.
+var never moment
 
 func newGround(t testing.TB, c *cluster) *ground {
 	g := &ground{c: c, proxies: map[string]*proxy{}, dir: t.TempDir()}
 	if c != nil {
 		for _, k := range c.tasks {
-			p := newProxy(t, k.addr)
-			p.sends = g.sends
-			g.proxies[k.key()] = p
+			g.proxies[k.key()] = g.proxyTo(t, k.addr)
 		}
 	}
 	return g
 }
 
-// sends counts what clients send. At the limit it has the clients killed before the server receives more from them.
+// proxyTo returns a proxy that counts what is sent to an address.
+func (g *ground) proxyTo(t testing.TB, addr string) *proxy {
+	t.Helper()
+	p := newProxy(t, addr)
+	p.sends = g.sends
+	return p
+}
+
+// sends counts what clients send. At the moment it has the clients killed before the server receives more from them.
 func (g *ground) sends(n int) {
 	g.mu.Lock()
 	g.sent += int64(n)
-	over := g.limit > 0 && g.sent >= g.limit
+	over := g.at.sent > 0 && g.sent >= g.at.sent
 	kill, killed := g.kill, g.killed
 	g.mu.Unlock()
 	if over {
 		kill()
 		<-killed
 	}
+}
+
+// Write counts the lines that commands print. At the moment it has the commands killed.
+func (g *ground) Write(text []byte) (int, error) {
+	g.mu.Lock()
+	g.printed += int64(bytes.Count(text, []byte("\n")))
+	over := g.at.lines > 0 && g.printed >= g.at.lines
+	kill := g.kill
+	g.mu.Unlock()
+	if over {
+		kill()
+	}
+	return len(text), nil
+}
+
+// nextRun returns the name of another run.
+func (g *ground) nextRun() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.runs++
+	return fmt.Sprintf("run%d", g.runs)
 }
 
 // targets returns the targets of the tasks, for cases.
@@ -94,9 +149,10 @@ func (g *ground) targets() map[string]string {
 	return m
 }
 
-// fill substitutes targets, addresses and folders in a text: {ps:0}, {address ps:0}, {dir}, and {new}, an empty folder for each part.
-func (g *ground) fill(text string) (string, error) {
-	pairs := []string{"{dir}", g.dir}
+// fill substitutes targets, addresses, folders and names in a text: {ps:0}, {address ps:0}, {dir}, {new}, an empty folder for each part, and
+// {run}, the run's name.
+func (g *ground) fill(text, run string) (string, error) {
+	pairs := []string{"{dir}", g.dir, "{run}", run}
 	if strings.Contains(text, "{new}") {
 		empty, err := os.MkdirTemp(g.dir, "run")
 		if err != nil {
@@ -111,11 +167,11 @@ func (g *ground) fill(text string) (string, error) {
 }
 
 // fillAll is fill for several texts.
-func (g *ground) fillAll(texts []string) ([]string, error) {
+func (g *ground) fillAll(texts []string, run string) ([]string, error) {
 	filled := make([]string, len(texts))
 	for i, text := range texts {
 		var err error
-		if filled[i], err = g.fill(text); err != nil {
+		if filled[i], err = g.fill(text, run); err != nil {
 			return nil, err
 		}
 	}
@@ -161,23 +217,23 @@ func (p *driverPool) give(d *driver) {
 	}
 }
 
-// start starts a part.
-func (g *ground) start(p part) (*runningPart, error) {
+// start starts a part of a run.
+func (g *ground) start(p part, run string) (*runningPart, error) {
 	if p.request != nil {
-		return g.fork(p)
+		return g.fork(p, run)
 	}
-	args, err := g.fillAll(p.command)
+	args, err := g.fillAll(p.command, run)
 	if err != nil {
 		return nil, err
 	}
-	env, err := g.fillAll(p.env)
+	env, err := g.fillAll(p.env, run)
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Env = slices.Concat(os.Environ(), []string{"TF_CPP_MIN_LOG_LEVEL=2", "PYTHONDONTWRITEBYTECODE=1"}, env)
+	cmd.Env = slices.Concat(os.Environ(), []string{"TF_CPP_MIN_LOG_LEVEL=2", "PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1", "TMPDIR=" + scratch}, env)
 	var out bytes.Buffer
-	cmd.Stdout = &out
+	cmd.Stdout = io.MultiWriter(&out, g)
 	proc, err := launch(filepath.Base(args[0]), cmd)
 	if err != nil {
 		return nil, err
@@ -195,13 +251,13 @@ func (g *ground) start(p part) (*runningPart, error) {
 }
 
 // fork starts a part in a fork of a Python process.
-func (g *ground) fork(p part) (*runningPart, error) {
+func (g *ground) fork(p part, run string) (*runningPart, error) {
 	d, err := forks.take()
 	if err != nil {
 		return nil, err
 	}
 	q := *p.request
-	if q.Args, err = g.fillAll(p.request.Args); err != nil {
+	if q.Args, err = g.fillAll(p.request.Args, run); err != nil {
 		return nil, err
 	}
 	if q.Case != "" {
@@ -255,17 +311,38 @@ func (g *ground) fork(p part) (*runningPart, error) {
 type stageRun struct {
 	outputs []string
 	sent    int64
+	lines   int64 // printed by commands
+	took    time.Duration
 }
 
-// perform runs a stage. Its clients are killed when they have sent limit bytes, or at once if limit is 0. With a negative limit they run to
-// their end.
-func (g *ground) perform(s stage, limit int64) (r stageRun, err error) {
+// middle returns the moment at which half of what the stage does is done, as far as that can be seen from outside: by what the clients send to
+// a cluster, by what they print if they have their own, or by the time that they take if they print less than two lines.
+func (r stageRun) middle() moment {
+	switch {
+	case r.sent > 1:
+		return moment{sent: r.sent / 2}
+	case r.lines > 1:
+		return moment{lines: r.lines / 2}
+	}
+	return moment{after: r.took / 2}
+}
+
+// errTooLate is the error of a stage that ended before the moment at which it was to be killed.
+var errTooLate = errors.New("the stage ended before it was killed")
+
+// perform runs a stage of a run. Its clients are killed at a moment.
+func (g *ground) perform(s stage, run string, at moment) (r stageRun, err error) {
 	var once sync.Once
 	begun, killing, killed := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	kill := func() { once.Do(func() { close(killing) }) }
 	g.mu.Lock()
-	g.sent, g.limit, g.kill, g.killed = 0, max(limit, 0), kill, killed
+	g.sent, g.printed, g.at, g.kill, g.killed = 0, 0, at, kill, killed
 	g.mu.Unlock()
+	if at.after > 0 {
+		timer := time.AfterFunc(at.after, kill)
+		defer timer.Stop()
+	}
+	since := time.Now()
 	var clients []*runningPart
 	done := make(chan struct{})
 	var killer sync.WaitGroup
@@ -286,7 +363,7 @@ func (g *ground) perform(s stage, limit int64) (r stageRun, err error) {
 	defer killer.Wait()
 	defer close(done)
 	for _, p := range s {
-		c, e := g.start(p)
+		c, e := g.start(p, run)
 		if e != nil {
 			err = e
 			kill()
@@ -295,17 +372,18 @@ func (g *ground) perform(s stage, limit int64) (r stageRun, err error) {
 		clients = append(clients, c)
 	}
 	close(begun)
-	if limit == 0 {
-		kill()
-	}
-	if err == nil && limit < 0 && slices.ContainsFunc(s, func(p part) bool { return p.waits }) {
+	if err == nil && at == never && slices.ContainsFunc(s, func(p part) bool { return p.waits }) {
 		err = g.untilWaits()
 		kill()
 	}
+	ended := 0
 	for i, c := range clients {
 		output, e := c.end()
+		if e == nil {
+			ended++
+		}
 		switch p := s[i]; {
-		case was.Load() && (limit >= 0 || p.waits):
+		case was.Load() && (at != never || p.waits):
 		case p.prints != "" && e == nil && output != p.prints:
 			err = errors.Join(err, fmt.Errorf("part %d has printed %q, not %q", i, output, p.prints))
 		case p.fails != "" && (e == nil || !strings.Contains(e.Error(), p.fails)):
@@ -315,12 +393,13 @@ func (g *ground) perform(s stage, limit int64) (r stageRun, err error) {
 		}
 		r.outputs = append(r.outputs, output)
 	}
+	r.took = time.Since(since)
 	g.mu.Lock()
-	r.sent = g.sent
-	g.limit = 0
+	r.sent, r.lines = g.sent, g.printed
+	g.at = never
 	g.mu.Unlock()
-	if limit >= 0 && err == nil && !was.Load() {
-		err = fmt.Errorf("the stage ended, after %d bytes, before it was killed, after %d", r.sent, limit)
+	if at != never && err == nil && (!was.Load() || ended == len(s)) {
+		err = fmt.Errorf("%w at %v", errTooLate, at)
 	}
 	return r, err
 }
@@ -353,8 +432,13 @@ func (g *ground) untilWaits() error {
 
 // run runs the stages and returns what they print.
 func (g *ground) run(stages []stage) (out []stageRun, err error) {
+	return g.stagesOf(g.nextRun(), stages)
+}
+
+// stagesOf runs stages of a run and returns what they print.
+func (g *ground) stagesOf(run string, stages []stage) (out []stageRun, err error) {
 	for i, s := range stages {
-		r, err := g.perform(s, -1)
+		r, err := g.perform(s, run, never)
 		if err != nil {
 			return out, fmt.Errorf("stage %d: %w", i, err)
 		}
@@ -363,12 +447,21 @@ func (g *ground) run(stages []stage) (out []stageRun, err error) {
 	return out, nil
 }
 
-// runKilled runs the stages up to the one at index at, which is killed in the middle.
-func (g *ground) runKilled(stages []stage, at int, usual []stageRun) error {
-	if _, err := g.run(stages[:at]); err != nil {
-		return err
+// runKilled runs the stages up to the one at index at, which is killed in the middle. If it ends before, as when it does less than usual, it runs
+// again and is killed earlier.
+func (g *ground) runKilled(stages []stage, at int, usual []stageRun) (err error) {
+	const tries = 4
+	m := usual[at].middle()
+	for range tries {
+		run := g.nextRun()
+		if _, err := g.stagesOf(run, stages[:at]); err != nil {
+			return err
+		}
+		if _, err = g.perform(stages[at], run, m); !errors.Is(err, errTooLate) {
+			return err
+		}
+		m = m.earlier()
 	}
-	_, err := g.perform(stages[at], usual[at].sent/2)
 	return err
 }
 
@@ -400,7 +493,8 @@ func (g *ground) reset(t testing.TB, wares []ware) {
 			containers = append(containers, w.container)
 		}
 	}
-	if out, err := exec.Command(binary(t), append([]string{"reset", "--yes", g.c.tasks[0].addr}, containers...)...).CombinedOutput(); err != nil {
+	args := slices.Concat([]string{"reset", "--yes"}, g.c.shows, []string{g.c.tasks[0].addr}, containers)
+	if out, err := exec.Command(binary(t), args...).CombinedOutput(); err != nil {
 		t.Fatalf("reset: %v\n%s", err, out)
 	}
 }
@@ -420,20 +514,25 @@ func (g *ground) restart(t testing.TB, key string) {
 	g.c.ready(t)
 }
 
+// has reports whether the cluster has a task that can be restarted. Programs with a cluster of their own begin a new one each time.
+func (g group) has(task string) bool {
+	job, _, _ := strings.Cut(task, ":")
+	return slices.ContainsFunc(strings.Split(g.jobs, ","), func(j string) bool { return strings.HasPrefix(j, job+"=") })
+}
+
 // repetition is a way to run a program once more.
 type repetition struct {
 	name  string
-	short bool   // also in continuous integration
 	task  string // restarted before
 	again func(g *ground, w ware, stages []stage, usual []stageRun) error
 }
 
 // allRepetitions are the ways to repeat a program.
 var allRepetitions = []repetition{
-	{"again", true, "", again},
-	{"the-ps-restarted", false, "ps:0", again},
-	{"the-worker-restarted", false, "worker:0", again},
-	{"killed", false, "", func(g *ground, w ware, stages []stage, usual []stageRun) error {
+	{"again", "", again},
+	{"the-ps-restarted", "ps:0", again},
+	{"the-worker-restarted", "worker:0", again},
+	{"killed", "", func(g *ground, w ware, stages []stage, usual []stageRun) error {
 		for i := range stages {
 			if err := g.runKilled(stages, i, usual); err != nil {
 				return fmt.Errorf("killed in stage %d: %w", i, err)
@@ -444,7 +543,7 @@ var allRepetitions = []repetition{
 		}
 		return nil
 	}},
-	{"beside-itself", false, "", func(g *ground, w ware, stages []stage, usual []stageRun) error {
+	{"beside-itself", "", func(g *ground, w ware, stages []stage, usual []stageRun) error {
 		errs := make([]error, 2)
 		var both sync.WaitGroup
 		for i := range errs {
@@ -465,9 +564,15 @@ func again(g *ground, w ware, stages []stage, usual []stageRun) error {
 
 // tally counts the cells of the matrix. Groups count concurrently.
 type tally struct {
-	mu            sync.Mutex
-	programs      int
-	alike, differ map[string]int
+	mu       sync.Mutex
+	programs map[string]int // by kind
+	alike    map[string]int // by repetition
+	differ   map[string]int // those that differ for a reason
+	none     map[string]int // those without a task that could be restarted
+}
+
+func newTally() *tally {
+	return &tally{programs: map[string]int{}, alike: map[string]int{}, differ: map[string]int{}, none: map[string]int{}}
 }
 
 func (m *tally) count(cells map[string]int, repetition string) {
@@ -477,38 +582,45 @@ func (m *tally) count(cells map[string]int, repetition string) {
 }
 
 func (m *tally) report(t testing.TB) {
-	t.Logf("%d programs", m.programs)
+	for _, kind := range slices.Sorted(maps.Keys(m.programs)) {
+		t.Logf("%-22s %3d programs", kind, m.programs[kind])
+	}
 	for _, r := range allRepetitions {
-		if n := m.alike[r.name] + m.differ[r.name]; n > 0 {
-			t.Logf("%-22s %3d runs, %3d alike, %3d differ, with a reason", r.name, n, m.alike[r.name], m.differ[r.name])
+		if n := m.alike[r.name] + m.differ[r.name]; n+m.none[r.name] > 0 {
+			t.Logf("%-22s %3d runs: %3d alike, %3d differ, with a reason; %3d programs have no such task", r.name, n, m.alike[r.name], m.differ[r.name], m.none[r.name])
 		}
 	}
 }
 
-// TestRuns runs each example, each program of the documents, and each program and case of this folder once, and then once more in each of
-// several ways on the same cluster. All runs must succeed alike, except for those with a reason in testdata/runs.txt. By default, nothing
-// runs; in check, everything runs a second time; in full, in all ways (internal/extent).
+// TestRuns runs the examples, the programs of the documents, and the programs and cases of this folder once, and then once more in each of
+// several ways on the same cluster. All runs must succeed alike, except for those with a reason in testdata/runs.txt. By default, a few run,
+// of each kind and in each way; in check, all run a second time, and each in one other way; in full, all in all ways (internal/extent).
 func TestRuns(t *testing.T) {
 	t.Parallel()
-	if !extent.Check() {
-		t.Skip("it runs all programs twice, which takes minutes: TROUPE_TESTS=check")
-	}
 	needPython(t)
 	expected := readExpected(t)
-	m := &tally{alike: map[string]int{}, differ: map[string]int{}}
+	m := newTally()
 	t.Cleanup(func() { // after all groups
 		expected.unused(t)
 		m.report(t)
 	})
 	for _, group := range wareGroups(t) {
+		ways := group.ways()
+		if len(ways) == 0 {
+			continue
+		}
 		t.Run(group.name, func(t *testing.T) {
 			t.Parallel()
 			var c *cluster
 			if group.jobs != "" {
-				c = newCluster(t, group.jobs, group.flags...)
+				c = group.start(t)
 			}
 			g := newGround(t, c)
-			group.run(t, g, expected, m)
+			if group.secured {
+				worker := c.task("worker", 0)
+				g.proxies = map[string]*proxy{worker.key(): g.proxyTo(t, strings.TrimPrefix(launchProxy(t, worker.addr, c.shows), "grpc://"))}
+			}
+			group.run(t, g, ways, expected, m)
 			if c != nil && c.ended() != nil {
 				t.Errorf("%s has ended", c.ended().name())
 			}
@@ -518,22 +630,70 @@ func TestRuns(t *testing.T) {
 
 // group is a set of programs that share a cluster without affecting each other.
 type group struct {
-	name  string
-	jobs  string // of the cluster; "" if the programs have their own
-	flags []string
-	wares []ware
+	name    string
+	kind    string // of the programs
+	number  int    // of the group
+	jobs    string // of the cluster; "" if the programs have their own
+	flags   []string
+	server  func(testing.TB) string // the program that the tasks run, if it is not troupe serve
+	secured bool                    // the cluster demands certificates, which troupe proxy has
+	wares   []ware
 }
 
-func (p group) run(t *testing.T, g *ground, expected *expectations, m *tally) {
+// start starts the group's cluster.
+func (p group) start(t testing.TB) *cluster {
+	t.Helper()
+	if p.secured {
+		return secured(t, t.TempDir())
+	}
+	c := declare(t, p.jobs, p.flags...)
+	if p.server != nil {
+		c.binary, c.bare = p.server(t), true
+	}
+	c.startAll(t)
+	return c
+}
+
+// ways returns the repetitions of the group's programs in this extent of the tests.
+func (p group) ways() []repetition {
+	switch {
+	case extent.Full():
+		return allRepetitions
+	case extent.Check():
+		return p.waysInCheck()
+	}
+	return slices.DeleteFunc(slices.Clone(allRepetitions), func(r repetition) bool { return !slices.Contains(shortWays[p.name], r.name) })
+}
+
+// waysInCheck are running again, and one of the other ways, in turn.
+func (p group) waysInCheck() []repetition {
+	var others []repetition
+	for _, r := range allRepetitions[1:] {
+		if p.applies(r) {
+			others = append(others, r)
+		}
+	}
+	return []repetition{allRepetitions[0], others[p.number%len(others)]}
+}
+
+// applies reports whether the group's programs can be repeated in a way.
+func (p group) applies(r repetition) bool { return r.task == "" || p.has(r.task) }
+
+func (p group) run(t *testing.T, g *ground, ways []repetition, expected *expectations, m *tally) {
 	usual, stages := map[string][]stageRun{}, map[string][]stage{}
 	for _, w := range p.wares {
 		stages[w.name] = w.stages(t, g)
 	}
 	m.mu.Lock()
-	m.programs += len(p.wares)
+	m.programs[p.kind] += len(p.wares)
+	for _, r := range ways {
+		if !p.applies(r) {
+			m.none[r.name] += len(p.wares)
+		}
+	}
 	m.mu.Unlock()
-	for _, r := range allRepetitions {
-		if !r.short && !extent.Full() {
+	for _, r := range ways {
+		if !p.applies(r) {
 			continue
 		}
 		t.Run(r.name, func(t *testing.T) {
@@ -571,7 +731,11 @@ func (p group) run(t *testing.T, g *ground, expected *expectations, m *tally) {
 					}
 					continue
 				}
-				m.count(m.differ, r.name)
+				if err == nil {
+					m.count(m.alike, r.name)
+				} else {
+					m.count(m.differ, r.name)
+				}
 				t.Logf("%s: it may differ, and did with: %.200v", w.name, err)
 				if err := e.check(err); err != nil {
 					t.Errorf("%s: %v", w.name, err)
@@ -594,7 +758,7 @@ type expectation struct {
 	how         string // a text in the difference, or "may" if it may also run alike
 	resets      bool   // after a reset it runs alike
 	reason      string
-	used        atomic.Bool
+	used        sync.Map // the repetitions that there were
 }
 
 func (e *expectation) check(err error) error {
@@ -613,22 +777,24 @@ type expectations struct{ of_ map[string][]*expectation }
 func (x *expectations) of(name, repetition string) (*expectation, bool) {
 	for _, e := range x.of_[name] {
 		if slices.Contains(e.repetitions, repetition) {
-			e.used.Store(true)
+			e.used.Store(repetition, true)
 			return e, true
 		}
 	}
 	return nil, false
 }
 
-// unused fails the test for lines that match no program.
+// unused fails the test for lines that match no program, or a repetition that it does not have.
 func (x *expectations) unused(t testing.TB) {
 	if t.Failed() || !extent.Full() {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(x.of_)) {
 		for _, e := range x.of_[name] {
-			if !e.used.Load() {
-				t.Errorf("testdata/runs.txt has %s, %v, which nothing is", name, e.repetitions)
+			for _, r := range e.repetitions {
+				if _, was := e.used.Load(r); !was {
+					t.Errorf("testdata/runs.txt has %s, %s, which nothing is", name, r)
+				}
 			}
 		}
 	}

@@ -38,18 +38,26 @@ var aNumber = regexp.MustCompile(`-?\d+(\.\d+)?(e[+-]\d+)?`)
 // numbersAside masks the numbers of programs that compute different ones each time.
 func numbersAside(s string) string { return aNumber.ReplaceAllString(s, "#") }
 
+var aMeasure = regexp.MustCompile(`-?\d+\.\d+(e[+-]\d+)?|\d+ (%|steps/s)`)
+
+// measuresAside masks what programs measure, such as losses, and leaves what they count.
+func measuresAside(s string) string { return aMeasure.ReplaceAllString(s, "#") }
+
 // programWares are the programs of programs/, with arguments.
 var programWares = map[string]ware{
 	"arithmetic.py":  {stages: stagesOf(stage{py("arithmetic.py", "{worker:0}")})},
 	"counter.py":     {stages: stagesOf(stage{py("counter.py", "{worker:0}", "new")}, stage{py("counter.py", "{worker:1}")})},
 	"departments.py": {stages: stagesOf(stage{py("departments.py", "{worker:0}", "{worker:1}")}), same: lastLine},
+	"far.py":         {stages: stagesOf(stage{py("far.py", "{worker:0}", "first")})},
 	"freeze.py":      {stages: stagesOf(stage{py("freeze.py", "{dir}/graph", "{dir}/values")})},
 	"iterator.py": {stages: stagesOf(stage{py("iterator.py", "begin", "{worker:0}", "{dir}/state")}, stage{py("iterator.py", "save", "{worker:1}", "{dir}/state")},
 		stage{py("iterator.py", "restore", "{worker:0}", "{dir}/state")},
 		stage{waiting(py("iterator.py", "wait", "{worker:0}", "{dir}/state"))}, stage{py("iterator.py", "give", "{worker:1}", "{dir}/state")})},
+	"late.py":             {stages: stagesOf(stage{py("late.py", "{worker:0}", "{run}")})},
 	"optimizers.py":       {stages: stagesOf(stage{py("optimizers.py", "{worker:0}", "adam", "20")}), same: numbersAside},
 	"pipeline.py":         {stages: stagesOf(stage{py("pipeline.py", "load", "{worker:0}", "200"), py("pipeline.py", "learn", "{worker:1}", "200")})},
 	"random_graphs.py":    {stages: randomGraphs},
+	"secured.py":          {stages: stagesOf(stage{py("secured.py", "{worker:0}", "{dir}/no-file")})},
 	"rows.py":             {stages: stagesOf(stage{py("rows.py", "put", "{worker:0}", "rows", "5000", "100"), py("rows.py", "take", "{worker:1}", "rows", "5000", "100")})},
 	"table_of_dataset.py": {stages: stagesOf(stage{py("table_of_dataset.py", "{worker:0}")})},
 	"train.py": {stages: stagesOf(stage{py("train.py", "{address ps:0}", "{address worker:0},{address worker:1}", "0", "100"),
@@ -58,11 +66,52 @@ var programWares = map[string]ware{
 	"whose.py":   {stages: stagesOf(stage{py("whose.py", "{worker:0}", "{worker:1}", "{new}")})},
 }
 
-// elsewhere are programs that need a cluster which TestRuns does not have.
-var elsewhere = map[string]string{
-	"far.py":     "it needs tasks that are far away: TestFarTasks",
-	"secured.py": "it needs certificates and a policy: TestSecuredCluster",
+// clientWares are the programs of clients/ and datasets/, which run in processes of their own. Those without jobs have their own clusters.
+var clientWares = map[string]struct {
+	jobs string
+	args []string
+	same func(string) string
+}{
+	"clients/durable.py":           {args: []string{"1"}},
+	"clients/durable_export.py":    {},
+	"clients/eager.py":             {jobs: "worker=2", args: []string{"{address worker:0}", "{address worker:1}"}},
+	"clients/lost_workers.py":      {args: []string{"1", "1"}},
+	"clients/parameter_servers.py": {jobs: "ps=1,worker=2", args: []string{"{address worker:0}", "{address worker:1}", "{address ps:0}"}},
+	"clients/pictures.py":          {args: []string{"1"}},
+	"clients/rests.py":             {jobs: "ps=1,worker=2", args: []string{"{worker:0}", "{worker:1}"}}, // its input ends at once
+	"clients/task_states.py":       {},
+	"datasets/run.py":              {jobs: "worker=1", args: []string{"--ours", "{worker:0}", "--pipelines", "5"}},
+	"datasets/speed.py":            {jobs: "worker=1", args: []string{"--ours", "{worker:0}", "--rounds", "1", "--only", "^range"}, same: numbersAside},
 }
+
+// elsewhere are files of these folders that TestRuns does not run, and why.
+var elsewhere = map[string]string{
+	"clients/programs.py":   "it runs the programs of documents, which TestRuns runs itself",
+	"clients/versions.py":   "it installs other versions of TensorFlow, and runs the tutorial with them: TestClientVersions",
+	"datasets/pipelines.py": "it is a part of run.py",
+	"examples/internal":     "it is what several examples use",
+}
+
+// fencesElsewhere are the languages of the documents' blocks that TestRuns does not run, and why. Those in Python are marked programs.
+var fencesElsewhere = map[string]string{
+	"go":      "fragments of programs: fragments_test.go and the examples compile them. The program of README.md runs",
+	"mermaid": "pictures",
+	"text":    "what commands take and print",
+	"yaml":    "policies: documents_test.go reads them",
+}
+
+// shortWays are the repetitions that run by default, by group: each kind of program is among them, and each repetition (TestRunsListed).
+var shortWays = map[string][]string{
+	"examples/pipeline":      {"again", "the-worker-restarted", "killed", "beside-itself"},
+	"programs/counter.py":    {"the-ps-restarted", "killed"},
+	"cases/critical":         {"again", "beside-itself"},
+	"python/README.md":       {"again"},
+	"clients/task_states.py": {"killed"},
+	"datasets/run.py":        {"the-worker-restarted"},
+}
+
+// The kinds of programs.
+var wareKinds = []string{"example", "document", "program", "case", "client", "dataset"}
 
 // nothing is for programs whose output differs each time, or whose parts specify it.
 func nothing(string) string { return "" }
@@ -108,18 +157,19 @@ var exampleWares = map[string]struct {
 	same   func(string) string
 	needs  string   // the flag that names a Python
 	beside []string // arguments of a second process
-	serves bool     // it does not end: its own test runs it
+	asks   []string // it is a server, and these are a command's arguments
 }{
-	"counter":     {serves: true},
+	"counter":     {jobs: "ps=1,worker=2", asks: []string{"ask", "{address worker:0}", "/kind:counter/actor:{run}", `{"@type": "counter.Add", "N": "1"}`}},
 	"digits":      {jobs: "ps=1,worker=1", args: []string{"-worker", "{worker:0}", "-dir", "{dir}", "-steps", "40"}, same: numbersAside},
 	"hello":       {},
-	"images":      {jobs: "ps=1,worker=1", args: []string{"-worker", "{worker:0}", "-images", "2000"}, same: numbersAside, needs: "-python"},
-	"linear":      {jobs: "ps=1,worker=2", args: []string{"-workers", "{worker:0},{worker:1}"}, same: numbersAside},
+	"images":      {jobs: "ps=1,worker=1", args: []string{"-worker", "{worker:0}", "-images", "2000"}, same: measuresAside, needs: "-python"},
+	"linear":      {jobs: "ps=1,worker=2", args: []string{"-workers", "{worker:0},{worker:1}"}, same: measuresAside},
 	"paramserver": {same: numbersAside},
-	"pipeline":    {jobs: "worker=1", args: []string{"-target", "{worker:0}"}, beside: []string{"-target", "{worker:0}", "-produce", "1000"}},
-	"pool":        {},
-	"serving":     {},
-	"wordcount":   {},
+	"pipeline": {jobs: "worker=1", args: []string{"-target", "{worker:0}", "-run", "{run}"},
+		beside: []string{"-target", "{worker:0}", "-run", "{run}", "-produce", "1000"}},
+	"pool":      {},
+	"serving":   {},
+	"wordcount": {},
 }
 
 // documentsWithPrograms returns the documents whose Python programs run.
@@ -160,7 +210,7 @@ func documentStages(t testing.TB, g *ground, path string) []stage {
 	env := append([]string{"PS={ps:0}", "WORKER0={worker:0}", "WORKER1={worker:1}", "DATA={dir}/data", "LOGS={dir}/logs"}, documentEnv(t, path)...)
 	list := exec.CommandContext(t.Context(), python, "clients/programs.py", "--list", path)
 	list.Env = os.Environ()
-	filled, err := g.fillAll(env)
+	filled, err := g.fillAll(env, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,63 +243,94 @@ func documentStages(t testing.TB, g *ground, path string) []stage {
 	return stages
 }
 
+// buildProgram builds a package of the repository, or a file.
+func buildProgram(t testing.TB, name, of string) (path string) {
+	t.Helper()
+	path = filepath.Join(scratch, name)
+	build := exec.Command("go", "build", "-o", path, of)
+	build.Dir = ".."
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return path
+}
+
 // wareGroups returns all programs. Each has a cluster of its own, except for cases: those of a file share a cluster, and their containers
 // keep them apart.
 func wareGroups(t testing.TB) []group {
 	t.Helper()
 	var groups []group
-	python := needPython(t)
-	add := func(name, jobs string, w ware, flags ...string) {
+	add := func(kind, name, jobs string, w ware) *group {
 		w.name = name
-		groups = append(groups, group{name: name, jobs: jobs, flags: flags, wares: []ware{w}})
+		groups = append(groups, group{kind: kind, name: name, number: len(groups), jobs: jobs, wares: []ware{w}})
+		return &groups[len(groups)-1]
 	}
-	for _, path := range glob(t, "../examples/*/main.go") {
-		name := filepath.Base(filepath.Dir(path))
-		e, known := exampleWares[name]
-		if !known {
-			t.Errorf("exampleWares does not have %s", name)
-			continue
+	known := func(name string, is bool) bool {
+		if !is && elsewhere[name] == "" {
+			t.Errorf("TestRuns does not run %s, and elsewhere does not say why", name)
 		}
-		if e.serves {
-			continue
-		}
-		add("examples/"+name, e.jobs, ware{same: e.same, stages: func(t testing.TB, g *ground) []stage {
-			program := filepath.Join(scratch, "example-"+name)
-			build := exec.Command("go", "build", "-o", program, "./examples/"+name)
-			build.Dir = ".."
-			if out, err := build.CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			args := e.args
-			if e.needs != "" {
-				args = append(args, e.needs, python)
-			}
-			// Its files are found from the repository's root.
-			run := []string{"env", "-C", "..", program}
-			all := stage{{command: slices.Concat(run, args)}}
-			if e.beside != nil {
-				all = append(all, part{command: slices.Concat(run, e.beside)})
-			}
-			return []stage{all}
-		}})
+		return is
 	}
+	for _, path := range glob(t, "../examples/*") {
+		name := filepath.Base(path)
+		switch e, is := exampleWares[name]; {
+		case name == "recommender":
+			add("example", "examples/"+name, "", ware{same: measuresAside, stages: func(t testing.TB, _ *ground) []stage {
+				return []stage{{{command: []string{needPython(t), path + "/train.py", "--rows", "20000", "--steps", "200"}, env: packageEnv(t)}}}
+			}})
+		case !known("examples/"+name, is):
+		case e.asks != nil:
+			add("example", "examples/"+name, e.jobs, ware{stages: func(t testing.TB, _ *ground) []stage {
+				return []stage{{{command: append([]string{binary(t)}, e.asks...)}}}
+			}}).server = func(t testing.TB) string { return buildProgram(t, "example-"+name, "./examples/"+name) }
+		default:
+			add("example", "examples/"+name, e.jobs, ware{same: e.same, stages: func(t testing.TB, _ *ground) []stage {
+				args := slices.Clone(e.args)
+				if e.needs != "" {
+					args = append(args, e.needs, needPython(t))
+				}
+				// Its files are found from the repository's root.
+				run := []string{"env", "-C", "..", buildProgram(t, "example-"+name, "./examples/"+name)}
+				all := stage{{command: slices.Concat(run, args)}}
+				if e.beside != nil {
+					all = append(all, part{command: slices.Concat(run, e.beside)})
+				}
+				return []stage{all}
+			}})
+		}
+	}
+	add("document", "README.md in Go", "", ware{stages: func(t testing.TB, g *ground) []stage {
+		path := filepath.Join(g.dir, "main.go")
+		if err := os.WriteFile(path, []byte(readmeProgram(t)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return []stage{{{command: []string{buildProgram(t, "readme", path)}}}}
+	}})
 	for _, path := range documentsWithPrograms(t) {
-		add(strings.TrimPrefix(path, "../"), "data=1,ps=1,worker=2", ware{same: nothing, stages: func(t testing.TB, g *ground) []stage { return documentStages(t, g, path) }},
-			"--process-memory", "256MiB") // as in troubleshooting.md
+		add("document", strings.TrimPrefix(path, "../"), "data=1,ps=1,worker=2", ware{same: nothing, stages: func(t testing.TB, g *ground) []stage {
+			return documentStages(t, g, path)
+		}}).flags = []string{"--process-memory", "256MiB"} // as in troubleshooting.md
 	}
 	for _, path := range glob(t, "programs/*.py") {
 		name := filepath.Base(path)
-		w, known := programWares[name]
-		switch {
-		case known:
-			add("programs/"+name, "ps=1,worker=2", w)
-		case elsewhere[name] == "":
-			t.Errorf("programWares does not have %s", name)
+		if w, is := programWares[name]; known(path, is) {
+			if name == "secured.py" {
+				add("program", path, "ps=1,worker=1", w).secured = true
+			} else {
+				add("program", path, "ps=1,worker=2", w)
+			}
+		}
+	}
+	for _, path := range append(glob(t, "clients/*.py"), glob(t, "datasets/*.py")...) {
+		if c, is := clientWares[path]; known(path, is) {
+			add(strings.TrimSuffix(filepath.Dir(path), "s"), path, c.jobs, ware{same: c.same, stages: func(t testing.TB, _ *ground) []stage {
+				return []stage{{{command: append([]string{needPython(t), path}, c.args...), env: packageEnv(t)}}}
+			}})
 		}
 	}
 	for _, path := range glob(t, "cases/*.py") {
 		file := strings.TrimSuffix(filepath.Base(path), ".py")
-		p := group{name: "cases/" + file, jobs: "ps=1,worker=2"}
+		p := group{kind: "case", name: "cases/" + file, number: len(groups), jobs: "ps=1,worker=2"}
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

@@ -23,40 +23,9 @@ func TestSecuredCluster(t *testing.T) {
 	needPython(t)
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	command := func(args ...string) string {
-		t.Helper()
-		cmd := exec.Command(binary(t), args...)
-		cmd.WaitDelay = time.Second
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("troupe %s: %v\n%s", strings.Join(args, " "), err, out)
-		}
-		return string(out)
-	}
-	c := declare(t, "ps=1,worker=1")
-	command("certs", "init", "--cluster", c.spec, "--out", at("certs"), "--client", "alice")
-	command("secret", "new", at("secret"))
-	rules := "rules:\n  - who: client:alice\n    may: [open, list]\n    ops: {deny: [MatrixInverse]}\n"
-	if err := os.WriteFile(at("policy.yaml"), []byte(rules), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	identity := func(name string) []string {
-		return []string{"--tls-cert", at("certs/" + name + ".pem"), "--tls-key", at("certs/" + name + "-key.pem"), "--tls-ca", at("certs/ca.pem")}
-	}
-	t.Cleanup(func() {
-		if err := c.stop(); err != nil {
-			t.Error(err)
-		}
-		c.attachLogs(t)
-	})
-	for _, k := range c.tasks {
-		k.flags = append(identity(fmt.Sprintf("%s-%d", k.job, k.index)), "--secret-file", at("secret"), "--policy", at("policy.yaml"), "--audit-log", at(k.job+".jsonl"))
-		c.start(t, k)
-	}
+	c := secured(t, dir)
 	worker := c.task("worker", 0)
-	waitSecured(t, worker.target(), access.CredentialFiles{Cert: at("certs/client-alice.pem"), Key: at("certs/client-alice-key.pem"), CA: at("certs/ca.pem")})
-
-	got := program(t, drivers.borrow(t), "secured.py", launchProxy(t, worker.addr, identity("client-alice")), at("policy.yaml"))
+	got := program(t, drivers.borrow(t), "secured.py", launchProxy(t, worker.addr, c.shows), at("policy.yaml"))
 	answer, rest, _ := strings.Cut(got, "; ")
 	expect(t, "a variable of the other task", answer, "42.0")
 	profiled, refused, _ := strings.Cut(rest, "; ")
@@ -83,8 +52,42 @@ func TestSecuredCluster(t *testing.T) {
 	}
 }
 
+// secured starts a cluster of a ps and a worker with certificates, a secret and a policy, which are in dir. Alice may use it.
+func secured(t testing.TB, dir string) *cluster {
+	t.Helper()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	command := func(args ...string) {
+		t.Helper()
+		cmd := exec.Command(binary(t), args...)
+		cmd.WaitDelay = time.Second
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("troupe %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	c := declare(t, "ps=1,worker=1")
+	command("certs", "init", "--cluster", c.spec, "--out", at("certs"), "--client", "alice")
+	command("secret", "new", at("secret"))
+	rules := "rules:\n  - who: client:alice\n    may: [open, list, reset]\n    ops: {deny: [MatrixInverse]}\n"
+	if err := os.WriteFile(at("policy.yaml"), []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	identity := func(name string) []string {
+		return []string{"--tls-cert", at("certs/" + name + ".pem"), "--tls-key", at("certs/" + name + "-key.pem"), "--tls-ca", at("certs/ca.pem")}
+	}
+	for _, k := range c.tasks {
+		k.flags = append(identity(fmt.Sprintf("%s-%d", k.job, k.index)), "--secret-file", at("secret"), "--policy", at("policy.yaml"), "--audit-log", at(k.job+".jsonl"))
+	}
+	c.shows = identity("client-alice")
+	c.isReady = func(t testing.TB) {
+		t.Helper()
+		waitSecured(t, c.task("worker", 0).target(), access.CredentialFiles{Cert: at("certs/client-alice.pem"), Key: at("certs/client-alice-key.pem"), CA: at("certs/ca.pem")})
+	}
+	c.startAll(t)
+	return c
+}
+
 // waitSecured waits until a task knows that all tasks of its cluster are up.
-func waitSecured(t *testing.T, target string, files access.CredentialFiles) {
+func waitSecured(t testing.TB, target string, files access.CredentialFiles) {
 	t.Helper()
 	credentials, err := access.LoadCredentials(access.CredentialConfig{CredentialFiles: files})
 	if err != nil {

@@ -5,6 +5,7 @@
 It prints "rests" when all is in use, and again when all has been used after each line of its input. When the input ends, it prints "done". TARGET and PROXY are a
 task and a proxy that leads to it; the cluster has a parameter server.
 """
+import os
 import sys
 import threading
 
@@ -78,7 +79,8 @@ def server():
 
 def main():
     target, proxy = sys.argv[1:]
-    kinds = [session(target, "/job:ps", "direct"), session(proxy, "/job:ps", "proxied"), server()]
+    run = "_%d" % os.getpid()  # a program that was killed, or that runs at the same time, has other queues
+    kinds = [session(target, "/job:ps", "direct" + run), session(proxy, "/job:ps", "proxied" + run), server()]
     for k in kinds:
         next(k)
     print("rests", flush=True)

@@ -1,5 +1,6 @@
 # usage: watched.py TARGET FOLDER     prints "done"
-# TensorFlow's debugger watches steps that run on two tasks, and reads what their tensors were.
+# TensorFlow's debugger watches steps that run on two tasks, and reads what their tensors were. The variable is in a container of the folder's
+# name: it has no value in the beginning, whoever else runs this.
 import glob
 import os
 import sys
@@ -25,7 +26,8 @@ def raises(error, text, run):
 
 with tf.device("/job:worker/task:0"):
     x = tf.placeholder(tf.float32, [2, 2], name="x")
-    v = tf.Variable(tf.ones([2, 2]), use_resource=False, name="v")
+    with tf.container(os.path.basename(folder)):
+        v = tf.Variable(tf.ones([2, 2]), use_resource=False, name="v")
     y = tf.matmul(x, v, name="scope/y")
 with tf.device("/job:worker/task:1"):
     z = tf.log(y - 7, name="z")

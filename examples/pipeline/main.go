@@ -1,8 +1,11 @@
 // Pipeline moves words through a queue of the cluster, from a process to others, and loses none if a process dies:
 //
 //	troupe serve --worker localhost:7101 --task 0
-//	go run ./examples/pipeline -target grpc://localhost:7101                     (as often as you like)
-//	go run ./examples/pipeline -target grpc://localhost:7101 -produce 100000
+//	go run ./examples/pipeline -target grpc://localhost:7101 -run monday         (as often as you like)
+//	go run ./examples/pipeline -target grpc://localhost:7101 -run monday -produce 100000
+//
+// A run has a queue of its own, in a container of its name. It takes no words of another run that is under way, or that was killed and has left
+// some. The next run needs another name; troupe reset grpc://localhost:7101 monday deletes what a run has left.
 package main
 
 import (
@@ -20,16 +23,20 @@ type word struct{ Text string }
 
 func main() {
 	target, produce := flag.String("target", "", "a server of the cluster"), flag.Int("produce", 0, "put so many words, instead of consuming them")
+	name := flag.String("run", "", "the name that the producer and the consumers of this run share")
 	flag.Parse()
-	words, err := run(context.Background(), *target, *produce)
+	if *name == "" {
+		log.Fatal("the run needs a name: -run")
+	}
+	words, err := run(context.Background(), *target, *name, *produce)
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(words, "words")
 }
 
-// run produces or consumes words, and returns how many.
-func run(ctx context.Context, target string, produce int) (words int, err error) {
+// run produces or consumes the words of a run, and returns how many.
+func run(ctx context.Context, target, name string, produce int) (words int, err error) {
 	client, err := troupe.Dial(ctx, target)
 	if err != nil {
 		return words, err
@@ -37,7 +44,7 @@ func run(ctx context.Context, target string, produce int) (words int, err error)
 	defer client.Close(ctx)
 	session := pipeline.Reconnect(func(ctx context.Context) (pipeline.OpenedSession, error) { return client.NewSession(ctx, nil, nil) })
 	defer session.Close(ctx)
-	queue, err := pipeline.Declare[word](pipeline.Queue{Name: "words", Device: "/job:worker/task:0", Capacity: 4096})
+	queue, err := pipeline.Declare[word](pipeline.Queue{Name: "words", Container: name, Device: "/job:worker/task:0", Capacity: 4096})
 	if err != nil {
 		return words, err
 	}

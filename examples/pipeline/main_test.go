@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-func TestTwoConsumers(t *testing.T) {
+func TestTwoRuns(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cluster, err := troupe.NewLocalCluster(ctx, map[string]int{"worker": 1})
@@ -24,20 +24,29 @@ func TestTwoConsumers(t *testing.T) {
 	}()
 	target := cluster.Server("worker", 0).Target()
 	const all = 10_000
-	var consumed atomic.Int64
+	// Two runs are under way at once, beside words that another one has left.
+	if _, err := run(ctx, target, "left", 100); err != nil {
+		t.Fatal(err)
+	}
 	var processes errgroup.Group
-	for range 2 {
+	consumed := map[string]*atomic.Int64{"first": {}, "second": {}}
+	for name, count := range consumed {
+		for range 2 {
+			processes.Go(func() error {
+				n, err := run(ctx, target, name, 0)
+				count.Add(int64(n))
+				return err
+			})
+		}
 		processes.Go(func() error {
-			n, err := run(ctx, target, 0)
-			consumed.Add(int64(n))
+			_, err := run(ctx, target, name, all)
 			return err
 		})
 	}
-	processes.Go(func() error {
-		_, err := run(ctx, target, all)
-		return err
-	})
-	if err := processes.Wait(); err != nil || consumed.Load() != all {
-		t.Errorf("%d of %d words were consumed: %v", consumed.Load(), all, err)
+	err = processes.Wait()
+	for name, count := range consumed {
+		if err != nil || count.Load() != all {
+			t.Errorf("%d of %d words of the run %s were consumed: %v", count.Load(), all, name, err)
+		}
 	}
 }
