@@ -127,16 +127,19 @@ func messageOf(cmd *cobra.Command, given string) (string, error) {
 	return string(b), nil
 }
 
-// parseActor parses an actor's task and name. The task is empty if there is none.
+// parseActor parses an actor's task, or its kind if it is virtual, and its name. The task is empty if there is none.
 func parseActor(text string) (task, name string, err error) {
 	task, name, ok := strings.Cut(text, "/actor:")
 	if !ok {
 		task, name = "", text
-	} else if _, err := fullTaskName(task); err != nil {
-		return "", "", exit.Usage(err)
 	}
 	if name == "" {
 		return "", "", exit.Usage(fmt.Errorf("%q does not name an actor, as worker:1/actor:votes does", text))
+	}
+	if ok {
+		if _, err := troupe.ParseActorRef(text); err != nil {
+			return "", "", exit.Usage(err)
+		}
 	}
 	return task, name, nil
 }

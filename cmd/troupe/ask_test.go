@@ -109,3 +109,23 @@ func TestAsk(t *testing.T) {
 		},
 	})
 }
+
+// TestActorsAreNamed checks which texts name an actor for troupe ask and send: each form of the help, and none that is cut short.
+func TestActorsAreNamed(t *testing.T) {
+	for text, want := range map[string][2]string{
+		"votes":                        {"", "votes"},
+		"worker:1/actor:votes":         {"worker:1", "votes"},
+		"/job:worker/task:1/actor:a/b": {"/job:worker/task:1", "a/b"},
+		"/kind:account/actor:alice":    {"/kind:account", "alice"},
+		"":                             {},
+		"worker/actor:votes":           {},
+		"worker:1/actor:":              {},
+		"/kind:account/actor:":         {},
+		"/actor:votes":                 {},
+	} {
+		task, name, err := parseActor(text)
+		if (err != nil) != (want[1] == "") || task != want[0] || name != want[1] {
+			t.Errorf("%q is the actor %q of %q, %v", text, name, task, err)
+		}
+	}
+}

@@ -5,7 +5,7 @@
 //
 // Each process adds one to the counter "visits", wherever it lives, and prints the sum. Every other client can ask, too:
 //
-//	troupe ask localhost:7102 counter/visits '{"@type": "counter.Add", "N": 1}'
+//	troupe ask localhost:7102 /kind:counter/actor:visits '{"@type": "counter.Add", "N": 1}'
 package main
 
 import (
