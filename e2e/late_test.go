@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestLate runs sessions that get nothing but the end of what a former one has closed, which TensorFlow's contract wants. Operators hear of each,
+// TestLate runs sessions that get nothing but the end of what a former one has closed, which TensorFlow's contract wants. Operators learn of each,
 // once, by name.
 func TestLate(t *testing.T) {
 	t.Parallel()

@@ -53,7 +53,7 @@ type Step struct {
 	Depth int
 	// Origin identifies the step's source, for inspecting what the step has left behind.
 	Origin Origin
-	// Notes, if not nil, records what operators should hear of the step's session. It outlives the step.
+	// Notes, if not nil, records what operators should learn of the step's session. It outlives the step.
 	Notes queues.Notes
 	// Changes, if not nil, collects what the step does to durable resources of the task.
 	Changes *durable.Tx

@@ -75,7 +75,7 @@ type Step interface {
 	Err() error
 }
 
-// Notes records what operators should hear of a session. Its method is called while a queue serves operations. It must not wait or call the
+// Notes records what operators should learn of a session. Its method is called while a queue serves operations. It must not wait or call the
 // queue.
 type Notes interface {
 	// Missed records that the session was opened after a queue was closed, and got the queue's end and no element. It is called once for the

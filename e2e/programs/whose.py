@@ -46,7 +46,7 @@ def files(k, target, device):
                 pass
             coordinator.request_stop()
             coordinator.join(threads)
-            # A queue stays closed: who runs this again needs another one.
+            # A queue stays closed: the next run needs another one.
             session.run([tf.raw_ops.DestroyResourceOp(resource=r.queue.queue_ref) for r in tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS)])
     return "own" if read == ["worker %d file %d" % (k, i) for i in range(2)] else "%d lines" % len(read)
 

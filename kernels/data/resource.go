@@ -193,7 +193,7 @@ func (r *Resource) atEnd(err error, p *pipeline, by kernels.Origin) bool {
 }
 
 // endOfSequence returns the error of a step that gets no element. If another session reached the end before, the error says so:
-// the step's session may have expected a fresh start. If that session was opened after the end, operators hear of it, too.
+// the step's session may have expected a fresh start. If that session was opened after the end, operators learn of it, too.
 func (r *Resource) endOfSequence(step *kernels.Step) error {
 	text, missed := r.end(step.Origin)
 	if missed != "" && step.Notes != nil {
