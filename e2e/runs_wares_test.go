@@ -164,7 +164,7 @@ var exampleWares = map[string]struct {
 	beside []string // arguments of a second process
 	asks   []string // it is a server, and these are a command's arguments
 }{
-	"counter":     {jobs: "ps=1,worker=2", asks: []string{"ask", "{address worker:0}", "/kind:counter/actor:{run}", `{"@type": "counter.Add", "N": "1"}`}},
+	"counter":     {jobs: "ps=1,worker=2", asks: []string{"ask", "{address worker:0}", "/kind:counter/actor:{run}", `{"@type": "counter.Add", "N": 1}`}},
 	"digits":      {jobs: "ps=1,worker=1", args: []string{"-worker", "{worker:0}", "-dir", "{dir}", "-steps", "40"}, same: numbersAside},
 	"hello":       {},
 	"images":      {jobs: "ps=1,worker=1", args: []string{"-worker", "{worker:0}", "-images", "2000"}, same: measuresAside, needs: "-python"},
