@@ -22,6 +22,7 @@ import (
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/extent"
 	"github.com/troupe-run/troupe/kernels"
+	"github.com/troupe-run/troupe/kernels/internal/element"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 )
 
@@ -175,24 +176,12 @@ func (n numbers) allows(a *oppb.OpDef_AttrDef) bool {
 // elementwise runs an op whose inputs all have one type, and which needs no other attributes, on pairs and triples of numbers: all
 // combinations if there are few, and random ones. It reports whether the op accepted them.
 func (n numbers) elementwise(most int) bool {
-	attr := ""
-	for _, arg := range n.def.InputArg {
-		if arg.NumberAttr != "" || arg.TypeListAttr != "" || arg.IsRef || arg.TypeAttr == "" || attr != "" && arg.TypeAttr != attr {
-			return false
-		}
-		attr = arg.TypeAttr
-	}
-	for _, a := range n.def.Attr {
-		if a.Name != attr && a.DefaultValue == nil {
-			return false
-		}
-	}
-	if attr == "" || len(n.def.InputArg) > 3 {
+	if n.elements() == "" {
 		return false
 	}
-	rows := len(n.points)
-	if len(n.def.InputArg) > 1 {
-		rows = most
+	rows := most
+	if len(n.def.InputArg) == 1 {
+		rows = max(most, len(n.points))
 	}
 	values := make([][]float64, len(n.def.InputArg))
 	for r := range rows {
@@ -208,11 +197,35 @@ func (n numbers) elementwise(most int) bool {
 	return n.try(kt.Attrs{}, inputs)
 }
 
+// elements returns the attribute with the type of all inputs, if the op has one and needs no other attributes.
+func (n numbers) elements() string {
+	attr := ""
+	for _, arg := range n.def.InputArg {
+		if arg.NumberAttr != "" || arg.TypeListAttr != "" || arg.IsRef || arg.TypeAttr == "" || attr != "" && arg.TypeAttr != attr {
+			return ""
+		}
+		attr = arg.TypeAttr
+	}
+	for _, a := range n.def.Attr {
+		if a.Name != attr && a.DefaultValue == nil {
+			return ""
+		}
+	}
+	if len(n.def.InputArg) > 3 {
+		return ""
+	}
+	return attr
+}
+
 // row returns one element for each input. Some are close to each other, or have a special sum or quotient, since these are the places where
 // functions of several numbers switch algorithms.
 func (n numbers) row(r, count int) []float64 {
 	if count == 1 {
-		return n.points[r : r+1]
+		v := n.points[r%len(n.points)]
+		if r >= len(n.points) { // beside it
+			v *= 1 + n.rng.NormFloat64()*math.Ldexp(1, -n.rng.IntN(53))
+		}
+		return []float64{v}
 	}
 	row := make([]float64, count)
 	for i := range row {
@@ -372,9 +385,9 @@ func numbersOf(dtype tensor.DType, shape tensor.Shape, v []float64) *tensor.Tens
 		case tensor.Float32:
 			tensor.Of[float32](x)[i] = float32(v0)
 		case tensor.Float16:
-			tensor.Of[uint16](x)[i] = uint16(math.Float32bits(float32(v0))>>31)<<15 | uint16(math.Float32bits(float32(v0))>>13)&0x7fff
+			tensor.Of[element.Float16](x)[i] = element.ToFloat16(float32(v0))
 		case tensor.BFloat16:
-			tensor.Of[uint16](x)[i] = uint16(math.Float32bits(float32(v0)) >> 16)
+			tensor.Of[element.BFloat16](x)[i] = element.ToBFloat16(float32(v0))
 		case tensor.Complex128:
 			tensor.Of[complex128](x)[i] = complex(v0, v1)
 		case tensor.Complex64:

@@ -60,17 +60,6 @@ func sigmoid64(v float64) float64 {
 	return 1 / (1 + math.Exp(-v))
 }
 
-func lgamma64(v float64) float64 {
-	if math.IsInf(v, 0) {
-		return math.Inf(1)
-	}
-	if math.Abs(v) < 0x1p-1000 {
-		return -log64(math.Abs(v))
-	}
-	l, _ := math.Lgamma(v)
-	return l
-}
-
 // digamma64 is the derivative of the logarithm of the gamma function. Negative arguments are reflected, and small ones shifted to where the
 // asymptotic series converges.
 func digamma64(x float64) float64 {
@@ -101,7 +90,7 @@ func digamma64(x float64) float64 {
 	return log64(x) - 0.5/x - series - shift - reflected
 }
 
-// ndtri64 is the inverse of the normal distribution function. In the tails, where math.Erfcinv has no digits left, it solves for the
+// ndtri64 is the inverse of the normal distribution function. In the tails, where math.Erfcinv has few digits left, or none, it solves for the
 // function's logarithm by Newton's method, which converges from one side since that logarithm is concave.
 func ndtri64(p float64) float64 {
 	switch {
@@ -109,11 +98,14 @@ func ndtri64(p float64) float64 {
 		return math.NaN()
 	case p > 0.5 && p < 1:
 		return -ndtri64(1 - p)
-	case !(p > 0 && p < 0.1):
+	case !(p > 0 && p < 0.25):
 		return -math.Sqrt2 * math.Erfcinv(2*p)
 	}
 	logP := log64(p)
 	x := -math.Sqrt(-2 * logP)
+	if p > 0.1 {
+		x = -math.Sqrt2 * math.Erfcinv(2*p)
+	}
 	for range 50 {
 		var step float64
 		if p < 1e-280 { // the function, or its derivative's inverse, lacks full precision
@@ -121,7 +113,7 @@ func ndtri64(p float64) float64 {
 			ratio := 1 - r*(1-r*(3-r*(15-r*105)))
 			step = (math.Log(ratio/-x) - x*x/2 - math.Log(2*math.Pi)/2 - logP) * ratio / -x
 		} else {
-			below := math.Erfc(-x/math.Sqrt2) / 2
+			below := normalBelow(x)
 			step = math.Log(below/p) * below * math.Sqrt(2*math.Pi) * math.Exp(x*x/2)
 		}
 		x -= step
@@ -130,6 +122,15 @@ func ndtri64(p float64) float64 {
 		}
 	}
 	return x
+}
+
+// normalBelow is the normal distribution function of a negative number. The function of complementary errors changes much where its argument is
+// rounded, so it is corrected by what the rounding has lost.
+func normalBelow(x float64) float64 {
+	const high, low = 0x1.6a09e667f3bcdp-1, -0x1.bdd3413b26456p-55 // 1/√2
+	at := -x * high
+	lost := math.FMA(-x, high, -at) - x*low
+	return (math.Erfc(at) - lost*2/math.SqrtPi*math.Exp(-at*at)) / 2
 }
 
 func isNaN[T element.Floating](dst []bool, a []T) {
