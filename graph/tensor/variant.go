@@ -41,7 +41,7 @@ const (
 // A walk counts the memory of what it creates for the variants that it visits, in steps of messageStep variants: a message for each, or a
 // tensor.
 const (
-	messageBytes = 768
+	messageBytes = 1280
 	messageStep  = 256
 )
 

@@ -23,6 +23,13 @@ const (
 // packedApart is the size in bytes from which AppendWire returns packed strings separately instead of appending them.
 const packedApart = 4 << 10
 
+// AppendMessage appends the tensor's whole encoding as a tensorflow.TensorProto. Unlike Proto, it needs no memory but that of the message. It fails
+// when ended, which may be nil, returns an error.
+func (t *Tensor) AppendMessage(dst []byte, ended func() error) ([]byte, error) {
+	head, content, err := t.AppendWireUntil(dst, ended)
+	return append(head, content...), err
+}
+
 // AppendWire appends the tensor's encoding as a tensorflow.TensorProto, except for the bytes of a tensor_content, which must follow: the
 // tensor's Data, sent from its own memory, or a large list of strings or variants. content is nil if everything was appended. Strings are packed, as
 // in TensorFlow's messages, so a reader does not need one field per string.

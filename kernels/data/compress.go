@@ -153,12 +153,9 @@ func compressElement(ctx *kernels.Context) error {
 			plain = append(plain, t.Data()...)
 			m.sizes = []int64{int64(len(t.Data()))}
 		default:
-			p, err := t.Proto()
-			if err != nil {
-				return err
-			}
 			size := len(plain)
-			if plain, err = (proto.MarshalOptions{}).MarshalAppend(plain, p); err != nil {
+			var err error
+			if plain, err = t.AppendMessage(plain, ctx.Ended); err != nil {
 				return err
 			}
 			m.sizes = []int64{int64(len(plain) - size)}

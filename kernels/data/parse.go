@@ -139,7 +139,7 @@ func (k *parsed) parse(c *Call, e Element) (Element, error) {
 		out[at] = r.Dense[i]
 	}
 	for i, at := range k.sparse {
-		out[at] = tensor.FromVariants(tensor.Shape{3}, variant.Boxed{T: r.Indices[i]}, variant.Boxed{T: r.Values[i]}, variant.Boxed{T: r.Shapes[i]})
+		out[at] = tensor.FromVariants(tensor.Shape{3}, variant.NewBoxed(r.Indices[i]), variant.NewBoxed(r.Values[i]), variant.NewBoxed(r.Shapes[i]))
 	}
 	for i, at := range k.ragged {
 		out[at] = tensor.FromVariants(nil, variant.NewRagged([]*tensor.Tensor{r.Splits[i]}, r.RaggedValues[i]))

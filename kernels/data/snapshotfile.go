@@ -271,6 +271,22 @@ func newSnapshotWriter(fsys files.FS, name, compression string, version int64) (
 	return w, nil
 }
 
+// messageOf returns a tensor's message, with strings in its fields, as TensorFlow writes them.
+func messageOf(t *tensor.Tensor) ([]byte, error) {
+	if t.DType() != tensor.String {
+		return t.AppendMessage(nil, nil)
+	}
+	p, err := t.Proto()
+	if err != nil {
+		return nil, err
+	}
+	b, err := proto.Marshal(p)
+	if err != nil {
+		return nil, status.Errorf(status.DataLoss, "Failed to serialize a tensor of %d bytes: %v", t.ByteSize(), err)
+	}
+	return b, nil
+}
+
 // write adds an element, which it borrows.
 func (w *snapshotWriter) write(e Element) error {
 	if w.packed {
@@ -278,13 +294,9 @@ func (w *snapshotWriter) write(e Element) error {
 	}
 	var record []byte
 	for _, t := range e {
-		p, err := t.Proto()
+		b, err := messageOf(t)
 		if err != nil {
 			return err
-		}
-		b, err := proto.Marshal(p)
-		if err != nil {
-			return status.Errorf(status.DataLoss, "Failed to serialize a tensor of %d bytes: %v", t.ByteSize(), err)
 		}
 		if w.v2 != nil {
 			if err := w.v2.Write(b); err != nil {
@@ -323,13 +335,11 @@ func (w *snapshotWriter) writePacked(e Element) error {
 		if plainBytes(t.DType()) {
 			plain = append(plain, t.Data()...)
 		} else {
-			p, err := t.Proto()
+			b, err := messageOf(t)
 			if err != nil {
 				return err
 			}
-			if plain, err = (proto.MarshalOptions{}).MarshalAppend(plain, p); err != nil {
-				return err
-			}
+			plain = append(plain, b...)
 		}
 		shape, err := proto.Marshal(t.Shape().Proto())
 		if err != nil {

@@ -138,7 +138,7 @@ func (k *sparseBatch) join(c *Call, list []Element, dense []int64, total int) (_
 		return nil, err
 	}
 	for i, t := range parts {
-		out.Variants()[i] = variant.Boxed{T: t}
+		out.Variants()[i] = variant.NewBoxed(t)
 	}
 	return Element{out}, nil
 }

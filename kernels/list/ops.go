@@ -259,8 +259,6 @@ func tensorListConcatLists(ctx *kernels.Context, dtype tensor.DType) error {
 			return status.InvalidArgumentf("input_b[%d].dtype != element_dtype.  Saw: %v vs. %v", i, lb.DType, dtype)
 		case la.Shape.Known != lb.Shape.Known || !la.Shape.Dims.Equal(lb.Shape.Dims):
 			return status.InvalidArgumentf("input_a and input_b TensorList element shapes are not identical at index %d.  Saw %v vs. %v", i, la.Shape, lb.Shape)
-		case len(la.Elems)+len(lb.Elems) > variant.MaxList:
-			return status.Errorf(status.ResourceExhausted, "OOM when allocating a list of %d tensors", len(la.Elems)+len(lb.Elems))
 		}
 		joined, err := la.Clone()
 		if err != nil {

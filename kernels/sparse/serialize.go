@@ -17,7 +17,7 @@ func packInto(ctx *kernels.Context, out *tensor.Tensor, i int, t *tensor.Tensor)
 		if variant.Nesting(t) >= variant.MaxNesting {
 			return variant.TooDeep()
 		}
-		layout.SetVariant(out.Variants(), i, variant.Boxed{T: t})
+		layout.SetVariant(out.Variants(), i, variant.NewBoxed(t))
 		return nil
 	}
 	p, err := t.ProtoUntil(ctx.Ended)

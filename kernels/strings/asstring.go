@@ -68,7 +68,7 @@ func newAsString(c *kernels.Construction) (any, error) {
 		return kernels.Func(kernels.PassInput), nil
 	}
 	show, ok := stringers[dtype]
-	if !ok {
+	if !ok && dtype != tensor.Variant {
 		return nil, status.InvalidArgumentf("Type not supported: %v", dtype)
 	}
 	return kernels.Func(func(ctx *kernels.Context) error {
@@ -82,12 +82,26 @@ func newAsString(c *kernels.Construction) (any, error) {
 		}
 		m := ctx.Meter()
 		defer m.Done()
+		if dtype == tensor.Variant {
+			return variantTexts(&m, out.Strings(), in.Variants())
+		}
 		if err := m.TakeMany(in.Len(), 2*int(max(width, precision, 12))); err != nil {
 			return err
 		}
 		show(out.Strings(), in, format)
 		return nil
 	}), nil
+}
+
+// variantTexts formats variants, whose texts are of any length.
+func variantTexts(m *kernels.Meter, dst []string, list []any) error {
+	for i, v := range list {
+		dst[i] = printing.VariantText(v)
+		if err := m.Take(len(dst[i])); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // maxWidth bounds the printed width of one element.
@@ -129,11 +143,6 @@ var stringers = map[tensor.DType]func(dst []string, t *tensor.Tensor, format str
 	tensor.Bool: func(dst []string, t *tensor.Tensor, _ string) {
 		for i, v := range tensor.Of[bool](t) {
 			dst[i] = fmt.Sprint(v)
-		}
-	},
-	tensor.Variant: func(dst []string, t *tensor.Tensor, _ string) {
-		for i, v := range t.Variants() {
-			dst[i] = printing.VariantText(v)
 		}
 	},
 	tensor.String: func(dst []string, t *tensor.Tensor, format string) {

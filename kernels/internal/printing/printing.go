@@ -12,12 +12,14 @@ import (
 
 // Summary formats a tensor's elements like TensorFlow's Assert and Print: the first limit elements (all if limit is negative), with inner
 // dimensions in brackets.
-func Summary(t *tensor.Tensor, limit int) string {
+func Summary(t *tensor.Tensor, limit int) string { return summary(t, limit, newRoom()) }
+
+func summary(t *tensor.Tensor, limit int, r *room) string {
 	n := t.Len()
 	if limit < 0 || limit > n {
 		limit = n
 	}
-	p := printer{element: elementPrinter(t, false), limit: limit, regular: printable(t.DType())}
+	p := printer{element: elementPrinter(t, false, r), limit: limit, regular: printable(t.DType())}
 	if t.Rank() == 0 || !p.regular {
 		p.flat()
 	} else {
@@ -35,7 +37,7 @@ func SummaryV2(t *tensor.Tensor, ends int) string {
 	if ends < 0 || ends > t.Len() {
 		ends = t.Len()
 	}
-	p := printer{element: elementPrinter(t, true), limit: ends, regular: printable(t.DType())}
+	p := printer{element: elementPrinter(t, true, newRoom()), limit: ends, regular: printable(t.DType())}
 	switch {
 	case t.Rank() == 0 && p.regular:
 		p.limit = min(1, ends)
@@ -145,7 +147,7 @@ func printable(d tensor.DType) bool {
 	return !d.IsComplex() && d != tensor.QInt32 && d != tensor.Resource && d != tensor.Variant
 }
 
-func elementPrinter(t *tensor.Tensor, quote bool) func(int) string {
+func elementPrinter(t *tensor.Tensor, quote bool, r *room) func(int) string {
 	switch d := t.DType(); d {
 	case tensor.Float32:
 		v := tensor.Of[float32](t)
@@ -180,7 +182,7 @@ func elementPrinter(t *tensor.Tensor, quote bool) func(int) string {
 		}
 	case tensor.Variant:
 		v := t.Variants()
-		return func(i int) string { return "<" + variantValue(v[i]) + ">" }
+		return func(i int) string { return "<" + variantValue(v[i], r) + ">" }
 	case tensor.Bool, tensor.Uint8, tensor.QUint8, tensor.Uint4:
 		return unsignedPrinter(tensor.Of[uint8](t))
 	case tensor.Uint16, tensor.QUint16:

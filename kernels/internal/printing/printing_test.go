@@ -2,9 +2,11 @@ package printing
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/kernels/internal/variant"
 )
 
 // TestEnds checks how much SummaryV2 prints of a tensor.
@@ -33,5 +35,33 @@ func TestEnds(t *testing.T) {
 		if got := SummaryV2(c.of, c.ends); got != c.want {
 			t.Errorf("%d ends of %v: %s, want %s", c.ends, c.of.Shape(), got, c.want)
 		}
+	}
+}
+
+// TestTextsOfVariantsAreBounded prints values that variants hold more often than there is room for.
+func TestTextsOfVariantsAreBounded(t *testing.T) {
+	for name, hold := range map[string]func(a, b *tensor.Tensor) any{
+		"optional": func(a, b *tensor.Tensor) any { return variant.NewOptional(true, []*tensor.Tensor{a, b}) },
+		"composite": func(a, b *tensor.Tensor) any {
+			c := &variant.Composite{Components: []*tensor.Tensor{a, b}}
+			c.Refs.Store(1)
+			return c
+		},
+	} {
+		x := tensor.FromScalar(strings.Repeat("long", 1000))
+		for range 60 {
+			next, err := tensor.New(tensor.Host, tensor.Variant, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			next.Variants()[0] = hold(x, x.Retain())
+			x = next
+		}
+		for what, text := range map[string]string{"Summary": Summary(x, -1), "SummaryV2": SummaryV2(x, -1), "DebugText": DebugText(x), "VariantText": VariantText(x.Variants()[0])} {
+			if len(text) < 60 || len(text) > 2*maxText || !strings.Contains(text, beyond) {
+				t.Errorf("%s of nested %ss has %d bytes", what, name, len(text))
+			}
+		}
+		x.Release()
 	}
 }

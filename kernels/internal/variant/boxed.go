@@ -5,7 +5,13 @@ import (
 )
 
 // Boxed is a variant element that holds a tensor.
-type Boxed struct{ T *tensor.Tensor }
+type Boxed struct {
+	T     *tensor.Tensor
+	depth int // see TensorList
+}
+
+// NewBoxed returns a Boxed and takes over the reference to the tensor.
+func NewBoxed(t *tensor.Tensor) Boxed { return Boxed{t, Nesting(t)} }
 
 // Retain adds a reference to the tensor.
 func (b Boxed) Retain() { b.T.Retain() }
@@ -14,4 +20,4 @@ func (b Boxed) Retain() { b.T.Retain() }
 func (b Boxed) Release() { b.T.Release() }
 
 // Nested returns the nesting depth of the tensor.
-func (b Boxed) Nested() int { return Nesting(b.T) }
+func (b Boxed) Nested() int { return b.depth }

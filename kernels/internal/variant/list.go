@@ -175,7 +175,11 @@ func (l *TensorList) Append(t *tensor.Tensor) error {
 
 // Concat appends the tensors of another list.
 func (l *TensorList) Concat(tail *TensorList) error {
-	if err := l.grow(len(l.Elems) + len(tail.Elems)); err != nil {
+	n := len(l.Elems) + len(tail.Elems)
+	if n > MaxList {
+		return status.Errorf(status.ResourceExhausted, "OOM when allocating a list of %d tensors", n)
+	}
+	if err := l.grow(n); err != nil {
 		return err
 	}
 	for _, t := range tail.Elems {

@@ -183,7 +183,7 @@ func readBoxed(d tensor.VariantData) (any, error) {
 	if Nesting(d.Tensors[0]) >= MaxNesting {
 		return nil, TooDeep()
 	}
-	return Boxed{d.Tensors[0]}, nil
+	return NewBoxed(d.Tensors[0]), nil
 }
 
 // Portable returns the map in TensorFlow's form: each key before its value.

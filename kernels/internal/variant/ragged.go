@@ -17,14 +17,15 @@ type Ragged struct {
 	refs   atomic.Int32
 	Splits []*tensor.Tensor
 	Values *tensor.Tensor
+	depth  int // see TensorList
 }
 
 // Nested returns the nesting depth of the values.
-func (r *Ragged) Nested() int { return Nesting(r.Values) }
+func (r *Ragged) Nested() int { return r.depth }
 
 // NewRagged returns a Ragged and takes over the references to the tensors.
 func NewRagged(splits []*tensor.Tensor, values *tensor.Tensor) *Ragged {
-	r := &Ragged{Splits: splits, Values: values}
+	r := &Ragged{Splits: splits, Values: values, depth: Nesting(values)}
 	r.refs.Store(1)
 	return r
 }
@@ -47,36 +48,6 @@ func (r *Ragged) withValues(values *tensor.Tensor) *Ragged {
 		s.Retain()
 	}
 	return NewRagged(slices.Clone(r.Splits), values)
-}
-
-// zeros returns r with all values zero.
-func (r *Ragged) zeros(ctx *kernels.Context) (any, error) {
-	zeros, err := zerosOf(ctx, []*tensor.Tensor{r.Values})
-	if err != nil {
-		return nil, err
-	}
-	return r.withValues(zeros[0]), nil
-}
-
-// add returns the sum of two ragged tensors with the same rows.
-func (r *Ragged) add(ctx *kernels.Context, s *Ragged) (tensor.Counted, error) {
-	if r.Values.DType() != s.Values.DType() {
-		return nil, status.InvalidArgumentf("Can't add RaggedTensorVariants of different dtypes. One is %v and the other is %v", r.Values.DType(), s.Values.DType())
-	}
-	if len(r.Splits) != len(s.Splits) {
-		return nil, status.InvalidArgumentf("Can't add RaggedTensorVariants of different ragged rank. One is %d and the other is %d", len(r.Splits), len(s.Splits))
-	}
-	for i, a := range r.Splits {
-		b := s.Splits[i]
-		if a.DType() != b.DType() || !a.Shape().Equal(b.Shape()) || !slices.Equal(a.Data(), b.Data()) {
-			return nil, status.InvalidArgumentf("Can't add RaggedTensorVariants with different row_splits.")
-		}
-	}
-	sum, err := addAll(ctx, []*tensor.Tensor{r.Values}, []*tensor.Tensor{s.Values})
-	if err != nil {
-		return nil, err
-	}
-	return r.withValues(sum[0]), nil
 }
 
 // CheckSplits checks that t is a valid vector of row splits and returns it. last is the required last split, or -1 if any is allowed.
