@@ -285,3 +285,147 @@ func (a anything) asks(path string, names, handles bool) error {
 	}
 	return err
 }
+
+// otherStep is the container of a step that runs beside the one of kt.NewStep.
+const otherStep = "__per_step_2"
+
+// TestHandlesOfOtherStepsAreRefused runs each op that takes handles, or names a container, with those of another step's container. No op may find,
+// make or delete anything there.
+func TestHandlesOfOtherStepsAreRefused(t *testing.T) {
+	t.Parallel()
+	rounds := 20
+	if !extent.Check() || extent.RaceDetector {
+		rounds = 4
+	}
+	ran := 0
+	for _, name := range kernels.Ops() {
+		def, err := graph.LookupOp(name)
+		if err != nil || quiet(name) {
+			continue
+		}
+		a := anything{t, rand.New(rand.NewPCG(31, uint64(len(name)))), def}
+		names := slices.ContainsFunc(def.Attr, func(a *oppb.OpDef_AttrDef) bool { return a.Name == "container" })
+		handles := slices.ContainsFunc(def.InputArg, func(a *oppb.OpDef_ArgDef) bool {
+			return tensor.FromProto(a.Type) == tensor.Resource || a.IsRef && tensor.FromProto(a.Type) == tensor.String
+		})
+		for range rounds {
+			if names || handles {
+				ran++
+				a.reachesOtherStep()
+			}
+		}
+	}
+	if ran < 200*rounds {
+		t.Errorf("only %d runs named another step's container", ran)
+	}
+}
+
+// reachesOtherStep runs the op once.
+func (a anything) reachesOtherStep() {
+	attrs := a.attrs()
+	for _, d := range a.def.Attr {
+		switch d.Name {
+		case "container":
+			attrs[d.Name] = otherStep
+		case "shared_name":
+			attrs[d.Name] = "r0"
+		}
+	}
+	inputs := a.inputs(attrs)
+	for _, in := range inputs {
+		switch in := in.(type) {
+		case *tensor.Tensor:
+			if in.DType() == tensor.Resource {
+				in.Handles()[0].Container, in.Handles()[0].Name = otherStep, "r0"
+			}
+		case *containers.Variable:
+			defer in.Close()
+			if in.DType() == tensor.String {
+				in.Assign(kt.Str(kt.S(2), otherStep, "r0"))
+			}
+		}
+	}
+	d := kt.NewDevice(a.t)
+	var others []*kept
+	for _, kind := range []string{kernels.KindVariable, kernels.KindRefVariable, kernels.KindTemporary, kernels.KindQueue, kernels.KindBarrier, kernels.KindAccumulator, "Stack", "TensorArray", "Container"} {
+		k := &kept{}
+		if _, err := d.Resources().LookupOrCreate(otherStep, kind, "r0", func() (containers.Resource, error) { return k, nil }); err != nil {
+			a.t.Fatal(err)
+		}
+		others = append(others, k)
+	}
+	there := func() int {
+		list, err := d.Resources().List()
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		return len(slices.DeleteFunc(list, func(e containers.Entry) bool { return e.Container != otherStep }))
+	}
+	before := there()
+	err := contain.Run(slog.New(slog.DiscardHandler), a.def.Name, func() error { // panics are the subject of TestNoOpPanics
+		return attempt(d, kt.Op{Type: a.def.Name, Attrs: attrs, Step: kt.NewStep(), Functions: echo}, inputs)
+	})
+	if err == nil && resolvesNothing[a.def.Name] == "" && a.def.Name != "VarIsInitializedOp" { // which says no
+		a.t.Errorf("%s succeeds with what is another step's, and attributes %v", a.def.Name, attrs)
+	}
+	if there() != before || slices.ContainsFunc(others, func(k *kept) bool { return k.closed.Load() }) {
+		a.t.Errorf("%s changes the container of another step", a.def.Name)
+	}
+}
+
+// TestSessionsHaveTheirOwn makes, in two sessions, nodes of one name whose resources are private, and gives each what the other one's ops return: the
+// handles of a session name nothing of another one.
+func TestSessionsHaveTheirOwn(t *testing.T) {
+	d := kt.NewDevice(t)
+	private := 0
+	for _, name := range kernels.Ops() {
+		def, err := graph.LookupOp(name)
+		if err != nil || quiet(name) || !slices.ContainsFunc(def.Attr, func(a *oppb.OpDef_AttrDef) bool { return a.Name == "shared_name" }) ||
+			len(def.OutputArg) != 1 || tensor.FromProto(def.OutputArg[0].Type) != tensor.Resource {
+			continue
+		}
+		found := map[string]string{} // the session, by its handle
+		for _, session := range []string{"first", "second"} {
+			a := anything{t, rand.New(rand.NewPCG(37, 37)), def}
+			attrs := a.attrs()
+			for _, at := range def.Attr {
+				switch at.Type {
+				case "string":
+					delete(attrs, at.Name)
+				case "list(shape)":
+					attrs[at.Name] = make([]tensor.Shape, len(a.types(attrs)))
+				}
+			}
+			k, err := d.Kernel(kt.Op{Type: name, Name: "node", Attrs: attrs, Session: session, Functions: echo})
+			if err != nil {
+				continue
+			}
+			out, err := k.Try()
+			if err != nil {
+				continue
+			}
+			h := out[0].Tensor.Handles()[0]
+			if strings.Contains(h.Name, session) {
+				private++
+				if other := found[h.Name]; other != "" && other != session {
+					t.Errorf("%s of session %s has the handle of session %s: %s", name, session, other, h.Name)
+				}
+			} else if strings.HasPrefix(h.Name, "_") && found[h.Name] != "" {
+				t.Errorf("%s of both sessions has the handle %s", name, h.Name)
+			}
+			found[h.Name] = session
+			out[0].Release()
+		}
+	}
+	if private < 10 {
+		t.Errorf("only %d handles were private to a session", private)
+	}
+	for _, op := range []string{"GetSessionTensor", "DeleteSessionTensor"} {
+		out := d.Run(t, kt.Op{Type: "GetSessionHandle", Session: "first", Outputs: 1}, kt.F32(nil, 7))
+		handle := out[0].Tensor
+		for _, name := range []string{handle.Strings()[0], "_first_" + handle.Strings()[0], "../first/" + handle.Strings()[0]} {
+			kt.Fails(t, d, status.InvalidArgument, "in the session store", kt.Op{Type: op, Attrs: kt.Attrs{"dtype": tensor.Float32}, Session: "second"}, kt.Str(nil, name))
+		}
+		handle.Release()
+	}
+}
