@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -122,7 +123,7 @@ func plainly(make func(r *resting) []restOperation, options ...Option) func(t *t
 
 // restElsewhere are the kinds that other tests cover: in which package, by which name (as for go test -run), and why not by TestRests.
 var restElsewhere = map[string]struct{ in, test, why string }{
-	"retry":     {"./remote/internal/gateway", "^TestAnswers$", "clients choose the ids of their requests themselves"},
+	"retry":     {"./remote/internal/gateway", "^TestRepeatedRequest$", "clients choose the ids of their requests themselves"},
 	"pull":      {"./remote/internal/workerservice", "^TestPeers$", "connections to tasks whose tensors eager contexts receive are made by their clients"},
 	"dashboard": {"./e2e", "^TestProcessesThatRest$/^dashboard$", "browsers have real connections"},
 	"memory":    {"./e2e", "^TestProcessesThatRest$/^memory$", "the system's memory is that of real processes"},
@@ -1082,10 +1083,29 @@ func asksThatRest(r *resting) []restOperation {
 	return all
 }
 
-// gossipThatRests is what tasks know about each other.
+// gossipThatRests is what tasks know about each other, and what a program hears that watches them.
 func gossipThatRests(r *resting) []restOperation {
+	ctx, cancel := context.WithCancel(r.Context())
+	r.Cleanup(cancel)
+	var mu sync.Mutex
+	watched := map[string]TaskStatus{}
+	go func() {
+		for s := range r.tasks[0].WatchTasks(ctx) {
+			mu.Lock()
+			watched[s.Task] = s
+			mu.Unlock()
+		}
+	}()
 	all := func(want ...string) {
 		r.Helper()
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		for i, s := range r.tasks[0].Status() {
+			if w := watched[s.Task]; w.State != want[i] || w.Boot != s.Boot {
+				r.Errorf("who watches knows that task %d is %s (%s), and it is %s", i, w.State, w.Reason, want[i])
+			}
+		}
 		for i, s := range r.tasks[:2] {
 			for j, status := range s.Status() {
 				if status.State != want[j] {

@@ -181,11 +181,34 @@ func TestTimersAreListed(t *testing.T) {
 			}
 		}
 	}
-	for rests := range restElsewhere {
+	for rests, e := range restElsewhere {
 		if !tested[rests] {
 			t.Errorf("restElsewhere has %q, which no timer is of", rests)
 		}
+		name, _, _ := strings.Cut(strings.TrimPrefix(e.test, "^"), "$")
+		if !isTestOf(t, e.in, name) {
+			t.Errorf("restElsewhere has the test %s of %s for %q, and there is none", name, e.in, rests)
+		}
 	}
+}
+
+// isTestOf reports whether a folder has a test.
+func isTestOf(t *testing.T, folder, name string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(text, []byte("\nfunc "+name+"(")) {
+			return true
+		}
+	}
+	return false
 }
 
 // TestRestsRunTheirTimers checks that the tests which the lines rest:NAME of testdata/timers.txt name do run these timers: it builds the tests so that they
