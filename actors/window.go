@@ -35,7 +35,7 @@ const (
 type traces struct {
 	kernels kernels.Observation
 	open    atomic.Pointer[[]*traceWindow]
-	mu      sync.Mutex // guards changes of open, which kernels read without a lock, and the rest
+	mu      sync.Mutex // guards the rest, and changes of open: windows open and close on the goroutines of calls, while kernels read open without a lock
 	watch   func(kernels.Execution)
 	stopped bool
 }

@@ -82,7 +82,7 @@ func (n *Node) present() []cast.TaskChange {
 	var all []cast.TaskChange
 	for _, s := range n.Status() {
 		if s.State != membership.NeverSeen.String() {
-			all = append(all, cast.TaskChange{Task: s.Task, Up: s.State == stateUp, What: s})
+			all = append(all, cast.TaskChange{Task: s.Task, Up: s.State == stateUp, Boot: s.Boot, What: s})
 		}
 	}
 	return all

@@ -313,7 +313,7 @@ func (n *Node) taskChanged(before, now sighting) {
 	}
 	n.events.Add(kind, now.Task, text)
 	if c := n.performing.Load(); c != nil && isOther(before, now) {
-		c.TaskChanged(cast.TaskChange{Task: now.Task, Up: now.State == stateUp, What: now.TaskStatus})
+		c.TaskChanged(cast.TaskChange{Task: now.Task, Up: now.State == stateUp, Boot: now.Boot, What: now.TaskStatus})
 	}
 }
 

@@ -494,19 +494,24 @@ func TestSlowSubscribers(t *testing.T) {
 	woken := 0
 	sub := a.Subscribe(func(*Subscription) { woken++ })
 	for i := range 3 {
-		a.TaskChanged(TaskChange{"x", true, i})
-		a.TaskChanged(TaskChange{"y", true, -i})
+		a.TaskChanged(TaskChange{"x", true, uint64(i), i})
+		a.TaskChanged(TaskChange{"y", true, uint64(i), -i})
 	}
 	if got := sub.Take(); len(got) != 2 || got[0] != 2 || got[1] != -2 || woken != 1 {
 		t.Errorf("%v after %d times woken", got, woken)
 	}
-	a.TaskChanged(TaskChange{"y", true, 7})
+	a.TaskChanged(TaskChange{"y", true, 7, 7})
 	if got := sub.Take(); len(got) != 1 || got[0] != 7 || woken != 2 {
 		t.Errorf("%v after %d times woken", got, woken)
 	}
+	a.TaskChanged(TaskChange{"y", false, 7, 6}) // missed
+	a.TaskChanged(TaskChange{"y", true, 7, 5})
+	if got := sub.Take(); len(got) != 0 || woken != 3 {
+		t.Errorf("%v, though nothing has changed, after %d times woken", got, woken)
+	}
 	sub.Cancel()
-	a.TaskChanged(TaskChange{"y", true, 8})
-	if got := sub.Take(); len(got) != 0 || woken != 2 {
+	a.TaskChanged(TaskChange{"y", true, 8, 8})
+	if got := sub.Take(); len(got) != 0 || woken != 3 {
 		t.Errorf("%v after the end", got)
 	}
 }

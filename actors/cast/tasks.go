@@ -2,12 +2,16 @@ package cast
 
 import "sync"
 
-// TaskChange is a change of a task's status: the task's name, whether it is up, and a value of the cast's owner.
+// TaskChange is a change of a task's status: the task's name, whether it is up, its process, and a value of the cast's owner.
 type TaskChange struct {
 	Task string
 	Up   bool
+	Boot uint64
 	What any
 }
+
+// same reports whether two changes of a task say the same of it.
+func (t TaskChange) same(other TaskChange) bool { return t.Up == other.Up && t.Boot == other.Boot }
 
 // hub distributes changes of the cluster's tasks to subscribers.
 type hub struct {
@@ -43,7 +47,8 @@ func (h *hub) remove(s *Subscription) {
 type Subscription struct {
 	hub     *hub
 	wake    func(*Subscription)
-	pending map[string]any
+	pending map[string]TaskChange
+	taken   map[string]TaskChange // the last one of each task
 	order   []string
 	woken   bool
 }
@@ -54,9 +59,9 @@ type taskNotice struct{ subscription *Subscription }
 // Subscribe calls wake, which must not block, when there are changes to take: first for all tasks of
 // Config.Present, then for each change.
 func (s *Cast) Subscribe(wake func(*Subscription)) *Subscription {
-	sub := &Subscription{hub: &s.tasks, wake: wake, pending: map[string]any{}}
+	sub := &Subscription{hub: &s.tasks, wake: wake, pending: map[string]TaskChange{}, taken: map[string]TaskChange{}}
 	s.tasks.add(sub)
-	if s.config.Present != nil { // after subscribing: a change in between is reported twice rather than never
+	if s.config.Present != nil { // after subscribing, so that no change in between is missed
 		for _, t := range s.config.Present() {
 			sub.add(t, false)
 		}
@@ -86,7 +91,7 @@ func (s *Subscription) add(t TaskChange, newer bool) {
 		s.order = append(s.order, t.Task)
 	}
 	if !there || newer {
-		s.pending[t.Task] = t.What
+		s.pending[t.Task] = t
 	}
 	wake := !s.woken
 	s.woken = true
@@ -96,13 +101,18 @@ func (s *Subscription) add(t TaskChange, newer bool) {
 	}
 }
 
-// Take returns the changes since the last call.
+// Take returns the changes since the last call. There may be none: a task that was down for a moment, and is up again, has not changed.
 func (s *Subscription) Take() []any {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
 	var all []any
 	for _, task := range s.order {
-		all = append(all, s.pending[task])
+		t := s.pending[task]
+		if last, known := s.taken[task]; known && t.same(last) {
+			continue
+		}
+		s.taken[task] = t
+		all = append(all, t.What)
 	}
 	clear(s.pending)
 	s.order, s.woken = nil, false
