@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
@@ -90,7 +91,7 @@ func (c *Callable) Run(ctx context.Context, feeds, fetched []*tensor.Tensor, det
 		for i := range feeds {
 			st.feeds = append(st.feeds, feeds[c.order.feed(i)])
 		}
-		if md, err = s.run(st, call, p, p.pruned.Signature.Fetches, c.order, fetched, c.options); err != errMoved {
+		if md, err = s.run(st, call, p, p.pruned.Signature.Fetches, c.order, fetched, c.options); !errors.Is(err, errMoved) {
 			return md, err
 		}
 	}

@@ -296,7 +296,7 @@ func (t *Task) adoption(m *wire.Adopt) (*adoption, error) {
 		defer close(a.done)
 		a.err = errReplaced // if it panics
 		a.err = t.decode(a.resource, about, r)
-		r.CloseWithError(cmp.Or(a.err, error(errReplaced)))
+		r.CloseWithError(cmp.Or(a.err, errReplaced))
 	}, func(err error) { r.CloseWithError(err) }))
 	return a, nil
 }

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -71,7 +72,7 @@ func (s *Session) beginPartial(ctx context.Context, span Span, sig graph.Signatu
 		if err = s.beginStep(pr.step, pr.plan, pr.feeds, pr.out, false); err == nil {
 			break
 		}
-		if err != errMoved {
+		if !errors.Is(err, errMoved) {
 			return "", err
 		}
 	}

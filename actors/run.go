@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"time"
@@ -141,7 +142,7 @@ func (s *Session) Run(ctx context.Context, req *StepRequest) (r *StepResult, err
 		switch {
 		case err == nil:
 			return r, nil
-		case err != errMoved:
+		case !errors.Is(err, errMoved):
 			return nil, err
 		}
 	}

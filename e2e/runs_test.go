@@ -515,9 +515,9 @@ func (g *ground) restart(t testing.TB, key string) {
 }
 
 // has reports whether the cluster has a task that can be restarted. Programs with a cluster of their own begin a new one each time.
-func (g group) has(task string) bool {
+func (p group) has(task string) bool {
 	job, _, _ := strings.Cut(task, ":")
-	return slices.ContainsFunc(strings.Split(g.jobs, ","), func(j string) bool { return strings.HasPrefix(j, job+"=") })
+	return slices.ContainsFunc(strings.Split(p.jobs, ","), func(j string) bool { return strings.HasPrefix(j, job+"=") })
 }
 
 // repetition is a way to run a program once more.

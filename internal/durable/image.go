@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"io"
 
 	"github.com/troupe-run/troupe/graph/status"
@@ -176,7 +177,7 @@ func (s received) Each(visit func(key, value []byte) error) error {
 	var key, value bytes.Buffer
 	for {
 		n, err := binary.ReadUvarint(s.r)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err == nil {
@@ -188,7 +189,7 @@ func (s received) Each(visit func(key, value []byte) error) error {
 		if err == nil {
 			err = s.read(&value, n)
 		}
-		if err == io.EOF || err == io.ErrUnexpectedEOF {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return status.Errorf(status.DataLoss, "an entry is truncated")
 		}
 		if err == nil {

@@ -83,7 +83,7 @@ func TestImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop := errors.New("stop")
-	if err := image.Send(5, func([]byte) error { return stop }); err != stop {
+	if err := image.Send(5, func([]byte) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("a piece that is not sent: %v", err)
 	}
 	image.Release()
@@ -141,7 +141,7 @@ func TestReceivedDamage(t *testing.T) {
 		}
 	}
 	stop := errors.New("stop")
-	if err := Received(strings.NewReader("\x01a\x01b")).Each(func(_, _ []byte) error { return stop }); err != stop {
+	if err := Received(strings.NewReader("\x01a\x01b")).Each(func(_, _ []byte) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("a visit that fails: %v", err)
 	}
 }

@@ -274,8 +274,8 @@ func (a anything) ofIntegers() (has bool) {
 	attrs := a.attrs()
 	edge := func() int64 { return edgeIntegers[a.rng.IntN(len(edgeIntegers))] }
 	for _, d := range a.def.Attr {
-		switch {
-		case d.Type == "int":
+		switch d.Type {
+		case "int":
 			has = true
 			if a.rng.IntN(2) == 0 {
 				v := edge()
@@ -286,7 +286,7 @@ func (a anything) ofIntegers() (has bool) {
 					attrs[d.Name] = v
 				}
 			}
-		case d.Type == "list(int)":
+		case "list(int)":
 			has = true
 			if list, ok := attrs[d.Name].([]int64); ok {
 				for i := range list {

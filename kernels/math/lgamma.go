@@ -53,7 +53,7 @@ func lgammaByZero(x float64) float64 {
 	d := e - at[0] - at[1] // from the zero
 	zero, half := math.Sin(math.Pi*at[0]), math.Pi/2*d
 	ratio := 2 * math.Cos(math.Pi/2*(e+at[0])) * math.Sin(half) / zero // of the sines, less 1
-	sines := 0.0
+	var sines float64
 	if math.Abs(ratio) < 0.5 {
 		sines = math.Log1p(ratio)
 	} else {

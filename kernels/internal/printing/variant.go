@@ -22,11 +22,8 @@ func newRoom() *room {
 	return &r
 }
 
-// take returns a text, and takes it from the room.
-func (r *room) take(text string) string {
-	*r -= room(len(text))
-	return text
-}
+// take takes a text from the room.
+func (r *room) take(text string) { *r -= room(len(text)) }
 
 // DebugText formats a tensor as TensorFlow's Tensor::DebugString does.
 func DebugText(t *tensor.Tensor) string { return debugText(t, newRoom()) }
