@@ -222,7 +222,7 @@ func TestRestsRunTheirTimers(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, listed := readPlaces(t, filepath.Join("testdata", "timers.txt"))
-	tests, packages := map[string]ran{}, map[string]bool{}
+	tests, packages := map[string]ran{}, map[string]map[string]bool{} // packages by the folders of the tests
 	for at, p := range listed {
 		names := restsOf(p)
 		if names == nil {
@@ -233,18 +233,19 @@ func TestRestsRunTheirTimers(t *testing.T) {
 			continue
 		}
 		file, _, _ := strings.Cut(at, ":")
-		packages[path.Join(module, path.Dir(file))] = true
 		for _, rests := range names {
 			tests[rests] = nil
+			in, _ := testOf(rests)
+			if packages[in] == nil {
+				packages[in] = map[string]bool{}
+			}
+			packages[in][path.Join(module, path.Dir(file))] = true
 		}
 	}
-	covered := newCoverage(t, slices.Sorted(maps.Keys(packages)))
+	covered := &coverage{t.TempDir(), map[string]string{}}
 	for _, rests := range slices.Sorted(maps.Keys(tests)) {
-		in, test := ".", "^TestRests$/^"+rests+"$"
-		if e, elsewhere := restElsewhere[rests]; elsewhere {
-			in, test = e.in, e.test
-		}
-		tests[rests] = covered.of(t, in, test)
+		in, test := testOf(rests)
+		tests[rests] = covered.of(t, in, test, slices.Sorted(maps.Keys(packages[in])))
 	}
 	for at, p := range listed {
 		names := restsOf(p)
@@ -259,26 +260,41 @@ func TestRestsRunTheirTimers(t *testing.T) {
 	}
 }
 
-// coverage builds and runs tests that count what they run of some packages.
-type coverage struct {
-	dir      string
-	packages string
-	built    map[string]string // tests by their folders
-	program  string            // the command, for tests that run processes
+// testOf returns the test of a kind: its folder, and its name as for go test -run.
+func testOf(rests string) (in, test string) {
+	if e, elsewhere := restElsewhere[rests]; elsewhere {
+		return e.in, e.test
+	}
+	return ".", "^TestRests$/^" + rests + "$"
 }
 
-func newCoverage(t *testing.T, packages []string) *coverage {
-	c := &coverage{t.TempDir(), strings.Join(packages, ","), map[string]string{}, ""}
-	c.program = filepath.Join(c.dir, "troupe")
-	c.tool(t, nil, "build", "-cover", "-coverpkg="+c.packages, "-o", c.program, "./cmd/troupe")
-	return c
+// coverage builds and runs tests that count what they run of some packages.
+type coverage struct {
+	dir   string
+	built map[string]string // tests by their folders
+}
+
+// program is the path of the command that counts what it runs, for tests of processes.
+func (c *coverage) program() string { return filepath.Join(c.dir, "troupe") }
+
+// build builds the tests of a folder, which count what they run of some packages. Those of e2e have processes do that.
+func (c *coverage) build(t *testing.T, in string, packages []string) {
+	t.Helper()
+	counting := []string{"-cover", "-coverpkg=" + strings.Join(packages, ",")}
+	c.built[in] = filepath.Join(c.dir, strings.NewReplacer("/", "_", ".", "_").Replace(in)+".test")
+	args := []string{"test", "-c", "-o", c.built[in]}
+	if in == "./e2e" {
+		c.tool(t, slices.Concat([]string{"build", "-o", c.program()}, counting, []string{"./cmd/troupe"})...)
+	} else {
+		args = append(args, counting...)
+	}
+	c.tool(t, append(args, in)...)
 }
 
 // tool runs the go command.
-func (c *coverage) tool(t *testing.T, env []string, args ...string) {
+func (c *coverage) tool(t *testing.T, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)
-	cmd.Env = append(os.Environ(), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
@@ -299,16 +315,11 @@ func (p position) before(q position) bool {
 }
 
 // of runs tests of a folder. Tests of e2e count what their processes run, which end in order.
-func (c *coverage) of(t *testing.T, in, test string) ran {
+func (c *coverage) of(t *testing.T, in, test string, packages []string) ran {
 	t.Helper()
 	profile := filepath.Join(c.dir, "profile")
 	if c.built[in] == "" {
-		c.built[in] = filepath.Join(c.dir, strings.NewReplacer("/", "_", ".", "_").Replace(in)+".test")
-		args := []string{"test", "-c", "-o", c.built[in]}
-		if in != "./e2e" {
-			args = append(args, "-cover", "-coverpkg="+c.packages)
-		}
-		c.tool(t, nil, append(args, in)...)
+		c.build(t, in, packages)
 	}
 	args := []string{"-test.run=" + test, "-test.timeout=10m"}
 	length := "TROUPE_TESTS="
@@ -320,14 +331,14 @@ func (c *coverage) of(t *testing.T, in, test string) ran {
 	}
 	cmd := exec.CommandContext(t.Context(), c.built[in], args...)
 	cmd.Dir = in
-	cmd.Env = append(os.Environ(), length, "GOCOVERDIR="+counters, "TROUPE_E2E_BINARY="+c.program)
+	cmd.Env = append(os.Environ(), length, "GOCOVERDIR="+counters, "TROUPE_E2E_BINARY="+c.program())
 	out, err := cmd.CombinedOutput()
 	if err != nil || bytes.Contains(out, []byte("no tests to run")) {
 		t.Errorf("%s in %s: %v\n%s", test, in, err, out)
 		return nil
 	}
 	if counters != "" {
-		c.tool(t, nil, "tool", "covdata", "textfmt", "-i="+counters, "-o="+profile)
+		c.tool(t, "tool", "covdata", "textfmt", "-i="+counters, "-o="+profile)
 	}
 	text, err := os.ReadFile(profile)
 	if err != nil {
@@ -348,14 +359,14 @@ func (c *coverage) of(t *testing.T, in, test string) ran {
 
 // has reports whether a timer was run: the block of statements that it is in or, for the conditions of cases, which are in none, its function.
 func (r ran) has(timer timerPosition) bool {
-	at, within := position{timer.Line, timer.Column}, false
+	at, inBlock, inFunction := position{timer.Line, timer.Column}, false, false
 	for _, b := range r[timer.Filename] {
-		switch {
-		case !at.before(b.from) && at.before(b.to):
-			return b.ran
-		case b.ran && timer.in(b.from) && timer.in(b.to):
-			within = true
+		here := !at.before(b.from) && at.before(b.to)
+		if here && b.ran {
+			return true
 		}
+		inBlock = inBlock || here
+		inFunction = inFunction || b.ran && timer.in(b.from) && timer.in(b.to)
 	}
-	return within
+	return inFunction && !inBlock
 }
