@@ -104,10 +104,11 @@ func (l limits) denies(n *graph.Node, device string) string {
 		name = ""
 	}
 	inserted := n.Op == "_Arg" || n.Op == "_Retval" || graph.IsInserted(n)
+	_, function := graph.LookupOp(n.Op) // what is no op is the name of a function, whose nodes are judged
 	switch {
 	case l.device(device):
 		return "the device"
-	case inserted:
+	case inserted || function != nil:
 	case l.op(n.Op):
 		return "the op"
 	case ok && l.container(name):

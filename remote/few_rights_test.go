@@ -37,7 +37,7 @@ import (
 // its seed. bob's secrets are in every resource of two tasks, and in files. No secret may show in what alice gets, what alice may not
 // use must be unchanged after each round, and no kernel may be made or run for her that her policy denies (few_rights_judge_test.go).
 //
-// Each run draws other rounds. TROUPE_RIGHTS is how long TestFewRights runs; TROUPE_RIGHTS_SEED is a round to repeat, as a failure
+// In check, each run draws other rounds. TROUPE_RIGHTS is how long TestFewRights runs; TROUPE_RIGHTS_SEED is a round to repeat, as a failure
 // prints it. For an hour:
 //
 //	TROUPE_RIGHTS=1h go test ./remote -run 'TestFewRights$' -timeout 2h -v
@@ -857,17 +857,18 @@ const roundsOfVaults = 40
 
 // TestFewRights has alice try what the policies of many rounds forbid.
 func TestFewRights(t *testing.T) {
-	vault, rounds, until := rand.Uint64N(1<<40), 20, time.Time{}
-	first := vault
+	vault, rounds, until := uint64(1), 20, time.Time{}
 	if extent.Check() {
-		rounds = 300
+		vault, rounds = rand.Uint64N(1<<40), 300
 	}
+	first := vault
 	if text := os.Getenv("TROUPE_RIGHTS"); text != "" {
 		d, err := time.ParseDuration(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		rounds, until = math.MaxInt, time.Now().Add(d)
+		vault, rounds, until = rand.Uint64N(1<<40), math.MaxInt, time.Now().Add(d)
+		first = vault
 	}
 	if text := os.Getenv("TROUPE_RIGHTS_SEED"); text != "" {
 		if _, err := fmt.Sscanf(text, "%d/%d", &vault, &first); err != nil {
