@@ -91,10 +91,12 @@ var clientWares = map[string]struct {
 
 // elsewhere are files of these folders that TestRuns does not run, and why.
 var elsewhere = map[string]string{
-	"clients/programs.py":   "it runs the programs of documents, which TestRuns runs itself",
-	"clients/versions.py":   "it installs other versions of TensorFlow, and runs the tutorial with them: TestClientVersions",
-	"datasets/pipelines.py": "it is a part of run.py",
-	"examples/internal":     "it is what several examples use",
+	"clients/leave.py":                "its tasks leave, and a second run begins with others: TestLeave",
+	"clients/parameter_servers_v1.py": "it has a cluster of its own, and checks what each of its runs trains: TestParameterServersV1",
+	"clients/programs.py":             "it runs the programs of documents, which TestRuns runs itself",
+	"clients/versions.py":             "it installs other versions of TensorFlow, and runs the tutorial with them: TestClientVersions",
+	"datasets/pipelines.py":           "it is a part of run.py",
+	"examples/internal":               "it is what several examples use",
 }
 
 // fencesElsewhere are the languages of the documents' blocks that TestRuns does not run, and why. Those in Python are marked programs.
