@@ -45,6 +45,8 @@ func TestContextOfRequest(t *testing.T) {
 				left := func(what string, want int) {
 					t.Helper()
 					synctest.Wait()
+					b.mu.Lock()
+					defer b.mu.Unlock()
 					if len(b.contexts) != want {
 						t.Errorf("%s: %d contexts are left, and %d should be", what, len(b.contexts), want)
 					}
