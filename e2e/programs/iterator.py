@@ -16,7 +16,7 @@ waits = role in ("wait", "give")
 
 with tf.device("/job:ps/task:0/cpu:0"):
     balls = tf.FIFOQueue(10, tf.int64, [], shared_name="balls")
-    asked = tf.FIFOQueue(10, tf.int64, [], shared_name="asked")
+    asked = tf.FIFOQueue(1000, tf.int64, [], shared_name="asked")  # those who ask may be many, and nobody has to take what they put here
     if waits:
         def add_ball(x):
             with tf.control_dependencies([asked.enqueue(0)]):
