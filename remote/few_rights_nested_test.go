@@ -53,6 +53,7 @@ func (b *block) wrapped(path string, depth int, next func(level int) way[func(b 
 
 // TestNestedDeniedOps has alice nest the op that reads a file in each way, and in mixtures of all.
 func TestNestedDeniedOps(t *testing.T) {
+	t.Chdir(t.TempDir())                                 // where ops with relative names write
 	defer debug.SetMaxStack(debug.SetMaxStack(64 << 20)) // the client's own recursion is here, too
 	secret := filepath.Join(t.TempDir(), "secret")
 	write(t, secret, strconv.AppendInt(nil, kept, 10))

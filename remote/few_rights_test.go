@@ -254,6 +254,7 @@ var (
 func newVaults(t *testing.T, r *rand.Rand) *vaults {
 	t.Helper()
 	dir := t.TempDir()
+	t.Chdir(t.TempDir()) // where alice's relative names lead, when she may use all files
 	v := &vaults{outside: filepath.Join(dir, "outside"), inside: filepath.Join(dir, "inside"), mark: fmt.Sprintf("unseen%x", r.Uint64()), shown: map[string][]string{}, heard: map[string]bool{},
 		durable: pick(r, nil, []string{"vault"}, []string{"mine*", "vault:snapshot=1s"})}
 	for _, d := range []string{v.outside, v.inside} {

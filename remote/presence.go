@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-run/troupe/actors/cast"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/internal/contain"
+	"github.com/troupe-run/troupe/internal/recent"
 	"github.com/troupe-run/troupe/remote/internal/distance"
 	"github.com/troupe-run/troupe/remote/internal/link"
 	"github.com/troupe-run/troupe/remote/internal/membership"
@@ -320,8 +321,11 @@ func (n *Node) taskChanged(before, now sighting) {
 // Together has the tasks of a process log once what each would log of the others. The zero value is ready for use.
 type Together struct {
 	mu  sync.Mutex
-	saw map[sight]int // how often a task has seen a change, and how often any one has
+	saw *recent.Map[sight, int] // how often a task has seen a change, and how often any one has
 }
+
+// maxSights bounds the changes that a Together remembers: it has one for each pair of tasks, each kind, and each process.
+const maxSights = 1 << 16
 
 // sight is a change as a task sees it, or as any one does if by is empty.
 type sight struct {
@@ -337,14 +341,17 @@ func (t *Together) first(by, kind string, now TaskStatus) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.saw == nil {
-		t.saw = map[sight]int{}
+		t.saw = recent.NewMap[sight, int](maxSights)
 	}
 	own, anyone := sight{by, kind, now.Task, now.Boot}, sight{"", kind, now.Task, now.Boot}
-	t.saw[own]++
-	if t.saw[own] <= t.saw[anyone] {
+	times, _ := t.saw.Get(own)
+	most, _ := t.saw.Get(anyone)
+	times++
+	t.saw.Add(own, times)
+	if times <= most {
 		return false
 	}
-	t.saw[anyone] = t.saw[own]
+	t.saw.Add(anyone, times)
 	return true
 }
 
