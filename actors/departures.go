@@ -150,6 +150,7 @@ func (t *Task) announce(ctx context.Context) *departure {
 func (d *departure) tell(ctx context.Context, tasks []string, message any, before func(ctx context.Context, task string) error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), announceTime)
 	defer cancel()
+	// Each task is another one's concern: that one could not be told is logged below, and does not end the leave.
 	_ = parallel(ctx, tasks, func(ctx context.Context, task string) error {
 		err := before(ctx, task)
 		if err == nil {

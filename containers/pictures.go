@@ -185,24 +185,36 @@ func (p *Pictures) write(values map[*Variable]*tensor.Tensor) (err error) {
 
 // pieces writes a value in pieces, one after the other, so that they take no more memory than one.
 func (p *Pictures) pieces(v *Variable, t *tensor.Tensor) (head, error) {
-	h := head{Number: v.written.Number + 1, DType: t.DType(), Shape: t.Shape()}
-	for lo := 0; lo < t.ByteSize() || h.Pieces == 0; lo += pieceBytes {
-		var value durable.Value = piece{t.Retain(), lo, min(lo+pieceBytes, t.ByteSize())}
-		if t.DType().Size() == 0 {
-			if t.ByteSize() > mostStrings {
-				t.Release()
-				return h, status.Errorf(status.ResourceExhausted, "the value of variable %s has %d bytes of strings, and at most %d can be kept", v.Name, t.ByteSize(), mostStrings)
-			}
-			value, lo = tuple.Tuple{t}, t.ByteSize()
-		}
+	h := headOf(t, v.written.Number+1)
+	if t.DType().Size() == 0 && t.ByteSize() > mostStrings {
+		return h, status.Errorf(status.ResourceExhausted, "the value of variable %s has %d bytes of strings, and at most %d can be kept", v.Name, t.ByteSize(), mostStrings)
+	}
+	for i := range h.Pieces {
 		tx := p.store.Begin()
-		tx.Set(v.cell, pieceKey(h.Number, h.Pieces), value)
+		tx.Set(v.cell, pieceKey(h.Number, i), pieceOf(t, i))
 		if err := wait(tx); err != nil {
 			return h, err
 		}
-		h.Pieces++
 	}
 	return h, nil
+}
+
+// headOf returns the head of a value in pieces of that number. Strings are one piece.
+func headOf(t *tensor.Tensor, number uint64) head {
+	h := head{Number: number, Pieces: 1, DType: t.DType(), Shape: t.Shape()}
+	if h.DType.Size() > 0 {
+		h.Pieces = uint32(max((t.ByteSize()+pieceBytes-1)/pieceBytes, 1))
+	}
+	return h
+}
+
+// pieceOf returns a piece of a value, with a reference to it.
+func pieceOf(t *tensor.Tensor, i uint32) durable.Value {
+	if t.DType().Size() == 0 {
+		return tuple.Tuple{t.Retain()}
+	}
+	lo := int(i) * pieceBytes
+	return piece{t.Retain(), lo, min(lo+pieceBytes, t.ByteSize())}
 }
 
 // wait commits a transaction and waits until it is on disk.

@@ -150,17 +150,10 @@ func (v *Variable) State(r durable.Recorder) {
 		return
 	}
 	defer t.Release()
-	h := head{Number: 1, Pieces: 1, DType: t.DType(), Shape: t.Shape()}
-	if h.DType.Size() == 0 {
-		r.Set(headKey, h)
-		r.Set(pieceKey(h.Number, 0), tuple.Tuple{t.Retain()})
-		return
-	}
-	h.Pieces = uint32(max((t.ByteSize()+pieceBytes-1)/pieceBytes, 1))
+	h := headOf(t, 1)
 	r.Set(headKey, h)
 	for i := range h.Pieces {
-		lo := int(i) * pieceBytes
-		r.Set(pieceKey(h.Number, i), piece{t.Retain(), lo, min(lo+pieceBytes, t.ByteSize())})
+		r.Set(pieceKey(h.Number, i), pieceOf(t, i))
 	}
 }
 

@@ -171,6 +171,14 @@ func checkData(ctx context.Context, w io.Writer, dir string) (whole bool, err er
 	return true, err
 }
 
+// chosen returns the value of a flag, or nil if the flag is not given: an empty text means something else.
+func chosen(cmd *cobra.Command, flag string, value *string) *string {
+	if cmd.Flags().Changed(flag) {
+		return value
+	}
+	return nil
+}
+
 func newDataExport() *cobra.Command {
 	var container string
 	cmd := &cobra.Command{
@@ -182,11 +190,7 @@ if two containers have a variable of the same name, choose one of them. Variable
 		Example: "  troupe data export /var/lib/troupe/ps-0 /tmp/model --container model",
 		Args:    arguments("a directory", "the prefix of a checkpoint are"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var only *string
-			if cmd.Flags().Changed("container") {
-				only = &container
-			}
-			done, err := data.Export(cmd.Context(), args[0], args[1], only)
+			done, err := data.Export(cmd.Context(), args[0], args[1], chosen(cmd, "container", &container))
 			if err != nil {
 				return exit.Failed(err)
 			}
@@ -219,9 +223,7 @@ TensorFlow 2) or reference variables, on the task's CPU and in the container tha
 			"  troupe data import /var/lib/troupe/ps-0 /tmp/model --container model --make resource",
 		Args: arguments("a directory", "the prefix of a checkpoint are"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("container") {
-				o.Container = &container
-			}
+			o.Container = chosen(cmd, "container", &container)
 			done, err := data.Import(cmd.Context(), args[0], args[1], o)
 			if err != nil {
 				return exit.Failed(err)

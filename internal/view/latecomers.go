@@ -1,5 +1,7 @@
 package view
 
+import "github.com/troupe-run/troupe/internal/recent"
+
 // MaxLatecomers is the number of sessions that Latecomers remember. Beyond it, the first of them is forgotten, and is a new one when it comes
 // again.
 const MaxLatecomers = 1024
@@ -13,27 +15,18 @@ type Latecomers struct {
 	Missed int64
 	Last   Act
 
-	known  map[string]struct{} // by session
-	ring   []string            // of known, the first one to be forgotten at oldest
-	oldest int
+	known *recent.Map[string, struct{}] // by session
 }
 
 // Add remembers a session and reports whether it is new.
 func (l *Latecomers) Add(session string) (isNew bool) {
-	if _, is := l.known[session]; is {
+	if l.known == nil {
+		l.known = recent.NewMap[string, struct{}](MaxLatecomers)
+	}
+	if _, is := l.known.Get(session); is {
 		return false
 	}
-	if l.known == nil {
-		l.known = map[string]struct{}{}
-	}
-	l.known[session] = struct{}{}
-	if len(l.ring) < MaxLatecomers {
-		l.ring = append(l.ring, session)
-		return true
-	}
-	delete(l.known, l.ring[l.oldest])
-	l.ring[l.oldest] = session
-	l.oldest = (l.oldest + 1) % MaxLatecomers
+	l.known.Add(session, struct{}{})
 	return true
 }
 

@@ -280,16 +280,16 @@ func (l *life) try(step *kernels.Step, o kt.Op, inputs []any) ([]kernels.Value, 
 	return l.Try(o, append([]any{in}, inputs...)...)
 }
 
-// TestDurableLikeVolatile runs the same random ops on a durable resource of each kind, whose process restarts now and then, and on one that is
-// not durable and never does. Every output must be the same.
-func TestDurableLikeVolatile(t *testing.T) {
+// eachDurable runs a test for a resource of each kind that can be durable, three times, with random numbers of its own.
+func eachDurable(t *testing.T, stream uint64, test func(c durableCase, t *testing.T, rng *rand.Rand)) {
+	t.Helper()
 	kt.CPUOnly(t)
 	tested := map[string]bool{}
 	for name, c := range durableCases {
 		tested[c.kind] = true
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(3) {
-				c.likeVolatile(t, rand.New(rand.NewPCG(seed, 0)))
+				test(c, t, rand.New(rand.NewPCG(seed, stream)))
 			}
 		})
 	}
@@ -298,6 +298,12 @@ func TestDurableLikeVolatile(t *testing.T) {
 			t.Errorf("no case has a resource of kind %s", kind)
 		}
 	}
+}
+
+// TestDurableLikeVolatile runs the same random ops on a durable resource of each kind, whose process restarts now and then, and on one that is
+// not durable and never does. Every output must be the same.
+func TestDurableLikeVolatile(t *testing.T) {
+	eachDurable(t, 0, durableCase.likeVolatile)
 }
 
 func (c durableCase) likeVolatile(t *testing.T, rng *rand.Rand) {
@@ -305,59 +311,52 @@ func (c durableCase) likeVolatile(t *testing.T, rng *rand.Rand) {
 	dir := t.TempDir()
 	volatile, lasting := c.start(t, ""), c.start(t, dir)
 	done := []string{}
-	for i := range 120 {
+	for range 120 {
 		if rng.IntN(20) == 0 {
 			lasting.stop(t)
 			lasting = c.start(t, dir)
 			done = append(done, "restart")
 		}
-		o, inputs := c.next(rng, func(o kt.Op) int {
-			_, out := volatile.run(t, o, nil)
-			n := int(tensor.Of[int32](out[0].Tensor)[0])
-			releaseAll(out)
-			return n
-		})
-		copies := make([]any, len(inputs))
-		for k, in := range inputs {
-			copies[k] = in.(*tensor.Tensor).Retain()
-		}
-		done = append(done, fmt.Sprint(o.Type, inputs))
-		want, out := volatile.run(t, o, inputs)
-		releaseAll(out)
-		got, out := lasting.run(t, o, copies)
-		releaseAll(out)
-		if got != want {
-			t.Fatalf("op %d: got %q, want %q, after %q", i, got, want, done)
-		}
+		done = append(done, c.alike(t, rng, volatile, lasting, done))
 	}
 	lasting.stop(t)
+}
+
+// alike runs a random op on two lives of the resource, after what was done, and describes it. Its outputs must be the same.
+func (c durableCase) alike(t *testing.T, rng *rand.Rand, plain, tested *life, done []string) string {
+	t.Helper()
+	o, inputs := c.next(rng, func(o kt.Op) int {
+		_, out := plain.run(t, o, nil)
+		n := int(tensor.Of[int32](out[0].Tensor)[0])
+		releaseAll(out)
+		return n
+	})
+	copies := make([]any, len(inputs))
+	for k, in := range inputs {
+		copies[k] = in.(*tensor.Tensor).Retain()
+	}
+	what := fmt.Sprint(o.Type, inputs)
+	want, out := plain.run(t, o, inputs)
+	releaseAll(out)
+	got, out := tested.run(t, o, copies)
+	releaseAll(out)
+	if got != want {
+		t.Fatalf("%s, op %d: got %q, want %q, after %q", what, len(done), got, want, done)
+	}
+	return what
 }
 
 // TestMovedLikeUnmoved runs the same random ops on a resource of each kind that moves now and then to another device, as when a task leaves, into a
 // container that is durable or not, and on one that stays. Every output must be the same.
 func TestMovedLikeUnmoved(t *testing.T) {
-	kt.CPUOnly(t)
-	tested := map[string]bool{}
-	for name, c := range durableCases {
-		tested[c.kind] = true
-		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(3) {
-				c.likeUnmoved(t, rand.New(rand.NewPCG(seed, 1)))
-			}
-		})
-	}
-	for _, kind := range restore.Kinds() {
-		if !tested[kind] {
-			t.Errorf("no case has a resource of kind %s", kind)
-		}
-	}
+	eachDurable(t, 1, durableCase.likeUnmoved)
 }
 
 func (c durableCase) likeUnmoved(t *testing.T, rng *rand.Rand) {
 	t.Helper()
 	stays, moves, dir := c.start(t, ""), c.start(t, ""), ""
 	var done []string
-	for i := range 120 {
+	for range 120 {
 		switch rng.IntN(20) {
 		case 0, 1:
 			next := ""
@@ -375,24 +374,7 @@ func (c durableCase) likeUnmoved(t *testing.T, rng *rand.Rand) {
 				done = append(done, "restart")
 			}
 		}
-		o, inputs := c.next(rng, func(o kt.Op) int {
-			_, out := stays.run(t, o, nil)
-			n := int(tensor.Of[int32](out[0].Tensor)[0])
-			releaseAll(out)
-			return n
-		})
-		copies := make([]any, len(inputs))
-		for k, in := range inputs {
-			copies[k] = in.(*tensor.Tensor).Retain()
-		}
-		done = append(done, fmt.Sprint(o.Type, inputs))
-		want, out := stays.run(t, o, inputs)
-		releaseAll(out)
-		got, out := moves.run(t, o, copies)
-		releaseAll(out)
-		if got != want {
-			t.Fatalf("op %d: got %q, want %q, after %q", i, got, want, done)
-		}
+		done = append(done, c.alike(t, rng, stays, moves, done))
 	}
 	moves.end(t)
 }

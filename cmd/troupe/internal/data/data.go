@@ -84,6 +84,11 @@ func open(dir string) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
+	return load(d, dir)
+}
+
+// load reads the resources of a store that was just opened, which it closes if that fails.
+func load(d *durable.Store, dir string) (*store, error) {
 	s := &store{Store: d, dir: dir}
 	if err := d.Load(func(c *durable.Cell, p durable.Place, about []byte) error {
 		s.resources = append(s.resources, &resource{p, c, about})

@@ -67,10 +67,7 @@ type importer struct {
 // match is a tensor of the checkpoint and the variable that gets its value.
 type match struct {
 	durable.Place
-	made  bool // the variable is not there yet
-	dtype tensor.DType
-	shape tensor.Shape
-	value *tensor.Tensor
+	value *tensor.Tensor // nil until it is read
 }
 
 // release releases the values that no variable has.
@@ -120,12 +117,12 @@ func (i *importer) match(r *checkpoint.Reader, o ImportOptions) (err error) {
 			if err := v.takes(dtype, shape); err != nil {
 				return err
 			}
-			i.matches = append(i.matches, &match{Place: v.Place, dtype: dtype, shape: shape})
+			i.matches = append(i.matches, &match{Place: v.Place})
 		case o.Make == "":
 			i.done.Left = append(i.done.Left, name)
 		default:
 			at := durable.Place{Device: i.owner + "/device:CPU:0", Container: *o.Container, Kind: kind, Name: name}
-			i.matches = append(i.matches, &match{Place: at, made: true, dtype: dtype, shape: shape})
+			i.matches = append(i.matches, &match{Place: at})
 			i.done.Made = append(i.done.Made, name)
 		}
 	}
@@ -173,24 +170,25 @@ func (i *importer) read(ctx context.Context, r *checkpoint.Reader) (err error) {
 // write makes the values those of the variables, as one picture: all of them or none.
 func (i *importer) write() (err error) {
 	quiet := slog.New(slog.DiscardHandler)
-	s, err := durable.Open(i.dir, durable.Options{Owner: i.owner, Log: quiet})
+	d, err := durable.Open(i.dir, durable.Options{Owner: i.owner, Log: quiet})
+	if err != nil {
+		return err
+	}
+	s, err := load(d, i.dir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	there := map[durable.Place]*resource{}
-	if err := s.Load(func(c *durable.Cell, p durable.Place, about []byte) error {
-		there[p] = &resource{p, c, about}
-		return nil
-	}); err != nil {
-		return err
+	for _, r := range s.resources {
+		there[r.Place] = r
 	}
 	if err := s.Err(); err != nil {
 		return err // such as a disk that is nearly full
 	}
-	pictures := containers.NewPictures(s, quiet)
+	pictures := containers.NewPictures(d, quiet)
 	for _, m := range i.matches {
-		if err = m.assign(s, pictures, there[m.Place]); err != nil {
+		if err = m.assign(d, pictures, there[m.Place]); err != nil {
 			break // the store has failed: it writes no picture
 		}
 		i.done.Variables++
@@ -220,9 +218,9 @@ func (m *match) assign(s *durable.Store, pictures *containers.Pictures, to *reso
 
 // create makes the variable, without a value. Reference variables declare a shape.
 func (m *match) create(s *durable.Store) (*resource, error) {
-	v := containers.NewVariable(m.Name, m.dtype)
+	v := containers.NewVariable(m.Name, m.value.DType())
 	if m.Kind == kernels.KindRefVariable {
-		v.Shape, v.KnownShape = m.shape, true
+		v.Shape, v.KnownShape = m.value.Shape(), true
 	}
 	about, err := v.About()
 	if err != nil {
