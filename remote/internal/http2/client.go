@@ -53,6 +53,7 @@ type Client struct {
 	between       bool // the reader waits for a frame, and may be interrupted
 	hurried       bool // the reader has a deadline
 	windowWaiters int  // goroutines that wait for window
+	checkers      int  // goroutines that wait until the connection's goroutine no longer reads
 	used          time.Time
 }
 
@@ -199,8 +200,8 @@ func (c *Client) recycle(p *clientCall) {
 func (c *Client) begin(ctx context.Context, p *clientCall, path string, request [][]byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.reading && len(c.calls) == 0 && time.Since(c.used) > quietTime {
-		c.pollInput()
+	if len(c.calls) == 0 && time.Since(c.used) > quietTime {
+		c.checkIdle(p)
 	}
 	for c.err == nil && !c.leaving && !p.cancelled && len(c.calls) >= c.most {
 		c.written.Wait()
@@ -394,8 +395,11 @@ func (c *Client) watch() {
 				return
 			}
 			c.passReader()
-			mine = !c.reading
-			c.reading = true
+			if mine = !c.reading && c.checkers == 0; mine {
+				c.reading = true
+			} else {
+				c.written.Broadcast()
+			}
 			c.mu.Unlock()
 		}
 	}

@@ -257,6 +257,24 @@ func (c *Client) failed() {
 	}
 }
 
+// checkIdle has everything handled that the server has sent while the connection was idle, its end included, before a request of p goes out on it:
+// a request that is written to a connection that had ended before may have run, as far as its client knows. If the connection's goroutine is
+// reading, it may not have run since the end came, so it hands over first. mu is held, but released meanwhile.
+func (c *Client) checkIdle(p *clientCall) {
+	idle := func() bool { return len(c.calls) == 0 && c.err == nil && !p.cancelled }
+	for c.reading && idle() {
+		if !c.hurried {
+			c.expediteReader()
+		}
+		c.checkers++
+		c.written.Wait()
+		c.checkers--
+	}
+	if idle() {
+		c.pollInput()
+	}
+}
+
 // pollInput handles what the server has sent since the last read, such as a GOAWAY. mu is held, but released
 // meanwhile.
 func (c *Client) pollInput() {
@@ -278,4 +296,5 @@ func (c *Client) pollInput() {
 	}
 	c.mu.Lock()
 	c.passReader()
+	c.written.Broadcast()
 }

@@ -3,6 +3,7 @@ package http2
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -24,9 +25,14 @@ func newClient(t testing.TB, address string) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return newClientOn(t, nc)
+}
+
+func newClientOn(t testing.TB, nc net.Conn) *Client {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	c, err := NewClient(ctx, nc, "http", address)
+	c, err := NewClient(ctx, nc, "http", nc.RemoteAddr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,18 +262,51 @@ func TestClientOfAServerThatGoes(t *testing.T) {
 	}
 }
 
-// A connection that ended while no goroutine was reading is not used for another call.
+// A connection that ended while it was idle is not used for another call, whether or not its goroutine was reading then, and whether or not it is
+// encrypted.
 func TestClientOfAConnectionThatEnded(t *testing.T) {
-	s := newTestServer(t)
-	c := newClient(t, s.listener.Addr().String())
-	if _, err := called(t.Context(), c, "/t/echo", nil); err != nil {
-		t.Fatal(err)
+	config := testTLS(t)
+	secure := newTestServerOn(t, func(l net.Listener) net.Listener { return tls.NewListener(l, config) })
+	plain := newTestServer(t)
+	for _, watched := range []bool{false, true} {
+		for _, encrypted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("watched=%v encrypted=%v", watched, encrypted), func(t *testing.T) {
+				for range 100 {
+					s, dial := plain, net.Dial
+					if encrypted {
+						s, dial = secure, func(network, address string) (net.Conn, error) { return tls.Dial(network, address, config) }
+					}
+					nc, err := dial("tcp", s.listener.Addr().String())
+					if err != nil {
+						t.Fatal(err)
+					}
+					c := newClientOn(t, nc)
+					if _, err := called(t.Context(), c, "/t/echo", nil); err != nil {
+						t.Fatal(err)
+					}
+					c.mu.Lock()
+					c.used = time.Now().Add(-time.Minute)
+					if watched {
+						c.askWatcher()
+					}
+					c.mu.Unlock()
+					eventually(t, "the connection's goroutine reads", func() bool {
+						c.mu.Lock()
+						defer c.mu.Unlock()
+						return c.between == watched
+					})
+					for _, end := range s.all() {
+						if end.nc.RemoteAddr().String() == nc.LocalAddr().String() {
+							end.shut(errSilent)
+						}
+					}
+					if _, err := called(t.Context(), c, "/t/echo", nil); !errors.Is(err, ErrNotSent) {
+						t.Fatal(err)
+					}
+				}
+			})
+		}
 	}
-	s.all()[0].shut(errSilent)
-	c.mu.Lock()
-	c.used = time.Now().Add(-time.Minute)
-	c.mu.Unlock()
-	eventually(t, "the end is seen", func() bool { _, err := called(t.Context(), c, "/t/echo", nil); return errors.Is(err, ErrNotSent) })
 }
 
 // A connection may turn out to be reset while a request is being written to it. The call was not sent if the write then fails, or if its

@@ -183,11 +183,17 @@ type testServer struct {
 
 func newTestServer(t testing.TB) *testServer {
 	t.Helper()
+	return newTestServerOn(t, func(l net.Listener) net.Listener { return l })
+}
+
+// newTestServerOn is newTestServer for a listener that wraps one of TCP.
+func newTestServerOn(t testing.TB, wrap func(net.Listener) net.Listener) *testServer {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := serveOn(l)
+	s := serveOn(wrap(l))
 	t.Cleanup(func() {
 		if err := s.end(); err != nil {
 			t.Error(err)
