@@ -15,13 +15,19 @@ type Handler struct {
 }
 
 // Handle returns a handler for messages of type M. M is the type that Receive gets, such as *wrapperspb.Int64Value, ActorEnded, ActorAnswer,
-// or that of a timer's message. Handle panics if M is an interface.
+// or that of a timer's message, or a basic type whose values are messages, such as string. Handle panics if M is an interface.
 func Handle[M any](handle func(c *ActorContext, message M)) Handler {
 	of := reflect.TypeFor[M]()
 	if of.Kind() == reflect.Interface {
 		panic(fmt.Sprintf("the handler of an actor is for an interface, %v, and not for the type of a message", of))
 	}
-	return Handler{of, func(c *ActorContext, message any) { handle(c, message.(M)) }}
+	return Handler{of, func(c *ActorContext, message any) {
+		if m, ok := cast.As[M](message); ok {
+			handle(c, m)
+		} else {
+			c.context.Drop(message) // a number that is too large for an int
+		}
+	}}
 }
 
 // Answer returns a handler for requests of type M, whose answers have type A. What answer returns is the answer of Ask, or its error, with its code. A
@@ -45,14 +51,19 @@ func Answer[M, A any](answer func(c *ActorContext, message M) (A, error)) Handle
 //	), nil
 //
 // Without a handler, an Ask fails with UNIMPLEMENTED, and another message is dropped and logged. To make the actor an io.Closer, embed it in a
-// type with a Close method. Handlers panics if two handlers are for the same type.
+// type with a Close method. Handlers panics if two handlers are for the same type, such as string and *wrapperspb.StringValue, which is sent for it.
 func Handlers(handlers ...Handler) Actor {
 	byType := make(map[reflect.Type]func(*ActorContext, any), len(handlers))
 	for _, h := range handlers {
-		if byType[h.of] != nil {
-			panic(fmt.Sprintf("two handlers of an actor are for %v", h.of))
+		for _, of := range []reflect.Type{h.of, cast.WrapperOf(h.of)} {
+			switch {
+			case of == nil:
+			case byType[of] != nil:
+				panic(fmt.Sprintf("two handlers of an actor are for %v", of))
+			default:
+				byType[of] = h.call
+			}
 		}
-		byType[h.of] = h.call
 	}
 	return ActorFunc(func(c *ActorContext, message any) {
 		if handle := byType[reflect.TypeOf(message)]; handle != nil {
@@ -61,4 +72,14 @@ func Handlers(handlers ...Handler) Actor {
 		}
 		c.context.Drop(message)
 	})
+}
+
+// Stateless returns a maker of actors that have handlers and no state of their own, so that all actors of their kind may share them:
+//
+//	troupe.WithActor("greeter", troupe.Stateless(troupe.Answer(greet)))
+//
+// Handlers of different actors run concurrently. Stateless panics whenever Handlers does.
+func Stateless(handlers ...Handler) ActorMaker {
+	shared := Handlers(handlers...)
+	return func(*ActorContext, any) (Actor, error) { return shared, nil }
 }

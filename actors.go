@@ -36,8 +36,8 @@ const (
 )
 
 // Actor is an actor of the program's own. It lives on a task of the cluster, beside the runtime's masters and workers,
-// and has a name there. It receives messages from all tasks, which are protocol buffers or values of types that RegisterMessage was
-// called for:
+// and has a name there. It receives messages from all tasks, which are protocol buffers, values of basic types such as string, or values of types that
+// RegisterMessage was called for:
 //
 //	counter := troupe.WithActor("counter", func(*troupe.ActorContext, any) (troupe.Actor, error) {
 //		var total int64
@@ -64,8 +64,8 @@ const (
 //   - A watcher is notified once: that an actor ended, or that its task is unreachable. An unreachable actor may live
 //     on.
 type Actor interface {
-	// Receive handles a message: a proto.Message or a value of a registered type that was sent, an ActorEnded of an actor that this one watches, a
-	// TaskStatus after ActorContext.WatchTasks, an ActorAnswer after ActorContext.Ask, or what was given to
+	// Receive handles a message: a proto.Message (also for a value of a basic type) or a value of a registered type that was sent, an ActorEnded of
+	// an actor that this one watches, a TaskStatus after ActorContext.WatchTasks, an ActorAnswer after ActorContext.Ask, or what was given to
 	// ActorContext.After or Every. The receiver must not change a proto.Message: a sender on the same task shares it.
 	// An actor that is also an io.Closer is closed after its last message, even after a panic.
 	Receive(c *ActorContext, message any)
@@ -296,7 +296,7 @@ func Ask[A any](ctx context.Context, s *Server, to ActorRef, message any) (A, er
 	if err != nil {
 		return none, err
 	}
-	a, ok := answer.(A)
+	a, ok := cast.As[A](answer)
 	if !ok {
 		return none, status.InvalidArgumentf("The actor %v answered with a %T, not a %T", to, answer, none)
 	}

@@ -93,6 +93,16 @@ func programThatIsAServer() {
 	serve.Main(troupe.WithActor("sum", newSum))
 }
 
+func greeted(ctx context.Context) (string, error) {
+	greet := func(_ *troupe.ActorContext, name string) (string, error) { return "Hello, " + name, nil }
+	server, err := troupe.NewLocalServer(ctx, troupe.WithActor("greeter", troupe.Stateless(troupe.Answer(greet)), troupe.Virtual{}))
+	if err != nil {
+		return "", err
+	}
+	answer, err := troupe.Ask[string](ctx, server, troupe.VirtualActor("greeter", "first"), "world")
+	return answer, errors.Join(err, server.Stop(ctx))
+}
+
 type Order struct {
 	Item  string
 	Count int
@@ -391,6 +401,6 @@ func aClient(ctx context.Context, graph *graphpb.GraphDef, feeds map[string]*ten
 	return out, err
 }
 
-var _ = []any{actorsOfAProgram, serverThatKeeps, programThatIsAServer, newShop, actorOfHandlers, virtualActors, escalation, topics, aPool, clientOfActors, outsideTheCluster, stageBetweenDatasets[int64, string], deliveryAtLeastOnce[int64],
+var _ = []any{actorsOfAProgram, greeted, serverThatKeeps, programThatIsAServer, newShop, actorOfHandlers, virtualActors, escalation, topics, aPool, clientOfActors, outsideTheCluster, stageBetweenDatasets[int64, string], deliveryAtLeastOnce[int64],
 	clientWithAToken, functionsThatGraphsCall,
 	aServer, aGraph, nodes, attributes, gradients, training, errorsOfSteps, queueOfRows, aClient}

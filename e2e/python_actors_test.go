@@ -48,6 +48,8 @@ func summing() troupe.Option {
 					panic("as it was told")
 				case "fail":
 					_ = c.Fail(status.Errorf(status.OutOfRange, "no such text")) // likewise
+				case "text", "flag", "number", "bytes": // answers with a value of that type
+					_ = c.Reply(map[string]any{"text": "Hällo", "flag": true, "number": -1.5, "bytes": []byte{0, 255}}[m.Value])
 				}
 			}),
 		), nil

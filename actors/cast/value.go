@@ -69,7 +69,8 @@ func registeredType(name string) (reflect.Type, bool) {
 	return t, ok
 }
 
-// Enclose returns what is sent for a message: a proto.Message, which is returned as it is, or a value of a registered type. It returns nil for nil.
+// Enclose returns what is sent for a message: a proto.Message, which is returned as it is, or a value of a basic or registered type. It returns nil
+// for nil.
 func Enclose(message any) (proto.Message, error) {
 	switch m := message.(type) {
 	case nil:
@@ -77,9 +78,13 @@ func Enclose(message any) (proto.Message, error) {
 	case proto.Message:
 		return m, nil
 	}
+	if m := wrap(message); m != nil {
+		return m, nil
+	}
 	name, ok := registeredName(reflect.TypeOf(message))
 	if !ok {
-		return nil, status.InvalidArgumentf("A %T is no message to an actor: that is a protocol buffer, or a value of a type that RegisterMessage was called for", message)
+		return nil, status.InvalidArgumentf("A %T is no message to an actor: that is a protocol buffer, a string, a number, a bool, bytes, "+
+			"or a value of a type that RegisterMessage was called for", message)
 	}
 	b, err := json.Marshal(message)
 	if err == nil && (len(b) == 0 || b[0] != '{') {
@@ -91,7 +96,7 @@ func Enclose(message any) (proto.Message, error) {
 	return &wire.Value{Type: name, Json: b}, nil
 }
 
-// Disclose is the inverse of Enclose.
+// Disclose is the inverse of Enclose, except that what was sent for values of basic types stays as it is: As returns their values.
 func Disclose(m proto.Message) (any, error) {
 	v, ok := m.(*wire.Value)
 	if !ok {

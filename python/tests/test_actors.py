@@ -69,6 +69,26 @@ class Actors(unittest.TestCase):
             with self.fails("NOT_FOUND", f"There is no actor {actor.name} on {actor.task}"):
                 actor.ask(EMPTY)
 
+    def test_values(self):
+        actor = self.spawn("worker:0", arguments=5)
+        actor.send(3)
+        self.assertEqual(actor.ask(empty_pb2.Empty()), wrappers_pb2.Int64Value(value=8))
+        for name, value in {"text": "Hällo", "flag": True, "number": -1.5, "bytes": b"\x00\xff"}.items():
+            answer = actor.ask(name)
+            self.assertEqual((type(answer), answer), (type(value), value))
+        for value, message in {
+            False: wrappers_pb2.BoolValue(),
+            7: wrappers_pb2.Int64Value(value=7),
+            0.5: wrappers_pb2.DoubleValue(value=0.5),
+            "a": wrappers_pb2.StringValue(value="a"),
+            b"a": wrappers_pb2.BytesValue(value=b"a"),
+        }.items():
+            self.assertEqual(troupe._actors_pb.wrap(value), message)
+        with self.assertRaisesRegex(TypeError, "not a list"):
+            actor.send([1])
+        with self.assertRaises(ValueError):  # it does not fit into 64 bits
+            actor.send(1 << 63)
+
     def test_arguments(self):
         for arguments in (number(5), wrappers_pb2.Int64Value(value=5)):
             self.assertEqual(self.spawn("", arguments=arguments).ask(EMPTY)["value"], "5")
@@ -97,7 +117,7 @@ class Actors(unittest.TestCase):
             actor.send(wrappers_pb2.BytesValue(value=bytes(1 << 20)))
         with self.fails("UNAVAILABLE", ""):
             troupe.Actor("grpc://127.0.0.1:1", "", "x").ask(EMPTY)
-        self.assertRaises(TypeError, actor.ask, "text")
+        self.assertRaises(TypeError, actor.ask, ["text"])
 
     def test_publish(self):
         troupe.publish(SERVERS["target"], "news", number(1), timeout=20)

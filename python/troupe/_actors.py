@@ -11,7 +11,9 @@ from typing import Any, Mapping, Optional, Tuple, Type, Union
 from troupe._connection import CODES, Connection, StatusError, grpc_module, status_of
 
 Message = Union[Mapping[str, Any], Any]
-"""A protocol buffer, or a dict of the JSON of one with its type under ``"@type"``."""
+"""A protocol buffer, a dict of the JSON of one with its type under ``"@type"``, or a str, bool, int, float or bytes."""
+
+_BASIC = (str, bool, int, float, bytes)
 
 
 class ActorError(StatusError):
@@ -36,7 +38,11 @@ class Actor:
 
     Messages are protocol buffers of the program, or dicts with the JSON of one, for programs that do not have
     its classes. The answer to a dict is a dict. The server at `target`, which may be any task of the cluster, passes
-    them on; of a dict, it or the actor's program has to know the type.
+    them on; of a dict, it or the actor's program has to know the type. A str, bool, int, float or bytes is sent as a
+    ``google.protobuf.StringValue``, ``BoolValue``, ``Int64Value``, ``DoubleValue`` or ``BytesValue``, and an answer of
+    such a type to it is returned as its value::
+
+        greeter.ask("world")  # 'Hello, world'
 
     Args:
         target: a server of the cluster, ``grpc://host:port``.
@@ -116,6 +122,8 @@ class Actor:
     def ask(self, message: Message, timeout: Optional[float] = None) -> Any:
         """Sends a message and returns the answer: a dict if the message is one, else a protocol buffer.
 
+        The answer to a str, bool, int, float or bytes is a value as well, if the actor answers with one.
+
         A protocol buffer whose class this program does not have is returned as a ``google.protobuf.Any``.
         """
         request = self._pb.AskRequest(actor=self._at())
@@ -127,7 +135,10 @@ class Actor:
             made = self._pb.message_class(answer.any.type_url.rpartition("/")[2])
         except KeyError:
             return answer.any
-        return made.FromString(answer.any.value)
+        found = made.FromString(answer.any.value)
+        if isinstance(message, _BASIC) and found.DESCRIPTOR.full_name in self._pb.WRAPPERS:
+            return found.value
+        return found
 
     def send(self, message: Message, timeout: Optional[float] = None) -> None:
         """Sends a message, at most once. While the actor's queue is full, it waits.
@@ -176,9 +187,12 @@ class Actor:
             into.json = json.dumps(message)
         elif hasattr(message, "DESCRIPTOR"):
             into.any.Pack(message)
+        elif isinstance(message, _BASIC):
+            into.any.Pack(self._pb.wrap(message))
         else:
             raise TypeError(
-                f"a message is a protocol buffer or a dict, not a {type(message).__name__}"
+                "a message is a protocol buffer, a dict, or a str, bool, int, float or bytes, "
+                f"not a {type(message).__name__}"
             )
 
     def _call(self, method: str, request: Any, timeout: Optional[float]) -> Any:

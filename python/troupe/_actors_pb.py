@@ -45,6 +45,24 @@ _MESSAGES: _messages.Messages = {
     "Ended": ([("code", 1, "int32"), ("message", 2, "string")], ""),
 }
 
+WRAPPERS = frozenset(
+    m.full_name for m in wrappers_pb2.DESCRIPTOR.message_types_by_name.values()
+)
+"""The full names of protobuf's messages for single values."""
+
+
+def wrap(value: Any) -> Any:
+    """Returns the message for a str, bool, int, float or bytes."""
+    if isinstance(value, bool):  # which is an int, too
+        return wrappers_pb2.BoolValue(value=value)
+    if isinstance(value, int):
+        return wrappers_pb2.Int64Value(value=value)
+    if isinstance(value, float):
+        return wrappers_pb2.DoubleValue(value=value)
+    if isinstance(value, bytes):
+        return wrappers_pb2.BytesValue(value=value)
+    return wrappers_pb2.StringValue(value=value)
+
 
 def file() -> Any:
     """Returns the descriptor of the messages, a FileDescriptorProto."""
