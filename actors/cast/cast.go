@@ -124,6 +124,7 @@ type Cast struct {
 	placer *placer
 	keeper Maker // of keepers and anchors
 	topics *topics
+	crew   crew
 
 	outsidersMu sync.Mutex       // guards outsiders: messages from outside arrive on the goroutines of their connections
 	outsiders   map[string]*lane // by the addresses of processes outside the cluster
@@ -150,6 +151,7 @@ func New(c Config) *Cast {
 	}
 	s := &Cast{config: c, log: c.Log, lanes: map[string]*lane{}, outsiders: map[string]*lane{}, actors: map[string]*performer{},
 		asks: map[string]*ask{}, nextAsk: rand.Uint64(), asked: map[Ref]*performer{}, relays: map[Ref]relay{}, contexts: map[Ref]requestContext{}, watches: map[Ref]*watch{}, nextID: rand.Uint64() >> 1}
+	s.crew.init()
 	s.tasks.subscribers, s.tasks.watched = map[*Subscription]struct{}{}, c.Watched
 	s.life, s.die = context.WithCancel(context.Background())
 	for _, t := range c.Tasks {
@@ -245,10 +247,10 @@ func (s *Cast) Stop(ctx context.Context) error {
 	var late []string
 	for _, p := range all {
 		select {
-		case <-p.gone:
+		case <-p.done():
 		case <-ctx.Done():
 			select {
-			case <-p.gone:
+			case <-p.done():
 			default:
 				late = append(late, p.ref.Name)
 			}
@@ -436,9 +438,8 @@ func (s *Cast) spawn(name string, q *wire.Spawn, asker Ref, parent *life) {
 
 // start makes the actor system run an actor.
 func (s *Cast) start(p *performer) {
-	props := actor.PropsFromFunc(p.receive, actor.WithSupervisor(actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.StopDirective })))
 	// The actor system's ids are separate, because a name may be reused before the system has forgotten it.
-	pid, err := s.config.System.Root.SpawnNamed(props, idPrefix+strconv.FormatUint(p.number, 10))
+	pid, err := s.crew.take(s.config.System, p, idPrefix+strconv.FormatUint(p.number, 10))
 	if err != nil {
 		p.finish(status.Internalf("The actor %s did not start: %v", p.ref.Name, err))
 		return
@@ -529,7 +530,10 @@ func (s *Cast) findLocked(name string) (*performer, error) {
 // expectLocked records the sender of a request to an actor until the request is answered. It does nothing for messages that
 // are not requests, and for an actor that is ending.
 func (s *Cast) expectLocked(p *performer, asker Ref) {
-	if p.pending != nil && isAsk(asker.Name) {
+	if !p.settled && isAsk(asker.Name) {
+		if p.pending == nil {
+			p.pending = map[Ref]*life{}
+		}
 		p.pending[asker], s.asked[asker] = nil, p
 	}
 }

@@ -15,9 +15,9 @@ import (
 // timers, watches, asks and children.
 type life struct {
 	performer *performer
-	ctx       context.Context // a *handler
-	inner     context.Context
-	cancel    context.CancelFunc
+	ctx       context.Context             // a *handler
+	inner     atomic.Pointer[cancellable] // of ctx; nil until somebody waits for its end, since most actors are idle and alone
+	cancelled atomic.Bool
 	context   Context // for messages without a sender
 
 	// Owned by the actor's goroutine.
@@ -41,10 +41,40 @@ type life struct {
 
 func newLife(p *performer) *life {
 	l := &life{performer: p}
-	l.inner, l.cancel = context.WithCancel(p.cast.life)
 	l.ctx = (*handler)(l)
 	l.context.life = l
 	return l
+}
+
+// cancellable is a context that can be cancelled.
+type cancellable struct {
+	context.Context
+	cancel context.CancelFunc
+}
+
+// lasting returns the context that ends with the life.
+func (l *life) lasting() *cancellable {
+	if made := l.inner.Load(); made != nil {
+		return made
+	}
+	ctx, cancel := context.WithCancel(l.performer.cast.life)
+	made := &cancellable{ctx, cancel}
+	if !l.inner.CompareAndSwap(nil, made) {
+		cancel()
+		return l.inner.Load()
+	}
+	if l.cancelled.Load() {
+		cancel()
+	}
+	return made
+}
+
+// cancel cancels the context of the life.
+func (l *life) cancel() {
+	l.cancelled.Store(true)
+	if made := l.inner.Load(); made != nil {
+		made.cancel()
+	}
 }
 
 // handler is the context of a life, which says whose it is: what an actor asks within it holds up the actor. It is the life itself, since
@@ -52,20 +82,28 @@ func newLife(p *performer) *life {
 type handler life
 
 // Deadline implements context.Context.
-func (h *handler) Deadline() (time.Time, bool) { return h.inner.Deadline() }
+func (h *handler) Deadline() (time.Time, bool) { return h.performer.cast.life.Deadline() }
 
 // Done implements context.Context.
-func (h *handler) Done() <-chan struct{} { return h.inner.Done() }
+func (h *handler) Done() <-chan struct{} { return (*life)(h).lasting().Done() }
 
 // Err implements context.Context.
-func (h *handler) Err() error { return h.inner.Err() }
+func (h *handler) Err() error {
+	if h.inner.Load() == nil && !h.cancelled.Load() {
+		return h.performer.cast.life.Err()
+	}
+	return (*life)(h).lasting().Err()
+}
 
 // Value implements context.Context.
 func (h *handler) Value(key any) any {
 	if key == (handlerKey{}) {
 		return h.performer
 	}
-	return h.inner.Value(key)
+	if made := h.inner.Load(); made != nil {
+		return made.Value(key)
+	}
+	return h.performer.cast.life.Value(key)
 }
 
 type handlerKey struct{}
@@ -97,7 +135,7 @@ func (l *life) end(why error) (err error) {
 		child.dismiss(why)
 	}
 	for child := range children {
-		<-child.gone
+		<-child.done()
 	}
 	if l.self == nil {
 		return nil

@@ -30,9 +30,11 @@ type performer struct {
 	virtual   *Virtual // nil if it was spawned
 	always    bool     // a virtual actor that lives without messages
 	arguments *wire.Content
-	parent    *life         // nil if it is no child
-	gone      chan struct{} // closed when it has ended
-	pending   map[Ref]*life // unanswered requests, with the life that has kept each, or nil; guarded by cast.mu
+	parent    *life // nil if it is no child
+	mailbox   mailbox
+	// Guarded by cast.mu: the unanswered requests, with the life that has kept each, or nil; and whether it has ended, so that there are no more.
+	pending map[Ref]*life
+	settled bool
 
 	// Owned by the actor's goroutine.
 	life     *life       // set with mu held
@@ -62,7 +64,7 @@ type performer struct {
 	swept uint64
 	idle  time.Duration
 
-	mu       sync.Mutex // guards the rest: senders queue messages on their own goroutines; this is the mailbox
+	mu       sync.Mutex // guards the rest: senders queue messages on their own goroutines
 	pid      *actor.PID // nil until the actor system has assigned it
 	queue    queue
 	turning  bool // a turn is scheduled, or a restart
@@ -77,6 +79,7 @@ type performer struct {
 	room     chan struct{}       // closed when there is room again; nil if no sender waits
 	stop     error               // why it must end before its next message
 	watchers map[string]watching // by task
+	gone     chan struct{}       // closed with closed; nil until somebody waits for that
 	// outsiders are the actors outside the cluster that watch it.
 	outsiders map[Ref]struct{}
 }
@@ -151,10 +154,26 @@ func (p *performer) exists() {
 	}
 }
 
+// done returns a channel that is closed when the actor has ended.
+func (p *performer) done() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gone == nil {
+		p.gone = make(chan struct{})
+		if p.closed {
+			close(p.gone)
+		}
+	}
+	return p.gone
+}
+
 // succeed is called when the actor has ended. It creates another one for the requests that wait for that, and fails the others with the reason.
 func (p *performer) succeed(reason error) {
 	p.mu.Lock()
 	p.closed = true
+	if p.gone != nil {
+		close(p.gone)
+	}
 	left := p.ensuring
 	p.ensuring = nil
 	p.mu.Unlock()
@@ -181,10 +200,11 @@ const perTurn = 256
 
 func newPerformer(s *Cast, name string, q *wire.Spawn, maker Maker, spawner Ref, parent *life) *performer {
 	p := &performer{cast: s, ref: Ref{s.config.Self, name}, number: s.born, kind: q.GetKind(), since: time.Now(), maker: maker, arguments: q.GetArguments(),
-		parent: parent, gone: make(chan struct{}), pending: map[Ref]*life{}, watchers: map[string]watching{}}
+		parent: parent}
 	if spawner != (Ref{}) {
 		p.ensuring = []ensuring{{asker: spawner}}
 	}
+	p.mailbox.owner = p
 	p.life = newLife(p)
 	return p
 }
@@ -349,8 +369,8 @@ func (p *performer) status() roles.Status {
 // queued returns how many messages wait for the actor.
 func (p *performer) queued() int { return int(p.messages.Load() + p.ahead.Load()) }
 
-// receive is called by the actor system, on one goroutine at a time.
-func (p *performer) receive(c actor.Context) {
+// Receive is called by the actor system, on one goroutine at a time.
+func (p *performer) Receive(c actor.Context) {
 	var over bool
 	var why error
 	switch c.Message().(type) {
@@ -370,6 +390,17 @@ func (p *performer) receive(c actor.Context) {
 	if over {
 		p.finish(why)
 		c.Stop(c.Self())
+	}
+}
+
+// broken ends the actor after a panic that is not the program's.
+func (p *performer) broken(why error) {
+	p.mu.Lock()
+	pid := p.pid
+	p.mu.Unlock()
+	p.finish(why)
+	if pid != nil {
+		p.cast.config.System.Root.Stop(pid)
 	}
 }
 
@@ -731,7 +762,7 @@ func (p *performer) finish(why error) {
 	}
 	s.countEndedLocked(p)
 	waiting := p.pending
-	p.pending = nil
+	p.pending, p.settled = nil, true
 	for asker := range waiting {
 		delete(s.asked, asker)
 		s.endContextLocked(asker)
@@ -772,7 +803,6 @@ func (p *performer) finish(why error) {
 	if p.parent != nil {
 		p.parent.release(p)
 	}
-	close(p.gone)
 	p.succeed(reason)
 	if p.virtual != nil {
 		p.moved()

@@ -130,6 +130,9 @@ func (s *Cast) watched(name string, by Ref, w watching) {
 		if p.ended {
 			err = status.Errorf(status.NotFound, "There is no actor %s on %s: it has ended", name, s.config.Self)
 		} else if old := p.watchers[by.Task]; old.boot != w.boot || old.id < w.id {
+			if p.watchers == nil {
+				p.watchers = map[string]watching{}
+			}
 			p.watchers[by.Task] = w
 		}
 		p.mu.Unlock()
