@@ -107,7 +107,7 @@ func TestEagerStepsOfClients(t *testing.T) {
 	}
 	waiting := EagerPeer{Who: "waits"}
 	for i := range int64(maxPeerReceives) {
-		if _, err := n.task.eager.enter(waiting, -1<<40-i); err != nil {
+		if _, err := n.task.eager.enter(waiting, -1<<40-i, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -249,5 +249,56 @@ func TestEagerMemoryIsFlat(t *testing.T) {
 	}
 	if plans, functions := c.session.plans.Load().count(), c.library.count(); plans > 1 || functions > 0 {
 		t.Errorf("%d instances and %d functions are left", plans, functions)
+	}
+}
+
+// TestLongKeysAreCounted checks that the keys of tensors that wait to be fetched count as memory of their context until they are, and those of
+// calls that wait for tensors as their caller's.
+func TestLongKeysAreCounted(t *testing.T) {
+	net := newNetwork(t, "a")
+	n := net.node(taskName("a"))
+	c := newEagerAs(t, n, Rights{SessionBytes: 1 << 20}, EagerSpec{ID: 1})
+	c.send(1, 1, 2)
+	before := c.session.worker.memory.InUse()
+	long := func(i int) string { return fmt.Sprint(strings.Repeat("k", 100<<10), i) }
+	send := func(i int) error {
+		attrs, _ := c.outbound(long(i))
+		_, err := c.Run(t.Context(), op(-1, "_Send", attrs, "1:0"))
+		return err
+	}
+	for i := range 10 {
+		if err := send(i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantError(t, send(10), status.ResourceExhausted, "the session may hold 1048576 bytes")
+	for i := range 5 {
+		if got := <-n.fetch(t.Context(), 1, c.key(long(i))); got.err != nil {
+			t.Fatal(got.err)
+		} else {
+			got.t.Release()
+		}
+	}
+	if err := send(10); err != nil {
+		t.Error(err)
+	}
+	c.close()
+	if got := c.session.worker.memory.InUse(); got > before {
+		t.Errorf("%d bytes are in use after the context has ended, %d before the keys", got, before)
+	}
+
+	alice := EagerPeer{Who: "alice"}
+	for i := range maxPeerKeys/len(long(0)) + 1 {
+		_, err := n.task.eager.enter(alice, int64(-i), long(i))
+		if err == nil {
+			defer n.task.eager.leave(alice, long(i))
+		} else if i*len(long(0)) < maxPeerKeys/2 {
+			t.Fatal(err)
+		} else {
+			wantError(t, err, status.ResourceExhausted, "alice on "+n.name, "bytes of keys of calls that wait for tensors")
+		}
+	}
+	if e := &n.task.eager; e.calls.all != e.keys.all/len(long(10)) {
+		t.Errorf("%d calls are counted with %d bytes", e.calls.all, e.keys.all)
 	}
 }

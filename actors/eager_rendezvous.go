@@ -57,8 +57,14 @@ type eagerReceiver struct {
 	done  func(eagerValue, error)
 }
 
-// send passes a value to its receiver, now or later, and takes over the reference.
-func (s *eagerStep) send(key string, v eagerValue) error {
+// send passes a value of a step of c to its receiver, now or later, and takes over the reference. The key of a value that waits counts as memory
+// of the context: its client chooses it.
+func (s *eagerStep) send(c *EagerContext, key string, v eagerValue) error {
+	bytes := keyBytes(key)
+	if err := c.memory().Reserve(bytes); err != nil {
+		v.release()
+		return err
+	}
 	s.mu.Lock()
 	var r *eagerReceiver
 	err := s.err
@@ -80,6 +86,9 @@ func (s *eagerStep) send(key string, v eagerValue) error {
 		s.keepLocked(v.t)
 	}
 	s.mu.Unlock()
+	if err != nil || r != nil {
+		c.memory().Unreserve(bytes)
+	}
 	switch {
 	case err != nil:
 		v.release()
@@ -88,6 +97,9 @@ func (s *eagerStep) send(key string, v eagerValue) error {
 	}
 	return err
 }
+
+// keyBytes is about what the key of a value takes that waits, with its place in the table.
+func keyBytes(key string) int64 { return int64(len(key)) + 128 }
 
 // keepLocked keeps the anonymous resources that a tensor has, until the step of a function ends. Those that ops send are their client's.
 func (s *eagerStep) keepLocked(t *tensor.Tensor) {
@@ -129,6 +141,7 @@ func (s *eagerStep) recv(r *eagerReceiver) {
 			delete(s.sent, r.key)
 		}
 		s.count--
+		s.context.memory().Unreserve(keyBytes(r.key))
 	}
 	s.mu.Unlock()
 	r.done(v, err)
@@ -164,13 +177,14 @@ func (s *eagerStep) abort(err error) {
 		return
 	}
 	s.err = err
-	sent, waiting, kept := s.sent, s.waiting, s.kept
+	sent, waiting, kept, c := s.sent, s.waiting, s.kept, s.context
 	s.sent, s.waiting, s.kept, s.count = nil, nil, nil, 0
 	s.mu.Unlock()
 	for _, t := range kept {
 		t.Release()
 	}
-	for _, all := range sent {
+	for key, all := range sent {
+		c.memory().Unreserve(keyBytes(key) * int64(len(all)))
 		for _, v := range all {
 			v.release()
 		}
@@ -291,7 +305,7 @@ func (r *eagerCall) Send(key kernels.Key, dst string, t *tensor.Tensor, dead boo
 	if !ok {
 		return r.part.rendezvous.Send(key, dst, t, dead)
 	}
-	return r.meet.send(withIteration(edge, key.Tag), eagerValue{t, dead || t == nil})
+	return r.meet.send(r.context, withIteration(edge, key.Tag), eagerValue{t, dead || t == nil})
 }
 
 // Recv implements kernels.Rendezvous.
@@ -365,7 +379,7 @@ func (c *EagerContext) send(op *corepb.Operation, inputs []*tensor.Tensor) error
 	if len(inputs) != 1 || inputs[0] == nil {
 		return status.InvalidArgumentf("_Send has one input, which lies on the device that sends it")
 	}
-	return c.own.send(withIteration(edgeKey(op.GetAttrs()), kernels.Tag{}), eagerValue{t: inputs[0].Retain()})
+	return c.own.send(c, withIteration(edgeKey(op.GetAttrs()), kernels.Tag{}), eagerValue{t: inputs[0].Retain()})
 }
 
 // recv waits for the value of a _Recv.

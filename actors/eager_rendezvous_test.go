@@ -194,10 +194,10 @@ func TestEagerPeers(t *testing.T) {
 	if _, err := c.RunComponent(t.Context(), part(-6, 2, "f_partitioned_0", []int32{0}, "1:0")); err != nil {
 		t.Errorf("a stranger cancelled the step: %v", err)
 	}
-	n.task.eager.peers["a stranger"] = maxPeerReceives
+	n.task.eager.calls.of = map[string]int{"a stranger": maxPeerReceives}
 	_, _, err = n.task.EagerRecv(t.Context(), stranger, -7, c.key("x"))
 	wantError(t, err, status.ResourceExhausted, "a stranger on "+n.name+" has 8192 calls that wait for tensors")
-	n.task.eager.waiting = maxEagerReceives
+	n.task.eager.calls.all = maxEagerReceives
 	_, _, err = n.task.EagerRecv(t.Context(), EagerPeer{}, -7, c.key("x"))
 	wantError(t, err, status.ResourceExhausted, n.name+" has 65536 calls that wait for tensors")
 }

@@ -14,7 +14,8 @@ const stateTime = 10 * time.Second
 
 // EagerStates returns for each of some tasks of a client's cluster, by the client's names, why its context there cannot be used; nil if it can.
 // The cluster is that of the latest context on this task that the peer may use: INTERNAL if there is none. Each task is asked, unless it is this
-// one. One that has ended, was restarted or does not answer is UNAVAILABLE, one that the cluster does not have INVALID_ARGUMENT.
+// one. One that has ended, was restarted or does not answer is UNAVAILABLE, one that the cluster does not have INVALID_ARGUMENT. The error is
+// RESOURCE_EXHAUSTED while too many tasks are being asked.
 func (t *Task) EagerStates(ctx context.Context, peer EagerPeer, tasks []string) ([]error, error) {
 	var latest *EagerContext
 	for _, c := range t.EagerContexts() {
@@ -33,12 +34,18 @@ func (t *Task) EagerStates(ctx context.Context, peer EagerPeer, tasks []string) 
 	defer cancel()
 	states := make([]error, len(tasks))
 	first := map[string]int{} // where in tasks a name comes first: a request may name a task any number of times
-	var asked sync.WaitGroup
 	for i, task := range tasks {
-		if _, again := first[task]; again {
-			continue
+		if _, again := first[task]; !again {
+			first[task] = i
 		}
-		first[task] = i
+	}
+	answered, err := t.eager.ask(peer, len(first)) // each has a goroutine, and a call to another task
+	if err != nil {
+		return nil, err
+	}
+	defer answered()
+	var asked sync.WaitGroup
+	for task, i := range first {
 		asked.Go(contain.Func(t.Log, "The state of "+task, func() { states[i] = latest.state(ctx, task) }, nil)) // bounded by ctx
 	}
 	asked.Wait()

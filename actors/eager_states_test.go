@@ -54,3 +54,43 @@ func TestEagerStates(t *testing.T) {
 		c.close()
 	}
 }
+
+// TestQuestionsAreBounded checks that questions for the state of many tasks do not multiply: each task that is asked takes a goroutine and a call.
+func TestQuestionsAreBounded(t *testing.T) {
+	main, _, ps1, calls := spreadCluster(t)
+	task := main.node.task
+	asked, answer := make(chan struct{}), make(chan struct{})
+	calls.failing(func(context.Context, *corepb.QueueItem) error {
+		asked <- struct{}{}
+		<-answer
+		return nil
+	})
+	alice := EagerPeer{Who: "alice"}
+	all := []string{psTask, ps1Task}
+	done := make(chan error)
+	go func() {
+		_, err := task.EagerStates(t.Context(), alice, all)
+		done <- err
+	}()
+	<-asked
+	<-asked
+	task.eager.mu.Lock()
+	questions := &task.eager.questions
+	if questions.all != len(all) || questions.of["alice"] != len(all) {
+		t.Errorf("%d questions are counted, %d of them alice's", questions.all, questions.of["alice"])
+	}
+	questions.mostOf = 3
+	task.eager.mu.Unlock()
+	_, err := task.EagerStates(t.Context(), alice, all)
+	wantError(t, err, status.ResourceExhausted, "alice on "+main.node.name, "questions for the state of other tasks")
+	close(answer)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if questions.all != 0 || len(questions.of) != 0 {
+		t.Errorf("%d questions of %d peers are counted when all have been answered", questions.all, len(questions.of))
+	}
+	for _, c := range []*eagerClient{main, ps1} {
+		c.close()
+	}
+}

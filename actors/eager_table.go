@@ -13,12 +13,18 @@ import (
 )
 
 const (
-	// maxEagerSteps bounds the steps of components that have begun on a task, and maxClientSteps those of one client; maxEagerReceives bounds
-	// the calls that wait for tensors, also in steps that have not begun, and maxPeerReceives those of one peer.
-	maxEagerSteps    = 1 << 14
-	maxClientSteps   = 1 << 11
+	// maxEagerSteps bounds the steps of components that have begun on a task, and maxClientSteps those of one client.
+	maxEagerSteps  = 1 << 14
+	maxClientSteps = 1 << 11
+	// maxEagerReceives bounds the calls that wait for tensors, also in steps that have not begun, and maxPeerReceives those of one peer.
+	// maxEagerKeys and maxPeerKeys bound the bytes of their keys.
 	maxEagerReceives = 1 << 16
 	maxPeerReceives  = 1 << 13
+	maxEagerKeys     = 128 << 20
+	maxPeerKeys      = 16 << 20
+	// maxEagerQuestions bounds the tasks that are being asked for their state, and maxPeerQuestions those that one peer asks for.
+	maxEagerQuestions = 1 << 14
+	maxPeerQuestions  = 1 << 11
 	// rememberedEagerSteps is how many steps are remembered that were cancelled before they began here.
 	rememberedEagerSteps = 1 << 10
 )
@@ -32,8 +38,9 @@ type eagerTable struct {
 	steps     map[int64]*eagerStep                          // those of contexts have the context's id
 	begun     int                                           // the steps of components that have begun
 	clients   map[string]int                                // the same, by EagerContext.client
-	waiting   int                                           // calls of EagerRecv
-	peers     map[string]int                                // the same, by EagerPeer.Who
+	calls     shares                                        // calls of EagerRecv
+	keys      shares                                        // the bytes of their keys
+	questions shares                                        // of EagerStates, to other tasks
 	cancelled *recent.Map[int64, func(*EagerContext) error] // the peers that cancelled: EagerPeer.May
 }
 
@@ -66,7 +73,10 @@ func (p EagerPeer) checkSource(c *EagerContext, key string) error {
 
 func (e *eagerTable) init(task string) {
 	e.task, e.contexts, e.steps = task, map[uint64]*EagerContext{}, map[int64]*eagerStep{}
-	e.clients, e.peers, e.cancelled = map[string]int{}, map[string]int{}, recent.NewMap[int64, func(*EagerContext) error](rememberedEagerSteps)
+	e.clients, e.cancelled = map[string]int{}, recent.NewMap[int64, func(*EagerContext) error](rememberedEagerSteps)
+	e.calls = shares{what: "calls that wait for tensors", most: maxEagerReceives, mostOf: maxPeerReceives}
+	e.keys = shares{what: "bytes of keys of calls that wait for tensors", most: maxEagerKeys, mostOf: maxPeerKeys}
+	e.questions = shares{what: "questions for the state of other tasks", most: maxEagerQuestions, mostOf: maxPeerQuestions}
 }
 
 // context returns the context with an id, or nil.
@@ -221,11 +231,11 @@ func (t *Task) EagerRecv(ctx context.Context, peer EagerPeer, step int64, key st
 	if err := t.checkSource(key); err != nil {
 		return nil, false, err
 	}
-	s, err := t.eager.enter(peer, step)
+	s, err := t.eager.enter(peer, step, key)
 	if err != nil {
 		return nil, false, err
 	}
-	defer t.eager.leave(peer)
+	defer t.eager.leave(peer, key)
 	received := make(chan error, 1)
 	var got eagerValue
 	r := &eagerReceiver{key: key, check: func(c *EagerContext) error { return peer.checkSource(c, key) }, done: func(v eagerValue, err error) {
@@ -253,27 +263,71 @@ func (t *Task) EagerRecv(ctx context.Context, peer EagerPeer, step int64, key st
 	return got.t, got.dead, err
 }
 
-// enter counts a call that waits in a step, and returns the step.
-func (e *eagerTable) enter(peer EagerPeer, step int64) (*eagerStep, error) {
+// enter counts a call that waits in a step for a key, and returns the step.
+func (e *eagerTable) enter(peer EagerPeer, step int64, key string) (*eagerStep, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	switch {
-	case e.waiting >= maxEagerReceives:
-		return nil, tooMany("calls that wait for tensors", e.task, maxEagerReceives, "wait for some to end")
-	case e.peers[peer.Who] >= maxPeerReceives:
-		return nil, tooMany("calls that wait for tensors", cmp.Or(peer.Who, "A client")+" on "+e.task, maxPeerReceives, "wait for some to end")
+	if err := e.calls.add(e.task, peer.Who, 1); err != nil {
+		return nil, err
 	}
-	e.waiting++
-	e.peers[peer.Who]++
+	if err := e.keys.add(e.task, peer.Who, len(key)); err != nil {
+		e.calls.drop(peer.Who, 1)
+		return nil, err
+	}
 	return e.stepLocked(step), nil
 }
 
-func (e *eagerTable) leave(peer EagerPeer) {
+func (e *eagerTable) leave(peer EagerPeer, key string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.waiting--
-	if e.peers[peer.Who]--; e.peers[peer.Who] == 0 {
-		delete(e.peers, peer.Who)
+	e.calls.drop(peer.Who, 1)
+	e.keys.drop(peer.Who, len(key))
+}
+
+// ask counts n tasks that a peer asks for their state, until answered is called.
+func (e *eagerTable) ask(peer EagerPeer, n int) (answered func(), err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.questions.add(e.task, peer.Who, n); err != nil {
+		return nil, err
+	}
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.questions.drop(peer.Who, n)
+	}, nil
+}
+
+// shares counts what the callers of a task have under way, by who they are. All of them together have a limit, and each of them has one. The
+// lock of the table that it belongs to guards it.
+type shares struct {
+	what         string
+	most, mostOf int
+	all          int
+	of           map[string]int
+}
+
+// add counts n more of one caller. The error is RESOURCE_EXHAUSTED.
+func (s *shares) add(task, who string, n int) error {
+	const instead = "wait for some to end"
+	switch {
+	case s.all+n > s.most:
+		return tooMany(s.what, task, s.most, instead)
+	case s.of[who]+n > s.mostOf:
+		return tooMany(s.what, cmp.Or(who, "A client")+" on "+task, s.mostOf, instead)
+	case s.of == nil:
+		s.of = map[string]int{}
+	}
+	s.all += n
+	s.of[who] += n
+	return nil
+}
+
+// drop undoes add.
+func (s *shares) drop(who string, n int) {
+	s.all -= n
+	if s.of[who] -= n; s.of[who] == 0 {
+		delete(s.of, who)
 	}
 }
 
