@@ -179,8 +179,8 @@ func WithStepMemory(bytes int64) Option {
 	return option("WithStepMemory", func(o *options) { o.stepMemory = bytes })
 }
 
-// WithSessionMemory limits the bytes of host memory that a client's session may take on the server: its constants, its
-// feeds, what its steps take, and what they leave in variables and queues, as long as that is alive. 0 means no limit
+// WithSessionMemory limits the bytes of host memory that a client's session may take on the server: its graph, its plans,
+// its constants, its feeds, what its steps take, and what they leave in variables and queues, as long as that is alive. 0 means no limit
 // other than the device's and the process's.
 func WithSessionMemory(bytes int64) Option {
 	return option("WithSessionMemory", func(o *options) { o.sessionMemory = bytes })

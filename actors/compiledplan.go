@@ -7,6 +7,7 @@ import (
 	"github.com/troupe-run/troupe/devices"
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/rights"
 )
 
@@ -20,7 +21,9 @@ type compiledPlan struct {
 	peers     map[string]bool // the other tasks that it exchanges tensors with
 	used      int64           // the session's count of uses at the last use
 	claims    atomic.Int64
-	closed    func() // called when the last reference is released; may be nil
+	closed    func()       // called when the last reference is released; may be nil
+	memory    *tensor.Pool // that held bytes are counted in
+	held      int64
 	// compression is used for tensors that are pushed to other tasks.
 	compression Compression
 }
@@ -58,6 +61,21 @@ func (p *compiledPlan) release() {
 	if p.closed != nil {
 		p.closed()
 	}
+	if p.held > 0 {
+		p.memory.Unreserve(p.held)
+	}
+}
+
+// planNode is about what a node of a plan takes on a task that runs it, and again at the master, in bytes.
+const planNode = 512
+
+// hold counts n bytes as memory of the session until the last reference to the plan is released.
+func (p *compiledPlan) hold(n int64) error {
+	if err := p.memory.Reserve(n); err != nil {
+		return err
+	}
+	p.held += n
+	return nil
 }
 
 // functionSet is a library's functions on a task's devices, shared by the plans of the library.
@@ -85,8 +103,19 @@ func (f *functionSet) release() {
 // compile makes a plan of graphs by device, with a reference for the caller. Programs that a debugger watches are
 // not optimized. check, if not nil, is called periodically; its error ends the compilation.
 func (s *workerSession) compile(parts map[string]*graph.Graph, watched bool, check func() error) (*compiledPlan, error) {
-	p := &compiledPlan{peers: map[string]bool{}, scope: s.rights.Scope()}
+	p := &compiledPlan{peers: map[string]bool{}, scope: s.rights.Scope(), memory: s.devices[0].Pool()}
 	p.claims.Store(1)
+	nodes := 0
+	for _, g := range parts {
+		nodes += len(g.Nodes)
+	}
+	err := p.hold(int64(nodes) * planNode)
+	if status.CodeOf(err) == status.ResourceExhausted && s.dropPlans() {
+		err = p.hold(int64(nodes) * planNode)
+	}
+	if err != nil {
+		return nil, err
+	}
 	for _, d := range s.devices {
 		g := parts[d.Name()]
 		if g == nil {

