@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-run/troupe/actors/wire"
 	"github.com/troupe-run/troupe/graph/place"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/roles"
 	"github.com/troupe-run/troupe/internal/view"
@@ -28,6 +29,9 @@ import (
 type directory struct {
 	task  *Task
 	homes map[resourceName]home
+	limit int64            // of the bytes that the homes take
+	bytes int64            // that they take
+	of    map[string]int64 // the same, by container
 	// asking are the claims that wait for other directories' answers; the first of them is the one being asked about.
 	asking []*asking
 	// passed counts the claims that were passed on to other directories and are not answered yet.
@@ -51,8 +55,12 @@ type asking struct {
 type known struct{ homes map[resourceName]home }
 
 const (
-	// maxHomes bounds the homes that a directory keeps.
-	maxHomes = 1 << 20
+	// maxHomes bounds the homes that a directory keeps. They take at most maxHomeBytes and a part of the process's memory, of which homesPart is the
+	// divisor, and those of one container at most half of that: the clients of other containers need some, too. A home stays until its container is
+	// reset, whether the resource was made or not.
+	maxHomes     = 1 << 20
+	maxHomeBytes = 512 << 20
+	homesPart    = 16
 	// maxAsking bounds the waiting claims.
 	maxAsking = 1 << 10
 	// maxAsked bounds the directories that are asked; if there are more, none is. askedTime bounds the wait for them. It suits far tasks: the
@@ -63,7 +71,10 @@ const (
 
 // startDirectory spawns the directory.
 func (t *Task) startDirectory() (err error) {
-	d := &directory{task: t, homes: map[resourceName]home{}}
+	d := &directory{task: t, homes: map[resourceName]home{}, of: map[string]int64{}, limit: maxHomeBytes}
+	if memory := tensor.Process.Limit(); memory > 0 {
+		d.limit = min(d.limit, memory/homesPart)
+	}
 	t.directory, err = t.spawn(roles.Spec{Name: directoryName, Kind: "directory", Receive: d.Receive})
 	return err
 }
@@ -103,12 +114,7 @@ func (d *directory) Receive(c actor.Context) {
 		if len(containers) == 0 {
 			containers = []string{""}
 		}
-		for name := range d.homes {
-			if slices.Contains(containers, name.container) {
-				delete(d.homes, name)
-				d.task.shared.forget(name)
-			}
-		}
+		d.forget(containers)
 		c.Respond(&wire.Done{})
 	}
 }
@@ -134,14 +140,54 @@ func (d *directory) lives(n resourceName) (home, bool) {
 func (d *directory) note(m *wire.Note) {
 	for _, r := range m.Resources {
 		n := nameOf(r)
-		if _, old := d.homes[n]; !old && len(d.homes) >= maxHomes {
+		if d.room(n) != nil {
 			continue // the deciding directory refuses names beyond that
 		}
 		d.keep(n, home{r.Device, r.Claimer})
 	}
 }
 
+// homeBytes is about what a home takes, also in the tables of shared resources.
+func homeBytes(n resourceName) int64 { return int64(len(n.container)+len(n.kind)+len(n.name)) + 256 }
+
+// room returns an error if the directory has no room for the home of a name. The error is RESOURCE_EXHAUSTED.
+func (d *directory) room(n resourceName) error {
+	if _, old := d.homes[n]; old {
+		return nil
+	}
+	const instead = "reset containers that are not used any more"
+	bytes := homeBytes(n)
+	switch {
+	case len(d.homes) >= maxHomes:
+		return status.Errorf(status.ResourceExhausted, "The directory of %s holds %d names, its limit: %s", d.task.name, maxHomes, instead)
+	case d.bytes+bytes > d.limit:
+		return status.Errorf(status.ResourceExhausted, "The directory of %s holds names of %d bytes, and its limit is %d: %s", d.task.name, d.bytes, d.limit, instead)
+	case d.of[n.container]+bytes > d.limit/2:
+		return status.Errorf(status.ResourceExhausted, "The directory of %s holds names of %d bytes of the container %q, and its limit for one container is %d: reset it, or use another one",
+			d.task.name, d.of[n.container], view.Line(n.container), d.limit/2)
+	}
+	return nil
+}
+
+// forget drops the homes of containers.
+func (d *directory) forget(containers []string) {
+	for n := range d.homes {
+		if slices.Contains(containers, n.container) {
+			delete(d.homes, n)
+			d.task.shared.forget(n)
+		}
+	}
+	for _, container := range containers {
+		d.bytes -= d.of[container]
+		delete(d.of, container)
+	}
+}
+
 func (d *directory) keep(n resourceName, h home) {
+	if _, old := d.homes[n]; !old {
+		d.bytes += homeBytes(n)
+		d.of[n.container] += homeBytes(n)
+	}
 	d.homes[n] = h
 	if taskOf(h.device) == d.task.name {
 		d.task.shared.add(n, h)
@@ -277,9 +323,8 @@ func (d *directory) decide(a *asking, others map[resourceName]home) {
 			if h, ok = others[n]; !ok {
 				h = home{r.Device, r.Claimer}
 			}
-			if len(d.homes) >= maxHomes {
-				d.task.System.Root.Send(a.sender, &wire.Homes{Failure: failure(status.Errorf(status.ResourceExhausted,
-					"The directory of %s holds %d names, its limit: reset containers that are not used any more", d.task.name, maxHomes))})
+			if err := d.room(n); err != nil {
+				d.task.System.Root.Send(a.sender, &wire.Homes{Failure: failure(err)})
 				return
 			}
 			if was != "" && was != h.device {
