@@ -36,17 +36,15 @@ const (
 	maxConversions = 4
 )
 
-// conversions has an element for each conversion.
-var conversions = make(chan struct{}, maxConversions)
+// conversions are the turns of all conversions of the process.
+var conversions = turns{most: maxConversions}
 
-// inTurn converts a message in its turn, for which it waits until ctx ends.
+// inTurn converts a message in its client's turn, for which it waits until ctx ends.
 func inTurn[From, To any](ctx context.Context, convert func(From) (To, string, error), from From) (to To, missing string, err error) {
-	select {
-	case conversions <- struct{}{}:
-	case <-ctx.Done():
-		return to, "", status.From(ctx.Err())
+	if err := conversions.enter(ctx); err != nil {
+		return to, "", err
 	}
-	defer func() { <-conversions }()
+	defer conversions.leave(ctx)
 	return convert(from)
 }
 
@@ -103,7 +101,7 @@ func (s *Cast) transcode(ctx context.Context, task string, q *wire.Transcode) (*
 // transcoded answers another task with a message that it cannot convert itself. It does not block.
 func (s *Cast) transcoded(asker Ref, q *wire.Transcode) {
 	s.answerBy(asker.Task, func(ctx context.Context) error { // converting takes time
-		a, missing, err := inTurn(ctx, convert, q)
+		a, missing, err := inTurn(ForClient(ctx, asker.Task), convert, q)
 		if missing != "" {
 			err = s.unknownType(missing)
 		}

@@ -131,9 +131,9 @@ func FuzzJSON(f *testing.F) {
 // TestConversionsAreBounded checks that a conversion waits for its turn, until its context ends.
 func TestConversionsAreBounded(t *testing.T) {
 	hold, held, begun := make(chan struct{}), make(chan error), make(chan struct{})
-	for range maxConversions {
+	for i := range maxConversions {
 		go func() {
-			_, _, err := inTurn(t.Context(), func(string) (Raw, string, error) {
+			_, _, err := inTurn(ForClient(t.Context(), fmt.Sprint(i/2)), func(string) (Raw, string, error) {
 				begun <- struct{}{}
 				<-hold
 				return Raw{}, "", nil

@@ -2,6 +2,7 @@ package actorservice
 
 import (
 	"context"
+	"net"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
@@ -61,6 +62,7 @@ func method[Q, A any, P interface {
 }](s *Service, answer func(context.Context, P) (*A, error)) grpc.MethodHandler {
 	return func(_ any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 		q, a := P(new(Q)), (*A)(nil)
+		ctx = cast.ForClient(ctx, turnsOf(ctx))
 		err := s.serve(ctx, read, q, func() (err error) {
 			a, err = answer(ctx, q)
 			return err
@@ -70,6 +72,15 @@ func method[Q, A any, P interface {
 		}
 		return a, nil
 	}
+}
+
+// turnsOf tells the caller in ctx apart from others that take turns: by its connection on the loopback interface.
+func turnsOf(ctx context.Context) string {
+	p, _ := http2.PeerOf(ctx)
+	if a, ok := p.Address.(*net.TCPAddr); ok && a.IP.IsLoopback() && p.TLS == nil {
+		return a.String()
+	}
+	return http2.ClientOf(p)
 }
 
 // serve admits a call, reads its request and answers it. The error is one of gRPC.
