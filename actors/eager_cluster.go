@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -128,11 +129,30 @@ func (c *EagerContext) enqueueLater(device string, item *corepb.QueueItem) {
 	})
 }
 
+// callerKey is the key of the client in a context for calls to other tasks.
+type callerKey struct{}
+
+// calling returns ctx for a call to another task, which counts as one of the context's client.
+func (c *EagerContext) calling(ctx context.Context) context.Context {
+	return WithEagerCaller(ctx, cmp.Or(c.session.rights.Client, c.client()))
+}
+
+// WithEagerCaller returns a context for calls to other tasks on behalf of a client.
+func WithEagerCaller(ctx context.Context, client string) context.Context {
+	return context.WithValue(ctx, callerKey{}, client)
+}
+
+// EagerCaller returns the client on whose behalf another task is called; empty for none.
+func EagerCaller(ctx context.Context) string {
+	client, _ := ctx.Value(callerKey{}).(string)
+	return client
+}
+
 // enqueue has the context on the task of a device execute an item.
 func (c *EagerContext) enqueue(ctx context.Context, device string, item *corepb.QueueItem) error {
 	address, err := c.peer(taskOf(device))
 	if err != nil {
 		return err
 	}
-	return c.task.EagerService.Enqueue(ctx, address, device, &corepb.EnqueueRequest{ContextId: c.id, Queue: []*corepb.QueueItem{item}})
+	return c.task.EagerService.Enqueue(c.calling(ctx), address, device, &corepb.EnqueueRequest{ContextId: c.id, Queue: []*corepb.QueueItem{item}})
 }

@@ -151,7 +151,7 @@ func (r *eagerCall) runPart(ctx context.Context, op *corepb.Operation, part *eag
 	for _, out := range part.rets {
 		q.OutputNum = append(q.OutputNum, int32(out))
 	}
-	a, err := c.task.EagerService.RunComponent(ctx, address, part.device, q)
+	a, err := c.task.EagerService.RunComponent(c.calling(ctx), address, part.device, q)
 	if err != nil {
 		return err
 	}

@@ -354,7 +354,7 @@ func (c *EagerContext) receive(ctx context.Context, meet *eagerStep, key string,
 	c.task.work.Go(contain.Func(c.task.Log, what, func() { // ends with ctx
 		var v eagerValue
 		err := contain.Run(c.task.Log, what, func() (err error) {
-			if v.t, v.dead, err = c.task.Pull(ctx, address, meet.id, key); err == nil {
+			if v.t, v.dead, err = c.task.Pull(c.calling(ctx), address, meet.id, key); err == nil {
 				v.t, err = c.names.fromClient(v.t)
 			}
 			return err

@@ -64,7 +64,7 @@ func (c *EagerContext) state(ctx context.Context, task string) error {
 	if err != nil {
 		return status.InvalidArgumentf("Unexpected task %s: %v", task, err)
 	}
-	if err := c.task.EagerService.KeepAlive(ctx, address, task, c.id); err != nil {
+	if err := c.task.EagerService.KeepAlive(c.calling(ctx), address, task, c.id); err != nil {
 		return status.Errorf(status.Unavailable, "Task %s has ended, was restarted or does not answer: %v", task, err)
 	}
 	return nil

@@ -10,12 +10,22 @@ import (
 )
 
 const (
-	// maxPeers bounds the connections. One that is not in use is closed for another one.
-	maxPeers = 1 << 10
+	// maxPeers bounds the connections. One that is not in use is closed for another one. Half of them may be in use for one client. There are fewer
+	// where a process may open few files, of which filesOfPeer are counted for each: clients' own connections need some.
+	maxPeers    = 1 << 10
+	filesOfPeer = 8
 	// idleTime is how long a connection is kept that is not in use, and idleCheck how often that is checked.
 	idleTime  = 5 * time.Minute
 	idleCheck = time.Minute
 )
+
+// mostPeers returns how many connections there may be in a process that may open the given number of files; 0 means no limit on files.
+func mostPeers(files uint64) int {
+	if files == 0 {
+		return maxPeers
+	}
+	return int(min(maxPeers, max(files/filesOfPeer, 2)))
+}
 
 // peers are the connections to other tasks, one for each address. The methods may be called concurrently.
 type peers struct {
@@ -25,7 +35,8 @@ type peers struct {
 	mu     sync.Mutex
 	closed bool
 	of     map[string]*peer
-	sweep  *time.Timer // closes idle connections; nil if there are none at all
+	used   map[string]int // how many are in use for a client
+	sweep  *time.Timer    // closes idle connections; nil if there are none at all
 }
 
 // peer is a task at an address.
@@ -35,14 +46,15 @@ type peer struct {
 
 	// Guarded by peers.mu.
 	users  int
-	idle   time.Time     // when it was used last
-	client *http2.Client // nil before the first call has connected
+	by     map[string]int // the users, by client
+	idle   time.Time      // when it was used last
+	client *http2.Client  // nil before the first call has connected
 }
 
 var errClosed = status.Errorf(status.Unavailable, "The server is shutting down")
 
-// enter returns the peer at an address, for a call that leaves it in the end.
-func (p *peers) enter(address string) (*peer, error) {
+// enter returns the peer at an address, for a call that leaves it in the end. The client may be empty: it has no limit of its own.
+func (p *peers) enter(client, address string) (*peer, error) {
 	var unused *http2.Client
 	defer func() { closeAll(unused) }()
 	p.mu.Lock()
@@ -51,6 +63,9 @@ func (p *peers) enter(address string) (*peer, error) {
 		return nil, errClosed
 	}
 	at := p.of[address]
+	if most := max(p.most/2, 1); client != "" && (at == nil || at.by[client] == 0) && p.used[client] >= most {
+		return nil, status.Errorf(status.ResourceExhausted, "%s is not connected: %s receives tensors from %d other tasks, and the limit for one client is %d", address, client, p.used[client], most)
+	}
 	if at == nil {
 		if len(p.of) >= p.most {
 			oldest := p.oldestLocked()
@@ -60,10 +75,13 @@ func (p *peers) enter(address string) (*peer, error) {
 			unused = oldest.client
 			delete(p.of, oldest.address)
 		}
-		at = &peer{address: address, turn: make(chan struct{}, 1)}
+		at = &peer{address: address, turn: make(chan struct{}, 1), by: map[string]int{}}
 		p.of[address] = at
 	}
 	at.users++
+	if at.by[client]++; at.by[client] == 1 {
+		p.used[client]++
+	}
 	if p.sweep == nil {
 		p.sweep = time.AfterFunc(idleCheck, p.closeIdle)
 	}
@@ -80,10 +98,16 @@ func (p *peers) oldestLocked() (oldest *peer) {
 	return oldest
 }
 
-func (p *peers) leave(at *peer) {
+func (p *peers) leave(client string, at *peer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at.users--
+	if at.by[client]--; at.by[client] == 0 {
+		delete(at.by, client)
+		if p.used[client]--; p.used[client] == 0 {
+			delete(p.used, client)
+		}
+	}
 	at.idle = time.Now()
 }
 

@@ -13,9 +13,11 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/remote/internal/http2"
+	"github.com/troupe-run/troupe/remote/internal/port"
 	"github.com/troupe-run/troupe/remote/internal/wire"
 )
 
@@ -34,7 +36,7 @@ type Connect func(ctx context.Context, address string) (*http2.Client, error)
 
 // NewPuller returns a Puller that receives into memory of pool. Close ends it.
 func NewPuller(connect Connect, pool *tensor.Pool) *Puller {
-	return &Puller{pool, peers{connect: connect, most: maxPeers, of: map[string]*peer{}}}
+	return &Puller{pool, peers{connect: connect, most: mostPeers(port.OpenFiles()), of: map[string]*peer{}, used: map[string]int{}}}
 }
 
 // Close closes the connections. Pulls that still run fail, and so do later ones.
@@ -174,11 +176,12 @@ func unconnected(err error) error {
 // so is one that may have been sent on a connection to a process that had ended: another process may be at its address by now. If that fails too,
 // the first error is the one that counts.
 func (p *peers) call(ctx context.Context, address, method string, request [][]byte, again bool, read func(*http2.Answer) error) error {
-	peer, err := p.enter(address)
+	client := actors.EagerCaller(ctx)
+	peer, err := p.enter(client, address)
 	if err != nil {
 		return err
 	}
-	defer p.leave(peer)
+	defer p.leave(client, peer)
 	var broken *http2.Client
 	var first error
 	for range 2 {

@@ -289,6 +289,44 @@ func TestPeers(t *testing.T) {
 	refused(t, "closed", pull(quick[1]), status.Unavailable, "shutting down")
 }
 
+// TestPeersOfOneClient checks that one client does not use up the connections to other tasks, nor the files that the process may open.
+func TestPeersOfOneClient(t *testing.T) {
+	p := &NewPuller(nil, tensor.Host).peers
+	p.most = 4
+	defer p.close()
+	enter := func(client, address string) *peer {
+		t.Helper()
+		at, err := p.enter(client, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	a, again, b := enter("alice", "a:1"), enter("alice", "a:1"), enter("alice", "b:1")
+	_, err := p.enter("alice", "c:1")
+	refused(t, "a third task", err, status.ResourceExhausted, "c:1 is not connected: alice receives tensors from 2 other tasks, and the limit for one client is 2")
+	_, err = p.enter("alice", "d:1")
+	refused(t, "a fourth task", err, status.ResourceExhausted, "d:1 is not connected")
+	c, shared := enter("bob", "c:1"), enter("bob", "a:1")
+	p.leave("alice", a)
+	_, err = p.enter("alice", "c:1")
+	refused(t, "while another call uses the first one", err, status.ResourceExhausted, "c:1 is not connected")
+	p.leave("alice", again)
+	also := enter("alice", "c:1")
+	for at, client := range map[*peer]string{b: "alice", also: "alice", shared: "bob"} {
+		p.leave(client, at)
+	}
+	p.leave("bob", c)
+	if len(p.used) != 0 || len(a.by)+len(b.by)+len(c.by) != 0 {
+		t.Errorf("%v are in use", p.used)
+	}
+	for files, want := range map[uint64]int{0: maxPeers, 1 << 20: maxPeers, 1024: 128, 8: 2} {
+		if got := mostPeers(files); got != want {
+			t.Errorf("%d connections in a process that may open %d files, want %d", got, files, want)
+		}
+	}
+}
+
 func BenchmarkPull(b *testing.B) {
 	for _, n := range []int64{1, 1 << 18} {
 		v, err := tensor.FromSlice(tensor.Float32, tensor.Shape{n}, make([]float32, n))
