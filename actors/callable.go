@@ -9,6 +9,7 @@ import (
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"google.golang.org/protobuf/proto"
 )
 
 // Callable is a prepared step: its signature is fixed, its feeds and results are positional, and it
@@ -21,6 +22,7 @@ type Callable struct {
 	plan    atomic.Pointer[plan] // may have been dropped by the session since
 	order   *order               // of the signature's names
 	over    atomic.Bool
+	held    int64 // what a client's callable counts as memory of the session
 }
 
 // Prepare returns a callable for a step. A callable that is no longer referenced costs nothing, released or not.
@@ -103,12 +105,23 @@ func (c *Callable) Release() {
 	c.plan.Store(nil)
 }
 
-// MakeCallable prepares a step and returns its handle.
-func (s *Session) MakeCallable(ctx context.Context, o *corepb.CallableOptions) (int64, error) {
+// MakeCallable prepares a step and returns its handle. It counts as memory of the session until it is released.
+func (s *Session) MakeCallable(ctx context.Context, o *corepb.CallableOptions) (handle int64, err error) {
+	sig := graph.Signature{Feeds: o.GetFeed(), Fetches: o.GetFetch(), Targets: o.GetTarget()}
+	bytes := signatureBytes(sig) + int64(proto.Size(o))
+	if err := s.worker.hold(bytes); err != nil {
+		return 0, err
+	}
+	defer func() {
+		if err != nil {
+			s.worker.drop(bytes)
+		}
+	}()
 	c, err := s.Prepare(ctx, o)
 	if err != nil {
 		return 0, err
 	}
+	c.held = bytes
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.callables) >= maxCallables {
@@ -141,6 +154,21 @@ func (s *Session) RunCallable(ctx context.Context, handle int64, feeds []*tensor
 // ReleaseCallable releases a prepared step. Unknown handles are ignored.
 func (s *Session) ReleaseCallable(handle int64) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	c := s.callables[handle]
 	delete(s.callables, handle)
+	s.mu.Unlock()
+	if c != nil {
+		s.worker.drop(c.held)
+	}
+}
+
+// signatureBytes is about what a prepared step or a partial run takes: itself, its names in two forms, and their order.
+func signatureBytes(sig graph.Signature) int64 {
+	bytes := int64(1 << 10)
+	for _, names := range [][]string{sig.Feeds, sig.Fetches, sig.Targets} {
+		for _, name := range names {
+			bytes += int64(len(name)) + 40
+		}
+	}
+	return bytes
 }

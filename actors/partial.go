@@ -24,6 +24,7 @@ type partialRun struct {
 	mu      sync.Mutex    // guards news and fetched: calls and kernels meet here, each on its own goroutine
 	news    chan struct{} // closed and replaced when a fetched tensor arrives
 	fetched []bool
+	held    int64 // what it counts as memory of the session
 	// feedAt and fetchAt map names to positions.
 	feedAt, fetchAt map[string]int
 }
@@ -62,6 +63,16 @@ func (s *Session) beginPartial(ctx context.Context, span Span, sig graph.Signatu
 	if begun >= maxPartials {
 		return "", tooMany("partial runs that have not ended", "Session "+s.handle, maxPartials, "feed and fetch what is left of them")
 	}
+	bytes := signatureBytes(sig) + partialBytes
+	if err := s.worker.hold(bytes); err != nil {
+		return "", err
+	}
+	began := false
+	defer func() {
+		if !began {
+			s.worker.drop(bytes)
+		}
+	}()
 	call := s.callOf(ctx, nil, nil)
 	var pr *partialRun
 	for {
@@ -81,6 +92,7 @@ func (s *Session) beginPartial(ctx context.Context, span Span, sig graph.Signatu
 	s.counter++
 	handle := "partial_run_" + strconv.FormatInt(s.counter, 10)
 	s.partials[handle] = pr
+	pr.held, began = bytes, true
 	s.mu.Unlock()
 	contain.Go(s.task.Log, "A partial run", func() { // ends with the step
 		if err := contain.Run(s.task.Log, "A partial run", func() error {
@@ -130,8 +142,12 @@ func (s *Session) dropPartial(handle string) {
 	s.mu.Unlock()
 	if pr != nil {
 		pr.step.afterEnd(pr.out.release)
+		s.worker.drop(pr.held)
 	}
 }
+
+// partialBytes is about what a partial run's step takes while it waits.
+const partialBytes = 16 << 10
 
 // dropPartials forgets the partial runs of a closed session.
 func (s *Session) dropPartials() {

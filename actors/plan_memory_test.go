@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/kernels/kernelstest"
 )
@@ -47,4 +48,65 @@ func TestGraphsAndPlansAreCounted(t *testing.T) {
 	small := openAs(t, a, Rights{SessionBytes: 3 * nodes * graphNode / 2}, text.String(), nil)
 	wantError(t, run(small, 0), status.ResourceExhausted, "the session may hold 768000 bytes")
 	small.close()
+}
+
+// TestPreparedStepsAreCounted checks that callables and partial runs count as memory of their session until they are released or have ended.
+func TestPreparedStepsAreCounted(t *testing.T) {
+	net := newNetwork(t, "a")
+	const limit = 1 << 20
+	c := openAs(t, net.node(taskName("a")), Rights{SessionBytes: limit}, "x = Placeholder()\ny = Neg(x)\n", nil)
+	run := func() { c.run(request(map[string]int64{"x:0": 5}, "y:0"), -5) }
+	run()
+	names := make([]string, 900)
+	for i := range names {
+		names[i] = "y"
+	}
+	options := &corepb.CallableOptions{Feed: []string{"x:0"}, Target: names}
+	before := int64(0)
+	for _, of := range []struct {
+		what  string
+		make  func() (handle string, err error)
+		end   func(handle string)
+		bytes int
+	}{
+		{"callables", func() (string, error) {
+			h, err := c.session.MakeCallable(t.Context(), options)
+			return fmt.Sprint(h), err
+		}, func(handle string) {
+			var h int64
+			if _, err := fmt.Sscan(handle, &h); err != nil {
+				t.Fatal(err)
+			}
+			c.session.ReleaseCallable(h)
+			c.session.ReleaseCallable(h) // again
+		}, 16 * len(names)},
+		{"partial runs", func() (string, error) {
+			return c.session.PartialSetup(t.Context(), []string{"x:0"}, []string{"y:0"}, names)
+		}, c.session.dropPartial, partialBytes},
+	} {
+		handle, err := of.make() // it makes the plan, which stays
+		if err != nil {
+			t.Fatal(of.what, err)
+		}
+		of.end(handle)
+		before = c.session.worker.memory.InUse()
+		var all []string
+		for err == nil && len(all) < limit/of.bytes {
+			if handle, err = of.make(); err == nil {
+				all = append(all, handle)
+			}
+		}
+		wantError(t, err, status.ResourceExhausted, "the session may hold 1048576 bytes")
+		for _, handle := range all {
+			of.end(handle)
+		}
+		if got := c.session.worker.memory.InUse(); got > before {
+			t.Errorf("%d %s leave %d bytes, there were %d before", len(all), of.what, got, before)
+		}
+		run()
+	}
+	c.close()
+	if got := c.session.worker.memory.InUse(); got != 0 {
+		t.Errorf("%d bytes are still counted", got)
+	}
 }
