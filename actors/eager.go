@@ -157,10 +157,13 @@ func (c *EagerContext) View() uint64 { return c.view.Load() }
 // Rights returns what the context's client may do.
 func (c *EagerContext) Rights() Rights { return c.session.rights }
 
-// Devices returns the task's devices under the client's names.
-func (c *EagerContext) Devices() []*devpb.DeviceAttributes {
+// Devices returns the task's devices under the client's names: those whose own names are shown, or all if shown is nil.
+func (c *EagerContext) Devices(shown func(name string) bool) []*devpb.DeviceAttributes {
 	var out []*devpb.DeviceAttributes
 	for _, d := range c.task.Describe() {
+		if shown != nil && !shown(d.Name) {
+			continue
+		}
 		d.Name = c.names.toClient(d.Name)
 		out = append(out, d.Proto())
 	}

@@ -33,7 +33,7 @@ func (c *EagerContext) clusterOf(spec *EagerSpec) (*eagerCluster, error) {
 		}
 		return err
 	}
-	for _, d := range c.Devices() {
+	for _, d := range c.Devices(nil) {
 		if err := add(d.GetName(), d.GetIncarnation(), true); err != nil {
 			return nil, err
 		}

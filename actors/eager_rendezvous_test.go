@@ -23,7 +23,7 @@ func edge(from string, incarnation uint64, to, name string) string {
 }
 
 // incarnation returns that of the task's CPU.
-func (c *eagerClient) incarnation() uint64 { return c.Devices()[0].GetIncarnation() }
+func (c *eagerClient) incarnation() uint64 { return c.Devices(nil)[0].GetIncarnation() }
 
 // outbound returns the attributes of a send to the client, and its key.
 func (c *eagerClient) outbound(name string) (attrs, key string) {

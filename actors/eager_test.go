@@ -129,7 +129,7 @@ func TestEagerContext(t *testing.T) {
 	_, err := n.task.EagerContext(9, 0)
 	wantError(t, err, status.Aborted, "Unable to find a context_id matching the specified one (9). Perhaps the worker was restarted, or the context was GC'd?")
 	c := newEager(t, n, EagerSpec{ID: 9, View: 3})
-	d := c.Devices()
+	d := c.Devices(nil)
 	if len(d) != 1 || d[0].GetName() != eagerCPU || d[0].GetIncarnation() == 0 {
 		t.Errorf("the devices are %v", d)
 	}

@@ -23,8 +23,13 @@ func (g *guarded) streamingEnqueue(as string) (grpc.ClientStream, error) {
 }
 
 func (g *guarded) createContext(as string, id uint64) error {
+	return g.answerContext(as, id, &corepb.CreateContextResponse{})
+}
+
+// answerContext is createContext with its answer.
+func (g *guarded) answerContext(as string, id uint64, a *corepb.CreateContextResponse) error {
 	def := &corepb.ServerDef{JobName: "w", Cluster: &corepb.ClusterDef{Job: []*corepb.JobDef{{Name: "w", Tasks: map[int32]string{0: g.node.Address()}}}}}
-	return g.eager(as, "CreateContext", &corepb.CreateContextRequest{ContextId: id, ServerDef: def, KeepAliveSecs: 600}, &corepb.CreateContextResponse{})
+	return g.eager(as, "CreateContext", &corepb.CreateContextRequest{ContextId: id, ServerDef: def, KeepAliveSecs: 600}, a)
 }
 
 // TestEagerContextsAreGuarded checks that eager contexts need the rights of sessions and of declared clusters, that a client cannot use
@@ -79,4 +84,25 @@ func TestEagerContextsAreGuarded(t *testing.T) {
 	}
 	g.audits(map[string]int{"open client:alice ": 1, "close client:alice ": 1, "use client:bob PERMISSION_DENIED": 8, "run client:alice PERMISSION_DENIED": 1,
 		"open client:none PERMISSION_DENIED": 1, "declare client:opens PERMISSION_DENIED": 1, "declare client:uses PERMISSION_DENIED": 1})
+}
+
+// TestContextsShowDevices checks that a context shows its client the devices that it may use, when it is opened and when its cluster changes.
+func TestContextsShowDevices(t *testing.T) {
+	g := guard(t, `rules:
+  - {who: "client:all", may: [open, declare]}
+  - {who: "client:one", may: [open, declare], devices: ["*/device:CPU:1"]}
+`, "all", "one")
+	for id, who := range []string{"all", "one"} {
+		want := 2 - id // of two
+		var opened corepb.CreateContextResponse
+		if err := g.answerContext(who, uint64(id+1), &opened); err != nil || len(opened.DeviceAttributes) != want {
+			t.Errorf("%s sees %v, %v", who, opened.DeviceAttributes, err)
+		}
+		var updated corepb.UpdateContextResponse
+		err := g.eager(who, "UpdateContext", &corepb.UpdateContextRequest{ContextId: uint64(id + 1), ContextViewId: 1, ServerDef: &corepb.ServerDef{JobName: "w",
+			Cluster: &corepb.ClusterDef{Job: []*corepb.JobDef{{Name: "w", Tasks: map[int32]string{0: g.node.Address()}}}}}}, &updated)
+		if err != nil || len(updated.DeviceAttributes) != want {
+			t.Errorf("%s sees %v after an update, %v", who, updated.DeviceAttributes, err)
+		}
+	}
 }

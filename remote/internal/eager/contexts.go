@@ -29,7 +29,8 @@ type Context interface {
 	Handle() string
 	View() uint64
 	Rights() actors.Rights
-	Devices() []*devpb.DeviceAttributes
+	// Devices returns the task's devices that are shown, by their own names, under the client's names.
+	Devices(shown func(name string) bool) []*devpb.DeviceAttributes
 	Update(view uint64, spec *actors.EagerSpec) error
 	Close(view uint64)
 	Run(ctx context.Context, op *corepb.Operation) (*corepb.QueueResponse, error)

@@ -57,7 +57,7 @@ func (s *service) createContext(ctx context.Context, caller *gateway.Caller, q *
 	}
 	gateway.Opened(rights, c.Handle(), nil)
 	s.Log.Info("an eager context was opened", "call", Name+"/CreateContext", "context", c.ID(), "view", c.View(), "session", c.Handle(), "task", described.Task, "client", caller.NameOf(ctx), "tasks of its cluster", len(described.Peers))
-	return &corepb.CreateContextResponse{DeviceAttributes: c.Devices()}, nil
+	return &corepb.CreateContextResponse{DeviceAttributes: c.Devices(caller.Rights().ShowsDevice)}, nil
 }
 
 // clear closes the contexts that the caller may use, and empties the default containers.

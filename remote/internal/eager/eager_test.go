@@ -78,7 +78,7 @@ func (r *recorder) Close(view uint64) {
 	}
 }
 
-func (r *recorder) Devices() []*devpb.DeviceAttributes {
+func (r *recorder) Devices(func(string) bool) []*devpb.DeviceAttributes {
 	return []*devpb.DeviceAttributes{{Name: r.spec.Task + "/device:CPU:0"}}
 }
 

@@ -183,7 +183,7 @@ func (s *service) updateContext(ctx context.Context, caller *gateway.Caller, q *
 	if err := c.Update(spec.View, spec); err != nil {
 		return nil, err
 	}
-	return &corepb.UpdateContextResponse{DeviceAttributes: c.Devices()}, nil
+	return &corepb.UpdateContextResponse{DeviceAttributes: c.Devices(caller.Rights().ShowsDevice)}, nil
 }
 
 func (s *service) runComponent(ctx context.Context, caller *gateway.Caller, q *corepb.RunComponentFunctionRequest) (*corepb.RunComponentFunctionResponse, error) {
