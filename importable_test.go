@@ -85,3 +85,16 @@ func TestImportablePackages(t *testing.T) {
 		}
 	}
 }
+
+// TestExamplesCanBeCopied checks that examples compile in a module of their own: they import promised packages and those below examples.
+func TestExamplesCanBeCopied(t *testing.T) {
+	for _, p := range goList(t, "./examples/...") {
+		for _, to := range p.Imports {
+			path, ok := strings.CutPrefix(to, module)
+			path = strings.TrimPrefix(path, "/")
+			if ok && !slices.Contains(promised, path) && (!strings.HasPrefix(path, "examples/") || strings.Contains(path, "internal")) {
+				t.Errorf("%s imports %s, which a copy of it in another module cannot or should not", p.ImportPath, to)
+			}
+		}
+	}
+}

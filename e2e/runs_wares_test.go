@@ -96,7 +96,8 @@ var elsewhere = map[string]string{
 	"clients/programs.py":             "it runs the programs of documents, which TestRuns runs itself",
 	"clients/versions.py":             "it installs other versions of TensorFlow, and runs the tutorial with them: TestClientVersions",
 	"datasets/pipelines.py":           "it is a part of run.py",
-	"examples/internal":               "it is what several examples use",
+	"examples/glyphs":                 "it is what several examples use",
+	"examples/place":                  "it is what several examples use",
 }
 
 // fencesElsewhere are the languages of the documents' blocks that TestRuns does not run, and why. Those in Python are marked programs.

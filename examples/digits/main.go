@@ -19,8 +19,8 @@ import (
 	"path/filepath"
 
 	"github.com/troupe-run/troupe"
-	"github.com/troupe-run/troupe/examples/internal/glyphs"
-	"github.com/troupe-run/troupe/examples/internal/place"
+	"github.com/troupe-run/troupe/examples/glyphs"
+	"github.com/troupe-run/troupe/examples/place"
 	"github.com/troupe-run/troupe/graph/op"
 	"github.com/troupe-run/troupe/graph/op/attr"
 	"github.com/troupe-run/troupe/graph/shape"

@@ -8,6 +8,7 @@ package main
 import (
 	"bytes"
 	"context"
+	_ "embed"
 	"errors"
 	"flag"
 	"fmt"
@@ -19,9 +20,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"strings"
 
-	"github.com/troupe-run/troupe/examples/internal/glyphs"
-	"github.com/troupe-run/troupe/examples/internal/place"
+	"github.com/troupe-run/troupe/examples/glyphs"
+	"github.com/troupe-run/troupe/examples/place"
 	"github.com/troupe-run/troupe/queues/pipeline"
 	"golang.org/x/sync/errgroup"
 )
@@ -74,7 +76,12 @@ func examples(n int, seed uint64) iter.Seq2[Example, error] {
 	}
 }
 
-func run(ctx context.Context, out io.Writer, target, python, trainer string, images int) (err error) {
+// trainer is the program that Python runs.
+//
+//go:embed train.py
+var trainer string
+
+func run(ctx context.Context, out io.Writer, target, python string, images int) (err error) {
 	workers, stop, err := place.Workers(ctx, target, 1)
 	if err != nil {
 		return err
@@ -114,7 +121,8 @@ func run(ctx context.Context, out io.Writer, target, python, trainer string, ima
 		return last.Close(ctx) // no more elements: training ends when the queue is empty
 	})
 	group.Go(func() error {
-		train := exec.CommandContext(ctx, python, trainer, workers[0].Target, name)
+		train := exec.CommandContext(ctx, python, "-", workers[0].Target, name)
+		train.Stdin = strings.NewReader(trainer)
 		train.Stdout, train.Stderr = out, os.Stderr
 		train.Env = append(os.Environ(), "TF_CPP_MIN_LOG_LEVEL=2")
 		return train.Run()
@@ -147,7 +155,7 @@ func main() {
 	if err := needTensorFlow(ctx, *python); err != nil {
 		log.Fatal(err)
 	}
-	if err := run(ctx, os.Stdout, *target, *python, "examples/images/train.py", *images); err != nil {
+	if err := run(ctx, os.Stdout, *target, *python, *images); err != nil {
 		log.Fatal(err)
 	}
 }

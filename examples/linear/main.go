@@ -16,7 +16,7 @@ import (
 	"os"
 
 	"github.com/troupe-run/troupe"
-	"github.com/troupe-run/troupe/examples/internal/place"
+	"github.com/troupe-run/troupe/examples/place"
 	"github.com/troupe-run/troupe/graph/op"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/graph/train"

@@ -3,7 +3,9 @@
 usage: train.py [--rows N] [--steps N] [--ps N] [--workers N]
 
 The tables of embeddings are divided among the parameter servers. A step concerns only the rows of its examples: its worker fetches them, and
-Adagrad changes them where they are. The cluster is of processes on this machine: pip install troupe-run tensorflow.
+Adagrad changes them where they are. The cluster consists of processes on this machine.
+
+It needs the packages troupe (docs/python.md) and tensorflow.
 """
 import argparse
 

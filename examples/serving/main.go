@@ -3,6 +3,7 @@
 //
 //	go run ./examples/serving              shows two requests and their answers
 //	go run ./examples/serving :8080        serves until it is stopped
+//	go run . -model model                  in a copy of this folder
 package main
 
 import (
@@ -10,6 +11,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log"
@@ -110,11 +112,9 @@ func run(ctx context.Context, out io.Writer, dir, address string) (err error) {
 }
 
 func main() {
-	address := ""
-	if len(os.Args) > 1 {
-		address = os.Args[1]
-	}
-	if err := run(context.Background(), os.Stdout, "examples/serving/model", address); err != nil {
+	dir := flag.String("model", "examples/serving/model", "folder of a SavedModel")
+	flag.Parse()
+	if err := run(context.Background(), os.Stdout, *dir, flag.Arg(0)); err != nil {
 		log.Fatal(err)
 	}
 }
