@@ -72,10 +72,14 @@ class Cluster(unittest.TestCase):
             self.assertEqual([t["state"] for t in cluster.status()["tasks"]], ["up"] * 3)
             second = cluster.task("c", 1)
             self.assertIs(cluster.task("c:1"), second)
+            self.assertIs(cluster.task("/job:c/task:1"), second)
             self.assertEqual(second.device, "/job:c/task:1")
             self.assertIn("msg=serving", cluster.logs()["c:1"])
             second.kill()
             self.assertFalse(second.running)
+            ended = r"the processes of these tasks have ended: c:1$"
+            with self.assertRaisesRegex(troupe.ServerError, ended):
+                cluster.wait_ready(0.1)
             self.assertIn("<td>not running</td>", cluster._repr_html_())
             second.restart()
             cluster.wait_ready(20)
@@ -84,6 +88,9 @@ class Cluster(unittest.TestCase):
             given = json.loads(cluster.tf_config("c", 1))
             self.assertEqual(given, {"cluster": cluster.spec, "task": {"type": "c", "index": 1}})
             self.assertRaises(KeyError, cluster.task, "c:2")
+        with self.assertRaisesRegex(troupe.ServerError, "c:1 cannot be restarted: its cluster has been"):
+            second.restart()
+        self.assertFalse(second.running)
 
     def test_dashboard(self):
         with troupe.LocalCluster(a=2) as cluster:
@@ -127,6 +134,10 @@ class Cluster(unittest.TestCase):
 
     def test_refusals(self):
         self.assertRaises(ValueError, troupe.LocalCluster, ps=0)
+        self.assertRaises(TypeError, troupe.LocalCluster, ps="1")
+        self.assertRaises(TypeError, troupe.LocalCluster, 2)
+        with self.assertRaisesRegex(TypeError, r"flags is a list of strings, such as \['--http=:0'\]"):
+            troupe.LocalCluster(a=1, flags="--http=:0")
         with self.assertRaisesRegex(troupe.ServerError, "no-such-flag"):
             troupe.LocalCluster(a=1, flags=["--no-such-flag"])
 

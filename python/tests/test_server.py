@@ -1,5 +1,7 @@
 """Server beside tf.distribute.Server: the same arguments, the same classes of errors."""
 
+import contextlib
+import io
 import os
 import signal
 import socket
@@ -124,6 +126,17 @@ class Arguments(unittest.TestCase):
                         quiet(*args, **kwargs)
                     self.assertIs(type(ours.exception), type(theirs.exception), ours.exception)
                     self.assertTrue(str(ours.exception))
+
+
+    def test_errors_say_more(self):
+        for kwargs, want in {
+            "The cluster's jobs are: a, b.": {"cluster": {"a": ["h:1"], "b": ["h:2"]}},
+            "The tasks of the job a are: 0, 1.": {"cluster": {"a": ["h:1", "h:2"]}},
+            "flags is a list of strings, such as ['--gpus=0']": {"cluster": FREE, "flags": "--gpus=0"},
+        }.items():
+            with self.subTest(kwargs), self.assertRaises((ValueError, TypeError)) as error:
+                troupe.Server(want.pop("cluster"), **want)
+            self.assertIn(kwargs, str(error.exception))
 
 
 class Life(unittest.TestCase):
@@ -274,12 +287,33 @@ class Install(unittest.TestCase):
         self.assertEqual(lines, ["['--job=w', '1'] __main__", "42.0", "troupe._server"])
 
     def test_run_without_a_program(self):
-        with self.assertRaises(SystemExit), open(os.devnull, "w") as nowhere:
-            before, sys.stderr = sys.stderr, nowhere
-            try:
-                troupe.run.main([])
-            finally:
-                sys.stderr = before
+        for arguments, problem in {
+            (): "a program is missing",
+            ("-m",): "a module is missing",
+            ("--v2", "program.py"): "unknown option --v2",
+            ("no/such/program.py",): "cannot open no/such/program.py: No such file or directory",
+        }.items():
+            with self.subTest(problem), self.assertRaises(SystemExit) as end:
+                with contextlib.redirect_stderr(io.StringIO()) as said:
+                    troupe.run.main(list(arguments))
+            self.assertEqual(end.exception.code, 2)
+            self.assertTrue(said.getvalue().endswith(f"python -m troupe.run: {problem}\n"), said.getvalue())
+
+    def test_run_of_a_program_for_version_1(self):
+        for line, hint in {
+            "tf.placeholder(tf.float32)": True,
+            "tf.train.Server({'w': ['localhost:0']})": True,
+            "tf.no_such_name": False,
+            "[].tf": False,
+        }.items():
+            with self.subTest(line), tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "program.py")
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(f"import tensorflow as tf\n{line}\n")
+                command = [sys.executable, "-m", "troupe.run", path]
+                done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+                self.assertEqual(done.returncode, 1)
+                self.assertEqual("needs: python -m troupe.run --v1" in done.stderr, hint, done.stderr)
 
 
 if __name__ == "__main__":

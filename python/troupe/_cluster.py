@@ -83,8 +83,12 @@ class Task:
         """Starts the task's process again, at the same address, after ending the running one, if any.
 
         Raises:
-            ServerError: it did not start.
+            ServerError: it did not start, or the cluster has been stopped.
         """
+        if self._cluster._stopped:
+            raise _process.ServerError(
+                9, f"{self.name} cannot be restarted: its cluster has been stopped"
+            )
         self.kill()
         self._begin()
         self._finish()
@@ -147,28 +151,34 @@ class LocalCluster:
             **jobs: as `tasks`.
 
         Raises:
+            TypeError: an argument has the wrong type.
             ValueError: a job has no tasks.
             ServerError: a task did not start; the others have been stopped.
             BinaryNotFoundError: the program ``troupe`` is not installed.
         """
+        self._tasks: List[Task] = []
+        if tasks is not None and not isinstance(tasks, Mapping):
+            raise TypeError(f'tasks is a dict such as {{"ps": 1, "worker": 2}}, not {tasks!r}')
         counts: Dict[str, int] = {**(tasks or {}), **jobs} or {"ps": 1, "worker": 2}
         for job, count in counts.items():
-            if not isinstance(count, int) or count < 1:
-                raise ValueError(f"the job {job} has {count!r} tasks; a job has at least one")
-        self._flags = [*flags, *_process.durable_flags(data, durable)]
+            if not isinstance(count, int):
+                raise TypeError(f"the number of tasks of the job {job} is an int, not {count!r}")
+            if count < 1:
+                raise ValueError(f"the job {job} has {count} tasks; a job has at least one")
+        self._flags = [*_process.flag_list(flags), *_process.durable_flags(data, durable)]
         if "http" not in (flag.partition("=")[0].lstrip("-") for flag in self._flags):
             self._flags.append("--http=127.0.0.1:0")
         self._host = host
         self._held: List[socket.socket] = []
+        self._stopped = False
         self._tables = _Tables(self)
-        self._tasks: List[Task] = []
         for attempt in range(_TRIES):
             self._declare(counts, host)
             try:
                 self._start()
                 return
             except BaseException as error:
-                self.stop(0)
+                self._end(0)
                 taken = isinstance(error, _process.ServerError) and error.code == _PORT_TAKEN
                 if not taken or attempt == _TRIES - 1:
                     raise
@@ -209,12 +219,14 @@ class LocalCluster:
     def task(self, name: str, index: Optional[int] = None) -> Task:
         """Returns a task: ``task("worker:1")``, ``task("worker", 1)``, or ``task("worker")`` for its first.
 
+        Its name as a device, ``"/job:worker/task:1"``, works, too.
+
         Raises:
             KeyError: there is no such task.
         """
         wanted = name if index is None and ":" in name else f"{name}:{index or 0}"
         for task in self._tasks:
-            if task.name == wanted:
+            if wanted in (task.name, task.device):
                 return task
         raise KeyError(f"no task {wanted}; there are {', '.join(t.name for t in self._tasks)}")
 
@@ -317,7 +329,16 @@ class LocalCluster:
             ServerError: this takes longer than `timeout` seconds; the message names the missing ones.
         """
         for task in self._tasks:
-            _process.wait_ready(task.target, timeout)
+            try:
+                _process.wait_ready(task.target, timeout)
+            except _process.ServerError as error:
+                ended = ", ".join(t.name for t in self._tasks if not t.running)
+                if not ended:
+                    raise
+                raise _process.ServerError(
+                    error.code,
+                    f"{error.message}; the processes of these tasks have ended: {ended}",
+                ) from None
 
     def logs(self) -> Dict[str, str]:
         """Returns the log of each task, by name."""
@@ -325,6 +346,10 @@ class LocalCluster:
 
     def stop(self, grace: Optional[float] = None) -> None:
         """Stops all tasks in parallel, as `Server.stop` does. It may be called again."""
+        self._stopped = True
+        self._end(grace)
+
+    def _end(self, grace: Optional[float]) -> None:
         for task in self._tasks:
             if task._process is not None:
                 task._process.terminate(grace)

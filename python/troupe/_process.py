@@ -60,6 +60,17 @@ def durable_flags(data: Optional[str], durable: Union[str, Sequence[str], None])
     return flags
 
 
+def flag_list(flags: Sequence[str]) -> List[str]:
+    """Returns the flags that a program gives as a list of their own.
+
+    Raises:
+        TypeError: they are a string, whose letters would be the flags.
+    """
+    if isinstance(flags, (str, bytes)):
+        raise TypeError(f"flags is a list of strings, such as [{flags!r}], not a string")
+    return list(flags)
+
+
 class Process:
     """A child process ``troupe serve``. All methods may be called from any thread."""
 

@@ -53,9 +53,11 @@ def _server_def(
                 f"`tf.train.ClusterSpec`: it is {server_or_cluster_def!r}."
             ) from None
         if job_name is None:
-            job_name = _only(cluster.jobs, "job_name")
+            job_name = _only(cluster.jobs, "job_name", "The cluster's jobs are")
         if task_index is None:
-            task_index = _only(cluster.task_indices(job_name), "task_index")
+            task_index = _only(
+                cluster.task_indices(job_name), "task_index", f"The tasks of the job {job_name} are"
+            )
         server_def = tf.train.ServerDef(
             cluster=cluster.as_cluster_def(),
             job_name=job_name,
@@ -67,9 +69,10 @@ def _server_def(
     return server_def
 
 
-def _only(choices: Sequence[T], argument: str) -> T:
+def _only(choices: Sequence[T], argument: str, where: str) -> T:
     if len(choices) != 1:
-        raise ValueError(f"Must specify an explicit `{argument}`.")
+        names = ", ".join(map(str, choices)) or "none"
+        raise ValueError(f"Must specify an explicit `{argument}`. {where}: {names}.")
     return choices[0]
 
 
@@ -135,6 +138,7 @@ class Server:
         self._definition = _server_def(
             server_or_cluster_def, job_name, task_index, protocol, config
         )
+        flags = _process.flag_list(flags)
         if startup_timeout is not None:
             flags = [*flags, f"--startup-timeout={startup_timeout:f}s"]
         flags = [*flags, *_process.durable_flags(data, durable)]
