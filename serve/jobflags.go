@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/troupe-run/troupe/internal/command"
 	"github.com/troupe-run/troupe/internal/command/exit"
 	"github.com/troupe-run/troupe/remote/spec"
 )
@@ -63,7 +64,7 @@ func joinJobFlags(cmd *cobra.Command, args []string) ([]string, error) {
 		case flag == nil:
 			job, err := readJobFlag(name, value, hasValue)
 			if err != nil {
-				return nil, exit.Usage(err)
+				return nil, exit.Usage(fmt.Errorf("%w%s", err, command.SuggestFlags(cmd, name)))
 			}
 			out = append(out, "--"+declaredJob+"="+job)
 		case hasValue:

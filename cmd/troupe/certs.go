@@ -33,7 +33,7 @@ func newCerts() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "certs",
 		Short: "Make and show the certificates of a cluster",
-		Args:  command.NoArgs,
+		Args:  command.Subcommands,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newCertsInit(), newCertsClient(), newCertsShow())

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/troupe-run/troupe/cmd/troupe/internal/show"
+	"github.com/troupe-run/troupe/internal/command"
 	"github.com/troupe-run/troupe/internal/command/exit"
 )
 
@@ -120,7 +121,7 @@ a context are shown to its own target alone.
 
 Contexts are kept in the file troupe/contexts.json in the folder for the user's configuration (~/.config on Linux).`,
 		Example: "  troupe context set prod --target 10.0.0.2:2222,10.0.0.3:2222 --tls-ca ca.pem --token-file my.token\n  troupe context use prod\n  troupe status",
-		Args:    cobra.NoArgs,
+		Args:    command.Subcommands,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newContextList(), newContextSet(), newContextUse(), newContextDelete())

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-run/troupe/cmd/troupe/internal/data"
 	"github.com/troupe-run/troupe/cmd/troupe/internal/show"
 	"github.com/troupe-run/troupe/internal/bytesize"
+	"github.com/troupe-run/troupe/internal/command"
 	"github.com/troupe-run/troupe/internal/command/exit"
 	"github.com/troupe-run/troupe/internal/command/plain"
 )
@@ -20,11 +21,11 @@ import (
 func newData() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "data",
-		Short: "Look at what stopped tasks have kept, or give its variables values",
+		Short: "Inspect what stopped tasks have stored, or set its variables",
 		Long: `The commands of data read directories in which tasks have kept durable containers (troupe serve --data), while
 the tasks are stopped. Import alone changes something in them.`,
 		Example: "  troupe data show /var/lib/troupe\n  troupe data export /var/lib/troupe/ps-0 /tmp/model",
-		Args:    cobra.NoArgs,
+		Args:    command.Subcommands,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newDataShow(), newDataCheck(), newDataExport(), newDataImport())

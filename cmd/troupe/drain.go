@@ -21,11 +21,12 @@ func newDrain(stdin *os.File) *cobra.Command {
 	var within time.Duration
 	cmd := &cobra.Command{
 		Use:   "drain TARGET[,TARGET…] TASK",
-		Short: "Have a task end",
+		Short: "Stop a task when its steps have ended",
 		Long: `Drain asks TASK, such as worker:1, of the cluster at TARGET to end, as SIGTERM does: its running steps may
 continue for --within, or for the --drain that it was started with, while new steps and sessions are UNAVAILABLE;
-then its process exits. What its containers hold is lost. Drain waits for the end. It asks before it
-does all this, unless --yes is given; where standard input is no terminal, --yes is needed.
+then its process exits. Resources that belong to the cluster move to another task; what programs have placed
+on TASK is lost, unless it is durable. Drain waits for the end. It asks before it does all this, unless --yes is
+given; where standard input is no terminal, --yes is needed.
 
 Where a policy says who may do what, the actions are drain, and list to see the end. A process with several
 tasks, such as troupe up's, does not end on request.`,
@@ -70,7 +71,7 @@ tasks, such as troupe up's, does not end on request.`,
 			return exit.Usage(fmt.Errorf("--within is from 0 to 1h, not %v", within))
 		}
 		if !yes {
-			if err := (&asker{cmd: cmd, stdin: stdin}).confirm(fmt.Sprintf("The task %s ends, and what its containers hold is lost.", args[1])); err != nil {
+			if err := (&asker{cmd: cmd, stdin: stdin}).confirm(fmt.Sprintf("This stops %s. What programs have placed on it is lost, unless it is durable.", args[1])); err != nil {
 				return err
 			}
 		}

@@ -20,7 +20,7 @@ func newEvents() *cobra.Command {
 	l := &look{}
 	cmd := &cobra.Command{
 		Use:   "events TARGET[,TARGET…]",
-		Short: "Show what has happened on a cluster lately",
+		Short: "Show the latest events of a cluster",
 		Long: `Events shows what has happened on the tasks, in order: sessions that were opened and closed, steps that
 failed or were cancelled, tasks and devices that were lost and came back, resets, refusals, stalled links,
 sessions that got nothing from a queue that had been closed before. Each task keeps the latest 4096 events.

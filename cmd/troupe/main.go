@@ -17,11 +17,11 @@
 //	troupe queues      lists the queues of a cluster
 //	troupe containers  lists what the containers of a cluster hold
 //	troupe links       lists the connections between the tasks of a cluster
-//	troupe events      shows what has happened on a cluster lately
+//	troupe events      shows the latest events of a cluster
 //	troupe top         watches a cluster at work
 //	troupe reset       closes a server's sessions and empties containers
-//	troupe drain       ends a task
-//	troupe data        looks at what stopped tasks have kept
+//	troupe drain       stops a task when its steps have ended
+//	troupe data        inspects what stopped tasks have stored
 //	troupe doctor      finds what is wrong with a cluster or this machine
 //	troupe bench       measures the links of a cluster
 //	troupe context     names clusters, and chooses one

@@ -58,7 +58,7 @@ deleted, too.`,
 	reset := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !yes {
-			if err := asked.confirm(fmt.Sprintf("All sessions of %s are closed, and %s emptied on all tasks of its cluster.", args[0], emptied(args[1:]))); err != nil {
+			if err := asked.confirm(fmt.Sprintf("This closes all sessions of %s and empties %s on all tasks of its cluster.", args[0], emptied(args[1:]))); err != nil {
 				return err
 			}
 		}
@@ -82,7 +82,7 @@ func askForDurable(ctx context.Context, c *client.Client, timeout time.Duration,
 	if len(durable) == 0 {
 		return nil
 	}
-	return asked.confirm(fmt.Sprintf("%s on disk, too: what is deleted there does not come back.", strings.Join(durable, ", ")+are(durable)))
+	return asked.confirm(fmt.Sprintf("%s on disk, too, and cannot be restored once deleted there.", strings.Join(durable, ", ")+are(durable)))
 }
 
 func are(names []string) string {
@@ -126,9 +126,9 @@ type asker struct {
 // confirm asks whether to continue. Anything but a yes is an error.
 func (a *asker) confirm(what string) error {
 	if a.stdin == nil || !term.IsTerminal(int(a.stdin.Fd())) {
-		return exit.Usage(fmt.Errorf("%s Standard input is no terminal to ask at: give --yes", what))
+		return exit.Usage(fmt.Errorf("nothing was done: standard input is not a terminal, so nobody can confirm it; give --yes (%s)", what))
 	}
-	if _, err := plain.Printf(a.cmd.ErrOrStderr(), "%s Go on? [y/N] ", what); err != nil {
+	if _, err := plain.Printf(a.cmd.ErrOrStderr(), "%s Continue? [y/N] ", what); err != nil {
 		return exit.Failed(err)
 	}
 	if a.lines == nil {

@@ -23,19 +23,32 @@ func newRoot(stdin *os.File) *cobra.Command {
 		Short:   "Clusters that TensorFlow's own client drives",
 		Long:    rootHelp,
 		Example: "  troupe demo\n  troupe serve --cluster 'ps=10.0.0.1:2222;worker=10.0.0.2:2222' --job worker",
-		Args:    cobra.NoArgs,
+		Args:    command.Subcommands,
+		Version: versionLine(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetGlobalNormalizationFunc(command.FlagName)
-	root.AddCommand(serve.Program{Name: "troupe serve"}.Command(), newUp(), newDemo())
-	root.AddCommand(newDevices(), newStatus(), newWait(), newActors(), newSessions(), newSteps(), newWhy(), newTimeline(), newQueues(), newContainers(), newLinks(), newEvents(), newTop(stdin))
-	root.AddCommand(newAsk(), newSend(), newPublish(), newCancel(), newReset(stdin), newDrain(stdin))
-	root.AddCommand(newData(), newDoctor(), newBench())
-	root.AddCommand(newProxy(), newCerts(), newSecret(), newToken(), newPolicy(), newVersion())
-	root.AddCommand(newContext())
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.Flags().Bool("version", false, "print the version")
+	group(root, "Run a cluster:", serve.Program{Name: "troupe serve"}.Command(), newUp(), newDemo())
+	group(root, "See what it has and does:", newDevices(), newStatus(), newWait(), newActors(), newSessions(), newSteps(), newWhy(), newTimeline(), newQueues(), newContainers(), newLinks(), newEvents(), newTop(stdin),
+		newDoctor(), newBench())
+	group(root, "Change it:", newAsk(), newSend(), newPublish(), newCancel(), newReset(stdin), newDrain(stdin), newData())
+	group(root, "Secure it:", newProxy(), newCerts(), newSecret(), newToken(), newPolicy())
+	root.AddCommand(newContext(), newVersion())
 	for _, build := range extra {
 		root.AddCommand(build())
 	}
 	withTargets(root)
+	command.HelpTopics(root)
 	return root
+}
+
+// group adds commands to root, below a title of their own in its help.
+func group(root *cobra.Command, title string, commands ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: title, Title: title})
+	for _, cmd := range commands {
+		cmd.GroupID = title
+	}
+	root.AddCommand(commands...)
 }

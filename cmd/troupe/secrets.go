@@ -14,7 +14,7 @@ func newSecret() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "secret",
 		Short: "Make a cluster's secret",
-		Args:  command.NoArgs,
+		Args:  command.Subcommands,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	var force bool
@@ -47,7 +47,7 @@ func newToken() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
 		Short: "Make tokens for clients",
-		Args:  command.NoArgs,
+		Args:  command.Subcommands,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	var days int

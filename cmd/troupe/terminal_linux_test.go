@@ -149,7 +149,7 @@ func TestTerminal(t *testing.T) {
 		text string
 	}{"y\n": {exit.CodeOK, `emptied a, b; the sessions of`}, "\n": {exit.CodeFailed, `nothing was done`}, "no\n": {exit.CodeFailed, `nothing was done`}} {
 		reset := onTerminal(t, "reset", at, "a", "b")
-		reset.shows(`All sessions of grpc://\S+ are closed, and a, b emptied on all tasks of its cluster. Go on\? \[y/N\] `)
+		reset.shows(`This closes all sessions of grpc://\S+ and empties a, b on all tasks of its cluster. Continue\? \[y/N\] `)
 		reset.press(answer)
 		reset.shows(want.text)
 		if code := reset.ends(); code != want.code {
@@ -193,9 +193,9 @@ func TestResetOfDurableContainers(t *testing.T) {
 		text   string
 	}{{"n\n", exit.CodeFailed, `nothing was done`}, {"y\n", exit.CodeOK, `emptied other, jobs; the sessions of`}} {
 		reset := onTerminal(t, "reset", at, "other", "jobs")
-		reset.shows(`other, jobs emptied on all tasks of its cluster. Go on\? \[y/N\] `)
+		reset.shows(`empties other, jobs on all tasks of its cluster. Continue\? \[y/N\] `)
 		reset.press("y\n")
-		reset.shows(`jobs is on disk, too: what is deleted there does not come back. Go on\? \[y/N\] `)
+		reset.shows(`jobs is on disk, too, and cannot be restored once deleted there. Continue\? \[y/N\] `)
 		reset.press(want.answer)
 		reset.shows(want.text)
 		if code := reset.ends(); code != want.code {

@@ -19,6 +19,31 @@ type versionRecord struct {
 	Platform string `json:"platform"`
 }
 
+func readVersion() versionRecord {
+	b := remote.ReadBuild()
+	r := versionRecord{Version: b.Version, Commit: b.Commit, Modified: b.Modified, Go: b.Go, Platform: b.Platform}
+	if !b.Date.IsZero() {
+		r.Date = b.Date.Format(time.RFC3339)
+	}
+	return r
+}
+
+// versionLine is what troupe version and troupe --version print.
+func versionLine() string {
+	r := readVersion()
+	line := "troupe " + r.Version + " " + r.Platform + " " + r.Go
+	if r.Commit != "" {
+		line += " commit " + r.Commit
+	}
+	if r.Date != "" {
+		line += " of " + r.Date
+	}
+	if r.Modified {
+		line += ", modified"
+	}
+	return line
+}
+
 func newVersion() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -29,25 +54,10 @@ knows them, and the version of Go and the platform. The version is what servers 
 		Example: "  troupe version\n  troupe version --json",
 		Args:    command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			b := remote.ReadBuild()
-			r := versionRecord{Version: b.Version, Commit: b.Commit, Modified: b.Modified, Go: b.Go, Platform: b.Platform}
-			if !b.Date.IsZero() {
-				r.Date = b.Date.Format(time.RFC3339)
-			}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), r)
+				return printJSON(cmd.OutOrStdout(), readVersion())
 			}
-			source := ""
-			if r.Commit != "" {
-				source = " commit " + r.Commit
-			}
-			if r.Date != "" {
-				source += " of " + r.Date
-			}
-			if r.Modified {
-				source += ", modified"
-			}
-			_, err := plain.Printf(cmd.OutOrStdout(), "troupe %s %s %s%s\n", r.Version, r.Platform, r.Go, source)
+			_, err := plain.Println(cmd.OutOrStdout(), versionLine())
 			return err
 		},
 	}

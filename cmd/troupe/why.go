@@ -18,7 +18,7 @@ func newWhy() *cobra.Command {
 	var longer time.Duration
 	cmd := &cobra.Command{
 		Use:   "why TARGET[,TARGET…] [STEP]",
-		Short: "Tell why a step does not end, or an actor does not answer",
+		Short: "Explain why a step does not end, or an actor does not answer",
 		Long: `Why follows a step over all tasks of the cluster to what holds it up, and says it in a sentence: the
 queue that nobody fills, the task that is gone, the lock that another step holds, the kernel that
 computes. Without STEP, it tells of all steps that have run longer than --longer-than, of sessions that

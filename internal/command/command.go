@@ -20,6 +20,8 @@ import (
 func Execute(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SilenceUsage, root.SilenceErrors = true, true
 	failures(root)
+	flagError := root.FlagErrorFunc()
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return suggestFlags(cmd, flagError(cmd, err)) })
 	root.SetArgs(append([]string{}, args...)) // not nil, for which cobra would take those of the process
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {

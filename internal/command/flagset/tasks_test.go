@@ -15,7 +15,8 @@ func TestTasks(t *testing.T) {
 		"":          "does not say how many tasks",
 		"ps":        "does not say how many tasks",
 		"ps=":       "does not say how many tasks",
-		"ps=0":      "does not say how many tasks",
+		"ps=0":      `"ps=0": a job has at least one task`,
+		"ps=-1":     "at least one",
 		"ps=1,,w=1": `"" does not say`,
 		"ps=1,ps=2": "twice",
 	} {

@@ -186,13 +186,13 @@ export function lost(state, container) {
   return `${more}${[...kinds].sort((a, b) => b[1] - a[1]).map(([word, n]) => some(n, word)).join(", ")}, ${f.bytes(bytes)} on ${some(tasks.size, "task")} are lost.`;
 }
 
-/** drainTask has a task end if that is what is wanted, and says so. */
+/** drainTask asks, drains a task, and says so. */
 export async function drainTask(app, place, name) {
   const s = app.state, t = s.tasks.find((x) => x.task === name), short = f.taskName(name);
-  const held = t?.process && s.processWith(name)?.tasks.length === 1 ? `, ${f.bytes(t.process.memory_in_use ?? 0)} of tensors,` : ""; // of one among several it is not known
-  const done = await ask({ title: `Drain ${short}?`, action: "Have the task end", lines: [
+  const held = t?.process && s.processWith(name)?.tasks.length === 1 ? ` It holds ${f.bytes(t.process.memory_in_use ?? 0)} of tensors.` : ""; // of one among several it is not known
+  const done = await ask({ title: `Drain ${short}?`, action: "Drain", lines: [
     `${some(t?.running ?? 0, "running step")} may continue for as long as the task's --drain says. New steps and sessions are UNAVAILABLE, and then its process ends.`,
-    `${some(t?.open ?? 0, "session")} of it and what its containers hold${held} are lost.`,
+    `${some(t?.open ?? 0, "session")} of it will be closed. What belongs to the cluster moves to another task; what programs have placed on this one is lost, unless it is durable.${held}`,
     name === s.cluster.task ? "These pages are its own: they end with it." : ""].filter(Boolean), act: async () => {
     await app.act("drain", { task: name });
     return `${short} drains.`;
