@@ -70,7 +70,7 @@ func (p *Pictures) add(v *Variable, every time.Duration) {
 		group = map[*Variable]struct{}{}
 		p.groups[every] = group
 		p.work.Add(1)
-		contain.Go(p.log, "The pictures of variables", func() {
+		contain.Go(p.log, "The snapshots of variables", func() {
 			defer p.work.Done()
 			p.run(every)
 		}, nil)

@@ -266,7 +266,7 @@ func (v *Variable) changeable() error {
 		return nil
 	}
 	if t := v.value; t != nil && v.pictures == nil && t.ByteSize() > mostAtOnce {
-		return status.Errorf(status.ResourceExhausted, "variable %s has %d bytes, and a durable variable that is written at every step has at most %d: keep it by pictures (snapshot=30s), or in another container",
+		return status.Errorf(status.ResourceExhausted, "variable %s has %d bytes, and a durable variable that is written at every step has at most %d: keep it by snapshots (:snapshot=30s), or in another container",
 			v.Name, t.ByteSize(), mostAtOnce)
 	}
 	return v.cell.Store().Err()
