@@ -4,7 +4,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,6 +86,48 @@ func TestManualPagesArePackaged(t *testing.T) {
 	}
 	for page := range pages {
 		t.Errorf(".goreleaser.yaml does not list the page %s", page)
+	}
+}
+
+// documentedFlag is a flag in a document's command line, and its value.
+var documentedFlag = regexp.MustCompile(`(?:^|\s)--([a-z][a-z_-]*)(?:[= ]'?([^\s']+))?`)
+
+// TestFlagsOfDocuments checks that the commands that documents show have the flags that they are given. An unknown flag of serve is a job, and has an
+// address.
+func TestFlagsOfDocuments(t *testing.T) {
+	files, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := newRoot(os.Stdin)
+	seen := 0
+	files = slices.DeleteFunc(files, func(file string) bool { return filepath.Base(file) == "commands.md" }) // that is what the commands say
+	for _, file := range append(files, "../../README.md", "../../ARCHITECTURE.md", "../../SECURITY.md", "../../CONTRIBUTING.md") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range regexp.MustCompile("\\btroupe ([^\n`|#]+)").FindAllStringSubmatch(strings.ReplaceAll(string(text), "\\\n", " "), -1) {
+			words := strings.Fields(line[1])
+			names := slices.IndexFunc(words, func(word string) bool { return strings.HasPrefix(word, "-") })
+			if names <= 0 {
+				continue
+			}
+			cmd, _, err := root.Find(words[:names])
+			if err != nil || cmd == root {
+				continue // a sentence about Troupe
+			}
+			cmd.InitDefaultHelpFlag()
+			for _, flag := range documentedFlag.FindAllStringSubmatch(line[1], -1) {
+				seen++
+				if cmd.Flags().Lookup(flag[1]) == nil && (cmd.Name() != "serve" || !strings.Contains(flag[2], ":")) {
+					t.Errorf("%s: troupe %s has no flag --%s: troupe %s", file, cmd.Name(), flag[1], line[1])
+				}
+			}
+		}
+	}
+	if seen < 100 {
+		t.Errorf("only %d flags are found in documents", seen)
 	}
 }
 

@@ -103,7 +103,7 @@ func (c *contexts) find(name string) (contextRecord, error) {
 	if !ok {
 		known := "there is none"
 		if names := slices.Sorted(maps.Keys(c.Contexts)); len(names) > 0 {
-			known = strings.Join(names, ", ") + " are known"
+			known = "there is " + strings.Join(names, ", ")
 		}
 		return found, fmt.Errorf("there is no context %q: %s (troupe context list)", name, known)
 	}

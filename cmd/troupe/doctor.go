@@ -12,15 +12,17 @@ import (
 	"github.com/troupe-run/troupe/cmd/troupe/internal/doctor"
 	"github.com/troupe-run/troupe/internal/command/exit"
 	"github.com/troupe-run/troupe/internal/command/plain"
+	"github.com/troupe-run/troupe/internal/view"
 )
 
 const doctorHelp = `Doctor looks for what is wrong with a cluster and with this machine, and says what to do about it. The
 cluster is that of the server at TARGET, the first of several that answers, or the one that --cluster
 declares, which need not run. With neither, it is that of TROUPE_TARGET or of the context that was chosen
-(see troupe context), or else the one that TF_CONFIG declares. For each task, it looks up the host, connects to the port over TCP and UDP, and asks what serves there:
-its cluster, version, clock, and which other tasks it sees. Of this machine, and of tasks that run on it, it
-looks at memory, files, processors, disks, cards and variables of the environment. With --job and --task, it
-also checks that this machine has the task's address. It changes nothing.
+(see troupe context), or else the one that TF_CONFIG declares. For each task, it looks up the host, connects to
+the port over TCP and UDP, and asks what serves there: its cluster, version, clock, and which other tasks it
+sees. Of this machine, and of tasks that run on it, it looks at memory, files, processors, disks, cards and
+variables of the environment. With --job and --task, it also checks that this machine has the task's address.
+It changes nothing.
 
 It exits with 1 if a finding is an error.`
 
@@ -70,7 +72,7 @@ func newDoctor() *cobra.Command {
 			return exit.Usage(err)
 		}
 		defer release()
-		c.Options = opts
+		c.Options, c.Encrypted = opts, identity.tls.CA != ""
 		ctx, cancel := context.WithTimeout(cmd.Context(), *timeout)
 		defer cancel()
 		facts := doctor.Collect(ctx, c)
@@ -84,7 +86,7 @@ func newDoctor() *cobra.Command {
 			return exit.Failed(err)
 		}
 		if n := countErrors(findings); n > 0 {
-			return exit.Failed(fmt.Errorf("%d of %d findings are errors", n, len(findings)))
+			return exit.Failed(fmt.Errorf("%s among %s", view.Count(int64(n), "error"), view.Count(int64(len(findings)), "finding")))
 		}
 		return nil
 	}

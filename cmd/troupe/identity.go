@@ -27,7 +27,7 @@ func (f *clientFlags) explain(err error) error {
 	if *f != (clientFlags{}) || status.CodeOf(err) != status.Unauthenticated {
 		return err
 	}
-	return fmt.Errorf("%w\n  give this command --tls-cert, --tls-key and --tls-ca, or --tls-ca and --token-file", err)
+	return fmt.Errorf("%w\n  give this command a certificate (--tls-cert, --tls-key and --tls-ca) or a token (--token-file; if the server has certificates, --tls-ca too)", err)
 }
 
 // load returns the client's options, and a function that releases them.

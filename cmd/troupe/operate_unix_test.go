@@ -352,7 +352,7 @@ func TestOperate(t *testing.T) {
 		t.Errorf("the sessions of one task: %s", out)
 	}
 	code, screen := o.troupe("top", at, "--once", "--interval", "300ms")
-	for _, want := range []string{`3 tasks: 3 up; 2 sessions; 2 steps run`, `(?m)^/job:ps/task:0 +up +\d+% +[\d.]+ MiB +0 +0 `, `(?m)^\d+ .* blocked .*\n    .*'full'`, `(?m)^full .* ######## 2/2`, `(?m)^/job:worker/task:0 +/job:ps/task:0 +up `} {
+	for _, want := range []string{`3 tasks: 3 up; 2 sessions; 2 running steps`, `(?m)^/job:ps/task:0 +up +\d+% +[\d.]+ MiB +0 +0 `, `(?m)^\d+ .* blocked .*\n    .*'full'`, `(?m)^full .* ######## 2/2`, `(?m)^/job:worker/task:0 +/job:ps/task:0 +up `} {
 		if code != exit.CodeOK || !regexp.MustCompile(want).MatchString(screen) {
 			t.Errorf("top ended with %d and lacks %q:\n%s", code, want, screen)
 		}

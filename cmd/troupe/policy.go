@@ -9,6 +9,7 @@ import (
 	"github.com/troupe-run/troupe/internal/command"
 	"github.com/troupe-run/troupe/internal/command/exit"
 	"github.com/troupe-run/troupe/internal/command/plain"
+	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/remote/access"
 )
 
@@ -63,7 +64,7 @@ func newPolicyCheck() *cobra.Command {
 			if len(q.ops)+len(q.devices)+len(q.containers)+len(q.may)+len(q.claims) > 0 {
 				return exit.Usage(errors.New("--as is needed: whom is it about?"))
 			}
-			plain.Printf(cmd.OutOrStdout(), "%s: %d rules\n", args[0], p.Len())
+			plain.Printf(cmd.OutOrStdout(), "%s: %s\n", args[0], view.Count(int64(p.Len()), "rule"))
 			return nil
 		}
 		who, err := access.ParseIdentity(q.as, q.by, q.claims)

@@ -133,7 +133,7 @@ func TestTerminal(t *testing.T) {
 	server := start(t, nil, "serve", "--local=localhost:0")
 	at := server.target()
 	top := onTerminal(t, "top", at, "--interval", "100ms")
-	top.shows(`\x1b\[\?1049h.*1 tasks: 1 up; .* sorted by name`)
+	top.shows(`\x1b\[\?1049h.*1 task: 1 up; .* sorted by name`)
 	top.press("c")
 	top.shows(`sorted by CPU(.|\n)*task:0 +up +\d+%`)
 	top.press("x") // no key

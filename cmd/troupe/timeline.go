@@ -75,7 +75,7 @@ are printed, with the reason.`,
 // printSummary prints how much a trace has of each task, and why a task is missing.
 func printSummary(w io.Writer, t *view.Trace) error {
 	for _, task := range t.Tasks {
-		line := fmt.Sprintf("%s: %d events", task.Task, len(task.Events))
+		line := task.Task + ": " + view.Count(int64(len(task.Events)), "event")
 		if task.Dropped > 0 {
 			line += fmt.Sprintf(", %d more were dropped", task.Dropped)
 		}

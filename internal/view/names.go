@@ -24,6 +24,14 @@ const (
 	StateSilent    = "silent"     // it is thought to be up, and did not answer in time
 )
 
+// Count names a number of things, such as 1 element or 2 elements.
+func Count(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
 // SessionName returns a session's name for people: the beginning of its handle, which grants no access to the session.
 func SessionName(handle string) string {
 	return handle[:min(nameDigits, len(handle))]

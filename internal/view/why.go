@@ -439,7 +439,7 @@ func (w *inquiry) queue(at waiter, where place, q *Queue, name string, from *pat
 	}
 	switch v.Verb {
 	case "enqueue":
-		size := fmt.Sprintf("%d elements", q.Size)
+		size := Count(q.Size, "element")
 		if q.Leased > 0 {
 			size += fmt.Sprintf(", %d leased", q.Leased)
 		}
@@ -457,19 +457,19 @@ func (w *inquiry) queue(at waiter, where place, q *Queue, name string, from *pat
 	closed := fmt.Sprintf("which was closed %s", q.ClosedBy.act().When(time.Unix(0, at.task.clock(w.cluster))))
 	switch {
 	case v.Verb == "open" && q.Closed:
-		what := fmt.Sprintf("open the %s %s anew, %s, and has %d elements that have not been taken", q.Kind, name, closed, q.Size)
+		what := fmt.Sprintf("open the %s %s anew, %s, and still has %s", q.Kind, name, closed, Count(q.Size, "element"))
 		return w.others(at, where, takers, q.LastDequeue, what, from)
 	case v.Verb == "open":
-		what := fmt.Sprintf("open the %s %s anew, which is about to be closed, and has %d elements that have not been taken", q.Kind, name, q.Size)
+		what := fmt.Sprintf("open the %s %s anew, which is about to be closed, and still has %s", q.Kind, name, Count(q.Size, "element"))
 		return w.others(at, where, takers, q.LastDequeue, what, from)
 	case q.Closed && q.Size == 0 && q.Leased > 0:
-		return finding{fmt.Sprintf("dequeue from the %s %s, %s, and is empty; %d elements are leased, and come back unless their consumers acknowledge them", q.Kind, name, closed, q.Leased), waits}
+		return finding{fmt.Sprintf("dequeue from the %s %s, %s, and is empty, except for %s that consumers have leased and that come back unless they acknowledge them", q.Kind, name, closed, Count(q.Leased, "element")), waits}
 	case q.Closed && q.Size == 0: // others learn at once that it is closed
 		return finding{fmt.Sprintf("dequeue from the %s %s, %s, and is empty; no producer has opened it anew", q.Kind, name, closed), waits}
 	}
 	state := fmt.Sprintf("is empty (capacity %s)", capacity)
 	if q.Size > 0 {
-		state = fmt.Sprintf("has %d elements", q.Size)
+		state = "has " + Count(q.Size, "element")
 		if q.MinAfterDequeue > 0 && !q.Closed {
 			state += fmt.Sprintf(", of which it keeps %d (min_after_dequeue)", q.MinAfterDequeue)
 		}

@@ -64,6 +64,11 @@ func TestCollect(t *testing.T) {
 		}
 	}
 
+	f = Collect(t.Context(), Config{Target: cluster.Servers()[0].Target(), Encrypted: true})
+	if len(f.Tasks) != 2 || f.Tasks[0].UDP.Outcome != NotTried || f.Tasks[1].UDP.Outcome != NotTried {
+		t.Errorf("tasks with a secret are sent packets that they do not answer: %+v", f.Tasks)
+	}
+
 	other, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

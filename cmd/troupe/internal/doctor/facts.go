@@ -31,7 +31,7 @@ type Task struct {
 	LookupError string
 	// Local reports whether one of the IPs belongs to this machine.
 	Local bool
-	// TCP and UDP are how the port answers. UDP is not tried unless a Troupe server with other tasks answers TCP.
+	// TCP and UDP are how the port answers. UDP is not tried unless a Troupe server with other tasks answers TCP, nor with certificates.
 	TCP, UDP Probe
 	// Answers is what serves at the address.
 	Answers Answer

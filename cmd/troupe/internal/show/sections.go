@@ -224,10 +224,10 @@ func (q queueOf) filled() string {
 func (q queueOf) waits(now int64) string {
 	var enqueues, dequeues, opens, text string
 	if n := q.q.EnqueuesWaiting; n > 0 {
-		enqueues = plural(n, "enqueue", "enqueues")
+		enqueues = view.Count(n, "enqueue")
 	}
 	if n := q.q.DequeuesWaiting; n > 0 {
-		dequeues = plural(n, "dequeue", "dequeues")
+		dequeues = view.Count(n, "dequeue")
 		if q.q.Lacking > 0 {
 			dequeues += fmt.Sprintf(" (%d lacking)", q.q.Lacking)
 		}
@@ -273,7 +273,7 @@ func (q queueOf) missed(now int64) string {
 		return ""
 	}
 	last := q.q.LastMissed
-	return fmt.Sprintf("%s opened later got nothing but its end, the last %s ago: %s", plural(q.q.Missed, "session", "sessions"), Age(now-last.GetAt()), last.GetSession())
+	return fmt.Sprintf("%s opened later got nothing but its end, the last %s ago: %s", view.Count(q.q.Missed, "session"), Age(now-last.GetAt()), last.GetSession())
 }
 
 // last describes the steps that last put something in and took something out.

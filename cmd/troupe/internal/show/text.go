@@ -71,14 +71,6 @@ func clock(c *view.Cluster, t *view.Task) int64 {
 	return cmp.Or(t.GetProcess().GetClock(), c.GetClock())
 }
 
-// plural counts things.
-func plural(n int64, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
 // Missing describes what a section does not show: the entries that the limit left out, and the tasks that did not
 // answer.
 func Missing(c *view.Cluster, section, entries string) []string {
@@ -90,7 +82,7 @@ func Missing(c *view.Cluster, section, entries string) []string {
 	}
 	if section == "links" {
 		if n := Unused(c); n > 0 {
-			lines = append(lines, plural(int64(n), "link", "links")+" that nothing has needed yet left out")
+			lines = append(lines, view.Count(int64(n), "link")+" that nothing has needed yet left out")
 		}
 	}
 	for _, t := range c.Tasks {

@@ -225,8 +225,8 @@ func (s *Screen) head(all []rates) []string {
 			parts = append(parts, fmt.Sprintf("%d %s", n, state))
 		}
 	}
-	line := fmt.Sprintf("%s  %d tasks: %s; %.0f sessions; %.0f steps run; %s steps/s, %s errors/s; sorted by %s", time.Unix(0, s.Now.Clock).Format(time.TimeOnly),
-		len(all), strings.Join(parts, ", "), sessions, running, digits(steps), digits(failing), orders[s.Order])
+	line := fmt.Sprintf("%s  %s: %s; %s; %s; %s steps/s, %s errors/s; sorted by %s", time.Unix(0, s.Now.Clock).Format(time.TimeOnly),
+		view.Count(int64(len(all)), "task"), strings.Join(parts, ", "), view.Count(int64(sessions), "session"), view.Count(int64(running), "running step"), digits(steps), digits(failing), orders[s.Order])
 	lines := wrap(line, s.Columns)
 	if s.Trouble != "" {
 		lines = append(lines, plain.Line(s.Trouble))
