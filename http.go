@@ -57,14 +57,22 @@ type watched struct {
 	endpoint *observe.Endpoint
 }
 
+// checkHTTP rejects an address that is none, and options of an endpoint that is not there.
+func (o *options) checkHTTP() error {
+	if o.http.address != "" {
+		return observe.CheckAddress(o.http.address)
+	}
+	if o.http.pprof || o.http.hosts != nil || o.http.queues != 0 {
+		return status.InvalidArgumentf("options of the HTTP endpoint are given, and it has no address: add WithHTTP (--http)")
+	}
+	return nil
+}
+
 // watch opens the endpoint of the options and declares its tasks, which serve later. It returns nil if there is no
 // endpoint.
 func (o *options) watch(tasks ...spec.Task) (*watched, error) {
-	if o.http.address == "" {
-		if o.http.pprof || o.http.hosts != nil || o.http.queues != 0 {
-			return nil, status.InvalidArgumentf("options of the HTTP endpoint are given, and it has no address: add WithHTTP (--http)")
-		}
-		return nil, nil //nolint:nilnil // no option, no endpoint
+	if err := o.checkHTTP(); err != nil || o.http.address == "" {
+		return nil, err
 	}
 	hosts := slices.Clone(o.http.hosts)
 	if name, err := os.Hostname(); err == nil {

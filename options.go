@@ -1,6 +1,7 @@
 package troupe
 
 import (
+	"errors"
 	"log/slog"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/troupe-run/troupe/internal/network"
 	"github.com/troupe-run/troupe/remote"
 	"github.com/troupe-run/troupe/remote/access"
+	"github.com/troupe-run/troupe/remote/spec"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -192,6 +194,22 @@ func WithSessionMemory(bytes int64) Option {
 // have no such limit. 0, the default, means three quarters of the process's memory.
 func WithClientMemory(bytes int64) Option {
 	return option("WithClientMemory", func(o *options) { o.clientMemory = bytes })
+}
+
+// check rejects invalid options, as far as they are known to be invalid before anything is opened or bound.
+func (o *options) check(self spec.Task) error {
+	if o.startup <= 0 {
+		return status.InvalidArgumentf("The time in which a cluster starts must be positive, not %v", o.startup)
+	}
+	if o.lease <= 0 {
+		return status.InvalidArgumentf("A session's lease must be positive, not %v", o.lease)
+	}
+	if o.bind != "" {
+		if _, _, err := spec.SplitAddress(o.bind); err != nil {
+			return status.InvalidArgumentf("the address to bind (--bind, WithBind) is invalid: %s", status.From(err).Message)
+		}
+	}
+	return errors.Join(o.checkMemory(), o.checkCertificate(self), o.checkHTTP(), remote.CheckDurable(o.data, o.durable))
 }
 
 // checkMemory rejects negative limits.

@@ -3,7 +3,6 @@ package troupe
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -70,8 +69,18 @@ func Resolve[D Declaration](declaration D, opts ...Option) (*corepb.ServerDef, e
 	if err != nil {
 		return nil, err
 	}
-	def, _, err := define(declaration, o)
-	return def, err
+	def, cluster, err := define(declaration, o)
+	if err != nil {
+		return nil, err
+	}
+	self, err := cluster.Task(def.JobName, int(def.TaskIndex))
+	if err == nil {
+		err = o.check(self)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return def, nil
 }
 
 // start makes a server and starts it if the options say so.
@@ -108,13 +117,7 @@ func newServer(def *corepb.ServerDef, cluster *spec.Spec, o *options) (*Server, 
 	if err != nil {
 		return nil, err
 	}
-	if o.startup <= 0 {
-		return nil, status.InvalidArgumentf("The time in which a cluster starts must be positive, not %v", o.startup)
-	}
-	if o.lease <= 0 {
-		return nil, status.InvalidArgumentf("A session's lease must be positive, not %v", o.lease)
-	}
-	if err := errors.Join(o.checkMemory(), o.checkCertificate(self)); err != nil {
+	if err := o.check(self); err != nil {
 		return nil, err
 	}
 	cpus, err := cpusOf(def.DefaultSessionConfig)

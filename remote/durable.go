@@ -14,17 +14,25 @@ import (
 	"github.com/troupe-run/troupe/internal/view"
 )
 
+// CheckDurable rejects a directory without durable containers, the converse, and containers that are not declared as Config.Durable says.
+func CheckDurable(data string, entries []string) error {
+	switch {
+	case data == "" && len(entries) > 0:
+		return status.InvalidArgumentf("durable containers need a directory for their data (--data; in Python, data=; in Go, WithDurable)")
+	case data != "" && len(entries) == 0:
+		return status.InvalidArgumentf("the directory %s keeps nothing: say which containers are durable (--durable; in Python, durable=; in Go, WithDurable)", data)
+	}
+	_, err := parseDurable(entries)
+	return err
+}
+
 // openStore opens the directory that keeps the node's durable containers, if there is one. A guest has its host's.
 func (n *Node) openStore(c Config) (_ *durable.Store, err error) {
-	switch {
-	case c.lent != nil:
+	if c.lent != nil {
 		return c.kept, nil
-	case c.Data == "" && len(c.Durable) == 0:
-		return nil, nil
-	case c.Data == "":
-		return nil, status.InvalidArgumentf("durable containers need a directory for their data (--data, WithDurable)")
-	case len(c.Durable) == 0:
-		return nil, status.InvalidArgumentf("the directory %s keeps nothing: say which containers are durable (--durable, WithDurable)", c.Data)
+	}
+	if err := CheckDurable(c.Data, c.Durable); err != nil || c.Data == "" {
+		return nil, err
 	}
 	if n.lasting, err = parseDurable(c.Durable); err != nil {
 		return nil, err

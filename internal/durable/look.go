@@ -43,7 +43,7 @@ func newReader(f vfs.FS, dir string) (*Store, *pebble.Lock, error) {
 	f = reading{f}
 	lock, err := pebble.LockDirectory(dir, f)
 	if err != nil {
-		return nil, nil, status.Errorf(status.FailedPrecondition, "can't lock the durable store in %s: %v; stop the task that uses it", dir, err)
+		return nil, nil, status.Errorf(status.FailedPrecondition, "the durable store in %s cannot be locked (%v): a task uses it. Stop the task first", dir, err)
 	}
 	s := &Store{
 		dir: dir, log: slog.New(slog.DiscardHandler), owner: was.name, lock: lock, readOnly: &was, cells: map[Place]*Cell{},

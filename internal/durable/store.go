@@ -157,7 +157,7 @@ func (s *Store) open() error {
 	}
 	lock, err := pebble.LockDirectory(s.dir, s.guard)
 	if err != nil {
-		return status.Errorf(status.FailedPrecondition, "can't lock the durable store in %s: %v; is it used by another process? Each task needs a directory of its own", s.dir, err)
+		return status.Errorf(status.FailedPrecondition, "the durable store in %s cannot be locked (%v): another process uses it. Stop that process; each task needs a directory of its own", s.dir, err)
 	}
 	s.lock = lock
 	was, err := s.claim()

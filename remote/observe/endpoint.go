@@ -65,13 +65,28 @@ type Endpoint struct {
 	stopErr  error
 }
 
+// CheckAddress rejects an address that is not host:port, with INVALID_ARGUMENT.
+func CheckAddress(address string) error {
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil {
+		return status.InvalidArgumentf("the HTTP address %q is not host:port: %v", address, err)
+	}
+	return nil
+}
+
 // Listen binds an endpoint's address and serves until Stop. INVALID_ARGUMENT is the error for an address that cannot be bound, and for
 // profiles that everybody could read.
 func Listen(c Config) (*Endpoint, error) {
 	c.Log = logs.Limited(c.Log)
+	if err := CheckAddress(c.Address); err != nil {
+		return nil, err
+	}
 	host, port, err := net.SplitHostPort(c.Address)
 	if err != nil {
-		return nil, status.InvalidArgumentf("the HTTP address %q is not host:port: %v", c.Address, err)
+		return nil, err
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port))
 	if err != nil {

@@ -421,7 +421,7 @@ func TestWhereItListens(t *testing.T) {
 	if _, err := Listen(audited); status.CodeOf(err) != status.InvalidArgument || !strings.Contains(err.Error(), "everybody's") {
 		t.Errorf("a guard that decides nothing: %v", err)
 	}
-	for address, text := range map[string]string{"0.0.0.0:0": "everybody's", e.Address(): "cannot listen", "9090": "not host:port", "127.0.0.1:http-of-nobody": "cannot listen"} {
+	for address, text := range map[string]string{"0.0.0.0:0": "everybody's", e.Address(): "cannot listen", "9090": "not host:port", "127.0.0.1:http-of-nobody": "unknown port", ":70000": "invalid port"} {
 		_, err := Listen(Config{Address: address, Tasks: tasks, Pprof: true, Log: quiet})
 		if status.CodeOf(err) != status.InvalidArgument || !strings.Contains(err.Error(), text) {
 			t.Errorf("%s: %v", address, err)
