@@ -49,6 +49,9 @@ func (r *eagerCall) instanceOf(call *stepCall, op *corepb.Operation, f *eagerFun
 			return nil, err
 		}
 		spec.device = c.names.toClient(device)
+		if f != nil {
+			spec.passed = passedArgs(f.own.given)
+		}
 		m.main = spec
 	}
 	ctx, cancel := call.bound(func() {})

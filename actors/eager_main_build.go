@@ -10,6 +10,7 @@ import (
 	"time"
 
 	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
+	functionpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/function_go_proto"
 	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
 	corepb "github.com/galeone/tensorflow/tensorflow/go/core/protobuf/for_core_protos_go_proto"
 	"github.com/troupe-run/troupe/graph"
@@ -24,6 +25,8 @@ import (
 type mainSpec struct {
 	args []eagerArg
 	here bool // all outputs are to be on the main's task
+	// passed has for each output of a function the argument that it returns, or -1: such a result stays where the argument's tensor lies.
+	passed []int
 	// device is the client's name for the device that the op is for; nodes without a request or a resource run there.
 	device string
 }
@@ -102,12 +105,51 @@ func (b *mainBuilder) prune(def *graphpb.GraphDef, node string, check func() err
 	for i, arg := range pruned.Feeds {
 		arg.Assigned = cmp.Or(b.spec.args[i].at, b.home)
 	}
-	for _, ret := range pruned.Fetches {
-		if !b.spec.here {
+	for i, ret := range pruned.Fetches {
+		switch {
+		case b.spec.here:
+		case i < len(b.spec.passed) && b.spec.passed[i] >= 0:
+			ret.Assigned = cmp.Or(b.spec.args[b.spec.passed[i]].at, b.home)
+		default:
 			ret.Assigned = ret.Inputs[0].Node.Assigned
 		}
 	}
 	return pruned, nil
+}
+
+// passedArgs returns for each output of a function the index of the argument that it returns, at most through identities, or -1. It returns
+// nil if arguments of the function are lists. As in TensorFlow, what a called function returns is not an argument of its caller.
+func passedArgs(f *functionpb.FunctionDef) []int {
+	args := map[string]int{}
+	for i, arg := range f.GetSignature().GetInputArg() {
+		if arg.GetNumberAttr() != "" || arg.GetTypeListAttr() != "" {
+			return nil
+		}
+		args[arg.GetName()] = i
+	}
+	identities := map[string]string{}
+	for _, n := range f.GetNodeDef() {
+		if n.GetOp() == "Identity" && n.GetAttr()["_class"] == nil && len(n.GetInput()) > 0 {
+			identities[n.GetName()+":output:0"] = n.GetInput()[0]
+		}
+	}
+	passed := make([]int, len(f.GetSignature().GetOutputArg()))
+	for i, out := range f.GetSignature().GetOutputArg() {
+		from := f.GetRet()[out.GetName()]
+		for range identities { // a chain of identities; what is not one is not valid, and an error elsewhere
+			in, ok := identities[from]
+			if !ok {
+				break
+			}
+			from = in
+		}
+		arg, ok := args[from]
+		if !ok {
+			arg = -1
+		}
+		passed[i] = arg
+	}
+	return passed
 }
 
 // divide returns the parts of the main's own devices, by their own names, and makes components of the others.

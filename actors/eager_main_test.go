@@ -253,6 +253,23 @@ func TestEagerMain(t *testing.T) {
 			t.Errorf("the response is %v", r)
 		}
 	})
+	t.Run("arguments as results", func(t *testing.T) {
+		main.register(`
+			signature { name: "pass" input_arg { name: "x" type: DT_FLOAT } input_arg { name: "y" type: DT_FLOAT }
+				output_arg { name: "a" type: DT_FLOAT } output_arg { name: "b" type: DT_FLOAT } output_arg { name: "c" type: DT_FLOAT } output_arg { name: "d" type: DT_FLOAT } }
+			node_def { name: "neg" op: "Neg" input: "y" attr { key: "T" value { type: DT_FLOAT } } }
+			node_def { name: "one" op: "Identity" input: "y" attr { key: "T" value { type: DT_FLOAT } } }
+			node_def { name: "two" op: "Identity" input: "one:output:0" input: "^neg" attr { key: "T" value { type: DT_FLOAT } } }
+			ret { key: "a" value: "two:output:0" } ret { key: "b" value: "x" } ret { key: "c" value: "neg:y:0" } ret { key: "d" value: "y" }`)
+		r := main.run(away(call(45, "pass", "20:0", "40:1"), 1, ps1CPU, typespb.DataType_DT_FLOAT))
+		if want := fmt.Sprint([]string{ps1CPU, "", "", ps1CPU}); fmt.Sprint(r.Device) != want {
+			t.Errorf("the results are on %v", r.Device)
+		}
+		ps1.want("45:0", 100, 10000)
+		main.want("45:1", 10, 100)
+		main.want("45:2", -100, -10000)
+		ps1.want("45:3", 100, 10000)
+	})
 	t.Run("loop", func(t *testing.T) {
 		main.register(strings.ReplaceAll(small, "small", "small2"))
 		main.register(`

@@ -1,0 +1,65 @@
+//go:build unix
+
+package e2e
+
+import (
+	cmdline "flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/troupe-run/troupe/internal/extent"
+)
+
+var (
+	eagerSeed     = cmdline.Int("eager-seed", 0, "the number of the first random program of TensorFlow 2")
+	eagerPrograms = cmdline.Int("eager-programs", 0, "how many random programs of TensorFlow 2; 0: a share that fits into the time of a test")
+)
+
+// TestEagerProgramsOnTensorFlow compares random programs that use tasks as devices on Troupe with TensorFlow's own servers: values, devices
+// and errors of each statement. A program that differs is made small and printed with its number.
+func TestEagerProgramsOnTensorFlow(t *testing.T) {
+	t.Parallel() // it waits more than it computes
+	python := needPython(t)
+	var addresses []string
+	for _, k := range newCluster(t, "worker=3").tasks {
+		addresses = append(addresses, k.addr)
+	}
+	args := []string{"differential/run_eager.py", "--seed", fmt.Sprint(*eagerSeed), "--ours", strings.Join(addresses, ",")}
+	limit := 4 * time.Minute
+	programs := *eagerPrograms
+	if programs == 0 && extent.Full() {
+		programs = 500
+	}
+	switch {
+	case programs > 0:
+		args = append(args, "--programs", fmt.Sprint(programs))
+		limit += time.Duration(10*programs) * time.Second
+	case extent.Check():
+		args = append(args, "--programs", "60", "--time", "40", "--findings", "1", "--shrink", "30")
+	default:
+		args = append(args, "--programs", "6", "--time", "6", "--findings", "1", "--shrink", "30")
+	}
+	cmd := exec.Command(python, args...)
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "TMPDIR="+scratch)
+	p, err := launch("run_eager.py", cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.kill)
+	code, err := p.wait(extent.Slack(limit))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, p.log.tail())
+	}
+	if code != 0 {
+		t.Fatalf("exit code %d\n%s", code, p.log)
+	}
+	log := p.log.String()
+	if !strings.Contains(log, "programs: ") || strings.Contains(log, "programs: 0,") {
+		t.Error("no program ran")
+	}
+	t.Log(log)
+}
