@@ -135,13 +135,17 @@ func passedArgs(f *functionpb.FunctionDef) []int {
 	}
 	passed := make([]int, len(f.GetSignature().GetOutputArg()))
 	for i, out := range f.GetSignature().GetOutputArg() {
-		from := f.GetRet()[out.GetName()]
+		first := f.GetRet()[out.GetName()]
+		from := first
 		for range identities { // a chain of identities; what is not one is not valid, and an error elsewhere
 			in, ok := identities[from]
 			if !ok {
 				break
 			}
 			from = in
+		}
+		for first != from { // many outputs may return parts of one long chain
+			first, identities[first] = identities[first], from
 		}
 		arg, ok := args[from]
 		if !ok {
