@@ -47,7 +47,7 @@ RACED = . ./actors/... ./cmd/... ./containers/... ./internal/... ./queues/... ./
 GATED = . ./cmd/troupe ./kernels/all ./kernels/internal/simd ./remote/compress
 
 test-plain:
-	CGO_ENABLED=0 go test -parallel 4 -timeout 30m ./e2e/... ./examples/... ./graph/... $(GATED)
+	CGO_ENABLED=0 go test -parallel 4 -timeout 60m ./e2e/... ./examples/... ./graph/... $(GATED)
 
 test-race:
 	CGO_ENABLED=1 go test -race -timeout 20m $(RACED)
