@@ -278,7 +278,7 @@ var fileless = []string{
 
 // elsewhere are the ops that use files in families that otherwise do not, by source file.
 var elsewhere = map[string]string{"../random/unigram.go": "FixedUnigramCandidateSampler", "../control/print.go": "PrintV2", "../data/cache.go": "DatasetToSingleElement",
-	"../data/consume.go": "DatasetToTFRecord", "../data/files.go": "DatasetToSingleElement", "../data/csv.go": "DatasetToSingleElement", "../data/iterator.go": "DatasetToSingleElement", "../data/resource.go": "DatasetToSingleElement",
+	"../data/tfrecord.go": "DatasetToTFRecord", "../data/files.go": "DatasetToSingleElement", "../data/csv.go": "DatasetToSingleElement", "../data/iterator.go": "DatasetToSingleElement", "../data/resource.go": "DatasetToSingleElement",
 	"../data/shards.go": "DatasetToSingleElement", "../data/snapshot.go": "SaveDataset", "../data/snapshotfile.go": "LoadDataset", "../data/statistics.go": "StatsAggregatorSetSummaryWriter"}
 
 // TestFileOpsAreListed checks that each op of the families that use files is listed as using them or not, and that no other family opens

@@ -8,6 +8,7 @@ import (
 	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
 	optionspb "github.com/galeone/tensorflow/tensorflow/go/core/framework/dataset_options_go_proto"
 	functionpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/function_go_proto"
+	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
 	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
 	shapepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_shape_go_proto"
 	typespb "github.com/galeone/tensorflow/tensorflow/go/core/framework/types_go_proto"
@@ -21,56 +22,56 @@ import (
 // (core/grappler/optimizers/data/auto_shard.cc): a part of the files, a part of the elements, or what the pipeline's shard hint selects.
 
 // newAutoShard creates a dataset that is the rewritten form of its input.
-func newAutoShard(s *settings) maker {
+func newAutoShard(s *Settings) Maker {
 	policy, replicas := s.Int("auto_shard_policy"), int64(0)
 	if s.Has("num_replicas") {
 		replicas = s.Int("num_replicas")
 	}
-	return func(in *inputs) kind {
-		workers, index := in.positive(in.int(1, "num_workers"), "num_workers"), in.int(2, "index")
-		if in.err == nil && (index < 0 || index >= workers) {
-			in.failf("index must be between 0 and %d", workers-1)
+	return func(in *Inputs) Kind {
+		workers, index := in.Positive(in.Int(1, "num_workers"), "num_workers"), in.Int(2, "index")
+		if in.Err == nil && (index < 0 || index >= workers) {
+			in.Failf("index must be between 0 and %d", workers-1)
 		}
-		if in.err == nil && replicas < 0 {
-			in.failf("num_replicas should be >= 0")
+		if in.Err == nil && replicas < 0 {
+			in.Failf("num_replicas should be >= 0")
 		}
-		d := in.dataset(0)
-		if in.err != nil {
+		d := in.Dataset(0)
+		if in.Err != nil {
 			return pass{d}
 		}
 		to := optionspb.AutoShardPolicy(policy)
-		if own := mergedOptions(d, map[*Dataset]*optionspb.Options{}).GetDistributeOptions().GetAutoShardPolicy(); own != optionspb.AutoShardPolicy_AUTO {
+		if own := MergedOptions(d, map[*Dataset]*optionspb.Options{}).GetDistributeOptions().GetAutoShardPolicy(); own != optionspb.AutoShardPolicy_AUTO {
 			to = own
 		}
-		sharded, err := autoShard(in.place, d, workers, index, replicas, to)
+		sharded, err := autoShard(in.Place, d, workers, index, replicas, to)
 		if err != nil {
-			in.fail(err)
+			in.Fail(err)
 			return pass{d}
 		}
-		in.inputs = append(in.inputs, sharded)
+		in.Keep(sharded)
 		return pass{sharded}
 	}
 }
 
-// mergedOptions returns the options of a pipeline; later ones override earlier ones. known holds those already computed, since a dataset
+// MergedOptions returns the options of a pipeline; later ones override earlier ones. known holds those already computed, since a dataset
 // may be the input of several others.
-func mergedOptions(d *Dataset, known map[*Dataset]*optionspb.Options) *optionspb.Options {
+func MergedOptions(d *Dataset, known map[*Dataset]*optionspb.Options) *optionspb.Options {
 	if o := known[d]; o != nil {
 		return o
 	}
 	all := &optionspb.Options{}
 	known[d] = all
-	for _, in := range d.inputs {
-		proto.Merge(all, mergedOptions(in, known))
+	for _, in := range d.Inputs {
+		proto.Merge(all, MergedOptions(in, known))
 	}
-	if o, ok := d.kind.(options); ok {
+	if o, ok := d.Kind.(options); ok {
 		proto.Merge(all, o.own)
 	}
 	return all
 }
 
 // autoShard returns the part of a dataset for the worker at index, with a reference for the caller.
-func autoShard(p place, d *Dataset, workers, index, replicas int64, policy optionspb.AutoShardPolicy) (*Dataset, error) {
+func autoShard(p Place, d *Dataset, workers, index, replicas int64, policy optionspb.AutoShardPolicy) (*Dataset, error) {
 	if _, ok := optionspb.AutoShardPolicy_name[int32(policy)]; !ok {
 		return nil, status.InvalidArgumentf("auto_shard_policy is invalid.")
 	}
@@ -103,7 +104,9 @@ func autoShard(p place, d *Dataset, workers, index, replicas int64, policy optio
 
 // rewrite is a pipeline's graph while it is changed.
 type rewrite struct {
-	graphMaker
+	def            *graphpb.GraphDef
+	held           map[string]*tensor.Tensor // values of Placeholders
+	functions      map[string]*functionpb.FunctionDef
 	workers, index int64
 	nodes          map[string]*nodepb.NodeDef
 	sink           *nodepb.NodeDef // consumes the elements
@@ -111,21 +114,22 @@ type rewrite struct {
 }
 
 func newRewrite(d *Dataset, workers, index int64) (*rewrite, error) {
-	r := &rewrite{workers: workers, index: index, nodes: map[string]*nodepb.NodeDef{}, graphMaker: graphMaker{
-		names: map[*Dataset]string{}, defs: map[string]*functionpb.FunctionDef{}, held: map[string]*tensor.Tensor{},
-	}}
-	whole := variantOf(d)
+	whole := ToTensor(d)
 	d.Retain()
-	r.made = append(r.made, whole)
-	name, err := r.input(whole)
-	if err != nil {
+	r := &rewrite{workers: workers, index: index, nodes: map[string]*nodepb.NodeDef{}, functions: map[string]*functionpb.FunctionDef{}, made: []*tensor.Tensor{whole}}
+	var name string
+	var err error
+	if r.def, name, r.held, err = GraphHolding(whole); err != nil {
 		r.end()
 		return nil, err
+	}
+	for _, f := range r.def.Library.Function {
+		r.functions[f.GetSignature().GetName()] = f
 	}
 	for _, n := range r.def.Node {
 		r.nodes[n.GetName()] = n
 	}
-	r.sink = &nodepb.NodeDef{Name: "Sink", Op: retvalOp, Input: []string{name}, Attr: map[string]*attrpb.AttrValue{"T": typeAttr(tensor.Variant), "index": intAttr(0)}}
+	r.sink = &nodepb.NodeDef{Name: "Sink", Op: RetvalOp, Input: []string{name}, Attr: map[string]*attrpb.AttrValue{"T": TypeAttr(tensor.Variant), "index": IntAttr(0)}}
 	r.append(r.sink)
 	return r, nil
 }
@@ -138,16 +142,15 @@ func (r *rewrite) append(n *nodepb.NodeDef) {
 }
 
 // dataset creates the dataset of the graph. Its functions come along, for a dataset that came as a graph has some that p lacks.
-func (r *rewrite) dataset(p place) (*Dataset, error) {
-	r.def.Library = r.library()
-	return datasetOfGraphWith(p, &r.def, r.held)
+func (r *rewrite) dataset(p Place) (*Dataset, error) {
+	return FromGraphHolding(p, r.def, r.held)
 }
 
 // constant adds a number and returns its node's name.
 func (r *rewrite) constant(v int64) string {
-	t := int64Scalar(v)
+	t := tensor.Scalar(tensor.Int64, v)
 	r.made = append(r.made, t)
-	n := &nodepb.NodeDef{Name: placeholderOp + "/added_" + strconv.Itoa(len(r.def.Node)), Op: placeholderOp, Attr: map[string]*attrpb.AttrValue{"dtype": typeAttr(tensor.Int64)}}
+	n := &nodepb.NodeDef{Name: PlaceholderOp + "/added_" + strconv.Itoa(len(r.def.Node)), Op: PlaceholderOp, Attr: map[string]*attrpb.AttrValue{"dtype": TypeAttr(tensor.Int64)}}
 	r.held[n.Name] = t
 	r.append(n)
 	return n.Name
@@ -186,7 +189,7 @@ func (r *rewrite) insert(op string, after *nodepb.NodeDef, inputs []string, attr
 var (
 	shardReaders = []string{"ArrayRecordDataset", "FixedLengthRecordDataset", "RecordIODataset", "SSTableDataset", "TextLineDataset", "TFRecordDataset"}
 	shardPasses  = []string{
-		retvalOp, "AssertNextDataset", "BatchDataset", "CacheDataset", "ExperimentalMapAndBatchDataset", "ExperimentalParseExampleDataset",
+		RetvalOp, "AssertNextDataset", "BatchDataset", "CacheDataset", "ExperimentalMapAndBatchDataset", "ExperimentalParseExampleDataset",
 		"ExperimentalRebatchDataset", "FilterDataset", "FinalizeDataset", "Identity", "MapAndBatchDataset", "MapDataset",
 		"MaxIntraOpParallelismDataset", "ModelDataset", "OptimizeDataset", "OptionsDataset", "PaddedBatchDataset", "ParallelBatchDataset",
 		"ParallelMapDataset", "ParseExampleDataset", "PrefetchDataset", "PrivateThreadPoolDataset", "ReduceDataset", "RebatchDataset",
@@ -200,7 +203,7 @@ var (
 )
 
 func isOneOf(n *nodepb.NodeDef, list []string) bool {
-	return slices.ContainsFunc(list, func(op string) bool { return matchesAnyVersion(op, n.GetOp()) })
+	return slices.ContainsFunc(list, func(op string) bool { return MatchesAnyVersion(op, n.GetOp()) })
 }
 
 // byFile searches from the last dataset to the first for one that reads files, and shards the file names. It visits each dataset once,
@@ -297,7 +300,7 @@ func (r *rewrite) functionReads(attrs map[string]*attrpb.AttrValue) bool {
 			continue
 		}
 		seen[name] = true
-		for _, n := range r.defs[name].GetNodeDef() {
+		for _, n := range r.functions[name].GetNodeDef() {
 			switch {
 			case isOneOf(n, shardReaders) && len(n.GetInput()) > 0:
 				return true
@@ -361,19 +364,15 @@ func (r *rewrite) addShard(n *nodepb.NodeDef) error {
 		types = after.GetAttr()["Toutput_types"]
 	}
 	if types == nil {
-		types = listAttr(&attrpb.AttrValue_ListValue{Type: []typespb.DataType{tensor.String.Proto()}})
+		types = ListAttr(&attrpb.AttrValue_ListValue{Type: []typespb.DataType{tensor.String.Proto()}})
 	}
 	if shapes == nil {
-		shapes = listAttr(&attrpb.AttrValue_ListValue{Shape: []*shapepb.TensorShapeProto{{UnknownRank: true}}})
+		shapes = ListAttr(&attrpb.AttrValue_ListValue{Shape: []*shapepb.TensorShapeProto{{UnknownRank: true}}})
 	}
 	r.insert("ShardDataset", after, []string{r.constant(r.workers), r.constant(r.index)}, map[string]*attrpb.AttrValue{
 		"output_types": types, "output_shapes": shapes, "require_non_empty": boolAttr(true),
 	})
 	return nil
-}
-
-func listAttr(l *attrpb.AttrValue_ListValue) *attrpb.AttrValue {
-	return &attrpb.AttrValue{Value: &attrpb.AttrValue_List{List: l}}
 }
 
 func boolAttr(v bool) *attrpb.AttrValue { return &attrpb.AttrValue{Value: &attrpb.AttrValue_B{B: v}} }
@@ -414,13 +413,13 @@ func (r *rewrite) splitBatches(n *nodepb.NodeDef, replicas int64) error {
 	return nil
 }
 
-// byHint replaces the shards of shardHint with those of the workers.
+// byHint replaces the shards of ShardHint with those of the workers.
 func (r *rewrite) byHint() {
 	for _, n := range slices.Clone(r.def.Node) {
 		if n.GetOp() != "ShardDataset" {
 			continue
 		}
-		if t := r.held[n.GetInput()[1]]; t == nil || t.DType() != tensor.Int64 || t.Len() != 1 || tensor.Of[int64](t)[0] != shardHint {
+		if t := r.held[n.GetInput()[1]]; t == nil || t.DType() != tensor.Int64 || t.Len() != 1 || tensor.Of[int64](t)[0] != ShardHint {
 			continue
 		}
 		n.Input = []string{n.GetInput()[0], r.constant(r.workers), r.constant(r.index)}

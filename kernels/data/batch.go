@@ -19,33 +19,39 @@ type batch struct {
 }
 
 // newBatch parses BatchDatasetV2, newBatchKeeping the first version, which keeps the last elements.
-func newBatch(*settings) maker {
-	return func(in *inputs) kind { return in.batch(in.bool(2, "drop_remainder")) }
+func newBatch(*Settings) Maker {
+	return func(in *Inputs) Kind { return batchOf(in, in.Bool(2, "drop_remainder")) }
 }
 
-func newBatchKeeping(*settings) maker {
-	return func(in *inputs) kind { return in.batch(false) }
+func newBatchKeeping(*Settings) Maker {
+	return func(in *Inputs) Kind { return batchOf(in, false) }
 }
 
-// batch returns the kind of a plain batch. TensorFlow fuses a batch with the map before it; elements that fail in the map then count.
-func (in *inputs) batch(drops bool) *batch {
-	k := &batch{input: in.dataset(0), size: in.batchSize(1), drops: drops}
-	switch k.input.kind.(type) {
-	case *mapped, *parallelMap:
-		k.whole = true
-	}
+// batchOf returns the kind of a plain batch. TensorFlow fuses a batch with the map before it; elements that fail in the map then count.
+func batchOf(in *Inputs, drops bool) *batch {
+	k := &batch{input: in.Dataset(0), size: batchSizeAt(in, 1), drops: drops}
+	k.whole = IsMap(k.input.Kind)
 	return k
 }
 
-func (in *inputs) batchSize(i int) int64 { return in.positive(in.int(i, "batch_size"), "Batch size") }
+func batchSizeAt(in *Inputs, i int) int64 { return in.Positive(in.Int(i, "batch_size"), "Batch size") }
 
 // newParallelBatch returns a batch that is computed ahead. TensorFlow computes several batches concurrently, in the order of the elements;
 // most of the time goes into the elements.
-func newParallelBatch(s *settings) maker {
-	newOrder(s, "deterministic")
-	return func(in *inputs) kind {
-		k := in.batch(in.bool(3, "drop_remainder"))
-		return &prefetch{input: in.within(k, "BatchDatasetV2"), size: in.parallelCalls(in.int(2, "num_parallel_calls")).calls}
+func newParallelBatch(s *Settings) Maker {
+	NewOrdering(s, "deterministic")
+	return func(in *Inputs) Kind {
+		k := batchOf(in, in.Bool(3, "drop_remainder"))
+		return Prefetch(in, in.Within(k, "BatchDatasetV2"), in.Int(2, "num_parallel_calls"))
+	}
+}
+
+// newMapAndBatch parses a parallel map whose results are batched.
+func newMapAndBatch(s *Settings) Maker {
+	f, n := s.Function("f"), len(s.TypeList("Targuments"))
+	return func(in *Inputs) Kind {
+		m := Parallel(in, in.Dataset(0), in.Function(f, 1, 1+n), in.Int(2+n, "num_parallel_calls"))
+		return &batch{in.Within(m, "ParallelMapDataset"), batchSizeAt(in, 1+n), in.Bool(3+n, "drop_remainder"), true}
 	}
 }
 
@@ -61,36 +67,36 @@ func batches(n, size int64, drops bool) int64 {
 	return whole
 }
 
-func (k *batch) cardinality(q *query) int64 { return batches(k.input.cardinality(q), k.size, k.drops) }
+func (k *batch) Cardinality(q *Query) int64 { return batches(k.input.Cardinality(q), k.size, k.drops) }
 
-func (k *batch) arguments() string { return fmt.Sprint(k.size) }
+func (k *batch) Arguments() string { return fmt.Sprint(k.size) }
 
-func (k *batch) shufflable() error {
+func (k *batch) Shufflable() error {
 	if !k.drops {
 		return status.Errorf(status.FailedPrecondition, "BatchDatasetV2 does not support global shuffling with `drop_remainder=False`.")
 	}
-	return k.input.shufflable()
+	return k.input.Shufflable()
 }
 
-func (k *batch) inRange(n, i int64) error {
+func (k *batch) InRange(n, i int64) error {
 	if i < 0 || i >= n {
-		return outOfRange(n, i)
+		return OutOfRange(n, i)
 	}
 	return nil
 }
 
-func (k *batch) at(c *Call, i int64) (Element, error) {
+func (k *batch) At(c *Call, i int64) (Element, error) {
 	if i > math.MaxInt64/k.size-1 {
 		return nil, io.EOF // no input has n elements
 	}
 	end := (i + 1) * k.size
-	if n := k.input.cardinality(accessBy(c)); n >= 0 {
+	if n := k.input.Cardinality(c.Indexing()); n >= 0 {
 		end = min(end, n)
 	}
 	var list []Element
-	defer func() { releaseAll(list) }()
+	defer func() { ReleaseAll(list) }()
 	for j := i * k.size; j < end; j++ {
-		e, err := k.input.at(c, j)
+		e, err := k.input.At(c, j)
 		if err != nil {
 			return nil, err
 		}
@@ -99,18 +105,18 @@ func (k *batch) at(c *Call, i int64) (Element, error) {
 	return stack(c, list)
 }
 
-func (k *batch) open(e *Env) (Iterator, error) {
-	return openOver(e, k.input, func(o over) Iterator { return &batching{o, k} })
+func (k *batch) Open(e *Env) (Iterator, error) {
+	return OpenOver(e, k.input, func(o Over) Iterator { return &batching{o, k} })
 }
 
 type batching struct {
-	over
+	Over
 	of *batch
 }
 
 func (it *batching) Next(c *Call) (Element, error) {
-	list, err := nextOf(c, it.input, it.of.size, it.of.whole)
-	defer func() { releaseAll(list) }()
+	list, err := nextOf(c, it.Input, it.of.size, it.of.whole)
+	defer func() { ReleaseAll(list) }()
 	switch {
 	case err != nil:
 		return nil, err
@@ -124,7 +130,7 @@ func (it *batching) Next(c *Call) (Element, error) {
 func nextOf(c *Call, input Iterator, n int64, whole bool) (list []Element, failed error) {
 	for taken := int64(0); taken < n; taken++ {
 		e, err := input.Next(c)
-		if atEnd(err) {
+		if AtEnd(err) {
 			break
 		}
 		switch {
@@ -132,11 +138,11 @@ func nextOf(c *Call, input Iterator, n int64, whole bool) (list []Element, faile
 			list = append(list, e)
 			continue
 		case err == nil:
-			e.release()
+			e.Release()
 			continue
 		case failed == nil:
 			failed = err
-			releaseAll(list)
+			ReleaseAll(list)
 			list = nil
 		}
 		if !whole || c.Err() != nil || status.CodeOf(err) == status.ResourceExhausted { // it would fail again and again
@@ -146,12 +152,6 @@ func nextOf(c *Call, input Iterator, n int64, whole bool) (list []Element, faile
 	return list, failed
 }
 
-func releaseAll(list []Element) {
-	for _, e := range list {
-		e.release()
-	}
-}
-
 // stack stacks several elements along a new first dimension. It borrows them.
 func stack(c *Call, list []Element) (Element, error) {
 	first := list[0]
@@ -159,21 +159,21 @@ func stack(c *Call, list []Element) (Element, error) {
 	for i, t := range first {
 		for j, e := range list {
 			if len(e) != len(first) {
-				out.release()
+				out.Release()
 				return nil, status.InvalidArgumentf("Cannot batch elements of %d and %d components", len(first), len(e))
 			}
 			if e[i].DType() != t.DType() {
-				out.release()
+				out.Release()
 				return nil, status.InvalidArgumentf("Cannot batch tensors with different types in component %d. First element had type %v and element %d had type %v.", i, t.DType(), j, e[i].DType())
 			}
 			if !e[i].Shape().Equal(t.Shape()) {
-				out.release()
+				out.Release()
 				return nil, status.InvalidArgumentf("Cannot batch tensors with different shapes in component %d. First element had shape %v and element %d had shape %v.", i, t.Shape(), j, e[i].Shape())
 			}
 		}
-		b, err := tensor.New(c.pool(), t.DType(), append(tensor.Shape{int64(len(list))}, t.Shape()...))
+		b, err := tensor.New(c.Pool(), t.DType(), append(tensor.Shape{int64(len(list))}, t.Shape()...))
 		if err != nil {
-			out.release()
+			out.Release()
 			return nil, err
 		}
 		n := t.Len()
@@ -194,22 +194,22 @@ type paddedBatch struct {
 	values Element
 }
 
-func newPaddedBatch(dropping bool) func(*settings) maker {
-	return func(s *settings) maker {
+func newPaddedBatch(dropping bool) func(*Settings) Maker {
+	return func(s *Settings) Maker {
 		n := int(s.Int("N"))
 		if types := s.TypeList("Toutput_types"); len(types) != n {
 			s.Failf("There are %d padded shapes, and %d padding values", n, len(types))
 		}
-		return func(in *inputs) kind {
-			k := &paddedBatch{input: in.dataset(0), size: in.batchSize(1)}
+		return func(in *Inputs) Kind {
+			k := &paddedBatch{input: in.Dataset(0), size: batchSizeAt(in, 1)}
 			for i := range n {
-				k.shapes = append(k.shapes, in.paddedShape(2+i))
+				k.shapes = append(k.shapes, paddedShape(in, 2+i))
 			}
-			k.values = in.rest(2+n, 2+2*n)
+			k.values = in.Rest(2+n, 2+2*n)
 			if dropping {
-				k.drops = in.bool(2+2*n, "drop_remainder")
+				k.drops = in.Bool(2+2*n, "drop_remainder")
 			}
-			if in.err == nil {
+			if in.Err == nil {
 				k.check(in, n)
 			}
 			return k
@@ -218,49 +218,49 @@ func newPaddedBatch(dropping bool) func(*settings) maker {
 }
 
 // paddedShape reads a shape in which -1 is an unknown size.
-func (in *inputs) paddedShape(i int) shapes.PartialShape {
-	if t := in.ctx.Input(i); t.DType() != tensor.Int64 || t.Rank() != 1 {
-		in.failf("All padded shapes must be vectors")
+func paddedShape(in *Inputs, i int) shapes.PartialShape {
+	if t := in.Context.Input(i); t.DType() != tensor.Int64 || t.Rank() != 1 {
+		in.Failf("All padded shapes must be vectors")
 		return shapes.PartialShape{}
 	}
-	p, err := shapes.PartialShapeInput(in.ctx, i)
+	p, err := shapes.PartialShapeInput(in.Context, i)
 	if err != nil {
-		in.fail(err)
+		in.Fail(err)
 	}
 	return p
 }
 
-func (k *paddedBatch) check(in *inputs, n int) {
+func (k *paddedBatch) check(in *Inputs, n int) {
 	if len(k.input.Types) != n {
-		in.failf("Number of padded shapes (%d) must match the number of components in the input dataset's elements (%d)", n, len(k.input.Types))
+		in.Failf("Number of padded shapes (%d) must match the number of components in the input dataset's elements (%d)", n, len(k.input.Types))
 		return
 	}
 	for i, v := range k.values {
 		switch {
 		case v.Rank() != 0:
-			in.failf("All padding values must be scalars")
+			in.Failf("All padding values must be scalars")
 		case v.DType() != k.input.Types[i]:
-			in.failf("Mismatched type between padding value %d and input dataset's component %d: %v vs. %v", i, i, v.DType(), k.input.Types[i])
+			in.Failf("Mismatched type between padding value %d and input dataset's component %d: %v vs. %v", i, i, v.DType(), k.input.Types[i])
 		}
 	}
 }
 
-func (k *paddedBatch) cardinality(q *query) int64 {
-	return batches(k.input.cardinality(q), k.size, k.drops)
+func (k *paddedBatch) Cardinality(q *Query) int64 {
+	return batches(k.input.Cardinality(q), k.size, k.drops)
 }
 
-func (k *paddedBatch) open(e *Env) (Iterator, error) {
-	return openOver(e, k.input, func(o over) Iterator { return &paddedBatching{o, k} })
+func (k *paddedBatch) Open(e *Env) (Iterator, error) {
+	return OpenOver(e, k.input, func(o Over) Iterator { return &paddedBatching{o, k} })
 }
 
 type paddedBatching struct {
-	over
+	Over
 	of *paddedBatch
 }
 
 func (it *paddedBatching) Next(c *Call) (Element, error) {
-	list, err := nextOf(c, it.input, it.of.size, false)
-	defer func() { releaseAll(list) }()
+	list, err := nextOf(c, it.Input, it.of.size, false)
+	defer func() { ReleaseAll(list) }()
 	switch {
 	case err != nil:
 		return nil, err
@@ -271,7 +271,7 @@ func (it *paddedBatching) Next(c *Call) (Element, error) {
 	for i := range it.of.shapes {
 		t, err := it.of.pad(c, list, i)
 		if err != nil {
-			out.release()
+			out.Release()
 			return nil, err
 		}
 		out = append(out, t)
@@ -296,7 +296,7 @@ func (k *paddedBatch) pad(c *Call, list []Element, i int) (*tensor.Tensor, error
 			return nil, status.InvalidArgumentf("All elements in a batch must have the same rank as the padded shape for component%d: expected rank %d but got element with rank %d", i, len(want.Dims), len(got))
 		}
 		if e[i].DType() != k.values[i].DType() {
-			return nil, typeMismatch(i, k.values[i].DType(), e[i].DType())
+			return nil, TypeMismatch(i, k.values[i].DType(), e[i].DType())
 		}
 		for d, size := range got {
 			if want.Dims[d] < 0 {
@@ -306,7 +306,7 @@ func (k *paddedBatch) pad(c *Call, list []Element, i int) (*tensor.Tensor, error
 			}
 		}
 	}
-	out, err := tensor.New(c.pool(), k.values[i].DType(), append(tensor.Shape{int64(len(list))}, shape...))
+	out, err := tensor.New(c.Pool(), k.values[i].DType(), append(tensor.Shape{int64(len(list))}, shape...))
 	if err != nil {
 		return nil, err
 	}
@@ -357,8 +357,8 @@ func copyInto(dst *tensor.Tensor, at int, large tensor.Shape, src *tensor.Tensor
 // unbatch yields the rows of each element.
 type unbatch struct{ input *Dataset }
 
-func newUnbatch(*settings) maker {
-	return func(in *inputs) kind { return &unbatch{in.dataset(0)} }
+func newUnbatch(*Settings) Maker {
+	return func(in *Inputs) Kind { return &unbatch{in.Dataset(0)} }
 }
 
 // rows returns the first dimension of each element; -1 if it is unknown.
@@ -371,40 +371,40 @@ func (k *unbatch) rows() int64 {
 	return -1
 }
 
-func (k *unbatch) cardinality(q *query) int64 {
-	n := k.input.cardinality(q)
+func (k *unbatch) Cardinality(q *Query) int64 {
+	n := k.input.Cardinality(q)
 	if n < 0 {
 		return n
 	}
 	if rows := k.rows(); rows > 0 {
 		return n * rows
 	}
-	return unknown
+	return Unknown
 }
 
-func (k *unbatch) at(c *Call, i int64) (Element, error) {
+func (k *unbatch) At(c *Call, i int64) (Element, error) {
 	rows := k.rows()
 	if rows <= 0 {
 		return nil, status.Errorf(status.FailedPrecondition, "Random access for the `unbatch` dataset requires a known batch size. Got %d.", rows)
 	}
-	e, err := k.input.at(c, i/rows)
+	e, err := k.input.At(c, i/rows)
 	if err != nil {
 		return nil, err
 	}
-	defer e.release()
-	return rowOf(c, e, i%rows)
+	defer e.Release()
+	return Row(c, e, i%rows)
 }
 
-func (k *unbatch) shufflable() error {
-	return notIndexed("UnbatchDataset")
+func (k *unbatch) Shufflable() error {
+	return NotIndexed("UnbatchDataset")
 }
 
-func (k *unbatch) open(e *Env) (Iterator, error) {
-	return openOver(e, k.input, func(o over) Iterator { return &unbatching{over: o} })
+func (k *unbatch) Open(e *Env) (Iterator, error) {
+	return OpenOver(e, k.input, func(o Over) Iterator { return &unbatching{Over: o} })
 }
 
 type unbatching struct {
-	over
+	Over
 	now  Element
 	next int64
 }
@@ -413,15 +413,15 @@ func (it *unbatching) Next(c *Call) (Element, error) {
 	for {
 		if it.now != nil && it.next < it.now[0].Shape()[0] {
 			it.next++
-			return rowOf(c, it.now, it.next-1)
+			return Row(c, it.now, it.next-1)
 		}
 		it.drop()
-		e, err := it.input.Next(c)
+		e, err := it.Input.Next(c)
 		if err != nil {
 			return nil, err
 		}
 		if err := sameRows(e); err != nil {
-			e.release()
+			e.Release()
 			return nil, err
 		}
 		it.now, it.next = e, 0
@@ -445,13 +445,13 @@ func sameRows(e Element) error {
 }
 
 func (it *unbatching) drop() {
-	it.now.release()
+	it.now.Release()
 	it.now = nil
 }
 
 func (it *unbatching) Close() {
 	it.drop()
-	it.over.Close()
+	it.Over.Close()
 }
 
 func (it *unbatching) Save(c *Call, w *Writer) {
@@ -460,18 +460,18 @@ func (it *unbatching) Save(c *Call, w *Writer) {
 	if it.now != nil {
 		w.Element("now", it.now)
 	}
-	it.over.Save(c, w)
+	it.Over.Save(c, w)
 }
 
 func (it *unbatching) Restore(c *Call, r *Reader) {
 	it.next = r.Place("next")
 	if r.Bool("open") {
-		if it.now = r.Element("now"); r.err == nil {
-			r.check(sameRows(it.now))
+		if it.now = r.Element("now"); r.Err == nil {
+			r.Check(sameRows(it.now))
 		}
-		if r.err != nil {
+		if r.Err != nil {
 			it.drop()
 		}
 	}
-	it.over.Restore(c, r)
+	it.Over.Restore(c, r)
 }

@@ -9,11 +9,15 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/checkpoint"
 	"github.com/troupe-run/troupe/kernels/files"
 	"github.com/troupe-run/troupe/kernels/internal/process"
 	"github.com/troupe-run/troupe/kernels/internal/variant"
 )
+
+// kindMemory is the kind of memories as resources.
+const kindMemory = "tensorflow::data::MemoryCacheManager"
 
 // memory holds the elements of a dataset once an iterator has reached the end. The iterators of the dataset share it. It lives as long as
 // its resource or one of the datasets that use it.
@@ -40,12 +44,18 @@ func (m *memory) set(list []Element) {
 	}
 	m.complete = true
 	for _, e := range list {
-		m.elements = append(m.elements, e.retain())
+		m.elements = append(m.elements, e.Retain())
 	}
 }
 
 // newMemory returns an empty memory with one user.
 func newMemory() *memory { return &memory{users: 1} }
+
+func newMemoryCache(*kernels.Construction) (any, error) {
+	return kernels.Func(func(ctx *kernels.Context) error {
+		return OutputAnonymous(ctx, kindMemory, NewHolder(newMemory()))
+	}), nil
+}
 
 // retain adds a user.
 func (m *memory) retain() *memory {
@@ -55,19 +65,16 @@ func (m *memory) retain() *memory {
 	return m
 }
 
-// release removes a user. The last one drops the elements.
-func (m *memory) release() {
+// Release removes a user. The last one drops the elements.
+func (m *memory) Release() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.users--; m.users > 0 {
 		return
 	}
-	releaseAll(m.elements)
+	ReleaseAll(m.elements)
 	m.elements, m.complete = nil, false
 }
-
-// Close releases a memory that is a resource.
-func (m *memory) Close() { m.release() }
 
 // cache returns the elements of the first pass again in later passes.
 type cache struct {
@@ -81,16 +88,16 @@ type cache struct {
 }
 
 // newCache parses CacheDataset, newCacheV2 the version whose memory is a resource.
-func newCache(*settings) maker {
-	return func(in *inputs) kind { return in.cache(nil) }
+func newCache(*Settings) Maker {
+	return func(in *Inputs) Kind { return cacheOf(in, nil) }
 }
 
-func newCacheV2(*settings) maker {
-	return func(in *inputs) kind { return in.cache(resourceOf[*memory](in, 2, kindMemory)) }
+func newCacheV2(*Settings) Maker {
+	return func(in *Inputs) Kind { return cacheOf(in, ResourceOf[*memory](in, 2, kindMemory)) }
 }
 
-func (in *inputs) cache(m *memory) kind {
-	input, file := in.dataset(0), in.str(1, "filename")
+func cacheOf(in *Inputs, m *memory) Kind {
+	input, file := in.Dataset(0), in.Str(1, "filename")
 	if file != "" {
 		return &fileCache{input: input, prefix: file}
 	}
@@ -100,60 +107,60 @@ func (in *inputs) cache(m *memory) kind {
 	return &cache{input: input, memory: m.retain()}
 }
 
-func (k *cache) cardinality(q *query) int64 { return k.input.cardinality(q) }
+func (k *cache) Cardinality(q *Query) int64 { return k.input.Cardinality(q) }
 
-func (k *cache) stageName() string { return "MemoryCacheImpl" }
+func (k *cache) StageName() string { return "MemoryCacheImpl" }
 
-// inRange accepts any non-negative index that the input may have, since at finds out how many elements there are.
-func (k *cache) inRange(n, i int64) error {
+// InRange accepts any non-negative index that the input may have, since at finds out how many elements there are.
+func (k *cache) InRange(n, i int64) error {
 	if i < 0 {
 		return status.Errorf(status.OutOfRange, "Index out of range: %d is negative", i)
 	}
 	if n >= 0 && i >= n {
-		return outOfRange(n, i)
+		return OutOfRange(n, i)
 	}
 	return nil
 }
 
-// at advances an iterator up to the element at the index, and requests each element only once.
-func (k *cache) at(c *Call, i int64) (Element, error) {
+// At advances an iterator up to the element at the index, and requests each element only once.
+func (k *cache) At(c *Call, i int64) (Element, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.it == nil {
-		env := c.like()
-		it, err := k.input.open(env)
+		env := c.Like()
+		it, err := k.input.Open(env)
 		if err != nil {
-			env.close()
+			env.Shutdown()
 			return nil, err
 		}
 		k.env, k.it = env, it
 	}
-	own, end := k.env.newCall(c.depth, c.Cancellation)
+	own, end := k.env.NewCall(c.Depth, c.Cancellation)
 	defer end()
 	for int64(len(k.seen)) <= i {
 		e, err := k.it.Next(own)
-		if atEnd(err) && c.lookup {
-			return nil, outOfRange(int64(len(k.seen)), i)
+		if AtEnd(err) && c.Lookup {
+			return nil, OutOfRange(int64(len(k.seen)), i)
 		}
 		if err != nil {
 			return nil, err
 		}
 		k.seen = append(k.seen, e)
 	}
-	return k.seen[i].retain(), nil
+	return k.seen[i].Retain(), nil
 }
 
-// release is called when the dataset's last reference is dropped.
-func (k *cache) release() {
-	releaseAll(k.seen)
+// Drop is called when the dataset's last reference is dropped.
+func (k *cache) Drop() {
+	ReleaseAll(k.seen)
 	if k.it != nil {
 		k.it.Close()
-		k.env.close()
+		k.env.Shutdown()
 	}
-	k.memory.release()
+	k.memory.Release()
 }
 
-func (k *cache) open(e *Env) (Iterator, error) { return &caching{of: k, env: e}, nil }
+func (k *cache) Open(e *Env) (Iterator, error) { return &caching{of: k, env: e}, nil }
 
 // caching reads the memory if it is complete when the first element is requested; otherwise it fills it.
 type caching struct {
@@ -170,7 +177,7 @@ func (it *caching) begin() error {
 		return nil
 	}
 	if _, ok := it.of.memory.get(); !ok {
-		input, err := it.of.input.open(it.env)
+		input, err := it.of.input.Open(it.env)
 		if err != nil {
 			return err
 		}
@@ -193,16 +200,16 @@ func (it *caching) Next(c *Call) (Element, error) {
 			return nil, err
 		}
 		it.next++
-		return list[it.next-1].retain(), nil
+		return list[it.next-1].Retain(), nil
 	}
 	e, err := it.input.Next(c)
 	switch {
 	case err == nil:
-		it.list = append(it.list, e.retain())
-		if n := int64(len(it.list)); n <= exactCount || n&15 == 0 {
-			it.env.stage.hold(n, e)
+		it.list = append(it.list, e.Retain())
+		if n := int64(len(it.list)); Reported(n) {
+			it.env.Stage.Hold(n, e)
 		}
-	case atEnd(err):
+	case AtEnd(err):
 		it.of.memory.set(it.list)
 		it.next = len(it.list)
 		it.Close()
@@ -211,7 +218,7 @@ func (it *caching) Next(c *Call) (Element, error) {
 }
 
 func (it *caching) Close() {
-	releaseAll(it.list)
+	ReleaseAll(it.list)
 	it.list = nil
 	if it.input != nil {
 		it.input.Close()
@@ -242,17 +249,17 @@ func (it *caching) Restore(c *Call, r *Reader) {
 	}
 	if r.Bool("complete") {
 		list := r.Elements("memory")
-		if r.err == nil {
+		if r.Err == nil {
 			it.of.memory.set(list)
 		}
-		releaseAll(list)
+		ReleaseAll(list)
 	}
 	if it.begun = begun; !r.Bool("filling") {
 		return
 	}
 	it.begun = true // otherwise the first Next would open another input
 	it.list = r.Elements("list")
-	input, err := it.of.input.open(it.env)
+	input, err := it.of.input.Open(it.env)
 	if err != nil {
 		r.Fail(err)
 		return
@@ -267,11 +274,11 @@ type fileCache struct {
 	prefix string
 }
 
-func (k *fileCache) cardinality(q *query) int64 { return k.input.cardinality(q) }
+func (k *fileCache) Cardinality(q *Query) int64 { return k.input.Cardinality(q) }
 
-func (k *fileCache) stageName() string { return "FileCacheImpl" }
+func (k *fileCache) StageName() string { return "FileCacheImpl" }
 
-func (k *fileCache) open(e *Env) (Iterator, error) { return &fileCaching{of: k, env: e}, nil }
+func (k *fileCache) Open(e *Env) (Iterator, error) { return &fileCaching{of: k, env: e}, nil }
 
 // maxCached bounds the elements of a cache in files: their numbers must fit in the seven characters that tensor names have for them.
 const maxCached = 10_000_000
@@ -304,13 +311,13 @@ func (it *fileCaching) begin(c *Call) error {
 	if it.begun {
 		return nil
 	}
-	if err := it.env.noteFile(it.of.prefix + ".index"); err != nil {
+	if err := it.env.NoteFile(it.of.prefix + ".index"); err != nil {
 		return err
 	}
-	if checkpoint.Exists(it.env.files(), it.of.prefix) {
+	if checkpoint.Exists(it.env.Files(), it.of.prefix) {
 		return it.read(c)
 	}
-	input, err := it.of.input.open(it.env)
+	input, err := it.of.input.Open(it.env)
 	if err != nil {
 		return err
 	}
@@ -323,7 +330,7 @@ func (it *fileCaching) begin(c *Call) error {
 }
 
 func (it *fileCaching) read(c *Call) error {
-	r, err := checkpoint.Open(it.env.files(), it.of.prefix, variant.Codec{Pool: c.pool()})
+	r, err := checkpoint.Open(it.env.Files(), it.of.prefix, variant.Codec{Pool: c.Pool()})
 	if err != nil {
 		return err
 	}
@@ -334,22 +341,22 @@ func (it *fileCaching) read(c *Call) error {
 // write begins a part. The lock file announces it to other iterators, including those in other processes.
 func (it *fileCaching) write(c *Call) error {
 	lock := it.of.lock(it.part)
-	if _, err := it.env.files().Stat(lock); err == nil {
+	if _, err := it.env.Files().Stat(lock); err == nil {
 		return status.Errorf(status.AlreadyExists, "There appears to be a concurrent caching iterator running - cache lockfile already exists ('%s'). If you are sure no other running TF computations are using this cache prefix, delete the lockfile and re-initialize the iterator. Lockfile contents: %s",
-			lock, lockContents(it.env.files(), lock))
+			lock, lockContents(it.env.Files(), lock))
 	}
-	f, err := it.env.files().Create(lock)
+	f, err := it.env.Files().Create(lock)
 	if err != nil {
-		return fileError(lock, err)
+		return files.Error(lock, err)
 	}
 	host, err := process.Host()
 	if err == nil {
 		_, err = fmt.Fprintf(f, "Created at: %d by process %d of %s", time.Now().Unix(), process.ID(), host)
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
-		return fileError(lock, err)
+		return files.Error(lock, err)
 	}
-	it.writer, err = checkpoint.Create(it.env.files(), it.of.shard(it.part), variant.Codec{Pool: c.pool()})
+	it.writer, err = checkpoint.Create(it.env.Files(), it.of.shard(it.part), variant.Codec{Pool: c.Pool()})
 	return err
 }
 
@@ -387,7 +394,7 @@ func (it *fileCaching) Next(c *Call) (Element, error) {
 		return nil, status.InvalidArgumentf("Upstream iterator is producing more than %d items, which is more than the cache limit.", maxCached)
 	}
 	e, err := it.input.Next(c)
-	if atEnd(err) {
+	if AtEnd(err) {
 		it.ended = true
 		if err := it.finish(); err != nil {
 			return nil, err
@@ -399,7 +406,7 @@ func (it *fileCaching) Next(c *Call) (Element, error) {
 	}
 	for i, t := range e {
 		if err := it.writer.Add(it.of.name(it.next, i), t); err != nil {
-			e.release()
+			e.Release()
 			return nil, err
 		}
 	}
@@ -410,9 +417,9 @@ func (it *fileCaching) Next(c *Call) (Element, error) {
 func (it *fileCaching) nextRead(c *Call) (Element, error) {
 	e := make(Element, 0, len(it.of.input.Types))
 	for i := range it.of.input.Types {
-		t, err := it.reader.Read(c.pool(), it.of.name(it.next, i))
+		t, err := it.reader.Read(c.Pool(), it.of.name(it.next, i))
 		if err != nil {
-			e.release()
+			e.Release()
 			if status.CodeOf(err) == status.NotFound && i == 0 {
 				return nil, io.EOF
 			}
@@ -440,12 +447,12 @@ func (it *fileCaching) finish() error {
 	for i := range it.part + 1 {
 		parts = append(parts, it.of.shard(i))
 	}
-	if err := checkpoint.Merge(it.env.files(), parts, it.of.prefix, false); err != nil {
+	if err := checkpoint.Merge(it.env.Files(), parts, it.of.prefix, false); err != nil {
 		return err
 	}
 	for i := range it.part + 1 {
-		if err := it.env.files().Remove(it.of.lock(i)); err != nil {
-			return fileError(it.of.lock(i), err)
+		if err := it.env.Files().Remove(it.of.lock(i)); err != nil {
+			return files.Error(it.of.lock(i), err)
 		}
 	}
 	return nil
@@ -487,19 +494,19 @@ func (it *fileCaching) Save(c *Call, w *Writer) {
 func (it *fileCaching) Restore(c *Call, r *Reader) {
 	begun, writing := r.Bool("begun"), r.Bool("writing")
 	it.ended, it.next = r.Bool("ended"), int(r.Place("next"))
-	if !begun || r.err != nil {
+	if !begun || r.Err != nil {
 		return
 	}
-	if writing && checkpoint.Exists(it.env.files(), it.of.prefix) {
+	if writing && checkpoint.Exists(it.env.Files(), it.of.prefix) {
 		// The saved iterator, or another one, has since reached the end.
 		writing = false
 	}
 	if !writing {
-		r.check(it.read(c))
+		r.Check(it.read(c))
 		return
 	}
 	it.part = r.Count("part")
-	input, err := it.of.input.open(it.env)
+	input, err := it.of.input.Open(it.env)
 	if err != nil {
 		r.Fail(err)
 		return
@@ -508,8 +515,8 @@ func (it *fileCaching) Restore(c *Call, r *Reader) {
 	input.Restore(c, r.In("input"))
 	// Discard what the iterator wrote after it was saved.
 	for _, name := range []string{it.of.lock(it.part), it.of.shard(it.part) + ".index"} {
-		if _, err := it.env.files().Stat(name); err == nil {
-			r.check(fileError(name, it.env.files().Remove(name)))
+		if _, err := it.env.Files().Stat(name); err == nil {
+			r.Check(files.Error(name, it.env.Files().Remove(name)))
 		}
 	}
 }

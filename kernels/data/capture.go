@@ -123,6 +123,16 @@ func (m *graphMaker) contents(t *tensor.Tensor) (name string, known bool, err er
 	return "", false, nil
 }
 
+// ResourceNodes returns the nodes that create the resource of a handle with its contents; none for resources that are neither variables nor
+// tables.
+func ResourceNodes(ctx *kernels.Context, handle *tensor.Tensor) ([]*nodepb.NodeDef, error) {
+	m := &graphMaker{ctx: ctx, resources: map[any]string{}}
+	if _, known, err := m.contents(handle); !known || err != nil {
+		return nil, err
+	}
+	return m.def.Node, nil
+}
+
 // once adds the nodes for a resource unless the graph already has them.
 func (m *graphMaker) once(resource any, add func() (string, error)) (string, error) {
 	if name, ok := m.resources[resource]; ok {
@@ -144,7 +154,7 @@ func (m *graphMaker) node(op string, inputs []string, attrs map[string]*attrpb.A
 
 // after returns a handle that is read after another node has run.
 func (m *graphMaker) after(handle, node string) string {
-	return m.node(identityOp, []string{handle, "^" + node}, map[string]*attrpb.AttrValue{"T": typeAttr(tensor.Resource)})
+	return m.node(identityOp, []string{handle, "^" + node}, map[string]*attrpb.AttrValue{"T": TypeAttr(tensor.Resource)})
 }
 
 func (m *graphMaker) variable(v *containers.Variable) (string, error) {
@@ -153,7 +163,7 @@ func (m *graphMaker) variable(v *containers.Variable) (string, error) {
 		return "", v.Uninitialized()
 	}
 	defer t.Release()
-	dtype := typeAttr(t.DType())
+	dtype := TypeAttr(t.DType())
 	handle := m.node(varHandleOp, nil, map[string]*attrpb.AttrValue{
 		"dtype": dtype, "shape": shapeAttr(t.Shape()),
 		"shared_name": {Value: &attrpb.AttrValue_S{S: []byte(graph.AnonymousName)}},
@@ -183,13 +193,13 @@ func (m *graphMaker) table(t table.Table) (string, error) {
 		return "", err
 	}
 	return m.after(handle, m.node(importOp, append([]string{handle}, inputs...), map[string]*attrpb.AttrValue{
-		"Tin": typeAttr(o.Key), "Tout": typeAttr(o.Value),
+		"Tin": TypeAttr(o.Key), "Tout": TypeAttr(o.Value),
 	})), nil
 }
 
 // emptyTable adds the node that creates a table.
 func (m *graphMaker) emptyTable(o table.Options) (string, error) {
-	attrs := map[string]*attrpb.AttrValue{"key_dtype": typeAttr(o.Key), "value_dtype": typeAttr(o.Value)}
+	attrs := map[string]*attrpb.AttrValue{"key_dtype": TypeAttr(o.Key), "value_dtype": TypeAttr(o.Value)}
 	if o.Kind == table.Static {
 		return m.node("AnonymousHashTable", nil, attrs), nil
 	}
@@ -200,7 +210,7 @@ func (m *graphMaker) emptyTable(o table.Options) (string, error) {
 	if o.Kind == table.Mutable {
 		return m.node("AnonymousMutableHashTableOfTensors", nil, attrs), nil
 	}
-	attrs["initial_num_buckets"] = intAttr(o.Buckets)
+	attrs["initial_num_buckets"] = IntAttr(o.Buckets)
 	attrs["max_load_factor"] = &attrpb.AttrValue{Value: &attrpb.AttrValue_F{F: o.MaxLoad}}
 	special, err := m.constants(o.EmptyKey, o.DeletedKey)
 	if err != nil {

@@ -49,8 +49,8 @@ func TestReturnsArguments(t *testing.T) {
 		"nothing":                 {nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &Function{functionAttr: &functionAttr{ref: &graph.FunctionRef{Name: "f"}, library: bodies{defs: map[string]*functionpb.FunctionDef{"f": c.def}}}}
-			if got := f.returnsArguments(); got != c.want {
+			f := &Function{FunctionAttr: &FunctionAttr{Ref: &graph.FunctionRef{Name: "f"}, Library: bodies{defs: map[string]*functionpb.FunctionDef{"f": c.def}}}}
+			if got := f.ReturnsArguments(); got != c.want {
 				t.Errorf("returnsArguments is %v, want %v", got, c.want)
 			}
 		})

@@ -2,6 +2,7 @@ package data
 
 import (
 	"io"
+	"slices"
 
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
@@ -14,50 +15,50 @@ type directed struct {
 	stops    bool // at the first exhausted dataset
 }
 
-func newDirected(s *settings) maker {
+func newDirected(s *Settings) Maker {
 	n := int(s.Int("N"))
 	stops := s.Has("stop_on_empty_dataset") && s.Bool("stop_on_empty_dataset")
-	return func(in *inputs) kind {
-		k := &directed{in.dataset(0), in.datasets(1, n), stops}
-		if in.err != nil {
+	return func(in *Inputs) Kind {
+		k := &directed{in.Dataset(0), in.Datasets(1, n), stops}
+		if in.Err != nil {
 			return k
 		}
 		if t := k.selector.Types; len(t) != 1 || t[0] != tensor.Int64 {
-			in.failf("The selector input must be a dataset of scalar int64 elements.")
+			in.Failf("The selector input must be a dataset of scalar int64 elements.")
 		}
 		for i, d := range k.inputs {
-			if !equalTypes(d.Types, k.inputs[0].Types) {
-				in.failf("All inputs must have the same output_dtypes. First input has types %s, and input %d has types %s", typeNames(k.inputs[0].Types), i, typeNames(d.Types))
+			if !slices.Equal(d.Types, k.inputs[0].Types) {
+				in.Failf("All inputs must have the same output_dtypes. First input has types %s, and input %d has types %s", TypeNames(k.inputs[0].Types), i, TypeNames(d.Types))
 			}
 		}
 		return k
 	}
 }
 
-// cardinality is known only if it is infinite or zero.
-func (k *directed) cardinality(q *query) int64 {
+// Cardinality is known only if it is infinite or zero.
+func (k *directed) Cardinality(q *Query) int64 {
 	// As in TensorFlow: infinite if all are; if the first end does not stop it, infinite if any is.
-	if k.selector.cardinality(q) != infinite {
-		return unknown
+	if k.selector.Cardinality(q) != Infinite {
+		return Unknown
 	}
 	all, any := true, false
 	for _, d := range k.inputs {
-		all = all && d.cardinality(q) == infinite
-		any = any || d.cardinality(q) == infinite
+		all = all && d.Cardinality(q) == Infinite
+		any = any || d.Cardinality(q) == Infinite
 	}
 	if all || any && !k.stops {
-		return infinite
+		return Infinite
 	}
-	return unknown
+	return Unknown
 }
 
-func (k *directed) open(e *Env) (Iterator, error) {
-	selector, err := k.selector.open(e)
+func (k *directed) Open(e *Env) (Iterator, error) {
+	selector, err := k.selector.Open(e)
 	if err != nil {
 		return nil, err
 	}
 	it := &directing{selector: selector, stops: k.stops}
-	if it.inputs, err = openEach(e, k.inputs); err != nil {
+	if it.inputs, err = OpenEach(e, k.inputs); err != nil {
 		it.Close()
 		return nil, err
 	}
@@ -77,11 +78,11 @@ func (it *directing) Next(c *Call) (Element, error) {
 	for !it.over {
 		s, err := it.selector.Next(c)
 		if err != nil {
-			it.over = atEnd(err)
+			it.over = AtEnd(err)
 			return nil, err
 		}
 		at, err := index(s)
-		s.release()
+		s.Release()
 		if err != nil {
 			return nil, err
 		}
@@ -92,7 +93,7 @@ func (it *directing) Next(c *Call) (Element, error) {
 			continue
 		}
 		e, err := it.inputs[at].Next(c)
-		if !atEnd(err) {
+		if !AtEnd(err) {
 			return e, err
 		}
 		it.ended[at] = true

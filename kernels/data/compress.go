@@ -1,10 +1,9 @@
 package data
 
 import (
-	"github.com/klauspost/compress/snappy"
-
 	tensorpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_go_proto"
 	shapepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_shape_go_proto"
+	"github.com/klauspost/compress/snappy"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
@@ -76,6 +75,9 @@ func readCompressed(v tensor.VariantData) (any, error) {
 	}
 	return c, err
 }
+
+// registerCompressed installs the function that reads compressed elements from other processes. It must be called once per process.
+func registerCompressed() { tensor.RegisterVariant(compressedName, readCompressed) }
 
 func (c *compressed) read(b []byte) error {
 	for f, err := range protofield.All(b) {
@@ -192,8 +194,8 @@ func tooLargeToPack(size int) error {
 
 // newUncompressElement returns the kernel whose outputs are the tensors of a compressed element.
 func newUncompressElement(c *kernels.Construction) (any, error) {
-	s := settingsOf(c)
-	types := s.spec().Types
+	s := SettingsOf(c)
+	types := s.Spec().Types
 	return kernels.Func(func(ctx *kernels.Context) error {
 		t := ctx.Input(0)
 		if t.Rank() != 0 {
@@ -211,12 +213,12 @@ func newUncompressElement(c *kernels.Construction) (any, error) {
 			return err
 		}
 		if len(e) != len(types) {
-			e.release()
+			e.Release()
 			return status.Errorf(status.FailedPrecondition, "Expected %d outputs from uncompress, but got %d", len(types), len(e))
 		}
 		for i, t := range e {
 			if t.DType() != types[i] {
-				e.release()
+				e.Release()
 				return status.Errorf(status.FailedPrecondition, "Expected a tensor of type %v but got a tensor of type %v", types[i], e[i].DType())
 			}
 		}
@@ -249,7 +251,7 @@ func (c *compressed) element(pool *tensor.Pool) (Element, error) {
 		n := m.size()
 		t, err := m.tensor(pool, plain[:n])
 		if err != nil {
-			e.release()
+			e.Release()
 			return nil, err
 		}
 		e = append(e, t)

@@ -7,67 +7,37 @@ import (
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
-	"github.com/troupe-run/troupe/kernels/internal/tfrecord"
+	"github.com/troupe-run/troupe/kernels/internal/protofield"
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // Ops that use a dataset within their step.
 
-// within calls f with an iterator of the dataset at input 0, open while the kernel runs.
-func within(ctx *kernels.Context, p place, f func(c *Call, d *Dataset, it Iterator) error) error {
-	return withDataset(ctx, p, func(c *Call, d *Dataset) error {
-		it, err := d.open(c.Env)
-		if err != nil {
-			return err
-		}
-		defer it.Close()
-		return f(c, d, it)
-	})
-}
-
-// withDataset calls f with the dataset at input 0.
-func withDataset(ctx *kernels.Context, p place, f func(c *Call, d *Dataset) error) error {
-	return withDatasetAt(ctx, p, 0, f)
-}
-
-// withDatasetAt calls f with the dataset at an input, in a kernel that may wait.
-func withDatasetAt(ctx *kernels.Context, p place, input int, f func(c *Call, d *Dataset) error) error {
-	d, err := datasetIn(p.waiting(), ctx.Input(input))
-	if err != nil {
-		return err
-	}
-	defer d.Release()
-	env := newEnv(ctx, ctx.Device)
-	defer env.close()
-	c, end := env.newCall(ctx.Step.Depth, ctx.Step.Cancellation)
-	defer end()
-	return f(c, d)
-}
-
 // newReduce returns the kernel that folds a dataset.
 func newReduce(c *kernels.Construction) (any, error) {
-	s := settingsOf(c)
-	attr, n, spec := s.function("f"), len(s.TypeList("Tstate")), s.spec()
-	return waiting(func(ctx *kernels.Context) error {
-		in := &inputs{ctx: ctx}
-		state, f := in.rest(1, 1+n).retain(), in.functionFrom(attr, 1+n)
-		defer kernels.ReleaseTensors(in.tensors)
-		return within(ctx, placeOf(ctx, c), func(c *Call, _ *Dataset, it Iterator) error {
-			defer func() { state.release() }()
-			b, err := c.bind(f)
+	s := SettingsOf(c)
+	attr, n, spec := s.Function("f"), len(s.TypeList("Tstate")), s.Spec()
+	return Waiting(func(ctx *kernels.Context) error {
+		in := &Inputs{Context: ctx}
+		state, f := in.Rest(1, 1+n).Retain(), in.FunctionFrom(attr, 1+n)
+		defer in.Release()
+		return Iterate(ctx, PlaceOf(ctx, c), func(c *Call, _ *Dataset, it Iterator) error {
+			defer func() { state.Release() }()
+			b, err := c.Bind(f)
 			if err != nil {
 				return err
 			}
 			for {
 				e, err := it.Next(c)
-				if atEnd(err) {
+				if AtEnd(err) {
 					out := state
 					state = nil
-					return spec.output(ctx, out)
+					return spec.Output(ctx, out)
 				}
 				if err != nil {
 					return err
 				}
-				next, err := b.call(c, state, e)
+				next, err := b.Call(c, state, e)
 				state = next
 				if err != nil {
 					return err
@@ -82,12 +52,12 @@ func newReduce(c *kernels.Construction) (any, error) {
 
 // newSingleElement returns the kernel whose outputs are a dataset's only element.
 func newSingleElement(c *kernels.Construction) (any, error) {
-	s := settingsOf(c)
-	spec := s.spec()
-	return waiting(func(ctx *kernels.Context) error {
-		return within(ctx, placeOf(ctx, c), func(c *Call, _ *Dataset, it Iterator) error {
+	s := SettingsOf(c)
+	spec := s.Spec()
+	return Waiting(func(ctx *kernels.Context) error {
+		return Iterate(ctx, PlaceOf(ctx, c), func(c *Call, _ *Dataset, it Iterator) error {
 			e, err := it.Next(c)
-			if atEnd(err) {
+			if AtEnd(err) {
 				return status.InvalidArgumentf("Dataset was empty.")
 			}
 			if err != nil {
@@ -95,102 +65,37 @@ func newSingleElement(c *kernels.Construction) (any, error) {
 			}
 			more, err := it.Next(c)
 			if err == nil {
-				more.release()
+				more.Release()
 				err = status.InvalidArgumentf("Dataset had more than one element.")
 			}
-			if !atEnd(err) {
-				e.release()
+			if !AtEnd(err) {
+				e.Release()
 				return err
 			}
-			return spec.output(ctx, e)
+			return spec.Output(ctx, e)
 		})
 	}), s.Err()
 }
 
 // newElementAt returns the kernel whose outputs are the element at an index.
 func newElementAt(c *kernels.Construction) (any, error) {
-	s := settingsOf(c)
-	spec := s.spec()
-	return waiting(func(ctx *kernels.Context) error {
-		in := &inputs{ctx: ctx}
-		i := in.int(1, "index")
-		if in.err != nil {
-			return in.err
+	s := SettingsOf(c)
+	spec := s.Spec()
+	return Waiting(func(ctx *kernels.Context) error {
+		in := &Inputs{Context: ctx}
+		i := in.Int(1, "index")
+		if in.Err != nil {
+			return in.Err
 		}
-		return withDataset(ctx, placeOf(ctx, c), func(c *Call, d *Dataset) error {
-			c.lookup = true
-			e, err := d.at(c, i)
+		return WithDataset(ctx, PlaceOf(ctx, c), func(c *Call, d *Dataset) error {
+			c.Lookup = true
+			e, err := d.At(c, i)
 			if err != nil {
 				return err
 			}
-			return spec.output(ctx, e)
+			return spec.Output(ctx, e)
 		})
 	}), s.Err()
-}
-
-// toTFRecord writes the elements, which are strings, to a file.
-func toTFRecord(ctx *kernels.Context, p place) error {
-	in := &inputs{ctx: ctx}
-	name, compression := in.str(1, "filename"), in.compression(2)
-	if in.err != nil {
-		return in.err
-	}
-	return within(ctx, p, func(c *Call, d *Dataset, it Iterator) (err error) {
-		if len(d.Types) != 1 || d.Types[0] != tensor.String {
-			return status.InvalidArgumentf("DatasetToTFRecord needs a dataset of one string component, got %s", typeNames(d.Types))
-		}
-		f, err := ctx.Files().Overwrite(name)
-		if err != nil {
-			return fileError(name, err)
-		}
-		w := tfrecord.NewWriter(f, compression)
-		defer func() {
-			for _, end := range []func() error{w.Close, f.Close} {
-				if e := end(); err == nil {
-					err = fileError(name, e)
-				}
-			}
-		}()
-		for {
-			e, err := it.Next(c)
-			if atEnd(err) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			if len(e) != 1 || e[0].DType() != tensor.String || e[0].Rank() != 0 {
-				e.release()
-				return status.InvalidArgumentf("DatasetToTFRecord needs elements that are scalar strings")
-			}
-			err = w.Write([]byte(e[0].Strings()[0]))
-			e.release()
-			if err != nil {
-				return fileError(name, err)
-			}
-		}
-	})
-}
-
-// newSeedGenerator and newMemoryCache return the kernels of resources that datasets share.
-func newSeedGenerator(*kernels.Construction) (any, error) {
-	return kernels.Func(func(ctx *kernels.Context) error {
-		in := &inputs{ctx: ctx}
-		seed, seed2, again := in.int(0, "seed"), in.int(1, "seed2"), true
-		if ctx.NumInputs() > 2 {
-			again = in.bool(2, "reshuffle")
-		}
-		if in.err != nil {
-			return in.err
-		}
-		return outputAnonymous(ctx, kindSeeds, &holder{value: newSeeds(seed, seed2, again)})
-	}), nil
-}
-
-func newMemoryCache(*kernels.Construction) (any, error) {
-	return kernels.Func(func(ctx *kernels.Context) error {
-		return outputAnonymous(ctx, kindMemory, &holder{value: newMemory()})
-	}), nil
 }
 
 // dummyResource outputs the handle of a resource that does not exist.
@@ -200,7 +105,7 @@ func dummyResource(ctx *kernels.Context) error {
 }
 
 // initializeTable fills a table with a dataset's pairs.
-func initializeTable(ctx *kernels.Context, p place) error {
+func initializeTable(ctx *kernels.Context, p Place) error {
 	t, err := kernels.ResourceAt[table.Table](ctx, 0, table.ResourceKind)
 	if err != nil {
 		return err
@@ -212,7 +117,7 @@ func initializeTable(ctx *kernels.Context, p place) error {
 	if !ok {
 		return status.InvalidArgumentf("The table that is input 0 of %s is not initializable", ctx.Node.Name)
 	}
-	return withDatasetAt(ctx, p, 1, func(c *Call, d *Dataset) error {
+	return WithDatasetAt(ctx, p, 1, func(c *Call, d *Dataset) error {
 		if len(d.Types) != 2 || len(d.Shapes) != 2 {
 			return status.InvalidArgumentf("Dataset should have two output types only")
 		}
@@ -239,17 +144,17 @@ type pairs struct {
 	of   *Dataset
 }
 
-func (p pairs) Size() (int64, error) { return max(p.of.cardinality(nil), 0), nil }
+func (p pairs) Size() (int64, error) { return max(p.of.Cardinality(nil), 0), nil }
 
 func (p pairs) Each(add func(keys, values *tensor.Tensor) error) error {
-	it, err := p.of.open(p.call.Env)
+	it, err := p.of.Open(p.call.Env)
 	if err != nil {
 		return err
 	}
 	defer it.Close()
 	for {
 		e, err := it.Next(p.call)
-		if atEnd(err) {
+		if AtEnd(err) {
 			return nil
 		}
 		if err != nil {
@@ -260,9 +165,55 @@ func (p pairs) Each(add func(keys, values *tensor.Tensor) error) error {
 		} else {
 			err = add(e[0], e[1])
 		}
-		e.release()
+		e.Release()
 		if err != nil {
 			return err
 		}
 	}
 }
+
+// newCardinality returns the kernel that computes a dataset's cardinality, as far as it is known.
+func newCardinality(c *kernels.Construction) (any, error) {
+	s := SettingsOf(c)
+	var level uint64
+	if c.Node.Attrs["cardinality_options"] != nil {
+		for f, err := range protofield.All([]byte(s.Str("cardinality_options"))) {
+			switch {
+			case err != nil:
+				s.Failf("Could not parse cardinality_options: %v", err)
+			case f.Number == cardinalityLevel:
+				level = f.Varint
+			}
+		}
+	}
+	if s.Err() != nil {
+		return nil, s.Err()
+	}
+	if level < moderate {
+		return WithPlace(func(ctx *kernels.Context, p Place) error {
+			d, err := FromTensor(p, ctx.Input(0))
+			if err == nil {
+				ctx.SetOutput(0, tensor.Scalar(tensor.Int64, d.Cardinality(nil)))
+				d.Release()
+			}
+			return err
+		})(c)
+	}
+	return Waiting(func(ctx *kernels.Context) error {
+		return WithDataset(ctx, PlaceOf(ctx, c), func(c *Call, d *Dataset) error {
+			n := d.Cardinality(&Query{Call: c})
+			// The result of a cancelled query says nothing about the dataset.
+			if err := c.Err(); err != nil {
+				return err
+			}
+			ctx.SetOutput(0, tensor.Scalar(tensor.Int64, n))
+			return nil
+		})
+	}), nil
+}
+
+// cardinalityLevel is the field of a serialized CardinalityOptions that has the level. Functions are called from level moderate on.
+const (
+	cardinalityLevel protowire.Number = 1
+	moderate         uint64           = 2
+)

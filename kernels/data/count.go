@@ -3,8 +3,10 @@ package data
 import (
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/kernels/internal/shapes"
 )
 
 // Datasets that omit elements by their position, or repeat them: take, skip, shard, repeat.
@@ -15,19 +17,22 @@ type take struct {
 	count int64
 }
 
-func newTake(*settings) maker {
-	return func(in *inputs) kind { return &take{in.dataset(0), in.int(1, "count")} }
+func newTake(*Settings) Maker {
+	return func(in *Inputs) Kind { return &take{in.Dataset(0), in.Int(1, "count")} }
 }
 
-func (k *take) cardinality(q *query) int64 {
-	switch n := k.input.cardinality(q); {
-	case n == unknown:
+// Take returns the kind of a dataset of the first elements of another one; all for a negative count.
+func Take(input *Dataset, count int64) Kind { return &take{input, count} }
+
+func (k *take) Cardinality(q *Query) int64 {
+	switch n := k.input.Cardinality(q); {
+	case n == Unknown:
 		if k.count == 0 {
 			return 0
 		}
-		return unknown
-	case n == infinite:
-		return max(k.count, infinite)
+		return Unknown
+	case n == Infinite:
+		return max(k.count, Infinite)
 	case k.count < 0:
 		return n
 	default:
@@ -35,23 +40,23 @@ func (k *take) cardinality(q *query) int64 {
 	}
 }
 
-func (k *take) changesNothing() bool { return k.count < 0 }
+func (k *take) ChangesNothing() bool { return k.count < 0 }
 
-func (k *take) stageName() string {
+func (k *take) StageName() string {
 	if k.count == 0 {
 		return "EmptyTake"
 	}
 	return "FiniteTake"
 }
 
-func (k *take) at(c *Call, i int64) (Element, error) { return k.input.at(c, i) }
+func (k *take) At(c *Call, i int64) (Element, error) { return k.input.At(c, i) }
 
-func (k *take) open(e *Env) (Iterator, error) {
-	return openOver(e, k.input, func(o over) Iterator { return &taking{over: o, count: k.count} })
+func (k *take) Open(e *Env) (Iterator, error) {
+	return OpenOver(e, k.input, func(o Over) Iterator { return &taking{Over: o, count: k.count} })
 }
 
 type taking struct {
-	over
+	Over
 	count, given int64
 }
 
@@ -59,7 +64,7 @@ func (it *taking) Next(c *Call) (Element, error) {
 	if it.count >= 0 && it.given >= it.count {
 		return nil, io.EOF
 	}
-	e, err := it.input.Next(c)
+	e, err := it.Input.Next(c)
 	if err == nil {
 		it.given++
 	}
@@ -68,12 +73,12 @@ func (it *taking) Next(c *Call) (Element, error) {
 
 func (it *taking) Save(c *Call, w *Writer) {
 	w.Int("given", it.given)
-	it.over.Save(c, w)
+	it.Over.Save(c, w)
 }
 
 func (it *taking) Restore(c *Call, r *Reader) {
 	it.given = r.Place("given")
-	it.over.Restore(c, r)
+	it.Over.Restore(c, r)
 }
 
 // skip omits the first elements; all for a negative count.
@@ -82,12 +87,12 @@ type skip struct {
 	count int64
 }
 
-func newSkip(*settings) maker {
-	return func(in *inputs) kind { return &skip{in.dataset(0), in.int(1, "count")} }
+func newSkip(*Settings) Maker {
+	return func(in *Inputs) Kind { return &skip{in.Dataset(0), in.Int(1, "count")} }
 }
 
-func (k *skip) cardinality(q *query) int64 {
-	switch n := k.input.cardinality(q); {
+func (k *skip) Cardinality(q *Query) int64 {
+	switch n := k.input.Cardinality(q); {
 	case k.count < 0:
 		return 0
 	case n < 0:
@@ -97,30 +102,30 @@ func (k *skip) cardinality(q *query) int64 {
 	}
 }
 
-func (k *skip) changesNothing() bool { return k.count == 0 }
+func (k *skip) ChangesNothing() bool { return k.count == 0 }
 
-func (k *skip) stageName() string {
+func (k *skip) StageName() string {
 	if k.count < 0 {
 		return "EmptySkip"
 	}
 	return "FiniteSkip"
 }
 
-func (k *skip) shufflable() error {
+func (k *skip) Shufflable() error {
 	if k.count < 0 {
 		return status.Errorf(status.FailedPrecondition, "Global shuffling does not support empty dataset or skipping the entire dataset. Got skip(%d).", k.count)
 	}
-	return k.input.shufflable()
+	return k.input.Shufflable()
 }
 
-func (k *skip) at(c *Call, i int64) (Element, error) { return k.input.at(c, i+k.count) }
+func (k *skip) At(c *Call, i int64) (Element, error) { return k.input.At(c, i+k.count) }
 
-func (k *skip) open(e *Env) (Iterator, error) {
-	return openOver(e, k.input, func(o over) Iterator { return &skipping{over: o, count: k.count} })
+func (k *skip) Open(e *Env) (Iterator, error) {
+	return OpenOver(e, k.input, func(o Over) Iterator { return &skipping{Over: o, count: k.count} })
 }
 
 type skipping struct {
-	over
+	Over
 	count, skipped int64
 }
 
@@ -128,12 +133,12 @@ func (it *skipping) Next(c *Call) (Element, error) {
 	if it.count < 0 {
 		return nil, io.EOF
 	}
-	n, err := skipOver(c, it.input, it.count-it.skipped)
+	n, err := skipOver(c, it.Input, it.count-it.skipped)
 	if err != nil {
 		return nil, err
 	}
 	it.skipped += n
-	return it.input.Next(c)
+	return it.Input.Next(c)
 }
 
 // skipOver skips n elements. As in TensorFlow, those before a failed one do not count.
@@ -143,19 +148,19 @@ func skipOver(c *Call, input Iterator, n int64) (skipped int64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		e.release()
+		e.Release()
 	}
 	return n, nil
 }
 
 func (it *skipping) Save(c *Call, w *Writer) {
 	w.Int("skipped", it.skipped)
-	it.over.Save(c, w)
+	it.Over.Save(c, w)
 }
 
 func (it *skipping) Restore(c *Call, r *Reader) {
 	it.skipped = r.Place("skipped")
-	it.over.Restore(c, r)
+	it.Over.Restore(c, r)
 }
 
 // shard returns every shards-th element, starting with the one at index.
@@ -165,26 +170,26 @@ type shard struct {
 	requiresNonEmpty bool
 }
 
-// shardHint stands for the number of shards that AutoShardDataset fills in.
-const shardHint = -1
+// ShardHint stands for the number of shards that AutoShardDataset fills in.
+const ShardHint = -1
 
-func newShard(s *settings) maker {
+func newShard(s *Settings) Maker {
 	nonEmpty := s.Bool("require_non_empty")
-	return func(in *inputs) kind {
-		k := &shard{in.dataset(0), in.int(1, "num_shards"), in.int(2, "index"), nonEmpty}
-		if in.err == nil && k.shards <= 0 && k.shards != shardHint {
-			in.failf("Number of shards must be greater than zero (currently num_shards = %d).", k.shards)
+	return func(in *Inputs) Kind {
+		k := &shard{in.Dataset(0), in.Int(1, "num_shards"), in.Int(2, "index"), nonEmpty}
+		if in.Err == nil && k.shards <= 0 && k.shards != ShardHint {
+			in.Failf("Number of shards must be greater than zero (currently num_shards = %d).", k.shards)
 		}
-		if in.err == nil && k.shards != shardHint && (k.index < 0 || k.index >= k.shards) {
-			in.failf("Index must be between 0 and %d (currently index = %d).", k.shards-1, k.index)
+		if in.Err == nil && k.shards != ShardHint && (k.index < 0 || k.index >= k.shards) {
+			in.Failf("Index must be between 0 and %d (currently index = %d).", k.shards-1, k.index)
 		}
 		return k
 	}
 }
 
-func (k *shard) cardinality(q *query) int64 {
-	n := k.input.cardinality(q)
-	if n < 0 || k.shards == shardHint {
+func (k *shard) Cardinality(q *Query) int64 {
+	n := k.input.Cardinality(q)
+	if n < 0 || k.shards == ShardHint {
 		return n
 	}
 	size := n / k.shards
@@ -194,33 +199,33 @@ func (k *shard) cardinality(q *query) int64 {
 	return size
 }
 
-func (k *shard) arguments() string { return fmt.Sprintf("%d, %d", k.shards, k.index) }
+func (k *shard) Arguments() string { return fmt.Sprintf("%d, %d", k.shards, k.index) }
 
-func (k *shard) changesNothing() bool { return k.shards == 1 }
+func (k *shard) ChangesNothing() bool { return k.shards == 1 }
 
-func (k *shard) at(c *Call, i int64) (Element, error) { return k.input.at(c, k.index+i*k.shards) }
+func (k *shard) At(c *Call, i int64) (Element, error) { return k.input.At(c, k.index+i*k.shards) }
 
-func (k *shard) open(e *Env) (Iterator, error) {
-	if k.shards == shardHint {
+func (k *shard) Open(e *Env) (Iterator, error) {
+	if k.shards == ShardHint {
 		return nil, status.Errorf(status.FailedPrecondition, "`tf.data.Dataset.shard(SHARD_HINT, ...)` can only be used in `tf.distribute.Strategy.experimental_distribute_dataset()` with `tf.data.experimental.AutoShardPolicy.HINT` policy, or tf.data service with `tf.data.experimental.service.ShardingPolicy.HINT` processing mode.")
 	}
-	return openOver(e, k.input, func(o over) Iterator { return &sharding{over: o, of: k} })
+	return OpenOver(e, k.input, func(o Over) Iterator { return &sharding{Over: o, of: k} })
 }
 
 type sharding struct {
-	over
+	Over
 	of   *shard
 	seen int64
 }
 
 func (it *sharding) Next(c *Call) (Element, error) {
 	n := it.of.shards
-	skipped, err := skipOver(c, it.input, ((it.of.index-it.seen)%n+n)%n)
+	skipped, err := skipOver(c, it.Input, ((it.of.index-it.seen)%n+n)%n)
 	if err != nil {
 		return nil, err
 	}
 	it.seen += skipped
-	e, err := it.input.Next(c)
+	e, err := it.Input.Next(c)
 	if err != nil {
 		return nil, err
 	}
@@ -228,12 +233,12 @@ func (it *sharding) Next(c *Call) (Element, error) {
 	if !it.of.requiresNonEmpty || it.seen >= n {
 		return e, nil
 	}
-	_, err = skipOver(c, it.input, n-it.seen)
-	if atEnd(err) {
+	_, err = skipOver(c, it.Input, n-it.seen)
+	if AtEnd(err) {
 		err = status.InvalidArgumentf("Could not apply FILE based sharding: the dataset only has %d file(s), which is not enough for the required %d shards/workers. If you are using datasets with distribution strategy, consider setting the auto sharding policy to either DATA or OFF using the `experimental_distribute.auto_shard_policy` option of `tf.data.Options()`. Or, split your input files into a larger number of small files such that number of files is greater than number of shards/workers.", it.seen, n)
 	}
 	if err != nil {
-		e.release()
+		e.Release()
 		return nil, err
 	}
 	it.seen = n
@@ -242,12 +247,12 @@ func (it *sharding) Next(c *Call) (Element, error) {
 
 func (it *sharding) Save(c *Call, w *Writer) {
 	w.Int("seen", it.seen)
-	it.over.Save(c, w)
+	it.Over.Save(c, w)
 }
 
 func (it *sharding) Restore(c *Call, r *Reader) {
 	it.seen = r.Place("seen")
-	it.over.Restore(c, r)
+	it.Over.Restore(c, r)
 }
 
 // repeat repeats the elements count times; indefinitely for a negative count.
@@ -256,23 +261,23 @@ type repeat struct {
 	count int64
 }
 
-func newRepeat(*settings) maker {
-	return func(in *inputs) kind { return &repeat{in.dataset(0), in.int(1, "count")} }
+func newRepeat(*Settings) Maker {
+	return func(in *Inputs) Kind { return &repeat{in.Dataset(0), in.Int(1, "count")} }
 }
 
-func (k *repeat) cardinality(q *query) int64 {
-	n := k.input.cardinality(q)
+func (k *repeat) Cardinality(q *Query) int64 {
+	n := k.input.Cardinality(q)
 	switch {
 	case k.count < 0 && n == 0:
 		return 0
 	case k.count < 0:
-		return infinite
+		return Infinite
 	}
 	return times(n, k.count)
 }
 
-func (k *repeat) shufflable() error {
-	if err := k.input.shufflable(); err != nil {
+func (k *repeat) Shufflable() error {
+	if err := k.input.Shufflable(); err != nil {
 		return err
 	}
 	if k.count <= 0 {
@@ -281,9 +286,9 @@ func (k *repeat) shufflable() error {
 	return nil
 }
 
-func (k *repeat) changesNothing() bool { return k.count == 1 }
+func (k *repeat) ChangesNothing() bool { return k.count == 1 }
 
-func (k *repeat) stageName() string {
+func (k *repeat) StageName() string {
 	switch {
 	case k.count == 0:
 		return "EmptyRepeat"
@@ -293,15 +298,15 @@ func (k *repeat) stageName() string {
 	return "FiniteRepeat"
 }
 
-// at assumes that a round is as long as the input's cardinality. If that is unknown, only the first round can be indexed.
-func (k *repeat) at(c *Call, i int64) (Element, error) {
-	if n := k.input.cardinality(accessBy(c)); n > 0 {
+// At assumes that a round is as long as the input's cardinality. If that is unknown, only the first round can be indexed.
+func (k *repeat) At(c *Call, i int64) (Element, error) {
+	if n := k.input.Cardinality(c.Indexing()); n > 0 {
 		i %= n
 	}
-	return k.input.at(c, i)
+	return k.input.At(c, i)
 }
 
-func (k *repeat) open(e *Env) (Iterator, error) { return &repeating{of: k, env: e}, nil }
+func (k *repeat) Open(e *Env) (Iterator, error) { return &repeating{of: k, env: e}, nil }
 
 type repeating struct {
 	of    *repeat
@@ -314,14 +319,14 @@ type repeating struct {
 func (it *repeating) Next(c *Call) (Element, error) {
 	for it.of.count < 0 || it.round < it.of.count {
 		if it.input == nil {
-			input, err := it.of.input.open(it.env.input(it.round))
+			input, err := it.of.input.Open(it.env.Input(it.round))
 			if err != nil {
 				return nil, err
 			}
 			it.input, it.given = input, false
 		}
 		e, err := it.input.Next(c)
-		if !atEnd(err) {
+		if !AtEnd(err) {
 			it.given = it.given || err == nil
 			return e, err
 		}
@@ -359,11 +364,27 @@ func (it *repeating) Restore(c *Call, r *Reader) {
 	if !r.Bool("open") {
 		return
 	}
-	input, err := it.of.input.open(it.env.input(it.round))
+	input, err := it.of.input.Open(it.env.Input(it.round))
 	if err != nil {
 		r.Fail(err)
 		return
 	}
 	it.input = input
 	input.Restore(c, r.In("input"))
+}
+
+// times multiplies a cardinality by a count, which may be infinite too.
+func times(n, count int64) int64 {
+	switch {
+	case n == 0 || count == 0:
+		return 0
+	case n < 0:
+		return n
+	case count < 0:
+		return Infinite
+	}
+	if p, ok := shapes.MulSize(n, count); ok {
+		return p
+	}
+	return math.MaxInt64
 }

@@ -25,28 +25,28 @@ type csv struct {
 	types       []tensor.DType
 }
 
-func newCSV(s *settings) maker {
+func newCSV(s *Settings) Maker {
 	types := s.TypeList("output_types")
 	for _, t := range types {
 		if _, ok := csvNumbers[t]; !ok && t != tensor.String {
 			s.Failf("csv: data type %v not supported", t)
 		}
 	}
-	return func(in *inputs) kind {
-		k := &csv{names: in.names("filenames"), compression: in.compression(1), header: in.bool(3, "header"),
-			quotes: in.bool(5, "use_quote_delim"), missing: in.str(6, "na_value"), selected: in.ints(7, "select_cols"), types: types}
-		if in.int(2, "buffer_size") <= 0 {
-			in.failf("buffer_size should be positive")
+	return func(in *Inputs) Kind {
+		k := &csv{names: in.Names("filenames"), compression: Compression(in, 1), header: in.Bool(3, "header"),
+			quotes: in.Bool(5, "use_quote_delim"), missing: in.Str(6, "na_value"), selected: in.Ints(7, "select_cols"), types: types}
+		if in.Int(2, "buffer_size") <= 0 {
+			in.Failf("buffer_size should be positive")
 		}
-		delimiter := in.str(4, "field_delim")
+		delimiter := in.Str(4, "field_delim")
 		if len(delimiter) != 1 {
-			in.failf("field_delim should be only 1 char")
+			in.Failf("field_delim should be only 1 char")
 		} else {
 			k.delimiter = delimiter[0]
 		}
-		k.defaults = in.rest(8, 8+len(types))
-		if in.ctx.NumInputs() > 8+len(types) {
-			k.excluded = in.ints(8+len(types), "exclude_cols")
+		k.defaults = in.Rest(8, 8+len(types))
+		if in.Context.NumInputs() > 8+len(types) {
+			k.excluded = in.Ints(8+len(types), "exclude_cols")
 		}
 		k.check(in)
 		return k
@@ -54,41 +54,41 @@ func newCSV(s *settings) maker {
 }
 
 // check rejects columns and defaults that do not fit.
-func (k *csv) check(in *inputs) {
+func (k *csv) check(in *Inputs) {
 	for i, t := range k.defaults {
 		switch {
 		case t.Rank() > 1:
-			in.failf("Each record default should be at most rank 1")
+			in.Failf("Each record default should be at most rank 1")
 		case t.Len() > 1:
-			in.failf("There should only be 1 default per field but field %d has %d", i, t.Len())
+			in.Failf("There should only be 1 default per field but field %d has %d", i, t.Len())
 		case t.DType() != k.types[i]:
-			in.fail(typeMismatch(i, k.types[i], t.DType()))
+			in.Fail(TypeMismatch(i, k.types[i], t.DType()))
 		}
 	}
 	for name, list := range map[string][]int64{"select_cols": k.selected, "exclude_cols": k.excluded} {
 		for i, c := range list {
 			switch {
 			case c < 0:
-				in.failf("%s should be non-negative indices", name)
+				in.Failf("%s should be non-negative indices", name)
 			case i > 0 && list[i-1] >= c:
-				in.failf("%s should be strictly increasing indices", name)
+				in.Failf("%s should be strictly increasing indices", name)
 			}
 		}
 	}
 	switch {
 	case len(k.selected) > 0 && len(k.selected) != len(k.types):
-		in.failf("select_cols should match output size")
+		in.Failf("select_cols should match output size")
 	case len(k.selected) > 0 && len(k.excluded) > 0:
-		in.failf("Either select_cols or exclude_cols should be empty")
+		in.Failf("Either select_cols or exclude_cols should be empty")
 	}
 }
 
 // csvNumbers are the parsers of the number types that a field may have.
 var csvNumbers = parse.Numbers(parse.Int, parse.Float)
 
-func (k *csv) cardinality(*query) int64 { return unknown }
+func (k *csv) Cardinality(*Query) int64 { return Unknown }
 
-func (k *csv) open(e *Env) (Iterator, error) { return &csvReading{of: k, env: e}, nil }
+func (k *csv) Open(e *Env) (Iterator, error) { return &csvReading{of: k, env: e}, nil }
 
 // csvReading is in the middle of a file, or before one.
 type csvReading struct {
@@ -113,7 +113,7 @@ func (it *csvReading) Next(c *Call) (Element, error) {
 			return nil, err
 		}
 		e, err := it.read()
-		if !atEnd(err) {
+		if !AtEnd(err) {
 			it.record++
 			return e, err
 		}
@@ -128,10 +128,10 @@ func (it *csvReading) openFile() error {
 		return nil
 	}
 	name := it.of.names[it.file]
-	if err := it.env.noteFile(name); err != nil {
+	if err := it.env.NoteFile(name); err != nil {
 		return err
 	}
-	f, err := files.Open(it.env.files(), name)
+	f, err := files.Open(it.env.Files(), name)
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (it *csvReading) openFile() error {
 		return nil
 	}
 	_, err = it.fields(func(int) bool { return false })
-	if atEnd(err) {
+	if AtEnd(err) {
 		return status.InvalidArgumentf("Can't read header of file")
 	}
 	return err
@@ -196,13 +196,13 @@ func (it *csvReading) read() (Element, error) {
 	for i, text := range texts {
 		t, err := it.of.value(i, text)
 		if err != nil {
-			e.release()
+			e.Release()
 			return nil, err
 		}
 		e = append(e, t)
 	}
 	if len(e) != len(it.of.types) {
-		e.release()
+		e.Release()
 		return nil, status.InvalidArgumentf("Expect %d fields but have %d in record", len(it.of.types), len(e))
 	}
 	return e, nil
@@ -217,7 +217,7 @@ func (k *csv) value(i int, text string) (*tensor.Tensor, error) {
 		return k.defaults[i].Reshaped(nil), nil
 	}
 	if k.types[i] == tensor.String {
-		return stringScalar(text), nil
+		return tensor.FromScalar(text), nil
 	}
 	t, err := tensor.New(tensor.Host, k.types[i], nil)
 	if err != nil {
@@ -263,16 +263,16 @@ func (it *csvReading) fields(wanted func(column int) bool) (texts []string, fail
 
 // fault returns the error of a failed read.
 func (it *csvReading) fault(err error) error {
-	if atEnd(err) {
+	if AtEnd(err) {
 		return io.EOF
 	}
-	return fileError(it.of.names[it.file], err)
+	return files.Error(it.of.names[it.file], err)
 }
 
 // field reads a field and its delimiter; last means that the record ends with it.
 func (it *csvReading) field() (text []byte, last bool, err error) {
 	b, err := it.in.ReadByte()
-	if atEnd(err) {
+	if AtEnd(err) {
 		return nil, true, nil
 	}
 	if err != nil {
@@ -294,7 +294,7 @@ func (it *csvReading) field() (text []byte, last bool, err error) {
 		if text = append(text, b); len(text) > files.MaxContent {
 			return nil, true, status.Errorf(status.ResourceExhausted, "%s; It has a field of more than %d bytes, which is the limit", it.of.names[it.file], files.MaxContent)
 		}
-		if b, err = it.in.ReadByte(); atEnd(err) {
+		if b, err = it.in.ReadByte(); AtEnd(err) {
 			return text, true, bad
 		} else if err != nil {
 			return nil, true, it.fault(err)
@@ -306,7 +306,7 @@ func (it *csvReading) field() (text []byte, last bool, err error) {
 func (it *csvReading) quoted() (text []byte, last bool, bad error) {
 	for {
 		b, err := it.in.ReadByte()
-		if atEnd(err) {
+		if AtEnd(err) {
 			return nil, true, errOpenQuote
 		}
 		if err != nil {
@@ -315,7 +315,7 @@ func (it *csvReading) quoted() (text []byte, last bool, bad error) {
 		if b == '"' {
 			next, err := it.in.ReadByte()
 			switch {
-			case atEnd(err):
+			case AtEnd(err):
 				return text, true, bad
 			case err != nil:
 				return nil, true, it.fault(err)
@@ -356,7 +356,7 @@ func (it *csvReading) Save(_ *Call, w *Writer) {
 func (it *csvReading) Restore(c *Call, r *Reader) {
 	it.file = int(r.Place("file"))
 	n := r.Place("record")
-	if r.err != nil || it.file >= len(it.of.names) || n == 0 {
+	if r.Err != nil || it.file >= len(it.of.names) || n == 0 {
 		return
 	}
 	if err := it.openFile(); err != nil {
@@ -368,7 +368,7 @@ func (it *csvReading) Restore(c *Call, r *Reader) {
 			r.Fail(err)
 			return
 		}
-		if _, err := it.fields(func(int) bool { return false }); atEnd(err) {
+		if _, err := it.fields(func(int) bool { return false }); AtEnd(err) {
 			r.Fail(status.Errorf(status.DataLoss, "%s has %d records, of which %d were read", it.of.names[it.file], it.record, n))
 			return
 		}

@@ -45,32 +45,32 @@ type fastest struct {
 	number      int64
 }
 
-func newFastest(s *settings) maker {
+func newFastest(s *Settings) Maker {
 	n, experiments := int(s.Int("N")), s.Int("num_experiments")
 	if s.Err() == nil && experiments > maxExperiments {
 		s.Failf("num_experiments must be at most %d, got %d", maxExperiments, experiments)
 	}
-	return func(in *inputs) kind {
-		k := &fastest{inputs: in.datasets(0, n), experiments: experiments, number: unknown}
-		if in.err != nil {
+	return func(in *Inputs) Kind {
+		k := &fastest{inputs: in.Datasets(0, n), experiments: experiments, number: Unknown}
+		if in.Err != nil {
 			return k
 		}
-		in.spec = in.compatible("ChooseFastestDataset", k.inputs)
+		in.Spec = compatible(in, "ChooseFastestDataset", k.inputs)
 		for i, d := range k.inputs {
-			switch n := d.cardinality(nil); {
-			case k.number == unknown:
+			switch n := d.Cardinality(nil); {
+			case k.number == Unknown:
 				k.number = n
-			case n != k.number && n != unknown:
-				in.failf("All inputs to ChooseFastestDataset must have compatible cardinalities. Input %d has cardinality: %d, while all prior inputs have cardinality: %d.", i, n, k.number)
+			case n != k.number && n != Unknown:
+				in.Failf("All inputs to ChooseFastestDataset must have compatible cardinalities. Input %d has cardinality: %d, while all prior inputs have cardinality: %d.", i, n, k.number)
 			}
 		}
 		return k
 	}
 }
 
-func (k *fastest) cardinality(*query) int64 { return k.number }
+func (k *fastest) Cardinality(*Query) int64 { return k.number }
 
-func (k *fastest) open(e *Env) (Iterator, error) {
+func (k *fastest) Open(e *Env) (Iterator, error) {
 	it := &choosing{of: k, env: e, chosen: -1, times: make([]durations, len(k.inputs))}
 	if k.experiments <= 0 {
 		it.chosen = 0
@@ -80,7 +80,7 @@ func (k *fastest) open(e *Env) (Iterator, error) {
 			it.inputs = append(it.inputs, nil)
 			continue
 		}
-		input, err := d.open(e.input(int64(i)))
+		input, err := d.Open(e.Input(int64(i)))
 		if err != nil {
 			it.Close()
 			return nil, err
@@ -104,37 +104,37 @@ func (it *choosing) Next(c *Call) (Element, error) {
 		return it.inputs[it.chosen].Next(c)
 	}
 	// A step that gives up cancels the calls of all inputs.
-	crew := newCrew(it.env)
-	defer crew.end()
-	own, end := it.env.newCall(c.depth, c.Cancellation, crew.Cancellation)
+	crew := NewCrew(it.env)
+	defer crew.Close()
+	own, end := it.env.NewCall(c.Depth, c.Cancellation, crew.Cancellation)
 	defer end()
-	outcomes := make([]outcome, len(it.inputs))
+	outcomes := make([]Outcome, len(it.inputs))
 	var all sync.WaitGroup
 	for i, input := range it.inputs {
 		all.Add(1)
-		crew.start(func() {
+		crew.Start(func() {
 			defer all.Done()
 			begun := time.Now()
 			e, err := input.Next(own)
-			outcomes[i] = outcome{e, err}
+			outcomes[i] = Outcome{e, err}
 			it.times[i] = append(it.times[i], time.Since(begun))
 		})
 	}
 	all.Wait()
-	crew.wg.Wait()
+	crew.Wait()
 	if err := crew.Cancellation.Err(); err != nil { // a panic
 		for _, o := range outcomes {
-			o.release()
+			o.Release()
 		}
 		return nil, err
 	}
 	for _, o := range outcomes[1:] {
-		o.release()
+		o.Release()
 	}
 	if it.done++; it.done == it.of.experiments {
 		it.choose(fastestOf(it.times))
 	}
-	return outcomes[0].Element, outcomes[0].err
+	return outcomes[0].Element, outcomes[0].Err
 }
 
 // choose selects an input and closes the iterators of the others.
@@ -173,7 +173,7 @@ func (it *choosing) Restore(c *Call, r *Reader) {
 	if chosen < -1 || chosen >= int64(len(it.inputs)) || it.chosen >= 0 && chosen != it.chosen || chosen < 0 && it.done >= it.of.experiments {
 		r.Fail(status.Errorf(status.DataLoss, "The saved state of a dataset of the fastest of %d has chosen %d after %d elements", len(it.inputs), chosen, it.done))
 	}
-	if r.err != nil {
+	if r.Err != nil {
 		return
 	}
 	if chosen >= 0 {
@@ -195,12 +195,12 @@ type fastestBranch struct {
 	numerator, divisor int64 // ratio of input to output elements
 }
 
-func newFastestBranch(s *settings) maker {
+func newFastestBranch(s *Settings) Maker {
 	list, lengths := s.List("branches").GetFunc(), s.IntList("other_arguments_lengths")
 	each, total := s.Int("num_elements_per_branch"), len(s.TypeList("Targuments"))
-	var attrs []*functionAttr
+	var attrs []*FunctionAttr
 	for _, f := range list {
-		attrs = append(attrs, s.functionRef(&graph.FunctionRef{Name: f.GetName(), Attrs: f.GetAttr()}))
+		attrs = append(attrs, s.FunctionRef(&graph.FunctionRef{Name: f.GetName(), Attrs: f.GetAttr()}))
 	}
 	if s.Err() == nil && len(lengths) != len(list) {
 		s.Failf("branches and other_arguments_lengths must have the same length.")
@@ -216,54 +216,54 @@ func newFastestBranch(s *settings) maker {
 	if s.Err() == nil && each > maxExperiments {
 		s.Failf("num_elements_per_branch must be at most %d, got %d", maxExperiments, each)
 	}
-	return func(in *inputs) kind {
-		k := &fastestBranch{input: in.dataset(0), each: each}
-		k.numerator = in.positive(in.int(1, "ratio_numerator"), "`ratio_numerator`")
-		k.divisor = in.positive(in.int(2, "ratio_denominator"), "`ratio_denominator`")
-		if in.err == nil && each%k.divisor != 0 {
-			in.failf("`num_elements_per_branch` must be divisible by `ratio_denominator`.")
+	return func(in *Inputs) Kind {
+		k := &fastestBranch{input: in.Dataset(0), each: each}
+		k.numerator = in.Positive(in.Int(1, "ratio_numerator"), "`ratio_numerator`")
+		k.divisor = in.Positive(in.Int(2, "ratio_denominator"), "`ratio_denominator`")
+		if in.Err == nil && each%k.divisor != 0 {
+			in.Failf("`num_elements_per_branch` must be divisible by `ratio_denominator`.")
 		}
 		at := 3
 		for i, f := range attrs {
-			k.branches = append(k.branches, in.function(f, at, at+int(lengths[i])))
+			k.branches = append(k.branches, in.Function(f, at, at+int(lengths[i])))
 			at += int(lengths[i])
 		}
 		return k
 	}
 }
 
-func (k *fastestBranch) functions() []*Function { return k.branches }
+func (k *fastestBranch) Functions() []*Function { return k.branches }
 
-func (k *fastestBranch) cardinality(q *query) int64 {
-	n := k.input.cardinality(q)
+func (k *fastestBranch) Cardinality(q *Query) int64 {
+	n := k.input.Cardinality(q)
 	if n < 0 {
 		return n
 	}
 	return int64(float64(n) * float64(k.numerator) / float64(k.divisor))
 }
 
-func (k *fastestBranch) open(e *Env) (Iterator, error) {
+func (k *fastestBranch) Open(e *Env) (Iterator, error) {
 	it := &branching{of: k, env: e, chosen: -1, times: make([]durations, len(k.branches))}
 	for _, f := range k.branches {
-		b, err := e.bind(f)
+		b, err := e.Bind(f)
 		if err != nil {
 			return nil, err
 		}
 		it.bound = append(it.bound, b)
 	}
-	return openOver(e, k.input, func(o over) Iterator { it.over = o; return it })
+	return OpenOver(e, k.input, func(o Over) Iterator { it.Over = o; return it })
 }
 
 type branching struct {
-	over
+	Over
 	of     *fastestBranch
 	env    *Env
-	bound  []*bound
+	bound  []*Bound
 	times  []durations
 	branch int64 // the one being measured; afterwards the number of branches
 	given  int64 // elements returned by it
 	chosen int64 // -1 until chosen
-	now    *turn
+	now    *Opened
 }
 
 func (it *branching) Next(c *Call) (Element, error) {
@@ -287,7 +287,7 @@ func (it *branching) Next(c *Call) (Element, error) {
 	if it.given++; it.given >= it.of.each {
 		it.given = 0
 		it.branch++
-		it.now.end()
+		it.now.Close()
 		it.now = nil
 	}
 	return e, err
@@ -299,11 +299,9 @@ func (it *branching) begin(c *Call) error {
 	if at >= int64(len(it.bound)) {
 		at, count = it.chosen, -1
 	}
-	input := &Dataset{kind: &borrowed{of: it.input}, Op: "ChooseFastestBranch_Wrapper", Spec: it.of.input.Spec}
-	input.refs.Store(1)
-	first := &Dataset{kind: &take{input, count}, Op: "ChooseFastestBranch_Take", Spec: input.Spec, inputs: []*Dataset{input}}
-	first.refs.Store(1)
-	t, err := openTurn(c, it.env.input(at), it.bound[at], Element{variantOf(first)})
+	input := NewPart(&borrowed{of: it.Input}, "ChooseFastestBranch_Wrapper", it.of.input.Spec)
+	first := NewPart(Take(input, count), "ChooseFastestBranch_Take", input.Spec, input)
+	t, err := it.bound[at].Open(c, it.env.Input(at), Element{ToTensor(first)})
 	if err == nil {
 		it.now = t
 	}
@@ -312,10 +310,10 @@ func (it *branching) begin(c *Call) error {
 
 func (it *branching) Close() {
 	if it.now != nil {
-		it.now.end()
+		it.now.Close()
 		it.now = nil
 	}
-	it.over.Close()
+	it.Over.Close()
 }
 
 func (it *branching) Save(c *Call, w *Writer) {
@@ -326,7 +324,7 @@ func (it *branching) Save(c *Call, w *Writer) {
 	if it.now != nil {
 		it.now.Save(c, w.In("now"))
 	}
-	it.over.Save(c, w)
+	it.Over.Save(c, w)
 }
 
 func (it *branching) Restore(c *Call, r *Reader) {
@@ -335,14 +333,14 @@ func (it *branching) Restore(c *Call, r *Reader) {
 	if it.branch > n || it.chosen < -1 || it.chosen >= n || it.given >= it.of.each {
 		r.Fail(status.Errorf(status.DataLoss, "The saved state of a dataset of the fastest of %d branches is at element %d of %d, and has chosen %d", n, it.given, it.branch, it.chosen))
 	}
-	if r.err != nil {
+	if r.Err != nil {
 		return
 	}
 	if it.branch == n && it.chosen < 0 {
 		it.chosen = fastestOf(it.times)
 	}
-	it.over.Restore(c, r)
-	if r.Bool("open") && r.err == nil {
+	it.Over.Restore(c, r)
+	if r.Bool("open") && r.Err == nil {
 		if err := it.begin(c); err != nil {
 			r.Fail(err)
 			return
@@ -357,9 +355,9 @@ type borrowed struct {
 	taken atomic.Bool
 }
 
-func (*borrowed) cardinality(*query) int64 { return unknown }
+func (*borrowed) Cardinality(*Query) int64 { return Unknown }
 
-func (k *borrowed) open(*Env) (Iterator, error) {
+func (k *borrowed) Open(*Env) (Iterator, error) {
 	if k.taken.Swap(true) {
 		return nil, status.InvalidArgumentf("Cannot create more than one WrapperIterator per WrapperDataset. Make sure the branches to ChooseFastestDataset do not expect the input to repeat.")
 	}
@@ -368,7 +366,7 @@ func (k *borrowed) open(*Env) (Iterator, error) {
 
 // lent passes elements on from an iterator that its owner saves and closes.
 type lent struct {
-	stateless
+	Stateless
 	of Iterator
 }
 

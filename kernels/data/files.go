@@ -5,7 +5,9 @@ import (
 	"sort"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels/files"
+	"github.com/troupe-run/troupe/kernels/internal/shapes"
 	"github.com/troupe-run/troupe/kernels/internal/tfrecord"
 	"github.com/troupe-run/troupe/kernels/reader"
 )
@@ -17,74 +19,74 @@ type records struct {
 	source func(start int64) reader.Source
 }
 
-// compression reads a compression_type input.
-func (in *inputs) compression(i int) tfrecord.Compression {
-	name := in.str(i, "compression_type")
+// Compression reads a compression_type input.
+func Compression(in *Inputs, i int) tfrecord.Compression {
+	name := in.Str(i, "compression_type")
 	c, known := tfrecord.ParseCompression(name)
 	if !known && name != "" {
-		in.failf("Unsupported compression_type: %s.", name)
+		in.Failf("Unsupported compression_type: %s.", name)
 	}
 	return c
 }
 
-// bufferSize checks an input that requests a buffer size against the minimum. The server chooses the size.
-func (in *inputs) bufferSize(i int, least int64) {
-	if n := in.int(i, "buffer_size"); n < least {
-		in.failf("`buffer_size` must be >= 0 (0 == default)")
+// checkBufferSize checks an input that requests a buffer size against the minimum. The server chooses the size.
+func checkBufferSize(in *Inputs, i int, least int64) {
+	if n := in.Int(i, "buffer_size"); n < least {
+		in.Failf("`buffer_size` must be >= 0 (0 == default)")
 	}
 }
 
-func newTextLines(*settings) (Spec, maker) {
-	return stringSpec(), func(in *inputs) kind {
-		names, c := in.names("filenames"), in.compression(1)
-		in.bufferSize(2, 0)
+func newTextLines(*Settings) (Spec, Maker) {
+	return stringSpec(), func(in *Inputs) Kind {
+		names, c := in.Names("filenames"), Compression(in, 1)
+		checkBufferSize(in, 2, 0)
 		return &records{names: names, source: func(int64) reader.Source { return reader.Lines(c) }}
 	}
 }
 
-func newTFRecords(*settings) (Spec, maker) {
-	return stringSpec(), func(in *inputs) kind {
-		k := &records{names: in.names("filenames")}
-		c := in.compression(1)
-		in.bufferSize(2, autotune)
+func newTFRecords(*Settings) (Spec, Maker) {
+	return stringSpec(), func(in *Inputs) Kind {
+		k := &records{names: in.Names("filenames")}
+		c := Compression(in, 1)
+		checkBufferSize(in, 2, Autotune)
 		k.source = func(start int64) reader.Source { return reader.RecordsFrom(c, start) }
-		if in.ctx.NumInputs() > 3 {
-			k.starts = in.ints(3, "byte_offsets")
-			if in.err == nil && len(k.starts) > 0 && len(k.starts) != len(k.names) {
-				in.failf("`byte_offsets` must be of same size as `filenames`")
+		if in.Context.NumInputs() > 3 {
+			k.starts = in.Ints(3, "byte_offsets")
+			if in.Err == nil && len(k.starts) > 0 && len(k.starts) != len(k.names) {
+				in.Failf("`byte_offsets` must be of same size as `filenames`")
 			}
 			if len(k.starts) > 0 && c != tfrecord.None {
-				in.fail(status.Unimplementedf("TFRecordDatasetV2 with byte_offsets of compressed files"))
+				in.Fail(status.Unimplementedf("TFRecordDatasetV2 with byte_offsets of compressed files"))
 			}
 		}
 		return k
 	}
 }
 
-func newFixedLength(*settings) (Spec, maker) {
-	return stringSpec(), func(in *inputs) kind {
-		l := reader.FixedLength{Header: in.int(1, "header_bytes"), Record: in.int(2, "record_bytes"), Footer: in.int(3, "footer_bytes")}
-		names := in.names("filenames")
-		in.bufferSize(4, 0)
+func newFixedLength(*Settings) (Spec, Maker) {
+	return stringSpec(), func(in *Inputs) Kind {
+		l := reader.FixedLength{Header: in.Int(1, "header_bytes"), Record: in.Int(2, "record_bytes"), Footer: in.Int(3, "footer_bytes")}
+		names := in.Names("filenames")
+		checkBufferSize(in, 4, 0)
 		switch {
-		case in.err != nil:
+		case in.Err != nil:
 		case l.Header < 0:
-			in.failf("`header_bytes` must be >= 0")
+			in.Failf("`header_bytes` must be >= 0")
 		case l.Record <= 0:
-			in.failf("`record_bytes` must be > 0")
+			in.Failf("`record_bytes` must be > 0")
 		case l.Footer < 0:
-			in.failf("`footer_bytes` must be >= 0")
+			in.Failf("`footer_bytes` must be >= 0")
 		}
-		if in.ctx.NumInputs() > 5 {
-			l.Compression = in.compression(5)
+		if in.Context.NumInputs() > 5 {
+			l.Compression = Compression(in, 5)
 		}
 		return &records{names: names, source: func(int64) reader.Source { return reader.NewFixedLength(l) }}
 	}
 }
 
-func (k *records) cardinality(*query) int64 { return unknown }
+func (k *records) Cardinality(*Query) int64 { return Unknown }
 
-func (k *records) open(e *Env) (Iterator, error) { return &reading{of: k, env: e}, nil }
+func (k *records) Open(e *Env) (Iterator, error) { return &reading{of: k, env: e}, nil }
 
 // reading is in the middle of a file, or before one.
 type reading struct {
@@ -110,10 +112,10 @@ func (it *reading) Next(c *Call) (Element, error) {
 			if last {
 				it.nextFile()
 			}
-			return Element{stringScalar(r.Value)}, nil
+			return Element{tensor.FromScalar(r.Value)}, nil
 		}
 		it.nextFile()
-		if !atEnd(err) {
+		if !AtEnd(err) {
 			return nil, err
 		}
 	}
@@ -130,11 +132,11 @@ func (it *reading) openFile() error {
 		start = it.of.starts[it.file]
 	}
 	name := it.of.names[it.file]
-	if err := it.env.noteFile(name); err != nil {
+	if err := it.env.NoteFile(name); err != nil {
 		return err
 	}
 	it.source = it.of.source(start)
-	return it.source.Open(it.env.files(), name)
+	return it.source.Open(it.env.Files(), name)
 }
 
 // nextFile moves on to the next file.
@@ -160,7 +162,7 @@ func (it *reading) Save(_ *Call, w *Writer) {
 func (it *reading) Restore(c *Call, r *Reader) {
 	it.file = int(r.Place("file"))
 	n := r.Place("record")
-	if r.err != nil || it.file >= len(it.of.names) || n == 0 {
+	if r.Err != nil || it.file >= len(it.of.names) || n == 0 {
 		return
 	}
 	if it.file < 0 {
@@ -186,13 +188,13 @@ func (it *reading) Restore(c *Call, r *Reader) {
 // matching returns the names of the files that match patterns, in order.
 type matching struct{ patterns []string }
 
-func newMatching(*settings) (Spec, maker) {
-	return stringSpec(), func(in *inputs) kind { return &matching{in.names("patterns")} }
+func newMatching(*Settings) (Spec, Maker) {
+	return stringSpec(), func(in *Inputs) Kind { return &matching{in.Names("patterns")} }
 }
 
-func (k *matching) cardinality(*query) int64 { return unknown }
+func (k *matching) Cardinality(*Query) int64 { return Unknown }
 
-func (k *matching) open(e *Env) (Iterator, error) { return &listing{of: k, env: e}, nil }
+func (k *matching) Open(e *Env) (Iterator, error) { return &listing{of: k, env: e}, nil }
 
 // listing holds the remaining names of one pattern, and the number of the next pattern.
 type listing struct {
@@ -207,7 +209,7 @@ func (it *listing) Next(c *Call) (Element, error) {
 		if it.pattern >= len(it.of.patterns) {
 			return nil, io.EOF
 		}
-		names, err := files.Match(it.env.files(), it.of.patterns[it.pattern])
+		names, err := files.Match(it.env.Files(), it.of.patterns[it.pattern])
 		it.pattern++
 		if err != nil {
 			return nil, err
@@ -217,7 +219,7 @@ func (it *listing) Next(c *Call) (Element, error) {
 	}
 	name := it.names[0]
 	it.names = it.names[1:]
-	return Element{stringScalar(name)}, nil
+	return Element{tensor.FromScalar(name)}, nil
 }
 
 func (it *listing) Close() {}
@@ -239,5 +241,7 @@ func (it *listing) Restore(_ *Call, r *Reader) {
 	}
 }
 
-// fileError returns the system's error for a file; nil stays nil.
-func fileError(name string, err error) error { return files.Error(name, err) }
+// stringSpec returns the spec of sources of strings.
+func stringSpec() Spec {
+	return Spec{Types: []tensor.DType{tensor.String}, Shapes: []shapes.PartialShape{{Known: true}}}
+}

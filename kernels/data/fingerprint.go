@@ -50,20 +50,16 @@ func (f *fingerprinter) dataset(d *Dataset) (digest, error) {
 	}
 	h := sha256.New()
 	fmt.Fprintf(h, "dataset %q\n", d.Op)
-	if d.node != nil {
+	if d.Node != nil {
 		functions := &functionPrinter{defs: map[string]*functionpb.FunctionDef{}, done: map[string]digest{}}
-		if k, ok := d.kind.(interface{ functions() []*Function }); ok {
-			for _, fn := range k.functions() {
-				if err := fn.library.Defs(fn.ref, functions.defs); err != nil {
-					return digest{}, err
-				}
-			}
+		if err := d.Definitions(functions.defs); err != nil {
+			return digest{}, err
 		}
-		if err := functions.attrs(h, d.node.Attrs); err != nil {
+		if err := functions.attrs(h, d.Node.Attrs); err != nil {
 			return digest{}, err
 		}
 	}
-	for i, t := range d.origin.inputs {
+	for i, t := range d.Origin.Inputs {
 		if isSeed(d.Op, i) {
 			continue
 		}
@@ -71,8 +67,8 @@ func (f *fingerprinter) dataset(d *Dataset) (digest, error) {
 			return digest{}, err
 		}
 	}
-	if d.node == nil { // part of another dataset, which has the inputs
-		for _, in := range d.inputs {
+	if d.Node == nil { // part of another dataset, which has the inputs
+		for _, in := range d.Inputs {
 			sum, err := f.dataset(in)
 			if err != nil {
 				return digest{}, err
@@ -112,13 +108,12 @@ func (f *fingerprinter) resources(h io.Writer, t *tensor.Tensor) error {
 	for _, r := range t.Handles() {
 		fmt.Fprintf(h, "resource %q\n", r.Type)
 		handle := tensor.FromHandle(r)
-		m := &graphMaker{ctx: f.ctx, resources: map[any]string{}}
-		_, known, err := m.contents(handle)
+		nodes, err := ResourceNodes(f.ctx, handle)
 		handle.Release()
-		if !known || err != nil {
+		if err != nil {
 			continue
 		}
-		for _, n := range m.def.Node {
+		for _, n := range nodes {
 			if err := hashMessage(h, n); err != nil {
 				return err
 			}
@@ -192,8 +187,8 @@ func (p *functionPrinter) function(name string) (digest, error) {
 	if sum, ok := p.done[name]; ok {
 		return sum, nil
 	}
-	if p.depth >= maxNesting {
-		return digest{}, status.Errorf(status.ResourceExhausted, "Function %s: functions call one another more than %d deep", name, maxNesting)
+	if p.depth >= MaxNesting {
+		return digest{}, status.Errorf(status.ResourceExhausted, "Function %s: functions call one another more than %d deep", name, MaxNesting)
 	}
 	p.depth++
 	defer func() { p.depth-- }()
@@ -324,8 +319,8 @@ func (b *bodyPrinter) node(name string) (digest, error) {
 }
 
 // fingerprintOf outputs the fingerprint of a dataset.
-func fingerprintOf(ctx *kernels.Context, p place) error {
-	d, err := datasetIn(p, ctx.Input(0))
+func fingerprintOf(ctx *kernels.Context, p Place) error {
+	d, err := FromTensor(p, ctx.Input(0))
 	if err != nil {
 		return err
 	}
@@ -335,62 +330,4 @@ func fingerprintOf(ctx *kernels.Context, p place) error {
 		ctx.SetOutput(0, tensor.Scalar(tensor.Uint64, v))
 	}
 	return err
-}
-
-// batchSize outputs the number of rows of a dataset's elements, as far as its batches determine it; -1 if unknown.
-func batchSize(ctx *kernels.Context, p place) error {
-	d, err := datasetIn(p, ctx.Input(0))
-	if err != nil {
-		return err
-	}
-	defer d.Release()
-	ctx.SetOutput(0, int64Scalar(batchSizeOf(d, map[*Dataset]int64{})))
-	return nil
-}
-
-// keepsBatches are the ops whose elements have as many rows as those of their input.
-var keepsBatches = []string{
-	"AssertCardinalityDataset", "CacheDataset", "FilterDataset", "FinalizeDataset", "Identity", "ModelDataset", "OptimizeDataset",
-	"OptionsDataset", "ParseExampleDataset", "PrefetchDataset", "RepeatDataset", "ShardDataset", "ShuffleAndRepeatDataset", "ShuffleDataset",
-	"SkipDataset", "TakeDataset",
-}
-
-func batchSizeOf(d *Dataset, known map[*Dataset]int64) int64 {
-	n, ok := known[d]
-	if !ok {
-		n = batchSizeBy(d, known)
-		known[d] = n
-	}
-	return n
-}
-
-func batchSizeBy(d *Dataset, known map[*Dataset]int64) int64 {
-	is := func(op string) bool { return matchesAnyVersion(op, d.Op) }
-	number := func(i int) int64 {
-		if i < 0 || i >= len(d.origin.inputs) || d.origin.inputs[i].DType() != tensor.Int64 || d.origin.inputs[i].Len() != 1 {
-			return -1
-		}
-		return tensor.Of[int64](d.origin.inputs[i])[0]
-	}
-	switch {
-	case is("BatchDataset") || is("PaddedBatchDataset"):
-		return number(1)
-	case is("MapAndBatchDataset") || is("ExperimentalMapAndBatchDataset"):
-		return number(len(d.origin.inputs) - 3)
-	case is("ConcatenateDataset") || is("ZipDataset"):
-		size := int64(-1)
-		for i, in := range d.inputs {
-			n := batchSizeOf(in, known)
-			if i > 0 && n != size {
-				return -1
-			}
-			size = n
-		}
-		return size
-	case slices.ContainsFunc(keepsBatches, is):
-		if in := d.previous(); in != nil {
-			return batchSizeOf(in, known)
-		}
-	}
-	return -1
 }

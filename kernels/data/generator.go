@@ -9,40 +9,40 @@ import (
 // generator returns the results of next until next fails with OUT_OF_RANGE. Its arguments are the results of init.
 type generator struct{ init, next, finalize *Function }
 
-func newGenerator(s *settings) maker {
+func newGenerator(s *Settings) Maker {
 	names := []string{"init", "next", "finalize"}
-	fs, counts := make([]*functionAttr, len(names)), make([]int, len(names))
+	fs, counts := make([]*FunctionAttr, len(names)), make([]int, len(names))
 	for i, n := range names {
-		fs[i], counts[i] = s.function(n+"_func"), len(s.TypeList("T"+n+"_func_args"))
+		fs[i], counts[i] = s.Function(n+"_func"), len(s.TypeList("T"+n+"_func_args"))
 	}
-	return func(in *inputs) kind {
+	return func(in *Inputs) Kind {
 		k, at := &generator{}, 0
 		for i, to := range []**Function{&k.init, &k.next, &k.finalize} {
-			*to = in.function(fs[i], at, at+counts[i])
+			*to = in.Function(fs[i], at, at+counts[i])
 			at += counts[i]
 		}
 		return k
 	}
 }
 
-func (k *generator) functions() []*Function { return []*Function{k.init, k.next, k.finalize} }
+func (k *generator) Functions() []*Function { return []*Function{k.init, k.next, k.finalize} }
 
-func (k *generator) cardinality(*query) int64 { return unknown }
+func (k *generator) Cardinality(*Query) int64 { return Unknown }
 
-func (k *generator) open(e *Env) (Iterator, error) {
+func (k *generator) Open(e *Env) (Iterator, error) {
 	it := &generating{}
-	for i, f := range k.functions() {
-		b, err := e.bind(f)
+	for i, f := range k.Functions() {
+		b, err := e.Bind(f)
 		if err != nil {
 			return nil, err
 		}
-		*[]**bound{&it.init, &it.next, &it.finalize}[i] = b
+		*[]**Bound{&it.init, &it.next, &it.finalize}[i] = b
 	}
 	return it, nil
 }
 
 type generating struct {
-	init, next, finalize *bound
+	init, next, finalize *Bound
 	begun, ended         bool
 	state                Element
 }
@@ -52,27 +52,27 @@ func (it *generating) Next(c *Call) (Element, error) {
 		return nil, io.EOF
 	}
 	if !it.begun {
-		state, err := it.init.call(c)
+		state, err := it.init.Call(c)
 		if err != nil {
 			return nil, err
 		}
 		it.state, it.begun = state, true
 	}
-	e, err := it.next.call(c, it.state.retain())
+	e, err := it.next.Call(c, it.state.Retain())
 	if status.CodeOf(err) != status.OutOfRange {
 		return e, err
 	}
 	it.ended = true
-	out, err := it.finalize.call(c, it.state.retain())
+	out, err := it.finalize.Call(c, it.state.Retain())
 	if err != nil {
 		return nil, err
 	}
-	out.release() // the results are unused
+	out.Release() // the results are unused
 	return nil, io.EOF
 }
 
 func (it *generating) Close() {
-	it.state.release()
+	it.state.Release()
 	it.state = nil
 }
 

@@ -5,10 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
-	optionspb "github.com/galeone/tensorflow/tensorflow/go/core/framework/dataset_options_go_proto"
 	functionpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/function_go_proto"
 	graphpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/graph_go_proto"
 	nodepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/node_def_go_proto"
@@ -24,17 +22,17 @@ import (
 // This file converts datasets to graphs, the form in which they are saved and sent. A graph has a node for each dataset, a Const for every
 // other input that is not a resource (see capture.go), and a _Retval for the dataset itself, as in TensorFlow's DatasetToGraph.
 
-// origin is the node that created a dataset, and its inputs. The dataset holds references to them.
-type origin struct {
-	node   *graph.Node
-	inputs []*tensor.Tensor
+// Origin is the node that created a dataset, and its inputs. The dataset holds references to them.
+type Origin struct {
+	Node   *graph.Node
+	Inputs []*tensor.Tensor
 }
 
-func typeAttr(t tensor.DType) *attrpb.AttrValue {
+func TypeAttr(t tensor.DType) *attrpb.AttrValue {
 	return &attrpb.AttrValue{Value: &attrpb.AttrValue_Type{Type: t.Proto()}}
 }
 
-func intAttr(v int64) *attrpb.AttrValue {
+func IntAttr(v int64) *attrpb.AttrValue {
 	return &attrpb.AttrValue{Value: &attrpb.AttrValue_I{I: v}}
 }
 
@@ -42,10 +40,14 @@ func tensorAttr(v *tensorpb.TensorProto) *attrpb.AttrValue {
 	return &attrpb.AttrValue{Value: &attrpb.AttrValue_Tensor{Tensor: v}}
 }
 
+func ListAttr(l *attrpb.AttrValue_ListValue) *attrpb.AttrValue {
+	return &attrpb.AttrValue{Value: &attrpb.AttrValue_List{List: l}}
+}
+
 const (
 	constOp       = "Const"
-	retvalOp      = "_Retval"
-	placeholderOp = "Placeholder"
+	RetvalOp      = "_Retval"
+	PlaceholderOp = "Placeholder"
 )
 
 // graphMaker creates the graph of a dataset.
@@ -63,19 +65,30 @@ type graphMaker struct {
 	resources map[any]string
 }
 
-// graphOf returns the graph of a dataset; UNIMPLEMENTED if there is none. Without ctx, a dataset that captures resources has none, since
+// ToGraph returns the graph of a dataset; UNIMPLEMENTED if there is none. Without ctx, a dataset that captures resources has none, since
 // they cannot be looked up.
-func graphOf(d *Dataset, ctx *kernels.Context) (*graphpb.GraphDef, error) {
+func ToGraph(d *Dataset, ctx *kernels.Context) (*graphpb.GraphDef, error) {
 	m := &graphMaker{names: map[*Dataset]string{}, defs: map[string]*functionpb.FunctionDef{}, ctx: ctx, resources: map[any]string{}}
 	name, err := m.add(d)
 	if err != nil {
 		return nil, err
 	}
-	m.def.Node = append(m.def.Node, &nodepb.NodeDef{Name: "dataset", Op: retvalOp, Input: []string{name}, Attr: map[string]*attrpb.AttrValue{
-		"T": typeAttr(tensor.Variant), "index": intAttr(0),
+	m.def.Node = append(m.def.Node, &nodepb.NodeDef{Name: "dataset", Op: RetvalOp, Input: []string{name}, Attr: map[string]*attrpb.AttrValue{
+		"T": TypeAttr(tensor.Variant), "index": IntAttr(0),
 	}})
 	m.def.Library = m.library()
 	return &m.def, nil
+}
+
+// GraphHolding returns the graph of the dataset in a tensor, and the name of its node. The values of the graph's Placeholders are held: the
+// inputs that are not datasets, and the datasets that cannot become nodes. They belong to the datasets.
+func GraphHolding(t *tensor.Tensor) (def *graphpb.GraphDef, name string, held map[string]*tensor.Tensor, err error) {
+	m := &graphMaker{names: map[*Dataset]string{}, defs: map[string]*functionpb.FunctionDef{}, held: map[string]*tensor.Tensor{}}
+	if name, err = m.input(t); err != nil {
+		return nil, "", nil, err
+	}
+	m.def.Library = m.library()
+	return &m.def, name, m.held, nil
 }
 
 // library returns the functions that the graph's datasets call.
@@ -92,26 +105,22 @@ func (m *graphMaker) add(d *Dataset) (string, error) {
 	if name, ok := m.names[d]; ok {
 		return name, nil
 	}
-	if d.node == nil {
+	if d.Node == nil {
 		return "", status.Unimplementedf("A %s that a pipeline made cannot become a graph", d.Op)
 	}
-	if k, ok := d.kind.(interface{ transient() bool }); ok && k.transient() && m.held == nil {
+	if k, ok := d.Kind.(Transient); ok && k.Transient() && m.held == nil {
 		return "", status.Unimplementedf("%s does not support serialization.", d.Text())
 	}
-	n := &nodepb.NodeDef{Op: d.Op, Attr: d.node.Attrs}
-	for _, t := range d.origin.inputs {
+	n := &nodepb.NodeDef{Op: d.Op, Attr: d.Node.Attrs}
+	for _, t := range d.Origin.Inputs {
 		input, err := m.input(t)
 		if err != nil {
 			return "", err
 		}
 		n.Input = append(n.Input, input)
 	}
-	if k, ok := d.kind.(interface{ functions() []*Function }); ok {
-		for _, f := range k.functions() {
-			if err := f.library.Defs(f.ref, m.defs); err != nil {
-				return "", err
-			}
-		}
+	if err := d.Definitions(m.defs); err != nil {
+		return "", err
 	}
 	n.Name = m.name(d.Op)
 	m.def.Node = append(m.def.Node, n)
@@ -124,14 +133,14 @@ func (m *graphMaker) name(op string) string { return fmt.Sprintf("%s/_%d", op, l
 // input adds an input of a dataset: another dataset, or a constant.
 func (m *graphMaker) input(t *tensor.Tensor) (string, error) {
 	if t.DType() == tensor.Variant && t.Rank() == 0 {
-		if d, ok := t.Variants()[0].(*Dataset); ok && (m.held == nil || d.node != nil) {
+		if d, ok := t.Variants()[0].(*Dataset); ok && (m.held == nil || d.Node != nil) {
 			return m.add(d)
 		}
 	}
 	if m.held != nil {
-		name := m.name(placeholderOp)
+		name := m.name(PlaceholderOp)
 		m.held[name] = t
-		m.def.Node = append(m.def.Node, &nodepb.NodeDef{Name: name, Op: placeholderOp, Attr: map[string]*attrpb.AttrValue{"dtype": typeAttr(t.DType())}})
+		m.def.Node = append(m.def.Node, &nodepb.NodeDef{Name: name, Op: PlaceholderOp, Attr: map[string]*attrpb.AttrValue{"dtype": TypeAttr(t.DType())}})
 		return name, nil
 	}
 	if t.DType() == tensor.Resource {
@@ -145,51 +154,42 @@ func (m *graphMaker) constant(t *tensor.Tensor) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return m.node(constOp, nil, map[string]*attrpb.AttrValue{"dtype": typeAttr(t.DType()), "value": tensorAttr(v)}), nil
+	return m.node(constOp, nil, map[string]*attrpb.AttrValue{"dtype": TypeAttr(t.DType()), "value": tensorAttr(v)}), nil
 }
 
-// place is where a graph becomes a dataset: the device, the functions that its nodes may name, and the step. waits is set where the graph
-// may read files, which takes its time.
-type place struct {
-	device    kernels.Device
-	functions kernels.Functions
-	step      *kernels.Step
-	waits     bool
+// FromGraph creates the dataset of a graph. The nodes may name the graph's functions and the place's.
+func FromGraph(p Place, def *graphpb.GraphDef) (*Dataset, error) {
+	return FromGraphHolding(p, def, nil)
 }
 
-// datasetOfGraph creates the dataset of a graph. The nodes may name the graph's functions and the place's.
-func datasetOfGraph(p place, def *graphpb.GraphDef) (*Dataset, error) {
-	return datasetOfGraphWith(p, def, nil)
-}
-
-// datasetOfGraphWith is datasetOfGraph with held as the values of the Placeholders.
-func datasetOfGraphWith(p place, def *graphpb.GraphDef, held map[string]*tensor.Tensor) (*Dataset, error) {
+// FromGraphHolding is FromGraph with held as the values of the Placeholders.
+func FromGraphHolding(p Place, def *graphpb.GraphDef, held map[string]*tensor.Tensor) (*Dataset, error) {
 	own := &graphpb.GraphDef{Versions: def.Versions}
 	var last *nodepb.NodeDef
 	for _, n := range def.Node {
-		if n.Op == retvalOp && len(n.Input) == 1 {
+		if n.Op == RetvalOp && len(n.Input) == 1 {
 			last = n
 		} else {
 			own.Node = append(own.Node, anonymized(n))
 		}
 	}
 	if last == nil {
-		return nil, status.InvalidArgumentf("The graph of a dataset has no %s", retvalOp)
+		return nil, status.InvalidArgumentf("The graph of a dataset has no %s", RetvalOp)
 	}
 	g, err := graph.Build(own)
 	if err != nil {
 		return nil, err
 	}
 	if len(def.GetLibrary().GetFunction()) > 0 {
-		library, err := p.functions.Library().With(def.Library)
+		library, err := p.Functions.Library().With(def.Library)
 		if err != nil {
 			return nil, err
 		}
 		open := library.Open() // datasets keep the library alone
 		defer open.Close()
-		p.functions = open
+		p.Functions = open
 	}
-	b := &graphReader{place: p, values: map[*graph.Node]*tensor.Tensor{}, held: held}
+	b := &graphReader{Place: p, values: map[*graph.Node]*tensor.Tensor{}, held: held}
 	defer func() {
 		for _, t := range b.values {
 			if t != nil {
@@ -204,7 +204,7 @@ func datasetOfGraphWith(p place, def *graphpb.GraphDef, held map[string]*tensor.
 			if err != nil {
 				return nil, err
 			}
-			return datasetIn(p, t)
+			return FromTensor(p, t)
 		}
 	}
 	return nil, status.InvalidArgumentf("The graph of a dataset has no node %q", made)
@@ -212,7 +212,7 @@ func datasetOfGraphWith(p place, def *graphpb.GraphDef, held map[string]*tensor.
 
 // graphReader computes the nodes of a dataset's graph.
 type graphReader struct {
-	place
+	Place
 	values map[*graph.Node]*tensor.Tensor // nil for nodes without outputs
 	held   map[string]*tensor.Tensor      // values of Placeholders
 }
@@ -222,15 +222,15 @@ func (b *graphReader) value(n *graph.Node, depth int) (*tensor.Tensor, error) {
 	if t, ok := b.values[n]; ok {
 		return t, nil
 	}
-	if depth > maxNesting {
-		return nil, status.Errorf(status.ResourceExhausted, "Datasets are made of one another more than %d deep", maxNesting)
+	if depth > MaxNesting {
+		return nil, status.Errorf(status.ResourceExhausted, "Datasets are made of one another more than %d deep", MaxNesting)
 	}
 	for _, c := range n.Controls {
 		if _, err := b.value(c, depth+1); err != nil {
 			return nil, err
 		}
 	}
-	ctx := &kernels.Context{Node: n, Device: b.device, Step: b.step, Outputs: make([]kernels.Value, len(n.OutTypes))}
+	ctx := &kernels.Context{Node: n, Device: b.Device, Step: b.Step, Outputs: make([]kernels.Value, len(n.OutTypes))}
 	defer func() { calls.ReleaseAll(ctx.Inputs) }()
 	for _, in := range n.Inputs {
 		t, err := b.value(in.Node, depth+1)
@@ -249,7 +249,7 @@ func (b *graphReader) value(n *graph.Node, depth int) (*tensor.Tensor, error) {
 
 func (b *graphReader) compute(ctx *kernels.Context) (*tensor.Tensor, error) {
 	n := ctx.Node
-	if t := b.held[n.Name]; t != nil && n.Op == placeholderOp {
+	if t := b.held[n.Name]; t != nil && n.Op == PlaceholderOp {
 		return t.Retain(), nil
 	}
 	if n.Op == constOp {
@@ -257,19 +257,19 @@ func (b *graphReader) compute(ctx *kernels.Context) (*tensor.Tensor, error) {
 		if err != nil {
 			return nil, err
 		}
-		return tensor.FromTensorProto(v, b.device.Pool())
+		return tensor.FromTensorProto(v, b.Device.Pool())
 	}
 	if n.Op == identityOp {
 		return ctx.Take(0), nil
 	}
-	if !makesDataset(n.Op) && !makesCapture(n) {
+	if !datasetOps[n.Op] && !makesCapture(n) {
 		return nil, status.Unimplementedf("The graph of a dataset has a node of op %s, which makes none", n.Op)
 	}
 	def, err := kernels.Find(n, "CPU")
 	if err != nil {
 		return nil, err
 	}
-	k, err := def.New(&kernels.Construction{Node: n, Device: b.device, Functions: b.functions})
+	k, err := def.New(&kernels.Construction{Node: n, Device: b.Device, Functions: b.Functions})
 	if err != nil {
 		return nil, err
 	}
@@ -287,7 +287,7 @@ func (b *graphReader) run(k any, ctx *kernels.Context) error {
 	case kernels.Kernel:
 		return k.Compute(ctx)
 	case kernels.AsyncKernel:
-		if b.waits {
+		if b.Waits {
 			done := make(chan error, 1)
 			k.ComputeAsync(ctx, func(err error) { done <- err })
 			return <-done // it ends with the step
@@ -296,33 +296,15 @@ func (b *graphReader) run(k any, ctx *kernels.Context) error {
 	return status.Unimplementedf("The graph of a dataset that came from another task has a node of op %s, which may wait", ctx.Node.Op)
 }
 
-// datasetOps are the ops that create a dataset from their inputs.
-var datasetOps struct {
-	once sync.Once
-	ops  map[string]bool
-}
-
-// makesDataset reports whether an op creates a dataset from its inputs.
-func makesDataset(op string) bool {
-	datasetOps.once.Do(func() {
-		made := &kernels.Table{}
-		addSources(made)
-		addTransformations(made)
-		addUnchanged(made)
-		datasetOps.ops = map[string]bool{}
-		for _, o := range made.Ops() {
-			datasetOps.ops[o] = true
-		}
-	})
-	return datasetOps.ops[op]
-}
+// datasetOps are the ops that create a dataset from their inputs: what the graph of a dataset may consist of.
+var datasetOps = map[string]bool{}
 
 // absent is the kind of a dataset that came from another process, as its graph. The dataset is created where it is used.
 type absent struct{ graph *graphpb.GraphDef }
 
-func (absent) cardinality(*query) int64 { return unknown }
+func (absent) Cardinality(*Query) int64 { return Unknown }
 
-func (absent) open(*Env) (Iterator, error) {
+func (absent) Open(*Env) (Iterator, error) {
 	return nil, status.Internalf("A dataset from elsewhere is opened as it came")
 }
 
@@ -343,10 +325,10 @@ func (d *Dataset) Portable() tensor.VariantData {
 }
 
 func (d *Dataset) asGraph() (*graphpb.GraphDef, error) {
-	if a, ok := d.kind.(absent); ok {
+	if a, ok := d.Kind.(absent); ok {
 		return a.graph, nil
 	}
-	return graphOf(d, nil)
+	return ToGraph(d, nil)
 }
 
 // Unportable returns why the dataset cannot leave the process; nil if it can.
@@ -361,96 +343,7 @@ func readDataset(v tensor.VariantData) (any, error) {
 	if err := tensor.Unmarshal(v.Metadata, def); err != nil || len(def.Node) == 0 {
 		return nil, status.Errorf(status.DataLoss, "The message of a dataset holds no graph: %v", err)
 	}
-	d := &Dataset{kind: absent{def}, Op: "Dataset"}
+	d := &Dataset{Kind: absent{def}, Op: "Dataset"}
 	d.refs.Store(1)
 	return d, nil
-}
-
-// newToGraph returns the kernel whose output is the serialized graph of a dataset.
-func newToGraph(c *kernels.Construction) (any, error) {
-	s := settingsOf(c)
-	declared := false
-	if s.Has("external_state_policy") {
-		declared = s.Int("external_state_policy") == externalFails
-	} else {
-		declared = !s.Bool("allow_stateful")
-	}
-	return withPlace(func(ctx *kernels.Context, p place) error {
-		d, err := datasetIn(p, ctx.Input(0))
-		if err != nil {
-			return err
-		}
-		defer d.Release()
-		fails := declared
-		if o := mergedOptions(d, map[*Dataset]*optionspb.Options{}); o.GetOptionalExternalStatePolicy() != nil {
-			fails = o.GetExternalStatePolicy() == optionspb.ExternalStatePolicy_POLICY_FAIL
-		}
-		if fails {
-			err = d.external()
-		}
-		var def *graphpb.GraphDef
-		if err == nil {
-			def, err = graphOf(d, ctx)
-		}
-		if err != nil {
-			return status.Errorf(status.FailedPrecondition, "Failed to serialize the input pipeline graph: %v", err)
-		}
-		b, err := proto.MarshalOptions{Deterministic: true}.Marshal(def)
-		if err == nil {
-			ctx.SetOutput(0, stringScalar(string(b)))
-		}
-		return err
-	})(c)
-}
-
-// fromGraph creates a dataset from a serialized graph.
-func fromGraph(ctx *kernels.Context, p place) error {
-	in := &inputs{ctx: ctx}
-	text := in.str(0, "graph_def")
-	if in.err != nil {
-		return in.err
-	}
-	def := &graphpb.GraphDef{}
-	if err := tensor.Unmarshal([]byte(text), def); err != nil {
-		return status.InvalidArgumentf("Could not parse GraphDef")
-	}
-	d, err := datasetOfGraph(p, def)
-	if err != nil {
-		return err
-	}
-	ctx.SetOutput(0, variantOf(d))
-	return nil
-}
-
-// withPlace returns the constructor of a kernel that runs a function which needs a place for its datasets.
-func withPlace(run func(ctx *kernels.Context, p place) error) func(*kernels.Construction) (any, error) {
-	return func(c *kernels.Construction) (any, error) {
-		return kernels.Func(func(ctx *kernels.Context) error { return run(ctx, placeOf(ctx, c)) }), nil
-	}
-}
-
-// waitingWithPlace is withPlace for kernels that wait for elements or files.
-func waitingWithPlace(run func(ctx *kernels.Context, p place) error) func(*kernels.Construction) (any, error) {
-	return func(c *kernels.Construction) (any, error) {
-		return waiting(func(ctx *kernels.Context) error { return run(ctx, placeOf(ctx, c).waiting()) }), nil
-	}
-}
-
-func placeOf(ctx *kernels.Context, c *kernels.Construction) place {
-	return place{device: c.Device, functions: c.Functions, step: ctx.Step}
-}
-
-func (p place) waiting() place {
-	p.waits = true
-	return p
-}
-
-// sameDataset implements ops that wrap a dataset to keep TensorFlow from copying it between devices, and ops that unwrap it. Here, nothing
-// copies it.
-func sameDataset(ctx *kernels.Context) error {
-	if _, err := datasetAt(ctx.Input(0)); err != nil {
-		return err
-	}
-	ctx.SetOutput(0, ctx.Input(0).Retain())
-	return nil
 }

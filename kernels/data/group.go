@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
 )
 
 // groupByWindow groups the elements by key, and returns the elements of the dataset that a function makes of each full group.
@@ -14,49 +15,51 @@ type groupByWindow struct {
 	key, reduce, size *Function
 }
 
-func newGroupByWindow(s *settings) maker {
-	key, reduce, size := s.function("key_func"), s.function("reduce_func"), s.function("window_size_func")
+func newGroupByWindow(s *Settings) Maker {
+	key, reduce, size := s.Function("key_func"), s.Function("reduce_func"), s.Function("window_size_func")
 	nKey, nReduce := len(s.TypeList("Tkey_func_other_arguments")), len(s.TypeList("Treduce_func_other_arguments"))
-	return func(in *inputs) kind {
+	return func(in *Inputs) Kind {
 		return &groupByWindow{
-			input: in.dataset(0), key: in.function(key, 1, 1+nKey),
-			reduce: in.function(reduce, 1+nKey, 1+nKey+nReduce), size: in.functionFrom(size, 1+nKey+nReduce),
+			input: in.Dataset(0), key: in.Function(key, 1, 1+nKey),
+			reduce: in.Function(reduce, 1+nKey, 1+nKey+nReduce), size: in.FunctionFrom(size, 1+nKey+nReduce),
 		}
 	}
 }
 
-func (k *groupByWindow) functions() []*Function { return []*Function{k.key, k.reduce, k.size} }
+func (k *groupByWindow) Functions() []*Function { return []*Function{k.key, k.reduce, k.size} }
 
-func (k *groupByWindow) cardinality(q *query) int64 {
-	if k.input.cardinality(q) == infinite {
-		return infinite
+func (k *groupByWindow) Cardinality(q *Query) int64 {
+	if k.input.Cardinality(q) == Infinite {
+		return Infinite
 	}
-	return unknown
+	return Unknown
 }
 
-func (k *groupByWindow) open(e *Env) (Iterator, error) {
+func (k *groupByWindow) Open(e *Env) (Iterator, error) {
 	it := &grouping{of: k, env: e, groups: map[int64][]Element{}, sizes: map[int64]int64{}}
 	var err error
 	for _, b := range []struct {
-		to *(*bound)
+		to *(*Bound)
 		f  *Function
 	}{{&it.key, k.key}, {&it.reduce, k.reduce}, {&it.size, k.size}} {
-		if *b.to, err = e.bind(b.f); err != nil {
+		if *b.to, err = e.Bind(b.f); err != nil {
 			return nil, err
 		}
 	}
-	return openOver(e, k.input, func(o over) Iterator { it.over = o; return it })
+	return OpenOver(e, k.input, func(o Over) Iterator { it.Over = o; return it })
 }
 
 type grouping struct {
-	over
+	Over
 	of                *groupByWindow
 	env               *Env
-	key, reduce, size *bound
+	key, reduce, size *Bound
 	groups            map[int64][]Element
 	sizes             map[int64]int64
 	ended             bool
-	now               *turn // the reduce function's result for a group
+	now               *Opened // the reduce function's result for a group
+	nowElements       Element // the group's, one after the other, as long as it is returned
+	nowWidth          int     // components of an element
 	nowKey            int64
 	begun             int64 // groups that came before now
 }
@@ -65,10 +68,10 @@ func (it *grouping) Next(c *Call) (Element, error) {
 	for {
 		if it.now != nil {
 			e, err := it.now.Next(c)
-			if !atEnd(err) {
+			if !AtEnd(err) {
 				return e, err
 			}
-			it.now.end()
+			it.now.Close()
 			it.now = nil
 			it.begun++
 			it.dropGroup(it.nowKey)
@@ -92,18 +95,18 @@ func (it *grouping) Next(c *Call) (Element, error) {
 
 // sort adds the next element to its group, and starts returning the group if it is full.
 func (it *grouping) sort(c *Call) error {
-	e, err := it.input.Next(c)
-	if atEnd(err) {
+	e, err := it.Input.Next(c)
+	if AtEnd(err) {
 		it.ended = true
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	key, err := it.key.number(c, "key_func", e.retain())
+	key, err := it.key.Number(c, "key_func", e.Retain())
 	if err == nil && it.sizes[key] == 0 {
 		var size int64
-		if size, err = it.size.number(c, "window_size_func", Element{int64Scalar(key)}); err == nil && size <= 0 {
+		if size, err = it.size.Number(c, "window_size_func", Element{tensor.Scalar(tensor.Int64, key)}); err == nil && size <= 0 {
 			err = status.InvalidArgumentf("Window size must be greater than zero, but got %d.", size)
 		}
 		if err == nil {
@@ -111,7 +114,7 @@ func (it *grouping) sort(c *Call) error {
 		}
 	}
 	if err != nil {
-		e.release()
+		e.Release()
 		return err
 	}
 	it.groups[key] = append(it.groups[key], e)
@@ -139,33 +142,34 @@ func (it *grouping) begin(c *Call, key int64, group []Element) error {
 	return nil
 }
 
-func (it *grouping) openGroup(c *Call, key int64, group []Element) (*turn, error) {
+func (it *grouping) openGroup(c *Call, key int64, group []Element) (*Opened, error) {
 	var all Element
 	for _, e := range group {
 		all = append(all, e...)
 	}
-	elements := given(all, len(group[0]), it.of.input.Spec)
-	t, err := openTurn(c, it.env.input(it.begun), it.reduce, Element{int64Scalar(key), variantOf(elements)})
+	it.nowElements, it.nowWidth = all, len(group[0])
+	elements := FromElements(all, len(group[0]), it.of.input.Spec)
+	t, err := it.reduce.Open(c, it.env.Input(it.begun), Element{tensor.Scalar(tensor.Int64, key), ToTensor(elements)})
 	if err != nil && c.Err() == nil {
-		err = status.Internalf("Got error code %v and message: {\n%v\n} \nfrom running user-defined function %s: ", status.CodeOf(err), err, it.reduce.name)
+		err = status.Internalf("Got error code %v and message: {\n%v\n} \nfrom running user-defined function %s: ", status.CodeOf(err), err, it.reduce.Name)
 	}
 	return t, err
 }
 
 func (it *grouping) dropGroup(key int64) {
-	releaseAll(it.groups[key])
+	ReleaseAll(it.groups[key])
 	delete(it.groups, key)
 }
 
 func (it *grouping) Close() {
 	if it.now != nil {
-		it.now.end()
+		it.now.Close()
 		it.now = nil
 	}
 	for key := range it.groups {
 		it.dropGroup(key)
 	}
-	it.over.Close()
+	it.Over.Close()
 }
 
 func (it *grouping) Save(c *Call, w *Writer) {
@@ -187,12 +191,11 @@ func (it *grouping) Save(c *Call, w *Writer) {
 	if it.now != nil {
 		w := w.In("now")
 		w.Int("key", it.nowKey)
-		d := it.now.from[1].Variants()[0].(*Dataset)
-		w.Element("elements", d.kind.(*tuples).all)
-		w.Int("width", int64(d.kind.(*tuples).width))
+		w.Element("elements", it.nowElements)
+		w.Int("width", int64(it.nowWidth))
 		it.now.Save(c, w.In("iterator"))
 	}
-	it.over.Save(c, w)
+	it.Over.Save(c, w)
 }
 
 func (it *grouping) Restore(c *Call, r *Reader) {
@@ -208,17 +211,17 @@ func (it *grouping) Restore(c *Call, r *Reader) {
 	if r.Bool("open") {
 		it.restoreNow(c, r.In("now"))
 	}
-	it.over.Restore(c, r)
+	it.Over.Restore(c, r)
 }
 
 func (it *grouping) restoreNow(c *Call, r *Reader) {
 	it.nowKey = r.Int("key")
 	all, width := r.Element("elements"), int(r.Int("width"))
-	if r.err == nil && (width <= 0 || len(all)%width != 0 || len(all) == 0) {
+	if r.Err == nil && (width <= 0 || len(all)%width != 0 || len(all) == 0) {
 		r.Fail(status.Errorf(status.DataLoss, "A saved group of %d tensors has elements of %d components", len(all), width))
 	}
-	if r.err != nil {
-		all.release()
+	if r.Err != nil {
+		all.Release()
 		return
 	}
 	var group []Element
@@ -238,44 +241,44 @@ type groupByReducer struct {
 	key, init, reduce, finalize *Function
 }
 
-func newGroupByReducer(s *settings) maker {
+func newGroupByReducer(s *Settings) Maker {
 	names := []string{"key", "init", "reduce", "finalize"}
-	fs, counts := make([]*functionAttr, len(names)), make([]int, len(names))
+	fs, counts := make([]*FunctionAttr, len(names)), make([]int, len(names))
 	for i, n := range names {
-		fs[i], counts[i] = s.function(n+"_func"), len(s.TypeList("T"+n+"_func_other_arguments"))
+		fs[i], counts[i] = s.Function(n+"_func"), len(s.TypeList("T"+n+"_func_other_arguments"))
 	}
-	return func(in *inputs) kind {
-		k := &groupByReducer{input: in.dataset(0)}
+	return func(in *Inputs) Kind {
+		k := &groupByReducer{input: in.Dataset(0)}
 		at := 1
 		for i, to := range []**Function{&k.key, &k.init, &k.reduce, &k.finalize} {
-			*to = in.function(fs[i], at, at+counts[i])
+			*to = in.Function(fs[i], at, at+counts[i])
 			at += counts[i]
 		}
 		return k
 	}
 }
 
-func (k *groupByReducer) functions() []*Function {
+func (k *groupByReducer) Functions() []*Function {
 	return []*Function{k.key, k.init, k.reduce, k.finalize}
 }
 
-func (k *groupByReducer) cardinality(*query) int64 { return unknown }
+func (k *groupByReducer) Cardinality(*Query) int64 { return Unknown }
 
-func (k *groupByReducer) open(e *Env) (Iterator, error) {
+func (k *groupByReducer) Open(e *Env) (Iterator, error) {
 	it := &folding{states: map[int64]Element{}}
-	for i, f := range k.functions() {
-		b, err := e.bind(f)
+	for i, f := range k.Functions() {
+		b, err := e.Bind(f)
 		if err != nil {
 			return nil, err
 		}
-		*[]**bound{&it.key, &it.init, &it.reduce, &it.finalize}[i] = b
+		*[]**Bound{&it.key, &it.init, &it.reduce, &it.finalize}[i] = b
 	}
-	return openOver(e, k.input, func(o over) Iterator { it.over = o; return it })
+	return OpenOver(e, k.input, func(o Over) Iterator { it.Over = o; return it })
 }
 
 type folding struct {
-	over
-	key, init, reduce, finalize *bound
+	Over
+	key, init, reduce, finalize *Bound
 	states                      map[int64]Element
 	order                       []int64 // keys by first appearance; the results of the first `next` keys were returned
 	next                        int
@@ -295,47 +298,47 @@ func (it *folding) Next(c *Call) (Element, error) {
 	it.next++
 	state := it.states[key]
 	delete(it.states, key)
-	return it.finalize.call(c, state)
+	return it.finalize.Call(c, state)
 }
 
 func (it *folding) fold(c *Call) error {
-	e, err := it.input.Next(c)
-	if atEnd(err) {
+	e, err := it.Input.Next(c)
+	if AtEnd(err) {
 		it.ended = true
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	key, err := it.key.number(c, "key_func", e.retain())
+	key, err := it.key.Number(c, "key_func", e.Retain())
 	if err != nil {
-		e.release()
+		e.Release()
 		return err
 	}
 	state, ok := it.states[key]
 	if !ok {
-		if state, err = it.init.call(c, Element{int64Scalar(key)}); err != nil {
-			e.release()
+		if state, err = it.init.Call(c, Element{tensor.Scalar(tensor.Int64, key)}); err != nil {
+			e.Release()
 			return err
 		}
 		it.order = append(it.order, key)
 	}
 	it.states[key] = state
-	folded, err := it.reduce.call(c, state.retain(), e)
+	folded, err := it.reduce.Call(c, state.Retain(), e)
 	if err != nil {
 		return err
 	}
-	state.release()
+	state.Release()
 	it.states[key] = folded
 	return nil
 }
 
 func (it *folding) Close() {
 	for _, s := range it.states {
-		s.release()
+		s.Release()
 	}
 	clear(it.states)
-	it.over.Close()
+	it.Over.Close()
 }
 
 func (it *folding) Save(c *Call, w *Writer) {
@@ -347,7 +350,7 @@ func (it *folding) Save(c *Call, w *Writer) {
 		w.Int("key", key)
 		w.Element("state", it.states[key])
 	}
-	it.over.Save(c, w)
+	it.Over.Save(c, w)
 }
 
 func (it *folding) Restore(c *Call, r *Reader) {
@@ -361,5 +364,5 @@ func (it *folding) Restore(c *Call, r *Reader) {
 			it.states[key] = state
 		}
 	}
-	it.over.Restore(c, r)
+	it.Over.Restore(c, r)
 }

@@ -3,6 +3,7 @@ package data
 import (
 	"io"
 	"math"
+	"slices"
 	"sort"
 
 	"github.com/troupe-run/troupe/graph/status"
@@ -16,25 +17,25 @@ type indexFlatMap struct {
 	number int64
 }
 
-func newIndexFlatMap(s *settings) maker {
-	f, of := s.function("map_func"), s.function("index_map_func")
+func newIndexFlatMap(s *Settings) Maker {
+	f, of := s.Function("map_func"), s.Function("index_map_func")
 	n, m := len(s.TypeList("Tmap_func_args")), len(s.TypeList("Tindex_map_func_args"))
-	return func(in *inputs) kind {
-		return &indexFlatMap{in.dataset(0), in.function(f, 1, 1+n), in.function(of, 1+n, 1+n+m), in.int(1+n+m, "output_cardinality")}
+	return func(in *Inputs) Kind {
+		return &indexFlatMap{in.Dataset(0), in.Function(f, 1, 1+n), in.Function(of, 1+n, 1+n+m), in.Int(1+n+m, "output_cardinality")}
 	}
 }
 
-func (k *indexFlatMap) functions() []*Function { return []*Function{k.f, k.of} }
+func (k *indexFlatMap) Functions() []*Function { return []*Function{k.f, k.of} }
 
-func (k *indexFlatMap) cardinality(*query) int64 { return k.number }
+func (k *indexFlatMap) Cardinality(*Query) int64 { return k.number }
 
-// at requests one element from the input, by its index.
-func (k *indexFlatMap) at(c *Call, i int64) (Element, error) {
-	f, err := c.bind(k.f)
+// At requests one element from the input, by its index.
+func (k *indexFlatMap) At(c *Call, i int64) (Element, error) {
+	f, err := c.Bind(k.f)
 	if err != nil {
 		return nil, err
 	}
-	of, err := c.bind(k.of)
+	of, err := c.Bind(k.of)
 	if err != nil {
 		return nil, err
 	}
@@ -42,24 +43,24 @@ func (k *indexFlatMap) at(c *Call, i int64) (Element, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := k.input.at(c, from)
+	e, err := k.input.At(c, from)
 	if err != nil {
 		return nil, err
 	}
-	if e, err = f.call(c, e); err != nil {
+	if e, err = f.Call(c, e); err != nil {
 		return nil, err
 	}
-	defer e.release()
+	defer e.Release()
 	return sliceAt(c, e, offset)
 }
 
 // unflattened returns the index of the input element that contains element i, and the offset in it.
-func unflattened(c *Call, of *bound, i int64) (from, offset int64, err error) {
-	out, err := of.call(c, Element{int64Scalar(i)})
+func unflattened(c *Call, of *Bound, i int64) (from, offset int64, err error) {
+	out, err := of.Call(c, Element{tensor.Scalar(tensor.Int64, i)})
 	if err != nil {
 		return 0, 0, err
 	}
-	defer out.release()
+	defer out.Release()
 	if len(out) != 2 {
 		return 0, 0, status.InvalidArgumentf("The `index_map_fn` for `index_flat_map` is expected to return two int values representing the element index and an offset within the element. Got: %d values", len(out))
 	}
@@ -93,7 +94,7 @@ func sliceAt(c *Call, list Element, offset int64) (Element, error) {
 	n := int64(len(list))
 	switch {
 	case n == 1 && list[0].Rank() == 0:
-		return list.retain(), nil
+		return list.Retain(), nil
 	case n == 1:
 		n = int64(list[0].Dim(0))
 	}
@@ -101,26 +102,26 @@ func sliceAt(c *Call, list Element, offset int64) (Element, error) {
 		return nil, status.InvalidArgumentf("`index_flat_map` got invalid `index_map_func` which returns offset %d, but the input element has %d elements", offset, n)
 	}
 	if len(list) > 1 {
-		return list[offset : offset+1].retain(), nil
+		return list[offset : offset+1].Retain(), nil
 	}
-	return rowOf(c, list, offset)
+	return Row(c, list, offset)
 }
 
-func (k *indexFlatMap) open(e *Env) (Iterator, error) {
-	f, err := e.bind(k.f)
+func (k *indexFlatMap) Open(e *Env) (Iterator, error) {
+	f, err := e.Bind(k.f)
 	if err != nil {
 		return nil, err
 	}
-	of, err := e.bind(k.of)
+	of, err := e.Bind(k.of)
 	if err != nil {
 		return nil, err
 	}
-	return openOver(e, k.input, func(o over) Iterator { return &indexFlatMapping{over: o, f: f, of: of} })
+	return OpenOver(e, k.input, func(o Over) Iterator { return &indexFlatMapping{Over: o, f: f, of: of} })
 }
 
 type indexFlatMapping struct {
-	over
-	f, of       *bound
+	Over
+	f, of       *Bound
 	given, from int64
 	now         Element
 }
@@ -132,11 +133,11 @@ func (it *indexFlatMapping) Next(c *Call) (Element, error) {
 	}
 	if from > it.from || len(it.now) == 0 {
 		it.drop()
-		e, err := it.input.Next(c)
+		e, err := it.Input.Next(c)
 		if err != nil {
 			return nil, err
 		}
-		if it.now, err = it.f.call(c, e); err != nil {
+		if it.now, err = it.f.Call(c, e); err != nil {
 			return nil, err
 		}
 		it.from = from
@@ -149,26 +150,26 @@ func (it *indexFlatMapping) Next(c *Call) (Element, error) {
 }
 
 func (it *indexFlatMapping) drop() {
-	it.now.release()
+	it.now.Release()
 	it.now = nil
 }
 
 func (it *indexFlatMapping) Close() {
 	it.drop()
-	it.over.Close()
+	it.Over.Close()
 }
 
 func (it *indexFlatMapping) Save(c *Call, w *Writer) {
 	w.Int("given", it.given)
 	w.Int("from", it.from)
 	w.Element("now", it.now)
-	it.over.Save(c, w)
+	it.Over.Save(c, w)
 }
 
 func (it *indexFlatMapping) Restore(c *Call, r *Reader) {
 	it.given, it.from = r.Place("given"), r.Place("from")
 	it.now = r.Element("now")
-	it.over.Restore(c, r)
+	it.Over.Restore(c, r)
 }
 
 // weighted takes elements of each dataset in proportion to its weight, until at least one of them is exhausted.
@@ -178,35 +179,35 @@ type weighted struct {
 	ends []int64
 }
 
-func newWeighted(s *settings) maker {
+func newWeighted(s *Settings) Maker {
 	n, m := int(s.Int("N")), int(s.Int("M"))
-	return func(in *inputs) kind {
+	return func(in *Inputs) Kind {
 		if n < 2 {
-			in.failf("WeightedFlatMap must have at least two input datasets.")
+			in.Failf("WeightedFlatMap must have at least two input datasets.")
 		}
 		if n != m {
-			in.failf("`input_datasets` and `weights` of the WeightedFlatMap must have the same size. Got %d datasets and %d weights.", n, m)
+			in.Failf("`input_datasets` and `weights` of the WeightedFlatMap must have the same size. Got %d datasets and %d weights.", n, m)
 		}
-		k := &weighted{inputs: in.datasets(0, n)}
-		if in.err != nil {
+		k := &weighted{inputs: in.Datasets(0, n)}
+		if in.Err != nil {
 			return k
 		}
-		in.spec = in.compatible("WeightedFlatMap", k.inputs)
+		in.Spec = compatible(in, "WeightedFlatMap", k.inputs)
 		sizes, weights := make([]int64, n), make([]float64, n)
 		for i, d := range k.inputs {
-			if sizes[i] = d.cardinality(nil); sizes[i] < 0 {
+			if sizes[i] = d.Cardinality(nil); sizes[i] < 0 {
 				what := "UNKNOWN"
-				if sizes[i] == infinite {
+				if sizes[i] == Infinite {
 					what = "INFINITE"
 				}
-				in.failf("Cardinalities of the inputs must be known. Input %d has %s cardinality.", i, what)
+				in.Failf("Cardinalities of the inputs must be known. Input %d has %s cardinality.", i, what)
 			}
-			weights[i] = scalar(in, n+i, "weights", tensor.Float64, func(t *tensor.Tensor) float64 { return tensor.Of[float64](t)[0] })
-			if in.err == nil && !(weights[i] > 0) {
-				in.failf("`weights` must be greater than 0.0. Input %d has a weight of %v", i, weights[i])
+			weights[i] = Scalar(in, n+i, "weights", tensor.Float64, func(t *tensor.Tensor) float64 { return tensor.Of[float64](t)[0] })
+			if in.Err == nil && !(weights[i] > 0) {
+				in.Failf("`weights` must be greater than 0.0. Input %d has a weight of %v", i, weights[i])
 			}
 		}
-		if in.err == nil {
+		if in.Err == nil {
 			k.share(in, sizes, weights)
 		}
 		return k
@@ -214,7 +215,7 @@ func newWeighted(s *settings) maker {
 }
 
 // share computes how many elements to take from each input.
-func (k *weighted) share(in *inputs, sizes []int64, weights []float64) {
+func (k *weighted) share(in *Inputs, sizes []int64, weights []float64) {
 	most, least, at := 0.0, math.MaxFloat64, 0
 	for _, w := range weights {
 		most = max(most, w)
@@ -228,7 +229,7 @@ func (k *weighted) share(in *inputs, sizes []int64, weights []float64) {
 	for i, w := range weights {
 		n := int64(least * w / weights[at])
 		if n > sizes[i] {
-			in.failf("Input %d needs to have at least %d elements. It only has %d elements.", i, n, sizes[i])
+			in.Failf("Input %d needs to have at least %d elements. It only has %d elements.", i, n, sizes[i])
 		}
 		sum += n
 		k.ends = append(k.ends, sum)
@@ -236,24 +237,24 @@ func (k *weighted) share(in *inputs, sizes []int64, weights []float64) {
 }
 
 // compatible returns the spec that fits the elements of all datasets. what is the op, for errors if they differ.
-func (in *inputs) compatible(what string, list []*Dataset) Spec {
-	spec := Spec{in.spec.Types, append(in.spec.Shapes[:0:0], in.spec.Shapes...)}
+func compatible(in *Inputs, what string, list []*Dataset) Spec {
+	spec := Spec{in.Spec.Types, append(in.Spec.Shapes[:0:0], in.Spec.Shapes...)}
 	for i, d := range list {
 		switch {
 		case i == 0:
 			continue
-		case !equalTypes(d.Types, spec.Types):
-			in.failf("All inputs to %s must have the same output types. Input %d has output types: %s. Expected: %s.", what, i, typeNames(d.Types), typeNames(spec.Types))
+		case !slices.Equal(d.Types, spec.Types):
+			in.Failf("All inputs to %s must have the same output types. Input %d has output types: %s. Expected: %s.", what, i, TypeNames(d.Types), TypeNames(spec.Types))
 		case len(d.Shapes) != len(spec.Shapes):
-			in.failf("All inputs to %s must have compatible outputs. Input %d has %d components. Expected to have %d components.", what, i, len(d.Shapes), len(spec.Shapes))
+			in.Failf("All inputs to %s must have compatible outputs. Input %d has %d components. Expected to have %d components.", what, i, len(d.Shapes), len(spec.Shapes))
 		}
-		if in.err != nil {
+		if in.Err != nil {
 			return spec
 		}
 		for j, p := range d.Shapes {
 			merged, err := spec.Shapes[j].Merge(p)
 			if err != nil {
-				in.failf("All inputs to %s must have compatible output shapes. Component %d of input %d has shape: %v. Expected to be compatible with shape: %v.", what, j, i, p, spec.Shapes[j])
+				in.Failf("All inputs to %s must have compatible output shapes. Component %d of input %d has shape: %v. Expected to be compatible with shape: %v.", what, j, i, p, spec.Shapes[j])
 				return spec
 			}
 			spec.Shapes[j] = merged
@@ -262,17 +263,17 @@ func (in *inputs) compatible(what string, list []*Dataset) Spec {
 	return spec
 }
 
-func (k *weighted) cardinality(*query) int64 { return k.ends[len(k.ends)-1] }
+func (k *weighted) Cardinality(*Query) int64 { return k.ends[len(k.ends)-1] }
 
-func (k *weighted) shufflable() error { return notIndexed("WeightedFlatMapDataset") }
+func (k *weighted) Shufflable() error { return NotIndexed("WeightedFlatMapDataset") }
 
 // input returns the index of the input that element i comes from.
 func (k *weighted) input(i int64) int {
 	return sort.Search(len(k.ends), func(j int) bool { return k.ends[j] > i })
 }
 
-func (k *weighted) open(e *Env) (Iterator, error) {
-	inputs, err := openEach(e, k.inputs)
+func (k *weighted) Open(e *Env) (Iterator, error) {
+	inputs, err := OpenEach(e, k.inputs)
 	if err != nil {
 		return nil, err
 	}
@@ -286,7 +287,7 @@ type weighting struct {
 }
 
 func (it *weighting) Next(c *Call) (Element, error) {
-	if it.given >= it.of.cardinality(nil) {
+	if it.given >= it.of.Cardinality(nil) {
 		return nil, io.EOF
 	}
 	e, err := it.inputs[it.of.input(it.given)].Next(c)

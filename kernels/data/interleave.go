@@ -2,7 +2,9 @@ package data
 
 import (
 	"io"
+	"math"
 	"runtime"
+	"sync"
 
 	"github.com/troupe-run/troupe/graph/status"
 )
@@ -22,93 +24,137 @@ type flatMap struct {
 	size total
 }
 
-func newFlatMap(s *settings) maker {
-	f := s.function("f")
-	return func(in *inputs) kind {
-		return &flatMap{interleave: interleave{input: in.dataset(0), f: in.functionFrom(f, 1), cycle: 1, length: 1, numbered: true}}
+func newFlatMap(s *Settings) Maker {
+	f := s.Function("f")
+	return func(in *Inputs) Kind {
+		return &flatMap{interleave: interleave{input: in.Dataset(0), f: in.FunctionFrom(f, 1), cycle: 1, length: 1, numbered: true}}
 	}
 }
 
-func (k *flatMap) shufflable() error {
+func (k *flatMap) Shufflable() error {
 	return status.Unimplementedf("Please consider applying maps on each dataset, concatenating them into one dataset and apply global shuffle dataset op onto the dataset to achieve the same result as flat map with global shuffling.")
 }
 
-func newInterleave(s *settings) maker {
-	f, captured := s.function("f"), len(s.TypeList("Targuments"))
-	return func(in *inputs) kind {
-		k := &interleave{input: in.dataset(0), f: in.function(f, 1, 1+captured)}
-		k.cycle, k.length = in.cycle(1 + captured)
+// total is a number of elements that takes work to find. It is computed once.
+type total struct {
+	mu    sync.Mutex
+	found bool
+	n     int64
+}
+
+// get returns the number, and calls count unless the number is known. The result of a cancelled call is not kept.
+func (t *total) get(c *Call, count func(c *Call) (int64, error)) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.found {
+		return t.n
+	}
+	n, err := count(c)
+	if err != nil {
+		if c.Err() != nil {
+			return Unknown
+		}
+		c.Log.Warn("the cardinality of a flat map is unknown, since its function failed", "error", err)
+		n = Unknown
+	}
+	t.n, t.found = n, true
+	return n
+}
+
+// Cardinality adds up the sizes of the datasets that the function makes of the input's elements, if the query may take that work. It stops
+// when one of them is infinite or unknown. An infinite input is never counted.
+func (k *flatMap) Cardinality(q *Query) int64 {
+	if q == nil {
+		return Unknown
+	}
+	if k.input.Cardinality(q) == Infinite {
+		return Unknown
+	}
+	return k.size.get(q.Call, k.count)
+}
+
+func (k *flatMap) count(c *Call) (sum int64, err error) {
+	f, err := c.Bind(k.f)
+	if err != nil {
+		return 0, err
+	}
+	it, err := k.input.Open(c.Env)
+	if err != nil {
+		return 0, err
+	}
+	defer it.Close()
+	for {
+		e, err := it.Next(c)
+		if AtEnd(err) {
+			return sum, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		d, err := f.Dataset(c, e)
+		if err != nil {
+			return 0, err
+		}
+		n := d.Cardinality(nil)
+		d.Release()
+		if n < 0 {
+			return n, nil
+		}
+		if sum > math.MaxInt64-n {
+			return 0, status.Errorf(status.OutOfRange, "the datasets have more than %d elements", int64(math.MaxInt64))
+		}
+		sum += n
+	}
+}
+
+func newInterleave(s *Settings) Maker {
+	f, captured := s.Function("f"), len(s.TypeList("Targuments"))
+	return func(in *Inputs) Kind {
+		k := &interleave{input: in.Dataset(0), f: in.Function(f, 1, 1+captured)}
+		k.cycle, k.length = cycleAt(in, 1+captured)
 		return k
 	}
 }
 
-// cycle reads the inputs cycle_length and block_length.
-func (in *inputs) cycle(i int) (cycle, length int64) {
-	cycle, length = in.int(i, "cycle_length"), in.int(i+1, "block_length")
-	if cycle == autotune {
+// cycleAt reads the inputs cycle_length and block_length.
+func cycleAt(in *Inputs, i int) (cycle, length int64) {
+	cycle, length = in.Int(i, "cycle_length"), in.Int(i+1, "block_length")
+	if cycle == Autotune {
 		cycle = int64(runtime.GOMAXPROCS(0))
 	}
-	if in.err == nil && cycle <= 0 {
-		in.failf("cycle_length must be greater than zero.")
+	if in.Err == nil && cycle <= 0 {
+		in.Failf("cycle_length must be greater than zero.")
 	}
-	if in.err == nil && length <= 0 {
-		in.failf("block_length must be greater than zero.")
+	if in.Err == nil && length <= 0 {
+		in.Failf("block_length must be greater than zero.")
 	}
 	return cycle, length
 }
 
-// autotune leaves a size or the parallelism to the server.
-const autotune = -1
+func (k *interleave) Functions() []*Function { return []*Function{k.f} }
 
-func (k *interleave) functions() []*Function { return []*Function{k.f} }
+func (k *interleave) Cardinality(*Query) int64 { return Unknown }
 
-func (k *interleave) cardinality(*query) int64 { return unknown }
-
-func (k *interleave) open(e *Env) (Iterator, error) {
-	f, err := e.bind(k.f)
+func (k *interleave) Open(e *Env) (Iterator, error) {
+	f, err := e.Bind(k.f)
 	if err != nil {
 		return nil, err
 	}
-	return openOver(e, k.input, func(o over) Iterator { return &interleaving{over: o, of: k, f: f, env: e} })
+	return OpenOver(e, k.input, func(o Over) Iterator { return &interleaving{Over: o, of: k, f: f, env: e} })
 }
 
-// turn is an iterator in the cycle, with the element that its dataset was made from.
+// turn is an iterator in the cycle.
 type turn struct {
-	from Element
-	Iterator
-	dataset *Dataset
-	number  int64 // of the element in the input
-}
-
-// openTurn makes the dataset of an element, which it takes over, and opens it in an environment.
-func openTurn(c *Call, env *Env, f *bound, from Element) (*turn, error) {
-	d, err := f.dataset(c, from.retain())
-	if err != nil {
-		from.release()
-		return nil, err
-	}
-	it, err := d.open(env)
-	if err != nil {
-		from.release()
-		d.Release()
-		return nil, err
-	}
-	return &turn{from: from, Iterator: it, dataset: d}, nil
-}
-
-// end closes the iterator.
-func (t *turn) end() {
-	t.Close()
-	t.from.release()
-	t.dataset.Release()
+	*Opened
+	number int64 // of its element in the input
 }
 
 // interleaving is the state of the cycle: its iterators, the index of the current one, and how many elements that one has returned.
 type interleaving struct {
-	over
+	Over
 	of        *interleave
 	env       *Env
-	f         *bound
+	f         *Bound
 	turns     []*turn // nil for an empty place; covers the places used so far
 	at, given int64
 	open      int
@@ -128,7 +174,7 @@ func (it *interleaving) Next(c *Call) (Element, error) {
 			continue
 		}
 		e, err := t.Next(c)
-		if !atEnd(err) {
+		if !AtEnd(err) {
 			if err == nil {
 				if it.given++; it.given >= it.of.length {
 					it.advance()
@@ -136,7 +182,7 @@ func (it *interleaving) Next(c *Call) (Element, error) {
 			}
 			return e, err
 		}
-		t.end()
+		t.Close()
 		it.turns[it.at] = nil
 		it.open--
 		it.advance()
@@ -170,8 +216,8 @@ func (it *interleaving) fill(c *Call) error {
 
 // fillAt opens an iterator for the next element of the input at a place of the cycle.
 func (it *interleaving) fillAt(c *Call, at int64) error {
-	from, err := it.input.Next(c)
-	if atEnd(err) {
+	from, err := it.Input.Next(c)
+	if AtEnd(err) {
 		it.ended = true
 		return nil
 	}
@@ -196,11 +242,11 @@ func (it *interleaving) openTurn(c *Call, from Element, at, number int64) (*turn
 	if it.of.numbered {
 		at = number
 	}
-	t, err := openTurn(c, it.env.input(at), it.f, from)
+	opened, err := it.f.Open(c, it.env.Input(at), from)
 	if err != nil {
 		return nil, err
 	}
-	t.number = number
+	t := &turn{opened, number}
 	if it.ahead != nil {
 		t.Iterator = it.ahead(t.Iterator)
 	}
@@ -210,11 +256,11 @@ func (it *interleaving) openTurn(c *Call, from Element, at, number int64) (*turn
 func (it *interleaving) Close() {
 	for _, t := range it.turns {
 		if t != nil {
-			t.end()
+			t.Close()
 		}
 	}
 	it.turns = nil
-	it.over.Close()
+	it.Over.Close()
 }
 
 func (it *interleaving) Save(c *Call, w *Writer) {
@@ -223,7 +269,7 @@ func (it *interleaving) Save(c *Call, w *Writer) {
 	w.Bool("ended", it.ended)
 	w.Int("taken", it.taken)
 	it.saveTurns(c, w)
-	it.over.Save(c, w)
+	it.Over.Save(c, w)
 }
 
 func (it *interleaving) Restore(c *Call, r *Reader) {
@@ -232,7 +278,7 @@ func (it *interleaving) Restore(c *Call, r *Reader) {
 	if it.at >= it.of.cycle || it.at > int64(len(it.turns)) {
 		r.Fail(status.Errorf(status.DataLoss, "The saved state of an interleaved dataset has its turn at %d of %d", it.at, len(it.turns)))
 	}
-	it.over.Restore(c, r)
+	it.Over.Restore(c, r)
 }
 
 // saveTurns writes the iterators of a cycle.
@@ -250,7 +296,7 @@ func (it *interleaving) saveTurns(c *Call, w *Writer) {
 			w.Error("error", f.err)
 			continue
 		}
-		w.Element("from", t.from)
+		w.Element("from", t.From)
 		w.Int("number", t.number)
 		t.Save(c, w.In("iterator"))
 	}
@@ -265,13 +311,13 @@ func (it *interleaving) restoreTurns(c *Call, r *Reader) {
 			continue
 		}
 		if r.Bool("fails") {
-			it.turns = append(it.turns, &turn{Iterator: &failing{err: r.Error("error")}, dataset: given(nil, 1, Spec{})})
+			it.turns = append(it.turns, &turn{Opened: &Opened{Iterator: &failing{err: r.Error("error")}}})
 			it.open++
 			continue
 		}
 		from, number := r.Element("from"), r.Place("number")
-		if r.err != nil {
-			from.release()
+		if r.Err != nil {
+			from.Release()
 			return
 		}
 		t, err := it.openTurn(c, from, int64(i), number)

@@ -31,15 +31,15 @@ type Iterator interface {
 	Close()
 }
 
-// atEnd reports whether Next has reached the end.
-func atEnd(err error) bool { return errors.Is(err, io.EOF) }
+// AtEnd reports whether Next has reached the end.
+func AtEnd(err error) bool { return errors.Is(err, io.EOF) }
 
 // Env is the environment of an iterator: its pipeline, and its stage in it.
 type Env struct {
 	*shared
-	op    string       // the op that created the iterator's dataset, or uses the pipeline
-	stage *stage       // the iterator's stage; nil if stages are not counted
-	stats *taggedStats // receives the stages' measurements; may be nil
+	op    string   // the op that created the iterator's dataset, or uses the pipeline
+	Stage *Stage   // the iterator's stage; nil if stages are not counted
+	stats Recorder // receives the stages' measurements; may be nil
 	// depth is how many iterators are open around this one, and calls the nesting depth of the functions that opened the first.
 	depth, calls int
 	// reader is the environment of the iterator that reads this one's elements. nth is set in the environment in which an iterator opens one of
@@ -48,8 +48,8 @@ type Env struct {
 	nth    int64
 }
 
-// input returns the environment in which an iterator opens one of several inputs, or one input for another time.
-func (e *Env) input(i int64) *Env {
+// Input returns the environment in which an iterator opens one of several inputs, or one input for another time.
+func (e *Env) Input(i int64) *Env {
 	c := *e
 	c.nth = i + 1
 	return &c
@@ -59,7 +59,7 @@ func (e *Env) input(i int64) *Env {
 func (e *Env) path() string {
 	var names []string
 	for ; e != nil; e = e.reader {
-		name := e.stage.name
+		name := e.Stage.name
 		if e.nth > 0 {
 			name += "[" + strconv.FormatInt(e.nth-1, 10) + "]"
 		}
@@ -79,9 +79,9 @@ const (
 
 // shared is the state that the iterators of one pipeline share while it is open.
 type shared struct {
-	device kernels.Device
+	Device kernels.Device
 	door   *files.Door
-	log    *slog.Logger
+	Log    *slog.Logger
 	origin kernels.Origin // of the step that opened the pipeline
 	notes  queues.Notes   // of its session
 	// cancel fires when the pipeline is closed.
@@ -107,30 +107,30 @@ func rootName(ctx *kernels.Context) string {
 	return "Iterator::Root"
 }
 
-// newEnv creates the environment of a pipeline that the step's session opens on a device.
-func newEnv(ctx *kernels.Context, device kernels.Device) *Env {
+// NewEnv creates the environment of a pipeline that the step's session opens on a device.
+func NewEnv(ctx *kernels.Context, device kernels.Device) *Env {
 	log := ctx.Step.Log
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	return &Env{
-		shared: &shared{device: device, door: ctx.Step.Files, log: log, origin: ctx.Step.Origin, notes: ctx.Step.Notes, libraries: map[kernels.Library]kernels.OpenLibrary{}},
+		shared: &shared{Device: device, door: ctx.Step.Files, Log: log, origin: ctx.Step.Origin, notes: ctx.Step.Notes, libraries: map[kernels.Library]kernels.OpenLibrary{}},
 		op:     ctx.Node.Op,
-		stage:  &stage{name: rootName(ctx)},
+		Stage:  &Stage{name: rootName(ctx)},
 		calls:  ctx.Step.Depth,
 	}
 }
 
-// like returns an environment with the device, the files, the log, the session and the depths of e, as that of another pipeline.
-func (e *Env) like() *Env {
-	return &Env{shared: &shared{device: e.device, door: e.door, log: e.log, origin: e.origin, notes: e.notes, libraries: map[kernels.Library]kernels.OpenLibrary{}}, depth: e.depth, calls: e.calls}
+// Like returns an environment with the device, the files, the log, the session and the depths of e, as that of another pipeline.
+func (e *Env) Like() *Env {
+	return &Env{shared: &shared{Device: e.Device, door: e.door, Log: e.Log, origin: e.origin, notes: e.notes, libraries: map[kernels.Library]kernels.OpenLibrary{}}, depth: e.depth, calls: e.calls}
 }
 
-// files returns the files that the iterator may use: those that the session that opened the pipeline grants to the dataset's op.
-func (e *Env) files() files.FS { return e.door.For(e.op) }
+// Files returns the files that the iterator may use: those that the session that opened the pipeline grants to the dataset's op.
+func (e *Env) Files() files.FS { return e.door.For(e.op) }
 
-// noteFile records a file that the iterator opens.
-func (e *Env) noteFile(name string) error {
+// NoteFile records a file that the iterator opens.
+func (e *Env) NoteFile(name string) error {
 	path, err := files.Local(name)
 	if err != nil {
 		return err
@@ -144,9 +144,9 @@ func (e *Env) noteFile(name string) error {
 	return nil
 }
 
-// admit returns an error if a session may not have elements of the pipeline, because the pipeline has read a file that the session may not
+// Admit returns an error if a session may not have elements of the pipeline, because the pipeline has read a file that the session may not
 // use. Only a session with other files than the one that opened the pipeline is checked.
-func (e *shared) admit(door *files.Door) error {
+func (e *shared) Admit(door *files.Door) error {
 	if door == e.door {
 		return nil
 	}
@@ -160,9 +160,12 @@ func (e *shared) admit(door *files.Door) error {
 	return nil
 }
 
-// close ends the pipeline's calls and releases its libraries. All its iterators must have been closed.
-func (e *shared) close() {
-	e.cancel.Cancel(errClosed)
+// Abort cancels the pipeline's calls.
+func (e *shared) Abort() { e.cancel.Cancel(ErrClosed) }
+
+// Shutdown ends the pipeline's calls and releases its libraries. All its iterators must have been closed.
+func (e *shared) Shutdown() {
+	e.Abort()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, l := range e.libraries {
@@ -171,10 +174,10 @@ func (e *shared) close() {
 	clear(e.libraries)
 }
 
-var errClosed = status.New(status.Cancelled, "The iterator was closed")
+var ErrClosed = status.New(status.Cancelled, "The iterator was closed")
 
-// pool returns the pool for elements.
-func (e *shared) pool() *tensor.Pool { return e.device.Pool() }
+// Pool returns the pool for elements.
+func (e *shared) Pool() *tensor.Pool { return e.Device.Pool() }
 
 // Call is one request for elements, by a step or by a stage that works ahead.
 type Call struct {
@@ -183,13 +186,13 @@ type Call struct {
 	Cancellation *kernels.Cancellation
 	// Done is closed then.
 	Done <-chan struct{}
-	// depth is the nesting depth of the caller's functions.
-	depth int
-	// lookup marks a program's request for the element at an index, as opposed to an iterator's.
-	lookup bool
-	access query // for indices; see accessBy
+	// Depth is the nesting depth of the caller's functions.
+	Depth int
+	// Lookup marks a program's request for the element at an index, as opposed to an iterator's.
+	Lookup bool
+	access Query // for indices; see indexing
 	// orders are the orders of globally shuffled datasets within the one that requests the element.
-	orders map[*shuffleAll]*wholeOrder
+	orders map[Kind]Order
 }
 
 // Err returns why the call was cancelled, or nil.
@@ -200,11 +203,25 @@ func (c *Call) Err() error {
 	return nil
 }
 
-// newCall returns a call that ends with the pipeline and with the given calls. end must be called when it is finished.
-func (e *Env) newCall(depth int, with ...*kernels.Cancellation) (c *Call, end func()) {
+// Order is an order in which the elements of a dataset are read.
+type Order interface {
+	// Index returns the index of the element at a place of the order.
+	Index(place int64) int64
+}
+
+// WithOrders returns the call for elements of datasets that are read in an order.
+func (c *Call) WithOrders(orders map[Kind]Order) *Call {
+	return &Call{Env: c.Env, Cancellation: c.Cancellation, Done: c.Done, Depth: c.Depth, orders: orders}
+}
+
+// Order returns the order of the datasets of a kind; nil if there is none.
+func (c *Call) Order(k Kind) Order { return c.orders[k] }
+
+// NewCall returns a call that ends with the pipeline and with the given calls. end must be called when it is finished.
+func (e *Env) NewCall(depth int, with ...*kernels.Cancellation) (c *Call, end func()) {
 	cancel, done := &kernels.Cancellation{}, make(chan struct{})
 	cancel.Bind(func(error) { close(done) })
-	c = &Call{Env: e, Cancellation: cancel, Done: done, depth: depth}
+	c = &Call{Env: e, Cancellation: cancel, Done: done, Depth: depth}
 	withdraw := make([]func() bool, 0, 2)
 	for _, w := range append(with, &e.cancel) {
 		if f, ok := w.OnCancel(cancel.Cancel); ok {
@@ -220,72 +237,93 @@ func (e *Env) newCall(depth int, with ...*kernels.Cancellation) (c *Call, end fu
 	}
 }
 
-// crew holds the goroutines of a stage that works ahead. close cancels their calls and waits for them.
-type crew struct {
+// Crew holds the goroutines of a stage that works ahead. close cancels their calls and waits for them.
+type Crew struct {
 	*Call
 	end func()
 	wg  sync.WaitGroup
 }
 
-func newCrew(e *Env) *crew {
-	c, end := e.newCall(e.calls)
-	return &crew{Call: c, end: end}
+func NewCrew(e *Env) *Crew {
+	c, end := e.NewCall(e.calls)
+	return &Crew{Call: c, end: end}
 }
 
-// start runs work on a goroutine of the crew. A panic, or reaching a memory limit, cancels the crew's calls with an error.
-func (c *crew) start(work func()) {
+// Start runs work on a goroutine of the crew. A panic, or reaching a memory limit, cancels the crew's calls with an error.
+func (c *Crew) Start(work func()) {
 	counts := int64(goroutineBytes)
-	if err := c.pool().Reserve(counts); err != nil {
+	if err := c.Pool().Reserve(counts); err != nil {
 		c.Cancellation.Cancel(err)
 		counts = 0
 	}
 	c.wg.Add(1)
-	contain.Go(c.log, "A stage of an input pipeline", func() {
+	contain.Go(c.Log, "A stage of an input pipeline", func() {
 		defer c.wg.Done()
-		defer c.pool().Unreserve(counts)
+		defer c.Pool().Unreserve(counts)
 		work()
 	}, c.Cancellation.Cancel)
 }
 
-// next returns an iterator's next element. A panic becomes an error.
-func (c *crew) next(it Iterator) (e Element, err error) {
-	err = contain.Run(c.log, "A stage of an input pipeline", func() (err error) {
+// Next returns an iterator's next element. A panic becomes an error.
+func (c *Crew) Next(it Iterator) (e Element, err error) {
+	err = contain.Run(c.Log, "A stage of an input pipeline", func() (err error) {
 		e, err = it.Next(c.Call)
 		return err
 	})
 	return e, err
 }
 
-// close cancels the goroutines' calls, and waits for the goroutines.
-func (c *crew) close() {
-	c.Cancellation.Cancel(errClosed)
+// Wait waits for the goroutines.
+func (c *Crew) Wait() { c.wg.Wait() }
+
+// Close cancels the goroutines' calls, and waits for the goroutines.
+func (c *Crew) Close() {
+	c.Cancellation.Cancel(ErrClosed)
 	c.wg.Wait()
 	c.end()
 }
 
-// over is the common part of iterators with one input.
-type over struct{ input Iterator }
+// Over is the common part of iterators with one input.
+type Over struct{ Input Iterator }
 
-func (o *over) Save(c *Call, w *Writer) { o.input.Save(c, w.In("input")) }
+func (o *Over) Next(c *Call) (Element, error) { return o.Input.Next(c) }
 
-func (o *over) Restore(c *Call, r *Reader) { o.input.Restore(c, r.In("input")) }
+func (o *Over) Save(c *Call, w *Writer) { o.Input.Save(c, w.In("input")) }
 
-func (o *over) Close() { o.input.Close() }
+func (o *Over) Restore(c *Call, r *Reader) { o.Input.Restore(c, r.In("input")) }
 
-// openOver opens the iterator of a dataset's input and creates the dataset's own.
-func openOver(e *Env, d *Dataset, make func(o over) Iterator) (Iterator, error) {
-	input, err := d.open(e)
+func (o *Over) Close() { o.Input.Close() }
+
+// OpenOver opens the iterator of a dataset's input and creates the dataset's own.
+func OpenOver(e *Env, d *Dataset, make func(o Over) Iterator) (Iterator, error) {
+	input, err := d.Open(e)
 	if err != nil {
 		return nil, err
 	}
-	return make(over{input}), nil
+	return make(Over{input}), nil
 }
 
-// stateless is the common part of iterators without anything to save or close.
-type stateless struct{}
+// Stateless is the common part of iterators without anything to save or close.
+type Stateless struct{}
 
-func (stateless) Save(*Call, *Writer) {}
+func (Stateless) Save(*Call, *Writer) {}
 
-func (stateless) Restore(*Call, *Reader) {}
+func (Stateless) Restore(*Call, *Reader) {}
 
-func (stateless) Close() {}
+func (Stateless) Close() {}
+
+// OpenEach opens the inputs of an iterator, all or none.
+func OpenEach(e *Env, inputs []*Dataset) ([]Iterator, error) {
+	open := make([]Iterator, 0, len(inputs))
+	for i, d := range inputs {
+		input, err := d.Open(e.Input(int64(i)))
+		if err != nil {
+			for _, it := range open {
+				it.Close()
+			}
+			return nil, err
+		}
+		open = append(open, input)
+	}
+	return open, nil
+}

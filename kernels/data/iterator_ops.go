@@ -3,87 +3,42 @@ package data
 import (
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	handlepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/resource_handle_go_proto"
 	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
-	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 	"github.com/troupe-run/troupe/kernels/internal/variant"
 	"google.golang.org/protobuf/proto"
 )
 
-// waiting returns a kernel for a function that may wait for elements.
-func waiting(run func(ctx *kernels.Context) error) kernels.AsyncFunc {
-	return func(ctx *kernels.Context, done func(error)) {
-		log, what := ctx.Step.Log, "The kernel of op "+ctx.Node.Op
-		ctx.Await(awaited(ctx))
-		contain.Go(log, what, func() { done(contain.Run(log, what, func() error { return run(ctx) })) }, nil)
-	}
-}
-
-// awaited describes the iterator from which an op requests an element.
-func awaited(ctx *kernels.Context) kernels.Awaited {
-	if ctx.NumInputs() == 1 {
-		if h, err := ctx.Handle(0); err == nil {
-			if r, ok := h.Local.(containers.Resource); ok {
-				return kernels.Awaited{Resource: r, Verb: "get the next element of"}
-			}
-		}
-	}
-	return kernels.Awaited{Text: "elements of a dataset"}
-}
-
 // newIterator returns the kernel of an iterator that has a name, or belongs to the session.
 func newIterator(c *kernels.Construction) (any, error) {
-	s := settingsOf(c)
-	spec := s.spec()
+	s := SettingsOf(c)
+	spec := s.Spec()
 	if s.Err() != nil {
 		return nil, s.Err()
 	}
 	return kernels.NewSource(c, kindIterator, kernels.NamedBySession,
 		func(name string) (*Resource, error) { return newResource(name, spec), nil },
-		func(r *Resource) error { return spec.check(r.spec) })
+		func(r *Resource) error { return spec.Check(r.spec) })
 }
 
 // newAnonymousIterator returns the kernel of an iterator that ends with its step. The second output, if there is one, is for
 // DeleteIterator.
 func newAnonymousIterator(c *kernels.Construction) (any, error) {
-	s := settingsOf(c)
-	spec := s.spec()
+	s := SettingsOf(c)
+	spec := s.Spec()
 	if s.Err() != nil {
 		return nil, s.Err()
 	}
 	return kernels.Func(func(ctx *kernels.Context) error {
-		return outputAnonymous(ctx, kindIterator, newResource(ctx.Node.Name, spec))
+		return OutputAnonymous(ctx, kindIterator, newResource(ctx.Node.Name, spec))
 	}), nil
-}
-
-// outputAnonymous sets output 0 to the handle of a resource that ends with the step, and output 1 to a variant.
-func outputAnonymous(ctx *kernels.Context, kind string, r containers.Resource) error {
-	h, err := keep(ctx, kind, r)
-	if err != nil {
-		return err
-	}
-	ctx.SetOutput(0, h)
-	if len(ctx.Outputs) > 1 {
-		_, err = ctx.Allocate(1, tensor.Variant, nil)
-	}
-	return err
-}
-
-// deleteResource deletes the resource of the given kind whose handle is input 0.
-func deleteResource(kind string) func(ctx *kernels.Context) error {
-	return func(ctx *kernels.Context) error {
-		h, err := ctx.Handle(0)
-		if err != nil {
-			return err
-		}
-		return ctx.Device.Resources().Delete(h.Container, kind, h.Name)
-	}
 }
 
 // oneShot is an iterator whose dataset is created by a function of the graph at the first run.
@@ -100,9 +55,12 @@ type oneShot struct {
 	resource *Resource
 }
 
+// oneShots numbers the iterators of OneShotIterator.
+var oneShots atomic.Int64
+
 func newOneShotIterator(c *kernels.Construction) (any, error) {
-	s := settingsOf(c)
-	spec, shared := s.spec(), s.Str("shared_name")
+	s := SettingsOf(c)
+	spec, shared := s.Spec(), s.Str("shared_name")
 	if s.Err() != nil {
 		return nil, s.Err()
 	}
@@ -113,15 +71,15 @@ func newOneShotIterator(c *kernels.Construction) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	factory := s.function("dataset_factory")
+	factory := s.Function("dataset_factory")
 	if s.Err() != nil {
 		return nil, s.Err()
 	}
-	k := &oneShot{spec: spec, device: c.Device, factory: factory.ref, library: factory.library, container: container, resources: c.Device.Resources(), turn: make(chan struct{}, 1)}
+	k := &oneShot{spec: spec, device: c.Device, factory: factory.Ref, library: factory.Library, container: container, resources: c.Device.Resources(), turn: make(chan struct{}, 1)}
 	if k.container == "" {
 		k.container = k.resources.DefaultContainer()
 	}
-	k.name = "_" + c.Session + "_" + strconv.FormatInt(anonymous.Add(1), 10) + "_" + name
+	k.name = "_" + c.Session + "_" + strconv.FormatInt(oneShots.Add(1), 10) + "_" + name
 	k.turn <- struct{}{}
 	return k, nil
 }
@@ -132,7 +90,7 @@ func (k *oneShot) ComputeAsync(ctx *kernels.Context, done func(error)) {
 		done(nil)
 		return
 	}
-	waiting(k.make)(ctx, done)
+	Waiting(k.make)(ctx, done)
 }
 
 // output sets the output to the handle. It reports false if there is no iterator yet, or it no longer exists.
@@ -171,15 +129,15 @@ func (k *oneShot) make(ctx *kernels.Context) error {
 	if err != nil {
 		return err
 	}
-	out, err := await(ctx.Step, factory, nil)
+	out, err := Await(ctx.Step, factory, nil)
 	if err != nil {
 		return err
 	}
-	defer out.release()
+	defer out.Release()
 	if len(out) != 1 || out[0].DType() != tensor.Variant || out[0].Rank() != 0 {
 		return status.InvalidArgumentf("The `dataset_factory` function must return a single scalar of dtype DT_VARIANT.")
 	}
-	d, err := datasetIn(place{device: k.device, functions: functions, step: ctx.Step, waits: true}, out[0])
+	d, err := FromTensor(Place{Device: k.device, Functions: functions, Step: ctx.Step, Waits: true}, out[0])
 	if err != nil {
 		return err
 	}
@@ -227,8 +185,8 @@ func iteratorAt(ctx *kernels.Context, i int) (*Resource, error) {
 }
 
 // makeIterator makes the iterator iterate over the dataset.
-func makeIterator(ctx *kernels.Context, p place) error {
-	d, err := datasetIn(p, ctx.Input(0))
+func makeIterator(ctx *kernels.Context, p Place) error {
+	d, err := FromTensor(p, ctx.Input(0))
 	if err != nil {
 		return err
 	}
@@ -237,61 +195,49 @@ func makeIterator(ctx *kernels.Context, p place) error {
 	if err != nil {
 		return err
 	}
-	return r.set(ctx, p.device, d)
+	return r.set(ctx, p.Device, d)
 }
 
 // newGetNext returns the kernel whose outputs are the next element.
 func newGetNext(c *kernels.Construction) (any, error) {
-	s := settingsOf(c)
-	spec := s.spec()
-	return waiting(func(ctx *kernels.Context) error {
+	s := SettingsOf(c)
+	spec := s.Spec()
+	return Waiting(func(ctx *kernels.Context) error {
 		r, err := iteratorAt(ctx, 0)
 		if err != nil {
 			return err
 		}
 		e, err := r.next(ctx)
-		if atEnd(err) {
+		if AtEnd(err) {
 			return r.endOfSequence(ctx.Step)
 		}
 		if err != nil {
 			return err
 		}
-		return spec.output(ctx, e)
+		return spec.Output(ctx, e)
 	}), s.Err()
-}
-
-// output sets the outputs to an element, which it takes over.
-func (s Spec) output(ctx *kernels.Context, e Element) error {
-	if err := s.checkElement(e); err != nil {
-		e.release()
-		return err
-	}
-	for i, t := range e {
-		ctx.SetOutput(i, t)
-	}
-	return nil
 }
 
 // newGetNextAsOptional returns the kernel whose output is an optional of the next element, empty at the end.
 func newGetNextAsOptional(c *kernels.Construction) (any, error) {
-	s := settingsOf(c)
-	spec := s.spec()
-	return waiting(func(ctx *kernels.Context) error {
+	s := SettingsOf(c)
+	spec := s.Spec()
+	return Waiting(func(ctx *kernels.Context) error {
 		r, err := iteratorAt(ctx, 0)
 		if err != nil {
 			return err
 		}
 		e, err := r.next(ctx)
-		if err != nil && !atEnd(err) {
+		if err != nil && !AtEnd(err) {
 			return err
 		}
-		if err := spec.checkOptional(e); err != nil {
-			e.release()
+		if err := checkOptional(spec, e); err != nil {
+			e.Release()
 			return err
 		}
 		out, nerr := ctx.Allocate(0, tensor.Variant, nil)
 		if nerr != nil {
-			e.release()
+			e.Release()
 			return nerr
 		}
 		out.Variants()[0] = variant.NewOptional(err == nil, e)
@@ -299,7 +245,7 @@ func newGetNextAsOptional(c *kernels.Construction) (any, error) {
 	}), s.Err()
 }
 
-func (s Spec) checkOptional(e Element) error {
+func checkOptional(s Spec, e Element) error {
 	for i, t := range e {
 		if i >= len(s.Types) || t.DType() != s.Types[i] {
 			return status.InvalidArgumentf("The given optional does not match the expected type for component %d. Expected: %v. Actual: %v.", i, s.Types, t.DType())
@@ -328,7 +274,7 @@ func toString(token func(ctx *kernels.Context) (uint64, error)) func(ctx *kernel
 		if err != nil {
 			return err
 		}
-		ctx.SetOutput(0, stringScalar(string(b)))
+		ctx.SetOutput(0, tensor.FromScalar(string(b)))
 		return nil
 	}
 }
@@ -352,8 +298,8 @@ func dealerToken(ctx *kernels.Context) (uint64, error) {
 // fromString returns the constructor of a kernel that turns a string from toString back into the handle.
 func fromString(kind string) func(c *kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
-		s := settingsOf(c)
-		types, list := s.TypeList("output_types"), s.shapes("output_shapes")
+		s := SettingsOf(c)
+		types, list := s.TypeList("output_types"), s.Shapes("output_shapes")
 		if s.Err() == nil && len(types) > 0 && len(list) > 0 && len(types) != len(list) {
 			s.Failf("If both 'output_types' and 'output_shapes' are set, they must have the same length.")
 		}
@@ -408,7 +354,7 @@ func checkStated(types []tensor.DType, list []shapes.PartialShape, got Spec) err
 	if len(list) == 0 {
 		list = got.Shapes
 	}
-	return Spec{types, list}.check(got)
+	return Spec{types, list}.Check(got)
 }
 
 // What a checkpoint of an iterator does about state outside the iterator: options.ExternalStatePolicy.
@@ -420,15 +366,15 @@ const (
 
 // newSerialize returns the kernel that saves an iterator's position.
 func newSerialize(c *kernels.Construction) (any, error) {
-	s := settingsOf(c)
+	s := SettingsOf(c)
 	policy := s.Int("external_state_policy")
-	return waiting(func(ctx *kernels.Context) error {
+	return Waiting(func(ctx *kernels.Context) error {
 		r, err := iteratorAt(ctx, 0)
 		if err != nil {
 			return err
 		}
 		state, err := r.save(ctx, func(d *Dataset) error {
-			err := d.external()
+			err := d.External()
 			switch {
 			case err == nil || policy == externalIgnored:
 				return nil
@@ -453,6 +399,9 @@ func newSerialize(c *kernels.Construction) (any, error) {
 	}), s.Err()
 }
 
+// newDeserialize returns the kernel that moves an iterator to its saved position.
+func newDeserialize(*kernels.Construction) (any, error) { return Waiting(deserialize), nil }
+
 // deserialize moves an iterator to its saved position.
 func deserialize(ctx *kernels.Context) error {
 	r, err := iteratorAt(ctx, 0)
@@ -474,7 +423,7 @@ func deserialize(ctx *kernels.Context) error {
 func iteratorDevice(ctx *kernels.Context) error {
 	h, err := ctx.Handle(0)
 	if err == nil {
-		ctx.SetOutput(0, stringScalar(h.Device))
+		ctx.SetOutput(0, tensor.FromScalar(h.Device))
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package data
 
 import (
 	"io"
+	"slices"
 )
 
 // Datasets that combine several: zip and concatenate.
@@ -9,33 +10,33 @@ import (
 // zip puts the elements of datasets side by side, until one of them ends.
 type zip struct{ inputs []*Dataset }
 
-func newZip(s *settings) maker {
+func newZip(s *Settings) Maker {
 	n := int(s.Int("N"))
-	return func(in *inputs) kind { return &zip{in.datasets(0, n)} }
+	return func(in *Inputs) Kind { return &zip{in.Datasets(0, n)} }
 }
 
-func (k *zip) cardinality(q *query) int64 {
-	least, open := int64(infinite), false
+func (k *zip) Cardinality(q *Query) int64 {
+	least, open := int64(Infinite), false
 	for _, d := range k.inputs {
-		switch n := d.cardinality(q); {
-		case n == unknown:
+		switch n := d.Cardinality(q); {
+		case n == Unknown:
 			open = true
-		case n != infinite && (least == infinite || n < least):
+		case n != Infinite && (least == Infinite || n < least):
 			least = n
 		}
 	}
 	if open && least != 0 {
-		return unknown
+		return Unknown
 	}
 	return least
 }
 
-func (k *zip) at(c *Call, i int64) (Element, error) {
+func (k *zip) At(c *Call, i int64) (Element, error) {
 	var e Element
 	for _, d := range k.inputs {
-		part, err := d.at(c, i)
+		part, err := d.At(c, i)
 		if err != nil {
-			e.release()
+			e.Release()
 			return nil, err
 		}
 		e = append(e, part...)
@@ -43,28 +44,12 @@ func (k *zip) at(c *Call, i int64) (Element, error) {
 	return e, nil
 }
 
-func (k *zip) open(e *Env) (Iterator, error) {
-	inputs, err := openEach(e, k.inputs)
+func (k *zip) Open(e *Env) (Iterator, error) {
+	inputs, err := OpenEach(e, k.inputs)
 	if err != nil {
 		return nil, err
 	}
 	return &zipping{inputs: inputs}, nil
-}
-
-// openEach opens the inputs of an iterator, all or none.
-func openEach(e *Env, inputs []*Dataset) ([]Iterator, error) {
-	open := make([]Iterator, 0, len(inputs))
-	for i, d := range inputs {
-		input, err := d.open(e.input(int64(i)))
-		if err != nil {
-			for _, it := range open {
-				it.Close()
-			}
-			return nil, err
-		}
-		open = append(open, input)
-	}
-	return open, nil
 }
 
 type zipping struct {
@@ -82,7 +67,7 @@ func (it *zipping) Next(c *Call) (Element, error) {
 	var failed error
 	for i, input := range it.inputs {
 		part, err := input.Next(c)
-		if atEnd(err) {
+		if AtEnd(err) {
 			it.ended = true
 			it.finish(c, it.inputs[i+1:])
 			if failed == nil {
@@ -96,7 +81,7 @@ func (it *zipping) Next(c *Call) (Element, error) {
 		e = append(e, part...)
 	}
 	if failed != nil {
-		e.release()
+		e.Release()
 		return nil, failed
 	}
 	return e, nil
@@ -107,7 +92,7 @@ func (it *zipping) finish(c *Call, rest []Iterator) {
 	for _, input := range rest {
 		e, err := input.Next(c)
 		if err == nil {
-			e.release()
+			e.Release()
 		}
 	}
 }
@@ -135,35 +120,35 @@ func (it *zipping) Restore(c *Call, r *Reader) {
 // concatenate returns the elements of one dataset, then those of another.
 type concatenate struct{ first, second *Dataset }
 
-func newConcatenate(*settings) maker {
-	return func(in *inputs) kind {
-		k := &concatenate{in.dataset(0), in.dataset(1)}
-		if in.err == nil && !equalTypes(k.first.Types, k.second.Types) {
-			in.failf("input dataset and dataset to concatenate have different output_types %s and %s", typeNames(k.first.Types), typeNames(k.second.Types))
+func newConcatenate(*Settings) Maker {
+	return func(in *Inputs) Kind {
+		k := &concatenate{in.Dataset(0), in.Dataset(1)}
+		if in.Err == nil && !slices.Equal(k.first.Types, k.second.Types) {
+			in.Failf("input dataset and dataset to concatenate have different output_types %s and %s", TypeNames(k.first.Types), TypeNames(k.second.Types))
 		}
 		return k
 	}
 }
 
-func (k *concatenate) cardinality(q *query) int64 {
-	a, b := k.first.cardinality(q), k.second.cardinality(q)
+func (k *concatenate) Cardinality(q *Query) int64 {
+	a, b := k.first.Cardinality(q), k.second.Cardinality(q)
 	switch {
-	case a == infinite || b == infinite:
-		return infinite
-	case a == unknown || b == unknown:
-		return unknown
+	case a == Infinite || b == Infinite:
+		return Infinite
+	case a == Unknown || b == Unknown:
+		return Unknown
 	}
 	return a + b
 }
 
-func (k *concatenate) at(c *Call, i int64) (Element, error) {
-	if n := k.first.cardinality(accessBy(c)); n >= 0 && i >= n {
-		return k.second.at(c, i-n)
+func (k *concatenate) At(c *Call, i int64) (Element, error) {
+	if n := k.first.Cardinality(c.Indexing()); n >= 0 && i >= n {
+		return k.second.At(c, i-n)
 	}
-	return k.first.at(c, i)
+	return k.first.At(c, i)
 }
 
-func (k *concatenate) open(e *Env) (Iterator, error) { return &concatenating{of: k, env: e}, nil }
+func (k *concatenate) Open(e *Env) (Iterator, error) { return &concatenating{of: k, env: e}, nil }
 
 type concatenating struct {
 	of    *concatenate
@@ -182,14 +167,14 @@ func (it *concatenating) dataset() *Dataset {
 func (it *concatenating) Next(c *Call) (Element, error) {
 	for it.at < 2 {
 		if it.input == nil {
-			input, err := it.dataset().open(it.env.input(int64(it.at)))
+			input, err := it.dataset().Open(it.env.Input(int64(it.at)))
 			if err != nil {
 				return nil, err
 			}
 			it.input = input
 		}
 		e, err := it.input.Next(c)
-		if !atEnd(err) {
+		if !AtEnd(err) {
 			return e, err
 		}
 		it.Close()
@@ -218,7 +203,7 @@ func (it *concatenating) Restore(c *Call, r *Reader) {
 	if !r.Bool("open") || it.at < 0 || it.at > 1 {
 		return
 	}
-	input, err := it.dataset().open(it.env.input(int64(it.at)))
+	input, err := it.dataset().Open(it.env.Input(int64(it.at)))
 	if err != nil {
 		r.Fail(err)
 		return

@@ -18,59 +18,59 @@ type mapped struct {
 }
 
 func mapOf(input *Dataset, f *Function, keeps bool) mapped {
-	return mapped{input, f, keeps, sync.OnceValue(f.returnsArguments)}
+	return mapped{input, f, keeps, sync.OnceValue(f.ReturnsArguments)}
 }
 
-func newMap(s *settings) maker {
-	f, keeps := s.function("f"), s.Bool("preserve_cardinality")
-	return func(in *inputs) kind { m := mapOf(in.dataset(0), in.functionFrom(f, 1), keeps); return &m }
+func newMap(s *Settings) Maker {
+	f, keeps := s.Function("f"), s.Bool("preserve_cardinality")
+	return func(in *Inputs) Kind { m := mapOf(in.Dataset(0), in.FunctionFrom(f, 1), keeps); return &m }
 }
 
-func (k *mapped) functions() []*Function { return []*Function{k.f} }
+func (k *mapped) Functions() []*Function { return []*Function{k.f} }
 
-func (k *mapped) cardinality(q *query) int64 {
-	if k.keeps || q != nil && q.final && k.identity() {
-		return k.input.cardinality(q)
+func (k *mapped) Cardinality(q *Query) int64 {
+	if k.keeps || q != nil && q.Final && k.identity() {
+		return k.input.Cardinality(q)
 	}
-	return unknown
+	return Unknown
 }
 
-func (k *mapped) at(c *Call, i int64) (Element, error) {
-	e, err := k.input.at(c, i)
+func (k *mapped) At(c *Call, i int64) (Element, error) {
+	e, err := k.input.At(c, i)
 	if err != nil {
 		return nil, err
 	}
-	f, err := c.bind(k.f)
+	f, err := c.Bind(k.f)
 	if err != nil {
-		e.release()
+		e.Release()
 		return nil, err
 	}
-	if e, err = f.call(c, e); !c.lookup {
+	if e, err = f.Call(c, e); !c.Lookup {
 		err = endedBy(err, k.keeps)
 	}
 	return e, err
 }
 
-func (k *mapped) open(e *Env) (Iterator, error) {
-	f, err := e.bind(k.f)
+func (k *mapped) Open(e *Env) (Iterator, error) {
+	f, err := e.Bind(k.f)
 	if err != nil {
 		return nil, err
 	}
-	return openOver(e, k.input, func(o over) Iterator { return &mapping{o, f, k.keeps} })
+	return OpenOver(e, k.input, func(o Over) Iterator { return &mapping{o, f, k.keeps} })
 }
 
 type mapping struct {
-	over
-	f     *bound
+	Over
+	f     *Bound
 	keeps bool
 }
 
 func (it *mapping) Next(c *Call) (Element, error) {
-	e, err := it.input.Next(c)
+	e, err := it.Input.Next(c)
 	if err != nil {
 		return nil, err
 	}
-	e, err = it.f.call(c, e)
+	e, err = it.f.Call(c, e)
 	return e, endedBy(err, it.keeps)
 }
 
@@ -92,39 +92,39 @@ type filter struct {
 	f     *Function
 }
 
-func newFilter(s *settings) maker {
-	f := s.function("predicate")
-	return func(in *inputs) kind { return &filter{in.dataset(0), in.functionFrom(f, 1)} }
+func newFilter(s *Settings) Maker {
+	f := s.Function("predicate")
+	return func(in *Inputs) Kind { return &filter{in.Dataset(0), in.FunctionFrom(f, 1)} }
 }
 
-func (k *filter) functions() []*Function { return []*Function{k.f} }
+func (k *filter) Functions() []*Function { return []*Function{k.f} }
 
-func (k *filter) cardinality(*query) int64 { return unknown }
+func (k *filter) Cardinality(*Query) int64 { return Unknown }
 
-func (k *filter) open(e *Env) (Iterator, error) {
-	f, err := e.bind(k.f)
+func (k *filter) Open(e *Env) (Iterator, error) {
+	f, err := e.Bind(k.f)
 	if err != nil {
 		return nil, err
 	}
-	return openOver(e, k.input, func(o over) Iterator { return &filtering{over: o, f: f} })
+	return OpenOver(e, k.input, func(o Over) Iterator { return &filtering{Over: o, f: f} })
 }
 
 type filtering struct {
-	over
-	f *bound
+	Over
+	f *Bound
 }
 
 func (it *filtering) Next(c *Call) (Element, error) {
 	for {
-		e, err := it.input.Next(c)
+		e, err := it.Input.Next(c)
 		if err != nil {
 			return nil, err
 		}
-		holds, err := it.f.truth(c, e.retain())
+		holds, err := it.f.Truth(c, e.Retain())
 		if err == nil && holds {
 			return e, nil
 		}
-		e.release()
+		e.Release()
 		if err != nil {
 			return nil, endedBy(err, false)
 		}
@@ -137,26 +137,26 @@ type takeWhile struct {
 	f     *Function
 }
 
-func newTakeWhile(s *settings) maker {
-	f := s.function("predicate")
-	return func(in *inputs) kind { return &takeWhile{in.dataset(0), in.functionFrom(f, 1)} }
+func newTakeWhile(s *Settings) Maker {
+	f := s.Function("predicate")
+	return func(in *Inputs) Kind { return &takeWhile{in.Dataset(0), in.FunctionFrom(f, 1)} }
 }
 
-func (k *takeWhile) functions() []*Function { return []*Function{k.f} }
+func (k *takeWhile) Functions() []*Function { return []*Function{k.f} }
 
-func (k *takeWhile) cardinality(*query) int64 { return unknown }
+func (k *takeWhile) Cardinality(*Query) int64 { return Unknown }
 
-func (k *takeWhile) open(e *Env) (Iterator, error) {
-	f, err := e.bind(k.f)
+func (k *takeWhile) Open(e *Env) (Iterator, error) {
+	f, err := e.Bind(k.f)
 	if err != nil {
 		return nil, err
 	}
-	return openOver(e, k.input, func(o over) Iterator { return &takingWhile{over: o, f: f} })
+	return OpenOver(e, k.input, func(o Over) Iterator { return &takingWhile{Over: o, f: f} })
 }
 
 type takingWhile struct {
-	over
-	f     *bound
+	Over
+	f     *Bound
 	ended bool
 }
 
@@ -164,16 +164,16 @@ func (it *takingWhile) Next(c *Call) (Element, error) {
 	if it.ended {
 		return nil, io.EOF
 	}
-	e, err := it.input.Next(c)
+	e, err := it.Input.Next(c)
 	if err != nil {
 		return nil, err
 	}
-	holds, err := it.f.truth(c, e.retain())
+	holds, err := it.f.Truth(c, e.Retain())
 	if err == nil && holds {
 		return e, nil
 	}
-	e.release()
-	if err = endedBy(err, false); err == nil || atEnd(err) {
+	e.Release()
+	if err = endedBy(err, false); err == nil || AtEnd(err) {
 		it.ended = true
 		return nil, io.EOF
 	}
@@ -182,42 +182,42 @@ func (it *takingWhile) Next(c *Call) (Element, error) {
 
 func (it *takingWhile) Save(c *Call, w *Writer) {
 	w.Bool("ended", it.ended)
-	it.over.Save(c, w)
+	it.Over.Save(c, w)
 }
 
 func (it *takingWhile) Restore(c *Call, r *Reader) {
 	it.ended = r.Bool("ended")
-	it.over.Restore(c, r)
+	it.Over.Restore(c, r)
 }
 
 // filterLast returns the elements whose last component is true, without that component.
 type filterLast struct{ input *Dataset }
 
-func newFilterLast(*settings) maker {
-	return func(in *inputs) kind { return &filterLast{in.dataset(0)} }
+func newFilterLast(*Settings) Maker {
+	return func(in *Inputs) Kind { return &filterLast{in.Dataset(0)} }
 }
 
-func (k *filterLast) cardinality(*query) int64 { return unknown }
+func (k *filterLast) Cardinality(*Query) int64 { return Unknown }
 
-func (k *filterLast) open(e *Env) (Iterator, error) {
-	return openOver(e, k.input, func(o over) Iterator { return &filteringLast{o} })
+func (k *filterLast) Open(e *Env) (Iterator, error) {
+	return OpenOver(e, k.input, func(o Over) Iterator { return &filteringLast{o} })
 }
 
-type filteringLast struct{ over }
+type filteringLast struct{ Over }
 
 func (it *filteringLast) Next(c *Call) (Element, error) {
 	for {
-		e, err := it.input.Next(c)
+		e, err := it.Input.Next(c)
 		if err != nil {
 			return nil, err
 		}
 		last := len(e) - 1
-		holds, err := truthOf(e, last)
+		holds, err := TruthOf(e, last)
 		if err == nil && holds {
 			e[last].Release()
 			return e[:last], nil
 		}
-		e.release()
+		e.Release()
 		if err != nil {
 			return nil, err
 		}

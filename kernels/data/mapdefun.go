@@ -10,8 +10,8 @@ import (
 
 // newMapDefun returns the kernel that calls a function with each row of its arguments, several rows concurrently, and stacks the results.
 func newMapDefun(c *kernels.Construction) (any, error) {
-	s := settingsOf(c)
-	attr, n, spec := s.function("f"), len(s.TypeList("Targuments")), Spec{s.TypeList("output_types"), s.shapes("output_shapes")}
+	s := SettingsOf(c)
+	attr, n, spec := s.Function("f"), len(s.TypeList("Targuments")), Spec{s.TypeList("output_types"), s.Shapes("output_shapes")}
 	calls := s.Int("max_intra_op_parallelism") // per call; each call uses the processors that are free
 	if s.Err() == nil && len(spec.Types) != len(spec.Shapes) {
 		s.Failf("Length of output_shapes and output_types must match.")
@@ -19,7 +19,7 @@ func newMapDefun(c *kernels.Construction) (any, error) {
 	if s.Err() == nil && calls < 0 {
 		s.Failf("Attr 'max_intra_op_parallelism' must not be negative, got %d", calls)
 	}
-	return waiting(func(ctx *kernels.Context) error {
+	return Waiting(func(ctx *kernels.Context) error {
 		rows := int64(0)
 		for i := range n {
 			t := ctx.Input(i)
@@ -32,14 +32,14 @@ func newMapDefun(c *kernels.Construction) (any, error) {
 				return status.InvalidArgumentf("All inputs must have the same dimension 0. Input %d has leading dimension %d, while all previous inputs have leading dimension %d", i, t.Dim(0), rows)
 			}
 		}
-		in := &inputs{ctx: ctx}
-		arguments, f := in.rest(0, n), in.functionFrom(attr, n)
-		defer kernels.ReleaseTensors(in.tensors)
-		env := newEnv(ctx, ctx.Device)
-		defer env.close()
-		call, end := env.newCall(ctx.Step.Depth, ctx.Step.Cancellation)
+		in := &Inputs{Context: ctx}
+		arguments, f := in.Rest(0, n), in.FunctionFrom(attr, n)
+		defer in.Release()
+		env := NewEnv(ctx, ctx.Device)
+		defer env.Shutdown()
+		call, end := env.NewCall(ctx.Step.Depth, ctx.Step.Cancellation)
 		defer end()
-		fn, err := call.bind(f)
+		fn, err := call.Bind(f)
 		if err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ type defunMap struct {
 }
 
 // run calls the function with each row, with one concurrent call per processor.
-func (m *defunMap) run(c *Call, fn *bound, arguments Element) error {
+func (m *defunMap) run(c *Call, fn *Bound, arguments Element) error {
 	for i, p := range m.spec.Shapes {
 		shape, known := p.Dims, p.Known
 		for _, d := range p.Dims {
@@ -81,15 +81,15 @@ func (m *defunMap) run(c *Call, fn *bound, arguments Element) error {
 			}
 			return status.InvalidArgumentf("Output %d of MapDefun has no shape, since there are no rows and the declared shape is %v", i, p)
 		}
-		t, err := tensor.New(c.pool(), m.spec.Types[i], append(tensor.Shape{m.rows}, shape...))
+		t, err := tensor.New(c.Pool(), m.spec.Types[i], append(tensor.Shape{m.rows}, shape...))
 		if err != nil {
 			return err
 		}
 		m.out[i] = t
 	}
-	crew := newCrew(c.Env)
-	defer crew.close()
-	own, end := c.newCall(c.depth, c.Cancellation, crew.Cancellation)
+	crew := NewCrew(c.Env)
+	defer crew.Close()
+	own, end := c.NewCall(c.Depth, c.Cancellation, crew.Cancellation)
 	defer end()
 	workers := min(parallelismOfHost(), m.rows)
 	next := int64(0)
@@ -104,7 +104,7 @@ func (m *defunMap) run(c *Call, fn *bound, arguments Element) error {
 		return next - 1, true
 	}
 	for range workers {
-		crew.start(func() {
+		crew.Start(func() {
 			for row, ok := take(); ok; row, ok = take() {
 				if err := m.call(own, fn, arguments, row); err != nil {
 					m.mu.Lock()
@@ -116,7 +116,7 @@ func (m *defunMap) run(c *Call, fn *bound, arguments Element) error {
 			}
 		})
 	}
-	crew.wg.Wait()
+	crew.Wait()
 	if failed == nil {
 		failed = crew.Cancellation.Err() // a panic
 	}
@@ -124,15 +124,15 @@ func (m *defunMap) run(c *Call, fn *bound, arguments Element) error {
 }
 
 // call computes one row.
-func (m *defunMap) call(c *Call, fn *bound, arguments Element, row int64) error {
-	e, err := rowOf(c, arguments, row)
+func (m *defunMap) call(c *Call, fn *Bound, arguments Element, row int64) error {
+	e, err := Row(c, arguments, row)
 	if err != nil {
 		return err
 	}
-	if e, err = fn.call(c, e); err != nil {
+	if e, err = fn.Call(c, e); err != nil {
 		return err
 	}
-	defer e.release()
+	defer e.Release()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, t := range e {
@@ -144,7 +144,7 @@ func (m *defunMap) call(c *Call, fn *bound, arguments Element, row int64) error 
 		case !m.spec.Shapes[i].Admits(t.Shape()):
 			return retvalMismatch(t.Shape(), m.spec.Shapes[i])
 		case m.out[i] == nil:
-			if m.out[i], err = tensor.New(c.pool(), t.DType(), append(tensor.Shape{m.rows}, t.Shape()...)); err != nil {
+			if m.out[i], err = tensor.New(c.Pool(), t.DType(), append(tensor.Shape{m.rows}, t.Shape()...)); err != nil {
 				return err
 			}
 		case !m.out[i].Shape()[1:].Equal(t.Shape()):

@@ -3,6 +3,7 @@ package data
 import (
 	modelpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/model_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"google.golang.org/protobuf/proto"
 )
@@ -20,7 +21,7 @@ func modelOf(ctx *kernels.Context) error {
 	}
 	m := &modelpb.ModelProto{Nodes: map[int64]*modelpb.ModelProto_Node{}, Output: 1, IdCounter: int64(len(stages)) + 1}
 	for i, s := range stages {
-		m.Nodes[int64(i)+1] = s.node(int64(i) + 1)
+		m.Nodes[int64(i)+1] = modelNode(s, int64(i)+1)
 	}
 	for i, s := range stages {
 		if s.Parent >= 0 {
@@ -30,12 +31,12 @@ func modelOf(ctx *kernels.Context) error {
 	}
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err == nil {
-		ctx.SetOutput(0, stringScalar(string(b)))
+		ctx.SetOutput(0, tensor.FromScalar(string(b)))
 	}
 	return err
 }
 
-func (s StageStats) node(id int64) *modelpb.ModelProto_Node {
+func modelNode(s StageStats, id int64) *modelpb.ModelProto_Node {
 	n := &modelpb.ModelProto_Node{
 		Id: id, Name: s.Name, Autotune: s.Tuned, BufferedBytes: s.Bytes, BufferedElements: s.Buffered, NumElements: s.Elements,
 		NodeClass: modelpb.NodeClass_UNKNOWN_RATIO, InputProcessingTimeSum: float64(s.ConsumerWait.Nanoseconds()), InputProcessingTimeCount: s.Elements,

@@ -21,14 +21,14 @@ type dealer struct {
 	incarnation int64
 	most        int64
 	next        int // the shard that gets the next element
-	kept        [][]outcome
+	kept        [][]Outcome
 	ended       bool
 	news        chan struct{} // closed when a shard has taken an element
 }
 
 func newDealer(c *kernels.Construction) (any, error) {
-	s := settingsOf(c)
-	spec, devices := s.spec(), s.List("devices").GetS()
+	s := SettingsOf(c)
+	spec, devices := s.Spec(), s.List("devices").GetS()
 	if s.Err() != nil {
 		return nil, s.Err()
 	}
@@ -36,20 +36,20 @@ func newDealer(c *kernels.Construction) (any, error) {
 		return &dealer{Resource: newResource(name, spec), shards: len(devices), news: make(chan struct{})}
 	}
 	if c.Node.Op == "MultiDeviceIterator" {
-		return kernels.NewSource(c, kindMultiDevice, kernels.NamedBySession, func(name string) (*dealer, error) { return create(name), nil }, func(d *dealer) error { return spec.check(d.spec) })
+		return kernels.NewSource(c, kindMultiDevice, kernels.NamedBySession, func(name string) (*dealer, error) { return create(name), nil }, func(d *dealer) error { return spec.Check(d.spec) })
 	}
 	return kernels.Func(func(ctx *kernels.Context) error {
-		return outputAnonymous(ctx, kindMultiDevice, create(ctx.Node.Name))
+		return OutputAnonymous(ctx, kindMultiDevice, create(ctx.Node.Name))
 	}), nil
 }
 
 func (d *dealer) drop() {
 	for _, list := range d.kept {
 		for _, o := range list {
-			o.release()
+			o.Release()
 		}
 	}
-	d.kept = make([][]outcome, d.shards)
+	d.kept = make([][]Outcome, d.shards)
 }
 
 // Close deletes the iterator.
@@ -95,7 +95,7 @@ func (d *dealer) deal(ctx *kernels.Context, shard int, incarnation int64) (e Ele
 		case <-done:
 			return nil, kernels.Cancelled(ctx.Ended())
 		case <-d.Done():
-			return nil, errClosed
+			return nil, ErrClosed
 		}
 		withdraw()
 	}
@@ -117,7 +117,7 @@ func (d *dealer) take(c *Call, p *pipeline, shard int, incarnation int64) (e Ele
 			d.kept[shard] = list[1:]
 			close(d.news)
 			d.news = make(chan struct{})
-			return list[0].Element, nil, list[0].err
+			return list[0].Element, nil, list[0].Err
 		}
 		if d.ended {
 			return nil, nil, io.EOF
@@ -129,14 +129,14 @@ func (d *dealer) take(c *Call, p *pipeline, shard int, incarnation int64) (e Ele
 		e, err := p.Next(c)
 		d.mu.Lock()
 		switch {
-		case atEnd(err):
+		case AtEnd(err):
 			d.ended = true
 		case err != nil && c.Err() != nil:
 			return nil, nil, err
 		case incarnation != d.incarnation:
-			e.release()
+			e.Release()
 		default:
-			d.kept[d.next] = append(d.kept[d.next], outcome{e, err})
+			d.kept[d.next] = append(d.kept[d.next], Outcome{e, err})
 			d.next = (d.next + 1) % d.shards
 		}
 	}
@@ -146,8 +146,8 @@ func dealerAt(ctx *kernels.Context, i int) (*dealer, error) {
 	return kernels.ResourceAt[*dealer](ctx, i, kindMultiDevice)
 }
 
-func multiDeviceInit(ctx *kernels.Context, p place) error {
-	of, err := datasetIn(p, ctx.Input(0))
+func multiDeviceInit(ctx *kernels.Context, p Place) error {
+	of, err := FromTensor(p, ctx.Input(0))
 	if err != nil {
 		return err
 	}
@@ -156,39 +156,39 @@ func multiDeviceInit(ctx *kernels.Context, p place) error {
 	if err != nil {
 		return err
 	}
-	in := &inputs{ctx: ctx}
-	most := in.int(2, "max_buffer_size")
-	if in.err != nil {
-		return in.err
+	in := &Inputs{Context: ctx}
+	most := in.Int(2, "max_buffer_size")
+	if in.Err != nil {
+		return in.Err
 	}
-	id, err := d.begin(ctx, p.device, of, most)
+	id, err := d.begin(ctx, p.Device, of, most)
 	if err == nil {
-		ctx.SetOutput(0, int64Scalar(id))
+		ctx.SetOutput(0, tensor.Scalar(tensor.Int64, id))
 	}
 	return err
 }
 
 func newMultiDeviceNext(c *kernels.Construction) (any, error) {
-	s := settingsOf(c)
-	spec := s.spec()
-	return waiting(func(ctx *kernels.Context) error {
+	s := SettingsOf(c)
+	spec := s.Spec()
+	return Waiting(func(ctx *kernels.Context) error {
 		d, err := dealerAt(ctx, 0)
 		if err != nil {
 			return err
 		}
-		in := &inputs{ctx: ctx}
-		shard := scalar(in, 1, "shard_num", tensor.Int32, func(t *tensor.Tensor) int32 { return tensor.Of[int32](t)[0] })
-		id := in.int(2, "incarnation_id")
-		if in.err != nil {
-			return in.err
+		in := &Inputs{Context: ctx}
+		shard := Scalar(in, 1, "shard_num", tensor.Int32, func(t *tensor.Tensor) int32 { return tensor.Of[int32](t)[0] })
+		id := in.Int(2, "incarnation_id")
+		if in.Err != nil {
+			return in.Err
 		}
 		e, err := d.deal(ctx, int(shard), id)
-		if atEnd(err) {
+		if AtEnd(err) {
 			return d.endOfSequence(ctx.Step)
 		}
 		if err != nil {
 			return err
 		}
-		return spec.output(ctx, e)
+		return spec.Output(ctx, e)
 	}), s.Err()
 }

@@ -2,39 +2,40 @@ package data
 
 import (
 	"fmt"
-	"math"
 	"sync/atomic"
 
+	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
+	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
 	"github.com/troupe-run/troupe/kernels/internal/variant"
 )
 
-// settings reads the attributes of a node.
-type settings struct {
+// Settings reads the attributes of a node.
+type Settings struct {
 	*kernels.Construction
 	graph.AttrReader
 }
 
-func settingsOf(c *kernels.Construction) *settings { return &settings{c, c.Attrs().Reader()} }
+func SettingsOf(c *kernels.Construction) *Settings { return &Settings{c, c.Attrs().Reader()} }
 
-// spec reads the declaration of the elements.
-func (s *settings) spec() Spec {
+// Spec reads the declaration of the elements.
+func (s *Settings) Spec() Spec {
 	types := "output_types"
 	if !s.Has(types) {
 		types = "Toutput_types"
 	}
-	spec := Spec{Types: s.TypeList(types), Shapes: s.shapes("output_shapes")}
+	spec := Spec{Types: s.TypeList(types), Shapes: s.Shapes("output_shapes")}
 	if s.Err() == nil && len(spec.Types) != len(spec.Shapes) {
 		s.Failf("output_types and output_shapes must be same length, got %d and %d", len(spec.Types), len(spec.Shapes))
 	}
 	return spec
 }
 
-func (s *settings) shapes(name string) []shapes.PartialShape {
+func (s *Settings) Shapes(name string) []shapes.PartialShape {
 	var list []shapes.PartialShape
 	for _, p := range s.List(name).GetShape() {
 		dims, known := tensor.ShapeFromProto(p)
@@ -43,13 +44,13 @@ func (s *settings) shapes(name string) []shapes.PartialShape {
 	return list
 }
 
-// function reads an attribute that names a function.
-func (s *settings) function(name string) *functionAttr {
-	return s.functionRef(s.Func(name))
+// Function reads an attribute that names a function.
+func (s *Settings) Function(name string) *FunctionAttr {
+	return s.FunctionRef(s.Func(name))
 }
 
-// functionRef returns the function for a reference.
-func (s *settings) functionRef(ref *graph.FunctionRef) *functionAttr {
+// FunctionRef returns the function for a reference.
+func (s *Settings) FunctionRef(ref *graph.FunctionRef) *FunctionAttr {
 	if s.Err() != nil {
 		return nil
 	}
@@ -62,154 +63,178 @@ func (s *settings) functionRef(ref *graph.FunctionRef) *functionAttr {
 		s.Fail(err)
 		return nil
 	}
-	return &functionAttr{ref: ref, library: s.Functions.Library()}
+	return &FunctionAttr{Ref: ref, Library: s.Functions.Library()}
 }
 
-// datasets counts the datasets created in the process.
-var datasets atomic.Int64
+// created counts the datasets created in the process.
+var created atomic.Int64
 
-// maker creates a dataset from the inputs of one execution.
-type maker func(in *inputs) kind
+// Maker creates a dataset from the inputs of one execution.
+type Maker func(in *Inputs) Kind
 
-// inputs reads the inputs of one execution, and records what a dataset keeps of them. The first error is kept; values read after it are
+// Inputs reads the inputs of one execution, and records what a dataset keeps of them. The first error is kept; values read after it are
 // zero.
-type inputs struct {
-	ctx     *kernels.Context
-	place   place
-	err     error
-	spec    Spec
+type Inputs struct {
+	Context *kernels.Context
+	Place   Place
+	Err     error
+	Spec    Spec
 	inputs  []*Dataset
 	tensors []*tensor.Tensor
 }
 
-func (in *inputs) fail(err error) {
-	if in.err == nil {
-		in.err = err
+func (in *Inputs) Fail(err error) {
+	if in.Err == nil {
+		in.Err = err
 	}
 }
 
-func (in *inputs) failf(format string, args ...any) {
-	if in.err != nil {
+func (in *Inputs) Failf(format string, args ...any) {
+	if in.Err != nil {
 		return // the first one counts, and there may be millions
 	}
-	in.fail(status.InvalidArgumentf(format, args...))
+	in.Fail(status.InvalidArgumentf(format, args...))
 }
 
-// dataset returns the dataset at input i, which the new one retains.
-func (in *inputs) dataset(i int) *Dataset {
-	d, err := datasetIn(in.place, in.ctx.Input(i))
+// Dataset returns the dataset at input i, which the new one retains.
+func (in *Inputs) Dataset(i int) *Dataset {
+	d, err := FromTensor(in.Place, in.Context.Input(i))
 	if err != nil {
-		in.fail(err)
-		return &Dataset{kind: nothing{}}
+		in.Fail(err)
+		return &Dataset{Kind: nothing{}}
 	}
 	in.inputs = append(in.inputs, d)
 	return d
 }
 
-// datasets returns the datasets at n inputs, starting at i.
-func (in *inputs) datasets(i, n int) []*Dataset {
+// Datasets returns the datasets at n inputs, starting at i.
+func (in *Inputs) Datasets(i, n int) []*Dataset {
 	list := make([]*Dataset, n)
 	for j := range list {
-		list[j] = in.dataset(i + j)
+		list[j] = in.Dataset(i + j)
 	}
 	return list
 }
 
-// tensor returns the tensor at input i, which the new dataset retains.
-func (in *inputs) tensor(i int) *tensor.Tensor {
-	t := in.ctx.Input(i).Retain()
+// Tensor returns the tensor at input i, which the new dataset retains.
+func (in *Inputs) Tensor(i int) *tensor.Tensor {
+	t := in.Context.Input(i).Retain()
 	in.tensors = append(in.tensors, t)
 	return t
 }
 
-// rest returns the tensors at the inputs from (inclusive) to to (exclusive), which the new dataset retains.
-func (in *inputs) rest(from, to int) Element {
+// Rest returns the tensors at the inputs from (inclusive) to to (exclusive), which the new dataset retains.
+func (in *Inputs) Rest(from, to int) Element {
 	list := make(Element, 0, max(to-from, 0))
 	for i := from; i < to; i++ {
-		list = append(list, in.tensor(i))
+		list = append(list, in.Tensor(i))
 	}
 	return list
 }
 
-// scalar reads a scalar at input i; what is the argument's name.
-func scalar[T any](in *inputs, i int, what string, dtype tensor.DType, get func(*tensor.Tensor) T) T {
-	t := in.ctx.Input(i)
+// Keep records a dataset that the new one holds besides those that were read. It takes over the reference.
+func (in *Inputs) Keep(d *Dataset) { in.inputs = append(in.inputs, d) }
+
+// Release releases the tensors that were read.
+func (in *Inputs) Release() { kernels.ReleaseTensors(in.tensors) }
+
+// Scalar reads a scalar at input i; what is the argument's name.
+func Scalar[T any](in *Inputs, i int, what string, dtype tensor.DType, get func(*tensor.Tensor) T) T {
+	t := in.Context.Input(i)
 	if t.DType() == dtype && t.Rank() == 0 {
 		return get(t)
 	}
-	in.failf("%s must be a scalar", what)
+	in.Failf("%s must be a scalar", what)
 	var zero T
 	return zero
 }
 
-func (in *inputs) int(i int, what string) int64 {
-	return scalar(in, i, what, tensor.Int64, func(t *tensor.Tensor) int64 { return tensor.Of[int64](t)[0] })
+func (in *Inputs) Int(i int, what string) int64 {
+	return Scalar(in, i, what, tensor.Int64, func(t *tensor.Tensor) int64 { return tensor.Of[int64](t)[0] })
 }
 
-func (in *inputs) bool(i int, what string) bool {
-	return scalar(in, i, what, tensor.Bool, func(t *tensor.Tensor) bool { return tensor.Of[bool](t)[0] })
+func (in *Inputs) Bool(i int, what string) bool {
+	return Scalar(in, i, what, tensor.Bool, func(t *tensor.Tensor) bool { return tensor.Of[bool](t)[0] })
 }
 
-func (in *inputs) str(i int, what string) string {
-	return scalar(in, i, what, tensor.String, func(t *tensor.Tensor) string { return t.Strings()[0] })
+func (in *Inputs) Str(i int, what string) string {
+	return Scalar(in, i, what, tensor.String, func(t *tensor.Tensor) string { return t.Strings()[0] })
 }
 
-// names reads the first input: one string or several.
-func (in *inputs) names(what string) []string {
-	t := in.ctx.Input(0)
+// Names reads the first input: one string or several.
+func (in *Inputs) Names(what string) []string {
+	t := in.Context.Input(0)
 	if t.DType() != tensor.String || t.Rank() > 1 {
-		in.failf("`%s` must be a scalar or a vector.", what)
+		in.Failf("`%s` must be a scalar or a vector.", what)
 		return nil
 	}
 	return append([]string(nil), t.Strings()...)
 }
 
-// ints reads a vector of int64.
-func (in *inputs) ints(i int, what string) []int64 {
-	t := in.ctx.Input(i)
+// Ints reads a vector of int64.
+func (in *Inputs) Ints(i int, what string) []int64 {
+	t := in.Context.Input(i)
 	if t.DType() != tensor.Int64 || t.Rank() > 1 {
-		in.failf("%s must be a vector", what)
+		in.Failf("%s must be a vector", what)
 		return nil
 	}
 	return append([]int64(nil), tensor.Of[int64](t)...)
 }
 
-// positive rejects a number that is not greater than zero.
-func (in *inputs) positive(v int64, what string) int64 {
+// Strings reads a vector of strings.
+func (in *Inputs) Strings(i int, what string) []string {
+	t := in.Context.Input(i)
+	if t.DType() != tensor.String || t.Rank() != 1 {
+		in.Failf("%s must be a vector", what)
+		return nil
+	}
+	return append([]string(nil), t.Strings()...)
+}
+
+// Positive rejects a number that is not greater than zero.
+func (in *Inputs) Positive(v int64, what string) int64 {
 	if v <= 0 {
-		in.failf("%s must be greater than zero.", what)
+		in.Failf("%s must be greater than zero.", what)
 	}
 	return v
 }
 
+// Within creates a dataset that is part of the new one, and moves the inputs read so far into it.
+func (in *Inputs) Within(k Kind, op string) *Dataset {
+	d := NewPart(k, op, in.Spec, in.inputs...)
+	d.tensors = in.tensors
+	in.inputs, in.tensors = []*Dataset{d}, nil
+	return d
+}
+
 // output sets output 0 to the dataset, unless something failed.
-func (in *inputs) output(k kind) error {
-	d := &Dataset{kind: k, Op: in.ctx.Node.Op, number: datasets.Add(1), Spec: in.spec, inputs: in.inputs, tensors: in.tensors}
+func (in *Inputs) output(k Kind) error {
+	d := &Dataset{Kind: k, Op: in.Context.Node.Op, number: created.Add(1), Spec: in.Spec, Inputs: in.inputs, tensors: in.tensors}
 	d.refs.Store(1)
-	d.node = in.ctx.Node
-	for i := range in.ctx.Inputs {
-		d.origin.inputs = append(d.origin.inputs, in.ctx.Input(i).Retain())
-		d.holds(in.ctx.Input(i))
+	d.Node = in.Context.Node
+	for i := range in.Context.Inputs {
+		d.Origin.Inputs = append(d.Origin.Inputs, in.Context.Input(i).Retain())
+		d.holds(in.Context.Input(i))
 	}
 	if d.held > variant.MaxNesting {
-		in.fail(variant.TooDeep())
+		in.Fail(variant.TooDeep())
 	}
-	for _, i := range d.inputs {
-		if d.nested = max(d.nested, i.nested+1); d.nested > maxNesting {
-			in.fail(status.Errorf(status.ResourceExhausted, "Datasets are made of one another more than %d deep", maxNesting))
+	for _, i := range d.Inputs {
+		if d.nested = max(d.nested, i.nested+1); d.nested > MaxNesting {
+			in.Fail(status.Errorf(status.ResourceExhausted, "Datasets are made of one another more than %d deep", MaxNesting))
 		}
 	}
-	if in.err != nil {
+	if in.Err != nil {
 		d.Release()
-		return in.err
+		return in.Err
 	}
-	pool := in.ctx.Device.Pool()
+	pool := in.Context.Device.Pool()
 	if err := pool.Reserve(datasetBytes); err != nil {
 		d.Release()
 		return err
 	}
 	d.pool = pool
-	t, err := in.ctx.Allocate(0, tensor.Variant, nil)
+	t, err := in.Context.Allocate(0, tensor.Variant, nil)
 	if err != nil {
 		d.Release()
 		return err
@@ -218,52 +243,130 @@ func (in *inputs) output(k kind) error {
 	return nil
 }
 
-// dataset returns the constructor of a dataset op whose attributes declare its elements.
-func dataset(attrs func(s *settings) maker) func(*kernels.Construction) (any, error) {
-	return datasetOf(func(s *settings) (Spec, maker) { return s.spec(), attrs(s) })
+// New returns the constructor of a dataset op whose attributes declare its elements.
+func New(attrs func(s *Settings) Maker) func(*kernels.Construction) (any, error) {
+	return NewWithSpec(func(s *Settings) (Spec, Maker) { return s.Spec(), attrs(s) })
 }
 
-// datasetOf is dataset for ops whose element spec is returned by attrs.
-func datasetOf(attrs func(s *settings) (Spec, maker)) func(*kernels.Construction) (any, error) {
+// NewWithSpec is dataset for ops whose element spec is returned by attrs.
+func NewWithSpec(attrs func(s *Settings) (Spec, Maker)) func(*kernels.Construction) (any, error) {
 	return func(c *kernels.Construction) (any, error) {
-		s := settingsOf(c)
+		s := SettingsOf(c)
 		spec, make := attrs(s)
 		if s.Err() != nil {
 			return nil, s.Err()
 		}
 		return kernels.Func(func(ctx *kernels.Context) error {
-			in := &inputs{ctx: ctx, place: placeOf(ctx, c), spec: spec}
+			in := &Inputs{Context: ctx, Place: PlaceOf(ctx, c), Spec: spec}
 			return in.output(make(in))
 		}), nil
 	}
 }
 
-// stringSpec returns the spec of sources of strings.
-func stringSpec() Spec {
-	return Spec{Types: []tensor.DType{tensor.String}, Shapes: []shapes.PartialShape{{Known: true}}}
-}
-
-// times multiplies a cardinality by a count, which may be infinite too.
-func times(n, count int64) int64 {
-	switch {
-	case n == 0 || count == 0:
-		return 0
-	case n < 0:
-		return n
-	case count < 0:
-		return infinite
-	}
-	if p, ok := shapes.MulSize(n, count); ok {
-		return p
-	}
-	return math.MaxInt64
-}
-
 // nothing is the kind of a dataset that could not be read.
 type nothing struct{}
 
-func (nothing) cardinality(*query) int64 { return 0 }
+func (nothing) Cardinality(*Query) int64 { return 0 }
 
-func (nothing) open(*Env) (Iterator, error) {
+func (nothing) Open(*Env) (Iterator, error) {
 	return nil, fmt.Errorf("a dataset without a kind was opened")
 }
+
+// Waiting returns a kernel for a function that may wait for elements.
+func Waiting(run func(ctx *kernels.Context) error) kernels.AsyncFunc {
+	return func(ctx *kernels.Context, done func(error)) {
+		log, what := ctx.Step.Log, "The kernel of op "+ctx.Node.Op
+		ctx.Await(awaited(ctx))
+		contain.Go(log, what, func() { done(contain.Run(log, what, func() error { return run(ctx) })) }, nil)
+	}
+}
+
+// awaited describes the iterator from which an op requests an element.
+func awaited(ctx *kernels.Context) kernels.Awaited {
+	if ctx.NumInputs() == 1 {
+		if h, err := ctx.Handle(0); err == nil {
+			if r, ok := h.Local.(containers.Resource); ok {
+				return kernels.Awaited{Resource: r, Verb: "get the next element of"}
+			}
+		}
+	}
+	return kernels.Awaited{Text: "elements of a dataset"}
+}
+
+// Output sets the outputs to an element, which it takes over.
+func (s Spec) Output(ctx *kernels.Context, e Element) error {
+	if err := s.CheckElement(e); err != nil {
+		e.Release()
+		return err
+	}
+	for i, t := range e {
+		ctx.SetOutput(i, t)
+	}
+	return nil
+}
+
+// Iterate calls f with an iterator of the dataset at input 0, open while the kernel runs.
+func Iterate(ctx *kernels.Context, p Place, f func(c *Call, d *Dataset, it Iterator) error) error {
+	return WithDataset(ctx, p, func(c *Call, d *Dataset) error {
+		it, err := d.Open(c.Env)
+		if err != nil {
+			return err
+		}
+		defer it.Close()
+		return f(c, d, it)
+	})
+}
+
+// WithDataset calls f with the dataset at input 0.
+func WithDataset(ctx *kernels.Context, p Place, f func(c *Call, d *Dataset) error) error {
+	return WithDatasetAt(ctx, p, 0, f)
+}
+
+// WithDatasetAt calls f with the dataset at an input, in a kernel that may wait.
+func WithDatasetAt(ctx *kernels.Context, p Place, input int, f func(c *Call, d *Dataset) error) error {
+	d, err := FromTensor(p.Waiting(), ctx.Input(input))
+	if err != nil {
+		return err
+	}
+	defer d.Release()
+	env := NewEnv(ctx, ctx.Device)
+	defer env.Shutdown()
+	c, end := env.NewCall(ctx.Step.Depth, ctx.Step.Cancellation)
+	defer end()
+	return f(c, d)
+}
+
+// Place is where a graph becomes a dataset: the device, the functions that its nodes may name, and the step. waits is set where the graph
+// may read files, which takes its time.
+type Place struct {
+	Device    kernels.Device
+	Functions kernels.Functions
+	Step      *kernels.Step
+	Waits     bool
+}
+
+// WithPlace returns the constructor of a kernel that runs a function which needs a place for its datasets.
+func WithPlace(run func(ctx *kernels.Context, p Place) error) func(*kernels.Construction) (any, error) {
+	return func(c *kernels.Construction) (any, error) {
+		return kernels.Func(func(ctx *kernels.Context) error { return run(ctx, PlaceOf(ctx, c)) }), nil
+	}
+}
+
+// WaitingWithPlace is WithPlace for kernels that wait for elements or files.
+func WaitingWithPlace(run func(ctx *kernels.Context, p Place) error) func(*kernels.Construction) (any, error) {
+	return func(c *kernels.Construction) (any, error) {
+		return Waiting(func(ctx *kernels.Context) error { return run(ctx, PlaceOf(ctx, c).Waiting()) }), nil
+	}
+}
+
+func PlaceOf(ctx *kernels.Context, c *kernels.Construction) Place {
+	return Place{Device: c.Device, Functions: c.Functions, Step: ctx.Step}
+}
+
+func (p Place) Waiting() Place {
+	p.Waits = true
+	return p
+}
+
+// Autotune leaves a size or the parallelism to the server.
+const Autotune = -1

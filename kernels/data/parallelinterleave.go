@@ -2,6 +2,8 @@ package data
 
 import (
 	"io"
+
+	"github.com/troupe-run/troupe/graph/tensor"
 )
 
 // parallelInterleave is an interleave that iterates over its datasets concurrently.
@@ -14,21 +16,21 @@ type parallelInterleave struct {
 
 // newParallelInterleave parses the versions of ParallelInterleaveDataset that begin with cycle_length and block_length and end with
 // num_parallel_calls.
-func newParallelInterleave(order string) func(*settings) maker {
-	return func(s *settings) maker {
-		f, n := s.function("f"), len(s.TypeList("Targuments"))
-		ordered := order != "" && newOrder(s, order) != "false" || order == "" && !s.Bool("sloppy")
-		return func(in *inputs) kind {
-			last := in.ctx.NumInputs() - 1
-			k := &parallelInterleave{interleave: interleave{input: in.dataset(0), f: in.function(f, 1, 1+n), numbered: true}, buffer: autoPrefetch, ordered: ordered}
-			k.cycle, k.length = in.cycle(1 + n)
+func newParallelInterleave(order string) func(*Settings) Maker {
+	return func(s *Settings) Maker {
+		f, n := s.Function("f"), len(s.TypeList("Targuments"))
+		ordered := order != "" && NewOrdering(s, order) != "false" || order == "" && !s.Bool("sloppy")
+		return func(in *Inputs) Kind {
+			last := in.Context.NumInputs() - 1
+			k := &parallelInterleave{interleave: interleave{input: in.Dataset(0), f: in.Function(f, 1, 1+n), numbered: true}, buffer: autoPrefetch, ordered: ordered}
+			k.cycle, k.length = cycleAt(in, 1+n)
 			if last > 3+n {
-				k.buffer = in.bufferOf(3 + n)
+				k.buffer = bufferOf(in, 3+n)
 			}
-			calls := in.int(last, "num_parallel_calls")
-			k.parallelism = in.parallelCalls(calls)
-			if fixed := in.int(1+n, "cycle_length"); in.err == nil && fixed != autotune && calls > fixed {
-				in.failf("num_parallel_calls is %d, and cycle_length %d: no more calls than datasets that are iterated over can run, unless one of them is left to the server (tf.data.AUTOTUNE)", calls, fixed)
+			calls := in.Int(last, "num_parallel_calls")
+			k.parallelism = parallelCalls(in, calls)
+			if fixed := in.Int(1+n, "cycle_length"); in.Err == nil && fixed != Autotune && calls > fixed {
+				in.Failf("num_parallel_calls is %d, and cycle_length %d: no more calls than datasets that are iterated over can run, unless one of them is left to the server (tf.data.AUTOTUNE)", calls, fixed)
 			}
 			return k
 		}
@@ -36,23 +38,23 @@ func newParallelInterleave(order string) func(*settings) maker {
 }
 
 // newLegacyInterleave parses the earlier versions, which have as many calls as datasets.
-func newLegacyInterleave(hasInput bool) func(*settings) maker {
-	return func(s *settings) maker {
-		f, n := s.function("f"), len(s.TypeList("Targuments"))
-		ordered := hasInput || newOrder(s, "deterministic") != "false"
-		return func(in *inputs) kind {
-			k := &parallelInterleave{interleave: interleave{input: in.dataset(0), f: in.function(f, 1, 1+n), numbered: true}, ordered: ordered}
-			k.cycle, k.length = in.cycle(1 + n)
+func newLegacyInterleave(hasInput bool) func(*Settings) Maker {
+	return func(s *Settings) Maker {
+		f, n := s.Function("f"), len(s.TypeList("Targuments"))
+		ordered := hasInput || NewOrdering(s, "deterministic") != "false"
+		return func(in *Inputs) Kind {
+			k := &parallelInterleave{interleave: interleave{input: in.Dataset(0), f: in.Function(f, 1, 1+n), numbered: true}, ordered: ordered}
+			k.cycle, k.length = cycleAt(in, 1+n)
 			at := 3 + n
 			if hasInput {
-				k.ordered = !in.bool(at, "sloppy")
+				k.ordered = !in.Bool(at, "sloppy")
 				at++
 			}
-			if k.buffer = in.bufferOf(at); in.err == nil && k.buffer <= 0 {
-				in.failf("`buffer_output_elements` must be > 0")
+			if k.buffer = bufferOf(in, at); in.Err == nil && k.buffer <= 0 {
+				in.Failf("`buffer_output_elements` must be > 0")
 			}
-			if n := in.int(at+1, "prefetch_input_elements"); in.err == nil && n < 0 {
-				in.failf("`prefetch_input_elements` must be >= 0")
+			if n := in.Int(at+1, "prefetch_input_elements"); in.Err == nil && n < 0 {
+				in.Failf("`prefetch_input_elements` must be >= 0")
 			}
 			k.calls = k.cycle
 			return k
@@ -61,21 +63,21 @@ func newLegacyInterleave(hasInput bool) func(*settings) maker {
 }
 
 // bufferOf reads how many elements to compute ahead.
-func (in *inputs) bufferOf(i int) int64 {
-	n := in.int(i, "buffer_output_elements")
-	if n == autotune || n == unknown {
+func bufferOf(in *Inputs, i int) int64 {
+	n := in.Int(i, "buffer_output_elements")
+	if n == Autotune || n == Unknown {
 		return autoPrefetch
 	}
 	return max(n, 1)
 }
 
-func (k *parallelInterleave) open(e *Env) (Iterator, error) {
-	f, err := e.bind(k.f)
+func (k *parallelInterleave) Open(e *Env) (Iterator, error) {
+	f, err := e.Bind(k.f)
 	if err != nil {
 		return nil, err
 	}
-	return openOver(e, k.input, func(o over) Iterator {
-		it := &parallelInterleaving{interleaving: interleaving{over: o, of: &k.interleave, f: f, env: e}, of: k, slots: make(chan struct{}, min(k.calls, maxParallel))}
+	return OpenOver(e, k.input, func(o Over) Iterator {
+		it := &parallelInterleaving{interleaving: interleaving{Over: o, of: &k.interleave, f: f, env: e}, of: k, slots: make(chan struct{}, min(k.calls, maxParallel))}
 		it.interleaving.ahead = it.ahead
 		return it
 	})
@@ -91,12 +93,12 @@ type parallelInterleaving struct {
 
 // ahead wraps an iterator in one that works ahead.
 func (it *parallelInterleaving) ahead(input Iterator) Iterator {
-	return &prefetching{over: over{&limited{over{input}, it.slots}}, size: it.of.buffer, ready: it.ready, stage: it.env.stage}
+	return &prefetching{Over: Over{&limited{Over{input}, it.slots}}, size: it.of.buffer, ready: it.ready, stage: it.env.Stage}
 }
 
 // limited is an iterator that is only called while holding a slot.
 type limited struct {
-	over
+	Over
 	slots chan struct{}
 }
 
@@ -104,7 +106,7 @@ func (it *limited) Next(c *Call) (Element, error) {
 	select {
 	case it.slots <- struct{}{}:
 		defer func() { <-it.slots }()
-		return it.input.Next(c)
+		return it.Input.Next(c)
 	case <-c.Done:
 		return nil, c.Err()
 	}
@@ -120,15 +122,15 @@ func (it *parallelInterleaving) Next(c *Call) (Element, error) {
 	return it.nextReady(c)
 }
 
-// fill adds the number of datasets with a call in flight. Their buffers report what they hold.
-func (it *parallelInterleaving) fill(s *StageStats) {
+// Fill adds the number of datasets with a call in flight. Their buffers report what they hold.
+func (it *parallelInterleaving) Fill(s *StageStats) {
 	s.Running += int64(len(it.slots))
 	s.Parallelism += int64(cap(it.slots))
 	s.Tuned = s.Tuned || it.of.tuned
 }
 
 func (it *parallelInterleaving) Close() {
-	it.env.stage.detach(it)
+	it.env.Stage.Detach(it)
 	it.interleaving.Close()
 }
 
@@ -138,7 +140,7 @@ func (it *parallelInterleaving) begin(c *Call) error {
 		return nil
 	}
 	it.begun = true
-	it.env.stage.attach(it)
+	it.env.Stage.Attach(it)
 	if !it.of.ordered {
 		it.ready = make(chan struct{}, 1)
 	}
@@ -172,13 +174,13 @@ func (it *parallelInterleaving) fail(at int64, err error) {
 	for at >= int64(len(it.turns)) {
 		it.turns = append(it.turns, nil)
 	}
-	it.turns[at] = &turn{Iterator: &failing{err: err}, dataset: given(nil, 1, Spec{})}
+	it.turns[at] = &turn{Opened: &Opened{Iterator: &failing{err: err}}}
 	it.open++
 }
 
 // failing is an iterator that returns one error.
 type failing struct {
-	stateless
+	Stateless
 	err error
 }
 
@@ -208,7 +210,7 @@ func (it *parallelInterleaving) nextReady(c *Call) (Element, error) {
 			t := it.turns[i]
 			p, ok := t.ahead()
 			if !ok {
-				if e, err := t.Next(c); !atEnd(err) {
+				if e, err := t.Next(c); !AtEnd(err) {
 					return e, err
 				}
 				it.close(i)
@@ -216,7 +218,7 @@ func (it *parallelInterleaving) nextReady(c *Call) (Element, error) {
 			}
 			p.begin(c)
 			if o, ok, ended := p.take(); ok {
-				return o.Element, o.err
+				return o.Element, o.Err
 			} else if ended {
 				it.close(i)
 			}
@@ -235,40 +237,40 @@ func (it *parallelInterleaving) nextReady(c *Call) (Element, error) {
 
 // close ends a turn.
 func (it *parallelInterleaving) close(at int64) {
-	it.turns[at].end()
+	it.turns[at].Close()
 	it.turns[at] = nil
 	it.open--
 }
 
 // newParallelFilter parses ParallelFilterDataset into a parallel map, whose function is the predicate, and a filter.
-func newParallelFilter(s *settings) maker {
-	f, o := s.function("predicate"), newOrder(s, "deterministic")
-	return func(in *inputs) kind {
-		last := in.ctx.NumInputs() - 1
-		return &parallelFilter{parallelMap{mapOf(in.dataset(0), in.function(f, 1, last), false), in.parallelCalls(in.int(last, "num_parallel_calls")), o != "false"}}
+func newParallelFilter(s *Settings) Maker {
+	f, o := s.Function("predicate"), NewOrdering(s, "deterministic")
+	return func(in *Inputs) Kind {
+		last := in.Context.NumInputs() - 1
+		return &parallelFilter{parallelMap{mapOf(in.Dataset(0), in.Function(f, 1, last), false), parallelCalls(in, in.Int(last, "num_parallel_calls")), o != "false"}}
 	}
 }
 
 // parallelFilter is a filter with several concurrent calls of the function.
 type parallelFilter struct{ parallelMap }
 
-func (k *parallelFilter) cardinality(*query) int64 { return unknown }
+func (k *parallelFilter) Cardinality(*Query) int64 { return Unknown }
 
-func (k *parallelFilter) shufflable() error { return notIndexed("ParallelFilterDataset") }
+func (k *parallelFilter) Shufflable() error { return NotIndexed("ParallelFilterDataset") }
 
-func (k *parallelFilter) open(e *Env) (Iterator, error) {
-	f, err := e.bind(k.f)
+func (k *parallelFilter) Open(e *Env) (Iterator, error) {
+	f, err := e.Bind(k.f)
 	if err != nil {
 		return nil, err
 	}
-	return openOver(e, k.input, func(o over) Iterator {
-		return &filteringLast{over{&mappingAhead{over: o, of: &k.parallelMap, stage: e.stage, apply: func(c *Call, e Element) (Element, error) {
-			holds, err := f.truth(c, e.retain())
+	return OpenOver(e, k.input, func(o Over) Iterator {
+		return &filteringLast{Over{&mappingAhead{Over: o, of: &k.parallelMap, stage: e.Stage, apply: func(c *Call, e Element) (Element, error) {
+			holds, err := f.Truth(c, e.Retain())
 			if err != nil {
-				e.release()
+				e.Release()
 				return nil, err
 			}
-			return append(e, truthScalar(holds)), nil
+			return append(e, tensor.Scalar(tensor.Bool, holds)), nil
 		}}}}
 	})
 }

@@ -22,11 +22,11 @@ type parallelism struct {
 	tuned bool // chosen by the server
 }
 
-// order is an attribute "deterministic": true, false, or default, which defers to the dataset's options.
-type order string
+// Ordering is an attribute "deterministic": true, false, or default, which defers to the dataset's options.
+type Ordering string
 
-func newOrder(s *settings, attr string) order {
-	o := order(s.Str(attr))
+func NewOrdering(s *Settings, attr string) Ordering {
+	o := Ordering(s.Str(attr))
 	switch o {
 	case "true", "false", "default":
 	default:
@@ -35,32 +35,46 @@ func newOrder(s *settings, attr string) order {
 	return o
 }
 
-func newParallelMap(s *settings) maker {
-	f, keeps, o := s.function("f"), s.Bool("preserve_cardinality"), newOrder(s, "deterministic")
-	return func(in *inputs) kind {
-		last := in.ctx.NumInputs() - 1
-		return &parallelMap{mapOf(in.dataset(0), in.function(f, 1, last), keeps), in.parallelCalls(in.int(last, "num_parallel_calls")), o != "false"}
+func newParallelMap(s *Settings) Maker {
+	f, keeps, o := s.Function("f"), s.Bool("preserve_cardinality"), NewOrdering(s, "deterministic")
+	return func(in *Inputs) Kind {
+		last := in.Context.NumInputs() - 1
+		return &parallelMap{mapOf(in.Dataset(0), in.Function(f, 1, last), keeps), parallelCalls(in, in.Int(last, "num_parallel_calls")), o != "false"}
 	}
 }
 
 // newParallelMapV1 parses ParallelMapDataset, whose number of calls is an int32.
-func newParallelMapV1(s *settings) maker {
-	f, keeps, sloppy := s.function("f"), s.Bool("preserve_cardinality"), s.Bool("sloppy")
-	return func(in *inputs) kind {
-		last := in.ctx.NumInputs() - 1
-		n := scalar(in, last, "num_parallel_calls", tensor.Int32, func(t *tensor.Tensor) int32 { return tensor.Of[int32](t)[0] })
-		return &parallelMap{mapOf(in.dataset(0), in.function(f, 1, last), keeps), in.parallelCalls(int64(n)), !sloppy}
+func newParallelMapV1(s *Settings) Maker {
+	f, keeps, sloppy := s.Function("f"), s.Bool("preserve_cardinality"), s.Bool("sloppy")
+	return func(in *Inputs) Kind {
+		last := in.Context.NumInputs() - 1
+		n := Scalar(in, last, "num_parallel_calls", tensor.Int32, func(t *tensor.Tensor) int32 { return tensor.Of[int32](t)[0] })
+		return &parallelMap{mapOf(in.Dataset(0), in.Function(f, 1, last), keeps), parallelCalls(in, int64(n)), !sloppy}
 	}
+}
+
+// IsMap reports whether a dataset is a map.
+func IsMap(k Kind) bool {
+	switch k.(type) {
+	case *mapped, *parallelMap:
+		return true
+	}
+	return false
+}
+
+// Parallel returns the kind of a parallel map that keeps the number and the order of the elements.
+func Parallel(in *Inputs, input *Dataset, f *Function, calls int64) Kind {
+	return &parallelMap{mapOf(input, f, true), parallelCalls(in, calls), true}
 }
 
 // parallelCalls returns n calls or, if the choice is left to the server, one per processor. TensorFlow tunes it between one and that
 // number.
-func (in *inputs) parallelCalls(n int64) parallelism {
-	if n == autotune {
+func parallelCalls(in *Inputs, n int64) parallelism {
+	if n == Autotune {
 		return parallelism{parallelismOfHost(), true}
 	}
-	if in.err == nil && n <= 0 {
-		in.failf("num_parallel_calls must be greater than zero.")
+	if in.Err == nil && n <= 0 {
+		in.Failf("num_parallel_calls must be greater than zero.")
 	}
 	return parallelism{calls: min(n, maxParallel)}
 }
@@ -71,45 +85,28 @@ func parallelismOfHost() int64 { return int64(runtime.GOMAXPROCS(0)) }
 // maxParallel bounds the goroutines of a stage.
 const maxParallel = 1024
 
-// newMapAndBatch parses a parallel map whose results are batched.
-func newMapAndBatch(s *settings) maker {
-	f, n := s.function("f"), len(s.TypeList("Targuments"))
-	return func(in *inputs) kind {
-		m := &parallelMap{mapOf(in.dataset(0), in.function(f, 1, 1+n), true), in.parallelCalls(in.int(2+n, "num_parallel_calls")), true}
-		return &batch{in.within(m, "ParallelMapDataset"), in.batchSize(1 + n), in.bool(3+n, "drop_remainder"), true}
-	}
-}
-
-// within creates a dataset that is part of the new one, and moves the inputs read so far into it.
-func (in *inputs) within(k kind, op string) *Dataset {
-	d := &Dataset{kind: k, Op: op, Spec: in.spec, inputs: in.inputs, tensors: in.tensors}
-	d.refs.Store(1)
-	in.inputs, in.tensors = []*Dataset{d}, nil
-	return d
-}
-
-func (k *parallelMap) open(e *Env) (Iterator, error) {
-	f, err := e.bind(k.f)
+func (k *parallelMap) Open(e *Env) (Iterator, error) {
+	f, err := e.Bind(k.f)
 	if err != nil {
 		return nil, err
 	}
-	return openOver(e, k.input, func(o over) Iterator {
-		return &mappingAhead{over: o, of: k, stage: e.stage, apply: func(c *Call, e Element) (Element, error) { return f.call(c, e) }}
+	return OpenOver(e, k.input, func(o Over) Iterator {
+		return &mappingAhead{Over: o, of: k, stage: e.Stage, apply: func(c *Call, e Element) (Element, error) { return f.Call(c, e) }}
 	})
 }
 
 // result is a call's result, or the input's outcome if it returned no element.
 type result struct {
-	outcome
+	Outcome
 	done bool
 }
 
 // mappingAhead has one goroutine that reads the input, and one for each call. It starts with the first Next.
 type mappingAhead struct {
-	over
+	Over
 	of    *parallelMap
-	stage *stage
-	crew  *crew
+	stage *Stage
+	crew  *Crew
 	// apply calls the function for one element, which it takes over.
 	apply func(c *Call, e Element) (Element, error)
 
@@ -123,10 +120,10 @@ type mappingAhead struct {
 
 func (it *mappingAhead) begin(c *Call) {
 	if it.crew == nil {
-		it.crew = newCrew(c.Env)
+		it.crew = NewCrew(c.Env)
 		it.news = make(chan struct{})
-		it.stage.attach(it)
-		it.crew.start(it.work)
+		it.stage.Attach(it)
+		it.crew.Start(it.work)
 	}
 }
 
@@ -135,8 +132,8 @@ func (it *mappingAhead) changed() {
 	it.news = make(chan struct{})
 }
 
-// fill adds the calls in flight and the pending results.
-func (it *mappingAhead) fill(s *StageStats) {
+// Fill adds the calls in flight and the pending results.
+func (it *mappingAhead) Fill(s *StageStats) {
 	it.mu.Lock()
 	defer it.mu.Unlock()
 	s.Running += it.running
@@ -146,7 +143,7 @@ func (it *mappingAhead) fill(s *StageStats) {
 	s.Tuned = s.Tuned || it.of.tuned
 	for _, r := range it.results {
 		if r.done {
-			s.Bytes += r.bytes()
+			s.Bytes += r.Bytes()
 		}
 	}
 }
@@ -155,16 +152,16 @@ func (it *mappingAhead) fill(s *StageStats) {
 func (it *mappingAhead) work() {
 	for it.room() {
 		it.asking.Lock()
-		e, err := it.crew.next(it.input)
+		e, err := it.crew.Next(it.Input)
 		it.mu.Lock()
-		if atEnd(err) {
+		if AtEnd(err) {
 			it.ended = true
 		} else {
-			r := &result{outcome: outcome{nil, err}, done: err != nil}
+			r := &result{Outcome: Outcome{nil, err}, done: err != nil}
 			it.results = append(it.results, r)
 			if err == nil {
 				it.running++
-				it.crew.start(func() { it.call(r, e) })
+				it.crew.Start(func() { it.call(r, e) })
 			}
 		}
 		ended := it.ended
@@ -181,7 +178,7 @@ func (it *mappingAhead) call(r *result, e Element) {
 	e, err := it.apply(it.crew.Call, e)
 	it.mu.Lock()
 	defer it.mu.Unlock()
-	r.outcome, r.done = outcome{e, endedBy(err, it.of.keeps)}, true
+	r.Outcome, r.done = Outcome{e, endedBy(err, it.of.keeps)}, true
 	it.running--
 	it.changed()
 }
@@ -198,7 +195,7 @@ func (it *mappingAhead) room() bool {
 		if room {
 			return true
 		}
-		end := it.stage.waitsForRoom()
+		end := it.stage.WaitsForRoom()
 		select {
 		case <-news:
 			end()
@@ -215,14 +212,14 @@ func (it *mappingAhead) Next(c *Call) (Element, error) {
 		if r := it.take(); r != nil {
 			it.changed()
 			it.mu.Unlock()
-			return r.Element, r.err
+			return r.Element, r.Err
 		}
 		over, news := it.ended && len(it.results) == 0, it.news
 		it.mu.Unlock()
 		if over {
 			return nil, io.EOF
 		}
-		end := it.stage.waitsForElement()
+		end := it.stage.WaitsForElement()
 		select {
 		case <-news:
 			end()
@@ -243,7 +240,7 @@ func (it *mappingAhead) take() *result {
 			}
 			continue
 		}
-		if !atEnd(r.err) {
+		if !AtEnd(r.Err) {
 			it.results = append(it.results[:i:i], it.results[i+1:]...)
 		}
 		return r
@@ -253,16 +250,16 @@ func (it *mappingAhead) take() *result {
 
 func (it *mappingAhead) Close() {
 	if it.crew != nil {
-		it.crew.close()
+		it.crew.Close()
 	}
-	it.stage.detach(it)
+	it.stage.Detach(it)
 	it.mu.Lock()
 	for _, r := range it.results {
-		r.release()
+		r.Release()
 	}
 	it.results = nil
 	it.mu.Unlock()
-	it.over.Close()
+	it.Over.Close()
 }
 
 func (it *mappingAhead) Save(c *Call, w *Writer) {
@@ -283,27 +280,24 @@ func (it *mappingAhead) Save(c *Call, w *Writer) {
 		it.mu.Lock()
 	}
 	w.Bool("ended", it.ended)
-	list := make([]outcome, len(it.results))
+	list := make([]Outcome, len(it.results))
 	for i, r := range it.results {
-		list[i] = r.outcome
-		if atEnd(r.err) {
-			list[i].err = errEnded
+		list[i] = r.Outcome
+		if AtEnd(r.Err) {
+			list[i].Err = ErrEnded
 		}
 	}
-	saveOutcomes(w, "results", list)
-	it.over.Save(c, w)
+	SaveOutcomes(w, "results", list)
+	it.Over.Save(c, w)
 }
-
-// errEnded represents the end in a saved state.
-var errEnded = status.New(status.OutOfRange, "End of sequence")
 
 func (it *mappingAhead) Restore(c *Call, r *Reader) {
 	it.ended = r.Bool("ended")
-	for _, o := range restoreOutcomes(r, "results") {
-		if status.CodeOf(o.err) == status.OutOfRange {
-			o.err = io.EOF
+	for _, o := range RestoreOutcomes(r, "results") {
+		if status.CodeOf(o.Err) == status.OutOfRange {
+			o.Err = io.EOF
 		}
 		it.results = append(it.results, &result{o, true})
 	}
-	it.over.Restore(c, r)
+	it.Over.Restore(c, r)
 }

@@ -19,14 +19,14 @@ type parsed struct {
 	dense, sparse, ragged []int
 }
 
-func newParseExamples(s *settings) maker {
+func newParseExamples(s *Settings) Maker {
 	ordered := true
 	if s.Has("deterministic") {
-		ordered = newOrder(s, "deterministic") != "false"
+		ordered = NewOrdering(s, "deterministic") != "false"
 	} else {
 		ordered = !s.Bool("sloppy")
 	}
-	features, keys := s.features()
+	features, keys := featuresOf(s)
 	if s.Err() != nil {
 		return nil
 	}
@@ -50,26 +50,26 @@ func newParseExamples(s *settings) maker {
 			k.ragged = append(k.ragged, at)
 		}
 	}
-	return func(in *inputs) kind {
+	return func(in *Inputs) Kind {
 		of := k
-		of.parallelMap = parallelMap{mapped{input: in.dataset(0), keeps: true}, in.parallelCalls(in.int(1, "num_parallel_calls")), ordered}
-		of.defaults = in.rest(2, in.ctx.NumInputs())
+		of.parallelMap = parallelMap{mapped{input: in.Dataset(0), keeps: true}, parallelCalls(in, in.Int(1, "num_parallel_calls")), ordered}
+		of.defaults = in.Rest(2, in.Context.NumInputs())
 		if n := len(features.Dense); len(of.defaults) != n {
-			in.failf("Expected len(dense_defaults) == len(dense_keys) but got: %d vs. %d", len(of.defaults), n)
+			in.Failf("Expected len(dense_defaults) == len(dense_keys) but got: %d vs. %d", len(of.defaults), n)
 		} else {
-			in.fail(features.CheckDefaults(of.defaults))
+			in.Fail(features.CheckDefaults(of.defaults))
 		}
 		for _, t := range of.input.Types {
 			if t != tensor.String && t != tensor.Variant {
-				in.failf("Input dataset should be of type string, got %v", t)
+				in.Failf("Input dataset should be of type string, got %v", t)
 			}
 		}
 		return &of
 	}
 }
 
-// features reads what to parse. keys holds those of the dense features, then the sparse ones, then the ragged ones.
-func (s *settings) features() (f example.Features, keys []string) {
+// featuresOf reads what to parse. keys holds those of the dense features, then the sparse ones, then the ragged ones.
+func featuresOf(s *Settings) (f example.Features, keys []string) {
 	names := func(attr string) []string {
 		if !s.Has(attr) {
 			return nil
@@ -77,7 +77,7 @@ func (s *settings) features() (f example.Features, keys []string) {
 		return s.StrList(attr)
 	}
 	dense, sparse, ragged := names("dense_keys"), names("sparse_keys"), names("ragged_keys")
-	types, shapes, sparseTypes := s.TypeList("Tdense"), s.shapes("dense_shapes"), s.TypeList("sparse_types")
+	types, shapes, sparseTypes := s.TypeList("Tdense"), s.Shapes("dense_shapes"), s.TypeList("sparse_types")
 	var values, splits []tensor.DType
 	if s.Has("ragged_keys") {
 		values, splits = s.TypeList("ragged_value_types"), s.TypeList("ragged_split_types")
@@ -104,25 +104,25 @@ func (s *settings) features() (f example.Features, keys []string) {
 	return f, slices.Concat(dense, sparse, ragged)
 }
 
-func (k *parsed) functions() []*Function { return nil }
+func (k *parsed) Functions() []*Function { return nil }
 
-func (k *parsed) at(c *Call, i int64) (Element, error) {
-	e, err := k.input.at(c, i)
+func (k *parsed) At(c *Call, i int64) (Element, error) {
+	e, err := k.input.At(c, i)
 	if err != nil {
 		return nil, err
 	}
 	return k.parse(c, e)
 }
 
-func (k *parsed) open(e *Env) (Iterator, error) {
-	return openOver(e, k.input, func(o over) Iterator {
-		return &mappingAhead{over: o, of: &k.parallelMap, stage: e.stage, apply: k.parse}
+func (k *parsed) Open(e *Env) (Iterator, error) {
+	return OpenOver(e, k.input, func(o Over) Iterator {
+		return &mappingAhead{Over: o, of: &k.parallelMap, stage: e.Stage, apply: k.parse}
 	})
 }
 
 // parse parses all strings of an element, which it takes over.
 func (k *parsed) parse(c *Call, e Element) (Element, error) {
-	defer e.release()
+	defer e.Release()
 	var serialized []string
 	for _, t := range e {
 		if t.DType() != tensor.String {
@@ -130,7 +130,7 @@ func (k *parsed) parse(c *Call, e Element) (Element, error) {
 		}
 		serialized = append(serialized, t.Strings()...)
 	}
-	r, err := k.parser.Batch(example.Run{Pool: c.pool(), Parallel: c.device.Parallel}, serialized, nil, k.defaults)
+	r, err := k.parser.Batch(example.Run{Pool: c.Pool(), Parallel: c.Device.Parallel}, serialized, nil, k.defaults)
 	if err != nil {
 		return nil, err
 	}

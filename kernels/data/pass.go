@@ -15,16 +15,16 @@ import (
 // pass is a dataset equal to its input. Other code reads its settings.
 type pass struct{ *Dataset }
 
-func newPass(*settings) maker {
-	return func(in *inputs) kind { return pass{in.dataset(0)} }
+func newPass(*Settings) Maker {
+	return func(in *Inputs) Kind { return pass{in.Dataset(0)} }
 }
 
-// inRange leaves the check of indices to the input.
-func (pass) inRange(_, _ int64) error { return nil }
+// InRange leaves the check of indices to the input.
+func (pass) InRange(_, _ int64) error { return nil }
 
-func (k pass) at(c *Call, i int64) (Element, error) { return k.Dataset.at(c, i) }
+func (k pass) At(c *Call, i int64) (Element, error) { return k.Dataset.At(c, i) }
 
-func (k pass) shufflable() error { return k.Dataset.shufflable() }
+func (k pass) Shufflable() error { return k.Dataset.Shufflable() }
 
 // options is a dataset with options set by a client.
 type options struct {
@@ -32,30 +32,30 @@ type options struct {
 	own *optionspb.Options // immutable
 }
 
-func (options) changesNothing() bool { return true }
+func (options) ChangesNothing() bool { return true }
 
-func newOptions(s *settings) maker {
+func newOptions(s *Settings) Maker {
 	text, own := []byte(s.Str("serialized_options")), &optionspb.Options{}
 	// Discard unknown fields: merging would make them longer with each path to a dataset.
 	if s.Err() == nil && (tensor.Unmarshal(text, own) != nil || proto.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(text, own) != nil) {
 		s.Failf("Could not parse serialized_options as valid Options.")
 	}
-	return func(in *inputs) kind { return options{pass{in.dataset(0)}, own} }
+	return func(in *Inputs) Kind { return options{pass{in.Dataset(0)}, own} }
 }
 
 // getOptions outputs the options of a dataset. Its own options take precedence over those of its inputs, and later inputs over earlier
 // ones.
-func getOptions(ctx *kernels.Context, p place) error {
-	d, err := datasetIn(p, ctx.Input(0))
+func getOptions(ctx *kernels.Context, p Place) error {
+	d, err := FromTensor(p, ctx.Input(0))
 	if err != nil {
 		return err
 	}
 	defer d.Release()
-	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(mergedOptions(d, map[*Dataset]*optionspb.Options{}))
+	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(MergedOptions(d, map[*Dataset]*optionspb.Options{}))
 	if err != nil {
 		return status.Internalf("The options of a %s: %v", d.Op, err)
 	}
-	ctx.SetOutput(0, stringScalar(string(text)))
+	ctx.SetOutput(0, tensor.FromScalar(string(text)))
 	return nil
 }
 
@@ -65,65 +65,65 @@ type assertCardinality struct {
 	want  int64
 }
 
-func newAssertCardinality(*settings) maker {
-	return func(in *inputs) kind { return &assertCardinality{in.dataset(0), in.int(1, "cardinality")} }
+func newAssertCardinality(*Settings) Maker {
+	return func(in *Inputs) Kind { return &assertCardinality{in.Dataset(0), in.Int(1, "cardinality")} }
 }
 
-func (k *assertCardinality) cardinality(*query) int64 { return k.want }
+func (k *assertCardinality) Cardinality(*Query) int64 { return k.want }
 
-func (k *assertCardinality) inRange(_, i int64) error {
+func (k *assertCardinality) InRange(_, i int64) error {
 	switch {
 	case i < 0:
 		return status.Errorf(status.OutOfRange, "Dataset index %d must be non-negative", i)
-	case k.want != infinite && i >= k.want:
+	case k.want != Infinite && i >= k.want:
 		return status.Errorf(status.OutOfRange, "Index %d greater than dataset size %d", i, k.want)
 	}
 	return nil
 }
 
-func (k *assertCardinality) at(c *Call, i int64) (Element, error) {
-	e, err := k.input.at(c, i)
+func (k *assertCardinality) At(c *Call, i int64) (Element, error) {
+	e, err := k.input.At(c, i)
 	switch {
-	case atEnd(err):
-		return nil, status.Errorf(status.FailedPrecondition, "Input dataset was expected to contain %s.", elements(k.want))
+	case AtEnd(err):
+		return nil, status.Errorf(status.FailedPrecondition, "Input dataset was expected to contain %s.", CountText(k.want))
 	case status.CodeOf(err) == status.OutOfRange:
-		return nil, status.Errorf(status.FailedPrecondition, "Input dataset was expected to contain %s but index %d could not be retrieved: %v", elements(k.want), i, err)
+		return nil, status.Errorf(status.FailedPrecondition, "Input dataset was expected to contain %s but index %d could not be retrieved: %v", CountText(k.want), i, err)
 	}
 	return e, err
 }
 
-func (k *assertCardinality) open(e *Env) (Iterator, error) {
-	return openOver(e, k.input, func(o over) Iterator { return &asserting{over: o, want: k.want} })
+func (k *assertCardinality) Open(e *Env) (Iterator, error) {
+	return OpenOver(e, k.input, func(o Over) Iterator { return &asserting{Over: o, want: k.want} })
 }
 
 type asserting struct {
-	over
+	Over
 	want, got int64
 }
 
 func (it *asserting) Next(c *Call) (Element, error) {
-	e, err := it.input.Next(c)
+	e, err := it.Input.Next(c)
 	if err == nil {
 		it.got++
 	}
 	switch {
-	case atEnd(err) && (it.want == infinite || it.got < it.want):
-		return nil, status.Errorf(status.FailedPrecondition, "Input dataset was expected to contain %s but contained only %s.", elements(it.want), elements(it.got))
-	case err == nil && it.want != infinite && it.got > it.want:
-		e.release()
-		return nil, status.Errorf(status.FailedPrecondition, "Input dataset was expected to contain %s but contained at least %s.", elements(it.want), elements(it.got))
+	case AtEnd(err) && (it.want == Infinite || it.got < it.want):
+		return nil, status.Errorf(status.FailedPrecondition, "Input dataset was expected to contain %s but contained only %s.", CountText(it.want), CountText(it.got))
+	case err == nil && it.want != Infinite && it.got > it.want:
+		e.Release()
+		return nil, status.Errorf(status.FailedPrecondition, "Input dataset was expected to contain %s but contained at least %s.", CountText(it.want), CountText(it.got))
 	}
 	return e, err
 }
 
 func (it *asserting) Save(c *Call, w *Writer) {
 	w.Int("got", it.got)
-	it.over.Save(c, w)
+	it.Over.Save(c, w)
 }
 
 func (it *asserting) Restore(c *Call, r *Reader) {
 	it.got = r.Place("got")
-	it.over.Restore(c, r)
+	it.Over.Restore(c, r)
 }
 
 // ignoreErrors skips elements that fail.
@@ -132,35 +132,35 @@ type ignoreErrors struct {
 	logs  bool
 }
 
-func newIgnoreErrors(s *settings) maker {
+func newIgnoreErrors(s *Settings) Maker {
 	logs := s.Bool("log_warning")
-	return func(in *inputs) kind { return &ignoreErrors{in.dataset(0), logs} }
+	return func(in *Inputs) Kind { return &ignoreErrors{in.Dataset(0), logs} }
 }
 
-func (k *ignoreErrors) cardinality(q *query) int64 {
-	if k.input.cardinality(q) == infinite {
-		return infinite
+func (k *ignoreErrors) Cardinality(q *Query) int64 {
+	if k.input.Cardinality(q) == Infinite {
+		return Infinite
 	}
-	return unknown
+	return Unknown
 }
 
-func (k *ignoreErrors) open(e *Env) (Iterator, error) {
-	return openOver(e, k.input, func(o over) Iterator { return &ignoring{o, k.logs} })
+func (k *ignoreErrors) Open(e *Env) (Iterator, error) {
+	return OpenOver(e, k.input, func(o Over) Iterator { return &ignoring{o, k.logs} })
 }
 
 type ignoring struct {
-	over
+	Over
 	logs bool
 }
 
 func (it *ignoring) Next(c *Call) (Element, error) {
 	for {
-		e, err := it.input.Next(c)
-		if err == nil || atEnd(err) || c.Err() != nil {
+		e, err := it.Input.Next(c)
+		if err == nil || AtEnd(err) || c.Err() != nil {
 			return e, err
 		}
 		if it.logs {
-			c.log.Warn("an element of a dataset was left out", "error", err)
+			c.Log.Warn("an element of a dataset was left out", "error", err)
 		}
 	}
 }
@@ -171,11 +171,11 @@ type sleep struct {
 	pause time.Duration
 }
 
-func newSleep(*settings) maker {
-	return func(in *inputs) kind {
-		k := &sleep{in.dataset(0), 0}
-		if us := in.int(1, "sleep_microseconds"); us < 0 || us > int64(time.Hour/time.Microsecond) {
-			in.failf("sleep_microseconds must be from 0 to an hour, got %d", us)
+func newSleep(*Settings) Maker {
+	return func(in *Inputs) Kind {
+		k := &sleep{in.Dataset(0), 0}
+		if us := in.Int(1, "sleep_microseconds"); us < 0 || us > int64(time.Hour/time.Microsecond) {
+			in.Failf("sleep_microseconds must be from 0 to an hour, got %d", us)
 		} else {
 			k.pause = time.Duration(us) * time.Microsecond
 		}
@@ -183,14 +183,14 @@ func newSleep(*settings) maker {
 	}
 }
 
-func (k *sleep) cardinality(q *query) int64 { return k.input.cardinality(q) }
+func (k *sleep) Cardinality(q *Query) int64 { return k.input.Cardinality(q) }
 
-func (k *sleep) open(e *Env) (Iterator, error) {
-	return openOver(e, k.input, func(o over) Iterator { return &sleeping{o, k.pause} })
+func (k *sleep) Open(e *Env) (Iterator, error) {
+	return OpenOver(e, k.input, func(o Over) Iterator { return &sleeping{o, k.pause} })
 }
 
 type sleeping struct {
-	over
+	Over
 	pause time.Duration
 }
 
@@ -199,7 +199,7 @@ func (it *sleeping) Next(c *Call) (Element, error) {
 	defer t.Stop()
 	select {
 	case <-t.C:
-		return it.input.Next(c)
+		return it.Input.Next(c)
 	case <-c.Done:
 		return nil, c.Err()
 	}
@@ -208,17 +208,17 @@ func (it *sleeping) Next(c *Call) (Element, error) {
 // transient datasets cannot become graphs. Their iterators can be saved like others.
 type transient struct{ pass }
 
-func newTransient(*settings) maker {
-	return func(in *inputs) kind { return transient{pass{in.dataset(0)}} }
+func newTransient(*Settings) Maker {
+	return func(in *Inputs) Kind { return transient{pass{in.Dataset(0)}} }
 }
 
-func (transient) transient() bool { return true }
+func (transient) Transient() bool { return true }
 
-func (k transient) open(e *Env) (Iterator, error) {
-	return openOver(e, k.Dataset, func(o over) Iterator { return &passing{o} })
+func (k transient) Open(e *Env) (Iterator, error) {
+	return OpenOver(e, k.Dataset, func(o Over) Iterator { return &passing{o} })
 }
 
 // passing is the iterator of a dataset that returns the elements of its input.
-type passing struct{ over }
+type passing struct{ Over }
 
-func (it *passing) Next(c *Call) (Element, error) { return it.input.Next(c) }
+func (it *passing) Next(c *Call) (Element, error) { return it.Input.Next(c) }

@@ -24,49 +24,52 @@ const (
 	maxPrefetchBytes = 64 << 20
 )
 
-func newPrefetch(s *settings) maker {
+func newPrefetch(s *Settings) Maker {
 	least := int64(firstPrefetch)
 	if s.Has("buffer_size_min") {
 		least = min(max(least, s.Int("buffer_size_min")), maxPrefetch)
 	}
-	return func(in *inputs) kind {
-		k := &prefetch{input: in.dataset(0), size: in.int(1, "buffer_size")}
-		if in.err == nil && k.size < 0 && k.size != autotune {
-			in.failf("buffer_size must be >= 0 or set buffer_size to be -1 for auto-tuning")
+	return func(in *Inputs) Kind {
+		k := &prefetch{input: in.Dataset(0), size: in.Int(1, "buffer_size")}
+		if in.Err == nil && k.size < 0 && k.size != Autotune {
+			in.Failf("buffer_size must be >= 0 or set buffer_size to be -1 for auto-tuning")
 		}
-		if k.size == autotune {
+		if k.size == Autotune {
 			k.size, k.tuned = least, true
 		}
 		return k
 	}
 }
 
-func (k *prefetch) changesNothing() bool { return k.size == 0 }
+// Prefetch returns the kind of a dataset that computes one element for each of the given calls ahead. See parallelCalls.
+func Prefetch(in *Inputs, input *Dataset, calls int64) Kind {
+	return &prefetch{input: input, size: parallelCalls(in, calls).calls}
+}
 
-func (k *prefetch) cardinality(q *query) int64 { return k.input.cardinality(q) }
+func (k *prefetch) ChangesNothing() bool { return k.size == 0 }
 
-// inRange leaves the check of indices to the input.
-func (k *prefetch) inRange(_, _ int64) error { return nil }
+func (k *prefetch) Cardinality(q *Query) int64 { return k.input.Cardinality(q) }
 
-func (k *prefetch) at(c *Call, i int64) (Element, error) { return k.input.at(c, i) }
+// InRange leaves the check of indices to the input.
+func (k *prefetch) InRange(_, _ int64) error { return nil }
 
-func (k *prefetch) open(e *Env) (Iterator, error) {
-	return openOver(e, k.input, func(o over) Iterator {
+func (k *prefetch) At(c *Call, i int64) (Element, error) { return k.input.At(c, i) }
+
+func (k *prefetch) Open(e *Env) (Iterator, error) {
+	return OpenOver(e, k.input, func(o Over) Iterator {
 		if k.size == 0 {
 			return &o
 		}
-		return &prefetching{over: o, size: k.size, tuned: k.tuned, stage: e.stage}
+		return &prefetching{Over: o, size: k.size, tuned: k.tuned, stage: e.Stage}
 	})
 }
 
-func (o *over) Next(c *Call) (Element, error) { return o.input.Next(c) }
-
 // prefetching has one goroutine, which reads the input while there is room in the buffer. It starts with the first Next.
 type prefetching struct {
-	over
-	stage *stage
+	Over
+	stage *Stage
 	tuned bool // size may grow
-	crew  *crew
+	crew  *Crew
 	// ready, if not nil, receives a value after a change.
 	ready chan struct{}
 
@@ -75,7 +78,7 @@ type prefetching struct {
 	size   int64
 	full   bool  // since it last grew
 	latest int64 // the bytes of the latest element
-	buffer []outcome
+	buffer []Outcome
 	ended  bool          // the input's last outcome was its end
 	news   chan struct{} // closed at the next change
 }
@@ -83,10 +86,10 @@ type prefetching struct {
 // begin starts the goroutine.
 func (it *prefetching) begin(c *Call) {
 	if it.crew == nil {
-		it.crew = newCrew(c.Env)
+		it.crew = NewCrew(c.Env)
 		it.news = make(chan struct{})
-		it.stage.attach(it)
-		it.crew.start(it.work)
+		it.stage.Attach(it)
+		it.crew.Start(it.work)
 	}
 }
 
@@ -103,12 +106,12 @@ func (it *prefetching) changed() {
 }
 
 // take removes an outcome, if there is one; ended means that none will follow.
-func (it *prefetching) take() (o outcome, ok, ended bool) {
+func (it *prefetching) take() (o Outcome, ok, ended bool) {
 	it.mu.Lock()
 	defer it.mu.Unlock()
 	if len(it.buffer) == 0 {
 		it.grow()
-		return outcome{}, false, it.ended
+		return Outcome{}, false, it.ended
 	}
 	o = it.buffer[0]
 	it.buffer = it.buffer[1:]
@@ -128,15 +131,15 @@ func (it *prefetching) grow() {
 	}
 }
 
-// fill adds the buffer's contents.
-func (it *prefetching) fill(s *StageStats) {
+// Fill adds the buffer's contents.
+func (it *prefetching) Fill(s *StageStats) {
 	it.mu.Lock()
 	defer it.mu.Unlock()
 	s.Buffered += int64(len(it.buffer))
 	s.BufferSize = max(s.BufferSize, 0) + it.size
 	s.Tuned = s.Tuned || it.tuned
 	for _, o := range it.buffer {
-		s.Bytes += o.bytes()
+		s.Bytes += o.Bytes()
 	}
 }
 
@@ -144,14 +147,14 @@ func (it *prefetching) fill(s *StageStats) {
 func (it *prefetching) work() {
 	for it.room() {
 		it.asking.Lock()
-		e, err := it.crew.next(it.input)
+		e, err := it.crew.Next(it.Input)
 		it.mu.Lock()
-		if atEnd(err) {
+		if AtEnd(err) {
 			it.ended = true
 		} else {
-			it.buffer = append(it.buffer, outcome{e, err})
+			it.buffer = append(it.buffer, Outcome{e, err})
 			if it.tuned {
-				it.latest = e.bytes()
+				it.latest = e.Bytes()
 				it.full = it.full || int64(len(it.buffer)) >= it.size
 			}
 		}
@@ -177,7 +180,7 @@ func (it *prefetching) room() bool {
 		if room {
 			return true
 		}
-		end := it.stage.waitsForRoom()
+		end := it.stage.WaitsForRoom()
 		select {
 		case <-news:
 			end()
@@ -195,11 +198,11 @@ func (it *prefetching) Next(c *Call) (Element, error) {
 		it.mu.Unlock()
 		switch o, ok, ended := it.take(); {
 		case ok:
-			return o.Element, o.err
+			return o.Element, o.Err
 		case ended:
 			return nil, io.EOF
 		}
-		end := it.stage.waitsForElement()
+		end := it.stage.WaitsForElement()
 		select {
 		case <-news:
 			end()
@@ -213,16 +216,16 @@ func (it *prefetching) Next(c *Call) (Element, error) {
 
 func (it *prefetching) Close() {
 	if it.crew != nil {
-		it.crew.close()
+		it.crew.Close()
 	}
-	it.stage.detach(it)
+	it.stage.Detach(it)
 	it.mu.Lock()
 	for _, o := range it.buffer {
-		o.release()
+		o.Release()
 	}
 	it.buffer = nil
 	it.mu.Unlock()
-	it.over.Close()
+	it.Over.Close()
 }
 
 func (it *prefetching) Save(c *Call, w *Writer) {
@@ -231,12 +234,12 @@ func (it *prefetching) Save(c *Call, w *Writer) {
 	it.mu.Lock()
 	defer it.mu.Unlock()
 	w.Bool("ended", it.ended)
-	saveOutcomes(w, "buffer", it.buffer)
-	it.over.Save(c, w)
+	SaveOutcomes(w, "buffer", it.buffer)
+	it.Over.Save(c, w)
 }
 
 func (it *prefetching) Restore(c *Call, r *Reader) {
 	it.ended = r.Bool("ended")
-	it.buffer = restoreOutcomes(r, "buffer")
-	it.over.Restore(c, r)
+	it.buffer = RestoreOutcomes(r, "buffer")
+	it.Over.Restore(c, r)
 }

@@ -1,33 +1,37 @@
 package data
 
-// random is an infinite sequence of random numbers.
-type random struct{ seeds *seeds }
+import (
+	"github.com/troupe-run/troupe/graph/tensor"
+)
 
-func newRandom(*settings) maker {
-	return func(in *inputs) kind {
-		return &random{newSeeds(in.int(0, "seed"), in.int(1, "seed2"), false)}
+// random is an infinite sequence of random numbers.
+type random struct{ seeds *Seeds }
+
+func newRandom(*Settings) Maker {
+	return func(in *Inputs) Kind {
+		return &random{NewSeeds(in.Int(0, "seed"), in.Int(1, "seed2"), false)}
 	}
 }
 
-func newRandomV2(s *settings) maker {
+func newRandomV2(s *Settings) Maker {
 	again := s.Bool("rerandomize_each_iteration")
-	return func(in *inputs) kind { return &random{in.seedsAt(0, 1, 2, again)} }
+	return func(in *Inputs) Kind { return &random{SeedsAt(in, 0, 1, 2, again)} }
 }
 
-func (k *random) cardinality(*query) int64 { return infinite }
+func (k *random) Cardinality(*Query) int64 { return Infinite }
 
-func (k *random) open(*Env) (Iterator, error) {
+func (k *random) Open(*Env) (Iterator, error) {
 	it := &randoms{of: k}
-	it.seed, it.seed2 = k.seeds.next()
-	it.draw = numbersOf(it.seed, it.seed2, 0)
+	it.seed, it.seed2 = k.seeds.Draw()
+	it.draw = NewNumbers(it.seed, it.seed2, 0)
 	return it, nil
 }
 
 type randoms struct {
-	stateless
+	Stateless
 	of                 *random
 	seed, seed2, drawn int64
-	draw               numbers
+	draw               Numbers
 }
 
 func (it *randoms) Next(c *Call) (Element, error) {
@@ -35,18 +39,18 @@ func (it *randoms) Next(c *Call) (Element, error) {
 		return nil, err
 	}
 	it.drawn++
-	return Element{int64Scalar(int64(it.draw.Next()))}, nil
+	return Element{tensor.Scalar(tensor.Int64, int64(it.draw.Next()))}, nil
 }
 
 func (it *randoms) Save(_ *Call, w *Writer) {
-	w.Int("seeds", it.of.seeds.position())
+	w.Int("seeds", it.of.seeds.Position())
 	w.Int("seed", it.seed)
 	w.Int("seed2", it.seed2)
 	w.Int("drawn", it.drawn)
 }
 
 func (it *randoms) Restore(_ *Call, r *Reader) {
-	it.of.seeds.seek(r.Place("seeds"))
+	it.of.seeds.MoveTo(r.Place("seeds"))
 	it.seed, it.seed2, it.drawn = r.Int("seed"), r.Int("seed2"), r.Place("drawn")
-	it.draw = numbersOf(it.seed, it.seed2, it.drawn)
+	it.draw = NewNumbers(it.seed, it.seed2, it.drawn)
 }

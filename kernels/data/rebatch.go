@@ -15,35 +15,35 @@ type rebatch struct {
 	spec  Spec
 }
 
-func newRebatch(s *settings) maker {
-	spec := s.spec()
-	return func(in *inputs) kind {
-		k := &rebatch{input: in.dataset(0), sizes: in.ints(1, "`batch_sizes`"), drops: in.bool(2, "drop_remainder"), spec: spec}
-		if in.err == nil && len(k.sizes) == 0 {
-			in.failf("`batch_sizes` must not be empty")
+func newRebatch(s *Settings) Maker {
+	spec := s.Spec()
+	return func(in *Inputs) Kind {
+		k := &rebatch{input: in.Dataset(0), sizes: in.Ints(1, "`batch_sizes`"), drops: in.Bool(2, "drop_remainder"), spec: spec}
+		if in.Err == nil && len(k.sizes) == 0 {
+			in.Failf("`batch_sizes` must not be empty")
 		}
 		for _, n := range k.sizes {
 			if n < 0 {
-				in.failf("`batch_sizes` must not be negative, got %d", n)
+				in.Failf("`batch_sizes` must not be negative, got %d", n)
 			}
 		}
 		return k
 	}
 }
 
-func (k *rebatch) cardinality(q *query) int64 {
-	if k.input.cardinality(q) == infinite {
-		return infinite
+func (k *rebatch) Cardinality(q *Query) int64 {
+	if k.input.Cardinality(q) == Infinite {
+		return Infinite
 	}
-	return unknown
+	return Unknown
 }
 
-func (k *rebatch) open(e *Env) (Iterator, error) {
-	return openOver(e, k.input, func(o over) Iterator { return &rebatching{over: o, of: k} })
+func (k *rebatch) Open(e *Env) (Iterator, error) {
+	return OpenOver(e, k.input, func(o Over) Iterator { return &rebatching{Over: o, of: k} })
 }
 
 type rebatching struct {
-	over
+	Over
 	of   *rebatch
 	now  Element
 	row  int64 // the next row of now
@@ -53,12 +53,12 @@ type rebatching struct {
 func (it *rebatching) Next(c *Call) (Element, error) {
 	want := it.of.sizes[it.size]
 	var parts []Element
-	defer func() { releaseAll(parts) }()
+	defer func() { ReleaseAll(parts) }()
 	have, ended := int64(0), false
 	for have < want {
 		if it.now == nil {
-			e, err := it.input.Next(c)
-			if atEnd(err) {
+			e, err := it.Input.Next(c)
+			if AtEnd(err) {
 				ended = true
 				break
 			}
@@ -66,7 +66,7 @@ func (it *rebatching) Next(c *Call) (Element, error) {
 				return nil, err
 			}
 			if err := sameRows(e); err != nil {
-				e.release()
+				e.Release()
 				return nil, err
 			}
 			it.now, it.row = e, 0
@@ -104,9 +104,9 @@ func (k *rebatch) nothing(c *Call) (Element, error) {
 				}
 			}
 		}
-		t, err := tensor.New(c.pool(), dtype, shape)
+		t, err := tensor.New(c.Pool(), dtype, shape)
 		if err != nil {
-			e.release()
+			e.Release()
 			return nil, err
 		}
 		e = append(e, t)
@@ -119,16 +119,16 @@ func joinRows(c *Call, parts []Element, rows int64) (Element, error) {
 	first := parts[0]
 	out := make(Element, 0, len(first))
 	for i, t := range first {
-		joined, err := tensor.New(c.pool(), t.DType(), append(tensor.Shape{rows}, t.Shape()[1:]...))
+		joined, err := tensor.New(c.Pool(), t.DType(), append(tensor.Shape{rows}, t.Shape()[1:]...))
 		if err != nil {
-			out.release()
+			out.Release()
 			return nil, err
 		}
 		out = append(out, joined)
 		at := 0
 		for _, p := range parts {
 			if len(p) != len(first) || p[i].DType() != t.DType() || !p[i].Shape()[1:].Equal(t.Shape()[1:]) {
-				out.release()
+				out.Release()
 				return nil, status.InvalidArgumentf("Cannot join rows of component %d: the first has shape %v of %v, another one %v of %v", i, t.Shape()[1:], t.DType(), p[i].Shape()[1:], p[i].DType())
 			}
 			joined.CopyElements(at, p[i], 0, p[i].Len())
@@ -139,13 +139,13 @@ func joinRows(c *Call, parts []Element, rows int64) (Element, error) {
 }
 
 func (it *rebatching) drop() {
-	it.now.release()
+	it.now.Release()
 	it.now = nil
 }
 
 func (it *rebatching) Close() {
 	it.drop()
-	it.over.Close()
+	it.Over.Close()
 }
 
 func (it *rebatching) Save(c *Call, w *Writer) {
@@ -155,20 +155,20 @@ func (it *rebatching) Save(c *Call, w *Writer) {
 	if it.now != nil {
 		w.Element("now", it.now)
 	}
-	it.over.Save(c, w)
+	it.Over.Save(c, w)
 }
 
 func (it *rebatching) Restore(c *Call, r *Reader) {
 	it.size, it.row = r.Place("size"), r.Place("row")
 	if r.Bool("open") {
-		if it.now = r.Element("now"); r.err == nil {
-			r.check(sameRows(it.now))
+		if it.now = r.Element("now"); r.Err == nil {
+			r.Check(sameRows(it.now))
 		}
 	}
-	if r.err == nil && (it.size >= int64(len(it.of.sizes)) || it.now != nil && it.row >= it.now[0].Shape()[0]) {
+	if r.Err == nil && (it.size >= int64(len(it.of.sizes)) || it.now != nil && it.row >= it.now[0].Shape()[0]) {
 		r.Fail(status.Errorf(status.DataLoss, "The saved state of a rebatched dataset is at size %d of %d and row %d", it.size, len(it.of.sizes), it.row))
 	}
-	it.over.Restore(c, r)
+	it.Over.Restore(c, r)
 }
 
 // split divides each batch into one part per replica; leading parts have the size of the largest: RebatchDataset.
@@ -177,20 +177,20 @@ type split struct {
 	replicas int64
 }
 
-func newSplit(*settings) maker {
-	return func(in *inputs) kind {
-		return &split{in.dataset(0), in.positive(in.int(1, "num_replicas"), "num_replicas")}
+func newSplit(*Settings) Maker {
+	return func(in *Inputs) Kind {
+		return &split{in.Dataset(0), in.Positive(in.Int(1, "num_replicas"), "num_replicas")}
 	}
 }
 
-func (*split) cardinality(*query) int64 { return unknown }
+func (*split) Cardinality(*Query) int64 { return Unknown }
 
-func (k *split) open(e *Env) (Iterator, error) {
-	return openOver(e, k.input, func(o over) Iterator { return &splitting{over: o, of: k} })
+func (k *split) Open(e *Env) (Iterator, error) {
+	return OpenOver(e, k.input, func(o Over) Iterator { return &splitting{Over: o, of: k} })
 }
 
 type splitting struct {
-	over
+	Over
 	of   *split
 	now  Element
 	part int64 // the next part of now
@@ -199,13 +199,13 @@ type splitting struct {
 func (it *splitting) Next(c *Call) (Element, error) {
 	if it.part == 0 {
 		it.drop()
-		e, err := it.input.Next(c)
+		e, err := it.Input.Next(c)
 		if err != nil {
 			return nil, err
 		}
 		for i, t := range e {
 			if t.Rank() == 0 {
-				e.release()
+				e.Release()
 				return nil, status.InvalidArgumentf("Cannot rebatch dataset: All components must have at least one dimension. Perhaps your input dataset is not batched? Component %d is scalar.", i)
 			}
 		}
@@ -226,13 +226,13 @@ func (it *splitting) Next(c *Call) (Element, error) {
 }
 
 func (it *splitting) drop() {
-	it.now.release()
+	it.now.Release()
 	it.now = nil
 }
 
 func (it *splitting) Close() {
 	it.drop()
-	it.over.Close()
+	it.Over.Close()
 }
 
 func (it *splitting) Save(c *Call, w *Writer) {
@@ -240,7 +240,7 @@ func (it *splitting) Save(c *Call, w *Writer) {
 	if it.part > 0 {
 		w.Element("now", it.now)
 	}
-	it.over.Save(c, w)
+	it.Over.Save(c, w)
 }
 
 func (it *splitting) Restore(c *Call, r *Reader) {
@@ -256,5 +256,5 @@ func (it *splitting) Restore(c *Call, r *Reader) {
 			r.Fail(status.Errorf(status.DataLoss, "The saved state of a rebatched dataset is at part %d of %d", it.part, it.of.replicas))
 		}
 	}
-	it.over.Restore(c, r)
+	it.Over.Restore(c, r)
 }

@@ -4,25 +4,18 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/troupe-run/troupe/containers"
 	"github.com/troupe-run/troupe/graph/status"
-	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/internal/contain"
 	"github.com/troupe-run/troupe/internal/view"
 	"github.com/troupe-run/troupe/kernels"
 )
 
-// The kinds of resources.
-const (
-	kindIterator = "tensorflow::data::IteratorResource"
-	kindMemory   = "tensorflow::data::MemoryCacheManager"
-	kindSeeds    = "tensorflow::data::SeedGeneratorManager"
-)
+// kindIterator is the kind of iterators as resources.
+const kindIterator = "tensorflow::data::IteratorResource"
 
 // Resource is an iterator in a container, which sessions can share. All methods may be called concurrently.
 type Resource struct {
@@ -66,7 +59,7 @@ func (r *Resource) Close() {
 	}
 	r.deleted = true
 	for p := range r.open {
-		p.cancel.Cancel(errClosed)
+		p.Abort()
 	}
 	r.replace(nil)
 	if len(r.open) == 0 {
@@ -91,7 +84,7 @@ func (r *Resource) Describe() string {
 	if r.now == nil {
 		return "iterator, without a dataset"
 	}
-	return "iterator over a " + r.now.dataset.Op + ", " + elements(r.given.Load()) + " given"
+	return "iterator over a " + r.now.dataset.Op + ", " + CountText(r.given.Load()) + " given"
 }
 
 // replace installs p as the pipeline, and ends the previous one when it is no longer in use. The caller holds mu.
@@ -101,7 +94,7 @@ func (r *Resource) replace(p *pipeline) {
 	if old == nil {
 		return
 	}
-	contain.Go(old.log, "The end of an iterator", func() {
+	contain.Go(old.Log, "The end of an iterator", func() {
 		<-old.turn // waiters have been cancelled, or get their turn eventually
 		old.close()
 		r.mu.Lock()
@@ -115,28 +108,28 @@ func (r *Resource) replace(p *pipeline) {
 
 // close ends a pipeline. The caller must have its turn.
 func (p *pipeline) close() {
-	p.cancel.Cancel(errClosed)
+	p.Abort()
 	p.Close()
-	p.Env.close()
+	p.Env.Shutdown()
 	p.dataset.Release()
 }
 
 // set makes the iterator start at a dataset's first element. Its elements count as memory of the device and of
 // the owning session, not of the step.
 func (r *Resource) set(ctx *kernels.Context, device kernels.Device, d *Dataset) error {
-	return r.setRestored(newEnv(ctx, device), d, func(Iterator) error { return nil })
+	return r.setRestored(NewEnv(ctx, device), d, func(Iterator) error { return nil })
 }
 
 // setRestored is set with a function that is applied to the new iterator before it becomes visible. It takes over the Env.
 func (r *Resource) setRestored(env *Env, d *Dataset, restore func(Iterator) error) error {
-	if err := r.spec.check(d.Spec); err != nil {
-		env.close()
+	if err := r.spec.Check(d.Spec); err != nil {
+		env.Shutdown()
 		return err
 	}
 	d.Retain()
-	it, err := d.open(env)
+	it, err := d.Open(env)
 	if err != nil {
-		env.close()
+		env.Shutdown()
 		d.Release()
 		return err
 	}
@@ -150,7 +143,7 @@ func (r *Resource) setRestored(env *Env, d *Dataset, restore func(Iterator) erro
 	defer r.mu.Unlock()
 	if r.deleted {
 		p.close()
-		return errClosed
+		return ErrClosed
 	}
 	r.open[p] = true
 	r.replace(p)
@@ -165,7 +158,7 @@ func (r *Resource) use(ctx *kernels.Context, what, before string, f func(c *Call
 	if p == nil {
 		return status.Errorf(status.FailedPrecondition, "%s failed because the iterator has not been initialized. Ensure that you have run the initializer operation for this iterator before %s.", what, before)
 	}
-	c, end := p.newCall(ctx.Step.Depth, ctx.Step.Cancellation)
+	c, end := p.NewCall(ctx.Step.Depth, ctx.Step.Cancellation)
 	defer end()
 	select {
 	case <-p.turn:
@@ -176,12 +169,12 @@ func (r *Resource) use(ctx *kernels.Context, what, before string, f func(c *Call
 	if err := c.Err(); err != nil {
 		return err
 	}
-	return contain.Run(p.log, "An input pipeline", func() error { return f(c, p) })
+	return contain.Run(p.Log, "An input pipeline", func() error { return f(c, p) })
 }
 
-// atEnd reports whether a step has reached the end of the pipeline, and records the first one that has.
+// AtEnd reports whether a step has reached the end of the pipeline, and records the first one that has.
 func (r *Resource) atEnd(err error, p *pipeline, by kernels.Origin) bool {
-	if !atEnd(err) {
+	if !AtEnd(err) {
 		return false
 	}
 	r.mu.Lock()
@@ -226,7 +219,7 @@ func (r *Resource) end(by kernels.Origin) (text, missed string) {
 func (r *Resource) next(ctx *kernels.Context) (e Element, err error) {
 	err = r.use(ctx, "GetNext()", "getting the next element", func(c *Call, p *pipeline) (err error) {
 		door := ctx.Step.Files
-		if err := p.admit(door); err != nil {
+		if err := p.Admit(door); err != nil {
 			return err
 		}
 		begun := time.Now()
@@ -235,8 +228,8 @@ func (r *Resource) next(ctx *kernels.Context) (e Element, err error) {
 		if r.atEnd(err, p, ctx.Step.Origin) || err != nil {
 			return err
 		}
-		if err = p.admit(door); err != nil { // it has opened another file
-			e.release()
+		if err = p.Admit(door); err != nil { // it has opened another file
+			e.Release()
 		}
 		return err
 	})
@@ -248,19 +241,12 @@ func (r *Resource) next(ctx *kernels.Context) (e Element, err error) {
 
 // save returns the iterator's state.
 func (r *Resource) save(ctx *kernels.Context, check func(*Dataset) error) (s *State, err error) {
-	err = r.use(ctx, "Save()", "saving it", func(c *Call, p *pipeline) error {
+	err = r.use(ctx, "Save()", "saving it", func(c *Call, p *pipeline) (err error) {
 		if err := check(p.dataset); err != nil {
 			return err
 		}
-		w := &Writer{stateWriter: &stateWriter{}}
-		p.Save(c, w)
-		if w.err != nil {
-			w.state.Release()
-			return w.err
-		}
-		s = &w.state
-		s.index()
-		return nil
+		s, err = SaveState(c, p)
+		return err
 	})
 	return s, err
 }
@@ -270,7 +256,7 @@ func (r *Resource) restore(ctx *kernels.Context, s *State) error {
 	var d *Dataset
 	var device kernels.Device
 	err := r.use(ctx, "Restore()", "restoring it", func(_ *Call, p *pipeline) error {
-		d, device = p.dataset, p.device
+		d, device = p.dataset, p.Device
 		d.Retain()
 		return nil
 	})
@@ -278,78 +264,27 @@ func (r *Resource) restore(ctx *kernels.Context, s *State) error {
 		return err
 	}
 	defer d.Release()
-	env := newEnv(ctx, device)
+	env := NewEnv(ctx, device)
 	return r.setRestored(env, d, func(it Iterator) error {
-		c, end := env.newCall(ctx.Step.Depth, ctx.Step.Cancellation)
+		c, end := env.NewCall(ctx.Step.Depth, ctx.Step.Cancellation)
 		defer end()
-		rd := &Reader{stateReader: &stateReader{state: s}}
-		err := contain.Run(env.log, "An input pipeline", func() error { it.Restore(c, rd); return nil })
-		if err == nil {
-			err = rd.err
-		}
-		return err
+		return contain.Run(env.Log, "An input pipeline", func() error { return RestoreState(c, it, s) })
 	})
 }
 
-// holder wraps resources without a state of their own that other datasets look up.
-type holder struct {
-	value   any
-	deleted atomic.Bool
-}
-
-func (h *holder) Close() {
-	h.deleted.Store(true)
-	if m, ok := h.value.(*memory); ok {
-		m.release()
-	}
-}
-
-// resourceOf returns the resource that the handle at input i names; the zero value if there is no such resource on this device, as for the
-// handles of the Dummy ops, and for those of a dataset that came from another task as a graph.
-func resourceOf[V any](in *inputs, i int, kind string) V {
-	var none V
-	if kernels.IsElsewhere(in.ctx.Input(i), in.ctx.Device.Name()) {
-		return none
-	}
-	h, err := in.ctx.Handle(i)
-	if status.CodeOf(err) == status.NotFound {
-		return none // the handle belongs to a step that has ended
-	}
-	if err != nil {
-		in.fail(err)
-		return none
-	}
-	r, ok := h.Local.(*holder)
-	if !ok || r.deleted.Load() {
-		found, err := in.ctx.Device.Resources().Lookup(h.Container, kind, h.Name)
-		if err != nil {
-			return none
-		}
-		r, ok = found.(*holder)
-		if !ok {
-			return none
-		}
-	}
-	v, _ := r.value.(V)
-	return v
-}
-
-// seedsOf returns the generator at input i; nil if there is none, or if the input is of another kind.
-func (in *inputs) seedsOf(i int) *seeds {
-	if in.ctx.Input(i).DType() != tensor.Resource {
+// Stages returns the stages of the iterator's pipeline, the last one first and each after its Parent; nil if the iterator has no dataset.
+// It may be called at any time, even while a step waits for an element. It reads counters, and locks each buffer while it adds up its
+// elements' sizes. Pipelines always count, which costs one addition per element and stage.
+func (r *Resource) Stages() []StageStats {
+	r.mu.Lock()
+	p := r.now
+	r.mu.Unlock()
+	if p == nil {
 		return nil
 	}
-	return resourceOf[*seeds](in, i, kindSeeds)
-}
-
-// anonymous numbers the resources without a name.
-var anonymous atomic.Int64
-
-// keep puts a resource without a name into the step's container, with which it ends, and returns its handle.
-func keep(ctx *kernels.Context, kind string, r containers.Resource) (*tensor.Tensor, error) {
-	name := "_anonymous_" + strconv.FormatInt(anonymous.Add(1), 10)
-	if _, err := ctx.Device.Resources().LookupOrCreate(ctx.Step.Container, kind, name, func() (containers.Resource, error) { return r, nil }); err != nil {
-		return nil, err
+	list := p.Stages()
+	if len(list) > 0 {
+		list[0].ConsumerWait += time.Duration(r.waited.Load())
 	}
-	return tensor.FromHandle(tensor.Handle{Device: ctx.Device.Name(), Container: ctx.Step.Container, Name: name, Type: kind, Local: r}), nil
+	return list
 }

@@ -14,52 +14,52 @@ type scan struct {
 	keeps bool
 }
 
-func newScan(s *settings) maker {
-	f, n, keeps, spec := s.function("f"), len(s.TypeList("Tstate")), s.Bool("preserve_cardinality"), s.spec()
-	return func(in *inputs) kind {
-		return &scan{in.dataset(0), in.rest(1, 1+n), in.functionFrom(f, 1+n), spec, keeps}
+func newScan(s *Settings) Maker {
+	f, n, keeps, spec := s.Function("f"), len(s.TypeList("Tstate")), s.Bool("preserve_cardinality"), s.Spec()
+	return func(in *Inputs) Kind {
+		return &scan{in.Dataset(0), in.Rest(1, 1+n), in.FunctionFrom(f, 1+n), spec, keeps}
 	}
 }
 
-func (k *scan) functions() []*Function { return []*Function{k.f} }
+func (k *scan) Functions() []*Function { return []*Function{k.f} }
 
-func (k *scan) cardinality(q *query) int64 {
+func (k *scan) Cardinality(q *Query) int64 {
 	if k.keeps {
-		return k.input.cardinality(q)
+		return k.input.Cardinality(q)
 	}
-	return unknown
+	return Unknown
 }
 
-func (k *scan) open(e *Env) (Iterator, error) {
-	f, err := e.bind(k.f)
+func (k *scan) Open(e *Env) (Iterator, error) {
+	f, err := e.Bind(k.f)
 	if err != nil {
 		return nil, err
 	}
-	return openOver(e, k.input, func(o over) Iterator { return &scanning{o, k, f, k.state.retain()} })
+	return OpenOver(e, k.input, func(o Over) Iterator { return &scanning{o, k, f, k.state.Retain()} })
 }
 
 type scanning struct {
-	over
+	Over
 	of    *scan
-	f     *bound
+	f     *Bound
 	state Element
 }
 
 func (it *scanning) Next(c *Call) (Element, error) {
-	e, err := it.input.Next(c)
+	e, err := it.Input.Next(c)
 	if err != nil {
 		return nil, err
 	}
-	out, err := it.f.call(c, it.state.retain(), e)
+	out, err := it.f.Call(c, it.state.Retain(), e)
 	if err != nil {
 		return nil, endedBy(err, it.of.keeps)
 	}
 	if err := it.of.check(out); err != nil {
-		out.release()
+		out.Release()
 		return nil, err
 	}
 	n := len(it.of.state)
-	it.state.release()
+	it.state.Release()
 	it.state = out[:n:n]
 	return out[n:], nil
 }
@@ -88,21 +88,21 @@ func (k *scan) check(out Element) error {
 }
 
 func (it *scanning) Close() {
-	it.state.release()
+	it.state.Release()
 	it.state = nil
-	it.over.Close()
+	it.Over.Close()
 }
 
 func (it *scanning) Save(c *Call, w *Writer) {
 	w.Element("state", it.state)
-	it.over.Save(c, w)
+	it.Over.Save(c, w)
 }
 
 func (it *scanning) Restore(c *Call, r *Reader) {
-	it.state.release()
+	it.state.Release()
 	it.state = r.Element("state")
-	if r.err == nil && len(it.state) != len(it.of.state) {
+	if r.Err == nil && len(it.state) != len(it.of.state) {
 		r.Fail(status.Errorf(status.DataLoss, "The saved state of a scan has %d components, not %d", len(it.state), len(it.of.state)))
 	}
-	it.over.Restore(c, r)
+	it.Over.Restore(c, r)
 }

@@ -3,6 +3,7 @@ package data
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"runtime"
 	"sort"
 	"strconv"
 	"strings"
@@ -56,7 +57,7 @@ func (w *shardWriter) write(shard int64, e Element) error {
 					err = empty.close()
 				}
 				if err != nil {
-					return fileError(name, err)
+					return files.Error(name, err)
 				}
 			}
 		}
@@ -66,7 +67,7 @@ func (w *shardWriter) write(shard int64, e Element) error {
 		}
 		w.open[shard] = s
 	}
-	return fileError(snapshotFile(shardDir(w.run, shard), w.checkpoint), s.write(e))
+	return files.Error(snapshotFile(shardDir(w.run, shard), w.checkpoint), s.write(e))
 }
 
 // next closes the files; later elements go to new ones.
@@ -74,7 +75,7 @@ func (w *shardWriter) next() error {
 	var failed error
 	for shard, s := range w.open {
 		if err := s.close(); err != nil && failed == nil {
-			failed = fileError(snapshotFile(shardDir(w.run, shard), w.checkpoint), err)
+			failed = files.Error(snapshotFile(shardDir(w.run, shard), w.checkpoint), err)
 		}
 	}
 	clear(w.open)
@@ -96,7 +97,7 @@ func (w *shardWriter) forget() error {
 				return err
 			}
 			if err := w.fsys.Remove(local); err != nil {
-				return fileError(name, err)
+				return files.Error(name, err)
 			}
 		}
 	}
@@ -110,17 +111,17 @@ func escaped(name string) string {
 
 // shardFunction chooses the shard of each element: a function's result or, if the function is nil, one shard per processor in turn.
 type shardFunction struct {
-	f    *bound
+	f    *Bound
 	last int64
 }
 
 func (s *shardFunction) of(c *Call, e Element) (int64, error) {
 	if s.f == nil {
 		at := s.last
-		s.last = (s.last + 1) % parallelismOfHost()
+		s.last = (s.last + 1) % int64(runtime.GOMAXPROCS(0))
 		return at, nil
 	}
-	return s.f.number(c, "shard_func", e.retain())
+	return s.f.Number(c, "shard_func", e.Retain())
 }
 
 // shardReader reads the elements of a folder of files, one file after the other: SnapshotDatasetReader.
@@ -130,26 +131,26 @@ type shardReader struct {
 	types            []tensor.DType
 }
 
-func newShardReader(s *settings) maker {
+func newShardReader(s *Settings) Maker {
 	types, compression, version := s.TypeList("output_types"), s.Str("compression"), s.Int("version")
 	if s.Err() == nil && (version < 0 || version > snapshotV2) {
 		s.Failf("Snapshot reader version: %d is not supported.", version)
 	}
-	s.checkCompression(compression, version)
-	return func(in *inputs) kind {
-		k := &shardReader{dir: in.str(0, "shard_dir"), compression: compression, version: version, start: in.int(1, "start_index"), types: types}
-		if in.err == nil && k.start < 0 {
-			in.failf("start_index must not be negative, got %d", k.start)
+	checkCompression(s, compression, version)
+	return func(in *Inputs) Kind {
+		k := &shardReader{dir: in.Str(0, "shard_dir"), compression: compression, version: version, start: in.Int(1, "start_index"), types: types}
+		if in.Err == nil && k.start < 0 {
+			in.Failf("start_index must not be negative, got %d", k.start)
 		}
 		return k
 	}
 }
 
-func (*shardReader) cardinality(*query) int64 { return unknown }
+func (*shardReader) Cardinality(*Query) int64 { return Unknown }
 
-func (*shardReader) stageName() string { return "SnapshotDatasetReader" }
+func (*shardReader) StageName() string { return "SnapshotDatasetReader" }
 
-func (k *shardReader) open(e *Env) (Iterator, error) {
+func (k *shardReader) Open(e *Env) (Iterator, error) {
 	it := &readingShard{of: k, env: e, skip: k.start}
 	return it, it.openFile()
 }
@@ -165,10 +166,10 @@ type readingShard struct {
 func (it *readingShard) name() string { return snapshotFile(it.of.dir, it.number) }
 
 func (it *readingShard) openFile() (err error) {
-	if err := it.env.noteFile(it.name()); err != nil {
+	if err := it.env.NoteFile(it.name()); err != nil {
 		return err
 	}
-	it.file, err = openSnapshot(it.env.files(), it.name(), it.of.compression, it.of.version, it.of.types)
+	it.file, err = openSnapshot(it.env.Files(), it.name(), it.of.compression, it.of.version, it.of.types)
 	return err
 }
 
@@ -178,7 +179,7 @@ func (it *readingShard) Next(c *Call) (Element, error) {
 			return nil, err
 		}
 		if it.file == nil {
-			if !exists(it.env.files(), it.name()) {
+			if !exists(it.env.Files(), it.name()) {
 				return nil, ended(errEOF)
 			}
 			if err := it.openFile(); err != nil {
@@ -190,7 +191,7 @@ func (it *readingShard) Next(c *Call) (Element, error) {
 		case err == nil && it.skip > 0:
 			it.skip--
 			it.given++
-			e.release()
+			e.Release()
 		case err == nil:
 			it.given++
 			return e, nil
@@ -198,7 +199,7 @@ func (it *readingShard) Next(c *Call) (Element, error) {
 			// The rest of a damaged file is lost: reading on would return the same error forever.
 			it.Close()
 			it.number, it.given = it.number+1, 0
-			if !atEnd(err) {
+			if !AtEnd(err) {
 				return nil, err
 			}
 		}
@@ -222,7 +223,7 @@ func (it *readingShard) Restore(c *Call, r *Reader) {
 	it.Close()
 	it.number, it.given, it.skip = r.Place("number"), 0, r.Place("skip")
 	given := r.Place("given")
-	if r.err != nil || given == 0 {
+	if r.Err != nil || given == 0 {
 		return
 	}
 	if err := it.openFile(); err != nil {
@@ -232,7 +233,7 @@ func (it *readingShard) Restore(c *Call, r *Reader) {
 	for ; it.given < given; it.given++ {
 		e, err := it.file.next(c)
 		if err == nil {
-			e.release()
+			e.Release()
 			err = c.Err()
 		}
 		if err != nil {
@@ -245,51 +246,48 @@ func (it *readingShard) Restore(c *Call, r *Reader) {
 // nestedReader is a dataset of datasets: SnapshotNestedDatasetReader.
 type nestedReader struct{ inputs []*Dataset }
 
-func newNestedReader(s *settings) maker {
+func newNestedReader(s *Settings) Maker {
 	n := int(s.Int("N"))
-	return func(in *inputs) kind { return &nestedReader{in.datasets(0, n)} }
+	return func(in *Inputs) Kind { return &nestedReader{in.Datasets(0, n)} }
 }
 
-func (k *nestedReader) cardinality(*query) int64 { return int64(len(k.inputs)) }
+func (k *nestedReader) Cardinality(*Query) int64 { return int64(len(k.inputs)) }
 
-func (*nestedReader) stageName() string { return "SnapshotNestedDatasetReader" }
+func (*nestedReader) StageName() string { return "SnapshotNestedDatasetReader" }
 
-func (k *nestedReader) at(_ *Call, i int64) (Element, error) {
+func (k *nestedReader) At(_ *Call, i int64) (Element, error) {
 	d := k.inputs[i]
 	d.Retain()
-	return Element{variantOf(d)}, nil
+	return Element{ToTensor(d)}, nil
 }
 
-func (k *nestedReader) open(*Env) (Iterator, error) { return &counting{list: k}, nil }
+func (k *nestedReader) Open(*Env) (Iterator, error) { return NewIterator(k), nil }
 
 // shardsOf returns the dataset of the datasets of a run's shards, in the order of their names, with a reference for the caller.
 func shardsOf(e *Env, run, compression string, version int64, spec Spec) (*Dataset, error) {
-	dirs, err := files.Match(e.files(), escaped(run)+"/*"+shardSuffix)
+	dirs, err := files.Match(e.Files(), escaped(run)+"/*"+shardSuffix)
 	if err != nil {
 		return nil, err
 	}
 	sort.Strings(dirs)
 	k := &nestedReader{}
 	for _, dir := range dirs {
-		d := &Dataset{kind: &shardReader{dir: dir, compression: compression, version: version, types: spec.Types}, Op: "SnapshotDatasetReader", Spec: spec}
-		d.origin = origin{spec.made(d.Op, graph.Attrs{"compression": stringAttr(compression), "version": intAttr(version)}), []*tensor.Tensor{stringScalar(dir), int64Scalar(0)}}
-		d.refs.Store(1)
-		k.inputs = append(k.inputs, d)
+		node := nodeOf(spec, "SnapshotDatasetReader", graph.Attrs{"compression": stringAttr(compression), "version": IntAttr(version)})
+		k.inputs = append(k.inputs, FromNode(&shardReader{dir: dir, compression: compression, version: version, types: spec.Types}, node, spec,
+			[]*tensor.Tensor{tensor.FromScalar(dir), tensor.Scalar(tensor.Int64, int64(0))}))
 	}
-	all := &Dataset{kind: k, Op: "SnapshotNestedDatasetReader", inputs: k.inputs, Spec: Spec{
-		Types: []tensor.DType{tensor.Variant}, Shapes: []shapes.PartialShape{{Known: true}},
-	}}
-	all.node = all.made(all.Op, graph.Attrs{"N": intAttr(int64(len(k.inputs)))})
+	var inputs []*tensor.Tensor
 	for _, d := range k.inputs {
 		d.Retain()
-		all.origin.inputs = append(all.origin.inputs, variantOf(d))
+		inputs = append(inputs, ToTensor(d))
 	}
-	all.refs.Store(1)
-	return all, nil
+	of := Spec{Types: []tensor.DType{tensor.Variant}, Shapes: []shapes.PartialShape{{Known: true}}}
+	node := nodeOf(of, "SnapshotNestedDatasetReader", graph.Attrs{"N": IntAttr(int64(len(k.inputs)))})
+	return FromNode(k, node, of, inputs, k.inputs...), nil
 }
 
-// made returns a node that creates a dataset with these elements.
-func (s Spec) made(op string, attrs graph.Attrs) *graph.Node {
+// nodeOf returns a node that creates a dataset with these elements.
+func nodeOf(s Spec, op string, attrs graph.Attrs) *graph.Node {
 	types, shapes := &attrpb.AttrValue_ListValue{}, &attrpb.AttrValue_ListValue{}
 	for _, t := range s.Types {
 		types.Type = append(types.Type, t.Proto())
@@ -299,7 +297,7 @@ func (s Spec) made(op string, attrs graph.Attrs) *graph.Node {
 		m.UnknownRank = !p.Known
 		shapes.Shape = append(shapes.Shape, m)
 	}
-	attrs["output_types"], attrs["output_shapes"] = listAttr(types), listAttr(shapes)
+	attrs["output_types"], attrs["output_shapes"] = ListAttr(types), ListAttr(shapes)
 	return &graph.Node{Op: op, Attrs: attrs}
 }
 
@@ -308,15 +306,15 @@ func stringAttr(s string) *attrpb.AttrValue {
 }
 
 // openShards opens the dataset that a function makes of a run's shards.
-func openShards(c *Call, e *Env, f *bound, run, compression string, version int64, spec Spec) (*turn, error) {
-	if err := e.noteFile(joinPath(run, snapshotMetadata)); err != nil {
+func openShards(c *Call, e *Env, f *Bound, run, compression string, version int64, spec Spec) (*Opened, error) {
+	if err := e.NoteFile(joinPath(run, snapshotMetadata)); err != nil {
 		return nil, err
 	}
 	all, err := shardsOf(e, run, compression, version, spec)
 	if err != nil {
 		return nil, err
 	}
-	return openTurn(c, e, f, Element{variantOf(all)})
+	return f.Open(c, e, Element{ToTensor(all)})
 }
 
 // chunk reads the elements of one TFRecord file: SnapshotChunkDataset.
@@ -325,14 +323,14 @@ type chunk struct {
 	types             []tensor.DType
 }
 
-func newChunk(s *settings) maker {
-	types, compression := s.TypeList("output_types"), s.checkCompression(s.Str("compression"), snapshotV2)
-	return func(in *inputs) kind { return &chunk{in.str(0, "chunk_file"), compression, types} }
+func newChunk(s *Settings) Maker {
+	types, compression := s.TypeList("output_types"), checkCompression(s, s.Str("compression"), snapshotV2)
+	return func(in *Inputs) Kind { return &chunk{in.Str(0, "chunk_file"), compression, types} }
 }
 
-func (*chunk) cardinality(*query) int64 { return unknown }
+func (*chunk) Cardinality(*Query) int64 { return Unknown }
 
-func (k *chunk) open(e *Env) (Iterator, error) {
+func (k *chunk) Open(e *Env) (Iterator, error) {
 	it := &readingChunk{of: k, env: e}
 	return it, it.openFile()
 }
@@ -345,10 +343,10 @@ type readingChunk struct {
 }
 
 func (it *readingChunk) openFile() (err error) {
-	if err := it.env.noteFile(it.of.name); err != nil {
+	if err := it.env.NoteFile(it.of.name); err != nil {
 		return err
 	}
-	it.file, err = openSnapshot(it.env.files(), it.of.name, it.of.compression, snapshotV2, it.of.types)
+	it.file, err = openSnapshot(it.env.Files(), it.of.name, it.of.compression, snapshotV2, it.of.types)
 	return err
 }
 
@@ -360,7 +358,7 @@ func (it *readingChunk) Next(c *Call) (Element, error) {
 	switch {
 	case err == nil:
 		it.given++
-	case !atEnd(err):
+	case !AtEnd(err):
 		err = status.Errorf(status.CodeOf(err), "%s\n\tFailed to read tf.data snapshot file: %s", status.From(err).Message, it.of.name)
 	}
 	return e, err
@@ -371,12 +369,12 @@ func (it *readingChunk) Close() { it.file.close() }
 func (it *readingChunk) Save(_ *Call, w *Writer) { w.Int("given", it.given) }
 
 func (it *readingChunk) Restore(c *Call, r *Reader) {
-	for n := r.Place("given"); it.given < n && r.err == nil; {
+	for n := r.Place("given"); it.given < n && r.Err == nil; {
 		e, err := it.Next(c)
 		if err != nil {
 			r.Fail(err)
 		}
-		e.release()
+		e.Release()
 	}
 }
 
@@ -390,19 +388,19 @@ const (
 	snapshotError = "ERROR"
 )
 
-func newChunks(*settings) maker {
-	return func(in *inputs) kind {
-		k := &chunks{in.str(0, "snapshot_path")}
-		if in.err == nil && k.path == "" {
-			in.failf("snapshot_path is required to list snapshot chunks.")
+func newChunks(*Settings) Maker {
+	return func(in *Inputs) Kind {
+		k := &chunks{in.Str(0, "snapshot_path")}
+		if in.Err == nil && k.path == "" {
+			in.Failf("snapshot_path is required to list snapshot chunks.")
 		}
 		return k
 	}
 }
 
-func (*chunks) cardinality(*query) int64 { return unknown }
+func (*chunks) Cardinality(*Query) int64 { return Unknown }
 
-func (k *chunks) open(e *Env) (Iterator, error) {
+func (k *chunks) Open(e *Env) (Iterator, error) {
 	return &listingChunks{of: k, env: e, read: map[string]bool{}}, nil
 }
 
@@ -428,25 +426,25 @@ func (it *listingChunks) Next(c *Call) (Element, error) {
 	}
 	name := it.unread[0]
 	it.unread, it.read[name] = it.unread[1:], true
-	return Element{stringScalar(joinPath(it.of.path, chunksFolder, name))}, nil
+	return Element{tensor.FromScalar(joinPath(it.of.path, chunksFolder, name))}, nil
 }
 
 // look finds what has been written since the last call.
 func (it *listingChunks) look() error {
 	failed := joinPath(it.of.path, snapshotError)
-	if err := it.env.noteFile(failed); err != nil {
+	if err := it.env.NoteFile(failed); err != nil {
 		return err
 	}
-	if exists(it.env.files(), failed) {
-		text, err := files.Read(it.env.files(), failed)
+	if exists(it.env.Files(), failed) {
+		text, err := files.Read(it.env.Files(), failed)
 		if err != nil {
 			return err
 		}
 		return writtenError(text)
 	}
 	// Check for completion before listing: a complete snapshot gets no more files.
-	it.done = exists(it.env.files(), joinPath(it.of.path, snapshotDone))
-	names, err := files.Match(it.env.files(), escaped(joinPath(it.of.path, chunksFolder))+"/*")
+	it.done = exists(it.env.Files(), joinPath(it.of.path, snapshotDone))
+	names, err := files.Match(it.env.Files(), escaped(joinPath(it.of.path, chunksFolder))+"/*")
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package data
 
-import "github.com/troupe-run/troupe/internal/view"
+import (
+	"github.com/troupe-run/troupe/internal/view"
+)
 
 // Show adds the stages of the iterator's pipeline to a listing, and the memory that they hold.
 func (r *Resource) Show(v *view.Resource) {

@@ -1,161 +1,87 @@
 package data
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"io"
 	"sync"
 
 	"github.com/troupe-run/troupe/graph/status"
-	"github.com/troupe-run/troupe/kernels/internal/philox"
 )
-
-// seeds provides the seeds of each round of a shuffled dataset: new ones, or always the same. The iterators of a dataset share it.
-type seeds struct {
-	seed, seed2 int64
-	fixed       bool
-
-	mu    sync.Mutex
-	drawn int64
-	numbers
-}
-
-// newSeeds returns seeds from two numbers; if both are zero, the seeds are random.
-func newSeeds(seed, seed2 int64, reshuffles bool) *seeds {
-	if seed == 0 && seed2 == 0 {
-		var b [16]byte
-		_, _ = rand.Read(b[:]) // never fails
-		seed, seed2 = int64(binary.LittleEndian.Uint64(b[:])), int64(binary.LittleEndian.Uint64(b[8:]))
-	}
-	return &seeds{seed: seed, seed2: seed2, fixed: !reshuffles, numbers: numbersOf(seed, seed2, 0)}
-}
-
-// next draws the seeds of a round.
-func (s *seeds) next() (seed, seed2 int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.fixed {
-		s.drawn++
-		return s.seed, s.seed2
-	}
-	s.drawn += 2
-	seed = int64(s.Next())
-	return seed, int64(s.Next())
-}
-
-// position returns how many numbers were drawn; seek sets it.
-func (s *seeds) position() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.drawn
-}
-
-func (s *seeds) seek(drawn int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.drawn = drawn
-	if !s.fixed {
-		s.numbers = numbersOf(s.seed, s.seed2, drawn)
-	}
-}
-
-// numbers generates random numbers, one per call.
-type numbers struct{ philox.Numbers32 }
-
-// numbersOf returns the numbers of two seeds, after skipping the first skip of them.
-func numbersOf(seed, seed2, skip int64) numbers {
-	p := philox.New(uint64(seed), uint64(seed2))
-	p.Skip(uint64(skip) / 4)
-	n := numbers{philox.OneAtATime(&p)}
-	for range skip % 4 {
-		n.Next()
-	}
-	return n
-}
 
 // shuffle returns the elements in random order: each is drawn from a buffer. It may repeat for several rounds, whose elements do not mix.
 type shuffle struct {
 	input *Dataset
 	size  int64 // of the buffer; unknown means as large as the input
 	count int64
-	seeds *seeds
+	seeds *Seeds
 
 	once    sync.Once
 	indices []int64 // for random access
 }
 
 // newShuffle parses the versions of ShuffleDataset that have seeds, newShuffleV2 those that have the resource of a generator.
-func newShuffle(s *settings) maker {
+func newShuffle(s *Settings) Maker {
 	reshuffles := s.Bool("reshuffle_each_iteration")
-	return func(in *inputs) kind {
-		return in.shuffle(1, in.seedsAt(2, 3, in.ctx.NumInputs()-1, reshuffles))
+	return func(in *Inputs) Kind {
+		return shuffleOf(in, 1, SeedsAt(in, 2, 3, in.Context.NumInputs()-1, reshuffles))
 	}
 }
 
-func newShuffleV2(*settings) maker {
-	return func(in *inputs) kind {
-		found := in.seedsOf(2)
+func newShuffleV2(*Settings) Maker {
+	return func(in *Inputs) Kind {
+		found := SharedSeeds(in, 2)
 		if found == nil {
-			found = newSeeds(0, 0, true)
+			found = NewSeeds(0, 0, true)
 		}
-		return in.shuffle(1, found)
+		return shuffleOf(in, 1, found)
 	}
 }
 
-func newShuffleAndRepeat(s *settings) maker {
+func newShuffleAndRepeat(s *Settings) Maker {
 	reshuffles := s.Bool("reshuffle_each_iteration")
-	return func(in *inputs) kind {
-		k := in.shuffle(1, in.seedsAt(2, 3, in.ctx.NumInputs()-1, reshuffles))
-		if k.count = in.int(4, "count"); in.err == nil && k.count <= 0 && k.count != infinite {
-			in.failf("count must be greater than zero or equal to -1.")
+	return func(in *Inputs) Kind {
+		k := shuffleOf(in, 1, SeedsAt(in, 2, 3, in.Context.NumInputs()-1, reshuffles))
+		if k.count = in.Int(4, "count"); in.Err == nil && k.count <= 0 && k.count != Infinite {
+			in.Failf("count must be greater than zero or equal to -1.")
 		}
 		return k
 	}
 }
 
-func (in *inputs) shuffle(size int, s *seeds) *shuffle {
-	k := &shuffle{input: in.dataset(0), size: in.int(size, "buffer_size"), count: 1, seeds: s}
-	if in.err == nil && k.size <= 0 && k.size != unknown {
-		in.failf("buffer_size must be greater than zero or UNKNOWN_CARDINALITY")
+func shuffleOf(in *Inputs, size int, s *Seeds) *shuffle {
+	k := &shuffle{input: in.Dataset(0), size: in.Int(size, "buffer_size"), count: 1, seeds: s}
+	if in.Err == nil && k.size <= 0 && k.size != Unknown {
+		in.Failf("buffer_size must be greater than zero or UNKNOWN_CARDINALITY")
 	}
 	return k
 }
 
-// seedsAt returns the seeds of a generator, if the last input names an existing one, or else the seeds made from two numbers.
-func (in *inputs) seedsAt(seed, seed2, generator int, reshuffles bool) *seeds {
-	a, b := in.int(seed, "seed"), in.int(seed2, "seed2")
-	if found := in.seedsOf(generator); found != nil {
-		return found
-	}
-	return newSeeds(a, b, reshuffles)
+func (k *shuffle) Cardinality(q *Query) int64 { return times(k.input.Cardinality(q), k.count) }
+
+func (k *shuffle) Shufflable() error {
+	return NotIndexed("ShuffleDataset")
 }
 
-func (k *shuffle) cardinality(q *query) int64 { return times(k.input.cardinality(q), k.count) }
-
-func (k *shuffle) shufflable() error {
-	return notIndexed("ShuffleDataset")
-}
-
-func (k *shuffle) at(c *Call, i int64) (Element, error) {
+func (k *shuffle) At(c *Call, i int64) (Element, error) {
 	k.once.Do(func() {
-		n := k.cardinality(accessBy(c))
+		n := k.Cardinality(c.Indexing())
 		k.indices = make([]int64, n)
 		for i := range k.indices {
 			k.indices[i] = int64(i)
 		}
-		draw := numbersOf(k.seeds.seed, k.seeds.seed2, 0)
+		seed, seed2 := k.seeds.Pair()
+		draw := NewNumbers(seed, seed2, 0)
 		for i := range n {
 			j := i + int64(draw.Next())%(n-i)
 			k.indices[i], k.indices[j] = k.indices[j], k.indices[i]
 		}
 	})
-	return k.input.at(c, k.indices[i]%k.input.cardinality(accessBy(c)))
+	return k.input.At(c, k.indices[i]%k.input.Cardinality(c.Indexing()))
 }
 
-func (k *shuffle) open(e *Env) (Iterator, error) {
+func (k *shuffle) Open(e *Env) (Iterator, error) {
 	it := &shuffling{of: k, env: e}
-	it.seed, it.seed2 = k.seeds.next()
-	it.draw = numbersOf(it.seed, it.seed2, 0)
+	it.seed, it.seed2 = k.seeds.Draw()
+	it.draw = NewNumbers(it.seed, it.seed2, 0)
 	return it, nil
 }
 
@@ -173,7 +99,7 @@ type shuffling struct {
 	env         *Env
 	input       Iterator
 	seed, seed2 int64
-	draw        numbers
+	draw        Numbers
 	drawn       int64
 	rounds      int64
 	buffer      []Element
@@ -184,7 +110,7 @@ type shuffling struct {
 
 // size returns the buffer's capacity. Positions never used are not allocated yet.
 func (it *shuffling) size() int64 {
-	if it.of.size == unknown {
+	if it.of.size == Unknown {
 		return int64(len(it.buffer))
 	}
 	return it.of.size
@@ -199,8 +125,8 @@ func (it *shuffling) Next(c *Call) (Element, error) {
 	}
 	for it.spans[0].start == it.spans[0].end {
 		it.spans = it.spans[1:]
-		it.seed, it.seed2 = it.of.seeds.next()
-		it.draw, it.drawn = numbersOf(it.seed, it.seed2, 0), 0
+		it.seed, it.seed2 = it.of.seeds.Draw()
+		it.draw, it.drawn = NewNumbers(it.seed, it.seed2, 0), 0
 	}
 	first := &it.spans[0]
 	it.drawn++
@@ -214,7 +140,7 @@ func (it *shuffling) Next(c *Call) (Element, error) {
 	first.start++
 	if it.held--; it.held != it.told { // a full buffer is refilled by the next call, so its size does not change
 		it.told = it.held
-		it.env.stage.hold(it.held, e)
+		it.env.Stage.Hold(it.held, e)
 	}
 	return e, nil
 }
@@ -222,11 +148,11 @@ func (it *shuffling) Next(c *Call) (Element, error) {
 // wants reports whether the buffer needs filling.
 func (it *shuffling) wants() bool {
 	switch {
-	case it.input == nil && it.of.count != infinite && it.rounds >= it.of.count:
+	case it.input == nil && it.of.count != Infinite && it.rounds >= it.of.count:
 		return false
 	case len(it.spans) > maxRounds && it.held > 0:
 		return false
-	case it.of.size == unknown && !it.served():
+	case it.of.size == Unknown && !it.served():
 		return true
 	}
 	return it.held < it.size()
@@ -254,13 +180,13 @@ func (it *shuffling) fill(c *Call) error {
 			it.put(e)
 			continue
 		}
-		if !atEnd(err) {
+		if !AtEnd(err) {
 			return err
 		}
 		it.spans[len(it.spans)-1].complete = true
 		it.input.Close()
 		it.input = nil
-		if !it.given && it.of.count == infinite {
+		if !it.given && it.of.count == Infinite {
 			return nil // it would loop forever
 		}
 		if err := c.Err(); err != nil {
@@ -272,7 +198,7 @@ func (it *shuffling) fill(c *Call) error {
 
 // begin begins a round.
 func (it *shuffling) begin() error {
-	input, err := it.of.input.open(it.env)
+	input, err := it.of.input.Open(it.env)
 	if err != nil {
 		return err
 	}
@@ -289,7 +215,7 @@ func (it *shuffling) begin() error {
 func (it *shuffling) put(e Element) {
 	it.given = true
 	last := &it.spans[len(it.spans)-1]
-	if it.of.size == unknown && it.held == int64(len(it.buffer)) {
+	if it.of.size == Unknown && it.held == int64(len(it.buffer)) {
 		it.buffer = append(it.buffer, e)
 	} else if at := last.end % it.size(); at < int64(len(it.buffer)) {
 		it.buffer[at] = e
@@ -301,7 +227,7 @@ func (it *shuffling) put(e Element) {
 }
 
 func (it *shuffling) Close() {
-	releaseAll(it.buffer)
+	ReleaseAll(it.buffer)
 	it.buffer = nil
 	if it.input != nil {
 		it.input.Close()
@@ -310,7 +236,7 @@ func (it *shuffling) Close() {
 }
 
 func (it *shuffling) Save(c *Call, w *Writer) {
-	w.Int("seeds", it.of.seeds.position())
+	w.Int("seeds", it.of.seeds.Position())
 	w.Int("seed", it.seed)
 	w.Int("seed2", it.seed2)
 	w.Int("drawn", it.drawn)
@@ -332,20 +258,20 @@ func (it *shuffling) Save(c *Call, w *Writer) {
 }
 
 func (it *shuffling) Restore(c *Call, r *Reader) {
-	it.of.seeds.seek(r.Place("seeds"))
+	it.of.seeds.MoveTo(r.Place("seeds"))
 	it.seed, it.seed2, it.drawn = r.Int("seed"), r.Int("seed2"), r.Place("drawn")
-	it.draw = numbersOf(it.seed, it.seed2, it.drawn)
+	it.draw = NewNumbers(it.seed, it.seed2, it.drawn)
 	it.rounds, it.held, it.given = r.Place("rounds"), r.Place("held"), r.Bool("given")
 	it.buffer = r.Elements("buffer")
 	for i := range r.Count("spans") {
 		r := r.InAt("span", i)
 		it.spans = append(it.spans, span{r.Place("start"), r.Place("end"), r.Bool("complete")})
 	}
-	r.check(it.check())
-	if r.err != nil || !r.Bool("open") {
+	r.Check(it.check())
+	if r.Err != nil || !r.Bool("open") {
 		return
 	}
-	input, err := it.of.input.open(it.env)
+	input, err := it.of.input.Open(it.env)
 	if err != nil {
 		r.Fail(err)
 		return
@@ -358,7 +284,7 @@ func (it *shuffling) Restore(c *Call, r *Reader) {
 func (it *shuffling) check() error {
 	bad := status.Errorf(status.DataLoss, "The saved state of a shuffled dataset does not fit together")
 	size := int64(len(it.buffer))
-	if it.of.size != unknown && size > it.of.size {
+	if it.of.size != Unknown && size > it.of.size {
 		return bad
 	}
 	held, at := int64(0), int64(0)

@@ -10,36 +10,36 @@ import (
 // shuffleAll returns all elements in random order, each by its index, without a buffer: GlobalShuffleDataset.
 type shuffleAll struct {
 	input *Dataset
-	seeds *seeds
+	seeds *Seeds
 }
 
 // shuffleRounds is the number of rounds of TensorFlow's permutation.
 const shuffleRounds = 8
 
-func newShuffleAll(s *settings) maker {
+func newShuffleAll(s *Settings) Maker {
 	reshuffles := s.Bool("reshuffle_each_iteration")
-	return func(in *inputs) kind {
-		k := &shuffleAll{in.dataset(0), in.seedsAt(1, 2, 3, reshuffles)}
-		if in.err != nil {
+	return func(in *Inputs) Kind {
+		k := &shuffleAll{in.Dataset(0), SeedsAt(in, 1, 2, 3, reshuffles)}
+		if in.Err != nil {
 			return k
 		}
-		if err := k.input.shufflable(); err != nil {
-			in.fail(status.Errorf(status.FailedPrecondition, "`global_shuffle` requires all upstream transformations be compatible with random access. Got: %v: %v", status.CodeOf(err), err))
+		if err := k.input.Shufflable(); err != nil {
+			in.Fail(status.Errorf(status.FailedPrecondition, "`global_shuffle` requires all upstream transformations be compatible with random access. Got: %v: %v", status.CodeOf(err), err))
 			return k
 		}
-		if n := k.input.cardinality(nil); n <= 0 {
-			in.failf("`global_shuffle` requires the input dataset to have a non-empty finite cardinality. Got cardinality %d for dataset %s", n, k.input.Text())
+		if n := k.input.Cardinality(nil); n <= 0 {
+			in.Failf("`global_shuffle` requires the input dataset to have a non-empty finite cardinality. Got cardinality %d for dataset %s", n, k.input.Text())
 		}
 		return k
 	}
 }
 
-func (k *shuffleAll) cardinality(q *query) int64 { return k.input.cardinality(q) }
+func (k *shuffleAll) Cardinality(q *Query) int64 { return k.input.Cardinality(q) }
 
-func (k *shuffleAll) shufflable() error { return nil }
+func (k *shuffleAll) Shufflable() error { return nil }
 
-func (k *shuffleAll) open(*Env) (Iterator, error) {
-	it := &shufflingAll{wholeOrder: drawOrder(k), orders: map[*shuffleAll]*wholeOrder{}}
+func (k *shuffleAll) Open(*Env) (Iterator, error) {
+	it := &shufflingAll{wholeOrder: drawOrder(k), orders: map[Kind]Order{}}
 	seen := map[*Dataset]bool{}
 	for next := []*Dataset{k.input}; len(next) > 0; {
 		d := next[len(next)-1]
@@ -48,26 +48,26 @@ func (k *shuffleAll) open(*Env) (Iterator, error) {
 			continue
 		}
 		seen[d] = true
-		if in, ok := d.kind.(*shuffleAll); ok {
+		if in, ok := d.Kind.(*shuffleAll); ok {
 			o := drawOrder(in)
 			it.inner = append(it.inner, o)
 			it.orders[in] = o
 		}
-		next = append(next, d.inputs...)
+		next = append(next, d.Inputs...)
 	}
 	return it, nil
 }
 
-// at returns the element at an index of the order that the iterator over the whole dataset has drawn. A program that requests an element by
+// At returns the element at an index of the order that the iterator over the whole dataset has drawn. A program that requests an element by
 // index has no such order, and TensorFlow rejects the request.
-func (k *shuffleAll) at(c *Call, i int64) (Element, error) {
-	if c.lookup {
+func (k *shuffleAll) At(c *Call, i int64) (Element, error) {
+	if c.Lookup {
 		return nil, status.Unimplementedf("Random access is not implemented for dataset GlobalShuffleDatasetOp::Dataset")
 	}
-	if o := c.orders[k]; o != nil {
-		i = o.index(i)
+	if o := c.Order(k); o != nil {
+		i = o.Index(i)
 	}
-	return k.input.at(c, i)
+	return k.input.At(c, i)
 }
 
 // wholeOrder is a random order of all elements.
@@ -80,16 +80,16 @@ type wholeOrder struct {
 // drawOrder draws the order for a new iterator.
 func drawOrder(k *shuffleAll) *wholeOrder {
 	o := &wholeOrder{of: k}
-	seed, seed2 := k.seeds.next()
-	seed3, _ := k.seeds.next()
+	seed, seed2 := k.seeds.Draw()
+	seed3, _ := k.seeds.Draw()
 	o.keys = [3]uint32{uint32(seed), uint32(seed2), uint32(seed3)}
-	o.drawn = k.seeds.position()
+	o.drawn = k.seeds.Position()
 	return o
 }
 
-// index returns the index of the element at place i, which must be less than the number of elements.
-func (o *wholeOrder) index(i int64) int64 {
-	n := o.of.cardinality(nil)
+// Index returns the index of the element at place i, which must be less than the number of elements.
+func (o *wholeOrder) Index(i int64) int64 {
+	n := o.of.Cardinality(nil)
 	at, _ := permute.Index(uint64(i), uint64(n-1), o.keys, shuffleRounds, nil)
 	return int64(at)
 }
@@ -103,30 +103,30 @@ func (o *wholeOrder) save(w *Writer) {
 
 func (o *wholeOrder) restore(r *Reader) {
 	o.drawn = r.Place("drawn")
-	o.of.seeds.seek(o.drawn)
+	o.of.seeds.MoveTo(o.drawn)
 	for i := range o.keys {
 		o.keys[i] = uint32(r.InAt("key", i).Int("key"))
 	}
 }
 
 type shufflingAll struct {
-	stateless
+	Stateless
 	*wholeOrder
 	next int64
 	// inner are the orders of the globally shuffled datasets below; orders maps to them.
 	inner  []*wholeOrder
-	orders map[*shuffleAll]*wholeOrder
+	orders map[Kind]Order
 }
 
 func (it *shufflingAll) Next(c *Call) (Element, error) {
-	if it.next >= it.of.cardinality(nil) {
+	if it.next >= it.of.Cardinality(nil) {
 		return nil, io.EOF
 	}
 	it.next++
 	if len(it.inner) > 0 {
-		c = &Call{Env: c.Env, Cancellation: c.Cancellation, Done: c.Done, depth: c.depth, orders: it.orders}
+		c = c.WithOrders(it.orders)
 	}
-	return it.of.input.at(c, it.index(it.next-1))
+	return it.of.input.At(c, it.Index(it.next-1))
 }
 
 func (it *shufflingAll) Save(_ *Call, w *Writer) {

@@ -1,18 +1,20 @@
 package data
 
-import "io"
+import (
+	"io"
+)
 
 // slidingWindow returns windows as batches.
 type slidingWindow struct{ window }
 
-func newSlidingWindow(s *settings) maker {
+func newSlidingWindow(s *Settings) Maker {
 	drops := !s.Has("drop_remainder") || s.Bool("drop_remainder")
-	return func(in *inputs) kind {
+	return func(in *Inputs) Kind {
 		k := slidingWindow{window{
-			input:  in.dataset(0),
-			size:   in.positive(in.int(1, "window_size"), "Window size"),
-			shift:  in.positive(in.int(2, "window_shift"), "Window shift"),
-			stride: in.positive(in.int(3, "window_stride"), "window_stride"),
+			input:  in.Dataset(0),
+			size:   in.Positive(in.Int(1, "window_size"), "Window size"),
+			shift:  in.Positive(in.Int(2, "window_shift"), "Window shift"),
+			stride: in.Positive(in.Int(3, "window_stride"), "window_stride"),
 			drops:  drops,
 		}}
 		k.checkSpan(in)
@@ -20,8 +22,8 @@ func newSlidingWindow(s *settings) maker {
 	}
 }
 
-func (k *slidingWindow) open(e *Env) (Iterator, error) {
-	return openOver(e, k.input, func(o over) Iterator { return &sliding{windowing{over: o, of: &k.window}} })
+func (k *slidingWindow) Open(e *Env) (Iterator, error) {
+	return OpenOver(e, k.input, func(o Over) Iterator { return &sliding{windowing{Over: o, of: &k.window}} })
 }
 
 // sliding buffers no failures: a failed element is skipped and its error returned.
@@ -35,7 +37,7 @@ func (it *sliding) Next(c *Call) (Element, error) {
 			return nil, err
 		}
 		if !it.ended {
-			if err := it.push(c, outcome{Element: e}); err != nil {
+			if err := it.push(c, Outcome{Element: e}); err != nil {
 				return nil, err
 			}
 		}
@@ -44,9 +46,9 @@ func (it *sliding) Next(c *Call) (Element, error) {
 		return nil, io.EOF
 	}
 	var list []Element
-	defer func() { releaseAll(list) }()
+	defer func() { ReleaseAll(list) }()
 	for i := int64(0); i < int64(len(it.buffer)); i += it.of.stride {
-		list = append(list, it.buffer[i].retain())
+		list = append(list, it.buffer[i].Retain())
 	}
 	// Skip the elements between this window and the next first. If that fails, the window is not returned, and the next one is the same, as
 	// in TensorFlow.
@@ -55,7 +57,7 @@ func (it *sliding) Next(c *Call) (Element, error) {
 		if err != nil {
 			return nil, err
 		}
-		e.release()
+		e.Release()
 	}
 	it.drop(min(it.of.shift, int64(len(it.buffer))))
 	return stack(c, list)
@@ -66,8 +68,8 @@ func (it *sliding) ask(c *Call) (Element, error) {
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
-	e, err := it.input.Next(c)
-	if atEnd(err) {
+	e, err := it.Input.Next(c)
+	if AtEnd(err) {
 		it.ended = true
 		return nil, nil
 	}

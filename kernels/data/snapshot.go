@@ -68,15 +68,15 @@ type savedTo struct {
 }
 
 // saving reads the inputs of a save op after the dataset.
-func (in *inputs) saving(f *functionAttr, uses bool, compression string) savedTo {
-	s := savedTo{path: in.str(1, "path"), compression: compression}
-	if shard := in.functionFrom(f, 2); uses {
+func saving(in *Inputs, f *FunctionAttr, uses bool, compression string) savedTo {
+	s := savedTo{path: in.Str(1, "path"), compression: compression}
+	if shard := in.FunctionFrom(f, 2); uses {
 		s.shard = shard
 	}
 	return s
 }
 
-func (s savedTo) functions() []*Function {
+func (s savedTo) Functions() []*Function {
 	if s.shard == nil {
 		return nil
 	}
@@ -85,16 +85,16 @@ func (s savedTo) functions() []*Function {
 
 // newSave returns the kernel that saves a dataset.
 func newSave(c *kernels.Construction) (any, error) {
-	s := settingsOf(c)
-	f, uses, compression := s.function("shard_func"), s.Bool("use_shard_func"), s.checkCompression(s.Str("compression"), snapshotV2)
-	return waiting(func(ctx *kernels.Context) error {
-		in := &inputs{ctx: ctx}
-		to := in.saving(f, uses, compression)
-		defer kernels.ReleaseTensors(in.tensors)
-		if in.err != nil {
-			return in.err
+	s := SettingsOf(c)
+	f, uses, compression := s.Function("shard_func"), s.Bool("use_shard_func"), checkCompression(s, s.Str("compression"), snapshotV2)
+	return Waiting(func(ctx *kernels.Context) error {
+		in := &Inputs{Context: ctx}
+		to := saving(in, f, uses, compression)
+		defer in.Release()
+		if in.Err != nil {
+			return in.Err
 		}
-		return withDataset(ctx, placeOf(ctx, c), func(c *Call, d *Dataset) error {
+		return WithDataset(ctx, PlaceOf(ctx, c), func(c *Call, d *Dataset) error {
 			it, err := to.open(c.Env, d)
 			if err != nil {
 				return err
@@ -102,13 +102,13 @@ func newSave(c *kernels.Construction) (any, error) {
 			defer it.Close()
 			for {
 				e, err := it.Next(c)
-				if atEnd(err) {
+				if AtEnd(err) {
 					return nil
 				}
 				if err != nil {
 					return err
 				}
-				e.release()
+				e.Release()
 			}
 		})
 	}), s.Err()
@@ -120,31 +120,31 @@ type saved struct {
 	savedTo
 }
 
-func newSaveV2(s *settings) maker {
-	f, uses, compression := s.function("shard_func"), s.Bool("use_shard_func"), s.checkCompression(s.Str("compression"), snapshotV2)
-	return func(in *inputs) kind { return &saved{in.dataset(0), in.saving(f, uses, compression)} }
+func newSaveV2(s *Settings) Maker {
+	f, uses, compression := s.Function("shard_func"), s.Bool("use_shard_func"), checkCompression(s, s.Str("compression"), snapshotV2)
+	return func(in *Inputs) Kind { return &saved{in.Dataset(0), saving(in, f, uses, compression)} }
 }
 
-func (k *saved) cardinality(q *query) int64 { return k.input.cardinality(q) }
+func (k *saved) Cardinality(q *Query) int64 { return k.input.Cardinality(q) }
 
-func (k *saved) open(e *Env) (Iterator, error) { return k.savedTo.open(e, k.input) }
+func (k *saved) Open(e *Env) (Iterator, error) { return k.savedTo.open(e, k.input) }
 
 // open creates the iterator that saves a dataset.
 func (s savedTo) open(e *Env, d *Dataset) (Iterator, error) {
 	it := &savingAll{env: e, to: s, types: d.Spec}
 	if s.shard != nil {
-		f, err := e.bind(s.shard)
+		f, err := e.Bind(s.shard)
 		if err != nil {
 			return nil, err
 		}
 		it.shard.f = f
 	}
-	return openOver(e, d, func(o over) Iterator { it.over = o; return it })
+	return OpenOver(e, d, func(o Over) Iterator { it.Over = o; return it })
 }
 
 // savingAll writes the elements that it returns. It starts with the first one.
 type savingAll struct {
-	over
+	Over
 	env   *Env
 	to    savedTo
 	types Spec
@@ -162,7 +162,7 @@ func (it *savingAll) begin() (err error) {
 	if it.run == "" {
 		it.run = strconv.FormatUint(randomID(), 10)
 	}
-	if it.files, err = newShardWriter(it.env.files(), joinPath(it.to.path, it.run), it.to.compression, 0); err != nil {
+	if it.files, err = newShardWriter(it.env.Files(), joinPath(it.to.path, it.run), it.to.compression, 0); err != nil {
 		it.files = nil
 		return err
 	}
@@ -175,7 +175,7 @@ func (it *savingAll) describe(finalized bool) error {
 	if finalized {
 		m.elements = it.given
 	}
-	return m.write(it.env.files(), it.to.path)
+	return m.write(it.env.Files(), it.to.path)
 }
 
 func (it *savingAll) Next(c *Call) (Element, error) {
@@ -185,8 +185,8 @@ func (it *savingAll) Next(c *Call) (Element, error) {
 	if err := it.begin(); err != nil {
 		return nil, err
 	}
-	e, err := it.input.Next(c)
-	if atEnd(err) {
+	e, err := it.Input.Next(c)
+	if AtEnd(err) {
 		it.ended = true
 		if err := it.files.next(); err != nil {
 			return nil, err
@@ -204,7 +204,7 @@ func (it *savingAll) Next(c *Call) (Element, error) {
 		err = it.files.write(shard, e)
 	}
 	if err != nil {
-		e.release()
+		e.Release()
 		return nil, err
 	}
 	it.given++
@@ -215,7 +215,7 @@ func (it *savingAll) Close() {
 	if it.files != nil {
 		_ = it.files.next() // the run is incomplete anyway
 	}
-	it.over.Close()
+	it.Over.Close()
 }
 
 func (it *savingAll) Save(c *Call, w *Writer) {
@@ -231,16 +231,16 @@ func (it *savingAll) Save(c *Call, w *Writer) {
 		checkpoint = it.files.checkpoint
 	}
 	w.Int("checkpoint", checkpoint)
-	it.over.Save(c, w)
+	it.Over.Save(c, w)
 }
 
 func (it *savingAll) Restore(c *Call, r *Reader) {
 	it.run, it.given, it.shard.last, it.ended = r.Str("run"), r.Place("given"), r.Place("shard"), r.Bool("ended")
 	checkpoint := r.Place("checkpoint")
-	if r.err == nil && it.run != "" && !it.ended {
+	if r.Err == nil && it.run != "" && !it.ended {
 		it.restoreFiles(r, checkpoint)
 	}
-	it.over.Restore(c, r)
+	it.Over.Restore(c, r)
 }
 
 func (it *savingAll) restoreFiles(r *Reader, checkpoint int64) {
@@ -249,13 +249,13 @@ func (it *savingAll) restoreFiles(r *Reader, checkpoint int64) {
 		return
 	}
 	var err error
-	if it.files, err = newShardWriter(it.env.files(), joinPath(it.to.path, it.run), it.to.compression, checkpoint); err == nil {
+	if it.files, err = newShardWriter(it.env.Files(), joinPath(it.to.path, it.run), it.to.compression, checkpoint); err == nil {
 		err = it.files.forget()
 	}
 	if err == nil {
 		err = it.describe(false)
 	}
-	r.check(err)
+	r.Check(err)
 }
 
 // maxCheckpoints bounds how often an iterator that writes files may be saved, since each save starts new files.
@@ -269,19 +269,19 @@ type loaded struct {
 	spec              Spec
 }
 
-func newLoad(s *settings) maker {
-	f, spec, compression := s.function("reader_func"), s.spec(), s.checkCompression(s.Str("compression"), snapshotV2)
-	return func(in *inputs) kind {
-		k := &loaded{path: in.str(0, "path"), compression: compression, reader: in.functionFrom(f, 1), spec: spec}
-		if in.err != nil {
+func newLoad(s *Settings) Maker {
+	f, spec, compression := s.Function("reader_func"), s.Spec(), checkCompression(s, s.Str("compression"), snapshotV2)
+	return func(in *Inputs) Kind {
+		k := &loaded{path: in.Str(0, "path"), compression: compression, reader: in.FunctionFrom(f, 1), spec: spec}
+		if in.Err != nil {
 			return k
 		}
-		m, err := readMetadata(in.ctx.Files(), k.path)
+		m, err := readMetadata(in.Context.Files(), k.path)
 		if err == nil && m == nil {
 			err = status.Errorf(status.NotFound, "Could not find metadata file [%s]", k.path)
 		}
 		if err != nil {
-			in.fail(err)
+			in.Fail(err)
 			return k
 		}
 		k.metadata = m
@@ -289,28 +289,23 @@ func newLoad(s *settings) maker {
 	}
 }
 
-func (k *loaded) functions() []*Function { return []*Function{k.reader} }
+func (k *loaded) Functions() []*Function { return []*Function{k.reader} }
 
-func (k *loaded) cardinality(*query) int64 { return max(k.metadata.elements, 0) }
+func (k *loaded) Cardinality(*Query) int64 { return max(k.metadata.elements, 0) }
 
-func (k *loaded) open(e *Env) (Iterator, error) {
-	f, err := e.bind(k.reader)
+func (k *loaded) Open(e *Env) (Iterator, error) {
+	f, err := e.Bind(k.reader)
 	if err != nil {
 		return nil, err
 	}
-	c, end := e.newCall(0)
+	c, end := e.NewCall(0)
 	defer end()
-	t, err := openShards(c, e, f, joinPath(k.path, k.metadata.run), k.compression, k.metadata.version, k.spec)
+	opened, err := openShards(c, e, f, joinPath(k.path, k.metadata.run), k.compression, k.metadata.version, k.spec)
 	if err != nil {
 		return nil, err
 	}
-	return ownTurn{t}, nil
+	return opened, nil
 }
-
-// ownTurn is an iterator that owns its turn.
-type ownTurn struct{ *turn }
-
-func (t ownTurn) Close() { t.end() }
 
 // snapshot returns its input's elements. The first iterator writes them to files, and later ones read the files.
 type snapshot struct {
@@ -321,28 +316,28 @@ type snapshot struct {
 	spec                                 Spec
 }
 
-func newSnapshot(s *settings) maker {
-	reader, shard, spec := s.function("reader_func"), s.function("shard_func"), s.spec()
+func newSnapshot(s *Settings) Maker {
+	reader, shard, spec := s.Function("reader_func"), s.Function("shard_func"), s.Spec()
 	readers, shards := len(s.TypeList("Treader_func_args")), len(s.TypeList("Tshard_func_args"))
 	compression, readerPrefix, writerPrefix := s.Str("compression"), s.Str("reader_prefix"), s.Str("writer_prefix")
 	if compression == autoPacked {
 		compression = snappied
 	}
-	s.checkCompression(compression, snapshotV2)
+	checkCompression(s, compression, snapshotV2)
 	given, hash := s.Bool("hash_valid"), s.Int("hash")
-	return func(in *inputs) kind {
+	return func(in *Inputs) Kind {
 		k := &snapshot{
-			input: in.dataset(0), path: in.str(1, "path"), compression: compression, readerPrefix: readerPrefix, writerPrefix: writerPrefix,
-			reader: in.function(reader, 2, 2+readers), shard: in.function(shard, 2+readers, 2+readers+shards), spec: spec,
+			input: in.Dataset(0), path: in.Str(1, "path"), compression: compression, readerPrefix: readerPrefix, writerPrefix: writerPrefix,
+			reader: in.Function(reader, 2, 2+readers), shard: in.Function(shard, 2+readers, 2+readers+shards), spec: spec,
 		}
-		if in.err != nil {
+		if in.Err != nil {
 			return k
 		}
 		h := uint64(hash)
 		if !given {
 			var err error
-			if h, err = fingerprint(in.ctx, k.input, compression); err != nil {
-				in.fail(err)
+			if h, err = fingerprint(in.Context, k.input, compression); err != nil {
+				in.Fail(err)
 			}
 		}
 		k.hashName = strconv.FormatUint(h, 10)
@@ -350,22 +345,22 @@ func newSnapshot(s *settings) maker {
 	}
 }
 
-func (k *snapshot) functions() []*Function { return []*Function{k.reader, k.shard} }
+func (k *snapshot) Functions() []*Function { return []*Function{k.reader, k.shard} }
 
-func (k *snapshot) cardinality(q *query) int64 { return k.input.cardinality(q) }
+func (k *snapshot) Cardinality(q *Query) int64 { return k.input.Cardinality(q) }
 
 func (k *snapshot) folder(prefix string) string { return joinPath(prefix, k.path, k.hashName) }
 
-func (k *snapshot) open(e *Env) (Iterator, error) {
+func (k *snapshot) Open(e *Env) (Iterator, error) {
 	it := &snapshotting{of: k, env: e}
 	var err error
-	if it.reader, err = e.bind(k.reader); err != nil {
+	if it.reader, err = e.Bind(k.reader); err != nil {
 		return nil, err
 	}
-	if it.shard.f, err = e.bind(k.shard); err != nil {
+	if it.shard.f, err = e.Bind(k.shard); err != nil {
 		return nil, err
 	}
-	return it, mkdirAll(e.files(), k.folder(k.writerPrefix))
+	return it, mkdirAll(e.Files(), k.folder(k.writerPrefix))
 }
 
 // The modes of a snapshot's iterator.
@@ -379,7 +374,7 @@ const (
 type snapshotting struct {
 	of     *snapshot
 	env    *Env
-	reader *bound
+	reader *Bound
 	shard  shardFunction
 	now    Iterator // nil before the first element
 	mode   int64
@@ -391,10 +386,10 @@ type snapshotting struct {
 // begin chooses the iterator's mode.
 func (it *snapshotting) begin(c *Call) error {
 	dir := it.of.folder(it.of.readerPrefix)
-	if err := it.env.noteFile(joinPath(dir, snapshotMetadata)); err != nil {
+	if err := it.env.NoteFile(joinPath(dir, snapshotMetadata)); err != nil {
 		return err
 	}
-	m, err := readMetadata(it.env.files(), dir)
+	m, err := readMetadata(it.env.Files(), dir)
 	if err != nil {
 		return err
 	}
@@ -408,7 +403,7 @@ func (it *snapshotting) begin(c *Call) error {
 // openAs opens the iterator for the mode.
 func (it *snapshotting) openAs(c *Call, m *metadata) (err error) {
 	if it.mode != snapshotReads {
-		it.now, err = it.of.input.open(it.env)
+		it.now, err = it.of.input.Open(it.env)
 		return err
 	}
 	if m == nil {
@@ -419,7 +414,7 @@ func (it *snapshotting) openAs(c *Call, m *metadata) (err error) {
 	if err != nil {
 		return err
 	}
-	it.now = ownTurn{t}
+	it.now = t
 	return nil
 }
 
@@ -439,7 +434,7 @@ func (it *snapshotting) Next(c *Call) (Element, error) {
 		return nil, err
 	}
 	e, err := it.now.Next(c)
-	if atEnd(err) {
+	if AtEnd(err) {
 		it.ended = true
 		if err := it.files.next(); err != nil {
 			return nil, err
@@ -457,7 +452,7 @@ func (it *snapshotting) Next(c *Call) (Element, error) {
 		err = it.files.write(shard, e)
 	}
 	if err != nil {
-		e.release()
+		e.Release()
 		return nil, err
 	}
 	return e, nil
@@ -468,7 +463,7 @@ func (it *snapshotting) beginRun() (err error) {
 		return nil
 	}
 	it.run = strconv.FormatUint(randomID(), 10)
-	files, err := newShardWriter(it.env.files(), joinPath(it.of.folder(it.of.writerPrefix), it.run), it.of.compression, 0)
+	files, err := newShardWriter(it.env.Files(), joinPath(it.of.folder(it.of.writerPrefix), it.run), it.of.compression, 0)
 	if err != nil {
 		return err
 	}
@@ -478,7 +473,7 @@ func (it *snapshotting) beginRun() (err error) {
 
 func (it *snapshotting) describe(finalized bool) error {
 	m := &metadata{hash: it.of.hashName, run: it.run, version: snapshotV2, types: it.of.spec.Types, finalized: finalized}
-	return m.write(it.env.files(), it.of.folder(it.of.writerPrefix))
+	return m.write(it.env.Files(), it.of.folder(it.of.writerPrefix))
 }
 
 func (it *snapshotting) Close() {
@@ -519,7 +514,7 @@ func (it *snapshotting) Restore(c *Call, r *Reader) {
 	folder, run := r.Str("folder"), r.Str("run")
 	it.ended = r.Bool("ended")
 	checkpoint := r.Place("checkpoint")
-	if r.err != nil || it.mode == snapshotUndecided {
+	if r.Err != nil || it.mode == snapshotUndecided {
 		return
 	}
 	if own := it.of.folder(""); folder != own {
@@ -530,7 +525,7 @@ func (it *snapshotting) Restore(c *Call, r *Reader) {
 		r.Fail(status.Errorf(status.DataLoss, "The saved state of a snapshot is in mode %d, run %q, checkpoint %d", it.mode, run, checkpoint))
 		return
 	}
-	m, err := readMetadata(it.env.files(), it.of.folder(it.of.readerPrefix))
+	m, err := readMetadata(it.env.Files(), it.of.folder(it.of.readerPrefix))
 	if err == nil && it.mode == snapshotReads && m != nil {
 		m.run = run // another run may have become current
 	}
@@ -543,13 +538,13 @@ func (it *snapshotting) Restore(c *Call, r *Reader) {
 	}
 	if it.mode == snapshotWrites && run != "" && !it.ended {
 		it.run = run
-		if it.files, err = newShardWriter(it.env.files(), joinPath(it.of.folder(it.of.writerPrefix), run), it.of.compression, checkpoint); err == nil {
+		if it.files, err = newShardWriter(it.env.Files(), joinPath(it.of.folder(it.of.writerPrefix), run), it.of.compression, checkpoint); err == nil {
 			err = it.files.forget()
 		}
 		if err == nil {
 			err = it.describe(false)
 		}
-		r.check(err)
+		r.Check(err)
 	}
 	it.now.Restore(c, r.In("now"))
 }
@@ -576,11 +571,11 @@ const (
 	snapshotModePassed = "passthrough"
 )
 
-func newLegacySnapshot(s *settings) maker {
+func newLegacySnapshot(s *Settings) Maker {
 	k := legacySnapshot{
-		compression: s.checkCompression(s.Str("compression"), snapshotV1), mode: s.Str("mode"), readerPrefix: s.Str("reader_path_prefix"),
+		compression: checkCompression(s, s.Str("compression"), snapshotV1), mode: s.Str("mode"), readerPrefix: s.Str("reader_path_prefix"),
 		writerPrefix: s.Str("writer_path_prefix"), shardBytes: s.Int("shard_size_bytes"), shuffles: s.Bool("shuffle_on_read"),
-		seed: s.Int("seed"), seed2: s.Int("seed2"), name: s.Str("snapshot_name"), spec: s.spec(),
+		seed: s.Int("seed"), seed2: s.Int("seed2"), name: s.Str("snapshot_name"), spec: s.Spec(),
 	}
 	expiry := s.Int("pending_snapshot_expiry_seconds")
 	if k.shardBytes == -1 {
@@ -597,16 +592,16 @@ func newLegacySnapshot(s *settings) maker {
 	case !slices.Contains([]string{snapshotModeAuto, snapshotModeRead, snapshotModeWrite, snapshotModePassed}, k.mode):
 		s.Failf("mode must be either '%s', '%s', '%s', or '%s'.", snapshotModeAuto, snapshotModeRead, snapshotModeWrite, snapshotModePassed)
 	}
-	return func(in *inputs) kind {
+	return func(in *Inputs) Kind {
 		k := k
-		k.input = in.dataset(0)
-		path := in.str(1, "path")
-		if in.err != nil {
+		k.input = in.Dataset(0)
+		path := in.Str(1, "path")
+		if in.Err != nil {
 			return &k
 		}
-		h, err := fingerprint(in.ctx, k.input, path)
+		h, err := fingerprint(in.Context, k.input, path)
 		if err != nil {
-			in.fail(err)
+			in.Fail(err)
 		}
 		k.hash = fmt.Sprintf("%016x", h)
 		k.folder = joinPath(path, k.hash)
@@ -617,9 +612,9 @@ func newLegacySnapshot(s *settings) maker {
 	}
 }
 
-func (k *legacySnapshot) cardinality(q *query) int64 { return k.input.cardinality(q) }
+func (k *legacySnapshot) Cardinality(q *Query) int64 { return k.input.Cardinality(q) }
 
-func (k *legacySnapshot) open(e *Env) (Iterator, error) {
+func (k *legacySnapshot) Open(e *Env) (Iterator, error) {
 	return &legacySnapshotting{of: k, env: e, mode: snapshotUndecided}, nil
 }
 
@@ -632,7 +627,7 @@ type legacySnapshotting struct {
 	input Iterator // while the input is read
 	// For writing: the next element, and the file.
 	begun   bool
-	next    outcome
+	next    Outcome
 	file    *snapshotWriter
 	number  int64
 	written int64 // bytes in the file
@@ -663,10 +658,10 @@ func (k *legacySnapshot) decide(m *metadata) (int64, error) {
 }
 
 func (it *legacySnapshotting) begin() error {
-	if err := it.env.noteFile(joinPath(it.of.folder, snapshotMetadata)); err != nil {
+	if err := it.env.NoteFile(joinPath(it.of.folder, snapshotMetadata)); err != nil {
 		return err
 	}
-	m, err := readMetadata(it.env.files(), it.of.folder)
+	m, err := readMetadata(it.env.Files(), it.of.folder)
 	if err != nil {
 		return err
 	}
@@ -689,7 +684,7 @@ func (it *legacySnapshotting) openAs(mode int64, m *metadata) (err error) {
 		if it.run == "" {
 			it.run = fmt.Sprintf("%04x", randomID())
 		}
-		it.input, err = it.of.input.open(it.env)
+		it.input, err = it.of.input.Open(it.env)
 		return err
 	}
 	if m == nil || it.run == "" && m.run == "" {
@@ -713,7 +708,7 @@ func (it *legacySnapshotting) openAs(mode int64, m *metadata) (err error) {
 // find lists the files of the run.
 func (it *legacySnapshotting) find() error {
 	dir := joinPath(it.of.readerPrefix, it.of.folder, it.run)
-	names, err := files.Match(it.env.files(), escaped(dir)+"/*")
+	names, err := files.Match(it.env.Files(), escaped(dir)+"/*")
 	if err != nil {
 		return err
 	}
@@ -726,7 +721,7 @@ func (it *legacySnapshotting) find() error {
 		if seed == 0 && seed2 == 0 {
 			seed, seed2 = int64(randomID()), int64(randomID())
 		}
-		draw := numbersOf(seed, seed2, 0)
+		draw := NewNumbers(seed, seed2, 0)
 		for i := len(names) - 1; i > 0; i-- {
 			j := int(uint64(draw.Next()) % uint64(i+1))
 			names[i], names[j] = names[j], names[i]
@@ -757,17 +752,17 @@ func (it *legacySnapshotting) read(c *Call) (Element, error) {
 			return nil, err
 		}
 		if it.reader == nil {
-			if err := it.env.noteFile(it.names[0]); err != nil {
+			if err := it.env.NoteFile(it.names[0]); err != nil {
 				return nil, err
 			}
-			r, err := openSnapshot(it.env.files(), it.names[0], it.of.compression, it.v, it.of.spec.Types)
+			r, err := openSnapshot(it.env.Files(), it.names[0], it.of.compression, it.v, it.of.spec.Types)
 			if err != nil {
 				return nil, err
 			}
 			it.reader = r
 		}
 		e, err := it.reader.next(c)
-		if !atEnd(err) {
+		if !AtEnd(err) {
 			if err == nil {
 				it.given++
 			}
@@ -782,7 +777,7 @@ func (it *legacySnapshotting) read(c *Call) (Element, error) {
 // write returns an element. It requests the next one first, so that the run is complete when its last element is returned.
 func (it *legacySnapshotting) write(c *Call) (Element, error) {
 	if !it.begun {
-		if err := mkdirAll(it.env.files(), joinPath(it.of.writerPrefix, it.of.folder, it.run)); err != nil {
+		if err := mkdirAll(it.env.Files(), joinPath(it.of.writerPrefix, it.of.folder, it.run)); err != nil {
 			return nil, err
 		}
 		if err := it.describe(false); err != nil {
@@ -793,19 +788,19 @@ func (it *legacySnapshotting) write(c *Call) (Element, error) {
 		}
 		it.begun = true
 	}
-	if it.next.Element == nil && it.next.err == nil { // at the start, and after a failed element
+	if it.next.Element == nil && it.next.Err == nil { // at the start, and after a failed element
 		if err := it.advance(c); err != nil {
 			return nil, err
 		}
 	}
 	o := it.next
-	it.next = outcome{}
-	if o.err != nil {
+	it.next = Outcome{}
+	if o.Err != nil {
 		it.next = o
-		return nil, o.err
+		return nil, o.Err
 	}
 	if err := it.advance(c); err != nil {
-		o.release()
+		o.Release()
 		return nil, err
 	}
 	return o.Element, nil
@@ -814,12 +809,12 @@ func (it *legacySnapshotting) write(c *Call) (Element, error) {
 // advance requests an element and writes it; after the last one it completes the run.
 func (it *legacySnapshotting) advance(c *Call) error {
 	e, err := it.input.Next(c)
-	if atEnd(err) {
-		it.next = outcome{nil, errEOF}
+	if AtEnd(err) {
+		it.next = Outcome{nil, errEOF}
 		if err := it.closeFile(); err != nil {
 			return err
 		}
-		m, err := readMetadata(it.env.files(), it.of.folder)
+		m, err := readMetadata(it.env.Files(), it.of.folder)
 		if err != nil {
 			return err
 		}
@@ -831,21 +826,21 @@ func (it *legacySnapshotting) advance(c *Call) error {
 	if err != nil {
 		return err
 	}
-	if it.written += e.bytes(); it.file != nil && it.written > it.of.shardBytes {
+	if it.written += e.Bytes(); it.file != nil && it.written > it.of.shardBytes {
 		if err := it.closeFile(); err != nil {
-			e.release()
+			e.Release()
 			return err
 		}
-		it.written = e.bytes()
+		it.written = e.Bytes()
 	}
 	if err = it.openFile(); err == nil {
-		err = fileError(it.fileName(), it.file.write(e))
+		err = files.Error(it.fileName(), it.file.write(e))
 	}
 	if err != nil {
-		e.release()
+		e.Release()
 		return err
 	}
-	it.next = outcome{e, nil}
+	it.next = Outcome{e, nil}
 	return nil
 }
 
@@ -856,7 +851,7 @@ func (it *legacySnapshotting) fileName() string {
 // openFile creates a file, unless one is open.
 func (it *legacySnapshotting) openFile() (err error) {
 	if it.file == nil {
-		it.file, err = newSnapshotWriter(it.env.files(), it.fileName(), it.of.compression, snapshotV1)
+		it.file, err = newSnapshotWriter(it.env.Files(), it.fileName(), it.of.compression, snapshotV1)
 	}
 	return err
 }
@@ -874,13 +869,13 @@ func (it *legacySnapshotting) closeFile() error {
 
 func (it *legacySnapshotting) describe(finalized bool) error {
 	m := &metadata{hash: it.of.hash, run: it.run, version: snapshotV1, types: it.of.spec.Types, finalized: finalized}
-	return m.write(it.env.files(), it.of.folder)
+	return m.write(it.env.Files(), it.of.folder)
 }
 
 func (it *legacySnapshotting) Close() {
 	_ = it.closeFile() // the run is incomplete anyway
-	it.next.release()
-	it.next = outcome{}
+	it.next.Release()
+	it.next = Outcome{}
 	if it.reader != nil {
 		it.reader.close()
 		it.reader = nil
@@ -901,7 +896,7 @@ func (it *legacySnapshotting) Save(c *Call, w *Writer) {
 	}
 	w.Int("number", it.number)
 	w.Int("version", it.v)
-	saveOutcomes(w, "next", []outcome{{it.next.Element, orEnded(it.next.err)}})
+	SaveOutcomes(w, "next", []Outcome{{it.next.Element, orEnded(it.next.Err)}})
 	w.Int("names", int64(len(it.names)))
 	for i, name := range it.names {
 		w.InAt("name", i).Str("name", name)
@@ -914,15 +909,15 @@ func (it *legacySnapshotting) Save(c *Call, w *Writer) {
 
 // orEnded returns an error in the form in which states store it.
 func orEnded(err error) error {
-	if atEnd(err) {
-		return errEnded
+	if AtEnd(err) {
+		return ErrEnded
 	}
 	return err
 }
 
 func (it *legacySnapshotting) Restore(c *Call, r *Reader) {
 	mode, folder := r.Place("mode"), r.Str("folder")
-	if r.err != nil || mode == snapshotUndecided {
+	if r.Err != nil || mode == snapshotUndecided {
 		return
 	}
 	if folder != it.of.folder || mode > snapshotUndecided {
@@ -934,7 +929,7 @@ func (it *legacySnapshotting) Restore(c *Call, r *Reader) {
 	} else if err := it.openAs(mode, nil); err != nil {
 		r.Fail(err)
 	}
-	if r.err != nil {
+	if r.Err != nil {
 		return
 	}
 	it.mode = mode
@@ -947,10 +942,10 @@ func (it *legacySnapshotting) Restore(c *Call, r *Reader) {
 		r.Fail(status.Errorf(status.DataLoss, "The saved state of a snapshot is in run %q", run))
 	}
 	it.begun, it.number = r.Bool("begun"), r.Place("number")
-	if list := restoreOutcomes(r, "next"); len(list) == 1 {
+	if list := RestoreOutcomes(r, "next"); len(list) == 1 {
 		it.next = list[0]
-		if status.CodeOf(it.next.err) == status.OutOfRange {
-			it.next.err = errEOF
+		if status.CodeOf(it.next.Err) == status.OutOfRange {
+			it.next.Err = errEOF
 		}
 	}
 	it.input.Restore(c, r.In("input"))
@@ -960,7 +955,7 @@ func (it *legacySnapshotting) Restore(c *Call, r *Reader) {
 var runName = regexp.MustCompile(`^([0-9a-f]{4,16}|custom)$`)
 
 func (it *legacySnapshotting) restoreReader(c *Call, r *Reader) {
-	m, err := readMetadata(it.env.files(), it.of.folder)
+	m, err := readMetadata(it.env.Files(), it.of.folder)
 	if err == nil {
 		err = it.openAs(snapshotReads, m)
 	}
@@ -979,9 +974,9 @@ func (it *legacySnapshotting) restoreReader(c *Call, r *Reader) {
 		left = append(left, name)
 	}
 	it.names = left
-	for n := r.Place("given"); it.given < n && r.err == nil; {
+	for n := r.Place("given"); it.given < n && r.Err == nil; {
 		e, err := it.read(c)
-		r.check(err)
-		e.release()
+		r.Check(err)
+		e.Release()
 	}
 }

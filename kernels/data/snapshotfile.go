@@ -175,7 +175,7 @@ func (m *metadata) write(fsys files.FS, dir string) error {
 	if err != nil {
 		return err
 	}
-	return fileError(name, fsys.Rename(from, to))
+	return files.Error(name, fsys.Rename(from, to))
 }
 
 // mkdirAll creates the folder that an op names.
@@ -184,7 +184,7 @@ func mkdirAll(fsys files.FS, dir string) error {
 	if err != nil {
 		return err
 	}
-	return fileError(dir, fsys.MkdirAll(local))
+	return files.Error(dir, fsys.MkdirAll(local))
 }
 
 // exists reports whether a file exists that the session may use.
@@ -228,7 +228,7 @@ func recordCompression(name string) (tfrecord.Compression, error) {
 }
 
 // checkCompression rejects a compression that a file version does not support.
-func (s *settings) checkCompression(name string, version int64) string {
+func checkCompression(s *Settings, name string, version int64) string {
 	if s.Err() != nil {
 		return name
 	}
@@ -252,7 +252,7 @@ func newSnapshotWriter(fsys files.FS, name, compression string, version int64) (
 	}
 	f, err := fsys.Overwrite(local)
 	if err != nil {
-		return nil, fileError(name, err)
+		return nil, files.Error(name, err)
 	}
 	w := &snapshotWriter{file: f, buffer: bufio.NewWriterSize(f, 64<<10)}
 	if version == snapshotV2 {
@@ -442,7 +442,7 @@ func (r *snapshotReader) next(c *Call) (Element, error) {
 			t, err = r.parse(c, f.Bytes)
 		}
 		if err != nil {
-			e.release()
+			e.Release()
 			return nil, r.lost(err)
 		}
 		if t != nil {
@@ -462,8 +462,8 @@ func (r *snapshotReader) nextRecords(c *Call) (Element, error) {
 			t, err = r.parse(c, b)
 		}
 		if err != nil {
-			e.release()
-			if atEnd(err) {
+			e.Release()
+			if AtEnd(err) {
 				return nil, err
 			}
 			return nil, r.lost(err)
@@ -478,7 +478,7 @@ func (r *snapshotReader) parse(c *Call, b []byte) (*tensor.Tensor, error) {
 	if err := tensor.Unmarshal(b, p); err != nil {
 		return nil, status.Errorf(status.DataLoss, "Unable to parse tensor from stored proto")
 	}
-	return tensor.FromTensorProto(p, c.pool())
+	return tensor.FromTensorProto(p, c.Pool())
 }
 
 // record reads bytes, preceded by their length.
@@ -531,7 +531,7 @@ func (r *snapshotReader) nextPacked(c *Call) (Element, error) {
 	for i, m := range list {
 		t, err := r.unpacked(c, r.types[i], m, plain[:m.size])
 		if err != nil {
-			e.release()
+			e.Release()
 			return nil, r.lost(err)
 		}
 		plain = plain[m.size:]
@@ -545,7 +545,7 @@ func (r *snapshotReader) unpacked(c *Call, dtype tensor.DType, m packedTensor, b
 	if !plainBytes(dtype) {
 		return r.parse(c, b)
 	}
-	return tensorOfBytes(c.pool(), dtype, m.shape, b)
+	return tensorOfBytes(c.Pool(), dtype, m.shape, b)
 }
 
 // tensorOfBytes returns a tensor with the given bytes.
@@ -631,9 +631,9 @@ func unpack(block []byte, size int64) ([]byte, error) {
 
 // check compares an element with the declared types.
 func (r *snapshotReader) check(e Element) error {
-	err := Spec{Types: r.types}.checkElement(e)
+	err := Spec{Types: r.types}.CheckElement(e)
 	if err != nil {
-		e.release()
+		e.Release()
 	}
 	return err
 }

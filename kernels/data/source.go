@@ -3,6 +3,10 @@ package data
 import (
 	"io"
 
+	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
+	shapepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_shape_go_proto"
+	typespb "github.com/galeone/tensorflow/tensorflow/go/core/framework/types_go_proto"
+	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels/internal/shapes"
@@ -14,15 +18,15 @@ type rangeOf struct {
 	dtype             tensor.DType
 }
 
-func newRange(s *settings) maker {
+func newRange(s *Settings) Maker {
 	types := s.TypeList("output_types")
 	if s.Err() == nil && (len(types) != 1 || rangeScalar(types[0], 0) == nil) {
 		s.Fail(status.Unimplementedf("Attr 'output_types' of RangeDataset: %v", types))
 	}
-	return func(in *inputs) kind {
-		r := &rangeOf{in.int(0, "start"), in.int(1, "stop"), in.int(2, "step"), types[0]}
-		if in.err == nil && r.step == 0 {
-			in.failf("step must be a non-zero integer.")
+	return func(in *Inputs) Kind {
+		r := &rangeOf{in.Int(0, "start"), in.Int(1, "stop"), in.Int(2, "step"), types[0]}
+		if in.Err == nil && r.step == 0 {
+			in.Failf("step must be a non-zero integer.")
 		}
 		return r
 	}
@@ -59,7 +63,7 @@ func rangeScalar(dtype tensor.DType, v int64) *tensor.Tensor {
 	return nil
 }
 
-func (r *rangeOf) cardinality(*query) int64 {
+func (r *rangeOf) Cardinality(*Query) int64 {
 	from, to, by := r.start, r.stop, r.step
 	if by < 0 {
 		from, to, by = -from, -to, -by
@@ -71,27 +75,27 @@ func (r *rangeOf) cardinality(*query) int64 {
 	return int64((n-1)/uint64(by)) + 1
 }
 
-func (r *rangeOf) at(_ *Call, i int64) (Element, error) {
+func (r *rangeOf) At(_ *Call, i int64) (Element, error) {
 	return Element{rangeScalar(r.dtype, r.start+i*r.step)}, nil
 }
 
-func (r *rangeOf) open(*Env) (Iterator, error) { return &counting{list: r}, nil }
+func (r *rangeOf) Open(*Env) (Iterator, error) { return NewIterator(r), nil }
 
-// list is a dataset whose elements all exist in advance.
-type list interface {
-	kind
-	indexed
+// List is a dataset whose elements all exist in advance.
+type List interface {
+	Kind
+	Indexed
 }
 
 // counting is the iterator of a list.
 type counting struct {
-	stateless
-	list
+	Stateless
+	List
 	next int64
 }
 
 func (it *counting) Next(c *Call) (Element, error) {
-	if it.next >= it.cardinality(nil) {
+	if it.next >= it.Cardinality(nil) {
 		return nil, io.EOF
 	}
 	// All loops over elements end with the call, since every element comes from a source that checks it.
@@ -99,25 +103,28 @@ func (it *counting) Next(c *Call) (Element, error) {
 		return nil, err
 	}
 	it.next++
-	return it.at(c, it.next-1)
+	return it.At(c, it.next-1)
 }
 
 func (it *counting) Save(_ *Call, w *Writer) { w.Int("next", it.next) }
 
 func (it *counting) Restore(_ *Call, r *Reader) { it.next = r.Place("next") }
 
+// NewIterator returns an iterator over the elements of a list.
+func NewIterator(l List) Iterator { return &counting{List: l} }
+
 // single is a dataset of one element.
 type single struct{ element Element }
 
-func newTensors(*settings) maker {
-	return func(in *inputs) kind { return &single{in.rest(0, in.ctx.NumInputs())} }
+func newTensors(*Settings) Maker {
+	return func(in *Inputs) Kind { return &single{in.Rest(0, in.Context.NumInputs())} }
 }
 
-func (*single) cardinality(*query) int64 { return 1 }
+func (*single) Cardinality(*Query) int64 { return 1 }
 
-func (s *single) at(*Call, int64) (Element, error) { return s.element.retain(), nil }
+func (s *single) At(*Call, int64) (Element, error) { return s.element.Retain(), nil }
 
-func (s *single) open(*Env) (Iterator, error) { return &counting{list: s}, nil }
+func (s *single) Open(*Env) (Iterator, error) { return NewIterator(s), nil }
 
 // rows returns the rows of tensors.
 type rows struct {
@@ -125,15 +132,15 @@ type rows struct {
 	n       int64
 }
 
-func newSlices(*settings) maker {
-	return func(in *inputs) kind {
-		s := &rows{tensors: in.rest(0, in.ctx.NumInputs())}
+func newSlices(*Settings) Maker {
+	return func(in *Inputs) Kind {
+		s := &rows{tensors: in.Rest(0, in.Context.NumInputs())}
 		for i, t := range s.tensors {
 			switch {
 			case t.Rank() == 0 || s.tensors[0].Rank() == 0:
-				in.failf("All components must be at least 1-dimensional")
+				in.Failf("All components must be at least 1-dimensional")
 			case i > 0 && t.Dim(0) != s.tensors[0].Dim(0):
-				in.failf("All components must have the same size in the 0th dimension")
+				in.Failf("All components must have the same size in the 0th dimension")
 			default:
 				s.n = int64(t.Dim(0))
 			}
@@ -142,17 +149,17 @@ func newSlices(*settings) maker {
 	}
 }
 
-func (s *rows) cardinality(*query) int64 { return s.n }
+func (s *rows) Cardinality(*Query) int64 { return s.n }
 
-func (s *rows) at(c *Call, i int64) (Element, error) { return rowOf(c, s.tensors, i) }
+func (s *rows) At(c *Call, i int64) (Element, error) { return Row(c, s.tensors, i) }
 
-// rowOf returns row i of each tensor.
-func rowOf(c *Call, tensors Element, i int64) (Element, error) {
+// Row returns row i of each tensor.
+func Row(c *Call, tensors Element, i int64) (Element, error) {
 	e := make(Element, 0, len(tensors))
 	for _, t := range tensors {
-		row, err := tensor.New(c.pool(), t.DType(), t.Shape()[1:])
+		row, err := tensor.New(c.Pool(), t.DType(), t.Shape()[1:])
 		if err != nil {
-			e.release()
+			e.Release()
 			return nil, err
 		}
 		row.CopyElements(0, t, int(i)*row.Len(), row.Len())
@@ -161,7 +168,7 @@ func rowOf(c *Call, tensors Element, i int64) (Element, error) {
 	return e, nil
 }
 
-func (s *rows) open(*Env) (Iterator, error) { return &counting{list: s}, nil }
+func (s *rows) Open(*Env) (Iterator, error) { return NewIterator(s), nil }
 
 // tuples returns given elements one after the other: ListDataset.
 type tuples struct {
@@ -169,50 +176,50 @@ type tuples struct {
 	width int
 }
 
-func newList(s *settings) maker {
+func newList(s *Settings) Maker {
 	types := s.TypeList("output_types")
-	return func(in *inputs) kind {
-		l := &tuples{in.rest(0, in.ctx.NumInputs()), len(types)}
+	return func(in *Inputs) Kind {
+		l := &tuples{in.Rest(0, in.Context.NumInputs()), len(types)}
 		if l.width == 0 || len(l.all)%l.width != 0 {
-			in.failf("Given number of input tensors: %d is not divisible by the number of components in each element: %d", len(l.all), l.width)
+			in.Failf("Given number of input tensors: %d is not divisible by the number of components in each element: %d", len(l.all), l.width)
 		}
 		return l
 	}
 }
 
-func (l *tuples) cardinality(*query) int64 { return int64(len(l.all) / l.width) }
+func (l *tuples) Cardinality(*Query) int64 { return int64(len(l.all) / l.width) }
 
-func (l *tuples) at(_ *Call, i int64) (Element, error) {
-	return l.all[int(i)*l.width : int(i+1)*l.width].retain(), nil
+func (l *tuples) At(_ *Call, i int64) (Element, error) {
+	return l.all[int(i)*l.width : int(i+1)*l.width].Retain(), nil
 }
 
-func (l *tuples) open(*Env) (Iterator, error) { return &counting{list: l}, nil }
+func (l *tuples) Open(*Env) (Iterator, error) { return NewIterator(l), nil }
 
 // sparseSlices returns the rows of a sparse tensor, each a sparse tensor of one rank less.
 type sparseSlices struct {
 	indices, values, dense *tensor.Tensor
 }
 
-func newSparseSlices(s *settings) (Spec, maker) {
+func newSparseSlices(s *Settings) (Spec, Maker) {
 	dtype := s.Type("Tvalues")
 	open := shapes.PartialShape{}
 	spec := Spec{Types: []tensor.DType{tensor.Int64, dtype, tensor.Int64}, Shapes: []shapes.PartialShape{open, open, open}}
-	return spec, func(in *inputs) kind {
-		k := &sparseSlices{in.tensor(0), in.tensor(1), in.tensor(2)}
+	return spec, func(in *Inputs) Kind {
+		k := &sparseSlices{in.Tensor(0), in.Tensor(1), in.Tensor(2)}
 		indices, values, dense := k.indices.Shape(), k.values.Shape(), k.dense.Shape()
 		switch {
 		case len(indices) != 2:
-			in.failf("Input indices must be a matrix. Got: %v", indices)
+			in.Failf("Input indices must be a matrix. Got: %v", indices)
 		case len(values) != 1:
-			in.failf("Input values must be a vector. Got: %v", values)
+			in.Failf("Input values must be a vector. Got: %v", values)
 		case len(dense) != 1:
-			in.failf("Input shape must be a vector. Got: %v", dense)
+			in.Failf("Input shape must be a vector. Got: %v", dense)
 		case indices[0] != values[0]:
-			in.failf("Number of values must match first dimension of indices. Got %d values, indices shape: %v", values[0], indices)
+			in.Failf("Number of values must match first dimension of indices. Got %d values, indices shape: %v", values[0], indices)
 		case indices[1] != dense[0]:
-			in.failf("Number of dimensions must match second dimension of indices. Got %d dimensions, indices shape: %v", dense[0], indices)
+			in.Failf("Number of dimensions must match second dimension of indices. Got %d dimensions, indices shape: %v", dense[0], indices)
 		case dense[0] == 0:
-			in.failf("The shape argument requires at least one element.")
+			in.Failf("The shape argument requires at least one element.")
 		default:
 			k.check(in)
 		}
@@ -221,20 +228,20 @@ func newSparseSlices(s *settings) (Spec, maker) {
 }
 
 // check checks that the rows are in order.
-func (k *sparseSlices) check(in *inputs) {
+func (k *sparseSlices) check(in *Inputs) {
 	at, dims := tensor.Of[int64](k.indices), tensor.Of[int64](k.dense)
 	rank := len(dims)
 	if dims[0] < 0 {
-		in.failf("Dimension 0 of the dense shape must not be negative, got %d", dims[0])
+		in.Failf("Dimension 0 of the dense shape must not be negative, got %d", dims[0])
 	}
 	last := int64(-1)
 	for i := 0; i < len(at); i += rank {
 		switch row := at[i]; {
 		case row < last:
-			in.fail(status.Unimplementedf("The SparseTensor must be ordered in the batch dimension; handling arbitrarily ordered input is not currently supported."))
+			in.Fail(status.Unimplementedf("The SparseTensor must be ordered in the batch dimension; handling arbitrarily ordered input is not currently supported."))
 			return
 		case row < 0 || row >= dims[0]:
-			in.failf("indices[%d] = %d is out of range [0, %d)", i/rank, row, dims[0])
+			in.Failf("indices[%d] = %d is out of range [0, %d)", i/rank, row, dims[0])
 			return
 		default:
 			last = row
@@ -242,19 +249,19 @@ func (k *sparseSlices) check(in *inputs) {
 	}
 }
 
-func (k *sparseSlices) cardinality(*query) int64 { return tensor.Of[int64](k.dense)[0] }
+func (k *sparseSlices) Cardinality(*Query) int64 { return tensor.Of[int64](k.dense)[0] }
 
-func (k *sparseSlices) open(*Env) (Iterator, error) { return &sparseRows{of: k}, nil }
+func (k *sparseSlices) Open(*Env) (Iterator, error) { return &sparseRows{of: k}, nil }
 
 // sparseRows is positioned before a row, and before the first value of that row.
 type sparseRows struct {
-	stateless
+	Stateless
 	of        *sparseSlices
 	row, from int64
 }
 
 func (it *sparseRows) Next(c *Call) (Element, error) {
-	if it.row >= it.of.cardinality(nil) {
+	if it.row >= it.of.Cardinality(nil) {
 		return nil, io.EOF
 	}
 	if err := c.Err(); err != nil {
@@ -266,11 +273,11 @@ func (it *sparseRows) Next(c *Call) (Element, error) {
 		to++
 	}
 	n := to - it.from
-	indices, err := tensor.New(c.pool(), tensor.Int64, tensor.Shape{n, rank - 1})
+	indices, err := tensor.New(c.Pool(), tensor.Int64, tensor.Shape{n, rank - 1})
 	if err != nil {
 		return nil, err
 	}
-	values, err := tensor.New(c.pool(), it.of.values.DType(), tensor.Shape{n})
+	values, err := tensor.New(c.Pool(), it.of.values.DType(), tensor.Shape{n})
 	if err != nil {
 		indices.Release()
 		return nil, err
@@ -282,7 +289,7 @@ func (it *sparseRows) Next(c *Call) (Element, error) {
 	values.CopyElements(0, it.of.values, int(it.from), int(n))
 	dense, err := tensor.FromSlice(tensor.Int64, tensor.Shape{rank - 1}, tensor.Of[int64](it.of.dense)[1:])
 	if err != nil {
-		Element{indices, values}.release()
+		Element{indices, values}.Release()
 		return nil, err
 	}
 	it.row, it.from = it.row+1, to
@@ -295,3 +302,25 @@ func (it *sparseRows) Save(_ *Call, w *Writer) {
 }
 
 func (it *sparseRows) Restore(_ *Call, r *Reader) { it.row, it.from = r.Place("row"), r.Place("from") }
+
+// FromElements returns a dataset of existing elements with width components each. It takes them over.
+func FromElements(all Element, width int, spec Spec) *Dataset {
+	return FromNode(&tuples{all, width}, windowNode(all, width), spec, all)
+}
+
+// windowNode returns a node that creates a dataset of elements with width components.
+func windowNode(all Element, width int) *graph.Node {
+	var types, of []typespb.DataType
+	var open []*shapepb.TensorShapeProto
+	for i, t := range all {
+		types = append(types, t.DType().Proto())
+		if i < width {
+			of = append(of, t.DType().Proto())
+			open = append(open, &shapepb.TensorShapeProto{UnknownRank: true})
+		}
+	}
+	return &graph.Node{Op: "WindowOp", Attrs: graph.Attrs{
+		"Tinputs": ListAttr(&attrpb.AttrValue_ListValue{Type: types}), "output_types": ListAttr(&attrpb.AttrValue_ListValue{Type: of}),
+		"output_shapes": ListAttr(&attrpb.AttrValue_ListValue{Shape: open}),
+	}}
+}

@@ -17,45 +17,45 @@ type sparseBatch struct {
 	row   shapes.PartialShape
 }
 
-func newSparseBatch(*settings) maker {
-	return func(in *inputs) kind {
-		k := &sparseBatch{input: in.dataset(0), size: in.batchSize(1)}
-		if in.err != nil {
+func newSparseBatch(*Settings) Maker {
+	return func(in *Inputs) Kind {
+		k := &sparseBatch{input: in.Dataset(0), size: batchSizeAt(in, 1)}
+		if in.Err != nil {
 			return k
 		}
 		if len(k.input.Types) != 1 {
-			in.failf("DenseToSparseBatchDataset only supports inputs with a single component.")
+			in.Failf("DenseToSparseBatchDataset only supports inputs with a single component.")
 			return k
 		}
-		if t := in.ctx.Input(2); t.DType() != tensor.Int64 || t.Rank() != 1 {
-			in.failf("row_shape must be a vector")
+		if t := in.Context.Input(2); t.DType() != tensor.Int64 || t.Rank() != 1 {
+			in.Failf("row_shape must be a vector")
 			return k
 		}
-		row, err := shapes.PartialShapeInput(in.ctx, 2)
+		row, err := shapes.PartialShapeInput(in.Context, 2)
 		if err != nil {
-			in.fail(err)
+			in.Fail(err)
 		}
 		k.row = row
 		return k
 	}
 }
 
-func (k *sparseBatch) cardinality(q *query) int64 {
-	return batches(k.input.cardinality(q), k.size, false)
+func (k *sparseBatch) Cardinality(q *Query) int64 {
+	return batches(k.input.Cardinality(q), k.size, false)
 }
 
-func (k *sparseBatch) open(e *Env) (Iterator, error) {
-	return openOver(e, k.input, func(o over) Iterator { return &sparseBatching{o, k} })
+func (k *sparseBatch) Open(e *Env) (Iterator, error) {
+	return OpenOver(e, k.input, func(o Over) Iterator { return &sparseBatching{o, k} })
 }
 
 type sparseBatching struct {
-	over
+	Over
 	of *sparseBatch
 }
 
 func (it *sparseBatching) Next(c *Call) (Element, error) {
-	list, err := nextOf(c, it.input, it.of.size, false)
-	defer func() { releaseAll(list) }()
+	list, err := nextOf(c, it.Input, it.of.size, false)
+	defer func() { ReleaseAll(list) }()
 	switch {
 	case err != nil:
 		return nil, err
@@ -100,16 +100,16 @@ func (k *sparseBatch) join(c *Call, list []Element, dense []int64, total int) (_
 	parts := make(Element, 0, 3)
 	defer func() {
 		if err != nil {
-			parts.release()
+			parts.Release()
 		}
 	}()
 	rank := len(dense)
-	indices, err := tensor.New(c.pool(), tensor.Int64, tensor.Shape{int64(total), int64(rank)})
+	indices, err := tensor.New(c.Pool(), tensor.Int64, tensor.Shape{int64(total), int64(rank)})
 	if err != nil {
 		return nil, err
 	}
 	parts = append(parts, indices)
-	values, err := tensor.New(c.pool(), k.input.Types[0], tensor.Shape{int64(total)})
+	values, err := tensor.New(c.Pool(), k.input.Types[0], tensor.Shape{int64(total)})
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func (k *sparseBatch) join(c *Call, list []Element, dense []int64, total int) (_
 		}
 		at += e[0].Len()
 	}
-	out, err := tensor.New(c.pool(), tensor.Variant, tensor.Shape{3})
+	out, err := tensor.New(c.Pool(), tensor.Variant, tensor.Shape{3})
 	if err != nil {
 		return nil, err
 	}

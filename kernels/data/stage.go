@@ -44,32 +44,15 @@ type StageStats struct {
 	Tuned bool
 }
 
-// Stages returns the stages of the iterator's pipeline, the last one first and each after its Parent; nil if the iterator has no dataset.
-// It may be called at any time, even while a step waits for an element. It reads counters, and locks each buffer while it adds up its
-// elements' sizes. Pipelines always count, which costs one addition per element and stage.
-func (r *Resource) Stages() []StageStats {
-	r.mu.Lock()
-	p := r.now
-	r.mu.Unlock()
-	if p == nil {
-		return nil
-	}
-	list := p.stages()
-	if len(list) > 0 {
-		list[0].ConsumerWait += time.Duration(r.waited.Load())
-	}
-	return list
-}
-
 // maxStages bounds the distinct stages of a pipeline, since functions could create datasets endlessly.
 const maxStages = 1000
 
-// stage represents the iterators of one dataset in one place of a pipeline.
-type stage struct {
+// Stage represents the iterators of one dataset in one place of a pipeline.
+type Stage struct {
 	name, node string
 	// dataset is the name of the dataset in errors of its functions; empty if these errors do not name it.
 	dataset string
-	parent  *stage
+	parent  *Stage
 	begun   time.Time
 
 	open, elements, consumerWait, producerWait atomic.Int64
@@ -77,33 +60,33 @@ type stage struct {
 	held, heldBytes atomic.Int64
 
 	mu       sync.Mutex
-	children map[stageKey]*stage
-	order    []*stage
-	buffers  map[buffered]struct{}
+	children map[stageKey]*Stage
+	order    []*Stage
+	buffers  map[Buffered]struct{}
 }
 
 type stageKey struct{ name, node string }
 
-// buffered is an iterator that reports what it holds, from any goroutine.
-type buffered interface {
-	// fill adds the iterator's contents to the stage's stats.
-	fill(s *StageStats)
+// Buffered is an iterator that reports what it holds, from any goroutine.
+type Buffered interface {
+	// Fill adds the iterator's contents to the stage's stats.
+	Fill(s *StageStats)
 }
 
-// attach and detach add and remove a buffer of the stage. A nil stage ignores them.
-func (s *stage) attach(b buffered) {
+// Attach and detach add and remove a buffer of the stage. A nil stage ignores them.
+func (s *Stage) Attach(b Buffered) {
 	if s == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.buffers == nil {
-		s.buffers = map[buffered]struct{}{}
+		s.buffers = map[Buffered]struct{}{}
 	}
 	s.buffers[b] = struct{}{}
 }
 
-func (s *stage) detach(b buffered) {
+func (s *Stage) Detach(b Buffered) {
 	if s == nil {
 		return
 	}
@@ -112,33 +95,24 @@ func (s *stage) detach(b buffered) {
 	delete(s.buffers, b)
 }
 
-// hold records the contents of a buffer without a lock: n elements, each the size of e.
-func (s *stage) hold(n int64, e Element) {
+// Hold records the contents of a buffer without a lock: n elements, each the size of e.
+func (s *Stage) Hold(n int64, e Element) {
 	if s != nil {
 		s.held.Store(n)
-		s.heldBytes.Store(n * e.bytes())
+		s.heldBytes.Store(n * e.Bytes())
 	}
 }
 
-// bytes returns the size of an element in memory.
-func (e Element) bytes() int64 {
-	n := int64(0)
-	for _, t := range e {
-		n += int64(t.ByteSize())
-	}
-	return n
+// WaitsForElement and WaitsForRoom start a wait, and return the function that ends it.
+func (s *Stage) WaitsForElement() func() {
+	return s.wait(func(s *Stage) *atomic.Int64 { return &s.consumerWait })
 }
 
-// waitsForElement and waitsForRoom start a wait, and return the function that ends it.
-func (s *stage) waitsForElement() func() {
-	return s.wait(func(s *stage) *atomic.Int64 { return &s.consumerWait })
+func (s *Stage) WaitsForRoom() func() {
+	return s.wait(func(s *Stage) *atomic.Int64 { return &s.producerWait })
 }
 
-func (s *stage) waitsForRoom() func() {
-	return s.wait(func(s *stage) *atomic.Int64 { return &s.producerWait })
-}
-
-func (s *stage) wait(of func(*stage) *atomic.Int64) func() {
+func (s *Stage) wait(of func(*Stage) *atomic.Int64) func() {
 	if s == nil {
 		return func() {}
 	}
@@ -149,19 +123,19 @@ func (s *stage) wait(of func(*stage) *atomic.Int64) func() {
 // enter returns the environment for a dataset's iterator, in a stage below e's.
 func (e *Env) enter(d *Dataset) *Env {
 	node := ""
-	if d.node != nil {
-		node = d.node.Name
+	if d.Node != nil {
+		node = d.Node.Name
 	}
-	return &Env{shared: e.shared, op: d.Op, stage: e.child(stageName(d), node, d.label()), stats: e.stats, depth: e.depth + 1, calls: e.calls, reader: e}
+	return &Env{shared: e.shared, op: d.Op, Stage: e.child(stageName(d), node, d.label()), stats: e.stats, depth: e.depth + 1, calls: e.calls, reader: e}
 }
 
 // child returns the stage of that name below the environment's; nil if the pipeline has too many stages.
-func (e *Env) child(name, node, dataset string) *stage {
-	if e.stage == nil {
+func (e *Env) child(name, node, dataset string) *Stage {
+	if e.Stage == nil {
 		return nil
 	}
 	key := stageKey{name, node}
-	p := e.stage
+	p := e.Stage
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s := p.children[key]; s != nil {
@@ -170,9 +144,9 @@ func (e *Env) child(name, node, dataset string) *stage {
 	if e.stageCount.Add(1) > maxStages {
 		return nil
 	}
-	s := &stage{name: name, node: node, dataset: dataset, parent: p, begun: time.Now()}
+	s := &Stage{name: name, node: node, dataset: dataset, parent: p, begun: time.Now()}
 	if p.children == nil {
-		p.children = map[stageKey]*stage{}
+		p.children = map[stageKey]*Stage{}
 	}
 	p.children[key] = s
 	p.order = append(p.order, s)
@@ -181,7 +155,7 @@ func (e *Env) child(name, node, dataset string) *stage {
 
 // maxDepth bounds how many iterators may be open inside one another, since each takes stack. Datasets created by functions may be open
 // inside one another even if none is the input of another.
-const maxDepth = maxNesting + 1
+const maxDepth = MaxNesting + 1
 
 // namesItself are the ops whose errors name the dataset in which a function failed. Other TensorFlow datasets, such as generators, scans
 // and groups, return the function's error unchanged (IteratorBase::AddErrorContext and its callers).
@@ -193,11 +167,11 @@ var namesItself = []string{
 // label returns the dataset's name in errors: the name that the program gave it, or else the op and a number, as TensorFlow's do; empty if
 // errors do not name it.
 func (d *Dataset) label() string {
-	if !slices.ContainsFunc(namesItself, func(op string) bool { return matchesAnyVersion(op, d.Op) }) {
+	if !slices.ContainsFunc(namesItself, func(op string) bool { return MatchesAnyVersion(op, d.Op) }) {
 		return ""
 	}
-	if d.node != nil {
-		if name := metadataName(d.node.Attrs); name != "" {
+	if d.Node != nil {
+		if name := metadataName(d.Node.Attrs); name != "" {
 			return name
 		}
 	}
@@ -227,49 +201,52 @@ func metadataName(attrs graph.Attrs) (name string) {
 // failed returns the error of a function that the iterator's dataset called. It names the dataset and the iterator if TensorFlow's does. The
 // end of a dataset and cancelled calls are not errors of the function.
 func (e *Env) failed(err error) error {
-	if err == nil || e.stage == nil || e.stage.dataset == "" {
+	if err == nil || e.Stage == nil || e.Stage.dataset == "" {
 		return err
 	}
 	switch status.CodeOf(err) {
 	case status.OutOfRange, status.Cancelled:
 		return err
 	}
-	return status.Prefix(err, "Error in user-defined function passed to "+e.stage.dataset+" transformation with iterator: "+e.path()+": ")
+	return status.Prefix(err, "Error in user-defined function passed to "+e.Stage.dataset+" transformation with iterator: "+e.path()+": ")
 }
 
-// open creates the dataset's iterator in a stage of its own. A stage that changes nothing is omitted.
-func (d *Dataset) open(e *Env) (Iterator, error) {
-	if k, ok := d.kind.(interface{ changesNothing() bool }); ok && k.changesNothing() {
-		return d.kind.open(e)
+// Open creates the dataset's iterator in a stage of its own. A stage that changes nothing is omitted.
+func (d *Dataset) Open(e *Env) (Iterator, error) {
+	if k, ok := d.Kind.(Neutral); ok && k.ChangesNothing() {
+		return d.Kind.Open(e)
 	}
 	in := e.enter(d)
 	if in.depth > maxDepth {
 		return nil, status.Errorf(status.ResourceExhausted, "Iterators of datasets are open in one another more than %d deep, which is the limit: does a function make a dataset that calls the function?", maxDepth)
 	}
-	if err := e.pool().Reserve(iteratorBytes); err != nil {
+	if err := e.Pool().Reserve(iteratorBytes); err != nil {
 		return nil, err
 	}
-	it, err := d.kind.open(in)
+	it, err := d.Kind.Open(in)
 	if err != nil {
-		e.pool().Unreserve(iteratorBytes)
+		e.Pool().Unreserve(iteratorBytes)
 		return nil, err
 	}
-	if in.stage != nil {
-		in.stage.open.Add(1)
+	if in.Stage != nil {
+		in.Stage.open.Add(1)
 	}
-	return &counted{Iterator: it, stage: in.stage, pool: e.pool()}, nil
+	return &counted{Iterator: it, stage: in.Stage, pool: e.Pool()}, nil
 }
 
 // counted is an iterator whose elements are counted.
 type counted struct {
 	Iterator
-	stage       *stage // nil if the pipeline has too many
+	stage       *Stage // nil if the pipeline has too many
 	pool        *tensor.Pool
 	given, told int64
 }
 
 // exactCount is how many elements of an iterator are counted individually. After that, the count is updated every sixteenth element.
 const exactCount = 1000
+
+// Reported reports whether a stage updates its statistics at its n-th element.
+func Reported(n int64) bool { return n <= exactCount || n&15 == 0 }
 
 // Next advances the iterator, unless the call was cancelled: this stops stages that loop over a dataset without useful elements.
 func (it *counted) Next(c *Call) (Element, error) {
@@ -281,7 +258,7 @@ func (it *counted) Next(c *Call) (Element, error) {
 		err = it.count(e)
 	}
 	if err == nil {
-		if it.given++; it.given <= exactCount || it.given&15 == 0 {
+		if it.given++; Reported(it.given) {
 			it.tell()
 		}
 		return e, nil
@@ -293,7 +270,7 @@ func (it *counted) Next(c *Call) (Element, error) {
 func (it *counted) count(e Element) error {
 	for _, t := range e {
 		if err := t.CountIn(it.pool); err != nil {
-			e.release()
+			e.Release()
 			return err
 		}
 	}
@@ -317,12 +294,12 @@ func (it *counted) Close() {
 	it.pool.Unreserve(iteratorBytes)
 }
 
-// stages lists the stages below the environment's own.
-func (e *Env) stages() []StageStats {
+// Stages lists the stages below the environment's own.
+func (e *Env) Stages() []StageStats {
 	var list []StageStats
 	now := time.Now()
-	var add func(s *stage, parent int)
-	add = func(s *stage, parent int) {
+	var add func(s *Stage, parent int)
+	add = func(s *Stage, parent int) {
 		at := len(list)
 		list = append(list, s.stats(now, parent))
 		s.mu.Lock()
@@ -332,19 +309,19 @@ func (e *Env) stages() []StageStats {
 			add(c, at)
 		}
 	}
-	if e.stage == nil {
+	if e.Stage == nil {
 		return nil
 	}
-	e.stage.mu.Lock()
-	first := e.stage.order[:len(e.stage.order):len(e.stage.order)]
-	e.stage.mu.Unlock()
+	e.Stage.mu.Lock()
+	first := e.Stage.order[:len(e.Stage.order):len(e.Stage.order)]
+	e.Stage.mu.Unlock()
 	for _, s := range first {
 		add(s, -1)
 	}
 	return list
 }
 
-func (s *stage) stats(now time.Time, parent int) StageStats {
+func (s *Stage) stats(now time.Time, parent int) StageStats {
 	out := StageStats{
 		Name: s.name, Node: s.node, Parent: parent, Open: s.open.Load(), Elements: s.elements.Load(), Since: now.Sub(s.begun),
 		ConsumerWait: time.Duration(s.consumerWait.Load()), ProducerWait: time.Duration(s.producerWait.Load()), BufferSize: -1,
@@ -356,19 +333,19 @@ func (s *stage) stats(now time.Time, parent int) StageStats {
 		out.Buffered, out.Bytes, out.BufferSize = n, s.heldBytes.Load(), 0
 	}
 	s.mu.Lock()
-	all := make([]buffered, 0, len(s.buffers))
+	all := make([]Buffered, 0, len(s.buffers))
 	for b := range s.buffers {
 		all = append(all, b)
 	}
 	s.mu.Unlock()
 	for _, b := range all {
-		b.fill(&out)
+		b.Fill(&out)
 	}
 	return out
 }
 
-// after returns the names of the stages that consume this one's elements, the nearest first.
-func (s *stage) after() []string {
+// After returns the names of the stages that consume this one's elements, the nearest first.
+func (s *Stage) After() []string {
 	var names []string
 	for s = s.parent; s != nil && s.parent != nil; s = s.parent {
 		names = append(names, s.name)
@@ -376,14 +353,30 @@ func (s *stage) after() []string {
 	return names
 }
 
-// stageName returns the name of a dataset's iterators in TensorFlow.
+// StageName returns the name of a dataset's iterators in TensorFlow.
 func stageName(d *Dataset) string {
-	if k, ok := d.kind.(interface{ stageName() string }); ok {
-		return k.stageName()
+	if k, ok := d.Kind.(StageNamer); ok {
+		return k.StageName()
 	}
 	name := strings.TrimPrefix(d.Op, "Experimental")
 	if before, version, ok := strings.Cut(name, "Dataset"); ok {
 		name = before + version
 	}
 	return name
+}
+
+// Recorder receives what stages measure.
+type Recorder interface {
+	// Record adds a value of the statistic of that name. It belongs to the step-th element.
+	Record(name string, v float64, step int64) error
+}
+
+// Recorder returns the recorder of the pipeline's stages; nil if there is none.
+func (e *Env) Recorder() Recorder { return e.stats }
+
+// WithRecorder returns an environment whose stages report to a recorder.
+func (e *Env) WithRecorder(r Recorder) *Env {
+	c := *e
+	c.stats = r
+	return &c
 }

@@ -58,11 +58,14 @@ func (s *State) index() {
 	}
 }
 
-// Register installs the functions that read datasets and iterator states from other processes. It must be called once per process.
-func Register() {
+// register installs the functions that read datasets and iterator states from other processes, and the ops that create a dataset from their
+// inputs. It must be called once per process.
+func register(ops []string) {
 	tensor.RegisterVariant(stateName, readState)
 	tensor.RegisterVariant(datasetName, readDataset)
-	tensor.RegisterVariant(compressedName, readCompressed)
+	for _, op := range ops {
+		datasetOps[op] = true
+	}
 }
 
 // Writer writes a part of a state. The first error is kept.
@@ -150,7 +153,7 @@ type Reader struct {
 
 type stateReader struct {
 	state *State
-	err   error
+	Err   error
 }
 
 // In returns the reader for an iterator within this one.
@@ -161,8 +164,8 @@ func (r *Reader) InAt(name string, i int) *Reader { return r.In(name + "[" + str
 
 // Fail records an error.
 func (r *Reader) Fail(err error) {
-	if r.err == nil {
-		r.err = err
+	if r.Err == nil {
+		r.Err = err
 	}
 }
 
@@ -178,7 +181,7 @@ func (r *Reader) Tensor(key string) *tensor.Tensor {
 	if !ok {
 		r.Fail(status.Errorf(status.NotFound, "The saved state of the iterator has no %q: it is that of another dataset", r.prefix+key))
 	}
-	if r.err != nil {
+	if r.Err != nil {
 		return nil
 	}
 	return r.state.tensors[i].Retain()
@@ -244,7 +247,7 @@ func (r *Reader) Element(key string) Element {
 	for i := range cap(e) {
 		t := r.Tensor(key + "/" + strconv.Itoa(i))
 		if t == nil {
-			e.release()
+			e.Release()
 			return nil
 		}
 		e = append(e, t)
@@ -269,9 +272,56 @@ func (r *Reader) Error(key string) error {
 	return nil
 }
 
-// check records an error, if err is not nil.
-func (r *Reader) check(err error) {
+// Check records an error, if err is not nil.
+func (r *Reader) Check(err error) {
 	if err != nil {
 		r.Fail(err)
 	}
+}
+
+// Outcome is the result of requesting an element.
+type Outcome struct {
+	Element
+	Err error
+}
+
+// SaveOutcomes writes a list of outcomes.
+func SaveOutcomes(w *Writer, name string, list []Outcome) {
+	w.Int(name, int64(len(list)))
+	for i, o := range list {
+		w := w.InAt(name, i)
+		w.Element("element", o.Element)
+		w.Error("error", o.Err)
+	}
+}
+
+func RestoreOutcomes(r *Reader, name string) []Outcome {
+	var list []Outcome
+	for i := range r.Count(name) {
+		r := r.InAt(name, i)
+		list = append(list, Outcome{r.Element("element"), r.Error("error")})
+	}
+	return list
+}
+
+// ErrEnded represents the end in a saved state.
+var ErrEnded = status.New(status.OutOfRange, "End of sequence")
+
+// SaveState returns the state of an iterator.
+func SaveState(c *Call, it Iterator) (*State, error) {
+	w := &Writer{stateWriter: &stateWriter{}}
+	it.Save(c, w)
+	if w.err != nil {
+		w.state.Release()
+		return nil, w.err
+	}
+	w.state.index()
+	return &w.state, nil
+}
+
+// RestoreState moves a newly opened iterator to a saved position.
+func RestoreState(c *Call, it Iterator, s *State) error {
+	r := &Reader{stateReader: &stateReader{state: s}}
+	it.Restore(c, r)
+	return r.Err
 }

@@ -2,10 +2,12 @@ package data
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	summarypb "github.com/galeone/tensorflow/tensorflow/go/core/framework/summary_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
+	"github.com/troupe-run/troupe/graph/tensor"
 	"github.com/troupe-run/troupe/kernels"
 	"github.com/troupe-run/troupe/kernels/internal/events"
 	"github.com/troupe-run/troupe/kernels/internal/histogram"
@@ -105,7 +107,7 @@ func statsSummary(ctx *kernels.Context) error {
 	}
 	b, err := a.summary()
 	if err == nil {
-		ctx.SetOutput(0, stringScalar(string(b)))
+		ctx.SetOutput(0, tensor.FromScalar(string(b)))
 	}
 	return err
 }
@@ -135,23 +137,28 @@ type taggedStats struct {
 	tag string
 }
 
+// Record adds a value of a statistic, whose name gets the prefix.
+func (s *taggedStats) Record(name string, v float64, step int64) error {
+	return s.add(s.tag+name, v, step)
+}
+
 // setStats is a dataset whose stages report measurements to an aggregator.
 type setStats struct {
 	pass
 	stats *taggedStats
 }
 
-func newSetStats(*settings) maker {
-	return func(in *inputs) kind {
-		k := setStats{pass: pass{in.dataset(0)}}
-		tag := in.str(2, "tag")
-		in.str(3, "counter_prefix") // for counters, which no stage has
-		if in.err != nil {
+func newSetStats(*Settings) Maker {
+	return func(in *Inputs) Kind {
+		k := setStats{pass: pass{in.Dataset(0)}}
+		tag := in.Str(2, "tag")
+		in.Str(3, "counter_prefix") // for counters, which no stage has
+		if in.Err != nil {
 			return k
 		}
-		a, err := kernels.ResourceAt[*aggregator](in.ctx, 1, kindStats)
+		a, err := kernels.ResourceAt[*aggregator](in.Context, 1, kindStats)
 		if err != nil {
-			in.fail(err)
+			in.Fail(err)
 			return k
 		}
 		if tag != "" {
@@ -162,10 +169,8 @@ func newSetStats(*settings) maker {
 	}
 }
 
-func (k setStats) open(e *Env) (Iterator, error) {
-	c := *e
-	c.stats = k.stats
-	return k.Dataset.open(&c)
+func (k setStats) Open(e *Env) (Iterator, error) {
+	return k.Dataset.Open(e.WithRecorder(k.stats))
 }
 
 // measured is a dataset that reports its elements' latency or size to an aggregator.
@@ -175,38 +180,39 @@ type measured struct {
 	bytes bool
 }
 
-func newMeasured(bytes bool) func(*settings) maker {
-	return func(*settings) maker {
-		return func(in *inputs) kind { return measured{pass{in.dataset(0)}, in.str(1, "tag"), bytes} }
+func newMeasured(bytes bool) func(*Settings) Maker {
+	return func(*Settings) Maker {
+		return func(in *Inputs) Kind { return measured{pass{in.Dataset(0)}, in.Str(1, "tag"), bytes} }
 	}
 }
 
-func (k measured) open(e *Env) (Iterator, error) {
-	if e.stats == nil {
-		return k.Dataset.open(e)
+func (k measured) Open(e *Env) (Iterator, error) {
+	to := e.Recorder()
+	if to == nil {
+		return k.Dataset.Open(e)
 	}
-	return openOver(e, k.Dataset, func(o over) Iterator { return &measuring{over: o, of: k, stats: e.stats} })
+	return OpenOver(e, k.Dataset, func(o Over) Iterator { return &measuring{Over: o, of: k, to: to} })
 }
 
 type measuring struct {
-	over
+	Over
 	of    measured
-	stats *taggedStats
+	to    Recorder
 	given int64
 }
 
 func (it *measuring) Next(c *Call) (Element, error) {
 	begun := time.Now()
-	e, err := it.input.Next(c)
+	e, err := it.Input.Next(c)
 	if err != nil {
 		return nil, err
 	}
 	v := float64(time.Since(begun).Microseconds())
 	if it.of.bytes {
-		v = float64(e.bytes())
+		v = float64(e.Bytes())
 	}
-	if err := it.stats.add(it.stats.tag+it.of.tag, v, it.given); err != nil {
-		e.release()
+	if err := it.to.Record(it.of.tag, v, it.given); err != nil {
+		e.Release()
 		return nil, err
 	}
 	it.given++
@@ -214,7 +220,10 @@ func (it *measuring) Next(c *Call) (Element, error) {
 }
 
 // threadPool is the resource of a thread pool. It is only a number, since Go's scheduler runs the pipelines.
-type threadPool struct{ holder }
+type threadPool struct{ deleted atomic.Bool }
+
+// Close marks the pool as deleted.
+func (p *threadPool) Close() { p.deleted.Store(true) }
 
 // Deleted reports whether Close was called.
 func (p *threadPool) Deleted() bool { return p.deleted.Load() }
@@ -223,7 +232,7 @@ func (p *threadPool) Deleted() bool { return p.deleted.Load() }
 const maxThreads = 1 << 16
 
 func newThreadPool(c *kernels.Construction) (any, error) {
-	s := settingsOf(c)
+	s := SettingsOf(c)
 	switch n := s.Int("num_threads"); {
 	case s.Err() != nil:
 	case n < 0:
@@ -237,11 +246,11 @@ func newThreadPool(c *kernels.Construction) (any, error) {
 	return kernels.NewSource(c, kindThreadPool, kernels.NamedByNode, func(string) (*threadPool, error) { return &threadPool{}, nil }, nil)
 }
 
-func newThreadPoolDataset(*settings) maker {
-	return func(in *inputs) kind {
-		k := pass{in.dataset(0)}
-		if _, err := kernels.ResourceAt[*threadPool](in.ctx, 1, kindThreadPool); err != nil {
-			in.fail(err)
+func newThreadPoolDataset(*Settings) Maker {
+	return func(in *Inputs) Kind {
+		k := pass{in.Dataset(0)}
+		if _, err := kernels.ResourceAt[*threadPool](in.Context, 1, kindThreadPool); err != nil {
+			in.Fail(err)
 		}
 		return k
 	}

@@ -12,33 +12,33 @@ import (
 // unique returns the elements without repetitions.
 type unique struct{ input *Dataset }
 
-func newUnique(*settings) maker {
-	return func(in *inputs) kind {
-		k := &unique{in.dataset(0)}
-		if in.err != nil {
+func newUnique(*Settings) Maker {
+	return func(in *Inputs) Kind {
+		k := &unique{in.Dataset(0)}
+		if in.Err != nil {
 			return k
 		}
 		if len(k.input.Types) != 1 {
-			in.failf("UniqueDataset only supports inputs with a single component.")
+			in.Failf("UniqueDataset only supports inputs with a single component.")
 			return k
 		}
 		switch k.input.Types[0] {
 		case tensor.Int32, tensor.Int64, tensor.String:
 		default:
-			in.failf("UniqueDataset only supports inputs with a single `tf.int32`, `tf.int64`, or `tf.string` component.")
+			in.Failf("UniqueDataset only supports inputs with a single `tf.int32`, `tf.int64`, or `tf.string` component.")
 		}
 		return k
 	}
 }
 
-func (k *unique) cardinality(*query) int64 { return unknown }
+func (k *unique) Cardinality(*Query) int64 { return Unknown }
 
-func (k *unique) open(e *Env) (Iterator, error) {
-	return openOver(e, k.input, func(o over) Iterator { return &seeing{over: o, pool: e.pool(), seen: map[string]bool{}} })
+func (k *unique) Open(e *Env) (Iterator, error) {
+	return OpenOver(e, k.input, func(o Over) Iterator { return &seeing{Over: o, pool: e.Pool(), seen: map[string]bool{}} })
 }
 
 type seeing struct {
-	over
+	Over
 	pool  *tensor.Pool // counts what was seen
 	seen  map[string]bool
 	bytes int64
@@ -60,17 +60,17 @@ func (it *seeing) add(key string) error {
 
 func (it *seeing) Close() {
 	it.pool.Unreserve(it.bytes)
-	it.over.Close()
+	it.Over.Close()
 }
 
 func (it *seeing) Next(c *Call) (Element, error) {
 	for {
-		e, err := it.input.Next(c)
+		e, err := it.Input.Next(c)
 		if err != nil {
 			return nil, err
 		}
 		if len(e) != 1 {
-			e.release()
+			e.Release()
 			return nil, status.InvalidArgumentf("UniqueDataset only supports inputs with a single component.")
 		}
 		key, err := variant.MapKey(e[0])
@@ -79,7 +79,7 @@ func (it *seeing) Next(c *Call) (Element, error) {
 				return e, nil
 			}
 		}
-		e.release()
+		e.Release()
 		if err != nil {
 			return nil, err
 		}
@@ -95,7 +95,7 @@ func (it *seeing) Save(c *Call, w *Writer) {
 	}
 	w.Tensor("seen", t)
 	t.Release()
-	it.over.Save(c, w)
+	it.Over.Save(c, w)
 }
 
 func (it *seeing) Restore(c *Call, r *Reader) {
@@ -112,5 +112,5 @@ func (it *seeing) Restore(c *Call, r *Reader) {
 		}
 		t.Release()
 	}
-	it.over.Restore(c, r)
+	it.Over.Restore(c, r)
 }

@@ -4,10 +4,6 @@ import (
 	"io"
 	"math"
 
-	attrpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/attr_value_go_proto"
-	shapepb "github.com/galeone/tensorflow/tensorflow/go/core/framework/tensor_shape_go_proto"
-	typespb "github.com/galeone/tensorflow/tensorflow/go/core/framework/types_go_proto"
-	"github.com/troupe-run/troupe/graph"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/graph/tensor"
 )
@@ -19,31 +15,31 @@ type window struct {
 	drops               bool
 }
 
-func newWindow(*settings) maker {
-	return func(in *inputs) kind {
+func newWindow(*Settings) Maker {
+	return func(in *Inputs) Kind {
 		k := &window{
-			input:  in.dataset(0),
-			size:   in.positive(in.int(1, "size"), "Window size"),
-			shift:  in.positive(in.int(2, "shift"), "Window shift"),
-			stride: in.positive(in.int(3, "stride"), "Window stride"),
-			drops:  in.bool(4, "drop_remainder"),
+			input:  in.Dataset(0),
+			size:   in.Positive(in.Int(1, "size"), "Window size"),
+			shift:  in.Positive(in.Int(2, "shift"), "Window shift"),
+			stride: in.Positive(in.Int(3, "stride"), "Window stride"),
+			drops:  in.Bool(4, "drop_remainder"),
 		}
 		k.checkSpan(in)
 		return k
 	}
 }
 
-func (k *window) checkSpan(in *inputs) {
-	if in.err == nil && k.size > (math.MaxInt64-1)/k.stride {
-		in.failf("Window size %d and stride %d span too many elements", k.size, k.stride)
+func (k *window) checkSpan(in *Inputs) {
+	if in.Err == nil && k.size > (math.MaxInt64-1)/k.stride {
+		in.Failf("Window size %d and stride %d span too many elements", k.size, k.stride)
 	}
 }
 
 // spans returns the number of input elements that a window spans, from its first to its last.
 func (k *window) spans() int64 { return (k.size-1)*k.stride + 1 }
 
-func (k *window) cardinality(q *query) int64 {
-	n := k.input.cardinality(q)
+func (k *window) Cardinality(q *Query) int64 {
+	n := k.input.Cardinality(q)
 	switch {
 	case n < 0:
 		return n
@@ -57,20 +53,14 @@ func (k *window) cardinality(q *query) int64 {
 	return rest/k.shift + 1
 }
 
-func (k *window) open(e *Env) (Iterator, error) {
-	return openOver(e, k.input, func(o over) Iterator { return &windowing{over: o, of: k} })
-}
-
-// outcome is the result of requesting an element.
-type outcome struct {
-	Element
-	err error
+func (k *window) Open(e *Env) (Iterator, error) {
+	return OpenOver(e, k.input, func(o Over) Iterator { return &windowing{Over: o, of: k} })
 }
 
 type windowing struct {
-	over
+	Over
 	of     *window
-	buffer []outcome
+	buffer []Outcome
 	pool   *tensor.Pool // counts the buffer
 	ended  bool
 }
@@ -80,15 +70,15 @@ func (it *windowing) Next(c *Call) (Element, error) {
 		if err := c.Err(); err != nil {
 			return nil, err
 		}
-		e, err := it.input.Next(c)
-		if atEnd(err) {
+		e, err := it.Input.Next(c)
+		if AtEnd(err) {
 			it.ended = true
 			break
 		}
 		if status.CodeOf(err) == status.ResourceExhausted {
 			return nil, err // an outcome of it would take memory, too
 		}
-		if err := it.push(c, outcome{e, err}); err != nil {
+		if err := it.push(c, Outcome{e, err}); err != nil {
 			return nil, err
 		}
 	}
@@ -98,15 +88,15 @@ func (it *windowing) Next(c *Call) (Element, error) {
 	var list []Element
 	var failed error
 	for i := int64(0); i < int64(len(it.buffer)); i += it.of.stride {
-		if failed = it.buffer[i].err; failed != nil {
+		if failed = it.buffer[i].Err; failed != nil {
 			break
 		}
-		list = append(list, it.buffer[i].retain())
+		list = append(list, it.buffer[i].Retain())
 	}
 	if err := it.move(c); err != nil && failed == nil {
 		failed = err
 	}
-	defer releaseAll(list)
+	defer ReleaseAll(list)
 	if failed != nil {
 		return nil, failed
 	}
@@ -121,20 +111,20 @@ func (it *windowing) move(c *Call) error {
 		if err := c.Err(); err != nil {
 			return err
 		}
-		e, err := it.input.Next(c) // skipped elements may fail
-		e.release()
-		it.ended = atEnd(err)
+		e, err := it.Input.Next(c) // skipped elements may fail
+		e.Release()
+		it.ended = AtEnd(err)
 	}
 	return nil
 }
 
 // push adds an outcome to the buffer, or releases it.
-func (it *windowing) push(c *Call, o outcome) error {
-	if err := c.pool().Reserve(outcomeBytes); err != nil {
-		o.release()
+func (it *windowing) push(c *Call, o Outcome) error {
+	if err := c.Pool().Reserve(outcomeBytes); err != nil {
+		o.Release()
 		return err
 	}
-	it.pool = c.pool()
+	it.pool = c.Pool()
 	it.buffer = append(it.buffer, o)
 	return nil
 }
@@ -142,7 +132,7 @@ func (it *windowing) push(c *Call, o outcome) error {
 // drop removes the first n elements of the buffer.
 func (it *windowing) drop(n int64) {
 	for _, o := range it.buffer[:n] {
-		o.release()
+		o.Release()
 		it.pool.Unreserve(outcomeBytes)
 	}
 	it.buffer = append(it.buffer[:0], it.buffer[n:]...)
@@ -163,88 +153,33 @@ func (k *window) windows(list []Element) Element {
 		for _, e := range list {
 			all = append(all, e[i].Retain())
 		}
-		out = append(out, variantOf(given(all, 1, spec)))
+		out = append(out, ToTensor(FromElements(all, 1, spec)))
 	}
 	return out
-}
-
-// given returns a dataset of existing elements with width components each. It takes them over.
-func given(all Element, width int, spec Spec) *Dataset {
-	d := &Dataset{kind: &tuples{all, width}, Op: "WindowOp", Spec: spec, tensors: all}
-	d.origin = origin{windowNode(all, width), all.retain()}
-	for _, t := range all {
-		d.holds(t)
-	}
-	d.refs.Store(1)
-	return d
-}
-
-// windowNode returns a node that creates a dataset of elements with width components.
-func windowNode(all Element, width int) *graph.Node {
-	var types, of []typespb.DataType
-	var open []*shapepb.TensorShapeProto
-	for i, t := range all {
-		types = append(types, t.DType().Proto())
-		if i < width {
-			of = append(of, t.DType().Proto())
-			open = append(open, &shapepb.TensorShapeProto{UnknownRank: true})
-		}
-	}
-	list := func(l *attrpb.AttrValue_ListValue) *attrpb.AttrValue {
-		return &attrpb.AttrValue{Value: &attrpb.AttrValue_List{List: l}}
-	}
-	return &graph.Node{Op: "WindowOp", Attrs: graph.Attrs{
-		"Tinputs": list(&attrpb.AttrValue_ListValue{Type: types}), "output_types": list(&attrpb.AttrValue_ListValue{Type: of}),
-		"output_shapes": list(&attrpb.AttrValue_ListValue{Shape: open}),
-	}}
-}
-
-// variantOf returns a scalar with a dataset, which it takes over.
-func variantOf(d *Dataset) *tensor.Tensor {
-	return tensor.FromVariants(nil, d)
 }
 
 func (it *windowing) Close() {
 	it.drop(int64(len(it.buffer)))
 	it.buffer = nil
-	it.over.Close()
+	it.Over.Close()
 }
 
 func (it *windowing) Save(c *Call, w *Writer) {
 	w.Bool("ended", it.ended)
-	saveOutcomes(w, "buffer", it.buffer)
-	it.over.Save(c, w)
+	SaveOutcomes(w, "buffer", it.buffer)
+	it.Over.Save(c, w)
 }
 
 func (it *windowing) Restore(c *Call, r *Reader) {
 	it.ended = r.Bool("ended")
-	it.buffer = restoreOutcomes(r, "buffer")
-	it.pool = c.pool()
+	it.buffer = RestoreOutcomes(r, "buffer")
+	it.pool = c.Pool()
 	if err := it.pool.Reserve(int64(len(it.buffer)) * outcomeBytes); err != nil {
 		for _, o := range it.buffer {
-			o.release()
+			o.Release()
 		}
 		it.buffer = nil
 		r.Fail(err)
 	}
-	it.over.Restore(c, r)
-}
-
-// saveOutcomes writes a list of outcomes.
-func saveOutcomes(w *Writer, name string, list []outcome) {
-	w.Int(name, int64(len(list)))
-	for i, o := range list {
-		w := w.InAt(name, i)
-		w.Element("element", o.Element)
-		w.Error("error", o.err)
-	}
-}
-
-func restoreOutcomes(r *Reader, name string) []outcome {
-	var list []outcome
-	for i := range r.Count(name) {
-		r := r.InAt(name, i)
-		list = append(list, outcome{r.Element("element"), r.Error("error")})
-	}
-	return list
+	it.Over.Restore(c, r)
 }
