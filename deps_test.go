@@ -42,6 +42,9 @@ var layers = [][]string{
 // libraries, as the from of a ban, are what can be embedded, apart from package serve and what it shares with the command.
 const libraries = "libraries"
 
+// data is the folder of the packages of tf.data, of which each may import only some of the others.
+const data = module + "/kernels/data/internal"
+
 // bans are imports that are refused in addition to the layers, each with its reason.
 var bans = []struct {
 	from, to   string // a package or folder of the module, and a prefix of import paths
@@ -56,6 +59,14 @@ var bans = []struct {
 	{"graph/tensor", module, false, []string{module + "/graph/status", module + "/live"}, "tensors know nothing of graphs"},
 	{"kernels/internal/simd", module, false, []string{module + "/kernels/internal/simd"}, "slice kernels know Go's slices alone"},
 	{"kernels/internal", module + "/kernels/all", true, nil, "shared helpers are below the families"},
+	{"kernels/data/internal/dataset", data, false, nil, "what datasets are made of knows none of them"},
+	{"kernels/data/internal/source", data, false, []string{data + "/dataset"}, "sources have no input"},
+	{"kernels/data/internal/selection", data, false, []string{data + "/dataset", data + "/source"}, "selections know sources, for their seeds"},
+	{"kernels/data/internal/mapping", data, false, []string{data + "/dataset", data + "/source", data + "/selection"}, "maps know the datasets that they make of elements"},
+	{"kernels/data/internal/batching", data, false, []string{data + "/dataset", data + "/source", data + "/mapping"}, "batches know maps, with which they are fused"},
+	{"kernels/data/internal/storage", data, false, []string{data + "/dataset", data + "/source"}, "what keeps elements knows how they are read again"},
+	{"kernels/data/internal/passthrough", data, false, []string{data + "/dataset", data + "/selection"}, "sharding among workers knows shards"},
+	{"kernels/data/internal/iterator", data, false, []string{data + "/dataset", data + "/passthrough"}, "iterators know no kind of dataset but options"},
 	{"kernels", "google.golang.org/grpc", false, nil, "only remote knows the wire"},
 	{"containers", "google.golang.org/grpc", false, nil, "only remote knows the wire"},
 	{"queues", "google.golang.org/grpc", false, nil, "only remote knows the wire"},

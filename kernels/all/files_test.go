@@ -277,9 +277,12 @@ var fileless = []string{
 }
 
 // elsewhere are the ops that use files in families that otherwise do not, by source file.
-var elsewhere = map[string]string{"../random/unigram.go": "FixedUnigramCandidateSampler", "../control/print.go": "PrintV2", "../data/cache.go": "DatasetToSingleElement",
-	"../data/tfrecord.go": "DatasetToTFRecord", "../data/files.go": "DatasetToSingleElement", "../data/csv.go": "DatasetToSingleElement", "../data/iterator.go": "DatasetToSingleElement", "../data/resource.go": "DatasetToSingleElement",
-	"../data/shards.go": "DatasetToSingleElement", "../data/snapshot.go": "SaveDataset", "../data/snapshotfile.go": "LoadDataset", "../data/statistics.go": "StatsAggregatorSetSummaryWriter"}
+var elsewhere = map[string]string{"../random/unigram.go": "FixedUnigramCandidateSampler", "../control/print.go": "PrintV2",
+	"../data/internal/dataset/iterator.go": "DatasetToSingleElement",
+	"../data/internal/source/csv.go":       "DatasetToSingleElement", "../data/internal/source/files.go": "DatasetToSingleElement",
+	"../data/internal/storage/cache.go": "DatasetToSingleElement", "../data/internal/storage/shards.go": "DatasetToSingleElement",
+	"../data/internal/storage/snapshot.go": "SaveDataset", "../data/internal/storage/snapshotfile.go": "LoadDataset",
+	"../data/internal/storage/tfrecord.go": "DatasetToTFRecord", "../data/internal/passthrough/statistics.go": "StatsAggregatorSetSummaryWriter"}
 
 // TestFileOpsAreListed checks that each op of the families that use files is listed as using them or not, and that no other family opens
 // any.
@@ -306,9 +309,9 @@ func TestFileOpsAreListed(t *testing.T) {
 		if users[f.name] != nil {
 			continue
 		}
-		sources, err := filepath.Glob("../" + f.name + "/*.go")
-		if err != nil || len(sources) == 0 {
-			t.Fatalf("%s: %d files, %v", f.name, len(sources), err)
+		sources := sourcesOf(t, "../"+f.name, ".go")
+		if len(sources) == 0 {
+			t.Fatalf("%s has no files", f.name)
 		}
 		for _, name := range sources {
 			if op, ok := elsewhere[name]; ok && fileOps[op] != nil {

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,13 +32,30 @@ func TestEachOpHasALine(t *testing.T) {
 	}
 }
 
+// sourcesOf returns the source files in a folder and below it, such as those of a family and of its internal packages, whose names end with
+// suffix. Tests are left out.
+func sourcesOf(t *testing.T, folder, suffix string) []string {
+	t.Helper()
+	var sources []string
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && strings.HasSuffix(path, suffix) && !strings.HasSuffix(path, "_test.go") {
+			sources = append(sources, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sources
+}
+
 // linesOf returns the names that rows in a folder's table files begin with, and their positions. Rows are statements that call a function
 // with the name, and literals with the field Op.
 func linesOf(t *testing.T, folder string) map[string][]string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(folder, "*table.go"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("there are no tables in %s: %v", folder, err)
+	files := sourcesOf(t, folder, "table.go")
+	if len(files) == 0 {
+		t.Fatalf("there are no tables in %s", folder)
 	}
 	lines := map[string][]string{}
 	for _, path := range files {

@@ -480,9 +480,13 @@ func TestEndedStepsTakeNothing(t *testing.T) {
 // callsOfWait returns the calls of kernels.Wait, with their files.
 func callsOfWait(t *testing.T) map[string]string {
 	t.Helper()
-	sources, err := filepath.Glob("../*/*.go")
-	if err != nil {
-		t.Fatal(err)
+	var sources []string
+	for _, pattern := range []string{"../*/*.go", "../*/internal/*/*.go"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sources = append(sources, found...)
 	}
 	sites := map[string]string{}
 	for _, name := range sources {

@@ -1,12 +1,15 @@
-// Package data implements the ops of tf.data: datasets, which describe input pipelines, and the iterators that run them.
+// Package data implements the ops of tf.data: datasets, which describe input pipelines, and the iterators that run them. It has the table of
+// the family, which it puts together from those of the packages below:
 //
-// A Dataset is a value in a variant tensor. It is immutable. It holds its input datasets, its tensors and its functions, and opens
-// Iterators. An Iterator is a small state machine with an explicit Next that returns an element or io.EOF. Only one goroutine may use it at
-// a time. Stages that work ahead (parallel map, prefetch) have goroutines, which the iterator owns and stops in Close.
+//   - dataset has what all of them are made of: Dataset, Iterator, and how an op is parsed.
+//   - source has the datasets without inputs: tensors, numbers, files.
+//   - selection has those that choose, order or combine the elements of others: take, shuffle, zip.
+//   - mapping has those that call functions for elements: map, filter, interleave, group, and prefetch, which works ahead as they do.
+//   - batching has those that put elements together: batches and windows.
+//   - storage has those that keep elements in memory or in files: cache, save, snapshot.
+//   - passthrough has those that return the elements of their input unchanged: options, assertions, statistics, sharding among workers.
+//   - iterator has the iterators that clients hold, and the ops that use a dataset within a step.
 //
-// Each op is parsed in two steps. A function of its attributes, called once for a node, returns a function of its inputs, which is called
-// for each execution. See settings and inputs.
-//
-// An iterator resource runs its functions in its own library. It can therefore serve sessions other than the one that created it, even
-// after that session has ended.
+// Each of these has a table of its own, in table.go, and a source file for each kind of dataset, with the iterator beside it. They import each
+// other only from the end of this list to its beginning.
 package data

@@ -8,18 +8,19 @@ import (
 	modelpb "github.com/galeone/tensorflow/tensorflow/go/core/framework/model_go_proto"
 	"github.com/troupe-run/troupe/graph/status"
 	"github.com/troupe-run/troupe/kernels"
-	"github.com/troupe-run/troupe/kernels/data"
+	"github.com/troupe-run/troupe/kernels/data/internal/dataset"
+	held "github.com/troupe-run/troupe/kernels/data/internal/iterator"
 	kt "github.com/troupe-run/troupe/kernels/kernelstest"
 	"google.golang.org/protobuf/proto"
 )
 
 // stages returns the iterator's stages.
-func (it *iterator) stages() []data.StageStats {
-	return it.handle.Tensor.Handles()[0].Local.(*data.Resource).Stages()
+func (it *iterator) stages() []dataset.StageStats {
+	return it.handle.Tensor.Handles()[0].Local.(*held.Resource).Stages()
 }
 
 // tree returns the stages' names, each followed by its inner stages in brackets.
-func tree(list []data.StageStats, parent int) string {
+func tree(list []dataset.StageStats, parent int) string {
 	var parts []string
 	for i, s := range list {
 		if s.Parent == parent {
@@ -33,7 +34,7 @@ func tree(list []data.StageStats, parent int) string {
 	return strings.Join(parts, " ")
 }
 
-func find(t *testing.T, list []data.StageStats, name string) data.StageStats {
+func find(t *testing.T, list []dataset.StageStats, name string) dataset.StageStats {
 	t.Helper()
 	for _, s := range list {
 		if s.Name == name {
@@ -41,7 +42,7 @@ func find(t *testing.T, list []data.StageStats, name string) data.StageStats {
 		}
 	}
 	t.Fatalf("no stage %s in %s", name, tree(list, -1))
-	return data.StageStats{}
+	return dataset.StageStats{}
 }
 
 func TestStages(t *testing.T) {
@@ -90,7 +91,7 @@ func TestStages(t *testing.T) {
 	if got := find(t, list, "Shuffle").Elements; got != 3*80 {
 		t.Errorf("the shuffle has given %d elements", got)
 	}
-	resource := it.handle.Tensor.Handles()[0].Local.(*data.Resource)
+	resource := it.handle.Tensor.Handles()[0].Local.(*held.Resource)
 	it.close()
 	if list := resource.Stages(); list != nil {
 		t.Errorf("a deleted iterator has stages: %s", tree(list, -1))
